@@ -1,0 +1,33 @@
+//! Rankway turns *(communicator, rank)* into a network address in a handful of
+//! instructions and hands the operation to the network library.
+//!
+//! # The rooms
+//!
+//! ```text
+//! rankmap   rank → lpid                 pure, no FFI, knows nothing
+//! av        lpid → 64-bit entry         pure, no FFI, knows rankmap
+//! netmod    entry → wire                libfabric, mapped windows, null   (feature `device`)
+//! boot      who are my peers            local fork, PMIx, PMI-1, alone    (feature `device`)
+//! rma       communicators and windows   knows all of the above            (feature `device`)
+//! observe   instructions, bytes         measuring tools
+//! ```
+//!
+//! Imports run downwards only. FFI stays in `netmod::*::ffi` and `boot::pmix`.
+//!
+//! # Features
+//!
+//! `ofi`, `ucx`, `pmix` and `cli` are on by default; `--no-default-features`
+//! leaves `rankmap` and `av`, which need no system library and no operating
+//! system beyond `std`.
+
+pub mod av;
+pub mod rankmap;
+
+#[cfg(feature = "device")]
+pub mod boot;
+#[cfg(feature = "device")]
+pub mod netmod;
+#[cfg(unix)]
+pub mod observe;
+#[cfg(feature = "device")]
+pub mod rma;
