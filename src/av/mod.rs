@@ -1,1 +1,80 @@
-//! Placeholder.
+//! The address vector: who is where on the wire, eight bytes a process.
+//!
+//! A process is named by *(process group, lpid)*. For each process group there
+//! is one dense array of 64-bit entries, and one directory holds the arrays by
+//! pgid. An entry is the network address with the transport bits folded in
+//! ([`Entry`]), so that one load tells both where a peer is and how it is
+//! reached.
+//!
+//! Tables are demand-zero memory: a page nobody wrote costs nothing, and entry
+//! 0 means "not inserted yet". Neither tables nor the directory ever move, so
+//! lookups need no lock while other threads insert, grow or add groups.
+//!
+//! This module never talks to a network library: what an address is worth, and
+//! when a peer is inserted, is decided above. Below it stands only
+//! [`crate::rankmap`].
+//!
+//! After Guo et al. 2017, *Memory Compression Techniques for Network Address
+//! Management in MPI*, whose entries take 12 bytes and are filled eagerly.
+
+mod entry;
+mod groups;
+mod table;
+
+pub use entry::{Entry, Transport};
+pub use groups::{AddressVector, MAX_GROUPS};
+pub use table::Table;
+
+use thiserror::Error;
+
+/// What can be wrong with an address or with the place it should go to.
+#[derive(Debug, Error, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AvError {
+    /// An OFI address that does not fit beside the transport bit.
+    #[error(
+        "fi_addr {0:#x} does not fit in 63 bits beside the transport bit; \
+         use FI_AV_TABLE, whose addresses are small indices"
+    )]
+    OfiAddress(u64),
+    /// A UCX endpoint whose low bits are in use, or null.
+    #[error(
+        "UCX endpoint {0:#x} is null or not aligned to 8 bytes; its low 3 bits carry the transport"
+    )]
+    UcxEndpoint(u64),
+    /// Transport bits that need more than the three a UCX entry has.
+    #[error("transport bits {0:#x} do not fit in the low 3 bits of a UCX entry")]
+    TransportBits(u8),
+    /// A process group that was never added, or was removed.
+    #[error("process group {0} does not exist; add it before looking up or inserting")]
+    NoGroup(u32),
+    /// An lpid past the end of its process group.
+    #[error("lpid {lpid} is out of range: process group {pg} has {size} processes")]
+    Lpid {
+        /// The process group.
+        pg: u32,
+        /// The lpid asked for.
+        lpid: u32,
+        /// How many processes the group has.
+        size: u32,
+    },
+    /// More process groups at one time than the directory holds.
+    #[error("all {MAX_GROUPS} process groups are in use; remove one that has disconnected")]
+    TooManyGroups,
+    /// Growth past what was reserved for the table.
+    #[error("a table of {capacity} entries cannot grow to {wanted}; reserve more when adding it")]
+    Capacity {
+        /// Entries reserved.
+        capacity: u32,
+        /// Entries asked for.
+        wanted: u32,
+    },
+    /// The system refused the memory.
+    #[error("no memory for a table of {bytes} bytes of address space: {reason}")]
+    Memory {
+        /// Bytes of address space asked for.
+        bytes: usize,
+        /// The system's own words.
+        reason: String,
+    },
+}

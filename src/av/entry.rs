@@ -1,0 +1,140 @@
+//! One address-vector entry: an address and its transport in 64 bits.
+
+use super::AvError;
+
+/// How a peer is reached; the transport bit of an OFI entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Transport {
+    /// Through the network provider.
+    Network = 0,
+    /// On this node: mapped windows, or the shared-memory provider.
+    Local = 1,
+}
+
+/// A 64-bit address-vector entry. [`Entry::EMPTY`] (zero) means "not inserted".
+///
+/// Two packings exist, one for each netmod; a table holds one kind only.
+///
+/// * **OFI**: `(address + 1) << 1 | transport`. An `fi_addr_t` of an
+///   `FI_AV_TABLE` is an index from 0 (fi_av(3)); the one added keeps index 0
+///   apart from an empty entry. Taking it away again costs nothing: the
+///   subtraction's borrow *is* the test for an empty entry.
+/// * **UCX**: the `ucp_ep_h` pointer, whose low three bits are zero, with the
+///   transport bits in their place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(transparent)]
+pub struct Entry(u64);
+
+impl Entry {
+    /// Not inserted yet.
+    pub const EMPTY: Entry = Entry(0);
+    /// The largest address an OFI entry holds.
+    pub const MAX_OFI: u64 = (1 << 63) - 2;
+
+    /// Packs an OFI address.
+    ///
+    /// # Errors
+    /// [`AvError::OfiAddress`] for an address above [`Entry::MAX_OFI`]: bit 63
+    /// in use, `FI_ADDR_UNSPEC` and `FI_ADDR_NOTAVAIL` among them.
+    pub const fn ofi(address: u64, transport: Transport) -> Result<Entry, AvError> {
+        if address > Self::MAX_OFI {
+            return Err(AvError::OfiAddress(address));
+        }
+        Ok(Entry((address + 1) << 1 | transport as u64))
+    }
+
+    /// Unpacks an OFI entry; `None` when it is empty.
+    #[inline(always)]
+    pub const fn as_ofi(self) -> Option<(u64, Transport)> {
+        match self.0.checked_sub(2) {
+            None => None,
+            Some(e) if e & 1 == 0 => Some((e >> 1, Transport::Network)),
+            Some(e) => Some((e >> 1, Transport::Local)),
+        }
+    }
+
+    /// Packs a UCX endpoint handle with up to three transport bits.
+    ///
+    /// # Errors
+    /// [`AvError::UcxEndpoint`] for a null or misaligned handle,
+    /// [`AvError::TransportBits`] for more than three bits.
+    pub const fn ucx(endpoint: u64, bits: u8) -> Result<Entry, AvError> {
+        if endpoint == 0 || endpoint & 7 != 0 {
+            return Err(AvError::UcxEndpoint(endpoint));
+        }
+        if bits > 7 {
+            return Err(AvError::TransportBits(bits));
+        }
+        Ok(Entry(endpoint | bits as u64))
+    }
+
+    /// Unpacks a UCX entry into handle and transport bits; `None` when empty.
+    #[inline(always)]
+    pub const fn as_ucx(self) -> Option<(u64, u8)> {
+        if self.0 == 0 { None } else { Some((self.0 & !7, (self.0 & 7) as u8)) }
+    }
+
+    /// Whether nothing was inserted here yet.
+    #[inline(always)]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The bits as they stand in a table.
+    #[inline(always)]
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// An entry from the bits of a table.
+    #[inline(always)]
+    pub const fn from_bits(bits: u64) -> Entry {
+        Entry(bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn ofi_edges() {
+        for addr in [0, 1, 2, u64::from(u32::MAX), Entry::MAX_OFI] {
+            for t in [Transport::Network, Transport::Local] {
+                let e = Entry::ofi(addr, t).unwrap();
+                assert!(!e.is_empty());
+                assert_eq!(e.as_ofi(), Some((addr, t)));
+            }
+        }
+        for addr in [Entry::MAX_OFI + 1, 1 << 63, u64::MAX] {
+            let err = Entry::ofi(addr, Transport::Network).unwrap_err();
+            assert_eq!(err, AvError::OfiAddress(addr));
+            assert!(err.to_string().contains("63 bits"));
+        }
+        assert_eq!(Entry::EMPTY.as_ofi(), None);
+    }
+
+    #[test]
+    fn ucx_refuses_what_it_would_lose() {
+        assert_eq!(Entry::ucx(0, 1), Err(AvError::UcxEndpoint(0)));
+        assert_eq!(Entry::ucx(0x1004, 0), Err(AvError::UcxEndpoint(0x1004)));
+        assert_eq!(Entry::ucx(0x1000, 8), Err(AvError::TransportBits(8)));
+        assert_eq!(Entry::EMPTY.as_ucx(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn ofi_loses_no_bit(addr in 0..=Entry::MAX_OFI, local: bool) {
+            let t = if local { Transport::Local } else { Transport::Network };
+            prop_assert_eq!(Entry::ofi(addr, t).unwrap().as_ofi(), Some((addr, t)));
+        }
+
+        #[test]
+        fn ucx_loses_no_bit(ep in 1u64..1 << 61, bits in 0u8..8) {
+            let ep = ep << 3;
+            prop_assert_eq!(Entry::ucx(ep, bits).unwrap().as_ucx(), Some((ep, bits)));
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The directory of process groups.
+
+use super::{AvError, Entry, Table};
+use crate::rankmap::Process;
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// How many process groups can exist at one time. Ids of removed groups are
+/// used again.
+pub const MAX_GROUPS: u32 = 65_536;
+
+/// The address vectors of all process groups this process knows.
+///
+/// Group 0 is the world the process was started in; spawned or connected
+/// worlds are added later. The directory is demand-zero memory like the
+/// tables, so a lookup by *(pgid, lpid)* is two loads and needs no lock.
+#[derive(Debug)]
+pub struct AddressVector {
+    /// Slots of `AtomicPtr<AtomicU64>`, stored in a table's 64-bit words.
+    directory: Table,
+    /// By pgid; `None` where a group was removed.
+    tables: Mutex<Vec<Option<Table>>>,
+}
+
+impl AddressVector {
+    /// An address vector without groups.
+    ///
+    /// # Errors
+    /// [`AvError::Memory`] when the system refuses the directory's address
+    /// space.
+    pub fn new() -> Result<AddressVector, AvError> {
+        let directory = Table::new(MAX_GROUPS, MAX_GROUPS)?;
+        Ok(AddressVector { directory, tables: Mutex::default() })
+    }
+
+    /// Adds a process group of `size` processes, able to grow to `capacity`,
+    /// and returns its pgid: the smallest one free.
+    ///
+    /// # Errors
+    /// [`AvError::TooManyGroups`], [`AvError::Memory`].
+    pub fn add(&self, size: u32, capacity: u32) -> Result<u32, AvError> {
+        let table = Table::new(size, capacity)?;
+        let mut tables = self.lock();
+        let pg = tables.iter().position(Option::is_none).unwrap_or(tables.len());
+        if pg >= MAX_GROUPS as usize {
+            return Err(AvError::TooManyGroups);
+        }
+        self.slot(pg).store(table.entries().cast_mut(), Ordering::Release);
+        if pg == tables.len() {
+            tables.push(None);
+        }
+        tables[pg] = Some(table);
+        Ok(pg as u32)
+    }
+
+    /// Removes a process group and gives its memory back.
+    ///
+    /// # Errors
+    /// [`AvError::NoGroup`].
+    ///
+    /// # Safety
+    /// No rank map or [`Lookup`](crate::rankmap::Lookup) that refers to this
+    /// group may be used afterwards, in any thread.
+    pub unsafe fn remove(&self, pg: u32) -> Result<(), AvError> {
+        let mut tables = self.lock();
+        let table = tables.get_mut(pg as usize).and_then(Option::take);
+        let table = table.ok_or(AvError::NoGroup(pg))?;
+        self.slot(pg as usize).store(core::ptr::null_mut(), Ordering::Release);
+        drop(table);
+        Ok(())
+    }
+
+    /// Grows a process group to `size` processes, in place.
+    ///
+    /// # Errors
+    /// [`AvError::NoGroup`], [`AvError::Capacity`], [`AvError::Memory`].
+    pub fn grow(&self, pg: u32, size: u32) -> Result<(), AvError> {
+        self.with(pg, |t| t.grow(size))?
+    }
+
+    /// Number of processes of a group.
+    ///
+    /// # Errors
+    /// [`AvError::NoGroup`].
+    pub fn size(&self, pg: u32) -> Result<u32, AvError> {
+        self.with(pg, Table::len)
+    }
+
+    /// The entry of a process; [`Entry::EMPTY`] when it was not inserted.
+    ///
+    /// # Errors
+    /// [`AvError::NoGroup`], [`AvError::Lpid`].
+    pub fn get(&self, p: Process) -> Result<Entry, AvError> {
+        self.with(p.pg, |t| t.get(p.lpid).ok_or_else(|| out_of_range(p, t)))?
+    }
+
+    /// Stores the entry of a process.
+    ///
+    /// # Errors
+    /// [`AvError::NoGroup`], [`AvError::Lpid`].
+    pub fn set(&self, p: Process, entry: Entry) -> Result<(), AvError> {
+        self.with(p.pg, |t| t.set(p.lpid, entry).ok_or_else(|| out_of_range(p, t)))?
+    }
+
+    /// The directory as lookups use it: for each pgid the address of its
+    /// entries, or null. Valid while the address vector lives.
+    #[inline(always)]
+    pub fn directory(&self) -> *const AtomicPtr<AtomicU64> {
+        self.directory.entries().cast()
+    }
+
+    /// The address ranges in use, for accounting: the directory's used part
+    /// first, then each group's table.
+    pub fn ranges(&self) -> Vec<(*const u8, usize)> {
+        let tables = self.lock();
+        let used = tables.len() * size_of::<AtomicPtr<AtomicU64>>();
+        let directory = (self.directory.range().0, used);
+        std::iter::once(directory).chain(tables.iter().flatten().map(Table::range)).collect()
+    }
+
+    fn with<R>(&self, pg: u32, f: impl FnOnce(&Table) -> R) -> Result<R, AvError> {
+        let tables = self.lock();
+        tables.get(pg as usize).and_then(Option::as_ref).map(f).ok_or(AvError::NoGroup(pg))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Option<Table>>> {
+        // A panic in another thread leaves the list whole: each change is one
+        // assignment.
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn slot(&self, pg: usize) -> &AtomicPtr<AtomicU64> {
+        debug_assert!(pg < MAX_GROUPS as usize);
+        // SAFETY: pg < MAX_GROUPS, a slot is no larger than the 64-bit words
+        // the directory has that many of, and zero is a null pointer.
+        unsafe { &*self.directory().add(pg) }
+    }
+}
+
+fn out_of_range(p: Process, t: &Table) -> AvError {
+    AvError::Lpid { pg: p.pg, lpid: p.lpid, size: t.len() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::av::Transport;
+
+    fn entry(addr: u64) -> Entry {
+        Entry::ofi(addr, Transport::Network).unwrap()
+    }
+
+    #[test]
+    fn groups_are_apart_and_ids_are_used_again() {
+        let av = AddressVector::new().unwrap();
+        for pg in 0..3 {
+            assert_eq!(av.add(10, 10).unwrap(), pg);
+            av.set(Process { pg, lpid: 4 }, entry(u64::from(pg))).unwrap();
+        }
+        for pg in 0..3 {
+            assert_eq!(av.get(Process { pg, lpid: 4 }).unwrap(), entry(u64::from(pg)));
+            assert_eq!(av.get(Process { pg, lpid: 5 }).unwrap(), Entry::EMPTY);
+        }
+        // SAFETY: no lookup refers to group 1.
+        unsafe { av.remove(1) }.unwrap();
+        assert_eq!(av.get(Process { pg: 1, lpid: 4 }), Err(AvError::NoGroup(1)));
+        assert_eq!(av.add(2, 2).unwrap(), 1);
+        assert_eq!(av.get(Process { pg: 1, lpid: 1 }).unwrap(), Entry::EMPTY);
+        let past = AvError::Lpid { pg: 1, lpid: 2, size: 2 };
+        assert_eq!(av.get(Process { pg: 1, lpid: 2 }), Err(past));
+    }
+
+    #[test]
+    fn many_spawns_do_not_run_out() {
+        let av = AddressVector::new().unwrap();
+        av.add(4, 4).unwrap();
+        for _ in 0..5000 {
+            let pg = av.add(4, 4).unwrap();
+            assert_eq!(pg, 1);
+            // SAFETY: nothing refers to the group just added.
+            unsafe { av.remove(pg) }.unwrap();
+        }
+    }
+
+    #[test]
+    fn lookups_go_on_while_groups_are_added() {
+        let av = AddressVector::new().unwrap();
+        av.add(8, 8).unwrap();
+        av.set(Process { pg: 0, lpid: 3 }, entry(3)).unwrap();
+        std::thread::scope(|s| {
+            s.spawn(|| (0..1000).for_each(|_| drop(av.add(8, 8).unwrap())));
+            for _ in 0..100_000 {
+                // SAFETY: group 0 exists and has 8 entries.
+                let e = unsafe { &*(*av.directory()).load(Ordering::Acquire).add(3) };
+                assert_eq!(e.load(Ordering::Acquire), entry(3).to_bits());
+            }
+        });
+    }
+}

@@ -1,0 +1,108 @@
+//! The netmod that moves nothing: every operation completes at once.
+//!
+//! For a process that is alone, for simulated worlds whose tables are
+//! measured, and for tests of the layers above. To measure a whole network
+//! path at infinite speed, use the libfabric provider in
+//! `plugins/null-provider`, which also pays for the library's calls.
+
+use super::{Caps, Completion, NetError, Netmod, Transfer};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Accepts every operation and forgets it.
+#[derive(Debug)]
+pub struct Null {
+    caps: Caps,
+    inserted: AtomicU64,
+}
+
+impl Null {
+    /// A network without wires.
+    #[must_use]
+    pub fn open() -> Arc<Null> {
+        let caps = Caps {
+            provider: "null".into(),
+            inject_size: 4096,
+            max_message: usize::MAX,
+            max_peers: u32::MAX,
+            virtual_addresses: false,
+            provider_keys: false,
+            key_size: 8,
+        };
+        Arc::new(Null { caps, inserted: AtomicU64::new(0) })
+    }
+}
+
+/// Tokens waiting to be handed back.
+#[derive(Debug, Default)]
+pub struct Port {
+    done: RefCell<Vec<u64>>,
+}
+
+impl Netmod for Null {
+    type Port = Port;
+    type Region = u64;
+
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn open_port(self: &Arc<Self>) -> Result<Port, NetError> {
+        Ok(Port::default())
+    }
+
+    fn address(&self, _: &Port) -> Result<Vec<u8>, NetError> {
+        Ok(b"null".to_vec())
+    }
+
+    fn insert(&self, raw: &[u8]) -> Result<u64, NetError> {
+        if raw != b"null" {
+            let reason = format!("{raw:02x?} is not 'null'");
+            return Err(NetError::Address { provider: "null".into(), reason });
+        }
+        Ok(self.inserted.fetch_add(1, Ordering::Relaxed))
+    }
+
+    unsafe fn register(
+        self: &Arc<Self>,
+        _: &Port,
+        _: *mut u8,
+        _: usize,
+        key: u64,
+    ) -> Result<u64, NetError> {
+        Ok(key)
+    }
+
+    fn key(&self, region: &u64) -> u64 {
+        *region
+    }
+
+    #[inline(always)]
+    unsafe fn inject(_: &Port, buf: *const u8, len: usize, dest: u64, addr: u64, key: u64) -> isize {
+        // Keeps the caller's work alive in measurements.
+        std::hint::black_box((buf, len, dest, addr, key));
+        0
+    }
+
+    unsafe fn write(&self, port: &Port, op: Transfer<*const u8>) -> isize {
+        port.done.borrow_mut().push(op.token);
+        0
+    }
+
+    unsafe fn read(&self, port: &Port, op: Transfer<*mut u8>) -> isize {
+        port.done.borrow_mut().push(op.token);
+        0
+    }
+
+    fn poll(&self, port: &Port, mut done: impl FnMut(Completion)) -> Result<(), NetError> {
+        let tokens = std::mem::take(&mut *port.done.borrow_mut());
+        tokens.into_iter().for_each(|token| done(Completion { token, result: Ok(()) }));
+        Ok(())
+    }
+
+    fn explain(&self, call: &'static str, code: isize) -> NetError {
+        let text = "the null netmod never fails".to_owned();
+        NetError::Call { provider: "null".into(), call, code: code as i64, text }
+    }
+}
