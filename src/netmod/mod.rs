@@ -1,1 +1,5 @@
-//! Placeholder.
+//! Network modules.
+#[cfg(feature = "ofi")]
+pub mod ofi;
+#[cfg(feature = "ucx")]
+pub mod ucx;
