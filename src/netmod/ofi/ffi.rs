@@ -1,0 +1,695 @@
+//! libfabric itself: the library opened at run time, and its calls.
+//!
+//! Nothing is linked: [`Library::open`] finds `libfabric.so.1` (or the file
+//! named by `RANKWAY_LIBFABRIC`) with `dlopen`, and takes each function at the
+//! symbol version whose structures `bindings` describes. A newer library keeps
+//! those versions, so one binary runs on libfabric 1.x and 2.x.
+//!
+//! Most of libfabric's interface is `static inline` in C: one indirect call
+//! through the object's operation table. Those are written here again, by the
+//! names of their man pages (fi_domain(3), fi_endpoint(3), fi_rma(3), ...).
+//!
+//! This module holds no state but the library and makes no decision: no retry,
+//! no error text beyond the library's own. Below it stands `bindings`, types
+//! and constants only.
+
+#![allow(dead_code, reason = "the whole surface is kept together, used or not")]
+#![allow(clippy::too_many_arguments, reason = "the calls are libfabric's")]
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock};
+
+use super::bindings::*;
+
+/// Marks a destination that is not known (fabric.h; a cast bindgen cannot see).
+pub(crate) const FI_ADDR_UNSPEC: fi_addr_t = u64::MAX;
+/// Marks an address vector slot whose insertion failed.
+pub(crate) const FI_ADDR_NOTAVAIL: fi_addr_t = u64::MAX;
+/// Marks a memory region whose key is longer than 64 bits.
+pub(crate) const FI_KEY_NOTAVAIL: u64 = u64::MAX;
+/// `FI_MR_BASIC` as the bit of `fi_domain_attr::mr_mode` that it is.
+pub(crate) const FI_MR_MODE_BASIC: c_int = FI_MR_BASIC as c_int;
+/// `FI_MR_SCALABLE` as the bit of `fi_domain_attr::mr_mode` that it is.
+pub(crate) const FI_MR_MODE_SCALABLE: c_int = FI_MR_SCALABLE as c_int;
+
+/// The environment variable that names the library file to open.
+pub(crate) const LIBRARY_ENV: &str = "RANKWAY_LIBFABRIC";
+/// The file opened when [`LIBRARY_ENV`] is not set.
+const LIBRARY_FILE: &str = "libfabric.so.1";
+
+/// `FI_VERSION(major, minor)`.
+pub(crate) const fn fi_version_code(major: u32, minor: u32) -> u32 {
+    (major << 16) | minor
+}
+
+/// The API version of the headers that `bindings` was made from.
+pub(crate) const HEADER_VERSION: u32 = fi_version_code(FI_MAJOR_VERSION, FI_MINOR_VERSION);
+
+/// Why libfabric could not be opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// The file could not be opened as a shared library.
+    #[error(
+        "libfabric: cannot open {}: {reason}; install it (Debian, Ubuntu: apt install libfabric1), \
+         or take a newer one from PyPI (pip download mpich) and set {LIBRARY_ENV} to its libfabric.so.1",
+        .file.display()
+    )]
+    Open {
+        /// The file that was tried.
+        file: PathBuf,
+        /// The dynamic linker's own text.
+        reason: String,
+    },
+    /// The file is a shared library, but lacks a function at the version needed.
+    #[error(
+        "libfabric: {} has no {symbol} at version {version}: {reason}; \
+         it is not libfabric, or older than 1.9; set {LIBRARY_ENV} to a newer libfabric.so.1",
+        .file.display()
+    )]
+    Symbol {
+        /// The file that was opened.
+        file: PathBuf,
+        /// The function that is missing.
+        symbol: &'static str,
+        /// The symbol version that was asked for.
+        version: &'static str,
+        /// The dynamic linker's own text.
+        reason: String,
+    },
+}
+
+type GetInfo = unsafe extern "C" fn(
+    version: u32,
+    node: *const c_char,
+    service: *const c_char,
+    flags: u64,
+    hints: *const fi_info,
+    info: *mut *mut fi_info,
+) -> c_int;
+type FreeInfo = unsafe extern "C" fn(info: *mut fi_info);
+type DupInfo = unsafe extern "C" fn(info: *const fi_info) -> *mut fi_info;
+type OpenFabric = unsafe extern "C" fn(
+    attr: *mut fi_fabric_attr,
+    fabric: *mut *mut fid_fabric,
+    context: *mut c_void,
+) -> c_int;
+type StrError = unsafe extern "C" fn(errnum: c_int) -> *const c_char;
+type ToStr = unsafe extern "C" fn(data: *const c_void, datatype: fi_type) -> *mut c_char;
+type Version = unsafe extern "C" fn() -> u32;
+
+/// An open libfabric. There is at most one in a process and it stays open.
+#[derive(Debug)]
+pub(crate) struct Library {
+    path: PathBuf,
+    version: u32,
+    getinfo: GetInfo,
+    freeinfo: FreeInfo,
+    dupinfo: DupInfo,
+    fabric: OpenFabric,
+    strerror: StrError,
+    tostr: ToStr,
+}
+
+static LIBRARY: OnceLock<Result<Library, LoadError>> = OnceLock::new();
+
+/// `fi_tostr` answers in a buffer of its own, one for the whole process.
+static TOSTR: Mutex<()> = Mutex::new(());
+
+impl Library {
+    /// Opens libfabric on the first call; later calls give the same answer.
+    ///
+    /// # Errors
+    /// [`LoadError`] when the file cannot be opened or is not a libfabric.
+    pub(crate) fn open() -> Result<&'static Self, LoadError> {
+        let named = std::env::var_os(LIBRARY_ENV).filter(|name| !name.is_empty());
+        LIBRARY
+            .get_or_init(|| Self::load(&named.unwrap_or_else(|| OsString::from(LIBRARY_FILE))))
+            .as_ref()
+            .map_err(LoadError::clone)
+    }
+
+    fn load(file: &std::ffi::OsStr) -> Result<Self, LoadError> {
+        let not_open = |reason| LoadError::Open { file: PathBuf::from(file), reason };
+        let name = CString::new(file.as_bytes())
+            .map_err(|_| not_open("its name holds a zero byte".to_owned()))?;
+        // SAFETY: `name` is a C string. The library's initialisers run; that
+        // this file is meant to be run is what naming it says.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if handle.is_null() {
+            return Err(not_open(dl_error()));
+        }
+        let find = |symbol: &'static CStr, version: &'static CStr| {
+            find(handle, symbol, version).ok_or_else(|| LoadError::Symbol {
+                file: PathBuf::from(file),
+                symbol: symbol.to_str().unwrap_or_default(),
+                version: version.to_str().unwrap_or_default(),
+                reason: dl_error(),
+            })
+        };
+        let getinfo = find(c"fi_getinfo", c"FABRIC_1.3")?;
+        let freeinfo = find(c"fi_freeinfo", c"FABRIC_1.3")?;
+        let dupinfo = find(c"fi_dupinfo", c"FABRIC_1.3")?;
+        let fabric = find(c"fi_fabric", c"FABRIC_1.1")?;
+        let strerror = find(c"fi_strerror", c"FABRIC_1.0")?;
+        let tostr = find(c"fi_tostr", c"FABRIC_1.0")?;
+        let version = find(c"fi_version", c"FABRIC_1.0")?;
+        // SAFETY: each symbol was found in libfabric at the version that fabric.h
+        // declares with this very signature; the handle is never closed, so the
+        // functions live as long as the process. `fi_version` takes nothing.
+        unsafe {
+            use core::mem::transmute;
+            Ok(Self {
+                path: path_of(getinfo).unwrap_or_else(|| PathBuf::from(file)),
+                version: transmute::<*mut c_void, Version>(version)(),
+                getinfo: transmute::<*mut c_void, GetInfo>(getinfo),
+                freeinfo: transmute::<*mut c_void, FreeInfo>(freeinfo),
+                dupinfo: transmute::<*mut c_void, DupInfo>(dupinfo),
+                fabric: transmute::<*mut c_void, OpenFabric>(fabric),
+                strerror: transmute::<*mut c_void, StrError>(strerror),
+                tostr: transmute::<*mut c_void, ToStr>(tostr),
+            })
+        }
+    }
+
+    /// The library's own version, as (major, minor).
+    pub(crate) fn version(&self) -> (u32, u32) {
+        (self.version >> 16, self.version & 0xffff)
+    }
+
+    /// The API version to pass to [`Self::fi_getinfo`]: that of the headers, or
+    /// the library's where it is older. Never newer than the headers: it would
+    /// ask for structures and behaviour that `bindings` does not know.
+    pub(crate) fn api_version(&self) -> u32 {
+        self.version.min(HEADER_VERSION)
+    }
+
+    /// The file that was opened, as the dynamic linker resolved it.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// fi_getinfo(3) at [`Self::api_version`].
+    ///
+    /// # Safety
+    /// `node` and `service` are null or C strings; `hints` is null or comes from
+    /// [`Self::fi_allocinfo`] or [`Self::fi_dupinfo`]; `info` can be written.
+    pub(crate) unsafe fn fi_getinfo(
+        &self,
+        node: *const c_char,
+        service: *const c_char,
+        flags: u64,
+        hints: *const fi_info,
+        info: *mut *mut fi_info,
+    ) -> c_int {
+        // SAFETY: the caller upholds what fi_getinfo(3) asks for.
+        unsafe { (self.getinfo)(self.api_version(), node, service, flags, hints, info) }
+    }
+
+    /// Frees a list that [`Self::fi_getinfo`] or [`Self::fi_dupinfo`] gave.
+    ///
+    /// # Safety
+    /// `info` is null or such a list, and nothing of it is used afterwards.
+    pub(crate) unsafe fn fi_freeinfo(&self, info: *mut fi_info) {
+        // SAFETY: the caller owns the list.
+        unsafe { (self.freeinfo)(info) }
+    }
+
+    /// Copies one `fi_info` (not the list behind it); null when out of memory.
+    ///
+    /// # Safety
+    /// `info` is null (see [`Self::fi_allocinfo`]) or a live `fi_info`.
+    pub(crate) unsafe fn fi_dupinfo(&self, info: *const fi_info) -> *mut fi_info {
+        // SAFETY: the caller passes a live object or null.
+        unsafe { (self.dupinfo)(info) }
+    }
+
+    /// An empty `fi_info` with all its attributes, to be used as hints and freed
+    /// with [`Self::fi_freeinfo`]; null when out of memory. Strings stored in it
+    /// must come from `malloc` (`strdup`): libfabric frees them.
+    pub(crate) fn fi_allocinfo(&self) -> *mut fi_info {
+        // SAFETY: a null argument asks for a new object.
+        unsafe { (self.dupinfo)(core::ptr::null()) }
+    }
+
+    /// fi_fabric(3).
+    ///
+    /// # Safety
+    /// `attr` is the `fabric_attr` of a live `fi_info`; `fabric` can be written.
+    pub(crate) unsafe fn fi_fabric(
+        &self,
+        attr: *mut fi_fabric_attr,
+        fabric: *mut *mut fid_fabric,
+        context: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the caller upholds what fi_fabric(3) asks for.
+        unsafe { (self.fabric)(attr, fabric, context) }
+    }
+
+    /// The library's text for a return value, negative (as calls return it) or
+    /// positive (as completion errors hold it).
+    pub(crate) fn strerror(&self, ret: isize) -> String {
+        let errnum = c_int::try_from(ret.unsigned_abs()).unwrap_or(FI_EOTHER as c_int);
+        // SAFETY: fi_strerror takes any number and gives a static C string.
+        unsafe { text((self.strerror)(errnum)) }
+    }
+
+    /// fi_tostr(3): the library's rendering of a structure or flags.
+    ///
+    /// # Safety
+    /// `data` points to a live value of the type that `datatype` names.
+    pub(crate) unsafe fn tostr(&self, data: *const c_void, datatype: fi_type) -> String {
+        let _guard = TOSTR.lock().unwrap_or_else(|poison| poison.into_inner());
+        // SAFETY: the caller matches `data` to `datatype`; the answer is a C
+        // string that stays until the next call, which the lock holds back.
+        unsafe { text((self.tostr)(data, datatype)) }
+    }
+}
+
+/// Finds a function of the library, at a symbol version where the C library
+/// has versions.
+fn find(handle: *mut c_void, symbol: &CStr, version: &CStr) -> Option<*mut c_void> {
+    // SAFETY: `handle` comes from dlopen and is never closed; both names are C
+    // strings. dlerror is called to clear an older message.
+    let address = unsafe {
+        libc::dlerror();
+        #[cfg(all(target_os = "linux", target_env = "gnu"))]
+        {
+            libc::dlvsym(handle, symbol.as_ptr(), version.as_ptr())
+        }
+        #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+        {
+            let _ = version;
+            libc::dlsym(handle, symbol.as_ptr())
+        }
+    };
+    (!address.is_null()).then_some(address)
+}
+
+/// The dynamic linker's last message.
+fn dl_error() -> String {
+    // SAFETY: dlerror gives null or a C string that stays until the next dl call
+    // of this thread.
+    unsafe { text(libc::dlerror()) }
+}
+
+/// The file that holds `address`.
+fn path_of(address: *const c_void) -> Option<PathBuf> {
+    let mut found = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: dladdr takes any address, and fills `found` when it knows the
+    // object; all zeroes is a valid Dl_info.
+    let found =
+        unsafe { (libc::dladdr(address, found.as_mut_ptr()) != 0).then(|| found.assume_init()) }?;
+    if found.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: dli_fname is the loader's C string and lives as long as the object.
+    let name = unsafe { CStr::from_ptr(found.dli_fname) };
+    Some(PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes())))
+}
+
+/// Copies a C string that may be null.
+///
+/// # Safety
+/// `string` is null or a C string.
+unsafe fn text(string: *const c_char) -> String {
+    if string.is_null() {
+        return String::from("(no text)");
+    }
+    // SAFETY: not null, so a C string by the caller's word.
+    unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned()
+}
+
+/// Sets a `fi_info` string field (`prov_name`, a domain's `name`, ...), freeing
+/// the one before. `None` clears it. False when out of memory or when `value`
+/// holds a zero byte; the field is then unchanged.
+///
+/// # Safety
+/// `field` is a string field of a live `fi_info` that libfabric allocated.
+pub(crate) unsafe fn set_string(field: *mut *mut c_char, value: Option<&str>) -> bool {
+    let copy = match value.map(CString::new) {
+        None => core::ptr::null_mut(),
+        Some(Err(_)) => return false,
+        // SAFETY: strdup copies a C string into malloc's memory, which is what
+        // fi_freeinfo hands to free.
+        Some(Ok(value)) => match unsafe { libc::strdup(value.as_ptr()) } {
+            copy if copy.is_null() => return false,
+            copy => copy,
+        },
+    };
+    // SAFETY: the field is null or was allocated with malloc, by the caller's word.
+    unsafe {
+        libc::free((*field).cast());
+        *field = copy;
+    }
+    true
+}
+
+/// Reads a `fi_info` string field; `None` when it is null.
+///
+/// # Safety
+/// `field` is null or a C string that outlives the call.
+pub(crate) unsafe fn get_string(field: *const c_char) -> Option<String> {
+    // SAFETY: by the caller's word.
+    (!field.is_null()).then(|| unsafe { text(field) })
+}
+
+/// True when every RMA call below can be made on `ep`: the provider granted
+/// `FI_RMA` and filled its table. Check once, after fi_enable; the unchecked
+/// calls rely on it.
+///
+/// # Safety
+/// `ep` is an open endpoint.
+pub(crate) unsafe fn has_rma(ep: *mut fid_ep) -> bool {
+    // SAFETY: the endpoint is open, so its tables are null or whole.
+    unsafe {
+        (*ep).rma.as_ref().is_some_and(|ops| {
+            ops.write.is_some()
+                && ops.writemsg.is_some()
+                && ops.inject.is_some()
+                && ops.read.is_some()
+                && ops.readmsg.is_some()
+        })
+    }
+}
+
+/// Writes libfabric's inline functions: one call through an operation table.
+///
+/// `cold` calls answer `-FI_ENOSYS` when the table or its entry is missing, as
+/// an object of another class or an older provider may have it. `hot` calls do
+/// not look: they are an operation's whole cost above the provider.
+macro_rules! calls {
+    () => {};
+    (
+        $(#[$doc:meta])*
+        cold fn $name:ident($object:ident: $class:ty, $($table:ident).+ => $entry:ident($($pass:expr),*)
+            $(; $arg:ident: $type:ty)*) -> $ret:ty;
+        $($rest:tt)*
+    ) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// The object is open and of this class, every pointer is what the man
+        /// page asks for, and the threading level of the domain is kept.
+        #[inline]
+        pub(crate) unsafe fn $name($object: *mut $class $(, $arg: $type)*) -> $ret {
+            // SAFETY: an open object's tables are null or live as long as it;
+            // the caller upholds the man page for the rest.
+            unsafe {
+                match (*$object).$($table).+.as_ref().and_then(|ops| ops.$entry) {
+                    Some(entry) => entry($($pass),*),
+                    None => -(FI_ENOSYS as $ret),
+                }
+            }
+        }
+        calls! { $($rest)* }
+    };
+    (
+        $(#[$doc:meta])*
+        hot fn $name:ident($object:ident: $class:ty, $($table:ident).+ => $entry:ident($($pass:expr),*)
+            $(; $arg:ident: $type:ty)*) -> $ret:ty;
+        $($rest:tt)*
+    ) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// The object is open, enabled and has this operation (for RMA,
+        /// [`has_rma`] said so), every pointer is what the man page asks for,
+        /// and the threading level of the domain is kept.
+        #[inline(always)]
+        pub(crate) unsafe fn $name($object: *mut $class $(, $arg: $type)*) -> $ret {
+            // SAFETY: the caller has checked that the table and the entry are
+            // there, and upholds the man page for the rest.
+            unsafe { (*(*$object).$($table).+).$entry.unwrap_unchecked()($($pass),*) }
+        }
+        calls! { $($rest)* }
+    };
+}
+
+calls! {
+    /// fi_close(3), for any object.
+    cold fn fi_close(fid: fid, ops => close(fid)) -> c_int;
+    /// fi_control(3), for any object.
+    cold fn fi_control(fid: fid, ops => control(fid, command, arg);
+        command: c_int; arg: *mut c_void) -> c_int;
+
+    /// fi_domain(3).
+    cold fn fi_domain(fabric: fid_fabric, ops => domain(fabric, info, domain, context);
+        info: *mut fi_info; domain: *mut *mut fid_domain; context: *mut c_void) -> c_int;
+    /// fi_endpoint(3).
+    cold fn fi_endpoint(domain: fid_domain, ops => endpoint(domain, info, ep, context);
+        info: *mut fi_info; ep: *mut *mut fid_ep; context: *mut c_void) -> c_int;
+    /// fi_av(3): opens an address vector.
+    cold fn fi_av_open(domain: fid_domain, ops => av_open(domain, attr, av, context);
+        attr: *mut fi_av_attr; av: *mut *mut fid_av; context: *mut c_void) -> c_int;
+    /// fi_cq(3): opens a completion queue.
+    cold fn fi_cq_open(domain: fid_domain, ops => cq_open(domain, attr, cq, context);
+        attr: *mut fi_cq_attr; cq: *mut *mut fid_cq; context: *mut c_void) -> c_int;
+    /// fi_cntr(3): opens a counter.
+    cold fn fi_cntr_open(domain: fid_domain, ops => cntr_open(domain, attr, cntr, context);
+        attr: *mut fi_cntr_attr; cntr: *mut *mut fid_cntr; context: *mut c_void) -> c_int;
+    /// fi_atomic(3): whether a (datatype, operation) pair is supported. `flags`
+    /// is 0, `FI_FETCH_ATOMIC` or `FI_COMPARE_ATOMIC`.
+    cold fn fi_query_atomic(domain: fid_domain, ops => query_atomic(domain, datatype, op, attr, flags);
+        datatype: fi_datatype; op: fi_op; attr: *mut fi_atomic_attr; flags: u64) -> c_int;
+
+    /// fi_mr(3): registers one buffer.
+    cold fn fi_mr_reg(domain: fid_domain, mr =>
+        reg(&raw mut (*domain).fid, buf, len, access, offset, requested_key, flags, mr, context);
+        buf: *const c_void; len: usize; access: u64; offset: u64; requested_key: u64; flags: u64;
+        mr: *mut *mut fid_mr; context: *mut c_void) -> c_int;
+    /// fi_mr(3): registers what `attr` describes.
+    cold fn fi_mr_regattr(domain: fid_domain, mr => regattr(&raw mut (*domain).fid, attr, flags, mr);
+        attr: *const fi_mr_attr; flags: u64; mr: *mut *mut fid_mr) -> c_int;
+    /// fi_mr(3): binds a region to an endpoint (`FI_MR_ENDPOINT`) or a counter.
+    cold fn fi_mr_bind(mr: fid_mr, fid.ops => bind(&raw mut (*mr).fid, object, flags);
+        object: *mut fid; flags: u64) -> c_int;
+    /// fi_mr(3): enables a region after binding (`FI_MR_ENDPOINT`, `FI_MR_RMA_EVENT`).
+    cold fn fi_mr_enable(mr: fid_mr, fid.ops =>
+        control(&raw mut (*mr).fid, FI_ENABLE as c_int, core::ptr::null_mut())) -> c_int;
+
+    /// fi_av(3): inserts `count` addresses laid end to end; the number inserted
+    /// is the return value.
+    cold fn fi_av_insert(av: fid_av, ops => insert(av, addr, count, out, flags, context);
+        addr: *const c_void; count: usize; out: *mut fi_addr_t; flags: u64;
+        context: *mut c_void) -> c_int;
+    /// fi_av(3): removes addresses.
+    cold fn fi_av_remove(av: fid_av, ops => remove(av, addr, count, flags);
+        addr: *mut fi_addr_t; count: usize; flags: u64) -> c_int;
+    /// fi_av(3): the raw address behind an entry.
+    cold fn fi_av_lookup(av: fid_av, ops => lookup(av, entry, addr, addrlen);
+        entry: fi_addr_t; addr: *mut c_void; addrlen: *mut usize) -> c_int;
+
+    /// fi_endpoint(3): binds an address vector, queue or counter.
+    cold fn fi_ep_bind(ep: fid_ep, fid.ops => bind(&raw mut (*ep).fid, object, flags);
+        object: *mut fid; flags: u64) -> c_int;
+    /// fi_endpoint(3): makes the endpoint ready for data.
+    cold fn fi_enable(ep: fid_ep, fid.ops =>
+        control(&raw mut (*ep).fid, FI_ENABLE as c_int, core::ptr::null_mut())) -> c_int;
+    /// fi_endpoint(3): asks for a posted operation to be given up.
+    cold fn fi_cancel(ep: fid_ep, ops => cancel(&raw mut (*ep).fid, context);
+        context: *mut c_void) -> isize;
+    /// fi_endpoint(3): sets an option.
+    cold fn fi_setopt(ep: fid_ep, ops => setopt(&raw mut (*ep).fid, level, name, value, len);
+        level: c_int; name: c_int; value: *const c_void; len: usize) -> c_int;
+    /// fi_endpoint(3): reads an option.
+    cold fn fi_getopt(ep: fid_ep, ops => getopt(&raw mut (*ep).fid, level, name, value, len);
+        level: c_int; name: c_int; value: *mut c_void; len: *mut usize) -> c_int;
+    /// fi_cm(3): the endpoint's own raw address. `-FI_ETOOSMALL` when it is
+    /// longer than `*addrlen`, which then holds the length needed.
+    cold fn fi_getname(ep: fid_ep, cm => getname(&raw mut (*ep).fid, addr, addrlen);
+        addr: *mut c_void; addrlen: *mut usize) -> c_int;
+
+    /// fi_cq(3): takes up to `count` completions of the queue's format; drives
+    /// manual progress.
+    hot fn fi_cq_read(cq: fid_cq, ops => read(cq, buf, count);
+        buf: *mut c_void; count: usize) -> isize;
+    /// fi_cq(3): takes the error that fi_cq_read reported with `-FI_EAVAIL`.
+    cold fn fi_cq_readerr(cq: fid_cq, ops => readerr(cq, entry, flags);
+        entry: *mut fi_cq_err_entry; flags: u64) -> isize;
+
+    /// fi_cntr(3): successful operations; drives manual progress.
+    hot fn fi_cntr_read(cntr: fid_cntr, ops => read(cntr)) -> u64;
+    /// fi_cntr(3): failed operations.
+    hot fn fi_cntr_readerr(cntr: fid_cntr, ops => readerr(cntr)) -> u64;
+    /// fi_cntr(3): adds to the counter.
+    cold fn fi_cntr_add(cntr: fid_cntr, ops => add(cntr, value); value: u64) -> c_int;
+    /// fi_cntr(3): sets the counter.
+    cold fn fi_cntr_set(cntr: fid_cntr, ops => set(cntr, value); value: u64) -> c_int;
+    /// fi_cntr(3): waits for the counter to reach `threshold`; `timeout` is in
+    /// milliseconds, negative for ever.
+    cold fn fi_cntr_wait(cntr: fid_cntr, ops => wait(cntr, threshold, timeout);
+        threshold: u64; timeout: c_int) -> c_int;
+
+    /// fi_rma(3): writes `len` bytes; `buf` stays untouched until it completes.
+    hot fn fi_write(ep: fid_ep, rma => write(ep, buf, len, desc, dest, addr, key, context);
+        buf: *const c_void; len: usize; desc: *mut c_void; dest: fi_addr_t; addr: u64; key: u64;
+        context: *mut c_void) -> isize;
+    /// fi_rma(3): the write that takes vectors and flags.
+    hot fn fi_writemsg(ep: fid_ep, rma => writemsg(ep, msg, flags);
+        msg: *const fi_msg_rma; flags: u64) -> isize;
+    /// fi_rma(3): writes up to `inject_size` bytes; `buf` is free on return and
+    /// no completion is queued.
+    hot fn fi_inject_write(ep: fid_ep, rma => inject(ep, buf, len, dest, addr, key);
+        buf: *const c_void; len: usize; dest: fi_addr_t; addr: u64; key: u64) -> isize;
+    /// fi_rma(3): reads `len` bytes.
+    hot fn fi_read(ep: fid_ep, rma => read(ep, buf, len, desc, src, addr, key, context);
+        buf: *mut c_void; len: usize; desc: *mut c_void; src: fi_addr_t; addr: u64; key: u64;
+        context: *mut c_void) -> isize;
+    /// fi_rma(3): the read that takes vectors and flags.
+    hot fn fi_readmsg(ep: fid_ep, rma => readmsg(ep, msg, flags);
+        msg: *const fi_msg_rma; flags: u64) -> isize;
+
+    /// fi_atomic(3): `remote[i] op= buf[i]`.
+    cold fn fi_atomic(ep: fid_ep, atomic =>
+        write(ep, buf, count, desc, dest, addr, key, datatype, op, context);
+        buf: *const c_void; count: usize; desc: *mut c_void; dest: fi_addr_t; addr: u64; key: u64;
+        datatype: fi_datatype; op: fi_op; context: *mut c_void) -> isize;
+    /// fi_atomic(3): the same, giving back what was there before.
+    cold fn fi_fetch_atomic(ep: fid_ep, atomic =>
+        readwrite(ep, buf, count, desc, result, result_desc, dest, addr, key, datatype, op, context);
+        buf: *const c_void; count: usize; desc: *mut c_void; result: *mut c_void;
+        result_desc: *mut c_void; dest: fi_addr_t; addr: u64; key: u64; datatype: fi_datatype;
+        op: fi_op; context: *mut c_void) -> isize;
+    /// fi_atomic(3): compare and swap, giving back what was there before.
+    cold fn fi_compare_atomic(ep: fid_ep, atomic =>
+        compwrite(ep, buf, count, desc, compare, compare_desc, result, result_desc, dest, addr, key,
+            datatype, op, context);
+        buf: *const c_void; count: usize; desc: *mut c_void; compare: *const c_void;
+        compare_desc: *mut c_void; result: *mut c_void; result_desc: *mut c_void; dest: fi_addr_t;
+        addr: u64; key: u64; datatype: fi_datatype; op: fi_op; context: *mut c_void) -> isize;
+
+    /// fi_msg(3).
+    cold fn fi_send(ep: fid_ep, msg => send(ep, buf, len, desc, dest, context);
+        buf: *const c_void; len: usize; desc: *mut c_void; dest: fi_addr_t;
+        context: *mut c_void) -> isize;
+    /// fi_msg(3).
+    cold fn fi_recv(ep: fid_ep, msg => recv(ep, buf, len, desc, src, context);
+        buf: *mut c_void; len: usize; desc: *mut c_void; src: fi_addr_t;
+        context: *mut c_void) -> isize;
+    /// fi_msg(3): sends up to `inject_size` bytes; `buf` is free on return.
+    cold fn fi_inject(ep: fid_ep, msg => inject(ep, buf, len, dest);
+        buf: *const c_void; len: usize; dest: fi_addr_t) -> isize;
+
+    /// fi_tagged(3).
+    cold fn fi_tsend(ep: fid_ep, tagged => send(ep, buf, len, desc, dest, tag, context);
+        buf: *const c_void; len: usize; desc: *mut c_void; dest: fi_addr_t; tag: u64;
+        context: *mut c_void) -> isize;
+    /// fi_tagged(3): `ignore` has a bit set for each tag bit that matches any.
+    cold fn fi_trecv(ep: fid_ep, tagged => recv(ep, buf, len, desc, src, tag, ignore, context);
+        buf: *mut c_void; len: usize; desc: *mut c_void; src: fi_addr_t; tag: u64; ignore: u64;
+        context: *mut c_void) -> isize;
+    /// fi_tagged(3): sends up to `inject_size` bytes; `buf` is free on return.
+    cold fn fi_tinject(ep: fid_ep, tagged => inject(ep, buf, len, dest, tag);
+        buf: *const c_void; len: usize; dest: fi_addr_t; tag: u64) -> isize;
+}
+
+/// fi_mr(3): the key that peers name the region by.
+///
+/// # Safety
+/// `mr` is an open, enabled region.
+#[inline]
+pub(crate) unsafe fn fi_mr_key(mr: *mut fid_mr) -> u64 {
+    // SAFETY: the region is open.
+    unsafe { (*mr).key }
+}
+
+/// fi_mr(3): the descriptor to pass with local buffers in the region
+/// (`FI_MR_LOCAL`); null where the provider needs none.
+///
+/// # Safety
+/// `mr` is an open, enabled region.
+#[inline]
+pub(crate) unsafe fn fi_mr_desc(mr: *mut fid_mr) -> *mut c_void {
+    // SAFETY: the region is open.
+    unsafe { (*mr).mem_desc }
+}
+
+/// fi_cq(3): the provider's text for an error that fi_cq_readerr gave.
+///
+/// # Safety
+/// `cq` is open and `entry` was filled by it just now.
+pub(crate) unsafe fn fi_cq_strerror(cq: *mut fid_cq, entry: &fi_cq_err_entry) -> String {
+    let mut buffer = [0 as c_char; 256];
+    // SAFETY: the queue is open; the buffer is as long as said; the answer is
+    // null, static, or in the buffer.
+    unsafe {
+        match (*cq).ops.as_ref().and_then(|ops| ops.strerror) {
+            Some(strerror) => text(strerror(
+                cq,
+                entry.prov_errno,
+                entry.err_data,
+                buffer.as_mut_ptr(),
+                buffer.len(),
+            )),
+            None => String::from("(no text)"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_file_is_named_with_what_to_install() {
+        let error = Library::load("/nonexistent/libfabric.so.1".as_ref()).unwrap_err();
+        assert!(matches!(error, LoadError::Open { .. }));
+        let text = error.to_string();
+        for part in ["/nonexistent/libfabric.so.1", "libfabric1", "mpich", LIBRARY_ENV] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_library_that_is_not_libfabric_is_refused() {
+        let error = Library::load("libc.so.6".as_ref()).unwrap_err();
+        assert!(matches!(error, LoadError::Symbol { symbol: "fi_getinfo", .. }), "{error}");
+        assert!(error.to_string().contains("libc.so.6"), "{error}");
+    }
+
+    #[test]
+    fn a_name_with_a_zero_byte_is_refused() {
+        let error = Library::load("a\0b".as_ref()).unwrap_err();
+        assert!(matches!(error, LoadError::Open { .. }));
+    }
+
+    /// Runs where libfabric is installed, and says so where it is not.
+    #[test]
+    fn the_installed_library_answers() {
+        let library = match Library::open() {
+            Ok(library) => library,
+            Err(error) => return eprintln!("skipped: {error}"),
+        };
+        let (major, minor) = library.version();
+        assert!((major, minor) >= (1, 9), "{major}.{minor}");
+        assert!(library.api_version() <= HEADER_VERSION);
+        assert!(library.path().to_string_lossy().contains("fabric"));
+        assert!(!library.strerror(-(FI_EAGAIN as isize)).is_empty());
+        assert_eq!(library.strerror(-5), library.strerror(5));
+
+        let hints = library.fi_allocinfo();
+        assert!(!hints.is_null());
+        let mut info = core::ptr::null_mut();
+        // SAFETY: hints come from this library and are freed once; the answer
+        // is read only when the call succeeded.
+        unsafe {
+            assert!(set_string(&raw mut (*(*hints).fabric_attr).prov_name, Some("nonsense")));
+            assert!(!set_string(&raw mut (*(*hints).fabric_attr).prov_name, Some("a\0b")));
+            assert_eq!(get_string((*(*hints).fabric_attr).prov_name).as_deref(), Some("nonsense"));
+            let none =
+                library.fi_getinfo(core::ptr::null(), core::ptr::null(), 0, hints, &raw mut info);
+            assert_eq!(none, -FI_ENODATA);
+            assert!(set_string(&raw mut (*(*hints).fabric_attr).prov_name, None));
+            let some =
+                library.fi_getinfo(core::ptr::null(), core::ptr::null(), 0, hints, &raw mut info);
+            if some == 0 {
+                assert!(library.tostr(info.cast(), FI_TYPE_INFO).contains("fi_info"));
+            }
+            library.fi_freeinfo(info);
+            library.fi_freeinfo(hints);
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! libfabric.
+#[rustfmt::skip]
+pub(crate) mod bindings;
+pub(crate) mod ffi;
+
+pub use ffi::LoadError;
