@@ -119,6 +119,9 @@ pub struct Completion {
 pub trait Netmod: Send + Sync + Sized + 'static {
     /// An endpoint with its completion queue.
     type Port: Send;
+    /// What [`Netmod::inject`] needs of a port, kept in the hot structures:
+    /// the endpoint. Good while its port lives.
+    type Wire: Copy;
     /// Memory registered for remote access; deregistered on drop.
     type Region: Send + Sync;
 
@@ -163,14 +166,18 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// The key under which peers reach the region.
     fn key(&self, region: &Self::Region) -> u64;
 
+    /// The endpoint of a port.
+    fn wire(port: &Self::Port) -> Self::Wire;
+
     /// Puts `len` bytes, copied before the call returns. Zero, [`AGAIN`], or a
     /// negative error number.
     ///
     /// # Safety
-    /// `buf` is readable for `len` bytes, `len` is at most
-    /// [`Caps::inject_size`], and `dest` came from [`Netmod::insert`].
+    /// The port of `wire` lives and is this thread's, `buf` is readable for
+    /// `len` bytes, `len` is at most [`Caps::inject_size`], and `dest` came
+    /// from [`Netmod::insert`].
     unsafe fn inject(
-        port: &Self::Port,
+        wire: Self::Wire,
         buf: *const u8,
         len: usize,
         dest: u64,

@@ -42,6 +42,7 @@ pub struct Port {
 
 impl Netmod for Null {
     type Port = Port;
+    type Wire = ();
     type Region = u64;
 
     fn caps(&self) -> &Caps {
@@ -78,8 +79,10 @@ impl Netmod for Null {
         *region
     }
 
+    fn wire(_: &Port) {}
+
     #[inline(always)]
-    unsafe fn inject(_: &Port, buf: *const u8, len: usize, dest: u64, addr: u64, key: u64) -> isize {
+    unsafe fn inject(_: (), buf: *const u8, len: usize, dest: u64, addr: u64, key: u64) -> isize {
         // Keeps the caller's work alive in measurements.
         std::hint::black_box((buf, len, dest, addr, key));
         0

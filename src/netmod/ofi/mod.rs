@@ -1,6 +1,29 @@
-//! libfabric.
+//! The libfabric netmod.
+//!
+//! One [`Ofi`] is one provider: `shm` for peers on this node, or a network
+//! provider such as `tcp;ofi_rxm` or `verbs;ofi_rxm`. What providers differ in
+//! is settled here, once, at open:
+//!
+//! | pitfall | what is done |
+//! |---|---|
+//! | an `fi_inject_write` under way when the peer dies crashes inside rxm (1.17 and 2.x) | an `FI_WRITE` counter is bound to every endpoint |
+//! | shm takes its slower CMA path, out of order with queued puts, when `FI_MR_VIRT_ADDR` is offered | it is not offered to shm |
+//! | shm holds 256 peers | [`Caps::max_peers`](super::Caps) says so |
+//! | `net` claims atomics it lacks; hooks and test providers come first in the list | taken only when named |
+//! | rxm over soft-RoCE cannot be enabled with more than 127 expected peers | the AV's size hint follows the job, and `FI_UNIVERSE_SIZE` is left to the user |
+//! | an injected put is not acknowledged | a flush reads back from the target, behind it in order |
+//! | `FI_MR_LOCAL` | tracked transfers go through registered bounce buffers, long ones are registered for their time |
+//!
+//! libfabric types stay in this directory.
+
 #[rustfmt::skip]
 pub(crate) mod bindings;
-pub(crate) mod ffi;
 
-pub use ffi::LoadError;
+mod domain;
+pub(crate) mod ffi;
+mod port;
+mod select;
+
+pub use domain::{Ofi, Region};
+pub use port::Port;
+pub use select::{Request, providers};

@@ -1,0 +1,318 @@
+//! A provider opened: fabric, domain, address vector, registered memory.
+
+use super::bindings as sys;
+use super::ffi::{self, Library};
+use super::port::Port;
+use super::select::{Info, Request, open_library, select};
+use crate::netmod::{Caps, Completion, NetError, Netmod, Transfer};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// One libfabric provider with its domain and address vector.
+pub struct Ofi {
+    pub(super) lib: &'static Library,
+    pub(super) info: Info,
+    pub(super) caps: Caps,
+    pub(super) mr_mode: i32,
+    pub(super) domain: *mut sys::fid_domain,
+    pub(super) av: *mut sys::fid_av,
+    fabric: *mut sys::fid_fabric,
+    /// An address of this provider, to tell garbage from addresses.
+    sample: Vec<u8>,
+}
+
+// SAFETY: domain and AV are opened FI_THREAD_SAFE when several threads use
+// them; with one port everything runs in the port owner's thread (the rule of
+// `Netmod`'s documentation).
+unsafe impl Send for Ofi {}
+// SAFETY: as above.
+unsafe impl Sync for Ofi {}
+
+impl std::fmt::Debug for Ofi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ofi").field("caps", &self.caps).finish_non_exhaustive()
+    }
+}
+
+/// shm keeps its peers in a fixed array (`SMR_MAX_PEERS` in its source).
+const SHM_PEERS: u32 = 256;
+
+impl Ofi {
+    /// Opens the provider that fits the request.
+    ///
+    /// # Errors
+    /// [`NetError::Library`], [`NetError::NoProvider`], [`NetError::NoRma`],
+    /// [`NetError::Call`].
+    pub fn open(request: &Request) -> Result<Arc<Ofi>, NetError> {
+        let lib = open_library()?;
+        let info = select(request)?;
+        let provider = info.name();
+        // SAFETY: `taken` is live and libfabric fills all attribute pointers of
+        // the entries it answers.
+        let (tx, ep, dom) = unsafe {
+            let i = &*info.as_ptr();
+            (&*i.tx_attr, &*i.ep_attr, &*i.domain_attr)
+        };
+        let mr_mode = dom.mr_mode;
+        let caps = Caps {
+            inject_size: tx.inject_size,
+            max_message: ep.max_msg_size,
+            max_peers: if provider == "shm" { SHM_PEERS } else { u32::MAX },
+            virtual_addresses: mr_mode & sys::FI_MR_VIRT_ADDR != 0,
+            provider_keys: mr_mode & sys::FI_MR_PROV_KEY != 0,
+            key_size: dom.mr_key_size,
+            provider,
+        };
+        let mut this = Ofi {
+            lib,
+            info,
+            caps,
+            mr_mode,
+            domain: null_mut(),
+            av: null_mut(),
+            fabric: null_mut(),
+            sample: Vec::new(),
+        };
+        // SAFETY: `info` is live; each object is opened on the one before and
+        // closed in reverse order on drop, whatever was reached.
+        unsafe {
+            let info = this.info.as_ptr();
+            let rc = lib.fi_fabric((*info).fabric_attr, &mut this.fabric, null_mut());
+            this.check("fi_fabric", rc)?;
+            let rc = ffi::fi_domain(this.fabric, info, &mut this.domain, null_mut());
+            this.check("fi_domain", rc)?;
+            let mut attr: sys::fi_av_attr = std::mem::zeroed();
+            attr.type_ = sys::FI_AV_TABLE;
+            attr.count = request.peers as usize;
+            let rc = ffi::fi_av_open(this.domain, &mut attr, &mut this.av, null_mut());
+            this.check("fi_av_open", rc)?;
+        }
+        Ok(Arc::new(this))
+    }
+
+    /// An error when a call answered other than zero.
+    pub(super) fn check(&self, call: &'static str, rc: i32) -> Result<(), NetError> {
+        if rc == 0 { Ok(()) } else { Err(self.explain(call, rc as isize)) }
+    }
+
+    pub(super) fn duty(&self, bit: i32) -> bool {
+        self.mr_mode & bit != 0
+    }
+
+    /// Registers memory for `access` rights.
+    ///
+    /// # Safety
+    /// As [`Netmod::register`].
+    pub(super) unsafe fn register_for(
+        self: &Arc<Self>,
+        endpoint: *mut sys::fid_ep,
+        start: *const u8,
+        len: usize,
+        access: u64,
+        key: u64,
+    ) -> Result<Region, NetError> {
+        let mut mr = null_mut();
+        // SAFETY: the domain is open; the caller keeps the memory mapped.
+        let rc = unsafe {
+            ffi::fi_mr_reg(self.domain, start.cast::<c_void>(), len, access, 0, key, 0, &mut mr, null_mut())
+        };
+        self.check("fi_mr_reg", rc)?;
+        let region = Region { mr, owner: Arc::clone(self) };
+        if self.duty(sys::FI_MR_ENDPOINT) {
+            // SAFETY: both objects are open and of the same domain (fi_mr(3),
+            // FI_MR_ENDPOINT).
+            let rc = unsafe { ffi::fi_mr_bind(mr, &raw mut (*endpoint).fid, 0) };
+            self.check("fi_mr_bind", rc)?;
+            // SAFETY: as above.
+            let rc = unsafe { ffi::fi_mr_enable(mr) };
+            self.check("fi_mr_enable", rc)?;
+        }
+        Ok(region)
+    }
+
+    /// Refuses bytes that no peer's port can have published.
+    fn validate(&self, raw: &[u8]) -> Result<(), String> {
+        // SAFETY: `info` lives as long as self.
+        let format = unsafe { (*self.info.as_ptr()).addr_format };
+        match format {
+            sys::FI_ADDR_STR => {
+                let text = raw.strip_suffix(&[0]).and_then(|b| std::str::from_utf8(b).ok());
+                match text.and_then(|t| t.split_once("://")) {
+                    Some((scheme, _)) if scheme.starts_with("fi_") => Ok(()),
+                    _ => Err(format!("{raw:02x?} is not a string like fi_shm://…")),
+                }
+            }
+            sys::FI_SOCKADDR_IN => socket_address(raw, libc::AF_INET, 16),
+            sys::FI_SOCKADDR_IN6 => socket_address(raw, libc::AF_INET6, 28),
+            _ if self.sample.is_empty() || raw.len() == self.sample.len() => Ok(()),
+            _ => Err(format!("{} bytes instead of {}", raw.len(), self.sample.len())),
+        }
+    }
+}
+
+fn socket_address(raw: &[u8], family: i32, len: usize) -> Result<(), String> {
+    let is = |at: usize| raw.get(at..at + 2).map(|b| u16::from_ne_bytes([b[0], b[1]]));
+    if raw.len() != len {
+        return Err(format!("{} bytes instead of {len}", raw.len()));
+    }
+    if is(0) != Some(family as u16) {
+        return Err(format!("address family {:?} instead of {family}", is(0).unwrap_or(0)));
+    }
+    if is(2) == Some(0) {
+        return Err("port 0".into());
+    }
+    Ok(())
+}
+
+impl Drop for Ofi {
+    fn drop(&mut self) {
+        // SAFETY: opened by `open`, closed once, in reverse order; ports and
+        // regions hold an Arc of self, so none is left.
+        unsafe {
+            // The fid is the first member of every object (fabric(7)).
+            for fid in [self.av.cast(), self.domain.cast(), self.fabric.cast::<sys::fid>()] {
+                if !fid.is_null() {
+                    ffi::fi_close(fid);
+                }
+            }
+        }
+    }
+}
+
+/// Registered memory; deregistered on drop.
+pub struct Region {
+    pub(super) mr: *mut sys::fid_mr,
+    owner: Arc<Ofi>,
+}
+
+// SAFETY: a registration is only closed and asked for its key; both go to a
+// domain whose threading rules `Ofi` keeps.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl std::fmt::Debug for Region {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Region").field("provider", &self.owner.caps.provider).finish()
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: opened by register_for, closed once.
+        unsafe { ffi::fi_close(self.mr.cast()) };
+    }
+}
+
+impl Netmod for Ofi {
+    type Port = Port;
+    type Wire = super::port::Wire;
+    type Region = Region;
+
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn open_port(self: &Arc<Self>) -> Result<Port, NetError> {
+        Port::open(self)
+    }
+
+    fn address(&self, port: &Port) -> Result<Vec<u8>, NetError> {
+        let mut raw = vec![0_u8; 256];
+        let mut len = raw.len();
+        // SAFETY: the endpoint is enabled; `raw` holds `len` bytes.
+        let rc = unsafe { ffi::fi_getname(port.wire().0, raw.as_mut_ptr().cast(), &mut len) };
+        self.check("fi_getname", rc)?;
+        raw.truncate(len);
+        Ok(raw)
+    }
+
+    fn insert(&self, raw: &[u8]) -> Result<u64, NetError> {
+        let provider = || self.caps.provider.clone();
+        self.validate(raw).map_err(|reason| NetError::Address { provider: provider(), reason })?;
+        let mut addr = sys::fi_addr_t::MAX;
+        // SAFETY: `raw` passed `validate`, so it is as long as one address of
+        // this provider's format; the AV is open.
+        let n = unsafe {
+            ffi::fi_av_insert(self.av, raw.as_ptr().cast(), 1, &mut addr, 0, null_mut())
+        };
+        match n {
+            1 => Ok(addr),
+            n if n < 0 => Err(self.explain("fi_av_insert", n as isize)),
+            _ => {
+                let reason = format!("fi_av_insert refused {raw:02x?}");
+                Err(NetError::Address { provider: provider(), reason })
+            }
+        }
+    }
+
+    unsafe fn register(
+        self: &Arc<Self>,
+        port: &Port,
+        start: *mut u8,
+        len: usize,
+        key: u64,
+    ) -> Result<Region, NetError> {
+        if self.duty(sys::FI_MR_ALLOCATED) {
+            populate(start, len);
+        }
+        let access = sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE;
+        // SAFETY: the caller's duty.
+        unsafe { self.register_for(port.wire().0, start, len, access, key) }
+    }
+
+    fn key(&self, region: &Region) -> u64 {
+        // SAFETY: the registration is open.
+        unsafe { ffi::fi_mr_key(region.mr) }
+    }
+
+    #[inline(always)]
+    fn wire(port: &Port) -> Self::Wire {
+        port.wire()
+    }
+
+    #[inline(always)]
+    unsafe fn inject(
+        wire: Self::Wire,
+        buf: *const u8,
+        len: usize,
+        dest: u64,
+        addr: u64,
+        key: u64,
+    ) -> isize {
+        // SAFETY: the endpoint is open while its port lives; the rest is the
+        // caller's duty.
+        unsafe { ffi::fi_inject_write(wire.0, buf.cast(), len, dest, addr, key) }
+    }
+
+    unsafe fn write(&self, port: &Port, op: Transfer<*const u8>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.write(op) }
+    }
+
+    unsafe fn read(&self, port: &Port, op: Transfer<*mut u8>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.read(op) }
+    }
+
+    fn poll(&self, port: &Port, done: impl FnMut(Completion)) -> Result<(), NetError> {
+        port.poll(done)
+    }
+
+    fn explain(&self, call: &'static str, code: isize) -> NetError {
+        let text = self.lib.strerror(code);
+        NetError::Call { provider: self.caps.provider.clone(), call, code: code as i64, text }
+    }
+}
+
+/// Backs a range with memory before it is registered (`FI_MR_ALLOCATED`).
+fn populate(start: *mut u8, len: usize) {
+    let page = 4096_usize;
+    let aligned = start.addr() & !(page - 1);
+    let span = (start.addr() + len).next_multiple_of(page) - aligned;
+    // SAFETY: advice only: it allocates pages of a range the caller has mapped,
+    // and a kernel before 5.14 refuses it, in which case registration itself
+    // faults the pages in.
+    unsafe { libc::madvise(start.with_addr(aligned).cast(), span, libc::MADV_POPULATE_WRITE) };
+}

@@ -1,0 +1,237 @@
+//! Which provider is taken.
+
+use super::bindings as sys;
+use super::ffi::Library;
+use crate::netmod::NetError;
+use std::ffi::CStr;
+use std::ptr::{NonNull, null, null_mut};
+
+/// What kind of provider is wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// A provider by name: `shm`, `tcp`, `tcp;ofi_rxm`, `verbs`, … Layered
+    /// names need not be spelled out. `None` takes the best there is.
+    pub provider: Option<String>,
+    /// For peers on this node only.
+    pub node_local: bool,
+    /// Several threads use the domain, each with a port of its own.
+    pub threads: bool,
+    /// How many peers may be inserted; a hint.
+    pub peers: u32,
+}
+
+/// Never the best choice: measuring layers, test providers, and those whose
+/// claims do not hold. They serve when they are named.
+const ONLY_BY_NAME: [&str; 8] =
+    ["net", "sockets", "udp", "lnx", "off_coll", "ofi_mrail", "sm2", "rankway_null"];
+
+/// An `fi_info` list owned by us.
+pub(super) struct Info {
+    head: NonNull<sys::fi_info>,
+    /// The entry taken.
+    pub(super) taken: NonNull<sys::fi_info>,
+}
+
+// SAFETY: after selection the list is only read, and freed once.
+unsafe impl Send for Info {}
+// SAFETY: as above.
+unsafe impl Sync for Info {}
+
+impl Drop for Info {
+    fn drop(&mut self) {
+        if let Ok(lib) = Library::open() {
+            // SAFETY: `head` came from fi_getinfo and nothing else frees it.
+            unsafe { lib.fi_freeinfo(self.head.as_ptr()) };
+        }
+    }
+}
+
+impl Info {
+    pub(super) fn as_ptr(&self) -> *mut sys::fi_info {
+        self.taken.as_ptr()
+    }
+
+    /// The provider's name.
+    pub(super) fn name(&self) -> String {
+        // SAFETY: `taken` is an entry of a list that lives as long as self.
+        unsafe { name_of(self.taken) }
+    }
+}
+
+/// The provider name of an entry.
+///
+/// # Safety
+/// `info` is an entry of a live `fi_getinfo` list.
+unsafe fn name_of(info: NonNull<sys::fi_info>) -> String {
+    // SAFETY: the caller's entry is live; libfabric sets fabric_attr and a
+    // NUL-terminated prov_name in every entry (fi_getinfo(3)).
+    unsafe {
+        let fabric = (*info.as_ptr()).fabric_attr;
+        if fabric.is_null() || (*fabric).prov_name.is_null() {
+            return String::from("?");
+        }
+        CStr::from_ptr((*fabric).prov_name).to_string_lossy().into_owned()
+    }
+}
+
+/// Walks an `fi_getinfo` list.
+fn entries(head: NonNull<sys::fi_info>) -> impl Iterator<Item = NonNull<sys::fi_info>> {
+    // SAFETY: `next` links entries of the same live list, null at the end.
+    std::iter::successors(Some(head), |i| NonNull::new(unsafe { (*i.as_ptr()).next }))
+}
+
+/// The names of all providers that serve reliable datagram endpoints, in the
+/// library's order; with `rma` only those with one-sided operations.
+///
+/// # Errors
+/// [`NetError::Library`] when there is no libfabric.
+pub fn providers(rma: bool) -> Result<Vec<String>, NetError> {
+    let caps = if rma { RMA } else { 0 };
+    let mut names = Vec::new();
+    for mr_mode in [NETWORK_MR, LOCAL_MR] {
+        let Some(list) = query(caps, mr_mode, sys::FI_THREAD_UNSPEC)? else { continue };
+        for info in entries(list.head) {
+            // SAFETY: an entry of the list just queried.
+            let name = unsafe { name_of(info) };
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    Ok(names)
+}
+
+const RMA: u64 = sys::FI_RMA
+    | sys::FI_READ
+    | sys::FI_WRITE
+    | sys::FI_REMOTE_READ
+    | sys::FI_REMOTE_WRITE;
+/// Registration duties taken on for a network provider.
+const NETWORK_MR: i32 = sys::FI_MR_LOCAL
+    | sys::FI_MR_VIRT_ADDR
+    | sys::FI_MR_ALLOCATED
+    | sys::FI_MR_PROV_KEY
+    | sys::FI_MR_ENDPOINT;
+/// Without `FI_MR_VIRT_ADDR`: see the module's table.
+const LOCAL_MR: i32 =
+    sys::FI_MR_LOCAL | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY | sys::FI_MR_ENDPOINT;
+
+fn is_node_local(name: &str) -> bool {
+    matches!(name, "shm" | "sm2")
+}
+
+/// `asked` names `name`, or its core below a utility layer.
+fn matches_name(asked: &str, name: &str) -> bool {
+    asked == name || name.split(';').next() == Some(asked)
+}
+
+/// Chooses a provider.
+///
+/// # Errors
+/// [`NetError::Library`], [`NetError::NoProvider`], [`NetError::NoRma`].
+pub(super) fn select(request: &Request) -> Result<Info, NetError> {
+    let wanted = match (&request.provider, request.node_local) {
+        (Some(name), _) => Some(name.as_str()),
+        (None, true) => Some("shm"),
+        (None, false) => None,
+    };
+    let mr_mode = if wanted.is_some_and(is_node_local) { LOCAL_MR } else { NETWORK_MR };
+    let threading = if request.threads {
+        sys::FI_THREAD_SAFE
+    } else {
+        sys::FI_THREAD_DOMAIN
+    };
+    // A layered name must be spelled out as a hint, so filter by hand.
+    if let Some(mut list) = query(RMA, mr_mode, threading)? {
+        let fits = |info: &NonNull<sys::fi_info>| {
+            // SAFETY: an entry of the list just queried.
+            let name = unsafe { name_of(*info) };
+            let core = name.split(';').next().unwrap_or(&name);
+            match wanted {
+                Some(w) => matches_name(w, &name),
+                None => !is_node_local(&name) && (!ONLY_BY_NAME.contains(&core) || named(core)),
+            }
+        };
+        if let Some(taken) = entries(list.head).find(fits) {
+            list.taken = taken;
+            return Ok(list);
+        }
+    }
+    Err(refusal(wanted))
+}
+
+/// Whether the user's `FI_PROVIDER` names a provider.
+fn named(core: &str) -> bool {
+    std::env::var("FI_PROVIDER")
+        .is_ok_and(|v| !v.starts_with('^') && v.split([',', ';']).any(|n| n == core))
+}
+
+/// Says why nothing fitted: unknown, or known but without RMA.
+fn refusal(wanted: Option<&str>) -> NetError {
+    let filter = std::env::var("FI_PROVIDER").ok().filter(|v| !v.is_empty());
+    let wanted = wanted.map(str::to_owned).or(filter);
+    let any = query_any().unwrap_or_default();
+    let wanted = wanted.unwrap_or_else(|| "(any network provider)".into());
+    let first = wanted.split([',', ';']).next().unwrap_or(&wanted).to_owned();
+    if any.iter().any(|have| matches_name(&first, have)) {
+        return NetError::NoRma { provider: wanted };
+    }
+    let have = if any.is_empty() { vec!["none under FI_PROVIDER's filter".into()] } else { any };
+    NetError::NoProvider { wanted, have }
+}
+
+/// Every provider name with any endpoint type and capability.
+fn query_any() -> Result<Vec<String>, NetError> {
+    let lib = open_library()?;
+    let mut head = null_mut();
+    // SAFETY: no hints; `head` receives a list that Info frees.
+    let rc = unsafe { lib.fi_getinfo(null(), null(), 0, null(), &mut head) };
+    let Some(head) = NonNull::new(head).filter(|_| rc == 0) else { return Ok(Vec::new()) };
+    let list = Info { head, taken: head };
+    let mut names = Vec::new();
+    for info in entries(list.head) {
+        // SAFETY: an entry of the list just queried.
+        let name = unsafe { name_of(info) };
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+pub(super) fn open_library() -> Result<&'static Library, NetError> {
+    Library::open().map_err(|e| NetError::Library(e.to_string()))
+}
+
+/// `fi_getinfo` for reliable datagram endpoints; `None` when nothing fits.
+fn query(
+    caps: u64,
+    mr_mode: i32,
+    threading: sys::fi_threading,
+) -> Result<Option<Info>, NetError> {
+    let lib = open_library()?;
+    let hints = NonNull::new(lib.fi_allocinfo());
+    let Some(hints) = hints else {
+        return Err(NetError::Library("libfabric: no memory for hints".into()));
+    };
+    let mut head = null_mut();
+    // SAFETY: allocinfo allocates all attribute structures of its answer, ours
+    // to fill until freeinfo.
+    let rc = unsafe {
+        let h = &mut *hints.as_ptr();
+        h.caps = caps;
+        h.mode = sys::FI_CONTEXT | sys::FI_CONTEXT2;
+        (*h.ep_attr).type_ = sys::FI_EP_RDM;
+        (*h.domain_attr).mr_mode = mr_mode;
+        (*h.domain_attr).threading = threading;
+        (*h.domain_attr).resource_mgmt = sys::FI_RM_ENABLED;
+        (*h.domain_attr).av_type = sys::FI_AV_TABLE;
+        let rc = lib.fi_getinfo(null(), null(), 0, h, &mut head);
+        lib.fi_freeinfo(h);
+        rc
+    };
+    match NonNull::new(head) {
+        Some(head) if rc == 0 => Ok(Some(Info { head, taken: head })),
+        _ => Ok(None),
+    }
+}
