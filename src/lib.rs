@@ -8,6 +8,7 @@
 //! av        lpid → 64-bit entry         pure, no FFI, knows rankmap
 //! netmod    entry → wire                libfabric, mapped windows, null   (feature `device`)
 //! boot      who are my peers            local fork, PMIx, PMI-1, alone    (feature `device`)
+//! device    peers, providers, entries   opens, inserts on first use       (feature `device`)
 //! rma       communicators and windows   knows all of the above            (feature `device`)
 //! observe   instructions, bytes         measuring tools
 //! ```
@@ -25,6 +26,8 @@ pub mod rankmap;
 
 #[cfg(feature = "device")]
 pub mod boot;
+#[cfg(feature = "device")]
+pub mod device;
 #[cfg(feature = "device")]
 pub mod netmod;
 #[cfg(unix)]

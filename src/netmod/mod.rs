@@ -17,6 +17,7 @@ pub mod ucx;
 
 pub mod null;
 
+use crate::av::{AvError, Entry, Transport};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -165,6 +166,20 @@ pub trait Netmod: Send + Sync + Sized + 'static {
 
     /// The key under which peers reach the region.
     fn key(&self, region: &Self::Region) -> u64;
+
+    /// Packs an address of this netmod into an address-vector entry.
+    ///
+    /// # Errors
+    /// An address that would lose a bit.
+    fn pack(address: u64, transport: Transport) -> Result<Entry, AvError> {
+        Entry::ofi(address, transport)
+    }
+
+    /// Unpacks an entry; `None` when it is empty.
+    #[inline(always)]
+    fn unpack(entry: Entry) -> Option<(u64, Transport)> {
+        entry.as_ofi()
+    }
 
     /// The endpoint of a port.
     fn wire(port: &Self::Port) -> Self::Wire;

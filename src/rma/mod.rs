@@ -1,1 +1,33 @@
-//! Placeholder.
+//! Communicators and windows: one-sided operations by rank.
+//!
+//! A [`Communicator`] is a rank map over a device; a [`Window`] is memory that
+//! its members may put to and get from. What a put goes through:
+//!
+//! ```text
+//! Access::put            checks: epoch, rank, displacement, length
+//!   path                 one test: network, mapped, or the general way round
+//!   Lookup::entry        rank → entry                       rankmap
+//!   Netmod::inject       entry → the provider's function    netmod
+//! ```
+//!
+//! Everything else (inserting a peer, long messages, uneven windows, errors)
+//! is out of line. What is *not* here: accumulates and messages.
+//!
+//! # Buffers
+//! [`Access::put`] and [`Access::get`] take slices and are done with them when
+//! they return; the operation itself may still be under way until a flush.
+//! [`Access::put_nb`] and [`Access::get_nb`] keep MPI's rule instead: the
+//! buffer belongs to the operation until the flush.
+
+mod access;
+mod communicator;
+mod core;
+mod error;
+mod segment;
+mod window;
+
+pub use access::{Access, FAILED};
+pub use communicator::Communicator;
+pub use core::WindowCore;
+pub use error::{Error, ErrorKind};
+pub use window::{Flavor, Window};

@@ -1,0 +1,243 @@
+//! One endpoint and completion queue for each provider, owned by one thread.
+
+use super::{Device, DeviceError};
+use crate::av::Transport;
+use crate::netmod::{Completion, NetError, Netmod};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a wait goes on before it asks whether the peer still lives.
+const LIVENESS_INTERVAL: Duration = Duration::from_millis(20);
+/// Polls of a wait before it lets other processes have the core.
+const SPINS: u32 = 200;
+
+/// What a waiting loop found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// What was waited for is there.
+    Done,
+    /// Wait on.
+    Waiting,
+}
+
+/// Endpoints and completion queues of one thread.
+pub struct Context<N: Netmod> {
+    device: Arc<Device<N>>,
+    net: Option<N::Port>,
+    local: Option<N::Port>,
+    /// Tracked operations under way.
+    outstanding: Cell<u32>,
+    next_token: Cell<u64>,
+    /// Tokens somebody waits for, with the result once it is there.
+    awaited: RefCell<Vec<(u64, Option<Result<(), NetError>>)>>,
+    /// Failures of operations nobody waits for, for the next flush.
+    failures: RefCell<Vec<(u32, NetError)>>,
+    last_look: Cell<Instant>,
+    index: u32,
+}
+
+impl<N: Netmod> std::fmt::Debug for Context<N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context")
+            .field("device", &self.device)
+            .field("index", &self.index)
+            .field("outstanding", &self.outstanding.get())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A tracked operation; the world rank it is for travels in the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Token(u64);
+
+impl Token {
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+
+    fn rank(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+/// A failure without a known peer.
+const NOBODY: u32 = u32::MAX;
+
+impl<N: Netmod> Context<N> {
+    pub(super) fn open(device: &Arc<Device<N>>, index: u32) -> Result<Rc<Self>, DeviceError> {
+        Ok(Rc::new(Context {
+            net: device.net.as_ref().map(Netmod::open_port).transpose()?,
+            local: device.local.as_ref().map(Netmod::open_port).transpose()?,
+            device: Arc::clone(device),
+            outstanding: Cell::new(0),
+            next_token: Cell::new(1),
+            awaited: RefCell::default(),
+            failures: RefCell::default(),
+            last_look: Cell::new(Instant::now()),
+            index,
+        }))
+    }
+
+    /// The device this context belongs to.
+    pub fn device(&self) -> &Arc<Device<N>> {
+        &self.device
+    }
+
+    /// The port and provider of a transport, if open.
+    pub fn port(&self, transport: Transport) -> Option<(&Arc<N>, &N::Port)> {
+        let port = match transport {
+            Transport::Network => self.net.as_ref(),
+            Transport::Local => self.local.as_ref(),
+        };
+        self.device.provider(transport).zip(port)
+    }
+
+    /// This context's raw address on a transport; empty where none is open.
+    pub(super) fn address_of(&self, transport: Transport) -> Result<Vec<u8>, DeviceError> {
+        match self.port(transport) {
+            Some((netmod, port)) => Ok(netmod.address(port)?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Drives both providers once, for operations of this process and for
+    /// those that target it.
+    ///
+    /// # Errors
+    /// None of the operations': those come out of a flush. Only what breaks
+    /// the completion queue itself.
+    pub fn progress(&self) -> Result<(), DeviceError> {
+        for transport in [Transport::Local, Transport::Network] {
+            let Some((netmod, port)) = self.port(transport) else { continue };
+            match netmod.poll(port, |c| self.complete(c)) {
+                Err(e @ NetError::Operation { .. }) => self.fail(NOBODY, e),
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    fn complete(&self, c: Completion) {
+        let token = Token(c.token);
+        self.outstanding.set(self.outstanding.get() - 1);
+        let mut awaited = self.awaited.borrow_mut();
+        if let Some((_, result)) = awaited.iter_mut().find(|(t, _)| *t == c.token) {
+            *result = Some(c.result);
+        } else if let Err(e) = c.result {
+            drop(awaited);
+            self.fail(token.rank(), e);
+        }
+    }
+
+    fn fail(&self, rank: u32, error: NetError) {
+        let mut failures = self.failures.borrow_mut();
+        // The first few tell the story; a dead peer can produce thousands.
+        if failures.len() < 64 {
+            failures.push((rank, error));
+        }
+    }
+
+    /// A token for an operation towards a world rank.
+    pub(crate) fn token(&self, world: u32) -> Token {
+        let n = self.next_token.get();
+        self.next_token.set(n.wrapping_add(1));
+        Token(n << 32 | u64::from(world))
+    }
+
+    /// Counts an operation that was issued with a token.
+    pub(crate) fn issued(&self) {
+        self.outstanding.set(self.outstanding.get() + 1);
+    }
+
+    /// Tracked operations under way.
+    pub fn outstanding(&self) -> u32 {
+        self.outstanding.get()
+    }
+
+    /// Says that somebody will wait for a token; call before issuing.
+    pub(crate) fn expect(&self, token: Token) {
+        self.awaited.borrow_mut().push((token.0, None));
+    }
+
+    /// Forgets a token that was not issued after all.
+    pub(crate) fn forget(&self, token: Token) {
+        self.awaited.borrow_mut().retain(|(t, _)| *t != token.0);
+    }
+
+    /// The result of an expected token, once.
+    pub(crate) fn answer(&self, token: Token) -> Option<Result<(), NetError>> {
+        let mut awaited = self.awaited.borrow_mut();
+        let at = awaited.iter().position(|(t, r)| *t == token.0 && r.is_some())?;
+        awaited.swap_remove(at).1
+    }
+
+    /// A failure of an operation nobody waited for, taken out: towards
+    /// `world`, or towards anybody with `None`.
+    pub(crate) fn take_failure(&self, world: Option<u32>) -> Option<DeviceError> {
+        let mut failures = self.failures.borrow_mut();
+        let about = |rank: u32| rank == NOBODY || world.is_none_or(|w| w == rank);
+        let at = failures.iter().position(|(rank, _)| about(*rank))?;
+        let (rank, error) = failures.swap_remove(at);
+        let rank = if rank == NOBODY { world.unwrap_or(NOBODY) } else { rank };
+        if rank == NOBODY {
+            // Only a death explains a failure without an address.
+            return Some(match self.device.any_dead() {
+                Some(rank) => DeviceError::PeerDied { rank },
+                None => DeviceError::Net(error),
+            });
+        }
+        Some(self.blame(rank, error))
+    }
+
+    /// An operation's error, as the death of the peer where that is the cause.
+    pub(crate) fn blame(&self, rank: u32, error: NetError) -> DeviceError {
+        if self.device.is_dead(rank) {
+            DeviceError::PeerDied { rank }
+        } else {
+            DeviceError::peer(rank, error)
+        }
+    }
+
+    /// Makes progress until `ready` says done. `peers` are asked after when
+    /// the wait drags on: a dead one ends it. A stopped process is not a dead
+    /// one: the wait goes on.
+    ///
+    /// # Errors
+    /// [`DeviceError::PeerDied`], and what `ready` answers.
+    pub(crate) fn wait(
+        &self,
+        peers: &[u32],
+        mut ready: impl FnMut() -> Result<Progress, DeviceError>,
+    ) -> Result<(), DeviceError> {
+        let mut spins = 0_u32;
+        loop {
+            self.progress()?;
+            if ready()? == Progress::Done {
+                return Ok(());
+            }
+            spins += 1;
+            if spins % SPINS == 0 {
+                self.look_after(peers)?;
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// Asks after peers, at most every [`LIVENESS_INTERVAL`].
+    ///
+    /// # Errors
+    /// [`DeviceError::PeerDied`].
+    pub(crate) fn look_after(&self, peers: &[u32]) -> Result<(), DeviceError> {
+        let now = Instant::now();
+        if now.duration_since(self.last_look.get()) < LIVENESS_INTERVAL {
+            return Ok(());
+        }
+        self.last_look.set(now);
+        match peers.iter().copied().find(|&p| self.device.is_dead(p)) {
+            Some(rank) => Err(DeviceError::PeerDied { rank }),
+            None => Ok(()),
+        }
+    }
+}

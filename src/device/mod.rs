@@ -1,0 +1,363 @@
+//! The device: peers, providers and the address vector, put together.
+//!
+//! A [`Device`] is opened once in a process. It knows who the peers are
+//! ([`crate::boot`]), holds up to two providers of one netmod (shared memory
+//! for the node, a network for the rest) and fills the address vector on first
+//! use. It never issues an operation: that is for [`crate::rma`], through a
+//! [`Context`].
+//!
+//! # Threads
+//! * A [`Device`] may be used from any thread.
+//! * A [`Context`] is one endpoint with its completion queue for each provider.
+//!   It lives and dies in the thread that opened it; everything made on it
+//!   (communicators, windows, accesses) stays there too, which the compiler
+//!   checks: none of them is `Send`.
+//! * A thread that wants to issue operations opens a context of its own with
+//!   [`Device::context`], on a device opened with [`Options::threads`]. Without
+//!   that option the providers skip their locks and there is one context.
+//! * Peers send to the first context's address, so its owner is the one who
+//!   must make progress for operations that target this process.
+
+mod card;
+mod context;
+mod error;
+mod open;
+
+pub use context::{Context, Progress};
+pub use error::DeviceError;
+pub use open::{Options, open_null, open_ofi};
+
+use crate::av::{AddressVector, Entry, Transport};
+use crate::boot::{Boot, Control, Liveness};
+use crate::netmod::Netmod;
+use crate::rankmap::{Detector, Process, RankMap};
+use card::Card;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A shared-memory address that was not inserted.
+const NOT_INSERTED: u64 = u64::MAX;
+
+/// Peers, providers and the address vector of this process.
+pub struct Device<N: Netmod> {
+    boot: Arc<dyn Boot>,
+    control: Control,
+    liveness: Liveness,
+    net: Option<Arc<N>>,
+    local: Option<Arc<N>>,
+    av: AddressVector,
+    /// World rank → node.
+    nodes: RankMap,
+    /// World rank → rank on its node, in world order.
+    node_ranks: RankMap,
+    /// Processes on this node.
+    node_size: u32,
+    /// By rank on the node: the peer's address in the shared-memory provider.
+    local_addresses: Box<[AtomicU64]>,
+    /// By pgid, from 1: lpid → world rank.
+    members: Mutex<Vec<Option<RankMap>>>,
+    /// Windows made so far, for keys that differ.
+    next_key: AtomicU64,
+    threads: bool,
+}
+
+impl<N: Netmod> std::fmt::Debug for Device<N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Device")
+            .field("rank", &self.boot.rank())
+            .field("size", &self.boot.size())
+            .field("launcher", &self.boot.launcher())
+            .field("network", &self.net.as_ref().map(|n| &n.caps().provider))
+            .field("local", &self.local.as_ref().map(|n| &n.caps().provider))
+            .finish_non_exhaustive()
+    }
+}
+
+impl<N: Netmod> Device<N> {
+    /// Makes a device of opened providers and meets the peers: publishes this
+    /// process's addresses and waits until all have. Collective over the job.
+    ///
+    /// # Errors
+    /// What the providers, the address vector or the launcher refuse.
+    pub fn new(
+        boot: Arc<dyn Boot>,
+        net: Option<Arc<N>>,
+        local: Option<Arc<N>>,
+        threads: bool,
+    ) -> Result<Rc<Context<N>>, DeviceError> {
+        let (nodes, node_ranks, node_size) = node_tables(&*boot)?;
+        let control = Control::open(Arc::clone(&boot))?;
+        let av = AddressVector::new()?;
+        av.add(boot.size(), boot.size())?;
+        let node_peers = local.as_ref().map_or(0, |_| node_size);
+        let device = Arc::new(Device {
+            control,
+            liveness: Liveness::new(),
+            net,
+            local,
+            av,
+            nodes,
+            node_ranks,
+            node_size,
+            local_addresses: (0..node_peers).map(|_| AtomicU64::new(NOT_INSERTED)).collect(),
+            members: Mutex::default(),
+            next_key: AtomicU64::new(1),
+            threads,
+            boot,
+        });
+        let context = Context::open(&device, 0)?;
+        let card = Card {
+            local: context.address_of(Transport::Local)?,
+            network: context.address_of(Transport::Network)?,
+        };
+        device.boot.put(card::KEY, &card.encode())?;
+        let mut failed = None;
+        device.boot.fence(&mut || {
+            if let Err(e) = context.progress() {
+                failed = Some(e);
+            }
+        })?;
+        failed.map_or(Ok(context), Err)
+    }
+
+    /// Opens another context, for the calling thread.
+    ///
+    /// # Errors
+    /// [`DeviceError::OneThread`] when the device was not opened for several
+    /// threads; what the provider refuses.
+    pub fn context(self: &Arc<Self>) -> Result<Rc<Context<N>>, DeviceError> {
+        if !self.threads {
+            return Err(DeviceError::OneThread);
+        }
+        Context::open(self, 1)
+    }
+
+    /// The launcher's view of the job.
+    pub fn boot(&self) -> &Arc<dyn Boot> {
+        &self.boot
+    }
+
+    /// The set-up channel between peers.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// The provider that reaches peers over `transport`.
+    pub fn provider(&self, transport: Transport) -> Option<&Arc<N>> {
+        match transport {
+            Transport::Network => self.net.as_ref(),
+            Transport::Local => self.local.as_ref(),
+        }
+    }
+
+    /// The address vector.
+    pub fn av(&self) -> &AddressVector {
+        &self.av
+    }
+
+    /// World rank → node.
+    pub fn nodes(&self) -> &RankMap {
+        &self.nodes
+    }
+
+    /// World rank → rank on its node, in world order.
+    pub fn node_ranks(&self) -> &RankMap {
+        &self.node_ranks
+    }
+
+    /// Processes on this node, this one included.
+    pub fn node_size(&self) -> u32 {
+        self.node_size
+    }
+
+    /// Whether a world rank runs on this process's node.
+    pub fn on_node(&self, world: u32) -> bool {
+        self.nodes.get(world) == self.nodes.get(self.boot.rank())
+    }
+
+    /// The rank on its node of a world rank on this node.
+    pub fn node_rank(&self, world: u32) -> Option<u32> {
+        self.node_ranks.get(world).map(|p| p.lpid)
+    }
+
+    /// The peer's address in the shared-memory provider, by rank on the node;
+    /// `None` when it is not reached that way.
+    #[inline]
+    pub fn local_address(&self, node_rank: u32) -> Option<u64> {
+        let slot = self.local_addresses.get(node_rank as usize)?;
+        Some(slot.load(Ordering::Acquire)).filter(|&a| a != NOT_INSERTED)
+    }
+
+    /// Adds a process group whose processes are members of this job:
+    /// `members` gives the world rank of each lpid. Several lpids may name the
+    /// same process.
+    ///
+    /// # Errors
+    /// [`DeviceError::Av`] when the directory is full,
+    /// [`DeviceError::NoRank`] for a member that is not in the job.
+    pub fn add_group(&self, members: RankMap) -> Result<u32, DeviceError> {
+        let world = self.boot.size();
+        if let Some(p) = members.iter().find(|p| p.lpid >= world) {
+            return Err(DeviceError::NoRank { rank: p.lpid, size: world });
+        }
+        let mut known = self.members();
+        let pg = self.av.add(members.len(), members.len())?;
+        let at = pg as usize - 1;
+        if known.len() <= at {
+            known.resize(at + 1, None);
+        }
+        known[at] = Some(members);
+        Ok(pg)
+    }
+
+    /// The world rank of a process.
+    ///
+    /// # Errors
+    /// [`DeviceError::Av`] for a group or an lpid that does not exist.
+    pub fn world_rank(&self, p: Process) -> Result<u32, DeviceError> {
+        let size = self.av.size(p.pg)?;
+        let out_of_range = crate::av::AvError::Lpid { pg: p.pg, lpid: p.lpid, size };
+        if p.lpid >= size {
+            return Err(out_of_range.into());
+        }
+        if p.pg == 0 {
+            return Ok(p.lpid);
+        }
+        let members = self.members();
+        let group = members.get(p.pg as usize - 1).and_then(Option::as_ref);
+        group.and_then(|m| m.get(p.lpid)).map(|m| m.lpid).ok_or_else(|| out_of_range.into())
+    }
+
+    /// Lpid → world rank of a process group; `None` for the world itself.
+    pub fn members_of(&self, pg: u32) -> Option<RankMap> {
+        self.members().get((pg as usize).checked_sub(1)?)?.clone()
+    }
+
+    /// The address-vector entry of a process, inserted now if it was not. This
+    /// is the cold path of a first operation.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoTransport`] when no provider reaches the peer,
+    /// [`DeviceError::BadCard`] for garbage in its place,
+    /// [`DeviceError::PeerDied`], or what the provider refuses.
+    #[cold]
+    pub fn connect(&self, p: Process) -> Result<Entry, DeviceError> {
+        let entry = self.av.get(p)?;
+        if !entry.is_empty() {
+            return Ok(entry);
+        }
+        let world = self.world_rank(p)?;
+        let entry = if p.pg == 0 {
+            self.insert(world)?
+        } else {
+            self.connect(Process { pg: 0, lpid: world })?
+        };
+        self.av.set(p, entry)?;
+        Ok(entry)
+    }
+
+    fn insert(&self, world: u32) -> Result<Entry, DeviceError> {
+        let bytes = self.boot.get(world, card::KEY)?;
+        let card = Card::decode(&bytes).ok_or(DeviceError::BadCard { rank: world })?;
+        if self.on_node(world) {
+            self.watch(world)?;
+            if let Some(entry) = self.insert_local(world, &card)? {
+                return Ok(entry);
+            }
+        }
+        let (Some(net), false) = (&self.net, card.network.is_empty()) else {
+            let why = if self.on_node(world) {
+                "it is on this node, but beyond what the shared-memory provider holds, or a side \
+                 has no shared-memory provider; open a network provider too (RANKWAY_PROVIDER)"
+            } else {
+                "it is on another node and one of the two has no network provider open; unset \
+                 FI_PROVIDER and RANKWAY_PROVIDER or name a network provider there"
+            };
+            return Err(DeviceError::NoTransport { rank: world, why });
+        };
+        let address = net.insert(&card.network).map_err(|e| DeviceError::peer(world, e))?;
+        Ok(N::pack(address, Transport::Network)?)
+    }
+
+    /// The entry of a peer that shared memory reaches: its rank on the node,
+    /// which both the mapped windows and the table of provider addresses take.
+    fn insert_local(&self, world: u32, card: &Card) -> Result<Option<Entry>, DeviceError> {
+        let Some(local) = &self.local else { return Ok(None) };
+        if card.local.is_empty() {
+            return Ok(None);
+        }
+        let limit = local.caps().max_peers;
+        let ranks = (self.node_rank(world), self.node_rank(self.boot.rank()));
+        let (Some(theirs), Some(ours)) = ranks else { return Ok(None) };
+        // Both ends take the same decision: a process past the limit would
+        // overflow the table of those it writes to.
+        if theirs >= limit || ours >= limit {
+            return Ok(None);
+        }
+        let slot = &self.local_addresses[theirs as usize];
+        if slot.load(Ordering::Acquire) == NOT_INSERTED {
+            let address = local.insert(&card.local).map_err(|e| DeviceError::peer(world, e))?;
+            slot.store(address, Ordering::Release);
+        }
+        Ok(Some(N::pack(u64::from(theirs), Transport::Local)?))
+    }
+
+    /// Watches a peer on this node from now on.
+    ///
+    /// # Errors
+    /// [`DeviceError::PeerDied`] when it is dead already.
+    pub fn watch(&self, world: u32) -> Result<(), DeviceError> {
+        if world == self.boot.rank() || !self.on_node(world) {
+            return Ok(());
+        }
+        let process = self.control.process(world)?;
+        match self.liveness.watch(world, &process) {
+            crate::boot::Watch::Dead => Err(DeviceError::PeerDied { rank: world }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a watched peer is known to be dead.
+    pub fn is_dead(&self, world: u32) -> bool {
+        self.liveness.is_dead(world)
+    }
+
+    /// A watched peer that died, if any.
+    pub fn any_dead(&self) -> Option<u32> {
+        self.liveness.dead()
+    }
+
+    /// The smallest window key not used here yet.
+    pub(crate) fn next_key(&self) -> u64 {
+        self.next_key.load(Ordering::Relaxed)
+    }
+
+    /// Marks all keys up to `key` as used.
+    pub(crate) fn use_key(&self, key: u64) {
+        self.next_key.fetch_max(key + 1, Ordering::Relaxed);
+    }
+
+    fn members(&self) -> MutexGuard<'_, Vec<Option<RankMap>>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Rank → node and rank → rank on the node, compressed while they stream by,
+/// and the number of processes on this node.
+fn node_tables(boot: &dyn Boot) -> Result<(RankMap, RankMap, u32), DeviceError> {
+    let mut nodes = Detector::new();
+    let mut ranks = Detector::new();
+    let mut sizes: Vec<u32> = Vec::new();
+    for rank in 0..boot.size() {
+        let node = boot.node_of(rank)? as usize;
+        if sizes.len() <= node {
+            sizes.resize(node + 1, 0);
+        }
+        nodes.push(node as u32)?;
+        ranks.push(sizes[node])?;
+        sizes[node] += 1;
+    }
+    let mine = boot.node_of(boot.rank())? as usize;
+    Ok((nodes.finish()?, ranks.finish()?, sizes[mine]))
+}

@@ -1,0 +1,101 @@
+//! Opening a device: which providers are taken.
+
+use super::{Context, Device, DeviceError};
+use crate::boot::Boot;
+use crate::netmod::null::Null;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// How a device is opened.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Providers by name, separated by commas: `shm`, `tcp;ofi_rxm`, or both
+    /// with `shm,tcp`. `None` asks `RANKWAY_PROVIDER`, and without that takes
+    /// shm for peers on the node and the best network for the rest, honouring
+    /// libfabric's own `FI_PROVIDER`.
+    pub provider: Option<String>,
+    /// Several threads will open contexts.
+    pub threads: bool,
+}
+
+/// Opens a device that reaches nobody and completes everything at once.
+///
+/// # Errors
+/// What the launcher refuses.
+pub fn open_null(boot: Arc<dyn Boot>) -> Result<Rc<Context<Null>>, DeviceError> {
+    Device::new(boot, Some(Null::open()), None, true)
+}
+
+#[cfg(feature = "ofi")]
+pub use ofi::open_ofi;
+
+#[cfg(feature = "ofi")]
+mod ofi {
+    use super::*;
+    use crate::netmod::NetError;
+    use crate::netmod::ofi::{Ofi, Request};
+
+    /// Opens a device over libfabric. Collective over the job.
+    ///
+    /// # Errors
+    /// [`DeviceError::Net`] when libfabric or a provider is not there, with
+    /// what to install or which there are; what the launcher refuses.
+    pub fn open_ofi(
+        boot: Arc<dyn Boot>,
+        options: &Options,
+    ) -> Result<Rc<Context<Ofi>>, DeviceError> {
+        let from_env = || std::env::var("RANKWAY_PROVIDER").ok().filter(|v| !v.is_empty());
+        let (net, local) = match options.provider.clone().or_else(from_env) {
+            Some(names) => named(&*boot, &names, options)?,
+            None => automatic(&*boot, options)?,
+        };
+        Device::new(boot, net, local, options.threads)
+    }
+
+    type Pair = (Option<Arc<Ofi>>, Option<Arc<Ofi>>);
+
+    fn request(boot: &dyn Boot, options: &Options, provider: Option<&str>) -> Request {
+        Request {
+            provider: provider.map(str::to_owned),
+            node_local: false,
+            threads: options.threads,
+            peers: boot.size(),
+        }
+    }
+
+    fn named(boot: &dyn Boot, names: &str, options: &Options) -> Result<Pair, DeviceError> {
+        let (mut net, mut local) = (None, None);
+        for name in names.split(',').map(str::trim).filter(|n| !n.is_empty()) {
+            let place = if name == "shm" { &mut local } else { &mut net };
+            *place = Some(Ofi::open(&request(boot, options, Some(name)))?);
+        }
+        if net.is_none() && local.is_none() {
+            let have = crate::netmod::ofi::providers(true)?;
+            return Err(NetError::NoProvider { wanted: names.to_owned(), have }.into());
+        }
+        Ok((net, local))
+    }
+
+    /// shm when it reaches somebody, a network when shm does not reach all.
+    fn automatic(boot: &dyn Boot, options: &Options) -> Result<Pair, DeviceError> {
+        let mine = boot.node_of(boot.rank())?;
+        let mut on_node = 0;
+        for rank in 0..boot.size() {
+            on_node += u32::from(boot.node_of(rank)? == mine);
+        }
+        let request = |node_local| Request { node_local, ..request(boot, options, None) };
+        let local = match Ofi::open(&request(true)) {
+            Ok(shm) => Some(shm),
+            // FI_PROVIDER may exclude shm, and some builds lack it: the
+            // network serves the node then.
+            Err(NetError::NoProvider { .. } | NetError::NoRma { .. }) => None,
+            Err(e) => return Err(e.into()),
+        };
+        let reached = local.as_ref().map_or(0, |shm| {
+            use crate::netmod::Netmod;
+            if on_node <= shm.caps().max_peers { on_node } else { 0 }
+        });
+        let net = if reached < boot.size() { Some(Ofi::open(&request(false))?) } else { None };
+        Ok((net, local))
+    }
+}

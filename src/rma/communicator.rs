@@ -1,0 +1,336 @@
+//! Communicators: a rank map over a device.
+
+use super::{Error, ErrorKind};
+use crate::boot::Group;
+use crate::device::{Context, Device, DeviceError};
+use crate::netmod::Netmod;
+use crate::rankmap::{Detector, Process, RankMap};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// An ordered group of processes with a context of its own.
+///
+/// Holds a rank map and a few words: the map's tables, where it has any, are
+/// shared by reference count, so a duplicate costs this struct and nothing
+/// more. There are no node tables: the node of a rank, and its rank there, are
+/// compositions of this map with the device's compressed world tables.
+pub struct Communicator<N: Netmod> {
+    context: Rc<Context<N>>,
+    map: RankMap,
+    /// Agreed on without a message: a hash of the way this communicator came
+    /// to be, equal in all members.
+    id: u64,
+    rank: u32,
+    /// Collective calls so far.
+    calls: Cell<u32>,
+}
+
+impl<N: Netmod> std::fmt::Debug for Communicator<N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Communicator")
+            .field("rank", &self.rank)
+            .field("size", &self.size())
+            .field("model", &self.map.model())
+            .field("id", &format_args!("{:016x}", self.id))
+            .finish_non_exhaustive()
+    }
+}
+
+/// Mixes words into an id (the finalizer of splitmix64).
+fn mix(words: &[u64]) -> u64 {
+    words.iter().fold(0x9e37_79b9_7f4a_7c15, |h, w| {
+        let z = (h ^ w).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    })
+}
+
+impl<N: Netmod> Communicator<N> {
+    /// All processes of the job, in world order.
+    pub fn world(context: &Rc<Context<N>>) -> Communicator<N> {
+        let boot = context.device().boot();
+        Communicator {
+            map: RankMap::direct(boot.size()),
+            rank: boot.rank(),
+            id: mix(&[boot.job()]),
+            calls: Cell::new(0),
+            context: Rc::clone(context),
+        }
+    }
+
+    /// This process's rank.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Number of processes.
+    pub fn size(&self) -> u32 {
+        self.map.len()
+    }
+
+    /// The rank map: rank → (process group, lpid).
+    pub fn map(&self) -> &RankMap {
+        &self.map
+    }
+
+    /// The context operations are issued on.
+    pub fn context(&self) -> &Rc<Context<N>> {
+        &self.context
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<Device<N>> {
+        self.context.device()
+    }
+
+    /// The world rank of a rank.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Rank`].
+    pub fn world_rank(&self, rank: u32) -> Result<u32, Error> {
+        let size = self.size();
+        let process = self.map.get(rank).ok_or(ErrorKind::Rank { rank, size })?;
+        Ok(self.device().world_rank(process)?)
+    }
+
+    /// The rank of a world rank here, if it is a member.
+    pub fn rank_of(&self, world: u32) -> Option<u32> {
+        self.map.rank_of(Process { pg: 0, lpid: world })
+    }
+
+    /// Rank → node, composed from the world's table; it is not stored.
+    ///
+    /// # Errors
+    /// A map that reaches outside this job.
+    pub fn nodes(&self) -> Result<RankMap, Error> {
+        Ok(self.device().nodes().compose(&self.map)?)
+    }
+
+    /// Rank → rank on its node, in world order; composed, not stored.
+    ///
+    /// # Errors
+    /// A map that reaches outside this job.
+    pub fn node_ranks(&self) -> Result<RankMap, Error> {
+        Ok(self.device().node_ranks().compose(&self.map)?)
+    }
+
+    /// A communicator of the same processes with a context of its own. Sends
+    /// no message, shares the map. Collective.
+    #[must_use]
+    pub fn dup(&self) -> Communicator<N> {
+        let id = mix(&[self.id, self.call(), 1]);
+        self.child(self.map.clone(), self.rank, id)
+    }
+
+    /// The same processes in reverse order. Collective, sends no message.
+    ///
+    /// # Errors
+    /// None in practice: the reverse of a map is a map.
+    pub fn reversed(&self) -> Result<Communicator<N>, Error> {
+        let id = mix(&[self.id, self.call(), 2]);
+        let child = RankMap::affine(0, self.size() - 1, -1, self.size())?;
+        let map = self.map.compose(&child)?;
+        Ok(self.child(map, self.size() - 1 - self.rank, id))
+    }
+
+    /// One communicator for each color; ranks in the order of `key`, then of
+    /// rank here. `None` joins none. Collective.
+    ///
+    /// # Errors
+    /// A peer that died.
+    pub fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Communicator<N>>, Error> {
+        let call = self.call();
+        let mut mine = [0; 9];
+        mine[0] = u8::from(color.is_some());
+        mine[1..5].copy_from_slice(&color.unwrap_or(0).to_le_bytes());
+        mine[5..].copy_from_slice(&key.to_le_bytes());
+        let all = self.allgather_tagged(mix(&[self.id, call, 3]), &mine)?;
+        let Some(color) = color else { return Ok(None) };
+        let mut members = Vec::new();
+        for (rank, bytes) in all.iter().enumerate() {
+            let bytes: &[u8; 9] = bytes.as_slice().try_into().map_err(|_| {
+                let why = format!("rank {rank} is not in the same call (split)");
+                ErrorKind::Arguments(why)
+            })?;
+            if bytes[0] == 1 && bytes[1..5] == color.to_le_bytes() {
+                let key = i32::from_le_bytes([bytes[5], bytes[6], bytes[7], bytes[8]]);
+                members.push((key, rank as u32));
+            }
+        }
+        members.sort_unstable();
+        let id = mix(&[self.id, call, 4, u64::from(color)]);
+        let ranks = members.iter().map(|&(_, rank)| rank);
+        self.subset(ranks, id)
+    }
+
+    /// A communicator of the given ranks, in the given order; `None` for
+    /// processes that are not among them. Collective over this communicator
+    /// with the same list, and sends no message.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Rank`] for a rank that is not here,
+    /// [`ErrorKind::Arguments`] for one that is named twice.
+    pub fn create(
+        &self,
+        ranks: impl IntoIterator<Item = u32>,
+    ) -> Result<Option<Communicator<N>>, Error> {
+        let id = mix(&[self.id, self.call(), 5]);
+        self.subset(ranks, id)
+    }
+
+    /// The sub-grid of a Cartesian layout this process is in: `dims` are the
+    /// extents, slowest first, and `keep[d]` says which dimensions stay.
+    /// Collective over this communicator, sends no message.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Arguments`] when the extents do not multiply to the size
+    /// or the lengths differ.
+    pub fn cart_sub(&self, dims: &[u32], keep: &[bool]) -> Result<Communicator<N>, Error> {
+        let id = mix(&[self.id, self.call(), 6]);
+        let cells = dims.iter().try_fold(1_u32, |n, &d| n.checked_mul(d));
+        if cells != Some(self.size()) || dims.len() != keep.len() {
+            let size = self.size();
+            let why = format!("a grid of {dims:?} with {} flags does not hold {size} ranks", keep.len());
+            return Err(ErrorKind::Arguments(why).into());
+        }
+        let mut stride = 1;
+        let mut base = 0;
+        let mut kept = Vec::with_capacity(dims.len());
+        for (&extent, &keep) in dims.iter().zip(keep).rev() {
+            let coordinate = self.rank / stride % extent;
+            if keep {
+                kept.push((extent, stride));
+            } else {
+                base += coordinate * stride;
+            }
+            stride *= extent;
+        }
+        let count = kept.iter().map(|&(extent, _)| extent).product::<u32>();
+        // Fastest dimension first, as `kept` stands.
+        let cell = |index: u32| {
+            let mut rest = index;
+            kept.iter().fold(base, |at, &(extent, stride)| {
+                let digit = rest % extent;
+                rest /= extent;
+                at + digit * stride
+            })
+        };
+        let id = mix(&[id, u64::from(base)]);
+        let sub = self.subset((0..count).map(cell), id)?;
+        sub.ok_or_else(|| ErrorKind::Arguments("a sub-grid misses its own cell".into()).into())
+    }
+
+    /// Waits for all members, making progress meanwhile. Collective.
+    ///
+    /// # Errors
+    /// A peer that died, by name.
+    pub fn barrier(&self) -> Result<(), Error> {
+        let tag = mix(&[self.id, self.call(), 7]);
+        let control = self.device().control();
+        Ok(control.barrier(&Members(self), tag, &mut || self.idle())?)
+    }
+
+    /// Collects `mine` from all members, by rank; lengths may differ.
+    /// Collective.
+    ///
+    /// # Errors
+    /// A peer that died, by name.
+    pub fn allgather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        self.allgather_tagged(mix(&[self.id, self.call(), 8]), mine)
+    }
+
+    /// Sends the root's bytes to all members. Collective.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Rank`] for a root that is not here; a peer that died.
+    pub fn broadcast(&self, root: u32, value: Option<&[u8]>) -> Result<Vec<u8>, Error> {
+        if root >= self.size() {
+            return Err(ErrorKind::Rank { rank: root, size: self.size() }.into());
+        }
+        let tag = mix(&[self.id, self.call(), 9]);
+        let control = self.device().control();
+        Ok(control.broadcast(&Members(self), tag, root, value, &mut || self.idle())?)
+    }
+
+    fn allgather_tagged(&self, tag: u64, mine: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        let control = self.device().control();
+        Ok(control.allgather(&Members(self), tag, mine, &mut || self.idle())?)
+    }
+
+    fn idle(&self) -> Result<(), String> {
+        self.context.progress().map_err(|e| e.to_string())
+    }
+
+    /// The number of this collective call, equal in all members.
+    fn call(&self) -> u64 {
+        let n = self.calls.get();
+        self.calls.set(n.wrapping_add(1));
+        u64::from(n)
+    }
+
+    fn subset(
+        &self,
+        ranks: impl IntoIterator<Item = u32>,
+        id: u64,
+    ) -> Result<Option<Communicator<N>>, Error> {
+        let size = self.size();
+        let mut detector = Detector::new();
+        let mut mine = None;
+        for (at, rank) in ranks.into_iter().enumerate() {
+            if rank >= size {
+                return Err(ErrorKind::Rank { rank, size }.into());
+            }
+            if rank == self.rank && mine.replace(at as u32).is_some() {
+                let why = format!("rank {rank} is named twice in the new communicator");
+                return Err(ErrorKind::Arguments(why).into());
+            }
+            detector.push(rank)?;
+        }
+        let child = detector.finish()?;
+        if let Some(rank) = child.duplicate() {
+            let why = format!("rank {rank} is named twice in the new communicator");
+            return Err(ErrorKind::Arguments(why).into());
+        }
+        let map = self.map.compose(&child)?;
+        Ok(mine.map(|rank| self.child(map, rank, id)))
+    }
+
+    /// A communicator over any map, for structures that are measured and for
+    /// device layers that bring their own: no message, no check of membership.
+    #[must_use]
+    pub fn with_map(&self, map: RankMap, rank: u32) -> Communicator<N> {
+        let id = mix(&[self.id, self.call(), 10]);
+        self.child(map, rank, id)
+    }
+
+    fn child(&self, map: RankMap, rank: u32, id: u64) -> Communicator<N> {
+        let context = Rc::clone(&self.context);
+        Communicator { context, map, id, rank, calls: Cell::new(0) }
+    }
+}
+
+/// The members of a communicator, as the set-up channel sees them.
+struct Members<'a, N: Netmod>(&'a Communicator<N>);
+
+impl<N: Netmod> Group for Members<'_, N> {
+    fn len(&self) -> u32 {
+        self.0.size()
+    }
+
+    fn me(&self) -> u32 {
+        self.0.rank
+    }
+
+    fn world(&self, rank: u32) -> u32 {
+        let process = self.0.map.get(rank);
+        let world = process.and_then(|p| self.0.device().world_rank(p).ok());
+        world.unwrap_or(u32::MAX)
+    }
+}
+
+impl From<DeviceError> for ErrorKind {
+    fn from(e: DeviceError) -> ErrorKind {
+        ErrorKind::Device(e)
+    }
+}

@@ -1,0 +1,117 @@
+//! Why an operation was refused or failed.
+
+use crate::device::DeviceError;
+use thiserror::Error;
+
+/// An error of a communicator or a window: one pointer, so that a result
+/// travels in a register.
+#[derive(Debug)]
+pub struct Error(Box<ErrorKind>);
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+impl Error {
+    /// What went wrong.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0
+    }
+
+    /// The world rank this is about, if a peer is the cause.
+    pub fn peer(&self) -> Option<u32> {
+        match &*self.0 {
+            ErrorKind::Device(e) => e.rank(),
+            _ => None,
+        }
+    }
+}
+
+impl From<ErrorKind> for Error {
+    #[cold]
+    fn from(kind: ErrorKind) -> Error {
+        Error(Box::new(kind))
+    }
+}
+
+impl<E: Into<DeviceError>> From<E> for Error {
+    #[cold]
+    fn from(error: E) -> Error {
+        Error(Box::new(ErrorKind::Device(error.into())))
+    }
+}
+
+/// What went wrong.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A rank outside the communicator.
+    #[error("rank {rank} is out of range: the communicator has {size} ranks, 0 to {}", size.wrapping_sub(1))]
+    Rank {
+        /// The rank given; −1 arrives here as 4294967295.
+        rank: u32,
+        /// Size of the communicator.
+        size: u32,
+    },
+    /// An operation that leaves the target's memory.
+    #[error(
+        "{len} bytes at displacement {disp} (units of {unit} bytes) leave the window of rank \
+         {rank}, which has {bytes} bytes"
+    )]
+    OutOfBounds {
+        /// Target rank.
+        rank: u32,
+        /// Displacement, in units.
+        disp: usize,
+        /// Bytes a unit has.
+        unit: usize,
+        /// Length of the operation, bytes.
+        len: usize,
+        /// Bytes of the target's memory.
+        bytes: u64,
+    },
+    /// A null buffer with a length.
+    #[error("the buffer of a {len}-byte operation is null")]
+    NullBuffer {
+        /// Length of the operation, bytes.
+        len: usize,
+    },
+    /// An operation while no access epoch is open.
+    #[error("no access epoch is open on this window: call fence or lock_all first")]
+    NoEpoch,
+    /// An epoch call that does not fit the one that is open.
+    #[error("{call} while {open}: {remedy}")]
+    Epoch {
+        /// The call.
+        call: &'static str,
+        /// What is open.
+        open: &'static str,
+        /// What to call instead.
+        remedy: &'static str,
+    },
+    /// The window was freed.
+    #[error("the window was freed; make a new one")]
+    Freed,
+    /// Arguments that make no sense, or differ between the members.
+    #[error("{0}")]
+    Arguments(String),
+    /// Memory of a window.
+    #[error("no memory for a window: {what}: {source}")]
+    Memory {
+        /// What was tried.
+        what: String,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// Device, network, launcher, peers.
+    #[error(transparent)]
+    Device(DeviceError),
+}

@@ -1,0 +1,445 @@
+//! Windows: memory that the members of a communicator may reach.
+
+use super::access::{Access, Epoch};
+use super::core::{Column, Mapped, WindowCore};
+use super::segment::{self, PAGE, Segment};
+use super::{Communicator, Error, ErrorKind};
+use crate::av::Transport;
+use crate::netmod::Netmod;
+use std::fs::File;
+use std::ops::Deref;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+/// Where a window's memory comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavor {
+    /// Allocated by the window, shared on the node.
+    Allocated,
+    /// The user's own.
+    Created,
+}
+
+/// Memory of every member that the others may put to and get from.
+///
+/// Operations are those of [`Access`], to which a window dereferences. Dropping
+/// a window gives its memory back without asking the others; [`Window::free`]
+/// waits for them first.
+#[derive(Debug)]
+pub struct Window<N: Netmod> {
+    access: Access<N>,
+    communicator: Communicator<N>,
+    flavor: Flavor,
+}
+
+impl<N: Netmod> Deref for Window<N> {
+    type Target = Access<N>;
+
+    fn deref(&self) -> &Access<N> {
+        &self.access
+    }
+}
+
+/// What the members tell each other before a window is made.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    fault: bool,
+    bytes: u64,
+    unit: u64,
+    next_key: u64,
+    pid: u32,
+    fd: i32,
+}
+
+impl Offer {
+    const LEN: usize = 33;
+
+    fn encode(&self) -> [u8; Offer::LEN] {
+        let mut out = [0; Offer::LEN];
+        out[0] = u8::from(self.fault);
+        out[1..9].copy_from_slice(&self.bytes.to_le_bytes());
+        out[9..17].copy_from_slice(&self.unit.to_le_bytes());
+        out[17..25].copy_from_slice(&self.next_key.to_le_bytes());
+        out[25..29].copy_from_slice(&self.pid.to_le_bytes());
+        out[29..].copy_from_slice(&self.fd.to_le_bytes());
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Offer> {
+        let b: &[u8; Offer::LEN] = bytes.try_into().ok()?;
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| b[at + i]));
+        let half = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| b[at + i]));
+        Some(Offer {
+            fault: b[0] != 0,
+            bytes: word(1),
+            unit: word(9),
+            next_key: word(17),
+            pid: half(25),
+            fd: half(29) as i32,
+        })
+    }
+}
+
+impl<N: Netmod> Window<N> {
+    /// Allocates `bytes` of zeroed memory in every member and makes a window
+    /// of it; sizes and units may differ between ranks. Members of one node
+    /// share the memory, so that a put between them is a store. Collective.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Arguments`] for a unit of 0 (in all members),
+    /// [`ErrorKind::Memory`], a peer that died.
+    pub fn allocate(
+        communicator: &Communicator<N>,
+        bytes: usize,
+        unit: usize,
+    ) -> Result<Window<N>, Error> {
+        let communicator = communicator.dup();
+        let first = first_on_node(&communicator)?;
+        let file = if first == communicator.rank() { segment::create().ok() } else { None };
+        let fd = file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        let offers = exchange(&communicator, bytes, unit, fd)?;
+        let node = NodeSegment::map(&communicator, &offers, first, file)?;
+        // All members of a node share, or none does.
+        let shared = communicator.allgather(&[u8::from(node.is_some())])?;
+        let refused = shared.iter().position(|s| s.as_slice() != [1]);
+        if let (Some(rank), None) = (refused, &node) {
+            let _ = rank;
+        }
+        let (segment, mapped) = match node.filter(|_| refused.is_none()) {
+            Some(NodeSegment { segment, mapped }) => (segment, Some(mapped)),
+            None => (Segment::private(bytes)?, None),
+        };
+        let start = match &mapped {
+            Some(m) => {
+                let device = communicator.device();
+                let mine = device.node_rank(device.boot().rank()).unwrap_or(0);
+                // SAFETY: the segment has a part for every node rank.
+                unsafe { m.start.add(mine as usize * m.pitch) }
+            }
+            None => segment.start(),
+        };
+        Window::build(communicator, &offers, start, mapped, Some(segment), Flavor::Allocated)
+    }
+
+    /// Makes a window of memory the caller has. Collective.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NullBuffer`] for null with a length,
+    /// [`ErrorKind::Arguments`] for a unit of 0 (in all members), a peer that
+    /// died, memory the provider cannot register.
+    ///
+    /// # Safety
+    /// `start..start + bytes` stays mapped, and is touched by the process only
+    /// as MPI's rules for windows allow, until the window is freed or dropped.
+    pub unsafe fn create(
+        communicator: &Communicator<N>,
+        start: *mut u8,
+        bytes: usize,
+        unit: usize,
+    ) -> Result<Window<N>, Error> {
+        let communicator = communicator.dup();
+        let null = start.is_null() && bytes > 0;
+        let offers = exchange(&communicator, bytes, if null { 0 } else { unit }, -1);
+        if null {
+            return Err(ErrorKind::NullBuffer { len: bytes }.into());
+        }
+        Window::build(communicator, &offers?, start, None, None, Flavor::Created)
+    }
+
+    fn build(
+        communicator: Communicator<N>,
+        offers: &[Offer],
+        start: *mut u8,
+        mapped: Option<Mapped>,
+        segment: Option<Segment>,
+        flavor: Flavor,
+    ) -> Result<Window<N>, Error> {
+        let context = communicator.context();
+        let device = communicator.device();
+        let mine = offers[communicator.rank() as usize];
+        let key = offers.iter().map(|o| o.next_key).max().unwrap_or(1);
+        device.use_key(key);
+        let register = |transport| -> Result<Option<N::Region>, Error> {
+            let Some((netmod, port)) = context.port(transport) else { return Ok(None) };
+            if mine.bytes == 0 || mapped.is_some_and(|m| m.all) {
+                return Ok(None);
+            }
+            // SAFETY: the segment is dropped after the region, and user memory
+            // stays by the contract of `create`.
+            let region = unsafe { netmod.register(port, start, mine.bytes as usize, key) };
+            Ok(Some(region.map_err(crate::device::DeviceError::from)?))
+        };
+        let network_region = register(Transport::Network)?;
+        let local_region =
+            if mapped.is_some() { None } else { register(Transport::Local)? };
+        let caps = device.provider(Transport::Network).map(|n| n.caps().clone());
+        let told = caps.is_some_and(|c| c.provider_keys || c.virtual_addresses);
+        let (bases, keys) = if told {
+            exchange_keys(&communicator, network_region.as_ref(), start)?
+        } else {
+            communicator.barrier()?;
+            (Column::Uniform(0), Column::Uniform(key))
+        };
+        let core = Arc::new(WindowCore {
+            network_region,
+            local_region,
+            sizes: Column::new(offers.iter().map(|o| o.bytes)),
+            units: Column::new(offers.iter().map(|o| o.unit)),
+            bases,
+            keys,
+            local_key: key,
+            mapped,
+            start,
+            bytes: mine.bytes as usize,
+            _segment: segment,
+        });
+        let access = Access::new(&core, context, communicator.map())?;
+        Ok(Window { access, communicator, flavor })
+    }
+
+    /// The window's own communicator: a duplicate of the one it was made on.
+    pub fn communicator(&self) -> &Communicator<N> {
+        &self.communicator
+    }
+
+    /// Where the memory comes from.
+    pub fn flavor(&self) -> Flavor {
+        self.flavor
+    }
+
+    /// This process's memory: start and bytes. Others may write to it at any
+    /// time within their epochs.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Freed`].
+    pub fn local(&self) -> Result<(*mut u8, usize), Error> {
+        let core = self.access.core()?;
+        Ok((core.start, core.bytes))
+    }
+
+    /// Copies from this process's own memory of the window.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Freed`], [`ErrorKind::OutOfBounds`].
+    pub fn read_local(&self, offset: usize, out: &mut [u8]) -> Result<(), Error> {
+        let at = self.local_range(offset, out.len())?;
+        for (i, byte) in out.iter_mut().enumerate() {
+            // SAFETY: in range; volatile because peers may be writing.
+            *byte = unsafe { at.add(i).read_volatile() };
+        }
+        Ok(())
+    }
+
+    /// Copies into this process's own memory of the window.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Freed`], [`ErrorKind::OutOfBounds`].
+    pub fn write_local(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
+        let at = self.local_range(offset, bytes.len())?;
+        for (i, byte) in bytes.iter().enumerate() {
+            // SAFETY: in range; volatile because peers may be reading.
+            unsafe { at.add(i).write_volatile(*byte) };
+        }
+        Ok(())
+    }
+
+    fn local_range(&self, offset: usize, len: usize) -> Result<*mut u8, Error> {
+        let (start, bytes) = self.local()?;
+        if offset.checked_add(len).is_none_or(|end| end > bytes) {
+            let (rank, bytes) = (self.communicator.rank(), bytes as u64);
+            return Err(ErrorKind::OutOfBounds { rank, disp: offset, unit: 1, len, bytes }.into());
+        }
+        // SAFETY: within the window's memory.
+        Ok(unsafe { start.add(offset) })
+    }
+
+    /// Ends the epoch that is open, waits until all members' operations are
+    /// done everywhere, and opens the next. Collective.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Epoch`] between lock_all and unlock_all, [`ErrorKind::Freed`],
+    /// a peer that died or an operation that failed.
+    pub fn fence(&self) -> Result<(), Error> {
+        match self.access.epoch() {
+            Epoch::Freed => return Err(ErrorKind::Freed.into()),
+            Epoch::LockAll => {
+                let remedy = "call unlock_all first";
+                return Err(ErrorKind::Epoch { call: "fence", open: "lock_all", remedy }.into());
+            }
+            Epoch::Closed | Epoch::Fence => {}
+        }
+        self.access.flush_dirty()?;
+        self.communicator.barrier()?;
+        self.access.set_epoch(Epoch::Fence);
+        Ok(())
+    }
+
+    /// Opens a passive access epoch to all members. Not collective.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Epoch`] when one is open with operations in it,
+    /// [`ErrorKind::Freed`].
+    pub fn lock_all(&self) -> Result<(), Error> {
+        let refuse = |open, remedy| {
+            Err(ErrorKind::Epoch { call: "lock_all", open, remedy }.into())
+        };
+        match self.access.epoch() {
+            Epoch::Freed => Err(ErrorKind::Freed.into()),
+            Epoch::LockAll => refuse("lock_all", "call unlock_all first"),
+            Epoch::Fence if self.access.dirty() => {
+                refuse("a fence epoch with operations in it", "close it with fence first")
+            }
+            Epoch::Fence | Epoch::Closed => {
+                self.access.set_epoch(Epoch::LockAll);
+                Ok(())
+            }
+        }
+    }
+
+    /// Closes the epoch that lock_all opened; everything issued in it is done
+    /// at the targets on return.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Epoch`] without lock_all, [`ErrorKind::Freed`]; a peer that
+    /// died or an operation that failed, after which the epoch is closed too.
+    pub fn unlock_all(&self) -> Result<(), Error> {
+        match self.access.epoch() {
+            Epoch::Freed => Err(ErrorKind::Freed.into()),
+            Epoch::LockAll => {
+                let flushed = self.access.flush_dirty();
+                self.access.set_epoch(Epoch::Closed);
+                flushed
+            }
+            Epoch::Closed | Epoch::Fence => {
+                let (open, remedy) = ("no lock_all epoch is open", "call lock_all first");
+                Err(ErrorKind::Epoch { call: "unlock_all", open, remedy }.into())
+            }
+        }
+    }
+
+    /// Waits for all members and gives the window back. Collective.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Freed`] the second time, [`ErrorKind::Epoch`] between
+    /// lock_all and unlock_all; a peer that died (the window is freed then
+    /// too).
+    pub fn free(&mut self) -> Result<(), Error> {
+        match self.access.epoch() {
+            Epoch::Freed => return Err(ErrorKind::Freed.into()),
+            Epoch::LockAll => {
+                let remedy = "call unlock_all first";
+                return Err(ErrorKind::Epoch { call: "free", open: "lock_all", remedy }.into());
+            }
+            Epoch::Closed | Epoch::Fence => {}
+        }
+        let flushed = self.access.flush_dirty();
+        let met = self.communicator.barrier();
+        self.access.set_epoch(Epoch::Freed);
+        flushed.and(met)
+    }
+}
+
+/// The first member on this process's node; it makes the segment.
+fn first_on_node<N: Netmod>(communicator: &Communicator<N>) -> Result<u32, Error> {
+    for rank in 0..communicator.size() {
+        if communicator.device().on_node(communicator.world_rank(rank)?) {
+            return Ok(rank);
+        }
+    }
+    Ok(communicator.rank())
+}
+
+/// Tells all members about this one's part and hears of theirs.
+fn exchange<N: Netmod>(
+    communicator: &Communicator<N>,
+    bytes: usize,
+    unit: usize,
+    fd: i32,
+) -> Result<Vec<Offer>, Error> {
+    let mine = Offer {
+        fault: unit == 0,
+        bytes: bytes as u64,
+        unit: unit as u64,
+        next_key: communicator.device().next_key(),
+        pid: std::process::id(),
+        fd,
+    };
+    let all = communicator.allgather(&mine.encode())?;
+    let decode = |(rank, bytes): (usize, &Vec<u8>)| {
+        let why = || format!("rank {rank} is not making a window in this call");
+        Offer::decode(bytes).ok_or_else(|| Error::from(ErrorKind::Arguments(why())))
+    };
+    let offers = all.iter().enumerate().map(decode).collect::<Result<Vec<_>, _>>()?;
+    if let Some(rank) = offers.iter().position(|o| o.fault) {
+        let why = format!("rank {rank} gave a displacement unit of 0 or null memory");
+        return Err(ErrorKind::Arguments(why).into());
+    }
+    Ok(offers)
+}
+
+/// Exchanges target addresses and keys where the provider chooses them.
+fn exchange_keys<N: Netmod>(
+    communicator: &Communicator<N>,
+    region: Option<&N::Region>,
+    start: *mut u8,
+) -> Result<(Column, Column), Error> {
+    let Some(netmod) = communicator.device().provider(Transport::Network) else {
+        return Ok((Column::Uniform(0), Column::Uniform(0)));
+    };
+    let base = if netmod.caps().virtual_addresses { start.addr() as u64 } else { 0 };
+    let key = region.map_or(0, |r| netmod.key(r));
+    let mut mine = [0; 16];
+    mine[..8].copy_from_slice(&base.to_le_bytes());
+    mine[8..].copy_from_slice(&key.to_le_bytes());
+    let all = communicator.allgather(&mine)?;
+    let word = |at: usize| {
+        all.iter().map(move |b| {
+            let bytes = b.get(at..at + 8).and_then(|s| s.try_into().ok());
+            u64::from_le_bytes(bytes.unwrap_or_default())
+        })
+    };
+    Ok((Column::new(word(0)), Column::new(word(8))))
+}
+
+/// A node's segment, mapped whole.
+struct NodeSegment {
+    segment: Segment,
+    mapped: Mapped,
+}
+
+impl NodeSegment {
+    /// Maps the segment the node's first member made; `None` when it cannot
+    /// be had (another pid namespace, no memory files).
+    fn map<N: Netmod>(
+        communicator: &Communicator<N>,
+        offers: &[Offer],
+        first: u32,
+        file: Option<File>,
+    ) -> Result<Option<NodeSegment>, Error> {
+        let device = communicator.device();
+        let mut all = true;
+        let mut part = 0;
+        for (rank, offer) in (0..).zip(offers) {
+            if device.on_node(communicator.world_rank(rank)?) {
+                part = part.max(offer.bytes as usize);
+            } else {
+                all = false;
+            }
+        }
+        let pitch = part.checked_next_multiple_of(PAGE);
+        let len = pitch.and_then(|p| p.checked_mul(device.node_size() as usize));
+        let (Some(pitch), Some(len)) = (pitch, len.filter(|&l| l <= isize::MAX as usize)) else {
+            return Ok(None);
+        };
+        let offer = offers[first as usize];
+        let file = match file {
+            Some(file) => Ok(file),
+            None => segment::open(offer.pid, offer.fd),
+        };
+        let Ok(segment) = file.and_then(|f| Segment::map(&f, len.max(PAGE))) else {
+            return Ok(None);
+        };
+        let mapped = Mapped { start: segment.start(), pitch, all };
+        Ok(Some(NodeSegment { segment, mapped }))
+    }
+}
