@@ -1,1 +1,182 @@
-//! Placeholder.
+//! Who are my peers: ranks, nodes, and the exchange of addresses and keys.
+//!
+//! A [`Boot`] is one process's view of the launcher that started the job:
+//!
+//! | launcher | found by | module |
+//! |---|---|---|
+//! | none, the program forks its own ranks | called by [`local::run`] | [`local`] |
+//! | Open MPI's `mpirun`, `prterun`, `srun --mpi=pmix` | `PMIX_NAMESPACE`, `PMIX_RANK` | `pmix` |
+//! | MPICH's `mpiexec` (Hydra) | `PMI_FD` | [`pmi1`] |
+//! | none at all | nothing of the above | [`alone`] |
+//!
+//! Values published with [`Boot::put`] are visible after [`Boot::fence`] and
+//! fetched one peer at a time, so that nobody holds a table of all peers
+//! unless it wants one. [`Control`] is the set-up channel between any group
+//! of ranks (barrier, allgather, broadcast), used to create communicators and
+//! windows, where a launcher only knows the world. [`Liveness`] notices the
+//! death of peers on the same machine.
+//!
+//! The room never touches the network library and is never on the way of an
+//! operation. It stands on the operating system and, at run time, on the
+//! launcher's library.
+
+pub mod alone;
+mod card;
+mod control;
+mod error;
+mod liveness;
+pub mod local;
+mod os;
+pub mod pmi1;
+#[cfg(feature = "pmix")]
+pub mod pmix;
+mod sweep;
+
+pub use card::{Card, ProcessId};
+pub use control::{Control, Group, Idle, World};
+pub use error::BootError;
+pub use liveness::{Liveness, Watch};
+pub use sweep::{segment_prefix, sweep, sweep_process};
+
+use std::sync::{Arc, Mutex};
+
+/// One process's view of its launcher.
+///
+/// All methods may be called from any thread; [`fence`](Boot::fence) and
+/// [`finalize`](Boot::finalize) are collective over the job and called by one
+/// thread at a time.
+pub trait Boot: Send + Sync {
+    /// `"local"`, `"pmix"`, `"pmi1"` or `"alone"`.
+    fn launcher(&self) -> &'static str;
+
+    /// World rank of this process.
+    fn rank(&self) -> u32;
+
+    /// Ranks in the job.
+    fn size(&self) -> u32;
+
+    /// The same in all processes of the job, different between jobs on the
+    /// machine; names shared-memory segments ([`segment_prefix`]). Not 0.
+    fn job(&self) -> u64;
+
+    /// Publishes `value` for all peers, who see it after the next fence.
+    /// Each key is published once.
+    fn put(&self, key: &str, value: &[u8]) -> Result<(), BootError>;
+
+    /// Commits what was put and waits for all ranks of the job. `idle` is
+    /// called again and again meanwhile; it drives network progress.
+    ///
+    /// # Errors
+    /// [`BootError::PeerDied`] when a rank ended before it came,
+    /// [`BootError::TimedOut`] naming the missing.
+    fn fence(&self, idle: &mut dyn FnMut()) -> Result<(), BootError>;
+
+    /// The value `rank` published under `key` before the last fence.
+    fn get(&self, rank: u32, key: &str) -> Result<Vec<u8>, BootError>;
+
+    /// Node of `rank`, a dense number from 0 that all processes agree on.
+    /// Answers for any rank at any time; asked in rank order it streams into
+    /// a compressed map.
+    fn node_of(&self, rank: u32) -> Result<u32, BootError>;
+
+    /// Ends every process of the job, this one with `code`.
+    fn abort(&self, code: i32, reason: &str) -> !;
+
+    /// Says goodbye to the launcher and removes this process's leftovers from
+    /// `/dev/shm`. Calls after the first do nothing.
+    fn finalize(&self) -> Result<(), BootError>;
+
+    /// Whether all ranks run on this machine, so that listening sockets can
+    /// stay on the loopback. Simulated nodes share a machine.
+    fn one_machine(&self) -> Result<bool, BootError> {
+        let home = self.node_of(self.rank())?;
+        for rank in 0..self.size() {
+            if self.node_of(rank)? != home {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// World ranks on this process's node, ascending, this one included.
+    /// Looks at every rank of the job.
+    fn local_ranks(&self) -> Result<Vec<u32>, BootError> {
+        let home = self.node_of(self.rank())?;
+        let mut ranks = Vec::new();
+        for rank in 0..self.size() {
+            if self.node_of(rank)? == home {
+                ranks.push(rank);
+            }
+        }
+        Ok(ranks)
+    }
+}
+
+/// The process's one connection to its launcher: launchers greet a process
+/// only once, so later calls share it.
+static CONNECTED: Mutex<Option<Arc<dyn Boot>>> = Mutex::new(None);
+
+/// Connects to whatever started this process.
+///
+/// `RANKWAY_BOOT=local|pmix|pmi1|alone` forces the choice. A second call
+/// returns the first call's boot.
+///
+/// # Errors
+/// A launcher that is there but cannot be reached, with what to install; a
+/// forced launcher that is not there.
+pub fn connect() -> Result<Arc<dyn Boot>, BootError> {
+    let mut connected = CONNECTED.lock().unwrap_or_else(|poison| poison.into_inner());
+    if let Some(boot) = &*connected {
+        return Ok(boot.clone());
+    }
+    let forced = std::env::var("RANKWAY_BOOT").ok().filter(|name| !name.is_empty());
+    let boot: Arc<dyn Boot> = match forced.as_deref() {
+        None if in_pmix() => connect_pmix()?,
+        None if pmi1::present() => Arc::new(pmi1::Pmi1::connect()?),
+        None | Some("alone") => Arc::new(alone::Alone::new()?),
+        Some("pmix") => connect_pmix()?,
+        Some("pmi1") => Arc::new(pmi1::Pmi1::connect()?),
+        Some("local") => {
+            return Err(BootError::Options(
+                "RANKWAY_BOOT=local, but this process was not forked by boot::local::run; \
+                 let the program fork its ranks itself"
+                    .into(),
+            ));
+        }
+        Some(other) => {
+            return Err(BootError::Options(format!(
+                "RANKWAY_BOOT={other} is not a launcher; choose local, pmix, pmi1 or alone"
+            )));
+        }
+    };
+    *connected = Some(boot.clone());
+    Ok(boot)
+}
+
+/// Makes `boot` the answer of [`connect`] in this process.
+fn install(boot: Arc<dyn Boot>) {
+    *CONNECTED.lock().unwrap_or_else(|poison| poison.into_inner()) = Some(boot);
+}
+
+fn in_pmix() -> bool {
+    std::env::var_os("PMIX_NAMESPACE").is_some() && std::env::var_os("PMIX_RANK").is_some()
+}
+
+#[cfg(feature = "pmix")]
+fn connect_pmix() -> Result<Arc<dyn Boot>, BootError> {
+    Ok(Arc::new(pmix::Pmix::connect()?))
+}
+
+#[cfg(not(feature = "pmix"))]
+fn connect_pmix() -> Result<Arc<dyn Boot>, BootError> {
+    Err(BootError::Launcher {
+        launcher: "pmix",
+        call: "connect".into(),
+        why: "this build has no PMIx support".into(),
+        hint: "build with the `pmix` feature, or start with MPICH's mpiexec".into(),
+    })
+}
+
+fn check_rank(rank: u32, size: u32) -> Result<(), BootError> {
+    if rank < size { Ok(()) } else { Err(BootError::Rank { rank, size }) }
+}

@@ -1,0 +1,95 @@
+//! A process nobody launched: a job of one rank.
+
+use super::{Boot, BootError, check_rank, os, sweep};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Mutex;
+
+/// The [`Boot`] of a job of size 1.
+pub struct Alone {
+    job: u64,
+    values: Mutex<HashMap<String, Vec<u8>>>,
+}
+
+impl Alone {
+    /// A job of one rank with a fresh random id.
+    pub fn new() -> Result<Self, BootError> {
+        Ok(Alone { job: os::random_job()?, values: Mutex::default() })
+    }
+
+    fn values(&self) -> std::sync::MutexGuard<'_, HashMap<String, Vec<u8>>> {
+        self.values.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+}
+
+impl Boot for Alone {
+    fn launcher(&self) -> &'static str {
+        "alone"
+    }
+
+    fn rank(&self) -> u32 {
+        0
+    }
+
+    fn size(&self) -> u32 {
+        1
+    }
+
+    fn job(&self) -> u64 {
+        self.job
+    }
+
+    fn put(&self, key: &str, value: &[u8]) -> Result<(), BootError> {
+        match self.values().entry(key.to_string()) {
+            Entry::Occupied(_) => Err(BootError::Twice { key: key.into() }),
+            Entry::Vacant(slot) => {
+                slot.insert(value.to_vec());
+                Ok(())
+            }
+        }
+    }
+
+    fn fence(&self, _idle: &mut dyn FnMut()) -> Result<(), BootError> {
+        Ok(())
+    }
+
+    fn get(&self, rank: u32, key: &str) -> Result<Vec<u8>, BootError> {
+        check_rank(rank, 1)?;
+        let value = self.values().get(key).cloned();
+        value.ok_or_else(|| BootError::NotPublished { rank, key: key.into() })
+    }
+
+    fn node_of(&self, rank: u32) -> Result<u32, BootError> {
+        check_rank(rank, 1)?;
+        Ok(0)
+    }
+
+    fn abort(&self, code: i32, reason: &str) -> ! {
+        eprintln!("rankway: aborted with code {code}: {reason}");
+        os::leave(code)
+    }
+
+    fn finalize(&self) -> Result<(), BootError> {
+        sweep::sweep(&[], self.job);
+        sweep::sweep_process(std::process::id(), self.job);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_rank_talks_to_itself() {
+        let boot = Alone::new().unwrap();
+        boot.put("key", b"value").unwrap();
+        assert!(matches!(boot.put("key", b"other"), Err(BootError::Twice { .. })));
+        boot.fence(&mut || ()).unwrap();
+        assert_eq!(boot.get(0, "key").unwrap(), b"value");
+        assert!(matches!(boot.get(0, "none"), Err(BootError::NotPublished { .. })));
+        assert!(matches!(boot.get(1, "key"), Err(BootError::Rank { rank: 1, size: 1 })));
+        assert_eq!(boot.local_ranks().unwrap(), [0]);
+        assert!(boot.one_machine().unwrap());
+    }
+}

@@ -1,0 +1,189 @@
+//! Bytes of the control channel: greeting, answer, frames. Pure, no I/O.
+//!
+//! ```text
+//! greeting  magic 8 | job 8 | from rank 4 | to rank 4 | door of the called 16
+//! answer    magic 8 | sign of the called 16
+//! frame     tag 8 | sequence 4 | kind 1 | operation 1 | round 2 | length 8 | payload
+//! ```
+//!
+//! Little-endian. The caller's rank is proved by the greeting, so frames do
+//! not repeat it.
+
+/// Marks both directions; its last byte is the version.
+const MAGIC: [u8; 8] = *b"rankway\x01";
+
+pub(super) const GREETING: usize = 8 + 8 + 4 + 4 + 16;
+pub(super) const ANSWER: usize = 8 + 16;
+const HEADER: usize = 8 + 4 + 1 + 1 + 2 + 8;
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A step of a collective.
+    Data,
+    /// The sender cannot take its step; the payload says whose fault it is.
+    Poison,
+    /// The sender closes its channel in good order.
+    Bye,
+}
+
+/// The collectives, so that two ranks in different ones notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    None,
+    Barrier,
+    Allgather,
+    Broadcast,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Frame {
+    pub(super) tag: u64,
+    pub(super) sequence: u32,
+    pub(super) kind: Kind,
+    pub(super) operation: Operation,
+    pub(super) round: u16,
+    pub(super) payload: Vec<u8>,
+}
+
+impl Frame {
+    pub(super) fn bye() -> Self {
+        let (kind, operation) = (Kind::Bye, Operation::None);
+        Frame { tag: 0, sequence: 0, kind, operation, round: 0, payload: Vec::new() }
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HEADER + self.payload.len());
+        bytes.extend(self.tag.to_le_bytes());
+        bytes.extend(self.sequence.to_le_bytes());
+        bytes.push(self.kind as u8);
+        bytes.push(self.operation as u8);
+        bytes.extend(self.round.to_le_bytes());
+        bytes.extend((self.payload.len() as u64).to_le_bytes());
+        bytes.extend(&self.payload);
+        bytes
+    }
+
+    /// The frame at the front of `bytes` and its length; `Ok(None)` when more
+    /// bytes are needed, `Err` when they can be no frame.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Option<(Frame, usize)>, &'static str> {
+        let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() else { return Ok(None) };
+        let kind = match header[12] {
+            0 => Kind::Data,
+            1 => Kind::Poison,
+            2 => Kind::Bye,
+            _ => return Err("a frame of unknown kind"),
+        };
+        let operation = match header[13] {
+            0 => Operation::None,
+            1 => Operation::Barrier,
+            2 => Operation::Allgather,
+            3 => Operation::Broadcast,
+            _ => return Err("a frame of an unknown operation"),
+        };
+        let length = usize::try_from(u64_at(header, 16)).map_err(|_| "a frame too long")?;
+        let end = HEADER.checked_add(length).ok_or("a frame too long")?;
+        let Some(payload) = rest.get(..length) else { return Ok(None) };
+        let frame = Frame {
+            tag: u64_at(header, 0),
+            sequence: u32_at(header, 8),
+            kind,
+            operation,
+            round: u16::from_le_bytes([header[14], header[15]]),
+            payload: payload.to_vec(),
+        };
+        Ok(Some((frame, end)))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Greeting {
+    pub(super) job: u64,
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) door: [u8; 16],
+}
+
+impl Greeting {
+    pub(super) fn encode(&self) -> [u8; GREETING] {
+        let mut bytes = [0; GREETING];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..16].copy_from_slice(&self.job.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.from.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.to.to_le_bytes());
+        bytes[24..].copy_from_slice(&self.door);
+        bytes
+    }
+
+    pub(super) fn decode(bytes: &[u8; GREETING]) -> Option<Self> {
+        let mut door = [0; 16];
+        door.copy_from_slice(&bytes[24..]);
+        let greeting = Greeting {
+            job: u64_at(bytes, 8),
+            from: u32_at(bytes, 16),
+            to: u32_at(bytes, 20),
+            door,
+        };
+        (bytes[..8] == MAGIC).then_some(greeting)
+    }
+}
+
+pub(super) fn answer(sign: &[u8; 16]) -> [u8; ANSWER] {
+    let mut bytes = [0; ANSWER];
+    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[8..].copy_from_slice(sign);
+    bytes
+}
+
+/// Compares secrets in a time that does not depend on where they differ.
+pub(super) fn same_secret(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (x, y)| differ | (x ^ y)) == 0
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn frames_survive_any_cut(
+            tag: u64, sequence: u32, round: u16, payload in proptest::collection::vec(any::<u8>(), 0..64)
+        ) {
+            let (kind, operation) = (Kind::Poison, Operation::Allgather);
+            let frame = Frame { tag, sequence, kind, operation, round, payload };
+            let bytes = frame.encode();
+            for cut in 0..bytes.len() {
+                prop_assert_eq!(Frame::decode(&bytes[..cut]), Ok(None));
+            }
+            let two = [bytes.clone(), bytes.clone()].concat();
+            prop_assert_eq!(Frame::decode(&two), Ok(Some((frame, bytes.len()))));
+        }
+
+        #[test]
+        fn garbage_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..128)) {
+            let _ = Frame::decode(&bytes);
+        }
+
+        #[test]
+        fn greetings_survive(job: u64, from: u32, to: u32, door: [u8; 16], flip in 0usize..8) {
+            let greeting = Greeting { job, from, to, door };
+            let mut bytes = greeting.encode();
+            prop_assert_eq!(Greeting::decode(&bytes), Some(greeting));
+            bytes[flip] ^= 1;
+            prop_assert_eq!(Greeting::decode(&bytes), None);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What can go wrong while finding and meeting the peers.
+
+use std::io;
+
+/// Errors of the [`boot`](crate::boot) room.
+///
+/// Every variant names the object and, where there is one, the peer by its
+/// world rank. After [`PeerDied`](BootError::PeerDied) or
+/// [`TimedOut`](BootError::TimedOut) the fence or collective that returned it
+/// is spent: repeat nothing, tear down.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BootError {
+    /// A peer ended before it took part.
+    #[error("rank {rank} died: {how}")]
+    PeerDied {
+        /// World rank of the peer.
+        rank: u32,
+        /// What was seen: the signal, the exit code, the closed connection.
+        how: String,
+    },
+    /// Peers are silent, as far as one can tell alive.
+    #[error(
+        "{what}: nothing from {} within {seconds} s; they may be stopped or stuck elsewhere \
+         (RANKWAY_TIMEOUT=seconds sets the limit)",
+        name_ranks(.missing)
+    )]
+    TimedOut {
+        /// The operation that was waiting.
+        what: String,
+        /// World ranks that had not answered.
+        missing: Vec<u32>,
+        /// The limit that was reached.
+        seconds: u64,
+    },
+    /// A rank outside the job or the group.
+    #[error("rank {rank} is out of range: there are {size} ranks, 0 to {}", .size.wrapping_sub(1))]
+    Rank {
+        /// The rank asked for.
+        rank: u32,
+        /// Ranks in the job or group.
+        size: u32,
+    },
+    /// The peer has not published that key.
+    #[error(
+        "rank {rank} has published no value for key `{key}`: \
+         it must `put` it before the `fence` both take part in"
+    )]
+    NotPublished {
+        /// World rank of the publisher.
+        rank: u32,
+        /// The key asked for.
+        key: String,
+    },
+    /// A key was published a second time; launchers keep the first value.
+    #[error("key `{key}` was already published by this process; use a new key for a new value")]
+    Twice {
+        /// The key.
+        key: String,
+    },
+    /// A key or value does not fit what the launcher stores.
+    #[error("key `{key}` with {bytes} bytes does not fit: {limit}")]
+    TooLarge {
+        /// The key.
+        key: String,
+        /// Length of the value in bytes.
+        bytes: usize,
+        /// The limit and how to raise it.
+        limit: String,
+    },
+    /// Ranks cannot be forked from a process that has threads.
+    #[error(
+        "cannot fork ranks: this process has {count} threads and a forked child would keep only \
+         one of them; call `boot::local::run` before any thread is started"
+    )]
+    Threads {
+        /// Threads alive in the calling process.
+        count: usize,
+    },
+    /// Options that make no job.
+    #[error("{0}")]
+    Options(String),
+    /// The boot was finalized.
+    #[error("{what} after finalize")]
+    Finalized {
+        /// The call refused.
+        what: &'static str,
+    },
+    /// A launcher's own refusal.
+    #[error("{launcher}: {call} failed: {why}; {hint}")]
+    Launcher {
+        /// Which launcher interface.
+        launcher: &'static str,
+        /// The call or command.
+        call: String,
+        /// The launcher's own words.
+        why: String,
+        /// What to try.
+        hint: String,
+    },
+    /// The operating system refused.
+    #[error("{what}: {source}")]
+    Os {
+        /// What was tried, and the remedy where one is known.
+        what: String,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// A peer speaks, but not as agreed: usually collectives called in a
+    /// different order on two ranks.
+    #[error("rank {rank} broke the set-up protocol: {what}")]
+    Protocol {
+        /// World rank of the peer.
+        rank: u32,
+        /// What arrived against what was due.
+        what: String,
+    },
+    /// The caller's idle function gave up.
+    #[error("gave up while waiting for peers: {0}")]
+    Idle(String),
+}
+
+impl BootError {
+    pub(crate) fn os(what: impl Into<String>) -> Self {
+        let source = io::Error::last_os_error();
+        BootError::Os { what: what.into(), source }
+    }
+
+    pub(crate) fn io(what: impl Into<String>, source: io::Error) -> Self {
+        BootError::Os { what: what.into(), source }
+    }
+
+    /// The peer this error is about, if it is about one.
+    pub fn peer(&self) -> Option<u32> {
+        match self {
+            BootError::PeerDied { rank, .. } | BootError::Protocol { rank, .. } => Some(*rank),
+            BootError::TimedOut { missing, .. } => missing.first().copied(),
+            _ => None,
+        }
+    }
+}
+
+/// `rank 3`, `ranks 1, 2, 5`, `ranks 0, 1, … (900 in all)`.
+fn name_ranks(ranks: &[u32]) -> String {
+    const SHOWN: usize = 16;
+    let names: Vec<String> = ranks.iter().take(SHOWN).map(u32::to_string).collect();
+    match ranks.len() {
+        0 => "the launcher".to_string(),
+        1 => format!("rank {}", names[0]),
+        n if n <= SHOWN => format!("ranks {}", names.join(", ")),
+        n => format!("ranks {}, … ({n} in all)", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_the_peers() {
+        let many: Vec<u32> = (0..100).collect();
+        assert_eq!(name_ranks(&[]), "the launcher");
+        assert_eq!(name_ranks(&[7]), "rank 7");
+        assert_eq!(name_ranks(&[1, 2]), "ranks 1, 2");
+        assert!(name_ranks(&many).ends_with("15, … (100 in all)"));
+        let error = BootError::Rank { rank: 9, size: 4 };
+        assert_eq!(error.to_string(), "rank 9 is out of range: there are 4 ranks, 0 to 3");
+    }
+}
