@@ -55,11 +55,13 @@ global_asm!(
     "syscall",
     "ret",
     // edi > 0: test, jz, dec, call, [inner], ret: 5 a level; last: test, jz
+    ".type known_recursive, @function",
     "known_recursive: test edi, edi",
     "jz 3f",
     "dec edi",
     "call known_recursive",
     "3: ret",
+    ".size known_recursive, . - known_recursive",
 );
 
 unsafe extern "C" {
@@ -412,4 +414,34 @@ fn refused_by_a_sandbox() {
     };
     assert!(matches!(error, StepError::Refused(_)), "{error}");
     assert!(error.to_string().contains("SYS_PTRACE"), "{error}");
+}
+
+#[cfg(feature = "cli")]
+#[test]
+fn a_listing() {
+    use rankway::observe::disasm::{Style, lines, listing};
+    let start = known_recursive as *const () as usize;
+    let trace = step::trace(|| known_recursive(1), start, Stop::Return).unwrap();
+    let text = listing(&trace, Style::default());
+    let want = "\
+known_recursive:
+    1  +0x0  test %edi,%edi
+    2  +0x2  je known_recursive+0xb  not taken
+    3  +0x4  dec %edi
+    4  +0x6  call known_recursive
+known_recursive:
+    5  +0x0  test %edi,%edi
+    6  +0x2  je known_recursive+0xb  taken
+    7  +0xb  ret
+";
+    assert_eq!(text, want, "\n{text}");
+    assert_eq!(lines(&trace)[0].bytes, [0x85, 0xff]);
+
+    let trace =
+        step::trace(|| ignore(known_call(1)), known_call as *const () as usize, Stop::Return)
+            .unwrap();
+    let text = listing(&trace, Style { bytes: true, limit: 4 });
+    assert!(text.contains("... 5 instructions left out ...\nknown_five+0xb:\n"), "{text}");
+    assert!(text.contains("48 83 ec 08"), "{text}");
+    assert!(text.ends_with("add $8,%rsp\n"), "{text}");
 }
