@@ -441,7 +441,7 @@ known_recursive:
         step::trace(|| ignore(known_call(1)), known_call as *const () as usize, Stop::Return)
             .unwrap();
     let text = listing(&trace, Style { bytes: true, limit: 4 });
-    assert!(text.contains("... 5 instructions left out ...\nknown_five+0xb:\n"), "{text}");
+    assert!(text.contains("... 5 instructions left out ...\nknown_five+0xe:\n"), "{text}");
     assert!(text.contains("48 83 ec 08"), "{text}");
     assert!(text.ends_with("add $8,%rsp\n"), "{text}");
 }
