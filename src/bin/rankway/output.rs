@@ -1,0 +1,245 @@
+//! Tables for people and for machines: columns that line up under `#` heads,
+//! in the style of the OSU micro-benchmarks, and the same table as CSV.
+
+use std::io::{self, Write};
+
+/// A table; the first column is of names and left-aligned, the others are of
+/// numbers and right-aligned.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    title: Vec<String>,
+    head: Vec<String>,
+    rows: Vec<Row>,
+}
+
+#[derive(Clone, Debug)]
+enum Row {
+    Cells(Vec<String>),
+    Note(String),
+}
+
+/// Shown for a figure that does not exist.
+pub(crate) const NONE: &str = "-";
+
+impl Table {
+    /// With these column heads; a `\n` in a head makes a second head line.
+    pub(crate) fn new<S: AsRef<str>>(head: &[S]) -> Self {
+        let head = head.iter().map(|cell| cell.as_ref().to_owned()).collect();
+        Self { title: Vec::new(), head, rows: Vec::new() }
+    }
+
+    /// Adds a `#` line above the heads.
+    pub(crate) fn title(&mut self, line: impl Into<String>) -> &mut Self {
+        self.title.push(line.into());
+        self
+    }
+
+    /// Adds a row. Missing cells are empty, more than heads are kept.
+    pub(crate) fn row<S: AsRef<str>>(&mut self, cells: &[S]) -> &mut Self {
+        self.rows.push(Row::Cells(cells.iter().map(|cell| cell.as_ref().to_owned()).collect()));
+        self
+    }
+
+    /// Adds a `#` line between rows, for people only.
+    pub(crate) fn note(&mut self, line: impl Into<String>) -> &mut Self {
+        self.rows.push(Row::Note(line.into()));
+        self
+    }
+
+    /// For people: ends with a newline, has no blanks at line ends.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let widths = self.widths();
+        for line in &self.title {
+            writeln!(out, "{}", format!("# {line}").trim_end())?;
+        }
+        let lines = self.head.iter().map(|cell| cell.lines().count()).max().unwrap_or(0);
+        for line in 0..lines {
+            // Heads of fewer lines stand at the bottom.
+            let cells: Vec<&str> = self
+                .head
+                .iter()
+                .map(|head| {
+                    let missing = lines - head.lines().count();
+                    line.checked_sub(missing).and_then(|i| head.lines().nth(i)).unwrap_or("")
+                })
+                .collect();
+            writeln!(out, "{}", align("# ", &cells, &widths))?;
+        }
+        for row in &self.rows {
+            match row {
+                Row::Cells(cells) => writeln!(out, "{}", align("", cells, &widths))?,
+                Row::Note(line) => writeln!(out, "{}", format!("# {line}").trim_end())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// For machines: RFC 4180, one head line, no titles, no notes; an absent
+    /// figure is empty.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub(crate) fn csv(&self, out: &mut impl Write) -> io::Result<()> {
+        let head: Vec<String> = self.head.iter().map(|cell| cell.replace('\n', " ")).collect();
+        let mut lines = vec![&head];
+        lines.extend(self.rows.iter().filter_map(|row| match row {
+            Row::Cells(cells) => Some(cells),
+            Row::Note(_) => None,
+        }));
+        for line in lines {
+            let cells: Vec<String> = line.iter().map(|cell| quote(cell)).collect();
+            writeln!(out, "{}", cells.join(","))?;
+        }
+        Ok(())
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let mut widths = Vec::new();
+        let mut widen = |column: usize, width: usize| {
+            if widths.len() <= column {
+                widths.resize(column + 1, 0);
+            }
+            widths[column] = widths[column].max(width);
+        };
+        for (column, head) in self.head.iter().enumerate() {
+            let mark = if column == 0 { 2 } else { 0 };
+            head.lines().for_each(|line| widen(column, mark + line.chars().count()));
+        }
+        for row in &self.rows {
+            if let Row::Cells(cells) = row {
+                cells.iter().enumerate().for_each(|(c, cell)| widen(c, cell.chars().count()));
+            }
+        }
+        widths
+    }
+}
+
+fn align<S: AsRef<str>>(mark: &str, cells: &[S], widths: &[usize]) -> String {
+    let mut line = String::new();
+    for (column, (cell, &width)) in cells.iter().zip(widths).enumerate() {
+        let cell = cell.as_ref();
+        if column == 0 {
+            line += &format!("{:<width$}", format!("{mark}{cell}"));
+        } else {
+            line += &format!("  {cell:>width$}");
+        }
+    }
+    line.truncate(line.trim_end().len());
+    line
+}
+
+fn quote(cell: &str) -> String {
+    if cell == NONE {
+        String::new()
+    } else if cell.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
+    }
+}
+
+/// Operations per second as millions with two decimals: `98.89`.
+pub(crate) fn rate(per_second: f64) -> String {
+    number(per_second / 1e6, 2)
+}
+
+/// With so many decimals; [`NONE`] for what is not a number.
+pub(crate) fn number(value: f64, decimals: usize) -> String {
+    if value.is_finite() { format!("{value:.decimals$}") } else { NONE.to_owned() }
+}
+
+/// What is there, or [`NONE`].
+pub(crate) fn maybe<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| NONE.to_owned(), |value| value.to_string())
+}
+
+/// A count with its thousands apart: `786,432`.
+pub(crate) fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Bytes in powers of 1024 with at most two decimals: `12 B`, `6.5 KiB`,
+/// `9 MiB`.
+pub(crate) fn bytes(value: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut scaled = value as f64;
+    let mut unit = 0;
+    // At 1023.995 two decimals already read 1024.
+    while scaled >= 1023.995 && unit + 1 < UNITS.len() {
+        scaled /= 1024.0;
+        unit += 1;
+    }
+    let text = format!("{scaled:.2}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    format!("{text} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(table: &Table) -> String {
+        let mut out = Vec::new();
+        table.print(&mut out).expect("a Vec takes all");
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let mut table = Table::new(&["model", "paper\nM/s", "M/s"]);
+        table.title("rankway rate: 2 ranks").title("");
+        table.row(&["direct", "98.89", "1234567.00"]).note("own tables").row(&["lut", NONE]);
+        let want = "\
+# rankway rate: 2 ranks
+#
+#        paper
+# model    M/s         M/s
+direct   98.89  1234567.00
+# own tables
+lut          -
+";
+        assert_eq!(printed(&table), want, "\n{}", printed(&table));
+    }
+
+    #[test]
+    fn csv_quotes() {
+        let mut table = Table::new(&["a", "b\nM/s"]);
+        table.title("not in it").row(&["x,y", "say \"hi\""]).note("nor this").row(&["z", NONE]);
+        let mut out = Vec::new();
+        table.csv(&mut out).expect("a Vec takes all");
+        assert_eq!(String::from_utf8_lossy(&out), "a,b M/s\n\"x,y\",\"say \"\"hi\"\"\"\nz,\n");
+    }
+
+    #[test]
+    fn empty_tables() {
+        assert_eq!(printed(&Table::new::<&str>(&[])), "");
+        assert_eq!(printed(&Table::new(&["only"])), "# only\n");
+    }
+
+    #[test]
+    fn formats() {
+        assert_eq!(rate(98_890_000.0), "98.89");
+        assert_eq!(rate(f64::NAN), NONE);
+        assert_eq!(number(2.0, 0), "2");
+        assert_eq!((maybe(Some(21)), maybe(None::<u32>)), ("21".into(), NONE.into()));
+        assert_eq!(
+            [0, 7, 999, 1000, 786_432, u64::MAX].map(count),
+            ["0", "7", "999", "1,000", "786,432", "18,446,744,073,709,551,615"]
+        );
+        assert_eq!(
+            [0, 12, 1023, 1024, 6656, 9 << 20, 1_048_572, u64::MAX].map(bytes),
+            ["0 B", "12 B", "1023 B", "1 KiB", "6.5 KiB", "9 MiB", "1 MiB", "16384 PiB"]
+        );
+    }
+}
