@@ -1,0 +1,211 @@
+//! Composition: the map of a child communicator over its parent's.
+//!
+//! | parent ∘ child | result | cost |
+//! |---|---|---|
+//! | any ∘ all ranks in order | the parent, shared | O(1) |
+//! | affine ∘ affine | affine | O(1) |
+//! | affine ∘ mixed radix | mixed radix, same digits | O(digits) |
+//! | affine ∘ segments | segments, or less for stride 0 | O(runs) |
+//! | offset 0 ∘ lut | the child's table, shared | O(1) |
+//! | mixed radix, segments ∘ any | the parent's runs cut at the child's, detected again | O(runs met) |
+//! | lut, mlut ∘ affine | a view of the parent's table, unless it is regular or under an eighth | O(child) |
+//! | lut, mlut ∘ other | detected again | O(child) |
+//!
+//! Guo et al. (2017), Table II, gives up at a stride of a stride and at any
+//! stride of a table. Detecting again never writes the child's ranks down
+//! unless the result is irregular.
+
+use std::sync::Arc;
+
+use super::iter::Piece;
+use super::table::View;
+use super::{Affine, Detector, Form, MapError, RankMap};
+
+/// A selection smaller than the table by this factor is copied out, so that it
+/// does not keep a large table alive.
+const COPY_BELOW: u32 = 8;
+
+impl RankMap {
+    /// The map of a child communicator: `self` is the parent's map, `child` maps
+    /// each new rank to a rank of the parent.
+    ///
+    /// # Errors
+    /// [`MapError::ChildNotRanks`] if the child is not of process group 0,
+    /// [`MapError::RankOutOfParent`] at the first rank the parent does not have.
+    pub fn compose(&self, child: &RankMap) -> Result<RankMap, MapError> {
+        if child.pg() != Some(0) {
+            return Err(MapError::ChildNotRanks { pg: child.pg() });
+        }
+        if let Form::Affine(ranks) = child.form {
+            self.check(0, ranks, child.size)?;
+            return Ok(self.select(ranks, child.size));
+        }
+        if let Form::Affine(parent) = self.form
+            && let Some(map) = self.scale(parent, child)?
+        {
+            return Ok(map);
+        }
+        let mut detector = Detector::with_pg(self.pg);
+        let mut done = 0;
+        let mut pieces = child.iter();
+        while let Some(Piece { first, step, len }) = pieces.next_piece() {
+            let ranks = Affine { first: first.lpid, step };
+            self.check(done, ranks, len)?;
+            self.for_each_piece(ranks, len, &mut |piece| {
+                detector.push_piece(piece);
+                true
+            });
+            done += len;
+        }
+        detector.finish()
+    }
+
+    /// Whether this map has the ranks; `done` ranks of the child went before.
+    fn check(&self, done: u32, ranks: Affine, len: u32) -> Result<(), MapError> {
+        if len == 0 {
+            return Ok(());
+        }
+        let size = self.size;
+        let last = ranks.get(len - 1);
+        if ranks.first < size && last < size {
+            return Ok(());
+        }
+        // Monotone, so the ranks outside are the first or all from some one on.
+        let inside = if ranks.first >= size { 0 } else { (size - 1 - ranks.first) / ranks.step as u32 + 1 };
+        Err(MapError::RankOutOfParent { index: done + inside, rank: ranks.get(inside), size })
+    }
+
+    /// The ranks `ranks.get(0..len)` of this map, all of which it has.
+    pub(super) fn select(&self, ranks: Affine, len: u32) -> RankMap {
+        if len == self.size && (ranks == Affine { first: 0, step: 1 }) {
+            return self.clone();
+        }
+        if len == 0 {
+            return RankMap { pg: self.pg, ..RankMap::direct(0) };
+        }
+        if let Form::Affine(parent) = self.form {
+            let step = if len == 1 { 1 } else { parent.step.wrapping_mul(ranks.step) };
+            let form = Form::Affine(Affine { first: parent.get(ranks.first), step });
+            return RankMap { form, pg: self.pg, size: len };
+        }
+        let view = match &self.form {
+            Form::Lut(view) if !copied(view, len) => {
+                Some(Form::Lut(view.select(ranks.first, ranks.step)))
+            }
+            Form::Mlut(view) if !copied(view, len) => {
+                Some(Form::Mlut(view.select(ranks.first, ranks.step)))
+            }
+            _ => None,
+        };
+        let mut detector = Detector::with_pg(self.pg);
+        let whole = self.for_each_piece(ranks, len, &mut |piece| {
+            detector.push_piece(piece);
+            view.is_none() || detector.is_regular()
+        });
+        if whole && let Ok(map) = detector.finish() {
+            return map;
+        }
+        match view {
+            // An mlut view may still be of one group; those ranks need a lut.
+            Some(Form::Mlut(view)) => self.one_group(view, len),
+            Some(form) => RankMap { pg: self.pg, size: len, form },
+            // Detection of ranks that were in a map cannot fail.
+            None => RankMap { pg: self.pg, ..RankMap::direct(0) },
+        }
+    }
+
+    fn one_group(&self, view: View<u64>, len: u32) -> RankMap {
+        let map = RankMap { pg: 0, size: len, form: Form::Mlut(view) };
+        let pg = map.at(0).pg;
+        if map.iter().all(|process| process.pg == pg)
+            && let Ok(single) = RankMap::from_processes(map.iter())
+        {
+            return single;
+        }
+        map
+    }
+
+    /// Affine parents keep the child's form: `base + stride · lpid`.
+    fn scale(&self, parent: Affine, child: &RankMap) -> Result<Option<RankMap>, MapError> {
+        let mut pieces = child.iter();
+        let mut done = 0;
+        if !matches!(child.form, Form::Lut(_)) {
+            while let Some(Piece { first, step, len }) = pieces.next_piece() {
+                self.check(done, Affine { first: first.lpid, step }, len)?;
+                done += len;
+            }
+        } else if let Some((index, process)) =
+            (0..).zip(child.iter()).find(|(_, process)| process.lpid >= self.size)
+        {
+            let (rank, size) = (process.lpid, self.size);
+            return Err(MapError::RankOutOfParent { index, rank, size });
+        }
+        if parent.step == 0 {
+            let form = Form::Affine(Affine { first: parent.first, step: 0 });
+            return Ok(Some(RankMap { pg: self.pg, size: child.size, form }));
+        }
+        let same = parent == Affine { first: 0, step: 1 };
+        let form = match &child.form {
+            form if same => form.clone(),
+            Form::Block(block) => {
+                match block.widen().scaled(parent.first, parent.step).narrow() {
+                    Some(block) => Form::Block(block),
+                    None => return Ok(None),
+                }
+            }
+            Form::Mixed(mixed) => {
+                Form::Mixed(Arc::new(mixed.scaled(parent.first, parent.step)))
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(RankMap { pg: self.pg, size: child.size, form }))
+    }
+
+    /// Calls `f` with the affine runs of `ranks.get(0..len)` in this map, until
+    /// it says `false`; returns whether it never did.
+    fn for_each_piece(
+        &self,
+        ranks: Affine,
+        len: u32,
+        f: &mut impl FnMut(Piece) -> bool,
+    ) -> bool {
+        let mut done = 0;
+        while done < len {
+            let rank = ranks.get(done);
+            // The run of this map around `rank`: step, and the ranks it spans.
+            let (step, low, high) = match &self.form {
+                Form::Affine(affine) => (affine.step, 0, self.size - 1),
+                Form::Block(block) => span(rank, block.step, block.block, block.phase),
+                Form::Mixed(mixed) => span(rank, mixed.step[0], mixed.radix[0], mixed.phase),
+                Form::Segments(segments) => {
+                    let index = segments.find(rank);
+                    let run = segments.runs[index];
+                    (run.step, run.start, segments.end(index) - 1)
+                }
+                Form::Lut(_) | Form::Mlut(_) => (1, rank, rank),
+            };
+            let room = match ranks.step {
+                0 => len,
+                ahead if ahead > 0 => (high - rank) / ahead as u32 + 1,
+                back => (rank - low) / back.unsigned_abs() + 1,
+            };
+            let take = room.min(len - done);
+            if !f(Piece { first: self.at(rank), step: step.wrapping_mul(ranks.step), len: take }) {
+                return false;
+            }
+            done += take;
+        }
+        true
+    }
+}
+
+fn copied<T>(view: &View<T>, len: u32) -> bool {
+    view.table.entries.len() as u64 > u64::from(len) * u64::from(COPY_BELOW)
+}
+
+/// Step, first and last rank of the block around `rank`; saturating at the ends
+/// of the map, which the caller stays inside anyway.
+fn span(rank: u32, step: i32, block: u32, phase: u32) -> (i32, u32, u32) {
+    let inside = ((u64::from(rank) + u64::from(phase)) % u64::from(block)) as u32;
+    (step, rank.saturating_sub(inside), rank.saturating_add(block - 1 - inside))
+}

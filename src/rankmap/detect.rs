@@ -1,0 +1,482 @@
+//! Detection: from a stream of ranks' processes to the smallest map.
+//!
+//! One pass. While the stream is regular the state is a few words; when it
+//! turns irregular, what was seen so far is written out from the model and the
+//! stream goes on into affine runs, and from those into a table once the runs
+//! stop paying. A map of several process groups goes into a table of processes.
+
+use std::sync::Arc;
+
+use super::iter::Piece;
+use super::levels::{self, Level, Shape};
+use super::mixed::MAX_DIGITS;
+use super::odometer::Odometer;
+use super::segments::{Run, Segments};
+use super::table::View;
+use super::{Affine, Form, LPID_MAX, MapError, Process, RankMap, SIZE_MAX};
+
+/// Runs are kept while there is at most one for this many ranks.
+pub(super) const RANKS_PER_RUN: u32 = 8;
+/// Runs kept in any case while the stream is still short.
+const RUNS_MIN: usize = 64;
+
+/// Incremental detection: push the ranks in order, then [`finish`](Self::finish).
+///
+/// Memory is constant until the sequence fits no regular model. Errors are
+/// remembered and reported by `finish`.
+#[derive(Debug)]
+pub struct Detector {
+    pg: u32,
+    count: u32,
+    first: u32,
+    last: u32,
+    levels: [Level; MAX_DIGITS],
+    sink: Sink,
+    /// Ranks still to come as far as is known, to size a table once.
+    hint: usize,
+    error: Option<MapError>,
+}
+
+#[derive(Debug)]
+enum Sink {
+    Regular,
+    Runs(Runs),
+    Processes(Vec<u64>),
+}
+
+impl Default for Detector {
+    fn default() -> Self {
+        Detector::new()
+    }
+}
+
+impl Detector {
+    /// A detector for process group 0 or for [`push_process`](Self::push_process).
+    pub fn new() -> Detector {
+        Detector::with_pg(0)
+    }
+
+    /// A detector whose [`push`](Self::push) takes lpids of process group `pg`.
+    pub fn with_pg(pg: u32) -> Detector {
+        Detector {
+            pg,
+            count: 0,
+            first: 0,
+            last: 0,
+            levels: [Level::default(); MAX_DIGITS],
+            sink: Sink::Regular,
+            hint: 0,
+            error: None,
+        }
+    }
+
+    /// Ranks pushed so far.
+    pub fn len(&self) -> u32 {
+        self.count
+    }
+
+    /// Whether nothing was pushed.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Whether everything so far fits a regular model (and no memory is used).
+    pub fn is_regular(&self) -> bool {
+        matches!(self.sink, Sink::Regular)
+    }
+
+    /// The next rank is process `lpid` of the detector's process group.
+    #[inline]
+    pub fn push(&mut self, lpid: u32) {
+        self.extend_lpids(core::iter::once(lpid));
+    }
+
+    /// The next rank is this process.
+    pub fn push_process(&mut self, process: Process) {
+        if process.pg != self.pg {
+            if self.count == 0 {
+                self.pg = process.pg;
+            } else if !matches!(self.sink, Sink::Processes(_)) {
+                self.sink = Sink::Processes(self.spill_processes());
+            }
+        }
+        if let Sink::Processes(table) = &mut self.sink {
+            if admit(&mut self.error, self.count, process.lpid) {
+                table.push(process.pack());
+                self.count += 1;
+            }
+        } else {
+            self.push(process.lpid);
+        }
+    }
+
+    /// Pushes lpids of the detector's process group.
+    pub fn extend_lpids(&mut self, lpids: impl IntoIterator<Item = u32>) {
+        let mut lpids = lpids.into_iter();
+        self.hint = lpids.size_hint().0;
+        if self.count == 0 {
+            let Some(lpid) = lpids.next() else { return };
+            if !admit(&mut self.error, 0, lpid) {
+                return;
+            }
+            (self.first, self.last, self.count) = (lpid, lpid, 1);
+        }
+        while let Sink::Regular = self.sink {
+            let Some(lpid) = self.run_regular(&mut lpids) else { return };
+            if !self.push_odd(lpid) {
+                return;
+            }
+        }
+        match &mut self.sink {
+            Sink::Runs(runs) => {
+                for lpid in lpids {
+                    if !admit(&mut self.error, self.count, lpid) {
+                        return;
+                    }
+                    runs.push(lpid);
+                    self.count += 1;
+                }
+            }
+            Sink::Processes(table) => {
+                for lpid in lpids {
+                    if !admit(&mut self.error, self.count, lpid) {
+                        return;
+                    }
+                    table.push(Process { pg: self.pg, lpid }.pack());
+                    self.count += 1;
+                }
+            }
+            Sink::Regular => {}
+        }
+    }
+
+    /// The hot loop: consumes lpids as long as the two lowest levels predict
+    /// them, and returns the first they do not.
+    #[inline]
+    fn run_regular(&mut self, lpids: &mut impl Iterator<Item = u32>) -> Option<u32> {
+        let [l0, l1, ..] = &mut self.levels;
+        let (step, block) = (l0.s, l0.m);
+        let (mut fast, mut turns) = (l0.fast, l1.fast);
+        let mut last = self.last as i32;
+        let mut count = self.count;
+        let odd = loop {
+            let Some(lpid) = lpids.next() else { break None };
+            let difference = (lpid as i32).wrapping_sub(last);
+            if lpid > LPID_MAX {
+                break Some(lpid);
+            }
+            if difference == step && fast > 0 {
+                fast -= 1;
+            } else if fast == 0 && block != 0 && difference == l1.s && turns > 0 {
+                turns -= 1;
+                fast = block - 1;
+                l0.n += block;
+            } else {
+                break Some(lpid);
+            }
+            last = lpid as i32;
+            count += 1;
+        };
+        (l0.fast, l1.fast) = (fast, turns);
+        (self.last, self.count) = (last as u32, count);
+        odd
+    }
+
+    /// An lpid the hot loop did not predict. `false` stops on an error.
+    #[inline(never)]
+    fn push_odd(&mut self, lpid: u32) -> bool {
+        if !admit(&mut self.error, self.count, lpid) {
+            return false;
+        }
+        let difference = (lpid as i32).wrapping_sub(self.last as i32);
+        if levels::feed(&mut self.levels, difference) {
+            self.last = lpid;
+        } else {
+            let mut runs = self.spill_runs();
+            runs.push(lpid);
+            self.sink = Sink::Runs(runs);
+        }
+        self.count += 1;
+        true
+    }
+
+    /// Pushes an affine run at once; a regular run costs one step a turn.
+    pub(super) fn push_piece(&mut self, piece: Piece) {
+        let Piece { first, step, len } = piece;
+        if len == 0 {
+            return;
+        }
+        self.push_process(first);
+        let mut left = len - 1;
+        let mut next = first.lpid.wrapping_add(step as u32);
+        while left > 0 {
+            if self.error.is_some() {
+                return;
+            }
+            let take = match &mut self.sink {
+                Sink::Regular if self.levels[0].s == step && self.levels[0].fast > 0 => {
+                    let take = left.min(self.levels[0].fast);
+                    let last = i64::from(next) + i64::from(step) * i64::from(take - 1);
+                    if !(0..=i64::from(LPID_MAX)).contains(&last)
+                        || u64::from(self.count) + u64::from(take) > u64::from(SIZE_MAX)
+                    {
+                        // Let the single pushes find the rank at fault.
+                        0
+                    } else {
+                        self.levels[0].fast -= take;
+                        self.last = last as u32;
+                        take
+                    }
+                }
+                Sink::Runs(runs) => runs.extend_run(next, step, left),
+                _ => 0,
+            };
+            if take == 0 {
+                self.push_process(Process { pg: first.pg, lpid: next });
+                next = next.wrapping_add(step as u32);
+                left -= 1;
+            } else {
+                self.count += take;
+                next = next.wrapping_add((step as u32).wrapping_mul(take));
+                left -= take;
+            }
+        }
+    }
+
+    /// Writes out what was seen while it was regular, as runs.
+    #[cold]
+    fn spill_runs(&self) -> Runs {
+        let mut runs = Runs::new(self.hint.saturating_add(self.count as usize));
+        self.for_each_regular_run(|first, step, len| runs.push_run(first, step, len));
+        runs
+    }
+
+    #[cold]
+    fn spill_processes(&mut self) -> Vec<u64> {
+        let mut table = Vec::with_capacity(self.count as usize + 1);
+        let pg = self.pg;
+        let mut push = |first: u32, step: i32, len: u32| {
+            for i in 0..len {
+                let lpid = Affine { first, step }.get(i);
+                table.push(Process { pg, lpid }.pack());
+            }
+        };
+        match core::mem::replace(&mut self.sink, Sink::Regular) {
+            Sink::Regular => self.for_each_regular_run(push),
+            Sink::Runs(runs) => runs.for_each(&mut push),
+            Sink::Processes(table) => return table,
+        }
+        table
+    }
+
+    fn for_each_regular_run(&self, mut f: impl FnMut(u32, i32, u32)) {
+        match levels::shape(&self.levels, self.first, self.count) {
+            Shape::Mixed(mixed) => {
+                let mut odometer = Odometer::new(&mixed);
+                let mut left = self.count;
+                while left > 0 {
+                    let (first, run) = odometer.turn();
+                    f(first, mixed.step[0], run.min(left));
+                    left -= run.min(left);
+                }
+            }
+            Shape::Affine { step } => f(self.first, step, self.count),
+        }
+    }
+
+    /// The map of everything pushed.
+    ///
+    /// # Errors
+    /// The first rank that could not be part of a map, see [`MapError`].
+    pub fn finish(mut self) -> Result<RankMap, MapError> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        let form = match core::mem::replace(&mut self.sink, Sink::Regular) {
+            Sink::Regular => match levels::shape(&self.levels, self.first, self.count) {
+                Shape::Affine { step } => Form::Affine(Affine { first: self.first, step }),
+                // Lookups take floors of 32-bit numbers. Only maps of more than
+                // a thousand million ranks can come to this.
+                Shape::Mixed(mixed) if mixed.phase.checked_add(self.count).is_none() => {
+                    self.spill_runs().finish()
+                }
+                Shape::Mixed(mixed) => match mixed.narrow() {
+                    Some(block) => Form::Block(block),
+                    None => Form::Mixed(Arc::new(mixed)),
+                },
+            },
+            Sink::Runs(runs) => runs.finish(),
+            Sink::Processes(table) => {
+                self.pg = 0;
+                Form::Mlut(View::new(table))
+            }
+        };
+        Ok(RankMap { pg: self.pg, size: self.count, form })
+    }
+}
+
+/// Whether rank `index` may be `lpid`; remembers the first refusal.
+#[inline]
+fn admit(error: &mut Option<MapError>, index: u32, lpid: u32) -> bool {
+    if lpid <= LPID_MAX && index < SIZE_MAX && error.is_none() {
+        return true;
+    }
+    error.get_or_insert(if index >= SIZE_MAX {
+        MapError::TooManyRanks { limit: SIZE_MAX }
+    } else {
+        MapError::LpidTooLarge { index, lpid, limit: LPID_MAX }
+    });
+    false
+}
+
+/// The irregular part: runs, or a table once they do not pay.
+#[derive(Debug)]
+struct Runs {
+    runs: Vec<Run>,
+    /// All runs ever begun, those of the table included.
+    begun: u32,
+    /// The open run: its first lpid, step, length and the lpid that extends it.
+    open: Run,
+    len: u32,
+    next: u32,
+    /// Ranks so far.
+    size: u32,
+    table: Option<Vec<u32>>,
+    capacity: usize,
+}
+
+impl Runs {
+    fn new(capacity: usize) -> Runs {
+        let open = Run { start: 0, first: 0, step: 1 };
+        Runs { runs: Vec::new(), begun: 0, open, len: 0, next: 0, size: 0, table: None, capacity }
+    }
+
+    #[inline]
+    fn push(&mut self, lpid: u32) {
+        if let Some(table) = &mut self.table {
+            table.push(lpid);
+        }
+        if self.len >= 2 && lpid == self.next {
+            self.len += 1;
+            self.next = lpid.wrapping_add(self.open.step as u32);
+        } else if self.len == 1 {
+            self.open.step = (lpid as i32).wrapping_sub(self.open.first as i32);
+            self.next = lpid.wrapping_add(self.open.step as u32);
+            self.len = 2;
+        } else {
+            self.begin(lpid);
+        }
+        self.size += 1;
+    }
+
+    fn begin(&mut self, lpid: u32) {
+        if self.len > 0 && self.table.is_none() {
+            self.runs.push(self.open);
+            let paying = self.size / RANKS_PER_RUN;
+            if self.runs.len() > RUNS_MIN && self.runs.len() > paying as usize {
+                let mut table = Vec::with_capacity(self.capacity.max(self.size as usize));
+                let runs = core::mem::take(&mut self.runs);
+                fill(&mut table, &runs, self.size);
+                table.push(lpid);
+                self.table = Some(table);
+            }
+        }
+        self.begun += 1;
+        self.open = Run { start: self.size, first: lpid, step: 1 };
+        self.len = 1;
+    }
+
+    /// Lengthens the open run by up to `len` ranks if it goes on with exactly
+    /// these; 0 if it does not.
+    fn extend_run(&mut self, next: u32, step: i32, len: u32) -> u32 {
+        let last = i64::from(next) + i64::from(step) * (i64::from(len) - 1);
+        if self.len < 2
+            || next != self.next
+            || step != self.open.step
+            || self.table.is_some()
+            || !(0..=i64::from(LPID_MAX)).contains(&last)
+            || u64::from(self.size) + u64::from(len) > u64::from(SIZE_MAX)
+        {
+            return 0;
+        }
+        self.len += len;
+        self.size += len;
+        self.next = (last as u32).wrapping_add(step as u32);
+        len
+    }
+
+    fn push_run(&mut self, first: u32, step: i32, len: u32) {
+        let mut i = 0;
+        while i < len {
+            let lpid = Affine { first, step }.get(i);
+            let taken = self.extend_run(lpid, step, len - i);
+            if taken == 0 {
+                self.push(lpid);
+            }
+            i += taken.max(1);
+        }
+    }
+
+    fn for_each(mut self, f: &mut impl FnMut(u32, i32, u32)) {
+        match self.table.take() {
+            Some(table) => table.iter().for_each(|&lpid| f(lpid, 1, 1)),
+            None => {
+                self.runs.push(self.open);
+                for (k, run) in self.runs.iter().enumerate() {
+                    let end = self.runs.get(k + 1).map_or(self.size, |next| next.start);
+                    f(run.first, run.step, end - run.start);
+                }
+            }
+        }
+    }
+
+    fn finish(mut self) -> Form {
+        let size = self.size;
+        let few = self.begun <= size / RANKS_PER_RUN;
+        match self.table.take() {
+            Some(table) if few => {
+                // The irregular part came first; the rest brought it under.
+                let mut again = Runs::new(0);
+                again.runs.reserve(self.begun as usize);
+                for lpid in table {
+                    again.push_unchecked(lpid);
+                }
+                again.runs.push(again.open);
+                Form::Segments(Arc::new(Segments::new(again.runs, size)))
+            }
+            Some(table) => Form::Lut(View::new(table)),
+            None => {
+                self.runs.push(self.open);
+                if few {
+                    Form::Segments(Arc::new(Segments::new(self.runs, size)))
+                } else {
+                    let mut table = Vec::with_capacity(size as usize);
+                    fill(&mut table, &self.runs, size);
+                    Form::Lut(View::new(table))
+                }
+            }
+        }
+    }
+
+    /// `push` that never turns into a table.
+    fn push_unchecked(&mut self, lpid: u32) {
+        if self.len >= 2 && lpid != self.next {
+            self.runs.push(self.open);
+            self.begun += 1;
+            self.open = Run { start: self.size, first: lpid, step: 1 };
+            self.len = 1;
+            self.size += 1;
+        } else {
+            self.push(lpid);
+        }
+    }
+}
+
+/// Appends the lpids of `runs` up to rank `size`.
+fn fill(table: &mut Vec<u32>, runs: &[Run], size: u32) {
+    for (k, run) in runs.iter().enumerate() {
+        let end = runs.get(k + 1).map_or(size, |next| next.start);
+        let affine = Affine { first: run.first, step: run.step };
+        table.extend((0..end - run.start).map(|i| affine.get(i)));
+    }
+}

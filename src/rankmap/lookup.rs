@@ -1,0 +1,333 @@
+//! The hot form: rank → 64-bit address-vector entry.
+//!
+//! A [`Lookup`] is what a communicator keeps next to its [`RankMap`]. The
+//! address vector's pointer is folded in: an affine map is one multiply and two
+//! loads away from its entry, behind one predictable test; every other form is
+//! one indirect tail call away from a body that is as short as its formula.
+//! New forms add a body and nothing else. Counts on x86-64, without `ret`:
+//! affine 5, blockstride 9 (10 with a phase), lut 7, mlut 10.
+
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use super::mixed::Mixed;
+use super::segments::Run;
+use super::table::View;
+use super::{Affine, Form, RankMap};
+
+/// Maps of the affine family: resolved inline.
+const AFFINE: u32 = 0;
+/// Everything else: resolved by `select`.
+const SELECT: u32 = 1;
+
+const ENTRY: i64 = size_of::<AtomicU64>() as i64;
+
+/// How to find the entry of a rank: 64 bytes, one cache line if so placed.
+///
+/// Address arithmetic wraps: `base` may point outside its array where a phase
+/// or a negative stride brings it back for every rank of the map.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Lookup {
+    /// 0 for the affine family; anything else goes through `select`.
+    kind: u32,
+    /// Ranks before rank 0 in its block (blockstride), or the directory's shift
+    /// (segments).
+    phase: u32,
+    /// Entry of rank 0 (affine, lut: of lpid 0; mlut: the directory).
+    base: *const u8,
+    /// Bytes from one rank's entry to the next (in a table: to the next element).
+    stride: isize,
+    /// Body for every form that is not affine.
+    select: Select,
+    /// Parameters of `select`.
+    params: [Param; 4],
+}
+
+/// A parameter of a body, which alone knows which it is.
+#[derive(Clone, Copy)]
+#[repr(C)]
+union Param {
+    word: u64,
+    table: *const u8,
+}
+
+type Select = unsafe extern "C" fn(*const Lookup, usize) -> u64;
+
+const _: () = assert!(size_of::<Lookup>() <= 64);
+
+// SAFETY: the pointers are read-only, and what they point to (address-vector
+// tables of atomics, immutable rank-map tables) may be shared by threads. That
+// it outlives the lookup is what the caller of `new` promises.
+unsafe impl Send for Lookup {}
+// SAFETY: as above; no method changes a field.
+unsafe impl Sync for Lookup {}
+
+impl core::fmt::Debug for Lookup {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Lookup")
+            .field("affine", &(self.kind == AFFINE))
+            .field("base", &self.base)
+            .field("stride", &self.stride)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Lookup {
+    /// Folds a map and the address-vector directory into a lookup.
+    ///
+    /// `directory[pg]` points to the entries of process group `pg`, one 64-bit
+    /// atomic for each lpid. For a map of a single group the pointer is read
+    /// here once; an mlut reads it at each lookup. An empty map may have a null
+    /// directory.
+    ///
+    /// # Safety
+    /// For as long as [`entry`](Self::entry) is called on the result or a copy:
+    /// - `directory` has a slot for every process group of `map`, which points to
+    ///   an array with an entry for every lpid of `map` in that group, and does
+    ///   not move (a single group's array included);
+    /// - `map`, or a clone of it, is alive: its tables are not copied. The owner
+    ///   keeps the map next to the lookup.
+    pub unsafe fn new(map: &RankMap, directory: *const AtomicPtr<AtomicU64>) -> Lookup {
+        let mut lookup = Lookup {
+            kind: AFFINE,
+            phase: 0,
+            base: core::ptr::null(),
+            stride: 0,
+            select: select_none,
+            params: [Param { word: 0 }; 4],
+        };
+        if map.size == 0 {
+            return lookup;
+        }
+        if let Form::Mlut(view) = &map.form {
+            lookup.kind = SELECT;
+            lookup.base = directory.cast();
+            lookup.params[0].table = start_of(view);
+            lookup.stride = view.step as isize * size_of::<u64>() as isize;
+            lookup.select = if view.step == 1 { select_mlut } else { select_mlut_strided };
+            return lookup;
+        }
+        // SAFETY: the caller provides a slot for every process group of the map.
+        let slot = unsafe { &*directory.add(map.pg as usize) };
+        let table: *const u8 = slot.load(Ordering::Acquire).cast_const().cast();
+        match &map.form {
+            Form::Affine(affine) => lookup.set_affine(table, *affine),
+            Form::Block(block) => lookup.set_mixed(table, &block.widen(), core::ptr::null()),
+            Form::Mixed(mixed) => lookup.set_mixed(table, mixed, &**mixed),
+            Form::Segments(segments) => {
+                lookup.kind = SELECT;
+                lookup.phase = segments.shift;
+                lookup.base = table;
+                lookup.params[0].table = segments.runs.as_ptr().cast();
+                lookup.params[1].table = segments.directory.as_ptr().cast();
+                lookup.select = select_segments;
+            }
+            Form::Lut(view) => {
+                lookup.kind = SELECT;
+                lookup.base = table;
+                lookup.params[0].table = start_of(view);
+                lookup.stride = view.step as isize * size_of::<u32>() as isize;
+                lookup.select = if view.step == 1 { select_lut } else { select_lut_strided };
+            }
+            Form::Mlut(_) => {}
+        }
+        lookup
+    }
+
+    fn set_affine(&mut self, table: *const u8, affine: Affine) {
+        self.base = table.wrapping_add(affine.first as usize * ENTRY as usize);
+        self.stride = affine.step as isize * ENTRY as isize;
+    }
+
+    /// `base` for `x = 0`, the terms in bytes.
+    fn set_mixed(&mut self, table: *const u8, mixed: &Mixed, heap: *const Mixed) {
+        let before = mixed.growth(u64::from(mixed.phase));
+        let origin = i64::from(mixed.first).wrapping_sub(before);
+        self.kind = SELECT;
+        self.phase = mixed.phase;
+        self.base = table.wrapping_add(origin.wrapping_mul(ENTRY) as usize);
+        self.stride = mixed.step[0] as isize * ENTRY as isize;
+        for (k, (c, radix)) in mixed.terms().enumerate().take(2) {
+            self.params[2 * k].word = reciprocal(radix);
+            self.params[2 * k + 1].word = c.wrapping_mul(ENTRY) as u64;
+        }
+        self.select = match (mixed.digits, mixed.phase) {
+            (2, 0) => select_two,
+            (2, _) => select_two_phase,
+            (3, _) => select_three,
+            _ => {
+                self.params[0].table = heap.cast();
+                select_many
+            }
+        };
+    }
+
+    /// The entry of `rank`, 0 if that peer was never inserted.
+    ///
+    /// # Safety
+    /// `rank` is below the map's size, and what [`new`](Self::new) asks for
+    /// holds.
+    #[inline(always)]
+    pub unsafe fn entry(&self, rank: usize) -> u64 {
+        if self.kind == AFFINE {
+            // SAFETY: the caller keeps rank and table within bounds.
+            unsafe { load(self.base.wrapping_add(rank.wrapping_mul(self.stride as usize))) }
+        } else {
+            // SAFETY: `select` was chosen together with the parameters it reads.
+            unsafe { (self.select)(self, rank) }
+        }
+    }
+}
+
+/// # Safety
+/// `entry` points to an entry of a live address vector.
+#[inline(always)]
+unsafe fn load(entry: *const u8) -> u64 {
+    // SAFETY: entries are aligned atomics; the caller says that this is one.
+    unsafe { (*entry.cast::<AtomicU64>()).load(Ordering::Acquire) }
+}
+
+fn start_of<T>(view: &View<T>) -> *const u8 {
+    view.table.entries.as_ptr().wrapping_add(view.start as usize).cast()
+}
+
+/// `⌈2^64 / radix⌉`: its high product with any 32-bit number is the floor of
+/// the division. Elsewhere than on 64-bit machines the radix itself.
+fn reciprocal(radix: u32) -> u64 {
+    if cfg!(target_pointer_width = "64") {
+        u64::MAX / u64::from(radix) + 1
+    } else {
+        u64::from(radix)
+    }
+}
+
+/// `⌊x / radix⌋`, for the `reciprocal` of the radix.
+#[inline(always)]
+fn floor(x: usize, reciprocal: u64) -> usize {
+    if cfg!(target_pointer_width = "64") {
+        ((x as u128 * u128::from(reciprocal)) >> 64) as usize
+    } else {
+        x / reciprocal as usize
+    }
+}
+
+// The bodies. Each is called through `Lookup::entry` only.
+//
+// SAFETY of all: `lookup` points to the `Lookup` that chose the function, whose
+// fields are as `new` set them; the tables live as the caller of `new` promised,
+// and `rank` is below the size as the caller of `entry` promised, so the entry
+// they find is one of the map's.
+
+unsafe extern "C" fn select_none(_: *const Lookup, _: usize) -> u64 {
+    0
+}
+
+unsafe extern "C" fn select_two(lookup: *const Lookup, rank: usize) -> u64 {
+    // SAFETY: see above.
+    unsafe {
+        let l = &*lookup;
+        let turns = floor(rank, l.params[0].word);
+        let inside = l.base.wrapping_add(rank.wrapping_mul(l.stride as usize));
+        load(inside.wrapping_add(turns.wrapping_mul(l.params[1].word as usize)))
+    }
+}
+
+unsafe extern "C" fn select_two_phase(lookup: *const Lookup, rank: usize) -> u64 {
+    // SAFETY: see above.
+    unsafe { select_two(lookup, rank + (*lookup).phase as usize) }
+}
+
+unsafe extern "C" fn select_three(lookup: *const Lookup, rank: usize) -> u64 {
+    // SAFETY: see above.
+    unsafe {
+        let l = &*lookup;
+        let x = rank + l.phase as usize;
+        let one = floor(x, l.params[0].word).wrapping_mul(l.params[1].word as usize);
+        let two = floor(x, l.params[2].word).wrapping_mul(l.params[3].word as usize);
+        let inside = l.base.wrapping_add(x.wrapping_mul(l.stride as usize));
+        load(inside.wrapping_add(one).wrapping_add(two))
+    }
+}
+
+unsafe extern "C" fn select_many(lookup: *const Lookup, rank: usize) -> u64 {
+    // SAFETY: see above; params[0] is the map's `Mixed`.
+    unsafe {
+        let l = &*lookup;
+        let mixed = &*l.params[0].table.cast::<Mixed>();
+        let x = rank + l.phase as usize;
+        let mut entry = l.base.wrapping_add(x.wrapping_mul(l.stride as usize));
+        for (c, radix) in mixed.terms() {
+            let turns = (x as u32 / radix) as i64;
+            entry = entry.wrapping_add(c.wrapping_mul(turns).wrapping_mul(ENTRY) as usize);
+        }
+        load(entry)
+    }
+}
+
+unsafe extern "C" fn select_segments(lookup: *const Lookup, rank: usize) -> u64 {
+    // SAFETY: see above; params are the runs and the directory, which has one
+    // more element than there are buckets.
+    unsafe {
+        let l = &*lookup;
+        let runs = l.params[0].table.cast::<Run>();
+        let bucket = l.params[1].table.cast::<u32>().add(rank >> l.phase);
+        let (mut low, mut high) = (*bucket as usize, *bucket.add(1) as usize);
+        while low < high {
+            let middle = (low + high).div_ceil(2);
+            if (*runs.add(middle)).start as usize <= rank {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+        let run = &*runs.add(low);
+        let lpid = Affine { first: run.first, step: run.step }.get(rank as u32 - run.start);
+        load(l.base.add(lpid as usize * ENTRY as usize))
+    }
+}
+
+unsafe extern "C" fn select_lut(lookup: *const Lookup, rank: usize) -> u64 {
+    // SAFETY: see above; params[0] is the table from rank 0 on.
+    unsafe {
+        let l = &*lookup;
+        let lpid = *l.params[0].table.cast::<u32>().add(rank);
+        load(l.base.add(lpid as usize * ENTRY as usize))
+    }
+}
+
+unsafe extern "C" fn select_lut_strided(lookup: *const Lookup, rank: usize) -> u64 {
+    // SAFETY: see above; params[0] is the table at rank 0.
+    unsafe {
+        let l = &*lookup;
+        let element = l.params[0].table.wrapping_add(rank.wrapping_mul(l.stride as usize));
+        let lpid = *element.cast::<u32>();
+        load(l.base.add(lpid as usize * ENTRY as usize))
+    }
+}
+
+#[inline(always)]
+unsafe fn mlut_entry(lookup: &Lookup, packed: u64) -> u64 {
+    // SAFETY: see above; base is the directory.
+    unsafe {
+        let slot = &*lookup.base.cast::<AtomicPtr<AtomicU64>>().add((packed >> 32) as usize);
+        let table = slot.load(Ordering::Acquire).cast_const().cast::<u8>();
+        load(table.add((packed as u32) as usize * ENTRY as usize))
+    }
+}
+
+unsafe extern "C" fn select_mlut(lookup: *const Lookup, rank: usize) -> u64 {
+    // SAFETY: see above; params[0] is the table from rank 0 on.
+    unsafe {
+        let l = &*lookup;
+        mlut_entry(l, *l.params[0].table.cast::<u64>().add(rank))
+    }
+}
+
+unsafe extern "C" fn select_mlut_strided(lookup: *const Lookup, rank: usize) -> u64 {
+    // SAFETY: see above; params[0] is the table at rank 0.
+    unsafe {
+        let l = &*lookup;
+        let element = l.params[0].table.wrapping_add(rank.wrapping_mul(l.stride as usize));
+        mlut_entry(l, *element.cast::<u64>())
+    }
+}
