@@ -96,6 +96,19 @@ impl Liveness {
         watched.dead
     }
 
+    /// Whether the watched peer `rank` has ended.
+    pub fn is_dead(&self, rank: u32) -> bool {
+        let mut watched = self.lock();
+        if watched.dead == Some(rank) {
+            return true;
+        }
+        let Some(at) = watched.entries.iter().position(|(known, _)| *known == rank) else {
+            return false;
+        };
+        let one = &mut watched.poll[at..=at];
+        os::poll(one, Duration::ZERO).unwrap_or(0) > 0
+    }
+
     /// Peers watched now.
     pub fn watching(&self) -> usize {
         self.lock().entries.len()

@@ -15,7 +15,7 @@ const SPINS: u32 = 200;
 
 /// What a waiting loop found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub(crate) enum Progress {
     /// What was waited for is there.
     Done,
     /// Wait on.
@@ -235,9 +235,12 @@ impl<N: Netmod> Context<N> {
             return Ok(());
         }
         self.last_look.set(now);
-        match peers.iter().copied().find(|&p| self.device.is_dead(p)) {
-            Some(rank) => Err(DeviceError::PeerDied { rank }),
-            None => Ok(()),
+        for &rank in peers {
+            self.device.watch(rank)?;
+            if self.device.is_dead(rank) {
+                return Err(DeviceError::PeerDied { rank });
+            }
         }
+        Ok(())
     }
 }

@@ -23,7 +23,8 @@ mod context;
 mod error;
 mod open;
 
-pub use context::{Context, Progress};
+pub use context::Context;
+pub(crate) use context::{Progress, Token};
 pub use error::DeviceError;
 pub use open::{Options, open_null, open_ofi};
 
@@ -311,8 +312,7 @@ impl<N: Netmod> Device<N> {
         if world == self.boot.rank() || !self.on_node(world) {
             return Ok(());
         }
-        let process = self.control.process(world)?;
-        match self.liveness.watch(world, &process) {
+        match self.control.watch(&self.liveness, world)? {
             crate::boot::Watch::Dead => Err(DeviceError::PeerDied { rank: world }),
             _ => Ok(()),
         }
@@ -354,8 +354,8 @@ fn node_tables(boot: &dyn Boot) -> Result<(RankMap, RankMap, u32), DeviceError> 
         if sizes.len() <= node {
             sizes.resize(node + 1, 0);
         }
-        nodes.push(node as u32)?;
-        ranks.push(sizes[node])?;
+        nodes.push(node as u32);
+        ranks.push(sizes[node]);
         sizes[node] += 1;
     }
     let mine = boot.node_of(boot.rank())? as usize;

@@ -236,6 +236,26 @@ impl RankMap {
         Iter::new(self)
     }
 
+    /// A process that more than one rank names, if there is any; members of a
+    /// communicator are all different. Regular maps are checked without
+    /// memory, tables through a sorted copy.
+    pub fn duplicate(&self) -> Option<Process> {
+        match self.model() {
+            Model::Direct | Model::Offset | Model::Stride => {
+                (self.len() > 1 && self.get(0) == self.get(1)).then(|| self.get(0))?
+            }
+            Model::BlockStride | Model::MdBlockStride | Model::Segments => {
+                let second = |(rank, p): &(u32, Process)| self.rank_of(*p) != Some(*rank);
+                (0..).zip(self.iter()).find(second).map(|(_, p)| p)
+            }
+            Model::Lut | Model::Mlut => {
+                let mut all: Vec<Process> = self.iter().collect();
+                all.sort_unstable();
+                all.windows(2).find(|w| w[0] == w[1]).map(|w| w[0])
+            }
+        }
+    }
+
     /// This map from the last rank to the first.
     pub fn reversed(&self) -> RankMap {
         if self.size == 0 {

@@ -3,7 +3,7 @@
 use super::core::WindowCore;
 use super::{Error, ErrorKind};
 use crate::av::{Entry, Transport};
-use crate::device::{Context, DeviceError, Progress};
+use crate::device::{Context, DeviceError, Progress, Token};
 use crate::netmod::{AGAIN, Netmod, Transfer};
 use crate::rankmap::{Lookup, Model, Process, RankMap};
 use std::cell::{Cell, RefCell, UnsafeCell};
@@ -528,7 +528,7 @@ impl<N: Netmod> Access<N> {
     unsafe fn read_piece(
         &self,
         target: &Target,
-        token: crate::device::Token,
+        token: Token,
         to: *mut u8,
         len: usize,
         addr: u64,
@@ -576,7 +576,7 @@ impl<N: Netmod> Access<N> {
         }
     }
 
-    fn await_token(&self, token: crate::device::Token, world: u32) -> Result<(), Error> {
+    fn await_token(&self, token: Token, world: u32) -> Result<(), Error> {
         let mut result = Ok(());
         self.context
             .wait(&[world], || {

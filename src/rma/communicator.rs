@@ -285,10 +285,10 @@ impl<N: Netmod> Communicator<N> {
                 let why = format!("rank {rank} is named twice in the new communicator");
                 return Err(ErrorKind::Arguments(why).into());
             }
-            detector.push(rank)?;
+            detector.push(rank);
         }
         let child = detector.finish()?;
-        if let Some(rank) = child.duplicate() {
+        if let Some(Process { lpid: rank, .. }) = child.duplicate() {
             let why = format!("rank {rank} is named twice in the new communicator");
             return Err(ErrorKind::Arguments(why).into());
         }

@@ -1,0 +1,196 @@
+//! Runs scenarios as jobs of real processes.
+//!
+//! A test binary with `harness = false` calls [`main`] with its scenarios. For
+//! each of them it starts itself again, which forks the ranks (or is started
+//! by a launcher) before any thread exists, runs the scenario's body in every
+//! rank, and exits with what they say. A job that takes too long is killed and
+//! reported: nothing hangs.
+
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use rankway::boot::{self, Boot, local};
+use std::process::{Command, ExitCode, Output, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const SCENARIO: &str = "RANKWAY_TEST_SCENARIO";
+/// Longer than any scenario takes on a loaded machine.
+const LIMIT: Duration = Duration::from_secs(120);
+
+pub type Result<T = ()> = std::result::Result<T, String>;
+
+/// One job and what its ranks do.
+pub struct Scenario {
+    pub name: String,
+    pub ranks: u32,
+    pub nodes: u32,
+    pub layout: local::Layout,
+    pub env: Vec<(&'static str, String)>,
+    pub start: Start,
+    pub body: fn(Arc<dyn Boot>) -> Result,
+    /// Looks at what the job printed and how it ended, beyond "all ranks are
+    /// content".
+    pub verdict: fn(&Output) -> Result,
+}
+
+/// Who starts the ranks.
+#[derive(Clone, Debug)]
+pub enum Start {
+    /// The program forks them.
+    Fork,
+    /// A launcher with these arguments; the program follows.
+    Launcher(Vec<String>),
+}
+
+impl Scenario {
+    pub fn new(name: impl Into<String>, ranks: u32, body: fn(Arc<dyn Boot>) -> Result) -> Scenario {
+        Scenario {
+            name: name.into(),
+            ranks,
+            nodes: 1,
+            layout: local::Layout::Block,
+            env: Vec::new(),
+            start: Start::Fork,
+            body,
+            verdict: content,
+        }
+    }
+
+    pub fn env(mut self, key: &'static str, value: impl Into<String>) -> Scenario {
+        self.env.push((key, value.into()));
+        self
+    }
+
+    pub fn nodes(mut self, nodes: u32) -> Scenario {
+        self.nodes = nodes;
+        self
+    }
+
+    pub fn verdict(mut self, verdict: fn(&Output) -> Result) -> Scenario {
+        self.verdict = verdict;
+        self
+    }
+
+    /// The whole job, in the process that was started for it.
+    fn play(&self) -> ExitCode {
+        let body = |boot: Arc<dyn Boot>| {
+            let rank = boot.rank();
+            match (self.body)(boot) {
+                Ok(()) => 0,
+                Err(why) => {
+                    eprintln!("rank {rank}: {why}");
+                    1
+                }
+            }
+        };
+        if let Start::Launcher(_) = self.start {
+            let boot = boot::connect().expect("the launcher's environment");
+            let code = body(Arc::clone(&boot));
+            let _ = boot.finalize();
+            return ExitCode::from(code as u8);
+        }
+        let mut options = local::Options::new(self.ranks);
+        options.nodes = self.nodes;
+        options.layout = self.layout;
+        match local::run(&options, body) {
+            Ok(outcome) => {
+                println!("outcome: {:?}", outcome.exits);
+                ExitCode::from(outcome.exit_code() as u8)
+            }
+            Err(e) => {
+                eprintln!("{e}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn trial(self) -> Trial {
+        let name = self.name.clone();
+        Trial::test(name, move || {
+            let me = std::env::current_exe().map_err(|e| e.to_string())?;
+            let mut command = match &self.start {
+                Start::Fork => Command::new(&me),
+                Start::Launcher(words) => {
+                    let mut c = Command::new(&words[0]);
+                    c.args(&words[1..]).arg(&me);
+                    c
+                }
+            };
+            command.env(SCENARIO, &self.name).envs(self.env.iter().map(|(k, v)| (*k, v.as_str())));
+            let output = bounded(command)?;
+            (self.verdict)(&output).map_err(|why| Failed::from(told(&why, &output)))
+        })
+    }
+}
+
+/// The usual verdict: every rank ended well.
+pub fn content(output: &Output) -> Result {
+    if output.status.success() { Ok(()) } else { Err(format!("the job ended with {}", output.status)) }
+}
+
+fn told(why: &str, output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    format!("{why}\n--- stdout\n{}--- stderr\n{}", text(&output.stdout), text(&output.stderr))
+}
+
+/// Runs a command, killing its whole process group when it takes too long.
+pub fn bounded(mut command: Command) -> std::result::Result<Output, String> {
+    use std::os::unix::process::CommandExt;
+    let command = command.process_group(0).stdin(Stdio::null());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.map_err(|e| format!("{command:?}: {e}"))?;
+    let group = child.id() as i32;
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || tell.send(child.wait_with_output()));
+    let started = Instant::now();
+    let ended = told.recv_timeout(LIMIT);
+    // SAFETY: the group was made for this child; it may be gone already.
+    unsafe { libc::kill(-group, libc::SIGKILL) };
+    match ended {
+        Ok(output) => output.map_err(|e| e.to_string()),
+        Err(_) => {
+            let output = told.recv().map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
+            Err(told_late(started, &output))
+        }
+    }
+}
+
+fn told_late(started: Instant, output: &Output) -> String {
+    told(&format!("still running after {:?}", started.elapsed()), output)
+}
+
+/// Plays the scenario this process was started for, or runs all as tests.
+pub fn main(scenarios: Vec<Scenario>) -> ExitCode {
+    if let Ok(name) = std::env::var(SCENARIO) {
+        let mine = scenarios.iter().find(|s| s.name == name);
+        return mine.expect("a scenario of this binary").play();
+    }
+    let mut arguments = Arguments::from_args();
+    // Jobs are several processes each; two cores do not get faster by more.
+    arguments.test_threads = arguments.test_threads.or(Some(2));
+    let trials = scenarios.into_iter().map(Scenario::trial).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// What is still in /dev/shm that a job may have left there.
+pub fn leftovers() -> Vec<String> {
+    let entries = std::fs::read_dir("/dev/shm").map(|d| d.flatten().collect::<Vec<_>>());
+    let names = entries.unwrap_or_default().into_iter();
+    names.map(|e| e.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// An error as text, for `?` in scenarios.
+pub fn text(e: impl std::fmt::Display) -> String {
+    e.to_string()
+}
+
+/// Fails the scenario with a reason.
+#[macro_export]
+macro_rules! ensure {
+    ($cond:expr, $($why:tt)+) => {
+        if !$cond {
+            return Err(format!("{} ({}:{})", format!($($why)+), file!(), line!()));
+        }
+    };
+}
