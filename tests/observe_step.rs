@@ -445,3 +445,51 @@ known_recursive:
     assert!(text.contains("48 83 ec 08"), "{text}");
     assert!(text.ends_with("add $8,%rsp\n"), "{text}");
 }
+
+/// A library that only the child opens, after all its providers are up.
+#[test]
+fn libfabric_opened_in_the_child() {
+    type Version = unsafe extern "C" fn() -> u32;
+    type GetInfo = unsafe extern "C" fn(u32, usize, usize, u64, usize, *mut usize) -> i32;
+    let result = step::session(Limits::default(), |marker| {
+        // SAFETY: the symbols have these signatures in libfabric 1.x and 2.x;
+        // fi_getinfo takes null for "anything" and fills the list, which is
+        // left to the end of the process.
+        unsafe {
+            let library = libc::dlopen(c"libfabric.so.1".as_ptr(), libc::RTLD_NOW);
+            if library.is_null() {
+                return Err("no libfabric".into());
+            }
+            let version = libc::dlsym(library, c"fi_version".as_ptr());
+            let get_info = libc::dlsym(library, c"fi_getinfo".as_ptr());
+            let version = std::mem::transmute::<*mut libc::c_void, Version>(version);
+            let get_info = std::mem::transmute::<*mut libc::c_void, GetInfo>(get_info);
+            let mut list = 0;
+            get_info(version(), 0, 0, 0, 0, &mut list);
+            marker.count(Region::function(version as *const () as usize));
+            ignore(version());
+        }
+        Ok(())
+    });
+    match result {
+        Err(StepError::Closure(why)) => println!("{why}, nothing to test"),
+        Err(error) => panic!("{error}"),
+        Ok(traces) => {
+            assert!((1..20).contains(&traces[0].count), "{:?}", traces[0]);
+            let mut symbols = rankway::observe::symbols::Symbols::new(&traces[0].modules);
+            let name = symbols.name(traces[0].steps[0]).unwrap();
+            assert!(name.function.starts_with("fi_version"), "{name:?}");
+        }
+    }
+}
+
+/// Steps per second, for choosing limits: `--ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn speed() {
+    let begin = std::time::Instant::now();
+    let run = || ignore(known_loop(50_000));
+    let count =
+        step::trace(run, known_loop as *const () as usize, Stop::Return).unwrap().count as f64;
+    println!("{:.0} steps a second", count / begin.elapsed().as_secs_f64());
+}

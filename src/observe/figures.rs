@@ -222,6 +222,7 @@ pub const MINIAPPS: ProcessMemory = ProcessMemory {
 };
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

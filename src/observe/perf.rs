@@ -164,6 +164,7 @@ mod imp {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     #[test]
     fn counts_or_says_why_not() {

@@ -66,8 +66,11 @@ pub(crate) fn bars<C: AsRef<str>, S: AsRef<str>>(
 ) -> Result<(), PlotError> {
     let values = series.iter().flat_map(|(_, values)| values).copied();
     let (low, high) = range(values).ok_or_else(|| PlotError::Empty(title.to_owned()))?;
-    let axis =
-        if high / low > 30.0 { Axis::log(low / 1.5, high * 1.6) } else { Axis::linear(high * 1.1) };
+    let (axis, y_label) = if high / low > 30.0 {
+        (Axis::log(below(low), high * 1.8), format!("{y_label} (log scale)"))
+    } else {
+        (Axis::linear(high * 1.08), y_label.to_owned())
+    };
 
     let groups = categories.len().max(1) as i32;
     let per_group = series.len().max(1) as i32;
@@ -373,32 +376,43 @@ impl Axis {
     }
 }
 
-/// On an axis 1000 is 1k, to go with 10k.
-fn tick_text(tick: f64) -> String {
-    if (1e3..1e4).contains(&tick) { format!("{}k", short(tick / 1e3)) } else { short(tick) }
+/// Three significant digits with k, M, G, T, whole numbers without a point:
+/// `9`, `98.9`, `97.0`, `1.31M`. Counts up to 9999 keep all their digits.
+fn short(value: f64) -> String {
+    let (scaled, unit) = scale(value, 9_999.5);
+    format!("{}{unit}", digits(scaled))
 }
 
-/// Three significant digits with k, M, G, T: `9`, `98.9`, `1.31M`.
-fn short(value: f64) -> String {
-    let (scaled, unit) = match value.abs() {
+/// A round number on an axis: no zeroes behind the point, and 1000 is 1k, to
+/// go with 10k.
+fn tick_text(tick: f64) -> String {
+    let (scaled, unit) = scale(tick, 999.5);
+    let text = digits(scaled);
+    if text.contains('.') {
+        format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
+    } else {
+        text + unit
+    }
+}
+
+fn scale(value: f64, thousands_from: f64) -> (f64, &'static str) {
+    match value.abs() {
         v if v >= 999.5e9 => (value / 1e12, "T"),
         v if v >= 999.5e6 => (value / 1e9, "G"),
         v if v >= 999.5e3 => (value / 1e6, "M"),
-        v if v >= 9_999.5 => (value / 1e3, "k"),
+        v if v >= thousands_from => (value / 1e3, "k"),
         _ => (value, ""),
-    };
-    let decimals = match scaled.abs() {
-        v if v == 0.0 || v >= 99.95 => 0,
+    }
+}
+
+fn digits(value: f64) -> String {
+    let decimals = match value.abs() {
+        v if v.fract() == 0.0 || v >= 99.95 => 0,
         v if v >= 9.995 => 1,
         v if v >= 0.9995 => 2,
         v => (2 - v.log10().floor() as i32).clamp(0, 9) as usize,
     };
-    let text = format!("{scaled:.decimals$}");
-    let text = match text.split_once('.') {
-        Some(_) => text.trim_end_matches('0').trim_end_matches('.'),
-        None => &text,
-    };
-    format!("{text}{unit}")
+    format!("{value:.decimals$}")
 }
 
 #[cfg(test)]
@@ -410,7 +424,11 @@ mod tests {
         let got = [0.0, 7.0, 4.302, 98.89, 248.4, 9999.0, 10_000.0, 786_432.0, 1.5e9, 0.0123];
         assert_eq!(
             got.map(short),
-            ["0", "7", "4.3", "98.9", "248", "9999", "10k", "786k", "1.5G", "0.0123"]
+            ["0", "7", "4.30", "98.9", "248", "9999", "10k", "786k", "1.50G", "0.0123"]
+        );
+        assert_eq!(
+            [0.0, 0.2, 2.5, 1e3, 2e4, 2.5e6].map(tick_text),
+            ["0", "0.2", "2.5", "1k", "20k", "2.5M"]
         );
     }
 

@@ -15,6 +15,12 @@ use super::page::{Outcome, SharedPage};
 use super::{Limits, Marker, Region, StepError, Stop, Trace, child};
 use crate::observe::symbols::modules_of;
 
+/// The C libraries do not agree on the type of ptrace's first argument.
+#[cfg(target_env = "musl")]
+type Request = libc::c_int;
+#[cfg(not(target_env = "musl"))]
+type Request = libc::c_uint;
+
 /// Longest x86-64 instruction.
 const LONGEST: usize = 15;
 /// Between asking a child to end and ending it.
@@ -145,7 +151,7 @@ impl Child {
 
     /// A request whose address and data are numbers for the child, not
     /// pointers of ours.
-    fn ptrace(&self, request: libc::c_uint, address: usize, data: usize) -> io::Result<()> {
+    fn ptrace(&self, request: Request, address: usize, data: usize) -> io::Result<()> {
         // SAFETY: callers pass requests that read or write only the child.
         if unsafe { libc::ptrace(request, self.pid, address, data) } == -1 {
             return Err(io::Error::last_os_error());
@@ -155,7 +161,7 @@ impl Child {
 
     /// Lets the stopped child go on, delivering `signal` (0: none), until it
     /// reports again.
-    fn resume(&mut self, request: libc::c_uint, signal: i32) -> Result<Event, StepError> {
+    fn resume(&mut self, request: Request, signal: i32) -> Result<Event, StepError> {
         match self.ptrace(request, 0, signal as usize) {
             // Killed while stopped: the wait tells.
             Err(error) if error.raw_os_error() != Some(libc::ESRCH) => {
@@ -532,6 +538,7 @@ fn repeats(code: &[u8]) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::repeats;
 
