@@ -1,1 +1,63 @@
-fn main() {}
+//! The `rankway` command: what is there, how fast, how many instructions, how
+//! many bytes.
+
+mod count;
+mod info;
+mod memory;
+mod output;
+mod plot;
+mod rate;
+mod scene;
+
+use clap::{Parser, Subcommand};
+use rankway::observe::memory::Counting;
+use std::process::ExitCode;
+
+/// Heap bytes are counted for `rankway memory`; two relaxed additions each.
+#[global_allocator]
+static HEAP: Counting = Counting::new();
+
+#[derive(Parser)]
+#[command(
+    name = "rankway",
+    version,
+    about = "A kernel-bypass network transport for MPI device layers: \
+             compressed rank maps and address vectors over libfabric and UCX",
+    arg_required_else_help = true,
+    after_help = "Start with `rankway info` to see what this machine has, then `rankway rate`.\n\
+                  Environment: RANKWAY_PROVIDER (shm, tcp, …, or two with a comma), \
+                  RANKWAY_LIBFABRIC (path of a libfabric.so.1), RANKWAY_BOOT (local, pmix, pmi1, \
+                  alone), RANKWAY_TIMEOUT (seconds), and libfabric's own FI_PROVIDER."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// What this machine has: libraries, providers, launchers, and what is missing
+    Info(info::Args),
+    /// How many puts a second can be issued, for every rank-map model
+    Rate(rate::Args),
+    /// How many instructions a translation and a put take, exactly
+    Count(count::Args),
+    /// How many bytes address vectors and communicators take
+    Memory(memory::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Info(args) => info::run(&args),
+        Command::Rate(args) => rate::run(&args),
+        Command::Count(args) => count::run(&args),
+        Command::Memory(args) => memory::run(&args),
+    };
+    match result {
+        Ok(code) => code,
+        Err(why) => {
+            eprintln!("rankway: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
