@@ -16,10 +16,12 @@ pub enum Transport {
 ///
 /// Two packings exist, one for each netmod; a table holds one kind only.
 ///
-/// * **OFI**: `(address + 1) << 1 | transport`. An `fi_addr_t` of an
+/// * **OFI**: `address + 1`, with the transport in bit 63. An `fi_addr_t` of an
 ///   `FI_AV_TABLE` is an index from 0 (fi_av(3)); the one added keeps index 0
-///   apart from an empty entry. Taking it away again costs nothing: the
-///   subtraction's borrow *is* the test for an empty entry.
+///   apart from an empty entry. Taking it away again leaves the address of a
+///   network peer, and a negative number for a node-local peer and for an empty
+///   entry alike: two instructions for both tests and the address
+///   ([`Entry::network_ofi`]).
 /// * **UCX**: the `ucp_ep_h` pointer, whose low three bits are zero, with the
 ///   transport bits in their place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -29,6 +31,7 @@ pub struct Entry(u64);
 impl Entry {
     /// Not inserted yet.
     pub const EMPTY: Entry = Entry(0);
+    const LOCAL: u64 = 1 << 63;
     /// The largest address an OFI entry holds.
     pub const MAX_OFI: u64 = (1 << 63) - 2;
 
@@ -41,17 +44,25 @@ impl Entry {
         if address > Self::MAX_OFI {
             return Err(AvError::OfiAddress(address));
         }
-        Ok(Entry((address + 1) << 1 | transport as u64))
+        Ok(Entry((transport as u64) << 63 | (address + 1)))
     }
 
     /// Unpacks an OFI entry; `None` when it is empty.
     #[inline(always)]
     pub const fn as_ofi(self) -> Option<(u64, Transport)> {
-        match self.0.checked_sub(2) {
-            None => None,
-            Some(e) if e & 1 == 0 => Some((e >> 1, Transport::Network)),
-            Some(e) => Some((e >> 1, Transport::Local)),
+        match self.network_ofi() {
+            Some(address) => Some((address, Transport::Network)),
+            None if self.is_empty() => None,
+            None => Some(((self.0 & !Self::LOCAL) - 1, Transport::Local)),
         }
+    }
+
+    /// The address of an OFI entry if it is reached over the network; `None`
+    /// for node-local peers and for an empty entry.
+    #[inline(always)]
+    pub const fn network_ofi(self) -> Option<u64> {
+        let address = self.0.wrapping_sub(1);
+        if address.cast_signed() < 0 { None } else { Some(address) }
     }
 
     /// Packs a UCX endpoint handle with up to three transport bits.
@@ -106,6 +117,7 @@ mod tests {
                 let e = Entry::ofi(addr, t).unwrap();
                 assert!(!e.is_empty());
                 assert_eq!(e.as_ofi(), Some((addr, t)));
+                assert_eq!(e.network_ofi(), (t == Transport::Network).then_some(addr));
             }
         }
         for addr in [Entry::MAX_OFI + 1, 1 << 63, u64::MAX] {
@@ -114,6 +126,7 @@ mod tests {
             assert!(err.to_string().contains("63 bits"));
         }
         assert_eq!(Entry::EMPTY.as_ofi(), None);
+        assert_eq!(Entry::EMPTY.network_ofi(), None);
     }
 
     #[test]

@@ -112,6 +112,16 @@ pub trait Boot: Send + Sync {
     }
 }
 
+/// Whether a launcher started this process: [`connect`] would find peers
+/// without forking any.
+pub fn launched() -> bool {
+    let forced = std::env::var("RANKWAY_BOOT").ok().filter(|name| !name.is_empty());
+    match forced.as_deref() {
+        Some(name) => name == "pmix" || name == "pmi1",
+        None => in_pmix() || pmi1::present(),
+    }
+}
+
 /// The process's one connection to its launcher: launchers greet a process
 /// only once, so later calls share it.
 static CONNECTED: Mutex<Option<Arc<dyn Boot>>> = Mutex::new(None);

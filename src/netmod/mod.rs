@@ -181,6 +181,13 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         entry.as_ofi()
     }
 
+    /// The address of an entry reached over the network; `None` when it is
+    /// empty or node-local. What the put path asks first.
+    #[inline(always)]
+    fn network(entry: Entry) -> Option<u64> {
+        entry.network_ofi()
+    }
+
     /// The endpoint of a port.
     fn wire(port: &Self::Port) -> Self::Wire;
 

@@ -170,12 +170,28 @@ impl Lookup {
     #[inline(always)]
     pub unsafe fn entry(&self, rank: usize) -> u64 {
         if self.kind == AFFINE {
-            // SAFETY: the caller keeps rank and table within bounds.
-            unsafe { load(self.base.wrapping_add(rank.wrapping_mul(self.stride as usize))) }
+            // SAFETY: the caller's word, and the kind was tested.
+            unsafe { self.affine_entry(rank) }
         } else {
             // SAFETY: `select` was chosen together with the parameters it reads.
             unsafe { (self.select)(self, rank) }
         }
+    }
+
+    /// Whether [`affine_entry`](Self::affine_entry) may be used: direct,
+    /// offset and stride.
+    pub fn is_affine(&self) -> bool {
+        self.kind == AFFINE
+    }
+
+    /// [`entry`](Self::entry) of a map known to be affine, without the test.
+    ///
+    /// # Safety
+    /// As [`entry`](Self::entry), and [`is_affine`](Self::is_affine) holds.
+    #[inline(always)]
+    pub unsafe fn affine_entry(&self, rank: usize) -> u64 {
+        // SAFETY: the caller keeps rank and table within bounds.
+        unsafe { load(self.base.wrapping_add(rank.wrapping_mul(self.stride as usize))) }
     }
 }
 

@@ -5,11 +5,11 @@ use super::{Error, ErrorKind};
 use crate::av::{Entry, Transport};
 use crate::device::{Context, DeviceError, Progress, Token};
 use crate::netmod::{AGAIN, Netmod, Transfer};
-use crate::rankmap::{Lookup, Model, Process, RankMap};
+use crate::rankmap::{Lookup, Model, RankMap};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{Ordering, compiler_fence, fence};
 
 /// Answer of [`Access::put_unchecked`] when the failure is not the provider's:
 /// [`Access::take_error`] tells.
@@ -17,14 +17,16 @@ pub const FAILED: isize = isize::MIN;
 
 /// Ways an operation can go, in the order the put path tests them.
 mod path {
-    /// The provider, with metadata that is the same for all ranks.
-    pub(super) const PROVIDER: u32 = 0;
+    /// The provider; an affine map; metadata that is the same for all ranks.
+    pub(super) const AFFINE: u32 = 0;
     /// Every rank's memory is mapped here at an address affine in the rank.
     pub(super) const MAPPED: u32 = 1;
+    /// The provider, any other map, metadata the same for all ranks.
+    pub(super) const INDEXED: u32 = 2;
     /// Metadata that differs between ranks.
-    pub(super) const GENERAL: u32 = 2;
+    pub(super) const GENERAL: u32 = 3;
     /// No epoch is open.
-    pub(super) const CLOSED: u32 = 3;
+    pub(super) const CLOSED: u32 = 4;
 }
 
 /// Which access epoch is open.
@@ -82,18 +84,26 @@ impl<N: Netmod> std::fmt::Debug for Access<N> {
     }
 }
 
-/// How long the caller leaves its buffer alone.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Buffer {
-    /// Free again when the call returns.
-    Returned,
-    /// The operation's until the flush.
-    Kept,
+/// The buffer of an operation is the caller's again when the call returns.
+const RETURNED: bool = false;
+/// The buffer of an operation is its own until the flush.
+const KEPT: bool = true;
+
+/// A target as the provider knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct RawTarget {
+    /// Which provider.
+    pub transport: Transport,
+    /// The provider's address of the peer.
+    pub dest: u64,
+    /// Offset or virtual address of its memory.
+    pub addr: u64,
+    /// The key of its memory.
+    pub key: u64,
 }
 
 /// Everything about one target that an operation needs.
 struct Target {
-    process: Process,
     world: u32,
     transport: Transport,
     /// Where the target's memory is mapped here.
@@ -129,10 +139,14 @@ impl<N: Netmod> Access<N> {
     ) -> Result<Access<N>, Error> {
         let uniform = core.uniform();
         let mapped = uniform.and_then(|_| fold_mapped(core, context, map));
+        // SAFETY: the directory outlives the access, which holds the context
+        // and thereby the device; `map` is kept beside the lookup.
+        let lookup = unsafe { Lookup::new(map, context.device().av().directory()) };
         let path = match (uniform, mapped) {
             (None, _) => path::GENERAL,
             (Some(_), Some(_)) => path::MAPPED,
-            (Some(_), None) => path::PROVIDER,
+            (Some(_), None) if lookup.is_affine() => path::AFFINE,
+            (Some(_), None) => path::INDEXED,
         };
         let port = context.port(Transport::Network).or_else(|| context.port(Transport::Local));
         let (netmod, port) = port.ok_or(DeviceError::NoTransport {
@@ -142,9 +156,7 @@ impl<N: Netmod> Access<N> {
         let uniform = uniform.unwrap_or_default();
         let (mapped_start, mapped_stride) = mapped.unwrap_or((std::ptr::null_mut(), 0));
         Ok(Access {
-            // SAFETY: the directory outlives the access, which holds the
-            // context and thereby the device; `map` is kept beside the lookup.
-            lookup: unsafe { Lookup::new(map, context.device().av().directory()) },
+            lookup,
             gate: Cell::new(path::CLOSED),
             path,
             ranks: map.len(),
@@ -175,23 +187,8 @@ impl<N: Netmod> Access<N> {
     /// [`ErrorKind::Freed`]; a peer that died or cannot be reached, by name.
     #[inline]
     pub fn put(&self, buf: &[u8], rank: u32, disp: usize) -> Result<(), Error> {
-        let gate = self.gate.get();
-        let len = buf.len();
-        // `disp <= max_disp` keeps the product within the window's bytes.
-        if gate > path::MAPPED
-            || rank >= self.ranks
-            || disp > self.max_disp
-            || len > self.bytes - disp * self.unit
-        {
-            return self.put_slow(buf, rank, disp, AGAIN, Buffer::Returned);
-        }
-        // SAFETY: rank, displacement and length were checked just now; `buf`
-        // is a slice, and long puts wait for it.
-        let rc = unsafe { self.issue(gate, buf.as_ptr(), len, rank, disp, Buffer::Returned) };
-        if rc == 0 {
-            return Ok(());
-        }
-        self.put_slow(buf, rank, disp, rc, Buffer::Returned)
+        // SAFETY: a slice is readable; what outlives the call is waited for.
+        unsafe { self.put_checked::<RETURNED>(buf.as_ptr(), buf.len(), rank, disp) }
     }
 
     /// Puts as [`Access::put`] does, but the buffer belongs to the operation
@@ -211,26 +208,11 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Result<(), Error> {
-        if buf.is_null() && len > 0 {
-            return Err(ErrorKind::NullBuffer { len }.into());
+        if buf.is_null() {
+            return self.put_null(len, rank, disp);
         }
-        let buf = if len == 0 { std::ptr::NonNull::dangling().as_ptr() } else { buf };
-        // SAFETY: not null, readable for `len` bytes by the caller's word.
-        let buf = unsafe { std::slice::from_raw_parts(buf, len) };
-        let gate = self.gate.get();
-        if gate > path::MAPPED
-            || rank >= self.ranks
-            || disp > self.max_disp
-            || len > self.bytes - disp * self.unit
-        {
-            return self.put_slow(buf, rank, disp, AGAIN, Buffer::Kept);
-        }
-        // SAFETY: checked just now; the caller keeps `buf` until the flush.
-        let rc = unsafe { self.issue(gate, buf.as_ptr(), len, rank, disp, Buffer::Kept) };
-        if rc == 0 {
-            return Ok(());
-        }
-        self.put_slow(buf, rank, disp, rc, Buffer::Kept)
+        // SAFETY: not null; the caller's word for the rest.
+        unsafe { self.put_checked::<KEPT>(buf, len, rank, disp) }
     }
 
     /// The put of a device layer that has checked everything itself: no test
@@ -252,52 +234,162 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> isize {
-        // SAFETY: the caller's duty.
-        unsafe { self.issue(self.path, buf, len, rank, disp, Buffer::Kept) }
+        // SAFETY: the caller's duty, here and below.
+        unsafe {
+            if self.path == path::AFFINE {
+                let entry = self.lookup.affine_entry(rank as usize);
+                return self.issue::<KEPT>(entry, buf, len, rank, disp, disp * self.unit);
+            }
+            unlikely();
+            if self.path == path::MAPPED {
+                return self.store(buf, len, rank, disp * self.unit);
+            }
+            self.issue_indexed::<KEPT>(buf, len, rank, disp)
+        }
     }
 
     /// # Safety
-    /// As [`Access::put_unchecked`]; `gate` is not `CLOSED`.
+    /// `buf` is readable for `len` bytes, with `KEPT` until the flush.
     #[inline(always)]
-    unsafe fn issue(
+    unsafe fn put_checked<const KEEP: bool>(
         &self,
-        gate: u32,
         buf: *const u8,
         len: usize,
         rank: u32,
         disp: usize,
-        buffer: Buffer,
-    ) -> isize {
-        if gate == path::PROVIDER {
-            // SAFETY: rank is in range by the caller's word.
-            let entry = unsafe { self.lookup.entry(rank as usize) };
-            // An empty entry, a peer on the node and a long or empty put go
-            // round; the subtraction lets one test see both lengths.
-            return match N::unpack(Entry::from_bits(entry)) {
-                Some((dest, Transport::Network)) if len.wrapping_sub(1) < self.inject_size => {
-                    self.mark(rank);
-                    let addr = self.base + (disp * self.unit) as u64;
-                    // SAFETY: the port lives in the context held here; `dest`
-                    // was inserted; the rest is the caller's word.
-                    unsafe { N::inject(self.wire, buf, len, dest, addr, self.key) }
-                }
-                // SAFETY: the caller's word.
-                _ => unsafe { self.issue_other(buf, len, rank, disp, buffer) },
-            };
-        }
-        if gate == path::MAPPED {
-            self.mark(rank);
-            let part = (rank as isize).wrapping_mul(self.mapped_stride);
-            // SAFETY: the parts of all ranks are mapped while the core lives,
-            // and displacement and length stay within one by the caller's word.
-            unsafe {
-                let to = self.mapped_start.offset(part).add(disp * self.unit);
-                copy(to, buf, len);
+    ) -> Result<(), Error> {
+        if self.gate.get() == path::AFFINE {
+            let offset = disp.wrapping_mul(self.unit);
+            if self.outside(rank, disp, offset, len) {
+                // SAFETY: the caller's duty.
+                return unsafe { self.put_refused::<KEEP>(buf, len, rank, disp) };
             }
-            return 0;
+            // SAFETY: checked just now; the map is affine; the caller's word
+            // for the buffer.
+            let rc = unsafe {
+                let entry = self.lookup.affine_entry(rank as usize);
+                self.issue::<KEEP>(entry, buf, len, rank, disp, offset)
+            };
+            if rc == 0 {
+                return Ok(());
+            }
+            // SAFETY: the caller's duty.
+            return unsafe { self.put_slow::<KEEP>(buf, len, rank, disp, rc) };
         }
+        unlikely();
+        if self.gate.get() == path::MAPPED {
+            let offset = disp.wrapping_mul(self.unit);
+            if !self.outside(rank, disp, offset, len) {
+                // SAFETY: checked just now.
+                unsafe { self.store(buf, len, rank, offset) };
+                return Ok(());
+            }
+        }
+        // SAFETY: the caller's duty.
+        unsafe { self.put_gated::<KEEP>(buf, len, rank, disp) }
+    }
+
+    /// Whether an operation leaves the ranks or the target's memory; for
+    /// uniform metadata. `disp <= max_disp` keeps the product from wrapping,
+    /// and neither term of the sum reaches half the address space.
+    #[inline(always)]
+    fn outside(&self, rank: u32, disp: usize, offset: usize, len: usize) -> bool {
+        rank >= self.ranks || disp > self.max_disp || offset.wrapping_add(len) > self.bytes
+    }
+
+    /// Hands a short put to a network peer to the provider. An empty entry, a
+    /// peer on the node and a long or empty put go round; the subtraction lets
+    /// one test see both lengths.
+    ///
+    /// # Safety
+    /// As [`Access::put_unchecked`], with uniform metadata, `entry` that of
+    /// `rank` and `offset` that of `disp`.
+    #[inline(always)]
+    unsafe fn issue<const KEEP: bool>(
+        &self,
+        entry: u64,
+        buf: *const u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+        offset: usize,
+    ) -> isize {
+        match N::network(Entry::from_bits(entry)) {
+            Some(dest) if len.wrapping_sub(1) < self.inject_size => {
+                self.mark(rank);
+                let addr = self.base.wrapping_add(offset as u64);
+                // SAFETY: the port lives in the context held here; `dest` was
+                // inserted; the rest is the caller's word.
+                unsafe { N::inject(self.wire, buf, len, dest, addr, self.key) }
+            }
+            // SAFETY: the caller's word.
+            _ => unsafe { self.issue_other::<KEEP>(buf, len, rank, disp) },
+        }
+    }
+
+    /// A put that is a store.
+    ///
+    /// # Safety
+    /// As [`Access::put_unchecked`], on the mapped path.
+    #[inline(always)]
+    unsafe fn store(&self, buf: *const u8, len: usize, rank: u32, offset: usize) -> isize {
+        self.mark(rank);
+        let part = (rank as isize).wrapping_mul(self.mapped_stride);
+        // SAFETY: the parts of all ranks are mapped while the core lives, and
+        // the range stays within one by the caller's word.
+        unsafe { copy(self.mapped_start.offset(part).add(offset), buf, len) }
+    }
+
+    /// Maps that are not affine: out of line, so that the affine path needs no
+    /// registers saved around the call that finds the entry.
+    ///
+    /// # Safety
+    /// As [`Access::put_unchecked`].
+    #[inline(never)]
+    unsafe fn issue_indexed<const KEEP: bool>(
+        &self,
+        buf: *const u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> isize {
         // SAFETY: the caller's word.
-        unsafe { self.issue_other(buf, len, rank, disp, buffer) }
+        unsafe {
+            if self.path != path::INDEXED {
+                return self.issue_other::<KEEP>(buf, len, rank, disp);
+            }
+            let entry = self.lookup.entry(rank as usize);
+            self.issue::<KEEP>(entry, buf, len, rank, disp, disp * self.unit)
+        }
+    }
+
+    /// A checked put that is not on one of the two inline paths.
+    ///
+    /// # Safety
+    /// As `put_checked`.
+    #[inline(never)]
+    unsafe fn put_gated<const KEEP: bool>(
+        &self,
+        buf: *const u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Error> {
+        let offset = disp.wrapping_mul(self.unit);
+        if self.gate.get() == path::INDEXED && !self.outside(rank, disp, offset, len) {
+            // SAFETY: checked just now; the caller's word for the buffer.
+            let rc = unsafe {
+                let entry = self.lookup.entry(rank as usize);
+                self.issue::<KEEP>(entry, buf, len, rank, disp, offset)
+            };
+            if rc == 0 {
+                return Ok(());
+            }
+            // SAFETY: the caller's duty.
+            return unsafe { self.put_slow::<KEEP>(buf, len, rank, disp, rc) };
+        }
+        // SAFETY: the caller's duty.
+        unsafe { self.put_refused::<KEEP>(buf, len, rank, disp) }
     }
 
     /// The way round: peers on the node, first use, long puts, uneven windows.
@@ -305,13 +397,12 @@ impl<N: Netmod> Access<N> {
     /// # Safety
     /// As [`Access::put_unchecked`].
     #[inline(never)]
-    unsafe fn issue_other(
+    unsafe fn issue_other<const KEEP: bool>(
         &self,
         buf: *const u8,
         len: usize,
         rank: u32,
         disp: usize,
-        buffer: Buffer,
     ) -> isize {
         if len == 0 {
             return 0;
@@ -323,8 +414,7 @@ impl<N: Netmod> Access<N> {
         self.mark(rank);
         if let Some(to) = target.mapped {
             // SAFETY: mapped, and within the part by the caller's word.
-            unsafe { copy(to, buf, len) };
-            return 0;
+            return unsafe { copy(to, buf, len) };
         }
         let Some((netmod, port)) = self.context.port(target.transport) else {
             return self.keep(no_provider(&target));
@@ -336,7 +426,7 @@ impl<N: Netmod> Access<N> {
             };
         }
         // SAFETY: as above; the buffer is waited for or kept by the caller.
-        match unsafe { self.write_long(buf, len, &target, buffer) } {
+        match unsafe { self.write_long::<KEEP>(buf, len, &target) } {
             Ok(()) => 0,
             Err(e) => self.keep(e),
         }
@@ -369,7 +459,6 @@ impl<N: Netmod> Access<N> {
         let (value, transport) = N::unpack(entry).unwrap_or((0, Transport::Network));
         let offset = disp as u64 * core.units.get(rank);
         let mut target = Target {
-            process,
             world,
             transport,
             mapped: None,
@@ -402,12 +491,11 @@ impl<N: Netmod> Access<N> {
     ///
     /// # Safety
     /// As [`Access::put_unchecked`].
-    unsafe fn write_long(
+    unsafe fn write_long<const KEEP: bool>(
         &self,
         buf: *const u8,
         len: usize,
         target: &Target,
-        buffer: Buffer,
     ) -> Result<(), Error> {
         let context = &*self.context;
         let (netmod, port) = context.port(target.transport).ok_or_else(|| no_provider(target))?;
@@ -415,7 +503,7 @@ impl<N: Netmod> Access<N> {
         while at < len {
             let piece = (len - at).min(netmod.caps().max_message);
             let token = context.token(target.world);
-            if buffer == Buffer::Returned {
+            if !KEEP {
                 context.expect(token);
             }
             let op = Transfer {
@@ -433,7 +521,7 @@ impl<N: Netmod> Access<N> {
             })
             .inspect_err(|_| context.forget(token))?;
             context.issued();
-            if buffer == Buffer::Returned {
+            if !KEEP {
                 self.await_token(token, target.world)?;
             }
             at += piece;
@@ -449,7 +537,7 @@ impl<N: Netmod> Access<N> {
     pub fn get(&self, buf: &mut [u8], rank: u32, disp: usize) -> Result<(), Error> {
         self.check(rank, disp, buf.len())?;
         // SAFETY: checked; `buf` is exclusively ours until the return.
-        unsafe { self.read(buf.as_mut_ptr(), buf.len(), rank, disp, Buffer::Returned) }
+        unsafe { self.read::<RETURNED>(buf.as_mut_ptr(), buf.len(), rank, disp) }
     }
 
     /// Gets as [`Access::get`] does, but the bytes are in `buf` only after the
@@ -473,19 +561,18 @@ impl<N: Netmod> Access<N> {
         }
         self.check(rank, disp, len)?;
         // SAFETY: checked; the caller keeps `buf` until the flush.
-        unsafe { self.read(buf, len, rank, disp, Buffer::Kept) }
+        unsafe { self.read::<KEPT>(buf, len, rank, disp) }
     }
 
     /// # Safety
-    /// The target range was checked, `buf` is writable for `len` bytes as long
-    /// as `buffer` says.
-    unsafe fn read(
+    /// The target range was checked, `buf` is writable for `len` bytes until
+    /// the flush if `KEEP`.
+    unsafe fn read<const KEEP: bool>(
         &self,
         buf: *mut u8,
         len: usize,
         rank: u32,
         disp: usize,
-        buffer: Buffer,
     ) -> Result<(), Error> {
         if len == 0 {
             return Ok(());
@@ -495,29 +582,29 @@ impl<N: Netmod> Access<N> {
         if let Some(from) = target.mapped {
             // SAFETY: mapped, within the part, and apart from `buf`, which is
             // this process's own.
-            unsafe { copy(buf, from, len) };
+            let _ = unsafe { copy(buf, from, len) };
             return Ok(());
         }
         let context = &*self.context;
-        let (netmod, port) = context.port(target.transport).ok_or_else(|| no_provider(&target))?;
+        let port = context.port(target.transport).ok_or_else(|| no_provider(&target))?;
+        let longest = port.0.caps().max_message;
         let mut at = 0;
         while at < len {
-            let piece = (len - at).min(netmod.caps().max_message);
+            let piece = (len - at).min(longest);
             // SAFETY: at < len.
             let to = unsafe { buf.add(at) };
             let token = context.token(target.world);
-            if buffer == Buffer::Returned {
+            if !KEEP {
                 context.expect(token);
             }
             // SAFETY: the caller keeps the buffer, or it is awaited below.
             unsafe { self.read_piece(&target, token, to, piece, target.addr + at as u64) }
                 .inspect_err(|_| context.forget(token))?;
-            if buffer == Buffer::Returned {
+            if !KEEP {
                 self.await_token(token, target.world)?;
             }
             at += piece;
         }
-        let _ = (netmod, port);
         Ok(())
     }
 
@@ -592,24 +679,44 @@ impl<N: Netmod> Access<N> {
         result.map_err(|e| self.context.blame(world, e).into())
     }
 
-    /// Says what is wrong with a put, or carries it through.
+    /// A put that the quick checks held back.
+    ///
+    /// # Safety
+    /// As `put_checked`.
     #[cold]
     #[inline(never)]
-    fn put_slow(
+    unsafe fn put_refused<const KEEP: bool>(
         &self,
-        buf: &[u8],
+        buf: *const u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Error> {
+        // SAFETY: the caller's duty.
+        unsafe { self.put_slow::<KEEP>(buf, len, rank, disp, AGAIN) }
+    }
+
+    /// Says what is wrong with a put, or carries it through.
+    ///
+    /// # Safety
+    /// As `put_checked`.
+    #[cold]
+    #[inline(never)]
+    unsafe fn put_slow<const KEEP: bool>(
+        &self,
+        buf: *const u8,
+        len: usize,
         rank: u32,
         disp: usize,
         rc: isize,
-        buffer: Buffer,
     ) -> Result<(), Error> {
-        self.check(rank, disp, buf.len())?;
+        self.check(rank, disp, len)?;
         let mut rc = rc;
         if rc == AGAIN {
             let target = self.target(rank, disp)?;
             self.context.wait(&[target.world], || {
-                // SAFETY: checked above; the buffer is as the caller promised.
-                rc = unsafe { self.issue(self.path, buf.as_ptr(), buf.len(), rank, disp, buffer) };
+                // SAFETY: checked above; the caller's word for the buffer.
+                rc = unsafe { self.issue_other::<KEEP>(buf, len, rank, disp) };
                 Ok(if rc == AGAIN { Progress::Waiting } else { Progress::Done })
             })?;
         }
@@ -624,6 +731,13 @@ impl<N: Netmod> Access<N> {
                 Err(self.provider_error(target.transport, target.world, "fi_inject_write", rc))
             }
         }
+    }
+
+    /// A null buffer puts nothing, or is refused.
+    #[cold]
+    fn put_null(&self, len: usize, rank: u32, disp: usize) -> Result<(), Error> {
+        self.check(rank, disp, len)?;
+        if len == 0 { Ok(()) } else { Err(ErrorKind::NullBuffer { len }.into()) }
     }
 
     /// Refuses what must not be issued.
@@ -643,6 +757,49 @@ impl<N: Netmod> Access<N> {
             return Err(ErrorKind::OutOfBounds { rank, disp, unit, len, bytes }.into());
         }
         Ok(())
+    }
+
+    /// Opens a passive access epoch to all ranks. Not collective.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Epoch`] when one is open with operations in it,
+    /// [`ErrorKind::Freed`].
+    pub fn lock_all(&self) -> Result<(), Error> {
+        let refuse = |open, remedy| {
+            Err(ErrorKind::Epoch { call: "lock_all", open, remedy }.into())
+        };
+        match self.epoch.get() {
+            Epoch::Freed => Err(ErrorKind::Freed.into()),
+            Epoch::LockAll => refuse("lock_all", "call unlock_all first"),
+            Epoch::Fence if self.dirty() => {
+                refuse("a fence epoch with operations in it", "close it with fence first")
+            }
+            Epoch::Fence | Epoch::Closed => {
+                self.set_epoch(Epoch::LockAll);
+                Ok(())
+            }
+        }
+    }
+
+    /// Closes the epoch that lock_all opened; everything issued in it is done
+    /// at the targets on return.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Epoch`] without lock_all, [`ErrorKind::Freed`]; a peer that
+    /// died or an operation that failed, after which the epoch is closed too.
+    pub fn unlock_all(&self) -> Result<(), Error> {
+        match self.epoch.get() {
+            Epoch::Freed => Err(ErrorKind::Freed.into()),
+            Epoch::LockAll => {
+                let flushed = self.flush_dirty();
+                self.set_epoch(Epoch::Closed);
+                flushed
+            }
+            Epoch::Closed | Epoch::Fence => {
+                let (open, remedy) = ("no lock_all epoch is open", "call lock_all first");
+                Err(ErrorKind::Epoch { call: "unlock_all", open, remedy }.into())
+            }
+        }
     }
 
     /// Waits until everything put or got on this access with `rank` is done at
@@ -711,7 +868,6 @@ impl<N: Netmod> Access<N> {
         // this flush.
         fence(Ordering::SeqCst);
         let core = self.core()?;
-        let device = self.context.device();
         let mut worlds = Vec::with_capacity(ranks.len());
         let mut probes = Vec::new();
         let mut scratch = vec![[0_u8; 8]; ranks.len()];
@@ -759,7 +915,6 @@ impl<N: Netmod> Access<N> {
             // The death of a peer explains whatever else went wrong.
             return Err(e.into());
         }
-        let _ = device;
         first_error.map_or(drained, Err)
     }
 
@@ -837,6 +992,31 @@ impl<N: Netmod> Access<N> {
         &self.context
     }
 
+    /// The target of a rank as a raw loop over the provider takes it, for
+    /// comparison; inserted now if it was not. `None` for a rank whose memory
+    /// is mapped.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Rank`]; a peer that cannot be reached.
+    pub fn raw_target(&self, rank: u32) -> Result<Option<RawTarget>, Error> {
+        if rank >= self.ranks {
+            return Err(ErrorKind::Rank { rank, size: self.ranks }.into());
+        }
+        let Target { transport, mapped, dest, addr, key, .. } = self.target(rank, 0)?;
+        Ok(mapped.is_none().then_some(RawTarget { transport, dest, addr, key }))
+    }
+
+    /// Where the memory of a rank is mapped here, if it is.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Rank`]; a peer that cannot be reached.
+    pub fn mapped(&self, rank: u32) -> Result<Option<*mut u8>, Error> {
+        if rank >= self.ranks {
+            return Err(ErrorKind::Rank { rank, size: self.ranks }.into());
+        }
+        Ok(self.target(rank, 0)?.mapped)
+    }
+
     /// Whether every put is a store into mapped memory, found without an
     /// address-vector entry.
     pub fn is_mapped(&self) -> bool {
@@ -881,24 +1061,33 @@ fn affine(map: &RankMap) -> Option<(u32, i64)> {
     }
 }
 
-/// Copies between a buffer and a window's memory. Volatile for one word: the
-/// memory is shared, each put is an event of its own.
+/// Tells the compiler which way is the likely one.
+#[cold]
+#[inline(always)]
+fn unlikely() {}
+
+/// Copies between a buffer and a window's memory and answers 0, as a put does.
+/// The fence keeps each put an event of its own: peers share the memory.
 ///
 /// # Safety
 /// Both sides hold `len` bytes and do not overlap.
 #[inline(always)]
-unsafe fn copy(to: *mut u8, from: *const u8, len: usize) {
+unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> isize {
     if len == 8 {
-        // SAFETY: eight bytes on both sides; x86-64 and aarch64 take them at
-        // any alignment, and elsewhere the compiler takes them apart.
-        unsafe { to.cast::<Word>().write_volatile(from.cast::<Word>().read()) };
-    } else {
-        // SAFETY: the caller's duty.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
+        // SAFETY: eight bytes on both sides, at any alignment.
+        unsafe { to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()) };
+        compiler_fence(Ordering::Release);
+        return 0;
     }
+    // SAFETY: the caller's duty.
+    unsafe { copy_any(to, from, len) }
 }
 
-/// Eight bytes at any address.
-#[derive(Clone, Copy)]
-#[repr(C, packed)]
-struct Word(u64);
+/// # Safety
+/// As [`copy`].
+#[inline(never)]
+unsafe fn copy_any(to: *mut u8, from: *const u8, len: usize) -> isize {
+    // SAFETY: the caller's duty.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
+    0
+}

@@ -8,6 +8,7 @@ use crate::rankmap::{Detector, Process, RankMap};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// An ordered group of processes with a context of its own.
 ///
@@ -258,8 +259,19 @@ impl<N: Netmod> Communicator<N> {
         Ok(control.allgather(&Members(self), tag, mine, &mut || self.idle())?)
     }
 
+    /// Progress while the set-up channel waits: for a while at a time, since
+    /// peers may have thousands of operations here that only we can carry out.
     fn idle(&self) -> Result<(), String> {
-        self.context.progress().map_err(|e| e.to_string())
+        const TURN: Duration = Duration::from_micros(500);
+        const POLLS: u32 = 64;
+        let start = Instant::now();
+        while start.elapsed() < TURN {
+            for _ in 0..POLLS {
+                self.context.progress().map_err(|e| e.to_string())?;
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
     }
 
     /// The number of this collective call, equal in all members.

@@ -26,7 +26,7 @@ mod error;
 mod segment;
 mod window;
 
-pub use access::{Access, FAILED};
+pub use access::{Access, FAILED, RawTarget};
 pub use communicator::Communicator;
 pub use core::WindowCore;
 pub use error::{Error, ErrorKind};

@@ -274,49 +274,6 @@ impl<N: Netmod> Window<N> {
         Ok(())
     }
 
-    /// Opens a passive access epoch to all members. Not collective.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Epoch`] when one is open with operations in it,
-    /// [`ErrorKind::Freed`].
-    pub fn lock_all(&self) -> Result<(), Error> {
-        let refuse = |open, remedy| {
-            Err(ErrorKind::Epoch { call: "lock_all", open, remedy }.into())
-        };
-        match self.access.epoch() {
-            Epoch::Freed => Err(ErrorKind::Freed.into()),
-            Epoch::LockAll => refuse("lock_all", "call unlock_all first"),
-            Epoch::Fence if self.access.dirty() => {
-                refuse("a fence epoch with operations in it", "close it with fence first")
-            }
-            Epoch::Fence | Epoch::Closed => {
-                self.access.set_epoch(Epoch::LockAll);
-                Ok(())
-            }
-        }
-    }
-
-    /// Closes the epoch that lock_all opened; everything issued in it is done
-    /// at the targets on return.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Epoch`] without lock_all, [`ErrorKind::Freed`]; a peer that
-    /// died or an operation that failed, after which the epoch is closed too.
-    pub fn unlock_all(&self) -> Result<(), Error> {
-        match self.access.epoch() {
-            Epoch::Freed => Err(ErrorKind::Freed.into()),
-            Epoch::LockAll => {
-                let flushed = self.access.flush_dirty();
-                self.access.set_epoch(Epoch::Closed);
-                flushed
-            }
-            Epoch::Closed | Epoch::Fence => {
-                let (open, remedy) = ("no lock_all epoch is open", "call lock_all first");
-                Err(ErrorKind::Epoch { call: "unlock_all", open, remedy }.into())
-            }
-        }
-    }
-
     /// Waits for all members and gives the window back. Collective.
     ///
     /// # Errors

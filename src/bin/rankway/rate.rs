@@ -1,10 +1,231 @@
-//! Placeholder.
+//! `rankway rate`: how many puts a second can be issued.
 
+mod loops;
+mod report;
+
+use crate::scene::{self, MODELS, NULL, Network, Scene};
+use crate::count;
+use indicatif::{ProgressBar, ProgressStyle};
+use rankway::boot::{self, Boot, local};
+use report::{NetworkReport, Report};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
+/// Measures the issue rate of 8-byte puts through every rank-map model, over
+/// the infinitely fast network, node-local mapped windows and libfabric's shm,
+/// beside the provider's own loop and the VC-VCRT baseline in the same run.
+///
+/// Without a launcher it forks two processes; under mpirun or mpiexec it uses
+/// the ranks it is given, on the first network named.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "Examples:\n  rankway rate\n  rankway rate --network shm,tcp --size 8,1024\n  \
+    mpirun -n 2 rankway rate --network shm\n\
+    JSON keys: networks[].{network,provider,size,raw_inject,raw_write,store,vc_vcrt,rows[]}, rows \
+    .{model,unchecked,unchecked_ratio,checked,checked_ratio,instructions,map_bytes,paper}; rates in \
+    million puts a second")]
+pub(crate) struct Args {
+    /// Networks to measure: null (infinitely fast), mapped, or a libfabric provider
+    #[arg(long, value_delimiter = ',', default_value = "null,mapped,shm")]
+    network: Vec<String>,
+    /// Netmod
+    #[arg(long, default_value = "ofi", value_parser = ["ofi"])]
+    netmod: String,
+    /// Models to measure
+    #[arg(long, value_delimiter = ',', default_values = MODELS, value_parser = MODELS)]
+    models: Vec<String>,
+    /// Bytes of a put; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "8", value_parser = clap::value_parser!(u32).range(1..=1 << 22))]
+    size: Vec<u32>,
+    /// Processes to fork
+    #[arg(short = 'n', long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    processes: u32,
+    /// Ranks of each model's communicator
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(8..=1 << 20))]
+    ranks: u32,
+    /// Puts between two flushes, on providers that have a wire
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    window: u32,
+    /// Puts in one measurement; chosen by the clock without it
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    iterations: Option<u32>,
+    /// Measurements of each figure; the best counts
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Do not bind each process to a core
+    #[arg(long)]
+    no_pin: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print CSV
+    #[arg(long)]
+    csv: bool,
+    /// Write a chart of the rates
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
 
-pub(crate) fn run(_: &Args) -> Result<ExitCode, String> {
-    Err("not built yet".into())
+/// What a measuring process tells the one that prints.
+#[derive(Serialize, Deserialize)]
+enum Message {
+    /// One measurement more is done.
+    Step,
+    Done(NetworkReport),
+    Failed(String),
+}
+
+/// What is measured in one job.
+#[derive(Clone)]
+pub(crate) struct Plan {
+    network: Network,
+    name: String,
+    models: Vec<String>,
+    size: usize,
+    ranks: u32,
+    window: usize,
+    iterations: Option<usize>,
+    rounds: u32,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
+    scene::find_null_provider();
+    let plans = plans(args);
+    let launched = boot::launched();
+    let mut reports = Vec::new();
+    let bar = progress(args, &plans);
+    if launched {
+        let boot = boot::connect().map_err(|e| e.to_string())?;
+        let report = measure(&boot, &plans[0], &mut |_| bar.inc(1))?;
+        boot.finalize().map_err(|e| e.to_string())?;
+        match report {
+            Some(report) => reports.push(report),
+            None => return Ok(ExitCode::SUCCESS),
+        }
+    } else {
+        for plan in &plans {
+            bar.set_message(plan.name.clone());
+            reports.push(fork(args, plan, &bar)?);
+        }
+    }
+    bar.set_message("counting instructions");
+    let counted = count::count_all();
+    bar.finish_and_clear();
+    let report = Report::new(reports, counted);
+    show(args, &report).map_err(|e| e.to_string())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn plans(args: &Args) -> Vec<Plan> {
+    let network = |name: &str| match name {
+        "null" => Network::Provider(NULL.into()),
+        "mapped" => Network::Mapped,
+        other => Network::Provider(other.into()),
+    };
+    let plan = |name: &String, size: &u32| Plan {
+        network: network(name),
+        name: name.clone(),
+        models: args.models.clone(),
+        size: *size as usize,
+        ranks: args.ranks,
+        window: args.window as usize,
+        iterations: args.iterations.map(|n| n as usize),
+        rounds: args.rounds,
+    };
+    args.network.iter().flat_map(|name| args.size.iter().map(move |size| plan(name, size))).collect()
+}
+
+fn progress(args: &Args, plans: &[Plan]) -> ProgressBar {
+    let steps: usize = plans.iter().map(|p| loops::cells(p) * p.rounds as usize).sum();
+    if args.json || args.csv {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(steps as u64);
+    let style = ProgressStyle::with_template("{bar:32} {pos}/{len} {msg} ({elapsed})");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}
+
+/// Measures in a job of forked processes and hears of it through a pipe.
+fn fork(args: &Args, plan: &Plan, bar: &ProgressBar) -> Result<NetworkReport, String> {
+    let mut options = local::Options::new(args.processes);
+    options.pin = !args.no_pin;
+    let (read, write) = std::io::pipe().map_err(|e| e.to_string())?;
+    let writer = write.try_clone().map_err(|e| e.to_string())?;
+    let job = local::spawn(&options, |boot| {
+        let mut out = writer;
+        let mut tell = |m: &Message| {
+            let line = serde_json::to_string(m).unwrap_or_default();
+            let _ = writeln!(out, "{line}");
+        };
+        let result = measure(&boot, plan, &mut |()| tell(&Message::Step));
+        match result {
+            Ok(Some(report)) => tell(&Message::Done(report)),
+            Ok(None) => {}
+            Err(why) => {
+                tell(&Message::Failed(why));
+                return 1;
+            }
+        }
+        0
+    })
+    .map_err(|e| e.to_string())?;
+    drop(write);
+    let mut report = Err(format!("{}: the measuring processes ended without a word", plan.name));
+    for line in BufReader::new(read).lines() {
+        let line = line.map_err(|e| e.to_string())?;
+        match serde_json::from_str(&line).map_err(|e| format!("{line}: {e}"))? {
+            Message::Step => bar.inc(1),
+            Message::Done(r) => report = Ok(r),
+            Message::Failed(why) => report = report.or(Err(why)).or_else(|e| Err(e)),
+        }
+    }
+    let outcome = job.wait().map_err(|e| e.to_string())?;
+    match outcome.first_failure() {
+        Some((rank, exit)) if report.is_ok() => {
+            Err(format!("{}: rank {rank} ended with {exit:?}", plan.name))
+        }
+        _ => report,
+    }
+}
+
+/// One process's part; rank 0 measures and reports.
+fn measure(
+    boot: &Arc<dyn Boot>,
+    plan: &Plan,
+    step: &mut dyn FnMut(()),
+) -> Result<Option<NetworkReport>, String> {
+    let (rank, size) = (boot.rank(), boot.size());
+    let targets: Vec<u32> = if size == 1 { vec![0] } else { (1..size).collect() };
+    let bytes = loops::window_bytes(plan);
+    let mut scene = Scene::new(Arc::clone(boot), &plan.network, plan.ranks, bytes, &targets)?;
+    let report = if rank == 0 {
+        let report = loops::measure(&scene, plan, step);
+        // Let the others go, whatever came of it.
+        loops::release(&scene, &targets)?;
+        Some(report?)
+    } else {
+        loops::serve(&scene, plan)?;
+        None
+    };
+    scene.window.free().map_err(|e| e.to_string())?;
+    Ok(report)
+}
+
+fn show(args: &Args, report: &Report) -> Result<(), Box<dyn std::error::Error>> {
+    let out = &mut std::io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(report)?)?;
+    } else if args.csv {
+        report.csv(out)?;
+    } else {
+        report.print(out)?;
+    }
+    if let Some(path) = &args.svg {
+        report.svg(path)?;
+        eprintln!("chart written to {}", path.display());
+    }
+    Ok(())
 }

@@ -1,1 +1,143 @@
-//! Placeholder.
+//! The stage on which rates and instructions are measured: two processes, a
+//! window, and a communicator of every rank-map model.
+//!
+//! A model shows with many ranks, and a machine holds few processes. So each
+//! model's communicator has many ranks that name the same few peers: process
+//! groups whose lpids are those peers in turn ([`Device::add_group`]). Maps, tables, entries
+//! and puts are the real ones.
+
+use rankway::boot::Boot;
+use rankway::device::{self, Context, Device, Options};
+use rankway::netmod::ofi::Ofi;
+use rankway::rankmap::{Process, RankMap};
+use rankway::rma::{Access, Communicator, Window};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The models, by the paper's names, in its order.
+pub(crate) const MODELS: [&str; 6] = ["direct", "offset", "stride", "blockstride", "lut", "mlut"];
+
+/// What the puts go through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// libfabric's provider of this name, user memory.
+    Provider(String),
+    /// A window Rankway allocated: puts are stores.
+    Mapped,
+}
+
+/// Name of the provider in `plugins/null-provider`.
+pub(crate) const NULL: &str = "rankway_null";
+
+/// Lets libfabric find the null provider that was built beside this program.
+/// Call before any thread is started and before libfabric is opened.
+pub(crate) fn find_null_provider() {
+    if std::env::var_os("FI_PROVIDER_PATH").is_some() {
+        return;
+    }
+    let beside = || -> Option<PathBuf> {
+        let dir = std::env::current_exe().ok()?.parent()?.join("providers");
+        dir.is_dir().then_some(dir)
+    };
+    if let Some(dir) = beside() {
+        // SAFETY: the command has one thread so far.
+        unsafe { std::env::set_var("FI_PROVIDER_PATH", dir) };
+    }
+}
+
+/// A window and what is needed to make accesses on it.
+pub(crate) struct Scene {
+    pub(crate) context: Rc<Context<Ofi>>,
+    pub(crate) world: Communicator<Ofi>,
+    pub(crate) window: Window<Ofi>,
+    groups: [u32; 2],
+    /// Size of the models' communicators.
+    pub(crate) ranks: u32,
+    /// Kept for the window's sake; empty when the window allocates.
+    _memory: Vec<u64>,
+}
+
+impl Scene {
+    /// Sets the stage. Collective over the job.
+    ///
+    /// `ranks` is the size of the models' communicators, `bytes` that of each
+    /// process's memory, and `targets` the world ranks that their ranks name,
+    /// in turn.
+    pub(crate) fn new(
+        boot: Arc<dyn Boot>,
+        network: &Network,
+        ranks: u32,
+        bytes: usize,
+        targets: &[u32],
+    ) -> Result<Scene, String> {
+        let text = |e: &dyn std::fmt::Display| e.to_string();
+        let provider = match network {
+            Network::Provider(name) => Some(name.clone()),
+            Network::Mapped => None,
+        };
+        let options = Options { provider, threads: false };
+        let context = device::open_ofi(boot, &options).map_err(|e| text(&e))?;
+        let world = Communicator::world(&context);
+        let mut memory = Vec::new();
+        let window = match network {
+            Network::Mapped => Window::allocate(&world, bytes, 8),
+            Network::Provider(_) => {
+                memory = vec![0_u64; bytes / 8];
+                // SAFETY: `memory` is kept beside the window and never resized.
+                unsafe { Window::create(&world, memory.as_mut_ptr().cast(), bytes, 8) }
+            }
+        };
+        let window = window.map_err(|e| text(&e))?;
+        let group = |device: &Arc<Device<Ofi>>| {
+            let peers = targets.len() as u32;
+            let lpids = (0..ranks * 2).map(|lpid| targets[(lpid % peers) as usize]);
+            let members = RankMap::from_lpids(0, lpids).map_err(|e| text(&e))?;
+            device.add_group(members).map_err(|e| text(&e))
+        };
+        let groups = [group(context.device())?, group(context.device())?];
+        Ok(Scene { context, world, window, groups, ranks, _memory: memory })
+    }
+
+    /// The rank map of a model, over the groups that name the target.
+    pub(crate) fn map(&self, model: &str) -> Result<RankMap, String> {
+        let (n, [a, b]) = (self.ranks, self.groups);
+        let map = match model {
+            "direct" => RankMap::affine(a, 0, 1, n),
+            "offset" => RankMap::affine(a, n, 1, n),
+            "stride" => RankMap::affine(a, 0, 2, n),
+            "blockstride" => RankMap::from_lpids(a, (0..n).map(|r| r / 4 * 8 + r % 4)),
+            "lut" => RankMap::from_lpids(a, scattered(n)),
+            "mlut" => RankMap::from_processes(
+                scattered(n).zip(0..).map(|(lpid, r)| Process { pg: [a, b][r % 2], lpid }),
+            ),
+            other => return Err(format!("no model is called {other}")),
+        };
+        map.map_err(|e| e.to_string())
+    }
+
+    /// An access to the window through a model's map, in an open epoch, every
+    /// entry inserted.
+    pub(crate) fn access(&self, model: &str) -> Result<Access<Ofi>, String> {
+        let map = self.map(model)?;
+        let core = self.window.core().map_err(|e| e.to_string())?;
+        let access = Access::open(&core, &self.context, &map).map_err(|e| e.to_string())?;
+        access.lock_all().map_err(|e| e.to_string())?;
+        for rank in 0..map.len() {
+            access.put(&[0; 8], rank, 0).map_err(|e| e.to_string())?;
+        }
+        access.flush_all().map_err(|e| e.to_string())?;
+        Ok(access)
+    }
+}
+
+/// A permutation of 0..n without any pattern (multiplicative congruence).
+fn scattered(n: u32) -> impl Iterator<Item = u32> {
+    let mut all: Vec<u32> = (0..n).collect();
+    let mut state = 0x2545_f491_u32;
+    for i in (1..n as usize).rev() {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        all.swap(i, (state >> 8) as usize % (i + 1));
+    }
+    all.into_iter()
+}

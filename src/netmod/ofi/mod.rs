@@ -18,6 +18,7 @@
 
 #[rustfmt::skip]
 pub(crate) mod bindings;
+pub mod baseline;
 
 mod domain;
 pub(crate) mod ffi;
@@ -25,5 +26,5 @@ mod port;
 mod select;
 
 pub use domain::{Ofi, Region};
-pub use port::Port;
+pub use port::{Port, Wire};
 pub use select::{Request, providers};

@@ -24,7 +24,7 @@ pub struct Wire(pub(super) *mut sys::fid_ep);
 pub struct Port {
     ep: *mut sys::fid_ep,
     cq: *mut sys::fid_cq,
-    /// Never read; without it rxm crashes when a peer dies under an inject.
+    /// Counts writes; without one rxm crashes when a peer dies under an inject.
     cntr: *mut sys::fid_cntr,
     slots: Box<[UnsafeCell<Slot>]>,
     free: RefCell<Vec<u16>>,
@@ -134,6 +134,14 @@ impl Port {
     #[inline(always)]
     pub(super) fn wire(&self) -> Wire {
         Wire(self.ep)
+    }
+
+    pub(super) fn counter(&self) -> *mut sys::fid_cntr {
+        self.cntr
+    }
+
+    pub(super) fn owner(&self) -> &Ofi {
+        &self.owner
     }
 
     /// See [`Netmod::write`](crate::netmod::Netmod::write).

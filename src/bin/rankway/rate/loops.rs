@@ -1,0 +1,394 @@
+//! The measured loops: ours, the provider's own, and the VC-VCRT baseline.
+
+use super::report::{NetworkReport, Row};
+use super::Plan;
+use crate::scene::{NULL, Network, Scene};
+use rankway::av::Transport;
+use rankway::netmod::ofi::baseline::Target;
+use rankway::netmod::ofi::{Ofi, Wire};
+use rankway::netmod::{AGAIN, Netmod};
+use rankway::rma::Access;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// What one measurement should take.
+const SLICE: Duration = Duration::from_millis(15);
+/// Words of a target's memory that puts go round in.
+const CELLS: usize = 64;
+
+/// Bytes of each process's window: the cells, and one word to say goodbye.
+pub(super) fn window_bytes(plan: &Plan) -> usize {
+    CELLS * plan.size.next_multiple_of(8) + 8
+}
+
+fn farewell(plan: &Plan) -> usize {
+    window_bytes(plan) - 8
+}
+
+/// Loops measured in each round of a plan.
+pub(super) fn cells(plan: &Plan) -> usize {
+    let base = if plan.network == Network::Mapped { 1 } else { 2 };
+    base + 2 + 2 * plan.models.len()
+}
+
+fn has_wire(plan: &Plan) -> bool {
+    plan.network != Network::Mapped && plan.network != Network::Provider(NULL.into())
+}
+
+/// A loop that issues a number of puts.
+type Loop<'a> = Box<dyn FnMut(usize) -> Result<(), String> + 'a>;
+
+struct Cell<'a> {
+    run: Loop<'a>,
+    count: usize,
+    best: f64,
+}
+
+impl<'a> Cell<'a> {
+    fn new(run: impl FnMut(usize) -> Result<(), String> + 'a) -> Cell<'a> {
+        Cell { run: Box::new(run), count: 0, best: 0.0 }
+    }
+
+    /// Measures once; the first time also finds out how many puts to issue.
+    fn measure(&mut self, plan: &Plan) -> Result<(), String> {
+        if self.count == 0 {
+            self.count = plan.iterations.unwrap_or(1024);
+            while plan.iterations.is_none() {
+                let took = self.time()?;
+                if took > SLICE / 4 {
+                    let scale = SLICE.as_secs_f64() / took.as_secs_f64();
+                    self.count = ((self.count as f64 * scale) as usize).max(plan.window);
+                    break;
+                }
+                self.count *= 4;
+            }
+        }
+        let rate = self.count as f64 / self.time()?.as_secs_f64() / 1e6;
+        self.best = self.best.max(rate);
+        Ok(())
+    }
+
+    fn time(&mut self) -> Result<Duration, String> {
+        let start = Instant::now();
+        (self.run)(self.count)?;
+        Ok(start.elapsed())
+    }
+}
+
+/// Measures every loop of the plan, in turn, round after round, so that
+/// whatever else the machine does falls on all alike; the best round counts.
+pub(super) fn measure(
+    scene: &Scene,
+    plan: &Plan,
+    step: &mut dyn FnMut(()),
+) -> Result<NetworkReport, String> {
+    let accesses = plan.models.iter().map(|m| scene.access(m)).collect::<Result<Vec<_>, _>>()?;
+    let data = vec![0x5a_u8; plan.size];
+    let window = if has_wire(plan) { plan.window } else { usize::MAX };
+    let vc = VcWindow::new(scene, &accesses[0])?;
+    let (targets, addresses) = raw_targets(&accesses[0])?;
+    let mut cells: Vec<Cell<'_>> = Vec::new();
+    let raw = if plan.network == Network::Mapped {
+        cells.push(Cell::new(|n| Ok(store_loop(&addresses, n))));
+        1
+    } else {
+        let transport = vc.transport;
+        let (_, port) = scene.context.port(transport).ok_or("no provider is open")?;
+        let (buf, len, targets) = (data.as_ptr(), data.len(), &targets);
+        // SAFETY: targets come from the window, all puts stay at its start,
+        // and `data` outlives the loops.
+        cells.push(Cell::new(move |n| unsafe {
+            port.raw_inject(buf, len, targets, n).map_err(|e| e.to_string())
+        }));
+        // SAFETY: as above.
+        cells.push(Cell::new(move |n| unsafe {
+            port.raw_write(buf, len, targets, n, plan.window).map_err(|e| e.to_string())
+        }));
+        2
+    };
+    let (vc, data) = (&vc, &data[..]);
+    cells.push(Cell::new(move |n| vc.unchecked(data, n, window)));
+    cells.push(Cell::new(move |n| vc.checked(data, n, window)));
+    for access in &accesses {
+        cells.push(Cell::new(move |n| unchecked(access, data, n, window)));
+        cells.push(Cell::new(move |n| checked(access, data, n, window)));
+    }
+    for _ in 0..plan.rounds {
+        for cell in &mut cells {
+            cell.measure(plan)?;
+            step(());
+        }
+    }
+    let best: Vec<f64> = cells.iter().map(|c| c.best).collect();
+    let provider = match &plan.network {
+        Network::Mapped => "mapped window".to_owned(),
+        Network::Provider(_) => {
+            let port = scene.context.port(vc.transport);
+            port.map_or(String::new(), |(netmod, _)| netmod.caps().provider.clone())
+        }
+    };
+    // The loop that ours is held against: the provider's inject where that is
+    // what we call for nothing but the call, its tracked write where a wire
+    // limits both.
+    let reference = if raw == 2 && has_wire(plan) { best[1] } else { best[0] };
+    let rows = plan.models.iter().zip(&accesses).enumerate().map(|(i, (model, access))| {
+        let (unchecked, checked) = (best[raw + 2 + 2 * i], best[raw + 3 + 2 * i]);
+        Row {
+            model: model.clone(),
+            unchecked,
+            unchecked_ratio: unchecked / reference,
+            checked,
+            checked_ratio: checked / reference,
+            map_bytes: access.map().bytes(),
+        }
+    });
+    Ok(NetworkReport {
+        network: plan.name.clone(),
+        provider,
+        size: plan.size,
+        raw_inject: (raw == 2).then(|| best[0]),
+        raw_write: (raw == 2).then(|| best[1]),
+        store: (raw == 1).then(|| best[0]),
+        vc_vcrt: best[raw],
+        vc_vcrt_checked: best[raw + 1],
+        reference,
+        rows: rows.collect(),
+    })
+}
+
+type Addresses = Vec<*mut u64>;
+
+/// All ranks' targets as raw loops want them.
+fn raw_targets(access: &Access<Ofi>) -> Result<(Vec<Target>, Addresses), String> {
+    let (mut targets, mut addresses) = (Vec::new(), Vec::new());
+    for rank in 0..access.map().len() {
+        match access.mapped(rank).map_err(|e| e.to_string())? {
+            Some(start) => addresses.push(start.cast()),
+            None => {
+                let t = access.raw_target(rank).map_err(|e| e.to_string())?;
+                let t = t.ok_or("a rank has no raw target")?;
+                targets.push(Target { dest: t.dest, addr: t.addr, key: t.key });
+            }
+        }
+    }
+    Ok((targets, addresses))
+}
+
+/// Plain volatile stores over the addresses that the puts go to.
+#[inline(never)]
+fn store_loop(addresses: &[*mut u64], count: usize) {
+    let value = black_box(0x5a5a_5a5a_5a5a_5a5a);
+    let mut left = count;
+    while left > 0 {
+        for address in &addresses[..addresses.len().min(left)] {
+            // SAFETY: the window's memory, mapped, written by this process only.
+            unsafe { address.write_volatile(value) };
+        }
+        left = left.saturating_sub(addresses.len());
+    }
+}
+
+/// Issues unchecked puts over all ranks in turn.
+#[inline(never)]
+fn unchecked(
+    access: &Access<Ofi>,
+    data: &[u8],
+    count: usize,
+    window: usize,
+) -> Result<(), String> {
+    let ranks = access.map().len();
+    let (buf, len) = (data.as_ptr(), data.len());
+    rounds(access, ranks, count, window, |rank| {
+        loop {
+            // SAFETY: rank is in range, every target holds `len` bytes at its
+            // start, and `data` outlives the flush below.
+            match unsafe { access.put_unchecked(buf, len, rank, 0) } {
+                0 => return Ok(()),
+                AGAIN => access.context().progress().map_err(|e| e.to_string())?,
+                rc => return Err(refused(access, rc)),
+            }
+        }
+    })
+}
+
+#[cold]
+fn refused(access: &Access<Ofi>, rc: isize) -> String {
+    access.take_error().map_or_else(|| format!("the provider answered {rc}"), |e| e.to_string())
+}
+
+/// Issues checked puts over all ranks in turn.
+#[inline(never)]
+fn checked(
+    access: &Access<Ofi>,
+    data: &[u8],
+    count: usize,
+    window: usize,
+) -> Result<(), String> {
+    rounds(access, access.map().len(), count, window, |rank| {
+        // SAFETY: `data` outlives the flush below.
+        unsafe { access.put_nb(data.as_ptr(), data.len(), rank, 0) }.map_err(|e| e.to_string())
+    })
+}
+
+/// Goes round the ranks, `count` times one, flushing every `window`.
+#[inline(always)]
+fn rounds(
+    access: &Access<Ofi>,
+    ranks: u32,
+    count: usize,
+    window: usize,
+    mut put: impl FnMut(u32) -> Result<(), String>,
+) -> Result<(), String> {
+    let (mut left, mut rank) = (count, 0);
+    while left > 0 {
+        let mut burst = left.min(window);
+        left -= burst;
+        while burst > 0 {
+            let turn = burst.min((ranks - rank) as usize);
+            for r in rank..rank + turn as u32 {
+                put(r)?;
+            }
+            rank = (rank + turn as u32) % ranks;
+            burst -= turn;
+        }
+        access.flush_all().map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+/// A virtual connection as in MPICH 3.2: everything about a peer in one place,
+/// 480 bytes of it (Guo et al. 2017).
+#[repr(C)]
+struct Vc {
+    dest: u64,
+    mapped: *mut u8,
+    _rest: [u8; 464],
+}
+
+/// The same put over a table of pointers to virtual connections.
+struct VcWindow<'a> {
+    vcrt: Vec<*const Vc>,
+    _vcs: Vec<Box<Vc>>,
+    transport: Transport,
+    wire: Wire,
+    inject_size: usize,
+    addr: u64,
+    key: u64,
+    bytes: usize,
+    access: &'a Access<Ofi>,
+}
+
+impl<'a> VcWindow<'a> {
+    fn new(scene: &Scene, access: &'a Access<Ofi>) -> Result<VcWindow<'a>, String> {
+        let mut vcs = Vec::new();
+        let (mut transport, mut addr, mut key) = (None, 0, 0);
+        for rank in 0..access.map().len() {
+            let mapped = access.mapped(rank).map_err(|e| e.to_string())?;
+            let raw = access.raw_target(rank).map_err(|e| e.to_string())?;
+            let dest = raw.map_or(0, |t| t.dest);
+            if let Some(t) = raw {
+                (transport, addr, key) = (Some(t.transport), t.addr, t.key);
+            }
+            let mapped = mapped.unwrap_or(std::ptr::null_mut());
+            vcs.push(Box::new(Vc { dest, mapped, _rest: [0; 464] }));
+        }
+        let any = [Transport::Network, Transport::Local];
+        let transport = transport.or_else(|| {
+            any.into_iter().find(|&t| scene.context.port(t).is_some())
+        });
+        let transport = transport.ok_or("no provider is open")?;
+        let (netmod, port) = scene.context.port(transport).ok_or("no provider is open")?;
+        let (_, bytes) = scene.window.local().map_err(|e| e.to_string())?;
+        Ok(VcWindow {
+            vcrt: vcs.iter().map(|vc| &raw const **vc).collect(),
+            _vcs: vcs,
+            transport,
+            wire: Ofi::wire(port),
+            inject_size: netmod.caps().inject_size,
+            addr,
+            key,
+            bytes,
+            access,
+        })
+    }
+
+    /// # Safety
+    /// `rank` has a virtual connection and the target holds `len` bytes.
+    #[inline(always)]
+    unsafe fn put(&self, buf: *const u8, len: usize, rank: u32, disp: usize) -> isize {
+        // SAFETY: the caller's word; the connections live as long as self.
+        let vc = unsafe { &**self.vcrt.get_unchecked(rank as usize) };
+        if !vc.mapped.is_null() {
+            // SAFETY: mapped window memory, the caller's word for the range.
+            unsafe { vc.mapped.add(disp * 8).copy_from_nonoverlapping(buf, len) };
+            std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::Release);
+            return 0;
+        }
+        let addr = self.addr + disp as u64 * 8;
+        // SAFETY: the port lives in the scene; the rest as above.
+        unsafe { Ofi::inject(self.wire, buf, len.min(self.inject_size), vc.dest, addr, self.key) }
+    }
+
+    fn unchecked(&self, data: &[u8], count: usize, window: usize) -> Result<(), String> {
+        let ranks = self.vcrt.len() as u32;
+        rounds(self.access, ranks, count, window, |rank| {
+            // SAFETY: rank is in range and targets hold the data.
+            self.retry(|| unsafe { self.put(data.as_ptr(), data.len(), rank, 0) })
+        })
+    }
+
+    fn checked(&self, data: &[u8], count: usize, window: usize) -> Result<(), String> {
+        let ranks = self.vcrt.len() as u32;
+        rounds(self.access, ranks, count, window, |rank| {
+            if rank >= ranks || data.len() > black_box(self.bytes) {
+                return Err("out of range".into());
+            }
+            // SAFETY: checked just now.
+            self.retry(|| unsafe { self.put(data.as_ptr(), data.len(), rank, 0) })
+        })
+    }
+
+    #[inline(always)]
+    fn retry(&self, mut put: impl FnMut() -> isize) -> Result<(), String> {
+        loop {
+            match put() {
+                0 => return Ok(()),
+                AGAIN => self.access.context().progress().map_err(|e| e.to_string())?,
+                rc => return Err(format!("the provider answered {rc}")),
+            }
+        }
+    }
+}
+
+/// Tells the other processes that the measuring is over.
+pub(super) fn release(scene: &Scene, targets: &[u32]) -> Result<(), String> {
+    scene.window.lock_all().map_err(|e| e.to_string())?;
+    let (_, bytes) = scene.window.local().map_err(|e| e.to_string())?;
+    for &rank in targets {
+        let goodbye = 1_u64.to_ne_bytes();
+        scene.window.put(&goodbye, rank, bytes / 8 - 1).map_err(|e| e.to_string())?;
+    }
+    scene.window.unlock_all().map_err(|e| e.to_string())
+}
+
+/// A target's part: progress until it is told goodbye.
+pub(super) fn serve(scene: &Scene, plan: &Plan) -> Result<(), String> {
+    // Nothing arrives over the network that moves nothing; `free` waits.
+    while has_wire(plan) || plan.network == Network::Mapped {
+        let mut word = [0; 8];
+        scene.window.read_local(farewell(plan), &mut word).map_err(|e| e.to_string())?;
+        if word != [0; 8] {
+            break;
+        }
+        if plan.network == Network::Mapped {
+            std::thread::sleep(Duration::from_millis(2));
+        } else {
+            for _ in 0..64 {
+                scene.context.progress().map_err(|e| e.to_string())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+const _: () = assert!(size_of::<Vc>() == 480);
