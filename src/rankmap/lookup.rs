@@ -30,8 +30,8 @@ const ENTRY: i64 = size_of::<AtomicU64>() as i64;
 pub struct Lookup {
     /// 0 for the affine family; anything else goes through `select`.
     kind: u32,
-    /// Ranks before rank 0 in its block (blockstride), or the directory's shift
-    /// (segments).
+    /// Ranks before rank 0 in its box (three digits and more), or the
+    /// directory's shift (segments).
     phase: u32,
     /// Entry of rank 0 (affine, lut: of lpid 0; mlut: the directory).
     base: *const u8,
@@ -139,10 +139,14 @@ impl Lookup {
         self.stride = affine.step as isize * ENTRY as isize;
     }
 
-    /// `base` for `x = 0`, the terms in bytes.
+    /// `base` such that the terms in bytes, of the rank for the first and of
+    /// `x` for the floors, add up.
     fn set_mixed(&mut self, table: *const u8, mixed: &Mixed, heap: *const Mixed) {
-        let before = mixed.growth(u64::from(mixed.phase));
-        let origin = i64::from(mixed.first).wrapping_sub(before);
+        let phase = u64::from(mixed.phase);
+        let floors = mixed
+            .growth(phase)
+            .wrapping_sub(i64::from(mixed.step[0]).wrapping_mul(phase as i64));
+        let origin = i64::from(mixed.first).wrapping_sub(floors);
         self.kind = SELECT;
         self.phase = mixed.phase;
         self.base = table.wrapping_add(origin.wrapping_mul(ENTRY) as usize);
@@ -151,10 +155,15 @@ impl Lookup {
             self.params[2 * k].word = reciprocal(radix);
             self.params[2 * k + 1].word = c.wrapping_mul(ENTRY) as u64;
         }
-        self.select = match (mixed.digits, mixed.phase) {
-            (2, 0) => select_two,
-            (2, _) => select_two_phase,
-            (3, _) => select_three,
+        if mixed.digits == 2 {
+            self.params[2].word = phase;
+        }
+        self.select = match (mixed.digits, mixed.phase, mixed.step[0]) {
+            (2, 0, 1) => select_block,
+            (2, _, 1) => select_block_phase,
+            (2, 0, _) => select_two,
+            (2, ..) => select_two_phase,
+            (3, ..) => select_three,
             _ => {
                 self.params[0].table = heap.cast();
                 select_many
@@ -222,6 +231,29 @@ unsafe extern "C" fn select_none(_: *const Lookup, _: usize) -> u64 {
     0
 }
 
+/// Contiguous blocks at a stride, the paper's blockstride.
+unsafe extern "C" fn select_block(lookup: *const Lookup, rank: usize) -> u64 {
+    // SAFETY: see above.
+    unsafe {
+        let l = &*lookup;
+        let turns = floor(rank, l.params[0].word);
+        let block = l.base.wrapping_add(turns.wrapping_mul(l.params[1].word as usize));
+        load(block.wrapping_add(rank.wrapping_mul(ENTRY as usize)))
+    }
+}
+
+/// The same from inside a block on: `base` takes back the phase for the rank,
+/// the floor needs it.
+unsafe extern "C" fn select_block_phase(lookup: *const Lookup, rank: usize) -> u64 {
+    // SAFETY: see above.
+    unsafe {
+        let l = &*lookup;
+        let turns = floor(rank + l.params[2].word as usize, l.params[0].word);
+        let block = l.base.wrapping_add(turns.wrapping_mul(l.params[1].word as usize));
+        load(block.wrapping_add(rank.wrapping_mul(ENTRY as usize)))
+    }
+}
+
 unsafe extern "C" fn select_two(lookup: *const Lookup, rank: usize) -> u64 {
     // SAFETY: see above.
     unsafe {
@@ -234,7 +266,12 @@ unsafe extern "C" fn select_two(lookup: *const Lookup, rank: usize) -> u64 {
 
 unsafe extern "C" fn select_two_phase(lookup: *const Lookup, rank: usize) -> u64 {
     // SAFETY: see above.
-    unsafe { select_two(lookup, rank + (*lookup).phase as usize) }
+    unsafe {
+        let l = &*lookup;
+        let turns = floor(rank + l.params[2].word as usize, l.params[0].word);
+        let inside = l.base.wrapping_add(rank.wrapping_mul(l.stride as usize));
+        load(inside.wrapping_add(turns.wrapping_mul(l.params[1].word as usize)))
+    }
 }
 
 unsafe extern "C" fn select_three(lookup: *const Lookup, rank: usize) -> u64 {
@@ -244,7 +281,7 @@ unsafe extern "C" fn select_three(lookup: *const Lookup, rank: usize) -> u64 {
         let x = rank + l.phase as usize;
         let one = floor(x, l.params[0].word).wrapping_mul(l.params[1].word as usize);
         let two = floor(x, l.params[2].word).wrapping_mul(l.params[3].word as usize);
-        let inside = l.base.wrapping_add(x.wrapping_mul(l.stride as usize));
+        let inside = l.base.wrapping_add(rank.wrapping_mul(l.stride as usize));
         load(inside.wrapping_add(one).wrapping_add(two))
     }
 }
@@ -255,7 +292,7 @@ unsafe extern "C" fn select_many(lookup: *const Lookup, rank: usize) -> u64 {
         let l = &*lookup;
         let mixed = &*l.params[0].table.cast::<Mixed>();
         let x = rank + l.phase as usize;
-        let mut entry = l.base.wrapping_add(x.wrapping_mul(l.stride as usize));
+        let mut entry = l.base.wrapping_add(rank.wrapping_mul(l.stride as usize));
         for (c, radix) in mixed.terms() {
             let turns = (x as u32 / radix) as i64;
             entry = entry.wrapping_add(c.wrapping_mul(turns).wrapping_mul(ENTRY) as usize);
