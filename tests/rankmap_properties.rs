@@ -209,10 +209,7 @@ fn edges() {
 #[test]
 fn errors_name_the_rank() {
     let too_large = RankMap::from_lpids(0, [0, 1, 2, 1 << 31]);
-    assert_eq!(
-        too_large,
-        Err(MapError::LpidTooLarge { index: 3, lpid: 1 << 31, limit: LPID_MAX })
-    );
+    assert_eq!(too_large, Err(MapError::LpidTooLarge { index: 3, lpid: 1 << 31, limit: LPID_MAX }));
     let message = too_large.expect_err("too large").to_string();
     assert!(message.contains("rank 3") && message.contains("2147483648"), "{message}");
     assert!(matches!(RankMap::affine(0, 3, -1, 5), Err(MapError::AffineRange { reached: -1, .. })));

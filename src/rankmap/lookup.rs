@@ -5,7 +5,8 @@
 //! loads away from its entry, behind one predictable test; every other form is
 //! one indirect tail call away from a body that is as short as its formula.
 //! New forms add a body and nothing else. Counts on x86-64, without `ret`:
-//! affine 5, blockstride 9 (10 with a phase), lut 7, mlut 10.
+//! affine 5, blockstride 9, from inside a block on 10, two digits of any step 10
+//! and 11, lut 8 (a strided view of one 9), mlut 11 (12).
 
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -143,17 +144,23 @@ impl Lookup {
     /// `x` for the floors, add up.
     fn set_mixed(&mut self, table: *const u8, mixed: &Mixed, heap: *const Mixed) {
         let phase = u64::from(mixed.phase);
-        let floors = mixed
-            .growth(phase)
-            .wrapping_sub(i64::from(mixed.step[0]).wrapping_mul(phase as i64));
+        let floors =
+            mixed.growth(phase).wrapping_sub(i64::from(mixed.step[0]).wrapping_mul(phase as i64));
         let origin = i64::from(mixed.first).wrapping_sub(floors);
         self.kind = SELECT;
         self.phase = mixed.phase;
         self.base = table.wrapping_add(origin.wrapping_mul(ENTRY) as usize);
         self.stride = mixed.step[0] as isize * ENTRY as isize;
-        for (k, (c, radix)) in mixed.terms().enumerate().take(2) {
-            self.params[2 * k].word = reciprocal(radix);
-            self.params[2 * k + 1].word = c.wrapping_mul(ENTRY) as u64;
+        if mixed.digits == 4 {
+            for (k, &radix) in mixed.radix.iter().enumerate() {
+                self.params[k].word = reciprocal(radix);
+            }
+            self.params[3].table = heap.cast();
+        } else {
+            for (k, (c, radix)) in mixed.terms().enumerate() {
+                self.params[2 * k].word = reciprocal(radix);
+                self.params[2 * k + 1].word = c.wrapping_mul(ENTRY) as u64;
+            }
         }
         if mixed.digits == 2 {
             self.params[2].word = phase;
@@ -164,10 +171,7 @@ impl Lookup {
             (2, 0, _) => select_two,
             (2, ..) => select_two_phase,
             (3, ..) => select_three,
-            _ => {
-                self.params[0].table = heap.cast();
-                select_many
-            }
+            _ => select_four,
         };
     }
 
@@ -286,18 +290,20 @@ unsafe extern "C" fn select_three(lookup: *const Lookup, rank: usize) -> u64 {
     }
 }
 
-unsafe extern "C" fn select_many(lookup: *const Lookup, rank: usize) -> u64 {
-    // SAFETY: see above; params[0] is the map's `Mixed`.
+/// Four digits: the factors come from the map's own form.
+unsafe extern "C" fn select_four(lookup: *const Lookup, rank: usize) -> u64 {
+    // SAFETY: see above; params[3] is the map's `Mixed`.
     unsafe {
         let l = &*lookup;
-        let mixed = &*l.params[0].table.cast::<Mixed>();
+        let step = &(*l.params[3].table.cast::<Mixed>()).step;
         let x = rank + l.phase as usize;
-        let mut entry = l.base.wrapping_add(rank.wrapping_mul(l.stride as usize));
-        for (c, radix) in mixed.terms() {
-            let turns = (x as u32 / radix) as i64;
-            entry = entry.wrapping_add(c.wrapping_mul(turns).wrapping_mul(ENTRY) as usize);
-        }
-        load(entry)
+        let factor = |k: usize| (step[k] as isize).wrapping_sub(step[k - 1] as isize) as usize;
+        let one = floor(x, l.params[0].word).wrapping_mul(factor(1));
+        let two = floor(x, l.params[1].word).wrapping_mul(factor(2));
+        let three = floor(x, l.params[2].word).wrapping_mul(factor(3));
+        let turns = one.wrapping_add(two).wrapping_add(three).wrapping_mul(ENTRY as usize);
+        let inside = l.base.wrapping_add(rank.wrapping_mul(l.stride as usize));
+        load(inside.wrapping_add(turns))
     }
 }
 
@@ -310,7 +316,7 @@ unsafe extern "C" fn select_segments(lookup: *const Lookup, rank: usize) -> u64 
         let bucket = l.params[1].table.cast::<u32>().add(rank >> l.phase);
         let (mut low, mut high) = (*bucket as usize, *bucket.add(1) as usize);
         while low < high {
-            let middle = (low + high).div_ceil(2);
+            let middle = high - (high - low) / 2;
             if (*runs.add(middle)).start as usize <= rank {
                 low = middle;
             } else {

@@ -131,15 +131,18 @@ pub fn child_of(rng: &mut Rng, size: usize) -> (&'static str, Vec<u32>) {
             let pitch = rng.range(2, 33).min(n.max(2));
             let width = rng.range(1, pitch);
             let start = rng.range(0, pitch - width + 1);
-            let list: Vec<u32> =
-                (0..n).filter(|r| (start..start + width).contains(&(r % pitch))).map(|r| r as u32).collect();
+            let list: Vec<u32> = (0..n)
+                .filter(|r| (start..start + width).contains(&(r % pitch)))
+                .map(|r| r as u32)
+                .collect();
             ("blocks", list)
         }
         7 => {
             // Round-robin placement read as blocks: a transpose.
             let rows = rng.range(2, 17).min(n);
             let columns = n / rows;
-            let list = (0..rows * columns).map(|r| ((r % rows) * columns + r / rows) as u32).collect();
+            let list =
+                (0..rows * columns).map(|r| ((r % rows) * columns + r / rows) as u32).collect();
             ("transpose", list)
         }
         8 => {
