@@ -71,7 +71,8 @@ impl RankMap {
             return Ok(());
         }
         // Monotone, so the ranks outside are the first or all from some one on.
-        let inside = if ranks.first >= size { 0 } else { (size - 1 - ranks.first) / ranks.step as u32 + 1 };
+        let inside =
+            if ranks.first >= size { 0 } else { (size - 1 - ranks.first) / ranks.step as u32 + 1 };
         Err(MapError::RankOutOfParent { index: done + inside, rank: ranks.get(inside), size })
     }
 
@@ -147,15 +148,11 @@ impl RankMap {
         let same = parent == Affine { first: 0, step: 1 };
         let form = match &child.form {
             form if same => form.clone(),
-            Form::Block(block) => {
-                match block.widen().scaled(parent.first, parent.step).narrow() {
-                    Some(block) => Form::Block(block),
-                    None => return Ok(None),
-                }
-            }
-            Form::Mixed(mixed) => {
-                Form::Mixed(Arc::new(mixed.scaled(parent.first, parent.step)))
-            }
+            Form::Block(block) => match block.widen().scaled(parent.first, parent.step).narrow() {
+                Some(block) => Form::Block(block),
+                None => return Ok(None),
+            },
+            Form::Mixed(mixed) => Form::Mixed(Arc::new(mixed.scaled(parent.first, parent.step))),
             _ => return Ok(None),
         };
         Ok(Some(RankMap { pg: self.pg, size: child.size, form }))
@@ -163,12 +160,7 @@ impl RankMap {
 
     /// Calls `f` with the affine runs of `ranks.get(0..len)` in this map, until
     /// it says `false`; returns whether it never did.
-    fn for_each_piece(
-        &self,
-        ranks: Affine,
-        len: u32,
-        f: &mut impl FnMut(Piece) -> bool,
-    ) -> bool {
+    fn for_each_piece(&self, ranks: Affine, len: u32, f: &mut impl FnMut(Piece) -> bool) -> bool {
         let mut done = 0;
         while done < len {
             let rank = ranks.get(done);

@@ -150,35 +150,43 @@ impl Detector {
         }
     }
 
-    /// The hot loop: consumes lpids as long as the two lowest levels predict
-    /// them, and returns the first they do not.
+    /// The hot loop: consumes lpids as long as the levels predict them, and
+    /// returns the first they do not.
     #[inline]
     fn run_regular(&mut self, lpids: &mut impl Iterator<Item = u32>) -> Option<u32> {
-        let [l0, l1, ..] = &mut self.levels;
-        let (step, block) = (l0.s, l0.m);
-        let (mut fast, mut turns) = (l0.fast, l1.fast);
-        let mut last = self.last as i32;
-        let mut count = self.count;
-        let odd = loop {
-            let Some(lpid) = lpids.next() else { break None };
-            let difference = (lpid as i32).wrapping_sub(last);
-            if lpid > LPID_MAX {
-                break Some(lpid);
-            }
-            if difference == step && fast > 0 {
+        let levels = &mut self.levels;
+        let (step, block, jump) = (levels[0].s as u32, levels[0].m, levels[1].s as u32);
+        let (mut n, mut fast, mut turns) = (levels[0].n, levels[0].fast, levels[1].fast);
+        let mut last = self.last;
+        let odd = 'stream: loop {
+            while fast > 0 {
+                let Some(lpid) = lpids.next() else { break 'stream None };
+                if lpid != last.wrapping_add(step) || lpid > LPID_MAX {
+                    break 'stream Some(lpid);
+                }
+                last = lpid;
                 fast -= 1;
-            } else if fast == 0 && block != 0 && difference == l1.s && turns > 0 {
-                turns -= 1;
-                fast = block - 1;
-                l0.n += block;
-            } else {
+            }
+            let Some(lpid) = lpids.next() else { break None };
+            if block == 0 || lpid > LPID_MAX {
                 break Some(lpid);
             }
-            last = lpid as i32;
-            count += 1;
+            if turns > 0 && lpid == last.wrapping_add(jump) {
+                turns -= 1;
+            } else {
+                levels[1].fast = turns;
+                if !levels::carry(levels, lpid.wrapping_sub(last) as i32) {
+                    break Some(lpid);
+                }
+                turns = levels[1].fast;
+            }
+            last = lpid;
+            fast = block - 1;
+            n += block;
         };
-        (l0.fast, l1.fast) = (fast, turns);
-        (self.last, self.count) = (last as u32, count);
+        (levels[0].n, levels[0].fast, levels[1].fast) = (n, fast, turns);
+        // One more rank than differences.
+        (self.last, self.count) = (last, n - fast + 1);
         odd
     }
 

@@ -5,7 +5,9 @@
 #[non_exhaustive]
 pub enum MapError {
     /// A process has an lpid that no address vector can hold.
-    #[error("rank {index} maps to lpid {lpid}, above the limit {limit}; lpids number the processes of one process group from 0")]
+    #[error(
+        "rank {index} maps to lpid {lpid}, above the limit {limit}; lpids number the processes of one process group from 0"
+    )]
     LpidTooLarge {
         /// Rank in the new map.
         index: u32,
@@ -21,7 +23,9 @@ pub enum MapError {
         limit: u32,
     },
     /// `base + stride · rank` leaves the range of lpids.
-    #[error("base {base} with stride {stride} over {size} ranks reaches lpid {reached}, outside 0..={limit}; check the sign of the stride and the size")]
+    #[error(
+        "base {base} with stride {stride} over {size} ranks reaches lpid {reached}, outside 0..={limit}; check the sign of the stride and the size"
+    )]
     AffineRange {
         /// lpid of rank 0.
         base: u32,
@@ -35,7 +39,9 @@ pub enum MapError {
         limit: u32,
     },
     /// A child names a rank its parent does not have.
-    #[error("rank {index} of the child names rank {rank} of a parent of {size} ranks; child ranks count from 0 in the parent")]
+    #[error(
+        "rank {index} of the child names rank {rank} of a parent of {size} ranks; child ranks count from 0 in the parent"
+    )]
     RankOutOfParent {
         /// Rank in the child.
         index: u32,
@@ -45,7 +51,9 @@ pub enum MapError {
         size: u32,
     },
     /// A child holds processes instead of ranks of its parent.
-    #[error("the child holds processes of process group {pg:?}, not ranks of its parent; build it from parent ranks (process group 0)")]
+    #[error(
+        "the child holds processes of process group {pg:?}, not ranks of its parent; build it from parent ranks (process group 0)"
+    )]
     ChildNotRanks {
         /// The child's process group; `None` when it has several.
         pg: Option<u32>,

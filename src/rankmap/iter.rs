@@ -37,14 +37,8 @@ pub(super) struct Piece {
 
 impl<'a> Iter<'a> {
     pub(super) fn new(map: &'a RankMap) -> Iter<'a> {
-        let mut iter = Iter {
-            pg: map.pg,
-            next: 0,
-            step: 1,
-            run: 0,
-            left: map.size,
-            source: Source::Affine,
-        };
+        let mut iter =
+            Iter { pg: map.pg, next: 0, step: 1, run: 0, left: map.size, source: Source::Affine };
         match &map.form {
             Form::Affine(a) => {
                 (iter.next, iter.step, iter.run) = (a.first, a.step, map.size);

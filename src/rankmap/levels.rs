@@ -83,7 +83,27 @@ fn feed_many(levels: &mut [Level], value: i32, mut count: u32) -> bool {
     true
 }
 
-pub(super) fn slow(levels: &mut [Level], value: i32) -> bool {
+/// Level 0 turns with a value that is not due on level 1 as it stands: carries
+/// through the levels that turn with it. `false`, and nothing done, where that
+/// does not tell.
+#[inline]
+pub(super) fn carry(levels: &mut [Level; MAX_DIGITS], value: i32) -> bool {
+    let mut k = 1;
+    while k < MAX_DIGITS - 1 && levels[k].fast == 0 && levels[k].m != 0 {
+        k += 1;
+    }
+    if value != levels[k].s || levels[k].fast == 0 {
+        return false;
+    }
+    levels[k].fast -= 1;
+    for l in &mut levels[1..k] {
+        l.fast = l.m - 1;
+        l.n += l.m;
+    }
+    true
+}
+
+fn slow(levels: &mut [Level], value: i32) -> bool {
     let Some((l, up)) = levels.split_first_mut() else { return false };
     let left = l.fast;
     let i = l.n - left + 1;
@@ -157,10 +177,7 @@ fn restructure(levels: &mut [Level], value: i32, i: u32, left: u32) -> bool {
         l.jumps[1] = value;
         l.alternating &= value == l.jumps[0];
         h = (l.p - 1) / m;
-        return up_many(up, l.s, h)
-            && feed(up, l.jumps[0])
-            && feed(up, value)
-            && l.rest(m - 1);
+        return up_many(up, l.s, h) && feed(up, l.jumps[0]) && feed(up, value) && l.rest(m - 1);
     }
     if l.alternating {
         // a b a b … c at an odd index: b was the usual value all along.

@@ -5,7 +5,8 @@
 //! loads away from its entry, behind one predictable test; every other form is
 //! one indirect tail call away from a body that is as short as its formula.
 //! New forms add a body and nothing else. Counts on x86-64, without `ret`:
-//! affine 5, blockstride 9 (10 with a phase), lut 7, mlut 10.
+//! affine 5, blockstride 9, from inside a block on 10, two digits of any step 10
+//! and 11, lut 8 (a strided view of one 9), mlut 11 (12).
 
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -30,8 +31,8 @@ const ENTRY: i64 = size_of::<AtomicU64>() as i64;
 pub struct Lookup {
     /// 0 for the affine family; anything else goes through `select`.
     kind: u32,
-    /// Ranks before rank 0 in its block (blockstride), or the directory's shift
-    /// (segments).
+    /// Ranks before rank 0 in its box (three digits and more), or the
+    /// directory's shift (segments).
     phase: u32,
     /// Entry of rank 0 (affine, lut: of lpid 0; mlut: the directory).
     base: *const u8,
@@ -139,26 +140,38 @@ impl Lookup {
         self.stride = affine.step as isize * ENTRY as isize;
     }
 
-    /// `base` for `x = 0`, the terms in bytes.
+    /// `base` such that the terms in bytes, of the rank for the first and of
+    /// `x` for the floors, add up.
     fn set_mixed(&mut self, table: *const u8, mixed: &Mixed, heap: *const Mixed) {
-        let before = mixed.growth(u64::from(mixed.phase));
-        let origin = i64::from(mixed.first).wrapping_sub(before);
+        let phase = u64::from(mixed.phase);
+        let floors =
+            mixed.growth(phase).wrapping_sub(i64::from(mixed.step[0]).wrapping_mul(phase as i64));
+        let origin = i64::from(mixed.first).wrapping_sub(floors);
         self.kind = SELECT;
         self.phase = mixed.phase;
         self.base = table.wrapping_add(origin.wrapping_mul(ENTRY) as usize);
         self.stride = mixed.step[0] as isize * ENTRY as isize;
-        for (k, (c, radix)) in mixed.terms().enumerate().take(2) {
-            self.params[2 * k].word = reciprocal(radix);
-            self.params[2 * k + 1].word = c.wrapping_mul(ENTRY) as u64;
-        }
-        self.select = match (mixed.digits, mixed.phase) {
-            (2, 0) => select_two,
-            (2, _) => select_two_phase,
-            (3, _) => select_three,
-            _ => {
-                self.params[0].table = heap.cast();
-                select_many
+        if mixed.digits == 4 {
+            for (k, &radix) in mixed.radix.iter().enumerate() {
+                self.params[k].word = reciprocal(radix);
             }
+            self.params[3].table = heap.cast();
+        } else {
+            for (k, (c, radix)) in mixed.terms().enumerate() {
+                self.params[2 * k].word = reciprocal(radix);
+                self.params[2 * k + 1].word = c.wrapping_mul(ENTRY) as u64;
+            }
+        }
+        if mixed.digits == 2 {
+            self.params[2].word = phase;
+        }
+        self.select = match (mixed.digits, mixed.phase, mixed.step[0]) {
+            (2, 0, 1) => select_block,
+            (2, _, 1) => select_block_phase,
+            (2, 0, _) => select_two,
+            (2, ..) => select_two_phase,
+            (3, ..) => select_three,
+            _ => select_four,
         };
     }
 
@@ -238,6 +251,29 @@ unsafe extern "C" fn select_none(_: *const Lookup, _: usize) -> u64 {
     0
 }
 
+/// Contiguous blocks at a stride, the paper's blockstride.
+unsafe extern "C" fn select_block(lookup: *const Lookup, rank: usize) -> u64 {
+    // SAFETY: see above.
+    unsafe {
+        let l = &*lookup;
+        let turns = floor(rank, l.params[0].word);
+        let block = l.base.wrapping_add(turns.wrapping_mul(l.params[1].word as usize));
+        load(block.wrapping_add(rank.wrapping_mul(ENTRY as usize)))
+    }
+}
+
+/// The same from inside a block on: `base` takes back the phase for the rank,
+/// the floor needs it.
+unsafe extern "C" fn select_block_phase(lookup: *const Lookup, rank: usize) -> u64 {
+    // SAFETY: see above.
+    unsafe {
+        let l = &*lookup;
+        let turns = floor(rank + l.params[2].word as usize, l.params[0].word);
+        let block = l.base.wrapping_add(turns.wrapping_mul(l.params[1].word as usize));
+        load(block.wrapping_add(rank.wrapping_mul(ENTRY as usize)))
+    }
+}
+
 unsafe extern "C" fn select_two(lookup: *const Lookup, rank: usize) -> u64 {
     // SAFETY: see above.
     unsafe {
@@ -250,7 +286,12 @@ unsafe extern "C" fn select_two(lookup: *const Lookup, rank: usize) -> u64 {
 
 unsafe extern "C" fn select_two_phase(lookup: *const Lookup, rank: usize) -> u64 {
     // SAFETY: see above.
-    unsafe { select_two(lookup, rank + (*lookup).phase as usize) }
+    unsafe {
+        let l = &*lookup;
+        let turns = floor(rank + l.params[2].word as usize, l.params[0].word);
+        let inside = l.base.wrapping_add(rank.wrapping_mul(l.stride as usize));
+        load(inside.wrapping_add(turns.wrapping_mul(l.params[1].word as usize)))
+    }
 }
 
 unsafe extern "C" fn select_three(lookup: *const Lookup, rank: usize) -> u64 {
@@ -260,23 +301,25 @@ unsafe extern "C" fn select_three(lookup: *const Lookup, rank: usize) -> u64 {
         let x = rank + l.phase as usize;
         let one = floor(x, l.params[0].word).wrapping_mul(l.params[1].word as usize);
         let two = floor(x, l.params[2].word).wrapping_mul(l.params[3].word as usize);
-        let inside = l.base.wrapping_add(x.wrapping_mul(l.stride as usize));
+        let inside = l.base.wrapping_add(rank.wrapping_mul(l.stride as usize));
         load(inside.wrapping_add(one).wrapping_add(two))
     }
 }
 
-unsafe extern "C" fn select_many(lookup: *const Lookup, rank: usize) -> u64 {
-    // SAFETY: see above; params[0] is the map's `Mixed`.
+/// Four digits: the factors come from the map's own form.
+unsafe extern "C" fn select_four(lookup: *const Lookup, rank: usize) -> u64 {
+    // SAFETY: see above; params[3] is the map's `Mixed`.
     unsafe {
         let l = &*lookup;
-        let mixed = &*l.params[0].table.cast::<Mixed>();
+        let step = &(*l.params[3].table.cast::<Mixed>()).step;
         let x = rank + l.phase as usize;
-        let mut entry = l.base.wrapping_add(x.wrapping_mul(l.stride as usize));
-        for (c, radix) in mixed.terms() {
-            let turns = (x as u32 / radix) as i64;
-            entry = entry.wrapping_add(c.wrapping_mul(turns).wrapping_mul(ENTRY) as usize);
-        }
-        load(entry)
+        let factor = |k: usize| (step[k] as isize).wrapping_sub(step[k - 1] as isize) as usize;
+        let one = floor(x, l.params[0].word).wrapping_mul(factor(1));
+        let two = floor(x, l.params[1].word).wrapping_mul(factor(2));
+        let three = floor(x, l.params[2].word).wrapping_mul(factor(3));
+        let turns = one.wrapping_add(two).wrapping_add(three).wrapping_mul(ENTRY as usize);
+        let inside = l.base.wrapping_add(rank.wrapping_mul(l.stride as usize));
+        load(inside.wrapping_add(turns))
     }
 }
 
@@ -289,7 +332,7 @@ unsafe extern "C" fn select_segments(lookup: *const Lookup, rank: usize) -> u64 
         let bucket = l.params[1].table.cast::<u32>().add(rank >> l.phase);
         let (mut low, mut high) = (*bucket as usize, *bucket.add(1) as usize);
         while low < high {
-            let middle = (low + high).div_ceil(2);
+            let middle = high - (high - low) / 2;
             if (*runs.add(middle)).start as usize <= rank {
                 low = middle;
             } else {

@@ -133,8 +133,11 @@ impl Mixed {
                 stride -= i128::from(self.step[k - 1]);
             }
             stride += i128::from(self.step[k]);
-            let end =
-                if k + 1 < digits { i128::from(self.radix[k]) } else { (last / weight + 1) * weight };
+            let end = if k + 1 < digits {
+                i128::from(self.radix[k])
+            } else {
+                (last / weight + 1) * weight
+            };
             places[k] = Place { stride, weight, extent: end / weight };
         }
         let places = &mut places[..digits];

@@ -132,10 +132,7 @@ impl RankMap {
     ///
     /// # Errors
     /// [`MapError::LpidTooLarge`], [`MapError::TooManyRanks`].
-    pub fn from_lpids(
-        pg: u32,
-        lpids: impl IntoIterator<Item = u32>,
-    ) -> Result<RankMap, MapError> {
+    pub fn from_lpids(pg: u32, lpids: impl IntoIterator<Item = u32>) -> Result<RankMap, MapError> {
         let mut detector = Detector::with_pg(pg);
         detector.extend_lpids(lpids);
         detector.finish()

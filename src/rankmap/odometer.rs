@@ -18,9 +18,8 @@ impl Odometer {
     pub(super) fn new(mixed: &Mixed) -> Odometer {
         let mut left = [0; MAX_DIGITS];
         let top = mixed.digits as usize - 1;
-        for k in 1..top {
-            let (unit, radix) = (mixed.radix[k - 1], mixed.radix[k]);
-            left[k] = (radix - mixed.phase % radix).div_ceil(unit);
+        for (pair, left) in mixed.radix.windows(2).zip(&mut left[1..top]) {
+            *left = (pair[1] - mixed.phase % pair[1]).div_ceil(pair[0]);
         }
         let block = mixed.radix[0];
         let run = block - mixed.phase % block;

@@ -70,7 +70,7 @@ impl Segments {
         let (mut low, mut high) =
             (self.directory[bucket] as usize, self.directory[bucket + 1] as usize);
         while low < high {
-            let middle = (low + high).div_ceil(2);
+            let middle = high - (high - low) / 2;
             if self.runs[middle].start <= rank { low = middle } else { high = middle - 1 }
         }
         low
@@ -107,8 +107,8 @@ impl Segments {
     fn invert(&self) -> Inverse {
         let bounds = |index: usize| {
             let run = self.runs[index];
-            let last = Affine { first: run.first, step: run.step }
-                .get(self.end(index) - run.start - 1);
+            let last =
+                Affine { first: run.first, step: run.step }.get(self.end(index) - run.start - 1);
             (run.first.min(last), run.first.max(last))
         };
         let mut order: Box<[u32]> = (0..self.runs.len() as u32).collect();

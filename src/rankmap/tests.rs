@@ -37,7 +37,11 @@ fn check(map: &RankMap, pg: u32, list: &[u32]) {
         first.entry(lpid).or_insert(rank as u32);
     }
     for (&lpid, &rank) in &first {
-        assert_eq!(map.rank_of(Process { pg, lpid }), Some(rank), "lpid {lpid} of {map:?} {list:?}");
+        assert_eq!(
+            map.rank_of(Process { pg, lpid }),
+            Some(rank),
+            "lpid {lpid} of {map:?} {list:?}"
+        );
         for near in [lpid.wrapping_sub(1), lpid + 1] {
             assert_eq!(map.rank_of(Process { pg, lpid: near }), first.get(&near).copied());
         }
@@ -70,7 +74,8 @@ fn how_often_mixed_radix_is_found() {
         let n = rng.random_range(1..=4usize);
         let d: Vec<(u32, i64)> =
             (0..n).map(|_| (rng.random_range(2..7), rng.random_range(-40..40))).collect();
-        let list = lifted(mixed_list(0, &d, rng.random_range(0..400), rng.random_range(30..400)), 0);
+        let list =
+            lifted(mixed_list(0, &d, rng.random_range(0..400), rng.random_range(30..400)), 0);
         let map = RankMap::from_lpids(0, list.iter().copied()).expect("valid");
         total[n] += 1;
         found[n] += u32::from(map.model().is_regular());
