@@ -15,10 +15,21 @@ use super::segments::Run;
 use super::table::View;
 use super::{Affine, Form, RankMap};
 
-/// Maps of the affine family: resolved inline.
-const AFFINE: u32 = 0;
-/// Everything else: resolved by `select`.
-const SELECT: u32 = 1;
+/// The bodies a caller may want to inline, as a constant parameter of
+/// [`Lookup::entry_by`]. Any other body goes by [`body::OTHER`].
+pub mod body {
+    /// Direct, offset, stride: resolved inline everywhere.
+    pub const AFFINE: u32 = 0;
+    /// Through the function pointer.
+    pub const OTHER: u32 = 1;
+    /// Contiguous blocks at a stride.
+    pub const BLOCK: u32 = 2;
+    /// A table of lpids.
+    pub const LUT: u32 = 3;
+    /// A table of (process group, lpid).
+    pub const MLUT: u32 = 4;
+}
+use body::AFFINE;
 
 const ENTRY: i64 = size_of::<AtomicU64>() as i64;
 
@@ -101,7 +112,7 @@ impl Lookup {
             return lookup;
         }
         if let Form::Mlut(view) = &map.form {
-            lookup.kind = SELECT;
+            lookup.kind = if view.step == 1 { body::MLUT } else { body::OTHER };
             lookup.base = directory.cast();
             lookup.params[0].table = start_of(view);
             lookup.stride = view.step as isize * size_of::<u64>() as isize;
@@ -116,7 +127,7 @@ impl Lookup {
             Form::Block(block) => lookup.set_mixed(table, &block.widen(), core::ptr::null()),
             Form::Mixed(mixed) => lookup.set_mixed(table, mixed, &**mixed),
             Form::Segments(segments) => {
-                lookup.kind = SELECT;
+                lookup.kind = body::OTHER;
                 lookup.phase = segments.shift;
                 lookup.base = table;
                 lookup.params[0].table = segments.runs.as_ptr().cast();
@@ -124,7 +135,7 @@ impl Lookup {
                 lookup.select = select_segments;
             }
             Form::Lut(view) => {
-                lookup.kind = SELECT;
+                lookup.kind = if view.step == 1 { body::LUT } else { body::OTHER };
                 lookup.base = table;
                 lookup.params[0].table = start_of(view);
                 lookup.stride = view.step as isize * size_of::<u32>() as isize;
@@ -147,7 +158,10 @@ impl Lookup {
         let floors =
             mixed.growth(phase).wrapping_sub(i64::from(mixed.step[0]).wrapping_mul(phase as i64));
         let origin = i64::from(mixed.first).wrapping_sub(floors);
-        self.kind = SELECT;
+        self.kind = match (mixed.digits, mixed.phase, mixed.step[0]) {
+            (2, 0, 1) => body::BLOCK,
+            _ => body::OTHER,
+        };
         self.phase = mixed.phase;
         self.base = table.wrapping_add(origin.wrapping_mul(ENTRY) as usize);
         self.stride = mixed.step[0] as isize * ENTRY as isize;
@@ -191,16 +205,34 @@ impl Lookup {
         }
     }
 
-    /// Whether [`affine_entry`](Self::affine_entry) may be used: direct,
-    /// offset and stride.
-    pub fn is_affine(&self) -> bool {
-        self.kind == AFFINE
+    /// The [`body`] that finds this lookup's entries.
+    pub fn body(&self) -> u32 {
+        self.kind
+    }
+
+    /// [`entry`](Self::entry) by a body known beforehand, inlined and without
+    /// the test: for callers that are compiled once for each body.
+    ///
+    /// # Safety
+    /// As [`entry`](Self::entry), and `BODY` is [`body`](Self::body).
+    #[inline(always)]
+    pub unsafe fn entry_by<const BODY: u32>(&self, rank: usize) -> u64 {
+        // SAFETY: the caller's word.
+        unsafe {
+            match BODY {
+                body::AFFINE => self.affine_entry(rank),
+                body::BLOCK => select_block(self, rank),
+                body::LUT => select_lut(self, rank),
+                body::MLUT => select_mlut(self, rank),
+                _ => (self.select)(self, rank),
+            }
+        }
     }
 
     /// [`entry`](Self::entry) of a map known to be affine, without the test.
     ///
     /// # Safety
-    /// As [`entry`](Self::entry), and [`is_affine`](Self::is_affine) holds.
+    /// As [`entry`](Self::entry), and [`body`](Self::body) is [`body::AFFINE`].
     #[inline(always)]
     pub unsafe fn affine_entry(&self, rank: usize) -> u64 {
         // SAFETY: the caller keeps rank and table within bounds.
@@ -252,6 +284,7 @@ unsafe extern "C" fn select_none(_: *const Lookup, _: usize) -> u64 {
 }
 
 /// Contiguous blocks at a stride, the paper's blockstride.
+#[inline]
 unsafe extern "C" fn select_block(lookup: *const Lookup, rank: usize) -> u64 {
     // SAFETY: see above.
     unsafe {
@@ -345,6 +378,7 @@ unsafe extern "C" fn select_segments(lookup: *const Lookup, rank: usize) -> u64 
     }
 }
 
+#[inline]
 unsafe extern "C" fn select_lut(lookup: *const Lookup, rank: usize) -> u64 {
     // SAFETY: see above; params[0] is the table from rank 0 on.
     unsafe {
@@ -374,6 +408,7 @@ unsafe fn mlut_entry(lookup: &Lookup, packed: u64) -> u64 {
     }
 }
 
+#[inline]
 unsafe extern "C" fn select_mlut(lookup: *const Lookup, rank: usize) -> u64 {
     // SAFETY: see above; params[0] is the table from rank 0 on.
     unsafe {

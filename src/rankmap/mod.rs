@@ -58,7 +58,7 @@ pub use self::detect::Detector;
 pub use self::error::MapError;
 pub use self::iter::Iter;
 #[cfg(target_has_atomic = "64")]
-pub use self::lookup::Lookup;
+pub use self::lookup::{Lookup, body};
 pub use self::model::Model;
 pub use self::process::Process;
 

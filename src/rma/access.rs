@@ -1,12 +1,14 @@
 //! A window seen through a context: the put path.
 
 use super::core::WindowCore;
+use super::view::View;
 use super::{Error, ErrorKind};
 use crate::av::{Entry, Transport};
 use crate::device::{Context, DeviceError, Progress, Token};
 use crate::netmod::{AGAIN, Netmod, Transfer};
-use crate::rankmap::{Lookup, Model, RankMap};
+use crate::rankmap::{Lookup, Model, RankMap, body};
 use std::cell::{Cell, RefCell, UnsafeCell};
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, compiler_fence, fence};
@@ -65,6 +67,9 @@ pub struct Access<N: Netmod> {
     max_disp: usize,
     mapped_start: *mut u8,
     mapped_stride: isize,
+    /// The puts of maps that are not affine, compiled for this map's body.
+    indexed: Indexed<N>,
+    node: Node<N>,
     marks: UnsafeCell<[u8; MARKS]>,
     epoch: Cell<Epoch>,
     map: RankMap,
@@ -82,6 +87,35 @@ impl<N: Netmod> std::fmt::Debug for Access<N> {
             .field("epoch", &self.epoch.get())
             .finish_non_exhaustive()
     }
+}
+
+/// The puts of one lookup body.
+struct Indexed<N: Netmod> {
+    unchecked: unsafe fn(&Access<N>, *const u8, usize, u32, usize) -> isize,
+    returned: unsafe fn(&Access<N>, *const u8, usize, u32, usize) -> Result<(), Error>,
+    kept: unsafe fn(&Access<N>, *const u8, usize, u32, usize) -> Result<(), Error>,
+}
+
+impl<N: Netmod> Indexed<N> {
+    fn new<const BODY: u32>() -> Indexed<N> {
+        Indexed {
+            unchecked: Access::issue_indexed::<BODY>,
+            returned: Access::put_indexed::<RETURNED, BODY>,
+            kept: Access::put_indexed::<KEPT, BODY>,
+        }
+    }
+}
+
+/// What a put to a peer on this node needs, for windows whose metadata is the
+/// same for all ranks.
+struct Node<N: Netmod> {
+    /// The parts by node rank, mapped; null when they are not.
+    start: *mut u8,
+    pitch: usize,
+    /// The shared-memory provider, if open.
+    wire: Option<N::Wire>,
+    inject_size: usize,
+    key: u64,
 }
 
 /// The buffer of an operation is the caller's again when the call returns.
@@ -145,7 +179,7 @@ impl<N: Netmod> Access<N> {
         let path = match (uniform, mapped) {
             (None, _) => path::GENERAL,
             (Some(_), Some(_)) => path::MAPPED,
-            (Some(_), None) if lookup.is_affine() => path::AFFINE,
+            (Some(_), None) if lookup.body() == body::AFFINE => path::AFFINE,
             (Some(_), None) => path::INDEXED,
         };
         let port = context.port(Transport::Network).or_else(|| context.port(Transport::Local));
@@ -155,6 +189,20 @@ impl<N: Netmod> Access<N> {
         })?;
         let uniform = uniform.unwrap_or_default();
         let (mapped_start, mapped_stride) = mapped.unwrap_or((std::ptr::null_mut(), 0));
+        let local = context.port(Transport::Local);
+        let node = Node {
+            start: core.mapped.map_or(std::ptr::null_mut(), |m| m.start),
+            pitch: core.mapped.map_or(0, |m| m.pitch),
+            wire: local.map(|(_, port)| N::wire(port)),
+            inject_size: local.map_or(0, |(netmod, _)| netmod.caps().inject_size),
+            key: core.local_key,
+        };
+        let indexed = match lookup.body() {
+            body::BLOCK => Indexed::new::<{ body::BLOCK }>(),
+            body::LUT => Indexed::new::<{ body::LUT }>(),
+            body::MLUT => Indexed::new::<{ body::MLUT }>(),
+            _ => Indexed::new::<{ body::OTHER }>(),
+        };
         Ok(Access {
             lookup,
             gate: Cell::new(path::CLOSED),
@@ -169,6 +217,8 @@ impl<N: Netmod> Access<N> {
             max_disp: uniform.bytes.checked_div(uniform.unit).unwrap_or(0) as usize,
             mapped_start,
             mapped_stride,
+            indexed,
+            node,
             marks: UnsafeCell::new([0; MARKS]),
             epoch: Cell::new(Epoch::Closed),
             map: map.clone(),
@@ -244,7 +294,7 @@ impl<N: Netmod> Access<N> {
             if self.path == path::MAPPED {
                 return self.store(buf, len, rank, disp * self.unit);
             }
-            self.issue_indexed::<KEPT>(buf, len, rank, disp)
+            (self.indexed.unchecked)(self, buf, len, rank, disp)
         }
     }
 
@@ -285,8 +335,9 @@ impl<N: Netmod> Access<N> {
                 return Ok(());
             }
         }
+        let put = if KEEP { self.indexed.kept } else { self.indexed.returned };
         // SAFETY: the caller's duty.
-        unsafe { self.put_gated::<KEEP>(buf, len, rank, disp) }
+        unsafe { put(self, buf, len, rank, disp) }
     }
 
     /// Whether an operation leaves the ranks or the target's memory; for
@@ -333,7 +384,10 @@ impl<N: Netmod> Access<N> {
     /// As [`Access::put_unchecked`], on the mapped path.
     #[inline(always)]
     unsafe fn store(&self, buf: *const u8, len: usize, rank: u32, offset: usize) -> isize {
-        self.mark(rank);
+        // A second store for each put would halve their rate; a load does not.
+        if !self.marked(rank) {
+            self.mark(rank);
+        }
         let part = (rank as isize).wrapping_mul(self.mapped_stride);
         // SAFETY: the parts of all ranks are mapped while the core lives, and
         // the range stays within one by the caller's word.
@@ -345,21 +399,20 @@ impl<N: Netmod> Access<N> {
     ///
     /// # Safety
     /// As [`Access::put_unchecked`].
-    #[inline(never)]
-    unsafe fn issue_indexed<const KEEP: bool>(
+    unsafe fn issue_indexed<const BODY: u32>(
         &self,
         buf: *const u8,
         len: usize,
         rank: u32,
         disp: usize,
     ) -> isize {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller's word; `new` chose BODY by the lookup.
         unsafe {
             if self.path != path::INDEXED {
-                return self.issue_other::<KEEP>(buf, len, rank, disp);
+                return self.issue_other::<KEPT>(buf, len, rank, disp);
             }
-            let entry = self.lookup.entry(rank as usize);
-            self.issue::<KEEP>(entry, buf, len, rank, disp, disp * self.unit)
+            let entry = self.lookup.entry_by::<BODY>(rank as usize);
+            self.issue::<KEPT>(entry, buf, len, rank, disp, disp * self.unit)
         }
     }
 
@@ -367,8 +420,7 @@ impl<N: Netmod> Access<N> {
     ///
     /// # Safety
     /// As `put_checked`.
-    #[inline(never)]
-    unsafe fn put_gated<const KEEP: bool>(
+    unsafe fn put_indexed<const KEEP: bool, const BODY: u32>(
         &self,
         buf: *const u8,
         len: usize,
@@ -376,20 +428,21 @@ impl<N: Netmod> Access<N> {
         disp: usize,
     ) -> Result<(), Error> {
         let offset = disp.wrapping_mul(self.unit);
-        if self.gate.get() == path::INDEXED && !self.outside(rank, disp, offset, len) {
-            // SAFETY: checked just now; the caller's word for the buffer.
-            let rc = unsafe {
-                let entry = self.lookup.entry(rank as usize);
-                self.issue::<KEEP>(entry, buf, len, rank, disp, offset)
-            };
-            if rc == 0 {
-                return Ok(());
-            }
+        if self.gate.get() != path::INDEXED || self.outside(rank, disp, offset, len) {
             // SAFETY: the caller's duty.
-            return unsafe { self.put_slow::<KEEP>(buf, len, rank, disp, rc) };
+            return unsafe { self.put_refused::<KEEP>(buf, len, rank, disp) };
+        }
+        // SAFETY: checked just now; `new` chose BODY by the lookup; the
+        // caller's word for the buffer.
+        let rc = unsafe {
+            let entry = self.lookup.entry_by::<BODY>(rank as usize);
+            self.issue::<KEEP>(entry, buf, len, rank, disp, offset)
+        };
+        if rc == 0 {
+            return Ok(());
         }
         // SAFETY: the caller's duty.
-        unsafe { self.put_refused::<KEEP>(buf, len, rank, disp) }
+        unsafe { self.put_slow::<KEEP>(buf, len, rank, disp, rc) }
     }
 
     /// The way round: peers on the node, first use, long puts, uneven windows.
@@ -406,6 +459,10 @@ impl<N: Netmod> Access<N> {
     ) -> isize {
         if len == 0 {
             return 0;
+        }
+        // SAFETY: the caller's word.
+        if let Some(rc) = unsafe { self.issue_local(buf, len, rank, disp) } {
+            return rc;
         }
         let target = match self.target(rank, disp) {
             Ok(target) => target,
@@ -430,6 +487,41 @@ impl<N: Netmod> Access<N> {
             Ok(()) => 0,
             Err(e) => self.keep(e),
         }
+    }
+
+    /// A put to a peer on this node that was inserted before; `None` when the
+    /// general way must be taken.
+    ///
+    /// # Safety
+    /// As [`Access::put_unchecked`].
+    #[inline(always)]
+    unsafe fn issue_local(
+        &self,
+        buf: *const u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Option<isize> {
+        if self.path >= path::GENERAL {
+            return None;
+        }
+        // SAFETY: rank is in range by the caller's word.
+        let entry = Entry::from_bits(unsafe { self.lookup.entry(rank as usize) });
+        let Some((node_rank, Transport::Local)) = N::unpack(entry) else { return None };
+        let offset = disp * self.unit;
+        let node = &self.node;
+        if !node.start.is_null() {
+            self.mark(rank);
+            let part = node_rank as usize * node.pitch;
+            // SAFETY: the segment holds a part for every node rank, and the
+            // range stays within it by the caller's word.
+            return Some(unsafe { copy(node.start.add(part).add(offset), buf, len) });
+        }
+        let wire = node.wire.filter(|_| len <= node.inject_size)?;
+        let dest = self.context.device().local_address(node_rank as u32)?;
+        self.mark(rank);
+        // SAFETY: `dest` was inserted; the rest is the caller's word.
+        Some(unsafe { N::inject(wire, buf, len, dest, offset as u64, node.key) })
     }
 
     /// Keeps an error for [`Access::take_error`].
@@ -849,13 +941,9 @@ impl<N: Netmod> Access<N> {
     }
 
     pub(super) fn flush_dirty(&self) -> Result<(), Error> {
-        let marked = |mark: &usize| {
-            // SAFETY: the marks are read and written by the owning thread only.
-            unsafe { (*self.marks.get())[*mark] != 0 }
-        };
-        let ranks: Vec<u32> = (0..MARKS.min(self.ranks as usize))
-            .filter(marked)
-            .flat_map(|mark| (mark as u32..self.ranks).step_by(MARKS))
+        let ranks: Vec<u32> = (0..self.ranks.min(MARKS as u32))
+            .filter(|&mark| self.marked(mark))
+            .flat_map(|mark| (mark..self.ranks).step_by(MARKS))
             .collect();
         self.flush_ranks(&ranks)?;
         self.drain(&[])
@@ -872,6 +960,9 @@ impl<N: Netmod> Access<N> {
         let mut probes = Vec::new();
         let mut scratch = vec![[0_u8; 8]; ranks.len()];
         let mut first_error = None;
+        // Ranks of one process need one probe; ranks of a window that is not
+        // uniform are all different processes.
+        let mut seen = HashSet::new();
         for (&rank, to) in ranks.iter().zip(&mut scratch) {
             let world = self.world(rank)?;
             if self.path != path::MAPPED {
@@ -882,7 +973,8 @@ impl<N: Netmod> Access<N> {
                 }
                 let target = self.target(rank, 0)?;
                 let len = core.sizes.get(rank).min(8) as usize;
-                if target.mapped.is_none() && len > 0 {
+                let first = ranks.len() == 1 || seen.insert((target.transport as u8, target.dest));
+                if target.mapped.is_none() && len > 0 && first {
                     let token = self.context.token(world);
                     self.context.expect(token);
                     // SAFETY: `scratch` outlives the wait below, which ends only
@@ -947,6 +1039,12 @@ impl<N: Netmod> Access<N> {
         // SAFETY: only the owning thread touches the marks, and never keeps a
         // reference to them.
         unsafe { (*self.marks.get())[rank as usize % MARKS] = 1 };
+    }
+
+    #[inline(always)]
+    fn marked(&self, rank: u32) -> bool {
+        // SAFETY: as in `mark`.
+        unsafe { (*self.marks.get())[rank as usize % MARKS] != 0 }
     }
 
     fn unmark(&self, rank: u32) {
@@ -1017,6 +1115,22 @@ impl<N: Netmod> Access<N> {
         Ok(self.target(rank, 0)?.mapped)
     }
 
+    /// The window by value, when every rank's memory is mapped here at an
+    /// address affine in the rank ([`Access::is_mapped`]); `None` otherwise.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoEpoch`], [`ErrorKind::Freed`].
+    pub fn view(&self) -> Result<Option<View<'_, N>>, Error> {
+        self.check_open()?;
+        if !self.is_mapped() {
+            return Ok(None);
+        }
+        // A flush is to look after every rank the view can reach.
+        (0..self.ranks.min(MARKS as u32)).for_each(|rank| self.mark(rank));
+        let mapped = (self.mapped_start, self.mapped_stride);
+        Ok(Some(View::new(mapped, self.unit, self.ranks, self.bytes, self.max_disp)))
+    }
+
     /// Whether every put is a store into mapped memory, found without an
     /// address-vector entry.
     pub fn is_mapped(&self) -> bool {
@@ -1038,10 +1152,11 @@ fn fold_mapped<N: Netmod>(
 ) -> Option<(*mut u8, isize)> {
     let mapped = core.mapped.filter(|m| m.all)?;
     let device = context.device();
-    affine(map)?;
+    let (base, stride) = affine(map)?;
+    let line = RankMap::affine(0, base, stride, map.len()).ok()?;
     let world = match map.pg()? {
-        0 => map.clone(),
-        pg => device.members_of(pg)?.compose(map).ok()?,
+        0 => line,
+        pg => device.members_of(pg)?.compose(&line).ok()?,
     };
     let (base, stride) = affine(&device.node_ranks().compose(&world).ok()?)?;
     // SAFETY: the segment holds a part for every node rank.
@@ -1072,15 +1187,16 @@ fn unlikely() {}
 /// # Safety
 /// Both sides hold `len` bytes and do not overlap.
 #[inline(always)]
-unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> isize {
-    if len == 8 {
-        // SAFETY: eight bytes on both sides, at any alignment.
-        unsafe { to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()) };
-        compiler_fence(Ordering::Release);
-        return 0;
+pub(super) unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> isize {
+    if len != 8 {
+        unlikely();
+        // SAFETY: the caller's duty.
+        return unsafe { copy_any(to, from, len) };
     }
-    // SAFETY: the caller's duty.
-    unsafe { copy_any(to, from, len) }
+    // SAFETY: eight bytes on both sides, at any alignment.
+    unsafe { to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()) };
+    compiler_fence(Ordering::Release);
+    0
 }
 
 /// # Safety

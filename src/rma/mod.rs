@@ -24,10 +24,12 @@ mod communicator;
 mod core;
 mod error;
 mod segment;
+mod view;
 mod window;
 
 pub use access::{Access, FAILED, RawTarget};
 pub use communicator::Communicator;
 pub use core::WindowCore;
 pub use error::{Error, ErrorKind};
+pub use view::View;
 pub use window::{Flavor, Window};

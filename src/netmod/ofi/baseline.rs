@@ -44,11 +44,9 @@ impl Port {
     ) -> Result<(), NetError> {
         let ep = self.wire().0;
         let mut left = count;
-        loop {
-            for t in targets {
-                if left == 0 {
-                    return Ok(());
-                }
+        while left > 0 {
+            let turn = &targets[..targets.len().min(left)];
+            for t in turn {
                 loop {
                     // SAFETY: the caller's duty.
                     let rc = unsafe {
@@ -60,9 +58,10 @@ impl Port {
                         rc => return Err(self.owner().explain("fi_inject_write", rc)),
                     }
                 }
-                left -= 1;
             }
+            left -= turn.len();
         }
+        Ok(())
     }
 
     /// Issues `count` writes of `len` bytes, round and round over the targets,

@@ -13,12 +13,18 @@ use std::time::{Duration, Instant};
 
 /// What one measurement should take.
 const SLICE: Duration = Duration::from_millis(15);
-/// Words of a target's memory that puts go round in.
-const CELLS: usize = 64;
+/// Places in a target's memory that puts go to, by rank: as many ranks would
+/// put to as many processes, no two puts in a row touch one cache line.
+const CELLS: u32 = 64;
+const LINE: usize = 64;
+
+fn cell_bytes(plan: &Plan) -> usize {
+    plan.size.max(LINE).next_power_of_two()
+}
 
 /// Bytes of each process's window: the cells, and one word to say goodbye.
 pub(super) fn window_bytes(plan: &Plan) -> usize {
-    CELLS * plan.size.next_multiple_of(8) + 8
+    CELLS as usize * cell_bytes(plan) + 8
 }
 
 fn farewell(plan: &Plan) -> usize {
@@ -27,8 +33,9 @@ fn farewell(plan: &Plan) -> usize {
 
 /// Loops measured in each round of a plan.
 pub(super) fn cells(plan: &Plan) -> usize {
-    let base = if plan.network == Network::Mapped { 1 } else { 2 };
-    base + 2 + 2 * plan.models.len()
+    // A mapped window has a store loop and a view, a provider two loops.
+    let own = if plan.network == Network::Mapped { 1 + 2 } else { 2 };
+    own + 2 + 2 * plan.models.len()
 }
 
 fn has_wire(plan: &Plan) -> bool {
@@ -86,10 +93,11 @@ pub(super) fn measure(
     let data = vec![0x5a_u8; plan.size];
     let window = if has_wire(plan) { plan.window } else { usize::MAX };
     let vc = VcWindow::new(scene, &accesses[0])?;
-    let (targets, addresses) = raw_targets(&accesses[0])?;
+    let shift = (cell_bytes(plan) / 8).trailing_zeros();
+    let (targets, starts) = raw_targets(&accesses[0], cell_bytes(plan))?;
     let mut cells: Vec<Cell<'_>> = Vec::new();
     let raw = if plan.network == Network::Mapped {
-        cells.push(Cell::new(|n| Ok(store_loop(&addresses, n))));
+        cells.push(Cell::new(|n| Ok(store_loop(&starts, shift, n))));
         1
     } else {
         let transport = vc.transport;
@@ -107,11 +115,27 @@ pub(super) fn measure(
         2
     };
     let (vc, data) = (&vc, &data[..]);
-    cells.push(Cell::new(move |n| vc.unchecked(data, n, window)));
-    cells.push(Cell::new(move |n| vc.checked(data, n, window)));
+    cells.push(Cell::new(move |n| vc.unchecked(data, n, window, shift)));
+    cells.push(Cell::new(move |n| vc.checked(data, n, window, shift)));
     for access in &accesses {
-        cells.push(Cell::new(move |n| unchecked(access, data, n, window)));
-        cells.push(Cell::new(move |n| checked(access, data, n, window)));
+        cells.push(Cell::new(move |n| unchecked(access, data, n, window, shift)));
+        cells.push(Cell::new(move |n| checked(access, data, n, window, shift)));
+    }
+    let view = accesses[0].view().map_err(|e| e.to_string())?;
+    if let Some(view) = view {
+        let access = &accesses[0];
+        cells.push(Cell::new(move |n| {
+            // SAFETY: every rank is in range, targets hold the data.
+            rounds(access, access.map().len(), n, window, |rank| unsafe {
+                view.put_unchecked(data.as_ptr(), data.len(), rank, place(rank, shift));
+                Ok(())
+            })
+        }));
+        cells.push(Cell::new(move |n| {
+            rounds(access, access.map().len(), n, window, |rank| {
+                view.put(data, rank, place(rank, shift)).map_err(|e| e.to_string())
+            })
+        }));
     }
     for _ in 0..plan.rounds {
         for cell in &mut cells {
@@ -142,7 +166,11 @@ pub(super) fn measure(
             map_bytes: access.map().bytes(),
         }
     });
+    let rows = rows.collect();
+    let at = raw + 2 + 2 * plan.models.len();
     Ok(NetworkReport {
+        view: view.map(|_| best[at]),
+        view_checked: view.map(|_| best[at + 1]),
         network: plan.name.clone(),
         provider,
         size: plan.size,
@@ -152,40 +180,52 @@ pub(super) fn measure(
         vc_vcrt: best[raw],
         vc_vcrt_checked: best[raw + 1],
         reference,
-        rows: rows.collect(),
+        rows,
     })
 }
 
-type Addresses = Vec<*mut u64>;
+/// Where each rank's memory is mapped.
+type Starts = Vec<*mut u64>;
 
 /// All ranks' targets as raw loops want them.
-fn raw_targets(access: &Access<Ofi>) -> Result<(Vec<Target>, Addresses), String> {
-    let (mut targets, mut addresses) = (Vec::new(), Vec::new());
+fn raw_targets(access: &Access<Ofi>, cell: usize) -> Result<(Vec<Target>, Starts), String> {
+    let (mut targets, mut starts) = (Vec::new(), Vec::new());
     for rank in 0..access.map().len() {
+        let offset = (rank % CELLS) as usize * cell;
         match access.mapped(rank).map_err(|e| e.to_string())? {
-            Some(start) => addresses.push(start.cast()),
+            Some(start) => starts.push(start.cast()),
             None => {
                 let t = access.raw_target(rank).map_err(|e| e.to_string())?;
                 let t = t.ok_or("a rank has no raw target")?;
-                targets.push(Target { dest: t.dest, addr: t.addr, key: t.key });
+                let addr = t.addr + offset as u64;
+                targets.push(Target { dest: t.dest, addr, key: t.key });
             }
         }
     }
-    Ok((targets, addresses))
+    Ok((targets, starts))
 }
 
-/// Plain volatile stores over the addresses that the puts go to.
+/// Plain volatile stores to the places that the puts go to, through a table of
+/// where each rank's memory is mapped: what a program does with the pointers
+/// that MPI_Win_shared_query gives.
 #[inline(never)]
-fn store_loop(addresses: &[*mut u64], count: usize) {
+fn store_loop(starts: &[*mut u64], shift: u32, count: usize) {
     let value = black_box(0x5a5a_5a5a_5a5a_5a5a);
     let mut left = count;
     while left > 0 {
-        for address in &addresses[..addresses.len().min(left)] {
-            // SAFETY: the window's memory, mapped, written by this process only.
-            unsafe { address.write_volatile(value) };
+        let turn = &starts[..starts.len().min(left)];
+        for (rank, start) in (0..).zip(turn) {
+            // SAFETY: every rank's memory, mapped, holds all places.
+            unsafe { start.add(place(rank, shift)).write_volatile(value) };
         }
-        left = left.saturating_sub(addresses.len());
+        left -= turn.len();
     }
+}
+
+/// The displacement, in words, that puts to a rank go to.
+#[inline(always)]
+fn place(rank: u32, shift: u32) -> usize {
+    ((rank % CELLS) as usize) << shift
 }
 
 /// Issues unchecked puts over all ranks in turn.
@@ -195,6 +235,7 @@ fn unchecked(
     data: &[u8],
     count: usize,
     window: usize,
+    shift: u32,
 ) -> Result<(), String> {
     let ranks = access.map().len();
     let (buf, len) = (data.as_ptr(), data.len());
@@ -202,7 +243,7 @@ fn unchecked(
         loop {
             // SAFETY: rank is in range, every target holds `len` bytes at its
             // start, and `data` outlives the flush below.
-            match unsafe { access.put_unchecked(buf, len, rank, 0) } {
+            match unsafe { access.put_unchecked(buf, len, rank, place(rank, shift)) } {
                 0 => return Ok(()),
                 AGAIN => access.context().progress().map_err(|e| e.to_string())?,
                 rc => return Err(refused(access, rc)),
@@ -223,10 +264,11 @@ fn checked(
     data: &[u8],
     count: usize,
     window: usize,
+    shift: u32,
 ) -> Result<(), String> {
     rounds(access, access.map().len(), count, window, |rank| {
         // SAFETY: `data` outlives the flush below.
-        unsafe { access.put_nb(data.as_ptr(), data.len(), rank, 0) }.map_err(|e| e.to_string())
+        unsafe { access.put_nb(data.as_ptr(), data.len(), rank, place(rank, shift)) }.map_err(|e| e.to_string())
     })
 }
 
@@ -329,22 +371,34 @@ impl<'a> VcWindow<'a> {
         unsafe { Ofi::inject(self.wire, buf, len.min(self.inject_size), vc.dest, addr, self.key) }
     }
 
-    fn unchecked(&self, data: &[u8], count: usize, window: usize) -> Result<(), String> {
+    fn unchecked(
+        &self,
+        data: &[u8],
+        count: usize,
+        window: usize,
+        shift: u32,
+    ) -> Result<(), String> {
         let ranks = self.vcrt.len() as u32;
         rounds(self.access, ranks, count, window, |rank| {
             // SAFETY: rank is in range and targets hold the data.
-            self.retry(|| unsafe { self.put(data.as_ptr(), data.len(), rank, 0) })
+            self.retry(|| unsafe { self.put(data.as_ptr(), data.len(), rank, place(rank, shift)) })
         })
     }
 
-    fn checked(&self, data: &[u8], count: usize, window: usize) -> Result<(), String> {
+    fn checked(
+        &self,
+        data: &[u8],
+        count: usize,
+        window: usize,
+        shift: u32,
+    ) -> Result<(), String> {
         let ranks = self.vcrt.len() as u32;
         rounds(self.access, ranks, count, window, |rank| {
             if rank >= ranks || data.len() > black_box(self.bytes) {
                 return Err("out of range".into());
             }
             // SAFETY: checked just now.
-            self.retry(|| unsafe { self.put(data.as_ptr(), data.len(), rank, 0) })
+            self.retry(|| unsafe { self.put(data.as_ptr(), data.len(), rank, place(rank, shift)) })
         })
     }
 

@@ -22,6 +22,9 @@ pub(super) struct NetworkReport {
     pub(super) raw_write: Option<f64>,
     /// Volatile stores in a loop, for mapped windows.
     pub(super) store: Option<f64>,
+    /// Puts through [`rankway::rma::View`], for mapped windows.
+    pub(super) view: Option<f64>,
+    pub(super) view_checked: Option<f64>,
     pub(super) vc_vcrt: f64,
     pub(super) vc_vcrt_checked: f64,
     /// What the ratios are to.
@@ -174,6 +177,11 @@ impl Report {
         cells.extend([rate(n.vc_vcrt_checked * 1e6), number(n.vc_vcrt_checked / n.reference, 2)]);
         cells.extend([maybe(paper.get("vc-vcrt")), "7".into(), NONE.into(), "480/peer".into()]);
         table.row(&cells);
+        if let (Some(view), Some(checked)) = (n.view, n.view_checked) {
+            let mut cells = plain("view", view).to_vec();
+            cells.extend([rate(checked * 1e6), number(checked / n.reference, 2)]);
+            table.row(&cells);
+        }
         for r in &n.rows {
             let counted = self.instructions.get(r.model.as_str());
             table.row(&[
@@ -210,7 +218,10 @@ fn figures_of(networks: &[NetworkReport]) -> Vec<Figure> {
                 add("null provider, checked / fi_inject_write loop", checked, 0.55);
             }
             "shm" => add("shm, checked / fi_write loop", checked, 0.95),
-            "mapped" => add("mapped window, unchecked / store loop", unchecked, 0.4),
+            "mapped" => {
+                let view = n.view.map_or(f64::NAN, |v| v / n.reference);
+                add("mapped window, view / store loop", view, 0.4);
+            }
             _ => {}
         }
     }

@@ -1,0 +1,84 @@
+//! A mapped window held by value, for loops of puts.
+
+use super::access::{Access, copy};
+use super::{Error, ErrorKind};
+use crate::netmod::Netmod;
+use std::marker::PhantomData;
+
+/// A window whose every rank is mapped on this node, as a handful of numbers.
+///
+/// [`Access::put`] has to look at the window again for every put, because a
+/// store into shared memory might have changed it for all the compiler knows.
+/// A view is a copy in registers: what does not change in a loop is computed
+/// once. It is [`Access::put`] otherwise, checks included.
+///
+/// Made by [`Access::view`] within an epoch; the window cannot be freed while
+/// it is held, and a flush of the access covers its puts.
+#[derive(Debug)]
+pub struct View<'a, N: Netmod> {
+    start: *mut u8,
+    stride: isize,
+    unit: usize,
+    ranks: u32,
+    bytes: usize,
+    max_disp: usize,
+    access: PhantomData<&'a Access<N>>,
+}
+
+impl<N: Netmod> Clone for View<'_, N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<N: Netmod> Copy for View<'_, N> {}
+
+impl<'a, N: Netmod> View<'a, N> {
+    pub(super) fn new(
+        (start, stride): (*mut u8, isize),
+        unit: usize,
+        ranks: u32,
+        bytes: usize,
+        max_disp: usize,
+    ) -> View<'a, N> {
+        View { start, stride, unit, ranks, bytes, max_disp, access: PhantomData }
+    }
+
+    /// Stores `buf` into the memory of `rank`, `disp` units from its start.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Rank`], [`ErrorKind::OutOfBounds`].
+    #[inline]
+    pub fn put(&self, buf: &[u8], rank: u32, disp: usize) -> Result<(), Error> {
+        let len = buf.len();
+        if rank >= self.ranks || disp > self.max_disp || disp * self.unit + len > self.bytes {
+            return Err(self.refuse(len, rank, disp));
+        }
+        // SAFETY: checked just now.
+        unsafe { self.put_unchecked(buf.as_ptr(), len, rank, disp) };
+        Ok(())
+    }
+
+    /// The same without checks.
+    ///
+    /// # Safety
+    /// `rank` is less than the size of the access's map, the target's memory
+    /// holds `len` bytes from `disp` units on, and `buf` is readable for `len`
+    /// bytes.
+    #[inline(always)]
+    pub unsafe fn put_unchecked(&self, buf: *const u8, len: usize, rank: u32, disp: usize) {
+        let part = (rank as isize).wrapping_mul(self.stride);
+        // SAFETY: the parts of all ranks stay mapped while the access is
+        // borrowed; the range is the caller's word.
+        unsafe { copy(self.start.offset(part).add(disp * self.unit), buf, len) };
+    }
+
+    #[cold]
+    fn refuse(&self, len: usize, rank: u32, disp: usize) -> Error {
+        let (unit, bytes) = (self.unit, self.bytes as u64);
+        if rank >= self.ranks {
+            return ErrorKind::Rank { rank, size: self.ranks }.into();
+        }
+        ErrorKind::OutOfBounds { rank, disp, unit, len, bytes }.into()
+    }
+}
