@@ -5,6 +5,7 @@
 # other headers, or without headers or libclang, there is nothing to compare.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. ci/env.sh
 
 skip() { echo "bindings: skipped: $*"; exit 0; }
 

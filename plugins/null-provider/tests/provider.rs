@@ -12,7 +12,6 @@
 #[rustfmt::skip]
 mod bindings;
 #[path = "../../../src/netmod/ofi/ffi.rs"]
-#[allow(unreachable_pub)]
 mod ffi;
 
 use core::ffi::{c_int, c_void};

@@ -50,6 +50,7 @@ pub(crate) const HEADER_VERSION: u32 = fi_version_code(FI_MAJOR_VERSION, FI_MINO
 
 /// Why libfabric could not be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(unreachable_pub, reason = "public where the netmod says so")]
 pub enum LoadError {
     /// The file could not be opened as a shared library.
     #[error(

@@ -17,6 +17,7 @@ const LIBRARY_FILE: &str = "libucp.so.0";
 
 /// Why UCX could not be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(unreachable_pub, reason = "public where the netmod says so")]
 pub enum LoadError {
     /// The file could not be opened as a shared library.
     #[error(

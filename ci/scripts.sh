@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# The scripts of this directory parse, and shellcheck has nothing against them
+# where it is installed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts=(ci/deps ci/*.sh .ci/run)
+for script in "${scripts[@]}"; do bash -n "$script"; done
+if command -v shellcheck >/dev/null 2>&1; then
+  shellcheck -x "${scripts[@]}"
+else
+  echo "scripts: shellcheck is not installed; only parsed"
+fi
