@@ -99,14 +99,12 @@ impl<N: Netmod> Window<N> {
         let fd = file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let offers = exchange(&communicator, bytes, unit, fd)?;
         let node = NodeSegment::map(&communicator, &offers, first, file)?;
-        // All members of a node share, or none does.
+        // All members of a node share, or none does. The file stays open until
+        // all have opened it.
         let shared = communicator.allgather(&[u8::from(node.is_some())])?;
-        let refused = shared.iter().position(|s| s.as_slice() != [1]);
-        if let (Some(rank), None) = (refused, &node) {
-            let _ = rank;
-        }
-        let (segment, mapped) = match node.filter(|_| refused.is_none()) {
-            Some(NodeSegment { segment, mapped }) => (segment, Some(mapped)),
+        let agreed = shared.iter().all(|s| s.as_slice() == [1]);
+        let (segment, mapped) = match node.filter(|_| agreed) {
+            Some(NodeSegment { segment, mapped, _file }) => (segment, Some(mapped)),
             None => (Segment::private(bytes)?, None),
         };
         let start = match &mapped {
@@ -362,6 +360,8 @@ fn exchange_keys<N: Netmod>(
 struct NodeSegment {
     segment: Segment,
     mapped: Mapped,
+    /// The members that come later open it through this process.
+    _file: File,
 }
 
 impl NodeSegment {
@@ -393,10 +393,9 @@ impl NodeSegment {
             Some(file) => Ok(file),
             None => segment::open(offer.pid, offer.fd),
         };
-        let Ok(segment) = file.and_then(|f| Segment::map(&f, len.max(PAGE))) else {
-            return Ok(None);
-        };
+        let mapped = file.and_then(|f| Ok((Segment::map(&f, len.max(PAGE))?, f)));
+        let Ok((segment, file)) = mapped else { return Ok(None) };
         let mapped = Mapped { start: segment.start(), pitch, all };
-        Ok(Some(NodeSegment { segment, mapped }))
+        Ok(Some(NodeSegment { segment, mapped, _file: file }))
     }
 }

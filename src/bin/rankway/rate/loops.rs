@@ -121,6 +121,9 @@ pub(super) fn measure(
         cells.push(Cell::new(move |n| unchecked(access, data, n, window, shift)));
         cells.push(Cell::new(move |n| checked(access, data, n, window, shift)));
     }
+    if plan.network == Network::Mapped && !accesses[0].is_mapped() {
+        return Err("the window's memory could not be mapped by the peers of this node".into());
+    }
     let view = accesses[0].view().map_err(|e| e.to_string())?;
     if let Some(view) = view {
         let access = &accesses[0];
@@ -434,12 +437,11 @@ pub(super) fn serve(scene: &Scene, plan: &Plan) -> Result<(), String> {
         if word != [0; 8] {
             break;
         }
+        for _ in 0..64 {
+            scene.context.progress().map_err(|e| e.to_string())?;
+        }
         if plan.network == Network::Mapped {
             std::thread::sleep(Duration::from_millis(2));
-        } else {
-            for _ in 0..64 {
-                scene.context.progress().map_err(|e| e.to_string())?;
-            }
         }
     }
     Ok(())
