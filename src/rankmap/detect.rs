@@ -13,6 +13,7 @@ use super::mixed::MAX_DIGITS;
 use super::odometer::Odometer;
 use super::segments::{Run, Segments};
 use super::table::View;
+use super::tile::{Periodic, TILE_MAX};
 use super::{Affine, Form, LPID_MAX, MapError, Process, RankMap, SIZE_MAX};
 
 /// Runs are kept while there is at most one for this many ranks.
@@ -40,6 +41,8 @@ pub struct Detector {
 #[derive(Debug)]
 enum Sink {
     Regular,
+    /// No digits fit, but the differences repeat.
+    Periodic(Box<Periodic>),
     Runs(Runs),
     Processes(Vec<u64>),
 }
@@ -82,7 +85,7 @@ impl Detector {
 
     /// Whether everything so far fits a regular model (and no memory is used).
     pub fn is_regular(&self) -> bool {
-        matches!(self.sink, Sink::Regular)
+        matches!(self.sink, Sink::Regular | Sink::Periodic(_))
     }
 
     /// The next rank is process `lpid` of the detector's process group.
@@ -127,6 +130,19 @@ impl Detector {
                 return;
             }
         }
+        while let Sink::Periodic(periodic) = &mut self.sink {
+            let Some(lpid) = lpids.next() else { return };
+            if !admit(&mut self.error, self.count, lpid) {
+                return;
+            }
+            if !periodic.push((lpid as i32).wrapping_sub(self.last as i32)) {
+                let mut runs = self.spill_runs();
+                runs.push(lpid);
+                self.sink = Sink::Runs(runs);
+            }
+            self.last = lpid;
+            self.count += 1;
+        }
         match &mut self.sink {
             Sink::Runs(runs) => {
                 for lpid in lpids {
@@ -146,7 +162,28 @@ impl Detector {
                     self.count += 1;
                 }
             }
-            Sink::Regular => {}
+            Sink::Regular | Sink::Periodic(_) => {}
+        }
+    }
+
+    /// Pushes processes of any groups.
+    pub fn extend_processes(&mut self, processes: impl IntoIterator<Item = Process>) {
+        let mut processes = processes.into_iter();
+        let mut other = None;
+        while let Some(process) = other.take().or_else(|| processes.next()) {
+            self.push_process(process);
+            let pg = process.pg;
+            if pg == self.pg {
+                // As fast as lpids while the group stays the same.
+                self.extend_lpids(core::iter::from_fn(|| {
+                    let process = processes.next()?;
+                    if process.pg != pg {
+                        other = Some(process);
+                        return None;
+                    }
+                    Some(process.lpid)
+                }));
+            }
         }
     }
 
@@ -197,13 +234,17 @@ impl Detector {
             return false;
         }
         let difference = (lpid as i32).wrapping_sub(self.last as i32);
-        if levels::feed(&mut self.levels, difference) {
-            self.last = lpid;
-        } else {
-            let mut runs = self.spill_runs();
-            runs.push(lpid);
-            self.sink = Sink::Runs(runs);
+        if !levels::feed(&mut self.levels, difference) {
+            self.sink = match self.periodic(difference) {
+                Some(periodic) => Sink::Periodic(periodic),
+                None => {
+                    let mut runs = self.spill_runs();
+                    runs.push(lpid);
+                    Sink::Runs(runs)
+                }
+            };
         }
+        self.last = lpid;
         self.count += 1;
         true
     }
@@ -251,11 +292,35 @@ impl Detector {
         }
     }
 
+    /// The period of everything so far and of `difference`, if it has one.
+    #[cold]
+    fn periodic(&self, difference: i32) -> Option<Box<Periodic>> {
+        if self.count > 2 * TILE_MAX as u32 && !self.levels[0].turned() {
+            // A long run of one step: nothing short repeats after it.
+            return None;
+        }
+        let mut periodic = Periodic::new();
+        let mut last = None;
+        let mut fits = true;
+        self.for_each_run(|first, step, len| {
+            for i in 0..len {
+                let lpid = Affine { first, step }.get(i);
+                if let Some(last) = last.replace(lpid) {
+                    fits = fits && periodic.push(lpid.wrapping_sub(last) as i32);
+                }
+                if !fits {
+                    break;
+                }
+            }
+        });
+        (fits && periodic.push(difference)).then(|| Box::new(periodic))
+    }
+
     /// Writes out what was seen while it was regular, as runs.
     #[cold]
     fn spill_runs(&self) -> Runs {
         let mut runs = Runs::new(self.hint.saturating_add(self.count as usize));
-        self.for_each_regular_run(|first, step, len| runs.push_run(first, step, len));
+        self.for_each_run(|first, step, len| runs.push_run(first, step, len));
         runs
     }
 
@@ -269,15 +334,20 @@ impl Detector {
                 table.push(Process { pg, lpid }.pack());
             }
         };
-        match core::mem::replace(&mut self.sink, Sink::Regular) {
-            Sink::Regular => self.for_each_regular_run(push),
-            Sink::Runs(runs) => runs.for_each(&mut push),
-            Sink::Processes(table) => return table,
+        if let Sink::Runs(runs) = &mut self.sink {
+            core::mem::replace(runs, Runs::new(0)).for_each(&mut push);
+        } else {
+            self.for_each_run(push);
         }
         table
     }
 
-    fn for_each_regular_run(&self, mut f: impl FnMut(u32, i32, u32)) {
+    /// Calls `f` with the runs of everything so far, while it is a formula.
+    fn for_each_run(&self, mut f: impl FnMut(u32, i32, u32)) {
+        if let Sink::Periodic(periodic) = &self.sink {
+            let tile = periodic.tile(self.first);
+            return (0..self.count).for_each(|rank| f(tile.get(rank), 1, 1));
+        }
         match levels::shape(&self.levels, self.first, self.count) {
             Shape::Mixed(mixed) => {
                 let mut odometer = Odometer::new(&mixed);
@@ -313,6 +383,13 @@ impl Detector {
                     None => Form::Mixed(Arc::new(mixed)),
                 },
             },
+            Sink::Periodic(periodic) if periodic.pays() => {
+                Form::Tile(Arc::new(periodic.tile(self.first)))
+            }
+            Sink::Periodic(periodic) => {
+                self.sink = Sink::Periodic(periodic);
+                self.spill_runs().finish()
+            }
             Sink::Runs(runs) => runs.finish(),
             Sink::Processes(table) => {
                 self.pg = 0;
