@@ -1,7 +1,7 @@
 //! Detection: from a stream of ranks' processes to the smallest map.
 //!
-//! One pass. While the stream is regular the state is a few words; when it
-//! turns irregular, what was seen so far is written out from the model and the
+//! One pass. While the stream is regular the state is a few words (half a
+//! kilobyte while it may be a tile); when it turns irregular, what was seen so far is written out from the model and the
 //! stream goes on into affine runs, and from those into a table once the runs
 //! stop paying. A map of several process groups goes into a table of processes.
 
@@ -23,8 +23,9 @@ const RUNS_MIN: usize = 64;
 
 /// Incremental detection: push the ranks in order, then [`finish`](Self::finish).
 ///
-/// Memory is constant until the sequence fits no regular model. Errors are
-/// remembered and reported by `finish`.
+/// Memory is constant until the sequence fits no regular model: no digits (up to
+/// four) and no tile (up to 64 ranks). Errors are remembered and reported by
+/// `finish`.
 #[derive(Debug)]
 pub struct Detector {
     pg: u32,

@@ -19,13 +19,28 @@
 //! Techniques for Network Address Management in MPI"; their blockstride and
 //! md-blockstride are the mixed-radix affine maps of `mixed.rs`, which also
 //! take negative strides, overlapping and repeated blocks (rank → node is one)
-//! and maps that begin inside a block. Ranks past four digits fall to segments.
+//! and maps that begin inside a block. More than four digits are a tile,
+//! segments or a table.
 //!
 //! Maps come from [`RankMap::from_lpids`], [`RankMap::from_processes`] or a
 //! [`Detector`] in one streaming pass, or from [`RankMap::compose`]. The form is
 //! a function of the map alone: equal regular maps are equal field by field.
 //! What the hot path reads is a [`Lookup`], made from a map and an address
 //! vector directory.
+//!
+//! ```
+//! use rankway::rankmap::{Model, Process, RankMap};
+//!
+//! // Four of every eight ranks of the world, and of those the even ones.
+//! let world = RankMap::direct(1 << 20);
+//! let half = world.compose(&RankMap::from_lpids(0, (0..1 << 19).map(|r| r / 4 * 8 + r % 4))?)?;
+//! assert_eq!(half.model(), Model::BlockStride);
+//! let even = half.compose(&RankMap::affine(0, 0, 2, 1 << 18)?)?;
+//! assert_eq!(even.get(3), Some(Process { pg: 0, lpid: 10 }));
+//! assert_eq!(even.rank_of(Process { pg: 0, lpid: 10 }), Some(3));
+//! assert_eq!(even.bytes(), size_of::<RankMap>());
+//! # Ok::<(), rankway::rankmap::MapError>(())
+//! ```
 //!
 //! This room never looks at an address, never blocks, and knows no other room.
 
