@@ -21,6 +21,9 @@ pub(super) const RANKS_PER_RUN: u32 = 8;
 /// Runs kept in any case while the stream is still short.
 const RUNS_MIN: usize = 64;
 
+/// Most ranks a table is sized for in advance.
+const RESERVE_MAX: usize = 1 << 24;
+
 /// Incremental detection: push the ranks in order, then [`finish`](Self::finish).
 ///
 /// Memory is constant until the sequence fits no regular model: no digits (up to
@@ -34,8 +37,8 @@ pub struct Detector {
     last: u32,
     levels: [Level; MAX_DIGITS],
     sink: Sink,
-    /// Ranks still to come as far as is known, to size a table once.
-    hint: usize,
+    /// Ranks there will be as far as is known, to size a table once.
+    expected: usize,
     error: Option<MapError>,
 }
 
@@ -69,7 +72,7 @@ impl Detector {
             last: 0,
             levels: [Level::default(); MAX_DIGITS],
             sink: Sink::Regular,
-            hint: 0,
+            expected: 0,
             error: None,
         }
     }
@@ -82,6 +85,12 @@ impl Detector {
     /// Whether nothing was pushed.
     pub fn is_empty(&self) -> bool {
         self.count == 0
+    }
+
+    /// At least `more` ranks are to come. Only saves growing a table.
+    pub fn expect(&mut self, more: usize) {
+        // Whatever an iterator claims, no more is reserved at once.
+        self.expected = self.expected.max(self.count as usize + more.min(RESERVE_MAX));
     }
 
     /// Whether everything so far fits a regular model (and no memory is used).
@@ -117,7 +126,7 @@ impl Detector {
     /// Pushes lpids of the detector's process group.
     pub fn extend_lpids(&mut self, lpids: impl IntoIterator<Item = u32>) {
         let mut lpids = lpids.into_iter();
-        self.hint = lpids.size_hint().0;
+        self.expect(lpids.size_hint().0);
         if self.count == 0 {
             let Some(lpid) = lpids.next() else { return };
             if !admit(&mut self.error, 0, lpid) {
@@ -170,6 +179,7 @@ impl Detector {
     /// Pushes processes of any groups.
     pub fn extend_processes(&mut self, processes: impl IntoIterator<Item = Process>) {
         let mut processes = processes.into_iter();
+        self.expect(processes.size_hint().0);
         let mut other = None;
         while let Some(process) = other.take().or_else(|| processes.next()) {
             self.push_process(process);
@@ -320,14 +330,14 @@ impl Detector {
     /// Writes out what was seen while it was regular, as runs.
     #[cold]
     fn spill_runs(&self) -> Runs {
-        let mut runs = Runs::new(self.hint.saturating_add(self.count as usize));
+        let mut runs = Runs::new(self.expected);
         self.for_each_run(|first, step, len| runs.push_run(first, step, len));
         runs
     }
 
     #[cold]
     fn spill_processes(&mut self) -> Vec<u64> {
-        let mut table = Vec::with_capacity(self.count as usize + 1);
+        let mut table = Vec::with_capacity(self.expected);
         let pg = self.pg;
         let mut push = |first: u32, step: i32, len: u32| {
             for i in 0..len {
