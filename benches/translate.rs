@@ -3,7 +3,7 @@
 //! `cargo bench --no-default-features --bench translate -- [--ranks N] [--json]`
 //!
 //! Ranks come in random order, results are summed, every shape is called
-//! through the same never-inlined function; the figure is the best of many
+//! through its own never-inlined function; the figure is the best of many
 //! chunks. The last column draws from 64 communicators of mixed kinds.
 
 use std::hint::black_box;

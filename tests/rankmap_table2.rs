@@ -191,7 +191,7 @@ fn chains_stay_compressed() {
             let mut levels = 0;
             while levels < depth {
                 let (kind, ranks) = child_of(&mut rng, map.len() as usize);
-                if matches!(kind, "swapped" | "shuffled" | "row") || ranks.len() < 24 {
+                if matches!(kind, "swapped" | "shuffled" | "row" | "tiled") || ranks.len() < 24 {
                     if map.len() < 200 {
                         break;
                     }

@@ -5,6 +5,8 @@
 //! code. All return the 64-bit address of the peer.
 //!
 //! - `rankway`: this crate's `Lookup`.
+//! - `folded`: the same folding and bodies, but always through the function
+//!   pointer, without the test for the affine family.
 //! - `vcrt`: VC-VCRT of MPICH 3.2, a table of pointers to 480-byte connections.
 //! - `switch`, `hybrid`, `jump`: AV-Rankmap of Guo et al. (2017) with 12-byte
 //!   elements, by a switch, by an if before the switch, by a table of functions.
@@ -16,7 +18,7 @@
 //! The file stands alone: include it with `#[path]`.
 #![allow(dead_code, unreachable_pub, missing_docs, clippy::missing_safety_doc)]
 
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 
 use rankway::rankmap::{Lookup, Process, RankMap};
 
@@ -97,6 +99,17 @@ static AV32: Directory<Ave32> = Directory::new();
 
 // Communicators ----------------------------------------------------------
 
+/// Rankway's folding with a body for the affine family too.
+#[repr(C)]
+pub struct Folded {
+    select: Typed<Folded>,
+    base: *const u8,
+    stride: usize,
+    magic: u64,
+    jump: usize,
+    table: *const u8,
+}
+
 #[repr(C)]
 pub struct Vcrt {
     references: u64,
@@ -172,6 +185,53 @@ pub struct Comm5 {
 pub unsafe extern "C" fn shape_rankway(comm: *const Lookup, rank: usize) -> u64 {
     // SAFETY: see above.
     unsafe { (*comm).entry(rank) }
+}
+
+/// The same through the function pointer alone.
+///
+/// # Safety
+/// See above.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C" fn shape_folded(comm: *const Folded, rank: usize) -> u64 {
+    // SAFETY: see above.
+    unsafe { ((*comm).select)(comm, rank) }
+}
+
+#[inline(always)]
+unsafe fn acquire(entry: *const u8) -> u64 {
+    // SAFETY: see above.
+    unsafe { (*entry.cast::<AtomicU64>()).load(Acquire) }
+}
+
+unsafe extern "C" fn folded_affine(comm: *const Folded, rank: usize) -> u64 {
+    // SAFETY: see above.
+    unsafe { acquire((*comm).base.wrapping_add(rank.wrapping_mul((*comm).stride))) }
+}
+
+unsafe extern "C" fn folded_block(comm: *const Folded, rank: usize) -> u64 {
+    // SAFETY: see above.
+    unsafe {
+        let turns = ((rank as u128 * u128::from((*comm).magic)) >> 64) as usize;
+        acquire((*comm).base.wrapping_add(turns.wrapping_mul((*comm).jump)).wrapping_add(8 * rank))
+    }
+}
+
+unsafe extern "C" fn folded_lut(comm: *const Folded, rank: usize) -> u64 {
+    // SAFETY: see above.
+    unsafe {
+        let lpid = *(*comm).table.cast::<u32>().add(rank);
+        acquire((*comm).base.add(8 * lpid as usize))
+    }
+}
+
+unsafe extern "C" fn folded_mlut(comm: *const Folded, rank: usize) -> u64 {
+    // SAFETY: see above; `base` is the directory.
+    unsafe {
+        let packed = *(*comm).table.cast::<u64>().add(rank);
+        let slot = (*comm).base.cast::<AtomicPtr<u8>>().add((packed >> 32) as usize);
+        acquire((*slot).load(Acquire).add(8 * (packed as u32) as usize))
+    }
 }
 
 /// VC-VCRT.
@@ -363,7 +423,8 @@ pub unsafe extern "C" fn shape_mpich5x(comm: *const Comm5, rank: usize) -> u64 {
 // Set-up -----------------------------------------------------------------
 
 /// The names of [`Comm::shapes`], in its order.
-pub const NAMES: [&str; 7] = ["rankway", "vcrt", "switch", "hybrid", "jump", "mpich40", "mpich5x"];
+pub const NAMES: [&str; 8] =
+    ["rankway", "folded", "vcrt", "switch", "hybrid", "jump", "mpich40", "mpich5x"];
 
 /// The map kinds of the paper's Table III and blockstride.
 pub const KINDS: [&str; 6] = ["direct", "offset", "stride", "blockstride", "lut", "mlut"];
@@ -417,6 +478,7 @@ pub struct Comm {
     pub size: u32,
     pub map: RankMap,
     pub lookup: Box<Lookup>,
+    pub folded: Box<Folded>,
     pub vcrt: Box<CommVcrt>,
     pub paper: Box<Rankmap>,
     pub mpich40: Box<Map40>,
@@ -435,6 +497,7 @@ struct Tables {
     vcrt: Box<Vcrt>,
     lut: Vec<u32>,
     processes: Vec<Process>,
+    packed: Vec<u64>,
     ids: Vec<i64>,
     group: Box<Group5>,
 }
@@ -474,11 +537,30 @@ impl Comm {
         let lut: Vec<u32> = list.iter().map(|p| p.lpid).collect();
         let ids: Vec<i64> =
             list.iter().map(|p| i64::from(p.pg) << 32 | i64::from(p.lpid)).collect();
-        let (offset, stride, block) = match KINDS[kind] {
+        let (offset, stride, block): (u32, u32, u32) = match KINDS[kind] {
             "offset" => (n, 1, 1),
             "stride" => (0, 2, 1),
             "blockstride" => (0, 8, 4),
             _ => (0, 1, 1),
+        };
+        let packed: Vec<u64> =
+            list.iter().map(|p| u64::from(p.pg) << 32 | u64::from(p.lpid)).collect();
+        let entries: *const u8 = vectors.entries[0].as_ptr().cast();
+        let folded = Folded {
+            select: match KINDS[kind] {
+                "blockstride" => folded_block,
+                "lut" => folded_lut,
+                "mlut" => folded_mlut,
+                _ => folded_affine,
+            },
+            base: match KINDS[kind] {
+                "mlut" => vectors.directory.as_ptr().cast(),
+                _ => entries.wrapping_add(8 * offset as usize),
+            },
+            stride: 8 * stride as usize,
+            magic: u64::MAX / u64::from(block) + u64::from(block > 1),
+            jump: 8 * stride.wrapping_sub(block) as usize,
+            table: if KINDS[kind] == "mlut" { packed.as_ptr().cast() } else { lut.as_ptr().cast() },
         };
         let paper = Rankmap {
             mode: kind as u32,
@@ -513,11 +595,12 @@ impl Comm {
             size: n,
             map,
             lookup,
+            folded: Box::new(folded),
             vcrt: Box::new(CommVcrt { vcrt: &raw const *vcrt, table: vcrt.table.as_ptr() }),
             paper: Box::new(paper),
             mpich40: Box::new(mpich40),
             mpich5x: Box::new(mpich5x),
-            tables: Tables { vcrt, lut, processes: list, ids, group },
+            tables: Tables { vcrt, lut, processes: list, packed, ids, group },
         };
         for (name, (shape, this)) in NAMES.iter().zip(comm.shapes()) {
             for (rank, &process) in comm.tables.processes.iter().enumerate() {
@@ -530,7 +613,7 @@ impl Comm {
     }
 
     /// Each shape's function and its communicator.
-    pub fn shapes(&self) -> [(Shape, *const ()); 7] {
+    pub fn shapes(&self) -> [(Shape, *const ()); 8] {
         macro_rules! shape {
             ($function:ident, $comm:expr, $ty:ty) => {{
                 let typed: Typed<$ty> = $function;
@@ -542,6 +625,7 @@ impl Comm {
         }
         [
             shape!(shape_rankway, self.lookup, Lookup),
+            shape!(shape_folded, self.folded, Folded),
             shape!(shape_vcrt, self.vcrt, CommVcrt),
             shape!(shape_switch, self.paper, Rankmap),
             shape!(shape_hybrid, self.paper, Rankmap),

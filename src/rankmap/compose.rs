@@ -4,10 +4,10 @@
 //! |---|---|---|
 //! | any ∘ all ranks in order | the parent, shared | O(1) |
 //! | affine ∘ affine | affine | O(1) |
-//! | affine ∘ mixed radix | mixed radix, same digits | O(digits) |
+//! | affine ∘ mixed radix, tile | the same digits or tile, scaled | O(runs) |
 //! | affine ∘ segments | segments, or less for stride 0 | O(runs) |
 //! | offset 0 ∘ lut | the child's table, shared | O(1) |
-//! | mixed radix, segments ∘ any | the parent's runs cut at the child's, detected again | O(runs met) |
+//! | mixed radix, tile, segments ∘ any | the parent's runs cut at the child's, detected again | O(runs met) |
 //! | lut, mlut ∘ affine | a view of the parent's table, unless it is regular or under an eighth | O(child) |
 //! | lut, mlut ∘ other | detected again | O(child) |
 //!
@@ -153,6 +153,7 @@ impl RankMap {
                 None => return Ok(None),
             },
             Form::Mixed(mixed) => Form::Mixed(Arc::new(mixed.scaled(parent.first, parent.step))),
+            Form::Tile(tile) => Form::Tile(Arc::new(tile.scaled(parent.first, parent.step))),
             _ => return Ok(None),
         };
         Ok(Some(RankMap { pg: self.pg, size: child.size, form }))
@@ -174,7 +175,7 @@ impl RankMap {
                     let run = segments.runs[index];
                     (run.step, run.start, segments.end(index) - 1)
                 }
-                Form::Lut(_) | Form::Mlut(_) => (1, rank, rank),
+                Form::Tile(_) | Form::Lut(_) | Form::Mlut(_) => (1, rank, rank),
             };
             let room = match ranks.step {
                 0 => len,

@@ -1,7 +1,7 @@
 //! Detection: from a stream of ranks' processes to the smallest map.
 //!
-//! One pass. While the stream is regular the state is a few words; when it
-//! turns irregular, what was seen so far is written out from the model and the
+//! One pass. While the stream is regular the state is a few words (half a
+//! kilobyte while it may be a tile); when it turns irregular, what was seen so far is written out from the model and the
 //! stream goes on into affine runs, and from those into a table once the runs
 //! stop paying. A map of several process groups goes into a table of processes.
 
@@ -13,6 +13,7 @@ use super::mixed::MAX_DIGITS;
 use super::odometer::Odometer;
 use super::segments::{Run, Segments};
 use super::table::View;
+use super::tile::{Periodic, TILE_MAX};
 use super::{Affine, Form, LPID_MAX, MapError, Process, RankMap, SIZE_MAX};
 
 /// Runs are kept while there is at most one for this many ranks.
@@ -20,10 +21,14 @@ pub(super) const RANKS_PER_RUN: u32 = 8;
 /// Runs kept in any case while the stream is still short.
 const RUNS_MIN: usize = 64;
 
+/// Most ranks a table is sized for in advance.
+const RESERVE_MAX: usize = 1 << 24;
+
 /// Incremental detection: push the ranks in order, then [`finish`](Self::finish).
 ///
-/// Memory is constant until the sequence fits no regular model. Errors are
-/// remembered and reported by `finish`.
+/// Memory is constant until the sequence fits no regular model: no digits (up to
+/// four) and no tile (up to 64 ranks). Errors are remembered and reported by
+/// `finish`.
 #[derive(Debug)]
 pub struct Detector {
     pg: u32,
@@ -32,14 +37,16 @@ pub struct Detector {
     last: u32,
     levels: [Level; MAX_DIGITS],
     sink: Sink,
-    /// Ranks still to come as far as is known, to size a table once.
-    hint: usize,
+    /// Ranks there will be as far as is known, to size a table once.
+    expected: usize,
     error: Option<MapError>,
 }
 
 #[derive(Debug)]
 enum Sink {
     Regular,
+    /// No digits fit, but the differences repeat.
+    Periodic(Box<Periodic>),
     Runs(Runs),
     Processes(Vec<u64>),
 }
@@ -65,7 +72,7 @@ impl Detector {
             last: 0,
             levels: [Level::default(); MAX_DIGITS],
             sink: Sink::Regular,
-            hint: 0,
+            expected: 0,
             error: None,
         }
     }
@@ -80,9 +87,15 @@ impl Detector {
         self.count == 0
     }
 
+    /// At least `more` ranks are to come. Only saves growing a table.
+    pub fn expect(&mut self, more: usize) {
+        // Whatever an iterator claims, no more is reserved at once.
+        self.expected = self.expected.max(self.count as usize + more.min(RESERVE_MAX));
+    }
+
     /// Whether everything so far fits a regular model (and no memory is used).
     pub fn is_regular(&self) -> bool {
-        matches!(self.sink, Sink::Regular)
+        matches!(self.sink, Sink::Regular | Sink::Periodic(_))
     }
 
     /// The next rank is process `lpid` of the detector's process group.
@@ -113,7 +126,7 @@ impl Detector {
     /// Pushes lpids of the detector's process group.
     pub fn extend_lpids(&mut self, lpids: impl IntoIterator<Item = u32>) {
         let mut lpids = lpids.into_iter();
-        self.hint = lpids.size_hint().0;
+        self.expect(lpids.size_hint().0);
         if self.count == 0 {
             let Some(lpid) = lpids.next() else { return };
             if !admit(&mut self.error, 0, lpid) {
@@ -126,6 +139,19 @@ impl Detector {
             if !self.push_odd(lpid) {
                 return;
             }
+        }
+        while let Sink::Periodic(periodic) = &mut self.sink {
+            let Some(lpid) = lpids.next() else { return };
+            if !admit(&mut self.error, self.count, lpid) {
+                return;
+            }
+            if !periodic.push((lpid as i32).wrapping_sub(self.last as i32)) {
+                let mut runs = self.spill_runs();
+                runs.push(lpid);
+                self.sink = Sink::Runs(runs);
+            }
+            self.last = lpid;
+            self.count += 1;
         }
         match &mut self.sink {
             Sink::Runs(runs) => {
@@ -146,7 +172,29 @@ impl Detector {
                     self.count += 1;
                 }
             }
-            Sink::Regular => {}
+            Sink::Regular | Sink::Periodic(_) => {}
+        }
+    }
+
+    /// Pushes processes of any groups.
+    pub fn extend_processes(&mut self, processes: impl IntoIterator<Item = Process>) {
+        let mut processes = processes.into_iter();
+        self.expect(processes.size_hint().0);
+        let mut other = None;
+        while let Some(process) = other.take().or_else(|| processes.next()) {
+            self.push_process(process);
+            let pg = process.pg;
+            if pg == self.pg {
+                // As fast as lpids while the group stays the same.
+                self.extend_lpids(core::iter::from_fn(|| {
+                    let process = processes.next()?;
+                    if process.pg != pg {
+                        other = Some(process);
+                        return None;
+                    }
+                    Some(process.lpid)
+                }));
+            }
         }
     }
 
@@ -197,13 +245,17 @@ impl Detector {
             return false;
         }
         let difference = (lpid as i32).wrapping_sub(self.last as i32);
-        if levels::feed(&mut self.levels, difference) {
-            self.last = lpid;
-        } else {
-            let mut runs = self.spill_runs();
-            runs.push(lpid);
-            self.sink = Sink::Runs(runs);
+        if !levels::feed(&mut self.levels, difference) {
+            self.sink = match self.periodic(difference) {
+                Some(periodic) => Sink::Periodic(periodic),
+                None => {
+                    let mut runs = self.spill_runs();
+                    runs.push(lpid);
+                    Sink::Runs(runs)
+                }
+            };
         }
+        self.last = lpid;
         self.count += 1;
         true
     }
@@ -251,17 +303,41 @@ impl Detector {
         }
     }
 
+    /// The period of everything so far and of `difference`, if it has one.
+    #[cold]
+    fn periodic(&self, difference: i32) -> Option<Box<Periodic>> {
+        if self.count > 2 * TILE_MAX as u32 && !self.levels[0].turned() {
+            // A long run of one step: nothing short repeats after it.
+            return None;
+        }
+        let mut periodic = Periodic::new();
+        let mut last = None;
+        let mut fits = true;
+        self.for_each_run(|first, step, len| {
+            for i in 0..len {
+                let lpid = Affine { first, step }.get(i);
+                if let Some(last) = last.replace(lpid) {
+                    fits = fits && periodic.push(lpid.wrapping_sub(last) as i32);
+                }
+                if !fits {
+                    break;
+                }
+            }
+        });
+        (fits && periodic.push(difference)).then(|| Box::new(periodic))
+    }
+
     /// Writes out what was seen while it was regular, as runs.
     #[cold]
     fn spill_runs(&self) -> Runs {
-        let mut runs = Runs::new(self.hint.saturating_add(self.count as usize));
-        self.for_each_regular_run(|first, step, len| runs.push_run(first, step, len));
+        let mut runs = Runs::new(self.expected);
+        self.for_each_run(|first, step, len| runs.push_run(first, step, len));
         runs
     }
 
     #[cold]
     fn spill_processes(&mut self) -> Vec<u64> {
-        let mut table = Vec::with_capacity(self.count as usize + 1);
+        let mut table = Vec::with_capacity(self.expected);
         let pg = self.pg;
         let mut push = |first: u32, step: i32, len: u32| {
             for i in 0..len {
@@ -269,15 +345,20 @@ impl Detector {
                 table.push(Process { pg, lpid }.pack());
             }
         };
-        match core::mem::replace(&mut self.sink, Sink::Regular) {
-            Sink::Regular => self.for_each_regular_run(push),
-            Sink::Runs(runs) => runs.for_each(&mut push),
-            Sink::Processes(table) => return table,
+        if let Sink::Runs(runs) = &mut self.sink {
+            core::mem::replace(runs, Runs::new(0)).for_each(&mut push);
+        } else {
+            self.for_each_run(push);
         }
         table
     }
 
-    fn for_each_regular_run(&self, mut f: impl FnMut(u32, i32, u32)) {
+    /// Calls `f` with the runs of everything so far, while it is a formula.
+    fn for_each_run(&self, mut f: impl FnMut(u32, i32, u32)) {
+        if let Sink::Periodic(periodic) = &self.sink {
+            let tile = periodic.tile(self.first);
+            return (0..self.count).for_each(|rank| f(tile.get(rank), 1, 1));
+        }
         match levels::shape(&self.levels, self.first, self.count) {
             Shape::Mixed(mixed) => {
                 let mut odometer = Odometer::new(&mixed);
@@ -313,6 +394,13 @@ impl Detector {
                     None => Form::Mixed(Arc::new(mixed)),
                 },
             },
+            Sink::Periodic(periodic) if periodic.pays() => {
+                Form::Tile(Arc::new(periodic.tile(self.first)))
+            }
+            Sink::Periodic(periodic) => {
+                self.sink = Sink::Periodic(periodic);
+                self.spill_runs().finish()
+            }
             Sink::Runs(runs) => runs.finish(),
             Sink::Processes(table) => {
                 self.pg = 0;

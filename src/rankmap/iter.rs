@@ -2,7 +2,7 @@
 
 use core::iter::FusedIterator;
 
-use super::{Form, Process, RankMap, odometer::Odometer, segments::Run, table::View};
+use super::{Form, Process, RankMap, odometer::Odometer, segments::Run, table::View, tile::Tile};
 
 /// The processes of a map in rank order; see [`RankMap::iter`].
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ pub struct Iter<'a> {
 enum Source<'a> {
     Affine,
     Mixed(Odometer),
+    /// The tile, the place in it and what the lpids there have grown by.
+    Tile(&'a Tile, usize, u32),
     Segments(&'a [Run]),
     Lut(&'a View<u32>, u32),
     Mlut(&'a View<u64>, u32),
@@ -51,6 +53,7 @@ impl<'a> Iter<'a> {
                 iter.step = m.step[0];
                 iter.source = Source::Mixed(Odometer::new(m));
             }
+            Form::Tile(tile) => iter.source = Source::Tile(tile, 0, 0),
             Form::Segments(s) => iter.source = Source::Segments(&s.runs),
             Form::Lut(view) => iter.source = Source::Lut(view, 0),
             Form::Mlut(view) => iter.source = Source::Mlut(view, 0),
@@ -67,6 +70,15 @@ impl<'a> Iter<'a> {
                 let (first, run) = odometer.turn();
                 self.next = first;
                 self.run = run.min(self.left);
+            }
+            Source::Tile(tile, place, grown) => {
+                self.next = tile.lpids[*place].wrapping_add(*grown);
+                self.run = 1;
+                *place += 1;
+                if *place == tile.lpids.len() {
+                    *place = 0;
+                    *grown = grown.wrapping_add(tile.growth as u32);
+                }
             }
             Source::Segments(runs) => {
                 if let Some((run, rest)) = runs.split_first() {

@@ -47,6 +47,11 @@ impl Level {
         self.n - self.fast
     }
 
+    /// Whether an exception was seen.
+    pub(super) fn turned(&self) -> bool {
+        self.p != 0
+    }
+
     fn rest(&mut self, fast: u32) -> bool {
         self.fast = fast;
         self.n += fast;

@@ -47,7 +47,8 @@ pub struct Lookup {
     phase: u32,
     /// Entry of rank 0 (affine, lut: of lpid 0; mlut: the directory).
     base: *const u8,
-    /// Bytes from one rank's entry to the next (in a table: to the next element).
+    /// Bytes from one rank's entry to the next; in a table view, to the next
+    /// element; of a tile, back to the one before.
     stride: isize,
     /// Body for every form that is not affine.
     select: Select,
@@ -126,6 +127,16 @@ impl Lookup {
             Form::Affine(affine) => lookup.set_affine(table, *affine),
             Form::Block(block) => lookup.set_mixed(table, &block.widen(), core::ptr::null()),
             Form::Mixed(mixed) => lookup.set_mixed(table, mixed, &**mixed),
+            Form::Tile(tile) => {
+                let length = tile.lpids.len();
+                lookup.kind = SELECT;
+                lookup.base = table;
+                lookup.stride = -((length * size_of::<u32>()) as isize);
+                lookup.params[0].word = reciprocal(length as u32);
+                lookup.params[1].word = (i64::from(tile.growth) * ENTRY) as u64;
+                lookup.params[2].table = tile.lpids.as_ptr().cast();
+                lookup.select = select_tile;
+            }
             Form::Segments(segments) => {
                 lookup.kind = body::OTHER;
                 lookup.phase = segments.shift;
@@ -353,6 +364,19 @@ unsafe extern "C" fn select_four(lookup: *const Lookup, rank: usize) -> u64 {
         let turns = one.wrapping_add(two).wrapping_add(three).wrapping_mul(ENTRY as usize);
         let inside = l.base.wrapping_add(rank.wrapping_mul(l.stride as usize));
         load(inside.wrapping_add(turns))
+    }
+}
+
+unsafe extern "C" fn select_tile(lookup: *const Lookup, rank: usize) -> u64 {
+    // SAFETY: see above; params[2] is the tile, and `stride` bytes back for each
+    // whole tile lead from `rank` to the place in it.
+    unsafe {
+        let l = &*lookup;
+        let tiles = floor(rank, l.params[0].word);
+        let back = tiles.wrapping_mul(l.stride as usize);
+        let place = l.params[2].table.cast::<u32>().wrapping_add(rank).wrapping_byte_add(back);
+        let grown = l.base.wrapping_add(tiles.wrapping_mul(l.params[1].word as usize));
+        load(grown.wrapping_add((*place as usize).wrapping_mul(ENTRY as usize)))
     }
 }
 

@@ -10,6 +10,7 @@
 //! | direct, offset, stride | `base + stride·rank`, any sign | 0 | 1 multiply | O(1) |
 //! | blockstride | two digits: blocks of ranks, with a phase | 0 | 3 multiplies | O(1) |
 //! | md-blockstride | three or four digits: boxes, planes, transposes | 56 | 2 multiplies a digit | O(1) |
+//! | md-blockstride | a tile: up to 64 ranks of any order, repeated at a stride | 40 + 4 a rank of the tile | 3 multiplies | O(1) |
 //! | segments | affine runs and a directory, at most one run for 8 ranks | 16–20 a run | a short search | O(log) |
 //! | lut | u32 table, shared by every selection from it | 4 a rank, or 0 | 1 load | O(log) |
 //! | mlut | (process group, lpid) table, shared likewise | 8 a rank, or 0 | 2 loads | O(log) |
@@ -18,13 +19,28 @@
 //! Techniques for Network Address Management in MPI"; their blockstride and
 //! md-blockstride are the mixed-radix affine maps of `mixed.rs`, which also
 //! take negative strides, overlapping and repeated blocks (rank → node is one)
-//! and maps that begin inside a block. Ranks past four digits fall to segments.
+//! and maps that begin inside a block. More than four digits are a tile,
+//! segments or a table.
 //!
 //! Maps come from [`RankMap::from_lpids`], [`RankMap::from_processes`] or a
 //! [`Detector`] in one streaming pass, or from [`RankMap::compose`]. The form is
 //! a function of the map alone: equal regular maps are equal field by field.
 //! What the hot path reads is a [`Lookup`], made from a map and an address
 //! vector directory.
+//!
+//! ```
+//! use rankway::rankmap::{Model, Process, RankMap};
+//!
+//! // Four of every eight ranks of the world, and of those the even ones.
+//! let world = RankMap::direct(1 << 20);
+//! let half = world.compose(&RankMap::from_lpids(0, (0..1 << 19).map(|r| r / 4 * 8 + r % 4))?)?;
+//! assert_eq!(half.model(), Model::BlockStride);
+//! let even = half.compose(&RankMap::affine(0, 0, 2, 1 << 18)?)?;
+//! assert_eq!(even.get(3), Some(Process { pg: 0, lpid: 10 }));
+//! assert_eq!(even.rank_of(Process { pg: 0, lpid: 10 }), Some(3));
+//! assert_eq!(even.bytes(), size_of::<RankMap>());
+//! # Ok::<(), rankway::rankmap::MapError>(())
+//! ```
 //!
 //! This room never looks at an address, never blocks, and knows no other room.
 
@@ -44,6 +60,7 @@ mod segments;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tile;
 
 use core::fmt;
 use core::ops::Range;
@@ -53,6 +70,7 @@ use self::affine::Affine;
 use self::mixed::{Block, Mixed};
 use self::segments::Segments;
 use self::table::View;
+use self::tile::Tile;
 
 pub use self::detect::Detector;
 pub use self::error::MapError;
@@ -86,6 +104,7 @@ enum Form {
     Affine(Affine),
     Block(Block),
     Mixed(Arc<Mixed>),
+    Tile(Arc<Tile>),
     Segments(Arc<Segments>),
     Lut(View<u32>),
     Mlut(View<u64>),
@@ -147,9 +166,7 @@ impl RankMap {
         processes: impl IntoIterator<Item = Process>,
     ) -> Result<RankMap, MapError> {
         let mut detector = Detector::new();
-        for process in processes {
-            detector.push_process(process);
-        }
+        detector.extend_processes(processes);
         detector.finish()
     }
 
@@ -171,6 +188,7 @@ impl RankMap {
             Form::Affine(affine) => affine.model(),
             Form::Block(_) => Model::BlockStride,
             Form::Mixed(mixed) => mixed.model(),
+            Form::Tile(_) => Model::MdBlockStride,
             Form::Segments(_) => Model::Segments,
             Form::Lut(_) => Model::Lut,
             Form::Mlut(_) => Model::Mlut,
@@ -196,6 +214,7 @@ impl RankMap {
             Form::Affine(affine) => affine.get(rank),
             Form::Block(block) => block.get(rank),
             Form::Mixed(mixed) => mixed.get(rank),
+            Form::Tile(tile) => tile.get(rank),
             Form::Segments(segments) => segments.get(rank),
             Form::Lut(view) => view.get(rank),
             Form::Mlut(view) => return Process::unpack(view.get(rank)),
@@ -222,6 +241,7 @@ impl RankMap {
             Form::Affine(affine) => affine.rank_of(self.size, process.lpid),
             Form::Block(block) => block.widen().rank_of(self.size, process.lpid),
             Form::Mixed(mixed) => mixed.rank_of(self.size, process.lpid),
+            Form::Tile(tile) => tile.rank_of(self.size, process.lpid),
             Form::Segments(segments) => segments.rank_of(process.lpid),
             Form::Lut(view) => view.rank_of(self.size, process.lpid),
             Form::Mlut(_) => None,
@@ -284,6 +304,7 @@ impl RankMap {
         let holders = match &self.form {
             Form::Affine(_) | Form::Block(_) => 1,
             Form::Mixed(mixed) => Arc::strong_count(mixed),
+            Form::Tile(tile) => Arc::strong_count(tile),
             Form::Segments(segments) => Arc::strong_count(segments),
             Form::Lut(view) => Arc::strong_count(&view.table),
             Form::Mlut(view) => Arc::strong_count(&view.table),
@@ -296,6 +317,7 @@ impl RankMap {
         match &self.form {
             Form::Affine(_) | Form::Block(_) => 0,
             Form::Mixed(mixed) => counts + size_of_val(&**mixed),
+            Form::Tile(tile) => counts + size_of_val(&**tile) + size_of_val(&*tile.lpids),
             Form::Segments(segments) => counts + segments.bytes(),
             Form::Lut(view) => view.heap_bytes(),
             Form::Mlut(view) => view.heap_bytes(),
@@ -312,6 +334,7 @@ impl PartialEq for RankMap {
             (Form::Affine(a), Form::Affine(b)) => a == b,
             (Form::Block(a), Form::Block(b)) => a == b,
             (Form::Mixed(a), Form::Mixed(b)) => a == b,
+            (Form::Tile(a), Form::Tile(b)) => a == b,
             (Form::Segments(a), Form::Segments(b)) => Arc::ptr_eq(a, b) || a.runs == b.runs,
             (Form::Lut(a), Form::Lut(b)) if a.same(b) => true,
             (Form::Mlut(a), Form::Mlut(b)) if a.same(b) => true,
@@ -339,6 +362,7 @@ impl fmt::Debug for RankMap {
             Form::Affine(a) => out.field("base", &a.first).field("stride", &a.step),
             Form::Block(b) => out.field("block", b),
             Form::Mixed(m) => out.field("mixed", m),
+            Form::Tile(t) => out.field("tile", t),
             Form::Segments(s) => out.field("runs", &s.runs.len()),
             Form::Lut(view) => out.field("start", &view.start).field("step", &view.step),
             Form::Mlut(_) => &mut out,

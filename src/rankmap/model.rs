@@ -17,7 +17,8 @@ pub enum Model {
     Stride,
     /// Blocks of ranks, each an affine run, at a fixed stride: two digits.
     BlockStride,
-    /// Blocks of blocks: three or more digits.
+    /// Blocks of blocks: three or four digits; or a block of up to 64 ranks of
+    /// any order, repeated at a stride.
     MdBlockStride,
     /// A few affine runs of any length, with a directory.
     Segments,

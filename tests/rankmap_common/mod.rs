@@ -113,7 +113,7 @@ pub fn mixed_list(digits: &[(i64, i64)], skip: i64, len: usize, low: i64) -> Vec
 /// make; its name and the list.
 pub fn child_of(rng: &mut Rng, size: usize) -> (&'static str, Vec<u32>) {
     let n = size as i64;
-    match rng.below(12) {
+    match rng.below(13) {
         0 => ("dup", (0..size as u32).collect()),
         1 => {
             let start = rng.range(0, n);
@@ -162,6 +162,16 @@ pub fn child_of(rng: &mut Rng, size: usize) -> (&'static str, Vec<u32>) {
             let (a, b) = (rng.below(size), rng.below(size));
             list.swap(a, b);
             ("swapped", list)
+        }
+        11 => {
+            // The same disorder on every node.
+            let node = rng.range(2, 70).min(n) as usize;
+            let mut order: Vec<u32> = (0..node as u32).collect();
+            for i in (1..node).rev() {
+                order.swap(i, rng.below(i + 1));
+            }
+            let list = (0..size / node * node).map(|r| (r / node * node) as u32 + order[r % node]);
+            ("tiled", list.collect())
         }
         _ => {
             let mut list: Vec<u32> = (0..size as u32).collect();
