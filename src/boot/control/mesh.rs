@@ -343,10 +343,9 @@ impl Mesh {
     /// Everything worth waiting for.
     pub(super) fn poll_set(&self) -> PollSet {
         let mut set = PollSet::default();
-        if let Some(listener) = &self.listener {
-            if self.strangers() < MAX_STRANGERS {
-                set.push(Target::Listener, listener.as_raw_fd(), libc::POLLIN);
-            }
+        if let Some(listener) = self.listener.as_ref().filter(|_| self.strangers() < MAX_STRANGERS)
+        {
+            set.push(Target::Listener, listener.as_raw_fd(), libc::POLLIN);
         }
         for (id, link) in &self.links {
             let mut events = libc::POLLIN;
