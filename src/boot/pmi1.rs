@@ -184,7 +184,7 @@ impl Boot for Pmi1 {
             }
             text.push_str(answer.field("value").unwrap_or_default());
             if whole.is_none() {
-                let length = text.split_once('.').and_then(|(n, _)| Some((n.len(), n)));
+                let length = text.split_once('.').map(|(n, _)| (n.len(), n));
                 whole = length.and_then(|(at, n)| Some((at + 1, n.parse().ok()?)));
             }
             let (at, length) = whole.ok_or_else(|| answer.refused("a value without a length"))?;

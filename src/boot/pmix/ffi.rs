@@ -76,30 +76,29 @@ pub(super) struct Info {
 
 pub(super) type OpCallback = unsafe extern "C" fn(Status, *mut c_void);
 
+pub(super) type InitFn = unsafe extern "C" fn(*mut Proc, *mut Info, usize) -> Status;
+pub(super) type PutFn = unsafe extern "C" fn(u8, *const c_char, *mut Value) -> Status;
+pub(super) type CommitFn = unsafe extern "C" fn() -> Status;
+pub(super) type FenceNbFn =
+    unsafe extern "C" fn(*const Proc, usize, *const Info, usize, OpCallback, *mut c_void) -> Status;
+pub(super) type GetFn =
+    unsafe extern "C" fn(*const Proc, *const c_char, *const Info, usize, *mut *mut Value) -> Status;
+pub(super) type AbortFn = unsafe extern "C" fn(c_int, *const c_char, *mut Proc, usize) -> Status;
+pub(super) type FinalizeFn = unsafe extern "C" fn(*const Info, usize) -> Status;
+pub(super) type ErrorStringFn = unsafe extern "C" fn(Status) -> *const c_char;
+pub(super) type VersionFn = unsafe extern "C" fn() -> *const c_char;
+
 /// The functions, as looked up in a loaded library.
 pub(super) struct Functions {
-    pub(super) init: unsafe extern "C" fn(*mut Proc, *mut Info, usize) -> Status,
-    pub(super) put: unsafe extern "C" fn(u8, *const c_char, *mut Value) -> Status,
-    pub(super) commit: unsafe extern "C" fn() -> Status,
-    pub(super) fence_nb: unsafe extern "C" fn(
-        *const Proc,
-        usize,
-        *const Info,
-        usize,
-        OpCallback,
-        *mut c_void,
-    ) -> Status,
-    pub(super) get: unsafe extern "C" fn(
-        *const Proc,
-        *const c_char,
-        *const Info,
-        usize,
-        *mut *mut Value,
-    ) -> Status,
-    pub(super) abort: unsafe extern "C" fn(c_int, *const c_char, *mut Proc, usize) -> Status,
-    pub(super) finalize: unsafe extern "C" fn(*const Info, usize) -> Status,
-    pub(super) error_string: unsafe extern "C" fn(Status) -> *const c_char,
-    pub(super) version: unsafe extern "C" fn() -> *const c_char,
+    pub(super) init: InitFn,
+    pub(super) put: PutFn,
+    pub(super) commit: CommitFn,
+    pub(super) fence_nb: FenceNbFn,
+    pub(super) get: GetFn,
+    pub(super) abort: AbortFn,
+    pub(super) finalize: FinalizeFn,
+    pub(super) error_string: ErrorStringFn,
+    pub(super) version: VersionFn,
 }
 
 #[cfg(all(test, target_pointer_width = "64"))]

@@ -1,6 +1,9 @@
 //! Finds and opens libpmix at run time.
 
-use super::ffi::{Functions, Status};
+use super::ffi::{
+    AbortFn, CommitFn, ErrorStringFn, FenceNbFn, FinalizeFn, Functions, GetFn, InitFn, PutFn,
+    Status, VersionFn,
+};
 use crate::boot::BootError;
 use std::ffi::{CStr, CString, c_void};
 use std::path::PathBuf;
@@ -47,26 +50,26 @@ impl Library {
         if handle.is_null() {
             return Err(last_error().unwrap_or_else(|| format!("{name} is not loaded")));
         }
-        /// Looks up a function; its type is the field's.
+        /// Looks up a function.
         macro_rules! function {
-            ($symbol:literal) => {{
+            ($symbol:literal as $type:ty) => {{
                 let address = symbol(handle, $symbol)
                     .ok_or_else(|| format!("{name} has no {}", $symbol.to_string_lossy()))?;
                 // SAFETY: the PMIx standard fixes the signature of this
-                // symbol, and the field's type repeats it.
-                unsafe { std::mem::transmute::<*mut c_void, _>(address) }
+                // symbol, and the type repeats it.
+                unsafe { std::mem::transmute::<*mut c_void, $type>(address) }
             }};
         }
         let functions = Functions {
-            init: function!(c"PMIx_Init"),
-            put: function!(c"PMIx_Put"),
-            commit: function!(c"PMIx_Commit"),
-            fence_nb: function!(c"PMIx_Fence_nb"),
-            get: function!(c"PMIx_Get"),
-            abort: function!(c"PMIx_Abort"),
-            finalize: function!(c"PMIx_Finalize"),
-            error_string: function!(c"PMIx_Error_string"),
-            version: function!(c"PMIx_Get_version"),
+            init: function!(c"PMIx_Init" as InitFn),
+            put: function!(c"PMIx_Put" as PutFn),
+            commit: function!(c"PMIx_Commit" as CommitFn),
+            fence_nb: function!(c"PMIx_Fence_nb" as FenceNbFn),
+            get: function!(c"PMIx_Get" as GetFn),
+            abort: function!(c"PMIx_Abort" as AbortFn),
+            finalize: function!(c"PMIx_Finalize" as FinalizeFn),
+            error_string: function!(c"PMIx_Error_string" as ErrorStringFn),
+            version: function!(c"PMIx_Get_version" as VersionFn),
         };
         Ok(Library { functions, name: name.to_string() })
     }

@@ -4,6 +4,9 @@
 //! everyone has committed; values are fetched when somebody asks for them
 //! (direct modex), so that no process holds what it does not use.
 //!
+//! Asking for a key that nobody published takes up to ten seconds to fail,
+//! because PMIx waits for it.
+//!
 //! When a rank dies, these launchers end the job themselves unless told
 //! otherwise (`--enable-recovery`); a fence that can no longer complete ends
 //! with the launcher's error or after `RANKWAY_TIMEOUT` seconds.
@@ -14,7 +17,7 @@ mod library;
 use super::{Boot, BootError, check_rank, os, sweep};
 use ffi::{ByteObject, Data, Info, Proc, Status, Value};
 use library::Library;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CString, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -35,14 +38,16 @@ pub struct Pmix {
     finalized: AtomicBool,
 }
 
-/// How raw node names become dense numbers.
+/// How the launcher's names of nodes become dense numbers: in the order in
+/// which ranks mention them, which is the same for all processes.
 enum Nodes {
     /// All on one.
     One,
-    /// The launcher numbers nodes; ascending.
-    Numbered(Vec<u32>),
-    /// The launcher only names hosts; ascending.
-    Named(Vec<String>),
+    /// The launcher names hosts.
+    Named(HashMap<String, u32>),
+    /// The launcher numbers nodes. Second choice, since Open MPI 4.1 tells
+    /// the number for ranks of the asking process's node only.
+    Numbered(HashMap<u32, u32>),
 }
 
 /// Outcome of a fence, written by PMIx's thread.
@@ -141,9 +146,11 @@ impl Pmix {
         self.check_open("get")?;
         let Some(name) = c_key(key) else { return Ok(None) };
         let proc = Proc { rank, ..self.me };
-        // What was not committed before the fence never comes; do not wait long.
+        // PMIx waits for keys that may still come. After a fence none does,
+        // but fetching from another node may take its time.
+        let seconds = os::patience().as_secs().min(10) as i32;
         let mut info = empty_info(b"pmix.timeout");
-        info.value = Value { kind: ffi::TYPE_INT, data: Data { integer: 5 } };
+        info.value = Value { kind: ffi::TYPE_INT, data: Data { integer: seconds } };
         let mut value: *mut Value = std::ptr::null_mut();
         // SAFETY: all pointers are to live values of the C types; PMIx hands
         // back an allocated value only with SUCCESS.
@@ -181,19 +188,31 @@ impl Pmix {
         })
     }
 
-    fn host_name(&self, rank: u32) -> Result<String, BootError> {
-        let name = self.fetch(rank, "pmix.hname", |value| {
+    fn host_name(&self, rank: u32) -> Result<Option<String>, BootError> {
+        self.fetch(rank, "pmix.hname", |value| {
             // SAFETY: `kind` says the union holds a C string, owned by value.
             (value.kind == ffi::TYPE_STRING).then(|| unsafe {
                 std::ffi::CStr::from_ptr(value.data.string).to_string_lossy().into_owned()
             })
-        })?;
-        name.ok_or_else(|| {
-            self.refusal(
-                &format!("PMIx_Get(pmix.nodeid, pmix.hname) of rank {rank}"),
-                "the launcher tells neither",
-            )
         })
+    }
+
+    fn known_host_name(&self, rank: u32) -> Result<String, BootError> {
+        self.host_name(rank)?.ok_or_else(|| {
+            self.refusal(&format!("PMIx_Get(pmix.hname) of rank {rank}"), "not known")
+        })
+    }
+
+    fn number_nodes<T: std::hash::Hash + Eq>(
+        &self,
+        node: impl Fn(u32) -> Result<T, BootError>,
+    ) -> Result<HashMap<T, u32>, BootError> {
+        let mut numbers = HashMap::new();
+        for rank in 0..self.size {
+            let next = numbers.len() as u32;
+            numbers.entry(node(rank)?).or_insert(next);
+        }
+        Ok(numbers)
     }
 
     /// One pass over all ranks, the first time somebody asks; keeps the
@@ -204,18 +223,10 @@ impl Pmix {
         }
         let nodes = if self.one_machine {
             Nodes::One
-        } else if self.number(0, "pmix.nodeid")?.is_some() {
-            let mut ids = Vec::new();
-            for rank in 0..self.size {
-                insert_sorted(&mut ids, self.node_id(rank)?);
-            }
-            Nodes::Numbered(ids)
+        } else if self.host_name(0)?.is_some() {
+            Nodes::Named(self.number_nodes(|rank| self.known_host_name(rank))?)
         } else {
-            let mut names = Vec::new();
-            for rank in 0..self.size {
-                insert_sorted(&mut names, self.host_name(rank)?);
-            }
-            Nodes::Named(names)
+            Nodes::Numbered(self.number_nodes(|rank| self.node_id(rank))?)
         };
         Ok(self.nodes.get_or_init(|| nodes))
     }
@@ -337,12 +348,12 @@ impl Boot for Pmix {
 
     fn node_of(&self, rank: u32) -> Result<u32, BootError> {
         check_rank(rank, self.size)?;
-        let place = match self.nodes()? {
-            Nodes::One => return Ok(0),
-            Nodes::Numbered(ids) => ids.binary_search(&self.node_id(rank)?),
-            Nodes::Named(names) => names.binary_search(&self.host_name(rank)?),
+        let number = match self.nodes()? {
+            Nodes::One => Some(0),
+            Nodes::Named(numbers) => numbers.get(&self.known_host_name(rank)?).copied(),
+            Nodes::Numbered(numbers) => numbers.get(&self.node_id(rank)?).copied(),
         };
-        place.map(|place| place as u32).map_err(|_| {
+        number.ok_or_else(|| {
             self.refusal(&format!("node of rank {rank}"), "it has moved since it was first asked")
         })
     }
@@ -402,10 +413,4 @@ fn empty_info(name: &[u8]) -> Info {
     let mut key = [0; ffi::MAX_KEYLEN + 1];
     key[..name.len()].copy_from_slice(name);
     Info { key, flags: 0, value: Value { kind: 0, data: Data { widest: [0; 3] } } }
-}
-
-fn insert_sorted<T: Ord>(sorted: &mut Vec<T>, item: T) {
-    if let Err(place) = sorted.binary_search(&item) {
-        sorted.insert(place, item);
-    }
 }
