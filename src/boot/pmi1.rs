@@ -203,6 +203,8 @@ impl Boot for Pmi1 {
 
     fn abort(&self, code: i32, reason: &str) -> ! {
         eprintln!("rankway: rank {} aborted the job with code {code}: {reason}", self.rank);
+        // Hydra drops output it has not forwarded when it ends a job.
+        std::thread::sleep(Duration::from_millis(200));
         let _ = self.wire().send(&format!("cmd=abort exitcode={code}"));
         os::leave(code)
     }
