@@ -6,8 +6,8 @@ use std::io;
 ///
 /// Every variant names the object and, where there is one, the peer by its
 /// world rank. After [`PeerDied`](BootError::PeerDied) or
-/// [`TimedOut`](BootError::TimedOut) the fence or collective that returned it
-/// is spent: repeat nothing, tear down.
+/// [`TimedOut`](BootError::TimedOut) other ranks may have failed elsewhere:
+/// repeat nothing, tear down.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BootError {

@@ -20,6 +20,8 @@
 //! operation. It stands on the operating system and, at run time, on the
 //! launcher's library.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 pub mod alone;
 mod card;
 mod control;
@@ -68,7 +70,7 @@ pub trait Boot: Send + Sync {
     ///
     /// # Errors
     /// [`BootError::PeerDied`] when a rank ended before it came,
-    /// [`BootError::TimedOut`] naming the missing.
+    /// [`BootError::TimedOut`] naming the missing where the launcher tells.
     fn fence(&self, idle: &mut dyn FnMut()) -> Result<(), BootError>;
 
     /// The value `rank` published under `key` before the last fence.

@@ -1,14 +1,481 @@
-//! stub
-use super::*;
-/// stub
-pub struct Pmi1;
+//! Hydra, MPICH's process manager: PMI-1 over an inherited socket.
+//!
+//! Hydra gives each process a connected socket (`PMI_FD`), its rank and the
+//! job's size, and answers one-line commands on it. Keys and values share a
+//! line with spaces and `=`, and are short (64 and 1024 bytes), so values go
+//! as hex digits in as many pieces as they need. A process must
+//! [`finalize`](crate::boot::Boot::finalize) before it exits, or Hydra takes
+//! its end for a crash and ends the job.
+
+use super::{Boot, BootError, check_rank, os, sweep};
+use std::collections::{HashSet, VecDeque};
+use std::os::fd::RawFd;
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// Whether this process was started by a PMI-1 process manager.
+pub fn present() -> bool {
+    std::env::var_os("PMI_FD").is_some() && std::env::var_os("PMI_RANK").is_some()
+}
+
+/// [`Boot`] of a process started by Hydra's `mpiexec`.
+pub struct Pmi1 {
+    rank: u32,
+    size: u32,
+    space: String,
+    key_limit: usize,
+    piece: usize,
+    nodes: Mapping,
+    wire: Mutex<Wire>,
+}
+
+/// The socket and what is known about its state.
+struct Wire {
+    fd: RawFd,
+    input: VecDeque<u8>,
+    /// `barrier_out` came while another answer was awaited.
+    barrier_out: bool,
+    published: HashSet<String>,
+    finalized: bool,
+}
+
 impl Pmi1 {
-    /// stub
-    pub fn connect() -> Result<alone::Alone, BootError> {
-        alone::Alone::new()
+    /// Greets the process manager.
+    ///
+    /// # Errors
+    /// [`BootError::Launcher`] when the variables or the socket are not what
+    /// PMI-1 promises.
+    pub fn connect() -> Result<Self, BootError> {
+        let fd = variable("PMI_FD")? as RawFd;
+        let (rank, size) = (variable("PMI_RANK")?, variable("PMI_SIZE")?);
+        if rank >= size {
+            return Err(refusal("reading PMI_RANK", format!("rank {rank} of {size} ranks")));
+        }
+        let mut wire = Wire {
+            fd,
+            input: VecDeque::new(),
+            barrier_out: false,
+            published: HashSet::new(),
+            finalized: false,
+        };
+        wire.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")?.check()?;
+        let limits = wire.ask("cmd=get_maxes", "maxes")?;
+        let limit = |name: &str, least: usize| {
+            limits.field(name).and_then(|text| text.parse().ok()).unwrap_or(least)
+        };
+        let (key_limit, value_limit) = (limit("keylen_max", 64), limit("vallen_max", 256));
+        let answer = wire.ask("cmd=get_my_kvsname", "my_kvsname")?;
+        let space = answer.field("kvsname").map(str::to_string);
+        let space = space.ok_or_else(|| answer.refused("no kvsname in the answer"))?;
+        let query = format!("cmd=get kvsname={space} key=PMI_process_mapping");
+        let answer = wire.ask(&query, "get_result")?;
+        let mapping = answer.field("value").and_then(|text| Mapping::parse(text, size));
+        let nodes = mapping.ok_or_else(|| answer.refused("no usable PMI_process_mapping"))?;
+        // Process managers read lines of 1024 bytes.
+        let piece = value_limit.min(1000 - space.len().min(600) - 120) - 24;
+        Ok(Pmi1 { rank, size, space, key_limit, piece, nodes, wire: Mutex::new(wire) })
+    }
+
+    fn wire(&self) -> MutexGuard<'_, Wire> {
+        self.wire.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+
+    /// Name of piece `piece` of `rank`'s `key`, such as any key-value space
+    /// takes: plain characters, short.
+    fn piece_key(&self, rank: u32, key: &str, piece: usize) -> String {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        let name = format!("{rank}.{piece}.{key}");
+        if key.chars().all(plain) && !key.starts_with('_') && name.len() < self.key_limit {
+            return name;
+        }
+        format!("{rank}.{piece}._{:016x}{:x}", os::fnv1a(key.as_bytes()), key.len())
     }
 }
-/// stub
-pub fn present() -> bool {
-    false
+
+impl Boot for Pmi1 {
+    fn launcher(&self) -> &'static str {
+        "pmi1"
+    }
+
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// From the name of the key-value space, which holds mpiexec's pid and a
+    /// random number.
+    fn job(&self) -> u64 {
+        os::fnv1a(self.space.as_bytes()).max(1)
+    }
+
+    fn put(&self, key: &str, value: &[u8]) -> Result<(), BootError> {
+        let mut wire = self.wire();
+        wire.check_open("put")?;
+        if !wire.published.insert(key.to_string()) {
+            return Err(BootError::Twice { key: key.into() });
+        }
+        let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+        // The first piece tells the length of the whole.
+        let text = format!("{}.{hex}", value.len());
+        for (index, piece) in text.as_bytes().chunks(self.piece).enumerate() {
+            let name = self.piece_key(self.rank, key, index);
+            let piece = String::from_utf8_lossy(piece);
+            let command = format!("cmd=put kvsname={} key={name} value={piece}", self.space);
+            wire.ask(&command, "put_result")?.check()?;
+        }
+        Ok(())
+    }
+
+    fn fence(&self, idle: &mut dyn FnMut()) -> Result<(), BootError> {
+        const EAGER: u32 = 20;
+        const NAP: Duration = Duration::from_millis(1);
+        let patience = os::patience();
+        let start = Instant::now();
+        {
+            let mut wire = self.wire();
+            wire.check_open("fence")?;
+            wire.barrier_out = false;
+            wire.send("cmd=barrier_in")?;
+        }
+        for turn in 0u32.. {
+            // The lock is free while idle runs, which may want a value.
+            {
+                let mut wire = self.wire();
+                let nap = if turn < EAGER { Duration::ZERO } else { NAP };
+                if !wire.barrier_out
+                    && let Some(answer) = wire.line(Some(nap))?
+                    && !wire.note_barrier(&answer)
+                {
+                    return Err(answer.refused("barrier_out was due"));
+                }
+                if wire.barrier_out {
+                    wire.barrier_out = false;
+                    return Ok(());
+                }
+            }
+            idle();
+            if start.elapsed() > patience {
+                // PMI-1 does not say who is missing.
+                return Err(BootError::TimedOut {
+                    what: "fence under mpiexec".into(),
+                    missing: Vec::new(),
+                    seconds: patience.as_secs(),
+                });
+            }
+        }
+        unreachable!("the loop above only ends by returning")
+    }
+
+    fn get(&self, rank: u32, key: &str) -> Result<Vec<u8>, BootError> {
+        check_rank(rank, self.size)?;
+        let mut wire = self.wire();
+        wire.check_open("get")?;
+        let mut text = String::new();
+        let mut whole: Option<(usize, usize)> = None;
+        for index in 0.. {
+            let name = self.piece_key(rank, key, index);
+            let command = format!("cmd=get kvsname={} key={name}", self.space);
+            let answer = wire.ask(&command, "get_result")?;
+            if answer.field("rc") != Some("0") {
+                return Err(BootError::NotPublished { rank, key: key.into() });
+            }
+            text.push_str(answer.field("value").unwrap_or_default());
+            if whole.is_none() {
+                let length = text.split_once('.').map(|(n, _)| (n.len(), n));
+                whole = length.and_then(|(at, n)| Some((at + 1, n.parse().ok()?)));
+            }
+            let (at, length) = whole.ok_or_else(|| answer.refused("a value without a length"))?;
+            if text.len() >= at + 2 * length {
+                let value = from_hex(&text.as_bytes()[at..]);
+                return value.ok_or_else(|| answer.refused("a value that is not hexadecimal"));
+            }
+        }
+        unreachable!("the loop above only ends by returning")
+    }
+
+    fn node_of(&self, rank: u32) -> Result<u32, BootError> {
+        check_rank(rank, self.size)?;
+        Ok(self.nodes.node_of(rank))
+    }
+
+    fn abort(&self, code: i32, reason: &str) -> ! {
+        eprintln!("rankway: rank {} aborted the job with code {code}: {reason}", self.rank);
+        // Hydra drops output it has not forwarded when it ends a job.
+        std::thread::sleep(Duration::from_millis(200));
+        let _ = self.wire().send(&format!("cmd=abort exitcode={code}"));
+        os::leave(code)
+    }
+
+    fn finalize(&self) -> Result<(), BootError> {
+        let mut wire = self.wire();
+        if std::mem::replace(&mut wire.finalized, true) {
+            return Ok(());
+        }
+        sweep::sweep_process(std::process::id(), self.job());
+        wire.ask("cmd=finalize", "finalize_ack").map(drop)
+    }
+
+    fn one_machine(&self) -> Result<bool, BootError> {
+        Ok(self.nodes.reached.len() == 1 && self.nodes.reached[0].1 == 1)
+    }
+}
+
+impl Wire {
+    fn check_open(&self, what: &'static str) -> Result<(), BootError> {
+        if self.finalized { Err(BootError::Finalized { what }) } else { Ok(()) }
+    }
+
+    /// Sends `command` and waits for the answer named `expected`.
+    fn ask(&mut self, command: &str, expected: &str) -> Result<Answer, BootError> {
+        self.send(command)?;
+        loop {
+            let Some(mut answer) = self.line(None)? else { continue };
+            if self.note_barrier(&answer) {
+                continue;
+            }
+            answer.command = command.to_string();
+            if answer.field("cmd") != Some(expected) {
+                return Err(answer.refused(&format!("{expected} was due")));
+            }
+            return Ok(answer);
+        }
+    }
+
+    fn note_barrier(&mut self, answer: &Answer) -> bool {
+        let out = answer.field("cmd") == Some("barrier_out");
+        self.barrier_out |= out;
+        out
+    }
+
+    fn send(&mut self, command: &str) -> Result<(), BootError> {
+        let line = format!("{command}\n");
+        let mut rest = line.as_bytes();
+        while !rest.is_empty() {
+            // SAFETY: pointer and length describe the live `rest`.
+            let sent = unsafe {
+                libc::send(self.fd, rest.as_ptr().cast(), rest.len(), libc::MSG_NOSIGNAL)
+            };
+            if sent >= 0 {
+                rest = &rest[sent as usize..];
+                continue;
+            }
+            let error = std::io::Error::last_os_error();
+            match error.kind() {
+                std::io::ErrorKind::Interrupted => {}
+                std::io::ErrorKind::WouldBlock => self.poll(libc::POLLOUT, None)?,
+                _ => return Err(refusal(command, format!("PMI_FD {}: {error}", self.fd))),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next line, waiting at most `limit`; `None` when it is not whole yet.
+    fn line(&mut self, limit: Option<Duration>) -> Result<Option<Answer>, BootError> {
+        loop {
+            if let Some(end) = self.input.iter().position(|&byte| byte == b'\n') {
+                let bytes: Vec<u8> = self.input.drain(..=end).collect();
+                let text = String::from_utf8_lossy(&bytes).trim_end().to_string();
+                return Ok(Some(Answer { command: String::new(), text }));
+            }
+            let mut entry = [libc::pollfd { fd: self.fd, events: libc::POLLIN, revents: 0 }];
+            let ready = os::poll(&mut entry, limit.unwrap_or(Duration::from_secs(1)));
+            let ready = ready.map_err(|error| refusal("waiting for an answer", error.to_string()));
+            if ready? == 0 {
+                return Ok(None);
+            }
+            let mut buffer = [0u8; 4096];
+            // SAFETY: pointer and length describe the live local buffer.
+            let got = unsafe { libc::read(self.fd, buffer.as_mut_ptr().cast(), buffer.len()) };
+            if got > 0 {
+                self.input.extend(&buffer[..got as usize]);
+                continue;
+            }
+            let error = std::io::Error::last_os_error();
+            if got == 0 {
+                return Err(refusal("reading PMI_FD", "mpiexec closed the connection".into()));
+            }
+            let again = [std::io::ErrorKind::Interrupted, std::io::ErrorKind::WouldBlock];
+            if !again.contains(&error.kind()) {
+                return Err(refusal("reading PMI_FD", error.to_string()));
+            }
+        }
+    }
+
+    fn poll(&self, events: i16, limit: Option<Duration>) -> Result<(), BootError> {
+        let mut entry = [libc::pollfd { fd: self.fd, events, revents: 0 }];
+        os::poll(&mut entry, limit.unwrap_or(Duration::from_secs(1)))
+            .map(drop)
+            .map_err(|error| refusal("waiting for PMI_FD", error.to_string()))
+    }
+}
+
+/// One line of `name=value` fields.
+struct Answer {
+    command: String,
+    text: String,
+}
+
+impl Answer {
+    fn field(&self, name: &str) -> Option<&str> {
+        let mut fields = self.text.split_ascii_whitespace().filter_map(|f| f.split_once('='));
+        fields.find_map(|(field, value)| (field == name).then_some(value))
+    }
+
+    fn check(&self) -> Result<(), BootError> {
+        match self.field("rc") {
+            None | Some("0") => Ok(()),
+            Some(_) => Err(self.refused("refused")),
+        }
+    }
+
+    fn refused(&self, what: &str) -> BootError {
+        let call = if self.command.is_empty() { "reading PMI_FD" } else { &self.command };
+        refusal(call, format!("{what}; the answer was `{}`", self.text))
+    }
+}
+
+fn refusal(call: &str, why: String) -> BootError {
+    BootError::Launcher {
+        launcher: "pmi1",
+        call: call.into(),
+        why,
+        hint: "start with MPICH's mpiexec (Hydra), which must outlive the ranks; \
+               RANKWAY_BOOT=alone ignores it"
+            .into(),
+    }
+}
+
+fn variable(name: &str) -> Result<u32, BootError> {
+    let text = std::env::var(name).unwrap_or_default();
+    text.parse().map_err(|_| refusal(&format!("reading {name}"), format!("it is `{text}`")))
+}
+
+fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
+    let digit = |c: u8| (c as char).to_digit(16).map(|digit| digit as u8);
+    let pairs = text.chunks(2);
+    pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?)).collect()
+}
+
+/// `PMI_process_mapping`: which node each rank is on, in a form whose size
+/// does not depend on the number of ranks.
+///
+/// `(vector,(first,nodes,ppn),…)`: each block deals `ppn` ranks to each of
+/// `nodes` nodes starting at `first`; after the last block it starts over.
+#[derive(Debug, PartialEq, Eq)]
+struct Mapping {
+    blocks: Vec<(u32, u32, u32)>,
+    /// Node ids that hold a rank: disjoint ascending runs (first, count).
+    reached: Vec<(u32, u32)>,
+}
+
+impl Mapping {
+    fn parse(text: &str, size: u32) -> Option<Self> {
+        let inner = text.trim().strip_prefix("(vector")?.strip_suffix(')')?;
+        let mut blocks = Vec::new();
+        for block in inner.split('(').skip(1) {
+            let mut numbers = block.trim_end_matches([',', ')', ' ']).split(',').map(str::trim);
+            let mut number = || numbers.next()?.parse::<u32>().ok();
+            blocks.push((number()?, number()?, number()?));
+        }
+        if blocks.is_empty() || blocks.iter().any(|&(_, nodes, ppn)| nodes == 0 || ppn == 0) {
+            return None;
+        }
+        let mut runs = Vec::new();
+        let mut left = u64::from(size);
+        for &(first, nodes, ppn) in &blocks {
+            let used = left.div_ceil(u64::from(ppn)).min(u64::from(nodes)) as u32;
+            if used > 0 {
+                runs.push((first, first.checked_add(used)?));
+            }
+            left = left.saturating_sub(u64::from(nodes) * u64::from(ppn));
+        }
+        runs.sort_unstable();
+        let mut reached: Vec<(u32, u32)> = Vec::new();
+        for (first, end) in runs {
+            match reached.last_mut() {
+                Some((start, count)) if *start + *count >= first => {
+                    *count = (*count).max(end - *start);
+                }
+                _ => reached.push((first, end - first)),
+            }
+        }
+        Some(Mapping { blocks, reached })
+    }
+
+    /// Dense node number of `rank`.
+    fn node_of(&self, rank: u32) -> u32 {
+        let ranks = |&(_, nodes, ppn): &(u32, u32, u32)| u64::from(nodes) * u64::from(ppn);
+        let cycle: u64 = self.blocks.iter().map(ranks).sum();
+        let mut place = u64::from(rank) % cycle;
+        for block in &self.blocks {
+            if place < ranks(block) {
+                return self.dense(block.0 + (place / u64::from(block.2)) as u32);
+            }
+            place -= ranks(block);
+        }
+        unreachable!("place is below the sum of all blocks")
+    }
+
+    fn dense(&self, node: u32) -> u32 {
+        let below = |&(first, count): &(u32, u32)| node.saturating_sub(first).min(count);
+        self.reached.iter().map(below).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn mappings_of_mpich() {
+        let nodes = |text: &str, size: u32| -> Vec<u32> {
+            let mapping = Mapping::parse(text, size).unwrap();
+            (0..size).map(|rank| mapping.node_of(rank)).collect()
+        };
+        assert_eq!(nodes("(vector,(0,1,1))", 3), [0, 0, 0]);
+        assert_eq!(nodes("(vector,(0,2,2))", 6), [0, 0, 1, 1, 0, 0]);
+        assert_eq!(nodes("(vector,(0,2,1),(5,1,2))", 4), [0, 1, 2, 2]);
+        assert_eq!(nodes("(vector, (3,2,1))", 2), [0, 1]);
+        for bad in ["", "(vector)", "(vector,(0,0,1))", "(vector,(0,1))", "(matrix,(0,1,1))"] {
+            assert_eq!(Mapping::parse(bad, 2), None, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn mappings_against_a_naive_oracle(
+            blocks in proptest::collection::vec((0u32..8, 1u32..5, 1u32..4), 1..4), size in 1u32..60
+        ) {
+            let mut text = String::from("(vector");
+            for (first, nodes, ppn) in &blocks {
+                text += &format!(",({first},{nodes},{ppn})");
+            }
+            let mapping = Mapping::parse(&(text + ")"), size).unwrap();
+            let deal = |&(first, nodes, ppn): &(u32, u32, u32)| {
+                (first..first + nodes).flat_map(move |node| vec![node; ppn as usize])
+            };
+            let raw: Vec<u32> =
+                blocks.iter().flat_map(deal).cycle().take(size as usize).collect();
+            let mut distinct = raw.clone();
+            distinct.sort_unstable();
+            distinct.dedup();
+            for (rank, node) in raw.iter().enumerate() {
+                let dense = distinct.binary_search(node).unwrap() as u32;
+                prop_assert_eq!(mapping.node_of(rank as u32), dense);
+            }
+        }
+
+        #[test]
+        fn hex_survives(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            prop_assert_eq!(from_hex(hex.as_bytes()), Some(bytes));
+            if !hex.is_empty() {
+                prop_assert_eq!(from_hex(&hex.as_bytes()[1..]), None);
+            }
+        }
+    }
 }

@@ -98,8 +98,10 @@ struct Peer {
     refusals: Vec<String>,
     /// An address that was silent may answer in the next round.
     silent: bool,
-    left: bool,
-    dead: Option<String>,
+    /// It said goodbye.
+    bye: bool,
+    /// Why nothing more can come from it, once all that came has been read.
+    gone: Option<String>,
     sent: HashMap<u64, u32>,
     received: HashMap<u64, u32>,
 }
@@ -112,6 +114,8 @@ pub(super) struct Mesh {
     next_link: u64,
     peers: HashMap<u32, Peer>,
     inbox: HashMap<(u32, u64), VecDeque<Frame>>,
+    /// Peers seen to be gone, and how, whose last words may be unread.
+    doomed: BTreeMap<u32, String>,
 }
 
 impl Mesh {
@@ -145,8 +149,16 @@ impl Mesh {
         };
         let me = Card::new(port, addresses)?;
         boot.put(CARD_KEY, &me.encode())?;
-        let (links, peers, inbox) = (BTreeMap::new(), HashMap::new(), HashMap::new());
-        Ok(Mesh { boot, me, listener, links, next_link: 0, peers, inbox })
+        Ok(Mesh {
+            boot,
+            me,
+            listener,
+            links: BTreeMap::new(),
+            next_link: 0,
+            peers: HashMap::new(),
+            inbox: HashMap::new(),
+            doomed: BTreeMap::new(),
+        })
     }
 
     pub(super) fn connections(&self) -> usize {
@@ -170,10 +182,13 @@ impl Mesh {
                 rank,
                 what: "its card is unreadable; do all ranks run the same version?".into(),
             })?;
-            let (process, dead) = match liveness::open(&self.me.process, &card.process) {
-                Ok(fd) => (Some(fd), None),
-                Err(Watch::Dead) => (None, Some(process_ended(&card))),
-                Err(_) => (None, None),
+            let process = match liveness::open(&self.me.process, &card.process) {
+                Ok(fd) => Some(fd),
+                Err(Watch::Dead) => {
+                    self.doomed.insert(rank, process_ended(&card));
+                    None
+                }
+                Err(_) => None,
             };
             let near = card.shares_loopback(&self.me);
             let mut addresses: Vec<IpAddr> = card.addresses.clone();
@@ -195,8 +210,8 @@ impl Mesh {
                 next_address: 0,
                 refusals: Vec::new(),
                 silent: false,
-                left: false,
-                dead,
+                bye: false,
+                gone: None,
                 sent: HashMap::new(),
                 received: HashMap::new(),
             };
@@ -235,9 +250,10 @@ impl Mesh {
         };
         let existing = self.links.iter().find_map(open);
         let peer = self.peer(rank)?;
-        if peer.dead.is_some() || peer.left {
+        if peer.gone.is_some() || peer.bye || self.doomed.contains_key(&rank) {
             return Ok(());
         }
+        let peer = self.peer(rank)?;
         if peer.link.is_none() {
             peer.link = existing;
         }
@@ -260,10 +276,11 @@ impl Mesh {
                     peer.silent = false;
                     peer.refusals.clear();
                 } else {
-                    peer.dead = Some(match peer.refusals.is_empty() {
+                    let how = match peer.refusals.is_empty() {
                         true => "it published no address to reach it at".into(),
                         false => format!("cannot be reached: {}", peer.refusals.join("; ")),
-                    });
+                    };
+                    self.doomed.insert(rank, how);
                     return Ok(());
                 }
             }
@@ -298,6 +315,8 @@ impl Mesh {
         let Some(link) = peer.link.and_then(|id| self.links.get_mut(&id)) else { return };
         if link.state == State::Open || (peer.near && peer.process.is_some()) {
             link.output.append(&mut peer.queue);
+            // Mostly the kernel takes it at once. Failure shows at the next poll.
+            let _ = link.write();
         }
     }
 
@@ -311,12 +330,7 @@ impl Mesh {
 
     /// Why nothing more can come from `rank`, if so.
     pub(super) fn lost(&self, rank: u32) -> Option<BootError> {
-        let peer = self.peers.get(&rank)?;
-        let how = match (&peer.dead, peer.left) {
-            (Some(how), _) => how.clone(),
-            (None, true) => "left in good order: it closed its control channel".into(),
-            (None, false) => return None,
-        };
+        let how = self.peers.get(&rank)?.gone.clone()?;
         Some(BootError::PeerDied { rank, how })
     }
 
@@ -343,10 +357,9 @@ impl Mesh {
     /// Everything worth waiting for.
     pub(super) fn poll_set(&self) -> PollSet {
         let mut set = PollSet::default();
-        if let Some(listener) = &self.listener {
-            if self.strangers() < MAX_STRANGERS {
-                set.push(Target::Listener, listener.as_raw_fd(), libc::POLLIN);
-            }
+        if let Some(listener) = self.listener.as_ref().filter(|_| self.strangers() < MAX_STRANGERS)
+        {
+            set.push(Target::Listener, listener.as_raw_fd(), libc::POLLIN);
         }
         for (id, link) in &self.links {
             let mut events = libc::POLLIN;
@@ -356,7 +369,7 @@ impl Mesh {
             set.push(Target::Link(*id), link.stream.as_raw_fd(), events);
         }
         for (rank, peer) in &self.peers {
-            if let Some(process) = peer.process.as_ref().filter(|_| peer.dead.is_none()) {
+            if let Some(process) = peer.process.as_ref().filter(|_| peer.gone.is_none()) {
                 set.push(Target::Process(*rank), process.as_raw_fd(), libc::POLLIN);
             }
         }
@@ -365,36 +378,42 @@ impl Mesh {
 
     /// Serves what [`PollSet::wait`] found ready; never blocks.
     pub(super) fn service(&mut self, set: &PollSet) -> Result<(), BootError> {
-        let mut ended = Vec::new();
         for (target, fd) in set.targets.iter().zip(&set.fds) {
             match (*target, fd.revents) {
                 (_, 0) => {}
                 (Target::Listener, _) => self.accept()?,
                 (Target::Link(id), revents) => self.serve_link(id, revents)?,
-                (Target::Process(rank), _) => ended.push(rank),
+                (Target::Process(rank), _) => {
+                    if let Some(peer) = self.peers.get_mut(&rank) {
+                        peer.process = None;
+                        self.doomed.entry(rank).or_insert_with(|| process_ended(&peer.card));
+                    }
+                }
             }
         }
-        if !ended.is_empty() {
-            self.bury(&ended)?;
-        }
-        self.expire()
+        self.expire()?;
+        self.bury()
     }
 
-    /// Notes the end of processes, after hearing their last words: frames
-    /// and goodbyes may still be in the sockets.
-    fn bury(&mut self, ended: &[u32]) -> Result<(), BootError> {
+    /// Declares the doomed gone, after hearing their last words: connections,
+    /// frames and goodbyes may still be in the sockets, since what told of
+    /// the end may have overtaken them.
+    fn bury(&mut self) -> Result<(), BootError> {
+        if self.doomed.is_empty() {
+            return Ok(());
+        }
+        let doomed = std::mem::take(&mut self.doomed);
         self.accept()?;
         let ids: Vec<u64> = self.links.keys().copied().collect();
         for id in ids {
             self.serve_link(id, libc::POLLIN)?;
         }
-        for rank in ended {
-            if let Some(peer) = self.peers.get_mut(rank) {
-                peer.process = None;
-                if !peer.left && peer.dead.is_none() {
-                    peer.dead = Some(process_ended(&peer.card));
-                }
-            }
+        for (rank, how) in doomed {
+            self.doomed.remove(&rank);
+            let peer = self.peer(rank)?;
+            let left = || "left in good order: it closed its control channel".to_string();
+            // The first reason is the cause, later ones follow from it.
+            peer.gone.get_or_insert_with(|| if peer.bye { left() } else { how });
         }
         Ok(())
     }
@@ -518,8 +537,9 @@ impl Mesh {
                     parsed += length;
                     if frame.kind == Kind::Bye {
                         if let Some(peer) = self.peers.get_mut(&rank) {
-                            peer.left = true;
+                            peer.bye = true;
                         }
+                        self.doomed.entry(rank).or_default();
                     } else {
                         self.inbox.entry((rank, frame.tag)).or_default().push_back(frame);
                     }
@@ -542,7 +562,7 @@ impl Mesh {
         if peer.link == Some(id) {
             peer.link = None;
         }
-        if peer.left {
+        if peer.bye {
             return Ok(());
         }
         match link.state {
@@ -552,7 +572,7 @@ impl Mesh {
                 self.dial(rank)
             }
             _ => {
-                peer.dead.get_or_insert(why);
+                self.doomed.entry(rank).or_insert(why);
                 Ok(())
             }
         }

@@ -132,7 +132,7 @@ impl Control {
         let members = Members::check(group, &*self.boot)?;
         let (n, me) = (members.count, members.me);
         let steps = doublings(n).map(|distance| members.world((me + distance) % n)).collect();
-        let mut call = Call::new(self, Operation::Barrier, tag, steps, idle);
+        let mut call = Call::new(self, &members, (Operation::Barrier, tag), steps, idle);
         call.close(|call| {
             for distance in doublings(n) {
                 call.send(Vec::new())?;
@@ -156,7 +156,7 @@ impl Control {
         let members = Members::check(group, &*self.boot)?;
         let (n, me) = (members.count, members.me);
         let steps = doublings(n).map(|distance| members.world((me + n - distance) % n)).collect();
-        let mut call = Call::new(self, Operation::Allgather, tag, steps, idle);
+        let mut call = Call::new(self, &members, (Operation::Allgather, tag), steps, idle);
         call.close(|call| {
             // blocks[i] belongs to group rank me + i.
             let mut blocks = vec![mine.to_vec()];
@@ -204,7 +204,7 @@ impl Control {
         let children =
             doublings(width).map(|d| place + d).filter(|&p| p < n).map(at).collect::<Vec<_>>();
         let below = children.iter().rev().copied().collect();
-        let mut call = Call::new(self, Operation::Broadcast, tag, below, idle);
+        let mut call = Call::new(self, &members, (Operation::Broadcast, tag), below, idle);
         call.close(|call| {
             let value = match place {
                 0 => value.map(<[u8]>::to_vec).ok_or_else(|| {
@@ -292,6 +292,7 @@ fn unpack(mut bytes: &[u8], count: usize) -> Option<Vec<Vec<u8>>> {
 /// One collective under way on this process.
 struct Call<'a> {
     control: &'a Control,
+    members: &'a Members<'a>,
     operation: Operation,
     tag: u64,
     /// Whom to send to, in order; `sent` of them are done.
@@ -306,13 +307,14 @@ struct Call<'a> {
 impl<'a> Call<'a> {
     fn new(
         control: &'a Control,
-        operation: Operation,
-        tag: u64,
+        members: &'a Members<'a>,
+        (operation, tag): (Operation, u64),
         targets: Vec<u32>,
         idle: Idle<'a>,
     ) -> Self {
         let (start, patience) = (Instant::now(), os::patience());
-        Call { control, operation, tag, targets, sent: 0, received: 0, idle, start, patience }
+        let (sent, received) = (0, 0);
+        Call { control, members, operation, tag, targets, sent, received, idle, start, patience }
     }
 
     /// Runs `steps`, then waits until what was sent is on its way. When that
@@ -425,24 +427,33 @@ impl<'a> Call<'a> {
         unreachable!("the loop above only ends by returning")
     }
 
-    /// Tells those who still wait for this process why it gives up. Best
+    /// Tells why this process gives up: those who wait for it in this
+    /// collective, and those who completed it and will wait in the next one
+    /// under the tag. All algorithms pair ranks a power of two apart. Best
     /// effort, for a short while.
-    fn poison(&mut self, error: &BootError) {
+    fn poison(&self, error: &BootError) {
         const LIMIT: Duration = Duration::from_secs(2);
-        let me = self.control.boot.rank();
+        let rank = self.control.boot.rank();
         let (rank, how) = match error {
             BootError::PeerDied { rank, how } => (*rank, how.clone()),
-            other => (me, format!("gave up: {other}")),
+            other => (rank, format!("gave up: {other}")),
         };
         let payload = [&rank.to_le_bytes()[..], how.as_bytes()].concat();
-        let waiting = self.targets.split_off(self.sent);
-        for &target in &waiting {
+        let Members { count: n, me, .. } = *self.members;
+        let mut neighbours: Vec<u32> = doublings(n)
+            .flat_map(|distance| [(me + distance) % n, (me + n - distance) % n])
+            .map(|member| self.members.world(member))
+            .collect();
+        neighbours.sort_unstable();
+        neighbours.dedup();
+        for &neighbour in &neighbours {
             let frame = self.frame(Kind::Poison, payload.clone());
-            let _ = self.control.mesh().send(target, frame);
+            let _ = self.control.mesh().send(neighbour, frame);
         }
         let start = Instant::now();
+        // Steps taken before the failure may still be on their way, too.
         let told = |mesh: &Mesh| {
-            waiting.iter().all(|&rank| mesh.flushed(rank) || mesh.lost(rank).is_some())
+            neighbours.iter().all(|&rank| mesh.flushed(rank) || mesh.lost(rank).is_some())
         };
         while !told(&self.control.mesh()) && start.elapsed() < LIMIT {
             if self.control.progress(Duration::from_millis(1)).is_err() {

@@ -32,7 +32,7 @@ pub(super) struct Header {
     pub(super) gate: AtomicU32,
     /// errno of the fork that failed, when the gate says so.
     pub(super) fork_errno: AtomicI32,
-    /// Last fence that all ranks reached; a futex.
+    /// Last fence that all ranks reached, its low bits; a futex.
     pub(super) generation: AtomicU32,
     /// Ranks that have ended, in any way.
     pub(super) ended: AtomicU32,
@@ -52,7 +52,7 @@ pub(super) struct Slot {
     /// Exit code or signal, valid once `state` says which.
     pub(super) status: AtomicI32,
     /// Number of the last fence this rank reached.
-    pub(super) fence: AtomicU32,
+    pub(super) fence: AtomicU64,
     /// Bytes of its log that readers may look at.
     pub(super) used: AtomicU64,
 }

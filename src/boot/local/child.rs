@@ -3,7 +3,7 @@
 use super::arena::{Arena, FINALIZED, RUNNING};
 use super::{Layout, Options};
 use crate::boot::{Boot, BootError, check_rank, os, sweep};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -16,26 +16,33 @@ pub(super) struct Local {
     supervisor: libc::pid_t,
     /// Makes this process's threads take turns at `put`.
     putting: Mutex<()>,
+    /// The last fence did not complete.
+    failed: AtomicBool,
 }
 
 impl Local {
     pub(super) fn new(arena: Arc<Arena>, rank: u32, options: &Options, supervisor: i32) -> Self {
         arena.slot(rank).state.store(RUNNING, Ordering::Release);
         let Options { nodes, layout, .. } = *options;
-        Local { arena, rank, nodes, layout, supervisor, putting: Mutex::new(()) }
+        Local {
+            arena,
+            rank,
+            nodes,
+            layout,
+            supervisor,
+            putting: Mutex::new(()),
+            failed: AtomicBool::new(false),
+        }
     }
 
     /// Ranks that have not reached fence number `fence`.
-    fn missing(&self, fence: u32) -> impl Iterator<Item = u32> + '_ {
-        let late = move |rank: &u32| {
-            let reached = self.arena.slot(*rank).fence.load(Ordering::Acquire);
-            before(reached, fence)
-        };
-        (0..self.arena.ranks()).filter(late)
+    fn missing(&self, fence: u64) -> impl Iterator<Item = u32> + '_ {
+        let reached = |rank: u32| self.arena.slot(rank).fence.load(Ordering::Acquire);
+        (0..self.arena.ranks()).filter(move |&rank| reached(rank) < fence)
     }
 }
 
-/// Whether fence number `a` comes before `b`; the numbers may wrap.
+/// Whether `a` comes before `b`; a futex has 32 bits, so the numbers wrap.
 fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
@@ -73,13 +80,17 @@ impl Boot for Local {
         if slot.state.load(Ordering::Relaxed) == FINALIZED {
             return Err(BootError::Finalized { what: "fence" });
         }
-        let mine = slot.fence.load(Ordering::Relaxed).wrapping_add(1);
+        // A fence that failed goes on where it was: no rank may count twice
+        // for one fence, or the sum would come too early.
+        let again = self.failed.swap(true, Ordering::Relaxed);
+        let mine = slot.fence.load(Ordering::Relaxed) + u64::from(!again);
         slot.fence.store(mine, Ordering::Release);
-        let arrived = header.arrived.fetch_add(1, Ordering::AcqRel) + 1;
-        // Nobody is ahead by more than the fence being waited for, so the
-        // sum is a multiple of the size exactly when the last one comes.
-        if arrived.is_multiple_of(u64::from(self.arena.ranks())) {
-            header.generation.store(mine, Ordering::Release);
+        let arrived = header.arrived.fetch_add(u64::from(!again), Ordering::AcqRel) + 1;
+        // Nobody is ahead of a fence that someone has yet to reach, so the
+        // sum says when the last one comes.
+        if !again && arrived == mine * u64::from(self.arena.ranks()) {
+            self.failed.store(false, Ordering::Relaxed);
+            header.generation.store(mine as u32, Ordering::Release);
             os::futex_wake_all(&header.generation);
             return Ok(());
         }
@@ -91,7 +102,8 @@ impl Boot for Local {
             // arrived must not fail this fence.
             let ended = header.ended.load(Ordering::Acquire);
             let generation = header.generation.load(Ordering::Acquire);
-            if !before(generation, mine) {
+            if !before(generation, mine as u32) {
+                self.failed.store(false, Ordering::Relaxed);
                 return Ok(());
             }
             if ended != ended_seen {

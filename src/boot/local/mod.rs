@@ -144,13 +144,23 @@ impl Outcome {
 /// [`BootError::Threads`] when the process has threads,
 /// [`BootError::Options`], [`BootError::Os`] when the system refuses.
 pub fn run(options: &Options, f: impl FnOnce(Arc<dyn Boot>) -> i32) -> Result<Outcome, BootError> {
-    spawn(options, f)?.wait()
+    let (job, held) = launch(options, f)?;
+    job.wait_holding(Some(held))
 }
 
 /// Forks the ranks, runs `f` in each, and leaves the caller in control.
 ///
 /// Returns when all ranks exist. Rules and errors as for [`run`].
 pub fn spawn(options: &Options, f: impl FnOnce(Arc<dyn Boot>) -> i32) -> Result<Job, BootError> {
+    launch(options, f).map(|(job, _held)| job)
+}
+
+/// Forks the ranks. SIGINT and SIGTERM stay pending as long as the second
+/// result lives, so that none falls between the fork and the wait.
+fn launch(
+    options: &Options,
+    f: impl FnOnce(Arc<dyn Boot>) -> i32,
+) -> Result<(Job, HeldSignals), BootError> {
     options.check()?;
     if let Some(count) = os::thread_count().filter(|&count| count > 1) {
         return Err(BootError::Threads { count });
@@ -163,19 +173,20 @@ pub fn spawn(options: &Options, f: impl FnOnce(Arc<dyn Boot>) -> i32) -> Result<
         let _ = std::io::stdout().flush();
         let _ = std::io::stderr().flush();
     }
+    let held = HeldSignals::hold();
     // SAFETY: getpid cannot fail. fork: the process has one thread, as just
     // counted, so the child is a whole process.
     let (caller, forked) = unsafe { (libc::getpid(), libc::fork()) };
     match forked {
         -1 => Err(BootError::os("forking the supervisor of the ranks")),
         0 => {
-            let rank = supervisor::fork_ranks(&arena, caller);
+            let rank = supervisor::fork_ranks(&arena, caller, &held.old);
             be_rank(arena, rank, options, &cpus, f)
         }
         supervisor => {
             let job = Job { arena, supervisor, outcome: None };
             job.wait_for_gate()?;
-            Ok(job)
+            Ok((job, held))
         }
     }
 }
@@ -260,8 +271,13 @@ impl Job {
     }
 
     /// Waits until all ranks have ended and their leftovers are removed.
-    pub fn wait(mut self) -> Result<Outcome, BootError> {
+    pub fn wait(self) -> Result<Outcome, BootError> {
+        self.wait_holding(None)
+    }
+
+    fn wait_holding(mut self, held: Option<HeldSignals>) -> Result<Outcome, BootError> {
         let forwarding = Forwarding::start(self.supervisor);
+        drop(held);
         let status = wait_for(self.supervisor);
         let interrupted = forwarding.stop();
         let outcome = self.conclude(status);
@@ -361,6 +377,34 @@ fn wait_for(pid: libc::pid_t) -> i32 {
         if got == pid || !interrupted {
             return status;
         }
+    }
+}
+
+/// Keeps SIGINT and SIGTERM pending while it lives.
+struct HeldSignals {
+    old: libc::sigset_t,
+}
+
+impl HeldSignals {
+    fn hold() -> Self {
+        // SAFETY: signal sets are plain data which the calls fill; every
+        // pointer is to a live local.
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            let mut old: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            libc::sigaddset(&mut set, libc::SIGINT);
+            libc::sigaddset(&mut set, libc::SIGTERM);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut old);
+            HeldSignals { old }
+        }
+    }
+}
+
+impl Drop for HeldSignals {
+    fn drop(&mut self) {
+        // SAFETY: `old` is the mask this thread had.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.old, std::ptr::null_mut()) };
     }
 }
 

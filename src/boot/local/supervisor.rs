@@ -17,7 +17,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Signals the supervisor waits for, and what was there before.
-pub(super) struct Signals {
+struct Signals {
     wait: libc::sigset_t,
     old_mask: libc::sigset_t,
     old_child: libc::sigaction,
@@ -26,7 +26,9 @@ pub(super) struct Signals {
 impl Signals {
     /// Blocks the signals. Those the caller's user chose to ignore (nohup)
     /// stay ignored, SIGTERM excepted: it announces the caller's death.
-    pub(super) fn block() -> Self {
+    ///
+    /// `old_mask` is what ranks shall have.
+    fn block(old_mask: &libc::sigset_t) -> Self {
         // SAFETY: sigset_t and sigaction are plain data that the calls below
         // fill; every pointer is to a live local. Signal numbers are valid.
         unsafe {
@@ -44,13 +46,14 @@ impl Signals {
                     libc::sigaddset(&mut signals.wait, signal);
                 }
             }
-            libc::sigprocmask(libc::SIG_BLOCK, &signals.wait, &mut signals.old_mask);
+            libc::sigprocmask(libc::SIG_BLOCK, &signals.wait, std::ptr::null_mut());
+            signals.old_mask = *old_mask;
             signals
         }
     }
 
     /// In a rank: back to what the caller had.
-    pub(super) fn restore(&self) {
+    fn restore(&self) {
         // SAFETY: both were filled by `block` in this process or its parent.
         unsafe {
             libc::sigaction(libc::SIGCHLD, &self.old_child, std::ptr::null_mut());
@@ -72,7 +75,7 @@ impl Signals {
 
 /// Has the kernel send `signal` to this process when `parent` ends. False
 /// when it has ended already.
-pub(super) fn die_with(parent: libc::pid_t, signal: i32) -> bool {
+fn die_with(parent: libc::pid_t, signal: i32) -> bool {
     // SAFETY: prctl with integer arguments and getppid touch no memory.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong);
@@ -81,9 +84,9 @@ pub(super) fn die_with(parent: libc::pid_t, signal: i32) -> bool {
 }
 
 /// Forks every rank, then opens the gate they wait at. In a rank, returns its
-/// number; in the supervisor, never returns.
-pub(super) fn fork_ranks(arena: &Arena, caller: libc::pid_t) -> u32 {
-    let signals = Signals::block();
+/// number; in the supervisor, never returns. Ranks get the signal mask `mask`.
+pub(super) fn fork_ranks(arena: &Arena, caller: libc::pid_t, mask: &libc::sigset_t) -> u32 {
+    let signals = Signals::block(mask);
     if !die_with(caller, libc::SIGTERM) {
         os::leave(1);
     }

@@ -1,0 +1,193 @@
+//! Tests of several processes, without helper binaries: the test program runs
+//! itself again, told by an environment variable which part to play.
+
+// Every test program uses a part of this.
+#![allow(dead_code, unreachable_pub)]
+
+use rankway::boot::{Boot, BootError, Group};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const PART: &str = "RANKWAY_TEST_PART";
+
+/// Called before `main`, where the main thread is still the only one: the
+/// test harness runs every test in a thread, and ranks are forked only from
+/// a process without threads. Does nothing unless this process was started to
+/// play a part.
+pub fn play_part(part: fn(&str)) {
+    let Ok(name) = std::env::var(PART) else { return };
+    let played = std::panic::catch_unwind(|| part(&name));
+    std::process::exit(if played.is_ok() { 0 } else { 101 });
+}
+
+/// Has `$part`, a `fn(&str)`, play parts before the harness starts.
+macro_rules! plays {
+    ($part:path) => {
+        extern "C" fn before_main() {
+            boot_common::play_part($part);
+        }
+        #[used]
+        #[unsafe(link_section = ".init_array")]
+        static BEFORE_MAIN: extern "C" fn() = before_main;
+    };
+}
+pub(crate) use plays;
+
+/// This program again, in the part `part`.
+pub fn play(part: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.env(PART, part).env("RANKWAY_TIMEOUT", "60");
+    command
+}
+
+/// Arguments for a launcher to start this program in the part `part`.
+pub fn play_under(launcher: &str, arguments: &[&str], part: &str) -> Command {
+    let mut command = Command::new(launcher);
+    command.args(arguments).arg(std::env::current_exe().unwrap());
+    command.env(PART, part).env("RANKWAY_TIMEOUT", "60").env("TERM", "dumb");
+    command
+}
+
+/// Runs to the end, at most a minute; panics with the output unless it succeeds.
+pub fn must_succeed(mut command: Command) -> String {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let output = finish(child);
+    let text = all_output(&output);
+    assert!(output.status.success(), "{:?}\n{text}", output.status);
+    text
+}
+
+pub fn all_output(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
+}
+
+/// The child's output; kills it when it hangs.
+pub fn finish(child: Child) -> Output {
+    let pid = child.id() as libc::pid_t;
+    let (done, timer) = std::sync::mpsc::channel::<()>();
+    let guard = std::thread::spawn(move || {
+        if timer.recv_timeout(Duration::from_secs(90))
+            == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+        {
+            // SAFETY: kill takes two integers; the child is not reaped yet.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+    });
+    let output = child.wait_with_output().unwrap();
+    drop(done);
+    guard.join().unwrap();
+    output
+}
+
+/// Polls until `condition`, at most `seconds`.
+pub fn eventually(seconds: u64, mut condition: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + Duration::from_secs(seconds);
+    while Instant::now() < end {
+        if condition() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    condition()
+}
+
+/// Whether a process runs: exists and is no zombie.
+pub fn alive(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    !stat.rsplit_once(") ").unwrap().1.starts_with(['Z', 'X'])
+}
+
+/// Names in /dev/shm for which `wanted` holds.
+pub fn segments(wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    let names = std::fs::read_dir("/dev/shm").unwrap().flatten();
+    names.filter_map(|e| e.file_name().into_string().ok()).filter(|n| wanted(n)).collect()
+}
+
+/// Any list of world ranks as a group.
+pub struct List {
+    pub ranks: Vec<u32>,
+    pub me: u32,
+}
+
+impl List {
+    /// `None` for those who are not in it.
+    pub fn new(ranks: impl IntoIterator<Item = u32>, world_rank: u32) -> Option<Self> {
+        let ranks: Vec<u32> = ranks.into_iter().collect();
+        let me = ranks.iter().position(|&rank| rank == world_rank)? as u32;
+        Some(List { ranks, me })
+    }
+}
+
+impl Group for List {
+    fn len(&self) -> u32 {
+        self.ranks.len() as u32
+    }
+    fn me(&self) -> u32 {
+        self.me
+    }
+    fn world(&self, rank: u32) -> u32 {
+        self.ranks[rank as usize]
+    }
+}
+
+/// Bytes that tell rank and round and differ in length.
+pub fn sample(rank: u32, round: u32) -> Vec<u8> {
+    let length = (rank as usize * 37 + round as usize * 11) % 300;
+    (0..length).map(|i| (i as u32 ^ rank ^ (round << 4)) as u8).collect()
+}
+
+/// A boot whose ranks seem to be on machines of their own: the control
+/// channel then goes over the network's addresses and has no pidfds.
+pub struct Far(pub Arc<dyn Boot>);
+
+impl Boot for Far {
+    fn launcher(&self) -> &'static str {
+        self.0.launcher()
+    }
+    fn rank(&self) -> u32 {
+        self.0.rank()
+    }
+    fn size(&self) -> u32 {
+        self.0.size()
+    }
+    fn job(&self) -> u64 {
+        self.0.job()
+    }
+    fn put(&self, key: &str, value: &[u8]) -> Result<(), BootError> {
+        self.0.put(key, value)
+    }
+    fn fence(&self, idle: &mut dyn FnMut()) -> Result<(), BootError> {
+        self.0.fence(idle)
+    }
+    fn get(&self, rank: u32, key: &str) -> Result<Vec<u8>, BootError> {
+        let bytes = self.0.get(rank, key)?;
+        match rankway::boot::Card::decode(&bytes) {
+            Some(mut card) if rank != self.rank() => {
+                card.process.machine = [rank as u8; 16];
+                Ok(card.encode())
+            }
+            _ => Ok(bytes),
+        }
+    }
+    fn node_of(&self, rank: u32) -> Result<u32, BootError> {
+        Ok(rank)
+    }
+    fn abort(&self, code: i32, reason: &str) -> ! {
+        self.0.abort(code, reason)
+    }
+    fn finalize(&self) -> Result<(), BootError> {
+        self.0.finalize()
+    }
+}
+
+/// Whether this machine has an address besides the loopback.
+pub fn has_network() -> bool {
+    std::fs::read_dir("/sys/class/net").is_ok_and(|mut nets| {
+        nets.any(|net| {
+            let state = net.map(|net| std::fs::read_to_string(net.path().join("operstate")));
+            matches!(state, Ok(Ok(state)) if state.trim() == "up")
+        })
+    })
+}

@@ -1,0 +1,344 @@
+//! The same program under every launcher that is installed, on one node and
+//! on two pretended ones. A launcher that is missing is reported and skipped.
+#![cfg(all(unix, feature = "device"))]
+#![allow(clippy::unwrap_used)]
+
+mod boot_common;
+
+use boot_common::*;
+use rankway::boot::{self, BootError, Control, World};
+use std::collections::HashMap;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+plays!(part);
+
+fn part(name: &str) {
+    match name {
+        "meet" => meet(),
+        "missing" => missing(),
+        "abort" => abort(),
+        "connect" => match boot::connect() {
+            Ok(boot) => println!("connected: {}", boot.launcher()),
+            Err(error) => {
+                eprintln!("refused: {error}");
+                std::process::exit(3);
+            }
+        },
+        other => panic!("no part {other}"),
+    }
+}
+
+/// All that a boot offers, and the set-up channel over it.
+fn meet() {
+    let boot = boot::connect().unwrap();
+    let (rank, size) = (boot.rank(), boot.size());
+    let again = boot::connect().unwrap();
+    assert_eq!((again.rank(), again.job()), (rank, boot.job()));
+
+    boot.put("short", &sample(rank, 1)).unwrap();
+    assert!(matches!(boot.put("short", b""), Err(BootError::Twice { .. })));
+    boot.put("empty", b"").unwrap();
+    let long: Vec<u8> = (0..5000u32).map(|i| (i * 7 + rank) as u8).collect();
+    let odd_key = format!("a key = with ; odd characters\n{}", "and a length ".repeat(9));
+    boot.put(&odd_key, &long).unwrap();
+    let control = Control::open(boot.clone()).unwrap();
+    let mut idle_calls = 0u64;
+    boot.fence(&mut || idle_calls += 1).unwrap();
+    for peer in 0..size {
+        assert_eq!(boot.get(peer, "short").unwrap(), sample(peer, 1));
+        assert_eq!(boot.get(peer, "empty").unwrap(), b"");
+        let value = boot.get(peer, &odd_key).unwrap();
+        assert!(value.iter().zip(0u32..).all(|(&byte, i)| byte == (i * 7 + peer) as u8));
+        assert_eq!(value.len(), 5000);
+    }
+    assert!(matches!(boot.get(size, "short"), Err(BootError::Rank { .. })));
+
+    for round in 0..5 {
+        boot.put(&format!("round{round}"), &[round]).unwrap();
+        boot.fence(&mut || idle_calls += 1).unwrap();
+        assert_eq!(boot.get((rank + 1) % size, &format!("round{round}")).unwrap(), [round]);
+    }
+
+    let world = World::of(&*boot);
+    let nodes: Vec<u32> = (0..size).map(|rank| boot.node_of(rank).unwrap()).collect();
+    let mine = [&boot.job().to_le_bytes()[..], &nodes.iter().map(|&n| n as u8).collect::<Vec<_>>()];
+    let all = control.allgather(&world, 1, &mine.concat(), &mut || Ok(())).unwrap();
+    assert!(all.iter().all(|theirs| *theirs == all[0]), "job or nodes differ between ranks");
+    assert!(boot.local_ranks().unwrap().contains(&rank));
+    for root in 0..size {
+        let value = (root == rank).then(|| sample(root, 2));
+        let got = control.broadcast(&world, 2, root, value.as_deref(), &mut || Ok(())).unwrap();
+        assert_eq!(got, sample(root, 2));
+    }
+    if let Some(evens) = List::new((0..size).step_by(2).rev(), rank) {
+        control.barrier(&evens, 3, &mut || Ok(())).unwrap();
+    }
+    let (job, launcher) = (boot.job(), boot.launcher());
+    let names: Vec<String> = nodes.iter().map(u32::to_string).collect();
+    println!(
+        "met rank={rank} size={size} launcher={launcher} job={job:x} nodes={}",
+        names.join(",")
+    );
+    control.barrier(&world, 4, &mut || Ok(())).unwrap();
+    drop(control);
+    boot.finalize().unwrap();
+    boot.finalize().unwrap();
+    assert!(matches!(boot.fence(&mut || ()), Err(BootError::Finalized { .. })) || size == 1);
+}
+
+fn missing() {
+    let boot = boot::connect().unwrap();
+    boot.put("there", b"").unwrap();
+    boot.fence(&mut || ()).unwrap();
+    let peer = boot.size() - 1;
+    let error = boot.get(peer, "not there").unwrap_err();
+    let named = matches!(&error, BootError::NotPublished { rank, .. } if *rank == peer);
+    assert!(named, "{error}");
+    boot.fence(&mut || ()).unwrap();
+    boot.finalize().unwrap();
+}
+
+fn abort() {
+    let boot = boot::connect().unwrap();
+    boot.fence(&mut || ()).unwrap();
+    if boot.rank() == 1 {
+        boot.abort(9, "this abort is part of the test");
+    }
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+/// A launcher and the arguments that go before the program.
+struct Launcher {
+    program: String,
+    arguments: Vec<String>,
+    boot: &'static str,
+}
+
+impl Launcher {
+    fn play(&self, ranks: u32, part: &str) -> std::process::Command {
+        let ranks = ranks.to_string();
+        let mut arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        arguments.extend(["-n", &ranks]);
+        play_under(&self.program, &arguments, part)
+    }
+}
+
+/// First of `names` on the PATH, or what the variable says.
+fn find(variable: &str, names: &[&str]) -> Option<String> {
+    if let Ok(path) = std::env::var(variable) {
+        return Some(path);
+    }
+    let paths = std::env::var("PATH").unwrap();
+    let found = names
+        .iter()
+        .find(|name| std::env::split_paths(&paths).any(|directory| directory.join(name).is_file()));
+    if found.is_none() {
+        println!("skipped: none of {names:?} is installed (and {variable} is not set)");
+    }
+    found.map(|name| name.to_string())
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    // SAFETY: geteuid cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    words.iter().filter(|w| root || **w != "--allow-run-as-root").map(|w| w.to_string()).collect()
+}
+
+fn open_mpi() -> Option<Launcher> {
+    let program = find("RANKWAY_MPIRUN", &["mpirun.openmpi"])?;
+    let arguments = owned(&["--allow-run-as-root", "--oversubscribe"]);
+    Some(Launcher { program, arguments, boot: "pmix" })
+}
+
+fn prrte() -> Option<Launcher> {
+    let program = find("RANKWAY_PRTERUN", &["prterun"])?;
+    let arguments = owned(&["--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE"]);
+    Some(Launcher { program, arguments, boot: "pmix" })
+}
+
+fn hydra() -> Option<Launcher> {
+    let program = find("RANKWAY_HYDRA", &["mpiexec.hydra", "mpiexec.mpich"])?;
+    Some(Launcher { program, arguments: Vec::new(), boot: "pmi1" })
+}
+
+/// Runs `meet` and checks every rank's report; returns the nodes of the ranks.
+fn everyone_meets(launcher: &Launcher, ranks: u32) -> String {
+    let text = must_succeed(launcher.play(ranks, "meet"));
+    let reports: Vec<HashMap<&str, &str>> = text
+        .lines()
+        .filter_map(|line| line.split_once("met rank").map(|(_, rest)| rest))
+        .map(|rest| rest.split(' ').filter_map(|field| field.split_once('=')).collect())
+        .collect();
+    assert_eq!(reports.len(), ranks as usize, "{text}");
+    for report in &reports {
+        assert_eq!(report["size"], ranks.to_string());
+        assert_eq!(report["launcher"], launcher.boot);
+        assert_eq!(report["job"], reports[0]["job"]);
+        assert_eq!(report["nodes"], reports[0]["nodes"]);
+    }
+    reports[0]["nodes"].to_string()
+}
+
+fn jobs_abort(launcher: &Launcher) {
+    let start = Instant::now();
+    let mut command = launcher.play(3, "abort");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let output = finish(child);
+    let text = all_output(&output);
+    assert!(!output.status.success(), "{text}");
+    assert!(text.contains("this abort is part of the test"), "{text}");
+    assert!(start.elapsed() < Duration::from_secs(50), "the other ranks were not ended: {text}");
+}
+
+macro_rules! launchers {
+    ($($launcher:ident $meets:ident $misses:ident $aborts:ident)*) => { $(
+        #[test]
+        fn $meets() {
+            let Some(launcher) = $launcher() else { return };
+            for ranks in [1, 2, 4, 7] {
+                let nodes = everyone_meets(&launcher, ranks);
+                assert_eq!(nodes, vec!["0"; ranks as usize].join(","));
+            }
+        }
+
+        #[test]
+        fn $misses() {
+            let Some(launcher) = $launcher() else { return };
+            let mut command = launcher.play(2, "missing");
+            // PMIx waits so long for the key, but fences need their time too.
+            command.env("RANKWAY_TIMEOUT", "4");
+            must_succeed(command);
+        }
+
+        #[test]
+        fn $aborts() {
+            let Some(launcher) = $launcher() else { return };
+            jobs_abort(&launcher);
+        }
+    )* };
+}
+
+launchers! {
+    open_mpi under_mpirun mpirun_misses_keys mpirun_aborts
+    prrte under_prterun prterun_misses_keys prterun_aborts
+    hydra under_mpiexec mpiexec_misses_keys mpiexec_aborts
+}
+
+/// A remote shell that stays on this machine, under another host name.
+struct PretendedNodes {
+    directory: std::path::PathBuf,
+}
+
+impl PretendedNodes {
+    fn new(name: &str) -> Option<Self> {
+        let possible = std::process::Command::new("unshare").args(["-u", "true"]).status();
+        if !possible.is_ok_and(|status| status.success()) {
+            println!("skipped: `unshare -u` is not permitted, so there is one host name only");
+            return None;
+        }
+        let directory = std::env::temp_dir().join(format!("rankway-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let shell = "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\nhost=$1; shift\n\
+                     exec unshare -u sh -c 'hostname \"$0\"; eval \"$*\"' \"$host\" \"$@\"\n";
+        std::fs::write(directory.join("shell"), shell).unwrap();
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(directory.join("shell"), mode).unwrap();
+        std::fs::write(directory.join("hosts"), "nodea slots=2\nnodeb slots=2\n").unwrap();
+        Some(PretendedNodes { directory })
+    }
+
+    fn path(&self, file: &str) -> String {
+        self.directory.join(file).to_str().unwrap().to_string()
+    }
+}
+
+impl Drop for PretendedNodes {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+#[test]
+fn under_mpirun_on_two_nodes() {
+    let Some(mut launcher) = open_mpi() else { return };
+    let Some(nodes) = PretendedNodes::new("mpirun") else { return };
+    let (shell, hosts) = (nodes.path("shell"), nodes.path("hosts"));
+    launcher.arguments.extend(owned(&["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", &shell]));
+    launcher.arguments.extend(owned(&["--mca", "oob_tcp_if_include", "lo", "--hostfile", &hosts]));
+    assert_eq!(everyone_meets(&launcher, 4), "0,0,1,1");
+}
+
+#[test]
+fn under_prterun_on_two_nodes() {
+    let Some(mut launcher) = prrte() else { return };
+    let Some(nodes) = PretendedNodes::new("prterun") else { return };
+    let (shell, hosts) = (nodes.path("shell"), nodes.path("hosts"));
+    // A relocated installation must be told where it is.
+    if let Some(prefix) = std::path::Path::new(&launcher.program).ancestors().nth(2)
+        && prefix.is_absolute()
+    {
+        launcher.arguments.extend(owned(&["--prefix", prefix.to_str().unwrap()]));
+    }
+    // Oversubscription would put all on the first node.
+    launcher.arguments.retain(|word| word != "--map-by" && word != ":OVERSUBSCRIBE");
+    launcher.arguments.extend(owned(&["--prtemca", "plm_ssh_agent", &shell]));
+    launcher.arguments.extend(owned(&["--hostfile", &hosts]));
+    assert_eq!(everyone_meets(&launcher, 4), "0,0,1,1");
+}
+
+#[test]
+fn under_mpiexec_on_two_nodes() {
+    let Some(mut launcher) = hydra() else { return };
+    let Some(nodes) = PretendedNodes::new("mpiexec") else { return };
+    let shell = nodes.path("shell");
+    let words = ["-launcher", "ssh", "-launcher-exec", &shell, "-hosts", "nodea,nodeb"];
+    launcher.arguments.extend(owned(&words));
+    assert_eq!(everyone_meets(&launcher, 4), "0,1,0,1");
+}
+
+#[test]
+fn without_a_launcher() {
+    let text = must_succeed(play("meet"));
+    assert!(text.contains("launcher=alone"), "{text}");
+}
+
+fn connect_with(variables: &[(&str, &str)]) -> (bool, String) {
+    let mut command = play("connect");
+    command.envs(variables.iter().copied());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let output = finish(child);
+    (output.status.success(), all_output(&output))
+}
+
+#[test]
+fn choices_are_explained() {
+    let (ok, text) =
+        connect_with(&[("RANKWAY_BOOT", "alone"), ("PMI_FD", "77"), ("PMI_RANK", "0")]);
+    assert!(ok && text.contains("connected: alone"), "{text}");
+    let (ok, text) = connect_with(&[("RANKWAY_BOOT", "telepathy")]);
+    assert!(!ok && text.contains("local, pmix, pmi1 or alone"), "{text}");
+    let (ok, text) = connect_with(&[("RANKWAY_BOOT", "local")]);
+    assert!(!ok && text.contains("boot::local::run"), "{text}");
+    let (ok, text) = connect_with(&[("RANKWAY_BOOT", "pmi1")]);
+    assert!(!ok && text.contains("PMI_FD"), "{text}");
+    let garbage = [("PMI_FD", "nonsense"), ("PMI_RANK", "0"), ("PMI_SIZE", "1")];
+    let (ok, text) = connect_with(&garbage);
+    assert!(!ok && text.contains("`nonsense`"), "{text}");
+    let closed = [("PMI_FD", "77"), ("PMI_RANK", "0"), ("PMI_SIZE", "1")];
+    let (ok, text) = connect_with(&closed);
+    assert!(!ok && text.contains("PMI_FD 77"), "{text}");
+}
+
+#[test]
+#[cfg(feature = "pmix")]
+fn a_missing_libpmix_says_what_to_install() {
+    let variables = [
+        ("PMIX_NAMESPACE", "nowhere"),
+        ("PMIX_RANK", "0"),
+        ("RANKWAY_PMIX", "/nonexistent/libpmix.so.2"),
+    ];
+    let (ok, text) = connect_with(&variables);
+    assert!(!ok && text.contains("apt install libpmix2"), "{text}");
+}
