@@ -129,7 +129,7 @@ impl Lookup {
             Form::Mixed(mixed) => lookup.set_mixed(table, mixed, &**mixed),
             Form::Tile(tile) => {
                 let length = tile.lpids.len();
-                lookup.kind = SELECT;
+                lookup.kind = body::OTHER;
                 lookup.base = table;
                 lookup.stride = -((length * size_of::<u32>()) as isize);
                 lookup.params[0].word = reciprocal(length as u32);
