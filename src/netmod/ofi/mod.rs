@@ -19,11 +19,13 @@
 #[rustfmt::skip]
 pub(crate) mod bindings;
 
+mod describe;
 mod domain;
 pub(crate) mod ffi;
 mod port;
 mod select;
 
+pub use describe::{Provider, describe, library, would_take};
 pub use domain::{Ofi, Region};
 pub use port::Port;
 pub use select::{Request, providers};
