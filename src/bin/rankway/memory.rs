@@ -25,7 +25,7 @@ const PAPER_COMMUNICATORS: u32 = 100;
 /// Job sizes of a sweep: 1k to 16M.
 const SWEEP: [u32; 8] = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24];
 /// Most bytes of communicators, and of a baseline, that are really allocated.
-const BUDGET_MAX: u64 = 2 << 30;
+const BUDGET_MAX: u64 = 1 << 30;
 
 const HELP: &str = "\
 Examples:
@@ -37,7 +37,7 @@ Examples:
 The job is simulated; the structures are the real ones of one of its processes: a device, its \
 address vector, communicators. Heap is counted by the allocator, address vectors by the pages \
 the kernel says are there, after really inserting every peer. What would not fit into a quarter \
-of this machine's free memory (2 GiB at most) is computed from fewer and marked with *.
+of this machine's free memory (1 GiB at most) is computed from fewer and marked with *.
 
 Keys of --json: command, version, processes, communicators, processes_per_node, rank; \
 sizes {communicator, rank_map, entry, vc, vcrt_entry}; \
@@ -224,9 +224,9 @@ fn check(args: &Args, processes: u32) -> Result<(), String> {
 /// does not say.
 fn available() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kib = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:")?.split_whitespace().next()?.parse().ok());
+    let kib = text.lines().find_map(|line| {
+        line.strip_prefix("MemAvailable:")?.split_whitespace().next()?.parse().ok()
+    });
     kib.unwrap_or(8_u64 << 20) << 10
 }
 

@@ -39,7 +39,8 @@ impl Layout {
 /// The most cubic grid of three factors; of a few cells less where the factors
 /// of `cells` are too uneven.
 fn grid(cells: u32) -> [u32; 3] {
-    let divisor = |n: u32, near: u32| (near / 4..=near).rev().find(|&d| d > 0 && n % d == 0);
+    let divisor =
+        |n: u32, near: u32| (near / 4..=near).rev().find(|&d| d > 0 && n.is_multiple_of(d));
     let root = f64::from(cells).cbrt().round().max(1.0) as u32;
     let x = divisor(cells, root).unwrap_or(root);
     let y_root = (cells / x).isqrt().max(1);

@@ -259,6 +259,12 @@ impl Report {
         } else {
             self.sweep_text(out)?;
         }
+        writeln!(
+            out,
+            "# Not counted, for nobody: the network library's own tables, the launcher's, and what \
+             the system's"
+        )?;
+        writeln!(out, "#   allocator and page tables add.")?;
         writeln!(out, "#")?;
         writeln!(
             out,
