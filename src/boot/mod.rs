@@ -8,6 +8,7 @@
 //! | Open MPI's `mpirun`, `prterun`, `srun --mpi=pmix` | `PMIX_NAMESPACE`, `PMIX_RANK` | `pmix` |
 //! | MPICH's `mpiexec` (Hydra) | `PMI_FD` | [`pmi1`] |
 //! | none at all | nothing of the above | [`alone`] |
+//! | none, the job does not exist | made for measuring tables | [`simulated`] |
 //!
 //! Values published with [`Boot::put`] are visible after [`Boot::fence`] and
 //! fetched one peer at a time, so that nobody holds a table of all peers
@@ -32,6 +33,7 @@ mod os;
 pub mod pmi1;
 #[cfg(feature = "pmix")]
 pub mod pmix;
+pub mod simulated;
 mod sweep;
 
 pub use card::{Card, ProcessId};
@@ -48,7 +50,7 @@ use std::sync::{Arc, Mutex};
 /// [`finalize`](Boot::finalize) are collective over the job and called by one
 /// thread at a time.
 pub trait Boot: Send + Sync {
-    /// `"local"`, `"pmix"`, `"pmi1"` or `"alone"`.
+    /// `"local"`, `"pmix"`, `"pmi1"`, `"alone"` or `"simulated"`.
     fn launcher(&self) -> &'static str;
 
     /// World rank of this process.

@@ -183,6 +183,40 @@ pub const MPICH_AVE_BYTES: [(&str, usize); 4] = [
     ("MPICH 4.1-5.0 wheels, ofi+ucx", 32_776),
 ];
 
+/// Bytes of a communicator in MPICH, node tables included: measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CommunicatorBytes {
+    /// Library and version.
+    pub label: &'static str,
+    /// Whatever its size.
+    pub fixed: f64,
+    /// More for each rank: a duplicate of MPI_COMM_WORLD, ranks filling the
+    /// nodes in order.
+    pub duplicate: f64,
+    /// More for each rank: blocks of ranks at a constant distance.
+    pub block_stride: Option<f64>,
+    /// More for each rank: no pattern.
+    pub irregular: Option<f64>,
+}
+
+/// [`CommunicatorBytes`] of MPICH 4.0.2: its node tables are for each rank of
+/// any communicator.
+pub const MPICH_4_0_COMMUNICATOR: CommunicatorBytes = CommunicatorBytes {
+    label: "MPICH 4.0.2",
+    fixed: 3_300.0,
+    duplicate: 7.4,
+    block_stride: None,
+    irregular: None,
+};
+/// [`CommunicatorBytes`] of MPICH 5.0.2.
+pub const MPICH_5_0_COMMUNICATOR: CommunicatorBytes = CommunicatorBytes {
+    label: "MPICH 5.0.2",
+    fixed: 5_400.0,
+    duplicate: 0.0,
+    block_stride: Some(11.0),
+    irregular: Some(18.0),
+};
+
 /// A published figure about the memory of one process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProcessMemory {

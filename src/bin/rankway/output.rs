@@ -141,6 +141,16 @@ fn quote(cell: &str) -> String {
     }
 }
 
+/// Writes what a command has to say to stdout. A reader that has gone away
+/// (`rankway info | head`) has seen enough: no error.
+pub(crate) fn emit(text: &[u8]) -> Result<(), String> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(format!("cannot write: {e}")),
+        _ => Ok(()),
+    }
+}
+
 /// Operations per second as millions with two decimals: `98.89`.
 pub(crate) fn rate(per_second: f64) -> String {
     number(per_second / 1e6, 2)

@@ -36,7 +36,7 @@ impl std::fmt::Debug for Ofi {
 }
 
 /// shm keeps its peers in a fixed array (`SMR_MAX_PEERS` in its source).
-const SHM_PEERS: u32 = 256;
+pub(super) const SHM_PEERS: u32 = 256;
 
 impl Ofi {
     /// Opens the provider that fits the request.

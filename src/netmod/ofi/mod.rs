@@ -20,11 +20,13 @@
 pub(crate) mod bindings;
 pub mod baseline;
 
+mod describe;
 mod domain;
 pub(crate) mod ffi;
 mod port;
 mod select;
 
+pub use describe::{Provider, describe, library, would_take};
 pub use domain::{Ofi, Region};
 pub use port::{Port, Wire};
 pub use select::{Request, providers};

@@ -22,12 +22,12 @@ pub struct Request {
 
 /// Never the best choice: measuring layers, test providers, and those whose
 /// claims do not hold. They serve when they are named.
-const ONLY_BY_NAME: [&str; 8] =
+pub(super) const ONLY_BY_NAME: [&str; 8] =
     ["net", "sockets", "udp", "lnx", "off_coll", "ofi_mrail", "sm2", "rankway_null"];
 
 /// An `fi_info` list owned by us.
 pub(super) struct Info {
-    head: NonNull<sys::fi_info>,
+    pub(super) head: NonNull<sys::fi_info>,
     /// The entry taken.
     pub(super) taken: NonNull<sys::fi_info>,
 }
@@ -62,7 +62,7 @@ impl Info {
 ///
 /// # Safety
 /// `info` is an entry of a live `fi_getinfo` list.
-unsafe fn name_of(info: NonNull<sys::fi_info>) -> String {
+pub(super) unsafe fn name_of(info: NonNull<sys::fi_info>) -> String {
     // SAFETY: the caller's entry is live; libfabric sets fabric_attr and a
     // NUL-terminated prov_name in every entry (fi_getinfo(3)).
     unsafe {
@@ -75,7 +75,7 @@ unsafe fn name_of(info: NonNull<sys::fi_info>) -> String {
 }
 
 /// Walks an `fi_getinfo` list.
-fn entries(head: NonNull<sys::fi_info>) -> impl Iterator<Item = NonNull<sys::fi_info>> {
+pub(super) fn entries(head: NonNull<sys::fi_info>) -> impl Iterator<Item = NonNull<sys::fi_info>> {
     // SAFETY: `next` links entries of the same live list, null at the end.
     std::iter::successors(Some(head), |i| NonNull::new(unsafe { (*i.as_ptr()).next }))
 }
@@ -101,22 +101,22 @@ pub fn providers(rma: bool) -> Result<Vec<String>, NetError> {
     Ok(names)
 }
 
-const RMA: u64 = sys::FI_RMA
+pub(super) const RMA: u64 = sys::FI_RMA
     | sys::FI_READ
     | sys::FI_WRITE
     | sys::FI_REMOTE_READ
     | sys::FI_REMOTE_WRITE;
 /// Registration duties taken on for a network provider.
-const NETWORK_MR: i32 = sys::FI_MR_LOCAL
+pub(super) const NETWORK_MR: i32 = sys::FI_MR_LOCAL
     | sys::FI_MR_VIRT_ADDR
     | sys::FI_MR_ALLOCATED
     | sys::FI_MR_PROV_KEY
     | sys::FI_MR_ENDPOINT;
 /// Without `FI_MR_VIRT_ADDR`: see the module's table.
-const LOCAL_MR: i32 =
+pub(super) const LOCAL_MR: i32 =
     sys::FI_MR_LOCAL | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY | sys::FI_MR_ENDPOINT;
 
-fn is_node_local(name: &str) -> bool {
+pub(super) fn is_node_local(name: &str) -> bool {
     matches!(name, "shm" | "sm2")
 }
 
@@ -204,7 +204,7 @@ pub(super) fn open_library() -> Result<&'static Library, NetError> {
 }
 
 /// `fi_getinfo` for reliable datagram endpoints; `None` when nothing fits.
-fn query(
+pub(super) fn query(
     caps: u64,
     mr_mode: i32,
     threading: sys::fi_threading,

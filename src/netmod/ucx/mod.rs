@@ -8,3 +8,13 @@ pub(crate) mod bindings;
 pub(crate) mod ffi;
 
 pub use ffi::LoadError;
+
+/// The file UCX was opened from and its version, as it writes it. Starts
+/// nothing of UCX.
+///
+/// # Errors
+/// [`LoadError`] with what to install when there is none.
+pub fn library() -> Result<(String, String), LoadError> {
+    let library = ffi::Library::open()?;
+    Ok((library.path().display().to_string(), library.version_string().to_owned()))
+}

@@ -1,0 +1,77 @@
+//! Two ranks, one window, one put: the library as its users have it.
+//!
+//! ```text
+//! cargo run --release --example put             # forks 2 ranks itself
+//! cargo run --release --example put -- 4        # forks 4
+//! mpirun -n 2 target/release/examples/put       # Open MPI, PRRTE (PMIx)
+//! mpiexec -n 2 target/release/examples/put      # MPICH's Hydra (PMI-1)
+//! ```
+//!
+//! Every rank allocates a window of one 8-byte word for each rank, puts a word
+//! into its right neighbour's window, fences, and checks what its left
+//! neighbour put into its own. Which provider carries it, shared memory or a
+//! network, is found out; `RANKWAY_PROVIDER=tcp` names one.
+
+use rankway::boot::{self, Boot, local};
+use rankway::device::{self, Options};
+use rankway::rma::{Communicator, Window};
+use std::error::Error;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+fn put(boot: Arc<dyn Boot>) -> Result<(), Box<dyn Error>> {
+    let context = device::open_ofi(boot.clone(), &Options::default())?;
+    let world = Communicator::world(&context);
+    let (rank, size) = (world.rank(), world.size());
+
+    // A word for each rank, zeroed; displacements count words.
+    let mut window = Window::allocate(&world, 8 * size as usize, 8)?;
+    window.fence()?;
+    let word = 1000 + u64::from(rank);
+    window.put(&word.to_ne_bytes(), (rank + 1) % size, rank as usize)?;
+    window.fence()?;
+
+    let left = (rank + size - 1) % size;
+    let mut bytes = [0; 8];
+    window.read_local(8 * left as usize, &mut bytes)?;
+    let found = u64::from_ne_bytes(bytes);
+    if found != 1000 + u64::from(left) {
+        return Err(format!("rank {rank} found {found}, not what rank {left} put").into());
+    }
+    println!("rank {rank} of {size}: rank {left} put {found} here");
+
+    window.free()?;
+    drop(window);
+    boot.finalize()?;
+    Ok(())
+}
+
+fn code(result: Result<(), Box<dyn Error>>) -> i32 {
+    match result {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("put: {error}");
+            1
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let outcome = match boot::connect() {
+        // Nobody launched this process: fork the ranks.
+        Ok(boot) if boot.launcher() == "alone" && std::env::var_os("RANKWAY_BOOT").is_none() => {
+            let ranks = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(2);
+            local::run(&local::Options::new(ranks), |boot| code(put(boot)))
+                .map(|outcome| outcome.exit_code())
+        }
+        Ok(boot) => Ok(code(put(boot))),
+        Err(error) => Err(error),
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(code as u8),
+        Err(error) => {
+            eprintln!("put: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

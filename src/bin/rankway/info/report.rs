@@ -1,0 +1,195 @@
+//! `rankway info` for people.
+
+use super::{Choice, Info, Library, short};
+use crate::output::{NONE, Table, bytes, count, maybe};
+use std::io::{self, Write};
+
+pub(super) fn text(info: &Info, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "# rankway info {}", info.version)?;
+    if !info.environment.is_empty() {
+        let set: Vec<String> =
+            info.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        writeln!(out, "# in force: {}", set.join(" "))?;
+    }
+    writeln!(out, "#\n# Libraries, opened at run time")?;
+    let library = |name: &str, library: &Library| {
+        let place = library.path.clone().or_else(|| library.error.as_deref().map(short));
+        [name.into(), maybe(library.version.clone()), maybe(place)]
+    };
+    columns(
+        &["library", "version", "file"],
+        &[
+            library("libfabric", &info.libfabric),
+            library("UCX", &info.ucx),
+            library("PMIx", &info.pmix),
+        ],
+        out,
+    )?;
+
+    if info.libfabric.found {
+        writeln!(out, "#")?;
+        providers(info, out)?;
+        writeln!(out, "#\n# What a device opened now would take")?;
+        let choice = |peers: &str, choice: &Choice| {
+            [peers.into(), maybe(choice.provider.clone()), choice.why.clone()]
+        };
+        columns(
+            &["peers", "provider", "why"],
+            &[choice("on this node", &info.choice.node), choice("elsewhere", &info.choice.network)],
+            out,
+        )?;
+    }
+
+    writeln!(
+        out,
+        "#\n# Launchers in PATH; none is needed on one machine: rankway forks its ranks"
+    )?;
+    let launchers: Vec<[String; 5]> = info
+        .launchers
+        .iter()
+        .map(|l| {
+            let product = l.product.unwrap_or("unknown");
+            let interface = maybe(l.interface);
+            [l.name.clone(), product.into(), maybe(l.version.clone()), interface, l.path.clone()]
+        })
+        .collect();
+    if launchers.is_empty() {
+        writeln!(out, "# (none)")?;
+    } else {
+        columns(&["launcher", "product", "version", "peers by", "file"], &launchers, out)?;
+    }
+
+    writeln!(out, "#\n# This machine")?;
+    machine(info, out)?;
+
+    writeln!(out, "#")?;
+    if info.missing.is_empty() {
+        return writeln!(out, "# Nothing is missing.");
+    }
+    writeln!(out, "# Missing, and how to get it")?;
+    for missing in &info.missing {
+        let needed = if missing.needed { "needed" } else { "not needed" };
+        writeln!(out, "{} ({needed}): {}", missing.what, missing.why)?;
+        if let Some(package) = missing.debian {
+            writeln!(out, "    Debian, Ubuntu: apt install {package}")?;
+        }
+        if let Some(package) = missing.pypi {
+            writeln!(out, "    PyPI: pip install {package}")?;
+        }
+        if let Some(advice) = &missing.r#try {
+            writeln!(out, "    or: {advice}")?;
+        }
+    }
+    Ok(())
+}
+
+fn providers(info: &Info, out: &mut impl Write) -> io::Result<()> {
+    let mut table = Table::new(&[
+        "provider",
+        "version",
+        "RMA",
+        "inject",
+        "longest\nmessage",
+        "key\nbytes",
+        "progress",
+        "most\npeers",
+        "registration",
+        "domains",
+    ]);
+    table.title("Providers of libfabric, reliable datagram endpoints");
+    for p in &info.providers {
+        let duties = if p.mr_mode.is_empty() { NONE.into() } else { p.mr_mode.join(",") };
+        let name = match p.only_by_name {
+            true => format!("{} (1)", p.name),
+            false => p.name.clone(),
+        };
+        table.row(&[
+            name,
+            p.version.clone(),
+            if p.rma { "yes" } else { "no" }.into(),
+            count(p.inject_size as u64),
+            message(p.max_message),
+            p.key_size.to_string(),
+            p.progress.into(),
+            maybe(p.max_peers),
+            duties,
+            domains(&p.domains),
+        ]);
+    }
+    if info.providers.iter().any(|p| p.only_by_name) {
+        table.note("(1) taken only when named, with RANKWAY_PROVIDER or FI_PROVIDER");
+    }
+    table.print(out)
+}
+
+/// Bytes; more than a petabyte is no limit.
+fn message(longest: usize) -> String {
+    if longest as u64 >= 1 << 50 { "any".into() } else { bytes(longest as u64) }
+}
+
+fn domains(all: &[String]) -> String {
+    match all {
+        [] => NONE.into(),
+        [one] => one.clone(),
+        [one, two] => format!("{one},{two}"),
+        [one, two, rest @ ..] => format!("{one},{two},+{}", rest.len()),
+    }
+}
+
+fn machine(info: &Info, out: &mut impl Write) -> io::Result<()> {
+    let m = &info.machine;
+    let unlimited = |value: Option<String>| value.unwrap_or_else(|| "unlimited".into());
+    let able = |able: bool, error: &Option<String>| match (able, error) {
+        (true, _) => "yes".to_owned(),
+        (false, Some(why)) => format!("no: {why}"),
+        (false, None) => "no".to_owned(),
+    };
+    let shm = match (m.shm_bytes, m.shm_free_bytes) {
+        (Some(size), Some(free)) => format!("{}, {} free", bytes(size), bytes(free)),
+        _ => "none".into(),
+    };
+    let devices = match m.rdma_devices.as_slice() {
+        [] => "none".into(),
+        devices => devices.join(", "),
+    };
+    let rows: [[String; 2]; 9] = [
+        ["processors".into(), format!("{} ({})", m.processors, m.architecture)],
+        ["kernel".into(), maybe(m.kernel.clone())],
+        ["memory".into(), maybe(m.memory_bytes.map(bytes))],
+        ["locked memory".into(), unlimited(m.locked_memory_bytes.map(bytes))],
+        ["open files".into(), unlimited(m.open_files.map(count))],
+        ["/dev/shm".into(), shm],
+        ["RDMA devices".into(), devices],
+        ["ptrace, for rankway count".into(), able(m.ptrace, &m.ptrace_error)],
+        ["hardware counters".into(), able(m.hardware_counters, &m.hardware_counters_error)],
+    ];
+    columns(&[], &rows, out)
+}
+
+/// Left-aligned columns; the last, of prose, is as wide as it is.
+fn columns<const N: usize>(
+    head: &[&str],
+    rows: &[[String; N]],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut widths = [0; N];
+    for (column, width) in widths.iter_mut().enumerate() {
+        let mark = if column == 0 { 2 } else { 0 };
+        let head = head.get(column).map_or(0, |cell| cell.chars().count() + mark);
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        *width = cells.chain([head]).max().unwrap_or(0);
+    }
+    let mut line = |cells: &[String]| {
+        let mut line = String::new();
+        for (cell, width) in cells.iter().zip(widths) {
+            line += &format!("{cell:<width$}  ");
+        }
+        writeln!(out, "{}", line.trim_end())
+    };
+    if !head.is_empty() {
+        let mut cells: Vec<String> = head.iter().map(ToString::to_string).collect();
+        cells[0].insert_str(0, "# ");
+        line(&cells)?;
+    }
+    rows.iter().try_for_each(|row| line(row))
+}
