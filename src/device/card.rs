@@ -26,7 +26,8 @@ impl Card {
         let mut rest = bytes.strip_prefix(MAGIC)?;
         let mut take = || {
             let (len, behind) = rest.split_first_chunk::<2>()?;
-            let (address, behind) = behind.split_at_checked(usize::from(u16::from_le_bytes(*len)))?;
+            let (address, behind) =
+                behind.split_at_checked(usize::from(u16::from_le_bytes(*len)))?;
             rest = behind;
             Some(address.to_vec())
         };

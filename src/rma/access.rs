@@ -714,8 +714,14 @@ impl<N: Netmod> Access<N> {
     ) -> Result<(), Error> {
         let port = self.context.port(target.transport);
         let (netmod, port) = port.ok_or_else(|| no_provider(target))?;
-        let op =
-            Transfer { buf: to, len, dest: target.dest, addr, key: target.key, token: token.bits() };
+        let op = Transfer {
+            buf: to,
+            len,
+            dest: target.dest,
+            addr,
+            key: target.key,
+            token: token.bits(),
+        };
         // SAFETY: the caller's duty.
         self.start(target, "fi_readmsg", || unsafe { netmod.read(port, op) })?;
         self.context.issued();
@@ -857,9 +863,7 @@ impl<N: Netmod> Access<N> {
     /// [`ErrorKind::Epoch`] when one is open with operations in it,
     /// [`ErrorKind::Freed`].
     pub fn lock_all(&self) -> Result<(), Error> {
-        let refuse = |open, remedy| {
-            Err(ErrorKind::Epoch { call: "lock_all", open, remedy }.into())
-        };
+        let refuse = |open, remedy| Err(ErrorKind::Epoch { call: "lock_all", open, remedy }.into());
         match self.epoch.get() {
             Epoch::Freed => Err(ErrorKind::Freed.into()),
             Epoch::LockAll => refuse("lock_all", "call unlock_all first"),

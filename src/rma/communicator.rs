@@ -192,7 +192,8 @@ impl<N: Netmod> Communicator<N> {
         let cells = dims.iter().try_fold(1_u32, |n, &d| n.checked_mul(d));
         if cells != Some(self.size()) || dims.len() != keep.len() {
             let size = self.size();
-            let why = format!("a grid of {dims:?} with {} flags does not hold {size} ranks", keep.len());
+            let why =
+                format!("a grid of {dims:?} with {} flags does not hold {size} ranks", keep.len());
             return Err(ErrorKind::Arguments(why).into());
         }
         let mut stride = 1;

@@ -168,8 +168,7 @@ impl<N: Netmod> Window<N> {
             Ok(Some(region.map_err(crate::device::DeviceError::from)?))
         };
         let network_region = register(Transport::Network)?;
-        let local_region =
-            if mapped.is_some() { None } else { register(Transport::Local)? };
+        let local_region = if mapped.is_some() { None } else { register(Transport::Local)? };
         let caps = device.provider(Transport::Network).map(|n| n.caps().clone());
         let told = caps.is_some_and(|c| c.provider_keys || c.virtual_addresses);
         let (bases, keys) = if told {

@@ -126,7 +126,11 @@ impl Scenario {
 
 /// The usual verdict: every rank ended well.
 pub fn content(output: &Output) -> Result {
-    if output.status.success() { Ok(()) } else { Err(format!("the job ended with {}", output.status)) }
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(format!("the job ended with {}", output.status))
+    }
 }
 
 fn told(why: &str, output: &Output) -> String {

@@ -165,8 +165,16 @@ fn above(report: &Report) -> Vec<String> {
 
 fn table(report: &Report) -> Table {
     let mut table = Table::new(&[
-        "model", "rank to entry", "limit", "paper\nTable III", "MPICH\n4.0.2", "MPICH\n5.1",
-        "put\nchecked", "limit", "put\nunchecked", "limit",
+        "model",
+        "rank to entry",
+        "limit",
+        "paper\nTable III",
+        "MPICH\n4.0.2",
+        "MPICH\n5.1",
+        "put\nchecked",
+        "limit",
+        "put\nunchecked",
+        "limit",
     ]);
     table.title("Instructions, counted one by one on this machine; ret not counted");
     table.title("Puts of 8 bytes: from the call to the entry of the provider's fi_inject_write");

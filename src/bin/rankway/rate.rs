@@ -3,8 +3,8 @@
 mod loops;
 mod report;
 
-use crate::scene::{self, MODELS, NULL, Network, Scene};
 use crate::count;
+use crate::scene::{self, MODELS, NULL, Network, Scene};
 use indicatif::{ProgressBar, ProgressStyle};
 use rankway::boot::{self, Boot, local};
 use report::{NetworkReport, Report};
@@ -21,11 +21,13 @@ use std::sync::Arc;
 /// Without a launcher it forks two processes; under mpirun or mpiexec it uses
 /// the ranks it is given, on the first network named.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  rankway rate\n  rankway rate --network shm,tcp --size 8,1024\n  \
+#[command(
+    after_help = "Examples:\n  rankway rate\n  rankway rate --network shm,tcp --size 8,1024\n  \
     mpirun -n 2 rankway rate --network shm\n\
     JSON keys: networks[].{network,provider,size,raw_inject,raw_write,store,vc_vcrt,rows[]}, rows \
     .{model,unchecked,unchecked_ratio,checked,checked_ratio,instructions,map_bytes,paper}; rates in \
-    million puts a second")]
+    million puts a second"
+)]
 pub(crate) struct Args {
     /// Networks to measure: null (infinitely fast), mapped, or a libfabric provider
     #[arg(long, value_delimiter = ',', default_value = "null,mapped,shm")]
@@ -134,7 +136,10 @@ fn plans(args: &Args) -> Vec<Plan> {
         iterations: args.iterations.map(|n| n as usize),
         rounds: args.rounds,
     };
-    args.network.iter().flat_map(|name| args.size.iter().map(move |size| plan(name, size))).collect()
+    args.network
+        .iter()
+        .flat_map(|name| args.size.iter().map(move |size| plan(name, size)))
+        .collect()
 }
 
 fn progress(args: &Args, plans: &[Plan]) -> ProgressBar {

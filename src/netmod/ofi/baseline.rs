@@ -49,9 +49,8 @@ impl Port {
             for t in turn {
                 loop {
                     // SAFETY: the caller's duty.
-                    let rc = unsafe {
-                        ffi::fi_inject_write(ep, buf.cast(), len, t.dest, t.addr, t.key)
-                    };
+                    let rc =
+                        unsafe { ffi::fi_inject_write(ep, buf.cast(), len, t.dest, t.addr, t.key) };
                     match rc {
                         0 => break,
                         AGAIN => self.poll(|_| {})?,

@@ -115,7 +115,17 @@ impl Ofi {
         let mut mr = null_mut();
         // SAFETY: the domain is open; the caller keeps the memory mapped.
         let rc = unsafe {
-            ffi::fi_mr_reg(self.domain, start.cast::<c_void>(), len, access, 0, key, 0, &mut mr, null_mut())
+            ffi::fi_mr_reg(
+                self.domain,
+                start.cast::<c_void>(),
+                len,
+                access,
+                0,
+                key,
+                0,
+                &mut mr,
+                null_mut(),
+            )
         };
         self.check("fi_mr_reg", rc)?;
         let region = Region { mr, owner: Arc::clone(self) };
@@ -234,9 +244,8 @@ impl Netmod for Ofi {
         let mut addr = sys::fi_addr_t::MAX;
         // SAFETY: `raw` passed `validate`, so it is as long as one address of
         // this provider's format; the AV is open.
-        let n = unsafe {
-            ffi::fi_av_insert(self.av, raw.as_ptr().cast(), 1, &mut addr, 0, null_mut())
-        };
+        let n =
+            unsafe { ffi::fi_av_insert(self.av, raw.as_ptr().cast(), 1, &mut addr, 0, null_mut()) };
         match n {
             1 => Ok(addr),
             n if n < 0 => Err(self.explain("fi_av_insert", n as isize)),

@@ -86,7 +86,10 @@ impl Port {
             let mut attr: sys::fi_cq_attr = std::mem::zeroed();
             attr.format = sys::FI_CQ_FORMAT_CONTEXT;
             attr.wait_obj = sys::FI_WAIT_NONE;
-            owner.check("fi_cq_open", ffi::fi_cq_open(domain, &mut attr, &mut port.cq, null_mut()))?;
+            owner.check(
+                "fi_cq_open",
+                ffi::fi_cq_open(domain, &mut attr, &mut port.cq, null_mut()),
+            )?;
             let flags = sys::FI_TRANSMIT | sys::FI_RECV | sys::FI_SELECTIVE_COMPLETION;
             let rc = ffi::fi_ep_bind(port.ep, &raw mut (*port.cq).fid, flags);
             owner.check("fi_ep_bind(cq)", rc)?;
@@ -126,9 +129,7 @@ impl Port {
         // provider does not choose them they need only differ from windows'.
         let key = u64::from(u32::MAX) ^ (start.addr() as u64 >> 3 & 0x7fff_ffff);
         // SAFETY: the caller's duty.
-        unsafe {
-            self.owner.register_for(self.ep, start, len, sys::FI_READ | sys::FI_WRITE, key)
-        }
+        unsafe { self.owner.register_for(self.ep, start, len, sys::FI_READ | sys::FI_WRITE, key) }
     }
 
     #[inline(always)]
@@ -151,7 +152,9 @@ impl Port {
     pub(super) unsafe fn write(&self, op: Transfer<*const u8>) -> isize {
         let write = Direction::Write;
         // SAFETY: the caller's duty; a write only reads the buffer.
-        unsafe { self.transfer(op.buf.cast_mut(), op.len, op.dest, op.addr, op.key, op.token, write) }
+        unsafe {
+            self.transfer(op.buf.cast_mut(), op.len, op.dest, op.addr, op.key, op.token, write)
+        }
     }
 
     /// See [`Netmod::read`](crate::netmod::Netmod::read).
@@ -339,7 +342,9 @@ impl Port {
                 let from = memory[usize::from(index) * BOUNCE].get();
                 // SAFETY: the reader keeps its buffer until the token comes
                 // back; the bounce part holds what was read.
-                unsafe { slot.copy_to.cast::<u8>().copy_from_nonoverlapping(from, slot.copy_to.len()) };
+                unsafe {
+                    slot.copy_to.cast::<u8>().copy_from_nonoverlapping(from, slot.copy_to.len())
+                };
             }
         }
         slot.region = None;

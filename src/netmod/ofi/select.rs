@@ -101,11 +101,8 @@ pub fn providers(rma: bool) -> Result<Vec<String>, NetError> {
     Ok(names)
 }
 
-pub(super) const RMA: u64 = sys::FI_RMA
-    | sys::FI_READ
-    | sys::FI_WRITE
-    | sys::FI_REMOTE_READ
-    | sys::FI_REMOTE_WRITE;
+pub(super) const RMA: u64 =
+    sys::FI_RMA | sys::FI_READ | sys::FI_WRITE | sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE;
 /// Registration duties taken on for a network provider.
 pub(super) const NETWORK_MR: i32 = sys::FI_MR_LOCAL
     | sys::FI_MR_VIRT_ADDR
@@ -136,11 +133,7 @@ pub(super) fn select(request: &Request) -> Result<Info, NetError> {
         (None, false) => None,
     };
     let mr_mode = if wanted.is_some_and(is_node_local) { LOCAL_MR } else { NETWORK_MR };
-    let threading = if request.threads {
-        sys::FI_THREAD_SAFE
-    } else {
-        sys::FI_THREAD_DOMAIN
-    };
+    let threading = if request.threads { sys::FI_THREAD_SAFE } else { sys::FI_THREAD_DOMAIN };
     // A layered name must be spelled out as a hint, so filter by hand.
     if let Some(mut list) = query(RMA, mr_mode, threading)? {
         let fits = |info: &NonNull<sys::fi_info>| {

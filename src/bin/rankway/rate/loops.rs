@@ -1,7 +1,7 @@
 //! The measured loops: ours, the provider's own, and the VC-VCRT baseline.
 
-use super::report::{NetworkReport, Row};
 use super::Plan;
+use super::report::{NetworkReport, Row};
 use crate::scene::{NULL, Network, Scene};
 use rankway::av::Transport;
 use rankway::netmod::ofi::baseline::Target;
@@ -271,7 +271,8 @@ fn checked(
 ) -> Result<(), String> {
     rounds(access, access.map().len(), count, window, |rank| {
         // SAFETY: `data` outlives the flush below.
-        unsafe { access.put_nb(data.as_ptr(), data.len(), rank, place(rank, shift)) }.map_err(|e| e.to_string())
+        unsafe { access.put_nb(data.as_ptr(), data.len(), rank, place(rank, shift)) }
+            .map_err(|e| e.to_string())
     })
 }
 
@@ -338,9 +339,8 @@ impl<'a> VcWindow<'a> {
             vcs.push(Box::new(Vc { dest, mapped, _rest: [0; 464] }));
         }
         let any = [Transport::Network, Transport::Local];
-        let transport = transport.or_else(|| {
-            any.into_iter().find(|&t| scene.context.port(t).is_some())
-        });
+        let transport =
+            transport.or_else(|| any.into_iter().find(|&t| scene.context.port(t).is_some()));
         let transport = transport.ok_or("no provider is open")?;
         let (netmod, port) = scene.context.port(transport).ok_or("no provider is open")?;
         let (_, bytes) = scene.window.local().map_err(|e| e.to_string())?;
@@ -388,13 +388,7 @@ impl<'a> VcWindow<'a> {
         })
     }
 
-    fn checked(
-        &self,
-        data: &[u8],
-        count: usize,
-        window: usize,
-        shift: u32,
-    ) -> Result<(), String> {
+    fn checked(&self, data: &[u8], count: usize, window: usize, shift: u32) -> Result<(), String> {
         let ranks = self.vcrt.len() as u32;
         rounds(self.access, ranks, count, window, |rank| {
             if rank >= ranks || data.len() > black_box(self.bytes) {

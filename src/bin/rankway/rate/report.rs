@@ -114,7 +114,13 @@ impl Report {
 
     pub(super) fn csv(&self, out: &mut impl Write) -> io::Result<()> {
         let mut table = Table::new(&[
-            "network", "size", "model", "unchecked", "unchecked_ratio", "checked", "checked_ratio",
+            "network",
+            "size",
+            "model",
+            "unchecked",
+            "unchecked_ratio",
+            "checked",
+            "checked_ratio",
             "map_bytes",
         ]);
         for n in &self.networks {
@@ -135,8 +141,10 @@ impl Report {
     }
 
     pub(super) fn svg(&self, path: &Path) -> Result<(), plot::PlotError> {
-        let models: Vec<&str> =
-            self.networks.first().map_or(Vec::new(), |n| n.rows.iter().map(|r| &*r.model).collect());
+        let models: Vec<&str> = self
+            .networks
+            .first()
+            .map_or(Vec::new(), |n| n.rows.iter().map(|r| &*r.model).collect());
         let paper = figures::TABLE_V_BLUES_2_THEORETICAL;
         let mut series = Vec::new();
         for n in &self.networks {
@@ -156,18 +164,25 @@ impl Report {
             _ => "fi_inject_write loop",
         };
         let mut table = Table::new(&[
-            "model", "unchecked\nM/s", "ratio", "checked\nM/s", "ratio", "paper\nM/s",
-            "instr.\nlookup", "instr.\nput", "map\nbytes",
+            "model",
+            "unchecked\nM/s",
+            "ratio",
+            "checked\nM/s",
+            "ratio",
+            "paper\nM/s",
+            "instr.\nlookup",
+            "instr.\nput",
+            "map\nbytes",
         ]);
-        table.title(format!("Put issue rate over {} ({}), {} bytes", n.network, n.provider, n.size));
+        table
+            .title(format!("Put issue rate over {} ({}), {} bytes", n.network, n.provider, n.size));
         table.title(format!("Best of several rounds; ratios to the {reference} of the same run"));
         let paper = figures::TABLE_V_BLUES_2_THEORETICAL;
         let plain = |name: &str, value: f64| {
             [name.to_owned(), rate(value * 1e6), number(value / n.reference, 2)]
         };
-        let raw = [
-            ("fi_inject_write", n.raw_inject), ("fi_write", n.raw_write), ("store", n.store),
-        ];
+        let raw =
+            [("fi_inject_write", n.raw_inject), ("fi_write", n.raw_write), ("store", n.store)];
         for (name, value) in raw {
             if let Some(value) = value {
                 table.row(&plain(name, value));
@@ -196,7 +211,8 @@ impl Report {
                 bytes(r.map_bytes as u64),
             ]);
         }
-        table.note(format!("paper: {} (other machine); instr. put: unchecked/checked", paper.label));
+        table
+            .note(format!("paper: {} (other machine); instr. put: unchecked/checked", paper.label));
         table
     }
 }
@@ -209,7 +225,8 @@ fn figures_of(networks: &[NetworkReport]) -> Vec<Figure> {
         all.push(Figure { what, measured, at_least, met: measured >= at_least });
     };
     for n in networks.iter().filter(|n| n.size == 8) {
-        let affine = || n.rows.iter().filter(|r| ["direct", "offset", "stride"].contains(&&*r.model));
+        let affine =
+            || n.rows.iter().filter(|r| ["direct", "offset", "stride"].contains(&&*r.model));
         let best = |f: fn(&Row) -> f64| affine().map(f).fold(f64::NAN, f64::max);
         let (unchecked, checked) = (best(|r| r.unchecked_ratio), best(|r| r.checked_ratio));
         match n.network.as_str() {
