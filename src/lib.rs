@@ -19,8 +19,10 @@
 //!
 //! `ofi`, `ucx`, `pmix` and `cli` are on by default; `--no-default-features`
 //! leaves `rankmap` and `av`, which need no system library and no operating
-//! system beyond `std`.
+//! system beyond `std`; where the machine has no 64-bit atomics, `rankmap`
+//! alone.
 
+#[cfg(target_has_atomic = "64")]
 pub mod av;
 pub mod rankmap;
 

@@ -106,7 +106,7 @@ mod tests {
     fn a_large_job_has_its_nodes_and_peers() {
         let boot = Arc::new(Simulated::new(1000, 999, 16).unwrap());
         let context =
-            Device::new(boot, Some(Null::open()), Some(Null::open()), false).expect("opens");
+            Device::open(boot, Some(Null::open()), Some(Null::open()), false).expect("opens");
         let device = context.device();
         assert_eq!((device.nodes().len(), device.node_size()), (1000, 8));
         for (lpid, transport) in [(0, Transport::Network), (998, Transport::Local)] {

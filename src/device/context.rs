@@ -31,7 +31,7 @@ pub struct Context<N: Netmod> {
     outstanding: Cell<u32>,
     next_token: Cell<u64>,
     /// Tokens somebody waits for, with the result once it is there.
-    awaited: RefCell<Vec<(u64, Option<Result<(), NetError>>)>>,
+    awaited: RefCell<Vec<(u64, Option<Outcome>)>>,
     /// Failures of operations nobody waits for, for the next flush.
     failures: RefCell<Vec<(u32, NetError)>>,
     last_look: Cell<Instant>,
@@ -61,6 +61,9 @@ impl Token {
         self.0 as u32
     }
 }
+
+/// How a tracked operation ended.
+type Outcome = Result<(), NetError>;
 
 /// A failure without a known peer.
 const NOBODY: u32 = u32::MAX;
@@ -167,7 +170,7 @@ impl<N: Netmod> Context<N> {
     }
 
     /// The result of an expected token, once.
-    pub(crate) fn answer(&self, token: Token) -> Option<Result<(), NetError>> {
+    pub(crate) fn answer(&self, token: Token) -> Option<Outcome> {
         let mut awaited = self.awaited.borrow_mut();
         let at = awaited.iter().position(|(t, r)| *t == token.0 && r.is_some())?;
         awaited.swap_remove(at).1
@@ -218,7 +221,7 @@ impl<N: Netmod> Context<N> {
                 return Ok(());
             }
             spins += 1;
-            if spins % SPINS == 0 {
+            if spins.is_multiple_of(SPINS) {
                 self.look_after(peers)?;
                 std::thread::yield_now();
             }

@@ -81,7 +81,7 @@ impl<N: Netmod> Device<N> {
     ///
     /// # Errors
     /// What the providers, the address vector or the launcher refuse.
-    pub fn new(
+    pub fn open(
         boot: Arc<dyn Boot>,
         net: Option<Arc<N>>,
         local: Option<Arc<N>>,

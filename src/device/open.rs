@@ -23,7 +23,7 @@ pub struct Options {
 /// # Errors
 /// What the launcher refuses.
 pub fn open_null(boot: Arc<dyn Boot>) -> Result<Rc<Context<Null>>, DeviceError> {
-    Device::new(boot, Some(Null::open()), None, true)
+    Device::open(boot, Some(Null::open()), None, true)
 }
 
 #[cfg(feature = "ofi")]
@@ -49,7 +49,7 @@ mod ofi {
             Some(names) => named(&*boot, &names, options)?,
             None => automatic(&*boot, options)?,
         };
-        Device::new(boot, net, local, options.threads)
+        Device::open(boot, net, local, options.threads)
     }
 
     type Pair = (Option<Arc<Ofi>>, Option<Arc<Ofi>>);

@@ -91,10 +91,13 @@ impl<N: Netmod> std::fmt::Debug for Access<N> {
 
 /// The puts of one lookup body.
 struct Indexed<N: Netmod> {
-    unchecked: unsafe fn(&Access<N>, *const u8, usize, u32, usize) -> isize,
-    returned: unsafe fn(&Access<N>, *const u8, usize, u32, usize) -> Result<(), Error>,
-    kept: unsafe fn(&Access<N>, *const u8, usize, u32, usize) -> Result<(), Error>,
+    unchecked: Put<N, isize>,
+    returned: Put<N, Result<(), Error>>,
+    kept: Put<N, Result<(), Error>>,
 }
+
+/// A put of `len` bytes at `buf` to a rank and displacement.
+type Put<N, R> = unsafe fn(&Access<N>, *const u8, usize, u32, usize) -> R;
 
 impl<N: Netmod> Indexed<N> {
     fn new<const BODY: u32>() -> Indexed<N> {

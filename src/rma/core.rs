@@ -58,9 +58,9 @@ pub(super) struct Mapped {
 /// choose keys and address by offset; a table of 8 bytes a rank for each thing
 /// that differs.
 pub struct WindowCore<N: Netmod> {
-    /// Dropped before the memory they name.
-    pub(super) network_region: Option<N::Region>,
-    pub(super) local_region: Option<N::Region>,
+    /// Registrations, network and node-local; dropped before the memory they
+    /// name.
+    pub(super) _regions: [Option<N::Region>; 2],
     pub(super) sizes: Column,
     pub(super) units: Column,
     /// Virtual address at the target, or 0 with offset addressing.

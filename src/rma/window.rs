@@ -178,8 +178,7 @@ impl<N: Netmod> Window<N> {
             (Column::Uniform(0), Column::Uniform(key))
         };
         let core = Arc::new(WindowCore {
-            network_region,
-            local_region,
+            _regions: [network_region, local_region],
             sizes: Column::new(offers.iter().map(|o| o.bytes)),
             units: Column::new(offers.iter().map(|o| o.unit)),
             bases,

@@ -6,7 +6,7 @@
 //! rank, and exits with what they say. A job that takes too long is killed and
 //! reported: nothing hangs.
 
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use rankway::boot::{self, Boot, local};

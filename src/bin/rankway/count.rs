@@ -1,6 +1,6 @@
 //! `rankway count`: instructions of a translation and of a put, exactly.
 
-use crate::output::{Table, maybe};
+use crate::output::{self, Table, maybe};
 use crate::scene::{self, MODELS, NULL, Network, Scene};
 use rankway::av::{Entry, Transport};
 use rankway::boot::alone::Alone;
@@ -12,6 +12,7 @@ use rankway::rankmap::Lookup;
 use rankway::rma::Access;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use std::sync::Arc;
     limits.* (the figures to keep)")]
 pub(crate) struct Args {
     /// Show the instructions of this model's translation and puts
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", value_parser = MODELS, conflicts_with = "json")]
     listing: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -103,11 +104,6 @@ pub(crate) struct Counted {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
-    if let Some(model) = &args.listing {
-        if !MODELS.contains(&model.as_str()) {
-            return Err(format!("no model is called {model}; choose one of {}", MODELS.join(", ")));
-        }
-    }
     scene::find_null_provider();
     let counted = count_all()?;
     let by_model = |pick: fn(&Counted) -> &Trace| {
@@ -124,24 +120,35 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         },
         compiler: env!("RANKWAY_RUSTC"),
     };
-    if args.json {
-        let text = serde_json::to_string_pretty(&report).map_err(|e| e.to_string())?;
-        println!("{text}");
-    } else {
-        table(&report).print(&mut std::io::stdout()).map_err(|e| e.to_string())?;
-    }
-    if let Some(c) = counted.iter().find(|c| Some(c.model) == args.listing.as_deref()) {
-        let traces = [("rank to entry", &c.translation), ("checked put", &c.checked)];
-        for (what, trace) in traces.into_iter().chain([("unchecked put", &c.unchecked)]) {
-            println!("\n# {what}, {}: {} instructions", c.model, trace.count);
-            print!("{}", disasm::listing(trace, disasm::Style::default()));
-        }
-    }
+    let mut out = Vec::new();
+    write_out(args, &report, &counted, &mut out).map_err(|e| e.to_string())?;
+    output::emit(&out)?;
     let above = above(&report);
     if args.check && !above.is_empty() {
         return Err(above.join("; "));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn write_out(
+    args: &Args,
+    report: &Report,
+    counted: &[Counted],
+    out: &mut Vec<u8>,
+) -> std::io::Result<()> {
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(report)?)?;
+    } else {
+        table(report).print(out)?;
+    }
+    if let Some(c) = counted.iter().find(|c| Some(c.model) == args.listing.as_deref()) {
+        let traces = [("rank to entry", &c.translation), ("checked put", &c.checked)];
+        for (what, trace) in traces.into_iter().chain([("unchecked put", &c.unchecked)]) {
+            writeln!(out, "\n# {what}, {}: {} instructions", c.model, trace.count)?;
+            write!(out, "{}", disasm::listing(trace, disasm::Style::default()))?;
+        }
+    }
+    Ok(())
 }
 
 fn above(report: &Report) -> Vec<String> {

@@ -3,8 +3,8 @@
 mod loops;
 mod report;
 
-use crate::count;
 use crate::scene::{self, MODELS, NULL, Network, Scene};
+use crate::{count, output};
 use indicatif::{ProgressBar, ProgressStyle};
 use rankway::boot::{self, Boot, local};
 use report::{NetworkReport, Report};
@@ -179,12 +179,19 @@ fn fork(args: &Args, plan: &Plan, bar: &ProgressBar) -> Result<NetworkReport, St
     .map_err(|e| e.to_string())?;
     drop(write);
     let mut report = Err(format!("{}: the measuring processes ended without a word", plan.name));
+    let mut failed = false;
     for line in BufReader::new(read).lines() {
         let line = line.map_err(|e| e.to_string())?;
         match serde_json::from_str(&line).map_err(|e| format!("{line}: {e}"))? {
             Message::Step => bar.inc(1),
             Message::Done(r) => report = Ok(r),
-            Message::Failed(why) => report = report.or(Err(why)).or_else(|e| Err(e)),
+            Message::Failed(why) => {
+                // The first to fail knows why; the others follow from it.
+                if !failed {
+                    report = Err(format!("{}: {why}", plan.name));
+                }
+                failed = true;
+            }
         }
     }
     let outcome = job.wait().map_err(|e| e.to_string())?;
@@ -220,14 +227,15 @@ fn measure(
 }
 
 fn show(args: &Args, report: &Report) -> Result<(), Box<dyn std::error::Error>> {
-    let out = &mut std::io::stdout().lock();
+    let mut out = Vec::new();
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(report)?)?;
     } else if args.csv {
-        report.csv(out)?;
+        report.csv(&mut out)?;
     } else {
-        report.print(out)?;
+        report.print(&mut out)?;
     }
+    output::emit(&out)?;
     if let Some(path) = &args.svg {
         report.svg(path)?;
         eprintln!("chart written to {}", path.display());

@@ -49,7 +49,6 @@ pub(crate) fn find_null_provider() {
 /// A window and what is needed to make accesses on it.
 pub(crate) struct Scene {
     pub(crate) context: Rc<Context<Ofi>>,
-    pub(crate) world: Communicator<Ofi>,
     pub(crate) window: Window<Ofi>,
     groups: [u32; 2],
     /// Size of the models' communicators.
@@ -96,7 +95,7 @@ impl Scene {
             device.add_group(members).map_err(|e| text(&e))
         };
         let groups = [group(context.device())?, group(context.device())?];
-        Ok(Scene { context, world, window, groups, ranks, _memory: memory })
+        Ok(Scene { context, window, groups, ranks, _memory: memory })
     }
 
     /// The rank map of a model, over the groups that name the target.

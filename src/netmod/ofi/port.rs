@@ -28,8 +28,15 @@ pub struct Port {
     cntr: *mut sys::fid_cntr,
     slots: Box<[UnsafeCell<Slot>]>,
     free: RefCell<Vec<u16>>,
-    bounce: Option<(Box<[UnsafeCell<u8>]>, Region)>,
+    bounce: Option<Bounce>,
     owner: Arc<Ofi>,
+}
+
+/// Registered memory for tracked transfers of up to BOUNCE bytes, a part for
+/// each slot (`FI_MR_LOCAL`).
+struct Bounce {
+    region: Region,
+    memory: Box<[UnsafeCell<u8>]>,
 }
 
 /// A tracked operation; its address is the operation's context.
@@ -113,11 +120,11 @@ impl Port {
         Ok(port)
     }
 
-    fn open_bounce(&self) -> Result<(Box<[UnsafeCell<u8>]>, Region), NetError> {
+    fn open_bounce(&self) -> Result<Bounce, NetError> {
         let memory: Box<[_]> = (0..SLOTS * BOUNCE).map(|_| UnsafeCell::new(0_u8)).collect();
         // SAFETY: memory and region are dropped together with the port.
         let region = unsafe { self.register_local(memory.as_ptr().cast(), memory.len())? };
-        Ok((memory, region))
+        Ok(Bounce { region, memory })
     }
 
     /// Registers a local buffer for reads and writes of this port.
@@ -237,7 +244,7 @@ impl Port {
         direction: Direction,
     ) -> Result<(*mut u8, *mut c_void), isize> {
         slot.copy_to = slice_from_raw_parts_mut(null_mut(), 0);
-        let Some((memory, region)) = &self.bounce else { return Ok((buf, null_mut())) };
+        let Some(Bounce { region, memory }) = &self.bounce else { return Ok((buf, null_mut())) };
         if len <= BOUNCE {
             let start = memory[usize::from(index) * BOUNCE].get();
             match direction {
@@ -311,7 +318,8 @@ impl Port {
             code: i64::from(entry.err),
             text: text.clone(),
         };
-        let peer = self.slot_of(entry.op_context).map(|(_, slot)| slot.dest);
+        // SAFETY: slots live as long as the port, whose owner is here now.
+        let peer = self.slot_of(entry.op_context).map(|(_, slot)| unsafe { (*slot).dest });
         match self.finish(entry.op_context, false) {
             Some(token) => {
                 done(Completion { token, result: Err(error(peer)) });
@@ -323,29 +331,27 @@ impl Port {
 
     /// The slot behind a context, if it is one of ours: providers have been
     /// seen to hand out contexts of their own for injected puts.
-    fn slot_of(&self, context: *mut c_void) -> Option<(u16, &mut Slot)> {
+    fn slot_of(&self, context: *mut c_void) -> Option<(u16, *mut Slot)> {
         let offset = context.addr().checked_sub(self.slots.as_ptr().addr())?;
         let index = offset / size_of::<Slot>();
         if index >= SLOTS || offset % size_of::<Slot>() != 0 {
             return None;
         }
-        // SAFETY: the index is in range, the operation is over, and the port
-        // has one owner who is here now.
-        Some((index as u16, unsafe { &mut *self.slots[index].get() }))
+        Some((index as u16, self.slots[index].get()))
     }
 
     /// Frees the slot of a finished operation and returns its token.
     fn finish(&self, context: *mut c_void, copy: bool) -> Option<u64> {
         let (index, slot) = self.slot_of(context)?;
-        if copy && slot.copy_to.len() > 0 {
-            if let Some((memory, _)) = &self.bounce {
-                let from = memory[usize::from(index) * BOUNCE].get();
-                // SAFETY: the reader keeps its buffer until the token comes
-                // back; the bounce part holds what was read.
-                unsafe {
-                    slot.copy_to.cast::<u8>().copy_from_nonoverlapping(from, slot.copy_to.len())
-                };
-            }
+        // SAFETY: the operation is over, so the slot is the port's alone, and
+        // the port's owner is here now.
+        let slot = unsafe { &mut *slot };
+        if let Some(Bounce { memory, .. }) = self.bounce.as_ref().filter(|_| copy) {
+            let from = memory[usize::from(index) * BOUNCE].get();
+            let len = slot.copy_to.len();
+            // SAFETY: the reader keeps its buffer until the token comes back;
+            // the bounce part holds what was read.
+            unsafe { slot.copy_to.cast::<u8>().copy_from_nonoverlapping(from, len) };
         }
         slot.region = None;
         self.free.borrow_mut().push(index);

@@ -99,7 +99,7 @@ impl World {
         let boot = Simulated::new(layout.processes, layout.me, layout.per_node).map_err(say)?;
         let boot = Arc::new(boot);
         let before = live();
-        let context = Device::new(boot, Some(Null::open()), Some(Null::open()), false);
+        let context = Device::open(boot, Some(Null::open()), Some(Null::open()), false);
         let context: Rc<Context<Null>> = context.map_err(say)?;
         let communicator = Communicator::world(&context);
         drop(context);

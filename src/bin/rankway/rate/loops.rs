@@ -97,7 +97,10 @@ pub(super) fn measure(
     let (targets, starts) = raw_targets(&accesses[0], cell_bytes(plan))?;
     let mut cells: Vec<Cell<'_>> = Vec::new();
     let raw = if plan.network == Network::Mapped {
-        cells.push(Cell::new(|n| Ok(store_loop(&starts, shift, n))));
+        cells.push(Cell::new(|n| {
+            store_loop(&starts, shift, n);
+            Ok(())
+        }));
         1
     } else {
         let transport = vc.transport;
@@ -314,7 +317,7 @@ struct Vc {
 /// The same put over a table of pointers to virtual connections.
 struct VcWindow<'a> {
     vcrt: Vec<*const Vc>,
-    _vcs: Vec<Box<Vc>>,
+    _vcs: Vec<Vc>,
     transport: Transport,
     wire: Wire,
     inject_size: usize,
@@ -336,7 +339,7 @@ impl<'a> VcWindow<'a> {
                 (transport, addr, key) = (Some(t.transport), t.addr, t.key);
             }
             let mapped = mapped.unwrap_or(std::ptr::null_mut());
-            vcs.push(Box::new(Vc { dest, mapped, _rest: [0; 464] }));
+            vcs.push(Vc { dest, mapped, _rest: [0; 464] });
         }
         let any = [Transport::Network, Transport::Local];
         let transport =
@@ -345,7 +348,7 @@ impl<'a> VcWindow<'a> {
         let (netmod, port) = scene.context.port(transport).ok_or("no provider is open")?;
         let (_, bytes) = scene.window.local().map_err(|e| e.to_string())?;
         Ok(VcWindow {
-            vcrt: vcs.iter().map(|vc| &raw const **vc).collect(),
+            vcrt: vcs.iter().map(|vc| &raw const *vc).collect(),
             _vcs: vcs,
             transport,
             wire: Ofi::wire(port),
