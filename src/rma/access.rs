@@ -67,8 +67,7 @@ pub struct Access<N: Netmod> {
     max_disp: usize,
     mapped_start: *mut u8,
     mapped_stride: isize,
-    /// The puts of maps that are not affine, compiled for this map's body.
-    indexed: Indexed<N>,
+    way: Way<N>,
     node: Node<N>,
     marks: UnsafeCell<[u8; MARKS]>,
     epoch: Cell<Epoch>,
@@ -89,25 +88,47 @@ impl<N: Netmod> std::fmt::Debug for Access<N> {
     }
 }
 
-/// The puts of one lookup body.
-struct Indexed<N: Netmod> {
+/// The puts of an access whose way is not the inline one, chosen when it is
+/// opened.
+struct Way<N: Netmod> {
     unchecked: Put<N, isize>,
     returned: Put<N, Result<(), Error>>,
     kept: Put<N, Result<(), Error>>,
 }
 
-/// A put of `len` bytes at `buf` to a rank and displacement.
-type Put<N, R> = unsafe fn(&Access<N>, *const u8, usize, u32, usize) -> R;
+impl<N: Netmod> Way<N> {
+    fn new(path: u32, body: u32) -> Way<N> {
+        match (path, body) {
+            (path::MAPPED, _) => Way {
+                unchecked: Access::issue_mapped,
+                returned: Access::put_mapped::<RETURNED>,
+                kept: Access::put_mapped::<KEPT>,
+            },
+            (path::INDEXED, body::BLOCK) => Way::indexed::<{ body::BLOCK }>(),
+            (path::INDEXED, body::LUT) => Way::indexed::<{ body::LUT }>(),
+            (path::INDEXED, body::MLUT) => Way::indexed::<{ body::MLUT }>(),
+            (path::INDEXED, _) => Way::indexed::<{ body::OTHER }>(),
+            _ => Way {
+                unchecked: Access::issue_other::<KEPT>,
+                returned: Access::put_refused::<RETURNED>,
+                kept: Access::put_refused::<KEPT>,
+            },
+        }
+    }
 
-impl<N: Netmod> Indexed<N> {
-    fn new<const BODY: u32>() -> Indexed<N> {
-        Indexed {
+    /// Compiled once for each lookup body, so that no call stands between a
+    /// put and its entry.
+    fn indexed<const BODY: u32>() -> Way<N> {
+        Way {
             unchecked: Access::issue_indexed::<BODY>,
             returned: Access::put_indexed::<RETURNED, BODY>,
             kept: Access::put_indexed::<KEPT, BODY>,
         }
     }
 }
+
+/// A put of `len` bytes at `buf` to a rank and displacement.
+type Put<N, R> = unsafe fn(&Access<N>, *const u8, usize, u32, usize) -> R;
 
 /// What a put to a peer on this node needs, for windows whose metadata is the
 /// same for all ranks.
@@ -179,10 +200,11 @@ impl<N: Netmod> Access<N> {
         // SAFETY: the directory outlives the access, which holds the context
         // and thereby the device; `map` is kept beside the lookup.
         let lookup = unsafe { Lookup::new(map, context.device().av().directory()) };
+        let lookup_body = lookup.body();
         let path = match (uniform, mapped) {
             (None, _) => path::GENERAL,
             (Some(_), Some(_)) => path::MAPPED,
-            (Some(_), None) if lookup.body() == body::AFFINE => path::AFFINE,
+            (Some(_), None) if lookup_body == body::AFFINE => path::AFFINE,
             (Some(_), None) => path::INDEXED,
         };
         let port = context.port(Transport::Network).or_else(|| context.port(Transport::Local));
@@ -200,12 +222,6 @@ impl<N: Netmod> Access<N> {
             inject_size: local.map_or(0, |(netmod, _)| netmod.caps().inject_size),
             key: core.local_key,
         };
-        let indexed = match lookup.body() {
-            body::BLOCK => Indexed::new::<{ body::BLOCK }>(),
-            body::LUT => Indexed::new::<{ body::LUT }>(),
-            body::MLUT => Indexed::new::<{ body::MLUT }>(),
-            _ => Indexed::new::<{ body::OTHER }>(),
-        };
         Ok(Access {
             lookup,
             gate: Cell::new(path::CLOSED),
@@ -220,7 +236,7 @@ impl<N: Netmod> Access<N> {
             max_disp: uniform.bytes.checked_div(uniform.unit).unwrap_or(0) as usize,
             mapped_start,
             mapped_stride,
-            indexed,
+            way: Way::new(path, lookup_body),
             node,
             marks: UnsafeCell::new([0; MARKS]),
             epoch: Cell::new(Epoch::Closed),
@@ -279,7 +295,7 @@ impl<N: Netmod> Access<N> {
     /// map, the target's memory holds `len` bytes from `disp` units on, and
     /// `buf` stays readable for `len` bytes until the access was flushed for
     /// `rank`.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn put_unchecked(
         &self,
         buf: *const u8,
@@ -293,11 +309,7 @@ impl<N: Netmod> Access<N> {
                 let entry = self.lookup.affine_entry(rank as usize);
                 return self.issue::<KEPT>(entry, buf, len, rank, disp, disp * self.unit);
             }
-            unlikely();
-            if self.path == path::MAPPED {
-                return self.store(buf, len, rank, disp * self.unit);
-            }
-            (self.indexed.unchecked)(self, buf, len, rank, disp)
+            (self.way.unchecked)(self, buf, len, rank, disp)
         }
     }
 
@@ -329,16 +341,7 @@ impl<N: Netmod> Access<N> {
             // SAFETY: the caller's duty.
             return unsafe { self.put_slow::<KEEP>(buf, len, rank, disp, rc) };
         }
-        unlikely();
-        if self.gate.get() == path::MAPPED {
-            let offset = disp.wrapping_mul(self.unit);
-            if !self.outside(rank, disp, offset, len) {
-                // SAFETY: checked just now.
-                unsafe { self.store(buf, len, rank, offset) };
-                return Ok(());
-            }
-        }
-        let put = if KEEP { self.indexed.kept } else { self.indexed.returned };
+        let put = if KEEP { self.way.kept } else { self.way.returned };
         // SAFETY: the caller's duty.
         unsafe { put(self, buf, len, rank, disp) }
     }
@@ -381,12 +384,42 @@ impl<N: Netmod> Access<N> {
         }
     }
 
+    /// [`Access::issue`] for entries found out of line, where a peer whose part
+    /// is mapped costs no second look at its entry.
+    ///
+    /// # Safety
+    /// As [`Access::issue`].
+    #[inline(always)]
+    unsafe fn issue_entry<const KEEP: bool>(
+        &self,
+        entry: u64,
+        buf: *const u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+        offset: usize,
+    ) -> isize {
+        let entry_bits = Entry::from_bits(entry);
+        if N::network(entry_bits).is_none() && !self.node.start.is_null() {
+            if let Some((node_rank, Transport::Local)) = N::unpack(entry_bits) {
+                if !self.marked(rank) {
+                    self.mark(rank);
+                }
+                let part = node_rank as usize * self.node.pitch;
+                // SAFETY: the segment holds a part for every node rank, and the
+                // range stays within it by the caller's word.
+                return unsafe { copy(self.node.start.add(part).add(offset), buf, len) };
+            }
+        }
+        // SAFETY: the caller's word.
+        unsafe { self.issue::<KEEP>(entry, buf, len, rank, disp, offset) }
+    }
+
     /// A put that is a store.
     ///
     /// # Safety
     /// As [`Access::put_unchecked`], on the mapped path.
-    #[inline(always)]
-    unsafe fn store(&self, buf: *const u8, len: usize, rank: u32, offset: usize) -> isize {
+    unsafe fn issue_mapped(&self, buf: *const u8, len: usize, rank: u32, disp: usize) -> isize {
         // A second store for each put would halve their rate; a load does not.
         if !self.marked(rank) {
             self.mark(rank);
@@ -394,7 +427,28 @@ impl<N: Netmod> Access<N> {
         let part = (rank as isize).wrapping_mul(self.mapped_stride);
         // SAFETY: the parts of all ranks are mapped while the core lives, and
         // the range stays within one by the caller's word.
-        unsafe { copy(self.mapped_start.offset(part).add(offset), buf, len) }
+        unsafe { copy(self.mapped_start.offset(part).add(disp * self.unit), buf, len) }
+    }
+
+    /// A checked put on the mapped path.
+    ///
+    /// # Safety
+    /// As `put_checked`.
+    unsafe fn put_mapped<const KEEP: bool>(
+        &self,
+        buf: *const u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Error> {
+        let offset = disp.wrapping_mul(self.unit);
+        if self.gate.get() != path::MAPPED || self.outside(rank, disp, offset, len) {
+            // SAFETY: the caller's duty.
+            return unsafe { self.put_refused::<KEEP>(buf, len, rank, disp) };
+        }
+        // SAFETY: checked just now.
+        unsafe { self.issue_mapped(buf, len, rank, disp) };
+        Ok(())
     }
 
     /// Maps that are not affine: out of line, so that the affine path needs no
@@ -409,13 +463,10 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> isize {
-        // SAFETY: the caller's word; `new` chose BODY by the lookup.
+        // SAFETY: the caller's word; `Way::new` chose BODY by the lookup.
         unsafe {
-            if self.path != path::INDEXED {
-                return self.issue_other::<KEPT>(buf, len, rank, disp);
-            }
             let entry = self.lookup.entry_by::<BODY>(rank as usize);
-            self.issue::<KEPT>(entry, buf, len, rank, disp, disp * self.unit)
+            self.issue_entry::<KEPT>(entry, buf, len, rank, disp, disp * self.unit)
         }
     }
 
@@ -439,7 +490,7 @@ impl<N: Netmod> Access<N> {
         // caller's word for the buffer.
         let rc = unsafe {
             let entry = self.lookup.entry_by::<BODY>(rank as usize);
-            self.issue::<KEEP>(entry, buf, len, rank, disp, offset)
+            self.issue_entry::<KEEP>(entry, buf, len, rank, disp, offset)
         };
         if rc == 0 {
             return Ok(());

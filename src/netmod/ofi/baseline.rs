@@ -7,22 +7,20 @@ use super::port::Port;
 use crate::netmod::{AGAIN, NetError, Netmod};
 use std::ptr::null_mut;
 
-/// A target as a raw loop knows it.
+/// A target as a raw loop knows it; the key is the same for all.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// `fi_addr_t`.
     pub dest: u64,
     /// Offset or virtual address at the target.
     pub addr: u64,
-    /// Remote key.
-    pub key: u64,
 }
 
 impl Port {
     /// Where the provider's `fi_inject_write` begins.
     pub fn inject_entry(&self) -> usize {
         // SAFETY: an open endpoint with RMA (checked at open) has the table.
-        let entry = unsafe { (*(*self.wire().0).rma).inject };
+        let entry = unsafe { (*(*self.endpoint()).rma).inject };
         entry.map_or(0, |f| f as usize)
     }
 
@@ -40,22 +38,20 @@ impl Port {
         buf: *const u8,
         len: usize,
         targets: &[Target],
+        key: u64,
         count: usize,
     ) -> Result<(), NetError> {
-        let ep = self.wire().0;
+        let ep = self.endpoint();
         let mut left = count;
         while left > 0 {
             let turn = &targets[..targets.len().min(left)];
             for t in turn {
-                loop {
-                    // SAFETY: the caller's duty.
-                    let rc =
-                        unsafe { ffi::fi_inject_write(ep, buf.cast(), len, t.dest, t.addr, t.key) };
-                    match rc {
-                        0 => break,
-                        AGAIN => self.poll(|_| {})?,
-                        rc => return Err(self.owner().explain("fi_inject_write", rc)),
-                    }
+                // SAFETY: the caller's duty.
+                let issue =
+                    || unsafe { ffi::fi_inject_write(ep, buf.cast(), len, t.dest, t.addr, key) };
+                let rc = issue();
+                if rc != 0 {
+                    self.insist("fi_inject_write", rc, issue)?;
                 }
             }
             left -= turn.len();
@@ -79,10 +75,11 @@ impl Port {
         buf: *const u8,
         len: usize,
         targets: &[Target],
+        key: u64,
         count: usize,
         window: usize,
     ) -> Result<(), NetError> {
-        let (ep, cntr) = (self.wire().0, self.counter());
+        let (ep, cntr) = (self.endpoint(), self.counter());
         // SAFETY: the counter is open.
         let start = unsafe { ffi::fi_cntr_read(cntr) };
         let mut issued = 0;
@@ -90,17 +87,14 @@ impl Port {
         while issued < count {
             let burst = window.min(count - issued);
             for t in next.by_ref().take(burst) {
-                loop {
-                    // SAFETY: the caller's duty.
-                    let rc = unsafe {
-                        let (desc, context) = (null_mut(), null_mut());
-                        ffi::fi_write(ep, buf.cast(), len, desc, t.dest, t.addr, t.key, context)
-                    };
-                    match rc {
-                        0 => break,
-                        AGAIN => self.poll(|_| {})?,
-                        rc => return Err(self.owner().explain("fi_write", rc)),
-                    }
+                // SAFETY: the caller's duty.
+                let issue = || unsafe {
+                    let (desc, context) = (null_mut(), null_mut());
+                    ffi::fi_write(ep, buf.cast(), len, desc, t.dest, t.addr, key, context)
+                };
+                let rc = issue();
+                if rc != 0 {
+                    self.insist("fi_write", rc, issue)?;
                 }
             }
             issued += burst;
@@ -110,5 +104,20 @@ impl Port {
             }
         }
         Ok(())
+    }
+
+    /// Makes room and issues again until the provider takes it.
+    #[cold]
+    fn insist(
+        &self,
+        call: &'static str,
+        mut rc: isize,
+        issue: impl Fn() -> isize,
+    ) -> Result<(), NetError> {
+        while rc == AGAIN {
+            self.poll(|_| {})?;
+            rc = issue();
+        }
+        if rc == 0 { Ok(()) } else { Err(self.owner().explain(call, rc)) }
     }
 }

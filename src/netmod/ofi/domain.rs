@@ -232,7 +232,7 @@ impl Netmod for Ofi {
         let mut raw = vec![0_u8; 256];
         let mut len = raw.len();
         // SAFETY: the endpoint is enabled; `raw` holds `len` bytes.
-        let rc = unsafe { ffi::fi_getname(port.wire().0, raw.as_mut_ptr().cast(), &mut len) };
+        let rc = unsafe { ffi::fi_getname(port.endpoint(), raw.as_mut_ptr().cast(), &mut len) };
         self.check("fi_getname", rc)?;
         raw.truncate(len);
         Ok(raw)
@@ -268,7 +268,7 @@ impl Netmod for Ofi {
         }
         let access = sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE;
         // SAFETY: the caller's duty.
-        unsafe { self.register_for(port.wire().0, start, len, access, key) }
+        unsafe { self.register_for(port.endpoint(), start, len, access, key) }
     }
 
     fn key(&self, region: &Region) -> u64 {
@@ -292,7 +292,7 @@ impl Netmod for Ofi {
     ) -> isize {
         // SAFETY: the endpoint is open while its port lives; the rest is the
         // caller's duty.
-        unsafe { ffi::fi_inject_write(wire.0, buf.cast(), len, dest, addr, key) }
+        unsafe { wire.inject(buf, len, dest, addr, key) }
     }
 
     unsafe fn write(&self, port: &Port, op: Transfer<*const u8>) -> isize {

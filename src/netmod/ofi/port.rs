@@ -15,9 +15,47 @@ const SLOTS: usize = 256;
 /// Bytes a bounce buffer of a slot holds (only with `FI_MR_LOCAL`).
 const BOUNCE: usize = 4096;
 
-/// The endpoint, as the put path needs it.
+/// The endpoint, as the put path needs it: with the provider's function at
+/// hand. Operation tables stand once an endpoint is enabled.
 #[derive(Clone, Copy, Debug)]
-pub struct Wire(pub(super) *mut sys::fid_ep);
+pub struct Wire {
+    ep: *mut sys::fid_ep,
+    inject: Inject,
+}
+
+type Inject =
+    unsafe extern "C" fn(*mut sys::fid_ep, *const c_void, usize, sys::fi_addr_t, u64, u64) -> isize;
+
+impl Wire {
+    /// The provider's own `fi_inject_write`.
+    ///
+    /// # Safety
+    /// As [`Netmod::inject`](crate::netmod::Netmod::inject).
+    #[inline(always)]
+    pub(super) unsafe fn inject(
+        self,
+        buf: *const u8,
+        len: usize,
+        dest: u64,
+        addr: u64,
+        key: u64,
+    ) -> isize {
+        // SAFETY: the caller's duty; the port that made this is alive.
+        unsafe { (self.inject)(self.ep, buf.cast(), len, dest, addr, key) }
+    }
+}
+
+/// Stands in until the endpoint is open.
+unsafe extern "C" fn no_inject(
+    _: *mut sys::fid_ep,
+    _: *const c_void,
+    _: usize,
+    _: sys::fi_addr_t,
+    _: u64,
+    _: u64,
+) -> isize {
+    -(libc::EINVAL as isize)
+}
 
 /// An endpoint, its completion queue and its write counter. Belongs to one
 /// thread at a time.
@@ -141,7 +179,13 @@ impl Port {
 
     #[inline(always)]
     pub(super) fn wire(&self) -> Wire {
-        Wire(self.ep)
+        // SAFETY: the endpoint is open and has RMA (checked at open).
+        let inject = unsafe { (*(*self.ep).rma).inject };
+        Wire { ep: self.ep, inject: inject.unwrap_or(no_inject) }
+    }
+
+    pub(super) fn endpoint(&self) -> *mut sys::fid_ep {
+        self.ep
     }
 
     pub(super) fn counter(&self) -> *mut sys::fid_cntr {

@@ -105,15 +105,15 @@ pub(super) fn measure(
     } else {
         let transport = vc.transport;
         let (_, port) = scene.context.port(transport).ok_or("no provider is open")?;
-        let (buf, len, targets) = (data.as_ptr(), data.len(), &targets);
+        let (buf, len, targets, key) = (data.as_ptr(), data.len(), &targets, vc.key);
         // SAFETY: targets come from the window, all puts stay at its start,
         // and `data` outlives the loops.
         cells.push(Cell::new(move |n| unsafe {
-            port.raw_inject(buf, len, targets, n).map_err(|e| e.to_string())
+            port.raw_inject(buf, len, targets, key, n).map_err(|e| e.to_string())
         }));
         // SAFETY: as above.
         cells.push(Cell::new(move |n| unsafe {
-            port.raw_write(buf, len, targets, n, plan.window).map_err(|e| e.to_string())
+            port.raw_write(buf, len, targets, key, n, plan.window).map_err(|e| e.to_string())
         }));
         2
     };
@@ -204,7 +204,7 @@ fn raw_targets(access: &Access<Ofi>, cell: usize) -> Result<(Vec<Target>, Starts
                 let t = access.raw_target(rank).map_err(|e| e.to_string())?;
                 let t = t.ok_or("a rank has no raw target")?;
                 let addr = t.addr + offset as u64;
-                targets.push(Target { dest: t.dest, addr, key: t.key });
+                targets.push(Target { dest: t.dest, addr });
             }
         }
     }
@@ -246,16 +246,30 @@ fn unchecked(
     let ranks = access.map().len();
     let (buf, len) = (data.as_ptr(), data.len());
     rounds(access, ranks, count, window, |rank| {
-        loop {
-            // SAFETY: rank is in range, every target holds `len` bytes at its
-            // start, and `data` outlives the flush below.
-            match unsafe { access.put_unchecked(buf, len, rank, place(rank, shift)) } {
-                0 => return Ok(()),
-                AGAIN => access.context().progress().map_err(|e| e.to_string())?,
-                rc => return Err(refused(access, rc)),
-            }
-        }
+        let disp = place(rank, shift);
+        // SAFETY: rank is in range, every target holds all places, and `data`
+        // outlives the flush.
+        let rc = unsafe { access.put_unchecked(buf, len, rank, disp) };
+        if rc == 0 { Ok(()) } else { insist(access, rc, data, rank, disp) }
     })
+}
+
+/// Makes room and puts again until the provider takes it.
+#[cold]
+#[inline(never)]
+fn insist(
+    access: &Access<Ofi>,
+    mut rc: isize,
+    data: &[u8],
+    rank: u32,
+    disp: usize,
+) -> Result<(), String> {
+    while rc == AGAIN {
+        access.context().progress().map_err(|e| e.to_string())?;
+        // SAFETY: as where it was refused.
+        rc = unsafe { access.put_unchecked(data.as_ptr(), data.len(), rank, disp) };
+    }
+    if rc == 0 { Ok(()) } else { Err(refused(access, rc)) }
 }
 
 #[cold]
@@ -377,6 +391,18 @@ impl<'a> VcWindow<'a> {
         unsafe { Ofi::inject(self.wire, buf, len.min(self.inject_size), vc.dest, addr, self.key) }
     }
 
+    /// As [`insist`].
+    #[cold]
+    #[inline(never)]
+    fn insist(&self, mut rc: isize, data: &[u8], rank: u32, disp: usize) -> Result<(), String> {
+        while rc == AGAIN {
+            self.access.context().progress().map_err(|e| e.to_string())?;
+            // SAFETY: as where it was refused.
+            rc = unsafe { self.put(data.as_ptr(), data.len(), rank, disp) };
+        }
+        if rc == 0 { Ok(()) } else { Err(format!("the provider answered {rc}")) }
+    }
+
     fn unchecked(
         &self,
         data: &[u8],
@@ -387,7 +413,9 @@ impl<'a> VcWindow<'a> {
         let ranks = self.vcrt.len() as u32;
         rounds(self.access, ranks, count, window, |rank| {
             // SAFETY: rank is in range and targets hold the data.
-            self.retry(|| unsafe { self.put(data.as_ptr(), data.len(), rank, place(rank, shift)) })
+            let disp = place(rank, shift);
+            let rc = unsafe { self.put(data.as_ptr(), data.len(), rank, disp) };
+            if rc == 0 { Ok(()) } else { self.insist(rc, data, rank, disp) }
         })
     }
 
@@ -398,19 +426,10 @@ impl<'a> VcWindow<'a> {
                 return Err("out of range".into());
             }
             // SAFETY: checked just now.
-            self.retry(|| unsafe { self.put(data.as_ptr(), data.len(), rank, place(rank, shift)) })
+            let disp = place(rank, shift);
+            let rc = unsafe { self.put(data.as_ptr(), data.len(), rank, disp) };
+            if rc == 0 { Ok(()) } else { self.insist(rc, data, rank, disp) }
         })
-    }
-
-    #[inline(always)]
-    fn retry(&self, mut put: impl FnMut() -> isize) -> Result<(), String> {
-        loop {
-            match put() {
-                0 => return Ok(()),
-                AGAIN => self.access.context().progress().map_err(|e| e.to_string())?,
-                rc => return Err(format!("the provider answered {rc}")),
-            }
-        }
     }
 }
 
