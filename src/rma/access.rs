@@ -70,6 +70,8 @@ pub struct Access<N: Netmod> {
     way: Way<N>,
     node: Node<N>,
     marks: UnsafeCell<[u8; MARKS]>,
+    /// A [`View`] was made.
+    viewed: Cell<bool>,
     epoch: Cell<Epoch>,
     map: RankMap,
     context: Rc<Context<N>>,
@@ -99,11 +101,6 @@ struct Way<N: Netmod> {
 impl<N: Netmod> Way<N> {
     fn new(path: u32, body: u32) -> Way<N> {
         match (path, body) {
-            (path::MAPPED, _) => Way {
-                unchecked: Access::issue_mapped,
-                returned: Access::put_mapped::<RETURNED>,
-                kept: Access::put_mapped::<KEPT>,
-            },
             (path::INDEXED, body::BLOCK) => Way::indexed::<{ body::BLOCK }>(),
             (path::INDEXED, body::LUT) => Way::indexed::<{ body::LUT }>(),
             (path::INDEXED, body::MLUT) => Way::indexed::<{ body::MLUT }>(),
@@ -239,6 +236,7 @@ impl<N: Netmod> Access<N> {
             way: Way::new(path, lookup_body),
             node,
             marks: UnsafeCell::new([0; MARKS]),
+            viewed: Cell::new(false),
             epoch: Cell::new(Epoch::Closed),
             map: map.clone(),
             context: Rc::clone(context),
@@ -309,6 +307,10 @@ impl<N: Netmod> Access<N> {
                 let entry = self.lookup.affine_entry(rank as usize);
                 return self.issue::<KEPT>(entry, buf, len, rank, disp, disp * self.unit);
             }
+            unlikely();
+            if self.path == path::MAPPED {
+                return self.issue_mapped(buf, len, rank, disp);
+            }
             (self.way.unchecked)(self, buf, len, rank, disp)
         }
     }
@@ -341,17 +343,25 @@ impl<N: Netmod> Access<N> {
             // SAFETY: the caller's duty.
             return unsafe { self.put_slow::<KEEP>(buf, len, rank, disp, rc) };
         }
+        unlikely();
+        if self.gate.get() == path::MAPPED {
+            let offset = disp.wrapping_mul(self.unit);
+            if !self.outside(rank, disp, offset, len) {
+                // SAFETY: checked just now.
+                unsafe { self.issue_mapped(buf, len, rank, disp) };
+                return Ok(());
+            }
+        }
         let put = if KEEP { self.way.kept } else { self.way.returned };
         // SAFETY: the caller's duty.
         unsafe { put(self, buf, len, rank, disp) }
     }
 
     /// Whether an operation leaves the ranks or the target's memory; for
-    /// uniform metadata. `disp <= max_disp` keeps the product from wrapping,
-    /// and neither term of the sum reaches half the address space.
+    /// uniform metadata. `disp <= max_disp` keeps `offset` within the bytes.
     #[inline(always)]
     fn outside(&self, rank: u32, disp: usize, offset: usize, len: usize) -> bool {
-        rank >= self.ranks || disp > self.max_disp || offset.wrapping_add(len) > self.bytes
+        rank >= self.ranks || disp > self.max_disp || len > self.bytes - offset
     }
 
     /// Hands a short put to a network peer to the provider. An empty entry, a
@@ -419,6 +429,7 @@ impl<N: Netmod> Access<N> {
     ///
     /// # Safety
     /// As [`Access::put_unchecked`], on the mapped path.
+    #[inline(always)]
     unsafe fn issue_mapped(&self, buf: *const u8, len: usize, rank: u32, disp: usize) -> isize {
         // A second store for each put would halve their rate; a load does not.
         if !self.marked(rank) {
@@ -428,27 +439,6 @@ impl<N: Netmod> Access<N> {
         // SAFETY: the parts of all ranks are mapped while the core lives, and
         // the range stays within one by the caller's word.
         unsafe { copy(self.mapped_start.offset(part).add(disp * self.unit), buf, len) }
-    }
-
-    /// A checked put on the mapped path.
-    ///
-    /// # Safety
-    /// As `put_checked`.
-    unsafe fn put_mapped<const KEEP: bool>(
-        &self,
-        buf: *const u8,
-        len: usize,
-        rank: u32,
-        disp: usize,
-    ) -> Result<(), Error> {
-        let offset = disp.wrapping_mul(self.unit);
-        if self.gate.get() != path::MAPPED || self.outside(rank, disp, offset, len) {
-            // SAFETY: the caller's duty.
-            return unsafe { self.put_refused::<KEEP>(buf, len, rank, disp) };
-        }
-        // SAFETY: checked just now.
-        unsafe { self.issue_mapped(buf, len, rank, disp) };
-        Ok(())
     }
 
     /// Maps that are not affine: out of line, so that the affine path needs no
@@ -1003,6 +993,11 @@ impl<N: Netmod> Access<N> {
             .filter(|&mark| self.marked(mark))
             .flat_map(|mark| (mark..self.ranks).step_by(MARKS))
             .collect();
+        self.unmark();
+        if self.viewed.get() {
+            // Views leave no marks: any rank may be put to again unseen.
+            self.mark_all();
+        }
         self.flush_ranks(&ranks)?;
         self.drain(&[])
     }
@@ -1049,7 +1044,6 @@ impl<N: Netmod> Access<N> {
                 }
             }
             worlds.push(world);
-            self.unmark(rank);
         }
         for &(token, world) in &probes {
             if let Err(e) = self.await_token(token, world) {
@@ -1099,16 +1093,20 @@ impl<N: Netmod> Access<N> {
         unsafe { (*self.marks.get())[rank as usize % MARKS] = 1 };
     }
 
+    fn mark_all(&self) {
+        (0..self.ranks.min(MARKS as u32)).for_each(|rank| self.mark(rank));
+    }
+
     #[inline(always)]
     fn marked(&self, rank: u32) -> bool {
         // SAFETY: as in `mark`.
         unsafe { (*self.marks.get())[rank as usize % MARKS] != 0 }
     }
 
-    fn unmark(&self, rank: u32) {
-        // SAFETY: as in `mark`. Ranks that share the mark are flushed in the
-        // same call or were not put to through it; see `flush_dirty`.
-        unsafe { (*self.marks.get())[rank as usize % MARKS] = 0 };
+    /// Forgets all marks.
+    fn unmark(&self) {
+        // SAFETY: as in `mark`.
+        unsafe { *self.marks.get() = [0; MARKS] };
     }
 
     /// Whether something was issued since the last flush.
@@ -1184,7 +1182,8 @@ impl<N: Netmod> Access<N> {
             return Ok(None);
         }
         // A flush is to look after every rank the view can reach.
-        (0..self.ranks.min(MARKS as u32)).for_each(|rank| self.mark(rank));
+        self.viewed.set(true);
+        self.mark_all();
         let mapped = (self.mapped_start, self.mapped_stride);
         Ok(Some(View::new(mapped, self.unit, self.ranks, self.bytes, self.max_disp)))
     }

@@ -73,10 +73,26 @@ pub(crate) struct Args {
 /// What a measuring process tells the one that prints.
 #[derive(Serialize, Deserialize)]
 enum Message {
-    /// One measurement more is done.
-    Step,
+    Step(Step),
     Done(NetworkReport),
     Failed(String),
+}
+
+/// How far the measuring is.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub(crate) enum Step {
+    /// So many measurements are to come.
+    Ahead(u64),
+    /// One of them is done.
+    Done,
+}
+
+/// Shows a step.
+fn advance(bar: &ProgressBar, step: Step) {
+    match step {
+        Step::Ahead(n) => bar.inc_length(n),
+        Step::Done => bar.inc(1),
+    }
 }
 
 /// What is measured in one job.
@@ -97,10 +113,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     let plans = plans(args);
     let launched = boot::launched();
     let mut reports = Vec::new();
-    let bar = progress(args, &plans);
+    let bar = progress(args);
     if launched {
         let boot = boot::connect().map_err(|e| e.to_string())?;
-        let report = measure(&boot, &plans[0], &mut |_| bar.inc(1))?;
+        let report = measure(&boot, &plans[0], &mut |step| advance(&bar, step))?;
         boot.finalize().map_err(|e| e.to_string())?;
         match report {
             Some(report) => reports.push(report),
@@ -142,12 +158,11 @@ fn plans(args: &Args) -> Vec<Plan> {
         .collect()
 }
 
-fn progress(args: &Args, plans: &[Plan]) -> ProgressBar {
-    let steps: usize = plans.iter().map(|p| loops::cells(p) * p.rounds as usize).sum();
+fn progress(args: &Args) -> ProgressBar {
     if args.json || args.csv {
         return ProgressBar::hidden();
     }
-    let bar = ProgressBar::new(steps as u64);
+    let bar = ProgressBar::new(0);
     let style = ProgressStyle::with_template("{bar:32} {pos}/{len} {msg} ({elapsed})");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar
@@ -165,7 +180,7 @@ fn fork(args: &Args, plan: &Plan, bar: &ProgressBar) -> Result<NetworkReport, St
             let line = serde_json::to_string(m).unwrap_or_default();
             let _ = writeln!(out, "{line}");
         };
-        let result = measure(&boot, plan, &mut |()| tell(&Message::Step));
+        let result = measure(&boot, plan, &mut |step| tell(&Message::Step(step)));
         match result {
             Ok(Some(report)) => tell(&Message::Done(report)),
             Ok(None) => {}
@@ -183,7 +198,7 @@ fn fork(args: &Args, plan: &Plan, bar: &ProgressBar) -> Result<NetworkReport, St
     for line in BufReader::new(read).lines() {
         let line = line.map_err(|e| e.to_string())?;
         match serde_json::from_str(&line).map_err(|e| format!("{line}: {e}"))? {
-            Message::Step => bar.inc(1),
+            Message::Step(step) => advance(bar, step),
             Message::Done(r) => report = Ok(r),
             Message::Failed(why) => {
                 // The first to fail knows why; the others follow from it.
@@ -207,7 +222,7 @@ fn fork(args: &Args, plan: &Plan, bar: &ProgressBar) -> Result<NetworkReport, St
 fn measure(
     boot: &Arc<dyn Boot>,
     plan: &Plan,
-    step: &mut dyn FnMut(()),
+    step: &mut dyn FnMut(Step),
 ) -> Result<Option<NetworkReport>, String> {
     let (rank, size) = (boot.rank(), boot.size());
     let targets: Vec<u32> = if size == 1 { vec![0] } else { (1..size).collect() };

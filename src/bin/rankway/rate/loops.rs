@@ -1,13 +1,13 @@
 //! The measured loops: ours, the provider's own, and the VC-VCRT baseline.
 
-use super::Plan;
 use super::report::{NetworkReport, Row};
+use super::{Plan, Step};
 use crate::scene::{NULL, Network, Scene};
 use rankway::av::Transport;
 use rankway::netmod::ofi::baseline::Target;
 use rankway::netmod::ofi::{Ofi, Wire};
 use rankway::netmod::{AGAIN, Netmod};
-use rankway::rma::Access;
+use rankway::rma::{Access, View};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -31,13 +31,6 @@ fn farewell(plan: &Plan) -> usize {
     window_bytes(plan) - 8
 }
 
-/// Loops measured in each round of a plan.
-pub(super) fn cells(plan: &Plan) -> usize {
-    // A mapped window has a store loop and a view, a provider two loops.
-    let own = if plan.network == Network::Mapped { 1 + 2 } else { 2 };
-    own + 2 + 2 * plan.models.len()
-}
-
 fn has_wire(plan: &Plan) -> bool {
     plan.network != Network::Mapped && plan.network != Network::Provider(NULL.into())
 }
@@ -45,15 +38,36 @@ fn has_wire(plan: &Plan) -> bool {
 /// A loop that issues a number of puts.
 type Loop<'a> = Box<dyn FnMut(usize) -> Result<(), String> + 'a>;
 
+/// What a loop issues.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    /// The provider's `fi_inject_write`.
+    RawInject,
+    /// The provider's `fi_write`.
+    RawWrite,
+    /// Volatile stores.
+    Store,
+    /// Puts through virtual connections.
+    Vc,
+    VcChecked,
+    /// Puts through a view of a mapped window.
+    View,
+    ViewChecked,
+    /// Puts through the access of a model, by its place in the plan.
+    Put(usize),
+    PutChecked(usize),
+}
+
 struct Cell<'a> {
+    what: What,
     run: Loop<'a>,
     count: usize,
     best: f64,
 }
 
 impl<'a> Cell<'a> {
-    fn new(run: impl FnMut(usize) -> Result<(), String> + 'a) -> Cell<'a> {
-        Cell { run: Box::new(run), count: 0, best: 0.0 }
+    fn new(what: What, run: impl FnMut(usize) -> Result<(), String> + 'a) -> Cell<'a> {
+        Cell { what, run: Box::new(run), count: 0, best: 0.0 }
     }
 
     /// Measures once; the first time also finds out how many puts to issue.
@@ -84,85 +98,71 @@ impl<'a> Cell<'a> {
 
 /// Measures every loop of the plan, in turn, round after round, so that
 /// whatever else the machine does falls on all alike; the best round counts.
+/// `step` hears how many measurements there will be, then of each.
 pub(super) fn measure(
     scene: &Scene,
     plan: &Plan,
-    step: &mut dyn FnMut(()),
+    step: &mut dyn FnMut(Step),
 ) -> Result<NetworkReport, String> {
     let accesses = plan.models.iter().map(|m| scene.access(m)).collect::<Result<Vec<_>, _>>()?;
-    let data = vec![0x5a_u8; plan.size];
-    let window = if has_wire(plan) { plan.window } else { usize::MAX };
-    let vc = VcWindow::new(scene, &accesses[0])?;
-    let shift = (cell_bytes(plan) / 8).trailing_zeros();
-    let (targets, starts) = raw_targets(&accesses[0], cell_bytes(plan))?;
-    let mut cells: Vec<Cell<'_>> = Vec::new();
-    let raw = if plan.network == Network::Mapped {
-        cells.push(Cell::new(|n| {
-            store_loop(&starts, shift, n);
-            Ok(())
-        }));
-        1
-    } else {
-        let transport = vc.transport;
-        let (_, port) = scene.context.port(transport).ok_or("no provider is open")?;
-        let (buf, len, targets, key) = (data.as_ptr(), data.len(), &targets, vc.key);
-        // SAFETY: targets come from the window, all puts stay at its start,
-        // and `data` outlives the loops.
-        cells.push(Cell::new(move |n| unsafe {
-            port.raw_inject(buf, len, targets, key, n).map_err(|e| e.to_string())
-        }));
-        // SAFETY: as above.
-        cells.push(Cell::new(move |n| unsafe {
-            port.raw_write(buf, len, targets, key, n, plan.window).map_err(|e| e.to_string())
-        }));
-        2
-    };
-    let (vc, data) = (&vc, &data[..]);
-    cells.push(Cell::new(move |n| vc.unchecked(data, n, window, shift)));
-    cells.push(Cell::new(move |n| vc.checked(data, n, window, shift)));
-    for access in &accesses {
-        cells.push(Cell::new(move |n| unchecked(access, data, n, window, shift)));
-        cells.push(Cell::new(move |n| checked(access, data, n, window, shift)));
-    }
-    if plan.network == Network::Mapped && !accesses[0].is_mapped() {
+    let first = &accesses[0];
+    let mapped = plan.network == Network::Mapped;
+    if mapped && !first.is_mapped() {
         return Err("the window's memory could not be mapped by the peers of this node".into());
     }
-    let view = accesses[0].view().map_err(|e| e.to_string())?;
-    if let Some(view) = view {
-        let access = &accesses[0];
-        cells.push(Cell::new(move |n| {
-            // SAFETY: every rank is in range, targets hold the data.
-            rounds(access, access.map().len(), n, window, |rank| unsafe {
-                view.put_unchecked(data.as_ptr(), data.len(), rank, place(rank, shift));
-                Ok(())
-            })
-        }));
-        cells.push(Cell::new(move |n| {
-            rounds(access, access.map().len(), n, window, |rank| {
-                view.put(data, rank, place(rank, shift)).map_err(|e| e.to_string())
-            })
-        }));
+    let data = &vec![0x5a_u8; plan.size][..];
+    let window = if has_wire(plan) { plan.window } else { usize::MAX };
+    let shift = (cell_bytes(plan) / 8).trailing_zeros();
+    let (targets, starts) = &raw_targets(first, cell_bytes(plan))?;
+    let vc = &VcWindow::new(scene, first)?;
+    let (netmod, port) = scene.context.port(vc.transport).ok_or("no provider is open")?;
+    // Longer puts are tracked writes; then the loops around inject say nothing.
+    let short = mapped || plan.size <= netmod.caps().inject_size;
+    let mut cells: Vec<Cell<'_>> = Vec::new();
+    let (buf, len, key) = (data.as_ptr(), data.len(), vc.key);
+    if mapped {
+        cells.push(Cell::new(What::Store, |n| store_loop(starts, shift, n)));
+    } else {
+        if short {
+            // SAFETY: the targets are the window's places, which hold `len`
+            // bytes, and `data` outlives the loops.
+            let run = move |n| unsafe { port.raw_inject(buf, len, targets, key, n) };
+            cells.push(Cell::new(What::RawInject, move |n| run(n).map_err(|e| e.to_string())));
+        }
+        // SAFETY: as above.
+        let run = move |n| unsafe { port.raw_write(buf, len, targets, key, n, plan.window) };
+        cells.push(Cell::new(What::RawWrite, move |n| run(n).map_err(|e| e.to_string())));
     }
+    if short {
+        cells.push(Cell::new(What::Vc, move |n| vc.unchecked(data, n, window, shift)));
+        cells.push(Cell::new(What::VcChecked, move |n| vc.checked(data, n, window, shift)));
+    }
+    if let Some(view) = first.view().map_err(|e| e.to_string())? {
+        cells.push(Cell::new(What::View, move |n| view_unchecked(first, view, data, n, shift)));
+        cells
+            .push(Cell::new(What::ViewChecked, move |n| view_checked(first, view, data, n, shift)));
+    }
+    for (i, access) in accesses.iter().enumerate() {
+        cells.push(Cell::new(What::Put(i), move |n| unchecked(access, data, n, window, shift)));
+        cells
+            .push(Cell::new(What::PutChecked(i), move |n| checked(access, data, n, window, shift)));
+    }
+    step(Step::Ahead(cells.len() as u64 * u64::from(plan.rounds)));
     for _ in 0..plan.rounds {
         for cell in &mut cells {
             cell.measure(plan)?;
-            step(());
+            step(Step::Done);
         }
     }
-    let best: Vec<f64> = cells.iter().map(|c| c.best).collect();
-    let provider = match &plan.network {
-        Network::Mapped => "mapped window".to_owned(),
-        Network::Provider(_) => {
-            let port = scene.context.port(vc.transport);
-            port.map_or(String::new(), |(netmod, _)| netmod.caps().provider.clone())
-        }
-    };
+    let best = |what| cells.iter().find(|c| c.what == what).map(|c| c.best);
     // The loop that ours is held against: the provider's inject where that is
-    // what we call for nothing but the call, its tracked write where a wire
-    // limits both.
-    let reference = if raw == 2 && has_wire(plan) { best[1] } else { best[0] };
+    // what we call and nothing but the call takes time, its tracked write
+    // where a wire limits both.
+    let inject = best(What::RawInject).filter(|_| !has_wire(plan));
+    let reference = inject.or(best(What::RawWrite)).or(best(What::Store)).unwrap_or(f64::NAN);
     let rows = plan.models.iter().zip(&accesses).enumerate().map(|(i, (model, access))| {
-        let (unchecked, checked) = (best[raw + 2 + 2 * i], best[raw + 3 + 2 * i]);
+        let rate = |what| best(what).unwrap_or(f64::NAN);
+        let (unchecked, checked) = (rate(What::Put(i)), rate(What::PutChecked(i)));
         Row {
             model: model.clone(),
             unchecked,
@@ -172,21 +172,19 @@ pub(super) fn measure(
             map_bytes: access.map().bytes(),
         }
     });
-    let rows = rows.collect();
-    let at = raw + 2 + 2 * plan.models.len();
     Ok(NetworkReport {
-        view: view.map(|_| best[at]),
-        view_checked: view.map(|_| best[at + 1]),
         network: plan.name.clone(),
-        provider,
+        provider: if mapped { "mapped window".into() } else { netmod.caps().provider.clone() },
         size: plan.size,
-        raw_inject: (raw == 2).then(|| best[0]),
-        raw_write: (raw == 2).then(|| best[1]),
-        store: (raw == 1).then(|| best[0]),
-        vc_vcrt: best[raw],
-        vc_vcrt_checked: best[raw + 1],
+        raw_inject: best(What::RawInject),
+        raw_write: best(What::RawWrite),
+        store: best(What::Store),
+        view: best(What::View),
+        view_checked: best(What::ViewChecked),
+        vc_vcrt: best(What::Vc),
+        vc_vcrt_checked: best(What::VcChecked),
         reference,
-        rows,
+        rows: rows.collect(),
     })
 }
 
@@ -215,7 +213,7 @@ fn raw_targets(access: &Access<Ofi>, cell: usize) -> Result<(Vec<Target>, Starts
 /// where each rank's memory is mapped: what a program does with the pointers
 /// that MPI_Win_shared_query gives.
 #[inline(never)]
-fn store_loop(starts: &[*mut u64], shift: u32, count: usize) {
+fn store_loop(starts: &[*mut u64], shift: u32, count: usize) -> Result<(), String> {
     let value = black_box(0x5a5a_5a5a_5a5a_5a5a);
     let mut left = count;
     while left > 0 {
@@ -226,6 +224,7 @@ fn store_loop(starts: &[*mut u64], shift: u32, count: usize) {
         }
         left -= turn.len();
     }
+    Ok(())
 }
 
 /// The displacement, in words, that puts to a rank go to.
@@ -243,9 +242,8 @@ fn unchecked(
     window: usize,
     shift: u32,
 ) -> Result<(), String> {
-    let ranks = access.map().len();
     let (buf, len) = (data.as_ptr(), data.len());
-    rounds(access, ranks, count, window, |rank| {
+    rounds(access, count, window, |rank| {
         let disp = place(rank, shift);
         // SAFETY: rank is in range, every target holds all places, and `data`
         // outlives the flush.
@@ -286,10 +284,40 @@ fn checked(
     window: usize,
     shift: u32,
 ) -> Result<(), String> {
-    rounds(access, access.map().len(), count, window, |rank| {
+    rounds(access, count, window, |rank| {
         // SAFETY: `data` outlives the flush below.
         unsafe { access.put_nb(data.as_ptr(), data.len(), rank, place(rank, shift)) }
             .map_err(|e| e.to_string())
+    })
+}
+
+/// Puts through a view, all ranks in turn.
+#[inline(never)]
+fn view_unchecked(
+    access: &Access<Ofi>,
+    view: View<'_, Ofi>,
+    data: &[u8],
+    count: usize,
+    shift: u32,
+) -> Result<(), String> {
+    rounds(access, count, usize::MAX, |rank| {
+        // SAFETY: every rank is in range, targets hold all places.
+        unsafe { view.put_unchecked(data.as_ptr(), data.len(), rank, place(rank, shift)) };
+        Ok(())
+    })
+}
+
+/// The same with checks.
+#[inline(never)]
+fn view_checked(
+    access: &Access<Ofi>,
+    view: View<'_, Ofi>,
+    data: &[u8],
+    count: usize,
+    shift: u32,
+) -> Result<(), String> {
+    rounds(access, count, usize::MAX, |rank| {
+        view.put(data, rank, place(rank, shift)).map_err(|e| e.to_string())
     })
 }
 
@@ -297,11 +325,11 @@ fn checked(
 #[inline(always)]
 fn rounds(
     access: &Access<Ofi>,
-    ranks: u32,
     count: usize,
     window: usize,
     mut put: impl FnMut(u32) -> Result<(), String>,
 ) -> Result<(), String> {
+    let ranks = access.map().len();
     let (mut left, mut rank) = (count, 0);
     while left > 0 {
         let mut burst = left.min(window);
@@ -391,6 +419,32 @@ impl<'a> VcWindow<'a> {
         unsafe { Ofi::inject(self.wire, buf, len.min(self.inject_size), vc.dest, addr, self.key) }
     }
 
+    /// Bursts as [`rounds`] has them: the last put of each goes through the
+    /// access, so that its flush has as much to wait for as with ours.
+    #[inline(always)]
+    fn rounds(
+        &self,
+        count: usize,
+        window: usize,
+        mut put: impl FnMut(u32) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let mut left = count;
+        while left > 0 {
+            let burst = left.min(window);
+            left -= burst;
+            let mut issued = 1;
+            while issued < burst {
+                for rank in 0..(burst - issued).min(self.vcrt.len()) as u32 {
+                    put(rank)?;
+                }
+                issued += (burst - issued).min(self.vcrt.len());
+            }
+            self.access.put(&[0; 8], 0, 0).map_err(|e| e.to_string())?;
+            self.access.flush_all().map_err(|e| e.to_string())?;
+        }
+        Ok(())
+    }
+
     /// As [`insist`].
     #[cold]
     #[inline(never)]
@@ -410,8 +464,7 @@ impl<'a> VcWindow<'a> {
         window: usize,
         shift: u32,
     ) -> Result<(), String> {
-        let ranks = self.vcrt.len() as u32;
-        rounds(self.access, ranks, count, window, |rank| {
+        self.rounds(count, window, |rank| {
             // SAFETY: rank is in range and targets hold the data.
             let disp = place(rank, shift);
             let rc = unsafe { self.put(data.as_ptr(), data.len(), rank, disp) };
@@ -421,7 +474,7 @@ impl<'a> VcWindow<'a> {
 
     fn checked(&self, data: &[u8], count: usize, window: usize, shift: u32) -> Result<(), String> {
         let ranks = self.vcrt.len() as u32;
-        rounds(self.access, ranks, count, window, |rank| {
+        self.rounds(count, window, |rank| {
             if rank >= ranks || data.len() > black_box(self.bytes) {
                 return Err("out of range".into());
             }

@@ -25,8 +25,8 @@ pub(super) struct NetworkReport {
     /// Puts through [`rankway::rma::View`], for mapped windows.
     pub(super) view: Option<f64>,
     pub(super) view_checked: Option<f64>,
-    pub(super) vc_vcrt: f64,
-    pub(super) vc_vcrt_checked: f64,
+    pub(super) vc_vcrt: Option<f64>,
+    pub(super) vc_vcrt_checked: Option<f64>,
     /// What the ratios are to.
     pub(super) reference: f64,
     pub(super) rows: Vec<Row>,
@@ -188,10 +188,12 @@ impl Report {
                 table.row(&plain(name, value));
             }
         }
-        let mut cells = plain("vc-vcrt", n.vc_vcrt).to_vec();
-        cells.extend([rate(n.vc_vcrt_checked * 1e6), number(n.vc_vcrt_checked / n.reference, 2)]);
-        cells.extend([maybe(paper.get("vc-vcrt")), "7".into(), NONE.into(), "480/peer".into()]);
-        table.row(&cells);
+        if let (Some(vc), Some(checked)) = (n.vc_vcrt, n.vc_vcrt_checked) {
+            let mut cells = plain("vc-vcrt", vc).to_vec();
+            cells.extend([rate(checked * 1e6), number(checked / n.reference, 2)]);
+            cells.extend([maybe(paper.get("vc-vcrt")), "7".into(), NONE.into(), "480/peer".into()]);
+            table.row(&cells);
+        }
         if let (Some(view), Some(checked)) = (n.view, n.view_checked) {
             let mut cells = plain("view", view).to_vec();
             cells.extend([rate(checked * 1e6), number(checked / n.reference, 2)]);
