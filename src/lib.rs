@@ -20,7 +20,7 @@
 //! `ofi`, `ucx`, `pmix` and `cli` are on by default; `--no-default-features`
 //! leaves `rankmap` and `av`, which need no system library and no operating
 //! system beyond `std`; where the machine has no 64-bit atomics, `rankmap`
-//! alone.
+//! alone. On Unix the measuring tools of `observe` are there as well.
 
 #[cfg(target_has_atomic = "64")]
 pub mod av;
@@ -36,3 +36,8 @@ pub mod netmod;
 pub mod observe;
 #[cfg(feature = "device")]
 pub mod rma;
+
+/// Compiles the README's examples with the tests.
+#[cfg(all(doctest, feature = "ofi"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -76,7 +76,7 @@ mod ofi {
         Ok((net, local))
     }
 
-    /// shm when it reaches somebody, a network when shm does not reach all.
+    /// shm where libfabric has it, and a network when shm does not reach all.
     fn automatic(boot: &dyn Boot, options: &Options) -> Result<Pair, DeviceError> {
         let mine = boot.node_of(boot.rank())?;
         let mut on_node = 0;

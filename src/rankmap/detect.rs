@@ -1,9 +1,10 @@
 //! Detection: from a stream of ranks' processes to the smallest map.
 //!
 //! One pass. While the stream is regular the state is a few words (half a
-//! kilobyte while it may be a tile); when it turns irregular, what was seen so far is written out from the model and the
-//! stream goes on into affine runs, and from those into a table once the runs
-//! stop paying. A map of several process groups goes into a table of processes.
+//! kilobyte while it may be a tile); when it turns irregular, what was seen so
+//! far is written out from the model and the stream goes on into affine runs,
+//! and from those into a table once the runs stop paying. A map of several
+//! process groups goes into a table of processes.
 
 use std::sync::Arc;
 
