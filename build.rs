@@ -1,7 +1,7 @@
 //! Tells the crate its compiler, and needs no other tool unless the feature
 //! `bindgen` is on.
 //!
-//! With it, the three bindings files are made again from `wrapper*.h` into
+//! With it, the bindings files are made again from `wrapper*.h` into
 //! `OUT_DIR`. The crate never compiles those: it compiles the checked-in
 //! copies, and `ci/bindings.sh` compares the two (`BLESS=1` replaces them).
 
@@ -44,14 +44,6 @@ mod bindings {
                 _ if name.starts_with("FI_E") || name.starts_with("FI_MR_") => Some(IntKind::Int),
                 "FI_SUCCESS" => Some(IntKind::Int),
                 _ if name.starts_with("FI_") => Some(IntKind::U64),
-
-                "PMIX_SUCCESS" | "PMIX_ERROR" => Some(IntKind::Int),
-                _ if name.starts_with("PMIX_ERR_") => Some(IntKind::Int),
-                "PMIX_LOCAL" | "PMIX_REMOTE" | "PMIX_GLOBAL" | "PMIX_INTERNAL" => Some(IntKind::U8),
-                _ if name.starts_with("PMIX_RANK_") => Some(IntKind::U32),
-                "PMIX_MAX_NSLEN" | "PMIX_MAX_KEYLEN" => Some(size),
-                _ if name.starts_with("PMIX_VERSION") => Some(IntKind::U32),
-                _ if name.starts_with("PMIX_") => Some(IntKind::U16),
                 _ => None,
             }
         }
@@ -66,10 +58,9 @@ mod bindings {
         /// Types to leave out ("-" for none), or to leave opaque.
         without: &'static str,
         opaque: &'static str,
-        include: &'static [&'static str],
     }
 
-    const LIBRARIES: [Library; 3] = [
+    const LIBRARIES: [Library; 2] = [
         Library {
             header: "wrapper.h",
             output: "ofi.rs",
@@ -78,7 +69,6 @@ mod bindings {
             // A flexible array member and the event queue that carries it.
             without: "fi_eq_cm_entry|(__)?pthread_.*|__atomic_wide_counter.*|pollfd",
             opaque: "fi_mutex_cond|fi_wait_pollfd",
-            include: &[],
         },
         Library {
             header: "wrapper-ucx.h",
@@ -87,25 +77,6 @@ mod bindings {
             vars: "UCP_.*|UCS_(OK|INPROGRESS|ERR_.*|MEMORY_TYPE_.*|THREAD_MODE_.*)",
             without: "-",
             opaque: "sockaddr.*",
-            include: &[],
-        },
-        Library {
-            header: "wrapper-pmix.h",
-            output: "pmix.rs",
-            types: "pmix_(status|rank|nspace|key|proc|value|info|data_type|byte_object|scope)_t",
-            vars: concat!(
-                "PMIX_(SUCCESS|ERROR|ERR_(TIMEOUT|UNREACH|BAD_PARAM|INIT|NOMEM|NOT_FOUND",
-                "|NOT_SUPPORTED|LOST_CONNECTION|INVALID_NAMESPACE|PROC_ABORTED|EXISTS_OUTSIDE_SCOPE)",
-                "|MAX_(NSLEN|KEYLEN)|RANK_.*|UNDEF|STRING|BOOL|SIZE|INT(8|16|32|64)?",
-                "|UINT(8|16|32|64)?|BYTE_OBJECT|PROC_RANK|LOCAL|REMOTE|GLOBAL|INTERNAL",
-                "|VERSION_(MAJOR|MINOR)|JOB_SIZE|UNIV_SIZE|LOCAL_(SIZE|RANK|PEERS)",
-                "|NODEID|NODE_(RANK|SIZE|MAP)|PROC_MAP|NUM_NODES|HOSTNAME",
-                "|COLLECT_DATA|TIMEOUT|IMMEDIATE|OPTIONAL|TMPDIR|NSDIR)",
-            ),
-            without: "-",
-            opaque: "pmix_(proc|disk|net|node)_stats.*|pmix_(geometry|device_distance|endpoint|coord|cpuset|topology|data_buffer|envar|proc_info).*",
-            // Debian keeps the headers in a directory of their own.
-            include: &["/usr/lib/x86_64-linux-gnu/pmix2/include"],
         },
     ];
 
@@ -115,7 +86,6 @@ mod bindings {
             println!("cargo::rerun-if-changed={}", library.header);
             bindgen::Builder::default()
                 .header(library.header)
-                .clang_args(library.include.iter().map(|dir| format!("-I{dir}")))
                 .parse_callbacks(Box::new(Types))
                 .allowlist_type(library.types)
                 .allowlist_var(library.vars)

@@ -88,7 +88,8 @@ pub enum NetError {
 pub struct Caps {
     /// The provider's name, e.g. `tcp;ofi_rxm`.
     pub provider: String,
-    /// Longest put that may be copied at the call, bytes.
+    /// Longest put that may be copied at the call, bytes; 0 where a flush could
+    /// not tell when it is done.
     pub inject_size: usize,
     /// Longest single operation, bytes.
     pub max_message: usize,

@@ -58,7 +58,7 @@ pub fn library() -> Result<(String, String), NetError> {
 pub fn describe() -> Result<Vec<Provider>, NetError> {
     let mut found: Vec<Provider> = Vec::new();
     for (caps, mr_mode) in [(RMA, NETWORK_MR), (RMA, LOCAL_MR), (0, NETWORK_MR), (0, LOCAL_MR)] {
-        let Some(list) = query(caps, mr_mode, sys::FI_THREAD_UNSPEC)? else { continue };
+        let Some(list) = query(caps, mr_mode, sys::FI_THREAD_UNSPEC, 0)? else { continue };
         for info in entries(list.head) {
             // SAFETY: an entry of the list just queried.
             let mut provider = unsafe { read(info, caps != 0) };

@@ -56,7 +56,8 @@ impl Ofi {
         };
         let mr_mode = dom.mr_mode;
         let caps = Caps {
-            inject_size: tx.inject_size,
+            // An injected put is not acknowledged: only order tells its end.
+            inject_size: if info.ordered { tx.inject_size } else { 0 },
             max_message: ep.max_msg_size,
             max_peers: if provider == "shm" { SHM_PEERS } else { u32::MAX },
             virtual_addresses: mr_mode & sys::FI_MR_VIRT_ADDR != 0,

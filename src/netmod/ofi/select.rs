@@ -30,6 +30,8 @@ pub(super) struct Info {
     pub(super) head: NonNull<sys::fi_info>,
     /// The entry taken.
     pub(super) taken: NonNull<sys::fi_info>,
+    /// The provider promises reads after writes.
+    pub(super) ordered: bool,
 }
 
 // SAFETY: after selection the list is only read, and freed once.
@@ -89,7 +91,7 @@ pub fn providers(rma: bool) -> Result<Vec<String>, NetError> {
     let caps = if rma { RMA } else { 0 };
     let mut names = Vec::new();
     for mr_mode in [NETWORK_MR, LOCAL_MR] {
-        let Some(list) = query(caps, mr_mode, sys::FI_THREAD_UNSPEC)? else { continue };
+        let Some(list) = query(caps, mr_mode, sys::FI_THREAD_UNSPEC, 0)? else { continue };
         for info in entries(list.head) {
             // SAFETY: an entry of the list just queried.
             let name = unsafe { name_of(info) };
@@ -134,8 +136,12 @@ pub(super) fn select(request: &Request) -> Result<Info, NetError> {
     };
     let mr_mode = if wanted.is_some_and(is_node_local) { LOCAL_MR } else { NETWORK_MR };
     let threading = if request.threads { sys::FI_THREAD_SAFE } else { sys::FI_THREAD_DOMAIN };
-    // A layered name must be spelled out as a hint, so filter by hand.
-    if let Some(mut list) = query(RMA, mr_mode, threading)? {
+    // Reads that come behind the writes before them are what a flush is built
+    // on; a provider that does not promise them still serves, by the longer way
+    // of acknowledged writes.
+    for order in [sys::FI_ORDER_RAW, 0] {
+        let Some(mut list) = query(RMA, mr_mode, threading, order)? else { continue };
+        // A layered name must be spelled out as a hint, so filter by hand.
         let fits = |info: &NonNull<sys::fi_info>| {
             // SAFETY: an entry of the list just queried.
             let name = unsafe { name_of(*info) };
@@ -147,6 +153,7 @@ pub(super) fn select(request: &Request) -> Result<Info, NetError> {
         };
         if let Some(taken) = entries(list.head).find(fits) {
             list.taken = taken;
+            list.ordered = order != 0;
             return Ok(list);
         }
     }
@@ -180,7 +187,7 @@ fn query_any() -> Result<Vec<String>, NetError> {
     // SAFETY: no hints; `head` receives a list that Info frees.
     let rc = unsafe { lib.fi_getinfo(null(), null(), 0, null(), &mut head) };
     let Some(head) = NonNull::new(head).filter(|_| rc == 0) else { return Ok(Vec::new()) };
-    let list = Info { head, taken: head };
+    let list = Info { head, taken: head, ordered: false };
     let mut names = Vec::new();
     for info in entries(list.head) {
         // SAFETY: an entry of the list just queried.
@@ -201,6 +208,7 @@ pub(super) fn query(
     caps: u64,
     mr_mode: i32,
     threading: sys::fi_threading,
+    order: u64,
 ) -> Result<Option<Info>, NetError> {
     let lib = open_library()?;
     let hints = NonNull::new(lib.fi_allocinfo());
@@ -214,6 +222,8 @@ pub(super) fn query(
         let h = &mut *hints.as_ptr();
         h.caps = caps;
         h.mode = sys::FI_CONTEXT | sys::FI_CONTEXT2;
+        (*h.tx_attr).msg_order = order;
+        (*h.rx_attr).msg_order = order;
         (*h.ep_attr).type_ = sys::FI_EP_RDM;
         (*h.domain_attr).mr_mode = mr_mode;
         (*h.domain_attr).threading = threading;
@@ -224,7 +234,7 @@ pub(super) fn query(
         rc
     };
     match NonNull::new(head) {
-        Some(head) if rc == 0 => Ok(Some(Info { head, taken: head })),
+        Some(head) if rc == 0 => Ok(Some(Info { head, taken: head, ordered: false })),
         _ => Ok(None),
     }
 }
