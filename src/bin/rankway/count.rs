@@ -24,7 +24,7 @@ use std::sync::Arc;
 #[derive(clap::Args)]
 #[command(after_help = "Example: rankway count --listing direct\n\
     JSON keys: translation.MODEL, put_checked.MODEL, put_unchecked.MODEL (instructions), \
-    limits.* (the figures to keep)")]
+    limits.* (the figures to keep), compiler")]
 pub(crate) struct Args {
     /// Show the instructions of this model's translation and puts
     #[arg(long, value_name = "MODEL", value_parser = MODELS, conflicts_with = "json")]

@@ -25,9 +25,10 @@ static HEAP: Counting = Counting::new();
              compressed rank maps and address vectors over libfabric and UCX",
     arg_required_else_help = true,
     after_help = "Start with `rankway info` to see what this machine has, then `rankway rate`.\n\
-                  Environment: RANKWAY_PROVIDER (shm, tcp, …, or two with a comma), \
-                  RANKWAY_LIBFABRIC (path of a libfabric.so.1), RANKWAY_BOOT (local, pmix, pmi1, \
-                  alone), RANKWAY_TIMEOUT (seconds), and libfabric's own FI_PROVIDER."
+                  Environment: RANKWAY_PROVIDER (shm, tcp, …, or two with a comma), RANKWAY_LIBFABRIC, \
+                  RANKWAY_UCX, RANKWAY_PMIX (paths of a libfabric.so.1, libucp.so.0, libpmix.so.2), \
+                  RANKWAY_BOOT (local, pmix, pmi1, alone), RANKWAY_TIMEOUT (seconds), and \
+                  libfabric's own FI_PROVIDER."
 )]
 struct Cli {
     #[command(subcommand)]

@@ -24,13 +24,11 @@ use std::sync::Arc;
 #[command(
     after_help = "Examples:\n  rankway rate\n  rankway rate --network shm,tcp --size 8,1024\n  \
     mpirun -n 2 rankway rate --network shm\n\
-    JSON keys: networks[].{network,provider,size,raw_inject,raw_write,store,vc_vcrt,rows[]}, rows \
-    .{model,unchecked,unchecked_ratio,checked,checked_ratio,instructions,map_bytes,paper}; rates in \
-    million puts a second"
-)]
-pub(crate) struct Args {
-    /// Networks to measure: null (infinitely fast), mapped, or a libfabric provider
-    #[arg(long, value_delimiter = ',', default_value = "null,mapped,shm")]
+    JSON keys: networks[].{network,provider,size,raw_inject,raw_write,store,view,view_checked,\
+    vc_vcrt,vc_vcrt_checked,reference}, networks[].rows[].{model,unchecked,unchecked_ratio,checked,\
+    checked_ratio,map_bytes}, instructions.MODEL.{translation,put_checked,put_unchecked}, \
+    figures[].{what,measured,at_least,met}; rates in million puts a second, null where there is no \
+    such loop")]
     network: Vec<String>,
     /// Netmod
     #[arg(long, default_value = "ofi", value_parser = ["ofi"])]
