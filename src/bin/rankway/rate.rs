@@ -28,7 +28,11 @@ use std::sync::Arc;
     vc_vcrt,vc_vcrt_checked,reference}, networks[].rows[].{model,unchecked,unchecked_ratio,checked,\
     checked_ratio,map_bytes}, instructions.MODEL.{translation,put_checked,put_unchecked}, \
     figures[].{what,measured,at_least,met}; rates in million puts a second, null where there is no \
-    such loop")]
+    such loop"
+)]
+pub(crate) struct Args {
+    /// Networks to measure: null (infinitely fast), mapped, or a libfabric provider
+    #[arg(long, value_delimiter = ',', default_value = "null,mapped,shm")]
     network: Vec<String>,
     /// Netmod
     #[arg(long, default_value = "ofi", value_parser = ["ofi"])]
