@@ -31,6 +31,8 @@ pub mod boot;
 #[cfg(feature = "device")]
 pub mod device;
 #[cfg(feature = "device")]
+mod dl;
+#[cfg(feature = "device")]
 pub mod netmod;
 #[cfg(unix)]
 pub mod observe;

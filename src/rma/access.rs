@@ -410,16 +410,18 @@ impl<N: Netmod> Access<N> {
         offset: usize,
     ) -> isize {
         let entry_bits = Entry::from_bits(entry);
-        if N::network(entry_bits).is_none() && !self.node.start.is_null() {
-            if let Some((node_rank, Transport::Local)) = N::unpack(entry_bits) {
-                if !self.marked(rank) {
-                    self.mark(rank);
-                }
-                let part = node_rank as usize * self.node.pitch;
-                // SAFETY: the segment holds a part for every node rank, and the
-                // range stays within it by the caller's word.
-                return unsafe { copy(self.node.start.add(part).add(offset), buf, len) };
+        // In this order a network peer costs one test more, no unpacking.
+        if N::network(entry_bits).is_none()
+            && !self.node.start.is_null()
+            && let Some((node_rank, Transport::Local)) = N::unpack(entry_bits)
+        {
+            if !self.marked(rank) {
+                self.mark(rank);
             }
+            let part = node_rank as usize * self.node.pitch;
+            // SAFETY: the segment holds a part for every node rank, and the
+            // range stays within it by the caller's word.
+            return unsafe { copy(self.node.start.add(part).add(offset), buf, len) };
         }
         // SAFETY: the caller's word.
         unsafe { self.issue::<KEEP>(entry, buf, len, rank, disp, offset) }

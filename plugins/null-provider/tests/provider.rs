@@ -11,6 +11,8 @@
 #[path = "../../../src/netmod/ofi/bindings.rs"]
 #[rustfmt::skip]
 mod bindings;
+#[path = "../../../src/dl.rs"]
+mod dl;
 #[path = "../../../src/netmod/ofi/ffi.rs"]
 mod ffi;
 

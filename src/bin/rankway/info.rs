@@ -3,7 +3,6 @@
 
 mod launchers;
 mod machine;
-mod pmix;
 mod report;
 
 use self::launchers::Launcher;
@@ -193,7 +192,11 @@ impl Info {
                 .filter_map(|name| Some((name, std::env::var(name).ok()?)))
                 .collect(),
             ucx: Library::of(ucx::library()),
-            pmix: Library::of(pmix::library()),
+            pmix: Library::of(rankway::boot::pmix::found().map(|(path, line)| {
+                // The rest of the line names the standard and the build.
+                let short = line.split([',', '(']).next().unwrap_or(&line).trim().to_owned();
+                (path, short)
+            })),
             choice: choose(&providers),
             providers: providers.into_iter().map(ProviderReport::from).collect(),
             launchers: launchers::find(),

@@ -5,6 +5,7 @@ use super::ffi::{
     Status, VersionFn,
 };
 use crate::boot::BootError;
+use crate::dl;
 use std::ffi::{CStr, CString, c_void};
 use std::path::PathBuf;
 
@@ -48,7 +49,8 @@ impl Library {
         // initialisers, which is what the caller asks for.
         let handle = unsafe { libc::dlopen(path.as_ptr(), flags) };
         if handle.is_null() {
-            return Err(last_error().unwrap_or_else(|| format!("{name} is not loaded")));
+            let why = dl::error();
+            return Err(if why.is_empty() { format!("{name} is not loaded") } else { why });
         }
         /// Looks up a function.
         macro_rules! function {
@@ -74,40 +76,30 @@ impl Library {
         Ok(Library { functions, name: name.to_string() })
     }
 
+    /// The file that was opened.
+    pub(super) fn path(&self) -> String {
+        let path = dl::path_of(self.functions.version as *const c_void);
+        path.map_or_else(|| self.name.clone(), |p| p.to_string_lossy().into_owned())
+    }
+
     /// The library's version line.
     pub(super) fn version(&self) -> String {
         // SAFETY: takes nothing, returns a static C string.
-        text(unsafe { (self.functions.version)() })
+        unsafe { dl::text((self.functions.version)()) }
     }
 
     /// The library's words for `status`.
     pub(super) fn describe(&self, status: Status) -> String {
         // SAFETY: takes an integer, returns a static C string.
-        format!("{} ({status})", text(unsafe { (self.functions.error_string)(status) }))
+        let words = unsafe { dl::text((self.functions.error_string)(status)) };
+        format!("{words} ({status})")
     }
-}
-
-fn text(string: *const std::ffi::c_char) -> String {
-    if string.is_null() {
-        return String::new();
-    }
-    // SAFETY: not null, and PMIx returns terminated static strings here.
-    unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned()
 }
 
 fn symbol(handle: *mut c_void, name: &CStr) -> Option<*mut c_void> {
     // SAFETY: `handle` came from dlopen and is never closed.
     let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
     (!address.is_null()).then_some(address)
-}
-
-fn last_error() -> Option<String> {
-    // SAFETY: dlerror returns null or a C string valid until the next dl call
-    // of this thread; it is copied at once.
-    unsafe {
-        let message = libc::dlerror();
-        (!message.is_null()).then(|| CStr::from_ptr(message).to_string_lossy().into_owned())
-    }
 }
 
 /// The libpmix our parent has mapped: a launcher matches its own version best.

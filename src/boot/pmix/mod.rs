@@ -50,6 +50,16 @@ enum Nodes {
     Numbered(HashMap<u32, u32>),
 }
 
+/// The libpmix that [`Pmix::connect`] would use: its file and version line.
+/// Opens it, and starts nothing of it.
+///
+/// # Errors
+/// What was looked for and what to install, as text.
+pub fn found() -> Result<(String, String), String> {
+    let library = Library::open().map_err(|e| e.to_string())?;
+    Ok((library.path(), library.version()))
+}
+
 /// Outcome of a fence, written by PMIx's thread.
 struct Fence {
     done: AtomicU32,

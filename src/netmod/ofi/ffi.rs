@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 
 use super::bindings::*;
+use crate::dl;
 
 /// Marks a destination that is not known (fabric.h; a cast bindgen cannot see).
 pub(crate) const FI_ADDR_UNSPEC: fi_addr_t = u64::MAX;
@@ -140,14 +141,14 @@ impl Library {
         // this file is meant to be run is what naming it says.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
-            return Err(not_open(dl_error()));
+            return Err(not_open(dl::error()));
         }
         let find = |symbol: &'static CStr, version: &'static CStr| {
             find(handle, symbol, version).ok_or_else(|| LoadError::Symbol {
                 file: PathBuf::from(file),
                 symbol: symbol.to_str().unwrap_or_default(),
                 version: version.to_str().unwrap_or_default(),
-                reason: dl_error(),
+                reason: dl::error(),
             })
         };
         let getinfo = find(c"fi_getinfo", c"FABRIC_1.3")?;
@@ -163,7 +164,7 @@ impl Library {
         unsafe {
             use core::mem::transmute;
             Ok(Self {
-                path: path_of(getinfo).unwrap_or_else(|| PathBuf::from(file)),
+                path: dl::path_of(getinfo).unwrap_or_else(|| PathBuf::from(file)),
                 version: transmute::<*mut c_void, Version>(version)(),
                 getinfo: transmute::<*mut c_void, GetInfo>(getinfo),
                 freeinfo: transmute::<*mut c_void, FreeInfo>(freeinfo),
@@ -254,7 +255,7 @@ impl Library {
     pub(crate) fn strerror(&self, ret: isize) -> String {
         let errnum = c_int::try_from(ret.unsigned_abs()).unwrap_or(FI_EOTHER as c_int);
         // SAFETY: fi_strerror takes any number and gives a static C string.
-        unsafe { text((self.strerror)(errnum)) }
+        unsafe { dl::text((self.strerror)(errnum)) }
     }
 
     /// fi_tostr(3): the library's rendering of a structure or flags.
@@ -265,7 +266,7 @@ impl Library {
         let _guard = TOSTR.lock().unwrap_or_else(|poison| poison.into_inner());
         // SAFETY: the caller matches `data` to `datatype`; the answer is a C
         // string that stays until the next call, which the lock holds back.
-        unsafe { text((self.tostr)(data, datatype)) }
+        unsafe { dl::text((self.tostr)(data, datatype)) }
     }
 }
 
@@ -287,40 +288,6 @@ fn find(handle: *mut c_void, symbol: &CStr, version: &CStr) -> Option<*mut c_voi
         }
     };
     (!address.is_null()).then_some(address)
-}
-
-/// The dynamic linker's last message.
-fn dl_error() -> String {
-    // SAFETY: dlerror gives null or a C string that stays until the next dl call
-    // of this thread.
-    unsafe { text(libc::dlerror()) }
-}
-
-/// The file that holds `address`.
-fn path_of(address: *const c_void) -> Option<PathBuf> {
-    let mut found = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: dladdr takes any address, and fills `found` when it knows the
-    // object; all zeroes is a valid Dl_info.
-    let found =
-        unsafe { (libc::dladdr(address, found.as_mut_ptr()) != 0).then(|| found.assume_init()) }?;
-    if found.dli_fname.is_null() {
-        return None;
-    }
-    // SAFETY: dli_fname is the loader's C string and lives as long as the object.
-    let name = unsafe { CStr::from_ptr(found.dli_fname) };
-    Some(PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes())))
-}
-
-/// Copies a C string that may be null.
-///
-/// # Safety
-/// `string` is null or a C string.
-unsafe fn text(string: *const c_char) -> String {
-    if string.is_null() {
-        return String::from("(no text)");
-    }
-    // SAFETY: not null, so a C string by the caller's word.
-    unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned()
 }
 
 /// Sets a `fi_info` string field (`prov_name`, a domain's `name`, ...), freeing
@@ -354,7 +321,7 @@ pub(crate) unsafe fn set_string(field: *mut *mut c_char, value: Option<&str>) ->
 /// `field` is null or a C string that outlives the call.
 pub(crate) unsafe fn get_string(field: *const c_char) -> Option<String> {
     // SAFETY: by the caller's word.
-    (!field.is_null()).then(|| unsafe { text(field) })
+    (!field.is_null()).then(|| unsafe { dl::text(field) })
 }
 
 /// True when every RMA call below can be made on `ep`: the provider granted
@@ -618,7 +585,7 @@ pub(crate) unsafe fn fi_cq_strerror(cq: *mut fid_cq, entry: &fi_cq_err_entry) ->
     // null, static, or in the buffer.
     unsafe {
         match (*cq).ops.as_ref().and_then(|ops| ops.strerror) {
-            Some(strerror) => text(strerror(
+            Some(strerror) => dl::text(strerror(
                 cq,
                 entry.prov_errno,
                 entry.err_data,

@@ -10,6 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use crate::dl;
+
 /// The environment variable that names the library file to open.
 pub(crate) const LIBRARY_ENV: &str = "RANKWAY_UCX";
 /// The file opened when [`LIBRARY_ENV`] is not set.
@@ -79,7 +81,7 @@ impl Library {
         // this file is meant to be run is what naming it says.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
-            return Err(not_open(dl_error()));
+            return Err(not_open(dl::error()));
         }
         let find = |symbol: &'static CStr| {
             // SAFETY: the handle is open and the name is a C string.
@@ -88,7 +90,7 @@ impl Library {
                 return Err(LoadError::Symbol {
                     file: PathBuf::from(file),
                     symbol: symbol.to_str().unwrap_or_default(),
-                    reason: dl_error(),
+                    reason: dl::error(),
                 });
             }
             Ok(address)
@@ -104,10 +106,10 @@ impl Library {
                 &mut minor,
                 &mut release,
             );
-            text(core::mem::transmute::<*mut c_void, GetVersionString>(get_version_string)())
+            dl::text(core::mem::transmute::<*mut c_void, GetVersionString>(get_version_string)())
         };
         Ok(Self {
-            path: path_of(get_version).unwrap_or_else(|| PathBuf::from(file)),
+            path: dl::path_of(get_version).unwrap_or_else(|| PathBuf::from(file)),
             version: (major, minor, release),
             version_string,
         })
@@ -127,40 +129,6 @@ impl Library {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
-}
-
-/// The dynamic linker's last message.
-fn dl_error() -> String {
-    // SAFETY: dlerror gives null or a C string that stays until the next dl call
-    // of this thread.
-    unsafe { text(libc::dlerror()) }
-}
-
-/// The file that holds `address`.
-fn path_of(address: *const c_void) -> Option<PathBuf> {
-    let mut found = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: dladdr takes any address, and fills `found` when it knows the
-    // object; all zeroes is a valid Dl_info.
-    let found =
-        unsafe { (libc::dladdr(address, found.as_mut_ptr()) != 0).then(|| found.assume_init()) }?;
-    if found.dli_fname.is_null() {
-        return None;
-    }
-    // SAFETY: dli_fname is the loader's C string and lives as long as the object.
-    let name = unsafe { CStr::from_ptr(found.dli_fname) };
-    Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
-}
-
-/// Copies a C string that may be null.
-///
-/// # Safety
-/// `string` is null or a C string.
-unsafe fn text(string: *const c_char) -> String {
-    if string.is_null() {
-        return String::from("(no text)");
-    }
-    // SAFETY: not null, so a C string by the caller's word.
-    unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -1,0 +1,41 @@
+//! What is left of `dlopen` once a library is open: errors, paths, strings.
+//!
+//! A leaf for the modules that open a library at run time.
+
+use std::ffi::{CStr, OsStr, c_char, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// The dynamic linker's last message in this thread.
+pub(crate) fn error() -> String {
+    // SAFETY: dlerror gives null or a C string that stays until the next dl call
+    // of this thread; it is copied at once.
+    unsafe { text(libc::dlerror()) }
+}
+
+/// The file that holds `address`, as the dynamic linker resolved it.
+pub(crate) fn path_of(address: *const c_void) -> Option<PathBuf> {
+    let mut found = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: dladdr takes any address, and fills `found` when it knows the
+    // object; all zeroes is a valid Dl_info.
+    let found =
+        unsafe { (libc::dladdr(address, found.as_mut_ptr()) != 0).then(|| found.assume_init()) }?;
+    if found.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: dli_fname is the loader's C string and lives as long as the object.
+    let name = unsafe { CStr::from_ptr(found.dli_fname) };
+    Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
+}
+
+/// Copies a C string; empty for null.
+///
+/// # Safety
+/// `string` is null or a C string.
+pub(crate) unsafe fn text(string: *const c_char) -> String {
+    if string.is_null() {
+        return String::new();
+    }
+    // SAFETY: not null, so a C string by the caller's word.
+    unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned()
+}
