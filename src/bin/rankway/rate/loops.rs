@@ -465,8 +465,8 @@ impl<'a> VcWindow<'a> {
         shift: u32,
     ) -> Result<(), String> {
         self.rounds(count, window, |rank| {
-            // SAFETY: rank is in range and targets hold the data.
             let disp = place(rank, shift);
+            // SAFETY: rank is in range and targets hold the data.
             let rc = unsafe { self.put(data.as_ptr(), data.len(), rank, disp) };
             if rc == 0 { Ok(()) } else { self.insist(rc, data, rank, disp) }
         })
@@ -478,8 +478,8 @@ impl<'a> VcWindow<'a> {
             if rank >= ranks || data.len() > black_box(self.bytes) {
                 return Err("out of range".into());
             }
-            // SAFETY: checked just now.
             let disp = place(rank, shift);
+            // SAFETY: checked just now.
             let rc = unsafe { self.put(data.as_ptr(), data.len(), rank, disp) };
             if rc == 0 { Ok(()) } else { self.insist(rc, data, rank, disp) }
         })
