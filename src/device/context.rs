@@ -4,12 +4,16 @@ use super::{Device, DeviceError};
 use crate::av::Transport;
 use crate::netmod::{Completion, NetError, Netmod};
 use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a wait goes on before it asks whether the peer still lives.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(20);
+/// How long the death of a peer may take to show after the network's error: a
+/// process closes its sockets before it is seen to have ended.
+const DEATH_SHOWS: Duration = Duration::from_millis(200);
 /// Polls of a wait before it lets other processes have the core.
 const SPINS: u32 = 200;
 
@@ -27,8 +31,13 @@ pub struct Context<N: Netmod> {
     device: Arc<Device<N>>,
     net: Option<N::Port>,
     local: Option<N::Port>,
-    /// Tracked operations under way.
-    outstanding: Cell<u32>,
+    /// Tracked operations under way, by world rank of the peer.
+    under_way: RefCell<BTreeMap<u32, u32>>,
+    /// Peers that are looked after.
+    watched: RefCell<BTreeSet<u32>>,
+    /// Peers known to be dead. What is under way towards them is not waited
+    /// for: shared memory would never complete it.
+    lost: RefCell<Vec<u32>>,
     next_token: Cell<u64>,
     /// Tokens somebody waits for, with the result once it is there.
     awaited: RefCell<Vec<(u64, Option<Result<(), NetError>>)>>,
@@ -43,7 +52,7 @@ impl<N: Netmod> std::fmt::Debug for Context<N> {
         f.debug_struct("Context")
             .field("device", &self.device)
             .field("index", &self.index)
-            .field("outstanding", &self.outstanding.get())
+            .field("under_way", &self.under_way)
             .finish_non_exhaustive()
     }
 }
@@ -71,7 +80,9 @@ impl<N: Netmod> Context<N> {
             net: device.net.as_ref().map(Netmod::open_port).transpose()?,
             local: device.local.as_ref().map(Netmod::open_port).transpose()?,
             device: Arc::clone(device),
-            outstanding: Cell::new(0),
+            under_way: RefCell::default(),
+            watched: RefCell::default(),
+            lost: RefCell::default(),
             next_token: Cell::new(1),
             awaited: RefCell::default(),
             failures: RefCell::default(),
@@ -121,7 +132,9 @@ impl<N: Netmod> Context<N> {
 
     fn complete(&self, c: Completion) {
         let token = Token(c.token);
-        self.outstanding.set(self.outstanding.get() - 1);
+        if let Some(count) = self.under_way.borrow_mut().get_mut(&token.rank()) {
+            *count = count.saturating_sub(1);
+        }
         let mut awaited = self.awaited.borrow_mut();
         if let Some((_, result)) = awaited.iter_mut().find(|(t, _)| *t == c.token) {
             *result = Some(c.result);
@@ -132,6 +145,11 @@ impl<N: Netmod> Context<N> {
     }
 
     fn fail(&self, rank: u32, error: NetError) {
+        let lost = self.lost.borrow();
+        // What a dead peer leaves behind was reported with its death.
+        if lost.contains(&rank) || (rank == NOBODY && !lost.is_empty()) {
+            return;
+        }
         let mut failures = self.failures.borrow_mut();
         // The first few tell the story; a dead peer can produce thousands.
         if failures.len() < 64 {
@@ -147,13 +165,24 @@ impl<N: Netmod> Context<N> {
     }
 
     /// Counts an operation that was issued with a token.
-    pub(crate) fn issued(&self) {
-        self.outstanding.set(self.outstanding.get() + 1);
+    pub(crate) fn issued(&self, token: Token) {
+        *self.under_way.borrow_mut().entry(token.rank()).or_default() += 1;
     }
 
-    /// Tracked operations under way.
+    /// Tracked operations under way, those towards dead peers left out.
     pub fn outstanding(&self) -> u32 {
-        self.outstanding.get()
+        self.under_way.borrow().values().sum()
+    }
+
+    /// Which of `worlds`, of all peers when that is empty, have tracked
+    /// operations under way.
+    pub(crate) fn pending(&self, worlds: &[u32]) -> Vec<u32> {
+        let under_way = self.under_way.borrow();
+        let busy = |rank: &u32| under_way.get(rank).is_some_and(|&count| count > 0);
+        match worlds {
+            [] => under_way.keys().copied().filter(busy).collect(),
+            worlds => worlds.iter().copied().filter(busy).collect(),
+        }
     }
 
     /// Says that somebody will wait for a token; call before issuing.
@@ -173,31 +202,68 @@ impl<N: Netmod> Context<N> {
         awaited.swap_remove(at).1
     }
 
-    /// A failure of an operation nobody waited for, taken out: towards
-    /// `world`, or towards anybody with `None`.
-    pub(crate) fn take_failure(&self, world: Option<u32>) -> Option<DeviceError> {
+    /// A failure of a tracked operation towards `world` that nobody waited
+    /// for, taken out.
+    pub(crate) fn take_failure_of(&self, world: u32) -> Option<DeviceError> {
         let mut failures = self.failures.borrow_mut();
-        let about = |rank: u32| rank == NOBODY || world.is_none_or(|w| w == rank);
-        let at = failures.iter().position(|(rank, _)| about(*rank))?;
+        let at = failures.iter().position(|(rank, _)| *rank == world)?;
         let (rank, error) = failures.swap_remove(at);
-        let rank = if rank == NOBODY { world.unwrap_or(NOBODY) } else { rank };
-        if rank == NOBODY {
-            // Only a death explains a failure without an address.
-            return Some(match self.device.any_dead() {
-                Some(rank) => DeviceError::PeerDied { rank },
-                None => DeviceError::Net(error),
-            });
-        }
+        drop(failures);
         Some(self.blame(rank, error))
+    }
+
+    /// A failure of any operation nobody waited for, taken out. Injected puts
+    /// fail without an address: a death explains them where there is one.
+    pub(crate) fn take_failure(&self) -> Option<DeviceError> {
+        let first = self.failures.borrow().first().cloned();
+        let (rank, error) = first?;
+        if rank != NOBODY {
+            return self.take_failure_of(rank);
+        }
+        let start = Instant::now();
+        while start.elapsed() < DEATH_SHOWS {
+            if let Some(&rank) = self.device.dead_peers().first() {
+                self.bury(rank);
+                return Some(DeviceError::PeerDied { rank });
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.failures.borrow_mut().retain(|(rank, _)| *rank != NOBODY);
+        Some(DeviceError::Net(error))
     }
 
     /// An operation's error, as the death of the peer where that is the cause.
     pub(crate) fn blame(&self, rank: u32, error: NetError) -> DeviceError {
+        // Injected puts that failed at the same time failed for this.
+        self.failures.borrow_mut().retain(|(rank, _)| *rank != NOBODY);
         if self.device.is_dead(rank) {
+            self.bury(rank);
             DeviceError::PeerDied { rank }
         } else {
             DeviceError::peer(rank, error)
         }
+    }
+
+    /// Gives up what is under way towards a dead peer.
+    fn bury(&self, rank: u32) {
+        let mut lost = self.lost.borrow_mut();
+        if lost.contains(&rank) {
+            return;
+        }
+        lost.push(rank);
+        self.under_way.borrow_mut().remove(&rank);
+        self.failures.borrow_mut().retain(|(about, _)| ![rank, NOBODY].contains(about));
+    }
+
+    /// Refuses peers known to be dead.
+    ///
+    /// # Errors
+    /// [`DeviceError::PeerDied`].
+    pub(crate) fn check_alive(&self, rank: u32) -> Result<(), DeviceError> {
+        if self.lost.borrow().contains(&rank) {
+            return Err(DeviceError::PeerDied { rank });
+        }
+        Ok(())
     }
 
     /// Makes progress until `ready` says done. `peers` are asked after when
@@ -225,22 +291,28 @@ impl<N: Netmod> Context<N> {
         }
     }
 
-    /// Asks after peers, at most every [`LIVENESS_INTERVAL`].
+    /// Asks after peers: after all that were ever asked after, at most every
+    /// [`LIVENESS_INTERVAL`], so that no call is always too early.
     ///
     /// # Errors
     /// [`DeviceError::PeerDied`].
     pub(crate) fn look_after(&self, peers: &[u32]) -> Result<(), DeviceError> {
-        let now = Instant::now();
-        if now.duration_since(self.last_look.get()) < LIVENESS_INTERVAL {
-            return Ok(());
-        }
-        self.last_look.set(now);
         for &rank in peers {
-            self.device.watch(rank)?;
-            if self.device.is_dead(rank) {
-                return Err(DeviceError::PeerDied { rank });
+            if self.watched.borrow_mut().insert(rank) {
+                match self.device.watch(rank) {
+                    Err(DeviceError::PeerDied { rank }) => self.bury(rank),
+                    other => other?,
+                }
             }
         }
-        Ok(())
+        let now = Instant::now();
+        if now.duration_since(self.last_look.get()) >= LIVENESS_INTERVAL {
+            self.last_look.set(now);
+            self.device.dead_peers().into_iter().for_each(|rank| self.bury(rank));
+        }
+        if self.lost.borrow().is_empty() {
+            return Ok(());
+        }
+        peers.iter().try_for_each(|&rank| self.check_alive(rank))
     }
 }

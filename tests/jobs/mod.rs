@@ -6,7 +6,7 @@
 //! rank, and exits with what they say. A job that takes too long is killed and
 //! reported: nothing hangs.
 
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use rankway::boot::{self, Boot, local};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 const SCENARIO: &str = "RANKWAY_TEST_SCENARIO";
 /// Longer than any scenario takes on a loaded machine.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(60);
 
 pub type Result<T = ()> = std::result::Result<T, String>;
 
