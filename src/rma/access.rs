@@ -548,7 +548,11 @@ impl<N: Netmod> Access<N> {
         let world = device.world_rank(process)?;
         self.context.check_alive(world)?;
         if entry.is_empty() {
-            entry = device.connect(process)?;
+            entry = match device.connect(process) {
+                // A node without a shared-memory provider maps its windows.
+                Err(DeviceError::NoTransport { .. }) if core.mapped.is_some_and(|m| m.all) => entry,
+                connected => connected?,
+            };
         }
         let (value, transport) = N::unpack(entry).unwrap_or((0, Transport::Network));
         let offset = disp as u64 * core.units.get(rank);
@@ -573,7 +577,6 @@ impl<N: Netmod> Access<N> {
                 target.dest = address.ok_or_else(|| no_provider(&target))?;
             }
         } else if let Some(m) = core.mapped.filter(|m| m.all) {
-            // A node without a shared-memory provider still maps its windows.
             let part = device.node_rank(world).unwrap_or(0) as usize * m.pitch;
             // SAFETY: all members are on this node, so the part is mapped.
             target.mapped = Some(unsafe { m.start.add(part).add(offset as usize) });

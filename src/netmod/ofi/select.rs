@@ -169,7 +169,7 @@ fn refusal(wanted: Option<&str>) -> NetError {
     if any.iter().any(|have| matches_name(&first, have)) {
         return NetError::NoRma { provider: wanted };
     }
-    let have = if any.is_empty() { vec!["none under FI_PROVIDER's filter".into()] } else { any };
+    let have = if any.is_empty() { vec!["nothing under FI_PROVIDER's filter".into()] } else { any };
     NetError::NoProvider { wanted, have }
 }
 
