@@ -3,7 +3,7 @@
 use super::{Device, DeviceError};
 use crate::av::Transport;
 use crate::netmod::{Completion, NetError, Netmod};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) enum Progress {
 pub struct Context<N: Netmod> {
     device: Arc<Device<N>>,
     net: Option<N::Port>,
-    local: Option<N::Port>,
+    local: Option<Chain<N::Port>>,
     /// Tracked operations under way, by world rank of the peer.
     under_way: RefCell<BTreeMap<u32, u32>>,
     /// Peers that are looked after.
@@ -78,7 +78,7 @@ impl<N: Netmod> Context<N> {
     pub(super) fn open(device: &Arc<Device<N>>, index: u32) -> Result<Rc<Self>, DeviceError> {
         Ok(Rc::new(Context {
             net: device.net.as_ref().map(Netmod::open_port).transpose()?,
-            local: device.local.as_ref().map(Netmod::open_port).transpose()?,
+            local: device.local.as_ref().map(Netmod::open_port).transpose()?.map(Chain::new),
             device: Arc::clone(device),
             under_way: RefCell::default(),
             watched: RefCell::default(),
@@ -100,9 +100,15 @@ impl<N: Netmod> Context<N> {
     pub fn port(&self, transport: Transport) -> Option<(&Arc<N>, &N::Port)> {
         let port = match transport {
             Transport::Network => self.net.as_ref(),
-            Transport::Local => self.local.as_ref(),
+            Transport::Local => self.local.as_ref().map(Chain::last),
         };
         self.device.provider(transport).zip(port)
+    }
+
+    /// The shared-memory ports that were given up, which peers still send to.
+    fn retired(&self) -> impl Iterator<Item = (&Arc<N>, &N::Port)> {
+        let all = self.device.provider(Transport::Local).zip(self.local.as_ref());
+        all.into_iter().flat_map(|(netmod, chain)| chain.retired().map(move |port| (netmod, port)))
     }
 
     /// This context's raw address on a transport; empty where none is open.
@@ -126,6 +132,10 @@ impl<N: Netmod> Context<N> {
                 Err(e @ NetError::Operation { .. }) => self.fail(NOBODY, e),
                 other => other?,
             }
+        }
+        for (netmod, port) in self.retired() {
+            // What this side began there is written off; errors are too.
+            let _ = netmod.poll(port, |_| ());
         }
         Ok(())
     }
@@ -251,8 +261,50 @@ impl<N: Netmod> Context<N> {
             return;
         }
         lost.push(rank);
-        self.under_way.borrow_mut().remove(&rank);
+        drop(lost);
+        let stuck = self.under_way.borrow_mut().remove(&rank).unwrap_or(0);
         self.failures.borrow_mut().retain(|(about, _)| ![rank, NOBODY].contains(about));
+        if stuck > 0 && self.over_shared_memory(rank) {
+            self.renew();
+        }
+    }
+
+    fn over_shared_memory(&self, rank: u32) -> bool {
+        let device = &self.device;
+        let node_rank = device.node_rank(rank).filter(|_| device.on_node(rank));
+        self.local.is_some() && node_rank.is_some_and(|n| device.local_address(n).is_some())
+    }
+
+    /// Goes on with another shared-memory port. libfabric's shm hands out
+    /// completions in the order of the operations, so that one towards a dead
+    /// peer, which never completes, holds back all behind it. What else was
+    /// under way there has failed, as far as anybody will ever know.
+    fn renew(&self) {
+        let Some((netmod, chain)) = self.device.local.as_ref().zip(self.local.as_ref()) else {
+            return;
+        };
+        // Without another port the old one has to do.
+        let Ok(port) = netmod.open_port() else { return };
+        chain.append(port);
+        let held_back = || NetError::Operation {
+            provider: netmod.caps().provider.clone(),
+            peer: None,
+            code: i64::from(libc::ECANCELED),
+            text: "its completion is held back by a peer that died; repeat it".into(),
+        };
+        for (token, result) in self.awaited.borrow_mut().iter_mut() {
+            if result.is_none() && self.over_shared_memory(Token(*token).rank()) {
+                *result = Some(Err(held_back()));
+            }
+        }
+        let mut failed = Vec::new();
+        for (&rank, count) in self.under_way.borrow_mut().iter_mut() {
+            if *count > 0 && self.over_shared_memory(rank) {
+                *count = 0;
+                failed.push(rank);
+            }
+        }
+        failed.into_iter().for_each(|rank| self.fail(rank, held_back()));
     }
 
     /// Refuses peers known to be dead.
@@ -314,5 +366,36 @@ impl<N: Netmod> Context<N> {
             return Ok(());
         }
         peers.iter().try_for_each(|&rank| self.check_alive(rank))
+    }
+}
+
+/// A port and those that took its place, the last of which is in use. None is
+/// closed before the others: peers have the first one's address.
+struct Chain<P> {
+    port: P,
+    next: OnceCell<Box<Chain<P>>>,
+}
+
+impl<P> Chain<P> {
+    fn new(port: P) -> Chain<P> {
+        Chain { port, next: OnceCell::new() }
+    }
+
+    fn links(&self) -> impl Iterator<Item = &Chain<P>> {
+        std::iter::successors(Some(self), |link| link.next.get().map(|next| &**next))
+    }
+
+    fn last(&self) -> &P {
+        self.links().last().map_or(&self.port, |link| &link.port)
+    }
+
+    fn retired(&self) -> impl Iterator<Item = &P> {
+        self.links().filter(|link| link.next.get().is_some()).map(|link| &link.port)
+    }
+
+    fn append(&self, port: P) {
+        if let Some(link) = self.links().last() {
+            let _ = link.next.set(Box::new(Chain::new(port)));
+        }
     }
 }

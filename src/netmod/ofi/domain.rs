@@ -94,7 +94,8 @@ impl Ofi {
             this.check("fi_domain", rc)?;
             let mut attr: sys::fi_av_attr = std::mem::zeroed();
             attr.type_ = sys::FI_AV_TABLE;
-            attr.count = request.peers as usize;
+            // shm refuses to be told of more than it takes.
+            attr.count = request.peers.min(this.caps.max_peers) as usize;
             let rc = ffi::fi_av_open(this.domain, &mut attr, &mut this.av, null_mut());
             this.check("fi_av_open", rc)?;
         }
