@@ -96,6 +96,18 @@ impl Liveness {
         watched.dead
     }
 
+    /// All watched peers that have ended, by one poll(2).
+    pub fn all_dead(&self) -> Vec<u32> {
+        let mut watched = self.lock();
+        let Watched { entries, poll, dead } = &mut *watched;
+        let mut all: Vec<u32> = dead.iter().copied().collect();
+        if os::poll(poll, Duration::ZERO).unwrap_or(0) > 0 {
+            let ended = entries.iter().zip(poll).filter(|(_, state)| state.revents != 0);
+            all.extend(ended.map(|((rank, _), _)| *rank).filter(|&rank| *dead != Some(rank)));
+        }
+        all
+    }
+
     /// Whether the watched peer `rank` has ended.
     pub fn is_dead(&self, rank: u32) -> bool {
         let mut watched = self.lock();
@@ -157,7 +169,9 @@ mod tests {
         assert_eq!(liveness.dead(), None);
         child.kill().unwrap();
         child.wait().unwrap();
+        assert_eq!(liveness.all_dead(), [3]);
         assert_eq!(liveness.dead(), Some(3));
+        assert_eq!(liveness.all_dead(), [3]);
         assert_eq!(Liveness::new().watch(3, &id), Watch::Dead);
     }
 

@@ -3,13 +3,17 @@
 use super::{Device, DeviceError};
 use crate::av::Transport;
 use crate::netmod::{Completion, NetError, Netmod};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a wait goes on before it asks whether the peer still lives.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(20);
+/// How long the death of a peer may take to show after the network's error: a
+/// process closes its sockets before it is seen to have ended.
+const DEATH_SHOWS: Duration = Duration::from_millis(200);
 /// Polls of a wait before it lets other processes have the core.
 const SPINS: u32 = 200;
 
@@ -26,9 +30,14 @@ pub(crate) enum Progress {
 pub struct Context<N: Netmod> {
     device: Arc<Device<N>>,
     net: Option<N::Port>,
-    local: Option<N::Port>,
-    /// Tracked operations under way.
-    outstanding: Cell<u32>,
+    local: Option<Chain<N::Port>>,
+    /// Tracked operations under way, by world rank of the peer.
+    under_way: RefCell<BTreeMap<u32, u32>>,
+    /// Peers that are looked after.
+    watched: RefCell<BTreeSet<u32>>,
+    /// Peers known to be dead. What is under way towards them is not waited
+    /// for: shared memory would never complete it.
+    lost: RefCell<Vec<u32>>,
     next_token: Cell<u64>,
     /// Tokens somebody waits for, with the result once it is there.
     awaited: RefCell<Vec<(u64, Option<Outcome>)>>,
@@ -43,7 +52,7 @@ impl<N: Netmod> std::fmt::Debug for Context<N> {
         f.debug_struct("Context")
             .field("device", &self.device)
             .field("index", &self.index)
-            .field("outstanding", &self.outstanding.get())
+            .field("under_way", &self.under_way)
             .finish_non_exhaustive()
     }
 }
@@ -72,9 +81,11 @@ impl<N: Netmod> Context<N> {
     pub(super) fn open(device: &Arc<Device<N>>, index: u32) -> Result<Rc<Self>, DeviceError> {
         Ok(Rc::new(Context {
             net: device.net.as_ref().map(Netmod::open_port).transpose()?,
-            local: device.local.as_ref().map(Netmod::open_port).transpose()?,
+            local: device.local.as_ref().map(Netmod::open_port).transpose()?.map(Chain::new),
             device: Arc::clone(device),
-            outstanding: Cell::new(0),
+            under_way: RefCell::default(),
+            watched: RefCell::default(),
+            lost: RefCell::default(),
             next_token: Cell::new(1),
             awaited: RefCell::default(),
             failures: RefCell::default(),
@@ -92,9 +103,15 @@ impl<N: Netmod> Context<N> {
     pub fn port(&self, transport: Transport) -> Option<(&Arc<N>, &N::Port)> {
         let port = match transport {
             Transport::Network => self.net.as_ref(),
-            Transport::Local => self.local.as_ref(),
+            Transport::Local => self.local.as_ref().map(Chain::last),
         };
         self.device.provider(transport).zip(port)
+    }
+
+    /// The shared-memory ports that were given up, which peers still send to.
+    fn retired(&self) -> impl Iterator<Item = (&Arc<N>, &N::Port)> {
+        let all = self.device.provider(Transport::Local).zip(self.local.as_ref());
+        all.into_iter().flat_map(|(netmod, chain)| chain.retired().map(move |port| (netmod, port)))
     }
 
     /// This context's raw address on a transport; empty where none is open.
@@ -119,12 +136,18 @@ impl<N: Netmod> Context<N> {
                 other => other?,
             }
         }
+        for (netmod, port) in self.retired() {
+            // What this side began there is written off; errors are too.
+            let _ = netmod.poll(port, |_| ());
+        }
         Ok(())
     }
 
     fn complete(&self, c: Completion) {
         let token = Token(c.token);
-        self.outstanding.set(self.outstanding.get() - 1);
+        if let Some(count) = self.under_way.borrow_mut().get_mut(&token.rank()) {
+            *count = count.saturating_sub(1);
+        }
         let mut awaited = self.awaited.borrow_mut();
         if let Some((_, result)) = awaited.iter_mut().find(|(t, _)| *t == c.token) {
             *result = Some(c.result);
@@ -135,6 +158,11 @@ impl<N: Netmod> Context<N> {
     }
 
     fn fail(&self, rank: u32, error: NetError) {
+        let lost = self.lost.borrow();
+        // What a dead peer leaves behind was reported with its death.
+        if lost.contains(&rank) || (rank == NOBODY && !lost.is_empty()) {
+            return;
+        }
         let mut failures = self.failures.borrow_mut();
         // The first few tell the story; a dead peer can produce thousands.
         if failures.len() < 64 {
@@ -150,13 +178,24 @@ impl<N: Netmod> Context<N> {
     }
 
     /// Counts an operation that was issued with a token.
-    pub(crate) fn issued(&self) {
-        self.outstanding.set(self.outstanding.get() + 1);
+    pub(crate) fn issued(&self, token: Token) {
+        *self.under_way.borrow_mut().entry(token.rank()).or_default() += 1;
     }
 
-    /// Tracked operations under way.
+    /// Tracked operations under way, those towards dead peers left out.
     pub fn outstanding(&self) -> u32 {
-        self.outstanding.get()
+        self.under_way.borrow().values().sum()
+    }
+
+    /// Which of `worlds`, of all peers when that is empty, have tracked
+    /// operations under way.
+    pub(crate) fn pending(&self, worlds: &[u32]) -> Vec<u32> {
+        let under_way = self.under_way.borrow();
+        let busy = |rank: &u32| under_way.get(rank).is_some_and(|&count| count > 0);
+        match worlds {
+            [] => under_way.keys().copied().filter(busy).collect(),
+            worlds => worlds.iter().copied().filter(busy).collect(),
+        }
     }
 
     /// Says that somebody will wait for a token; call before issuing.
@@ -176,31 +215,110 @@ impl<N: Netmod> Context<N> {
         awaited.swap_remove(at).1
     }
 
-    /// A failure of an operation nobody waited for, taken out: towards
-    /// `world`, or towards anybody with `None`.
-    pub(crate) fn take_failure(&self, world: Option<u32>) -> Option<DeviceError> {
+    /// A failure of a tracked operation towards `world` that nobody waited
+    /// for, taken out.
+    pub(crate) fn take_failure_of(&self, world: u32) -> Option<DeviceError> {
         let mut failures = self.failures.borrow_mut();
-        let about = |rank: u32| rank == NOBODY || world.is_none_or(|w| w == rank);
-        let at = failures.iter().position(|(rank, _)| about(*rank))?;
+        let at = failures.iter().position(|(rank, _)| *rank == world)?;
         let (rank, error) = failures.swap_remove(at);
-        let rank = if rank == NOBODY { world.unwrap_or(NOBODY) } else { rank };
-        if rank == NOBODY {
-            // Only a death explains a failure without an address.
-            return Some(match self.device.any_dead() {
-                Some(rank) => DeviceError::PeerDied { rank },
-                None => DeviceError::Net(error),
-            });
-        }
+        drop(failures);
         Some(self.blame(rank, error))
+    }
+
+    /// A failure of any operation nobody waited for, taken out. Injected puts
+    /// fail without an address: a death explains them where there is one.
+    pub(crate) fn take_failure(&self) -> Option<DeviceError> {
+        let first = self.failures.borrow().first().cloned();
+        let (rank, error) = first?;
+        if rank != NOBODY {
+            return self.take_failure_of(rank);
+        }
+        let start = Instant::now();
+        while start.elapsed() < DEATH_SHOWS {
+            if let Some(&rank) = self.device.dead_peers().first() {
+                self.bury(rank);
+                return Some(DeviceError::PeerDied { rank });
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.failures.borrow_mut().retain(|(rank, _)| *rank != NOBODY);
+        Some(DeviceError::Net(error))
     }
 
     /// An operation's error, as the death of the peer where that is the cause.
     pub(crate) fn blame(&self, rank: u32, error: NetError) -> DeviceError {
+        // Injected puts that failed at the same time failed for this.
+        self.failures.borrow_mut().retain(|(rank, _)| *rank != NOBODY);
         if self.device.is_dead(rank) {
+            self.bury(rank);
             DeviceError::PeerDied { rank }
         } else {
             DeviceError::peer(rank, error)
         }
+    }
+
+    /// Gives up what is under way towards a dead peer.
+    fn bury(&self, rank: u32) {
+        let mut lost = self.lost.borrow_mut();
+        if lost.contains(&rank) {
+            return;
+        }
+        lost.push(rank);
+        drop(lost);
+        let stuck = self.under_way.borrow_mut().remove(&rank).unwrap_or(0);
+        self.failures.borrow_mut().retain(|(about, _)| ![rank, NOBODY].contains(about));
+        if stuck > 0 && self.over_shared_memory(rank) {
+            self.renew();
+        }
+    }
+
+    fn over_shared_memory(&self, rank: u32) -> bool {
+        let device = &self.device;
+        let node_rank = device.node_rank(rank).filter(|_| device.on_node(rank));
+        self.local.is_some() && node_rank.is_some_and(|n| device.local_address(n).is_some())
+    }
+
+    /// Goes on with another shared-memory port. libfabric's shm hands out
+    /// completions in the order of the operations, so that one towards a dead
+    /// peer, which never completes, holds back all behind it. What else was
+    /// under way there has failed, as far as anybody will ever know.
+    fn renew(&self) {
+        let Some((netmod, chain)) = self.device.local.as_ref().zip(self.local.as_ref()) else {
+            return;
+        };
+        // Without another port the old one has to do.
+        let Ok(port) = netmod.open_port() else { return };
+        chain.append(port);
+        let held_back = || NetError::Operation {
+            provider: netmod.caps().provider.clone(),
+            peer: None,
+            code: i64::from(libc::ECANCELED),
+            text: "its completion is held back by a peer that died; repeat it".into(),
+        };
+        for (token, result) in self.awaited.borrow_mut().iter_mut() {
+            if result.is_none() && self.over_shared_memory(Token(*token).rank()) {
+                *result = Some(Err(held_back()));
+            }
+        }
+        let mut failed = Vec::new();
+        for (&rank, count) in self.under_way.borrow_mut().iter_mut() {
+            if *count > 0 && self.over_shared_memory(rank) {
+                *count = 0;
+                failed.push(rank);
+            }
+        }
+        failed.into_iter().for_each(|rank| self.fail(rank, held_back()));
+    }
+
+    /// Refuses peers known to be dead.
+    ///
+    /// # Errors
+    /// [`DeviceError::PeerDied`].
+    pub(crate) fn check_alive(&self, rank: u32) -> Result<(), DeviceError> {
+        if self.lost.borrow().contains(&rank) {
+            return Err(DeviceError::PeerDied { rank });
+        }
+        Ok(())
     }
 
     /// Makes progress until `ready` says done. `peers` are asked after when
@@ -228,22 +346,59 @@ impl<N: Netmod> Context<N> {
         }
     }
 
-    /// Asks after peers, at most every [`LIVENESS_INTERVAL`].
+    /// Asks after peers: after all that were ever asked after, at most every
+    /// [`LIVENESS_INTERVAL`], so that no call is always too early.
     ///
     /// # Errors
     /// [`DeviceError::PeerDied`].
     pub(crate) fn look_after(&self, peers: &[u32]) -> Result<(), DeviceError> {
-        let now = Instant::now();
-        if now.duration_since(self.last_look.get()) < LIVENESS_INTERVAL {
-            return Ok(());
-        }
-        self.last_look.set(now);
         for &rank in peers {
-            self.device.watch(rank)?;
-            if self.device.is_dead(rank) {
-                return Err(DeviceError::PeerDied { rank });
+            if self.watched.borrow_mut().insert(rank) {
+                match self.device.watch(rank) {
+                    Err(DeviceError::PeerDied { rank }) => self.bury(rank),
+                    other => other?,
+                }
             }
         }
-        Ok(())
+        let now = Instant::now();
+        if now.duration_since(self.last_look.get()) >= LIVENESS_INTERVAL {
+            self.last_look.set(now);
+            self.device.dead_peers().into_iter().for_each(|rank| self.bury(rank));
+        }
+        if self.lost.borrow().is_empty() {
+            return Ok(());
+        }
+        peers.iter().try_for_each(|&rank| self.check_alive(rank))
+    }
+}
+
+/// A port and those that took its place, the last of which is in use. None is
+/// closed before the others: peers have the first one's address.
+struct Chain<P> {
+    port: P,
+    next: OnceCell<Box<Chain<P>>>,
+}
+
+impl<P> Chain<P> {
+    fn new(port: P) -> Chain<P> {
+        Chain { port, next: OnceCell::new() }
+    }
+
+    fn links(&self) -> impl Iterator<Item = &Chain<P>> {
+        std::iter::successors(Some(self), |link| link.next.get().map(|next| &**next))
+    }
+
+    fn last(&self) -> &P {
+        self.links().last().map_or(&self.port, |link| &link.port)
+    }
+
+    fn retired(&self) -> impl Iterator<Item = &P> {
+        self.links().filter(|link| link.next.get().is_some()).map(|link| &link.port)
+    }
+
+    fn append(&self, port: P) {
+        if let Some(link) = self.links().last() {
+            let _ = link.next.set(Box::new(Chain::new(port)));
+        }
     }
 }

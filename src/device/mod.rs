@@ -323,9 +323,9 @@ impl<N: Netmod> Device<N> {
         self.liveness.is_dead(world)
     }
 
-    /// A watched peer that died, if any.
-    pub fn any_dead(&self) -> Option<u32> {
-        self.liveness.dead()
+    /// The watched peers that died.
+    pub fn dead_peers(&self) -> Vec<u32> {
+        self.liveness.all_dead()
     }
 
     /// The smallest window key not used here yet.

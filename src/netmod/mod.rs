@@ -33,7 +33,11 @@ pub enum NetError {
     #[error("{0}")]
     Library(String),
     /// No provider of this name serves what is needed.
-    #[error("provider '{wanted}' is not there; this libfabric offers: {}", have.join(", "))]
+    #[error(
+        "provider '{wanted}' is not there; this libfabric offers: {}; name one of them in \
+         RANKWAY_PROVIDER, or unset it and FI_PROVIDER to have one chosen",
+        have.join(", ")
+    )]
     NoProvider {
         /// What was asked for.
         wanted: String,

@@ -201,6 +201,7 @@ impl<N: Netmod> Access<N> {
         let path = match (uniform, mapped) {
             (None, _) => path::GENERAL,
             (Some(_), Some(_)) => path::MAPPED,
+            (Some(_), None) if mapped_beside_network(core, context) => path::GENERAL,
             (Some(_), None) if lookup_body == body::AFFINE => path::AFFINE,
             (Some(_), None) => path::INDEXED,
         };
@@ -590,10 +591,15 @@ impl<N: Netmod> Access<N> {
         // SAFETY: callers pass ranks in range.
         let mut entry = Entry::from_bits(unsafe { self.lookup.entry(rank as usize) });
         let process = self.map.get(rank).ok_or(ErrorKind::Rank { rank, size: self.ranks })?;
-        if entry.is_empty() {
-            entry = device.connect(process)?;
-        }
         let world = device.world_rank(process)?;
+        self.context.check_alive(world)?;
+        if entry.is_empty() {
+            entry = match device.connect(process) {
+                // A node without a shared-memory provider maps its windows.
+                Err(DeviceError::NoTransport { .. }) if core.mapped.is_some_and(|m| m.all) => entry,
+                connected => connected?,
+            };
+        }
         let (value, transport) = N::unpack(entry).unwrap_or((0, Transport::Network));
         let offset = disp as u64 * core.units.get(rank);
         let mut target = Target {
@@ -617,7 +623,6 @@ impl<N: Netmod> Access<N> {
                 target.dest = address.ok_or_else(|| no_provider(&target))?;
             }
         } else if let Some(m) = core.mapped.filter(|m| m.all) {
-            // A node without a shared-memory provider still maps its windows.
             let part = device.node_rank(world).unwrap_or(0) as usize * m.pitch;
             // SAFETY: all members are on this node, so the part is mapped.
             target.mapped = Some(unsafe { m.start.add(part).add(offset as usize) });
@@ -658,7 +663,7 @@ impl<N: Netmod> Access<N> {
                 unsafe { netmod.write(port, op) }
             })
             .inspect_err(|_| context.forget(token))?;
-            context.issued();
+            context.issued(token);
             if !KEEP {
                 self.await_token(token, target.world)?;
             }
@@ -770,7 +775,7 @@ impl<N: Netmod> Access<N> {
         };
         // SAFETY: the caller's duty.
         self.start(target, "fi_readmsg", || unsafe { netmod.read(port, op) })?;
-        self.context.issued();
+        self.context.issued(token);
         Ok(())
     }
 
@@ -1005,12 +1010,12 @@ impl<N: Netmod> Access<N> {
     }
 
     /// Reads back from every rank that was put to: the answer comes behind the
-    /// puts. All reads are under way together.
+    /// puts. All reads are under way together, and one that fails keeps none
+    /// of the others from being waited for.
     fn flush_ranks(&self, ranks: &[u32]) -> Result<(), Error> {
         // What was stored into mapped parts is visible to whoever hears of
         // this flush.
         fence(Ordering::SeqCst);
-        let core = self.core()?;
         let mut worlds = Vec::with_capacity(ranks.len());
         let mut probes = Vec::new();
         let mut scratch = vec![[0_u8; 8]; ranks.len()];
@@ -1026,22 +1031,13 @@ impl<N: Netmod> Access<N> {
                 if entry.is_empty() {
                     continue;
                 }
-                let target = self.target(rank, 0)?;
-                let len = core.sizes.get(rank).min(8) as usize;
-                let first = ranks.len() == 1 || seen.insert((target.transport as u8, target.dest));
-                if target.mapped.is_none() && len > 0 && first {
-                    let token = self.context.token(world);
-                    self.context.expect(token);
-                    // SAFETY: `scratch` outlives the wait below, which ends only
-                    // when every probe was answered or its peer is dead.
-                    match unsafe {
-                        self.read_piece(&target, token, to.as_mut_ptr(), len, target.addr)
-                    } {
-                        Ok(()) => probes.push((token, world)),
-                        Err(e) => {
-                            self.context.forget(token);
-                            first_error.get_or_insert(e);
-                        }
+                // SAFETY: `scratch` outlives the wait below, which ends only
+                // when every probe was answered or its peer is dead.
+                match unsafe { self.probe(rank, world, to, ranks.len() == 1, &mut seen) } {
+                    Ok(Some(token)) => probes.push((token, world)),
+                    Ok(None) => {}
+                    Err(e) => {
+                        first_error.get_or_insert(e);
                     }
                 }
             }
@@ -1064,22 +1060,65 @@ impl<N: Netmod> Access<N> {
         first_error.map_or(drained, Err)
     }
 
+    /// Starts reading from a rank; `None` where there is nothing to wait for.
+    ///
+    /// # Safety
+    /// `to` stays writable until the token came back or its peer is dead.
+    unsafe fn probe(
+        &self,
+        rank: u32,
+        world: u32,
+        to: &mut [u8; 8],
+        only: bool,
+        seen: &mut HashSet<(u8, u64)>,
+    ) -> Result<Option<Token>, Error> {
+        let target = self.target(rank, 0)?;
+        let len = self.core()?.sizes.get(rank).min(8) as usize;
+        let first = only || seen.insert((target.transport as u8, target.dest));
+        if target.mapped.is_some() || len == 0 || !first {
+            return Ok(None);
+        }
+        let token = self.context.token(world);
+        self.context.expect(token);
+        // SAFETY: the caller's duty.
+        match unsafe { self.read_piece(&target, token, to.as_mut_ptr(), len, target.addr) } {
+            Ok(()) => Ok(Some(token)),
+            Err(e) => {
+                self.context.forget(token);
+                Err(e)
+            }
+        }
+    }
+
     /// Waits for tracked operations and reports those that failed: towards
-    /// `worlds`, or anybody when that is empty.
+    /// `worlds`, or anybody when that is empty. A peer that dies meanwhile
+    /// does not end the wait for the others.
     fn drain(&self, worlds: &[u32]) -> Result<(), Error> {
         let context = &*self.context;
-        if context.outstanding() > 0 {
-            context.wait(worlds, || {
-                let left = context.outstanding();
-                Ok(if left == 0 { Progress::Done } else { Progress::Waiting })
-            })?;
-        } else {
-            context.progress()?;
+        let mut died = None;
+        loop {
+            let pending = context.pending(worlds);
+            if pending.is_empty() {
+                break;
+            }
+            let waited = context.wait(&pending, || {
+                let left = !context.pending(&pending).is_empty();
+                Ok(if left { Progress::Waiting } else { Progress::Done })
+            });
+            match waited {
+                Ok(()) => {}
+                // It is not pending any more.
+                Err(e @ DeviceError::PeerDied { .. }) => {
+                    died.get_or_insert(e);
+                }
+                Err(e) => return Err(e.into()),
+            }
         }
-        let failure = match worlds {
-            [] => context.take_failure(None),
-            worlds => worlds.iter().find_map(|&w| context.take_failure(Some(w))),
-        };
+        context.progress()?;
+        let failure = died.or_else(|| match worlds {
+            [] => context.take_failure(),
+            worlds => worlds.iter().find_map(|&w| context.take_failure_of(w)),
+        });
         failure.map_or(Ok(()), |e| Err(e.into()))
     }
 
@@ -1221,6 +1260,13 @@ fn fold_mapped<N: Netmod>(
     // SAFETY: the segment holds a part for every node rank.
     let start = unsafe { mapped.start.add(base as usize * mapped.pitch) };
     Some((start, stride as isize * mapped.pitch as isize))
+}
+
+/// Whether a window that is mapped everywhere, and so not registered, has
+/// members whose entries send operations to the network.
+fn mapped_beside_network<N: Netmod>(core: &WindowCore<N>, context: &Context<N>) -> bool {
+    let reached = context.port(Transport::Local).map_or(0, |(shm, _)| shm.caps().max_peers);
+    core.mapped.is_some_and(|m| m.all) && context.device().node_size() > reached
 }
 
 /// Base and stride of a map that is a line.

@@ -51,7 +51,7 @@ impl<'a, N: Netmod> View<'a, N> {
     #[inline]
     pub fn put(&self, buf: &[u8], rank: u32, disp: usize) -> Result<(), Error> {
         let len = buf.len();
-        if rank >= self.ranks || disp > self.max_disp || disp * self.unit + len > self.bytes {
+        if rank >= self.ranks || disp > self.max_disp || len > self.bytes - disp * self.unit {
             return Err(self.refuse(len, rank, disp));
         }
         // SAFETY: checked just now.

@@ -103,20 +103,21 @@ impl<N: Netmod> Window<N> {
         // all have opened it.
         let shared = communicator.allgather(&[u8::from(node.is_some())])?;
         let agreed = shared.iter().all(|s| s.as_slice() == [1]);
-        let (segment, mapped) = match node.filter(|_| agreed) {
-            Some(NodeSegment { segment, mapped, _file }) => (segment, Some(mapped)),
-            None => (Segment::private(bytes)?, None),
-        };
-        let start = match &mapped {
-            Some(m) => {
+        let ground = match node.filter(|_| agreed) {
+            Some(NodeSegment { segment, mapped, _file }) => {
                 let device = communicator.device();
                 let mine = device.node_rank(device.boot().rank()).unwrap_or(0);
                 // SAFETY: the segment has a part for every node rank.
-                unsafe { m.start.add(mine as usize * m.pitch) }
+                let start = unsafe { mapped.start.add(mine as usize * mapped.pitch) };
+                Ok(Ground { start, mapped: Some(mapped), segment: Some(segment) })
             }
-            None => segment.start(),
+            None => Segment::private(bytes).map(|segment| Ground {
+                start: segment.start(),
+                mapped: None,
+                segment: Some(segment),
+            }),
         };
-        Window::build(communicator, &offers, start, mapped, Some(segment), Flavor::Allocated)
+        Window::build(communicator, &offers, ground, Flavor::Allocated)
     }
 
     /// Makes a window of memory the caller has. Collective.
@@ -141,15 +142,16 @@ impl<N: Netmod> Window<N> {
         if null {
             return Err(ErrorKind::NullBuffer { len: bytes }.into());
         }
-        Window::build(communicator, &offers?, start, None, None, Flavor::Created)
+        let ground = Ground { start, mapped: None, segment: None };
+        Window::build(communicator, &offers?, Ok(ground), Flavor::Created)
     }
 
+    /// Registers the memory and tells the others, or tells them that there is
+    /// none: a window is made in all members or in none.
     fn build(
         communicator: Communicator<N>,
         offers: &[Offer],
-        start: *mut u8,
-        mapped: Option<Mapped>,
-        segment: Option<Segment>,
+        ground: Result<Ground, Error>,
         flavor: Flavor,
     ) -> Result<Window<N>, Error> {
         let context = communicator.context();
@@ -157,26 +159,34 @@ impl<N: Netmod> Window<N> {
         let mine = offers[communicator.rank() as usize];
         let key = offers.iter().map(|o| o.next_key).max().unwrap_or(1);
         device.use_key(key);
-        let register = |transport| -> Result<Option<N::Region>, Error> {
+        let register = |transport, ground: &Ground| -> Result<Option<N::Region>, Error> {
             let Some((netmod, port)) = context.port(transport) else { return Ok(None) };
-            if mine.bytes == 0 || mapped.is_some_and(|m| m.all) {
+            if mine.bytes == 0 || ground.mapped.is_some_and(|m| m.all) {
                 return Ok(None);
             }
             // SAFETY: the segment is dropped after the region, and user memory
             // stays by the contract of `create`.
-            let region = unsafe { netmod.register(port, start, mine.bytes as usize, key) };
+            let region = unsafe { netmod.register(port, ground.start, mine.bytes as usize, key) };
             Ok(Some(region.map_err(crate::device::DeviceError::from)?))
         };
-        let network_region = register(Transport::Network)?;
-        let local_region = if mapped.is_some() { None } else { register(Transport::Local)? };
-        let caps = device.provider(Transport::Network).map(|n| n.caps().clone());
-        let told = caps.is_some_and(|c| c.provider_keys || c.virtual_addresses);
-        let (bases, keys) = if told {
-            exchange_keys(&communicator, network_region.as_ref(), start)?
-        } else {
-            communicator.barrier()?;
-            (Column::Uniform(0), Column::Uniform(key))
-        };
+        let prepared = ground.and_then(|ground| {
+            let network = register(Transport::Network, &ground)?;
+            let local = match ground.mapped {
+                Some(_) => None,
+                None => register(Transport::Local, &ground)?,
+            };
+            Ok((ground, network, local))
+        });
+        let told = prepared.as_ref().ok().map(|(ground, network, _)| {
+            let netmod = device.provider(Transport::Network);
+            let by_address = netmod.is_some_and(|n| n.caps().virtual_addresses);
+            let base = if by_address { ground.start.addr() as u64 } else { 0 };
+            let chosen = netmod.filter(|n| n.caps().provider_keys).zip(network.as_ref());
+            (base, chosen.map_or(key, |(n, region)| n.key(region)))
+        });
+        let heard = exchange_keys(&communicator, told, key);
+        let (ground, network_region, local_region) = prepared?;
+        let (bases, keys) = heard?;
         let core = Arc::new(WindowCore {
             _regions: [network_region, local_region],
             sizes: Column::new(offers.iter().map(|o| o.bytes)),
@@ -184,10 +194,10 @@ impl<N: Netmod> Window<N> {
             bases,
             keys,
             local_key: key,
-            mapped,
-            start,
+            mapped: ground.mapped,
+            start: ground.start,
             bytes: mine.bytes as usize,
-            _segment: segment,
+            _segment: ground.segment,
         });
         let access = Access::new(&core, context, communicator.map())?;
         Ok(Window { access, communicator, flavor })
@@ -264,8 +274,10 @@ impl<N: Netmod> Window<N> {
             }
             Epoch::Closed | Epoch::Fence => {}
         }
-        self.access.flush_dirty()?;
-        self.communicator.barrier()?;
+        let flushed = self.access.flush_dirty();
+        // The others wait there, whatever became of this one's operations.
+        let met = self.communicator.barrier();
+        flushed.and(met)?;
         self.access.set_epoch(Epoch::Fence);
         Ok(())
     }
@@ -330,28 +342,39 @@ fn exchange<N: Netmod>(
     Ok(offers)
 }
 
-/// Exchanges target addresses and keys where the provider chooses them.
+/// Tells all members the target address and key of this one's memory, `None`
+/// when it has none, and hears theirs. One byte each where all have the key
+/// that was agreed on and address by offset.
 fn exchange_keys<N: Netmod>(
     communicator: &Communicator<N>,
-    region: Option<&N::Region>,
-    start: *mut u8,
+    told: Option<(u64, u64)>,
+    agreed: u64,
 ) -> Result<(Column, Column), Error> {
-    let Some(netmod) = communicator.device().provider(Transport::Network) else {
-        return Ok((Column::Uniform(0), Column::Uniform(0)));
+    let mine = match told {
+        None => vec![],
+        Some((0, key)) if key == agreed => vec![1],
+        Some((base, key)) => [base.to_le_bytes(), key.to_le_bytes()].concat(),
     };
-    let base = if netmod.caps().virtual_addresses { start.addr() as u64 } else { 0 };
-    let key = region.map_or(0, |r| netmod.key(r));
-    let mut mine = [0; 16];
-    mine[..8].copy_from_slice(&base.to_le_bytes());
-    mine[8..].copy_from_slice(&key.to_le_bytes());
     let all = communicator.allgather(&mine)?;
-    let word = |at: usize| {
+    if let Some(rank) = all.iter().position(Vec::is_empty) {
+        let why = format!("rank {rank} has no memory for its part of the window");
+        return Err(ErrorKind::Arguments(why).into());
+    }
+    let word = |at: usize, usual: u64| {
         all.iter().map(move |b| {
             let bytes = b.get(at..at + 8).and_then(|s| s.try_into().ok());
-            u64::from_le_bytes(bytes.unwrap_or_default())
+            bytes.map_or(usual, u64::from_le_bytes)
         })
     };
-    Ok((Column::new(word(0)), Column::new(word(8))))
+    Ok((Column::new(word(0, 0)), Column::new(word(8, agreed))))
+}
+
+/// This process's memory for a window, before the others know of it.
+struct Ground {
+    start: *mut u8,
+    mapped: Option<Mapped>,
+    /// Where the memory is the window's own.
+    segment: Option<Segment>,
 }
 
 /// A node's segment, mapped whole.

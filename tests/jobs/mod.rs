@@ -8,6 +8,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
+use crate::ensure;
 use libtest_mimic::{Arguments, Failed, Trial};
 use rankway::boot::{self, Boot, local};
 use std::process::{Command, ExitCode, Output, Stdio};
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 
 const SCENARIO: &str = "RANKWAY_TEST_SCENARIO";
 /// Longer than any scenario takes on a loaded machine.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(60);
 
 pub type Result<T = ()> = std::result::Result<T, String>;
 
@@ -64,6 +65,11 @@ impl Scenario {
 
     pub fn nodes(mut self, nodes: u32) -> Scenario {
         self.nodes = nodes;
+        self
+    }
+
+    pub fn start(mut self, words: &[&str]) -> Scenario {
+        self.start = Start::Launcher(words.iter().map(|w| w.to_string()).collect());
         self
     }
 
@@ -166,6 +172,11 @@ fn told_late(started: Instant, output: &Output) -> String {
 
 /// Plays the scenario this process was started for, or runs all as tests.
 pub fn main(scenarios: Vec<Scenario>) -> ExitCode {
+    main_with(scenarios, Vec::new())
+}
+
+/// The same, with tests that are no jobs of this binary.
+pub fn main_with(scenarios: Vec<Scenario>, others: Vec<Trial>) -> ExitCode {
     if let Ok(name) = std::env::var(SCENARIO) {
         let mine = scenarios.iter().find(|s| s.name == name);
         return mine.expect("a scenario of this binary").play();
@@ -173,7 +184,7 @@ pub fn main(scenarios: Vec<Scenario>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Jobs are several processes each; two cores do not get faster by more.
     arguments.test_threads = arguments.test_threads.or(Some(2));
-    let trials = scenarios.into_iter().map(Scenario::trial).collect();
+    let trials = scenarios.into_iter().map(Scenario::trial).chain(others).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
@@ -182,6 +193,33 @@ pub fn leftovers() -> Vec<String> {
     let entries = std::fs::read_dir("/dev/shm").map(|d| d.flatten().collect::<Vec<_>>());
     let names = entries.unwrap_or_default().into_iter();
     names.map(|e| e.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Says which process this is, for [`clean`].
+pub fn introduce() {
+    println!("pid {}.", std::process::id());
+}
+
+/// No process that introduced itself is left, nor a segment of one.
+pub fn clean(output: &Output) -> Result {
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let pid = |part: &str| part.split_once('.').and_then(|(pid, _)| pid.parse::<u32>().ok());
+    let pids: Vec<u32> = said.split("pid ").filter_map(pid).collect();
+    ensure!(!pids.is_empty(), "no process introduced itself");
+    gone(&pids)
+}
+
+/// Neither these processes nor segments of theirs are there.
+pub fn gone(pids: &[u32]) -> Result {
+    for pid in pids {
+        ensure!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "process {pid} is left");
+        let mut left = leftovers();
+        left.retain(|name| {
+            name.starts_with(&format!("{pid}:")) || name.contains(&format!("-{pid}-"))
+        });
+        ensure!(left.is_empty(), "/dev/shm holds {left:?}");
+    }
+    Ok(())
 }
 
 /// An error as text, for `?` in scenarios.

@@ -6,6 +6,7 @@
 //! side sends on one connection only, so that frames keep their order. Two
 //! ranks that dial each other at once keep both connections.
 
+use super::read_poison;
 use super::wire::{self, Frame, Greeting, Kind};
 use crate::boot::card::{self, Card};
 use crate::boot::liveness::{self, Watch};
@@ -331,7 +332,15 @@ impl Mesh {
     /// Why nothing more can come from `rank`, if so.
     pub(super) fn lost(&self, rank: u32) -> Option<BootError> {
         let how = self.peers.get(&rank)?.gone.clone()?;
-        Some(BootError::PeerDied { rank, how })
+        Some(self.last_words(rank).unwrap_or(BootError::PeerDied { rank, how }))
+    }
+
+    /// The death that made `rank` give up, if it said so before it left, in
+    /// whatever collective that was: it had died of it, not by itself.
+    fn last_words(&self, rank: u32) -> Option<BootError> {
+        let theirs = self.inbox.iter().filter(|((from, _), _)| *from == rank);
+        let poison = theirs.flat_map(|(_, queue)| queue).filter(|f| f.kind == Kind::Poison);
+        poison.map(|frame| read_poison(rank, &frame.payload)).find(|e| e.peer() != Some(rank))
     }
 
     /// The next frame from `rank` under `tag`.

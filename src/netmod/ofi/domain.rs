@@ -37,6 +37,16 @@ impl std::fmt::Debug for Ofi {
 
 /// shm keeps its peers in a fixed array (`SMR_MAX_PEERS` in its source).
 pub(super) const SHM_PEERS: u32 = 256;
+/// Longest address that is a string (`SMR_NAME_MAX` in shm's source).
+const MAX_NAME: usize = 256;
+
+/// How many peers shm is trusted with: [`SHM_PEERS`], or fewer where
+/// `RANKWAY_SHM_PEERS` says so, the same for all ranks. Peers past it are
+/// reached over the network.
+fn shm_peers() -> u32 {
+    let fewer = std::env::var("RANKWAY_SHM_PEERS").ok().and_then(|v| v.trim().parse().ok());
+    fewer.map_or(SHM_PEERS, |n: u32| n.min(SHM_PEERS))
+}
 
 impl Ofi {
     /// Opens the provider that fits the request.
@@ -59,7 +69,7 @@ impl Ofi {
             // An injected put is not acknowledged: only order tells its end.
             inject_size: if info.ordered { tx.inject_size } else { 0 },
             max_message: ep.max_msg_size,
-            max_peers: if provider == "shm" { SHM_PEERS } else { u32::MAX },
+            max_peers: if provider == "shm" { shm_peers() } else { u32::MAX },
             virtual_addresses: mr_mode & sys::FI_MR_VIRT_ADDR != 0,
             provider_keys: mr_mode & sys::FI_MR_PROV_KEY != 0,
             key_size: dom.mr_key_size,
@@ -85,7 +95,8 @@ impl Ofi {
             this.check("fi_domain", rc)?;
             let mut attr: sys::fi_av_attr = std::mem::zeroed();
             attr.type_ = sys::FI_AV_TABLE;
-            attr.count = request.peers as usize;
+            // shm refuses to be told of more than it takes.
+            attr.count = request.peers.min(this.caps.max_peers) as usize;
             let rc = ffi::fi_av_open(this.domain, &mut attr, &mut this.av, null_mut());
             this.check("fi_av_open", rc)?;
         }
@@ -148,7 +159,9 @@ impl Ofi {
         let format = unsafe { (*self.info.as_ptr()).addr_format };
         match format {
             sys::FI_ADDR_STR => {
-                let text = raw.strip_suffix(&[0]).and_then(|b| std::str::from_utf8(b).ok());
+                // Providers copy it into a buffer of this size, as one C string.
+                let text = raw.strip_suffix(&[0]).filter(|b| b.len() < MAX_NAME && !b.contains(&0));
+                let text = text.and_then(|b| std::str::from_utf8(b).ok());
                 match text.and_then(|t| t.split_once("://")) {
                     Some((scheme, _)) if scheme.starts_with("fi_") => Ok(()),
                     _ => Err(format!("{raw:02x?} is not a string like fi_shm://…")),

@@ -176,7 +176,11 @@ fn refusal(wanted: Option<&str>) -> NetError {
     if any.iter().any(|have| matches_name(&first, have)) {
         return NetError::NoRma { provider: wanted };
     }
-    let have = if any.is_empty() { vec!["none under FI_PROVIDER's filter".into()] } else { any };
+    if wanted.starts_with('^') && !any.is_empty() {
+        // What the user's filter leaves, none of which serves.
+        return NetError::NoRma { provider: any.join(", ") };
+    }
+    let have = if any.is_empty() { vec!["nothing under FI_PROVIDER's filter".into()] } else { any };
     NetError::NoProvider { wanted, have }
 }
 

@@ -1,0 +1,635 @@
+//! Bad luck: providers that are not there, garbage from peers, peers that die
+//! or stop, more ranks than shared memory takes, launchers, Ctrl-C. Real
+//! processes, bytes checked, nothing may hang or be left behind.
+
+mod jobs;
+mod scenes;
+
+use jobs::{Result, Scenario, bounded, clean, content, gone, introduce, text};
+use libtest_mimic::Trial;
+use rankway::av::Transport;
+use rankway::boot::{Boot, BootError};
+use rankway::device::{self, DeviceError, Options};
+use rankway::netmod::ofi::{Ofi, Request};
+use rankway::netmod::{NetError, Netmod, null::Null};
+use rankway::rma::{Communicator, Error, ErrorKind};
+use scenes::{ALLOCATED, CREATED, make, open, own, pattern, same, word};
+use std::process::{Command, ExitCode, Output};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How soon a survivor must know.
+const SOON: Duration = Duration::from_secs(5);
+
+fn signal(pid: u32, number: i32) {
+    // SAFETY: a process of this job, which nobody has reaped yet.
+    unsafe { libc::kill(pid as i32, number) };
+}
+
+fn is_there(pid: u32) -> bool {
+    // SAFETY: signal 0 only asks.
+    unsafe { libc::kill(pid as i32, 0) == 0 }
+}
+
+/// The process id of every rank.
+fn pids(world: &Communicator<Ofi>) -> Result<Vec<u32>> {
+    introduce();
+    let all = world.allgather(&std::process::id().to_le_bytes()).map_err(text)?;
+    all.iter().map(|b| Ok(u32::from_le_bytes(b.as_slice().try_into().map_err(text)?))).collect()
+}
+
+/// An error that is about a peer.
+fn about<T>(result: std::result::Result<T, Error>, peer: u32) -> Result {
+    match result {
+        Ok(_) => Err(format!("no error about rank {peer}")),
+        Err(e) if e.peer() == Some(peer) && e.to_string().contains(&format!("rank {peer}")) => {
+            Ok(())
+        }
+        Err(e) => Err(format!("not about rank {peer}: {e}")),
+    }
+}
+
+/// Rank 0 puts to rank 1, which is killed meanwhile, and goes on with rank 2.
+/// `LEN` bytes a put: short ones are injected, long ones tracked.
+fn killed_in_puts<const KIND: bool, const LEN: usize>(boot: Arc<dyn Boot>) -> Result {
+    const FLAG: usize = 0x8000;
+    let context = open(boot)?;
+    let world = Communicator::world(&context);
+    let w = make::<KIND>(&world, 0x1_0000, 1).map_err(text)?;
+    let pids = pids(&world)?;
+    let buf = pattern(7, LEN);
+    w.fence().map_err(text)?;
+    w.lock_all().map_err(text)?;
+    match world.rank() {
+        0 => {
+            w.put(&buf, 2, 0).map_err(text)?;
+            w.flush(2).map_err(text)?;
+            let mut died = None;
+            let error = loop {
+                // SAFETY: `buf` outlives the window's epoch.
+                let put = (0..64).try_for_each(|_| unsafe { w.put_nb(buf.as_ptr(), LEN, 1, 0) });
+                if let Err(e) = put.and_then(|()| w.flush(1)) {
+                    break e;
+                }
+                if !is_there(pids[1]) {
+                    let since: &Instant = died.get_or_insert_with(Instant::now);
+                    ensure!(
+                        since.elapsed() < SOON,
+                        "rank 1 has been dead for {:?}",
+                        since.elapsed()
+                    );
+                }
+            };
+            ensure!(!is_there(pids[1]) || died.is_none(), "an error before the death: {error}");
+            about::<()>(Err(error), 1)?;
+            // Once more: refused at once, and the others are as they were.
+            for round in 0..300_u32 {
+                let again = w.put(&buf, 1, 0).and_then(|()| w.flush(1));
+                about(again, 1)?;
+                w.put(&word(0, 2, round), 2, 64 + round as usize * 8).map_err(text)?;
+                w.flush(2).map_err(|e| format!("flush towards the living: {e}"))?;
+            }
+            let long = pattern(8, 9000);
+            w.put(&long, 2, 0x4000).map_err(text)?;
+            w.flush(2).map_err(text)?;
+            let mut got = vec![0; 9000];
+            w.get(&mut got, 2, 0x4000).map_err(text)?;
+            same("got from the living", &got, &long)?;
+            // The dead one's epoch ends too: well, or about it.
+            if let Err(e) = w.flush_all() {
+                about::<()>(Err(e), 1)?;
+            }
+            w.put(&word(0, 2, 77), 2, FLAG).map_err(text)?;
+            w.flush(2).map_err(text)
+        }
+        1 => loop {
+            context.progress().map_err(text)?;
+        },
+        _ => {
+            let start = Instant::now();
+            let mut killed = false;
+            let mut flag = [0; 8];
+            while flag != word(0, 2, 77) {
+                context.progress().map_err(text)?;
+                if !killed && start.elapsed() > Duration::from_millis(200) {
+                    signal(pids[1], libc::SIGKILL);
+                    killed = true;
+                }
+                w.read_local(FLAG, &mut flag).map_err(text)?;
+                std::thread::yield_now();
+            }
+            let all = own(&w)?;
+            for round in 0..300 {
+                same("after the death", &all[64 + round * 8..][..8], &word(0, 2, round as u32))?;
+            }
+            same("long, after the death", &all[0x4000..][..9000], &pattern(8, 9000))?;
+            // Probes of rank 0's last flush are answered here.
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(300) && is_there(pids[0]) {
+                context.progress().map_err(text)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The survivors are content, nothing is left.
+fn survivors(output: &Output) -> Result {
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(said.contains("outcome: [Code(0), Signal(9), Code(0)]"), "other ends");
+    clean(output)
+}
+
+/// Survivors of a collective hear of the death, all of them.
+fn killed_in_collectives<const KIND: bool, const FENCES: bool>(boot: Arc<dyn Boot>) -> Result {
+    let context = open(boot)?;
+    let world = Communicator::world(&context);
+    let me = world.rank();
+    let pids = pids(&world)?;
+    if me == 2 {
+        let victim = pids[1];
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(150));
+            signal(victim, libc::SIGKILL);
+        });
+    }
+    let start = Instant::now();
+    let turn = || -> std::result::Result<(), Error> {
+        let mut w = make::<KIND>(&world, 4096, 8)?;
+        w.fence()?;
+        while FENCES {
+            w.put(&word(me, 0, 1), (me + 1) % 3, me as usize)?;
+            w.fence()?;
+        }
+        w.free()
+    };
+    let error = loop {
+        if let Err(e) = turn() {
+            break e;
+        }
+        ensure!(start.elapsed() < SOON * 2, "no error");
+    };
+    ensure!(start.elapsed() < SOON, "known only after {:?}", start.elapsed());
+    about::<()>(Err(error), 1)
+}
+
+/// A stopped peer is waited for.
+fn stopped_in_puts<const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+    let context = open(boot)?;
+    let world = Communicator::world(&context);
+    let w = make::<KIND>(&world, 4096, 8).map_err(text)?;
+    let pids = pids(&world)?;
+    w.fence().map_err(text)?;
+    w.lock_all().map_err(text)?;
+    match world.rank() {
+        0 => {
+            let mut round = 0_u32;
+            let mut flag = [0; 8];
+            while flag != word(2, 0, 1) {
+                round += 1;
+                for i in 1..64 {
+                    w.put(&word(0, 1, round), 1, i).map_err(text)?;
+                }
+                w.flush(1).map_err(text)?;
+                w.read_local(0, &mut flag).map_err(text)?;
+            }
+            ensure!(round > 2, "only {round} rounds");
+            w.put(&round.to_le_bytes(), 1, 0).map_err(text)?;
+        }
+        1 => {}
+        _ => {
+            std::thread::sleep(Duration::from_millis(100));
+            signal(pids[1], libc::SIGSTOP);
+            std::thread::sleep(Duration::from_millis(1800));
+            signal(pids[1], libc::SIGCONT);
+            w.put(&word(2, 0, 1), 0, 0).map_err(text)?;
+        }
+    }
+    w.unlock_all().map_err(text)?;
+    w.fence().map_err(text)?;
+    if world.rank() == 1 {
+        let all = own(&w)?;
+        let round = u32::from_le_bytes([all[0], all[1], all[2], all[3]]);
+        for i in 1..64 {
+            same("after the pause", &all[i * 8..][..8], &word(0, 1, round))?;
+        }
+    }
+    Ok(())
+}
+
+/// Opening fails, and the reason holds every one of `words`.
+fn refuses(boot: Arc<dyn Boot>, words: &[&str]) -> Result {
+    introduce();
+    let why = open(boot).err().ok_or("it opened")?;
+    println!("{why}");
+    match words.iter().find(|word| !why.contains(**word)) {
+        Some(word) => Err(format!("'{word}' is not in: {why}")),
+        None => Ok(()),
+    }
+}
+
+fn well_and_clean(output: &Output) -> Result {
+    content(output).and_then(|()| clean(output))
+}
+
+/// One rank cannot open its provider; the others hear that it is gone.
+fn one_without_provider(boot: Arc<dyn Boot>) -> Result {
+    let rank = boot.rank();
+    let provider = (rank == 1).then(|| "nosuch".to_owned());
+    match device::open_ofi(boot, &Options { provider, threads: false }) {
+        Err(DeviceError::Net(NetError::NoProvider { wanted, .. })) if rank == 1 => {
+            ensure!(wanted == "nosuch", "{wanted}");
+            Ok(())
+        }
+        Err(e) if rank != 1 && e.rank() == Some(1) => Ok(()),
+        other => Err(format!("{:?}", other.map(drop))),
+    }
+}
+
+/// A boot that publishes something else as this rank's addresses.
+struct Liar {
+    boot: Arc<dyn Boot>,
+    card: Vec<u8>,
+}
+
+impl Boot for Liar {
+    fn launcher(&self) -> &'static str {
+        self.boot.launcher()
+    }
+    fn rank(&self) -> u32 {
+        self.boot.rank()
+    }
+    fn size(&self) -> u32 {
+        self.boot.size()
+    }
+    fn job(&self) -> u64 {
+        self.boot.job()
+    }
+    fn put(&self, key: &str, value: &[u8]) -> std::result::Result<(), BootError> {
+        let lie = key == "rankway.addresses";
+        self.boot.put(key, if lie { &self.card } else { value })
+    }
+    fn fence(&self, idle: &mut dyn FnMut()) -> std::result::Result<(), BootError> {
+        self.boot.fence(idle)
+    }
+    fn get(&self, rank: u32, key: &str) -> std::result::Result<Vec<u8>, BootError> {
+        self.boot.get(rank, key)
+    }
+    fn node_of(&self, rank: u32) -> std::result::Result<u32, BootError> {
+        self.boot.node_of(rank)
+    }
+    fn abort(&self, code: i32, reason: &str) -> ! {
+        self.boot.abort(code, reason)
+    }
+    fn finalize(&self) -> std::result::Result<(), BootError> {
+        self.boot.finalize()
+    }
+}
+
+/// Cards with these two addresses in them.
+fn card(local: &[u8], network: &[u8]) -> Vec<u8> {
+    let len = |a: &[u8]| (a.len() as u16).to_le_bytes();
+    [b"RWa1", &len(local)[..], local, &len(network), network].concat()
+}
+
+/// Rank 1 publishes garbage: whoever puts to it hears so, by name, and can
+/// still put to the others.
+fn garbage_card<const WHICH: u8>(boot: Arc<dyn Boot>) -> Result {
+    let cards = [
+        vec![],
+        pattern(3, 60),
+        card(b"fi_shm://1:0:0\0", &[2; 16])[..20].to_vec(),
+        card(&pattern(5, 40), &pattern(6, 40)),
+        // The right lengths and the wrong families.
+        card(&[0xff; 24], &[[10, 0].as_slice(), &[7; 14]].concat()),
+        card(&[b"fi_shm://".as_slice(), &[b'x'; 5000], &[0]].concat(), &[0; 16]),
+    ];
+    let rank = boot.rank();
+    let lie = cards[WHICH as usize].clone();
+    let boot = if rank == 1 { Arc::new(Liar { boot, card: lie }) as Arc<dyn Boot> } else { boot };
+    let context = open(boot)?;
+    let world = Communicator::world(&context);
+    let w = make::<CREATED>(&world, 64, 8).map_err(text)?;
+    w.fence().map_err(text)?;
+    if rank == 0 {
+        let bad = w.put(&[1; 8], 1, 0).err().ok_or("the put went well")?;
+        ensure!(bad.peer() == Some(1), "not about rank 1: {bad}");
+        match bad.kind() {
+            ErrorKind::Device(DeviceError::BadCard { rank: 1 }) if WHICH < 3 => {}
+            ErrorKind::Device(DeviceError::Peer { rank: 1, error: NetError::Address { .. } })
+                if WHICH >= 3 => {}
+            other => return Err(format!("{other:?}")),
+        }
+        about(w.get(&mut [0; 8], 1, 0), 1)?;
+        w.put(&word(0, 2, 4), 2, 1).map_err(text)?;
+    }
+    w.fence().map_err(text)?;
+    if rank == 2 {
+        same("beside garbage", &own(&w)?[8..16], &word(0, 2, 4))?;
+    }
+    Ok(())
+}
+
+/// Raw addresses of garbage, handed to a netmod.
+fn garbage_addresses(_: Arc<dyn Boot>) -> Result {
+    let null = Null::open();
+    for raw in [b"".as_slice(), b"nul", b"nullo", &[0xff; 300]] {
+        ensure!(matches!(null.insert(raw), Err(NetError::Address { .. })), "null took {raw:?}");
+    }
+    for name in ["shm", "tcp;ofi_rxm"] {
+        let request = Request { provider: Some(name.into()), peers: 8, ..Request::default() };
+        let ofi = Ofi::open(&request).map_err(text)?;
+        let port = ofi.open_port().map_err(text)?;
+        let real = ofi.address(&port).map_err(text)?;
+        ofi.insert(&real).map_err(text)?;
+        let mut wrong = vec![vec![], vec![0; real.len()], vec![0xff; real.len()], vec![b'a'; 5000]];
+        wrong.push([real.as_slice(), &[1]].concat());
+        wrong.push([&real[..real.len() - 1], &[1, 2, 3]].concat());
+        wrong.extend((0..real.len()).map(|len| real[..len].to_vec()));
+        // Another family in the first bytes.
+        wrong.push([&[10, 0], &real[2..]].concat());
+        let mut random = 0x1234_5678_9abc_def1_u64;
+        for len in 0..200 {
+            let byte = |_| {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                // 0xff is in no text and no family's first byte.
+                random as u8 | 1
+            };
+            let mut bytes: Vec<u8> = (0..len).map(byte).collect();
+            bytes.iter_mut().take(1).for_each(|b| *b = 0xff);
+            wrong.push(bytes);
+        }
+        for raw in &wrong {
+            match ofi.insert(raw) {
+                Err(NetError::Address { .. } | NetError::Call { .. }) => {}
+                other => return Err(format!("{name}: {raw:02x?}: {other:?}")),
+            }
+        }
+        // A bit turned over may give another address; it may not crash.
+        for bit in 0..real.len() * 8 {
+            let mut raw = real.clone();
+            raw[bit / 8] ^= 1 << (bit % 8);
+            let _ = ofi.insert(&raw);
+        }
+        // The library says what it thinks of insertions; so does the port.
+        let _ = ofi.poll(&port, |_| ());
+    }
+    Ok(())
+}
+
+/// More ranks on the node than shared memory takes: those past the limit are
+/// reached over the network, both ways.
+fn crowd(boot: Arc<dyn Boot>) -> Result {
+    let context = open(boot)?;
+    let world = Communicator::world(&context);
+    let (me, n) = (world.rank(), world.size());
+    let last = n - 1;
+    for kind in [CREATED, ALLOCATED] {
+        let make = if kind == CREATED { make::<CREATED> } else { make::<ALLOCATED> };
+        let w = make(&world, 64, 8).map_err(text)?;
+        w.fence().map_err(text)?;
+        let pairs = [(0, last), (last, 0), (0, 1), (1, 0), (last - 1, last), (last, last - 1)];
+        for (i, (from, to)) in (0..).zip(pairs) {
+            if me == from {
+                w.put(&word(from, to, i), to, i as usize).map_err(text)?;
+                let target = w.raw_target(to).map_err(text)?;
+                let transport = target.map(|t| t.transport);
+                let past = from == last || to == last;
+                let want = if past { Transport::Network } else { Transport::Local };
+                let want = (kind == CREATED).then_some(want);
+                ensure!(transport == want, "{from} to {to}: {transport:?}");
+            }
+        }
+        w.fence().map_err(text)?;
+        for (i, (from, to)) in (0..).zip(pairs).filter(|(_, (_, to))| *to == me) {
+            same("in a crowd", &own(&w)?[i as usize * 8..][..8], &word(from, to, i))?;
+        }
+        w.fence().map_err(text)?;
+    }
+    Ok(())
+}
+
+/// The same with shared memory alone: said clearly; mapped windows do.
+fn crowd_without_network(boot: Arc<dyn Boot>) -> Result {
+    let context = open(boot)?;
+    let world = Communicator::world(&context);
+    let w = make::<CREATED>(&world, 64, 8).map_err(text)?;
+    w.fence().map_err(text)?;
+    if world.rank() == 0 {
+        let why = w.put(&[1; 8], 2, 0).err().ok_or("the put went well")?;
+        ensure!(why.peer() == Some(2) && why.to_string().contains("RANKWAY_PROVIDER"), "{why}");
+    }
+    w.fence().map_err(text)?;
+    let mapped = make::<ALLOCATED>(&world, 3 * 3 * 8, 8).map_err(text)?;
+    scenes::all_to_all(&mapped)
+}
+
+/// Windows of both kinds between whatever ranks a launcher started.
+fn launched(boot: Arc<dyn Boot>) -> Result {
+    let launcher = std::env::var("RANKWAY_TEST_LAUNCHER").unwrap_or_default();
+    ensure!(boot.launcher() == launcher, "{} instead of {launcher}", boot.launcher());
+    let ranks = if launcher == "alone" { 1 } else { 2 };
+    ensure!(boot.size() == ranks, "{} ranks", boot.size());
+    let context = open(boot)?;
+    let world = Communicator::world(&context);
+    for w in [make::<ALLOCATED>, make::<CREATED>] {
+        let mut w = w(&world, ranks as usize * 24, 8).map_err(text)?;
+        scenes::all_to_all(&w)?;
+        w.free().map_err(text)?;
+    }
+    println!("rank {} done", world.rank());
+    Ok(())
+}
+
+/// Every rank reached the end.
+fn all_done(output: &Output) -> Result {
+    content(output)?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(said.contains("rank 0 done"), "rank 0 was not there");
+    Ok(())
+}
+
+/// The program a launcher goes by here, if it is installed.
+fn find(variable: &str, names: &[&str]) -> Option<String> {
+    let named = std::env::var(variable).ok().filter(|path| !path.is_empty());
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let there = |name: &&&str| std::env::split_paths(&paths).any(|p| p.join(name).is_file());
+    let found = named.or_else(|| names.iter().find(there).map(|name| name.to_string()));
+    if found.is_none() {
+        eprintln!("{names:?}: skipped, not installed (and {variable} is not set)");
+    }
+    found
+}
+
+/// Process ids in a process group, its leader included.
+fn group(leader: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").map(|d| d.flatten().collect::<Vec<_>>());
+    let pid = |e: std::fs::DirEntry| e.file_name().to_str()?.parse::<u32>().ok();
+    let member = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // pid (name) state parent group
+        let behind = stat.rsplit_once(')').map_or("", |(_, b)| b);
+        behind.split_whitespace().nth(2).and_then(|g| g.parse().ok()) == Some(leader)
+    };
+    entries.unwrap_or_default().into_iter().filter_map(pid).filter(member).collect()
+}
+
+/// Ctrl-C under `rankway rate` leaves nothing.
+fn interrupted(everyone: bool) -> std::result::Result<(), libtest_mimic::Failed> {
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rankway"));
+    command.args(["rate", "--network", "shm", "--rounds", "100000", "--models", "direct"]);
+    command.process_group(0).stdout(std::process::Stdio::null());
+    let mut child = command.stderr(std::process::Stdio::null()).spawn()?;
+    let leader = child.id();
+    let start = Instant::now();
+    let mine = |members: &[u32]| {
+        let of = |name: &String| members.iter().any(|pid| name.starts_with(&format!("{pid}:")));
+        jobs::leftovers().iter().filter(|name| of(name)).count()
+    };
+    let mut members = Vec::new();
+    // Both ranks have their segments: it runs.
+    while mine(&members) < 2 && start.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(20));
+        members = group(leader);
+    }
+    let ran = mine(&members) >= 2;
+    std::thread::sleep(Duration::from_millis(200));
+    // SAFETY: the leader is our child and not reaped; so its group is ours.
+    unsafe { libc::kill(if everyone { -(leader as i32) } else { leader as i32 }, libc::SIGINT) };
+    let start = Instant::now();
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break Some(status),
+            None if start.elapsed() > Duration::from_secs(10) => break None,
+            None => std::thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    let left = gone(&members);
+    // SAFETY: as above; for a command that did not end.
+    unsafe { libc::kill(-(leader as i32), libc::SIGKILL) };
+    let status = status.ok_or("still running 10 s after SIGINT")?;
+    if !ran {
+        return Err(format!("it never ran: {status}").into());
+    }
+    if status.signal() != Some(libc::SIGINT) && status.code() != Some(130) {
+        return Err(format!("it ended with {status}").into());
+    }
+    Ok(left?)
+}
+
+/// The command says what is wrong, too, and with a failing status.
+fn command_refuses(
+    env: &[(&str, &str)],
+    words: &[&str],
+) -> std::result::Result<(), libtest_mimic::Failed> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rankway"));
+    command.args(["rate", "--network", "shm", "--rounds", "1"]).envs(env.iter().copied());
+    let output = bounded(command)?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let missing = words.iter().find(|word| !said.contains(**word));
+    if output.status.success() || missing.is_some() {
+        return Err(format!("{}, without {missing:?}: {said}", output.status).into());
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let mut all = Vec::new();
+    let mut add = |s: Scenario| all.push(s);
+    let over = |name: String, provider: &str, ranks, body| {
+        Scenario::new(name, ranks, body).env("RANKWAY_PROVIDER", provider)
+    };
+    for provider in ["shm", "tcp"] {
+        let name = |what: &str| format!("{what}/{provider}");
+        let deadly = |what: &str, body| over(name(what), provider, 3, body).verdict(survivors);
+        add(deadly("killed in puts/created", killed_in_puts::<CREATED, 8>));
+        add(deadly("killed in long puts/created", killed_in_puts::<CREATED, 9000>));
+        add(deadly("killed in puts/mapped", killed_in_puts::<ALLOCATED, 8>));
+        add(deadly("killed in allocation", killed_in_collectives::<ALLOCATED, false>));
+        add(deadly("killed in creation", killed_in_collectives::<CREATED, false>));
+        add(deadly("killed in fences/created", killed_in_collectives::<CREATED, true>));
+        add(deadly("killed in fences/mapped", killed_in_collectives::<ALLOCATED, true>));
+        let paused = |what: &str, body| over(name(what), provider, 3, body).verdict(well_and_clean);
+        add(paused("stopped in puts/created", stopped_in_puts::<CREATED>));
+        add(paused("stopped in puts/mapped", stopped_in_puts::<ALLOCATED>));
+        let bodies: [fn(Arc<dyn Boot>) -> Result; 6] = [
+            garbage_card::<0>,
+            garbage_card::<1>,
+            garbage_card::<2>,
+            garbage_card::<3>,
+            garbage_card::<4>,
+            garbage_card::<5>,
+        ];
+        for (i, body) in bodies.into_iter().enumerate() {
+            add(over(format!("garbage card {i}/{provider}"), provider, 3, body));
+        }
+    }
+    // Between nodes nobody sees a process end: the network tells.
+    let apart = over("killed in puts/two nodes".into(), "", 3, killed_in_puts::<CREATED, 8>);
+    add(apart.nodes(3).verdict(survivors));
+    add(Scenario::new("garbage addresses", 1, garbage_addresses));
+
+    let refusing = |name: &str, body: fn(Arc<dyn Boot>) -> Result| {
+        Scenario::new(format!("refused/{name}"), 2, body).verdict(well_and_clean)
+    };
+    let nosuch =
+        |boot: Arc<dyn Boot>| refuses(boot, &["'nosuch'", "tcp;ofi_rxm", "RANKWAY_PROVIDER"]);
+    add(refusing("RANKWAY_PROVIDER", nosuch).env("RANKWAY_PROVIDER", "nosuch"));
+    let filtered = |boot: Arc<dyn Boot>| refuses(boot, &["'nosuch'", "FI_PROVIDER"]);
+    add(refusing("FI_PROVIDER", filtered).env("FI_PROVIDER", "nosuch"));
+    let no_rma = |boot: Arc<dyn Boot>| refuses(boot, &["udp", "no RMA", "FI_PROVIDER"]);
+    let only_udp = "^ofi_rxd,ofi_rxm,tcp,net,sockets,shm,sm2,verbs,psm,psm2,psm3,opx,ucx";
+    add(refusing("without RMA", no_rma).env("FI_PROVIDER", only_udp));
+    let named = refusing("without RMA, named", no_rma).env("FI_PROVIDER", only_udp);
+    add(named.env("RANKWAY_PROVIDER", "udp"));
+    let none =
+        |boot: Arc<dyn Boot>| refuses(boot, &["/nonexistent", "RANKWAY_LIBFABRIC", "install"]);
+    add(refusing("no libfabric", none).env("RANKWAY_LIBFABRIC", "/nonexistent"));
+    add(Scenario::new("refused/one rank", 3, one_without_provider));
+
+    add(Scenario::new("crowd/5", 5, crowd).env("RANKWAY_SHM_PEERS", "4"));
+    add(Scenario::new("crowd/words", 4, scenes::words::<CREATED>).env("RANKWAY_SHM_PEERS", "3"));
+    let mapped = Scenario::new("crowd/mapped words", 4, scenes::words::<ALLOCATED>);
+    add(mapped.env("RANKWAY_SHM_PEERS", "2").env("RANKWAY_PROVIDER", "shm,tcp"));
+    let without = over("crowd/shm alone".into(), "shm", 3, crowd_without_network);
+    add(without.env("RANKWAY_SHM_PEERS", "2"));
+    add(Scenario::new("crowd/257", 257, crowd));
+
+    let mut launch = |name: &str, words: &[&str], boot: &str| {
+        let s = Scenario::new(format!("launched/{name}"), 2, launched).start(words);
+        add(s.env("RANKWAY_TEST_LAUNCHER", boot).verdict(all_done));
+    };
+    launch("alone", &["env"], "alone");
+    let pass = ["-x", "RANKWAY_TEST_SCENARIO", "-x", "RANKWAY_TEST_LAUNCHER", "-n", "2"];
+    if let Some(mpirun) = find("RANKWAY_MPIRUN", &["mpirun.openmpi"]) {
+        let words = [mpirun.as_str(), "--allow-run-as-root", "--oversubscribe"];
+        launch("mpirun", &[&words[..], &pass].concat(), "pmix");
+    }
+    if let Some(prterun) = find("RANKWAY_PRTERUN", &["prterun"]) {
+        let words = [prterun.as_str(), "--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE"];
+        launch("prterun", &[&words[..], &pass].concat(), "pmix");
+    }
+    if let Some(hydra) = find("RANKWAY_HYDRA", &["mpiexec.hydra", "mpiexec.mpich"]) {
+        launch("hydra", &[&hydra, "-n", "2"], "pmi1");
+    }
+
+    let command = |name: &str, env: &'static [(&str, &str)], words: &'static [&str]| {
+        Trial::test(format!("command/{name}"), move || command_refuses(env, words))
+    };
+    jobs::main_with(
+        all,
+        vec![
+            Trial::test("command/Ctrl-C", || interrupted(true)),
+            Trial::test("command/SIGINT to the leader", || interrupted(false)),
+            command(
+                "no libfabric",
+                &[("RANKWAY_LIBFABRIC", "/nonexistent")],
+                &["/nonexistent", "install"],
+            ),
+            command("FI_PROVIDER", &[("FI_PROVIDER", "nosuch")], &["FI_PROVIDER"]),
+        ],
+    )
+}
