@@ -14,6 +14,9 @@ const LIVENESS_INTERVAL: Duration = Duration::from_millis(20);
 /// How long the death of a peer may take to show after the network's error: a
 /// process closes its sockets before it is seen to have ended.
 const DEATH_SHOWS: Duration = Duration::from_millis(200);
+/// How long a wait goes on before peers on other nodes are asked whether they
+/// are still there: a network may try for ever to reach those that are not.
+const SILENCE: Duration = Duration::from_millis(250);
 /// Polls of a wait before it lets other processes have the core.
 const SPINS: u32 = 200;
 
@@ -333,14 +336,19 @@ impl<N: Netmod> Context<N> {
         mut ready: impl FnMut() -> Result<Progress, DeviceError>,
     ) -> Result<(), DeviceError> {
         let mut spins = 0_u32;
+        let mut asked = None;
         loop {
             self.progress()?;
             if ready()? == Progress::Done {
                 return Ok(());
             }
-            spins += 1;
+            spins = spins.wrapping_add(1);
             if spins.is_multiple_of(SPINS) {
                 self.look_after(peers)?;
+                if asked.get_or_insert_with(Instant::now).elapsed() > SILENCE {
+                    asked = Some(Instant::now());
+                    self.ask_after(peers)?;
+                }
                 std::thread::yield_now();
             }
         }
@@ -369,6 +377,17 @@ impl<N: Netmod> Context<N> {
             return Ok(());
         }
         peers.iter().try_for_each(|&rank| self.check_alive(rank))
+    }
+
+    /// Asks peers on other nodes whether they are still there.
+    fn ask_after(&self, peers: &[u32]) -> Result<(), DeviceError> {
+        for &rank in peers {
+            if self.device.has_left(rank)? {
+                self.bury(rank);
+                return Err(DeviceError::PeerDied { rank });
+            }
+        }
+        Ok(())
     }
 }
 

@@ -323,6 +323,15 @@ impl<N: Netmod> Device<N> {
         self.liveness.is_dead(world)
     }
 
+    /// Whether a peer on another node, which cannot be watched, has ended:
+    /// asked over the set-up channel. No for peers on this node.
+    ///
+    /// # Errors
+    /// [`DeviceError::Boot`] when the system refuses.
+    pub fn has_left(&self, world: u32) -> Result<bool, DeviceError> {
+        Ok(!self.on_node(world) && self.control.ended(world)?)
+    }
+
     /// The watched peers that died.
     pub fn dead_peers(&self) -> Vec<u32> {
         self.liveness.all_dead()

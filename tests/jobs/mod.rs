@@ -29,6 +29,8 @@ pub struct Scenario {
     pub layout: local::Layout,
     pub env: Vec<(&'static str, String)>,
     pub start: Start,
+    /// Run only with `--include-ignored`.
+    pub slow: bool,
     pub body: fn(Arc<dyn Boot>) -> Result,
     /// Looks at what the job printed and how it ended, beyond "all ranks are
     /// content".
@@ -53,6 +55,7 @@ impl Scenario {
             layout: local::Layout::Block,
             env: Vec::new(),
             start: Start::Fork,
+            slow: false,
             body,
             verdict: content,
         }
@@ -65,6 +68,11 @@ impl Scenario {
 
     pub fn nodes(mut self, nodes: u32) -> Scenario {
         self.nodes = nodes;
+        self
+    }
+
+    pub fn slow(mut self) -> Scenario {
+        self.slow = true;
         self
     }
 
@@ -112,8 +120,8 @@ impl Scenario {
     }
 
     fn trial(self) -> Trial {
-        let name = self.name.clone();
-        Trial::test(name, move || {
+        let (name, slow) = (self.name.clone(), self.slow);
+        let trial = Trial::test(name, move || {
             let me = std::env::current_exe().map_err(|e| e.to_string())?;
             let mut command = match &self.start {
                 Start::Fork => Command::new(&me),
@@ -126,7 +134,8 @@ impl Scenario {
             command.env(SCENARIO, &self.name).envs(self.env.iter().map(|(k, v)| (*k, v.as_str())));
             let output = bounded(command)?;
             (self.verdict)(&output).map_err(|why| Failed::from(told(&why, &output)))
-        })
+        });
+        trial.with_ignored_flag(slow)
     }
 }
 
@@ -211,8 +220,17 @@ pub fn clean(output: &Output) -> Result {
 
 /// Neither these processes nor segments of theirs are there.
 pub fn gone(pids: &[u32]) -> Result {
+    // A zombie is nobody: its parent has not asked yet.
+    let runs = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, behind)| !behind.starts_with(['Z', 'X']))
+    };
+    let start = Instant::now();
+    while pids.iter().any(runs) && start.elapsed() < Duration::from_secs(2) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
     for pid in pids {
-        ensure!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "process {pid} is left");
+        ensure!(!runs(pid), "process {pid} is left");
         let mut left = leftovers();
         left.retain(|name| {
             name.starts_with(&format!("{pid}:")) || name.contains(&format!("-{pid}-"))

@@ -116,6 +116,18 @@ impl Control {
         Ok(liveness.watch(rank, &process))
     }
 
+    /// Whether world rank `rank` is known to have ended, by a connection that is
+    /// kept to it from the first time this is asked. For peers on other
+    /// machines; it does not wait, so ask again.
+    ///
+    /// # Errors
+    /// [`BootError::Os`] when the system refuses.
+    pub fn ended(&self, rank: u32) -> Result<bool, BootError> {
+        self.mesh().dial(rank)?;
+        self.progress(Duration::ZERO)?;
+        Ok(self.mesh().lost(rank).is_some())
+    }
+
     /// Connections open or under way.
     pub fn connections(&self) -> usize {
         self.mesh().connections()
