@@ -996,15 +996,15 @@ impl<N: Netmod> Access<N> {
     }
 
     pub(super) fn flush_dirty(&self) -> Result<(), Error> {
+        if self.viewed.get() {
+            // Views leave no marks: any rank may have been put to.
+            (0..self.ranks.min(MARKS as u32)).for_each(|rank| self.mark(rank));
+        }
         let ranks: Vec<u32> = (0..self.ranks.min(MARKS as u32))
             .filter(|&mark| self.marked(mark))
             .flat_map(|mark| (mark..self.ranks).step_by(MARKS))
             .collect();
         self.unmark();
-        if self.viewed.get() {
-            // Views leave no marks: any rank may be put to again unseen.
-            self.mark_all();
-        }
         self.flush_ranks(&ranks)?;
         self.drain(&[])
     }
@@ -1134,10 +1134,6 @@ impl<N: Netmod> Access<N> {
         unsafe { (*self.marks.get())[rank as usize % MARKS] = 1 };
     }
 
-    fn mark_all(&self) {
-        (0..self.ranks.min(MARKS as u32)).for_each(|rank| self.mark(rank));
-    }
-
     #[inline(always)]
     fn marked(&self, rank: u32) -> bool {
         // SAFETY: as in `mark`.
@@ -1222,9 +1218,7 @@ impl<N: Netmod> Access<N> {
         if !self.is_mapped() {
             return Ok(None);
         }
-        // A flush is to look after every rank the view can reach.
         self.viewed.set(true);
-        self.mark_all();
         let mapped = (self.mapped_start, self.mapped_stride);
         Ok(Some(View::new(mapped, self.unit, self.ranks, self.bytes, self.max_disp)))
     }
