@@ -170,6 +170,13 @@ fn killed_in_collectives<const KIND: bool, const FENCES: bool>(boot: Arc<dyn Boo
         ensure!(start.elapsed() < SOON * 2, "no error");
     };
     ensure!(start.elapsed() < SOON, "known only after {:?}", start.elapsed());
+    // The other survivor may still put to this one: leaving now would be a
+    // second end that it could hear of first.
+    let heard = Instant::now();
+    while FENCES && heard.elapsed() < Duration::from_secs(1) {
+        context.progress().map_err(text)?;
+        std::thread::yield_now();
+    }
     about::<()>(Err(error), 1)
 }
 

@@ -7,13 +7,17 @@ use crate::netmod::{AGAIN, Completion, NetError, Netmod, Transfer};
 use std::cell::{RefCell, UnsafeCell};
 use std::ffi::c_void;
 use std::ptr::{null_mut, slice_from_raw_parts_mut};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Tracked operations under way at one time on a port; one more is answered
 /// with [`AGAIN`]. Smaller than every provider's default queue.
 const SLOTS: usize = 256;
 /// Bytes a bounce buffer of a slot holds (only with `FI_MR_LOCAL`).
 const BOUNCE: usize = 4096;
+
+/// Endpoints are opened and closed one at a time: shm of 2.x crashes when two
+/// threads do so at once, whatever threading was asked for.
+static DOOR: Mutex<()> = Mutex::new(());
 
 /// The endpoint, as the put path needs it.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +80,8 @@ impl Port {
             bounce: None,
             owner: Arc::clone(owner),
         };
+        // After `port`, whose drop takes it too when this fails.
+        let _alone = owner.alone();
         // SAFETY: the domain and its info are open while `owner` lives; each
         // object is bound before the endpoint is enabled, as fi_endpoint(3)
         // asks, and whatever was opened is closed on drop.
@@ -358,6 +364,8 @@ impl Drop for Port {
         // Regions first: some are bound to the endpoint (FI_MR_ENDPOINT).
         self.slots.iter_mut().for_each(|slot| slot.get_mut().region = None);
         self.bounce = None;
+        let owner = Arc::clone(&self.owner);
+        let _alone = owner.alone();
         // SAFETY: opened by `open`, closed once; the endpoint goes before what
         // is bound to it.
         unsafe {
