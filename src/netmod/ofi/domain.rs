@@ -7,7 +7,7 @@ use super::select::{Info, Request, open_library, select};
 use crate::netmod::{Caps, Completion, NetError, Netmod, Transfer};
 use std::ffi::c_void;
 use std::ptr::null_mut;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// One libfabric provider with its domain and address vector.
 pub struct Ofi {
@@ -18,6 +18,8 @@ pub struct Ofi {
     pub(super) domain: *mut sys::fid_domain,
     pub(super) av: *mut sys::fid_av,
     fabric: *mut sys::fid_fabric,
+    /// Held by what changes the set of endpoints or of addresses.
+    setup: Mutex<()>,
     /// An address of this provider, to tell garbage from addresses.
     sample: Vec<u8>,
 }
@@ -83,6 +85,7 @@ impl Ofi {
             domain: null_mut(),
             av: null_mut(),
             fabric: null_mut(),
+            setup: Mutex::new(()),
             sample: Vec::new(),
         };
         // SAFETY: `info` is live; each object is opened on the one before and
@@ -101,6 +104,13 @@ impl Ofi {
             this.check("fi_av_open", rc)?;
         }
         Ok(Arc::new(this))
+    }
+
+    /// Endpoints are opened and closed and addresses inserted one at a time:
+    /// shm of 2.5 walks the address vector's endpoints on insertion and crashes
+    /// on one that is bound but not enabled, `FI_THREAD_SAFE` or not.
+    pub(super) fn alone(&self) -> MutexGuard<'_, ()> {
+        self.setup.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An error when a call answered other than zero.
@@ -256,6 +266,7 @@ impl Netmod for Ofi {
         let provider = || self.caps.provider.clone();
         self.validate(raw).map_err(|reason| NetError::Address { provider: provider(), reason })?;
         let mut addr = sys::fi_addr_t::MAX;
+        let _alone = self.alone();
         // SAFETY: `raw` passed `validate`, so it is as long as one address of
         // this provider's format; the AV is open.
         let n =

@@ -121,6 +121,8 @@ impl Port {
             bounce: None,
             owner: Arc::clone(owner),
         };
+        // After `port`, whose drop takes it too when this fails.
+        let _alone = owner.alone();
         // SAFETY: the domain and its info are open while `owner` lives; each
         // object is bound before the endpoint is enabled, as fi_endpoint(3)
         // asks, and whatever was opened is closed on drop.
@@ -408,6 +410,8 @@ impl Drop for Port {
         // Regions first: some are bound to the endpoint (FI_MR_ENDPOINT).
         self.slots.iter_mut().for_each(|slot| slot.get_mut().region = None);
         self.bounce = None;
+        let owner = Arc::clone(&self.owner);
+        let _alone = owner.alone();
         // SAFETY: opened by `open`, closed once; the endpoint goes before what
         // is bound to it.
         unsafe {
