@@ -650,7 +650,7 @@ pub fn all(name: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> {
     let mut all = Vec::new();
     let mut add = |what: &str, ranks: u32, body: fn(Arc<dyn Boot>) -> Result| {
         let scenario = Scenario::new(format!("{what}/{name}/{ranks}"), ranks, body);
-        all.push(env.iter().fold(scenario, |s, (key, value)| s.env(*key, *value)));
+        all.push(env.iter().fold(scenario, |s, (key, value)| s.env(key, *value)));
     };
     for ranks in [1, 2, 4] {
         add("allocated/words", ranks, words::<ALLOCATED>);
