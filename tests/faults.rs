@@ -157,9 +157,11 @@ fn killed_in_collectives<const KIND: bool, const FENCES: bool>(boot: Arc<dyn Boo
     let turn = || -> std::result::Result<(), Error> {
         let mut w = make::<KIND>(&world, 4096, 8)?;
         w.fence()?;
-        while FENCES {
-            w.put(&word(me, 0, 1), (me + 1) % 3, me as usize)?;
-            w.fence()?;
+        if FENCES {
+            loop {
+                w.put(&word(me, 0, 1), (me + 1) % 3, me as usize)?;
+                w.fence()?;
+            }
         }
         w.free()
     };
