@@ -17,6 +17,9 @@ const DEATH_SHOWS: Duration = Duration::from_millis(200);
 /// How long a wait goes on before peers on other nodes are asked whether they
 /// are still there: a network may try for ever to reach those that are not.
 const SILENCE: Duration = Duration::from_millis(250);
+/// How long a wait for a living peer on the node goes on when another there is
+/// known to be dead, and may have taken a lock with it.
+const HOPELESS: Duration = Duration::from_secs(2);
 /// Polls of a wait before it lets other processes have the core.
 const SPINS: u32 = 200;
 
@@ -41,6 +44,8 @@ pub struct Context<N: Netmod> {
     /// Peers known to be dead. What is under way towards them is not waited
     /// for: shared memory would never complete it.
     lost: RefCell<Vec<u32>>,
+    /// All peers on the node are watched.
+    node_watched: Cell<bool>,
     next_token: Cell<u64>,
     /// Tokens somebody waits for, with the result once it is there.
     awaited: RefCell<Vec<(u64, Option<Outcome>)>>,
@@ -89,6 +94,7 @@ impl<N: Netmod> Context<N> {
             under_way: RefCell::default(),
             watched: RefCell::default(),
             lost: RefCell::default(),
+            node_watched: Cell::new(false),
             next_token: Cell::new(1),
             awaited: RefCell::default(),
             failures: RefCell::default(),
@@ -337,6 +343,7 @@ impl<N: Netmod> Context<N> {
     ) -> Result<(), DeviceError> {
         let mut spins = 0_u32;
         let mut asked = None;
+        let mut begun = None;
         loop {
             self.progress()?;
             if ready()? == Progress::Done {
@@ -347,7 +354,8 @@ impl<N: Netmod> Context<N> {
                 self.look_after(peers)?;
                 if asked.get_or_insert_with(Instant::now).elapsed() > SILENCE {
                     asked = Some(Instant::now());
-                    self.ask_after(peers)?;
+                    let begun: Instant = *begun.get_or_insert_with(Instant::now);
+                    self.ask_after(peers, begun.elapsed() > HOPELESS)?;
                 }
                 std::thread::yield_now();
             }
@@ -379,13 +387,37 @@ impl<N: Netmod> Context<N> {
         peers.iter().try_for_each(|&rank| self.check_alive(rank))
     }
 
-    /// Asks peers on other nodes whether they are still there.
-    fn ask_after(&self, peers: &[u32]) -> Result<(), DeviceError> {
+    /// What a wait that drags on asks: whether peers on other nodes are still
+    /// there, and whether anybody on this node has died. A process that is
+    /// killed while it writes into this one's shared-memory queue takes the
+    /// queue's lock with it, and nothing that goes through there ever ends;
+    /// likewise in the queue of a living peer, hence `hopeless`.
+    fn ask_after(&self, peers: &[u32], hopeless: bool) -> Result<(), DeviceError> {
         for &rank in peers {
             if self.device.has_left(rank)? {
                 self.bury(rank);
                 return Err(DeviceError::PeerDied { rank });
             }
+        }
+        if !peers.iter().any(|&rank| self.over_shared_memory(rank)) {
+            return Ok(());
+        }
+        if hopeless && let Some(&rank) = self.lost.borrow().first() {
+            return Err(DeviceError::PeerDied { rank });
+        }
+        if !self.node_watched.replace(true) {
+            for rank in 0..self.device.boot().size() {
+                match self.device.watch(rank) {
+                    Err(DeviceError::PeerDied { .. }) => {}
+                    other => other?,
+                }
+            }
+        }
+        let new = |rank: &u32| !self.lost.borrow().contains(rank);
+        if let Some(rank) = self.device.dead_peers().into_iter().find(new) {
+            self.bury(rank);
+            self.renew();
+            return Err(DeviceError::PeerDied { rank });
         }
         Ok(())
     }

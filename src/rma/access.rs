@@ -1107,9 +1107,9 @@ impl<N: Netmod> Access<N> {
             });
             match waited {
                 Ok(()) => {}
-                // It is not pending any more.
-                Err(e @ DeviceError::PeerDied { .. }) => {
-                    died.get_or_insert(e);
+                // What is under way towards it is not waited for any more.
+                Err(DeviceError::PeerDied { rank }) if pending.contains(&rank) => {
+                    died.get_or_insert(DeviceError::PeerDied { rank });
                 }
                 Err(e) => return Err(e.into()),
             }

@@ -277,7 +277,7 @@ impl<N: Netmod> Window<N> {
         let flushed = self.access.flush_dirty();
         // The others wait there, whatever became of this one's operations.
         let met = self.communicator.barrier();
-        flushed.and(met)?;
+        explained(flushed, met)?;
         self.access.set_epoch(Epoch::Fence);
         Ok(())
     }
@@ -300,7 +300,16 @@ impl<N: Netmod> Window<N> {
         let flushed = self.access.flush_dirty();
         let met = self.communicator.barrier();
         self.access.set_epoch(Epoch::Freed);
-        flushed.and(met)
+        explained(flushed, met)
+    }
+}
+
+/// The result of a flush and the barrier behind it: the death of a member,
+/// which all hear of in the barrier, explains whatever else went wrong.
+fn explained(flushed: Result<(), Error>, met: Result<(), Error>) -> Result<(), Error> {
+    match met {
+        Err(e) if e.peer().is_some() => Err(e),
+        met => flushed.and(met),
     }
 }
 
