@@ -18,6 +18,9 @@ use std::process::{Command, ExitCode, Output};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// What every rank of a scenario does.
+type Body = fn(Arc<dyn Boot>) -> Result;
+
 /// How soon a survivor must know.
 const SOON: Duration = Duration::from_secs(5);
 
@@ -571,7 +574,7 @@ fn main() -> ExitCode {
         add(deadly("killed in puts/mapped", killed_in_puts::<ALLOCATED, 8, false>));
         add(deadly("killed in allocation", killed_in_collectives::<ALLOCATED, false>));
         add(deadly("killed in creation", killed_in_collectives::<CREATED, false>));
-        let busy: [(&str, fn(Arc<dyn Boot>) -> Result); 3] = [
+        let busy: [(&str, Body); 3] = [
             ("killed in puts, busy/created", killed_in_puts::<CREATED, 8, false>),
             ("killed in long puts, busy/created", killed_in_puts::<CREATED, 9000, false>),
             ("killed in fences/created", killed_in_collectives::<CREATED, true>),
@@ -591,7 +594,7 @@ fn main() -> ExitCode {
         let paused = |what: &str, body| over(name(what), provider, 3, body).verdict(well_and_clean);
         add(paused("stopped in puts/created", stopped_in_puts::<CREATED>));
         add(paused("stopped in puts/mapped", stopped_in_puts::<ALLOCATED>));
-        let bodies: [fn(Arc<dyn Boot>) -> Result; 6] = [
+        let bodies: [Body; 6] = [
             garbage_card::<0>,
             garbage_card::<1>,
             garbage_card::<2>,
