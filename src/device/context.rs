@@ -266,19 +266,22 @@ impl<N: Netmod> Context<N> {
         }
     }
 
-    /// Gives up what is under way towards a dead peer.
-    fn bury(&self, rank: u32) {
+    /// Gives up what is under way towards a dead peer. Whether that took
+    /// another port.
+    fn bury(&self, rank: u32) -> bool {
         let mut lost = self.lost.borrow_mut();
         if lost.contains(&rank) {
-            return;
+            return false;
         }
         lost.push(rank);
         drop(lost);
         let stuck = self.under_way.borrow_mut().remove(&rank).unwrap_or(0);
         self.failures.borrow_mut().retain(|(about, _)| ![rank, NOBODY].contains(about));
-        if stuck > 0 && self.over_shared_memory(rank) {
+        let renewed = stuck > 0 && self.over_shared_memory(rank);
+        if renewed {
             self.renew();
         }
+        renewed
     }
 
     fn over_shared_memory(&self, rank: u32) -> bool {
@@ -371,7 +374,9 @@ impl<N: Netmod> Context<N> {
         for &rank in peers {
             if self.watched.borrow_mut().insert(rank) {
                 match self.device.watch(rank) {
-                    Err(DeviceError::PeerDied { rank }) => self.bury(rank),
+                    Err(DeviceError::PeerDied { rank }) => {
+                        self.bury(rank);
+                    }
                     other => other?,
                 }
             }
@@ -379,7 +384,9 @@ impl<N: Netmod> Context<N> {
         let now = Instant::now();
         if now.duration_since(self.last_look.get()) >= LIVENESS_INTERVAL {
             self.last_look.set(now);
-            self.device.dead_peers().into_iter().for_each(|rank| self.bury(rank));
+            for rank in self.device.dead_peers() {
+                self.bury(rank);
+            }
         }
         if self.lost.borrow().is_empty() {
             return Ok(());
@@ -415,8 +422,9 @@ impl<N: Netmod> Context<N> {
         }
         let new = |rank: &u32| !self.lost.borrow().contains(rank);
         if let Some(rank) = self.device.dead_peers().into_iter().find(new) {
-            self.bury(rank);
-            self.renew();
+            if !self.bury(rank) {
+                self.renew();
+            }
             return Err(DeviceError::PeerDied { rank });
         }
         Ok(())
