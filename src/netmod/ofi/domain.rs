@@ -4,7 +4,7 @@ use super::bindings as sys;
 use super::ffi::{self, Library};
 use super::port::Port;
 use super::select::{Info, Request, open_library, select};
-use crate::netmod::{Caps, Completion, NetError, Netmod, Transfer};
+use crate::netmod::{Caps, Completion, HEAD, NetError, Netmod, Transfer};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -75,7 +75,7 @@ impl Ofi {
             virtual_addresses: mr_mode & sys::FI_MR_VIRT_ADDR != 0,
             provider_keys: mr_mode & sys::FI_MR_PROV_KEY != 0,
             key_size: dom.mr_key_size,
-            provider,
+            ..Caps::none(provider)
         };
         let mut this = Ofi {
             lib,
@@ -262,7 +262,7 @@ impl Netmod for Ofi {
         Ok(raw)
     }
 
-    fn insert(&self, raw: &[u8]) -> Result<u64, NetError> {
+    fn insert(&self, _: &Port, raw: &[u8]) -> Result<u64, NetError> {
         let provider = || self.caps.provider.clone();
         self.validate(raw).map_err(|reason| NetError::Address { provider: provider(), reason })?;
         let mut addr = sys::fi_addr_t::MAX;
@@ -330,7 +330,12 @@ impl Netmod for Ofi {
         unsafe { port.read(op) }
     }
 
-    fn poll(&self, port: &Port, done: impl FnMut(Completion)) -> Result<(), NetError> {
+    fn poll(
+        &self,
+        port: &Port,
+        done: impl FnMut(Completion),
+        _: impl FnMut(&[u8; HEAD], &[u8]),
+    ) -> Result<(), NetError> {
         port.poll(done)
     }
 
