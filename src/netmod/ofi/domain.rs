@@ -2,6 +2,7 @@
 
 use super::bindings as sys;
 use super::ffi::{self, Library};
+use super::locks::Warden;
 use super::port::Port;
 use super::select::{Info, Request, open_library, select};
 use crate::netmod::{Caps, Completion, HEAD, NetError, Netmod, Transfer};
@@ -22,6 +23,8 @@ pub struct Ofi {
     setup: Mutex<()>,
     /// An address of this provider, to tell garbage from addresses.
     sample: Vec<u8>,
+    /// Looks after the locks of shm's queues.
+    warden: Option<Warden>,
 }
 
 // SAFETY: domain and AV are opened FI_THREAD_SAFE when several threads use
@@ -87,7 +90,9 @@ impl Ofi {
             fabric: null_mut(),
             setup: Mutex::new(()),
             sample: Vec::new(),
+            warden: None,
         };
+        this.warden = (this.caps.provider == "shm").then(Warden::new);
         // SAFETY: `info` is live; each object is opened on the one before and
         // closed in reverse order on drop, whatever was reached.
         unsafe {
@@ -259,6 +264,10 @@ impl Netmod for Ofi {
         let rc = unsafe { ffi::fi_getname(port.endpoint(), raw.as_mut_ptr().cast(), &mut len) };
         self.check("fi_getname", rc)?;
         raw.truncate(len);
+        // A process killed inside this queue would hang its owner too.
+        if let Some(warden) = &self.warden {
+            warden.watch(&raw);
+        }
         Ok(raw)
     }
 
@@ -272,7 +281,12 @@ impl Netmod for Ofi {
         let n =
             unsafe { ffi::fi_av_insert(self.av, raw.as_ptr().cast(), 1, &mut addr, 0, null_mut()) };
         match n {
-            1 => Ok(addr),
+            1 => {
+                if let Some(warden) = &self.warden {
+                    warden.watch(raw);
+                }
+                Ok(addr)
+            }
             n if n < 0 => Err(self.explain("fi_av_insert", n as isize)),
             _ => {
                 let reason = format!("fi_av_insert refused {raw:02x?}");
