@@ -563,6 +563,40 @@ fn command_refuses(
     Ok(())
 }
 
+/// Puts, long ones and gets through a provider that has no room for a second:
+/// they wait, and none is lost or made twice.
+fn no_room(boot: Arc<dyn Boot>) -> Result {
+    let context = open(boot)?;
+    let world = Communicator::world(&context);
+    let w = make::<CREATED>(&world, 1 << 16, 8).map_err(text)?;
+    w.fence().map_err(text)?;
+    let start = Instant::now();
+    for i in 0..10 {
+        w.put(&word(0, 1, i), 1, i as usize).map_err(text)?;
+    }
+    ensure!(start.elapsed() >= Duration::from_millis(900), "the provider was not busy");
+    w.put(&pattern(3, 20_000), 1, 16).map_err(text)?;
+    w.get(&mut [0; 64], 1, 0).map_err(text)?;
+    w.fence().map_err(text)
+}
+
+/// Ten short puts and a long one, told by the provider itself.
+fn none_lost(output: &Output) -> Result {
+    jobs::content(output)?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let counts = said.lines().filter(|line| line.contains(": 11 writes, ")).count();
+    ensure!(counts == 2, "not 11 writes in each of two ranks: {said}");
+    Ok(())
+}
+
+/// Where cargo put the null provider, when it built it with this test.
+fn null_provider() -> Option<String> {
+    let me = std::env::current_exe().ok()?;
+    let directory = me.parent()?;
+    let there = directory.join("librankwaynull_fi.so").exists();
+    there.then(|| directory.display().to_string())
+}
+
 fn main() -> ExitCode {
     let mut all = Vec::new();
     let mut add = |s: Scenario| all.push(s);
@@ -631,6 +665,15 @@ fn main() -> ExitCode {
     add(refusing("no libfabric", none).env("RANKWAY_LIBFABRIC", "/nonexistent"));
     add(Scenario::new("refused/one rank", 3, one_without_provider));
 
+    match null_provider() {
+        Some(directory) => {
+            let busy = Scenario::new("no room/rankway_null", 2, no_room).verdict(none_lost);
+            let busy = busy.env("FI_PROVIDER_PATH", directory).env("RANKWAY_NULL_STATS", "1");
+            let busy = busy.env("RANKWAY_NULL_BUSY", "1000");
+            add(busy.env("RANKWAY_PROVIDER", "rankway_null"));
+        }
+        None => eprintln!("no room: skipped, the null provider was not built (--workspace)"),
+    }
     add(Scenario::new("crowd/5", 5, crowd).env("RANKWAY_SHM_PEERS", "4"));
     add(Scenario::new("crowd/words", 4, scenes::words::<CREATED>).env("RANKWAY_SHM_PEERS", "3"));
     let mapped = Scenario::new("crowd/mapped words", 4, scenes::words::<ALLOCATED>);
