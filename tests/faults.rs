@@ -589,6 +589,20 @@ fn none_lost(output: &Output) -> Result {
     Ok(())
 }
 
+/// A job in a mount namespace of its own whose /dev/shm has 8 MB, or why there
+/// can be none.
+fn in_small_shm() -> std::result::Result<Vec<&'static str>, String> {
+    let words = ["unshare", "--mount", "sh", "-c", SMALL_SHM, "sh"];
+    let tried = Command::new(words[0]).args(&words[1..]).arg("true").output();
+    match tried {
+        Ok(output) if output.status.success() => Ok(words.to_vec()),
+        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+const SMALL_SHM: &str = "mount -t tmpfs -o size=8m tmpfs /dev/shm && exec \"$@\"";
+
 /// Where cargo put the null provider, when it built it with this test.
 fn null_provider() -> Option<String> {
     let me = std::env::current_exe().ok()?;
@@ -665,6 +679,15 @@ fn main() -> ExitCode {
     add(refusing("no libfabric", none).env("RANKWAY_LIBFABRIC", "/nonexistent"));
     add(Scenario::new("refused/one rank", 3, one_without_provider));
 
+    match in_small_shm() {
+        Ok(words) => {
+            let full = |boot: Arc<dyn Boot>| refuses(boot, &["/dev/shm", "bytes free", "remount"]);
+            let named = refusing("full shm", full).env("RANKWAY_PROVIDER", "shm");
+            add(named.under(&words));
+            add(Scenario::new("full shm/network", 2, scenes::words::<CREATED>).under(&words));
+        }
+        Err(why) => eprintln!("full /dev/shm: skipped, no mount namespace: {why}"),
+    }
     match null_provider() {
         Some(directory) => {
             let busy = Scenario::new("no room/rankway_null", 2, no_room).verdict(none_lost);

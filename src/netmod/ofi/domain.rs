@@ -42,6 +42,9 @@ impl std::fmt::Debug for Ofi {
 
 /// shm keeps its peers in a fixed array (`SMR_MAX_PEERS` in its source).
 pub(super) const SHM_PEERS: u32 = 256;
+/// Bytes of a shm endpoint's segment with libfabric 1.17 (2.5: 13 MB), taken as
+/// it fills.
+const SHM_SEGMENT: u64 = 16 << 20;
 /// Longest address that is a string (`SMR_NAME_MAX` in shm's source).
 const MAX_NAME: usize = 256;
 
@@ -53,6 +56,21 @@ fn shm_peers() -> u32 {
     fewer.map_or(SHM_PEERS, |n: u32| n.min(SHM_PEERS))
 }
 
+/// Refuses to open a shm endpoint where its segment does not fit: the library
+/// would be ended by SIGBUS when it writes there.
+fn find_room() -> Result<(), NetError> {
+    // SAFETY: all-zero is a valid statvfs, which the call fills.
+    let mut fs: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a C string and a structure of ours.
+    let known = unsafe { libc::statvfs(c"/dev/shm".as_ptr(), &mut fs) } == 0;
+    let free = fs.f_bavail as u64 * fs.f_frsize as u64;
+    if known && free < SHM_SEGMENT {
+        let place = "/dev/shm";
+        return Err(NetError::NoRoom { provider: "shm".into(), place, free, needed: SHM_SEGMENT });
+    }
+    Ok(())
+}
+
 impl Ofi {
     /// Opens the provider that fits the request.
     ///
@@ -61,6 +79,11 @@ impl Ofi {
     /// [`NetError::Call`].
     pub fn open(request: &Request) -> Result<Arc<Ofi>, NetError> {
         let lib = open_library()?;
+        // libfabric does not offer a shm that is short of room, and would not
+        // say why.
+        if request.node_local || request.provider.as_deref() == Some("shm") {
+            find_room()?;
+        }
         let info = select(request)?;
         let provider = info.name();
         // SAFETY: `taken` is live and libfabric fills all attribute pointers of
@@ -254,6 +277,9 @@ impl Netmod for Ofi {
     }
 
     fn open_port(self: &Arc<Self>) -> Result<Port, NetError> {
+        if self.caps.provider == "shm" {
+            find_room()?;
+        }
         Port::open(self)
     }
 
