@@ -26,8 +26,11 @@ pub mod baseline;
 mod describe;
 mod domain;
 pub(crate) mod ffi;
+mod packet;
+mod pages;
 mod port;
 mod select;
+mod slots;
 
 pub use describe::{Provider, describe, library, would_take};
 pub use domain::{Ofi, Region};
