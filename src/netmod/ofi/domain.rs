@@ -16,6 +16,8 @@ pub struct Ofi {
     pub(super) info: Info,
     pub(super) caps: Caps,
     pub(super) mr_mode: i32,
+    /// Longest packet that `fi_inject` takes, head and body.
+    pub(super) inject: usize,
     pub(super) domain: *mut sys::fid_domain,
     pub(super) av: *mut sys::fid_av,
     fabric: *mut sys::fid_fabric,
@@ -39,6 +41,12 @@ impl std::fmt::Debug for Ofi {
         f.debug_struct("Ofi").field("caps", &self.caps).finish_non_exhaustive()
     }
 }
+
+/// Longest packet, head and body: one of two 4 KiB pages beside its head.
+pub(super) const PACKET: usize = 8192 + HEAD;
+/// Packets up to this are copied, and their sender's buffer is free at once,
+/// where the provider itself would copy less.
+const COPIED: usize = 1024;
 
 /// shm keeps its peers in a fixed array (`SMR_MAX_PEERS` in its source).
 pub(super) const SHM_PEERS: u32 = 256;
@@ -93,7 +101,17 @@ impl Ofi {
             (&*i.tx_attr, &*i.ep_attr, &*i.domain_attr)
         };
         let mr_mode = dom.mr_mode;
+        let local = mr_mode & sys::FI_MR_LOCAL != 0;
+        let packet_size = if info.messages { PACKET } else { 0 };
+        let packet_inject = match info.messages {
+            // All packets are copied to registered memory.
+            true if local => PACKET,
+            true => tx.inject_size.clamp(COPIED, PACKET),
+            false => 0,
+        };
         let caps = Caps {
+            packet_size,
+            packet_inject,
             // An injected put is not acknowledged: only order tells its end.
             inject_size: if info.ordered { tx.inject_size } else { 0 },
             max_message: ep.max_msg_size,
@@ -103,8 +121,10 @@ impl Ofi {
             key_size: dom.mr_key_size,
             ..Caps::none(provider)
         };
+        let inject = tx.inject_size.min(PACKET);
         let mut this = Ofi {
             lib,
+            inject,
             info,
             caps,
             mr_mode,
@@ -148,6 +168,23 @@ impl Ofi {
 
     pub(super) fn duty(&self, bit: i32) -> bool {
         self.mr_mode & bit != 0
+    }
+
+    /// Bytes of bounce buffer each tracked operation has.
+    pub(super) fn bounce_size(&self) -> usize {
+        if self.duty(sys::FI_MR_LOCAL) {
+            PACKET
+        } else if self.inject < self.caps.packet_inject {
+            self.caps.packet_inject
+        } else {
+            0
+        }
+    }
+
+    /// What a port does with its own buffers.
+    pub(super) fn local_access(&self) -> u64 {
+        let messages = if self.info.messages { sys::FI_SEND | sys::FI_RECV } else { 0 };
+        sys::FI_READ | sys::FI_WRITE | messages
     }
 
     /// Registers memory for `access` rights.
@@ -370,13 +407,27 @@ impl Netmod for Ofi {
         unsafe { port.read(op) }
     }
 
+    #[inline]
+    unsafe fn send(
+        &self,
+        port: &Port,
+        head: &[u8; HEAD],
+        body: *const u8,
+        len: usize,
+        dest: u64,
+        token: u64,
+    ) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.send(head, body, len, dest, token) }
+    }
+
     fn poll(
         &self,
         port: &Port,
         done: impl FnMut(Completion),
-        _: impl FnMut(&[u8; HEAD], &[u8]),
+        arrived: impl FnMut(&[u8; HEAD], &[u8]),
     ) -> Result<(), NetError> {
-        port.poll(done)
+        port.poll(done, arrived)
     }
 
     fn explain(&self, call: &'static str, code: isize) -> NetError {

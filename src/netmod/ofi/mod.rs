@@ -27,8 +27,11 @@ mod describe;
 mod domain;
 pub(crate) mod ffi;
 mod locks;
+mod packet;
+mod pages;
 mod port;
 mod select;
+mod slots;
 
 pub use describe::{Provider, describe, library, would_take};
 pub use domain::{Ofi, Region};
