@@ -5,6 +5,9 @@ use rankway::boot::Boot;
 use rankway::netmod::Netmod;
 use std::sync::Arc;
 
+mod atomics;
+mod bulk;
+mod memory;
 mod packets;
 mod pair;
 
@@ -32,6 +35,12 @@ pub fn all<N: Opens>(name: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> 
     let mut scenes: Vec<(&str, fn(Arc<dyn Boot>) -> Result)> = Vec::new();
     scenes.push(("packets of all sizes", packets::sizes::<N>));
     scenes.push(("a flood of packets", packets::flood::<N>));
+    scenes.push(("bulk of all lengths", bulk::lengths::<N>));
+    scenes.push(("a crowd of bulk", bulk::crowd::<N>));
+    scenes.push(("cancel", bulk::cancel::<N>));
+    scenes.push(("blocks", memory::blocks::<N>));
+    scenes.push(("atomics", atomics::all::<N>));
+    scenes.push(("atomics of two", atomics::hammer::<N>));
     let scenario = |(what, body)| {
         let scenario = Scenario::new(format!("{name}/{what}"), 2, body);
         env.iter().fold(scenario, |s, (key, value)| s.env(key, *value))

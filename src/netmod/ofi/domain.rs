@@ -1,11 +1,15 @@
 //! A provider opened: fabric, domain, address vector, registered memory.
 
+use super::atomic::Limits;
 use super::bindings as sys;
+use super::blocks;
 use super::ffi::{self, Library};
 use super::locks::Warden;
-use super::port::Port;
+use super::port::{Direction, Port};
 use super::select::{Info, Request, open_library, select};
-use crate::netmod::{Caps, Completion, HEAD, NetError, Netmod, Transfer};
+use crate::netmod::{
+    Atomic, Blocks, Bulk, Caps, Completion, HEAD, Kind, NetError, Netmod, Op, Transfer, Type,
+};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +22,7 @@ pub struct Ofi {
     pub(super) mr_mode: i32,
     /// Longest packet that `fi_inject` takes, head and body.
     pub(super) inject: usize,
+    pub(super) limits: Limits,
     pub(super) domain: *mut sys::fid_domain,
     pub(super) av: *mut sys::fid_av,
     fabric: *mut sys::fid_fabric,
@@ -112,6 +117,8 @@ impl Ofi {
         let caps = Caps {
             packet_size,
             packet_inject,
+            max_bulk: if info.messages { ep.max_msg_size } else { 0 },
+            blocks: tx.iov_limit.min(tx.rma_iov_limit).clamp(1, blocks::MOST),
             // An injected put is not acknowledged: only order tells its end.
             inject_size: if info.ordered { tx.inject_size } else { 0 },
             max_message: ep.max_msg_size,
@@ -125,6 +132,7 @@ impl Ofi {
         let mut this = Ofi {
             lib,
             inject,
+            limits: Limits::new(),
             info,
             caps,
             mr_mode,
@@ -405,6 +413,39 @@ impl Netmod for Ofi {
     unsafe fn read(&self, port: &Port, op: Transfer<*mut u8>) -> isize {
         // SAFETY: the caller's duty.
         unsafe { port.read(op) }
+    }
+
+    unsafe fn write_blocks(&self, port: &Port, op: Blocks<'_>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.transfer_blocks(op, Direction::Write) }
+    }
+
+    unsafe fn read_blocks(&self, port: &Port, op: Blocks<'_>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.transfer_blocks(op, Direction::Read) }
+    }
+
+    fn atomic_limit(&self, port: &Port, kind: Kind, ty: Type, op: Op) -> usize {
+        port.atomic_limit(kind, ty, op)
+    }
+
+    unsafe fn atomic(&self, port: &Port, op: &Atomic) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.atomic(op) }
+    }
+
+    unsafe fn send_bulk(&self, port: &Port, op: Bulk<*const u8>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.send_bulk(op) }
+    }
+
+    unsafe fn recv_bulk(&self, port: &Port, op: Bulk<*mut u8>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.recv_bulk(op) }
+    }
+
+    fn cancel(&self, port: &Port, token: u64) {
+        port.cancel(token);
     }
 
     #[inline]

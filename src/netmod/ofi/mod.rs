@@ -23,6 +23,9 @@
 pub(crate) mod bindings;
 pub mod baseline;
 
+mod atomic;
+mod blocks;
+mod bulk;
 mod describe;
 mod domain;
 pub(crate) mod ffi;

@@ -273,19 +273,29 @@ impl Port {
         };
         // SAFETY: the endpoint is enabled and has RMA; vectors are copied at
         // the call (fi_rma(3)); slot and buffers live until the completion.
-        let rc = unsafe {
-            match direction {
-                Direction::Write => {
-                    let flags = sys::FI_COMPLETION | sys::FI_DELIVERY_COMPLETE;
-                    ffi::fi_writemsg(self.ep, &msg, flags)
-                }
-                Direction::Read => ffi::fi_readmsg(self.ep, &msg, sys::FI_COMPLETION),
-            }
-        };
+        let rc = unsafe { self.issue(&msg, direction) };
         if rc != 0 {
             self.slots.give_back(index, slot);
         }
         rc
+    }
+
+    /// # Safety
+    /// As fi_rma(3) asks; what the message's context and buffers name lives
+    /// until the completion.
+    #[inline]
+    pub(super) unsafe fn issue(&self, msg: &sys::fi_msg_rma, direction: Direction) -> isize {
+        // SAFETY: the endpoint is enabled and has RMA; the rest is the
+        // caller's duty.
+        unsafe {
+            match direction {
+                Direction::Write => {
+                    let flags = sys::FI_COMPLETION | sys::FI_DELIVERY_COMPLETE;
+                    ffi::fi_writemsg(self.ep, msg, flags)
+                }
+                Direction::Read => ffi::fi_readmsg(self.ep, msg, sys::FI_COMPLETION),
+            }
+        }
     }
 
     /// The local buffer as the provider wants it: as it is, bounced, or
@@ -393,13 +403,29 @@ impl Port {
             (Some((Use::Packet(number), _)), Some(ring)) => {
                 ring.arrived(self, number, e.len, arrived);
             }
-            (Some((_, index)), _) => {
+            (Some((what, index)), _) => {
+                let result = if what == Use::Bulk { self.whole(index, e.len) } else { Ok(()) };
                 if let Some(token) = self.finish(index, true) {
-                    done(Completion { token, result: Ok(()) });
+                    done(Completion { token, result });
                 }
             }
             (None, _) => {}
         }
+    }
+
+    /// Whether a bulk message was as long as the two sides agreed.
+    fn whole(&self, index: u16, len: usize) -> Result<(), NetError> {
+        // SAFETY: the slot is given back by `finish`, later.
+        let expected = unsafe { self.slots.get(index) }.len;
+        if len == expected {
+            return Ok(());
+        }
+        Err(NetError::Operation {
+            provider: self.owner.caps.provider.clone(),
+            peer: None,
+            code: i64::from(libc::EMSGSIZE),
+            text: format!("a bulk message of {len} bytes came where {expected} were expected"),
+        })
     }
 
     fn take_error(&self, done: &mut impl FnMut(Completion)) -> Result<(), NetError> {

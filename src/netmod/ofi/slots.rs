@@ -31,6 +31,8 @@ pub(super) struct Slot {
     pub(super) token: u64,
     /// The peer's address.
     pub(super) dest: u64,
+    /// Bytes that must arrive in a bulk receive.
+    pub(super) len: usize,
     /// Nobody waits for it: its buffer is ours.
     pub(super) silent: bool,
     /// Under way.
@@ -204,6 +206,7 @@ impl Slot {
             context: [null_mut(); 8],
             token: 0,
             dest: 0,
+            len: 0,
             silent: false,
             busy: false,
             head: [0; HEAD],
