@@ -141,6 +141,7 @@ functions! {
 #[derive(Debug)]
 pub(crate) struct Library {
     path: PathBuf,
+    #[cfg_attr(not(test), allow(dead_code, reason = "shown by Debug"))]
     version: (u32, u32, u32),
     version_string: String,
     functions: Functions,
@@ -211,6 +212,7 @@ impl Library {
     }
 
     /// The library's own version, as (major, minor, release).
+    #[cfg(test)]
     pub(crate) fn version(&self) -> (u32, u32, u32) {
         self.version
     }
