@@ -61,7 +61,7 @@ fn killed_in_puts<const KIND: bool, const LEN: usize, const IDLE: bool>(
     const FLAG: usize = 0x8000;
     let context = open(boot)?;
     let world = Communicator::world(&context);
-    let w = make::<KIND>(&world, 0x1_0000, 1).map_err(text)?;
+    let w = make::<KIND, _>(&world, 0x1_0000, 1).map_err(text)?;
     let pids = pids(&world)?;
     let buf = pattern(7, LEN);
     w.fence().map_err(text)?;
@@ -168,7 +168,7 @@ fn killed_in_collectives<const KIND: bool, const FENCES: bool>(boot: Arc<dyn Boo
     }
     let start = Instant::now();
     let turn = || -> std::result::Result<(), Error> {
-        let mut w = make::<KIND>(&world, 4096, 8)?;
+        let mut w = make::<KIND, _>(&world, 4096, 8)?;
         w.fence()?;
         if FENCES {
             loop {
@@ -196,10 +196,10 @@ fn killed_in_collectives<const KIND: bool, const FENCES: bool>(boot: Arc<dyn Boo
 }
 
 /// A stopped peer is waited for.
-fn stopped_in_puts<const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+fn stopped_in_puts<const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     let context = open(boot)?;
     let world = Communicator::world(&context);
-    let w = make::<KIND>(&world, 4096, 8).map_err(text)?;
+    let w = make::<KIND, _>(&world, 4096, 8).map_err(text)?;
     let pids = pids(&world)?;
     w.fence().map_err(text)?;
     w.lock_all().map_err(text)?;
@@ -331,7 +331,7 @@ fn garbage_card<const WHICH: u8>(boot: Arc<dyn Boot>) -> Result {
     let boot = if rank == 1 { Arc::new(Liar { boot, card: lie }) as Arc<dyn Boot> } else { boot };
     let context = open(boot)?;
     let world = Communicator::world(&context);
-    let w = make::<CREATED>(&world, 64, 8).map_err(text)?;
+    let w = make::<CREATED, _>(&world, 64, 8).map_err(text)?;
     w.fence().map_err(text)?;
     if rank == 0 {
         let bad = w.put(&[1; 8], 1, 0).err().ok_or("the put went well")?;
@@ -442,14 +442,14 @@ fn crowd(boot: Arc<dyn Boot>) -> Result {
 fn crowd_without_network(boot: Arc<dyn Boot>) -> Result {
     let context = open(boot)?;
     let world = Communicator::world(&context);
-    let w = make::<CREATED>(&world, 64, 8).map_err(text)?;
+    let w = make::<CREATED, _>(&world, 64, 8).map_err(text)?;
     w.fence().map_err(text)?;
     if world.rank() == 0 {
         let why = w.put(&[1; 8], 2, 0).err().ok_or("the put went well")?;
         ensure!(why.peer() == Some(2) && why.to_string().contains("RANKWAY_PROVIDER"), "{why}");
     }
     w.fence().map_err(text)?;
-    let mapped = make::<ALLOCATED>(&world, 3 * 3 * 8, 8).map_err(text)?;
+    let mapped = make::<ALLOCATED, _>(&world, 3 * 3 * 8, 8).map_err(text)?;
     scenes::all_to_all(&mapped)
 }
 
@@ -698,8 +698,9 @@ fn main() -> ExitCode {
         None => eprintln!("no room: skipped, the null provider was not built (--workspace)"),
     }
     add(Scenario::new("crowd/5", 5, crowd).env("RANKWAY_SHM_PEERS", "4"));
-    add(Scenario::new("crowd/words", 4, scenes::words::<CREATED>).env("RANKWAY_SHM_PEERS", "3"));
-    let mapped = Scenario::new("crowd/mapped words", 4, scenes::words::<ALLOCATED>);
+    add(Scenario::new("crowd/words", 4, scenes::words::<CREATED, Ofi>)
+        .env("RANKWAY_SHM_PEERS", "3"));
+    let mapped = Scenario::new("crowd/mapped words", 4, scenes::words::<ALLOCATED, Ofi>);
     add(mapped.env("RANKWAY_SHM_PEERS", "2").env("RANKWAY_PROVIDER", "shm,tcp"));
     let without = over("crowd/shm alone".into(), "shm", 3, crowd_without_network);
     add(without.env("RANKWAY_SHM_PEERS", "2"));

@@ -1,7 +1,10 @@
 //! What all accesses of a window share: memory, keys, sizes.
 
+use super::keys::Published;
 use super::segment::Segment;
+use crate::device::Device;
 use crate::netmod::Netmod;
+use crate::rankmap::{Process, RankMap};
 
 /// One value for each rank of a communicator; one word when all are equal.
 #[derive(Debug)]
@@ -66,6 +69,13 @@ pub struct WindowCore<N: Netmod> {
     /// Virtual address at the target, or 0 with offset addressing.
     pub(super) bases: Column,
     pub(super) keys: Column,
+    /// The members' keys, where keys are handles.
+    pub(super) published: Option<Published>,
+    /// The ranks that published them.
+    pub(super) members: RankMap,
+    /// Peers on the node store straight into the provider's memory, where it
+    /// has that mapped here.
+    pub(super) direct: bool,
     pub(super) local_key: u64,
     pub(super) mapped: Option<Mapped>,
     pub(super) start: *mut u8,
@@ -95,11 +105,30 @@ impl<N: Netmod> WindowCore<N> {
     /// Bytes of metadata: this struct and its tables.
     pub fn metadata_bytes(&self) -> usize {
         let columns = [&self.sizes, &self.units, &self.bases, &self.keys];
-        size_of::<Self>() + columns.iter().map(|c| c.heap()).sum::<usize>()
+        let published = self.published.as_ref().map_or(0, Published::heap);
+        size_of::<Self>() + columns.iter().map(|c| c.heap()).sum::<usize>() + published
+    }
+
+    /// The window's rank of a process, for its first use.
+    pub(super) fn member(&self, device: &Device<N>, world: u32) -> Option<u32> {
+        if self.members.pg() == Some(0) {
+            return self.members.rank_of(Process { pg: 0, lpid: world });
+        }
+        let is = |rank: &u32| {
+            let process = self.members.get(*rank);
+            process.and_then(|p| device.world_rank(p).ok()) == Some(world)
+        };
+        (0..self.members.len()).find(is)
     }
 
     /// Whether one word serves all ranks for sizes, units, addresses and keys.
+    /// Keys that are handles, and the addresses behind them, are looked up by
+    /// rank.
     pub(super) fn uniform(&self) -> Option<Uniform> {
+        if N::KEY_HANDLES {
+            let (bytes, unit) = (self.sizes.uniform()?, self.units.uniform()?);
+            return Some(Uniform { bytes, unit, base: 0, key: 0 });
+        }
         Some(Uniform {
             bytes: self.sizes.uniform()?,
             unit: self.units.uniform()?,
