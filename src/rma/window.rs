@@ -198,6 +198,8 @@ impl<N: Netmod> Window<N> {
             start: ground.start,
             bytes: mine.bytes as usize,
             _segment: ground.segment,
+            map: communicator.map().clone(),
+            _of: None,
         });
         let access = Access::new(&core, context, communicator.map())?;
         Ok(Window { access, communicator, flavor })
