@@ -355,15 +355,19 @@ fn garbage_card<const WHICH: u8>(boot: Arc<dyn Boot>) -> Result {
 /// Raw addresses of garbage, handed to a netmod.
 fn garbage_addresses(_: Arc<dyn Boot>) -> Result {
     let null = Null::open();
+    let nowhere = null.open_port().map_err(text)?;
     for raw in [b"".as_slice(), b"nul", b"nullo", &[0xff; 300]] {
-        ensure!(matches!(null.insert(raw), Err(NetError::Address { .. })), "null took {raw:?}");
+        ensure!(
+            matches!(null.insert(&nowhere, raw), Err(NetError::Address { .. })),
+            "null took {raw:?}"
+        );
     }
     for name in ["shm", "tcp;ofi_rxm"] {
         let request = Request { provider: Some(name.into()), peers: 8, ..Request::default() };
         let ofi = Ofi::open(&request).map_err(text)?;
         let port = ofi.open_port().map_err(text)?;
         let real = ofi.address(&port).map_err(text)?;
-        ofi.insert(&real).map_err(text)?;
+        ofi.insert(&port, &real).map_err(text)?;
         let mut wrong = vec![vec![], vec![0; real.len()], vec![0xff; real.len()], vec![b'a'; 5000]];
         wrong.push([real.as_slice(), &[1]].concat());
         wrong.push([&real[..real.len() - 1], &[1, 2, 3]].concat());
@@ -384,7 +388,7 @@ fn garbage_addresses(_: Arc<dyn Boot>) -> Result {
             wrong.push(bytes);
         }
         for raw in &wrong {
-            match ofi.insert(raw) {
+            match ofi.insert(&port, raw) {
                 Err(NetError::Address { .. } | NetError::Call { .. }) => {}
                 other => return Err(format!("{name}: {raw:02x?}: {other:?}")),
             }
@@ -393,10 +397,10 @@ fn garbage_addresses(_: Arc<dyn Boot>) -> Result {
         for bit in 0..real.len() * 8 {
             let mut raw = real.clone();
             raw[bit / 8] ^= 1 << (bit % 8);
-            let _ = ofi.insert(&raw);
+            let _ = ofi.insert(&port, &raw);
         }
         // The library says what it thinks of insertions; so does the port.
-        let _ = ofi.poll(&port, |_| ());
+        let _ = ofi.poll(&port, |_| (), |_, _| ());
     }
     Ok(())
 }
@@ -559,6 +563,54 @@ fn command_refuses(
     Ok(())
 }
 
+/// Puts, long ones and gets through a provider that has no room for a second:
+/// they wait, and none is lost or made twice.
+fn no_room(boot: Arc<dyn Boot>) -> Result {
+    let context = open(boot)?;
+    let world = Communicator::world(&context);
+    let w = make::<CREATED>(&world, 1 << 16, 8).map_err(text)?;
+    w.fence().map_err(text)?;
+    let start = Instant::now();
+    for i in 0..10 {
+        w.put(&word(0, 1, i), 1, i as usize).map_err(text)?;
+    }
+    ensure!(start.elapsed() >= Duration::from_millis(900), "the provider was not busy");
+    w.put(&pattern(3, 20_000), 1, 16).map_err(text)?;
+    w.get(&mut [0; 64], 1, 0).map_err(text)?;
+    w.fence().map_err(text)
+}
+
+/// Ten short puts and a long one, told by the provider itself.
+fn none_lost(output: &Output) -> Result {
+    jobs::content(output)?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let counts = said.lines().filter(|line| line.contains(": 11 writes, ")).count();
+    ensure!(counts == 2, "not 11 writes in each of two ranks: {said}");
+    Ok(())
+}
+
+/// A job in a mount namespace of its own whose /dev/shm has 8 MB, or why there
+/// can be none.
+fn in_small_shm() -> std::result::Result<Vec<&'static str>, String> {
+    let words = ["unshare", "--mount", "sh", "-c", SMALL_SHM, "sh"];
+    let tried = Command::new(words[0]).args(&words[1..]).arg("true").output();
+    match tried {
+        Ok(output) if output.status.success() => Ok(words.to_vec()),
+        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+const SMALL_SHM: &str = "mount -t tmpfs -o size=8m tmpfs /dev/shm && exec \"$@\"";
+
+/// Where cargo put the null provider, when it built it with this test.
+fn null_provider() -> Option<String> {
+    let me = std::env::current_exe().ok()?;
+    let directory = me.parent()?;
+    let there = directory.join("librankwaynull_fi.so").exists();
+    there.then(|| directory.display().to_string())
+}
+
 fn main() -> ExitCode {
     let mut all = Vec::new();
     let mut add = |s: Scenario| all.push(s);
@@ -580,14 +632,11 @@ fn main() -> ExitCode {
             ("killed in fences/created", killed_in_collectives::<CREATED, true>),
         ];
         for (what, body) in busy {
-            // shm before 1.18 guards its queues with spin locks in shared
-            // memory: a peer killed while it holds one hangs whoever puts to
-            // it, inside the library. Over the older one these may fail.
-            let s = deadly(what, body);
-            match (&newer, provider) {
-                (_, "tcp") => add(s),
-                (Some(path), _) => add(s.env("RANKWAY_LIBFABRIC", path)),
-                (None, _) => add(s.slow()),
+            add(deadly(what, body));
+            // The older shm has locks that a killed peer takes with it, the
+            // newer one none.
+            if let (Some(path), "shm") = (&newer, provider) {
+                add(deadly(&format!("newer/{what}"), body).env("RANKWAY_LIBFABRIC", path));
             }
         }
         add(deadly("killed in fences/mapped", killed_in_collectives::<ALLOCATED, true>));
@@ -630,6 +679,24 @@ fn main() -> ExitCode {
     add(refusing("no libfabric", none).env("RANKWAY_LIBFABRIC", "/nonexistent"));
     add(Scenario::new("refused/one rank", 3, one_without_provider));
 
+    match in_small_shm() {
+        Ok(words) => {
+            let full = |boot: Arc<dyn Boot>| refuses(boot, &["/dev/shm", "bytes free", "remount"]);
+            let named = refusing("full shm", full).env("RANKWAY_PROVIDER", "shm");
+            add(named.under(&words));
+            add(Scenario::new("full shm/network", 2, scenes::words::<CREATED>).under(&words));
+        }
+        Err(why) => eprintln!("full /dev/shm: skipped, no mount namespace: {why}"),
+    }
+    match null_provider() {
+        Some(directory) => {
+            let busy = Scenario::new("no room/rankway_null", 2, no_room).verdict(none_lost);
+            let busy = busy.env("FI_PROVIDER_PATH", directory).env("RANKWAY_NULL_STATS", "1");
+            let busy = busy.env("RANKWAY_NULL_BUSY", "1000");
+            add(busy.env("RANKWAY_PROVIDER", "rankway_null"));
+        }
+        None => eprintln!("no room: skipped, the null provider was not built (--workspace)"),
+    }
     add(Scenario::new("crowd/5", 5, crowd).env("RANKWAY_SHM_PEERS", "4"));
     add(Scenario::new("crowd/words", 4, scenes::words::<CREATED>).env("RANKWAY_SHM_PEERS", "3"));
     let mapped = Scenario::new("crowd/mapped words", 4, scenes::words::<ALLOCATED>);

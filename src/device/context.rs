@@ -1,8 +1,9 @@
 //! One endpoint and completion queue for each provider, owned by one thread.
 
+use super::link::{Class, Head, Links, Room};
 use super::{Device, DeviceError};
-use crate::av::Transport;
-use crate::netmod::{Completion, NetError, Netmod};
+use crate::av::{AddressVector, Transport};
+use crate::netmod::{Completion, HEAD, NetError, Netmod};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -35,6 +36,8 @@ pub(crate) enum Progress {
 /// Endpoints and completion queues of one thread.
 pub struct Context<N: Netmod> {
     device: Arc<Device<N>>,
+    /// The device's, or this context's own ([`Netmod::OWN_ADDRESSES`]).
+    av: Arc<AddressVector>,
     net: Option<N::Port>,
     local: Option<Chain<N::Port>>,
     /// Tracked operations under way, by world rank of the peer.
@@ -53,6 +56,11 @@ pub struct Context<N: Netmod> {
     failures: RefCell<Vec<(u32, NetError)>>,
     last_look: Cell<Instant>,
     index: u32,
+    pub(super) links: Links<N>,
+    /// Who takes packets and completions, by class.
+    rooms: [OnceCell<Rc<dyn Room<N>>>; Class::COUNT],
+    /// Within [`Context::progress`].
+    progressing: Cell<bool>,
 }
 
 impl<N: Netmod> std::fmt::Debug for Context<N> {
@@ -70,6 +78,8 @@ impl<N: Netmod> std::fmt::Debug for Context<N> {
 pub(crate) struct Token(u64);
 
 impl Token {
+    const NUMBERS: u64 = (1 << 28) - 1;
+
     pub(crate) fn bits(self) -> u64 {
         self.0
     }
@@ -80,14 +90,23 @@ impl Token {
 }
 
 /// How a tracked operation ended.
-type Outcome = Result<(), NetError>;
+pub(crate) type Outcome = Result<(), NetError>;
 
 /// A failure without a known peer.
 const NOBODY: u32 = u32::MAX;
 
 impl<N: Netmod> Context<N> {
     pub(super) fn open(device: &Arc<Device<N>>, index: u32) -> Result<Rc<Self>, DeviceError> {
+        let av = if N::OWN_ADDRESSES && index > 0 {
+            Arc::new(AddressVector::new()?)
+        } else {
+            Arc::clone(&device.av)
+        };
         Ok(Rc::new(Context {
+            links: Links::new(device.boot.size())?,
+            rooms: Default::default(),
+            progressing: Cell::new(false),
+            av,
             net: device.net.as_ref().map(Netmod::open_port).transpose()?,
             local: device.local.as_ref().map(Netmod::open_port).transpose()?.map(Chain::new),
             device: Arc::clone(device),
@@ -106,6 +125,27 @@ impl<N: Netmod> Context<N> {
     /// The device this context belongs to.
     pub fn device(&self) -> &Arc<Device<N>> {
         &self.device
+    }
+
+    /// The address vector of this context.
+    pub fn av(&self) -> &AddressVector {
+        &self.av
+    }
+
+    /// Which of the process's contexts this is; peers send to the first, 0.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Hands packets and completions of a class to a room from now on; once
+    /// for each class.
+    pub(crate) fn settle(&self, class: Class, room: Rc<dyn Room<N>>) {
+        let _ = self.rooms[class as usize].set(room);
+    }
+
+    /// The room of a class, if one has settled.
+    pub(super) fn room(&self, class: Class) -> Option<&Rc<dyn Room<N>>> {
+        self.rooms[class as usize].get()
     }
 
     /// The port and provider of a transport, if open.
@@ -132,27 +172,57 @@ impl<N: Netmod> Context<N> {
     }
 
     /// Drives both providers once, for operations of this process and for
-    /// those that target it.
+    /// those that target it. Does nothing when called by what it calls.
     ///
     /// # Errors
     /// None of the operations': those come out of a flush. Only what breaks
     /// the completion queue itself.
     pub fn progress(&self) -> Result<(), DeviceError> {
+        if self.progressing.replace(true) {
+            return Ok(());
+        }
+        let result = self.progress_once();
+        self.progressing.set(false);
+        result
+    }
+
+    fn progress_once(&self) -> Result<(), DeviceError> {
+        let arrived = |head: &[u8; HEAD], body: &[u8]| self.arrived(head, body);
         for transport in [Transport::Local, Transport::Network] {
             let Some((netmod, port)) = self.port(transport) else { continue };
-            match netmod.poll(port, |c| self.complete(c)) {
+            match netmod.poll(port, |c| self.complete(c), arrived) {
                 Err(e @ NetError::Operation { .. }) => self.fail(NOBODY, e),
                 other => other?,
             }
         }
         for (netmod, port) in self.retired() {
             // What this side began there is written off; errors are too.
-            let _ = netmod.poll(port, |_| ());
+            let _ = netmod.poll(port, |_| (), arrived);
         }
-        Ok(())
+        self.links.push(self)
+    }
+
+    /// A packet came in: to its room, in the sender's order.
+    fn arrived(&self, head: &[u8; HEAD], body: &[u8]) {
+        self.links.sort(head, body, |head: &Head, body| {
+            if let Some(room) = self.room(head.class) {
+                room.arrived(self, head, body);
+            }
+        });
     }
 
     fn complete(&self, c: Completion) {
+        let class = Class::of_token(c.token);
+        if class == Class::Link {
+            self.links.sent(c.token);
+            return;
+        }
+        if class != Class::Plain {
+            if let Some(room) = self.room(class) {
+                room.finished(self, c.token, c.result);
+            }
+            return;
+        }
         let token = Token(c.token);
         if let Some(count) = self.under_way.borrow_mut().get_mut(&token.rank()) {
             *count = count.saturating_sub(1);
@@ -183,7 +253,8 @@ impl<N: Netmod> Context<N> {
     pub(crate) fn token(&self, world: u32) -> Token {
         let n = self.next_token.get();
         self.next_token.set(n.wrapping_add(1));
-        Token(n << 32 | u64::from(world))
+        // The upper bits are those of the class, 0 here.
+        Token((n & Token::NUMBERS) << 32 | u64::from(world))
     }
 
     /// Counts an operation that was issued with a token.
@@ -275,6 +346,10 @@ impl<N: Netmod> Context<N> {
         }
         lost.push(rank);
         drop(lost);
+        self.links.drop_peer(rank);
+        for room in self.rooms.iter().filter_map(OnceCell::get) {
+            room.lost(self, rank);
+        }
         let stuck = self.under_way.borrow_mut().remove(&rank).unwrap_or(0);
         self.failures.borrow_mut().retain(|(about, _)| ![rank, NOBODY].contains(about));
         let renewed = stuck > 0 && self.over_shared_memory(rank);

@@ -19,16 +19,20 @@
 //!   must make progress for operations that target this process.
 
 mod card;
+mod connect;
 mod context;
 mod error;
+mod link;
 mod open;
 
 pub use context::Context;
 pub(crate) use context::{Progress, Token};
 pub use error::DeviceError;
+#[allow(unused_imports, reason = "for the rooms above")]
+pub(crate) use link::{Body, Class, Head, Room};
 pub use open::{Options, open_null, open_ofi};
 
-use crate::av::{AddressVector, Entry, Transport};
+use crate::av::{AddressVector, Transport};
 use crate::boot::{Boot, Control, Liveness};
 use crate::netmod::Netmod;
 use crate::rankmap::{Detector, Process, RankMap};
@@ -47,7 +51,7 @@ pub struct Device<N: Netmod> {
     liveness: Liveness,
     net: Option<Arc<N>>,
     local: Option<Arc<N>>,
-    av: AddressVector,
+    av: Arc<AddressVector>,
     /// World rank → node.
     nodes: RankMap,
     /// World rank → rank on its node, in world order.
@@ -89,7 +93,7 @@ impl<N: Netmod> Device<N> {
     ) -> Result<Rc<Context<N>>, DeviceError> {
         let (nodes, node_ranks, node_size) = node_tables(&*boot)?;
         let control = Control::open(Arc::clone(&boot))?;
-        let av = AddressVector::new()?;
+        let av = Arc::new(AddressVector::new()?);
         av.add(boot.size(), boot.size())?;
         let node_peers = local.as_ref().map_or(0, |_| node_size);
         let device = Arc::new(Device {
@@ -152,8 +156,9 @@ impl<N: Netmod> Device<N> {
         }
     }
 
-    /// The address vector.
-    pub fn av(&self) -> &AddressVector {
+    /// The address vector of the first context, and of all where the netmod's
+    /// addresses are good for every port ([`Netmod::OWN_ADDRESSES`]).
+    pub fn av(&self) -> &Arc<AddressVector> {
         &self.av
     }
 
@@ -233,75 +238,6 @@ impl<N: Netmod> Device<N> {
     /// Lpid → world rank of a process group; `None` for the world itself.
     pub fn members_of(&self, pg: u32) -> Option<RankMap> {
         self.members().get((pg as usize).checked_sub(1)?)?.clone()
-    }
-
-    /// The address-vector entry of a process, inserted now if it was not. This
-    /// is the cold path of a first operation.
-    ///
-    /// # Errors
-    /// [`DeviceError::NoTransport`] when no provider reaches the peer,
-    /// [`DeviceError::BadCard`] for garbage in its place,
-    /// [`DeviceError::PeerDied`], or what the provider refuses.
-    #[cold]
-    pub fn connect(&self, p: Process) -> Result<Entry, DeviceError> {
-        let entry = self.av.get(p)?;
-        if !entry.is_empty() {
-            return Ok(entry);
-        }
-        let world = self.world_rank(p)?;
-        let entry = if p.pg == 0 {
-            self.insert(world)?
-        } else {
-            self.connect(Process { pg: 0, lpid: world })?
-        };
-        self.av.set(p, entry)?;
-        Ok(entry)
-    }
-
-    fn insert(&self, world: u32) -> Result<Entry, DeviceError> {
-        let bytes = self.boot.get(world, card::KEY)?;
-        let card = Card::decode(&bytes).ok_or(DeviceError::BadCard { rank: world })?;
-        if self.on_node(world) {
-            self.watch(world)?;
-            if let Some(entry) = self.insert_local(world, &card)? {
-                return Ok(entry);
-            }
-        }
-        let (Some(net), false) = (&self.net, card.network.is_empty()) else {
-            let why = if self.on_node(world) {
-                "it is on this node, but beyond what the shared-memory provider holds, or a side \
-                 has no shared-memory provider; open a network provider too (RANKWAY_PROVIDER)"
-            } else {
-                "it is on another node and one of the two has no network provider open; unset \
-                 FI_PROVIDER and RANKWAY_PROVIDER or name a network provider there"
-            };
-            return Err(DeviceError::NoTransport { rank: world, why });
-        };
-        let address = net.insert(&card.network).map_err(|e| DeviceError::peer(world, e))?;
-        Ok(N::pack(address, Transport::Network)?)
-    }
-
-    /// The entry of a peer that shared memory reaches: its rank on the node,
-    /// which both the mapped windows and the table of provider addresses take.
-    fn insert_local(&self, world: u32, card: &Card) -> Result<Option<Entry>, DeviceError> {
-        let Some(local) = &self.local else { return Ok(None) };
-        if card.local.is_empty() {
-            return Ok(None);
-        }
-        let limit = local.caps().max_peers;
-        let ranks = (self.node_rank(world), self.node_rank(self.boot.rank()));
-        let (Some(theirs), Some(ours)) = ranks else { return Ok(None) };
-        // Both ends take the same decision: a process past the limit would
-        // overflow the table of those it writes to.
-        if theirs >= limit || ours >= limit {
-            return Ok(None);
-        }
-        let slot = &self.local_addresses[theirs as usize];
-        if slot.load(Ordering::Acquire) == NOT_INSERTED {
-            let address = local.insert(&card.local).map_err(|e| DeviceError::peer(world, e))?;
-            slot.store(address, Ordering::Release);
-        }
-        Ok(Some(N::pack(u64::from(theirs), Transport::Local)?))
     }
 
     /// Watches a peer on this node from now on.

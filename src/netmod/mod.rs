@@ -15,7 +15,10 @@ pub mod ofi;
 #[cfg(feature = "ucx")]
 pub mod ucx;
 
+mod element;
 pub mod null;
+
+pub use element::{Kind, Op, Type};
 
 use crate::av::{AvError, Entry, Transport};
 use std::sync::Arc;
@@ -24,6 +27,13 @@ use thiserror::Error;
 /// What the provider answers when it has no room now: make progress, then call
 /// again (`-FI_EAGAIN`, fi_errno(3)).
 pub const AGAIN: isize = -(libc::EAGAIN as isize);
+/// What [`Netmod::send`] and the like answer when the buffer is still needed:
+/// the token comes back from [`Netmod::poll`].
+pub const PENDING: isize = 1;
+/// What a netmod answers to an operation it does not have (`-FI_ENOSYS`).
+pub const UNSUPPORTED: isize = -(libc::ENOSYS as isize);
+/// Bytes of a packet's head.
+pub const HEAD: usize = 32;
 
 /// Why a network library, a provider or one of its calls failed.
 #[derive(Debug, Error, Clone)]
@@ -52,6 +62,22 @@ pub enum NetError {
     NoRma {
         /// The provider.
         provider: String,
+    },
+    /// Shared memory is full.
+    #[error(
+        "{provider}: {place} has {free} bytes free and an endpoint takes up to {needed}; remove \
+         what is left there, enlarge it (mount -o remount,size=...), or use another provider \
+         (RANKWAY_PROVIDER=tcp)"
+    )]
+    NoRoom {
+        /// The provider's name.
+        provider: String,
+        /// The file system.
+        place: &'static str,
+        /// Bytes that are free there.
+        free: u64,
+        /// Bytes it should have.
+        needed: u64,
     },
     /// A call of the library failed.
     #[error("{provider}: {call} failed: {text} ({code})")]
@@ -105,6 +131,41 @@ pub struct Caps {
     pub provider_keys: bool,
     /// Bytes a remote key has; keys chosen here must fit.
     pub key_size: usize,
+    /// Blocks one noncontiguous write or read takes; at most 1 where each
+    /// block is a call.
+    pub blocks: usize,
+    /// Longest packet, head and body together, bytes; 0 where the provider has
+    /// no messages.
+    pub packet_size: usize,
+    /// Packets up to this, head and body together, are copied at the call:
+    /// their body is the caller's again at once.
+    pub packet_inject: usize,
+    /// Longest bulk message, bytes.
+    pub max_bulk: usize,
+    /// The provider's atomics are those of the target's processor: they and
+    /// processors that do the same to the memory do not disturb each other.
+    pub cpu_atomics: bool,
+}
+
+impl Caps {
+    /// Those of a provider called `provider` that can do nothing yet.
+    #[must_use]
+    pub fn none(provider: impl Into<String>) -> Caps {
+        Caps {
+            provider: provider.into(),
+            inject_size: 0,
+            max_message: usize::MAX,
+            max_peers: u32::MAX,
+            virtual_addresses: false,
+            provider_keys: false,
+            key_size: 8,
+            blocks: 1,
+            packet_size: 0,
+            packet_inject: 0,
+            max_bulk: 0,
+            cpu_atomics: false,
+        }
+    }
 }
 
 /// A completed operation that was issued with a token.
@@ -131,6 +192,16 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// Memory registered for remote access; deregistered on drop.
     type Region: Send + Sync;
 
+    /// The addresses that [`Netmod::insert`] answers are good on one port only
+    /// (UCX's endpoints), so that every context has an address vector of its
+    /// own.
+    const OWN_ADDRESSES: bool = false;
+    /// Remote keys are handles made by [`Netmod::import`], one for each target
+    /// and port.
+    const KEY_HANDLES: bool = false;
+    /// [`Netmod::flush`] is there; elsewhere a read behind the puts serves.
+    const FLUSHES: bool = false;
+
     /// What the provider can do.
     fn caps(&self) -> &Caps;
 
@@ -151,7 +222,7 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// # Errors
     /// [`NetError::Address`] for bytes that are no address of this provider,
     /// [`NetError::Call`].
-    fn insert(&self, raw: &[u8]) -> Result<u64, NetError>;
+    fn insert(&self, port: &Self::Port, raw: &[u8]) -> Result<u64, NetError>;
 
     /// Registers memory for remote reads and writes, under `key` where the
     /// provider lets the caller choose.
@@ -169,8 +240,60 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         key: u64,
     ) -> Result<Self::Region, NetError>;
 
-    /// The key under which peers reach the region.
+    /// Memory of the library's own for a window, registered; `None` where it
+    /// has none to offer. It is given back when the region is dropped.
+    ///
+    /// # Errors
+    /// [`NetError::Call`].
+    fn allocate(
+        self: &Arc<Self>,
+        _port: &Self::Port,
+        _len: usize,
+    ) -> Result<Option<(Self::Region, *mut u8)>, NetError> {
+        Ok(None)
+    }
+
+    /// The key under which peers reach the region; 0 where keys are handles.
     fn key(&self, region: &Self::Region) -> u64;
+
+    /// What peers need to [`Netmod::import`] the region's key.
+    ///
+    /// # Errors
+    /// [`NetError::Call`].
+    fn publish(&self, _region: &Self::Region) -> Result<Vec<u8>, NetError> {
+        Ok(Vec::new())
+    }
+
+    /// Makes a key for operations towards `dest` of what a peer published.
+    ///
+    /// # Errors
+    /// [`NetError::Address`] for bytes that are no key, [`NetError::Call`].
+    ///
+    /// # Safety
+    /// `dest` came from [`Netmod::insert`] on `port`.
+    unsafe fn import(
+        &self,
+        _port: &Self::Port,
+        _dest: u64,
+        _published: &[u8],
+    ) -> Result<u64, NetError> {
+        Err(self.explain("import", UNSUPPORTED))
+    }
+
+    /// Gives an imported key back.
+    ///
+    /// # Safety
+    /// `key` came from [`Netmod::import`] and is used no more.
+    unsafe fn release(&self, _key: u64) {}
+
+    /// Where the target's memory at `addr` is mapped in this process, if the
+    /// library has it mapped.
+    ///
+    /// # Safety
+    /// `key` came from [`Netmod::import`], `addr` lies in its region.
+    unsafe fn direct(&self, _key: u64, _addr: u64) -> Option<*mut u8> {
+        None
+    }
 
     /// Packs an address of this netmod into an address-vector entry.
     ///
@@ -228,12 +351,117 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// `op.buf` stays writable for `op.len` bytes until the token came back.
     unsafe fn read(&self, port: &Self::Port, op: Transfer<*mut u8>) -> isize;
 
-    /// Drives the provider and hands out what completed. Errors without a
-    /// token come back as `Err`.
+    /// Writes several blocks, at most [`Caps::blocks`]; the token comes back
+    /// once for all.
+    ///
+    /// # Safety
+    /// As [`Netmod::write`], for every block.
+    unsafe fn write_blocks(&self, _port: &Self::Port, _op: Blocks<'_>) -> isize {
+        UNSUPPORTED
+    }
+
+    /// Reads several blocks, at most [`Caps::blocks`].
+    ///
+    /// # Safety
+    /// As [`Netmod::read`], for every block.
+    unsafe fn read_blocks(&self, _port: &Self::Port, _op: Blocks<'_>) -> isize {
+        UNSUPPORTED
+    }
+
+    /// Answers the token when everything this port put to `dest` is in its
+    /// memory. 0 when it is already, [`PENDING`], [`AGAIN`], or an error.
+    ///
+    /// # Safety
+    /// `dest` came from [`Netmod::insert`] on `port`.
+    unsafe fn flush(&self, _port: &Self::Port, _dest: u64, _token: u64) -> isize {
+        UNSUPPORTED
+    }
+
+    /// Elements one atomic call of this kind takes; 0 where the provider has
+    /// none for that type and operation. Asked of the provider, never assumed.
+    fn atomic_limit(&self, _port: &Self::Port, _kind: Kind, _ty: Type, _op: Op) -> usize {
+        0
+    }
+
+    /// An atomic operation; the token comes back when it is done at the target
+    /// and its result is here. [`PENDING`], 0 when that is so already,
+    /// [`AGAIN`], or an error.
+    ///
+    /// # Safety
+    /// [`Netmod::atomic_limit`] allows the count; the buffers that the kind
+    /// uses hold `count` elements until the token came back; `dest` and `key`
+    /// as in [`Netmod::write`], `addr` a multiple of the element's size.
+    unsafe fn atomic(&self, _port: &Self::Port, _op: &Atomic) -> isize {
+        UNSUPPORTED
+    }
+
+    /// Sends a packet; packets of one port to one peer arrive in order unless
+    /// the library says otherwise, so the layer above numbers them. 0: the
+    /// body is the caller's again; [`PENDING`]: when the token came back;
+    /// [`AGAIN`]; or an error.
+    ///
+    /// # Safety
+    /// `dest` came from [`Netmod::insert`] on `port`; `body` is readable for
+    /// `len` bytes until it is the caller's again; [`HEAD`] and `len` together
+    /// are at most [`Caps::packet_size`].
+    unsafe fn send(
+        &self,
+        _port: &Self::Port,
+        _head: &[u8; HEAD],
+        _body: *const u8,
+        _len: usize,
+        _dest: u64,
+        _token: u64,
+    ) -> isize {
+        UNSUPPORTED
+    }
+
+    /// Sends bytes for which the peer has called [`Netmod::recv_bulk`] with the
+    /// same tag and length. Answers as [`Netmod::send`].
+    ///
+    /// # Safety
+    /// `op.buf` stays readable until the token came back.
+    unsafe fn send_bulk(&self, _port: &Self::Port, _op: Bulk<*const u8>) -> isize {
+        UNSUPPORTED
+    }
+
+    /// Receives bytes under a tag that no other bulk message to this port has
+    /// at this time. [`PENDING`], [`AGAIN`], or an error.
+    ///
+    /// # Safety
+    /// `op.buf` stays writable until the token came back.
+    unsafe fn recv_bulk(&self, _port: &Self::Port, _op: Bulk<*mut u8>) -> isize {
+        UNSUPPORTED
+    }
+
+    /// Asks that an operation be given up. Its token comes back all the same,
+    /// with an error unless it was done already.
+    fn cancel(&self, _port: &Self::Port, _token: u64) {}
+
+    /// A descriptor that becomes readable when [`Netmod::poll`] has work;
+    /// `None` where the provider has none.
+    fn wait_fd(&self, _port: &Self::Port) -> Option<std::os::fd::RawFd> {
+        None
+    }
+
+    /// Whether this thread may sleep on the descriptor now: nothing has come
+    /// in since the last poll. To be asked before each sleep.
+    fn arm(&self, _port: &Self::Port) -> bool {
+        false
+    }
+
+    /// Drives the provider, hands out what completed and the packets that
+    /// arrived, head and body. Errors without a token come back as `Err`.
+    /// `arrived` may send and issue; it must not poll.
     ///
     /// # Errors
     /// [`NetError::Operation`] for a failed put that carried no token.
-    fn poll(&self, port: &Self::Port, done: impl FnMut(Completion)) -> Result<(), NetError>;
+    fn poll(
+        &self,
+        port: &Self::Port,
+        done: impl FnMut(Completion),
+        arrived: impl FnMut(&[u8; HEAD], &[u8]),
+    ) -> Result<(), NetError>;
 
     /// The library's text for a negative answer of an operation.
     fn explain(&self, call: &'static str, code: isize) -> NetError;
@@ -252,6 +480,72 @@ pub struct Transfer<P> {
     pub addr: u64,
     /// The target's key.
     pub key: u64,
+    /// Comes back on completion.
+    pub token: u64,
+}
+
+/// One contiguous piece of a noncontiguous operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Block {
+    /// Local memory; only read by writes.
+    pub buf: *mut u8,
+    /// Bytes.
+    pub len: usize,
+    /// Offset or virtual address at the target.
+    pub addr: u64,
+}
+
+/// The arguments of [`Netmod::write_blocks`] and [`Netmod::read_blocks`].
+#[derive(Clone, Copy, Debug)]
+pub struct Blocks<'a> {
+    /// The pieces.
+    pub list: &'a [Block],
+    /// The peer's address, from [`Netmod::insert`].
+    pub dest: u64,
+    /// The target's key.
+    pub key: u64,
+    /// Comes back on completion.
+    pub token: u64,
+}
+
+/// The arguments of [`Netmod::atomic`].
+#[derive(Clone, Copy, Debug)]
+pub struct Atomic {
+    /// What comes back.
+    pub kind: Kind,
+    /// The elements' type.
+    pub ty: Type,
+    /// What is done.
+    pub op: Op,
+    /// `count` operands; unused with [`Op::NoOp`].
+    pub operand: *const u8,
+    /// The comparand, for [`Kind::Swap`].
+    pub compare: *const u8,
+    /// Where the elements go as they were, unless the kind is an update.
+    pub result: *mut u8,
+    /// Elements.
+    pub count: usize,
+    /// The peer's address, from [`Netmod::insert`].
+    pub dest: u64,
+    /// Offset or virtual address at the target.
+    pub addr: u64,
+    /// The target's key.
+    pub key: u64,
+    /// Comes back on completion.
+    pub token: u64,
+}
+
+/// The arguments of [`Netmod::send_bulk`] and [`Netmod::recv_bulk`].
+#[derive(Clone, Copy, Debug)]
+pub struct Bulk<P> {
+    /// Local memory.
+    pub buf: P,
+    /// Bytes, at most [`Caps::max_bulk`].
+    pub len: usize,
+    /// The peer's address, from [`Netmod::insert`]; unused when receiving.
+    pub dest: u64,
+    /// What the two sides agreed on.
+    pub tag: u64,
     /// Comes back on completion.
     pub token: u64,
 }

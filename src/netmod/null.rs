@@ -5,7 +5,7 @@
 //! path at infinite speed, use the libfabric provider in
 //! `plugins/null-provider`, which also pays for the library's calls.
 
-use super::{Caps, Completion, NetError, Netmod, Transfer};
+use super::{Caps, Completion, HEAD, NetError, Netmod, Transfer};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,15 +21,7 @@ impl Null {
     /// A network without wires.
     #[must_use]
     pub fn open() -> Arc<Null> {
-        let caps = Caps {
-            provider: "null".into(),
-            inject_size: 4096,
-            max_message: usize::MAX,
-            max_peers: u32::MAX,
-            virtual_addresses: false,
-            provider_keys: false,
-            key_size: 8,
-        };
+        let caps = Caps { inject_size: 4096, ..Caps::none("null") };
         Arc::new(Null { caps, inserted: AtomicU64::new(0) })
     }
 }
@@ -57,7 +49,7 @@ impl Netmod for Null {
         Ok(b"null".to_vec())
     }
 
-    fn insert(&self, raw: &[u8]) -> Result<u64, NetError> {
+    fn insert(&self, _: &Port, raw: &[u8]) -> Result<u64, NetError> {
         if raw != b"null" {
             let reason = format!("{raw:02x?} is not 'null'");
             return Err(NetError::Address { provider: "null".into(), reason });
@@ -98,7 +90,12 @@ impl Netmod for Null {
         0
     }
 
-    fn poll(&self, port: &Port, mut done: impl FnMut(Completion)) -> Result<(), NetError> {
+    fn poll(
+        &self,
+        port: &Port,
+        mut done: impl FnMut(Completion),
+        _: impl FnMut(&[u8; HEAD], &[u8]),
+    ) -> Result<(), NetError> {
         let tokens = std::mem::take(&mut *port.done.borrow_mut());
         tokens.into_iter().for_each(|token| done(Completion { token, result: Ok(()) }));
         Ok(())

@@ -195,7 +195,7 @@ impl<N: Netmod> Access<N> {
         let mapped = uniform.and_then(|_| fold_mapped(core, context, map));
         // SAFETY: the directory outlives the access, which holds the context
         // and thereby the device; `map` is kept beside the lookup.
-        let lookup = unsafe { Lookup::new(map, context.device().av().directory()) };
+        let lookup = unsafe { Lookup::new(map, context.av().directory()) };
         let lookup_body = lookup.body();
         let path = match (uniform, mapped) {
             (None, _) => path::GENERAL,
@@ -593,7 +593,7 @@ impl<N: Netmod> Access<N> {
         let world = device.world_rank(process)?;
         self.context.check_alive(world)?;
         if entry.is_empty() {
-            entry = match device.connect(process) {
+            entry = match self.context.connect(process) {
                 // A node without a shared-memory provider maps its windows.
                 Err(DeviceError::NoTransport { .. }) if core.mapped.is_some_and(|m| m.all) => entry,
                 connected => connected?,

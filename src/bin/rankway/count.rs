@@ -225,7 +225,7 @@ pub(crate) fn count_all() -> Result<Vec<Counted>, String> {
             let map = scene.map(model)?;
             // SAFETY: the directory lives as long as the device, the map as
             // long as this turn.
-            let lookup = unsafe { Lookup::new(&map, scene.context.device().av().directory()) };
+            let lookup = unsafe { Lookup::new(&map, scene.context.av().directory()) };
             marker.count(Region::function(rankway_translate as *const () as usize));
             if Entry::from_bits(rankway_translate(&lookup, 17)).is_empty() {
                 return Err(format!("{model}: rank 17 was not inserted"));

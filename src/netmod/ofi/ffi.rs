@@ -343,6 +343,20 @@ pub(crate) unsafe fn has_rma(ep: *mut fid_ep) -> bool {
     }
 }
 
+/// True when packets can be sent and received on `ep`, see [`has_rma`].
+///
+/// # Safety
+/// `ep` is an open endpoint.
+pub(crate) unsafe fn has_messages(ep: *mut fid_ep) -> bool {
+    // SAFETY: the endpoint is open, so its tables are null or whole.
+    unsafe {
+        (*ep)
+            .msg
+            .as_ref()
+            .is_some_and(|ops| ops.recv.is_some() && ops.sendmsg.is_some() && ops.inject.is_some())
+    }
+}
+
 /// Writes libfabric's inline functions: one call through an operation table.
 ///
 /// `cold` calls answer `-FI_ENOSYS` when the table or its entry is missing, as
@@ -383,8 +397,8 @@ macro_rules! calls {
         $(#[$doc])*
         ///
         /// # Safety
-        /// The object is open, enabled and has this operation (for RMA,
-        /// [`has_rma`] said so), every pointer is what the man page asks for,
+        /// The object is open, enabled and has this operation ([`has_rma`]
+        /// and its like said so), every pointer is what the man page asks for,
         /// and the threading level of the domain is kept.
         #[inline(always)]
         pub(crate) unsafe fn $name($object: *mut $class $(, $arg: $type)*) -> $ret {
@@ -529,16 +543,22 @@ calls! {
         compare_desc: *mut c_void; result: *mut c_void; result_desc: *mut c_void; dest: fi_addr_t;
         addr: u64; key: u64; datatype: fi_datatype; op: fi_op; context: *mut c_void) -> isize;
 
+    /// fi_msg(3): the send that takes vectors and flags.
+    hot fn fi_sendmsg(ep: fid_ep, msg => sendmsg(ep, msg, flags);
+        msg: *const fi_msg; flags: u64) -> isize;
+    /// fi_msg(3): the receive that takes vectors and flags.
+    cold fn fi_recvmsg(ep: fid_ep, msg => recvmsg(ep, msg, flags);
+        msg: *const fi_msg; flags: u64) -> isize;
     /// fi_msg(3).
     cold fn fi_send(ep: fid_ep, msg => send(ep, buf, len, desc, dest, context);
         buf: *const c_void; len: usize; desc: *mut c_void; dest: fi_addr_t;
         context: *mut c_void) -> isize;
     /// fi_msg(3).
-    cold fn fi_recv(ep: fid_ep, msg => recv(ep, buf, len, desc, src, context);
+    hot fn fi_recv(ep: fid_ep, msg => recv(ep, buf, len, desc, src, context);
         buf: *mut c_void; len: usize; desc: *mut c_void; src: fi_addr_t;
         context: *mut c_void) -> isize;
     /// fi_msg(3): sends up to `inject_size` bytes; `buf` is free on return.
-    cold fn fi_inject(ep: fid_ep, msg => inject(ep, buf, len, dest);
+    hot fn fi_inject(ep: fid_ep, msg => inject(ep, buf, len, dest);
         buf: *const c_void; len: usize; dest: fi_addr_t) -> isize;
 
     /// fi_tagged(3).

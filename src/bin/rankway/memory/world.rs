@@ -227,10 +227,10 @@ impl World {
         peers: u32,
         numbers: std::ops::Range<u32>,
     ) -> Result<(), String> {
-        let device = self.communicator.device();
+        let context = self.communicator.context();
         for number in numbers {
             let lpid = (u64::from(number) * u64::from(size) / u64::from(peers)) as u32;
-            device.connect(Process { pg, lpid }).map_err(say)?;
+            context.connect(Process { pg, lpid }).map_err(say)?;
         }
         Ok(())
     }

@@ -1,0 +1,85 @@
+//! First use of a peer: raw addresses into the provider, its answer into the
+//! address vector.
+
+use super::card::{self, Card};
+use super::{Context, DeviceError, NOT_INSERTED};
+use crate::av::{Entry, Transport};
+use crate::netmod::Netmod;
+use crate::rankmap::Process;
+use std::sync::atomic::Ordering;
+
+impl<N: Netmod> Context<N> {
+    /// The address-vector entry of a process, inserted now if it was not. This
+    /// is the cold path of a first operation.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoTransport`] when no provider reaches the peer,
+    /// [`DeviceError::BadCard`] for garbage in its place,
+    /// [`DeviceError::PeerDied`], or what the provider refuses.
+    #[cold]
+    pub fn connect(&self, p: Process) -> Result<Entry, DeviceError> {
+        let av = self.av();
+        let entry = av.get(p)?;
+        if !entry.is_empty() {
+            return Ok(entry);
+        }
+        let world = self.device().world_rank(p)?;
+        let entry = if p.pg == 0 {
+            self.insert(world)?
+        } else {
+            self.connect(Process { pg: 0, lpid: world })?
+        };
+        av.set(p, entry)?;
+        Ok(entry)
+    }
+
+    fn insert(&self, world: u32) -> Result<Entry, DeviceError> {
+        let device = self.device();
+        let bytes = device.boot.get(world, card::KEY)?;
+        let card = Card::decode(&bytes).ok_or(DeviceError::BadCard { rank: world })?;
+        if device.on_node(world) {
+            device.watch(world)?;
+            if let Some(entry) = self.insert_local(world, &card)? {
+                return Ok(entry);
+            }
+        }
+        let (Some((net, port)), false) = (self.port(Transport::Network), card.network.is_empty())
+        else {
+            let why = if device.on_node(world) {
+                "it is on this node, but beyond what the shared-memory provider holds, or a side \
+                 has no shared-memory provider; open a network provider too (RANKWAY_PROVIDER)"
+            } else {
+                "it is on another node and one of the two has no network provider open; unset \
+                 FI_PROVIDER and RANKWAY_PROVIDER or name a network provider there"
+            };
+            return Err(DeviceError::NoTransport { rank: world, why });
+        };
+        let address = net.insert(port, &card.network).map_err(|e| DeviceError::peer(world, e))?;
+        Ok(N::pack(address, Transport::Network)?)
+    }
+
+    /// The entry of a peer that shared memory reaches: its rank on the node,
+    /// which both the mapped windows and the table of provider addresses take.
+    fn insert_local(&self, world: u32, card: &Card) -> Result<Option<Entry>, DeviceError> {
+        let device = self.device();
+        let Some((local, port)) = self.port(Transport::Local) else { return Ok(None) };
+        if card.local.is_empty() {
+            return Ok(None);
+        }
+        let limit = local.caps().max_peers;
+        let ranks = (device.node_rank(world), device.node_rank(device.boot.rank()));
+        let (Some(theirs), Some(ours)) = ranks else { return Ok(None) };
+        // Both ends take the same decision: a process past the limit would
+        // overflow the table of those it writes to.
+        if theirs >= limit || ours >= limit {
+            return Ok(None);
+        }
+        let slot = &device.local_addresses[theirs as usize];
+        if slot.load(Ordering::Acquire) == NOT_INSERTED {
+            let address =
+                local.insert(port, &card.local).map_err(|e| DeviceError::peer(world, e))?;
+            slot.store(address, Ordering::Release);
+        }
+        Ok(Some(N::pack(u64::from(theirs), Transport::Local)?))
+    }
+}
