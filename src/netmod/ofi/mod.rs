@@ -34,6 +34,7 @@ mod pages;
 mod port;
 mod select;
 mod slots;
+mod wait;
 
 pub use describe::{Provider, describe, library, would_take};
 pub use domain::{Ofi, Region};
