@@ -38,7 +38,7 @@ rate() {
   fi
 }
 
-cat /proc/version | cut -d' ' -f1-3
+cut -d' ' -f1-3 /proc/version
 fi_info -p 'verbs;ofi_rxm' 2>/dev/null | sed -n '1,4p'
 parts=${PARTS:-ofi rate}
 for part in $parts; do
