@@ -194,6 +194,7 @@ type Starts = Vec<*mut u64>;
 /// All ranks' targets as raw loops want them.
 fn raw_targets(access: &Access<Ofi>, cell: usize) -> Result<(Vec<Target>, Starts), String> {
     let (mut targets, mut starts) = (Vec::new(), Vec::new());
+    let mut first = None;
     for rank in 0..access.map().len() {
         let offset = (rank % CELLS) as usize * cell;
         match access.mapped(rank).map_err(|e| e.to_string())? {
@@ -201,6 +202,12 @@ fn raw_targets(access: &Access<Ofi>, cell: usize) -> Result<(Vec<Target>, Starts
             None => {
                 let t = access.raw_target(rank).map_err(|e| e.to_string())?;
                 let t = t.ok_or("a rank has no raw target")?;
+                // The loops beside ours know one key and one base.
+                if *first.get_or_insert((t.key, t.addr)) != (t.key, t.addr) {
+                    return Err("this provider's keys or addresses differ between processes, and \
+                                the raw loop takes one of each: measure two processes (-n 2)"
+                        .into());
+                }
                 let addr = t.addr + offset as u64;
                 targets.push(Target { dest: t.dest, addr });
             }
