@@ -91,9 +91,11 @@ mod ofi {
         let request = |node_local| Request { node_local, ..request(boot, options, None) };
         let local = match Ofi::open(&request(true)) {
             Ok(shm) => Some(shm),
-            // FI_PROVIDER may exclude shm, and some builds lack it: the
-            // network serves the node then.
-            Err(NetError::NoProvider { .. } | NetError::NoRma { .. }) => None,
+            // FI_PROVIDER may exclude shm, some builds lack it, and /dev/shm
+            // may be full: the network serves the node then.
+            Err(NetError::NoProvider { .. } | NetError::NoRma { .. } | NetError::NoRoom { .. }) => {
+                None
+            }
             Err(e) => return Err(e.into()),
         };
         let reached = local.as_ref().map_or(0, |shm| {

@@ -178,16 +178,15 @@ impl<N: Netmod> Access<N> {
     ///
     /// # Errors
     /// [`ErrorKind::Arguments`] when the window's sizes, units, keys or
-    /// addresses differ between ranks and `map` is not the window's own.
+    /// addresses differ between ranks and one of `map` is no member.
     pub fn open(
         core: &Arc<WindowCore<N>>,
         context: &Rc<Context<N>>,
         map: &RankMap,
     ) -> Result<Access<N>, Error> {
-        if core.uniform().is_none() {
-            let why = "this window's sizes, units or keys differ between ranks; \
-                       only its own communicator can be used";
-            return Err(ErrorKind::Arguments(why.into()).into());
+        if core.uniform().is_none() && *map != core.map {
+            let core = core.by_ranks_of(map, context.device())?;
+            return Access::new(&core, context, map);
         }
         Access::new(core, context, map)
     }

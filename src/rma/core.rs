@@ -2,9 +2,12 @@
 
 use super::keys::Published;
 use super::segment::Segment;
+use super::{Error, ErrorKind};
 use crate::device::Device;
 use crate::netmod::Netmod;
 use crate::rankmap::{Process, RankMap};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 /// One value for each rank of a communicator; one word when all are equal.
 #[derive(Debug)]
@@ -34,6 +37,14 @@ impl Column {
         match self {
             Column::Uniform(v) => Some(*v),
             Column::Table(_) => None,
+        }
+    }
+
+    /// The values of these ranks, in this order.
+    fn pick(&self, ranks: &[u32]) -> Column {
+        match self {
+            Column::Uniform(v) => Column::Uniform(*v),
+            Column::Table(_) => Column::new(ranks.iter().map(|&rank| self.get(rank))),
         }
     }
 
@@ -70,7 +81,7 @@ pub struct WindowCore<N: Netmod> {
     pub(super) bases: Column,
     pub(super) keys: Column,
     /// The members' keys, where keys are handles.
-    pub(super) published: Option<Published>,
+    pub(super) published: Option<Arc<Published>>,
     /// The ranks that published them.
     pub(super) members: RankMap,
     /// Peers on the node store straight into the provider's memory, where it
@@ -82,6 +93,10 @@ pub struct WindowCore<N: Netmod> {
     pub(super) bytes: usize,
     /// Held for the memory's sake, where it is the window's own.
     pub(super) _segment: Option<Segment>,
+    /// Whose ranks the tables go by.
+    pub(super) map: RankMap,
+    /// Held for the memory's sake, where it is another core's.
+    pub(super) _of: Option<Arc<WindowCore<N>>>,
 }
 
 // SAFETY: the pointers name memory that lives as long as the core (its own
@@ -105,7 +120,7 @@ impl<N: Netmod> WindowCore<N> {
     /// Bytes of metadata: this struct and its tables.
     pub fn metadata_bytes(&self) -> usize {
         let columns = [&self.sizes, &self.units, &self.bases, &self.keys];
-        let published = self.published.as_ref().map_or(0, Published::heap);
+        let published = self.published.as_ref().map_or(0, |p| p.heap());
         size_of::<Self>() + columns.iter().map(|c| c.heap()).sum::<usize>() + published
     }
 
@@ -119,6 +134,46 @@ impl<N: Netmod> WindowCore<N> {
             process.and_then(|p| device.world_rank(p).ok()) == Some(world)
         };
         (0..self.members.len()).find(is)
+    }
+
+    /// The same window with its tables by the ranks of another map, all of them
+    /// members of the window. What they share is a word again, so a
+    /// communicator whose ranks agree goes the short way.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Arguments`] for a rank that is no member.
+    pub(super) fn by_ranks_of(
+        self: &Arc<Self>,
+        map: &RankMap,
+        device: &Device<N>,
+    ) -> Result<Arc<Self>, Error> {
+        let mut own = HashMap::new();
+        for (rank, process) in (0..).zip(self.map.iter()) {
+            own.insert(device.world_rank(process)?, rank);
+        }
+        let mut ranks = Vec::with_capacity(map.len() as usize);
+        for (rank, process) in (0..map.len()).zip(map.iter()) {
+            let member = own.get(&device.world_rank(process)?);
+            let why = || format!("rank {rank} of the map is no member of the window");
+            ranks.push(*member.ok_or_else(|| ErrorKind::Arguments(why()))?);
+        }
+        Ok(Arc::new(WindowCore {
+            _regions: [None, None],
+            sizes: self.sizes.pick(&ranks),
+            units: self.units.pick(&ranks),
+            bases: self.bases.pick(&ranks),
+            keys: self.keys.pick(&ranks),
+            published: self.published.clone(),
+            members: self.members.clone(),
+            direct: self.direct,
+            local_key: self.local_key,
+            mapped: self.mapped,
+            start: self.start,
+            bytes: self.bytes,
+            _segment: None,
+            map: map.clone(),
+            _of: Some(Arc::clone(self)),
+        }))
     }
 
     /// Whether one word serves all ranks for sizes, units, addresses and keys.

@@ -236,7 +236,7 @@ impl<N: Netmod> Window<N> {
             units: Column::new(offers.iter().map(|o| o.unit)),
             bases,
             keys,
-            published: N::KEY_HANDLES.then_some(published),
+            published: N::KEY_HANDLES.then(|| Arc::new(published)),
             members: communicator.map().clone(),
             direct: ground.direct,
             local_key: key,
@@ -244,6 +244,8 @@ impl<N: Netmod> Window<N> {
             start: ground.start,
             bytes: mine.bytes as usize,
             _segment: ground.segment,
+            map: communicator.map().clone(),
+            _of: None,
         });
         let access = Access::new(&core, context, communicator.map())?;
         Ok(Window { access, communicator, flavor })

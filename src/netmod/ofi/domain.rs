@@ -1,10 +1,15 @@
 //! A provider opened: fabric, domain, address vector, registered memory.
 
+use super::atomic::Limits;
 use super::bindings as sys;
+use super::blocks;
 use super::ffi::{self, Library};
-use super::port::Port;
+use super::locks::Warden;
+use super::port::{Direction, Port};
 use super::select::{Info, Request, open_library, select};
-use crate::netmod::{Caps, Completion, HEAD, NetError, Netmod, Transfer};
+use crate::netmod::{
+    Atomic, Blocks, Bulk, Caps, Completion, HEAD, Kind, NetError, Netmod, Op, Transfer, Type,
+};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +20,9 @@ pub struct Ofi {
     pub(super) info: Info,
     pub(super) caps: Caps,
     pub(super) mr_mode: i32,
+    /// Longest packet that `fi_inject` takes, head and body.
+    pub(super) inject: usize,
+    pub(super) limits: Limits,
     pub(super) domain: *mut sys::fid_domain,
     pub(super) av: *mut sys::fid_av,
     fabric: *mut sys::fid_fabric,
@@ -22,6 +30,8 @@ pub struct Ofi {
     setup: Mutex<()>,
     /// An address of this provider, to tell garbage from addresses.
     sample: Vec<u8>,
+    /// Looks after the locks of shm's queues.
+    warden: Option<Warden>,
 }
 
 // SAFETY: domain and AV are opened FI_THREAD_SAFE when several threads use
@@ -37,8 +47,17 @@ impl std::fmt::Debug for Ofi {
     }
 }
 
+/// Longest packet, head and body: one of two 4 KiB pages beside its head.
+pub(super) const PACKET: usize = 8192 + HEAD;
+/// Packets up to this are copied, and their sender's buffer is free at once,
+/// where the provider itself would copy less.
+const COPIED: usize = 1024;
+
 /// shm keeps its peers in a fixed array (`SMR_MAX_PEERS` in its source).
 pub(super) const SHM_PEERS: u32 = 256;
+/// Bytes of a shm endpoint's segment with libfabric 1.17 (2.5: 13 MB), taken as
+/// it fills.
+const SHM_SEGMENT: u64 = 16 << 20;
 /// Longest address that is a string (`SMR_NAME_MAX` in shm's source).
 const MAX_NAME: usize = 256;
 
@@ -50,6 +69,21 @@ fn shm_peers() -> u32 {
     fewer.map_or(SHM_PEERS, |n: u32| n.min(SHM_PEERS))
 }
 
+/// Refuses to open a shm endpoint where its segment does not fit: the library
+/// would be ended by SIGBUS when it writes there.
+fn find_room() -> Result<(), NetError> {
+    // SAFETY: all-zero is a valid statvfs, which the call fills.
+    let mut fs: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a C string and a structure of ours.
+    let known = unsafe { libc::statvfs(c"/dev/shm".as_ptr(), &mut fs) } == 0;
+    let free = fs.f_bavail as u64 * fs.f_frsize as u64;
+    if known && free < SHM_SEGMENT {
+        let place = "/dev/shm";
+        return Err(NetError::NoRoom { provider: "shm".into(), place, free, needed: SHM_SEGMENT });
+    }
+    Ok(())
+}
+
 impl Ofi {
     /// Opens the provider that fits the request.
     ///
@@ -58,6 +92,11 @@ impl Ofi {
     /// [`NetError::Call`].
     pub fn open(request: &Request) -> Result<Arc<Ofi>, NetError> {
         let lib = open_library()?;
+        // libfabric does not offer a shm that is short of room, and would not
+        // say why.
+        if request.node_local || request.provider.as_deref() == Some("shm") {
+            find_room()?;
+        }
         let info = select(request)?;
         let provider = info.name();
         // SAFETY: `taken` is live and libfabric fills all attribute pointers of
@@ -67,7 +106,19 @@ impl Ofi {
             (&*i.tx_attr, &*i.ep_attr, &*i.domain_attr)
         };
         let mr_mode = dom.mr_mode;
+        let local = mr_mode & sys::FI_MR_LOCAL != 0;
+        let packet_size = if info.messages { PACKET } else { 0 };
+        let packet_inject = match info.messages {
+            // All packets are copied to registered memory.
+            true if local => PACKET,
+            true => tx.inject_size.clamp(COPIED, PACKET),
+            false => 0,
+        };
         let caps = Caps {
+            packet_size,
+            packet_inject,
+            max_bulk: if info.messages { ep.max_msg_size } else { 0 },
+            blocks: tx.iov_limit.min(tx.rma_iov_limit).clamp(1, blocks::MOST),
             // An injected put is not acknowledged: only order tells its end.
             inject_size: if info.ordered { tx.inject_size } else { 0 },
             max_message: ep.max_msg_size,
@@ -77,8 +128,11 @@ impl Ofi {
             key_size: dom.mr_key_size,
             ..Caps::none(provider)
         };
+        let inject = tx.inject_size.min(PACKET);
         let mut this = Ofi {
             lib,
+            inject,
+            limits: Limits::new(),
             info,
             caps,
             mr_mode,
@@ -87,7 +141,9 @@ impl Ofi {
             fabric: null_mut(),
             setup: Mutex::new(()),
             sample: Vec::new(),
+            warden: None,
         };
+        this.warden = (this.caps.provider == "shm").then(Warden::new);
         // SAFETY: `info` is live; each object is opened on the one before and
         // closed in reverse order on drop, whatever was reached.
         unsafe {
@@ -120,6 +176,23 @@ impl Ofi {
 
     pub(super) fn duty(&self, bit: i32) -> bool {
         self.mr_mode & bit != 0
+    }
+
+    /// Bytes of bounce buffer each tracked operation has.
+    pub(super) fn bounce_size(&self) -> usize {
+        if self.duty(sys::FI_MR_LOCAL) {
+            PACKET
+        } else if self.inject < self.caps.packet_inject {
+            self.caps.packet_inject
+        } else {
+            0
+        }
+    }
+
+    /// What a port does with its own buffers.
+    pub(super) fn local_access(&self) -> u64 {
+        let messages = if self.info.messages { sys::FI_SEND | sys::FI_RECV } else { 0 };
+        sys::FI_READ | sys::FI_WRITE | messages
     }
 
     /// Registers memory for `access` rights.
@@ -249,6 +322,9 @@ impl Netmod for Ofi {
     }
 
     fn open_port(self: &Arc<Self>) -> Result<Port, NetError> {
+        if self.caps.provider == "shm" {
+            find_room()?;
+        }
         Port::open(self)
     }
 
@@ -259,6 +335,10 @@ impl Netmod for Ofi {
         let rc = unsafe { ffi::fi_getname(port.endpoint(), raw.as_mut_ptr().cast(), &mut len) };
         self.check("fi_getname", rc)?;
         raw.truncate(len);
+        // A process killed inside this queue would hang its owner too.
+        if let Some(warden) = &self.warden {
+            warden.watch(&raw);
+        }
         Ok(raw)
     }
 
@@ -272,7 +352,12 @@ impl Netmod for Ofi {
         let n =
             unsafe { ffi::fi_av_insert(self.av, raw.as_ptr().cast(), 1, &mut addr, 0, null_mut()) };
         match n {
-            1 => Ok(addr),
+            1 => {
+                if let Some(warden) = &self.warden {
+                    warden.watch(raw);
+                }
+                Ok(addr)
+            }
             n if n < 0 => Err(self.explain("fi_av_insert", n as isize)),
             _ => {
                 let reason = format!("fi_av_insert refused {raw:02x?}");
@@ -330,13 +415,60 @@ impl Netmod for Ofi {
         unsafe { port.read(op) }
     }
 
+    unsafe fn write_blocks(&self, port: &Port, op: Blocks<'_>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.transfer_blocks(op, Direction::Write) }
+    }
+
+    unsafe fn read_blocks(&self, port: &Port, op: Blocks<'_>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.transfer_blocks(op, Direction::Read) }
+    }
+
+    fn atomic_limit(&self, port: &Port, kind: Kind, ty: Type, op: Op) -> usize {
+        port.atomic_limit(kind, ty, op)
+    }
+
+    unsafe fn atomic(&self, port: &Port, op: &Atomic) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.atomic(op) }
+    }
+
+    unsafe fn send_bulk(&self, port: &Port, op: Bulk<*const u8>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.send_bulk(op) }
+    }
+
+    unsafe fn recv_bulk(&self, port: &Port, op: Bulk<*mut u8>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.recv_bulk(op) }
+    }
+
+    fn cancel(&self, port: &Port, token: u64) {
+        port.cancel(token);
+    }
+
+    #[inline]
+    unsafe fn send(
+        &self,
+        port: &Port,
+        head: &[u8; HEAD],
+        body: *const u8,
+        len: usize,
+        dest: u64,
+        token: u64,
+    ) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.send(head, body, len, dest, token) }
+    }
+
     fn poll(
         &self,
         port: &Port,
         done: impl FnMut(Completion),
-        _: impl FnMut(&[u8; HEAD], &[u8]),
+        arrived: impl FnMut(&[u8; HEAD], &[u8]),
     ) -> Result<(), NetError> {
-        port.poll(done)
+        port.poll(done, arrived)
     }
 
     fn explain(&self, call: &'static str, code: isize) -> NetError {
