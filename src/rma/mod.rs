@@ -21,6 +21,7 @@
 
 mod access;
 mod communicator;
+mod compute;
 mod core;
 mod error;
 mod segment;
