@@ -28,7 +28,7 @@ pub(super) mod ask {
     pub(crate) const SWAP: u8 = 2;
     pub(crate) const PUT: u8 = 3;
     pub(crate) const GET: u8 = 4;
-    /// Takes a lock; `words[1]` is what and the number of the attempt.
+    /// Takes a lock; `words[1]` is what, and the number of the look for holders.
     pub(crate) const TAKE: u8 = 5;
     /// Gives a lock back; not answered.
     pub(crate) const GIVE: u8 = 6;

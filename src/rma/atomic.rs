@@ -20,7 +20,7 @@
 use super::access::{Access, Target};
 use super::active::{Answer, Request, WINDOW, ask, error_of};
 use super::compute::{Atomic as Cell, Work, is_atomic, refusal};
-use super::epoch::Way;
+use super::epoch::{PATIENCE, Way};
 use super::part::Status;
 use super::request::{Pending, Ticket};
 use super::{Error, ErrorKind};
@@ -549,6 +549,7 @@ impl<N: Netmod> Access<N> {
             if !is_atomic(ty, at.addr()) {
                 return packets(tickets);
             }
+            self.count_direct();
             // SAFETY: checked, mapped and aligned.
             unsafe { origin.work(at).run_atomic() };
             return Ok(());
@@ -567,6 +568,25 @@ impl<N: Netmod> Access<N> {
             from += piece.count;
         }
         Ok(())
+    }
+
+    /// Counts an operation by the processor's atomics; makes progress now and
+    /// then.
+    #[inline(always)]
+    pub(super) fn count_direct(&self) {
+        let left = self.more.direct.get().wrapping_sub(1);
+        self.more.direct.set(left);
+        if left == 0 {
+            self.progress_between();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn progress_between(&self) {
+        self.more.direct.set(PATIENCE);
+        // What breaks here breaks the next flush, which tells.
+        let _ = self.context().progress();
     }
 
     /// How many elements one call of the provider takes; 0 where it must not.

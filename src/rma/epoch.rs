@@ -83,6 +83,8 @@ pub(super) struct More<N> {
     pub(super) staged_bytes: Cell<usize>,
     /// How the last element operation went, by world rank.
     pub(super) ways: RefCell<BTreeMap<u32, Way>>,
+    /// Operations by the processor's atomics until the next progress.
+    pub(super) direct: Cell<u32>,
 }
 
 impl<N: Netmod> More<N> {
@@ -96,6 +98,7 @@ impl<N: Netmod> More<N> {
             staged: RefCell::default(),
             staged_bytes: Cell::new(0),
             ways: RefCell::default(),
+            direct: Cell::new(PATIENCE),
         }
     }
 
@@ -125,6 +128,10 @@ impl<N> Drop for More<N> {
         self.staged.get_mut().drain(..).for_each(|(_, operands)| std::mem::forget(operands));
     }
 }
+
+/// Operations by the processor's atomics between two rounds of progress: a
+/// process that spins on one must not keep others waiting for its help.
+pub(super) const PATIENCE: u32 = 128;
 
 /// How long a wait for a lock goes on before peers on other nodes are asked
 /// whether they are still there.
@@ -323,18 +330,22 @@ impl<N: Netmod> Access<N> {
         let context = self.context();
         let me = context.device().boot().rank();
         let words = self.words(world)?;
-        let mut turn = 0_u32;
+        let (mut turn, mut looks) = (0_u32, 0);
         let mut asked = Instant::now();
         loop {
             context.check_alive(world)?;
+            let silent = asked.elapsed() > SILENCE;
+            let look = silent || turn % 16 == 15;
+            looks += u32::from(look);
+            let look = if look { looks } else { 0 };
             let taken = match &words {
-                Some(control) => control.take(want, me, turn),
-                None => self.take_by_packet(world, want, turn)?,
+                Some(control) => control.take(want, me, look),
+                None => self.take_by_packet(world, want, look)?,
             };
             let Err(holder) = taken else { return Ok(()) };
             let about = [world, if holder == NOBODY { world } else { holder }];
             context.look_after(&about)?;
-            if asked.elapsed() > SILENCE {
+            if silent {
                 asked = Instant::now();
                 for rank in about {
                     if context.device().has_left(rank)? {
@@ -356,9 +367,9 @@ impl<N: Netmod> Access<N> {
         }
     }
 
-    fn take_by_packet(&self, world: u32, want: Want, turn: u32) -> Result<Result<(), u32>, Error> {
+    fn take_by_packet(&self, world: u32, want: Want, look: u32) -> Result<Result<(), u32>, Error> {
         let answer = Rc::new(Answer::default());
-        let place = want as u64 | u64::from(turn) << 8;
+        let place = want as u64 | u64::from(look) << 8;
         // SAFETY: no result.
         unsafe { self.ask(world, ask::TAKE, place, &answer)? };
         match self.await_answer(world, &answer)? {

@@ -86,9 +86,9 @@ impl Control {
     }
 
     /// Takes a lock for world rank `me`, or says who has it: [`NOBODY`] where
-    /// that is not known. `turn` counts the attempts: only some of them look
-    /// for shared holders, each from another place.
-    pub(super) fn take(&self, want: Want, me: u32, turn: u32) -> Result<(), u32> {
+    /// that is not known. Shared holders are only looked for when `look` is not
+    /// 0, with each number another one.
+    pub(super) fn take(&self, want: Want, me: u32, look: u32) -> Result<(), u32> {
         let words = self.words();
         let alone = u64::from(me) + 1;
         let (word, mine): (_, fn(u64, u64) -> Option<u64>) = match want {
@@ -107,22 +107,20 @@ impl Control {
             Err(w) if matches!(want, Want::Shared | Want::Exclusive) && w & LOW != 0 => {
                 Err((w & LOW) as u32 - 1)
             }
-            Err(_) => Err(self.some_holder(me, turn)),
+            Err(_) if look == 0 => Err(NOBODY),
+            Err(_) => Err(self.some_holder(me, look)),
         }
     }
 
     /// One of those that hold something here.
     #[cold]
-    fn some_holder(&self, me: u32, turn: u32) -> u32 {
-        if turn % 16 != 8 {
-            return NOBODY;
-        }
+    fn some_holder(&self, me: u32, look: u32) -> u32 {
         let holds = |world: &u32| {
             *world != me && self.count(*world).is_some_and(|c| c.load(Ordering::Acquire) > 0)
         };
         let holders = || (0..self.world).filter(holds);
         let number = holders().count();
-        holders().nth((turn as usize / 16) % number.max(1)).unwrap_or(NOBODY)
+        holders().nth(look as usize % number.max(1)).unwrap_or(NOBODY)
     }
 
     /// Gives back what [`Control::take`] took.
@@ -164,9 +162,8 @@ mod tests {
             for want in [Shared, Exclusive, All, Alone] {
                 assert_eq!(free(want), !excluded.contains(&want), "{want:?} beside {held:?}");
             }
-            // Who has it comes out, at the latest in the next turn that looks.
             for want in excluded {
-                assert_eq!(control.take(want, 5, 8), Err(2), "{want:?} beside {held:?}");
+                assert_eq!(control.take(want, 5, 1), Err(2), "{want:?} beside {held:?}");
             }
             control.give(held, 2);
             assert!([Shared, Exclusive, All, Alone].into_iter().all(free));
