@@ -10,6 +10,7 @@ mod bulk;
 mod memory;
 mod packets;
 mod pair;
+mod rates;
 mod sleep;
 
 pub use pair::Pair;
@@ -29,6 +30,12 @@ impl Opens for rankway::netmod::ofi::Ofi {
         };
         rankway::netmod::ofi::Ofi::open(&request).map_err(text)
     }
+}
+
+/// The scene that measures, libfabric's only.
+pub fn rates(name: &str, env: &[(&'static str, &str)]) -> Scenario {
+    let scenario = Scenario::new(format!("{name}/rates"), 2, rates::all).slow();
+    env.iter().fold(scenario, |s, (key, value)| s.env(key, *value))
 }
 
 /// All scenes, with these variables in the environment.
