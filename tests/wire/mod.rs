@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 mod atomics;
 mod bulk;
+mod death;
 mod memory;
 mod packets;
 mod pair;
@@ -54,5 +55,7 @@ pub fn all<N: Opens>(name: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> 
         let scenario = Scenario::new(format!("{name}/{what}"), 2, body);
         env.iter().fold(scenario, |s, (key, value)| s.env(key, *value))
     };
-    scenes.into_iter().map(scenario).collect()
+    let mut all: Vec<Scenario> = scenes.into_iter().map(scenario).collect();
+    all.push(scenario(("death of a receiver", death::sender::<N>)).verdict(death::outlived));
+    all
 }
