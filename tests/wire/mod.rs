@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 mod atomics;
 mod bulk;
+mod death;
 mod memory;
 mod packets;
 mod pair;
+mod rates;
 mod sleep;
 
 pub use pair::Pair;
@@ -31,6 +33,12 @@ impl Opens for rankway::netmod::ofi::Ofi {
     }
 }
 
+/// The scene that measures, libfabric's only.
+pub fn rates(name: &str, env: &[(&'static str, &str)]) -> Scenario {
+    let scenario = Scenario::new(format!("{name}/rates"), 2, rates::all).slow();
+    env.iter().fold(scenario, |s, (key, value)| s.env(key, *value))
+}
+
 /// All scenes, with these variables in the environment.
 pub fn all<N: Opens>(name: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> {
     let mut scenes: Vec<(&str, fn(Arc<dyn Boot>) -> Result)> = Vec::new();
@@ -47,5 +55,7 @@ pub fn all<N: Opens>(name: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> 
         let scenario = Scenario::new(format!("{name}/{what}"), 2, body);
         env.iter().fold(scenario, |s, (key, value)| s.env(key, *value))
     };
-    scenes.into_iter().map(scenario).collect()
+    let mut all: Vec<Scenario> = scenes.into_iter().map(scenario).collect();
+    all.push(scenario(("death of a receiver", death::sender::<N>)).verdict(death::outlived));
+    all
 }

@@ -419,8 +419,9 @@ impl Port {
         Ok(())
     }
 
+    /// Takes one completion.
     #[inline]
-    fn one(
+    pub(super) fn one(
         &self,
         e: &sys::fi_cq_msg_entry,
         done: &mut impl FnMut(Completion),
