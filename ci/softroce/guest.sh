@@ -9,6 +9,7 @@
 #                 port, which is the starter's terminal, and to `output`
 #   status        the job's exit status, written last
 share=/run/share
+: "${host:?which guest this is}" "${hosts:?of how many}"
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/run TMPDIR=/run/tmp
 box=/run/busybox
 
@@ -47,15 +48,16 @@ until $box grep -q 'ffff:0a07' /sys/class/infiniband/rxe0/ports/1/gids/1 2>/dev/
   $box sleep 0.1
 done
 
-set -a
 # Its completion queues hold 32767 entries, fewer than libfabric's ofi_rxm asks
 # for 256 peers: fi_enable would answer EINVAL.
-FI_UNIVERSE_SIZE=16
+export FI_UNIVERSE_SIZE=16
 # UCX: rc needs ud beside it, which checks the addresses of packets in a way
 # that rxe does not pass.
-UCX_NET_DEVICES=rxe0:1
-UCX_UD_VERBS_ETH_DGID_CHECK=n
-UCX_TLS=rc_verbs,ud_verbs,self
+export UCX_NET_DEVICES=rxe0:1
+export UCX_UD_VERBS_ETH_DGID_CHECK=n
+export UCX_TLS=rc_verbs,ud_verbs,self
+set -a
+# shellcheck source=/dev/null
 . "$share/environment"
 set +a
 

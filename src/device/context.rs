@@ -4,6 +4,7 @@ use super::link::{Class, Head, Links, Room};
 use super::{Device, DeviceError};
 use crate::av::{AddressVector, Transport};
 use crate::netmod::{Completion, HEAD, NetError, Netmod};
+use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -61,6 +62,8 @@ pub struct Context<N: Netmod> {
     rooms: [OnceCell<Rc<dyn Room<N>>>; Class::COUNT],
     /// Within [`Context::progress`].
     progressing: Cell<bool>,
+    /// What the rooms above keep once for each context, by type.
+    parts: RefCell<Vec<Rc<dyn Any>>>,
 }
 
 impl<N: Netmod> std::fmt::Debug for Context<N> {
@@ -106,6 +109,7 @@ impl<N: Netmod> Context<N> {
             links: Links::new(device.boot.size())?,
             rooms: Default::default(),
             progressing: Cell::new(false),
+            parts: RefCell::default(),
             av,
             net: device.net.as_ref().map(Netmod::open_port).transpose()?,
             local: device.local.as_ref().map(Netmod::open_port).transpose()?.map(Chain::new),
@@ -141,6 +145,16 @@ impl<N: Netmod> Context<N> {
     /// for each class.
     pub(crate) fn settle(&self, class: Class, room: Rc<dyn Room<N>>) {
         let _ = self.rooms[class as usize].set(room);
+    }
+
+    /// What a room above keeps once for each context, made on first use.
+    pub(crate) fn part<T: 'static>(&self, make: impl FnOnce() -> T) -> Rc<T> {
+        let known = self.parts.borrow().iter().find_map(|p| Rc::clone(p).downcast().ok());
+        known.unwrap_or_else(|| {
+            let part = Rc::new(make());
+            self.parts.borrow_mut().push(Rc::clone(&part) as Rc<dyn Any>);
+            part
+        })
     }
 
     /// The room of a class, if one has settled.

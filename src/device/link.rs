@@ -217,7 +217,10 @@ impl<N: Netmod> Links<N> {
         for world in busy {
             let Some(link) = self.link(world) else { continue };
             let way = context.way(world)?;
-            while let Some(first) = link.queue.borrow_mut().pop_front() {
+            loop {
+                // Not in the loop's head: the queue is borrowed below.
+                let first = link.queue.borrow_mut().pop_front();
+                let Some(first) = first else { break };
                 if let Some(first) = self.try_queued(context, &way, world, first) {
                     link.queue.borrow_mut().push_front(first);
                     self.busy.borrow_mut().push(world);
@@ -349,6 +352,18 @@ impl<N: Netmod> Context<N> {
             self.links.push(self)?;
         }
         Ok(done)
+    }
+
+    /// Longest body of a packet to a world rank; 0 where the provider has no
+    /// messages. Connects on first use.
+    ///
+    /// # Errors
+    /// [`DeviceError::PeerDied`], a peer that cannot be reached.
+    pub(crate) fn longest_body(&self, world: u32) -> Result<usize, DeviceError> {
+        self.check_alive(world)?;
+        let way = self.way(world)?;
+        let size = self.port(way.transport).map_or(0, |(n, _)| n.caps().packet_size);
+        Ok(size.saturating_sub(HEAD))
     }
 
     /// Where packets to a world rank go; connects on first use.

@@ -43,6 +43,7 @@ use crate::boot::{Boot, Control, Liveness};
 use crate::netmod::Netmod;
 use crate::rankmap::{Detector, Process, RankMap};
 use card::Card;
+use std::any::Any;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -73,6 +74,8 @@ pub struct Device<N: Netmod> {
     /// Windows made so far, for keys that differ.
     next_key: AtomicU64,
     threads: bool,
+    /// What the rooms above keep once for the process, by type.
+    parts: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
 }
 
 impl<N: Netmod> std::fmt::Debug for Device<N> {
@@ -118,6 +121,7 @@ impl<N: Netmod> Device<N> {
             further: Mutex::default(),
             next_key: AtomicU64::new(1),
             threads,
+            parts: Mutex::default(),
             boot,
         });
         let context = Context::open(&device, 0)?;
@@ -312,6 +316,17 @@ impl<N: Netmod> Device<N> {
     /// Marks all keys up to `key` as used.
     pub(crate) fn use_key(&self, key: u64) {
         self.next_key.fetch_max(key + 1, Ordering::Relaxed);
+    }
+
+    /// What a room above keeps once for the process, made on first use.
+    pub(crate) fn part<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = parts.iter().find_map(|p| Arc::clone(p).downcast().ok());
+        known.unwrap_or_else(|| {
+            let part = Arc::new(T::default());
+            parts.push(Arc::clone(&part) as Arc<dyn Any + Send + Sync>);
+            part
+        })
     }
 
     fn members(&self) -> MutexGuard<'_, Vec<Option<RankMap>>> {

@@ -1,6 +1,7 @@
 //! A window seen through a context: the put path.
 
 use super::core::WindowCore;
+use super::epoch::More;
 use super::keys::{Keys, Reach};
 use super::view::View;
 use super::{Error, ErrorKind};
@@ -28,8 +29,10 @@ mod path {
     pub(super) const INDEXED: u32 = 2;
     /// Metadata that differs between ranks.
     pub(super) const GENERAL: u32 = 3;
-    /// No epoch is open.
+    /// No epoch is open, or one that does not reach all ranks.
     pub(super) const CLOSED: u32 = 4;
+    /// Packets, all of them: memory that comes and goes.
+    pub(super) const DYNAMIC: u32 = 5;
 }
 
 /// Which access epoch is open.
@@ -38,6 +41,10 @@ pub(super) enum Epoch {
     Closed,
     Fence,
     LockAll,
+    /// Single ranks are locked.
+    Locks,
+    /// The ranks of a group.
+    Start,
     Freed,
 }
 
@@ -82,6 +89,7 @@ pub struct Access<N: Netmod> {
     context: Rc<Context<N>>,
     core: RefCell<Option<Arc<WindowCore<N>>>>,
     error: RefCell<Option<Error>>,
+    pub(super) more: More<N>,
 }
 
 impl<N: Netmod> std::fmt::Debug for Access<N> {
@@ -163,14 +171,14 @@ pub struct RawTarget {
 }
 
 /// Everything about one target that an operation needs.
-struct Target {
-    world: u32,
-    transport: Transport,
+pub(super) struct Target {
+    pub(super) world: u32,
+    pub(super) transport: Transport,
     /// Where the target's memory is mapped here.
-    mapped: Option<*mut u8>,
-    dest: u64,
-    addr: u64,
-    key: u64,
+    pub(super) mapped: Option<*mut u8>,
+    pub(super) dest: u64,
+    pub(super) addr: u64,
+    pub(super) key: u64,
 }
 
 impl<N: Netmod> Access<N> {
@@ -184,6 +192,11 @@ impl<N: Netmod> Access<N> {
         context: &Rc<Context<N>>,
         map: &RankMap,
     ) -> Result<Access<N>, Error> {
+        if core.contiguous.is_some() && *map != core.map {
+            let why = "the parts of a shared window differ between ranks; only its own \
+                       communicator can be used";
+            return Err(ErrorKind::Arguments(why.into()).into());
+        }
         if core.uniform().is_none() && *map != core.map {
             let core = core.by_ranks_of(map, context.device())?;
             return Access::new(&core, context, map);
@@ -203,6 +216,7 @@ impl<N: Netmod> Access<N> {
         let lookup = unsafe { Lookup::new(map, context.av().directory()) };
         let lookup_body = lookup.body();
         let path = match (uniform, mapped) {
+            _ if core.dynamic => path::DYNAMIC,
             (None, _) => path::GENERAL,
             (Some(_), Some(_)) => path::MAPPED,
             (Some(_), None) if !N::KEY_HANDLES && mapped_beside_network(core, context) => {
@@ -221,7 +235,10 @@ impl<N: Netmod> Access<N> {
         let keys = Keys::new(netmod, map.len())?;
         let local = context.port(Transport::Local);
         let node = Node {
-            start: core.mapped.map_or(std::ptr::null_mut(), |m| m.start),
+            start: match (core.mapped, &core.contiguous) {
+                (Some(m), None) => m.start,
+                _ => std::ptr::null_mut(),
+            },
             pitch: core.mapped.map_or(0, |m| m.pitch),
             wire: local.map(|(_, port)| N::wire(port)),
             inject_size: local.map_or(0, |(netmod, _)| netmod.caps().inject_size),
@@ -252,6 +269,7 @@ impl<N: Netmod> Access<N> {
             context: Rc::clone(context),
             core: RefCell::new(Some(Arc::clone(core))),
             error: RefCell::new(None),
+            more: More::new(context),
         })
     }
 
@@ -587,6 +605,12 @@ impl<N: Netmod> Access<N> {
         if len == 0 {
             return 0;
         }
+        if self.path == path::DYNAMIC {
+            self.mark(rank);
+            // SAFETY: the caller's word.
+            let put = unsafe { self.put_by_packets(buf, len, rank, disp) };
+            return put.map_or_else(|e| self.keep(e), |()| 0);
+        }
         // SAFETY: the caller's word.
         if let Some(rc) = unsafe { self.issue_local(buf, len, rank, disp) } {
             return rc;
@@ -669,7 +693,7 @@ impl<N: Netmod> Access<N> {
     }
 
     /// Finds out about a target, inserting it on first use.
-    fn target(&self, rank: u32, disp: usize) -> Result<Target, Error> {
+    pub(super) fn target(&self, rank: u32, disp: usize) -> Result<Target, Error> {
         if N::KEY_HANDLES {
             return self.target_keyed(rank, disp);
         }
@@ -697,7 +721,12 @@ impl<N: Netmod> Access<N> {
             addr: core.bases.get(rank) + offset,
             key: core.keys.get(rank),
         };
-        if transport == Transport::Local {
+        if let Some((mapped, starts)) = core.mapped.zip(core.contiguous.as_ref()) {
+            let at = starts.get(rank) as usize + offset as usize;
+            // SAFETY: all members are on this node, and the segment holds the
+            // part of each.
+            target.mapped = Some(unsafe { mapped.start.add(at) });
+        } else if transport == Transport::Local {
             let node_rank = value as u32;
             target.mapped = core.mapped.map(|m| {
                 // SAFETY: the node's segment holds a part for every node rank.
@@ -761,8 +790,11 @@ impl<N: Netmod> Access<N> {
         let device = self.context.device();
         if let Some(m) = core.mapped.filter(|_| device.on_node(world)) {
             device.watch(world)?;
-            let part = device.node_rank(world).unwrap_or(0) as usize * m.pitch;
-            // SAFETY: the segment holds a part for every node rank.
+            let part = match core.contiguous.as_ref().zip(core.member(device, world)) {
+                Some((starts, member)) => starts.get(member) as usize,
+                None => device.node_rank(world).unwrap_or(0) as usize * m.pitch,
+            };
+            // SAFETY: the segment holds a part for every member there.
             reach.base.set(unsafe { m.start.add(part) }.addr() as u64);
             return Ok(());
         }
@@ -823,7 +855,7 @@ impl<N: Netmod> Access<N> {
                 key: target.key,
                 token: token.bits(),
             };
-            self.start(target, "fi_writemsg", || {
+            self.try_until_taken(target, "fi_writemsg", || {
                 // SAFETY: the caller keeps the buffer, or it is awaited below.
                 unsafe { netmod.write(port, op) }
             })
@@ -885,6 +917,11 @@ impl<N: Netmod> Access<N> {
         if len == 0 {
             return Ok(());
         }
+        if self.path == path::DYNAMIC {
+            self.mark(rank);
+            // SAFETY: the caller's duty.
+            return unsafe { self.get_dynamic(buf, len, rank, disp, KEEP) };
+        }
         let target = self.target(rank, disp)?;
         self.mark(rank);
         if let Some(from) = target.mapped {
@@ -939,13 +976,13 @@ impl<N: Netmod> Access<N> {
             token: token.bits(),
         };
         // SAFETY: the caller's duty.
-        self.start(target, "fi_readmsg", || unsafe { netmod.read(port, op) })?;
+        self.try_until_taken(target, "fi_readmsg", || unsafe { netmod.read(port, op) })?;
         self.context.issued(token);
         Ok(())
     }
 
     /// Issues until the provider has room.
-    fn start(
+    pub(super) fn try_until_taken(
         &self,
         target: &Target,
         call: &'static str,
@@ -1006,8 +1043,13 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Result<(), Error> {
-        // SAFETY: the caller's duty.
-        unsafe { self.put_slow::<KEEP>(buf, len, rank, disp, AGAIN) }
+        self.check(rank, disp, len)?;
+        // SAFETY: checked just now; the caller's duty.
+        match unsafe { self.issue_other::<KEEP>(buf, len, rank, disp) } {
+            0 => Ok(()),
+            // SAFETY: the caller's duty.
+            rc => unsafe { self.put_slow::<KEEP>(buf, len, rank, disp, rc) },
+        }
     }
 
     /// Says what is wrong with a put, or carries it through.
@@ -1055,14 +1097,17 @@ impl<N: Netmod> Access<N> {
     }
 
     /// Refuses what must not be issued.
-    fn check(&self, rank: u32, disp: usize, len: usize) -> Result<(), Error> {
+    pub(super) fn check(&self, rank: u32, disp: usize, len: usize) -> Result<(), Error> {
         match self.epoch.get() {
             Epoch::Freed => return Err(ErrorKind::Freed.into()),
             Epoch::Closed => return Err(ErrorKind::NoEpoch.into()),
-            Epoch::Fence | Epoch::LockAll => {}
+            Epoch::Fence | Epoch::LockAll | Epoch::Locks | Epoch::Start => {}
         }
         if rank >= self.ranks {
             return Err(ErrorKind::Rank { rank, size: self.ranks }.into());
+        }
+        if matches!(self.epoch.get(), Epoch::Locks | Epoch::Start) {
+            self.reaches(rank)?;
         }
         let core = self.core()?;
         let (bytes, unit) = (core.sizes.get(rank), core.units.get(rank) as usize);
@@ -1071,47 +1116,6 @@ impl<N: Netmod> Access<N> {
             return Err(ErrorKind::OutOfBounds { rank, disp, unit, len, bytes }.into());
         }
         Ok(())
-    }
-
-    /// Opens a passive access epoch to all ranks. Not collective.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Epoch`] when one is open with operations in it,
-    /// [`ErrorKind::Freed`].
-    pub fn lock_all(&self) -> Result<(), Error> {
-        let refuse = |open, remedy| Err(ErrorKind::Epoch { call: "lock_all", open, remedy }.into());
-        match self.epoch.get() {
-            Epoch::Freed => Err(ErrorKind::Freed.into()),
-            Epoch::LockAll => refuse("lock_all", "call unlock_all first"),
-            Epoch::Fence if self.dirty() => {
-                refuse("a fence epoch with operations in it", "close it with fence first")
-            }
-            Epoch::Fence | Epoch::Closed => {
-                self.set_epoch(Epoch::LockAll);
-                Ok(())
-            }
-        }
-    }
-
-    /// Closes the epoch that lock_all opened; everything issued in it is done
-    /// at the targets on return.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Epoch`] without lock_all, [`ErrorKind::Freed`]; a peer that
-    /// died or an operation that failed, after which the epoch is closed too.
-    pub fn unlock_all(&self) -> Result<(), Error> {
-        match self.epoch.get() {
-            Epoch::Freed => Err(ErrorKind::Freed.into()),
-            Epoch::LockAll => {
-                let flushed = self.flush_dirty();
-                self.set_epoch(Epoch::Closed);
-                flushed
-            }
-            Epoch::Closed | Epoch::Fence => {
-                let (open, remedy) = ("no lock_all epoch is open", "call lock_all first");
-                Err(ErrorKind::Epoch { call: "unlock_all", open, remedy }.into())
-            }
-        }
     }
 
     /// Waits until everything put or got on this access with `rank` is done at
@@ -1156,7 +1160,7 @@ impl<N: Netmod> Access<N> {
         match self.epoch.get() {
             Epoch::Freed => Err(ErrorKind::Freed.into()),
             Epoch::Closed => Err(ErrorKind::NoEpoch.into()),
-            Epoch::Fence | Epoch::LockAll => Ok(()),
+            Epoch::Fence | Epoch::LockAll | Epoch::Locks | Epoch::Start => Ok(()),
         }
     }
 
@@ -1190,7 +1194,8 @@ impl<N: Netmod> Access<N> {
         let mut seen = HashSet::new();
         for (at, &rank) in ranks.iter().enumerate() {
             let world = self.world(rank)?;
-            if N::KEY_HANDLES && self.path != path::MAPPED {
+            let away = matches!(self.path, path::MAPPED | path::DYNAMIC);
+            if N::KEY_HANDLES && !away {
                 match self.flush_keyed(rank, world, ranks.len() == 1, &mut seen) {
                     Ok(Some(token)) => probes.push((token, world)),
                     Ok(None) => {}
@@ -1198,7 +1203,7 @@ impl<N: Netmod> Access<N> {
                         first_error.get_or_insert(e);
                     }
                 }
-            } else if self.path != path::MAPPED {
+            } else if !away {
                 // SAFETY: rank < self.ranks, checked by the callers.
                 let entry = Entry::from_bits(unsafe { self.lookup.entry(rank as usize) });
                 if entry.is_empty() {
@@ -1258,7 +1263,7 @@ impl<N: Netmod> Access<N> {
         let token = self.context.token(world);
         self.context.expect(token);
         let mut pending = false;
-        let issued = self.start(&target, "flush", || {
+        let issued = self.try_until_taken(&target, "flush", || {
             // SAFETY: `dest` is of this context's own address vector.
             let rc = unsafe { netmod.flush(port, target.dest, token.bits()) };
             pending = rc == PENDING;
@@ -1305,16 +1310,21 @@ impl<N: Netmod> Access<N> {
     /// Waits for tracked operations and reports those that failed: towards
     /// `worlds`, or anybody when that is empty. A peer that dies meanwhile
     /// does not end the wait for the others.
-    fn drain(&self, worlds: &[u32]) -> Result<(), Error> {
+    pub(super) fn drain(&self, worlds: &[u32]) -> Result<(), Error> {
         let context = &*self.context;
         let mut died = None;
+        let busy = |worlds: &[u32]| {
+            let mut all = context.pending(worlds);
+            all.extend(self.more.track.pending(worlds));
+            all
+        };
         loop {
-            let pending = context.pending(worlds);
+            let pending = busy(worlds);
             if pending.is_empty() {
                 break;
             }
             let waited = context.wait(&pending, || {
-                let left = !context.pending(&pending).is_empty();
+                let left = !busy(&pending).is_empty();
                 Ok(if left { Progress::Waiting } else { Progress::Done })
             });
             match waited {
@@ -1331,16 +1341,19 @@ impl<N: Netmod> Access<N> {
             [] => context.take_failure(),
             worlds => worlds.iter().find_map(|&w| context.take_failure_of(w)),
         });
-        failure.map_or(Ok(()), |e| Err(e.into()))
+        let refused = self.more.track.take_refused(worlds);
+        let result = failure.map(Error::from).or(refused).map_or(Ok(()), Err);
+        self.more.unstage(result.is_ok(), |world| !context.pending(&[world]).is_empty());
+        result
     }
 
-    fn world(&self, rank: u32) -> Result<u32, Error> {
+    pub(super) fn world(&self, rank: u32) -> Result<u32, Error> {
         let process = self.map.get(rank).ok_or(ErrorKind::Rank { rank, size: self.ranks })?;
         Ok(self.context.device().world_rank(process)?)
     }
 
     #[inline(always)]
-    fn mark(&self, rank: u32) {
+    pub(super) fn mark(&self, rank: u32) {
         // SAFETY: only the owning thread touches the marks, and never keeps a
         // reference to them.
         unsafe { (*self.marks.get())[rank as usize % MARKS] = 1 };
@@ -1428,12 +1441,35 @@ impl<N: Netmod> Access<N> {
     /// [`ErrorKind::NoEpoch`], [`ErrorKind::Freed`].
     pub fn view(&self) -> Result<Option<View<'_, N>>, Error> {
         self.check_open()?;
+        if matches!(self.epoch.get(), Epoch::Locks | Epoch::Start) {
+            let (open, remedy) = ("an epoch of single ranks is open", "use lock_all or fence");
+            return Err(ErrorKind::Epoch { call: "view", open, remedy }.into());
+        }
         if !self.is_mapped() {
             return Ok(None);
         }
         self.viewed.set(true);
         let mapped = (self.mapped_start, self.mapped_stride);
         Ok(Some(View::new(mapped, self.unit, self.ranks, self.bytes, self.max_disp)))
+    }
+
+    /// An element of a rank's memory, mapped here and aligned, while the epoch
+    /// that is open reaches all ranks; `None` for everything else.
+    #[inline(always)]
+    pub(super) fn mapped_element(&self, size: usize, rank: u32, disp: usize) -> Option<*mut u8> {
+        let offset = disp.wrapping_mul(self.unit);
+        if self.gate.get() != path::MAPPED || self.outside(rank, disp, offset, size) {
+            return None;
+        }
+        if !self.marked(rank) {
+            self.mark(rank);
+        }
+        let part = (rank as isize).wrapping_mul(self.mapped_stride);
+        // SAFETY: the parts of all ranks are mapped while the core lives, and
+        // the element is within one.
+        let at = unsafe { self.mapped_start.offset(part).add(offset) };
+        self.count_direct();
+        (at.addr() & (size - 1) == 0).then_some(at)
     }
 
     /// Whether every put is a store into mapped memory, found without an
@@ -1443,7 +1479,7 @@ impl<N: Netmod> Access<N> {
     }
 }
 
-fn no_provider(target: &Target) -> Error {
+pub(super) fn no_provider(target: &Target) -> Error {
     let why = "the window is not mapped and no shared-memory provider is open on both sides";
     DeviceError::NoTransport { rank: target.world, why }.into()
 }
@@ -1456,6 +1492,10 @@ fn fold_mapped<N: Netmod>(
     map: &RankMap,
 ) -> Option<(*mut u8, isize)> {
     let mapped = core.mapped.filter(|m| m.all)?;
+    if core.contiguous.is_some() {
+        // Called where all sizes are equal, and for the window's own ranks.
+        return Some((mapped.start, core.sizes.get(0) as isize));
+    }
     let device = context.device();
     let (base, stride) = affine(map)?;
     let line = RankMap::affine(0, base, stride, map.len()).ok()?;

@@ -75,6 +75,11 @@ impl<N: Netmod> Communicator<N> {
         &self.map
     }
 
+    /// What it is known by in all members.
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
     /// The context operations are issued on.
     pub fn context(&self) -> &Rc<Context<N>> {
         &self.context

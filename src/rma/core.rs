@@ -1,6 +1,8 @@
 //! What all accesses of a window share: memory, keys, sizes.
 
 use super::keys::Published;
+use super::locks::{Control, Words};
+use super::part::Registered;
 use super::segment::Segment;
 use super::{Error, ErrorKind};
 use crate::device::Device;
@@ -66,12 +68,31 @@ pub(super) struct Mapped {
     pub(super) all: bool,
 }
 
+/// The lock words of the node's parts, as this process has them mapped.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Controls {
+    pub(super) start: *mut u8,
+    /// Processes of the job.
+    pub(super) world: u32,
+}
+
+impl Controls {
+    /// Those of a node rank.
+    pub(super) fn of(&self, node_rank: u32) -> Control {
+        let at = node_rank as usize * Words::bytes(self.world);
+        // SAFETY: the segment holds words for every node rank.
+        unsafe { Control::at(self.start.add(at), self.world) }
+    }
+}
+
 /// Memory, keys and sizes of a window, shared by its accesses.
 ///
 /// The metadata is a few words where all ranks agree and the provider lets us
 /// choose keys and address by offset; a table of 8 bytes a rank for each thing
 /// that differs.
 pub struct WindowCore<N: Netmod> {
+    /// What packets find; taken out before anything else goes.
+    pub(super) part: Arc<Registered>,
     /// Registrations, network and node-local; dropped before the memory they
     /// name.
     pub(super) _regions: [Option<N::Region>; 2],
@@ -89,6 +110,16 @@ pub struct WindowCore<N: Netmod> {
     pub(super) direct: bool,
     pub(super) local_key: u64,
     pub(super) mapped: Option<Mapped>,
+    /// Where the parts of a shared window start in the node's segment, by
+    /// rank; others lie a pitch apart.
+    pub(super) contiguous: Option<Column>,
+    pub(super) controls: Option<Controls>,
+    /// Address of each rank's memory modulo 8.
+    pub(super) skews: Column,
+    /// World rank of the first member, whose word lock_all takes.
+    pub(super) master: u32,
+    /// Memory comes and goes: displacements are addresses.
+    pub(super) dynamic: bool,
     pub(super) start: *mut u8,
     pub(super) bytes: usize,
     /// Held for the memory's sake, where it is the window's own.
@@ -119,9 +150,10 @@ impl<N: Netmod> std::fmt::Debug for WindowCore<N> {
 impl<N: Netmod> WindowCore<N> {
     /// Bytes of metadata: this struct and its tables.
     pub fn metadata_bytes(&self) -> usize {
-        let columns = [&self.sizes, &self.units, &self.bases, &self.keys];
+        let columns = [&self.sizes, &self.units, &self.bases, &self.keys, &self.skews];
+        let columns = columns.into_iter().chain(&self.contiguous);
         let published = self.published.as_ref().map_or(0, |p| p.heap());
-        size_of::<Self>() + columns.iter().map(|c| c.heap()).sum::<usize>() + published
+        size_of::<Self>() + columns.map(|c| c.heap()).sum::<usize>() + published
     }
 
     /// The window's rank of a process, for its first use.
@@ -158,6 +190,12 @@ impl<N: Netmod> WindowCore<N> {
             ranks.push(*member.ok_or_else(|| ErrorKind::Arguments(why()))?);
         }
         Ok(Arc::new(WindowCore {
+            part: Arc::clone(&self.part),
+            contiguous: None,
+            controls: self.controls,
+            skews: self.skews.pick(&ranks),
+            master: self.master,
+            dynamic: self.dynamic,
             _regions: [None, None],
             sizes: self.sizes.pick(&ranks),
             units: self.units.pick(&ranks),

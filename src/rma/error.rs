@@ -30,6 +30,7 @@ impl Error {
     pub fn peer(&self) -> Option<u32> {
         match &*self.0 {
             ErrorKind::Device(e) => e.rank(),
+            ErrorKind::Refused { rank, .. } => Some(*rank),
             _ => None,
         }
     }
@@ -96,6 +97,32 @@ pub enum ErrorKind {
         open: &'static str,
         /// What to call instead.
         remedy: &'static str,
+    },
+    /// An operation on a rank that the open epoch does not reach.
+    #[error("rank {rank} is not in the access epoch that is open: {remedy}")]
+    NotInEpoch {
+        /// The rank, in the access's own numbers.
+        rank: u32,
+        /// What to call before.
+        remedy: &'static str,
+    },
+    /// An operation that MPI does not have for a type, or that cannot be done.
+    #[error("{op:?} on {ty:?}: {why}")]
+    Operation {
+        /// The elements' type.
+        ty: crate::netmod::Type,
+        /// The operation.
+        op: crate::netmod::Op,
+        /// Why not.
+        why: &'static str,
+    },
+    /// A peer did not carry out what it was asked for.
+    #[error("rank {rank} did not carry out an operation: {why}")]
+    Refused {
+        /// World rank of the peer.
+        rank: u32,
+        /// Why not.
+        why: &'static str,
     },
     /// The window was freed.
     #[error("the window was freed; make a new one")]

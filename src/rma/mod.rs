@@ -11,7 +11,9 @@
 //! ```
 //!
 //! Everything else (inserting a peer, long messages, uneven windows, errors)
-//! is out of line. What is *not* here: accumulates and messages.
+//! is out of line. Operations on elements ([`Access::accumulate`] and its like), lists
+//! of blocks ([`Layout`]) and epochs stand beside the put, and cost it nothing.
+//! What is *not* here: messages.
 //!
 //! # Buffers
 //! [`Access::put`] and [`Access::get`] take slices and are done with them when
@@ -20,17 +22,31 @@
 //! buffer belongs to the operation until the flush.
 
 mod access;
+mod active;
+mod atomic;
+mod blocks;
 mod communicator;
+mod compute;
 mod core;
+mod dynamic;
+mod epoch;
 mod error;
 mod keys;
+mod locks;
+mod part;
+mod request;
 mod segment;
+mod sync;
 mod view;
 mod window;
 
 pub use access::{Access, FAILED, RawTarget};
+pub use atomic::Element;
+pub use blocks::Layout;
 pub use communicator::Communicator;
 pub use core::WindowCore;
+pub use epoch::{Assert, Lock};
 pub use error::{Error, ErrorKind};
+pub use request::Pending;
 pub use view::View;
 pub use window::{Backing, Flavor, Window};

@@ -1,12 +1,17 @@
 //! Windows: memory that the members of a communicator may reach.
 
 use super::access::{Access, Epoch};
-use super::core::{Column, Mapped, WindowCore};
+use super::active::Agent;
+use super::core::{Column, Controls, Mapped, WindowCore};
+use super::epoch::Assert;
 use super::keys::Published;
+use super::locks::Words;
+use super::part::{Part, Registered};
 use super::segment::{self, PAGE, Segment};
 use super::{Communicator, Error, ErrorKind};
 use crate::av::Transport;
 use crate::netmod::Netmod;
+use std::cell::RefCell;
 use std::fs::File;
 use std::ops::Deref;
 use std::os::fd::AsRawFd;
@@ -19,6 +24,10 @@ pub enum Flavor {
     Allocated,
     /// The user's own.
     Created,
+    /// Allocated on one node, the parts of all ranks side by side.
+    Shared,
+    /// Attached and detached while the window lives.
+    Dynamic,
 }
 
 /// Whose memory a window is allocated from.
@@ -45,6 +54,8 @@ pub struct Window<N: Netmod> {
     access: Access<N>,
     communicator: Communicator<N>,
     flavor: Flavor,
+    /// The world ranks this process's memory was posted to.
+    pub(super) exposed: RefCell<Option<Vec<u32>>>,
 }
 
 impl<N: Netmod> Deref for Window<N> {
@@ -59,6 +70,8 @@ impl<N: Netmod> Deref for Window<N> {
 #[derive(Clone, Copy, Debug)]
 struct Offer {
     fault: bool,
+    /// Address of the memory modulo 8, where it is not the window's own.
+    skew: u8,
     bytes: u64,
     unit: u64,
     next_key: u64,
@@ -71,7 +84,7 @@ impl Offer {
 
     fn encode(&self) -> [u8; Offer::LEN] {
         let mut out = [0; Offer::LEN];
-        out[0] = u8::from(self.fault);
+        out[0] = u8::from(self.fault) | self.skew << 1;
         out[1..9].copy_from_slice(&self.bytes.to_le_bytes());
         out[9..17].copy_from_slice(&self.unit.to_le_bytes());
         out[17..25].copy_from_slice(&self.next_key.to_le_bytes());
@@ -85,7 +98,8 @@ impl Offer {
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| b[at + i]));
         let half = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| b[at + i]));
         Some(Offer {
-            fault: b[0] != 0,
+            fault: b[0] & 1 != 0,
+            skew: b[0] >> 1,
             bytes: word(1),
             unit: word(9),
             next_key: word(17),
@@ -124,27 +138,31 @@ impl<N: Netmod> Window<N> {
     ) -> Result<Window<N>, Error> {
         let communicator = communicator.dup();
         if backing != Backing::Shared {
-            let offers = exchange(&communicator, bytes, unit, -1)?;
+            let offers = exchange(&communicator, bytes, unit, -1, 0)?;
             let ground = provided(&communicator, bytes, backing == Backing::Direct);
             return Window::build(communicator, &offers, ground, Flavor::Allocated);
         }
         let first = first_on_node(&communicator)?;
         let file = if first == communicator.rank() { segment::create().ok() } else { None };
         let fd = file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-        let offers = exchange(&communicator, bytes, unit, fd)?;
+        let offers = exchange(&communicator, bytes, unit, fd, 0)?;
         let node = NodeSegment::map(&communicator, &offers, first, file)?;
         // All members of a node share, or none does. The file stays open until
         // all have opened it.
         let shared = communicator.allgather(&[u8::from(node.is_some())])?;
         let agreed = shared.iter().all(|s| s.as_slice() == [1]);
         let ground = match node.filter(|_| agreed) {
-            Some(NodeSegment { segment, mapped, _file }) => {
+            Some(NodeSegment { segment, mapped, controls, _file }) => {
                 let device = communicator.device();
                 let mine = device.node_rank(device.boot().rank()).unwrap_or(0);
                 // SAFETY: the segment has a part for every node rank.
                 let start = unsafe { mapped.start.add(mine as usize * mapped.pitch) };
-                let segment = Some(segment);
-                Ok(Ground { mapped: Some(mapped), segment, ..Ground::of(start) })
+                Ok(Ground {
+                    mapped: Some(mapped),
+                    controls: Some(controls),
+                    segment: Some(segment),
+                    ..Ground::plain(start)
+                })
             }
             None => provided(&communicator, bytes, true),
         };
@@ -169,11 +187,90 @@ impl<N: Netmod> Window<N> {
     ) -> Result<Window<N>, Error> {
         let communicator = communicator.dup();
         let null = start.is_null() && bytes > 0;
-        let offers = exchange(&communicator, bytes, if null { 0 } else { unit }, -1);
+        let skew = (start.addr() % 8) as u8;
+        let offers = exchange(&communicator, bytes, if null { 0 } else { unit }, -1, skew);
         if null {
             return Err(ErrorKind::NullBuffer { len: bytes }.into());
         }
-        Window::build(communicator, &offers?, Ok(Ground::of(start)), Flavor::Created)
+        Window::build(communicator, &offers?, Ok(Ground::plain(start)), Flavor::Created)
+    }
+
+    /// Allocates `bytes` of zeroed memory in every member, all on one node,
+    /// the parts side by side in the order of ranks, so that each member can
+    /// load and store in those of all ([`Window::shared_query`]). Sizes and
+    /// units may differ. Collective.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Arguments`] when the members are not all on one node, or a
+    /// unit is 0 (in all members), [`ErrorKind::Memory`], a peer that died.
+    pub fn shared(
+        communicator: &Communicator<N>,
+        bytes: usize,
+        unit: usize,
+    ) -> Result<Window<N>, Error> {
+        let communicator = communicator.dup();
+        let first = first_on_node(&communicator)?;
+        let file = if first == communicator.rank() { segment::create().ok() } else { None };
+        let fd = file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        let offers = exchange(&communicator, bytes, unit, fd, 0)?;
+        let node = NodeSegment::map_side_by_side(&communicator, &offers, first, file)?;
+        let mapped = communicator.allgather(&[u8::from(node.is_some())])?;
+        let unmapped = mapped.iter().position(|m| m.as_slice() != [1]);
+        let (Some((node, starts)), None) = (node, unmapped) else {
+            let rank = unmapped.unwrap_or(0);
+            let why = format!("rank {rank} cannot map the memory of a shared window");
+            return Err(ErrorKind::Arguments(why).into());
+        };
+        let mine = starts[communicator.rank() as usize] as usize;
+        // SAFETY: the segment holds the parts of all ranks.
+        let start = unsafe { node.mapped.start.add(mine) };
+        let ground = Ground {
+            mapped: Some(node.mapped),
+            starts: Some(starts),
+            controls: Some(node.controls),
+            segment: Some(node.segment),
+            ..Ground::plain(start)
+        };
+        Window::build(communicator, &offers, Ok(ground), Flavor::Shared)
+    }
+
+    /// Makes a window without memory, to which each member attaches its own
+    /// ([`Window::attach`]) while the window lives. Displacements are addresses
+    /// at the target, the unit is a byte. Collective.
+    ///
+    /// # Errors
+    /// A peer that died.
+    pub fn dynamic(communicator: &Communicator<N>) -> Result<Window<N>, Error> {
+        let communicator = communicator.dup();
+        let offers = exchange(&communicator, 0, 1, -1, 0)?;
+        let ground = Ground::plain(std::ptr::null_mut());
+        Window::build(communicator, &offers, Ok(ground), Flavor::Dynamic)
+    }
+
+    /// Where the memory of a rank is mapped in this process: start, bytes and
+    /// unit. Peers may write to it at any time within their epochs.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Arguments`] for a rank whose memory is not mapped here: of
+    /// another node, or a window that does not share its memory;
+    /// [`ErrorKind::Rank`], [`ErrorKind::Freed`].
+    pub fn shared_query(&self, rank: u32) -> Result<(*mut u8, usize, usize), Error> {
+        let core = self.access.core()?;
+        let size = self.communicator.size();
+        if rank >= size {
+            return Err(ErrorKind::Rank { rank, size }.into());
+        }
+        if core.dynamic {
+            return Err(ErrorKind::Arguments("a dynamic window shares no memory".into()).into());
+        }
+        let mapped = if rank == self.communicator.rank() {
+            Some(core.start)
+        } else {
+            self.access.mapped(rank)?
+        };
+        let why = || format!("the memory of rank {rank} is not mapped in this process");
+        let start = mapped.ok_or_else(|| ErrorKind::Arguments(why()))?;
+        Ok((start, core.sizes.get(rank) as usize, core.units.get(rank) as usize))
     }
 
     /// Registers the memory and tells the others, or tells them that there is
@@ -216,6 +313,16 @@ impl<N: Netmod> Window<N> {
             };
             Ok((ground, network, local, published))
         });
+        // Found by packets from the moment that peers may know of the window.
+        let dynamic = flavor == Flavor::Dynamic;
+        let world = device.boot().size();
+        let part = prepared.as_ref().ok().map(|(ground, ..)| {
+            let node_rank = device.node_rank(device.boot().rank()).unwrap_or(0);
+            let control = ground.controls.map(|c| c.of(node_rank));
+            let memory = (ground.start, mine.bytes as usize);
+            let part = Part::new(communicator.id(), memory, dynamic, control, world);
+            Registered::new(Arc::clone(Agent::of(context).registry()), part)
+        });
         let told = prepared.as_ref().ok().map(|(ground, network, ..)| {
             let netmod = device.provider(Transport::Network);
             let by_address = netmod.is_some_and(|n| n.caps().virtual_addresses);
@@ -230,9 +337,19 @@ impl<N: Netmod> Window<N> {
         let heard = exchange_keys(&communicator, told, key);
         let (ground, network_region, local_region, _) = prepared?;
         let Heard { bases, keys, published } = heard?;
+        let gone = || ErrorKind::Arguments("the window has no part of its own".into());
         let core = Arc::new(WindowCore {
+            part: Arc::new(part.ok_or_else(gone)?),
+            contiguous: ground.starts.map(|starts| Column::new(starts.iter().copied())),
+            controls: ground.controls,
+            skews: Column::new(offers.iter().map(|o| u64::from(o.skew))),
+            master: communicator.world_rank(0)?,
+            dynamic,
             _regions: [network_region, local_region],
-            sizes: Column::new(offers.iter().map(|o| o.bytes)),
+            sizes: match dynamic {
+                true => Column::Uniform(u64::MAX),
+                false => Column::new(offers.iter().map(|o| o.bytes)),
+            },
             units: Column::new(offers.iter().map(|o| o.unit)),
             bases,
             keys,
@@ -248,7 +365,7 @@ impl<N: Netmod> Window<N> {
             _of: None,
         });
         let access = Access::new(&core, context, communicator.map())?;
-        Ok(Window { access, communicator, flavor })
+        Ok(Window { access, communicator, flavor, exposed: RefCell::new(None) })
     }
 
     /// The window's own communicator: a duplicate of the one it was made on.
@@ -311,40 +428,60 @@ impl<N: Netmod> Window<N> {
     /// done everywhere, and opens the next. Collective.
     ///
     /// # Errors
-    /// [`ErrorKind::Epoch`] between lock_all and unlock_all, [`ErrorKind::Freed`],
-    /// a peer that died or an operation that failed.
+    /// [`ErrorKind::Epoch`] while ranks are locked, started or posted to,
+    /// [`ErrorKind::Freed`], a peer that died or an operation that failed.
     pub fn fence(&self) -> Result<(), Error> {
-        match self.access.epoch() {
-            Epoch::Freed => return Err(ErrorKind::Freed.into()),
-            Epoch::LockAll => {
-                let remedy = "call unlock_all first";
-                return Err(ErrorKind::Epoch { call: "fence", open: "lock_all", remedy }.into());
+        self.fence_with(Assert::NONE)
+    }
+
+    /// [`Window::fence`] with promises. All members must give NOPRECEDE and
+    /// NOSUCCEED alike.
+    ///
+    /// # Errors
+    /// As [`Window::fence`], and [`ErrorKind::Epoch`] for NOPRECEDE after
+    /// operations.
+    pub fn fence_with(&self, assert: Assert) -> Result<(), Error> {
+        self.may_end("fence")?;
+        let flushed = if assert.contains(Assert::NOPRECEDE) {
+            if self.access.dirty() {
+                let (open, remedy) = ("operations were issued", "call it without NOPRECEDE");
+                return Err(ErrorKind::Epoch { call: "fence", open, remedy }.into());
             }
-            Epoch::Closed | Epoch::Fence => {}
-        }
-        let flushed = self.access.flush_dirty();
+            Ok(())
+        } else {
+            self.access.flush_dirty()
+        };
         // The others wait there, whatever became of this one's operations.
         let met = self.communicator.barrier();
         explained(flushed, met)?;
-        self.access.set_epoch(Epoch::Fence);
+        let next = assert.contains(Assert::NOSUCCEED);
+        self.access.set_epoch(if next { Epoch::Closed } else { Epoch::Fence });
         Ok(())
+    }
+
+    /// Refuses collective calls while an epoch of ranks is open.
+    fn may_end(&self, call: &'static str) -> Result<(), Error> {
+        let (open, remedy) = match self.access.epoch() {
+            Epoch::Freed => return Err(ErrorKind::Freed.into()),
+            Epoch::LockAll => ("lock_all", "call unlock_all first"),
+            Epoch::Locks => ("ranks are locked", "unlock them first"),
+            Epoch::Start => ("a start epoch is open", "call complete first"),
+            Epoch::Closed | Epoch::Fence if self.exposed.borrow().is_some() => {
+                ("an exposure epoch is open", "call wait first")
+            }
+            Epoch::Closed | Epoch::Fence => return Ok(()),
+        };
+        Err(ErrorKind::Epoch { call, open, remedy }.into())
     }
 
     /// Waits for all members and gives the window back. Collective.
     ///
     /// # Errors
-    /// [`ErrorKind::Freed`] the second time, [`ErrorKind::Epoch`] between
-    /// lock_all and unlock_all; a peer that died (the window is freed then
+    /// [`ErrorKind::Freed`] the second time, [`ErrorKind::Epoch`] while ranks
+    /// are locked, started or posted to; a peer that died (the window is freed then
     /// too).
     pub fn free(&mut self) -> Result<(), Error> {
-        match self.access.epoch() {
-            Epoch::Freed => return Err(ErrorKind::Freed.into()),
-            Epoch::LockAll => {
-                let remedy = "call unlock_all first";
-                return Err(ErrorKind::Epoch { call: "free", open: "lock_all", remedy }.into());
-            }
-            Epoch::Closed | Epoch::Fence => {}
-        }
+        self.may_end("free")?;
         let flushed = self.access.flush_dirty();
         let met = self.communicator.barrier();
         self.access.set_epoch(Epoch::Freed);
@@ -377,9 +514,11 @@ fn exchange<N: Netmod>(
     bytes: usize,
     unit: usize,
     fd: i32,
+    skew: u8,
 ) -> Result<Vec<Offer>, Error> {
     let mine = Offer {
         fault: unit == 0,
+        skew,
         bytes: bytes as u64,
         unit: unit as u64,
         next_key: communicator.device().next_key(),
@@ -448,6 +587,9 @@ fn exchange_keys<N: Netmod>(
 struct Ground<N: Netmod> {
     start: *mut u8,
     mapped: Option<Mapped>,
+    /// By rank, where the parts lie side by side.
+    starts: Option<Vec<u64>>,
+    controls: Option<Controls>,
     /// Where the memory is the window's own.
     segment: Option<Segment>,
     /// Where it is the provider's.
@@ -456,8 +598,17 @@ struct Ground<N: Netmod> {
 }
 
 impl<N: Netmod> Ground<N> {
-    fn of(start: *mut u8) -> Ground<N> {
-        Ground { start, mapped: None, segment: None, region: None, direct: false }
+    /// Memory that nobody shares.
+    fn plain(start: *mut u8) -> Ground<N> {
+        Ground {
+            start,
+            mapped: None,
+            starts: None,
+            controls: None,
+            segment: None,
+            region: None,
+            direct: false,
+        }
     }
 }
 
@@ -477,18 +628,19 @@ fn provided<N: Netmod>(
         let memory = netmod.allocate(port, bytes);
         let memory = memory.map_err(|e| refused(std::io::Error::other(e)))?;
         if let Some((region, start)) = memory {
-            return Ok(Ground { region: Some(region), direct, ..Ground::of(start) });
+            return Ok(Ground { region: Some(region), direct, ..Ground::plain(start) });
         }
     }
     let segment = Segment::private(bytes)?;
     let start = segment.start();
-    Ok(Ground { segment: Some(segment), ..Ground::of(start) })
+    Ok(Ground { segment: Some(segment), ..Ground::plain(start) })
 }
 
 /// A node's segment, mapped whole.
 struct NodeSegment {
     segment: Segment,
     mapped: Mapped,
+    controls: Controls,
     /// The members that come later open it through this process.
     _file: File,
 }
@@ -517,14 +669,53 @@ impl NodeSegment {
         let (Some(pitch), Some(len)) = (pitch, len.filter(|&l| l <= isize::MAX as usize)) else {
             return Ok(None);
         };
-        let offer = offers[first as usize];
+        let node = NodeSegment::open(communicator, offers[first as usize], file, len);
+        Ok(node.map(|node| NodeSegment { mapped: Mapped { pitch, all, ..node.mapped }, ..node }))
+    }
+
+    /// Maps one segment for all members, the parts side by side by rank, and
+    /// says where each starts; `None` when it cannot be had.
+    fn map_side_by_side<N: Netmod>(
+        communicator: &Communicator<N>,
+        offers: &[Offer],
+        first: u32,
+        file: Option<File>,
+    ) -> Result<Option<(NodeSegment, Vec<u64>)>, Error> {
+        let device = communicator.device();
+        let mut starts = Vec::with_capacity(offers.len());
+        let mut len = 0_usize;
+        for (rank, offer) in (0..).zip(offers) {
+            let world = communicator.world_rank(rank)?;
+            let end = len.checked_add(offer.bytes as usize).filter(|&l| l <= isize::MAX as usize);
+            let (Some(end), true) = (end, device.on_node(world)) else { return Ok(None) };
+            starts.push(len as u64);
+            len = end;
+        }
+        let node = NodeSegment::open(communicator, offers[first as usize], file, len);
+        Ok(node.map(|node| (node, starts)))
+    }
+
+    /// Maps `len` bytes for parts, the node's lock words behind them.
+    fn open<N: Netmod>(
+        communicator: &Communicator<N>,
+        offer: Offer,
+        file: Option<File>,
+        len: usize,
+    ) -> Option<NodeSegment> {
+        let device = communicator.device();
+        let world = device.boot().size();
+        let words = Words::bytes(world).checked_mul(device.node_size() as usize)?;
+        let behind = len.checked_next_multiple_of(PAGE)?;
+        let all = behind.checked_add(words).filter(|&all| all <= isize::MAX as usize)?;
         let file = match file {
             Some(file) => Ok(file),
             None => segment::open(offer.pid, offer.fd),
         };
-        let mapped = file.and_then(|f| Ok((Segment::map(&f, len.max(PAGE))?, f)));
-        let Ok((segment, file)) = mapped else { return Ok(None) };
-        let mapped = Mapped { start: segment.start(), pitch, all };
-        Ok(Some(NodeSegment { segment, mapped, _file: file }))
+        let (segment, file) = file.and_then(|f| Ok((Segment::map(&f, all)?, f))).ok()?;
+        let start = segment.start();
+        // SAFETY: within the segment, which holds `words` bytes behind there.
+        let controls = Controls { start: unsafe { start.add(behind) }, world };
+        let mapped = Mapped { start, pitch: 0, all: true };
+        Some(NodeSegment { segment, mapped, controls, _file: file })
     }
 }

@@ -10,6 +10,7 @@ mod bulk;
 mod memory;
 mod packets;
 mod pair;
+mod sleep;
 
 pub use pair::Pair;
 
@@ -51,6 +52,7 @@ pub fn all<N: Opens>(name: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> 
     scenes.push(("blocks", memory::blocks::<N>));
     scenes.push(("atomics", atomics::all::<N>));
     scenes.push(("atomics of two", atomics::hammer::<N>));
+    scenes.push(("sleeping", sleep::ping::<N>));
     let scenario = |(what, body)| {
         let scenario = Scenario::new(format!("{name}/{what}"), 2, body);
         env.iter().fold(scenario, |s, (key, value)| s.env(key, *value))

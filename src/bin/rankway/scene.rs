@@ -81,7 +81,7 @@ impl Scene {
             Network::Provider(name) => Some(name.clone()),
             _ => None,
         };
-        let options = Options { provider, threads: false };
+        let options = Options { provider, ..Options::default() };
         let context = device::open_ofi(boot, &options).map_err(|e| e.to_string())?;
         Scene::on(context, network, ranks, bytes, targets)
     }

@@ -25,7 +25,7 @@ pub struct Ofi {
     pub(super) limits: Limits,
     pub(super) domain: *mut sys::fid_domain,
     pub(super) av: *mut sys::fid_av,
-    fabric: *mut sys::fid_fabric,
+    pub(super) fabric: *mut sys::fid_fabric,
     /// Held by what changes the set of endpoints or of addresses.
     setup: Mutex<()>,
     /// An address of this provider, to tell garbage from addresses.
@@ -446,6 +446,14 @@ impl Netmod for Ofi {
 
     fn cancel(&self, port: &Port, token: u64) {
         port.cancel(token);
+    }
+
+    fn wait_fd(&self, port: &Port) -> Option<std::os::fd::RawFd> {
+        port.fd
+    }
+
+    fn arm(&self, port: &Port) -> bool {
+        port.arm()
     }
 
     #[inline]

@@ -35,6 +35,7 @@ mod pages;
 mod port;
 mod select;
 mod slots;
+mod wait;
 
 pub use describe::{Provider, describe, library, would_take};
 pub use domain::{Ofi, Region};

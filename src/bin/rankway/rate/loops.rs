@@ -212,6 +212,7 @@ fn raw_targets<N: Measured>(
     cell: usize,
 ) -> Result<(Vec<N::Target>, Starts), String> {
     let (mut targets, mut starts) = (Vec::new(), Vec::new());
+    let mut first = None;
     for rank in 0..access.map().len() {
         let offset = (rank % CELLS) as usize * cell;
         match access.mapped(rank).map_err(|e| e.to_string())? {
@@ -219,6 +220,13 @@ fn raw_targets<N: Measured>(
             None => {
                 let t = access.raw_target(rank).map_err(|e| e.to_string())?;
                 let t = t.ok_or("a rank has no raw target")?;
+                // The loops beside ours know one key and one base.
+                let raw = if N::KEY_HANDLES { (0, 0) } else { (t.key, t.addr) };
+                if *first.get_or_insert(raw) != raw {
+                    return Err("this provider's keys or addresses differ between processes, and \
+                                the raw loop takes one of each: measure two processes (-n 2)"
+                        .into());
+                }
                 targets.push(N::target(&t, offset as u64));
             }
         }

@@ -58,7 +58,7 @@ impl Measured for Ofi {
             Network::Provider(name) => Some(name.clone()),
             _ => None,
         };
-        let options = Options { provider, threads: false };
+        let options = Options { provider, ..Options::default() };
         device::open_ofi(boot, &options).map_err(|e| e.to_string())
     }
 

@@ -1,0 +1,445 @@
+//! Requests that the target carries out itself, and their answers.
+//!
+//! What an origin cannot do to a target's memory on its own (operations the
+//! provider does not have, elements no processor changes in one instruction,
+//! locks, signals of epochs, memory attached to dynamic windows) goes as a
+//! packet, is done in the target's progress, and answered. Every request but
+//! a signal is answered: the counts of a [`Track`] are what a flush waits for.
+//!
+//! Nothing here waits.
+
+use super::compute::Work;
+use super::locks::Want;
+use super::part::{Part, Registry, Status};
+use super::{Error, ErrorKind};
+use crate::device::{Body, Class, Context, DeviceError, Head, Room};
+use crate::netmod::{Kind, NetError, Netmod, Op, Type};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What a packet asks for. `words[0]` is the window, `words[1]` a place or a
+/// number, `words[2]` a [`Meta`].
+pub(super) mod ask {
+    pub(crate) const UPDATE: u8 = 0;
+    pub(crate) const FETCH: u8 = 1;
+    pub(crate) const SWAP: u8 = 2;
+    pub(crate) const PUT: u8 = 3;
+    pub(crate) const GET: u8 = 4;
+    /// Takes a lock; `words[1]` is what, and the number of the look for holders.
+    pub(crate) const TAKE: u8 = 5;
+    /// Gives a lock back; not answered.
+    pub(crate) const GIVE: u8 = 6;
+    /// The sender posted; not answered.
+    pub(crate) const POST: u8 = 7;
+    /// The sender completed; not answered.
+    pub(crate) const COMPLETE: u8 = 8;
+    /// An answer: id, status, number.
+    pub(crate) const ANSWER: u8 = 9;
+}
+
+/// Longest body of a request; several go at a time.
+pub(super) const LONGEST: usize = 32 * 1024;
+
+/// Requests under way to one peer before its answers are waited for.
+pub(super) const WINDOW: u32 = 64;
+
+/// What a request says beside its place: id of the answer, elements (or bytes),
+/// type and operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Meta {
+    pub(super) id: u32,
+    pub(super) count: u32,
+    pub(super) ty: Type,
+    pub(super) op: Op,
+}
+
+impl Meta {
+    fn encode(self) -> u64 {
+        u64::from(self.id) << 32
+            | u64::from(self.count & 0xff_ffff) << 8
+            | (self.ty as u64) << 4
+            | self.op as u64
+    }
+
+    fn decode(word: u64) -> Option<Meta> {
+        Some(Meta {
+            id: (word >> 32) as u32,
+            count: (word >> 8) as u32 & 0xff_ffff,
+            ty: Type::from_number((word >> 4) as u8 & 15)?,
+            op: Op::from_number(word as u8 & 15)?,
+        })
+    }
+}
+
+/// Requests of one access that are not answered.
+#[derive(Default, Debug)]
+pub(super) struct Track {
+    /// By world rank.
+    under_way: RefCell<BTreeMap<u32, u32>>,
+    /// Requests that went wrong and that nobody waited for singly.
+    refused: RefCell<Vec<(u32, Status)>>,
+}
+
+impl Track {
+    fn begin(&self, world: u32) {
+        *self.under_way.borrow_mut().entry(world).or_default() += 1;
+    }
+
+    fn end(&self, world: u32) {
+        let mut under_way = self.under_way.borrow_mut();
+        if let Some(n) = under_way.get_mut(&world) {
+            *n -= 1;
+            if *n == 0 {
+                under_way.remove(&world);
+            }
+        }
+    }
+
+    pub(super) fn count(&self, world: u32) -> u32 {
+        self.under_way.borrow().get(&world).copied().unwrap_or(0)
+    }
+
+    /// Which of `worlds`, of all peers when that is empty, have not answered.
+    pub(super) fn pending(&self, worlds: &[u32]) -> Vec<u32> {
+        let under_way = self.under_way.borrow();
+        match worlds {
+            [] => under_way.keys().copied().collect(),
+            worlds => worlds.iter().copied().filter(|w| under_way.contains_key(w)).collect(),
+        }
+    }
+
+    /// Something that went wrong at one of `worlds`, at anybody's when that is
+    /// empty, taken out.
+    pub(super) fn take_refused(&self, worlds: &[u32]) -> Option<Error> {
+        let mut refused = self.refused.borrow_mut();
+        let at = refused.iter().position(|(w, _)| worlds.is_empty() || worlds.contains(w))?;
+        let (world, status) = refused.swap_remove(at);
+        Some(error_of(world, status))
+    }
+}
+
+/// A request's failure, by name.
+#[cold]
+pub(super) fn error_of(world: u32, status: Status) -> Error {
+    match status {
+        Status::Dead => DeviceError::PeerDied { rank: world }.into(),
+        status => ErrorKind::Refused { rank: world, why: status.why() }.into(),
+    }
+}
+
+/// The answer to a request that somebody waits for singly.
+#[derive(Default, Debug)]
+pub(super) struct Answer(Cell<Option<(Status, u64)>>);
+
+impl Answer {
+    pub(super) fn get(&self) -> Option<(Status, u64)> {
+        self.0.get()
+    }
+}
+
+/// A request that was not answered.
+struct Slot {
+    world: u32,
+    track: Rc<Track>,
+    /// Where the body of the answer goes, and its length.
+    result: *mut u8,
+    len: usize,
+    answer: Option<Rc<Answer>>,
+}
+
+impl Slot {
+    fn end(self, status: Status, number: u64) {
+        self.track.end(self.world);
+        match self.answer {
+            Some(answer) => answer.0.set(Some((status, number))),
+            None if status == Status::Done => {}
+            None => {
+                let mut refused = self.track.refused.borrow_mut();
+                // The first few tell the story.
+                if refused.len() < 64 {
+                    refused.push((self.world, status));
+                }
+            }
+        }
+    }
+}
+
+/// A request as its origin makes it.
+pub(super) struct Request<'a> {
+    pub(super) ask: u8,
+    pub(super) window: u64,
+    pub(super) place: u64,
+    pub(super) count: usize,
+    pub(super) ty: Type,
+    pub(super) op: Op,
+    pub(super) body: &'a [u8],
+    /// Where the body of the answer goes, and its length.
+    pub(super) result: (*mut u8, usize),
+    /// Set when the answer comes; without it a failure waits for the flush.
+    pub(super) answer: Option<Rc<Answer>>,
+}
+
+/// Takes a context's one-sided packets.
+pub(super) struct Agent<N> {
+    registry: Arc<Registry>,
+    slots: RefCell<BTreeMap<u32, Slot>>,
+    next: Cell<u32>,
+    netmod: PhantomData<N>,
+}
+
+impl<N: Netmod> Agent<N> {
+    /// The context's agent, settled on first use.
+    pub(super) fn of(context: &Context<N>) -> Rc<Agent<N>> {
+        let mut new = false;
+        let agent = context.part(|| {
+            new = true;
+            Agent {
+                registry: context.device().part(),
+                slots: RefCell::default(),
+                next: Cell::new(0),
+                netmod: PhantomData,
+            }
+        });
+        if new {
+            context.settle(Class::Rma, Rc::clone(&agent) as Rc<dyn Room<N>>);
+        }
+        agent
+    }
+
+    pub(super) fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// Sends a request; the answer is counted by `track`.
+    ///
+    /// # Errors
+    /// A peer that died or cannot be reached, a provider without messages.
+    ///
+    /// # Safety
+    /// The result's memory stays writable until the answer came, the peer died
+    /// or the answer was given up with [`Agent::forget`].
+    pub(super) unsafe fn request(
+        &self,
+        context: &Context<N>,
+        world: u32,
+        track: &Rc<Track>,
+        request: Request<'_>,
+    ) -> Result<(), Error> {
+        let mut slots = self.slots.borrow_mut();
+        let mut id = self.next.get();
+        while slots.contains_key(&id) {
+            id = id.wrapping_add(1);
+        }
+        self.next.set(id.wrapping_add(1));
+        let (result, len) = request.result;
+        let answer = request.answer;
+        slots.insert(id, Slot { world, track: Rc::clone(track), result, len, answer });
+        drop(slots);
+        track.begin(world);
+        let meta = Meta { id, count: request.count as u32, ty: request.ty, op: request.op };
+        let words = [request.window, request.place, meta.encode()];
+        let head = Head::new(Class::Rma, request.ask, words);
+        // SAFETY: a copied body needs nothing.
+        let sent = unsafe { context.transmit(world, head, Body::Copied(request.body)) };
+        if let Err(e) = sent {
+            if self.slots.borrow_mut().remove(&id).is_some() {
+                track.end(world);
+            }
+            return Err(e.into());
+        }
+        Ok(())
+    }
+
+    /// Says something that is not answered.
+    ///
+    /// # Errors
+    /// As [`Agent::request`].
+    pub(super) fn say(
+        &self,
+        context: &Context<N>,
+        world: u32,
+        ask: u8,
+        window: u64,
+        number: u64,
+    ) -> Result<(), Error> {
+        let meta = Meta { id: 0, count: 0, ty: Type::U8, op: Op::NoOp };
+        let head = Head::new(Class::Rma, ask, [window, number, meta.encode()]);
+        // SAFETY: a copied body needs nothing.
+        unsafe { context.transmit(world, head, Body::Copied(&[])) }?;
+        Ok(())
+    }
+
+    /// Gives up an answer: its result's memory is not written any more.
+    pub(super) fn forget(&self, answer: &Rc<Answer>) {
+        let mine = |slot: &Slot| slot.answer.as_ref().is_some_and(|a| Rc::ptr_eq(a, answer));
+        self.slots.borrow_mut().retain(|_, slot| {
+            let gone = mine(slot);
+            if gone {
+                slot.track.end(slot.world);
+            }
+            !gone
+        });
+    }
+
+    /// An answer came.
+    fn answered(&self, from: u32, words: [u64; 3], body: &[u8]) {
+        let id = words[0] as u32;
+        let mut slots = self.slots.borrow_mut();
+        if slots.get(&id).is_none_or(|slot| slot.world != from) {
+            return;
+        }
+        let Some(slot) = slots.remove(&id) else { return };
+        drop(slots);
+        let mut status = Status::from_number(words[1]);
+        if status == Status::Done && body.len() != slot.len {
+            status = Status::Garbled;
+        } else if status == Status::Done && slot.len > 0 {
+            // SAFETY: the result holds that much, by the contract of `request`.
+            unsafe { std::ptr::copy_nonoverlapping(body.as_ptr(), slot.result, slot.len) };
+        }
+        slot.end(status, words[2]);
+    }
+
+    /// Carries out what a peer asks for; the answer, unless there is none.
+    fn serve(&self, head: &Head, meta: Meta, body: &[u8]) -> Option<(Status, u64, Vec<u8>)> {
+        let [window, place, _] = head.words;
+        let from = head.from;
+        let mut out = Vec::new();
+        let served = self.registry.with(window, |part| match head.kind {
+            ask::UPDATE | ask::FETCH | ask::SWAP => {
+                Some((elements(part, head.kind, place, meta, body, &mut out), 0))
+            }
+            ask::PUT | ask::GET => Some((bytes(part, head.kind, place, meta, body, &mut out), 0)),
+            ask::TAKE => Some(take(part, place, from)),
+            ask::GIVE => {
+                if let (Some(want), Ok(control)) = (Want::from_number(place), part.control()) {
+                    control.give(want, from);
+                }
+                None
+            }
+            ask::POST => {
+                *part.signals().posted.entry(from).or_default() += 1;
+                None
+            }
+            ask::COMPLETE => {
+                *part.signals().completed.entry(from).or_default() += 1;
+                None
+            }
+            _ => Some((Status::Garbled, 0)),
+        });
+        let silent = matches!(head.kind, ask::GIVE | ask::POST | ask::COMPLETE);
+        match served {
+            Some(answer) => answer.map(|(status, number)| (status, number, out)),
+            None => (!silent).then_some((Status::NoWindow, 0, out)),
+        }
+    }
+}
+
+/// An operation on elements that a packet asks for.
+fn elements(
+    part: &Part,
+    ask: u8,
+    place: u64,
+    meta: Meta,
+    body: &[u8],
+    out: &mut Vec<u8>,
+) -> Status {
+    let len = meta.count as usize * meta.ty.size();
+    let (kind, want) = match ask {
+        ask::SWAP => (Kind::Swap, 2 * len),
+        ask::FETCH if meta.op == Op::NoOp => (Kind::Fetch, 0),
+        ask::FETCH => (Kind::Fetch, len),
+        _ => (Kind::Update, len),
+    };
+    if body.len() != want || (len > LONGEST && kind != Kind::Update) {
+        return Status::Garbled;
+    }
+    if kind != Kind::Update {
+        out.resize(len, 0);
+    }
+    let work = Work {
+        kind,
+        ty: meta.ty,
+        op: meta.op,
+        at: std::ptr::null_mut(),
+        operand: body.as_ptr(),
+        compare: if kind == Kind::Swap { body[len..].as_ptr() } else { body.as_ptr() },
+        result: out.as_mut_ptr(),
+        count: meta.count as usize,
+    };
+    // SAFETY: the buffers were measured just now.
+    let status = unsafe { part.compute(place, work) };
+    if status != Status::Done {
+        out.clear();
+    }
+    status
+}
+
+/// Plain bytes that a packet brings or asks for.
+fn bytes(part: &Part, ask: u8, place: u64, meta: Meta, body: &[u8], out: &mut Vec<u8>) -> Status {
+    let len = meta.count as usize;
+    let done = if ask == ask::PUT {
+        if body.len() != len {
+            return Status::Garbled;
+        }
+        // SAFETY: in range; the body is the provider's or our own.
+        part.with_range(place, len, |at| unsafe { at.copy_from_nonoverlapping(body.as_ptr(), len) })
+    } else {
+        if len > LONGEST {
+            return Status::Garbled;
+        }
+        out.resize(len, 0);
+        // SAFETY: in range; `out` has just been made that long.
+        part.with_range(place, len, |at| unsafe {
+            at.copy_to_nonoverlapping(out.as_mut_ptr(), len)
+        })
+    };
+    if done.is_none() {
+        out.clear();
+        return Status::Outside;
+    }
+    Status::Done
+}
+
+/// A lock that a packet asks for.
+fn take(part: &Part, place: u64, from: u32) -> (Status, u64) {
+    let Some(want) = Want::from_number(place & 0xff) else { return (Status::Garbled, 0) };
+    let Ok(control) = part.control() else { return (Status::NotHere, 0) };
+    match control.take(want, from, (place >> 8) as u32) {
+        Ok(()) => (Status::Done, 0),
+        Err(holder) => (Status::Busy, u64::from(holder)),
+    }
+}
+
+impl<N: Netmod> Room<N> for Agent<N> {
+    fn arrived(&self, context: &Context<N>, head: &Head, body: &[u8]) {
+        if head.kind == ask::ANSWER {
+            return self.answered(head.from, head.words, body);
+        }
+        // Garbage has no meta word; nobody waits for its answer.
+        let Some(meta) = Meta::decode(head.words[2]) else { return };
+        if let Some((status, number, out)) = self.serve(head, meta, body) {
+            let words = [u64::from(meta.id), status as u64, number];
+            let answer = Head::new(Class::Rma, ask::ANSWER, words);
+            // Who died meanwhile needs no answer.
+            // SAFETY: a copied body needs nothing.
+            let _ = unsafe { context.transmit(head.from, answer, Body::Copied(&out)) };
+        }
+    }
+
+    fn finished(&self, _: &Context<N>, _: u64, _: Result<(), NetError>) {
+        // Bodies are copied: no operation carries a token of this class.
+    }
+
+    fn lost(&self, _: &Context<N>, world: u32) {
+        let mut slots = self.slots.borrow_mut();
+        let ids: Vec<u32> =
+            slots.iter().filter(|(_, s)| s.world == world).map(|(&id, _)| id).collect();
+        let gone: Vec<Slot> = ids.iter().filter_map(|id| slots.remove(id)).collect();
+        drop(slots);
+        gone.into_iter().for_each(|slot| slot.end(Status::Dead, 0));
+    }
+}

@@ -1,0 +1,739 @@
+//! Accumulate, get_accumulate, fetch_and_op, compare_and_swap.
+//!
+//! Three ways, tried in this order:
+//!
+//! 1. the target's memory is mapped here: the processor's atomics, done on
+//!    return;
+//! 2. the provider has the operation for that type and does it with the
+//!    target's processor ([`Caps::cpu_atomics`](crate::netmod::Caps)): its
+//!    atomics;
+//! 3. else a packet, carried out in the target's progress with its processor's
+//!    atomics.
+//!
+//! All three are atomic with each other, element by element. Elements of
+//! sixteen bytes, and those that do not lie at a multiple of their size, no
+//! processor changes in one instruction: these always take the third way, and
+//! the target holds a lock. Operations of one access on one rank are done in
+//! the order of their calls: a change between the second and the third way
+//! waits for what went before.
+
+use super::access::{Access, Target};
+use super::active::{Answer, Request, WINDOW, ask, error_of};
+use super::compute::{Atomic as Cell, Work, is_atomic, refusal};
+use super::epoch::{PATIENCE, Way};
+use super::part::Status;
+use super::request::{Pending, Ticket};
+use super::{Error, ErrorKind};
+use crate::device::Progress;
+use crate::netmod::{Atomic, Kind, Netmod, Op, PENDING, Type};
+use std::rc::Rc;
+use std::sync::atomic::{
+    AtomicI8, AtomicI16, AtomicI32, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+};
+
+/// Staged operands of the provider's atomics before they are waited for.
+const STAGED: usize = 1 << 20;
+
+/// Rust's types for elements.
+///
+/// # Safety
+/// The type has the size and the layout of [`Element::TYPE`], and any bits are
+/// a value of it.
+pub unsafe trait Element: Copy + 'static {
+    /// The element's type.
+    const TYPE: Type;
+
+    /// The operation where one address can be changed atomically; the element
+    /// as it was.
+    ///
+    /// # Safety
+    /// `at` is an element at a multiple of its size; the operation is valid for
+    /// the type.
+    #[doc(hidden)]
+    unsafe fn apply(at: *mut u8, op: Op, operand: Self) -> Option<Self>;
+
+    /// Compares and swaps, likewise.
+    ///
+    /// # Safety
+    /// As [`Element::apply`].
+    #[doc(hidden)]
+    unsafe fn swap_if(at: *mut u8, compare: Self, new: Self) -> Option<Self>;
+}
+
+macro_rules! elements {
+    ($($value:ty: $ty:ident in $cell:ty;)*) => {$(
+        // SAFETY: the types are those of their names.
+        unsafe impl Element for $value {
+            const TYPE: Type = Type::$ty;
+
+            #[inline(always)]
+            unsafe fn apply(at: *mut u8, op: Op, operand: Self) -> Option<Self> {
+                // SAFETY: the caller's duty.
+                Some(unsafe { &*at.cast::<$cell>() }.apply(op, operand))
+            }
+
+            #[inline(always)]
+            unsafe fn swap_if(at: *mut u8, compare: Self, new: Self) -> Option<Self> {
+                // SAFETY: the caller's duty.
+                Some(unsafe { &*at.cast::<$cell>() }.swap_if(compare, new))
+            }
+        }
+    )*};
+}
+
+elements! {
+    i8: I8 in AtomicI8;
+    u8: U8 in AtomicU8;
+    i16: I16 in AtomicI16;
+    u16: U16 in AtomicU16;
+    i32: I32 in AtomicI32;
+    u32: U32 in AtomicU32;
+    i64: I64 in AtomicI64;
+    u64: U64 in AtomicU64;
+    f32: F32 in super::compute::BitsF32;
+    f64: F64 in super::compute::BitsF64;
+    [f32; 2]: C32 in super::compute::BitsC32;
+}
+
+// SAFETY: two binary64 side by side.
+unsafe impl Element for [f64; 2] {
+    const TYPE: Type = Type::C64;
+
+    unsafe fn apply(_: *mut u8, _: Op, _: Self) -> Option<Self> {
+        None
+    }
+
+    unsafe fn swap_if(_: *mut u8, _: Self, _: Self) -> Option<Self> {
+        None
+    }
+}
+
+/// The caller's side of an operation on elements.
+#[derive(Clone, Copy)]
+struct Origin {
+    kind: Kind,
+    ty: Type,
+    op: Op,
+    operand: *const u8,
+    compare: *const u8,
+    result: *mut u8,
+    count: usize,
+}
+
+impl Origin {
+    /// The part of it that begins with element `from`.
+    fn piece(&self, from: usize, count: usize) -> Origin {
+        let byte = from * self.ty.size();
+        let has_operand = self.op != Op::NoOp || self.kind == Kind::Swap;
+        Origin {
+            operand: if has_operand { self.operand.wrapping_add(byte) } else { self.operand },
+            compare: match self.kind {
+                Kind::Swap => self.compare.wrapping_add(byte),
+                _ => self.compare,
+            },
+            result: match self.kind {
+                Kind::Update => self.result,
+                _ => self.result.wrapping_add(byte),
+            },
+            count,
+            ..*self
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.count * self.ty.size()
+    }
+
+    fn work(&self, at: *mut u8) -> Work {
+        let Origin { kind, ty, op, operand, compare, result, count } = *self;
+        Work { kind, ty, op, at, operand, compare, result, count }
+    }
+
+    /// Operands and comparands, copied one behind the other.
+    ///
+    /// # Safety
+    /// The buffers hold the elements.
+    unsafe fn copied(&self) -> Vec<u8> {
+        let len = self.bytes();
+        let mut out = Vec::new();
+        // SAFETY: the caller's duty.
+        unsafe {
+            if self.op != Op::NoOp || self.kind == Kind::Swap {
+                out.extend_from_slice(std::slice::from_raw_parts(self.operand, len));
+            }
+            if self.kind == Kind::Swap {
+                out.extend_from_slice(std::slice::from_raw_parts(self.compare, len));
+            }
+        }
+        out
+    }
+}
+
+impl<N: Netmod> Access<N> {
+    /// Applies `op` to the elements at `disp` units in the memory of `rank`,
+    /// with those of `operands`: MPI_Accumulate. The slice may be used again on
+    /// return; the result is in the target's memory after a flush.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operation`] for an operation that MPI does not have for the
+    /// type; as [`Access::put`].
+    pub fn accumulate<T: Element>(
+        &self,
+        operands: &[T],
+        op: Op,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Error> {
+        let (from, count) = (operands.as_ptr().cast(), operands.len());
+        // SAFETY: a slice of that many elements.
+        unsafe { self.accumulate_raw(from, count, T::TYPE, op, rank, disp) }
+    }
+
+    /// [`Access::accumulate`] for elements of a type that is known when it
+    /// runs. The operands may be used again on return.
+    ///
+    /// # Errors
+    /// As [`Access::accumulate`], and [`ErrorKind::NullBuffer`].
+    ///
+    /// # Safety
+    /// `operands` is null or readable for `count` elements.
+    pub unsafe fn accumulate_raw(
+        &self,
+        operands: *const u8,
+        count: usize,
+        ty: Type,
+        op: Op,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Error> {
+        let origin = Origin {
+            kind: Kind::Update,
+            ty,
+            op,
+            operand: operands,
+            compare: std::ptr::null(),
+            result: std::ptr::null_mut(),
+            count,
+        };
+        // SAFETY: the caller's duty.
+        unsafe { self.elements(&origin, rank, disp, None) }
+    }
+
+    /// [`Access::accumulate`] that also brings the elements as they were into
+    /// `results`: MPI_Get_accumulate. They are there on return.
+    ///
+    /// # Errors
+    /// As [`Access::accumulate`], and [`ErrorKind::Arguments`] for slices of
+    /// different lengths.
+    pub fn get_accumulate<T: Element>(
+        &self,
+        operands: &[T],
+        results: &mut [T],
+        op: Op,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Error> {
+        if operands.len() != results.len() && op != Op::NoOp {
+            let (n, m) = (operands.len(), results.len());
+            let why = format!("get_accumulate of {n} operands into {m} results");
+            return Err(ErrorKind::Arguments(why).into());
+        }
+        let origin = Origin {
+            kind: Kind::Fetch,
+            ty: T::TYPE,
+            op,
+            operand: operands.as_ptr().cast(),
+            compare: std::ptr::null(),
+            result: std::ptr::null_mut(),
+            count: results.len(),
+        };
+        // SAFETY: the slices hold the elements; the result is given inside.
+        unsafe { self.fetched(&origin, results.as_mut_ptr().cast(), rank, disp) }
+    }
+
+    /// [`Access::get_accumulate`] for elements of a type that is known when it
+    /// runs; the results are there after a flush.
+    ///
+    /// # Errors
+    /// As [`Access::get_accumulate`], and [`ErrorKind::NullBuffer`].
+    ///
+    /// # Safety
+    /// `operands` is null or readable for `count` elements; `results` is null
+    /// or stays writable for `count`, and untouched, until this access was
+    /// flushed for `rank`.
+    #[allow(clippy::too_many_arguments, reason = "they are MPI's")]
+    pub unsafe fn get_accumulate_raw(
+        &self,
+        operands: *const u8,
+        results: *mut u8,
+        count: usize,
+        ty: Type,
+        op: Op,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Error> {
+        let origin = Origin {
+            kind: Kind::Fetch,
+            ty,
+            op,
+            operand: operands,
+            compare: std::ptr::null(),
+            result: results,
+            count,
+        };
+        // SAFETY: the caller's duty.
+        unsafe { self.elements(&origin, rank, disp, None) }
+    }
+
+    /// Applies `op` to one element and answers it as it was: MPI_Fetch_and_op.
+    ///
+    /// # Errors
+    /// As [`Access::accumulate`].
+    #[inline]
+    pub fn fetch_and_op<T: Element>(
+        &self,
+        operand: T,
+        op: Op,
+        rank: u32,
+        disp: usize,
+    ) -> Result<T, Error> {
+        if refusal(T::TYPE, op).is_none()
+            && let Some(at) = self.mapped_element(size_of::<T>(), rank, disp)
+            // SAFETY: an element of the window, aligned; valid by the line above.
+            && let Some(old) = unsafe { T::apply(at, op, operand) }
+        {
+            return Ok(old);
+        }
+        self.fetch_one(operand, operand, Kind::Fetch, op, rank, disp)
+    }
+
+    /// Puts `new` in the place of an element that equals `compare`, bit by bit,
+    /// and answers the element as it was: MPI_Compare_and_swap. (MPI has it for
+    /// integers only.)
+    ///
+    /// # Errors
+    /// As [`Access::put`].
+    #[inline]
+    pub fn compare_and_swap<T: Element>(
+        &self,
+        compare: T,
+        new: T,
+        rank: u32,
+        disp: usize,
+    ) -> Result<T, Error> {
+        if let Some(at) = self.mapped_element(size_of::<T>(), rank, disp)
+            // SAFETY: an element of the window, aligned.
+            && let Some(old) = unsafe { T::swap_if(at, compare, new) }
+        {
+            return Ok(old);
+        }
+        self.fetch_one(new, compare, Kind::Swap, Op::Replace, rank, disp)
+    }
+
+    #[inline(never)]
+    fn fetch_one<T: Element>(
+        &self,
+        operand: T,
+        compare: T,
+        kind: Kind,
+        op: Op,
+        rank: u32,
+        disp: usize,
+    ) -> Result<T, Error> {
+        let mut old = operand;
+        let origin = Origin {
+            kind,
+            ty: T::TYPE,
+            op,
+            operand: (&raw const operand).cast(),
+            compare: (&raw const compare).cast(),
+            result: std::ptr::null_mut(),
+            count: 1,
+        };
+        // SAFETY: one element each.
+        unsafe { self.fetched(&origin, (&raw mut old).cast(), rank, disp)? };
+        Ok(old)
+    }
+
+    /// [`Access::fetch_and_op`] for an element of a type that is known when it
+    /// runs; the result is there after a flush.
+    ///
+    /// # Errors
+    /// As [`Access::fetch_and_op`], and [`ErrorKind::NullBuffer`].
+    ///
+    /// # Safety
+    /// As [`Access::get_accumulate_raw`], for one element.
+    pub unsafe fn fetch_and_op_raw(
+        &self,
+        operand: *const u8,
+        result: *mut u8,
+        ty: Type,
+        op: Op,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Error> {
+        // SAFETY: the caller's duty.
+        unsafe { self.get_accumulate_raw(operand, result, 1, ty, op, rank, disp) }
+    }
+
+    /// [`Access::compare_and_swap`] for an element of a type that is known when
+    /// it runs; the result is there after a flush.
+    ///
+    /// # Errors
+    /// As [`Access::compare_and_swap`], and [`ErrorKind::NullBuffer`].
+    ///
+    /// # Safety
+    /// `new` and `compare` are null or readable for one element, `result` as in
+    /// [`Access::get_accumulate_raw`].
+    pub unsafe fn compare_and_swap_raw(
+        &self,
+        new: *const u8,
+        compare: *const u8,
+        result: *mut u8,
+        ty: Type,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Error> {
+        let origin = Origin {
+            kind: Kind::Swap,
+            ty,
+            op: Op::Replace,
+            operand: new,
+            compare,
+            result,
+            count: 1,
+        };
+        // SAFETY: the caller's duty.
+        unsafe { self.elements(&origin, rank, disp, None) }
+    }
+
+    /// [`Access::accumulate`] with a request of its own: MPI_Raccumulate.
+    ///
+    /// # Errors
+    /// As [`Access::accumulate`].
+    pub fn raccumulate<T: Element>(
+        &self,
+        operands: &[T],
+        op: Op,
+        rank: u32,
+        disp: usize,
+    ) -> Result<Pending<'_, N>, Error> {
+        self.accumulate(operands, op, rank, disp)?;
+        // The operands were copied, or used.
+        Ok(Pending::new(self, Vec::new()))
+    }
+
+    /// [`Access::get_accumulate_raw`] with a request of its own, whose end
+    /// brings the results: MPI_Rget_accumulate.
+    ///
+    /// # Errors
+    /// As [`Access::get_accumulate_raw`].
+    ///
+    /// # Safety
+    /// As [`Access::get_accumulate_raw`], until the request was waited for or
+    /// the access flushed for `rank`.
+    #[allow(clippy::too_many_arguments, reason = "they are MPI's")]
+    pub unsafe fn rget_accumulate(
+        &self,
+        operands: *const u8,
+        results: *mut u8,
+        count: usize,
+        ty: Type,
+        op: Op,
+        rank: u32,
+        disp: usize,
+    ) -> Result<Pending<'_, N>, Error> {
+        let origin = Origin {
+            kind: Kind::Fetch,
+            ty,
+            op,
+            operand: operands,
+            compare: std::ptr::null(),
+            result: results,
+            count,
+        };
+        let mut tickets = Vec::new();
+        // SAFETY: the caller's duty.
+        let started = unsafe { self.elements(&origin, rank, disp, Some(&mut tickets)) };
+        let pending = Pending::new(self, tickets);
+        started.map(|()| pending)
+    }
+
+    /// An operation whose results are there on return.
+    ///
+    /// # Safety
+    /// The buffers of `origin` hold its elements, and `result` does.
+    unsafe fn fetched(
+        &self,
+        origin: &Origin,
+        result: *mut u8,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Error> {
+        // Where the provider may still write after a failure, it writes into
+        // memory that stays.
+        let mut own = vec![0_u64; origin.bytes().div_ceil(8)];
+        let into = own.as_mut_ptr().cast::<u8>();
+        let origin = Origin { result: into, ..*origin };
+        let mut tickets = Vec::new();
+        // SAFETY: the caller's duty, and `own` stays, in any case.
+        let started = unsafe { self.elements(&origin, rank, disp, Some(&mut tickets)) };
+        let nothing_under_way = tickets.is_empty();
+        let ended = self.await_tickets(&mut tickets);
+        if let Err(e) = started.and(ended) {
+            if !nothing_under_way {
+                std::mem::forget(own);
+            }
+            return Err(e);
+        }
+        // SAFETY: both hold the elements.
+        unsafe { std::ptr::copy_nonoverlapping(into, result, origin.bytes()) };
+        Ok(())
+    }
+
+    /// Starts an operation on elements. With `tickets`, what it ends with goes
+    /// there; else the flush waits for it.
+    ///
+    /// # Safety
+    /// The buffers of `origin` hold its elements; the result stays until the
+    /// operation's end.
+    unsafe fn elements(
+        &self,
+        origin: &Origin,
+        rank: u32,
+        disp: usize,
+        mut tickets: Option<&mut Vec<Ticket>>,
+    ) -> Result<(), Error> {
+        let Origin { kind, ty, op, count, .. } = *origin;
+        if kind != Kind::Swap
+            && let Some(why) = refusal(ty, op)
+        {
+            return Err(ErrorKind::Operation { ty, op, why }.into());
+        }
+        let len = count.saturating_mul(ty.size());
+        self.check(rank, disp, len)?;
+        let needs_operand = kind == Kind::Swap || op != Op::NoOp;
+        let null = (needs_operand && origin.operand.is_null())
+            || (kind == Kind::Swap && origin.compare.is_null())
+            || (kind != Kind::Update && origin.result.is_null());
+        if len == 0 {
+            return Ok(());
+        }
+        if null {
+            return Err(ErrorKind::NullBuffer { len }.into());
+        }
+        if kind == Kind::Update && op == Op::NoOp {
+            return Ok(());
+        }
+        let core = self.core()?;
+        let world = self.world(rank)?;
+        self.mark(rank);
+        let offset = if core.dynamic { disp as u64 } else { disp as u64 * core.units.get(rank) };
+        let packets = |mut tickets: Option<&mut Vec<Ticket>>| -> Result<(), Error> {
+            self.turn(world, Way::Packet)?;
+            // SAFETY: the caller's duty.
+            unsafe { self.elements_by_packets(origin, world, offset, &mut tickets) }
+        };
+        if world == self.context().device().boot().rank() {
+            // SAFETY: the caller's duty.
+            return match unsafe { core.part.compute(offset, origin.work(std::ptr::null_mut())) } {
+                Status::Done => Ok(()),
+                status => Err(error_of(world, status)),
+            };
+        }
+        if core.dynamic {
+            return packets(tickets);
+        }
+        let target = self.target(rank, disp)?;
+        if let Some(at) = target.mapped {
+            if !is_atomic(ty, at.addr()) {
+                return packets(tickets);
+            }
+            self.count_direct();
+            // SAFETY: checked, mapped and aligned.
+            unsafe { origin.work(at).run_atomic() };
+            return Ok(());
+        }
+        let limit = self.native_limit(&target, origin, core.skews.get(rank).wrapping_add(offset));
+        if limit == 0 {
+            return packets(tickets);
+        }
+        self.turn(world, Way::Native)?;
+        let mut from = 0;
+        while from < count {
+            let piece = origin.piece(from, limit.min(count - from));
+            let at = (from * ty.size()) as u64;
+            // SAFETY: the caller's duty.
+            unsafe { self.element_natively(&piece, &target, at, tickets.as_deref_mut())? };
+            from += piece.count;
+        }
+        Ok(())
+    }
+
+    /// Counts an operation by the processor's atomics; makes progress now and
+    /// then.
+    #[inline(always)]
+    pub(super) fn count_direct(&self) {
+        let left = self.more.direct.get().wrapping_sub(1);
+        self.more.direct.set(left);
+        if left == 0 {
+            self.progress_between();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn progress_between(&self) {
+        self.more.direct.set(PATIENCE);
+        // What breaks here breaks the next flush, which tells.
+        let _ = self.context().progress();
+    }
+
+    /// How many elements one call of the provider takes; 0 where it must not.
+    fn native_limit(&self, target: &Target, origin: &Origin, address: u64) -> usize {
+        let Some((netmod, port)) = self.context().port(target.transport) else { return 0 };
+        if !netmod.caps().cpu_atomics || !is_atomic(origin.ty, address as usize) {
+            return 0;
+        }
+        netmod.atomic_limit(port, origin.kind, origin.ty, origin.op)
+    }
+
+    /// Waits for what went another way to the rank, so that the order stays.
+    fn turn(&self, world: u32, way: Way) -> Result<(), Error> {
+        let before = self.more.ways.borrow_mut().insert(world, way);
+        if before.is_none_or(|before| before == way) {
+            return Ok(());
+        }
+        self.drain(&[world])
+    }
+
+    /// One call of the provider's atomics, `byte` behind the target's address.
+    ///
+    /// # Safety
+    /// The buffers hold the elements, the result until the operation's end.
+    unsafe fn element_natively(
+        &self,
+        origin: &Origin,
+        target: &Target,
+        byte: u64,
+        tickets: Option<&mut Vec<Ticket>>,
+    ) -> Result<(), Error> {
+        let context = self.context();
+        let more = &self.more;
+        if more.staged_bytes.get() > STAGED {
+            self.drain(&[])?;
+        }
+        let port = context.port(target.transport);
+        let (netmod, port) = port.ok_or_else(|| super::access::no_provider(target))?;
+        // SAFETY: the caller's duty.
+        let staged = unsafe { origin.copied() }.into_boxed_slice();
+        let compare = match origin.kind {
+            // SAFETY: comparands stand behind the operands.
+            Kind::Swap => unsafe { staged.as_ptr().add(origin.bytes()) },
+            _ => std::ptr::null(),
+        };
+        let token = context.token(target.world);
+        if tickets.is_some() {
+            context.expect(token);
+        }
+        let op = Atomic {
+            kind: origin.kind,
+            ty: origin.ty,
+            op: origin.op,
+            operand: if staged.is_empty() { std::ptr::null() } else { staged.as_ptr() },
+            compare,
+            result: origin.result,
+            count: origin.count,
+            dest: target.dest,
+            addr: target.addr + byte,
+            key: target.key,
+            token: token.bits(),
+        };
+        let mut under_way = true;
+        let started = self.try_until_taken(target, "fi_atomic", || {
+            // SAFETY: the operands are staged until a flush; the result is the
+            // caller's word; count and alignment were checked.
+            let rc = unsafe { netmod.atomic(port, &op) };
+            under_way = rc == PENDING;
+            if rc == PENDING { 0 } else { rc }
+        });
+        if started.is_err() || !under_way {
+            context.forget(token);
+            return started;
+        }
+        context.issued(token);
+        more.staged_bytes.set(more.staged_bytes.get() + staged.len());
+        more.staged.borrow_mut().push((target.world, staged));
+        if let Some(tickets) = tickets {
+            tickets.push(Ticket::Token(token, target.world));
+        }
+        Ok(())
+    }
+
+    /// Packets that the target carries out, in pieces.
+    ///
+    /// # Safety
+    /// As [`Access::elements`].
+    unsafe fn elements_by_packets(
+        &self,
+        origin: &Origin,
+        world: u32,
+        offset: u64,
+        tickets: &mut Option<&mut Vec<Ticket>>,
+    ) -> Result<(), Error> {
+        let size = origin.ty.size();
+        let longest = self.may_send(world)?;
+        let each = if origin.kind == Kind::Swap { 2 * size } else { size };
+        let fits = (longest / each).max(1);
+        let ask = match origin.kind {
+            Kind::Update => ask::UPDATE,
+            Kind::Fetch => ask::FETCH,
+            Kind::Swap => ask::SWAP,
+        };
+        let mut from = 0;
+        while from < origin.count {
+            let piece = origin.piece(from, fits.min(origin.count - from));
+            let answer = tickets.is_some().then(|| Rc::new(Answer::default()));
+            // SAFETY: the caller's duty.
+            let body = unsafe { piece.copied() };
+            let result = match piece.kind {
+                Kind::Update => (std::ptr::null_mut(), 0),
+                _ => (piece.result, piece.bytes()),
+            };
+            let request = Request {
+                ask,
+                window: self.core()?.part.id,
+                place: offset + (from * size) as u64,
+                count: piece.count,
+                ty: piece.ty,
+                op: piece.op,
+                body: &body,
+                result,
+                answer: answer.clone(),
+            };
+            // SAFETY: the caller's duty.
+            unsafe { self.request(world, request)? };
+            if let (Some(tickets), Some(answer)) = (tickets.as_deref_mut(), answer) {
+                tickets.push(Ticket::Answer(answer, world));
+            }
+            from += piece.count;
+        }
+        Ok(())
+    }
+
+    /// Sends a request once fewer than [`WINDOW`] are under way to the peer.
+    ///
+    /// # Safety
+    /// As [`Agent::request`](super::active::Agent::request).
+    pub(super) unsafe fn request(&self, world: u32, request: Request<'_>) -> Result<(), Error> {
+        let track = &self.more.track;
+        if track.count(world) >= WINDOW {
+            self.context().wait(&[world], || {
+                let room = track.count(world) < WINDOW;
+                Ok(if room { Progress::Done } else { Progress::Waiting })
+            })?;
+        }
+        // SAFETY: the caller's duty.
+        unsafe { self.more.agent.request(self.context(), world, track, request) }
+    }
+}

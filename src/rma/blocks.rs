@@ -1,0 +1,517 @@
+//! Noncontiguous operations: lists of blocks on both sides.
+
+use super::access::{Access, Target, copy, no_provider};
+use super::atomic::Element;
+use super::request::{Pending, Ticket};
+use super::{Error, ErrorKind};
+use crate::netmod::{Block, Blocks, Netmod, Op, Transfer};
+
+/// Where the bytes of a noncontiguous operation lie, in the order in which they
+/// are taken: a strided vector or a list. Displacements are in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Layout<'a> {
+    /// `count` blocks of `len` bytes, the starts `stride` bytes apart.
+    Vector {
+        /// Blocks.
+        count: usize,
+        /// Bytes of each.
+        len: usize,
+        /// Bytes from the start of one to that of the next.
+        stride: usize,
+    },
+    /// Displacement and length of each block.
+    List(&'a [(usize, usize)]),
+}
+
+impl Layout<'_> {
+    /// `len` bytes in one block.
+    #[must_use]
+    pub const fn contiguous(len: usize) -> Layout<'static> {
+        Layout::Vector { count: 1, len, stride: len }
+    }
+
+    /// Bytes of all blocks; `None` where that is not a number.
+    #[must_use]
+    pub fn bytes(&self) -> Option<usize> {
+        match self {
+            Layout::Vector { count, len, .. } => count.checked_mul(*len),
+            Layout::List(list) => {
+                list.iter().try_fold(0_usize, |sum, (_, len)| sum.checked_add(*len))
+            }
+        }
+    }
+
+    /// Bytes from displacement 0 to the end of the last byte; `None` where that
+    /// is not a number.
+    #[must_use]
+    pub fn extent(&self) -> Option<usize> {
+        match self {
+            Layout::Vector { count: 0, .. } | Layout::Vector { len: 0, .. } => Some(0),
+            Layout::Vector { count, len, stride } => {
+                (count - 1).checked_mul(*stride)?.checked_add(*len)
+            }
+            Layout::List(list) => list
+                .iter()
+                .filter(|(_, len)| *len > 0)
+                .try_fold(0_usize, |end, (at, len)| Some(end.max(at.checked_add(*len)?))),
+        }
+    }
+
+    /// Block `i`: displacement and length.
+    fn block(&self, i: usize) -> Option<(usize, usize)> {
+        match self {
+            Layout::Vector { count, len, stride } => (i < *count).then_some((i * stride, *len)),
+            Layout::List(list) => list.get(i).copied(),
+        }
+    }
+}
+
+/// The contiguous pieces two layouts have in common: displacement here,
+/// displacement there, length.
+struct Pieces<'a> {
+    sides: [(&'a Layout<'a>, usize, usize); 2],
+}
+
+impl<'a> Pieces<'a> {
+    fn new(here: &'a Layout<'a>, there: &'a Layout<'a>) -> Pieces<'a> {
+        Pieces { sides: [(here, 0, 0), (there, 0, 0)] }
+    }
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = (usize, usize, usize);
+
+    fn next(&mut self) -> Option<(usize, usize, usize)> {
+        let mut found = [(0, 0); 2];
+        for ((layout, index, done), found) in self.sides.iter_mut().zip(&mut found) {
+            loop {
+                let (at, len) = layout.block(*index)?;
+                if *done < len {
+                    *found = (at + *done, len - *done);
+                    break;
+                }
+                (*index, *done) = (*index + 1, 0);
+            }
+        }
+        let len = found[0].1.min(found[1].1);
+        self.sides.iter_mut().for_each(|(_, _, done)| *done += len);
+        Some((found[0].0, found[1].0, len))
+    }
+}
+
+impl<N: Netmod> Access<N> {
+    /// Puts blocks of `buf` into blocks of the memory of `rank`, whose
+    /// displacements count from `disp` units on. The buffer is free again on
+    /// return; the bytes are in the target's memory after a flush. Blocks of
+    /// one layout may touch but not overlap.
+    ///
+    /// # Errors
+    /// As [`Access::put`]; [`ErrorKind::Arguments`] where the layouts differ in
+    /// bytes or the buffer is too short.
+    pub fn put_blocks(
+        &self,
+        buf: &[u8],
+        from: &Layout<'_>,
+        rank: u32,
+        disp: usize,
+        to: &Layout<'_>,
+    ) -> Result<(), Error> {
+        fits(from, buf.len())?;
+        let mut tickets = Vec::new();
+        // SAFETY: within the slice, and waited for.
+        let started =
+            unsafe { self.write_pieces(buf.as_ptr(), from, rank, disp, to, &mut tickets) };
+        let ended = self.await_tickets(&mut tickets);
+        started.and(ended)
+    }
+
+    /// [`Access::put_blocks`], the buffer the operation's until the request was
+    /// waited for or the access flushed for `rank`.
+    ///
+    /// # Errors
+    /// As [`Access::put_blocks`], and [`ErrorKind::NullBuffer`].
+    ///
+    /// # Safety
+    /// `buf` is null or readable for the extent of `from` until then.
+    pub unsafe fn rput_blocks(
+        &self,
+        buf: *const u8,
+        from: &Layout<'_>,
+        rank: u32,
+        disp: usize,
+        to: &Layout<'_>,
+    ) -> Result<Pending<'_, N>, Error> {
+        not_null(buf, from)?;
+        let mut tickets = Vec::new();
+        // SAFETY: the caller's duty.
+        let started = unsafe { self.write_pieces(buf, from, rank, disp, to, &mut tickets) };
+        let pending = Pending::new(self, tickets);
+        started.map(|()| pending)
+    }
+
+    /// Gets blocks of the memory of `rank` into blocks of `buf`; they are there
+    /// on return. Bytes between the blocks stay as they are.
+    ///
+    /// # Errors
+    /// As [`Access::put_blocks`].
+    pub fn get_blocks(
+        &self,
+        buf: &mut [u8],
+        to: &Layout<'_>,
+        rank: u32,
+        disp: usize,
+        from: &Layout<'_>,
+    ) -> Result<(), Error> {
+        fits(to, buf.len())?;
+        let mut tickets = Vec::new();
+        // SAFETY: within the slice, and waited for.
+        let started =
+            unsafe { self.read_pieces(buf.as_mut_ptr(), to, rank, disp, from, &mut tickets) };
+        let ended = self.await_tickets(&mut tickets);
+        started.and(ended)
+    }
+
+    /// [`Access::get_blocks`], the bytes there when the request was waited for
+    /// or the access flushed for `rank`.
+    ///
+    /// # Errors
+    /// As [`Access::get_blocks`], and [`ErrorKind::NullBuffer`].
+    ///
+    /// # Safety
+    /// `buf` is null or stays writable for the extent of `to`, and untouched,
+    /// until then.
+    pub unsafe fn rget_blocks(
+        &self,
+        buf: *mut u8,
+        to: &Layout<'_>,
+        rank: u32,
+        disp: usize,
+        from: &Layout<'_>,
+    ) -> Result<Pending<'_, N>, Error> {
+        not_null(buf, to)?;
+        let mut tickets = Vec::new();
+        // SAFETY: the caller's duty.
+        let started = unsafe { self.read_pieces(buf, to, rank, disp, from, &mut tickets) };
+        let pending = Pending::new(self, tickets);
+        started.map(|()| pending)
+    }
+
+    /// Puts with a request of its own: MPI_Rput.
+    ///
+    /// # Errors
+    /// As [`Access::put_nb`].
+    ///
+    /// # Safety
+    /// `buf` is null or readable for `len` bytes until the request was waited
+    /// for or the access flushed for `rank`.
+    pub unsafe fn rput(
+        &self,
+        buf: *const u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<Pending<'_, N>, Error> {
+        let all = Layout::contiguous(len);
+        // SAFETY: the caller's duty.
+        unsafe { self.rput_blocks(buf, &all, rank, disp, &all) }
+    }
+
+    /// Gets with a request of its own, whose end brings the bytes: MPI_Rget.
+    ///
+    /// # Errors
+    /// As [`Access::get_nb`].
+    ///
+    /// # Safety
+    /// `buf` is null or stays writable for `len` bytes, and untouched, until
+    /// the request was waited for or the access flushed for `rank`.
+    pub unsafe fn rget(
+        &self,
+        buf: *mut u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<Pending<'_, N>, Error> {
+        let all = Layout::contiguous(len);
+        // SAFETY: the caller's duty.
+        unsafe { self.rget_blocks(buf, &all, rank, disp, &all) }
+    }
+
+    /// [`Access::accumulate`] from blocks of `operands` to blocks of the
+    /// target's memory; displacements and lengths in bytes are multiples of
+    /// the element's size here and lengths there.
+    ///
+    /// # Errors
+    /// As [`Access::accumulate`] and [`Access::put_blocks`].
+    pub fn accumulate_blocks<T: Element>(
+        &self,
+        operands: &[T],
+        from: &Layout<'_>,
+        op: Op,
+        rank: u32,
+        disp: usize,
+        to: &Layout<'_>,
+    ) -> Result<(), Error> {
+        let size = size_of::<T>();
+        fits(from, size_of_val(operands))?;
+        self.check_blocks(from, rank, disp, to)?;
+        let unit = self.core()?.units.get(rank) as usize;
+        // Nothing is done in part: looked at before.
+        let odd = |&(here, there, len): &(usize, usize, usize)| {
+            here % size != 0 || len % size != 0 || there % unit.max(1) != 0
+        };
+        if Pieces::new(from, to).any(|piece| odd(&piece)) {
+            let why = format!(
+                "accumulate_blocks: blocks are whole elements of {size} bytes, at displacements \
+                 that are multiples of the window's unit of {unit} bytes"
+            );
+            return Err(ErrorKind::Arguments(why).into());
+        }
+        for (here, there, len) in Pieces::new(from, to) {
+            let part = &operands[here / size..(here + len) / size];
+            self.accumulate(part, op, rank, disp + there / unit.max(1))?;
+        }
+        Ok(())
+    }
+
+    /// Refuses blocks that leave the target's memory or differ in bytes.
+    fn check_blocks(
+        &self,
+        here: &Layout<'_>,
+        rank: u32,
+        disp: usize,
+        there: &Layout<'_>,
+    ) -> Result<(), Error> {
+        if here.bytes().is_none() || here.bytes() != there.bytes() {
+            let why = format!("{here:?} and {there:?} differ in bytes");
+            return Err(ErrorKind::Arguments(why).into());
+        }
+        self.check(rank, disp, there.extent().unwrap_or(usize::MAX))
+    }
+
+    /// # Safety
+    /// `buf` is readable for the extent of `from` until the tickets' end.
+    unsafe fn write_pieces(
+        &self,
+        buf: *const u8,
+        from: &Layout<'_>,
+        rank: u32,
+        disp: usize,
+        to: &Layout<'_>,
+        tickets: &mut Vec<Ticket>,
+    ) -> Result<(), Error> {
+        self.check_blocks(from, rank, disp, to)?;
+        if from.bytes() == Some(0) {
+            return Ok(());
+        }
+        self.mark(rank);
+        if self.core()?.dynamic {
+            for (here, there, len) in Pieces::new(from, to) {
+                // SAFETY: the caller's duty; what is sent was copied.
+                unsafe { self.put_by_packets(buf.add(here), len, rank, disp + there)? };
+            }
+            return Ok(());
+        }
+        let target = self.target(rank, disp)?;
+        if let Some(start) = target.mapped {
+            for (here, there, len) in Pieces::new(from, to) {
+                // SAFETY: both within their bounds, and apart.
+                let _ = unsafe { copy(start.add(there), buf.add(here), len) };
+            }
+            return Ok(());
+        }
+        // SAFETY: the caller's duty.
+        unsafe { self.each_call(&target, buf.cast_mut(), Pieces::new(from, to), true, tickets) }
+    }
+
+    /// # Safety
+    /// `buf` is writable for the extent of `to` until the tickets' end.
+    unsafe fn read_pieces(
+        &self,
+        buf: *mut u8,
+        to: &Layout<'_>,
+        rank: u32,
+        disp: usize,
+        from: &Layout<'_>,
+        tickets: &mut Vec<Ticket>,
+    ) -> Result<(), Error> {
+        self.check_blocks(to, rank, disp, from)?;
+        if to.bytes() == Some(0) {
+            return Ok(());
+        }
+        self.mark(rank);
+        if self.core()?.dynamic {
+            for (here, there, len) in Pieces::new(to, from) {
+                // SAFETY: the caller's duty.
+                unsafe {
+                    self.get_by_packets(buf.add(here), len, rank, disp + there, Some(tickets))?
+                };
+            }
+            return Ok(());
+        }
+        let target = self.target(rank, disp)?;
+        if let Some(start) = target.mapped {
+            for (here, there, len) in Pieces::new(to, from) {
+                // SAFETY: both within their bounds, and apart.
+                let _ = unsafe { copy(buf.add(here), start.add(there), len) };
+            }
+            return Ok(());
+        }
+        // SAFETY: the caller's duty.
+        unsafe { self.each_call(&target, buf, Pieces::new(to, from), false, tickets) }
+    }
+
+    /// Gives pieces to the provider, as many at a time as it takes.
+    ///
+    /// # Safety
+    /// The pieces at `buf` stay readable, when reading writable, until the
+    /// tickets' end.
+    unsafe fn each_call(
+        &self,
+        target: &Target,
+        buf: *mut u8,
+        pieces: Pieces<'_>,
+        write: bool,
+        tickets: &mut Vec<Ticket>,
+    ) -> Result<(), Error> {
+        let port = self.context().port(target.transport);
+        let (netmod, _) = port.ok_or_else(|| no_provider(target))?;
+        let caps = netmod.caps();
+        let (most, longest) = (caps.blocks.max(1), caps.max_message);
+        let mut list: Vec<Block> = Vec::with_capacity(most.min(64));
+        let mut bytes = 0;
+        for (here, there, len) in pieces {
+            let mut done = 0;
+            while done < len {
+                let part = (len - done).min(longest);
+                if list.len() == most || bytes + part > longest {
+                    // SAFETY: the caller's duty.
+                    unsafe { self.one_call(target, &list, write, tickets)? };
+                    list.clear();
+                    bytes = 0;
+                }
+                list.push(Block {
+                    // SAFETY: within the extent.
+                    buf: unsafe { buf.add(here + done) },
+                    len: part,
+                    addr: target.addr + (there + done) as u64,
+                });
+                bytes += part;
+                done += part;
+            }
+        }
+        // SAFETY: the caller's duty.
+        unsafe { self.one_call(target, &list, write, tickets) }
+    }
+
+    /// # Safety
+    /// As `each_call`.
+    unsafe fn one_call(
+        &self,
+        target: &Target,
+        list: &[Block],
+        write: bool,
+        tickets: &mut Vec<Ticket>,
+    ) -> Result<(), Error> {
+        let context = self.context();
+        let port = context.port(target.transport);
+        let (netmod, port) = port.ok_or_else(|| no_provider(target))?;
+        let token = context.token(target.world);
+        context.expect(token);
+        let op = |block: &Block| Transfer {
+            buf: block.buf,
+            len: block.len,
+            dest: target.dest,
+            addr: block.addr,
+            key: target.key,
+            token: token.bits(),
+        };
+        let many = Blocks { list, dest: target.dest, key: target.key, token: token.bits() };
+        let call = if write { "fi_writemsg" } else { "fi_readmsg" };
+        let started = self.try_until_taken(target, call, || {
+            // SAFETY: the caller's duty.
+            unsafe {
+                match (list, write) {
+                    ([one], true) => {
+                        let Transfer { buf, len, dest, addr, key, token } = op(one);
+                        let buf = buf.cast_const();
+                        netmod.write(port, Transfer { buf, len, dest, addr, key, token })
+                    }
+                    ([one], false) => netmod.read(port, op(one)),
+                    (_, true) => netmod.write_blocks(port, many),
+                    (_, false) => netmod.read_blocks(port, many),
+                }
+            }
+        });
+        started.inspect_err(|_| context.forget(token))?;
+        context.issued(token);
+        tickets.push(Ticket::Token(token, target.world));
+        Ok(())
+    }
+}
+
+fn fits(layout: &Layout<'_>, len: usize) -> Result<(), Error> {
+    if layout.extent().is_some_and(|extent| extent <= len) {
+        return Ok(());
+    }
+    let why = format!("a buffer of {len} bytes does not hold {layout:?}");
+    Err(ErrorKind::Arguments(why).into())
+}
+
+fn not_null(buf: *const u8, layout: &Layout<'_>) -> Result<(), Error> {
+    match layout.bytes() {
+        Some(len) if len > 0 && buf.is_null() => Err(ErrorKind::NullBuffer { len }.into()),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn offsets(layout: &Layout<'_>) -> Vec<usize> {
+        let mut all = Vec::new();
+        let mut i = 0;
+        while let Some((at, len)) = layout.block(i) {
+            all.extend(at..at + len);
+            i += 1;
+        }
+        all
+    }
+
+    proptest! {
+        /// Byte by byte in the order of both layouts.
+        #[test]
+        fn pieces_pair_bytes(
+            list in prop::collection::vec((0_usize..1000, 0_usize..20), 0..12),
+            len in 1_usize..9, gap in 0_usize..9,
+        ) {
+            let here = Layout::List(&list);
+            let bytes = here.bytes().unwrap();
+            let count = bytes / len;
+            let rest = bytes - count * len;
+            let mut there: Vec<(usize, usize)> = (0..count).map(|i| (i * (len + gap), len)).collect();
+            there.push((5000, rest));
+            let there = Layout::List(&there);
+            let mut got = (Vec::new(), Vec::new());
+            for (h, t, n) in Pieces::new(&here, &there) {
+                prop_assert!(n > 0);
+                got.0.extend(h..h + n);
+                got.1.extend(t..t + n);
+            }
+            prop_assert_eq!(got, (offsets(&here), offsets(&there)));
+            let vector = Layout::Vector { count, len, stride: len + gap };
+            let end = offsets(&vector).iter().max().map_or(0, |m| m + 1);
+            prop_assert_eq!(vector.extent(), Some(end));
+            prop_assert_eq!(vector.bytes(), Some(count * len));
+        }
+    }
+
+    #[test]
+    fn numbers_too_large() {
+        let vector = Layout::Vector { count: usize::MAX, len: 2, stride: 1 };
+        assert_eq!((vector.bytes(), vector.extent()), (None, None));
+        let list = Layout::List(&[(usize::MAX, 2)]);
+        assert_eq!((list.bytes(), list.extent()), (Some(2), None));
+    }
+}

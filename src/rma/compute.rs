@@ -1,0 +1,442 @@
+//! Applies operations to elements in memory.
+//!
+//! Elements that lie at a multiple of their size and have at most eight bytes
+//! are changed by the processor's atomic instructions, so that processes which
+//! share the memory, and providers whose atomics are the processor's, do not
+//! disturb each other. All others ([`is_atomic`] says no) are changed plainly
+//! under a lock that their owner holds; they never meet the first kind, because
+//! every process decides by the same rule.
+//!
+//! Never looks at ranks, windows or bounds.
+
+use crate::netmod::{Kind, Op, Type};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{
+    AtomicI8, AtomicI16, AtomicI32, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering,
+};
+
+/// What MPI lets an operation be applied to (MPI-4.1, section 6.9.2): the
+/// reason why not, where it does not.
+pub(super) fn refusal(ty: Type, op: Op) -> Option<&'static str> {
+    let complex = matches!(ty, Type::C32 | Type::C64);
+    let float = matches!(ty, Type::F32 | Type::F64 | Type::F80);
+    match op {
+        Op::Sum | Op::Prod if ty == Type::F80 && !HAVE_F80 => {
+            Some("80-bit numbers are computed on x86 processors only")
+        }
+        Op::Min | Op::Max if ty == Type::F80 && !HAVE_F80 => {
+            Some("80-bit numbers are compared on x86 processors only")
+        }
+        Op::Min | Op::Max if complex => Some("complex numbers have no order"),
+        Op::Band | Op::Bor | Op::Bxor if complex || float => {
+            Some("bitwise operations are for integers")
+        }
+        Op::Land | Op::Lor | Op::Lxor if complex || float => {
+            Some("logical operations are for integers")
+        }
+        _ => None,
+    }
+}
+
+const HAVE_F80: bool = cfg!(any(target_arch = "x86", target_arch = "x86_64"));
+
+/// Whether an element at an address that is `address` modulo its size can be
+/// changed by one atomic instruction, or a loop around one.
+#[inline(always)]
+pub(super) const fn is_atomic(ty: Type, address: usize) -> bool {
+    let size = ty.size();
+    size <= 8 && address & (size - 1) == 0
+}
+
+/// The buffers of one operation on `count` elements.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Work {
+    pub(super) kind: Kind,
+    pub(super) ty: Type,
+    pub(super) op: Op,
+    /// The elements.
+    pub(super) at: *mut u8,
+    /// Operands, at any alignment; unused with [`Op::NoOp`].
+    pub(super) operand: *const u8,
+    /// Comparands, for [`Kind::Swap`].
+    pub(super) compare: *const u8,
+    /// Where the elements go as they were, unless the kind is an update.
+    pub(super) result: *mut u8,
+    pub(super) count: usize,
+}
+
+impl Work {
+    /// Does it: atomically element by element where the elements allow that,
+    /// else under `lock`.
+    ///
+    /// # Safety
+    /// `at` and the buffers that kind and operation use hold `count` elements;
+    /// [`refusal`] has none against type and operation. Others touch the
+    /// elements only through this function, with the same lock where they
+    /// are not atomic.
+    pub(super) unsafe fn run(&self, lock: &Mutex<()>) {
+        if is_atomic(self.ty, self.at.addr()) {
+            // SAFETY: the caller's duty, and aligned.
+            unsafe { self.run_atomic() };
+        } else {
+            let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: the caller's duty; we hold the lock.
+            unsafe { self.run_plain() };
+        }
+    }
+
+    /// With the processor's atomics.
+    ///
+    /// # Safety
+    /// As [`Work::run`], and [`is_atomic`] holds.
+    pub(super) unsafe fn run_atomic(&self) {
+        // SAFETY: the caller's duty.
+        unsafe {
+            match self.ty {
+                Type::I8 => self.each::<AtomicI8>(),
+                Type::U8 => self.each::<AtomicU8>(),
+                Type::I16 => self.each::<AtomicI16>(),
+                Type::U16 => self.each::<AtomicU16>(),
+                Type::I32 => self.each::<AtomicI32>(),
+                Type::U32 => self.each::<AtomicU32>(),
+                Type::I64 => self.each::<AtomicI64>(),
+                Type::U64 => self.each::<AtomicU64>(),
+                Type::F32 => self.each::<BitsF32>(),
+                Type::F64 => self.each::<BitsF64>(),
+                Type::C32 => self.each::<BitsC32>(),
+                Type::F80 | Type::C64 => unreachable_size(self.ty),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Work::run_atomic`], and `C` is the cell of the type.
+    unsafe fn each<C: Atomic>(&self) {
+        let (kind, op) = (self.kind, self.op);
+        for i in 0..self.count {
+            // SAFETY: the buffers hold `count` elements; the element is aligned
+            // and only touched atomically.
+            unsafe {
+                let cell = &*self.at.cast::<C>().add(i);
+                let operand = || self.operand.cast::<C::Value>().add(i).read_unaligned();
+                let old = match kind {
+                    Kind::Update if op == Op::NoOp => continue,
+                    Kind::Update => {
+                        cell.apply(op, operand());
+                        continue;
+                    }
+                    Kind::Fetch if op == Op::NoOp => cell.fetch(),
+                    Kind::Fetch => cell.apply(op, operand()),
+                    Kind::Swap => {
+                        let compare = self.compare.cast::<C::Value>().add(i).read_unaligned();
+                        cell.swap_if(compare, operand())
+                    }
+                };
+                self.result.cast::<C::Value>().add(i).write_unaligned(old);
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Work::run`]; nobody else touches the elements meanwhile.
+    unsafe fn run_plain(&self) {
+        let size = self.ty.size();
+        for i in 0..self.count {
+            let byte = i * size;
+            // SAFETY: the buffers hold `count` elements; the copy on the stack
+            // is large and aligned enough for any.
+            unsafe {
+                let at = self.at.add(byte);
+                let mut copy = Wide([0; 16]);
+                std::ptr::copy_nonoverlapping(at, copy.0.as_mut_ptr(), size);
+                let uses_operand = self.op != Op::NoOp || self.kind == Kind::Swap;
+                let one = Work {
+                    at: copy.0.as_mut_ptr(),
+                    operand: if uses_operand { self.operand.add(byte) } else { self.operand },
+                    compare: match self.kind {
+                        Kind::Swap => self.compare.add(byte),
+                        _ => self.compare,
+                    },
+                    result: match self.kind {
+                        Kind::Update => self.result,
+                        _ => self.result.add(byte),
+                    },
+                    count: 1,
+                    ..*self
+                };
+                if size <= 8 {
+                    one.run_atomic()
+                } else {
+                    one.wide()
+                }
+                std::ptr::copy_nonoverlapping(copy.0.as_ptr(), at, size);
+            }
+        }
+    }
+
+    /// One element of sixteen bytes.
+    ///
+    /// # Safety
+    /// As [`Work::run_plain`].
+    unsafe fn wide(&self) {
+        // SAFETY: the caller's duty.
+        unsafe {
+            let read = |from: *const u8| from.cast::<[u8; 16]>().read_unaligned();
+            let old = read(self.at);
+            let new = match (self.kind, self.op) {
+                (Kind::Swap, _) => {
+                    let bytes = if self.ty == Type::F80 { 10 } else { 16 };
+                    let same = old[..bytes] == read(self.compare)[..bytes];
+                    if same { read(self.operand) } else { old }
+                }
+                (_, Op::NoOp) => old,
+                (_, Op::Replace) => read(self.operand),
+                (_, op) if self.ty == Type::F80 => f80::apply(op, old, read(self.operand)),
+                (_, op) => complex64(op, old, read(self.operand)),
+            };
+            self.at.cast::<[u8; 16]>().write_unaligned(new);
+            if self.kind != Kind::Update {
+                self.result.cast::<[u8; 16]>().write_unaligned(old);
+            }
+        }
+    }
+}
+
+#[repr(C, align(16))]
+struct Wide([u8; 16]);
+
+/// Elements of sixteen bytes never come this far.
+#[cold]
+fn unreachable_size(ty: Type) {
+    debug_assert!(false, "{ty:?} has no atomic cell");
+}
+
+/// A place in memory that is changed atomically.
+pub(super) trait Atomic {
+    type Value: Copy;
+
+    fn fetch(&self) -> Self::Value;
+    /// Applies an operation other than [`Op::NoOp`]; the value as it was.
+    fn apply(&self, op: Op, operand: Self::Value) -> Self::Value;
+    /// Puts `new` in the place of `compare`, compared bit by bit; the value as
+    /// it was.
+    fn swap_if(&self, compare: Self::Value, new: Self::Value) -> Self::Value;
+}
+
+const DONE: Ordering = Ordering::AcqRel;
+const SEEN: Ordering = Ordering::Acquire;
+
+macro_rules! integers {
+    ($($atomic:ty, $value:ty;)*) => {$(
+        impl Atomic for $atomic {
+            type Value = $value;
+
+            #[inline(always)]
+            fn fetch(&self) -> $value {
+                self.load(SEEN)
+            }
+
+            #[inline(always)]
+            fn apply(&self, op: Op, b: $value) -> $value {
+                let logical = |f: fn(bool, bool) -> bool| {
+                    self.fetch_update(DONE, SEEN, |a| Some(f(a != 0, b != 0) as $value))
+                        .unwrap_or_else(|a| a)
+                };
+                match op {
+                    Op::Sum => self.fetch_add(b, DONE),
+                    Op::Prod => self
+                        .fetch_update(DONE, SEEN, |a| Some(a.wrapping_mul(b)))
+                        .unwrap_or_else(|a| a),
+                    Op::Min => self.fetch_min(b, DONE),
+                    Op::Max => self.fetch_max(b, DONE),
+                    Op::Band => self.fetch_and(b, DONE),
+                    Op::Bor => self.fetch_or(b, DONE),
+                    Op::Bxor => self.fetch_xor(b, DONE),
+                    Op::Land => logical(|a, b| a && b),
+                    Op::Lor => logical(|a, b| a || b),
+                    Op::Lxor => logical(|a, b| a != b),
+                    Op::Replace => self.swap(b, DONE),
+                    Op::NoOp => self.load(SEEN),
+                }
+            }
+
+            #[inline(always)]
+            fn swap_if(&self, compare: $value, new: $value) -> $value {
+                self.compare_exchange(compare, new, DONE, SEEN).unwrap_or_else(|a| a)
+            }
+        }
+    )*};
+}
+
+integers! {
+    AtomicI8, i8;
+    AtomicU8, u8;
+    AtomicI16, i16;
+    AtomicU16, u16;
+    AtomicI32, i32;
+    AtomicU32, u32;
+    AtomicI64, i64;
+    AtomicU64, u64;
+}
+
+/// Values that are computed with as numbers and kept as bits.
+macro_rules! numbers {
+    ($($cell:ident: $atomic:ty, $bits:ty, $value:ty, $to:expr, $from:expr, $apply:expr;)*) => {$(
+        #[repr(transparent)]
+        pub(super) struct $cell($atomic);
+
+        impl Atomic for $cell {
+            type Value = $value;
+
+            #[inline(always)]
+            fn fetch(&self) -> $value {
+                $from(self.0.load(SEEN))
+            }
+
+            #[inline(always)]
+            fn apply(&self, op: Op, b: $value) -> $value {
+                let old = match op {
+                    Op::Replace => self.0.swap($to(b), DONE),
+                    Op::NoOp => self.0.load(SEEN),
+                    op => self
+                        .0
+                        .fetch_update(DONE, SEEN, |a| Some($to($apply(op, $from(a), b))))
+                        .unwrap_or_else(|a| a),
+                };
+                $from(old)
+            }
+
+            #[inline(always)]
+            fn swap_if(&self, compare: $value, new: $value) -> $value {
+                let swapped = self.0.compare_exchange($to(compare), $to(new), DONE, SEEN);
+                $from(swapped.unwrap_or_else(|a| a))
+            }
+        }
+    )*};
+}
+
+numbers! {
+    BitsF32: AtomicU32, u32, f32, f32::to_bits, f32::from_bits, real::<f32>;
+    BitsF64: AtomicU64, u64, f64, f64::to_bits, f64::from_bits, real::<f64>;
+    BitsC32: AtomicU64, u64, [f32; 2], c32_bits, c32_of, complex32;
+}
+
+/// Sum, product, smaller and larger of two numbers. An operand that is not a
+/// number changes nothing in a comparison.
+#[inline(always)]
+fn real<T>(op: Op, a: T, b: T) -> T
+where
+    T: std::ops::Add<Output = T> + std::ops::Mul<Output = T> + PartialOrd + Copy,
+{
+    match op {
+        Op::Sum => a + b,
+        Op::Prod => a * b,
+        Op::Min if b < a => b,
+        Op::Max if b > a => b,
+        _ => a,
+    }
+}
+
+fn c32_bits(v: [f32; 2]) -> u64 {
+    // SAFETY: both are eight bytes without padding.
+    unsafe { std::mem::transmute(v) }
+}
+
+fn c32_of(bits: u64) -> [f32; 2] {
+    // SAFETY: as above; any bits are two numbers.
+    unsafe { std::mem::transmute(bits) }
+}
+
+#[inline(always)]
+fn complex32(op: Op, a: [f32; 2], b: [f32; 2]) -> [f32; 2] {
+    match op {
+        Op::Sum => [a[0] + b[0], a[1] + b[1]],
+        Op::Prod => [a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]],
+        _ => a,
+    }
+}
+
+fn complex64(op: Op, a: [u8; 16], b: [u8; 16]) -> [u8; 16] {
+    let half = |v: &[u8; 16], at: usize| f64::from_ne_bytes(std::array::from_fn(|i| v[at + i]));
+    let (a, b) = ([half(&a, 0), half(&a, 8)], [half(&b, 0), half(&b, 8)]);
+    let sum = match op {
+        Op::Sum => [a[0] + b[0], a[1] + b[1]],
+        Op::Prod => [a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]],
+        _ => a,
+    };
+    let mut out = [0; 16];
+    out[..8].copy_from_slice(&sum[0].to_ne_bytes());
+    out[8..].copy_from_slice(&sum[1].to_ne_bytes());
+    out
+}
+
+/// The 80-bit numbers of x86, computed where they are at home: in the x87.
+mod f80 {
+    use crate::netmod::Op;
+
+    #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+    pub(super) fn apply(op: Op, mut a: [u8; 16], b: [u8; 16]) -> [u8; 16] {
+        use std::arch::asm;
+        macro_rules! both {
+            ($middle:literal) => {
+                // SAFETY: loads two numbers of ten bytes, leaves one, and
+                // stores it over the first; the stack is empty before and
+                // after, and all of it is declared as changed.
+                unsafe {
+                    asm!(
+                        "fld tbyte ptr [{a}]",
+                        "fld tbyte ptr [{b}]",
+                        $middle,
+                        "fstp tbyte ptr [{a}]",
+                        a = in(reg) a.as_mut_ptr(),
+                        b = in(reg) b.as_ptr(),
+                        out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _,
+                        out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _,
+                        options(nostack),
+                    );
+                }
+            };
+        }
+        match op {
+            Op::Sum => both!("faddp st(1), st"),
+            Op::Prod => both!("fmulp st(1), st"),
+            Op::Min if less(&b, &a) => a[..10].copy_from_slice(&b[..10]),
+            Op::Max if less(&a, &b) => a[..10].copy_from_slice(&b[..10]),
+            _ => {}
+        }
+        a
+    }
+
+    #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+    fn less(a: &[u8; 16], b: &[u8; 16]) -> bool {
+        use std::arch::asm;
+        let above: u8;
+        // SAFETY: compares two numbers of ten bytes and leaves the stack empty,
+        // as it was.
+        unsafe {
+            asm!(
+                "fld tbyte ptr [{a}]",
+                "fld tbyte ptr [{b}]",
+                "fcomip st, st(1)",
+                "fstp st(0)",
+                "seta {above}",
+                a = in(reg) a.as_ptr(),
+                b = in(reg) b.as_ptr(),
+                above = out(reg_byte) above,
+                out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _,
+                out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _,
+                options(nostack, readonly),
+            );
+        }
+        above != 0
+    }
+
+    #[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
+    pub(super) fn apply(_: Op, a: [u8; 16], _: [u8; 16]) -> [u8; 16] {
+        a
+    }
+}
+
+#[cfg(test)]
+mod tests;

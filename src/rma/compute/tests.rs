@@ -1,0 +1,157 @@
+//! Every operation on every type against arithmetic written down plainly.
+
+use super::*;
+use oracle::{elements, equal, naive};
+use proptest::prelude::*;
+
+#[path = "oracle.rs"]
+mod oracle;
+
+proptest! {
+    #[test]
+    fn all_operations(
+        a in prop::collection::vec(any::<i64>(), 1..6),
+        seed in any::<u64>(),
+        small in any::<bool>(),
+        skew in 0_usize..16,
+    ) {
+        let lock = Mutex::new(());
+        let b: Vec<i64> = a.iter().enumerate().map(|(i, w)| {
+            let r = seed.rotate_left(i as u32 * 7) as i64;
+            // Equal and zero operands come up too.
+            match r & 7 { 0 => *w, 1 => 0, _ if small => r % 100, _ => r }
+        }).collect();
+        for ty in Type::ALL {
+            let size = ty.size();
+            let (va, vb) = (elements(ty, &a), elements(ty, &b));
+            for op in Op::ALL {
+                if refusal(ty, op).is_some() { continue }
+                for kind in [Kind::Update, Kind::Fetch] {
+                    let mut memory = vec![0_u128; a.len() + 2];
+                    let base = memory.as_mut_ptr().cast::<u8>();
+                    let mut result = vec![0x77; va.len() + 1];
+                    let operand = [&[0_u8][..], &vb].concat();
+                    // SAFETY: all buffers are as long as the elements; both
+                    // others lie at odd addresses.
+                    let after = unsafe {
+                        let at = base.add(skew);
+                        std::ptr::copy_nonoverlapping(va.as_ptr(), at, va.len());
+                        Work {
+                            kind, ty, op, at,
+                            operand: operand.as_ptr().add(1),
+                            compare: std::ptr::null(),
+                            result: result.as_mut_ptr().add(1),
+                            count: a.len(),
+                        }.run(&lock);
+                        std::slice::from_raw_parts(at, va.len()).to_vec()
+                    };
+                    for i in 0..a.len() {
+                        let r = i * size..(i + 1) * size;
+                        let want = naive(ty, op, &va[r.clone()], &vb[r.clone()]);
+                        prop_assert!(equal(ty, &want, &after[r.clone()]),
+                            "{ty:?} {op:?}: {:?} with {:?} is {:?}, not {want:?}",
+                            &va[r.clone()], &vb[r.clone()], &after[r.clone()]);
+                    }
+                    if kind == Kind::Fetch {
+                        prop_assert_eq!(&result[1..], &va[..]);
+                    } else {
+                        prop_assert!(result.iter().all(|&b| b == 0x77));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn compare_and_swap(a in any::<i64>(), b in any::<i64>(), c in any::<i64>(), hit in any::<bool>(), skew in 0_usize..16) {
+        let lock = Mutex::new(());
+        for ty in Type::ALL {
+            let (va, vb) = (elements(ty, &[a]), elements(ty, &[b]));
+            let vc = if hit { va.clone() } else { elements(ty, &[c]) };
+            let mut memory = [0_u128; 3];
+            let mut result = vec![0; va.len()];
+            // SAFETY: one element in each buffer.
+            let after = unsafe {
+                let at = memory.as_mut_ptr().cast::<u8>().add(skew);
+                std::ptr::copy_nonoverlapping(va.as_ptr(), at, va.len());
+                Work {
+                    kind: Kind::Swap, ty, op: Op::Replace, at,
+                    operand: vb.as_ptr(), compare: vc.as_ptr(),
+                    result: result.as_mut_ptr(), count: 1,
+                }.run(&lock);
+                std::slice::from_raw_parts(at, va.len()).to_vec()
+            };
+            prop_assert_eq!(&result, &va);
+            prop_assert_eq!(&after, if va == vc { &vb } else { &va });
+        }
+    }
+}
+
+#[test]
+fn what_is_refused() {
+    for ty in Type::ALL {
+        let float = matches!(ty, Type::F32 | Type::F64 | Type::F80);
+        let complex = matches!(ty, Type::C32 | Type::C64);
+        for op in Op::ALL {
+            let want = match op {
+                Op::Sum | Op::Prod | Op::Replace | Op::NoOp => false,
+                Op::Min | Op::Max => complex,
+                _ => float || complex,
+            };
+            assert_eq!(refusal(ty, op).is_some(), want, "{ty:?} {op:?}");
+        }
+    }
+}
+
+#[test]
+fn threads_at_once() {
+    // Unaligned and wide elements too: all under one lock.
+    let lock = Mutex::new(());
+    let mut memory = [0_u128; 32];
+    let base = memory.as_mut_ptr().addr();
+    for (ty, skew) in [
+        (Type::F64, 0),
+        (Type::F32, 0),
+        (Type::C32, 0),
+        (Type::U8, 1),
+        (Type::I16, 0),
+        (Type::C64, 0),
+        (Type::F80, 0),
+        (Type::I64, 3),
+        (Type::F64, 1),
+    ] {
+        let zero = elements(ty, &[0]);
+        let at = base + skew;
+        let pointer = || std::ptr::with_exposed_provenance_mut::<u8>(at);
+        let _ = memory.as_mut_ptr().expose_provenance();
+        // SAFETY: within `memory`, before the threads.
+        unsafe { std::ptr::copy_nonoverlapping(zero.as_ptr(), pointer(), zero.len()) };
+        let one = elements(ty, &[1]);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..2000 {
+                        // SAFETY: one element each.
+                        unsafe {
+                            Work {
+                                kind: Kind::Update,
+                                ty,
+                                op: Op::Sum,
+                                at: pointer(),
+                                operand: one.as_ptr(),
+                                compare: std::ptr::null(),
+                                result: std::ptr::null_mut(),
+                                count: 1,
+                            }
+                            .run(&lock);
+                        }
+                    }
+                });
+            }
+        });
+        let want = elements(ty, &[6000]);
+        // SAFETY: the threads are gone.
+        let got = unsafe { std::slice::from_raw_parts(pointer(), ty.size()) };
+        assert_eq!(got, want, "{ty:?} at {skew}");
+    }
+}

@@ -1,0 +1,165 @@
+//! Dynamic windows: memory is attached and detached while the window lives.
+//!
+//! Peers name memory by its address at the target, which they are told in a
+//! way of their own, as with MPI. All operations go as packets and are checked
+//! against what is attached at that time: an address that was detached gives an
+//! error, and nothing is registered with a provider.
+
+use super::Error;
+#[allow(unused_imports, reason = "for the documentation")]
+use super::ErrorKind;
+use super::access::Access;
+use super::active::{Answer, Request, ask, error_of};
+use super::part::Status;
+use super::request::Ticket;
+use super::window::Window;
+use crate::netmod::{Netmod, Op, Type};
+use std::rc::Rc;
+
+impl<N: Netmod> Window<N> {
+    /// Makes memory of this process part of a dynamic window. The answer is
+    /// the displacement by which peers name its first byte.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Arguments`] for a window that has memory of its own, no
+    /// bytes, or memory that overlaps with what is attached;
+    /// [`ErrorKind::Freed`].
+    ///
+    /// # Safety
+    /// `start..start + bytes` stays mapped, and is touched by the process only
+    /// as MPI's rules for windows allow, until it is detached or the window is
+    /// freed or dropped.
+    pub unsafe fn attach(&self, start: *mut u8, bytes: usize) -> Result<usize, Error> {
+        self.core()?.part.attach(start, bytes)
+    }
+
+    /// Takes attached memory out of the window: what peers ask for from now on
+    /// is refused.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Arguments`] for memory that is not attached,
+    /// [`ErrorKind::Freed`].
+    pub fn detach(&self, start: *const u8) -> Result<(), Error> {
+        self.core()?.part.detach(start.addr())
+    }
+}
+
+impl<N: Netmod> Access<N> {
+    /// Puts bytes by packets, copied on return.
+    ///
+    /// # Safety
+    /// `buf` is readable for `len` bytes.
+    pub(super) unsafe fn put_by_packets(
+        &self,
+        buf: *const u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Error> {
+        let world = self.world(rank)?;
+        // SAFETY: the caller's duty.
+        let all = unsafe { std::slice::from_raw_parts(buf, len) };
+        if world == self.context().device().boot().rank() {
+            // SAFETY: in range; a part of the window is not the caller's slice.
+            let put = |at: *mut u8| unsafe { std::ptr::copy(all.as_ptr(), at, len) };
+            return local(world, self.core()?.part.with_range(disp as u64, len, put));
+        }
+        let longest = self.may_send(world)?;
+        let mut at = disp as u64;
+        for body in all.chunks(longest) {
+            let request = self.bytes_request(ask::PUT, at, body.len(), body)?;
+            // SAFETY: no result.
+            unsafe { self.request(world, request)? };
+            at += body.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Gets bytes by packets; they are there at the tickets' end, without
+    /// tickets after a flush.
+    ///
+    /// # Safety
+    /// `buf` is writable for `len` bytes until then.
+    pub(super) unsafe fn get_by_packets(
+        &self,
+        buf: *mut u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+        mut tickets: Option<&mut Vec<Ticket>>,
+    ) -> Result<(), Error> {
+        let world = self.world(rank)?;
+        if world == self.context().device().boot().rank() {
+            // SAFETY: in range; the buffer is the caller's.
+            let get = |at: *mut u8| unsafe { std::ptr::copy(at, buf, len) };
+            return local(world, self.core()?.part.with_range(disp as u64, len, get));
+        }
+        let longest = self.may_send(world)?;
+        let mut done = 0;
+        while done < len {
+            let piece = longest.min(len - done);
+            let answer = tickets.is_some().then(|| Rc::new(Answer::default()));
+            let request = Request {
+                // SAFETY: done < len.
+                result: (unsafe { buf.add(done) }, piece),
+                answer: answer.clone(),
+                ..self.bytes_request(ask::GET, (disp + done) as u64, piece, &[])?
+            };
+            // SAFETY: the caller's duty.
+            unsafe { self.request(world, request)? };
+            if let (Some(tickets), Some(answer)) = (tickets.as_deref_mut(), answer) {
+                tickets.push(Ticket::Answer(answer, world));
+            }
+            done += piece;
+        }
+        Ok(())
+    }
+
+    fn bytes_request<'b>(
+        &self,
+        ask: u8,
+        place: u64,
+        count: usize,
+        body: &'b [u8],
+    ) -> Result<Request<'b>, Error> {
+        Ok(Request {
+            ask,
+            window: self.core()?.part.id,
+            place,
+            count,
+            ty: Type::U8,
+            op: Op::Replace,
+            body,
+            result: (std::ptr::null_mut(), 0),
+            answer: None,
+        })
+    }
+
+    /// A get of a dynamic window; with `keep`, the bytes are there after a
+    /// flush, else on return.
+    ///
+    /// # Safety
+    /// `buf` is writable for `len` bytes until then.
+    pub(super) unsafe fn get_dynamic(
+        &self,
+        buf: *mut u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+        keep: bool,
+    ) -> Result<(), Error> {
+        if keep {
+            // SAFETY: the caller's duty.
+            return unsafe { self.get_by_packets(buf, len, rank, disp, None) };
+        }
+        let mut tickets = Vec::new();
+        // SAFETY: the caller's duty; what fails is given up before the return.
+        let started = unsafe { self.get_by_packets(buf, len, rank, disp, Some(&mut tickets)) };
+        let ended = self.await_tickets(&mut tickets);
+        started.and(ended)
+    }
+}
+
+fn local(world: u32, done: Option<()>) -> Result<(), Error> {
+    done.ok_or_else(|| error_of(world, Status::Outside))
+}

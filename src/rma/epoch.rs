@@ -1,0 +1,433 @@
+//! Passive epochs: locks of one rank and of all, and what they reach.
+
+use super::access::{Access, Epoch};
+use super::active::{Agent, Answer, Request, Track, ask, error_of};
+use super::locks::{Control, NOBODY, Want};
+use super::part::Status;
+use super::{Error, ErrorKind};
+use crate::device::{Context, DeviceError};
+use crate::netmod::{Netmod, Op, Type};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::BitOr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// How a lock excludes others (MPI_LOCK_SHARED, MPI_LOCK_EXCLUSIVE).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// Beside other shared ones.
+    Shared,
+    /// Alone.
+    Exclusive,
+}
+
+/// What the caller promises about an epoch (MPI-4.1, section 12.5.5), joined
+/// with `|`.
+///
+/// NOCHECK spares lock, lock_all, post and start their messages and waits;
+/// NOPRECEDE spares a fence its flush; after NOSUCCEED no epoch is open.
+/// NOSTORE and NOPUT change nothing here: nobody keeps copies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Assert(u8);
+
+impl Assert {
+    /// No promise.
+    pub const NONE: Assert = Assert(0);
+    /// Nobody holds a lock that this one would have to wait for; the matching
+    /// post was called before start, both with this promise.
+    pub const NOCHECK: Assert = Assert(1);
+    /// The window's memory was not stored to since the last synchronization.
+    pub const NOSTORE: Assert = Assert(2);
+    /// Nobody puts to this process in the epoch that begins.
+    pub const NOPUT: Assert = Assert(4);
+    /// This process issued no operation in the epoch that ends.
+    pub const NOPRECEDE: Assert = Assert(8);
+    /// This process issues no operation in the epoch that would begin.
+    pub const NOSUCCEED: Assert = Assert(16);
+
+    /// Whether all promises of `other` are made.
+    #[must_use]
+    pub const fn contains(self, other: Assert) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl BitOr for Assert {
+    type Output = Assert;
+
+    fn bitor(self, other: Assert) -> Assert {
+        Assert(self.0 | other.0)
+    }
+}
+
+/// Ways an element operation goes to a rank whose memory is not mapped here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Native,
+    Packet,
+}
+
+/// What an access keeps beside what its puts need.
+pub(super) struct More<N> {
+    pub(super) agent: Rc<Agent<N>>,
+    pub(super) track: Rc<Track>,
+    /// Locks of single ranks, and whether memory knows of them.
+    locks: RefCell<BTreeMap<u32, (Lock, bool)>>,
+    /// lock_all took the first member's word.
+    all: Cell<bool>,
+    /// The ranks of [`Access::start`].
+    pub(super) group: RefCell<Vec<u32>>,
+    /// Operands of the provider's atomics, by world rank, until a flush.
+    pub(super) staged: RefCell<Vec<(u32, Box<[u8]>)>>,
+    pub(super) staged_bytes: Cell<usize>,
+    /// How the last element operation went, by world rank.
+    pub(super) ways: RefCell<BTreeMap<u32, Way>>,
+    /// Operations by the processor's atomics until the next progress.
+    pub(super) direct: Cell<u32>,
+}
+
+impl<N: Netmod> More<N> {
+    pub(super) fn new(context: &Context<N>) -> More<N> {
+        More {
+            agent: Agent::of(context),
+            track: Rc::default(),
+            locks: RefCell::default(),
+            all: Cell::new(false),
+            group: RefCell::default(),
+            staged: RefCell::default(),
+            staged_bytes: Cell::new(0),
+            ways: RefCell::default(),
+            direct: Cell::new(PATIENCE),
+        }
+    }
+
+    /// Frees the operands of what is done. What went wrong may still be read
+    /// by the provider: those operands stay for ever.
+    pub(super) fn unstage(&self, well: bool, busy: impl Fn(u32) -> bool) {
+        if self.staged_bytes.get() == 0 {
+            return;
+        }
+        let staged = std::mem::take(&mut *self.staged.borrow_mut());
+        let mut left = Vec::new();
+        for (world, operands) in staged {
+            if !well {
+                std::mem::forget(operands);
+            } else if busy(world) {
+                left.push((world, operands));
+            }
+        }
+        self.staged_bytes.set(left.iter().map(|(_, b)| b.len()).sum());
+        *self.staged.borrow_mut() = left;
+    }
+}
+
+impl<N> Drop for More<N> {
+    fn drop(&mut self) {
+        // Dropped without a flush: the provider may still read them.
+        self.staged.get_mut().drain(..).for_each(|(_, operands)| std::mem::forget(operands));
+    }
+}
+
+/// Operations by the processor's atomics between two rounds of progress: a
+/// process that spins on one must not keep others waiting for its help.
+pub(super) const PATIENCE: u32 = 128;
+
+/// How long a wait for a lock goes on before peers on other nodes are asked
+/// whether they are still there.
+const SILENCE: Duration = Duration::from_millis(250);
+
+impl<N: Netmod> Access<N> {
+    /// Opens an access epoch to one rank. Not collective; several ranks may be
+    /// locked at a time.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Epoch`] when another epoch is open or the rank is locked
+    /// already, [`ErrorKind::Rank`], [`ErrorKind::Freed`]; a holder or target
+    /// that died, by name.
+    pub fn lock(&self, kind: Lock, rank: u32, assert: Assert) -> Result<(), Error> {
+        self.may_open("lock", self.epoch() == Epoch::Locks)?;
+        let world = self.world(rank)?;
+        if self.more.locks.borrow().contains_key(&rank) {
+            let remedy = "unlock it first";
+            return Err(
+                ErrorKind::Epoch { call: "lock", open: "this rank is locked", remedy }.into()
+            );
+        }
+        self.context().check_alive(world)?;
+        let taken = !assert.contains(Assert::NOCHECK);
+        if taken {
+            self.take_lock(kind, world)?;
+        }
+        self.more.locks.borrow_mut().insert(rank, (kind, taken));
+        self.set_epoch(Epoch::Locks);
+        Ok(())
+    }
+
+    fn take_lock(&self, kind: Lock, world: u32) -> Result<(), Error> {
+        match kind {
+            Lock::Shared => self.acquire(world, Want::Shared),
+            Lock::Exclusive => {
+                let master = self.core()?.master;
+                self.acquire(master, Want::Alone)?;
+                self.acquire(world, Want::Exclusive).inspect_err(|_| {
+                    let _ = self.release(master, Want::Alone);
+                })
+            }
+        }
+    }
+
+    /// Closes the epoch that [`Access::lock`] opened; everything issued to the
+    /// rank is done there on return.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Epoch`] without a lock, [`ErrorKind::Freed`]; a peer that
+    /// died or an operation that failed, after which the lock is given back
+    /// too.
+    pub fn unlock(&self, rank: u32) -> Result<(), Error> {
+        self.core()?;
+        let held = self.more.locks.borrow().get(&rank).copied();
+        let Some((kind, taken)) = held else {
+            let (open, remedy) = ("this rank is not locked", "call lock first");
+            return Err(ErrorKind::Epoch { call: "unlock", open, remedy }.into());
+        };
+        let flushed = self.flush(rank);
+        let given = if taken { self.give_lock(kind, rank) } else { Ok(()) };
+        self.more.locks.borrow_mut().remove(&rank);
+        if self.more.locks.borrow().is_empty() {
+            self.set_epoch(Epoch::Closed);
+        }
+        flushed.and(given)
+    }
+
+    fn give_lock(&self, kind: Lock, rank: u32) -> Result<(), Error> {
+        let world = self.world(rank)?;
+        match kind {
+            Lock::Shared => self.release(world, Want::Shared),
+            Lock::Exclusive => {
+                let given = self.release(world, Want::Exclusive);
+                given.and(self.release(self.core()?.master, Want::Alone))
+            }
+        }
+    }
+
+    /// Opens a passive access epoch to all ranks: shared locks. Not
+    /// collective.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Epoch`] when one is open with operations in it,
+    /// [`ErrorKind::Freed`]; a peer that died while it held an exclusive lock.
+    pub fn lock_all(&self) -> Result<(), Error> {
+        self.lock_all_with(Assert::NONE)
+    }
+
+    /// [`Access::lock_all`] with promises.
+    ///
+    /// # Errors
+    /// As [`Access::lock_all`].
+    pub fn lock_all_with(&self, assert: Assert) -> Result<(), Error> {
+        self.may_open("lock_all", false)?;
+        let master = self.core()?.master;
+        // Who cannot ask the first member cannot lock exclusively either: there
+        // is nothing to be excluded from.
+        let ask = !assert.contains(Assert::NOCHECK) && self.may_ask(master)?;
+        if ask {
+            self.acquire(master, Want::All)?;
+        }
+        self.more.all.set(ask);
+        self.set_epoch(Epoch::LockAll);
+        Ok(())
+    }
+
+    /// Closes the epoch that lock_all opened; everything issued in it is done
+    /// at the targets on return.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Epoch`] without lock_all, [`ErrorKind::Freed`]; a peer that
+    /// died or an operation that failed, after which the epoch is closed too.
+    pub fn unlock_all(&self) -> Result<(), Error> {
+        match self.epoch() {
+            Epoch::Freed => Err(ErrorKind::Freed.into()),
+            Epoch::LockAll => {
+                let flushed = self.flush_dirty();
+                let master = self.core()?.master;
+                let given =
+                    if self.more.all.take() { self.release(master, Want::All) } else { Ok(()) };
+                self.set_epoch(Epoch::Closed);
+                flushed.and(given)
+            }
+            Epoch::Closed | Epoch::Fence | Epoch::Locks | Epoch::Start => {
+                let (open, remedy) = ("no lock_all epoch is open", "call lock_all first");
+                Err(ErrorKind::Epoch { call: "unlock_all", open, remedy }.into())
+            }
+        }
+    }
+
+    /// Makes this process's own stores to its memory and those of peers into
+    /// it visible to each other (MPI_Win_sync).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Freed`]; what breaks the completion queue.
+    pub fn sync(&self) -> Result<(), Error> {
+        self.core()?;
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        self.context().progress()?;
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Refuses to open an epoch within another, unless that is `allowed`.
+    pub(super) fn may_open(&self, call: &'static str, allowed: bool) -> Result<(), Error> {
+        let (open, remedy) = match self.epoch() {
+            Epoch::Freed => return Err(ErrorKind::Freed.into()),
+            Epoch::Closed => return Ok(()),
+            Epoch::Fence if self.dirty() => {
+                ("a fence epoch with operations in it", "close it with fence first")
+            }
+            Epoch::Fence => return Ok(()),
+            _ if allowed => return Ok(()),
+            Epoch::LockAll => ("lock_all", "call unlock_all first"),
+            Epoch::Locks => ("ranks are locked", "unlock them first"),
+            Epoch::Start => ("a start epoch is open", "call complete first"),
+        };
+        Err(ErrorKind::Epoch { call, open, remedy }.into())
+    }
+
+    /// Whether the open epoch of single ranks reaches a rank.
+    #[cold]
+    pub(super) fn reaches(&self, rank: u32) -> Result<(), Error> {
+        let (there, remedy) = match self.epoch() {
+            Epoch::Start => {
+                (self.more.group.borrow().binary_search(&rank).is_ok(), "name it in start")
+            }
+            _ => (self.more.locks.borrow().contains_key(&rank), "lock it, or call lock_all"),
+        };
+        if there { Ok(()) } else { Err(ErrorKind::NotInEpoch { rank, remedy }.into()) }
+    }
+
+    /// Whether requests to a world rank can be made: it is this process, its
+    /// lock words are mapped, or packets reach it.
+    fn may_ask(&self, world: u32) -> Result<bool, Error> {
+        if self.words(world)?.is_some() {
+            return Ok(true);
+        }
+        Ok(self.context().index() == 0 && self.context().longest_body(world)? > 0)
+    }
+
+    /// The lock words of a world rank's part, where they are mapped.
+    fn words(&self, world: u32) -> Result<Option<Control>, Error> {
+        let core = self.core()?;
+        let device = self.context().device();
+        if world == device.boot().rank() {
+            return Ok(Some(core.part.control()?));
+        }
+        let node_rank = device.node_rank(world).filter(|_| device.on_node(world));
+        Ok(core.controls.zip(node_rank).map(|(controls, n)| controls.of(n)))
+    }
+
+    /// Takes a lock; waits for it as long as its holder lives.
+    fn acquire(&self, world: u32, want: Want) -> Result<(), Error> {
+        let context = self.context();
+        let me = context.device().boot().rank();
+        let words = self.words(world)?;
+        let (mut turn, mut looks) = (0_u32, 0);
+        let mut asked = Instant::now();
+        loop {
+            context.check_alive(world)?;
+            let silent = asked.elapsed() > SILENCE;
+            let look = silent || turn % 16 == 15;
+            looks += u32::from(look);
+            let look = if look { looks } else { 0 };
+            let taken = match &words {
+                Some(control) => control.take(want, me, look),
+                None => self.take_by_packet(world, want, look)?,
+            };
+            let Err(holder) = taken else { return Ok(()) };
+            let about = [world, if holder == NOBODY { world } else { holder }];
+            context.look_after(&about)?;
+            if silent {
+                asked = Instant::now();
+                for rank in about {
+                    if context.device().has_left(rank)? {
+                        return Err(DeviceError::PeerDied { rank }.into());
+                    }
+                }
+            }
+            // Longer and longer, so that many who wait leave the holder alone.
+            for _ in 0..1_u32 << turn.min(6) {
+                context.progress()?;
+            }
+            if turn > 4 {
+                std::thread::yield_now();
+            }
+            if turn > 64 {
+                std::thread::sleep(Duration::from_micros(20));
+            }
+            turn = turn.wrapping_add(1);
+        }
+    }
+
+    fn take_by_packet(&self, world: u32, want: Want, look: u32) -> Result<Result<(), u32>, Error> {
+        let answer = Rc::new(Answer::default());
+        let place = want as u64 | u64::from(look) << 8;
+        // SAFETY: no result.
+        unsafe { self.ask(world, ask::TAKE, place, &answer)? };
+        match self.await_answer(world, &answer)? {
+            (Status::Done, _) => Ok(Ok(())),
+            (Status::Busy, holder) => Ok(Err(holder as u32)),
+            (status, _) => Err(error_of(world, status)),
+        }
+    }
+
+    /// # Safety
+    /// As [`Agent::request`]; there is no result.
+    unsafe fn ask(
+        &self,
+        world: u32,
+        ask: u8,
+        place: u64,
+        answer: &Rc<Answer>,
+    ) -> Result<(), Error> {
+        self.may_send(world)?;
+        let request = Request {
+            ask,
+            window: self.core()?.part.id,
+            place,
+            count: 0,
+            ty: Type::U8,
+            op: Op::NoOp,
+            body: &[],
+            result: (std::ptr::null_mut(), 0),
+            answer: Some(Rc::clone(answer)),
+        };
+        // SAFETY: the caller's duty.
+        unsafe { self.more.agent.request(self.context(), world, &self.more.track, request) }
+    }
+
+    /// Refuses requests that cannot be made, with a remedy.
+    ///
+    /// Answers come to the first context of a process, so only that one asks.
+    pub(super) fn may_send(&self, world: u32) -> Result<usize, Error> {
+        let refuse = |why: &str| {
+            let why = format!("this operation needs the help of rank {world}, {why}");
+            Err(ErrorKind::Arguments(why).into())
+        };
+        if self.context().index() != 0 {
+            return refuse("which only the first context of a process can ask for; issue it there");
+        }
+        match self.context().longest_body(world)? {
+            0 => refuse("and the provider has no messages; choose another in RANKWAY_PROVIDER"),
+            longest => Ok(longest.min(super::active::LONGEST)),
+        }
+    }
+
+    /// Gives a lock back.
+    fn release(&self, world: u32, want: Want) -> Result<(), Error> {
+        let context = self.context();
+        if let Some(control) = self.words(world)? {
+            control.give(want, context.device().boot().rank());
+            return Ok(());
+        }
+        self.more.agent.say(context, world, ask::GIVE, self.core()?.part.id, want as u64)
+    }
+}

@@ -1,0 +1,277 @@
+//! This process's part of each window, as packets from peers find it.
+//!
+//! A [`Registry`] is one table for the process: whichever context a packet
+//! comes in on finds the window by its id. A part is entered before any peer
+//! knows that the window exists, and taken out before its memory goes.
+
+use super::compute::{Work, refusal};
+use super::locks::{Control, Words};
+use super::segment::Segment;
+use super::{Error, ErrorKind};
+use crate::netmod::Kind;
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// How a request of a peer went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Status {
+    Done,
+    /// No window of this id.
+    NoWindow,
+    /// Not within the window, or the memory attached to it.
+    Outside,
+    /// A packet that makes no sense.
+    Garbled,
+    /// Not an operation for this type here.
+    NotHere,
+    /// Somebody holds the lock.
+    Busy,
+    /// The peer died; never travels.
+    Dead,
+}
+
+impl Status {
+    const ALL: [Status; 7] = [
+        Status::Done,
+        Status::NoWindow,
+        Status::Outside,
+        Status::Garbled,
+        Status::NotHere,
+        Status::Busy,
+        Status::Dead,
+    ];
+
+    pub(super) fn from_number(n: u64) -> Status {
+        Status::ALL.get(n as usize).copied().unwrap_or(Status::Garbled)
+    }
+
+    pub(super) fn why(self) -> &'static str {
+        match self {
+            Status::Done => "it did not",
+            Status::NoWindow => "it has no such window; was it freed or dropped there?",
+            Status::Outside => {
+                "the range is not within memory of its window; attach it there before, and detach \
+                 it after all operations are flushed"
+            }
+            Status::Garbled => "the packet was garbled; are all ranks the same version?",
+            Status::NotHere => "its processor has no such type",
+            Status::Busy => "the lock is held",
+            Status::Dead => "it died",
+        }
+    }
+}
+
+/// Parts of windows by the window's id.
+#[derive(Default)]
+pub(super) struct Registry {
+    parts: Mutex<BTreeMap<u64, Arc<Part>>>,
+}
+
+impl Registry {
+    fn parts(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Part>>> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with a part, which stays in place meanwhile.
+    pub(super) fn with<R>(&self, id: u64, act: impl FnOnce(&Part) -> R) -> Option<R> {
+        self.parts().get(&id).map(|part| act(part))
+    }
+}
+
+/// A part in the registry; dropping it takes it out.
+pub(super) struct Registered {
+    registry: Arc<Registry>,
+    part: Arc<Part>,
+}
+
+impl Registered {
+    pub(super) fn new(registry: Arc<Registry>, part: Part) -> Registered {
+        let part = Arc::new(part);
+        registry.parts().insert(part.id, Arc::clone(&part));
+        Registered { registry, part }
+    }
+}
+
+impl Deref for Registered {
+    type Target = Part;
+
+    fn deref(&self) -> &Part {
+        &self.part
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.registry.parts().remove(&self.part.id);
+    }
+}
+
+/// How often each peer, by world rank, said something that was not yet waited
+/// for.
+#[derive(Default, Debug)]
+pub(super) struct Signals {
+    /// It posted an exposure epoch.
+    pub(super) posted: BTreeMap<u32, u32>,
+    /// It completed its access epoch.
+    pub(super) completed: BTreeMap<u32, u32>,
+}
+
+/// Takes one signal from each of `worlds`, when all have sent one.
+pub(super) fn take_all(signals: &mut BTreeMap<u32, u32>, worlds: &[u32]) -> bool {
+    let all = worlds.iter().all(|w| signals.get(w).is_some_and(|&n| n > 0));
+    if all {
+        for world in worlds {
+            match signals.get_mut(world) {
+                Some(n) if *n > 1 => *n -= 1,
+                _ => {
+                    signals.remove(world);
+                }
+            }
+        }
+    }
+    all
+}
+
+/// This process's part of a window.
+pub(super) struct Part {
+    pub(super) id: u64,
+    start: *mut u8,
+    bytes: usize,
+    /// Start and bytes of what is attached; `None` where the window has memory
+    /// of its own.
+    attached: Option<Mutex<BTreeMap<usize, usize>>>,
+    /// Held while elements are changed that have no atomic instruction.
+    plain: Mutex<()>,
+    signals: Mutex<Signals>,
+    control: Option<Control>,
+    /// Lock words of a window that nobody else has mapped.
+    private: OnceLock<Option<Segment>>,
+    world: u32,
+}
+
+// SAFETY: the memory lives as long as the part is registered; what is done
+// there goes through atomics or the locks here.
+unsafe impl Send for Part {}
+// SAFETY: as above.
+unsafe impl Sync for Part {}
+
+impl Part {
+    /// `control` is where the lock words are mapped for the node; `world` the
+    /// size of the job.
+    pub(super) fn new(
+        id: u64,
+        (start, bytes): (*mut u8, usize),
+        dynamic: bool,
+        control: Option<Control>,
+        world: u32,
+    ) -> Part {
+        Part {
+            id,
+            start,
+            bytes,
+            attached: dynamic.then(Mutex::default),
+            plain: Mutex::default(),
+            signals: Mutex::default(),
+            control,
+            private: OnceLock::new(),
+            world,
+        }
+    }
+
+    pub(super) fn signals(&self) -> MutexGuard<'_, Signals> {
+        self.signals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The words that say who holds locks on this part.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Memory`].
+    pub(super) fn control(&self) -> Result<Control, Error> {
+        if let Some(control) = self.control {
+            return Ok(control);
+        }
+        let private = self.private.get_or_init(|| Segment::private(Words::bytes(self.world)).ok());
+        let segment = private.as_ref().ok_or_else(|| ErrorKind::Memory {
+            what: "the lock words of a window".into(),
+            source: std::io::Error::from_raw_os_error(libc::ENOMEM),
+        })?;
+        // SAFETY: zeroed memory of that size, kept with the part.
+        Ok(unsafe { Control::at(segment.start(), self.world) })
+    }
+
+    /// Does something with `len` bytes at `offset`, which stay in place
+    /// meanwhile; with a dynamic window an offset is an address.
+    pub(super) fn with_range<R>(
+        &self,
+        offset: u64,
+        len: usize,
+        act: impl FnOnce(*mut u8) -> R,
+    ) -> Option<R> {
+        let offset = usize::try_from(offset).ok()?;
+        let end = offset.checked_add(len)?;
+        let Some(attached) = &self.attached else {
+            // SAFETY: within the window's memory.
+            return (end <= self.bytes).then(|| act(unsafe { self.start.add(offset) }));
+        };
+        let attached = attached.lock().unwrap_or_else(PoisonError::into_inner);
+        let (start, bytes) = attached.range(..=offset).next_back()?;
+        // The address was exposed by `attach`.
+        (end <= start + bytes).then(|| act(std::ptr::with_exposed_provenance_mut(offset)))
+    }
+
+    /// Carries out an operation on elements at `offset`. `work` has everything
+    /// but their address.
+    ///
+    /// # Safety
+    /// The buffers of `work` hold its elements.
+    pub(super) unsafe fn compute(&self, offset: u64, work: Work) -> Status {
+        if work.kind != Kind::Swap && refusal(work.ty, work.op).is_some() {
+            return Status::NotHere;
+        }
+        let Some(len) = work.count.checked_mul(work.ty.size()) else { return Status::Outside };
+        // SAFETY: in range; the buffers by the caller's word; those who are not
+        // this process never touch elements that need the lock.
+        let done =
+            self.with_range(offset, len, |at| unsafe { Work { at, ..work }.run(&self.plain) });
+        if done.is_some() { Status::Done } else { Status::Outside }
+    }
+
+    /// Makes memory of the process part of a dynamic window; its address.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Arguments`] for a window that is not dynamic, no bytes, or
+    /// memory that overlaps with what is attached.
+    pub(super) fn attach(&self, start: *mut u8, bytes: usize) -> Result<usize, Error> {
+        let mut attached = self.attached()?;
+        let at = start.expose_provenance();
+        let refuse = |why: &str| Err(ErrorKind::Arguments(why.into()).into());
+        let end = at.checked_add(bytes);
+        let Some(end) = end.filter(|_| bytes > 0 && !start.is_null()) else {
+            return refuse("attach needs memory: an address and at least one byte");
+        };
+        let before = attached.range(..end).next_back();
+        if before.is_some_and(|(s, b)| s + b > at) {
+            return refuse("attach: the memory overlaps with memory that is attached already");
+        }
+        attached.insert(at, bytes);
+        Ok(at)
+    }
+
+    /// Takes memory out of a dynamic window.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Arguments`] for an address that attach did not get.
+    pub(super) fn detach(&self, start: usize) -> Result<(), Error> {
+        let mut attached = self.attached()?;
+        let none = || ErrorKind::Arguments("detach: no memory is attached at this address".into());
+        attached.remove(&start).map(drop).ok_or_else(|| none().into())
+    }
+
+    fn attached(&self) -> Result<MutexGuard<'_, BTreeMap<usize, usize>>, Error> {
+        let why = "this window has memory of its own; only those of Window::dynamic take more";
+        let attached = self.attached.as_ref().ok_or_else(|| ErrorKind::Arguments(why.into()))?;
+        Ok(attached.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

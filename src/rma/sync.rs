@@ -1,0 +1,157 @@
+//! Active epochs of groups: post, start, complete, wait, test.
+
+use super::access::{Access, Epoch};
+use super::active::ask;
+use super::epoch::Assert;
+use super::part::take_all;
+use super::window::Window;
+use super::{Error, ErrorKind};
+use crate::device::Progress;
+use crate::netmod::Netmod;
+
+impl<N: Netmod> Access<N> {
+    /// Opens an access epoch to the ranks of a group, once they have all called
+    /// [`Window::post`]. The order of the group does not matter.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Epoch`] when an epoch is open, [`ErrorKind::Rank`],
+    /// [`ErrorKind::Arguments`] for a rank named twice, [`ErrorKind::Freed`]; a
+    /// member that died.
+    pub fn start(&self, group: &[u32], assert: Assert) -> Result<(), Error> {
+        self.may_open("start", false)?;
+        let (ranks, worlds) = self.group(group)?;
+        let core = self.core()?;
+        if !assert.contains(Assert::NOCHECK) {
+            self.context().wait(&worlds, || {
+                let posted = take_all(&mut core.part.signals().posted, &worlds);
+                Ok(if posted { Progress::Done } else { Progress::Waiting })
+            })?;
+        }
+        *self.more.group.borrow_mut() = ranks;
+        self.set_epoch(Epoch::Start);
+        Ok(())
+    }
+
+    /// Closes the epoch that start opened; everything issued in it is done at
+    /// the targets when their [`Window::wait`] returns.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Epoch`] without start, [`ErrorKind::Freed`]; a peer that
+    /// died or an operation that failed, after which the epoch is closed too
+    /// and the others have been told.
+    pub fn complete(&self) -> Result<(), Error> {
+        match self.epoch() {
+            Epoch::Start => {}
+            Epoch::Freed => return Err(ErrorKind::Freed.into()),
+            _ => {
+                let (open, remedy) = ("no start epoch is open", "call start first");
+                return Err(ErrorKind::Epoch { call: "complete", open, remedy }.into());
+            }
+        }
+        let group = std::mem::take(&mut *self.more.group.borrow_mut());
+        let mut result = self.flush_dirty();
+        for rank in group {
+            let told = self.world(rank).and_then(|world| self.tell(world, ask::COMPLETE));
+            result = result.and(told);
+        }
+        self.set_epoch(Epoch::Closed);
+        result
+    }
+
+    /// Signals to a world rank.
+    fn tell(&self, world: u32, what: u8) -> Result<(), Error> {
+        let core = self.core()?;
+        let me = self.context().device().boot().rank();
+        if world == me {
+            let mut signals = core.part.signals();
+            let counts =
+                if what == ask::POST { &mut signals.posted } else { &mut signals.completed };
+            *counts.entry(me).or_default() += 1;
+            return Ok(());
+        }
+        self.may_send(world)?;
+        self.more.agent.say(self.context(), world, what, core.part.id, 0)
+    }
+
+    /// A group sorted, and the world rank of each.
+    fn group(&self, group: &[u32]) -> Result<(Vec<u32>, Vec<u32>), Error> {
+        let mut ranks = group.to_vec();
+        ranks.sort_unstable();
+        if let Some(twice) = ranks.windows(2).find(|pair| pair[0] == pair[1]) {
+            let why = format!("rank {} is named twice in a group", twice[0]);
+            return Err(ErrorKind::Arguments(why).into());
+        }
+        let worlds = ranks.iter().map(|&rank| self.world(rank)).collect::<Result<_, _>>()?;
+        Ok((ranks, worlds))
+    }
+}
+
+impl<N: Netmod> Window<N> {
+    /// Opens this process's memory to the ranks of a group, which may be
+    /// beginning their epochs with [`Access::start`]. Does not wait.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Epoch`] when an exposure epoch is open, [`ErrorKind::Rank`],
+    /// [`ErrorKind::Arguments`] for a rank named twice, [`ErrorKind::Freed`]; a
+    /// member that died.
+    pub fn post(&self, group: &[u32], assert: Assert) -> Result<(), Error> {
+        self.core()?;
+        if self.exposed.borrow().is_some() {
+            let (open, remedy) = ("an exposure epoch is open", "call wait first");
+            return Err(ErrorKind::Epoch { call: "post", open, remedy }.into());
+        }
+        let (_, worlds) = self.group(group)?;
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        if !assert.contains(Assert::NOCHECK) {
+            for &world in &worlds {
+                self.tell(world, ask::POST)?;
+            }
+        }
+        *self.exposed.borrow_mut() = Some(worlds);
+        Ok(())
+    }
+
+    /// Waits until all ranks that were posted to have completed, and closes the
+    /// exposure epoch.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Epoch`] without post, [`ErrorKind::Freed`]; a member that
+    /// died before it completed, after which the epoch is closed too.
+    pub fn wait(&self) -> Result<(), Error> {
+        let worlds = self.posted("wait")?;
+        let core = self.core()?;
+        let waited = self.context().wait(&worlds, || {
+            let completed = take_all(&mut core.part.signals().completed, &worlds);
+            Ok(if completed { Progress::Done } else { Progress::Waiting })
+        });
+        *self.exposed.borrow_mut() = None;
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        Ok(waited?)
+    }
+
+    /// Makes progress; whether all ranks that were posted to have completed,
+    /// in which case the exposure epoch is closed.
+    ///
+    /// # Errors
+    /// As [`Window::wait`].
+    pub fn test(&self) -> Result<bool, Error> {
+        let worlds = self.posted("test")?;
+        let core = self.core()?;
+        self.context().progress()?;
+        let completed = take_all(&mut core.part.signals().completed, &worlds);
+        let watched = if completed { Ok(()) } else { self.context().look_after(&worlds) };
+        if completed || watched.is_err() {
+            *self.exposed.borrow_mut() = None;
+        }
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        watched?;
+        Ok(completed)
+    }
+
+    fn posted(&self, call: &'static str) -> Result<Vec<u32>, Error> {
+        self.core()?;
+        let (open, remedy) = ("no exposure epoch is open", "call post first");
+        let posted = self.exposed.borrow().clone();
+        posted.ok_or_else(|| ErrorKind::Epoch { call, open, remedy }.into())
+    }
+}

@@ -1,0 +1,90 @@
+//! All ranks change the same elements at once, by all ways.
+
+use super::*;
+use crate::ensure;
+
+/// Sums that lose nothing, numbers that are drawn once, a lock made of
+/// compare_and_swap that excludes.
+pub fn hammer<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+    const ROUNDS: usize = 120;
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let (me, n) = (world.rank(), world.size());
+    let mut w = make::<N, KIND>(&world, 4096, 1)?;
+    w.fence().map_err(text)?;
+    let mut drawn = Vec::new();
+    for round in 0..ROUNDS {
+        for to in 0..n {
+            w.accumulate(&[1_u64; 3], Op::Sum, to, 0).map_err(text)?;
+            w.accumulate(&[1_i8; 9], Op::Sum, to, 32).map_err(text)?;
+            w.accumulate(&[2_i16; 2], Op::Sum, to, 48).map_err(text)?;
+            w.accumulate(&[1.0_f32], Op::Sum, to, 64).map_err(text)?;
+            w.accumulate(&[1.0_f64], Op::Sum, to, 72).map_err(text)?;
+            w.accumulate(&[[1.0_f32, -1.0]], Op::Sum, to, 80).map_err(text)?;
+            w.accumulate(&[[1.0_f64, -1.0]], Op::Sum, to, 96).map_err(text)?;
+            let bit = 1_u64 << ((round as u32 + me * 16) % 64);
+            w.accumulate(&[bit], Op::Bxor, to, 112).map_err(text)?;
+            w.accumulate(&[bit], Op::Bxor, to, 112).map_err(text)?;
+            // Those that providers rarely have.
+            w.accumulate(&[u64::from(me) + 1], Op::Max, to, 120).map_err(text)?;
+            w.accumulate(&[3_u32], Op::Prod, to, 128).map_err(text)?;
+        }
+        // Two ways on one element: sums and swaps.
+        drawn.push(w.fetch_and_op(1_u32, Op::Sum, 0, 200).map_err(text)?);
+        loop {
+            let old = w.fetch_and_op(0_u64, Op::NoOp, n - 1, 208).map_err(text)?;
+            if w.compare_and_swap(old, old + 1, n - 1, 208).map_err(text)? == old {
+                break;
+            }
+        }
+    }
+    // A lock: what it guards is read and written plainly.
+    for _ in 0..20 {
+        while w.compare_and_swap(0_u32, me + 1, 0, 216).map_err(text)? != 0 {
+            std::thread::yield_now();
+        }
+        let mut count = [0; 8];
+        w.get(&mut count, 0, 224).map_err(text)?;
+        w.put(&(u64::from_ne_bytes(count) + 1).to_ne_bytes(), 0, 224).map_err(text)?;
+        w.flush(0).map_err(text)?;
+        let held = w.fetch_and_op(0_u32, Op::Replace, 0, 216).map_err(text)?;
+        ensure!(held == me + 1, "the lock was {held}'s");
+    }
+    w.fence().map_err(text)?;
+    let all = own(&w)?;
+    let times = ROUNDS * n as usize;
+    let word = |at: usize| u64::from_ne_bytes(all[at..at + 8].try_into().unwrap());
+    for at in [0, 8, 16] {
+        ensure!(word(at) == times as u64, "u64 at {at}: {}", word(at));
+    }
+    same("i8", &all[32..41], &[times as u8; 9])?;
+    same("i16", &all[48..52], &[(2 * times as u16).to_ne_bytes(); 2].concat())?;
+    same("f32", &all[64..68], &(times as f32).to_ne_bytes())?;
+    same("f64", &all[72..80], &(times as f64).to_ne_bytes())?;
+    same(
+        "c32",
+        &all[80..88],
+        &[(times as f32).to_ne_bytes(), (-(times as f32)).to_ne_bytes()].concat(),
+    )?;
+    same(
+        "c64",
+        &all[96..112],
+        &[(times as f64).to_ne_bytes(), (-(times as f64)).to_ne_bytes()].concat(),
+    )?;
+    ensure!(word(112) == 0, "bits: {:x}", word(112));
+    ensure!(word(120) == u64::from(n), "max: {}", word(120));
+    if me == n - 1 {
+        ensure!(word(208) == times as u64, "swaps: {}", word(208));
+    }
+    if me == 0 {
+        ensure!(word(224) == 20 * u64::from(n), "under the lock: {}", word(224));
+    }
+    // Each number was drawn by one rank only.
+    let mine: Vec<u8> = drawn.iter().flat_map(|d| d.to_ne_bytes()).collect();
+    let all = world.allgather(&mine).map_err(text)?.concat();
+    let mut all: Vec<u32> =
+        all.chunks(4).map(|b| u32::from_ne_bytes(b.try_into().unwrap())).collect();
+    all.sort_unstable();
+    ensure!(all.iter().copied().eq(0..times as u32), "drawn: {all:?}");
+    w.free().map_err(text)
+}

@@ -1,0 +1,116 @@
+//! Ranks that die with a lock in hand, or while they are worked on.
+
+use super::*;
+use crate::ensure;
+use rankway::rma::{Assert, Lock};
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+/// The rank that is killed.
+const VICTIM: u32 = 1;
+
+/// Every rank but the victim ends well.
+pub fn verdict(output: &Output) -> Result {
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let content = said.matches("content.").count();
+    ensure!(content == 2, "{content} of 2 survivors are content");
+    Ok(())
+}
+
+fn die() -> ! {
+    // SAFETY: ends this process.
+    unsafe {
+        libc::kill(libc::getpid(), libc::SIGKILL);
+    }
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+/// Says that this rank is content, and stays until the others are too: its
+/// own end is not what they should hear of.
+fn survive<N: Opens>(context: &Context<N>) -> Result {
+    println!("content.");
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(3) {
+        context.progress().map_err(text)?;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+fn names_victim<T>(what: &str, result: std::result::Result<T, rankway::rma::Error>) -> Result {
+    match result {
+        Ok(_) => Err(format!("{what} went well")),
+        Err(e) if e.peer() == Some(VICTIM) => Ok(()),
+        Err(e) => Err(format!("{what}: {e}")),
+    }
+}
+
+/// A dead holder is named, whatever it held, and not waited for.
+pub fn holder<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let me = world.rank();
+    let w = make::<N, KIND>(&world, 64, 8)?;
+    let v = make::<N, KIND>(&world, 64, 8)?;
+    let free = make::<N, KIND>(&world, 64, 8)?;
+    if me == VICTIM {
+        w.lock(Lock::Exclusive, 0, Assert::NONE).map_err(text)?;
+        v.lock(Lock::Shared, 2, Assert::NONE).map_err(text)?;
+        world.barrier().map_err(text)?;
+        die();
+    }
+    world.barrier().map_err(text)?;
+    let start = Instant::now();
+    names_victim("a shared lock", w.lock(Lock::Shared, 0, Assert::NONE))?;
+    names_victim("an exclusive lock", w.lock(Lock::Exclusive, 0, Assert::NONE))?;
+    names_victim("lock_all", w.lock_all())?;
+    names_victim("a lock beside a shared one", v.lock(Lock::Exclusive, 2, Assert::NONE))?;
+    ensure!(start.elapsed() < Duration::from_secs(20), "that took {:?}", start.elapsed());
+    // Where the dead held nothing, life goes on.
+    let to = 2 - me;
+    free.lock(Lock::Exclusive, to, Assert::NONE).map_err(text)?;
+    free.put(&[1; 8], to, 0).map_err(text)?;
+    free.fetch_and_op(1_u64, Op::Sum, to, 1).map_err(text)?;
+    free.unlock(to).map_err(text)?;
+    survive(&context)
+}
+
+/// A target that dies during accumulates: its name comes out, and others are
+/// reached all the same.
+pub fn target<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let me = world.rank();
+    let w = make::<N, KIND>(&world, 4096, 1)?;
+    w.lock_all().map_err(text)?;
+    world.barrier().map_err(text)?;
+    if me == VICTIM {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(100) {
+            context.progress().map_err(text)?;
+        }
+        die();
+    }
+    let start = Instant::now();
+    let ended = loop {
+        // By packets, by whatever way 64-bit sums go, and with results.
+        let step = w
+            .accumulate(&[[1.0_f64, 2.0]; 16], Op::Sum, VICTIM, 0)
+            .and_then(|()| w.accumulate(&[1_u64; 16], Op::Sum, VICTIM, 512))
+            .and_then(|()| w.fetch_and_op(1_u32, Op::Prod, VICTIM, 1024))
+            .and_then(|_| w.flush(VICTIM));
+        if step.is_err() {
+            break step;
+        }
+        ensure!(start.elapsed() < Duration::from_secs(20), "it does not die");
+    };
+    names_victim("accumulates", ended)?;
+    let to = 2 - me;
+    w.accumulate(&[[1.0_f64, 2.0]; 16], Op::Sum, to, 0).map_err(text)?;
+    w.accumulate(&[1_u64; 16], Op::Sum, to, 512).map_err(text)?;
+    w.flush(to).map_err(text)?;
+    ensure!(w.fetch_and_op(0_u64, Op::NoOp, to, 512).map_err(text)? == 1, "a sum");
+    survive(&context)
+}
