@@ -33,7 +33,9 @@ info: build ## netmods and providers of this machine
 	@$(CARGO_TARGET_DIR)/release/rankway info $(ARGS)
 
 test: build ## every test (a newer libfabric too, where ci/newer-fabric.sh has fetched one)
-	@$(ENV) RANKWAY_NEWER_LIBFABRIC=$$(ci/newer-fabric.sh --if-there 2>/dev/null) \
+	@$(ENV) newer=$$(ci/newer-fabric.sh --if-there 2>/dev/null); \
+		RANKWAY_NEWER_LIBFABRIC=$$newer \
+		RANKWAY_NEWER_UCX=$$(ls $${newer%/*}/libucp.so.0 2>/dev/null) \
 		cargo test --release --workspace $(ARGS)
 
 test-verbs: build ## the data path over verbs, in a guest with a soft RDMA device (QEMU)

@@ -5,6 +5,7 @@ mod jobs;
 mod wire;
 
 use rankway::netmod::ofi::Ofi;
+use rankway::netmod::ucx::{self, Ucx};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -24,6 +25,18 @@ fn main() -> ExitCode {
             }
         }
         None => eprintln!("newer libfabric: skipped, RANKWAY_NEWER_LIBFABRIC does not name one"),
+    }
+    if let Err(e) = ucx::library() {
+        eprintln!("UCX: skipped: {e}");
+        return jobs::main(all);
+    }
+    let newer = std::env::var("RANKWAY_NEWER_UCX").ok().filter(|path| !path.is_empty());
+    for (name, tls) in [("ucx", "all"), ("ucx posix", "posix,self"), ("ucx tcp", "tcp,self")] {
+        all.extend(wire::all::<Ucx>(name, &[("UCX_TLS", tls)]));
+        if let Some(path) = &newer {
+            let env = [("UCX_TLS", tls), ("RANKWAY_UCX", path.as_str())];
+            all.extend(wire::all::<Ucx>(&format!("newer {name}"), &env));
+        }
     }
     jobs::main(all)
 }

@@ -39,6 +39,16 @@ pub fn rates(name: &str, env: &[(&'static str, &str)]) -> Scenario {
     env.iter().fold(scenario, |s, (key, value)| s.env(key, *value))
 }
 
+impl Opens for rankway::netmod::ucx::Ucx {
+    fn open_netmod(boot: &dyn Boot) -> Result<Arc<Self>> {
+        let request = rankway::netmod::ucx::Request {
+            peers: boot.size(),
+            ..rankway::netmod::ucx::Request::default()
+        };
+        rankway::netmod::ucx::Ucx::open(&request).map_err(text)
+    }
+}
+
 /// All scenes, with these variables in the environment.
 pub fn all<N: Opens>(name: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> {
     let mut scenes: Vec<(&str, fn(Arc<dyn Boot>) -> Result)> = Vec::new();
