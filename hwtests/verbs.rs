@@ -25,6 +25,15 @@ fn main() -> ExitCode {
     }
     let provider = [("RANKWAY_PROVIDER", "verbs")];
     let mut all = scenes::all::<Ofi>("verbs", &provider);
+    // Windows that are allocated are mapped within a node: the network shows
+    // between two.
+    for (what, body) in [
+        ("words", scenes::words::<{ scenes::ALLOCATED }, Ofi> as fn(_) -> _),
+        ("unaligned", scenes::unaligned::<{ scenes::ALLOCATED }, Ofi>),
+    ] {
+        let scenario = Scenario::new(format!("allocated/{what}/verbs, two nodes/4"), 4, body);
+        all.push(scenario.nodes(2).env("RANKWAY_PROVIDER", "verbs"));
+    }
     all.extend(wire::all::<Ofi>("verbs", &provider));
     if let Ok(launcher) = std::env::var("RANKWAY_TEST_LAUNCHER") {
         all = all.into_iter().map(|scenario| launched(scenario, &launcher)).collect();
