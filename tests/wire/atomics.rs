@@ -193,15 +193,15 @@ pub fn all<N: Opens>(boot: Arc<dyn Boot>) -> Result {
                 .collect()
         };
         let mut memory = vec![0; LEN];
-        for i in 0..4 {
-            memory[i * pitch..][..counts[i] * size].copy_from_slice(&before(i));
+        for (i, &count) in counts.iter().enumerate() {
+            memory[i * pitch..][..count * size].copy_from_slice(&before(i));
         }
         x.write(&memory);
         p.meet()?;
-        for i in 0..4 {
-            let what = format!("{kind:?} {ty:?} {op:?} of {}", counts[i]);
+        for (i, &count) in counts.iter().enumerate() {
+            let what = format!("{kind:?} {ty:?} {op:?} of {count}");
             let (operand, compare_with) = (operand(i), comparand(i));
-            let mut result = vec![0x77; counts[i] * size + 8];
+            let mut result = vec![0x77; count * size + 8];
             token += 1;
             let a = Atomic {
                 kind,
@@ -214,7 +214,7 @@ pub fn all<N: Opens>(boot: Arc<dyn Boot>) -> Result {
                 } else {
                     result.as_mut_ptr()
                 },
-                count: counts[i],
+                count,
                 dest: p.dest,
                 addr: x.addr + (i * pitch) as u64,
                 key: x.key,
@@ -224,7 +224,7 @@ pub fn all<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             if p.issue(&what, || unsafe { p.net.atomic(&p.port, &a) })? != 0 {
                 p.wait(&what, token)?;
             }
-            let len = counts[i] * size;
+            let len = count * size;
             if kind == Kind::Update {
                 ensure!(result.iter().all(|&b| b == 0x77), "{what}: wrote a result");
             } else {
@@ -234,8 +234,8 @@ pub fn all<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         }
         p.meet()?;
         let now = x.read();
-        for i in 0..4 {
-            let what = format!("{kind:?} {ty:?} {op:?} of {}: memory", counts[i]);
+        for (i, &count) in counts.iter().enumerate() {
+            let what = format!("{kind:?} {ty:?} {op:?} of {count}: memory");
             let expected = after(i);
             compare(&what, ty, &now[i * pitch..][..expected.len()], &expected)?;
             let behind = &now[i * pitch + expected.len()..(i + 1) * pitch];

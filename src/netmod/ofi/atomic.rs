@@ -134,7 +134,7 @@ impl Port {
         let mut desc = null_mut();
         if let Some(bounce) = self.bounce.as_ref().filter(|b| b.region.is_some()) {
             let bytes = a.count * a.ty.size();
-            let third = bounce.each / 3 & !15;
+            let third = (bounce.each / 3) & !15;
             let place = |i: usize| bounce.at(index).wrapping_add(i * third);
             desc = bounce.desc();
             // SAFETY: the caller's buffers hold `count` elements where the kind

@@ -211,9 +211,7 @@ impl Port {
         start: *const u8,
         len: usize,
     ) -> Result<Region, NetError> {
-        // Keys of local registrations are never told to anyone; where the
-        // provider does not choose them they need only differ from windows'.
-        let key = u64::from(u32::MAX) ^ (start.addr() as u64 >> 3 & 0x7fff_ffff);
+        let key = self.owner.local_key();
         // SAFETY: the caller's duty.
         unsafe { self.owner.register_for(self.ep, start, len, self.owner.local_access(), key) }
     }
