@@ -1,0 +1,4 @@
+//! Messages between processes.
+
+mod index;
+mod matching;
