@@ -100,7 +100,7 @@ impl Port {
             issued += burst;
             // SAFETY: the counter is open.
             while unsafe { ffi::fi_cntr_read(cntr) } - start < issued as u64 {
-                self.poll(|_| {})?;
+                self.poll(|_| {}, |_, _| {})?;
             }
         }
         Ok(())
@@ -115,7 +115,7 @@ impl Port {
         issue: impl Fn() -> isize,
     ) -> Result<(), NetError> {
         while rc == AGAIN {
-            self.poll(|_| {})?;
+            self.poll(|_| {}, |_, _| {})?;
             rc = issue();
         }
         if rc == 0 { Ok(()) } else { Err(self.owner().explain(call, rc)) }

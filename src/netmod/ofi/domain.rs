@@ -1,10 +1,14 @@
 //! A provider opened: fabric, domain, address vector, registered memory.
 
+use super::atomic::Limits;
 use super::bindings as sys;
+use super::blocks;
 use super::ffi::{self, Library};
-use super::port::Port;
+use super::port::{Direction, Port};
 use super::select::{Info, Request, open_library, select};
-use crate::netmod::{Caps, Completion, HEAD, NetError, Netmod, Transfer};
+use crate::netmod::{
+    Atomic, Blocks, Bulk, Caps, Completion, HEAD, Kind, NetError, Netmod, Op, Transfer, Type,
+};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +19,9 @@ pub struct Ofi {
     pub(super) info: Info,
     pub(super) caps: Caps,
     pub(super) mr_mode: i32,
+    /// Longest packet that `fi_inject` takes, head and body.
+    pub(super) inject: usize,
+    pub(super) limits: Limits,
     pub(super) domain: *mut sys::fid_domain,
     pub(super) av: *mut sys::fid_av,
     fabric: *mut sys::fid_fabric,
@@ -36,6 +43,12 @@ impl std::fmt::Debug for Ofi {
         f.debug_struct("Ofi").field("caps", &self.caps).finish_non_exhaustive()
     }
 }
+
+/// Longest packet, head and body: one of two 4 KiB pages beside its head.
+pub(super) const PACKET: usize = 8192 + HEAD;
+/// Packets up to this are copied, and their sender's buffer is free at once,
+/// where the provider itself would copy less.
+const COPIED: usize = 1024;
 
 /// shm keeps its peers in a fixed array (`SMR_MAX_PEERS` in its source).
 pub(super) const SHM_PEERS: u32 = 256;
@@ -67,7 +80,19 @@ impl Ofi {
             (&*i.tx_attr, &*i.ep_attr, &*i.domain_attr)
         };
         let mr_mode = dom.mr_mode;
+        let local = mr_mode & sys::FI_MR_LOCAL != 0;
+        let packet_size = if info.messages { PACKET } else { 0 };
+        let packet_inject = match info.messages {
+            // All packets are copied to registered memory.
+            true if local => PACKET,
+            true => tx.inject_size.clamp(COPIED, PACKET),
+            false => 0,
+        };
         let caps = Caps {
+            packet_size,
+            packet_inject,
+            max_bulk: if info.messages { ep.max_msg_size } else { 0 },
+            blocks: tx.iov_limit.min(tx.rma_iov_limit).clamp(1, blocks::MOST),
             // An injected put is not acknowledged: only order tells its end.
             inject_size: if info.ordered { tx.inject_size } else { 0 },
             max_message: ep.max_msg_size,
@@ -77,8 +102,11 @@ impl Ofi {
             key_size: dom.mr_key_size,
             ..Caps::none(provider)
         };
+        let inject = tx.inject_size.min(PACKET);
         let mut this = Ofi {
             lib,
+            inject,
+            limits: Limits::new(),
             info,
             caps,
             mr_mode,
@@ -120,6 +148,23 @@ impl Ofi {
 
     pub(super) fn duty(&self, bit: i32) -> bool {
         self.mr_mode & bit != 0
+    }
+
+    /// Bytes of bounce buffer each tracked operation has.
+    pub(super) fn bounce_size(&self) -> usize {
+        if self.duty(sys::FI_MR_LOCAL) {
+            PACKET
+        } else if self.inject < self.caps.packet_inject {
+            self.caps.packet_inject
+        } else {
+            0
+        }
+    }
+
+    /// What a port does with its own buffers.
+    pub(super) fn local_access(&self) -> u64 {
+        let messages = if self.info.messages { sys::FI_SEND | sys::FI_RECV } else { 0 };
+        sys::FI_READ | sys::FI_WRITE | messages
     }
 
     /// Registers memory for `access` rights.
@@ -330,13 +375,60 @@ impl Netmod for Ofi {
         unsafe { port.read(op) }
     }
 
+    unsafe fn write_blocks(&self, port: &Port, op: Blocks<'_>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.transfer_blocks(op, Direction::Write) }
+    }
+
+    unsafe fn read_blocks(&self, port: &Port, op: Blocks<'_>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.transfer_blocks(op, Direction::Read) }
+    }
+
+    fn atomic_limit(&self, port: &Port, kind: Kind, ty: Type, op: Op) -> usize {
+        port.atomic_limit(kind, ty, op)
+    }
+
+    unsafe fn atomic(&self, port: &Port, op: &Atomic) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.atomic(op) }
+    }
+
+    unsafe fn send_bulk(&self, port: &Port, op: Bulk<*const u8>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.send_bulk(op) }
+    }
+
+    unsafe fn recv_bulk(&self, port: &Port, op: Bulk<*mut u8>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.recv_bulk(op) }
+    }
+
+    fn cancel(&self, port: &Port, token: u64) {
+        port.cancel(token);
+    }
+
+    #[inline]
+    unsafe fn send(
+        &self,
+        port: &Port,
+        head: &[u8; HEAD],
+        body: *const u8,
+        len: usize,
+        dest: u64,
+        token: u64,
+    ) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.send(head, body, len, dest, token) }
+    }
+
     fn poll(
         &self,
         port: &Port,
         done: impl FnMut(Completion),
-        _: impl FnMut(&[u8; HEAD], &[u8]),
+        arrived: impl FnMut(&[u8; HEAD], &[u8]),
     ) -> Result<(), NetError> {
-        port.poll(done)
+        port.poll(done, arrived)
     }
 
     fn explain(&self, call: &'static str, code: isize) -> NetError {

@@ -343,6 +343,43 @@ pub(crate) unsafe fn has_rma(ep: *mut fid_ep) -> bool {
     }
 }
 
+/// True when packets can be sent and received on `ep`, see [`has_rma`].
+///
+/// # Safety
+/// `ep` is an open endpoint.
+pub(crate) unsafe fn has_messages(ep: *mut fid_ep) -> bool {
+    // SAFETY: the endpoint is open, so its tables are null or whole.
+    unsafe {
+        (*ep)
+            .msg
+            .as_ref()
+            .is_some_and(|ops| ops.recv.is_some() && ops.sendmsg.is_some() && ops.inject.is_some())
+    }
+}
+
+/// Writes what asks whether the endpoint's table of atomics has a call.
+macro_rules! has_atomics {
+    ($($(#[$doc:meta])* $name:ident: $entry:ident;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// `ep` is an open endpoint.
+        pub(crate) unsafe fn $name(ep: *mut fid_ep) -> bool {
+            // SAFETY: the endpoint is open, so its tables are null or whole.
+            unsafe { (*ep).atomic.as_ref().is_some_and(|ops| ops.$entry.is_some()) }
+        }
+    )*};
+}
+
+has_atomics! {
+    /// Whether there is [`fi_atomicmsg`].
+    has_atomic: writemsg;
+    /// Whether there is [`fi_fetch_atomicmsg`].
+    has_fetch_atomic: readwritemsg;
+    /// Whether there is [`fi_compare_atomicmsg`].
+    has_compare_atomic: compwritemsg;
+}
+
 /// Writes libfabric's inline functions: one call through an operation table.
 ///
 /// `cold` calls answer `-FI_ENOSYS` when the table or its entry is missing, as
@@ -383,8 +420,8 @@ macro_rules! calls {
         $(#[$doc])*
         ///
         /// # Safety
-        /// The object is open, enabled and has this operation (for RMA,
-        /// [`has_rma`] said so), every pointer is what the man page asks for,
+        /// The object is open, enabled and has this operation ([`has_rma`]
+        /// and its like said so), every pointer is what the man page asks for,
         /// and the threading level of the domain is kept.
         #[inline(always)]
         pub(crate) unsafe fn $name($object: *mut $class $(, $arg: $type)*) -> $ret {
@@ -529,18 +566,57 @@ calls! {
         compare_desc: *mut c_void; result: *mut c_void; result_desc: *mut c_void; dest: fi_addr_t;
         addr: u64; key: u64; datatype: fi_datatype; op: fi_op; context: *mut c_void) -> isize;
 
+    /// fi_atomic(3): the atomic that takes vectors and flags.
+    cold fn fi_atomicmsg(ep: fid_ep, atomic => writemsg(ep, msg, flags);
+        msg: *const fi_msg_atomic; flags: u64) -> isize;
+    /// fi_atomic(3): the fetching atomic that takes vectors and flags.
+    cold fn fi_fetch_atomicmsg(ep: fid_ep, atomic =>
+        readwritemsg(ep, msg, result, result_desc, result_count, flags);
+        msg: *const fi_msg_atomic; result: *mut fi_ioc; result_desc: *mut *mut c_void;
+        result_count: usize; flags: u64) -> isize;
+    /// fi_atomic(3): the compare and swap that takes vectors and flags.
+    cold fn fi_compare_atomicmsg(ep: fid_ep, atomic =>
+        compwritemsg(ep, msg, compare, compare_desc, compare_count, result, result_desc,
+            result_count, flags);
+        msg: *const fi_msg_atomic; compare: *const fi_ioc; compare_desc: *mut *mut c_void;
+        compare_count: usize; result: *mut fi_ioc; result_desc: *mut *mut c_void;
+        result_count: usize; flags: u64) -> isize;
+    /// fi_atomic(3): whether the operation is there, and for how many elements.
+    cold fn fi_atomicvalid(ep: fid_ep, atomic => writevalid(ep, datatype, op, count);
+        datatype: fi_datatype; op: fi_op; count: *mut usize) -> c_int;
+    /// fi_atomic(3): the same for the fetching atomic.
+    cold fn fi_fetch_atomicvalid(ep: fid_ep, atomic => readwritevalid(ep, datatype, op, count);
+        datatype: fi_datatype; op: fi_op; count: *mut usize) -> c_int;
+    /// fi_atomic(3): the same for compare and swap.
+    cold fn fi_compare_atomicvalid(ep: fid_ep, atomic => compwritevalid(ep, datatype, op, count);
+        datatype: fi_datatype; op: fi_op; count: *mut usize) -> c_int;
+
+    /// fi_poll(3): zero when it is safe to wait on the descriptors of these
+    /// objects, `-FI_EAGAIN` when there is work.
+    cold fn fi_trywait(fabric: fid_fabric, ops => trywait(fabric, fids, count);
+        fids: *mut *mut fid; count: c_int) -> c_int;
+
+    /// fi_msg(3): the send that takes vectors and flags.
+    hot fn fi_sendmsg(ep: fid_ep, msg => sendmsg(ep, msg, flags);
+        msg: *const fi_msg; flags: u64) -> isize;
+    /// fi_msg(3): the receive that takes vectors and flags.
+    cold fn fi_recvmsg(ep: fid_ep, msg => recvmsg(ep, msg, flags);
+        msg: *const fi_msg; flags: u64) -> isize;
     /// fi_msg(3).
     cold fn fi_send(ep: fid_ep, msg => send(ep, buf, len, desc, dest, context);
         buf: *const c_void; len: usize; desc: *mut c_void; dest: fi_addr_t;
         context: *mut c_void) -> isize;
     /// fi_msg(3).
-    cold fn fi_recv(ep: fid_ep, msg => recv(ep, buf, len, desc, src, context);
+    hot fn fi_recv(ep: fid_ep, msg => recv(ep, buf, len, desc, src, context);
         buf: *mut c_void; len: usize; desc: *mut c_void; src: fi_addr_t;
         context: *mut c_void) -> isize;
     /// fi_msg(3): sends up to `inject_size` bytes; `buf` is free on return.
-    cold fn fi_inject(ep: fid_ep, msg => inject(ep, buf, len, dest);
+    hot fn fi_inject(ep: fid_ep, msg => inject(ep, buf, len, dest);
         buf: *const c_void; len: usize; dest: fi_addr_t) -> isize;
 
+    /// fi_tagged(3): the send that takes vectors and flags.
+    cold fn fi_tsendmsg(ep: fid_ep, tagged => sendmsg(ep, msg, flags);
+        msg: *const fi_msg_tagged; flags: u64) -> isize;
     /// fi_tagged(3).
     cold fn fi_tsend(ep: fid_ep, tagged => send(ep, buf, len, desc, dest, tag, context);
         buf: *const c_void; len: usize; desc: *mut c_void; dest: fi_addr_t; tag: u64;

@@ -23,11 +23,17 @@
 pub(crate) mod bindings;
 pub mod baseline;
 
+mod atomic;
+mod blocks;
+mod bulk;
 mod describe;
 mod domain;
 pub(crate) mod ffi;
+mod packet;
+mod pages;
 mod port;
 mod select;
+mod slots;
 
 pub use describe::{Provider, describe, library, would_take};
 pub use domain::{Ofi, Region};

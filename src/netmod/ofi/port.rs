@@ -3,17 +3,17 @@
 use super::bindings as sys;
 use super::domain::{Ofi, Region};
 use super::ffi;
-use crate::netmod::{AGAIN, Completion, NetError, Netmod, Transfer};
-use std::cell::{RefCell, UnsafeCell};
+use super::packet::Ring;
+use super::pages::Pages;
+use super::slots::{Slot, Slots, TRACKED, Use};
+use crate::netmod::{AGAIN, Completion, HEAD, NetError, Netmod, Transfer, UNSUPPORTED};
 use std::ffi::c_void;
-use std::ptr::{null_mut, slice_from_raw_parts_mut};
+use std::mem::MaybeUninit;
+use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// Tracked operations under way at one time on a port; one more is answered
-/// with [`AGAIN`]. Smaller than every provider's default queue.
-const SLOTS: usize = 256;
-/// Bytes a bounce buffer of a slot holds (only with `FI_MR_LOCAL`).
-const BOUNCE: usize = 4096;
+/// Completions one poll hands out, in batches; what is left waits for the next.
+const BATCHES: usize = 16;
 
 /// The endpoint, as the put path needs it: with the provider's function at
 /// hand. Operation tables stand once an endpoint is enabled.
@@ -64,30 +64,33 @@ pub struct Port {
     cq: *mut sys::fid_cq,
     /// Counts writes; without one rxm crashes when a peer dies under an inject.
     cntr: *mut sys::fid_cntr,
-    slots: Box<[UnsafeCell<Slot>]>,
-    free: RefCell<Vec<u16>>,
-    bounce: Option<Bounce>,
+    pub(super) slots: Slots,
+    pub(super) bounce: Option<Bounce>,
+    /// Where packets arrive; none where the provider has no messages.
+    pub(super) ring: Option<Ring>,
     owner: Arc<Ofi>,
 }
 
-/// Registered memory for tracked transfers of up to BOUNCE bytes, a part for
-/// each slot (`FI_MR_LOCAL`).
-struct Bounce {
-    region: Region,
-    memory: Box<[UnsafeCell<u8>]>,
+/// Buffers for tracked operations, a part for each slot: of packets that are
+/// longer than an inject, and of all that fits with `FI_MR_LOCAL`.
+pub(super) struct Bounce {
+    /// With `FI_MR_LOCAL` only.
+    pub(super) region: Option<Region>,
+    memory: Pages,
+    /// Bytes of a part.
+    pub(super) each: usize,
 }
 
-/// A tracked operation; its address is the operation's context.
-#[repr(C)]
-struct Slot {
-    /// The provider's own while the operation is under way (`FI_CONTEXT2`).
-    context: [*mut c_void; 8],
-    token: u64,
-    dest: u64,
-    /// A long local buffer registered for this operation.
-    region: Option<Region>,
-    /// Where a bounced read goes.
-    copy_to: *mut [u8],
+impl Bounce {
+    pub(super) fn at(&self, index: u16) -> *mut u8 {
+        self.memory.at(usize::from(index) * self.each)
+    }
+
+    /// What the provider wants to be told with addresses in here.
+    pub(super) fn desc(&self) -> *mut c_void {
+        // SAFETY: the registration is open.
+        self.region.as_ref().map_or(null_mut(), |region| unsafe { ffi::fi_mr_desc(region.mr) })
+    }
 }
 
 // SAFETY: the raw pointers name objects of this port alone; a port has one
@@ -103,22 +106,13 @@ impl std::fmt::Debug for Port {
 
 impl Port {
     pub(super) fn open(owner: &Arc<Ofi>) -> Result<Port, NetError> {
-        let slot = || {
-            UnsafeCell::new(Slot {
-                context: [null_mut(); 8],
-                token: 0,
-                dest: 0,
-                region: None,
-                copy_to: slice_from_raw_parts_mut(null_mut(), 0),
-            })
-        };
         let mut port = Port {
             ep: null_mut(),
             cq: null_mut(),
             cntr: null_mut(),
-            slots: (0..SLOTS).map(|_| slot()).collect(),
-            free: RefCell::new((0..SLOTS as u16).collect()),
+            slots: Slots::new(),
             bounce: None,
+            ring: None,
             owner: Arc::clone(owner),
         };
         // After `port`, whose drop takes it too when this fails.
@@ -131,15 +125,17 @@ impl Port {
             let rc = ffi::fi_endpoint(domain, owner.info.as_ptr(), &mut port.ep, null_mut());
             owner.check("fi_endpoint", rc)?;
             let mut attr: sys::fi_cq_attr = std::mem::zeroed();
-            attr.format = sys::FI_CQ_FORMAT_CONTEXT;
+            attr.format = sys::FI_CQ_FORMAT_MSG;
             attr.wait_obj = sys::FI_WAIT_NONE;
             owner.check(
                 "fi_cq_open",
                 ffi::fi_cq_open(domain, &mut attr, &mut port.cq, null_mut()),
             )?;
-            let flags = sys::FI_TRANSMIT | sys::FI_RECV | sys::FI_SELECTIVE_COMPLETION;
-            let rc = ffi::fi_ep_bind(port.ep, &raw mut (*port.cq).fid, flags);
-            owner.check("fi_ep_bind(cq)", rc)?;
+            // Receives all complete here; of the rest those that ask for it.
+            for flags in [sys::FI_TRANSMIT | sys::FI_SELECTIVE_COMPLETION, sys::FI_RECV] {
+                let rc = ffi::fi_ep_bind(port.ep, &raw mut (*port.cq).fid, flags);
+                owner.check("fi_ep_bind(cq)", rc)?;
+            }
             let mut attr: sys::fi_cntr_attr = std::mem::zeroed();
             attr.events = sys::FI_CNTR_EVENTS_COMP;
             attr.wait_obj = sys::FI_WAIT_NONE;
@@ -153,30 +149,50 @@ impl Port {
             if !ffi::has_rma(port.ep) {
                 return Err(NetError::NoRma { provider: owner.caps.provider.clone() });
             }
+            if owner.caps.packet_size > 0 && !ffi::has_messages(port.ep) {
+                return Err(owner.explain("fi_enable", UNSUPPORTED));
+            }
         }
-        if owner.duty(sys::FI_MR_LOCAL) {
-            port.bounce = Some(port.open_bounce()?);
+        let each = owner.bounce_size();
+        if each > 0 {
+            port.bounce = Some(port.open_bounce(each)?);
+        }
+        if owner.caps.packet_size > 0 {
+            port.ring = Some(Ring::open(&port)?);
+            port.post_all()?;
         }
         Ok(port)
     }
 
-    fn open_bounce(&self) -> Result<Bounce, NetError> {
-        let memory: Box<[_]> = (0..SLOTS * BOUNCE).map(|_| UnsafeCell::new(0_u8)).collect();
+    fn open_bounce(&self, each: usize) -> Result<Bounce, NetError> {
+        let memory = Pages::new(TRACKED * each)?;
+        let region = self.register_own(&memory)?;
+        Ok(Bounce { region, memory, each })
+    }
+
+    /// Registers buffers of the port itself where the provider wants that.
+    pub(super) fn register_own(&self, memory: &Pages) -> Result<Option<Region>, NetError> {
+        if !self.owner.duty(sys::FI_MR_LOCAL) {
+            return Ok(None);
+        }
         // SAFETY: memory and region are dropped together with the port.
-        let region = unsafe { self.register_local(memory.as_ptr().cast(), memory.len())? };
-        Ok(Bounce { region, memory })
+        unsafe { self.register_local(memory.at(0), memory.len()).map(Some) }
     }
 
     /// Registers a local buffer for reads and writes of this port.
     ///
     /// # Safety
     /// The buffer stays mapped until the region is dropped.
-    unsafe fn register_local(&self, start: *const u8, len: usize) -> Result<Region, NetError> {
+    pub(super) unsafe fn register_local(
+        &self,
+        start: *const u8,
+        len: usize,
+    ) -> Result<Region, NetError> {
         // Keys of local registrations are never told to anyone; where the
         // provider does not choose them they need only differ from windows'.
         let key = u64::from(u32::MAX) ^ (start.addr() as u64 >> 3 & 0x7fff_ffff);
         // SAFETY: the caller's duty.
-        unsafe { self.owner.register_for(self.ep, start, len, sys::FI_READ | sys::FI_WRITE, key) }
+        unsafe { self.owner.register_for(self.ep, start, len, self.owner.local_access(), key) }
     }
 
     #[inline(always)]
@@ -231,17 +247,14 @@ impl Port {
         token: u64,
         direction: Direction,
     ) -> isize {
-        let Some(index) = self.free.borrow_mut().pop() else { return AGAIN };
-        // SAFETY: a free slot is referred to by nobody else until its
-        // completion, and the port has one owner.
-        let slot = unsafe { &mut *self.slots[usize::from(index)].get() };
+        let Some((index, slot)) = self.slots.tracked() else { return AGAIN };
         slot.token = token;
         slot.dest = dest;
         // SAFETY: the caller keeps `buf` alive until the completion.
         let local = match unsafe { self.local(slot, index, buf, len, direction) } {
             Ok(local) => local,
             Err(code) => {
-                self.free.borrow_mut().push(index);
+                self.slots.give_back(index, slot);
                 return code;
             }
         };
@@ -255,25 +268,34 @@ impl Port {
             addr: dest,
             rma_iov: &remote,
             rma_iov_count: 1,
-            context: (&raw mut *slot).cast(),
+            context: slot.as_context(),
             data: 0,
         };
         // SAFETY: the endpoint is enabled and has RMA; vectors are copied at
         // the call (fi_rma(3)); slot and buffers live until the completion.
-        let rc = unsafe {
+        let rc = unsafe { self.issue(&msg, direction) };
+        if rc != 0 {
+            self.slots.give_back(index, slot);
+        }
+        rc
+    }
+
+    /// # Safety
+    /// As fi_rma(3) asks; what the message's context and buffers name lives
+    /// until the completion.
+    #[inline]
+    pub(super) unsafe fn issue(&self, msg: &sys::fi_msg_rma, direction: Direction) -> isize {
+        // SAFETY: the endpoint is enabled and has RMA; the rest is the
+        // caller's duty.
+        unsafe {
             match direction {
                 Direction::Write => {
                     let flags = sys::FI_COMPLETION | sys::FI_DELIVERY_COMPLETE;
-                    ffi::fi_writemsg(self.ep, &msg, flags)
+                    ffi::fi_writemsg(self.ep, msg, flags)
                 }
-                Direction::Read => ffi::fi_readmsg(self.ep, &msg, sys::FI_COMPLETION),
+                Direction::Read => ffi::fi_readmsg(self.ep, msg, sys::FI_COMPLETION),
             }
-        };
-        if rc != 0 {
-            slot.region = None;
-            self.free.borrow_mut().push(index);
         }
-        rc
     }
 
     /// The local buffer as the provider wants it: as it is, bounced, or
@@ -289,21 +311,42 @@ impl Port {
         len: usize,
         direction: Direction,
     ) -> Result<(*mut u8, *mut c_void), isize> {
-        slot.copy_to = slice_from_raw_parts_mut(null_mut(), 0);
-        let Some(Bounce { region, memory }) = &self.bounce else { return Ok((buf, null_mut())) };
-        if len <= BOUNCE {
-            let start = memory[usize::from(index) * BOUNCE].get();
+        let Some(bounce) = self.bounce.as_ref().filter(|b| b.region.is_some()) else {
+            return Ok((buf, null_mut()));
+        };
+        if len <= bounce.each {
+            let start = bounce.at(index);
             match direction {
-                // SAFETY: this slot's part of the bounce memory is BOUNCE long,
+                // SAFETY: this slot's part of the bounce memory is long enough,
                 // and `buf` holds `len` bytes.
                 Direction::Write => unsafe { start.copy_from_nonoverlapping(buf, len) },
-                Direction::Read => slot.copy_to = slice_from_raw_parts_mut(buf, len),
+                Direction::Read => {
+                    slot.copy_from = 0;
+                    slot.copy_to.push((buf, len));
+                }
             }
-            // SAFETY: the bounce region is open.
-            return Ok((start, unsafe { ffi::fi_mr_desc(region.mr) }));
+            return Ok((start, bounce.desc()));
         }
         // SAFETY: the caller keeps the buffer until the completion, which drops
         // the region.
+        let desc = unsafe { self.borrow_memory(slot, buf, len)? };
+        Ok((buf, desc))
+    }
+
+    /// Registers the caller's memory until the slot's completion (`FI_MR_LOCAL`).
+    ///
+    /// # Safety
+    /// `buf` holds `len` bytes until then.
+    pub(super) unsafe fn borrow_memory(
+        &self,
+        slot: &mut Slot,
+        buf: *const u8,
+        len: usize,
+    ) -> Result<*mut c_void, isize> {
+        if !self.owner.duty(sys::FI_MR_LOCAL) || len == 0 {
+            return Ok(null_mut());
+        }
+        // SAFETY: the caller's duty.
         let region = unsafe { self.register_local(buf, len) };
         let region = region.map_err(|e| match e {
             NetError::Call { code, .. } => code as isize,
@@ -311,26 +354,32 @@ impl Port {
         })?;
         // SAFETY: just opened.
         let desc = unsafe { ffi::fi_mr_desc(region.mr) };
-        slot.region = Some(region);
-        Ok((buf, desc))
+        slot.regions.push(region);
+        Ok(desc)
     }
 
     /// See [`Netmod::poll`](crate::netmod::Netmod::poll).
-    pub(super) fn poll(&self, mut done: impl FnMut(Completion)) -> Result<(), NetError> {
+    pub(super) fn poll(
+        &self,
+        mut done: impl FnMut(Completion),
+        mut arrived: impl FnMut(&[u8; HEAD], &[u8]),
+    ) -> Result<(), NetError> {
         const BATCH: usize = 16;
-        let empty = sys::fi_cq_entry { op_context: null_mut() };
-        let mut entries = [empty; BATCH];
-        loop {
-            // SAFETY: the queue is open with FI_CQ_FORMAT_CONTEXT, and `entries`
+        let mut entries = [MaybeUninit::<sys::fi_cq_msg_entry>::uninit(); BATCH];
+        if let Some(ring) = &self.ring {
+            ring.post_left(self);
+        }
+        for _ in 0..BATCHES {
+            // SAFETY: the queue is open with FI_CQ_FORMAT_MSG, and `entries`
             // holds BATCH of those.
             let n = unsafe { ffi::fi_cq_read(self.cq, entries.as_mut_ptr().cast(), BATCH) };
             match n {
                 AGAIN => break,
                 n if n >= 0 => {
                     for e in &entries[..n as usize] {
-                        if let Some(token) = self.finish(e.op_context, true) {
-                            done(Completion { token, result: Ok(()) });
-                        }
+                        // SAFETY: the provider filled the first `n`.
+                        let e = unsafe { e.assume_init_ref() };
+                        self.one(e, &mut done, &mut arrived);
                     }
                     if n < BATCH as isize {
                         break;
@@ -341,6 +390,42 @@ impl Port {
             }
         }
         Ok(())
+    }
+
+    #[inline]
+    fn one(
+        &self,
+        e: &sys::fi_cq_msg_entry,
+        done: &mut impl FnMut(Completion),
+        arrived: &mut impl FnMut(&[u8; HEAD], &[u8]),
+    ) {
+        match (self.slots.find(e.op_context), &self.ring) {
+            (Some((Use::Packet(number), _)), Some(ring)) => {
+                ring.arrived(self, number, e.len, arrived);
+            }
+            (Some((what, index)), _) => {
+                let result = if what == Use::Bulk { self.whole(index, e.len) } else { Ok(()) };
+                if let Some(token) = self.finish(index, true) {
+                    done(Completion { token, result });
+                }
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// Whether a bulk message was as long as the two sides agreed.
+    fn whole(&self, index: u16, len: usize) -> Result<(), NetError> {
+        // SAFETY: the slot is given back by `finish`, later.
+        let expected = unsafe { self.slots.get(index) }.len;
+        if len == expected {
+            return Ok(());
+        }
+        Err(NetError::Operation {
+            provider: self.owner.caps.provider.clone(),
+            peer: None,
+            code: i64::from(libc::EMSGSIZE),
+            text: format!("a bulk message of {len} bytes came where {expected} were expected"),
+        })
     }
 
     fn take_error(&self, done: &mut impl FnMut(Completion)) -> Result<(), NetError> {
@@ -364,52 +449,64 @@ impl Port {
             code: i64::from(entry.err),
             text: text.clone(),
         };
-        // SAFETY: slots live as long as the port, whose owner is here now.
-        let peer = self.slot_of(entry.op_context).map(|(_, slot)| unsafe { (*slot).dest });
-        match self.finish(entry.op_context, false) {
+        let index = match (self.slots.find(entry.op_context), &self.ring) {
+            (Some((Use::Packet(number), _)), Some(ring)) => {
+                // Given up because the endpoint is going away, or it could not
+                // be received: the sender's layer above will miss it.
+                ring.failed(self, number);
+                return if entry.err == libc::ECANCELED { Ok(()) } else { Err(error(None)) };
+            }
+            (Some((_, index)), _) => index,
+            (None, _) => return Err(error(None)),
+        };
+        // SAFETY: an operation's slot is not given back before `finish`.
+        let peer = Some(unsafe { self.slots.get(index) }.dest);
+        match self.finish(index, false) {
             Some(token) => {
                 done(Completion { token, result: Err(error(peer)) });
                 Ok(())
             }
-            None => Err(error(None)),
+            None => Err(error(peer)),
         }
-    }
-
-    /// The slot behind a context, if it is one of ours: providers have been
-    /// seen to hand out contexts of their own for injected puts.
-    fn slot_of(&self, context: *mut c_void) -> Option<(u16, *mut Slot)> {
-        let offset = context.addr().checked_sub(self.slots.as_ptr().addr())?;
-        let index = offset / size_of::<Slot>();
-        if index >= SLOTS || offset % size_of::<Slot>() != 0 {
-            return None;
-        }
-        Some((index as u16, self.slots[index].get()))
     }
 
     /// Frees the slot of a finished operation and returns its token.
-    fn finish(&self, context: *mut c_void, copy: bool) -> Option<u64> {
-        let (index, slot) = self.slot_of(context)?;
+    #[inline]
+    fn finish(&self, index: u16, copy: bool) -> Option<u64> {
         // SAFETY: the operation is over, so the slot is the port's alone, and
         // the port's owner is here now.
-        let slot = unsafe { &mut *slot };
-        if let Some(Bounce { memory, .. }) = self.bounce.as_ref().filter(|_| copy) {
-            let from = memory[usize::from(index) * BOUNCE].get();
-            let len = slot.copy_to.len();
-            // SAFETY: the reader keeps its buffer until the token comes back;
-            // the bounce part holds what was read.
-            unsafe { slot.copy_to.cast::<u8>().copy_from_nonoverlapping(from, len) };
+        let slot = unsafe { self.slots.get(index) };
+        if !slot.copy_to.is_empty() && copy {
+            self.copy_back(index, slot);
         }
-        slot.region = None;
-        self.free.borrow_mut().push(index);
-        Some(slot.token)
+        let token = (!slot.silent).then_some(slot.token);
+        self.slots.give_back(index, slot);
+        token
+    }
+
+    #[cold]
+    fn copy_back(&self, index: u16, slot: &mut Slot) {
+        let Some(bounce) = &self.bounce else { return };
+        let mut from = bounce.at(index).wrapping_add(slot.copy_from);
+        for &(to, len) in &slot.copy_to {
+            // SAFETY: the caller keeps its buffers until the token comes back;
+            // the bounce part holds what was read.
+            unsafe { to.copy_from_nonoverlapping(from, len) };
+            from = from.wrapping_add(len);
+        }
     }
 }
 
 impl Drop for Port {
     fn drop(&mut self) {
         // Regions first: some are bound to the endpoint (FI_MR_ENDPOINT).
-        self.slots.iter_mut().for_each(|slot| slot.get_mut().region = None);
-        self.bounce = None;
+        self.slots.abandon();
+        if let Some(bounce) = &mut self.bounce {
+            bounce.region = None;
+        }
+        if let Some(ring) = &mut self.ring {
+            ring.region = None;
+        }
         let owner = Arc::clone(&self.owner);
         let _alone = owner.alone();
         // SAFETY: opened by `open`, closed once; the endpoint goes before what
@@ -424,8 +521,8 @@ impl Drop for Port {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Direction {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
     Write,
     Read,
 }

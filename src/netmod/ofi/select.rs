@@ -1,7 +1,7 @@
 //! Which provider is taken.
 
 use super::bindings as sys;
-use super::ffi::Library;
+use super::ffi::{Library, get_string};
 use crate::netmod::NetError;
 use std::ffi::CStr;
 use std::ptr::{NonNull, null, null_mut};
@@ -32,6 +32,10 @@ pub(super) struct Info {
     pub(super) taken: NonNull<sys::fi_info>,
     /// The provider promises reads after writes.
     pub(super) ordered: bool,
+    /// The provider has messages, untagged and tagged.
+    pub(super) messages: bool,
+    /// The provider has atomics.
+    pub(super) atomics: bool,
 }
 
 // SAFETY: after selection the list is only read, and freed once.
@@ -105,6 +109,7 @@ pub fn providers(rma: bool) -> Result<Vec<String>, NetError> {
 
 pub(super) const RMA: u64 =
     sys::FI_RMA | sys::FI_READ | sys::FI_WRITE | sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE;
+const MESSAGES: u64 = sys::FI_MSG | sys::FI_TAGGED | sys::FI_SEND | sys::FI_RECV;
 /// Registration duties taken on for a network provider.
 pub(super) const NETWORK_MR: i32 = sys::FI_MR_LOCAL
     | sys::FI_MR_VIRT_ADDR
@@ -154,10 +159,66 @@ pub(super) fn select(request: &Request) -> Result<Info, NetError> {
         if let Some(taken) = entries(list.head).find(fits) {
             list.taken = taken;
             list.ordered = order != 0;
-            return Ok(list);
+            return widen(list, mr_mode, threading, order);
         }
     }
     Err(refusal(wanted))
+}
+
+/// The provider just chosen, with messages and atomics where it has them and
+/// is the same for windows as without.
+fn widen(
+    narrow: Info,
+    mr_mode: i32,
+    threading: sys::fi_threading,
+    order: u64,
+) -> Result<Info, NetError> {
+    // SAFETY: `taken` is an entry of a live list.
+    let chosen = unsafe { Likeness::of(narrow.taken) };
+    for extra in [MESSAGES | sys::FI_ATOMIC, MESSAGES] {
+        for order in [order | sys::FI_ORDER_SAS, order] {
+            let Some(mut wide) = query(RMA | extra, mr_mode, threading, order)? else { continue };
+            // SAFETY: an entry of the list just queried.
+            let same = |info: &NonNull<sys::fi_info>| unsafe { Likeness::of(*info) } == chosen;
+            if let Some(taken) = entries(wide.head).find(same) {
+                wide.taken = taken;
+                wide.ordered = narrow.ordered;
+                wide.messages = true;
+                wide.atomics = extra & sys::FI_ATOMIC != 0;
+                return Ok(wide);
+            }
+        }
+    }
+    Ok(narrow)
+}
+
+/// What two entries must have in common to be one provider on one network.
+#[derive(PartialEq, Eq)]
+struct Likeness {
+    provider: String,
+    domain: Option<String>,
+    mr_mode: i32,
+    address: u32,
+    inject: usize,
+}
+
+impl Likeness {
+    /// # Safety
+    /// `info` is an entry of a live `fi_getinfo` list.
+    unsafe fn of(info: NonNull<sys::fi_info>) -> Likeness {
+        // SAFETY: libfabric fills the attribute pointers of all entries, and
+        // names are null or C strings.
+        unsafe {
+            let i = &*info.as_ptr();
+            Likeness {
+                provider: name_of(info),
+                domain: get_string((*i.domain_attr).name),
+                mr_mode: (*i.domain_attr).mr_mode,
+                address: i.addr_format,
+                inject: (*i.tx_attr).inject_size,
+            }
+        }
+    }
 }
 
 /// Whether the user's `FI_PROVIDER` names a provider.
@@ -191,7 +252,7 @@ fn query_any() -> Result<Vec<String>, NetError> {
     // SAFETY: no hints; `head` receives a list that Info frees.
     let rc = unsafe { lib.fi_getinfo(null(), null(), 0, null(), &mut head) };
     let Some(head) = NonNull::new(head).filter(|_| rc == 0) else { return Ok(Vec::new()) };
-    let list = Info { head, taken: head, ordered: false };
+    let list = Info { head, taken: head, ordered: false, messages: false, atomics: false };
     let mut names = Vec::new();
     for info in entries(list.head) {
         // SAFETY: an entry of the list just queried.
@@ -238,7 +299,9 @@ pub(super) fn query(
         rc
     };
     match NonNull::new(head) {
-        Some(head) if rc == 0 => Ok(Some(Info { head, taken: head, ordered: false })),
+        Some(head) if rc == 0 => {
+            Ok(Some(Info { head, taken: head, ordered: false, messages: false, atomics: false }))
+        }
         _ => Ok(None),
     }
 }

@@ -1,0 +1,105 @@
+//! Writes and reads of several blocks in one call of the provider.
+
+use super::bindings as sys;
+use super::port::{Direction, Port};
+use super::slots::Slot;
+use crate::netmod::{AGAIN, Blocks};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+/// Blocks one call takes at most, whatever the provider would.
+pub(super) const MOST: usize = 16;
+
+const INVALID: isize = -(libc::EINVAL as isize);
+
+impl Port {
+    /// See [`Netmod::write_blocks`](crate::netmod::Netmod::write_blocks) and [`Netmod::read_blocks`](crate::netmod::Netmod::read_blocks).
+    ///
+    /// # Safety
+    /// The same.
+    pub(super) unsafe fn transfer_blocks(&self, op: Blocks<'_>, direction: Direction) -> isize {
+        let count = op.list.len();
+        if count == 0 || count > self.owner().caps.blocks {
+            return INVALID;
+        }
+        let mut iov = [sys::iovec { iov_base: null_mut(), iov_len: 0 }; MOST];
+        let mut remote = [sys::fi_rma_iov { addr: 0, len: 0, key: 0 }; MOST];
+        let mut desc = [null_mut(); MOST];
+        for (i, b) in op.list.iter().enumerate() {
+            iov[i] = sys::iovec { iov_base: b.buf.cast(), iov_len: b.len };
+            remote[i] = sys::fi_rma_iov { addr: b.addr, len: b.len, key: op.key };
+        }
+        let Some((index, slot)) = self.slots.tracked() else { return AGAIN };
+        slot.token = op.token;
+        slot.dest = op.dest;
+        if self.owner().duty(sys::FI_MR_LOCAL) {
+            // SAFETY: the caller keeps its buffers until the completion.
+            let rc = unsafe {
+                self.local_blocks(slot, index, &mut iov[..count], &mut desc[..count], direction)
+            };
+            if rc != 0 {
+                self.slots.give_back(index, slot);
+                return rc;
+            }
+        }
+        let msg = sys::fi_msg_rma {
+            msg_iov: iov.as_ptr(),
+            desc: desc.as_mut_ptr(),
+            iov_count: count,
+            addr: op.dest,
+            rma_iov: remote.as_ptr(),
+            rma_iov_count: count,
+            context: slot.as_context(),
+            data: 0,
+        };
+        // SAFETY: the endpoint is enabled and has RMA; vectors are copied at
+        // the call (fi_rma(3)); slot and buffers live until the completion.
+        let rc = unsafe { self.issue(&msg, direction) };
+        if rc != 0 {
+            self.slots.give_back(index, slot);
+        }
+        rc
+    }
+
+    /// The blocks as a provider with `FI_MR_LOCAL` wants them: bounced together
+    /// where they are short, else registered one by one.
+    ///
+    /// # Safety
+    /// The buffers stay until the slot's completion.
+    #[cold]
+    unsafe fn local_blocks(
+        &self,
+        slot: &mut Slot,
+        index: u16,
+        iov: &mut [sys::iovec],
+        desc: &mut [*mut c_void],
+        direction: Direction,
+    ) -> isize {
+        let total: usize = iov.iter().map(|v| v.iov_len).sum();
+        let Some(bounce) = self.bounce.as_ref().filter(|b| total <= b.each) else {
+            for (v, desc) in iov.iter().zip(desc) {
+                // SAFETY: the caller's duty.
+                match unsafe { self.borrow_memory(slot, v.iov_base.cast(), v.iov_len) } {
+                    Ok(found) => *desc = found,
+                    Err(code) => return code,
+                }
+            }
+            return 0;
+        };
+        slot.copy_from = 0;
+        let mut start = bounce.at(index);
+        for (v, desc) in iov.iter_mut().zip(desc) {
+            let buf = v.iov_base.cast::<u8>();
+            match direction {
+                // SAFETY: the slot's part of the bounce memory holds the sum of
+                // the lengths, and `buf` its own.
+                Direction::Write => unsafe { start.copy_from_nonoverlapping(buf, v.iov_len) },
+                Direction::Read => slot.copy_to.push((buf, v.iov_len)),
+            }
+            v.iov_base = start.cast();
+            *desc = bounce.desc();
+            start = start.wrapping_add(v.iov_len);
+        }
+        0
+    }
+}

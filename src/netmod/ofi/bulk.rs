@@ -1,0 +1,95 @@
+//! Bulk messages: tagged ones, whose receiver has posted before the sender
+//! sends. And giving up what is under way.
+
+use super::bindings as sys;
+use super::ffi;
+use super::port::Port;
+use crate::netmod::{AGAIN, Bulk, PENDING, UNSUPPORTED};
+
+impl Port {
+    /// See [`Netmod::send_bulk`](crate::netmod::Netmod::send_bulk).
+    ///
+    /// # Safety
+    /// The same.
+    pub(super) unsafe fn send_bulk(&self, op: Bulk<*const u8>) -> isize {
+        if self.owner().caps.max_bulk == 0 {
+            return UNSUPPORTED;
+        }
+        let Some((index, slot)) = self.slots.tracked() else { return AGAIN };
+        slot.token = op.token;
+        slot.dest = op.dest;
+        // SAFETY: the caller keeps `buf` alive until the completion.
+        let mut desc = match unsafe { self.borrow_memory(slot, op.buf, op.len) } {
+            Ok(desc) => desc,
+            Err(code) => {
+                self.slots.give_back(index, slot);
+                return code;
+            }
+        };
+        let iov = sys::iovec { iov_base: op.buf.cast_mut().cast(), iov_len: op.len };
+        let msg = sys::fi_msg_tagged {
+            msg_iov: &iov,
+            desc: &mut desc,
+            iov_count: 1,
+            addr: op.dest,
+            tag: op.tag,
+            ignore: 0,
+            context: slot.as_context(),
+            data: 0,
+        };
+        // SAFETY: the endpoint is enabled; vectors are copied at the call
+        // (fi_tagged(3)); slot and buffer live until the completion.
+        let rc = unsafe { ffi::fi_tsendmsg(self.endpoint(), &msg, sys::FI_COMPLETION) };
+        if rc != 0 {
+            self.slots.give_back(index, slot);
+            return rc;
+        }
+        PENDING
+    }
+
+    /// See [`Netmod::recv_bulk`](crate::netmod::Netmod::recv_bulk).
+    ///
+    /// # Safety
+    /// The same.
+    pub(super) unsafe fn recv_bulk(&self, op: Bulk<*mut u8>) -> isize {
+        if self.owner().caps.max_bulk == 0 {
+            return UNSUPPORTED;
+        }
+        let Some((index, slot)) = self.slots.bulk() else { return AGAIN };
+        slot.token = op.token;
+        slot.dest = ffi::FI_ADDR_UNSPEC;
+        slot.len = op.len;
+        // SAFETY: the caller keeps `buf` alive until the completion.
+        let desc = match unsafe { self.borrow_memory(slot, op.buf, op.len) } {
+            Ok(desc) => desc,
+            Err(code) => {
+                self.slots.give_back(index, slot);
+                return code;
+            }
+        };
+        // SAFETY: the endpoint is enabled; slot and buffer live until the
+        // completion.
+        let rc = unsafe {
+            let (ep, any) = (self.endpoint(), ffi::FI_ADDR_UNSPEC);
+            let context = slot.as_context();
+            ffi::fi_trecv(ep, op.buf.cast(), op.len, desc, any, op.tag, 0, context)
+        };
+        if rc != 0 {
+            self.slots.give_back(index, slot);
+            return rc;
+        }
+        PENDING
+    }
+
+    /// See [`Netmod::cancel`](crate::netmod::Netmod::cancel).
+    #[cold]
+    pub(super) fn cancel(&self, token: u64) {
+        if let Some(context) = self.slots.under_way(token) {
+            // What cannot be given up is left alone, and its token comes back
+            // as it would have.
+            // SAFETY: the endpoint is open, the context is that of an operation
+            // under way.
+            unsafe { ffi::fi_cancel(self.endpoint(), context) };
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Netmods by themselves: two processes that exchange raw addresses and use
+//! every operation, bytes checked. One body serves every netmod.
+
+mod jobs;
+mod wire;
+
+use rankway::netmod::ofi::Ofi;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut all = Vec::new();
+    for (name, provider) in [("shm", "shm"), ("tcp", "tcp;ofi_rxm")] {
+        all.extend(wire::all::<Ofi>(name, &[("RANKWAY_PROVIDER", provider)]));
+    }
+    // The same binary with another libfabric, where there is one.
+    match std::env::var("RANKWAY_NEWER_LIBFABRIC").ok().filter(|path| !path.is_empty()) {
+        Some(path) => {
+            for (name, provider) in [("newer shm", "shm"), ("newer tcp", "tcp;ofi_rxm")] {
+                let env = [("RANKWAY_PROVIDER", provider), ("RANKWAY_LIBFABRIC", path.as_str())];
+                all.extend(wire::all::<Ofi>(name, &env));
+            }
+        }
+        None => eprintln!("newer libfabric: skipped, RANKWAY_NEWER_LIBFABRIC does not name one"),
+    }
+    jobs::main(all)
+}

@@ -1,0 +1,129 @@
+//! Remote memory: blocks and atomics.
+
+use super::pair::bytes;
+use super::{Opens, Pair};
+use crate::ensure;
+use crate::jobs::{Result, text};
+use rankway::boot::Boot;
+use rankway::netmod::{Block, Blocks, PENDING, UNSUPPORTED};
+use std::sync::Arc;
+
+/// Registered memory of this rank, and how the other reaches its own.
+pub struct Exposed<N: Opens> {
+    /// Dropped before the memory.
+    _region: N::Region,
+    memory: *mut u8,
+    len: usize,
+    _words: Vec<u128>,
+    pub addr: u64,
+    pub key: u64,
+}
+
+impl<N: Opens> Exposed<N> {
+    pub fn open(p: &Pair<N>, name: &str, len: usize) -> Result<Exposed<N>> {
+        let mut words = vec![0_u128; len.div_ceil(16)];
+        let memory = words.as_mut_ptr().cast::<u8>();
+        // SAFETY: the region is dropped before the memory.
+        let region = unsafe { p.net.register(&p.port, memory, len, 7) }.map_err(text)?;
+        let start = if p.net.caps().virtual_addresses { memory.addr() as u64 } else { 0 };
+        let mut told = start.to_le_bytes().to_vec();
+        told.extend(p.net.key(&region).to_le_bytes());
+        told.extend(p.net.publish(&region).map_err(text)?);
+        p.boot.put(name, &told).map_err(text)?;
+        p.meet()?;
+        let told = p.boot.get(1 - p.rank, name).map_err(text)?;
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| told[at + i]));
+        let (addr, mut key) = (word(0), word(8));
+        if N::KEY_HANDLES {
+            // SAFETY: the address is the peer's.
+            key = unsafe { p.net.import(&p.port, p.dest, &told[16..]) }.map_err(text)?;
+        }
+        Ok(Exposed { _region: region, memory, len, _words: words, addr, key })
+    }
+
+    /// The memory as it is now; nobody writes to it at this time.
+    pub fn read(&self) -> Vec<u8> {
+        let byte = |at| {
+            // SAFETY: within the memory, which is there as long as self.
+            unsafe { self.memory.add(at).read_volatile() }
+        };
+        (0..self.len).map(byte).collect()
+    }
+
+    pub fn write(&self, bytes: &[u8]) {
+        for (at, &b) in bytes[..self.len.min(bytes.len())].iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { self.memory.add(at).write_volatile(b) };
+        }
+    }
+
+    pub fn start(&self) -> *mut u8 {
+        self.memory
+    }
+}
+
+/// Scattered and gathered, as many blocks as the provider takes, short and long.
+pub fn blocks<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const LEN: usize = 1 << 20;
+    let p = Pair::<N>::open(boot)?;
+    let x = Exposed::open(&p, "blocks", LEN)?;
+    let most = p.net.caps().blocks;
+    if most <= 1 {
+        println!("no blocks here");
+        return p.meet();
+    }
+    let mut token = 0;
+    for count in 1..=most {
+        for long in [false, true] {
+            let seed = (count * 2 + usize::from(long)) as u64;
+            let len = |i: usize| match long {
+                true => 30_000 + i * 1001,
+                false => 1 + i * 13,
+            };
+            // Local pieces apart by 64, remote ones by 3, in reverse order.
+            let mut list = Vec::new();
+            let mut local = bytes(seed, LEN);
+            let mut expected = vec![0; LEN];
+            let (mut at, mut to) = (0, LEN);
+            for i in 0..count {
+                to -= len(i) + 3;
+                let buf = local[at..].as_mut_ptr();
+                list.push(Block { buf, len: len(i), addr: x.addr + to as u64 });
+                expected[to..to + len(i)].copy_from_slice(&local[at..at + len(i)]);
+                at += len(i) + 64;
+            }
+            x.write(&vec![0; LEN]);
+            p.meet()?;
+            token += 1;
+            let op = Blocks { list: &list, dest: p.dest, key: x.key, token };
+            // SAFETY: the buffers stay until the token came back.
+            let rc = p.issue("write_blocks", || unsafe { p.net.write_blocks(&p.port, op) })?;
+            ensure!(rc == 0 || rc == PENDING, "{rc}");
+            p.wait("write_blocks", token)?;
+            p.meet()?;
+            ensure!(x.read() == expected, "{count} blocks, long {long}: memory differs");
+            // And back, to where they came from.
+            let mut back = vec![0xcc; LEN];
+            let shift = |b: &Block| {
+                let at = b.buf.addr() - local.as_ptr().addr();
+                Block { buf: back[at..].as_mut_ptr(), ..*b }
+            };
+            let mut shift = shift;
+            let again: Vec<Block> = list.iter().map(&mut shift).collect();
+            token += 1;
+            let op = Blocks { list: &again, dest: p.dest, key: x.key, token };
+            // SAFETY: as above.
+            let rc = p.issue("read_blocks", || unsafe { p.net.read_blocks(&p.port, op) })?;
+            ensure!(rc != UNSUPPORTED, "blocks are written but not read");
+            p.wait("read_blocks", token)?;
+            let mut at = 0;
+            for i in 0..count {
+                ensure!(back[at..at + len(i)] == local[at..at + len(i)], "block {i} differs");
+                ensure!(back[at + len(i)..at + len(i) + 64] == [0xcc; 64], "behind block {i}");
+                at += len(i) + 64;
+            }
+            p.meet()?;
+        }
+    }
+    Ok(())
+}

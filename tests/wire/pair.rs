@@ -1,0 +1,125 @@
+//! Two ranks, each with a port that knows the other's address.
+
+use super::Opens;
+use crate::ensure;
+use crate::jobs::{Result, text};
+use rankway::boot::Boot;
+use rankway::netmod::{AGAIN, HEAD, NetError, PENDING};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Longer than anything takes, shorter than the job's limit.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+pub struct Pair<N: Opens> {
+    pub boot: Arc<dyn Boot>,
+    pub rank: u32,
+    pub net: Arc<N>,
+    pub port: N::Port,
+    pub dest: u64,
+    /// Packets that arrived, in their order.
+    pub inbox: RefCell<VecDeque<([u8; HEAD], Vec<u8>)>>,
+    /// Tokens that came back.
+    pub done: RefCell<BTreeMap<u64, std::result::Result<(), NetError>>>,
+}
+
+impl<N: Opens> Pair<N> {
+    pub fn open(boot: Arc<dyn Boot>) -> Result<Pair<N>> {
+        let net = N::open_netmod(&*boot)?;
+        let port = net.open_port().map_err(text)?;
+        let rank = boot.rank();
+        boot.put("wire.addr", &net.address(&port).map_err(text)?).map_err(text)?;
+        boot.fence(&mut || {}).map_err(text)?;
+        let raw = boot.get(1 - rank, "wire.addr").map_err(text)?;
+        let dest = net.insert(&port, &raw).map_err(text)?;
+        let (inbox, done) = (RefCell::default(), RefCell::default());
+        Ok(Pair { boot, rank, net, port, dest, inbox, done })
+    }
+
+    pub fn poll(&self) -> Result {
+        let done = |c: rankway::netmod::Completion| {
+            let before = self.done.borrow_mut().insert(c.token, c.result);
+            assert!(before.is_none(), "token {} came back twice", c.token);
+        };
+        let arrived = |head: &[u8; HEAD], body: &[u8]| {
+            self.inbox.borrow_mut().push_back((*head, body.to_vec()))
+        };
+        self.net.poll(&self.port, done, arrived).map_err(text)
+    }
+
+    /// Polls until `ready` has something.
+    pub fn until<T>(&self, what: &str, mut ready: impl FnMut() -> Option<T>) -> Result<T> {
+        let start = Instant::now();
+        let mut spins = 0_u32;
+        loop {
+            self.poll()?;
+            if let Some(found) = ready() {
+                return Ok(found);
+            }
+            spins += 1;
+            if spins.is_multiple_of(100) {
+                ensure!(start.elapsed() < PATIENCE, "waited too long for {what}");
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// Issues, again while there is no room.
+    pub fn issue(&self, what: &str, mut call: impl FnMut() -> isize) -> Result<isize> {
+        let mut rc = call();
+        if rc == AGAIN {
+            rc = self.until(what, || Some(call()).filter(|&rc| rc != AGAIN))?;
+        }
+        ensure!(rc >= 0, "{what}: {}", self.net.explain("call", rc));
+        Ok(rc)
+    }
+
+    /// Waits for a token that is on its way.
+    pub fn wait(&self, what: &str, token: u64) -> Result {
+        let result = self.until(what, || self.done.borrow_mut().remove(&token))?;
+        result.map_err(|e| format!("{what}: {e}"))
+    }
+
+    /// Sends a packet whose body is in `body` until it was sent.
+    pub fn send(&self, head: [u8; HEAD], body: &[u8], token: u64) -> Result {
+        let call = || {
+            // SAFETY: `dest` is the peer's, the body stays until it is waited
+            // for below, and callers keep to the packet size.
+            unsafe { self.net.send(&self.port, &head, body.as_ptr(), body.len(), self.dest, token) }
+        };
+        match self.issue("send", call)? {
+            PENDING => self.wait("send", token),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn receive(&self) -> Result<([u8; HEAD], Vec<u8>)> {
+        self.until("a packet", || self.inbox.borrow_mut().pop_front())
+    }
+
+    /// Both have come here, each making progress for the other.
+    pub fn meet(&self) -> Result {
+        let mut failed = Ok(());
+        self.boot
+            .fence(&mut || {
+                let polled = self.poll();
+                if failed.is_ok() {
+                    failed = polled;
+                }
+            })
+            .map_err(text)?;
+        failed
+    }
+}
+
+/// The byte at a place of the body that `seed` has.
+pub fn byte(seed: u64, at: usize) -> u8 {
+    let x = (seed << 20 ^ at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (x >> 56) as u8
+}
+
+pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
+    (0..len).map(|at| byte(seed, at)).collect()
+}
