@@ -65,6 +65,12 @@ impl<N: Netmod> Communicator<N> {
         self.rank
     }
 
+    /// The number that keeps its messages apart from other communicators':
+    /// equal in all members, agreed on without a message.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
     /// Number of processes.
     pub fn size(&self) -> u32 {
         self.map.len()
