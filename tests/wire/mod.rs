@@ -1,6 +1,6 @@
 //! What two ports do to each other, generic over the netmod.
 
-#![allow(unreachable_pub, reason = "a test binary's own")]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 use crate::jobs::{Result, Scenario, text};
 use rankway::boot::Boot;
