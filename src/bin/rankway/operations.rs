@@ -78,10 +78,10 @@ const SLICE: Duration = Duration::from_millis(30);
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     let bar = if args.json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
-    bar.enable_steady_tick(Duration::from_millis(100));
     let mut networks = Vec::new();
     for network in &args.network {
-        bar.set_message(network.clone());
+        bar.set_message(format!("measuring over {network}"));
+        bar.tick();
         networks.push(fork(args, network)?);
     }
     bar.finish_and_clear();
