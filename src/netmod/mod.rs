@@ -335,6 +335,25 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         key: u64,
     ) -> isize;
 
+    /// [`Netmod::inject`] without its slower ways: anything but zero means that
+    /// nothing was done, and [`Netmod::inject`] is to be called. What the put
+    /// path tries first, so that it need not keep the arguments.
+    ///
+    /// # Safety
+    /// As [`Netmod::inject`].
+    #[inline(always)]
+    unsafe fn inject_now(
+        wire: Self::Wire,
+        buf: *const u8,
+        len: usize,
+        dest: u64,
+        addr: u64,
+        key: u64,
+    ) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { Self::inject(wire, buf, len, dest, addr, key) }
+    }
+
     /// Puts `len` bytes; [`Netmod::poll`] answers the token when they are in
     /// the target's memory (or on their way there in order, see
     /// [`Netmod::read`]), with [`Netmod::FLUSHES`] when the buffer is free.

@@ -450,10 +450,13 @@ impl<N: Netmod> Access<N> {
             // SAFETY: the key was made for the endpoint in the entry, which a
             // netmod with handles has no other kind of; the port lives in the
             // context held here; the rest is the caller's word.
-            return unsafe {
+            let rc = unsafe {
                 let dest = N::network(Entry::from_bits(entry)).unwrap_unchecked();
-                N::inject(self.wire, buf, len, dest, addr, key)
+                N::inject_now(self.wire, buf, len, dest, addr, key)
             };
+            if rc == 0 {
+                return 0;
+            }
         }
         // SAFETY: the caller's word.
         unsafe { self.issue_other::<KEEP>(buf, len, rank, disp) }
@@ -502,11 +505,7 @@ impl<N: Netmod> Access<N> {
     ) -> isize {
         if N::KEY_HANDLES {
             // SAFETY: the caller's word.
-            return match unsafe { self.issue_direct(buf, len, rank, offset) } {
-                Some(rc) => rc,
-                // SAFETY: as above.
-                None => unsafe { self.issue_keyed::<KEEP>(entry, buf, len, rank, disp, offset) },
-            };
+            return unsafe { self.issue_keyed::<KEEP>(entry, buf, len, rank, disp, offset) };
         }
         let entry_bits = Entry::from_bits(entry);
         // In this order a network peer costs one test more, no unpacking.
