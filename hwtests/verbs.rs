@@ -7,6 +7,7 @@ mod jobs;
 #[path = "../tests/scenes/mod.rs"]
 mod scenes;
 
+use rankway::netmod::ofi::Ofi;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -15,5 +16,5 @@ fn main() -> ExitCode {
         println!("verbs: skipped, no RDMA device in /sys/class/infiniband");
         return jobs::main(Vec::new());
     }
-    jobs::main(scenes::all("verbs", &[("RANKWAY_PROVIDER", "verbs")]))
+    jobs::main(scenes::all::<Ofi>("verbs", &[("RANKWAY_PROVIDER", "verbs")]))
 }

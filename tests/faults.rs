@@ -11,9 +11,11 @@ use rankway::av::Transport;
 use rankway::boot::{Boot, BootError};
 use rankway::device::{self, DeviceError, Options};
 use rankway::netmod::ofi::{Ofi, Request};
+#[cfg(feature = "ucx")]
+use rankway::netmod::ucx::Ucx;
 use rankway::netmod::{NetError, Netmod, null::Null};
 use rankway::rma::{Communicator, Error, ErrorKind};
-use scenes::{ALLOCATED, CREATED, make, open, own, pattern, same, word};
+use scenes::{ALLOCATED, CREATED, Opens, make, open, own, pattern, same, word};
 use std::process::{Command, ExitCode, Output};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,7 +37,7 @@ fn is_there(pid: u32) -> bool {
 }
 
 /// The process id of every rank.
-fn pids(world: &Communicator<Ofi>) -> Result<Vec<u32>> {
+fn pids<N: Netmod>(world: &Communicator<N>) -> Result<Vec<u32>> {
     introduce();
     let all = world.allgather(&std::process::id().to_le_bytes()).map_err(text)?;
     all.iter().map(|b| Ok(u32::from_le_bytes(b.as_slice().try_into().map_err(text)?))).collect()
@@ -55,13 +57,13 @@ fn about<T>(result: std::result::Result<T, Error>, peer: u32) -> Result {
 /// Rank 0 puts to rank 1, which is killed meanwhile, and goes on with rank 2.
 /// `LEN` bytes a put: short ones are injected, long ones tracked. Rank 1 is
 /// killed while it carries them out, or, if `IDLE`, while they pile up.
-fn killed_in_puts<const KIND: bool, const LEN: usize, const IDLE: bool>(
+fn killed_in_puts<const KIND: u8, const LEN: usize, const IDLE: bool, N: Opens>(
     boot: Arc<dyn Boot>,
 ) -> Result {
     const FLAG: usize = 0x8000;
-    let context = open(boot)?;
+    let context = N::open(boot)?;
     let world = Communicator::world(&context);
-    let w = make::<KIND>(&world, 0x1_0000, 1).map_err(text)?;
+    let w = make::<KIND, N>(&world, 0x1_0000, 1).map_err(text)?;
     let pids = pids(&world)?;
     let buf = pattern(7, LEN);
     w.fence().map_err(text)?;
@@ -154,8 +156,10 @@ fn survivors(output: &Output) -> Result {
 }
 
 /// Survivors of a collective hear of the death, all of them.
-fn killed_in_collectives<const KIND: bool, const FENCES: bool>(boot: Arc<dyn Boot>) -> Result {
-    let context = open(boot)?;
+fn killed_in_collectives<const KIND: u8, const FENCES: bool, N: Opens>(
+    boot: Arc<dyn Boot>,
+) -> Result {
+    let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let me = world.rank();
     let pids = pids(&world)?;
@@ -168,7 +172,7 @@ fn killed_in_collectives<const KIND: bool, const FENCES: bool>(boot: Arc<dyn Boo
     }
     let start = Instant::now();
     let turn = || -> std::result::Result<(), Error> {
-        let mut w = make::<KIND>(&world, 4096, 8)?;
+        let mut w = make::<KIND, N>(&world, 4096, 8)?;
         w.fence()?;
         if FENCES {
             loop {
@@ -196,10 +200,10 @@ fn killed_in_collectives<const KIND: bool, const FENCES: bool>(boot: Arc<dyn Boo
 }
 
 /// A stopped peer is waited for.
-fn stopped_in_puts<const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
-    let context = open(boot)?;
+fn stopped_in_puts<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
     let world = Communicator::world(&context);
-    let w = make::<KIND>(&world, 4096, 8).map_err(text)?;
+    let w = make::<KIND, N>(&world, 4096, 8).map_err(text)?;
     let pids = pids(&world)?;
     w.fence().map_err(text)?;
     w.lock_all().map_err(text)?;
@@ -331,7 +335,7 @@ fn garbage_card<const WHICH: u8>(boot: Arc<dyn Boot>) -> Result {
     let boot = if rank == 1 { Arc::new(Liar { boot, card: lie }) as Arc<dyn Boot> } else { boot };
     let context = open(boot)?;
     let world = Communicator::world(&context);
-    let w = make::<CREATED>(&world, 64, 8).map_err(text)?;
+    let w = make::<CREATED, _>(&world, 64, 8).map_err(text)?;
     w.fence().map_err(text)?;
     if rank == 0 {
         let bad = w.put(&[1; 8], 1, 0).err().ok_or("the put went well")?;
@@ -414,7 +418,7 @@ fn crowd(boot: Arc<dyn Boot>) -> Result {
     let last = n - 1;
     // One kind is enough for hundreds of ranks on a few cores.
     for kind in [CREATED, ALLOCATED].into_iter().take(if n < 100 { 2 } else { 1 }) {
-        let make = if kind == CREATED { make::<CREATED> } else { make::<ALLOCATED> };
+        let make = if kind == CREATED { make::<CREATED, Ofi> } else { make::<ALLOCATED, Ofi> };
         let w = make(&world, 64, 8).map_err(text)?;
         w.fence().map_err(text)?;
         let pairs = [(0, last), (last, 0), (0, 1), (1, 0), (last - 1, last), (last, last - 1)];
@@ -442,14 +446,14 @@ fn crowd(boot: Arc<dyn Boot>) -> Result {
 fn crowd_without_network(boot: Arc<dyn Boot>) -> Result {
     let context = open(boot)?;
     let world = Communicator::world(&context);
-    let w = make::<CREATED>(&world, 64, 8).map_err(text)?;
+    let w = make::<CREATED, _>(&world, 64, 8).map_err(text)?;
     w.fence().map_err(text)?;
     if world.rank() == 0 {
         let why = w.put(&[1; 8], 2, 0).err().ok_or("the put went well")?;
         ensure!(why.peer() == Some(2) && why.to_string().contains("RANKWAY_PROVIDER"), "{why}");
     }
     w.fence().map_err(text)?;
-    let mapped = make::<ALLOCATED>(&world, 3 * 3 * 8, 8).map_err(text)?;
+    let mapped = make::<ALLOCATED, _>(&world, 3 * 3 * 8, 8).map_err(text)?;
     scenes::all_to_all(&mapped)
 }
 
@@ -461,7 +465,7 @@ fn launched(boot: Arc<dyn Boot>) -> Result {
     ensure!(boot.size() == ranks, "{} ranks", boot.size());
     let context = open(boot)?;
     let world = Communicator::world(&context);
-    for w in [make::<ALLOCATED>, make::<CREATED>] {
+    for w in [make::<ALLOCATED, Ofi>, make::<CREATED, Ofi>] {
         let mut w = w(&world, ranks as usize * 24, 8).map_err(text)?;
         scenes::all_to_all(&w)?;
         w.free().map_err(text)?;
@@ -563,6 +567,80 @@ fn command_refuses(
     Ok(())
 }
 
+/// Puts, long ones and gets through a provider that has no room for a second:
+/// they wait, and none is lost or made twice.
+fn no_room(boot: Arc<dyn Boot>) -> Result {
+    let context = open(boot)?;
+    let world = Communicator::world(&context);
+    let w = make::<CREATED, Ofi>(&world, 1 << 16, 8).map_err(text)?;
+    w.fence().map_err(text)?;
+    let start = Instant::now();
+    for i in 0..10 {
+        w.put(&word(0, 1, i), 1, i as usize).map_err(text)?;
+    }
+    ensure!(start.elapsed() >= Duration::from_millis(900), "the provider was not busy");
+    w.put(&pattern(3, 20_000), 1, 16).map_err(text)?;
+    w.get(&mut [0; 64], 1, 0).map_err(text)?;
+    w.fence().map_err(text)
+}
+
+/// Ten short puts and a long one, told by the provider itself.
+fn none_lost(output: &Output) -> Result {
+    jobs::content(output)?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let counts = said.lines().filter(|line| line.contains(": 11 writes, ")).count();
+    ensure!(counts == 2, "not 11 writes in each of two ranks: {said}");
+    Ok(())
+}
+
+/// A job in a mount namespace of its own whose /dev/shm has 8 MB, or why there
+/// can be none.
+fn in_small_shm() -> std::result::Result<Vec<&'static str>, String> {
+    let words = ["unshare", "--mount", "sh", "-c", SMALL_SHM, "sh"];
+    let tried = Command::new(words[0]).args(&words[1..]).arg("true").output();
+    match tried {
+        Ok(output) if output.status.success() => Ok(words.to_vec()),
+        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+const SMALL_SHM: &str = "mount -t tmpfs -o size=8m tmpfs /dev/shm && exec \"$@\"";
+
+/// Where cargo put the null provider, when it built it with this test.
+fn null_provider() -> Option<String> {
+    let me = std::env::current_exe().ok()?;
+    let directory = me.parent()?;
+    let there = directory.join("librankwaynull_fi.so").exists();
+    there.then(|| directory.display().to_string())
+}
+
+/// Peers that are killed and stopped, over one network.
+fn deaths<N: Opens>(network: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> {
+    let scenario = |what: &str, body: Body, verdict| {
+        let s = Scenario::new(format!("{what}/{network}"), 3, body).verdict(verdict);
+        env.iter().fold(s, |s, (key, value)| s.env(key, *value))
+    };
+    let killed: [(&str, Body); 9] = [
+        ("killed in puts, idle/created", killed_in_puts::<CREATED, 8, true, N>),
+        ("killed in long puts, idle/created", killed_in_puts::<CREATED, 9000, true, N>),
+        ("killed in puts, busy/created", killed_in_puts::<CREATED, 8, false, N>),
+        ("killed in long puts, busy/created", killed_in_puts::<CREATED, 9000, false, N>),
+        ("killed in puts/mapped", killed_in_puts::<ALLOCATED, 8, false, N>),
+        ("killed in allocation", killed_in_collectives::<ALLOCATED, false, N>),
+        ("killed in creation", killed_in_collectives::<CREATED, false, N>),
+        ("killed in fences/created", killed_in_collectives::<CREATED, true, N>),
+        ("killed in fences/mapped", killed_in_collectives::<ALLOCATED, true, N>),
+    ];
+    let stopped: [(&str, Body); 2] = [
+        ("stopped in puts/created", stopped_in_puts::<CREATED, N>),
+        ("stopped in puts/mapped", stopped_in_puts::<ALLOCATED, N>),
+    ];
+    let killed = killed.into_iter().map(|(what, body)| scenario(what, body, survivors));
+    let stopped = stopped.into_iter().map(|(what, body)| scenario(what, body, well_and_clean));
+    killed.chain(stopped).collect()
+}
+
 fn main() -> ExitCode {
     let mut all = Vec::new();
     let mut add = |s: Scenario| all.push(s);
@@ -571,33 +649,14 @@ fn main() -> ExitCode {
     };
     let newer = std::env::var("RANKWAY_NEWER_LIBFABRIC").ok().filter(|path| !path.is_empty());
     for provider in ["shm", "tcp"] {
-        let name = |what: &str| format!("{what}/{provider}");
-        let deadly = |what: &str, body| over(name(what), provider, 3, body).verdict(survivors);
-        add(deadly("killed in puts, idle/created", killed_in_puts::<CREATED, 8, true>));
-        add(deadly("killed in long puts, idle/created", killed_in_puts::<CREATED, 9000, true>));
-        add(deadly("killed in puts/mapped", killed_in_puts::<ALLOCATED, 8, false>));
-        add(deadly("killed in allocation", killed_in_collectives::<ALLOCATED, false>));
-        add(deadly("killed in creation", killed_in_collectives::<CREATED, false>));
-        let busy: [(&str, Body); 3] = [
-            ("killed in puts, busy/created", killed_in_puts::<CREATED, 8, false>),
-            ("killed in long puts, busy/created", killed_in_puts::<CREATED, 9000, false>),
-            ("killed in fences/created", killed_in_collectives::<CREATED, true>),
-        ];
-        for (what, body) in busy {
-            // shm before 1.18 guards its queues with spin locks in shared
-            // memory: a peer killed while it holds one hangs whoever puts to
-            // it, inside the library. Over the older one these may fail.
-            let s = deadly(what, body);
-            match (&newer, provider) {
-                (_, "tcp") => add(s),
-                (Some(path), _) => add(s.env("RANKWAY_LIBFABRIC", path)),
-                (None, _) => add(s.slow()),
-            }
+        let env = [("RANKWAY_PROVIDER", provider)];
+        deaths::<Ofi>(provider, &env).into_iter().for_each(&mut add);
+        // The older shm has locks that a killed peer takes with it, the newer
+        // one none.
+        if let Some(path) = &newer {
+            let env = [("RANKWAY_PROVIDER", provider), ("RANKWAY_LIBFABRIC", path.as_str())];
+            deaths::<Ofi>(&format!("newer {provider}"), &env).into_iter().for_each(&mut add);
         }
-        add(deadly("killed in fences/mapped", killed_in_collectives::<ALLOCATED, true>));
-        let paused = |what: &str, body| over(name(what), provider, 3, body).verdict(well_and_clean);
-        add(paused("stopped in puts/created", stopped_in_puts::<CREATED>));
-        add(paused("stopped in puts/mapped", stopped_in_puts::<ALLOCATED>));
         let bodies: [Body; 6] = [
             garbage_card::<0>,
             garbage_card::<1>,
@@ -610,8 +669,13 @@ fn main() -> ExitCode {
             add(over(format!("garbage card {i}/{provider}"), provider, 3, body));
         }
     }
+    #[cfg(feature = "ucx")]
+    for (network, tls) in [("ucx", ""), ("ucx tcp", "tcp,self")] {
+        let env: &[_] = if tls.is_empty() { &[] } else { &[("UCX_TLS", tls)] };
+        deaths::<Ucx>(network, env).into_iter().for_each(&mut add);
+    }
     // Between nodes nobody sees a process end: the network tells.
-    let body = killed_in_puts::<CREATED, 8, false>;
+    let body = killed_in_puts::<CREATED, 8, false, Ofi>;
     let apart = over("killed in puts/two nodes".into(), "", 3, body);
     add(apart.nodes(3).verdict(survivors));
     add(Scenario::new("garbage addresses", 1, garbage_addresses));
@@ -634,9 +698,28 @@ fn main() -> ExitCode {
     add(refusing("no libfabric", none).env("RANKWAY_LIBFABRIC", "/nonexistent"));
     add(Scenario::new("refused/one rank", 3, one_without_provider));
 
+    match in_small_shm() {
+        Ok(words) => {
+            let full = |boot: Arc<dyn Boot>| refuses(boot, &["/dev/shm", "bytes free", "remount"]);
+            let named = refusing("full shm", full).env("RANKWAY_PROVIDER", "shm");
+            add(named.under(&words));
+            add(Scenario::new("full shm/network", 2, scenes::words::<CREATED, Ofi>).under(&words));
+        }
+        Err(why) => eprintln!("full /dev/shm: skipped, no mount namespace: {why}"),
+    }
+    match null_provider() {
+        Some(directory) => {
+            let busy = Scenario::new("no room/rankway_null", 2, no_room).verdict(none_lost);
+            let busy = busy.env("FI_PROVIDER_PATH", directory).env("RANKWAY_NULL_STATS", "1");
+            let busy = busy.env("RANKWAY_NULL_BUSY", "1000");
+            add(busy.env("RANKWAY_PROVIDER", "rankway_null"));
+        }
+        None => eprintln!("no room: skipped, the null provider was not built (--workspace)"),
+    }
     add(Scenario::new("crowd/5", 5, crowd).env("RANKWAY_SHM_PEERS", "4"));
-    add(Scenario::new("crowd/words", 4, scenes::words::<CREATED>).env("RANKWAY_SHM_PEERS", "3"));
-    let mapped = Scenario::new("crowd/mapped words", 4, scenes::words::<ALLOCATED>);
+    add(Scenario::new("crowd/words", 4, scenes::words::<CREATED, Ofi>)
+        .env("RANKWAY_SHM_PEERS", "3"));
+    let mapped = Scenario::new("crowd/mapped words", 4, scenes::words::<ALLOCATED, Ofi>);
     add(mapped.env("RANKWAY_SHM_PEERS", "2").env("RANKWAY_PROVIDER", "shm,tcp"));
     let without = over("crowd/shm alone".into(), "shm", 3, crowd_without_network);
     add(without.env("RANKWAY_SHM_PEERS", "2"));

@@ -1,30 +1,23 @@
 //! Windows and communicators between real processes, bytes checked, over every
-//! choice of providers a machine without a fast network has.
+//! choice of providers and transports a machine without a fast network has.
 
 mod jobs;
 mod scenes;
 
 use jobs::Scenario;
-use scenes::{ALLOCATED, CREATED};
+use rankway::netmod::ofi::Ofi;
+use rankway::netmod::ucx::{self, Ucx};
+use scenes::{ALLOCATED, CREATED, Opens};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut all = Vec::new();
     for (name, providers) in [("auto", ""), ("shm", "shm"), ("tcp", "tcp"), ("both", "shm,tcp")] {
-        all.extend(scenes::all(name, &[("RANKWAY_PROVIDER", providers)]));
+        all.extend(scenes::all::<Ofi>(name, &[("RANKWAY_PROVIDER", providers)]));
     }
-    for ranks in [4, 6] {
-        let mut add = |what: &str, body| {
-            all.push(Scenario::new(format!("{what}/two nodes/{ranks}"), ranks, body).nodes(2));
-        };
-        add("allocated/words", scenes::words::<ALLOCATED>);
-        add("created/words", scenes::words::<CREATED>);
-        add("allocated/bounds", scenes::bounds::<ALLOCATED>);
-        add("created/uneven", scenes::uneven::<CREATED>);
-        add("allocated/unaligned", scenes::unaligned::<ALLOCATED>);
-    }
-    all.push(Scenario::new("views", 4, scenes::views));
-    all.push(Scenario::new("one thread", 1, scenes::one_thread));
+    two_nodes::<Ofi>(&mut all, "two nodes");
+    all.push(Scenario::new("views", 4, scenes::views::<Ofi>));
+    all.push(Scenario::new("one thread", 1, scenes::one_thread::<Ofi>));
     // The same binary with another libfabric, where there is one.
     match std::env::var("RANKWAY_NEWER_LIBFABRIC").ok().filter(|path| !path.is_empty()) {
         Some(path) => {
@@ -32,10 +25,55 @@ fn main() -> ExitCode {
                 [("newer auto", ""), ("newer shm", "shm"), ("newer tcp", "tcp")]
             {
                 let env = [("RANKWAY_PROVIDER", providers), ("RANKWAY_LIBFABRIC", path.as_str())];
-                all.extend(scenes::all(name, &env));
+                all.extend(scenes::all::<Ofi>(name, &env));
             }
         }
         None => eprintln!("newer libfabric: skipped, RANKWAY_NEWER_LIBFABRIC does not name one"),
     }
+    all.extend(over_ucx());
     jobs::main(all)
+}
+
+fn two_nodes<N: Opens>(all: &mut Vec<Scenario>, name: &str) {
+    for ranks in [4, 6] {
+        let mut add = |what: &str, body| {
+            all.push(Scenario::new(format!("{what}/{name}/{ranks}"), ranks, body).nodes(2));
+        };
+        add("allocated/words", scenes::words::<ALLOCATED, N>);
+        add("created/words", scenes::words::<CREATED, N>);
+        add("allocated/bounds", scenes::bounds::<ALLOCATED, N>);
+        add("created/uneven", scenes::uneven::<CREATED, N>);
+        add("allocated/unaligned", scenes::unaligned::<ALLOCATED, N>);
+    }
+}
+
+/// The same over UCX: its own choice of transports, shared memory alone, tcp
+/// alone, and another UCX where there is one.
+fn over_ucx() -> Vec<Scenario> {
+    let mut all = Vec::new();
+    if let Err(e) = ucx::library() {
+        eprintln!("UCX: skipped: {e}");
+        return all;
+    }
+    let transports = [("auto", "all"), ("posix", "posix,self"), ("tcp", "tcp,self")];
+    for (name, tls) in transports {
+        let (name, env) = (format!("ucx {name}"), [("UCX_TLS", tls)]);
+        all.extend(scenes::all::<Ucx>(&name, &env));
+        all.extend(scenes::provided::<Ucx>(&name, &env));
+    }
+    two_nodes::<Ucx>(&mut all, "ucx two nodes");
+    all.push(Scenario::new("views/ucx", 4, scenes::views::<Ucx>));
+    all.push(Scenario::new("one thread/ucx", 1, scenes::one_thread::<Ucx>));
+    match std::env::var("RANKWAY_NEWER_UCX").ok().filter(|path| !path.is_empty()) {
+        Some(path) => {
+            for (name, tls) in transports {
+                let env = [("UCX_TLS", tls), ("RANKWAY_UCX", path.as_str())];
+                let name = format!("newer ucx {name}");
+                all.extend(scenes::all::<Ucx>(&name, &env));
+                all.extend(scenes::provided::<Ucx>(&name, &env));
+            }
+        }
+        None => eprintln!("newer UCX: skipped, RANKWAY_NEWER_UCX does not name one"),
+    }
+    all
 }

@@ -101,7 +101,7 @@ const NOBODY: u32 = u32::MAX;
 impl<N: Netmod> Context<N> {
     pub(super) fn open(device: &Arc<Device<N>>, index: u32) -> Result<Rc<Self>, DeviceError> {
         let av = if N::OWN_ADDRESSES && index > 0 {
-            Arc::new(AddressVector::new()?)
+            device.further_av()?
         } else {
             Arc::clone(&device.av)
         };

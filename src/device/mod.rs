@@ -30,7 +30,13 @@ pub(crate) use context::{Progress, Token};
 pub use error::DeviceError;
 #[allow(unused_imports, reason = "for the rooms above")]
 pub(crate) use link::{Body, Class, Head, Room};
-pub use open::{Options, open_null, open_ofi};
+#[cfg(feature = "ofi")]
+pub use open::open_ofi;
+#[cfg(feature = "ucx")]
+pub use open::open_ucx;
+#[cfg(all(feature = "ofi", feature = "ucx"))]
+pub use open::{AnyContext, open};
+pub use open::{Options, open_null};
 
 use crate::av::{AddressVector, Transport};
 use crate::boot::{Boot, Control, Liveness};
@@ -40,7 +46,7 @@ use card::Card;
 use std::any::Any;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// A shared-memory address that was not inserted.
 const NOT_INSERTED: u64 = u64::MAX;
@@ -61,8 +67,10 @@ pub struct Device<N: Netmod> {
     node_size: u32,
     /// By rank on the node: the peer's address in the shared-memory provider.
     local_addresses: Box<[AtomicU64]>,
-    /// By pgid, from 1: lpid → world rank.
+    /// By pgid, from 1: lpid → world rank. Held while groups are added.
     members: Mutex<Vec<Option<RankMap>>>,
+    /// Address vectors of contexts that have their own; they get every group.
+    further: Mutex<Vec<Weak<AddressVector>>>,
     /// Windows made so far, for keys that differ.
     next_key: AtomicU64,
     threads: bool,
@@ -110,6 +118,7 @@ impl<N: Netmod> Device<N> {
             node_size,
             local_addresses: (0..node_peers).map(|_| AtomicU64::new(NOT_INSERTED)).collect(),
             members: Mutex::default(),
+            further: Mutex::default(),
             next_key: AtomicU64::new(1),
             threads,
             parts: Mutex::default(),
@@ -217,8 +226,30 @@ impl<N: Netmod> Device<N> {
         if known.len() <= at {
             known.resize(at + 1, None);
         }
+        let len = members.len();
         known[at] = Some(members);
+        let mut further = self.further.lock().unwrap_or_else(PoisonError::into_inner);
+        further.retain(|av| av.strong_count() > 0);
+        for av in further.iter().filter_map(Weak::upgrade) {
+            // The same groups in the same order have the same pgids.
+            av.add(len, len)?;
+        }
         Ok(pg)
+    }
+
+    /// An address vector for a context of its own: every group that exists, and
+    /// those that will be added, without entries.
+    fn further_av(&self) -> Result<Arc<AddressVector>, DeviceError> {
+        let known = self.members();
+        let av = Arc::new(AddressVector::new()?);
+        av.add(self.boot.size(), self.boot.size())?;
+        for group in known.iter() {
+            let len = group.as_ref().map_or(0, RankMap::len);
+            av.add(len, len)?;
+        }
+        let mut further = self.further.lock().unwrap_or_else(PoisonError::into_inner);
+        further.push(Arc::downgrade(&av));
+        Ok(av)
     }
 
     /// The world rank of a process.

@@ -12,7 +12,8 @@ pub struct Options {
     /// Providers by name, separated by commas: `shm`, `tcp;ofi_rxm`, or both
     /// with `shm,tcp`. `None` asks `RANKWAY_PROVIDER`, and without that takes
     /// shm for peers on the node and the best network for the rest, honouring
-    /// libfabric's own `FI_PROVIDER`.
+    /// libfabric's own `FI_PROVIDER`. UCX goes by its own `UCX_TLS` and
+    /// `UCX_NET_DEVICES`.
     pub provider: Option<String>,
     /// Several threads will open contexts.
     pub threads: bool,
@@ -26,8 +27,12 @@ pub fn open_null(boot: Arc<dyn Boot>) -> Result<Rc<Context<Null>>, DeviceError> 
     Device::open(boot, Some(Null::open()), None, true)
 }
 
+#[cfg(all(feature = "ofi", feature = "ucx"))]
+pub use any::{AnyContext, open};
 #[cfg(feature = "ofi")]
 pub use ofi::open_ofi;
+#[cfg(feature = "ucx")]
+pub use ucx::open_ucx;
 
 #[cfg(feature = "ofi")]
 mod ofi {
@@ -86,9 +91,11 @@ mod ofi {
         let request = |node_local| Request { node_local, ..request(boot, options, None) };
         let local = match Ofi::open(&request(true)) {
             Ok(shm) => Some(shm),
-            // FI_PROVIDER may exclude shm, and some builds lack it: the
-            // network serves the node then.
-            Err(NetError::NoProvider { .. } | NetError::NoRma { .. }) => None,
+            // FI_PROVIDER may exclude shm, some builds lack it, and /dev/shm
+            // may be full: the network serves the node then.
+            Err(NetError::NoProvider { .. } | NetError::NoRma { .. } | NetError::NoRoom { .. }) => {
+                None
+            }
             Err(e) => return Err(e.into()),
         };
         let reached = local.as_ref().map_or(0, |shm| {
@@ -97,5 +104,66 @@ mod ofi {
         });
         let net = if reached < boot.size() { Some(Ofi::open(&request(false))?) } else { None };
         Ok((net, local))
+    }
+}
+
+#[cfg(feature = "ucx")]
+mod ucx {
+    use super::*;
+    use crate::netmod::ucx::{Request, Ucx};
+
+    /// Opens a device over UCX, which serves peers on the node and beyond.
+    /// Collective over the job.
+    ///
+    /// # Errors
+    /// [`DeviceError::Net`] when UCX is not there or refuses its settings; what
+    /// the launcher refuses.
+    pub fn open_ucx(
+        boot: Arc<dyn Boot>,
+        options: &Options,
+    ) -> Result<Rc<Context<Ucx>>, DeviceError> {
+        let request = Request { threads: options.threads, wakeup: false, peers: boot.size() };
+        Device::open(boot, Some(Ucx::open(&request)?), None, options.threads)
+    }
+}
+
+#[cfg(all(feature = "ofi", feature = "ucx"))]
+mod any {
+    use super::*;
+    use crate::netmod::NetError;
+    use crate::netmod::ofi::{self, Ofi};
+    use crate::netmod::ucx::{self, Ucx};
+
+    /// The environment variable that names the netmod.
+    const NETMOD_ENV: &str = "RANKWAY_NETMOD";
+
+    /// A context of whichever netmod was chosen. What comes behind is generic
+    /// over the netmod, so that no put asks which it is.
+    #[derive(Debug)]
+    pub enum AnyContext {
+        /// Over libfabric.
+        Ofi(Rc<Context<Ofi>>),
+        /// Over UCX.
+        Ucx(Rc<Context<Ucx>>),
+    }
+
+    /// Opens a device over the netmod that `RANKWAY_NETMOD` names, `ofi` or
+    /// `ucx`; without it over libfabric, or UCX where that alone is installed.
+    /// Collective over the job, all of which must choose alike.
+    ///
+    /// # Errors
+    /// [`DeviceError::Net`] for another name; as [`open_ofi`] and [`open_ucx`].
+    pub fn open(boot: Arc<dyn Boot>, options: &Options) -> Result<AnyContext, DeviceError> {
+        let named = std::env::var(NETMOD_ENV).ok().filter(|v| !v.is_empty());
+        let ucx_alone = || ofi::library().is_err() && ucx::library().is_ok();
+        match named.as_deref() {
+            Some("ucx") => open_ucx(boot, options).map(AnyContext::Ucx),
+            None if ucx_alone() => open_ucx(boot, options).map(AnyContext::Ucx),
+            Some("ofi") | None => open_ofi(boot, options).map(AnyContext::Ofi),
+            Some(other) => {
+                let why = format!("{NETMOD_ENV} is '{other}'; netmods are ofi and ucx");
+                Err(NetError::Library(why).into())
+            }
+        }
     }
 }

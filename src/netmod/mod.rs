@@ -63,6 +63,22 @@ pub enum NetError {
         /// The provider.
         provider: String,
     },
+    /// Shared memory is full.
+    #[error(
+        "{provider}: {place} has {free} bytes free and an endpoint takes up to {needed}; remove \
+         what is left there, enlarge it (mount -o remount,size=...), or use another provider \
+         (RANKWAY_PROVIDER=tcp)"
+    )]
+    NoRoom {
+        /// The provider's name.
+        provider: String,
+        /// The file system.
+        place: &'static str,
+        /// Bytes that are free there.
+        free: u64,
+        /// Bytes it should have.
+        needed: u64,
+    },
     /// A call of the library failed.
     #[error("{provider}: {call} failed: {text} ({code})")]
     Call {

@@ -2,12 +2,13 @@
 
 use super::core::WindowCore;
 use super::epoch::More;
+use super::keys::{Keys, Reach};
 use super::view::View;
 use super::{Error, ErrorKind};
 use crate::av::{Entry, Transport};
 use crate::device::{Context, DeviceError, Progress, Token};
-use crate::netmod::{AGAIN, Netmod, Transfer};
-use crate::rankmap::{Lookup, Model, RankMap, body};
+use crate::netmod::{AGAIN, Netmod, PENDING, Transfer};
+use crate::rankmap::{Lookup, Model, Process, RankMap, body};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -70,6 +71,8 @@ pub struct Access<N: Netmod> {
     unit: usize,
     base: u64,
     key: u64,
+    /// Keys and addresses by rank, where keys are handles.
+    reach: *const Reach,
     bytes: usize,
     max_disp: usize,
     mapped_start: *mut u8,
@@ -81,6 +84,8 @@ pub struct Access<N: Netmod> {
     viewed: Cell<bool>,
     epoch: Cell<Epoch>,
     map: RankMap,
+    /// Before the context, whose endpoints the handles are for.
+    keys: Keys<N>,
     context: Rc<Context<N>>,
     core: RefCell<Option<Arc<WindowCore<N>>>>,
     error: RefCell<Option<Error>>,
@@ -181,16 +186,15 @@ impl<N: Netmod> Access<N> {
     ///
     /// # Errors
     /// [`ErrorKind::Arguments`] when the window's sizes, units, keys or
-    /// addresses differ between ranks and `map` is not the window's own.
+    /// addresses differ between ranks and one of `map` is no member.
     pub fn open(
         core: &Arc<WindowCore<N>>,
         context: &Rc<Context<N>>,
         map: &RankMap,
     ) -> Result<Access<N>, Error> {
-        if core.uniform().is_none() || core.contiguous.is_some() {
-            let why = "this window's sizes, units or keys differ between ranks; \
-                       only its own communicator can be used";
-            return Err(ErrorKind::Arguments(why.into()).into());
+        if (core.uniform().is_none() || core.contiguous.is_some()) && *map != core.map {
+            let core = core.by_ranks_of(map, context.device())?;
+            return Access::new(&core, context, map);
         }
         Access::new(core, context, map)
     }
@@ -210,7 +214,9 @@ impl<N: Netmod> Access<N> {
             _ if core.dynamic => path::DYNAMIC,
             (None, _) => path::GENERAL,
             (Some(_), Some(_)) => path::MAPPED,
-            (Some(_), None) if mapped_beside_network(core, context) => path::GENERAL,
+            (Some(_), None) if !N::KEY_HANDLES && mapped_beside_network(core, context) => {
+                path::GENERAL
+            }
             (Some(_), None) if lookup_body == body::AFFINE => path::AFFINE,
             (Some(_), None) => path::INDEXED,
         };
@@ -221,6 +227,7 @@ impl<N: Netmod> Access<N> {
         })?;
         let uniform = uniform.unwrap_or_default();
         let (mapped_start, mapped_stride) = mapped.unwrap_or((std::ptr::null_mut(), 0));
+        let keys = Keys::new(netmod, map.len())?;
         let local = context.port(Transport::Local);
         let node = Node {
             start: match (core.mapped, &core.contiguous) {
@@ -242,6 +249,7 @@ impl<N: Netmod> Access<N> {
             unit: uniform.unit as usize,
             base: uniform.base,
             key: uniform.key,
+            reach: keys.start(),
             bytes: uniform.bytes as usize,
             max_disp: uniform.bytes.checked_div(uniform.unit).unwrap_or(0) as usize,
             mapped_start,
@@ -252,6 +260,7 @@ impl<N: Netmod> Access<N> {
             viewed: Cell::new(false),
             epoch: Cell::new(Epoch::Closed),
             map: map.clone(),
+            keys,
             context: Rc::clone(context),
             core: RefCell::new(Some(Arc::clone(core))),
             error: RefCell::new(None),
@@ -395,6 +404,10 @@ impl<N: Netmod> Access<N> {
         disp: usize,
         offset: usize,
     ) -> isize {
+        if N::KEY_HANDLES {
+            // SAFETY: the caller's word.
+            return unsafe { self.issue_keyed::<KEEP>(entry, buf, len, rank, disp, offset) };
+        }
         match N::network(Entry::from_bits(entry)) {
             Some(dest) if len.wrapping_sub(1) < self.inject_size => {
                 self.mark(rank);
@@ -406,6 +419,65 @@ impl<N: Netmod> Access<N> {
             // SAFETY: the caller's word.
             _ => unsafe { self.issue_other::<KEEP>(buf, len, rank, disp) },
         }
+    }
+
+    /// [`Access::issue`] where keys are handles: a rank has one once it was
+    /// inserted, so that one test stands for both.
+    ///
+    /// # Safety
+    /// As [`Access::issue`].
+    #[inline(always)]
+    unsafe fn issue_keyed<const KEEP: bool>(
+        &self,
+        entry: u64,
+        buf: *const u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+        offset: usize,
+    ) -> isize {
+        // SAFETY: the table has a place for every rank of the map.
+        let reach = unsafe { &*self.reach.add(rank as usize) };
+        let key = reach.key.get();
+        if key != 0 && len.wrapping_sub(1) < self.inject_size {
+            self.mark(rank);
+            let addr = reach.base.get().wrapping_add(offset as u64);
+            // SAFETY: the key was made for the endpoint in the entry, which a
+            // netmod with handles has no other kind of; the port lives in the
+            // context held here; the rest is the caller's word.
+            return unsafe {
+                let dest = N::network(Entry::from_bits(entry)).unwrap_unchecked();
+                N::inject(self.wire, buf, len, dest, addr, key)
+            };
+        }
+        // SAFETY: the caller's word.
+        unsafe { self.issue_other::<KEEP>(buf, len, rank, disp) }
+    }
+
+    /// A put by stores to a rank whose memory the table says is mapped here.
+    ///
+    /// # Safety
+    /// As [`Access::put_unchecked`], with uniform metadata.
+    #[inline(always)]
+    unsafe fn issue_direct(
+        &self,
+        buf: *const u8,
+        len: usize,
+        rank: u32,
+        offset: usize,
+    ) -> Option<isize> {
+        // SAFETY: the table has a place for every rank of the map.
+        let reach = unsafe { &*self.reach.add(rank as usize) };
+        let base = reach.base.get();
+        if reach.key.get() != 0 || base == 0 {
+            return None;
+        }
+        if !self.marked(rank) {
+            self.mark(rank);
+        }
+        // SAFETY: the target's memory is mapped there, and the range stays
+        // within it by the caller's word.
+        Some(unsafe { copy((base as *mut u8).add(offset), buf, len) })
     }
 
     /// [`Access::issue`] for entries found out of line, where a peer whose part
@@ -423,6 +495,14 @@ impl<N: Netmod> Access<N> {
         disp: usize,
         offset: usize,
     ) -> isize {
+        if N::KEY_HANDLES {
+            // SAFETY: the caller's word.
+            return match unsafe { self.issue_direct(buf, len, rank, offset) } {
+                Some(rc) => rc,
+                // SAFETY: as above.
+                None => unsafe { self.issue_keyed::<KEEP>(entry, buf, len, rank, disp, offset) },
+            };
+        }
         let entry_bits = Entry::from_bits(entry);
         // In this order a network peer costs one test more, no unpacking.
         if N::network(entry_bits).is_none()
@@ -571,6 +651,10 @@ impl<N: Netmod> Access<N> {
         if self.path >= path::GENERAL {
             return None;
         }
+        if N::KEY_HANDLES {
+            // SAFETY: the caller's word; metadata is uniform.
+            return unsafe { self.issue_direct(buf, len, rank, disp * self.unit) };
+        }
         // SAFETY: rank is in range by the caller's word.
         let entry = Entry::from_bits(unsafe { self.lookup.entry(rank as usize) });
         let Some((node_rank, Transport::Local)) = N::unpack(entry) else { return None };
@@ -605,6 +689,9 @@ impl<N: Netmod> Access<N> {
 
     /// Finds out about a target, inserting it on first use.
     pub(super) fn target(&self, rank: u32, disp: usize) -> Result<Target, Error> {
+        if N::KEY_HANDLES {
+            return self.target_keyed(rank, disp);
+        }
         let core = self.core()?;
         let device = self.context.device();
         // SAFETY: callers pass ranks in range.
@@ -652,6 +739,83 @@ impl<N: Netmod> Access<N> {
             target.mapped = Some(unsafe { m.start.add(part).add(offset as usize) });
         }
         Ok(target)
+    }
+
+    /// [`Access::target`] where keys are handles.
+    fn target_keyed(&self, rank: u32, disp: usize) -> Result<Target, Error> {
+        let core = self.core()?;
+        let process = self.map.get(rank).ok_or(ErrorKind::Rank { rank, size: self.ranks })?;
+        let world = self.context.device().world_rank(process)?;
+        self.context.check_alive(world)?;
+        // SAFETY: the table has a place for every rank of the map.
+        let reach = unsafe { &*self.reach.add(rank as usize) };
+        if reach.base.get() == 0 {
+            self.import(&core, reach, world, process)?;
+        }
+        let offset = disp as u64 * core.units.get(rank);
+        let (key, base) = (reach.key.get(), reach.base.get());
+        let mut target = Target {
+            world,
+            transport: Transport::Network,
+            mapped: None,
+            dest: 0,
+            addr: base + offset,
+            key,
+        };
+        if key == 0 {
+            // SAFETY: mapped here, and the displacement is within the part.
+            target.mapped = Some(unsafe { (base as *mut u8).add(offset as usize) });
+        } else {
+            // SAFETY: callers pass ranks in range.
+            let entry = Entry::from_bits(unsafe { self.lookup.entry(rank as usize) });
+            target.dest = N::network(entry).ok_or_else(|| no_provider(&target))?;
+        }
+        Ok(target)
+    }
+
+    /// First use of a rank: where its memory is mapped here, or a key for it.
+    #[cold]
+    fn import(
+        &self,
+        core: &WindowCore<N>,
+        reach: &Reach,
+        world: u32,
+        process: Process,
+    ) -> Result<(), Error> {
+        let device = self.context.device();
+        if let Some(m) = core.mapped.filter(|_| device.on_node(world)) {
+            device.watch(world)?;
+            let part = device.node_rank(world).unwrap_or(0) as usize * m.pitch;
+            // SAFETY: the segment holds a part for every node rank.
+            reach.base.set(unsafe { m.start.add(part) }.addr() as u64);
+            return Ok(());
+        }
+        let no_memory =
+            || ErrorKind::Arguments(format!("world rank {world} has no memory in this window"));
+        let member = core.member(device, world).ok_or_else(no_memory)?;
+        let published =
+            core.published.as_ref().and_then(|p| p.get(member)).ok_or_else(no_memory)?;
+        let entry = self.context.connect(process)?;
+        let transport = Transport::Network;
+        let port = self.context.port(transport).zip(N::network(entry));
+        let none = DeviceError::NoTransport { rank: world, why: "no provider is open" };
+        let ((netmod, port), dest) = port.ok_or(none)?;
+        let key = self.keys.handle(member, || {
+            // SAFETY: the entry is of this context's own address vector.
+            let key = unsafe { netmod.import(port, dest, &published) };
+            Ok(key.map_err(|e| DeviceError::peer(world, e))?)
+        })?;
+        let base = core.bases.get(member);
+        let direct = core.direct && device.on_node(world);
+        // SAFETY: just imported; the base is the region's start.
+        match unsafe { direct.then(|| netmod.direct(key, base)).flatten() } {
+            Some(start) => reach.base.set(start.addr() as u64),
+            None => {
+                reach.base.set(base);
+                reach.key.set(key);
+            }
+        }
+        Ok(())
     }
 
     /// Issues a tracked write in pieces the provider takes.
@@ -1014,14 +1178,24 @@ impl<N: Netmod> Access<N> {
         fence(Ordering::SeqCst);
         let mut worlds = Vec::with_capacity(ranks.len());
         let mut probes = Vec::new();
-        let mut scratch = vec![[0_u8; 8]; ranks.len()];
+        let mut scratch = vec![[0_u8; 8]; if N::FLUSHES { 0 } else { ranks.len() }];
         let mut first_error = None;
         // Ranks of one process need one probe; ranks of a window that is not
         // uniform are all different processes.
         let mut seen = HashSet::new();
-        for (&rank, to) in ranks.iter().zip(&mut scratch) {
+        for (at, &rank) in ranks.iter().enumerate() {
             let world = self.world(rank)?;
-            if self.path != path::MAPPED && self.path != path::DYNAMIC {
+            if self.path == path::DYNAMIC {
+                // All of it was packets.
+            } else if N::KEY_HANDLES && self.path != path::MAPPED {
+                match self.flush_keyed(rank, world, ranks.len() == 1, &mut seen) {
+                    Ok(Some(token)) => probes.push((token, world)),
+                    Ok(None) => {}
+                    Err(e) => {
+                        first_error.get_or_insert(e);
+                    }
+                }
+            } else if self.path != path::MAPPED {
                 // SAFETY: rank < self.ranks, checked by the callers.
                 let entry = Entry::from_bits(unsafe { self.lookup.entry(rank as usize) });
                 if entry.is_empty() {
@@ -1029,6 +1203,8 @@ impl<N: Netmod> Access<N> {
                 }
                 // SAFETY: `scratch` outlives the wait below, which ends only
                 // when every probe was answered or its peer is dead.
+                let to = &mut scratch[at];
+                // SAFETY: as above.
                 match unsafe { self.probe(rank, world, to, ranks.len() == 1, &mut seen) } {
                     Ok(Some(token)) => probes.push((token, world)),
                     Ok(None) => {}
@@ -1054,6 +1230,43 @@ impl<N: Netmod> Access<N> {
             return Err(e.into());
         }
         first_error.map_or(drained, Err)
+    }
+
+    /// Asks the netmod for an answer when all is done at a rank; `None` where
+    /// there is nothing to wait for.
+    fn flush_keyed(
+        &self,
+        rank: u32,
+        world: u32,
+        only: bool,
+        seen: &mut HashSet<(u8, u64)>,
+    ) -> Result<Option<Token>, Error> {
+        // SAFETY: the table has a place for every rank of the map.
+        let reach = unsafe { &*self.reach.add(rank as usize) };
+        if reach.key.get() == 0 {
+            return Ok(None);
+        }
+        let target = self.target(rank, 0)?;
+        if !only && !seen.insert((target.transport as u8, target.dest)) {
+            return Ok(None);
+        }
+        let port = self.context.port(target.transport);
+        let (netmod, port) = port.ok_or_else(|| no_provider(&target))?;
+        let token = self.context.token(world);
+        self.context.expect(token);
+        let mut pending = false;
+        let issued = self.try_until_taken(&target, "flush", || {
+            // SAFETY: `dest` is of this context's own address vector.
+            let rc = unsafe { netmod.flush(port, target.dest, token.bits()) };
+            pending = rc == PENDING;
+            if pending { 0 } else { rc }
+        });
+        if issued.is_err() || !pending {
+            self.context.forget(token);
+            return issued.map(|()| None);
+        }
+        self.context.issued(token);
+        Ok(Some(token))
     }
 
     /// Starts reading from a rank; `None` where there is nothing to wait for.
@@ -1165,6 +1378,7 @@ impl<N: Netmod> Access<N> {
         let open = matches!(epoch, Epoch::Fence | Epoch::LockAll);
         self.gate.set(if open { self.path } else { path::CLOSED });
         if epoch == Epoch::Freed {
+            self.keys.release();
             *self.core.borrow_mut() = None;
         }
     }

@@ -1,9 +1,15 @@
 //! What all accesses of a window share: memory, keys, sizes.
 
+use super::keys::Published;
 use super::locks::{Control, Words};
 use super::part::Registered;
 use super::segment::Segment;
+use super::{Error, ErrorKind};
+use crate::device::Device;
 use crate::netmod::Netmod;
+use crate::rankmap::{Process, RankMap};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 /// One value for each rank of a communicator; one word when all are equal.
 #[derive(Debug)]
@@ -33,6 +39,14 @@ impl Column {
         match self {
             Column::Uniform(v) => Some(*v),
             Column::Table(_) => None,
+        }
+    }
+
+    /// The values of these ranks, in this order.
+    fn pick(&self, ranks: &[u32]) -> Column {
+        match self {
+            Column::Uniform(v) => Column::Uniform(*v),
+            Column::Table(_) => Column::new(ranks.iter().map(|&rank| self.get(rank))),
         }
     }
 
@@ -78,7 +92,7 @@ impl Controls {
 /// that differs.
 pub struct WindowCore<N: Netmod> {
     /// What packets find; taken out before anything else goes.
-    pub(super) part: Registered,
+    pub(super) part: Arc<Registered>,
     /// Registrations, network and node-local; dropped before the memory they
     /// name.
     pub(super) _regions: [Option<N::Region>; 2],
@@ -87,6 +101,13 @@ pub struct WindowCore<N: Netmod> {
     /// Virtual address at the target, or 0 with offset addressing.
     pub(super) bases: Column,
     pub(super) keys: Column,
+    /// The members' keys, where keys are handles.
+    pub(super) published: Option<Arc<Published>>,
+    /// The ranks that published them.
+    pub(super) members: RankMap,
+    /// Peers on the node store straight into the provider's memory, where it
+    /// has that mapped here.
+    pub(super) direct: bool,
     pub(super) local_key: u64,
     pub(super) mapped: Option<Mapped>,
     /// Where the parts of a shared window start in the node's segment, by
@@ -103,6 +124,10 @@ pub struct WindowCore<N: Netmod> {
     pub(super) bytes: usize,
     /// Held for the memory's sake, where it is the window's own.
     pub(super) _segment: Option<Segment>,
+    /// Whose ranks the tables go by.
+    pub(super) map: RankMap,
+    /// Held for the memory's sake, where it is another core's.
+    pub(super) _of: Option<Arc<WindowCore<N>>>,
 }
 
 // SAFETY: the pointers name memory that lives as long as the core (its own
@@ -127,11 +152,76 @@ impl<N: Netmod> WindowCore<N> {
     pub fn metadata_bytes(&self) -> usize {
         let columns = [&self.sizes, &self.units, &self.bases, &self.keys, &self.skews];
         let columns = columns.into_iter().chain(&self.contiguous);
-        size_of::<Self>() + columns.map(|c| c.heap()).sum::<usize>()
+        let published = self.published.as_ref().map_or(0, |p| p.heap());
+        size_of::<Self>() + columns.map(|c| c.heap()).sum::<usize>() + published
+    }
+
+    /// The window's rank of a process, for its first use.
+    pub(super) fn member(&self, device: &Device<N>, world: u32) -> Option<u32> {
+        if self.members.pg() == Some(0) {
+            return self.members.rank_of(Process { pg: 0, lpid: world });
+        }
+        let is = |rank: &u32| {
+            let process = self.members.get(*rank);
+            process.and_then(|p| device.world_rank(p).ok()) == Some(world)
+        };
+        (0..self.members.len()).find(is)
+    }
+
+    /// The same window with its tables by the ranks of another map, all of them
+    /// members of the window. What they share is a word again, so a
+    /// communicator whose ranks agree goes the short way.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Arguments`] for a rank that is no member.
+    pub(super) fn by_ranks_of(
+        self: &Arc<Self>,
+        map: &RankMap,
+        device: &Device<N>,
+    ) -> Result<Arc<Self>, Error> {
+        let mut own = HashMap::new();
+        for (rank, process) in (0..).zip(self.map.iter()) {
+            own.insert(device.world_rank(process)?, rank);
+        }
+        let mut ranks = Vec::with_capacity(map.len() as usize);
+        for (rank, process) in (0..map.len()).zip(map.iter()) {
+            let member = own.get(&device.world_rank(process)?);
+            let why = || format!("rank {rank} of the map is no member of the window");
+            ranks.push(*member.ok_or_else(|| ErrorKind::Arguments(why()))?);
+        }
+        Ok(Arc::new(WindowCore {
+            part: Arc::clone(&self.part),
+            contiguous: self.contiguous.as_ref().map(|c| c.pick(&ranks)),
+            controls: self.controls,
+            skews: self.skews.pick(&ranks),
+            master: self.master,
+            dynamic: self.dynamic,
+            _regions: [None, None],
+            sizes: self.sizes.pick(&ranks),
+            units: self.units.pick(&ranks),
+            bases: self.bases.pick(&ranks),
+            keys: self.keys.pick(&ranks),
+            published: self.published.clone(),
+            members: self.members.clone(),
+            direct: self.direct,
+            local_key: self.local_key,
+            mapped: self.mapped,
+            start: self.start,
+            bytes: self.bytes,
+            _segment: None,
+            map: map.clone(),
+            _of: Some(Arc::clone(self)),
+        }))
     }
 
     /// Whether one word serves all ranks for sizes, units, addresses and keys.
+    /// Keys that are handles, and the addresses behind them, are looked up by
+    /// rank.
     pub(super) fn uniform(&self) -> Option<Uniform> {
+        if N::KEY_HANDLES {
+            let (bytes, unit) = (self.sizes.uniform()?, self.units.uniform()?);
+            return Some(Uniform { bytes, unit, base: 0, key: 0 });
+        }
         Some(Uniform {
             bytes: self.sizes.uniform()?,
             unit: self.units.uniform()?,

@@ -4,6 +4,7 @@ use super::access::{Access, Epoch};
 use super::active::Agent;
 use super::core::{Column, Controls, Mapped, WindowCore};
 use super::epoch::Assert;
+use super::keys::Published;
 use super::locks::Words;
 use super::part::{Part, Registered};
 use super::segment::{self, PAGE, Segment};
@@ -27,6 +28,20 @@ pub enum Flavor {
     Shared,
     /// Attached and detached while the window lives.
     Dynamic,
+}
+
+/// Whose memory a window is allocated from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backing {
+    /// Shared on the node: a put there is a store. Where it cannot be shared,
+    /// [`Backing::Direct`].
+    #[default]
+    Shared,
+    /// The network library's own memory, where it has some (UCX), and its own
+    /// way to put into it.
+    Provider,
+    /// The same memory, with stores where the library has a peer's mapped.
+    Direct,
 }
 
 /// Memory of every member that the others may put to and get from.
@@ -107,7 +122,26 @@ impl<N: Netmod> Window<N> {
         bytes: usize,
         unit: usize,
     ) -> Result<Window<N>, Error> {
+        Window::allocate_with(communicator, bytes, unit, Backing::Shared)
+    }
+
+    /// [`Window::allocate`] with a choice of the memory, the same in all
+    /// members. Collective.
+    ///
+    /// # Errors
+    /// As [`Window::allocate`].
+    pub fn allocate_with(
+        communicator: &Communicator<N>,
+        bytes: usize,
+        unit: usize,
+        backing: Backing,
+    ) -> Result<Window<N>, Error> {
         let communicator = communicator.dup();
+        if backing != Backing::Shared {
+            let offers = exchange(&communicator, bytes, unit, -1, 0)?;
+            let ground = provided(&communicator, bytes, backing == Backing::Direct);
+            return Window::build(communicator, &offers, ground, Flavor::Allocated);
+        }
         let first = first_on_node(&communicator)?;
         let file = if first == communicator.rank() { segment::create().ok() } else { None };
         let fd = file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
@@ -127,13 +161,10 @@ impl<N: Netmod> Window<N> {
                     mapped: Some(mapped),
                     controls: Some(controls),
                     segment: Some(segment),
-                    ..Ground::plain(start)
+                    ..Ground::of(start)
                 })
             }
-            None => Segment::private(bytes).map(|segment| {
-                let start = segment.start();
-                Ground { segment: Some(segment), ..Ground::plain(start) }
-            }),
+            None => provided(&communicator, bytes, true),
         };
         Window::build(communicator, &offers, ground, Flavor::Allocated)
     }
@@ -161,7 +192,7 @@ impl<N: Netmod> Window<N> {
         if null {
             return Err(ErrorKind::NullBuffer { len: bytes }.into());
         }
-        Window::build(communicator, &offers?, Ok(Ground::plain(start)), Flavor::Created)
+        Window::build(communicator, &offers?, Ok(Ground::of(start)), Flavor::Created)
     }
 
     /// Allocates `bytes` of zeroed memory in every member, all on one node,
@@ -198,7 +229,7 @@ impl<N: Netmod> Window<N> {
             starts: Some(starts),
             controls: Some(node.controls),
             segment: Some(node.segment),
-            ..Ground::plain(start)
+            ..Ground::of(start)
         };
         Window::build(communicator, &offers, Ok(ground), Flavor::Shared)
     }
@@ -212,7 +243,7 @@ impl<N: Netmod> Window<N> {
     pub fn dynamic(communicator: &Communicator<N>) -> Result<Window<N>, Error> {
         let communicator = communicator.dup();
         let offers = exchange(&communicator, 0, 1, -1, 0)?;
-        let ground = Ground::plain(std::ptr::null_mut());
+        let ground = Ground::of(std::ptr::null_mut());
         Window::build(communicator, &offers, Ok(ground), Flavor::Dynamic)
     }
 
@@ -247,7 +278,7 @@ impl<N: Netmod> Window<N> {
     fn build(
         communicator: Communicator<N>,
         offers: &[Offer],
-        ground: Result<Ground, Error>,
+        ground: Result<Ground<N>, Error>,
         flavor: Flavor,
     ) -> Result<Window<N>, Error> {
         let context = communicator.context();
@@ -255,7 +286,7 @@ impl<N: Netmod> Window<N> {
         let mine = offers[communicator.rank() as usize];
         let key = offers.iter().map(|o| o.next_key).max().unwrap_or(1);
         device.use_key(key);
-        let register = |transport, ground: &Ground| -> Result<Option<N::Region>, Error> {
+        let register = |transport, ground: &Ground<N>| -> Result<Option<N::Region>, Error> {
             let Some((netmod, port)) = context.port(transport) else { return Ok(None) };
             if mine.bytes == 0 || ground.mapped.is_some_and(|m| m.all) {
                 return Ok(None);
@@ -265,13 +296,22 @@ impl<N: Netmod> Window<N> {
             let region = unsafe { netmod.register(port, ground.start, mine.bytes as usize, key) };
             Ok(Some(region.map_err(crate::device::DeviceError::from)?))
         };
-        let prepared = ground.and_then(|ground| {
-            let network = register(Transport::Network, &ground)?;
+        let prepared = ground.and_then(|mut ground| {
+            let network = match ground.region.take() {
+                None => register(Transport::Network, &ground)?,
+                region => region,
+            };
             let local = match ground.mapped {
                 Some(_) => None,
                 None => register(Transport::Local, &ground)?,
             };
-            Ok((ground, network, local))
+            let published = match network.as_ref().zip(device.provider(Transport::Network)) {
+                Some((region, netmod)) if N::KEY_HANDLES => {
+                    netmod.publish(region).map_err(crate::device::DeviceError::from)?
+                }
+                _ => Vec::new(),
+            };
+            Ok((ground, network, local, published))
         });
         // Found by packets from the moment that peers may know of the window.
         let dynamic = flavor == Flavor::Dynamic;
@@ -281,18 +321,22 @@ impl<N: Netmod> Window<N> {
             let control = ground.controls.map(|c| c.of(node_rank));
             let memory = (ground.start, mine.bytes as usize);
             let part = Part::new(communicator.id(), memory, dynamic, control, world);
-            Registered::new(Arc::clone(Agent::of(context).registry()), part)
+            Arc::new(Registered::new(Arc::clone(Agent::of(context).registry()), part))
         });
-        let told = prepared.as_ref().ok().map(|(ground, network, _)| {
+        let told = prepared.as_ref().ok().map(|(ground, network, ..)| {
             let netmod = device.provider(Transport::Network);
             let by_address = netmod.is_some_and(|n| n.caps().virtual_addresses);
-            let base = if by_address { ground.start.addr() as u64 } else { 0 };
+            let base = if by_address && network.is_some() { ground.start.addr() as u64 } else { 0 };
             let chosen = netmod.filter(|n| n.caps().provider_keys).zip(network.as_ref());
             (base, chosen.map_or(key, |(n, region)| n.key(region)))
         });
+        let told = told.map(|(base, key)| {
+            let published = prepared.as_ref().map_or(&[][..], |(.., published)| published);
+            Told { base, key, published }
+        });
         let heard = exchange_keys(&communicator, told, key);
-        let (ground, network_region, local_region) = prepared?;
-        let (bases, keys) = heard?;
+        let (ground, network_region, local_region, _) = prepared?;
+        let Heard { bases, keys, published } = heard?;
         let gone = || ErrorKind::Arguments("the window has no part of its own".into());
         let core = Arc::new(WindowCore {
             part: part.ok_or_else(gone)?,
@@ -309,11 +353,16 @@ impl<N: Netmod> Window<N> {
             units: Column::new(offers.iter().map(|o| o.unit)),
             bases,
             keys,
+            published: N::KEY_HANDLES.then(|| Arc::new(published)),
+            members: communicator.map().clone(),
+            direct: ground.direct,
             local_key: key,
             mapped: ground.mapped,
             start: ground.start,
             bytes: mine.bytes as usize,
             _segment: ground.segment,
+            map: communicator.map().clone(),
+            _of: None,
         });
         let access = Access::new(&core, context, communicator.map())?;
         Ok(Window { access, communicator, flavor, exposed: RefCell::new(None) })
@@ -489,18 +538,33 @@ fn exchange<N: Netmod>(
     Ok(offers)
 }
 
+/// Where this process's memory is and how it is reached.
+struct Told<'a> {
+    base: u64,
+    key: u64,
+    /// Where keys are handles.
+    published: &'a [u8],
+}
+
+/// The same of all members.
+struct Heard {
+    bases: Column,
+    keys: Column,
+    published: Published,
+}
+
 /// Tells all members the target address and key of this one's memory, `None`
 /// when it has none, and hears theirs. One byte each where all have the key
 /// that was agreed on and address by offset.
 fn exchange_keys<N: Netmod>(
     communicator: &Communicator<N>,
-    told: Option<(u64, u64)>,
+    told: Option<Told<'_>>,
     agreed: u64,
-) -> Result<(Column, Column), Error> {
+) -> Result<Heard, Error> {
     let mine = match told {
         None => vec![],
-        Some((0, key)) if key == agreed => vec![1],
-        Some((base, key)) => [base.to_le_bytes(), key.to_le_bytes()].concat(),
+        Some(Told { base: 0, key, published: [] }) if key == agreed => vec![1],
+        Some(t) => [&t.base.to_le_bytes()[..], &t.key.to_le_bytes(), t.published].concat(),
     };
     let all = communicator.allgather(&mine)?;
     if let Some(rank) = all.iter().position(Vec::is_empty) {
@@ -513,11 +577,14 @@ fn exchange_keys<N: Netmod>(
             bytes.map_or(usual, u64::from_le_bytes)
         })
     };
-    Ok((Column::new(word(0, 0)), Column::new(word(8, agreed))))
+    let (bases, keys) = (Column::new(word(0, 0)), Column::new(word(8, agreed)));
+    let published: Vec<Vec<u8>> =
+        all.into_iter().map(|mut b| b.split_off(b.len().min(16))).collect();
+    Ok(Heard { bases, keys, published: Published::new(&published) })
 }
 
 /// This process's memory for a window, before the others know of it.
-struct Ground {
+struct Ground<N: Netmod> {
     start: *mut u8,
     mapped: Option<Mapped>,
     /// By rank, where the parts lie side by side.
@@ -525,13 +592,48 @@ struct Ground {
     controls: Option<Controls>,
     /// Where the memory is the window's own.
     segment: Option<Segment>,
+    /// Where it is the provider's.
+    region: Option<N::Region>,
+    direct: bool,
 }
 
-impl Ground {
+impl<N: Netmod> Ground<N> {
     /// Memory that nobody shares.
-    fn plain(start: *mut u8) -> Ground {
-        Ground { start, mapped: None, starts: None, controls: None, segment: None }
+    fn of(start: *mut u8) -> Ground<N> {
+        Ground {
+            start,
+            mapped: None,
+            starts: None,
+            controls: None,
+            segment: None,
+            region: None,
+            direct: false,
+        }
     }
+}
+
+/// Memory that cannot be shared on the node by us: the provider's, or private.
+fn provided<N: Netmod>(
+    communicator: &Communicator<N>,
+    bytes: usize,
+    direct: bool,
+) -> Result<Ground<N>, Error> {
+    let refused = |source| ErrorKind::Memory { what: format!("{bytes} bytes"), source };
+    if bytes > isize::MAX as usize {
+        return Err(refused(std::io::ErrorKind::OutOfMemory.into()).into());
+    }
+    if let Some((netmod, port)) = communicator.context().port(Transport::Network)
+        && bytes > 0
+    {
+        let memory = netmod.allocate(port, bytes);
+        let memory = memory.map_err(|e| refused(std::io::Error::other(e)))?;
+        if let Some((region, start)) = memory {
+            return Ok(Ground { region: Some(region), direct, ..Ground::of(start) });
+        }
+    }
+    let segment = Segment::private(bytes)?;
+    let start = segment.start();
+    Ok(Ground { segment: Some(segment), ..Ground::of(start) })
 }
 
 /// A node's segment, mapped whole.

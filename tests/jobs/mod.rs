@@ -42,6 +42,9 @@ pub struct Scenario {
 pub enum Start {
     /// The program forks them.
     Fork,
+    /// The program forks them, and is run by these words: in another namespace
+    /// or under other limits.
+    Under(Vec<String>),
     /// A launcher with these arguments; the program follows.
     Launcher(Vec<String>),
 }
@@ -78,6 +81,11 @@ impl Scenario {
 
     pub fn start(mut self, words: &[&str]) -> Scenario {
         self.start = Start::Launcher(words.iter().map(|w| w.to_string()).collect());
+        self
+    }
+
+    pub fn under(mut self, words: &[&str]) -> Scenario {
+        self.start = Start::Under(words.iter().map(|w| w.to_string()).collect());
         self
     }
 
@@ -125,7 +133,7 @@ impl Scenario {
             let me = std::env::current_exe().map_err(|e| e.to_string())?;
             let mut command = match &self.start {
                 Start::Fork => Command::new(&me),
-                Start::Launcher(words) => {
+                Start::Under(words) | Start::Launcher(words) => {
                     let mut c = Command::new(&words[0]);
                     c.args(&words[1..]).arg(&me);
                     c

@@ -10,7 +10,8 @@ use rankway::boot::Boot;
 use rankway::device::{self, Context, Options};
 use rankway::netmod::Netmod;
 use rankway::netmod::ofi::Ofi;
-use rankway::rma::{Communicator, ErrorKind, Window};
+use rankway::netmod::ucx::Ucx;
+use rankway::rma::{Backing, Communicator, ErrorKind, Window};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,41 +33,73 @@ macro_rules! refused {
     };
 }
 
-pub fn open(boot: Arc<dyn Boot>) -> Result<Rc<Context<Ofi>>> {
-    device::open_ofi(boot, &Options::default()).map_err(text)
+/// A netmod that scenes can be played over.
+pub trait Opens: Netmod {
+    fn open_with(boot: Arc<dyn Boot>, options: &Options) -> Result<Rc<Context<Self>>>;
+
+    fn open(boot: Arc<dyn Boot>) -> Result<Rc<Context<Self>>> {
+        Self::open_with(boot, &Options::default())
+    }
 }
 
-/// Memory of its own, in place of what a window allocates.
-pub const CREATED: bool = true;
-pub const ALLOCATED: bool = false;
+impl Opens for Ofi {
+    fn open_with(boot: Arc<dyn Boot>, options: &Options) -> Result<Rc<Context<Ofi>>> {
+        device::open_ofi(boot, options).map_err(text)
+    }
+}
+
+impl Opens for Ucx {
+    fn open_with(boot: Arc<dyn Boot>, options: &Options) -> Result<Rc<Context<Ucx>>> {
+        device::open_ucx(boot, options).map_err(text)
+    }
+}
+
+/// Over libfabric, for scenes about its providers.
+pub fn open(boot: Arc<dyn Boot>) -> Result<Rc<Context<Ofi>>> {
+    <Ofi as Opens>::open(boot)
+}
+
+/// Where a window's memory comes from: the window, the test, the network
+/// library with its own puts or with stores.
+pub const ALLOCATED: u8 = 0;
+pub const CREATED: u8 = 1;
+pub const PROVIDED: u8 = 2;
+pub const DIRECT: u8 = 3;
 
 /// A window and, when it was created over the test's memory, that memory.
-pub struct Held {
-    window: Window<Ofi>,
+pub struct Held<N: Netmod> {
+    window: Window<N>,
     _memory: Vec<u64>,
 }
 
-impl Deref for Held {
-    type Target = Window<Ofi>;
+impl<N: Netmod> Deref for Held<N> {
+    type Target = Window<N>;
 
-    fn deref(&self) -> &Window<Ofi> {
+    fn deref(&self) -> &Window<N> {
         &self.window
     }
 }
 
-impl DerefMut for Held {
-    fn deref_mut(&mut self) -> &mut Window<Ofi> {
+impl<N: Netmod> DerefMut for Held<N> {
+    fn deref_mut(&mut self) -> &mut Window<N> {
         &mut self.window
     }
 }
 
-pub fn make<const KIND: bool>(
-    comm: &Communicator<Ofi>,
+pub fn make<const KIND: u8, N: Netmod>(
+    comm: &Communicator<N>,
     bytes: usize,
     unit: usize,
-) -> std::result::Result<Held, rankway::rma::Error> {
-    if KIND == ALLOCATED {
-        return Ok(Held { window: Window::allocate(comm, bytes, unit)?, _memory: Vec::new() });
+) -> std::result::Result<Held<N>, rankway::rma::Error> {
+    let backing = match KIND {
+        ALLOCATED => Some(Backing::Shared),
+        PROVIDED => Some(Backing::Provider),
+        DIRECT => Some(Backing::Direct),
+        _ => None,
+    };
+    if let Some(backing) = backing {
+        let window = Window::allocate_with(comm, bytes, unit, backing)?;
+        return Ok(Held { window, _memory: Vec::new() });
     }
     let mut memory = vec![0_u64; bytes.div_ceil(8)];
     // SAFETY: the memory is dropped after the window, and touched through it.
@@ -75,7 +108,7 @@ pub fn make<const KIND: bool>(
 }
 
 /// All of this process's own memory of a window.
-pub fn own(window: &Window<Ofi>) -> Result<Vec<u8>> {
+pub fn own<N: Netmod>(window: &Window<N>) -> Result<Vec<u8>> {
     let mut bytes = vec![0; window.local().map_err(text)?.1];
     window.read_local(0, &mut bytes).map_err(text)?;
     Ok(bytes)
@@ -109,7 +142,7 @@ pub fn word(from: u32, to: u32, round: u32) -> [u8; 8] {
 }
 
 /// Every rank puts a word to every rank, in every round; all are checked.
-pub fn all_to_all(window: &Window<Ofi>) -> Result {
+pub fn all_to_all<N: Netmod>(window: &Window<N>) -> Result {
     let comm = window.communicator();
     let (me, n) = (comm.rank(), comm.size());
     window.fence().map_err(text)?;
@@ -136,7 +169,7 @@ pub fn all_to_all(window: &Window<Ofi>) -> Result {
 }
 
 /// Communicators of every shape, so that every way a put can go is gone.
-pub fn communicators(world: &Communicator<Ofi>) -> Result<Vec<Communicator<Ofi>>> {
+pub fn communicators<N: Netmod>(world: &Communicator<N>) -> Result<Vec<Communicator<N>>> {
     let (me, n) = (world.rank(), world.size());
     let mut all = vec![world.dup(), world.reversed().map_err(text)?];
     let half = world.split(Some(u32::from(me >= n / 2)), 0).map_err(text)?;
@@ -149,10 +182,10 @@ pub fn communicators(world: &Communicator<Ofi>) -> Result<Vec<Communicator<Ofi>>
     Ok(all)
 }
 
-pub fn words<const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
-    let context = open(boot)?;
+pub fn words<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = <N as Opens>::open(boot)?;
     for comm in communicators(&Communicator::world(&context))? {
-        let mut window = make::<KIND>(&comm, comm.size() as usize * 3 * 8, 8).map_err(text)?;
+        let mut window = make::<KIND, _>(&comm, comm.size() as usize * 3 * 8, 8).map_err(text)?;
         all_to_all(&window)?;
         window.free().map_err(text)?;
     }
@@ -161,14 +194,14 @@ pub fn words<const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
 
 /// Operations that leave the communicator or the target's memory are refused
 /// and change nothing; those that end at its last byte are carried out.
-pub fn bounds<const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+pub fn bounds<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     use ErrorKind::{NullBuffer, OutOfBounds, Rank};
-    let context = open(boot)?;
+    let context = <N as Opens>::open(boot)?;
     for comm in communicators(&Communicator::world(&context))? {
         let n = comm.size();
         let to = (comm.rank() + 1) % n;
         // Seven units and a half.
-        let mut w = make::<KIND>(&comm, 60, 8).map_err(text)?;
+        let mut w = make::<KIND, _>(&comm, 60, 8).map_err(text)?;
         w.fence().map_err(text)?;
         let long = [0xee_u8; 128];
         let mut into = [0x55_u8; 128];
@@ -229,7 +262,7 @@ pub fn bounds<const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
         w.free().map_err(text)?;
 
         // Zero bytes may stand at the very end, not behind it.
-        let mut w = make::<KIND>(&comm, 61, 1).map_err(text)?;
+        let mut w = make::<KIND, _>(&comm, 61, 1).map_err(text)?;
         w.fence().map_err(text)?;
         w.put(&[], to, 61).map_err(text)?;
         w.get(&mut [], to, 61).map_err(text)?;
@@ -247,14 +280,14 @@ pub fn bounds<const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
 }
 
 /// Calls that do not fit the epoch, and windows after their end.
-pub fn epochs<const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+pub fn epochs<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     use ErrorKind::{Arguments, Epoch, Freed, NoEpoch, NullBuffer};
-    let context = open(boot)?;
+    let context = <N as Opens>::open(boot)?;
     let world = Communicator::world(&context);
     let (me, n) = (world.rank(), world.size());
     let to = (me + 1) % n;
     let mut into = [0; 8];
-    let mut w = make::<KIND>(&world, 64, 8).map_err(text)?;
+    let mut w = make::<KIND, _>(&world, 64, 8).map_err(text)?;
     for _ in 0..2 {
         refused!(w.put(&[1; 8], to, 0), NoEpoch);
         refused!(w.get(&mut into, to, 0), NoEpoch);
@@ -301,16 +334,16 @@ pub fn epochs<const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
     drop(w);
 
     // Dropped without free, in an epoch and out of it.
-    drop(make::<KIND>(&world, 64, 8).map_err(text)?);
-    let w = make::<KIND>(&world, 64, 8).map_err(text)?;
+    drop(make::<KIND, _>(&world, 64, 8).map_err(text)?);
+    let w = make::<KIND, _>(&world, 64, 8).map_err(text)?;
     w.fence().map_err(text)?;
     w.put(&[7; 8], to, 0).map_err(text)?;
     w.fence().map_err(text)?;
     drop(w);
 
     // What one member gives wrong, all hear of, and the next window is made.
-    refused!(make::<KIND>(&world, 64, if me == n - 1 { 0 } else { 8 }), Arguments(_));
-    refused!(make::<KIND>(&world, 64, 0), Arguments(_));
+    refused!(make::<KIND, _>(&world, 64, if me == n - 1 { 0 } else { 8 }), Arguments(_));
+    refused!(make::<KIND, _>(&world, 64, 0), Arguments(_));
     let mut one = [0_u64; 8];
     let start = if me == 0 { std::ptr::null_mut() } else { one.as_mut_ptr().cast() };
     // SAFETY: null is refused, and the rest outlives the call, which fails.
@@ -337,14 +370,14 @@ pub fn epochs<const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
         same("beside null", &own(&w)?[56..], &word((me + n - 1) % n, me, 1))?;
     }
     w.free().map_err(text)?;
-    let mut last = make::<KIND>(&world, n as usize * 3 * 8, 8).map_err(text)?;
+    let mut last = make::<KIND, _>(&world, n as usize * 3 * 8, 8).map_err(text)?;
     all_to_all(&last)?;
     last.free().map_err(text)
 }
 
 /// A member that has no memory for its part fails in all members.
-pub fn no_memory(boot: Arc<dyn Boot>) -> Result {
-    let context = open(boot)?;
+pub fn no_memory<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = <N as Opens>::open(boot)?;
     let world = Communicator::world(&context);
     let (me, n) = (world.rank(), world.size());
     let bytes = if me == 0 { usize::MAX - 5000 } else { 64 };
@@ -354,20 +387,20 @@ pub fn no_memory(boot: Arc<dyn Boot>) -> Result {
     } else {
         refused!(made, ErrorKind::Arguments(why) if why.contains("rank 0"));
     }
-    let mut last = make::<ALLOCATED>(&world, n as usize * 3 * 8, 8).map_err(text)?;
+    let mut last = make::<ALLOCATED, _>(&world, n as usize * 3 * 8, 8).map_err(text)?;
     all_to_all(&last)?;
     last.free().map_err(text)
 }
 
 /// Sizes and units that differ between ranks, some with nothing at all.
-pub fn uneven<const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
-    let context = open(boot)?;
+pub fn uneven<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = <N as Opens>::open(boot)?;
     for comm in communicators(&Communicator::world(&context))? {
         let (me, n) = (comm.rank(), comm.size());
         // By rank: bytes and unit; 8 x 9, 100 x 1, nothing, 3 x 1366 + 2.
         let shape = |rank: u32| [(72, 8), (100, 1), (0, 5), (4100, 3)][rank as usize % 4];
         let (bytes, unit) = shape(me);
-        let mut w = make::<KIND>(&comm, bytes, unit).map_err(text)?;
+        let mut w = make::<KIND, _>(&comm, bytes, unit).map_err(text)?;
         w.fence().map_err(text)?;
         let part = |rank: u32| shape(rank).0 / shape(rank).1 / n as usize;
         for to in 0..n {
@@ -398,12 +431,12 @@ pub fn uneven<const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
 }
 
 /// Lengths 1 to 17 at odd displacements, with nothing written beside them.
-pub fn unaligned<const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+pub fn unaligned<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     const PART: usize = 256;
-    let context = open(boot)?;
+    let context = <N as Opens>::open(boot)?;
     for comm in communicators(&Communicator::world(&context))? {
         let (me, n) = (comm.rank(), comm.size());
-        let mut w = make::<KIND>(&comm, PART * n as usize, 1).map_err(text)?;
+        let mut w = make::<KIND, _>(&comm, PART * n as usize, 1).map_err(text)?;
         let places = || {
             (1..=17).scan(1, |at, len| {
                 let this = *at | 1;
@@ -444,14 +477,14 @@ pub fn unaligned<const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
 const MIB: usize = 1 << 20;
 
 /// Puts around the inject size, of a megabyte and of 64, and gets of them.
-pub fn lengths<const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
-    let context = open(boot)?;
+pub fn lengths<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = <N as Opens>::open(boot)?;
     let world = Communicator::world(&context);
     let me = world.rank();
     let port = context.port(Transport::Network).or_else(|| context.port(Transport::Local));
     let inject = port.ok_or("no provider")?.0.caps().inject_size;
     let room = 64 * MIB + 4096;
-    let mut w = make::<KIND>(&world, room, 1).map_err(text)?;
+    let mut w = make::<KIND, _>(&world, room, 1).map_err(text)?;
     w.fence().map_err(text)?;
     for (seed, len) in (1..).zip([inject - 1, inject, inject + 1, 4097, MIB, 64 * MIB]) {
         let buf = pattern(seed, len);
@@ -503,14 +536,14 @@ pub fn lengths<const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
 }
 
 /// A hundred windows at one time, each with its own bytes.
-pub fn many<const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
-    let context = open(boot)?;
+pub fn many<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = <N as Opens>::open(boot)?;
     let world = Communicator::world(&context);
     let (me, n) = (world.rank(), world.size());
     let to = (me + 1) % n;
     let mut all = Vec::new();
     for _ in 0..100 {
-        all.push(make::<KIND>(&world, 16, 8).map_err(text)?);
+        all.push(make::<KIND, _>(&world, 16, 8).map_err(text)?);
     }
     for (round, w) in (0..).zip(&all) {
         w.lock_all().map_err(text)?;
@@ -527,14 +560,14 @@ pub fn many<const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
 }
 
 /// The same checks and bytes through a view, where all is mapped.
-pub fn views(boot: Arc<dyn Boot>) -> Result {
+pub fn views<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     use ErrorKind::{OutOfBounds, Rank};
-    let context = open(boot)?;
+    let context = <N as Opens>::open(boot)?;
     let world = Communicator::world(&context);
     for comm in [world.dup(), world.reversed().map_err(text)?] {
         let (me, n) = (comm.rank(), comm.size());
         let part = 16;
-        let mut w = make::<ALLOCATED>(&comm, part * n as usize + 4, 4).map_err(text)?;
+        let mut w = make::<ALLOCATED, _>(&comm, part * n as usize + 4, 4).map_err(text)?;
         w.fence().map_err(text)?;
         let end = part / 4 * n as usize + 1;
         let view = w.view().map_err(text)?.ok_or("the window is not mapped")?;
@@ -571,16 +604,16 @@ pub fn views(boot: Arc<dyn Boot>) -> Result {
 }
 
 /// Every thread puts through a context of its own; bytes checked.
-pub fn threads<const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+pub fn threads<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     use rankway::rma::Access;
     const THREADS: usize = 2;
     const PUTS: usize = 500;
     let options = Options { threads: true, ..Options::default() };
-    let context = device::open_ofi(boot, &options).map_err(text)?;
+    let context = N::open_with(boot, &options)?;
     let world = Communicator::world(&context);
     let (me, n) = (world.rank(), world.size());
     let to = (me + 1) % n;
-    let mut w = make::<KIND>(&world, THREADS * PUTS * 8 + THREADS * 10_000, 1).map_err(text)?;
+    let mut w = make::<KIND, _>(&world, THREADS * PUTS * 8 + THREADS * 10_000, 1).map_err(text)?;
     w.fence().map_err(text)?;
     let (core, device, map) = (w.core().map_err(text)?, context.device(), world.map());
     let (tell, told) = std::sync::mpsc::channel();
@@ -636,8 +669,8 @@ pub fn threads<const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
 }
 
 /// A second context needs the option.
-pub fn one_thread(boot: Arc<dyn Boot>) -> Result {
-    let context = open(boot)?;
+pub fn one_thread<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = <N as Opens>::open(boot)?;
     match context.device().context() {
         Err(device::DeviceError::OneThread) => Ok(()),
         other => Err(format!("{:?}", other.map(drop))),
@@ -646,30 +679,55 @@ pub fn one_thread(boot: Arc<dyn Boot>) -> Result {
 
 /// Everything above over one choice of providers. `mapped` says whether all
 /// windows a job allocates are mapped.
-pub fn all(name: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> {
+pub fn all<N: Opens>(name: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> {
     let mut all = Vec::new();
     let mut add = |what: &str, ranks: u32, body: fn(Arc<dyn Boot>) -> Result| {
         let scenario = Scenario::new(format!("{what}/{name}/{ranks}"), ranks, body);
         all.push(env.iter().fold(scenario, |s, (key, value)| s.env(key, *value)));
     };
     for ranks in [1, 2, 4] {
-        add("allocated/words", ranks, words::<ALLOCATED>);
-        add("created/words", ranks, words::<CREATED>);
+        add("allocated/words", ranks, words::<ALLOCATED, N>);
+        add("created/words", ranks, words::<CREATED, N>);
     }
-    add("allocated/bounds", 4, bounds::<ALLOCATED>);
-    add("created/bounds", 4, bounds::<CREATED>);
-    add("allocated/epochs", 3, epochs::<ALLOCATED>);
-    add("created/epochs", 3, epochs::<CREATED>);
-    add("allocated/no memory", 3, no_memory);
-    add("allocated/uneven", 4, uneven::<ALLOCATED>);
-    add("created/uneven", 4, uneven::<CREATED>);
-    add("allocated/unaligned", 4, unaligned::<ALLOCATED>);
-    add("created/unaligned", 4, unaligned::<CREATED>);
-    add("allocated/lengths", 2, lengths::<ALLOCATED>);
-    add("created/lengths", 2, lengths::<CREATED>);
-    add("allocated/many", 2, many::<ALLOCATED>);
-    add("created/many", 2, many::<CREATED>);
-    add("allocated/threads", 2, threads::<ALLOCATED>);
-    add("created/threads", 2, threads::<CREATED>);
+    add("allocated/bounds", 4, bounds::<ALLOCATED, N>);
+    add("created/bounds", 4, bounds::<CREATED, N>);
+    add("allocated/epochs", 3, epochs::<ALLOCATED, N>);
+    add("created/epochs", 3, epochs::<CREATED, N>);
+    add("allocated/no memory", 3, no_memory::<N>);
+    add("allocated/uneven", 4, uneven::<ALLOCATED, N>);
+    add("created/uneven", 4, uneven::<CREATED, N>);
+    add("allocated/unaligned", 4, unaligned::<ALLOCATED, N>);
+    add("created/unaligned", 4, unaligned::<CREATED, N>);
+    add("allocated/lengths", 2, lengths::<ALLOCATED, N>);
+    add("created/lengths", 2, lengths::<CREATED, N>);
+    add("allocated/many", 2, many::<ALLOCATED, N>);
+    add("created/many", 2, many::<CREATED, N>);
+    add("allocated/threads", 2, threads::<ALLOCATED, N>);
+    add("created/threads", 2, threads::<CREATED, N>);
+    all
+}
+
+/// What is different over memory of the network library's.
+pub fn provided<N: Opens>(name: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> {
+    let mut all = Vec::new();
+    let mut add = |what: &str, ranks: u32, body: fn(Arc<dyn Boot>) -> Result| {
+        let scenario = Scenario::new(format!("{what}/{name}/{ranks}"), ranks, body);
+        all.push(env.iter().fold(scenario, |s, (key, value)| s.env(key, *value)));
+    };
+    for ranks in [1, 4] {
+        add("provided/words", ranks, words::<PROVIDED, N>);
+        add("direct/words", ranks, words::<DIRECT, N>);
+    }
+    add("provided/bounds", 4, bounds::<PROVIDED, N>);
+    add("direct/bounds", 4, bounds::<DIRECT, N>);
+    add("provided/epochs", 3, epochs::<PROVIDED, N>);
+    add("provided/uneven", 4, uneven::<PROVIDED, N>);
+    add("direct/uneven", 4, uneven::<DIRECT, N>);
+    add("provided/unaligned", 4, unaligned::<PROVIDED, N>);
+    add("direct/unaligned", 4, unaligned::<DIRECT, N>);
+    add("provided/lengths", 2, lengths::<PROVIDED, N>);
+    add("provided/many", 2, many::<PROVIDED, N>);
+    add("provided/threads", 2, threads::<PROVIDED, N>);
+    add("direct/threads", 2, threads::<DIRECT, N>);
     all
 }

@@ -28,7 +28,7 @@ pub(crate) fn tables(safe: bool) -> &'static Tables {
     if safe { &TOGETHER } else { &APART }
 }
 
-const fn tables_for<const SAFE: bool>() -> Tables {
+pub(crate) const fn tables_for<const SAFE: bool>() -> Tables {
     Tables {
         rma: fi_ops_rma {
             size: size_of::<fi_ops_rma>(),

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 
 use crate::av::{Av, put_address};
 use crate::bindings::*;
+use crate::busy;
 use crate::cntr::Cntr;
 use crate::cq::{Cq, Failure};
 use crate::data;
@@ -131,7 +132,7 @@ pub(crate) unsafe extern "C" fn open(
             ops: (&raw const OPS).cast_mut(),
             cm: (&raw const CM_OPS).cast_mut(),
             msg: (&raw const tables.msg).cast_mut(),
-            rma: (&raw const tables.rma).cast_mut(),
+            rma: core::ptr::from_ref(busy::rma().unwrap_or(&tables.rma)).cast_mut(),
             tagged: (&raw const tables.tagged).cast_mut(),
             atomic: (&raw const tables.atomic).cast_mut(),
             collective: core::ptr::null_mut(),

@@ -4,6 +4,7 @@ use super::atomic::Limits;
 use super::bindings as sys;
 use super::blocks;
 use super::ffi::{self, Library};
+use super::locks::Warden;
 use super::port::{Direction, Port};
 use super::select::{Info, Request, open_library, select};
 use crate::netmod::{
@@ -29,6 +30,8 @@ pub struct Ofi {
     setup: Mutex<()>,
     /// An address of this provider, to tell garbage from addresses.
     sample: Vec<u8>,
+    /// Looks after the locks of shm's queues.
+    warden: Option<Warden>,
 }
 
 // SAFETY: domain and AV are opened FI_THREAD_SAFE when several threads use
@@ -52,6 +55,9 @@ const COPIED: usize = 1024;
 
 /// shm keeps its peers in a fixed array (`SMR_MAX_PEERS` in its source).
 pub(super) const SHM_PEERS: u32 = 256;
+/// Bytes of a shm endpoint's segment with libfabric 1.17 (2.5: 13 MB), taken as
+/// it fills.
+const SHM_SEGMENT: u64 = 16 << 20;
 /// Longest address that is a string (`SMR_NAME_MAX` in shm's source).
 const MAX_NAME: usize = 256;
 
@@ -63,6 +69,21 @@ fn shm_peers() -> u32 {
     fewer.map_or(SHM_PEERS, |n: u32| n.min(SHM_PEERS))
 }
 
+/// Refuses to open a shm endpoint where its segment does not fit: the library
+/// would be ended by SIGBUS when it writes there.
+fn find_room() -> Result<(), NetError> {
+    // SAFETY: all-zero is a valid statvfs, which the call fills.
+    let mut fs: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a C string and a structure of ours.
+    let known = unsafe { libc::statvfs(c"/dev/shm".as_ptr(), &mut fs) } == 0;
+    let free = fs.f_bavail as u64 * fs.f_frsize as u64;
+    if known && free < SHM_SEGMENT {
+        let place = "/dev/shm";
+        return Err(NetError::NoRoom { provider: "shm".into(), place, free, needed: SHM_SEGMENT });
+    }
+    Ok(())
+}
+
 impl Ofi {
     /// Opens the provider that fits the request.
     ///
@@ -71,6 +92,11 @@ impl Ofi {
     /// [`NetError::Call`].
     pub fn open(request: &Request) -> Result<Arc<Ofi>, NetError> {
         let lib = open_library()?;
+        // libfabric does not offer a shm that is short of room, and would not
+        // say why.
+        if request.node_local || request.provider.as_deref() == Some("shm") {
+            find_room()?;
+        }
         let info = select(request)?;
         let provider = info.name();
         // SAFETY: `taken` is live and libfabric fills all attribute pointers of
@@ -115,7 +141,9 @@ impl Ofi {
             fabric: null_mut(),
             setup: Mutex::new(()),
             sample: Vec::new(),
+            warden: None,
         };
+        this.warden = (this.caps.provider == "shm").then(Warden::new);
         // SAFETY: `info` is live; each object is opened on the one before and
         // closed in reverse order on drop, whatever was reached.
         unsafe {
@@ -294,6 +322,9 @@ impl Netmod for Ofi {
     }
 
     fn open_port(self: &Arc<Self>) -> Result<Port, NetError> {
+        if self.caps.provider == "shm" {
+            find_room()?;
+        }
         Port::open(self)
     }
 
@@ -304,6 +335,10 @@ impl Netmod for Ofi {
         let rc = unsafe { ffi::fi_getname(port.endpoint(), raw.as_mut_ptr().cast(), &mut len) };
         self.check("fi_getname", rc)?;
         raw.truncate(len);
+        // A process killed inside this queue would hang its owner too.
+        if let Some(warden) = &self.warden {
+            warden.watch(&raw);
+        }
         Ok(raw)
     }
 
@@ -317,7 +352,12 @@ impl Netmod for Ofi {
         let n =
             unsafe { ffi::fi_av_insert(self.av, raw.as_ptr().cast(), 1, &mut addr, 0, null_mut()) };
         match n {
-            1 => Ok(addr),
+            1 => {
+                if let Some(warden) = &self.warden {
+                    warden.watch(raw);
+                }
+                Ok(addr)
+            }
             n if n < 0 => Err(self.explain("fi_av_insert", n as isize)),
             _ => {
                 let reason = format!("fi_av_insert refused {raw:02x?}");

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | an `fi_inject_write` under way when the peer dies crashes inside rxm (1.17 and 2.x) | an `FI_WRITE` counter is bound to every endpoint |
 //! | shm takes its slower CMA path, out of order with queued puts, when `FI_MR_VIRT_ADDR` is offered | it is not offered to shm |
-//! | shm before 1.18 guards its queues with spin locks in shared memory: a peer killed while it holds one hangs those who put to it, inside the library | nothing can be done here: windows of [`Window::allocate`](crate::rma::Window::allocate) do not go through it, and newer libraries have no such lock |
+//! | shm before 1.18 guards its queues with spin locks in shared memory: a peer killed while it holds one hangs those who put to it, inside the library | a thread looks at the locks and gives back those of the dead; windows of [`Window::allocate`](crate::rma::Window::allocate) do not go through them, and newer libraries have no such lock |
 //! | shm hands out completions in order, and one towards a dead peer never comes | the device goes on with another endpoint |
 //! | shm of 2.5 crashes when an address is inserted while another thread opens an endpoint | both are done one at a time |
 //! | shm holds 256 peers | [`Caps::max_peers`](super::Caps) says so |
@@ -29,6 +29,7 @@ mod bulk;
 mod describe;
 mod domain;
 pub(crate) mod ffi;
+mod locks;
 mod packet;
 mod pages;
 mod port;

@@ -1,10 +1,11 @@
-//! UCX itself: `libucp.so.0` opened at run time, and its version.
+//! UCX itself: `libucp.so.0` opened at run time, its version and its functions.
 //!
-//! Never links UCX and calls nothing that starts it: `rankway info` may ask
-//! for the version on a machine where UCX would refuse to run. Below it stands
+//! Never links UCX. Opening it starts nothing: `rankway info` may ask for the
+//! version on a machine where UCX would refuse to run. Below it stands
 //! `bindings`, types and constants only.
 
-use core::ffi::{CStr, c_char, c_uint, c_void};
+use super::bindings as sys;
+use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -45,21 +46,109 @@ pub enum LoadError {
     },
 }
 
-type GetVersion =
-    unsafe extern "C" fn(major: *mut c_uint, minor: *mut c_uint, release: *mut c_uint);
-type GetVersionString = unsafe extern "C" fn() -> *const c_char;
+/// Declares the table of functions, each found under its own name.
+macro_rules! functions {
+    ($($name:ident: fn($($arg:ty),* $(,)?) $(-> $ret:ty)?;)*) => {
+        /// UCX's functions, with the signatures that ucp.h and status.h give
+        /// them.
+        #[derive(Clone, Copy, Debug)]
+        #[allow(missing_docs, reason = "the library's own names")]
+        pub(crate) struct Functions {
+            $(pub(crate) $name: unsafe extern "C" fn($($arg),*) $(-> $ret)?,)*
+        }
+
+        impl Functions {
+            fn find(
+                find: impl Fn(&'static CStr) -> Result<*mut c_void, LoadError>,
+            ) -> Result<Functions, LoadError> {
+                Ok(Functions {
+                    $($name: {
+                        let name = concat!(stringify!($name), "\0");
+                        let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
+                        let address = find(name)?;
+                        // SAFETY: the headers declare the function of this name
+                        // with this signature, in all versions since 1.13.
+                        unsafe {
+                            core::mem::transmute::<
+                                *mut c_void,
+                                unsafe extern "C" fn($($arg),*) $(-> $ret)?,
+                            >(address)
+                        }
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+type Param = *const sys::ucp_request_param_t;
+type Status = sys::ucs_status_t;
+type StatusPtr = sys::ucs_status_ptr_t;
+
+functions! {
+    ucp_get_version: fn(*mut c_uint, *mut c_uint, *mut c_uint);
+    ucp_get_version_string: fn() -> *const c_char;
+    ucp_init_version:
+        fn(c_uint, c_uint, *const sys::ucp_params_t, *const sys::ucp_config_t, *mut sys::ucp_context_h)
+        -> Status;
+    ucp_cleanup: fn(sys::ucp_context_h);
+    ucp_context_print_info: fn(sys::ucp_context_h, *mut libc::FILE);
+    ucp_worker_create:
+        fn(sys::ucp_context_h, *const sys::ucp_worker_params_t, *mut sys::ucp_worker_h) -> Status;
+    ucp_worker_destroy: fn(sys::ucp_worker_h);
+    ucp_worker_get_address:
+        fn(sys::ucp_worker_h, *mut *mut sys::ucp_address_t, *mut usize) -> Status;
+    ucp_worker_release_address: fn(sys::ucp_worker_h, *mut sys::ucp_address_t);
+    ucp_worker_progress: fn(sys::ucp_worker_h) -> c_uint;
+    ucp_worker_get_efd: fn(sys::ucp_worker_h, *mut c_int) -> Status;
+    ucp_worker_arm: fn(sys::ucp_worker_h) -> Status;
+    ucp_worker_flush_nbx: fn(sys::ucp_worker_h, Param) -> StatusPtr;
+    ucp_worker_set_am_recv_handler:
+        fn(sys::ucp_worker_h, *const sys::ucp_am_handler_param_t) -> Status;
+    ucp_ep_create: fn(sys::ucp_worker_h, *const sys::ucp_ep_params_t, *mut sys::ucp_ep_h) -> Status;
+    ucp_ep_flush_nbx: fn(sys::ucp_ep_h, Param) -> StatusPtr;
+    ucp_put_nbx:
+        fn(sys::ucp_ep_h, *const c_void, usize, u64, sys::ucp_rkey_h, Param) -> StatusPtr;
+    ucp_get_nbx: fn(sys::ucp_ep_h, *mut c_void, usize, u64, sys::ucp_rkey_h, Param) -> StatusPtr;
+    ucp_atomic_op_nbx:
+        fn(sys::ucp_ep_h, sys::ucp_atomic_op_t, *const c_void, usize, u64, sys::ucp_rkey_h, Param)
+        -> StatusPtr;
+    ucp_am_send_nbx:
+        fn(sys::ucp_ep_h, c_uint, *const c_void, usize, *const c_void, usize, Param) -> StatusPtr;
+    ucp_tag_send_nbx:
+        fn(sys::ucp_ep_h, *const c_void, usize, sys::ucp_tag_t, Param) -> StatusPtr;
+    ucp_tag_recv_nbx:
+        fn(sys::ucp_worker_h, *mut c_void, usize, sys::ucp_tag_t, sys::ucp_tag_t, Param)
+        -> StatusPtr;
+    ucp_request_cancel: fn(sys::ucp_worker_h, *mut c_void);
+    ucp_request_check_status: fn(*mut c_void) -> Status;
+    ucp_request_free: fn(*mut c_void);
+    ucp_mem_map:
+        fn(sys::ucp_context_h, *const sys::ucp_mem_map_params_t, *mut sys::ucp_mem_h) -> Status;
+    ucp_mem_unmap: fn(sys::ucp_context_h, sys::ucp_mem_h) -> Status;
+    ucp_mem_query: fn(sys::ucp_mem_h, *mut sys::ucp_mem_attr_t) -> Status;
+    ucp_rkey_pack:
+        fn(sys::ucp_context_h, sys::ucp_mem_h, *mut *mut c_void, *mut usize) -> Status;
+    ucp_rkey_buffer_release: fn(*mut c_void);
+    ucp_ep_rkey_unpack:
+        fn(sys::ucp_ep_h, *const c_void, *mut sys::ucp_rkey_h) -> Status;
+    ucp_rkey_ptr: fn(sys::ucp_rkey_h, u64, *mut *mut c_void) -> Status;
+    ucp_rkey_destroy: fn(sys::ucp_rkey_h);
+    ucs_status_string: fn(Status) -> *const c_char;
+}
 
 /// An open UCX. There is at most one in a process and it stays open.
 #[derive(Debug)]
 pub(crate) struct Library {
     path: PathBuf,
+    #[cfg_attr(not(test), allow(dead_code, reason = "shown by Debug"))]
     version: (u32, u32, u32),
     version_string: String,
+    functions: Functions,
 }
 
 static LIBRARY: OnceLock<Result<Library, LoadError>> = OnceLock::new();
 
-#[allow(dead_code, reason = "for `rankway info`")]
 impl Library {
     /// Opens UCX on the first call; later calls give the same answer.
     ///
@@ -95,27 +184,35 @@ impl Library {
             }
             Ok(address)
         };
-        let get_version = find(c"ucp_get_version")?;
-        let get_version_string = find(c"ucp_get_version_string")?;
+        let functions = Functions::find(find)?;
         let (mut major, mut minor, mut release) = (0, 0, 0);
-        // SAFETY: ucp.h declares the two functions with these signatures; both
-        // may be called before ucp_init, and the string is static.
+        // SAFETY: both may be called before ucp_init; the string is static.
         let version_string = unsafe {
-            core::mem::transmute::<*mut c_void, GetVersion>(get_version)(
-                &mut major,
-                &mut minor,
-                &mut release,
-            );
-            dl::text(core::mem::transmute::<*mut c_void, GetVersionString>(get_version_string)())
+            (functions.ucp_get_version)(&mut major, &mut minor, &mut release);
+            dl::text((functions.ucp_get_version_string)())
         };
+        let inside = functions.ucp_get_version as *const c_void;
         Ok(Self {
-            path: dl::path_of(get_version).unwrap_or_else(|| PathBuf::from(file)),
+            path: dl::path_of(inside).unwrap_or_else(|| PathBuf::from(file)),
             version: (major, minor, release),
             version_string,
+            functions,
         })
     }
 
+    /// Its functions.
+    pub(crate) fn functions(&self) -> &Functions {
+        &self.functions
+    }
+
+    /// The library's text for a status.
+    pub(crate) fn text(&self, status: sys::ucs_status_t) -> String {
+        // SAFETY: the function takes any status and answers a static string.
+        unsafe { dl::text((self.functions.ucs_status_string)(status)) }
+    }
+
     /// The library's own version, as (major, minor, release).
+    #[cfg(test)]
     pub(crate) fn version(&self) -> (u32, u32, u32) {
         self.version
     }
@@ -148,6 +245,17 @@ mod tests {
     fn a_library_that_is_not_ucx_is_refused() {
         let error = Library::load("libc.so.6".as_ref()).unwrap_err();
         assert!(matches!(error, LoadError::Symbol { symbol: "ucp_get_version", .. }), "{error}");
+    }
+
+    #[test]
+    fn a_status_has_a_text_of_the_library() {
+        match Library::open() {
+            Ok(library) => {
+                assert_eq!(library.text(sys::UCS_OK), "Success");
+                assert!(library.text(sys::UCS_ERR_CANCELED).contains("cancel"));
+            }
+            Err(error) => eprintln!("skipped: {error}"),
+        }
     }
 
     /// Runs where UCX is installed, and says so where it is not.

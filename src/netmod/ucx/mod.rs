@@ -1,13 +1,39 @@
-//! UCX, opened at run time: what `rankway info` reports of it.
+//! The UCX netmod, opened at run time.
 //!
-//! Never moves data; the netmod is yet to come. Below it stand `bindings`
-//! (types made from the headers) and `ffi` (the library itself).
+//! One [`Ucx`] serves every peer: UCX itself takes shared memory on the node
+//! and a network beyond, as `UCX_TLS` and `UCX_NET_DEVICES` allow. What is to
+//! be known of it is settled here:
+//!
+//! | pitfall | what is done |
+//! |---|---|
+//! | an endpoint is good on its worker only | every context has an address vector of its own ([`Netmod::OWN_ADDRESSES`](super::Netmod::OWN_ADDRESSES)) |
+//! | a remote key is a handle, made for one endpoint | [`Netmod::import`](super::Netmod::import) on first use ([`Netmod::KEY_HANDLES`](super::Netmod::KEY_HANDLES)) |
+//! | addresses and keys are unpacked without a look at their end | they travel marked and summed (`frame`) |
+//! | a put may keep the caller's buffer | an injected one asks to be done at once or not at all; if not, it goes by a copy of ours |
+//! | shared memory excludes peer failure handling, and with it 1.20 has no fetching atomics over tcp | endpoints go without; the error handler is called all the same, and the device watches processes on the node |
+//! | user memory is put to by messages, 50 times slower than stores | windows come from UCX's allocator where its own path is asked for |
+//! | progress must not be made from within a callback | packets are handed out in a poll alone |
+//! | a callback must not unwind | panics go round UCX's frames |
+//!
+//! UCX's types stay in this directory.
 
 #[rustfmt::skip]
 pub(crate) mod bindings;
+pub mod baseline;
 pub(crate) mod ffi;
 
+mod atomics;
+mod domain;
+mod frame;
+mod port;
+mod region;
+mod slot;
+mod transports;
+
+pub use domain::{Request, Ucx};
 pub use ffi::LoadError;
+pub use port::{Port, Wire};
+pub use region::Region;
 
 /// The file UCX was opened from and its version, as it writes it. Starts
 /// nothing of UCX.

@@ -1,0 +1,131 @@
+//! Which atomics UCX has, and how it wants them.
+//!
+//! UCX adds, swaps, compares and combines integers of 32 and 64 bits, one at a
+//! time (ucp.h, `ucp_atomic_op_nbx`). A swap moves bits whatever they mean, so
+//! replacing and fetching serve every type of these sizes.
+
+use super::bindings as sys;
+use super::port::{self, Port};
+use super::slot;
+use crate::netmod::{AGAIN, Atomic, Kind, Op, Type, UNSUPPORTED};
+
+/// How UCX does an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Call {
+    /// It changes nothing and nothing is wanted.
+    Nothing,
+    /// One of UCX's, without an answer.
+    Post(sys::ucp_atomic_op_t),
+    /// One of UCX's that always answers, where nobody wants it.
+    Swallow(sys::ucp_atomic_op_t),
+    /// One of UCX's, with an answer.
+    Fetch(sys::ucp_atomic_op_t),
+    /// Adding zero, for the answer.
+    Read,
+    /// Compare and swap.
+    Swap,
+}
+
+/// How an operation is done; `None` where UCX has none.
+pub(super) fn operation(kind: Kind, ty: Type, op: Op) -> Option<Call> {
+    let integer = matches!(ty, Type::I32 | Type::U32 | Type::I64 | Type::U64);
+    if !matches!(ty.size(), 4 | 8) {
+        return None;
+    }
+    let opcode = match op {
+        Op::Sum if integer => Some(sys::UCP_ATOMIC_OP_ADD),
+        Op::Band if integer => Some(sys::UCP_ATOMIC_OP_AND),
+        Op::Bor if integer => Some(sys::UCP_ATOMIC_OP_OR),
+        Op::Bxor if integer => Some(sys::UCP_ATOMIC_OP_XOR),
+        _ => None,
+    };
+    match (kind, op, opcode) {
+        (Kind::Swap, Op::Replace, _) if integer => Some(Call::Swap),
+        (Kind::Swap, ..) => None,
+        (Kind::Update, Op::NoOp, _) => Some(Call::Nothing),
+        (Kind::Fetch, Op::NoOp, _) => Some(Call::Read),
+        (Kind::Update, Op::Replace, _) => Some(Call::Swallow(sys::UCP_ATOMIC_OP_SWAP)),
+        (Kind::Fetch, Op::Replace, _) => Some(Call::Fetch(sys::UCP_ATOMIC_OP_SWAP)),
+        (Kind::Update, _, opcode) => opcode.map(Call::Post),
+        (Kind::Fetch, _, opcode) => opcode.map(Call::Fetch),
+    }
+}
+
+/// The operand of [`Call::Read`].
+static ZERO: u64 = 0;
+
+/// A contiguous datatype of elements of `size` bytes (`ucp_dt_make_contig`).
+pub(super) fn contiguous(size: usize) -> sys::ucp_datatype_t {
+    (size as u64) << sys::UCP_DATATYPE_SHIFT | u64::from(sys::UCP_DATATYPE_CONTIG)
+}
+
+impl Port {
+    /// See [`Netmod::atomic`](crate::netmod::Netmod::atomic).
+    ///
+    /// # Safety
+    /// The same.
+    pub(super) unsafe fn atomic(&self, op: &Atomic) -> isize {
+        let Some(call) = operation(op.kind, op.ty, op.op).filter(|_| op.count == 1) else {
+            return UNSUPPORTED;
+        };
+        if call == Call::Nothing {
+            return 0;
+        }
+        let Some(slot) = self.inner().take(Some(op.token), op.dest) else { return AGAIN };
+        let size = op.ty.size();
+        let zero = (&raw const ZERO).cast::<u8>();
+        // SAFETY: the slot is ours until the callback; the caller's duty for
+        // operands, result, endpoint and key.
+        unsafe {
+            let unwanted = (&raw mut (*slot).unwanted).cast::<u8>();
+            let (opcode, operand, reply) = match call {
+                Call::Nothing => return 0,
+                Call::Post(opcode) => (opcode, op.operand, None),
+                Call::Swallow(opcode) => (opcode, op.operand, Some(unwanted)),
+                Call::Fetch(opcode) => (opcode, op.operand, Some(op.result)),
+                Call::Read => (sys::UCP_ATOMIC_OP_ADD, zero, Some(op.result)),
+                Call::Swap => {
+                    // The reply buffer brings the new value there and the old
+                    // one back.
+                    op.result.copy_from(op.operand, size);
+                    (sys::UCP_ATOMIC_OP_CSWAP, op.compare, Some(op.result))
+                }
+            };
+            let mut param = slot::tracked(slot);
+            param.op_attr_mask |= sys::UCP_OP_ATTR_FIELD_DATATYPE;
+            param.datatype = contiguous(size);
+            if let Some(reply) = reply {
+                param.op_attr_mask |= sys::UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+                param.reply_buffer = reply.cast();
+            }
+            let (ep, rkey) = (op.dest as sys::ucp_ep_h, op.key as sys::ucp_rkey_h);
+            let issue = self.f().ucp_atomic_op_nbx;
+            let pointer = issue(ep, opcode, operand.cast(), 1, op.addr, rkey, &param);
+            port::pending(self.inner().started(slot, pointer))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ucx_has() {
+        for ty in Type::ALL {
+            let integer = matches!(ty, Type::I32 | Type::U32 | Type::I64 | Type::U64);
+            let fits = matches!(ty.size(), 4 | 8);
+            for op in [Op::Sum, Op::Band, Op::Bor, Op::Bxor] {
+                assert_eq!(operation(Kind::Update, ty, op).is_some(), integer, "{ty:?} {op:?}");
+                assert_eq!(operation(Kind::Fetch, ty, op).is_some(), integer, "{ty:?} {op:?}");
+            }
+            for op in [Op::Replace, Op::NoOp] {
+                assert_eq!(operation(Kind::Fetch, ty, op).is_some(), fits, "{ty:?} {op:?}");
+            }
+            for op in [Op::Prod, Op::Min, Op::Max, Op::Land, Op::Lor, Op::Lxor] {
+                assert_eq!(operation(Kind::Fetch, ty, op), None, "{ty:?} {op:?}");
+            }
+            assert_eq!(operation(Kind::Swap, ty, Op::Replace).is_some(), integer, "{ty:?}");
+        }
+    }
+}

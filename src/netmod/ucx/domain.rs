@@ -1,0 +1,379 @@
+//! UCX started: the context, what it can do, and the netmod's operations.
+
+use super::bindings as sys;
+use super::ffi::{Functions, Library};
+use super::port::{Port, Wire};
+use super::region::Region;
+use super::{atomics, frame, region, transports};
+use crate::av::{AvError, Entry, Transport};
+use crate::netmod::{
+    Atomic, Blocks, Bulk, Caps, Completion, HEAD, Kind, NetError, Netmod, Op, Transfer, Type,
+};
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// Longest put that is copied at the call: short or, out of line, through a
+/// buffer of the port's. UCX itself puts as much at once through shared memory
+/// and copies as much into a tcp packet.
+const INJECT: usize = 8192;
+/// Longest packet: longer bodies go by bulk messages.
+const PACKET: usize = 16 * 1024;
+/// Packets up to this are copied before they are handed to UCX.
+const PACKET_INJECT: usize = 4096;
+/// Blocks of one call; UCX has no lists for RMA, so each is a put of its own.
+const BLOCKS: usize = 256;
+
+/// How UCX is opened. Transports and devices are UCX's own choice, which
+/// `UCX_TLS` and `UCX_NET_DEVICES` narrow.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Request {
+    /// Several threads will open ports.
+    pub threads: bool,
+    /// Ports are to have a descriptor to sleep on ([`Netmod::wait_fd`]); it
+    /// excludes transports without one.
+    pub wakeup: bool,
+    /// Processes of the job.
+    pub peers: u32,
+}
+
+/// UCX, started once for the process.
+pub struct Ucx {
+    pub(super) lib: &'static Library,
+    pub(super) context: sys::ucp_context_h,
+    pub(super) caps: Caps,
+    pub(super) wakeup: bool,
+}
+
+// SAFETY: the context is opened for workers of several threads
+// (mt_workers_shared) when there will be such; with one port everything runs
+// in the port owner's thread (the rule of `Netmod`'s documentation).
+unsafe impl Send for Ucx {}
+// SAFETY: as above.
+unsafe impl Sync for Ucx {}
+
+impl std::fmt::Debug for Ucx {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ucx").field("caps", &self.caps).finish_non_exhaustive()
+    }
+}
+
+impl Ucx {
+    /// Starts UCX.
+    ///
+    /// # Errors
+    /// [`NetError::Library`] when it is not there, [`NetError::Call`] when it
+    /// refuses (no transport of `UCX_TLS`, no device of `UCX_NET_DEVICES`).
+    pub fn open(request: &Request) -> Result<Arc<Ucx>, NetError> {
+        let lib = Library::open().map_err(|e| NetError::Library(e.to_string()))?;
+        // SAFETY: all-zero parameters name no field.
+        let mut params: sys::ucp_params_t = unsafe { std::mem::zeroed() };
+        let fields = sys::UCP_PARAM_FIELD_FEATURES
+            | sys::UCP_PARAM_FIELD_MT_WORKERS_SHARED
+            | sys::UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
+        params.field_mask = u64::from(fields);
+        let mut features = sys::UCP_FEATURE_RMA
+            | sys::UCP_FEATURE_AMO32
+            | sys::UCP_FEATURE_AMO64
+            | sys::UCP_FEATURE_AM
+            | sys::UCP_FEATURE_TAG;
+        if request.wakeup {
+            features |= sys::UCP_FEATURE_WAKEUP;
+        }
+        params.features = u64::from(features);
+        params.mt_workers_shared = i32::from(request.threads);
+        // Few: endpoints are made on first use. A large estimate would choose
+        // transports that scale over those that are fast.
+        params.estimated_num_eps = request.peers.min(8) as usize;
+        let mut ucx = Ucx {
+            lib,
+            context: null_mut(),
+            caps: Caps {
+                inject_size: INJECT,
+                max_message: isize::MAX as usize,
+                virtual_addresses: true,
+                blocks: BLOCKS,
+                packet_size: PACKET,
+                packet_inject: PACKET_INJECT,
+                max_bulk: isize::MAX as usize,
+                ..Caps::none("ucx")
+            },
+            wakeup: request.wakeup,
+        };
+        let (major, minor) = (sys::UCP_API_MAJOR, sys::UCP_API_MINOR);
+        // SAFETY: the parameters' fields that the mask names are set; a null
+        // configuration is read from the environment.
+        let status = unsafe {
+            (ucx.f().ucp_init_version)(major, minor, &params, std::ptr::null(), &mut ucx.context)
+        };
+        if status != sys::UCS_OK {
+            ucx.context = null_mut();
+        }
+        ucx.check("ucp_init", status)?;
+        ucx.caps.cpu_atomics = transports::all_by_processor(&ucx.transports());
+        Ok(Arc::new(ucx))
+    }
+
+    /// The transports and devices of this context, as `posix/memory`.
+    #[must_use]
+    pub fn transports(&self) -> Vec<String> {
+        transports::of(self)
+    }
+
+    /// The library's functions.
+    #[inline(always)]
+    pub(super) fn f(&self) -> &'static Functions {
+        self.lib.functions()
+    }
+
+    /// An error when a call answered other than "well".
+    pub(super) fn check(
+        &self,
+        call: &'static str,
+        status: sys::ucs_status_t,
+    ) -> Result<(), NetError> {
+        if status == sys::UCS_OK { Ok(()) } else { Err(self.failed(call, status)) }
+    }
+
+    /// The error of a call.
+    pub(super) fn failed(&self, call: &'static str, status: sys::ucs_status_t) -> NetError {
+        NetError::Call {
+            provider: self.caps.provider.clone(),
+            call,
+            code: i64::from(status),
+            text: self.lib.text(status),
+        }
+    }
+
+    /// The error of an operation that was under way.
+    pub(super) fn broken(&self, peer: Option<u64>, status: sys::ucs_status_t) -> NetError {
+        NetError::Operation {
+            provider: self.caps.provider.clone(),
+            peer,
+            code: -i64::from(status),
+            text: self.lib.text(status),
+        }
+    }
+
+    pub(super) fn garbage(&self, reason: String) -> NetError {
+        NetError::Address { provider: self.caps.provider.clone(), reason }
+    }
+}
+
+impl Drop for Ucx {
+    fn drop(&mut self) {
+        if !self.context.is_null() {
+            // SAFETY: ports and regions hold an Arc of self, so all workers
+            // and memory are gone.
+            unsafe { (self.f().ucp_cleanup)(self.context) };
+        }
+    }
+}
+
+/// Statuses as this netmod answers them: apart from the numbers of errno.
+const STATUS: isize = -1000;
+
+/// A status as a call's answer.
+pub(super) fn answer(status: sys::ucs_status_t) -> isize {
+    match status {
+        sys::UCS_OK => 0,
+        sys::UCS_ERR_NO_RESOURCE => crate::netmod::AGAIN,
+        status => STATUS + isize::from(status),
+    }
+}
+
+impl Netmod for Ucx {
+    type Port = Port;
+    type Wire = Wire;
+    type Region = Region;
+
+    const OWN_ADDRESSES: bool = true;
+    const KEY_HANDLES: bool = true;
+    const FLUSHES: bool = true;
+
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn open_port(self: &Arc<Self>) -> Result<Port, NetError> {
+        Port::open(self)
+    }
+
+    fn address(&self, port: &Port) -> Result<Vec<u8>, NetError> {
+        Ok(frame::wrap(frame::ADDRESS, &port.address()?))
+    }
+
+    fn insert(&self, port: &Port, raw: &[u8]) -> Result<u64, NetError> {
+        let address = frame::unwrap(frame::ADDRESS, raw).map_err(|why| self.garbage(why))?;
+        port.connect(address)
+    }
+
+    unsafe fn register(
+        self: &Arc<Self>,
+        _: &Port,
+        start: *mut u8,
+        len: usize,
+        _: u64,
+    ) -> Result<Region, NetError> {
+        // SAFETY: the caller's duty.
+        unsafe { Region::register(self, start, len) }
+    }
+
+    fn allocate(
+        self: &Arc<Self>,
+        _: &Port,
+        len: usize,
+    ) -> Result<Option<(Region, *mut u8)>, NetError> {
+        Region::allocate(self, len).map(Some)
+    }
+
+    fn key(&self, _: &Region) -> u64 {
+        0
+    }
+
+    fn publish(&self, region: &Region) -> Result<Vec<u8>, NetError> {
+        Ok(frame::wrap(frame::KEY, &region.publish()?))
+    }
+
+    unsafe fn import(&self, _: &Port, dest: u64, published: &[u8]) -> Result<u64, NetError> {
+        let key = frame::unwrap(frame::KEY, published).map_err(|why| self.garbage(why))?;
+        // SAFETY: the caller's duty.
+        unsafe { region::import(self, dest, key) }
+    }
+
+    unsafe fn release(&self, key: u64) {
+        // SAFETY: the caller's duty.
+        unsafe { (self.f().ucp_rkey_destroy)(key as sys::ucp_rkey_h) };
+    }
+
+    unsafe fn direct(&self, key: u64, addr: u64) -> Option<*mut u8> {
+        // SAFETY: the caller's duty.
+        unsafe { region::direct(self, key, addr) }
+    }
+
+    fn pack(address: u64, transport: Transport) -> Result<Entry, AvError> {
+        Entry::ucx(address, transport as u8)
+    }
+
+    #[inline(always)]
+    fn unpack(entry: Entry) -> Option<(u64, Transport)> {
+        let (endpoint, bits) = entry.as_ucx()?;
+        let local = bits & Transport::Local as u8 != 0;
+        Some((endpoint, if local { Transport::Local } else { Transport::Network }))
+    }
+
+    #[inline(always)]
+    fn network(entry: Entry) -> Option<u64> {
+        // One provider serves every peer, so no entry of this netmod has
+        // another transport.
+        if entry.is_empty() { None } else { Some(entry.to_bits()) }
+    }
+
+    #[inline(always)]
+    fn wire(port: &Port) -> Wire {
+        port.wire()
+    }
+
+    #[inline(always)]
+    unsafe fn inject(
+        wire: Wire,
+        buf: *const u8,
+        len: usize,
+        dest: u64,
+        addr: u64,
+        key: u64,
+    ) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { wire.inject(buf, len, dest, addr, key) }
+    }
+
+    unsafe fn write(&self, port: &Port, op: Transfer<*const u8>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.write(op) }
+    }
+
+    unsafe fn read(&self, port: &Port, op: Transfer<*mut u8>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.read(op) }
+    }
+
+    unsafe fn write_blocks(&self, port: &Port, op: Blocks<'_>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.blocks(op, true) }
+    }
+
+    unsafe fn read_blocks(&self, port: &Port, op: Blocks<'_>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.blocks(op, false) }
+    }
+
+    unsafe fn flush(&self, port: &Port, dest: u64, token: u64) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.flush(dest, token) }
+    }
+
+    fn atomic_limit(&self, _: &Port, kind: Kind, ty: Type, op: Op) -> usize {
+        usize::from(atomics::operation(kind, ty, op).is_some())
+    }
+
+    unsafe fn atomic(&self, port: &Port, op: &Atomic) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.atomic(op) }
+    }
+
+    unsafe fn send(
+        &self,
+        port: &Port,
+        head: &[u8; HEAD],
+        body: *const u8,
+        len: usize,
+        dest: u64,
+        token: u64,
+    ) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.send(head, body, len, dest, token) }
+    }
+
+    unsafe fn send_bulk(&self, port: &Port, op: Bulk<*const u8>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.send_bulk(op) }
+    }
+
+    unsafe fn recv_bulk(&self, port: &Port, op: Bulk<*mut u8>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { port.recv_bulk(op) }
+    }
+
+    fn cancel(&self, port: &Port, token: u64) {
+        port.cancel(token);
+    }
+
+    fn wait_fd(&self, port: &Port) -> Option<std::os::fd::RawFd> {
+        port.wait_fd()
+    }
+
+    fn arm(&self, port: &Port) -> bool {
+        port.arm()
+    }
+
+    fn poll(
+        &self,
+        port: &Port,
+        done: impl FnMut(Completion),
+        arrived: impl FnMut(&[u8; HEAD], &[u8]),
+    ) -> Result<(), NetError> {
+        port.poll(done, arrived)
+    }
+
+    fn explain(&self, call: &'static str, code: isize) -> NetError {
+        let status = i8::try_from(code - STATUS).ok().filter(|s| *s < 0);
+        match status {
+            Some(status) => self.failed(call, status),
+            None => NetError::Call {
+                provider: self.caps.provider.clone(),
+                call,
+                code: code as i64,
+                text: std::io::Error::from_raw_os_error(-code as i32).to_string(),
+            },
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Which transports and devices a context has, as UCX prints them.
+//!
+//! UCX before 1.15 tells no program; its report for people is read instead,
+//! from memory.
+
+use super::domain::Ucx;
+use std::ptr::null_mut;
+
+/// The transports of a context, as `transport/device`.
+pub(super) fn of(ucx: &Ucx) -> Vec<String> {
+    let (mut text, mut len) = (null_mut(), 0);
+    // SAFETY: a stream over memory of libc's own, which is whole once it is
+    // closed, and freed once.
+    let report = unsafe {
+        let stream = libc::open_memstream(&mut text, &mut len);
+        if stream.is_null() {
+            return Vec::new();
+        }
+        (ucx.f().ucp_context_print_info)(ucx.context, stream);
+        libc::fclose(stream);
+        let bytes = std::slice::from_raw_parts(text.cast::<u8>(), len);
+        let report = String::from_utf8_lossy(bytes).into_owned();
+        libc::free(text.cast());
+        report
+    };
+    parse(&report)
+}
+
+/// Lines such as `#  resource 3  :  md 2  dev 3  flags -- posix/memory`.
+fn parse(report: &str) -> Vec<String> {
+    let named = |line: &str| {
+        let rest = line.trim_start_matches(['#', ' ']).strip_prefix("resource ")?;
+        let name = rest.split_whitespace().last()?;
+        name.contains('/').then(|| name.to_owned())
+    };
+    report.lines().filter_map(named).collect()
+}
+
+/// Whether all atomics are those of a processor: shared memory does them at
+/// the origin, transports without any by messages, at the target. Devices do
+/// them past the processor's caches, and anything unknown is taken for one.
+pub(super) fn all_by_processor(transports: &[String]) -> bool {
+    const KNOWN: [&str; 9] =
+        ["posix", "sysv", "xpmem", "self", "tcp", "cma", "knem", "ud_verbs", "ud_mlx5"];
+    let by_processor = |t: &String| {
+        let transport = t.split('/').next().unwrap_or_default();
+        KNOWN.contains(&transport)
+    };
+    !transports.is_empty() && transports.iter().all(by_processor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_report() {
+        let report = "#\n# UCP context\n#\n#     component 0  :  self\n\
+                      #            md 0  :  component 0  self \n\
+                      #\n#      resource 0  :  md 0  dev 0  flags -- self/memory0\n\
+                      #      resource 2  :  md 2  dev 2  flags -- tcp/eth0\n";
+        assert_eq!(parse(report), ["self/memory0", "tcp/eth0"]);
+    }
+
+    #[test]
+    fn devices_do_not_mix_with_processors() {
+        let list = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+        assert!(all_by_processor(&list(&["self/memory", "posix/memory", "tcp/lo"])));
+        assert!(!all_by_processor(&list(&["posix/memory", "rc_verbs/mlx5_0:1"])));
+        assert!(!all_by_processor(&[]));
+    }
+}

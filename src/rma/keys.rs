@@ -1,0 +1,200 @@
+//! Remote keys that are handles: what the members published, and what one
+//! access made of it.
+//!
+//! Two stores, both of netmods with [`Netmod::KEY_HANDLES`] only. A window
+//! keeps every member's published key, the bytes they share once. An access
+//! keeps a demand-zero table of 16 bytes a rank, filled on first use: a rank
+//! nobody puts to costs no memory.
+
+use super::Error;
+use crate::av::Table;
+use crate::device::DeviceError;
+use crate::netmod::Netmod;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the members of a window published.
+#[derive(Debug)]
+pub(super) enum Published {
+    /// All of one length, or nothing at all.
+    Alike(Alike),
+    /// Of several lengths.
+    Ragged(Box<[Box<[u8]>]>),
+}
+
+/// Keys of one length: the bytes that all share once, the others by rank.
+#[derive(Debug)]
+pub(super) struct Alike {
+    common: Box<[u8]>,
+    /// Places of the bytes that differ.
+    places: Box<[u16]>,
+    /// Those bytes, rank after rank.
+    differing: Box<[u8]>,
+    /// A bit for each rank that published nothing; empty when there is none.
+    absent: Box<[u64]>,
+}
+
+impl Published {
+    pub(super) fn new(keys: &[Vec<u8>]) -> Published {
+        let some = || keys.iter().filter(|k| !k.is_empty());
+        let Some(first) = some().next() else {
+            return Published::Ragged(Box::default());
+        };
+        let len = first.len();
+        if len > usize::from(u16::MAX) || some().any(|k| k.len() != len) {
+            return Published::Ragged(keys.iter().map(|k| k.clone().into()).collect());
+        }
+        let differs = |at: &u16| some().any(|k| k[usize::from(*at)] != first[usize::from(*at)]);
+        let places: Box<[u16]> = (0..len as u16).filter(differs).collect();
+        let byte = |k: &Vec<u8>, at: u16| k.get(usize::from(at)).copied().unwrap_or(0);
+        let differing =
+            keys.iter().flat_map(|k| places.iter().map(move |&at| byte(k, at))).collect();
+        let mut absent = Vec::new();
+        if some().count() < keys.len() {
+            absent.resize(keys.len().div_ceil(64), 0_u64);
+            for at in (0..keys.len()).filter(|&at| keys[at].is_empty()) {
+                absent[at / 64] |= 1 << (at % 64);
+            }
+        }
+        let common = first.clone().into();
+        Published::Alike(Alike { common, places, differing, absent: absent.into() })
+    }
+
+    /// What a rank published; `None` where that is nothing.
+    pub(super) fn get(&self, rank: u32) -> Option<Vec<u8>> {
+        let at = rank as usize;
+        match self {
+            Published::Ragged(all) => all.get(at).filter(|k| !k.is_empty()).map(|k| k.to_vec()),
+            Published::Alike(alike) => {
+                if alike.absent.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 != 0) {
+                    return None;
+                }
+                let mut key = alike.common.to_vec();
+                let width = alike.places.len();
+                let differing = alike.differing.get(at * width..(at + 1) * width)?;
+                for (&place, &byte) in alike.places.iter().zip(differing) {
+                    key[usize::from(place)] = byte;
+                }
+                Some(key)
+            }
+        }
+    }
+
+    /// Bytes on the heap.
+    pub(super) fn heap(&self) -> usize {
+        match self {
+            Published::Ragged(all) => all.iter().map(|k| size_of_val(k) + k.len()).sum(),
+            Published::Alike(a) => {
+                a.common.len()
+                    + size_of_val(&*a.places)
+                    + a.differing.len()
+                    + size_of_val(&*a.absent)
+            }
+        }
+    }
+}
+
+/// How a rank's memory is reached: by a key and an address, by stores (key 0
+/// and where it is mapped here), or unknown yet (both 0).
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct Reach {
+    pub(super) key: Cell<u64>,
+    pub(super) base: Cell<u64>,
+}
+
+const _: () = assert!(size_of::<Reach>() == 16);
+
+/// The keys of one access.
+pub(super) struct Keys<N: Netmod> {
+    /// Two words a rank; absent where keys are no handles.
+    table: Option<Table>,
+    /// Every handle, by the window's rank: ranks of an access may name one
+    /// process several times.
+    imported: RefCell<BTreeMap<u32, u64>>,
+    netmod: Arc<N>,
+}
+
+impl<N: Netmod> Keys<N> {
+    pub(super) fn new(netmod: &Arc<N>, ranks: u32) -> Result<Keys<N>, Error> {
+        let words = ranks.saturating_mul(2);
+        let table = N::KEY_HANDLES.then(|| Table::new(words, words)).transpose();
+        Ok(Keys {
+            table: table.map_err(DeviceError::from)?,
+            imported: RefCell::default(),
+            netmod: Arc::clone(netmod),
+        })
+    }
+
+    /// The table, a [`Reach`] for each rank; null where keys are no handles.
+    pub(super) fn start(&self) -> *const Reach {
+        self.table.as_ref().map_or(std::ptr::null(), |t| t.entries().cast())
+    }
+
+    /// The handle of a window's rank, made by `import` the first time.
+    pub(super) fn handle(
+        &self,
+        rank: u32,
+        import: impl FnOnce() -> Result<u64, Error>,
+    ) -> Result<u64, Error> {
+        if let Some(&key) = self.imported.borrow().get(&rank) {
+            return Ok(key);
+        }
+        let key = import()?;
+        self.imported.borrow_mut().insert(rank, key);
+        Ok(key)
+    }
+
+    /// Gives every handle back; no operation follows.
+    pub(super) fn release(&self) {
+        for key in self.imported.take().into_values() {
+            // SAFETY: it came from `import`, and the window's end forbids
+            // further use.
+            unsafe { self.netmod.release(key) };
+        }
+    }
+}
+
+impl<N: Netmod> Drop for Keys<N> {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_was_published_comes_back(
+            base in proptest::collection::vec(any::<u8>(), 1..40),
+            changes in proptest::collection::vec(
+                (any::<bool>(), any::<prop::sample::Index>(), any::<u8>()), 1..90),
+            ragged: bool,
+        ) {
+            let mut keys: Vec<Vec<u8>> = changes.iter().map(|(absent, at, byte)| {
+                let mut key = base.clone();
+                key[at.index(base.len())] = *byte;
+                if *absent { Vec::new() } else { key }
+            }).collect();
+            if ragged {
+                keys[0].push(7);
+            }
+            let published = Published::new(&keys);
+            for (rank, key) in (0..).zip(&keys) {
+                prop_assert_eq!(published.get(rank).unwrap_or_default(), key.clone());
+            }
+            prop_assert_eq!(published.get(keys.len() as u32), None);
+        }
+    }
+
+    #[test]
+    fn a_thousand_keys_of_one_kind_are_a_few_bytes_each() {
+        let key = |rank: u32| [&[7; 30][..], &rank.to_le_bytes()].concat();
+        let keys: Vec<_> = (0..1000).map(key).collect();
+        assert!(Published::new(&keys).heap() < 2100);
+    }
+}
