@@ -785,7 +785,10 @@ impl<N: Netmod> Access<N> {
         let device = self.context.device();
         if let Some(m) = core.mapped.filter(|_| device.on_node(world)) {
             device.watch(world)?;
-            let part = device.node_rank(world).unwrap_or(0) as usize * m.pitch;
+            let part = match (&core.contiguous, self.map.rank_of(process)) {
+                (Some(starts), Some(rank)) => starts.get(rank) as usize,
+                _ => device.node_rank(world).unwrap_or(0) as usize * m.pitch,
+            };
             // SAFETY: the segment holds a part for every node rank.
             reach.base.set(unsafe { m.start.add(part) }.addr() as u64);
             return Ok(());
