@@ -2,6 +2,7 @@
 //! and over which providers, is the job's affair.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+#![allow(clippy::unwrap_used, reason = "lengths that stand beside them")]
 
 use crate::jobs::{Result, Scenario, text};
 use rankway::boot::Boot;
