@@ -5,6 +5,7 @@ mod jobs;
 mod operations;
 
 use rankway::netmod::ofi::Ofi;
+use rankway::netmod::ucx::{self, Ucx};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -13,5 +14,16 @@ fn main() -> ExitCode {
         all.extend(operations::all::<Ofi>(name, 1, &[("RANKWAY_PROVIDER", providers)]));
     }
     all.extend(operations::all::<Ofi>("two nodes", 2, &[("RANKWAY_PROVIDER", "shm,tcp")]));
+    match ucx::library() {
+        Ok(_) => {
+            for (name, tls) in
+                [("ucx", "all"), ("ucx posix", "posix,self"), ("ucx tcp", "tcp,self")]
+            {
+                all.extend(operations::all::<Ucx>(name, 1, &[("UCX_TLS", tls)]));
+            }
+            all.extend(operations::all::<Ucx>("ucx two nodes", 2, &[("UCX_TLS", "all")]));
+        }
+        Err(e) => eprintln!("UCX: skipped: {e}"),
+    }
     jobs::main(all)
 }

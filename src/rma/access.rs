@@ -192,12 +192,7 @@ impl<N: Netmod> Access<N> {
         context: &Rc<Context<N>>,
         map: &RankMap,
     ) -> Result<Access<N>, Error> {
-        if core.contiguous.is_some() && *map != core.map {
-            let why = "the parts of a shared window differ between ranks; only its own \
-                       communicator can be used";
-            return Err(ErrorKind::Arguments(why.into()).into());
-        }
-        if core.uniform().is_none() && *map != core.map {
+        if (core.uniform().is_none() || core.contiguous.is_some()) && *map != core.map {
             let core = core.by_ranks_of(map, context.device())?;
             return Access::new(&core, context, map);
         }
@@ -789,11 +784,11 @@ impl<N: Netmod> Access<N> {
         let device = self.context.device();
         if let Some(m) = core.mapped.filter(|_| device.on_node(world)) {
             device.watch(world)?;
-            let part = match core.contiguous.as_ref().zip(core.member(device, world)) {
-                Some((starts, member)) => starts.get(member) as usize,
-                None => device.node_rank(world).unwrap_or(0) as usize * m.pitch,
+            let part = match (&core.contiguous, self.map.rank_of(process)) {
+                (Some(starts), Some(rank)) => starts.get(rank) as usize,
+                _ => device.node_rank(world).unwrap_or(0) as usize * m.pitch,
             };
-            // SAFETY: the segment holds a part for every member there.
+            // SAFETY: the segment holds a part for every node rank.
             reach.base.set(unsafe { m.start.add(part) }.addr() as u64);
             return Ok(());
         }
@@ -1193,8 +1188,9 @@ impl<N: Netmod> Access<N> {
         let mut seen = HashSet::new();
         for (at, &rank) in ranks.iter().enumerate() {
             let world = self.world(rank)?;
-            let away = matches!(self.path, path::MAPPED | path::DYNAMIC);
-            if N::KEY_HANDLES && !away {
+            if self.path == path::DYNAMIC {
+                // All of it was packets.
+            } else if N::KEY_HANDLES && self.path != path::MAPPED {
                 match self.flush_keyed(rank, world, ranks.len() == 1, &mut seen) {
                     Ok(Some(token)) => probes.push((token, world)),
                     Ok(None) => {}
@@ -1202,7 +1198,7 @@ impl<N: Netmod> Access<N> {
                         first_error.get_or_insert(e);
                     }
                 }
-            } else if !away {
+            } else if self.path != path::MAPPED {
                 // SAFETY: rank < self.ranks, checked by the callers.
                 let entry = Entry::from_bits(unsafe { self.lookup.entry(rank as usize) });
                 if entry.is_empty() {

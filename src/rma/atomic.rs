@@ -535,6 +535,7 @@ impl<N: Netmod> Access<N> {
             unsafe { self.elements_by_packets(origin, world, offset, &mut tickets) }
         };
         if world == self.context().device().boot().rank() {
+            self.count_direct();
             // SAFETY: the caller's duty.
             return match unsafe { core.part.compute(offset, origin.work(std::ptr::null_mut())) } {
                 Status::Done => Ok(()),

@@ -191,7 +191,7 @@ impl<N: Netmod> WindowCore<N> {
         }
         Ok(Arc::new(WindowCore {
             part: Arc::clone(&self.part),
-            contiguous: None,
+            contiguous: self.contiguous.as_ref().map(|c| c.pick(&ranks)),
             controls: self.controls,
             skews: self.skews.pick(&ranks),
             master: self.master,

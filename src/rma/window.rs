@@ -161,7 +161,7 @@ impl<N: Netmod> Window<N> {
                     mapped: Some(mapped),
                     controls: Some(controls),
                     segment: Some(segment),
-                    ..Ground::plain(start)
+                    ..Ground::of(start)
                 })
             }
             None => provided(&communicator, bytes, true),
@@ -192,7 +192,7 @@ impl<N: Netmod> Window<N> {
         if null {
             return Err(ErrorKind::NullBuffer { len: bytes }.into());
         }
-        Window::build(communicator, &offers?, Ok(Ground::plain(start)), Flavor::Created)
+        Window::build(communicator, &offers?, Ok(Ground::of(start)), Flavor::Created)
     }
 
     /// Allocates `bytes` of zeroed memory in every member, all on one node,
@@ -229,7 +229,7 @@ impl<N: Netmod> Window<N> {
             starts: Some(starts),
             controls: Some(node.controls),
             segment: Some(node.segment),
-            ..Ground::plain(start)
+            ..Ground::of(start)
         };
         Window::build(communicator, &offers, Ok(ground), Flavor::Shared)
     }
@@ -243,7 +243,7 @@ impl<N: Netmod> Window<N> {
     pub fn dynamic(communicator: &Communicator<N>) -> Result<Window<N>, Error> {
         let communicator = communicator.dup();
         let offers = exchange(&communicator, 0, 1, -1, 0)?;
-        let ground = Ground::plain(std::ptr::null_mut());
+        let ground = Ground::of(std::ptr::null_mut());
         Window::build(communicator, &offers, Ok(ground), Flavor::Dynamic)
     }
 
@@ -321,7 +321,7 @@ impl<N: Netmod> Window<N> {
             let control = ground.controls.map(|c| c.of(node_rank));
             let memory = (ground.start, mine.bytes as usize);
             let part = Part::new(communicator.id(), memory, dynamic, control, world);
-            Registered::new(Arc::clone(Agent::of(context).registry()), part)
+            Arc::new(Registered::new(Arc::clone(Agent::of(context).registry()), part))
         });
         let told = prepared.as_ref().ok().map(|(ground, network, ..)| {
             let netmod = device.provider(Transport::Network);
@@ -599,7 +599,7 @@ struct Ground<N: Netmod> {
 
 impl<N: Netmod> Ground<N> {
     /// Memory that nobody shares.
-    fn plain(start: *mut u8) -> Ground<N> {
+    fn of(start: *mut u8) -> Ground<N> {
         Ground {
             start,
             mapped: None,
@@ -628,12 +628,12 @@ fn provided<N: Netmod>(
         let memory = netmod.allocate(port, bytes);
         let memory = memory.map_err(|e| refused(std::io::Error::other(e)))?;
         if let Some((region, start)) = memory {
-            return Ok(Ground { region: Some(region), direct, ..Ground::plain(start) });
+            return Ok(Ground { region: Some(region), direct, ..Ground::of(start) });
         }
     }
     let segment = Segment::private(bytes)?;
     let start = segment.start();
-    Ok(Ground { segment: Some(segment), ..Ground::plain(start) })
+    Ok(Ground { segment: Some(segment), ..Ground::of(start) })
 }
 
 /// A node's segment, mapped whole.

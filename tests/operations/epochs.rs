@@ -78,7 +78,7 @@ pub fn groups<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
     let (me, n) = (world.rank(), world.size());
     let mut w = make::<N, KIND>(&world, 8 * n as usize, 8)?;
     let value =
-        |from: u32, round: u32| (u64::from(from) << 32 | u64::from(round) + 1).to_ne_bytes();
+        |from: u32, round: u32| (u64::from(from) * 1000 + u64::from(round) + 1).to_ne_bytes();
     for round in 0..12 {
         let (left, right) = ((me + n - 1) % n, (me + 1) % n);
         let (targets, origins) = match round % 3 {

@@ -2,11 +2,13 @@
 //! and over which providers, is the job's affair.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+#![allow(clippy::unwrap_used, reason = "lengths that stand beside them")]
 
 use crate::jobs::{Result, Scenario, text};
 use rankway::boot::Boot;
 use rankway::device::{self, Context, Options};
 use rankway::netmod::ofi::Ofi;
+use rankway::netmod::ucx::Ucx;
 use rankway::netmod::{Netmod, Op, Type};
 use rankway::rma::{Communicator, Window};
 use std::ops::{Deref, DerefMut};
@@ -31,6 +33,12 @@ pub trait Opens: Netmod {
 impl Opens for Ofi {
     fn open(boot: Arc<dyn Boot>) -> Result<Rc<Context<Ofi>>> {
         device::open_ofi(boot, &Options::default()).map_err(text)
+    }
+}
+
+impl Opens for Ucx {
+    fn open(boot: Arc<dyn Boot>) -> Result<Rc<Context<Ucx>>> {
+        device::open_ucx(boot, &Options::default()).map_err(text)
     }
 }
 
