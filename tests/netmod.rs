@@ -10,7 +10,9 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let mut all = Vec::new();
     for (name, provider) in [("shm", "shm"), ("tcp", "tcp;ofi_rxm")] {
-        all.extend(wire::all::<Ofi>(name, &[("RANKWAY_PROVIDER", provider)]));
+        let env = [("RANKWAY_PROVIDER", provider)];
+        all.extend(wire::all::<Ofi>(name, &env));
+        all.push(wire::rates(name, &env));
     }
     // The same binary with another libfabric, where there is one.
     match std::env::var("RANKWAY_NEWER_LIBFABRIC").ok().filter(|path| !path.is_empty()) {
@@ -18,6 +20,7 @@ fn main() -> ExitCode {
             for (name, provider) in [("newer shm", "shm"), ("newer tcp", "tcp;ofi_rxm")] {
                 let env = [("RANKWAY_PROVIDER", provider), ("RANKWAY_LIBFABRIC", path.as_str())];
                 all.extend(wire::all::<Ofi>(name, &env));
+                all.push(wire::rates(name, &env));
             }
         }
         None => eprintln!("newer libfabric: skipped, RANKWAY_NEWER_LIBFABRIC does not name one"),

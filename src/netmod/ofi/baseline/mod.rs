@@ -1,6 +1,13 @@
 //! The provider alone, for comparison: the loops a C program would write
-//! around `fi_inject_write` and `fi_write`, on the very endpoint our own puts
-//! use, and the addresses where the library's functions begin.
+//! around `fi_inject_write` and `fi_write`, tagged messages and atomics, on the
+//! very endpoint that our own operations use, and the addresses where the
+//! library's functions begin.
+
+mod atomics;
+mod raw;
+mod tagged;
+
+pub use tagged::Partner;
 
 use super::ffi;
 use super::port::Port;
