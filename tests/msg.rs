@@ -7,7 +7,7 @@ mod talk;
 use jobs::Scenario;
 use rankway::netmod::ofi::Ofi;
 use std::process::ExitCode;
-use talk::{Opens, basics, floods};
+use talk::{Opens, basics, calls, deaths, floods, programs, sleeps};
 
 fn scenes<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str, &str)]) {
     let mut add = |what: &str, ranks, body, more: &[(&'static str, &str)]| {
@@ -24,6 +24,26 @@ fn scenes<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str, &
     add("credit", 2, floods::credit::<N>, &small);
     add("crossing", 4, floods::crossing::<N>, &[]);
     add("crossing in pieces", 3, floods::crossing::<N>, &pieces);
+    add("programs", 4, programs::random::<N>, &[]);
+    add("programs on little credit", 3, programs::random::<N>, &small);
+    add("programs in pieces", 2, programs::random::<N>, &pieces);
+    add("replies", 3, calls::replies::<N>, &[]);
+    add("replies on little credit", 2, calls::replies::<N>, &small);
+    add("nested", 2, calls::nested::<N>, &[]);
+    add("mailbox", 3, calls::mailbox::<N>, &small);
+    add("long wait", 2, sleeps::long_wait::<N>, &[]);
+    add("planes", 2, sleeps::planes::<N>, &[]);
+    add("shared", 2, sleeps::shared::<N>, &[]);
+    add("stopped", 3, deaths::stopped::<N>, &[]);
+    let mut add = |what: &str, body| {
+        let scenario = Scenario::new(format!("{what}/{name}"), 3, body);
+        let scenario = scenario.verdict(deaths::survivors);
+        all.push(env.iter().fold(scenario, |s, (k, v)| s.env(k, *v)));
+    };
+    add("killed amidst a receive", deaths::killed::<N, { deaths::RECEIVE }>);
+    add("killed amidst sends", deaths::killed::<N, { deaths::SEND }>);
+    add("killed amidst a rendezvous", deaths::killed::<N, { deaths::RENDEZVOUS }>);
+    add("killed before an offer is taken", deaths::killed::<N, { deaths::OFFER }>);
 }
 
 fn main() -> ExitCode {

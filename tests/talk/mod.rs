@@ -4,8 +4,11 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 pub mod basics;
+pub mod calls;
+pub mod deaths;
 pub mod floods;
 pub mod programs;
+pub mod sleeps;
 
 use crate::jobs::{Result, text};
 use rankway::boot::Boot;
