@@ -339,7 +339,7 @@ impl<N: Netmod> Window<N> {
         let Heard { bases, keys, published } = heard?;
         let gone = || ErrorKind::Arguments("the window has no part of its own".into());
         let core = Arc::new(WindowCore {
-            part: Arc::new(part.ok_or_else(gone)?),
+            part: part.ok_or_else(gone)?,
             contiguous: ground.starts.map(|starts| Column::new(starts.iter().copied())),
             controls: ground.controls,
             skews: Column::new(offers.iter().map(|o| u64::from(o.skew))),
