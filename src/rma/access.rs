@@ -1463,7 +1463,6 @@ impl<N: Netmod> Access<N> {
         // SAFETY: the parts of all ranks are mapped while the core lives, and
         // the element is within one.
         let at = unsafe { self.mapped_start.offset(part).add(offset) };
-        self.count_direct();
         (at.addr() & (size - 1) == 0).then_some(at)
     }
 

@@ -108,6 +108,16 @@ unsafe impl Element for [f64; 2] {
     }
 }
 
+/// The bits of an element of at most eight bytes.
+#[inline(always)]
+fn bits<T: Element>(value: T) -> u64 {
+    let mut bits = [0_u8; 8];
+    let len = size_of::<T>().min(8);
+    // SAFETY: no more than either has; an element's bytes are all initialized.
+    unsafe { std::ptr::copy_nonoverlapping((&raw const value).cast(), bits.as_mut_ptr(), len) };
+    u64::from_ne_bytes(bits)
+}
+
 /// The caller's side of an operation on elements.
 #[derive(Clone, Copy)]
 struct Origin {
@@ -302,6 +312,11 @@ impl<N: Netmod> Access<N> {
             // SAFETY: an element of the window, aligned; valid by the line above.
             && let Some(old) = unsafe { T::apply(at, op, operand) }
         {
+            // Nobody waits by adding something; a count for each would cost as
+            // much as all the rest.
+            if op != Op::Sum || bits(operand) == 0 {
+                self.count_direct();
+            }
             return Ok(old);
         }
         self.fetch_one(operand, operand, Kind::Fetch, op, rank, disp)
@@ -325,6 +340,10 @@ impl<N: Netmod> Access<N> {
             // SAFETY: an element of the window, aligned.
             && let Some(old) = unsafe { T::swap_if(at, compare, new) }
         {
+            // Those that wait for their turn fail until it comes.
+            if bits(old) != bits(compare) {
+                self.count_direct();
+            }
             return Ok(old);
         }
         self.fetch_one(new, compare, Kind::Swap, Op::Replace, rank, disp)
