@@ -58,13 +58,15 @@ impl std::fmt::Debug for Ucx {
 }
 
 impl Ucx {
-    /// Starts UCX.
+    /// Starts UCX. To be called before threads that read the environment: one
+    /// of UCX's settings may have to be put there.
     ///
     /// # Errors
     /// [`NetError::Library`] when it is not there, [`NetError::Call`] when it
     /// refuses (no transport of `UCX_TLS`, no device of `UCX_NET_DEVICES`).
     pub fn open(request: &Request) -> Result<Arc<Ucx>, NetError> {
         let lib = Library::open().map_err(|e| NetError::Library(e.to_string()))?;
+        avoid_tcp_puts(lib);
         // SAFETY: all-zero parameters name no field.
         let mut params: sys::ucp_params_t = unsafe { std::mem::zeroed() };
         let fields = sys::UCP_PARAM_FIELD_FEATURES
@@ -166,6 +168,21 @@ impl Drop for Ucx {
             // and memory are gone.
             unsafe { (self.f().ucp_cleanup)(self.context) };
         }
+    }
+}
+
+/// UCX's zero-copy puts over tcp.
+const TCP_PUTS_ENV: &str = "UCX_TCP_PUT_ENABLE";
+
+/// Tells UCX not to put over tcp without a copy, unless the user has said
+/// something about it: the receiver of such puts crashes now and then in
+/// `uct_tcp_iface_progress` (seen with 1.13, not with 1.20). 1.13 takes this
+/// from the environment alone.
+fn avoid_tcp_puts(lib: &Library) {
+    if lib.version() < (1, 20, 0) && std::env::var_os(TCP_PUTS_ENV).is_none() {
+        // SAFETY: a device is opened before the threads that use it are
+        // started; the documentation of `Ucx::open` asks for that.
+        unsafe { std::env::set_var(TCP_PUTS_ENV, "n") };
     }
 }
 

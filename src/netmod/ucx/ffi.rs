@@ -141,7 +141,6 @@ functions! {
 #[derive(Debug)]
 pub(crate) struct Library {
     path: PathBuf,
-    #[cfg_attr(not(test), allow(dead_code, reason = "shown by Debug"))]
     version: (u32, u32, u32),
     version_string: String,
     functions: Functions,
@@ -212,7 +211,6 @@ impl Library {
     }
 
     /// The library's own version, as (major, minor, release).
-    #[cfg(test)]
     pub(crate) fn version(&self) -> (u32, u32, u32) {
         self.version
     }

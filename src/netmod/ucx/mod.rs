@@ -12,6 +12,7 @@
 //! | a put may keep the caller's buffer | an injected one asks to be done at once or not at all; if not, it goes by a copy of ours |
 //! | shared memory excludes peer failure handling, and with it 1.20 has no fetching atomics over tcp | endpoints go without; the error handler is called all the same, and the device watches processes on the node |
 //! | user memory is put to by messages, 50 times slower than stores | windows come from UCX's allocator where its own path is asked for |
+//! | tcp's zero-copy puts crash their receiver now and then (1.13) | `UCX_TCP_PUT_ENABLE=n`, unless it is set |
 //! | progress must not be made from within a callback | packets are handed out in a poll alone |
 //! | a callback must not unwind | panics go round UCX's frames |
 //!

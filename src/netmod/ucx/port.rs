@@ -125,6 +125,9 @@ impl Wire {
     }
 }
 
+/// A packet that was put aside.
+type Packet = ([u8; HEAD], Box<[u8]>);
+
 type Arrived<'a> = dyn FnMut(&[u8; HEAD], &[u8]) + 'a;
 
 /// What callbacks reach through their argument; it never moves.
@@ -144,7 +147,7 @@ pub(super) struct Inner {
     /// Who takes packets, within a poll.
     arrived: Cell<Option<*mut Arrived<'static>>>,
     /// Packets that came outside a poll.
-    stash: RefCell<Vec<([u8; HEAD], Box<[u8]>)>>,
+    stash: RefCell<Vec<Packet>>,
     /// What `arrived` panicked with, on its way around UCX's frames.
     panic: Cell<Option<Box<dyn Any + Send>>>,
 }
