@@ -8,10 +8,10 @@ export CARGO_TARGET_DIR
 ENV := . ci/env.sh &&
 ARGS ?=
 
-.PHONY: help deps build rate count memory info test check bench fuzz ci bindings clean
+.PHONY: help deps build rate count memory info test test-verbs test-verbs-two check bench fuzz ci bindings clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 deps: ## install what is missing (Debian 12, Ubuntu 22.04 and later)
 	@ci/deps
@@ -33,8 +33,16 @@ info: build ## netmods and providers of this machine
 	@$(CARGO_TARGET_DIR)/release/rankway info $(ARGS)
 
 test: build ## every test (a newer libfabric too, where ci/newer-fabric.sh has fetched one)
-	@$(ENV) RANKWAY_NEWER_LIBFABRIC=$$(ci/newer-fabric.sh --if-there 2>/dev/null) \
+	@$(ENV) newer=$$(ci/newer-fabric.sh --if-there 2>/dev/null); \
+		RANKWAY_NEWER_LIBFABRIC=$$newer \
+		RANKWAY_NEWER_UCX=$$(ls $${newer%/*}/libucp.so.0 2>/dev/null) \
 		cargo test --release --workspace $(ARGS)
+
+test-verbs: build ## the data path over verbs, in a guest with a soft RDMA device (QEMU)
+	@ci/softroce/test
+
+test-verbs-two: build ## the same between two guests on a virtual wire
+	@ci/softroce/test --hosts 2
 
 check: ## formatting, lints, documentation, bindings, other targets
 	@ci/deps --ci

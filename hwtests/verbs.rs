@@ -1,12 +1,19 @@
-//! The scenarios of `tests/rma.rs` over verbs, where the machine has an RDMA
-//! device (a soft one will do: `rdma link add rxe0 type rxe netdev eth0`).
+//! The scenarios of `tests/rma.rs` and `tests/netmod.rs` over verbs, where the
+//! machine has an RDMA device (a soft one will do: `rdma link add rxe0 type rxe
+//! netdev eth0`, or `make test-verbs`, which boots a guest that has one).
 //! Elsewhere says why nothing was run.
+//!
+//! `RANKWAY_TEST_LAUNCHER` names a launcher with its words, to which `-n RANKS`
+//! is added: the same scenarios between hosts.
 
 #[path = "../tests/jobs/mod.rs"]
 mod jobs;
 #[path = "../tests/scenes/mod.rs"]
 mod scenes;
+#[path = "../tests/wire/mod.rs"]
+mod wire;
 
+use jobs::Scenario;
 use rankway::netmod::ofi::Ofi;
 use std::process::ExitCode;
 
@@ -16,5 +23,28 @@ fn main() -> ExitCode {
         println!("verbs: skipped, no RDMA device in /sys/class/infiniband");
         return jobs::main(Vec::new());
     }
-    jobs::main(scenes::all::<Ofi>("verbs", &[("RANKWAY_PROVIDER", "verbs")]))
+    let provider = [("RANKWAY_PROVIDER", "verbs")];
+    let mut all = scenes::all::<Ofi>("verbs", &provider);
+    // Windows that are allocated are mapped within a node: the network shows
+    // between two.
+    for (what, body) in [
+        ("words", scenes::words::<{ scenes::ALLOCATED }, Ofi> as fn(_) -> _),
+        ("unaligned", scenes::unaligned::<{ scenes::ALLOCATED }, Ofi>),
+    ] {
+        let scenario = Scenario::new(format!("allocated/{what}/verbs, two nodes/4"), 4, body);
+        all.push(scenario.nodes(2).env("RANKWAY_PROVIDER", "verbs"));
+    }
+    all.extend(wire::all::<Ofi>("verbs", &provider));
+    if let Ok(launcher) = std::env::var("RANKWAY_TEST_LAUNCHER") {
+        all = all.into_iter().map(|scenario| launched(scenario, &launcher)).collect();
+    }
+    jobs::main(all)
+}
+
+/// The scenario, its ranks started by a launcher.
+fn launched(scenario: Scenario, launcher: &str) -> Scenario {
+    let ranks = scenario.ranks.to_string();
+    let mut words: Vec<&str> = launcher.split_ascii_whitespace().collect();
+    words.extend(["-n", &ranks]);
+    scenario.start(&words)
 }

@@ -33,6 +33,8 @@ pub mod device;
 #[cfg(feature = "device")]
 mod dl;
 #[cfg(feature = "device")]
+pub mod msg;
+#[cfg(feature = "device")]
 pub mod netmod;
 #[cfg(unix)]
 pub mod observe;

@@ -262,7 +262,7 @@ fn well_and_clean(output: &Output) -> Result {
 fn one_without_provider(boot: Arc<dyn Boot>) -> Result {
     let rank = boot.rank();
     let provider = (rank == 1).then(|| "nosuch".to_owned());
-    match device::open_ofi(boot, &Options { provider, threads: false }) {
+    match device::open_ofi(boot, &Options { provider, ..Options::default() }) {
         Err(DeviceError::Net(NetError::NoProvider { wanted, .. })) if rank == 1 => {
             ensure!(wanted == "nosuch", "{wanted}");
             Ok(())

@@ -5,12 +5,15 @@ mod jobs;
 mod wire;
 
 use rankway::netmod::ofi::Ofi;
+use rankway::netmod::ucx::{self, Ucx};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut all = Vec::new();
     for (name, provider) in [("shm", "shm"), ("tcp", "tcp;ofi_rxm")] {
-        all.extend(wire::all::<Ofi>(name, &[("RANKWAY_PROVIDER", provider)]));
+        let env = [("RANKWAY_PROVIDER", provider)];
+        all.extend(wire::all::<Ofi>(name, &env));
+        all.push(wire::rates(name, &env));
     }
     // The same binary with another libfabric, where there is one.
     match std::env::var("RANKWAY_NEWER_LIBFABRIC").ok().filter(|path| !path.is_empty()) {
@@ -18,9 +21,22 @@ fn main() -> ExitCode {
             for (name, provider) in [("newer shm", "shm"), ("newer tcp", "tcp;ofi_rxm")] {
                 let env = [("RANKWAY_PROVIDER", provider), ("RANKWAY_LIBFABRIC", path.as_str())];
                 all.extend(wire::all::<Ofi>(name, &env));
+                all.push(wire::rates(name, &env));
             }
         }
         None => eprintln!("newer libfabric: skipped, RANKWAY_NEWER_LIBFABRIC does not name one"),
+    }
+    if let Err(e) = ucx::library() {
+        eprintln!("UCX: skipped: {e}");
+        return jobs::main(all);
+    }
+    let newer = std::env::var("RANKWAY_NEWER_UCX").ok().filter(|path| !path.is_empty());
+    for (name, tls) in [("ucx", "all"), ("ucx posix", "posix,self"), ("ucx tcp", "tcp,self")] {
+        all.extend(wire::all::<Ucx>(name, &[("UCX_TLS", tls)]));
+        if let Some(path) = &newer {
+            let env = [("UCX_TLS", tls), ("RANKWAY_UCX", path.as_str())];
+            all.extend(wire::all::<Ucx>(&format!("newer {name}"), &env));
+        }
     }
     jobs::main(all)
 }

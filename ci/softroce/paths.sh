@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034 # what is set here is used there
 # Sourced (bash) by the scripts here, from the root of the repository: where
 # things are kept, and the programs that were fetched rather than installed.
 

@@ -1,10 +1,10 @@
 //! One endpoint and completion queue for each provider, owned by one thread.
 
-use super::link::{Class, Head, Links, Room};
+use super::link::Links;
+use super::packet::{Class, Head, Room};
 use super::{Device, DeviceError};
 use crate::av::{AddressVector, Transport};
 use crate::netmod::{Completion, HEAD, NetError, Netmod};
-use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -12,18 +12,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a wait goes on before it asks whether the peer still lives.
-const LIVENESS_INTERVAL: Duration = Duration::from_millis(20);
+pub(super) const LIVENESS_INTERVAL: Duration = Duration::from_millis(20);
 /// How long the death of a peer may take to show after the network's error: a
 /// process closes its sockets before it is seen to have ended.
 const DEATH_SHOWS: Duration = Duration::from_millis(200);
 /// How long a wait goes on before peers on other nodes are asked whether they
 /// are still there: a network may try for ever to reach those that are not.
-const SILENCE: Duration = Duration::from_millis(250);
-/// How long a wait for a living peer on the node goes on when another there is
-/// known to be dead, and may have taken a lock with it.
-const HOPELESS: Duration = Duration::from_secs(2);
+pub(super) const SILENCE: Duration = Duration::from_millis(250);
 /// Polls of a wait before it lets other processes have the core.
-const SPINS: u32 = 200;
+pub(super) const SPINS: u32 = 200;
 
 /// What a waiting loop found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,13 +54,25 @@ pub struct Context<N: Netmod> {
     failures: RefCell<Vec<(u32, NetError)>>,
     last_look: Cell<Instant>,
     index: u32,
-    pub(super) links: Links<N>,
+    pub(super) links: Links,
     /// Who takes packets and completions, by class.
     rooms: [OnceCell<Rc<dyn Room<N>>>; Class::COUNT],
     /// Within [`Context::progress`].
     progressing: Cell<bool>,
-    /// What the rooms above keep once for each context, by type.
-    parts: RefCell<Vec<Rc<dyn Any>>>,
+    /// Rooms that asked for a turn, a bit for each class.
+    restless: Cell<u32>,
+    /// Peers of whose loss the rooms are to be told.
+    to_tell: RefCell<Vec<u32>>,
+    /// Packets for rooms where nobody has settled.
+    unclaimed: RefCell<Vec<(Head, Box<[u8]>)>>,
+    /// Packets and completions so far.
+    pub(super) events: Cell<u64>,
+}
+
+impl<N: Netmod> Drop for Context<N> {
+    fn drop(&mut self) {
+        self.device.give_back(self.index);
+    }
 }
 
 impl<N: Netmod> std::fmt::Debug for Context<N> {
@@ -106,10 +115,13 @@ impl<N: Netmod> Context<N> {
             Arc::clone(&device.av)
         };
         Ok(Rc::new(Context {
-            links: Links::new(device.boot.size())?,
+            links: Links::new(device.boot.rank(), device.boot.size())?,
             rooms: Default::default(),
             progressing: Cell::new(false),
-            parts: RefCell::default(),
+            restless: Cell::new(0),
+            to_tell: RefCell::default(),
+            unclaimed: RefCell::default(),
+            events: Cell::new(0),
             av,
             net: device.net.as_ref().map(Netmod::open_port).transpose()?,
             local: device.local.as_ref().map(Netmod::open_port).transpose()?.map(Chain::new),
@@ -136,7 +148,8 @@ impl<N: Netmod> Context<N> {
         &self.av
     }
 
-    /// Which of the process's contexts this is; peers send to the first, 0.
+    /// Which of the process's contexts this is: what it sends arrives on the
+    /// peers' of the same index.
     pub fn index(&self) -> u32 {
         self.index
     }
@@ -145,28 +158,67 @@ impl<N: Netmod> Context<N> {
     /// for each class.
     pub(crate) fn settle(&self, class: Class, room: Rc<dyn Room<N>>) {
         let _ = self.rooms[class as usize].set(room);
+        // A peer may have been quicker.
+        let early = self.unclaimed.take();
+        for (head, body) in early {
+            self.hand_out(&head, &body);
+        }
     }
 
-    /// What a room above keeps once for each context, made on first use.
-    pub(crate) fn part<T: 'static>(&self, make: impl FnOnce() -> T) -> Rc<T> {
-        let known = self.parts.borrow().iter().find_map(|p| Rc::clone(p).downcast().ok());
-        known.unwrap_or_else(|| {
-            let part = Rc::new(make());
-            self.parts.borrow_mut().push(Rc::clone(&part) as Rc<dyn Any>);
-            part
-        })
+    /// To the room of a packet's class, or kept until it settles: not more
+    /// than the rooms' own credit lets peers send.
+    #[inline]
+    fn hand_out(&self, head: &Head, body: &[u8]) {
+        match self.room(head.class) {
+            Some(room) => room.arrived(self, head, body),
+            None => self.unclaimed.borrow_mut().push((*head, body.into())),
+        }
+    }
+
+    /// Asks that the room of a class be given a turn by the next progress.
+    pub(crate) fn stir(&self, class: Class) {
+        self.restless.set(self.restless.get() | 1 << class as u32);
+    }
+
+    pub(super) fn is_restless(&self) -> bool {
+        self.restless.get() != 0 || !self.to_tell.borrow().is_empty()
+    }
+
+    /// Whether this is called by what progress calls.
+    pub(crate) fn is_progressing(&self) -> bool {
+        self.progressing.get()
+    }
+
+    /// Packets that wait for room at the provider.
+    pub fn queued_packets(&self) -> usize {
+        self.links.queued()
     }
 
     /// The room of a class, if one has settled.
+    #[inline]
     pub(super) fn room(&self, class: Class) -> Option<&Rc<dyn Room<N>>> {
         self.rooms[class as usize].get()
     }
 
     /// The port and provider of a transport, if open.
+    #[inline]
     pub fn port(&self, transport: Transport) -> Option<(&Arc<N>, &N::Port)> {
         let port = match transport {
             Transport::Network => self.net.as_ref(),
             Transport::Local => self.local.as_ref().map(Chain::last),
+        };
+        self.device.provider(transport).zip(port)
+    }
+
+    pub(super) fn has_retired(&self) -> bool {
+        self.local.as_ref().is_some_and(|chain| chain.next.get().is_some())
+    }
+
+    /// The port at which peers' packets and bulk messages arrive: the first.
+    pub(crate) fn inbox(&self, transport: Transport) -> Option<(&Arc<N>, &N::Port)> {
+        let port = match transport {
+            Transport::Network => self.net.as_ref(),
+            Transport::Local => self.local.as_ref().map(|chain| &chain.port),
         };
         self.device.provider(transport).zip(port)
     }
@@ -209,26 +261,73 @@ impl<N: Netmod> Context<N> {
                 other => other?,
             }
         }
-        for (netmod, port) in self.retired() {
-            // What this side began there is written off; errors are too.
-            let _ = netmod.poll(port, |_| (), arrived);
+        if self.has_retired() {
+            self.poll_retired();
         }
-        self.links.push(self)
+        self.links.push(self);
+        if self.is_restless() {
+            self.turns();
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn poll_retired(&self) {
+        for (netmod, port) in self.retired() {
+            // One-sided operations that began there are written off, errors
+            // too; bulk messages still arrive there.
+            let done = |c: Completion| {
+                if Class::of_token(c.token) != Class::Plain {
+                    self.complete(c);
+                }
+            };
+            let _ = netmod.poll(port, done, |head, body| self.arrived(head, body));
+        }
+    }
+
+    #[cold]
+    fn turns(&self) {
+        for world in self.to_tell.take() {
+            for room in self.rooms.iter().filter_map(OnceCell::get) {
+                room.lost(self, world);
+            }
+        }
+        let restless = self.restless.take();
+        for (class, room) in self.rooms.iter().enumerate() {
+            if restless & 1 << class != 0
+                && let Some(room) = room.get()
+            {
+                room.turn(self);
+            }
+        }
+    }
+
+    /// The rooms are told of a loss by the next progress, never at once: it
+    /// may be noticed amidst a room's own work.
+    pub(super) fn tell_lost(&self, world: u32) {
+        self.to_tell.borrow_mut().push(world);
     }
 
     /// A packet came in: to its room, in the sender's order.
+    #[inline]
     fn arrived(&self, head: &[u8; HEAD], body: &[u8]) {
-        self.links.sort(head, body, |head: &Head, body| {
-            if let Some(room) = self.room(head.class) {
-                room.arrived(self, head, body);
-            }
-        });
+        self.stirred();
+        let Some((head, number)) = Head::decode(head) else { return };
+        if head.class == Class::Link {
+            self.plane_packet(&head, body);
+            return;
+        }
+        self.links.sort(&head, number, body, |head, body| self.hand_out(head, body));
     }
 
     fn complete(&self, c: Completion) {
+        self.stirred();
         let class = Class::of_token(c.token);
         if class == Class::Link {
-            self.links.sent(c.token);
+            let world = self.links.sent(c.token);
+            if let (Some(world), Err(why)) = (world, c.result) {
+                self.break_link(world, why);
+            }
             return;
         }
         if class != Class::Plain {
@@ -360,9 +459,8 @@ impl<N: Netmod> Context<N> {
         }
         lost.push(rank);
         drop(lost);
-        self.links.drop_peer(rank);
-        for room in self.rooms.iter().filter_map(OnceCell::get) {
-            room.lost(self, rank);
+        if self.links.drop_peer(rank, None) {
+            self.tell_lost(rank);
         }
         let stuck = self.under_way.borrow_mut().remove(&rank).unwrap_or(0);
         self.failures.borrow_mut().retain(|(about, _)| ![rank, NOBODY].contains(about));
@@ -422,38 +520,6 @@ impl<N: Netmod> Context<N> {
         Ok(())
     }
 
-    /// Makes progress until `ready` says done. `peers` are asked after when
-    /// the wait drags on: a dead one ends it. A stopped process is not a dead
-    /// one: the wait goes on.
-    ///
-    /// # Errors
-    /// [`DeviceError::PeerDied`], and what `ready` answers.
-    pub(crate) fn wait(
-        &self,
-        peers: &[u32],
-        mut ready: impl FnMut() -> Result<Progress, DeviceError>,
-    ) -> Result<(), DeviceError> {
-        let mut spins = 0_u32;
-        let mut asked = None;
-        let mut begun = None;
-        loop {
-            self.progress()?;
-            if ready()? == Progress::Done {
-                return Ok(());
-            }
-            spins = spins.wrapping_add(1);
-            if spins.is_multiple_of(SPINS) {
-                self.look_after(peers)?;
-                if asked.get_or_insert_with(Instant::now).elapsed() > SILENCE {
-                    asked = Some(Instant::now());
-                    let begun: Instant = *begun.get_or_insert_with(Instant::now);
-                    self.ask_after(peers, begun.elapsed() > HOPELESS)?;
-                }
-                std::thread::yield_now();
-            }
-        }
-    }
-
     /// Asks after peers: after all that were ever asked after, at most every
     /// [`LIVENESS_INTERVAL`], so that no call is always too early.
     ///
@@ -488,14 +554,21 @@ impl<N: Netmod> Context<N> {
     /// killed while it writes into this one's shared-memory queue takes the
     /// queue's lock with it, and nothing that goes through there ever ends;
     /// likewise in the queue of a living peer, hence `hopeless`.
-    fn ask_after(&self, peers: &[u32], hopeless: bool) -> Result<(), DeviceError> {
-        for &rank in peers {
+    /// `anybody`: the wait is for whoever is still there.
+    pub(super) fn ask_after(
+        &self,
+        peers: &[u32],
+        anybody: bool,
+        hopeless: bool,
+    ) -> Result<(), DeviceError> {
+        let far = if anybody { self.links.known() } else { Vec::new() };
+        for &rank in peers.iter().chain(&far) {
             if self.device.has_left(rank)? {
                 self.bury(rank);
                 return Err(DeviceError::PeerDied { rank });
             }
         }
-        if !peers.iter().any(|&rank| self.over_shared_memory(rank)) {
+        if !anybody && !peers.iter().any(|&rank| self.over_shared_memory(rank)) {
             return Ok(());
         }
         if hopeless && let Some(&rank) = self.lost.borrow().first() {
@@ -511,7 +584,7 @@ impl<N: Netmod> Context<N> {
         }
         let new = |rank: &u32| !self.lost.borrow().contains(rank);
         if let Some(rank) = self.device.dead_peers().into_iter().find(new) {
-            if !self.bury(rank) {
+            if !self.bury(rank) && self.over_shared_memory(rank) {
                 self.renew();
             }
             return Err(DeviceError::PeerDied { rank });
@@ -536,7 +609,11 @@ impl<P> Chain<P> {
         std::iter::successors(Some(self), |link| link.next.get().map(|next| &**next))
     }
 
+    #[inline]
     fn last(&self) -> &P {
+        if self.next.get().is_none() {
+            return &self.port;
+        }
         self.links().last().map_or(&self.port, |link| &link.port)
     }
 

@@ -52,6 +52,15 @@ pub enum DeviceError {
     /// A second context on a device opened for one thread.
     #[error("the device was opened for one thread; set Options::threads to open more contexts")]
     OneThread,
+    /// A context index that is taken, 0, or too large.
+    #[error("context {index} is open already or no index for one; take another from 1 to 4096")]
+    ContextTaken {
+        /// The index.
+        index: u32,
+    },
+    /// A wait within a handler or another part of progress.
+    #[error("a handler called something that waits; let it reply, or leave the rest to the thread")]
+    Nested,
     /// The address vector.
     #[error(transparent)]
     Av(#[from] AvError),

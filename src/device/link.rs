@@ -1,373 +1,496 @@
 //! Packets between processes: numbered, in order, never lost for want of room.
 //!
-//! A [`Head`] says which room a packet is for. The link to each peer numbers
-//! what it sends, puts what arrives early aside, and queues what the provider
-//! has no room for; [`Context::progress`] sends that on. Nothing is kept for a
-//! peer nobody sent to or heard of.
+//! The link to each peer numbers what it sends, puts what arrives early aside,
+//! and queues what the provider has no room for; [`Context::progress`] sends
+//! that on. Nothing is kept for a peer nobody sent to or heard of, 40 bytes
+//! for one with nothing queued.
+//!
+//! A packet that fails breaks its link: what follows could not be taken in
+//! order. The rooms hear of it as of a death.
 //!
 //! Never looks into a body and knows nothing of messages or windows.
 
 use super::context::Outcome;
+use super::packet::{Body, Class, Head, Room};
+use super::peers::PerPeer;
+use super::plane::Planes;
 use super::{Context, DeviceError};
-use crate::av::{Entry, Table, Transport};
-use crate::netmod::{AGAIN, HEAD, Netmod, PENDING};
+use crate::av::Transport;
+use crate::netmod::{AGAIN, HEAD, NetError, Netmod, PENDING, UNSUPPORTED};
 use crate::rankmap::Process;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
-use std::marker::PhantomData;
-
-/// Whom a packet, or the completion of an operation, is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Class {
-    /// One-sided operations that are counted or awaited; never a packet's.
-    Plain,
-    /// The link's own.
-    Link,
-    /// Tagged messages.
-    Tagged,
-    /// Active messages.
-    Active,
-    /// Accumulates, locks and epochs of windows.
-    Rma,
-}
-
-impl Class {
-    pub(crate) const COUNT: usize = 5;
-    const SHIFT: u32 = 60;
-
-    fn from_number(n: u8) -> Option<Class> {
-        let all = [Class::Plain, Class::Link, Class::Tagged, Class::Active, Class::Rma];
-        all.get(usize::from(n)).copied()
-    }
-
-    /// A token of this class; `number` is below 2^60.
-    pub(crate) fn token(self, number: u64) -> u64 {
-        (self as u64) << Class::SHIFT | number
-    }
-
-    pub(crate) fn of_token(token: u64) -> Class {
-        Class::from_number((token >> Class::SHIFT) as u8).unwrap_or(Class::Plain)
-    }
-
-    /// The number of a token.
-    #[allow(dead_code, reason = "for the rooms above")]
-    pub(crate) fn number(token: u64) -> u64 {
-        token & ((1 << Class::SHIFT) - 1)
-    }
-}
-
-/// What a packet is, before its body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
-    /// Who takes it.
-    pub(crate) class: Class,
-    /// The room's own.
-    pub(crate) kind: u8,
-    /// World rank of the sender; filled in by the link.
-    pub(crate) from: u32,
-    /// The room's own.
-    pub(crate) words: [u64; 3],
-}
-
-impl Head {
-    pub(crate) fn new(class: Class, kind: u8, words: [u64; 3]) -> Head {
-        Head { class, kind, from: 0, words }
-    }
-
-    fn encode(&self, number: u16) -> [u8; HEAD] {
-        let mut out = [0; HEAD];
-        out[0] = self.class as u8;
-        out[1] = self.kind;
-        out[2..4].copy_from_slice(&number.to_le_bytes());
-        out[4..8].copy_from_slice(&self.from.to_le_bytes());
-        for (i, word) in self.words.iter().enumerate() {
-            out[8 + 8 * i..16 + 8 * i].copy_from_slice(&word.to_le_bytes());
-        }
-        out
-    }
-
-    fn decode(b: &[u8; HEAD]) -> Option<(Head, u16)> {
-        let word = |i: usize| u64::from_le_bytes(std::array::from_fn(|k| b[8 + 8 * i + k]));
-        let head = Head {
-            class: Class::from_number(b[0]).filter(|&c| c != Class::Plain)?,
-            kind: b[1],
-            from: u32::from_le_bytes([b[4], b[5], b[6], b[7]]),
-            words: std::array::from_fn(word),
-        };
-        Some((head, u16::from_le_bytes([b[2], b[3]])))
-    }
-}
-
-/// The body of a packet to send.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Body<'a> {
-    /// Copied where it cannot be sent at once.
-    Copied(&'a [u8]),
-    /// The caller's memory, not touched until `token` (of the caller's class)
-    /// was handed to [`Room::finished`].
-    Kept { start: *const u8, len: usize, token: u64 },
-}
-
-/// Who takes packets and completions of a class. Called within
-/// [`Context::progress`]: may transmit, must not wait.
-pub(crate) trait Room<N: Netmod> {
-    /// A packet, in the order its sender transmitted it.
-    fn arrived(&self, context: &Context<N>, head: &Head, body: &[u8]);
-    /// An operation with a token of this class ended.
-    fn finished(&self, context: &Context<N>, token: u64, result: Outcome);
-    /// A peer is known to be dead.
-    fn lost(&self, context: &Context<N>, world: u32);
-}
+use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// The links of a context, by world rank.
-pub(super) struct Links<N> {
-    /// A `Box<Link>` of each peer there is a link to; 0 for the others.
-    table: Table,
-    /// Peers there is a link to.
-    known: RefCell<Vec<u32>>,
+pub(super) struct Links {
+    peers: PerPeer<Link>,
+    me: u32,
     /// Peers with packets queued.
     busy: RefCell<Vec<u32>>,
-    /// Bodies that were copied and are still being sent, by token.
-    kept: RefCell<BTreeMap<u64, Box<[u8]>>>,
-    next: Cell<u64>,
-    netmod: PhantomData<N>,
+    /// Bodies that were copied, by token or place in a queue.
+    copies: RefCell<Copies>,
+    pub(super) planes: Planes,
 }
 
 /// What is known of one peer.
 #[derive(Default)]
-struct Link {
+pub(super) struct Link {
+    dest: Cell<u64>,
+    /// What may be copied by the provider, bytes of body.
+    inject: Cell<usize>,
+    /// Packets go to the provider at once: open, and nothing is queued.
+    direct: Cell<bool>,
+    local: Cell<bool>,
+    /// In [`Links::busy`].
+    listed: Cell<bool>,
+    state: Cell<State>,
     /// Number of the next packet to it.
     next: Cell<u16>,
     /// Number of the next packet from it.
     due: Cell<u16>,
-    queue: RefCell<VecDeque<Queued>>,
-    /// Packets that came before their turn.
-    early: RefCell<Vec<(u16, Head, Box<[u8]>)>>,
+    rest: RefCell<Option<Box<Rest>>>,
 }
 
-enum Queued {
-    Owned([u8; HEAD], Box<[u8]>),
-    Kept([u8; HEAD], *const u8, usize, u64),
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum State {
+    /// No packet was sent to it.
+    #[default]
+    New,
+    /// The address of its context of our index is not known yet.
+    Asking,
+    Open,
+    /// A packet failed, or the peer is dead.
+    Broken,
+}
+
+/// What most links do not have.
+#[derive(Default)]
+struct Rest {
+    queue: VecDeque<Queued>,
+    /// Packets that came before their turn.
+    early: Vec<(u16, Head, Box<[u8]>)>,
+    why: Option<NetError>,
+}
+
+struct Queued {
+    head: [u8; HEAD],
+    body: Held,
+}
+
+#[derive(Clone, Copy)]
+enum Held {
+    /// A place in [`Copies`].
+    Copy(u32),
+    /// The caller's.
+    Kept(*const u8, usize, u64),
 }
 
 /// Where packets to a peer go.
-struct Way {
-    transport: Transport,
-    dest: u64,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    pub(super) transport: Transport,
+    pub(super) dest: u64,
 }
 
-impl<N: Netmod> Links<N> {
-    pub(super) fn new(world: u32) -> Result<Links<N>, DeviceError> {
+/// Copied bodies; their memory is used again.
+#[derive(Default)]
+struct Copies {
+    places: Vec<(u32, Vec<u8>)>,
+    free: Vec<u32>,
+}
+
+impl Copies {
+    fn insert(&mut self, world: u32, body: &[u8]) -> u32 {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.places.push((0, Vec::new()));
+            self.places.len() as u32 - 1
+        });
+        let (owner, bytes) = &mut self.places[at as usize];
+        *owner = world;
+        bytes.clear();
+        bytes.extend_from_slice(body);
+        at
+    }
+
+    fn body(&self, at: u32) -> (*const u8, usize) {
+        self.places.get(at as usize).map_or((std::ptr::null(), 0), |(_, b)| (b.as_ptr(), b.len()))
+    }
+
+    /// The peer it was for.
+    fn remove(&mut self, at: u32) -> Option<u32> {
+        let world = self.places.get(at as usize)?.0;
+        self.free.push(at);
+        Some(world)
+    }
+}
+
+impl Link {
+    fn with_rest<T>(&self, f: impl FnOnce(&mut Rest) -> T) -> T {
+        f(self.rest.borrow_mut().get_or_insert_default())
+    }
+
+    fn queue_is_empty(&self) -> bool {
+        self.rest.borrow().as_ref().is_none_or(|rest| rest.queue.is_empty())
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.state.get()
+    }
+
+    pub(super) fn set_state(&self, state: State) {
+        self.state.set(state);
+        self.direct.set(state == State::Open && self.queue_is_empty());
+    }
+
+    pub(super) fn open(&self, way: Way, inject: usize) {
+        self.dest.set(way.dest);
+        self.local.set(way.transport == Transport::Local);
+        self.inject.set(inject.saturating_sub(HEAD));
+        self.set_state(State::Open);
+    }
+
+    #[inline]
+    fn way(&self) -> Way {
+        let transport = if self.local.get() { Transport::Local } else { Transport::Network };
+        Way { transport, dest: self.dest.get() }
+    }
+}
+
+impl Links {
+    pub(super) fn new(me: u32, world: u32) -> Result<Links, DeviceError> {
         Ok(Links {
-            table: Table::new(world, world)?,
-            known: RefCell::default(),
+            peers: PerPeer::new(world)?,
+            me,
             busy: RefCell::default(),
-            kept: RefCell::default(),
-            next: Cell::new(0),
-            netmod: PhantomData,
+            copies: RefCell::default(),
+            planes: Planes::default(),
         })
     }
 
-    fn link(&self, world: u32) -> Option<&Link> {
-        // SAFETY: a word of the table is 0 or a box's pointer, made below and
-        // freed with the table; links are only ever shared.
-        self.table.get(world).and_then(|e| unsafe { (e.to_bits() as *const Link).as_ref() })
+    pub(super) fn link(&self, world: u32) -> Option<&Link> {
+        self.peers.get(world)
     }
 
-    fn link_or_new(&self, world: u32) -> Option<&Link> {
-        if self.link(world).is_none() && world < self.table.len() {
-            let link = Box::into_raw(Box::<Link>::default());
-            self.table.set(world, Entry::from_bits(link as u64))?;
-            self.known.borrow_mut().push(world);
-        }
-        self.link(world)
+    /// Peers there is a link to.
+    pub(super) fn known(&self) -> Vec<u32> {
+        self.peers.known()
     }
 
-    /// Hands packets on in their sender's order.
-    pub(super) fn sort(&self, head: &[u8; HEAD], body: &[u8], mut take: impl FnMut(&Head, &[u8])) {
-        // Garbage has no class, or a sender out of range.
-        let Some((head, number)) = Head::decode(head) else { return };
-        let Some(link) = self.link_or_new(head.from) else { return };
+    /// Whether something waits for room or an address.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.busy.borrow().is_empty() || self.planes.is_asking()
+    }
+
+    /// Packets that wait for room at the provider.
+    pub(super) fn queued(&self) -> usize {
+        let busy = self.busy.borrow();
+        let queued = |&world: &u32| {
+            let link = self.peers.get(world)?;
+            Some(link.rest.borrow().as_ref()?.queue.len())
+        };
+        busy.iter().filter_map(queued).sum()
+    }
+
+    /// Hands a packet on, in its sender's order, and those behind it that came
+    /// early.
+    #[inline]
+    pub(super) fn sort(&self, head: &Head, number: u16, body: &[u8], take: impl Fn(&Head, &[u8])) {
+        // Garbage has a sender out of range.
+        let Some(link) = self.peers.get_or_new(head.from) else { return };
         if number != link.due.get() {
-            link.early.borrow_mut().push((number, head, body.into()));
+            link.with_rest(|rest| rest.early.push((number, *head, body.into())));
             return;
         }
         link.due.set(number.wrapping_add(1));
-        take(&head, body);
-        if link.early.borrow().is_empty() {
-            return;
+        take(head, body);
+        if link.rest.borrow().is_some() {
+            Links::catch_up(link, take);
         }
+    }
+
+    #[cold]
+    fn catch_up(link: &Link, take: impl Fn(&Head, &[u8])) {
         loop {
             let due = link.due.get();
-            let at = link.early.borrow().iter().position(|(n, ..)| *n == due);
-            let Some(at) = at else { return };
-            let (_, head, body) = link.early.borrow_mut().swap_remove(at);
+            let next = link.with_rest(|rest| {
+                let at = rest.early.iter().position(|(n, ..)| *n == due)?;
+                Some(rest.early.swap_remove(at))
+            });
+            let Some((_, head, body)) = next else { return };
             link.due.set(due.wrapping_add(1));
             take(&head, &body);
         }
     }
 
     /// Sends what the provider had no room for.
-    pub(super) fn push(&self, context: &Context<N>) -> Result<(), DeviceError> {
-        if self.busy.borrow().is_empty() {
-            return Ok(());
+    #[inline]
+    pub(super) fn push<N: Netmod>(&self, context: &Context<N>) {
+        if self.is_busy() {
+            self.push_all(context);
         }
+    }
+
+    #[cold]
+    fn push_all<N: Netmod>(&self, context: &Context<N>) {
+        context.ask_for_planes();
         let busy = std::mem::take(&mut *self.busy.borrow_mut());
         for world in busy {
-            let Some(link) = self.link(world) else { continue };
-            let way = context.way(world)?;
-            loop {
-                // Not in the loop's head: the queue is borrowed below.
-                let first = link.queue.borrow_mut().pop_front();
-                let Some(first) = first else { break };
-                if let Some(first) = self.try_queued(context, &way, world, first) {
-                    link.queue.borrow_mut().push_front(first);
-                    self.busy.borrow_mut().push(world);
-                    break;
+            let Some(link) = self.peers.get(world) else { continue };
+            link.listed.set(false);
+            if link.state() == State::Open {
+                self.push_link(context, world, link);
+            }
+            if link.queue_is_empty() || link.state() == State::Broken {
+                // Sets whether packets go out at once again.
+                link.set_state(link.state());
+            } else {
+                self.list(world, link);
+            }
+        }
+    }
+
+    fn list(&self, world: u32, link: &Link) {
+        link.direct.set(false);
+        if !link.listed.replace(true) {
+            self.busy.borrow_mut().push(world);
+        }
+    }
+
+    fn push_link<N: Netmod>(&self, context: &Context<N>, world: u32, link: &Link) {
+        let way = link.way();
+        while let Some(first) = link.with_rest(|rest| rest.queue.pop_front()) {
+            let (start, len, token) = match first.body {
+                Held::Copy(at) => {
+                    let (start, len) = self.copies.borrow().body(at);
+                    (start, len, Class::Link.token(u64::from(at)))
+                }
+                Held::Kept(start, len, token) => (start, len, token),
+            };
+            // SAFETY: a copy is kept until its token; a caller's body is by the
+            // contract of `Body::Kept`; `way` is this context's.
+            let rc = unsafe { context.hand_over(way, &first.head, start, len, token) };
+            match (rc, first.body) {
+                (AGAIN, _) => {
+                    link.with_rest(|rest| rest.queue.push_front(first));
+                    return;
+                }
+                (PENDING, _) => {}
+                (0, Held::Copy(at)) => drop(self.copies.borrow_mut().remove(at)),
+                (0, Held::Kept(.., token)) => context.tell(token, Ok(())),
+                (rc, body) => {
+                    let error = context.explain(way, world, rc);
+                    match body {
+                        Held::Copy(at) => drop(self.copies.borrow_mut().remove(at)),
+                        Held::Kept(.., token) => context.tell(token, Err(error.clone())),
+                    }
+                    context.break_link(world, error);
+                    return;
                 }
             }
         }
-        Ok(())
     }
 
-    /// Sends a queued packet; gives it back when there is no room.
-    fn try_queued(
-        &self,
-        context: &Context<N>,
-        way: &Way,
-        world: u32,
-        packet: Queued,
-    ) -> Option<Queued> {
-        let (head, start, len, token) = match &packet {
-            Queued::Owned(head, body) => (head, body.as_ptr(), body.len(), self.token()),
-            Queued::Kept(head, start, len, token) => (head, *start, *len, *token),
-        };
-        // SAFETY: an owned body is kept until its token; a caller's is by the
-        // contract of `Body::Kept`; `way` is this context's.
-        let rc = unsafe { context.hand_over(way, head, start, len, token) };
-        match (rc, packet) {
-            (AGAIN, packet) => return Some(packet),
-            (PENDING, Queued::Owned(_, body)) => {
-                self.kept.borrow_mut().insert(token, body);
-            }
-            (0, Queued::Kept(.., token)) => context.tell(token, Ok(())),
-            (rc, packet) if rc < 0 => {
-                if let Queued::Kept(.., token) = packet {
-                    context.tell(token, Err(context.explain(way, world, rc)));
-                }
-            }
-            _ => {}
-        }
-        None
+    /// A copied body was sent, or failed: then the peer it was for.
+    pub(super) fn sent(&self, token: u64) -> Option<u32> {
+        self.copies.borrow_mut().remove(Class::number(token) as u32)
     }
 
-    fn token(&self) -> u64 {
-        let n = self.next.get();
-        self.next.set(n.wrapping_add(1) & ((1 << Class::SHIFT) - 1));
-        Class::Link.token(n)
-    }
-
-    /// A copied body was sent.
-    pub(super) fn sent(&self, token: u64) {
-        self.kept.borrow_mut().remove(&token);
-    }
-
-    /// Forgets what is queued towards a dead peer.
-    pub(super) fn drop_peer(&self, world: u32) {
-        if let Some(link) = self.link(world) {
-            link.queue.borrow_mut().clear();
-        }
-    }
-}
-
-impl<N> Drop for Links<N> {
-    fn drop(&mut self) {
-        for &world in self.known.get_mut().iter() {
-            if let Some(entry) = self.table.get(world) {
-                // SAFETY: made by Box::into_raw, dropped once.
-                drop(unsafe { Box::from_raw(entry.to_bits() as *mut Link) });
+    /// Forgets what is queued towards a peer that is dead or out of reach.
+    /// Whether that is news.
+    pub(super) fn drop_peer(&self, world: u32, why: Option<NetError>) -> bool {
+        let Some(link) = self.peers.get_or_new(world) else { return false };
+        let news = link.state() != State::Broken;
+        link.set_state(State::Broken);
+        let queue = link.with_rest(|rest| {
+            rest.why = rest.why.take().or(why);
+            std::mem::take(&mut rest.queue)
+        });
+        for packet in queue {
+            if let Held::Copy(at) = packet.body {
+                self.copies.borrow_mut().remove(at);
             }
         }
+        news
     }
 }
 
 impl<N: Netmod> Context<N> {
     /// Sends a packet to a world rank, in order behind those before it.
     /// `true`: the body is the caller's again; `false`: a kept body is when its
-    /// token was handed to the room.
+    /// token was handed to the room. Calls no room.
     ///
     /// # Errors
     /// [`DeviceError::PeerDied`], a peer that cannot be reached, a provider
     /// without messages or that failed.
     ///
     /// # Safety
-    /// A body that is [`Body::Kept`] stays readable until its token came.
+    /// A body that is [`Body::Kept`] stays readable until its token came, or
+    /// the room heard that the peer is lost.
+    #[inline]
     pub(crate) unsafe fn transmit(
         &self,
         world: u32,
-        mut head: Head,
+        head: Head,
+        body: Body<'_>,
+    ) -> Result<bool, DeviceError> {
+        if let Some(link) = self.links.peers.get(world).filter(|link| link.direct.get()) {
+            let (start, len, token) = match body {
+                Body::Copied(bytes) if bytes.len() <= link.inject.get() => {
+                    (bytes.as_ptr(), bytes.len(), 0)
+                }
+                // SAFETY: the caller's duty.
+                Body::Copied(_) => return unsafe { self.transmit_slowly(world, head, body) },
+                Body::Kept { start, len, token } => (start, len, token),
+            };
+            let number = link.next.get();
+            let bytes = head.encode(self.links.me, number);
+            // SAFETY: the body is the caller's; one that is copied fits what
+            // the provider copies; `way` is this context's.
+            let rc = unsafe { self.hand_over(link.way(), &bytes, start, len, token) };
+            if rc >= 0 {
+                link.next.set(number.wrapping_add(1));
+                return Ok(rc == 0);
+            }
+            if rc != AGAIN {
+                return Err(self.refused(world, link.way(), rc));
+            }
+        }
+        // SAFETY: the caller's duty.
+        unsafe { self.transmit_slowly(world, head, body) }
+    }
+
+    /// Finds the way first, copies, queues.
+    ///
+    /// # Safety
+    /// As [`Context::transmit`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn transmit_slowly(
+        &self,
+        world: u32,
+        head: Head,
         body: Body<'_>,
     ) -> Result<bool, DeviceError> {
         self.check_alive(world)?;
-        let way = self.way(world)?;
-        head.from = self.device().boot().rank();
         let size = self.device().boot().size();
         let no_rank = DeviceError::NoRank { rank: world, size };
-        let link = self.links.link_or_new(world).ok_or(no_rank)?;
+        let link = self.links.peers.get_or_new(world).ok_or(no_rank)?;
+        match link.state() {
+            State::New => self.open_link(world, link)?,
+            State::Broken => {
+                let why = link.with_rest(|rest| rest.why.clone());
+                return Err(why.map_or(DeviceError::PeerDied { rank: world }, |error| {
+                    DeviceError::peer(world, error)
+                }));
+            }
+            State::Asking | State::Open => {}
+        }
         let number = link.next.get();
-        let head = head.encode(number);
-        let (start, len) = match body {
-            Body::Copied(bytes) => (bytes.as_ptr(), bytes.len()),
-            Body::Kept { start, len, .. } => (start, len),
+        let head = head.encode(self.links.me, number);
+        let held = match body {
+            Body::Copied(bytes) => Held::Copy(self.links.copies.borrow_mut().insert(world, bytes)),
+            Body::Kept { start, len, token } => Held::Kept(start, len, token),
         };
-        let queue_empty = link.queue.borrow().is_empty();
-        if queue_empty {
-            let inject = self.port(way.transport).map_or(0, |(n, _)| n.caps().packet_inject);
-            let token = match body {
-                Body::Kept { token, .. } => Some(token),
-                Body::Copied(_) => (HEAD + len <= inject).then_some(0),
-            };
-            if let Some(token) = token {
-                // SAFETY: the body is the caller's; one that is copied fits
-                // what the provider copies.
-                let rc = unsafe { self.hand_over(&way, &head, start, len, token) };
-                if rc != AGAIN {
-                    if rc < 0 {
-                        return Err(self.blame(world, self.explain(&way, world, rc)));
-                    }
-                    link.next.set(number.wrapping_add(1));
-                    return Ok(rc == 0);
-                }
+        link.next.set(number.wrapping_add(1));
+        let first = link.with_rest(|rest| {
+            rest.queue.push_back(Queued { head, body: held });
+            rest.queue.len() == 1
+        });
+        if first && link.state() == State::Open {
+            if let Some(done) = self.try_first(world, link)? {
+                return Ok(done || matches!(body, Body::Copied(_)));
             }
         }
-        link.next.set(number.wrapping_add(1));
-        let (packet, done) = match body {
-            Body::Copied(bytes) => (Queued::Owned(head, bytes.into()), true),
-            Body::Kept { start, len, token } => (Queued::Kept(head, start, len, token), false),
-        };
-        link.queue.borrow_mut().push_back(packet);
-        if queue_empty {
-            self.links.busy.borrow_mut().push(world);
-            self.links.push(self)?;
-        }
-        Ok(done)
+        self.links.list(world, link);
+        Ok(matches!(body, Body::Copied(_)))
     }
 
-    /// Longest body of a packet to a world rank; 0 where the provider has no
-    /// messages. Connects on first use.
+    /// Offers the provider the only packet of a queue. `None`: no room.
+    fn try_first(&self, world: u32, link: &Link) -> Result<Option<bool>, DeviceError> {
+        let Some(packet) = link.with_rest(|rest| rest.queue.pop_front()) else {
+            return Ok(None);
+        };
+        let (start, len, token) = match packet.body {
+            Held::Copy(at) => {
+                let (start, len) = self.links.copies.borrow().body(at);
+                (start, len, Class::Link.token(u64::from(at)))
+            }
+            Held::Kept(start, len, token) => (start, len, token),
+        };
+        // SAFETY: a copy is kept until its token; a caller's body is by the
+        // contract of `Body::Kept`; `way` is this context's.
+        let rc = unsafe { self.hand_over(link.way(), &packet.head, start, len, token) };
+        if rc == AGAIN {
+            link.with_rest(|rest| rest.queue.push_front(packet));
+            return Ok(None);
+        }
+        if rc != PENDING
+            && let Held::Copy(at) = packet.body
+        {
+            self.links.copies.borrow_mut().remove(at);
+        }
+        if rc < 0 {
+            return Err(self.refused(world, link.way(), rc));
+        }
+        link.set_state(State::Open);
+        Ok(Some(rc == 0))
+    }
+
+    /// The provider would not take a packet.
+    #[cold]
+    fn refused(&self, world: u32, way: Way, rc: isize) -> DeviceError {
+        let error = self.explain(way, world, rc);
+        self.break_link(world, error.clone());
+        self.blame(world, error)
+    }
+
+    /// Nothing more goes over a link.
+    #[cold]
+    pub(super) fn break_link(&self, world: u32, why: NetError) {
+        if self.links.drop_peer(world, Some(why)) {
+            self.tell_lost(world);
+        }
+    }
+
+    /// Finds where packets go; connects on first use.
+    fn open_link(&self, world: u32, link: &Link) -> Result<(), DeviceError> {
+        let way = self.first_way(world)?;
+        if self.index() > 0 {
+            self.ask_for_plane(world, link);
+            return Ok(());
+        }
+        link.open(way, self.inject_of(way.transport));
+        Ok(())
+    }
+
+    pub(super) fn inject_of(&self, transport: Transport) -> usize {
+        self.port(transport).map_or(0, |(netmod, _)| netmod.caps().packet_inject)
+    }
+
+    /// The longest bodies of packets to a world rank: those that are copied at
+    /// the call, and all. Both 0 where the provider has no messages.
     ///
     /// # Errors
-    /// [`DeviceError::PeerDied`], a peer that cannot be reached.
-    pub(crate) fn longest_body(&self, world: u32) -> Result<usize, DeviceError> {
-        self.check_alive(world)?;
-        let way = self.way(world)?;
-        let size = self.port(way.transport).map_or(0, |(n, _)| n.caps().packet_size);
-        Ok(size.saturating_sub(HEAD))
+    /// A peer that cannot be reached.
+    pub(crate) fn packet_limits(&self, world: u32) -> Result<(usize, usize), DeviceError> {
+        let way = self.first_way(world)?;
+        let caps = self.port(way.transport).map(|(netmod, _)| netmod.caps());
+        Ok(caps.map_or((0, 0), |caps| {
+            (caps.packet_inject.saturating_sub(HEAD), caps.packet_size.saturating_sub(HEAD))
+        }))
     }
 
-    /// Where packets to a world rank go; connects on first use.
-    fn way(&self, world: u32) -> Result<Way, DeviceError> {
+    /// The transport that packets from and to a world rank take.
+    ///
+    /// # Errors
+    /// A peer that cannot be reached.
+    pub(crate) fn transport_of(&self, world: u32) -> Result<Transport, DeviceError> {
+        Ok(self.first_way(world)?.transport)
+    }
+
+    /// Where the peer's first context is reached from here.
+    pub(super) fn first_way(&self, world: u32) -> Result<Way, DeviceError> {
         let process = Process { pg: 0, lpid: world };
         let mut entry = self.av().get(process)?;
         if entry.is_empty() {
@@ -385,11 +508,20 @@ impl<N: Netmod> Context<N> {
         Ok(Way { transport, dest })
     }
 
+    /// Where bulk messages and packets to a world rank go; `None` before the
+    /// first packet.
+    pub(crate) fn packet_way(&self, world: u32) -> Option<(Transport, u64)> {
+        let link = self.links.link(world).filter(|link| link.state() == State::Open)?;
+        let Way { transport, dest } = link.way();
+        Some((transport, dest))
+    }
+
     /// # Safety
     /// As [`Netmod::send`]; `way` is this context's.
-    unsafe fn hand_over(
+    #[inline]
+    pub(super) unsafe fn hand_over(
         &self,
-        way: &Way,
+        way: Way,
         head: &[u8; HEAD],
         start: *const u8,
         len: usize,
@@ -398,24 +530,44 @@ impl<N: Netmod> Context<N> {
         match self.port(way.transport) {
             // SAFETY: the caller's duty.
             Some((netmod, port)) => unsafe { netmod.send(port, head, start, len, way.dest, token) },
-            None => crate::netmod::UNSUPPORTED,
+            None => UNSUPPORTED,
+        }
+    }
+
+    /// Sends a packet that is not numbered, for the link itself; one that the
+    /// provider has no room for is lost, so it must be one that is repeated.
+    pub(super) fn send_loose(&self, world: u32, way: Way, head: Head, body: &[u8]) {
+        let bytes = head.encode(self.links.me, 0);
+        let at = self.links.copies.borrow_mut().insert(world, body);
+        let (start, len) = self.links.copies.borrow().body(at);
+        let token = Class::Link.token(u64::from(at));
+        // SAFETY: the copy is kept until its token; `way` is this context's.
+        let rc = unsafe { self.hand_over(way, &bytes, start, len, token) };
+        if rc != PENDING {
+            self.links.copies.borrow_mut().remove(at);
         }
     }
 
     /// Tells a room that an operation of its class ended.
-    fn tell(&self, token: u64, result: Outcome) {
+    pub(super) fn tell(&self, token: u64, result: Outcome) {
         if let Some(room) = self.room(Class::of_token(token)) {
             room.finished(self, token, result);
         }
     }
 
-    fn explain(&self, way: &Way, world: u32, rc: isize) -> crate::netmod::NetError {
+    #[cold]
+    pub(super) fn explain(&self, way: Way, world: u32, rc: isize) -> NetError {
         match self.port(way.transport) {
             Some((netmod, _)) => netmod.explain("send", rc),
-            None => crate::netmod::NetError::Address {
+            None => NetError::Address {
                 provider: "none".into(),
                 reason: format!("rank {world} has no provider"),
             },
         }
+    }
+
+    /// The room that settled for a class, as what it is.
+    pub(crate) fn resident<R: Room<N>>(&self, class: Class) -> Option<Rc<R>> {
+        Rc::clone(self.room(class)?).as_any().downcast().ok()
     }
 }

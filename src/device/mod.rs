@@ -15,8 +15,11 @@
 //! * A thread that wants to issue operations opens a context of its own with
 //!   [`Device::context`], on a device opened with [`Options::threads`]. Without
 //!   that option the providers skip their locks and there is one context.
-//! * Peers send to the first context's address, so its owner is the one who
-//!   must make progress for operations that target this process.
+//!   [`Shared`] is one context for several threads, under a lock.
+//! * Contexts are numbered, and what is sent on one arrives on the peer's of
+//!   the same number. Puts and gets target the first context's address, so its
+//!   owner is the one who must make progress for those; it also tells peers
+//!   where the others are.
 
 mod card;
 mod connect;
@@ -24,12 +27,15 @@ mod context;
 mod error;
 mod link;
 mod open;
+mod packet;
+mod peers;
+mod plane;
+mod shared;
+mod wait;
 
 pub use context::Context;
-pub(crate) use context::{Progress, Token};
+pub(crate) use context::{Outcome, Progress, Token};
 pub use error::DeviceError;
-#[allow(unused_imports, reason = "for the rooms above")]
-pub(crate) use link::{Body, Class, Head, Room};
 #[cfg(feature = "ofi")]
 pub use open::open_ofi;
 #[cfg(feature = "ucx")]
@@ -37,6 +43,9 @@ pub use open::open_ucx;
 #[cfg(all(feature = "ofi", feature = "ucx"))]
 pub use open::{AnyContext, open};
 pub use open::{Options, open_null};
+pub(crate) use packet::{Body, Class, Head, Room};
+pub(crate) use peers::PerPeer;
+pub use shared::{ProgressThread, Shared};
 
 use crate::av::{AddressVector, Transport};
 use crate::boot::{Boot, Control, Liveness};
@@ -76,6 +85,8 @@ pub struct Device<N: Netmod> {
     threads: bool,
     /// What the rooms above keep once for the process, by type.
     parts: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
+    /// Addresses of this process's contexts, by index.
+    cards: Mutex<Vec<Option<Card>>>,
 }
 
 impl<N: Netmod> std::fmt::Debug for Device<N> {
@@ -122,14 +133,11 @@ impl<N: Netmod> Device<N> {
             next_key: AtomicU64::new(1),
             threads,
             parts: Mutex::default(),
+            cards: Mutex::default(),
             boot,
         });
         let context = Context::open(&device, 0)?;
-        let card = Card {
-            local: context.address_of(Transport::Local)?,
-            network: context.address_of(Transport::Network)?,
-        };
-        device.boot.put(card::KEY, &card.encode())?;
+        device.boot.put(card::KEY, &context.card()?.encode())?;
         let mut failed = None;
         device.boot.fence(&mut || {
             if let Err(e) = context.progress() {
@@ -139,16 +147,73 @@ impl<N: Netmod> Device<N> {
         failed.map_or(Ok(context), Err)
     }
 
-    /// Opens another context, for the calling thread.
+    /// Opens another context, for the calling thread, under the smallest index
+    /// that is free. Threads that open theirs at the same time and send
+    /// messages want [`Device::context_at`] instead.
     ///
     /// # Errors
     /// [`DeviceError::OneThread`] when the device was not opened for several
     /// threads; what the provider refuses.
     pub fn context(self: &Arc<Self>) -> Result<Rc<Context<N>>, DeviceError> {
+        self.another(None)
+    }
+
+    /// Opens the context with an index from 1, for the calling thread: what it
+    /// sends arrives on the peers' contexts of the same index.
+    ///
+    /// # Errors
+    /// [`DeviceError::ContextTaken`] for one that is open; as
+    /// [`Device::context`].
+    pub fn context_at(self: &Arc<Self>, index: u32) -> Result<Rc<Context<N>>, DeviceError> {
+        self.another(Some(index))
+    }
+
+    fn another(self: &Arc<Self>, index: Option<u32>) -> Result<Rc<Context<N>>, DeviceError> {
         if !self.threads {
             return Err(DeviceError::OneThread);
         }
-        Context::open(self, 1)
+        let context = Context::open(self, self.reserve(index)?);
+        let card = context.as_ref().map_err(|_| ()).and_then(|c| c.card().map_err(|_| ()));
+        if let (Ok(context), Ok(card)) = (&context, card) {
+            self.cards()[context.index() as usize] = Some(card);
+        }
+        context
+    }
+
+    /// Takes an index for a context, the smallest that is free if none is
+    /// named. Its card is empty until the context is open.
+    fn reserve(&self, index: Option<u32>) -> Result<u32, DeviceError> {
+        /// More than any machine has cores.
+        const MOST: u32 = 4096;
+        let mut cards = self.cards();
+        let free = |cards: &[Option<Card>], at: u32| {
+            at > 0 && cards.get(at as usize).is_none_or(Option::is_none)
+        };
+        let at = index.or_else(|| (1..=MOST).find(|&at| free(&cards, at)));
+        let at = at.filter(|&at| at <= MOST && free(&cards, at));
+        let at = at.ok_or(DeviceError::ContextTaken { index: index.unwrap_or(MOST) })?;
+        if cards.len() <= at as usize {
+            cards.resize(at as usize + 1, None);
+        }
+        cards[at as usize] = Some(Card { local: Vec::new(), network: Vec::new() });
+        Ok(at)
+    }
+
+    /// The addresses of one of this process's contexts, if it is open.
+    fn card_of(&self, index: u32) -> Option<Card> {
+        let card = self.cards().get(index as usize)?.clone()?;
+        Some(card).filter(|card| !card.local.is_empty() || !card.network.is_empty())
+    }
+
+    /// A context was closed.
+    fn give_back(&self, index: u32) {
+        if let Some(card) = self.cards().get_mut(index as usize) {
+            *card = None;
+        }
+    }
+
+    fn cards(&self) -> MutexGuard<'_, Vec<Option<Card>>> {
+        self.cards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The launcher's view of the job.

@@ -17,6 +17,9 @@ pub struct Options {
     pub provider: Option<String>,
     /// Several threads will open contexts.
     pub threads: bool,
+    /// Contexts are to have descriptors to sleep on. UCX leaves transports
+    /// without any out then.
+    pub wakeup: bool,
 }
 
 /// Opens a device that reaches nobody and completes everything at once.
@@ -122,7 +125,8 @@ mod ucx {
         boot: Arc<dyn Boot>,
         options: &Options,
     ) -> Result<Rc<Context<Ucx>>, DeviceError> {
-        let request = Request { threads: options.threads, wakeup: false, peers: boot.size() };
+        let request =
+            Request { threads: options.threads, wakeup: options.wakeup, peers: boot.size() };
         Device::open(boot, Some(Ucx::open(&request)?), None, options.threads)
     }
 }

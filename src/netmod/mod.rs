@@ -335,9 +335,28 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         key: u64,
     ) -> isize;
 
+    /// [`Netmod::inject`] without its slower ways: anything but zero means that
+    /// nothing was done, and [`Netmod::inject`] is to be called. What the put
+    /// path tries first, so that it need not keep the arguments.
+    ///
+    /// # Safety
+    /// As [`Netmod::inject`].
+    #[inline(always)]
+    unsafe fn inject_now(
+        wire: Self::Wire,
+        buf: *const u8,
+        len: usize,
+        dest: u64,
+        addr: u64,
+        key: u64,
+    ) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { Self::inject(wire, buf, len, dest, addr, key) }
+    }
+
     /// Puts `len` bytes; [`Netmod::poll`] answers the token when they are in
     /// the target's memory (or on their way there in order, see
-    /// [`Netmod::read`]).
+    /// [`Netmod::read`]), with [`Netmod::FLUSHES`] when the buffer is free.
     ///
     /// # Safety
     /// As [`Netmod::inject`], `len` at most [`Caps::max_message`], and `buf`
@@ -345,7 +364,8 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     unsafe fn write(&self, port: &Self::Port, op: Transfer<*const u8>) -> isize;
 
     /// Gets `len` bytes. A read is answered after all earlier puts of this
-    /// port to the same peer are in its memory; a flush is built on that.
+    /// port to the same peer are in its memory; a flush is built on that,
+    /// except with [`Netmod::FLUSHES`].
     ///
     /// # Safety
     /// `op.buf` stays writable for `op.len` bytes until the token came back.

@@ -445,10 +445,13 @@ impl<N: Netmod> Access<N> {
             // SAFETY: the key was made for the endpoint in the entry, which a
             // netmod with handles has no other kind of; the port lives in the
             // context held here; the rest is the caller's word.
-            return unsafe {
+            let rc = unsafe {
                 let dest = N::network(Entry::from_bits(entry)).unwrap_unchecked();
-                N::inject(self.wire, buf, len, dest, addr, key)
+                N::inject_now(self.wire, buf, len, dest, addr, key)
             };
+            if rc == 0 {
+                return 0;
+            }
         }
         // SAFETY: the caller's word.
         unsafe { self.issue_other::<KEEP>(buf, len, rank, disp) }
@@ -497,11 +500,7 @@ impl<N: Netmod> Access<N> {
     ) -> isize {
         if N::KEY_HANDLES {
             // SAFETY: the caller's word.
-            return match unsafe { self.issue_direct(buf, len, rank, offset) } {
-                Some(rc) => rc,
-                // SAFETY: as above.
-                None => unsafe { self.issue_keyed::<KEEP>(entry, buf, len, rank, disp, offset) },
-            };
+            return unsafe { self.issue_keyed::<KEEP>(entry, buf, len, rank, disp, offset) };
         }
         let entry_bits = Entry::from_bits(entry);
         // In this order a network peer costs one test more, no unpacking.
@@ -762,10 +761,10 @@ impl<N: Netmod> Access<N> {
             addr: base + offset,
             key,
         };
-        if key == 0 {
+        if key == 0 && base != 0 {
             // SAFETY: mapped here, and the displacement is within the part.
             target.mapped = Some(unsafe { (base as *mut u8).add(offset as usize) });
-        } else {
+        } else if key != 0 {
             // SAFETY: callers pass ranks in range.
             let entry = Entry::from_bits(unsafe { self.lookup.entry(rank as usize) });
             target.dest = N::network(entry).ok_or_else(|| no_provider(&target))?;
@@ -793,11 +792,12 @@ impl<N: Netmod> Access<N> {
             reach.base.set(unsafe { m.start.add(part) }.addr() as u64);
             return Ok(());
         }
-        let no_memory =
-            || ErrorKind::Arguments(format!("world rank {world} has no memory in this window"));
-        let member = core.member(device, world).ok_or_else(no_memory)?;
-        let published =
-            core.published.as_ref().and_then(|p| p.get(member)).ok_or_else(no_memory)?;
+        let member = core.member(device, world);
+        let published = member.zip(core.published.as_ref());
+        let Some((member, published)) = published.and_then(|(m, p)| Some((m, p.get(m)?))) else {
+            // It has no memory: nothing but empty operations passes the checks.
+            return Ok(());
+        };
         let entry = self.context.connect(process)?;
         let transport = Transport::Network;
         let port = self.context.port(transport).zip(N::network(entry));

@@ -14,6 +14,7 @@ use super::part::{Part, Registry, Status};
 use super::{Error, ErrorKind};
 use crate::device::{Body, Class, Context, DeviceError, Head, Room};
 use crate::netmod::{Kind, NetError, Netmod, Op, Type};
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -193,19 +194,16 @@ pub(super) struct Agent<N> {
 impl<N: Netmod> Agent<N> {
     /// The context's agent, settled on first use.
     pub(super) fn of(context: &Context<N>) -> Rc<Agent<N>> {
-        let mut new = false;
-        let agent = context.part(|| {
-            new = true;
-            Agent {
-                registry: context.device().part(),
-                slots: RefCell::default(),
-                next: Cell::new(0),
-                netmod: PhantomData,
-            }
-        });
-        if new {
-            context.settle(Class::Rma, Rc::clone(&agent) as Rc<dyn Room<N>>);
+        if let Some(agent) = context.resident(Class::Rma) {
+            return agent;
         }
+        let agent = Rc::new(Agent {
+            registry: context.device().part(),
+            slots: RefCell::default(),
+            next: Cell::new(0),
+            netmod: PhantomData,
+        });
+        context.settle(Class::Rma, Rc::clone(&agent) as Rc<dyn Room<N>>);
         agent
     }
 
@@ -415,6 +413,10 @@ fn take(part: &Part, place: u64, from: u32) -> (Status, u64) {
 }
 
 impl<N: Netmod> Room<N> for Agent<N> {
+    fn as_any(self: Rc<Self>) -> Rc<dyn Any> {
+        self
+    }
+
     fn arrived(&self, context: &Context<N>, head: &Head, body: &[u8]) {
         if head.kind == ask::ANSWER {
             return self.answered(head.from, head.words, body);

@@ -65,6 +65,12 @@ impl<N: Netmod> Communicator<N> {
         self.rank
     }
 
+    /// The number that keeps its messages and windows apart from others':
+    /// equal in all members, agreed on without a message.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
     /// Number of processes.
     pub fn size(&self) -> u32 {
         self.map.len()
@@ -73,11 +79,6 @@ impl<N: Netmod> Communicator<N> {
     /// The rank map: rank → (process group, lpid).
     pub fn map(&self) -> &RankMap {
         &self.map
-    }
-
-    /// What it is known by in all members.
-    pub(super) fn id(&self) -> u64 {
-        self.id
     }
 
     /// The context operations are issued on.

@@ -311,7 +311,7 @@ impl<N: Netmod> Access<N> {
         if self.words(world)?.is_some() {
             return Ok(true);
         }
-        Ok(self.context().index() == 0 && self.context().longest_body(world)? > 0)
+        Ok(self.context().index() == 0 && self.context().packet_limits(world)?.1 > 0)
     }
 
     /// The lock words of a world rank's part, where they are mapped.
@@ -415,7 +415,7 @@ impl<N: Netmod> Access<N> {
         if self.context().index() != 0 {
             return refuse("which only the first context of a process can ask for; issue it there");
         }
-        match self.context().longest_body(world)? {
+        match self.context().packet_limits(world)?.1 {
             0 => refuse("and the provider has no messages; choose another in RANKWAY_PROVIDER"),
             longest => Ok(longest.min(super::active::LONGEST)),
         }

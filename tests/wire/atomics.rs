@@ -193,15 +193,15 @@ pub fn all<N: Opens>(boot: Arc<dyn Boot>) -> Result {
                 .collect()
         };
         let mut memory = vec![0; LEN];
-        for i in 0..4 {
-            memory[i * pitch..][..counts[i] * size].copy_from_slice(&before(i));
+        for (i, &count) in counts.iter().enumerate() {
+            memory[i * pitch..][..count * size].copy_from_slice(&before(i));
         }
         x.write(&memory);
         p.meet()?;
-        for i in 0..4 {
-            let what = format!("{kind:?} {ty:?} {op:?} of {}", counts[i]);
+        for (i, &count) in counts.iter().enumerate() {
+            let what = format!("{kind:?} {ty:?} {op:?} of {count}");
             let (operand, compare_with) = (operand(i), comparand(i));
-            let mut result = vec![0x77; counts[i] * size + 8];
+            let mut result = vec![0x77; count * size + 8];
             token += 1;
             let a = Atomic {
                 kind,
@@ -214,7 +214,7 @@ pub fn all<N: Opens>(boot: Arc<dyn Boot>) -> Result {
                 } else {
                     result.as_mut_ptr()
                 },
-                count: counts[i],
+                count,
                 dest: p.dest,
                 addr: x.addr + (i * pitch) as u64,
                 key: x.key,
@@ -224,7 +224,7 @@ pub fn all<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             if p.issue(&what, || unsafe { p.net.atomic(&p.port, &a) })? != 0 {
                 p.wait(&what, token)?;
             }
-            let len = counts[i] * size;
+            let len = count * size;
             if kind == Kind::Update {
                 ensure!(result.iter().all(|&b| b == 0x77), "{what}: wrote a result");
             } else {
@@ -234,8 +234,8 @@ pub fn all<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         }
         p.meet()?;
         let now = x.read();
-        for i in 0..4 {
-            let what = format!("{kind:?} {ty:?} {op:?} of {}: memory", counts[i]);
+        for (i, &count) in counts.iter().enumerate() {
+            let what = format!("{kind:?} {ty:?} {op:?} of {count}: memory");
             let expected = after(i);
             compare(&what, ty, &now[i * pitch..][..expected.len()], &expected)?;
             let behind = &now[i * pitch + expected.len()..(i + 1) * pitch];
@@ -246,11 +246,10 @@ pub fn all<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     p.meet()
 }
 
-/// A peer adds to a word through the provider while this process's own threads
-/// add to it: where the provider says so, nothing is lost.
+/// A peer adds to a word through the provider, with many additions under way:
+/// none is lost. And once more while this process's own threads add to it,
+/// where that may be done.
 pub fn hammer<N: Opens>(boot: Arc<dyn Boot>) -> Result {
-    const COUNT: u64 = 20_000;
-    const WINDOW: u64 = 64;
     let p = Pair::<N>::open(boot)?;
     let x = Exposed::open(&p, "hammer", 64)?;
     let mut token = 0;
@@ -259,61 +258,75 @@ pub fn hammer<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             if p.net.atomic_limit(&p.port, kind, ty, Op::Sum) == 0 {
                 continue;
             }
-            x.write(&[0; 64]);
-            p.meet()?;
-            if p.rank == 0 {
-                let one = 1_u64.to_le_bytes();
-                let mut results = vec![0_u64; WINDOW as usize];
-                let first = token;
-                for n in 0..COUNT {
-                    token += 1;
-                    if n >= WINDOW {
-                        p.wait("add", token - WINDOW)?;
-                    }
-                    let a = Atomic {
-                        kind,
-                        ty,
-                        op: Op::Sum,
-                        operand: one.as_ptr(),
-                        compare: std::ptr::null(),
-                        result: (&raw mut results[(n % WINDOW) as usize]).cast(),
-                        count: 1,
-                        dest: p.dest,
-                        addr: x.addr,
-                        key: x.key,
-                        token,
-                    };
-                    // SAFETY: the buffers stay until the token came back.
-                    if p.issue("add", || unsafe { p.net.atomic(&p.port, &a) })? == 0 {
-                        p.done.borrow_mut().insert(token, Ok(()));
-                    }
-                }
-                for t in (token - WINDOW + 1).max(first + 1)..=token {
-                    p.wait("add", t)?;
-                }
+            for shared in [false, true] {
+                x.write(&[0; 64]);
                 p.meet()?;
-                continue;
+                if p.rank == 0 {
+                    add_remotely(&p, &x, kind, ty, &mut token)?;
+                    p.meet()?;
+                    continue;
+                }
+                let stop = AtomicBool::new(!shared);
+                let address = x.start().expose_provenance();
+                let mine = std::thread::scope(|scope| {
+                    let adder = scope.spawn(|| add(ty, address, &stop));
+                    let met = p.meet();
+                    stop.store(true, Ordering::Relaxed);
+                    let count = adder.join().map_err(|_| "the thread died".to_owned());
+                    met.and(count)
+                })?;
+                let size = ty.size();
+                let mut now = [0; 8];
+                now[..size].copy_from_slice(&x.read()[..size]);
+                let mask = if size == 8 { u64::MAX } else { (1 << (8 * size)) - 1 };
+                let lost = (mine + ADDED).wrapping_sub(u64::from_le_bytes(now)) & mask;
+                let what =
+                    format!("{ty:?} {kind:?}: {mine} by the processor, {ADDED} by the provider");
+                println!("{what}: lost {lost}");
+                ensure!(lost == 0 || (shared && !p.net.caps().cpu_atomics), "{what}: lost {lost}");
             }
-            let stop = AtomicBool::new(false);
-            let address = x.start().expose_provenance();
-            let mine = std::thread::scope(|scope| {
-                let adder = scope.spawn(|| add(ty, address, &stop));
-                let met = p.meet();
-                stop.store(true, Ordering::Relaxed);
-                adder.join().map_err(|_| "the thread died".to_owned()).and_then(|n| met.map(|()| n))
-            })?;
-            let size = ty.size();
-            let mut now = [0; 8];
-            now[..size].copy_from_slice(&x.read()[..size]);
-            let mask = if size == 8 { u64::MAX } else { (1 << (8 * size)) - 1 };
-            let lost = (mine + COUNT).wrapping_sub(u64::from_le_bytes(now)) & mask;
-            println!(
-                "{ty:?} {kind:?}: {mine} by the processor, {COUNT} by the provider, lost {lost}"
-            );
-            ensure!(lost == 0 || !p.net.caps().cpu_atomics, "{ty:?} {kind:?}: {lost} lost");
         }
     }
     p.meet()
+}
+
+/// How often the peer adds.
+const ADDED: u64 = 5000;
+
+fn add_remotely<N: Opens>(
+    p: &Pair<N>,
+    x: &Exposed<N>,
+    kind: Kind,
+    ty: Type,
+    token: &mut u64,
+) -> Result {
+    const WINDOW: u64 = 64;
+    let one = 1_u64.to_le_bytes();
+    let mut results = [0_u64; WINDOW as usize];
+    for n in 0..ADDED {
+        *token += 1;
+        if n >= WINDOW {
+            p.wait("add", *token - WINDOW)?;
+        }
+        let a = Atomic {
+            kind,
+            ty,
+            op: Op::Sum,
+            operand: one.as_ptr(),
+            compare: std::ptr::null(),
+            result: (&raw mut results[(n % WINDOW) as usize]).cast(),
+            count: 1,
+            dest: p.dest,
+            addr: x.addr,
+            key: x.key,
+            token: *token,
+        };
+        // SAFETY: the buffers stay until the token came back.
+        if p.issue("add", || unsafe { p.net.atomic(&p.port, &a) })? == 0 {
+            p.done.borrow_mut().insert(*token, Ok(()));
+        }
+    }
+    (*token - WINDOW + 1..=*token).try_for_each(|t| p.wait("add", t))
 }
 
 /// Adds one again and again; says how often.

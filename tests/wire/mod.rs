@@ -1,5 +1,7 @@
 //! What two ports do to each other, generic over the netmod.
 
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+
 use crate::jobs::{Result, Scenario, text};
 use rankway::boot::Boot;
 use rankway::netmod::Netmod;
@@ -7,9 +9,12 @@ use std::sync::Arc;
 
 mod atomics;
 mod bulk;
+mod death;
 mod memory;
 mod packets;
 mod pair;
+mod rates;
+mod sleep;
 
 pub use pair::Pair;
 
@@ -30,20 +35,42 @@ impl Opens for rankway::netmod::ofi::Ofi {
     }
 }
 
+type Body = fn(Arc<dyn Boot>) -> Result;
+
+/// The scene that measures, libfabric's only.
+pub fn rates(name: &str, env: &[(&'static str, &str)]) -> Scenario {
+    let scenario = Scenario::new(format!("{name}/rates"), 2, rates::all).slow();
+    env.iter().fold(scenario, |s, (key, value)| s.env(key, *value))
+}
+
+impl Opens for rankway::netmod::ucx::Ucx {
+    fn open_netmod(boot: &dyn Boot) -> Result<Arc<Self>> {
+        let request = rankway::netmod::ucx::Request {
+            peers: boot.size(),
+            ..rankway::netmod::ucx::Request::default()
+        };
+        rankway::netmod::ucx::Ucx::open(&request).map_err(text)
+    }
+}
+
 /// All scenes, with these variables in the environment.
 pub fn all<N: Opens>(name: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> {
-    let mut scenes: Vec<(&str, fn(Arc<dyn Boot>) -> Result)> = Vec::new();
-    scenes.push(("packets of all sizes", packets::sizes::<N>));
-    scenes.push(("a flood of packets", packets::flood::<N>));
-    scenes.push(("bulk of all lengths", bulk::lengths::<N>));
-    scenes.push(("a crowd of bulk", bulk::crowd::<N>));
-    scenes.push(("cancel", bulk::cancel::<N>));
-    scenes.push(("blocks", memory::blocks::<N>));
-    scenes.push(("atomics", atomics::all::<N>));
-    scenes.push(("atomics of two", atomics::hammer::<N>));
+    let scenes: [(&str, Body); 9] = [
+        ("packets of all sizes", packets::sizes::<N>),
+        ("a flood of packets", packets::flood::<N>),
+        ("bulk of all lengths", bulk::lengths::<N>),
+        ("a crowd of bulk", bulk::crowd::<N>),
+        ("cancel", bulk::cancel::<N>),
+        ("blocks", memory::blocks::<N>),
+        ("atomics", atomics::all::<N>),
+        ("atomics of two", atomics::hammer::<N>),
+        ("sleeping", sleep::ping::<N>),
+    ];
     let scenario = |(what, body)| {
         let scenario = Scenario::new(format!("{name}/{what}"), 2, body);
         env.iter().fold(scenario, |s, (key, value)| s.env(key, *value))
     };
-    scenes.into_iter().map(scenario).collect()
+    let mut all: Vec<Scenario> = scenes.into_iter().map(scenario).collect();
+    all.push(scenario(("death of a receiver", death::sender::<N>)).verdict(death::outlived));
+    all
 }

@@ -82,6 +82,17 @@ impl<N: Opens> Pair<N> {
         result.map_err(|e| format!("{what}: {e}"))
     }
 
+    /// Everything written before is in the peer's memory.
+    pub fn flush(&self) -> Result {
+        const TOKEN: u64 = u64::MAX;
+        if !N::FLUSHES {
+            return Ok(());
+        }
+        // SAFETY: `dest` is the peer's.
+        let call = || unsafe { self.net.flush(&self.port, self.dest, TOKEN) };
+        if self.issue("flush", call)? == PENDING { self.wait("flush", TOKEN) } else { Ok(()) }
+    }
+
     /// Sends a packet whose body is in `body` until it was sent.
     pub fn send(&self, head: [u8; HEAD], body: &[u8], token: u64) -> Result {
         let call = || {

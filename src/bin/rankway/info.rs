@@ -24,7 +24,7 @@ Nothing is started and no network is opened. The exit code is 0 whatever is miss
 --strict.
 
 Keys of --json: command, version, ok; environment {NAME: value}; \
-libfabric, ucx, pmix {found, path, version, error}; \
+libfabric, ucx, pmix {found, path, version, error}; ucx_transports[]; \
 providers [{name, version, rma, node_local, only_by_name, inject_size, max_message, mr_mode, \
 key_size, progress, max_peers, domains}]; \
 choice {node, network} {provider, why, error}; \
@@ -58,6 +58,8 @@ struct Info {
     environment: std::collections::BTreeMap<&'static str, String>,
     libfabric: Library,
     ucx: Library,
+    /// UCX's transports and devices, as `posix/memory`.
+    ucx_transports: Vec<String>,
     pmix: Library,
     providers: Vec<ProviderReport>,
     choice: Choices,
@@ -192,6 +194,7 @@ impl Info {
                 .filter_map(|name| Some((name, std::env::var(name).ok()?)))
                 .collect(),
             ucx: Library::of(ucx::library()),
+            ucx_transports: ucx::transports().unwrap_or_default(),
             pmix: Library::of(rankway::boot::pmix::found().map(|(path, line)| {
                 // The rest of the line names the standard and the build.
                 let short = line.split([',', '(']).next().unwrap_or(&line).trim().to_owned();

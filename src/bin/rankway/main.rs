@@ -4,6 +4,7 @@
 mod count;
 mod info;
 mod memory;
+mod operations;
 mod output;
 mod plot;
 mod rate;
@@ -41,6 +42,8 @@ enum Command {
     Info(info::Args),
     /// How many puts a second can be issued, for every rank-map model
     Rate(rate::Args),
+    /// How fast messages and atomics are, beside the library's own loops
+    Operations(operations::Args),
     /// How many instructions a translation and a put take, exactly
     Count(count::Args),
     /// How many bytes address vectors and communicators take
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Info(args) => info::run(&args),
         Command::Rate(args) => rate::run(&args),
+        Command::Operations(args) => operations::run(&args),
         Command::Count(args) => count::run(&args),
         Command::Memory(args) => memory::run(&args),
     };

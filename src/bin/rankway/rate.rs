@@ -1,12 +1,16 @@
 //! `rankway rate`: how many puts a second can be issued.
 
 mod loops;
+mod raw;
 mod report;
 
 use crate::scene::{self, MODELS, NULL, Network, Scene};
 use crate::{count, output};
 use indicatif::{ProgressBar, ProgressStyle};
 use rankway::boot::{self, Boot, local};
+use rankway::netmod::ofi::Ofi;
+use rankway::netmod::ucx::Ucx;
+use raw::Measured;
 use report::{NetworkReport, Report};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write};
@@ -23,19 +27,18 @@ use std::sync::Arc;
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  rankway rate\n  rankway rate --network shm,tcp --size 8,1024\n  \
-    mpirun -n 2 rankway rate --network shm\n\
-    JSON keys: networks[].{network,provider,size,raw_inject,raw_write,store,view,view_checked,\
+    mpirun -n 2 rankway rate --network shm\n  rankway rate --netmod ucx\n\
+    JSON keys: networks[].{netmod,network,provider,size,raw_inject,raw_write,store,view,view_checked,\
     vc_vcrt,vc_vcrt_checked,reference}, networks[].rows[].{model,unchecked,unchecked_ratio,checked,\
     checked_ratio,map_bytes}, instructions.MODEL.{translation,put_checked,put_unchecked}, \
     figures[].{what,measured,at_least,met}; rates in million puts a second, null where there is no \
     such loop"
 )]
 pub(crate) struct Args {
-    /// Networks to measure: null (infinitely fast), mapped, or a libfabric provider
-    #[arg(long, value_delimiter = ',', default_value = "null,mapped,shm")]
+    #[arg(long, value_delimiter = ',', help = NETWORKS)]
     network: Vec<String>,
     /// Netmod
-    #[arg(long, default_value = "ofi", value_parser = ["ofi"])]
+    #[arg(long, default_value = "ofi", value_parser = ["ofi", "ucx"])]
     netmod: String,
     /// Models to measure
     #[arg(long, value_delimiter = ',', default_values = MODELS, value_parser = MODELS)]
@@ -72,6 +75,11 @@ pub(crate) struct Args {
     svg: Option<PathBuf>,
 }
 
+/// What `--network` may be.
+const NETWORKS: &str = "Networks to measure. ofi: null (infinitely fast), mapped, or a libfabric \
+    provider [default: null,mapped,shm]. ucx, over the transports UCX_TLS allows: mapped, shm (a \
+    window in UCX's own memory), created (one in the user's) [default: mapped,shm]";
+
 /// What a measuring process tells the one that prints.
 #[derive(Serialize, Deserialize)]
 enum Message {
@@ -100,6 +108,7 @@ fn advance(bar: &ProgressBar, step: Step) {
 /// What is measured in one job.
 #[derive(Clone)]
 pub(crate) struct Plan {
+    netmod: String,
     network: Network,
     name: String,
     models: Vec<String>,
@@ -112,7 +121,7 @@ pub(crate) struct Plan {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     scene::find_null_provider();
-    let plans = plans(args);
+    let plans = plans(args)?;
     let launched = boot::launched();
     let mut reports = Vec::new();
     let bar = progress(args);
@@ -138,14 +147,27 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn plans(args: &Args) -> Vec<Plan> {
+fn plans(args: &Args) -> Result<Vec<Plan>, String> {
+    let ucx = args.netmod == "ucx";
     let network = |name: &str| match name {
-        "null" => Network::Provider(NULL.into()),
-        "mapped" => Network::Mapped,
-        other => Network::Provider(other.into()),
+        "mapped" => Ok(Network::Mapped),
+        "shm" if ucx => Ok(Network::Provided),
+        "created" if ucx => Ok(Network::Created),
+        other if ucx => Err(format!(
+            "no network of the ucx netmod is called {other}; it has mapped, shm and created, and \
+             UCX_TLS chooses transports"
+        )),
+        "null" => Ok(Network::Provider(NULL.into())),
+        other => Ok(Network::Provider(other.into())),
     };
-    let plan = |name: &String, size: &u32| Plan {
-        network: network(name),
+    let usual = if ucx { &["mapped", "shm"][..] } else { &["null", "mapped", "shm"] };
+    let usual = || usual.iter().map(|name| (*name).to_owned()).collect();
+    let names: Vec<String> = if args.network.is_empty() { usual() } else { args.network.clone() };
+    let networks = names.iter().map(|name| Ok((name.clone(), network(name)?)));
+    let networks = networks.collect::<Result<Vec<_>, String>>()?;
+    let plan = |(name, network): &(String, Network), size: &u32| Plan {
+        netmod: args.netmod.clone(),
+        network: network.clone(),
         name: name.clone(),
         models: args.models.clone(),
         size: *size as usize,
@@ -154,10 +176,8 @@ fn plans(args: &Args) -> Vec<Plan> {
         iterations: args.iterations.map(|n| n as usize),
         rounds: args.rounds,
     };
-    args.network
-        .iter()
-        .flat_map(|name| args.size.iter().map(move |size| plan(name, size)))
-        .collect()
+    let all = networks.iter().flat_map(|n| args.size.iter().map(move |size| plan(n, size)));
+    Ok(all.collect())
 }
 
 fn progress(args: &Args) -> ProgressBar {
@@ -226,10 +246,22 @@ fn measure(
     plan: &Plan,
     step: &mut dyn FnMut(Step),
 ) -> Result<Option<NetworkReport>, String> {
+    match plan.netmod.as_str() {
+        "ucx" => measure_on::<Ucx>(boot, plan, step),
+        _ => measure_on::<Ofi>(boot, plan, step),
+    }
+}
+
+fn measure_on<N: Measured>(
+    boot: &Arc<dyn Boot>,
+    plan: &Plan,
+    step: &mut dyn FnMut(Step),
+) -> Result<Option<NetworkReport>, String> {
     let (rank, size) = (boot.rank(), boot.size());
     let targets: Vec<u32> = if size == 1 { vec![0] } else { (1..size).collect() };
     let bytes = loops::window_bytes(plan);
-    let mut scene = Scene::new(Arc::clone(boot), &plan.network, plan.ranks, bytes, &targets)?;
+    let context = N::open(Arc::clone(boot), &plan.network)?;
+    let mut scene = Scene::on(context, &plan.network, plan.ranks, bytes, &targets)?;
     let report = if rank == 0 {
         let report = loops::measure(&scene, plan, step);
         // Let the others go, whatever came of it.
@@ -240,6 +272,9 @@ fn measure(
         None
     };
     scene.window.free().map_err(|e| e.to_string())?;
+    if let Some(mut beside) = scene.beside.take() {
+        beside.free().map_err(|e| e.to_string())?;
+    }
     Ok(report)
 }
 

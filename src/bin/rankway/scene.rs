@@ -8,9 +8,10 @@
 
 use rankway::boot::Boot;
 use rankway::device::{self, Context, Device, Options};
+use rankway::netmod::Netmod;
 use rankway::netmod::ofi::Ofi;
 use rankway::rankmap::{Process, RankMap};
-use rankway::rma::{Access, Communicator, Window};
+use rankway::rma::{Access, Backing, Communicator, Window};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -25,6 +26,10 @@ pub(crate) enum Network {
     Provider(String),
     /// A window Rankway allocated: puts are stores.
     Mapped,
+    /// A window in the network library's own memory, and its own way there.
+    Provided,
+    /// The user's memory, over whatever transports the library takes.
+    Created,
 }
 
 /// Name of the provider in `plugins/null-provider`.
@@ -47,9 +52,11 @@ pub(crate) fn find_null_provider() {
 }
 
 /// A window and what is needed to make accesses on it.
-pub(crate) struct Scene {
-    pub(crate) context: Rc<Context<Ofi>>,
-    pub(crate) window: Window<Ofi>,
+pub(crate) struct Scene<N: Netmod = Ofi> {
+    pub(crate) context: Rc<Context<N>>,
+    pub(crate) window: Window<N>,
+    /// Beside a mapped window: one that the library's own loop puts to.
+    pub(crate) beside: Option<Window<N>>,
     groups: [u32; 2],
     /// Size of the models' communicators.
     pub(crate) ranks: u32,
@@ -58,7 +65,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Sets the stage. Collective over the job.
+    /// Sets the stage over libfabric. Collective over the job.
     ///
     /// `ranks` is the size of the models' communicators, `bytes` that of each
     /// process's memory, and `targets` the world ranks that their ranks name,
@@ -70,32 +77,53 @@ impl Scene {
         bytes: usize,
         targets: &[u32],
     ) -> Result<Scene, String> {
-        let text = |e: &dyn std::fmt::Display| e.to_string();
         let provider = match network {
             Network::Provider(name) => Some(name.clone()),
-            Network::Mapped => None,
+            _ => None,
         };
-        let options = Options { provider, threads: false };
-        let context = device::open_ofi(boot, &options).map_err(|e| text(&e))?;
+        let options = Options { provider, ..Options::default() };
+        let context = device::open_ofi(boot, &options).map_err(|e| e.to_string())?;
+        Scene::on(context, network, ranks, bytes, targets)
+    }
+}
+
+impl<N: Netmod> Scene<N> {
+    /// Sets the stage on an opened device. Collective over the job.
+    pub(crate) fn on(
+        context: Rc<Context<N>>,
+        network: &Network,
+        ranks: u32,
+        bytes: usize,
+        targets: &[u32],
+    ) -> Result<Scene<N>, String> {
+        let text = |e: &dyn std::fmt::Display| e.to_string();
         let world = Communicator::world(&context);
         let mut memory = Vec::new();
         let window = match network {
             Network::Mapped => Window::allocate(&world, bytes, 8),
-            Network::Provider(_) => {
+            Network::Provided => Window::allocate_with(&world, bytes, 8, Backing::Provider),
+            Network::Provider(_) | Network::Created => {
                 memory = vec![0_u64; bytes / 8];
                 // SAFETY: `memory` is kept beside the window and never resized.
                 unsafe { Window::create(&world, memory.as_mut_ptr().cast(), bytes, 8) }
             }
         };
         let window = window.map_err(|e| text(&e))?;
-        let group = |device: &Arc<Device<Ofi>>| {
+        let beside = match network {
+            Network::Mapped if N::KEY_HANDLES => {
+                let beside = Window::allocate_with(&world, bytes, 8, Backing::Provider);
+                Some(beside.map_err(|e| text(&e))?)
+            }
+            _ => None,
+        };
+        let group = |device: &Arc<Device<N>>| {
             let peers = targets.len() as u32;
             let lpids = (0..ranks * 2).map(|lpid| targets[(lpid % peers) as usize]);
             let members = RankMap::from_lpids(0, lpids).map_err(|e| text(&e))?;
             device.add_group(members).map_err(|e| text(&e))
         };
         let groups = [group(context.device())?, group(context.device())?];
-        Ok(Scene { context, window, groups, ranks, _memory: memory })
+        Ok(Scene { context, window, beside, groups, ranks, _memory: memory })
     }
 
     /// The rank map of a model, over the groups that name the target.
@@ -117,9 +145,14 @@ impl Scene {
 
     /// An access to the window through a model's map, in an open epoch, every
     /// entry inserted.
-    pub(crate) fn access(&self, model: &str) -> Result<Access<Ofi>, String> {
+    pub(crate) fn access(&self, model: &str) -> Result<Access<N>, String> {
+        self.access_to(&self.window, model)
+    }
+
+    /// The same to another window.
+    pub(crate) fn access_to(&self, window: &Window<N>, model: &str) -> Result<Access<N>, String> {
         let map = self.map(model)?;
-        let core = self.window.core().map_err(|e| e.to_string())?;
+        let core = window.core().map_err(|e| e.to_string())?;
         let access = Access::open(&core, &self.context, &map).map_err(|e| e.to_string())?;
         access.lock_all().map_err(|e| e.to_string())?;
         for rank in 0..map.len() {

@@ -12,6 +12,7 @@ use crate::netmod::{
 };
 use std::ffi::c_void;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// One libfabric provider with its domain and address vector.
@@ -25,7 +26,9 @@ pub struct Ofi {
     pub(super) limits: Limits,
     pub(super) domain: *mut sys::fid_domain,
     pub(super) av: *mut sys::fid_av,
-    fabric: *mut sys::fid_fabric,
+    pub(super) fabric: *mut sys::fid_fabric,
+    /// Local registrations made.
+    registered: AtomicU32,
     /// Held by what changes the set of endpoints or of addresses.
     setup: Mutex<()>,
     /// An address of this provider, to tell garbage from addresses.
@@ -139,6 +142,7 @@ impl Ofi {
             domain: null_mut(),
             av: null_mut(),
             fabric: null_mut(),
+            registered: AtomicU32::new(0),
             setup: Mutex::new(()),
             sample: Vec::new(),
             warden: None,
@@ -187,6 +191,15 @@ impl Ofi {
         } else {
             0
         }
+    }
+
+    /// A key for a local registration. It is never told to anyone; where the
+    /// provider does not choose it, it need only differ from the windows' and
+    /// from those of the other local registrations there are; rxm of 1.17 has
+    /// been seen to take keys from 2^31 on for itself.
+    pub(super) fn local_key(&self) -> u64 {
+        let n = self.registered.fetch_add(1, Ordering::Relaxed);
+        u64::from(n | 3 << 30)
     }
 
     /// What a port does with its own buffers.
@@ -446,6 +459,14 @@ impl Netmod for Ofi {
 
     fn cancel(&self, port: &Port, token: u64) {
         port.cancel(token);
+    }
+
+    fn wait_fd(&self, port: &Port) -> Option<std::os::fd::RawFd> {
+        port.fd
+    }
+
+    fn arm(&self, port: &Port) -> bool {
+        port.arm()
     }
 
     #[inline]

@@ -14,6 +14,9 @@
 //! | shm holds 256 peers | [`Caps::max_peers`](super::Caps) says so |
 //! | `net` claims atomics it lacks; hooks and test providers come first in the list | taken only when named |
 //! | rxm over soft-RoCE cannot be enabled with more than 127 expected peers | the AV's size hint follows the job, and `FI_UNIVERSE_SIZE` is left to the user |
+//! | fetching atomics of less than 8 bytes in shm of 1.17 go wrong when two are under way | they are not taken from it |
+//! | software atomics (shm, rxm): the C source reads the word twice around its compare and swap, and nothing promises that this is one access | [`Caps::cpu_atomics`](super::Caps) is not claimed |
+//! | rxm with `FI_ATOMIC` does not promise `FI_ORDER_RAW` | it is taken without atomics: a flush needs the order |
 //! | an injected put is not acknowledged | a flush reads back from the target, behind it in order |
 //! | `FI_MR_LOCAL` | tracked transfers go through registered bounce buffers, long ones are registered for their time |
 //!
@@ -35,6 +38,7 @@ mod pages;
 mod port;
 mod select;
 mod slots;
+mod wait;
 
 pub use describe::{Provider, describe, library, would_take};
 pub use domain::{Ofi, Region};

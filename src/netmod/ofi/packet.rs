@@ -100,7 +100,7 @@ impl Ring {
     ) {
         let start: *const u8 = self.memory.at(number * PITCH);
         // What is shorter than a head did not come from a port.
-        if len >= HEAD && len <= PACKET {
+        if (HEAD..=PACKET).contains(&len) {
             // SAFETY: the receive is complete and not posted again until below,
             // and the buffer's first `len` bytes hold the packet.
             let (head, body) = unsafe {

@@ -6,9 +6,11 @@ use super::ffi;
 use super::packet::Ring;
 use super::pages::Pages;
 use super::slots::{Slot, Slots, TRACKED, Use};
+use super::wait;
 use crate::netmod::{AGAIN, Completion, HEAD, NetError, Netmod, Transfer, UNSUPPORTED};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -68,6 +70,8 @@ pub struct Port {
     pub(super) bounce: Option<Bounce>,
     /// Where packets arrive; none where the provider has no messages.
     pub(super) ring: Option<Ring>,
+    /// Readable when the queue has work, where the provider has such a thing.
+    pub(super) fd: Option<RawFd>,
     owner: Arc<Ofi>,
 }
 
@@ -113,6 +117,7 @@ impl Port {
             slots: Slots::new(),
             bounce: None,
             ring: None,
+            fd: None,
             owner: Arc::clone(owner),
         };
         // After `port`, whose drop takes it too when this fails.
@@ -124,13 +129,7 @@ impl Port {
             let domain = owner.domain;
             let rc = ffi::fi_endpoint(domain, owner.info.as_ptr(), &mut port.ep, null_mut());
             owner.check("fi_endpoint", rc)?;
-            let mut attr: sys::fi_cq_attr = std::mem::zeroed();
-            attr.format = sys::FI_CQ_FORMAT_MSG;
-            attr.wait_obj = sys::FI_WAIT_NONE;
-            owner.check(
-                "fi_cq_open",
-                ffi::fi_cq_open(domain, &mut attr, &mut port.cq, null_mut()),
-            )?;
+            port.open_queue()?;
             // Receives all complete here; of the rest those that ask for it.
             for flags in [sys::FI_TRANSMIT | sys::FI_SELECTIVE_COMPLETION, sys::FI_RECV] {
                 let rc = ffi::fi_ep_bind(port.ep, &raw mut (*port.cq).fid, flags);
@@ -164,6 +163,30 @@ impl Port {
         Ok(port)
     }
 
+    /// Opens the completion queue, with a descriptor where there can be one.
+    fn open_queue(&mut self) -> Result<(), NetError> {
+        let mut rc = 0;
+        for wait_obj in [sys::FI_WAIT_FD, sys::FI_WAIT_NONE] {
+            if wait_obj == sys::FI_WAIT_FD && !wait::sleeps(&self.owner.caps.provider) {
+                continue;
+            }
+            // SAFETY: all zeroes are the defaults; the domain is open.
+            rc = unsafe {
+                let mut attr: sys::fi_cq_attr = std::mem::zeroed();
+                attr.format = sys::FI_CQ_FORMAT_MSG;
+                attr.wait_obj = wait_obj;
+                ffi::fi_cq_open(self.owner.domain, &mut attr, &mut self.cq, null_mut())
+            };
+            if rc == 0 {
+                if wait_obj == sys::FI_WAIT_FD {
+                    self.fd = self.queue_fd();
+                }
+                return Ok(());
+            }
+        }
+        self.owner.check("fi_cq_open", rc)
+    }
+
     fn open_bounce(&self, each: usize) -> Result<Bounce, NetError> {
         let memory = Pages::new(TRACKED * each)?;
         let region = self.register_own(&memory)?;
@@ -188,9 +211,7 @@ impl Port {
         start: *const u8,
         len: usize,
     ) -> Result<Region, NetError> {
-        // Keys of local registrations are never told to anyone; where the
-        // provider does not choose them they need only differ from windows'.
-        let key = u64::from(u32::MAX) ^ (start.addr() as u64 >> 3 & 0x7fff_ffff);
+        let key = self.owner.local_key();
         // SAFETY: the caller's duty.
         unsafe { self.owner.register_for(self.ep, start, len, self.owner.local_access(), key) }
     }
@@ -204,6 +225,10 @@ impl Port {
 
     pub(super) fn endpoint(&self) -> *mut sys::fid_ep {
         self.ep
+    }
+
+    pub(super) fn queue(&self) -> *mut sys::fid_cq {
+        self.cq
     }
 
     pub(super) fn counter(&self) -> *mut sys::fid_cntr {
@@ -392,8 +417,9 @@ impl Port {
         Ok(())
     }
 
+    /// Takes one completion.
     #[inline]
-    fn one(
+    pub(super) fn one(
         &self,
         e: &sys::fi_cq_msg_entry,
         done: &mut impl FnMut(Completion),

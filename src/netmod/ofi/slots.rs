@@ -151,7 +151,7 @@ impl Slots {
     pub(super) fn find(&self, context: *mut c_void) -> Option<(Use, u16)> {
         let offset = context.addr().wrapping_sub(self.cells.as_ptr().addr());
         let index = offset / size_of::<Slot>();
-        if index >= ALL || offset % size_of::<Slot>() != 0 {
+        if index >= ALL || !offset.is_multiple_of(size_of::<Slot>()) {
             return None;
         }
         let what = match index {

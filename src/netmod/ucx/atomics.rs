@@ -14,9 +14,8 @@ use crate::netmod::{AGAIN, Atomic, Kind, Op, Type, UNSUPPORTED};
 pub(super) enum Call {
     /// It changes nothing and nothing is wanted.
     Nothing,
-    /// One of UCX's, without an answer.
-    Post(sys::ucp_atomic_op_t),
-    /// One of UCX's that always answers, where nobody wants it.
+    /// One of UCX's whose answer nobody wants: it says that the operation is
+    /// done at the target, as one without an answer would not.
     Swallow(sys::ucp_atomic_op_t),
     /// One of UCX's, with an answer.
     Fetch(sys::ucp_atomic_op_t),
@@ -46,7 +45,7 @@ pub(super) fn operation(kind: Kind, ty: Type, op: Op) -> Option<Call> {
         (Kind::Fetch, Op::NoOp, _) => Some(Call::Read),
         (Kind::Update, Op::Replace, _) => Some(Call::Swallow(sys::UCP_ATOMIC_OP_SWAP)),
         (Kind::Fetch, Op::Replace, _) => Some(Call::Fetch(sys::UCP_ATOMIC_OP_SWAP)),
-        (Kind::Update, _, opcode) => opcode.map(Call::Post),
+        (Kind::Update, _, opcode) => opcode.map(Call::Swallow),
         (Kind::Fetch, _, opcode) => opcode.map(Call::Fetch),
     }
 }
@@ -80,24 +79,21 @@ impl Port {
             let unwanted = (&raw mut (*slot).unwanted).cast::<u8>();
             let (opcode, operand, reply) = match call {
                 Call::Nothing => return 0,
-                Call::Post(opcode) => (opcode, op.operand, None),
-                Call::Swallow(opcode) => (opcode, op.operand, Some(unwanted)),
-                Call::Fetch(opcode) => (opcode, op.operand, Some(op.result)),
-                Call::Read => (sys::UCP_ATOMIC_OP_ADD, zero, Some(op.result)),
+                Call::Swallow(opcode) => (opcode, op.operand, unwanted),
+                Call::Fetch(opcode) => (opcode, op.operand, op.result),
+                Call::Read => (sys::UCP_ATOMIC_OP_ADD, zero, op.result),
                 Call::Swap => {
                     // The reply buffer brings the new value there and the old
                     // one back.
                     op.result.copy_from(op.operand, size);
-                    (sys::UCP_ATOMIC_OP_CSWAP, op.compare, Some(op.result))
+                    (sys::UCP_ATOMIC_OP_CSWAP, op.compare, op.result)
                 }
             };
             let mut param = slot::tracked(slot);
-            param.op_attr_mask |= sys::UCP_OP_ATTR_FIELD_DATATYPE;
+            let fields = sys::UCP_OP_ATTR_FIELD_DATATYPE | sys::UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+            param.op_attr_mask |= fields;
             param.datatype = contiguous(size);
-            if let Some(reply) = reply {
-                param.op_attr_mask |= sys::UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-                param.reply_buffer = reply.cast();
-            }
+            param.reply_buffer = reply.cast();
             let (ep, rkey) = (op.dest as sys::ucp_ep_h, op.key as sys::ucp_rkey_h);
             let issue = self.f().ucp_atomic_op_nbx;
             let pointer = issue(ep, opcode, operand.cast(), 1, op.addr, rkey, &param);

@@ -286,6 +286,19 @@ impl Netmod for Ucx {
         unsafe { wire.inject(buf, len, dest, addr, key) }
     }
 
+    #[inline(always)]
+    unsafe fn inject_now(
+        wire: Wire,
+        buf: *const u8,
+        len: usize,
+        dest: u64,
+        addr: u64,
+        key: u64,
+    ) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { wire.inject_now(buf, len, dest, addr, key) }.addr().cast_signed()
+    }
+
     unsafe fn write(&self, port: &Port, op: Transfer<*const u8>) -> isize {
         // SAFETY: the caller's duty.
         unsafe { port.write(op) }

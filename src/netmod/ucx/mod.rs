@@ -44,3 +44,12 @@ pub fn library() -> Result<(String, String), LoadError> {
     let library = ffi::Library::open()?;
     Ok((library.path().display().to_string(), library.version_string().to_owned()))
 }
+
+/// The transports and devices UCX would take now, as `posix/memory`. Starts UCX
+/// for as long as that takes, some milliseconds.
+///
+/// # Errors
+/// As [`Ucx::open`].
+pub fn transports() -> Result<Vec<String>, super::NetError> {
+    Ok(Ucx::open(&Request::default())?.transports())
+}

@@ -51,6 +51,24 @@ impl Wire {
     /// # Safety
     /// As [`Netmod::inject`](crate::netmod::Netmod::inject).
     #[inline(always)]
+    pub(super) unsafe fn inject_now(
+        self,
+        buf: *const u8,
+        len: usize,
+        dest: u64,
+        addr: u64,
+        key: u64,
+    ) -> sys::ucs_status_ptr_t {
+        let (ep, rkey) = (dest as sys::ucp_ep_h, key as sys::ucp_rkey_h);
+        // SAFETY: the caller's duty; the port that made this is alive.
+        unsafe { (self.put)(ep, buf.cast(), len, addr, rkey, &raw const IMMEDIATE.0) }
+    }
+
+    /// The same, by a copy where it cannot be done at once.
+    ///
+    /// # Safety
+    /// As [`Netmod::inject`](crate::netmod::Netmod::inject).
+    #[inline(always)]
     pub(super) unsafe fn inject(
         self,
         buf: *const u8,
@@ -59,10 +77,8 @@ impl Wire {
         addr: u64,
         key: u64,
     ) -> isize {
-        let (ep, rkey) = (dest as sys::ucp_ep_h, key as sys::ucp_rkey_h);
-        // SAFETY: the caller's duty; the port that made this is alive.
-        let pointer =
-            unsafe { (self.put)(ep, buf.cast(), len, addr, rkey, &raw const IMMEDIATE.0) };
+        // SAFETY: the caller's duty.
+        let pointer = unsafe { self.inject_now(buf, len, dest, addr, key) };
         if pointer.is_null() {
             return 0;
         }

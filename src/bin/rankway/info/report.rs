@@ -40,6 +40,11 @@ pub(super) fn text(info: &Info, out: &mut impl Write) -> io::Result<()> {
         )?;
     }
 
+    if !info.ucx_transports.is_empty() {
+        let all = info.ucx_transports.join(" ");
+        writeln!(out, "#\n# UCX's transports and devices (UCX_TLS, UCX_NET_DEVICES)\n{all}")?;
+    }
+
     writeln!(
         out,
         "#\n# Launchers in PATH; none is needed on one machine: rankway forks its ranks"

@@ -1,11 +1,10 @@
 //! The measured loops: ours, the provider's own, and the VC-VCRT baseline.
 
+use super::raw::Measured;
 use super::report::{NetworkReport, Row};
 use super::{Plan, Step};
 use crate::scene::{NULL, Network, Scene};
 use rankway::av::Transport;
-use rankway::netmod::ofi::baseline::Target;
-use rankway::netmod::ofi::{Ofi, Wire};
 use rankway::netmod::{AGAIN, Netmod};
 use rankway::rma::{Access, View};
 use std::hint::black_box;
@@ -31,8 +30,18 @@ fn farewell(plan: &Plan) -> usize {
     window_bytes(plan) - 8
 }
 
+/// Whether puts take room on a wire until they are flushed. UCX keeps what it
+/// has no room for by itself, and its own loop flushes once.
 fn has_wire(plan: &Plan) -> bool {
-    plan.network != Network::Mapped && plan.network != Network::Provider(NULL.into())
+    match &plan.network {
+        Network::Provider(name) => name != NULL,
+        _ => false,
+    }
+}
+
+/// Whether targets have to make progress, or to wait for the end.
+fn is_served(plan: &Plan) -> bool {
+    plan.network != Network::Provider(NULL.into())
 }
 
 /// A loop that issues a number of puts.
@@ -41,7 +50,7 @@ type Loop<'a> = Box<dyn FnMut(usize) -> Result<(), String> + 'a>;
 /// What a loop issues.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
-    /// The provider's `fi_inject_write`.
+    /// The provider's `fi_inject_write`, UCX's `ucp_put_nbx`.
     RawInject,
     /// The provider's `fi_write`.
     RawWrite,
@@ -99,8 +108,8 @@ impl<'a> Cell<'a> {
 /// Measures every loop of the plan, in turn, round after round, so that
 /// whatever else the machine does falls on all alike; the best round counts.
 /// `step` hears how many measurements there will be, then of each.
-pub(super) fn measure(
-    scene: &Scene,
+pub(super) fn measure<N: Measured>(
+    scene: &Scene<N>,
     plan: &Plan,
     step: &mut dyn FnMut(Step),
 ) -> Result<NetworkReport, String> {
@@ -113,24 +122,28 @@ pub(super) fn measure(
     let data = &vec![0x5a_u8; plan.size][..];
     let window = if has_wire(plan) { plan.window } else { usize::MAX };
     let shift = (cell_bytes(plan) / 8).trailing_zeros();
-    let (targets, starts) = &raw_targets(first, cell_bytes(plan))?;
+    let beside = scene.beside.as_ref().map(|w| scene.access_to(w, &plan.models[0])).transpose()?;
+    let (raw_targets_of, cell) = (beside.as_ref().unwrap_or(first), cell_bytes(plan));
+    let (targets, _) = &raw_targets(raw_targets_of, cell)?;
+    let (_, starts) = &raw_targets(first, cell)?;
     let vc = &VcWindow::new(scene, first)?;
     let (netmod, port) = scene.context.port(vc.transport).ok_or("no provider is open")?;
     // Longer puts are tracked writes; then the loops around inject say nothing.
     let short = mapped || plan.size <= netmod.caps().inject_size;
     let mut cells: Vec<Cell<'_>> = Vec::new();
-    let (buf, len, key) = (data.as_ptr(), data.len(), vc.key);
+    let key = vc.key;
     if mapped {
         cells.push(Cell::new(What::Store, |n| store_loop(starts, shift, n)));
-    } else {
-        if short {
-            // SAFETY: the targets are the window's places, which hold `len`
-            // bytes, and `data` outlives the loops.
-            let run = move |n| unsafe { port.raw_inject(buf, len, targets, key, n) };
-            cells.push(Cell::new(What::RawInject, move |n| run(n).map_err(|e| e.to_string())));
-        }
+    }
+    if !targets.is_empty() && short {
+        // SAFETY: the targets are a window's places, which hold the data, and
+        // `data` outlives the loops.
+        let run = move |n| unsafe { N::put(port, data, targets, key, n) };
+        cells.push(Cell::new(What::RawInject, move |n| run(n).map_err(|e| e.to_string())));
+    }
+    if !targets.is_empty() && N::TRACKED {
         // SAFETY: as above.
-        let run = move |n| unsafe { port.raw_write(buf, len, targets, key, n, plan.window) };
+        let run = move |n| unsafe { N::tracked(port, data, targets, key, n, plan.window) };
         cells.push(Cell::new(What::RawWrite, move |n| run(n).map_err(|e| e.to_string())));
     }
     if short {
@@ -159,7 +172,8 @@ pub(super) fn measure(
     // what we call and nothing but the call takes time, its tracked write
     // where a wire limits both.
     let inject = best(What::RawInject).filter(|_| !has_wire(plan));
-    let reference = inject.or(best(What::RawWrite)).or(best(What::Store)).unwrap_or(f64::NAN);
+    let network = inject.or(best(What::RawWrite));
+    let reference = best(What::Store).or(network).unwrap_or(f64::NAN);
     let rows = plan.models.iter().zip(&accesses).enumerate().map(|(i, (model, access))| {
         let rate = |what| best(what).unwrap_or(f64::NAN);
         let (unchecked, checked) = (rate(What::Put(i)), rate(What::PutChecked(i)));
@@ -173,6 +187,7 @@ pub(super) fn measure(
         }
     });
     Ok(NetworkReport {
+        netmod: plan.netmod.clone(),
         network: plan.name.clone(),
         provider: if mapped { "mapped window".into() } else { netmod.caps().provider.clone() },
         size: plan.size,
@@ -192,8 +207,12 @@ pub(super) fn measure(
 type Starts = Vec<*mut u64>;
 
 /// All ranks' targets as raw loops want them.
-fn raw_targets(access: &Access<Ofi>, cell: usize) -> Result<(Vec<Target>, Starts), String> {
+fn raw_targets<N: Measured>(
+    access: &Access<N>,
+    cell: usize,
+) -> Result<(Vec<N::Target>, Starts), String> {
     let (mut targets, mut starts) = (Vec::new(), Vec::new());
+    let mut first = None;
     for rank in 0..access.map().len() {
         let offset = (rank % CELLS) as usize * cell;
         match access.mapped(rank).map_err(|e| e.to_string())? {
@@ -201,8 +220,14 @@ fn raw_targets(access: &Access<Ofi>, cell: usize) -> Result<(Vec<Target>, Starts
             None => {
                 let t = access.raw_target(rank).map_err(|e| e.to_string())?;
                 let t = t.ok_or("a rank has no raw target")?;
-                let addr = t.addr + offset as u64;
-                targets.push(Target { dest: t.dest, addr });
+                // The loops beside ours know one key and one base.
+                let raw = if N::KEY_HANDLES { (0, 0) } else { (t.key, t.addr) };
+                if *first.get_or_insert(raw) != raw {
+                    return Err("this provider's keys or addresses differ between processes, and \
+                                the raw loop takes one of each: measure two processes (-n 2)"
+                        .into());
+                }
+                targets.push(N::target(&t, offset as u64));
             }
         }
     }
@@ -235,8 +260,8 @@ fn place(rank: u32, shift: u32) -> usize {
 
 /// Issues unchecked puts over all ranks in turn.
 #[inline(never)]
-fn unchecked(
-    access: &Access<Ofi>,
+fn unchecked<N: Netmod>(
+    access: &Access<N>,
     data: &[u8],
     count: usize,
     window: usize,
@@ -255,8 +280,8 @@ fn unchecked(
 /// Makes room and puts again until the provider takes it.
 #[cold]
 #[inline(never)]
-fn insist(
-    access: &Access<Ofi>,
+fn insist<N: Netmod>(
+    access: &Access<N>,
     mut rc: isize,
     data: &[u8],
     rank: u32,
@@ -271,14 +296,14 @@ fn insist(
 }
 
 #[cold]
-fn refused(access: &Access<Ofi>, rc: isize) -> String {
+fn refused<N: Netmod>(access: &Access<N>, rc: isize) -> String {
     access.take_error().map_or_else(|| format!("the provider answered {rc}"), |e| e.to_string())
 }
 
 /// Issues checked puts over all ranks in turn.
 #[inline(never)]
-fn checked(
-    access: &Access<Ofi>,
+fn checked<N: Netmod>(
+    access: &Access<N>,
     data: &[u8],
     count: usize,
     window: usize,
@@ -293,9 +318,9 @@ fn checked(
 
 /// Puts through a view, all ranks in turn.
 #[inline(never)]
-fn view_unchecked(
-    access: &Access<Ofi>,
-    view: View<'_, Ofi>,
+fn view_unchecked<N: Netmod>(
+    access: &Access<N>,
+    view: View<'_, N>,
     data: &[u8],
     count: usize,
     shift: u32,
@@ -309,9 +334,9 @@ fn view_unchecked(
 
 /// The same with checks.
 #[inline(never)]
-fn view_checked(
-    access: &Access<Ofi>,
-    view: View<'_, Ofi>,
+fn view_checked<N: Netmod>(
+    access: &Access<N>,
+    view: View<'_, N>,
     data: &[u8],
     count: usize,
     shift: u32,
@@ -323,8 +348,8 @@ fn view_checked(
 
 /// Goes round the ranks, `count` times one, flushing every `window`.
 #[inline(always)]
-fn rounds(
-    access: &Access<Ofi>,
+fn rounds<N: Netmod>(
+    access: &Access<N>,
     count: usize,
     window: usize,
     mut put: impl FnMut(u32) -> Result<(), String>,
@@ -353,24 +378,27 @@ fn rounds(
 struct Vc {
     dest: u64,
     mapped: *mut u8,
-    _rest: [u8; 464],
+    /// Where keys differ between peers.
+    addr: u64,
+    key: u64,
+    _rest: [u8; 448],
 }
 
 /// The same put over a table of pointers to virtual connections.
-struct VcWindow<'a> {
+struct VcWindow<'a, N: Netmod> {
     vcrt: Vec<*const Vc>,
     _vcs: Vec<Vc>,
     transport: Transport,
-    wire: Wire,
+    wire: N::Wire,
     inject_size: usize,
     addr: u64,
     key: u64,
     bytes: usize,
-    access: &'a Access<Ofi>,
+    access: &'a Access<N>,
 }
 
-impl<'a> VcWindow<'a> {
-    fn new(scene: &Scene, access: &'a Access<Ofi>) -> Result<VcWindow<'a>, String> {
+impl<'a, N: Netmod> VcWindow<'a, N> {
+    fn new(scene: &Scene<N>, access: &'a Access<N>) -> Result<VcWindow<'a, N>, String> {
         let mut vcs = Vec::new();
         let (mut transport, mut addr, mut key) = (None, 0, 0);
         for rank in 0..access.map().len() {
@@ -381,7 +409,8 @@ impl<'a> VcWindow<'a> {
                 (transport, addr, key) = (Some(t.transport), t.addr, t.key);
             }
             let mapped = mapped.unwrap_or(std::ptr::null_mut());
-            vcs.push(Vc { dest, mapped, _rest: [0; 464] });
+            let (peer_addr, peer_key) = raw.map_or((0, 0), |t| (t.addr, t.key));
+            vcs.push(Vc { dest, mapped, addr: peer_addr, key: peer_key, _rest: [0; 448] });
         }
         let any = [Transport::Network, Transport::Local];
         let transport =
@@ -393,7 +422,7 @@ impl<'a> VcWindow<'a> {
             vcrt: vcs.iter().map(|vc| &raw const *vc).collect(),
             _vcs: vcs,
             transport,
-            wire: Ofi::wire(port),
+            wire: N::wire(port),
             inject_size: netmod.caps().inject_size,
             addr,
             key,
@@ -414,9 +443,10 @@ impl<'a> VcWindow<'a> {
             std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::Release);
             return 0;
         }
-        let addr = self.addr + disp as u64 * 8;
+        let (addr, key) = if N::KEY_HANDLES { (vc.addr, vc.key) } else { (self.addr, self.key) };
+        let addr = addr + disp as u64 * 8;
         // SAFETY: the port lives in the scene; the rest as above.
-        unsafe { Ofi::inject(self.wire, buf, len.min(self.inject_size), vc.dest, addr, self.key) }
+        unsafe { N::inject(self.wire, buf, len.min(self.inject_size), vc.dest, addr, key) }
     }
 
     /// Bursts as [`rounds`] has them: the last put of each goes through the
@@ -487,7 +517,7 @@ impl<'a> VcWindow<'a> {
 }
 
 /// Tells the other processes that the measuring is over.
-pub(super) fn release(scene: &Scene, targets: &[u32]) -> Result<(), String> {
+pub(super) fn release<N: Netmod>(scene: &Scene<N>, targets: &[u32]) -> Result<(), String> {
     scene.window.lock_all().map_err(|e| e.to_string())?;
     let (_, bytes) = scene.window.local().map_err(|e| e.to_string())?;
     for &rank in targets {
@@ -498,9 +528,9 @@ pub(super) fn release(scene: &Scene, targets: &[u32]) -> Result<(), String> {
 }
 
 /// A target's part: progress until it is told goodbye.
-pub(super) fn serve(scene: &Scene, plan: &Plan) -> Result<(), String> {
+pub(super) fn serve<N: Netmod>(scene: &Scene<N>, plan: &Plan) -> Result<(), String> {
     // Nothing arrives over the network that moves nothing; `free` waits.
-    while has_wire(plan) || plan.network == Network::Mapped {
+    while is_served(plan) {
         let mut word = [0; 8];
         scene.window.read_local(farewell(plan), &mut word).map_err(|e| e.to_string())?;
         if word != [0; 8] {

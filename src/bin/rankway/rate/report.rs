@@ -12,11 +12,12 @@ use std::path::Path;
 /// One network; rates in million puts a second.
 #[derive(Serialize, Deserialize)]
 pub(super) struct NetworkReport {
+    pub(super) netmod: String,
     pub(super) network: String,
     pub(super) provider: String,
     /// Bytes of a put.
     pub(super) size: usize,
-    /// The provider's `fi_inject_write` in a loop.
+    /// The provider's `fi_inject_write` in a loop, or UCX's `ucp_put_nbx`.
     pub(super) raw_inject: Option<f64>,
     /// The provider's `fi_write` in a loop, windowed.
     pub(super) raw_write: Option<f64>,
@@ -161,6 +162,7 @@ impl Report {
         let reference = match (n.store, n.raw_write) {
             (Some(_), _) => "store loop",
             (None, Some(w)) if w == n.reference => "fi_write loop",
+            _ if n.netmod == "ucx" => "ucp_put_nbx loop",
             _ => "fi_inject_write loop",
         };
         let mut table = Table::new(&[
@@ -181,8 +183,8 @@ impl Report {
         let plain = |name: &str, value: f64| {
             [name.to_owned(), rate(value * 1e6), number(value / n.reference, 2)]
         };
-        let raw =
-            [("fi_inject_write", n.raw_inject), ("fi_write", n.raw_write), ("store", n.store)];
+        let inject = if n.netmod == "ucx" { "ucp_put_nbx" } else { "fi_inject_write" };
+        let raw = [(inject, n.raw_inject), ("fi_write", n.raw_write), ("store", n.store)];
         for (name, value) in raw {
             if let Some(value) = value {
                 table.row(&plain(name, value));
@@ -232,6 +234,14 @@ fn figures_of(networks: &[NetworkReport]) -> Vec<Figure> {
         let best = |f: fn(&Row) -> f64| affine().map(f).fold(f64::NAN, f64::max);
         let (unchecked, checked) = (best(|r| r.unchecked_ratio), best(|r| r.checked_ratio));
         match n.network.as_str() {
+            "shm" if n.netmod == "ucx" => {
+                add("UCX, allocated window, unchecked / ucp_put_nbx loop", unchecked, 0.9);
+            }
+            "mapped" if n.netmod == "ucx" => {
+                let raw = n.raw_inject.unwrap_or(f64::NAN);
+                let put = best(|r| r.unchecked) / raw;
+                add("mapped window, unchecked / ucp_put_nbx loop", put, 3.0);
+            }
             "null" => {
                 add("null provider, unchecked / fi_inject_write loop", unchecked, 0.75);
                 add("null provider, checked / fi_inject_write loop", checked, 0.55);

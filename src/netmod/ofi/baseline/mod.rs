@@ -1,7 +1,15 @@
 //! The provider alone, for comparison: the loops a C program would write
-//! around `fi_inject_write` and `fi_write`, on the very endpoint our own puts
-//! use, and the addresses where the library's functions begin.
+//! around `fi_inject_write` and `fi_write`, tagged messages and atomics, on the
+//! very endpoint that our own operations use, and the addresses where the
+//! library's functions begin.
 
+mod atomics;
+mod raw;
+mod tagged;
+
+pub use tagged::Partner;
+
+use super::bindings as sys;
 use super::ffi;
 use super::port::Port;
 use crate::netmod::{AGAIN, NetError, Netmod};
@@ -67,8 +75,8 @@ impl Port {
     /// The provider's refusal, other than "no room now".
     ///
     /// # Safety
-    /// As [`Netmod::write`], for every target; `buf` needs no registration
-    /// (providers without `FI_MR_LOCAL`).
+    /// As [`Netmod::write`], for every target. A provider that wants `buf`
+    /// registered (`FI_MR_LOCAL`) has it registered once, for all writes.
     #[inline(never)]
     pub unsafe fn raw_write(
         &self,
@@ -80,6 +88,14 @@ impl Port {
         window: usize,
     ) -> Result<(), NetError> {
         let (ep, cntr) = (self.endpoint(), self.counter());
+        // Dropped behind the last completion.
+        let region = match self.owner().duty(sys::FI_MR_LOCAL) {
+            // SAFETY: the caller keeps `buf` for the writes.
+            true => Some(unsafe { self.register_local(buf, len)? }),
+            false => None,
+        };
+        // SAFETY: the registration is open.
+        let desc = region.as_ref().map_or(null_mut(), |r| unsafe { ffi::fi_mr_desc(r.mr) });
         // SAFETY: the counter is open.
         let start = unsafe { ffi::fi_cntr_read(cntr) };
         let mut issued = 0;
@@ -89,8 +105,7 @@ impl Port {
             for t in next.by_ref().take(burst) {
                 // SAFETY: the caller's duty.
                 let issue = || unsafe {
-                    let (desc, context) = (null_mut(), null_mut());
-                    ffi::fi_write(ep, buf.cast(), len, desc, t.dest, t.addr, key, context)
+                    ffi::fi_write(ep, buf.cast(), len, desc, t.dest, t.addr, key, null_mut())
                 };
                 let rc = issue();
                 if rc != 0 {

@@ -1,0 +1,150 @@
+//! The libraries' own loops of messages and atomics, which ours are held
+//! against.
+
+use rankway::boot::Boot;
+use rankway::device::{self, Context, Options};
+use rankway::netmod::ofi::{self, Ofi};
+use rankway::netmod::ucx::{self, Ucx};
+use rankway::netmod::{NetError, Netmod};
+use rankway::rma::RawTarget;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Bytes of a message.
+pub(super) const LEN: usize = 8;
+
+/// A netmod with loops of its own.
+pub(super) trait Rival: Netmod {
+    /// Opens a device. Collective over the job.
+    fn open(boot: Arc<dyn Boot>, provider: Option<&str>) -> Result<Rc<Context<Self>>, String>;
+
+    /// `count` tagged messages there and back; one side is `first`.
+    ///
+    /// # Safety
+    /// `dest` was inserted on `port` and is the other side's port.
+    unsafe fn ping_pong(
+        port: &Self::Port,
+        dest: u64,
+        first: bool,
+        count: usize,
+    ) -> Result<(), NetError>;
+
+    /// `count` tagged messages one way, in windows that are answered.
+    ///
+    /// # Safety
+    /// As [`Rival::ping_pong`].
+    unsafe fn stream(
+        port: &Self::Port,
+        dest: u64,
+        sends: bool,
+        count: usize,
+        window: usize,
+    ) -> Result<(), NetError>;
+
+    /// `count` fetching adds, or compare-and-swaps, each waited for.
+    ///
+    /// # Safety
+    /// `target` is a 64-bit word of a window in an open epoch, of the context
+    /// that `port` is of.
+    unsafe fn atomics(
+        port: &Self::Port,
+        target: &RawTarget,
+        swap: bool,
+        count: usize,
+    ) -> Result<(), NetError>;
+}
+
+impl Rival for Ofi {
+    fn open(boot: Arc<dyn Boot>, provider: Option<&str>) -> Result<Rc<Context<Ofi>>, String> {
+        let options = Options { provider: provider.map(str::to_owned), ..Options::default() };
+        device::open_ofi(boot, &options).map_err(|e| e.to_string())
+    }
+
+    unsafe fn ping_pong(
+        port: &ofi::Port,
+        dest: u64,
+        first: bool,
+        count: usize,
+    ) -> Result<(), NetError> {
+        let (from, mut to) = ([1_u8; LEN], [0_u8; LEN]);
+        let partner =
+            ofi::baseline::Partner { dest, from: from.as_ptr(), to: to.as_mut_ptr(), len: LEN };
+        // SAFETY: the loop ends when all is done, or the error ends the program.
+        unsafe { port.raw_ping_pong(partner, first, count) }
+    }
+
+    unsafe fn stream(
+        port: &ofi::Port,
+        dest: u64,
+        sends: bool,
+        count: usize,
+        window: usize,
+    ) -> Result<(), NetError> {
+        let (from, mut to) = ([1_u8; LEN], [0_u8; LEN]);
+        let partner =
+            ofi::baseline::Partner { dest, from: from.as_ptr(), to: to.as_mut_ptr(), len: LEN };
+        // SAFETY: as above.
+        unsafe {
+            match sends {
+                true => port.raw_stream(partner, count, window),
+                false => port.raw_sink(partner, count, window),
+            }
+        }
+    }
+
+    unsafe fn atomics(
+        port: &ofi::Port,
+        target: &RawTarget,
+        swap: bool,
+        count: usize,
+    ) -> Result<(), NetError> {
+        let to = ofi::baseline::Target { dest: target.dest, addr: target.addr };
+        // SAFETY: the caller's duty.
+        unsafe {
+            match swap {
+                true => port.raw_compare_swap(to, target.key, count, 1),
+                false => port.raw_fetch_add(to, target.key, count, 1),
+            }
+        }
+    }
+}
+
+impl Rival for Ucx {
+    fn open(boot: Arc<dyn Boot>, _: Option<&str>) -> Result<Rc<Context<Ucx>>, String> {
+        device::open_ucx(boot, &Options::default()).map_err(|e| e.to_string())
+    }
+
+    unsafe fn ping_pong(
+        port: &ucx::Port,
+        dest: u64,
+        first: bool,
+        count: usize,
+    ) -> Result<(), NetError> {
+        let mut buf = [1_u8; LEN];
+        // SAFETY: the caller's duty; the loop ends when all is done.
+        unsafe { port.raw_ping_pong(dest, buf.as_mut_ptr(), LEN, count, first) }
+    }
+
+    unsafe fn stream(
+        port: &ucx::Port,
+        dest: u64,
+        sends: bool,
+        count: usize,
+        window: usize,
+    ) -> Result<(), NetError> {
+        let mut buf = [1_u8; LEN];
+        // SAFETY: as above.
+        unsafe { port.raw_stream(dest, buf.as_mut_ptr(), LEN, count, window, sends) }
+    }
+
+    unsafe fn atomics(
+        port: &ucx::Port,
+        target: &RawTarget,
+        swap: bool,
+        count: usize,
+    ) -> Result<(), NetError> {
+        let to = ucx::baseline::Target { dest: target.dest, addr: target.addr, key: target.key };
+        // SAFETY: the caller's duty.
+        unsafe { port.raw_atomic(to, swap, count) }.map(drop)
+    }
+}

@@ -1,0 +1,145 @@
+//! Heads of packets, and whom packets and completions are for.
+
+use super::Context;
+use super::context::Outcome;
+use crate::netmod::{HEAD, Netmod};
+use std::any::Any;
+use std::rc::Rc;
+
+/// Whom a packet, or the completion of an operation, is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Class {
+    /// One-sided operations that are counted or awaited; never a packet's.
+    Plain,
+    /// The link's own.
+    Link,
+    /// Tagged messages.
+    Tagged,
+    /// Active messages.
+    Active,
+    /// Accumulates, locks and epochs of windows.
+    Rma,
+}
+
+impl Class {
+    pub(crate) const COUNT: usize = 5;
+    const SHIFT: u32 = 60;
+
+    #[inline]
+    fn from_number(n: u8) -> Option<Class> {
+        let all = [Class::Plain, Class::Link, Class::Tagged, Class::Active, Class::Rma];
+        all.get(usize::from(n)).copied()
+    }
+
+    /// A token of this class; `number` is below 2^60.
+    #[inline]
+    pub(crate) fn token(self, number: u64) -> u64 {
+        (self as u64) << Class::SHIFT | number
+    }
+
+    #[inline]
+    pub(crate) fn of_token(token: u64) -> Class {
+        Class::from_number((token >> Class::SHIFT) as u8).unwrap_or(Class::Plain)
+    }
+
+    /// The number of a token.
+    #[inline]
+    pub(crate) fn number(token: u64) -> u64 {
+        token & ((1 << Class::SHIFT) - 1)
+    }
+}
+
+/// What a packet is, before its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// Who takes it.
+    pub(crate) class: Class,
+    /// The room's own.
+    pub(crate) kind: u8,
+    /// World rank of the sender; filled in by the link.
+    pub(crate) from: u32,
+    /// The room's own.
+    pub(crate) words: [u64; 3],
+}
+
+impl Head {
+    #[inline]
+    pub(crate) fn new(class: Class, kind: u8, words: [u64; 3]) -> Head {
+        Head { class, kind, from: 0, words }
+    }
+
+    #[inline]
+    pub(super) fn encode(&self, from: u32, number: u16) -> [u8; HEAD] {
+        let first = u64::from(self.class as u8)
+            | u64::from(self.kind) << 8
+            | u64::from(number) << 16
+            | u64::from(from) << 32;
+        let mut out = [0; HEAD];
+        out[..8].copy_from_slice(&first.to_le_bytes());
+        for (i, word) in self.words.iter().enumerate() {
+            out[8 + 8 * i..16 + 8 * i].copy_from_slice(&word.to_le_bytes());
+        }
+        out
+    }
+
+    #[inline]
+    pub(super) fn decode(b: &[u8; HEAD]) -> Option<(Head, u16)> {
+        let word = |i: usize| u64::from_le_bytes(std::array::from_fn(|k| b[8 * i + k]));
+        let first = word(0);
+        let head = Head {
+            class: Class::from_number(first as u8).filter(|&c| c != Class::Plain)?,
+            kind: (first >> 8) as u8,
+            from: (first >> 32) as u32,
+            words: [word(1), word(2), word(3)],
+        };
+        Some((head, (first >> 16) as u16))
+    }
+}
+
+/// The body of a packet to send.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Body<'a> {
+    /// Copied where it cannot be sent at once.
+    Copied(&'a [u8]),
+    /// The caller's memory, not touched until `token` (of the caller's class)
+    /// was handed to [`Room::finished`].
+    Kept { start: *const u8, len: usize, token: u64 },
+}
+
+/// Who takes packets and completions of a class. Called within
+/// [`Context::progress`] and from nowhere else, so that a room never meets
+/// itself half-way through a transmit: may transmit, must not wait.
+pub(crate) trait Room<N: Netmod>: Any {
+    /// A packet, in the order its sender transmitted it.
+    fn arrived(&self, context: &Context<N>, head: &Head, body: &[u8]);
+    /// An operation with a token of this class ended.
+    fn finished(&self, context: &Context<N>, token: u64, result: Outcome);
+    /// A peer is dead or its link is broken; said once.
+    fn lost(&self, context: &Context<N>, world: u32);
+    /// A turn at the end of a progress call, after [`Context::stir`].
+    fn turn(&self, _context: &Context<N>) {}
+    /// For [`Context::resident`].
+    fn as_any(self: Rc<Self>) -> Rc<dyn Any>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn heads_come_back_whole(class in 1..5_u8, kind: u8, from: u32, number: u16, words: [u64; 3]) {
+            let class = Class::from_number(class).unwrap();
+            let head = Head { class, kind, from, words };
+            prop_assert_eq!(Head::decode(&head.encode(from, number)), Some((head, number)));
+        }
+
+        #[test]
+        fn garbage_has_no_class(first in 5..=255_u8, mut rest: [u8; HEAD]) {
+            rest[0] = first;
+            prop_assert_eq!(Head::decode(&rest), None);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What a room keeps for each peer, at no cost for the others.
+
+use crate::av::{AvError, Entry, Table};
+use std::cell::RefCell;
+use std::marker::PhantomData;
+
+/// A `T` for each peer that was asked for, by world rank: eight demand-zero
+/// bytes of address space for a peer, and a box for those in use. A box stays
+/// where it is until the whole is dropped.
+pub(crate) struct PerPeer<T> {
+    table: Table,
+    known: RefCell<Vec<u32>>,
+    owns: PhantomData<Box<T>>,
+}
+
+impl<T: Default> PerPeer<T> {
+    pub(crate) fn new(world: u32) -> Result<PerPeer<T>, AvError> {
+        let table = Table::new(world, world)?;
+        Ok(PerPeer { table, known: RefCell::default(), owns: PhantomData })
+    }
+
+    /// What is kept for a world rank, if anything is.
+    #[inline]
+    pub(crate) fn get(&self, world: u32) -> Option<&T> {
+        let entry = self.table.get(world)?;
+        // SAFETY: a word of the table is 0 or a box's pointer, made below and
+        // freed with the table; values are only ever shared.
+        unsafe { (entry.to_bits() as *const T).as_ref() }
+    }
+
+    /// The same, made now if need be; `None` for a rank that does not exist.
+    #[inline]
+    pub(crate) fn get_or_new(&self, world: u32) -> Option<&T> {
+        self.get(world).or_else(|| self.make(world))
+    }
+
+    #[cold]
+    fn make(&self, world: u32) -> Option<&T> {
+        if world >= self.table.len() {
+            return None;
+        }
+        let value = Box::into_raw(Box::<T>::default());
+        self.known.borrow_mut().push(world);
+        self.table.set(world, Entry::from_bits(value as u64))?;
+        self.get(world)
+    }
+
+    /// The world ranks for which something is kept.
+    pub(crate) fn known(&self) -> Vec<u32> {
+        self.known.borrow().clone()
+    }
+}
+
+impl<T> Drop for PerPeer<T> {
+    fn drop(&mut self) {
+        for &world in self.known.get_mut().iter() {
+            if let Some(entry) = self.table.get(world) {
+                let value = entry.to_bits() as *mut T;
+                if !value.is_null() {
+                    // SAFETY: made by Box::into_raw, dropped once.
+                    drop(unsafe { Box::from_raw(value) });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Waiting: spins, then lets others have the core, then sleeps.
+//!
+//! A wait for something quick must not pay for sleep, and a wait for something
+//! slow must not keep a core. So the first polls go back to back; then each
+//! round yields; when nothing at all came in for a few milliseconds the thread
+//! sleeps, on the providers' descriptors where all of them have one and what
+//! is waited for comes through them, else for naps that grow to a millisecond.
+
+use super::DeviceError;
+use super::context::{Context, LIVENESS_INTERVAL, Progress, SILENCE, SPINS};
+use crate::av::Transport;
+use crate::netmod::Netmod;
+use std::cell::Cell;
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+
+/// Nothing came in for this long before a wait sleeps.
+const AWAKE: Duration = Duration::from_millis(3);
+const FIRST_NAP: Duration = Duration::from_micros(50);
+const LONGEST_NAP: Duration = Duration::from_millis(1);
+/// How long a wait for a living peer on the node goes on when another there is
+/// known to be dead, and may have taken a lock with it.
+const HOPELESS: Duration = Duration::from_secs(2);
+
+/// What a wait is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum For {
+    /// Something that peers do at once, or that shows elsewhere than in a
+    /// provider: their death ends it, and sleeps are short.
+    Answers,
+    /// Packets, whose room says itself what a death means.
+    Packets,
+    /// Packets of anybody.
+    Anybody,
+}
+
+/// What may be slept on, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sleep {
+    fds: [RawFd; 2],
+    count: usize,
+    limit: Duration,
+}
+
+impl Sleep {
+    /// Sleeps; what wakes it is found by the next poll.
+    pub(super) fn sleep(&self) {
+        if self.count == 0 {
+            std::thread::sleep(self.limit);
+            return;
+        }
+        let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut entries = self.fds.map(entry);
+        let limit = self.limit.as_millis() as libc::c_int;
+        // SAFETY: `count` is at most the length of the array. Signals and
+        // errors end the sleep early, which changes nothing.
+        unsafe { libc::poll(entries.as_mut_ptr(), self.count as libc::nfds_t, limit) };
+    }
+}
+
+/// How long nothing has come in on a context.
+pub(super) struct Quiet {
+    events: u64,
+    since: Instant,
+    nap: Duration,
+}
+
+impl Quiet {
+    pub(super) fn new<N: Netmod>(context: &Context<N>) -> Quiet {
+        Quiet { events: context.events.get(), since: Instant::now(), nap: FIRST_NAP }
+    }
+
+    /// The sleep to take now, if it is time for one. `wired`: all that is
+    /// waited for comes through the providers.
+    pub(super) fn sleep<N: Netmod>(&mut self, context: &Context<N>, wired: bool) -> Option<Sleep> {
+        if context.events.get() != self.events {
+            *self = Quiet::new(context);
+        }
+        if self.since.elapsed() < AWAKE {
+            return None;
+        }
+        let nap = Sleep { fds: [-1; 2], count: 0, limit: self.nap };
+        self.nap = (self.nap * 2).min(LONGEST_NAP);
+        Some(if wired { context.descriptors().unwrap_or(nap) } else { nap })
+    }
+}
+
+impl<N: Netmod> Context<N> {
+    /// Makes progress until `ready` says done. `peers` are asked after when
+    /// the wait drags on: a dead one ends it. A stopped process is not a dead
+    /// one: the wait goes on.
+    ///
+    /// # Errors
+    /// [`DeviceError::PeerDied`], [`DeviceError::Nested`] within a handler, and
+    /// what `ready` answers.
+    pub(crate) fn wait(
+        &self,
+        peers: &[u32],
+        ready: impl FnMut() -> Result<Progress, DeviceError>,
+    ) -> Result<(), DeviceError> {
+        self.wait_for(For::Answers, peers, ready)
+    }
+
+    /// The same for what comes in packets, from `peer` or, if `None`, anybody:
+    /// that peer is watched, but only `ready` ends the wait.
+    ///
+    /// # Errors
+    /// What `ready` answers, and [`DeviceError::Nested`].
+    pub(crate) fn wait_packets(
+        &self,
+        peer: Option<u32>,
+        ready: impl FnMut() -> Result<Progress, DeviceError>,
+    ) -> Result<(), DeviceError> {
+        match peer {
+            Some(peer) => self.wait_for(For::Packets, &[peer], ready),
+            None => self.wait_for(For::Anybody, &[], ready),
+        }
+    }
+
+    fn wait_for(
+        &self,
+        what: For,
+        peers: &[u32],
+        mut ready: impl FnMut() -> Result<Progress, DeviceError>,
+    ) -> Result<(), DeviceError> {
+        if self.is_progressing() {
+            return Err(DeviceError::Nested);
+        }
+        let mut spins = 0_u32;
+        loop {
+            self.progress()?;
+            if ready()? == Progress::Done {
+                return Ok(());
+            }
+            spins += 1;
+            if spins == SPINS {
+                return self.wait_long(what, peers, ready);
+            }
+        }
+    }
+
+    #[cold]
+    fn wait_long(
+        &self,
+        what: For,
+        peers: &[u32],
+        mut ready: impl FnMut() -> Result<Progress, DeviceError>,
+    ) -> Result<(), DeviceError> {
+        let begun = Instant::now();
+        let mut asked = begun;
+        let mut quiet = Quiet::new(self);
+        loop {
+            match self.look_after(peers) {
+                // The room tells with the next progress.
+                Err(DeviceError::PeerDied { .. }) if what != For::Answers => {}
+                other => other?,
+            }
+            if asked.elapsed() > SILENCE {
+                asked = Instant::now();
+                match self.ask_after(peers, what == For::Anybody, begun.elapsed() > HOPELESS) {
+                    Err(DeviceError::PeerDied { .. }) if what != For::Answers => {}
+                    other => other?,
+                }
+            }
+            match quiet.sleep(self, what != For::Answers) {
+                Some(sleep) => sleep.sleep(),
+                None => std::thread::yield_now(),
+            }
+            let polls = if quiet.since.elapsed() < AWAKE { SPINS } else { 2 };
+            for _ in 0..polls {
+                self.progress()?;
+                if ready()? == Progress::Done {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// What this thread may sleep on now: a descriptor of every open port,
+    /// when nothing waits for room.
+    pub(super) fn descriptors(&self) -> Option<Sleep> {
+        if self.links.is_busy() || self.is_restless() || self.has_retired() {
+            return None;
+        }
+        let mut sleep = Sleep { fds: [-1; 2], count: 0, limit: LIVENESS_INTERVAL };
+        for transport in [Transport::Local, Transport::Network] {
+            if let Some((netmod, port)) = self.port(transport) {
+                sleep.fds[sleep.count] = netmod.wait_fd(port)?;
+                sleep.count += 1;
+                if !netmod.arm(port) {
+                    return None;
+                }
+            }
+        }
+        Some(sleep).filter(|sleep| sleep.count > 0)
+    }
+
+    /// Notes that something came in.
+    #[inline]
+    pub(super) fn stirred(&self) {
+        bump(&self.events);
+    }
+}
+
+#[inline]
+fn bump(counter: &Cell<u64>) {
+    counter.set(counter.get().wrapping_add(1));
+}

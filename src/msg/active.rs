@@ -1,0 +1,564 @@
+//! Active messages: a packet that calls a handler where it arrives.
+//!
+//! ```text
+//! CALL    handler, header's length, flags    header    payload
+//! ANSWER  handler, header's length           header    payload
+//! NOTHING                                              the reply that was due
+//! CREDIT  counts                                       consumed so far
+//! ```
+//!
+//! The header, up to sixteen bytes, travels in the packet's head, so that a
+//! payload is read where the network put it. Handlers run within progress, in
+//! the order of each sender, and must not wait. A handler that cannot take a
+//! message now has it held, and all behind it for the same handler; no credit
+//! goes back for what is held, so that its senders come to wait.
+//!
+//! A reply needs no credit: its requester has at most so many requests under
+//! way as there is room for. So two processes that flood each other with
+//! requests do not wait for each other's replies.
+
+use super::MsgError;
+use super::credit::{Credit, Limits};
+use crate::device::{Body, Class, Context, DeviceError, Head, Outcome, PerPeer, Progress, Room};
+use crate::netmod::Netmod;
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+const CALL: u8 = 0;
+const ANSWER: u8 = 1;
+const NOTHING: u8 = 2;
+const CREDIT: u8 = 3;
+
+/// The longest header, bytes.
+pub const HEADER: usize = 16;
+const WANTS_REPLY: u64 = 1 << 24;
+
+/// What a handler did with a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It took it.
+    Taken,
+    /// It has no room now: the message is kept and offered again.
+    Held,
+}
+
+/// A message, as its handler sees it.
+pub struct Call<'a, N: Netmod> {
+    /// World rank of the sender.
+    pub from: u32,
+    /// The header.
+    pub header: &'a [u8],
+    /// The payload; it is gone when the handler returns.
+    pub payload: &'a [u8],
+    reply: Option<Reply<'a, N>>,
+}
+
+impl<N: Netmod> std::fmt::Debug for Call<'_, N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Call")
+            .field("from", &self.from)
+            .field("header", &self.header)
+            .field("payload", &self.payload.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a, N: Netmod> Call<'a, N> {
+    /// The way back, once, for a request that wants a reply.
+    pub fn reply(&mut self) -> Option<Reply<'a, N>> {
+        self.reply.take()
+    }
+}
+
+/// The way back of a request. Dropped unused, the requester hears that there
+/// is no reply.
+pub struct Reply<'a, N: Netmod> {
+    context: &'a Context<N>,
+    room: &'a ActiveRoom<N>,
+    to: u32,
+    longest: usize,
+    held: &'a Cell<bool>,
+    used: bool,
+}
+
+impl<N: Netmod> std::fmt::Debug for Reply<'_, N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reply").field("to", &self.to).finish_non_exhaustive()
+    }
+}
+
+impl<N: Netmod> Reply<'_, N> {
+    /// Calls a handler of the requester's. Does not wait.
+    ///
+    /// # Errors
+    /// [`MsgError::TooLong`], [`MsgError::Device`].
+    pub fn send(mut self, handler: u16, header: &[u8], payload: &[u8]) -> Result<(), MsgError> {
+        check_length(self.to, header, payload, self.longest)?;
+        self.used = true;
+        if self.to == self.room.me {
+            let word = first_word(handler, header.len());
+            self.room.settle_own();
+            self.room.keep(self.to, ANSWER, word, header, payload);
+            self.context.stir(Class::Active);
+            return Ok(());
+        }
+        transmit(self.context, self.to, ANSWER, handler, 0, header, payload)
+    }
+}
+
+impl<N: Netmod> Drop for Reply<'_, N> {
+    fn drop(&mut self) {
+        // A held message is offered again, with a new way back.
+        if self.used || self.held.get() {
+            return;
+        }
+        if self.to == self.room.me {
+            self.room.settle_own();
+        } else {
+            // What cannot be sent need not be: the peer is gone.
+            let _ = transmit(self.context, self.to, NOTHING, 0, 0, &[], &[]);
+        }
+    }
+}
+
+type Handler<N> = Rc<dyn Fn(&mut Call<'_, N>) -> Verdict>;
+
+struct Kept {
+    from: u32,
+    kind: u8,
+    word: u64,
+    header: [u8; HEADER],
+    payload: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Peer {
+    credit: Credit,
+    /// Requests to it without their reply.
+    owed: Cell<u32>,
+    /// Longest payload; 0 before the first.
+    longest: Cell<usize>,
+    gone: Cell<bool>,
+}
+
+struct ActiveRoom<N: Netmod> {
+    handlers: RefCell<Vec<Option<Handler<N>>>>,
+    /// Messages that a handler would not take yet, or that came before it, in
+    /// order for each handler.
+    kept: RefCell<BTreeMap<u16, VecDeque<Kept>>>,
+    peers: PerPeer<Peer>,
+    limits: Limits,
+    me: u32,
+    longest: Cell<usize>,
+}
+
+/// The active messages of a context.
+pub struct Active<N: Netmod> {
+    context: Rc<Context<N>>,
+    room: Rc<ActiveRoom<N>>,
+}
+
+impl<N: Netmod> Clone for Active<N> {
+    fn clone(&self) -> Self {
+        Active { context: Rc::clone(&self.context), room: Rc::clone(&self.room) }
+    }
+}
+
+impl<N: Netmod> std::fmt::Debug for Active<N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Active").field("context", &self.context).finish_non_exhaustive()
+    }
+}
+
+impl<N: Netmod> Active<N> {
+    /// Those of a context; all callers share them.
+    ///
+    /// # Errors
+    /// When the system refuses address space for the table of peers.
+    pub fn open(context: &Rc<Context<N>>) -> Result<Active<N>, MsgError> {
+        let room = match context.resident::<ActiveRoom<N>>(Class::Active) {
+            Some(room) => room,
+            None => {
+                let boot = context.device().boot();
+                let room = Rc::new(ActiveRoom {
+                    handlers: RefCell::default(),
+                    kept: RefCell::default(),
+                    peers: PerPeer::new(boot.size())?,
+                    limits: Limits::from_env(),
+                    me: boot.rank(),
+                    longest: Cell::new(0),
+                });
+                let settled: Rc<ActiveRoom<N>> = Rc::clone(&room);
+                context.settle(Class::Active, settled);
+                room
+            }
+        };
+        Ok(Active { context: Rc::clone(context), room })
+    }
+
+    /// The context.
+    pub fn context(&self) -> &Rc<Context<N>> {
+        &self.context
+    }
+
+    /// Has a number call a handler from now on; messages for it that came
+    /// before are offered to it by the next progress. It runs within progress:
+    /// it may reply and [`Active::try_send`], and what waits is refused.
+    ///
+    /// A handler that holds an [`Active`] or a context keeps it open for ever.
+    ///
+    /// # Errors
+    /// [`MsgError::HandlerTaken`].
+    pub fn register(
+        &self,
+        id: u16,
+        handler: impl Fn(&mut Call<'_, N>) -> Verdict + 'static,
+    ) -> Result<(), MsgError> {
+        let mut handlers = self.room.handlers.borrow_mut();
+        let at = usize::from(id);
+        if handlers.len() <= at {
+            handlers.resize_with(at + 1, || None);
+        }
+        if handlers[at].is_some() {
+            return Err(MsgError::HandlerTaken { id });
+        }
+        handlers[at] = Some(Rc::new(handler));
+        self.context.stir(Class::Active);
+        Ok(())
+    }
+
+    /// The longest payload to a world rank, bytes.
+    ///
+    /// # Errors
+    /// [`MsgError::NoMessages`], a peer that cannot be reached.
+    pub fn longest(&self, world: u32) -> Result<usize, MsgError> {
+        self.longest_of(self.room.peer(world)?, world)
+    }
+
+    fn longest_of(&self, peer: &Peer, world: u32) -> Result<usize, MsgError> {
+        if peer.longest.get() == 0 {
+            let longest = match world == self.room.me {
+                true => 8192,
+                false => self.context.packet_limits(world)?.1,
+            };
+            if longest == 0 {
+                return Err(MsgError::NoMessages { rank: world });
+            }
+            // One message always has credit.
+            let longest = longest.min(self.room.limits.bytes as usize);
+            peer.longest.set(longest);
+            self.room.longest.set(longest.max(self.room.longest.get()));
+        }
+        Ok(peer.longest.get())
+    }
+
+    /// Calls a handler of a peer's, unless there is no credit for it now:
+    /// `false`. Does not wait.
+    ///
+    /// # Errors
+    /// [`MsgError::TooLong`], [`MsgError::Device`].
+    pub fn try_send(
+        &self,
+        world: u32,
+        handler: u16,
+        header: &[u8],
+        payload: &[u8],
+    ) -> Result<bool, MsgError> {
+        self.offer(world, handler, 0, header, payload)
+    }
+
+    /// The same for a request: the handler there is given a way back.
+    ///
+    /// # Errors
+    /// As [`Active::try_send`].
+    pub fn try_request(
+        &self,
+        world: u32,
+        handler: u16,
+        header: &[u8],
+        payload: &[u8],
+    ) -> Result<bool, MsgError> {
+        self.offer(world, handler, WANTS_REPLY, header, payload)
+    }
+
+    /// Calls a handler of a peer's; makes progress until there is credit. The
+    /// payload is the caller's again afterwards.
+    ///
+    /// # Errors
+    /// As [`Active::try_send`]; [`DeviceError::Nested`] within a handler.
+    pub fn send(
+        &self,
+        world: u32,
+        handler: u16,
+        header: &[u8],
+        payload: &[u8],
+    ) -> Result<(), MsgError> {
+        self.send_with(world, handler, 0, header, payload)
+    }
+
+    /// The same for a request.
+    ///
+    /// # Errors
+    /// As [`Active::send`].
+    pub fn request(
+        &self,
+        world: u32,
+        handler: u16,
+        header: &[u8],
+        payload: &[u8],
+    ) -> Result<(), MsgError> {
+        self.send_with(world, handler, WANTS_REPLY, header, payload)
+    }
+
+    /// Requests to a world rank whose reply has not come.
+    pub fn owed(&self, world: u32) -> u32 {
+        self.room.peers.get(world).map_or(0, |peer| peer.owed.get())
+    }
+
+    /// Messages that handlers have not taken yet.
+    pub fn held(&self) -> usize {
+        self.room.kept.borrow().values().map(VecDeque::len).sum()
+    }
+
+    /// Makes progress until `ready` says so.
+    ///
+    /// # Errors
+    /// [`DeviceError::PeerDied`] for `peer`, [`DeviceError::Nested`] within a
+    /// handler.
+    pub fn wait_until(&self, peer: u32, mut ready: impl FnMut() -> bool) -> Result<(), MsgError> {
+        let waited = self.context.wait_packets(Some(peer), || {
+            if ready() {
+                return Ok(Progress::Done);
+            }
+            self.check(peer)?;
+            Ok(Progress::Waiting)
+        });
+        Ok(waited?)
+    }
+
+    fn check(&self, world: u32) -> Result<(), DeviceError> {
+        if self.room.peers.get(world).is_some_and(|peer| peer.gone.get()) {
+            self.context.check_alive(world)?;
+            return Err(DeviceError::PeerDied { rank: world });
+        }
+        Ok(())
+    }
+
+    fn send_with(
+        &self,
+        world: u32,
+        handler: u16,
+        flags: u64,
+        header: &[u8],
+        payload: &[u8],
+    ) -> Result<(), MsgError> {
+        if self.context.is_progressing() {
+            return Err(DeviceError::Nested.into());
+        }
+        while !self.offer(world, handler, flags, header, payload)? {
+            let peer = self.room.peer(world)?;
+            self.wait_until(world, || self.room.has_room(peer, flags, payload.len()))?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn offer(
+        &self,
+        world: u32,
+        handler: u16,
+        flags: u64,
+        header: &[u8],
+        payload: &[u8],
+    ) -> Result<bool, MsgError> {
+        let peer = self.room.peer(world)?;
+        let longest = match peer.longest.get() {
+            0 => self.longest_of(peer, world)?,
+            longest => longest,
+        };
+        check_length(world, header, payload, longest)?;
+        if !self.room.has_room(peer, flags, payload.len()) {
+            self.check(world)?;
+            return Ok(false);
+        }
+        if world == self.room.me {
+            let word = first_word(handler, header.len()) | flags;
+            self.room.keep(world, CALL, word, header, payload);
+            self.context.stir(Class::Active);
+        } else {
+            transmit(&self.context, world, CALL, handler, flags, header, payload)?;
+        }
+        peer.credit.spend(payload.len());
+        peer.owed.set(peer.owed.get() + u32::from(flags != 0));
+        Ok(true)
+    }
+}
+
+fn check_length(rank: u32, header: &[u8], payload: &[u8], limit: usize) -> Result<(), MsgError> {
+    if header.len() <= HEADER && payload.len() <= limit {
+        return Ok(());
+    }
+    let (header, payload) = (header.len(), payload.len());
+    Err(MsgError::TooLong { rank, header, payload, header_limit: HEADER, limit })
+}
+
+fn first_word(handler: u16, header: usize) -> u64 {
+    u64::from(handler) | (header as u64) << 16
+}
+
+#[inline]
+fn transmit<N: Netmod>(
+    context: &Context<N>,
+    world: u32,
+    kind: u8,
+    handler: u16,
+    flags: u64,
+    header: &[u8],
+    payload: &[u8],
+) -> Result<(), MsgError> {
+    let mut padded = [0; HEADER];
+    padded[..header.len()].copy_from_slice(header);
+    let padded = u128::from_le_bytes(padded);
+    let words = [first_word(handler, header.len()) | flags, padded as u64, (padded >> 64) as u64];
+    let head = Head::new(Class::Active, kind, words);
+    // SAFETY: a copied body has no conditions.
+    unsafe { context.transmit(world, head, Body::Copied(payload))? };
+    Ok(())
+}
+
+impl<N: Netmod> ActiveRoom<N> {
+    fn peer(&self, world: u32) -> Result<&Peer, MsgError> {
+        let none = || DeviceError::NoRank { rank: world, size: 0 };
+        Ok(self.peers.get_or_new(world).ok_or_else(none)?)
+    }
+
+    #[inline]
+    fn has_room(&self, peer: &Peer, flags: u64, len: usize) -> bool {
+        let owed = flags == 0 || peer.owed.get() < self.limits.heads / 16;
+        owed && peer.credit.has_heads(&self.limits) && peer.credit.has_bytes(&self.limits, len)
+    }
+
+    /// A request of this process to itself has its answer.
+    fn settle_own(&self) {
+        if let Some(peer) = self.peers.get(self.me) {
+            peer.owed.set(peer.owed.get().saturating_sub(1));
+        }
+    }
+
+    fn handler(&self, id: u16) -> Option<Handler<N>> {
+        self.handlers.borrow().get(usize::from(id))?.clone()
+    }
+
+    fn keep(&self, from: u32, kind: u8, word: u64, header: &[u8], payload: &[u8]) {
+        let mut padded = [0; HEADER];
+        padded[..header.len()].copy_from_slice(header);
+        let kept = Kept { from, kind, word, header: padded, payload: payload.into() };
+        self.kept.borrow_mut().entry(word as u16).or_default().push_back(kept);
+    }
+
+    /// Calls a handler. `false`: it has no room, or is not there yet.
+    #[inline]
+    fn call(
+        &self,
+        context: &Context<N>,
+        from: u32,
+        kind: u8,
+        word: u64,
+        header: &[u8],
+        payload: &[u8],
+    ) -> bool {
+        let Some(handler) = self.handler(word as u16) else { return false };
+        let held = Cell::new(false);
+        let reply = (word & WANTS_REPLY != 0 && kind == CALL).then(|| Reply {
+            context,
+            room: self,
+            to: from,
+            longest: context.packet_limits(from).map_or(0, |limits| limits.1),
+            held: &held,
+            used: false,
+        });
+        let mut call = Call { from, header, payload, reply };
+        let verdict = handler(&mut call);
+        held.set(verdict == Verdict::Held);
+        drop(call);
+        if verdict == Verdict::Held {
+            return false;
+        }
+        if kind == CALL {
+            self.consumed(context, from, payload.len());
+        }
+        true
+    }
+
+    /// Credit for a sender.
+    #[inline]
+    fn consumed(&self, context: &Context<N>, from: u32, len: usize) {
+        let Some(peer) = self.peers.get_or_new(from) else { return };
+        if peer.credit.consume(&self.limits, len) {
+            let told = peer.credit.tell();
+            if from == self.me {
+                peer.credit.told(told);
+                return;
+            }
+            let head = Head::new(Class::Active, CREDIT, [told, 0, 0]);
+            // SAFETY: a copied body has no conditions. What cannot be sent
+            // need not be: the peer is gone.
+            let _ = unsafe { context.transmit(from, head, Body::Copied(&[])) };
+        }
+    }
+}
+
+impl<N: Netmod> Room<N> for ActiveRoom<N> {
+    #[inline]
+    fn arrived(&self, context: &Context<N>, head: &Head, body: &[u8]) {
+        let [word, low, high] = head.words;
+        let Some(peer) = self.peers.get_or_new(head.from) else { return };
+        match head.kind {
+            CREDIT => return peer.credit.told(word),
+            NOTHING => return peer.owed.set(peer.owed.get().saturating_sub(1)),
+            ANSWER => peer.owed.set(peer.owed.get().saturating_sub(1)),
+            _ => {}
+        }
+        let header = (u128::from(high) << 64 | u128::from(low)).to_le_bytes();
+        let header = &header[..((word >> 16) as u8 as usize).min(HEADER)];
+        // None overtakes those before it for the same handler.
+        let behind = self.kept.borrow().contains_key(&(word as u16));
+        if behind || !self.call(context, head.from, head.kind, word, header, body) {
+            self.keep(head.from, head.kind, word, header, body);
+            context.stir(Class::Active);
+        }
+    }
+
+    fn finished(&self, _: &Context<N>, _: u64, _: Outcome) {}
+
+    fn lost(&self, _: &Context<N>, world: u32) {
+        if let Some(peer) = self.peers.get_or_new(world) {
+            peer.gone.set(true);
+            peer.owed.set(0);
+        }
+    }
+
+    /// Offers what is kept again.
+    fn turn(&self, context: &Context<N>) {
+        let next = |id| self.kept.borrow_mut().get_mut(&id).and_then(VecDeque::pop_front);
+        let ids: Vec<u16> = self.kept.borrow().keys().copied().collect();
+        for id in ids.into_iter().filter(|&id| self.handler(id).is_some()) {
+            while let Some(kept) = next(id) {
+                let header = &kept.header[..((kept.word >> 16) as u8 as usize).min(HEADER)];
+                if !self.call(context, kept.from, kept.kind, kept.word, header, &kept.payload) {
+                    self.kept.borrow_mut().entry(id).or_default().push_front(kept);
+                    // A number without a handler is offered when it gets one.
+                    context.stir(Class::Active);
+                    break;
+                }
+            }
+        }
+        self.kept.borrow_mut().retain(|_, queue| !queue.is_empty());
+    }
+
+    fn as_any(self: Rc<Self>) -> Rc<dyn Any> {
+        self
+    }
+}

@@ -1,0 +1,91 @@
+//! Why a message was refused or failed.
+
+use crate::device::DeviceError;
+use thiserror::Error;
+
+/// Why a message was refused or failed.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum MsgError {
+    /// A message longer than its receive. It is consumed; the receive holds
+    /// what fitted of one that was sent eagerly, and nothing of a longer one.
+    #[error(
+        "a message of {length} bytes from rank {source_rank} with tag {tag} does not fit the \
+         receive of {room} bytes; probe for its length first"
+    )]
+    Truncated {
+        /// The sender's rank in the communicator, the upper half of the match
+        /// bits.
+        source_rank: u32,
+        /// The message's tag, the lower half of the match bits.
+        tag: u32,
+        /// Bytes of the message.
+        length: u64,
+        /// Bytes of the receive.
+        room: usize,
+    },
+    /// A rank outside the communicator.
+    #[error("rank {rank} is out of range: the communicator has {size} ranks")]
+    Rank {
+        /// The rank given.
+        rank: u32,
+        /// Size of the communicator.
+        size: u32,
+    },
+    /// An active message longer than a packet.
+    #[error(
+        "an active message to rank {rank} with {header} bytes of header and {payload} of payload: \
+         at most {header_limit} and {limit} fit; send long data as tagged messages"
+    )]
+    TooLong {
+        /// World rank of the target.
+        rank: u32,
+        /// Bytes of the header.
+        header: usize,
+        /// Bytes of the payload.
+        payload: usize,
+        /// The longest header.
+        header_limit: usize,
+        /// The longest payload.
+        limit: usize,
+    },
+    /// A handler number that is taken.
+    #[error("handler {id} is registered already on this context; take another number")]
+    HandlerTaken {
+        /// The number.
+        id: u16,
+    },
+    /// The provider that reaches a peer has no messages.
+    #[error("the provider that reaches rank {rank} has no messages; use another (rankway info)")]
+    NoMessages {
+        /// World rank of the peer.
+        rank: u32,
+    },
+    /// All ranks that could send to a receive from anybody are gone.
+    #[error("a receive from any rank has nobody left to send to it: all {others} others ended")]
+    NobodyLeft {
+        /// How many there were.
+        others: u32,
+    },
+    /// Device, network, peers.
+    #[error(transparent)]
+    Device(DeviceError),
+}
+
+impl MsgError {
+    /// The world rank this is about, if a peer is the cause.
+    pub fn peer(&self) -> Option<u32> {
+        match self {
+            MsgError::Device(e) => e.rank(),
+            MsgError::NoMessages { rank } => Some(*rank),
+            _ => None,
+        }
+    }
+}
+
+impl<E: Into<DeviceError>> From<E> for MsgError {
+    #[cold]
+    fn from(error: E) -> MsgError {
+        MsgError::Device(error.into())
+    }
+}

@@ -1,0 +1,103 @@
+//! A handler that hands its messages to other threads.
+
+use super::MsgError;
+use super::active::{Active, Call, Verdict};
+use crate::netmod::Netmod;
+use crossbeam_queue::ArrayQueue;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A message in a mailbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Letter {
+    /// World rank of the sender.
+    pub from: u32,
+    /// The header.
+    pub header: Vec<u8>,
+    /// The payload.
+    pub payload: Vec<u8>,
+}
+
+/// Where other threads find a handler's messages: a queue of fixed length.
+/// When it is full, messages stay with the context and their senders get no
+/// credit for them. Requests are answered with no reply.
+#[derive(Clone, Debug)]
+pub struct Mailbox {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    queue: ArrayQueue<Letter>,
+    sleepers: Mutex<u32>,
+    bell: Condvar,
+}
+
+impl Mailbox {
+    /// Registers a handler that fills a mailbox of `room` letters, at least
+    /// one.
+    ///
+    /// # Errors
+    /// [`MsgError::HandlerTaken`].
+    pub fn open<N: Netmod>(active: &Active<N>, id: u16, room: usize) -> Result<Mailbox, MsgError> {
+        let queue = ArrayQueue::new(room.max(1));
+        let (sleepers, bell) = (Mutex::new(0), Condvar::new());
+        let mailbox = Mailbox { inner: Arc::new(Inner { queue, sleepers, bell }) };
+        let inner = Arc::clone(&mailbox.inner);
+        active.register(id, move |call| inner.take(call))?;
+        Ok(mailbox)
+    }
+
+    /// The oldest letter, if there is one.
+    pub fn pop(&self) -> Option<Letter> {
+        self.inner.queue.pop()
+    }
+
+    /// The oldest letter; waits for one at most so long. The thread that owns
+    /// the context must not call this: it is who brings the letters.
+    pub fn wait(&self, limit: Duration) -> Option<Letter> {
+        let end = Instant::now() + limit;
+        loop {
+            if let Some(letter) = self.pop() {
+                return Some(letter);
+            }
+            let mut sleepers = self.inner.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+            // Asked again under the lock: a letter behind this rings the bell.
+            if self.inner.queue.is_empty() {
+                let left = end.checked_duration_since(Instant::now())?;
+                *sleepers += 1;
+                let woken = self.inner.bell.wait_timeout(sleepers, left);
+                sleepers = woken.unwrap_or_else(PoisonError::into_inner).0;
+                *sleepers -= 1;
+            }
+        }
+    }
+
+    /// Letters in it now.
+    pub fn len(&self) -> usize {
+        self.inner.queue.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.inner.queue.is_empty()
+    }
+}
+
+impl Inner {
+    fn take<N: Netmod>(&self, call: &mut Call<'_, N>) -> Verdict {
+        if self.queue.is_full() {
+            return Verdict::Held;
+        }
+        let (header, payload) = (call.header.to_vec(), call.payload.to_vec());
+        // Only this context pushes: what was not full still is not.
+        if self.queue.push(Letter { from: call.from, header, payload }).is_err() {
+            return Verdict::Held;
+        }
+        let sleepers = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+        if *sleepers > 0 {
+            self.bell.notify_one();
+        }
+        Verdict::Taken
+    }
+}

@@ -1,0 +1,284 @@
+//! Which receive takes which message: the oldest that fits, both ways.
+//!
+//! MPI's rule (MPI-4.1, 3.5): a message goes to the receive that was posted
+//! first among those it fits, a receive takes the message that came first
+//! among those that fit it. Posted receives are queued by their mask, so an
+//! arrival looks once for each mask in use (one without wildcards, four with
+//! all that MPI has), however many receives are posted. A receive without
+//! wildcards finds its message at once; one with a wildcard goes through its
+//! channel's messages in the order they came.
+//!
+//! Knows nothing of peers, buffers or packets.
+
+use super::index::{Index, Key};
+
+/// Posted receives and messages nobody has asked for yet.
+pub(super) struct Engine<U> {
+    receives: Slab<Receive>,
+    posted: Index,
+    /// Masks of posted receives and how many have each. The first is 0.
+    masks: Vec<(u64, usize)>,
+    clock: u64,
+    messages: Slab<Message<U>>,
+    exact: Index,
+    /// All of a channel.
+    ordered: Index,
+}
+
+struct Receive {
+    key: Key,
+    mask: u64,
+    stamp: u64,
+    request: u32,
+}
+
+struct Message<U> {
+    channel: u64,
+    bits: u64,
+    what: U,
+}
+
+/// Values under small numbers that are used again.
+struct Slab<T> {
+    places: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Slab<T> {
+    fn new() -> Slab<T> {
+        Slab { places: Vec::new(), free: Vec::new() }
+    }
+
+    fn insert(&mut self, value: T) -> u32 {
+        if let Some(at) = self.free.pop() {
+            self.places[at as usize] = Some(value);
+            return at;
+        }
+        self.places.push(Some(value));
+        self.places.len() as u32 - 1
+    }
+
+    fn get(&self, at: u32) -> Option<&T> {
+        self.places.get(at as usize)?.as_ref()
+    }
+
+    fn remove(&mut self, at: u32) -> Option<T> {
+        let value = self.places.get_mut(at as usize)?.take()?;
+        self.free.push(at);
+        Some(value)
+    }
+}
+
+/// The key under which all messages of a channel are in order.
+fn whole(channel: u64) -> Key {
+    Key::new(channel, 0, u64::MAX)
+}
+
+impl<U> Engine<U> {
+    pub(super) fn new() -> Engine<U> {
+        Engine {
+            receives: Slab::new(),
+            posted: Index::new(),
+            masks: vec![(0, 0)],
+            clock: 0,
+            messages: Slab::new(),
+            exact: Index::new(),
+            ordered: Index::new(),
+        }
+    }
+
+    /// Posts a receive that found no message; the answer names it.
+    pub(super) fn post(&mut self, channel: u64, bits: u64, ignore: u64, request: u32) -> u32 {
+        let key = Key::new(channel, bits, ignore);
+        match self.masks.iter_mut().find(|(mask, _)| *mask == ignore) {
+            Some((_, count)) => *count += 1,
+            None => self.masks.push((ignore, 1)),
+        }
+        self.clock += 1;
+        let stamp = self.clock;
+        let node = self.receives.insert(Receive { key, mask: ignore, stamp, request });
+        self.posted.push(&key, node);
+        node
+    }
+
+    /// Takes back a posted receive: its request.
+    pub(super) fn withdraw(&mut self, node: u32) -> Option<u32> {
+        let receive = self.receives.remove(node)?;
+        self.posted.remove(&receive.key, node);
+        if let Some(at) = self.masks.iter().position(|(mask, _)| *mask == receive.mask) {
+            self.masks[at].1 -= 1;
+            if self.masks[at].1 == 0 && at > 0 {
+                self.masks.swap_remove(at);
+            }
+        }
+        Some(receive.request)
+    }
+
+    /// A message came: the request of the receive that takes it, if any.
+    pub(super) fn arrive(&mut self, channel: u64, bits: u64) -> Option<u32> {
+        let mut first: Option<(u64, u32)> = None;
+        for &(mask, count) in &self.masks {
+            if count == 0 {
+                continue;
+            }
+            let Some(node) = self.posted.front(&Key::new(channel, bits, mask)) else { continue };
+            let Some(receive) = self.receives.get(node) else { continue };
+            if first.is_none_or(|(stamp, _)| receive.stamp < stamp) {
+                first = Some((receive.stamp, node));
+            }
+        }
+        self.withdraw(first?.1)
+    }
+
+    /// Keeps a message that no receive took.
+    pub(super) fn store(&mut self, channel: u64, bits: u64, what: U) {
+        let node = self.messages.insert(Message { channel, bits, what });
+        self.exact.push(&Key::new(channel, bits, 0), node);
+        self.ordered.push(&whole(channel), node);
+    }
+
+    fn find(&self, channel: u64, bits: u64, ignore: u64) -> Option<u32> {
+        if ignore == 0 {
+            return self.exact.front(&Key::new(channel, bits, 0));
+        }
+        let mut node = self.ordered.front(&whole(channel))?;
+        while (self.messages.get(node)?.bits ^ bits) & !ignore != 0 {
+            node = self.ordered.behind(node)?;
+        }
+        Some(node)
+    }
+
+    /// The first kept message that fits, and its bits.
+    pub(super) fn peek(&self, channel: u64, bits: u64, ignore: u64) -> Option<(u64, &U)> {
+        let message = self.messages.get(self.find(channel, bits, ignore)?)?;
+        Some((message.bits, &message.what))
+    }
+
+    /// The same, taken out.
+    pub(super) fn take(&mut self, channel: u64, bits: u64, ignore: u64) -> Option<(u64, U)> {
+        let node = self.find(channel, bits, ignore)?;
+        let message = self.messages.remove(node)?;
+        self.exact.remove(&Key::new(message.channel, message.bits, 0), node);
+        self.ordered.remove(&whole(message.channel), node);
+        Some((message.bits, message.what))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Two lists, searched from the front.
+    #[derive(Default)]
+    struct Naive {
+        posted: Vec<(u64, u64, u64, u32)>,
+        kept: Vec<(u64, u64, u32)>,
+    }
+
+    impl Naive {
+        fn arrive(&mut self, channel: u64, bits: u64) -> Option<u32> {
+            let fits = |r: &(u64, u64, u64, u32)| r.0 == channel && (r.1 ^ bits) & !r.2 == 0;
+            let at = self.posted.iter().position(fits)?;
+            Some(self.posted.remove(at).3)
+        }
+
+        fn find(&self, channel: u64, bits: u64, ignore: u64) -> Option<usize> {
+            self.kept.iter().position(|m| m.0 == channel && (m.1 ^ bits) & !ignore == 0)
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Receive { channel: u64, bits: u64, ignore: u64 },
+        Message { channel: u64, bits: u64 },
+        Probe { channel: u64, bits: u64, ignore: u64 },
+        Cancel { which: usize },
+    }
+
+    fn step(tags: u64) -> impl Strategy<Value = Step> {
+        let channel = 0..3_u64;
+        let bits = (0..4_u64, 0..tags).prop_map(|(source, tag)| source << 32 | tag);
+        let masks = [0, 0, 0, u64::from(u32::MAX), u64::from(u32::MAX) << 32, u64::MAX, 1];
+        let ignore = proptest::sample::select(masks.to_vec());
+        prop_oneof![
+            4 => (channel.clone(), bits.clone(), ignore.clone())
+                .prop_map(|(channel, bits, ignore)| Step::Receive { channel, bits, ignore }),
+            4 => (channel.clone(), bits.clone())
+                .prop_map(|(channel, bits)| Step::Message { channel, bits }),
+            1 => (channel, bits, ignore)
+                .prop_map(|(channel, bits, ignore)| Step::Probe { channel, bits, ignore }),
+            1 => (0..8_usize).prop_map(|which| Step::Cancel { which }),
+        ]
+    }
+
+    fn play(steps: Vec<Step>) {
+        let mut engine = Engine::new();
+        let mut naive = Naive::default();
+        let mut nodes = Vec::new();
+        for (n, step) in steps.into_iter().enumerate() {
+            let n = n as u32;
+            match step {
+                Step::Receive { channel, bits, ignore } => {
+                    let want = naive.find(channel, bits, ignore).map(|at| naive.kept.remove(at));
+                    let got = engine.take(channel, bits, ignore);
+                    assert_eq!(got, want.map(|(_, bits, what)| (bits, what)));
+                    if got.is_none() {
+                        nodes.push((engine.post(channel, bits, ignore, n), n));
+                        naive.posted.push((channel, bits, ignore, n));
+                    }
+                }
+                Step::Message { channel, bits } => {
+                    let want = naive.arrive(channel, bits);
+                    assert_eq!(engine.arrive(channel, bits), want);
+                    nodes.retain(|&(_, request)| Some(request) != want);
+                    if want.is_none() {
+                        engine.store(channel, bits, n);
+                        naive.kept.push((channel, bits, n));
+                    }
+                }
+                Step::Probe { channel, bits, ignore } => {
+                    let want = naive.find(channel, bits, ignore).map(|at| naive.kept[at]);
+                    let got = engine.peek(channel, bits, ignore);
+                    assert_eq!(got, want.as_ref().map(|(_, bits, what)| (*bits, what)));
+                }
+                Step::Cancel { which } if which < nodes.len() => {
+                    let (node, request) = nodes.remove(which);
+                    assert_eq!(engine.withdraw(node), Some(request));
+                    naive.posted.retain(|r| r.3 != request);
+                }
+                Step::Cancel { .. } => {}
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn takes_what_two_lists_would(steps in proptest::collection::vec(step(3), 0..200)) {
+            play(steps);
+        }
+
+        #[test]
+        fn many_tags(steps in proptest::collection::vec(step(1 << 20), 0..2000)) {
+            play(steps);
+        }
+    }
+
+    /// A long queue of one tag is in nobody else's way.
+    #[test]
+    fn a_flood_does_not_slow_others() {
+        const MANY: u64 = 100_000;
+        let mut engine = Engine::new();
+        for i in 0..MANY {
+            engine.store(1, 7, i as u32);
+            engine.store(1, 1000 + i, i as u32);
+        }
+        for i in (0..MANY).rev() {
+            assert_eq!(engine.take(1, 1000 + i, 0), Some((1000 + i, i as u32)));
+        }
+        for i in 0..MANY {
+            assert_eq!(engine.take(1, 0, u64::MAX), Some((7, i as u32)));
+        }
+        assert_eq!(engine.take(1, 0, u64::MAX), None);
+    }
+}

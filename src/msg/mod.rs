@@ -1,0 +1,46 @@
+//! Messages between processes: tagged ones, matched as MPI demands, and active
+//! ones.
+//!
+//! * [`Messenger`]: by communicator, rank and tag, with wildcards, probes,
+//!   matched probes and cancelled receives.
+//! * [`Tagged`]: the same by world rank, channel and 64 match bits, for device
+//!   layers that lay the bits out themselves.
+//! * [`Active`]: active messages, which call a handler where they arrive, with
+//!   replies; [`Mailbox`] hands them to other threads.
+//!
+//! Matching is done here, over packets: one engine for all providers and both
+//! transports at once, so that everything works the same everywhere.
+//!
+//! # Bounds
+//! A process may have `RANKWAY_EAGER_CREDIT` bytes (1 MiB) of messages lying
+//! unread at a peer, and `RANKWAY_EAGER_MESSAGES` (65,536) of them; the
+//! settings must be equal in a job. Past the bytes, messages wait at the
+//! sender for their receive, past the number their senders wait. Active
+//! messages have as much again, and wait at their sender past either.
+//! [`Messenger::counts`] tells what lies here.
+//!
+//! # The end of a job
+//! A short message is the network's when its send returns, not its receiver's:
+//! as before `MPI_Finalize`, whoever leaves must have been heard; end with a
+//! [barrier](crate::rma::Communicator::barrier).
+
+mod active;
+mod credit;
+mod error;
+mod index;
+mod mailbox;
+mod matching;
+mod messenger;
+mod pool;
+mod request;
+mod room;
+mod slots;
+mod tagged;
+
+pub use active::{Active, Call, HEADER, Reply, Verdict};
+pub use error::MsgError;
+pub use mailbox::{Letter, Mailbox};
+pub use messenger::{Any, Messenger, Source, Tag};
+pub use request::{Request, test_all, wait_all, wait_any};
+pub use room::{Counts, Select, Status};
+pub use tagged::{Message, Tagged};

@@ -1,0 +1,160 @@
+//! Sends and receives under way.
+
+use super::MsgError;
+use super::room::Status;
+use super::tagged::Tagged;
+use crate::device::Progress;
+use crate::netmod::Netmod;
+
+/// A send or a receive under way. Dropped, it goes on by itself, but for a
+/// receive without a message, which is taken back.
+#[must_use = "a dropped receive is taken back"]
+pub struct Request<N: Netmod> {
+    tagged: Tagged<N>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Under(u32),
+    Done(Status),
+    /// The result was handed out.
+    Over,
+}
+
+impl<N: Netmod> std::fmt::Debug for Request<N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Request").field(&self.state).finish()
+    }
+}
+
+impl<N: Netmod> Request<N> {
+    #[inline]
+    pub(super) fn done(tagged: &Tagged<N>, status: Status) -> Request<N> {
+        Request { tagged: tagged.clone(), state: State::Done(status) }
+    }
+
+    #[inline]
+    pub(super) fn under_way(tagged: &Tagged<N>, at: u32) -> Request<N> {
+        Request { tagged: tagged.clone(), state: State::Under(at) }
+    }
+
+    /// Whether it is complete, without progress.
+    #[inline]
+    pub fn is_complete(&self) -> bool {
+        match self.state {
+            State::Under(at) => self.tagged.room().is_done(at),
+            _ => true,
+        }
+    }
+
+    /// Makes progress once; the result when it is complete. Once only: `None`
+    /// afterwards.
+    ///
+    /// # Errors
+    /// As [`Tagged::recv`] and [`Tagged::send`].
+    pub fn test(&mut self) -> Result<Option<Status>, MsgError> {
+        if !self.is_complete() {
+            self.tagged.context().progress()?;
+        }
+        self.take()
+    }
+
+    fn take(&mut self) -> Result<Option<Status>, MsgError> {
+        match self.state {
+            State::Done(status) => {
+                self.state = State::Over;
+                Ok(Some(status))
+            }
+            State::Under(at) if self.tagged.room().is_done(at) => {
+                self.state = State::Over;
+                self.tagged.room().collect(at).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Waits for it.
+    ///
+    /// # Errors
+    /// As [`Tagged::recv`] and [`Tagged::send`].
+    #[inline]
+    pub fn wait(mut self) -> Result<Status, MsgError> {
+        let state = std::mem::replace(&mut self.state, State::Over);
+        match state {
+            State::Under(at) => self.tagged.complete(at),
+            State::Done(status) => Ok(status),
+            State::Over => Ok(Status { world: 0, bits: 0, length: 0, cancelled: true }),
+        }
+    }
+
+    /// Takes back a receive that has no message yet; it then completes with
+    /// [`Status::cancelled`]. `false` where it is too late, and for sends.
+    pub fn cancel(&mut self) -> bool {
+        match self.state {
+            State::Under(at) => self.tagged.room().cancel(at),
+            _ => false,
+        }
+    }
+}
+
+impl<N: Netmod> Drop for Request<N> {
+    fn drop(&mut self) {
+        if let State::Under(at) = self.state {
+            self.tagged.room().detach(at);
+        }
+    }
+}
+
+/// Waits for all requests, whatever becomes of the others.
+///
+/// # Errors
+/// The first that any of them has.
+pub fn wait_all<N: Netmod>(
+    requests: impl IntoIterator<Item = Request<N>>,
+) -> Result<Vec<Status>, MsgError> {
+    // All are waited for: their buffers are in use until then.
+    let all: Vec<_> = requests.into_iter().map(Request::wait).collect();
+    all.into_iter().collect()
+}
+
+/// Waits until one of the requests is complete, and takes its result out of
+/// it. `None` when all results were taken before.
+///
+/// # Errors
+/// That request's, with its place; or what makes waiting impossible, with
+/// `requests.len()`.
+pub fn wait_any<N: Netmod>(
+    requests: &mut [Request<N>],
+) -> Result<Option<(usize, Status)>, (usize, MsgError)> {
+    let none = requests.len();
+    let open = |r: &Request<N>| !matches!(r.state, State::Over);
+    let Some(first) = requests.iter().find(|r| open(r)) else { return Ok(None) };
+    let context = std::rc::Rc::clone(first.tagged.context());
+    let ready = |all: &[Request<N>]| all.iter().position(|r| open(r) && r.is_complete());
+    let mut found = ready(requests);
+    // Whose peers are watched while this drags on: all of them.
+    if found.is_none() {
+        let waited = context.wait_packets(None, || {
+            found = ready(requests);
+            Ok(if found.is_some() { Progress::Done } else { Progress::Waiting })
+        });
+        waited.map_err(|e| (none, e.into()))?;
+    }
+    let Some(at) = found else { return Ok(None) };
+    match requests[at].take() {
+        Ok(status) => Ok(status.map(|status| (at, status))),
+        Err(e) => Err((at, e)),
+    }
+}
+
+/// Makes progress once; whether all requests are complete.
+///
+/// # Errors
+/// What breaks a provider's queue.
+pub fn test_all<N: Netmod>(requests: &[Request<N>]) -> Result<bool, MsgError> {
+    if let Some(first) = requests.iter().find(|r| !r.is_complete()) {
+        first.tagged.context().progress()?;
+    }
+    Ok(requests.iter().all(Request::is_complete))
+}

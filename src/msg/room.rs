@@ -1,0 +1,1036 @@
+//! Tagged messages of a context: packets in, packets out.
+//!
+//! ```text
+//! EAGER   channel bits -       payload        sent whole, on credit
+//! SYNC    channel bits id      payload        the same, and answered by
+//! MATCHED id                                  once a receive took it
+//! OFFER   channel bits length  id             a rendezvous
+//! GRANT   id tag pieces        piece          receives for so many pieces are
+//!                                             posted, under tag, tag + 1, ...
+//! REFUSE  id                                  nothing of it is wanted
+//! CREDIT  counts                              consumed so far
+//! ```
+//!
+//! A payload travels in its packet when it fits one and the peer has credit
+//! for it, else by rendezvous. A send whose peer has no credit for another
+//! header waits here, and those behind it do too: messages to a peer are
+//! never reordered.
+
+use super::MsgError;
+use super::credit::{Credit, Limits};
+use super::index::NONE;
+use super::matching::Engine;
+use super::pool::Pool;
+use super::slots::{ANYBODY, Phase, Slots};
+use crate::device::{Body, Class, Context, DeviceError, Head, Outcome, PerPeer, Room};
+use crate::netmod::{AGAIN, Bulk, Netmod};
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+const EAGER: u8 = 0;
+const SYNC: u8 = 1;
+const MATCHED: u8 = 2;
+const OFFER: u8 = 3;
+const GRANT: u8 = 4;
+const REFUSE: u8 = 5;
+const CREDIT: u8 = 6;
+
+/// Pieces of a rendezvous for which receives are posted ahead.
+const AHEAD: u64 = 4;
+/// What a peer sent before it died may still be on its way through the kernel.
+const GRACE: Duration = Duration::from_millis(50);
+
+/// A receive's choice of messages.
+#[derive(Clone, Copy, Debug)]
+pub struct Select {
+    /// The channel: a number that both sides know, such as a communicator's
+    /// [id](crate::rma::Communicator::id).
+    pub channel: u64,
+    /// The match bits wanted.
+    pub bits: u64,
+    /// Bits that need not agree.
+    pub ignore: u64,
+    /// World rank of the only possible sender, whose death ends the receive;
+    /// `None` where the ignored bits leave several.
+    pub from: Option<u32>,
+}
+
+/// What a receive got, or a probe found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// World rank of the sender.
+    pub world: u32,
+    /// The message's match bits.
+    pub bits: u64,
+    /// Bytes of the message.
+    pub length: u64,
+    /// The receive was cancelled; the rest means nothing.
+    pub cancelled: bool,
+}
+
+impl Status {
+    /// The sender's rank in the communicator: the upper half of the bits.
+    pub fn source(&self) -> u32 {
+        (self.bits >> 32) as u32
+    }
+
+    /// The lower half of the bits.
+    pub fn tag(&self) -> u32 {
+        self.bits as u32
+    }
+}
+
+/// What waits on a context, now and at most so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Messages that came before a receive for them.
+    pub unexpected: usize,
+    /// The most there were.
+    pub unexpected_most: usize,
+    /// Bytes copied for them.
+    pub unexpected_bytes: usize,
+    /// The most there were.
+    pub unexpected_bytes_most: usize,
+    /// Sends that wait for credit.
+    pub queued: usize,
+    /// Packets that wait for room at a provider.
+    pub queued_packets: usize,
+}
+
+/// How a send began.
+pub(super) enum Sent {
+    /// The buffer is the caller's again.
+    Done,
+    /// This request ends when it is.
+    Under(u32),
+}
+
+/// A message that came before its receive.
+pub(super) struct Unexpected {
+    pub(super) world: u32,
+    pub(super) length: u64,
+    what: What,
+}
+
+enum What {
+    /// Its bytes; the id to answer of a synchronous send.
+    Whole(Vec<u8>, Option<u64>),
+    /// The sender's request.
+    Offer(u64),
+    /// A send of this process to itself.
+    Own(u32),
+}
+
+/// A peer.
+#[derive(Default)]
+struct Peer {
+    credit: Credit,
+    /// The longest payload that is copied at the call, and that is sent
+    /// whole; 0 until the first message to it.
+    inject: Cell<u32>,
+    eager: Cell<u32>,
+    known: Cell<bool>,
+    /// Dead or out of reach: what was under way has failed.
+    gone: Cell<bool>,
+    /// Sends that wait for credit, in order.
+    waits: Cell<bool>,
+    queue: RefCell<Option<Box<VecDeque<u32>>>>,
+}
+
+struct State {
+    engine: Engine<Unexpected>,
+    slots: Slots,
+    pool: Pool,
+    counts: Counts,
+    next_tag: u64,
+    /// Rendezvous the provider had no room for.
+    stalled: Vec<u32>,
+    /// Lost peers, and when what is under way with them fails.
+    dying: Vec<(u32, Instant)>,
+    /// How many peers are gone.
+    gone: u32,
+}
+
+/// The tagged messages of a context.
+pub(super) struct TaggedRoom {
+    state: RefCell<State>,
+    peers: PerPeer<Peer>,
+    limits: Limits,
+    me: u32,
+    world: u32,
+    /// Longest piece of a rendezvous, bytes.
+    longest: u64,
+}
+
+fn head(kind: u8, words: [u64; 3]) -> Head {
+    Head::new(Class::Tagged, kind, words)
+}
+
+fn died(world: u32) -> MsgError {
+    MsgError::Device(DeviceError::PeerDied { rank: world })
+}
+
+impl TaggedRoom {
+    /// That of a context, settled there on first use.
+    pub(super) fn of<N: Netmod>(context: &Context<N>) -> Result<Rc<TaggedRoom>, MsgError> {
+        if let Some(room) = context.resident::<TaggedRoom>(Class::Tagged) {
+            return Ok(room);
+        }
+        let boot = context.device().boot();
+        let piece = std::env::var("RANKWAY_BULK_PIECE").ok().and_then(|v| v.parse::<u64>().ok());
+        let room = Rc::new(TaggedRoom {
+            state: RefCell::new(State {
+                engine: Engine::new(),
+                slots: Slots::default(),
+                pool: Pool::new(),
+                counts: Counts::default(),
+                next_tag: 0,
+                stalled: Vec::new(),
+                dying: Vec::new(),
+                gone: 0,
+            }),
+            peers: PerPeer::new(boot.size())?,
+            limits: Limits::from_env(),
+            me: boot.rank(),
+            world: boot.size(),
+            longest: piece.unwrap_or(1 << 30).max(1),
+        });
+        let settled: Rc<TaggedRoom> = Rc::clone(&room);
+        context.settle(Class::Tagged, settled);
+        Ok(room)
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.state.borrow().counts
+    }
+
+    fn peer(&self, world: u32) -> Result<&Peer, MsgError> {
+        let none = DeviceError::NoRank { rank: world, size: self.world };
+        Ok(self.peers.get_or_new(world).ok_or(none)?)
+    }
+
+    // ---- sends
+
+    /// Begins a send.
+    ///
+    /// # Safety
+    /// `buf` is readable for `len` bytes until the request is done.
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "one message, taken apart once")]
+    pub(super) unsafe fn send<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        world: u32,
+        channel: u64,
+        bits: u64,
+        buf: *const u8,
+        len: usize,
+        synchronous: bool,
+    ) -> Result<Sent, MsgError> {
+        if let Some(peer) = self.peers.get(world)
+            && len <= peer.inject.get() as usize
+            && !synchronous
+            && peer.known.get()
+            && !peer.waits.get()
+            && peer.credit.has_heads(&self.limits)
+            && peer.credit.has_bytes(&self.limits, len)
+        {
+            // SAFETY: the caller's duty; copied before this returns.
+            let body = unsafe { bytes(buf, len) };
+            // SAFETY: a copied body has no conditions.
+            unsafe {
+                context.transmit(world, head(EAGER, [channel, bits, 0]), Body::Copied(body))?
+            };
+            peer.credit.spend(len);
+            return Ok(Sent::Done);
+        }
+        // SAFETY: the caller's duty.
+        unsafe { self.send_slowly(context, world, channel, bits, buf, len, synchronous) }
+    }
+
+    /// # Safety
+    /// As [`TaggedRoom::send`].
+    #[expect(clippy::too_many_arguments, reason = "one message, taken apart once")]
+    #[inline(never)]
+    unsafe fn send_slowly<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        world: u32,
+        channel: u64,
+        bits: u64,
+        buf: *const u8,
+        len: usize,
+        synchronous: bool,
+    ) -> Result<Sent, MsgError> {
+        if world == self.me {
+            // SAFETY: the caller's duty.
+            return unsafe { self.send_own(channel, bits, buf, len, synchronous) };
+        }
+        let peer = self.peer(world)?;
+        if peer.gone.get() {
+            context.check_alive(world)?;
+        }
+        if !peer.known.get() {
+            let (inject, eager) = context.packet_limits(world)?;
+            if eager == 0 {
+                return Err(MsgError::NoMessages { rank: world });
+            }
+            peer.inject.set(inject.min(eager) as u32);
+            peer.eager.set(eager as u32);
+            peer.known.set(true);
+        }
+        let mut state = self.state.borrow_mut();
+        let at = state.slots.take();
+        let slot = state.slots.at(at);
+        slot.peer = world;
+        slot.channel = channel;
+        slot.bits = bits;
+        slot.buf = buf.cast_mut();
+        slot.room = len;
+        slot.length = len as u64;
+        slot.synchronous = synchronous;
+        if peer.waits.get() || !peer.credit.has_heads(&self.limits) {
+            slot.phase = Phase::Queued;
+            peer.waits.set(true);
+            peer.queue.borrow_mut().get_or_insert_default().push_back(at);
+            state.counts.queued += 1;
+            return Ok(Sent::Under(at));
+        }
+        if let Err(e) = self.issue(context, &mut state, peer, at) {
+            state.slots.give(at);
+            return Err(e);
+        }
+        if state.slots.at(at).phase == Phase::Done {
+            state.slots.give(at);
+            return Ok(Sent::Done);
+        }
+        Ok(Sent::Under(at))
+    }
+
+    /// Sends what a request has to send; there is credit for its header.
+    fn issue<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        state: &mut State,
+        peer: &Peer,
+        at: u32,
+    ) -> Result<(), MsgError> {
+        let id = state.slots.id(at);
+        let slot = state.slots.at(at);
+        let (world, len) = (slot.peer, slot.room);
+        let whole = len <= peer.eager.get() as usize;
+        if whole && peer.credit.has_bytes(&self.limits, len) {
+            let kind = if slot.synchronous { SYNC } else { EAGER };
+            let head = head(kind, [slot.channel, slot.bits, id]);
+            let token = Class::Tagged.token(id);
+            let body = if len <= peer.inject.get() as usize {
+                // SAFETY: the buffer is readable until the request is done.
+                Body::Copied(unsafe { bytes(slot.buf, len) })
+            } else {
+                Body::Kept { start: slot.buf, len, token }
+            };
+            // SAFETY: a kept body is readable until the request is done, which
+            // is after its token or the loss of the peer.
+            let free = unsafe { context.transmit(world, head, body)? };
+            peer.credit.spend(len);
+            slot.due = u32::from(!free) + u32::from(slot.synchronous);
+            slot.phase = Phase::Eager;
+            if slot.due == 0 {
+                state.slots.end(at, None);
+            }
+            return Ok(());
+        }
+        let head = head(OFFER, [slot.channel, slot.bits, slot.length]);
+        // SAFETY: a copied body has no conditions.
+        unsafe { context.transmit(world, head, Body::Copied(&id.to_le_bytes()))? };
+        peer.credit.spend(0);
+        slot.phase = Phase::Offered;
+        Ok(())
+    }
+
+    /// Sends to this process itself.
+    ///
+    /// # Safety
+    /// As [`TaggedRoom::send`].
+    unsafe fn send_own(
+        &self,
+        channel: u64,
+        bits: u64,
+        buf: *const u8,
+        len: usize,
+        synchronous: bool,
+    ) -> Result<Sent, MsgError> {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        if let Some(receive) = state.engine.arrive(channel, bits) {
+            // SAFETY: the caller's duty.
+            let body = unsafe { bytes(buf, len) };
+            deliver(state, receive, self.me, bits, body);
+            return Ok(Sent::Done);
+        }
+        let fits = state.counts.unexpected_bytes + len <= self.limits.bytes as usize;
+        let (sent, what) = if fits && !synchronous {
+            // SAFETY: the caller's duty.
+            let copy = state.pool.copy(unsafe { bytes(buf, len) });
+            (Sent::Done, What::Whole(copy, None))
+        } else {
+            let at = state.slots.take();
+            let slot = state.slots.at(at);
+            slot.phase = Phase::Offered;
+            slot.peer = self.me;
+            slot.bits = bits;
+            slot.buf = buf.cast_mut();
+            slot.room = len;
+            slot.length = len as u64;
+            (Sent::Under(at), What::Own(at))
+        };
+        store(state, channel, bits, Unexpected { world: self.me, length: len as u64, what });
+        Ok(sent)
+    }
+
+    /// Sends what waited for credit.
+    fn send_queued<N: Netmod>(&self, context: &Context<N>, state: &mut State, peer: &Peer) {
+        while peer.waits.get() && peer.credit.has_heads(&self.limits) {
+            let next = peer.queue.borrow_mut().as_mut().and_then(|queue| queue.pop_front());
+            let Some(at) = next else {
+                peer.waits.set(false);
+                *peer.queue.borrow_mut() = None;
+                return;
+            };
+            state.counts.queued = state.counts.queued.saturating_sub(1);
+            if let Err(e) = self.issue(context, state, peer, at) {
+                state.slots.end(at, Some(e));
+            }
+        }
+    }
+
+    // ---- receives
+
+    /// Begins a receive: its request.
+    ///
+    /// # Safety
+    /// `buf` is writable for `room` bytes until the request is done.
+    pub(super) unsafe fn receive<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        select: &Select,
+        buf: *mut u8,
+        room: usize,
+    ) -> Result<u32, MsgError> {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let found = state.engine.take(select.channel, select.bits, select.ignore);
+        if found.is_none() {
+            self.check_sender(context, state, select)?;
+        }
+        let at = state.slots.take();
+        let slot = state.slots.at(at);
+        slot.buf = buf;
+        slot.room = room;
+        slot.peer = select.from.unwrap_or(ANYBODY);
+        match found {
+            Some((bits, message)) => self.accept(context, state, at, bits, message),
+            None => {
+                slot.phase = Phase::Posted;
+                slot.node = state.engine.post(select.channel, select.bits, select.ignore, at);
+            }
+        }
+        Ok(at)
+    }
+
+    /// Refuses a receive from the dead.
+    fn check_sender<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        state: &State,
+        select: &Select,
+    ) -> Result<(), MsgError> {
+        match select.from {
+            Some(world) => {
+                if self.peers.get(world).is_some_and(|peer| peer.gone.get()) {
+                    context.check_alive(world)?;
+                }
+                Ok(())
+            }
+            None if state.gone > 0 && state.gone + 1 >= self.world => {
+                Err(MsgError::NobodyLeft { others: state.gone })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Gives a message that came early to a receive.
+    fn accept<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        state: &mut State,
+        at: u32,
+        bits: u64,
+        message: Unexpected,
+    ) {
+        let Unexpected { world, length, what } = message;
+        state.counts.unexpected -= 1;
+        match what {
+            What::Whole(body, answer) => {
+                state.counts.unexpected_bytes -= body.len();
+                deliver(state, at, world, bits, &body);
+                self.consumed(context, world, body.len(), answer);
+                state.pool.give(body);
+            }
+            What::Offer(id) => {
+                self.consumed(context, world, 0, None);
+                self.begin(context, state, at, world, bits, length, id);
+            }
+            What::Own(sender) => {
+                let (buf, len) = (state.slots.at(sender).buf, state.slots.at(sender).room);
+                // SAFETY: the sender's buffer is readable until its request is
+                // done, which is below.
+                deliver(state, at, world, bits, unsafe { bytes(buf, len) });
+                state.slots.end(sender, None);
+            }
+        }
+    }
+
+    /// A message from a peer was consumed: credit, and the answer of a
+    /// synchronous one. What cannot be sent need not be: the peer is gone.
+    #[inline]
+    fn consumed<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        world: u32,
+        len: usize,
+        answer: Option<u64>,
+    ) {
+        if world == self.me {
+            return;
+        }
+        let Some(peer) = self.peers.get_or_new(world) else { return };
+        if peer.credit.consume(&self.limits, len) {
+            let head = head(CREDIT, [peer.credit.tell(), 0, 0]);
+            // SAFETY: a copied body has no conditions.
+            let _ = unsafe { context.transmit(world, head, Body::Copied(&[])) };
+        }
+        if let Some(id) = answer {
+            // SAFETY: as above.
+            let _ =
+                unsafe { context.transmit(world, head(MATCHED, [id, 0, 0]), Body::Copied(&[])) };
+        }
+    }
+
+    /// The first message that fits a choice, left where it is.
+    pub(super) fn peek(&self, select: &Select) -> Option<Status> {
+        let state = self.state.borrow();
+        let (bits, message) = state.engine.peek(select.channel, select.bits, select.ignore)?;
+        let (world, length) = (message.world, message.length);
+        Some(Status { world, bits, length, cancelled: false })
+    }
+
+    /// The same, for nobody else any more.
+    pub(super) fn pick(&self, select: &Select) -> Option<(u64, Unexpected)> {
+        self.state.borrow_mut().engine.take(select.channel, select.bits, select.ignore)
+    }
+
+    /// Whether a probe that found nothing may go on.
+    pub(super) fn check_probe<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        select: &Select,
+    ) -> Result<(), MsgError> {
+        self.check_sender(context, &self.state.borrow(), select)
+    }
+
+    /// Receives a message that was picked.
+    ///
+    /// # Safety
+    /// As [`TaggedRoom::receive`].
+    pub(super) unsafe fn receive_picked<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        bits: u64,
+        message: Option<Unexpected>,
+        buf: *mut u8,
+        room: usize,
+    ) -> u32 {
+        let mut state = self.state.borrow_mut();
+        let at = state.slots.take();
+        let slot = state.slots.at(at);
+        slot.buf = buf;
+        slot.room = room;
+        match message {
+            Some(message) => self.accept(context, &mut state, at, bits, message),
+            // A message is received once, which its type sees to.
+            None => state.slots.end(at, None),
+        }
+        at
+    }
+
+    /// Throws a picked message away.
+    pub(super) fn discard<N: Netmod>(&self, context: &Context<N>, message: Unexpected) {
+        let mut state = self.state.borrow_mut();
+        state.counts.unexpected -= 1;
+        let world = message.world;
+        match message.what {
+            What::Whole(body, answer) => {
+                state.counts.unexpected_bytes -= body.len();
+                self.consumed(context, world, body.len(), answer);
+                state.pool.give(body);
+            }
+            What::Offer(id) => {
+                self.consumed(context, world, 0, None);
+                refuse(context, world, id);
+            }
+            What::Own(sender) => state.slots.end(sender, None),
+        }
+    }
+
+    // ---- requests
+
+    /// Whom a request waits for: the one peer, if it is one.
+    pub(super) fn awaits(&self, at: u32) -> Option<u32> {
+        Some(self.state.borrow_mut().slots.at(at).peer).filter(|&peer| peer != ANYBODY)
+    }
+
+    #[inline]
+    pub(super) fn is_done(&self, at: u32) -> bool {
+        self.state.borrow_mut().slots.at(at).phase == Phase::Done
+    }
+
+    /// The result of a request that is done; its place is free then.
+    pub(super) fn collect(&self, at: u32) -> Result<Status, MsgError> {
+        let mut state = self.state.borrow_mut();
+        let slot = state.slots.at(at);
+        let status = Status {
+            world: slot.peer,
+            bits: slot.bits,
+            length: slot.length,
+            cancelled: slot.cancelled,
+        };
+        let error = slot.error.take();
+        state.slots.give(at);
+        error.map_or(Ok(status), Err)
+    }
+
+    /// Takes a receive back that has no message yet. Whether it was so.
+    pub(super) fn cancel(&self, at: u32) -> bool {
+        let mut state = self.state.borrow_mut();
+        let slot = state.slots.at(at);
+        if slot.phase != Phase::Posted {
+            return false;
+        }
+        slot.cancelled = true;
+        let node = slot.node;
+        state.engine.withdraw(node);
+        state.slots.end(at, None);
+        true
+    }
+
+    /// The buffer of a request goes away though it is not done. An operation
+    /// that the provider does not give back soon has a broken provider.
+    #[cold]
+    pub(super) fn abandon<N: Netmod>(&self, context: &Context<N>, at: u32) {
+        let phase = self.state.borrow_mut().slots.at(at).phase;
+        match phase {
+            Phase::Done => {}
+            Phase::Sending | Phase::Receiving => {
+                self.give_up(context, &mut self.state.borrow_mut(), at);
+                let start = Instant::now();
+                while !self.is_done(at) && start.elapsed() < GRACE && context.progress().is_ok() {
+                    std::thread::yield_now();
+                }
+            }
+            Phase::Queued | Phase::Offered => self.withdraw_send(at),
+            _ => {}
+        }
+        self.detach(at);
+    }
+
+    /// A send that nothing was sent of but an offer: it is not granted later.
+    fn withdraw_send(&self, at: u32) {
+        let mut state = self.state.borrow_mut();
+        let slot = state.slots.at(at);
+        let world = slot.peer;
+        slot.cancelled = true;
+        if let Some(peer) = self.peers.get(world)
+            && let Some(queue) = peer.queue.borrow_mut().as_mut()
+        {
+            queue.retain(|&waiting| waiting != at);
+        }
+        state.slots.end(at, None);
+    }
+
+    /// Nobody will ask after a request any more.
+    pub(super) fn detach(&self, at: u32) {
+        let mut state = self.state.borrow_mut();
+        let slot = state.slots.at(at);
+        slot.detached = true;
+        match slot.phase {
+            Phase::Done => state.slots.give(at),
+            Phase::Posted => {
+                let node = slot.node;
+                state.engine.withdraw(node);
+                state.slots.end(at, None);
+            }
+            _ => {}
+        }
+    }
+
+    // ---- rendezvous
+
+    /// A receive found an offer.
+    #[expect(clippy::too_many_arguments, reason = "one message, taken apart once")]
+    fn begin<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        state: &mut State,
+        at: u32,
+        world: u32,
+        bits: u64,
+        length: u64,
+        theirs: u64,
+    ) {
+        let slot = state.slots.at(at);
+        slot.peer = world;
+        slot.bits = bits;
+        slot.length = length;
+        slot.theirs = theirs;
+        if length > slot.room as u64 || length == 0 {
+            let error = (length > 0).then(|| truncated(bits, length, slot.room));
+            state.slots.end(at, error);
+            refuse(context, world, theirs);
+            return;
+        }
+        let way = match context.transport_of(world) {
+            Ok(transport) => context.inbox(transport),
+            Err(e) => return state.slots.end(at, Some(e.into())),
+        };
+        let longest = way.map_or(self.longest, |(netmod, _)| netmod.caps().max_bulk as u64);
+        slot.piece = longest.min(self.longest).max(1);
+        slot.tag = state.next_tag;
+        slot.phase = Phase::Receiving;
+        let pieces = slot.pieces();
+        // Below the classes' bits, so that other rooms can have tags too.
+        state.next_tag = (state.next_tag + pieces) & ((1 << 59) - 1);
+        self.drive(context, state, at);
+    }
+
+    /// Issues what a rendezvous may issue now.
+    fn drive<N: Netmod>(&self, context: &Context<N>, state: &mut State, at: u32) {
+        let id = state.slots.id(at);
+        let slot = state.slots.at(at);
+        let world = slot.peer;
+        let receiving = slot.phase == Phase::Receiving;
+        let pieces = slot.pieces();
+        let limit = if receiving { pieces.min(slot.ended + AHEAD) } else { slot.granted };
+        let mut stalled = false;
+        while slot.issued < limit {
+            let start = slot.issued * slot.piece;
+            let len = slot.piece.min(slot.length - start) as usize;
+            let buf = slot.buf.wrapping_add(start as usize);
+            let tag = Class::Tagged.token(slot.tag + slot.issued);
+            let token = Class::Tagged.token(id | (slot.issued & 0xff) << 52);
+            let rc = if receiving {
+                let way = context.transport_of(world).ok().and_then(|t| context.inbox(t));
+                way.map(|(netmod, port)| {
+                    let op = Bulk { buf, len, dest: 0, tag, token };
+                    // SAFETY: the buffer is writable until the request is done.
+                    let rc = unsafe { netmod.recv_bulk(port, op) };
+                    (rc, netmod)
+                })
+            } else {
+                context.packet_way(world).and_then(|(transport, dest)| {
+                    let (netmod, port) = context.port(transport)?;
+                    let op = Bulk { buf: buf.cast_const(), len, dest, tag, token };
+                    // SAFETY: the buffer is readable until the request is done.
+                    let rc = unsafe { netmod.send_bulk(port, op) };
+                    Some((rc, netmod))
+                })
+            };
+            let Some((rc, netmod)) = rc else {
+                slot.error = Some(died(world));
+                break;
+            };
+            match rc {
+                AGAIN => {
+                    stalled = true;
+                    break;
+                }
+                rc if rc < 0 => {
+                    let call = if receiving { "recv_bulk" } else { "send_bulk" };
+                    slot.error = Some(context.blame(world, netmod.explain(call, rc)).into());
+                    break;
+                }
+                rc => {
+                    slot.issued += 1;
+                    slot.ended += u64::from(rc == 0);
+                }
+            }
+        }
+        let failed = slot.error.is_some();
+        if receiving && !failed && slot.issued > slot.granted {
+            slot.granted = slot.issued;
+            let head = head(GRANT, [slot.theirs, slot.tag, slot.issued]);
+            // SAFETY: a copied body has no conditions.
+            let sent =
+                unsafe { context.transmit(world, head, Body::Copied(&slot.piece.to_le_bytes())) };
+            if let Err(e) = sent {
+                slot.error = Some(e.into());
+            }
+        }
+        if slot.ended >= pieces || (slot.error.is_some() && slot.ended >= slot.issued) {
+            state.slots.end(at, None);
+        } else if slot.error.is_some() {
+            self.give_up(context, state, at);
+        } else if stalled {
+            state.stalled.push(at);
+            context.stir(Class::Tagged);
+        }
+    }
+
+    /// Takes back what is under way of a rendezvous.
+    fn give_up<N: Netmod>(&self, context: &Context<N>, state: &mut State, at: u32) {
+        let id = state.slots.id(at);
+        let slot = state.slots.at(at);
+        let Ok(transport) = context.transport_of(slot.peer) else { return };
+        let receiving = slot.phase == Phase::Receiving;
+        let way = if receiving { context.inbox(transport) } else { context.port(transport) };
+        let Some((netmod, port)) = way else { return };
+        for piece in slot.issued.saturating_sub(AHEAD + 1)..slot.issued {
+            netmod.cancel(port, Class::Tagged.token(id | (piece & 0xff) << 52));
+        }
+    }
+
+    // ---- packets
+
+    fn eager<N: Netmod>(&self, context: &Context<N>, head: &Head, body: &[u8]) {
+        let [channel, bits, id] = head.words;
+        let answer = (head.kind == SYNC).then_some(id);
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        if let Some(at) = state.engine.arrive(channel, bits) {
+            deliver(state, at, head.from, bits, body);
+            self.consumed(context, head.from, body.len(), answer);
+            return;
+        }
+        let what = What::Whole(state.pool.copy(body), answer);
+        store(
+            state,
+            channel,
+            bits,
+            Unexpected { world: head.from, length: body.len() as u64, what },
+        );
+    }
+
+    fn offered<N: Netmod>(&self, context: &Context<N>, head: &Head, body: &[u8]) {
+        let [channel, bits, length] = head.words;
+        let Some(id) = word(body) else { return };
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        if let Some(at) = state.engine.arrive(channel, bits) {
+            self.consumed(context, head.from, 0, None);
+            self.begin(context, state, at, head.from, bits, length, id);
+            return;
+        }
+        store(state, channel, bits, Unexpected { world: head.from, length, what: What::Offer(id) });
+    }
+
+    /// An answer about a send of ours.
+    fn answered<N: Netmod>(&self, context: &Context<N>, head: &Head, body: &[u8]) {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let Some((at, slot)) = state.slots.known(head.words[0]) else { return };
+        if slot.peer != head.from {
+            return;
+        }
+        match (head.kind, slot.phase) {
+            (MATCHED, Phase::Eager) => self.one_less(state, at, None),
+            (REFUSE, Phase::Offered) => state.slots.end(at, None),
+            (GRANT, Phase::Offered | Phase::Sending) => {
+                let Some(piece) = word(body) else { return };
+                if slot.phase == Phase::Offered {
+                    slot.phase = Phase::Sending;
+                    slot.tag = head.words[1];
+                    slot.piece = piece.max(1);
+                }
+                slot.granted = head.words[2].min(slot.pieces());
+                self.drive(context, state, at);
+            }
+            _ => {}
+        }
+    }
+
+    /// One event less for an eager send to wait for.
+    fn one_less(&self, state: &mut State, at: u32, error: Option<MsgError>) {
+        let slot = state.slots.at(at);
+        slot.due = slot.due.saturating_sub(1);
+        if slot.due == 0 || error.is_some() {
+            state.slots.end(at, error);
+        }
+    }
+
+    /// Ends what is under way with a lost peer.
+    fn fail_all<N: Netmod>(&self, context: &Context<N>, state: &mut State, world: u32) {
+        if let Some(peer) = self.peers.get_or_new(world) {
+            peer.gone.set(true);
+            if let Some(queue) = peer.queue.borrow_mut().take() {
+                state.counts.queued = state.counts.queued.saturating_sub(queue.len());
+            }
+            peer.waits.set(false);
+        }
+        state.gone += 1;
+        let alone = state.gone + 1 >= self.world;
+        let concerns = |peer: u32| peer == world || (alone && peer == ANYBODY);
+        let live = state.slots.live().filter(|(_, slot)| slot.phase != Phase::Done);
+        let all: Vec<u32> =
+            live.filter(|(_, slot)| concerns(slot.peer)).map(|(at, _)| at).collect();
+        for at in all {
+            let slot = state.slots.at(at);
+            let error = if slot.peer == ANYBODY {
+                MsgError::NobodyLeft { others: state.gone }
+            } else {
+                context.check_alive(world).err().map_or_else(|| died(world), MsgError::from)
+            };
+            if slot.phase == Phase::Posted {
+                let node = slot.node;
+                state.engine.withdraw(node);
+            }
+            state.slots.end(at, Some(error));
+        }
+    }
+}
+
+impl<N: Netmod> Room<N> for TaggedRoom {
+    #[inline]
+    fn arrived(&self, context: &Context<N>, head: &Head, body: &[u8]) {
+        match head.kind {
+            EAGER | SYNC => self.eager(context, head, body),
+            OFFER => self.offered(context, head, body),
+            CREDIT => {
+                let Some(peer) = self.peers.get_or_new(head.from) else { return };
+                peer.credit.told(head.words[0]);
+                if peer.waits.get() {
+                    self.send_queued(context, &mut self.state.borrow_mut(), peer);
+                }
+            }
+            _ => self.answered(context, head, body),
+        }
+    }
+
+    fn finished(&self, context: &Context<N>, token: u64, result: Outcome) {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let id = Class::number(token) & ((1 << 52) - 1);
+        let Some((at, slot)) = state.slots.known(id) else { return };
+        let world = slot.peer;
+        let error = result.err().map(|e| MsgError::from(context.blame(world, e)));
+        match slot.phase {
+            Phase::Eager => self.one_less(state, at, error),
+            Phase::Sending | Phase::Receiving => {
+                slot.ended += 1;
+                let first = error.is_some() && slot.error.is_none();
+                if first {
+                    slot.error = error;
+                }
+                if slot.error.is_some() && slot.ended >= slot.issued {
+                    state.slots.end(at, None);
+                } else if first {
+                    self.give_up(context, state, at);
+                } else if slot.error.is_none() {
+                    self.drive(context, state, at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn lost(&self, context: &Context<N>, world: u32) {
+        let mut state = self.state.borrow_mut();
+        state.dying.push((world, Instant::now() + GRACE));
+        let bulk = |phase| matches!(phase, Phase::Sending | Phase::Receiving);
+        let live = state.slots.live().filter(|(_, slot)| slot.peer == world && bulk(slot.phase));
+        let all: Vec<u32> = live.map(|(at, _)| at).collect();
+        for at in all {
+            self.give_up(context, &mut state, at);
+        }
+        context.stir(Class::Tagged);
+    }
+
+    fn turn(&self, context: &Context<N>) {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        for at in std::mem::take(&mut state.stalled) {
+            if matches!(state.slots.at(at).phase, Phase::Sending | Phase::Receiving) {
+                self.drive(context, state, at);
+            }
+        }
+        let now = Instant::now();
+        while let Some(at) = state.dying.iter().position(|(_, when)| *when <= now) {
+            let (world, _) = state.dying.swap_remove(at);
+            self.fail_all(context, state, world);
+        }
+        if !state.dying.is_empty() {
+            context.stir(Class::Tagged);
+        }
+    }
+
+    fn as_any(self: Rc<Self>) -> Rc<dyn Any> {
+        self
+    }
+}
+
+/// # Safety
+/// `buf` is readable for `len` bytes while the answer is used.
+unsafe fn bytes<'a>(buf: *const u8, len: usize) -> &'a [u8] {
+    if len == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's duty.
+    unsafe { std::slice::from_raw_parts(buf, len) }
+}
+
+fn word(body: &[u8]) -> Option<u64> {
+    body.try_into().ok().map(u64::from_le_bytes)
+}
+
+fn truncated(bits: u64, length: u64, room: usize) -> MsgError {
+    MsgError::Truncated { source_rank: (bits >> 32) as u32, tag: bits as u32, length, room }
+}
+
+#[cold]
+fn refuse<N: Netmod>(context: &Context<N>, world: u32, id: u64) {
+    // SAFETY: a copied body has no conditions. What cannot be sent need not
+    // be: the peer is gone.
+    let _ = unsafe { context.transmit(world, head(REFUSE, [id, 0, 0]), Body::Copied(&[])) };
+}
+
+/// Ends a receive with a whole message.
+#[inline]
+fn deliver(state: &mut State, at: u32, world: u32, bits: u64, body: &[u8]) {
+    let slot = state.slots.at(at);
+    slot.peer = world;
+    slot.bits = bits;
+    slot.length = body.len() as u64;
+    slot.node = NONE;
+    let len = body.len().min(slot.room);
+    if len > 0 {
+        // SAFETY: the receive's buffer is writable for `room` bytes until it is
+        // done; a body never lies in it, unless a process sends itself what it
+        // receives into, which `copy` allows.
+        unsafe { slot.buf.copy_from(body.as_ptr(), len) };
+    }
+    let error = (body.len() > slot.room).then(|| truncated(bits, slot.length, slot.room));
+    state.slots.end(at, error);
+}
+
+fn store(state: &mut State, channel: u64, bits: u64, message: Unexpected) {
+    let counts = &mut state.counts;
+    counts.unexpected += 1;
+    counts.unexpected_most = counts.unexpected_most.max(counts.unexpected);
+    if let What::Whole(body, _) = &message.what {
+        counts.unexpected_bytes += body.len();
+        counts.unexpected_bytes_most = counts.unexpected_bytes_most.max(counts.unexpected_bytes);
+    }
+    state.engine.store(channel, bits, message);
+}

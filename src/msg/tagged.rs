@@ -1,0 +1,356 @@
+//! Tagged messages by world rank and match bits, for device layers that lay
+//! the bits out themselves.
+
+use super::MsgError;
+use super::request::Request;
+use super::room::{Counts, Select, Sent, Status, TaggedRoom, Unexpected};
+use crate::device::{Context, DeviceError, Progress};
+use crate::netmod::Netmod;
+use std::rc::Rc;
+
+/// The tagged messages of a context.
+///
+/// A message goes to a world rank on a channel, with 64 match bits; a receive
+/// names a channel, bits, and which of them to ignore. Messages of one context
+/// to one peer are matched in the order they were sent. Calls make progress
+/// only where they wait.
+///
+/// # Deaths
+/// Receives from a peer that died fail, with an error that names it, once what
+/// it sent before has had time to come in; so do sends to it. Receives from
+/// anybody go on, until all other ranks of the job are known to be dead.
+pub struct Tagged<N: Netmod> {
+    context: Rc<Context<N>>,
+    room: Rc<TaggedRoom>,
+}
+
+impl<N: Netmod> Clone for Tagged<N> {
+    fn clone(&self) -> Self {
+        Tagged { context: Rc::clone(&self.context), room: Rc::clone(&self.room) }
+    }
+}
+
+impl<N: Netmod> std::fmt::Debug for Tagged<N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tagged").field("context", &self.context).finish_non_exhaustive()
+    }
+}
+
+impl<N: Netmod> Tagged<N> {
+    /// Those of a context; all callers share them.
+    ///
+    /// # Errors
+    /// When the system refuses address space for the table of peers.
+    pub fn open(context: &Rc<Context<N>>) -> Result<Tagged<N>, MsgError> {
+        Ok(Tagged { room: TaggedRoom::of(context)?, context: Rc::clone(context) })
+    }
+
+    /// The context.
+    pub fn context(&self) -> &Rc<Context<N>> {
+        &self.context
+    }
+
+    pub(super) fn room(&self) -> &TaggedRoom {
+        &self.room
+    }
+
+    /// What waits on the context.
+    pub fn counts(&self) -> Counts {
+        Counts { queued_packets: self.context.queued_packets(), ..self.room.counts() }
+    }
+
+    /// Sends and waits until the buffer is free: at once for a short message
+    /// whose peer has credit, else until it is received.
+    ///
+    /// # Errors
+    /// [`MsgError::Device`], naming a peer that died or cannot be reached.
+    #[inline]
+    pub fn send(&self, world: u32, channel: u64, bits: u64, buf: &[u8]) -> Result<(), MsgError> {
+        self.send_mode(world, channel, bits, buf, false)
+    }
+
+    /// Sends and waits until a receive took the message.
+    ///
+    /// # Errors
+    /// As [`Tagged::send`].
+    pub fn ssend(&self, world: u32, channel: u64, bits: u64, buf: &[u8]) -> Result<(), MsgError> {
+        self.send_mode(world, channel, bits, buf, true)
+    }
+
+    #[inline]
+    fn send_mode(
+        &self,
+        world: u32,
+        channel: u64,
+        bits: u64,
+        buf: &[u8],
+        synchronous: bool,
+    ) -> Result<(), MsgError> {
+        self.refuse_nested()?;
+        // SAFETY: the buffer is borrowed until the request is done, below.
+        let sent = unsafe {
+            let (start, len) = (buf.as_ptr(), buf.len());
+            self.room.send(&self.context, world, channel, bits, start, len, synchronous)?
+        };
+        match sent {
+            Sent::Done => Ok(()),
+            Sent::Under(at) => self.complete(at).map(drop),
+        }
+    }
+
+    /// Begins a send.
+    ///
+    /// # Errors
+    /// As [`Tagged::send`].
+    ///
+    /// # Safety
+    /// `buf` is readable for `len` bytes and not written to until the request
+    /// is complete, also when it is dropped before.
+    pub unsafe fn isend(
+        &self,
+        world: u32,
+        channel: u64,
+        bits: u64,
+        buf: *const u8,
+        len: usize,
+    ) -> Result<Request<N>, MsgError> {
+        // SAFETY: the caller's duty.
+        unsafe { self.isend_mode(world, channel, bits, buf, len, false) }
+    }
+
+    /// Begins a synchronous send.
+    ///
+    /// # Errors
+    /// As [`Tagged::send`].
+    ///
+    /// # Safety
+    /// As [`Tagged::isend`].
+    pub unsafe fn issend(
+        &self,
+        world: u32,
+        channel: u64,
+        bits: u64,
+        buf: *const u8,
+        len: usize,
+    ) -> Result<Request<N>, MsgError> {
+        // SAFETY: the caller's duty.
+        unsafe { self.isend_mode(world, channel, bits, buf, len, true) }
+    }
+
+    #[inline]
+    unsafe fn isend_mode(
+        &self,
+        world: u32,
+        channel: u64,
+        bits: u64,
+        buf: *const u8,
+        len: usize,
+        synchronous: bool,
+    ) -> Result<Request<N>, MsgError> {
+        // SAFETY: the caller's duty.
+        let sent =
+            unsafe { self.room.send(&self.context, world, channel, bits, buf, len, synchronous)? };
+        Ok(match sent {
+            Sent::Done => {
+                let length = len as u64;
+                Request::done(self, Status { world, bits, length, cancelled: false })
+            }
+            Sent::Under(at) => Request::under_way(self, at),
+        })
+    }
+
+    /// Receives and waits.
+    ///
+    /// # Errors
+    /// [`MsgError::Truncated`], [`MsgError::Device`], [`MsgError::NobodyLeft`].
+    pub fn recv(&self, select: &Select, buf: &mut [u8]) -> Result<Status, MsgError> {
+        self.refuse_nested()?;
+        let (start, len) = (buf.as_mut_ptr(), buf.len());
+        // SAFETY: the buffer is borrowed until the request is done, below.
+        let at = unsafe { self.room.receive(&self.context, select, start, len)? };
+        self.complete(at)
+    }
+
+    /// Begins a receive.
+    ///
+    /// # Errors
+    /// [`MsgError::Device`] for a sender that is dead.
+    ///
+    /// # Safety
+    /// `buf` is writable for `room` bytes and not touched until the request is
+    /// complete, also when it is dropped before with its message on the way. A
+    /// dropped request without a message gives the buffer back at once.
+    pub unsafe fn irecv(
+        &self,
+        select: &Select,
+        buf: *mut u8,
+        room: usize,
+    ) -> Result<Request<N>, MsgError> {
+        // SAFETY: the caller's duty.
+        let at = unsafe { self.room.receive(&self.context, select, buf, room)? };
+        Ok(Request::under_way(self, at))
+    }
+
+    /// The first message that fits, if one came in. Makes progress once.
+    ///
+    /// # Errors
+    /// [`MsgError::Device`] for a sender that is dead and has left none.
+    pub fn iprobe(&self, select: &Select) -> Result<Option<Status>, MsgError> {
+        self.context.progress()?;
+        let found = self.room.peek(select);
+        if found.is_none() {
+            self.room.check_probe(&self.context, select)?;
+        }
+        Ok(found)
+    }
+
+    /// Waits for a message that fits.
+    ///
+    /// # Errors
+    /// As [`Tagged::iprobe`].
+    pub fn probe(&self, select: &Select) -> Result<Status, MsgError> {
+        self.probe_with(select, || self.room.peek(select))
+    }
+
+    /// Takes the first message that fits, if one came in, so that no other
+    /// receive or probe finds it. Makes progress once.
+    ///
+    /// # Errors
+    /// As [`Tagged::iprobe`].
+    pub fn improbe(&self, select: &Select) -> Result<Option<Message<N>>, MsgError> {
+        self.context.progress()?;
+        let found = self.room.pick(select);
+        if found.is_none() {
+            self.room.check_probe(&self.context, select)?;
+        }
+        Ok(found.map(|(bits, what)| Message { tagged: self.clone(), bits, what: Some(what) }))
+    }
+
+    /// Waits for a message that fits and takes it.
+    ///
+    /// # Errors
+    /// As [`Tagged::iprobe`].
+    pub fn mprobe(&self, select: &Select) -> Result<Message<N>, MsgError> {
+        let (bits, what) = self.probe_with(select, || self.room.pick(select))?;
+        Ok(Message { tagged: self.clone(), bits, what: Some(what) })
+    }
+
+    fn probe_with<T>(
+        &self,
+        select: &Select,
+        mut find: impl FnMut() -> Option<T>,
+    ) -> Result<T, MsgError> {
+        let mut found = find();
+        let mut error = None;
+        if found.is_none() {
+            self.context.wait_packets(select.from, || {
+                found = find();
+                if found.is_none() {
+                    error = self.room.check_probe(&self.context, select).err();
+                }
+                let over = found.is_some() || error.is_some();
+                Ok(if over { Progress::Done } else { Progress::Waiting })
+            })?;
+        }
+        found.map_or_else(|| Err(error.unwrap_or(MsgError::NobodyLeft { others: 0 })), Ok)
+    }
+
+    /// Refuses what may wait within a handler, before a buffer is lent out.
+    #[inline]
+    fn refuse_nested(&self) -> Result<(), MsgError> {
+        if self.context.is_progressing() {
+            return Err(DeviceError::Nested.into());
+        }
+        Ok(())
+    }
+
+    /// Waits for a request and takes its result.
+    #[inline]
+    pub(super) fn complete(&self, at: u32) -> Result<Status, MsgError> {
+        if !self.room.is_done(at) {
+            self.wait_for(at)?;
+        }
+        self.room.collect(at)
+    }
+
+    fn wait_for(&self, at: u32) -> Result<(), MsgError> {
+        let done = || {
+            let done = self.room.is_done(at);
+            Ok(if done { Progress::Done } else { Progress::Waiting })
+        };
+        let waited = self.context.wait_packets(self.room.awaits(at), done);
+        if waited.is_err() {
+            self.abandon(at);
+        }
+        Ok(waited?)
+    }
+
+    /// The wait for a request whose buffer is borrowed has failed, as it does
+    /// within a handler or when a provider's queue breaks.
+    #[cold]
+    fn abandon(&self, at: u32) {
+        self.room.abandon(&self.context, at);
+    }
+}
+
+/// A message taken by a matched probe. One that is dropped is lost, as if it
+/// had been received and thrown away.
+pub struct Message<N: Netmod> {
+    tagged: Tagged<N>,
+    bits: u64,
+    what: Option<Unexpected>,
+}
+
+impl<N: Netmod> std::fmt::Debug for Message<N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Message").field(&self.status()).finish()
+    }
+}
+
+impl<N: Netmod> Message<N> {
+    /// Whose it is, and its length.
+    pub fn status(&self) -> Status {
+        let (world, length) = self.what.as_ref().map_or((0, 0), |w| (w.world, w.length));
+        Status { world, bits: self.bits, length, cancelled: false }
+    }
+
+    /// Receives it and waits until it is here.
+    ///
+    /// # Errors
+    /// As [`Tagged::recv`].
+    pub fn recv(self, buf: &mut [u8]) -> Result<Status, MsgError> {
+        self.tagged.refuse_nested()?;
+        let tagged = self.tagged.clone();
+        // SAFETY: the buffer is borrowed until the request is done, below.
+        let at = unsafe { self.begin(buf.as_mut_ptr(), buf.len()) };
+        tagged.complete(at)
+    }
+
+    /// Begins to receive it.
+    ///
+    /// # Safety
+    /// As [`Tagged::irecv`].
+    pub unsafe fn irecv(self, buf: *mut u8, room: usize) -> Request<N> {
+        let tagged = self.tagged.clone();
+        // SAFETY: the caller's duty.
+        let at = unsafe { self.begin(buf, room) };
+        Request::under_way(&tagged, at)
+    }
+
+    /// # Safety
+    /// As [`Tagged::irecv`].
+    unsafe fn begin(mut self, buf: *mut u8, room: usize) -> u32 {
+        let what = self.what.take();
+        let Tagged { context, room: engine } = &self.tagged;
+        // SAFETY: the caller's duty.
+        unsafe { engine.receive_picked(context, self.bits, what, buf, room) }
+    }
+}
+
+impl<N: Netmod> Drop for Message<N> {
+    fn drop(&mut self) {
+        if let Some(what) = self.what.take() {
+            self.tagged.room.discard(&self.tagged.context, what);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Messages between real processes, bytes checked, over every choice of
+//! providers a machine without a fast network has.
+
+mod jobs;
+mod talk;
+
+use jobs::Scenario;
+use rankway::netmod::ofi::Ofi;
+use std::process::ExitCode;
+use talk::{Opens, basics, calls, deaths, floods, programs, sleeps};
+
+fn scenes<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str, &str)]) {
+    let mut add = |what: &str, ranks, body, more: &[(&'static str, &str)]| {
+        let scenario = Scenario::new(format!("{what}/{name}"), ranks, body);
+        all.push(env.iter().chain(more).fold(scenario, |s, (k, v)| s.env(k, *v)));
+    };
+    let small = [("RANKWAY_EAGER_CREDIT", "16384"), ("RANKWAY_EAGER_MESSAGES", "64")];
+    let pieces = [("RANKWAY_BULK_PIECE", "5000")];
+    add("sizes", 2, basics::sizes::<N>, &[]);
+    add("wildcards", 3, basics::wildcards::<N>, &[]);
+    add("probes", 2, basics::probes::<N>, &[]);
+    add("synchronous", 2, basics::synchronous::<N>, &[]);
+    add("unexpected", 3, floods::unexpected::<N>, &[]);
+    add("credit", 2, floods::credit::<N>, &small);
+    add("crossing", 4, floods::crossing::<N>, &[]);
+    add("crossing in pieces", 3, floods::crossing::<N>, &pieces);
+    add("programs", 4, programs::random::<N>, &[]);
+    add("programs on little credit", 3, programs::random::<N>, &small);
+    add("programs in pieces", 2, programs::random::<N>, &pieces);
+    add("replies", 3, calls::replies::<N>, &[]);
+    add("replies on little credit", 2, calls::replies::<N>, &small);
+    add("nested", 2, calls::nested::<N>, &[]);
+    add("mailbox", 3, calls::mailbox::<N>, &small);
+    add("long wait", 2, sleeps::long_wait::<N>, &[]);
+    add("planes", 2, sleeps::planes::<N>, &[]);
+    add("shared", 2, sleeps::shared::<N>, &[]);
+    add("stopped", 3, deaths::stopped::<N>, &[]);
+    let mut add = |what: &str, body| {
+        let scenario = Scenario::new(format!("{what}/{name}"), 3, body);
+        let scenario = scenario.verdict(deaths::survivors);
+        all.push(env.iter().fold(scenario, |s, (k, v)| s.env(k, *v)));
+    };
+    add("killed amidst a receive", deaths::killed::<N, { deaths::RECEIVE }>);
+    add("killed amidst sends", deaths::killed::<N, { deaths::SEND }>);
+    add("killed amidst a rendezvous", deaths::killed::<N, { deaths::RENDEZVOUS }>);
+    add("killed before an offer is taken", deaths::killed::<N, { deaths::OFFER }>);
+}
+
+fn main() -> ExitCode {
+    let mut all = Vec::new();
+    for (name, providers) in [("auto", ""), ("tcp", "tcp"), ("both", "shm,tcp")] {
+        scenes::<Ofi>(&mut all, name, &[("RANKWAY_PROVIDER", providers)]);
+    }
+    jobs::main(all)
+}

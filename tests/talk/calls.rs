@@ -1,0 +1,159 @@
+//! Active messages: replies, back-pressure, mailboxes.
+
+use super::{Opens, pattern, same};
+use crate::ensure;
+use crate::jobs::{Result, text};
+use rankway::boot::Boot;
+use rankway::device::DeviceError;
+use rankway::msg::{Active, Mailbox, Messenger, MsgError, Verdict};
+use rankway::rma::Communicator;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Everybody asks everybody, itself too; all answers are checked.
+pub fn replies<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const MANY: u32 = 2000;
+    let context = N::open(boot, false)?;
+    let world = Communicator::world(&context);
+    let active = Active::open(&context).map_err(text)?;
+    let (me, n) = (world.rank(), world.size());
+    let wrong = Rc::new(RefCell::new(None));
+    let answers = Rc::new(Cell::new(0_u32));
+    // Question: a seed in the header, bytes of that pattern.
+    let notes = Rc::clone(&wrong);
+    let asked = move |call: &mut rankway::msg::Call<'_, N>| {
+        let seed = u32::from_le_bytes(call.header.try_into().unwrap_or_default());
+        if let Err(e) = same("question", call.payload, &pattern(seed, call.payload.len())) {
+            *notes.borrow_mut() = Some(e);
+        }
+        match call.reply() {
+            // Every third has no answer.
+            Some(_) if seed % 3 == 2 => {}
+            Some(reply) => {
+                let payload = pattern(seed + 1, (seed as usize * 13) % 5000);
+                if let Err(e) = reply.send(2, call.header, &payload) {
+                    *notes.borrow_mut() = Some(e.to_string());
+                }
+            }
+            None => *notes.borrow_mut() = Some("no way back".into()),
+        }
+        Verdict::Taken
+    };
+    active.register(1, asked).map_err(text)?;
+    let (notes, count) = (Rc::clone(&wrong), Rc::clone(&answers));
+    let answered = move |call: &mut rankway::msg::Call<'_, N>| {
+        let seed = u32::from_le_bytes(call.header.try_into().unwrap_or_default());
+        let want = pattern(seed + 1, (seed as usize * 13) % 5000);
+        if let Err(e) = same("answer", call.payload, &want) {
+            *notes.borrow_mut() = Some(e);
+        }
+        if call.reply().is_some() {
+            *notes.borrow_mut() = Some("a reply to a reply".into());
+        }
+        count.set(count.get() + 1);
+        Verdict::Taken
+    };
+    active.register(2, answered).map_err(text)?;
+    let taken = active.register(2, |_| Verdict::Taken);
+    ensure!(matches!(taken, Err(MsgError::HandlerTaken { id: 2 })), "{taken:?}");
+    let long = active.send(0, 1, &[0; 17], &[]);
+    ensure!(matches!(long, Err(MsgError::TooLong { .. })), "{long:?}");
+    for i in 0..MANY {
+        let payload = pattern(i, (i as usize * 29) % 3000);
+        active.request((me + i) % n, 1, &i.to_le_bytes(), &payload).map_err(text)?;
+    }
+    let wanted = (0..MANY).filter(|i| i % 3 != 2).count() as u32;
+    for peer in 0..n {
+        let over = || active.owed(peer) == 0 && (peer + 1 < n || answers.get() == wanted);
+        active.wait_until(peer, over).map_err(text)?;
+    }
+    ensure!(answers.get() == wanted, "{} answers of {wanted}", answers.get());
+    world.barrier().map_err(text)?;
+    let wrong = wrong.borrow_mut().take();
+    wrong.map_or(Ok(()), Err)
+}
+
+/// What waits within a handler is refused.
+pub fn nested<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot, false)?;
+    let world = Communicator::world(&context);
+    let active = Active::open(&context).map_err(text)?;
+    let me = world.rank();
+    let refusals = Rc::new(Cell::new(0));
+    let count = Rc::clone(&refusals);
+    // Weak, for the handler lives in the context.
+    let weak = Rc::downgrade(&context);
+    let handler = move |_: &mut rankway::msg::Call<'_, N>| {
+        if let Some(context) = weak.upgrade() {
+            let world = Communicator::world(&context);
+            if let (Ok(m), Ok(active)) = (Messenger::open(&world), Active::open(&context)) {
+                let refused = |r: std::result::Result<(), MsgError>| {
+                    matches!(r, Err(MsgError::Device(DeviceError::Nested)))
+                };
+                count.set(
+                    u32::from(refused(m.recv(&mut [0], 0, 1).map(drop)))
+                        + u32::from(refused(m.send(&[0], 0, 1)))
+                        + u32::from(refused(active.send(0, 1, &[], &[])))
+                        + u32::from(context.progress().is_ok()),
+                );
+            }
+        }
+        Verdict::Taken
+    };
+    active.register(1, handler).map_err(text)?;
+    active.send(me, 1, &[], &[]).map_err(text)?;
+    active.wait_until(me, || refusals.get() > 0).map_err(text)?;
+    ensure!(refusals.get() == 4, "{} of 4", refusals.get());
+    world.barrier().map_err(text)
+}
+
+/// A full mailbox makes its senders wait; all comes in order in the end.
+pub fn mailbox<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const MANY: u32 = 3000;
+    let context = N::open(boot, false)?;
+    let world = Communicator::world(&context);
+    let active = Active::open(&context).map_err(text)?;
+    let (me, n) = (world.rank(), world.size());
+    if me == 0 {
+        let mailbox = Mailbox::open(&active, 3, 16).map_err(text)?;
+        // Nobody reads: the senders stop at their credit, 64 messages each.
+        let start = std::time::Instant::now();
+        while start.elapsed() < Duration::from_millis(100) {
+            context.progress().map_err(text)?;
+        }
+        ensure!(mailbox.len() == 16, "{} letters", mailbox.len());
+        let held = active.held();
+        ensure!(held > 0 && held <= 64 * (n - 1) as usize, "{held} held");
+        let reader = std::thread::spawn(move || -> Result {
+            let mut next = vec![0_u32; n as usize];
+            for _ in 0..MANY * (n - 1) {
+                let letter = mailbox.wait(Duration::from_secs(20)).ok_or("no letter")?;
+                let i = &mut next[letter.from as usize];
+                ensure!(letter.header == i.to_le_bytes(), "{:?}, not {i}", letter.header);
+                same("letter", &letter.payload, &pattern(*i, *i as usize % 300))?;
+                *i += 1;
+            }
+            ensure!(mailbox.wait(Duration::from_millis(20)).is_none(), "one more");
+            Ok(())
+        });
+        while !reader.is_finished() {
+            context.progress().map_err(text)?;
+            std::thread::yield_now();
+        }
+        reader.join().map_err(|_| "the reader panicked")??;
+    } else {
+        let mut refused = false;
+        for i in 0..MANY {
+            let payload = pattern(i, i as usize % 300);
+            let sent = active.try_send(0, 3, &i.to_le_bytes(), &payload).map_err(text)?;
+            refused |= !sent;
+            if !sent {
+                active.send(0, 3, &i.to_le_bytes(), &payload).map_err(text)?;
+            }
+        }
+        ensure!(refused, "always room");
+    }
+    world.barrier().map_err(text)
+}

@@ -1,0 +1,187 @@
+//! Peers that die or stop amidst messages.
+
+use super::{Opens, pattern, same};
+use crate::ensure;
+use crate::jobs::{Result, clean, introduce, text};
+use rankway::boot::Boot;
+use rankway::msg::{Any, Messenger, MsgError};
+use rankway::rma::Communicator;
+use std::process::Output;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How soon a survivor must know.
+const SOON: Duration = Duration::from_secs(5);
+
+pub fn signal(pid: u32, number: i32) {
+    // SAFETY: a process of this job, which nobody has reaped yet.
+    unsafe { libc::kill(pid as i32, number) };
+}
+
+fn about<T>(result: std::result::Result<T, MsgError>, peer: u32) -> Result {
+    match result {
+        Ok(_) => Err(format!("no error about rank {peer}")),
+        Err(e) if e.peer() == Some(peer) && e.to_string().contains(&format!("rank {peer}")) => {
+            Ok(())
+        }
+        Err(e) => Err(format!("not about rank {peer}: {e}")),
+    }
+}
+
+/// What rank 0 does while rank 1 dies.
+pub const RECEIVE: u8 = 0;
+pub const SEND: u8 = 1;
+pub const RENDEZVOUS: u8 = 2;
+pub const OFFER: u8 = 3;
+
+/// Rank 1 is killed while rank 0 is amidst something with it; rank 0 hears of
+/// it by name and goes on with rank 2.
+pub fn killed<N: Opens, const AMIDST: u8>(boot: Arc<dyn Boot>) -> Result {
+    const LONG: usize = 32 << 20;
+    introduce();
+    let context = N::open(boot, false)?;
+    let world = Communicator::world(&context);
+    let m = Messenger::open(&world).map_err(text)?;
+    let me = world.rank();
+    let pid = std::process::id().to_le_bytes();
+    let all = world.allgather(&pid).map_err(text)?;
+    let victim = u32::from_le_bytes(all[1].as_slice().try_into().map_err(text)?);
+    let mut buf = vec![0; 64];
+    match me {
+        0 => {
+            let start = Instant::now();
+            match AMIDST {
+                RECEIVE => {
+                    m.recv(&mut buf, 1, 1).map_err(text)?;
+                    // SAFETY: `buf` is not used until the request is gone.
+                    let any = unsafe { m.irecv(buf.as_mut_ptr(), 64, Any, 9) };
+                    let any = any.map_err(text)?;
+                    let mut other = [0; 8];
+                    about(m.recv(&mut other, 1, 2), 1)?;
+                    // From anybody is still from rank 2.
+                    let status = any.wait().map_err(text)?;
+                    ensure!(status.source() == 2, "{status:?}");
+                }
+                SEND => {
+                    let out = pattern(1, 900);
+                    let error = loop {
+                        if let Err(e) = m.send(&out, 1, 1) {
+                            break e;
+                        }
+                        ensure!(start.elapsed() < SOON * 2, "no error");
+                    };
+                    about::<()>(Err(error), 1)?;
+                    m.recv(&mut buf, 2, 9).map_err(text)?;
+                }
+                RENDEZVOUS => {
+                    let out = pattern(1, LONG);
+                    let mut got = vec![0; LONG];
+                    let error = loop {
+                        let sent = m.send(&out, 1, 1);
+                        if let Err(e) = sent.and_then(|()| m.recv(&mut got, 1, 1)) {
+                            break e;
+                        }
+                        ensure!(start.elapsed() < SOON * 2, "no error");
+                    };
+                    about::<()>(Err(error), 1)?;
+                    m.recv(&mut buf, 2, 9).map_err(text)?;
+                }
+                _ => {
+                    about(m.ssend(&pattern(1, 70_000), 1, 77), 1)?;
+                    m.recv(&mut buf, 2, 9).map_err(text)?;
+                }
+            }
+            ensure!(start.elapsed() < SOON, "known only after {:?}", start.elapsed());
+            // Once more: refused at once; the others are as they were.
+            about(m.send(&[1], 1, 1), 1)?;
+            about(m.recv(&mut buf, 1, 5), 1)?;
+            for i in 0..100 {
+                let out = pattern(i, [10, 50_000][i as usize % 2]);
+                m.send(&out, 2, 3).map_err(text)?;
+                let mut got = vec![0; out.len()];
+                m.recv(&mut got, 2, 3).map_err(text)?;
+                same("echo", &got, &out)?;
+            }
+            m.send(&[], 2, 4).map_err(text)
+        }
+        1 => {
+            let mut got = vec![0; LONG];
+            match AMIDST {
+                RECEIVE => m.send(&[1], 0, 1).map_err(text)?,
+                RENDEZVOUS => loop {
+                    m.recv(&mut got, 0, 1).map_err(text)?;
+                    m.send(&got, 0, 1).map_err(text)?;
+                },
+                _ => {}
+            }
+            // Idle in its receive.
+            m.recv(&mut got, 2, 1).map(drop).map_err(text)
+        }
+        _ => {
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(200) {
+                context.progress().map_err(text)?;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            signal(victim, libc::SIGKILL);
+            while start.elapsed() < Duration::from_millis(800) {
+                context.progress().map_err(text)?;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            m.send(&[9], 0, 9).map_err(text)?;
+            let mut got = vec![0; 50_000];
+            for i in 0..100_u32 {
+                let len = [10, 50_000][i as usize % 2];
+                m.recv(&mut got, 0, 3).map_err(text)?;
+                m.send(&got[..len], 0, 3).map_err(text)?;
+            }
+            m.recv(&mut got, 0, 4).map(drop).map_err(text)
+        }
+    }
+}
+
+/// The survivors are content, nothing is left.
+pub fn survivors(output: &Output) -> Result {
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(said.contains("outcome: [Code(0), Signal(9), Code(0)]"), "other ends");
+    clean(output)
+}
+
+/// A stopped peer is waited for.
+pub fn stopped<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    super::world::<N>(boot, |world, m| {
+        let me = world.rank();
+        let all = world.allgather(&std::process::id().to_le_bytes()).map_err(text)?;
+        let victim = u32::from_le_bytes(all[1].as_slice().try_into().map_err(text)?);
+        let mut buf = vec![0; 200_000];
+        match me {
+            0 => {
+                for i in 0..50 {
+                    m.send(&pattern(i, 100_000), 1, 1).map_err(text)?;
+                    m.recv(&mut buf, 1, 2).map_err(text)?;
+                }
+                m.send(&[], 2, 3).map_err(text)
+            }
+            1 => {
+                for i in 0..50 {
+                    m.recv(&mut buf, 0, 1).map_err(text)?;
+                    same("stopped", &buf[..100_000], &pattern(i, 100_000))?;
+                    if i == 25 {
+                        m.send(&[], 2, 4).map_err(text)?;
+                        m.recv(&mut buf, 2, 5).map_err(text)?;
+                    }
+                    m.send(&[], 0, 2).map_err(text)?;
+                }
+                Ok(())
+            }
+            _ => {
+                m.recv(&mut buf, 1, 4).map_err(text)?;
+                signal(victim, libc::SIGSTOP);
+                std::thread::sleep(Duration::from_millis(1500));
+                signal(victim, libc::SIGCONT);
+                m.send(&[], 1, 5).map_err(text)?;
+                m.recv(&mut buf, 0, 3).map(drop).map_err(text)
+            }
+        }
+    })
+}

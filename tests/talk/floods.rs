@@ -1,0 +1,108 @@
+//! More than a receiver looks at: credit, bounds, order.
+
+use super::{Opens, pattern, same, world};
+use crate::ensure;
+use crate::jobs::{Result, text};
+use rankway::boot::Boot;
+use rankway::msg::{Any, wait_all};
+use std::sync::Arc;
+
+/// Ten thousand short messages nobody has asked for.
+pub fn unexpected<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    world::<N>(boot, |comm, m| {
+        const MANY: u32 = 10_000;
+        let (me, n) = (comm.rank(), comm.size());
+        let mut buf = [0; 64];
+        if me == 0 {
+            for from in 1..n {
+                m.recv(&mut buf, from, MANY).map_err(text)?;
+            }
+            let lying = m.counts().unexpected;
+            ensure!(lying == (MANY * (n - 1)) as usize, "{:?}", m.counts());
+            // The latest first, as long as that is cheap; then as they came.
+            for from in 1..n {
+                for i in (MANY / 2..MANY).rev() {
+                    m.recv(&mut buf, from, i).map_err(text)?;
+                    same("by tag", &buf[..8], &pattern(i, 8))?;
+                }
+            }
+            for _ in 0..MANY / 2 * (n - 1) {
+                m.recv(&mut buf, Any, Any).map_err(text)?;
+            }
+            let counts = m.counts();
+            ensure!((counts.unexpected, counts.unexpected_bytes) == (0, 0), "{counts:?}");
+            ensure!(counts.unexpected_most >= lying, "{counts:?}");
+        } else {
+            for i in 0..=MANY {
+                m.send(&pattern(i, 8), 0, i).map_err(text)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// A sender far ahead: what lies at the receiver is within the credit, all
+/// arrives in order, whichever way it took. The job sets small limits.
+pub fn credit<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    world::<N>(boot, |comm, m| {
+        const MANY: u32 = 1000;
+        let me = comm.rank();
+        let length = |i: u32| (i as usize * 37) % 3000;
+        if me == 1 {
+            let all: Vec<_> = (0..MANY).map(|i| pattern(i, length(i))).collect();
+            let send = |i: u32| -> Result<_> {
+                let out = &all[i as usize];
+                // SAFETY: the buffers outlive the wait below.
+                unsafe { m.isend(out.as_ptr(), out.len(), 0, i % 2).map_err(text) }
+            };
+            let requests = (0..MANY).map(send).collect::<Result<Vec<_>>>()?;
+            ensure!(m.counts().queued > 0, "all had credit: {:?}", m.counts());
+            wait_all(requests).map_err(text)?;
+            ensure!(m.counts().queued == 0, "{:?}", m.counts());
+        } else if me == 0 {
+            let start = std::time::Instant::now();
+            while start.elapsed() < std::time::Duration::from_millis(50) {
+                m.iprobe(1, 77).map_err(text)?;
+            }
+            let counts = m.counts();
+            ensure!(counts.unexpected_bytes_most <= 16_384, "{counts:?}");
+            ensure!(counts.unexpected_most <= 64, "{counts:?}");
+            let mut buf = vec![0; 3000];
+            for i in 0..MANY {
+                let status = m.recv(&mut buf, 1, Any).map_err(text)?;
+                ensure!(status.tag() == i % 2 && status.length == length(i) as u64, "{status:?}");
+                same("ahead", &buf[..length(i)], &pattern(i, length(i)))?;
+            }
+            let counts = m.counts();
+            ensure!(counts.unexpected_bytes_most <= 16_384, "{counts:?}");
+        }
+        Ok(())
+    })
+}
+
+/// All to all with many at once.
+pub fn crossing<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    world::<N>(boot, |comm, m| {
+        let (me, n) = (comm.rank(), comm.size());
+        for round in 0..20_u32 {
+            let len = [8, 700, 9000, 40_000][round as usize % 4];
+            let seed = |from: u32, to: u32| from * 7 + to * 3 + round;
+            let out: Vec<_> = (0..n).map(|to| pattern(seed(me, to), len)).collect();
+            let mut got = vec![vec![0; len]; n as usize];
+            let mut requests = Vec::new();
+            for peer in 0..n {
+                let (got, out) = (&mut got[peer as usize], &out[peer as usize]);
+                // SAFETY: the buffers outlive the wait below.
+                unsafe {
+                    requests.push(m.isend(out.as_ptr(), len, peer, round).map_err(text)?);
+                    requests.push(m.irecv(got.as_mut_ptr(), len, peer, round).map_err(text)?);
+                }
+            }
+            wait_all(requests).map_err(text)?;
+            for from in 0..n {
+                same("crossing", &got[from as usize], &pattern(seed(from, me), len))?;
+            }
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,197 @@
+//! Waits that last, and threads.
+
+use super::{Opens, pattern, same, world};
+use crate::ensure;
+use crate::jobs::{Result, text};
+use rankway::boot::Boot;
+use rankway::device::{Context, DeviceError, Shared};
+use rankway::msg::{Any, Messenger, Request};
+use rankway::rma::{Communicator, Window};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Processor time of this process so far.
+fn used() -> Duration {
+    // SAFETY: a zeroed rusage is one, and getrusage(2) fills it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    [usage.ru_utime, usage.ru_stime]
+        .iter()
+        .map(|t| Duration::from_secs(t.tv_sec as u64) + Duration::from_micros(t.tv_usec as u64))
+        .sum()
+}
+
+/// A wait of two seconds sleeps and ends with its message.
+pub fn long_wait<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    world::<N>(boot, |comm, m| {
+        let mut buf = [0; 8];
+        // Connected before, both ways.
+        let peer = 1 - comm.rank();
+        m.send(b"hello", peer, 1).map_err(text)?;
+        m.recv(&mut buf, peer, 1).map_err(text)?;
+        if comm.rank() == 0 {
+            let (start, before) = (Instant::now(), used());
+            m.recv(&mut buf, Any, 2).map_err(text)?;
+            let (waited, worked) = (start.elapsed(), used() - before);
+            ensure!(waited > Duration::from_millis(1500), "only {waited:?}");
+            ensure!(worked * 4 < waited, "{worked:?} of work in {waited:?}");
+        } else {
+            std::thread::sleep(Duration::from_secs(2));
+            m.send(&pattern(1, 8), 0, 2).map_err(text)?;
+        }
+        Ok(())
+    })
+}
+
+/// Contexts of the same number talk, each in its own thread, and put.
+pub fn planes<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const THREADS: u32 = 3;
+    let context = N::open(boot, true)?;
+    let device = Arc::clone(context.device());
+    let (me, n) = (device.boot().rank(), device.boot().size());
+    let world = Communicator::world(&context);
+    let window = Window::allocate(&world, 4096, 8).map_err(text)?;
+    let taken = device.context_at(0).map(drop);
+    ensure!(matches!(taken, Err(DeviceError::ContextTaken { .. })), "{taken:?}");
+    let talk = move |context: Rc<Context<N>>| -> Result {
+        let plane = context.index();
+        let world = Communicator::world(&context);
+        let m = Messenger::open(&world).map_err(text)?;
+        let (to, from) = ((me + 1) % n, (me + n - 1) % n);
+        for i in 0..300_u32 {
+            let len = [8, 3000, 30_000][i as usize % 3];
+            let mut got = vec![0; len];
+            let out = pattern(me + plane * 10 + i, len);
+            // SAFETY: the buffers outlive the waits.
+            let receive = unsafe { m.irecv(got.as_mut_ptr(), len, from, Any) };
+            let receive = receive.map_err(text)?;
+            m.send(&out, to, plane).map_err(text)?;
+            let status = receive.wait().map_err(text)?;
+            ensure!(status.tag() == plane, "plane {plane} got {status:?}");
+            same("plane", &got, &pattern(from + plane * 10 + i, len))?;
+        }
+        // Both have all they want before either leaves.
+        m.send(&[], to, 99).map_err(text)?;
+        m.recv(&mut [], from, 99).map_err(text)?;
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(100) {
+            context.progress().map_err(text)?;
+            std::thread::yield_now();
+        }
+        Ok(())
+    };
+    let mut threads = Vec::new();
+    for index in 1..THREADS {
+        let device = Arc::clone(&device);
+        let talk = talk.clone();
+        threads.push(std::thread::spawn(move || {
+            // The peer's thread may be late: questions for it are repeated.
+            std::thread::sleep(Duration::from_millis(u64::from(40 * me * index)));
+            talk(device.context_at(index).map_err(text)?)
+        }));
+    }
+    window.fence().map_err(text)?;
+    let word = |from: u32, i: usize| (u64::from(from) << 32 | i as u64).to_le_bytes();
+    for i in 0..512 {
+        window.put(&word(me, i), (me + 1) % n, i).map_err(text)?;
+    }
+    talk(Rc::clone(&context))?;
+    window.fence().map_err(text)?;
+    let mut got = [0; 8];
+    for i in 0..512 {
+        window.read_local(i * 8, &mut got).map_err(text)?;
+        same("put", &got, &word((me + n - 1) % n, i))?;
+    }
+    // The first context answers where the others are until all are done.
+    while threads.iter().any(|t| !t.is_finished()) {
+        context.progress().map_err(text)?;
+        std::thread::yield_now();
+    }
+    for thread in threads {
+        thread.join().map_err(|_| "a thread panicked")??;
+    }
+    world.barrier().map_err(text)
+}
+
+/// One context for three threads, with a progress thread.
+pub fn shared<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    struct Held<N: Opens> {
+        // Requests first: they go before what they are made on.
+        requests: Vec<Option<Request<N>>>,
+        world: Communicator<N>,
+        context: Rc<Context<N>>,
+    }
+    const THREADS: u32 = 3;
+    // SAFETY: neither this closure nor those below leave a part of the value
+    // anywhere else.
+    let shared = unsafe {
+        Shared::open(move || {
+            let context = N::open(boot, true)?;
+            let world = Communicator::world(&context);
+            let requests = (0..THREADS).map(|_| None).collect();
+            Ok::<_, String>(Held { requests, world, context })
+        })?
+    };
+    let progress = shared.progress_thread(|held| &held.context);
+    let threads: Vec<_> = (0..THREADS)
+        .map(|at| {
+            let shared = shared.clone();
+            std::thread::spawn(move || -> Result {
+                let mut got = vec![0_u8; 20_000];
+                for i in 0..100_u32 {
+                    let len = [8, 20_000][i as usize % 2];
+                    let start = got.as_mut_ptr() as usize;
+                    let seed = shared.with(|held| -> Result<u32> {
+                        let (me, n) = (held.world.rank(), held.world.size());
+                        let m = Messenger::open(&held.world).map_err(text)?;
+                        let from = (me + n - 1) % n;
+                        // SAFETY: `got` outlives the request, which is waited
+                        // for below; nobody else touches it.
+                        let receive = unsafe { m.irecv(start as *mut u8, len, from, at) };
+                        held.requests[at as usize] = Some(receive.map_err(text)?);
+                        let out = pattern(me + at + i, len);
+                        let to = (me + 1) % n;
+                        // SAFETY: waited for before `out` goes.
+                        let mut send = unsafe { m.isend(out.as_ptr(), len, to, at) };
+                        let send = send.as_mut().map_err(text)?;
+                        while send.test().map_err(text)?.is_none() && !send.is_complete() {
+                            std::thread::yield_now();
+                        }
+                        Ok(from + at + i)
+                    })?;
+                    // The progress thread completes it.
+                    let done = || {
+                        shared.with(|held| {
+                            let request = held.requests[at as usize].as_mut();
+                            request.is_none_or(|request| request.is_complete())
+                        })
+                    };
+                    while !done() {
+                        std::thread::sleep(Duration::from_micros(100));
+                    }
+                    shared.with(|held| match held.requests[at as usize].take() {
+                        Some(request) => request.wait().map(drop).map_err(text),
+                        None => Err("no request".into()),
+                    })?;
+                    same("shared", &got[..len], &pattern(seed, len))?;
+                }
+                Ok(())
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().map_err(|_| "a thread panicked")??;
+    }
+    shared.with(|held| held.world.barrier().map_err(text))?;
+    // Asleep when nothing comes.
+    let (start, before) = (Instant::now(), used());
+    std::thread::sleep(Duration::from_millis(500));
+    let (waited, worked) = (start.elapsed(), used() - before);
+    ensure!(worked * 4 < waited, "{worked:?} of work in {waited:?}");
+    drop(progress);
+    shared.with(|held| held.world.barrier().map_err(text))
+}
