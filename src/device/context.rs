@@ -45,6 +45,9 @@ pub struct Context<N: Netmod> {
     /// Peers known to be dead. What is under way towards them is not waited
     /// for: shared memory would never complete it.
     lost: RefCell<Vec<u32>>,
+    /// Those of them for whose death another port was taken.
+    renewed: RefCell<Vec<u32>>,
+    renewals: Cell<usize>,
     /// All peers on the node are watched.
     node_watched: Cell<bool>,
     next_token: Cell<u64>,
@@ -129,6 +132,8 @@ impl<N: Netmod> Context<N> {
             under_way: RefCell::default(),
             watched: RefCell::default(),
             lost: RefCell::default(),
+            renewed: RefCell::default(),
+            renewals: Cell::new(0),
             node_watched: Cell::new(false),
             next_token: Cell::new(1),
             awaited: RefCell::default(),
@@ -464,14 +469,27 @@ impl<N: Netmod> Context<N> {
         }
         let stuck = self.under_way.borrow_mut().remove(&rank).unwrap_or(0);
         self.failures.borrow_mut().retain(|(about, _)| ![rank, NOBODY].contains(about));
-        let renewed = stuck > 0 && self.over_shared_memory(rank);
-        if renewed {
-            self.renew();
-        }
-        renewed
+        stuck > 0 && self.renew_for(rank)
     }
 
-    fn over_shared_memory(&self, rank: u32) -> bool {
+    /// Goes on with another shared-memory port if something is under way there
+    /// towards a dead peer, once for each death.
+    pub(crate) fn renew_for(&self, rank: u32) -> bool {
+        let renew = self.over_shared_memory(rank) && !self.renewed.borrow().contains(&rank);
+        if renew {
+            self.renewed.borrow_mut().push(rank);
+            self.renew();
+        }
+        renew
+    }
+
+    /// How often another shared-memory port was taken: completions of what was
+    /// under way before may never come.
+    pub(crate) fn renewals(&self) -> usize {
+        self.renewals.get()
+    }
+
+    pub(crate) fn over_shared_memory(&self, rank: u32) -> bool {
         let device = &self.device;
         let node_rank = device.node_rank(rank).filter(|_| device.on_node(rank));
         self.local.is_some() && node_rank.is_some_and(|n| device.local_address(n).is_some())
@@ -488,6 +506,7 @@ impl<N: Netmod> Context<N> {
         // Without another port the old one has to do.
         let Ok(port) = netmod.open_port() else { return };
         chain.append(port);
+        self.renewals.set(self.renewals.get() + 1);
         let held_back = || NetError::Operation {
             provider: netmod.caps().provider.clone(),
             peer: None,
@@ -584,8 +603,8 @@ impl<N: Netmod> Context<N> {
         }
         let new = |rank: &u32| !self.lost.borrow().contains(rank);
         if let Some(rank) = self.device.dead_peers().into_iter().find(new) {
-            if !self.bury(rank) && self.over_shared_memory(rank) {
-                self.renew();
+            if !self.bury(rank) {
+                self.renew_for(rank);
             }
             return Err(DeviceError::PeerDied { rank });
         }

@@ -9,6 +9,8 @@
 //!                                             posted, under tag, tag + 1, ...
 //! REFUSE  id                                  nothing of it is wanted
 //! CREDIT  counts                              consumed so far
+//! SETTLE  id                                  is answered by
+//! SETTLED id                                  once the message is here
 //! ```
 //!
 //! A payload travels in its packet when it fits one and the peer has credit
@@ -37,6 +39,8 @@ const OFFER: u8 = 3;
 const GRANT: u8 = 4;
 const REFUSE: u8 = 5;
 const CREDIT: u8 = 6;
+const SETTLE: u8 = 7;
+const SETTLED: u8 = 8;
 
 /// Pieces of a rendezvous for which receives are posted ahead.
 const AHEAD: u64 = 4;
@@ -152,6 +156,8 @@ struct State {
     dying: Vec<(u32, Instant)>,
     /// How many peers are gone.
     gone: u32,
+    /// Shared-memory ports given up so far, see [`TaggedRoom::settle`].
+    renewals: usize,
 }
 
 /// The tagged messages of a context.
@@ -191,6 +197,7 @@ impl TaggedRoom {
                 stalled: Vec::new(),
                 dying: Vec::new(),
                 gone: 0,
+                renewals: 0,
             }),
             peers: PerPeer::new(boot.size())?,
             limits: Limits::from_env(),
@@ -780,7 +787,7 @@ impl TaggedRoom {
             }
         }
         if slot.ended >= pieces || (slot.error.is_some() && slot.ended >= slot.issued) {
-            state.slots.end(at, None);
+            end_bulk(context, state, at);
         } else if slot.error.is_some() {
             self.give_up(context, state, at);
         } else if stalled {
@@ -846,6 +853,11 @@ impl TaggedRoom {
         }
         match (head.kind, slot.phase) {
             (MATCHED, Phase::Eager) => self.one_less(state, at, None),
+            (SETTLED, Phase::Eager) if !slot.settled => {
+                slot.settled = true;
+                self.one_less(state, at, None);
+            }
+            (SETTLED, Phase::Sending) => state.slots.end(at, None),
             (REFUSE, Phase::Offered) => state.slots.end(at, None),
             (GRANT, Phase::Offered | Phase::Sending) => {
                 let Some(piece) = word(body) else { return };
@@ -867,6 +879,41 @@ impl TaggedRoom {
         slot.due = slot.due.saturating_sub(1);
         if slot.due == 0 || error.is_some() {
             state.slots.end(at, error);
+        }
+    }
+
+    /// Asks the receivers of what went over a shared-memory port that was
+    /// given up, for its completions may be held back for ever by one towards
+    /// the dead. Packets arrive in order, so an answer to one behind a message
+    /// tells that the message is there.
+    fn settle<N: Netmod>(&self, context: &Context<N>, state: &mut State) {
+        if std::mem::replace(&mut state.renewals, context.renewals()) == context.renewals() {
+            return;
+        }
+        let under_way = |phase| matches!(phase, Phase::Sending | Phase::Eager);
+        let live = state.slots.live().filter(|(_, slot)| under_way(slot.phase));
+        let all: Vec<(u32, u32)> = live.map(|(at, slot)| (at, slot.peer)).collect();
+        for (at, world) in all {
+            if context.over_shared_memory(world) {
+                let head = head(SETTLE, [state.slots.id(at), 0, 0]);
+                // SAFETY: a copied body has no conditions. To the dead it is
+                // refused, as it should be.
+                let _ = unsafe { context.transmit(world, head, Body::Copied(&[])) };
+            }
+        }
+    }
+
+    /// A sender asks after a message: at once, or when its bytes are here.
+    fn asked<N: Netmod>(&self, context: &Context<N>, head: &Head) {
+        let id = head.words[0];
+        let mut state = self.state.borrow_mut();
+        let mut live = state.slots.live();
+        let still = live.find(|(_, slot)| {
+            slot.phase == Phase::Receiving && slot.peer == head.from && slot.theirs == id
+        });
+        match still {
+            Some((_, slot)) => slot.settled = true,
+            None => tell_settled(context, head.from, id),
         }
     }
 
@@ -907,6 +954,7 @@ impl<N: Netmod> Room<N> for TaggedRoom {
         match head.kind {
             EAGER | SYNC => self.eager(context, head, body),
             OFFER => self.offered(context, head, body),
+            SETTLE => self.asked(context, head),
             CREDIT => {
                 let Some(peer) = self.peers.get_or_new(head.from) else { return };
                 peer.credit.told(head.words[0]);
@@ -926,7 +974,7 @@ impl<N: Netmod> Room<N> for TaggedRoom {
         let world = slot.peer;
         let error = result.err().map(|e| MsgError::from(context.blame(world, e)));
         match slot.phase {
-            Phase::Eager => self.one_less(state, at, error),
+            Phase::Eager if !slot.settled => self.one_less(state, at, error),
             Phase::Sending | Phase::Receiving => {
                 slot.ended += 1;
                 let first = error.is_some() && slot.error.is_none();
@@ -934,7 +982,7 @@ impl<N: Netmod> Room<N> for TaggedRoom {
                     slot.error = error;
                 }
                 if slot.error.is_some() && slot.ended >= slot.issued {
-                    state.slots.end(at, None);
+                    end_bulk(context, state, at);
                 } else if first {
                     self.give_up(context, state, at);
                 } else if slot.error.is_none() {
@@ -948,12 +996,18 @@ impl<N: Netmod> Room<N> for TaggedRoom {
     fn lost(&self, context: &Context<N>, world: u32) {
         let mut state = self.state.borrow_mut();
         state.dying.push((world, Instant::now() + GRACE));
-        let bulk = |phase| matches!(phase, Phase::Sending | Phase::Receiving);
+        let bulk = |phase| matches!(phase, Phase::Sending | Phase::Receiving | Phase::Eager);
         let live = state.slots.live().filter(|(_, slot)| slot.peer == world && bulk(slot.phase));
-        let all: Vec<u32> = live.map(|(at, _)| at).collect();
-        for at in all {
+        let all: Vec<(u32, Phase)> = live.map(|(at, slot)| (at, slot.phase)).collect();
+        for &(at, _) in all.iter().filter(|(_, phase)| *phase != Phase::Eager) {
             self.give_up(context, &mut state, at);
         }
+        if all.iter().any(|(_, phase)| *phase != Phase::Receiving)
+            && context.check_alive(world).is_err()
+        {
+            context.renew_for(world);
+        }
+        self.settle(context, &mut state);
         context.stir(Class::Tagged);
     }
 
@@ -978,6 +1032,22 @@ impl<N: Netmod> Room<N> for TaggedRoom {
     fn as_any(self: Rc<Self>) -> Rc<dyn Any> {
         self
     }
+}
+
+/// Ends a rendezvous, with what its request has for an error.
+fn end_bulk<N: Netmod>(context: &Context<N>, state: &mut State, at: u32) {
+    let slot = state.slots.at(at);
+    if slot.phase == Phase::Receiving && slot.settled {
+        tell_settled(context, slot.peer, slot.theirs);
+    }
+    state.slots.end(at, None);
+}
+
+#[cold]
+fn tell_settled<N: Netmod>(context: &Context<N>, world: u32, id: u64) {
+    // SAFETY: a copied body has no conditions. What cannot be sent need not
+    // be: the peer is gone.
+    let _ = unsafe { context.transmit(world, head(SETTLED, [id, 0, 0]), Body::Copied(&[])) };
 }
 
 /// # Safety

@@ -34,6 +34,9 @@ pub(super) struct Slot {
     pub(super) cancelled: bool,
     /// A synchronous send.
     pub(super) synchronous: bool,
+    /// The other side is to hear of the end, or was heard of it: the provider
+    /// may never tell.
+    pub(super) settled: bool,
     /// World rank.
     pub(super) peer: u32,
     /// Of a posted receive, in the matching engine.
@@ -66,6 +69,7 @@ impl Slot {
             detached: false,
             cancelled: false,
             synchronous: false,
+            settled: false,
             peer: ANYBODY,
             node: NONE,
             channel: 0,
@@ -109,6 +113,7 @@ impl Slots {
         slot.detached = false;
         slot.cancelled = false;
         slot.synchronous = false;
+        slot.settled = false;
         slot.due = 0;
         (slot.issued, slot.granted, slot.ended) = (0, 0, 0);
         at

@@ -5,7 +5,7 @@ use crate::ensure;
 use crate::jobs::{Result, text};
 use rankway::boot::Boot;
 use rankway::device::{Context, DeviceError, Shared};
-use rankway::msg::{Any, Messenger, Request};
+use rankway::msg::{Any, Messenger, Request, wait_all};
 use rankway::rma::{Communicator, Window};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -121,7 +121,7 @@ pub fn planes<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 pub fn shared<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     struct Held<N: Opens> {
         // Requests first: they go before what they are made on.
-        requests: Vec<Option<Request<N>>>,
+        requests: Vec<Option<[Request<N>; 2]>>,
         world: Communicator<N>,
         context: Rc<Context<N>>,
     }
@@ -145,38 +145,38 @@ pub fn shared<N: Opens>(boot: Arc<dyn Boot>) -> Result {
                 for i in 0..100_u32 {
                     let len = [8, 20_000][i as usize % 2];
                     let start = got.as_mut_ptr() as usize;
-                    let seed = shared.with(|held| -> Result<u32> {
+                    let (seed, sent) = shared.with(|held| -> Result<(u32, Vec<u8>)> {
                         let (me, n) = (held.world.rank(), held.world.size());
                         let m = Messenger::open(&held.world).map_err(text)?;
-                        let from = (me + n - 1) % n;
-                        // SAFETY: `got` outlives the request, which is waited
-                        // for below; nobody else touches it.
-                        let receive = unsafe { m.irecv(start as *mut u8, len, from, at) };
-                        held.requests[at as usize] = Some(receive.map_err(text)?);
-                        let out = pattern(me + at + i, len);
-                        let to = (me + 1) % n;
-                        // SAFETY: waited for before `out` goes.
-                        let mut send = unsafe { m.isend(out.as_ptr(), len, to, at) };
-                        let send = send.as_mut().map_err(text)?;
-                        while send.test().map_err(text)?.is_none() && !send.is_complete() {
-                            std::thread::yield_now();
-                        }
-                        Ok(from + at + i)
+                        let (to, from) = ((me + 1) % n, (me + n - 1) % n);
+                        let sent = pattern(me + at + i, len);
+                        // SAFETY: `got` and `sent` outlive the requests, which
+                        // are waited for below; nobody else touches them.
+                        let pair = unsafe {
+                            [
+                                m.irecv(start as *mut u8, len, from, at).map_err(text)?,
+                                m.isend(sent.as_ptr(), len, to, at).map_err(text)?,
+                            ]
+                        };
+                        held.requests[at as usize] = Some(pair);
+                        Ok((from + at + i, sent))
                     })?;
-                    // The progress thread completes it.
+                    // The progress thread completes them; waiting here would
+                    // keep the other threads out.
                     let done = || {
                         shared.with(|held| {
-                            let request = held.requests[at as usize].as_mut();
-                            request.is_none_or(|request| request.is_complete())
+                            let pair = held.requests[at as usize].as_ref();
+                            pair.is_none_or(|pair| pair.iter().all(Request::is_complete))
                         })
                     };
                     while !done() {
                         std::thread::sleep(Duration::from_micros(100));
                     }
                     shared.with(|held| match held.requests[at as usize].take() {
-                        Some(request) => request.wait().map(drop).map_err(text),
-                        None => Err("no request".into()),
+                        Some(pair) => wait_all(pair).map(drop).map_err(text),
+                        None => Err("no requests".into()),
                     })?;
+                    drop(sent);
                     same("shared", &got[..len], &pattern(seed, len))?;
                 }
                 Ok(())
