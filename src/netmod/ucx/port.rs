@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -297,17 +297,22 @@ unsafe extern "C" fn packet(
 ) -> sys::ucs_status_t {
     // SAFETY: UCX hands out a parameter block with each message.
     let rendezvous = unsafe { (*param).recv_attr } & u64::from(sys::UCP_AM_RECV_ATTR_FLAG_RNDV);
-    // Neither is ever sent by us; garbage is dropped.
-    if header_length == HEAD && rendezvous == 0 {
-        // SAFETY: the handler was set with the port's inner part, which
-        // outlives its worker; header and data hold what UCX says for the time
-        // of this call.
-        unsafe {
-            let body = match length {
-                0 => &[],
-                length => std::slice::from_raw_parts(data.cast::<u8>(), length),
-            };
-            (*arg.cast::<Inner>()).packet(&*header.cast(), body);
+    // Rendezvous is never asked for by us; garbage is dropped.
+    if rendezvous != 0 {
+        return sys::UCS_OK;
+    }
+    // SAFETY: the handler was set with the port's inner part, which outlives
+    // its worker; header and data hold what UCX says for the time of this call.
+    unsafe {
+        let inner = &*arg.cast::<Inner>();
+        let bytes = match length {
+            0 => &[],
+            length => std::slice::from_raw_parts(data.cast::<u8>(), length),
+        };
+        match (header_length, bytes.split_first_chunk::<HEAD>()) {
+            (0, Some((head, body))) => inner.packet(head, body),
+            (HEAD, _) => inner.packet(&*header.cast(), bytes),
+            _ => {}
         }
     }
     sys::UCS_OK
@@ -560,15 +565,19 @@ impl Port {
         // SAFETY: the slot is ours until the callback; the caller's duty for
         // the body.
         unsafe {
-            (*slot).head = *head;
-            let body = if copied { (*slot).keep(body, len) } else { body };
             let mut param = slot::tracked(slot);
             param.op_attr_mask |= sys::UCP_OP_ATTR_FIELD_FLAGS;
             param.flags = sys::UCP_AM_SEND_FLAG_EAGER;
-            let head = (&raw const (*slot).head).cast();
-            let ep = dest as sys::ucp_ep_h;
-            let send = self.f().ucp_am_send_nbx;
-            let pointer = send(ep, PACKETS, head, HEAD, body.cast(), len, &param);
+            let (ep, send) = (dest as sys::ucp_ep_h, self.f().ucp_am_send_nbx);
+            let pointer = if copied {
+                // In one piece, which UCX has a shorter way for.
+                let (frame, len) = (*slot).frame(head, body, len);
+                send(ep, PACKETS, null(), 0, frame.cast(), len, &param)
+            } else {
+                (*slot).head = *head;
+                let head = (&raw const (*slot).head).cast();
+                send(ep, PACKETS, head, HEAD, body.cast(), len, &param)
+            };
             match self.inner.started(slot, pointer) {
                 Ok(Begun::UnderWay) if !copied => PENDING,
                 Ok(_) => 0,

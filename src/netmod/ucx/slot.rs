@@ -57,6 +57,25 @@ impl Slot {
         }
         self.data.as_ptr()
     }
+
+    /// Keeps a packet in one piece and answers where it is and how long.
+    ///
+    /// # Safety
+    /// `body` is readable for `len` bytes.
+    pub(super) unsafe fn frame(
+        &mut self,
+        head: &[u8; HEAD],
+        body: *const u8,
+        len: usize,
+    ) -> (*const u8, usize) {
+        self.data.clear();
+        self.data.extend_from_slice(head);
+        if len > 0 {
+            // SAFETY: the caller's word; a slice is never of null.
+            self.data.extend_from_slice(unsafe { std::slice::from_raw_parts(body, len) });
+        }
+        (self.data.as_ptr(), self.data.len())
+    }
 }
 
 /// What one of UCX's non-blocking calls answered.
