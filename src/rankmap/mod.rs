@@ -45,6 +45,7 @@
 //! This room never looks at an address, never blocks, and knows no other room.
 
 mod affine;
+pub mod compact;
 mod compose;
 mod detect;
 mod error;
