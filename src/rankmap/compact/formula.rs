@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::image::{Reader, Refused, Writer};
 use crate::rankmap::affine::Affine;
+use crate::rankmap::detect::RANKS_PER_RUN;
 use crate::rankmap::mixed::{MAX_DIGITS, Mixed};
 use crate::rankmap::segments::{Run, Segments};
 use crate::rankmap::tile::{TILE_MAX, Tile};
-use crate::rankmap::{Form, LPID_MAX, RankMap};
+use crate::rankmap::{Detector, Form, LPID_MAX, RankMap};
 
 const AFFINE: u32 = 0;
 const MIXED: u32 = 1;
@@ -123,7 +124,41 @@ pub(super) fn read(size: u32, from: &mut Reader<'_>) -> Result<RankMap, Refused>
         }
         _ => return Err(Refused::Content("an unknown formula")),
     };
-    Ok(RankMap { pg: 0, size, form })
+    let map = RankMap { pg: 0, size, form };
+    if is_normal(&map) {
+        Ok(map)
+    } else {
+        Err(Refused::Content("a formula that is not in its normal form"))
+    }
+}
+
+/// Whether detection gives just this: equality of maps rests on it.
+fn is_normal(map: &RankMap) -> bool {
+    let Form::Segments(segments) = &map.form else {
+        return RankMap::from_lpids(0, map.iter().map(|process| process.lpid)).as_ref() == Ok(map);
+    };
+    let runs = &segments.runs;
+    // Each run is as long as it can be, and there are few.
+    let greedy = runs.windows(2).all(|pair| {
+        let (run, len) =
+            (Affine { first: pair[0].first, step: pair[0].step }, pair[1].start - pair[0].start);
+        len >= 2 && i64::from(run.get(len - 1)) + i64::from(run.step) != i64::from(pair[1].first)
+    });
+    let single = runs.last().is_none_or(|run| map.size - run.start > 1 || run.step == 1);
+    if !greedy || !single || runs.len() > (map.size / RANKS_PER_RUN).max(1) as usize {
+        return false;
+    }
+    // Only irregular maps are segments.
+    let mut detector = Detector::new();
+    let mut pieces = map.iter();
+    while let Some(piece) = pieces.next_piece() {
+        detector.push_piece(piece);
+        if !detector.is_regular() {
+            return true;
+        }
+    }
+    // A tile that repeats too seldom to be one.
+    detector.finish().is_ok_and(|found| found == *map)
 }
 
 fn check(affine: Affine, len: u32) -> Result<(), Refused> {

@@ -84,7 +84,7 @@ mod tests;
 
 use core::fmt;
 use core::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use self::bitmap::Bitmap;
 use self::blocks::Blocks;
@@ -95,6 +95,7 @@ use self::inverse::Inverse;
 use self::plain::{Offset, Plain};
 use self::runs::Runs;
 use self::stats::Stats;
+use super::table::View;
 use super::{LPID_MAX, MapError, Process, RankMap};
 
 pub use self::builder::Builder;
@@ -400,6 +401,27 @@ impl Compact {
             Representation::Packed => Form::Packed(Offset::build(stats.min, stats.max, lpids)),
             Representation::Plain => Form::Plain(Plain::build(len as usize, lpids)),
         })
+    }
+
+    /// As a map of process group 0.
+    pub(super) fn into_map(self) -> RankMap {
+        match self.form {
+            Form::Formula(map) => map,
+            Form::Plain(list) => {
+                let (size, form) = (list.len(), super::Form::Lut(View::new(list.into_list())));
+                RankMap { pg: 0, size, form }
+            }
+            form => {
+                let compact = Compact { form, inverse: self.inverse };
+                let size = compact.len();
+                RankMap { pg: 0, size, form: super::Form::Compact(Arc::new(compact)) }
+            }
+        }
+    }
+
+    /// Whether it is held as a set, in which no lpid repeats.
+    pub(super) fn is_set(&self) -> bool {
+        !self.representation().is_list()
     }
 
     /// Number of ranks.

@@ -20,6 +20,10 @@ impl Plain {
         self.0.len() as u32
     }
 
+    pub(super) fn into_list(self) -> Vec<u32> {
+        self.0.into_vec()
+    }
+
     #[inline]
     pub(super) fn select(&self, rank: u32) -> u32 {
         self.0[rank as usize]

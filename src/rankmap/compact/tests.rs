@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use proptest::strategy::Strategy as Given;
 
+use super::super::Model;
 use super::{Strategy, *};
 
 /// A list in every form that takes it, each asked everything.
@@ -291,4 +292,58 @@ fn strategies_have_names() {
 fn compact_maps_cross_threads() {
     fn shared<T: Send + Sync + Clone>() {}
     shared::<Compact>();
+}
+
+/// Compact rank maps are rank maps: compared, walked, composed, inverted.
+#[test]
+fn rank_maps_take_compact_forms() {
+    let mut x = 7u64;
+    let mut random = move || {
+        x = x.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (x >> 40) as u32
+    };
+    let set: Vec<u32> = (0..20_000).filter(|_| random() % 3 > 0).collect();
+    let mut list = set.clone();
+    for at in (1..list.len()).rev() {
+        list.swap(at, random() as usize % (at + 1));
+    }
+    for lpids in [set, list] {
+        let plain = RankMap::from_lpids(3, lpids.iter().copied()).expect("lpids");
+        let map = plain.compressed(Strategy::Space).expect("a map");
+        assert_eq!((map.model(), map.pg(), map.len()), (Model::Compact, Some(3), plain.len()));
+        assert!(map.bytes() < plain.bytes());
+        assert_eq!(map, plain);
+        assert!(map.iter().eq(plain.iter()));
+        assert_eq!(map.duplicate(), None);
+        assert_eq!(map.rank_of(Process { pg: 3, lpid: lpids[77] }), Some(77));
+        assert_eq!(map.rank_of(Process { pg: 0, lpid: lpids[77] }), None);
+        let clone = map.clone();
+        assert_eq!(clone.shared_bytes(), map.bytes() - size_of::<RankMap>());
+        for (start, stride) in [(5, 1), (0, 3), (map.len() - 1, -1)] {
+            let size = if stride < 0 { map.len() } else { map.len() / 4 };
+            let child = RankMap::affine(0, start, stride, size).expect("ranks");
+            let composed = map.compose(&child).expect("a child");
+            assert_eq!(composed, plain.compose(&child).expect("a child"));
+            assert_eq!(composed.model(), Model::Compact);
+        }
+        assert_eq!(
+            RankMap::direct(20_000).compose(&RankMap { pg: 0, ..map.clone() }).map(|m| m.model()),
+            Ok(Model::Compact)
+        );
+        #[cfg(target_has_atomic = "64")]
+        {
+            use core::sync::atomic::{AtomicPtr, AtomicU64};
+            let mut entries: Vec<AtomicU64> = (0..20_000).map(|e| AtomicU64::new(e * 3)).collect();
+            let directory = [0; 4].map(|_: u32| AtomicPtr::new(entries.as_mut_ptr()));
+            // SAFETY: four groups, each with an entry for every lpid; all outlive it.
+            let lookup = unsafe { crate::rankmap::Lookup::new(&map, directory.as_ptr()) };
+            assert_eq!(lookup.body(), crate::rankmap::body::OTHER);
+            for (rank, &lpid) in lpids.iter().enumerate() {
+                // SAFETY: the rank is below the size.
+                assert_eq!(unsafe { lookup.entry(rank) }, u64::from(lpid) * 3);
+            }
+        }
+    }
+    let stride = RankMap::with_strategy(Strategy::Time, 1, (0..900).map(|r| r * 7)).expect("lpids");
+    assert_eq!(stride, RankMap::affine(1, 0, 7, 900).expect("lpids"));
 }
