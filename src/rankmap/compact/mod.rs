@@ -19,6 +19,7 @@
 //! | random set, sparser | Elias-Fano | Elias-Fano | plain when small |
 //! | nearly sorted list | blocks | blocks | blocks |
 //! | random list or permutation | packed | packed | plain |
+//! | a permutation of few interleaved rising runs | wavelet | blocks or wavelet | blocks, plain when small |
 //!
 //! # What each costs
 //!
@@ -37,6 +38,8 @@
 //! | blocks | lists | `1.5n` + residuals | O(1) | by an inverse | the result |
 //! | packed | lists | `n log u` | O(1) | by an inverse | the result |
 //! | plain | lists | `32n` | O(1) | by an inverse | the result |
+//! | wavelet | permuted sets of `ρ` rising runs | the set + `1.125n log ρ` | O(log ρ · log n) | O(log ρ) | 16 B a rank |
+//! | child | ranks of a parent | the ranks' | both maps' | both maps' | the ranks' |
 //!
 //! Sets answer `rank` from what they are. Lists make an inverse on the first
 //! question, which counts in [`Compact::bytes`] from then on: back-pointers on
@@ -65,6 +68,7 @@
 mod bitmap;
 mod blocks;
 mod builder;
+mod child;
 mod cpu;
 mod diagram;
 mod elias_fano;
@@ -81,6 +85,7 @@ mod stats;
 mod strategy;
 #[cfg(test)]
 mod tests;
+mod wavelet;
 
 use core::fmt;
 use core::ops::Range;
@@ -88,6 +93,7 @@ use std::sync::{Arc, OnceLock};
 
 use self::bitmap::Bitmap;
 use self::blocks::Blocks;
+use self::child::Child;
 use self::diagram::Diagram;
 use self::elias_fano::EliasFano;
 use self::gaps::Gaps;
@@ -95,6 +101,7 @@ use self::inverse::Inverse;
 use self::plain::{Offset, Plain};
 use self::runs::Runs;
 use self::stats::Stats;
+use self::wavelet::Wavelet;
 use super::table::View;
 use super::{LPID_MAX, MapError, Process, RankMap};
 
@@ -127,11 +134,15 @@ pub enum Representation {
     Packed = 8,
     /// Lpids of 4 bytes.
     Plain = 9,
+    /// A set, and a wavelet tree on the runs of its permutation.
+    Wavelet = 10,
+    /// Ranks of a parent ([`Compact::child`]); never built from lpids.
+    Child = 11,
 }
 
 impl Representation {
     /// Every one, in the order of the table above.
-    pub const ALL: [Representation; 10] = [
+    pub const ALL: [Representation; 12] = [
         Representation::Formula,
         Representation::Segments,
         Representation::EliasFano,
@@ -142,6 +153,8 @@ impl Representation {
         Representation::Blocks,
         Representation::Packed,
         Representation::Plain,
+        Representation::Wavelet,
+        Representation::Child,
     ];
 
     /// Its name.
@@ -157,13 +170,15 @@ impl Representation {
             Representation::Blocks => "blocks",
             Representation::Packed => "packed",
             Representation::Plain => "plain",
+            Representation::Wavelet => "wavelet",
+            Representation::Child => "child",
         }
     }
 
     /// Whether it holds any list, and not only rising lpids.
     pub const fn is_list(self) -> bool {
-        use Representation::{Blocks, Formula, Packed, Plain, Segments};
-        matches!(self, Formula | Segments | Blocks | Packed | Plain)
+        use Representation::{Blocks, Child, Formula, Packed, Plain, Segments, Wavelet};
+        matches!(self, Formula | Segments | Blocks | Packed | Plain | Wavelet | Child)
     }
 }
 
@@ -212,6 +227,8 @@ enum Form {
     Blocks(Blocks),
     Packed(Offset),
     Plain(Plain),
+    Wavelet(Wavelet),
+    Child(Child),
 }
 
 /// Calls a method of whichever form but the formula there is.
@@ -227,6 +244,8 @@ macro_rules! each {
             Form::Blocks($one) => $other,
             Form::Packed($one) => $other,
             Form::Plain($one) => $other,
+            Form::Wavelet($one) => $other,
+            Form::Child($one) => $other,
         }
     };
 }
@@ -300,7 +319,24 @@ impl Compact {
         }
     }
 
-    /// What every representation would cost, decision diagrams excluded.
+    /// A child of `parent`: its rank `r` is the parent's rank `ranks(r)`. Only
+    /// the ranks are new bytes; the parent lives as long as a child of it.
+    ///
+    /// # Errors
+    /// [`CompactError::Map`] with [`MapError::RankOutOfParent`] at the first rank
+    /// that the parent does not have.
+    pub fn child(parent: &Arc<Compact>, ranks: Compact) -> Result<Compact, CompactError> {
+        match Child::new(Arc::clone(parent), ranks) {
+            Ok(child) => Ok(Compact::of(Form::Child(child))),
+            Err((index, rank)) => {
+                let size = parent.len();
+                Err(MapError::RankOutOfParent { index, rank, size }.into())
+            }
+        }
+    }
+
+    /// What every representation would cost, decision diagrams and wavelet
+    /// trees of sets with gaps excluded.
     ///
     /// # Errors
     /// [`CompactError::Map`].
@@ -400,6 +436,13 @@ impl Compact {
             Representation::Blocks => Form::Blocks(Blocks::build(lpids)),
             Representation::Packed => Form::Packed(Offset::build(stats.min, stats.max, lpids)),
             Representation::Plain => Form::Plain(Plain::build(len as usize, lpids)),
+            Representation::Wavelet => {
+                if stats.rises > Wavelet::RUNS_MAX {
+                    return Err("it has too many rising runs");
+                }
+                Form::Wavelet(Wavelet::build(lpids).ok_or("an lpid repeats")?)
+            }
+            Representation::Child => return Err("it has no parent; use Compact::child"),
         })
     }
 
@@ -447,6 +490,8 @@ impl Compact {
             Form::Blocks(_) => Representation::Blocks,
             Form::Packed(_) => Representation::Packed,
             Form::Plain(_) => Representation::Plain,
+            Form::Wavelet(_) => Representation::Wavelet,
+            Form::Child(_) => Representation::Child,
         }
     }
 
@@ -499,6 +544,10 @@ impl Compact {
             Form::Blocks(one) => self.inverted(one.len(), lpid, |rank| one.select(rank)),
             Form::Packed(one) => self.inverted(one.len(), lpid, |rank| one.select(rank)),
             Form::Plain(one) => self.inverted(one.len(), lpid, |rank| one.select(rank)),
+            Form::Wavelet(one) => one.rank(lpid),
+            Form::Child(one) => one
+                .rank(lpid)
+                .unwrap_or_else(|| self.inverted(one.len(), lpid, |rank| one.select(rank))),
         }
     }
 
@@ -520,9 +569,19 @@ impl Compact {
         size_of::<Compact>() + heap + self.inverse.get().map_or(0, Inverse::heap_bytes)
     }
 
+    /// Of [`bytes`](Self::bytes), those of a parent that others hold too.
+    pub fn shared_bytes(&self) -> usize {
+        if let Form::Child(child) = &self.form { child.shared_bytes() } else { 0 }
+    }
+
     /// The map as bytes that [`from_image`](Self::from_image) reads on any
-    /// machine.
+    /// machine. A child stands alone in its image, in the smallest other form.
     pub fn to_image(&self) -> Vec<u8> {
+        if let Form::Child(_) = &self.form
+            && let Ok(alone) = Compact::new(Strategy::Space, self.iter())
+        {
+            return alone.to_image();
+        }
         let mut payload = image::Writer::default();
         each!(&self.form,
             map => formula::write(map, &mut payload),
@@ -581,6 +640,8 @@ impl Compact {
             Representation::Blocks => Form::Blocks(Blocks::read(from)?),
             Representation::Packed => Form::Packed(Offset::read(from)?),
             Representation::Plain => Form::Plain(Plain::read(from)?),
+            Representation::Wavelet => Form::Wavelet(Wavelet::read(from)?),
+            Representation::Child => return Err(unknown),
         };
         from.end()?;
         let map = Compact::of(form);

@@ -14,6 +14,7 @@ use super::gaps::Gaps;
 use super::packed::{Packed, width_of};
 use super::runs::Runs;
 use super::stats::Stats;
+use super::wavelet::Wavelet;
 use super::{Compact, Representation};
 
 /// What a map is to be good at.
@@ -134,7 +135,7 @@ fn misses(bytes: u64, loads: f64) -> f64 {
 
 impl Stats {
     /// Every representation that can hold the map, but decision diagrams, whose
-    /// size only building them tells.
+    /// size only building them tells, and wavelet trees of sets with gaps.
     pub(super) fn estimates(&self) -> Vec<Estimate> {
         let own = size_of::<Compact>() as u64;
         let len = u64::from(self.len);
@@ -172,6 +173,13 @@ impl Stats {
         let width = width_of(self.max - self.min);
         add(Representation::Packed, Packed::cost(len, width), 4.0, 1.0);
         add(Representation::Plain, len * 4, 2.2, 1.0);
+        // Only where the set is a range, so that its size is known.
+        let range = u64::from(self.max - self.min) + 1 == len;
+        if range && !self.rising && self.rises <= Wavelet::RUNS_MAX {
+            let rows = f64::from(width_of(self.rises - 1));
+            let heap = Wavelet::cost(self.len, self.rises) + own;
+            add(Representation::Wavelet, heap, 20.0 + 18.0 * rows, rows);
+        }
         out
     }
 

@@ -35,7 +35,9 @@ fn check_with(radices: &[u32], list: &[u32]) {
                 let formula = RankMap::from_lpids(0, list.iter().copied()).expect("lpids");
                 match representation {
                     Representation::Formula => assert!(!formula.model().is_regular()),
-                    Representation::Segments => {}
+                    // What lacks a parent, repeats lpids, or is not few runs.
+                    Representation::Segments | Representation::Child => {}
+                    Representation::Wavelet => assert!(list.is_empty() || first.len() < list.len()),
                     Representation::Diagram if !radices.is_empty() => {}
                     other => assert!(list.is_empty() || !rising && !other.is_list(), "{other}"),
                 }
@@ -346,4 +348,46 @@ fn rank_maps_take_compact_forms() {
     }
     let stride = RankMap::with_strategy(Strategy::Time, 1, (0..900).map(|r| r * 7)).expect("lpids");
     assert_eq!(stride, RankMap::affine(1, 0, 7, 900).expect("lpids"));
+}
+
+#[test]
+fn children_outlive_their_parents() {
+    let set: Vec<u32> = (0..40_000).filter(|v| v * v % 7 < 3).collect();
+    let list: Vec<u32> = set.iter().rev().map(|v| v / 2).collect();
+    for lpids in [set, list] {
+        let parent = Compact::new(Strategy::Space, lpids.iter().copied()).expect("lpids");
+        let parent = Arc::new(parent);
+        let ranks = (0..parent.len()).step_by(3).rev();
+        let of_parent = Compact::new(Strategy::Space, ranks.clone()).expect("ranks");
+        let child = Compact::child(&parent, of_parent).expect("a child");
+        assert!(child.bytes() - child.shared_bytes() < 1_000, "{child:?}");
+        let wrong = Compact::build(Representation::Plain, [3, 1 << 30]).expect("ranks");
+        let size = parent.len();
+        let error = MapError::RankOutOfParent { index: 1, rank: 1 << 30, size };
+        assert_eq!(Compact::child(&parent, wrong), Err(error.into()));
+        drop(parent);
+        let expected: Vec<u32> = ranks.map(|rank| lpids[rank as usize]).collect();
+        let mut first = BTreeMap::new();
+        (0..).zip(&expected).for_each(|(rank, &lpid)| {
+            first.entry(lpid).or_insert(rank);
+        });
+        check_map(&child, &expected, &first);
+        check_map(&Compact::from_image(&child.to_image()).expect("ours"), &expected, &first);
+    }
+}
+
+/// Four sorted hands dealt at random: two bits a rank tell whose turn it is.
+#[test]
+fn interleaved_runs_are_a_wavelet_tree() {
+    let mut hands: [Vec<u32>; 4] = Default::default();
+    let mut x = 5u64;
+    for lpid in 0..9_000 {
+        x = x.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        hands[(x >> 62) as usize].push(lpid + 77);
+    }
+    let list = hands.concat();
+    let map = Compact::new(Strategy::Space, list.iter().copied()).expect("lpids");
+    assert_eq!(map.representation(), Representation::Wavelet);
+    assert!(map.bytes() * 8 < list.len() * 3, "{map:?}");
+    check_map(&map, &list, &(0..).zip(&list).map(|(r, &l)| (l, r)).collect());
 }
