@@ -91,7 +91,10 @@ impl Bitmap {
         let two = one + B::ones(block[1]);
         let three = two + B::ones(block[2]);
         let word = usize::from(left >= one) + usize::from(left >= two) + usize::from(left >= three);
-        let before = [0, one, two, three][word];
+        // Moves on a condition; an array would go through memory.
+        let low = if left >= one { one } else { 0 };
+        let high = if left >= three { three } else { two };
+        let before = if left >= two { high } else { low };
         let place = B::nth(block[word], left - before);
         self.first + at as u32 * BLOCK + word as u32 * 64 + place
     }

@@ -211,6 +211,8 @@ pub enum CompactError {
 
 /// An immutable map from ranks `0..len` to lpids, in few bytes.
 pub struct Compact {
+    /// Of the form: asked before every lookup, so not looked for in it.
+    len: u32,
     form: Form,
     inverse: OnceLock<Inverse>,
 }
@@ -345,7 +347,8 @@ impl Compact {
     }
 
     fn of(form: Form) -> Compact {
-        Compact { form, inverse: OnceLock::new() }
+        let len = each!(&form, map => map.len(), one => one.len());
+        Compact { len, form, inverse: OnceLock::new() }
     }
 
     fn choose(
@@ -455,8 +458,7 @@ impl Compact {
                 RankMap { pg: 0, size, form }
             }
             form => {
-                let compact = Compact { form, inverse: self.inverse };
-                let size = compact.len();
+                let (compact, size) = (Compact { form, ..self }, self.len);
                 RankMap { pg: 0, size, form: super::Form::Compact(Arc::new(compact)) }
             }
         }
@@ -468,8 +470,9 @@ impl Compact {
     }
 
     /// Number of ranks.
+    #[inline]
     pub fn len(&self) -> u32 {
-        each!(&self.form, map => map.len(), one => one.len())
+        self.len
     }
 
     /// Whether there are no ranks.
