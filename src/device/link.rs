@@ -397,10 +397,11 @@ impl<N: Netmod> Context<N> {
             rest.queue.push_back(Queued { head, body: held });
             rest.queue.len() == 1
         });
-        if first && link.state() == State::Open {
-            if let Some(done) = self.try_first(world, link)? {
-                return Ok(done || matches!(body, Body::Copied(_)));
-            }
+        if first
+            && link.state() == State::Open
+            && let Some(done) = self.try_first(world, link)?
+        {
+            return Ok(done || matches!(body, Body::Copied(_)));
         }
         self.links.list(world, link);
         Ok(matches!(body, Body::Copied(_)))

@@ -141,6 +141,7 @@ struct Peer {
     gone: Cell<bool>,
     /// Sends that wait for credit, in order.
     waits: Cell<bool>,
+    #[expect(clippy::box_collection, reason = "a word for peers nothing is queued towards")]
     queue: RefCell<Option<Box<VecDeque<u32>>>>,
 }
 

@@ -9,7 +9,11 @@
 //! | offset 0 ∘ lut | the child's table, shared | O(1) |
 //! | mixed radix, tile, segments ∘ any | the parent's runs cut at the child's, detected again | O(runs met) |
 //! | lut, mlut ∘ affine | a view of the parent's table, unless it is regular or under an eighth | O(child) |
+//! | compact ∘ any | detected again, compressed | O(child) |
 //! | lut, mlut ∘ other | detected again | O(child) |
+//!
+//! What a compact parent selects is compressed again unless it is a formula or
+//! segments.
 //!
 //! Guo et al. (2017), Table II, gives up at a stride of a stride and at any
 //! stride of a table. Detecting again never writes the child's ranks down
@@ -17,6 +21,7 @@
 
 use std::sync::Arc;
 
+use super::compact::Strategy;
 use super::iter::Piece;
 use super::table::View;
 use super::{Affine, Detector, Form, MapError, RankMap};
@@ -57,7 +62,7 @@ impl RankMap {
             });
             done += len;
         }
-        detector.finish()
+        detector.finish().map(|map| self.kept(map))
     }
 
     /// Whether this map has the ranks; `done` ranks of the child went before.
@@ -104,7 +109,7 @@ impl RankMap {
             view.is_none() || detector.is_regular()
         });
         if whole && let Ok(map) = detector.finish() {
-            return map;
+            return self.kept(map);
         }
         match view {
             // An mlut view may still be of one group; those ranks need a lut.
@@ -112,6 +117,14 @@ impl RankMap {
             Some(form) => RankMap { pg: self.pg, size: len, form },
             // Detection of ranks that were in a map cannot fail.
             None => RankMap { pg: self.pg, ..RankMap::direct(0) },
+        }
+    }
+
+    /// A table selected from a compact map is compressed like it.
+    fn kept(&self, map: RankMap) -> RankMap {
+        match (&self.form, &map.form) {
+            (Form::Compact(_), Form::Lut(_)) => map.compressed(Strategy::default()).unwrap_or(map),
+            _ => map,
         }
     }
 
@@ -175,7 +188,7 @@ impl RankMap {
                     let run = segments.runs[index];
                     (run.step, run.start, segments.end(index) - 1)
                 }
-                Form::Tile(_) | Form::Lut(_) | Form::Mlut(_) => (1, rank, rank),
+                Form::Tile(_) | Form::Compact(_) | Form::Lut(_) | Form::Mlut(_) => (1, rank, rank),
             };
             let room = match ranks.step {
                 0 => len,

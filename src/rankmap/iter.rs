@@ -2,7 +2,9 @@
 
 use core::iter::FusedIterator;
 
-use super::{Form, Process, RankMap, odometer::Odometer, segments::Run, table::View, tile::Tile};
+use super::{
+    Form, Process, RankMap, compact, odometer::Odometer, segments::Run, table::View, tile::Tile,
+};
 
 /// The processes of a map in rank order; see [`RankMap::iter`].
 #[derive(Clone, Debug)]
@@ -25,6 +27,8 @@ enum Source<'a> {
     /// The tile, the place in it and what the lpids there have grown by.
     Tile(&'a Tile, usize, u32),
     Segments(&'a [Run]),
+    /// It decodes ahead, so it is large.
+    Compact(Box<compact::Iter<'a>>),
     Lut(&'a View<u32>, u32),
     Mlut(&'a View<u64>, u32),
 }
@@ -55,6 +59,7 @@ impl<'a> Iter<'a> {
             }
             Form::Tile(tile) => iter.source = Source::Tile(tile, 0, 0),
             Form::Segments(s) => iter.source = Source::Segments(&s.runs),
+            Form::Compact(c) => iter.source = Source::Compact(Box::new(c.iter())),
             Form::Lut(view) => iter.source = Source::Lut(view, 0),
             Form::Mlut(view) => iter.source = Source::Mlut(view, 0),
         }
@@ -86,6 +91,12 @@ impl<'a> Iter<'a> {
                     self.run = rest.first().map_or(self.left, |next| next.start - run.start);
                     *runs = rest;
                 }
+            }
+            Source::Compact(iter) => {
+                if let Some(lpid) = iter.next() {
+                    self.next = lpid;
+                }
+                self.run = 1;
             }
             Source::Lut(view, rank) => {
                 self.next = view.get(*rank);

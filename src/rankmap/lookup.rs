@@ -10,6 +10,7 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
+use super::compact::Compact;
 use super::mixed::Mixed;
 use super::segments::Run;
 use super::table::View;
@@ -144,6 +145,12 @@ impl Lookup {
                 lookup.params[0].table = segments.runs.as_ptr().cast();
                 lookup.params[1].table = segments.directory.as_ptr().cast();
                 lookup.select = select_segments;
+            }
+            Form::Compact(compact) => {
+                lookup.kind = body::OTHER;
+                lookup.base = table;
+                lookup.params[0].table = core::ptr::from_ref::<Compact>(compact).cast();
+                lookup.select = select_compact;
             }
             Form::Lut(view) => {
                 lookup.kind = if view.step == 1 { body::LUT } else { body::OTHER };
@@ -398,6 +405,16 @@ unsafe extern "C" fn select_segments(lookup: *const Lookup, rank: usize) -> u64 
         }
         let run = &*runs.add(low);
         let lpid = Affine { first: run.first, step: run.step }.get(rank as u32 - run.start);
+        load(l.base.add(lpid as usize * ENTRY as usize))
+    }
+}
+
+unsafe extern "C" fn select_compact(lookup: *const Lookup, rank: usize) -> u64 {
+    // SAFETY: see above; params[0] is the compact map, behind the reference count
+    // that the owner of the map holds, and its lpids are the map's.
+    unsafe {
+        let l = &*lookup;
+        let lpid = (*l.params[0].table.cast::<Compact>()).select(rank as u32);
         load(l.base.add(lpid as usize * ENTRY as usize))
     }
 }

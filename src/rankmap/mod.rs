@@ -12,6 +12,7 @@
 //! | md-blockstride | three or four digits: boxes, planes, transposes | 56 | 2 multiplies a digit | O(1) |
 //! | md-blockstride | a tile: up to 64 ranks of any order, repeated at a stride | 40 + 4 a rank of the tile | 3 multiplies | O(1) |
 //! | segments | affine runs and a directory, at most one run for 8 ranks | 16–20 a run | a short search | O(log) |
+//! | compact | near the entropy, if a strategy asks for it ([`compact`]) | by form | a few ns to some tens | by form |
 //! | lut | u32 table, shared by every selection from it | 4 a rank, or 0 | 1 load | O(log) |
 //! | mlut | (process group, lpid) table, shared likewise | 8 a rank, or 0 | 2 loads | O(log) |
 //!
@@ -26,7 +27,8 @@
 //! [`Detector`] in one streaming pass, or from [`RankMap::compose`]. The form is
 //! a function of the map alone: equal regular maps are equal field by field.
 //! What the hot path reads is a [`Lookup`], made from a map and an address
-//! vector directory.
+//! vector directory. An irregular map is a table unless a [`compact::Strategy`]
+//! is given ([`RankMap::with_strategy`], [`RankMap::compressed`]).
 //!
 //! ```
 //! use rankway::rankmap::{Model, Process, RankMap};
@@ -45,6 +47,7 @@
 //! This room never looks at an address, never blocks, and knows no other room.
 
 mod affine;
+pub mod compact;
 mod compose;
 mod detect;
 mod error;
@@ -67,6 +70,7 @@ use core::ops::Range;
 use std::sync::Arc;
 
 use self::affine::Affine;
+use self::compact::{Compact, CompactError, Strategy};
 use self::mixed::{Block, Mixed};
 use self::segments::Segments;
 use self::table::View;
@@ -106,6 +110,7 @@ enum Form {
     Mixed(Arc<Mixed>),
     Tile(Arc<Tile>),
     Segments(Arc<Segments>),
+    Compact(Arc<Compact>),
     Lut(View<u32>),
     Mlut(View<u64>),
 }
@@ -170,6 +175,38 @@ impl RankMap {
         detector.finish()
     }
 
+    /// The map of these lpids of process group `pg` in the form `strategy` picks:
+    /// a formula if they are regular, like [`from_lpids`](Self::from_lpids), else
+    /// a compact form where that is better than a table. The iterator is cloned
+    /// and walked twice.
+    ///
+    /// # Errors
+    /// [`CompactError::Map`] for what [`from_lpids`](Self::from_lpids) refuses.
+    pub fn with_strategy<I>(strategy: Strategy, pg: u32, lpids: I) -> Result<RankMap, CompactError>
+    where
+        I: IntoIterator<Item = u32>,
+        I::IntoIter: Clone,
+    {
+        Ok(RankMap { pg, ..Compact::new(strategy, lpids)?.into() })
+    }
+
+    /// This map in the form `strategy` picks. Formulas, and maps of several
+    /// process groups, stay what they are.
+    ///
+    /// # Errors
+    /// None are known: whatever was a map can be one.
+    pub fn compressed(&self, strategy: Strategy) -> Result<RankMap, CompactError> {
+        if self.model().is_regular() || self.model() == Model::Mlut {
+            return Ok(self.clone());
+        }
+        RankMap::with_strategy(strategy, self.pg, self.iter().map(|process| process.lpid))
+    }
+
+    /// The compact form of this map, if it has one.
+    pub fn as_compact(&self) -> Option<&Compact> {
+        if let Form::Compact(compact) = &self.form { Some(compact) } else { None }
+    }
+
     /// Number of ranks.
     #[inline]
     pub fn len(&self) -> u32 {
@@ -190,6 +227,7 @@ impl RankMap {
             Form::Mixed(mixed) => mixed.model(),
             Form::Tile(_) => Model::MdBlockStride,
             Form::Segments(_) => Model::Segments,
+            Form::Compact(_) => Model::Compact,
             Form::Lut(_) => Model::Lut,
             Form::Mlut(_) => Model::Mlut,
         }
@@ -216,6 +254,7 @@ impl RankMap {
             Form::Mixed(mixed) => mixed.get(rank),
             Form::Tile(tile) => tile.get(rank),
             Form::Segments(segments) => segments.get(rank),
+            Form::Compact(compact) => compact.select(rank),
             Form::Lut(view) => view.get(rank),
             Form::Mlut(view) => return Process::unpack(view.get(rank)),
         };
@@ -243,6 +282,7 @@ impl RankMap {
             Form::Mixed(mixed) => mixed.rank_of(self.size, process.lpid),
             Form::Tile(tile) => tile.rank_of(self.size, process.lpid),
             Form::Segments(segments) => segments.rank_of(process.lpid),
+            Form::Compact(compact) => compact.position(process.lpid),
             Form::Lut(view) => view.rank_of(self.size, process.lpid),
             Form::Mlut(_) => None,
         }
@@ -265,7 +305,8 @@ impl RankMap {
                 let second = |(rank, p): &(u32, Process)| self.rank_of(*p) != Some(*rank);
                 (0..).zip(self.iter()).find(second).map(|(_, p)| p)
             }
-            Model::Lut | Model::Mlut => {
+            Model::Compact if self.as_compact().is_some_and(Compact::is_set) => None,
+            Model::Compact | Model::Lut | Model::Mlut => {
                 let mut all: Vec<Process> = self.iter().collect();
                 all.sort_unstable();
                 all.windows(2).find(|w| w[0] == w[1]).map(|w| w[0])
@@ -306,6 +347,7 @@ impl RankMap {
             Form::Mixed(mixed) => Arc::strong_count(mixed),
             Form::Tile(tile) => Arc::strong_count(tile),
             Form::Segments(segments) => Arc::strong_count(segments),
+            Form::Compact(compact) => Arc::strong_count(compact),
             Form::Lut(view) => Arc::strong_count(&view.table),
             Form::Mlut(view) => Arc::strong_count(&view.table),
         };
@@ -319,9 +361,17 @@ impl RankMap {
             Form::Mixed(mixed) => counts + size_of_val(&**mixed),
             Form::Tile(tile) => counts + size_of_val(&**tile) + size_of_val(&*tile.lpids),
             Form::Segments(segments) => counts + segments.bytes(),
+            Form::Compact(compact) => counts + compact.bytes(),
             Form::Lut(view) => view.heap_bytes(),
             Form::Mlut(view) => view.heap_bytes(),
         }
+    }
+}
+
+/// In process group 0. Formulas, segments and tables become the map's own.
+impl From<Compact> for RankMap {
+    fn from(compact: Compact) -> RankMap {
+        compact.into_map()
     }
 }
 
@@ -336,12 +386,13 @@ impl PartialEq for RankMap {
             (Form::Mixed(a), Form::Mixed(b)) => a == b,
             (Form::Tile(a), Form::Tile(b)) => a == b,
             (Form::Segments(a), Form::Segments(b)) => Arc::ptr_eq(a, b) || a.runs == b.runs,
+            (Form::Compact(a), Form::Compact(b)) if Arc::ptr_eq(a, b) => true,
             (Form::Lut(a), Form::Lut(b)) if a.same(b) => true,
             (Form::Mlut(a), Form::Mlut(b)) if a.same(b) => true,
             // A view may hold what a fresh detection would keep as segments.
             (
-                Form::Segments(_) | Form::Lut(_) | Form::Mlut(_),
-                Form::Segments(_) | Form::Lut(_) | Form::Mlut(_),
+                Form::Segments(_) | Form::Compact(_) | Form::Lut(_) | Form::Mlut(_),
+                Form::Segments(_) | Form::Compact(_) | Form::Lut(_) | Form::Mlut(_),
             ) => self.iter().eq(other.iter()),
             _ => false,
         }
@@ -364,6 +415,7 @@ impl fmt::Debug for RankMap {
             Form::Mixed(m) => out.field("mixed", m),
             Form::Tile(t) => out.field("tile", t),
             Form::Segments(s) => out.field("runs", &s.runs.len()),
+            Form::Compact(c) => out.field("compact", c),
             Form::Lut(view) => out.field("start", &view.start).field("step", &view.step),
             Form::Mlut(_) => &mut out,
         };

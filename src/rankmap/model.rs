@@ -22,6 +22,9 @@ pub enum Model {
     MdBlockStride,
     /// A few affine runs of any length, with a directory.
     Segments,
+    /// A compact form of an irregular map, asked for by a strategy
+    /// ([`compact`](super::compact)); no model of the paper's.
+    Compact,
     /// A dense table of lpids of one process group.
     Lut,
     /// A dense table of (process group, lpid).
@@ -30,13 +33,14 @@ pub enum Model {
 
 impl Model {
     /// Every model, in the order of the decision table.
-    pub const ALL: [Model; 8] = [
+    pub const ALL: [Model; 9] = [
         Model::Direct,
         Model::Offset,
         Model::Stride,
         Model::BlockStride,
         Model::MdBlockStride,
         Model::Segments,
+        Model::Compact,
         Model::Lut,
         Model::Mlut,
     ];
@@ -50,6 +54,7 @@ impl Model {
             Model::BlockStride => "blockstride",
             Model::MdBlockStride => "md-blockstride",
             Model::Segments => "segments",
+            Model::Compact => "compact",
             Model::Lut => "lut",
             Model::Mlut => "mlut",
         }

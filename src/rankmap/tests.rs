@@ -1,6 +1,7 @@
 //! Every form against a plain list of lpids.
 
 use proptest::prelude::*;
+use proptest::strategy::Strategy;
 
 use super::*;
 

@@ -1,0 +1,198 @@
+//! Which representation: bytes and nanoseconds estimated from [`Stats`].
+//!
+//! The bytes are exact but for spilled samples of Elias-Fano; the times are a
+//! model of one dependent random lookup, fitted to `cargo bench --bench compact`:
+//! what the instructions take, and what the loads add once the form outgrows
+//! a cache.
+
+use core::fmt;
+use core::str::FromStr;
+
+use super::bitmap::Bitmap;
+use super::elias_fano::EliasFano;
+use super::gaps::Gaps;
+use super::packed::{Packed, width_of};
+use super::runs::Runs;
+use super::stats::Stats;
+use super::wavelet::Wavelet;
+use super::{Compact, Representation};
+
+/// What a map is to be good at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Strategy {
+    /// The shortest lookup, whatever it weighs.
+    Time,
+    /// The fewest bytes, whatever a lookup takes.
+    Space,
+    /// The least `alpha·ln(ns) + (1 − alpha)·ln(bytes)`; `alpha` from 0 (space)
+    /// to 1 (time).
+    Hybrid {
+        /// Weight of time.
+        alpha: f64,
+    },
+}
+
+impl Default for Strategy {
+    fn default() -> Strategy {
+        Strategy::Hybrid { alpha: Strategy::ALPHA }
+    }
+}
+
+impl Strategy {
+    /// The thesis's weight of time.
+    pub const ALPHA: f64 = 0.25;
+
+    /// The environment variable that [`from_env`](Self::from_env) reads.
+    pub const VARIABLE: &'static str = "RANKWAY_MAP_STRATEGY";
+
+    /// `RANKWAY_MAP_STRATEGY`: `time`, `space`, `hybrid` or `hybrid:0.5`;
+    /// `None` if it is not set.
+    ///
+    /// # Errors
+    /// If it says anything else.
+    pub fn from_env() -> Result<Option<Strategy>, UnknownStrategy> {
+        match std::env::var(Strategy::VARIABLE) {
+            Ok(value) => value.parse().map(Some),
+            Err(std::env::VarError::NotPresent) => Ok(None),
+            Err(std::env::VarError::NotUnicode(value)) => {
+                Err(UnknownStrategy(value.to_string_lossy().into_owned()))
+            }
+        }
+    }
+
+    /// The lower, the better.
+    fn score(self, bytes: u64, ns: f64) -> f64 {
+        let space = (bytes.max(1) as f64).ln();
+        // What does not count breaks ties.
+        match self {
+            Strategy::Time => ns.ln() + 1e-6 * space,
+            Strategy::Space => space + 1e-6 * ns.ln(),
+            Strategy::Hybrid { alpha } => {
+                let alpha = if alpha.is_nan() { Strategy::ALPHA } else { alpha.clamp(0.0, 1.0) };
+                alpha * ns.ln() + (1.0 - alpha) * space
+            }
+        }
+    }
+}
+
+/// Not the name of a strategy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is no strategy for rank maps; set RANKWAY_MAP_STRATEGY to time, space, hybrid or hybrid:ALPHA, ALPHA from 0 to 1"
+)]
+pub struct UnknownStrategy(pub String);
+
+impl FromStr for Strategy {
+    type Err = UnknownStrategy;
+
+    fn from_str(name: &str) -> Result<Strategy, UnknownStrategy> {
+        match name {
+            "time" => Ok(Strategy::Time),
+            "space" => Ok(Strategy::Space),
+            "hybrid" => Ok(Strategy::default()),
+            _ => name
+                .strip_prefix("hybrid:")
+                .and_then(|alpha| alpha.parse().ok())
+                .filter(|alpha| (0.0..=1.0).contains(alpha))
+                .map(|alpha| Strategy::Hybrid { alpha })
+                .ok_or_else(|| UnknownStrategy(name.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Strategy::Time => f.write_str("time"),
+            Strategy::Space => f.write_str("space"),
+            Strategy::Hybrid { alpha } => write!(f, "hybrid:{alpha}"),
+        }
+    }
+}
+
+/// A representation a map may have, and what it is thought to cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// Which one.
+    pub representation: Representation,
+    /// Bytes of the whole, like [`Compact::bytes`].
+    pub bytes: u64,
+    /// Nanoseconds of one dependent random lookup.
+    pub ns: f64,
+}
+
+/// Nanoseconds that `loads` dependent loads add in a form of so many bytes.
+fn misses(bytes: u64, loads: f64) -> f64 {
+    // Second-level cache past 32 KB, third past 2 MB, memory past 32 MB.
+    let each = match bytes {
+        0..=0x8000 => 0.0,
+        0x8001..=0x20_0000 => 2.0,
+        0x20_0001..=0x200_0000 => 4.5,
+        _ => 60.0,
+    };
+    each * loads
+}
+
+impl Stats {
+    /// Every representation that can hold the map, but decision diagrams, whose
+    /// size only building them tells, and wavelet trees of sets with gaps.
+    pub(super) fn estimates(&self) -> Vec<Estimate> {
+        let own = size_of::<Compact>() as u64;
+        let len = u64::from(self.len);
+        let mut out = Vec::new();
+        let mut add = |representation, heap: u64, ns: f64, loads: f64| {
+            let bytes = own + heap;
+            out.push(Estimate { representation, bytes, ns: ns + misses(bytes, loads) });
+        };
+        if let Some(map) = &self.formula {
+            let heap = (map.bytes() - size_of_val(map)) as u64;
+            add(Representation::Formula, heap, 2.0, 0.0);
+        }
+        if len == 0 {
+            return out;
+        }
+        let runs = u64::from(self.segments);
+        if self.formula.is_none() && runs <= (len / 8).max(1) {
+            // Runs, a directory and the counts of a shared allocation.
+            let steps = (runs as f64).log2().clamp(0.0, 8.0);
+            add(Representation::Segments, runs * 12 + runs * 6 + 120, 5.5 + 0.8 * steps, 2.0);
+        }
+        if self.rising {
+            let (first, last) = (self.min, self.max);
+            if let Some(heap) = EliasFano::cost(len, first, last) {
+                add(Representation::EliasFano, heap, 6.5, 2.0);
+            }
+            add(Representation::Bitmap, Bitmap::cost(len, first, last), 8.0, 1.5);
+            if let Some(heap) = Runs::cost(u64::from(self.ranges), self.len, first, last) {
+                let steps = f64::from(self.ranges.max(2)).log2();
+                add(Representation::Runs, heap, 14.0 + 2.2 * steps, 4.0);
+            }
+            add(Representation::Gaps, Gaps::cost(len, self.most), 20.0, 2.0);
+        }
+        add(Representation::Blocks, self.blocks, 4.5, 1.5);
+        let width = width_of(self.max - self.min);
+        add(Representation::Packed, Packed::cost(len, width), 4.0, 1.0);
+        add(Representation::Plain, len * 4, 2.2, 1.0);
+        // Only where the set is a range, so that its size is known.
+        let range = u64::from(self.max - self.min) + 1 == len;
+        if range && !self.rising && self.rises <= Wavelet::RUNS_MAX {
+            let rows = f64::from(width_of(self.rises - 1));
+            let heap = Wavelet::cost(self.len, self.rises) + own;
+            add(Representation::Wavelet, heap, 20.0 + 18.0 * rows, rows);
+        }
+        out
+    }
+
+    /// The estimates, best first.
+    pub(super) fn ranked(&self, strategy: Strategy) -> Vec<Estimate> {
+        let mut all = self.estimates();
+        all.sort_by(|a, b| strategy.score(a.bytes, a.ns).total_cmp(&strategy.score(b.bytes, b.ns)));
+        all
+    }
+}
+
+/// Whether a diagram of so many bytes and levels beats the best of the rest.
+pub(super) fn diagram_pays(strategy: Strategy, best: Estimate, bytes: u64, levels: usize) -> bool {
+    let ns = 4.0 + 6.0 * levels as f64 + misses(bytes, levels as f64 / 2.0);
+    strategy.score(bytes, ns) < strategy.score(best.bytes, best.ns)
+}
