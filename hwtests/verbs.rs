@@ -34,7 +34,12 @@ fn main() -> ExitCode {
         let scenario = Scenario::new(format!("allocated/{what}/verbs, two nodes/4"), 4, body);
         all.push(scenario.nodes(2).env("RANKWAY_PROVIDER", "verbs"));
     }
-    all.extend(wire::all::<Ofi>("verbs", &provider));
+    for scenario in wire::all::<Ofi>("verbs", &provider) {
+        // libfabric 1.17 ends with SIGSEGV in fi_close of the endpoint in about
+        // one of two floods over verbs;ofi_rxm.
+        let flood = scenario.name.contains("flood");
+        all.push(if flood { scenario.slow() } else { scenario });
+    }
     if let Ok(launcher) = std::env::var("RANKWAY_TEST_LAUNCHER") {
         all = all.into_iter().map(|scenario| launched(scenario, &launcher)).collect();
     }

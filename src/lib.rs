@@ -10,6 +10,7 @@
 //! boot      who are my peers            local fork, PMIx, PMI-1, alone    (feature `device`)
 //! device    peers, providers, entries   opens, inserts on first use       (feature `device`)
 //! rma       communicators and windows   knows all of the above            (feature `device`)
+//! msg       messages                    matched by tag, or calling handlers   (feature `device`)
 //! observe   instructions, bytes         measuring tools
 //! ```
 //!

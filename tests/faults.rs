@@ -672,7 +672,12 @@ fn main() -> ExitCode {
     #[cfg(feature = "ucx")]
     for (network, tls) in [("ucx", ""), ("ucx tcp", "tcp,self")] {
         let env: &[_] = if tls.is_empty() { &[] } else { &[("UCX_TLS", tls)] };
-        deaths::<Ucx>(network, env).into_iter().for_each(&mut add);
+        for s in deaths::<Ucx>(network, env) {
+            // A process killed while it writes into another's queue in UCX's
+            // shared memory leaves a gap there, behind which nothing is read.
+            let busy = s.name.contains("busy") || s.name.contains("fences/created");
+            add(if busy && tls.is_empty() { s.slow() } else { s });
+        }
     }
     // Between nodes nobody sees a process end: the network tells.
     let body = killed_in_puts::<CREATED, 8, false, Ofi>;

@@ -7,7 +7,7 @@ mod talk;
 use jobs::Scenario;
 use rankway::netmod::ofi::Ofi;
 use std::process::ExitCode;
-use talk::{Opens, basics, calls, deaths, floods, programs, sleeps};
+use talk::{Opens, basics, calls, deaths, floods, programs, rates, sleeps};
 
 fn scenes<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str, &str)]) {
     let mut add = |what: &str, ranks, body, more: &[(&'static str, &str)]| {
@@ -50,6 +50,23 @@ fn main() -> ExitCode {
     let mut all = Vec::new();
     for (name, providers) in [("auto", ""), ("tcp", "tcp"), ("both", "shm,tcp")] {
         scenes::<Ofi>(&mut all, name, &[("RANKWAY_PROVIDER", providers)]);
+    }
+    for (name, provider) in [("shm", "shm"), ("tcp", "tcp")] {
+        let rates = Scenario::new(format!("rates/{name}"), 2, rates::beside_raw);
+        all.push(rates.env("RANKWAY_PROVIDER", provider).slow().verdict(rates::told));
+    }
+    // The same binary with another libfabric, where there is one.
+    match std::env::var("RANKWAY_NEWER_LIBFABRIC").ok().filter(|path| !path.is_empty()) {
+        Some(path) => {
+            for (name, provider) in [("newer shm", "shm"), ("newer tcp", "tcp")] {
+                let env = [("RANKWAY_PROVIDER", provider), ("RANKWAY_LIBFABRIC", path.as_str())];
+                scenes::<Ofi>(&mut all, name, &env);
+                let rates = Scenario::new(format!("rates/{name}"), 2, rates::beside_raw);
+                let rates = env.iter().fold(rates, |s, (k, v)| s.env(k, *v));
+                all.push(rates.slow().verdict(rates::told));
+            }
+        }
+        None => eprintln!("newer libfabric: skipped, RANKWAY_NEWER_LIBFABRIC does not name one"),
     }
     jobs::main(all)
 }

@@ -130,10 +130,12 @@ impl Link {
         f(self.rest.borrow_mut().get_or_insert_default())
     }
 
+    #[inline]
     fn queue_is_empty(&self) -> bool {
         self.rest.borrow().as_ref().is_none_or(|rest| rest.queue.is_empty())
     }
 
+    #[inline]
     pub(super) fn state(&self) -> State {
         self.state.get()
     }
@@ -178,6 +180,7 @@ impl Links {
     }
 
     /// Whether something waits for room or an address.
+    #[inline]
     pub(super) fn is_busy(&self) -> bool {
         !self.busy.borrow().is_empty() || self.planes.is_asking()
     }

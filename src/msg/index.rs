@@ -20,10 +20,12 @@ pub(super) struct Key {
 }
 
 impl Key {
+    #[inline]
     pub(super) fn new(channel: u64, bits: u64, ignore: u64) -> Key {
         Key { channel, bits: bits & !ignore, ignore }
     }
 
+    #[inline]
     fn hash(&self) -> u64 {
         let h = (self.channel ^ self.ignore).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.bits;
         (h ^ (h >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
@@ -61,6 +63,7 @@ impl Index {
     }
 
     /// The bin of a key, or the vacant one where it would be.
+    #[inline]
     fn find(&self, key: &Key) -> usize {
         let mask = self.bins.len() - 1;
         let shift = 64 - self.bins.len().trailing_zeros();
@@ -73,6 +76,7 @@ impl Index {
     }
 
     /// The first node of a key's queue.
+    #[inline]
     pub(super) fn front(&self, key: &Key) -> Option<u32> {
         let head = self.bins[self.find(key)].head;
         (head < VACANT).then_some(head)
@@ -84,6 +88,7 @@ impl Index {
     }
 
     /// Appends a node that is in no queue.
+    #[inline]
     pub(super) fn push(&mut self, key: &Key, node: u32) {
         let mut at = self.find(key);
         if self.bins[at].head == VACANT {
@@ -107,6 +112,7 @@ impl Index {
     }
 
     /// Takes a node out of the queue of `key`, where it is.
+    #[inline]
     pub(super) fn remove(&mut self, key: &Key, node: u32) {
         let at = self.find(key);
         let Links { previous, next } = self.links[node as usize];

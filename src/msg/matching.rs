@@ -49,6 +49,7 @@ impl<T> Slab<T> {
         Slab { places: Vec::new(), free: Vec::new() }
     }
 
+    #[inline]
     fn insert(&mut self, value: T) -> u32 {
         if let Some(at) = self.free.pop() {
             self.places[at as usize] = Some(value);
@@ -58,10 +59,12 @@ impl<T> Slab<T> {
         self.places.len() as u32 - 1
     }
 
+    #[inline]
     fn get(&self, at: u32) -> Option<&T> {
         self.places.get(at as usize)?.as_ref()
     }
 
+    #[inline]
     fn remove(&mut self, at: u32) -> Option<T> {
         let value = self.places.get_mut(at as usize)?.take()?;
         self.free.push(at);
@@ -88,6 +91,7 @@ impl<U> Engine<U> {
     }
 
     /// Posts a receive that found no message; the answer names it.
+    #[inline]
     pub(super) fn post(&mut self, channel: u64, bits: u64, ignore: u64, request: u32) -> u32 {
         let key = Key::new(channel, bits, ignore);
         match self.masks.iter_mut().find(|(mask, _)| *mask == ignore) {
@@ -102,6 +106,7 @@ impl<U> Engine<U> {
     }
 
     /// Takes back a posted receive: its request.
+    #[inline]
     pub(super) fn withdraw(&mut self, node: u32) -> Option<u32> {
         let receive = self.receives.remove(node)?;
         self.posted.remove(&receive.key, node);
@@ -115,6 +120,7 @@ impl<U> Engine<U> {
     }
 
     /// A message came: the request of the receive that takes it, if any.
+    #[inline]
     pub(super) fn arrive(&mut self, channel: u64, bits: u64) -> Option<u32> {
         let mut first: Option<(u64, u32)> = None;
         for &(mask, count) in &self.masks {
@@ -137,6 +143,7 @@ impl<U> Engine<U> {
         self.ordered.push(&whole(channel), node);
     }
 
+    #[inline]
     fn find(&self, channel: u64, bits: u64, ignore: u64) -> Option<u32> {
         if ignore == 0 {
             return self.exact.front(&Key::new(channel, bits, 0));
@@ -155,6 +162,7 @@ impl<U> Engine<U> {
     }
 
     /// The same, taken out.
+    #[inline]
     pub(super) fn take(&mut self, channel: u64, bits: u64, ignore: u64) -> Option<(u64, U)> {
         let node = self.find(channel, bits, ignore)?;
         let message = self.messages.remove(node)?;

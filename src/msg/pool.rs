@@ -21,6 +21,7 @@ impl Pool {
     }
 
     /// A copy of the bytes.
+    #[inline]
     pub(super) fn copy(&mut self, bytes: &[u8]) -> Vec<u8> {
         if bytes.is_empty() {
             return Vec::new();

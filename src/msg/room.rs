@@ -141,8 +141,7 @@ struct Peer {
     gone: Cell<bool>,
     /// Sends that wait for credit, in order.
     waits: Cell<bool>,
-    #[expect(clippy::box_collection, reason = "a word for peers nothing is queued towards")]
-    queue: RefCell<Option<Box<VecDeque<u32>>>>,
+    queue: RefCell<VecDeque<u32>>,
 }
 
 struct State {
@@ -303,7 +302,7 @@ impl TaggedRoom {
         if peer.waits.get() || !peer.credit.has_heads(&self.limits) {
             slot.phase = Phase::Queued;
             peer.waits.set(true);
-            peer.queue.borrow_mut().get_or_insert_default().push_back(at);
+            peer.queue.borrow_mut().push_back(at);
             state.counts.queued += 1;
             return Ok(Sent::Under(at));
         }
@@ -402,10 +401,10 @@ impl TaggedRoom {
     /// Sends what waited for credit.
     fn send_queued<N: Netmod>(&self, context: &Context<N>, state: &mut State, peer: &Peer) {
         while peer.waits.get() && peer.credit.has_heads(&self.limits) {
-            let next = peer.queue.borrow_mut().as_mut().and_then(|queue| queue.pop_front());
+            let next = peer.queue.borrow_mut().pop_front();
             let Some(at) = next else {
                 peer.waits.set(false);
-                *peer.queue.borrow_mut() = None;
+                *peer.queue.borrow_mut() = VecDeque::new();
                 return;
             };
             state.counts.queued = state.counts.queued.saturating_sub(1);
@@ -660,11 +659,11 @@ impl TaggedRoom {
         let mut state = self.state.borrow_mut();
         let slot = state.slots.at(at);
         let world = slot.peer;
+        let queued = slot.phase == Phase::Queued;
         slot.cancelled = true;
-        if let Some(peer) = self.peers.get(world)
-            && let Some(queue) = peer.queue.borrow_mut().as_mut()
-        {
-            queue.retain(|&waiting| waiting != at);
+        state.counts.queued -= usize::from(queued);
+        if let Some(peer) = self.peers.get(world) {
+            peer.queue.borrow_mut().retain(|&waiting| waiting != at);
         }
         state.slots.end(at, None);
     }
@@ -922,9 +921,8 @@ impl TaggedRoom {
     fn fail_all<N: Netmod>(&self, context: &Context<N>, state: &mut State, world: u32) {
         if let Some(peer) = self.peers.get_or_new(world) {
             peer.gone.set(true);
-            if let Some(queue) = peer.queue.borrow_mut().take() {
-                state.counts.queued = state.counts.queued.saturating_sub(queue.len());
-            }
+            let queued = peer.queue.take().len();
+            state.counts.queued = state.counts.queued.saturating_sub(queued);
             peer.waits.set(false);
         }
         state.gone += 1;

@@ -103,6 +103,7 @@ pub(super) struct Slots {
 
 impl Slots {
     /// A place for a request; the caller sets what it needs.
+    #[inline]
     pub(super) fn take(&mut self) -> u32 {
         let at = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::new());
@@ -125,6 +126,7 @@ impl Slots {
     }
 
     /// The request of an id, if it is still that one.
+    #[inline]
     pub(super) fn known(&mut self, id: u64) -> Option<(u32, &mut Slot)> {
         let at = id as u32;
         let generation = (id >> 32) as u32 & GENERATIONS;
@@ -134,10 +136,12 @@ impl Slots {
     }
 
     /// What names a request in packets and tokens: 52 bits.
+    #[inline]
     pub(super) fn id(&self, at: u32) -> u64 {
         u64::from(self.slots[at as usize].generation) << 32 | u64::from(at)
     }
 
+    #[inline]
     pub(super) fn give(&mut self, at: u32) {
         let slot = &mut self.slots[at as usize];
         slot.phase = Phase::Free;
@@ -146,6 +150,7 @@ impl Slots {
     }
 
     /// Ends a request; its place is free if nobody will ask.
+    #[inline]
     pub(super) fn end(&mut self, at: u32, error: Option<MsgError>) {
         let slot = &mut self.slots[at as usize];
         slot.phase = Phase::Done;

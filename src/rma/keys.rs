@@ -26,6 +26,8 @@ pub(super) enum Published {
 /// Keys of one length: the bytes that all share once, the others by rank.
 #[derive(Debug)]
 pub(super) struct Alike {
+    /// How many ranks there are.
+    ranks: usize,
     common: Box<[u8]>,
     /// Places of the bytes that differ.
     places: Box<[u16]>,
@@ -58,7 +60,13 @@ impl Published {
             }
         }
         let common = first.clone().into();
-        Published::Alike(Alike { common, places, differing, absent: absent.into() })
+        Published::Alike(Alike {
+            ranks: keys.len(),
+            common,
+            places,
+            differing,
+            absent: absent.into(),
+        })
     }
 
     /// What a rank published; `None` where that is nothing.
@@ -67,7 +75,8 @@ impl Published {
         match self {
             Published::Ragged(all) => all.get(at).filter(|k| !k.is_empty()).map(|k| k.to_vec()),
             Published::Alike(alike) => {
-                if alike.absent.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 != 0) {
+                let absent = alike.absent.get(at / 64).is_some_and(|w| w >> (at % 64) & 1 != 0);
+                if absent || at >= alike.ranks {
                     return None;
                 }
                 let mut key = alike.common.to_vec();

@@ -8,6 +8,7 @@ pub mod calls;
 pub mod deaths;
 pub mod floods;
 pub mod programs;
+pub mod rates;
 pub mod sleeps;
 
 use crate::jobs::{Result, text};

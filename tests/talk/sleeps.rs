@@ -87,7 +87,6 @@ pub fn planes<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let mut threads = Vec::new();
     for index in 1..THREADS {
         let device = Arc::clone(&device);
-
         threads.push(std::thread::spawn(move || {
             // The peer's thread may be late: questions for it are repeated.
             std::thread::sleep(Duration::from_millis(u64::from(40 * me * index)));
