@@ -587,7 +587,10 @@ impl<N: Netmod> Context<N> {
                 return Err(DeviceError::PeerDied { rank });
             }
         }
-        if !anybody && !peers.iter().any(|&rank| self.over_shared_memory(rank)) {
+        // UCX has shared memory within, whose queues a death can stop too.
+        let within = |rank| N::OWN_ADDRESSES && self.device.on_node(rank);
+        let shared = |&rank: &u32| self.over_shared_memory(rank) || within(rank);
+        if !anybody && !peers.iter().any(shared) {
             return Ok(());
         }
         if hopeless && let Some(&rank) = self.lost.borrow().first() {
