@@ -51,6 +51,11 @@ fn main() -> ExitCode {
     for (name, providers) in [("auto", ""), ("tcp", "tcp"), ("both", "shm,tcp")] {
         scenes::<Ofi>(&mut all, name, &[("RANKWAY_PROVIDER", providers)]);
     }
+    #[cfg(feature = "ucx")]
+    for (name, tls) in [("ucx", ""), ("ucx tcp", "tcp,self")] {
+        let env: &[_] = if tls.is_empty() { &[] } else { &[("UCX_TLS", tls)] };
+        scenes::<rankway::netmod::ucx::Ucx>(&mut all, name, env);
+    }
     for (name, provider) in [("shm", "shm"), ("tcp", "tcp")] {
         let rates = Scenario::new(format!("rates/{name}"), 2, rates::beside_raw);
         all.push(rates.env("RANKWAY_PROVIDER", provider).slow().verdict(rates::told));

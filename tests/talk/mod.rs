@@ -32,6 +32,13 @@ impl Opens for Ofi {
     }
 }
 
+#[cfg(feature = "ucx")]
+impl Opens for rankway::netmod::ucx::Ucx {
+    fn open(boot: Arc<dyn Boot>, threads: bool) -> Result<Rc<Context<Self>>> {
+        device::open_ucx(boot, &Options { threads, ..Options::default() }).map_err(text)
+    }
+}
+
 /// The world and a scene in it, with a barrier behind: nobody leaves before
 /// all were heard.
 pub fn world<N: Opens>(
