@@ -130,6 +130,15 @@ impl Link {
         f(self.rest.borrow_mut().get_or_insert_default())
     }
 
+    /// Gives back what only the first packet needed.
+    fn tidy(&self) {
+        let mut rest = self.rest.borrow_mut();
+        let idle = |r: &Rest| r.queue.is_empty() && r.early.is_empty() && r.why.is_none();
+        if rest.as_deref().is_some_and(idle) {
+            *rest = None;
+        }
+    }
+
     #[inline]
     fn queue_is_empty(&self) -> bool {
         self.rest.borrow().as_ref().is_none_or(|rest| rest.queue.is_empty())
@@ -404,6 +413,9 @@ impl<N: Netmod> Context<N> {
             && link.state() == State::Open
             && let Some(done) = self.try_first(world, link)?
         {
+            if number == 0 {
+                link.tidy();
+            }
             return Ok(done || matches!(body, Body::Copied(_)));
         }
         self.links.list(world, link);

@@ -7,6 +7,7 @@
 
 mod baseline;
 mod kind;
+mod live;
 mod report;
 mod world;
 
@@ -33,6 +34,7 @@ Examples:
   rankway memory --processes 16M --communicators 10  16 million processes
   rankway memory --kind stride,lut --touch 1000      a process that talks to 1000 peers
   rankway memory --sweep --svg memory.svg            1k to 16M processes, as a table and a chart
+  rankway memory --live 16                           a peer in a real job: heap, descriptors
 
 The job is simulated; the structures are the real ones of one of its processes: a device, its \
 address vector, communicators. Heap is counted by the allocator, address vectors by the pages \
@@ -49,7 +51,9 @@ mpich_5_bytes}]; \
 figures [{name, value, at_most, unit, pass}]; \
 published [{source, processes, vc_vcrt_mb, av_rankmap_mb}]; \
 sweep [{kind, processes, total_bytes_none, total_bytes_touched, computed, vc_vcrt, \
-mpich_4_bytes, mpich_5_bytes}]. All bytes are of one process; an absent figure is null.";
+mpich_4_bytes, mpich_5_bytes}]. With --live: command; live [{network, ranks, active, inactive \
+{ours, library, descriptors, locked}}], each of one peer. All bytes are of one process; an absent \
+figure is null.";
 
 /// How many bytes address vectors and communicators take
 #[derive(clap::Args)]
@@ -84,6 +88,15 @@ pub(crate) struct Args {
     /// Writes the sweep as a chart into this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+
+    /// A real job of so many ranks instead: what a peer costs on these networks
+    /// (see --network)
+    #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(4..=64))]
+    live: Option<u32>,
+
+    /// Networks of --live: libfabric providers (shm, tcp), or ucx
+    #[arg(long, value_delimiter = ',', default_value = "shm,tcp,ucx")]
+    network: Vec<String>,
 
     /// For programs: one JSON object, keys as in --help
     #[arg(long, conflicts_with = "csv")]
@@ -155,6 +168,9 @@ fn touch(text: &str) -> Result<Touch, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
+    if let Some(ranks) = args.live {
+        return live(args, ranks);
+    }
     let sweep = args.sweep || args.svg.is_some();
     let largest = args.processes.unwrap_or(if sweep { SWEEP[7] } else { PAPER_PROCESSES });
     if let Err(why) = check(args, largest) {
@@ -192,6 +208,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         if let Some(path) = &args.svg {
             out.extend_from_slice(format!("# chart: {}\n", path.display()).as_bytes());
         }
+    }
+    crate::output::emit(&out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a peer costs in a real job.
+fn live(args: &Args, ranks: u32) -> Result<ExitCode, String> {
+    let networks = args.network.iter().map(|network| live::measure(network, ranks));
+    let live = networks.collect::<Result<Vec<_>, _>>()?;
+    let mut out = Vec::new();
+    if args.json {
+        let value = serde_json::json!({ "command": "memory", "live": live });
+        out.extend_from_slice(format!("{value:#}\n").as_bytes());
+    } else {
+        live::table(&live).print(&mut out).map_err(|e| e.to_string())?;
     }
     crate::output::emit(&out)?;
     Ok(ExitCode::SUCCESS)

@@ -109,7 +109,6 @@ impl Shared {
 /// The first page of an endpoint's segment.
 struct Segment {
     path: PathBuf,
-    file: File,
     page: NonNull<u8>,
     /// Looks in a row in which the lock was held throughout.
     held: u32,
@@ -142,7 +141,7 @@ impl Segment {
         if page == libc::MAP_FAILED {
             return None;
         }
-        let segment = Segment { path, file, page: NonNull::new(page.cast())?, held: 0 };
+        let segment = Segment { path, page: NonNull::new(page.cast())?, held: 0 };
         // SAFETY: all within the mapped page and aligned to their size; what
         // the library writes there does not change once an address is told.
         let says = unsafe {
@@ -187,16 +186,13 @@ impl Segment {
     /// Frees the lock, one process at a time: a second one must not free it
     /// under whoever got it from the first.
     fn give_back(&self) {
-        // SAFETY: a descriptor of ours; the lock ends with this call below or
-        // with the process.
-        if unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-            return;
-        }
-        if self.held_throughout() {
+        // Opened anew: a descriptor for each peer would be too much.
+        let Ok(file) = File::open(&self.path) else { return };
+        // SAFETY: a descriptor of ours; the lock ends with it.
+        let alone = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
+        if alone && self.held_throughout() {
             self.lock().store(FREE, Ordering::Release);
         }
-        // SAFETY: as above.
-        unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_UN) };
     }
 }
 

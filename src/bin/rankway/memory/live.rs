@@ -1,0 +1,168 @@
+//! What a peer costs in a real job: heap of ours and of the network library,
+//! descriptors, locked memory; by rank 0 of forked processes, after it put to and
+//! exchanged messages with one peer and after it did with all.
+
+use crate::HEAP;
+use crate::output::Table;
+use rankway::boot::local;
+use rankway::device::{self, Context, Options};
+use rankway::msg::Messenger;
+use rankway::netmod::Netmod;
+use rankway::rma::{Communicator, Window};
+use serde::{Deserialize, Serialize};
+use std::io::{Read, Write};
+use std::rc::Rc;
+
+/// Counts of one process.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Count {
+    /// Heap of ours, bytes.
+    ours: f64,
+    /// Heap of everything else in the process, bytes.
+    library: f64,
+    descriptors: f64,
+    /// Bytes locked in memory.
+    locked: f64,
+}
+
+impl Count {
+    fn now() -> Count {
+        let ours = HEAP.read().live as f64;
+        // SAFETY: only reads the allocator's counters.
+        let heap = unsafe { libc::mallinfo2() };
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let locked = status.lines().find_map(|l| l.strip_prefix("VmLck:"));
+        let locked = locked.and_then(|l| l.trim().strip_suffix(" kB")?.trim().parse().ok());
+        Count {
+            ours,
+            library: (heap.uordblks + heap.hblkhd) as f64 - ours,
+            descriptors: std::fs::read_dir("/proc/self/fd").map_or(0.0, |d| d.count() as f64),
+            locked: locked.unwrap_or(0.0) * 1024.0,
+        }
+    }
+
+    fn each(self, before: Count, peers: f64) -> Count {
+        Count {
+            ours: (self.ours - before.ours) / peers,
+            library: (self.library - before.library) / peers,
+            descriptors: (self.descriptors - before.descriptors) / peers,
+            locked: (self.locked - before.locked) / peers,
+        }
+    }
+}
+
+/// What a peer costs over one network.
+#[derive(Serialize)]
+pub(super) struct Live {
+    network: String,
+    ranks: u32,
+    /// Each peer rank 0 put to and exchanged messages with, from the second on.
+    active: Count,
+    /// Each rank of the job beyond half of them, nobody spoken to.
+    inactive: Count,
+}
+
+/// Measures jobs of `ranks` and of half as many.
+pub(super) fn measure(network: &str, ranks: u32) -> Result<Live, String> {
+    let [quiet, one, all] = job(network, ranks)?;
+    let half = ranks / 2;
+    let [fewer, ..] = job(network, half)?;
+    Ok(Live {
+        network: network.to_owned(),
+        ranks,
+        active: all.each(one, f64::from(ranks - 2)),
+        inactive: quiet.each(fewer, f64::from(ranks - half)),
+    })
+}
+
+/// The counts of rank 0 before it spoke to anybody, after it spoke to one, and
+/// after it spoke to all.
+fn job(network: &str, ranks: u32) -> Result<[Count; 3], String> {
+    let (mut read, write) = std::io::pipe().map_err(text)?;
+    let writer = write.try_clone().map_err(text)?;
+    let job = local::spawn(&local::Options::new(ranks), |boot| {
+        let mut out = writer;
+        let options = Options { provider: Some(network.to_owned()), ..Options::default() };
+        let counted = match network {
+            "ucx" => device::open_ucx(boot, &Options::default()).map_err(text).and_then(talk),
+            _ => device::open_ofi(boot, &options).map_err(text).and_then(talk),
+        };
+        let (said, code) = match counted {
+            Ok(None) => return 0,
+            Ok(Some(counts)) => (serde_json::to_string(&Ok::<_, String>(counts)), 0),
+            Err(why) => (serde_json::to_string(&Err::<[Count; 3], _>(why)), 1),
+        };
+        let _ = writeln!(out, "{}", said.unwrap_or_default());
+        code
+    })
+    .map_err(text)?;
+    drop(write);
+    let mut said = String::new();
+    read.read_to_string(&mut said).map_err(text)?;
+    job.wait().map_err(text)?;
+    let knows = said.lines().find(|line| !line.contains("left in good order"));
+    let line = knows.ok_or_else(|| format!("{network}: the job ended without a word"))?;
+    let counts: Result<_, String> = serde_json::from_str(line).map_err(text)?;
+    counts.map_err(|why| format!("{network}: {why}"))
+}
+
+fn text(e: impl std::fmt::Display) -> String {
+    e.to_string()
+}
+
+fn talk<N: Netmod>(context: Rc<Context<N>>) -> Result<Option<[Count; 3]>, String> {
+    let world = Communicator::world(&context);
+    let (me, size) = (world.rank(), world.size());
+    let mut memory = vec![0_u64; 512];
+    // SAFETY: the memory outlives the window.
+    let mut window =
+        unsafe { Window::create(&world, memory.as_mut_ptr().cast(), 4096, 8) }.map_err(text)?;
+    let messenger = Messenger::open(&world).map_err(text)?;
+    window.fence().map_err(text)?;
+    let before = Count::now();
+    let mut one = before;
+    let mut word = [0_u8; 8];
+    let peers = if me == 0 { 1..size } else { 0..1 };
+    for peer in peers {
+        // Twice: what grows only once is no peer's.
+        for _ in 0..2 {
+            if me == 0 {
+                window.put(&word, peer, 0).map_err(text)?;
+                messenger.send(&word, peer, 1).map_err(text)?;
+                messenger.recv(&mut word, peer, 1).map_err(text)?;
+            } else {
+                messenger.recv(&mut word, peer, 1).map_err(text)?;
+                messenger.send(&word, peer, 1).map_err(text)?;
+            }
+        }
+        if peer == 1 {
+            window.flush_all().map_err(text)?;
+            one = Count::now();
+        }
+    }
+    window.flush_all().map_err(text)?;
+    let all = Count::now();
+    window.free().map_err(text)?;
+    Ok((me == 0).then_some([before, one, all]))
+}
+
+/// The table for people.
+pub(super) fn table(live: &[Live]) -> Table {
+    let heads = ["network", "ranks", "peer", "ours\nB", "library\nB", "descriptors\n", "locked\nB"];
+    let mut table = Table::new(&heads);
+    table.title("One peer in a real job: heap of ours, of the network library, descriptors");
+    for l in live {
+        for (what, count) in [("active", l.active), ("inactive", l.inactive)] {
+            table.row(&[
+                l.network.clone(),
+                l.ranks.to_string(),
+                what.to_owned(),
+                format!("{:.0}", count.ours),
+                format!("{:.0}", count.library),
+                format!("{:.1}", count.descriptors),
+                format!("{:.0}", count.locked),
+            ]);
+        }
+    }
+    table
+}
