@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 fn operations(arguments: &[&str]) -> Output {
     let command = env!("CARGO_BIN_EXE_rankway");
-    Command::new(command).arg("operations").args(arguments).output().unwrap()
+    Command::new(command).arg("operations").args(arguments).output().expect("the command runs")
 }
 
 #[test]
