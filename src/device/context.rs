@@ -587,8 +587,8 @@ impl<N: Netmod> Context<N> {
                 return Err(DeviceError::PeerDied { rank });
             }
         }
-        // UCX has shared memory within, whose queues a death can stop too.
-        let within = |rank| N::OWN_ADDRESSES && self.device.on_node(rank);
+        let queues = self.device.net.as_ref().is_some_and(|net| net.caps().node_queues);
+        let within = |rank| queues && self.device.on_node(rank);
         let shared = |&rank: &u32| self.over_shared_memory(rank) || within(rank);
         if !anybody && !peers.iter().any(shared) {
             return Ok(());

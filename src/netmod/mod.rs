@@ -145,6 +145,9 @@ pub struct Caps {
     /// The provider's atomics are those of the target's processor: they and
     /// processors that do the same to the memory do not disturb each other.
     pub cpu_atomics: bool,
+    /// A network provider that also reaches peers on the node, through queues
+    /// in shared memory that the death of one of them may stop.
+    pub node_queues: bool,
 }
 
 impl Caps {
@@ -164,6 +167,7 @@ impl Caps {
             packet_inject: 0,
             max_bulk: 0,
             cpu_atomics: false,
+            node_queues: false,
         }
     }
 }

@@ -111,6 +111,7 @@ impl Ucx {
             ucx.context = null_mut();
         }
         ucx.check("ucp_init", status)?;
+        ucx.caps.node_queues = true;
         ucx.caps.cpu_atomics = transports::all_by_processor(&ucx.transports());
         Ok(Arc::new(ucx))
     }
