@@ -2,6 +2,7 @@
 //! many bytes.
 
 mod count;
+mod forked;
 mod info;
 mod memory;
 mod operations;

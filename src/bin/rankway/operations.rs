@@ -13,7 +13,7 @@ use rankway::netmod::{Netmod, Op};
 use rankway::rma::{Communicator, RawTarget, Window};
 use rival::{LEN, Rival};
 use serde::{Deserialize, Serialize};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -128,41 +128,17 @@ impl Report {
     }
 }
 
-/// Measures in a job of two forked processes and hears of it through a pipe.
+/// Measures in a job of two forked processes.
 fn fork(args: &Args, network: &str) -> Result<NetworkReport, String> {
     let mut options = local::Options::new(2);
     options.pin = !args.no_pin;
-    let (mut read, write) = std::io::pipe().map_err(|e| e.to_string())?;
-    let writer = write.try_clone().map_err(|e| e.to_string())?;
-    let job = local::spawn(&options, |boot| {
-        let mut out = writer;
-        let measured = match network {
-            "ucx" => measure::<Ucx>(boot, None, args),
-            provider => measure::<Ofi>(boot, Some(provider), args),
+    crate::forked::answer(network, &options, |boot| {
+        let report = match network {
+            "ucx" => measure::<Ucx>(boot, None, args)?,
+            provider => measure::<Ofi>(boot, Some(provider), args)?,
         };
-        let said = measured
-            .map(|report| report.map(|r| NetworkReport { network: network.to_owned(), ..r }));
-        let (text, code) = match said {
-            Ok(None) => return 0,
-            Ok(Some(report)) => (serde_json::to_string(&Ok::<_, String>(report)), 0),
-            Err(why) => (serde_json::to_string(&Err::<NetworkReport, _>(why)), 1),
-        };
-        let _ = writeln!(out, "{}", text.unwrap_or_default());
-        code
+        Ok(report.map(|r| NetworkReport { network: network.to_owned(), ..r }))
     })
-    .map_err(|e| e.to_string())?;
-    drop(write);
-    let mut said = String::new();
-    read.read_to_string(&mut said).map_err(|e| e.to_string())?;
-    job.wait().map_err(|e| e.to_string())?;
-    // The one that failed knows why; the other saw that it left.
-    let knows = said.lines().find(|line| !line.contains("left in good order"));
-    let line = knows.or(said.lines().next());
-    let line =
-        line.ok_or_else(|| format!("{network}: the measuring processes ended without a word"))?;
-    let result: Result<NetworkReport, String> =
-        serde_json::from_str(line).map_err(|e| format!("{line}: {e}"))?;
-    result.map_err(|why| format!("{network}: {why}"))
 }
 
 /// A figure and the two loops behind it; both processes run each.

@@ -10,7 +10,6 @@ use rankway::msg::Messenger;
 use rankway::netmod::Netmod;
 use rankway::rma::{Communicator, Window};
 use serde::{Deserialize, Serialize};
-use std::io::{Read, Write};
 use std::rc::Rc;
 
 /// Counts of one process.
@@ -78,32 +77,13 @@ pub(super) fn measure(network: &str, ranks: u32) -> Result<Live, String> {
 /// The counts of rank 0 before it spoke to anybody, after it spoke to one, and
 /// after it spoke to all.
 fn job(network: &str, ranks: u32) -> Result<[Count; 3], String> {
-    let (mut read, write) = std::io::pipe().map_err(text)?;
-    let writer = write.try_clone().map_err(text)?;
-    let job = local::spawn(&local::Options::new(ranks), |boot| {
-        let mut out = writer;
+    crate::forked::answer(network, &local::Options::new(ranks), |boot| {
         let options = Options { provider: Some(network.to_owned()), ..Options::default() };
-        let counted = match network {
+        match network {
             "ucx" => device::open_ucx(boot, &Options::default()).map_err(text).and_then(talk),
             _ => device::open_ofi(boot, &options).map_err(text).and_then(talk),
-        };
-        let (said, code) = match counted {
-            Ok(None) => return 0,
-            Ok(Some(counts)) => (serde_json::to_string(&Ok::<_, String>(counts)), 0),
-            Err(why) => (serde_json::to_string(&Err::<[Count; 3], _>(why)), 1),
-        };
-        let _ = writeln!(out, "{}", said.unwrap_or_default());
-        code
+        }
     })
-    .map_err(text)?;
-    drop(write);
-    let mut said = String::new();
-    read.read_to_string(&mut said).map_err(text)?;
-    job.wait().map_err(text)?;
-    let knows = said.lines().find(|line| !line.contains("left in good order"));
-    let line = knows.ok_or_else(|| format!("{network}: the job ended without a word"))?;
-    let counts: Result<_, String> = serde_json::from_str(line).map_err(text)?;
-    counts.map_err(|why| format!("{network}: {why}"))
 }
 
 fn text(e: impl std::fmt::Display) -> String {
