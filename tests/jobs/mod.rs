@@ -6,7 +6,11 @@
 //! rank, and exits with what they say. A job that takes too long is killed and
 //! reported: nothing hangs.
 
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test binary uses its part")]
+
+mod bodies;
+
+pub use bodies::{Opens, pattern, same};
 
 use crate::ensure;
 use libtest_mimic::{Arguments, Failed, Trial};

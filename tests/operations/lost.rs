@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ensure;
+use rankway::device::Context;
 use rankway::rma::{Assert, Lock};
 use std::process::Output;
 use std::time::{Duration, Instant};

@@ -4,15 +4,12 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 #![allow(clippy::unwrap_used, reason = "lengths that stand beside them")]
 
+pub use crate::jobs::Opens;
 use crate::jobs::{Result, Scenario, text};
 use rankway::boot::Boot;
-use rankway::device::{self, Context, Options};
-use rankway::netmod::ofi::Ofi;
-use rankway::netmod::ucx::Ucx;
 use rankway::netmod::{Netmod, Op, Type};
 use rankway::rma::{Communicator, Window};
 use std::ops::{Deref, DerefMut};
-use std::rc::Rc;
 use std::sync::Arc;
 
 pub mod atomicity;
@@ -24,23 +21,6 @@ pub mod lost;
 #[path = "../../src/rma/compute/oracle.rs"]
 mod oracle;
 pub mod programs;
-
-/// A netmod that the scenes can open.
-pub trait Opens: Netmod {
-    fn open(boot: Arc<dyn Boot>) -> Result<Rc<Context<Self>>>;
-}
-
-impl Opens for Ofi {
-    fn open(boot: Arc<dyn Boot>) -> Result<Rc<Context<Ofi>>> {
-        device::open_ofi(boot, &Options::default()).map_err(text)
-    }
-}
-
-impl Opens for Ucx {
-    fn open(boot: Arc<dyn Boot>) -> Result<Rc<Context<Ucx>>> {
-        device::open_ucx(boot, &Options::default()).map_err(text)
-    }
-}
 
 /// Memory of the test's own, in place of what a window allocates.
 pub const CREATED: bool = true;

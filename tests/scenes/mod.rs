@@ -4,13 +4,13 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 use crate::ensure;
+pub use crate::jobs::{Opens, pattern, same};
 use crate::jobs::{Result, Scenario, text};
 use rankway::av::Transport;
 use rankway::boot::Boot;
 use rankway::device::{self, Context, Options};
 use rankway::netmod::Netmod;
 use rankway::netmod::ofi::Ofi;
-use rankway::netmod::ucx::Ucx;
 use rankway::rma::{Backing, Communicator, ErrorKind, Window};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
@@ -31,27 +31,6 @@ macro_rules! refused {
             },
         }
     };
-}
-
-/// A netmod that scenes can be played over.
-pub trait Opens: Netmod {
-    fn open_with(boot: Arc<dyn Boot>, options: &Options) -> Result<Rc<Context<Self>>>;
-
-    fn open(boot: Arc<dyn Boot>) -> Result<Rc<Context<Self>>> {
-        Self::open_with(boot, &Options::default())
-    }
-}
-
-impl Opens for Ofi {
-    fn open_with(boot: Arc<dyn Boot>, options: &Options) -> Result<Rc<Context<Ofi>>> {
-        device::open_ofi(boot, options).map_err(text)
-    }
-}
-
-impl Opens for Ucx {
-    fn open_with(boot: Arc<dyn Boot>, options: &Options) -> Result<Rc<Context<Ucx>>> {
-        device::open_ucx(boot, options).map_err(text)
-    }
 }
 
 /// Over libfabric, for scenes about its providers.
@@ -112,28 +91,6 @@ pub fn own<N: Netmod>(window: &Window<N>) -> Result<Vec<u8>> {
     let mut bytes = vec![0; window.local().map_err(text)?.1];
     window.read_local(0, &mut bytes).map_err(text)?;
     Ok(bytes)
-}
-
-/// Bytes that differ between seeds and between places.
-pub fn pattern(seed: u32, len: usize) -> Vec<u8> {
-    let byte = |i: usize| ((i ^ (i >> 8) ^ (i >> 16)) as u8).wrapping_mul(31);
-    (0..len).map(|i| byte(i).wrapping_add(seed as u8).wrapping_mul(2) | 1).collect()
-}
-
-/// Compares and names the first byte that differs.
-pub fn same(what: &str, got: &[u8], want: &[u8]) -> Result {
-    if got == want {
-        return Ok(());
-    }
-    let at = got.iter().zip(want).position(|(g, w)| g != w);
-    let at = at.unwrap_or(got.len().min(want.len()));
-    Err(format!(
-        "{what}: {} bytes, {} wanted; byte {at} is {:02x?}, not {:02x?}",
-        got.len(),
-        want.len(),
-        got.get(at),
-        want.get(at)
-    ))
 }
 
 /// Eight bytes that say who wrote them, to whom and which time.

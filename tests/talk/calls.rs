@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Everybody asks everybody, itself too; all answers are checked.
 pub fn replies<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     const MANY: u32 = 2000;
-    let context = N::open(boot, false)?;
+    let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let active = Active::open(&context).map_err(text)?;
     let (me, n) = (world.rank(), world.size());
@@ -77,7 +77,7 @@ pub fn replies<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 
 /// What waits within a handler is refused.
 pub fn nested<N: Opens>(boot: Arc<dyn Boot>) -> Result {
-    let context = N::open(boot, false)?;
+    let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let active = Active::open(&context).map_err(text)?;
     let me = world.rank();
@@ -112,7 +112,7 @@ pub fn nested<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 /// A full mailbox makes its senders wait; all comes in order in the end.
 pub fn mailbox<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     const MANY: u32 = 3000;
-    let context = N::open(boot, false)?;
+    let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let active = Active::open(&context).map_err(text)?;
     let (me, n) = (world.rank(), world.size());

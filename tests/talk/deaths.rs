@@ -39,7 +39,7 @@ pub const OFFER: u8 = 3;
 pub fn killed<N: Opens, const AMIDST: u8>(boot: Arc<dyn Boot>) -> Result {
     const LONG: usize = 32 << 20;
     introduce();
-    let context = N::open(boot, false)?;
+    let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let m = Messenger::open(&world).map_err(text)?;
     let me = world.rank();

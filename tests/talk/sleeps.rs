@@ -4,7 +4,7 @@ use super::{Opens, pattern, same, world};
 use crate::ensure;
 use crate::jobs::{Result, text};
 use rankway::boot::Boot;
-use rankway::device::{Context, DeviceError, Shared};
+use rankway::device::{Context, DeviceError, Options, Shared};
 use rankway::msg::{Any, Messenger, Request, wait_all};
 use rankway::rma::{Communicator, Window};
 use std::rc::Rc;
@@ -50,7 +50,7 @@ pub fn long_wait<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 /// Contexts of the same number talk, each in its own thread, and put.
 pub fn planes<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     const THREADS: u32 = 3;
-    let context = N::open(boot, true)?;
+    let context = N::open_with(boot, &Options { threads: true, ..Options::default() })?;
     let device = Arc::clone(context.device());
     let (me, n) = (device.boot().rank(), device.boot().size());
     let world = Communicator::world(&context);
@@ -129,7 +129,7 @@ pub fn shared<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     // anywhere else.
     let shared = unsafe {
         Shared::open(move || {
-            let context = N::open(boot, true)?;
+            let context = N::open_with(boot, &Options { threads: true, ..Options::default() })?;
             let world = Communicator::world(&context);
             let requests = (0..THREADS).map(|_| None).collect();
             Ok::<_, String>(Held { requests, world, context })
