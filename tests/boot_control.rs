@@ -200,7 +200,7 @@ fn idle_gives_up(boot: Arc<dyn Boot>) {
     let mut calls = 0;
     let mut idle = || {
         calls += 1;
-        if boot.rank() == 0 && calls == 100 { Err("the network is gone".into()) } else { Ok(()) }
+        if boot.rank() == 0 && calls == 100 { Err("the network is gone".into()) } else { Ok(false) }
     };
     if boot.rank() == 0 {
         let error = control.broadcast(&world, 1, 1, None, &mut idle).unwrap_err();

@@ -63,16 +63,16 @@ fn meet() {
     let world = World::of(&*boot);
     let nodes: Vec<u32> = (0..size).map(|rank| boot.node_of(rank).unwrap()).collect();
     let mine = [&boot.job().to_le_bytes()[..], &nodes.iter().map(|&n| n as u8).collect::<Vec<_>>()];
-    let all = control.allgather(&world, 1, &mine.concat(), &mut || Ok(())).unwrap();
+    let all = control.allgather(&world, 1, &mine.concat(), &mut || Ok(false)).unwrap();
     assert!(all.iter().all(|theirs| *theirs == all[0]), "job or nodes differ between ranks");
     assert!(boot.local_ranks().unwrap().contains(&rank));
     for root in 0..size {
         let value = (root == rank).then(|| sample(root, 2));
-        let got = control.broadcast(&world, 2, root, value.as_deref(), &mut || Ok(())).unwrap();
+        let got = control.broadcast(&world, 2, root, value.as_deref(), &mut || Ok(false)).unwrap();
         assert_eq!(got, sample(root, 2));
     }
     if let Some(evens) = List::new((0..size).step_by(2).rev(), rank) {
-        control.barrier(&evens, 3, &mut || Ok(())).unwrap();
+        control.barrier(&evens, 3, &mut || Ok(false)).unwrap();
     }
     let (job, launcher) = (boot.job(), boot.launcher());
     let names: Vec<String> = nodes.iter().map(u32::to_string).collect();
@@ -80,7 +80,7 @@ fn meet() {
         "met rank={rank} size={size} launcher={launcher} job={job:x} nodes={}",
         names.join(",")
     );
-    control.barrier(&world, 4, &mut || Ok(())).unwrap();
+    control.barrier(&world, 4, &mut || Ok(false)).unwrap();
     drop(control);
     boot.finalize().unwrap();
     boot.finalize().unwrap();

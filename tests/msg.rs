@@ -48,13 +48,19 @@ fn scenes<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str, &
 
 fn main() -> ExitCode {
     let mut all = Vec::new();
-    for (name, providers) in [("auto", ""), ("tcp", "tcp"), ("both", "shm,tcp")] {
-        scenes::<Ofi>(&mut all, name, &[("RANKWAY_PROVIDER", providers)]);
+    // Through the node's queues, and through each provider as between nodes.
+    scenes::<Ofi>(&mut all, "auto", &[]);
+    let provider = ("RANKWAY_NODE_QUEUES", "0");
+    for (name, providers) in [("shm", "shm"), ("tcp", "tcp"), ("both", "shm,tcp")] {
+        scenes::<Ofi>(&mut all, name, &[("RANKWAY_PROVIDER", providers), provider]);
     }
     #[cfg(feature = "ucx")]
-    for (name, tls) in [("ucx", ""), ("ucx tcp", "tcp,self")] {
-        let env: &[_] = if tls.is_empty() { &[] } else { &[("UCX_TLS", tls)] };
-        scenes::<rankway::netmod::ucx::Ucx>(&mut all, name, env);
+    {
+        use rankway::netmod::ucx::Ucx;
+        scenes::<Ucx>(&mut all, "ucx", &[]);
+        for (name, tls) in [("ucx all", "all"), ("ucx tcp", "tcp,self")] {
+            scenes::<Ucx>(&mut all, name, &[("UCX_TLS", tls), provider]);
+        }
     }
     for (name, provider) in [("shm", "shm"), ("tcp", "tcp")] {
         let rates = Scenario::new(format!("rates/{name}"), 2, rates::beside_raw);
@@ -64,7 +70,11 @@ fn main() -> ExitCode {
     match std::env::var("RANKWAY_NEWER_LIBFABRIC").ok().filter(|path| !path.is_empty()) {
         Some(path) => {
             for (name, provider) in [("newer shm", "shm"), ("newer tcp", "tcp")] {
-                let env = [("RANKWAY_PROVIDER", provider), ("RANKWAY_LIBFABRIC", path.as_str())];
+                let env = [
+                    ("RANKWAY_PROVIDER", provider),
+                    ("RANKWAY_LIBFABRIC", path.as_str()),
+                    ("RANKWAY_NODE_QUEUES", "0"),
+                ];
                 scenes::<Ofi>(&mut all, name, &env);
                 let rates = Scenario::new(format!("rates/{name}"), 2, rates::beside_raw);
                 let rates = env.iter().fold(rates, |s, (k, v)| s.env(k, *v));

@@ -10,16 +10,18 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut all = Vec::new();
-    for (name, providers) in [("auto", ""), ("shm", "shm"), ("tcp", "tcp")] {
-        all.extend(operations::all::<Ofi>(name, 1, &[("RANKWAY_PROVIDER", providers)]));
+    // Through the node's queues, and through each provider as between nodes.
+    let provider = ("RANKWAY_NODE_QUEUES", "0");
+    all.extend(operations::all::<Ofi>("auto", 1, &[]));
+    for (name, providers) in [("shm", "shm"), ("tcp", "tcp")] {
+        all.extend(operations::all::<Ofi>(name, 1, &[("RANKWAY_PROVIDER", providers), provider]));
     }
     all.extend(operations::all::<Ofi>("two nodes", 2, &[("RANKWAY_PROVIDER", "shm,tcp")]));
     match ucx::library() {
         Ok(_) => {
-            for (name, tls) in
-                [("ucx", "all"), ("ucx posix", "posix,self"), ("ucx tcp", "tcp,self")]
-            {
-                all.extend(operations::all::<Ucx>(name, 1, &[("UCX_TLS", tls)]));
+            all.extend(operations::all::<Ucx>("ucx", 1, &[]));
+            for (name, tls) in [("ucx posix", "posix,self"), ("ucx tcp", "tcp,self")] {
+                all.extend(operations::all::<Ucx>(name, 1, &[("UCX_TLS", tls), provider]));
             }
             all.extend(operations::all::<Ucx>("ucx two nodes", 2, &[("UCX_TLS", "all")]));
         }

@@ -10,7 +10,9 @@
 //!
 //! Never looks into a body and knows nothing of messages or windows.
 
+use super::card::{self, Card};
 use super::context::Outcome;
+use super::node::{self, Outbox};
 use super::packet::{Body, Class, Head, Room};
 use super::peers::PerPeer;
 use super::plane::Planes;
@@ -18,7 +20,7 @@ use super::{Context, DeviceError};
 use crate::av::Transport;
 use crate::netmod::{AGAIN, HEAD, NetError, Netmod, PENDING, UNSUPPORTED};
 use crate::rankmap::Process;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -50,6 +52,8 @@ pub(super) struct Link {
     /// Number of the next packet from it.
     due: Cell<u16>,
     rest: RefCell<Option<Box<Rest>>>,
+    /// Takes all packets to a peer on the node whose inbox can be reached.
+    outbox: OnceCell<Box<Outbox>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -281,7 +285,7 @@ impl Links {
             };
             // SAFETY: a copy is kept until its token; a caller's body is by the
             // contract of `Body::Kept`; `way` is this context's.
-            let rc = unsafe { context.hand_over(way, &first.head, start, len, token) };
+            let rc = unsafe { context.hand_over(link, &first.head, start, len, token) };
             match (rc, first.body) {
                 (AGAIN, _) => {
                     link.with_rest(|rest| rest.queue.push_front(first));
@@ -359,7 +363,7 @@ impl<N: Netmod> Context<N> {
             let bytes = head.encode(self.links.me, number);
             // SAFETY: the body is the caller's; one that is copied fits what
             // the provider copies; `way` is this context's.
-            let rc = unsafe { self.hand_over(link.way(), &bytes, start, len, token) };
+            let rc = unsafe { self.hand_over(link, &bytes, start, len, token) };
             if rc >= 0 {
                 link.next.set(number.wrapping_add(1));
                 return Ok(rc == 0);
@@ -436,7 +440,7 @@ impl<N: Netmod> Context<N> {
         };
         // SAFETY: a copy is kept until its token; a caller's body is by the
         // contract of `Body::Kept`; `way` is this context's.
-        let rc = unsafe { self.hand_over(link.way(), &packet.head, start, len, token) };
+        let rc = unsafe { self.hand_over(link, &packet.head, start, len, token) };
         if rc == AGAIN {
             link.with_rest(|rest| rest.queue.push_front(packet));
             return Ok(None);
@@ -476,8 +480,29 @@ impl<N: Netmod> Context<N> {
             self.ask_for_plane(world, link);
             return Ok(());
         }
-        link.open(way, self.inject_of(way.transport));
+        let card = self.device().boot().get(world, card::KEY)?;
+        let card = Card::decode(&card).ok_or(DeviceError::BadCard { rank: world })?;
+        self.open_way(world, link, way, &card);
         Ok(())
+    }
+
+    /// Packets go to this peer from now on: to its inbox if it is on the node
+    /// and that can be reached, else to the provider.
+    pub(super) fn open_way(&self, world: u32, link: &Link, way: Way, card: &Card) {
+        let device = self.device();
+        let inbox = card.inbox.filter(|_| self.node_inbox().is_some() && device.on_node(world));
+        let owner = device.inbox_owner(world, self.index());
+        let mine = device.node_rank(device.boot().rank());
+        let outbox =
+            inbox.zip(mine).and_then(|(at, mine)| Outbox::open(at, &owner, mine, self.links.me));
+        let inject = match outbox {
+            Some(_) => node::LONGEST + HEAD,
+            None => self.inject_of(way.transport),
+        };
+        if let Some(outbox) = outbox {
+            let _ = link.outbox.set(Box::new(outbox));
+        }
+        link.open(way, inject);
     }
 
     pub(super) fn inject_of(&self, transport: Transport) -> usize {
@@ -490,10 +515,23 @@ impl<N: Netmod> Context<N> {
     /// # Errors
     /// A peer that cannot be reached.
     pub(crate) fn packet_limits(&self, world: u32) -> Result<(usize, usize), DeviceError> {
+        if self.index() == 0 {
+            let size = self.device().boot().size();
+            let no_rank = DeviceError::NoRank { rank: world, size };
+            let link = self.links.peers.get_or_new(world).ok_or(no_rank)?;
+            if link.state() == State::New {
+                self.open_link(world, link)?;
+            }
+            if link.outbox.get().is_some() {
+                return Ok((node::LONGEST, node::LONGEST));
+            }
+        }
         let way = self.first_way(world)?;
         let caps = self.port(way.transport).map(|(netmod, _)| netmod.caps());
         Ok(caps.map_or((0, 0), |caps| {
-            (caps.packet_inject.saturating_sub(HEAD), caps.packet_size.saturating_sub(HEAD))
+            // Which way a further context's packets take is not known yet.
+            let size = caps.packet_size.saturating_sub(HEAD).min(node::LONGEST);
+            (caps.packet_inject.saturating_sub(HEAD), size)
         }))
     }
 
@@ -533,9 +571,29 @@ impl<N: Netmod> Context<N> {
     }
 
     /// # Safety
+    /// As [`Netmod::send`]; `link` is this context's.
+    #[inline]
+    unsafe fn hand_over(
+        &self,
+        link: &Link,
+        head: &[u8; HEAD],
+        start: *const u8,
+        len: usize,
+        token: u64,
+    ) -> isize {
+        match link.outbox.get() {
+            // SAFETY: the caller's duty; no longer than `packet_limits` says.
+            Some(outbox) if unsafe { outbox.put(head, start, len) } => 0,
+            Some(_) => AGAIN,
+            // SAFETY: the caller's duty.
+            None => unsafe { self.to_provider(link.way(), head, start, len, token) },
+        }
+    }
+
+    /// # Safety
     /// As [`Netmod::send`]; `way` is this context's.
     #[inline]
-    pub(super) unsafe fn hand_over(
+    unsafe fn to_provider(
         &self,
         way: Way,
         head: &[u8; HEAD],
@@ -558,7 +616,7 @@ impl<N: Netmod> Context<N> {
         let (start, len) = self.links.copies.borrow().body(at);
         let token = Class::Link.token(u64::from(at));
         // SAFETY: the copy is kept until its token; `way` is this context's.
-        let rc = unsafe { self.hand_over(way, &bytes, start, len, token) };
+        let rc = unsafe { self.to_provider(way, &bytes, start, len, token) };
         if rc != PENDING {
             self.links.copies.borrow_mut().remove(at);
         }

@@ -26,6 +26,7 @@ mod connect;
 mod context;
 mod error;
 mod link;
+mod node;
 mod open;
 mod packet;
 mod peers;
@@ -195,7 +196,7 @@ impl<N: Netmod> Device<N> {
         if cards.len() <= at as usize {
             cards.resize(at as usize + 1, None);
         }
-        cards[at as usize] = Some(Card { local: Vec::new(), network: Vec::new() });
+        cards[at as usize] = Some(Card { local: Vec::new(), network: Vec::new(), inbox: None });
         Ok(at)
     }
 
@@ -271,6 +272,11 @@ impl<N: Netmod> Device<N> {
     pub fn local_address(&self, node_rank: u32) -> Option<u64> {
         let slot = self.local_addresses.get(node_rank as usize)?;
         Some(slot.load(Ordering::Acquire)).filter(|&a| a != NOT_INSERTED)
+    }
+
+    /// Whose inbox a context of a process on this node has.
+    fn inbox_owner(&self, world: u32, context: u32) -> node::Owner {
+        node::Owner { job: self.boot.job(), world, context, places: self.node_size }
     }
 
     /// Adds a process group whose processes are members of this job:

@@ -83,6 +83,13 @@ impl Head {
         out
     }
 
+    /// Of a packet that came by way of shared memory.
+    #[inline]
+    pub(super) fn of_words(from: u32, first: u64, words: [u64; 3]) -> Option<Head> {
+        let class = Class::from_number(first as u8).filter(|&c| c != Class::Plain)?;
+        Some(Head { class, kind: (first >> 8) as u8, from, words })
+    }
+
     #[inline]
     pub(super) fn decode(b: &[u8; HEAD]) -> Option<(Head, u16)> {
         let word = |i: usize| u64::from_le_bytes(std::array::from_fn(|k| b[8 * i + k]));

@@ -53,6 +53,7 @@ impl<N: Netmod> Context<N> {
         Ok(Card {
             local: self.address_of(Transport::Local)?,
             network: self.address_of(Transport::Network)?,
+            inbox: self.inbox_place(),
         })
     }
 
@@ -124,7 +125,7 @@ impl<N: Netmod> Context<N> {
         let Some(link) = self.links.link(world) else { return Ok(()) };
         if link.state() == State::Asking {
             match self.insert_plane(world, card) {
-                Ok(way) => link.open(way, self.inject_of(way.transport)),
+                Ok(way) => self.open_way(world, link, way, card),
                 Err(DeviceError::Net(why) | DeviceError::Peer { error: why, .. }) => {
                     self.break_link(world, why);
                 }

@@ -37,12 +37,19 @@ enum For {
 /// What may be slept on, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sleep {
-    fds: [RawFd; 2],
+    /// The inbox's and the providers'.
+    fds: [RawFd; 3],
     count: usize,
     limit: Duration,
 }
 
 impl Sleep {
+    fn also(mut self, fd: RawFd) -> Option<Sleep> {
+        *self.fds.get_mut(self.count)? = fd;
+        self.count += 1;
+        Some(self)
+    }
+
     /// Sleeps; what wakes it is found by the next poll.
     pub(super) fn sleep(&self) {
         if self.count == 0 {
@@ -79,7 +86,7 @@ impl Quiet {
         if self.since.elapsed() < AWAKE {
             return None;
         }
-        let nap = Sleep { fds: [-1; 2], count: 0, limit: self.nap };
+        let nap = Sleep { fds: [-1; 3], count: 0, limit: self.nap };
         self.nap = (self.nap * 2).min(LONGEST_NAP);
         Some(if wired { context.descriptors().unwrap_or(nap) } else { nap })
     }
@@ -182,17 +189,26 @@ impl<N: Netmod> Context<N> {
         if self.links.is_busy() || self.is_restless() || self.has_retired() {
             return None;
         }
-        let mut sleep = Sleep { fds: [-1; 2], count: 0, limit: LIVENESS_INTERVAL };
+        let mut sleep = Sleep { fds: [-1; 3], count: 0, limit: LIVENESS_INTERVAL };
         for transport in [Transport::Local, Transport::Network] {
             if let Some((netmod, port)) = self.port(transport) {
-                sleep.fds[sleep.count] = netmod.wait_fd(port)?;
-                sleep.count += 1;
+                sleep = sleep.also(netmod.wait_fd(port)?)?;
                 if !netmod.arm(port) {
                     return None;
                 }
             }
         }
-        Some(sleep).filter(|sleep| sleep.count > 0)
+        let sleep = Some(sleep).filter(|sleep| sleep.count > 0);
+        match self.node_inbox() {
+            // Last, for it takes a while.
+            Some(inbox) => sleep.and_then(|sleep| sleep.also(inbox.arm()?)),
+            None => sleep,
+        }
+    }
+
+    /// Packets and completions so far; wraps.
+    pub(crate) fn events(&self) -> u64 {
+        self.events.get()
     }
 
     /// Notes that something came in.

@@ -268,9 +268,10 @@ impl<N: Netmod> Communicator<N> {
 
     /// Progress while the set-up channel waits: for a while at a time, since
     /// peers may have thousands of operations here that only we can carry out.
-    fn idle(&self) -> Result<(), String> {
+    fn idle(&self) -> Result<bool, String> {
         const TURN: Duration = Duration::from_micros(500);
         const POLLS: u32 = 64;
+        let events = self.context.events();
         let start = Instant::now();
         while start.elapsed() < TURN {
             for _ in 0..POLLS {
@@ -278,7 +279,7 @@ impl<N: Netmod> Communicator<N> {
             }
             std::thread::yield_now();
         }
-        Ok(())
+        Ok(self.context.events() != events)
     }
 
     /// The number of this collective call, equal in all members.

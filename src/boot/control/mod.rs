@@ -76,8 +76,9 @@ impl Group for World {
     }
 }
 
-/// Called while waiting; an error ends the wait with [`BootError::Idle`].
-pub type Idle<'a> = &'a mut dyn FnMut() -> Result<(), String>;
+/// Called while waiting. Whether there is more to do at once, so that the wait
+/// does not sleep; an error ends it with [`BootError::Idle`].
+pub type Idle<'a> = &'a mut dyn FnMut() -> Result<bool, String>;
 
 /// Out-of-band collectives between any group of world ranks.
 ///
@@ -413,12 +414,14 @@ impl<'a> Call<'a> {
         const SILENCE: Duration = Duration::from_millis(250);
         let begin = Instant::now();
         let mut called = false;
+        let mut busy = false;
         for turn in 0u32.. {
             if let Some(value) = done(&mut self.control.mesh())? {
                 return Ok(value);
             }
-            self.control.progress(if turn < EAGER { Duration::ZERO } else { NAP })?;
-            (self.idle)().map_err(BootError::Idle)?;
+            let awake = busy || turn < EAGER;
+            self.control.progress(if awake { Duration::ZERO } else { NAP })?;
+            busy = (self.idle)().map_err(BootError::Idle)?;
             if !called && begin.elapsed() > SILENCE {
                 called = true;
                 let mut mesh = self.control.mesh();
