@@ -2,11 +2,10 @@
 //! address vector.
 
 use super::card::{self, Card};
-use super::{Context, DeviceError, NOT_INSERTED};
+use super::{Context, DeviceError};
 use crate::av::{Entry, Transport};
 use crate::netmod::Netmod;
 use crate::rankmap::Process;
-use std::sync::atomic::Ordering;
 
 impl<N: Netmod> Context<N> {
     /// The address-vector entry of a process, inserted now if it was not. This
@@ -74,11 +73,10 @@ impl<N: Netmod> Context<N> {
         if theirs >= limit || ours >= limit {
             return Ok(None);
         }
-        let slot = &device.local_addresses[theirs as usize];
-        if slot.load(Ordering::Acquire) == NOT_INSERTED {
+        if device.local_address(theirs).is_none() {
             let address =
                 local.insert(port, &card.local).map_err(|e| DeviceError::peer(world, e))?;
-            slot.store(address, Ordering::Release);
+            device.set_local_address(theirs, address);
         }
         Ok(Some(N::pack(u64::from(theirs), Transport::Local)?))
     }

@@ -41,6 +41,8 @@ pub struct Context<N: Netmod> {
     local: Option<Chain<N::Port>>,
     /// Where packets of processes on the node arrive.
     inbox: Option<Inbox>,
+    /// Other processes' memory may not be read.
+    pub(super) no_pull: Cell<bool>,
     /// Polls of the providers that found nothing, in a row.
     empty_polls: Cell<u32>,
     /// Polls in a row that left the providers out.
@@ -137,6 +139,7 @@ impl<N: Netmod> Context<N> {
             net: device.net.as_ref().map(Netmod::open_port).transpose()?,
             local: device.local.as_ref().map(Netmod::open_port).transpose()?.map(Chain::new),
             inbox: Inbox::open(device.inbox_owner(device.boot.rank(), index)),
+            no_pull: Cell::new(false),
             empty_polls: Cell::new(0),
             skipped: Cell::new(0),
             last_poll: Cell::new(0),
@@ -473,7 +476,12 @@ impl<N: Netmod> Context<N> {
     pub(crate) fn answer(&self, token: Token) -> Option<Outcome> {
         let mut awaited = self.awaited.borrow_mut();
         let at = awaited.iter().position(|(t, r)| *t == token.0 && r.is_some())?;
-        awaited.swap_remove(at).1
+        let (_, outcome) = awaited.swap_remove(at);
+        // A flush of many peers leaves nothing behind for each of them.
+        if awaited.is_empty() && awaited.capacity() > 8 {
+            *awaited = Vec::new();
+        }
+        outcome
     }
 
     /// A failure of a tracked operation towards `world` that nobody waited

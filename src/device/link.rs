@@ -535,6 +535,27 @@ impl<N: Netmod> Context<N> {
         }))
     }
 
+    /// Copies bytes out of the memory of a peer on this node, which keeps them
+    /// as they are. `false`: they must come another way.
+    ///
+    /// # Safety
+    /// `to` is writable for `len` bytes.
+    pub(crate) unsafe fn pull(&self, world: u32, from: u64, to: *mut u8, len: usize) -> bool {
+        if self.no_pull.get() || self.packet_limits(world).is_err() {
+            return false;
+        }
+        let outbox = self.links.link(world).and_then(|link| link.outbox.get());
+        let Some(outbox) = outbox else { return false };
+        // SAFETY: the caller's duty.
+        let copied = unsafe { node::pull(outbox.pid(), from, to, len) };
+        if let Err(why) = &copied {
+            // Forbidden once, forbidden for ever.
+            self.no_pull.set(why.raw_os_error() == Some(libc::EPERM));
+        }
+        // A dead one's number may be another process's.
+        copied.is_ok() && !self.device().is_dead(world)
+    }
+
     /// The transport that packets from and to a world rank take.
     ///
     /// # Errors

@@ -48,7 +48,7 @@ pub(crate) use packet::{Body, Class, Head, Room};
 pub(crate) use peers::PerPeer;
 pub use shared::{ProgressThread, Shared};
 
-use crate::av::{AddressVector, Transport};
+use crate::av::{AddressVector, Entry, Table, Transport};
 use crate::boot::{Boot, Control, Liveness};
 use crate::netmod::Netmod;
 use crate::rankmap::{Detector, Process, RankMap};
@@ -57,9 +57,6 @@ use std::any::Any;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-
-/// A shared-memory address that was not inserted.
-const NOT_INSERTED: u64 = u64::MAX;
 
 /// Peers, providers and the address vector of this process.
 pub struct Device<N: Netmod> {
@@ -75,8 +72,9 @@ pub struct Device<N: Netmod> {
     node_ranks: RankMap,
     /// Processes on this node.
     node_size: u32,
-    /// By rank on the node: the peer's address in the shared-memory provider.
-    local_addresses: Box<[AtomicU64]>,
+    /// By rank on the node: the peer's address in the shared-memory provider,
+    /// plus one; 0 where it was not inserted.
+    local_addresses: Table,
     /// By pgid, from 1: lpid → world rank. Held while groups are added.
     members: Mutex<Vec<Option<RankMap>>>,
     /// Address vectors of contexts that have their own; they get every group.
@@ -128,7 +126,7 @@ impl<N: Netmod> Device<N> {
             nodes,
             node_ranks,
             node_size,
-            local_addresses: (0..node_peers).map(|_| AtomicU64::new(NOT_INSERTED)).collect(),
+            local_addresses: Table::new(node_peers, node_peers)?,
             members: Mutex::default(),
             further: Mutex::default(),
             next_key: AtomicU64::new(1),
@@ -270,8 +268,11 @@ impl<N: Netmod> Device<N> {
     /// `None` when it is not reached that way.
     #[inline]
     pub fn local_address(&self, node_rank: u32) -> Option<u64> {
-        let slot = self.local_addresses.get(node_rank as usize)?;
-        Some(slot.load(Ordering::Acquire)).filter(|&a| a != NOT_INSERTED)
+        self.local_addresses.get(node_rank)?.to_bits().checked_sub(1)
+    }
+
+    fn set_local_address(&self, node_rank: u32, address: u64) {
+        let _ = self.local_addresses.set(node_rank, Entry::from_bits(address + 1));
     }
 
     /// Whose inbox a context of a process on this node has.

@@ -4,10 +4,10 @@
 //! EAGER   channel bits -       payload        sent whole, on credit
 //! SYNC    channel bits id      payload        the same, and answered by
 //! MATCHED id                                  once a receive took it
-//! OFFER   channel bits length  id             a rendezvous
+//! OFFER   channel bits length  id address     a rendezvous
 //! GRANT   id tag pieces        piece          receives for so many pieces are
 //!                                             posted, under tag, tag + 1, ...
-//! REFUSE  id                                  nothing of it is wanted
+//! ENOUGH  id                                  nothing more of it is wanted
 //! CREDIT  counts                              consumed so far
 //! SETTLE  id                                  is answered by
 //! SETTLED id                                  once the message is here
@@ -17,6 +17,9 @@
 //! for it, else by rendezvous. A send whose peer has no credit for another
 //! header waits here, and those behind it do too: messages to a peer are
 //! never reordered.
+//!
+//! On a node the receiver of a rendezvous copies the message out of the
+//! sender's memory, where the system lets it.
 
 use super::MsgError;
 use super::credit::{Credit, Limits};
@@ -37,7 +40,7 @@ const SYNC: u8 = 1;
 const MATCHED: u8 = 2;
 const OFFER: u8 = 3;
 const GRANT: u8 = 4;
-const REFUSE: u8 = 5;
+const ENOUGH: u8 = 5;
 const CREDIT: u8 = 6;
 const SETTLE: u8 = 7;
 const SETTLED: u8 = 8;
@@ -123,7 +126,7 @@ enum What {
     /// Its bytes; the id to answer of a synchronous send.
     Whole(Vec<u8>, Option<u64>),
     /// The sender's request.
-    Offer(u64),
+    Offer(Offer),
     /// A send of this process to itself.
     Own(u32),
 }
@@ -141,7 +144,7 @@ struct Peer {
     gone: Cell<bool>,
     /// Sends that wait for credit, in order.
     waits: Cell<bool>,
-    queue: RefCell<VecDeque<u32>>,
+    queue: RefCell<Option<Box<VecDeque<u32>>>>,
 }
 
 struct State {
@@ -302,7 +305,7 @@ impl TaggedRoom {
         if peer.waits.get() || !peer.credit.has_heads(&self.limits) {
             slot.phase = Phase::Queued;
             peer.waits.set(true);
-            peer.queue.borrow_mut().push_back(at);
+            peer.queue.borrow_mut().get_or_insert_default().push_back(at);
             state.counts.queued += 1;
             return Ok(Sent::Under(at));
         }
@@ -351,8 +354,9 @@ impl TaggedRoom {
             return Ok(());
         }
         let head = head(OFFER, [slot.channel, slot.bits, slot.length]);
+        let offer = Offer { id, start: slot.buf as u64 };
         // SAFETY: a copied body has no conditions.
-        unsafe { context.transmit(world, head, Body::Copied(&id.to_le_bytes()))? };
+        unsafe { context.transmit(world, head, Body::Copied(&offer.encode()))? };
         peer.credit.spend(0);
         slot.phase = Phase::Offered;
         Ok(())
@@ -401,10 +405,10 @@ impl TaggedRoom {
     /// Sends what waited for credit.
     fn send_queued<N: Netmod>(&self, context: &Context<N>, state: &mut State, peer: &Peer) {
         while peer.waits.get() && peer.credit.has_heads(&self.limits) {
-            let next = peer.queue.borrow_mut().pop_front();
+            let next = peer.queue.borrow_mut().as_mut().and_then(|queue| queue.pop_front());
             let Some(at) = next else {
                 peer.waits.set(false);
-                *peer.queue.borrow_mut() = VecDeque::new();
+                *peer.queue.borrow_mut() = None;
                 return;
             };
             state.counts.queued = state.counts.queued.saturating_sub(1);
@@ -585,9 +589,9 @@ impl TaggedRoom {
                 self.consumed(context, world, body.len(), answer);
                 state.pool.give(body);
             }
-            What::Offer(id) => {
+            What::Offer(offer) => {
                 self.consumed(context, world, 0, None);
-                refuse(context, world, id);
+                enough(context, world, offer.id);
             }
             What::Own(sender) => state.slots.end(sender, None),
         }
@@ -663,7 +667,9 @@ impl TaggedRoom {
         slot.cancelled = true;
         state.counts.queued -= usize::from(queued);
         if let Some(peer) = self.peers.get(world) {
-            peer.queue.borrow_mut().retain(|&waiting| waiting != at);
+            if let Some(queue) = peer.queue.borrow_mut().as_mut() {
+                queue.retain(|&waiting| waiting != at);
+            }
         }
         state.slots.end(at, None);
     }
@@ -696,17 +702,23 @@ impl TaggedRoom {
         world: u32,
         bits: u64,
         length: u64,
-        theirs: u64,
+        theirs: Offer,
     ) {
         let slot = state.slots.at(at);
         slot.peer = world;
         slot.bits = bits;
         slot.length = length;
-        slot.theirs = theirs;
+        slot.theirs = theirs.id;
         if length > slot.room as u64 || length == 0 {
             let error = (length > 0).then(|| truncated(bits, length, slot.room));
             state.slots.end(at, error);
-            refuse(context, world, theirs);
+            enough(context, world, theirs.id);
+            return;
+        }
+        // SAFETY: the buffer is writable until the request is done.
+        if unsafe { context.pull(world, theirs.start, slot.buf, length as usize) } {
+            state.slots.end(at, None);
+            enough(context, world, theirs.id);
             return;
         }
         let way = match context.transport_of(world) {
@@ -832,15 +844,20 @@ impl TaggedRoom {
 
     fn offered<N: Netmod>(&self, context: &Context<N>, head: &Head, body: &[u8]) {
         let [channel, bits, length] = head.words;
-        let Some(id) = word(body) else { return };
+        let Some(offer) = Offer::decode(body) else { return };
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         if let Some(at) = state.engine.arrive(channel, bits) {
             self.consumed(context, head.from, 0, None);
-            self.begin(context, state, at, head.from, bits, length, id);
+            self.begin(context, state, at, head.from, bits, length, offer);
             return;
         }
-        store(state, channel, bits, Unexpected { world: head.from, length, what: What::Offer(id) });
+        store(
+            state,
+            channel,
+            bits,
+            Unexpected { world: head.from, length, what: What::Offer(offer) },
+        );
     }
 
     /// An answer about a send of ours.
@@ -858,7 +875,7 @@ impl TaggedRoom {
                 self.one_less(state, at, None);
             }
             (SETTLED, Phase::Sending) => state.slots.end(at, None),
-            (REFUSE, Phase::Offered) => state.slots.end(at, None),
+            (ENOUGH, Phase::Offered) => state.slots.end(at, None),
             (GRANT, Phase::Offered | Phase::Sending) => {
                 let Some(piece) = word(body) else { return };
                 if slot.phase == Phase::Offered {
@@ -921,7 +938,7 @@ impl TaggedRoom {
     fn fail_all<N: Netmod>(&self, context: &Context<N>, state: &mut State, world: u32) {
         if let Some(peer) = self.peers.get_or_new(world) {
             peer.gone.set(true);
-            let queued = peer.queue.take().len();
+            let queued = peer.queue.take().map_or(0, |queue| queue.len());
             state.counts.queued = state.counts.queued.saturating_sub(queued);
             peer.waits.set(false);
         }
@@ -1059,6 +1076,28 @@ unsafe fn bytes<'a>(buf: *const u8, len: usize) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(buf, len) }
 }
 
+/// The sender's request, and where the message lies in its memory.
+#[derive(Clone, Copy)]
+pub(super) struct Offer {
+    id: u64,
+    start: u64,
+}
+
+impl Offer {
+    fn encode(self) -> [u8; 16] {
+        let mut out = [0; 16];
+        out[..8].copy_from_slice(&self.id.to_le_bytes());
+        out[8..].copy_from_slice(&self.start.to_le_bytes());
+        out
+    }
+
+    fn decode(body: &[u8]) -> Option<Offer> {
+        let (id, start) = body.split_first_chunk()?;
+        let start = u64::from_le_bytes(start.try_into().ok()?);
+        Some(Offer { id: u64::from_le_bytes(*id), start })
+    }
+}
+
 fn word(body: &[u8]) -> Option<u64> {
     body.try_into().ok().map(u64::from_le_bytes)
 }
@@ -1068,10 +1107,10 @@ fn truncated(bits: u64, length: u64, room: usize) -> MsgError {
 }
 
 #[cold]
-fn refuse<N: Netmod>(context: &Context<N>, world: u32, id: u64) {
+fn enough<N: Netmod>(context: &Context<N>, world: u32, id: u64) {
     // SAFETY: a copied body has no conditions. What cannot be sent need not
     // be: the peer is gone.
-    let _ = unsafe { context.transmit(world, head(REFUSE, [id, 0, 0]), Body::Copied(&[])) };
+    let _ = unsafe { context.transmit(world, head(ENOUGH, [id, 0, 0]), Body::Copied(&[])) };
 }
 
 /// Ends a receive with a whole message.

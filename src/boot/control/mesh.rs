@@ -8,6 +8,7 @@
 
 use super::read_poison;
 use super::wire::{self, Frame, Greeting, Kind};
+use crate::boot::ProcessId;
 use crate::boot::card::{self, Card};
 use crate::boot::liveness::{self, Watch};
 use crate::boot::{Boot, BootError, os};
@@ -173,16 +174,29 @@ impl Mesh {
         self.peer(rank).map(|peer| &peer.card)
     }
 
+    /// Who `rank` is, without keeping a record of it.
+    pub(super) fn process(&self, rank: u32) -> Result<ProcessId, BootError> {
+        match self.peers.get(&rank) {
+            Some(peer) => Ok(peer.card.process),
+            None if rank == self.boot.rank() => Ok(self.me.process),
+            None => Ok(self.fetch(rank)?.process),
+        }
+    }
+
+    fn fetch(&self, rank: u32) -> Result<Card, BootError> {
+        let bytes = self.boot.get(rank, CARD_KEY)?;
+        Card::decode(&bytes).ok_or_else(|| BootError::Protocol {
+            rank,
+            what: "its card is unreadable; do all ranks run the same version?".into(),
+        })
+    }
+
     /// The record of `rank`, made on first use: fetches its card and, where
     /// that works, watches its process.
     fn peer(&mut self, rank: u32) -> Result<&mut Peer, BootError> {
         crate::boot::check_rank(rank, self.boot.size())?;
         if !self.peers.contains_key(&rank) {
-            let bytes = self.boot.get(rank, CARD_KEY)?;
-            let card = Card::decode(&bytes).ok_or_else(|| BootError::Protocol {
-                rank,
-                what: "its card is unreadable; do all ranks run the same version?".into(),
-            })?;
+            let card = self.fetch(rank)?;
             let process = match liveness::open(&self.me.process, &card.process) {
                 Ok(fd) => Some(fd),
                 Err(Watch::Dead) => {

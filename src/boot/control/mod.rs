@@ -113,7 +113,7 @@ impl Control {
 
     /// Has `liveness` watch world rank `rank`.
     pub fn watch(&self, liveness: &Liveness, rank: u32) -> Result<Watch, BootError> {
-        let process = self.mesh().card(rank)?.process;
+        let process = self.mesh().process(rank)?;
         Ok(liveness.watch(rank, &process))
     }
 

@@ -126,8 +126,6 @@ pub(super) struct Inbox {
     readers: RefCell<Vec<Reader>>,
     /// Signatures seen so far.
     signed: Cell<u32>,
-    /// Whose they are, as in the head.
-    found: RefCell<Vec<u64>>,
     /// Marked asleep.
     armed: Cell<bool>,
     pipe: OnceCell<(File, OwnedFd)>,
@@ -166,7 +164,6 @@ impl Inbox {
         Some(Inbox {
             readers: RefCell::default(),
             signed: Cell::new(0),
-            found: RefCell::new(vec![0; owner.places.div_ceil(64) as usize]),
             armed: Cell::new(false),
             pipe: OnceCell::new(),
             file,
@@ -202,20 +199,16 @@ impl Inbox {
     fn welcome(&self) {
         let head = self.map.head();
         self.signed.set(head.signed.0.load(Ordering::Acquire));
-        let mut found = self.found.borrow_mut();
-        for (word, (known, bits)) in found.iter_mut().zip(&head.which).enumerate() {
-            let mut new = bits.load(Ordering::Acquire) & !*known;
-            *known |= new;
-            while new != 0 {
-                let place = word as u32 * 64 + new.trailing_zeros();
-                new &= new - 1;
-                // A bit past the last place is nobody's.
-                if place < head.places {
-                    // SAFETY: a ring of the map, which lives as long; this
-                    // inbox is its receiver.
-                    let reader = unsafe { Reader::new(self.map.ring(place)) };
-                    self.readers.borrow_mut().extend(reader);
-                }
+        let mut readers = self.readers.borrow_mut();
+        let bit = |place: u32| {
+            head.which[place as usize / 64].load(Ordering::Acquire) >> (place % 64) & 1
+        };
+        for place in (0..head.places).filter(|&place| bit(place) != 0) {
+            let start = self.map.ring(place);
+            if !readers.iter().any(|reader| reader.reads(start)) {
+                // SAFETY: a ring of the map, which lives as long; this inbox
+                // is its receiver.
+                readers.extend(unsafe { Reader::new(start) });
             }
         }
     }
@@ -273,6 +266,33 @@ fn pipe() -> io::Result<(File, OwnedFd)> {
     Ok(unsafe { (File::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
+/// Copies from another process's memory; process_vm_readv(2).
+///
+/// # Errors
+/// What the system refuses: it may be forbidden (ptrace_scope), the process
+/// may be gone, or `from` not its memory. Part may have been copied.
+///
+/// # Safety
+/// `to` is writable for `len` bytes.
+pub(super) unsafe fn pull(pid: u32, from: u64, to: *mut u8, len: usize) -> io::Result<()> {
+    let mut done = 0;
+    while done < len {
+        let local = libc::iovec { iov_base: to.wrapping_add(done).cast(), iov_len: len - done };
+        let remote = libc::iovec {
+            iov_base: (from as usize + done) as *mut libc::c_void,
+            iov_len: len - done,
+        };
+        // SAFETY: the caller's duty; the system checks the other side.
+        let n = unsafe { libc::process_vm_readv(pid as i32, &local, 1, &remote, 1, 0) };
+        match n {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            n if n < 0 => return Err(io::Error::last_os_error()),
+            n => done += n as usize,
+        }
+    }
+    Ok(())
+}
+
 /// Packets to one inbox.
 pub(super) struct Outbox {
     writer: Writer,
@@ -322,6 +342,11 @@ impl Outbox {
             self.wake();
         }
         sent
+    }
+
+    /// The receiver's process.
+    pub(super) fn pid(&self) -> u32 {
+        self.map.head().pid
     }
 
     /// Wakes the receiver, which may just have woken.

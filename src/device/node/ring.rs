@@ -191,6 +191,11 @@ impl Reader {
         Some(Reader { ring, at: 0, taken: 0, told: 0, world })
     }
 
+    /// Whether this is the receiving end of the ring at `start`.
+    pub(super) fn reads(&self, start: *mut u8) -> bool {
+        self.ring.as_ptr().cast() == start
+    }
+
     /// World rank of the sender.
     pub(super) fn world(&self) -> u32 {
         self.world

@@ -14,7 +14,7 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -73,7 +73,7 @@ impl Warden {
     pub(super) fn watch(&self, raw: &[u8]) {
         let Some(segment) = Segment::of(raw) else { return };
         let mut state = self.shared.lock();
-        if state.segments.iter().any(|s| s.path == segment.path) {
+        if state.segments.iter().any(|s| s.inode == segment.inode) {
             return;
         }
         state.segments.push(segment);
@@ -108,7 +108,8 @@ impl Shared {
 
 /// The first page of an endpoint's segment.
 struct Segment {
-    path: PathBuf,
+    /// Of its file in /dev/shm; a name would be longer, and is seldom needed.
+    inode: u64,
     page: NonNull<u8>,
     /// Looks in a row in which the lock was held throughout.
     held: u32,
@@ -129,7 +130,8 @@ impl Segment {
         }
         let path = PathBuf::from("/dev/shm").join(name);
         let file = File::options().read(true).write(true).open(&path).ok()?;
-        let len = file.metadata().ok()?.len();
+        let metadata = file.metadata().ok()?;
+        let (len, inode) = (metadata.len(), metadata.ino());
         if len < PAGE as u64 {
             return None;
         }
@@ -141,7 +143,7 @@ impl Segment {
         if page == libc::MAP_FAILED {
             return None;
         }
-        let segment = Segment { path, page: NonNull::new(page.cast())?, held: 0 };
+        let segment = Segment { inode, page: NonNull::new(page.cast())?, held: 0 };
         // SAFETY: all within the mapped page and aligned to their size; what
         // the library writes there does not change once an address is told.
         let says = unsafe {
@@ -187,7 +189,10 @@ impl Segment {
     /// under whoever got it from the first.
     fn give_back(&self) {
         // Opened anew: a descriptor for each peer would be too much.
-        let Ok(file) = File::open(&self.path) else { return };
+        let Ok(entries) = std::fs::read_dir("/dev/shm") else { return };
+        let mine = |entry: &std::fs::DirEntry| entry.ino() == self.inode;
+        let path = entries.flatten().find(mine).map(|entry| entry.path());
+        let Some(Ok(file)) = path.map(File::open) else { return };
         // SAFETY: a descriptor of ours; the lock ends with it.
         let alone = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
         if alone && self.held_throughout() {

@@ -59,11 +59,14 @@ pub(super) struct Live {
     active: Count,
     /// Each rank of the job beyond half of them, nobody spoken to.
     inactive: Count,
+    /// A communicator's set-up channel and a window over it, in all: grows by
+    /// the logarithm of the ranks.
+    set_up: Count,
 }
 
 /// Measures jobs of `ranks` and of half as many.
 pub(super) fn measure(network: &str, ranks: u32) -> Result<Live, String> {
-    let [quiet, one, all] = job(network, ranks)?;
+    let [quiet, window, one, all] = job(network, ranks)?;
     let half = ranks / 2;
     let [fewer, ..] = job(network, half)?;
     Ok(Live {
@@ -71,12 +74,13 @@ pub(super) fn measure(network: &str, ranks: u32) -> Result<Live, String> {
         ranks,
         active: all.each(one, f64::from(ranks - 2)),
         inactive: quiet.each(fewer, f64::from(ranks - half)),
+        set_up: window.each(quiet, 1.0),
     })
 }
 
-/// The counts of rank 0 before it spoke to anybody, after it spoke to one, and
-/// after it spoke to all.
-fn job(network: &str, ranks: u32) -> Result<[Count; 3], String> {
+/// The counts of rank 0 when its device is open, with a window, after it spoke
+/// to one peer, and after it spoke to all.
+fn job(network: &str, ranks: u32) -> Result<[Count; 4], String> {
     crate::forked::answer(network, &local::Options::new(ranks), |boot| {
         let options = Options { provider: Some(network.to_owned()), ..Options::default() };
         match network {
@@ -90,7 +94,8 @@ fn text(e: impl std::fmt::Display) -> String {
     e.to_string()
 }
 
-fn talk<N: Netmod>(context: Rc<Context<N>>) -> Result<Option<[Count; 3]>, String> {
+fn talk<N: Netmod>(context: Rc<Context<N>>) -> Result<Option<[Count; 4]>, String> {
+    let open = Count::now();
     let world = Communicator::world(&context);
     let (me, size) = (world.rank(), world.size());
     let mut memory = vec![0_u64; 512];
@@ -123,7 +128,7 @@ fn talk<N: Netmod>(context: Rc<Context<N>>) -> Result<Option<[Count; 3]>, String
     window.flush_all().map_err(text)?;
     let all = Count::now();
     window.free().map_err(text)?;
-    Ok((me == 0).then_some([before, one, all]))
+    Ok((me == 0).then_some([open, before, one, all]))
 }
 
 /// The table for people.
@@ -132,7 +137,9 @@ pub(super) fn table(live: &[Live]) -> Table {
     let mut table = Table::new(&heads);
     table.title("One peer in a real job: heap of ours, of the network library, descriptors");
     for l in live {
-        for (what, count) in [("active", l.active), ("inactive", l.inactive)] {
+        for (what, count) in
+            [("active", l.active), ("inactive", l.inactive), ("set-up, in all", l.set_up)]
+        {
             table.row(&[
                 l.network.clone(),
                 l.ranks.to_string(),
