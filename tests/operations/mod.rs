@@ -149,6 +149,7 @@ pub fn all<N: Opens>(name: &str, nodes: u32, env: &[(&'static str, &str)]) -> Ve
     add("allocated/programs", 2, programs::random::<N, ALLOCATED>);
     add("created/programs", 2, programs::random::<N, CREATED>);
     add("allocated/programs", 5, programs::random::<N, ALLOCATED>);
+    add("allocated/programs", 8, programs::random::<N, ALLOCATED>);
     add("created/programs", 8, programs::random::<N, CREATED>);
     if nodes == 1 {
         add("shared", 3, dynamic::shared::<N>);
