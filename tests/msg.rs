@@ -25,6 +25,7 @@ fn scenes<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str, &
     add("crossing", 4, floods::crossing::<N>, &[]);
     add("crossing in pieces", 3, floods::crossing::<N>, &pieces);
     add("programs", 4, programs::random::<N>, &[]);
+    add("programs of eight", 8, programs::random::<N>, &[]);
     add("programs on little credit", 3, programs::random::<N>, &small);
     add("programs in pieces", 2, programs::random::<N>, &pieces);
     add("replies", 3, calls::replies::<N>, &[]);

@@ -394,12 +394,7 @@ impl<N: Netmod> Context<N> {
         let link = self.links.peers.get_or_new(world).ok_or(no_rank)?;
         match link.state() {
             State::New => self.open_link(world, link)?,
-            State::Broken => {
-                let why = link.with_rest(|rest| rest.why.clone());
-                return Err(why.map_or(DeviceError::PeerDied { rank: world }, |error| {
-                    DeviceError::peer(world, error)
-                }));
-            }
+            State::Broken => return self.check_open(world).map(|()| false),
             State::Asking | State::Open => {}
         }
         let number = link.next.get();
@@ -424,6 +419,20 @@ impl<N: Netmod> Context<N> {
         }
         self.links.list(world, link);
         Ok(matches!(body, Body::Copied(_)))
+    }
+
+    /// Refuses peers that are dead and those whose link is broken.
+    pub(super) fn check_open(&self, world: u32) -> Result<(), DeviceError> {
+        self.check_alive(world)?;
+        match self.links.link(world).filter(|link| link.state() == State::Broken) {
+            None => Ok(()),
+            Some(link) => {
+                let why = link.with_rest(|rest| rest.why.clone());
+                Err(why.map_or(DeviceError::PeerDied { rank: world }, |error| {
+                    DeviceError::peer(world, error)
+                }))
+            }
+        }
     }
 
     /// Offers the provider the only packet of a queue. `None`: no room.
@@ -629,9 +638,10 @@ impl<N: Netmod> Context<N> {
         }
     }
 
-    /// Sends a packet that is not numbered, for the link itself; one that the
-    /// provider has no room for is lost, so it must be one that is repeated.
-    pub(super) fn send_loose(&self, world: u32, way: Way, head: Head, body: &[u8]) {
+    /// Sends a packet that is not numbered, for the link itself, as
+    /// [`Netmod::send`] does; one that the provider has no room for must be
+    /// repeated. A failure under way breaks the link to `world`.
+    pub(super) fn send_loose(&self, world: u32, way: Way, head: Head, body: &[u8]) -> isize {
         let bytes = head.encode(self.links.me, 0);
         let at = self.links.copies.borrow_mut().insert(world, body);
         let (start, len) = self.links.copies.borrow().body(at);
@@ -641,6 +651,7 @@ impl<N: Netmod> Context<N> {
         if rc != PENDING {
             self.links.copies.borrow_mut().remove(at);
         }
+        rc
     }
 
     /// Tells a room that an operation of its class ended.

@@ -17,13 +17,14 @@
 //!   that option the providers skip their locks and there is one context.
 //!   [`Shared`] is one context for several threads, under a lock.
 //! * Contexts are numbered, and what is sent on one arrives on the peer's of
-//!   the same number. Puts and gets target the first context's address, so its
-//!   owner is the one who must make progress for those; it also tells peers
-//!   where the others are.
+//!   the same number. Puts, gets and requests of windows target the first
+//!   context's address, so its owner is the one who must make progress for
+//!   those; it also tells peers where the others are.
 
 mod card;
 mod connect;
 mod context;
+mod desk;
 mod error;
 mod link;
 mod node;

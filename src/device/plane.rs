@@ -7,6 +7,7 @@
 //! be open yet, and neither packet is numbered or kept.
 
 use super::card::Card;
+use super::desk::{self, Desk};
 use super::link::{Link, State, Way};
 use super::packet::{Class, Head};
 use super::{Context, DeviceError};
@@ -32,6 +33,7 @@ pub(super) struct Planes {
     is_asking: Cell<bool>,
     /// Contexts that asked here: by world rank and index.
     back: RefCell<BTreeMap<(u32, u32), Way>>,
+    pub(super) desk: Desk,
 }
 
 struct Question {
@@ -43,7 +45,7 @@ struct Question {
 impl Planes {
     #[inline]
     pub(super) fn is_asking(&self) -> bool {
-        self.is_asking.get()
+        self.is_asking.get() || self.desk.is_busy()
     }
 }
 
@@ -67,7 +69,8 @@ impl<N: Netmod> Context<N> {
 
     /// Asks again what is due.
     pub(super) fn ask_for_planes(&self) {
-        if !self.links.planes.is_asking() {
+        self.push_calls();
+        if !self.links.planes.is_asking.get() {
             return;
         }
         let now = Instant::now();
@@ -86,7 +89,7 @@ impl<N: Netmod> Context<N> {
         for world in due {
             let head = Head::new(Class::Link, ASK, [u64::from(self.index()), 0, 0]);
             if let Ok(way) = self.first_way(world) {
-                self.send_loose(world, way, head, &card.encode());
+                let _ = self.send_loose(world, way, head, &card.encode());
             }
         }
     }
@@ -94,6 +97,9 @@ impl<N: Netmod> Context<N> {
     /// A packet of the link's own.
     #[cold]
     pub(super) fn plane_packet(&self, head: &Head, body: &[u8]) {
+        if matches!(head.kind, desk::CARD | desk::CALL) {
+            return self.call_arrived(head, body);
+        }
         // Garbage is no card.
         let Some(card) = Card::decode(body) else { return };
         let (world, index) = (head.from, head.words[0] as u32);
@@ -117,7 +123,7 @@ impl<N: Netmod> Context<N> {
             }
         };
         let head = Head::new(Class::Link, ANSWER, [u64::from(index), 0, 0]);
-        self.send_loose(world, way, head, &mine.encode());
+        let _ = self.send_loose(world, way, head, &mine.encode());
         Ok(())
     }
 
@@ -137,7 +143,7 @@ impl<N: Netmod> Context<N> {
 
     /// A way to the context with these addresses: over the transport that
     /// reaches the peer's first one, as the peer decides too.
-    fn insert_plane(&self, world: u32, card: &Card) -> Result<Way, DeviceError> {
+    pub(super) fn insert_plane(&self, world: u32, card: &Card) -> Result<Way, DeviceError> {
         let Way { transport, .. } = self.first_way(world)?;
         let raw = if transport == Transport::Local { &card.local } else { &card.network };
         let none = DeviceError::BadCard { rank: world };

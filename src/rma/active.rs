@@ -240,9 +240,7 @@ impl<N: Netmod> Agent<N> {
         let meta = Meta { id, count: request.count as u32, ty: request.ty, op: request.op };
         let words = [request.window, request.place, meta.encode()];
         let head = Head::new(Class::Rma, request.ask, words);
-        // SAFETY: a copied body needs nothing.
-        let sent = unsafe { context.transmit(world, head, Body::Copied(request.body)) };
-        if let Err(e) = sent {
+        if let Err(e) = context.call(world, head, request.body) {
             if self.slots.borrow_mut().remove(&id).is_some() {
                 track.end(world);
             }
@@ -265,9 +263,7 @@ impl<N: Netmod> Agent<N> {
     ) -> Result<(), Error> {
         let meta = Meta { id: 0, count: 0, ty: Type::U8, op: Op::NoOp };
         let head = Head::new(Class::Rma, ask, [window, number, meta.encode()]);
-        // SAFETY: a copied body needs nothing.
-        unsafe { context.transmit(world, head, Body::Copied(&[])) }?;
-        Ok(())
+        Ok(context.call(world, head, &[])?)
     }
 
     /// Gives up an answer: its result's memory is not written any more.
@@ -299,6 +295,19 @@ impl<N: Netmod> Agent<N> {
             unsafe { std::ptr::copy_nonoverlapping(body.as_ptr(), slot.result, slot.len) };
         }
         slot.end(status, words[2]);
+    }
+
+    /// Takes an answer, or carries out a request and has its answer.
+    fn handle(&self, head: &Head, body: &[u8]) -> Option<(Head, Vec<u8>)> {
+        if head.kind == ask::ANSWER {
+            self.answered(head.from, head.words, body);
+            return None;
+        }
+        // Garbage has no meta word; nobody waits for its answer.
+        let meta = Meta::decode(head.words[2])?;
+        let (status, number, out) = self.serve(head, meta, body)?;
+        let words = [u64::from(meta.id), status as u64, number];
+        Some((Head::new(Class::Rma, ask::ANSWER, words), out))
     }
 
     /// Carries out what a peer asks for; the answer, unless there is none.
@@ -418,17 +427,16 @@ impl<N: Netmod> Room<N> for Agent<N> {
     }
 
     fn arrived(&self, context: &Context<N>, head: &Head, body: &[u8]) {
-        if head.kind == ask::ANSWER {
-            return self.answered(head.from, head.words, body);
-        }
-        // Garbage has no meta word; nobody waits for its answer.
-        let Some(meta) = Meta::decode(head.words[2]) else { return };
-        if let Some((status, number, out)) = self.serve(head, meta, body) {
-            let words = [u64::from(meta.id), status as u64, number];
-            let answer = Head::new(Class::Rma, ask::ANSWER, words);
+        if let Some((answer, out)) = self.handle(head, body) {
             // Who died meanwhile needs no answer.
             // SAFETY: a copied body needs nothing.
             let _ = unsafe { context.transmit(head.from, answer, Body::Copied(&out)) };
+        }
+    }
+
+    fn called(&self, context: &Context<N>, index: u32, head: &Head, body: &[u8]) {
+        if let Some((answer, out)) = self.handle(head, body) {
+            context.call_back(head.from, index, answer, &out);
         }
     }
 

@@ -311,7 +311,7 @@ impl<N: Netmod> Access<N> {
         if self.words(world)?.is_some() {
             return Ok(true);
         }
-        Ok(self.context().index() == 0 && self.context().packet_limits(world)?.1 > 0)
+        Ok(self.context().call_limit(world)? > 0)
     }
 
     /// The lock words of a world rank's part, where they are mapped.
@@ -404,19 +404,17 @@ impl<N: Netmod> Access<N> {
         unsafe { self.more.agent.request(self.context(), world, &self.more.track, request) }
     }
 
-    /// Refuses requests that cannot be made, with a remedy.
-    ///
-    /// Answers come to the first context of a process, so only that one asks.
+    /// The longest body of a request; refuses those that cannot be made, with a
+    /// remedy.
     pub(super) fn may_send(&self, world: u32) -> Result<usize, Error> {
-        let refuse = |why: &str| {
-            let why = format!("this operation needs the help of rank {world}, {why}");
-            Err(ErrorKind::Arguments(why).into())
-        };
-        if self.context().index() != 0 {
-            return refuse("which only the first context of a process can ask for; issue it there");
-        }
-        match self.context().packet_limits(world)?.1 {
-            0 => refuse("and the provider has no messages; choose another in RANKWAY_PROVIDER"),
+        match self.context().call_limit(world)? {
+            0 => {
+                let why = format!(
+                    "this operation needs the help of rank {world}, and the provider has no \
+                     messages; choose another in RANKWAY_PROVIDER"
+                );
+                Err(ErrorKind::Arguments(why).into())
+            }
             longest => Ok(longest.min(super::active::LONGEST)),
         }
     }

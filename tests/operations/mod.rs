@@ -21,6 +21,7 @@ pub mod lost;
 #[path = "../../src/rma/compute/oracle.rs"]
 mod oracle;
 pub mod programs;
+pub mod threads;
 
 /// Memory of the test's own, in place of what a window allocates.
 pub const CREATED: bool = true;
@@ -146,9 +147,12 @@ pub fn all<N: Opens>(name: &str, nodes: u32, env: &[(&'static str, &str)]) -> Ve
     add("created/blocks", 3, blocks::lists::<N, CREATED>);
     add("allocated/requests", 3, blocks::requests::<N, ALLOCATED>);
     add("created/requests", 3, blocks::requests::<N, CREATED>);
+    add("contexts", 3, threads::contexts::<N>);
+    add("signals of contexts", 3, threads::signals::<N>);
     add("allocated/programs", 2, programs::random::<N, ALLOCATED>);
     add("created/programs", 2, programs::random::<N, CREATED>);
     add("allocated/programs", 5, programs::random::<N, ALLOCATED>);
+    add("allocated/programs", 8, programs::random::<N, ALLOCATED>);
     add("created/programs", 8, programs::random::<N, CREATED>);
     if nodes == 1 {
         add("shared", 3, dynamic::shared::<N>);

@@ -49,10 +49,14 @@ pub fn killed<N: Opens, const AMIDST: u8>(boot: Arc<dyn Boot>) -> Result {
     let mut buf = vec![0; 64];
     match me {
         0 => {
+            if AMIDST == RECEIVE {
+                m.recv(&mut buf, 1, 1).map_err(text)?;
+            }
+            // The death is not far.
+            m.send(&[], 2, 8).map_err(text)?;
             let start = Instant::now();
             match AMIDST {
                 RECEIVE => {
-                    m.recv(&mut buf, 1, 1).map_err(text)?;
                     // SAFETY: `buf` is not used until the request is gone.
                     let any = unsafe { m.irecv(buf.as_mut_ptr(), 64, Any, 9) };
                     let any = any.map_err(text)?;
@@ -118,6 +122,7 @@ pub fn killed<N: Opens, const AMIDST: u8>(boot: Arc<dyn Boot>) -> Result {
             m.recv(&mut got, 2, 1).map(drop).map_err(text)
         }
         _ => {
+            m.recv(&mut [], 0, 8).map_err(text)?;
             let start = Instant::now();
             while start.elapsed() < Duration::from_millis(200) {
                 context.progress().map_err(text)?;

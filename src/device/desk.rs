@@ -1,0 +1,249 @@
+//! Packets from a process's further contexts to the peers' first ones, and
+//! their answers.
+//!
+//! Links join contexts of one number, and a peer may have no other than its
+//! first. What every peer's first context answers (requests of windows) goes
+//! there from wherever it is asked, within packets of the link's own: a stream
+//! for each further context, whose first packet brings the addresses that
+//! answers return to. Streams keep their order and queue what the provider has
+//! no room for, as links do; they cost a copy more.
+//!
+//! A first context has no desk: its packets go by the link itself.
+
+use super::card::Card;
+use super::link::Way;
+use super::packet::{Body, Class, Head};
+use super::{Context, DeviceError};
+use crate::netmod::{AGAIN, HEAD, Netmod};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// "The asking context has the addresses in the body." `words`: its index, its
+/// life, the packet's number.
+pub(super) const CARD: u8 = 3;
+/// A packet within a packet: the inner head, then its body; the same words.
+pub(super) const CALL: u8 = 4;
+
+/// Packets that came before their turn, of which no sender has many.
+const EARLY: usize = 1 << 15;
+
+/// The streams of a context: by world rank and, at a first context, the index
+/// of the one that asks; 0 elsewhere.
+pub(super) struct Desk {
+    streams: RefCell<BTreeMap<(u32, u32), Stream>>,
+    busy: Cell<bool>,
+    /// Tells a context from those that had its index before.
+    life: u32,
+}
+
+#[derive(Default)]
+struct Stream {
+    life: u32,
+    way: Option<Way>,
+    /// Number of the next packet out, and of the next in.
+    next: u16,
+    due: u16,
+    queue: VecDeque<(Head, Box<[u8]>)>,
+    early: BTreeMap<u16, (u8, Box<[u8]>)>,
+}
+
+impl Default for Desk {
+    fn default() -> Desk {
+        static LIVES: AtomicU32 = AtomicU32::new(1);
+        let life = LIVES.fetch_add(1, Ordering::Relaxed);
+        Desk { streams: RefCell::default(), busy: Cell::new(false), life }
+    }
+}
+
+impl Desk {
+    /// Whether something waits for room.
+    #[inline]
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy.get()
+    }
+}
+
+impl Stream {
+    fn push(&mut self, kind: u8, index: u32, body: Box<[u8]>) {
+        let words = [u64::from(index), u64::from(self.life), u64::from(self.next)];
+        self.queue.push_back((Head::new(Class::Link, kind, words), body));
+        self.next = self.next.wrapping_add(1);
+    }
+
+    /// Takes a packet in; the next one whose turn it is comes out.
+    fn sort(&mut self, number: u16, kind: u8, body: &[u8]) {
+        if self.early.len() < EARLY {
+            self.early.insert(number, (kind, body.into()));
+        }
+    }
+
+    fn take(&mut self) -> Option<(u8, Box<[u8]>)> {
+        let next = self.early.remove(&self.due)?;
+        self.due = self.due.wrapping_add(1);
+        Some(next)
+    }
+}
+
+impl<N: Netmod> Context<N> {
+    /// Sends a packet to the first context of a world rank, in order behind
+    /// those before it. The body is copied. At a first context this is
+    /// [`Context::transmit`]; elsewhere [`Room::called`](super::packet::Room::called)
+    /// takes it.
+    ///
+    /// # Errors
+    /// As [`Context::transmit`].
+    #[inline]
+    pub(crate) fn call(&self, world: u32, head: Head, body: &[u8]) -> Result<(), DeviceError> {
+        if self.index() == 0 {
+            // SAFETY: a copied body needs nothing.
+            unsafe { self.transmit(world, head, Body::Copied(body)) }?;
+            return Ok(());
+        }
+        self.call_from_further(world, head, body)
+    }
+
+    #[cold]
+    fn call_from_further(&self, world: u32, head: Head, body: &[u8]) -> Result<(), DeviceError> {
+        self.check_open(world)?;
+        let way = self.first_way(world)?;
+        let desk = &self.links.planes.desk;
+        let mut streams = desk.streams.borrow_mut();
+        let stream = streams.entry((world, 0)).or_default();
+        if stream.way.is_none() {
+            (stream.way, stream.life) = (Some(way), desk.life);
+            stream.push(CARD, self.index(), self.card()?.encode().into());
+        }
+        stream.push(CALL, self.index(), self.wrapped(head, body));
+        self.push_stream(world, stream);
+        drop(streams);
+        self.check_open(world)
+    }
+
+    /// Answers what [`Room::called`](super::packet::Room::called) brought from
+    /// a peer's context `index`. Who died or closed it meanwhile needs none.
+    #[cold]
+    pub(crate) fn call_back(&self, world: u32, index: u32, head: Head, body: &[u8]) {
+        let mut streams = self.links.planes.desk.streams.borrow_mut();
+        if let Some(stream) = streams.get_mut(&(world, index)) {
+            stream.push(CALL, index, self.wrapped(head, body));
+            self.push_stream(world, stream);
+        }
+    }
+
+    fn wrapped(&self, head: Head, body: &[u8]) -> Box<[u8]> {
+        let me = self.device().boot().rank();
+        [&head.encode(me, 0)[..], body].concat().into()
+    }
+
+    /// The longest bodies that [`Context::call`] takes to a world rank; 0
+    /// where the provider has no messages.
+    ///
+    /// # Errors
+    /// A peer that cannot be reached.
+    pub(crate) fn call_limit(&self, world: u32) -> Result<usize, DeviceError> {
+        let wrapping = if self.index() == 0 { 0 } else { HEAD };
+        Ok(self.packet_limits(world)?.1.saturating_sub(wrapping))
+    }
+
+    /// Sends what the provider had no room for, and hands on what came before
+    /// its room settled.
+    pub(super) fn push_calls(&self) {
+        let desk = &self.links.planes.desk;
+        if !desk.busy.replace(false) {
+            return;
+        }
+        let mut waiting = Vec::new();
+        for (&key, stream) in desk.streams.borrow_mut().iter_mut() {
+            self.push_stream(key.0, stream);
+            if stream.early.contains_key(&stream.due) {
+                waiting.push(key);
+            }
+        }
+        waiting.into_iter().for_each(|key| self.hand_on(key));
+    }
+
+    fn push_stream(&self, world: u32, stream: &mut Stream) {
+        if self.check_open(world).is_err() {
+            stream.queue.clear();
+        }
+        let Some(way) = stream.way else { return };
+        while let Some((head, body)) = stream.queue.front() {
+            // Who asks must hear of it when a packet fails; an answer that
+            // fails is for a context that was closed.
+            let asks = self.index() > 0;
+            let rc = self.send_loose(if asks { world } else { u32::MAX }, way, *head, body);
+            if rc == AGAIN {
+                self.links.planes.desk.busy.set(true);
+                return;
+            }
+            stream.queue.pop_front();
+            if rc < 0 {
+                stream.queue.clear();
+                if asks {
+                    self.break_link(world, self.explain(way, world, rc));
+                }
+            }
+        }
+    }
+
+    /// A packet of a stream came in.
+    #[cold]
+    pub(super) fn call_arrived(&self, head: &Head, body: &[u8]) {
+        let [index, life, number] = head.words;
+        let (world, index, life) = (head.from, index as u32, life as u32);
+        let mine = self.index();
+        // Garbage, or for a context that had this one's index.
+        if index == 0 || (mine != 0 && (mine, self.links.planes.desk.life) != (index, life)) {
+            return;
+        }
+        // Only one who is there begins a stream.
+        if world >= self.device().boot().size() {
+            return;
+        }
+        let key = (world, if mine == 0 { index } else { 0 });
+        let mut streams = self.links.planes.desk.streams.borrow_mut();
+        let stream = streams.entry(key).or_insert_with(|| Stream { life, ..Stream::default() });
+        match life.wrapping_sub(stream.life) as i32 {
+            0 => {}
+            // Another context has the index now.
+            1.. => *stream = Stream { life, ..Stream::default() },
+            _ => return,
+        }
+        stream.sort(number as u16, head.kind, body);
+        drop(streams);
+        self.hand_on(key);
+    }
+
+    /// Hands on what came in on a stream, as far as it is its turn.
+    fn hand_on(&self, key: (u32, u32)) {
+        let desk = &self.links.planes.desk;
+        let (world, index) = key;
+        loop {
+            let mut streams = desk.streams.borrow_mut();
+            let Some(stream) = streams.get_mut(&key) else { return };
+            let due = stream.due;
+            let Some((kind, body)) = stream.take() else { return };
+            if kind == CARD {
+                // Without a way there is no answer: garbage, or somebody who
+                // is gone.
+                let card = Card::decode(&body).filter(|_| self.index() == 0);
+                stream.way = card.and_then(|card| self.insert_plane(world, &card).ok());
+                continue;
+            }
+            let inner = body.split_first_chunk::<HEAD>();
+            let inner = inner.and_then(|(head, rest)| Some((Head::decode(head)?.0, rest)));
+            let Some((inner, rest)) = inner else { continue };
+            let Some(room) = self.room(inner.class) else {
+                // It may not have settled yet.
+                stream.due = due;
+                stream.early.insert(due, (kind, body));
+                desk.busy.set(true);
+                return;
+            };
+            // Nothing is borrowed while a room works: it may answer.
+            drop(streams);
+            room.called(self, index, &Head { from: world, ..inner }, rest);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Operations that the target carries out, asked for from any context.
+
+use super::*;
+use crate::ensure;
+use rankway::device::Options;
+use rankway::rma::{Access, Assert, Lock};
+
+/// Each rank has another number of further contexts, so that none of them can
+/// count on the peer's: all ask the peer's first one. In the second round they
+/// are opened again, under the numbers of those before.
+pub fn contexts<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const ROUNDS: u64 = 2;
+    const TIMES: u64 = 40;
+    let context = N::open_with(boot, &Options { threads: true, ..Options::default() })?;
+    let world = Communicator::world(&context);
+    let (me, n) = (world.rank(), world.size());
+    let threads = |rank: u32| u64::from(rank % 3 + 1);
+    let all: u64 = (0..n).map(threads).sum();
+    // Of each thread of all ranks: 256 bytes; before them a sum, and one that
+    // no processor has an instruction for.
+    let mut w = make::<N, CREATED>(&world, 64 + 256 * all as usize, 1)?;
+    let mut dynamic = Window::dynamic(&world).map_err(text)?;
+    let mut memory = vec![0_u64; 256];
+    // SAFETY: it outlives the window, and is looked at when nobody writes.
+    let at = unsafe { dynamic.attach(memory.as_mut_ptr().cast(), 2048) }.map_err(text)?;
+    let told = world.allgather(&at.to_ne_bytes()).map_err(text)?;
+    let place =
+        |rank: u32| usize::from_ne_bytes(told[rank as usize].as_slice().try_into().unwrap());
+    let (core, loose) = (w.core().map_err(text)?, dynamic.core().map_err(text)?);
+    let (device, map) = (context.device(), world.map());
+    let before: u64 = (0..me).map(threads).sum();
+    let work = |number: u64| -> Result {
+        let context = device.context().map_err(text)?;
+        ensure!(context.index() > 0, "the first context");
+        let access = Access::open(&core, &context, map).map_err(text)?;
+        let own = 64 + 256 * number as usize;
+        access.lock_all().map_err(text)?;
+        for to in 0..n {
+            let mut sum = 0;
+            for time in 1..=TIMES {
+                access.accumulate(&[1_u64], Op::Sum, to, 0).map_err(text)?;
+                access.accumulate(&[[1.0_f64, -1.0]], Op::Sum, to, 16).map_err(text)?;
+                // In order: each sees those before.
+                let old = access.fetch_and_op(time as u16, Op::Sum, to, own + 1).map_err(text)?;
+                ensure!(u64::from(old) == sum, "{old}, not {sum}");
+                sum += time;
+            }
+            // Long ones, in pieces; then back to nothing.
+            let long: Vec<[f64; 2]> = (0..13).map(|i| [f64::from(i), number as f64]).collect();
+            access.accumulate(&long, Op::Replace, to, own + 16).map_err(text)?;
+            let mut got = vec![[0.0_f64; 2]; 13];
+            access.get_accumulate(&[], &mut got, Op::NoOp, to, own + 16).map_err(text)?;
+            ensure!(got == long, "{got:?}");
+            access.flush(to).map_err(text)?;
+            let last = access.compare_and_swap(sum as u16, 0, to, own + 1).map_err(text)?;
+            ensure!(u64::from(last) == sum, "{last}");
+        }
+        access.unlock_all().map_err(text)?;
+        let access = Access::open(&loose, &context, map).map_err(text)?;
+        for to in 0..n {
+            // One at a time, whoever they belong to.
+            access.lock(Lock::Exclusive, to, Assert::NONE).map_err(text)?;
+            let mut count = [0; 8];
+            access.get(&mut count, to, place(to)).map_err(text)?;
+            let more = u64::from_ne_bytes(count) + 1;
+            access.put(&more.to_ne_bytes(), to, place(to)).map_err(text)?;
+            access.unlock(to).map_err(text)?;
+        }
+        Ok(())
+    };
+    for _ in 0..ROUNDS {
+        let (tell, ended) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| -> Result {
+            for thread in 0..threads(me) {
+                let (tell, work) = (tell.clone(), &work);
+                scope.spawn(move || tell.send(work(before + thread)));
+            }
+            // The peers' contexts ask this one.
+            let mut left = threads(me);
+            while left > 0 {
+                context.progress().map_err(text)?;
+                match ended.try_recv() {
+                    Ok(result) => {
+                        result?;
+                        left -= 1;
+                    }
+                    Err(_) => std::thread::yield_now(),
+                }
+            }
+            Ok(())
+        })?;
+        world.barrier().map_err(text)?;
+    }
+    let bytes = own(&w)?;
+    let number = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
+    let times = ROUNDS * all * TIMES;
+    ensure!(number(0) == times, "{} of {times}", number(0));
+    let pair = [f64::from_bits(number(16)), f64::from_bits(number(24))];
+    ensure!(pair == [times as f64, -(times as f64)], "{pair:?}");
+    world.barrier().map_err(text)?;
+    ensure!(memory[0] == ROUNDS * all, "{} under locks, not {}", memory[0], ROUNDS * all);
+    drop((core, loose));
+    w.free().map_err(text)?;
+    dynamic.free().map_err(text)
+}
+
+/// A group's access epoch on a further context: its signals arrive too.
+pub fn signals<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open_with(boot, &Options { threads: true, ..Options::default() })?;
+    let world = Communicator::world(&context);
+    let (me, n) = (world.rank(), world.size());
+    let mut first = make::<N, CREATED>(&world, 8, 8)?;
+    let (device, to) = (context.device(), (me + 1) % n);
+    let (core, map) = (first.core().map_err(text)?, world.map());
+    std::thread::scope(|scope| -> Result {
+        let thread = scope.spawn(|| -> Result {
+            let context = device.context_at(1).map_err(text)?;
+            let access = Access::open(&core, &context, map).map_err(text)?;
+            access.start(&[to], Assert::NOCHECK).map_err(text)?;
+            access.accumulate(&[[0.5_f32, 2.0]], Op::Sum, to, 0).map_err(text)?;
+            access.complete().map_err(text)
+        });
+        first.post(&[(me + n - 1) % n], Assert::NOCHECK).map_err(text)?;
+        first.wait().map_err(text)?;
+        while !thread.is_finished() {
+            context.progress().map_err(text)?;
+            std::thread::yield_now();
+        }
+        thread.join().map_err(|_| "a thread panicked")?
+    })?;
+    let bytes = own(&first)?;
+    let want = [0.5_f32.to_ne_bytes(), 2.0_f32.to_ne_bytes()].concat();
+    same("by the signal's time", &bytes, &want)?;
+    world.barrier().map_err(text)?;
+    drop(core);
+    first.free().map_err(text)
+}
