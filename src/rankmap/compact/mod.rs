@@ -91,7 +91,7 @@ use core::fmt;
 use core::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use self::bitmap::Bitmap;
+pub(super) use self::bitmap::Bitmap;
 use self::blocks::Blocks;
 use self::child::Child;
 use self::diagram::Diagram;

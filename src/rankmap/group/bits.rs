@@ -15,10 +15,48 @@ pub(super) struct Window {
     base: usize,
 }
 
+/// Stretches in rising order, each with a place for every position in it.
+#[derive(Debug)]
+pub(super) struct Windows(pub(super) Vec<Window>);
+
+impl Windows {
+    pub(super) fn new(spans: &Spans) -> Windows {
+        let mut base = 0;
+        let mut windows: Vec<Window> = spans
+            .spans
+            .iter()
+            .map(|&(low, high)| {
+                let window = Window { low, high, base };
+                base += 64 * words(low, high);
+                window
+            })
+            .collect();
+        windows.sort_unstable_by_key(|window| window.low);
+        Windows(windows)
+    }
+
+    /// The place of a position.
+    #[inline]
+    pub(super) fn place(&self, position: i64) -> Option<usize> {
+        let at = match self.0.len() {
+            1 => 0,
+            _ => self.0.partition_point(|window| window.high < position),
+        };
+        let window = self.0.get(at).filter(|window| window.contains(position))?;
+        Some(window.base + (position - window.low) as usize)
+    }
+}
+
+impl Window {
+    fn contains(&self, position: i64) -> bool {
+        (self.low..=self.high).contains(&position)
+    }
+}
+
 /// A set of positions.
 #[derive(Debug)]
 pub(super) struct Bits {
-    pub(super) windows: Vec<Window>,
+    pub(super) windows: Windows,
     pub(super) words: Vec<u64>,
 }
 
@@ -63,38 +101,18 @@ impl Bits {
     }
 
     pub(super) fn new(spans: &Spans) -> Bits {
-        let mut base = 0;
-        let mut windows: Vec<Window> = spans
-            .spans
-            .iter()
-            .map(|&(low, high)| {
-                let window = Window { low, high, base };
-                base += 64 * words(low, high);
-                window
-            })
-            .collect();
-        windows.sort_unstable_by_key(|window| window.low);
-        Bits { windows, words: vec![0; base / 64] }
-    }
-
-    fn window(&self, position: i64) -> Option<Window> {
-        let at = self.windows.partition_point(|window| window.high < position);
-        self.windows.get(at).copied().filter(|window| window.low <= position)
+        Bits { windows: Windows::new(spans), words: vec![0; spans.words()] }
     }
 
     pub(super) fn has(&self, process: Process) -> bool {
-        let position = position(process);
-        self.window(position).is_some_and(|window| {
-            let bit = window.base + (position - window.low) as usize;
-            self.words[bit / 64] >> (bit % 64) & 1 == 1
-        })
+        let place = self.windows.place(position(process));
+        place.is_some_and(|bit| self.words[bit / 64] >> (bit % 64) & 1 == 1)
     }
 
     /// All members of a progression, which lies in one window.
     pub(super) fn set(&mut self, members: Progression) {
         let members = members.rising();
-        let Some(window) = self.window(members.first) else { return };
-        let bit = window.base + (members.first - window.low) as usize;
+        let Some(bit) = self.windows.place(members.first) else { return };
         let (step, len) = (members.step as usize, members.len as usize);
         let end = bit + step * (len - 1) + 1;
         if step == 1 {
@@ -109,7 +127,7 @@ impl Bits {
     /// All these lpids, for a bitmap of one window that has them. Neighbours in
     /// a list tend to share a word, which then stays in a register.
     pub(super) fn set_all(&mut self, lpids: impl IntoIterator<Item = u32>) {
-        let Some(window) = self.windows.first() else { return };
+        let Some(window) = self.windows.0.first() else { return };
         let low = process(window.low).lpid;
         let (mut at, mut word) = (0, 0);
         for lpid in lpids {
@@ -134,7 +152,7 @@ impl Bits {
         out: &mut impl FnMut(i64, u32) -> bool,
     ) -> bool {
         let pg = process(low).pg;
-        let window = self.windows.iter().find(|window| process(window.low).pg == pg);
+        let window = self.windows.0.iter().find(|window| process(window.low).pg == pg);
         let window = window.filter(|window| window.low <= high && low <= window.high);
         let Some(window) = window else {
             return !others || out(low, (high - low + 1) as u32);

@@ -104,6 +104,11 @@ pub(super) fn spans(map: &RankMap) -> Spans {
             let lpids = lpids(map);
             add(lpids.iter().min().copied().zip(lpids.iter().max().copied()));
         }
+        Form::Tile(tile) => (0..map.size).zip(&*tile.lpids).for_each(|(place, &lpid)| {
+            let turns = (map.size - 1 - place) / tile.lpids.len() as u32;
+            let last = lpid.wrapping_add((tile.growth as u32).wrapping_mul(turns));
+            add(Some((lpid.min(last), lpid.max(last))));
+        }),
         _ => segments(map).for_each(|segment| spans.add(segment.low(), segment.high())),
     }
     spans
@@ -127,11 +132,32 @@ pub(super) fn lpids(map: &RankMap) -> Cow<'_, [u32]> {
             let start = view.start as usize;
             Cow::Borrowed(&view.table.entries[start..start + map.size as usize])
         }
-        Form::Compact(compact) => {
+        Form::Compact(compact) if compact.ranges().is_none() => {
             let mut lpids = vec![0; map.size as usize];
             compact.find_range(0..map.size, &mut lpids);
             Cow::Owned(lpids)
         }
-        _ => Cow::Owned(map.iter().map(|process| process.lpid).collect()),
+        Form::Tile(tile) => {
+            let mut lpids = Vec::with_capacity(map.size as usize);
+            let mut grown = 0u32;
+            while lpids.len() < map.size as usize {
+                let left = map.size as usize - lpids.len();
+                lpids.extend(tile.lpids.iter().take(left).map(|lpid| lpid.wrapping_add(grown)));
+                grown = grown.wrapping_add(tile.growth as u32);
+            }
+            Cow::Owned(lpids)
+        }
+        Form::Mlut(_) | Form::Lut(_) => {
+            Cow::Owned(map.iter().map(|process| process.lpid).collect())
+        }
+        _ => {
+            let mut lpids = Vec::with_capacity(map.size as usize);
+            let mut pieces = map.iter();
+            while let Some(Piece { first, step, len }) = pieces.next_piece() {
+                let lpid = |i: u32| first.lpid.wrapping_add((step as u32).wrapping_mul(i));
+                lpids.extend((0..len).map(lpid));
+            }
+            Cow::Owned(lpids)
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! Few segments are walked ([`walk`](super::walk)); once there are more than the
 //! words of a bitmap, the other group becomes one.
 
-use super::bits::Bits;
+use super::bits::{Bits, Spans};
 use super::members::{bits, is_table, least_segments, lpids, segments, spans};
 use super::progression::{Progression, process};
 use super::walk::{Comb, Index, Keep, Stop, Walk};
@@ -32,19 +32,18 @@ pub(super) fn select(
     keep: Keep,
     joined: bool,
 ) -> Result<RankMap, MapError> {
-    if let Some(combs) = walked(group, other, keep, None) {
-        return finish(group, other, joined, &combs);
-    }
+    let spans = match walked(group, other, keep, None) {
+        Ok(combs) => return finish(group, other, joined, &combs),
+        Err(spans) => spans,
+    };
     let others = keep == Keep::Others;
-    let (of_group, spans) = (group.pg(), spans(other));
-    let tables = is_table(group) || is_table(other);
-    if let Some(pg) = of_group
-        && tables
-        && other.pg() == of_group
-    {
-        return listed(pg, group, other, others, joined);
-    }
     let bits = bits(other, &spans);
+    if let Some(pg) = group.pg()
+        && (is_table(group) || is_table(other))
+        && other.pg() == group.pg()
+    {
+        return listed(pg, group, other, &bits, others, joined);
+    }
     let mut detector = start(other, joined);
     let before = detector.len();
     for segment in segments(group) {
@@ -57,27 +56,29 @@ pub(super) fn select(
     whole(group, other, joined, kept).map_or_else(|| detector.finish(), Ok)
 }
 
-/// The combs that a walk leaves, unless a bitmap is cheaper; not more than the
-/// first `limit` if there is one.
-fn walked(group: &RankMap, other: &RankMap, keep: Keep, limit: Option<usize>) -> Option<Vec<Comb>> {
+/// The combs that a walk leaves, or only the first `limit` of them; or what a
+/// bitmap of `other` spans, if that is cheaper.
+fn walked(
+    group: &RankMap,
+    other: &RankMap,
+    keep: Keep,
+    limit: Option<usize>,
+) -> Result<Vec<Comb>, Spans> {
     let least = least_segments(group) + least_segments(other);
-    let mut budget = FEW_PAIRS;
-    if least > FEW {
-        budget = spans(other).words();
-        if least > budget {
-            return None;
-        }
+    if least <= FEW
+        && let Some(combs) = walk(group, other, keep, FEW_PAIRS, limit)
+    {
+        return Ok(combs);
     }
-    loop {
-        if let Some(combs) = walk(group, other, keep, budget, limit) {
-            return Some(combs);
-        }
-        let words = spans(other).words();
-        if budget >= words {
-            return None;
-        }
-        budget = words;
+    let spans = spans(other);
+    let words = spans.words();
+    if least <= words
+        && (least > FEW || words > FEW_PAIRS)
+        && let Some(combs) = walk(group, other, keep, words, limit)
+    {
+        return Ok(combs);
     }
+    Err(spans)
 }
 
 fn walk(
@@ -181,21 +182,20 @@ fn listed(
     pg: u32,
     group: &RankMap,
     other: &RankMap,
+    bits: &Bits,
     others: bool,
     joined: bool,
 ) -> Result<RankMap, MapError> {
-    let spans = spans(other);
-    let bits = bits(other, &spans);
     let before = if joined { other.size as usize } else { 0 };
     let mut out = Vec::with_capacity(before + group.size as usize);
     if joined {
         out.extend_from_slice(&lpids(other));
     }
     if is_table(group) {
-        filter(&lpids(group), &bits, others, &mut out);
+        filter(&lpids(group), bits, others, &mut out);
     } else {
         for segment in segments(group) {
-            stretches(&bits, segment, others, &mut |kept| {
+            stretches(bits, segment, others, &mut |kept| {
                 let first = process(kept.first).lpid;
                 let lpid = |i: u32| first.wrapping_add((kept.step as u32).wrapping_mul(i));
                 out.extend((0..kept.len).map(lpid));
@@ -213,7 +213,7 @@ fn listed(
 /// Appends the lpids whose bits are (or are not) set, without a branch on them.
 fn filter(lpids: &[u32], bits: &Bits, others: bool, out: &mut Vec<u32>) {
     const AT_ONCE: usize = 256;
-    let Some(window) = bits.windows.first() else { return };
+    let Some(window) = bits.windows.0.first() else { return };
     let low = process(window.low).lpid;
     let words = &bits.words[..];
     let mut kept = [0u32; AT_ONCE];
@@ -232,9 +232,10 @@ fn filter(lpids: &[u32], bits: &Bits, others: bool, out: &mut Vec<u32>) {
 
 /// Whether `other` has all members of `group`.
 pub(super) fn within(group: &RankMap, other: &RankMap) -> bool {
-    if let Some(combs) = walked(group, other, Keep::Others, Some(1)) {
-        return combs.is_empty();
-    }
-    let bits = bits(other, &spans(other));
+    let spans = match walked(group, other, Keep::Others, Some(1)) {
+        Ok(combs) => return combs.is_empty(),
+        Err(spans) => spans,
+    };
+    let bits = bits(other, &spans);
     segments(group).all(|segment| stretches(&bits, segment, true, &mut |_| false))
 }

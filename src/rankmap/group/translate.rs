@@ -5,7 +5,7 @@
 //! and the ranks of the second by lpid, and each rank is then two loads.
 //! Strides need neither: a multiply, and a multiply for the division.
 
-use super::bits::Spans;
+use super::bits::{Spans, Windows};
 use super::members::{lpids, segments, spans};
 use super::progression::position;
 use super::{Group, GroupError};
@@ -20,7 +20,7 @@ const SPARSE: usize = 8;
 enum Ranks<'a> {
     /// A stride.
     Strided(Strided),
-    /// By lpid from the first on.
+    /// By lpid from the lowest on.
     Table { low: u32, ranks: Vec<u32> },
     /// Whatever the map has.
     Search(&'a RankMap),
@@ -52,11 +52,9 @@ impl Strided {
         let quotient = ((u128::from(distance) * u128::from(self.reciprocal)) >> 64) as u32;
         // ⌈2^64 / 1⌉ does not fit.
         let rank = if self.pace == 1 { distance } else { quotient };
-        if rank < self.size && rank.wrapping_mul(self.pace) == distance {
-            rank
-        } else {
-            Group::UNDEFINED
-        }
+        let member = (rank < self.size) & (rank.wrapping_mul(self.pace) == distance);
+        // UNDEFINED is all ones: no branch that random ranks mispredict.
+        rank | u32::from(member).wrapping_sub(1)
     }
 }
 
@@ -65,15 +63,20 @@ impl Ranks<'_> {
         if let Form::Affine(affine) = map.form {
             return Ranks::Strided(Strided::new(affine, map.size));
         }
-        if !pays(map, asked) || map.pg().is_none() {
-            return Ranks::Search(map);
+        match worth(map, asked) {
+            Some(spans) => Ranks::Table { low: spans.low(), ranks: table(map, &spans) },
+            None => Ranks::Search(map),
         }
-        let spans = spans(map);
-        if spans.words() * 64 > (map.size as usize + asked) * SPARSE {
-            return Ranks::Search(map);
-        }
-        Ranks::Table { low: spans.low(), ranks: table(map, &spans) }
     }
+}
+
+/// What a map spans, if a table of that is worth making.
+fn worth(map: &RankMap, asked: usize) -> Option<Spans> {
+    if !pays(map, asked) {
+        return None;
+    }
+    let spans = spans(map);
+    (spans.words() * 64 <= (map.size as usize + asked) * SPARSE).then_some(spans)
 }
 
 fn pays(map: &RankMap, asked: usize) -> bool {
@@ -107,6 +110,18 @@ fn table(map: &RankMap, spans: &Spans) -> Vec<u32> {
     ranks
 }
 
+/// Ranks by the place of a process.
+fn table_of_groups(map: &RankMap, spans: &Spans) -> Vec<u32> {
+    let windows = Windows::new(spans);
+    let mut ranks = vec![Group::UNDEFINED; spans.words() * 64];
+    for (rank, process) in (0..).zip(map.iter()) {
+        if let Some(place) = windows.place(position(process)) {
+            ranks[place] = rank;
+        }
+    }
+    ranks
+}
+
 /// See [`Group::translate_ranks`]; `ranks` and `out` are as long.
 pub(super) fn translate(
     from: &RankMap,
@@ -125,7 +140,17 @@ pub(super) fn translate(
         return Ok(());
     }
     if from.pg().is_none() || to.pg().is_none() {
-        each(ranks, out, |rank| to.rank_of(from.at(rank)).unwrap_or(Group::UNDEFINED));
+        let search = |rank| to.rank_of(from.at(rank)).unwrap_or(Group::UNDEFINED);
+        match worth(to, ranks.len()) {
+            Some(spans) => {
+                let (windows, table) = (Windows::new(&spans), table_of_groups(to, &spans));
+                each(ranks, out, |rank| {
+                    let place = windows.place(position(from.at(rank)));
+                    place.map_or(Group::UNDEFINED, |place| table[place])
+                });
+            }
+            None => each(ranks, out, search),
+        }
         return Ok(());
     }
     let inverse = Ranks::of(to, ranks.len());
