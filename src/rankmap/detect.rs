@@ -22,6 +22,8 @@ pub(super) const RANKS_PER_RUN: u32 = 8;
 /// Runs kept in any case while the stream is still short.
 const RUNS_MIN: usize = 64;
 
+/// Ranks of a table looked at together.
+const TABLE_CHUNK: usize = 1024;
 /// Most ranks a table is sized for in advance.
 const RESERVE_MAX: usize = 1 << 24;
 
@@ -304,6 +306,31 @@ impl Detector {
         }
     }
 
+    /// Pushes an affine run `count` times, each `pitch` from the one before; all
+    /// are of valid lpids. Once the turns are regular they cost nothing.
+    pub(super) fn push_comb(&mut self, tooth: Piece, pitch: i32, count: u32) {
+        let Piece { first, step, len } = tooth;
+        let jump = pitch.wrapping_sub(step.wrapping_mul(len as i32 - 1));
+        let mut at = 0;
+        while at < count {
+            let lpid = first.lpid.wrapping_add((pitch as u32).wrapping_mul(at));
+            self.push_piece(Piece { first: Process { pg: first.pg, lpid }, step, len });
+            at += 1;
+            let [tooth, turn, ..] = &mut self.levels;
+            let regular = matches!(self.sink, Sink::Regular)
+                && (tooth.s, tooth.m, tooth.fast, turn.s) == (step, len, 0, jump);
+            let room = SIZE_MAX.saturating_sub(self.count) / len.max(1);
+            let turns = turn.fast.min(count - at).min(room);
+            if regular && self.error.is_none() && turns > 0 {
+                turn.fast -= turns;
+                tooth.n += turns * len;
+                self.last = self.last.wrapping_add((pitch as u32).wrapping_mul(turns));
+                self.count += turns * len;
+                at += turns;
+            }
+        }
+    }
+
     /// The period of everything so far and of `difference`, if it has one.
     #[cold]
     fn periodic(&self, difference: i32) -> Option<Box<Periodic>> {
@@ -315,6 +342,8 @@ impl Detector {
         let mut last = None;
         let mut fits = true;
         self.for_each_run(|first, step, len| {
+            // As many equal differences as the longest period make it 1.
+            fits = fits && len <= TILE_MAX as u32;
             for i in 0..len {
                 let lpid = Affine { first, step }.get(i);
                 if let Some(last) = last.replace(lpid) {
@@ -410,6 +439,45 @@ impl Detector {
         };
         Ok(RankMap { pg: self.pg, size: self.count, form })
     }
+}
+
+impl RankMap {
+    /// The smallest map of these lpids, which becomes the owner of the list if
+    /// that is a table; all are valid.
+    pub(super) fn from_table(pg: u32, lpids: Vec<u32>) -> Result<RankMap, MapError> {
+        let mut detector = Detector::with_pg(pg);
+        let mut done = 0;
+        for chunk in lpids.chunks(TABLE_CHUNK) {
+            if !detector.is_regular() {
+                break;
+            }
+            detector.extend_lpids(chunk.iter().copied());
+            done += chunk.len();
+        }
+        let count = lpids.len() as u32;
+        if !detector.is_regular() && lpids.len() <= SIZE_MAX as usize && many_runs(&lpids) {
+            return Ok(RankMap { pg, size: count, form: Form::Lut(View::new(lpids)) });
+        }
+        detector.extend_lpids(lpids[done..].iter().copied());
+        detector.finish()
+    }
+}
+
+/// Whether there are surely more runs than segments may have: where a run ends
+/// and the next begins, differences change at most twice.
+fn many_runs(lpids: &[u32]) -> bool {
+    let enough = 2 * lpids.len() / RANKS_PER_RUN as usize + 2;
+    let mut changes = 0;
+    let mut at = 0;
+    while changes <= enough && at + 2 < lpids.len() {
+        let chunk = &lpids[at..lpids.len().min(at + TABLE_CHUNK + 2)];
+        let change = |three: &[u32]| {
+            u32::from(three[1].wrapping_sub(three[0]) != three[2].wrapping_sub(three[1]))
+        };
+        changes += chunk.windows(3).map(change).sum::<u32>() as usize;
+        at += TABLE_CHUNK;
+    }
+    changes > enough
 }
 
 /// Whether rank `index` may be `lpid`; remembers the first refusal.

@@ -29,6 +29,8 @@ enum Source<'a> {
     Segments(&'a [Run]),
     /// It decodes ahead, so it is large.
     Compact(Box<compact::Iter<'a>>),
+    /// The ranges of a compact set, and which is next.
+    Ranges(&'a compact::Runs, u32),
     Lut(&'a View<u32>, u32),
     Mlut(&'a View<u64>, u32),
 }
@@ -59,7 +61,12 @@ impl<'a> Iter<'a> {
             }
             Form::Tile(tile) => iter.source = Source::Tile(tile, 0, 0),
             Form::Segments(s) => iter.source = Source::Segments(&s.runs),
-            Form::Compact(c) => iter.source = Source::Compact(Box::new(c.iter())),
+            Form::Compact(c) => {
+                iter.source = match c.ranges() {
+                    Some(ranges) => Source::Ranges(ranges, 0),
+                    None => Source::Compact(Box::new(c.iter())),
+                }
+            }
             Form::Lut(view) => iter.source = Source::Lut(view, 0),
             Form::Mlut(view) => iter.source = Source::Mlut(view, 0),
         }
@@ -97,6 +104,10 @@ impl<'a> Iter<'a> {
                     self.next = lpid;
                 }
                 self.run = 1;
+            }
+            Source::Ranges(ranges, range) => {
+                (self.next, self.run) = ranges.range(*range);
+                *range += 1;
             }
             Source::Lut(view, rank) => {
                 self.next = view.get(*rank);

@@ -44,6 +44,8 @@
 //! # Ok::<(), rankway::rankmap::MapError>(())
 //! ```
 //!
+//! Ordered sets of processes, with MPI's operations, are in [`group`].
+//!
 //! This room never looks at an address, never blocks, and knows no other room.
 
 mod affine;
@@ -51,6 +53,7 @@ pub mod compact;
 mod compose;
 mod detect;
 mod error;
+pub mod group;
 mod iter;
 mod levels;
 #[cfg(target_has_atomic = "64")]
@@ -394,6 +397,8 @@ impl PartialEq for RankMap {
                 Form::Segments(_) | Form::Compact(_) | Form::Lut(_) | Form::Mlut(_),
                 Form::Segments(_) | Form::Compact(_) | Form::Lut(_) | Form::Mlut(_),
             ) => self.iter().eq(other.iter()),
+            // A compact form that was asked for by name may be of a regular map.
+            (Form::Compact(_), _) | (_, Form::Compact(_)) => self.iter().eq(other.iter()),
             _ => false,
         }
     }

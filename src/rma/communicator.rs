@@ -1,10 +1,11 @@
 //! Communicators: a rank map over a device.
 
 use super::{Error, ErrorKind};
-use crate::boot::Group;
+use crate::boot::Group as Peers;
 use crate::device::{Context, Device, DeviceError};
 use crate::netmod::Netmod;
-use crate::rankmap::{Detector, Process, RankMap};
+use crate::rankmap::group::Group;
+use crate::rankmap::{Detector, Model, Process, RankMap};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -79,6 +80,12 @@ impl<N: Netmod> Communicator<N> {
     /// The rank map: rank → (process group, lpid).
     pub fn map(&self) -> &RankMap {
         &self.map
+    }
+
+    /// Its members as a group, which shares the map. Local.
+    pub fn group(&self) -> Group {
+        // The members of a communicator differ, wherever its map is from.
+        Group::of(self.map.clone())
     }
 
     /// The context operations are issued on.
@@ -184,6 +191,34 @@ impl<N: Netmod> Communicator<N> {
     ) -> Result<Option<Communicator<N>>, Error> {
         let id = mix(&[self.id, self.call(), 5]);
         self.subset(ranks, id)
+    }
+
+    /// A communicator of the members of a group, in its order; `None` for
+    /// processes that are not among them. Collective over this communicator with
+    /// the same group, or with groups that have no member in common, and sends
+    /// no message.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Arguments`] for a group with a process that is not here.
+    pub fn create_group(&self, group: &Group) -> Result<Option<Communicator<N>>, Error> {
+        let first = group.get(0).unwrap_or_default();
+        let id = mix(&[self.id, self.call(), 11, first.pg.into(), first.lpid.into()]);
+        let outside = group.difference(&self.group());
+        let outside = outside.map_err(|e| ErrorKind::Arguments(e.to_string()))?;
+        if let Some(process) = outside.get(0) {
+            let why = format!("process {process} of the group is not in the communicator");
+            return Err(ErrorKind::Arguments(why).into());
+        }
+        let Some(me) = self.map.get(self.rank) else { return Ok(None) };
+        let map = group.map();
+        let rank = match map.model() {
+            // One search is not worth an inverse.
+            Model::Lut | Model::Mlut | Model::Compact => {
+                (0..).zip(map).find(|&(_, process)| process == me).map(|(rank, _)| rank)
+            }
+            _ => map.rank_of(me),
+        };
+        Ok(rank.map(|rank| self.child(map.clone(), rank, id)))
     }
 
     /// The sub-grid of a Cartesian layout this process is in: `dims` are the
@@ -333,7 +368,7 @@ impl<N: Netmod> Communicator<N> {
 /// The members of a communicator, as the set-up channel sees them.
 struct Members<'a, N: Netmod>(&'a Communicator<N>);
 
-impl<N: Netmod> Group for Members<'_, N> {
+impl<N: Netmod> Peers for Members<'_, N> {
     fn len(&self) -> u32 {
         self.0.size()
     }

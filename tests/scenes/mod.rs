@@ -11,6 +11,7 @@ use rankway::boot::Boot;
 use rankway::device::{self, Context, Options};
 use rankway::netmod::Netmod;
 use rankway::netmod::ofi::Ofi;
+use rankway::rankmap::group::RankRange;
 use rankway::rma::{Backing, Communicator, ErrorKind, Window};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
@@ -135,7 +136,19 @@ pub fn communicators<N: Netmod>(world: &Communicator<N>) -> Result<Vec<Communica
     let pairs = world.split(Some(me / 2 % 2), 0).map_err(text)?;
     // 1 and 0 change places: no line, so a table.
     let swapped = world.create((0..n).map(|r| if n > 2 && r < 2 { 1 - r } else { r }));
+    // Even and odd ranks at once, each group from its last to its first.
+    let last = (n - 1 - (n - 1 - me) % 2) as i32;
+    let turned = world.group().range_incl(&[RankRange::new(last, 0, -2)]).map_err(text)?;
+    let turned = world.create_group(&turned).map_err(text)?.ok_or("not in its own group")?;
+    ensure!(turned.rank() == (last as u32 - me) / 2, "rank {} of {turned:?}", turned.rank());
+    ensure!(turned.group().translate(turned.rank(), &world.group()) == Ok(Some(me)), "{turned:?}");
+    let mine = world.group().incl(&[0]).map_err(text)?;
+    ensure!(world.create_group(&mine).map_err(text)?.is_some() == (me == 0), "group of rank 0");
+    if n > 1 {
+        refused!(turned.create_group(&world.group()), ErrorKind::Arguments(_));
+    }
     all.extend([half, odd, back, pairs, swapped.map_err(text)?].into_iter().flatten());
+    all.push(turned);
     Ok(all)
 }
 

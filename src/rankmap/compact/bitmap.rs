@@ -17,7 +17,7 @@ const NEAR: usize = 4;
 
 /// A set of lpids, not empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Bitmap {
+pub(in crate::rankmap) struct Bitmap {
     /// lpid of bit 0.
     first: u32,
     len: u32,
@@ -35,8 +35,12 @@ impl Bitmap {
         blocks * (8 * WORDS as u64 + 4) + 4 * NEAR as u64 + 4 * (len.div_ceil(EACH.into()) + 1)
     }
 
-    /// `members` rise strictly from `first` to `last`. Working memory: the result.
-    pub(super) fn build(first: u32, last: u32, members: impl Iterator<Item = u32>) -> Bitmap {
+    /// `members` lie between `first` and `last`, in any order. Working memory: the result.
+    pub(in crate::rankmap) fn build(
+        first: u32,
+        last: u32,
+        members: impl Iterator<Item = u32>,
+    ) -> Bitmap {
         let mut blocks = vec![[0u64; WORDS]; ((last - first) / BLOCK) as usize + 1];
         for member in members {
             let bit = member - first;
@@ -67,7 +71,7 @@ impl Bitmap {
         }
     }
 
-    pub(super) fn len(&self) -> u32 {
+    pub(in crate::rankmap) fn len(&self) -> u32 {
         self.len
     }
 
@@ -142,7 +146,7 @@ impl Bitmap {
         }
     }
 
-    pub(super) fn heap_bytes(&self) -> usize {
+    pub(in crate::rankmap) fn heap_bytes(&self) -> usize {
         size_of_val(&*self.blocks) + size_of_val(&*self.counts) + size_of_val(&*self.hints)
     }
 

@@ -88,7 +88,7 @@ pub(super) fn fast() -> bool {
 macro_rules! by_cpu {
     ($name:ident, $bmi2:ident, $body:ident, ($($arg:ident : $type:ty),*) -> $out:ty) => {
         #[inline]
-        pub(super) fn $name(&self, $($arg: $type),*) -> $out {
+        pub(in crate::rankmap) fn $name(&self, $($arg: $type),*) -> $out {
             #[cfg(target_arch = "x86_64")]
             if $crate::rankmap::compact::cpu::fast() {
                 // SAFETY: the machine has what the function was compiled for.

@@ -91,7 +91,7 @@ use core::fmt;
 use core::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use self::bitmap::Bitmap;
+pub(super) use self::bitmap::Bitmap;
 use self::blocks::Blocks;
 use self::child::Child;
 use self::diagram::Diagram;
@@ -99,7 +99,7 @@ use self::elias_fano::EliasFano;
 use self::gaps::Gaps;
 use self::inverse::Inverse;
 use self::plain::{Offset, Plain};
-use self::runs::Runs;
+pub(super) use self::runs::Runs;
 use self::stats::Stats;
 use self::wavelet::Wavelet;
 use super::table::View;
@@ -467,6 +467,11 @@ impl Compact {
     /// Whether it is held as a set, in which no lpid repeats.
     pub(super) fn is_set(&self) -> bool {
         !self.representation().is_list()
+    }
+
+    /// Its ranges, if that is how it is held.
+    pub(super) fn ranges(&self) -> Option<&Runs> {
+        if let Form::Runs(runs) = &self.form { Some(runs) } else { None }
     }
 
     /// Number of ranks.

@@ -9,7 +9,7 @@ use super::image::{Reader, Refused, Writer};
 
 /// A set of lpids as ranges, not empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Runs {
+pub(in crate::rankmap) struct Runs {
     len: u32,
     /// First lpid of each range.
     starts: EliasFano,
@@ -50,6 +50,16 @@ impl Runs {
 
     pub(super) fn len(&self) -> u32 {
         self.len
+    }
+
+    /// Number of ranges.
+    pub(in crate::rankmap) fn count(&self) -> u32 {
+        self.starts.len()
+    }
+
+    /// First lpid and length of a range.
+    pub(in crate::rankmap) fn range(&self, run: u32) -> (u32, u32) {
+        (self.starts.select(run), self.end(run) - self.ranks.select(run))
     }
 
     /// Rank after the last of a range.

@@ -199,7 +199,44 @@ impl Wavelet {
         self.set.position(lpid).map(|position| self.turned(position))
     }
 
+    /// All lpids, for a list as long as the map: row by row, without a search.
+    /// Working memory: 8 bytes a rank.
+    fn fill_all(&self, out: &mut [u32]) {
+        let (len, count) = (self.len(), self.starts.len());
+        let mut next: Vec<u32> = (0..count).map(|run| self.starts.select(run)).collect();
+        // Below the last row, members lie by run.
+        let mut runs = vec![0; len as usize];
+        for (run, &start) in (0..).zip(&next) {
+            let end = next.get(run as usize + 1).copied().unwrap_or(len);
+            let bit = |level: usize| run >> (self.rows.len() - 1 - level) & 1 == 1;
+            let begin = (0..self.rows.len())
+                .fold(0, |at, level| self.rows[level].down::<super::cpu::Portable>(at, bit(level)));
+            runs[begin as usize..(begin + end - start) as usize].fill(run);
+        }
+        let mut above = vec![0; len as usize];
+        for row in self.rows.iter().rev() {
+            let (mut zero, mut one) = (0, row.zeros as usize);
+            for (chunk, &word) in above.chunks_mut(64).zip(row.blocks.as_flattened()) {
+                for (at, slot) in chunk.iter_mut().enumerate() {
+                    let bit = (word >> at & 1) as usize;
+                    *slot = runs[if bit == 1 { one } else { zero }];
+                    one += bit;
+                    zero += 1 - bit;
+                }
+            }
+            std::mem::swap(&mut runs, &mut above);
+        }
+        for (lpid, run) in self.set.iter().zip(runs) {
+            let rank = &mut next[run as usize];
+            out[*rank as usize] = lpid;
+            *rank += 1;
+        }
+    }
+
     pub(super) fn fill(&self, rank: u32, out: &mut [u32]) {
+        if out.len() as u32 == self.len() && rank == 0 && out.len() > 1024 {
+            return self.fill_all(out);
+        }
         (rank..).zip(out).for_each(|(rank, slot)| *slot = self.select(rank));
     }
 

@@ -1,0 +1,163 @@
+//! The members of a group as the operations read them: segments in rank order,
+//! a list of lpids, the stretch they span.
+
+use std::borrow::Cow;
+
+use super::bits::{Bits, Spans};
+use super::progression::{Progression, position};
+use crate::rankmap::detect::RANKS_PER_RUN;
+use crate::rankmap::iter::{Iter, Piece};
+use crate::rankmap::{Form, RankMap};
+
+/// Segments of a map in rank order.
+#[derive(Debug)]
+pub(super) struct Segments<'a> {
+    pieces: Iter<'a>,
+    /// The segment that the next piece may still lengthen.
+    open: Option<Piece>,
+    /// Whether pieces are single ranks, of which neighbours make one segment.
+    singles: bool,
+}
+
+pub(super) fn segments(map: &RankMap) -> Segments<'_> {
+    Segments { pieces: map.iter(), open: None, singles: is_table(map) }
+}
+
+impl Segments<'_> {
+    #[inline]
+    fn joined(&mut self) -> Option<Piece> {
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => self.pieces.next_piece()?,
+        };
+        while let Some(next) = self.pieces.next_piece() {
+            let distance = next.first.lpid.wrapping_sub(open.first.lpid) as i32;
+            let step = if open.len == 1 { distance } else { open.step };
+            let neighbours = matches!(step, 1 | -1)
+                && distance == step.wrapping_mul(open.len as i32)
+                && next.first.pg == open.first.pg
+                && next.len == 1;
+            if !neighbours {
+                self.open = Some(next);
+                break;
+            }
+            open.step = step;
+            open.len += 1;
+        }
+        Some(open)
+    }
+}
+
+impl Iterator for Segments<'_> {
+    type Item = Progression;
+
+    #[inline]
+    fn next(&mut self) -> Option<Progression> {
+        let piece = if self.singles { self.joined() } else { self.pieces.next_piece() };
+        piece.map(Progression::of)
+    }
+}
+
+/// Whether the segments of a map are about as many as its ranks.
+pub(super) fn is_table(map: &RankMap) -> bool {
+    match &map.form {
+        Form::Compact(compact) => compact.ranges().is_none(),
+        Form::Tile(_) | Form::Lut(_) | Form::Mlut(_) => true,
+        Form::Affine(_) | Form::Block(_) | Form::Mixed(_) | Form::Segments(_) => false,
+    }
+}
+
+/// At least so many segments a map has, told in constant time.
+pub(super) fn least_segments(map: &RankMap) -> usize {
+    let ranks = map.size as usize;
+    match &map.form {
+        Form::Affine(_) => 1,
+        Form::Block(block) => ranks / block.block as usize + 1,
+        Form::Mixed(mixed) => ranks / mixed.radix[0] as usize + 1,
+        Form::Segments(segments) => segments.runs.len(),
+        Form::Compact(compact) => compact.ranges().map_or(1, |ranges| ranges.count() as usize),
+        Form::Tile(_) | Form::Lut(_) => ranks / RANKS_PER_RUN as usize,
+        Form::Mlut(_) => 1,
+    }
+}
+
+/// Whether no process is there twice, by a bitmap of all.
+pub(super) fn differ(map: &RankMap) -> bool {
+    let bits = bits(map, &spans(map));
+    bits.words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>() == u64::from(map.size)
+}
+
+/// The lowest and highest members of each process group.
+pub(super) fn spans(map: &RankMap) -> Spans {
+    let mut spans = Spans::default();
+    let mut add = |ends: Option<(u32, u32)>| {
+        if let Some((low, high)) = ends {
+            let at = |lpid| position(crate::rankmap::Process { pg: map.pg, lpid });
+            spans.add(at(low), at(high));
+        }
+    };
+    match &map.form {
+        Form::Compact(compact) if compact.is_set() => {
+            add(compact.find(0).zip(compact.find(map.size.wrapping_sub(1))));
+        }
+        Form::Compact(_) | Form::Lut(_) => {
+            let lpids = lpids(map);
+            add(lpids.iter().min().copied().zip(lpids.iter().max().copied()));
+        }
+        Form::Tile(tile) => (0..map.size).zip(&*tile.lpids).for_each(|(place, &lpid)| {
+            let turns = (map.size - 1 - place) / tile.lpids.len() as u32;
+            let last = lpid.wrapping_add((tile.growth as u32).wrapping_mul(turns));
+            add(Some((lpid.min(last), lpid.max(last))));
+        }),
+        _ => segments(map).for_each(|segment| spans.add(segment.low(), segment.high())),
+    }
+    spans
+}
+
+/// The members as a bitmap; `spans` are theirs.
+pub(super) fn bits(map: &RankMap, spans: &Spans) -> Bits {
+    let mut bits = Bits::new(spans);
+    if is_table(map) && map.pg().is_some() {
+        bits.set_all(lpids(map).iter().copied());
+    } else {
+        segments(map).for_each(|segment| bits.set(segment));
+    }
+    bits
+}
+
+/// The lpids of a map of one process group in rank order.
+pub(super) fn lpids(map: &RankMap) -> Cow<'_, [u32]> {
+    match &map.form {
+        Form::Lut(view) if view.step == 1 => {
+            let start = view.start as usize;
+            Cow::Borrowed(&view.table.entries[start..start + map.size as usize])
+        }
+        Form::Compact(compact) if compact.ranges().is_none() => {
+            let mut lpids = vec![0; map.size as usize];
+            compact.find_range(0..map.size, &mut lpids);
+            Cow::Owned(lpids)
+        }
+        Form::Tile(tile) => {
+            let mut lpids = Vec::with_capacity(map.size as usize);
+            let mut grown = 0u32;
+            while lpids.len() < map.size as usize {
+                let left = map.size as usize - lpids.len();
+                lpids.extend(tile.lpids.iter().take(left).map(|lpid| lpid.wrapping_add(grown)));
+                grown = grown.wrapping_add(tile.growth as u32);
+            }
+            Cow::Owned(lpids)
+        }
+        Form::Mlut(_) | Form::Lut(_) => {
+            Cow::Owned(map.iter().map(|process| process.lpid).collect())
+        }
+        _ => {
+            let mut lpids = Vec::with_capacity(map.size as usize);
+            let mut pieces = map.iter();
+            while let Some(Piece { first, step, len }) = pieces.next_piece() {
+                let lpid = |i: u32| first.lpid.wrapping_add((step as u32).wrapping_mul(i));
+                lpids.extend((0..len).map(lpid));
+            }
+            Cow::Owned(lpids)
+        }
+    }
+}
