@@ -8,6 +8,9 @@
 //! the line `the chain alone` shows: `random` is a chain of lookups in which
 //! each rank depends on the lpid before, `walk` is the iterator, `rank` the
 //! inverse, `build` the whole of `Compact::new` by strategy or `Compact::build`.
+//! `table` is the same chain over a `u32` array of as many bytes as the form has,
+//! in the same run: what the caches of this machine ask for any answer from so
+//! many bytes, and so the floor of `random`.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -62,8 +65,16 @@ fn main() {
             println!("# class {class}: {what}, {} ranks", lpids.len());
             println!("# bound {bound:.6} bytes a member");
             println!(
-                "{:<22}{:>14}{:>10}{:>10}{:>8}{:>8}{:>12}{:>9}",
-                "", "bytes/member", "x bound", "random", "walk", "rank", "with rank", "build"
+                "{:<22}{:>14}{:>10}{:>10}{:>8}{:>8}{:>8}{:>12}{:>9}",
+                "",
+                "bytes/member",
+                "x bound",
+                "random",
+                "table",
+                "walk",
+                "rank",
+                "with rank",
+                "build"
             );
         }
         let mut show = |name: &str, make: &dyn Fn() -> Option<Compact>, chosen: bool| {
@@ -74,18 +85,19 @@ fn main() {
             let build = clock::least(BUDGET, if slow { 2 } else { 5 }, lpids.len() as u32, || {
                 black_box(make());
             });
+            let table = clock::floor(BUDGET, map.bytes() as u64);
             let times = times(&map, lpids);
             let with = map.bytes() as f64 / count;
             let name =
                 if chosen { format!("{name} = {}", map.representation()) } else { name.to_owned() };
             if json {
                 objects.push(format!(
-                    "{{\"class\":\"{}\",\"form\":\"{name}\",\"bytes\":{bytes:.6},\"bound\":{bound:.6},\"random_ns\":{:.2},\"walk_ns\":{:.2},\"rank_ns\":{:.2},\"bytes_with_inverse\":{with:.6},\"build_ns\":{build:.2}}}",
+                    "{{\"class\":\"{}\",\"form\":\"{name}\",\"bytes\":{bytes:.6},\"bound\":{bound:.6},\"random_ns\":{:.2},\"table_ns\":{table:.2},\"walk_ns\":{:.2},\"rank_ns\":{:.2},\"bytes_with_inverse\":{with:.6},\"build_ns\":{build:.2}}}",
                     class, times.random, times.walk, times.rank
                 ));
             } else {
                 println!(
-                    "{name:<22}{bytes:>14.6}{:>10.2}{:>10.1}{:>8.1}{:>8.1}{with:>12.6}{build:>9.1}",
+                    "{name:<22}{bytes:>14.6}{:>10.2}{:>10.1}{table:>8.1}{:>8.1}{:>8.1}{with:>12.6}{build:>9.1}",
                     bytes / bound,
                     times.random,
                     times.walk,

@@ -40,7 +40,7 @@ of 2.67 GHz. The bound is the binary logarithm of the number of maps of the same
 
 Keys of --json: command, version, head_bytes, strategies; \
 maps [{name, group, what, world, ranks, set, radices, bound {bits, bytes, what}, \
-representations [{representation, bytes, bits_per_member, ratio, random_ns, sequential_ns, \
+representations [{representation, bytes, bits_per_member, ratio, random_ns, table_ns, sequential_ns, \
 inverse_ns, bytes_with_inverse, build_ns, chosen_by}], unfit [{representation, why}], \
 chosen [{strategy, representation, bytes, bits_per_member, ratio, thesis_ratio, \
 no_larger_than_thesis}], thesis [{representation, bytes, random_ns}], thesis_best}]; \

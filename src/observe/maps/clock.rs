@@ -1,13 +1,16 @@
 //! How long a lookup is: the least of many chunks, since everything that
 //! disturbs a measurement makes it longer.
 
+use super::Random;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 /// Lookups between two looks at the clock.
 const CHUNK: u32 = 4_000;
-/// Chunks that are enough.
+/// Chunks that are enough, where they take as long as [`SETTLED`].
 const CHUNKS: u32 = 250;
+/// Caches take a while to settle.
+const SETTLED: Duration = Duration::from_millis(100);
 
 /// Least nanoseconds of one of the `each` things that a call does, of up to
 /// `rounds` calls; no new one is begun once `budget` is over.
@@ -34,14 +37,29 @@ fn spread(bits: u32, len: u32) -> u32 {
 /// depends on the answer before; the chain's own arithmetic is in it.
 pub fn random(budget: Duration, len: u32, lookup: impl Fn(u32) -> u32) -> f64 {
     let (mut rank, mut salt) = (0u32, 1u32);
-    let least = least(budget, CHUNKS, CHUNK, || {
-        for _ in 0..CHUNK {
-            salt = salt.wrapping_add(0x61c8_8647);
-            rank = spread(lookup(rank) ^ salt, len);
-        }
-    });
-    black_box(rank);
-    least
+    let mut chunk = |rounds, budget| {
+        let least = least(budget, rounds, CHUNK, || {
+            for _ in 0..CHUNK {
+                salt = salt.wrapping_add(0x61c8_8647);
+                rank = spread(lookup(rank) ^ salt, len);
+            }
+        });
+        black_box(rank);
+        least
+    };
+    let began = Instant::now();
+    let first = chunk(CHUNKS, budget);
+    let left = SETTLED.min(budget).saturating_sub(began.elapsed());
+    // More for what is quick.
+    if left.is_zero() { first } else { first.min(chunk(7 * CHUNKS, left)) }
+}
+
+/// Nanoseconds of the same chain over an array of so many bytes: what the
+/// caches of this machine ask for any answer from so many bytes.
+pub fn floor(budget: Duration, bytes: u64) -> f64 {
+    let mut draw = Random::new(bytes);
+    let table: Vec<u32> = (0..bytes.div_ceil(4).max(1)).map(|_| draw.below(1 << 20)).collect();
+    random(budget, table.len() as u32, |rank| table[rank as usize])
 }
 
 /// Nanoseconds of an lpid of an iterator over all `len` ranks.

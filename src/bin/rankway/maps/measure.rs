@@ -59,6 +59,8 @@ pub(super) struct Row {
 #[derive(Default, Serialize)]
 pub(super) struct Times {
     pub(super) random_ns: Option<f64>,
+    /// Of the same lookups in an array of as many bytes.
+    pub(super) table_ns: Option<f64>,
     pub(super) sequential_ns: Option<f64>,
     pub(super) inverse_ns: Option<f64>,
     /// Bytes once the inverse was asked for.
@@ -202,6 +204,7 @@ fn times(map: &Compact, lpids: &[u32], make: &dyn Fn() -> Result<Compact, Compac
     Times {
         build_ns: Some(build),
         random_ns: Some(clock::random(BUDGET, len, |rank| map.find(rank).unwrap_or(0))),
+        table_ns: Some(clock::floor(BUDGET, map.bytes() as u64)),
         sequential_ns: Some(clock::walk(BUDGET, len, || map.iter())),
         inverse_ns: Some(clock::inverse(BUDGET, lpids, |lpid| map.position(lpid))),
         bytes_with_inverse: Some(map.bytes() as u64),
