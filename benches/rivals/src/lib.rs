@@ -4,12 +4,12 @@
 //! | rival | crate | like our |
 //! |---|---|---|
 //! | Elias-Fano | sux, sucds, vers-vecs | elias-fano |
-//! | bitmap with counts | sux, sucds, vers-vecs | bitmap |
+//! | bitmap with counts | sux, sucds, vers-vecs | bitmap, darray |
 //! | containers of arrays, bitmaps and runs | roaring | bitmap, runs |
 //! | decision diagram ([`bdd`]; counts members, has no SELECT) | biodivine-lib-bdd | diagram of bits |
 //! | wavelet matrix | sucds, vers-vecs | wavelet |
 //! | packed numbers | sux, sucds | packed |
-//! | bzip2, 1,000 ranks a block | bzip2 | the thesis's block-compressed list |
+//! | bzip2, 1,000 ranks a block (the thesis) | bzip2 | coded |
 //!
 //! All crates decide at compile time whether there is popcnt; so none of them
 //! uses it here. qwt is left out: its select (0.4.0) answers wrongly after a
@@ -47,7 +47,7 @@ impl Rival for Compact {
 pub struct Kind {
     /// Crate and structure.
     pub name: &'static str,
-    /// Our representation that is like it.
+    /// Our representation that is like it, by its name.
     pub like: &'static str,
     /// Whether it takes lists, and not only sets.
     pub lists: bool,
@@ -81,12 +81,12 @@ pub static KINDS: &[Kind] = &[
     set("vers-vecs EliasFanoVec", "elias-fano", sets::vers_elias_fano),
     set("sux Rank9+SelectAdapt", "bitmap", sets::sux_bitmap),
     set("sucds Rank9Sel", "bitmap", sets::sucds_bitmap),
-    set("sucds DArray", "bitmap", sets::sucds_darray),
+    set("sucds DArray", "darray", sets::sucds_darray),
     set("vers-vecs RsVec", "bitmap", sets::vers_bitmap),
     set("roaring, with runs", "runs", sets::roaring),
     list("sux BitFieldVec", "packed", lists::sux_packed),
     list("sucds CompactVector", "packed", lists::sucds_packed),
     Kind { ranks: true, ..list("sucds WaveletMatrix", "wavelet", lists::sucds_wavelet) },
     Kind { ranks: true, ..list("vers-vecs WaveletMatrix", "wavelet", lists::vers_wavelet) },
-    Kind { slow: true, ..list("bzip2, blocks of 1,000", "packed", blocks::bzip2) },
+    Kind { slow: true, ..list("bzip2, blocks of 1,000", "coded", blocks::bzip2) },
 ];
