@@ -8,7 +8,7 @@ export CARGO_TARGET_DIR
 ENV := . ci/env.sh &&
 ARGS ?=
 
-.PHONY: help deps build rate count memory info test test-verbs test-verbs-two check bench fuzz ci bindings clean
+.PHONY: help deps build rate count memory maps info test test-verbs test-verbs-two check bench rivals fuzz ci bindings clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -28,6 +28,9 @@ count: build ## instructions of a translation and of a put
 
 memory: build ## bytes of address vectors and communicators
 	@$(CARGO_TARGET_DIR)/release/rankway memory $(ARGS)
+
+maps: build ## bytes and times of rank maps, beside what they must take at least
+	@$(CARGO_TARGET_DIR)/release/rankway maps $(ARGS)
 
 info: build ## netmods and providers of this machine
 	@$(CARGO_TARGET_DIR)/release/rankway info $(ARGS)
@@ -55,6 +58,9 @@ check: ## formatting, lints, documentation, bindings, other targets
 
 bench: build ## all benchmarks
 	@$(ENV) cargo bench $(ARGS)
+
+rivals: deps ## rank maps beside other crates' structures: answers compared, then bytes and times
+	@$(ENV) cd benches/rivals && cargo test -q --release && cargo run -q --release -- $(ARGS)
 
 fuzz: deps ## a minute of fuzzing for each target (needs cargo-fuzz and a nightly Rust)
 	@$(ENV) cd fuzz && for target in $$(cargo fuzz list); do \

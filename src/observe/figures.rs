@@ -1,12 +1,15 @@
 //! Published and measured figures of others, to print beside ours.
 //!
-//! Two sources:
+//! Three sources:
 //! - **Guo et al. (2017)**: Guo, Archer, Blocksome, Parker, Bland, Raffenetti,
 //!   Balaji: *Memory Compression Techniques for Network Address Management in
 //!   MPI*, IPDPS 2017. Their baseline VC-VCRT is MPICH 3.2.
 //! - **MPICH measured**: instructions counted with callgrind, `ret` not
 //!   counted, in MPICH 4.0.2 and 5.1.0a1 (git 6a79bf6575) built with
 //!   `ch4:ofi` by gcc 12 -O2, x86-64.
+//! - **Mir Taheri (2011)**: *Scalability of Communicators in MPI*, thesis,
+//!   University of British Columbia: the figures that its text gives. Its plots
+//!   give none that can be read off exactly.
 //!
 //! `None` means that the source has no such figure.
 
@@ -254,6 +257,30 @@ pub const MINIAPPS: ProcessMemory = ProcessMemory {
     vc_vcrt_mb: Some(244.0),
     av_rankmap_mb: Some(4.0),
 };
+
+/// Nanoseconds of a lookup by gap encoding, Core i7 2.67 GHz: Mir Taheri
+/// (2011), 4.1.4 ("almost 40").
+pub const MIR_TAHERI_GAP_NS: f64 = 40.0;
+/// Nanoseconds of a lookup in a bitmap with popcnt: Mir Taheri (2011), 4.1.3
+/// ("less than 80").
+pub const MIR_TAHERI_BITMAP_NS: f64 = 80.0;
+/// Nanoseconds that bit-packed lpids add to a lookup in a table: Mir Taheri
+/// (2011), 4.3.1 ("3 to 4").
+pub const MIR_TAHERI_PACKED_MORE_NS: [f64; 2] = [3.0, 4.0];
+/// Bytes of a two-dimensional part of a grid of 2^20 as a BDD: Mir Taheri
+/// (2011), 4.1.2.3.
+pub const MIR_TAHERI_SUBMESH_BYTES: u64 = 5;
+/// Rising runs of the permutations that had no wavelet tree: Mir Taheri (2011),
+/// 6.3, about experiments 12 and 14, which have half as many as members. With
+/// 10,000 (11) there was one.
+pub const MIR_TAHERI_RUNS_TOO_MANY: u64 = 49_000;
+/// Sizes of the communicators of Table 6.1 of Mir Taheri (2011), in its order.
+/// The world has 200,000 ranks, so there are 40,000 multiples of 5, one fewer
+/// than the table says.
+pub const MIR_TAHERI_TABLE_6_1: [u32; 14] = [
+    100_000, 2_327, 10_000, 100_000, 66_667, 40_001, 28_572, 5_000, 50_000, 10_000, 20_000,
+    100_000, 10_000, 100_000,
+];
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

@@ -7,6 +7,7 @@
 //! | how many on average, how many cycles, how many cache misses? | [`perf`], where the machine has counters |
 //! | how many bytes are allocated, how many pages really touched? | [`memory`] |
 //! | what did others publish? | [`figures`] |
+//! | which communicators is a rank map measured on, and how small could it be? | [`maps`] |
 //!
 //! Nothing here is on the way of an operation: the other rooms never import
 //! this one, and it imports none of them. Below it stand only the operating
@@ -16,6 +17,7 @@
 #[cfg(feature = "cli")]
 pub mod disasm;
 pub mod figures;
+pub mod maps;
 pub mod memory;
 pub mod perf;
 pub mod step;

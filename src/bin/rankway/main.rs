@@ -1,14 +1,17 @@
 //! The `rankway` command: what is there, how fast, how many instructions, how
 //! many bytes.
 
+mod arguments;
 mod count;
 mod forked;
 mod info;
+mod maps;
 mod memory;
 mod operations;
 mod output;
 mod plot;
 mod rate;
+mod scatter;
 mod scene;
 
 use clap::{Parser, Subcommand};
@@ -49,6 +52,8 @@ enum Command {
     Count(count::Args),
     /// How many bytes address vectors and communicators take
     Memory(memory::Args),
+    /// How small rank maps get and how fast they are, in every representation
+    Maps(maps::Args),
 }
 
 fn main() -> ExitCode {
@@ -58,6 +63,7 @@ fn main() -> ExitCode {
         Command::Operations(args) => operations::run(&args),
         Command::Count(args) => count::run(&args),
         Command::Memory(args) => memory::run(&args),
+        Command::Maps(args) => maps::run(&args),
     };
     match result {
         Ok(code) => code,

@@ -15,8 +15,8 @@ use self::baseline::VcVcrt;
 use self::kind::{Kind, Layout};
 use self::report::{Figure, KindReport, Report, SweepPoint};
 use self::world::World;
-use indicatif::{ProgressBar, ProgressStyle};
-use rankway::rankmap::SIZE_MAX;
+use crate::arguments::number;
+use crate::output::progress;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -123,20 +123,6 @@ impl Touch {
             Touch::Some(n) => n.min(processes),
         }
     }
-}
-
-/// `786432`, `786,432`, `64k`, `16M`.
-fn number(text: &str) -> Result<u32, String> {
-    let help = || format!("'{text}' is not a number; write 786432, 64k (64 x 1024) or 16M");
-    let (digits, unit) = match text.as_bytes().last() {
-        Some(b'k' | b'K') => (&text[..text.len() - 1], 1 << 10),
-        Some(b'm' | b'M') => (&text[..text.len() - 1], 1 << 20),
-        _ => (text, 1),
-    };
-    let digits: String = digits.chars().filter(|c| !matches!(c, ',' | '_')).collect();
-    let value: u64 = digits.parse().map_err(|_| help())?;
-    let value = value.checked_mul(unit).and_then(|v| u32::try_from(v).ok());
-    value.filter(|&v| v <= SIZE_MAX).ok_or_else(|| format!("at most {SIZE_MAX}, an int in MPI"))
 }
 
 fn at_least(text: &str, least: u32) -> Result<u32, String> {
@@ -321,15 +307,6 @@ fn figures() -> Result<Vec<Figure>, String> {
         Figure::new("split_100_bytes_none_touched", split.total_none as f64, 64_000.0),
         Figure::new("regular_communicator_bytes", regular, 128.0),
     ])
-}
-
-/// A bar on stderr, shown on terminals only.
-fn progress(len: u32, what: String) -> ProgressBar {
-    let bar = ProgressBar::new(len.into()).with_message(what);
-    if let Ok(style) = ProgressStyle::with_template("{msg:44} {bar:30} {percent:>3}%") {
-        bar.set_style(style);
-    }
-    bar
 }
 
 #[cfg(test)]

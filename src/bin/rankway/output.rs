@@ -1,6 +1,7 @@
 //! Tables for people and for machines: columns that line up under `#` heads,
 //! in the style of the OSU micro-benchmarks, and the same table as CSV.
 
+use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, Write};
 
 /// A table; the first column is of names and left-aligned, the others are of
@@ -149,6 +150,15 @@ pub(crate) fn emit(text: &[u8]) -> Result<(), String> {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(format!("cannot write: {e}")),
         _ => Ok(()),
     }
+}
+
+/// A bar on stderr, shown on terminals only.
+pub(crate) fn progress(len: u32, what: String) -> ProgressBar {
+    let bar = ProgressBar::new(len.into()).with_message(what);
+    if let Ok(style) = ProgressStyle::with_template("{msg:44} {bar:30} {percent:>3}%") {
+        bar.set_style(style);
+    }
+    bar
 }
 
 /// Operations per second as millions with two decimals: `98.89`.

@@ -1,5 +1,5 @@
 //! Charts as SVG files: grouped bars for models side by side, lines for
-//! scaling curves.
+//! scaling curves; and what other charts are drawn with.
 //!
 //! Colours are Okabe and Ito's (2008), which people with a colour vision
 //! deficiency can tell apart; lines differ by marker too.
@@ -27,7 +27,7 @@ pub(crate) enum PlotError {
     },
 }
 
-const COLORS: [RGBColor; 8] = [
+pub(crate) const COLORS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
     RGBColor(0, 158, 115),
@@ -37,8 +37,8 @@ const COLORS: [RGBColor; 8] = [
     RGBColor(120, 120, 120),
     RGBColor(240, 228, 66),
 ];
-const INK: RGBColor = RGBColor(40, 40, 40);
-const PALE: RGBColor = RGBColor(222, 222, 222);
+pub(crate) const INK: RGBColor = RGBColor(40, 40, 40);
+pub(crate) const PALE: RGBColor = RGBColor(222, 222, 222);
 const FONT: &str = "Helvetica, Arial, sans-serif";
 
 const LEFT: i32 = 92;
@@ -48,7 +48,7 @@ const TITLE: i32 = 48;
 const PLOT_HEIGHT: i32 = 400;
 const BELOW: i32 = 64;
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// Grouped bars: `series` of (name, a value for each category) with the value
 /// above each bar. The y axis is logarithmic when the values span more than a
@@ -83,7 +83,7 @@ pub(crate) fn bars<C: AsRef<str>, S: AsRef<str>>(
 
     let names: Vec<&str> = series.iter().map(|(name, _)| name.as_ref()).collect();
     let frame = Frame::new(width, &names);
-    draw(path, frame, |area| {
+    draw(path, frame.size(), |area| {
         frame.head(area, title, &y_label, &names, Marker::Square)?;
         frame.grid(area, &axis)?;
         let base = frame.top + PLOT_HEIGHT;
@@ -136,7 +136,7 @@ pub(crate) fn lines<S: AsRef<str>>(
 
     let names: Vec<&str> = series.iter().map(|(name, _)| name.as_ref()).collect();
     let frame = Frame::new(860, &names);
-    draw(path, frame, |area| {
+    draw(path, frame.size(), |area| {
         frame.head(area, title, y_label, &names, Marker::OfSeries)?;
         frame.grid(area, &y_axis)?;
         let base = frame.top + PLOT_HEIGHT;
@@ -169,7 +169,7 @@ fn below(value: f64) -> f64 {
     10f64.powf((value / 1.2).log10().floor())
 }
 
-fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+pub(crate) fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.filter(|v| v.is_finite() && *v > 0.0).fold(None, |range, v| {
         let (low, high) = range.unwrap_or((v, v));
         Some((low.min(v), high.max(v)))
@@ -177,20 +177,21 @@ fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 }
 
 /// A drawing step's error, as text; the path is added where it is known.
-fn say(error: impl Display) -> String {
+pub(crate) fn say(error: impl Display) -> String {
     error.to_string()
 }
 
-fn draw(
+/// The content, on a white ground, into the file.
+pub(crate) fn draw(
     path: &Path,
-    frame: Frame,
+    (width, height): (i32, i32),
     content: impl FnOnce(&Area<'_>) -> Result<(), String>,
 ) -> Result<(), PlotError> {
     let failed = |message| PlotError::Write { path: path.to_owned(), message };
     // Into memory first: the backend reports no failure to write when dropped.
     let mut svg = String::new();
     {
-        let size = (frame.width as u32, (frame.top + PLOT_HEIGHT + BELOW) as u32);
+        let size = (width as u32, height as u32);
         let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         area.fill(&WHITE).map_err(say).map_err(failed)?;
         content(&area).map_err(failed)?;
@@ -205,7 +206,7 @@ fn font(size: i32) -> FontDesc<'static> {
     (FONT, f64::from(size) * 1.24).into_font()
 }
 
-fn text(
+pub(crate) fn text(
     area: &Area<'_>,
     content: &str,
     at: (i32, i32),
@@ -248,6 +249,10 @@ impl Frame {
     fn new(width: i32, names: &[&str]) -> Self {
         let lines = Self::legend(width, names).iter().map(|&(_, line)| line + 1).max();
         Self { width, top: TITLE + lines.unwrap_or(0) * LEGEND_LINE + 22 }
+    }
+
+    fn size(&self) -> (i32, i32) {
+        (self.width, self.top + PLOT_HEIGHT + BELOW)
     }
 
     /// (x, line) of each legend entry.
@@ -322,7 +327,7 @@ impl Frame {
 }
 
 /// Maps values to 0..=1.
-enum Axis {
+pub(crate) enum Axis {
     Linear { high: f64 },
     Log { low: f64, high: f64 },
 }
@@ -332,11 +337,11 @@ impl Axis {
         Self::Linear { high }
     }
 
-    fn log(low: f64, high: f64) -> Self {
+    pub(crate) fn log(low: f64, high: f64) -> Self {
         Self::Log { low, high }
     }
 
-    fn place(&self, value: f64) -> f64 {
+    pub(crate) fn place(&self, value: f64) -> f64 {
         match *self {
             Self::Linear { high } => value / high,
             Self::Log { low, high } => (value / low).ln() / (high / low).ln(),
@@ -344,7 +349,7 @@ impl Axis {
     }
 
     /// Round numbers on the axis, `most` or a few fewer.
-    fn ticks(&self, most: usize) -> Vec<f64> {
+    pub(crate) fn ticks(&self, most: usize) -> Vec<f64> {
         match *self {
             Self::Linear { high } => {
                 let mut step = 10f64.powf((high / most as f64).log10().floor());
@@ -385,7 +390,7 @@ fn short(value: f64) -> String {
 
 /// A round number on an axis: no zeroes behind the point, and 1000 is 1k, to
 /// go with 10k.
-fn tick_text(tick: f64) -> String {
+pub(crate) fn tick_text(tick: f64) -> String {
     let (scaled, unit) = scale(tick, 999.5);
     let text = digits(scaled);
     if text.contains('.') {

@@ -1,0 +1,74 @@
+//! Classes A to E of the thesis, chapter 5, and a permutation.
+
+use super::{Bound, Draw, Sample};
+
+pub(super) fn written(ranges: impl IntoIterator<Item = (u32, u32)>) -> Vec<u32> {
+    ranges.into_iter().flat_map(|(from, to)| from..to).collect()
+}
+
+/// A random size, and so many members.
+pub(super) fn a(world: u32, mut draw: Draw) -> Sample {
+    let size =
+        draw.or((u64::from(world) * 605 / 1000) as u32, |random| 1 + random.below(world - 1));
+    let lpids = draw.random.subset(world, size);
+    let bound = Bound::set(world, lpids.len());
+    Sample::new(world, lpids, bound)
+}
+
+/// First, last and interval at random.
+pub(super) fn b(world: u32, mut draw: Draw) -> Sample {
+    let first = draw.or(123, |random| random.below(world / 2));
+    let step = draw.or(499, |random| 2 + random.below(998));
+    let behind = draw.or(world, |random| world / 2 + random.below(world / 2));
+    let lpids = (first..behind).step_by(step as usize).collect();
+    Sample::new(world, lpids, Bound::numbers(world, 3, "strides"))
+}
+
+/// Rising ranges, of half the world together.
+pub(super) fn c(world: u32, mut draw: Draw) -> Sample {
+    let most = (world / 8).min(1000);
+    let count = draw.or(550.min(most), |random| 2 + random.below(most - 1));
+    let ranges = draw.random.ranges(world, count);
+    Sample::new(world, written(ranges), Bound::ranges(world, count as usize))
+}
+
+/// Faces of a hypercube of side 10, in every dimension.
+pub(super) fn d(world: u32, mut draw: Draw) -> Sample {
+    let sides = world.ilog10();
+    let cube = 10u32.pow(sides);
+    let count = draw.or(2 * sides, |random| sides + random.below(2 * sides));
+    // A bit for each place of each dimension.
+    let mut taken = vec![0u16; sides as usize];
+    let mut left = count;
+    while left > 0 {
+        let slot = &mut taken[((count - left) % sides) as usize];
+        let face = 1 << draw.random.below(10);
+        left -= u32::from(*slot & face == 0);
+        *slot |= face;
+    }
+    let in_faces = |&lpid: &u32| {
+        let mut rest = lpid;
+        taken.iter().any(|faces| {
+            let digit = rest % 10;
+            rest /= 10;
+            faces >> digit & 1 == 1
+        })
+    };
+    let lpids = (0..cube).filter(in_faces).collect();
+    let bound = Bound::pick(10 * sides, count, "so many faces of the hypercube");
+    Sample::new(world, lpids, bound).on(vec![10; sides as usize])
+}
+
+/// A few ranges, the last first.
+pub(super) fn e(world: u32, mut draw: Draw) -> Sample {
+    let count = draw.or(40, |random| 2 + random.below(63));
+    let ranges = draw.random.ranges(world, count);
+    let lpids = written(ranges.into_iter().rev());
+    Sample::new(world, lpids, Bound::ranges(world, count as usize))
+}
+
+pub(super) fn p(world: u32, mut draw: Draw) -> Sample {
+    let mut lpids: Vec<u32> = (0..world).collect();
+    draw.random.shuffle(&mut lpids);
+    Sample::new(world, lpids, Bound::list(world, world as usize))
+}
