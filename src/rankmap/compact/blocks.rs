@@ -124,6 +124,10 @@ impl Blocks {
         let head = self.heads[rank as usize / EACH];
         let place = rank % EACH as u32;
         let width = head.width();
+        // A branch, not a mask of zeros: lines then cost one load and not two.
+        if width == 0 {
+            return head.at(place);
+        }
         let bit = place * width;
         let word = packed::load(&self.residuals, head.at as usize * 8 + (bit >> 3) as usize);
         head.at(place).wrapping_add((word >> (bit & 7)) as u32 & mask(width))

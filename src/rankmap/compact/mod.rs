@@ -70,6 +70,7 @@ mod blocks;
 mod builder;
 mod child;
 mod cpu;
+mod darray;
 mod diagram;
 mod elias_fano;
 mod formula;
@@ -94,6 +95,7 @@ use std::sync::{Arc, OnceLock};
 use self::bitmap::Bitmap;
 use self::blocks::Blocks;
 use self::child::Child;
+use self::darray::Darray;
 use self::diagram::Diagram;
 use self::elias_fano::EliasFano;
 use self::gaps::Gaps;
@@ -138,15 +140,18 @@ pub enum Representation {
     Wavelet = 10,
     /// Ranks of a parent ([`Compact::child`]); never built from lpids.
     Child = 11,
+    /// A bitmap with the places of its members.
+    Darray = 12,
 }
 
 impl Representation {
     /// Every one, in the order of the table above.
-    pub const ALL: [Representation; 12] = [
+    pub const ALL: [Representation; 13] = [
         Representation::Formula,
         Representation::Segments,
         Representation::EliasFano,
         Representation::Bitmap,
+        Representation::Darray,
         Representation::Runs,
         Representation::Gaps,
         Representation::Diagram,
@@ -164,6 +169,7 @@ impl Representation {
             Representation::Segments => "segments",
             Representation::EliasFano => "elias-fano",
             Representation::Bitmap => "bitmap",
+            Representation::Darray => "darray",
             Representation::Runs => "runs",
             Representation::Gaps => "gaps",
             Representation::Diagram => "diagram",
@@ -223,6 +229,7 @@ enum Form {
     Formula(RankMap),
     EliasFano(EliasFano),
     Bitmap(Bitmap),
+    Darray(Darray),
     Runs(Runs),
     Gaps(Gaps),
     Diagram(Diagram),
@@ -240,6 +247,7 @@ macro_rules! each {
             Form::Formula($map) => $formula,
             Form::EliasFano($one) => $other,
             Form::Bitmap($one) => $other,
+            Form::Darray($one) => $other,
             Form::Runs($one) => $other,
             Form::Gaps($one) => $other,
             Form::Diagram($one) => $other,
@@ -420,6 +428,7 @@ impl Compact {
                 Form::EliasFano(EliasFano::build(len, first, last, lpids))
             }
             Representation::Bitmap => Form::Bitmap(Bitmap::build(first, last, lpids)),
+            Representation::Darray => Form::Darray(Darray::build(first, last, lpids)),
             Representation::Runs => {
                 Runs::cost(stats.ranges.into(), len, first, last).ok_or(LARGE)?;
                 Form::Runs(Runs::build(lpids))
@@ -487,6 +496,7 @@ impl Compact {
             Form::Formula(_) => Representation::Segments,
             Form::EliasFano(_) => Representation::EliasFano,
             Form::Bitmap(_) => Representation::Bitmap,
+            Form::Darray(_) => Representation::Darray,
             Form::Runs(_) => Representation::Runs,
             Form::Gaps(_) => Representation::Gaps,
             Form::Diagram(_) => Representation::Diagram,
@@ -541,6 +551,7 @@ impl Compact {
             Form::Formula(map) => map.rank_of(Process { pg: 0, lpid }),
             Form::EliasFano(one) => one.rank(lpid),
             Form::Bitmap(one) => one.rank(lpid),
+            Form::Darray(one) => one.rank(lpid),
             Form::Runs(one) => one.rank(lpid),
             Form::Gaps(one) => one.rank(lpid),
             Form::Diagram(one) => one.rank(lpid),
@@ -637,6 +648,7 @@ impl Compact {
             }
             Representation::EliasFano => Form::EliasFano(EliasFano::read(from)?),
             Representation::Bitmap => Form::Bitmap(Bitmap::read(from)?),
+            Representation::Darray => Form::Darray(Darray::read(from)?),
             Representation::Runs => Form::Runs(Runs::read(from)?),
             Representation::Gaps => Form::Gaps(Gaps::read(from)?),
             Representation::Diagram => Form::Diagram(Diagram::read(from)?),

@@ -9,6 +9,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use super::bitmap::Bitmap;
+use super::darray::Darray;
 use super::elias_fano::EliasFano;
 use super::gaps::Gaps;
 use super::packed::{Packed, width_of};
@@ -162,7 +163,8 @@ impl Stats {
             if let Some(heap) = EliasFano::cost(len, first, last) {
                 add(Representation::EliasFano, heap, 6.5, 2.0);
             }
-            add(Representation::Bitmap, Bitmap::cost(len, first, last), 8.0, 1.5);
+            add(Representation::Bitmap, Bitmap::cost(len, first, last), 16.0, 1.5);
+            add(Representation::Darray, Darray::cost(len, first, last), 7.5, 2.0);
             if let Some(heap) = Runs::cost(u64::from(self.ranges), self.len, first, last) {
                 let steps = f64::from(self.ranges.max(2)).log2();
                 add(Representation::Runs, heap, 14.0 + 2.2 * steps, 4.0);
