@@ -115,6 +115,11 @@ impl Blocks {
         builder.finish()
     }
 
+    /// Of the heap bytes of so many ranks, those that are no residuals.
+    pub(super) fn lines(len: u64) -> u64 {
+        len.div_ceil(EACH as u64) * size_of::<Head>() as u64 + 8
+    }
+
     pub(super) fn len(&self) -> u32 {
         self.len
     }

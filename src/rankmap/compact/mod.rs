@@ -688,7 +688,7 @@ fn diagram_of(
     let most = usize::try_from(best.bytes / 2).unwrap_or(usize::MAX).max(1024);
     let diagram = Diagram::build(radices, stats.last, most, lpids.clone())?;
     let bytes = (size_of::<Compact>() + diagram.heap_bytes()) as u64;
-    strategy::diagram_pays(strategy, best, bytes, radices.len()).then_some(diagram)
+    strategy::diagram_pays(strategy, best, bytes, radices).then_some(diagram)
 }
 
 impl Clone for Compact {
