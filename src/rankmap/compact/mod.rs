@@ -473,6 +473,11 @@ impl Compact {
         }
     }
 
+    /// Parent and ranks, if it is held against one.
+    pub(super) fn as_child(&self) -> Option<(&Arc<Compact>, &Compact)> {
+        if let Form::Child(child) = &self.form { Some(child.parts()) } else { None }
+    }
+
     /// Whether it is held as a set, in which no lpid repeats.
     pub(super) fn is_set(&self) -> bool {
         !self.representation().is_list()
@@ -689,6 +694,19 @@ fn diagram_of(
     let diagram = Diagram::build(radices, stats.last, most, lpids.clone())?;
     let bytes = (size_of::<Compact>() + diagram.heap_bytes()) as u64;
     strategy::diagram_pays(strategy, best, bytes, radices).then_some(diagram)
+}
+
+/// Of process group 0, if it is no table.
+impl TryFrom<RankMap> for Compact {
+    type Error = RankMap;
+
+    fn try_from(map: RankMap) -> Result<Compact, RankMap> {
+        match map.form {
+            super::Form::Lut(_) | super::Form::Mlut(_) => Err(map),
+            super::Form::Compact(compact) => Ok(Arc::unwrap_or_clone(compact)),
+            form => Ok(Compact::of(Form::Formula(RankMap { pg: 0, size: map.size, form }))),
+        }
+    }
 }
 
 impl Clone for Compact {
