@@ -69,6 +69,7 @@ mod bitmap;
 mod blocks;
 mod builder;
 mod child;
+mod coded;
 mod cpu;
 mod darray;
 mod diagram;
@@ -78,6 +79,7 @@ mod gaps;
 mod image;
 mod inverse;
 mod iter;
+mod mixed_radix;
 mod ones;
 mod packed;
 mod plain;
@@ -95,11 +97,13 @@ use std::sync::{Arc, OnceLock};
 use self::bitmap::Bitmap;
 use self::blocks::Blocks;
 use self::child::Child;
+use self::coded::Coded;
 use self::darray::Darray;
 use self::diagram::Diagram;
 use self::elias_fano::EliasFano;
 use self::gaps::Gaps;
 use self::inverse::Inverse;
+use self::mixed_radix::MixedRadix;
 use self::plain::{Offset, Plain};
 use self::runs::Runs;
 use self::stats::Stats;
@@ -142,12 +146,17 @@ pub enum Representation {
     Child = 11,
     /// A bitmap with the places of its members.
     Darray = 12,
+    /// Mixed-radix digits in another order, more than a formula has.
+    MixedRadix = 13,
+    /// Blocks of steps, entropy-coded.
+    Coded = 14,
 }
 
 impl Representation {
     /// Every one, in the order of the table above.
-    pub const ALL: [Representation; 13] = [
+    pub const ALL: [Representation; 15] = [
         Representation::Formula,
+        Representation::MixedRadix,
         Representation::Segments,
         Representation::EliasFano,
         Representation::Bitmap,
@@ -159,6 +168,7 @@ impl Representation {
         Representation::Packed,
         Representation::Plain,
         Representation::Wavelet,
+        Representation::Coded,
         Representation::Child,
     ];
 
@@ -178,13 +188,15 @@ impl Representation {
             Representation::Plain => "plain",
             Representation::Wavelet => "wavelet",
             Representation::Child => "child",
+            Representation::MixedRadix => "mixed-radix",
+            Representation::Coded => "coded",
         }
     }
 
     /// Whether it holds any list, and not only rising lpids.
     pub const fn is_list(self) -> bool {
-        use Representation::{Blocks, Child, Formula, Packed, Plain, Segments, Wavelet};
-        matches!(self, Formula | Segments | Blocks | Packed | Plain | Wavelet | Child)
+        use Representation::{Bitmap, Darray, Diagram, EliasFano, Gaps, Runs};
+        !matches!(self, EliasFano | Bitmap | Darray | Runs | Gaps | Diagram)
     }
 }
 
@@ -238,6 +250,8 @@ enum Form {
     Plain(Plain),
     Wavelet(Wavelet),
     Child(Child),
+    MixedRadix(MixedRadix),
+    Coded(Coded),
 }
 
 /// Calls a method of whichever form but the formula there is.
@@ -256,6 +270,8 @@ macro_rules! each {
             Form::Plain($one) => $other,
             Form::Wavelet($one) => $other,
             Form::Child($one) => $other,
+            Form::MixedRadix($one) => $other,
+            Form::Coded($one) => $other,
         }
     };
 }
@@ -398,7 +414,7 @@ impl Compact {
         representation: Representation,
         radices: &[u32],
         stats: &Stats,
-        lpids: impl Iterator<Item = u32>,
+        lpids: impl Iterator<Item = u32> + Clone,
     ) -> Result<Form, &'static str> {
         let &Stats { len, first, last, .. } = stats;
         if representation != Representation::Formula && len == 0 {
@@ -454,6 +470,13 @@ impl Compact {
                 }
                 Form::Wavelet(Wavelet::build(lpids).ok_or("an lpid repeats")?)
             }
+            Representation::MixedRadix => {
+                if stats.formula.is_some() {
+                    return Err("it is a formula");
+                }
+                Form::MixedRadix(stats.digits.clone().ok_or("it has no such digits")?)
+            }
+            Representation::Coded => Form::Coded(Coded::build(lpids).ok_or(LARGE)?),
             Representation::Child => return Err("it has no parent; use Compact::child"),
         })
     }
@@ -510,6 +533,8 @@ impl Compact {
             Form::Plain(_) => Representation::Plain,
             Form::Wavelet(_) => Representation::Wavelet,
             Form::Child(_) => Representation::Child,
+            Form::MixedRadix(_) => Representation::MixedRadix,
+            Form::Coded(_) => Representation::Coded,
         }
     }
 
@@ -564,6 +589,10 @@ impl Compact {
             Form::Packed(one) => self.inverted(one.len(), lpid, |rank| one.select(rank)),
             Form::Plain(one) => self.inverted(one.len(), lpid, |rank| one.select(rank)),
             Form::Wavelet(one) => one.rank(lpid),
+            Form::Coded(one) => self.inverted(one.len(), lpid, |rank| one.select(rank)),
+            Form::MixedRadix(one) => one
+                .rank(lpid)
+                .unwrap_or_else(|| self.inverted(one.len(), lpid, |rank| one.select(rank))),
             Form::Child(one) => one
                 .rank(lpid)
                 .unwrap_or_else(|| self.inverted(one.len(), lpid, |rank| one.select(rank))),
@@ -661,6 +690,8 @@ impl Compact {
             Representation::Packed => Form::Packed(Offset::read(from)?),
             Representation::Plain => Form::Plain(Plain::read(from)?),
             Representation::Wavelet => Form::Wavelet(Wavelet::read(from)?),
+            Representation::MixedRadix => Form::MixedRadix(MixedRadix::read(from)?),
+            Representation::Coded => Form::Coded(Coded::read(from)?),
             Representation::Child => return Err(unknown),
         };
         from.end()?;
@@ -669,9 +700,13 @@ impl Compact {
             return Err(Refused::Content("a header that disagrees with the map"));
         }
         // Sets and formulas have checked their lpids already.
-        let list = matches!(map.form, Form::Blocks(_) | Form::Packed(_) | Form::Plain(_));
+        let list =
+            matches!(map.form, Form::Blocks(_) | Form::Packed(_) | Form::Plain(_) | Form::Coded(_));
         if list && map.iter().any(|lpid| lpid > LPID_MAX) {
             return Err(Refused::Content("an lpid past the last one"));
+        }
+        if matches!(map.form, Form::MixedRadix(_)) && formula::is_regular(map.iter()) {
+            return Err(Refused::Content("digits that are a formula"));
         }
         Ok(map)
     }

@@ -14,6 +14,7 @@ use super::blocks::Blocks;
 use super::darray::Darray;
 use super::elias_fano::EliasFano;
 use super::gaps::Gaps;
+use super::mixed_radix::MixedRadix;
 use super::packed::{Packed, width_of};
 use super::runs::Runs;
 use super::stats::Stats;
@@ -150,6 +151,10 @@ impl Stats {
         if len == 0 {
             return out;
         }
+        if let (None, Some(digits)) = (&self.formula, &self.digits) {
+            let heap = MixedRadix::cost(digits.levels());
+            add(Representation::MixedRadix, heap, 3.5 + 0.8 * digits.levels() as f64, 0.0);
+        }
         let runs = u64::from(self.segments);
         if self.formula.is_none() && runs <= (len / 8).max(1) {
             // Runs, a directory and the counts of a shared allocation.
@@ -179,6 +184,9 @@ impl Stats {
         let width = width_of(self.max - self.min);
         add(Representation::Packed, Packed::cost(len, width), 5.3, 1.0);
         add(Representation::Plain, len * 4, 3.3, 1.0);
+        // A lookup decodes a block.
+        let bits = self.coded as f64 * 8.0 / len as f64;
+        add(Representation::Coded, self.coded, 1024.0 * (4.0 + 4.0 * bits), 0.0);
         // Only where the set is a range, so that its size is known.
         let range = u64::from(self.max - self.min) + 1 == len;
         if range && !self.rising && self.rises <= Wavelet::RUNS_MAX {
@@ -192,7 +200,14 @@ impl Stats {
     /// The estimates, best first.
     pub(super) fn ranked(&self, strategy: Strategy) -> Vec<Estimate> {
         let mut all = self.estimates();
-        all.sort_by(|a, b| strategy.score(a.bytes, a.ns).total_cmp(&strategy.score(b.bytes, b.ns)));
+        // A lookup that decodes a block has to save an eighth, or a little space
+        // would cost a thousandfold.
+        let bytes = |one: &Estimate| match one.representation {
+            Representation::Coded => one.bytes + one.bytes / 7,
+            _ => one.bytes,
+        };
+        let score = |one: &Estimate| strategy.score(bytes(one), one.ns);
+        all.sort_by(|a, b| score(a).total_cmp(&score(b)));
         all
     }
 }

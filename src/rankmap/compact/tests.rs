@@ -36,7 +36,9 @@ fn check_with(radices: &[u32], list: &[u32]) {
                 match representation {
                     Representation::Formula => assert!(!formula.model().is_regular()),
                     // What lacks a parent, repeats lpids, or is not few runs.
-                    Representation::Segments | Representation::Child => {}
+                    Representation::Segments
+                    | Representation::MixedRadix
+                    | Representation::Child => {}
                     Representation::Wavelet => assert!(list.is_empty() || first.len() < list.len()),
                     Representation::Diagram if !radices.is_empty() => {}
                     other => assert!(list.is_empty() || !rising && !other.is_list(), "{other}"),
