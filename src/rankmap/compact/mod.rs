@@ -83,6 +83,8 @@ mod mixed_radix;
 mod ones;
 mod packed;
 mod plain;
+#[cfg(test)]
+mod refused;
 mod runs;
 mod stats;
 mod strategy;
@@ -108,6 +110,8 @@ use self::plain::{Offset, Plain};
 use self::runs::Runs;
 use self::stats::Stats;
 use self::wavelet::Wavelet;
+#[cfg(test)]
+use super::SIZE_MAX;
 use super::table::View;
 use super::{LPID_MAX, MapError, Process, RankMap};
 
@@ -589,7 +593,12 @@ impl Compact {
             Form::Packed(one) => self.inverted(one.len(), lpid, |rank| one.select(rank)),
             Form::Plain(one) => self.inverted(one.len(), lpid, |rank| one.select(rank)),
             Form::Wavelet(one) => one.rank(lpid),
-            Form::Coded(one) => self.inverted(one.len(), lpid, |rank| one.select(rank)),
+            Form::Coded(one) => {
+                let select = |rank| one.select(rank);
+                let new = || Inverse::new(one.len(), select);
+                let inverse = || Inverse::whole(self.iter()).unwrap_or_else(new);
+                self.inverse.get_or_init(inverse).rank(lpid, select)
+            }
             Form::MixedRadix(one) => one
                 .rank(lpid)
                 .unwrap_or_else(|| self.inverted(one.len(), lpid, |rank| one.select(rank))),
