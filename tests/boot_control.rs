@@ -61,8 +61,8 @@ fn open(boot: &Arc<dyn Boot>) -> Control {
     control
 }
 
-fn ok() -> Result<(), String> {
-    Ok(())
+fn ok() -> Result<bool, String> {
+    Ok(false)
 }
 
 /// The groups every rank tries, in the same order: those it is not in it skips.

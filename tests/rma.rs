@@ -7,6 +7,7 @@ mod scenes;
 use jobs::Scenario;
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::ucx::{self, Ucx};
+use rankway::rankmap::compact::Strategy;
 use scenes::{ALLOCATED, CREATED, Opens};
 use std::process::ExitCode;
 
@@ -18,6 +19,15 @@ fn main() -> ExitCode {
     two_nodes::<Ofi>(&mut all, "two nodes");
     all.push(Scenario::new("views", 4, scenes::views::<Ofi>));
     all.push(Scenario::new("one thread", 1, scenes::one_thread::<Ofi>));
+    for strategy in ["space", "hybrid:0.5", "time"] {
+        let name = format!("strategies/{strategy}");
+        let scenario = Scenario::new(name, 6, scenes::maps::strategies::<Ofi>);
+        all.push(scenario.env("RANKWAY_PROVIDER", "shm").env(Strategy::VARIABLE, strategy));
+    }
+    let scenario = Scenario::new("representations", 6, scenes::maps::representations::<Ofi>);
+    all.push(scenario.env("RANKWAY_PROVIDER", "shm"));
+    let scenario = Scenario::new("no strategy", 2, scenes::maps::no_strategy::<Ofi>);
+    all.push(scenario.env(Strategy::VARIABLE, "fast"));
     // The same binary with another libfabric, where there is one.
     match std::env::var("RANKWAY_NEWER_LIBFABRIC").ok().filter(|path| !path.is_empty()) {
         Some(path) => {

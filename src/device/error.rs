@@ -4,6 +4,7 @@ use crate::av::AvError;
 use crate::boot::BootError;
 use crate::netmod::NetError;
 use crate::rankmap::MapError;
+use crate::rankmap::compact::{CompactError, UnknownStrategy};
 use thiserror::Error;
 
 /// Why a device could not be opened or a peer not be reached.
@@ -67,6 +68,12 @@ pub enum DeviceError {
     /// A rank map.
     #[error(transparent)]
     Map(#[from] MapError),
+    /// A compact rank map.
+    #[error(transparent)]
+    Compact(#[from] CompactError),
+    /// `RANKWAY_MAP_STRATEGY` says something else.
+    #[error(transparent)]
+    Strategy(#[from] UnknownStrategy),
     /// The launcher or the set-up channel.
     #[error(transparent)]
     Boot(#[from] BootError),

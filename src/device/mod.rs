@@ -52,6 +52,7 @@ pub use shared::{ProgressThread, Shared};
 use crate::av::{AddressVector, Entry, Table, Transport};
 use crate::boot::{Boot, Control, Liveness};
 use crate::netmod::Netmod;
+use crate::rankmap::compact::Strategy;
 use crate::rankmap::{Detector, Process, RankMap};
 use card::Card;
 use std::any::Any;
@@ -83,6 +84,8 @@ pub struct Device<N: Netmod> {
     /// Windows made so far, for keys that differ.
     next_key: AtomicU64,
     threads: bool,
+    /// How irregular maps are held, if `RANKWAY_MAP_STRATEGY` says.
+    map_strategy: Option<Strategy>,
     /// What the rooms above keep once for the process, by type.
     parts: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
     /// Addresses of this process's contexts, by index.
@@ -113,7 +116,8 @@ impl<N: Netmod> Device<N> {
         local: Option<Arc<N>>,
         threads: bool,
     ) -> Result<Rc<Context<N>>, DeviceError> {
-        let (nodes, node_ranks, node_size) = node_tables(&*boot)?;
+        let map_strategy = Strategy::from_env()?;
+        let (nodes, node_ranks, node_size) = node_tables(&*boot, map_strategy)?;
         let control = Control::open(Arc::clone(&boot))?;
         let av = Arc::new(AddressVector::new()?);
         av.add(boot.size(), boot.size())?;
@@ -132,6 +136,7 @@ impl<N: Netmod> Device<N> {
             further: Mutex::default(),
             next_key: AtomicU64::new(1),
             threads,
+            map_strategy,
             parts: Mutex::default(),
             cards: Mutex::default(),
             boot,
@@ -382,6 +387,13 @@ impl<N: Netmod> Device<N> {
     }
 
     /// The smallest window key not used here yet.
+    /// How irregular rank maps are held where a communicator is told nothing
+    /// else: `RANKWAY_MAP_STRATEGY` when the device was opened; `None` for
+    /// tables.
+    pub fn map_strategy(&self) -> Option<Strategy> {
+        self.map_strategy
+    }
+
     pub(crate) fn next_key(&self) -> u64 {
         self.next_key.load(Ordering::Relaxed)
     }
@@ -409,7 +421,10 @@ impl<N: Netmod> Device<N> {
 
 /// Rank → node and rank → rank on the node, compressed while they stream by,
 /// and the number of processes on this node.
-fn node_tables(boot: &dyn Boot) -> Result<(RankMap, RankMap, u32), DeviceError> {
+fn node_tables(
+    boot: &dyn Boot,
+    strategy: Option<Strategy>,
+) -> Result<(RankMap, RankMap, u32), DeviceError> {
     let mut nodes = Detector::new();
     let mut ranks = Detector::new();
     let mut sizes: Vec<u32> = Vec::new();
@@ -423,5 +438,9 @@ fn node_tables(boot: &dyn Boot) -> Result<(RankMap, RankMap, u32), DeviceError> 
         sizes[node] += 1;
     }
     let mine = boot.node_of(boot.rank())? as usize;
-    Ok((nodes.finish()?, ranks.finish()?, sizes[mine]))
+    let (mut nodes, mut ranks) = (nodes.finish()?, ranks.finish()?);
+    if let Some(strategy) = strategy {
+        (nodes, ranks) = (nodes.compressed(strategy)?, ranks.compressed(strategy)?);
+    }
+    Ok((nodes, ranks, sizes[mine]))
 }

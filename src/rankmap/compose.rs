@@ -13,7 +13,9 @@
 //! | lut, mlut ∘ other | detected again | O(child) |
 //!
 //! What a compact parent selects is compressed again unless it is a formula or
-//! segments.
+//! segments; where the child's ranks are regular and its lpids are not, only the
+//! ranks are kept, beside a reference to the parent, which then lives on when its
+//! communicator is freed.
 //!
 //! Guo et al. (2017), Table II, gives up at a stride of a stride and at any
 //! stride of a table. Detecting again never writes the child's ranks down
@@ -21,7 +23,7 @@
 
 use std::sync::Arc;
 
-use super::compact::Strategy;
+use super::compact::{Compact, Representation, Strategy};
 use super::iter::Piece;
 use super::table::View;
 use super::{Affine, Detector, Form, MapError, RankMap};
@@ -38,12 +40,35 @@ impl RankMap {
     /// [`MapError::ChildNotRanks`] if the child is not of process group 0,
     /// [`MapError::RankOutOfParent`] at the first rank the parent does not have.
     pub fn compose(&self, child: &RankMap) -> Result<RankMap, MapError> {
+        let strategy = self.as_compact().map(|_| Strategy::default());
+        self.compose_with(child, strategy)
+    }
+
+    /// [`compose`](Self::compose), with an irregular result held as `strategy`
+    /// says; without one it is a table. What is selected from a compact map may
+    /// keep that map alive: see the module's head.
+    ///
+    /// # Errors
+    /// As [`compose`](Self::compose).
+    pub fn compose_with(
+        &self,
+        child: &RankMap,
+        strategy: Option<Strategy>,
+    ) -> Result<RankMap, MapError> {
+        let map = self.composed(child)?;
+        Ok(match strategy {
+            Some(strategy) => self.kept(child, map, strategy),
+            None => map,
+        })
+    }
+
+    fn composed(&self, child: &RankMap) -> Result<RankMap, MapError> {
         if child.pg() != Some(0) {
             return Err(MapError::ChildNotRanks { pg: child.pg() });
         }
         if let Form::Affine(ranks) = child.form {
             self.check(0, ranks, child.size)?;
-            return Ok(self.select(ranks, child.size));
+            return Ok(self.selected(ranks, child.size));
         }
         if let Form::Affine(parent) = self.form
             && let Some(map) = self.scale(parent, child)?
@@ -62,7 +87,7 @@ impl RankMap {
             });
             done += len;
         }
-        detector.finish().map(|map| self.kept(map))
+        detector.finish()
     }
 
     /// Whether this map has the ranks; `done` ranks of the child went before.
@@ -83,6 +108,15 @@ impl RankMap {
 
     /// The ranks `ranks.get(0..len)` of this map, all of which it has.
     pub(super) fn select(&self, ranks: Affine, len: u32) -> RankMap {
+        let map = self.selected(ranks, len);
+        if self.as_compact().is_some() {
+            let child = RankMap { pg: 0, size: len, form: Form::Affine(ranks) };
+            return self.kept(&child, map, Strategy::default());
+        }
+        map
+    }
+
+    fn selected(&self, ranks: Affine, len: u32) -> RankMap {
         if len == self.size && (ranks == Affine { first: 0, step: 1 }) {
             return self.clone();
         }
@@ -109,7 +143,7 @@ impl RankMap {
             view.is_none() || detector.is_regular()
         });
         if whole && let Ok(map) = detector.finish() {
-            return self.kept(map);
+            return map;
         }
         match view {
             // An mlut view may still be of one group; those ranks need a lut.
@@ -120,12 +154,45 @@ impl RankMap {
         }
     }
 
-    /// A table selected from a compact map is compressed like it.
-    fn kept(&self, map: RankMap) -> RankMap {
+    /// An irregular `map`, which is `child`'s of this one, as `strategy` says.
+    fn kept(&self, child: &RankMap, map: RankMap, strategy: Strategy) -> RankMap {
         match (&self.form, &map.form) {
-            (Form::Compact(_), Form::Lut(_)) => map.compressed(Strategy::default()).unwrap_or(map),
+            // Its table is there already.
+            (Form::Lut(parent), Form::Lut(view)) if Arc::ptr_eq(&parent.table, &view.table) => map,
+            (Form::Compact(parent), Form::Compact(same)) if Arc::ptr_eq(parent, same) => map,
+            (_, Form::Segments(_) | Form::Lut(_) | Form::Compact(_)) => {
+                let map = map.compressed(strategy).unwrap_or(map);
+                self.against(child, &map, strategy).unwrap_or(map)
+            }
             _ => map,
         }
+    }
+
+    /// `child` held against this compact map, if that takes less than half of
+    /// what `map`, the same by itself, does. As with tables, a small child does
+    /// not keep a large parent.
+    fn against(&self, child: &RankMap, map: &RankMap, strategy: Strategy) -> Option<RankMap> {
+        let Form::Compact(parent) = &self.form else { return None };
+        let large = u64::from(child.size) * u64::from(COPY_BELOW) >= u64::from(parent.len());
+        // Two lookups for one, so not where time is all that counts.
+        if !large || strategy == Strategy::Time || map.model().is_regular() {
+            return None;
+        }
+        // A child of a child is one of its parent.
+        let (parent, ranks) = match parent.as_child() {
+            Some((parent, ranks)) => {
+                let ranks = RankMap::from(ranks.clone());
+                (parent, ranks.compose_with(child, Some(strategy)).ok()?)
+            }
+            None => (parent, child.clone()),
+        };
+        let ranks = Compact::try_from(ranks).ok()?;
+        if ranks.representation() == Representation::Child || 2 * ranks.bytes() > map.heap_bytes() {
+            return None;
+        }
+        let compact = Compact::child(parent, ranks).ok()?;
+        let form = Form::Compact(Arc::new(compact));
+        Some(RankMap { pg: self.pg, size: child.size, form })
     }
 
     fn one_group(&self, view: View<u64>, len: u32) -> RankMap {

@@ -354,7 +354,11 @@ impl RankMap {
             Form::Lut(view) => Arc::strong_count(&view.table),
             Form::Mlut(view) => Arc::strong_count(&view.table),
         };
-        if holders > 1 { self.heap_bytes() } else { 0 }
+        match &self.form {
+            _ if holders > 1 => self.heap_bytes(),
+            Form::Compact(compact) => compact.shared_bytes(),
+            _ => 0,
+        }
     }
 
     fn heap_bytes(&self) -> usize {

@@ -4,6 +4,7 @@ use super::{Error, ErrorKind};
 use crate::boot::Group as Peers;
 use crate::device::{Context, Device, DeviceError};
 use crate::netmod::Netmod;
+use crate::rankmap::compact::Strategy;
 use crate::rankmap::group::Group;
 use crate::rankmap::{Detector, Model, Process, RankMap};
 use std::cell::Cell;
@@ -24,6 +25,8 @@ pub struct Communicator<N: Netmod> {
     /// to be, equal in all members.
     id: u64,
     rank: u32,
+    /// How irregular maps made of this one are held; `None` for tables.
+    strategy: Option<Strategy>,
     /// Collective calls so far.
     calls: Cell<u32>,
 }
@@ -49,12 +52,14 @@ fn mix(words: &[u64]) -> u64 {
 }
 
 impl<N: Netmod> Communicator<N> {
-    /// All processes of the job, in world order.
+    /// All processes of the job, in world order. Its children's maps are held
+    /// as [`Device::map_strategy`] says until another is given.
     pub fn world(context: &Rc<Context<N>>) -> Communicator<N> {
         let boot = context.device().boot();
         Communicator {
             map: RankMap::direct(boot.size()),
             rank: boot.rank(),
+            strategy: context.device().map_strategy(),
             id: mix(&[boot.job()]),
             calls: Cell::new(0),
             context: Rc::clone(context),
@@ -118,7 +123,7 @@ impl<N: Netmod> Communicator<N> {
     /// # Errors
     /// A map that reaches outside this job.
     pub fn nodes(&self) -> Result<RankMap, Error> {
-        Ok(self.device().nodes().compose(&self.map)?)
+        Ok(self.device().nodes().compose_with(&self.map, self.strategy)?)
     }
 
     /// Rank → rank on its node, in world order; composed, not stored.
@@ -126,7 +131,7 @@ impl<N: Netmod> Communicator<N> {
     /// # Errors
     /// A map that reaches outside this job.
     pub fn node_ranks(&self) -> Result<RankMap, Error> {
-        Ok(self.device().node_ranks().compose(&self.map)?)
+        Ok(self.device().node_ranks().compose_with(&self.map, self.strategy)?)
     }
 
     /// A communicator of the same processes with a context of its own. Sends
@@ -137,6 +142,30 @@ impl<N: Netmod> Communicator<N> {
         self.child(self.map.clone(), self.rank, id)
     }
 
+    /// How irregular maps made of this one are held; `None` for tables.
+    pub fn map_strategy(&self) -> Option<Strategy> {
+        self.strategy
+    }
+
+    /// [`dup`](Self::dup) with its map, and those of its children, held as
+    /// `strategy` says where they are irregular; `None` for tables. Operations
+    /// are as they were, but for one lookup in the map's form each. Collective,
+    /// sends no message; the strategy may differ between members.
+    ///
+    /// # Errors
+    /// None in practice: whatever was a map can be one in another form.
+    pub fn with_strategy(&self, strategy: Option<Strategy>) -> Result<Communicator<N>, Error> {
+        let id = mix(&[self.id, self.call(), 11]);
+        let map = match (strategy, self.map.pg()) {
+            (Some(strategy), _) => self.map.compressed(strategy)?,
+            (None, Some(pg)) if self.map.as_compact().is_some() => {
+                RankMap::from_lpids(pg, self.map.iter().map(|process| process.lpid))?
+            }
+            (None, _) => self.map.clone(),
+        };
+        Ok(Communicator { strategy, ..self.child(map, self.rank, id) })
+    }
+
     /// The same processes in reverse order. Collective, sends no message.
     ///
     /// # Errors
@@ -144,7 +173,7 @@ impl<N: Netmod> Communicator<N> {
     pub fn reversed(&self) -> Result<Communicator<N>, Error> {
         let id = mix(&[self.id, self.call(), 2]);
         let child = RankMap::affine(0, self.size() - 1, -1, self.size())?;
-        let map = self.map.compose(&child)?;
+        let map = self.map.compose_with(&child, self.strategy)?;
         Ok(self.child(map, self.size() - 1 - self.rank, id))
     }
 
@@ -347,7 +376,7 @@ impl<N: Netmod> Communicator<N> {
             let why = format!("rank {rank} is named twice in the new communicator");
             return Err(ErrorKind::Arguments(why).into());
         }
-        let map = self.map.compose(&child)?;
+        let map = self.map.compose_with(&child, self.strategy)?;
         Ok(mine.map(|rank| self.child(map, rank, id)))
     }
 
@@ -361,7 +390,7 @@ impl<N: Netmod> Communicator<N> {
 
     fn child(&self, map: RankMap, rank: u32, id: u64) -> Communicator<N> {
         let context = Rc::clone(&self.context);
-        Communicator { context, map, id, rank, calls: Cell::new(0) }
+        Communicator { context, map, id, rank, strategy: self.strategy, calls: Cell::new(0) }
     }
 }
 

@@ -3,6 +3,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
+pub mod maps;
+
 use crate::ensure;
 pub use crate::jobs::{Opens, pattern, same};
 use crate::jobs::{Result, Scenario, text};

@@ -115,6 +115,11 @@ impl Blocks {
         builder.finish()
     }
 
+    /// Of the heap bytes of so many ranks, those that are no residuals.
+    pub(super) fn lines(len: u64) -> u64 {
+        len.div_ceil(EACH as u64) * size_of::<Head>() as u64 + 8
+    }
+
     pub(super) fn len(&self) -> u32 {
         self.len
     }
@@ -124,14 +129,34 @@ impl Blocks {
         let head = self.heads[rank as usize / EACH];
         let place = rank % EACH as u32;
         let width = head.width();
+        // A branch, not a mask of zeros: lines then cost one load and not two.
+        if width == 0 {
+            return head.at(place);
+        }
         let bit = place * width;
         let word = packed::load(&self.residuals, head.at as usize * 8 + (bit >> 3) as usize);
         head.at(place).wrapping_add((word >> (bit & 7)) as u32 & mask(width))
     }
 
     pub(super) fn fill(&self, rank: u32, out: &mut [u32]) {
-        for (rank, slot) in (rank..).zip(out) {
-            *slot = self.select(rank);
+        let (mut rank, mut out) = (rank, out);
+        while !out.is_empty() {
+            let place = rank % EACH as u32;
+            let (part, rest) = out.split_at_mut(out.len().min(EACH - place as usize));
+            let head = self.heads[rank as usize / EACH];
+            let width = head.width();
+            if width == 0 {
+                (place..).zip(&mut *part).for_each(|(place, slot)| *slot = head.at(place));
+            } else {
+                for (place, slot) in (place..).zip(&mut *part) {
+                    let bit = place * width;
+                    let at = head.at as usize * 8 + (bit >> 3) as usize;
+                    let above = (packed::load(&self.residuals, at) >> (bit & 7)) as u32;
+                    *slot = head.at(place).wrapping_add(above & mask(width));
+                }
+            }
+            rank += part.len() as u32;
+            out = rest;
         }
     }
 

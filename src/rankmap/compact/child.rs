@@ -24,6 +24,10 @@ impl Child {
         }
     }
 
+    pub(super) fn parts(&self) -> (&Arc<Compact>, &Compact) {
+        (&self.parent, &self.ranks)
+    }
+
     pub(super) fn len(&self) -> u32 {
         self.ranks.len()
     }

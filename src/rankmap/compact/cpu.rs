@@ -57,7 +57,7 @@ impl Bits for Bmi2 {
     #[inline(always)]
     fn nth(word: u64, n: u32) -> u32 {
         // SAFETY: `by_cpu!` names this type only behind `fast()`, which found bmi2.
-        unsafe { core::arch::x86_64::_pdep_u64(1 << (n & 63), word) }.trailing_zeros() & 63
+        unsafe { core::arch::x86_64::_pdep_u64(1 << (n & 63), word) }.trailing_zeros()
     }
 }
 

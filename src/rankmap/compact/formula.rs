@@ -161,6 +161,18 @@ fn is_normal(map: &RankMap) -> bool {
     detector.finish().is_ok_and(|found| found == *map)
 }
 
+/// Whether lpids are a formula; looks no further than it must.
+pub(super) fn is_regular(lpids: impl Iterator<Item = u32>) -> bool {
+    let mut detector = Detector::new();
+    for lpid in lpids {
+        detector.push(lpid);
+        if !detector.is_regular() {
+            return false;
+        }
+    }
+    detector.finish().is_ok_and(|map| map.model().is_regular())
+}
+
 fn check(affine: Affine, len: u32) -> Result<(), Refused> {
     let first = i128::from(affine.first);
     let last = first + i128::from(affine.step) * (i128::from(len) - 1);

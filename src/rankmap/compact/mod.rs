@@ -69,7 +69,9 @@ mod bitmap;
 mod blocks;
 mod builder;
 mod child;
+mod coded;
 mod cpu;
+mod darray;
 mod diagram;
 mod elias_fano;
 mod formula;
@@ -77,9 +79,12 @@ mod gaps;
 mod image;
 mod inverse;
 mod iter;
+mod mixed_radix;
 mod ones;
 mod packed;
 mod plain;
+#[cfg(test)]
+mod refused;
 mod runs;
 mod stats;
 mod strategy;
@@ -94,14 +99,19 @@ use std::sync::{Arc, OnceLock};
 pub(super) use self::bitmap::Bitmap;
 use self::blocks::Blocks;
 use self::child::Child;
+use self::coded::Coded;
+use self::darray::Darray;
 use self::diagram::Diagram;
 use self::elias_fano::EliasFano;
 use self::gaps::Gaps;
 use self::inverse::Inverse;
+use self::mixed_radix::MixedRadix;
 use self::plain::{Offset, Plain};
 pub(super) use self::runs::Runs;
 use self::stats::Stats;
 use self::wavelet::Wavelet;
+#[cfg(test)]
+use super::SIZE_MAX;
 use super::table::View;
 use super::{LPID_MAX, MapError, Process, RankMap};
 
@@ -138,15 +148,23 @@ pub enum Representation {
     Wavelet = 10,
     /// Ranks of a parent ([`Compact::child`]); never built from lpids.
     Child = 11,
+    /// A bitmap with the places of its members.
+    Darray = 12,
+    /// Mixed-radix digits in another order, more than a formula has.
+    MixedRadix = 13,
+    /// Blocks of steps, entropy-coded.
+    Coded = 14,
 }
 
 impl Representation {
     /// Every one, in the order of the table above.
-    pub const ALL: [Representation; 12] = [
+    pub const ALL: [Representation; 15] = [
         Representation::Formula,
+        Representation::MixedRadix,
         Representation::Segments,
         Representation::EliasFano,
         Representation::Bitmap,
+        Representation::Darray,
         Representation::Runs,
         Representation::Gaps,
         Representation::Diagram,
@@ -154,6 +172,7 @@ impl Representation {
         Representation::Packed,
         Representation::Plain,
         Representation::Wavelet,
+        Representation::Coded,
         Representation::Child,
     ];
 
@@ -164,6 +183,7 @@ impl Representation {
             Representation::Segments => "segments",
             Representation::EliasFano => "elias-fano",
             Representation::Bitmap => "bitmap",
+            Representation::Darray => "darray",
             Representation::Runs => "runs",
             Representation::Gaps => "gaps",
             Representation::Diagram => "diagram",
@@ -172,13 +192,15 @@ impl Representation {
             Representation::Plain => "plain",
             Representation::Wavelet => "wavelet",
             Representation::Child => "child",
+            Representation::MixedRadix => "mixed-radix",
+            Representation::Coded => "coded",
         }
     }
 
     /// Whether it holds any list, and not only rising lpids.
     pub const fn is_list(self) -> bool {
-        use Representation::{Blocks, Child, Formula, Packed, Plain, Segments, Wavelet};
-        matches!(self, Formula | Segments | Blocks | Packed | Plain | Wavelet | Child)
+        use Representation::{Bitmap, Darray, Diagram, EliasFano, Gaps, Runs};
+        !matches!(self, EliasFano | Bitmap | Darray | Runs | Gaps | Diagram)
     }
 }
 
@@ -223,6 +245,7 @@ enum Form {
     Formula(RankMap),
     EliasFano(EliasFano),
     Bitmap(Bitmap),
+    Darray(Darray),
     Runs(Runs),
     Gaps(Gaps),
     Diagram(Diagram),
@@ -231,6 +254,8 @@ enum Form {
     Plain(Plain),
     Wavelet(Wavelet),
     Child(Child),
+    MixedRadix(MixedRadix),
+    Coded(Coded),
 }
 
 /// Calls a method of whichever form but the formula there is.
@@ -240,6 +265,7 @@ macro_rules! each {
             Form::Formula($map) => $formula,
             Form::EliasFano($one) => $other,
             Form::Bitmap($one) => $other,
+            Form::Darray($one) => $other,
             Form::Runs($one) => $other,
             Form::Gaps($one) => $other,
             Form::Diagram($one) => $other,
@@ -248,6 +274,8 @@ macro_rules! each {
             Form::Plain($one) => $other,
             Form::Wavelet($one) => $other,
             Form::Child($one) => $other,
+            Form::MixedRadix($one) => $other,
+            Form::Coded($one) => $other,
         }
     };
 }
@@ -390,7 +418,7 @@ impl Compact {
         representation: Representation,
         radices: &[u32],
         stats: &Stats,
-        lpids: impl Iterator<Item = u32>,
+        lpids: impl Iterator<Item = u32> + Clone,
     ) -> Result<Form, &'static str> {
         let &Stats { len, first, last, .. } = stats;
         if representation != Representation::Formula && len == 0 {
@@ -420,6 +448,7 @@ impl Compact {
                 Form::EliasFano(EliasFano::build(len, first, last, lpids))
             }
             Representation::Bitmap => Form::Bitmap(Bitmap::build(first, last, lpids)),
+            Representation::Darray => Form::Darray(Darray::build(first, last, lpids)),
             Representation::Runs => {
                 Runs::cost(stats.ranges.into(), len, first, last).ok_or(LARGE)?;
                 Form::Runs(Runs::build(lpids))
@@ -445,6 +474,13 @@ impl Compact {
                 }
                 Form::Wavelet(Wavelet::build(lpids).ok_or("an lpid repeats")?)
             }
+            Representation::MixedRadix => {
+                if stats.formula.is_some() {
+                    return Err("it is a formula");
+                }
+                Form::MixedRadix(stats.digits.clone().ok_or("it has no such digits")?)
+            }
+            Representation::Coded => Form::Coded(Coded::build(lpids).ok_or(LARGE)?),
             Representation::Child => return Err("it has no parent; use Compact::child"),
         })
     }
@@ -462,6 +498,11 @@ impl Compact {
                 RankMap { pg: 0, size, form: super::Form::Compact(Arc::new(compact)) }
             }
         }
+    }
+
+    /// Parent and ranks, if it is held against one.
+    pub(super) fn as_child(&self) -> Option<(&Arc<Compact>, &Compact)> {
+        if let Form::Child(child) = &self.form { Some(child.parts()) } else { None }
     }
 
     /// Whether it is held as a set, in which no lpid repeats.
@@ -492,6 +533,7 @@ impl Compact {
             Form::Formula(_) => Representation::Segments,
             Form::EliasFano(_) => Representation::EliasFano,
             Form::Bitmap(_) => Representation::Bitmap,
+            Form::Darray(_) => Representation::Darray,
             Form::Runs(_) => Representation::Runs,
             Form::Gaps(_) => Representation::Gaps,
             Form::Diagram(_) => Representation::Diagram,
@@ -500,6 +542,8 @@ impl Compact {
             Form::Plain(_) => Representation::Plain,
             Form::Wavelet(_) => Representation::Wavelet,
             Form::Child(_) => Representation::Child,
+            Form::MixedRadix(_) => Representation::MixedRadix,
+            Form::Coded(_) => Representation::Coded,
         }
     }
 
@@ -546,6 +590,7 @@ impl Compact {
             Form::Formula(map) => map.rank_of(Process { pg: 0, lpid }),
             Form::EliasFano(one) => one.rank(lpid),
             Form::Bitmap(one) => one.rank(lpid),
+            Form::Darray(one) => one.rank(lpid),
             Form::Runs(one) => one.rank(lpid),
             Form::Gaps(one) => one.rank(lpid),
             Form::Diagram(one) => one.rank(lpid),
@@ -553,6 +598,15 @@ impl Compact {
             Form::Packed(one) => self.inverted(one.len(), lpid, |rank| one.select(rank)),
             Form::Plain(one) => self.inverted(one.len(), lpid, |rank| one.select(rank)),
             Form::Wavelet(one) => one.rank(lpid),
+            Form::Coded(one) => {
+                let select = |rank| one.select(rank);
+                let new = || Inverse::new(one.len(), select);
+                let inverse = || Inverse::whole(self.iter()).unwrap_or_else(new);
+                self.inverse.get_or_init(inverse).rank(lpid, select)
+            }
+            Form::MixedRadix(one) => one
+                .rank(lpid)
+                .unwrap_or_else(|| self.inverted(one.len(), lpid, |rank| one.select(rank))),
             Form::Child(one) => one
                 .rank(lpid)
                 .unwrap_or_else(|| self.inverted(one.len(), lpid, |rank| one.select(rank))),
@@ -642,6 +696,7 @@ impl Compact {
             }
             Representation::EliasFano => Form::EliasFano(EliasFano::read(from)?),
             Representation::Bitmap => Form::Bitmap(Bitmap::read(from)?),
+            Representation::Darray => Form::Darray(Darray::read(from)?),
             Representation::Runs => Form::Runs(Runs::read(from)?),
             Representation::Gaps => Form::Gaps(Gaps::read(from)?),
             Representation::Diagram => Form::Diagram(Diagram::read(from)?),
@@ -649,6 +704,8 @@ impl Compact {
             Representation::Packed => Form::Packed(Offset::read(from)?),
             Representation::Plain => Form::Plain(Plain::read(from)?),
             Representation::Wavelet => Form::Wavelet(Wavelet::read(from)?),
+            Representation::MixedRadix => Form::MixedRadix(MixedRadix::read(from)?),
+            Representation::Coded => Form::Coded(Coded::read(from)?),
             Representation::Child => return Err(unknown),
         };
         from.end()?;
@@ -657,9 +714,13 @@ impl Compact {
             return Err(Refused::Content("a header that disagrees with the map"));
         }
         // Sets and formulas have checked their lpids already.
-        let list = matches!(map.form, Form::Blocks(_) | Form::Packed(_) | Form::Plain(_));
+        let list =
+            matches!(map.form, Form::Blocks(_) | Form::Packed(_) | Form::Plain(_) | Form::Coded(_));
         if list && map.iter().any(|lpid| lpid > LPID_MAX) {
             return Err(Refused::Content("an lpid past the last one"));
+        }
+        if matches!(map.form, Form::MixedRadix(_)) && formula::is_regular(map.iter()) {
+            return Err(Refused::Content("digits that are a formula"));
         }
         Ok(map)
     }
@@ -681,7 +742,20 @@ fn diagram_of(
     let most = usize::try_from(best.bytes / 2).unwrap_or(usize::MAX).max(1024);
     let diagram = Diagram::build(radices, stats.last, most, lpids.clone())?;
     let bytes = (size_of::<Compact>() + diagram.heap_bytes()) as u64;
-    strategy::diagram_pays(strategy, best, bytes, radices.len()).then_some(diagram)
+    strategy::diagram_pays(strategy, best, bytes, radices).then_some(diagram)
+}
+
+/// Of process group 0, if it is no table.
+impl TryFrom<RankMap> for Compact {
+    type Error = RankMap;
+
+    fn try_from(map: RankMap) -> Result<Compact, RankMap> {
+        match map.form {
+            super::Form::Lut(_) | super::Form::Mlut(_) => Err(map),
+            super::Form::Compact(compact) => Ok(Arc::unwrap_or_clone(compact)),
+            form => Ok(Compact::of(Form::Formula(RankMap { pg: 0, size: map.size, form }))),
+        }
+    }
 }
 
 impl Clone for Compact {

@@ -1,9 +1,10 @@
 //! What one pass over a map's lpids tells about the size of every form.
 
-use super::blocks;
+use super::mixed_radix::{MixedRadix, Odometer};
+use super::{blocks, coded};
 use crate::rankmap::{Detector, LPID_MAX, MapError, RankMap, SIZE_MAX};
 
-/// Numbers of a list of lpids, gathered as they come by; 1.5 KB.
+/// Numbers of a list of lpids, gathered as they come by; 8 KB.
 #[derive(Debug)]
 pub(super) struct Stats {
     pub(super) len: u32,
@@ -23,8 +24,12 @@ pub(super) struct Stats {
     pub(super) most: u32,
     /// Heap bytes of affine blocks.
     pub(super) blocks: u64,
+    /// Heap bytes of coded blocks, about.
+    pub(super) coded: u64,
     /// The formula, if there is one.
     pub(super) formula: Option<RankMap>,
+    /// The digits, if there are some.
+    pub(super) digits: Option<MixedRadix>,
 }
 
 /// Gathers [`Stats`].
@@ -32,8 +37,11 @@ pub(super) struct Stats {
 pub(super) struct Gather {
     stats: Stats,
     estimate: blocks::Estimate,
+    coded: coded::Estimate,
     /// Until the lpids are no formula.
     detector: Option<Detector>,
+    /// Until they are no digits.
+    odometer: Option<Odometer>,
     /// Ranks of the open affine run, and its step.
     run: u32,
     step: u32,
@@ -55,10 +63,14 @@ impl Gather {
                 rises: 0,
                 most: 0,
                 blocks: 0,
+                coded: 0,
                 formula: None,
+                digits: None,
             },
             estimate: blocks::Estimate::new(),
+            coded: coded::Estimate::new(),
             detector: Some(Detector::new()),
+            odometer: Some(Odometer::new()),
             run: 0,
             step: 0,
             error: None,
@@ -85,6 +97,12 @@ impl Gather {
                 self.detector = None;
             }
         }
+        if let Some(odometer) = &mut self.odometer
+            && !lpids.iter().all(|&lpid| odometer.push(lpid))
+        {
+            self.odometer = None;
+        }
+        self.coded.extend(lpids);
         lpids.iter().for_each(|&lpid| self.push(lpid));
     }
 
@@ -127,11 +145,19 @@ impl Gather {
         self.error.is_some()
     }
 
+    /// As if the next rank were none; the first error counts.
+    #[cold]
+    pub(super) fn fail(&mut self, error: MapError) {
+        self.error.get_or_insert(error);
+    }
+
     pub(super) fn finish(mut self) -> Result<Stats, MapError> {
         if let Some(error) = self.error {
             return Err(error);
         }
         self.stats.blocks = self.estimate.cost();
+        self.stats.coded = self.coded.cost();
+        self.stats.digits = self.odometer.and_then(|odometer| odometer.finish());
         if let Some(detector) = self.detector {
             let map = detector.finish()?;
             self.stats.formula = map.model().is_regular().then_some(map);
@@ -145,6 +171,10 @@ impl Stats {
     pub(super) fn of(lpids: impl IntoIterator<Item = u32>) -> Result<Stats, MapError> {
         let mut gather = Gather::new();
         let mut lpids = lpids.into_iter();
+        // Not after a thousand million of them.
+        if lpids.size_hint().0 as u64 > u64::from(SIZE_MAX) {
+            return Err(MapError::TooManyRanks { limit: SIZE_MAX });
+        }
         let mut buffer = [0u32; 256];
         loop {
             let mut filled = 0;
