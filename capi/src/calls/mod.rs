@@ -1,0 +1,9 @@
+//! The functions of the header, by object.
+
+pub mod comm;
+pub mod device;
+pub mod epoch;
+pub mod message;
+pub mod rankmap;
+pub mod rma;
+pub mod win;
