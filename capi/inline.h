@@ -24,6 +24,9 @@
 #define RANKWAY_COPY(to, from, len) memcpy(to, from, len)
 #endif
 
+/* Marks are the one thing that a put changes in an access. */
+#define RANKWAY_MARK(access, rank) ((uint8_t *)(uintptr_t)&(access)->marks[(rank) % 256])
+
 /* Layouts, as capi/src/layout.rs compares them with the library's. */
 #if defined(__cplusplus) && __cplusplus >= 201103L
 #define RANKWAY_ASSERT(test) static_assert(test, #test)
@@ -101,28 +104,22 @@ static inline int rankway_entry_local(uint64_t entry, uint64_t *node_rank)
 static inline ptrdiff_t rankway_put_unchecked(const rankway_access_t *access, const void *buf,
                                               size_t len, uint32_t rank, size_t disp)
 {
-    /* Marks are the one thing a put changes. */
-    uint8_t *mark = (uint8_t *)(uintptr_t)&access->marks[rank % 256];
     if (RANKWAY_LIKELY(access->path == 0)) {
         /* A provider, an affine map, a window alike in all ranks. Taking one
          * away leaves the address of a network peer, and a negative number for
          * one that is on the node or was not inserted yet. */
         uint64_t dest = rankway_lookup_affine(&access->lookup, rank) - 1;
         if (RANKWAY_LIKELY((int64_t)dest >= 0) && RANKWAY_LIKELY(len - 1 < access->longest)) {
-            *mark = 1;
+            *RANKWAY_MARK(access, rank) = 1;
             return access->inject(access->endpoint, buf, len, dest,
                                   access->base + disp * access->unit, access->key);
         }
-    } else if (access->path == 1) {
+    } else if (access->path == 1 && len == 8) {
         /* Every rank's memory is mapped here. */
-        char *to = access->mapped_start + (ptrdiff_t)rank * access->mapped_stride
-                   + disp * access->unit;
-        if (!*mark)
-            *mark = 1;
-        if (RANKWAY_LIKELY(len == 8))
-            RANKWAY_COPY(to, buf, 8);
-        else
-            RANKWAY_COPY(to, buf, len);
+        char *part = access->mapped_start + (ptrdiff_t)rank * access->mapped_stride;
+        if (!*RANKWAY_MARK(access, rank))
+            *RANKWAY_MARK(access, rank) = 1;
+        RANKWAY_COPY(part + disp * access->unit, buf, 8);
         RANKWAY_FENCE();
         return 0;
     }
