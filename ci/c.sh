@@ -54,7 +54,7 @@ run() { # what command...
 }
 
 for name in "${tests[@]}" "${examples[@]}"; do run "$name" "$work/$name"; done
-for name in rma messages; do
+for name in rma messages am; do
   run "$name over tcp" env TEST_PROVIDER=tcp "$work/$name"
   if ldconfig -p 2>/dev/null | grep 'libucp\.so\.0 ' >/dev/null; then
     run "$name over UCX" env TEST_NETMOD=ucx "$work/$name"
@@ -64,9 +64,9 @@ done
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 open_mpi=$(command -v mpirun.openmpi || true)
 hydra=$(command -v mpiexec.hydra || true)
-for name in "${examples[@]}" wrong rma messages; do
+for name in "${examples[@]}" wrong rma messages am; do
   ranks=3
-  [ "$name" = wrong ] && ranks=2
+  case $name in wrong | am) ranks=2 ;; esac
   if [ -n "$open_mpi" ]; then
     run "$name under mpirun" "$open_mpi" --oversubscribe -n $ranks "$work/$name"
   fi

@@ -518,6 +518,19 @@ typedef struct rankway_message_t {
 } rankway_message_t;
 
 /**
+ * What an active message calls where it arrives: within progress, in the order
+ * of each sender. `source` is the sender's rank in the job; header and data
+ * are gone when it returns. Answers 0 when it took the message; anything else,
+ * and the message is kept and offered again. It may send what does not wait.
+ */
+typedef int (*rankway_am_handler_t)(void *argument,
+                                    uint32_t source,
+                                    const void *hdr,
+                                    size_t hdr_bytes,
+                                    const void *data,
+                                    size_t bytes);
+
+/**
  * What a code means, in a few words; never null. For what happened to which
  * object and peer: rankway_error_message.
  */
@@ -1220,6 +1233,82 @@ int rankway_cancel(struct rankway_request_t request, int *flag);
  * been complete. `*request` becomes null.
  */
 int rankway_request_free(struct rankway_request_t *request);
+
+/**
+ * Has a number call a handler from now on, on this context. Messages for it
+ * that came before are offered to it by the next progress. It stays until the
+ * context is closed.
+ */
+int rankway_am_register(struct rankway_context_t context,
+                        int handler_id,
+                        rankway_am_handler_t handler,
+                        void *argument);
+
+/**
+ * Calls a handler of a rank's, on its context of the same index; makes
+ * progress until there is credit. Header and data are the caller's again on
+ * return.
+ */
+int rankway_am_send(int rank,
+                    struct rankway_comm_t comm,
+                    int handler_id,
+                    const void *hdr,
+                    size_t hdr_bytes,
+                    const void *data,
+                    size_t bytes);
+
+/**
+ * rankway_am_send that does not wait: `flag` 1 when it was sent, 0 when there
+ * is no credit now.
+ */
+int rankway_am_try_send(int rank,
+                        struct rankway_comm_t comm,
+                        int handler_id,
+                        const void *hdr,
+                        size_t hdr_bytes,
+                        const void *data,
+                        size_t bytes,
+                        int *flag);
+
+/**
+ * rankway_am_send whose handler may answer with rankway_am_reply.
+ */
+int rankway_am_request(int rank,
+                       struct rankway_comm_t comm,
+                       int handler_id,
+                       const void *hdr,
+                       size_t hdr_bytes,
+                       const void *data,
+                       size_t bytes);
+
+/**
+ * rankway_am_request that does not wait.
+ */
+int rankway_am_try_request(int rank,
+                           struct rankway_comm_t comm,
+                           int handler_id,
+                           const void *hdr,
+                           size_t hdr_bytes,
+                           const void *data,
+                           size_t bytes,
+                           int *flag);
+
+/**
+ * Within a handler: answers the request it runs for, once, by calling a
+ * handler of the requester's. Never waits.
+ */
+int rankway_am_reply(int handler_id,
+                     const void *hdr,
+                     size_t hdr_bytes,
+                     const void *data,
+                     size_t bytes);
+
+/**
+ * The most bytes of data that an active message to a rank takes, with a
+ * header of at most 12 bytes; a longer header counts as data. Longer data goes
+ * as a message.
+ */
+int rankway_am_limit(int rank, struct rankway_comm_t comm, size_t *bytes);
 
 /* ---- What costs no call ----
  *

@@ -286,6 +286,21 @@ pub struct rankway_boot_t {
     pub abort: Option<unsafe extern "C" fn(self_: *mut c_void, code: c_int, why: *const c_char)>,
 }
 
+/// What an active message calls where it arrives: within progress, in the order
+/// of each sender. `source` is the sender's rank in the job; header and data
+/// are gone when it returns. Answers 0 when it took the message; anything else,
+/// and the message is kept and offered again. It may send what does not wait.
+pub type rankway_am_handler_t = Option<
+    unsafe extern "C" fn(
+        argument: *mut c_void,
+        source: u32,
+        hdr: *const c_void,
+        hdr_bytes: usize,
+        data: *const c_void,
+        bytes: usize,
+    ) -> c_int,
+>;
+
 /// How a device is opened. Begin with RANKWAY_OPTIONS_INIT.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

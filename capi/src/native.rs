@@ -4,6 +4,7 @@
 //! look-up and a virtual call; what must cost neither is inline in C.
 
 use crate::abi::*;
+use crate::calls::am;
 use crate::error::Fail;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
@@ -13,7 +14,9 @@ use transport::av::Transport;
 use transport::boot::Boot;
 use transport::device;
 use transport::msg::Tagged;
-use transport::msg::{Any, Message, Messenger, MsgError, Request, Select, Source, Status, Tag};
+use transport::msg::{
+    self, Active, Any, Message, Messenger, MsgError, Request, Select, Source, Status, Tag,
+};
 use transport::netmod::ofi::Ofi;
 use transport::netmod::ucx::Ucx;
 use transport::netmod::{Netmod, Op, Type};
@@ -168,6 +171,7 @@ pub(crate) trait Context {
     fn irecv(&self, buf: (*mut u8, usize), select: &Select) -> Result<Under, Fail>;
     fn probe(&self, select: &Select) -> Result<Option<Status>, Fail>;
     fn take(&self, select: &Select) -> Result<Option<Taken>, Fail>;
+    fn am_register(&self, id: u16, handler: am::Handler) -> Result<(), Fail>;
 }
 
 /// Where a message goes that has no communicator.
@@ -257,6 +261,21 @@ impl<N: Native> Context for Ctx<N> {
         let found = self.tagged()?.improbe(select)?;
         Ok(found.map(|message| Taken { home, what: N::message(message) }))
     }
+
+    fn am_register(&self, id: u16, handler: am::Handler) -> Result<(), Fail> {
+        let active = Active::open(&self.context)?;
+        Ok(active.register(id, move |call: &mut msg::Call<'_, N>| {
+            let (from, header, payload) = (call.from, call.header, call.payload);
+            handler.run(from, header, payload, call)
+        })?)
+    }
+}
+
+impl<N: Native> am::Call for msg::Call<'_, N> {
+    fn reply(&mut self, letter: am::Letter<'_>) -> Option<Result<(), Fail>> {
+        let sent = self.reply()?.send(letter.id, letter.header, letter.payload);
+        Some(sent.map_err(Fail::from))
+    }
 }
 
 /// Whom a receive or a probe listens to.
@@ -295,6 +314,9 @@ pub(crate) trait Comm {
     fn probe(&self, from: From) -> Result<Status, Fail>;
     fn improbe(&self, from: From) -> Result<Option<Taken>, Fail>;
     fn mprobe(&self, from: From) -> Result<Taken, Fail>;
+    /// Whether the message was sent, waiting for that if `way` says so.
+    fn am_send(&self, to: u32, am: am::Letter<'_>, way: am::Way) -> Result<bool, Fail>;
+    fn am_longest(&self, to: u32) -> Result<usize, Fail>;
     fn win_allocate(&self, bytes: usize, unit: usize) -> Result<Rc<dyn Win>, Fail>;
     fn win_shared(&self, bytes: usize, unit: usize) -> Result<Rc<dyn Win>, Fail>;
     fn win_dynamic(&self) -> Result<Rc<dyn Win>, Fail>;
@@ -411,6 +433,21 @@ impl<N: Native> Comm for Communicator<N> {
 
     fn mprobe(&self, from: From) -> Result<Taken, Fail> {
         Ok(taken(self, messages(self)?.mprobe(from.source(), from.tag())?))
+    }
+
+    fn am_send(&self, to: u32, am: am::Letter<'_>, way: am::Way) -> Result<bool, Fail> {
+        let active = Active::open(self.context())?;
+        let (world, am::Letter { id, header, payload }) = (self.world_rank(to)?, am);
+        Ok(match way {
+            am::Way::Try => active.try_send(world, id, header, payload)?,
+            am::Way::TryRequest => active.try_request(world, id, header, payload)?,
+            am::Way::Wait => active.send(world, id, header, payload).map(|()| true)?,
+            am::Way::WaitRequest => active.request(world, id, header, payload).map(|()| true)?,
+        })
+    }
+
+    fn am_longest(&self, to: u32) -> Result<usize, Fail> {
+        Ok(Active::open(self.context())?.longest(self.world_rank(to)?)?)
     }
 
     fn win_allocate(&self, bytes: usize, unit: usize) -> Result<Rc<dyn Win>, Fail> {

@@ -75,6 +75,7 @@ fn generate(root: &Path) -> Result<String, Box<dyn Error>> {
         "calls/rma",
         "calls/epoch",
         "calls/message",
+        "calls/am",
     ] {
         builder = builder.with_src(root.join(format!("capi/src/{file}.rs")));
     }

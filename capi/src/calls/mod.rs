@@ -1,5 +1,6 @@
 //! The functions of the header, by object.
 
+pub mod am;
 pub mod comm;
 pub mod device;
 pub mod epoch;
