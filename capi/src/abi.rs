@@ -200,6 +200,15 @@ pub struct rankway_process_t {
     pub lpid: u32,
 }
 
+/// A piece of a noncontiguous operation.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct rankway_block_t {
+    /// Bytes from the origin, or from the target's displacement.
+    pub at: usize,
+    pub bytes: usize,
+}
+
 /// What a receive got, or a probe found.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

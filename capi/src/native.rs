@@ -21,7 +21,7 @@ use transport::netmod::ofi::Ofi;
 use transport::netmod::ucx::Ucx;
 use transport::netmod::{Netmod, Op, Type};
 use transport::rankmap::{Lookup, Process, RankMap};
-use transport::rma::{Access, Assert, Communicator, Lock, Pending, Window};
+use transport::rma::{Access, Assert, Communicator, Layout, Lock, Pending, Window};
 
 /// A netmod that devices are opened over.
 pub(crate) trait Native: Netmod {
@@ -483,6 +483,15 @@ pub(crate) struct Elements {
     pub(crate) op: Op,
 }
 
+/// A noncontiguous operation: displacement and length of the blocks.
+pub(crate) struct Pieces<P> {
+    pub(crate) buf: P,
+    pub(crate) here: Vec<(usize, usize)>,
+    pub(crate) rank: u32,
+    pub(crate) disp: usize,
+    pub(crate) there: Vec<(usize, usize)>,
+}
+
 /// Closes or opens an epoch.
 #[derive(Clone, Copy)]
 pub(crate) enum Epoch<'a> {
@@ -543,6 +552,8 @@ pub(crate) trait Win {
         rank: u32,
         disp: usize,
     ) -> Result<Under, Fail>;
+    unsafe fn put_blocks(self: Rc<Self>, of: &Pieces<*const u8>) -> Result<Under, Fail>;
+    unsafe fn get_blocks(self: Rc<Self>, of: &Pieces<*mut u8>) -> Result<Under, Fail>;
     fn epoch(&self, what: Epoch<'_>) -> Result<(), Fail>;
     fn test(&self) -> Result<bool, Fail>;
     /// The memory that the inline put reads.
@@ -655,6 +666,22 @@ impl<N: Native> Win for Window<N> {
         // SAFETY: the caller's duty.
         let pending =
             unsafe { access.rget_accumulate(operands, results, count, ty, op, rank, disp)? };
+        Ok(held(Rc::clone(&self), pending))
+    }
+
+    unsafe fn put_blocks(self: Rc<Self>, of: &Pieces<*const u8>) -> Result<Under, Fail> {
+        let (here, there) = (Layout::List(&of.here), Layout::List(&of.there));
+        let access: &Access<N> = &self;
+        // SAFETY: the caller's duty.
+        let pending = unsafe { access.rput_blocks(of.buf, &here, of.rank, of.disp, &there)? };
+        Ok(held(Rc::clone(&self), pending))
+    }
+
+    unsafe fn get_blocks(self: Rc<Self>, of: &Pieces<*mut u8>) -> Result<Under, Fail> {
+        let (here, there) = (Layout::List(&of.here), Layout::List(&of.there));
+        let access: &Access<N> = &self;
+        // SAFETY: the caller's duty.
+        let pending = unsafe { access.rget_blocks(of.buf, &here, of.rank, of.disp, &there)? };
         Ok(held(Rc::clone(&self), pending))
     }
 

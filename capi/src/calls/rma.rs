@@ -1,10 +1,10 @@
 //! One-sided operations, checked.
 
 use crate::abi::*;
-use crate::args::{buffer, element, operation, out, rank};
-use crate::error::call;
-use crate::native::{Elements, Under, Win};
-use crate::table::find;
+use crate::args::{buffer, element, list, operation, out, rank};
+use crate::error::{Fail, call};
+use crate::native::{Elements, Pieces, Under, Win};
+use crate::table::{Entered, find};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::rc::Rc;
@@ -113,7 +113,7 @@ fn fetched(
     count: usize,
     datatype: c_int,
     op: c_int,
-) -> Result<Elements, crate::error::Fail> {
+) -> Result<Elements, Fail> {
     let (ty, op) = (element(datatype)?, operation(op)?);
     let needed = if op == transport::netmod::Op::NoOp { 0 } else { count };
     let operands = buffer(origin.cast(), needed)?;
@@ -141,6 +141,96 @@ pub unsafe extern "C" fn rankway_compare_and_swap(
         // SAFETY: C's word for its buffers.
         unsafe { found.compare_and_swap(&of, compare, rank(target_rank)?, target_disp) }
     })
+}
+
+/// Puts blocks of the origin into blocks of the memory of a rank, which count
+/// from `target_disp` units on; both lists have as many bytes. With `request`
+/// null the origin is the operation's until a flush, else until the request is
+/// complete.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_put_blocks(
+    origin: *const c_void,
+    origin_count: c_int,
+    origin_blocks: *const rankway_block_t,
+    target_rank: c_int,
+    target_disp: usize,
+    target_count: c_int,
+    target_blocks: *const rankway_block_t,
+    win: rankway_win_t,
+    request: *mut rankway_request_t,
+) -> c_int {
+    call("rankway_put_blocks", || {
+        let found = find::<Rc<dyn Win>>(win)?;
+        // SAFETY: C's word for its pointers and buffers.
+        unsafe {
+            let of = Pieces {
+                buf: origin.cast(),
+                here: blocks(origin_count, origin_blocks, "origin_blocks")?,
+                rank: rank(target_rank)?,
+                disp: target_disp,
+                there: blocks(target_count, target_blocks, "target_blocks")?,
+            };
+            hand_out(&found.entered, Rc::clone(&found).put_blocks(&of)?, request)
+        }
+    })
+}
+
+/// Gets blocks of the memory of a rank into blocks of the origin, as
+/// rankway_put_blocks puts them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_get_blocks(
+    origin: *mut c_void,
+    origin_count: c_int,
+    origin_blocks: *const rankway_block_t,
+    target_rank: c_int,
+    target_disp: usize,
+    target_count: c_int,
+    target_blocks: *const rankway_block_t,
+    win: rankway_win_t,
+    request: *mut rankway_request_t,
+) -> c_int {
+    call("rankway_get_blocks", || {
+        let found = find::<Rc<dyn Win>>(win)?;
+        // SAFETY: C's word for its pointers and buffers.
+        unsafe {
+            let of = Pieces {
+                buf: origin.cast(),
+                here: blocks(origin_count, origin_blocks, "origin_blocks")?,
+                rank: rank(target_rank)?,
+                disp: target_disp,
+                there: blocks(target_count, target_blocks, "target_blocks")?,
+            };
+            hand_out(&found.entered, Rc::clone(&found).get_blocks(&of)?, request)
+        }
+    })
+}
+
+/// # Safety
+/// `at` is null or readable for `n` blocks.
+unsafe fn blocks(
+    n: c_int,
+    at: *const rankway_block_t,
+    what: &str,
+) -> Result<Vec<(usize, usize)>, Fail> {
+    // SAFETY: the caller's duty.
+    let list = unsafe { list(n, at, what)? };
+    Ok(list.iter().map(|block| (block.at, block.bytes)).collect())
+}
+
+/// A handle for an operation, where one is wanted; else the flush ends it.
+///
+/// # Safety
+/// `request` is null or can be written to.
+unsafe fn hand_out(
+    entered: &Entered,
+    under: Under,
+    request: *mut rankway_request_t,
+) -> Result<(), Fail> {
+    // SAFETY: the caller's duty.
+    if let Ok(to) = unsafe { out(request, "request") } {
+        to.set(entered.insert::<Under>(under)?);
+    }
+    Ok(())
 }
 
 /// rankway_put with a request: complete when the origin may be used again.
