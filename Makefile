@@ -8,7 +8,7 @@ export CARGO_TARGET_DIR
 ENV := . ci/env.sh &&
 ARGS ?=
 
-.PHONY: help deps build rate count memory maps info test test-verbs test-verbs-two check bench rivals fuzz ci bindings clean
+.PHONY: help deps build rate count count-c memory maps info test test-c test-verbs test-verbs-two check bench rivals fuzz ci bindings install uninstall clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +26,9 @@ rate: build ## issue rate of put, for every rank map, beside the raw provider
 count: build ## instructions of a translation and of a put
 	@$(CARGO_TARGET_DIR)/release/rankway count $(ARGS)
 
+count-c: build ## instructions of what include/rankway.h has inline, as C compiles it
+	@ci/golden-c.sh --show $(ARGS)
+
 memory: build ## bytes of address vectors and communicators
 	@$(CARGO_TARGET_DIR)/release/rankway memory $(ARGS)
 
@@ -41,6 +44,9 @@ test: build ## every test (a newer libfabric too, where ci/newer-fabric.sh has f
 		RANKWAY_NEWER_UCX=$$(ls $${newer%/*}/libucp.so.0 2>/dev/null) \
 		cargo test --release --workspace $(ARGS)
 
+test-c: build ## the C interface: its tests and examples, under every launcher here
+	@ci/c.sh
+
 test-verbs: build ## the data path over verbs, in a guest with a soft RDMA device (QEMU)
 	@ci/softroce/test
 
@@ -53,6 +59,7 @@ check: ## formatting, lints, documentation, bindings, other targets
 	@ci/clippy.sh
 	@ci/doc.sh
 	@ci/bindings.sh
+	@ci/header.sh
 	@ci/portable.sh
 	@ci/scripts.sh
 
@@ -72,6 +79,12 @@ bindings: ## make the bindings again from the installed headers, and keep them
 
 ci: ## everything that is checked before a change is taken
 	@.ci/run
+
+install: build ## the C library, header and pkg-config file (PREFIX=/usr/local, DESTDIR)
+	@PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)" INCLUDEDIR="$(INCLUDEDIR)" DESTDIR="$(DESTDIR)" ci/install.sh install
+
+uninstall: ## take them away again
+	@PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)" INCLUDEDIR="$(INCLUDEDIR)" DESTDIR="$(DESTDIR)" ci/install.sh uninstall
 
 clean: ## remove what was built
 	@$(ENV) cargo clean

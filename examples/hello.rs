@@ -21,7 +21,7 @@ fn hello(boot: Arc<dyn Boot>) -> Result<(), BootError> {
     boot.fence(&mut || ())?;
 
     let world = World::of(&*boot);
-    let mut idle = || Ok(());
+    let mut idle = || Ok(false);
     let mine = format!("rank {rank} says hello{}", "!".repeat(rank as usize % 5));
     let greetings = control.allgather(&world, 1, mine.as_bytes(), &mut idle)?;
     assert_eq!(greetings.len() as u32, world.len());

@@ -8,6 +8,7 @@
 //! affine 5, blockstride 9, from inside a block on 10, two digits of any step 10
 //! and 11, lut 8 (a strided view of one 9), mlut 11 (12).
 
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use super::compact::Compact;
@@ -87,6 +88,18 @@ impl core::fmt::Debug for Lookup {
 }
 
 impl Lookup {
+    /// Where the fields stand, in bytes from the start, for headers in other
+    /// languages: kind, phase, base, stride, select, params.
+    #[doc(hidden)]
+    pub const LAYOUT: [usize; 6] = [
+        offset_of!(Lookup, kind),
+        offset_of!(Lookup, phase),
+        offset_of!(Lookup, base),
+        offset_of!(Lookup, stride),
+        offset_of!(Lookup, select),
+        offset_of!(Lookup, params),
+    ];
+
     /// Folds a map and the address-vector directory into a lookup.
     ///
     /// `directory[pg]` points to the entries of process group `pg`, one 64-bit

@@ -11,6 +11,8 @@ use crate::netmod::{AGAIN, Netmod, PENDING, Transfer};
 use crate::rankmap::{Lookup, Model, Process, RankMap, body};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::collections::HashSet;
+use std::ffi::c_void;
+use std::mem::offset_of;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, compiler_fence, fence};
@@ -77,9 +79,10 @@ pub struct Access<N: Netmod> {
     max_disp: usize,
     mapped_start: *mut u8,
     mapped_stride: isize,
+    foreign: Foreign,
+    marks: UnsafeCell<[u8; MARKS]>,
     way: Way<N>,
     node: Node<N>,
-    marks: UnsafeCell<[u8; MARKS]>,
     /// A [`View`] was made.
     viewed: Cell<bool>,
     epoch: Cell<Epoch>,
@@ -101,6 +104,40 @@ impl<N: Netmod> std::fmt::Debug for Access<N> {
             .field("epoch", &self.epoch.get())
             .finish_non_exhaustive()
     }
+}
+
+/// What code that is not Rust needs to inline the first way of a put itself.
+#[repr(C)]
+struct Foreign {
+    /// The longest put it may hand to the provider; 0 where targets are not
+    /// plain addresses.
+    longest: usize,
+    /// All other puts.
+    put: unsafe extern "C" fn(*const c_void, *const u8, usize, u32, usize) -> isize,
+}
+
+impl Foreign {
+    fn new<N: Netmod>(inject_size: usize) -> Foreign {
+        let longest = if N::KEY_HANDLES { 0 } else { inject_size };
+        Foreign { longest, put: put_foreign::<N> }
+    }
+}
+
+/// [`Access::put_unchecked`] for callers that are not Rust. A panic answers
+/// [`FAILED`].
+///
+/// # Safety
+/// `access` is alive and this thread's; as [`Access::put_unchecked`].
+unsafe extern "C" fn put_foreign<N: Netmod>(
+    access: *const c_void,
+    buf: *const u8,
+    len: usize,
+    rank: u32,
+    disp: usize,
+) -> isize {
+    // SAFETY: the caller's word.
+    let put = || unsafe { (*access.cast::<Access<N>>()).put_unchecked(buf, len, rank, disp) };
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(put)).unwrap_or(FAILED)
 }
 
 /// The puts of an access whose way is not the inline one, chosen when it is
@@ -182,6 +219,31 @@ pub(super) struct Target {
 }
 
 impl<N: Netmod> Access<N> {
+    /// Where the fields of an unchecked put stand, in bytes from the start, for
+    /// headers in other languages: lookup, path, ranks, the two words of the
+    /// netmod's wire (which it must lay out for C), unit, base, key,
+    /// mapped_start, mapped_stride, the longest inline put and the function for
+    /// all others, marks.
+    #[doc(hidden)]
+    pub const LAYOUT: [usize; 12] = [
+        offset_of!(Access<N>, lookup),
+        offset_of!(Access<N>, path),
+        offset_of!(Access<N>, ranks),
+        offset_of!(Access<N>, wire),
+        offset_of!(Access<N>, unit),
+        offset_of!(Access<N>, base),
+        offset_of!(Access<N>, key),
+        offset_of!(Access<N>, mapped_start),
+        offset_of!(Access<N>, mapped_stride),
+        offset_of!(Access<N>, foreign) + offset_of!(Foreign, longest),
+        offset_of!(Access<N>, foreign) + offset_of!(Foreign, put),
+        offset_of!(Access<N>, marks),
+    ];
+    /// The values of `path` that other languages inline: a provider with an
+    /// affine map, mapped memory; and how many marks there are.
+    #[doc(hidden)]
+    pub const PATHS: [u32; 3] = [path::AFFINE, path::MAPPED, MARKS as u32];
+
     /// An access to a window for the ranks of `map`, on this thread's context.
     ///
     /// # Errors
@@ -254,6 +316,7 @@ impl<N: Netmod> Access<N> {
             max_disp: uniform.bytes.checked_div(uniform.unit).unwrap_or(0) as usize,
             mapped_start,
             mapped_stride,
+            foreign: Foreign::new::<N>(netmod.caps().inject_size),
             way: Way::new(path, lookup_body),
             node,
             marks: UnsafeCell::new([0; MARKS]),

@@ -388,6 +388,16 @@ impl<N: Netmod> Communicator<N> {
         self.child(map, rank, id)
     }
 
+    /// A communicator whose map and id a device layer has agreed on: this
+    /// process is `rank` of `map`, and members that name the same `id` mean the
+    /// same communicator. No message, no check of membership.
+    #[must_use]
+    pub fn with_id(context: &Rc<Context<N>>, map: RankMap, rank: u32, id: u64) -> Communicator<N> {
+        let id = mix(&[context.device().boot().job(), id, 11]);
+        let (context, strategy) = (Rc::clone(context), context.device().map_strategy());
+        Communicator { context, map, id, rank, strategy, calls: Cell::new(0) }
+    }
+
     fn child(&self, map: RankMap, rank: u32, id: u64) -> Communicator<N> {
         let context = Rc::clone(&self.context);
         Communicator { context, map, id, rank, strategy: self.strategy, calls: Cell::new(0) }

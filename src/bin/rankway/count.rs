@@ -1,5 +1,7 @@
 //! `rankway count`: instructions of a translation and of a put, exactly.
 
+mod inline;
+
 use crate::output::{self, Table, maybe};
 use crate::scene::{self, MODELS, NULL, Network, Scene};
 use rankway::av::{Entry, Transport};
@@ -13,6 +15,7 @@ use rankway::rma::Access;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -24,7 +27,8 @@ use std::sync::Arc;
 #[derive(clap::Args)]
 #[command(after_help = "Example: rankway count --listing direct\n\
     JSON keys: translation.MODEL, put_checked.MODEL, put_unchecked.MODEL (instructions), \
-    limits.* (the figures to keep), compiler")]
+    limits.* (the figures to keep), compiler; with --c: translation.MODEL, put_unchecked.MODEL, \
+    compiler")]
 pub(crate) struct Args {
     /// Show the instructions of this model's translation and puts
     #[arg(long, value_name = "MODEL", value_parser = MODELS, conflicts_with = "json")]
@@ -35,6 +39,10 @@ pub(crate) struct Args {
     /// Exit with an error when a count is above its limit
     #[arg(long)]
     check: bool,
+    /// Count what include/rankway.h has inline instead, in this shared object
+    /// (made of capi/count/count.c by `make count-c`)
+    #[arg(long, value_name = "FILE")]
+    c: Option<PathBuf>,
 }
 
 /// The most instructions each may take.
@@ -105,6 +113,9 @@ pub(crate) struct Counted {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     scene::find_null_provider();
+    if let Some(path) = &args.c {
+        return run_c(args, path);
+    }
     let counted = count_all()?;
     let by_model = |pick: fn(&Counted) -> &Trace| {
         counted.iter().map(|c| (c.model, pick(c).count as u64)).collect::<BTreeMap<_, _>>()
@@ -124,6 +135,33 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     write_out(args, &report, &counted, &mut out).map_err(|e| e.to_string())?;
     output::emit(&out)?;
     let above = above(&report);
+    if args.check && !above.is_empty() {
+        return Err(above.join("; "));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The counts of what is inline in C.
+fn run_c(args: &Args, path: &Path) -> Result<ExitCode, String> {
+    let report = inline::count(path)?;
+    let mut out = Vec::new();
+    let write = |out: &mut Vec<u8>| -> std::io::Result<()> {
+        if args.json {
+            writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+        } else {
+            report.table().print(out)?;
+        }
+        let Some(model) = args.listing.as_deref() else { return Ok(()) };
+        let (translation, put) = &report.traces[model];
+        for (what, trace) in [("rank to entry", translation), ("unchecked put", put)] {
+            writeln!(out, "\n# {what}, {model}: {} instructions", trace.count)?;
+            write!(out, "{}", disasm::listing(trace, disasm::Style::default()))?;
+        }
+        Ok(())
+    };
+    write(&mut out).map_err(|e| e.to_string())?;
+    output::emit(&out)?;
+    let above = report.above();
     if args.check && !above.is_empty() {
         return Err(above.join("; "));
     }

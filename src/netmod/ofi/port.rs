@@ -18,8 +18,10 @@ use std::sync::Arc;
 const BATCHES: usize = 16;
 
 /// The endpoint, as the put path needs it: with the provider's function at
-/// hand. Operation tables stand once an endpoint is enabled.
+/// hand. Operation tables stand once an endpoint is enabled. Laid out for C,
+/// where a device layer's put reads it.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Wire {
     ep: *mut sys::fid_ep,
     inject: Inject,

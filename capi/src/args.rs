@@ -1,0 +1,106 @@
+//! What comes from C is looked at before it is believed.
+
+use crate::abi::*;
+use crate::error::Fail;
+use std::ffi::{CStr, c_char, c_int};
+use transport::netmod::{Op, Type};
+use transport::rma::Assert;
+
+/// Where an answer goes.
+///
+/// # Safety
+/// `at` is null or can be written to.
+pub(crate) unsafe fn out<T>(at: *mut T, what: &str) -> Result<Out<T>, Fail> {
+    if at.is_null() { Err(Fail::null(what)) } else { Ok(Out(at)) }
+}
+
+/// A place in C's memory, not null. It may hold anything before.
+pub(crate) struct Out<T>(*mut T);
+
+impl<T> Out<T> {
+    pub(crate) fn set(self, value: T) {
+        // SAFETY: not null, and writable by the word of the caller of `out`.
+        unsafe { self.0.write(value) };
+    }
+}
+
+pub(crate) fn rank(rank: c_int) -> Result<u32, Fail> {
+    u32::try_from(rank).map_err(|_| {
+        let why = format!("rank {rank} is out of range: ranks begin at 0");
+        Fail::new(rankway_code::RANKWAY_ERR_RANK, why)
+    })
+}
+
+/// A list of ranks. Null is a list of none.
+///
+/// # Safety
+/// `at` is null or readable for `n` ranks.
+pub(crate) unsafe fn ranks(n: c_int, at: *const c_int, what: &str) -> Result<Vec<u32>, Fail> {
+    // SAFETY: the caller's duty.
+    let list = unsafe { list(n, at, what)? };
+    list.iter().map(|&r| rank(r)).collect()
+}
+
+/// # Safety
+/// `at` is null or readable for `n` elements while the answer is used.
+pub(crate) unsafe fn list<'a, T>(n: c_int, at: *const T, what: &str) -> Result<&'a [T], Fail> {
+    let n = usize::try_from(n).map_err(|_| {
+        Fail::new(rankway_code::RANKWAY_ERR_ARG, format!("{what} has a length of {n}"))
+    })?;
+    match at.is_null() {
+        true if n > 0 => Err(Fail::null(what)),
+        true => Ok(&[]),
+        // SAFETY: not null, the caller's duty for the rest.
+        false => Ok(unsafe { std::slice::from_raw_parts(at, n) }),
+    }
+}
+
+/// A text; `None` for null.
+///
+/// # Safety
+/// `at` is null or a text with its zero.
+pub(crate) unsafe fn text(at: *const c_char, what: &str) -> Result<Option<String>, Fail> {
+    if at.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's duty.
+    let text = unsafe { CStr::from_ptr(at) };
+    let text = text
+        .to_str()
+        .map_err(|_| Fail::new(rankway_code::RANKWAY_ERR_ARG, format!("{what} is not UTF-8")))?;
+    Ok(Some(text.to_owned()))
+}
+
+/// A buffer: null only where it is empty.
+pub(crate) fn buffer(buf: *const u8, len: usize) -> Result<*const u8, Fail> {
+    match (buf.is_null(), len) {
+        (false, _) => Ok(buf),
+        (true, 0) => Ok(std::ptr::dangling()),
+        (true, len) => Err(Fail::new(
+            rankway_code::RANKWAY_ERR_NULL,
+            format!("a buffer of {len} bytes is null"),
+        )),
+    }
+}
+
+pub(crate) fn element(ty: c_int) -> Result<Type, Fail> {
+    let found = u8::try_from(ty).ok().and_then(Type::from_number);
+    found
+        .ok_or_else(|| Fail::new(rankway_code::RANKWAY_ERR_ARG, format!("{ty} is no rankway_type")))
+}
+
+pub(crate) fn operation(op: c_int) -> Result<Op, Fail> {
+    let found = u8::try_from(op).ok().and_then(Op::from_number);
+    found.ok_or_else(|| Fail::new(rankway_code::RANKWAY_ERR_ARG, format!("{op} is no rankway_op")))
+}
+
+pub(crate) fn assert(bits: c_int) -> Result<Assert, Fail> {
+    const ALL: [Assert; 5] =
+        [Assert::NOCHECK, Assert::NOSTORE, Assert::NOPUT, Assert::NOPRECEDE, Assert::NOSUCCEED];
+    if !(0..32).contains(&bits) {
+        let why = format!("{bits} is no sum of rankway_asserts");
+        return Err(Fail::new(rankway_code::RANKWAY_ERR_ARG, why));
+    }
+    let given = ALL.into_iter().enumerate().filter(|(at, _)| bits & 1 << at != 0);
+    Ok(given.fold(Assert::NONE, |all, (_, one)| all | one))
+}

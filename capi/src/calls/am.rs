@@ -1,0 +1,284 @@
+//! Active messages, with headers of any length.
+//!
+//! The library carries sixteen bytes of header. Here the first four are the
+//! bytes of a longer header, which then goes before the data; a shorter one
+//! follows them.
+
+use crate::abi::*;
+use crate::args::{buffer, out, rank};
+use crate::error::{Fail, call};
+use crate::native::{Comm, Context};
+use crate::table::find;
+use std::cell::RefCell;
+use std::ffi::{c_int, c_void};
+use std::rc::Rc;
+use transport::msg::{HEADER, Verdict};
+
+/// Bytes before a short header.
+const MARK: usize = 4;
+/// The longest header that needs no copy of the data.
+const SHORT: usize = HEADER - MARK;
+
+/// A message on its way.
+#[derive(Clone, Copy)]
+pub(crate) struct Letter<'a> {
+    pub(crate) id: u16,
+    pub(crate) header: &'a [u8],
+    pub(crate) payload: &'a [u8],
+}
+
+/// How a message is sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Try,
+    TryRequest,
+    Wait,
+    WaitRequest,
+}
+
+/// A message that a handler runs for.
+pub(crate) trait Call {
+    /// Answers a request, once; `None` when there is nothing to answer.
+    fn reply(&mut self, letter: Letter<'_>) -> Option<Result<(), Fail>>;
+}
+
+/// A function of C with its argument.
+#[derive(Clone, Copy)]
+pub(crate) struct Handler {
+    function: Function,
+    argument: *mut c_void,
+}
+
+type Function =
+    unsafe extern "C" fn(*mut c_void, u32, *const c_void, usize, *const c_void, usize) -> c_int;
+
+thread_local! {
+    /// What the handlers of this thread run for, one within another.
+    static CALLS: RefCell<Vec<*mut dyn Call>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Handler {
+    pub(crate) fn run(
+        self,
+        from: u32,
+        header: &[u8],
+        payload: &[u8],
+        call: *mut (dyn Call + '_),
+    ) -> Verdict {
+        let (mark, rest) = header.split_at(header.len().min(MARK));
+        let long = mark.try_into().map_or(0, u32::from_le_bytes) as usize;
+        // One that another program sent: all of it is data.
+        let long = if long > payload.len() { 0 } else { long };
+        let (front, data) = payload.split_at(long);
+        let header = if long > 0 { front } else { rest };
+        // SAFETY: taken out again before this returns, while the message lives:
+        // C functions return, or end the process.
+        let call = unsafe { std::mem::transmute::<*mut (dyn Call + '_), *mut dyn Call>(call) };
+        CALLS.with_borrow_mut(|calls| calls.push(call));
+        // SAFETY: the function and its argument are good, by the word of who
+        // registered it; the slices live until it returns.
+        let taken = unsafe {
+            let (hdr, hdr_bytes) = (header.as_ptr().cast(), header.len());
+            (self.function)(self.argument, from, hdr, hdr_bytes, data.as_ptr().cast(), data.len())
+        };
+        CALLS.with_borrow_mut(Vec::pop);
+        if taken == 0 { Verdict::Taken } else { Verdict::Held }
+    }
+}
+
+/// Lays header and data out as they travel.
+///
+/// # Safety
+/// Both are null or readable for as many bytes.
+unsafe fn with_letter<R>(
+    id: c_int,
+    hdr: (*const c_void, usize),
+    data: (*const c_void, usize),
+    run: impl FnOnce(Letter<'_>) -> Result<R, Fail>,
+) -> Result<R, Fail> {
+    let id = number(id)?;
+    // SAFETY: the caller's duty; no null pointer comes out of `buffer`.
+    let (hdr, data) = unsafe {
+        (
+            std::slice::from_raw_parts(buffer(hdr.0.cast(), hdr.1)?, hdr.1),
+            std::slice::from_raw_parts(buffer(data.0.cast(), data.1)?, data.1),
+        )
+    };
+    let mut header = [0; HEADER];
+    if hdr.len() <= SHORT {
+        header[MARK..MARK + hdr.len()].copy_from_slice(hdr);
+        return run(Letter { id, header: &header[..MARK + hdr.len()], payload: data });
+    }
+    let long = u32::try_from(hdr.len()).map_err(|_| {
+        let why = format!("a header of {} bytes", hdr.len());
+        Fail::new(rankway_code::RANKWAY_ERR_RANGE, why)
+    })?;
+    header[..MARK].copy_from_slice(&long.to_le_bytes());
+    let payload = [hdr, data].concat();
+    run(Letter { id, header: &header[..MARK], payload: &payload })
+}
+
+fn number(id: c_int) -> Result<u16, Fail> {
+    u16::try_from(id).map_err(|_| {
+        let why = format!("handler {id}: numbers are 0 to 65535");
+        Fail::new(rankway_code::RANKWAY_ERR_ARG, why)
+    })
+}
+
+/// Has a number call a handler from now on, on this context. Messages for it
+/// that came before are offered to it by the next progress. It stays until the
+/// context is closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_am_register(
+    context: rankway_context_t,
+    handler_id: c_int,
+    handler: rankway_am_handler_t,
+    argument: *mut c_void,
+) -> c_int {
+    call("rankway_am_register", || {
+        let function = handler.ok_or_else(|| Fail::null("handler"))?;
+        let found = find::<Rc<dyn Context>>(context)?;
+        found.am_register(number(handler_id)?, Handler { function, argument })
+    })
+}
+
+/// Calls a handler of a rank's, on its context of the same index; makes
+/// progress until there is credit. Header and data are the caller's again on
+/// return.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_am_send(
+    rank: c_int,
+    comm: rankway_comm_t,
+    handler_id: c_int,
+    hdr: *const c_void,
+    hdr_bytes: usize,
+    data: *const c_void,
+    bytes: usize,
+) -> c_int {
+    call("rankway_am_send", || {
+        let (hdr, data) = ((hdr, hdr_bytes), (data, bytes));
+        // SAFETY: C's word for its buffers.
+        unsafe { send(rank, comm, handler_id, hdr, data, Way::Wait).map(drop) }
+    })
+}
+
+/// rankway_am_send that does not wait: `flag` 1 when it was sent, 0 when there
+/// is no credit now.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_am_try_send(
+    rank: c_int,
+    comm: rankway_comm_t,
+    handler_id: c_int,
+    hdr: *const c_void,
+    hdr_bytes: usize,
+    data: *const c_void,
+    bytes: usize,
+    flag: *mut c_int,
+) -> c_int {
+    call("rankway_am_try_send", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(flag, "flag")? };
+        let (hdr, data) = ((hdr, hdr_bytes), (data, bytes));
+        // SAFETY: C's word for its buffers.
+        to.set(c_int::from(unsafe { send(rank, comm, handler_id, hdr, data, Way::Try)? }));
+        Ok(())
+    })
+}
+
+/// rankway_am_send whose handler may answer with rankway_am_reply.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_am_request(
+    rank: c_int,
+    comm: rankway_comm_t,
+    handler_id: c_int,
+    hdr: *const c_void,
+    hdr_bytes: usize,
+    data: *const c_void,
+    bytes: usize,
+) -> c_int {
+    call("rankway_am_request", || {
+        let (hdr, data) = ((hdr, hdr_bytes), (data, bytes));
+        // SAFETY: C's word for its buffers.
+        unsafe { send(rank, comm, handler_id, hdr, data, Way::WaitRequest).map(drop) }
+    })
+}
+
+/// rankway_am_request that does not wait.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_am_try_request(
+    rank: c_int,
+    comm: rankway_comm_t,
+    handler_id: c_int,
+    hdr: *const c_void,
+    hdr_bytes: usize,
+    data: *const c_void,
+    bytes: usize,
+    flag: *mut c_int,
+) -> c_int {
+    call("rankway_am_try_request", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(flag, "flag")? };
+        let (hdr, data) = ((hdr, hdr_bytes), (data, bytes));
+        // SAFETY: C's word for its buffers.
+        to.set(c_int::from(unsafe { send(rank, comm, handler_id, hdr, data, Way::TryRequest)? }));
+        Ok(())
+    })
+}
+
+unsafe fn send(
+    to: c_int,
+    comm: rankway_comm_t,
+    id: c_int,
+    hdr: (*const c_void, usize),
+    data: (*const c_void, usize),
+    way: Way,
+) -> Result<bool, Fail> {
+    let found = find::<Rc<dyn Comm>>(comm)?;
+    let to = rank(to)?;
+    // SAFETY: the caller's duty.
+    unsafe { with_letter(id, hdr, data, |letter| found.am_send(to, letter, way)) }
+}
+
+/// Within a handler: answers the request it runs for, once, by calling a
+/// handler of the requester's. Never waits.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_am_reply(
+    handler_id: c_int,
+    hdr: *const c_void,
+    hdr_bytes: usize,
+    data: *const c_void,
+    bytes: usize,
+) -> c_int {
+    call("rankway_am_reply", || {
+        let none = || {
+            let why = "no handler of a request runs in this thread, or it has answered already";
+            Fail::new(rankway_code::RANKWAY_ERR_ARG, why)
+        };
+        // SAFETY: C's word for its buffers.
+        unsafe {
+            with_letter(handler_id, (hdr, hdr_bytes), (data, bytes), |letter| {
+                let call = CALLS.with_borrow(|calls| calls.last().copied());
+                // The innermost handler has not returned, so that the message
+                // is there, and nothing else uses it meanwhile.
+                call.and_then(|call| (*call).reply(letter)).unwrap_or_else(|| Err(none()))
+            })
+        }
+    })
+}
+
+/// The most bytes of data that an active message to a rank takes, with a
+/// header of at most 12 bytes; a longer header counts as data. Longer data goes
+/// as a message.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_am_limit(
+    rank_: c_int,
+    comm: rankway_comm_t,
+    bytes: *mut usize,
+) -> c_int {
+    call("rankway_am_limit", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(bytes, "bytes")? };
+        to.set(find::<Rc<dyn Comm>>(comm)?.am_longest(rank(rank_)?)?);
+        Ok(())
+    })
+}

@@ -1,0 +1,256 @@
+//! Communicators.
+
+use crate::abi::*;
+use crate::args::{out, rank, ranks};
+use crate::error::{Fail, call};
+use crate::layout;
+use crate::native::{Comm, Context};
+use crate::table::{self, Entered, find};
+use std::ffi::c_int;
+use std::rc::Rc;
+
+/// The communicator of all processes of the job, in the order of their ranks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_comm_world(
+    context: rankway_context_t,
+    comm: *mut rankway_comm_t,
+) -> c_int {
+    call("rankway_comm_world", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(comm, "comm")? };
+        let found = find::<Rc<dyn Context>>(context)?;
+        to.set(found.entered.insert(found.world())?);
+        Ok(())
+    })
+}
+
+/// A communicator of the processes of a map, for device layers that have agreed
+/// on it themselves: members that name the same `id` (MPICH's context_id) mean
+/// the same communicator. This process must be in the map. Sends no message,
+/// and is called by the members only.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_comm_from_rankmap(
+    context: rankway_context_t,
+    map: rankway_rankmap_t,
+    id: u64,
+    comm: *mut rankway_comm_t,
+) -> c_int {
+    call("rankway_comm_from_rankmap", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(comm, "comm")? };
+        let map = table::map(map)?;
+        let found = find::<Rc<dyn Context>>(context)?;
+        to.set(found.entered.insert(found.comm(&map, id)?)?);
+        Ok(())
+    })
+}
+
+/// The same processes with a context of their own. Collective, sends no
+/// message.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_comm_dup(
+    comm: rankway_comm_t,
+    newcomm: *mut rankway_comm_t,
+) -> c_int {
+    call("rankway_comm_dup", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(newcomm, "newcomm")? };
+        let found = find::<Rc<dyn Comm>>(comm)?;
+        to.set(found.entered.insert(found.dup())?);
+        Ok(())
+    })
+}
+
+/// One communicator for each color, ranks in the order of `key`, then of rank
+/// here. A negative color joins none and gets a null handle. Collective.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_comm_split(
+    comm: rankway_comm_t,
+    color: c_int,
+    key: c_int,
+    newcomm: *mut rankway_comm_t,
+) -> c_int {
+    call("rankway_comm_split", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(newcomm, "newcomm")? };
+        let found = find::<Rc<dyn Comm>>(comm)?;
+        let made = found.split(u32::try_from(color).ok(), key)?;
+        to.set(insert(&found.entered, made)?);
+        Ok(())
+    })
+}
+
+/// A communicator of the given ranks, in the given order; a null handle for
+/// processes that are not among them. Collective over `comm` with the same
+/// list, sends no message.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_comm_create(
+    comm: rankway_comm_t,
+    size: c_int,
+    ranks_: *const c_int,
+    newcomm: *mut rankway_comm_t,
+) -> c_int {
+    call("rankway_comm_create", || {
+        // SAFETY: C's word for its pointers.
+        let (to, ranks) = unsafe { (out(newcomm, "newcomm")?, ranks(size, ranks_, "ranks")?) };
+        let found = find::<Rc<dyn Comm>>(comm)?;
+        to.set(insert(&found.entered, found.create(&ranks)?)?);
+        Ok(())
+    })
+}
+
+fn insert(entered: &Entered, made: Option<Rc<dyn Comm>>) -> Result<rankway_comm_t, Fail> {
+    made.map_or(Ok(rankway_comm_t::default()), |comm| entered.insert(comm))
+}
+
+/// Gives a communicator back. Its windows have their own; requests under way
+/// go on. Lookups of it are no longer good.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_comm_free(comm: rankway_comm_t) -> c_int {
+    call("rankway_comm_free", || {
+        let found = find::<Rc<dyn Comm>>(comm)?;
+        drop(found.entered.remove::<Rc<dyn Comm>>(comm));
+        Ok(())
+    })
+}
+
+/// The rank of this process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_comm_rank(comm: rankway_comm_t, rank: *mut c_int) -> c_int {
+    call("rankway_comm_rank", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(rank, "rank")? };
+        to.set(find::<Rc<dyn Comm>>(comm)?.rank() as c_int);
+        Ok(())
+    })
+}
+
+/// How many processes there are.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_comm_size(comm: rankway_comm_t, size: *mut c_int) -> c_int {
+    call("rankway_comm_size", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(size, "size")? };
+        to.set(find::<Rc<dyn Comm>>(comm)?.map().len() as c_int);
+        Ok(())
+    })
+}
+
+/// The channel of a communicator's messages: equal in all members.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_comm_channel(comm: rankway_comm_t, channel: *mut u64) -> c_int {
+    call("rankway_comm_channel", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(channel, "channel")? };
+        to.set(find::<Rc<dyn Comm>>(comm)?.id());
+        Ok(())
+    })
+}
+
+/// The process that a rank is.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_comm_get_lpid(
+    comm: rankway_comm_t,
+    rank_: c_int,
+    process: *mut rankway_process_t,
+) -> c_int {
+    call("rankway_comm_get_lpid", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(process, "process")? };
+        let found = find::<Rc<dyn Comm>>(comm)?;
+        let rank = rank(rank_)?;
+        found.world_rank(rank)?;
+        let process = found.map().get(rank).unwrap_or_default();
+        to.set(rankway_process_t { pgid: process.pg, lpid: process.lpid });
+        Ok(())
+    })
+}
+
+/// The rank in the job of a rank.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_comm_world_rank(
+    comm: rankway_comm_t,
+    rank_: c_int,
+    world: *mut u32,
+) -> c_int {
+    call("rankway_comm_world_rank", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(world, "world")? };
+        to.set(find::<Rc<dyn Comm>>(comm)?.world_rank(rank(rank_)?)?);
+        Ok(())
+    })
+}
+
+/// Whether a rank runs on this process's node: 1 or 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_rank_is_local(
+    rank_: c_int,
+    comm: rankway_comm_t,
+    flag: *mut c_int,
+) -> c_int {
+    call("rankway_rank_is_local", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(flag, "flag")? };
+        let found = find::<Rc<dyn Comm>>(comm)?;
+        to.set(c_int::from(found.is_local(rank(rank_)?)?));
+        Ok(())
+    })
+}
+
+/// The rank map of a communicator, as a map of its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_comm_rankmap(
+    comm: rankway_comm_t,
+    map: *mut rankway_rankmap_t,
+) -> c_int {
+    call("rankway_comm_rankmap", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(map, "map")? };
+        let found = find::<Rc<dyn Comm>>(comm)?;
+        to.set(table::add_map(found.map().clone())?);
+        Ok(())
+    })
+}
+
+/// The lookup of a communicator's ranks. It is good until the communicator is
+/// freed or its context closed. Entries of peers nobody spoke to are 0:
+/// rankway_comm_connect fills them in.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_comm_lookup(
+    comm: rankway_comm_t,
+    lookup: *mut rankway_lookup_t,
+) -> c_int {
+    call("rankway_comm_lookup", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(lookup, "lookup")? };
+        to.set(layout::lookup(find::<Rc<dyn Comm>>(comm)?.lookup()));
+        Ok(())
+    })
+}
+
+/// Inserts a rank into the address vector, if it is not there, and answers its
+/// entry: the slow half of a translation that answered 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_comm_connect(
+    comm: rankway_comm_t,
+    rank_: c_int,
+    entry: *mut u64,
+) -> c_int {
+    call("rankway_comm_connect", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(entry, "entry")? };
+        let found = find::<Rc<dyn Comm>>(comm)?;
+        to.set(found.connect(rank(rank_)?)?);
+        Ok(())
+    })
+}
+
+/// Waits for all members, making progress meanwhile. Collective. A set-up
+/// call over sockets, not a fast barrier.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_comm_barrier(comm: rankway_comm_t) -> c_int {
+    call("rankway_comm_barrier", || {
+        let found = find::<Rc<dyn Comm>>(comm)?;
+        found.barrier()
+    })
+}

@@ -1,0 +1,262 @@
+//! Devices and contexts.
+
+use crate::abi::*;
+use crate::args::{out, text};
+use crate::boot::Caller;
+use crate::error::{Fail, call};
+use crate::native::{Context, Dev, Opened};
+use crate::table::{self, Entered, find};
+use std::ffi::{c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use transport::av::Transport;
+use transport::boot::{self, Boot, local};
+use transport::device::{self, AnyContext, Options};
+
+/// Opens the device of this process and its first context, which belongs to
+/// the calling thread. `options` may be null. Collective over the job.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_init(
+    options: *const rankway_options_t,
+    device: *mut rankway_device_t,
+    context: *mut rankway_context_t,
+) -> c_int {
+    call("rankway_init", || {
+        // SAFETY: C's word for its pointers.
+        let (to, first, given) = unsafe {
+            (out(device, "device")?, out(context, "context")?, options.as_ref().copied())
+        };
+        let (device, context) = open(given)?;
+        let entered = Entered::new(device.in_turn())?;
+        let context = entered.insert(context)?;
+        to.set(table::add_device(device)?);
+        first.set(context);
+        Ok(())
+    })
+}
+
+fn open(given: Option<rankway_options_t>) -> Result<Opened, Fail> {
+    let wrong = |why: String| Fail::new(rankway_code::RANKWAY_ERR_ARG, why);
+    let mut options = Options::default();
+    let (mut in_turn, mut netmod, mut peers) = (false, None, None);
+    if let Some(given) = given {
+        if given.abi != RANKWAY_ABI {
+            let (theirs, ours) = (given.abi, RANKWAY_ABI);
+            let why = format!(
+                "the options are of interface {theirs}, this library has {ours}: begin with \
+                 RANKWAY_OPTIONS_INIT, and compile with this library's rankway.h"
+            );
+            return Err(wrong(why));
+        }
+        let threads = given.threads;
+        in_turn = threads == rankway_threads::RANKWAY_THREAD_SERIALIZED as c_int;
+        options.threads = in_turn || threads == rankway_threads::RANKWAY_THREAD_MULTIPLE as c_int;
+        if !options.threads && threads != rankway_threads::RANKWAY_THREAD_SINGLE as c_int {
+            return Err(wrong(format!("threads is {threads}, which is no rankway_threads")));
+        }
+        // SAFETY: C's word: null, or what the header says.
+        unsafe {
+            netmod = text(given.netmod, "netmod")?;
+            options.provider = text(given.provider, "provider")?;
+            peers = given.boot.as_ref().copied();
+        }
+    }
+    let boot: Arc<dyn Boot> = match peers {
+        Some(table) => Arc::new(Caller::new(table)?),
+        None => boot::connect()?,
+    };
+    let context = match netmod.as_deref() {
+        None | Some("") => device::open(boot, &options)?,
+        Some("ofi") => AnyContext::Ofi(device::open_ofi(boot, &options)?),
+        Some("ucx") => AnyContext::Ucx(device::open_ucx(boot, &options)?),
+        Some(other) => return Err(wrong(format!("netmod is '{other}'; there are ofi and ucx"))),
+    };
+    Ok(match context {
+        AnyContext::Ofi(context) => Dev::opened(context, in_turn),
+        AnyContext::Ucx(context) => Dev::opened(context, in_turn),
+    })
+}
+
+/// Closes the device and takes leave of the launcher. All contexts must have
+/// been closed. As before MPI_Finalize, what others are owed must have been
+/// done: end with rankway_comm_barrier.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_finalize(device: rankway_device_t) -> c_int {
+    call("rankway_finalize", || {
+        let found = table::device(device)?;
+        let open = found.open();
+        if open > 0 {
+            let why = format!("{open} contexts are open; close them first");
+            return Err(Fail::new(rankway_code::RANKWAY_ERR_BUSY, why));
+        }
+        table::remove_device(device);
+        let boot = Arc::clone(found.boot());
+        drop(found);
+        Ok(boot.finalize()?)
+    })
+}
+
+/// Ends every process of the job, this one with `code`. Does not return.
+/// Without a device this process alone is ended.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_abort(device: rankway_device_t, code: c_int, why: *const c_char) {
+    let _ = call("rankway_abort", || {
+        // SAFETY: C's word for its pointers.
+        let why = unsafe { text(why, "why") }.ok().flatten().unwrap_or_default();
+        table::device(device)?.boot().abort(code, &why)
+    });
+    // SAFETY: ends the process at once.
+    unsafe { libc::_exit(code) }
+}
+
+/// What a device runs on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_info(
+    device: rankway_device_t,
+    info: *mut rankway_info_t,
+) -> c_int {
+    call("rankway_info", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(info, "info")? };
+        let found = table::device(device)?;
+        let network = found.provider(Transport::Network);
+        let local = found.provider(Transport::Local);
+        let (node_rank, node_size) = found.node();
+        to.set(rankway_info_t {
+            rank: found.boot().rank(),
+            size: found.boot().size(),
+            node_rank,
+            node_size,
+            netmod: chars(found.netmod()),
+            launcher: chars(found.boot().launcher()),
+            network: chars(network.as_ref().map_or("", |(name, _)| name)),
+            local: chars(local.as_ref().map_or("", |(name, _)| name)),
+            inject_size: network.or(local).map_or(0, |(_, size)| size),
+        });
+        Ok(())
+    })
+}
+
+/// A text of C in a field of fixed length, its zero included.
+fn chars<const N: usize>(text: &str) -> [c_char; N] {
+    let mut field = [0; N];
+    for (to, from) in field[..N - 1].iter_mut().zip(text.bytes()) {
+        *to = from as c_char;
+    }
+    field
+}
+
+/// Adds a process group of members of the job: `members` says which rank of
+/// the job each lpid is. Rank maps over it name it by the number that comes
+/// back. Local; where it is to agree between processes, all must add the same
+/// groups in the same order.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_group_add(
+    device: rankway_device_t,
+    members: rankway_rankmap_t,
+    pgid: *mut u32,
+) -> c_int {
+    call("rankway_group_add", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(pgid, "pgid")? };
+        to.set(table::device(device)?.add_group(&*table::map(members)?)?);
+        Ok(())
+    })
+}
+
+/// Opens a further context for the calling thread, on a device opened with
+/// RANKWAY_THREAD_SERIALIZED or RANKWAY_THREAD_MULTIPLE. What is sent on
+/// context `index` arrives on the peers' of the same index; -1 takes the
+/// smallest that is free. Not collective.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_context_open(
+    device: rankway_device_t,
+    index: c_int,
+    context: *mut rankway_context_t,
+) -> c_int {
+    call("rankway_context_open", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(context, "context")? };
+        let found = table::device(device)?;
+        let entered = Entered::new(found.in_turn())?;
+        let context = found.context(u32::try_from(index).ok())?;
+        to.set(entered.insert(context)?);
+        Ok(())
+    })
+}
+
+/// Closes a context. Everything made on it must have been freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_context_close(context: rankway_context_t) -> c_int {
+    call("rankway_context_close", || {
+        let found = find::<Rc<dyn Context>>(context)?;
+        if let Some(left) = found.entered.left_on(found.home()) {
+            let why = format!("the context has {left}; free them first");
+            return Err(Fail::new(rankway_code::RANKWAY_ERR_BUSY, why));
+        }
+        drop(found.entered.remove::<Rc<dyn Context>>(context));
+        Ok(())
+    })
+}
+
+/// The number of a context: that of the peers' contexts it sends to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_context_index(
+    context: rankway_context_t,
+    index: *mut c_int,
+) -> c_int {
+    call("rankway_context_index", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(index, "index")? };
+        to.set(find::<Rc<dyn Context>>(context)?.index() as c_int);
+        Ok(())
+    })
+}
+
+/// Drives the providers once, for operations of this process and for those
+/// that target it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_progress(context: rankway_context_t) -> c_int {
+    call("rankway_progress", || {
+        let found = find::<Rc<dyn Context>>(context)?;
+        found.progress()
+    })
+}
+
+/// Whether a launcher (mpirun, mpiexec, srun) started this process: 1 or 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn rankway_launched() -> c_int {
+    catch_unwind(boot::launched).map_or(0, c_int::from)
+}
+
+/// Forks `ranks` processes, has each call `body(argument)` and end with what it
+/// answers, and waits for all. `code`, if not null, gets a code for the caller
+/// to exit with: 0 when all answered 0. Call it before the program starts a
+/// thread; each process then calls rankway_init.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_run_local(
+    ranks: c_int,
+    body: Option<unsafe extern "C" fn(argument: *mut c_void) -> c_int>,
+    argument: *mut c_void,
+    code: *mut c_int,
+) -> c_int {
+    call("rankway_run_local", || {
+        let body = body.ok_or_else(|| Fail::null("body"))?;
+        let ranks = u32::try_from(ranks).unwrap_or(0);
+        let outcome = local::run(&local::Options::new(ranks), |_| {
+            // SAFETY: C's word for its function and argument.
+            let rank = || unsafe { body(argument) };
+            let code = catch_unwind(AssertUnwindSafe(rank)).unwrap_or(101);
+            // Exit handlers do not run, and C keeps what it printed in buffers.
+            // SAFETY: null stands for all streams.
+            unsafe { libc::fflush(std::ptr::null_mut()) };
+            code
+        })?;
+        // SAFETY: C's word for its pointers.
+        if let Ok(to) = unsafe { out(code, "code") } {
+            to.set(outcome.exit_code());
+        }
+        Ok(())
+    })
+}

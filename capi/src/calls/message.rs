@@ -1,0 +1,455 @@
+//! Tagged messages: by communicator, rank and tag, and by match bits.
+
+use crate::abi::*;
+use crate::args::{Out, buffer, list, out, rank};
+use crate::error::{Fail, call};
+use crate::native::{self, Bits, Comm, Context, Ended, From, Taken, Under};
+use crate::table::{Entered, find};
+use std::ffi::{c_int, c_void};
+use std::rc::Rc;
+use transport::msg::Select;
+
+fn tag(tag: c_int) -> Result<u32, Fail> {
+    u32::try_from(tag).map_err(|_| {
+        Fail::new(rankway_code::RANKWAY_ERR_ARG, format!("tag {tag}: tags begin at 0"))
+    })
+}
+
+fn from(source: c_int, tag_: c_int) -> Result<From, Fail> {
+    Ok(From {
+        source: if source == RANKWAY_ANY_SOURCE { None } else { Some(rank(source)?) },
+        tag: if tag_ == RANKWAY_ANY_TAG { None } else { Some(tag(tag_)?) },
+    })
+}
+
+/// Begins a send. The buffer is the operation's until the request is complete.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_isend(
+    buf: *const c_void,
+    bytes: usize,
+    dest: c_int,
+    tag: c_int,
+    comm: rankway_comm_t,
+    request: *mut rankway_request_t,
+) -> c_int {
+    // SAFETY: C's word for its pointers.
+    call("rankway_isend", || unsafe { send((buf, bytes), dest, tag, comm, request, false) })
+}
+
+/// Begins a synchronous send: complete when a receive took the message.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_issend(
+    buf: *const c_void,
+    bytes: usize,
+    dest: c_int,
+    tag: c_int,
+    comm: rankway_comm_t,
+    request: *mut rankway_request_t,
+) -> c_int {
+    // SAFETY: C's word for its pointers.
+    call("rankway_issend", || unsafe { send((buf, bytes), dest, tag, comm, request, true) })
+}
+
+unsafe fn send(
+    buf: (*const c_void, usize),
+    dest: c_int,
+    tag_: c_int,
+    comm: rankway_comm_t,
+    request: *mut rankway_request_t,
+    synchronous: bool,
+) -> Result<(), Fail> {
+    // SAFETY: the caller's duty.
+    let to = unsafe { out(request, "request")? };
+    let found = find::<Rc<dyn Comm>>(comm)?;
+    let buf = (buffer(buf.0.cast(), buf.1)?, buf.1);
+    to.set(found.entered.insert(found.isend(buf, rank(dest)?, tag(tag_)?, synchronous)?)?);
+    Ok(())
+}
+
+/// Begins a receive. `source` may be RANKWAY_ANY_SOURCE, `tag` RANKWAY_ANY_TAG.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_irecv(
+    buf: *mut c_void,
+    bytes: usize,
+    source: c_int,
+    tag: c_int,
+    comm: rankway_comm_t,
+    request: *mut rankway_request_t,
+) -> c_int {
+    call("rankway_irecv", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(request, "request")? };
+        let found = find::<Rc<dyn Comm>>(comm)?;
+        let buf = (buffer(buf.cast(), bytes)?.cast_mut(), bytes);
+        to.set(found.entered.insert(found.irecv(buf, from(source, tag)?)?)?);
+        Ok(())
+    })
+}
+
+/// Whether a message that fits came in: `flag` 1 or 0. Makes progress.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_iprobe(
+    source: c_int,
+    tag: c_int,
+    comm: rankway_comm_t,
+    flag: *mut c_int,
+    status: *mut rankway_status_t,
+) -> c_int {
+    call("rankway_iprobe", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(flag, "flag")? };
+        let found = find::<Rc<dyn Comm>>(comm)?;
+        let message = found.iprobe(from(source, tag)?)?;
+        to.set(c_int::from(message.is_some()));
+        // SAFETY: C's word for its pointers.
+        unsafe { tell(status, message.map(|s| native::status(&s))) };
+        Ok(())
+    })
+}
+
+/// Waits for a message that fits.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_probe(
+    source: c_int,
+    tag: c_int,
+    comm: rankway_comm_t,
+    status: *mut rankway_status_t,
+) -> c_int {
+    call("rankway_probe", || {
+        let found = find::<Rc<dyn Comm>>(comm)?;
+        let message = found.probe(from(source, tag)?)?;
+        // SAFETY: C's word for its pointers.
+        unsafe { tell(status, Some(native::status(&message))) };
+        Ok(())
+    })
+}
+
+/// Takes a message that fits, if one came in, so that no other receive finds
+/// it: `flag` 1 and a handle for rankway_imrecv, or 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_improbe(
+    source: c_int,
+    tag: c_int,
+    comm: rankway_comm_t,
+    flag: *mut c_int,
+    message: *mut rankway_message_t,
+    status: *mut rankway_status_t,
+) -> c_int {
+    call("rankway_improbe", || {
+        // SAFETY: C's word for its pointers.
+        let (to, handle) = unsafe { (out(flag, "flag")?, out(message, "message")?) };
+        let found = find::<Rc<dyn Comm>>(comm)?;
+        let taken = found.improbe(from(source, tag)?)?;
+        // SAFETY: C's word for its pointers.
+        unsafe { give(&found.entered, taken, to, handle, status) }
+    })
+}
+
+/// Waits for a message that fits and takes it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_mprobe(
+    source: c_int,
+    tag: c_int,
+    comm: rankway_comm_t,
+    message: *mut rankway_message_t,
+    status: *mut rankway_status_t,
+) -> c_int {
+    call("rankway_mprobe", || {
+        // SAFETY: C's word for its pointers.
+        let handle = unsafe { out(message, "message")? };
+        let found = find::<Rc<dyn Comm>>(comm)?;
+        let taken = found.mprobe(from(source, tag)?)?;
+        let told = taken.status();
+        handle.set(found.entered.insert(taken)?);
+        // SAFETY: C's word for its pointers.
+        unsafe { tell(status, Some(told)) };
+        Ok(())
+    })
+}
+
+unsafe fn give(
+    entered: &Entered,
+    taken: Option<Taken>,
+    flag: Out<c_int>,
+    handle: Out<rankway_message_t>,
+    status: *mut rankway_status_t,
+) -> Result<(), Fail> {
+    flag.set(c_int::from(taken.is_some()));
+    let told = taken.as_ref().map(Taken::status);
+    handle.set(taken.map_or(Ok(rankway_message_t::default()), |t| entered.insert(t))?);
+    // SAFETY: the caller's duty.
+    unsafe { tell(status, told) };
+    Ok(())
+}
+
+/// Begins to receive a message that a matched probe took. Its handle ends.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_imrecv(
+    buf: *mut c_void,
+    bytes: usize,
+    message: rankway_message_t,
+    request: *mut rankway_request_t,
+) -> c_int {
+    call("rankway_imrecv", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(request, "request")? };
+        let buf = buffer(buf.cast(), bytes)?.cast_mut();
+        let entered = Entered::of(message)?;
+        let taken = entered.take::<Taken>(message)?;
+        entered.remove::<Taken>(message);
+        // SAFETY: C's word for its buffer.
+        to.set(entered.insert(unsafe { taken.irecv(buf, bytes) })?);
+        Ok(())
+    })
+}
+
+/// Begins a send by match bits, for device layers that lay them out
+/// themselves: to a rank of the job, on a channel, which is any number both
+/// sides know. With `synchronous` not 0 it is complete when a receive took the
+/// message.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_tagged_isend(
+    context: rankway_context_t,
+    buf: *const c_void,
+    bytes: usize,
+    world: u32,
+    channel: u64,
+    match_bits: u64,
+    synchronous: c_int,
+    request: *mut rankway_request_t,
+) -> c_int {
+    call("rankway_tagged_isend", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(request, "request")? };
+        let found = find::<Rc<dyn Context>>(context)?;
+        let buf = (buffer(buf.cast(), bytes)?, bytes);
+        let bits = Bits { world, channel, bits: match_bits };
+        to.set(found.entered.insert(found.isend(buf, bits, synchronous != 0)?)?);
+        Ok(())
+    })
+}
+
+fn select(channel: u64, bits: u64, ignore: u64, world: i64) -> Select {
+    Select { channel, bits, ignore, from: u32::try_from(world).ok() }
+}
+
+/// Begins a receive by match bits; those set in `ignore` need not agree. `world`
+/// is the only possible sender, so that its death ends the receive, or -1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_tagged_irecv(
+    context: rankway_context_t,
+    buf: *mut c_void,
+    bytes: usize,
+    world: i64,
+    channel: u64,
+    match_bits: u64,
+    ignore: u64,
+    request: *mut rankway_request_t,
+) -> c_int {
+    call("rankway_tagged_irecv", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(request, "request")? };
+        let found = find::<Rc<dyn Context>>(context)?;
+        let buf = (buffer(buf.cast(), bytes)?.cast_mut(), bytes);
+        let under = found.irecv(buf, &select(channel, match_bits, ignore, world))?;
+        to.set(found.entered.insert(under)?);
+        Ok(())
+    })
+}
+
+/// rankway_iprobe by match bits.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_tagged_iprobe(
+    context: rankway_context_t,
+    world: i64,
+    channel: u64,
+    match_bits: u64,
+    ignore: u64,
+    flag: *mut c_int,
+    status: *mut rankway_status_t,
+) -> c_int {
+    call("rankway_tagged_iprobe", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(flag, "flag")? };
+        let found = find::<Rc<dyn Context>>(context)?;
+        let message = found.probe(&select(channel, match_bits, ignore, world))?;
+        to.set(c_int::from(message.is_some()));
+        // SAFETY: C's word for its pointers.
+        unsafe { tell(status, message.map(|s| native::status(&s))) };
+        Ok(())
+    })
+}
+
+/// rankway_improbe by match bits.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_tagged_improbe(
+    context: rankway_context_t,
+    world: i64,
+    channel: u64,
+    match_bits: u64,
+    ignore: u64,
+    flag: *mut c_int,
+    message: *mut rankway_message_t,
+    status: *mut rankway_status_t,
+) -> c_int {
+    call("rankway_tagged_improbe", || {
+        // SAFETY: C's word for its pointers.
+        let (to, handle) = unsafe { (out(flag, "flag")?, out(message, "message")?) };
+        let found = find::<Rc<dyn Context>>(context)?;
+        let taken = found.take(&select(channel, match_bits, ignore, world))?;
+        // SAFETY: C's word for its pointers.
+        unsafe { give(&found.entered, taken, to, handle, status) }
+    })
+}
+
+/// Stores a status where C wants one.
+///
+/// # Safety
+/// `to` is null or can be written to.
+unsafe fn tell(to: *mut rankway_status_t, status: Option<rankway_status_t>) {
+    // SAFETY: the caller's duty.
+    if let (Ok(to), Some(status)) = (unsafe { out(to, "status") }, status) {
+        to.set(status);
+    }
+}
+
+/// # Safety
+/// `to` is null or can be written to.
+unsafe fn conclude(ended: Ended, to: *mut rankway_status_t) -> Result<(), Fail> {
+    let (status, result) = match ended {
+        Ok(status) => (Some(status), Ok(())),
+        Err((status, fail)) => (status, Err(fail)),
+    };
+    // SAFETY: the caller's duty.
+    unsafe { tell(to, status) };
+    result
+}
+
+/// # Safety
+/// `request` is null or can be read and written.
+unsafe fn handle_at(request: *mut rankway_request_t) -> Result<rankway_request_t, Fail> {
+    // SAFETY: the caller's duty.
+    unsafe { request.as_ref() }.copied().ok_or_else(|| Fail::null("request"))
+}
+
+/// Makes progress; whether an operation is complete: `flag` 1 or 0. Complete,
+/// its handle ends and `*request` becomes null, with an error of the
+/// operation too. `status` may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_test(
+    request: *mut rankway_request_t,
+    flag: *mut c_int,
+    status: *mut rankway_status_t,
+) -> c_int {
+    call("rankway_test", || {
+        // SAFETY: C's word for its pointers.
+        let (to, handle) = unsafe { (out(flag, "flag")?, handle_at(request)?) };
+        let entered = Entered::of(handle)?;
+        let mut under = entered.take::<Under>(handle)?;
+        let Some(ended) = under.test() else {
+            entered.put_back(handle, under);
+            to.set(0);
+            return Ok(());
+        };
+        entered.remove::<Under>(handle);
+        to.set(1);
+        // SAFETY: C's word for its pointers.
+        unsafe {
+            request.write(rankway_request_t::default());
+            conclude(ended, status)
+        }
+    })
+}
+
+/// Waits for an operation. Its handle ends and `*request` becomes null, with
+/// an error of the operation too. `status` may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_wait(
+    request: *mut rankway_request_t,
+    status: *mut rankway_status_t,
+) -> c_int {
+    call("rankway_wait", || {
+        // SAFETY: C's word for its pointers.
+        unsafe { wait(request, status) }
+    })
+}
+
+unsafe fn wait(request: *mut rankway_request_t, status: *mut rankway_status_t) -> Result<(), Fail> {
+    // SAFETY: the caller's duty.
+    let handle = unsafe { handle_at(request)? };
+    let entered = Entered::of(handle)?;
+    let under = entered.take::<Under>(handle)?;
+    entered.remove::<Under>(handle);
+    // SAFETY: the caller's duty.
+    unsafe {
+        request.write(rankway_request_t::default());
+        conclude(under.wait(), status)
+    }
+}
+
+/// Waits for operations, null handles among them left out, whatever becomes
+/// of the others; answers the first error. `statuses` may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_waitall(
+    count: c_int,
+    requests: *mut rankway_request_t,
+    statuses: *mut rankway_status_t,
+) -> c_int {
+    call("rankway_waitall", || {
+        // SAFETY: C's word for its pointers.
+        let len = unsafe { list(count, requests.cast_const(), "requests")? }.len();
+        let mut result = Ok(());
+        for at in 0..len {
+            let (request, status) = (requests.wrapping_add(at), statuses.wrapping_add(at));
+            let status = if statuses.is_null() { statuses } else { status };
+            // SAFETY: both lists have that many places, by C's word.
+            let ended = unsafe {
+                match (*request).id {
+                    0 => {
+                        tell(status, Some(rankway_status_t::default()));
+                        Ok(())
+                    }
+                    _ => wait(request, status),
+                }
+            };
+            result = result.and(ended);
+        }
+        result
+    })
+}
+
+/// Asks that a receive be taken back: `flag` 1 if it had no message yet, and
+/// it then completes as cancelled; 0 if it is too late, and for sends. Either
+/// way it must be waited for. `flag` may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_cancel(request: rankway_request_t, flag: *mut c_int) -> c_int {
+    call("rankway_cancel", || {
+        let entered = Entered::of(request)?;
+        let mut under = entered.take::<Under>(request)?;
+        let done = under.cancel();
+        entered.put_back(request, under);
+        // SAFETY: C's word for its pointers.
+        if let Ok(to) = unsafe { out(flag, "flag") } {
+            to.set(c_int::from(done));
+        }
+        Ok(())
+    })
+}
+
+/// Lets go of an operation: it goes on by itself, but for a receive without a
+/// message, which is taken back. Its buffer is its own until it would have
+/// been complete. `*request` becomes null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_request_free(request: *mut rankway_request_t) -> c_int {
+    call("rankway_request_free", || {
+        // SAFETY: C's word for its pointers.
+        let handle = unsafe { handle_at(request)? };
+        let entered = Entered::of(handle)?;
+        let under = entered.take::<Under>(handle)?;
+        entered.remove::<Under>(handle);
+        drop(under);
+        // SAFETY: as above.
+        unsafe { request.write(rankway_request_t::default()) };
+        Ok(())
+    })
+}

@@ -1,0 +1,10 @@
+//! The functions of the header, by object.
+
+pub mod am;
+pub mod comm;
+pub mod device;
+pub mod epoch;
+pub mod message;
+pub mod rankmap;
+pub mod rma;
+pub mod win;

@@ -1,0 +1,216 @@
+//! Rank maps: from the arrays a device layer has to the form that is looked
+//! up in.
+
+use crate::abi::*;
+use crate::args::{list, out};
+use crate::error::{Fail, call};
+use crate::layout;
+use crate::native::Context;
+use crate::table::{self, find};
+use std::ffi::{c_char, c_int};
+use std::rc::Rc;
+use transport::rankmap::{Detector, Model, Process, RankMap};
+
+/// The smallest map of an indirect mapping array: `lpids[rank]` of process
+/// group `pgid`, as CH4 4.x has it. The array is read once and not kept.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_rankmap_from_lpids(
+    pgid: u32,
+    size: c_int,
+    lpids: *const c_int,
+    map: *mut rankway_rankmap_t,
+) -> c_int {
+    call("rankway_rankmap_from_lpids", || {
+        // SAFETY: C's word for its pointers.
+        let (to, lpids) = unsafe { (out(map, "map")?, list(size, lpids, "lpids")?) };
+        let mut detector = Detector::with_pg(pgid);
+        detector.expect(lpids.len());
+        for (rank, &lpid) in lpids.iter().enumerate() {
+            detector.push(u32::try_from(lpid).map_err(|_| {
+                let why = format!("rank {rank} has lpid {lpid}");
+                Fail::new(rankway_code::RANKWAY_ERR_ARG, why)
+            })?);
+        }
+        to.set(table::add_map(detector.finish()?)?);
+        Ok(())
+    })
+}
+
+/// The smallest map of an array of processes of several groups.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_rankmap_from_processes(
+    size: c_int,
+    processes: *const rankway_process_t,
+    map: *mut rankway_rankmap_t,
+) -> c_int {
+    call("rankway_rankmap_from_processes", || {
+        // SAFETY: C's word for its pointers.
+        let (to, all) = unsafe { (out(map, "map")?, list(size, processes, "processes")?) };
+        let all = all.iter().map(|p| Process::new(p.pgid, p.lpid));
+        to.set(table::add_map(RankMap::from_processes(all)?)?);
+        Ok(())
+    })
+}
+
+/// lpid = `base` + `stride` * rank.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_rankmap_affine(
+    pgid: u32,
+    base: u32,
+    stride: i64,
+    size: u32,
+    map: *mut rankway_rankmap_t,
+) -> c_int {
+    call("rankway_rankmap_affine", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(map, "map")? };
+        to.set(table::add_map(RankMap::affine(pgid, base, stride, size)?)?);
+        Ok(())
+    })
+}
+
+/// The map of a map: rank r of the result is rank `child[r]` of `parent`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_rankmap_compose(
+    parent: rankway_rankmap_t,
+    child: rankway_rankmap_t,
+    map: *mut rankway_rankmap_t,
+) -> c_int {
+    call("rankway_rankmap_compose", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(map, "map")? };
+        let (parent, child) = (table::map(parent)?, table::map(child)?);
+        to.set(table::add_map(parent.compose(&child)?)?);
+        Ok(())
+    })
+}
+
+/// Gives a map back. Communicators made of it keep what they need; lookups do
+/// not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_rankmap_free(map: rankway_rankmap_t) -> c_int {
+    call("rankway_rankmap_free", || table::remove_map(map))
+}
+
+/// How many ranks a map has.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_rankmap_size(map: rankway_rankmap_t, size: *mut u32) -> c_int {
+    call("rankway_rankmap_size", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(size, "size")? };
+        to.set(table::map(map)?.len());
+        Ok(())
+    })
+}
+
+/// The process that a rank is. The general way; operations use a
+/// rankway_lookup_t.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_rankmap_get(
+    map: rankway_rankmap_t,
+    rank: c_int,
+    process: *mut rankway_process_t,
+) -> c_int {
+    call("rankway_rankmap_get", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(process, "process")? };
+        let map = table::map(map)?;
+        let found = u32::try_from(rank).ok().and_then(|rank| map.get(rank));
+        let found = found.ok_or_else(|| {
+            let why = format!("rank {rank} is out of range: the map has {} ranks", map.len());
+            Fail::new(rankway_code::RANKWAY_ERR_RANK, why)
+        })?;
+        to.set(rankway_process_t { pgid: found.pg, lpid: found.lpid });
+        Ok(())
+    })
+}
+
+/// The rank of a process, the smallest if it has several; -1 if it has none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_rankmap_rank_of(
+    map: rankway_rankmap_t,
+    process: rankway_process_t,
+    rank: *mut c_int,
+) -> c_int {
+    call("rankway_rankmap_rank_of", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(rank, "rank")? };
+        let found = table::map(map)?.rank_of(Process::new(process.pgid, process.lpid));
+        to.set(found.map_or(-1, |rank| rank as c_int));
+        Ok(())
+    })
+}
+
+/// Bytes of a map, tables that it shares with others included.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_rankmap_bytes(map: rankway_rankmap_t, bytes: *mut usize) -> c_int {
+    call("rankway_rankmap_bytes", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(bytes, "bytes")? };
+        to.set(table::map(map)?.bytes());
+        Ok(())
+    })
+}
+
+/// The mapping model, under the name of Guo et al. (2017): `direct`, `offset`,
+/// `stride`, `blockstride`, `md-blockstride`, `segments`, `compact`, `lut`,
+/// `mlut`. The text is never freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_rankmap_model(
+    map: rankway_rankmap_t,
+    model: *mut *const c_char,
+) -> c_int {
+    call("rankway_rankmap_model", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(model, "model")? };
+        let name = match table::map(map)?.model() {
+            Model::Direct => c"direct",
+            Model::Offset => c"offset",
+            Model::Stride => c"stride",
+            Model::BlockStride => c"blockstride",
+            Model::MdBlockStride => c"md-blockstride",
+            Model::Segments => c"segments",
+            Model::Compact => c"compact",
+            Model::Lut => c"lut",
+            Model::Mlut => c"mlut",
+        };
+        to.set(name.as_ptr());
+        Ok(())
+    })
+}
+
+/// The lookup of a map in the address vector of a context. It is good while
+/// both are open, in any thread. Entries of peers nobody spoke to are 0:
+/// rankway_connect fills them in.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_rankmap_lookup(
+    map: rankway_rankmap_t,
+    context: rankway_context_t,
+    lookup: *mut rankway_lookup_t,
+) -> c_int {
+    call("rankway_rankmap_lookup", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(lookup, "lookup")? };
+        let map = table::map(map)?;
+        let context = find::<Rc<dyn Context>>(context)?;
+        to.set(layout::lookup(context.lookup(&map)?));
+        Ok(())
+    })
+}
+
+/// Inserts a process into the address vector, if it is not there, and answers
+/// its entry: the slow half of a translation that answered 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_connect(
+    context: rankway_context_t,
+    process: rankway_process_t,
+    entry: *mut u64,
+) -> c_int {
+    call("rankway_connect", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(entry, "entry")? };
+        let context = find::<Rc<dyn Context>>(context)?;
+        to.set(context.connect(Process::new(process.pgid, process.lpid))?);
+        Ok(())
+    })
+}

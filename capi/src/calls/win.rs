@@ -1,0 +1,221 @@
+//! Windows: made, asked, given back.
+
+use crate::abi::*;
+use crate::args::{out, rank};
+use crate::error::{Fail, call};
+use crate::native::{Comm, Win};
+use crate::table::{Entered, find};
+use std::ffi::{c_int, c_void};
+use std::rc::Rc;
+
+/// Allocates `bytes` of zeroed memory in every member and makes a window of it;
+/// sizes and units may differ. Members of one node share the memory, so that a
+/// put between them is a store. `base`, if not null, gets this process's
+/// memory, which lives as long as the window. Collective.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_win_allocate(
+    bytes: usize,
+    disp_unit: c_int,
+    comm: rankway_comm_t,
+    base: *mut *mut c_void,
+    win: *mut rankway_win_t,
+) -> c_int {
+    call("rankway_win_allocate", || {
+        // SAFETY: C's word for its pointers.
+        unsafe { make(comm, base, win, |comm| comm.win_allocate(bytes, unit(disp_unit))) }
+    })
+}
+
+/// As rankway_win_allocate, all members on one node and their parts side by
+/// side in the order of ranks: rankway_win_shared_query tells where. Collective.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_win_allocate_shared(
+    bytes: usize,
+    disp_unit: c_int,
+    comm: rankway_comm_t,
+    base: *mut *mut c_void,
+    win: *mut rankway_win_t,
+) -> c_int {
+    call("rankway_win_allocate_shared", || {
+        // SAFETY: C's word for its pointers.
+        unsafe { make(comm, base, win, |comm| comm.win_shared(bytes, unit(disp_unit))) }
+    })
+}
+
+/// Makes a window of memory the caller has, which must stay until the window
+/// is freed. Collective.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_win_create(
+    base: *mut c_void,
+    bytes: usize,
+    disp_unit: c_int,
+    comm: rankway_comm_t,
+    win: *mut rankway_win_t,
+) -> c_int {
+    call("rankway_win_create", || {
+        // SAFETY: C's word for its pointers.
+        unsafe {
+            make(comm, std::ptr::null_mut(), win, |comm| {
+                comm.win_create(base.cast(), bytes, unit(disp_unit))
+            })
+        }
+    })
+}
+
+/// Makes a window without memory, to which members attach their own while it
+/// lives. Displacements are addresses at the target. Collective.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_win_create_dynamic(
+    comm: rankway_comm_t,
+    win: *mut rankway_win_t,
+) -> c_int {
+    call("rankway_win_create_dynamic", || {
+        // SAFETY: C's word for its pointers.
+        unsafe { make(comm, std::ptr::null_mut(), win, |comm| comm.win_dynamic()) }
+    })
+}
+
+/// A unit below 1 is refused by all members together, as a unit of 0.
+fn unit(disp_unit: c_int) -> usize {
+    usize::try_from(disp_unit).unwrap_or(0)
+}
+
+/// # Safety
+/// `base` is null or can be written to, `win` too.
+unsafe fn make(
+    comm: rankway_comm_t,
+    base: *mut *mut c_void,
+    win: *mut rankway_win_t,
+    make: impl FnOnce(&dyn Comm) -> Result<Rc<dyn Win>, Fail>,
+) -> Result<(), Fail> {
+    // SAFETY: the caller's duty.
+    let to = unsafe { out(win, "win")? };
+    let comm = find::<Rc<dyn Comm>>(comm)?;
+    let made = make(&**comm)?;
+    let (start, _) = made.local()?;
+    to.set(comm.entered.insert(made)?);
+    // SAFETY: the caller's duty.
+    if let Ok(base) = unsafe { out(base, "base") } {
+        base.set(start.cast());
+    }
+    Ok(())
+}
+
+/// Waits for all members and gives the window back. Its requests must be
+/// complete. Collective. After an error other than RANKWAY_ERR_EPOCH and
+/// RANKWAY_ERR_BUSY the window is freed too.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_win_free(win: rankway_win_t) -> c_int {
+    call("rankway_win_free", || {
+        let entered = Entered::of(win)?;
+        let mut found = entered.take::<Rc<dyn Win>>(win)?;
+        // The only one: what a C program has of it are requests.
+        let Some(alone) = Rc::get_mut(&mut found) else {
+            entered.put_back(win, found);
+            let why = "requests of the window are under way; wait for them first";
+            return Err(Fail::new(rankway_code::RANKWAY_ERR_BUSY, why));
+        };
+        match alone.free() {
+            Err(e) if e.code == rankway_code::RANKWAY_ERR_EPOCH => {
+                entered.put_back(win, found);
+                Err(e)
+            }
+            freed => {
+                entered.remove::<Rc<dyn Win>>(win);
+                freed
+            }
+        }
+    })
+}
+
+/// This process's memory of a window.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_win_local(
+    win: rankway_win_t,
+    base: *mut *mut c_void,
+    bytes: *mut usize,
+) -> c_int {
+    call("rankway_win_local", || {
+        // SAFETY: C's word for its pointers.
+        let (start, len) = unsafe { (out(base, "base")?, out(bytes, "bytes")?) };
+        let local = find::<Rc<dyn Win>>(win)?.local()?;
+        start.set(local.0.cast());
+        len.set(local.1);
+        Ok(())
+    })
+}
+
+/// Where the memory of a rank is mapped in this process: it is of this node,
+/// and the window allocated it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_win_shared_query(
+    win: rankway_win_t,
+    target_rank: c_int,
+    bytes: *mut usize,
+    disp_unit: *mut c_int,
+    base: *mut *mut c_void,
+) -> c_int {
+    call("rankway_win_shared_query", || {
+        // SAFETY: C's word for its pointers.
+        let (len, unit, start) =
+            unsafe { (out(bytes, "bytes")?, out(disp_unit, "disp_unit")?, out(base, "base")?) };
+        let found = find::<Rc<dyn Win>>(win)?;
+        let (at, size, step) = found.query(rank(target_rank)?)?;
+        start.set(at.cast());
+        len.set(size);
+        unit.set(step as c_int);
+        Ok(())
+    })
+}
+
+/// Attaches memory to a dynamic window: peers reach it at its addresses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_win_attach(
+    win: rankway_win_t,
+    base: *mut c_void,
+    bytes: usize,
+) -> c_int {
+    call("rankway_win_attach", || {
+        if base.is_null() && bytes > 0 {
+            return Err(Fail::null("base"));
+        }
+        let found = find::<Rc<dyn Win>>(win)?;
+        // SAFETY: C's word that the memory stays until it is detached.
+        unsafe { found.attach(base.cast(), bytes) }
+    })
+}
+
+/// Takes attached memory back, by its start.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_win_detach(win: rankway_win_t, base: *const c_void) -> c_int {
+    call("rankway_win_detach", || {
+        let found = find::<Rc<dyn Win>>(win)?;
+        found.detach(base.cast())
+    })
+}
+
+/// A window as rankway_put_unchecked reads it. It is good until the window is
+/// freed, on the thread of its context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_win_access(
+    win: rankway_win_t,
+    access: *mut *const rankway_access_t,
+) -> c_int {
+    call("rankway_win_access", || {
+        // SAFETY: C's word for its pointers.
+        let to = unsafe { out(access, "access")? };
+        to.set(find::<Rc<dyn Win>>(win)?.access().cast());
+        Ok(())
+    })
+}
+
+/// Why the last rankway_put_unchecked on a window answered RANKWAY_FAILED: the
+/// code, with rankway_error_message and rankway_error_peer. RANKWAY_SUCCESS when
+/// none did.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_win_error(win: rankway_win_t) -> c_int {
+    call("rankway_put_unchecked", || {
+        let found = find::<Rc<dyn Win>>(win)?;
+        found.take_error().map_or(Ok(()), Err)
+    })
+}

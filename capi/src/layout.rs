@@ -1,0 +1,77 @@
+//! The structures of the header are the library's own: checked where it is
+//! compiled, for every netmod.
+
+use crate::abi::{rankway_access_t, rankway_lookup_t};
+use std::mem::offset_of;
+use transport::netmod::Netmod;
+use transport::netmod::ofi::Ofi;
+use transport::netmod::ucx::Ucx;
+use transport::rankmap::{Lookup, body};
+use transport::rma::Access;
+
+/// The offsets of the header's structure, in the order of [`Access::LAYOUT`].
+const ACCESS: [usize; 12] = [
+    offset_of!(rankway_access_t, lookup),
+    offset_of!(rankway_access_t, path),
+    offset_of!(rankway_access_t, ranks),
+    offset_of!(rankway_access_t, endpoint),
+    offset_of!(rankway_access_t, unit),
+    offset_of!(rankway_access_t, base),
+    offset_of!(rankway_access_t, key),
+    offset_of!(rankway_access_t, mapped_start),
+    offset_of!(rankway_access_t, mapped_stride),
+    offset_of!(rankway_access_t, longest),
+    offset_of!(rankway_access_t, other),
+    offset_of!(rankway_access_t, marks),
+];
+
+/// In the order of [`Lookup::LAYOUT`].
+const LOOKUP: [usize; 6] = [
+    offset_of!(rankway_lookup_t, kind),
+    offset_of!(rankway_lookup_t, phase),
+    offset_of!(rankway_lookup_t, base),
+    offset_of!(rankway_lookup_t, stride),
+    offset_of!(rankway_lookup_t, select),
+    offset_of!(rankway_lookup_t, params),
+];
+
+const fn same<const N: usize>(a: [usize; N], b: [usize; N]) -> bool {
+    let mut i = 0;
+    while i < N {
+        if a[i] != b[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+/// The words of the wire are the endpoint and its function, side by side, with
+/// libfabric; with others the header's put leaves them alone (`longest` is 0).
+const fn fits<N: Netmod>() -> bool {
+    same(ACCESS, Access::<N>::LAYOUT)
+        && size_of::<N::Wire>() == 2 * size_of::<usize>()
+        && align_of::<Access<N>>() == align_of::<rankway_access_t>()
+        && size_of::<Access<N>>() >= size_of::<rankway_access_t>()
+}
+
+const _: () = assert!(fits::<Ofi>() && fits::<Ucx>());
+const _: () = assert!(same(LOOKUP, Lookup::LAYOUT));
+const _: () = assert!(size_of::<rankway_lookup_t>() == size_of::<Lookup>());
+const _: () = assert!(align_of::<rankway_lookup_t>() == align_of::<Lookup>());
+// What `include/rankway.h` tests for inline.
+const _: () = assert!(body::AFFINE == 0);
+const _: () = assert!(same32(Access::<Ofi>::PATHS, [0, 1, 256]));
+const _: () = assert!(transport::netmod::AGAIN == crate::abi::RANKWAY_AGAIN);
+const _: () = assert!(transport::rma::FAILED == crate::abi::RANKWAY_FAILED);
+
+const fn same32(a: [u32; 3], b: [u32; 3]) -> bool {
+    a[0] == b[0] && a[1] == b[1] && a[2] == b[2]
+}
+
+/// A lookup as C has it.
+pub(crate) fn lookup(lookup: Lookup) -> rankway_lookup_t {
+    // SAFETY: the two have the same fields at the same places (above), and any
+    // lookup is a valid value of the other.
+    unsafe { std::mem::transmute(lookup) }
+}

@@ -1,0 +1,856 @@
+//! The library's objects without their netmod's name, as handles hold them.
+//!
+//! Each trait is written once, for every netmod. A call through a handle is a
+//! look-up and a virtual call; what must cost neither is inline in C.
+
+use crate::abi::*;
+use crate::calls::am;
+use crate::error::Fail;
+use std::ffi::{c_int, c_void};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use transport::av::Transport;
+use transport::boot::Boot;
+use transport::device;
+use transport::msg::Tagged;
+use transport::msg::{
+    self, Active, Any, Message, Messenger, MsgError, Request, Select, Source, Status, Tag,
+};
+use transport::netmod::ofi::Ofi;
+use transport::netmod::ucx::Ucx;
+use transport::netmod::{Netmod, Op, Type};
+use transport::rankmap::{Lookup, Process, RankMap};
+use transport::rma::{Access, Assert, Communicator, Layout, Lock, Pending, Window};
+
+/// A netmod that devices are opened over.
+pub(crate) trait Native: Netmod {
+    const NAME: &'static str;
+    fn request(request: Request<Self>) -> What;
+    fn message(message: Message<Self>) -> AnyMessage;
+}
+
+impl Native for Ofi {
+    const NAME: &'static str = "ofi";
+
+    fn request(request: Request<Self>) -> What {
+        What::Ofi(request)
+    }
+
+    fn message(message: Message<Self>) -> AnyMessage {
+        AnyMessage::Ofi(message)
+    }
+}
+
+impl Native for Ucx {
+    const NAME: &'static str = "ucx";
+
+    fn request(request: Request<Self>) -> What {
+        What::Ucx(request)
+    }
+
+    fn message(message: Message<Self>) -> AnyMessage {
+        AnyMessage::Ucx(message)
+    }
+}
+
+/// Which object a context is, to compare.
+fn home<N: Netmod>(context: &Rc<device::Context<N>>) -> usize {
+    Rc::as_ptr(context).addr()
+}
+
+/// A device and the first of its contexts.
+pub(crate) type Opened = (Arc<dyn Device>, Rc<dyn Context>);
+
+/// A device and its open contexts.
+pub(crate) struct Dev<N: Native> {
+    device: Arc<device::Device<N>>,
+    open: Arc<AtomicU32>,
+    in_turn: bool,
+}
+
+impl<N: Native> Dev<N> {
+    /// A device by the first of its contexts.
+    pub(crate) fn opened(context: Rc<device::Context<N>>, in_turn: bool) -> Opened {
+        let open = Arc::new(AtomicU32::new(0));
+        let device = Arc::clone(context.device());
+        let first = Ctx::shared(context, &open);
+        (Arc::new(Dev { device, open, in_turn }), first)
+    }
+}
+
+pub(crate) trait Device: Send + Sync {
+    fn boot(&self) -> &Arc<dyn Boot>;
+    fn in_turn(&self) -> bool;
+    /// Contexts that are open.
+    fn open(&self) -> u32;
+    fn context(&self, index: Option<u32>) -> Result<Rc<dyn Context>, Fail>;
+    fn add_group(&self, members: &RankMap) -> Result<u32, Fail>;
+    fn netmod(&self) -> &'static str;
+    /// Name and longest inject of a provider.
+    fn provider(&self, transport: Transport) -> Option<(String, usize)>;
+    /// Rank on the node and processes there.
+    fn node(&self) -> (u32, u32);
+}
+
+impl<N: Native> Device for Dev<N> {
+    fn boot(&self) -> &Arc<dyn Boot> {
+        self.device.boot()
+    }
+
+    fn in_turn(&self) -> bool {
+        self.in_turn
+    }
+
+    fn open(&self) -> u32 {
+        self.open.load(Ordering::Acquire)
+    }
+
+    fn context(&self, index: Option<u32>) -> Result<Rc<dyn Context>, Fail> {
+        let context = match index {
+            Some(index) => self.device.context_at(index)?,
+            None => self.device.context()?,
+        };
+        Ok(Ctx::shared(context, &self.open))
+    }
+
+    fn add_group(&self, members: &RankMap) -> Result<u32, Fail> {
+        Ok(self.device.add_group(members.clone())?)
+    }
+
+    fn netmod(&self) -> &'static str {
+        N::NAME
+    }
+
+    fn provider(&self, transport: Transport) -> Option<(String, usize)> {
+        let caps = self.device.provider(transport)?.caps();
+        Some((caps.provider.clone(), caps.inject_size))
+    }
+
+    fn node(&self) -> (u32, u32) {
+        let me = self.device.boot().rank();
+        (self.device.node_rank(me).unwrap_or(0), self.device.node_size())
+    }
+}
+
+struct Ctx<N: Native> {
+    context: Rc<device::Context<N>>,
+    open: Arc<AtomicU32>,
+}
+
+impl<N: Native> Ctx<N> {
+    fn shared(context: Rc<device::Context<N>>, open: &Arc<AtomicU32>) -> Rc<dyn Context> {
+        open.fetch_add(1, Ordering::AcqRel);
+        Rc::new(Ctx { context, open: Arc::clone(open) })
+    }
+
+    fn tagged(&self) -> Result<Tagged<N>, Fail> {
+        Ok(Tagged::open(&self.context)?)
+    }
+
+    fn under(&self, request: Request<N>) -> Under {
+        Under { home: home(&self.context), what: N::request(request) }
+    }
+}
+
+impl<N: Native> Drop for Ctx<N> {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+pub(crate) trait Context {
+    fn home(&self) -> usize;
+    fn progress(&self) -> Result<(), Fail>;
+    fn index(&self) -> u32;
+    fn world(&self) -> Rc<dyn Comm>;
+    fn comm(&self, map: &RankMap, id: u64) -> Result<Rc<dyn Comm>, Fail>;
+    fn lookup(&self, map: &RankMap) -> Result<Lookup, Fail>;
+    fn connect(&self, process: Process) -> Result<u64, Fail>;
+    fn isend(&self, buf: (*const u8, usize), to: Bits, sync: bool) -> Result<Under, Fail>;
+    fn irecv(&self, buf: (*mut u8, usize), select: &Select) -> Result<Under, Fail>;
+    fn probe(&self, select: &Select) -> Result<Option<Status>, Fail>;
+    fn take(&self, select: &Select) -> Result<Option<Taken>, Fail>;
+    fn am_register(&self, id: u16, handler: am::Handler) -> Result<(), Fail>;
+}
+
+/// Where a message goes that has no communicator.
+#[derive(Clone, Copy)]
+pub(crate) struct Bits {
+    pub(crate) world: u32,
+    pub(crate) channel: u64,
+    pub(crate) bits: u64,
+}
+
+impl<N: Native> Context for Ctx<N> {
+    fn home(&self) -> usize {
+        home(&self.context)
+    }
+
+    fn progress(&self) -> Result<(), Fail> {
+        Ok(self.context.progress()?)
+    }
+
+    fn index(&self) -> u32 {
+        self.context.index()
+    }
+
+    fn world(&self) -> Rc<dyn Comm> {
+        Rc::new(Communicator::world(&self.context))
+    }
+
+    fn comm(&self, map: &RankMap, id: u64) -> Result<Rc<dyn Comm>, Fail> {
+        let device = self.context.device();
+        let me = device.boot().rank();
+        let mut rank = None;
+        for (at, process) in map.iter().enumerate() {
+            // All are looked up, so that a wrong one is found here.
+            if device.world_rank(process)? == me {
+                rank.get_or_insert(at as u32);
+            }
+        }
+        let rank = rank.ok_or_else(|| {
+            let why = format!("this process, rank {me} of the job, is not in the map");
+            Fail::new(rankway_code::RANKWAY_ERR_RANK, why)
+        })?;
+        Ok(Rc::new(Communicator::with_id(&self.context, map.clone(), rank, id)))
+    }
+
+    fn lookup(&self, map: &RankMap) -> Result<Lookup, Fail> {
+        for process in map.iter() {
+            self.context.device().world_rank(process)?;
+        }
+        // SAFETY: every process of the map has an entry, just checked; the
+        // caller in C answers for the map and the context to outlive it.
+        Ok(unsafe { Lookup::new(map, self.context.av().directory()) })
+    }
+
+    fn connect(&self, process: Process) -> Result<u64, Fail> {
+        self.context.device().world_rank(process)?;
+        let entry = self.context.av().get(process).map_err(device::DeviceError::from)?;
+        if !entry.is_empty() {
+            return Ok(entry.to_bits());
+        }
+        Ok(self.context.connect(process)?.to_bits())
+    }
+
+    fn isend(&self, buf: (*const u8, usize), to: Bits, sync: bool) -> Result<Under, Fail> {
+        let tagged = self.tagged()?;
+        let Bits { world, channel, bits } = to;
+        // SAFETY: the caller in C leaves the buffer alone until the end.
+        let request = unsafe {
+            match sync {
+                true => tagged.issend(world, channel, bits, buf.0, buf.1)?,
+                false => tagged.isend(world, channel, bits, buf.0, buf.1)?,
+            }
+        };
+        Ok(self.under(request))
+    }
+
+    fn irecv(&self, buf: (*mut u8, usize), select: &Select) -> Result<Under, Fail> {
+        // SAFETY: the caller in C leaves the buffer alone until the end.
+        Ok(self.under(unsafe { self.tagged()?.irecv(select, buf.0, buf.1)? }))
+    }
+
+    fn probe(&self, select: &Select) -> Result<Option<Status>, Fail> {
+        Ok(self.tagged()?.iprobe(select)?)
+    }
+
+    fn take(&self, select: &Select) -> Result<Option<Taken>, Fail> {
+        let home = home(&self.context);
+        let found = self.tagged()?.improbe(select)?;
+        Ok(found.map(|message| Taken { home, what: N::message(message) }))
+    }
+
+    fn am_register(&self, id: u16, handler: am::Handler) -> Result<(), Fail> {
+        let active = Active::open(&self.context)?;
+        Ok(active.register(id, move |call: &mut msg::Call<'_, N>| {
+            let (from, header, payload) = (call.from, call.header, call.payload);
+            handler.run(from, header, payload, call)
+        })?)
+    }
+}
+
+impl<N: Native> am::Call for msg::Call<'_, N> {
+    fn reply(&mut self, letter: am::Letter<'_>) -> Option<Result<(), Fail>> {
+        let sent = self.reply()?.send(letter.id, letter.header, letter.payload);
+        Some(sent.map_err(Fail::from))
+    }
+}
+
+/// Whom a receive or a probe listens to.
+#[derive(Clone, Copy)]
+pub(crate) struct From {
+    pub(crate) source: Option<u32>,
+    pub(crate) tag: Option<u32>,
+}
+
+impl From {
+    fn source(self) -> Source {
+        self.source.map_or_else(|| Any.into(), Source::from)
+    }
+
+    fn tag(self) -> Tag {
+        self.tag.map_or_else(|| Any.into(), Tag::from)
+    }
+}
+
+pub(crate) trait Comm {
+    fn home(&self) -> usize;
+    fn rank(&self) -> u32;
+    fn map(&self) -> &RankMap;
+    fn id(&self) -> u64;
+    fn world_rank(&self, rank: u32) -> Result<u32, Fail>;
+    fn is_local(&self, rank: u32) -> Result<bool, Fail>;
+    fn dup(&self) -> Rc<dyn Comm>;
+    fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Rc<dyn Comm>>, Fail>;
+    fn create(&self, ranks: &[u32]) -> Result<Option<Rc<dyn Comm>>, Fail>;
+    fn barrier(&self) -> Result<(), Fail>;
+    fn lookup(&self) -> Lookup;
+    fn connect(&self, rank: u32) -> Result<u64, Fail>;
+    fn isend(&self, buf: (*const u8, usize), to: u32, tag: u32, sync: bool) -> Result<Under, Fail>;
+    fn irecv(&self, buf: (*mut u8, usize), from: From) -> Result<Under, Fail>;
+    fn iprobe(&self, from: From) -> Result<Option<Status>, Fail>;
+    fn probe(&self, from: From) -> Result<Status, Fail>;
+    fn improbe(&self, from: From) -> Result<Option<Taken>, Fail>;
+    fn mprobe(&self, from: From) -> Result<Taken, Fail>;
+    /// Whether the message was sent, waiting for that if `way` says so.
+    fn am_send(&self, to: u32, am: am::Letter<'_>, way: am::Way) -> Result<bool, Fail>;
+    fn am_longest(&self, to: u32) -> Result<usize, Fail>;
+    fn win_allocate(&self, bytes: usize, unit: usize) -> Result<Rc<dyn Win>, Fail>;
+    fn win_shared(&self, bytes: usize, unit: usize) -> Result<Rc<dyn Win>, Fail>;
+    fn win_dynamic(&self) -> Result<Rc<dyn Win>, Fail>;
+    /// # Safety
+    /// As [`Window::create`].
+    unsafe fn win_create(
+        &self,
+        start: *mut u8,
+        bytes: usize,
+        unit: usize,
+    ) -> Result<Rc<dyn Win>, Fail>;
+}
+
+fn under<N: Native>(comm: &Communicator<N>, request: Request<N>) -> Under {
+    Under { home: home(comm.context()), what: N::request(request) }
+}
+
+fn taken<N: Native>(comm: &Communicator<N>, message: Message<N>) -> Taken {
+    Taken { home: home(comm.context()), what: N::message(message) }
+}
+
+fn messages<N: Native>(comm: &Communicator<N>) -> Result<Messenger<'_, N>, Fail> {
+    Ok(Messenger::open(comm)?)
+}
+
+impl<N: Native> Comm for Communicator<N> {
+    fn home(&self) -> usize {
+        home(self.context())
+    }
+
+    fn rank(&self) -> u32 {
+        self.rank()
+    }
+
+    fn map(&self) -> &RankMap {
+        self.map()
+    }
+
+    fn id(&self) -> u64 {
+        self.id()
+    }
+
+    fn world_rank(&self, rank: u32) -> Result<u32, Fail> {
+        Ok(self.world_rank(rank)?)
+    }
+
+    fn is_local(&self, rank: u32) -> Result<bool, Fail> {
+        Ok(self.device().on_node(self.world_rank(rank)?))
+    }
+
+    fn dup(&self) -> Rc<dyn Comm> {
+        Rc::new(self.dup())
+    }
+
+    fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Rc<dyn Comm>>, Fail> {
+        Ok(self.split(color, key)?.map(|c| Rc::new(c) as Rc<dyn Comm>))
+    }
+
+    fn create(&self, ranks: &[u32]) -> Result<Option<Rc<dyn Comm>>, Fail> {
+        Ok(self.create(ranks.iter().copied())?.map(|c| Rc::new(c) as Rc<dyn Comm>))
+    }
+
+    fn barrier(&self) -> Result<(), Fail> {
+        Ok(self.barrier()?)
+    }
+
+    fn lookup(&self) -> Lookup {
+        // SAFETY: a communicator's processes are all in the directory; the
+        // caller in C answers for the communicator to outlive it.
+        unsafe { Lookup::new(self.map(), self.context().av().directory()) }
+    }
+
+    fn connect(&self, rank: u32) -> Result<u64, Fail> {
+        self.world_rank(rank)?;
+        let process = self.map().get(rank).unwrap_or_default();
+        let entry = self.context().av().get(process).map_err(device::DeviceError::from)?;
+        if !entry.is_empty() {
+            return Ok(entry.to_bits());
+        }
+        Ok(self.context().connect(process)?.to_bits())
+    }
+
+    fn isend(&self, buf: (*const u8, usize), to: u32, tag: u32, sync: bool) -> Result<Under, Fail> {
+        let messages = messages(self)?;
+        // SAFETY: the caller in C leaves the buffer alone until the end.
+        let request = unsafe {
+            match sync {
+                true => messages.issend(buf.0, buf.1, to, tag)?,
+                false => messages.isend(buf.0, buf.1, to, tag)?,
+            }
+        };
+        Ok(under(self, request))
+    }
+
+    fn irecv(&self, buf: (*mut u8, usize), from: From) -> Result<Under, Fail> {
+        let (source, tag) = (from.source(), from.tag());
+        // SAFETY: the caller in C leaves the buffer alone until the end.
+        let request = unsafe { messages(self)?.irecv(buf.0, buf.1, source, tag)? };
+        Ok(under(self, request))
+    }
+
+    fn iprobe(&self, from: From) -> Result<Option<Status>, Fail> {
+        Ok(messages(self)?.iprobe(from.source(), from.tag())?)
+    }
+
+    fn probe(&self, from: From) -> Result<Status, Fail> {
+        Ok(messages(self)?.probe(from.source(), from.tag())?)
+    }
+
+    fn improbe(&self, from: From) -> Result<Option<Taken>, Fail> {
+        let found = messages(self)?.improbe(from.source(), from.tag())?;
+        Ok(found.map(|m| taken(self, m)))
+    }
+
+    fn mprobe(&self, from: From) -> Result<Taken, Fail> {
+        Ok(taken(self, messages(self)?.mprobe(from.source(), from.tag())?))
+    }
+
+    fn am_send(&self, to: u32, am: am::Letter<'_>, way: am::Way) -> Result<bool, Fail> {
+        let active = Active::open(self.context())?;
+        let (world, am::Letter { id, header, payload }) = (self.world_rank(to)?, am);
+        Ok(match way {
+            am::Way::Try => active.try_send(world, id, header, payload)?,
+            am::Way::TryRequest => active.try_request(world, id, header, payload)?,
+            am::Way::Wait => active.send(world, id, header, payload).map(|()| true)?,
+            am::Way::WaitRequest => active.request(world, id, header, payload).map(|()| true)?,
+        })
+    }
+
+    fn am_longest(&self, to: u32) -> Result<usize, Fail> {
+        Ok(Active::open(self.context())?.longest(self.world_rank(to)?)?)
+    }
+
+    fn win_allocate(&self, bytes: usize, unit: usize) -> Result<Rc<dyn Win>, Fail> {
+        Ok(Rc::new(Window::allocate(self, bytes, unit)?))
+    }
+
+    fn win_shared(&self, bytes: usize, unit: usize) -> Result<Rc<dyn Win>, Fail> {
+        Ok(Rc::new(Window::shared(self, bytes, unit)?))
+    }
+
+    fn win_dynamic(&self) -> Result<Rc<dyn Win>, Fail> {
+        Ok(Rc::new(Window::dynamic(self)?))
+    }
+
+    unsafe fn win_create(
+        &self,
+        start: *mut u8,
+        bytes: usize,
+        unit: usize,
+    ) -> Result<Rc<dyn Win>, Fail> {
+        // SAFETY: the caller's duty.
+        Ok(Rc::new(unsafe { Window::create(self, start, bytes, unit)? }))
+    }
+}
+
+/// The origin of an operation on elements.
+#[derive(Clone, Copy)]
+pub(crate) struct Elements {
+    pub(crate) operands: *const u8,
+    pub(crate) results: *mut u8,
+    pub(crate) count: usize,
+    pub(crate) ty: Type,
+    pub(crate) op: Op,
+}
+
+/// A noncontiguous operation: displacement and length of the blocks.
+pub(crate) struct Pieces<P> {
+    pub(crate) buf: P,
+    pub(crate) here: Vec<(usize, usize)>,
+    pub(crate) rank: u32,
+    pub(crate) disp: usize,
+    pub(crate) there: Vec<(usize, usize)>,
+}
+
+/// Closes or opens an epoch.
+#[derive(Clone, Copy)]
+pub(crate) enum Epoch<'a> {
+    Fence(Assert),
+    LockAll(Assert),
+    UnlockAll,
+    Lock(Lock, u32, Assert),
+    Unlock(u32),
+    Flush(u32),
+    FlushAll,
+    FlushLocal(u32),
+    FlushLocalAll,
+    Sync,
+    Start(&'a [u32], Assert),
+    Complete,
+    Post(&'a [u32], Assert),
+    Wait,
+}
+
+/// # Safety
+/// Of the operations: buffers are the operation's until the flush or, with a
+/// request, until that is complete.
+pub(crate) trait Win {
+    fn home(&self) -> usize;
+    fn free(&mut self) -> Result<(), Fail>;
+    fn local(&self) -> Result<(*mut u8, usize), Fail>;
+    fn query(&self, rank: u32) -> Result<(*mut u8, usize, usize), Fail>;
+    unsafe fn attach(&self, start: *mut u8, bytes: usize) -> Result<(), Fail>;
+    fn detach(&self, start: *const u8) -> Result<(), Fail>;
+    unsafe fn put(&self, buf: *const u8, len: usize, rank: u32, disp: usize) -> Result<(), Fail>;
+    unsafe fn get(&self, buf: *mut u8, len: usize, rank: u32, disp: usize) -> Result<(), Fail>;
+    unsafe fn accumulate(&self, of: &Elements, rank: u32, disp: usize) -> Result<(), Fail>;
+    unsafe fn get_accumulate(&self, of: &Elements, rank: u32, disp: usize) -> Result<(), Fail>;
+    unsafe fn compare_and_swap(
+        &self,
+        of: &Elements,
+        compare: *const u8,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Fail>;
+    unsafe fn rput(
+        self: Rc<Self>,
+        buf: *const u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<Under, Fail>;
+    unsafe fn rget(
+        self: Rc<Self>,
+        buf: *mut u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<Under, Fail>;
+    unsafe fn rget_accumulate(
+        self: Rc<Self>,
+        of: &Elements,
+        rank: u32,
+        disp: usize,
+    ) -> Result<Under, Fail>;
+    unsafe fn put_blocks(self: Rc<Self>, of: &Pieces<*const u8>) -> Result<Under, Fail>;
+    unsafe fn get_blocks(self: Rc<Self>, of: &Pieces<*mut u8>) -> Result<Under, Fail>;
+    fn epoch(&self, what: Epoch<'_>) -> Result<(), Fail>;
+    fn test(&self) -> Result<bool, Fail>;
+    /// The memory that the inline put reads.
+    fn access(&self) -> *const c_void;
+    fn take_error(&self) -> Option<Fail>;
+}
+
+/// A request that keeps its window.
+fn held<N: Native>(win: Rc<Window<N>>, pending: Pending<'_, N>) -> Under {
+    let home = home(win.communicator().context());
+    // SAFETY: the pending operation borrows the access in `win`, which does
+    // not move and is kept beside it, dropped after it (the order of fields),
+    // and not borrowed mutably while it is shared.
+    let pending: Pending<'static, N> = unsafe { std::mem::transmute(pending) };
+    Under { home, what: What::Rma(Box::new(Held { pending: Some(pending), _win: win })) }
+}
+
+impl<N: Native> Win for Window<N> {
+    fn home(&self) -> usize {
+        home(self.communicator().context())
+    }
+
+    fn free(&mut self) -> Result<(), Fail> {
+        Ok(self.free()?)
+    }
+
+    fn local(&self) -> Result<(*mut u8, usize), Fail> {
+        Ok(self.local()?)
+    }
+
+    fn query(&self, rank: u32) -> Result<(*mut u8, usize, usize), Fail> {
+        Ok(self.shared_query(rank)?)
+    }
+
+    unsafe fn attach(&self, start: *mut u8, bytes: usize) -> Result<(), Fail> {
+        // SAFETY: the caller's duty.
+        Ok(unsafe { self.attach(start, bytes) }.map(drop)?)
+    }
+
+    fn detach(&self, start: *const u8) -> Result<(), Fail> {
+        Ok(self.detach(start)?)
+    }
+
+    unsafe fn put(&self, buf: *const u8, len: usize, rank: u32, disp: usize) -> Result<(), Fail> {
+        // SAFETY: the caller's duty.
+        Ok(unsafe { self.put_nb(buf, len, rank, disp) }?)
+    }
+
+    unsafe fn get(&self, buf: *mut u8, len: usize, rank: u32, disp: usize) -> Result<(), Fail> {
+        // SAFETY: the caller's duty.
+        Ok(unsafe { self.get_nb(buf, len, rank, disp) }?)
+    }
+
+    unsafe fn accumulate(&self, of: &Elements, rank: u32, disp: usize) -> Result<(), Fail> {
+        // SAFETY: the caller's duty.
+        Ok(unsafe { self.accumulate_raw(of.operands, of.count, of.ty, of.op, rank, disp) }?)
+    }
+
+    unsafe fn get_accumulate(&self, of: &Elements, rank: u32, disp: usize) -> Result<(), Fail> {
+        let Elements { operands, results, count, ty, op } = *of;
+        // SAFETY: the caller's duty.
+        Ok(unsafe { self.get_accumulate_raw(operands, results, count, ty, op, rank, disp) }?)
+    }
+
+    unsafe fn compare_and_swap(
+        &self,
+        of: &Elements,
+        compare: *const u8,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Fail> {
+        // SAFETY: the caller's duty.
+        Ok(unsafe {
+            self.compare_and_swap_raw(of.operands, compare, of.results, of.ty, rank, disp)
+        }?)
+    }
+
+    unsafe fn rput(
+        self: Rc<Self>,
+        buf: *const u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<Under, Fail> {
+        // SAFETY: the caller's duty.
+        let pending = unsafe { Access::rput(&self, buf, len, rank, disp)? };
+        Ok(held(Rc::clone(&self), pending))
+    }
+
+    unsafe fn rget(
+        self: Rc<Self>,
+        buf: *mut u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<Under, Fail> {
+        // SAFETY: the caller's duty.
+        let pending = unsafe { Access::rget(&self, buf, len, rank, disp)? };
+        Ok(held(Rc::clone(&self), pending))
+    }
+
+    unsafe fn rget_accumulate(
+        self: Rc<Self>,
+        of: &Elements,
+        rank: u32,
+        disp: usize,
+    ) -> Result<Under, Fail> {
+        let Elements { operands, results, count, ty, op } = *of;
+        let access: &Access<N> = &self;
+        // SAFETY: the caller's duty.
+        let pending =
+            unsafe { access.rget_accumulate(operands, results, count, ty, op, rank, disp)? };
+        Ok(held(Rc::clone(&self), pending))
+    }
+
+    unsafe fn put_blocks(self: Rc<Self>, of: &Pieces<*const u8>) -> Result<Under, Fail> {
+        let (here, there) = (Layout::List(&of.here), Layout::List(&of.there));
+        let access: &Access<N> = &self;
+        // SAFETY: the caller's duty.
+        let pending = unsafe { access.rput_blocks(of.buf, &here, of.rank, of.disp, &there)? };
+        Ok(held(Rc::clone(&self), pending))
+    }
+
+    unsafe fn get_blocks(self: Rc<Self>, of: &Pieces<*mut u8>) -> Result<Under, Fail> {
+        let (here, there) = (Layout::List(&of.here), Layout::List(&of.there));
+        let access: &Access<N> = &self;
+        // SAFETY: the caller's duty.
+        let pending = unsafe { access.rget_blocks(of.buf, &here, of.rank, of.disp, &there)? };
+        Ok(held(Rc::clone(&self), pending))
+    }
+
+    fn epoch(&self, what: Epoch<'_>) -> Result<(), Fail> {
+        Ok(match what {
+            Epoch::Fence(assert) => self.fence_with(assert),
+            Epoch::LockAll(assert) => self.lock_all_with(assert),
+            Epoch::UnlockAll => self.unlock_all(),
+            Epoch::Lock(kind, rank, assert) => self.lock(kind, rank, assert),
+            Epoch::Unlock(rank) => self.unlock(rank),
+            Epoch::Flush(rank) => self.flush(rank),
+            Epoch::FlushAll => self.flush_all(),
+            Epoch::FlushLocal(rank) => self.flush_local(rank),
+            Epoch::FlushLocalAll => self.flush_local_all(),
+            Epoch::Sync => self.sync(),
+            Epoch::Start(group, assert) => self.start(group, assert),
+            Epoch::Complete => self.complete(),
+            Epoch::Post(group, assert) => self.post(group, assert),
+            Epoch::Wait => self.wait(),
+        }?)
+    }
+
+    fn test(&self) -> Result<bool, Fail> {
+        Ok(self.test()?)
+    }
+
+    fn access(&self) -> *const c_void {
+        let access: &Access<N> = self;
+        std::ptr::from_ref(access).cast()
+    }
+
+    fn take_error(&self) -> Option<Fail> {
+        Access::take_error(self).map(Fail::from)
+    }
+}
+
+/// An operation under way, and the context it is on.
+pub(crate) struct Under {
+    pub(crate) home: usize,
+    pub(crate) what: What,
+}
+
+/// The operations there are.
+pub(crate) enum What {
+    Ofi(Request<Ofi>),
+    Ucx(Request<Ucx>),
+    Rma(Box<dyn Rma>),
+}
+
+/// An operation of a window under way.
+pub(crate) trait Rma {
+    fn test(&mut self) -> Result<bool, Fail>;
+    fn wait(&mut self) -> Result<(), Fail>;
+}
+
+struct Held<N: Native> {
+    pending: Option<Pending<'static, N>>,
+    _win: Rc<Window<N>>,
+}
+
+impl<N: Native> Rma for Held<N> {
+    fn test(&mut self) -> Result<bool, Fail> {
+        Ok(match &mut self.pending {
+            Some(pending) => pending.test()?,
+            None => true,
+        })
+    }
+
+    fn wait(&mut self) -> Result<(), Fail> {
+        Ok(self.pending.take().map_or(Ok(()), Pending::wait)?)
+    }
+}
+
+/// How an operation ended: its status, and for a truncated message also why.
+pub(crate) type Ended = Result<rankway_status_t, (Option<rankway_status_t>, Fail)>;
+
+fn ended(result: Result<Status, MsgError>) -> Ended {
+    result.map(|s| status(&s)).map_err(|e| {
+        let told = match &e {
+            MsgError::Truncated { source_rank, tag, length, .. } => Some(rankway_status_t {
+                source: *source_rank as c_int,
+                tag: *tag as c_int,
+                count: *length,
+                bits: u64::from(*source_rank) << 32 | u64::from(*tag),
+                ..rankway_status_t::default()
+            }),
+            _ => None,
+        };
+        (told, Fail::from(e))
+    })
+}
+
+pub(crate) fn status(s: &Status) -> rankway_status_t {
+    rankway_status_t {
+        source: s.source() as c_int,
+        tag: s.tag() as c_int,
+        count: s.length,
+        bits: s.bits,
+        world: s.world,
+        cancelled: c_int::from(s.cancelled),
+    }
+}
+
+impl Under {
+    /// Makes progress; how it ended, once it has.
+    pub(crate) fn test(&mut self) -> Option<Ended> {
+        let done = match &mut self.what {
+            What::Ofi(r) => r.test(),
+            What::Ucx(r) => r.test(),
+            What::Rma(r) => {
+                return match r.test() {
+                    Ok(false) => None,
+                    Ok(true) => Some(Ok(rankway_status_t::default())),
+                    Err(e) => Some(Err((None, e))),
+                };
+            }
+        };
+        done.transpose().map(ended)
+    }
+
+    pub(crate) fn wait(self) -> Ended {
+        match self.what {
+            What::Ofi(r) => ended(r.wait()),
+            What::Ucx(r) => ended(r.wait()),
+            What::Rma(mut r) => {
+                r.wait().map(|()| rankway_status_t::default()).map_err(|e| (None, e))
+            }
+        }
+    }
+
+    pub(crate) fn cancel(&mut self) -> bool {
+        match &mut self.what {
+            What::Ofi(r) => r.cancel(),
+            What::Ucx(r) => r.cancel(),
+            What::Rma(_) => false,
+        }
+    }
+}
+
+/// A message taken by a matched probe, and the context it is on.
+pub(crate) struct Taken {
+    pub(crate) home: usize,
+    pub(crate) what: AnyMessage,
+}
+
+pub(crate) enum AnyMessage {
+    Ofi(Message<Ofi>),
+    Ucx(Message<Ucx>),
+}
+
+impl Taken {
+    pub(crate) fn status(&self) -> rankway_status_t {
+        match &self.what {
+            AnyMessage::Ofi(m) => status(&m.status()),
+            AnyMessage::Ucx(m) => status(&m.status()),
+        }
+    }
+
+    /// # Safety
+    /// As [`Message::irecv`].
+    pub(crate) unsafe fn irecv(self, buf: *mut u8, room: usize) -> Under {
+        let home = self.home;
+        // SAFETY: the caller's duty.
+        let what = unsafe {
+            match self.what {
+                AnyMessage::Ofi(m) => Ofi::request(m.irecv(buf, room)),
+                AnyMessage::Ucx(m) => Ucx::request(m.irecv(buf, room)),
+            }
+        };
+        Under { home, what }
+    }
+}

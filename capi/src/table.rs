@@ -1,0 +1,347 @@
+//! Handles: which thread's, which object, and whether it still lives.
+//!
+//! A handle is 64 bits: kind, owner, generation, place. The owner is the thread
+//! that opened the context, or the one table of the devices that threads take
+//! turns in. What a thread made is found in its own table, without a lock;
+//! handles of another thread are told by their owner and refused.
+
+use crate::abi::*;
+use crate::error::Fail;
+use crate::native::{Comm, Context, Device, Taken, Under, Win};
+use crate::slab::{GENERATIONS, PLACES, Slab};
+use std::cell::{Cell, RefCell};
+use std::ops::Deref;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use transport::rankmap::RankMap;
+
+const OWNER_AT: u32 = PLACES + GENERATIONS;
+const OWNERS: u64 = 0xffff;
+const KIND_AT: u32 = 60;
+/// The owner of devices that threads take turns in.
+const IN_TURN: u16 = 0xffff;
+/// The owner of what all threads may use.
+const ALL: u16 = 0;
+
+/// A handle type of C.
+pub(crate) trait Handle: Copy {
+    const KIND: u64;
+    const NAME: &'static str;
+    fn id(self) -> u64;
+    fn of(id: u64) -> Self;
+}
+
+macro_rules! handles {
+    ($($ty:ident $kind:literal $name:literal;)*) => {
+        $(impl Handle for $ty {
+            const KIND: u64 = $kind;
+            const NAME: &'static str = $name;
+            fn id(self) -> u64 {
+                self.id
+            }
+            fn of(id: u64) -> Self {
+                $ty { id }
+            }
+        })*
+        fn name_of(kind: u64) -> &'static str {
+            match kind {
+                $($kind => $name,)*
+                _ => "Rankway",
+            }
+        }
+    };
+}
+
+handles! {
+    rankway_device_t 1 "device";
+    rankway_context_t 2 "context";
+    rankway_comm_t 3 "communicator";
+    rankway_win_t 4 "window";
+    rankway_request_t 5 "request";
+    rankway_message_t 6 "message";
+    rankway_rankmap_t 7 "rank map";
+}
+
+/// The objects of one thread, or of the threads that take turns.
+#[derive(Default)]
+pub(crate) struct Table {
+    contexts: Objects<Rc<dyn Context>>,
+    comms: Objects<Rc<dyn Comm>>,
+    wins: Objects<Rc<dyn Win>>,
+    requests: Objects<Under>,
+    messages: Objects<Taken>,
+}
+
+struct Objects<T>(RefCell<Slab<T>>);
+
+impl<T> Default for Objects<T> {
+    fn default() -> Self {
+        Objects(RefCell::new(Slab::new()))
+    }
+}
+
+/// An object of a table.
+pub(crate) trait Kept: Sized {
+    type Handle: Handle;
+    fn slab(table: &Table) -> &RefCell<Slab<Self>>;
+}
+
+macro_rules! kept {
+    ($($ty:ty, $handle:ident, $field:ident;)*) => {
+        $(impl Kept for $ty {
+            type Handle = $handle;
+            fn slab(table: &Table) -> &RefCell<Slab<Self>> {
+                &table.$field.0
+            }
+        })*
+    };
+}
+
+kept! {
+    Rc<dyn Context>, rankway_context_t, contexts;
+    Rc<dyn Comm>, rankway_comm_t, comms;
+    Rc<dyn Win>, rankway_win_t, wins;
+    Under, rankway_request_t, requests;
+    Taken, rankway_message_t, messages;
+}
+
+/// Within a table, until dropped.
+pub(crate) struct Entered {
+    table: &'static Table,
+    owner: u16,
+    /// To be given back.
+    turn: bool,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        if self.turn {
+            TURN.store(0, Ordering::Release);
+        }
+    }
+}
+
+thread_local! {
+    /// This thread's number and objects, never given back: objects end by their
+    /// own calls, not with the thread.
+    static MINE: Cell<Option<(u16, &'static Table)>> = const { Cell::new(None) };
+    /// Its address tells threads apart.
+    static ME: Cell<u8> = const { Cell::new(0) };
+}
+
+/// The thread whose turn it is.
+static TURN: AtomicUsize = AtomicUsize::new(0);
+
+struct InTurn(Table);
+
+// SAFETY: entered only with the turn, by one thread at a time; nothing on a
+// context is bound to its thread otherwise (`transport::device::Shared`).
+unsafe impl Sync for InTurn {}
+// SAFETY: as above.
+unsafe impl Send for InTurn {}
+
+fn own() -> Result<(u16, &'static Table), Fail> {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    if let Some(mine) = MINE.get() {
+        return Ok(mine);
+    }
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let owner = u16::try_from(number).ok().filter(|&n| n < IN_TURN).ok_or_else(|| {
+        let why = "65,534 threads have opened contexts, and no more can";
+        Fail::new(rankway_code::RANKWAY_ERR_THREAD, why)
+    })?;
+    let mine = (owner, &*Box::leak(Box::<Table>::default()));
+    MINE.set(Some(mine));
+    Ok(mine)
+}
+
+/// Takes the turn.
+fn take_turn() -> Result<Entered, Fail> {
+    static TABLE: OnceLock<InTurn> = OnceLock::new();
+    let table = &TABLE.get_or_init(|| InTurn(Table::default())).0;
+    let me = ME.with(|me| std::ptr::from_ref(me).addr());
+    let taken = TURN.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed);
+    match taken {
+        Ok(_) => Ok(Entered { table, owner: IN_TURN, turn: true }),
+        // A handler calls.
+        Err(holder) if holder == me => Ok(Entered { table, owner: IN_TURN, turn: false }),
+        Err(_) => {
+            let why = "another thread is within a call on this device; take turns, or open it with \
+                       RANKWAY_THREAD_MULTIPLE and a context for each";
+            Err(Fail::new(rankway_code::RANKWAY_ERR_THREAD, why))
+        }
+    }
+}
+
+#[cold]
+fn refuse<H: Handle>(why: std::fmt::Arguments<'_>) -> Fail {
+    Fail::new(rankway_code::RANKWAY_ERR_HANDLE, format!("the {} handle {why}", H::NAME))
+}
+
+fn check_kind<H: Handle>(handle: H) -> Result<(), Fail> {
+    let id = handle.id();
+    match id >> KIND_AT {
+        _ if id == 0 => Err(refuse::<H>(format_args!("is null"))),
+        kind if kind == H::KIND => Ok(()),
+        kind if (1..=7).contains(&kind) => {
+            Err(refuse::<H>(format_args!("is a {} handle", name_of(kind))))
+        }
+        _ => Err(refuse::<H>(format_args!("is no handle of Rankway"))),
+    }
+}
+
+#[cold]
+fn gone<H: Handle>() -> Fail {
+    refuse::<H>(format_args!("names an object that was freed, or never made"))
+}
+
+impl Entered {
+    /// The table for what is made on a new context.
+    pub(crate) fn new(in_turn: bool) -> Result<Entered, Fail> {
+        if in_turn {
+            return take_turn();
+        }
+        let (owner, table) = own()?;
+        Ok(Entered { table, owner, turn: false })
+    }
+
+    /// The table a handle is of.
+    pub(crate) fn of<H: Handle>(handle: H) -> Result<Entered, Fail> {
+        check_kind(handle)?;
+        let owner = (handle.id() >> OWNER_AT & OWNERS) as u16;
+        if owner == IN_TURN {
+            return take_turn();
+        }
+        match MINE.get() {
+            Some((mine, table)) if mine == owner => Ok(Entered { table, owner, turn: false }),
+            _ => {
+                let why = format!(
+                    "the {} belongs to another thread, the one that opened its context; call \
+                     there, or open the device with RANKWAY_THREAD_SERIALIZED",
+                    H::NAME
+                );
+                Err(Fail::new(rankway_code::RANKWAY_ERR_THREAD, why))
+            }
+        }
+    }
+
+    pub(crate) fn insert<T: Kept>(&self, value: T) -> Result<T::Handle, Fail> {
+        let number = T::slab(self.table).borrow_mut().insert(value);
+        handle(number, self.owner)
+    }
+
+    /// A share of an object.
+    pub(crate) fn get<T: Kept + Clone>(&self, handle: T::Handle) -> Result<T, Fail> {
+        let found = T::slab(self.table).borrow_mut().get(handle.id()).cloned();
+        found.ok_or_else(gone::<T::Handle>)
+    }
+
+    /// Takes an object out for a call, with its number kept.
+    pub(crate) fn take<T: Kept>(&self, handle: T::Handle) -> Result<T, Fail> {
+        let found = T::slab(self.table).borrow_mut().take(handle.id());
+        found.ok_or_else(gone::<T::Handle>)
+    }
+
+    pub(crate) fn put_back<T: Kept>(&self, handle: T::Handle, value: T) {
+        T::slab(self.table).borrow_mut().put_back(handle.id(), value);
+    }
+
+    /// Ends a handle.
+    pub(crate) fn remove<T: Kept>(&self, handle: T::Handle) -> Option<T> {
+        T::slab(self.table).borrow_mut().remove(handle.id())
+    }
+
+    /// What is still there of what was made on a context, in words.
+    pub(crate) fn left_on(&self, home: usize) -> Option<String> {
+        let table = self.table;
+        let of = |n: usize, name: &str| (n > 0).then(|| format!("{n} {name}"));
+        let comms = table.comms.0.borrow().iter().filter(|c| c.home() == home).count();
+        let wins = table.wins.0.borrow().iter().filter(|w| w.home() == home).count();
+        let requests = table.requests.0.borrow().iter().filter(|r| r.home == home).count();
+        let messages = table.messages.0.borrow().iter().filter(|m| m.home == home).count();
+        let all = [
+            of(comms, "communicators"),
+            of(wins, "windows"),
+            of(requests, "requests"),
+            of(messages, "messages"),
+        ];
+        let all: Vec<String> = all.into_iter().flatten().collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    }
+}
+
+/// A share of an object, and of the table it is in: given up in this order.
+pub(crate) struct Found<T> {
+    object: T,
+    pub(crate) entered: Entered,
+}
+
+impl<T> Deref for Found<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.object
+    }
+}
+
+/// Looks an object up where it lives.
+pub(crate) fn find<T: Kept + Clone>(handle: T::Handle) -> Result<Found<T>, Fail> {
+    let entered = Entered::of(handle)?;
+    let object = entered.get(handle)?;
+    Ok(Found { object, entered })
+}
+
+fn handle<H: Handle>(number: Option<u64>, owner: u16) -> Result<H, Fail> {
+    let number = number.ok_or_else(|| {
+        let why = format!("there are as many {} handles as there can be; free some", H::NAME);
+        Fail::new(rankway_code::RANKWAY_ERR_MEMORY, why)
+    })?;
+    Ok(H::of(H::KIND << KIND_AT | u64::from(owner) << OWNER_AT | number))
+}
+
+/// What all threads may use.
+struct Common {
+    devices: Slab<Arc<dyn Device>>,
+    maps: Slab<Arc<RankMap>>,
+}
+
+static COMMON: Mutex<Common> = Mutex::new(Common { devices: Slab::new(), maps: Slab::new() });
+
+fn common() -> MutexGuard<'static, Common> {
+    COMMON.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn add_device(device: Arc<dyn Device>) -> Result<rankway_device_t, Fail> {
+    let number = common().devices.insert(device);
+    handle(number, ALL)
+}
+
+pub(crate) fn device(handle: rankway_device_t) -> Result<Arc<dyn Device>, Fail> {
+    check_kind(handle)?;
+    let found = common().devices.get(handle.id).cloned();
+    found.ok_or_else(gone::<rankway_device_t>)
+}
+
+pub(crate) fn remove_device(handle: rankway_device_t) {
+    let device = common().devices.remove(handle.id);
+    // Closed without the lock.
+    drop(device);
+}
+
+pub(crate) fn add_map(map: RankMap) -> Result<rankway_rankmap_t, Fail> {
+    let number = common().maps.insert(Arc::new(map));
+    handle(number, ALL)
+}
+
+pub(crate) fn map(handle: rankway_rankmap_t) -> Result<Arc<RankMap>, Fail> {
+    check_kind(handle)?;
+    let found = common().maps.get(handle.id).cloned();
+    found.ok_or_else(gone::<rankway_rankmap_t>)
+}
+
+pub(crate) fn remove_map(handle: rankway_rankmap_t) -> Result<(), Fail> {
+    check_kind(handle)?;
+    let map = common().maps.remove(handle.id);
+    map.map(drop).ok_or_else(gone::<rankway_rankmap_t>)
+}

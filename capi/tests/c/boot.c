@@ -1,0 +1,146 @@
+/* Peers as the caller tells them: a device layer whose MPI has met the
+ * launcher already. Here a table in shared memory between forked processes. */
+#include "test.h"
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+enum { RANKS = 3, KEYS = 64, ROOM = 4096 };
+
+struct store {
+    atomic_int keys;
+    atomic_int arrived;
+    struct {
+        atomic_int ready;
+        uint32_t rank;
+        char key[64];
+        size_t bytes;
+        unsigned char value[ROOM];
+    } entries[KEYS];
+};
+
+struct view {
+    struct store *store;
+    uint32_t rank;
+    int fences;
+};
+
+static int put(void *self, const char *key, const void *value, size_t bytes)
+{
+    struct view *view = self;
+    int at = atomic_fetch_add(&view->store->keys, 1);
+    if (at >= KEYS || bytes > ROOM || strlen(key) >= sizeof view->store->entries[at].key)
+        return 1;
+    strcpy(view->store->entries[at].key, key);
+    memcpy(view->store->entries[at].value, value, bytes);
+    view->store->entries[at].bytes = bytes;
+    view->store->entries[at].rank = view->rank;
+    atomic_store(&view->store->entries[at].ready, 1);
+    return 0;
+}
+
+static int get(void *self, uint32_t rank, const char *key, void *value, size_t room, size_t *bytes)
+{
+    struct view *view = self;
+    for (int at = 0; at < KEYS; at++) {
+        if (!atomic_load(&view->store->entries[at].ready)
+            || view->store->entries[at].rank != rank
+            || strcmp(view->store->entries[at].key, key) != 0)
+            continue;
+        *bytes = view->store->entries[at].bytes;
+        memcpy(value, view->store->entries[at].value, *bytes < room ? *bytes : room);
+        return 0;
+    }
+    return 1;
+}
+
+static int fence(void *self)
+{
+    struct view *view = self;
+    view->fences++;
+    atomic_fetch_add(&view->store->arrived, 1);
+    while (atomic_load(&view->store->arrived) < view->fences * RANKS)
+        usleep(100);
+    return 0;
+}
+
+static uint32_t node(void *self, uint32_t rank)
+{
+    (void)self;
+    (void)rank;
+    return 0;
+}
+
+static int refuse(void *self)
+{
+    (void)self;
+    return 42;
+}
+
+static int run(struct store *store, uint32_t rank)
+{
+    struct view view = {store, rank, 0};
+    rankway_boot_t boot = {&view, rank, RANKS, 0, put, get, fence, node, NULL};
+    rankway_options_t options = RANKWAY_OPTIONS_INIT;
+    rankway_info_t info;
+    rankway_win_t win;
+    struct job job;
+    int right = ((int)rank + 1) % RANKS, left = ((int)rank + RANKS - 1) % RANKS;
+    int me = (int)rank;
+    void *base;
+
+    options.boot = &boot;
+    /* What is missing or makes no sense is told. */
+    REFUSED(RANKWAY_ERR_ARG, "job 0", rankway_init(&options, &job.device, &job.context));
+    boot.job = 0x5eed0000 + (uint64_t)getppid();
+    boot.get = NULL;
+    REFUSED(RANKWAY_ERR_NULL, "get", rankway_init(&options, &job.device, &job.context));
+    boot.get = get;
+    boot.fence = refuse;
+    REFUSED(RANKWAY_ERR_BOOT, "42", rankway_init(&options, &job.device, &job.context));
+    /* Keys are published once; begin with a clean table. */
+    fence(&view);
+    if (rank == 0) {
+        for (int at = 0; at < KEYS; at++)
+            atomic_store(&store->entries[at].ready, 0);
+        atomic_store(&store->keys, 0);
+    }
+    fence(&view);
+    boot.fence = fence;
+    join(&job, &options);
+    OK(rankway_info(job.device, &info));
+    ENSURE(info.rank == rank && info.size == RANKS && info.node_size == RANKS);
+    ENSURE(strcmp(info.launcher, "caller") == 0);
+    OK(rankway_win_allocate(sizeof(int), 1, job.world, &base, &win));
+    OK(rankway_win_fence(0, win));
+    OK(rankway_put(&me, sizeof me, right, 0, win));
+    OK(rankway_win_fence(0, win));
+    ENSURE(*(int *)base == left);
+    OK(rankway_win_free(win));
+    leave(&job);
+    return 0;
+}
+
+int main(void)
+{
+    struct store *store = mmap(NULL, sizeof *store, PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int bad = 0;
+
+    ENSURE(store != MAP_FAILED);
+    alarm(100);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        pid_t pid = fork();
+        ENSURE(pid >= 0);
+        if (pid == 0) {
+            alarm(100);
+            exit(run(store, rank));
+        }
+    }
+    for (int i = 0; i < RANKS; i++) {
+        int status;
+        ENSURE(wait(&status) > 0);
+        bad |= status;
+    }
+    return bad != 0;
+}

@@ -1,0 +1,323 @@
+/* One-sided operations: bytes arrive where they should, through every kind of
+ * window, epoch and communicator, checked and unchecked. */
+#include "test.h"
+
+enum { WORDS = 64 };
+
+/* A word that says who put it where. */
+static uint64_t word_of(int from, int to, int at)
+{
+    return 0x0101010101010101u * (uint64_t)(17 * from + 5 * to + at + 1);
+}
+
+static void unchecked(struct job *job, rankway_win_t win, const rankway_access_t *access,
+                      const uint64_t *from, size_t len, int rank, size_t disp)
+{
+    ptrdiff_t code;
+    while ((code = rankway_put_unchecked(access, from, len, (uint32_t)rank, disp)) == RANKWAY_AGAIN)
+        OK(rankway_progress(job->context));
+    if (code == RANKWAY_FAILED)
+        OK(rankway_win_error(win));
+    ENSURE(code == 0);
+}
+
+/* Every rank puts into every rank's window, by both puts, of several lengths. */
+static void all_to_all(struct job *job, rankway_comm_t comm, rankway_win_t win, uint64_t *mine)
+{
+    const rankway_access_t *access;
+    int me, n, k = 5;
+    uint64_t from[WORDS], back[WORDS];
+
+    OK(rankway_comm_rank(comm, &me));
+    OK(rankway_comm_size(comm, &n));
+    OK(rankway_win_access(win, &access));
+    ENSURE(access->ranks == (uint32_t)n && access->unit == 8);
+    OK(rankway_win_lock_all(0, win));
+    for (int to = 0; to < n; to++) {
+        for (int at = 0; at < k; at++)
+            from[at] = word_of(me, to, at);
+        OK(rankway_put(from, 8, to, (size_t)(me * k), win));
+        OK(rankway_put(from + 1, 16, to, (size_t)(me * k + 1), win));
+        unchecked(job, win, access, from + 3, 8, to, (size_t)(me * k + 3));
+        unchecked(job, win, access, from + 4, 5, to, (size_t)(me * k + 4));
+        unchecked(job, win, access, from, 0, to, 0);
+        OK(rankway_win_flush(to, win));
+    }
+    OK(rankway_win_unlock_all(win));
+    OK(rankway_comm_barrier(comm));
+    for (int of = 0; of < n; of++) {
+        for (int at = 0; at < k; at++) {
+            uint64_t want = word_of(of, me, at);
+            ENSURE(memcmp(&mine[of * k + at], &want, at == 4 ? 5 : 8) == 0);
+        }
+    }
+    OK(rankway_win_lock_all(0, win));
+    OK(rankway_get(back, sizeof back, (me + 1) % n, 0, win));
+    OK(rankway_win_flush_all(win));
+    OK(rankway_win_unlock_all(win));
+    for (int at = 0; at < 4; at++)
+        ENSURE(back[me * k + at] == word_of(me, (me + 1) % n, at));
+    OK(rankway_comm_barrier(comm));
+}
+
+static void windows(struct job *job, rankway_comm_t comm)
+{
+    rankway_win_t win;
+    void *base;
+    size_t bytes;
+    uint64_t memory[WORDS] = {0};
+
+    OK(rankway_win_allocate(sizeof memory, 8, comm, &base, &win));
+    all_to_all(job, comm, win, base);
+    OK(rankway_win_local(win, &base, &bytes));
+    ENSURE(bytes == sizeof memory);
+    OK(rankway_win_free(win));
+    OK(rankway_win_create(memory, sizeof memory, 8, comm, &win));
+    all_to_all(job, comm, win, memory);
+    OK(rankway_win_free(win));
+}
+
+/* Each rank adds to rank 0's words, and swaps its way to a token. */
+static void elements(struct job *job)
+{
+    rankway_win_t win;
+    rankway_request_t request;
+    int64_t one = 1, old, zero = 0, me = job->rank + 1;
+    double half = 0.5;
+    void *base;
+    int64_t *mine;
+    int turn = 0;
+
+    OK(rankway_win_allocate(64, 8, job->world, &base, &win));
+    mine = base;
+    OK(rankway_win_lock_all(0, win));
+    for (int i = 0; i < 100; i++) {
+        OK(rankway_fetch_and_op(&one, &old, RANKWAY_INT64, 0, 0, RANKWAY_SUM, win));
+        OK(rankway_win_flush(0, win));
+        ENSURE(old >= 0 && old < 100 * job->size);
+        OK(rankway_accumulate(&half, 1, RANKWAY_DOUBLE, 0, 1, RANKWAY_SUM, win));
+    }
+    /* A lock: nobody else counts while a rank holds it. */
+    for (int i = 0; i < 20; i++) {
+        int64_t count;
+        do {
+            OK(rankway_compare_and_swap(&me, &zero, &old, RANKWAY_INT64, 0, 2, win));
+            OK(rankway_win_flush(0, win));
+            OK(rankway_progress(job->context));
+        } while (old != 0);
+        OK(rankway_get(&count, 8, 0, 3, win));
+        OK(rankway_win_flush(0, win));
+        count++;
+        OK(rankway_put(&count, 8, 0, 3, win));
+        OK(rankway_win_flush(0, win));
+        OK(rankway_accumulate(&zero, 1, RANKWAY_INT64, 0, 2, RANKWAY_REPLACE, win));
+        OK(rankway_win_flush(0, win));
+    }
+    OK(rankway_win_flush_all(win));
+    OK(rankway_comm_barrier(job->world));
+    OK(rankway_get_accumulate(NULL, &old, 1, RANKWAY_INT64, 0, 0, RANKWAY_NO_OP, win));
+    OK(rankway_win_flush(0, win));
+    ENSURE(old == 100 * job->size);
+    OK(rankway_rget_accumulate(NULL, &old, 1, RANKWAY_INT64, 0, 3, RANKWAY_NO_OP, win, &request));
+    while (!turn)
+        OK(rankway_test(&request, &turn, NULL));
+    ENSURE(request.id == 0 && old == 20 * job->size);
+    OK(rankway_win_unlock_all(win));
+    OK(rankway_comm_barrier(job->world));
+    if (job->rank == 0) {
+        double sum;
+        memcpy(&sum, &mine[1], sizeof sum);
+        ENSURE(sum == 50.0 * job->size);
+    }
+    OK(rankway_win_free(win));
+}
+
+static void epochs(struct job *job)
+{
+    rankway_win_t win;
+    rankway_request_t requests[2];
+    int n = job->size, right = (job->rank + 1) % n, left = (job->rank + n - 1) % n, done = 0;
+    uint64_t word = (uint64_t)job->rank + 1, back = 0;
+    void *base;
+    volatile uint64_t *mine;
+
+    OK(rankway_win_allocate(64, 8, job->world, &base, &win));
+    mine = base;
+    OK(rankway_win_fence(RANKWAY_MODE_NOPRECEDE, win));
+    OK(rankway_put(&word, 8, right, 0, win));
+    OK(rankway_win_fence(RANKWAY_MODE_NOSUCCEED, win));
+    ENSURE(mine[0] == (uint64_t)left + 1);
+
+    OK(rankway_win_post(1, &left, 0, win));
+    OK(rankway_win_start(1, &right, 0, win));
+    OK(rankway_put(&word, 8, right, 1, win));
+    OK(rankway_win_complete(win));
+    while (!done)
+        OK(rankway_win_test(win, &done));
+    ENSURE(mine[1] == (uint64_t)left + 1);
+    OK(rankway_win_post(1, &left, 0, win));
+    OK(rankway_win_start(1, &right, 0, win));
+    OK(rankway_win_complete(win));
+    OK(rankway_win_wait(win));
+
+    OK(rankway_win_lock(RANKWAY_LOCK_EXCLUSIVE, right, 0, win));
+    OK(rankway_put(&word, 8, right, 2, win));
+    OK(rankway_win_flush_local(right, win));
+    OK(rankway_win_unlock(right, win));
+    OK(rankway_comm_barrier(job->world));
+    ENSURE(mine[2] == (uint64_t)left + 1);
+
+    OK(rankway_win_lock_all(RANKWAY_MODE_NOCHECK, win));
+    OK(rankway_rput(&word, 8, right, 3, win, &requests[0]));
+    OK(rankway_rget(&back, 8, right, 2, win, &requests[1]));
+    OK(rankway_waitall(2, requests, NULL));
+    ENSURE(back == word && requests[0].id == 0 && requests[1].id == 0);
+    OK(rankway_win_flush_local_all(win));
+    OK(rankway_win_flush_all(win));
+    OK(rankway_win_sync(win));
+    OK(rankway_win_unlock_all(win));
+    OK(rankway_comm_barrier(job->world));
+    ENSURE(mine[3] == (uint64_t)left + 1);
+    OK(rankway_win_free(win));
+}
+
+/* Every third word of a row goes into a column, and comes back. */
+static void blocks(struct job *job)
+{
+    enum { N = 16 };
+    rankway_win_t win;
+    rankway_block_t row[N], column[N];
+    rankway_request_t request;
+    int right = (job->rank + 1) % job->size, left = (job->rank + job->size - 1) % job->size;
+    uint64_t from[3 * N], back[3 * N], *memory = calloc(N * N, 8);
+
+    for (size_t i = 0; i < N; i++) {
+        row[i] = (rankway_block_t){24 * i, 8};
+        column[i] = (rankway_block_t){8 * N * i, 8};
+    }
+    for (int i = 0; i < 3 * N; i++)
+        from[i] = word_of(job->rank, right, i), back[i] = 7;
+    OK(rankway_win_create(memory, 8 * N * N, 8, job->world, &win));
+    OK(rankway_win_lock_all(0, win));
+    OK(rankway_put_blocks(from, N, row, right, 1, N, column, win, NULL));
+    OK(rankway_win_flush(right, win));
+    OK(rankway_put_blocks(from, N, row, right, 2, N, column, win, &request));
+    OK(rankway_wait(&request, NULL));
+    OK(rankway_win_flush(right, win));
+    OK(rankway_get_blocks(back, N, row, right, 2, N, column, win, &request));
+    OK(rankway_wait(&request, NULL));
+    REFUSED(RANKWAY_ERR_ARG, "bytes",
+            rankway_put_blocks(from, N, row, right, 0, N - 1, column, win, NULL));
+    REFUSED(RANKWAY_ERR_RANGE, "window of rank",
+            rankway_put_blocks(from, N, row, right, N, N, column, win, NULL));
+    REFUSED(RANKWAY_ERR_NULL, "target_blocks",
+            rankway_put_blocks(from, N, row, right, 0, N, NULL, win, NULL));
+    REFUSED(RANKWAY_ERR_NULL, "null",
+            rankway_put_blocks(NULL, N, row, right, 0, N, column, win, NULL));
+    OK(rankway_win_unlock_all(win));
+    OK(rankway_win_free(win));
+    for (int i = 0; i < N; i++) {
+        ENSURE(memory[N * i] == 0 && memory[N * i + 3] == 0);
+        ENSURE(memory[N * i + 1] == word_of(left, job->rank, 3 * i));
+        ENSURE(memory[N * i + 2] == word_of(left, job->rank, 3 * i));
+        ENSURE(back[3 * i] == from[3 * i] && back[3 * i + 1] == 7);
+    }
+    free(memory);
+}
+
+static void shared(struct job *job)
+{
+    rankway_win_t win;
+    void *base;
+    size_t bytes;
+    int unit;
+
+    OK(rankway_win_allocate_shared(8, 8, job->world, &base, &win));
+    OK(rankway_win_fence(0, win));
+    memcpy(base, &(uint64_t){(uint64_t)job->rank}, 8);
+    OK(rankway_win_fence(0, win));
+    for (int rank = 0; rank < job->size; rank++) {
+        uint64_t word;
+        OK(rankway_win_shared_query(win, rank, &bytes, &unit, &base));
+        ENSURE(bytes == 8 && unit == 8);
+        memcpy(&word, base, 8);
+        ENSURE(word == (uint64_t)rank);
+    }
+    OK(rankway_win_free(win));
+}
+
+static void dynamic(struct job *job)
+{
+    rankway_win_t win;
+    rankway_request_t request;
+    uint64_t word = 0, mine = 0, address = (uint64_t)(uintptr_t)&word;
+    int right = (job->rank + 1) % job->size, left = (job->rank + job->size - 1) % job->size;
+    uint64_t there;
+
+    OK(rankway_win_create_dynamic(job->world, &win));
+    OK(rankway_win_attach(win, &word, sizeof word));
+    OK(rankway_isend(&address, 8, left, 1, job->world, &request));
+    OK(rankway_wait(&request, NULL));
+    OK(rankway_irecv(&there, 8, right, 1, job->world, &request));
+    OK(rankway_wait(&request, NULL));
+    mine = (uint64_t)job->rank + 40;
+    OK(rankway_win_lock_all(0, win));
+    OK(rankway_put(&mine, 8, right, (size_t)there, win));
+    OK(rankway_win_unlock_all(win));
+    OK(rankway_comm_barrier(job->world));
+    ENSURE(word == (uint64_t)left + 40);
+    OK(rankway_win_detach(win, &word));
+    OK(rankway_win_free(win));
+}
+
+static int body(void *unused)
+{
+    struct job job;
+    rankway_comm_t comm;
+    rankway_rankmap_t map;
+    const char *provider = getenv("TEST_PROVIDER");
+    rankway_options_t options = RANKWAY_OPTIONS_INIT;
+    int backwards[8], lpids[8], flag;
+
+    (void)unused;
+    options.provider = provider;
+    options.netmod = getenv("TEST_NETMOD");
+    join(&job, &options);
+    ENSURE(job.size <= 8);
+    windows(&job, job.world);
+    OK(rankway_comm_dup(job.world, &comm));
+    windows(&job, comm);
+    OK(rankway_comm_free(comm));
+    /* Ranks in reverse, by a list, by a split, and by an array of lpids. */
+    for (int i = 0; i < job.size; i++)
+        lpids[i] = backwards[i] = job.size - 1 - i;
+    OK(rankway_comm_create(job.world, job.size, backwards, &comm));
+    windows(&job, comm);
+    OK(rankway_comm_free(comm));
+    OK(rankway_comm_split(job.world, job.rank % 2, -job.rank, &comm));
+    windows(&job, comm);
+    OK(rankway_comm_free(comm));
+    OK(rankway_comm_split(job.world, -1, 0, &comm));
+    ENSURE(comm.id == 0);
+    lpids[0] = backwards[job.size / 2]; /* no stride any more */
+    lpids[job.size / 2] = backwards[0];
+    OK(rankway_rankmap_from_lpids(0, job.size, lpids, &map));
+    OK(rankway_comm_from_rankmap(job.context, map, 4711, &comm));
+    OK(rankway_rankmap_free(map));
+    windows(&job, comm);
+    OK(rankway_comm_free(comm));
+    elements(&job);
+    epochs(&job);
+    blocks(&job);
+    OK(rankway_rank_is_local(0, job.world, &flag));
+    if (flag)
+        shared(&job);
+    dynamic(&job);
+    leave(&job);
+    return 0;
+}
+
+int main(void)
+{
+    return ranks(4, body);
+}

@@ -1,0 +1,1486 @@
+/* Rankway: rank maps, address vectors and one-sided operations for MPI device
+ * layers. docs/device-layer.md maps these calls to those of MPICH and Open MPI.
+ *
+ * Made of capi/src and capi/inline.h; do not edit (BLESS=1 ci/header.sh).
+ *
+ * Every call answers a rankway_code. After an error rankway_error_message tells
+ * what happened to which object and peer, and what to do. Handles are small
+ * structures: zeroed they are null; one that was freed, is of another kind or
+ * belongs to another thread is refused with a code. Pointers are null or good.
+ */
+#ifndef RANKWAY_H
+#define RANKWAY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * Version of this interface. It changes when a program must be compiled anew.
+ */
+#define RANKWAY_ABI 1
+
+/**
+ * A receive or probe takes messages from any source (MPICH's value).
+ */
+#define RANKWAY_ANY_SOURCE (-2)
+
+/**
+ * A receive or probe takes messages with any tag (MPICH's value).
+ */
+#define RANKWAY_ANY_TAG (-1)
+
+/**
+ * Answer of rankway_put_unchecked: the provider has no room now. Call
+ * rankway_progress, then call again.
+ */
+#define RANKWAY_AGAIN (-11)
+
+
+
+/**
+ * What every call answers.
+ */
+typedef enum rankway_code {
+    /**
+     * Done.
+     */
+    RANKWAY_SUCCESS = 0,
+    /**
+     * A pointer that must not be null is null.
+     */
+    RANKWAY_ERR_NULL = 1,
+    /**
+     * A handle that is null, was freed, or is of another kind.
+     */
+    RANKWAY_ERR_HANDLE = 2,
+    /**
+     * A handle of another thread, or two threads in one device at once.
+     */
+    RANKWAY_ERR_THREAD = 3,
+    /**
+     * An argument that makes no sense, or differs between the members.
+     */
+    RANKWAY_ERR_ARG = 4,
+    /**
+     * A rank outside the communicator.
+     */
+    RANKWAY_ERR_RANK = 5,
+    /**
+     * An operation that leaves the target's memory.
+     */
+    RANKWAY_ERR_RANGE = 6,
+    /**
+     * No epoch is open, or another one.
+     */
+    RANKWAY_ERR_EPOCH = 7,
+    /**
+     * An operation that MPI does not have for the type.
+     */
+    RANKWAY_ERR_OP = 8,
+    /**
+     * A message longer than its receive.
+     */
+    RANKWAY_ERR_TRUNCATE = 9,
+    /**
+     * Something that is made of the object is still in use: free it first.
+     */
+    RANKWAY_ERR_BUSY = 10,
+    /**
+     * No network library, or no provider that serves.
+     */
+    RANKWAY_ERR_PROVIDER = 11,
+    /**
+     * Nothing reaches a peer.
+     */
+    RANKWAY_ERR_UNREACHABLE = 12,
+    /**
+     * The process of a peer has ended.
+     */
+    RANKWAY_ERR_PEER_DIED = 13,
+    /**
+     * A peer did not do what it was asked for, or answers garbage.
+     */
+    RANKWAY_ERR_PEER = 14,
+    /**
+     * The network library refused or failed.
+     */
+    RANKWAY_ERR_NETWORK = 15,
+    /**
+     * The launcher, or the set-up channel.
+     */
+    RANKWAY_ERR_BOOT = 16,
+    /**
+     * No memory.
+     */
+    RANKWAY_ERR_MEMORY = 17,
+    /**
+     * A call that waits within a handler.
+     */
+    RANKWAY_ERR_NESTED = 18,
+    /**
+     * A fault in Rankway itself. Nothing can be said of the object's state.
+     */
+    RANKWAY_ERR_INTERNAL = 19,
+} rankway_code;
+
+/**
+ * Which threads will call. As MPI's levels, with a stricter rule for the last.
+ */
+typedef enum rankway_threads {
+    /**
+     * The thread that opened the device. Handles used by another are refused.
+     */
+    RANKWAY_THREAD_SINGLE = 0,
+    /**
+     * Any thread, one at a time, as under the lock of a CH4 VCI. Two at once
+     * are refused.
+     */
+    RANKWAY_THREAD_SERIALIZED = 1,
+    /**
+     * Several at once, each with a context of its own (rankway_context_open).
+     * What is made on a context belongs to the thread that opened it; handles
+     * used by another are refused.
+     */
+    RANKWAY_THREAD_MULTIPLE = 2,
+} rankway_threads;
+
+/**
+ * Types of elements (MPI's predefined ones).
+ */
+typedef enum rankway_type {
+    RANKWAY_INT8 = 0,
+    /**
+     * MPI_BYTE and C's bool too.
+     */
+    RANKWAY_UINT8 = 1,
+    RANKWAY_INT16 = 2,
+    RANKWAY_UINT16 = 3,
+    RANKWAY_INT32 = 4,
+    RANKWAY_UINT32 = 5,
+    RANKWAY_INT64 = 6,
+    RANKWAY_UINT64 = 7,
+    RANKWAY_FLOAT = 8,
+    RANKWAY_DOUBLE = 9,
+    /**
+     * x86's 80 bits in 16 bytes.
+     */
+    RANKWAY_LONG_DOUBLE = 10,
+    RANKWAY_COMPLEX = 11,
+    RANKWAY_DOUBLE_COMPLEX = 12,
+} rankway_type;
+
+/**
+ * Operations on elements (MPI's predefined ones).
+ */
+typedef enum rankway_op {
+    RANKWAY_SUM = 0,
+    RANKWAY_PROD = 1,
+    RANKWAY_MIN = 2,
+    RANKWAY_MAX = 3,
+    RANKWAY_BAND = 4,
+    RANKWAY_BOR = 5,
+    RANKWAY_BXOR = 6,
+    RANKWAY_LAND = 7,
+    RANKWAY_LOR = 8,
+    RANKWAY_LXOR = 9,
+    RANKWAY_REPLACE = 10,
+    RANKWAY_NO_OP = 11,
+} rankway_op;
+
+/**
+ * How a lock excludes others.
+ */
+typedef enum rankway_lock {
+    RANKWAY_LOCK_EXCLUSIVE = 1,
+    RANKWAY_LOCK_SHARED = 2,
+} rankway_lock;
+
+/**
+ * Promises about an epoch, joined with `|` (MPI-4.1, section 12.5.5).
+ */
+typedef enum rankway_assert {
+    RANKWAY_MODE_NOCHECK = 1,
+    RANKWAY_MODE_NOSTORE = 2,
+    RANKWAY_MODE_NOPUT = 4,
+    RANKWAY_MODE_NOPRECEDE = 8,
+    RANKWAY_MODE_NOSUCCEED = 16,
+} rankway_assert;
+
+/**
+ * Who the peers are, told by the caller: for device layers whose MPI has met
+ * the launcher already. Functions answer 0, or anything else for failure; they
+ * are called by the thread that called Rankway. Copied when the device is
+ * opened.
+ */
+typedef struct rankway_boot_t {
+    /**
+     * Given to every function.
+     */
+    void *self;
+    /**
+     * Rank of this process in the job.
+     */
+    uint32_t rank;
+    /**
+     * Processes of the job.
+     */
+    uint32_t size;
+    /**
+     * The same in all processes of the job, different between jobs on a
+     * machine, not 0.
+     */
+    uint64_t job;
+    /**
+     * Publishes `bytes` bytes under a key, for all peers after the next fence.
+     */
+    int (*put)(void *self, const char *key, const void *value, size_t bytes);
+    /**
+     * Copies what `rank` published before the last fence into `value`, at most
+     * `room` bytes, and stores how many there are, which may be more.
+     */
+    int (*get)(void *self, uint32_t rank, const char *key, void *value, size_t room, size_t *bytes);
+    /**
+     * Waits for all processes.
+     */
+    int (*fence)(void *self);
+    /**
+     * The node of a rank, numbered from 0 and agreed on by all.
+     */
+    uint32_t (*node)(void *self, uint32_t rank);
+    /**
+     * Ends the job. Null: the process is ended.
+     */
+    void (*abort)(void *self, int code, const char *why);
+} rankway_boot_t;
+
+/**
+ * How a device is opened. Begin with RANKWAY_OPTIONS_INIT.
+ */
+typedef struct rankway_options_t {
+    /**
+     * RANKWAY_ABI, so that a library of another one refuses.
+     */
+    uint32_t abi;
+    /**
+     * A rankway_threads.
+     */
+    int threads;
+    /**
+     * `ofi` or `ucx`. Null: RANKWAY_NETMOD, else the best there is.
+     */
+    const char *netmod;
+    /**
+     * Providers of libfabric: `shm`, `tcp;ofi_rxm`, or both with a comma. Null:
+     * RANKWAY_PROVIDER, else the best there are. UCX has UCX_TLS.
+     */
+    const char *provider;
+    /**
+     * Who the peers are. Null: the launcher is found out.
+     */
+    const struct rankway_boot_t *boot;
+} rankway_options_t;
+
+/**
+ * A device: peers, providers and address vectors of this process. Of all
+ * threads. Zeroed: no device.
+ */
+typedef struct rankway_device_t {
+    uint64_t id;
+} rankway_device_t;
+
+/**
+ * An endpoint and completion queue for each provider (a VCI). Zeroed: none.
+ */
+typedef struct rankway_context_t {
+    uint64_t id;
+} rankway_context_t;
+
+/**
+ * What a device runs on.
+ */
+typedef struct rankway_info_t {
+    /**
+     * Rank of this process in the job.
+     */
+    uint32_t rank;
+    /**
+     * Processes of the job.
+     */
+    uint32_t size;
+    /**
+     * Rank of this process on its node.
+     */
+    uint32_t node_rank;
+    /**
+     * Processes on this node.
+     */
+    uint32_t node_size;
+    /**
+     * `ofi` or `ucx`.
+     */
+    char netmod[16];
+    /**
+     * Who started the job: `pmix`, `pmi1`, `local`, `alone`, `caller`.
+     */
+    char launcher[16];
+    /**
+     * The provider for the network; empty where none is open.
+     */
+    char network[64];
+    /**
+     * The provider for peers on the node; empty where none is open.
+     */
+    char local[64];
+    /**
+     * The longest put that is copied at the call, bytes.
+     */
+    size_t inject_size;
+} rankway_info_t;
+
+/**
+ * A rank map: rank -> (process group, lpid). Of all threads. Zeroed: none.
+ */
+typedef struct rankway_rankmap_t {
+    uint64_t id;
+} rankway_rankmap_t;
+
+/**
+ * The name of a process: process group and index in its address vector.
+ */
+typedef struct rankway_process_t {
+    /**
+     * Process group; 0 is the job.
+     */
+    uint32_t pgid;
+    /**
+     * Local process id: in group 0 the rank in the job.
+     */
+    uint32_t lpid;
+} rankway_process_t;
+
+/**
+ * Rank -> entry of the address vector, the hot form of a rank map: what a
+ * communicator of a device layer keeps by value. 64 bytes; read by
+ * rankway_lookup_entry only.
+ */
+typedef struct rankway_lookup_t {
+    /**
+     * 0: direct, offset, stride. Others go through `select`.
+     */
+    uint32_t kind;
+    uint32_t phase;
+    /**
+     * The entry of rank 0.
+     */
+    const char *base;
+    /**
+     * Bytes from the entry of one rank to that of the next.
+     */
+    ptrdiff_t stride;
+    uint64_t (*select)(const struct rankway_lookup_t *lookup, size_t rank);
+    uint64_t params[4];
+} rankway_lookup_t;
+
+/**
+ * A communicator. Zeroed: none.
+ */
+typedef struct rankway_comm_t {
+    uint64_t id;
+} rankway_comm_t;
+
+/**
+ * A window. Zeroed: none.
+ */
+typedef struct rankway_win_t {
+    uint64_t id;
+} rankway_win_t;
+
+/**
+ * A window as a put reads it: read by rankway_put_unchecked only. The library
+ * makes it, it is longer than this, and it stays where it is until its window
+ * is freed.
+ */
+typedef struct rankway_access_t {
+    /**
+     * Rank -> entry.
+     */
+    struct rankway_lookup_t lookup;
+    /**
+     * In the epoch: private to the library.
+     */
+    uint32_t gate;
+    /**
+     * Which way its puts go.
+     */
+    uint32_t path;
+    /**
+     * How many ranks there are.
+     */
+    uint32_t ranks;
+    /**
+     * The endpoint of the network provider.
+     */
+    void *endpoint;
+    /**
+     * The provider's own fi_inject_write.
+     */
+    ptrdiff_t (*inject)(void *endpoint,
+                        const void *buf,
+                        size_t len,
+                        uint64_t dest,
+                        uint64_t addr,
+                        uint64_t key);
+    size_t inject_size;
+    /**
+     * Bytes of a displacement.
+     */
+    size_t unit;
+    /**
+     * Address of the targets' memory.
+     */
+    uint64_t base;
+    /**
+     * Key of the targets' memory.
+     */
+    uint64_t key;
+    const void *reach;
+    size_t bytes;
+    size_t max_disp;
+    /**
+     * Where the memory of rank 0 is mapped in this process.
+     */
+    char *mapped_start;
+    /**
+     * Bytes from the memory of one rank to that of the next.
+     */
+    ptrdiff_t mapped_stride;
+    /**
+     * The longest put that may go to `inject`.
+     */
+    size_t longest;
+    /**
+     * All other puts.
+     */
+    ptrdiff_t (*other)(const struct rankway_access_t *access,
+                       const void *buf,
+                       size_t len,
+                       uint32_t rank,
+                       size_t disp);
+    /**
+     * Which ranks were put to since the last flush, modulo 256.
+     */
+    uint8_t marks[256];
+} rankway_access_t;
+
+/**
+ * A piece of a noncontiguous operation.
+ */
+typedef struct rankway_block_t {
+    /**
+     * Bytes from the origin, or from the target's displacement.
+     */
+    size_t at;
+    size_t bytes;
+} rankway_block_t;
+
+/**
+ * An operation under way. Zeroed: none.
+ */
+typedef struct rankway_request_t {
+    uint64_t id;
+} rankway_request_t;
+
+/**
+ * What a receive got, or a probe found.
+ */
+typedef struct rankway_status_t {
+    /**
+     * Rank of the sender in the communicator.
+     */
+    int source;
+    int tag;
+    /**
+     * Bytes of the message.
+     */
+    uint64_t count;
+    /**
+     * The 64 match bits as they travelled.
+     */
+    uint64_t bits;
+    /**
+     * Rank of the sender in the job.
+     */
+    uint32_t world;
+    /**
+     * Not 0: it was cancelled, and the rest means nothing.
+     */
+    int cancelled;
+} rankway_status_t;
+
+/**
+ * A message that a matched probe took. Zeroed: none.
+ */
+typedef struct rankway_message_t {
+    uint64_t id;
+} rankway_message_t;
+
+/**
+ * What an active message calls where it arrives: within progress, in the order
+ * of each sender. `source` is the sender's rank in the job; header and data
+ * are gone when it returns. Answers 0 when it took the message; anything else,
+ * and the message is kept and offered again. It may send what does not wait.
+ */
+typedef int (*rankway_am_handler_t)(void *argument,
+                                    uint32_t source,
+                                    const void *hdr,
+                                    size_t hdr_bytes,
+                                    const void *data,
+                                    size_t bytes);
+
+/**
+ * What a code means, in a few words; never null. For what happened to which
+ * object and peer: rankway_error_message.
+ */
+const char *rankway_strerror(int code);
+
+/**
+ * Why the last call of this thread that failed did: the call, the object, the
+ * peer, what to do. Never null; good until the next call that fails. Calls
+ * that succeed leave it.
+ */
+const char *rankway_error_message(void);
+
+/**
+ * The rank in the job of the peer that the last call of this thread failed
+ * because of, or -1.
+ */
+int64_t rankway_error_peer(void);
+
+/**
+ * Opens the device of this process and its first context, which belongs to
+ * the calling thread. `options` may be null. Collective over the job.
+ */
+int rankway_init(const struct rankway_options_t *options,
+                 struct rankway_device_t *device,
+                 struct rankway_context_t *context);
+
+/**
+ * Closes the device and takes leave of the launcher. All contexts must have
+ * been closed. As before MPI_Finalize, what others are owed must have been
+ * done: end with rankway_comm_barrier.
+ */
+int rankway_finalize(struct rankway_device_t device);
+
+/**
+ * Ends every process of the job, this one with `code`. Does not return.
+ * Without a device this process alone is ended.
+ */
+void rankway_abort(struct rankway_device_t device, int code, const char *why);
+
+/**
+ * What a device runs on.
+ */
+int rankway_info(struct rankway_device_t device, struct rankway_info_t *info);
+
+/**
+ * Adds a process group of members of the job: `members` says which rank of
+ * the job each lpid is. Rank maps over it name it by the number that comes
+ * back. Local; where it is to agree between processes, all must add the same
+ * groups in the same order.
+ */
+int rankway_group_add(struct rankway_device_t device,
+                      struct rankway_rankmap_t members,
+                      uint32_t *pgid);
+
+/**
+ * Opens a further context for the calling thread, on a device opened with
+ * RANKWAY_THREAD_SERIALIZED or RANKWAY_THREAD_MULTIPLE. What is sent on
+ * context `index` arrives on the peers' of the same index; -1 takes the
+ * smallest that is free. Not collective.
+ */
+int rankway_context_open(struct rankway_device_t device,
+                         int index,
+                         struct rankway_context_t *context);
+
+/**
+ * Closes a context. Everything made on it must have been freed.
+ */
+int rankway_context_close(struct rankway_context_t context);
+
+/**
+ * The number of a context: that of the peers' contexts it sends to.
+ */
+int rankway_context_index(struct rankway_context_t context, int *index);
+
+/**
+ * Drives the providers once, for operations of this process and for those
+ * that target it.
+ */
+int rankway_progress(struct rankway_context_t context);
+
+/**
+ * Whether a launcher (mpirun, mpiexec, srun) started this process: 1 or 0.
+ */
+int rankway_launched(void);
+
+/**
+ * Forks `ranks` processes, has each call `body(argument)` and end with what it
+ * answers, and waits for all. `code`, if not null, gets a code for the caller
+ * to exit with: 0 when all answered 0. Call it before the program starts a
+ * thread; each process then calls rankway_init.
+ */
+int rankway_run_local(int ranks, int (*body)(void *argument), void *argument, int *code);
+
+/**
+ * The smallest map of an indirect mapping array: `lpids[rank]` of process
+ * group `pgid`, as CH4 4.x has it. The array is read once and not kept.
+ */
+int rankway_rankmap_from_lpids(uint32_t pgid,
+                               int size,
+                               const int *lpids,
+                               struct rankway_rankmap_t *map);
+
+/**
+ * The smallest map of an array of processes of several groups.
+ */
+int rankway_rankmap_from_processes(int size,
+                                   const struct rankway_process_t *processes,
+                                   struct rankway_rankmap_t *map);
+
+/**
+ * lpid = `base` + `stride` * rank.
+ */
+int rankway_rankmap_affine(uint32_t pgid,
+                           uint32_t base,
+                           int64_t stride,
+                           uint32_t size,
+                           struct rankway_rankmap_t *map);
+
+/**
+ * The map of a map: rank r of the result is rank `child[r]` of `parent`.
+ */
+int rankway_rankmap_compose(struct rankway_rankmap_t parent,
+                            struct rankway_rankmap_t child,
+                            struct rankway_rankmap_t *map);
+
+/**
+ * Gives a map back. Communicators made of it keep what they need; lookups do
+ * not.
+ */
+int rankway_rankmap_free(struct rankway_rankmap_t map);
+
+/**
+ * How many ranks a map has.
+ */
+int rankway_rankmap_size(struct rankway_rankmap_t map, uint32_t *size);
+
+/**
+ * The process that a rank is. The general way; operations use a
+ * rankway_lookup_t.
+ */
+int rankway_rankmap_get(struct rankway_rankmap_t map, int rank, struct rankway_process_t *process);
+
+/**
+ * The rank of a process, the smallest if it has several; -1 if it has none.
+ */
+int rankway_rankmap_rank_of(struct rankway_rankmap_t map,
+                            struct rankway_process_t process,
+                            int *rank);
+
+/**
+ * Bytes of a map, tables that it shares with others included.
+ */
+int rankway_rankmap_bytes(struct rankway_rankmap_t map, size_t *bytes);
+
+/**
+ * The mapping model, under the name of Guo et al. (2017): `direct`, `offset`,
+ * `stride`, `blockstride`, `md-blockstride`, `segments`, `compact`, `lut`,
+ * `mlut`. The text is never freed.
+ */
+int rankway_rankmap_model(struct rankway_rankmap_t map, const char **model);
+
+/**
+ * The lookup of a map in the address vector of a context. It is good while
+ * both are open, in any thread. Entries of peers nobody spoke to are 0:
+ * rankway_connect fills them in.
+ */
+int rankway_rankmap_lookup(struct rankway_rankmap_t map,
+                           struct rankway_context_t context,
+                           struct rankway_lookup_t *lookup);
+
+/**
+ * Inserts a process into the address vector, if it is not there, and answers
+ * its entry: the slow half of a translation that answered 0.
+ */
+int rankway_connect(struct rankway_context_t context,
+                    struct rankway_process_t process,
+                    uint64_t *entry);
+
+/**
+ * The communicator of all processes of the job, in the order of their ranks.
+ */
+int rankway_comm_world(struct rankway_context_t context, struct rankway_comm_t *comm);
+
+/**
+ * A communicator of the processes of a map, for device layers that have agreed
+ * on it themselves: members that name the same `id` (MPICH's context_id) mean
+ * the same communicator. This process must be in the map. Sends no message,
+ * and is called by the members only.
+ */
+int rankway_comm_from_rankmap(struct rankway_context_t context,
+                              struct rankway_rankmap_t map,
+                              uint64_t id,
+                              struct rankway_comm_t *comm);
+
+/**
+ * The same processes with a context of their own. Collective, sends no
+ * message.
+ */
+int rankway_comm_dup(struct rankway_comm_t comm, struct rankway_comm_t *newcomm);
+
+/**
+ * One communicator for each color, ranks in the order of `key`, then of rank
+ * here. A negative color joins none and gets a null handle. Collective.
+ */
+int rankway_comm_split(struct rankway_comm_t comm,
+                       int color,
+                       int key,
+                       struct rankway_comm_t *newcomm);
+
+/**
+ * A communicator of the given ranks, in the given order; a null handle for
+ * processes that are not among them. Collective over `comm` with the same
+ * list, sends no message.
+ */
+int rankway_comm_create(struct rankway_comm_t comm,
+                        int size,
+                        const int *ranks,
+                        struct rankway_comm_t *newcomm);
+
+/**
+ * Gives a communicator back. Its windows have their own; requests under way
+ * go on. Lookups of it are no longer good.
+ */
+int rankway_comm_free(struct rankway_comm_t comm);
+
+/**
+ * The rank of this process.
+ */
+int rankway_comm_rank(struct rankway_comm_t comm, int *rank);
+
+/**
+ * How many processes there are.
+ */
+int rankway_comm_size(struct rankway_comm_t comm, int *size);
+
+/**
+ * The channel of a communicator's messages: equal in all members.
+ */
+int rankway_comm_channel(struct rankway_comm_t comm, uint64_t *channel);
+
+/**
+ * The process that a rank is.
+ */
+int rankway_comm_get_lpid(struct rankway_comm_t comm, int rank, struct rankway_process_t *process);
+
+/**
+ * The rank in the job of a rank.
+ */
+int rankway_comm_world_rank(struct rankway_comm_t comm, int rank, uint32_t *world);
+
+/**
+ * Whether a rank runs on this process's node: 1 or 0.
+ */
+int rankway_rank_is_local(int rank, struct rankway_comm_t comm, int *flag);
+
+/**
+ * The rank map of a communicator, as a map of its own.
+ */
+int rankway_comm_rankmap(struct rankway_comm_t comm, struct rankway_rankmap_t *map);
+
+/**
+ * The lookup of a communicator's ranks. It is good until the communicator is
+ * freed or its context closed. Entries of peers nobody spoke to are 0:
+ * rankway_comm_connect fills them in.
+ */
+int rankway_comm_lookup(struct rankway_comm_t comm, struct rankway_lookup_t *lookup);
+
+/**
+ * Inserts a rank into the address vector, if it is not there, and answers its
+ * entry: the slow half of a translation that answered 0.
+ */
+int rankway_comm_connect(struct rankway_comm_t comm, int rank, uint64_t *entry);
+
+/**
+ * Waits for all members, making progress meanwhile. Collective. A set-up
+ * call over sockets, not a fast barrier.
+ */
+int rankway_comm_barrier(struct rankway_comm_t comm);
+
+/**
+ * Allocates `bytes` of zeroed memory in every member and makes a window of it;
+ * sizes and units may differ. Members of one node share the memory, so that a
+ * put between them is a store. `base`, if not null, gets this process's
+ * memory, which lives as long as the window. Collective.
+ */
+int rankway_win_allocate(size_t bytes,
+                         int disp_unit,
+                         struct rankway_comm_t comm,
+                         void **base,
+                         struct rankway_win_t *win);
+
+/**
+ * As rankway_win_allocate, all members on one node and their parts side by
+ * side in the order of ranks: rankway_win_shared_query tells where. Collective.
+ */
+int rankway_win_allocate_shared(size_t bytes,
+                                int disp_unit,
+                                struct rankway_comm_t comm,
+                                void **base,
+                                struct rankway_win_t *win);
+
+/**
+ * Makes a window of memory the caller has, which must stay until the window
+ * is freed. Collective.
+ */
+int rankway_win_create(void *base,
+                       size_t bytes,
+                       int disp_unit,
+                       struct rankway_comm_t comm,
+                       struct rankway_win_t *win);
+
+/**
+ * Makes a window without memory, to which members attach their own while it
+ * lives. Displacements are addresses at the target. Collective.
+ */
+int rankway_win_create_dynamic(struct rankway_comm_t comm, struct rankway_win_t *win);
+
+/**
+ * Waits for all members and gives the window back. Its requests must be
+ * complete. Collective. After an error other than RANKWAY_ERR_EPOCH and
+ * RANKWAY_ERR_BUSY the window is freed too.
+ */
+int rankway_win_free(struct rankway_win_t win);
+
+/**
+ * This process's memory of a window.
+ */
+int rankway_win_local(struct rankway_win_t win, void **base, size_t *bytes);
+
+/**
+ * Where the memory of a rank is mapped in this process: it is of this node,
+ * and the window allocated it.
+ */
+int rankway_win_shared_query(struct rankway_win_t win,
+                             int target_rank,
+                             size_t *bytes,
+                             int *disp_unit,
+                             void **base);
+
+/**
+ * Attaches memory to a dynamic window: peers reach it at its addresses.
+ */
+int rankway_win_attach(struct rankway_win_t win, void *base, size_t bytes);
+
+/**
+ * Takes attached memory back, by its start.
+ */
+int rankway_win_detach(struct rankway_win_t win, const void *base);
+
+/**
+ * A window as rankway_put_unchecked reads it. It is good until the window is
+ * freed, on the thread of its context.
+ */
+int rankway_win_access(struct rankway_win_t win, const struct rankway_access_t **access);
+
+/**
+ * Why the last rankway_put_unchecked on a window answered RANKWAY_FAILED: the
+ * code, with rankway_error_message and rankway_error_peer. RANKWAY_SUCCESS when
+ * none did.
+ */
+int rankway_win_error(struct rankway_win_t win);
+
+/**
+ * Puts `bytes` bytes into the memory of a rank, `target_disp` units from its
+ * start. The origin is the operation's until a flush. rankway_put_unchecked is
+ * for callers that have checked everything themselves.
+ */
+int rankway_put(const void *origin,
+                size_t bytes,
+                int target_rank,
+                size_t target_disp,
+                struct rankway_win_t win);
+
+/**
+ * Gets `bytes` bytes from the memory of a rank. They are there after a flush.
+ */
+int rankway_get(void *origin,
+                size_t bytes,
+                int target_rank,
+                size_t target_disp,
+                struct rankway_win_t win);
+
+/**
+ * Applies a rankway_op to `count` elements of a rankway_type in the memory of
+ * a rank, with those at the origin, which may be used again on return.
+ */
+int rankway_accumulate(const void *origin,
+                       size_t count,
+                       int datatype,
+                       int target_rank,
+                       size_t target_disp,
+                       int op,
+                       struct rankway_win_t win);
+
+/**
+ * As rankway_accumulate, with the elements as they were in `result` after a
+ * flush. With RANKWAY_NO_OP the origin may be null.
+ */
+int rankway_get_accumulate(const void *origin,
+                           void *result,
+                           size_t count,
+                           int datatype,
+                           int target_rank,
+                           size_t target_disp,
+                           int op,
+                           struct rankway_win_t win);
+
+/**
+ * rankway_get_accumulate of one element.
+ */
+int rankway_fetch_and_op(const void *origin,
+                         void *result,
+                         int datatype,
+                         int target_rank,
+                         size_t target_disp,
+                         int op,
+                         struct rankway_win_t win);
+
+/**
+ * Puts the element at the origin in the place of one that equals `compare`,
+ * and brings the element as it was into `result` after a flush.
+ */
+int rankway_compare_and_swap(const void *origin,
+                             const void *compare,
+                             void *result,
+                             int datatype,
+                             int target_rank,
+                             size_t target_disp,
+                             struct rankway_win_t win);
+
+/**
+ * Puts blocks of the origin into blocks of the memory of a rank, which count
+ * from `target_disp` units on; both lists have as many bytes. With `request`
+ * null the origin is the operation's until a flush, else until the request is
+ * complete.
+ */
+int rankway_put_blocks(const void *origin,
+                       int origin_count,
+                       const struct rankway_block_t *origin_blocks,
+                       int target_rank,
+                       size_t target_disp,
+                       int target_count,
+                       const struct rankway_block_t *target_blocks,
+                       struct rankway_win_t win,
+                       struct rankway_request_t *request);
+
+/**
+ * Gets blocks of the memory of a rank into blocks of the origin, as
+ * rankway_put_blocks puts them.
+ */
+int rankway_get_blocks(void *origin,
+                       int origin_count,
+                       const struct rankway_block_t *origin_blocks,
+                       int target_rank,
+                       size_t target_disp,
+                       int target_count,
+                       const struct rankway_block_t *target_blocks,
+                       struct rankway_win_t win,
+                       struct rankway_request_t *request);
+
+/**
+ * rankway_put with a request: complete when the origin may be used again.
+ */
+int rankway_rput(const void *origin,
+                 size_t bytes,
+                 int target_rank,
+                 size_t target_disp,
+                 struct rankway_win_t win,
+                 struct rankway_request_t *request);
+
+/**
+ * rankway_get with a request: complete when the bytes are there.
+ */
+int rankway_rget(void *origin,
+                 size_t bytes,
+                 int target_rank,
+                 size_t target_disp,
+                 struct rankway_win_t win,
+                 struct rankway_request_t *request);
+
+/**
+ * rankway_get_accumulate with a request: complete when the result is there.
+ */
+int rankway_rget_accumulate(const void *origin,
+                            void *result,
+                            size_t count,
+                            int datatype,
+                            int target_rank,
+                            size_t target_disp,
+                            int op,
+                            struct rankway_win_t win,
+                            struct rankway_request_t *request);
+
+/**
+ * Ends the epoch that is open, waits until all members' operations are done
+ * everywhere, and opens the next. `assert` is a sum of rankway_asserts.
+ * Collective.
+ */
+int rankway_win_fence(int assert, struct rankway_win_t win);
+
+/**
+ * Opens an epoch to one rank, with a rankway_lock.
+ */
+int rankway_win_lock(int lock, int target_rank, int assert, struct rankway_win_t win);
+
+/**
+ * Closes the epoch of rankway_win_lock; everything issued to the rank is done
+ * there on return.
+ */
+int rankway_win_unlock(int target_rank, struct rankway_win_t win);
+
+/**
+ * Opens an epoch to all ranks. Not collective.
+ */
+int rankway_win_lock_all(int assert, struct rankway_win_t win);
+
+/**
+ * Closes the epoch of rankway_win_lock_all; everything issued in it is done at
+ * the targets on return.
+ */
+int rankway_win_unlock_all(struct rankway_win_t win);
+
+/**
+ * Waits until everything issued to a rank is done there.
+ */
+int rankway_win_flush(int target_rank, struct rankway_win_t win);
+
+/**
+ * Waits until everything issued is done at the targets.
+ */
+int rankway_win_flush_all(struct rankway_win_t win);
+
+/**
+ * Waits until the buffers of everything issued to a rank are the caller's.
+ */
+int rankway_win_flush_local(int target_rank, struct rankway_win_t win);
+
+/**
+ * Waits until the buffers of everything issued are the caller's.
+ */
+int rankway_win_flush_local_all(struct rankway_win_t win);
+
+/**
+ * Makes this process's own stores to its memory and those of peers visible to
+ * each other.
+ */
+int rankway_win_sync(struct rankway_win_t win);
+
+/**
+ * Opens an access epoch to the ranks of a group, which call rankway_win_post.
+ */
+int rankway_win_start(int size, const int *group, int assert, struct rankway_win_t win);
+
+/**
+ * Closes the epoch of rankway_win_start.
+ */
+int rankway_win_complete(struct rankway_win_t win);
+
+/**
+ * Opens an exposure epoch for the ranks of a group, which call
+ * rankway_win_start.
+ */
+int rankway_win_post(int size, const int *group, int assert, struct rankway_win_t win);
+
+/**
+ * Waits until the group of rankway_win_post has completed.
+ */
+int rankway_win_wait(struct rankway_win_t win);
+
+/**
+ * Whether the group of rankway_win_post has completed: 1, and the exposure
+ * epoch is closed, or 0.
+ */
+int rankway_win_test(struct rankway_win_t win, int *flag);
+
+/**
+ * Begins a send. The buffer is the operation's until the request is complete.
+ */
+int rankway_isend(const void *buf,
+                  size_t bytes,
+                  int dest,
+                  int tag,
+                  struct rankway_comm_t comm,
+                  struct rankway_request_t *request);
+
+/**
+ * Begins a synchronous send: complete when a receive took the message.
+ */
+int rankway_issend(const void *buf,
+                   size_t bytes,
+                   int dest,
+                   int tag,
+                   struct rankway_comm_t comm,
+                   struct rankway_request_t *request);
+
+/**
+ * Begins a receive. `source` may be RANKWAY_ANY_SOURCE, `tag` RANKWAY_ANY_TAG.
+ */
+int rankway_irecv(void *buf,
+                  size_t bytes,
+                  int source,
+                  int tag,
+                  struct rankway_comm_t comm,
+                  struct rankway_request_t *request);
+
+/**
+ * Whether a message that fits came in: `flag` 1 or 0. Makes progress.
+ */
+int rankway_iprobe(int source,
+                   int tag,
+                   struct rankway_comm_t comm,
+                   int *flag,
+                   struct rankway_status_t *status);
+
+/**
+ * Waits for a message that fits.
+ */
+int rankway_probe(int source, int tag, struct rankway_comm_t comm, struct rankway_status_t *status);
+
+/**
+ * Takes a message that fits, if one came in, so that no other receive finds
+ * it: `flag` 1 and a handle for rankway_imrecv, or 0.
+ */
+int rankway_improbe(int source,
+                    int tag,
+                    struct rankway_comm_t comm,
+                    int *flag,
+                    struct rankway_message_t *message,
+                    struct rankway_status_t *status);
+
+/**
+ * Waits for a message that fits and takes it.
+ */
+int rankway_mprobe(int source,
+                   int tag,
+                   struct rankway_comm_t comm,
+                   struct rankway_message_t *message,
+                   struct rankway_status_t *status);
+
+/**
+ * Begins to receive a message that a matched probe took. Its handle ends.
+ */
+int rankway_imrecv(void *buf,
+                   size_t bytes,
+                   struct rankway_message_t message,
+                   struct rankway_request_t *request);
+
+/**
+ * Begins a send by match bits, for device layers that lay them out
+ * themselves: to a rank of the job, on a channel, which is any number both
+ * sides know. With `synchronous` not 0 it is complete when a receive took the
+ * message.
+ */
+int rankway_tagged_isend(struct rankway_context_t context,
+                         const void *buf,
+                         size_t bytes,
+                         uint32_t world,
+                         uint64_t channel,
+                         uint64_t match_bits,
+                         int synchronous,
+                         struct rankway_request_t *request);
+
+/**
+ * Begins a receive by match bits; those set in `ignore` need not agree. `world`
+ * is the only possible sender, so that its death ends the receive, or -1.
+ */
+int rankway_tagged_irecv(struct rankway_context_t context,
+                         void *buf,
+                         size_t bytes,
+                         int64_t world,
+                         uint64_t channel,
+                         uint64_t match_bits,
+                         uint64_t ignore,
+                         struct rankway_request_t *request);
+
+/**
+ * rankway_iprobe by match bits.
+ */
+int rankway_tagged_iprobe(struct rankway_context_t context,
+                          int64_t world,
+                          uint64_t channel,
+                          uint64_t match_bits,
+                          uint64_t ignore,
+                          int *flag,
+                          struct rankway_status_t *status);
+
+/**
+ * rankway_improbe by match bits.
+ */
+int rankway_tagged_improbe(struct rankway_context_t context,
+                           int64_t world,
+                           uint64_t channel,
+                           uint64_t match_bits,
+                           uint64_t ignore,
+                           int *flag,
+                           struct rankway_message_t *message,
+                           struct rankway_status_t *status);
+
+/**
+ * Makes progress; whether an operation is complete: `flag` 1 or 0. Complete,
+ * its handle ends and `*request` becomes null, with an error of the
+ * operation too. `status` may be null.
+ */
+int rankway_test(struct rankway_request_t *request, int *flag, struct rankway_status_t *status);
+
+/**
+ * Waits for an operation. Its handle ends and `*request` becomes null, with
+ * an error of the operation too. `status` may be null.
+ */
+int rankway_wait(struct rankway_request_t *request, struct rankway_status_t *status);
+
+/**
+ * Waits for operations, null handles among them left out, whatever becomes
+ * of the others; answers the first error. `statuses` may be null.
+ */
+int rankway_waitall(int count,
+                    struct rankway_request_t *requests,
+                    struct rankway_status_t *statuses);
+
+/**
+ * Asks that a receive be taken back: `flag` 1 if it had no message yet, and
+ * it then completes as cancelled; 0 if it is too late, and for sends. Either
+ * way it must be waited for. `flag` may be null.
+ */
+int rankway_cancel(struct rankway_request_t request, int *flag);
+
+/**
+ * Lets go of an operation: it goes on by itself, but for a receive without a
+ * message, which is taken back. Its buffer is its own until it would have
+ * been complete. `*request` becomes null.
+ */
+int rankway_request_free(struct rankway_request_t *request);
+
+/**
+ * Has a number call a handler from now on, on this context. Messages for it
+ * that came before are offered to it by the next progress. It stays until the
+ * context is closed.
+ */
+int rankway_am_register(struct rankway_context_t context,
+                        int handler_id,
+                        rankway_am_handler_t handler,
+                        void *argument);
+
+/**
+ * Calls a handler of a rank's, on its context of the same index; makes
+ * progress until there is credit. Header and data are the caller's again on
+ * return.
+ */
+int rankway_am_send(int rank,
+                    struct rankway_comm_t comm,
+                    int handler_id,
+                    const void *hdr,
+                    size_t hdr_bytes,
+                    const void *data,
+                    size_t bytes);
+
+/**
+ * rankway_am_send that does not wait: `flag` 1 when it was sent, 0 when there
+ * is no credit now.
+ */
+int rankway_am_try_send(int rank,
+                        struct rankway_comm_t comm,
+                        int handler_id,
+                        const void *hdr,
+                        size_t hdr_bytes,
+                        const void *data,
+                        size_t bytes,
+                        int *flag);
+
+/**
+ * rankway_am_send whose handler may answer with rankway_am_reply.
+ */
+int rankway_am_request(int rank,
+                       struct rankway_comm_t comm,
+                       int handler_id,
+                       const void *hdr,
+                       size_t hdr_bytes,
+                       const void *data,
+                       size_t bytes);
+
+/**
+ * rankway_am_request that does not wait.
+ */
+int rankway_am_try_request(int rank,
+                           struct rankway_comm_t comm,
+                           int handler_id,
+                           const void *hdr,
+                           size_t hdr_bytes,
+                           const void *data,
+                           size_t bytes,
+                           int *flag);
+
+/**
+ * Within a handler: answers the request it runs for, once, by calling a
+ * handler of the requester's. Never waits.
+ */
+int rankway_am_reply(int handler_id,
+                     const void *hdr,
+                     size_t hdr_bytes,
+                     const void *data,
+                     size_t bytes);
+
+/**
+ * The most bytes of data that an active message to a rank takes, with a
+ * header of at most 12 bytes; a longer header counts as data. Longer data goes
+ * as a message.
+ */
+int rankway_am_limit(int rank, struct rankway_comm_t comm, size_t *bytes);
+
+/* ---- What costs no call ----
+ *
+ * The structures above are the library's own. Nothing below looks at its
+ * arguments: it is for device layers that have. */
+
+/** Answer of rankway_put_unchecked: it failed, and rankway_win_error says why. */
+#define RANKWAY_FAILED PTRDIFF_MIN
+
+/** Options of a device, with which anything else begins. */
+#define RANKWAY_OPTIONS_INIT { RANKWAY_ABI, RANKWAY_THREAD_SINGLE, NULL, NULL, NULL }
+
+#if defined(__GNUC__)
+#define RANKWAY_LIKELY(x) __builtin_expect(!!(x), 1)
+/* Behind a peer's insertion, whichever thread did it. */
+#define RANKWAY_LOAD(at) __atomic_load_n((const uint64_t *)(const void *)(at), __ATOMIC_ACQUIRE)
+/* Keeps each put an event of its own: peers share the memory. */
+#define RANKWAY_FENCE() __atomic_signal_fence(__ATOMIC_RELEASE)
+#define RANKWAY_COPY(to, from, len) __builtin_memcpy(to, from, len)
+#else
+#include <string.h>
+#define RANKWAY_LIKELY(x) (x)
+#define RANKWAY_LOAD(at) (*(const volatile uint64_t *)(const void *)(at))
+#define RANKWAY_FENCE() ((void)0)
+#define RANKWAY_COPY(to, from, len) memcpy(to, from, len)
+#endif
+
+/* Marks are the one thing that a put changes in an access. */
+#define RANKWAY_MARK(access, rank) ((uint8_t *)(uintptr_t)&(access)->marks[(rank) % 256])
+
+/* Layouts, as capi/src/layout.rs compares them with the library's. */
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define RANKWAY_ASSERT(test) static_assert(test, #test)
+#elif !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define RANKWAY_ASSERT(test) _Static_assert(test, #test)
+#else
+#define RANKWAY_ASSERT(test) extern int rankway_assert_[(test) ? 1 : -1]
+#endif
+#if UINTPTR_MAX == 0xffffffffffffffff
+RANKWAY_ASSERT(sizeof(rankway_lookup_t) == 64);
+RANKWAY_ASSERT(offsetof(rankway_lookup_t, base) == 8);
+RANKWAY_ASSERT(offsetof(rankway_lookup_t, stride) == 16);
+RANKWAY_ASSERT(offsetof(rankway_lookup_t, select) == 24);
+RANKWAY_ASSERT(offsetof(rankway_access_t, path) == 68);
+RANKWAY_ASSERT(offsetof(rankway_access_t, endpoint) == 80);
+RANKWAY_ASSERT(offsetof(rankway_access_t, unit) == 104);
+RANKWAY_ASSERT(offsetof(rankway_access_t, mapped_start) == 152);
+RANKWAY_ASSERT(offsetof(rankway_access_t, longest) == 168);
+RANKWAY_ASSERT(offsetof(rankway_access_t, marks) == 184);
+RANKWAY_ASSERT(sizeof(rankway_comm_t) == sizeof(uint64_t));
+#endif
+
+/**
+ * The address-vector entry of a rank: 0 when that peer was never inserted
+ * (rankway_comm_connect). `rank` is below the size of the lookup's map.
+ */
+static inline uint64_t rankway_lookup_entry(const rankway_lookup_t *lookup, size_t rank)
+{
+    if (RANKWAY_LIKELY(lookup->kind == 0))
+        return RANKWAY_LOAD(lookup->base + rank * (size_t)lookup->stride);
+    return lookup->select(lookup, rank);
+}
+
+/**
+ * The same through a map known to be direct, offset or stride
+ * (`lookup->kind == 0`), without the test.
+ */
+static inline uint64_t rankway_lookup_affine(const rankway_lookup_t *lookup, size_t rank)
+{
+    return RANKWAY_LOAD(lookup->base + rank * (size_t)lookup->stride);
+}
+
+/**
+ * Over libfabric: whether an entry is reached through the network provider,
+ * and then its fi_addr_t in `*address`. 0 for peers on the node and for those
+ * not inserted yet.
+ */
+static inline int rankway_entry_network(uint64_t entry, uint64_t *address)
+{
+    *address = entry - 1;
+    return (int64_t)*address >= 0;
+}
+
+/**
+ * Over libfabric: whether a peer is on the node, and then its rank there in
+ * `*node_rank`.
+ */
+static inline int rankway_entry_local(uint64_t entry, uint64_t *node_rank)
+{
+    *node_rank = (entry & ~((uint64_t)1 << 63)) - 1;
+    return (int64_t)entry < 0;
+}
+
+/**
+ * Puts without any test of epoch, rank, displacement or length.
+ *
+ * Answers 0; RANKWAY_AGAIN (call rankway_progress, then call again); another
+ * negative number of the provider; or RANKWAY_FAILED (see rankway_win_error).
+ *
+ * The caller answers for this: the window is not freed, an epoch is open, and
+ * the thread is that of its context; `rank` is below its size; the target's
+ * memory holds `len` bytes from `disp` units on; `buf` stays readable until
+ * the window was flushed for `rank`.
+ */
+static inline ptrdiff_t rankway_put_unchecked(const rankway_access_t *access, const void *buf,
+                                              size_t len, uint32_t rank, size_t disp)
+{
+    if (RANKWAY_LIKELY(access->path == 0)) {
+        /* A provider, an affine map, a window alike in all ranks. Taking one
+         * away leaves the address of a network peer, and a negative number for
+         * one that is on the node or was not inserted yet. */
+        uint64_t dest = rankway_lookup_affine(&access->lookup, rank) - 1;
+        if (RANKWAY_LIKELY((int64_t)dest >= 0) && RANKWAY_LIKELY(len - 1 < access->longest)) {
+            *RANKWAY_MARK(access, rank) = 1;
+            return access->inject(access->endpoint, buf, len, dest,
+                                  access->base + disp * access->unit, access->key);
+        }
+    } else if (access->path == 1 && len == 8) {
+        /* Every rank's memory is mapped here. */
+        char *part = access->mapped_start + (ptrdiff_t)rank * access->mapped_stride;
+        if (!*RANKWAY_MARK(access, rank))
+            *RANKWAY_MARK(access, rank) = 1;
+        RANKWAY_COPY(part + disp * access->unit, buf, 8);
+        RANKWAY_FENCE();
+        return 0;
+    }
+    return access->other(access, buf, len, rank, disp);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* RANKWAY_H */
