@@ -8,7 +8,11 @@ export CARGO_TARGET_DIR
 ENV := . ci/env.sh &&
 ARGS ?=
 
-.PHONY: help deps build rate count count-c memory maps info test test-c test-verbs test-verbs-two check bench rivals fuzz ci bindings install uninstall clean
+# Where `make openmpi` installs the components.
+OPENMPI_DIR ?= $(if $(PREFIX),$(PREFIX)/lib/openmpi,$(CURDIR)/target/openmpi)
+
+.PHONY: help deps build rate count count-c memory maps info openmpi test test-c test-openmpi test-mpi test-verbs \
+	test-verbs-two check bench rivals fuzz ci bindings install uninstall clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +42,11 @@ maps: build ## bytes and times of rank maps, beside what they must take at least
 info: build ## netmods and providers of this machine
 	@$(CARGO_TARGET_DIR)/release/rankway info $(ARGS)
 
+openmpi: ## build the Open MPI components, install them into OPENMPI_DIR or PREFIX/lib/openmpi
+	@ci/deps --openmpi
+	@$(ENV) cargo build --release --manifest-path plugins/openmpi/Cargo.toml
+	@ci/place-openmpi.sh "$(OPENMPI_DIR)"
+
 test: build ## every test (a newer libfabric too, where ci/newer-fabric.sh has fetched one)
 	@$(ENV) newer=$$(ci/newer-fabric.sh --if-there 2>/dev/null); \
 		RANKWAY_NEWER_LIBFABRIC=$$newer \
@@ -46,6 +55,12 @@ test: build ## every test (a newer libfabric too, where ci/newer-fabric.sh has f
 
 test-c: build ## the C interface: its tests and examples, under every launcher here
 	@ci/c.sh
+
+test-openmpi: openmpi ## our own MPI programs under mpirun with our components
+	@OPENMPI_DIR="$(OPENMPI_DIR)" plugins/openmpi/tests/run $(ARGS)
+
+test-mpi: openmpi ## MPICH's test suite under mpirun with our components (ARGS: directories)
+	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/mpi-suite.sh $(ARGS)
 
 test-verbs: build ## the data path over verbs, in a guest with a soft RDMA device (QEMU)
 	@ci/softroce/test
