@@ -1361,7 +1361,7 @@ impl<N: Netmod> Access<N> {
     }
 
     /// Forgets all marks.
-    fn unmark(&self) {
+    pub(super) fn unmark(&self) {
         // SAFETY: as in `mark`.
         unsafe { *self.marks.get() = [0; MARKS] };
     }

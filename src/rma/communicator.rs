@@ -276,6 +276,7 @@ impl<N: Netmod> Communicator<N> {
             for _ in 0..POLLS {
                 self.context.progress().map_err(|e| e.to_string())?;
             }
+            self.context.meanwhile();
             std::thread::yield_now();
         }
         Ok(())
@@ -313,6 +314,14 @@ impl<N: Netmod> Communicator<N> {
         }
         let map = self.map.compose(&child)?;
         Ok(mine.map(|rank| self.child(map, rank, id)))
+    }
+
+    /// A communicator over any map under a number that all members have agreed
+    /// on in a way of their own, and that no other in use has: for device
+    /// layers that bring both. No message, no check of membership.
+    #[must_use]
+    pub fn with_id(&self, map: RankMap, rank: u32, id: u64) -> Communicator<N> {
+        self.child(map, rank, mix(&[self.id, id, 11]))
     }
 
     /// A communicator over any map, for structures that are measured and for
