@@ -102,6 +102,12 @@ impl Track {
         }
     }
 
+    /// Whether everything was answered, and nothing went wrong that is not told
+    /// yet.
+    pub(super) fn is_idle(&self) -> bool {
+        self.under_way.borrow().is_empty() && self.refused.borrow().is_empty()
+    }
+
     pub(super) fn count(&self, world: u32) -> u32 {
         self.under_way.borrow().get(&world).copied().unwrap_or(0)
     }
