@@ -8,7 +8,11 @@ export CARGO_TARGET_DIR
 ENV := . ci/env.sh &&
 ARGS ?=
 
-.PHONY: help deps build rate count memory info test test-verbs test-verbs-two check bench fuzz ci bindings clean
+# Where `make openmpi` installs the components.
+OPENMPI_DIR ?= $(if $(PREFIX),$(PREFIX)/lib/openmpi,$(CURDIR)/target/openmpi)
+
+.PHONY: help deps build rate count memory info openmpi test test-openmpi test-mpi test-verbs test-verbs-two check \
+	bench fuzz ci bindings clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -32,11 +36,22 @@ memory: build ## bytes of address vectors and communicators
 info: build ## netmods and providers of this machine
 	@$(CARGO_TARGET_DIR)/release/rankway info $(ARGS)
 
+openmpi: ## build the Open MPI components, install them into OPENMPI_DIR or PREFIX/lib/openmpi
+	@ci/deps --openmpi
+	@$(ENV) cargo build --release --manifest-path plugins/openmpi/Cargo.toml
+	@ci/place-openmpi.sh "$(OPENMPI_DIR)"
+
 test: build ## every test (a newer libfabric too, where ci/newer-fabric.sh has fetched one)
 	@$(ENV) newer=$$(ci/newer-fabric.sh --if-there 2>/dev/null); \
 		RANKWAY_NEWER_LIBFABRIC=$$newer \
 		RANKWAY_NEWER_UCX=$$(ls $${newer%/*}/libucp.so.0 2>/dev/null) \
 		cargo test --release --workspace $(ARGS)
+
+test-openmpi: openmpi ## our own MPI programs under mpirun with our components
+	@OPENMPI_DIR="$(OPENMPI_DIR)" plugins/openmpi/tests/run $(ARGS)
+
+test-mpi: openmpi ## MPICH's test suite under mpirun with our components (ARGS: directories)
+	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/mpi-suite.sh $(ARGS)
 
 test-verbs: build ## the data path over verbs, in a guest with a soft RDMA device (QEMU)
 	@ci/softroce/test

@@ -196,6 +196,16 @@ impl<N: Netmod> Context<N> {
         Some(sleep).filter(|sleep| sleep.count > 0)
     }
 
+    /// Asks after all peers that were ever waited for or connected to here, at
+    /// most every 20 ms: what is under way with one that died ends with its
+    /// name. For who makes progress in loops of his own; waits do it themselves.
+    ///
+    /// # Errors
+    /// [`DeviceError::Boot`] when the system refuses.
+    pub fn attend(&self) -> Result<(), DeviceError> {
+        self.look_after(&[])
+    }
+
     /// Notes that something came in.
     #[inline]
     pub(super) fn stirred(&self) {

@@ -4,7 +4,8 @@
 //! * [`Messenger`]: by communicator, rank and tag, with wildcards, probes,
 //!   matched probes and cancelled receives.
 //! * [`Tagged`]: the same by world rank, channel and 64 match bits, for device
-//!   layers that lay the bits out themselves.
+//!   layers that lay the bits out themselves. Requests of their own, told of by
+//!   [`Ended`], where they have thousands and ask for none by name.
 //! * [`Active`]: active messages, which call a handler where they arrive, with
 //!   replies; [`Mailbox`] hands them to other threads.
 //!
@@ -31,6 +32,7 @@ mod index;
 mod mailbox;
 mod matching;
 mod messenger;
+mod noted;
 mod pool;
 mod request;
 mod room;
@@ -41,6 +43,7 @@ pub use active::{Active, Call, HEADER, Reply, Verdict};
 pub use error::MsgError;
 pub use mailbox::{Letter, Mailbox};
 pub use messenger::{Any, Messenger, Source, Tag};
+pub use noted::{Begun, Ended, Ticket};
 pub use request::{Request, test_all, wait_all, wait_any};
 pub use room::{Counts, Select, Status};
 pub use tagged::{Message, Tagged};

@@ -169,6 +169,8 @@ pub(super) struct TaggedRoom {
     world: u32,
     /// Longest piece of a rendezvous, bytes.
     longest: u64,
+    /// Longest message that is sent whole, bytes, where its peer takes more.
+    whole: Cell<usize>,
 }
 
 fn head(kind: u8, words: [u64; 3]) -> Head {
@@ -204,6 +206,7 @@ impl TaggedRoom {
             me: boot.rank(),
             world: boot.size(),
             longest: piece.unwrap_or(1 << 30).max(1),
+            whole: Cell::new(usize::MAX),
         });
         let settled: Rc<TaggedRoom> = Rc::clone(&room);
         context.settle(Class::Tagged, settled);
@@ -212,6 +215,11 @@ impl TaggedRoom {
 
     pub(super) fn counts(&self) -> Counts {
         self.state.borrow().counts
+    }
+
+    /// Bounds what is sent whole to peers nothing was sent to yet.
+    pub(super) fn limit_whole(&self, bytes: usize) {
+        self.whole.set(bytes);
     }
 
     fn peer(&self, world: u32) -> Result<&Peer, MsgError> {
@@ -285,6 +293,7 @@ impl TaggedRoom {
             if eager == 0 {
                 return Err(MsgError::NoMessages { rank: world });
             }
+            let eager = eager.min(self.whole.get());
             peer.inject.set(inject.min(eager) as u32);
             peer.eager.set(eager as u32);
             peer.known.set(true);
@@ -603,6 +612,35 @@ impl TaggedRoom {
     #[inline]
     pub(super) fn is_done(&self, at: u32) -> bool {
         self.state.borrow_mut().slots.at(at).phase == Phase::Done
+    }
+
+    /// Has a request's end told with a cookie, and the request's id; `None` when
+    /// it is done already.
+    #[inline]
+    pub(super) fn note(&self, at: u32, cookie: u64) -> Option<u64> {
+        let mut state = self.state.borrow_mut();
+        let slot = state.slots.at(at);
+        if slot.phase == Phase::Done {
+            return None;
+        }
+        slot.cookie = cookie;
+        Some(state.slots.id(at))
+    }
+
+    /// The next request that ended of those with a cookie, and that cookie.
+    #[inline]
+    pub(super) fn next_ended(&self) -> Option<(u64, Result<Status, MsgError>)> {
+        let (at, cookie) = {
+            let mut state = self.state.borrow_mut();
+            let at = state.slots.next_ended()?;
+            (at, state.slots.at(at).cookie)
+        };
+        Some((cookie, self.collect(at)))
+    }
+
+    /// The request of an id, if it is still that one.
+    pub(super) fn known(&self, id: u64) -> Option<u32> {
+        self.state.borrow_mut().slots.known(id).map(|(at, _)| at)
     }
 
     /// The result of a request that is done; its place is free then.

@@ -2,6 +2,7 @@
 
 use super::MsgError;
 use super::index::NONE;
+use std::collections::VecDeque;
 
 /// The peer of a receive from anybody.
 pub(super) const ANYBODY: u32 = u32::MAX;
@@ -58,6 +59,8 @@ pub(super) struct Slot {
     pub(super) issued: u64,
     pub(super) granted: u64,
     pub(super) ended: u64,
+    /// What its owner knows it by, who asks for what has ended; 0: nobody.
+    pub(super) cookie: u64,
     pub(super) error: Option<MsgError>,
 }
 
@@ -84,6 +87,7 @@ impl Slot {
             issued: 0,
             granted: 0,
             ended: 0,
+            cookie: 0,
             error: None,
         }
     }
@@ -99,6 +103,8 @@ impl Slot {
 pub(super) struct Slots {
     slots: Vec<Slot>,
     free: Vec<u32>,
+    /// Those with a cookie that are done and were not asked for yet.
+    ended: VecDeque<u32>,
 }
 
 impl Slots {
@@ -117,6 +123,7 @@ impl Slots {
         slot.settled = false;
         slot.due = 0;
         (slot.issued, slot.granted, slot.ended) = (0, 0, 0);
+        slot.cookie = 0;
         at
     }
 
@@ -157,9 +164,17 @@ impl Slots {
         if slot.error.is_none() {
             slot.error = error;
         }
-        if slot.detached {
+        if slot.cookie != 0 {
+            self.ended.push_back(at);
+        } else if slot.detached {
             self.give(at);
         }
+    }
+
+    /// The next request with a cookie that is done, in the order they ended.
+    #[inline]
+    pub(super) fn next_ended(&mut self) -> Option<u32> {
+        self.ended.pop_front()
     }
 
     /// Those that are not free.

@@ -59,6 +59,12 @@ impl<N: Netmod> Tagged<N> {
         Counts { queued_packets: self.context.queued_packets(), ..self.room.counts() }
     }
 
+    /// Sends messages longer than `bytes` by rendezvous, also where a packet
+    /// would hold them. For peers nothing was sent to yet.
+    pub fn limit_eager(&self, bytes: usize) {
+        self.room.limit_whole(bytes);
+    }
+
     /// Sends and waits until the buffer is free: at once for a short message
     /// whose peer has credit, else until it is received.
     ///
@@ -308,6 +314,10 @@ impl<N: Netmod> std::fmt::Debug for Message<N> {
 }
 
 impl<N: Netmod> Message<N> {
+    pub(super) fn tagged(&self) -> &Tagged<N> {
+        &self.tagged
+    }
+
     /// Whose it is, and its length.
     pub fn status(&self) -> Status {
         let (world, length) = self.what.as_ref().map_or((0, 0), |w| (w.world, w.length));
@@ -339,7 +349,7 @@ impl<N: Netmod> Message<N> {
 
     /// # Safety
     /// As [`Tagged::irecv`].
-    unsafe fn begin(mut self, buf: *mut u8, room: usize) -> u32 {
+    pub(super) unsafe fn begin(mut self, buf: *mut u8, room: usize) -> u32 {
         let what = self.what.take();
         let Tagged { context, room: engine } = &self.tagged;
         // SAFETY: the caller's duty.

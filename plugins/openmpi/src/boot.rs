@@ -1,0 +1,176 @@
+//! The launcher, as Open MPI knows it: names of processes and the modex.
+//!
+//! Open MPI has said hello to the launcher long before components are opened,
+//! and exchanges what all of them published once, behind them. So a fence here
+//! commits and waits for nobody: a process that declines must not leave the
+//! others waiting. Values are fetched one peer at a time; the store answers
+//! once the peer has committed.
+
+use crate::ffi;
+use rankway::boot::{Boot, BootError, sweep_process};
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_int};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// A process's name: its job and its rank there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub(crate) jobid: u32,
+    pub(crate) vpid: u32,
+}
+
+/// [`Boot`] over Open MPI's modex.
+pub(crate) struct Modex {
+    me: Name,
+    size: u32,
+    one_node: bool,
+    /// Hosts in the order in which ranks mention them.
+    hosts: OnceLock<HashMap<String, u32>>,
+    published: Mutex<Vec<String>>,
+}
+
+impl Modex {
+    /// This process's own view.
+    pub(crate) fn new() -> Modex {
+        let (mut jobid, mut vpid, mut size, mut peers) = (0, 0, 0, 0);
+        // SAFETY: four live places.
+        unsafe { ffi::rw_process(&mut jobid, &mut vpid, &mut size, &mut peers) };
+        Modex {
+            me: Name { jobid, vpid },
+            size,
+            one_node: peers + 1 >= size,
+            hosts: OnceLock::new(),
+            published: Mutex::default(),
+        }
+    }
+
+    /// The world rank of a process; `None` for one of another job.
+    pub(crate) fn world_rank(&self, name: Name) -> Option<u32> {
+        (name.jobid == self.me.jobid && name.vpid < self.size).then_some(name.vpid)
+    }
+
+    fn check(&self, call: &str, code: c_int) -> Result<(), BootError> {
+        match code {
+            ffi::SUCCESS => Ok(()),
+            code => Err(refusal(call, &format!("error {code}"))),
+        }
+    }
+
+    fn check_rank(&self, rank: u32) -> Result<(), BootError> {
+        let size = self.size;
+        if rank < size { Ok(()) } else { Err(BootError::Rank { rank, size }) }
+    }
+
+    fn host(&self, rank: u32) -> Result<String, BootError> {
+        let mut name = std::ptr::null_mut();
+        // SAFETY: a live place for a C string that is ours then.
+        let code = unsafe { ffi::rw_modex_host(self.me.jobid, rank, &mut name) };
+        self.check(&format!("the host of rank {rank}"), code)?;
+        if name.is_null() {
+            return Err(refusal(&format!("the host of rank {rank}"), "not known"));
+        }
+        // SAFETY: a C string of malloc's, freed once.
+        let host = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
+        // SAFETY: as above.
+        unsafe { ffi::rw_free(name.cast()) };
+        Ok(host)
+    }
+
+    fn hosts(&self) -> Result<&HashMap<String, u32>, BootError> {
+        if let Some(hosts) = self.hosts.get() {
+            return Ok(hosts);
+        }
+        let mut hosts = HashMap::new();
+        for rank in 0..self.size {
+            let next = hosts.len() as u32;
+            hosts.entry(self.host(rank)?).or_insert(next);
+        }
+        Ok(self.hosts.get_or_init(|| hosts))
+    }
+}
+
+fn refusal(call: &str, why: &str) -> BootError {
+    BootError::Launcher {
+        launcher: "openmpi",
+        call: call.into(),
+        why: why.into(),
+        hint: "see what Open MPI itself reports".into(),
+    }
+}
+
+fn c_key(key: &str) -> CString {
+    ffi::text(key)
+}
+
+impl Boot for Modex {
+    fn launcher(&self) -> &'static str {
+        "openmpi"
+    }
+
+    fn rank(&self) -> u32 {
+        self.me.vpid
+    }
+
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    fn job(&self) -> u64 {
+        // Not 0, and unlike the random numbers of other launchers.
+        u64::from(self.me.jobid) | 0x6f6d_7069 << 32
+    }
+
+    fn put(&self, key: &str, value: &[u8]) -> Result<(), BootError> {
+        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+        if published.iter().any(|known| known == key) {
+            return Err(BootError::Twice { key: key.into() });
+        }
+        // SAFETY: the value is copied before the call returns.
+        let code =
+            unsafe { ffi::rw_modex_put(c_key(key).as_ptr(), value.as_ptr().cast(), value.len()) };
+        self.check(&format!("publishing {key}"), code)?;
+        published.push(key.into());
+        Ok(())
+    }
+
+    fn fence(&self, _idle: &mut dyn FnMut()) -> Result<(), BootError> {
+        // SAFETY: no arguments.
+        let code = unsafe { ffi::rw_modex_commit() };
+        self.check("committing what was published", code)
+    }
+
+    fn get(&self, rank: u32, key: &str) -> Result<Vec<u8>, BootError> {
+        self.check_rank(rank)?;
+        let (mut start, mut len) = (std::ptr::null_mut(), 0);
+        // SAFETY: live places for an allocation that is ours then.
+        let code = unsafe {
+            ffi::rw_modex_get(self.me.jobid, rank, c_key(key).as_ptr(), &mut start, &mut len)
+        };
+        if code != ffi::SUCCESS || start.is_null() {
+            return Err(BootError::NotPublished { rank, key: key.into() });
+        }
+        // SAFETY: `len` bytes of malloc's, freed once.
+        let value = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), len) }.to_vec();
+        // SAFETY: as above.
+        unsafe { ffi::rw_free(start) };
+        Ok(value)
+    }
+
+    fn node_of(&self, rank: u32) -> Result<u32, BootError> {
+        self.check_rank(rank)?;
+        if self.one_node {
+            return Ok(0);
+        }
+        let number = self.hosts()?.get(&self.host(rank)?).copied();
+        number.ok_or_else(|| refusal(&format!("the host of rank {rank}"), "it has changed"))
+    }
+
+    fn abort(&self, code: i32, reason: &str) -> ! {
+        crate::state::abort_with(code, reason)
+    }
+
+    fn finalize(&self) -> Result<(), BootError> {
+        sweep_process(std::process::id(), self.job());
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! A communicator's group as a rank map.
+//!
+//! Built once for each communicator, by its hook; regular maps are a formula.
+//! The process table of Open MPI is asked for names here and nowhere else, and
+//! makes no process for it.
+
+use crate::boot::Name;
+use crate::state::State;
+use crate::{ffi, params};
+use rankway::netmod::Netmod;
+use rankway::rankmap::{Detector, RankMap};
+
+/// What the MTL keeps of a communicator.
+pub(crate) struct Comm {
+    /// Rank of the remote group → world rank.
+    map: RankMap,
+    /// The channel of its messages: the context id, which both sides of an
+    /// intercommunicator know it by.
+    pub(crate) channel: u64,
+    /// This process's rank, in the upper half of the match bits.
+    pub(crate) me: u64,
+}
+
+impl Comm {
+    /// Of a new communicator.
+    ///
+    /// # Errors
+    /// A member that is not reached, by name.
+    ///
+    /// # Safety
+    /// `comm` is a communicator with its groups set.
+    pub(crate) unsafe fn new<N: Netmod>(
+        state: &State<N>,
+        comm: *mut ffi::ompi_communicator_t,
+    ) -> Result<Comm, String> {
+        // SAFETY: the caller's duty.
+        let (group, id, me) =
+            unsafe { ((*comm).c_remote_group, (*comm).c_contextid, (*comm).c_my_rank) };
+        // SAFETY: the group of a communicator.
+        let map = unsafe { group_map(state, group)? };
+        crate::state::say(20, || format!("communicator {id}: rank {me} of {:?}", map.model()));
+        Ok(Comm { map, channel: u64::from(id), me: u64::from(me as u32) << 32 })
+    }
+
+    /// What was kept of a communicator.
+    ///
+    /// # Safety
+    /// `comm` was added and not deleted yet.
+    #[inline]
+    pub(crate) unsafe fn of<'a>(comm: *mut ffi::ompi_communicator_t) -> &'a Comm {
+        // SAFETY: `add_comm` put a box there, which stays until `del_comm`.
+        unsafe { &*(*comm).c_pml_comm.cast::<Comm>() }
+    }
+
+    /// The world rank of a rank of the remote group.
+    #[inline]
+    pub(crate) fn world(&self, rank: i32) -> u32 {
+        // A rank outside the group is refused by Open MPI, and by the peer
+        // tables below.
+        self.map.get(rank as u32).map_or(u32::MAX, |process| process.lpid)
+    }
+}
+
+/// Rank in a group → world rank, in the form that the user's strategy picks.
+///
+/// # Errors
+/// A member that is not reached, by name.
+///
+/// # Safety
+/// `group` is a group with its members set.
+pub(crate) unsafe fn group_map<N: Netmod>(
+    state: &State<N>,
+    group: *mut ffi::ompi_group_t,
+) -> Result<RankMap, String> {
+    // SAFETY: the caller's duty.
+    let size = unsafe { (*group).grp_proc_count };
+    let world = |rank| {
+        let (mut jobid, mut vpid) = (0, 0);
+        // SAFETY: a rank of the group, and live places.
+        unsafe { ffi::rw_group_name(group, rank, &mut jobid, &mut vpid) };
+        state.boot().world_rank(Name { jobid, vpid }).ok_or_else(|| {
+            format!(
+                "rank {rank} of the group is process {vpid} of job {}.{}, which this job did not \
+                 start with; run with --mca pml ob1 for spawned and connected jobs",
+                jobid >> 16,
+                jobid & 0xffff
+            )
+        })
+    };
+    let Some(strategy) = params::strategy()? else {
+        let mut map = Detector::new();
+        for rank in 0..size {
+            map.push(world(rank)?);
+        }
+        return map.finish().map_err(|e| e.to_string());
+    };
+    let members = (0..size).map(world).collect::<Result<Vec<u32>, String>>()?;
+    RankMap::with_strategy(strategy, 0, members).map_err(|e| e.to_string())
+}

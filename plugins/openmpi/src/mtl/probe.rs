@@ -1,0 +1,128 @@
+//! Probes, and messages taken by a matched probe.
+
+use super::module::state;
+use super::{fill, select};
+use crate::comm::Comm;
+use crate::state::{State, fatal};
+use crate::{ffi, guarded};
+use rankway::msg::{Message, MsgError};
+use rankway::netmod::Netmod;
+use std::ffi::c_int;
+
+/// Completes what the probe's own progress has ended, and lets others work
+/// where it found nothing.
+fn after<N: Netmod>(state: &State<N>, found: bool) {
+    state.tell();
+    if !found {
+        // SAFETY: may be called whenever MPI is initialised.
+        unsafe { ffi::opal_progress() };
+    }
+}
+
+/// Whether there is a message.
+pub(super) unsafe extern "C" fn iprobe<N: Netmod>(
+    mtl: *mut ffi::mca_mtl_base_module_t,
+    comm: *mut ffi::ompi_communicator_t,
+    source: c_int,
+    tag: c_int,
+    flag: *mut c_int,
+    status: *mut ffi::ompi_status_public_t,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: Open MPI's module and a communicator that was added.
+        let (state, comm) = unsafe { (state::<N>(mtl), Comm::of(comm)) };
+        let select = select(comm, source, tag);
+        let found = state.enter(|inner| inner.tagged.iprobe(&select));
+        let found = found.unwrap_or_else(|e| fatal(&e));
+        after(state, found.is_some());
+        // SAFETY: places for the answers; the status may be ignored.
+        unsafe {
+            *flag = c_int::from(found.is_some());
+            if let Some(found) = found
+                && !status.is_null()
+            {
+                fill(status, &found, found.length as usize);
+            }
+        }
+        ffi::SUCCESS
+    })
+}
+
+/// Takes a message, if there is one.
+pub(super) unsafe extern "C" fn improbe<N: Netmod>(
+    mtl: *mut ffi::mca_mtl_base_module_t,
+    comm: *mut ffi::ompi_communicator_t,
+    source: c_int,
+    tag: c_int,
+    matched: *mut c_int,
+    message: *mut *mut ffi::ompi_message_t,
+    status: *mut ffi::ompi_status_public_t,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: as in `iprobe`.
+        let (state, kept) = unsafe { (state::<N>(mtl), Comm::of(comm)) };
+        let select = select(kept, source, tag);
+        let found =
+            state.enter(|inner| Ok::<_, MsgError>(inner.tagged.improbe(&select)?.map(Taken)));
+        let found = found.unwrap_or_else(|e| fatal(&e));
+        after(state, found.is_some());
+        // SAFETY: places for the answers.
+        unsafe { *matched = c_int::from(found.is_some()) };
+        let Some(taken) = found else { return ffi::SUCCESS };
+        let about = taken.0.status();
+        // SAFETY: Open MPI's list of messages; it grows by itself.
+        let place = unsafe { ffi::rw_message_alloc() };
+        if place.is_null() {
+            state.enter(|_| drop(taken));
+            return ffi::OMPI_ERR_OUT_OF_RESOURCE;
+        }
+        // SAFETY: as above, and the place just taken.
+        unsafe {
+            (*place).comm = comm;
+            (*place).peer = about.source() as c_int;
+            (*place).count = about.length as usize;
+            (*place).req_ptr = Box::into_raw(Box::new(taken)).cast();
+            *message = place;
+            if !status.is_null() {
+                fill(status, &about, about.length as usize);
+            }
+        }
+        ffi::SUCCESS
+    })
+}
+
+/// A message taken by a probe, which only goes back to the context under its
+/// lock.
+pub(super) struct Taken<N: Netmod>(Message<N>);
+
+impl<N: Netmod> Taken<N> {
+    /// The message of Open MPI's handle, which is given back.
+    ///
+    /// # Safety
+    /// The handle is one that [`improbe`] made for this netmod, not unwrapped
+    /// before.
+    pub(super) unsafe fn unwrap(handle: *mut *mut ffi::ompi_message_t) -> Taken<N> {
+        // SAFETY: the caller's duty.
+        unsafe {
+            let place = *handle;
+            let taken = Box::from_raw((*place).req_ptr.cast::<Taken<N>>());
+            ffi::rw_message_return(place);
+            *handle = std::ptr::null_mut();
+            *taken
+        }
+    }
+
+    /// Begins to receive it; under the lock.
+    ///
+    /// # Safety
+    /// As [`Message::recv_noted`].
+    pub(super) unsafe fn recv_noted(
+        self,
+        start: *mut u8,
+        room: usize,
+        cookie: std::num::NonZeroU64,
+    ) -> rankway::msg::Begun {
+        // SAFETY: the caller's duty.
+        unsafe { self.0.recv_noted(start, room, cookie) }
+    }
+}

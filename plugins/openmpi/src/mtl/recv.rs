@@ -1,0 +1,119 @@
+//! Receives, of messages taken by a probe too, and how they are taken back.
+
+use super::module::state;
+use super::probe::Taken;
+use super::request::{Buffer, Request};
+use super::select;
+use crate::comm::Comm;
+use crate::state::fatal;
+use crate::{ffi, guarded};
+use rankway::msg::Begun;
+use rankway::netmod::Netmod;
+use std::ffi::c_int;
+
+/// Where a convertor's data is received.
+///
+/// # Safety
+/// `convertor` is one that pml/cm prepared for a receive.
+#[inline]
+unsafe fn buffer(convertor: *mut ffi::opal_convertor_t) -> Result<Buffer, c_int> {
+    let (mut start, mut bytes, mut owned) = (std::ptr::null_mut(), 0, false);
+    // SAFETY: the caller's duty, and live places.
+    let rc = unsafe { ffi::rw_recv_buffer(convertor, &mut start, &mut bytes, &mut owned) };
+    if rc != ffi::SUCCESS { Err(rc) } else { Ok(Buffer { start: start.cast(), bytes, owned }) }
+}
+
+/// Begins a receive.
+pub(super) unsafe extern "C" fn irecv<N: Netmod>(
+    mtl: *mut ffi::mca_mtl_base_module_t,
+    comm: *mut ffi::ompi_communicator_t,
+    source: c_int,
+    tag: c_int,
+    convertor: *mut ffi::opal_convertor_t,
+    request: *mut ffi::mca_mtl_request_t,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: Open MPI's module, a communicator that was added, a prepared
+        // convertor.
+        let (state, comm, buffer) = unsafe { (state::<N>(mtl), Comm::of(comm), buffer(convertor)) };
+        let buffer = match buffer {
+            Ok(buffer) => buffer,
+            Err(rc) => return rc,
+        };
+        let select = select(comm, source, tag);
+        // SAFETY: the place that Open MPI reserved, and its convertor, which
+        // stays until the request is completed.
+        let request = unsafe { Request::set(request, &buffer, convertor) };
+        let cookie = request.cookie();
+        let begun = state.enter(|inner| {
+            // SAFETY: Open MPI keeps the buffer until the request is completed.
+            let begun =
+                unsafe { inner.tagged.recv_noted(&select, buffer.start, buffer.bytes, cookie) };
+            if let Ok(Begun::Under(ticket)) = begun {
+                request.ticket = Some(ticket);
+            }
+            begun
+        });
+        match begun {
+            Ok(Begun::Under(_)) => {}
+            // SAFETY: done, and completed here only.
+            Ok(Begun::Done(result)) => unsafe { Request::complete(request, result) },
+            Err(e) => fatal(&e),
+        }
+        ffi::SUCCESS
+    })
+}
+
+/// Begins to receive a message that was taken.
+pub(super) unsafe extern "C" fn imrecv<N: Netmod>(
+    mtl: *mut ffi::mca_mtl_base_module_t,
+    convertor: *mut ffi::opal_convertor_t,
+    message: *mut *mut ffi::ompi_message_t,
+    request: *mut ffi::mca_mtl_request_t,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: as in `irecv`.
+        let (state, buffer) = unsafe { (state::<N>(mtl), buffer(convertor)) };
+        let buffer = match buffer {
+            Ok(buffer) => buffer,
+            Err(rc) => return rc,
+        };
+        // SAFETY: a message that `improbe` made for this netmod, received once.
+        let taken = unsafe { Taken::<N>::unwrap(message) };
+        // SAFETY: as in `irecv`.
+        let request = unsafe { Request::set(request, &buffer, convertor) };
+        let cookie = request.cookie();
+        let begun = state.enter(|_| {
+            // SAFETY: as in `irecv`.
+            let begun = unsafe { taken.recv_noted(buffer.start, buffer.bytes, cookie) };
+            if let Begun::Under(ticket) = begun {
+                request.ticket = Some(ticket);
+            }
+            begun
+        });
+        if let Begun::Done(result) = begun {
+            // SAFETY: done, and completed here only.
+            unsafe { Request::complete(request, result) };
+        }
+        ffi::SUCCESS
+    })
+}
+
+/// Takes a receive back that has no message yet; it is completed by the next
+/// progress. Sends go on.
+pub(super) unsafe extern "C" fn cancel<N: Netmod>(
+    mtl: *mut ffi::mca_mtl_base_module_t,
+    request: *mut ffi::mca_mtl_request_t,
+    _flag: c_int,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: Open MPI's module, and a request of it that is not free.
+        let (state, request) = unsafe { (state::<N>(mtl), &*request.cast::<Request>()) };
+        state.enter(|inner| {
+            if let Some(ticket) = request.ticket {
+                inner.tagged.cancel(ticket);
+            }
+        });
+        ffi::SUCCESS
+    })
+}

@@ -1,0 +1,172 @@
+//! Requests: what is kept of a message under way, and how it ends.
+//!
+//! Open MPI reserves the place behind its own request. Its address is the
+//! cookie of the operation, which comes back when it has ended.
+
+use super::fill;
+use crate::ffi;
+use crate::state::fatal;
+use rankway::msg::{Ended, MsgError, Status, Ticket};
+use std::ffi::{c_int, c_void};
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A message under way.
+#[repr(C)]
+pub(crate) struct Request {
+    /// Open MPI's part. Without a callback: somebody waits for `done`.
+    base: ffi::mca_mtl_request_t,
+    /// Names a receive, to take it back.
+    pub(super) ticket: Option<Ticket>,
+    /// A packed copy of what is sent, or where to receive what is to be
+    /// unpacked; null where the user's memory is used.
+    packed: *mut c_void,
+    /// Of a receive, to unpack with; null for a send.
+    convertor: *mut ffi::opal_convertor_t,
+    /// Bytes there is room for.
+    room: usize,
+    done: AtomicBool,
+}
+
+/// Where a message's bytes are.
+pub(super) struct Buffer {
+    pub(super) start: *mut u8,
+    pub(super) bytes: usize,
+    /// It is an allocation of its own.
+    pub(super) owned: bool,
+}
+
+impl Request {
+    /// A blocking send's own, on its stack.
+    pub(super) fn waited(buffer: &Buffer) -> Request {
+        Request {
+            base: ffi::mca_mtl_request_t {
+                ompi_req: std::ptr::null_mut(),
+                completion_callback: None,
+            },
+            ticket: None,
+            packed: if buffer.owned { buffer.start.cast() } else { std::ptr::null_mut() },
+            convertor: std::ptr::null_mut(),
+            room: buffer.bytes,
+            done: AtomicBool::new(false),
+        }
+    }
+
+    /// Fills Open MPI's place for a request.
+    ///
+    /// # Safety
+    /// `place` was reserved by Open MPI with the size that the module asks for,
+    /// and lives until the request is completed; so does `convertor`, which is
+    /// null for a send.
+    #[inline]
+    pub(super) unsafe fn set<'a>(
+        place: *mut ffi::mca_mtl_request_t,
+        buffer: &Buffer,
+        convertor: *mut ffi::opal_convertor_t,
+    ) -> &'a mut Request {
+        let place = place.cast::<Request>();
+        let packed = if buffer.owned { buffer.start.cast() } else { std::ptr::null_mut() };
+        // SAFETY: the caller's duty. Open MPI has filled the first part.
+        unsafe {
+            (&raw mut (*place).ticket).write(None);
+            (&raw mut (*place).packed).write(packed);
+            (&raw mut (*place).convertor).write(convertor);
+            (&raw mut (*place).room).write(buffer.bytes);
+            (&raw mut (*place).done).write(AtomicBool::new(false));
+            (*(*place).base.ompi_req).req_status.MPI_ERROR = ffi::SUCCESS;
+            &mut *place
+        }
+    }
+
+    /// What names it when it has ended.
+    #[inline]
+    pub(super) fn cookie(&self) -> NonZeroU64 {
+        let address = std::ptr::from_ref(self) as u64;
+        // SAFETY: a reference is not null.
+        unsafe { NonZeroU64::new_unchecked(address) }
+    }
+
+    /// Whether a blocking send is over.
+    pub(super) fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire)
+    }
+
+    /// Completes it. Its place may be somebody else's on return.
+    ///
+    /// # Safety
+    /// `this` is under way or was just done, and completed once.
+    pub(super) unsafe fn complete(this: *mut Request, result: Result<Status, MsgError>) {
+        // SAFETY: the caller's duty; the place stays until the callback.
+        let request = unsafe { &mut *this };
+        if request.convertor.is_null() {
+            if let Err(e) = result {
+                fatal(&e);
+            }
+            release(request.packed);
+            request.packed = std::ptr::null_mut();
+        } else {
+            request.received(result);
+        }
+        match request.base.completion_callback {
+            // SAFETY: Open MPI's own, for its request.
+            Some(callback) => unsafe { callback(&raw mut request.base) },
+            None => request.done.store(true, Ordering::Release),
+        }
+    }
+
+    /// Puts what came where it belongs, and fills the status.
+    fn received(&mut self, result: Result<Status, MsgError>) {
+        let (status, error) = match result {
+            Ok(status) => (status, ffi::SUCCESS),
+            Err(MsgError::Truncated { source_rank, tag, .. }) => {
+                let bits = u64::from(source_rank) << 32 | u64::from(tag);
+                let length = self.room as u64;
+                let status = Status { world: 0, bits, length, cancelled: false };
+                (status, ffi::MPI_ERR_TRUNCATE as c_int)
+            }
+            Err(e) => fatal(&e),
+        };
+        let bytes = if status.cancelled { 0 } else { status.length as usize };
+        let mut error = error;
+        if !self.packed.is_null() {
+            if bytes > 0 {
+                // SAFETY: the convertor of this receive, and as many bytes as
+                // came, at most those of its buffer.
+                let rc = unsafe { ffi::rw_unpack(self.convertor, self.packed, bytes) };
+                if rc != ffi::SUCCESS {
+                    error = rc;
+                }
+            }
+            release(self.packed);
+            self.packed = std::ptr::null_mut();
+        }
+        // SAFETY: Open MPI's request, which stays until the callback.
+        unsafe {
+            let out = &raw mut (*self.base.ompi_req).req_status;
+            if status.cancelled {
+                (*out)._cancelled = 1;
+                (*out)._ucount = 0;
+            } else {
+                fill(out, &status, bytes);
+            }
+            (*out).MPI_ERROR = error;
+        }
+    }
+}
+
+/// Frees a packed copy.
+fn release(start: *mut c_void) {
+    if !start.is_null() {
+        // SAFETY: an allocation of the shim's, freed once.
+        unsafe { ffi::rw_free(start) };
+    }
+}
+
+/// An operation ended: completes its request.
+///
+/// # Safety
+/// The cookie is that of a request of this module that is under way.
+pub(crate) unsafe fn ended(ended: Ended) {
+    // SAFETY: the caller's duty.
+    unsafe { Request::complete(ended.cookie.get() as *mut Request, ended.result) };
+}

@@ -1,0 +1,161 @@
+//! MCA parameters: `ompi_info --param mtl rankway --level 9` lists them.
+
+use crate::ffi;
+use crate::mtl::component::mca_mtl_rankway_component;
+use rankway::rankmap::compact::Strategy;
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+/// Storage that Open MPI writes to: while a component registers, and when a
+/// user sets a parameter before the library is initialised.
+struct Storage<T>(UnsafeCell<T>);
+
+// SAFETY: Open MPI registers and reads parameters in one thread, before any
+// other knows this library; afterwards they are read only.
+unsafe impl<T> Sync for Storage<T> {}
+
+impl<T: Copy> Storage<T> {
+    const fn new(value: T) -> Storage<T> {
+        Storage(UnsafeCell::new(value))
+    }
+
+    fn get(&self) -> T {
+        // SAFETY: nobody writes meanwhile, see `Sync`.
+        unsafe { *self.0.get() }
+    }
+}
+
+type Text = Storage<*const c_char>;
+
+static NETMOD: Text = Storage::new(std::ptr::null());
+static PROVIDER: Text = Storage::new(std::ptr::null());
+static STRATEGY: Text = Storage::new(std::ptr::null());
+static EAGER: Storage<usize> = Storage::new(0);
+static PRIORITY: Storage<c_int> = Storage::new(30);
+static VERBOSE: Storage<c_int> = Storage::new(0);
+
+const LEVELS: [ffi::mca_base_var_info_lvl_t; 2] = [ffi::OPAL_INFO_LVL_3, ffi::OPAL_INFO_LVL_9];
+
+/// Registers the parameters both components share, under the MTL's name; again
+/// and again does no harm.
+pub(crate) fn register() {
+    let text = ffi::MCA_BASE_VAR_TYPE_STRING;
+    let [usual, detail] = LEVELS;
+    variable(
+        c"netmod",
+        c"The network library: ofi (libfabric) or ucx. Empty: ofi, or ucx where that alone is \
+          installed",
+        text,
+        usual,
+        &NETMOD,
+    );
+    variable(
+        c"provider",
+        c"libfabric providers by name, separated by commas, such as shm, tcp;ofi_rxm or \
+          shm,verbs;ofi_rxm (rankway info lists them). Empty: shared memory on the node and the \
+          best network for the rest. UCX goes by UCX_TLS and UCX_NET_DEVICES instead",
+        text,
+        usual,
+        &PROVIDER,
+    );
+    variable(
+        c"eager_limit",
+        c"Messages longer than this many bytes are sent by rendezvous. 0: the longest that fits \
+          in a packet of the provider",
+        ffi::MCA_BASE_VAR_TYPE_SIZE_T,
+        usual,
+        &EAGER,
+    );
+    variable(
+        c"map_strategy",
+        c"How rank maps without a formula are kept: time (shortest lookup), space (fewest \
+          bytes), hybrid or hybrid:W with W the weight of time from 0 to 1. Empty: as tables",
+        text,
+        detail,
+        &STRATEGY,
+    );
+    variable(
+        c"priority",
+        c"Priority of this component; pml ob1 has 20",
+        ffi::MCA_BASE_VAR_TYPE_INT,
+        detail,
+        &PRIORITY,
+    );
+    variable(
+        c"verbose",
+        c"What is said: 0 errors, 1 also why the component does not run, 10 also what it runs \
+          over, 20 also each communicator's map",
+        ffi::MCA_BASE_VAR_TYPE_INT,
+        detail,
+        &VERBOSE,
+    );
+}
+
+fn variable<T>(
+    name: &CStr,
+    help: &CStr,
+    kind: ffi::mca_base_var_type_t,
+    level: ffi::mca_base_var_info_lvl_t,
+    place: &'static Storage<T>,
+) {
+    // SAFETY: the component and the storage live for ever, the texts are
+    // copied, and the storage is of the type named. A failure leaves the
+    // default.
+    unsafe {
+        ffi::mca_base_component_var_register(
+            &raw const mca_mtl_rankway_component.mtl_version,
+            name.as_ptr(),
+            help.as_ptr(),
+            kind,
+            std::ptr::null_mut(),
+            0,
+            0,
+            level,
+            ffi::MCA_BASE_VAR_SCOPE_READONLY,
+            place.0.get().cast::<c_void>(),
+        )
+    };
+}
+
+fn string(place: &Text) -> Option<String> {
+    let start = place.get();
+    if start.is_null() {
+        return None;
+    }
+    // SAFETY: Open MPI keeps a C string there until it deregisters the
+    // parameter, after the last use.
+    let text = unsafe { CStr::from_ptr(start) }.to_string_lossy().trim().to_owned();
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// The netmod asked for.
+pub(crate) fn netmod() -> Option<String> {
+    string(&NETMOD)
+}
+
+/// The providers asked for.
+pub(crate) fn provider() -> Option<String> {
+    string(&PROVIDER)
+}
+
+/// The longest message that is sent whole, if the user set a bound.
+pub(crate) fn eager_limit() -> Option<usize> {
+    Some(EAGER.get()).filter(|&bytes| bytes > 0)
+}
+
+/// How irregular rank maps are kept; `None` for tables.
+///
+/// # Errors
+/// For a word that is no strategy.
+pub(crate) fn strategy() -> Result<Option<Strategy>, String> {
+    let Some(word) = string(&STRATEGY) else { return Ok(None) };
+    word.parse().map(Some).map_err(|e| format!("mtl_rankway_map_strategy: {e}"))
+}
+
+pub(crate) fn priority() -> c_int {
+    PRIORITY.get()
+}
+
+pub(crate) fn verbosity() -> c_int {
+    VERBOSE.get()
+}

@@ -1,0 +1,256 @@
+//! What both components share: one device, one context, its lock, progress.
+//!
+//! A context belongs to one thread at a time. Where the program asked for
+//! several, each use holds a lock; otherwise Open MPI itself sees to it that
+//! there is one. Nothing of Open MPI is called while the lock is held, since
+//! its callbacks come back here.
+
+use crate::boot::Modex;
+use crate::{ffi, guarded, mtl, params};
+use rankway::device::{self, Context, Options};
+use rankway::msg::{MsgError, Tagged};
+use rankway::netmod::{Netmod, ofi, ucx};
+use std::ffi::{c_int, c_void};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What is guarded by the lock.
+pub(crate) struct Inner<N: Netmod> {
+    pub(crate) context: Rc<Context<N>>,
+    pub(crate) tagged: Tagged<N>,
+}
+
+/// The process's one device with all that stands on it.
+pub(crate) struct State<N: Netmod> {
+    inner: Inner<N>,
+    lock: Option<Mutex<()>>,
+    boot: Arc<Modex>,
+    /// Progress calls so far.
+    turns: AtomicU32,
+}
+
+// SAFETY: the context and what shares ownership with it are only reached
+// through `enter`, one thread at a time, and leave it in no other way than
+// within values that come back through it (`mtl::probe`).
+unsafe impl<N: Netmod> Sync for State<N> {}
+// SAFETY: as above.
+unsafe impl<N: Netmod> Send for State<N> {}
+
+impl<N: Netmod> State<N> {
+    /// The launcher's view.
+    pub(crate) fn boot(&self) -> &Modex {
+        &self.boot
+    }
+
+    #[inline]
+    fn guard(&self) -> Option<MutexGuard<'_, ()>> {
+        let lock = self.lock.as_ref()?;
+        Some(lock.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Runs `f` with the context, no other thread meanwhile. `f` calls nothing
+    /// of Open MPI that may come back.
+    #[inline]
+    pub(crate) fn enter<R>(&self, f: impl FnOnce(&Inner<N>) -> R) -> R {
+        let _guard = self.guard();
+        f(&self.inner)
+    }
+
+    /// One round of progress: how many requests ended.
+    fn progress(&self) -> c_int {
+        /// Rounds between two looks after peers that may have died.
+        const LOOK: u32 = 1024;
+        if let Some(lock) = &self.lock {
+            // Who holds it makes progress, or is done in a moment.
+            let Ok(_guard) = lock.try_lock() else { return 0 };
+            self.poll();
+        } else {
+            self.poll();
+        }
+        if self.turns.fetch_add(1, Ordering::Relaxed) % LOOK == LOOK - 1 {
+            let looked = self.enter(|inner| inner.context.attend());
+            looked.unwrap_or_else(|e| fatal(&MsgError::from(e)));
+        }
+        self.tell()
+    }
+
+    #[inline]
+    fn poll(&self) {
+        self.inner.context.progress().unwrap_or_else(|e| fatal(&MsgError::from(e)));
+    }
+
+    /// Completes the requests that ended. Their callbacks may come back.
+    pub(crate) fn tell(&self) -> c_int {
+        let mut count = 0;
+        while let Some(ended) = self.enter(|inner| inner.tagged.next_ended()) {
+            // SAFETY: cookies are the requests of the MTL, which stay until
+            // they are completed, here.
+            unsafe { mtl::request::ended(ended) };
+            count += 1;
+        }
+        count
+    }
+}
+
+/// The state of whichever netmod was chosen.
+pub(crate) enum Chosen {
+    /// Over libfabric.
+    Ofi(&'static State<ofi::Ofi>),
+    /// Over UCX.
+    Ucx(&'static State<ucx::Ucx>),
+}
+
+impl Clone for Chosen {
+    fn clone(&self) -> Chosen {
+        *self
+    }
+}
+
+impl Copy for Chosen {}
+
+/// The state, and how many components use it.
+struct Shared {
+    users: u32,
+    chosen: Option<Chosen>,
+}
+
+static SHARED: Mutex<Shared> = Mutex::new(Shared { users: 0, chosen: None });
+/// The same for the progress function, which has no argument.
+static CURRENT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The state, opened by the first component that asks; each gives it back with
+/// [`release`].
+///
+/// # Errors
+/// Why it cannot be opened, for people.
+pub(crate) fn acquire(threads: bool) -> Result<Chosen, String> {
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(chosen) = shared.chosen {
+        shared.users += 1;
+        return Ok(chosen);
+    }
+    if let Some(why) = crate::version::mismatch() {
+        return Err(why);
+    }
+    params::strategy()?;
+    let options = Options { provider: params::provider(), threads, wakeup: false };
+    let ucx_alone = || ofi::library().is_err() && ucx::library().is_ok();
+    let boot = Arc::new(Modex::new());
+    let chosen = match params::netmod().as_deref() {
+        None if ucx_alone() => ucx(boot, &options)?,
+        Some("ucx") => ucx(boot, &options)?,
+        None | Some("ofi") => {
+            let context = device::open_ofi(Arc::clone(&boot) as _, &options);
+            Chosen::Ofi(start(context.map_err(|e| e.to_string())?, boot, threads)?)
+        }
+        Some(other) => {
+            return Err(format!("mtl_rankway_netmod is '{other}'; netmods are ofi and ucx"));
+        }
+    };
+    shared.users = 1;
+    shared.chosen = Some(chosen);
+    Ok(chosen)
+}
+
+fn ucx(boot: Arc<Modex>, options: &Options) -> Result<Chosen, String> {
+    let context = device::open_ucx(Arc::clone(&boot) as _, options).map_err(|e| e.to_string())?;
+    Ok(Chosen::Ucx(start(context, boot, options.threads)?))
+}
+
+fn start<N: Netmod>(
+    context: Rc<Context<N>>,
+    boot: Arc<Modex>,
+    threads: bool,
+) -> Result<&'static State<N>, String> {
+    let tagged = Tagged::open(&context).map_err(|e| e.to_string())?;
+    if let Some(bytes) = params::eager_limit() {
+        tagged.limit_eager(bytes);
+    }
+    say(10, || format!("runs over {:?}", context.device()));
+    let state = Box::leak(Box::new(State {
+        inner: Inner { context, tagged },
+        lock: threads.then(Mutex::default),
+        boot,
+        turns: AtomicU32::new(0),
+    }));
+    CURRENT.store(std::ptr::from_mut(state).cast(), Ordering::Release);
+    // SAFETY: a function that stays, as the library is never unloaded.
+    unsafe { ffi::opal_progress_register(Some(progress::<N>)) };
+    Ok(state)
+}
+
+/// Gives the state back; with the last user the device is closed.
+pub(crate) fn release() {
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.users = shared.users.saturating_sub(1);
+    if shared.users > 0 {
+        return;
+    }
+    match shared.chosen.take() {
+        Some(Chosen::Ofi(state)) => close(state),
+        Some(Chosen::Ucx(state)) => close(state),
+        None => {}
+    }
+}
+
+fn close<N: Netmod>(state: &'static State<N>) {
+    use rankway::boot::Boot;
+    // SAFETY: registered when the state was made.
+    unsafe { ffi::opal_progress_unregister(Some(progress::<N>)) };
+    CURRENT.store(std::ptr::null_mut(), Ordering::Release);
+    let boot = Arc::clone(&state.boot);
+    // SAFETY: made by `Box::leak` in `start`; no component uses it any more, and
+    // the progress function no longer finds it.
+    drop(unsafe { Box::from_raw(std::ptr::from_ref(state).cast_mut()) });
+    // What it leaves elsewhere is swept; there is nobody to report to.
+    let _ = boot.finalize();
+}
+
+/// Called by `opal_progress`, by any thread where there are several.
+unsafe extern "C" fn progress<N: Netmod>() -> c_int {
+    let state = CURRENT.load(Ordering::Acquire).cast::<State<N>>();
+    // SAFETY: null, or the state that registered this function, which is
+    // unregistered before it goes away.
+    match unsafe { state.as_ref() } {
+        Some(state) => guarded(|| state.progress()),
+        None => 0,
+    }
+}
+
+/// Says a line if the user wants to hear as much.
+pub(crate) fn say(level: c_int, line: impl FnOnce() -> String) {
+    if params::verbosity() >= level {
+        print(&line());
+    }
+}
+
+/// Says a line.
+pub(crate) fn print(line: &str) {
+    let line = ffi::text(&format!("rankway: {line}"));
+    // SAFETY: a C string; stream 0 is always open.
+    unsafe { ffi::rw_say(0, line.as_ptr()) };
+}
+
+/// Ends the job over an error of a message: MPI has no way to go on without a
+/// peer. The error names it.
+#[cold]
+pub(crate) fn fatal(error: &MsgError) -> ! {
+    abort_with(1, &error.to_string())
+}
+
+/// Ends the job.
+#[cold]
+pub(crate) fn abort(why: &str) -> ! {
+    abort_with(1, why)
+}
+
+/// Ends the job with a code.
+#[cold]
+pub(crate) fn abort_with(code: c_int, why: &str) -> ! {
+    let line = ffi::text(&format!("rankway: {why}"));
+    // SAFETY: a C string. Ends the process, through the runtime, which ends
+    // the others.
+    unsafe { ffi::rw_abort(code, line.as_ptr()) };
+    std::process::abort()
+}
