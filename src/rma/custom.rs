@@ -12,6 +12,7 @@ use super::access::Access;
 use super::active::{Agent, Answer, Request, ask, error_of};
 use super::epoch::Way;
 use super::part::{Part, Status};
+use super::request::{Pending, Ticket};
 use super::{Error, ErrorKind};
 use crate::device::Context;
 use crate::netmod::{Netmod, Op, Type};
@@ -39,6 +40,8 @@ pub type Operator = unsafe fn(&Custom<'_>, result: &mut Vec<u8>) -> bool;
 
 /// Bytes of the code in front of an operand.
 const CODE: usize = 8;
+/// The most bytes of the target's memory for one operation.
+const SPAN: usize = (1 << 24) - 1;
 
 /// Registers what carries out the custom operations on all windows of this
 /// process, before there is one. Only the first call counts.
@@ -89,9 +92,34 @@ impl<N: Netmod> Access<N> {
         disp: usize,
         span: usize,
     ) -> Result<(), Error> {
+        let (start, len) = (result.as_mut_ptr(), result.len());
+        // SAFETY: the result is the caller's until the return.
+        unsafe { self.rcustom(code, operand, start, len, rank, disp, span)?.wait() }
+    }
+
+    /// [`Access::custom`] with a request of its own, whose end brings the
+    /// result. The operand may be used again on return.
+    ///
+    /// # Errors
+    /// As [`Access::custom`].
+    ///
+    /// # Safety
+    /// `result` stays writable for `len` bytes, and untouched, until the request
+    /// was waited for or the access flushed for `rank`.
+    #[allow(clippy::too_many_arguments, reason = "an operand, a result and a place")]
+    pub unsafe fn rcustom(
+        &self,
+        code: u64,
+        operand: &[u8],
+        result: *mut u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+        span: usize,
+    ) -> Result<Pending<'_, N>, Error> {
         self.check(rank, disp, span)?;
         if span == 0 {
-            return Ok(());
+            return Ok(Pending::new(self, Vec::new()));
         }
         let core = self.core()?;
         let world = self.world(rank)?;
@@ -102,20 +130,24 @@ impl<N: Netmod> Access<N> {
             let mut out = Vec::new();
             let operator = self.more.agent.registry().operator.get().copied();
             let status = carry_out(operator, &core.part, offset, span, &body, &mut out);
-            if status == Status::Done && out.len() == result.len() {
-                result.copy_from_slice(&out);
-                return Ok(());
+            if status != Status::Done || out.len() != len {
+                return Err(error_of(world, status));
             }
-            return Err(error_of(world, status));
+            // SAFETY: the caller's duty.
+            unsafe { std::ptr::copy_nonoverlapping(out.as_ptr(), result, len) };
+            return Ok(Pending::new(self, Vec::new()));
         }
         let longest = self.may_send(world)?;
-        if body.len().max(result.len()).max(span) > longest {
-            let why = format!("a custom operation on {span} bytes; {longest} go at a time");
+        if body.len().max(len) > longest || span > SPAN {
+            let why = format!(
+                "a custom operation of {} bytes on {span}; {longest} go at a time, and the target \
+                 looks at {SPAN}",
+                body.len().max(len)
+            );
             return Err(ErrorKind::Arguments(why).into());
         }
         self.turn(world, Way::Packet)?;
-        // The answer is written into memory that is given up with it.
-        let answer = (!result.is_empty()).then(|| Rc::new(Answer::default()));
+        let answer = (len > 0).then(|| Rc::new(Answer::default()));
         let request = Request {
             ask: ask::CUSTOM,
             window: core.part.id,
@@ -124,21 +156,17 @@ impl<N: Netmod> Access<N> {
             ty: Type::U8,
             op: Op::Replace,
             body: &body,
-            result: (result.as_mut_ptr(), result.len()),
+            result: (result, len),
             answer: answer.clone(),
         };
-        // SAFETY: the result is the caller's until the answer came or was given
-        // up, below.
+        // SAFETY: the caller's duty.
         unsafe { self.request(world, request)? };
-        let Some(answer) = answer else { return Ok(()) };
-        match self.await_answer(world, &answer)? {
-            (Status::Done, _) => Ok(()),
-            (status, _) => Err(error_of(world, status)),
-        }
+        let tickets = answer.map(|answer| Ticket::Answer(answer, world));
+        Ok(Pending::new(self, tickets.into_iter().collect()))
     }
 
-    /// The most bytes of span, operand or result that one custom operation on
-    /// `rank` can have.
+    /// The most bytes of operand or result that one custom operation on `rank`
+    /// can have. It may span 16 MiB of the target's memory, less one byte.
     ///
     /// # Errors
     /// [`ErrorKind::Rank`]; a provider without messages.

@@ -44,7 +44,7 @@ mod window;
 pub use access::{Access, FAILED, RawTarget};
 pub use atomic::Element;
 pub use blocks::Layout;
-pub use communicator::Communicator;
+pub use communicator::{Communicator, Meeting};
 pub use core::WindowCore;
 pub use custom::{Custom, Operator, carry_out_by};
 pub use epoch::{Assert, Lock};

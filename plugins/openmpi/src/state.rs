@@ -76,22 +76,26 @@ impl<N: Netmod> State<N> {
         result
     }
 
-    /// What is done while a call waits: Open MPI's progress, whose callbacks
-    /// may come back here, so without the lock.
+    /// What is done while a call waits: Open MPI's progress.
     fn meanwhile(&'static self) {
+        // SAFETY: no arguments; the lock is not held.
+        self.outside(|| unsafe { ffi::opal_progress() });
+    }
+
+    /// Calls something of Open MPI's that may come back here, within
+    /// [`State::enter_waiting`]: without the lock. `None` where the lock is held
+    /// by a call that cannot give it up, and nothing is called.
+    pub(crate) fn outside<R>(&'static self, call: impl FnOnce() -> R) -> Option<R> {
         if self.lock.is_none() {
-            // SAFETY: no arguments.
-            unsafe { ffi::opal_progress() };
-            return;
+            return Some(call());
         }
-        // SAFETY: who waits holds the lock.
-        let Some(guard) = (unsafe { (*self.held.get()).take() }) else { return };
-        drop(guard);
-        // SAFETY: no arguments.
-        unsafe { ffi::opal_progress() };
+        // SAFETY: who is within holds the lock.
+        drop(unsafe { (*self.held.get()).take() }?);
+        let result = call();
         let guard = self.guard();
         // SAFETY: the lock is held.
         unsafe { *self.held.get() = guard };
+        Some(result)
     }
 
     /// One round of progress: how many requests ended.

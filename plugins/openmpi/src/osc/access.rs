@@ -8,6 +8,7 @@
 use super::fault::{answer, code};
 use super::layout::Blocks;
 use super::module::Module;
+use super::pieces;
 use crate::{ffi, guarded};
 use rankway::netmod::Netmod;
 use rankway::rma::{Layout, Pending};
@@ -97,13 +98,20 @@ unsafe fn put_any<N: Netmod>(
         let put = || unsafe { module.window.put_nb(buf.cast(), len, target as u32, offset) };
         return module.enter(|_| answer(put()));
     }
-    // SAFETY: the caller's duty; the request's end is the flush's.
-    match unsafe { put_blocks(module, buf, here, target, disp, there) } {
-        Ok(pending) => {
-            module.enter(|_| drop(pending));
-            ffi::SUCCESS
+    // SAFETY: the caller's duty.
+    unsafe {
+        let (from, to) = (here.blocks(), there.blocks());
+        let offset = match range(module, &from, target, disp, &to) {
+            Ok(offset) => offset,
+            Err(code) => return code,
+        };
+        let (rank, start) = (target as u32, buf.cast::<u8>().wrapping_offset(from.low));
+        if pieces::better(module, rank, &to) {
+            let packed = from.gather(buf.cast());
+            return module.enter(|_| answer(pieces::put(module, &packed, rank, offset, &to)));
         }
-        Err(code) => code,
+        let (from, to) = (Layout::List(&from.list), Layout::List(&to.list));
+        module.enter(|_| answer(module.window.put_blocks_nb(start, &from, rank, offset, &to)))
     }
 }
 
@@ -213,13 +221,25 @@ unsafe fn get_any<N: Netmod>(
         let get = || unsafe { module.window.get_nb(buf.cast(), len, target as u32, offset) };
         return module.enter(|_| answer(get()));
     }
-    // SAFETY: the caller's duty; the request's end is the flush's.
-    match unsafe { get_blocks(module, buf, here, target, disp, there) } {
-        Ok(pending) => {
-            module.enter(|_| drop(pending));
-            ffi::SUCCESS
+    // SAFETY: the caller's duty.
+    unsafe {
+        let (to, from) = (here.blocks(), there.blocks());
+        let offset = match range(module, &to, target, disp, &from) {
+            Ok(offset) => offset,
+            Err(code) => return code,
+        };
+        let (rank, start) = (target as u32, buf.cast::<u8>().wrapping_offset(to.low));
+        if pieces::better(module, rank, &from) {
+            return match module.enter(|_| pieces::get(module, rank, offset, &from)) {
+                Ok(packed) => {
+                    to.scatter(&packed, buf.cast());
+                    ffi::SUCCESS
+                }
+                Err(e) => code(&e),
+            };
         }
-        Err(code) => code,
+        let (to, from) = (Layout::List(&to.list), Layout::List(&from.list));
+        module.enter(|_| answer(module.window.get_blocks_nb(start, &to, rank, offset, &from)))
     }
 }
 

@@ -13,7 +13,7 @@ use super::fault::{answer, code};
 use super::module::Module;
 use crate::{ffi, guarded};
 use rankway::netmod::{Netmod, Op, Type};
-use rankway::rma::{Element, Pending};
+use rankway::rma::{Element, Error, Pending};
 use std::ffi::{c_int, c_void};
 
 /// A target of operations on elements.
@@ -55,12 +55,15 @@ pub(super) unsafe fn update<N: Netmod>(
 ) -> c_int {
     // SAFETY: the caller's duty, here and below.
     unsafe {
-        let Some(basic) = predefined(place.side.ty) else { return ffi::MPI_ERR_TYPE as c_int };
         let (from, to) = (here.blocks(), place.side.blocks());
         let offset = match range(module, &from, place.target, place.disp, &to) {
             Ok(offset) => offset,
             Err(code) => return code,
         };
+        if to.bytes == 0 {
+            return module.enter(|_| answer(nothing(module, place.target, offset)));
+        }
+        let Some(basic) = predefined(place.side.ty) else { return ffi::MPI_ERR_TYPE as c_int };
         let gathered;
         let operands = if from.is_one() {
             buf.wrapping_offset(from.low)
@@ -70,19 +73,12 @@ pub(super) unsafe fn update<N: Netmod>(
         };
         let rank = place.target as u32;
         let (Some(ty), Some(op)) = (element(basic), operation(op)) else {
-            let packed = std::slice::from_raw_parts(
-                if from.bytes == 0 { std::ptr::dangling() } else { operands },
-                from.bytes,
-            );
+            let packed = std::slice::from_raw_parts(operands, from.bytes);
             let foreign = Foreign { basic, op };
             return module.enter(|_| foreign.update(module, packed, rank, offset, &to));
         };
         module.enter(|_| {
             let mut done = 0;
-            if to.list.is_empty() {
-                let nothing = module.window.accumulate_raw(operands, 0, ty, op, rank, offset);
-                return answer(nothing);
-            }
             for &(at, len) in &to.list {
                 let (from, count) = (operands.wrapping_add(done), len / ty.size());
                 let sent = module.window.accumulate_raw(from, count, ty, op, rank, offset + at);
@@ -93,6 +89,15 @@ pub(super) unsafe fn update<N: Netmod>(
             }
             ffi::SUCCESS
         })
+    }
+}
+
+/// An operation on no elements, which is refused like one on some.
+fn nothing<N: Netmod>(module: &Module<N>, target: c_int, offset: usize) -> Result<(), Error> {
+    // SAFETY: no elements.
+    unsafe {
+        let none = std::ptr::null();
+        module.window.accumulate_raw(none, 0, Type::U8, Op::Replace, target as u32, offset)
     }
 }
 
@@ -141,10 +146,14 @@ pub(super) unsafe fn fetch<'a, N: Netmod>(
 ) -> Result<Vec<Pending<'a, N>>, c_int> {
     // SAFETY: the caller's duty, here and below.
     unsafe {
-        let no_type = ffi::MPI_ERR_TYPE as c_int;
-        let basic = predefined(place.side.ty).ok_or(no_type)?;
         let (to, into) = (place.side.blocks(), back.blocks());
         let offset = range(module, &into, place.target, place.disp, &to)?;
+        if to.bytes == 0 {
+            let looked = module.enter(|_| nothing(module, place.target, offset));
+            return looked.map(|()| Vec::new()).map_err(|e| code(&e));
+        }
+        let no_type = ffi::MPI_ERR_TYPE as c_int;
+        let basic = predefined(place.side.ty).ok_or(no_type)?;
         let (gathered, operands);
         if is_no_op(op) {
             // The origin's side says nothing then.
@@ -163,7 +172,7 @@ pub(super) unsafe fn fetch<'a, N: Netmod>(
         }
         let rank = place.target as u32;
         let (Some(ty), Some(op)) = (element(basic), operation(op)) else {
-            let operands = match operands.is_null() || to.bytes == 0 {
+            let operands = match operands.is_null() {
                 true => &[][..],
                 false => std::slice::from_raw_parts(operands, to.bytes),
             };
@@ -185,11 +194,9 @@ pub(super) unsafe fn fetch<'a, N: Netmod>(
             buffer.as_mut_ptr().cast()
         };
         let issue = || {
-            let nothing = [(0, 0)];
-            let blocks = if to.list.is_empty() { &nothing[..] } else { &to.list[..] };
-            let mut pending = Vec::with_capacity(blocks.len());
+            let mut pending = Vec::with_capacity(to.list.len());
             let mut done = 0;
-            for &(at, len) in blocks {
+            for &(at, len) in &to.list {
                 let operand = if op == Op::NoOp { operands } else { operands.wrapping_add(done) };
                 let result = results.wrapping_add(done);
                 let count = len / ty.size();
@@ -207,7 +214,7 @@ pub(super) unsafe fn fetch<'a, N: Netmod>(
             Ok(pending)
         };
         let pending = module.enter(|_| issue()).map_err(|e| code(&e))?;
-        if into.is_one() || to.bytes == 0 {
+        if into.is_one() {
             return Ok(pending);
         }
         let waited = module.enter(|_| pending.into_iter().try_for_each(Pending::wait));

@@ -8,8 +8,9 @@ use crate::comm::group_map;
 use crate::state::{self, State};
 use crate::{ffi, guarded};
 use rankway::netmod::Netmod;
-use rankway::rma::{Communicator, Error, Window, carry_out_by};
-use std::ffi::{c_char, c_int, c_void};
+use rankway::rma::{Communicator, Error, Meeting, Window, carry_out_by};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What Open MPI asks for.
@@ -112,7 +113,7 @@ unsafe fn make_on<N: Netmod>(
         number,
     };
     // SAFETY: a live communicator with its collectives.
-    let told = unsafe { allgather(comm, mine, members as usize)? };
+    let told = unsafe { allgather(comm, &[mine], members as usize)? };
     // SAFETY: as above.
     let map = unsafe { group_map(state, (*comm).c_local_group) }.map_err(|why| {
         state::print(&why);
@@ -124,7 +125,9 @@ unsafe fn make_on<N: Netmod>(
     let apart = unsafe { flag(wish.info, c"alloc_shared_noncontig") };
     let window = state.enter_waiting(|inner| -> Result<Window<N>, Error> {
         carry_out_by(&inner.context, custom::carry_out);
-        let communicator = Communicator::world(&inner.context).with_id(map, rank as u32, id);
+        let meeting = Rc::new(Collectives { state, comm, members: members as usize });
+        let world = Communicator::world(&inner.context);
+        let communicator = world.with_id(map, rank as u32, id, meeting);
         match wish.flavor as u32 {
             ffi::MPI_WIN_FLAVOR_ALLOCATE => Window::allocate(&communicator, wish.size, 1),
             ffi::MPI_WIN_FLAVOR_SHARED if apart => Window::allocate(&communicator, wish.size, 1),
@@ -143,8 +146,9 @@ unsafe fn make_on<N: Netmod>(
     let allocated = [ffi::MPI_WIN_FLAVOR_ALLOCATE, ffi::MPI_WIN_FLAVOR_SHARED];
     if allocated.contains(&(wish.flavor as u32)) {
         let (start, _) = state.enter(|_| window.local()).map_err(|e| code(&e))?;
+        let none = wish.size == 0 && wish.flavor as u32 == ffi::MPI_WIN_FLAVOR_SHARED;
         // SAFETY: Open MPI's place for the address.
-        unsafe { *wish.base = start.cast() };
+        unsafe { *wish.base = if none { std::ptr::null_mut() } else { start.cast() } };
     }
     let (sizes, units) = told.iter().map(|t| (t.size, t.unit)).unzip();
     let module = state.enter(|_| Module::new(state, threads, window, comm, sizes, units));
@@ -152,31 +156,63 @@ unsafe fn make_on<N: Netmod>(
     // SAFETY: the window that is being made.
     unsafe {
         (*win).w_osc_module = module.cast();
-        let (key, value) = (c"no_locks".as_ptr(), c"false".as_ptr());
-        let win = (&raw mut (*win).super_).cast();
-        ffi::opal_infosubscribe_subscribe(win, key.cast_mut(), value.cast_mut(), Some(no_locks));
+        let subscriber = (&raw mut (*win).super_).cast();
+        for (key, usual, heard) in HINTS {
+            let (key, usual) = (key.as_ptr().cast_mut(), usual.as_ptr().cast_mut());
+            ffi::opal_infosubscribe_subscribe(subscriber, key, usual, Some(heard));
+        }
     }
     // The others may begin at once; who is slower finds their packets waiting.
     Ok(())
 }
 
-/// Collects what all members say, by rank.
+/// How the members of a window meet: by Open MPI's collectives, which make
+/// everybody's progress.
+struct Collectives<N: Netmod> {
+    state: &'static State<N>,
+    /// The window's own.
+    comm: *mut ffi::ompi_communicator_t,
+    members: usize,
+}
+
+impl<N: Netmod> Meeting for Collectives<N> {
+    fn allgather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        let meet = || {
+            // SAFETY: the window's communicator, which lives as long as it.
+            let lengths = unsafe { allgather(self.comm, &[mine.len() as u64], self.members)? };
+            let most = lengths.iter().copied().max().unwrap_or(0) as usize;
+            let mut padded = mine.to_vec();
+            padded.resize(most, 0);
+            // SAFETY: as above.
+            let all = unsafe { allgather(self.comm, &padded, self.members)? };
+            let part = |(i, &len): (usize, &u64)| all[i * most..i * most + len as usize].to_vec();
+            Ok(lengths.iter().enumerate().map(part).collect())
+        };
+        let met = self.state.outside(meet).unwrap_or(Err(ffi::OMPI_ERR_NOT_SUPPORTED));
+        met.map_err(|code| format!("an allgather of Open MPI's answered {code}"))
+    }
+}
+
+/// Collects what all members say, by rank, each as much.
 ///
 /// # Safety
-/// A live communicator with its collectives.
-unsafe fn allgather(
+/// A live communicator of `members` with its collectives. Any bits are a `T`.
+unsafe fn allgather<T: Copy + Default>(
     comm: *mut ffi::ompi_communicator_t,
-    mine: Told,
+    mine: &[T],
     members: usize,
-) -> Result<Vec<Told>, c_int> {
-    let mut all = vec![Told::default(); members];
-    let bytes = size_of::<Told>() as c_int;
+) -> Result<Vec<T>, c_int> {
+    let mut all = vec![T::default(); members * mine.len()];
+    let bytes = size_of_val(mine) as c_int;
+    if bytes == 0 {
+        return Ok(all);
+    }
     // SAFETY: the caller's duty; the buffers hold that many bytes.
     let code = unsafe {
         let byte = (&raw mut ffi::ompi_mpi_byte).cast::<ffi::ompi_datatype_t>();
         let coll = (*comm).c_coll;
         let Some(gather) = (*coll).coll_allgather else { return Err(ffi::OMPI_ERR_NOT_SUPPORTED) };
-        let (from, to) = ((&raw const mine).cast(), all.as_mut_ptr().cast());
+        let (from, to) = (mine.as_ptr().cast(), all.as_mut_ptr().cast());
         gather(from, bytes, byte, to, bytes, byte, comm, (*coll).coll_allgather_module)
     };
     if code == ffi::SUCCESS { Ok(all) } else { Err(code) }
@@ -186,7 +222,7 @@ unsafe fn allgather(
 ///
 /// # Safety
 /// `info` is null or an info.
-unsafe fn flag(info: *mut ffi::opal_info_t, key: &std::ffi::CStr) -> bool {
+unsafe fn flag(info: *mut ffi::opal_info_t, key: &CStr) -> bool {
     let (mut value, mut there) = (false, 0);
     if info.is_null() {
         return false;
@@ -198,18 +234,33 @@ unsafe fn flag(info: *mut ffi::opal_info_t, key: &std::ffi::CStr) -> bool {
     code == ffi::SUCCESS && there != 0 && value
 }
 
+/// The info keys of windows: name, what holds without a word, who hears of
+/// changes. Only `no_locks` changes anything here: order is kept and sizes are
+/// compared whatever is promised.
+const HINTS: [(&CStr, &CStr, unsafe extern "C" fn(Subscriber, Text, Text) -> Text); 5] = [
+    (c"no_locks", c"false", no_locks),
+    (c"accumulate_ordering", c"rar,raw,war,waw", as_said),
+    (c"accumulate_ops", c"same_op_no_op", as_said),
+    (c"same_size", c"false", as_said),
+    (c"same_disp_unit", c"false", as_said),
+];
+
+type Subscriber = *mut ffi::opal_infosubscriber_t;
+type Text = *mut c_char;
+
+/// A hint that is kept for MPI_Win_get_info.
+unsafe extern "C" fn as_said(_win: Subscriber, _key: Text, value: Text) -> Text {
+    value
+}
+
 /// Open MPI tells of the info key; what it says is kept where MPI_Win_lock
 /// looks.
-unsafe extern "C" fn no_locks(
-    win: *mut ffi::opal_infosubscriber_t,
-    _key: *mut c_char,
-    value: *mut c_char,
-) -> *mut c_char {
+unsafe extern "C" fn no_locks(win: Subscriber, _key: Text, value: Text) -> Text {
     // SAFETY: a window is the only thing that subscribed this, and begins with
     // the subscriber; the value is a C string.
     unsafe {
         let win = win.cast::<ffi::ompi_win_t>();
-        let yes = [c"true", c"yes", c"1"].contains(&std::ffi::CStr::from_ptr(value));
+        let yes = [c"true", c"yes", c"1"].contains(&CStr::from_ptr(value));
         let flag = ffi::OMPI_WIN_NO_LOCKS as u16;
         (*win).w_flags = if yes { (*win).w_flags | flag } else { (*win).w_flags & !flag };
         (if yes { c"true" } else { c"false" }).as_ptr().cast_mut()
@@ -266,7 +317,7 @@ pub(super) unsafe extern "C" fn shared_query<N: Netmod>(
                 unsafe {
                     *size = bytes;
                     *unit = module.unit_of(rank) as c_int;
-                    *base.cast::<*mut u8>() = start;
+                    *base.cast() = if bytes == 0 { std::ptr::null_mut() } else { start };
                 }
                 ffi::SUCCESS
             }

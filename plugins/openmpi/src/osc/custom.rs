@@ -9,6 +9,7 @@ use super::element::is_no_op;
 use super::fault::code;
 use super::layout::Blocks;
 use super::module::Module;
+use super::pieces;
 use crate::ffi;
 use rankway::netmod::Netmod;
 use rankway::rma::Custom;
@@ -18,6 +19,10 @@ use std::ffi::c_int;
 const FETCH: u64 = 1 << 62;
 /// The elements stay.
 const KEEP: u64 = 1 << 61;
+
+/// Bytes for blocks of the target's, and back ([`super::pieces`]).
+pub(super) const SCATTER: u64 = 1 << 60;
+pub(super) const GATHER: u64 = 1 << 59;
 
 /// An operation on a predefined type that is not Rankway's.
 pub(super) struct Foreign {
@@ -128,11 +133,6 @@ impl Foreign {
                 from += count;
             }
         }
-        if to.list.is_empty()
-            && let Err(e) = module.window.custom(number, &[], &mut [], rank, offset, 0)
-        {
-            return code(&e);
-        }
         ffi::SUCCESS
     }
 }
@@ -162,6 +162,10 @@ fn runs(blocks: &Blocks, size: usize, extent: usize) -> Vec<Run> {
 /// # Safety
 /// As [`rankway::rma::Operator`].
 pub(super) unsafe fn carry_out(custom: &Custom<'_>, result: &mut Vec<u8>) -> bool {
+    if custom.code & (SCATTER | GATHER) != 0 {
+        // SAFETY: the caller's duty.
+        return unsafe { pieces::carry_out(custom, result) };
+    }
     let (op, ty) = (custom.code & 0xff_ffff, custom.code >> 24 & 0xff_ffff);
     // SAFETY: numbers of whatever value are looked up in Open MPI's tables.
     let (op, ty) = unsafe { (ffi::MPI_Op_f2c(op as c_int), ffi::MPI_Type_f2c(ty as c_int)) };

@@ -12,6 +12,11 @@ use rankway::netmod::Netmod;
 use rankway::rma::{Assert, Error, Lock};
 use std::ffi::c_int;
 
+/// Whether a target is MPI_PROC_NULL, with whom nothing is ever to be done.
+fn nobody(target: c_int) -> bool {
+    target == ffi::MPI_PROC_NULL
+}
+
 /// Open MPI's promises as Rankway's.
 fn promises(assert: c_int) -> Assert {
     let pairs = [
@@ -180,6 +185,9 @@ pub(super) unsafe extern "C" fn lock<N: Netmod>(
 ) -> c_int {
     // SAFETY: as in `fence`.
     let module = unsafe { Module::<N>::of(win) };
+    if nobody(target) {
+        return ffi::SUCCESS;
+    }
     let exclusive = kind == ffi::MPI_LOCK_EXCLUSIVE as c_int;
     let kind = if exclusive { Lock::Exclusive } else { Lock::Shared };
     let first = !module.passive();
@@ -199,6 +207,9 @@ pub(super) unsafe extern "C" fn unlock<N: Netmod>(
 ) -> c_int {
     // SAFETY: as in `fence`.
     let module = unsafe { Module::<N>::of(win) };
+    if nobody(target) {
+        return ffi::SUCCESS;
+    }
     module.turn(
         || {
             module.reach(0, 0);
@@ -278,6 +289,9 @@ pub(super) unsafe extern "C" fn flush<N: Netmod>(
     if (target as u32).wrapping_sub(module.first_open.get()) < module.open.get() && stored(module) {
         return ffi::SUCCESS;
     }
+    if nobody(target) {
+        return ffi::SUCCESS;
+    }
     module.turn(|| module.window.flush(target as u32), || {})
 }
 
@@ -303,6 +317,9 @@ pub(super) unsafe extern "C" fn flush_local<N: Netmod>(
         return ffi::OMPI_ERR_RMA_SYNC;
     }
     if (target as u32).wrapping_sub(module.first_open.get()) < module.open.get() && stored(module) {
+        return ffi::SUCCESS;
+    }
+    if nobody(target) {
         return ffi::SUCCESS;
     }
     module.turn(|| module.window.flush_local(target as u32), || {})

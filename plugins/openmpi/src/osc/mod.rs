@@ -7,6 +7,7 @@
 //! access      put, get
 //! accumulate  operations on elements      element  which of them Rankway has
 //! custom      those it has not
+//! pieces      many short blocks, packed
 //! epoch       fence, groups, locks, flushes
 //! request     operations with a request
 //! layout      datatypes as lists of blocks
@@ -24,6 +25,7 @@ mod epoch;
 mod fault;
 mod layout;
 mod module;
+mod pieces;
 mod request;
 
 use crate::state::{self, Chosen};
