@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
-    for file in ["build.rs", "src/ffi/wrapper.h", "src/ffi/shim.c"] {
+    for file in ["build.rs", "src/ffi/wrapper.h", "src/ffi/shim.c", "src/ffi/osc.c"] {
         println!("cargo::rerun-if-changed={file}");
     }
     println!("cargo::rerun-if-env-changed=RANKWAY_MPICC");
@@ -45,6 +45,7 @@ fn main() {
 
     cc::Build::new()
         .file("src/ffi/shim.c")
+        .file("src/ffi/osc.c")
         .includes(&includes)
         .define("NDEBUG", None)
         .flag_if_supported("-mcx16")
@@ -86,6 +87,7 @@ fn missing_headers(out: &Path) -> PathBuf {
     let dir = out.join("missing");
     let file = dir.join("ompi/mpi/fortran/base/fint_2_int.h");
     std::fs::create_dir_all(file.parent().expect("it has one")).expect("OUT_DIR is ours");
-    std::fs::write(&file, "/* empty */\n").expect("OUT_DIR is ours");
+    std::fs::write(&file, "#define OMPI_INT_2_FINT(n) (n)\n#define OMPI_FINT_2_INT(n) (n)\n")
+        .expect("OUT_DIR is ours");
     dir
 }

@@ -80,6 +80,8 @@ pub struct Context<N: Netmod> {
     unclaimed: RefCell<Vec<(Head, Box<[u8]>)>>,
     /// Packets and completions so far.
     pub(super) events: Cell<u64>,
+    /// What else the process has to do while it waits here.
+    meanwhile: OnceCell<Box<dyn Fn()>>,
 }
 
 impl<N: Netmod> Drop for Context<N> {
@@ -135,6 +137,7 @@ impl<N: Netmod> Context<N> {
             to_tell: RefCell::default(),
             unclaimed: RefCell::default(),
             events: Cell::new(0),
+            meanwhile: OnceCell::new(),
             av,
             net: device.net.as_ref().map(Netmod::open_port).transpose()?,
             local: device.local.as_ref().map(Netmod::open_port).transpose()?.map(Chain::new),
@@ -202,6 +205,22 @@ impl<N: Netmod> Context<N> {
 
     pub(super) fn is_restless(&self) -> bool {
         self.restless.get() != 0 || !self.to_tell.borrow().is_empty()
+    }
+
+    /// Has `turn` called again and again while this context waits for peers:
+    /// the progress of whatever else the process does, which the same peers may
+    /// be waiting for. It may make progress on this context and issue
+    /// operations, but not wait. Only the first call counts.
+    pub fn while_waiting(&self, turn: impl Fn() + 'static) {
+        let _ = self.meanwhile.set(Box::new(turn));
+    }
+
+    /// One turn of that.
+    #[inline]
+    pub(crate) fn meanwhile(&self) {
+        if let Some(turn) = self.meanwhile.get() {
+            turn();
+        }
     }
 
     /// Whether this is called by what progress calls.

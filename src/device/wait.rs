@@ -169,6 +169,7 @@ impl<N: Netmod> Context<N> {
                     other => other?,
                 }
             }
+            self.meanwhile();
             match quiet.sleep(self, what != For::Answers) {
                 Some(sleep) => sleep.sleep(),
                 None => std::thread::yield_now(),

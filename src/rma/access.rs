@@ -1424,7 +1424,7 @@ impl<N: Netmod> Access<N> {
     }
 
     /// Forgets all marks.
-    fn unmark(&self) {
+    pub(super) fn unmark(&self) {
         // SAFETY: as in `mark`.
         unsafe { *self.marks.get() = [0; MARKS] };
     }
@@ -1527,6 +1527,19 @@ impl<N: Netmod> Access<N> {
         // the element is within one.
         let at = unsafe { self.mapped_start.offset(part).add(offset) };
         (at.addr() & (size - 1) == 0).then_some(at)
+    }
+
+    /// Whether an access epoch is open, to whichever ranks.
+    pub fn is_open(&self) -> bool {
+        self.check_open().is_ok()
+    }
+
+    /// Whether nothing is under way that is more than stores into mapped
+    /// memory, which only have to be ordered: [`Access::is_mapped`], and no
+    /// packet is unanswered.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.path == path::MAPPED && self.more.track.is_idle()
     }
 
     /// Whether every put is a store into mapped memory, found without an

@@ -9,6 +9,7 @@
 //! Nothing here waits.
 
 use super::compute::Work;
+use super::custom::carry_out;
 use super::locks::Want;
 use super::part::{Part, Registry, Status};
 use super::{Error, ErrorKind};
@@ -39,6 +40,8 @@ pub(super) mod ask {
     pub(crate) const COMPLETE: u8 = 8;
     /// An answer: id, status, number.
     pub(crate) const ANSWER: u8 = 9;
+    /// An operation of the device layer's own; the code in front of the body.
+    pub(crate) const CUSTOM: u8 = 10;
 }
 
 /// Longest body of a request; several go at a time.
@@ -97,6 +100,12 @@ impl Track {
                 under_way.remove(&world);
             }
         }
+    }
+
+    /// Whether everything was answered, and nothing went wrong that is not told
+    /// yet.
+    pub(super) fn is_idle(&self) -> bool {
+        self.under_way.borrow().is_empty() && self.refused.borrow().is_empty()
     }
 
     pub(super) fn count(&self, world: u32) -> u32 {
@@ -320,6 +329,10 @@ impl<N: Netmod> Agent<N> {
                 Some((elements(part, head.kind, place, meta, body, &mut out), 0))
             }
             ask::PUT | ask::GET => Some((bytes(part, head.kind, place, meta, body, &mut out), 0)),
+            ask::CUSTOM => {
+                let (operator, span) = (self.registry.operator.get().copied(), meta.count as usize);
+                Some((carry_out(operator, part, place, span, body, &mut out), 0))
+            }
             ask::TAKE => Some(take(part, place, from)),
             ask::GIVE => {
                 if let (Some(want), Ok(control)) = (Want::from_number(place), part.control()) {

@@ -619,7 +619,7 @@ impl<N: Netmod> Access<N> {
     }
 
     /// Waits for what went another way to the rank, so that the order stays.
-    fn turn(&self, world: u32, way: Way) -> Result<(), Error> {
+    pub(super) fn turn(&self, world: u32, way: Way) -> Result<(), Error> {
         let before = self.more.ways.borrow_mut().insert(world, way);
         if before.is_none_or(|before| before == way) {
             return Ok(());

@@ -120,7 +120,7 @@ impl<N: Netmod> Access<N> {
         let mut tickets = Vec::new();
         // SAFETY: within the slice, and waited for.
         let started =
-            unsafe { self.write_pieces(buf.as_ptr(), from, rank, disp, to, &mut tickets) };
+            unsafe { self.write_pieces(buf.as_ptr(), from, rank, disp, to, Some(&mut tickets)) };
         let ended = self.await_tickets(&mut tickets);
         started.and(ended)
     }
@@ -144,9 +144,30 @@ impl<N: Netmod> Access<N> {
         not_null(buf, from)?;
         let mut tickets = Vec::new();
         // SAFETY: the caller's duty.
-        let started = unsafe { self.write_pieces(buf, from, rank, disp, to, &mut tickets) };
+        let started = unsafe { self.write_pieces(buf, from, rank, disp, to, Some(&mut tickets)) };
         let pending = Pending::new(self, tickets);
         started.map(|()| pending)
+    }
+
+    /// [`Access::rput_blocks`] without a request: the flush waits.
+    ///
+    /// # Errors
+    /// As [`Access::rput_blocks`].
+    ///
+    /// # Safety
+    /// `buf` is null or readable for the extent of `from` until the access was
+    /// flushed for `rank`.
+    pub unsafe fn put_blocks_nb(
+        &self,
+        buf: *const u8,
+        from: &Layout<'_>,
+        rank: u32,
+        disp: usize,
+        to: &Layout<'_>,
+    ) -> Result<(), Error> {
+        not_null(buf, from)?;
+        // SAFETY: the caller's duty.
+        unsafe { self.write_pieces(buf, from, rank, disp, to, None) }
     }
 
     /// Gets blocks of the memory of `rank` into blocks of `buf`; they are there
@@ -166,7 +187,7 @@ impl<N: Netmod> Access<N> {
         let mut tickets = Vec::new();
         // SAFETY: within the slice, and waited for.
         let started =
-            unsafe { self.read_pieces(buf.as_mut_ptr(), to, rank, disp, from, &mut tickets) };
+            unsafe { self.read_pieces(buf.as_mut_ptr(), to, rank, disp, from, Some(&mut tickets)) };
         let ended = self.await_tickets(&mut tickets);
         started.and(ended)
     }
@@ -191,9 +212,31 @@ impl<N: Netmod> Access<N> {
         not_null(buf, to)?;
         let mut tickets = Vec::new();
         // SAFETY: the caller's duty.
-        let started = unsafe { self.read_pieces(buf, to, rank, disp, from, &mut tickets) };
+        let started = unsafe { self.read_pieces(buf, to, rank, disp, from, Some(&mut tickets)) };
         let pending = Pending::new(self, tickets);
         started.map(|()| pending)
+    }
+
+    /// [`Access::rget_blocks`] without a request: the bytes are there after a
+    /// flush.
+    ///
+    /// # Errors
+    /// As [`Access::rget_blocks`].
+    ///
+    /// # Safety
+    /// `buf` is null or stays writable for the extent of `to`, and untouched,
+    /// until the access was flushed for `rank`.
+    pub unsafe fn get_blocks_nb(
+        &self,
+        buf: *mut u8,
+        to: &Layout<'_>,
+        rank: u32,
+        disp: usize,
+        from: &Layout<'_>,
+    ) -> Result<(), Error> {
+        not_null(buf, to)?;
+        // SAFETY: the caller's duty.
+        unsafe { self.read_pieces(buf, to, rank, disp, from, None) }
     }
 
     /// Puts with a request of its own: MPI_Rput.
@@ -297,7 +340,7 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
         to: &Layout<'_>,
-        tickets: &mut Vec<Ticket>,
+        tickets: Option<&mut Vec<Ticket>>,
     ) -> Result<(), Error> {
         self.check_blocks(from, rank, disp, to)?;
         if from.bytes() == Some(0) {
@@ -332,7 +375,7 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
         from: &Layout<'_>,
-        tickets: &mut Vec<Ticket>,
+        mut tickets: Option<&mut Vec<Ticket>>,
     ) -> Result<(), Error> {
         self.check_blocks(to, rank, disp, from)?;
         if to.bytes() == Some(0) {
@@ -343,7 +386,8 @@ impl<N: Netmod> Access<N> {
             for (here, there, len) in Pieces::new(to, from) {
                 // SAFETY: the caller's duty.
                 unsafe {
-                    self.get_by_packets(buf.add(here), len, rank, disp + there, Some(tickets))?
+                    let tickets = tickets.as_deref_mut();
+                    self.get_by_packets(buf.add(here), len, rank, disp + there, tickets)?
                 };
             }
             return Ok(());
@@ -371,7 +415,7 @@ impl<N: Netmod> Access<N> {
         buf: *mut u8,
         pieces: Pieces<'_>,
         write: bool,
-        tickets: &mut Vec<Ticket>,
+        mut tickets: Option<&mut Vec<Ticket>>,
     ) -> Result<(), Error> {
         let port = self.context().port(target.transport);
         let (netmod, _) = port.ok_or_else(|| no_provider(target))?;
@@ -385,7 +429,7 @@ impl<N: Netmod> Access<N> {
                 let part = (len - done).min(longest);
                 if list.len() == most || bytes + part > longest {
                     // SAFETY: the caller's duty.
-                    unsafe { self.one_call(target, &list, write, tickets)? };
+                    unsafe { self.one_call(target, &list, write, tickets.as_deref_mut())? };
                     list.clear();
                     bytes = 0;
                 }
@@ -410,13 +454,15 @@ impl<N: Netmod> Access<N> {
         target: &Target,
         list: &[Block],
         write: bool,
-        tickets: &mut Vec<Ticket>,
+        tickets: Option<&mut Vec<Ticket>>,
     ) -> Result<(), Error> {
         let context = self.context();
         let port = context.port(target.transport);
         let (netmod, port) = port.ok_or_else(|| no_provider(target))?;
         let token = context.token(target.world);
-        context.expect(token);
+        if tickets.is_some() {
+            context.expect(token);
+        }
         let op = |block: &Block| Transfer {
             buf: block.buf,
             len: block.len,
@@ -444,7 +490,9 @@ impl<N: Netmod> Access<N> {
         });
         started.inspect_err(|_| context.forget(token))?;
         context.issued(token);
-        tickets.push(Ticket::Token(token, target.world));
+        if let Some(tickets) = tickets {
+            tickets.push(Ticket::Token(token, target.world));
+        }
         Ok(())
     }
 }

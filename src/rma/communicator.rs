@@ -29,6 +29,19 @@ pub struct Communicator<N: Netmod> {
     strategy: Option<Strategy>,
     /// Collective calls so far.
     calls: Cell<u32>,
+    /// How the members meet, where it is not the set-up channel.
+    meeting: Option<Rc<dyn Meeting>>,
+}
+
+/// How the members of a communicator tell each other something: for device
+/// layers above a library that has collectives. The calls come in the same
+/// order in all members.
+pub trait Meeting {
+    /// Collects what all members say, by rank; lengths may differ.
+    ///
+    /// # Errors
+    /// Why the members could not meet.
+    fn allgather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, String>;
 }
 
 impl<N: Netmod> std::fmt::Debug for Communicator<N> {
@@ -62,6 +75,7 @@ impl<N: Netmod> Communicator<N> {
             strategy: context.device().map_strategy(),
             id: mix(&[boot.job()]),
             calls: Cell::new(0),
+            meeting: None,
             context: Rc::clone(context),
         }
     }
@@ -139,7 +153,8 @@ impl<N: Netmod> Communicator<N> {
     #[must_use]
     pub fn dup(&self) -> Communicator<N> {
         let id = mix(&[self.id, self.call(), 1]);
-        self.child(self.map.clone(), self.rank, id)
+        let same = self.child(self.map.clone(), self.rank, id);
+        Communicator { meeting: self.meeting.clone(), ..same }
     }
 
     /// How irregular maps made of this one are held; `None` for tables.
@@ -298,6 +313,9 @@ impl<N: Netmod> Communicator<N> {
     /// # Errors
     /// A peer that died, by name.
     pub fn barrier(&self) -> Result<(), Error> {
+        if let Some(meeting) = &self.meeting {
+            return meeting.allgather(&[]).map(drop).map_err(|why| ErrorKind::Meeting(why).into());
+        }
         let tag = mix(&[self.id, self.call(), 7]);
         let control = self.device().control();
         Ok(control.barrier(&Members(self), tag, &mut || self.idle())?)
@@ -321,11 +339,18 @@ impl<N: Netmod> Communicator<N> {
             return Err(ErrorKind::Rank { rank: root, size: self.size() }.into());
         }
         let tag = mix(&[self.id, self.call(), 9]);
+        if self.meeting.is_some() {
+            let mut all = self.allgather(value.filter(|_| root == self.rank).unwrap_or(&[]))?;
+            return Ok(all.swap_remove(root as usize));
+        }
         let control = self.device().control();
         Ok(control.broadcast(&Members(self), tag, root, value, &mut || self.idle())?)
     }
 
     fn allgather_tagged(&self, tag: u64, mine: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        if let Some(meeting) = &self.meeting {
+            return meeting.allgather(mine).map_err(|why| ErrorKind::Meeting(why).into());
+        }
         let control = self.device().control();
         Ok(control.allgather(&Members(self), tag, mine, &mut || self.idle())?)
     }
@@ -341,6 +366,7 @@ impl<N: Netmod> Communicator<N> {
             for _ in 0..POLLS {
                 self.context.progress().map_err(|e| e.to_string())?;
             }
+            self.context.meanwhile();
             std::thread::yield_now();
         }
         Ok(self.context.events() != events)
@@ -380,6 +406,22 @@ impl<N: Netmod> Communicator<N> {
         Ok(mine.map(|rank| self.child(map, rank, id)))
     }
 
+    /// A communicator over any map under a number that all members have agreed
+    /// on in a way of their own, and that no other in use has, and whose members
+    /// meet in a way of their own: for device layers that bring all three. No
+    /// message, no check of membership.
+    #[must_use]
+    pub fn with_meeting(
+        &self,
+        map: RankMap,
+        rank: u32,
+        id: u64,
+        meeting: Rc<dyn Meeting>,
+    ) -> Communicator<N> {
+        let child = self.child(map, rank, mix(&[self.id, id, 11]));
+        Communicator { meeting: Some(meeting), ..child }
+    }
+
     /// A communicator over any map, for structures that are measured and for
     /// device layers that bring their own: no message, no check of membership.
     #[must_use]
@@ -395,12 +437,13 @@ impl<N: Netmod> Communicator<N> {
     pub fn with_id(context: &Rc<Context<N>>, map: RankMap, rank: u32, id: u64) -> Communicator<N> {
         let id = mix(&[context.device().boot().job(), id, 11]);
         let (context, strategy) = (Rc::clone(context), context.device().map_strategy());
-        Communicator { context, map, id, rank, strategy, calls: Cell::new(0) }
+        Communicator { context, map, id, rank, strategy, calls: Cell::new(0), meeting: None }
     }
 
     fn child(&self, map: RankMap, rank: u32, id: u64) -> Communicator<N> {
         let context = Rc::clone(&self.context);
-        Communicator { context, map, id, rank, strategy: self.strategy, calls: Cell::new(0) }
+        let (strategy, calls) = (self.strategy, Cell::new(0));
+        Communicator { context, map, id, rank, strategy, calls, meeting: None }
     }
 }
 

@@ -195,6 +195,8 @@ impl<N: Netmod> Access<N> {
         let given = if taken { self.give_lock(kind, rank) } else { Ok(()) };
         self.more.locks.borrow_mut().remove(&rank);
         if self.more.locks.borrow().is_empty() {
+            // Every rank there are marks of was flushed with its lock.
+            self.unmark();
             self.set_epoch(Epoch::Closed);
         }
         flushed.and(given)
@@ -357,6 +359,7 @@ impl<N: Netmod> Access<N> {
             for _ in 0..1_u32 << turn.min(6) {
                 context.progress()?;
             }
+            context.meanwhile();
             if turn > 4 {
                 std::thread::yield_now();
             }

@@ -130,6 +130,9 @@ pub enum ErrorKind {
     /// Arguments that make no sense, or differ between the members.
     #[error("{0}")]
     Arguments(String),
+    /// The members' own way to meet failed.
+    #[error("the members of a communicator could not meet: {0}")]
+    Meeting(String),
     /// Memory of a window.
     #[error("no memory for a window: {what}: {source}")]
     Memory {

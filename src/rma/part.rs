@@ -5,6 +5,7 @@
 //! knows that the window exists, and taken out before its memory goes.
 
 use super::compute::{Work, refusal};
+use super::custom::Operator;
 use super::locks::{Control, Words};
 use super::segment::Segment;
 use super::{Error, ErrorKind};
@@ -67,6 +68,8 @@ impl Status {
 #[derive(Default)]
 pub(super) struct Registry {
     parts: Mutex<BTreeMap<u64, Arc<Part>>>,
+    /// What carries out operations of the device layer's own.
+    pub(super) operator: OnceLock<Operator>,
 }
 
 impl Registry {
@@ -219,6 +222,20 @@ impl Part {
         let (start, bytes) = attached.range(..=offset).next_back()?;
         // The address was exposed by `attach`.
         (end <= start + bytes).then(|| act(std::ptr::with_exposed_provenance_mut(offset)))
+    }
+
+    /// Does something with a range while nobody else does by this function or
+    /// changes elements that have no atomic instruction.
+    pub(super) fn alone<R>(
+        &self,
+        offset: u64,
+        len: usize,
+        act: impl FnOnce(*mut u8) -> R,
+    ) -> Option<R> {
+        self.with_range(offset, len, |at| {
+            let _held = self.plain.lock().unwrap_or_else(PoisonError::into_inner);
+            act(at)
+        })
     }
 
     /// Carries out an operation on elements at `offset`. `work` has everything

@@ -441,22 +441,65 @@ impl<N: Netmod> Window<N> {
     /// As [`Window::fence`], and [`ErrorKind::Epoch`] for NOPRECEDE after
     /// operations.
     pub fn fence_with(&self, assert: Assert) -> Result<(), Error> {
-        self.may_end("fence")?;
-        let flushed = if assert.contains(Assert::NOPRECEDE) {
-            if self.access.dirty() {
-                let (open, remedy) = ("operations were issued", "call it without NOPRECEDE");
-                return Err(ErrorKind::Epoch { call: "fence", open, remedy }.into());
-            }
-            Ok(())
-        } else {
-            self.access.flush_dirty()
-        };
+        self.may_fence(assert)?;
+        let flushed = self.fence_flush(assert);
         // The others wait there, whatever became of this one's operations.
         let met = self.communicator.barrier();
         explained(flushed, met)?;
+        self.fence_open(assert);
+        Ok(())
+    }
+
+    /// Refuses a fence that must not be called now.
+    fn may_fence(&self, assert: Assert) -> Result<(), Error> {
+        self.may_end("fence")?;
+        if assert.contains(Assert::NOPRECEDE) && self.access.dirty() {
+            let (open, remedy) = ("operations were issued", "call it without NOPRECEDE");
+            return Err(ErrorKind::Epoch { call: "fence", open, remedy }.into());
+        }
+        Ok(())
+    }
+
+    fn fence_flush(&self, assert: Assert) -> Result<(), Error> {
+        if assert.contains(Assert::NOPRECEDE) { Ok(()) } else { self.access.flush_dirty() }
+    }
+
+    fn fence_open(&self, assert: Assert) {
         let next = assert.contains(Assert::NOSUCCEED);
         self.access.set_epoch(if next { Epoch::Closed } else { Epoch::Fence });
+    }
+
+    /// The first half of [`Window::fence_with`] for callers that have a barrier
+    /// of their own: everything issued is done everywhere on return. Then the
+    /// caller's barrier over all members, then [`Window::fence_leave`].
+    ///
+    /// # Errors
+    /// As [`Window::fence_with`].
+    pub fn fence_enter(&self, assert: Assert) -> Result<(), Error> {
+        self.may_fence(assert)?;
+        self.fence_flush(assert)
+    }
+
+    /// The second half: opens the next epoch.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Freed`].
+    pub fn fence_leave(&self, assert: Assert) -> Result<(), Error> {
+        self.access.core()?;
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        self.fence_open(assert);
         Ok(())
+    }
+
+    /// The first half of [`Window::free`] for callers that have a barrier of
+    /// their own: everything issued is done everywhere on return. After the
+    /// caller's barrier over all members the window is dropped.
+    ///
+    /// # Errors
+    /// As [`Window::free`].
+    pub fn free_enter(&self) -> Result<(), Error> {
+        self.may_end("free")?;
+        self.access.flush_dirty()
     }
 
     /// Refuses collective calls while an epoch of ranks is open.

@@ -2,6 +2,7 @@
 
 use crate::ffi;
 use crate::mtl::component::mca_mtl_rankway_component;
+use crate::osc::mca_osc_rankway_component;
 use rankway::rankmap::compact::Strategy;
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -33,6 +34,7 @@ static STRATEGY: Text = Storage::new(std::ptr::null());
 static EAGER: Storage<usize> = Storage::new(0);
 static PRIORITY: Storage<c_int> = Storage::new(30);
 static VERBOSE: Storage<c_int> = Storage::new(0);
+static OSC_PRIORITY: Storage<c_int> = Storage::new(120);
 
 const LEVELS: [ffi::mca_base_var_info_lvl_t; 2] = [ffi::OPAL_INFO_LVL_3, ffi::OPAL_INFO_LVL_9];
 
@@ -91,7 +93,34 @@ pub(crate) fn register() {
     );
 }
 
+/// Registers the one parameter that the OSC component has of its own.
+pub(crate) fn register_osc() {
+    variable_of(
+        // SAFETY: the component lives for ever.
+        unsafe { &raw const mca_osc_rankway_component.osc_version },
+        c"priority",
+        c"Priority of this component; osc rdma has 101, sm 100. What else there is to set, both \
+          components share: ompi_info --param mtl rankway",
+        ffi::MCA_BASE_VAR_TYPE_INT,
+        LEVELS[1],
+        &OSC_PRIORITY,
+    );
+}
+
 fn variable<T>(
+    name: &CStr,
+    help: &CStr,
+    kind: ffi::mca_base_var_type_t,
+    level: ffi::mca_base_var_info_lvl_t,
+    place: &'static Storage<T>,
+) {
+    // SAFETY: the component lives for ever.
+    let of = unsafe { &raw const mca_mtl_rankway_component.mtl_version };
+    variable_of(of, name, help, kind, level, place);
+}
+
+fn variable_of<T>(
+    component: *const ffi::mca_base_component_2_1_0_t,
     name: &CStr,
     help: &CStr,
     kind: ffi::mca_base_var_type_t,
@@ -103,7 +132,7 @@ fn variable<T>(
     // default.
     unsafe {
         ffi::mca_base_component_var_register(
-            &raw const mca_mtl_rankway_component.mtl_version,
+            component,
             name.as_ptr(),
             help.as_ptr(),
             kind,
@@ -154,6 +183,10 @@ pub(crate) fn strategy() -> Result<Option<Strategy>, String> {
 
 pub(crate) fn priority() -> c_int {
     PRIORITY.get()
+}
+
+pub(crate) fn osc_priority() -> c_int {
+    OSC_PRIORITY.get()
 }
 
 pub(crate) fn verbosity() -> c_int {

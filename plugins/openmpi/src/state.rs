@@ -10,6 +10,7 @@ use crate::{ffi, guarded, mtl, params};
 use rankway::device::{self, Context, Options};
 use rankway::msg::{MsgError, Tagged};
 use rankway::netmod::{Netmod, ofi, ucx};
+use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -25,6 +26,9 @@ pub(crate) struct Inner<N: Netmod> {
 pub(crate) struct State<N: Netmod> {
     inner: Inner<N>,
     lock: Option<Mutex<()>>,
+    /// The lock's guard, while a call that may wait holds it. Touched by who
+    /// holds the lock only.
+    held: UnsafeCell<Option<MutexGuard<'static, ()>>>,
     boot: Arc<Modex>,
     /// Progress calls so far.
     turns: AtomicU32,
@@ -55,6 +59,43 @@ impl<N: Netmod> State<N> {
     pub(crate) fn enter<R>(&self, f: impl FnOnce(&Inner<N>) -> R) -> R {
         let _guard = self.guard();
         f(&self.inner)
+    }
+
+    /// [`State::enter`] for calls that may wait for peers: while they do, Open
+    /// MPI makes progress, and other threads may enter.
+    pub(crate) fn enter_waiting<R>(&'static self, f: impl FnOnce(&Inner<N>) -> R) -> R {
+        let guard = self.guard();
+        if guard.is_some() {
+            // SAFETY: the lock is held.
+            unsafe { *self.held.get() = guard };
+        }
+        let result = f(&self.inner);
+        // SAFETY: the lock is held: by us since the start, or again since the
+        // last turn of `meanwhile`.
+        drop(unsafe { (*self.held.get()).take() });
+        result
+    }
+
+    /// What is done while a call waits: Open MPI's progress.
+    fn meanwhile(&'static self) {
+        // SAFETY: no arguments; the lock is not held.
+        self.outside(|| unsafe { ffi::opal_progress() });
+    }
+
+    /// Calls something of Open MPI's that may come back here, within
+    /// [`State::enter_waiting`]: without the lock. `None` where the lock is held
+    /// by a call that cannot give it up, and nothing is called.
+    pub(crate) fn outside<R>(&'static self, call: impl FnOnce() -> R) -> Option<R> {
+        if self.lock.is_none() {
+            return Some(call());
+        }
+        // SAFETY: who is within holds the lock.
+        drop(unsafe { (*self.held.get()).take() }?);
+        let result = call();
+        let guard = self.guard();
+        // SAFETY: the lock is held.
+        unsafe { *self.held.get() = guard };
+        Some(result)
     }
 
     /// One round of progress: how many requests ended.
@@ -168,13 +209,16 @@ fn start<N: Netmod>(
         tagged.limit_eager(bytes);
     }
     say(10, || format!("runs over {:?}", context.device()));
-    let state = Box::leak(Box::new(State {
+    let state: &'static State<N> = Box::leak(Box::new(State {
         inner: Inner { context, tagged },
         lock: threads.then(Mutex::default),
+        held: UnsafeCell::new(None),
         boot,
         turns: AtomicU32::new(0),
     }));
-    CURRENT.store(std::ptr::from_mut(state).cast(), Ordering::Release);
+    // The context is dropped with the state, and calls this no more then.
+    state.inner.context.while_waiting(move || state.meanwhile());
+    CURRENT.store(std::ptr::from_ref(state).cast_mut().cast(), Ordering::Release);
     // SAFETY: a function that stays, as the library is never unloaded.
     unsafe { ffi::opal_progress_register(Some(progress::<N>)) };
     Ok(state)

@@ -6,7 +6,9 @@
 #include "opal/util/output.h"
 #include "ompi/constants.h"
 #include "ompi/communicator/communicator.h"
+#include "opal/datatype/opal_datatype_internal.h"
 #include "ompi/datatype/ompi_datatype.h"
+#include "ompi/datatype/ompi_datatype_internal.h"
 #include "ompi/group/group.h"
 #include "ompi/info/info.h"
 #include "ompi/mca/mtl/mtl.h"
@@ -21,4 +23,5 @@
 #include "ompi/win/win.h"
 #include "orte/util/proc_info.h"
 
+#include "osc.h"
 #include "shim.h"

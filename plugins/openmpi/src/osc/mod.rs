@@ -1,14 +1,55 @@
-//! One-sided communication: declines every window for now, so that Open MPI
-//! takes another component.
+//! One-sided communication: Rankway's windows under Open MPI's.
+//!
+//! ```text
+//! mod         the component: query and select
+//! create      windows made, freed, attached to
+//! module      what Open MPI's window points to; the functions it calls
+//! access      put, get
+//! accumulate  operations on elements      element  which of them Rankway has
+//! custom      those it has not
+//! pieces      many short blocks, packed
+//! epoch       fence, groups, locks, flushes
+//! request     operations with a request
+//! layout      datatypes as lists of blocks
+//! fault       errors as codes
+//! ```
+//!
+//! Works beside any PML. Never looks at messages.
 
-use crate::ffi;
+mod access;
+mod accumulate;
+mod create;
+mod custom;
+mod element;
+mod epoch;
+mod fault;
+mod layout;
+mod module;
+mod pieces;
+mod request;
+
+use crate::state::{self, Chosen};
+use crate::{ffi, guarded, params};
 use std::ffi::{c_int, c_void};
+use std::sync::{Mutex, PoisonError};
+
+const HEAD: ffi::mca_base_component_2_1_0_t = {
+    let mut head = crate::mtl::component::base("osc", 3, None);
+    head.mca_register_component_params = Some(register);
+    head
+};
+
+unsafe extern "C" fn register() -> c_int {
+    params::register();
+    params::register_osc();
+    ffi::SUCCESS
+}
 
 /// What Open MPI looks for in `mca_osc_rankway.so`.
 #[unsafe(no_mangle)]
 pub static mut mca_osc_rankway_component: ffi::ompi_osc_base_component_2_0_0_t =
     ffi::ompi_osc_base_component_2_0_0_t {
-        osc_version: crate::mtl::component::base("osc", 3, None),
+        osc_version: HEAD,
         osc_data: ffi::mca_base_component_data_2_0_0_t { param_field: 0, reserved: [0; 32] },
         osc_init: Some(init),
         osc_query: Some(query),
@@ -16,8 +57,27 @@ pub static mut mca_osc_rankway_component: ffi::ompi_osc_base_component_2_0_0_t =
         osc_finalize: Some(finalize),
     };
 
-unsafe extern "C" fn init(_progress_threads: bool, _mpi_threads: bool) -> c_int {
-    ffi::SUCCESS
+/// The device, once a component of this process opened it, and whether there
+/// are several threads.
+static CHOSEN: Mutex<Option<(Chosen, bool)>> = Mutex::new(None);
+
+fn chosen() -> Option<(Chosen, bool)> {
+    *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+unsafe extern "C" fn init(_progress_threads: bool, threads: bool) -> c_int {
+    guarded(|| match state::acquire(threads) {
+        Ok(state) => {
+            *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = Some((state, threads));
+            // SAFETY: a function that stays, as the library is never unloaded.
+            unsafe { ffi::opal_progress_register(Some(request::progress)) };
+            ffi::SUCCESS
+        }
+        Err(why) => {
+            state::say(1, || format!("no one-sided communication: {why}"));
+            ffi::OMPI_ERR_NOT_AVAILABLE
+        }
+    })
 }
 
 unsafe extern "C" fn query(
@@ -25,26 +85,72 @@ unsafe extern "C" fn query(
     _base: *mut *mut c_void,
     _size: usize,
     _disp_unit: c_int,
-    _comm: *mut ffi::ompi_communicator_t,
+    comm: *mut ffi::ompi_communicator_t,
     _info: *mut ffi::opal_info_t,
-    _flavor: c_int,
+    flavor: c_int,
 ) -> c_int {
-    -1
+    guarded(|| {
+        // SAFETY: a live communicator.
+        let fits = unsafe {
+            match chosen() {
+                Some((Chosen::Ofi(state), _)) => create::fits(state, comm, flavor),
+                Some((Chosen::Ucx(state), _)) => create::fits(state, comm, flavor),
+                None => return -1,
+            }
+        };
+        match fits {
+            Ok(()) => params::osc_priority(),
+            Err(why) => {
+                state::say(1, || format!("leaves a window to another component: {why}"));
+                -1
+            }
+        }
+    })
 }
 
 unsafe extern "C" fn select(
-    _win: *mut ffi::ompi_win_t,
-    _base: *mut *mut c_void,
-    _size: usize,
-    _disp_unit: c_int,
-    _comm: *mut ffi::ompi_communicator_t,
-    _info: *mut ffi::opal_info_t,
-    _flavor: c_int,
-    _model: *mut c_int,
+    win: *mut ffi::ompi_win_t,
+    base: *mut *mut c_void,
+    size: usize,
+    unit: c_int,
+    comm: *mut ffi::ompi_communicator_t,
+    info: *mut ffi::opal_info_t,
+    flavor: c_int,
+    model: *mut c_int,
 ) -> c_int {
-    ffi::OMPI_ERR_NOT_SUPPORTED
+    let wish = create::Wish { base, size, unit, flavor, info };
+    guarded(|| {
+        // SAFETY: as Open MPI hands them over.
+        let made = unsafe {
+            match chosen() {
+                Some((Chosen::Ofi(state), threads)) => {
+                    create::make(state, threads, win, comm, wish)
+                }
+                Some((Chosen::Ucx(state), threads)) => {
+                    create::make(state, threads, win, comm, wish)
+                }
+                None => Err(ffi::OMPI_ERR_NOT_AVAILABLE),
+            }
+        };
+        match made {
+            Ok(()) => {
+                // SAFETY: Open MPI's place for the answer.
+                unsafe { *model = ffi::MPI_WIN_UNIFIED as c_int };
+                ffi::SUCCESS
+            }
+            Err(code) => code,
+        }
+    })
 }
 
 unsafe extern "C" fn finalize() -> c_int {
-    ffi::SUCCESS
+    guarded(|| {
+        let was = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if was.is_some() {
+            // SAFETY: registered by `init`.
+            unsafe { ffi::opal_progress_unregister(Some(request::progress)) };
+            state::release();
+        }
+        ffi::SUCCESS
+    })
 }

@@ -1,0 +1,269 @@
+//! Put and get.
+//!
+//! ```text
+//! put        same contiguous bytes on both sides, epoch, bounds   a store, or Rankway's put
+//! put_any    every other layout, uneven windows, errors           lists of blocks
+//! ```
+
+use super::fault::{answer, code};
+use super::layout::Blocks;
+use super::module::Module;
+use super::pieces;
+use crate::{ffi, guarded};
+use rankway::netmod::Netmod;
+use rankway::rma::{Layout, Pending};
+use std::ffi::{c_int, c_void};
+
+/// One side of an operation: a buffer or a displacement, in Open MPI's terms.
+#[derive(Clone, Copy)]
+pub(super) struct Side {
+    pub(super) count: c_int,
+    pub(super) ty: *mut ffi::ompi_datatype_t,
+}
+
+impl Side {
+    /// # Safety
+    /// The type is a datatype.
+    pub(super) unsafe fn blocks(&self) -> Blocks {
+        // SAFETY: the caller's duty.
+        unsafe { Blocks::new(self.ty, self.count.max(0) as usize) }
+    }
+}
+
+/// The bytes of an operation whose both sides are one block each from their
+/// address on.
+///
+/// # Safety
+/// Both types are datatypes.
+#[inline(always)]
+pub(super) unsafe fn plain(here: Side, there: Side) -> Option<usize> {
+    const WHOLE: u16 =
+        (ffi::OPAL_DATATYPE_FLAG_CONTIGUOUS | ffi::OPAL_DATATYPE_FLAG_NO_GAPS) as u16;
+    // SAFETY: the caller's duty.
+    let (a, b) = unsafe { (&(*here.ty).super_, &(*there.ty).super_) };
+    if a.flags & b.flags & WHOLE != WHOLE || a.true_lb | b.true_lb != 0 {
+        return None;
+    }
+    let len = a.size.wrapping_mul(here.count as usize);
+    (len == b.size.wrapping_mul(there.count as usize)).then_some(len)
+}
+
+pub(super) unsafe extern "C" fn put<N: Netmod>(
+    buf: *const c_void,
+    count: c_int,
+    ty: *mut ffi::ompi_datatype_t,
+    target: c_int,
+    disp: isize,
+    target_count: c_int,
+    target_ty: *mut ffi::ompi_datatype_t,
+    win: *mut ffi::ompi_win_t,
+) -> c_int {
+    // SAFETY: Open MPI hands out live windows and datatypes only.
+    let module = unsafe { Module::<N>::of(win) };
+    let (here, there) = (Side { count, ty }, Side { count: target_count, ty: target_ty });
+    // SAFETY: as above.
+    if !module.threads
+        && let Some(len) = unsafe { plain(here, there) }
+        && let Some(offset) = module.quick(target, disp, len)
+    {
+        let rank = target as u32;
+        // SAFETY: epoch, rank and bounds were looked at; the buffer is the
+        // operation's until it is synchronised, by MPI's rules.
+        let rc = unsafe { module.window.put_unchecked(buf.cast(), len, rank, offset) };
+        if rc == 0 {
+            return ffi::SUCCESS;
+        }
+    }
+    // SAFETY: as above.
+    guarded(|| unsafe { put_any(module, buf, here, target, disp, there) })
+}
+
+/// # Safety
+/// As MPI_Put: live datatypes, a buffer as they say.
+#[cold]
+#[inline(never)]
+unsafe fn put_any<N: Netmod>(
+    module: &Module<N>,
+    buf: *const c_void,
+    here: Side,
+    target: c_int,
+    disp: isize,
+    there: Side,
+) -> c_int {
+    // SAFETY: the caller's duty.
+    if let Some(len) = unsafe { plain(here, there) }
+        && let Some(offset) = module.offset(target, disp, 0)
+    {
+        // SAFETY: the buffer is the operation's until it is synchronised.
+        let put = || unsafe { module.window.put_nb(buf.cast(), len, target as u32, offset) };
+        return module.enter(|_| answer(put()));
+    }
+    // SAFETY: the caller's duty.
+    unsafe {
+        let (from, to) = (here.blocks(), there.blocks());
+        let offset = match range(module, &from, target, disp, &to) {
+            Ok(offset) => offset,
+            Err(code) => return code,
+        };
+        let (rank, start) = (target as u32, buf.cast::<u8>().wrapping_offset(from.low));
+        if pieces::better(module, rank, &to) {
+            let packed = from.gather(buf.cast());
+            return module.enter(|_| answer(pieces::put(module, &packed, rank, offset, &to)));
+        }
+        let (from, to) = (Layout::List(&from.list), Layout::List(&to.list));
+        module.enter(|_| answer(module.window.put_blocks_nb(start, &from, rank, offset, &to)))
+    }
+}
+
+/// A put of any layout.
+///
+/// # Safety
+/// As MPI_Put.
+pub(super) unsafe fn put_blocks<'a, N: Netmod>(
+    module: &'a Module<N>,
+    buf: *const c_void,
+    here: Side,
+    target: c_int,
+    disp: isize,
+    there: Side,
+) -> Result<Pending<'a, N>, c_int> {
+    // SAFETY: the caller's duty.
+    let (from, to) = unsafe { (here.blocks(), there.blocks()) };
+    let offset = range(module, &from, target, disp, &to)?;
+    // SAFETY: an address within the caller's buffer, which stays until the
+    // operation is synchronised.
+    let issued = module.enter(|_| unsafe {
+        let start = buf.cast::<u8>().wrapping_offset(from.low);
+        let (from, to) = (Layout::List(&from.list), Layout::List(&to.list));
+        module.window.rput_blocks(start, &from, target as u32, offset, &to)
+    });
+    issued.map_err(|e| code(&e))
+}
+
+/// The target's offset of an operation whose sides must have the same bytes.
+pub(super) fn range<N: Netmod>(
+    module: &Module<N>,
+    here: &Blocks,
+    target: c_int,
+    disp: isize,
+    there: &Blocks,
+) -> Result<usize, c_int> {
+    if here.bytes != there.bytes {
+        return Err(ffi::MPI_ERR_TRUNCATE as c_int);
+    }
+    module.offset(target, disp, there.low).ok_or(ffi::OMPI_ERR_RMA_RANGE)
+}
+
+pub(super) unsafe extern "C" fn get<N: Netmod>(
+    buf: *mut c_void,
+    count: c_int,
+    ty: *mut ffi::ompi_datatype_t,
+    target: c_int,
+    disp: isize,
+    target_count: c_int,
+    target_ty: *mut ffi::ompi_datatype_t,
+    win: *mut ffi::ompi_win_t,
+) -> c_int {
+    // SAFETY: Open MPI hands out live windows and datatypes only.
+    let module = unsafe { Module::<N>::of(win) };
+    let (here, there) = (Side { count, ty }, Side { count: target_count, ty: target_ty });
+    // SAFETY: as above.
+    if !module.threads
+        && let Some(len) = unsafe { plain(here, there) }
+        && let Some(offset) = module.quick(target, disp, len)
+    {
+        if !module.start.is_null() {
+            // SAFETY: epoch, rank and bounds were looked at; the buffer is
+            // another, by MPI's rules.
+            unsafe { copy(module.at(target as u32, offset), buf.cast(), len) };
+            module.count();
+            return ffi::SUCCESS;
+        }
+    }
+    // SAFETY: as above.
+    guarded(|| unsafe { get_any(module, buf, here, target, disp, there) })
+}
+
+/// Copies within what is mapped here.
+///
+/// # Safety
+/// Both sides hold `len` bytes and do not overlap.
+#[inline(always)]
+unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's duty.
+    unsafe {
+        match len {
+            8 => to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
+            4 => to.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
+            _ => std::ptr::copy_nonoverlapping(from, to, len),
+        }
+    }
+    std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::Acquire);
+}
+
+/// # Safety
+/// As MPI_Get.
+#[cold]
+#[inline(never)]
+unsafe fn get_any<N: Netmod>(
+    module: &Module<N>,
+    buf: *mut c_void,
+    here: Side,
+    target: c_int,
+    disp: isize,
+    there: Side,
+) -> c_int {
+    // SAFETY: the caller's duty.
+    if let Some(len) = unsafe { plain(here, there) }
+        && let Some(offset) = module.offset(target, disp, 0)
+    {
+        // SAFETY: the buffer is the operation's until it is synchronised.
+        let get = || unsafe { module.window.get_nb(buf.cast(), len, target as u32, offset) };
+        return module.enter(|_| answer(get()));
+    }
+    // SAFETY: the caller's duty.
+    unsafe {
+        let (to, from) = (here.blocks(), there.blocks());
+        let offset = match range(module, &to, target, disp, &from) {
+            Ok(offset) => offset,
+            Err(code) => return code,
+        };
+        let (rank, start) = (target as u32, buf.cast::<u8>().wrapping_offset(to.low));
+        if pieces::better(module, rank, &from) {
+            return match module.enter(|_| pieces::get(module, rank, offset, &from)) {
+                Ok(packed) => {
+                    to.scatter(&packed, buf.cast());
+                    ffi::SUCCESS
+                }
+                Err(e) => code(&e),
+            };
+        }
+        let (to, from) = (Layout::List(&to.list), Layout::List(&from.list));
+        module.enter(|_| answer(module.window.get_blocks_nb(start, &to, rank, offset, &from)))
+    }
+}
+
+/// A get of any layout.
+///
+/// # Safety
+/// As MPI_Get.
+pub(super) unsafe fn get_blocks<'a, N: Netmod>(
+    module: &'a Module<N>,
+    buf: *mut c_void,
+    here: Side,
+    target: c_int,
+    disp: isize,
+    there: Side,
+) -> Result<Pending<'a, N>, c_int> {
+    // SAFETY: the caller's duty.
+    let (to, from) = unsafe { (here.blocks(), there.blocks()) };
+    let offset = range(module, &to, target, disp, &from)?;
+    // SAFETY: an address within the caller's buffer, which stays until the
+    // operation is synchronised.
+    let issued = module.enter(|_| unsafe {
+        let start = buf.cast::<u8>().wrapping_offset(to.low);
+        let (to, from) = (Layout::List(&to.list), Layout::List(&from.list));
+        module.window.rget_blocks(start, &to, target as u32, offset, &from)
+    });
+    issued.map_err(|e| code(&e))
+}

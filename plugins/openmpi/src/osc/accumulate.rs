@@ -1,0 +1,405 @@
+//! Accumulate, get_accumulate, fetch_and_op, compare_and_swap.
+//!
+//! Elements that Rankway has operations on go its ways, run by run of the
+//! target's layout. All others (pairs with MPI_MINLOC, complex long doubles)
+//! go to the target's process, whose Open MPI computes ([`super::custom`]):
+//! atomic with each other, and never mixed with the first kind on one element,
+//! since the type decides.
+
+use super::access::{Side, range};
+use super::custom::Foreign;
+use super::element::{element, is_no_op, operation, predefined};
+use super::fault::{answer, code};
+use super::module::Module;
+use crate::{ffi, guarded};
+use rankway::netmod::{Netmod, Op, Type};
+use rankway::rma::{Element, Error, Pending};
+use std::ffi::{c_int, c_void};
+
+/// A target of operations on elements.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) target: c_int,
+    pub(super) disp: isize,
+    pub(super) side: Side,
+}
+
+pub(super) unsafe extern "C" fn accumulate<N: Netmod>(
+    buf: *const c_void,
+    count: c_int,
+    ty: *mut ffi::ompi_datatype_t,
+    target: c_int,
+    disp: isize,
+    target_count: c_int,
+    target_ty: *mut ffi::ompi_datatype_t,
+    op: *mut ffi::ompi_op_t,
+    win: *mut ffi::ompi_win_t,
+) -> c_int {
+    // SAFETY: a live window; Open MPI hands out no other.
+    let module = unsafe { Module::<N>::of(win) };
+    let place = Place { target, disp, side: Side { count: target_count, ty: target_ty } };
+    // SAFETY: live datatypes and operations, a buffer as they say.
+    guarded(|| unsafe { update(module, buf.cast(), Side { count, ty }, place, op) })
+}
+
+/// MPI_Accumulate; the origin's buffer is free on return.
+///
+/// # Safety
+/// As MPI_Accumulate.
+pub(super) unsafe fn update<N: Netmod>(
+    module: &Module<N>,
+    buf: *const u8,
+    here: Side,
+    place: Place,
+    op: *mut ffi::ompi_op_t,
+) -> c_int {
+    // SAFETY: the caller's duty, here and below.
+    unsafe {
+        let (from, to) = (here.blocks(), place.side.blocks());
+        let offset = match range(module, &from, place.target, place.disp, &to) {
+            Ok(offset) => offset,
+            Err(code) => return code,
+        };
+        if to.bytes == 0 {
+            return module.enter(|_| answer(nothing(module, place.target, offset)));
+        }
+        let Some(basic) = predefined(place.side.ty) else { return ffi::MPI_ERR_TYPE as c_int };
+        let gathered;
+        let operands = if from.is_one() {
+            buf.wrapping_offset(from.low)
+        } else {
+            gathered = from.gather(buf);
+            gathered.as_ptr()
+        };
+        let rank = place.target as u32;
+        let (Some(ty), Some(op)) = (element(basic), operation(op)) else {
+            let packed = std::slice::from_raw_parts(operands, from.bytes);
+            let foreign = Foreign { basic, op };
+            return module.enter(|_| foreign.update(module, packed, rank, offset, &to));
+        };
+        module.enter(|_| {
+            let mut done = 0;
+            for &(at, len) in &to.list {
+                let (from, count) = (operands.wrapping_add(done), len / ty.size());
+                let sent = module.window.accumulate_raw(from, count, ty, op, rank, offset + at);
+                if let Err(e) = sent {
+                    return code(&e);
+                }
+                done += len;
+            }
+            ffi::SUCCESS
+        })
+    }
+}
+
+/// An operation on no elements, which is refused like one on some.
+fn nothing<N: Netmod>(module: &Module<N>, target: c_int, offset: usize) -> Result<(), Error> {
+    // SAFETY: no elements.
+    unsafe {
+        let none = std::ptr::null();
+        module.window.accumulate_raw(none, 0, Type::U8, Op::Replace, target as u32, offset)
+    }
+}
+
+pub(super) unsafe extern "C" fn get_accumulate<N: Netmod>(
+    buf: *const c_void,
+    count: c_int,
+    ty: *mut ffi::ompi_datatype_t,
+    result: *mut c_void,
+    result_count: c_int,
+    result_ty: *mut ffi::ompi_datatype_t,
+    target: c_int,
+    disp: isize,
+    target_count: c_int,
+    target_ty: *mut ffi::ompi_datatype_t,
+    op: *mut ffi::ompi_op_t,
+    win: *mut ffi::ompi_win_t,
+) -> c_int {
+    // SAFETY: a live window; Open MPI hands out no other.
+    let module = unsafe { Module::<N>::of(win) };
+    let place = Place { target, disp, side: Side { count: target_count, ty: target_ty } };
+    let (here, back) = (Side { count, ty }, Side { count: result_count, ty: result_ty });
+    // SAFETY: live datatypes and operations, buffers as they say.
+    guarded(|| unsafe {
+        match fetch(module, buf.cast(), here, result.cast(), back, place, op) {
+            Ok(pending) => {
+                module.enter(|_| drop(pending));
+                ffi::SUCCESS
+            }
+            Err(code) => code,
+        }
+    })
+}
+
+/// MPI_Get_accumulate; the results are there at the end of what is answered.
+///
+/// # Safety
+/// As MPI_Get_accumulate.
+pub(super) unsafe fn fetch<'a, N: Netmod>(
+    module: &'a Module<N>,
+    buf: *const u8,
+    here: Side,
+    result: *mut u8,
+    back: Side,
+    place: Place,
+    op: *mut ffi::ompi_op_t,
+) -> Result<Vec<Pending<'a, N>>, c_int> {
+    // SAFETY: the caller's duty, here and below.
+    unsafe {
+        let (to, into) = (place.side.blocks(), back.blocks());
+        let offset = range(module, &into, place.target, place.disp, &to)?;
+        if to.bytes == 0 {
+            let looked = module.enter(|_| nothing(module, place.target, offset));
+            return looked.map(|()| Vec::new()).map_err(|e| code(&e));
+        }
+        let no_type = ffi::MPI_ERR_TYPE as c_int;
+        let basic = predefined(place.side.ty).ok_or(no_type)?;
+        let (gathered, operands);
+        if is_no_op(op) {
+            // The origin's side says nothing then.
+            operands = std::ptr::null();
+        } else {
+            let from = here.blocks();
+            if from.bytes != to.bytes {
+                return Err(ffi::MPI_ERR_TRUNCATE as c_int);
+            }
+            operands = if from.is_one() {
+                buf.wrapping_offset(from.low)
+            } else {
+                gathered = from.gather(buf);
+                gathered.as_ptr()
+            };
+        }
+        let rank = place.target as u32;
+        let (Some(ty), Some(op)) = (element(basic), operation(op)) else {
+            let operands = match operands.is_null() {
+                true => &[][..],
+                false => std::slice::from_raw_parts(operands, to.bytes),
+            };
+            let mut results = vec![0; to.bytes];
+            let foreign = Foreign { basic, op };
+            let done =
+                module.enter(|_| foreign.fetch(module, operands, &mut results, rank, offset, &to));
+            if done == ffi::SUCCESS {
+                into.scatter(&results, result);
+                return Ok(Vec::new());
+            }
+            return Err(done);
+        };
+        // Results that do not lie side by side come by way of a buffer.
+        let mut buffer = if into.is_one() { Vec::new() } else { vec![0_u64; to.bytes.div_ceil(8)] };
+        let results = if into.is_one() {
+            result.wrapping_offset(into.low)
+        } else {
+            buffer.as_mut_ptr().cast()
+        };
+        let issue = || {
+            let mut pending = Vec::with_capacity(to.list.len());
+            let mut done = 0;
+            for &(at, len) in &to.list {
+                let operand = if op == Op::NoOp { operands } else { operands.wrapping_add(done) };
+                let result = results.wrapping_add(done);
+                let count = len / ty.size();
+                pending.push(module.window.rget_accumulate(
+                    operand,
+                    result,
+                    count,
+                    ty,
+                    op,
+                    rank,
+                    offset + at,
+                )?);
+                done += len;
+            }
+            Ok(pending)
+        };
+        let pending = module.enter(|_| issue()).map_err(|e| code(&e))?;
+        if into.is_one() {
+            return Ok(pending);
+        }
+        let waited = module.enter(|_| pending.into_iter().try_for_each(Pending::wait));
+        if let Err(e) = waited {
+            // A provider may still write there.
+            std::mem::forget(buffer);
+            return Err(code(&e));
+        }
+        into.scatter(std::slice::from_raw_parts(results, to.bytes), result);
+        Ok(Vec::new())
+    }
+}
+
+pub(super) unsafe extern "C" fn fetch_and_op<N: Netmod>(
+    buf: *const c_void,
+    result: *mut c_void,
+    ty: *mut ffi::ompi_datatype_t,
+    target: c_int,
+    disp: isize,
+    op: *mut ffi::ompi_op_t,
+    win: *mut ffi::ompi_win_t,
+) -> c_int {
+    // SAFETY: a live window, datatype and operation; one element each.
+    unsafe {
+        let module = Module::<N>::of(win);
+        let (elem, operation) = (element(ty), operation(op));
+        if let (Some(elem), Some(op)) = (elem, operation)
+            && !module.threads
+            && !module.start.is_null()
+            && let Some(offset) = module.quick(target, disp, elem.size())
+        {
+            let at = module.at(target as u32, offset);
+            if stored_fetch(elem, at, op, buf.cast(), result.cast()) {
+                module.count();
+                return ffi::SUCCESS;
+            }
+        }
+        guarded(|| {
+            if let (Some(elem), Some(op), Some(offset)) =
+                (elem, operation, module.offset(target, disp, 0))
+            {
+                let (buf, result) = (buf.cast(), result.cast());
+                return module.enter(|_| {
+                    let window = &module.window;
+                    let rank = target as u32;
+                    answer(window.fetch_and_op_raw(buf, result, elem, op, rank, offset))
+                });
+            }
+            let one = Side { count: 1, ty };
+            let place = Place { target, disp, side: one };
+            match fetch(module, buf.cast(), one, result.cast(), one, place, op) {
+                Ok(pending) => {
+                    module.enter(|_| drop(pending));
+                    ffi::SUCCESS
+                }
+                Err(code) => code,
+            }
+        })
+    }
+}
+
+/// Runs `$call` with the Rust type of an integer element of at most 8 bytes.
+macro_rules! integers {
+    ($elem:expr, $t:ident => $call:expr) => {
+        match $elem {
+            Type::I8 => {
+                type $t = i8;
+                $call
+            }
+            Type::U8 => {
+                type $t = u8;
+                $call
+            }
+            Type::I16 => {
+                type $t = i16;
+                $call
+            }
+            Type::U16 => {
+                type $t = u16;
+                $call
+            }
+            Type::I32 => {
+                type $t = i32;
+                $call
+            }
+            Type::U32 => {
+                type $t = u32;
+                $call
+            }
+            Type::I64 => {
+                type $t = i64;
+                $call
+            }
+            Type::U64 => {
+                type $t = u64;
+                $call
+            }
+            _ => false,
+        }
+    };
+}
+
+/// Fetch-and-op by the processor on memory that is mapped here, where one
+/// instruction or a loop around one can.
+///
+/// # Safety
+/// One element at each address; the operation is one MPI has for integers.
+#[inline]
+unsafe fn stored_fetch(elem: Type, at: *mut u8, op: Op, from: *const u8, to: *mut u8) -> bool {
+    if at.addr() & (elem.size() - 1) != 0 {
+        return false;
+    }
+    integers!(elem, T => {
+        // SAFETY: the caller's duty; the operand of MPI_NO_OP is not looked at.
+        unsafe {
+            let operand =
+                if op == Op::NoOp { T::default() } else { from.cast::<T>().read_unaligned() };
+            match T::apply(at, op, operand) {
+                Some(old) => { to.cast::<T>().write_unaligned(old); true }
+                None => false,
+            }
+        }
+    })
+}
+
+pub(super) unsafe extern "C" fn compare_and_swap<N: Netmod>(
+    new: *const c_void,
+    compare: *const c_void,
+    result: *mut c_void,
+    ty: *mut ffi::ompi_datatype_t,
+    target: c_int,
+    disp: isize,
+    win: *mut ffi::ompi_win_t,
+) -> c_int {
+    // SAFETY: a live window and datatype; one element each.
+    unsafe {
+        let module = Module::<N>::of(win);
+        let Some(elem) = element(ty) else { return ffi::MPI_ERR_TYPE as c_int };
+        if !module.threads
+            && !module.start.is_null()
+            && let Some(offset) = module.quick(target, disp, elem.size())
+        {
+            let at = module.at(target as u32, offset);
+            if stored_swap(elem, at, compare.cast(), new.cast(), result.cast()) {
+                module.count();
+                return ffi::SUCCESS;
+            }
+        }
+        guarded(|| {
+            let Some(offset) = module.offset(target, disp, 0) else {
+                return ffi::OMPI_ERR_RMA_RANGE;
+            };
+            let (new, compare, result) = (new.cast(), compare.cast(), result.cast());
+            module.enter(|_| {
+                let window = &module.window;
+                let rank = target as u32;
+                answer(window.compare_and_swap_raw(new, compare, result, elem, rank, offset))
+            })
+        })
+    }
+}
+
+/// [`stored_fetch`]'s brother.
+///
+/// # Safety
+/// One element at each address.
+#[inline]
+unsafe fn stored_swap(
+    elem: Type,
+    at: *mut u8,
+    compare: *const u8,
+    new: *const u8,
+    to: *mut u8,
+) -> bool {
+    if at.addr() & (elem.size() - 1) != 0 {
+        return false;
+    }
+    integers!(elem, T => {
+        // SAFETY: the caller's duty.
+        unsafe {
+            let (compare, new) = (compare.cast::<T>().read_unaligned(), new.cast::<T>().read_unaligned());
+            match T::swap_if(at, compare, new) {
+                Some(old) => { to.cast::<T>().write_unaligned(old); true }
+                None => false,
+            }
+        }
+    })
+}

@@ -1,0 +1,369 @@
+//! Windows made and freed, and what they say of themselves.
+
+use super::custom;
+use super::fault::{answer, code};
+use super::module::Module;
+use super::request;
+use crate::comm::group_map;
+use crate::state::{self, State};
+use crate::{ffi, guarded};
+use rankway::netmod::Netmod;
+use rankway::rma::{Communicator, Error, Meeting, Window, carry_out_by};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What Open MPI asks for.
+#[derive(Clone, Copy)]
+pub(super) struct Wish {
+    pub(super) base: *mut *mut c_void,
+    pub(super) size: usize,
+    pub(super) unit: c_int,
+    pub(super) flavor: c_int,
+    pub(super) info: *mut ffi::opal_info_t,
+}
+
+/// What the members tell each other.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+struct Told {
+    size: u64,
+    unit: u32,
+    /// The first member's, with its rank: a number no other window has.
+    number: u32,
+}
+
+/// Windows this process was the first member of.
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+/// Whether a window over this communicator can be ours.
+///
+/// # Errors
+/// Why not.
+///
+/// # Safety
+/// `comm` is a communicator.
+pub(super) unsafe fn fits<N: Netmod>(
+    state: &State<N>,
+    comm: *mut ffi::ompi_communicator_t,
+    flavor: c_int,
+) -> Result<(), String> {
+    // SAFETY: the caller's duty.
+    let map = unsafe { group_map(state, (*comm).c_local_group)? };
+    if flavor != ffi::MPI_WIN_FLAVOR_SHARED as c_int {
+        return Ok(());
+    }
+    state.enter(|inner| {
+        let device = inner.context.device();
+        match map.iter().position(|member| !device.on_node(member.lpid)) {
+            None => Ok(()),
+            Some(rank) => Err(format!(
+                "a shared window needs all members on one node; rank {rank} is on another"
+            )),
+        }
+    })
+}
+
+/// Makes a window. Collective over `comm`.
+///
+/// # Errors
+/// Open MPI's code.
+///
+/// # Safety
+/// `win` is a window that is being made on `comm`, and `wish` as Open MPI hands
+/// it over.
+pub(super) unsafe fn make<N: Netmod>(
+    state: &'static State<N>,
+    threads: bool,
+    win: *mut ffi::ompi_win_t,
+    comm: *mut ffi::ompi_communicator_t,
+    wish: Wish,
+) -> Result<(), c_int> {
+    let mut own = std::ptr::null_mut();
+    // SAFETY: a live communicator, and a place for another.
+    let duplicated = unsafe { ffi::ompi_comm_dup(comm, &mut own) };
+    if duplicated != ffi::SUCCESS {
+        return Err(duplicated);
+    }
+    // SAFETY: the caller's duty; `own` is a duplicate of `comm`.
+    let made = unsafe { make_on(state, threads, win, own, wish) };
+    if made.is_err() {
+        // SAFETY: made above, used no more.
+        unsafe { ffi::ompi_comm_free(&mut own) };
+    }
+    made
+}
+
+/// # Safety
+/// As [`make`].
+unsafe fn make_on<N: Netmod>(
+    state: &'static State<N>,
+    threads: bool,
+    win: *mut ffi::ompi_win_t,
+    comm: *mut ffi::ompi_communicator_t,
+    wish: Wish,
+) -> Result<(), c_int> {
+    let dynamic = wish.flavor == ffi::MPI_WIN_FLAVOR_DYNAMIC as c_int;
+    // SAFETY: a live communicator.
+    let (rank, members) = unsafe { ((*comm).c_my_rank, (*(*comm).c_local_group).grp_proc_count) };
+    let number = if rank == 0 { MADE.fetch_add(1, Ordering::Relaxed) } else { 0 };
+    let mine = Told {
+        size: if dynamic { u64::MAX } else { wish.size as u64 },
+        unit: if dynamic { 1 } else { wish.unit as u32 },
+        number,
+    };
+    // SAFETY: a live communicator with its collectives.
+    let told = unsafe { allgather(comm, &[mine], members as usize)? };
+    // SAFETY: as above.
+    let map = unsafe { group_map(state, (*comm).c_local_group) }.map_err(|why| {
+        state::print(&why);
+        ffi::OMPI_ERR_NOT_SUPPORTED
+    })?;
+    let first = map.get(0).map_or(0, |process| process.lpid);
+    let id = u64::from(first) << 32 | u64::from(told.first().map_or(0, |t| t.number));
+    // SAFETY: Open MPI's info, or null.
+    let apart = unsafe { flag(wish.info, c"alloc_shared_noncontig") };
+    let window = state.enter_waiting(|inner| -> Result<Window<N>, Error> {
+        carry_out_by(&inner.context, custom::carry_out);
+        let meeting = Rc::new(Collectives { state, comm, members: members as usize });
+        let world = Communicator::world(&inner.context);
+        let communicator = world.with_meeting(map, rank as u32, id, meeting);
+        match wish.flavor as u32 {
+            ffi::MPI_WIN_FLAVOR_ALLOCATE => Window::allocate(&communicator, wish.size, 1),
+            ffi::MPI_WIN_FLAVOR_SHARED if apart => Window::allocate(&communicator, wish.size, 1),
+            ffi::MPI_WIN_FLAVOR_SHARED => Window::shared(&communicator, wish.size, 1),
+            ffi::MPI_WIN_FLAVOR_DYNAMIC => Window::dynamic(&communicator),
+            // SAFETY: the caller's memory stays until the window is freed, by
+            // MPI's rules.
+            _ => unsafe {
+                let start = (*wish.base).cast::<u8>();
+                // MPI_BOTTOM as memory is an address like another.
+                Window::create(&communicator, start, wish.size, 1)
+            },
+        }
+    });
+    let window = window.map_err(|e| code(&e))?;
+    let allocated = [ffi::MPI_WIN_FLAVOR_ALLOCATE, ffi::MPI_WIN_FLAVOR_SHARED];
+    if allocated.contains(&(wish.flavor as u32)) {
+        let (start, _) = state.enter(|_| window.local()).map_err(|e| code(&e))?;
+        let none = wish.size == 0 && wish.flavor as u32 == ffi::MPI_WIN_FLAVOR_SHARED;
+        // SAFETY: Open MPI's place for the address.
+        unsafe { *wish.base = if none { std::ptr::null_mut() } else { start.cast() } };
+    }
+    let (sizes, units) = told.iter().map(|t| (t.size, t.unit)).unzip();
+    let module = state.enter(|_| Module::new(state, threads, window, comm, sizes, units));
+    let module = Box::into_raw(Box::new(module));
+    // SAFETY: the window that is being made.
+    unsafe {
+        (*win).w_osc_module = module.cast();
+        let subscriber = (&raw mut (*win).super_).cast();
+        for (key, usual, heard) in HINTS {
+            let (key, usual) = (key.as_ptr().cast_mut(), usual.as_ptr().cast_mut());
+            ffi::opal_infosubscribe_subscribe(subscriber, key, usual, Some(heard));
+        }
+    }
+    // The others may begin at once; who is slower finds their packets waiting.
+    Ok(())
+}
+
+/// How the members of a window meet: by Open MPI's collectives, which make
+/// everybody's progress.
+struct Collectives<N: Netmod> {
+    state: &'static State<N>,
+    /// The window's own.
+    comm: *mut ffi::ompi_communicator_t,
+    members: usize,
+}
+
+impl<N: Netmod> Meeting for Collectives<N> {
+    fn allgather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        let meet = || {
+            // SAFETY: the window's communicator, which lives as long as it.
+            let lengths = unsafe { allgather(self.comm, &[mine.len() as u64], self.members)? };
+            let most = lengths.iter().copied().max().unwrap_or(0) as usize;
+            let mut padded = mine.to_vec();
+            padded.resize(most, 0);
+            // SAFETY: as above.
+            let all = unsafe { allgather(self.comm, &padded, self.members)? };
+            let part = |(i, &len): (usize, &u64)| all[i * most..i * most + len as usize].to_vec();
+            Ok(lengths.iter().enumerate().map(part).collect())
+        };
+        let met = self.state.outside(meet).unwrap_or(Err(ffi::OMPI_ERR_NOT_SUPPORTED));
+        met.map_err(|code| format!("an allgather of Open MPI's answered {code}"))
+    }
+}
+
+/// Collects what all members say, by rank, each as much.
+///
+/// # Safety
+/// A live communicator of `members` with its collectives. Any bits are a `T`.
+unsafe fn allgather<T: Copy + Default>(
+    comm: *mut ffi::ompi_communicator_t,
+    mine: &[T],
+    members: usize,
+) -> Result<Vec<T>, c_int> {
+    let mut all = vec![T::default(); members * mine.len()];
+    let bytes = size_of_val(mine) as c_int;
+    if bytes == 0 {
+        return Ok(all);
+    }
+    // SAFETY: the caller's duty; the buffers hold that many bytes.
+    let code = unsafe {
+        let byte = (&raw mut ffi::ompi_mpi_byte).cast::<ffi::ompi_datatype_t>();
+        let coll = (*comm).c_coll;
+        let Some(gather) = (*coll).coll_allgather else { return Err(ffi::OMPI_ERR_NOT_SUPPORTED) };
+        let (from, to) = (mine.as_ptr().cast(), all.as_mut_ptr().cast());
+        gather(from, bytes, byte, to, bytes, byte, comm, (*coll).coll_allgather_module)
+    };
+    if code == ffi::SUCCESS { Ok(all) } else { Err(code) }
+}
+
+/// Whether an info key is "true".
+///
+/// # Safety
+/// `info` is null or an info.
+unsafe fn flag(info: *mut ffi::opal_info_t, key: &CStr) -> bool {
+    let (mut value, mut there) = (false, 0);
+    if info.is_null() {
+        return false;
+    }
+    // SAFETY: the caller's duty, and live places.
+    let code = unsafe {
+        ffi::opal_info_get_bool(info, key.as_ptr().cast_mut(), &mut value, (&raw mut there).cast())
+    };
+    code == ffi::SUCCESS && there != 0 && value
+}
+
+/// The info keys of windows: name, what holds without a word, who hears of
+/// changes. Only `no_locks` changes anything here: order is kept and sizes are
+/// compared whatever is promised.
+const HINTS: [(&CStr, &CStr, unsafe extern "C" fn(Subscriber, Text, Text) -> Text); 5] = [
+    (c"no_locks", c"false", no_locks),
+    (c"accumulate_ordering", c"rar,raw,war,waw", as_said),
+    (c"accumulate_ops", c"same_op_no_op", as_said),
+    (c"same_size", c"false", as_said),
+    (c"same_disp_unit", c"false", as_said),
+];
+
+type Subscriber = *mut ffi::opal_infosubscriber_t;
+type Text = *mut c_char;
+
+/// A hint that is kept for MPI_Win_get_info.
+unsafe extern "C" fn as_said(_win: Subscriber, _key: Text, value: Text) -> Text {
+    value
+}
+
+/// Open MPI tells of the info key; what it says is kept where MPI_Win_lock
+/// looks.
+unsafe extern "C" fn no_locks(win: Subscriber, _key: Text, value: Text) -> Text {
+    // SAFETY: a window is the only thing that subscribed this, and begins with
+    // the subscriber; the value is a C string.
+    unsafe {
+        let win = win.cast::<ffi::ompi_win_t>();
+        let yes = [c"true", c"yes", c"1"].contains(&CStr::from_ptr(value));
+        let flag = ffi::OMPI_WIN_NO_LOCKS as u16;
+        (*win).w_flags = if yes { (*win).w_flags | flag } else { (*win).w_flags & !flag };
+        (if yes { c"true" } else { c"false" }).as_ptr().cast_mut()
+    }
+}
+
+pub(super) unsafe extern "C" fn free<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
+    // SAFETY: a window of this component, freed once.
+    let module = unsafe { Module::<N>::of(win) };
+    guarded(|| {
+        let entered = module.enter(|_| module.window.free_enter());
+        if let Err(e) = &entered
+            && code(e) == ffi::OMPI_ERR_RMA_SYNC
+        {
+            return ffi::OMPI_ERR_RMA_SYNC;
+        }
+        request::finish(std::ptr::from_ref(module).addr());
+        let met = module.barrier();
+        let (state, mut comm) = (module.state, module.comm);
+        // SAFETY: made by `make_on`; nobody uses it from here on.
+        let boxed = unsafe { Box::from_raw(std::ptr::from_ref(module).cast_mut()) };
+        state.enter_waiting(|_| drop(boxed));
+        // SAFETY: the window's own; made by `make`.
+        unsafe {
+            (*win).w_osc_module = std::ptr::null_mut();
+            ffi::ompi_comm_free(&mut comm);
+        }
+        if met == ffi::SUCCESS { answer(entered) } else { met }
+    })
+}
+
+pub(super) unsafe extern "C" fn shared_query<N: Netmod>(
+    win: *mut ffi::ompi_win_t,
+    rank: c_int,
+    size: *mut usize,
+    unit: *mut c_int,
+    base: *mut c_void,
+) -> c_int {
+    // SAFETY: a live window.
+    let (module, flavor) = unsafe { (Module::<N>::of(win), (*win).w_flavor) };
+    if u32::from(flavor) != ffi::MPI_WIN_FLAVOR_SHARED {
+        return ffi::MPI_ERR_RMA_FLAVOR as c_int;
+    }
+    guarded(|| {
+        let members = module.window.communicator().size();
+        // Of nobody in particular: the first that has memory.
+        let rank = match rank {
+            ffi::MPI_PROC_NULL => (0..members).find(|&r| module.bytes_of(r) > 0).unwrap_or(0),
+            rank => rank as u32,
+        };
+        match module.enter(|_| module.window.shared_query(rank)) {
+            Ok((start, bytes, _)) => {
+                // SAFETY: the caller's places.
+                unsafe {
+                    *size = bytes;
+                    *unit = module.unit_of(rank) as c_int;
+                    *base.cast() = if bytes == 0 { std::ptr::null_mut() } else { start };
+                }
+                ffi::SUCCESS
+            }
+            Err(e) => code(&e),
+        }
+    })
+}
+
+pub(super) unsafe extern "C" fn attach<N: Netmod>(
+    win: *mut ffi::ompi_win_t,
+    base: *mut c_void,
+    size: usize,
+) -> c_int {
+    // SAFETY: a live window.
+    let (module, flavor) = unsafe { (Module::<N>::of(win), (*win).w_flavor) };
+    if u32::from(flavor) != ffi::MPI_WIN_FLAVOR_DYNAMIC {
+        return ffi::MPI_ERR_RMA_FLAVOR as c_int;
+    }
+    // Nothing attached is nothing to be reached.
+    if size == 0 {
+        return ffi::SUCCESS;
+    }
+    guarded(|| {
+        // SAFETY: the memory stays until it is detached, by MPI's rules.
+        let attached = module.enter(|_| unsafe { module.window.attach(base.cast(), size) });
+        attached.map_or_else(|e| refused(&e), |_| ffi::SUCCESS)
+    })
+}
+
+pub(super) unsafe extern "C" fn detach<N: Netmod>(
+    win: *mut ffi::ompi_win_t,
+    base: *const c_void,
+) -> c_int {
+    // SAFETY: a live window.
+    let (module, flavor) = unsafe { (Module::<N>::of(win), (*win).w_flavor) };
+    if u32::from(flavor) != ffi::MPI_WIN_FLAVOR_DYNAMIC {
+        return ffi::MPI_ERR_RMA_FLAVOR as c_int;
+    }
+    guarded(|| {
+        module
+            .enter(|_| module.window.detach(base.cast()))
+            .map_or_else(|e| refused(&e), |()| ffi::SUCCESS)
+    })
+}
+
+fn refused(error: &Error) -> c_int {
+    code(error);
+    ffi::OMPI_ERR_RMA_ATTACH
+}

@@ -1,0 +1,338 @@
+//! Epochs: fence, post-start-complete-wait, locks, flushes.
+//!
+//! Each call is Rankway's, and the module's own few words follow it: which
+//! ranks an operation may go to without another look. Members meet in Open
+//! MPI's barrier, which makes everybody's progress, and outside the lock.
+
+use super::fault::{answer, code};
+use super::module::{Kind, Module};
+use crate::boot::Name;
+use crate::{ffi, guarded};
+use rankway::netmod::Netmod;
+use rankway::rma::{Assert, Error, Lock};
+use std::ffi::c_int;
+
+/// Whether a target is MPI_PROC_NULL, with whom nothing is ever to be done.
+fn nobody(target: c_int) -> bool {
+    target == ffi::MPI_PROC_NULL
+}
+
+/// Open MPI's promises as Rankway's.
+fn promises(assert: c_int) -> Assert {
+    let pairs = [
+        (ffi::MPI_MODE_NOCHECK, Assert::NOCHECK),
+        (ffi::MPI_MODE_NOSTORE, Assert::NOSTORE),
+        (ffi::MPI_MODE_NOPUT, Assert::NOPUT),
+        (ffi::MPI_MODE_NOPRECEDE, Assert::NOPRECEDE),
+        (ffi::MPI_MODE_NOSUCCEED, Assert::NOSUCCEED),
+    ];
+    let made = pairs.into_iter().filter(|(bit, _)| assert & *bit as c_int != 0);
+    made.fold(Assert::NONE, |all, (_, promise)| all | promise)
+}
+
+impl<N: Netmod> Module<N> {
+    /// Waits for all members. Not within [`Module::enter`].
+    pub(super) fn barrier(&self) -> c_int {
+        // SAFETY: a communicator of the window's own, with its collectives.
+        unsafe {
+            let coll = (*self.comm).c_coll;
+            match (*coll).coll_barrier {
+                Some(barrier) => barrier(self.comm, (*coll).coll_barrier_module),
+                None => ffi::OMPI_ERR_NOT_SUPPORTED,
+            }
+        }
+    }
+
+    fn ranks(&self) -> u32 {
+        self.window.communicator().size()
+    }
+
+    /// The window's ranks of a group's members.
+    ///
+    /// # Safety
+    /// `group` is a group.
+    unsafe fn members(&self, group: *mut ffi::ompi_group_t) -> Result<Vec<u32>, c_int> {
+        // SAFETY: the caller's duty.
+        let size = unsafe { (*group).grp_proc_count };
+        let rank = |at| {
+            let (mut jobid, mut vpid) = (0, 0);
+            // SAFETY: a rank of the group, and live places.
+            unsafe { ffi::rw_group_name(group, at, &mut jobid, &mut vpid) };
+            let world = self.state.boot().world_rank(Name { jobid, vpid });
+            let rank = world.and_then(|world| self.window.communicator().rank_of(world));
+            rank.ok_or(ffi::MPI_ERR_GROUP as c_int)
+        };
+        (0..size).map(rank).collect()
+    }
+
+    /// Runs a call that ends or opens an epoch; `after` when that went well.
+    fn turn(&self, call: impl FnOnce() -> Result<(), Error>, after: impl FnOnce()) -> c_int {
+        guarded(|| self.enter(|_| answer(call().map(|()| after()))))
+    }
+
+    /// Refuses what MPI has for passive epochs only.
+    #[inline(always)]
+    pub(super) fn passive(&self) -> bool {
+        self.epoch.get() == Kind::Passive
+    }
+}
+
+pub(super) unsafe extern "C" fn fence<N: Netmod>(
+    assert: c_int,
+    win: *mut ffi::ompi_win_t,
+) -> c_int {
+    // SAFETY: a live window, as with all calls here.
+    let module = unsafe { Module::<N>::of(win) };
+    let promised = promises(assert);
+    guarded(|| {
+        let entered = module.enter(|_| module.window.fence_enter(promised));
+        // The others wait there, whatever became of this one's operations; but
+        // a call that is refused was none.
+        if let Err(e) = &entered
+            && code(e) == ffi::OMPI_ERR_RMA_SYNC
+        {
+            return ffi::OMPI_ERR_RMA_SYNC;
+        }
+        let met = module.barrier();
+        let left = module.enter(|_| {
+            let left = module.window.fence_leave(promised);
+            let closed = promised.contains(Assert::NOSUCCEED);
+            module.reach(0, if closed { 0 } else { module.ranks() });
+            module.epoch.set(Kind::Active);
+            left
+        });
+        if met == ffi::SUCCESS { answer(entered.and(left)) } else { met }
+    })
+}
+
+pub(super) unsafe extern "C" fn start<N: Netmod>(
+    group: *mut ffi::ompi_group_t,
+    assert: c_int,
+    win: *mut ffi::ompi_win_t,
+) -> c_int {
+    // SAFETY: as in `fence`.
+    let module = unsafe { Module::<N>::of(win) };
+    // SAFETY: a live group.
+    let ranks = match unsafe { module.members(group) } {
+        Ok(ranks) => ranks,
+        Err(code) => return code,
+    };
+    module.turn(
+        || module.window.start(&ranks, promises(assert)),
+        || match ranks[..] {
+            [one] => module.reach(one, 1),
+            _ => module.reach(0, 0),
+        },
+    )
+}
+
+pub(super) unsafe extern "C" fn complete<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
+    // SAFETY: as in `fence`.
+    let module = unsafe { Module::<N>::of(win) };
+    module.turn(
+        || {
+            module.reach(0, 0);
+            module.window.complete()
+        },
+        || {},
+    )
+}
+
+pub(super) unsafe extern "C" fn post<N: Netmod>(
+    group: *mut ffi::ompi_group_t,
+    assert: c_int,
+    win: *mut ffi::ompi_win_t,
+) -> c_int {
+    // SAFETY: as in `fence`.
+    let module = unsafe { Module::<N>::of(win) };
+    // SAFETY: a live group.
+    match unsafe { module.members(group) } {
+        Ok(ranks) => module.turn(|| module.window.post(&ranks, promises(assert)), || {}),
+        Err(code) => code,
+    }
+}
+
+pub(super) unsafe extern "C" fn wait<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
+    // SAFETY: as in `fence`.
+    let module = unsafe { Module::<N>::of(win) };
+    module.turn(|| module.window.wait(), || {})
+}
+
+pub(super) unsafe extern "C" fn test<N: Netmod>(
+    win: *mut ffi::ompi_win_t,
+    flag: *mut c_int,
+) -> c_int {
+    // SAFETY: as in `fence`.
+    let module = unsafe { Module::<N>::of(win) };
+    // What the others do may need Open MPI's own progress here.
+    // SAFETY: no arguments; the lock is not held.
+    unsafe { ffi::opal_progress() };
+    guarded(|| match module.enter(|_| module.window.test()) {
+        Ok(done) => {
+            // SAFETY: the caller's place for the answer.
+            unsafe { *flag = c_int::from(done) };
+            ffi::SUCCESS
+        }
+        Err(e) => code(&e),
+    })
+}
+
+pub(super) unsafe extern "C" fn lock<N: Netmod>(
+    kind: c_int,
+    target: c_int,
+    assert: c_int,
+    win: *mut ffi::ompi_win_t,
+) -> c_int {
+    // SAFETY: as in `fence`.
+    let module = unsafe { Module::<N>::of(win) };
+    if nobody(target) {
+        return ffi::SUCCESS;
+    }
+    let exclusive = kind == ffi::MPI_LOCK_EXCLUSIVE as c_int;
+    let kind = if exclusive { Lock::Exclusive } else { Lock::Shared };
+    let first = !module.passive();
+    module.turn(
+        || module.window.lock(kind, target as u32, promises(assert)),
+        || {
+            module.epoch.set(Kind::Passive);
+            // Of several ranks each is looked up.
+            if first { module.reach(target as u32, 1) } else { module.reach(0, 0) }
+        },
+    )
+}
+
+pub(super) unsafe extern "C" fn unlock<N: Netmod>(
+    target: c_int,
+    win: *mut ffi::ompi_win_t,
+) -> c_int {
+    // SAFETY: as in `fence`.
+    let module = unsafe { Module::<N>::of(win) };
+    if nobody(target) {
+        return ffi::SUCCESS;
+    }
+    module.turn(
+        || {
+            module.reach(0, 0);
+            module.window.unlock(target as u32)
+        },
+        || {
+            if !module.window.is_open() {
+                module.epoch.set(Kind::Active);
+            }
+        },
+    )
+}
+
+pub(super) unsafe extern "C" fn lock_all<N: Netmod>(
+    assert: c_int,
+    win: *mut ffi::ompi_win_t,
+) -> c_int {
+    // SAFETY: as in `fence`.
+    let module = unsafe { Module::<N>::of(win) };
+    module.turn(
+        || module.window.lock_all_with(promises(assert)),
+        || {
+            module.epoch.set(Kind::Passive);
+            module.reach(0, module.ranks());
+        },
+    )
+}
+
+pub(super) unsafe extern "C" fn unlock_all<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
+    // SAFETY: as in `fence`.
+    let module = unsafe { Module::<N>::of(win) };
+    module.turn(
+        || {
+            if module.passive() && module.open.get() == module.ranks() {
+                module.reach(0, 0);
+            }
+            module.window.unlock_all()
+        },
+        || {
+            module.epoch.set(Kind::Active);
+            module.reach(0, 0);
+        },
+    )
+}
+
+pub(super) unsafe extern "C" fn sync<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
+    // SAFETY: as in `fence`.
+    let module = unsafe { Module::<N>::of(win) };
+    module.order();
+    // Who spins on memory calls this between two looks.
+    // SAFETY: no arguments; the lock is not held.
+    unsafe { ffi::opal_progress() };
+    module.order();
+    ffi::SUCCESS
+}
+
+/// A flush where all was stores: done when they are ordered.
+#[inline(always)]
+fn stored<N: Netmod>(module: &Module<N>) -> bool {
+    if module.threads || module.start.is_null() || !module.window.is_quiet() {
+        return false;
+    }
+    module.order();
+    module.count();
+    true
+}
+
+pub(super) unsafe extern "C" fn flush<N: Netmod>(
+    target: c_int,
+    win: *mut ffi::ompi_win_t,
+) -> c_int {
+    // SAFETY: as in `fence`.
+    let module = unsafe { Module::<N>::of(win) };
+    if !module.passive() {
+        return ffi::OMPI_ERR_RMA_SYNC;
+    }
+    if (target as u32).wrapping_sub(module.first_open.get()) < module.open.get() && stored(module) {
+        return ffi::SUCCESS;
+    }
+    if nobody(target) {
+        return ffi::SUCCESS;
+    }
+    module.turn(|| module.window.flush(target as u32), || {})
+}
+
+pub(super) unsafe extern "C" fn flush_all<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
+    // SAFETY: as in `fence`.
+    let module = unsafe { Module::<N>::of(win) };
+    if !module.passive() {
+        return ffi::OMPI_ERR_RMA_SYNC;
+    }
+    if stored(module) {
+        return ffi::SUCCESS;
+    }
+    module.turn(|| module.window.flush_all(), || {})
+}
+
+pub(super) unsafe extern "C" fn flush_local<N: Netmod>(
+    target: c_int,
+    win: *mut ffi::ompi_win_t,
+) -> c_int {
+    // SAFETY: as in `fence`.
+    let module = unsafe { Module::<N>::of(win) };
+    if !module.passive() {
+        return ffi::OMPI_ERR_RMA_SYNC;
+    }
+    if (target as u32).wrapping_sub(module.first_open.get()) < module.open.get() && stored(module) {
+        return ffi::SUCCESS;
+    }
+    if nobody(target) {
+        return ffi::SUCCESS;
+    }
+    module.turn(|| module.window.flush_local(target as u32), || {})
+}
+
+pub(super) unsafe extern "C" fn flush_local_all<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
+    // SAFETY: as in `fence`.
+    let module = unsafe { Module::<N>::of(win) };
+    if !module.passive() {
+        return ffi::OMPI_ERR_RMA_SYNC;
+    }
+    if stored(module) {
+        return ffi::SUCCESS;
+    }
+    module.turn(|| module.window.flush_local_all(), || {})
+}

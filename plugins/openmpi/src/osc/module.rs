@@ -1,0 +1,222 @@
+//! A window of Open MPI's on one of Rankway's.
+//!
+//! The Rankway window counts in bytes (unit 1), whatever the displacement
+//! units; those are kept here, so that ranks with different units still share
+//! one set of metadata, and blocks may begin between two units.
+
+use super::{access, accumulate, create, epoch, request};
+use crate::ffi;
+use crate::state::{Inner, State};
+use rankway::netmod::Netmod;
+use rankway::rma::Window;
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::sync::atomic::{Ordering, fence};
+
+/// What Open MPI's window points to. Open MPI knows the first field only.
+#[repr(C)]
+pub(super) struct Module<N: Netmod> {
+    base: ffi::ompi_osc_base_module_t,
+    /// The ranks that operations may go to without a further look at the
+    /// epoch: so many from the first on. None in epochs of several ranks.
+    pub(super) first_open: Cell<u32>,
+    pub(super) open: Cell<u32>,
+    /// Bytes of a displacement unit, and of each rank's memory, where all ranks
+    /// agree; otherwise the unit is 0 and `max_disp` too.
+    pub(super) unit: usize,
+    pub(super) bytes: usize,
+    pub(super) max_disp: usize,
+    /// Where every rank's memory is mapped, by a line over the ranks.
+    pub(super) start: *mut u8,
+    pub(super) stride: isize,
+    /// Several threads: every call takes the lock.
+    pub(super) threads: bool,
+    /// Stores since the last progress.
+    patience: Cell<u32>,
+    pub(super) window: Window<N>,
+    pub(super) state: &'static State<N>,
+    /// Open MPI's communicator of the window's own.
+    pub(super) comm: *mut ffi::ompi_communicator_t,
+    /// By rank, where they differ.
+    pub(super) units: Box<[u32]>,
+    pub(super) sizes: Box<[u64]>,
+    pub(super) epoch: Cell<Kind>,
+}
+
+/// Which epoch is open, for what MPI allows in some only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Active,
+    Passive,
+}
+
+/// Stores between two rounds of progress: a process that spins on memory must
+/// not keep others waiting for its help.
+const PATIENCE: u32 = 256;
+
+impl<N: Netmod> Module<N> {
+    /// The functions Open MPI calls.
+    const TABLE: ffi::ompi_osc_base_module_t = ffi::ompi_osc_base_module_3_0_0_t {
+        osc_win_shared_query: Some(create::shared_query::<N>),
+        osc_win_attach: Some(create::attach::<N>),
+        osc_win_detach: Some(create::detach::<N>),
+        osc_free: Some(create::free::<N>),
+        osc_put: Some(access::put::<N>),
+        osc_get: Some(access::get::<N>),
+        osc_accumulate: Some(accumulate::accumulate::<N>),
+        osc_compare_and_swap: Some(accumulate::compare_and_swap::<N>),
+        osc_fetch_and_op: Some(accumulate::fetch_and_op::<N>),
+        osc_get_accumulate: Some(accumulate::get_accumulate::<N>),
+        osc_rput: Some(request::rput::<N>),
+        osc_rget: Some(request::rget::<N>),
+        osc_raccumulate: Some(request::raccumulate::<N>),
+        osc_rget_accumulate: Some(request::rget_accumulate::<N>),
+        osc_fence: Some(epoch::fence::<N>),
+        osc_start: Some(epoch::start::<N>),
+        osc_complete: Some(epoch::complete::<N>),
+        osc_post: Some(epoch::post::<N>),
+        osc_wait: Some(epoch::wait::<N>),
+        osc_test: Some(epoch::test::<N>),
+        osc_lock: Some(epoch::lock::<N>),
+        osc_unlock: Some(epoch::unlock::<N>),
+        osc_lock_all: Some(epoch::lock_all::<N>),
+        osc_unlock_all: Some(epoch::unlock_all::<N>),
+        osc_sync: Some(epoch::sync::<N>),
+        osc_flush: Some(epoch::flush::<N>),
+        osc_flush_all: Some(epoch::flush_all::<N>),
+        osc_flush_local: Some(epoch::flush_local::<N>),
+        osc_flush_local_all: Some(epoch::flush_local_all::<N>),
+    };
+
+    /// Of a new window whose members have these sizes and units, by rank.
+    pub(super) fn new(
+        state: &'static State<N>,
+        threads: bool,
+        window: Window<N>,
+        comm: *mut ffi::ompi_communicator_t,
+        sizes: Vec<u64>,
+        units: Vec<u32>,
+    ) -> Module<N> {
+        let alike =
+            sizes.windows(2).all(|w| w[0] == w[1]) && units.windows(2).all(|w| w[0] == w[1]);
+        let (unit, bytes) = match (units.first(), sizes.first()) {
+            (Some(&unit), Some(&bytes)) if alike => (unit as usize, bytes as usize),
+            _ => (0, 0),
+        };
+        let mapped = |rank| window.mapped(rank).ok().flatten();
+        let line = if window.is_mapped() { mapped(0) } else { None };
+        let start = line.unwrap_or(std::ptr::null_mut());
+        let next = line.and(if sizes.len() > 1 { mapped(1) } else { None });
+        let stride = next.map_or(0, |next| next.addr().wrapping_sub(start.addr()) as isize);
+        Module {
+            base: Self::TABLE,
+            first_open: Cell::new(0),
+            open: Cell::new(0),
+            unit,
+            bytes,
+            max_disp: bytes.checked_div(unit).unwrap_or(0),
+            start,
+            stride,
+            threads,
+            patience: Cell::new(PATIENCE),
+            window,
+            state,
+            comm,
+            units: if alike { Box::default() } else { units.into() },
+            sizes: if alike { Box::default() } else { sizes.into() },
+            epoch: Cell::new(Kind::Active),
+        }
+    }
+
+    /// The module of a window.
+    ///
+    /// # Safety
+    /// `win` is a window of this component and not freed, and the module's lock
+    /// is held before anything but what never changes is looked at.
+    #[inline(always)]
+    pub(super) unsafe fn of<'a>(win: *mut ffi::ompi_win_t) -> &'a Module<N> {
+        // SAFETY: `select` put a box there, which stays until `free`.
+        unsafe { &*(*win).w_osc_module.cast::<Module<N>>() }
+    }
+
+    /// Runs a call that may wait, no other thread meanwhile but where it does.
+    #[inline]
+    pub(super) fn enter<R>(&self, call: impl FnOnce(&Inner<N>) -> R) -> R {
+        self.state.enter_waiting(call)
+    }
+
+    /// The byte offset of `len` bytes from `disp` units on at a target that the
+    /// open epoch reaches, where all ranks are alike.
+    #[inline(always)]
+    pub(super) fn quick(&self, target: c_int, disp: isize, len: usize) -> Option<usize> {
+        let (rank, disp) = (target as u32, disp as usize);
+        if rank.wrapping_sub(self.first_open.get()) >= self.open.get() || disp > self.max_disp {
+            return None;
+        }
+        // No overflow: the displacement is within the window.
+        let offset = disp * self.unit;
+        (len <= self.bytes - offset).then_some(offset)
+    }
+
+    /// Bytes of a rank's displacement unit.
+    pub(super) fn unit_of(&self, rank: u32) -> usize {
+        match self.units.get(rank as usize) {
+            Some(&unit) => unit as usize,
+            None => self.unit,
+        }
+    }
+
+    /// Bytes of a rank's memory.
+    pub(super) fn bytes_of(&self, rank: u32) -> u64 {
+        self.sizes.get(rank as usize).copied().unwrap_or(self.bytes as u64)
+    }
+
+    /// Byte offset at a target of `low` bytes beside `disp` units; `None` where
+    /// that lies in front of its memory.
+    pub(super) fn offset(&self, target: c_int, disp: isize, low: isize) -> Option<usize> {
+        let unit = self.unit_of(target as u32) as isize;
+        let at = disp.checked_mul(unit)?.checked_add(low)?;
+        usize::try_from(at).ok()
+    }
+
+    /// Where an offset of a rank is mapped; for windows with a `start`.
+    ///
+    /// # Safety
+    /// The rank is one of the window's, and the offset within its memory.
+    #[inline(always)]
+    pub(super) unsafe fn at(&self, rank: u32, offset: usize) -> *mut u8 {
+        let part = (rank as isize).wrapping_mul(self.stride);
+        // SAFETY: the parts of all ranks are mapped as long as the window is.
+        unsafe { self.start.offset(part).add(offset) }
+    }
+
+    /// Counts an operation that was a few stores.
+    #[inline(always)]
+    pub(super) fn count(&self) {
+        let left = self.patience.get().wrapping_sub(1);
+        self.patience.set(left);
+        if left == 0 {
+            self.breathe();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn breathe(&self) {
+        self.patience.set(PATIENCE);
+        // SAFETY: no arguments; the lock is not held.
+        unsafe { ffi::opal_progress() };
+    }
+
+    /// All stores so far are seen by others before what comes.
+    #[inline(always)]
+    pub(super) fn order(&self) {
+        fence(Ordering::SeqCst);
+    }
+
+    /// Says which ranks operations may go to from now on.
+    pub(super) fn reach(&self, first: u32, count: u32) {
+        self.first_open.set(first);
+        self.open.set(count);
+    }
+}

@@ -1,0 +1,166 @@
+//! Many short blocks at a target whose memory is not mapped: packed, and put in
+//! their places by its process.
+//!
+//! A provider takes a handful of blocks with each call and tracks every one; a
+//! matrix column by column would be millions. A packet holds thousands.
+//!
+//! ```text
+//! number of blocks    offset, bytes of each    bytes of all (a put)
+//! ```
+
+use super::custom::{GATHER, SCATTER};
+use super::layout::Blocks;
+use super::module::Module;
+use rankway::netmod::Netmod;
+use rankway::rma::{Custom, Error, Pending};
+
+/// Fewer blocks, or longer ones on average, are better left to the provider.
+const MANY: usize = 16;
+const SHORT: usize = 512;
+/// A block's offset and bytes.
+const WORDS: usize = 8;
+/// The number of blocks.
+const COUNT: usize = 4;
+/// Bytes from the first block of a packet to the end of its last.
+const SPAN: usize = 1 << 23;
+
+/// Whether blocks at a target should go this way.
+pub(super) fn better<N: Netmod>(module: &Module<N>, rank: u32, blocks: &Blocks) -> bool {
+    if blocks.list.len() < MANY || blocks.bytes / blocks.list.len() >= SHORT {
+        return false;
+    }
+    let dynamic = module.bytes == usize::MAX;
+    !dynamic && module.enter(|_| matches!(module.window.mapped(rank), Ok(None)))
+}
+
+/// What goes in one packet.
+struct Load {
+    head: Vec<u8>,
+    /// Offset of the lowest block, of what all offsets are relative to.
+    low: usize,
+    high: usize,
+    bytes: usize,
+}
+
+/// Deals blocks to packets of at most `longest` bytes; `data` is whether the
+/// bytes travel in the same packet as the places.
+fn loads(blocks: &Blocks, longest: usize, data: bool) -> Vec<Load> {
+    let most = longest.saturating_sub(COUNT + WORDS).max(1);
+    let mut all: Vec<(Vec<(usize, usize)>, usize, usize, usize)> = Vec::new();
+    for &(at, len) in &blocks.list {
+        let mut done = 0;
+        while done < len {
+            let part = (len - done).min(most);
+            let (from, to) = (at + done, at + done + part);
+            let fits = all.last().is_some_and(|(list, low, high, bytes)| {
+                let places = COUNT + (list.len() + 1) * WORDS;
+                let room = if data { places + bytes + part } else { places.max(bytes + part) };
+                room <= longest && to.max(*high) - from.min(*low) <= SPAN
+            });
+            match all.last_mut().filter(|_| fits) {
+                Some((list, low, high, bytes)) => {
+                    list.push((from, part));
+                    (*low, *high, *bytes) = ((*low).min(from), (*high).max(to), *bytes + part);
+                }
+                None => all.push((vec![(from, part)], from, to, part)),
+            }
+            done += part;
+        }
+    }
+    let load = |(list, low, high, bytes): (Vec<(usize, usize)>, _, _, _)| {
+        let mut head = Vec::with_capacity(COUNT + list.len() * WORDS);
+        head.extend((list.len() as u32).to_le_bytes());
+        for (at, len) in list {
+            head.extend(((at - low) as u32).to_le_bytes());
+            head.extend((len as u32).to_le_bytes());
+        }
+        Load { head, low, high, bytes }
+    };
+    all.into_iter().map(load).collect()
+}
+
+/// Puts packed bytes into blocks.
+pub(super) fn put<N: Netmod>(
+    module: &Module<N>,
+    packed: &[u8],
+    rank: u32,
+    offset: usize,
+    to: &Blocks,
+) -> Result<(), Error> {
+    let mut rest = packed;
+    for load in loads(to, module.window.custom_limit(rank)?, true) {
+        let (now, behind) = rest.split_at(load.bytes.min(rest.len()));
+        rest = behind;
+        let operand = [&load.head[..], now].concat();
+        let (at, span) = (offset + load.low, load.high - load.low);
+        module.window.custom(SCATTER, &operand, &mut [], rank, at, span)?;
+    }
+    Ok(())
+}
+
+/// Gets blocks, packed.
+pub(super) fn get<N: Netmod>(
+    module: &Module<N>,
+    rank: u32,
+    offset: usize,
+    from: &Blocks,
+) -> Result<Vec<u8>, Error> {
+    let mut packed = vec![0; from.bytes];
+    let mut done = 0;
+    let mut pending = Vec::new();
+    for load in loads(from, module.window.custom_limit(rank)?, false) {
+        let Some(place) = packed.get_mut(done..done + load.bytes) else { break };
+        let (at, span) = (offset + load.low, load.high - load.low);
+        let (start, len) = (place.as_mut_ptr(), place.len());
+        // SAFETY: `packed` stays until all were waited for, below; what failed
+        // is given up by the wait.
+        let one = unsafe { module.window.rcustom(GATHER, &load.head, start, len, rank, at, span) };
+        done += load.bytes;
+        match one {
+            Ok(one) => pending.push(one),
+            Err(e) => {
+                let _ = ended(pending);
+                return Err(e);
+            }
+        }
+    }
+    ended(pending)?;
+    Ok(packed)
+}
+
+/// Waits for all, whatever becomes of them.
+fn ended<N: Netmod>(pending: Vec<Pending<'_, N>>) -> Result<(), Error> {
+    pending.into_iter().map(Pending::wait).fold(Ok(()), Result::and)
+}
+
+/// Does at the target what [`put`] and [`get`] ask for.
+///
+/// # Safety
+/// As [`rankway::rma::Operator`].
+pub(super) unsafe fn carry_out(custom: &Custom<'_>, result: &mut Vec<u8>) -> bool {
+    let word = |at: usize| {
+        let four = custom.operand.get(at..at + 4)?;
+        Some(u32::from_le_bytes([four[0], four[1], four[2], four[3]]) as usize)
+    };
+    let Some(count) = word(0) else { return false };
+    let mut data = COUNT + count.saturating_mul(WORDS);
+    for i in 0..count {
+        let place = COUNT + i * WORDS;
+        let (Some(at), Some(len)) = (word(place), word(place + 4)) else { return false };
+        if at + len > custom.span {
+            return false;
+        }
+        // SAFETY: within the span.
+        let there = unsafe { custom.at.add(at) };
+        if custom.code & GATHER != 0 {
+            // SAFETY: as above.
+            result.extend_from_slice(unsafe { std::slice::from_raw_parts(there, len) });
+            continue;
+        }
+        let Some(from) = custom.operand.get(data..data + len) else { return false };
+        data += len;
+        // SAFETY: as above; a packet does not overlap with the window.
+        unsafe { std::ptr::copy(from.as_ptr(), there, len) };
+    }
+    true
+}

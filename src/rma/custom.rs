@@ -1,0 +1,180 @@
+//! Operations of a device layer's own, carried out by the target's process.
+//!
+//! For elements and operations that are not among [`Type`](crate::netmod::Type)
+//! and [`Op`](crate::netmod::Op): pairs of MPI_MINLOC, types of 32 bytes. They
+//! go as packets, and the target runs the function its process has registered,
+//! one at a time for each window. So they are atomic with each other, but not
+//! with [`Access::accumulate`] on the same elements.
+//!
+//! Never looks at what a code means.
+
+use super::access::Access;
+use super::active::{Agent, Answer, Request, ask, error_of};
+use super::epoch::Way;
+use super::part::{Part, Status};
+use super::request::{Pending, Ticket};
+use super::{Error, ErrorKind};
+use crate::device::Context;
+use crate::netmod::{Netmod, Op, Type};
+use std::rc::Rc;
+
+/// What an [`Operator`] is to do.
+#[derive(Debug)]
+pub struct Custom<'a> {
+    /// The operation, by the caller's own numbers.
+    pub code: u64,
+    /// The target's memory.
+    pub at: *mut u8,
+    /// Bytes there that the operation may touch.
+    pub span: usize,
+    /// What the origin sent along.
+    pub operand: &'a [u8],
+}
+
+/// Carries out an operation: `result` is what the origin gets back, exactly as
+/// many bytes as it asked for; `false` refuses.
+///
+/// # Safety
+/// `at` holds `span` bytes, which nobody else changes by this way meanwhile.
+pub type Operator = unsafe fn(&Custom<'_>, result: &mut Vec<u8>) -> bool;
+
+/// Bytes of the code in front of an operand.
+const CODE: usize = 8;
+/// The most bytes of the target's memory for one operation.
+const SPAN: usize = (1 << 24) - 1;
+
+/// Registers what carries out the custom operations on all windows of this
+/// process, before there is one. Only the first call counts.
+pub fn carry_out_by<N: Netmod>(context: &Context<N>, operator: Operator) {
+    let _ = Agent::of(context).registry().operator.set(operator);
+}
+
+/// Runs an operation on a part of this process.
+pub(super) fn carry_out(
+    operator: Option<Operator>,
+    part: &Part,
+    place: u64,
+    span: usize,
+    body: &[u8],
+    out: &mut Vec<u8>,
+) -> Status {
+    let (Some(operator), Some((code, operand))) = (operator, body.split_first_chunk::<CODE>())
+    else {
+        return Status::Garbled;
+    };
+    let code = u64::from_le_bytes(*code);
+    let done = part.alone(place, span, |at| {
+        // SAFETY: in range, and under the part's lock.
+        unsafe { operator(&Custom { code, at, span, operand }, out) }
+    });
+    match done {
+        Some(true) => Status::Done,
+        Some(false) => Status::NotHere,
+        None => Status::Outside,
+    }
+}
+
+impl<N: Netmod> Access<N> {
+    /// Has the process of `rank` carry out an operation on `span` bytes at
+    /// `disp` units in its memory. With a result it is done on return; without,
+    /// after a flush. Operations on one rank are done in the order of their
+    /// calls.
+    ///
+    /// # Errors
+    /// As [`Access::put`]; [`ErrorKind::Refused`] by the target's operator;
+    /// [`ErrorKind::Arguments`] for more bytes than [`Access::custom_limit`].
+    pub fn custom(
+        &self,
+        code: u64,
+        operand: &[u8],
+        result: &mut [u8],
+        rank: u32,
+        disp: usize,
+        span: usize,
+    ) -> Result<(), Error> {
+        let (start, len) = (result.as_mut_ptr(), result.len());
+        // SAFETY: the result is the caller's until the return.
+        unsafe { self.rcustom(code, operand, start, len, rank, disp, span)?.wait() }
+    }
+
+    /// [`Access::custom`] with a request of its own, whose end brings the
+    /// result. The operand may be used again on return.
+    ///
+    /// # Errors
+    /// As [`Access::custom`].
+    ///
+    /// # Safety
+    /// `result` stays writable for `len` bytes, and untouched, until the request
+    /// was waited for or the access flushed for `rank`.
+    #[allow(clippy::too_many_arguments, reason = "an operand, a result and a place")]
+    pub unsafe fn rcustom(
+        &self,
+        code: u64,
+        operand: &[u8],
+        result: *mut u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+        span: usize,
+    ) -> Result<Pending<'_, N>, Error> {
+        self.check(rank, disp, span)?;
+        if span == 0 {
+            return Ok(Pending::new(self, Vec::new()));
+        }
+        let core = self.core()?;
+        let world = self.world(rank)?;
+        self.mark(rank);
+        let offset = if core.dynamic { disp as u64 } else { disp as u64 * core.units.get(rank) };
+        let body = [&code.to_le_bytes()[..], operand].concat();
+        if world == self.context().device().boot().rank() {
+            let mut out = Vec::new();
+            let operator = self.more.agent.registry().operator.get().copied();
+            let status = carry_out(operator, &core.part, offset, span, &body, &mut out);
+            if status != Status::Done || out.len() != len {
+                return Err(error_of(world, status));
+            }
+            // SAFETY: the caller's duty.
+            unsafe { std::ptr::copy_nonoverlapping(out.as_ptr(), result, len) };
+            return Ok(Pending::new(self, Vec::new()));
+        }
+        let longest = self.may_send(world)?;
+        if body.len().max(len) > longest || span > SPAN {
+            let why = format!(
+                "a custom operation of {} bytes on {span}; {longest} go at a time, and the target \
+                 looks at {SPAN}",
+                body.len().max(len)
+            );
+            return Err(ErrorKind::Arguments(why).into());
+        }
+        self.turn(world, Way::Packet)?;
+        let answer = (len > 0).then(|| Rc::new(Answer::default()));
+        let request = Request {
+            ask: ask::CUSTOM,
+            window: core.part.id,
+            place: offset,
+            count: span,
+            ty: Type::U8,
+            op: Op::Replace,
+            body: &body,
+            result: (result, len),
+            answer: answer.clone(),
+        };
+        // SAFETY: the caller's duty.
+        unsafe { self.request(world, request)? };
+        let tickets = answer.map(|answer| Ticket::Answer(answer, world));
+        Ok(Pending::new(self, tickets.into_iter().collect()))
+    }
+
+    /// The most bytes of operand or result that one custom operation on `rank`
+    /// can have. It may span 16 MiB of the target's memory, less one byte.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Rank`]; a provider without messages.
+    pub fn custom_limit(&self, rank: u32) -> Result<usize, Error> {
+        let world = self.world(rank)?;
+        if world == self.context().device().boot().rank() {
+            return Ok(super::active::LONGEST);
+        }
+        Ok(self.may_send(world)? - CODE)
+    }
+}
