@@ -12,7 +12,7 @@ ARGS ?=
 OPENMPI_DIR ?= $(if $(PREFIX),$(PREFIX)/lib/openmpi,$(CURDIR)/target/openmpi)
 
 .PHONY: help deps build rate count count-c memory maps info openmpi test test-c test-openmpi test-mpi test-verbs \
-	test-verbs-two check bench rivals fuzz ci bindings install uninstall clean
+	bench-mpi test-verbs-two check bench rivals fuzz ci bindings install uninstall clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -58,6 +58,11 @@ test-c: build ## the C interface: its tests and examples, under every launcher h
 
 test-openmpi: openmpi ## our own MPI programs under mpirun with our components
 	@OPENMPI_DIR="$(OPENMPI_DIR)" plugins/openmpi/tests/run $(ARGS)
+
+bench-mpi: openmpi build ## MPI programs on our components beside Open MPI's own, in one run
+	@mpicc.openmpi -std=gnu11 -O2 -Wall -Wextra -o "$(OPENMPI_DIR)/rankway-bench" plugins/openmpi/bench/bench.c
+	@$(CARGO_TARGET_DIR)/release/rankway mpi --program "$(OPENMPI_DIR)/rankway-bench" \
+		--components "$(OPENMPI_DIR)" $(ARGS)
 
 test-mpi: openmpi ## MPICH's test suite under mpirun with our components (ARGS: directories)
 	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/mpi-suite.sh $(ARGS)

@@ -7,6 +7,7 @@ mod forked;
 mod info;
 mod maps;
 mod memory;
+mod mpi;
 mod operations;
 mod output;
 mod plot;
@@ -54,6 +55,8 @@ enum Command {
     Memory(memory::Args),
     /// How small rank maps get and how fast they are, in every representation
     Maps(maps::Args),
+    /// How fast MPI programs are on our components and on Open MPI's own
+    Mpi(mpi::Args),
 }
 
 fn main() -> ExitCode {
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Count(args) => count::run(&args),
         Command::Memory(args) => memory::run(&args),
         Command::Maps(args) => maps::run(&args),
+        Command::Mpi(args) => mpi::run(&args),
     };
     match result {
         Ok(code) => code,

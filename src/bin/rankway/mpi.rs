@@ -1,0 +1,379 @@
+//! `rankway mpi`: Open MPI's own components and ours, in turn, by one program.
+
+use crate::output::{self, Table};
+use crate::plot;
+use clap::Args as ClapArgs;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+/// Runs the benchmark of plugins/openmpi under mpirun with each stack in turn,
+/// round after round, and keeps the best of each: ratios of ours to the best of
+/// Open MPI's own are the claim. `make bench-mpi` builds what it needs.
+#[derive(ClapArgs)]
+#[command(
+    after_help = "Examples:\n  make bench-mpi\n  make bench-mpi ARGS=\"--rounds 5 --svg mpi.svg\"\n  \
+    make bench-mpi ARGS=\"--stack rankway,osc-sm --json\"\n\
+    JSON keys: figures[].{name,lower_is_better,ours,best,best_stack,ratio,bound,met}, \
+    stacks.NAME.{flags,error,figures.NAME}"
+)]
+pub(crate) struct Args {
+    /// The benchmark, built from plugins/openmpi/bench/bench.c
+    #[arg(long)]
+    program: PathBuf,
+    /// Where our components are installed
+    #[arg(long)]
+    components: PathBuf,
+    /// Only these stacks
+    #[arg(long, value_delimiter = ',')]
+    stack: Vec<String>,
+    /// Runs of each stack; the best counts
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Milliseconds of one measurement within a run
+    #[arg(long, default_value_t = 20)]
+    slice: u32,
+    /// Seconds after which a run is given up
+    #[arg(long, default_value_t = 120)]
+    limit: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Draw the ratios
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// A choice of components.
+struct Stack {
+    name: &'static str,
+    flags: &'static [&'static str],
+    /// Which half of the benchmark it is for: of two-sided or one-sided calls.
+    half: &'static str,
+    ours: bool,
+}
+
+const VADER: [&str; 4] = ["--mca", "pml", "ob1", "--mca"];
+
+const STACKS: [Stack; 8] = [
+    Stack {
+        name: "rankway",
+        flags: &["--mca", "pml", "cm", "--mca", "mtl", "rankway", "--mca", "osc", "rankway"],
+        half: "both",
+        ours: true,
+    },
+    Stack {
+        name: "rankway-ucx",
+        flags: &[
+            "--mca",
+            "pml",
+            "cm",
+            "--mca",
+            "mtl",
+            "rankway",
+            "--mca",
+            "osc",
+            "rankway",
+            "--mca",
+            "mtl_rankway_netmod",
+            "ucx",
+        ],
+        half: "both",
+        ours: true,
+    },
+    Stack {
+        name: "ob1+vader",
+        flags: &[VADER[0], VADER[1], VADER[2], VADER[3], "btl", "self,vader"],
+        half: "two",
+        ours: false,
+    },
+    Stack {
+        name: "cm+ofi",
+        flags: &["--mca", "pml", "cm", "--mca", "mtl", "ofi"],
+        half: "two",
+        ours: false,
+    },
+    Stack { name: "ucx", flags: &["--mca", "pml", "ucx"], half: "two", ours: false },
+    Stack {
+        name: "osc-rdma",
+        flags: &[
+            VADER[0],
+            VADER[1],
+            VADER[2],
+            VADER[3],
+            "btl",
+            "self,vader",
+            "--mca",
+            "osc",
+            "rdma",
+        ],
+        half: "one",
+        ours: false,
+    },
+    Stack {
+        name: "osc-sm",
+        flags: &[
+            VADER[0],
+            VADER[1],
+            VADER[2],
+            VADER[3],
+            "btl",
+            "self,vader",
+            "--mca",
+            "osc",
+            "sm,pt2pt",
+        ],
+        half: "one",
+        ours: false,
+    },
+    Stack {
+        name: "osc-ucx",
+        flags: &["--mca", "pml", "ucx", "--mca", "osc", "ucx"],
+        half: "one",
+        ours: false,
+    },
+];
+
+/// What a figure's ratio should reach; the others have no bound.
+const BOUNDS: [(&str, f64); 5] = [
+    ("put_rate_M/s", 1.2),
+    ("put_latency_us", 1.0),
+    ("send_latency_us", 1.1),
+    ("send_rate_M/s", 1.0),
+    ("send_bandwidth_MB/s", 0.9),
+];
+
+type Figures = BTreeMap<String, f64>;
+
+#[derive(Serialize)]
+struct Report {
+    figures: Vec<Figure>,
+    stacks: BTreeMap<&'static str, Run>,
+}
+
+#[derive(Serialize)]
+struct Run {
+    flags: String,
+    /// Why the last run failed, if it did.
+    error: Option<String>,
+    figures: Figures,
+}
+
+#[derive(Serialize)]
+struct Figure {
+    name: String,
+    lower_is_better: bool,
+    ours: Option<f64>,
+    best: Option<f64>,
+    best_stack: Option<&'static str>,
+    ratio: Option<f64>,
+    bound: Option<f64>,
+    met: Option<bool>,
+}
+
+fn lower_is_better(name: &str) -> bool {
+    name.ends_with("_us")
+}
+
+/// The better of two values of a figure.
+fn better(name: &str, a: f64, b: f64) -> f64 {
+    if lower_is_better(name) { a.min(b) } else { a.max(b) }
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
+    for (what, path) in [("the benchmark", &args.program), ("the components", &args.components)] {
+        if !path.exists() {
+            return Err(format!("{what} is not at {}; run it as: make bench-mpi", path.display()));
+        }
+    }
+    let chosen =
+        |stack: &&Stack| args.stack.is_empty() || args.stack.iter().any(|s| s == stack.name);
+    if let Some(unknown) = args.stack.iter().find(|s| STACKS.iter().all(|k| k.name != **s)) {
+        let names: Vec<&str> = STACKS.iter().map(|s| s.name).collect();
+        return Err(format!("no stack '{unknown}'; there are {}", names.join(", ")));
+    }
+    let stacks: Vec<&Stack> = STACKS.iter().filter(chosen).collect();
+    let bar = match args.json {
+        true => indicatif::ProgressBar::hidden(),
+        false => output::progress(args.rounds * stacks.len() as u32, String::new()),
+    };
+    let mut runs: BTreeMap<&'static str, Run> = BTreeMap::new();
+    for _ in 0..args.rounds {
+        for stack in &stacks {
+            bar.set_message(stack.name);
+            let run = runs.entry(stack.name).or_insert_with(|| Run {
+                flags: stack.flags.join(" "),
+                error: None,
+                figures: Figures::new(),
+            });
+            let (figures, error) = once(args, stack);
+            run.error = error.or(run.error.take());
+            for (name, value) in figures {
+                let known = run.figures.get(&name).copied().unwrap_or(value);
+                run.figures.insert(name.clone(), better(&name, known, value));
+            }
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    let report = Report { figures: compare(&stacks, &runs), stacks: runs };
+    let mut out = Vec::new();
+    if args.json {
+        let text = serde_json::to_string_pretty(&report).map_err(|e| e.to_string())?;
+        writeln!(out, "{text}").map_err(|e| e.to_string())?;
+    } else {
+        report.print(&stacks, &mut out).map_err(|e| e.to_string())?;
+    }
+    output::emit(&out)?;
+    if let Some(path) = &args.svg {
+        report.draw(&stacks, path)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One run of one stack: what it printed before it ended, and why it failed.
+fn once(args: &Args, stack: &Stack) -> (Figures, Option<String>) {
+    let mut command = Command::new("mpirun.openmpi");
+    command
+        .args(["--allow-run-as-root", "--oversubscribe", "-n", "2"])
+        .args(["--mca", "mca_base_component_path"])
+        .arg(format!("{}:SYS_DEFAULT", args.components.display()))
+        .args(stack.flags)
+        .arg(&args.program)
+        .args([args.slice.to_string(), "3".to_owned(), stack.half.to_owned()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(e) => return (Figures::new(), Some(format!("mpirun.openmpi: {e}"))),
+    };
+    let start = Instant::now();
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Ok(status),
+            Ok(None) if start.elapsed() > Duration::from_secs(args.limit) => {
+                // It takes its ranks along when it is asked to end.
+                // SAFETY: a process of ours that was not waited for.
+                unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+                let _ = child.wait();
+                break Err(format!("no end after {} s", args.limit));
+            }
+            Ok(None) => std::thread::sleep(Duration::from_millis(20)),
+            Err(e) => break Err(e.to_string()),
+        }
+    };
+    let mut text = String::new();
+    if let Some(mut stdout) = child.stdout.take() {
+        // A line or two less is what a run that failed has to say.
+        let _ = std::io::Read::read_to_string(&mut stdout, &mut text);
+    }
+    let figures = text.lines().filter_map(|line| {
+        let (name, value) = line.split_once(' ')?;
+        let value = value.trim().parse().ok()?;
+        BTreeMap::from([(name.to_owned(), value)]).pop_first()
+    });
+    let error = match status {
+        Ok(status) if status.success() => None,
+        Ok(status) => Some(status.to_string()),
+        Err(why) => Some(why),
+    };
+    (figures.collect(), error)
+}
+
+/// The names of all figures, in the benchmark's order.
+const NAMES: [&str; 11] = [
+    "send_latency_us",
+    "send_rate_M/s",
+    "send_bandwidth_MB/s",
+    "put_latency_us",
+    "put_rate_M/s",
+    "put_bandwidth_MB/s",
+    "get_latency_us",
+    "accumulate_latency_us",
+    "accumulate_rate_M/s",
+    "fetch_and_op_latency_us",
+    "compare_and_swap_latency_us",
+];
+
+fn compare(stacks: &[&Stack], runs: &BTreeMap<&'static str, Run>) -> Vec<Figure> {
+    let value = |stack: &Stack, name: &str| runs.get(stack.name)?.figures.get(name).copied();
+    let figure = |name: &str| {
+        let ours = value(&STACKS[0], name);
+        let mut best: Option<(f64, &'static str)> = None;
+        for stack in stacks.iter().filter(|stack| !stack.ours) {
+            if let Some(v) = value(stack, name)
+                && best.is_none_or(|(b, _)| better(name, v, b) == v)
+            {
+                best = Some((v, stack.name));
+            }
+        }
+        let ratio = ours.zip(best).map(|(ours, (best, _))| ours / best);
+        let bound = BOUNDS.iter().find(|(n, _)| *n == name).map(|(_, bound)| *bound);
+        let meets = |(r, b): (f64, f64)| if lower_is_better(name) { r <= b } else { r >= b };
+        Figure {
+            name: name.to_owned(),
+            lower_is_better: lower_is_better(name),
+            ours,
+            best: best.map(|(v, _)| v),
+            best_stack: best.map(|(_, stack)| stack),
+            ratio,
+            bound,
+            met: ratio.zip(bound).map(meets),
+        }
+    };
+    NAMES.into_iter().map(figure).collect()
+}
+
+impl Report {
+    fn print(&self, stacks: &[&Stack], out: &mut impl Write) -> std::io::Result<()> {
+        let mut heads = vec!["figure"];
+        heads.extend(stacks.iter().map(|stack| stack.name));
+        heads.extend(["ours /\nbest", "should\nbe"]);
+        let mut table = Table::new(&heads);
+        table.title("MPI programs on Open MPI's own components and on ours, 2 ranks, one node");
+        table.title("8 bytes, rates with 64 under way, bandwidth of 1 MiB; the best of all runs");
+        let number = |v: f64| if v >= 100.0 { format!("{v:.0}") } else { format!("{v:.3}") };
+        for figure in &self.figures {
+            let mut cells = vec![figure.name.clone()];
+            for stack in stacks {
+                let value =
+                    self.stacks.get(stack.name).and_then(|run| run.figures.get(&figure.name));
+                cells.push(value.map_or_else(|| output::NONE.into(), |&v| number(v)));
+            }
+            cells.push(output::maybe(figure.ratio.map(|r| format!("{r:.2}"))));
+            let sign = if figure.lower_is_better { "<=" } else { ">=" };
+            cells.push(output::maybe(figure.bound.map(|b| format!("{sign} {b:.1}"))));
+            table.row(&cells);
+        }
+        for (name, run) in &self.stacks {
+            if let Some(why) = &run.error {
+                table.note(format!("{name} failed: {why} ({})", run.flags));
+            }
+        }
+        table.print(out)
+    }
+
+    /// Speed of every stack, the best of Open MPI's own being 1.
+    fn draw(&self, stacks: &[&Stack], path: &Path) -> Result<(), String> {
+        let names: Vec<&str> = self.figures.iter().map(|f| f.name.as_str()).collect();
+        let speed = |stack: &Stack, figure: &Figure| {
+            let value = self.stacks.get(stack.name).and_then(|run| run.figures.get(&figure.name));
+            match (value, figure.best) {
+                (Some(&v), Some(best)) if figure.lower_is_better => best / v,
+                (Some(&v), Some(best)) => v / best,
+                _ => f64::NAN,
+            }
+        };
+        let series: Vec<(&str, Vec<f64>)> = stacks
+            .iter()
+            .map(|&stack| (stack.name, self.figures.iter().map(|f| speed(stack, f)).collect()))
+            .collect();
+        let title = "MPI on Open MPI's own components and on Rankway";
+        plot::bars(path, title, &names, &series, "speed, the best of Open MPI's own = 1")
+            .map_err(|e| e.to_string())
+    }
+}
