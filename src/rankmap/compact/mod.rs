@@ -474,6 +474,11 @@ impl Compact {
         if let Form::Runs(runs) = &self.form { Some(runs) } else { None }
     }
 
+    /// Its bitmap, if that is how it is held.
+    pub(super) fn bitmap(&self) -> Option<&Bitmap> {
+        if let Form::Bitmap(bitmap) = &self.form { Some(bitmap) } else { None }
+    }
+
     /// Number of ranks.
     #[inline]
     pub fn len(&self) -> u32 {
