@@ -17,6 +17,8 @@ const FEW: usize = 256;
 /// Pairs of segments that such a walk may look at.
 const FEW_PAIRS: usize = 4096;
 
+/// Lpids of a table that are read together.
+const AT_ONCE: usize = 256;
 /// Bytes of marks for each member of both groups, at most.
 const BYTES_MAX: usize = 8;
 
@@ -195,11 +197,12 @@ fn listed(
     let bitmap = |map: &RankMap| map.as_compact().is_some_and(|c| c.bitmap().is_some());
     let tables = is_table(group) && is_table(other) && !bitmap(group) && !bitmap(other);
     if tables && spans.words() * 64 <= BYTES_MAX * (group.size as usize + other.size as usize) {
-        let lpids_other = lpids(other);
-        if joined {
-            out.extend_from_slice(&lpids_other);
-        }
-        let marks = marks(&lpids_other, spans);
+        let members = lpids(other);
+        let marks = marks(&members, spans, |lpids| {
+            if joined {
+                out.extend_from_slice(lpids);
+            }
+        });
         let low = spans.low();
         // Below the window the difference wraps past its end.
         filter(&lpids(group), others, &mut out, |lpid| {
@@ -243,19 +246,22 @@ fn listed(
 }
 
 /// A byte for each lpid of a window, 1 for members. Tables are read member by
-/// member, and a byte is written without what stood there before.
-fn marks(lpids: &[u32], spans: &Spans) -> Vec<u8> {
+/// member, and a byte is written without what stood there before. `seen` gets
+/// the lpids while they are in the cache.
+fn marks(lpids: &[u32], spans: &Spans, mut seen: impl FnMut(&[u32])) -> Vec<u8> {
     let low = spans.low();
     let mut marks = vec![0; spans.words() * 64];
-    for &lpid in lpids {
-        marks[(lpid - low) as usize] = 1;
+    for chunk in lpids.chunks(AT_ONCE) {
+        for &lpid in chunk {
+            marks[(lpid - low) as usize] = 1;
+        }
+        seen(chunk);
     }
     marks
 }
 
 /// Appends the lpids that are marked (or are not), without a branch on it.
 fn filter(lpids: &[u32], others: bool, out: &mut Vec<u32>, mark: impl Fn(u32) -> u8) {
-    const AT_ONCE: usize = 256;
     let mut kept = [0u32; AT_ONCE];
     let flip = u8::from(others);
     for chunk in lpids.chunks(AT_ONCE) {
