@@ -269,6 +269,18 @@ impl Detector {
         if len == 0 {
             return;
         }
+        let last = i64::from(first.lpid) + i64::from(step) * (i64::from(len) - 1);
+        if let Sink::Runs(runs) = &mut self.sink
+            && first.pg == self.pg
+            && self.error.is_none()
+            && first.lpid <= LPID_MAX
+            && (0..=i64::from(LPID_MAX)).contains(&last)
+            && u64::from(self.count) + u64::from(len) <= u64::from(SIZE_MAX)
+        {
+            runs.push_run(first.lpid, step, len);
+            self.count += len;
+            return;
+        }
         self.push_process(first);
         let mut left = len - 1;
         let mut next = first.lpid.wrapping_add(step as u32);
@@ -468,16 +480,20 @@ impl RankMap {
 fn many_runs(lpids: &[u32]) -> bool {
     let enough = 2 * lpids.len() / RANKS_PER_RUN as usize + 2;
     let mut changes = 0;
-    let mut at = 0;
-    while changes <= enough && at + 2 < lpids.len() {
-        let chunk = &lpids[at..lpids.len().min(at + TABLE_CHUNK + 2)];
-        let change = |three: &[u32]| {
-            u32::from(three[1].wrapping_sub(three[0]) != three[2].wrapping_sub(three[1]))
-        };
-        changes += chunk.windows(3).map(change).sum::<u32>() as usize;
-        at += TABLE_CHUNK;
+    for chunk in lpids.chunks(TABLE_CHUNK) {
+        // Three slices of one length, so that it is done by vectors.
+        let count = chunk.len().saturating_sub(2);
+        let (one, two, three) =
+            (&chunk[..count], &chunk[1.min(chunk.len())..], &chunk[2.min(chunk.len())..]);
+        let pairs = one.iter().zip(two).zip(three);
+        let change =
+            |((a, b), c): ((&u32, &u32), &u32)| u32::from(b.wrapping_sub(*a) != c.wrapping_sub(*b));
+        changes += pairs.map(change).sum::<u32>() as usize;
+        if changes > enough {
+            return true;
+        }
     }
-    changes > enough
+    false
 }
 
 /// Whether rank `index` may be `lpid`; remembers the first refusal.
@@ -513,7 +529,8 @@ struct Runs {
 impl Runs {
     fn new(capacity: usize) -> Runs {
         let open = Run { start: 0, first: 0, step: 1 };
-        Runs { runs: Vec::new(), begun: 0, open, len: 0, next: 0, size: 0, table: None, capacity }
+        let runs = Vec::with_capacity(RUNS_MIN / 2);
+        Runs { runs, begun: 0, open, len: 0, next: 0, size: 0, table: None, capacity }
     }
 
     #[inline]

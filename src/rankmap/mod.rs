@@ -13,8 +13,8 @@
 //! | md-blockstride | a tile: up to 64 ranks of any order, repeated at a stride | 40 + 4 a rank of the tile | 3 multiplies | O(1) |
 //! | segments | affine runs and a directory, at most one run for 8 ranks | 16–20 a run | a short search | O(log) |
 //! | compact | near the entropy, if a strategy asks for it ([`compact`]) | by form | a few ns to some tens | by form |
-//! | lut | u32 table, shared by every selection from it | 4 a rank, or 0 | 1 load | O(log) |
-//! | mlut | (process group, lpid) table, shared likewise | 8 a rank, or 0 | 2 loads | O(log) |
+//! | lut | u32 table, shared by every selection from it | 4 a rank, or 0 | 1 load | O(1), or O(log) |
+//! | mlut | (process group, lpid) table, shared likewise | 8 a rank, or 0 | 2 loads | O(1), or O(log) |
 //!
 //! The models keep the names of Guo et al. (2017), "Memory Compression
 //! Techniques for Network Address Management in MPI"; their blockstride and
@@ -267,8 +267,10 @@ impl RankMap {
     /// The rank of a process, the smallest if it has several; `None` if it has
     /// none.
     ///
-    /// O(1) for regular maps. Segments and tables build a sorted index on the
-    /// first call, shared by all maps that share the table, and search it.
+    /// O(1) for regular maps. Segments and tables build an index on the first
+    /// call, shared by all maps that share the table: segments and tables that
+    /// repeat a process or whose lpids lie far apart search it, other tables count
+    /// the lpids below in a bitmap (4 bytes a rank and 0.14 for each lpid spanned).
     pub fn rank_of(&self, process: Process) -> Option<u32> {
         if self.size == 0 {
             return None;

@@ -71,6 +71,11 @@ impl Bitmap {
         }
     }
 
+    /// The lpid of bit 0, and the bits.
+    pub(in crate::rankmap) fn words(&self) -> (u32, &[u64]) {
+        (self.first, self.blocks.as_flattened())
+    }
+
     pub(in crate::rankmap) fn len(&self) -> u32 {
         self.len
     }

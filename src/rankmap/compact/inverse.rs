@@ -3,9 +3,9 @@
 //! Made on the first question. A list that is a permutation of a range keeps a
 //! pointer back on every eighth element of a cycle (Munro et al. 2003): the list
 //! itself leads to the answer in at most 16 steps. Any other list keeps its ranks
-//! sorted by lpid, packed, and searches them by what the list says of them. Where
-//! each such look costs a block to decode, the sorted lpids are kept too, by
-//! Elias-Fano.
+//! sorted by lpid, packed: a bitmap of the lpids tells the place among them, or a
+//! search where lpids repeat or lie far apart. Where each look at the list costs a
+//! block to decode, the sorted lpids are kept too, by Elias-Fano.
 
 use super::bitmap::Bitmap;
 use super::elias_fano::EliasFano;
@@ -18,11 +18,16 @@ const EACH: u32 = 8;
 pub(super) enum Inverse {
     /// Elements with a pointer, and their pointers; `None` if all cycles are short.
     Cycles { first: u32, len: u32, marked: Option<Bitmap>, back: Packed },
+    /// Ranks by lpid, and which lpids there are.
+    Placed { members: Bitmap, order: Packed },
     /// Ranks by (lpid, rank).
     Sorted(Packed),
     /// The lpids, each once, and the smallest rank of each.
     Whole { lpids: EliasFano, ranks: Packed },
 }
+
+/// Bits of a bitmap for each rank, at most.
+const BITS_MAX: u64 = 16;
 
 impl Inverse {
     /// Of a list of `len` lpids. Working memory: 4 bytes a rank.
@@ -31,6 +36,9 @@ impl Inverse {
         match permuted(len, &select) {
             Some(first) => cycles(first, len, |x| select(x) - first),
             None => {
+                if let Some(placed) = placed(len, &select) {
+                    return placed;
+                }
                 let mut order: Vec<u32> = (0..len).collect();
                 order.sort_unstable_by_key(|&rank| (select(rank), rank));
                 let width = width_of(len.saturating_sub(1));
@@ -76,6 +84,9 @@ impl Inverse {
             Inverse::Whole { lpids, ranks } => {
                 lpids.rank(lpid).map(|index| ranks.get(index as usize))
             }
+            Inverse::Placed { members, order } => {
+                members.rank(lpid).map(|place| order.get(place as usize))
+            }
             Inverse::Sorted(order) => {
                 let (mut low, mut high) = (0, order.len() as usize);
                 while low < high {
@@ -96,6 +107,7 @@ impl Inverse {
             Inverse::Cycles { marked, back, .. } => {
                 marked.as_ref().map_or(0, Bitmap::heap_bytes) + back.heap_bytes()
             }
+            Inverse::Placed { members, order } => members.heap_bytes() + order.heap_bytes(),
             Inverse::Sorted(order) => order.heap_bytes(),
             Inverse::Whole { lpids, ranks } => lpids.heap_bytes() + ranks.heap_bytes(),
         }
@@ -115,6 +127,25 @@ fn permuted(len: u32, select: &impl Fn(u32) -> u32) -> Option<u32> {
         *word |= 1 << (x % 64);
     }
     Some(first)
+}
+
+/// The ranks by lpid, if lpids differ and lie close together.
+fn placed(len: u32, select: &impl Fn(u32) -> u32) -> Option<Inverse> {
+    let (first, last) =
+        (0..len).map(select).fold((u32::MAX, 0), |(low, high), x| (low.min(x), high.max(x)));
+    if u64::from(last.checked_sub(first)?) > u64::from(len) * BITS_MAX {
+        return None;
+    }
+    let members = Bitmap::build(first, last, (0..len).map(select));
+    if members.len() != len {
+        return None;
+    }
+    let mut order = vec![0; len as usize];
+    for rank in 0..len {
+        order[members.rank(select(rank))? as usize] = rank;
+    }
+    let order = Packed::from_iter(width_of(len - 1), order);
+    Some(Inverse::Placed { members, order })
 }
 
 fn cycles(first: u32, len: u32, next: impl Fn(u32) -> u32) -> Inverse {

@@ -44,7 +44,8 @@
 //! Sets answer `rank` from what they are. Lists make an inverse on the first
 //! question, which counts in [`Compact::bytes`] from then on: back-pointers on
 //! the cycles of a permutation (about 3/8 of a packed list more), else the ranks
-//! sorted by lpid, packed.
+//! sorted by lpid, packed, with a bitmap of the lpids unless those repeat or lie
+//! far apart.
 //!
 //! Words are counted and searched by popcnt and pdep where the machine has them,
 //! asked at run time, else portably. Maps are written as images, versioned and
@@ -513,6 +514,11 @@ impl Compact {
     /// Its ranges, if that is how it is held.
     pub(super) fn ranges(&self) -> Option<&Runs> {
         if let Form::Runs(runs) = &self.form { Some(runs) } else { None }
+    }
+
+    /// Its bitmap, if that is how it is held.
+    pub(super) fn bitmap(&self) -> Option<&Bitmap> {
+        if let Form::Bitmap(bitmap) = &self.form { Some(bitmap) } else { None }
     }
 
     /// Number of ranks.

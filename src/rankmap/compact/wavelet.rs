@@ -234,7 +234,7 @@ impl Wavelet {
     }
 
     pub(super) fn fill(&self, rank: u32, out: &mut [u32]) {
-        if out.len() as u32 == self.len() && rank == 0 && out.len() > 1024 {
+        if out.len() as u32 == self.len() && rank == 0 && out.len() > 128 {
             return self.fill_all(out);
         }
         (rank..).zip(out).for_each(|(rank, slot)| *slot = self.select(rank));

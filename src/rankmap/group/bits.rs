@@ -109,6 +109,19 @@ impl Bits {
         place.is_some_and(|bit| self.words[bit / 64] >> (bit % 64) & 1 == 1)
     }
 
+    /// The 64 bits from a position on, of a bitmap of one window.
+    #[inline]
+    pub(super) fn word(&self, position: i64) -> u64 {
+        let low = self.windows.0.first().map_or(0, |window| window.low);
+        let bit = position - low;
+        let word = |at: i64| {
+            let at = usize::try_from(at).ok();
+            at.and_then(|at| self.words.get(at)).copied().unwrap_or(0)
+        };
+        let (at, shift) = (bit.div_euclid(64), bit.rem_euclid(64));
+        if shift == 0 { word(at) } else { word(at) >> shift | word(at + 1) << (64 - shift) }
+    }
+
     /// All members of a progression, which lies in one window.
     pub(super) fn set(&mut self, members: Progression) {
         let members = members.rising();

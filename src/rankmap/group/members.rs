@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use super::bits::{Bits, Spans};
 use super::progression::{Progression, position};
+use crate::rankmap::compact::Compact;
 use crate::rankmap::detect::RANKS_PER_RUN;
 use crate::rankmap::iter::{Iter, Piece};
 use crate::rankmap::{Form, RankMap};
@@ -98,11 +99,12 @@ pub(super) fn spans(map: &RankMap) -> Spans {
     };
     match &map.form {
         Form::Compact(compact) if compact.is_set() => {
-            add(compact.find(0).zip(compact.find(map.size.wrapping_sub(1))));
+            // The window of a bitmap begins where its words do.
+            let first = compact.bitmap().map(|bitmap| bitmap.words().0);
+            add(first.or(compact.find(0)).zip(compact.find(map.size.wrapping_sub(1))));
         }
         Form::Compact(_) | Form::Lut(_) => {
-            let lpids = lpids(map);
-            add(lpids.iter().min().copied().zip(lpids.iter().max().copied()));
+            add(ends(&lpids(map)));
         }
         Form::Tile(tile) => (0..map.size).zip(&*tile.lpids).for_each(|(place, &lpid)| {
             let turns = (map.size - 1 - place) / tile.lpids.len() as u32;
@@ -114,10 +116,28 @@ pub(super) fn spans(map: &RankMap) -> Spans {
     spans
 }
 
+/// Bounds of some lpids. The bits in which they differ are found many at a time;
+/// the exact bounds only where those are far from them.
+fn ends(lpids: &[u32]) -> Option<(u32, u32)> {
+    let first = lpids.first()?;
+    let differ = lpids.iter().fold(0, |differ, lpid| differ | (lpid ^ first));
+    let mask = differ.checked_ilog2().map_or(0, |bit| (2u32 << bit).wrapping_sub(1));
+    if mask as usize <= 4 * lpids.len() {
+        return Some((first & !mask, first | mask));
+    }
+    lpids.iter().min().copied().zip(lpids.iter().max().copied())
+}
+
 /// The members as a bitmap; `spans` are theirs.
 pub(super) fn bits(map: &RankMap, spans: &Spans) -> Bits {
     let mut bits = Bits::new(spans);
-    if is_table(map) && map.pg().is_some() {
+    let bitmap = map.as_compact().and_then(Compact::bitmap);
+    if let Some(bitmap) = bitmap {
+        let (to, words) = (&mut bits.words, bitmap.words().1);
+        // Whole blocks of the bitmap may end past the last member's word.
+        let count = to.len().min(words.len());
+        to[..count].copy_from_slice(&words[..count]);
+    } else if is_table(map) && map.pg().is_some() {
         bits.set_all(lpids(map).iter().copied());
     } else {
         segments(map).for_each(|segment| bits.set(segment));

@@ -6,15 +6,21 @@
 
 use super::bits::{Bits, Spans};
 use super::members::{bits, is_table, least_segments, lpids, segments, spans};
-use super::progression::{Progression, process};
+use super::progression::{Progression, position, process};
 use super::walk::{Comb, Index, Keep, Stop, Walk};
+use crate::rankmap::compact::Compact;
 use crate::rankmap::iter::Piece;
-use crate::rankmap::{Detector, MapError, RankMap};
+use crate::rankmap::{Detector, MapError, Process, RankMap};
 
 /// Segments that are walked without asking how large a bitmap would be.
 const FEW: usize = 256;
 /// Pairs of segments that such a walk may look at.
 const FEW_PAIRS: usize = 4096;
+
+/// Lpids of a table that are read together.
+const AT_ONCE: usize = 256;
+/// Bytes of marks for each member of both groups, at most.
+const BYTES_MAX: usize = 8;
 
 /// Pushes combs, which are of valid lpids.
 pub(super) fn push(detector: &mut Detector, comb: Comb) {
@@ -37,13 +43,13 @@ pub(super) fn select(
         Err(spans) => spans,
     };
     let others = keep == Keep::Others;
-    let bits = bits(other, &spans);
     if let Some(pg) = group.pg()
         && (is_table(group) || is_table(other))
         && other.pg() == group.pg()
     {
-        return listed(pg, group, other, &bits, others, joined);
+        return listed(pg, group, other, &spans, others, joined);
     }
+    let bits = bits(other, &spans);
     let mut detector = start(other, joined);
     let before = detector.len();
     for segment in segments(group) {
@@ -176,31 +182,60 @@ fn stretches(
     })
 }
 
-/// The same for groups of one process group, one of which is a table: the result
-/// is most likely one, so its lpids are written down at once.
+/// [`select`] for groups of one process group, one of which is a table: the
+/// result is most likely one, so its lpids are written down at once.
 fn listed(
     pg: u32,
     group: &RankMap,
     other: &RankMap,
-    bits: &Bits,
+    spans: &Spans,
     others: bool,
     joined: bool,
 ) -> Result<RankMap, MapError> {
     let before = if joined { other.size as usize } else { 0 };
     let mut out = Vec::with_capacity(before + group.size as usize);
-    if joined {
-        out.extend_from_slice(&lpids(other));
-    }
-    if is_table(group) {
-        filter(&lpids(group), bits, others, &mut out);
+    let bitmap = |map: &RankMap| map.as_compact().is_some_and(|c| c.bitmap().is_some());
+    let tables = is_table(group) && is_table(other) && !bitmap(group) && !bitmap(other);
+    if tables && spans.words() * 64 <= BYTES_MAX * (group.size as usize + other.size as usize) {
+        let members = lpids(other);
+        let marks = marks(&members, spans, |lpids| {
+            if joined {
+                out.extend_from_slice(lpids);
+            }
+        });
+        let low = spans.low();
+        // Below the window the difference wraps past its end.
+        filter(&lpids(group), others, &mut out, |lpid| {
+            marks.get(lpid.wrapping_sub(low) as usize).copied().unwrap_or(0)
+        });
     } else {
-        for segment in segments(group) {
-            stretches(bits, segment, others, &mut |kept| {
-                let first = process(kept.first).lpid;
-                let lpid = |i: u32| first.wrapping_add((kept.step as u32).wrapping_mul(i));
-                out.extend((0..kept.len).map(lpid));
-                true
+        if joined {
+            out.extend_from_slice(&lpids(other));
+        }
+        let bits = bits(other, spans);
+        if let Some(bitmap) = group.as_compact().and_then(Compact::bitmap) {
+            let (first, words) = bitmap.words();
+            for (at, &word) in (0..).zip(words) {
+                let first = first + 64 * at;
+                let same = bits.word(position(Process { pg, lpid: first }));
+                ones(word & if others { !same } else { same }, first, &mut out);
+            }
+        } else if is_table(group) {
+            let low = spans.low();
+            filter(&lpids(group), others, &mut out, |lpid| {
+                let bit = lpid.wrapping_sub(low);
+                let word = bits.words.get(bit as usize / 64).copied().unwrap_or(0);
+                (word >> (bit % 64)) as u8 & 1
             });
+        } else {
+            for segment in segments(group) {
+                stretches(&bits, segment, others, &mut |kept| {
+                    let first = process(kept.first).lpid;
+                    let lpid = |i: u32| first.wrapping_add((kept.step as u32).wrapping_mul(i));
+                    out.extend((0..kept.len).map(lpid));
+                    true
+                });
+            }
         }
     }
     let kept = (out.len() - before) as u32;
@@ -210,24 +245,44 @@ fn listed(
     }
 }
 
-/// Appends the lpids whose bits are (or are not) set, without a branch on them.
-fn filter(lpids: &[u32], bits: &Bits, others: bool, out: &mut Vec<u32>) {
-    const AT_ONCE: usize = 256;
-    let Some(window) = bits.windows.0.first() else { return };
-    let low = process(window.low).lpid;
-    let words = &bits.words[..];
+/// A byte for each lpid of a window, 1 for members. Tables are read member by
+/// member, and a byte is written without what stood there before. `seen` gets
+/// the lpids while they are in the cache.
+fn marks(lpids: &[u32], spans: &Spans, mut seen: impl FnMut(&[u32])) -> Vec<u8> {
+    let low = spans.low();
+    let mut marks = vec![0; spans.words() * 64];
+    for chunk in lpids.chunks(AT_ONCE) {
+        for &lpid in chunk {
+            marks[(lpid - low) as usize] = 1;
+        }
+        seen(chunk);
+    }
+    marks
+}
+
+/// Appends the lpids that are marked (or are not), without a branch on it.
+fn filter(lpids: &[u32], others: bool, out: &mut Vec<u32>, mark: impl Fn(u32) -> u8) {
     let mut kept = [0u32; AT_ONCE];
+    let flip = u8::from(others);
     for chunk in lpids.chunks(AT_ONCE) {
         let mut count = 0;
         for &lpid in chunk {
-            // Below the window the difference wraps past its end.
-            let bit = lpid.wrapping_sub(low);
-            let word = words.get(bit as usize / 64).copied().unwrap_or(0);
             kept[count % AT_ONCE] = lpid;
-            count += usize::from((word >> (bit % 64) & 1 == 1) != others);
+            count += usize::from(mark(lpid) ^ flip);
         }
         out.extend_from_slice(&kept[..count]);
     }
+}
+
+/// Appends the lpids of the ones of a word.
+fn ones(mut word: u64, first: u32, out: &mut Vec<u32>) {
+    let mut lpids = [0u32; 64];
+    let count = word.count_ones() as usize;
+    for lpid in &mut lpids[..count] {
+        *lpid = first + word.trailing_zeros();
+        word &= word.wrapping_sub(1);
+    }
+    out.extend_from_slice(&lpids[..count]);
 }
 
 /// Whether `other` has all members of `group`.

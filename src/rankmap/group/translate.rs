@@ -22,8 +22,8 @@ enum Ranks<'a> {
     Strided(Strided),
     /// By lpid from the lowest on.
     Table { low: u32, ranks: Vec<u32> },
-    /// Whatever the map has.
-    Search(&'a RankMap),
+    /// Whatever the map has, and the process group asked for.
+    Search(&'a RankMap, u32),
 }
 
 /// The inverse of an affine map of more than one rank.
@@ -52,41 +52,63 @@ impl Strided {
         let quotient = ((u128::from(distance) * u128::from(self.reciprocal)) >> 64) as u32;
         // ⌈2^64 / 1⌉ does not fit.
         let rank = if self.pace == 1 { distance } else { quotient };
-        let member = (rank < self.size) & (rank.wrapping_mul(self.pace) == distance);
-        // UNDEFINED is all ones: no branch that random ranks mispredict.
-        rank | u32::from(member).wrapping_sub(1)
+        // UNDEFINED is all ones. Arithmetic, as random ranks mispredict a branch:
+        // `wrong` has its top bit or another set unless the rank is a member.
+        let past = (u64::from(self.size - 1).wrapping_sub(u64::from(rank)) >> 32) as u32;
+        let wrong = past | (rank.wrapping_mul(self.pace) ^ distance);
+        rank | (((wrong | wrong.wrapping_neg()) as i32) >> 31) as u32
     }
 }
 
 impl Ranks<'_> {
-    fn of(map: &RankMap, asked: usize) -> Ranks<'_> {
+    /// Of the members of process group `pg`, all of them unless the map is of
+    /// several groups.
+    fn of(map: &RankMap, pg: u32, asked: usize) -> Ranks<'_> {
         if let Form::Affine(affine) = map.form {
             return Ranks::Strided(Strided::new(affine, map.size));
         }
-        match worth(map, asked) {
-            Some(spans) => Ranks::Table { low: spans.low(), ranks: table(map, &spans) },
-            None => Ranks::Search(map),
+        let spans = match &map.form {
+            _ if !pays(map, asked) => None,
+            Form::Mlut(_) => {
+                let mut spans = Spans::default();
+                let lpids = map.iter().filter(|process| process.pg == pg);
+                let ends = lpids.fold(None, |ends, process| {
+                    let (low, high) = ends.unwrap_or((process.lpid, process.lpid));
+                    Some((low.min(process.lpid), high.max(process.lpid)))
+                });
+                let at = |lpid| position(Process { pg, lpid });
+                ends.inspect(|&(low, high)| spans.add(at(low), at(high))).map(|_| spans)
+            }
+            _ => Some(spans(map)),
+        };
+        match spans.filter(|spans| close(spans, map, asked)) {
+            Some(spans) => Ranks::Table { low: spans.low(), ranks: table(map, pg, &spans) },
+            None => Ranks::Search(map, pg),
         }
     }
 }
 
-/// What a map spans, if a table of that is worth making.
-fn worth(map: &RankMap, asked: usize) -> Option<Spans> {
-    if !pays(map, asked) {
-        return None;
-    }
-    let spans = spans(map);
-    (spans.words() * 64 <= (map.size as usize + asked) * SPARSE).then_some(spans)
+/// Whether a table of what a map spans is not too large.
+fn close(spans: &Spans, map: &RankMap, asked: usize) -> bool {
+    spans.words() * 64 <= (map.size as usize + asked) * SPARSE
 }
 
 fn pays(map: &RankMap, asked: usize) -> bool {
     asked >= (map.size / TABLE_FROM) as usize + 8
 }
 
-/// Ranks by lpid.
-fn table(map: &RankMap, spans: &Spans) -> Vec<u32> {
+/// Ranks by lpid of process group `pg`.
+fn table(map: &RankMap, pg: u32, spans: &Spans) -> Vec<u32> {
     let low = spans.low();
     let mut ranks = vec![Group::UNDEFINED; spans.words() * 64];
+    if map.pg().is_none() {
+        for (rank, process) in (0..).zip(map.iter()) {
+            if process.pg == pg {
+                ranks[(process.lpid - low) as usize] = rank;
+            }
+        }
+        return ranks;
+    }
     if super::members::is_table(map) {
         for (rank, &lpid) in (0..).zip(&*lpids(map)) {
             ranks[(lpid - low) as usize] = rank;
@@ -134,28 +156,28 @@ pub(super) fn translate(
     if let Some(index) = ranks.iter().position(bad) {
         return Err(GroupError::Rank { index, rank: ranks[index], size });
     }
-    let apart = from.pg().is_some() && to.pg().is_some() && from.pg() != to.pg();
+    let apart = from.pg().zip(to.pg()).is_some_and(|(one, other)| one != other);
     if size == 0 || to.is_empty() || apart {
         each(ranks, out, |_| Group::UNDEFINED);
         return Ok(());
     }
-    if from.pg().is_none() || to.pg().is_none() {
-        let search = |rank| to.rank_of(from.at(rank)).unwrap_or(Group::UNDEFINED);
-        match worth(to, ranks.len()) {
-            Some(spans) => {
-                let (windows, table) = (Windows::new(&spans), table_of_groups(to, &spans));
-                each(ranks, out, |rank| {
-                    let place = windows.place(position(from.at(rank)));
-                    place.map_or(Group::UNDEFINED, |place| table[place])
-                });
-            }
-            None => each(ranks, out, search),
-        }
+    let Some(pg) = from.pg().or(to.pg()) else {
+        several(from, ranks, to, out);
         return Ok(());
-    }
-    let inverse = Ranks::of(to, ranks.len());
+    };
+    let inverse = Ranks::of(to, pg, ranks.len());
     match &from.form {
         Form::Affine(affine) => through(ranks, out, |rank| affine.get(rank), &inverse),
+        // No process has the last lpid there is.
+        Form::Mlut(view) => through(
+            ranks,
+            out,
+            |rank| {
+                let process = Process::unpack(view.get(rank));
+                if process.pg == pg { process.lpid } else { u32::MAX }
+            },
+            &inverse,
+        ),
         Form::Lut(view) if view.step != 1 => {
             through(ranks, out, |rank| view.get(rank), &inverse);
         }
@@ -168,6 +190,21 @@ pub(super) fn translate(
     Ok(())
 }
 
+/// Both groups are of several process groups.
+fn several(from: &RankMap, ranks: &[u32], to: &RankMap, out: &mut [u32]) {
+    let spans = pays(to, ranks.len()).then(|| spans(to));
+    match spans.filter(|spans| close(spans, to, ranks.len())) {
+        Some(spans) => {
+            let (windows, table) = (Windows::new(&spans), table_of_groups(to, &spans));
+            each(ranks, out, |rank| {
+                let place = windows.place(position(from.at(rank)));
+                place.map_or(Group::UNDEFINED, |place| table[place])
+            });
+        }
+        None => each(ranks, out, |rank| to.rank_of(from.at(rank)).unwrap_or(Group::UNDEFINED)),
+    }
+}
+
 fn through(ranks: &[u32], out: &mut [u32], lpid: impl Fn(u32) -> u32, inverse: &Ranks<'_>) {
     match inverse {
         Ranks::Strided(one) => each(ranks, out, |rank| one.rank(lpid(rank))),
@@ -175,8 +212,8 @@ fn through(ranks: &[u32], out: &mut [u32], lpid: impl Fn(u32) -> u32, inverse: &
             let place = lpid(rank).wrapping_sub(*low) as usize;
             table.get(place).copied().unwrap_or(Group::UNDEFINED)
         }),
-        Ranks::Search(map) => each(ranks, out, |rank| {
-            let process = Process { pg: map.pg, lpid: lpid(rank) };
+        Ranks::Search(map, pg) => each(ranks, out, |rank| {
+            let process = Process { pg: *pg, lpid: lpid(rank) };
             map.rank_of(process).unwrap_or(Group::UNDEFINED)
         }),
     }
