@@ -11,8 +11,9 @@
 //! | packed numbers | sux, sucds | packed |
 //! | bzip2, 1,000 ranks a block (the thesis) | bzip2 | coded |
 //!
-//! All crates decide at compile time whether there is popcnt; so none of them
-//! uses it here. qwt is left out: its select (0.4.0) answers wrongly after a
+//! All crates decide at compile time whether there is popcnt or pdep; a plain
+//! build of them has neither, one with `RUSTFLAGS="-C target-cpu=x86-64-v3"` (for
+//! all, ours too) has both. qwt is left out: its select (0.4.0) answers wrongly after a
 //! sparse block.
 
 pub mod bdd;
@@ -51,7 +52,8 @@ pub struct Kind {
     pub like: &'static str,
     /// Whether it takes lists, and not only sets.
     pub lists: bool,
-    /// Whether a lookup takes microseconds, so that a test asks less often.
+    /// Whether ranks take microseconds to build and look up, so that a test asks
+    /// less often.
     pub slow: bool,
     /// Whether it answers for the rank of an lpid.
     pub ranks: bool,

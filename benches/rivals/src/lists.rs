@@ -57,7 +57,9 @@ impl Rival for WaveletMatrix<Rank9Sel> {
     }
 
     fn rank(&self, lpid: u32) -> Option<u32> {
-        self.select(0, lpid.into()).map(|rank| rank as u32)
+        // Neither says whether a number occurs.
+        let rank = self.select(0, lpid.into())?;
+        (self.access(rank) == Some(lpid.into())).then_some(rank as u32)
     }
 }
 
@@ -72,7 +74,6 @@ impl Rival for vers_vecs::WaveletMatrix {
     }
 
     fn rank(&self, lpid: u32) -> Option<u32> {
-        // It does not say whether a number occurs.
         let rank = self.select_u64(0, lpid.into())?;
         (self.get_u64(rank) == Some(lpid.into())).then_some(rank as u32)
     }
