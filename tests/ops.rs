@@ -4,11 +4,18 @@
 mod jobs;
 mod operations;
 
+use jobs::Over;
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::ucx::{self, Ucx};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Some(over) = Over::chosen() {
+        return jobs::main(match over.ucx {
+            true => operations::all::<Ucx>(&over.name, 1, &over.env()),
+            false => operations::all::<Ofi>(&over.name, 1, &over.env()),
+        });
+    }
     let mut all = Vec::new();
     for (name, providers) in [("auto", ""), ("shm", "shm"), ("tcp", "tcp")] {
         all.extend(operations::all::<Ofi>(name, 1, &[("RANKWAY_PROVIDER", providers)]));
