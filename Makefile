@@ -38,7 +38,7 @@ test: build ## every test (a newer libfabric too, where ci/newer-fabric.sh has f
 		RANKWAY_NEWER_UCX=$$(ls $${newer%/*}/libucp.so.0 2>/dev/null) \
 		cargo test --release --workspace $(ARGS)
 
-test-verbs: build ## the data path over verbs, in a guest with a soft RDMA device (QEMU)
+test-verbs: build ## over verbs and over UCX's rc and ud, in a guest with a soft RDMA device (QEMU)
 	@ci/softroce/test
 
 test-verbs-two: build ## the same between two guests on a virtual wire
