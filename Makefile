@@ -67,7 +67,7 @@ bench-mpi: openmpi build ## MPI programs on our components beside Open MPI's own
 test-mpi: openmpi ## MPICH's test suite under mpirun with our components (ARGS: directories)
 	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/mpi-suite.sh $(ARGS)
 
-test-verbs: build ## the data path over verbs, in a guest with a soft RDMA device (QEMU)
+test-verbs: build ## over verbs and over UCX's rc and ud, in a guest with a soft RDMA device (QEMU)
 	@ci/softroce/test
 
 test-verbs-two: build ## the same between two guests on a virtual wire

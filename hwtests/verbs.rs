@@ -1,7 +1,10 @@
-//! The scenarios of `tests/rma.rs` and `tests/netmod.rs` over verbs, where the
-//! machine has an RDMA device (a soft one will do: `rdma link add rxe0 type rxe
-//! netdev eth0`, or `make test-verbs`, which boots a guest that has one).
-//! Elsewhere says why nothing was run.
+//! The scenarios of `tests/rma.rs` and `tests/netmod.rs` over `verbs;ofi_rxm` and
+//! over UCX's rc and ud, where the machine has an RDMA device (a soft one will
+//! do: `rdma link add rxe0 type rxe netdev eth0`, or `make test-verbs`, which
+//! boots a guest that has one). Elsewhere says why nothing was run.
+//!
+//! `tests/msg.rs`, `tests/ops.rs` and `tests/faults.rs` play over such a device
+//! too: `RANKWAY_TEST_OVER=verbs cargo test --test msg` and the like.
 //!
 //! `RANKWAY_TEST_LAUNCHER` names a launcher with its words, to which `-n RANKS`
 //! is added: the same scenarios between hosts.
@@ -13,8 +16,9 @@ mod scenes;
 #[path = "../tests/wire/mod.rs"]
 mod wire;
 
-use jobs::Scenario;
+use jobs::{Over, Scenario};
 use rankway::netmod::ofi::Ofi;
+use rankway::netmod::ucx::{self, Ucx};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -23,10 +27,9 @@ fn main() -> ExitCode {
         println!("verbs: skipped, no RDMA device in /sys/class/infiniband");
         return jobs::main(Vec::new());
     }
+    let launcher = std::env::var("RANKWAY_TEST_LAUNCHER").ok();
     let provider = [("RANKWAY_PROVIDER", "verbs")];
     let mut all = scenes::all::<Ofi>("verbs", &provider);
-    // Windows that are allocated are mapped within a node: the network shows
-    // between two.
     for (what, body) in [
         ("words", scenes::words::<{ scenes::ALLOCATED }, Ofi> as fn(_) -> _),
         ("unaligned", scenes::unaligned::<{ scenes::ALLOCATED }, Ofi>),
@@ -40,7 +43,23 @@ fn main() -> ExitCode {
         let flood = scenario.name.contains("flood");
         all.push(if flood { scenario.slow() } else { scenario });
     }
-    if let Ok(launcher) = std::env::var("RANKWAY_TEST_LAUNCHER") {
+    match ucx::library() {
+        // (rc finds its peers over ud, which `rc_v` has beside it.)
+        Ok(_) => {
+            for (name, tls) in [("ucx rc", "rc_v,self"), ("ucx ud", "ud_v,self")] {
+                let over = Over::ucx(name, tls);
+                all.extend(scenes::all::<Ucx>(name, &over.env()));
+                all.extend(scenes::provided::<Ucx>(name, &over.env()));
+                all.extend(wire::all::<Ucx>(name, &over.env()));
+            }
+        }
+        Err(e) => eprintln!("UCX: skipped: {e}"),
+    }
+    // Windows that are allocated are mapped within a node: the network shows
+    // between two.
+    let shows = |s: &Scenario| !s.name.starts_with("allocated/") || s.nodes > 1;
+    all.retain(|s| launcher.is_some() || shows(s));
+    if let Some(launcher) = launcher {
         all = all.into_iter().map(|scenario| launched(scenario, &launcher)).collect();
     }
     jobs::main(all)

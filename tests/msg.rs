@@ -4,7 +4,7 @@
 mod jobs;
 mod talk;
 
-use jobs::Scenario;
+use jobs::{Over, Scenario};
 use rankway::netmod::ofi::Ofi;
 use std::process::ExitCode;
 use talk::{Opens, basics, calls, deaths, floods, programs, rates, sleeps};
@@ -36,6 +36,9 @@ fn scenes<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str, &
     add("planes", 2, sleeps::planes::<N>, &[]);
     add("shared", 2, sleeps::shared::<N>, &[]);
     add("stopped", 3, deaths::stopped::<N>, &[]);
+    // Some seconds of copying.
+    let huge = Scenario::new(format!("past 4 GiB/{name}"), 2, floods::huge::<N>).slow();
+    all.push(env.iter().fold(huge, |s, (k, v)| s.env(k, *v)));
     let mut add = |what: &str, body| {
         let scenario = Scenario::new(format!("{what}/{name}"), 3, body);
         let scenario = scenario.verdict(deaths::survivors);
@@ -49,6 +52,14 @@ fn scenes<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str, &
 
 fn main() -> ExitCode {
     let mut all = Vec::new();
+    if let Some(over) = Over::chosen() {
+        match over.ucx {
+            #[cfg(feature = "ucx")]
+            true => scenes::<rankway::netmod::ucx::Ucx>(&mut all, &over.name, &over.env()),
+            _ => scenes::<Ofi>(&mut all, &over.name, &over.env()),
+        }
+        return jobs::main(all);
+    }
     // Through the node's queues, and through each provider as between nodes.
     scenes::<Ofi>(&mut all, "auto", &[]);
     let provider = ("RANKWAY_NODE_QUEUES", "0");

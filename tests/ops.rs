@@ -4,11 +4,18 @@
 mod jobs;
 mod operations;
 
+use jobs::Over;
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::ucx::{self, Ucx};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Some(over) = Over::chosen() {
+        return jobs::main(match over.ucx {
+            true => operations::all::<Ucx>(&over.name, 1, &over.env()),
+            false => operations::all::<Ofi>(&over.name, 1, &over.env()),
+        });
+    }
     let mut all = Vec::new();
     // Through the node's queues, and through each provider as between nodes.
     let provider = ("RANKWAY_NODE_QUEUES", "0");

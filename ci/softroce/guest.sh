@@ -51,11 +51,11 @@ done
 # Its completion queues hold 32767 entries, fewer than libfabric's ofi_rxm asks
 # for 256 peers: fi_enable would answer EINVAL.
 export FI_UNIVERSE_SIZE=16
-# UCX: rc needs ud beside it, which checks the addresses of packets in a way
-# that rxe does not pass.
+# UCX: ud, which rc needs beside it, checks the addresses of packets in a way that
+# rxe does not pass.
 export UCX_NET_DEVICES=rxe0:1
 export UCX_UD_VERBS_ETH_DGID_CHECK=n
-export UCX_TLS=rc_verbs,ud_verbs,self
+export UCX_TLS=rc_v,self
 set -a
 # shellcheck source=/dev/null
 . "$share/environment"

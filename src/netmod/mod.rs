@@ -16,6 +16,8 @@ pub mod ofi;
 pub mod ucx;
 
 mod element;
+#[cfg(any(feature = "ofi", feature = "ucx"))]
+mod limits;
 pub mod null;
 
 pub use element::{Kind, Op, Type};
@@ -78,6 +80,25 @@ pub enum NetError {
         free: u64,
         /// Bytes it should have.
         needed: u64,
+    },
+    /// Memory could not be locked for the device.
+    #[error(
+        "{provider}: {call} failed: {text} ({code}); this process may lock {limit} bytes for \
+         devices (RLIMIT_MEMLOCK), and what it registers counts: raise the limit (ulimit -l \
+         unlimited; memlock in /etc/security/limits.conf; LimitMEMLOCK= of a service or batch \
+         daemon) or use a provider that locks nothing (RANKWAY_PROVIDER=tcp)"
+    )]
+    LockLimit {
+        /// The provider's name.
+        provider: String,
+        /// The function that failed.
+        call: &'static str,
+        /// The library's error number, negative.
+        code: i64,
+        /// The library's text for it.
+        text: String,
+        /// Bytes that may be locked.
+        limit: u64,
     },
     /// A call of the library failed.
     #[error("{provider}: {call} failed: {text} ({code})")]

@@ -15,7 +15,7 @@
 //! processor changes in one instruction: these always take the third way, and
 //! the target holds a lock. Operations of one access on one rank are done in
 //! the order of their calls: a change between the second and the third way
-//! waits for what went before.
+//! waits for what went before, unless [`Hints::ordered`] was given up.
 
 use super::access::{Access, Target};
 use super::active::{Answer, Request, WINDOW, ask, error_of};
@@ -23,12 +23,12 @@ use super::compute::{Atomic as Cell, Work, is_atomic, refusal};
 use super::epoch::{PATIENCE, Way};
 use super::part::Status;
 use super::request::{Pending, Ticket};
-use super::{Error, ErrorKind};
+use super::{Error, ErrorKind, Hints};
 use crate::device::Progress;
 use crate::netmod::{Atomic, Kind, Netmod, Op, PENDING, Type};
 use std::rc::Rc;
 use std::sync::atomic::{
-    AtomicI8, AtomicI16, AtomicI32, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+    AtomicI8, AtomicI16, AtomicI32, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering,
 };
 
 /// Staged operands of the provider's atomics before they are waited for.
@@ -548,8 +548,10 @@ impl<N: Netmod> Access<N> {
         let world = self.world(rank)?;
         self.mark(rank);
         let offset = if core.dynamic { disp as u64 } else { disp as u64 * core.units.get(rank) };
+        let hints = Hints::from_bits(core.hints.load(Ordering::Relaxed));
+        let turn = |way| if hints.ordered { self.turn(world, way) } else { Ok(()) };
         let packets = |mut tickets: Option<&mut Vec<Ticket>>| -> Result<(), Error> {
-            self.turn(world, Way::Packet)?;
+            turn(Way::Packet)?;
             // SAFETY: the caller's duty.
             unsafe { self.elements_by_packets(origin, world, offset, &mut tickets) }
         };
@@ -578,7 +580,7 @@ impl<N: Netmod> Access<N> {
         if limit == 0 {
             return packets(tickets);
         }
-        self.turn(world, Way::Native)?;
+        turn(Way::Native)?;
         let mut from = 0;
         while from < count {
             let piece = origin.piece(from, limit.min(count - from));

@@ -10,6 +10,7 @@ use crate::netmod::Netmod;
 use crate::rankmap::{Process, RankMap};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// One value for each rank of a communicator; one word when all are equal.
 #[derive(Debug)]
@@ -120,6 +121,8 @@ pub struct WindowCore<N: Netmod> {
     pub(super) master: u32,
     /// Memory comes and goes: displacements are addresses.
     pub(super) dynamic: bool,
+    /// [`Hints::bits`](super::Hints).
+    pub(super) hints: AtomicU8,
     pub(super) start: *mut u8,
     pub(super) bytes: usize,
     /// Held for the memory's sake, where it is the window's own.
@@ -134,7 +137,7 @@ pub struct WindowCore<N: Netmod> {
 // segment, or the user's by the contract of `Window::create`); what is read
 // and written there is the accesses' affair.
 unsafe impl<N: Netmod> Send for WindowCore<N> {}
-// SAFETY: as above; nothing in the core changes after it is made.
+// SAFETY: as above; nothing in the core changes after it is made but an atomic.
 unsafe impl<N: Netmod> Sync for WindowCore<N> {}
 
 impl<N: Netmod> std::fmt::Debug for WindowCore<N> {
@@ -196,6 +199,7 @@ impl<N: Netmod> WindowCore<N> {
             skews: self.skews.pick(&ranks),
             master: self.master,
             dynamic: self.dynamic,
+            hints: AtomicU8::new(self.hints.load(Ordering::Relaxed)),
             _regions: [None, None],
             sizes: self.sizes.pick(&ranks),
             units: self.units.pick(&ranks),

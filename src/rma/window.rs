@@ -8,7 +8,7 @@ use super::keys::Published;
 use super::locks::Words;
 use super::part::{Part, Registered};
 use super::segment::{self, PAGE, Segment};
-use super::{Communicator, Error, ErrorKind};
+use super::{Communicator, Error, ErrorKind, Hints};
 use crate::av::Transport;
 use crate::netmod::Netmod;
 use std::cell::RefCell;
@@ -16,6 +16,7 @@ use std::fs::File;
 use std::ops::Deref;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Where a window's memory comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -345,6 +346,7 @@ impl<N: Netmod> Window<N> {
             skews: Column::new(offers.iter().map(|o| u64::from(o.skew))),
             master: communicator.world_rank(0)?,
             dynamic,
+            hints: AtomicU8::new(Hints::default().bits()),
             _regions: [network_region, local_region],
             sizes: match dynamic {
                 true => Column::Uniform(u64::MAX),
@@ -366,6 +368,25 @@ impl<N: Netmod> Window<N> {
         });
         let access = Access::new(&core, context, communicator.map())?;
         Ok(Window { access, communicator, flavor, exposed: RefCell::new(None) })
+    }
+
+    /// The window with promises about the operations to come: for this
+    /// process's accesses that are opened from now on, and its own. To be given
+    /// when the window is made, as MPI has it.
+    #[must_use]
+    pub fn with_hints(self, hints: Hints) -> Window<N> {
+        if let Ok(core) = self.access.core() {
+            core.hints.store(hints.bits(), Ordering::Relaxed);
+        }
+        self
+    }
+
+    /// The promises given with [`Window::with_hints`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Freed`].
+    pub fn hints(&self) -> Result<Hints, Error> {
+        Ok(Hints::from_bits(self.access.core()?.hints.load(Ordering::Relaxed)))
     }
 
     /// The window's own communicator: a duplicate of the one it was made on.

@@ -33,6 +33,37 @@ impl Opens for Ucx {
     }
 }
 
+/// One netmod over one network: all that a test program is to play over, where
+/// `RANKWAY_TEST_OVER` says so. A provider of libfabric (`verbs`), or `ucx:` and
+/// what UCX_TLS is to be (`ucx:rc_v,self`).
+pub struct Over {
+    pub name: String,
+    pub ucx: bool,
+    variable: &'static str,
+    value: String,
+}
+
+impl Over {
+    pub fn chosen() -> Option<Over> {
+        let over = std::env::var("RANKWAY_TEST_OVER").ok().filter(|over| !over.is_empty())?;
+        Some(match over.strip_prefix("ucx:") {
+            Some(tls) => Over::ucx(&format!("ucx {tls}"), tls),
+            None => {
+                Over { name: over.clone(), ucx: false, variable: "RANKWAY_PROVIDER", value: over }
+            }
+        })
+    }
+
+    pub fn ucx(name: &str, tls: &str) -> Over {
+        Over { name: name.into(), ucx: true, variable: "UCX_TLS", value: tls.into() }
+    }
+
+    /// For the job's environment: through the network, on one node too.
+    pub fn env(&self) -> [(&'static str, &str); 2] {
+        [(self.variable, &self.value), ("RANKWAY_NODE_QUEUES", "0")]
+    }
+}
+
 /// Bytes that differ between seeds and between places.
 pub fn pattern(seed: u32, len: usize) -> Vec<u8> {
     let byte = |i: usize| ((i ^ (i >> 8) ^ (i >> 16)) as u8).wrapping_mul(31);

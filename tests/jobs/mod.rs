@@ -10,7 +10,7 @@
 
 mod bodies;
 
-pub use bodies::{Opens, pattern, same};
+pub use bodies::{Opens, Over, pattern, same};
 
 use crate::ensure;
 use libtest_mimic::{Arguments, Failed, Trial};

@@ -88,3 +88,46 @@ pub fn hammer<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
     ensure!(all.iter().copied().eq(0..times as u32), "drawn: {all:?}");
     w.free().map_err(text)
 }
+
+/// Operations that keep no order, on one place and in whatever way they go: the
+/// sums are right all the same.
+pub fn unordered<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+    use rankway::rma::Hints;
+    const TIMES: u64 = 200;
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let (me, n) = (world.rank(), world.size());
+    let mut hints = Hints::default();
+    hints.set("accumulate_ordering", "none").map_err(text)?;
+    hints.set("accumulate_ops", "same_op").map_err(text)?;
+    let mut memory = vec![0_u128; 4];
+    let mut w = match KIND {
+        ALLOCATED => Window::allocate(&world, 64, 8),
+        // SAFETY: the memory is dropped after the window, and touched through it.
+        CREATED => unsafe { Window::create(&world, memory.as_mut_ptr().cast(), 64, 8) },
+    };
+    w = w.map(|w| w.with_hints(hints));
+    let mut w = w.map_err(text)?;
+    ensure!(w.hints().map_err(text)? == hints, "{:?}", w.hints());
+    w.fence().map_err(text)?;
+    for i in 0..TIMES {
+        let to = (me + i as u32) % n;
+        // Natively where the library can, by packets, and the two in turn.
+        w.accumulate(&[1_u64], Op::Sum, to, 0).map_err(text)?;
+        w.accumulate(&[[1.0_f64, 2.0]], Op::Sum, to, 2).map_err(text)?;
+        w.accumulate(&[i], Op::Max, to, 4).map_err(text)?;
+        w.fetch_and_op(1_u64, Op::Sum, to, 1).map_err(text)?;
+    }
+    w.fence().map_err(text)?;
+    let bytes = own(&w)?;
+    let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
+    let told = world.allgather(&bytes).map_err(text)?;
+    let sum = |at: usize| -> u64 {
+        told.iter().map(|b| u64::from_ne_bytes(b[at..at + 8].try_into().unwrap())).sum()
+    };
+    let all = u64::from(n) * TIMES;
+    ensure!((sum(0), sum(8)) == (all, all), "{} and {}, not {all}", sum(0), sum(8));
+    ensure!(f64::from_bits(word(24)) == 2.0 * f64::from_bits(word(16)), "halves");
+    ensure!(word(32) >= TIMES - u64::from(n), "greatest {}", word(32));
+    w.free().map_err(text)
+}

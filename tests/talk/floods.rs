@@ -5,6 +5,7 @@ use crate::ensure;
 use crate::jobs::{Result, text};
 use rankway::boot::Boot;
 use rankway::msg::{Any, wait_all};
+use rankway::rma::Window;
 use std::sync::Arc;
 
 /// Ten thousand short messages nobody has asked for.
@@ -105,4 +106,69 @@ pub fn crossing<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         }
         Ok(())
     })
+}
+
+/// 4 GiB and a byte, as a message, a put and a get; the memory is 16 MiB that
+/// are mapped over and over.
+pub fn huge<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const PART: usize = 16 << 20;
+    const LEN: usize = (4 << 30) + 1;
+    let out = aliased(PART, LEN.div_ceil(PART))?;
+    let into = aliased(PART, LEN.div_ceil(PART))?;
+    let bytes = pattern(5, PART);
+    // SAFETY: both are mapped for good, and nobody else touches them.
+    let (sent, got) = unsafe {
+        (std::slice::from_raw_parts_mut(out, PART), std::slice::from_raw_parts(into, PART))
+    };
+    sent.copy_from_slice(&bytes);
+    world::<N>(boot, |comm, m| {
+        // SAFETY: mapped for good.
+        let made = unsafe { Window::create(comm, into, LEN, 1) };
+        let w = made.map_err(text)?;
+        if comm.rank() == 0 {
+            // SAFETY: mapped, and waited for.
+            let sending = unsafe { m.isend(out, LEN, 1, 7) }.map_err(text)?;
+            sending.wait().map_err(text)?;
+        } else {
+            // SAFETY: mapped, and waited for.
+            let receiving = unsafe { m.irecv(into, LEN, 0, 7) }.map_err(text)?;
+            let status = receiving.wait().map_err(text)?;
+            ensure!(status.length == LEN as u64, "{status:?}");
+            same("a message past 4 GiB", got, &bytes)?;
+            w.write_local(0, &vec![0; PART]).map_err(text)?;
+        }
+        w.fence().map_err(text)?;
+        if comm.rank() == 0 {
+            // SAFETY: mapped for good.
+            unsafe {
+                w.put_nb(out, LEN, 1, 0).map_err(text)?;
+                w.flush(1).map_err(text)?;
+                w.get_nb(into, LEN, 1, 0).map_err(text)?;
+                w.flush(1).map_err(text)?;
+            }
+        }
+        w.fence().map_err(text)?;
+        same("put and got past 4 GiB", got, &bytes)
+    })
+}
+
+/// Memory of `part` bytes, mapped `times` side by side.
+fn aliased(part: usize, times: usize) -> Result<*mut u8> {
+    use std::ptr::null_mut;
+    let failed = || format!("no memory: {}", std::io::Error::last_os_error());
+    // SAFETY: a file and mappings of our own, which stay until the process ends.
+    unsafe {
+        let file = libc::memfd_create(c"aliased".as_ptr(), 0);
+        ensure!(file >= 0 && libc::ftruncate(file, part as i64) == 0, "{}", failed());
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let all = libc::mmap(null_mut(), part * times, libc::PROT_NONE, flags, -1, 0);
+        ensure!(all != libc::MAP_FAILED, "{}", failed());
+        let (start, access) = (all.cast::<u8>(), libc::PROT_READ | libc::PROT_WRITE);
+        for i in 0..times {
+            let at = start.add(i * part).cast();
+            let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+            ensure!(libc::mmap(at, part, access, flags, file, 0) == at, "{}", failed());
+        }
+        Ok(start)
+    }
 }

@@ -5,8 +5,9 @@ use super::{Opens, Pair};
 use crate::ensure;
 use crate::jobs::{Result, text};
 use rankway::boot::Boot;
-use rankway::netmod::{Block, Blocks, PENDING, UNSUPPORTED};
+use rankway::netmod::{AGAIN, Block, Blocks, NetError, PENDING, Transfer, UNSUPPORTED};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Registered memory of this rank, and how the other reaches its own.
 pub struct Exposed<N: Opens> {
@@ -128,4 +129,50 @@ pub fn blocks<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         }
     }
     Ok(())
+}
+
+/// A key that nobody has: nothing is written. The write ends with an error
+/// where the provider tells; shm of 1.17 lets go of it at the target, and its
+/// end never comes. Keys that are handles cannot be wrong; garbage makes none.
+pub fn wrong_key<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let p = Pair::<N>::open(boot)?;
+    let x = Exposed::open(&p, "wrong", 4096)?;
+    if N::KEY_HANDLES {
+        for seed in 0..100 {
+            let garbage = bytes(seed, seed as usize % 70);
+            // SAFETY: the address is the peer's.
+            let made = unsafe { p.net.import(&p.port, p.dest, &garbage) };
+            ensure!(matches!(made, Err(NetError::Address { .. })), "a key of garbage: {made:?}");
+        }
+        return p.meet();
+    }
+    // It may be read until the very end.
+    let data: &[u8] = Box::leak(vec![0x66; 3000].into());
+    let (addr, key) = (x.addr, x.key ^ 0x00ff_0000);
+    let (buf, len, token) = (data.as_ptr(), data.len(), 1);
+    if p.rank == 0 {
+        let op = || Transfer { buf, len, dest: p.dest, addr, key, token };
+        let mut answer = None;
+        let mut rc = AGAIN;
+        let start = Instant::now();
+        while answer.is_none() && start.elapsed() < Duration::from_millis(1500) {
+            if rc == AGAIN {
+                // SAFETY: the data stays; no key is refused by the contract.
+                rc = unsafe { p.net.write(&p.port, op()) };
+            }
+            if rc < 0 && rc != AGAIN {
+                answer = Some(Err(p.net.explain("write", rc)));
+            }
+            // Errors without a token may come out here, too.
+            let _ = p.poll();
+            answer = answer.or_else(|| p.done.borrow_mut().remove(&token));
+        }
+        let silent = p.net.caps().provider == "shm";
+        println!("answer: {answer:?}");
+        let fails = answer.as_ref().map_or(silent, std::result::Result::is_err);
+        ensure!(fails, "a wrong key: {answer:?}");
+    }
+    p.boot.fence(&mut || drop(p.poll())).map_err(text)?;
+    ensure!(x.read() == vec![0; 4096], "something was written");
+    p.boot.fence(&mut || drop(p.poll())).map_err(text)
 }

@@ -55,13 +55,14 @@ impl Opens for rankway::netmod::ucx::Ucx {
 
 /// All scenes, with these variables in the environment.
 pub fn all<N: Opens>(name: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> {
-    let scenes: [(&str, Body); 9] = [
+    let scenes: [(&str, Body); 10] = [
         ("packets of all sizes", packets::sizes::<N>),
         ("a flood of packets", packets::flood::<N>),
         ("bulk of all lengths", bulk::lengths::<N>),
         ("a crowd of bulk", bulk::crowd::<N>),
         ("cancel", bulk::cancel::<N>),
         ("blocks", memory::blocks::<N>),
+        ("wrong key", memory::wrong_key::<N>),
         ("atomics", atomics::all::<N>),
         ("atomics of two", atomics::hammer::<N>),
         ("sleeping", sleep::ping::<N>),

@@ -9,6 +9,7 @@ use super::port::{Direction, Port};
 use super::select::{Info, Request, open_library, select};
 use crate::netmod::{
     Atomic, Blocks, Bulk, Caps, Completion, HEAD, Kind, NetError, Netmod, Op, Transfer, Type,
+    limits,
 };
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -494,7 +495,11 @@ impl Netmod for Ofi {
 
     fn explain(&self, call: &'static str, code: isize) -> NetError {
         let text = self.lib.strerror(code);
-        NetError::Call { provider: self.caps.provider.clone(), call, code: code as i64, text }
+        let provider = self.caps.provider.clone();
+        let error = NetError::Call { provider, call, code: code as i64, text };
+        // Who wants local buffers registered locks them.
+        let locks = code == -(libc::ENOMEM as isize) && self.duty(sys::FI_MR_LOCAL);
+        if locks { limits::out_of_memory(error) } else { error }
     }
 }
 

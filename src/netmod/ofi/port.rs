@@ -376,7 +376,7 @@ impl Port {
         // SAFETY: the caller's duty.
         let region = unsafe { self.register_local(buf, len) };
         let region = region.map_err(|e| match e {
-            NetError::Call { code, .. } => code as isize,
+            NetError::Call { code, .. } | NetError::LockLimit { code, .. } => code as isize,
             _ => -(libc::EINVAL as isize),
         })?;
         // SAFETY: just opened.

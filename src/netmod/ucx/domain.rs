@@ -8,6 +8,7 @@ use super::{atomics, frame, region, transports};
 use crate::av::{AvError, Entry, Transport};
 use crate::netmod::{
     Atomic, Blocks, Bulk, Caps, Completion, HEAD, Kind, NetError, Netmod, Op, Transfer, Type,
+    limits,
 };
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -139,12 +140,17 @@ impl Ucx {
 
     /// The error of a call.
     pub(super) fn failed(&self, call: &'static str, status: sys::ucs_status_t) -> NetError {
-        NetError::Call {
+        let error = NetError::Call {
             provider: self.caps.provider.clone(),
             call,
             code: i64::from(status),
             text: self.lib.text(status),
-        }
+        };
+        // A device that cannot lock memory answers either; others lock none.
+        let denied = matches!(status, sys::UCS_ERR_NO_MEMORY | sys::UCS_ERR_IO_ERROR);
+        let devices =
+            || std::fs::read_dir("/sys/class/infiniband").is_ok_and(|mut d| d.next().is_some());
+        if denied && devices() { limits::out_of_memory(error) } else { error }
     }
 
     /// The error of an operation that was under way.
