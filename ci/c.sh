@@ -9,7 +9,11 @@ cd "$(dirname "$0")/.."
 
 profile=${PROFILE:-release}
 dir=$TARGET/$profile
-case $profile in debug) cargo build -q -p rankway-capi ;; *) cargo build -q --"$profile" -p rankway-capi ;; esac
+# The whole workspace, as `make build` does: one package alone has other features.
+case $profile in
+  debug) cargo build -q -p rankway-capi ;;
+  *) cargo build -q --"$profile" --workspace ;;
+esac
 soname=librankway.so.$(sed -n 's/.*librankway\.so\.\([0-9]*\).*/\1/p' capi/build.rs)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

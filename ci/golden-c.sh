@@ -9,7 +9,7 @@ golden=ci/golden-c.json
 release=$TARGET/release
 cc=${CC:-$(command -v gcc || command -v cc)}
 
-cargo build -q --release -p rankway -p rankway-null-provider
+cargo build -q --release --workspace
 ci/place-provider.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -846,7 +846,7 @@ fn main() -> ExitCode {
             #[cfg(feature = "ucx")]
             true => deaths::<Ucx>(&over.name, &over.env()),
             _ => {
-                let [(key, provider)] = over.env();
+                let [(key, provider), _] = over.env();
                 let mut all = deaths::<Ofi>(&over.name, &over.env());
                 if provider == "verbs" {
                     let locked = Scenario::new("locked memory/verbs", 2, locked_out);

@@ -75,3 +75,44 @@ pub(crate) fn lookup(lookup: Lookup) -> rankway_lookup_t {
     // lookup is a valid value of the other.
     unsafe { std::mem::transmute(lookup) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::rankway_comm_t;
+
+    /// What the header asserts where it is compiled is so here.
+    #[test]
+    fn the_headers_own_assertions_hold() {
+        let here = |field: &str| match field {
+            "sizeof(rankway_lookup_t)" => size_of::<Lookup>(),
+            "sizeof(rankway_comm_t)" => size_of::<rankway_comm_t>(),
+            "offsetof(rankway_lookup_t, base)" => Lookup::LAYOUT[2],
+            "offsetof(rankway_lookup_t, stride)" => Lookup::LAYOUT[3],
+            "offsetof(rankway_lookup_t, select)" => Lookup::LAYOUT[4],
+            "offsetof(rankway_access_t, path)" => Access::<Ofi>::LAYOUT[1],
+            "offsetof(rankway_access_t, endpoint)" => Access::<Ofi>::LAYOUT[3],
+            "offsetof(rankway_access_t, unit)" => Access::<Ofi>::LAYOUT[4],
+            "offsetof(rankway_access_t, mapped_start)" => Access::<Ofi>::LAYOUT[7],
+            "offsetof(rankway_access_t, longest)" => Access::<Ofi>::LAYOUT[9],
+            "offsetof(rankway_access_t, marks)" => Access::<Ofi>::LAYOUT[11],
+            other => panic!("{other} is asserted in inline.h and not compared here"),
+        };
+        let mut compared = 0;
+        for line in include_str!("../inline.h").lines() {
+            let Some(test) =
+                line.strip_prefix("RANKWAY_ASSERT(").and_then(|l| l.strip_suffix(");"))
+            else {
+                continue;
+            };
+            let (field, value) = test.split_once(" == ").unwrap();
+            let value = match value {
+                "sizeof(uint64_t)" => 8,
+                number => number.parse().unwrap(),
+            };
+            assert_eq!(here(field), value, "{field}");
+            compared += 1;
+        }
+        assert_eq!(compared, 11);
+    }
+}

@@ -9,7 +9,7 @@ use crate::table::{self, Entered, find};
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use transport::av::Transport;
 use transport::boot::{self, Boot, local};
 use transport::device::{self, AnyContext, Options};
@@ -30,10 +30,32 @@ pub unsafe extern "C" fn rankway_init(
         let (device, context) = open(given)?;
         let entered = Entered::new(device.in_turn())?;
         let context = entered.insert(context)?;
+        sweep_at_exit(device.boot().job());
         to.set(table::add_device(device)?);
         first.set(context);
         Ok(())
     })
+}
+
+/// A program that ends without closing its device leaves no names in
+/// `/dev/shm`. Nothing else of the device is touched at that hour.
+fn sweep_at_exit(job: u64) {
+    /// Whose job: a forked child that exits is not it.
+    static OPENED: Mutex<Option<(u32, u64)>> = Mutex::new(None);
+
+    extern "C" fn sweep() {
+        let opened = OPENED.try_lock().ok().and_then(|opened| *opened);
+        if let Some((pid, job)) = opened.filter(|(pid, _)| *pid == std::process::id()) {
+            let _ = catch_unwind(|| boot::sweep_process(pid, job));
+        }
+    }
+
+    let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    if opened.replace((std::process::id(), job)).is_none() {
+        // SAFETY: a function of this library, which is never unloaded while
+        // its handlers are registered.
+        unsafe { libc::atexit(sweep) };
+    }
 }
 
 fn open(given: Option<rankway_options_t>) -> Result<Opened, Fail> {
