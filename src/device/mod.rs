@@ -36,13 +36,13 @@ mod wait;
 pub use context::Context;
 pub(crate) use context::{Outcome, Progress, Token};
 pub use error::DeviceError;
-#[cfg(feature = "ofi")]
-pub use open::{network_ofi, open_ofi};
 #[cfg(feature = "ucx")]
 pub use open::open_ucx;
 #[cfg(all(feature = "ofi", feature = "ucx"))]
 pub use open::{AnyContext, open};
 pub use open::{Options, open_null};
+#[cfg(feature = "ofi")]
+pub use open::{network_ofi, open_ofi};
 pub(crate) use packet::{Body, Class, Head, Room};
 pub(crate) use peers::PerPeer;
 pub use shared::{ProgressThread, Shared};

@@ -227,9 +227,8 @@ impl Boot for Modex {
         let Name { jobid, vpid } = self.name_of(rank).ok_or(BootError::Rank { rank, size })?;
         let (mut start, mut len) = (std::ptr::null_mut(), 0);
         // SAFETY: live places for an allocation that is ours then.
-        let code = unsafe {
-            ffi::rw_modex_get(jobid, vpid, c_key(key).as_ptr(), &mut start, &mut len)
-        };
+        let code =
+            unsafe { ffi::rw_modex_get(jobid, vpid, c_key(key).as_ptr(), &mut start, &mut len) };
         if code != ffi::SUCCESS || start.is_null() {
             return Err(BootError::NotPublished { rank, key: key.into() });
         }

@@ -8,9 +8,11 @@
 use crate::boot::Modex;
 use crate::{ffi, guarded, mtl, params};
 use rankway::device::{self, Context, DeviceError, Options};
-use rankway::msg::{MsgError, Tagged};
+use rankway::msg::{Ended, MsgError, Status, Tagged};
 use rankway::netmod::{Netmod, ofi, ucx};
+use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
+use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,6 +21,35 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Inner<N: Netmod> {
     pub(crate) context: Rc<Context<N>>,
     pub(crate) tagged: Tagged<N>,
+    /// Sends that are done but for their packets, which wait for room at a
+    /// provider: what names them and how they ended.
+    held: RefCell<Vec<(NonZeroU64, Status)>>,
+}
+
+impl<N: Netmod> Inner<N> {
+    /// Whether a send that is done must be held back: its packet may still be
+    /// here, and Open MPI calls the launcher without making progress meanwhile.
+    /// If so it is told of like those that take longer.
+    #[inline]
+    pub(crate) fn hold(&self, cookie: NonZeroU64, status: Status) -> bool {
+        let hold = self.context.queued_packets() > 0;
+        if hold {
+            self.held.borrow_mut().push((cookie, status));
+        }
+        hold
+    }
+
+    /// The next request that has ended.
+    #[inline]
+    fn next_ended(&self) -> Option<Ended> {
+        self.tagged.next_ended().or_else(|| {
+            if self.held.borrow().is_empty() || self.context.queued_packets() > 0 {
+                return None;
+            }
+            let (cookie, status) = self.held.borrow_mut().pop()?;
+            Some(Ended { cookie, result: Ok(status) })
+        })
+    }
 }
 
 /// Opens a network where the device has none, for processes of other jobs.
@@ -96,7 +127,7 @@ impl<N: Netmod> State<N> {
     /// Completes the requests that ended. Their callbacks may come back.
     pub(crate) fn tell(&self) -> c_int {
         let mut count = 0;
-        while let Some(ended) = self.enter(|inner| inner.tagged.next_ended()) {
+        while let Some(ended) = self.enter(Inner::next_ended) {
             // SAFETY: cookies are the requests of the MTL, which stay until
             // they are completed, here.
             unsafe { mtl::request::ended(ended) };
@@ -190,7 +221,7 @@ fn start<N: Netmod>(
     }
     say(10, || format!("runs over {:?}", context.device()));
     let state = Box::leak(Box::new(State {
-        inner: Inner { context, tagged },
+        inner: Inner { context, tagged, held: RefCell::default() },
         lock: threads.then(Mutex::default),
         boot,
         network,
