@@ -126,7 +126,7 @@ run() { # stack-flags dir name ranks words...
     esac
   done
   if [ ! -x "$suite/build/$dir/$name" ]; then printf 'not built\t0\n'; return; fi
-  local start=$SECONDS status=0 out=$suite/out
+  local start=$SECONDS status=0
   # shellcheck disable=SC2086
   (cd "$suite/build/$dir" && exec timeout --kill-after=5 "$seconds" mpirun.openmpi --allow-run-as-root \
     --oversubscribe -n "$ranks" $flags "${environment[@]}" "./$name" "${arguments[@]}") \
@@ -142,7 +142,8 @@ run() { # stack-flags dir name ranks words...
 build
 failed=0
 table=$(mktemp)
-trap 'rm -f "$table"' EXIT
+out=$(mktemp)
+trap 'rm -f "$table" "$out"' EXIT
 for stack in "${stacks[@]}"; do
   name=${stack%%=*}
   flags=${stack#*=}
@@ -171,7 +172,7 @@ for stack in "${stacks[@]}"; do
         FAIL* | SLOW*)
           failed=1
           printf '%-6s %s/%s %s %s (%s)\n' "${said%%$'\t'*}" "$dir" "$program" "${ranks:-1}" "${words[*]}" "$name"
-          if [ $verbose = 1 ]; then tail -n 20 "$suite/out" | sed 's/^/    /'; fi
+          if [ $verbose = 1 ]; then tail -n 20 "$out" | sed 's/^/    /'; fi
           ;;
       esac
     done < <(list_of "$dir")

@@ -32,10 +32,16 @@ impl<N: Netmod> Context<N> {
         Ok(entry)
     }
 
+    /// What a process has published.
+    pub(super) fn published(&self, world: u32) -> Result<Card, DeviceError> {
+        let boot = self.device().boot();
+        let key = if world < boot.size() { card::KEY } else { card::ABROAD };
+        Card::decode(&boot.get(world, key)?).ok_or(DeviceError::BadCard { rank: world })
+    }
+
     fn insert(&self, world: u32) -> Result<Entry, DeviceError> {
         let device = self.device();
-        let bytes = device.boot.get(world, card::KEY)?;
-        let card = Card::decode(&bytes).ok_or(DeviceError::BadCard { rank: world })?;
+        let card = self.published(world)?;
         if device.on_node(world) {
             device.watch(world)?;
             if let Some(entry) = self.insert_local(world, &card)? {

@@ -7,11 +7,12 @@
 
 use crate::boot::Modex;
 use crate::{ffi, guarded, mtl, params};
-use rankway::device::{self, Context, Options};
-use rankway::msg::{MsgError, Tagged};
+use rankway::device::{self, Context, DeviceError, Options};
+use rankway::msg::{Ended, MsgError, Status, Tagged};
 use rankway::netmod::{Netmod, ofi, ucx};
-use std::cell::UnsafeCell;
+use std::cell::{RefCell, UnsafeCell};
 use std::ffi::{c_int, c_void};
+use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +21,39 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Inner<N: Netmod> {
     pub(crate) context: Rc<Context<N>>,
     pub(crate) tagged: Tagged<N>,
+    /// Sends that are done but for their packets, which wait for room at a
+    /// provider: what names them and how they ended.
+    held: RefCell<Vec<(NonZeroU64, Status)>>,
 }
+
+impl<N: Netmod> Inner<N> {
+    /// Whether a send that is done must be held back: its packet may still be
+    /// here, and Open MPI calls the launcher without making progress meanwhile.
+    /// If so it is told of like those that take longer.
+    #[inline]
+    pub(crate) fn hold(&self, cookie: NonZeroU64, status: Status) -> bool {
+        let hold = self.context.queued_packets() > 0;
+        if hold {
+            self.held.borrow_mut().push((cookie, status));
+        }
+        hold
+    }
+
+    /// The next request that has ended.
+    #[inline]
+    fn next_ended(&self) -> Option<Ended> {
+        self.tagged.next_ended().or_else(|| {
+            if self.held.borrow().is_empty() || self.context.queued_packets() > 0 {
+                return None;
+            }
+            let (cookie, status) = self.held.borrow_mut().pop()?;
+            Some(Ended { cookie, result: Ok(status) })
+        })
+    }
+}
+
+/// Opens a network where the device has none, for processes of other jobs.
+type Network<N> = Box<dyn Fn(&Modex) -> Result<Arc<N>, DeviceError> + Send + Sync>;
 
 /// The process's one device with all that stands on it.
 pub(crate) struct State<N: Netmod> {
@@ -30,6 +63,7 @@ pub(crate) struct State<N: Netmod> {
     /// holds the lock only.
     held: UnsafeCell<Option<MutexGuard<'static, ()>>>,
     boot: Arc<Modex>,
+    network: Network<N>,
     /// Progress calls so far.
     turns: AtomicU32,
 }
@@ -45,6 +79,15 @@ impl<N: Netmod> State<N> {
     /// The launcher's view.
     pub(crate) fn boot(&self) -> &Modex {
         &self.boot
+    }
+
+    /// Makes this process and those of other jobs known to each other.
+    ///
+    /// # Errors
+    /// Why they cannot be reached, for people.
+    pub(crate) fn go_abroad(&self) -> Result<(), String> {
+        let gone = self.enter(|inner| inner.context.go_abroad(|| (self.network)(&self.boot)));
+        gone.map_err(|e| format!("processes of other jobs cannot be reached: {e}"))
     }
 
     #[inline]
@@ -124,7 +167,7 @@ impl<N: Netmod> State<N> {
     /// Completes the requests that ended. Their callbacks may come back.
     pub(crate) fn tell(&self) -> c_int {
         let mut count = 0;
-        while let Some(ended) = self.enter(|inner| inner.tagged.next_ended()) {
+        while let Some(ended) = self.enter(Inner::next_ended) {
             // SAFETY: cookies are the requests of the MTL, which stay until
             // they are completed, here.
             unsafe { mtl::request::ended(ended) };
@@ -183,7 +226,12 @@ pub(crate) fn acquire(threads: bool) -> Result<Chosen, String> {
         Some("ucx") => ucx(boot, &options)?,
         None | Some("ofi") => {
             let context = device::open_ofi(Arc::clone(&boot) as _, &options);
-            Chosen::Ofi(start(context.map_err(|e| e.to_string())?, boot, threads)?)
+            let context = context.map_err(|e| e.to_string())?;
+            let network = move |boot: &Modex| {
+                let options = Options { provider: None, threads, wakeup: false };
+                device::network_ofi(boot, &options)
+            };
+            Chosen::Ofi(start(context, boot, threads, Box::new(network))?)
         }
         Some(other) => {
             return Err(format!("mtl_rankway_netmod is '{other}'; netmods are ofi and ucx"));
@@ -196,13 +244,16 @@ pub(crate) fn acquire(threads: bool) -> Result<Chosen, String> {
 
 fn ucx(boot: Arc<Modex>, options: &Options) -> Result<Chosen, String> {
     let context = device::open_ucx(Arc::clone(&boot) as _, options).map_err(|e| e.to_string())?;
-    Ok(Chosen::Ucx(start(context, boot, options.threads)?))
+    // It has one network for all.
+    let none = |_: &Modex| Err(rankway::netmod::NetError::Library("UCX is not open".into()).into());
+    Ok(Chosen::Ucx(start(context, boot, options.threads, Box::new(none))?))
 }
 
 fn start<N: Netmod>(
     context: Rc<Context<N>>,
     boot: Arc<Modex>,
     threads: bool,
+    network: Network<N>,
 ) -> Result<&'static State<N>, String> {
     let tagged = Tagged::open(&context).map_err(|e| e.to_string())?;
     if let Some(bytes) = params::eager_limit() {
@@ -210,10 +261,11 @@ fn start<N: Netmod>(
     }
     say(10, || format!("runs over {:?}", context.device()));
     let state: &'static State<N> = Box::leak(Box::new(State {
-        inner: Inner { context, tagged },
+        inner: Inner { context, tagged, held: RefCell::default() },
         lock: threads.then(Mutex::default),
         held: UnsafeCell::new(None),
         boot,
+        network,
         turns: AtomicU32::new(0),
     }));
     // The context is dropped with the state, and calls this no more then.
