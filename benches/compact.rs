@@ -78,6 +78,17 @@ fn cases() -> Vec<Case> {
     for at in (1..n).rev() {
         p.swap(at as usize, random.below(at + 1) as usize);
     }
+    // Ten dimensions, the first becomes the fastest and so on.
+    let turned = (0..n).map(|r| (0..10).fold(0, |sum, d| sum * 4 + (r >> (2 * d) & 3)));
+    // Nodes of 32 in no order, and the ranks of each in none.
+    let mut nodes: Vec<u32> = (0..n).collect();
+    for node in (1..n as usize / 32).rev() {
+        let other = random.below(node as u32 + 1) as usize;
+        (0..32).for_each(|at| nodes.swap(node * 32 + at, other * 32 + at));
+    }
+    for node in nodes.chunks_exact_mut(32) {
+        (1..32).rev().for_each(|at| node.swap(at, random.below(at as u32 + 1) as usize));
+    }
     let all = |ranges: &[(u32, u32)]| ranges.iter().flat_map(|&(from, to)| from..to).collect();
     let case = |class, what: &str, radices: &[u32], lpids: Vec<u32>, bound| Case {
         class,
@@ -96,6 +107,11 @@ fn cases() -> Vec<Case> {
         case("D", "12 planes of 10^6", &[10; 6], d, 12.0 * 60f64.log2()),
         case("E", "40 falling ranges", &[], all(&e), choose(world, 80.0)),
         case("P", "random permutation of 2^20", &[], p, log2_factorial(f64::from(n))),
+        case("T", "transpose of 4^10", &[], turned.collect(), log2_factorial(10.0)),
+        case("N", "shuffled nodes of 32, shuffled", &[], nodes, {
+            let count = f64::from(n / 32);
+            log2_factorial(count) + count * log2_factorial(32.0)
+        }),
     ]
 }
 

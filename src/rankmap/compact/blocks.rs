@@ -139,8 +139,24 @@ impl Blocks {
     }
 
     pub(super) fn fill(&self, rank: u32, out: &mut [u32]) {
-        for (rank, slot) in (rank..).zip(out) {
-            *slot = self.select(rank);
+        let (mut rank, mut out) = (rank, out);
+        while !out.is_empty() {
+            let place = rank % EACH as u32;
+            let (part, rest) = out.split_at_mut(out.len().min(EACH - place as usize));
+            let head = self.heads[rank as usize / EACH];
+            let width = head.width();
+            if width == 0 {
+                (place..).zip(&mut *part).for_each(|(place, slot)| *slot = head.at(place));
+            } else {
+                for (place, slot) in (place..).zip(&mut *part) {
+                    let bit = place * width;
+                    let at = head.at as usize * 8 + (bit >> 3) as usize;
+                    let above = (packed::load(&self.residuals, at) >> (bit & 7)) as u32;
+                    *slot = head.at(place).wrapping_add(above & mask(width));
+                }
+            }
+            rank += part.len() as u32;
+            out = rest;
         }
     }
 

@@ -13,7 +13,7 @@
 use super::blocks::{self, Blocks};
 use super::stats::Gather;
 use super::{Compact, CompactError, Form, Strategy};
-use crate::rankmap::RankMap;
+use crate::rankmap::{LPID_MAX, MapError, RankMap, SIZE_MAX};
 
 /// Takes lpids in rank order and makes a [`Compact`] map of them.
 ///
@@ -92,15 +92,22 @@ impl Builder {
     }
 
     /// The next `count` ranks are `first`, `first + stride` and so on. A stride
-    /// that leads below 0 or past the lpids is reported by
-    /// [`finish`](Self::finish).
+    /// that leads below 0 or past the lpids, or more ranks than a map may have,
+    /// are reported by [`finish`](Self::finish).
     pub fn insert_range(&mut self, first: u32, stride: i32, count: u32) {
-        for at in 0..i64::from(count) {
-            let lpid = i64::from(first) + i64::from(stride) * at;
-            self.insert(u32::try_from(lpid).unwrap_or(u32::MAX));
-            if self.gather.failed() {
-                return;
-            }
+        if count == 0 {
+            return;
+        }
+        let last = i64::from(first) + i64::from(stride) * (i64::from(count) - 1);
+        let outside = |lpid: &i64| !(0..=i64::from(LPID_MAX)).contains(lpid);
+        if let Some(reached) = [i64::from(first), last].into_iter().find(outside) {
+            let (base, stride, size, limit) = (first, stride.into(), count, LPID_MAX);
+            self.gather.fail(MapError::AffineRange { base, stride, size, reached, limit });
+        } else if u64::from(self.len()) + u64::from(count) > u64::from(SIZE_MAX) {
+            self.gather.fail(MapError::TooManyRanks { limit: SIZE_MAX });
+        } else {
+            let step = |at| first.wrapping_add((stride as u32).wrapping_mul(at));
+            (0..count).for_each(|at| self.insert(step(at)));
         }
     }
 

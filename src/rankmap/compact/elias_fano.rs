@@ -110,9 +110,12 @@ impl EliasFano {
 
     pub(super) fn fill(&self, rank: u32, out: &mut [u32]) {
         self.high.fill(rank, out);
-        for (index, slot) in (rank..).zip(out) {
-            let high = *slot - index;
-            *slot = self.first + ((high << self.split) | self.low.get(index as usize));
+        let mut low = [0; 64];
+        for (rank, out) in (rank..).step_by(low.len()).zip(out.chunks_mut(low.len())) {
+            self.low.fill(rank as usize, &mut low[..out.len()]);
+            for ((index, slot), low) in (rank..).zip(out).zip(low) {
+                *slot = self.first + (((*slot - index) << self.split) | low);
+            }
         }
     }
 

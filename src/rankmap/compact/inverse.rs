@@ -3,9 +3,12 @@
 //! Made on the first question. A list that is a permutation of a range keeps a
 //! pointer back on every eighth element of a cycle (Munro et al. 2003): the list
 //! itself leads to the answer in at most 16 steps. Any other list keeps its ranks
-//! sorted by lpid, packed, and searches them; so do permutations if time matters.
+//! sorted by lpid, packed, and searches them by what the list says of them. Where
+//! each such look costs a block to decode, the sorted lpids are kept too, by
+//! Elias-Fano.
 
 use super::bitmap::Bitmap;
+use super::elias_fano::EliasFano;
 use super::packed::{Packed, width_of};
 
 /// Steps from one pointer to the one before.
@@ -17,6 +20,8 @@ pub(super) enum Inverse {
     Cycles { first: u32, len: u32, marked: Option<Bitmap>, back: Packed },
     /// Ranks by (lpid, rank).
     Sorted(Packed),
+    /// The lpids, each once, and the smallest rank of each.
+    Whole { lpids: EliasFano, ranks: Packed },
 }
 
 impl Inverse {
@@ -32,6 +37,22 @@ impl Inverse {
                 Inverse::Sorted(Packed::from_iter(width, order))
             }
         }
+    }
+
+    /// Of a list whose lookups are slow; `None` if its range is too large for
+    /// that. Working memory: 8 bytes a rank.
+    #[cold]
+    pub(super) fn whole(list: impl Iterator<Item = u32>) -> Option<Inverse> {
+        let mut pairs: Vec<(u32, u32)> = list.zip(0..).collect();
+        pairs.sort_unstable();
+        pairs.dedup_by_key(|pair| pair.0);
+        let (first, last) = (pairs.first()?.0, pairs.last()?.0);
+        EliasFano::cost(pairs.len() as u64, first, last)?;
+        let lpids = pairs.iter().map(|pair| pair.0);
+        let lpids = EliasFano::build(pairs.len() as u32, first, last, lpids);
+        let most = pairs.iter().map(|pair| pair.1).max()?;
+        let ranks = Packed::from_iter(width_of(most), pairs.iter().map(|pair| pair.1));
+        Some(Inverse::Whole { lpids, ranks })
     }
 
     /// The smallest rank of an lpid.
@@ -52,6 +73,9 @@ impl Inverse {
                     jumped |= mark.is_some();
                 }
             }
+            Inverse::Whole { lpids, ranks } => {
+                lpids.rank(lpid).map(|index| ranks.get(index as usize))
+            }
             Inverse::Sorted(order) => {
                 let (mut low, mut high) = (0, order.len() as usize);
                 while low < high {
@@ -67,13 +91,16 @@ impl Inverse {
         }
     }
 
+    /// Its own included: it lies in a box.
     pub(super) fn heap_bytes(&self) -> usize {
-        match self {
+        let parts = match self {
             Inverse::Cycles { marked, back, .. } => {
                 marked.as_ref().map_or(0, Bitmap::heap_bytes) + back.heap_bytes()
             }
             Inverse::Sorted(order) => order.heap_bytes(),
-        }
+            Inverse::Whole { lpids, ranks } => lpids.heap_bytes() + ranks.heap_bytes(),
+        };
+        size_of::<Inverse>() + parts
     }
 }
 

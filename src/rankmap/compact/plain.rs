@@ -70,7 +70,8 @@ impl Offset {
     }
 
     pub(super) fn fill(&self, rank: u32, out: &mut [u32]) {
-        (rank..).zip(out).for_each(|(rank, slot)| *slot = self.select(rank));
+        self.above.fill(rank as usize, out);
+        out.iter_mut().for_each(|slot| *slot = self.min.wrapping_add(*slot));
     }
 
     pub(super) fn heap_bytes(&self) -> usize {

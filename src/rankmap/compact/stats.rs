@@ -145,6 +145,12 @@ impl Gather {
         self.error.is_some()
     }
 
+    /// As if the next rank were none; the first error counts.
+    #[cold]
+    pub(super) fn fail(&mut self, error: MapError) {
+        self.error.get_or_insert(error);
+    }
+
     pub(super) fn finish(mut self) -> Result<Stats, MapError> {
         if let Some(error) = self.error {
             return Err(error);
@@ -165,6 +171,10 @@ impl Stats {
     pub(super) fn of(lpids: impl IntoIterator<Item = u32>) -> Result<Stats, MapError> {
         let mut gather = Gather::new();
         let mut lpids = lpids.into_iter();
+        // Not after a thousand million of them.
+        if lpids.size_hint().0 as u64 > u64::from(SIZE_MAX) {
+            return Err(MapError::TooManyRanks { limit: SIZE_MAX });
+        }
         let mut buffer = [0u32; 256];
         loop {
             let mut filled = 0;

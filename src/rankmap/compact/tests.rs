@@ -207,7 +207,8 @@ fn small_and_extreme_lists() {
         // A bitmap of the whole range would be 256 MB, and so would its image.
         if list.iter().max().zip(list.iter().min()).is_some_and(|(a, b)| a - b > 1 << 24) {
             for representation in Representation::ALL {
-                if representation == Representation::Bitmap {
+                use Representation::{Bitmap, Darray};
+                if matches!(representation, Bitmap | Darray) {
                     continue;
                 }
                 if let Ok(map) = Compact::build(representation, list.iter().copied()) {
@@ -240,29 +241,6 @@ fn uneven_sets() {
         let map = Compact::build(representation, list.iter().copied()).expect("a set");
         check_map(&map, &list, &(0..).zip(&list).map(|(r, &l)| (l, r)).collect());
     }
-}
-
-#[test]
-fn lpids_that_are_none_are_refused() {
-    let large = [3, LPID_MAX + 1];
-    let index = 1;
-    let error = MapError::LpidTooLarge { index, lpid: LPID_MAX + 1, limit: LPID_MAX };
-    assert_eq!(Compact::new(Strategy::Space, large), Err(CompactError::Map(error)));
-    let mut builder = Builder::new();
-    builder.insert_range(3, -2, 10);
-    let error = MapError::LpidTooLarge { index: 2, lpid: u32::MAX, limit: LPID_MAX };
-    assert_eq!(builder.finish(), Err(CompactError::Map(error)));
-}
-
-#[test]
-fn an_image_of_another_version_is_refused() {
-    let mut image = Builder::world(9).to_image();
-    image[4] = 9;
-    assert_eq!(Compact::from_image(&image), Err(Refused::Version { found: 9 }));
-    assert_eq!(Compact::from_image(b"RW"), Err(Refused::Magic));
-    image.truncate(11);
-    image[4] = 1;
-    assert!(matches!(Compact::from_image(&image), Err(Refused::Length { .. })));
 }
 
 #[test]
@@ -392,4 +370,150 @@ fn interleaved_runs_are_a_wavelet_tree() {
     assert_eq!(map.representation(), Representation::Wavelet);
     assert!(map.bytes() * 8 < list.len() * 3, "{map:?}");
     check_map(&map, &list, &(0..).zip(&list).map(|(r, &l)| (l, r)).collect());
+}
+
+/// Ranks of a topology of these extents, its dimensions in another order and
+/// some backwards.
+fn transposed(extents: &[u32], order: &[usize], backwards: u32) -> Vec<u32> {
+    let mut list = vec![0u32];
+    // The fastest dimension of the new order first.
+    for &d in order {
+        let stride: u32 = extents[d + 1..].iter().product();
+        let digits = (0..extents[d]).map(|at| {
+            let at = if backwards >> d & 1 == 1 { extents[d] - 1 - at } else { at };
+            at * stride
+        });
+        let digits: Vec<u32> = digits.collect();
+        list = digits.iter().flat_map(|at| list.iter().map(move |low| low + at)).collect();
+    }
+    list
+}
+
+#[test]
+fn transposes_of_many_dimensions_are_mixed_radix() {
+    let cases: [(&[u32], &[usize]); 4] = [
+        (&[3, 4, 2, 5, 6, 3], &[1, 3, 5, 0, 4, 2]),
+        (&[2; 16], &[15, 0, 14, 1, 13, 2, 12, 3, 11, 4, 10, 5, 9, 6, 8, 7]),
+        (&[5, 3, 3, 4, 2, 2, 7], &[6, 0, 5, 1, 4, 2, 3]),
+        (&[2, 3, 2, 3, 2, 3, 2, 3], &[0, 1, 2, 3, 4, 5, 6, 7]),
+    ];
+    for (extents, order) in cases {
+        for backwards in [0, 0b1010_0101_0110] {
+            let list = transposed(extents, order, backwards);
+            let map = Compact::new(Strategy::default(), list.iter().copied()).expect("lpids");
+            assert_eq!(map.representation(), Representation::MixedRadix, "{extents:?}");
+            assert!(map.bytes() < 600, "{map:?}");
+            let first = (0..).zip(&list).map(|(r, &l)| (l, r)).collect();
+            check_map(&map, &list, &first);
+            assert!(map.bytes() < 600, "digits that nest need no inverse: {map:?}");
+            let read = Compact::from_image(&map.to_image()).expect("ours");
+            assert_eq!((read.representation(), read.bytes()), (map.representation(), map.bytes()));
+            // Cut in the middle of the slowest dimension.
+            let part = &list[..list.len() * 5 / 8];
+            let map = Compact::new(Strategy::Space, part.iter().copied()).expect("lpids");
+            assert_eq!(map.representation(), Representation::MixedRadix, "{extents:?}");
+            check_map(&map, part, &(0..).zip(part).map(|(r, &l)| (l, r)).collect());
+        }
+    }
+    // Digits that overlap: lpids repeat, and the smallest rank is asked for.
+    let sums = |r: u32| (0..9).map(|d| (r / 3u32.pow(d) % 3) * (1 + d % 4)).sum::<u32>();
+    let list: Vec<u32> = (0..3u32.pow(9)).map(sums).collect();
+    let map = Compact::new(Strategy::Space, list.iter().copied()).expect("lpids");
+    assert_eq!(map.representation(), Representation::MixedRadix);
+    let mut first = BTreeMap::new();
+    (0..).zip(&list).for_each(|(rank, &lpid)| {
+        first.entry(lpid).or_insert(rank);
+    });
+    check_map(&map, &list, &first);
+}
+
+/// Nodes in no order, and the ranks of each in none: steps of two kinds.
+fn shuffled_nodes(nodes: u32, per_node: u32) -> Vec<u32> {
+    let mut x = 11u64;
+    let mut below = move |limit: u32| {
+        x = x.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (((x >> 33) * u64::from(limit)) >> 31) as u32
+    };
+    let mut shuffle = |list: &mut Vec<u32>| {
+        for at in (1..list.len()).rev() {
+            list.swap(at, below(at as u32 + 1) as usize);
+        }
+    };
+    let mut order: Vec<u32> = (0..nodes).collect();
+    shuffle(&mut order);
+    let ranks = order.into_iter().flat_map(|node| {
+        let mut ranks: Vec<u32> = (0..per_node).map(|at| node * per_node + at).collect();
+        shuffle(&mut ranks);
+        ranks
+    });
+    ranks.collect()
+}
+
+#[test]
+fn shuffled_nodes_are_coded() {
+    let list = shuffled_nodes(if cfg!(miri) { 40 } else { 2_000 }, 32);
+    let map = Compact::new(Strategy::Space, list.iter().copied()).expect("lpids");
+    assert_eq!(map.representation(), Representation::Coded);
+    let packed = Compact::build(Representation::Packed, list.iter().copied()).expect("lpids");
+    assert!(2 * map.bytes() < packed.bytes(), "{map:?} {packed:?}");
+    check_map(&map, &list, &(0..).zip(&list).map(|(r, &l)| (l, r)).collect());
+    let read = Compact::from_image(&map.to_image()).expect("ours");
+    // Two lists in turn on one thread, and one on several.
+    let other = Compact::build(Representation::Coded, list.iter().rev().copied()).expect("lpids");
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for rank in (0..map.len()).step_by(701) {
+                    let lpid = list[rank as usize];
+                    assert_eq!(read.find(rank), Some(lpid));
+                    assert_eq!(other.find(map.len() - 1 - rank), Some(lpid));
+                    assert_eq!(map.clone().find(rank), Some(lpid));
+                }
+            });
+        }
+    });
+}
+
+/// Selections from compact maps are what they are from tables, and keep what
+/// they need of a parent that was freed.
+#[test]
+fn selections_of_compact_maps() {
+    let mut x = 3u64;
+    let mut random = move || {
+        x = x.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (x >> 40) as u32
+    };
+    let set: Vec<u32> = (0..30_000).filter(|_| random() % 5 > 1).collect();
+    for list in [set, shuffled_nodes(500, 24)] {
+        let table = RankMap::from_lpids(2, list.iter().copied()).expect("lpids");
+        for strategy in [Strategy::Space, Strategy::default(), Strategy::Time] {
+            let parent = table.compressed(strategy).expect("a map");
+            let size = parent.len();
+            let odd: Vec<u32> = (0..size).filter(|_| random() % 2 == 1).collect();
+            let children = [
+                RankMap::affine(0, size - 1, -1, size),
+                RankMap::affine(0, 1, 2, size / 2),
+                RankMap::from_lpids(0, (0..size / 16).map(|r| r * 16)),
+                RankMap::from_lpids(0, (0..size / 8 * 2).map(|r| r / 2 * 8 + r % 2)),
+                RankMap::from_lpids(0, odd),
+            ];
+            for child in children {
+                let child = child.expect("ranks");
+                let expected = table.compose(&child).expect("a child");
+                let one = parent.compose_with(&child, Some(strategy)).expect("a child");
+                assert_eq!(one, expected, "{strategy}");
+                let half = RankMap::affine(0, one.len() - 1, -1, one.len() / 2).expect("ranks");
+                let two = one.compose_with(&half, Some(strategy)).expect("a child");
+                let own = two.bytes() - two.shared_bytes();
+                drop(one);
+                let regular = matches!(child.model(), Model::Stride | Model::BlockStride);
+                if regular && two.len() > size / 8 && strategy == Strategy::Space {
+                    let held = two.as_compact().map(Compact::representation);
+                    assert_eq!(held, Some(Representation::Child), "{two:?}");
+                    assert!(own < 1_000, "{own} bytes of {two:?}");
+                }
+                assert_eq!(two, expected.compose(&half).expect("a child"));
+            }
+        }
+    }
 }
