@@ -702,7 +702,7 @@ impl Compact {
         if image::checksum(body) != u64::from_le_bytes(*sum) {
             return Err(Refused::Checksum);
         }
-        let mut from = image::Reader(&body[image::HEADER..]);
+        let mut from = image::Reader { left: &body[image::HEADER..], size };
         let from = &mut from;
         let named = Representation::ALL.iter().find(|&&one| one as u16 == representation);
         let unknown = Refused::Representation { found: representation };
