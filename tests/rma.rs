@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         let scenario = Scenario::new(name, 6, scenes::maps::strategies::<Ofi>);
         all.push(scenario.env("RANKWAY_PROVIDER", "shm").env(Strategy::VARIABLE, strategy));
     }
-    let scenario = Scenario::new("representations", 6, scenes::maps::representations::<Ofi>);
+    let scenario = Scenario::new("representations", 8, scenes::maps::representations::<Ofi>);
     all.push(scenario.env("RANKWAY_PROVIDER", "shm"));
     let scenario = Scenario::new("no strategy", 2, scenes::maps::no_strategy::<Ofi>);
     all.push(scenario.env(Strategy::VARIABLE, "fast"));

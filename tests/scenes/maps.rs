@@ -17,12 +17,12 @@ fn puts<N: Netmod>(comm: &Communicator<N>) -> Result {
     window.free().map_err(text)
 }
 
-/// Of n ranks: all, in no order, and some that are no stride.
+/// Of n ranks: all, in no order, and some, which are no formula from 8 ranks on.
 fn lists(n: u32) -> [Vec<u32>; 2] {
     let mut all: Vec<u32> = (0..n).collect();
     all.swap(0, 1);
     all.swap(2, n as usize - 1);
-    [all, (0..n).filter(|r| r % 4 != 2).collect()]
+    [all, [0, 1, 2, 4, 7].into_iter().filter(|&r| r < n).collect()]
 }
 
 /// Communicators whose maps the environment's strategy holds, and their children,
@@ -70,8 +70,9 @@ pub fn representations<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         let Some(me) = list.iter().position(|&r| r == world.rank()) else { continue };
         for representation in Representation::ALL {
             let Ok(map) = Compact::build(representation, list.iter().copied()) else { continue };
-            held += 1;
-            puts(&world.with_map(RankMap::from(map), me as u32))?;
+            let map = RankMap::from(map);
+            held += u32::from(map.model() == Model::Compact);
+            puts(&world.with_map(map, me as u32))?;
         }
         let parent = Compact::new(Strategy::Space, list.iter().copied()).map_err(text)?;
         let ranks = Compact::new(Strategy::Space, (0..list.len() as u32).rev()).map_err(text)?;

@@ -509,7 +509,7 @@ impl Coded {
             }
             heads.push(head);
         }
-        let bytes: Box<[u8]> = from.bytes(from.0.len())?.into();
+        let bytes: Box<[u8]> = from.bytes(from.left.len())?.into();
         if count == 0 || heads.last().is_some_and(|last| last.at as usize > bytes.len()) {
             return Err(WRONG);
         }

@@ -99,22 +99,27 @@ impl Writer {
     }
 }
 
-/// Reads them back; never past the end, never more memory than bytes left.
+/// Reads them back; never past the end, never more memory than bytes left or
+/// ranks said.
 #[derive(Debug)]
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+pub(super) struct Reader<'a> {
+    pub(super) left: &'a [u8],
+    /// Ranks of the map: numbers of no bits at all are as many at most.
+    pub(super) size: u32,
+}
 
 const SHORT: Refused = Refused::Content("a part that ends too early");
 
 impl<'a> Reader<'a> {
     pub(super) fn bytes(&mut self, count: usize) -> Result<&'a [u8], Refused> {
-        let (bytes, rest) = self.0.split_at_checked(count).ok_or(SHORT)?;
-        self.0 = rest;
+        let (bytes, rest) = self.left.split_at_checked(count).ok_or(SHORT)?;
+        self.left = rest;
         Ok(bytes)
     }
 
     pub(super) fn u32(&mut self) -> Result<u32, Refused> {
-        let (bytes, rest) = self.0.split_first_chunk().ok_or(SHORT)?;
-        self.0 = rest;
+        let (bytes, rest) = self.left.split_first_chunk().ok_or(SHORT)?;
+        self.left = rest;
         Ok(u32::from_le_bytes(*bytes))
     }
 
@@ -131,7 +136,11 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn end(&self) -> Result<(), Refused> {
-        if self.0.is_empty() { Ok(()) } else { Err(Refused::Content("bytes after the last part")) }
+        if self.left.is_empty() {
+            Ok(())
+        } else {
+            Err(Refused::Content("bytes after the last part"))
+        }
     }
 }
 

@@ -102,15 +102,17 @@ impl Inverse {
         }
     }
 
+    /// Its own included: it lies in a box.
     pub(super) fn heap_bytes(&self) -> usize {
-        match self {
+        let parts = match self {
             Inverse::Cycles { marked, back, .. } => {
                 marked.as_ref().map_or(0, Bitmap::heap_bytes) + back.heap_bytes()
             }
             Inverse::Placed { members, order } => members.heap_bytes() + order.heap_bytes(),
             Inverse::Sorted(order) => order.heap_bytes(),
             Inverse::Whole { lpids, ranks } => lpids.heap_bytes() + ranks.heap_bytes(),
-        }
+        };
+        size_of::<Inverse>() + parts
     }
 }
 

@@ -12,26 +12,36 @@
 //! | map | space | hybrid | time |
 //! |---|---|---|---|
 //! | a formula (stride, box, transpose, tile) | formula | formula | formula |
+//! | a transpose or box of more than four digits | mixed-radix | mixed-radix | mixed-radix, plain or packed where the caches hold it |
 //! | few ranges, any order | segments, or runs if they rise | segments | blocks, plain when small |
 //! | a few hundred ranges and more, rising | runs | runs | blocks |
-//! | faces and planes of a topology | diagram by its radices | diagram | blocks |
-//! | random set, more than a third of its range | bitmap | bitmap | plain when small |
-//! | random set, sparser | Elias-Fano | Elias-Fano | plain when small |
+//! | faces and planes of a topology | diagram by its radices | diagram | packed |
+//! | random set, more than a third of its range | bitmap | darray | packed, plain when small |
+//! | random set, sparser | Elias-Fano | Elias-Fano | packed, plain when small |
 //! | nearly sorted list | blocks | blocks | blocks |
-//! | random list or permutation | packed | packed | plain |
+//! | list of some other order: shuffled nodes, repeated odd steps | coded, if an eighth smaller than all others | packed or blocks | packed |
+//! | random list or permutation | packed | packed | packed, plain when small |
 //! | a permutation of few interleaved rising runs | wavelet | blocks or wavelet | blocks, plain when small |
+//! | a child whose ranks are regular | child | child | as by itself |
+//!
+//! What small is, and where a larger form is slower than a smaller one, caches
+//! decide: a table takes what its bytes take. The space-time curve of a map is in
+//! `cargo bench --no-default-features --bench compact`.
 //!
 //! # What each costs
 //!
 //! `n` ranks in a range of `u` lpids, `k` ranges or segments. Building reads the
-//! lpids twice: once for the estimates (1.5 KB), once into the form.
+//! lpids twice (coded: three times): once for the estimates (8 KB), then into the
+//! form.
 //!
 //! | representation | holds | bits | select | rank | memory while building |
 //! |---|---|---|---|---|---|
 //! | formula | regular maps | 0–4 KB | O(1) | O(1) | 1 KB |
+//! | mixed-radix | boxes and transposes of up to 16 digits | 128 a digit above the first | O(digits) multiplications, independent | O(digits) divisions if lpids differ, else by an inverse | 0.3 KB |
 //! | segments | lists | 144 a segment | O(log), mostly O(1) | O(log k), an index on first use | 4 B a rank at worst |
 //! | elias-fano | sets | `n(2.5 + log u/n)` | O(1) | O(log n/64) | the result |
-//! | bitmap | sets | `1.125u + n/16` | O(1) | O(1) | the result |
+//! | bitmap | sets | `1.125u + n/16` | O(1), three dependent loads | O(1) | the result |
+//! | darray | sets | `1.03u + n/2` (dense) to `1.03u + 2n` (sparse) | O(1), two dependent loads | O(1) | the result |
 //! | runs | sets | `k(5 + log u/k + log n/k)` | O(log k/64) | O(log k/64) | 8 B a range |
 //! | gaps | sets | `n(1 + log largest gap)` | ≤ 31 steps | O(log n/32) + 31 steps | the result |
 //! | diagram | sets | by structure | a search in each level | O(levels) | 8 B an edge |
@@ -39,16 +49,18 @@
 //! | packed | lists | `n log u` | O(1) | by an inverse | the result |
 //! | plain | lists | `32n` | O(1) | by an inverse | the result |
 //! | wavelet | permuted sets of `ρ` rising runs | the set + `1.125n log ρ` | O(log ρ · log n) | O(log ρ) | 16 B a rank |
+//! | coded | lists | the entropy of the steps | decodes a block of 1,024 ranks, but the last one | by an inverse with the lpids | the result and 8 KB |
 //! | child | ranks of a parent | the ranks' | both maps' | both maps' | the ranks' |
 //!
 //! Sets answer `rank` from what they are. Lists make an inverse on the first
 //! question, which counts in [`Compact::bytes`] from then on: back-pointers on
 //! the cycles of a permutation (about 3/8 of a packed list more), else the ranks
 //! sorted by lpid, packed, with a bitmap of the lpids unless those repeat or lie
-//! far apart.
+//! far apart. It takes 8 bytes a rank while it is made.
 //!
-//! Words are counted and searched by popcnt and pdep where the machine has them,
-//! asked at run time, else portably. Maps are written as images, versioned and
+//! Words are counted and searched by popcnt and pdep, and packed numbers read
+//! eight at a time by AVX2, where the machine has them, asked at run time, else
+//! portably. Maps are written as images, versioned and
 //! with a checksum ([`Compact::to_image`]).
 //!
 //! ```
@@ -237,7 +249,8 @@ pub struct Compact {
     /// Of the form: asked before every lookup, so not looked for in it.
     len: u32,
     form: Form,
-    inverse: OnceLock<Inverse>,
+    /// Boxed: most maps are never asked.
+    inverse: OnceLock<Box<Inverse>>,
 }
 
 #[derive(Clone, Debug)]
@@ -247,7 +260,8 @@ enum Form {
     EliasFano(EliasFano),
     Bitmap(Bitmap),
     Darray(Darray),
-    Runs(Runs),
+    /// Boxed: as large as two other forms.
+    Runs(Box<Runs>),
     Gaps(Gaps),
     Diagram(Diagram),
     Blocks(Blocks),
@@ -452,7 +466,7 @@ impl Compact {
             Representation::Darray => Form::Darray(Darray::build(first, last, lpids)),
             Representation::Runs => {
                 Runs::cost(stats.ranges.into(), len, first, last).ok_or(LARGE)?;
-                Form::Runs(Runs::build(lpids))
+                Form::Runs(Box::new(Runs::build(lpids)))
             }
             Representation::Gaps => Form::Gaps(Gaps::build(len, stats.most, lpids)),
             Representation::Diagram => {
@@ -486,10 +500,18 @@ impl Compact {
         })
     }
 
-    /// As a map of process group 0.
+    /// As a map of process group 0. What was built in another form and is regular
+    /// becomes the formula that it is.
     pub(super) fn into_map(self) -> RankMap {
+        if let Form::Formula(map) = self.form {
+            return map;
+        }
+        if formula::is_regular(self.iter())
+            && let Ok(map) = RankMap::from_lpids(0, self.iter())
+        {
+            return map;
+        }
         match self.form {
-            Form::Formula(map) => map,
             Form::Plain(list) => {
                 let (size, form) = (list.len(), super::Form::Lut(View::new(list.into_list())));
                 RankMap { pg: 0, size, form }
@@ -607,7 +629,7 @@ impl Compact {
             Form::Coded(one) => {
                 let select = |rank| one.select(rank);
                 let new = || Inverse::new(one.len(), select);
-                let inverse = || Inverse::whole(self.iter()).unwrap_or_else(new);
+                let inverse = || Box::new(Inverse::whole(self.iter()).unwrap_or_else(new));
                 self.inverse.get_or_init(inverse).rank(lpid, select)
             }
             Form::MixedRadix(one) => one
@@ -620,7 +642,7 @@ impl Compact {
     }
 
     fn inverted(&self, len: u32, lpid: u32, select: impl Fn(u32) -> u32) -> Option<u32> {
-        self.inverse.get_or_init(|| Inverse::new(len, &select)).rank(lpid, select)
+        self.inverse.get_or_init(|| Box::new(Inverse::new(len, &select))).rank(lpid, select)
     }
 
     /// The lpids in rank order.
@@ -634,7 +656,7 @@ impl Compact {
         let heap = each!(&self.form,
             map => map.bytes() - size_of_val(map),
             one => one.heap_bytes());
-        size_of::<Compact>() + heap + self.inverse.get().map_or(0, Inverse::heap_bytes)
+        size_of::<Compact>() + heap + self.inverse.get().map_or(0, |inverse| inverse.heap_bytes())
     }
 
     /// Of [`bytes`](Self::bytes), those of a parent that others hold too.
@@ -691,7 +713,7 @@ impl Compact {
         if image::checksum(body) != u64::from_le_bytes(*sum) {
             return Err(Refused::Checksum);
         }
-        let mut from = image::Reader(&body[image::HEADER..]);
+        let mut from = image::Reader { left: &body[image::HEADER..], size };
         let from = &mut from;
         let named = Representation::ALL.iter().find(|&&one| one as u16 == representation);
         let unknown = Refused::Representation { found: representation };
@@ -700,10 +722,12 @@ impl Compact {
             Representation::Formula | Representation::Segments => {
                 Form::Formula(formula::read(size, from)?)
             }
+            // The map of no ranks has one form.
+            _ if size == 0 => return Err(Refused::Content("no ranks in a form for some")),
             Representation::EliasFano => Form::EliasFano(EliasFano::read(from)?),
             Representation::Bitmap => Form::Bitmap(Bitmap::read(from)?),
             Representation::Darray => Form::Darray(Darray::read(from)?),
-            Representation::Runs => Form::Runs(Runs::read(from)?),
+            Representation::Runs => Form::Runs(Box::new(Runs::read(from)?)),
             Representation::Gaps => Form::Gaps(Gaps::read(from)?),
             Representation::Diagram => Form::Diagram(Diagram::read(from)?),
             Representation::Blocks => Form::Blocks(Blocks::read(from)?),

@@ -79,6 +79,9 @@ impl Packed {
         if width > 32 {
             return Err(Refused::Content("a number wider than 32 bits"));
         }
+        if width == 0 && len > from.size {
+            return Err(Refused::Content("more numbers than ranks"));
+        }
         let used = Packed::cost(u64::from(len), width) as usize - PAD;
         let mut bytes = from.bytes(used)?.to_vec();
         bytes.extend_from_slice(&[0; PAD]);

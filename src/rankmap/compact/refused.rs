@@ -156,6 +156,13 @@ fn images_of_another_version_and_other_bytes() {
             }
         }
     }
+    // Numbers of no bits, more of them than there are ranks: no byte would say no.
+    let mut image = image::Writer::default();
+    image.bytes(b"RWMP\x01\x00\x05\x00");
+    [9, 12, 7, 1 << 30, 0].into_iter().for_each(|word| image.u32(word));
+    let sum = image::checksum(&image.0);
+    image.bytes(&sum.to_le_bytes());
+    assert_eq!(Compact::from_image(&image.0), Err(Refused::Content("more numbers than ranks")));
     let mut image = Builder::world(9).to_image();
     image[6..8].copy_from_slice(&999u16.to_le_bytes());
     let end = image.len() - image::CHECKSUM;

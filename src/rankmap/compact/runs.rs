@@ -21,7 +21,8 @@ impl Runs {
     /// Bytes on the heap of `runs` ranges of `len` members in all; `None` if it
     /// cannot hold so many.
     pub(super) fn cost(runs: u64, len: u32, first: u32, last: u32) -> Option<u64> {
-        Some(EliasFano::cost(runs, first, last)? + EliasFano::cost(runs, 0, len)?)
+        let own = size_of::<Runs>() as u64;
+        Some(own + EliasFano::cost(runs, first, last)? + EliasFano::cost(runs, 0, len)?)
     }
 
     /// `members` rise strictly. Working memory: 8 bytes a range.
@@ -95,8 +96,9 @@ impl Runs {
         }
     }
 
+    /// Its own included: it lies in a box.
     pub(super) fn heap_bytes(&self) -> usize {
-        self.starts.heap_bytes() + self.ranks.heap_bytes()
+        size_of::<Runs>() + self.starts.heap_bytes() + self.ranks.heap_bytes()
     }
 
     pub(super) fn write(&self, out: &mut Writer) {
