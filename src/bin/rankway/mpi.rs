@@ -237,10 +237,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
 /// One run of one stack: what it printed before it ended, and why it failed.
 fn once(args: &Args, stack: &Stack) -> (Figures, Option<String>) {
     let mut command = Command::new("mpirun.openmpi");
+    command.args(["--allow-run-as-root", "--oversubscribe", "-n", "2"]);
+    // Ours wins by priority wherever it is found.
+    if stack.ours {
+        let path = format!("{}:SYS_DEFAULT", args.components.display());
+        command.args(["--mca", "mca_base_component_path", &path]);
+    }
     command
-        .args(["--allow-run-as-root", "--oversubscribe", "-n", "2"])
-        .args(["--mca", "mca_base_component_path"])
-        .arg(format!("{}:SYS_DEFAULT", args.components.display()))
         .args(stack.flags)
         .arg(&args.program)
         .args([args.slice.to_string(), "3".to_owned(), stack.half.to_owned()])
