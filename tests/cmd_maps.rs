@@ -107,7 +107,7 @@ fn the_keys_of_one_map() {
     assert_eq!(a["bound"]["what"], "sets of this size");
     let rows = array(a, "representations");
     assert!(rows.len() + array(a, "unfit").len() >= 12, "{a}");
-    let times = ["random_ns", "sequential_ns", "inverse_ns", "build_ns"];
+    let times = ["random_ns", "table_ns", "sequential_ns", "inverse_ns", "build_ns"];
     for row in rows {
         for key in times {
             assert!(number(row, key) > 0.0, "{row}");

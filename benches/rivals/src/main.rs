@@ -8,7 +8,7 @@
 
 use rankway::observe::maps::{CATALOG, Group, Sample, clock};
 use rankway::observe::memory::Counting;
-use rankway::rankmap::compact::{Compact, Representation};
+use rankway::rankmap::compact::{Compact, Representation, Strategy};
 use rankway_rivals::{KINDS, Rival, bdd};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -105,7 +105,7 @@ fn run() -> Result<(), String> {
         let world = if short { 20_000 } else { one.world };
         let sample = one.make(world, 0).map_err(|e| e.to_string())?;
         let set = sample.is_set();
-        let Sample { lpids, bound, .. } = sample;
+        let Sample { lpids, radices, bound, .. } = sample;
         let floor = bound.bytes() / lpids.len() as f64;
         if !json {
             println!(
@@ -144,6 +144,13 @@ fn run() -> Result<(), String> {
             }
         };
         let none = Cost { bytes: f64::NAN, random: f64::NAN, rank: f64::NAN, build: f64::NAN };
+        let space = || {
+            let map = Compact::with_radices(Strategy::Space, &radices, lpids.iter().copied());
+            map.ok().map(|map| Box::new(map) as Box<dyn Rival>)
+        };
+        if let Some(picked) = measure(&lpids, true, budget, space)? {
+            show("rankway's smallest", "space", picked, none);
+        }
         let mut likes: Vec<&str> = Vec::new();
         for kind in KINDS {
             if !likes.contains(&kind.like) {
