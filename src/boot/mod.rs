@@ -75,6 +75,15 @@ pub trait Boot: Send + Sync {
     /// [`BootError::TimedOut`] naming the missing where the launcher tells.
     fn fence(&self, idle: &mut dyn FnMut()) -> Result<(), BootError>;
 
+    /// Commits what was put, and waits for nobody: peers that ask for it by
+    /// other ways than a fence wait for it themselves.
+    ///
+    /// # Errors
+    /// The launcher's refusal.
+    fn commit(&self) -> Result<(), BootError> {
+        Ok(())
+    }
+
     /// The value `rank` published under `key` before the last fence.
     fn get(&self, rank: u32, key: &str) -> Result<Vec<u8>, BootError>;
 
@@ -89,6 +98,26 @@ pub trait Boot: Send + Sync {
     /// Says goodbye to the launcher and removes this process's leftovers from
     /// `/dev/shm`. Calls after the first do nothing.
     fn finalize(&self) -> Result<(), BootError>;
+
+    /// One past the largest number of any process this one may speak to. More
+    /// than `size` where processes of other jobs can be met: those have numbers
+    /// from `size` on, each process its own, and are asked for with
+    /// [`get`](Boot::get) like members.
+    fn universe(&self) -> u32 {
+        self.size()
+    }
+
+    /// What processes of other jobs are told this one is: a name that is the
+    /// same for all of them, from 2³¹ on.
+    fn name(&self) -> u32 {
+        self.rank()
+    }
+
+    /// The number here of the process of another job that goes by `name`, given
+    /// out now if it was not known.
+    fn introduce(&self, _name: u32) -> Option<u32> {
+        None
+    }
 
     /// Whether all ranks run on this machine, so that listening sockets can
     /// stay on the loopback. Simulated nodes share a machine.

@@ -2,6 +2,8 @@
 
 /// The key it is published under.
 pub(super) const KEY: &str = "rankway.addresses";
+/// The same for processes of other jobs.
+pub(super) const ABROAD: &str = "rankway.addresses.abroad";
 const MAGIC: &[u8; 4] = b"RWa1";
 
 /// Raw addresses by transport; empty where a provider is not open.

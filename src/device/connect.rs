@@ -35,7 +35,8 @@ impl<N: Netmod> Context<N> {
 
     fn insert(&self, world: u32) -> Result<Entry, DeviceError> {
         let device = self.device();
-        let bytes = device.boot.get(world, card::KEY)?;
+        let member = world < device.boot.size();
+        let bytes = device.boot.get(world, if member { card::KEY } else { card::ABROAD })?;
         let card = Card::decode(&bytes).ok_or(DeviceError::BadCard { rank: world })?;
         if device.on_node(world) {
             device.watch(world)?;

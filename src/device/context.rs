@@ -1,5 +1,6 @@
 //! One endpoint and completion queue for each provider, owned by one thread.
 
+use super::card;
 use super::link::Links;
 use super::packet::{Class, Head, Room};
 use super::{Device, DeviceError};
@@ -36,7 +37,7 @@ pub struct Context<N: Netmod> {
     device: Arc<Device<N>>,
     /// The device's, or this context's own ([`Netmod::OWN_ADDRESSES`]).
     av: Arc<AddressVector>,
-    net: Option<N::Port>,
+    net: OnceCell<N::Port>,
     local: Option<Chain<N::Port>>,
     /// Tracked operations under way, by world rank of the peer.
     under_way: RefCell<BTreeMap<u32, u32>>,
@@ -72,6 +73,8 @@ pub struct Context<N: Netmod> {
     pub(super) events: Cell<u64>,
     /// What else the process has to do while it waits here.
     meanwhile: OnceCell<Box<dyn Fn()>>,
+    /// Processes of other jobs know the address.
+    abroad: Cell<bool>,
 }
 
 impl<N: Netmod> Drop for Context<N> {
@@ -106,6 +109,11 @@ impl Token {
     }
 }
 
+/// A cell that holds the value, if there is one.
+fn cell<T>(value: Option<T>) -> OnceCell<T> {
+    value.map_or_else(OnceCell::new, OnceCell::from)
+}
+
 /// How a tracked operation ended.
 pub(crate) type Outcome = Result<(), NetError>;
 
@@ -120,7 +128,7 @@ impl<N: Netmod> Context<N> {
             Arc::clone(&device.av)
         };
         Ok(Rc::new(Context {
-            links: Links::new(device.boot.rank(), device.boot.size())?,
+            links: Links::new(&*device.boot)?,
             rooms: Default::default(),
             progressing: Cell::new(false),
             restless: Cell::new(0),
@@ -129,7 +137,7 @@ impl<N: Netmod> Context<N> {
             events: Cell::new(0),
             meanwhile: OnceCell::new(),
             av,
-            net: device.net.as_ref().map(Netmod::open_port).transpose()?,
+            net: cell(device.net.get().map(Netmod::open_port).transpose()?),
             local: device.local.as_ref().map(Netmod::open_port).transpose()?.map(Chain::new),
             device: Arc::clone(device),
             under_way: RefCell::default(),
@@ -142,6 +150,7 @@ impl<N: Netmod> Context<N> {
             awaited: RefCell::default(),
             failures: RefCell::default(),
             last_look: Cell::new(Instant::now()),
+            abroad: Cell::new(false),
             index,
         }))
     }
@@ -228,7 +237,7 @@ impl<N: Netmod> Context<N> {
     #[inline]
     pub fn port(&self, transport: Transport) -> Option<(&Arc<N>, &N::Port)> {
         let port = match transport {
-            Transport::Network => self.net.as_ref(),
+            Transport::Network => self.net.get(),
             Transport::Local => self.local.as_ref().map(Chain::last),
         };
         self.device.provider(transport).zip(port)
@@ -241,7 +250,7 @@ impl<N: Netmod> Context<N> {
     /// The port at which peers' packets and bulk messages arrive: the first.
     pub(crate) fn inbox(&self, transport: Transport) -> Option<(&Arc<N>, &N::Port)> {
         let port = match transport {
-            Transport::Network => self.net.as_ref(),
+            Transport::Network => self.net.get(),
             Transport::Local => self.local.as_ref().map(|chain| &chain.port),
         };
         self.device.provider(transport).zip(port)
@@ -295,6 +304,31 @@ impl<N: Netmod> Context<N> {
         Ok(())
     }
 
+    /// Makes this process known to those of other jobs: they and this one may
+    /// [connect](Context::connect) from now on. `open` opens a network where
+    /// there is none yet, as where shared memory reaches all of the job. For a
+    /// process's first context; calls after the first do nothing.
+    ///
+    /// # Errors
+    /// What `open`, the provider or the launcher refuse.
+    pub fn go_abroad(
+        &self,
+        open: impl FnOnce() -> Result<Arc<N>, DeviceError>,
+    ) -> Result<(), DeviceError> {
+        if self.abroad.replace(true) {
+            return Ok(());
+        }
+        if self.net.get().is_none() {
+            let net = open()?;
+            let _ = self.net.set(net.open_port()?);
+            let _ = self.device.net.set(net);
+        }
+        let boot = self.device.boot();
+        boot.put(card::ABROAD, &self.card()?.encode())?;
+        // What others may fetch is committed; there is nobody to wait for.
+        Ok(boot.commit()?)
+    }
+
     #[cold]
     fn poll_retired(&self) {
         for (netmod, port) in self.retired() {
@@ -336,7 +370,10 @@ impl<N: Netmod> Context<N> {
     #[inline]
     fn arrived(&self, head: &[u8; HEAD], body: &[u8]) {
         self.stirred();
-        let Some((head, number)) = Head::decode(head) else { return };
+        let Some((mut head, number)) = Head::decode(head) else { return };
+        // Garbage is nobody's.
+        let Some(from) = self.links.sender(&*self.device.boot, head.from) else { return };
+        head.from = from;
         if head.class == Class::Link {
             self.plane_packet(&head, body);
             return;
@@ -606,7 +643,7 @@ impl<N: Netmod> Context<N> {
                 return Err(DeviceError::PeerDied { rank });
             }
         }
-        let queues = self.device.net.as_ref().is_some_and(|net| net.caps().node_queues);
+        let queues = self.device.net.get().is_some_and(|net| net.caps().node_queues);
         let within = |rank| queues && self.device.on_node(rank);
         let shared = |&rank: &u32| self.over_shared_memory(rank) || within(rank);
         if !anybody && !peers.iter().any(shared) {

@@ -16,6 +16,7 @@ use super::peers::PerPeer;
 use super::plane::Planes;
 use super::{Context, DeviceError};
 use crate::av::Transport;
+use crate::boot::Boot;
 use crate::netmod::{AGAIN, HEAD, NetError, Netmod, PENDING, UNSUPPORTED};
 use crate::rankmap::Process;
 use std::cell::{Cell, RefCell};
@@ -25,7 +26,11 @@ use std::rc::Rc;
 /// The links of a context, by world rank.
 pub(super) struct Links {
     peers: PerPeer<Link>,
+    /// What this process is called in its job, and by others.
     me: u32,
+    name: u32,
+    /// Members of the job have numbers below.
+    size: u32,
     /// Peers with packets queued.
     busy: RefCell<Vec<u32>>,
     /// Bodies that were copied, by token or place in a queue.
@@ -169,14 +174,28 @@ impl Link {
 }
 
 impl Links {
-    pub(super) fn new(me: u32, world: u32) -> Result<Links, DeviceError> {
+    pub(super) fn new(boot: &dyn Boot) -> Result<Links, DeviceError> {
         Ok(Links {
-            peers: PerPeer::new(world)?,
-            me,
+            peers: PerPeer::new(boot.universe())?,
+            me: boot.rank(),
+            name: boot.name(),
+            size: boot.size(),
             busy: RefCell::default(),
             copies: RefCell::default(),
             planes: Planes::default(),
         })
+    }
+
+    /// What this process calls itself towards a peer.
+    #[inline]
+    fn to(&self, world: u32) -> u32 {
+        if world < self.size { self.me } else { self.name }
+    }
+
+    /// Who a packet's sender is here: members of the job say so themselves.
+    #[inline]
+    pub(super) fn sender(&self, boot: &dyn Boot, from: u32) -> Option<u32> {
+        if from < self.size { Some(from) } else { boot.introduce(from) }
     }
 
     pub(super) fn link(&self, world: u32) -> Option<&Link> {
@@ -356,7 +375,7 @@ impl<N: Netmod> Context<N> {
                 Body::Kept { start, len, token } => (start, len, token),
             };
             let number = link.next.get();
-            let bytes = head.encode(self.links.me, number);
+            let bytes = head.encode(self.links.to(world), number);
             // SAFETY: the body is the caller's; one that is copied fits what
             // the provider copies; `way` is this context's.
             let rc = unsafe { self.hand_over(link.way(), &bytes, start, len, token) };
@@ -399,7 +418,7 @@ impl<N: Netmod> Context<N> {
             State::Asking | State::Open => {}
         }
         let number = link.next.get();
-        let head = head.encode(self.links.me, number);
+        let head = head.encode(self.links.to(world), number);
         let held = match body {
             Body::Copied(bytes) => Held::Copy(self.links.copies.borrow_mut().insert(world, bytes)),
             Body::Kept { start, len, token } => Held::Kept(start, len, token),
@@ -553,7 +572,7 @@ impl<N: Netmod> Context<N> {
     /// Sends a packet that is not numbered, for the link itself; one that the
     /// provider has no room for is lost, so it must be one that is repeated.
     pub(super) fn send_loose(&self, world: u32, way: Way, head: Head, body: &[u8]) {
-        let bytes = head.encode(self.links.me, 0);
+        let bytes = head.encode(self.links.to(world), 0);
         let at = self.links.copies.borrow_mut().insert(world, body);
         let (start, len) = self.links.copies.borrow().body(at);
         let token = Class::Link.token(u64::from(at));

@@ -36,13 +36,13 @@ mod wait;
 pub use context::Context;
 pub(crate) use context::{Outcome, Progress, Token};
 pub use error::DeviceError;
-#[cfg(feature = "ofi")]
-pub use open::open_ofi;
 #[cfg(feature = "ucx")]
 pub use open::open_ucx;
 #[cfg(all(feature = "ofi", feature = "ucx"))]
 pub use open::{AnyContext, open};
 pub use open::{Options, open_null};
+#[cfg(feature = "ofi")]
+pub use open::{network_ofi, open_ofi};
 pub(crate) use packet::{Body, Class, Head, Room};
 pub(crate) use peers::PerPeer;
 pub use shared::{ProgressThread, Shared};
@@ -55,7 +55,7 @@ use card::Card;
 use std::any::Any;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// A shared-memory address that was not inserted.
 const NOT_INSERTED: u64 = u64::MAX;
@@ -65,7 +65,7 @@ pub struct Device<N: Netmod> {
     boot: Arc<dyn Boot>,
     control: Control,
     liveness: Liveness,
-    net: Option<Arc<N>>,
+    net: OnceLock<Arc<N>>,
     local: Option<Arc<N>>,
     av: Arc<AddressVector>,
     /// World rank → node.
@@ -95,7 +95,7 @@ impl<N: Netmod> std::fmt::Debug for Device<N> {
             .field("rank", &self.boot.rank())
             .field("size", &self.boot.size())
             .field("launcher", &self.boot.launcher())
-            .field("network", &self.net.as_ref().map(|n| &n.caps().provider))
+            .field("network", &self.net.get().map(|n| &n.caps().provider))
             .field("local", &self.local.as_ref().map(|n| &n.caps().provider))
             .finish_non_exhaustive()
     }
@@ -116,12 +116,12 @@ impl<N: Netmod> Device<N> {
         let (nodes, node_ranks, node_size) = node_tables(&*boot)?;
         let control = Control::open(Arc::clone(&boot))?;
         let av = Arc::new(AddressVector::new()?);
-        av.add(boot.size(), boot.size())?;
+        av.add(boot.universe(), boot.universe())?;
         let node_peers = local.as_ref().map_or(0, |_| node_size);
         let device = Arc::new(Device {
             control,
             liveness: Liveness::new(),
-            net,
+            net: net.map_or_else(OnceLock::new, OnceLock::from),
             local,
             av,
             nodes,
@@ -229,7 +229,7 @@ impl<N: Netmod> Device<N> {
     /// The provider that reaches peers over `transport`.
     pub fn provider(&self, transport: Transport) -> Option<&Arc<N>> {
         match transport {
-            Transport::Network => self.net.as_ref(),
+            Transport::Network => self.net.get(),
             Transport::Local => self.local.as_ref(),
         }
     }
@@ -307,7 +307,7 @@ impl<N: Netmod> Device<N> {
     fn further_av(&self) -> Result<Arc<AddressVector>, DeviceError> {
         let known = self.members();
         let av = Arc::new(AddressVector::new()?);
-        av.add(self.boot.size(), self.boot.size())?;
+        av.add(self.boot.universe(), self.boot.universe())?;
         for group in known.iter() {
             let len = group.as_ref().map_or(0, RankMap::len);
             av.add(len, len)?;
@@ -360,12 +360,14 @@ impl<N: Netmod> Device<N> {
     }
 
     /// Whether a peer on another node, which cannot be watched, has ended:
-    /// asked over the set-up channel. No for peers on this node.
+    /// asked over the set-up channel. No for peers on this node, and for those
+    /// of other jobs, which have no part in the channel.
     ///
     /// # Errors
     /// [`DeviceError::Boot`] when the system refuses.
     pub fn has_left(&self, world: u32) -> Result<bool, DeviceError> {
-        Ok(!self.on_node(world) && self.control.ended(world)?)
+        let member = world < self.boot.size();
+        Ok(member && !self.on_node(world) && self.control.ended(world)?)
     }
 
     /// The watched peers that died.

@@ -33,7 +33,7 @@ pub fn open_null(boot: Arc<dyn Boot>) -> Result<Rc<Context<Null>>, DeviceError> 
 #[cfg(all(feature = "ofi", feature = "ucx"))]
 pub use any::{AnyContext, open};
 #[cfg(feature = "ofi")]
-pub use ofi::open_ofi;
+pub use ofi::{network_ofi, open_ofi};
 #[cfg(feature = "ucx")]
 pub use ucx::open_ucx;
 
@@ -58,6 +58,16 @@ mod ofi {
             None => automatic(&*boot, options)?,
         };
         Device::open(boot, net, local, options.threads)
+    }
+
+    /// The network of a device that has none yet, for
+    /// [`Context::go_abroad`]: the best that libfabric has, honouring
+    /// `FI_PROVIDER`.
+    ///
+    /// # Errors
+    /// [`DeviceError::Net`] when there is none.
+    pub fn network_ofi(boot: &dyn Boot, options: &Options) -> Result<Arc<Ofi>, DeviceError> {
+        Ok(Ofi::open(&request(boot, options, None))?)
     }
 
     type Pair = (Option<Arc<Ofi>>, Option<Arc<Ofi>>);

@@ -185,7 +185,7 @@ impl<N: Netmod> Active<N> {
                 let room = Rc::new(ActiveRoom {
                     handlers: RefCell::default(),
                     kept: RefCell::default(),
-                    peers: PerPeer::new(boot.size())?,
+                    peers: PerPeer::new(boot.universe())?,
                     limits: Limits::from_env(),
                     me: boot.rank(),
                     longest: Cell::new(0),

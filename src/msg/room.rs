@@ -201,10 +201,10 @@ impl TaggedRoom {
                 gone: 0,
                 renewals: 0,
             }),
-            peers: PerPeer::new(boot.size())?,
+            peers: PerPeer::new(boot.universe())?,
             limits: Limits::from_env(),
             me: boot.rank(),
-            world: boot.size(),
+            world: boot.universe(),
             longest: piece.unwrap_or(1 << 30).max(1),
             whole: Cell::new(usize::MAX),
         });

@@ -10,13 +10,38 @@ use crate::ffi;
 use rankway::boot::{Boot, BootError, sweep_process};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_int};
+use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// A process's name: its job and its rank there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A process's name: its job and its rank there. The upper half of a job's
+/// number is that of its `mpirun`, the lower counts what that started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Name {
     pub(crate) jobid: u32,
     pub(crate) vpid: u32,
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Name { jobid, vpid } = self;
+        write!(f, "rank {vpid} of job {}.{}", jobid >> 16, jobid & 0xffff)
+    }
+}
+
+/// Processes of other jobs that this one may meet.
+const OTHERS: u32 = 1 << 20;
+/// Set in what processes of other jobs are called in packets; below are 15 bits
+/// of their job and 16 of their rank there.
+const OTHER: u32 = 1 << 31;
+const JOBS: u32 = 0x7fff;
+const RANKS: u32 = 0xffff;
+
+/// Those of them that were met, numbered in that order, from the job's size
+/// on.
+#[derive(Default)]
+struct Others {
+    names: Vec<Name>,
+    numbers: HashMap<Name, u32>,
 }
 
 /// [`Boot`] over Open MPI's modex.
@@ -26,6 +51,7 @@ pub(crate) struct Modex {
     one_node: bool,
     /// Hosts in the order in which ranks mention them.
     hosts: OnceLock<HashMap<String, u32>>,
+    others: Mutex<Others>,
     published: Mutex<Vec<String>>,
 }
 
@@ -35,18 +61,50 @@ impl Modex {
         let (mut jobid, mut vpid, mut size, mut peers) = (0, 0, 0, 0);
         // SAFETY: four live places.
         unsafe { ffi::rw_process(&mut jobid, &mut vpid, &mut size, &mut peers) };
+        // A process of this number that was killed may have left segments of
+        // libfabric's, which stand in the way of ours.
+        sweep_process(std::process::id(), job_number(jobid));
         Modex {
             me: Name { jobid, vpid },
             size,
             one_node: peers + 1 >= size,
             hosts: OnceLock::new(),
+            others: Mutex::default(),
             published: Mutex::default(),
         }
     }
 
-    /// The world rank of a process; `None` for one of another job.
-    pub(crate) fn world_rank(&self, name: Name) -> Option<u32> {
-        (name.jobid == self.me.jobid && name.vpid < self.size).then_some(name.vpid)
+    /// The number of a process: its rank in this job, or the one it has here as
+    /// a process of another. `None` for those of another `mpirun`, and for too
+    /// large jobs.
+    pub(crate) fn number(&self, name: Name) -> Option<u32> {
+        if name.jobid == self.me.jobid {
+            return (name.vpid < self.size).then_some(name.vpid);
+        }
+        let family = name.jobid >> 16 == self.me.jobid >> 16;
+        if !family || name.jobid & 0xffff > JOBS || name.vpid > RANKS {
+            return None;
+        }
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&number) = others.numbers.get(&name) {
+            return Some(number);
+        }
+        let number = self.size + others.names.len() as u32;
+        if number >= self.universe() {
+            return None;
+        }
+        others.names.push(name);
+        others.numbers.insert(name, number);
+        Some(number)
+    }
+
+    /// The name of a process by its number.
+    pub(crate) fn name_of(&self, number: u32) -> Option<Name> {
+        if number < self.size {
+            return Some(Name { vpid: number, ..self.me });
+        }
+        let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        others.names.get((number - self.size) as usize).copied()
     }
 
     fn check(&self, call: &str, code: c_int) -> Result<(), BootError> {
@@ -89,6 +147,11 @@ impl Modex {
     }
 }
 
+/// Not 0, and unlike the random numbers of other launchers.
+fn job_number(jobid: u32) -> u64 {
+    u64::from(jobid) | 0x6f6d_7069 << 32
+}
+
 fn refusal(call: &str, why: &str) -> BootError {
     BootError::Launcher {
         launcher: "openmpi",
@@ -115,9 +178,25 @@ impl Boot for Modex {
         self.size
     }
 
+    fn universe(&self) -> u32 {
+        let nameable = self.me.jobid & 0xffff <= JOBS && self.size <= RANKS + 1;
+        self.size + if nameable { OTHERS } else { 0 }
+    }
+
+    fn name(&self) -> u32 {
+        OTHER | (self.me.jobid & JOBS) << 16 | self.me.vpid & RANKS
+    }
+
+    fn introduce(&self, name: u32) -> Option<u32> {
+        if name & OTHER == 0 {
+            return None;
+        }
+        let jobid = self.me.jobid & 0xffff_0000 | name >> 16 & JOBS;
+        self.number(Name { jobid, vpid: name & RANKS })
+    }
+
     fn job(&self) -> u64 {
-        // Not 0, and unlike the random numbers of other launchers.
-        u64::from(self.me.jobid) | 0x6f6d_7069 << 32
+        job_number(self.me.jobid)
     }
 
     fn put(&self, key: &str, value: &[u8]) -> Result<(), BootError> {
@@ -134,18 +213,22 @@ impl Boot for Modex {
     }
 
     fn fence(&self, _idle: &mut dyn FnMut()) -> Result<(), BootError> {
+        self.commit()
+    }
+
+    fn commit(&self) -> Result<(), BootError> {
         // SAFETY: no arguments.
         let code = unsafe { ffi::rw_modex_commit() };
         self.check("committing what was published", code)
     }
 
     fn get(&self, rank: u32, key: &str) -> Result<Vec<u8>, BootError> {
-        self.check_rank(rank)?;
+        let size = self.size;
+        let Name { jobid, vpid } = self.name_of(rank).ok_or(BootError::Rank { rank, size })?;
         let (mut start, mut len) = (std::ptr::null_mut(), 0);
         // SAFETY: live places for an allocation that is ours then.
-        let code = unsafe {
-            ffi::rw_modex_get(self.me.jobid, rank, c_key(key).as_ptr(), &mut start, &mut len)
-        };
+        let code =
+            unsafe { ffi::rw_modex_get(jobid, vpid, c_key(key).as_ptr(), &mut start, &mut len) };
         if code != ffi::SUCCESS || start.is_null() {
             return Err(BootError::NotPublished { rank, key: key.into() });
         }

@@ -7,12 +7,13 @@
 use crate::boot::Name;
 use crate::state::State;
 use crate::{ffi, params};
+use rankway::boot::Boot;
 use rankway::netmod::Netmod;
 use rankway::rankmap::{Detector, RankMap};
 
 /// What the MTL keeps of a communicator.
 pub(crate) struct Comm {
-    /// Rank of the remote group → world rank.
+    /// Rank of the remote group → number of the process.
     map: RankMap,
     /// The channel of its messages: the context id, which both sides of an
     /// intercommunicator know it by.
@@ -52,7 +53,7 @@ impl Comm {
         unsafe { &*(*comm).c_pml_comm.cast::<Comm>() }
     }
 
-    /// The world rank of a rank of the remote group.
+    /// The number of the process that is a rank of the remote group.
     #[inline]
     pub(crate) fn world(&self, rank: i32) -> u32 {
         // A rank outside the group is refused by Open MPI, and by the peer
@@ -61,7 +62,7 @@ impl Comm {
     }
 }
 
-/// Rank in a group → world rank, in the form that the user's strategy picks.
+/// Rank in a group → number of the process (world rank, or beyond), in the form that the user's strategy picks.
 ///
 /// # Errors
 /// A member that is not reached, by name.
@@ -78,12 +79,15 @@ pub(crate) unsafe fn group_map<N: Netmod>(
         let (mut jobid, mut vpid) = (0, 0);
         // SAFETY: a rank of the group, and live places.
         unsafe { ffi::rw_group_name(group, rank, &mut jobid, &mut vpid) };
-        state.boot().world_rank(Name { jobid, vpid }).ok_or_else(|| {
+        let name = Name { jobid, vpid };
+        let number = state.boot().number(name);
+        if number.is_some_and(|number| number >= state.boot().size()) {
+            state.go_abroad()?;
+        }
+        number.ok_or_else(|| {
             format!(
-                "rank {rank} of the group is process {vpid} of job {}.{}, which this job did not \
-                 start with; run with --mca pml ob1 for spawned and connected jobs",
-                jobid >> 16,
-                jobid & 0xffff
+                "rank {rank} of a group is {name}, which another mpirun started; use --mca pml \
+                 ob1 to speak to its jobs"
             )
         })
     };

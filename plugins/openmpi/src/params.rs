@@ -36,13 +36,11 @@ static PRIORITY: Storage<c_int> = Storage::new(30);
 static VERBOSE: Storage<c_int> = Storage::new(0);
 static OSC_PRIORITY: Storage<c_int> = Storage::new(120);
 
-const LEVELS: [ffi::mca_base_var_info_lvl_t; 2] = [ffi::OPAL_INFO_LVL_3, ffi::OPAL_INFO_LVL_9];
-
 /// Registers the parameters both components share, under the MTL's name; again
 /// and again does no harm.
 pub(crate) fn register() {
     let text = ffi::MCA_BASE_VAR_TYPE_STRING;
-    let [usual, detail] = LEVELS;
+    let (usual, detail) = (ffi::OPAL_INFO_LVL_3, ffi::OPAL_INFO_LVL_9);
     variable(
         c"netmod",
         c"The network library: ofi (libfabric) or ucx. Empty: ofi, or ucx where that alone is \
@@ -102,7 +100,7 @@ pub(crate) fn register_osc() {
         c"Priority of this component; osc rdma has 101, sm 100. What else there is to set, both \
           components share: ompi_info --param mtl rankway",
         ffi::MCA_BASE_VAR_TYPE_INT,
-        LEVELS[1],
+        ffi::OPAL_INFO_LVL_9,
         &OSC_PRIORITY,
     );
 }

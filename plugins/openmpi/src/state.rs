@@ -7,7 +7,7 @@
 
 use crate::boot::Modex;
 use crate::{ffi, guarded, mtl, params};
-use rankway::device::{self, Context, Options};
+use rankway::device::{self, Context, DeviceError, Options};
 use rankway::msg::{MsgError, Tagged};
 use rankway::netmod::{Netmod, ofi, ucx};
 use std::cell::UnsafeCell;
@@ -22,6 +22,9 @@ pub(crate) struct Inner<N: Netmod> {
     pub(crate) tagged: Tagged<N>,
 }
 
+/// Opens a network where the device has none, for processes of other jobs.
+type Network<N> = Box<dyn Fn(&Modex) -> Result<Arc<N>, DeviceError> + Send + Sync>;
+
 /// The process's one device with all that stands on it.
 pub(crate) struct State<N: Netmod> {
     inner: Inner<N>,
@@ -30,6 +33,7 @@ pub(crate) struct State<N: Netmod> {
     /// holds the lock only.
     held: UnsafeCell<Option<MutexGuard<'static, ()>>>,
     boot: Arc<Modex>,
+    network: Network<N>,
     /// Progress calls so far.
     turns: AtomicU32,
 }
@@ -45,6 +49,15 @@ impl<N: Netmod> State<N> {
     /// The launcher's view.
     pub(crate) fn boot(&self) -> &Modex {
         &self.boot
+    }
+
+    /// Makes this process and those of other jobs known to each other.
+    ///
+    /// # Errors
+    /// Why they cannot be reached, for people.
+    pub(crate) fn go_abroad(&self) -> Result<(), String> {
+        let gone = self.enter(|inner| inner.context.go_abroad(|| (self.network)(&self.boot)));
+        gone.map_err(|e| format!("processes of other jobs cannot be reached: {e}"))
     }
 
     #[inline]
@@ -183,7 +196,12 @@ pub(crate) fn acquire(threads: bool) -> Result<Chosen, String> {
         Some("ucx") => ucx(boot, &options)?,
         None | Some("ofi") => {
             let context = device::open_ofi(Arc::clone(&boot) as _, &options);
-            Chosen::Ofi(start(context.map_err(|e| e.to_string())?, boot, threads)?)
+            let context = context.map_err(|e| e.to_string())?;
+            let network = move |boot: &Modex| {
+                let options = Options { provider: None, threads, wakeup: false };
+                device::network_ofi(boot, &options)
+            };
+            Chosen::Ofi(start(context, boot, threads, Box::new(network))?)
         }
         Some(other) => {
             return Err(format!("mtl_rankway_netmod is '{other}'; netmods are ofi and ucx"));
@@ -196,13 +214,16 @@ pub(crate) fn acquire(threads: bool) -> Result<Chosen, String> {
 
 fn ucx(boot: Arc<Modex>, options: &Options) -> Result<Chosen, String> {
     let context = device::open_ucx(Arc::clone(&boot) as _, options).map_err(|e| e.to_string())?;
-    Ok(Chosen::Ucx(start(context, boot, options.threads)?))
+    // It has one network for all.
+    let none = |_: &Modex| Err(rankway::netmod::NetError::Library("UCX is not open".into()).into());
+    Ok(Chosen::Ucx(start(context, boot, options.threads, Box::new(none))?))
 }
 
 fn start<N: Netmod>(
     context: Rc<Context<N>>,
     boot: Arc<Modex>,
     threads: bool,
+    network: Network<N>,
 ) -> Result<&'static State<N>, String> {
     let tagged = Tagged::open(&context).map_err(|e| e.to_string())?;
     if let Some(bytes) = params::eager_limit() {
@@ -214,6 +235,7 @@ fn start<N: Netmod>(
         lock: threads.then(Mutex::default),
         held: UnsafeCell::new(None),
         boot,
+        network,
         turns: AtomicU32::new(0),
     }));
     // The context is dropped with the state, and calls this no more then.

@@ -81,8 +81,6 @@ void rw_say(int stream, const char *line)
 
 void rw_abort(int code, const char *line)
 {
-    opal_output(0, "%s", line);
-    /* The text again in the runtime's own report. */
     ompi_rte_abort(code, (char *) "%s", line);
 }
 

@@ -107,7 +107,7 @@ impl<N: Netmod> Taken<N> {
             let place = *handle;
             let taken = Box::from_raw((*place).req_ptr.cast::<Taken<N>>());
             ffi::rw_message_return(place);
-            *handle = std::ptr::null_mut();
+            *handle = (&raw mut ffi::ompi_message_null).cast();
             *taken
         }
     }

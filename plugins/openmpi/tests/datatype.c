@@ -1,0 +1,125 @@
+/* Derived datatypes: vectors, structures, lower bounds, pieces of a receive,
+ * and persistent requests of them. */
+#include "check.h"
+
+static void transfer(MPI_Datatype out, MPI_Datatype in, int count, void *from, void *to, int way)
+{
+    int other = rank ^ 1;
+    MPI_Request requests[2];
+    switch (way) {
+    case 0:
+        MPI_Sendrecv(from, count, out, other, 1, to, count, in, other, 1, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+        break;
+    case 1:
+        MPI_Irecv(to, count, in, other, 1, MPI_COMM_WORLD, &requests[0]);
+        MPI_Issend(from, count, out, other, 1, MPI_COMM_WORLD, &requests[1]);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        break;
+    case 2:
+        MPI_Recv_init(to, count, in, other, 1, MPI_COMM_WORLD, &requests[0]);
+        MPI_Send_init(from, count, out, other, 1, MPI_COMM_WORLD, &requests[1]);
+        for (int i = 0; i < 3; i++) {
+            MPI_Startall(2, requests);
+            MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        }
+        MPI_Request_free(&requests[0]);
+        MPI_Request_free(&requests[1]);
+        break;
+    }
+}
+
+static void vectors(int blocks, int way)
+{
+    MPI_Datatype vector;
+    MPI_Type_vector(blocks, 3, 7, MPI_INT, &vector);
+    MPI_Type_commit(&vector);
+    int span = 7 * blocks * 2 + 7;
+    int *out = malloc(span * sizeof *out), *in = malloc(span * sizeof *in);
+    for (int i = 0; i < span; i++) {
+        out[i] = rank * 1000000 + i;
+        in[i] = -1;
+    }
+    transfer(vector, vector, 2, out, in, way);
+    int extent = 7 * (blocks - 1) + 3;
+    for (int i = 0; i < span; i++) {
+        int at = i % extent, inside = i < 2 * extent && at % 7 < 3;
+        int want = inside ? (rank ^ 1) * 1000000 + i : -1;
+        CHECK(in[i] == want, "blocks %d way %d: [%d] is %d, not %d", blocks, way, i, in[i], want);
+    }
+    free(in);
+    free(out);
+    MPI_Type_free(&vector);
+}
+
+/* Contiguous data that begins behind (or before) the buffer's address. */
+static void lower_bound(int count, MPI_Aint shift, int way)
+{
+    MPI_Datatype moved;
+    int length = count;
+    MPI_Datatype byte = MPI_BYTE;
+    MPI_Type_create_struct(1, &length, &shift, &byte, &moved);
+    MPI_Type_commit(&moved);
+    unsigned char *out = malloc(count + 200), *in = malloc(count + 200);
+    fill(out, count + 200, rank);
+    memset(in, 0xee, count + 200);
+    transfer(moved, moved, 1, out + 100, in + 100, way);
+    unsigned char *sent = malloc(count + 200);
+    fill(sent, count + 200, rank ^ 1);
+    for (int i = 0; i < count + 200; i++) {
+        int inside = i >= 100 + shift && i < 100 + shift + count;
+        CHECK(in[i] == (inside ? sent[i] : 0xee), "shift %ld way %d: [%d]", (long) shift, way, i);
+    }
+    free(sent);
+    free(in);
+    free(out);
+    MPI_Type_free(&moved);
+}
+
+/* A vector sent, contiguous received, and fewer elements than there is room. */
+static void mixed(int blocks, int way)
+{
+    MPI_Datatype vector, line;
+    MPI_Type_vector(blocks, 1, 2, MPI_DOUBLE, &vector);
+    MPI_Type_contiguous(blocks, MPI_DOUBLE, &line);
+    MPI_Type_commit(&vector);
+    MPI_Type_commit(&line);
+    double *out = malloc(2 * blocks * sizeof *out), *in = malloc(2 * blocks * sizeof *in);
+    for (int i = 0; i < 2 * blocks; i++) {
+        out[i] = rank + i;
+        in[i] = -1;
+    }
+    transfer(vector, line, 1, out, in, way);
+    for (int i = 0; i < 2 * blocks; i++)
+        CHECK(in[i] == (i < blocks ? (rank ^ 1) + 2 * i : -1), "blocks %d: [%d]", blocks, i);
+    MPI_Status status;
+    int count;
+    MPI_Sendrecv(out, blocks / 2, MPI_DOUBLE, rank ^ 1, 2, in, 1, vector, rank ^ 1, 2,
+                 MPI_COMM_WORLD, &status);
+    MPI_Get_count(&status, MPI_DOUBLE, &count);
+    CHECK(count == blocks / 2);
+    for (int i = 0; i < blocks / 2; i++)
+        CHECK(in[2 * i] == (rank ^ 1) + i);
+    free(in);
+    free(out);
+    MPI_Type_free(&vector);
+    MPI_Type_free(&line);
+}
+
+int main(int argc, char **argv)
+{
+    start(&argc, &argv);
+    CHECK(size % 2 == 0, "an even number of ranks");
+    for (int way = 0; way < 3; way++) {
+        for (int blocks = 1; blocks <= 40000; blocks = blocks * 5 + 1) {
+            vectors(blocks, way);
+            mixed(blocks, way);
+        }
+        for (int count = 1; count <= 100000; count *= 10)
+            for (MPI_Aint shift = -64; shift <= 64; shift += 32)
+                lower_bound(count, shift, way);
+        /* Nothing at all. */
+        transfer(MPI_INT, MPI_INT, 0, NULL, NULL, way);
+    }
+    return finish();
+}
