@@ -8,10 +8,11 @@
 use crate::boot::Modex;
 use crate::{ffi, guarded, mtl, params};
 use rankway::device::{self, Context, DeviceError, Options};
-use rankway::msg::{MsgError, Tagged};
+use rankway::msg::{Ended, MsgError, Status, Tagged};
 use rankway::netmod::{Netmod, ofi, ucx};
-use std::cell::UnsafeCell;
+use std::cell::{RefCell, UnsafeCell};
 use std::ffi::{c_int, c_void};
+use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +21,35 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Inner<N: Netmod> {
     pub(crate) context: Rc<Context<N>>,
     pub(crate) tagged: Tagged<N>,
+    /// Sends that are done but for their packets, which wait for room at a
+    /// provider: what names them and how they ended.
+    held: RefCell<Vec<(NonZeroU64, Status)>>,
+}
+
+impl<N: Netmod> Inner<N> {
+    /// Whether a send that is done must be held back: its packet may still be
+    /// here, and Open MPI calls the launcher without making progress meanwhile.
+    /// If so it is told of like those that take longer.
+    #[inline]
+    pub(crate) fn hold(&self, cookie: NonZeroU64, status: Status) -> bool {
+        let hold = self.context.queued_packets() > 0;
+        if hold {
+            self.held.borrow_mut().push((cookie, status));
+        }
+        hold
+    }
+
+    /// The next request that has ended.
+    #[inline]
+    fn next_ended(&self) -> Option<Ended> {
+        self.tagged.next_ended().or_else(|| {
+            if self.held.borrow().is_empty() || self.context.queued_packets() > 0 {
+                return None;
+            }
+            let (cookie, status) = self.held.borrow_mut().pop()?;
+            Some(Ended { cookie, result: Ok(status) })
+        })
+    }
 }
 
 /// Opens a network where the device has none, for processes of other jobs.
@@ -31,7 +61,7 @@ pub(crate) struct State<N: Netmod> {
     lock: Option<Mutex<()>>,
     /// The lock's guard, while a call that may wait holds it. Touched by who
     /// holds the lock only.
-    held: UnsafeCell<Option<MutexGuard<'static, ()>>>,
+    waiter: UnsafeCell<Option<MutexGuard<'static, ()>>>,
     boot: Arc<Modex>,
     network: Network<N>,
     /// Progress calls so far.
@@ -80,12 +110,12 @@ impl<N: Netmod> State<N> {
         let guard = self.guard();
         if guard.is_some() {
             // SAFETY: the lock is held.
-            unsafe { *self.held.get() = guard };
+            unsafe { *self.waiter.get() = guard };
         }
         let result = f(&self.inner);
         // SAFETY: the lock is held: by us since the start, or again since the
         // last turn of `meanwhile`.
-        drop(unsafe { (*self.held.get()).take() });
+        drop(unsafe { (*self.waiter.get()).take() });
         result
     }
 
@@ -103,11 +133,11 @@ impl<N: Netmod> State<N> {
             return Some(call());
         }
         // SAFETY: who is within holds the lock.
-        drop(unsafe { (*self.held.get()).take() }?);
+        drop(unsafe { (*self.waiter.get()).take() }?);
         let result = call();
         let guard = self.guard();
         // SAFETY: the lock is held.
-        unsafe { *self.held.get() = guard };
+        unsafe { *self.waiter.get() = guard };
         Some(result)
     }
 
@@ -137,7 +167,7 @@ impl<N: Netmod> State<N> {
     /// Completes the requests that ended. Their callbacks may come back.
     pub(crate) fn tell(&self) -> c_int {
         let mut count = 0;
-        while let Some(ended) = self.enter(|inner| inner.tagged.next_ended()) {
+        while let Some(ended) = self.enter(Inner::next_ended) {
             // SAFETY: cookies are the requests of the MTL, which stay until
             // they are completed, here.
             unsafe { mtl::request::ended(ended) };
@@ -231,9 +261,9 @@ fn start<N: Netmod>(
     }
     say(10, || format!("runs over {:?}", context.device()));
     let state: &'static State<N> = Box::leak(Box::new(State {
-        inner: Inner { context, tagged },
+        inner: Inner { context, tagged, held: RefCell::default() },
         lock: threads.then(Mutex::default),
-        held: UnsafeCell::new(None),
+        waiter: UnsafeCell::new(None),
         boot,
         network,
         turns: AtomicU32::new(0),

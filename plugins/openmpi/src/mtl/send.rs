@@ -5,7 +5,7 @@ use super::request::{Buffer, Request};
 use crate::comm::Comm;
 use crate::state::{State, fatal};
 use crate::{ffi, guarded, version};
-use rankway::msg::Begun;
+use rankway::msg::{Begun, MsgError, Status};
 use rankway::netmod::Netmod;
 use std::ffi::c_int;
 
@@ -39,28 +39,26 @@ unsafe fn begin<N: Netmod>(
     mode: ffi::mca_pml_base_send_mode_t,
     buffer: &Buffer,
     request: &mut Request,
-) -> Option<Result<rankway::msg::Status, rankway::msg::MsgError>> {
+) -> Option<Result<Status, MsgError>> {
     let world = comm.world(dest);
     let bits = comm.me | u64::from(tag as u32);
     let synchronous = mode == ffi::MCA_PML_BASE_SEND_SYNCHRONOUS;
     let cookie = request.cookie();
-    let begun = state.enter(|inner| {
+    let begun = state.enter(|inner| -> Result<_, MsgError> {
         let (start, bytes) = (buffer.start.cast_const(), buffer.bytes);
         // SAFETY: the caller's duty.
         let begun = unsafe {
             inner.tagged.send_noted(world, comm.channel, bits, start, bytes, synchronous, cookie)
         };
         // Under the lock: it may end as soon as that is open.
-        if let Ok(Begun::Under(ticket)) = begun {
-            request.ticket = Some(ticket);
+        match begun? {
+            Begun::Under(ticket) => request.ticket = Some(ticket),
+            Begun::Done(Ok(status)) if inner.hold(cookie, status) => {}
+            Begun::Done(result) => return Ok(Some(result)),
         }
-        begun
+        Ok(None)
     });
-    match begun {
-        Ok(Begun::Under(_)) => None,
-        Ok(Begun::Done(result)) => Some(result),
-        Err(e) => fatal(&e),
-    }
+    begun.unwrap_or_else(|e| fatal(&e))
 }
 
 /// Sends, and waits until the buffer is free.
