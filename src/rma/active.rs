@@ -10,17 +10,18 @@
 
 use super::compute::Work;
 use super::custom::carry_out;
-use super::locks::Want;
+use super::locks::{NOBODY, Want};
 use super::part::{Part, Registry, Status};
 use super::{Error, ErrorKind};
 use crate::device::{Body, Class, Context, DeviceError, Head, Room};
 use crate::netmod::{Kind, NetError, Netmod, Op, Type};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// What a packet asks for. `words[0]` is the window, `words[1]` a place or a
 /// number, `words[2]` a [`Meta`].
@@ -192,9 +193,24 @@ pub(super) struct Request<'a> {
     pub(super) answer: Option<Rc<Answer>>,
 }
 
+/// Somebody who asked for a lock that is held.
+struct Waiter {
+    window: u64,
+    from: u32,
+    place: u64,
+    id: u32,
+    since: Instant,
+}
+
+/// How long a request for a lock is kept before it is answered with the
+/// holder's name, which its sender then asks after.
+const KEPT: Duration = Duration::from_millis(10);
+
 /// Takes a context's one-sided packets.
 pub(super) struct Agent<N> {
     registry: Arc<Registry>,
+    /// In the order in which they came; each window's first gets its lock first.
+    waiting: RefCell<VecDeque<Waiter>>,
     slots: RefCell<BTreeMap<u32, Slot>>,
     next: Cell<u32>,
     netmod: PhantomData<N>,
@@ -208,6 +224,7 @@ impl<N: Netmod> Agent<N> {
         }
         let agent = Rc::new(Agent {
             registry: context.device().part(),
+            waiting: RefCell::default(),
             slots: RefCell::default(),
             next: Cell::new(0),
             netmod: PhantomData,
@@ -319,6 +336,47 @@ impl<N: Netmod> Agent<N> {
         Some((Head::new(Class::Rma, ask::ANSWER, words), out))
     }
 
+    /// Whether somebody waits for a lock on a part of this process.
+    pub(super) fn is_awaited(&self, window: u64) -> bool {
+        self.waiting.borrow().iter().any(|w| w.window == window)
+    }
+
+    /// Gives locks to those who wait, in their order, and answers those who have
+    /// waited long.
+    pub(super) fn grant(&self, context: &Context<N>) {
+        if self.waiting.borrow().is_empty() {
+            return;
+        }
+        let mut held = Vec::new();
+        let mut answers = Vec::new();
+        self.waiting.borrow_mut().retain(|w| {
+            let late = w.since.elapsed() > KEPT;
+            if held.contains(&w.window) && !late {
+                return true;
+            }
+            let taken = self.registry.with(w.window, |part| take(part, w.place, w.from));
+            let (status, number) = taken.unwrap_or((Status::NoWindow, 0));
+            if status == Status::Busy {
+                held.push(w.window);
+            }
+            if status == Status::Busy && !late {
+                return true;
+            }
+            answers.push((w.from, [u64::from(w.id), status as u64, number]));
+            false
+        });
+        for (from, words) in answers {
+            // Who died meanwhile needs no answer.
+            // SAFETY: a copied body needs nothing.
+            let _ = unsafe {
+                context.transmit(from, Head::new(Class::Rma, ask::ANSWER, words), Body::Copied(&[]))
+            };
+        }
+        if !self.waiting.borrow().is_empty() {
+            context.stir(Class::Rma);
+        }
+    }
+
     /// Carries out what a peer asks for; the answer, unless there is none.
     fn serve(&self, head: &Head, meta: Meta, body: &[u8]) -> Option<(Status, u64, Vec<u8>)> {
         let [window, place, _] = head.words;
@@ -333,6 +391,8 @@ impl<N: Netmod> Agent<N> {
                 let (operator, span) = (self.registry.operator.get().copied(), meta.count as usize);
                 Some((carry_out(operator, part, place, span, body, &mut out), 0))
             }
+            // Behind those who came before.
+            ask::TAKE if self.is_awaited(window) => Some((Status::Busy, u64::from(NOBODY))),
             ask::TAKE => Some(take(part, place, from)),
             ask::GIVE => {
                 if let (Some(want), Ok(control)) = (Want::from_number(place), part.control()) {
@@ -441,6 +501,12 @@ impl<N: Netmod> Room<N> for Agent<N> {
 
     fn arrived(&self, context: &Context<N>, head: &Head, body: &[u8]) {
         if let Some((answer, out)) = self.handle(head, body) {
+            if head.kind == ask::TAKE && answer.words[1] == Status::Busy as u64 {
+                let [window, place, _] = head.words;
+                let (from, id, since) = (head.from, answer.words[0] as u32, Instant::now());
+                self.waiting.borrow_mut().push_back(Waiter { window, from, place, id, since });
+                return context.stir(Class::Rma);
+            }
             // Who died meanwhile needs no answer.
             // SAFETY: a copied body needs nothing.
             let _ = unsafe { context.transmit(head.from, answer, Body::Copied(&out)) };
@@ -453,11 +519,16 @@ impl<N: Netmod> Room<N> for Agent<N> {
         }
     }
 
+    fn turn(&self, context: &Context<N>) {
+        self.grant(context);
+    }
+
     fn finished(&self, _: &Context<N>, _: u64, _: Result<(), NetError>) {
         // Bodies are copied: no operation carries a token of this class.
     }
 
     fn lost(&self, _: &Context<N>, world: u32) {
+        self.waiting.borrow_mut().retain(|w| w.from != world);
         let mut slots = self.slots.borrow_mut();
         let ids: Vec<u32> =
             slots.iter().filter(|(_, s)| s.world == world).map(|(&id, _)| id).collect();

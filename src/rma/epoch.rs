@@ -340,7 +340,10 @@ impl<N: Netmod> Access<N> {
             let look = silent || turn % 16 == 15;
             looks += u32::from(look);
             let look = if look { looks } else { 0 };
+            let waits = world == me && self.more.agent.is_awaited(self.core()?.part.id);
             let taken = match &words {
+                // Those who asked by packets came before.
+                Some(_) if waits && look == 0 => Err(NOBODY),
                 Some(control) => control.take(want, me, look),
                 None => self.take_by_packet(world, want, look)?,
             };
@@ -427,6 +430,7 @@ impl<N: Netmod> Access<N> {
         let context = self.context();
         if let Some(control) = self.words(world)? {
             control.give(want, context.device().boot().rank());
+            self.more.agent.grant(context);
             return Ok(());
         }
         self.more.agent.say(context, world, ask::GIVE, self.core()?.part.id, want as u64)

@@ -100,7 +100,7 @@ pub(crate) fn register_osc() {
         c"Priority of this component; osc rdma has 101, sm 100. What else there is to set, both \
           components share: ompi_info --param mtl rankway",
         ffi::MCA_BASE_VAR_TYPE_INT,
-        LEVELS[1],
+        ffi::OPAL_INFO_LVL_9,
         &OSC_PRIORITY,
     );
 }

@@ -61,7 +61,7 @@ pub(crate) struct State<N: Netmod> {
     lock: Option<Mutex<()>>,
     /// The lock's guard, while a call that may wait holds it. Touched by who
     /// holds the lock only.
-    held: UnsafeCell<Option<MutexGuard<'static, ()>>>,
+    waiter: UnsafeCell<Option<MutexGuard<'static, ()>>>,
     boot: Arc<Modex>,
     network: Network<N>,
     /// Progress calls so far.
@@ -110,12 +110,12 @@ impl<N: Netmod> State<N> {
         let guard = self.guard();
         if guard.is_some() {
             // SAFETY: the lock is held.
-            unsafe { *self.held.get() = guard };
+            unsafe { *self.waiter.get() = guard };
         }
         let result = f(&self.inner);
         // SAFETY: the lock is held: by us since the start, or again since the
         // last turn of `meanwhile`.
-        drop(unsafe { (*self.held.get()).take() });
+        drop(unsafe { (*self.waiter.get()).take() });
         result
     }
 
@@ -133,11 +133,11 @@ impl<N: Netmod> State<N> {
             return Some(call());
         }
         // SAFETY: who is within holds the lock.
-        drop(unsafe { (*self.held.get()).take() }?);
+        drop(unsafe { (*self.waiter.get()).take() }?);
         let result = call();
         let guard = self.guard();
         // SAFETY: the lock is held.
-        unsafe { *self.held.get() = guard };
+        unsafe { *self.waiter.get() = guard };
         Some(result)
     }
 
@@ -263,7 +263,7 @@ fn start<N: Netmod>(
     let state: &'static State<N> = Box::leak(Box::new(State {
         inner: Inner { context, tagged, held: RefCell::default() },
         lock: threads.then(Mutex::default),
-        held: UnsafeCell::new(None),
+        waiter: UnsafeCell::new(None),
         boot,
         network,
         turns: AtomicU32::new(0),

@@ -13,6 +13,7 @@ use crate::{ffi, guarded};
 use rankway::netmod::Netmod;
 use rankway::rma::{Layout, Pending};
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{Ordering, compiler_fence};
 
 /// One side of an operation: a buffer or a displacement, in Open MPI's terms.
 #[derive(Clone, Copy)]
@@ -67,6 +68,12 @@ pub(super) unsafe extern "C" fn put<N: Netmod>(
         && let Some(offset) = module.quick(target, disp, len)
     {
         let rank = target as u32;
+        if rank == module.me {
+            // SAFETY: bounds were looked at; MPI forbids that both sides
+            // overlap.
+            unsafe { copy(buf.cast(), module.own.add(offset), len) };
+            return ffi::SUCCESS;
+        }
         // SAFETY: epoch, rank and bounds were looked at; the buffer is the
         // operation's until it is synchronised, by MPI's rules.
         let rc = unsafe { module.window.put_unchecked(buf.cast(), len, rank, offset) };
@@ -172,6 +179,12 @@ pub(super) unsafe extern "C" fn get<N: Netmod>(
         && let Some(len) = unsafe { plain(here, there) }
         && let Some(offset) = module.quick(target, disp, len)
     {
+        if target as u32 == module.me {
+            // SAFETY: as in `put`.
+            unsafe { copy(module.own.add(offset), buf.cast(), len) };
+            module.count();
+            return ffi::SUCCESS;
+        }
         if !module.start.is_null() {
             // SAFETY: epoch, rank and bounds were looked at; the buffer is
             // another, by MPI's rules.
@@ -195,10 +208,10 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
         match len {
             8 => to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
             4 => to.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
-            _ => std::ptr::copy_nonoverlapping(from, to, len),
+            _ => std::ptr::copy(from, to, len),
         }
     }
-    std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::Acquire);
+    compiler_fence(Ordering::AcqRel);
 }
 
 /// # Safety

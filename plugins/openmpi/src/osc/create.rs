@@ -7,6 +7,7 @@ use super::request;
 use crate::comm::group_map;
 use crate::state::{self, State};
 use crate::{ffi, guarded};
+use rankway::boot::Boot;
 use rankway::netmod::Netmod;
 use rankway::rma::{Communicator, Error, Meeting, Window, carry_out_by};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -50,6 +51,10 @@ pub(super) unsafe fn fits<N: Netmod>(
 ) -> Result<(), String> {
     // SAFETY: the caller's duty.
     let map = unsafe { group_map(state, (*comm).c_local_group)? };
+    let size = state.boot().size();
+    if let Some(rank) = map.iter().position(|member| member.lpid >= size) {
+        return Err(format!("rank {rank} is of another job, whose memory this one does not reach"));
+    }
     if flavor != ffi::MPI_WIN_FLAVOR_SHARED as c_int {
         return Ok(());
     }
@@ -157,7 +162,10 @@ unsafe fn make_on<N: Netmod>(
     unsafe {
         (*win).w_osc_module = module.cast();
         let subscriber = (&raw mut (*win).super_).cast();
-        for (key, usual, heard) in HINTS {
+        let shared = wish.flavor as u32 == ffi::MPI_WIN_FLAVOR_SHARED;
+        let contiguity: (_, _, Heard) =
+            (c"alloc_shared_noncontig", if apart { c"true" } else { c"false" }, as_said);
+        for (key, usual, heard) in HINTS.into_iter().chain(shared.then_some(contiguity)) {
             let (key, usual) = (key.as_ptr().cast_mut(), usual.as_ptr().cast_mut());
             ffi::opal_infosubscribe_subscribe(subscriber, key, usual, Some(heard));
         }
@@ -237,7 +245,7 @@ unsafe fn flag(info: *mut ffi::opal_info_t, key: &CStr) -> bool {
 /// The info keys of windows: name, what holds without a word, who hears of
 /// changes. Only `no_locks` changes anything here: order is kept and sizes are
 /// compared whatever is promised.
-const HINTS: [(&CStr, &CStr, unsafe extern "C" fn(Subscriber, Text, Text) -> Text); 5] = [
+const HINTS: [(&CStr, &CStr, Heard); 5] = [
     (c"no_locks", c"false", no_locks),
     (c"accumulate_ordering", c"rar,raw,war,waw", as_said),
     (c"accumulate_ops", c"same_op_no_op", as_said),
@@ -245,6 +253,7 @@ const HINTS: [(&CStr, &CStr, unsafe extern "C" fn(Subscriber, Text, Text) -> Tex
     (c"same_disp_unit", c"false", as_said),
 ];
 
+type Heard = unsafe extern "C" fn(Subscriber, Text, Text) -> Text;
 type Subscriber = *mut ffi::opal_infosubscriber_t;
 type Text = *mut c_char;
 

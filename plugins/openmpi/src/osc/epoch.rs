@@ -58,7 +58,7 @@ impl<N: Netmod> Module<N> {
             let (mut jobid, mut vpid) = (0, 0);
             // SAFETY: a rank of the group, and live places.
             unsafe { ffi::rw_group_name(group, at, &mut jobid, &mut vpid) };
-            let world = self.state.boot().world_rank(Name { jobid, vpid });
+            let world = self.state.boot().number(Name { jobid, vpid });
             let rank = world.and_then(|world| self.window.communicator().rank_of(world));
             rank.ok_or(ffi::MPI_ERR_GROUP as c_int)
         };

@@ -29,6 +29,9 @@ pub(super) struct Module<N: Netmod> {
     /// Where every rank's memory is mapped, by a line over the ranks.
     pub(super) start: *mut u8,
     pub(super) stride: isize,
+    /// This process's rank and memory; [`NOBODY`] where it has none of its own.
+    pub(super) me: u32,
+    pub(super) own: *mut u8,
     /// Several threads: every call takes the lock.
     pub(super) threads: bool,
     /// Stores since the last progress.
@@ -49,6 +52,9 @@ pub(super) enum Kind {
     Active,
     Passive,
 }
+
+/// Not a rank.
+pub(super) const NOBODY: u32 = u32::MAX;
 
 /// Stores between two rounds of progress: a process that spins on memory must
 /// not keep others waiting for its help.
@@ -108,6 +114,8 @@ impl<N: Netmod> Module<N> {
         let start = line.unwrap_or(std::ptr::null_mut());
         let next = line.and(if sizes.len() > 1 { mapped(1) } else { None });
         let stride = next.map_or(0, |next| next.addr().wrapping_sub(start.addr()) as isize);
+        let (own, len) = window.local().unwrap_or((std::ptr::null_mut(), 0));
+        let me = if own.is_null() || len == 0 { NOBODY } else { window.communicator().rank() };
         Module {
             base: Self::TABLE,
             first_open: Cell::new(0),
@@ -117,6 +125,8 @@ impl<N: Netmod> Module<N> {
             max_disp: bytes.checked_div(unit).unwrap_or(0),
             start,
             stride,
+            me,
+            own,
             threads,
             patience: Cell::new(PATIENCE),
             window,
