@@ -2,7 +2,7 @@
 //! most other forms are made of.
 //!
 //! Read by one unaligned load of eight bytes, a shift and a mask; in rank order
-//! eight at a time where the machine has AVX2, a third of the time of one by one.
+//! eight at a time where the machine has AVX2, in less than half the time.
 //! The bytes are little-endian on every machine, so they are also what an image
 //! holds.
 
