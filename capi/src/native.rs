@@ -148,6 +148,15 @@ impl<N: Native> Ctx<N> {
         Ok(Tagged::open(&self.context)?)
     }
 
+    /// A sender that is not in the job would be waited for for ever.
+    fn check(&self, select: &Select) -> Result<(), Fail> {
+        let size = self.context.device().boot().size();
+        match select.from.filter(|&rank| rank >= size) {
+            Some(rank) => Err(device::DeviceError::NoRank { rank, size }.into()),
+            None => Ok(()),
+        }
+    }
+
     fn under(&self, request: Request<N>) -> Under {
         Under { home: home(&self.context), what: N::request(request) }
     }
@@ -248,15 +257,18 @@ impl<N: Native> Context for Ctx<N> {
     }
 
     fn irecv(&self, buf: (*mut u8, usize), select: &Select) -> Result<Under, Fail> {
+        self.check(select)?;
         // SAFETY: the caller in C leaves the buffer alone until the end.
         Ok(self.under(unsafe { self.tagged()?.irecv(select, buf.0, buf.1)? }))
     }
 
     fn probe(&self, select: &Select) -> Result<Option<Status>, Fail> {
+        self.check(select)?;
         Ok(self.tagged()?.iprobe(select)?)
     }
 
     fn take(&self, select: &Select) -> Result<Option<Taken>, Fail> {
+        self.check(select)?;
         let home = home(&self.context);
         let found = self.tagged()?.improbe(select)?;
         Ok(found.map(|message| Taken { home, what: N::message(message) }))

@@ -229,8 +229,15 @@ pub unsafe extern "C" fn rankway_tagged_isend(
     })
 }
 
-fn select(channel: u64, bits: u64, ignore: u64, world: i64) -> Select {
-    Select { channel, bits, ignore, from: u32::try_from(world).ok() }
+fn select(channel: u64, bits: u64, ignore: u64, world: i64) -> Result<Select, Fail> {
+    let from = match world {
+        -1 => None,
+        world => Some(u32::try_from(world).map_err(|_| {
+            let why = format!("the sender is {world}: a rank of the job, or -1 for any");
+            Fail::new(rankway_code::RANKWAY_ERR_RANK, why)
+        })?),
+    };
+    Ok(Select { channel, bits, ignore, from })
 }
 
 /// Begins a receive by match bits; those set in `ignore` need not agree. `world`
@@ -251,7 +258,7 @@ pub unsafe extern "C" fn rankway_tagged_irecv(
         let to = unsafe { out(request, "request")? };
         let found = find::<Rc<dyn Context>>(context)?;
         let buf = (buffer(buf.cast(), bytes)?.cast_mut(), bytes);
-        let under = found.irecv(buf, &select(channel, match_bits, ignore, world))?;
+        let under = found.irecv(buf, &select(channel, match_bits, ignore, world)?)?;
         to.set(found.entered.insert(under)?);
         Ok(())
     })
@@ -272,7 +279,7 @@ pub unsafe extern "C" fn rankway_tagged_iprobe(
         // SAFETY: C's word for its pointers.
         let to = unsafe { out(flag, "flag")? };
         let found = find::<Rc<dyn Context>>(context)?;
-        let message = found.probe(&select(channel, match_bits, ignore, world))?;
+        let message = found.probe(&select(channel, match_bits, ignore, world)?)?;
         to.set(c_int::from(message.is_some()));
         // SAFETY: C's word for its pointers.
         unsafe { tell(status, message.map(|s| native::status(&s))) };
@@ -296,7 +303,7 @@ pub unsafe extern "C" fn rankway_tagged_improbe(
         // SAFETY: C's word for its pointers.
         let (to, handle) = unsafe { (out(flag, "flag")?, out(message, "message")?) };
         let found = find::<Rc<dyn Context>>(context)?;
-        let taken = found.take(&select(channel, match_bits, ignore, world))?;
+        let taken = found.take(&select(channel, match_bits, ignore, world)?)?;
         // SAFETY: C's word for its pointers.
         unsafe { give(&found.entered, taken, to, handle, status) }
     })

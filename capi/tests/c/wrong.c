@@ -149,6 +149,9 @@ static void values(struct job *job)
             rankway_fetch_and_op(&word, NULL, RANKWAY_INT64, 0, 0, RANKWAY_SUM, win));
     REFUSED(RANKWAY_ERR_NULL, "null",
             rankway_compare_and_swap(&word, NULL, &old, RANKWAY_INT64, 0, 0, win));
+    REFUSED(RANKWAY_ERR_RANGE, "leave",
+            rankway_accumulate(&word, SIZE_MAX / 4, RANKWAY_INT64, 0, 0, RANKWAY_SUM, win));
+    REFUSED(RANKWAY_ERR_RANGE, "leave", rankway_put(&word, SIZE_MAX, 0, 1, win));
     REFUSED(RANKWAY_ERR_EPOCH, "unlock_all", rankway_win_fence(0, win));
     REFUSED(RANKWAY_ERR_EPOCH, "unlock_all", rankway_win_free(win));
     REFUSED(RANKWAY_ERR_ARG, "rankway_lock", rankway_win_lock(7, 0, 0, win));
@@ -160,6 +163,14 @@ static void values(struct job *job)
     REFUSED(RANKWAY_ERR_ARG, "unit", rankway_win_allocate(64, job->rank ? 8 : 0, job->world, NULL, &win));
     REFUSED(RANKWAY_ERR_ARG, "unit", rankway_win_allocate(64, -8, job->world, NULL, &win));
     REFUSED(RANKWAY_ERR_NULL, "null", rankway_win_create(NULL, 64, 8, job->world, &win));
+    REFUSED(RANKWAY_ERR_MEMORY, "memory", rankway_win_allocate(SIZE_MAX / 2, 8, job->world, NULL, &win));
+    REFUSED(RANKWAY_ERR_MEMORY, "memory", rankway_win_allocate(SIZE_MAX, 8, job->world, NULL, &win));
+    OK(rankway_rankmap_affine(0, 0, 1, 1, &map));
+    process = (rankway_process_t){0, 77};
+    REFUSED(RANKWAY_ERR_ARG, "77", rankway_connect(job->context, process, &old));
+    process = (rankway_process_t){5, 0};
+    REFUSED(RANKWAY_ERR_ARG, "group 5", rankway_connect(job->context, process, &old));
+    OK(rankway_rankmap_free(map));
 
     REFUSED(RANKWAY_ERR_RANK, "out of range", rankway_isend(&byte, 1, n, 0, job->world, &request));
     REFUSED(RANKWAY_ERR_RANK, "out of range", rankway_isend(&byte, 1, -2, 0, job->world, &request));
@@ -167,6 +178,13 @@ static void values(struct job *job)
     REFUSED(RANKWAY_ERR_RANK, "out of range", rankway_irecv(&byte, 1, -7, 0, job->world, &request));
     REFUSED(RANKWAY_ERR_ARG, "length", rankway_waitall(-1, &request, NULL));
     OK(rankway_waitall(0, NULL, NULL));
+    REFUSED(RANKWAY_ERR_RANK, "99",
+            rankway_tagged_isend(job->context, &byte, 1, 99, 5, 0, 0, &request));
+    REFUSED(RANKWAY_ERR_RANK, "99",
+            rankway_tagged_irecv(job->context, &byte, 1, 99, 5, 0, 0, &request));
+    REFUSED(RANKWAY_ERR_RANK, "99", rankway_tagged_iprobe(job->context, 99, 5, 0, 0, &flag, NULL));
+    REFUSED(RANKWAY_ERR_NULL, "bytes",
+            rankway_tagged_irecv(job->context, NULL, 1, -1, 5, 0, 0, &request));
     /* A message longer than its receive: who, how long. */
     OK(rankway_isend(&word, 8, job->rank, 5, job->world, &request));
     OK(rankway_wait(&request, NULL));
