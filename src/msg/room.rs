@@ -144,6 +144,7 @@ struct Peer {
     gone: Cell<bool>,
     /// Sends that wait for credit, in order.
     waits: Cell<bool>,
+    #[expect(clippy::box_collection, reason = "most peers have none: 8 bytes, not 32")]
     queue: RefCell<Option<Box<VecDeque<u32>>>>,
 }
 
@@ -704,10 +705,10 @@ impl TaggedRoom {
         let queued = slot.phase == Phase::Queued;
         slot.cancelled = true;
         state.counts.queued -= usize::from(queued);
-        if let Some(peer) = self.peers.get(world) {
-            if let Some(queue) = peer.queue.borrow_mut().as_mut() {
-                queue.retain(|&waiting| waiting != at);
-            }
+        if let Some(peer) = self.peers.get(world)
+            && let Some(queue) = peer.queue.borrow_mut().as_mut()
+        {
+            queue.retain(|&waiting| waiting != at);
         }
         state.slots.end(at, None);
     }
