@@ -10,7 +10,7 @@ pub struct Bound {
 }
 
 /// log2 of n!, by Stirling's series; exact enough from 1 on.
-fn factorial(n: f64) -> f64 {
+pub(super) fn factorial(n: f64) -> f64 {
     if n < 1.5 {
         return 0.0;
     }

@@ -1,5 +1,6 @@
-//! Classes A to E of the thesis, chapter 5, and a permutation.
+//! Classes A to E of the thesis, chapter 5, and three lists.
 
+use super::bound::factorial;
 use super::{Bound, Draw, Sample};
 
 pub(super) fn written(ranges: impl IntoIterator<Item = (u32, u32)>) -> Vec<u32> {
@@ -71,4 +72,26 @@ pub(super) fn p(world: u32, mut draw: Draw) -> Sample {
     let mut lpids: Vec<u32> = (0..world).collect();
     draw.random.shuffle(&mut lpids);
     Sample::new(world, lpids, Bound::list(world, world as usize))
+}
+
+/// A grid of sides of 4 with its dimensions turned around: more digits than most
+/// formulas have.
+pub(super) fn t(world: u32, _: Draw) -> Sample {
+    let dimensions = world.ilog2() / 2;
+    let turned = |rank: u32| (0..dimensions).fold(0, |lpid, d| lpid * 4 + (rank >> (2 * d) & 3));
+    let lpids = (0..1 << (2 * dimensions)).map(turned).collect();
+    let bound = Bound { bits: factorial(dimensions.into()), what: "orders of the dimensions" };
+    Sample::new(world, lpids, bound)
+}
+
+/// Nodes of 32 in any order, and the ranks of each in any.
+pub(super) fn n(world: u32, mut draw: Draw) -> Sample {
+    const NODE: u32 = 32;
+    let mut nodes: Vec<u32> = (0..world / NODE).collect();
+    draw.random.shuffle(&mut nodes);
+    let mut lpids = written(nodes.iter().map(|node| (node * NODE, (node + 1) * NODE)));
+    lpids.chunks_mut(NODE as usize).for_each(|node| draw.random.shuffle(node));
+    let count = nodes.len() as f64;
+    let bits = factorial(count) + count * factorial(NODE.into());
+    Sample::new(world, lpids, Bound { bits, what: "orders of nodes and in nodes" })
 }

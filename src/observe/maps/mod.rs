@@ -28,7 +28,7 @@ pub use self::random::Random;
 /// Where a [`Builtin`] comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Chapter 5 of the thesis, and a permutation.
+    /// Chapter 5 of the thesis, and three lists.
     Classes,
     /// Table 6.1 of the thesis.
     Table61,
@@ -52,7 +52,7 @@ impl Group {
     /// What it is.
     pub const fn what(self) -> &'static str {
         match self {
-            Group::Classes => "experiments of Mir Taheri (2011), chapter 5",
+            Group::Classes => "experiments of Mir Taheri (2011), chapter 5, and three lists",
             Group::Table61 => "communicators of Mir Taheri (2011), Table 6.1",
             Group::Shapes => "what programs make",
         }
@@ -177,6 +177,8 @@ pub static CATALOG: &[Builtin] = &{
         entry(Classes, "D", "faces of a hypercube of side 10", MILLION, 100, classes::d),
         entry(Classes, "E", "falling ranges", MILLION, 1000, classes::e),
         entry(Classes, "P", "any order of the world", 1 << 20, 2, classes::p),
+        entry(Classes, "T", "a transpose of many dimensions of 4", 1 << 20, 16, classes::t),
+        entry(Classes, "N", "nodes of 32 in any order, mixed inside", 1 << 20, 64, classes::n),
         entry(Table61, "even", "1: even numbers", WORLD_61, 2, table61::even),
         entry(Table61, "stride-81", "2: y = 81x + 11453, x > 0", WORLD_61, 11_700, table61::line),
         entry(
