@@ -23,11 +23,11 @@ const PRECISION: u32 = 12;
 const RATE: u32 = 5;
 
 // Where the probabilities of each decision begin: whether the foretold step came,
-// by the last three outcomes; bits of the step, a tree; the sign, by bits and the
+// by the last three outcomes; bits of the step, two trees; the sign, by bits and the
 // last sign; the two bits below the top one, by bits.
 const CAME: usize = 0;
 const BITS: usize = CAME + 8;
-const SIGN: usize = BITS + 64;
+const SIGN: usize = BITS + 8 + 32;
 const BELOW: usize = SIGN + 2 * 33;
 const DECISIONS: usize = BELOW + 3 * 33;
 
@@ -83,12 +83,16 @@ impl Steps {
 #[inline(always)]
 fn code_size(coder: &mut impl Coder, size: u32) -> u32 {
     let bits = u32::BITS - size.leading_zeros();
+    // Two trees, since most steps that are coded at all are short.
+    let long = coder.bit(BITS, u32::from(bits >= 8));
+    let (tree, levels, least) = if long == 0 { (BITS, 3, 0) } else { (BITS + 8, 5, 8) };
+    let within = bits.wrapping_sub(least);
     let mut node = 1;
-    for bit in (0..6).rev() {
-        node = node << 1 | coder.bit(BITS + node as usize, bits >> bit & 1) & 1;
+    for level in (0..levels).rev() {
+        node = node << 1 | coder.bit(tree + node as usize, within >> level & 1);
     }
     // A damaged block may say more.
-    let bits = (node & 63).min(32);
+    let bits = (least + node - (1 << levels)).min(32);
     if bits < 2 {
         return bits;
     }
@@ -396,7 +400,7 @@ impl Coded {
         let mut counter = Counter([[0; 2]; DECISIONS]);
         let mut block = 0u64;
         for_each_block(lpids.clone(), |list| {
-            if block.is_multiple_of(4) {
+            if block.is_multiple_of(16) {
                 code(&mut counter, list);
             }
             block += 1;
