@@ -4,3 +4,4 @@ set -eu
 cd "$(dirname "$0")/.."
 . ci/env.sh
 cargo fmt --all --check
+cargo fmt --manifest-path plugins/openmpi/Cargo.toml --check

@@ -13,7 +13,7 @@
 # The suite is that of the distribution's source package of mpich, fetched with
 # apt-get (no source entry in the system's lists is needed, nothing is
 # installed) and built with Open MPI's compiler into $RANKWAY_SUITE (by default
-# target/mpich-suite). Results: one line a program in results/NAME/DIRECTORY.
+# target/mpich-suite). Results: one line a program in results/NAME/DIRECTORY, slashes as dashes.
 #   OPENMPI_DIR      where our components are installed (make openmpi)
 # Status 1 when a program failed.
 set -euo pipefail
@@ -149,7 +149,7 @@ for stack in "${stacks[@]}"; do
   flags=${stack#*=}
   [ "$stack" = ours ] && flags=$ours
   for dir in "${directories[@]}"; do
-    results=$suite/results/$name/$dir
+    results=$suite/results/$name/${dir//\//-}
     mkdir -p "${results%/*}"
     : >"$results"
     seen=" "

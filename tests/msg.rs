@@ -20,6 +20,7 @@ fn scenes<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str, &
     add("wildcards", 3, basics::wildcards::<N>, &[]);
     add("probes", 2, basics::probes::<N>, &[]);
     add("synchronous", 2, basics::synchronous::<N>, &[]);
+    add("noted", 3, basics::noted::<N>, &[]);
     add("unexpected", 3, floods::unexpected::<N>, &[]);
     add("credit", 2, floods::credit::<N>, &small);
     add("crossing", 4, floods::crossing::<N>, &[]);

@@ -4,7 +4,8 @@ use super::{Opens, pattern, same, world};
 use crate::ensure;
 use crate::jobs::{Result, text};
 use rankway::boot::Boot;
-use rankway::msg::{Any, MsgError, wait_all, wait_any};
+use rankway::msg::{Any, Begun, MsgError, Select, wait_all, wait_any};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 /// Every kind of length, to the next rank and from the one before.
@@ -194,6 +195,78 @@ pub fn probes<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         let second = wait_any(&mut any).map_err(|(at, e)| format!("{at}: {e}"))?;
         ensure!(second.is_some_and(|(at, s)| at == 0 && s.cancelled), "{second:?}");
         ensure!(wait_any(&mut any).map_err(|(_, e)| text(e))?.is_none(), "a third");
+        Ok(())
+    })
+}
+
+/// Requests with cookies: each end is told once, with its cookie, whether it
+/// was done at once, later, truncated or taken back.
+pub fn noted<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    world::<N>(boot, |comm, m| {
+        const EACH: u64 = 60;
+        let (me, n) = (comm.rank(), comm.size());
+        let (to, from) = ((me + 1) % n, (me + n - 1) % n);
+        let tagged = m.tagged();
+        let len = |i: u64| if i % 7 == 6 { 90_000 } else { 1 + i as usize };
+        let out: Vec<_> = (0..EACH).map(|i| pattern(me + i as u32, len(i))).collect();
+        // The last receive has no room, the one behind it no message.
+        let short = EACH - 1;
+        let mut got: Vec<_> =
+            (0..=EACH).map(|i| vec![0; if i == short { 4 } else { len(i) }]).collect();
+        // By cookie, from 1: how each ended. Sends behind receives.
+        let mut ends: Vec<Option<std::result::Result<_, MsgError>>> = Vec::new();
+        ends.resize_with((2 * EACH + 2) as usize, || None);
+        let cookie = |i: u64| NonZeroU64::new(i + 1).ok_or("a cookie of 0");
+        let mut last = None;
+        for i in 0..=EACH {
+            let select = Select { channel: 5, bits: i, ignore: 0, from: Some(from) };
+            let buf = &mut got[i as usize];
+            // SAFETY: `got` outlives the requests, all of which end below.
+            let begun = unsafe {
+                tagged.recv_noted(&select, buf.as_mut_ptr(), buf.len(), cookie(i)?).map_err(text)?
+            };
+            match begun {
+                Begun::Done(result) => ends[i as usize] = Some(result),
+                Begun::Under(ticket) => last = Some(ticket),
+            }
+        }
+        let last = last.ok_or("a receive without a message is done")?;
+        for i in 0..EACH {
+            let (buf, cookie) = (&out[i as usize], cookie(EACH + 1 + i)?);
+            // SAFETY: `out` outlives the requests.
+            let begun = unsafe {
+                let (start, len) = (buf.as_ptr(), buf.len());
+                tagged.send_noted(to, 5, i, start, len, i % 3 == 0, cookie).map_err(text)?
+            };
+            if let Begun::Done(result) = begun {
+                ends[(EACH + 1 + i) as usize] = Some(result);
+            }
+        }
+        ensure!(tagged.cancel(last), "not taken back");
+        ensure!(!tagged.cancel(last), "taken back twice");
+        while ends.iter().filter(|end| end.is_some()).count() < (2 * EACH + 1) as usize {
+            tagged.context().progress().map_err(text)?;
+            while let Some(ended) = tagged.next_ended() {
+                let end = &mut ends[ended.cookie.get() as usize - 1];
+                ensure!(end.is_none(), "cookie {} ended twice", ended.cookie);
+                *end = Some(ended.result);
+            }
+        }
+        ensure!(!tagged.cancel(last), "its place was another's");
+        for i in 0..EACH {
+            match ends[i as usize].take() {
+                Some(Ok(status)) if i != short => {
+                    ensure!(status.length == len(i) as u64 && !status.cancelled, "{status:?}");
+                    same("noted", &got[i as usize], &pattern(from + i as u32, len(i)))?;
+                }
+                Some(Err(MsgError::Truncated { length, room: 4, .. })) if i == short => {
+                    ensure!(length == len(i) as u64, "{length}");
+                }
+                other => return Err(format!("receive {i}: {other:?}")),
+            }
+        }
+        let cancelled = ends[EACH as usize].take();
+        ensure!(matches!(&cancelled, Some(Ok(s)) if s.cancelled), "{cancelled:?}");
         Ok(())
     })
 }
