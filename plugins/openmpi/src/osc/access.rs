@@ -62,8 +62,8 @@ pub(super) unsafe extern "C" fn put<N: Netmod>(
     // SAFETY: Open MPI hands out live windows and datatypes only.
     let module = unsafe { Module::<N>::of(win) };
     let (here, there) = (Side { count, ty }, Side { count: target_count, ty: target_ty });
-    // SAFETY: as above.
     if !module.threads
+        // SAFETY: as above.
         && let Some(len) = unsafe { plain(here, there) }
         && let Some(offset) = module.quick(target, disp, len)
     {
@@ -174,8 +174,8 @@ pub(super) unsafe extern "C" fn get<N: Netmod>(
     // SAFETY: Open MPI hands out live windows and datatypes only.
     let module = unsafe { Module::<N>::of(win) };
     let (here, there) = (Side { count, ty }, Side { count: target_count, ty: target_ty });
-    // SAFETY: as above.
     if !module.threads
+        // SAFETY: as above.
         && let Some(len) = unsafe { plain(here, there) }
         && let Some(offset) = module.quick(target, disp, len)
     {

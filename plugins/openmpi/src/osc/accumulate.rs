@@ -6,7 +6,7 @@
 //! atomic with each other, and never mixed with the first kind on one element,
 //! since the type decides.
 
-use super::access::{Side, range};
+use super::access::{Side, plain, range};
 use super::custom::Foreign;
 use super::element::{element, is_no_op, operation, predefined};
 use super::fault::{answer, code};
@@ -39,7 +39,54 @@ pub(super) unsafe extern "C" fn accumulate<N: Netmod>(
     let module = unsafe { Module::<N>::of(win) };
     let place = Place { target, disp, side: Side { count: target_count, ty: target_ty } };
     // SAFETY: live datatypes and operations, a buffer as they say.
+    if unsafe { stored_update(module, buf.cast(), Side { count, ty }, place, op) } {
+        module.count();
+        return ffi::SUCCESS;
+    }
+    // SAFETY: as above.
     guarded(|| unsafe { update(module, buf.cast(), Side { count, ty }, place, op) })
+}
+
+/// A few elements of one predefined type, by the processor on memory that is
+/// mapped here; `false` where it cannot be done that way, and nothing is done.
+///
+/// # Safety
+/// As MPI_Accumulate.
+#[inline]
+unsafe fn stored_update<N: Netmod>(
+    module: &Module<N>,
+    buf: *const u8,
+    here: Side,
+    place: Place,
+    op: *mut ffi::ompi_op_t,
+) -> bool {
+    /// More of them go the general way.
+    const FEW: c_int = 16;
+    if module.threads || module.start.is_null() || here.ty != place.side.ty || here.count > FEW {
+        return false;
+    }
+    // SAFETY: the caller's duty; bounds are looked at before anything is done.
+    unsafe {
+        if let Some(len) = plain(here, place.side)
+            && let Some(offset) = module.quick(place.target, place.disp, len)
+            && let (Some(elem), Some(op)) = (element(here.ty), operation(op))
+            && !matches!(elem, Type::C32 | Type::C64 | Type::F80)
+        {
+            let at = module.at(place.target as u32, offset);
+            if at.addr() & (elem.size() - 1) != 0 {
+                return false;
+            }
+            for byte in (0..len).step_by(elem.size()) {
+                let mut old = 0_u64;
+                let (at, from) = (at.add(byte), buf.add(byte));
+                if op != Op::NoOp && !stored_fetch(elem, at, op, from, (&raw mut old).cast()) {
+                    return false;
+                }
+            }
+            return true;
+        }
+    }
+    false
 }
 
 /// MPI_Accumulate; the origin's buffer is free on return.
@@ -276,8 +323,8 @@ pub(super) unsafe extern "C" fn fetch_and_op<N: Netmod>(
     }
 }
 
-/// Runs `$call` with the Rust type of an integer element of at most 8 bytes.
-macro_rules! integers {
+/// Runs `$call` with the Rust type of an element of at most 8 bytes.
+macro_rules! with_type {
     ($elem:expr, $t:ident => $call:expr) => {
         match $elem {
             Type::I8 => {
@@ -312,6 +359,14 @@ macro_rules! integers {
                 type $t = u64;
                 $call
             }
+            Type::F32 => {
+                type $t = f32;
+                $call
+            }
+            Type::F64 => {
+                type $t = f64;
+                $call
+            }
             _ => false,
         }
     };
@@ -321,13 +376,13 @@ macro_rules! integers {
 /// instruction or a loop around one can.
 ///
 /// # Safety
-/// One element at each address; the operation is one MPI has for integers.
+/// One element at each address; the operation is one MPI has for the type.
 #[inline]
 unsafe fn stored_fetch(elem: Type, at: *mut u8, op: Op, from: *const u8, to: *mut u8) -> bool {
     if at.addr() & (elem.size() - 1) != 0 {
         return false;
     }
-    integers!(elem, T => {
+    with_type!(elem, T => {
         // SAFETY: the caller's duty; the operand of MPI_NO_OP is not looked at.
         unsafe {
             let operand =
@@ -392,7 +447,7 @@ unsafe fn stored_swap(
     if at.addr() & (elem.size() - 1) != 0 {
         return false;
     }
-    integers!(elem, T => {
+    with_type!(elem, T => {
         // SAFETY: the caller's duty.
         unsafe {
             let (compare, new) = (compare.cast::<T>().read_unaligned(), new.cast::<T>().read_unaligned());

@@ -35,48 +35,59 @@ pub(super) fn better<N: Netmod>(module: &Module<N>, rank: u32, blocks: &Blocks) 
 
 /// What goes in one packet.
 struct Load {
-    head: Vec<u8>,
-    /// Offset of the lowest block, of what all offsets are relative to.
+    blocks: Vec<(usize, usize)>,
+    /// Offset of the lowest block, which all places are relative to.
     low: usize,
     high: usize,
     bytes: usize,
+}
+
+impl Load {
+    /// Number and places of the blocks, as they travel.
+    fn head(&self) -> Vec<u8> {
+        let mut head = Vec::with_capacity(COUNT + self.blocks.len() * WORDS);
+        head.extend((self.blocks.len() as u32).to_le_bytes());
+        for &(at, len) in &self.blocks {
+            head.extend(((at - self.low) as u32).to_le_bytes());
+            head.extend((len as u32).to_le_bytes());
+        }
+        head
+    }
+
+    /// Whether another block goes in, of the same packet's `longest` bytes.
+    fn fits(&self, (from, to): (usize, usize), longest: usize, data: bool) -> bool {
+        let places = COUNT + (self.blocks.len() + 1) * WORDS;
+        let bytes = self.bytes + to - from;
+        let room = if data { places + bytes } else { places.max(bytes) };
+        room <= longest && to.max(self.high) - from.min(self.low) <= SPAN
+    }
 }
 
 /// Deals blocks to packets of at most `longest` bytes; `data` is whether the
 /// bytes travel in the same packet as the places.
 fn loads(blocks: &Blocks, longest: usize, data: bool) -> Vec<Load> {
     let most = longest.saturating_sub(COUNT + WORDS).max(1);
-    let mut all: Vec<(Vec<(usize, usize)>, usize, usize, usize)> = Vec::new();
+    let mut all: Vec<Load> = Vec::new();
     for &(at, len) in &blocks.list {
         let mut done = 0;
         while done < len {
             let part = (len - done).min(most);
             let (from, to) = (at + done, at + done + part);
-            let fits = all.last().is_some_and(|(list, low, high, bytes)| {
-                let places = COUNT + (list.len() + 1) * WORDS;
-                let room = if data { places + bytes + part } else { places.max(bytes + part) };
-                room <= longest && to.max(*high) - from.min(*low) <= SPAN
-            });
-            match all.last_mut().filter(|_| fits) {
-                Some((list, low, high, bytes)) => {
-                    list.push((from, part));
-                    (*low, *high, *bytes) = ((*low).min(from), (*high).max(to), *bytes + part);
+            match all.last_mut().filter(|load| load.fits((from, to), longest, data)) {
+                Some(load) => {
+                    load.blocks.push((from, part));
+                    load.low = load.low.min(from);
+                    load.high = load.high.max(to);
+                    load.bytes += part;
                 }
-                None => all.push((vec![(from, part)], from, to, part)),
+                None => {
+                    all.push(Load { blocks: vec![(from, part)], low: from, high: to, bytes: part })
+                }
             }
             done += part;
         }
     }
-    let load = |(list, low, high, bytes): (Vec<(usize, usize)>, _, _, _)| {
-        let mut head = Vec::with_capacity(COUNT + list.len() * WORDS);
-        head.extend((list.len() as u32).to_le_bytes());
-        for (at, len) in list {
-            head.extend(((at - low) as u32).to_le_bytes());
-            head.extend((len as u32).to_le_bytes());
-        }
-        Load { head, low, high, bytes }
-    };
-    all.into_iter().map(load).collect()
+    all
 }
 
 /// Puts packed bytes into blocks.
@@ -91,7 +102,7 @@ pub(super) fn put<N: Netmod>(
     for load in loads(to, module.window.custom_limit(rank)?, true) {
         let (now, behind) = rest.split_at(load.bytes.min(rest.len()));
         rest = behind;
-        let operand = [&load.head[..], now].concat();
+        let operand = [&load.head()[..], now].concat();
         let (at, span) = (offset + load.low, load.high - load.low);
         module.window.custom(SCATTER, &operand, &mut [], rank, at, span)?;
     }
@@ -114,7 +125,8 @@ pub(super) fn get<N: Netmod>(
         let (start, len) = (place.as_mut_ptr(), place.len());
         // SAFETY: `packed` stays until all were waited for, below; what failed
         // is given up by the wait.
-        let one = unsafe { module.window.rcustom(GATHER, &load.head, start, len, rank, at, span) };
+        let one =
+            unsafe { module.window.rcustom(GATHER, &load.head(), start, len, rank, at, span) };
         done += load.bytes;
         match one {
             Ok(one) => pending.push(one),
