@@ -21,7 +21,8 @@ const DEATH_SHOWS: Duration = Duration::from_millis(200);
 /// How long a wait goes on before peers on other nodes are asked whether they
 /// are still there: a network may try for ever to reach those that are not.
 pub(super) const SILENCE: Duration = Duration::from_millis(250);
-/// Polls of a wait before it lets other processes have the core.
+/// Polls of the providers in a wait before it lets other processes have the
+/// core; those of the inbox in between take a tenth of the time.
 pub(super) const SPINS: u32 = 200;
 
 /// What a waiting loop found.
@@ -44,7 +45,9 @@ pub struct Context<N: Netmod> {
     inbox: Option<Inbox>,
     /// Other processes' memory may not be read.
     pub(super) no_pull: Cell<bool>,
-    /// Polls of the providers that found nothing, in a row.
+    /// Polls of the providers; wraps.
+    polls: Cell<u32>,
+    /// Those that found nothing, in a row.
     empty_polls: Cell<u32>,
     /// Polls in a row that left the providers out.
     skipped: Cell<u32>,
@@ -151,6 +154,7 @@ impl<N: Netmod> Context<N> {
             local: device.local.as_ref().map(Netmod::open_port).transpose()?.map(Chain::new),
             inbox: Inbox::open(device.inbox_owner(device.boot.rank(), index)),
             no_pull: Cell::new(false),
+            polls: Cell::new(0),
             empty_polls: Cell::new(0),
             skipped: Cell::new(0),
             last_poll: Cell::new(0),
@@ -339,7 +343,14 @@ impl<N: Netmod> Context<N> {
         skip
     }
 
+    /// Polls of the providers so far; wraps.
+    #[inline]
+    pub(super) fn polls(&self) -> u32 {
+        self.polls.get()
+    }
+
     fn poll_providers(&self) -> Result<(), DeviceError> {
+        self.polls.set(self.polls.get().wrapping_add(1));
         let events = self.events.get();
         let arrived = |head: &[u8; HEAD], body: &[u8]| self.arrived(head, body);
         for transport in [Transport::Local, Transport::Network] {

@@ -133,14 +133,13 @@ impl<N: Netmod> Context<N> {
         if self.is_progressing() {
             return Err(DeviceError::Nested);
         }
-        let mut spins = 0_u32;
+        let begun = self.polls();
         loop {
             self.progress()?;
             if ready()? == Progress::Done {
                 return Ok(());
             }
-            spins += 1;
-            if spins == SPINS {
+            if self.polls().wrapping_sub(begun) >= SPINS {
                 return self.wait_long(what, peers, ready);
             }
         }
@@ -175,7 +174,8 @@ impl<N: Netmod> Context<N> {
                 None => std::thread::yield_now(),
             }
             let polls = if quiet.since.elapsed() < AWAKE { SPINS } else { 2 };
-            for _ in 0..polls {
+            let begun = self.polls();
+            while self.polls().wrapping_sub(begun) < polls {
                 self.progress()?;
                 if ready()? == Progress::Done {
                     return Ok(());
