@@ -109,6 +109,7 @@ list_of() { # the test list of a directory
   fi
 }
 
+# Slots: programs that spawn others only do so where the universe has room.
 # Runs one program: name, ranks, then words of its line. Prints pass, FAIL, slow
 # or skip, a tab, seconds.
 run() { # stack-flags dir name ranks words...
@@ -129,7 +130,7 @@ run() { # stack-flags dir name ranks words...
   local start=$SECONDS status=0
   # shellcheck disable=SC2086
   (cd "$suite/build/$dir" && exec timeout --kill-after=5 "$seconds" mpirun.openmpi --allow-run-as-root \
-    --oversubscribe -n "$ranks" $flags "${environment[@]}" "./$name" "${arguments[@]}") \
+    --oversubscribe --host localhost:32 -n "$ranks" $flags "${environment[@]}" "./$name" "${arguments[@]}") \
     >"$out" 2>&1 </dev/null || status=$?
   local took=$((SECONDS - start))
   if [ $status = 124 ] || [ $status = 137 ]; then printf 'SLOW\t%s\n' $took
