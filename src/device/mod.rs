@@ -32,6 +32,7 @@ mod open;
 mod packet;
 mod peers;
 mod plane;
+pub(crate) mod segment;
 mod shared;
 mod wait;
 

@@ -3,9 +3,9 @@
 use super::keys::Published;
 use super::locks::{Control, Words};
 use super::part::Registered;
-use super::segment::Segment;
 use super::{Error, ErrorKind};
 use crate::device::Device;
+use crate::device::segment::Segment;
 use crate::netmod::Netmod;
 use crate::rankmap::{Process, RankMap};
 use std::collections::HashMap;

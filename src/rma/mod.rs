@@ -37,7 +37,6 @@ mod keys;
 mod locks;
 mod part;
 mod request;
-mod segment;
 mod sync;
 mod view;
 mod window;

@@ -7,8 +7,8 @@
 use super::compute::{Work, refusal};
 use super::custom::Operator;
 use super::locks::{Control, Words};
-use super::segment::Segment;
 use super::{Error, ErrorKind};
+use crate::device::segment::Segment;
 use crate::netmod::Kind;
 use std::collections::BTreeMap;
 use std::ops::Deref;

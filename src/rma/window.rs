@@ -7,9 +7,9 @@ use super::epoch::Assert;
 use super::keys::Published;
 use super::locks::Words;
 use super::part::{Part, Registered};
-use super::segment::{self, PAGE, Segment};
 use super::{Communicator, Error, ErrorKind, Hints};
 use crate::av::Transport;
+use crate::device::segment::{self, PAGE, Segment};
 use crate::netmod::Netmod;
 use std::cell::RefCell;
 use std::fs::File;
@@ -144,7 +144,11 @@ impl<N: Netmod> Window<N> {
             return Window::build(communicator, &offers, ground, Flavor::Allocated);
         }
         let first = first_on_node(&communicator)?;
-        let file = if first == communicator.rank() { segment::create().ok() } else { None };
+        let file = if first == communicator.rank() {
+            segment::create(c"rankway-window").ok()
+        } else {
+            None
+        };
         let fd = file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let offers = exchange(&communicator, bytes, unit, fd, 0)?;
         let node = NodeSegment::map(&communicator, &offers, first, file)?;
@@ -211,7 +215,11 @@ impl<N: Netmod> Window<N> {
     ) -> Result<Window<N>, Error> {
         let communicator = communicator.dup();
         let first = first_on_node(&communicator)?;
-        let file = if first == communicator.rank() { segment::create().ok() } else { None };
+        let file = if first == communicator.rank() {
+            segment::create(c"rankway-window").ok()
+        } else {
+            None
+        };
         let fd = file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let offers = exchange(&communicator, bytes, unit, fd, 0)?;
         let node = NodeSegment::map_side_by_side(&communicator, &offers, first, file)?;
@@ -695,7 +703,8 @@ fn provided<N: Netmod>(
             return Ok(Ground { region: Some(region), direct, ..Ground::of(start) });
         }
     }
-    let segment = Segment::private(bytes)?;
+    let segment = Segment::private(bytes)
+        .map_err(|source| ErrorKind::Memory { what: format!("{bytes} bytes"), source })?;
     let start = segment.start();
     Ok(Ground { segment: Some(segment), ..Ground::of(start) })
 }

@@ -16,6 +16,7 @@
 
 mod ring;
 
+use super::segment::{self, PAGE, Segment};
 use crate::netmod::HEAD;
 use ring::{BYTES, Reader, Writer};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -32,7 +33,6 @@ pub(super) const LONGEST: usize = ring::LONGEST;
 const ENV: &str = "RANKWAY_NODE_QUEUES";
 /// "rankway1", as a number.
 const MAGIC: u64 = u64::from_le_bytes(*b"rankway1");
-const PAGE: usize = 4096;
 /// Processes of a node that fit in the head's bits.
 const MOST: u32 = 8192;
 /// Packets of one sender before the others get a turn.
@@ -81,43 +81,23 @@ pub(super) struct Owner {
     pub(super) places: u32,
 }
 
-/// A memory file, mapped whole.
-struct Map {
-    start: *mut u8,
-    len: usize,
-}
+/// An inbox in memory: a page that says whose it is, then the rings.
+struct Map(Segment);
 
 impl Map {
-    fn new(file: &File, places: u32) -> io::Result<Map> {
-        let len = PAGE + places as usize * BYTES;
-        let prot = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let start = unsafe {
-            let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
-            libc::mmap(std::ptr::null_mut(), len, prot, flags, file.as_raw_fd(), 0)
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Map { start: start.cast(), len })
+    fn bytes(places: u32) -> usize {
+        PAGE + places as usize * BYTES
     }
 
     #[inline]
     fn head(&self) -> &Head {
         // SAFETY: a page of zeros or a head; all that changes is atomic.
-        unsafe { &*self.start.cast::<Head>() }
+        unsafe { &*self.0.start().cast::<Head>() }
     }
 
     /// The ring of a rank on the node.
     fn ring(&self, place: u32) -> *mut u8 {
-        self.start.wrapping_add(PAGE + place as usize * BYTES)
-    }
-}
-
-impl Drop for Map {
-    fn drop(&mut self) {
-        // SAFETY: mapped by us; the ends of its rings live in what holds it.
-        unsafe { libc::munmap(self.start.cast(), self.len) };
+        self.0.start().wrapping_add(Map::bytes(place))
     }
 }
 
@@ -141,18 +121,11 @@ impl Inbox {
         if owner.places < 2 || owner.places > MOST || off {
             return None;
         }
-        // SAFETY: a static C string.
-        let fd = unsafe { libc::memfd_create(c"rankway-inbox".as_ptr(), libc::MFD_CLOEXEC) };
-        if fd < 0 {
-            return None;
-        }
-        // SAFETY: just opened, ours alone.
-        let file = unsafe { File::from_raw_fd(fd) };
-        file.set_len((PAGE + owner.places as usize * BYTES) as u64).ok()?;
-        let map = Map::new(&file, owner.places).ok()?;
+        let file = segment::create(c"rankway-inbox").ok()?;
+        let map = Map(Segment::map(&file, Map::bytes(owner.places)).ok()?);
         // SAFETY: nobody else knows of the page yet.
         unsafe {
-            let head = map.start.cast::<Head>();
+            let head = map.0.start().cast::<Head>();
             (*head).magic = MAGIC;
             (*head).job = owner.job;
             (*head).world = owner.world;
@@ -304,13 +277,13 @@ impl Outbox {
     /// the node and `me` in the world. `None` where it cannot be reached or
     /// is somebody else's.
     pub(super) fn open(at: Place, owner: &Owner, mine: u32, me: u32) -> Option<Outbox> {
-        let path = format!("/proc/{}/fd/{}", at.pid, at.fd);
-        let file = File::options().read(true).write(true).open(path).ok()?;
-        let len = PAGE + owner.places as usize * BYTES;
+        let file = segment::open(at.pid, at.fd).ok()?;
+        let len = Map::bytes(owner.places);
+        // Somebody else's file is left as it is.
         if file.metadata().ok()?.len() != len as u64 || mine >= owner.places {
             return None;
         }
-        let map = Map::new(&file, owner.places).ok()?;
+        let map = Map(Segment::map(&file, len).ok()?);
         let head = map.head();
         let found =
             Owner { job: head.job, world: head.world, context: head.context, places: head.places };
