@@ -6,6 +6,9 @@ use super::image::Refused;
 /// Bits of one count of 32 bits, as a power of two.
 const FAR: u32 = 16;
 
+/// Near counts of one cache line.
+const NEAR: usize = 32;
+
 /// Ones before each block of `1 << BLOCK` bits; `BLOCK` from 6 to 15.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Counts<const BLOCK: u32> {
@@ -58,7 +61,14 @@ impl<const BLOCK: u32> Counts<BLOCK> {
         let left = rank - self.far[far];
         let from = far * Self::EACH;
         let to = self.near.len().min(from + Self::EACH);
-        let near = self.near[from..to].partition_point(|&count| u32::from(count) <= left) - 1;
+        let near = match self.near[from..].first_chunk::<NEAR>() {
+            // A cache line is compared at once.
+            Some(all) if Self::EACH == NEAR => {
+                usize::from(all.iter().map(|&count| u16::from(count <= left as u16)).sum::<u16>())
+            }
+            _ => self.near[from..to].partition_point(|&count| u32::from(count) <= left),
+        };
+        let near = near - 1;
         (from + near, left - u32::from(self.near[from + near]))
     }
 

@@ -15,6 +15,8 @@ use super::image::{Reader, Refused, Writer};
 const COUNTED: u32 = 11;
 /// Words of one count.
 const WORDS: usize = 1 << (COUNTED - 6);
+/// Words counted before a branch.
+const CHUNK: usize = 8;
 
 /// A set of lpids, not empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +66,24 @@ impl Slim {
     pub(super) fn select_by<B: Bits>(&self, rank: u32) -> u32 {
         let (block, mut left) = self.counts.find(rank);
         let mut at = block * WORDS;
+        for chunk in self.words[at..].as_chunks::<CHUNK>().0 {
+            let ones: u32 = chunk.iter().map(|&word| B::ones(word)).sum();
+            if left < ones {
+                // Moves on a condition, not branches.
+                let (mut word, mut before, mut sum) = (0, 0, 0);
+                for &one in &chunk[..CHUNK - 1] {
+                    sum += B::ones(one);
+                    let past = left >= sum;
+                    word += usize::from(past);
+                    before = if past { sum } else { before };
+                }
+                let place = B::nth(chunk[word], left - before);
+                return self.first + (at + word) as u32 * 64 + place;
+            }
+            left -= ones;
+            at += CHUNK;
+        }
+        // The words after the last chunk.
         loop {
             let word = self.words[at];
             let ones = B::ones(word);
