@@ -15,6 +15,22 @@ const EACH: u32 = 512;
 /// Counts compared at once.
 const NEAR: usize = 4;
 
+/// The members from `member` on, into `out`: as many as there are places, which
+/// are no more than members.
+pub(super) fn copy_ones((first, words): (u32, &[u64]), member: u32, out: &mut [u32]) {
+    let bit = member - first;
+    let mut at = bit as usize / 64;
+    let mut word = words[at] & (!0 << (bit % 64));
+    for slot in out {
+        while word == 0 {
+            at += 1;
+            word = words[at];
+        }
+        *slot = first + at as u32 * 64 + word.trailing_zeros();
+        word &= word - 1;
+    }
+}
+
 /// A set of lpids, not empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::rankmap) struct Bitmap {
@@ -137,18 +153,7 @@ impl Bitmap {
         if out.is_empty() {
             return;
         }
-        let bit = self.select(rank) - self.first;
-        let words = self.blocks.as_flattened();
-        let mut at = bit as usize / 64;
-        let mut word = words[at] & (!0 << (bit % 64));
-        for slot in out {
-            while word == 0 {
-                at += 1;
-                word = words[at];
-            }
-            *slot = self.first + at as u32 * 64 + word.trailing_zeros();
-            word &= word - 1;
-        }
+        copy_ones(self.words(), self.select(rank), out);
     }
 
     pub(in crate::rankmap) fn heap_bytes(&self) -> usize {

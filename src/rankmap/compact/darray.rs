@@ -7,6 +7,7 @@
 //! nearly always is. Where it is not, words are scanned, then counts searched. A
 //! count for each 512 bits (3 %) gives RANK.
 
+use super::counts::{Counts, span_of};
 use super::cpu::{Bits, by_cpu};
 use super::image::{Reader, Refused, Writer};
 use super::packed::load;
@@ -15,8 +16,6 @@ use super::packed::load;
 const GROUP: u32 = 10;
 /// Bits of one count, as a power of two.
 const COUNTED: u32 = 9;
-/// Bits of one count of 32 bits, as a power of two.
-const FAR_COUNTED: u32 = 16;
 /// Bits from a place on that members between two places should fill: those of
 /// eight bytes but seven, and a little.
 const WINDOW: u64 = 54;
@@ -39,10 +38,7 @@ pub(super) struct Darray {
     bases: Box<[u32]>,
     /// Bits of each member that has a place above its base.
     places: Box<[u16]>,
-    /// Members before each 65,536 bits.
-    far_counts: Box<[u32]>,
-    /// Of those bits, members before each 512.
-    counts: Box<[u16]>,
+    counts: Counts<COUNTED>,
 }
 
 /// Members from place to place, as a power of two.
@@ -56,7 +52,7 @@ impl Darray {
         let span = u64::from(last - first) + 1;
         let bits = span.div_ceil(64) * 8 + 8;
         let places = len.div_ceil(1 << each(len, span)) * 2 + len.div_ceil(1 << GROUP) * 4;
-        bits + places + span.div_ceil(1 << COUNTED) * 2 + span.div_ceil(1 << FAR_COUNTED) * 4
+        bits + places + Counts::<COUNTED>::cost(span)
     }
 
     /// `members` rise strictly from `first` to `last`. Working memory: the result.
@@ -72,22 +68,13 @@ impl Darray {
     fn new(first: u32, span: u32, bits: Box<[u8]>) -> Darray {
         let words = span.div_ceil(64);
         let word = |at: u32| load(&bits, at as usize * 8);
-        let len: u32 = (0..words).map(|at| word(at).count_ones()).sum();
+        let (counts, len) = Counts::new((0..words).map(word));
         let each = each(u64::from(len), u64::from(span));
         let mut bases = Vec::with_capacity(len.div_ceil(1 << GROUP) as usize);
         let mut places = Vec::with_capacity(len.div_ceil(1 << each) as usize);
-        let mut far_counts = Vec::with_capacity(span.div_ceil(1 << FAR_COUNTED) as usize);
-        let mut counts = Vec::with_capacity(span.div_ceil(1 << COUNTED) as usize);
-        let (mut ones, mut before, mut base) = (0u32, 0, 0);
+        let (mut ones, mut base) = (0u32, 0);
         for at in 0..words {
             let mut left = word(at);
-            if (at * 64).is_multiple_of(1 << FAR_COUNTED) {
-                before = ones;
-                far_counts.push(before);
-            }
-            if (at * 64).is_multiple_of(1 << COUNTED) {
-                counts.push((ones - before) as u16);
-            }
             while left != 0 {
                 // The next member that has a place, if this word has it.
                 let skip = ones.wrapping_neg() & ((1 << each) - 1);
@@ -121,8 +108,7 @@ impl Darray {
             bits,
             bases: bases.into_boxed_slice(),
             places: places.into_boxed_slice(),
-            far_counts: far_counts.into_boxed_slice(),
-            counts: counts.into_boxed_slice(),
+            counts,
         }
     }
 
@@ -170,14 +156,8 @@ impl Darray {
 
     /// By the counts alone.
     fn search<B: Bits>(&self, rank: u32) -> u32 {
-        // Both begin with a zero, so something is at most the rank.
-        let far = self.far_counts.partition_point(|&count| count <= rank) - 1;
-        let mut left = rank - self.far_counts[far];
-        let from = far << (FAR_COUNTED - COUNTED);
-        let to = self.counts.len().min(from + (1 << (FAR_COUNTED - COUNTED)));
-        let near = self.counts[from..to].partition_point(|&count| u32::from(count) <= left) - 1;
-        left -= u32::from(self.counts[from + near]);
-        let mut at = ((from + near) as u32) << (COUNTED - 6);
+        let (block, mut left) = self.counts.find(rank);
+        let mut at = (block as u32) << (COUNTED - 6);
         loop {
             let word = self.word(at);
             let ones = B::ones(word);
@@ -203,11 +183,9 @@ impl Darray {
         if word >> (bit % 64) & 1 == 0 {
             return None;
         }
-        let far = self.far_counts[(bit >> FAR_COUNTED) as usize];
-        let near = self.counts[(bit >> COUNTED) as usize];
         let from = bit >> COUNTED << (COUNTED - 6);
         let before: u32 = (from..bit / 64).map(|at| B::ones(self.word(at))).sum();
-        Some(far + u32::from(near) + before + B::ones(word & ((1 << (bit % 64)) - 1)))
+        Some(self.counts.before(bit) + before + B::ones(word & ((1 << (bit % 64)) - 1)))
     }
 
     pub(super) fn fill(&self, rank: u32, out: &mut [u32]) {
@@ -231,8 +209,7 @@ impl Darray {
         self.bits.len()
             + size_of_val(&*self.bases)
             + size_of_val(&*self.places)
-            + size_of_val(&*self.far_counts)
-            + size_of_val(&*self.counts)
+            + self.counts.heap_bytes()
     }
 
     /// Only the bits: places and counts are found again.
@@ -246,17 +223,11 @@ impl Darray {
         let first = from.u32()?;
         let words = from.u32()? as usize;
         let used = from.bytes(words.saturating_mul(8))?;
-        // The first and the last word have members, so the map has one form.
-        let last = used.last_chunk::<8>().map_or(0, |word| u64::from_le_bytes(*word));
-        if last == 0 || used[0] & 1 == 0 {
-            return Err(Refused::Content("a bitmap that does not begin and end with a member"));
-        }
-        let span = words as u64 * 64 - u64::from(last.leading_zeros());
-        if u64::from(first) + span - 1 > u64::from(crate::rankmap::LPID_MAX) {
-            return Err(Refused::Content("a member past the last lpid"));
-        }
+        let ends = used.first_chunk().zip(used.last_chunk());
+        let ends = ends.map(|(head, last)| (u64::from_le_bytes(*head), u64::from_le_bytes(*last)));
+        let span = span_of(first, ends, words)?;
         let mut bits = used.to_vec();
         bits.extend_from_slice(&[0; 8]);
-        Ok(Darray::new(first, span as u32, bits.into_boxed_slice()))
+        Ok(Darray::new(first, span, bits.into_boxed_slice()))
     }
 }

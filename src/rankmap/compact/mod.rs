@@ -16,7 +16,7 @@
 //! | few ranges, any order | segments, or runs if they rise | segments | blocks, plain when small |
 //! | a few hundred ranges and more, rising | runs | runs | blocks |
 //! | faces and planes of a topology | diagram by its radices | diagram | packed |
-//! | random set, more than a third of its range | bitmap | darray | packed, plain when small |
+//! | random set, more than a quarter of its range | slim-bitmap | darray | packed, plain when small |
 //! | random set, sparser | Elias-Fano | Elias-Fano | packed, plain when small |
 //! | nearly sorted list | blocks | blocks | blocks |
 //! | list of some other order: shuffled nodes, repeated odd steps | coded, if an eighth smaller than all others | packed or blocks | packed |
@@ -41,6 +41,7 @@
 //! | segments | lists | 144 a segment | O(log), mostly O(1) | O(log k), an index on first use | 4 B a rank at worst |
 //! | elias-fano | sets | `n(2.5 + log u/n)` | O(1) | O(log n/64) | the result |
 //! | bitmap | sets | `1.125u + n/16` | O(1), three dependent loads | O(1) | the result |
+//! | slim-bitmap | sets | `1.008u` | O(log u/65,536), then ≤ 32 words | O(1), ≤ 32 words | the result |
 //! | darray | sets | `1.03u + n/2` (dense) to `1.03u + 2n` (sparse) | O(1), two dependent loads | O(1) | the result |
 //! | runs | sets | `k(5 + log u/k + log n/k)` | O(log k/64) | O(log k/64) | 8 B a range |
 //! | gaps | sets | `n(1 + log largest gap)` | ≤ 31 steps | O(log n/32) + 31 steps | the result |
@@ -83,6 +84,7 @@ mod blocks;
 mod builder;
 mod child;
 mod coded;
+mod counts;
 mod cpu;
 mod darray;
 mod diagram;
@@ -99,6 +101,7 @@ mod plain;
 #[cfg(test)]
 mod refused;
 mod runs;
+mod slim;
 mod stats;
 mod strategy;
 #[cfg(test)]
@@ -121,6 +124,7 @@ use self::inverse::Inverse;
 use self::mixed_radix::MixedRadix;
 use self::plain::{Offset, Plain};
 pub(super) use self::runs::Runs;
+use self::slim::Slim;
 use self::stats::Stats;
 use self::wavelet::Wavelet;
 #[cfg(test)]
@@ -167,16 +171,19 @@ pub enum Representation {
     MixedRadix = 13,
     /// Blocks of steps, entropy-coded.
     Coded = 14,
+    /// A bitmap with few counts.
+    Slim = 15,
 }
 
 impl Representation {
     /// Every one, in the order of the table above.
-    pub const ALL: [Representation; 15] = [
+    pub const ALL: [Representation; 16] = [
         Representation::Formula,
         Representation::MixedRadix,
         Representation::Segments,
         Representation::EliasFano,
         Representation::Bitmap,
+        Representation::Slim,
         Representation::Darray,
         Representation::Runs,
         Representation::Gaps,
@@ -207,13 +214,14 @@ impl Representation {
             Representation::Child => "child",
             Representation::MixedRadix => "mixed-radix",
             Representation::Coded => "coded",
+            Representation::Slim => "slim-bitmap",
         }
     }
 
     /// Whether it holds any list, and not only rising lpids.
     pub const fn is_list(self) -> bool {
-        use Representation::{Bitmap, Darray, Diagram, EliasFano, Gaps, Runs};
-        !matches!(self, EliasFano | Bitmap | Darray | Runs | Gaps | Diagram)
+        use Representation::{Bitmap, Darray, Diagram, EliasFano, Gaps, Runs, Slim};
+        !matches!(self, EliasFano | Bitmap | Slim | Darray | Runs | Gaps | Diagram)
     }
 }
 
@@ -259,6 +267,7 @@ enum Form {
     Formula(RankMap),
     EliasFano(EliasFano),
     Bitmap(Bitmap),
+    Slim(Slim),
     Darray(Darray),
     /// Boxed: as large as two other forms.
     Runs(Box<Runs>),
@@ -280,6 +289,7 @@ macro_rules! each {
             Form::Formula($map) => $formula,
             Form::EliasFano($one) => $other,
             Form::Bitmap($one) => $other,
+            Form::Slim($one) => $other,
             Form::Darray($one) => $other,
             Form::Runs($one) => $other,
             Form::Gaps($one) => $other,
@@ -463,6 +473,7 @@ impl Compact {
                 Form::EliasFano(EliasFano::build(len, first, last, lpids))
             }
             Representation::Bitmap => Form::Bitmap(Bitmap::build(first, last, lpids)),
+            Representation::Slim => Form::Slim(Slim::build(first, last, lpids)),
             Representation::Darray => Form::Darray(Darray::build(first, last, lpids)),
             Representation::Runs => {
                 Runs::cost(stats.ranges.into(), len, first, last).ok_or(LARGE)?;
@@ -538,9 +549,13 @@ impl Compact {
         if let Form::Runs(runs) = &self.form { Some(runs) } else { None }
     }
 
-    /// Its bitmap, if that is how it is held.
-    pub(super) fn bitmap(&self) -> Option<&Bitmap> {
-        if let Form::Bitmap(bitmap) = &self.form { Some(bitmap) } else { None }
+    /// The lpid of bit 0 and the bits, if it is held as a bitmap.
+    pub(super) fn bitmap(&self) -> Option<(u32, &[u64])> {
+        match &self.form {
+            Form::Bitmap(bitmap) => Some(bitmap.words()),
+            Form::Slim(bitmap) => Some(bitmap.words()),
+            _ => None,
+        }
     }
 
     /// Number of ranks.
@@ -561,6 +576,7 @@ impl Compact {
             Form::Formula(_) => Representation::Segments,
             Form::EliasFano(_) => Representation::EliasFano,
             Form::Bitmap(_) => Representation::Bitmap,
+            Form::Slim(_) => Representation::Slim,
             Form::Darray(_) => Representation::Darray,
             Form::Runs(_) => Representation::Runs,
             Form::Gaps(_) => Representation::Gaps,
@@ -618,6 +634,7 @@ impl Compact {
             Form::Formula(map) => map.rank_of(Process { pg: 0, lpid }),
             Form::EliasFano(one) => one.rank(lpid),
             Form::Bitmap(one) => one.rank(lpid),
+            Form::Slim(one) => one.rank(lpid),
             Form::Darray(one) => one.rank(lpid),
             Form::Runs(one) => one.rank(lpid),
             Form::Gaps(one) => one.rank(lpid),
@@ -726,6 +743,7 @@ impl Compact {
             _ if size == 0 => return Err(Refused::Content("no ranks in a form for some")),
             Representation::EliasFano => Form::EliasFano(EliasFano::read(from)?),
             Representation::Bitmap => Form::Bitmap(Bitmap::read(from)?),
+            Representation::Slim => Form::Slim(Slim::read(from)?),
             Representation::Darray => Form::Darray(Darray::read(from)?),
             Representation::Runs => Form::Runs(Box::new(Runs::read(from)?)),
             Representation::Gaps => Form::Gaps(Gaps::read(from)?),

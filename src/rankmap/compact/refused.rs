@@ -163,6 +163,26 @@ fn images_of_another_version_and_other_bytes() {
     let sum = image::checksum(&image.0);
     image.bytes(&sum.to_le_bytes());
     assert_eq!(Compact::from_image(&image.0), Err(Refused::Content("more numbers than ranks")));
+    // Bitmaps that begin or end without a member, of no words, past the last lpid.
+    let without = "a bitmap that does not begin and end with a member";
+    let bitmaps: [(u32, &[u64], &str); 4] = [
+        (5, &[6, 3], without),
+        (5, &[7, 0], without),
+        (5, &[], without),
+        (LPID_MAX - 64, &[1, 2], "a member past the last lpid"),
+    ];
+    for representation in [Representation::Slim, Representation::Darray] {
+        for (first, words, why) in bitmaps {
+            let mut image = image::Writer::default();
+            image.bytes(b"RWMP\x01\x00");
+            image.bytes(&(representation as u16).to_le_bytes());
+            [3, 8 + 8 * words.len() as u32, first].into_iter().for_each(|word| image.u32(word));
+            image.words(words);
+            let sum = image::checksum(&image.0);
+            image.bytes(&sum.to_le_bytes());
+            assert_eq!(Compact::from_image(&image.0), Err(Refused::Content(why)));
+        }
+    }
     let mut image = Builder::world(9).to_image();
     image[6..8].copy_from_slice(&999u16.to_le_bytes());
     let end = image.len() - image::CHECKSUM;

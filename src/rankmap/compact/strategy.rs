@@ -17,6 +17,7 @@ use super::gaps::Gaps;
 use super::mixed_radix::MixedRadix;
 use super::packed::{Packed, width_of};
 use super::runs::Runs;
+use super::slim::Slim;
 use super::stats::Stats;
 use super::wavelet::Wavelet;
 use super::{Compact, Representation};
@@ -167,6 +168,8 @@ impl Stats {
                 add(Representation::EliasFano, heap, 13.5, 2.0);
             }
             add(Representation::Bitmap, Bitmap::cost(len, first, last), 15.0, 1.5);
+            let steps = (f64::from(last - first) / 65_536.0).max(1.0).log2();
+            add(Representation::Slim, Slim::cost(first, last), 30.0 + 1.5 * steps, 2.5);
             // Members farther apart than its window are searched.
             let dense = len > u64::from(last - first) / 6;
             let ns = if dense { 5.6 } else { 45.0 };

@@ -207,8 +207,8 @@ fn small_and_extreme_lists() {
         // A bitmap of the whole range would be 256 MB, and so would its image.
         if list.iter().max().zip(list.iter().min()).is_some_and(|(a, b)| a - b > 1 << 24) {
             for representation in Representation::ALL {
-                use Representation::{Bitmap, Darray};
-                if matches!(representation, Bitmap | Darray) {
+                use Representation::{Bitmap, Darray, Slim};
+                if matches!(representation, Bitmap | Slim | Darray) {
                     continue;
                 }
                 if let Ok(map) = Compact::build(representation, list.iter().copied()) {
@@ -240,6 +240,51 @@ fn uneven_sets() {
     for representation in [Representation::EliasFano, Representation::Runs, Representation::Gaps] {
         let map = Compact::build(representation, list.iter().copied()).expect("a set");
         check_map(&map, &list, &(0..).zip(&list).map(|(r, &l)| (l, r)).collect());
+    }
+}
+
+/// Blocks and groups of counts that are full, empty, begun and cut short.
+#[test]
+fn bitmaps_end_anywhere() {
+    let spans = [1, 64, 2_047, 2_048, 2_049, 65_535, 65_536, 65_537, 133_121];
+    for span in spans.into_iter().take(if cfg!(miri) { 5 } else { spans.len() }) {
+        let holes: [&dyn Fn(u32) -> bool; 3] =
+            [&|_| false, &|bit| bit == span / 2 + 1, &|bit| bit > 70 && bit + 70 < span];
+        for hole in holes {
+            let member = |&bit: &u32| bit == 0 || bit == span - 1 || !hole(bit);
+            let list: Vec<u32> = (0..span).filter(member).map(|bit| bit + 77).collect();
+            let first = (0..).zip(&list).map(|(r, &l)| (l, r)).collect();
+            for one in [Representation::Bitmap, Representation::Slim, Representation::Darray] {
+                let map = Compact::build(one, list.iter().copied()).expect("a set");
+                check_map(&map, &list, &first);
+                let read = Compact::from_image(&map.to_image()).expect("ours");
+                check_map(&read, &list, &first);
+                let all = Compact::estimate(list.iter().copied()).expect("lpids");
+                let said = all.iter().find(|e| e.representation == one).expect("a set");
+                assert_eq!(map.bytes() as u64, said.bytes, "{map:?}");
+                assert_eq!(read.bytes(), map.bytes());
+            }
+        }
+    }
+}
+
+/// What is dense, at random, is hardly more than a bit for each lpid.
+#[test]
+fn dense_sets_are_slim_bitmaps() {
+    let mut x = 9u64;
+    let mut random = move || {
+        x = x.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (x >> 33) as u32
+    };
+    let world = if cfg!(miri) { 9_000 } else { 150_000 };
+    for tenths in [3, 5, 8] {
+        let list: Vec<u32> = (0..world).filter(|_| random() % 10 < tenths).collect();
+        let map = Compact::new(Strategy::Space, list.iter().copied()).expect("lpids");
+        assert_eq!(map.representation(), Representation::Slim, "{tenths}");
+        assert!(map.bytes() < world as usize / 8 * 102 / 100 + 200, "{map:?}");
+        check_map(&map, &list, &(0..).zip(&list).map(|(r, &l)| (l, r)).collect());
+        let hybrid = Compact::new(Strategy::default(), list.iter().copied()).expect("lpids");
+        assert_eq!(hybrid.representation(), Representation::Darray, "{tenths}");
     }
 }
 

@@ -100,7 +100,7 @@ pub(super) fn spans(map: &RankMap) -> Spans {
     match &map.form {
         Form::Compact(compact) if compact.is_set() => {
             // The window of a bitmap begins where its words do.
-            let first = compact.bitmap().map(|bitmap| bitmap.words().0);
+            let first = compact.bitmap().map(|(first, _)| first);
             add(first.or(compact.find(0)).zip(compact.find(map.size.wrapping_sub(1))));
         }
         Form::Compact(_) | Form::Lut(_) => {
@@ -132,8 +132,8 @@ fn ends(lpids: &[u32]) -> Option<(u32, u32)> {
 pub(super) fn bits(map: &RankMap, spans: &Spans) -> Bits {
     let mut bits = Bits::new(spans);
     let bitmap = map.as_compact().and_then(Compact::bitmap);
-    if let Some(bitmap) = bitmap {
-        let (to, words) = (&mut bits.words, bitmap.words().1);
+    if let Some((_, words)) = bitmap {
+        let to = &mut bits.words;
         // Whole blocks of the bitmap may end past the last member's word.
         let count = to.len().min(words.len());
         to[..count].copy_from_slice(&words[..count]);

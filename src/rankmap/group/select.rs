@@ -213,8 +213,7 @@ fn listed(
             out.extend_from_slice(&lpids(other));
         }
         let bits = bits(other, spans);
-        if let Some(bitmap) = group.as_compact().and_then(Compact::bitmap) {
-            let (first, words) = bitmap.words();
+        if let Some((first, words)) = group.as_compact().and_then(Compact::bitmap) {
             for (at, &word) in (0..).zip(words) {
                 let first = first + 64 * at;
                 let same = bits.word(position(Process { pg, lpid: first }));
