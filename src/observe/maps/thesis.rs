@@ -132,7 +132,7 @@ mod tests {
         let set: Vec<u32> = (0..1000).filter(|lpid| lpid % 3 != 0).collect();
         let all = weigh(1000, &set);
         assert_eq!(bytes(&all, "canonical"), Some(666 * 4));
-        assert_eq!(bytes(&all, "optimized canonical"), Some(105 * 8));
+        assert_eq!(bytes(&all, "optimized canonical"), Some(106 * 8));
         assert_eq!(bytes(&all, "gap encoding"), Some(22 * 8 + 4));
         assert_eq!(bytes(&all, "bitmap"), Some(16 * 8 + 4));
         assert_eq!(bytes(&all, "range/stride"), None);
