@@ -505,10 +505,12 @@ impl Boot for Liar {
     }
 }
 
-/// Cards with these two addresses in them.
+/// Cards with these two addresses in them, and an inbox that is none: standard
+/// input of the first process.
 fn card(local: &[u8], network: &[u8]) -> Vec<u8> {
     let len = |a: &[u8]| (a.len() as u16).to_le_bytes();
-    [b"RWa1", &len(local)[..], local, &len(network), network].concat()
+    let inbox = [1, 0, 0, 0, 0, 0, 0, 0];
+    [b"RWa2", &inbox[..], &len(local)[..], local, &len(network), network].concat()
 }
 
 /// Rank 1 publishes garbage: whoever puts to it hears so, by name, and can

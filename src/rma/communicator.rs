@@ -25,12 +25,24 @@ pub struct Communicator<N: Netmod> {
     /// to be, equal in all members.
     id: u64,
     rank: u32,
-    /// How irregular maps made of this one are held; `None` for tables.
-    strategy: Option<Strategy>,
     /// Collective calls so far.
     calls: Cell<u32>,
+    rare: Option<Rc<Rare>>,
+}
+
+/// What few communicators have.
+struct Rare {
+    /// How irregular maps made of this one are held; `None` for tables.
+    strategy: Option<Strategy>,
     /// How the members meet, where it is not the set-up channel.
     meeting: Option<Rc<dyn Meeting>>,
+}
+
+impl Rare {
+    fn new(strategy: Option<Strategy>, meeting: Option<Rc<dyn Meeting>>) -> Option<Rc<Rare>> {
+        let any = strategy.is_some() || meeting.is_some();
+        any.then(|| Rc::new(Rare { strategy, meeting }))
+    }
 }
 
 /// How the members of a communicator tell each other something: for device
@@ -72,10 +84,9 @@ impl<N: Netmod> Communicator<N> {
         Communicator {
             map: RankMap::direct(boot.size()),
             rank: boot.rank(),
-            strategy: context.device().map_strategy(),
+            rare: Rare::new(context.device().map_strategy(), None),
             id: mix(&[boot.job()]),
             calls: Cell::new(0),
-            meeting: None,
             context: Rc::clone(context),
         }
     }
@@ -137,7 +148,7 @@ impl<N: Netmod> Communicator<N> {
     /// # Errors
     /// A map that reaches outside this job.
     pub fn nodes(&self) -> Result<RankMap, Error> {
-        Ok(self.device().nodes().compose_with(&self.map, self.strategy)?)
+        Ok(self.device().nodes().compose_with(&self.map, self.map_strategy())?)
     }
 
     /// Rank → rank on its node, in world order; composed, not stored.
@@ -145,7 +156,7 @@ impl<N: Netmod> Communicator<N> {
     /// # Errors
     /// A map that reaches outside this job.
     pub fn node_ranks(&self) -> Result<RankMap, Error> {
-        Ok(self.device().node_ranks().compose_with(&self.map, self.strategy)?)
+        Ok(self.device().node_ranks().compose_with(&self.map, self.map_strategy())?)
     }
 
     /// A communicator of the same processes with a context of its own. Sends
@@ -154,12 +165,16 @@ impl<N: Netmod> Communicator<N> {
     pub fn dup(&self) -> Communicator<N> {
         let id = mix(&[self.id, self.call(), 1]);
         let same = self.child(self.map.clone(), self.rank, id);
-        Communicator { meeting: self.meeting.clone(), ..same }
+        Communicator { rare: self.rare.clone(), ..same }
     }
 
     /// How irregular maps made of this one are held; `None` for tables.
     pub fn map_strategy(&self) -> Option<Strategy> {
-        self.strategy
+        self.rare.as_ref().and_then(|rare| rare.strategy)
+    }
+
+    fn meeting(&self) -> Option<&dyn Meeting> {
+        self.rare.as_ref().and_then(|rare| rare.meeting.as_deref())
     }
 
     /// [`dup`](Self::dup) with its map, and those of its children, held as
@@ -178,7 +193,7 @@ impl<N: Netmod> Communicator<N> {
             }
             (None, _) => self.map.clone(),
         };
-        Ok(Communicator { strategy, ..self.child(map, self.rank, id) })
+        Ok(Communicator { rare: Rare::new(strategy, None), ..self.child(map, self.rank, id) })
     }
 
     /// The same processes in reverse order. Collective, sends no message.
@@ -188,7 +203,7 @@ impl<N: Netmod> Communicator<N> {
     pub fn reversed(&self) -> Result<Communicator<N>, Error> {
         let id = mix(&[self.id, self.call(), 2]);
         let child = RankMap::affine(0, self.size() - 1, -1, self.size())?;
-        let map = self.map.compose_with(&child, self.strategy)?;
+        let map = self.map.compose_with(&child, self.map_strategy())?;
         Ok(self.child(map, self.size() - 1 - self.rank, id))
     }
 
@@ -313,7 +328,7 @@ impl<N: Netmod> Communicator<N> {
     /// # Errors
     /// A peer that died, by name.
     pub fn barrier(&self) -> Result<(), Error> {
-        if let Some(meeting) = &self.meeting {
+        if let Some(meeting) = self.meeting() {
             return meeting.allgather(&[]).map(drop).map_err(|why| ErrorKind::Meeting(why).into());
         }
         let tag = mix(&[self.id, self.call(), 7]);
@@ -339,7 +354,7 @@ impl<N: Netmod> Communicator<N> {
             return Err(ErrorKind::Rank { rank: root, size: self.size() }.into());
         }
         let tag = mix(&[self.id, self.call(), 9]);
-        if self.meeting.is_some() {
+        if self.meeting().is_some() {
             let mut all = self.allgather(value.filter(|_| root == self.rank).unwrap_or(&[]))?;
             return Ok(all.swap_remove(root as usize));
         }
@@ -348,7 +363,7 @@ impl<N: Netmod> Communicator<N> {
     }
 
     fn allgather_tagged(&self, tag: u64, mine: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
-        if let Some(meeting) = &self.meeting {
+        if let Some(meeting) = self.meeting() {
             return meeting.allgather(mine).map_err(|why| ErrorKind::Meeting(why).into());
         }
         let control = self.device().control();
@@ -402,7 +417,7 @@ impl<N: Netmod> Communicator<N> {
             let why = format!("rank {rank} is named twice in the new communicator");
             return Err(ErrorKind::Arguments(why).into());
         }
-        let map = self.map.compose_with(&child, self.strategy)?;
+        let map = self.map.compose_with(&child, self.map_strategy())?;
         Ok(mine.map(|rank| self.child(map, rank, id)))
     }
 
@@ -419,7 +434,8 @@ impl<N: Netmod> Communicator<N> {
         meeting: Rc<dyn Meeting>,
     ) -> Communicator<N> {
         let child = self.child(map, rank, mix(&[self.id, id, 11]));
-        Communicator { meeting: Some(meeting), ..child }
+        let rare = Rare::new(child.map_strategy(), Some(meeting));
+        Communicator { rare, ..child }
     }
 
     /// A communicator over any map, for structures that are measured and for
@@ -436,14 +452,17 @@ impl<N: Netmod> Communicator<N> {
     #[must_use]
     pub fn with_id(context: &Rc<Context<N>>, map: RankMap, rank: u32, id: u64) -> Communicator<N> {
         let id = mix(&[context.device().boot().job(), id, 11]);
-        let (context, strategy) = (Rc::clone(context), context.device().map_strategy());
-        Communicator { context, map, id, rank, strategy, calls: Cell::new(0), meeting: None }
+        let rare = Rare::new(context.device().map_strategy(), None);
+        Communicator { context: Rc::clone(context), map, id, rank, calls: Cell::new(0), rare }
     }
 
     fn child(&self, map: RankMap, rank: u32, id: u64) -> Communicator<N> {
         let context = Rc::clone(&self.context);
-        let (strategy, calls) = (self.strategy, Cell::new(0));
-        Communicator { context, map, id, rank, strategy, calls, meeting: None }
+        let rare = match self.rare.as_ref() {
+            Some(rare) if rare.meeting.is_some() => Rare::new(rare.strategy, None),
+            same => same.cloned(),
+        };
+        Communicator { context, map, id, rank, calls: Cell::new(0), rare }
     }
 }
 
