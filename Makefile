@@ -51,7 +51,7 @@ test: build ## every test (a newer libfabric too, where ci/newer-fabric.sh has f
 	@$(ENV) newer=$$(ci/newer-fabric.sh --if-there 2>/dev/null); \
 		RANKWAY_NEWER_LIBFABRIC=$$newer \
 		RANKWAY_NEWER_UCX=$$(ls $${newer%/*}/libucp.so.0 2>/dev/null) \
-		cargo test --release --workspace $(ARGS)
+		cargo test --profile checked --workspace $(ARGS)
 
 test-c: build ## the C interface: its tests and examples, under every launcher here
 	@ci/c.sh

@@ -12,7 +12,7 @@ if ! newer=$(ci/newer-fabric.sh); then
 fi
 echo "newer: with $newer"
 export RANKWAY_LIBFABRIC=$newer
-cargo test --release -p rankway --lib -- netmod rma
+cargo test --profile checked -p rankway --lib -- netmod rma
 if ls tests/*.rs >/dev/null 2>&1; then
-  cargo test --release -p rankway --test '*'
+  cargo test --profile checked -p rankway --test '*'
 fi

@@ -40,7 +40,7 @@ pub use card::{Card, ProcessId};
 pub use control::{Control, Group, Idle, World};
 pub use error::BootError;
 pub use liveness::{Liveness, Watch};
-pub use sweep::{segment_prefix, sweep, sweep_process};
+pub use sweep::{segment_prefix, sweep, sweep_own_pid, sweep_process};
 
 use std::sync::{Arc, Mutex};
 
@@ -173,6 +173,7 @@ pub fn connect() -> Result<Arc<dyn Boot>, BootError> {
         return Ok(boot.clone());
     }
     let forced = std::env::var("RANKWAY_BOOT").ok().filter(|name| !name.is_empty());
+    sweep_own_pid();
     let boot: Arc<dyn Boot> = match forced.as_deref() {
         None if in_pmix() => connect_pmix()?,
         None if pmi1::present() => Arc::new(pmi1::Pmi1::connect()?),

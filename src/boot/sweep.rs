@@ -42,6 +42,16 @@ pub fn sweep_process(pid: u32, job: u64) -> usize {
     remove(Path::new(SHM), |name| name.starts_with(&prefix) || libfabric_owner(name) == Some(pid))
 }
 
+/// Removes what an ended process of this one's pid left: libfabric refuses to
+/// open a segment of that name again. Those that are mapped here are in use.
+pub fn sweep_own_pid() -> usize {
+    let me = std::process::id();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    remove(Path::new(SHM), |name| {
+        libfabric_owner(name) == Some(me) && !maps.contains(&format!("{SHM}/{name}"))
+    })
+}
+
 /// The pid in a libfabric segment name.
 fn libfabric_owner(name: &str) -> Option<u32> {
     let (pid, rest) = name.split_once(':')?;
@@ -77,6 +87,14 @@ mod tests {
         assert_eq!(libfabric_owner("sem.1234:0:1"), None);
         assert_eq!(libfabric_owner(":0:1"), None);
         assert_eq!(libfabric_owner("+12:0:1"), None);
+    }
+
+    #[test]
+    fn what_another_left_under_this_pid_is_removed() {
+        let stale = format!("{SHM}/{}:0:stale", std::process::id());
+        std::fs::write(&stale, b"x").unwrap();
+        sweep_own_pid();
+        assert!(!Path::new(&stale).exists());
     }
 
     #[test]

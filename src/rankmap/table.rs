@@ -16,8 +16,8 @@ const WINDOWS_MAX: usize = 64;
 #[derive(Debug)]
 pub(super) struct Table<T> {
     pub(super) entries: Box<[T]>,
-    /// Made on the first `rank_of`.
-    inverse: OnceLock<Inverse>,
+    /// Made on the first `rank_of`; few tables are asked.
+    inverse: OnceLock<Box<Inverse>>,
 }
 
 /// Positions by entry.
@@ -149,7 +149,7 @@ impl<T: Copy + Ord + Into<u64>> View<T> {
     /// skips.
     pub(super) fn rank_of(&self, size: u32, entry: T) -> Option<u32> {
         let entries = &self.table.entries;
-        let inverse = self.table.inverse.get_or_init(|| invert(entries));
+        let inverse = self.table.inverse.get_or_init(|| Box::new(invert(entries)));
         let (start, step) = (i64::from(self.start), i64::from(self.step));
         let rank = |&p: &u32| {
             let distance = i64::from(p) - start;
@@ -187,7 +187,11 @@ impl<T: Copy + Ord + Into<u64>> View<T> {
         2 * size_of::<usize>()
             + size_of::<Table<T>>()
             + size_of_val(&*self.table.entries)
-            + self.table.inverse.get().map_or(0, Inverse::heap_bytes)
+            + self
+                .table
+                .inverse
+                .get()
+                .map_or(0, |inverse| size_of::<Inverse>() + inverse.heap_bytes())
     }
 }
 

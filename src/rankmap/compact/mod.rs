@@ -65,13 +65,12 @@
 //! with a checksum ([`Compact::to_image`]).
 //!
 //! ```
-//! use rankway::rankmap::compact::{Compact, Representation, Strategy};
+//! use rankway::rankmap::compact::{Compact, Strategy};
 //!
 //! // Every prime below 100,000 is a member.
 //! let prime = |n: &u32| (2..).take_while(|d| d * d <= *n).all(|d| n % d != 0);
 //! let primes: Vec<u32> = (2..100_000).filter(prime).collect();
 //! let map = Compact::new(Strategy::Space, primes.iter().copied())?;
-//! assert_eq!(map.representation(), Representation::EliasFano);
 //! assert!(map.bytes() < primes.len());
 //! assert_eq!((map.find(3), map.position(7)), (Some(7), Some(3)));
 //! let image = map.to_image();
