@@ -90,14 +90,6 @@ mod tests {
     }
 
     #[test]
-    fn what_another_left_under_this_pid_is_removed() {
-        let stale = format!("{SHM}/{}:0:stale", std::process::id());
-        std::fs::write(&stale, b"x").unwrap();
-        sweep_own_pid();
-        assert!(!Path::new(&stale).exists());
-    }
-
-    #[test]
     fn only_the_job_and_the_dead_are_swept() {
         let job = super::super::os::random_job().unwrap();
         let ours = format!("{SHM}/{}a", segment_prefix(job));
@@ -110,6 +102,8 @@ mod tests {
         assert!(!Path::new(&ours).exists());
         assert!(Path::new(&other).exists() && Path::new(&living).exists());
         std::fs::remove_file(other).unwrap();
-        std::fs::remove_file(living).unwrap();
+        // Of an earlier process of this number, for all that can be told.
+        assert!(sweep_own_pid() >= 1);
+        assert!(!Path::new(&living).exists());
     }
 }
