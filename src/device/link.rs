@@ -562,6 +562,14 @@ impl<N: Netmod> Context<N> {
         }))
     }
 
+    /// Whether packets to a world rank's first context go through a queue of
+    /// the node, as they do from a first context where there is one.
+    pub(crate) fn has_node_queue(&self, world: u32) -> bool {
+        self.index() == 0
+            && self.packet_limits(world).is_ok()
+            && self.links.link(world).is_some_and(|link| link.outbox.get().is_some())
+    }
+
     /// Copies bytes out of the memory of a peer on this node, which keeps them
     /// as they are. `false`: they must come another way.
     ///

@@ -121,6 +121,8 @@ pub struct WindowCore<N: Netmod> {
     pub(super) master: u32,
     /// Memory comes and goes: displacements are addresses.
     pub(super) dynamic: bool,
+    /// Over memory of the program's own.
+    pub(super) created: bool,
     /// [`Hints::bits`](super::Hints).
     pub(super) hints: AtomicU8,
     pub(super) start: *mut u8,
@@ -199,6 +201,7 @@ impl<N: Netmod> WindowCore<N> {
             skews: self.skews.pick(&ranks),
             master: self.master,
             dynamic: self.dynamic,
+            created: self.created,
             hints: AtomicU8::new(self.hints.load(Ordering::Relaxed)),
             _regions: [None, None],
             sizes: self.sizes.pick(&ranks),

@@ -354,6 +354,7 @@ impl<N: Netmod> Window<N> {
             skews: Column::new(offers.iter().map(|o| u64::from(o.skew))),
             master: communicator.world_rank(0)?,
             dynamic,
+            created: flavor == Flavor::Created,
             hints: AtomicU8::new(Hints::default().bits()),
             _regions: [network_region, local_region],
             sizes: match dynamic {
