@@ -31,7 +31,7 @@ count: build ## instructions of a translation and of a put
 	@$(CARGO_TARGET_DIR)/release/rankway count $(ARGS)
 
 count-c: build ## instructions of what include/rankway.h has inline, as C compiles it
-	@ci/golden-c.sh --show $(ARGS)
+	@ci/golden.sh c --show $(ARGS)
 
 memory: build ## bytes of address vectors and communicators
 	@$(CARGO_TARGET_DIR)/release/rankway memory $(ARGS)
