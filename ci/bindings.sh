@@ -30,7 +30,7 @@ $(version_of "$ucx" UCP_API_MAJOR UCP_API_MINOR)"
 messages=$(mktemp)
 trap 'rm -f "$messages"' EXIT
 # A failure to find libclang is a missing tool, any other is a fault.
-if ! cargo check -q --no-default-features --features bindgen --lib \
+if ! cargo check -q --profile checked --no-default-features --features bindgen --lib \
   --message-format=json >"$messages" 2>"$messages.err"; then
   if grep -q 'Unable to find libclang' "$messages.err"; then
     rm -f "$messages.err"
