@@ -14,7 +14,7 @@ OPENMPI_DIR ?= $(if $(PREFIX),$(PREFIX)/lib/openmpi,$(CURDIR)/target/openmpi)
 OPENMPI_PROFILE ?= release
 
 .PHONY: help deps build rate count count-c memory maps info openmpi test test-c test-openmpi test-mpi test-mpi-short test-verbs \
-	bench-mpi test-verbs-two check bench rivals fuzz ci bindings install uninstall clean
+	bench-mpi test-verbs-two test-verbs-mpi check bench rivals fuzz ci bindings install uninstall clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -77,6 +77,9 @@ test-verbs: build ## over verbs and over UCX's rc and ud, in a guest with a soft
 
 test-verbs-two: build ## the same between two guests on a virtual wire
 	@ci/softroce/test --hosts 2
+
+test-verbs-mpi: openmpi ## programs of MPICH's suite over verbs, in such a guest
+	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/softroce/mpi $(ARGS)
 
 check: ## formatting, lints, documentation, bindings, other targets
 	@ci/deps --ci

@@ -13,7 +13,7 @@ version_of() { # file macro...
   local file=$1 macro value=
   shift
   for macro in "$@"; do
-    value+=.$(sed -n "s/^#define[[:space:]]\+$macro[[:space:]]\+\([0-9]\+\).*/\1/p" "$file" | head -n1)
+    value+=.$(sed -n "s/^#define[[:space:]]\+${macro}[[:space:]]\+\([0-9]\+\).*/\1/p" "$file" | head -n1)
   done
   echo "${value#.}"
 }

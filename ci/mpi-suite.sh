@@ -16,6 +16,7 @@
 #     -l LIMIT    only the first LIMIT programs of a directory
 #     -j JOBS     programs at a time (one more than processors)
 #     -v          show the output of what failed
+#     --build     only build, and print where
 #     --short     only what ci/mpi-suite/short names, over ours: minutes
 #     --help      this text
 #
@@ -57,7 +58,7 @@ declare -A flags_of=(
   [stock-rdma]="--mca pml ob1"
 )
 
-stacks=() directories=() known=() whole=1 short=0 verbose=0
+stacks=() directories=() known=() whole=1 short=0 verbose=0 only_build=0
 limit=30 pattern='*' most=100000 at_a_time=$(($(nproc) + 1))
 number() { [[ $2 =~ ^[1-9][0-9]{0,5}$ ]] || wrong "$1 takes a number, not '$2'"; }
 while [ $# -gt 0 ]; do
@@ -80,6 +81,7 @@ while [ $# -gt 0 ]; do
     -l) number "$1" "$2"; most=$2 whole=0; shift ;;
     -j) number "$1" "$2"; at_a_time=$2; shift ;;
     -v) verbose=1 ;;
+    --build) only_build=1 ;;
     --short) short=1 whole=0 ;;
     --help | -h) usage; exit 0 ;;
     -*) wrong "there is no option $1" ;;
@@ -112,6 +114,8 @@ if [ $status != 0 ]; then
   [ "${RANKWAY_MPI_OPTIONAL:-}" != 1 ] || { say "SKIPPED (RANKWAY_MPI_OPTIONAL=1)"; exit 0; }
   exit $status
 fi
+
+if [ $only_build = 1 ]; then echo "$suite"; exit 0; fi
 
 work=$(mktemp -d)
 touch "$work/started"
