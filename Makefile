@@ -10,9 +10,11 @@ ARGS ?=
 
 # Where `make openmpi` installs the components.
 OPENMPI_DIR ?= $(if $(PREFIX),$(PREFIX)/lib/openmpi,$(CURDIR)/target/openmpi)
+# The profile they are built with: release, or checked, which is sooner done.
+OPENMPI_PROFILE ?= release
 
-.PHONY: help deps build rate count count-c memory maps info openmpi test test-c test-openmpi test-mpi test-verbs \
-	bench-mpi test-verbs-two check bench rivals fuzz ci bindings install uninstall clean
+.PHONY: help deps build rate count count-c memory maps info openmpi test test-c test-openmpi test-mpi test-mpi-short test-verbs \
+	bench-mpi test-verbs-two test-verbs-mpi check bench rivals fuzz ci bindings install uninstall clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -44,8 +46,8 @@ info: build ## netmods and providers of this machine
 
 openmpi: ## build the Open MPI components, install them into OPENMPI_DIR or PREFIX/lib/openmpi
 	@ci/deps --openmpi
-	@$(ENV) cargo build --release --manifest-path plugins/openmpi/Cargo.toml
-	@ci/place-openmpi.sh "$(OPENMPI_DIR)"
+	@$(ENV) cargo build --profile $(OPENMPI_PROFILE) --manifest-path plugins/openmpi/Cargo.toml
+	@PROFILE="$(OPENMPI_PROFILE)" ci/place-openmpi.sh "$(OPENMPI_DIR)"
 
 test: build ## every test (a newer libfabric too, where ci/newer-fabric.sh has fetched one)
 	@$(ENV) newer=$$(ci/newer-fabric.sh --if-there 2>/dev/null); \
@@ -64,14 +66,20 @@ bench-mpi: openmpi build ## MPI programs on our components beside Open MPI's own
 	@$(CARGO_TARGET_DIR)/release/rankway mpi --program "$(OPENMPI_DIR)/rankway-bench" \
 		--components "$(OPENMPI_DIR)" $(ARGS)
 
-test-mpi: openmpi ## MPICH's test suite under mpirun with our components (ARGS: directories)
+test-mpi: openmpi ## MPICH's test suite over our components and Open MPI's own (ARGS: directories, -s STACK)
 	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/mpi-suite.sh $(ARGS)
+
+test-mpi-short: openmpi ## some 200 programs of it over our components, in minutes
+	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/mpi-suite.sh --short $(ARGS)
 
 test-verbs: build ## over verbs and over UCX's rc and ud, in a guest with a soft RDMA device (QEMU)
 	@ci/softroce/test
 
 test-verbs-two: build ## the same between two guests on a virtual wire
 	@ci/softroce/test --hosts 2
+
+test-verbs-mpi: openmpi ## programs of MPICH's suite over verbs, in such a guest
+	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/softroce/mpi $(ARGS)
 
 check: ## formatting, lints, documentation, bindings, other targets
 	@ci/deps --ci

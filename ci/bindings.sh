@@ -13,7 +13,7 @@ version_of() { # file macro...
   local file=$1 macro value=
   shift
   for macro in "$@"; do
-    value+=.$(sed -n "s/^#define[[:space:]]\+$macro[[:space:]]\+\([0-9]\+\).*/\1/p" "$file" | head -n1)
+    value+=.$(sed -n "s/^#define[[:space:]]\+${macro}[[:space:]]\+\([0-9]\+\).*/\1/p" "$file" | head -n1)
   done
   echo "${value#.}"
 }
@@ -30,7 +30,7 @@ $(version_of "$ucx" UCP_API_MAJOR UCP_API_MINOR)"
 messages=$(mktemp)
 trap 'rm -f "$messages"' EXIT
 # A failure to find libclang is a missing tool, any other is a fault.
-if ! cargo check -q --no-default-features --features bindgen --lib \
+if ! cargo check -q --profile checked --no-default-features --features bindgen --lib \
   --message-format=json >"$messages" 2>"$messages.err"; then
   if grep -q 'Unable to find libclang' "$messages.err"; then
     rm -f "$messages.err"

@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2034,SC2012 # what is set here is used there
 # Sourced (POSIX sh) by the Makefile and the scripts here, from the root of the
 # repository: puts a cargo that is new enough on PATH, wherever it was installed.
 # Sets CARGO_OK to 1 when there is one, and CARGO_HAVE to the version found.

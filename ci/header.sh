@@ -5,7 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/env.sh
 
-cargo test -q -p rankway-capi --test header
+# (The workspace and profile of `make test`, or all would be built once more.)
+cargo test -q --profile checked --workspace --test header
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 printf '#include <rankway.h>\nint main(void) { return rankway_launched() > 1; }\n' >"$work/c.c"

@@ -1,12 +1,12 @@
 #!/bin/sh
 # Installs the Open MPI components into directory $1: one library, and a name
 # for each component. Replaces it in one step, since a running program may have
-# the old one mapped. Says how it is used.
+# the old one mapped. Says how it is used. PROFILE (release) says which build.
 set -eu
 cd "$(dirname "$0")/.."
 dir=$1
 mkdir -p "$dir"
-cp "${CARGO_TARGET_DIR:-target}/release/librankway_openmpi.so" "$dir/.new"
+cp "${CARGO_TARGET_DIR:-target}/${PROFILE:-release}/librankway_openmpi.so" "$dir/.new"
 mv -f "$dir/.new" "$dir/librankway_openmpi.so"
 for component in mtl osc; do
   ln -sf librankway_openmpi.so "$dir/mca_${component}_rankway.so"

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/env.sh
 
-cargo check -q --no-default-features --lib
+cargo check -q --profile checked --no-default-features --lib
 echo "portable: this machine: builds"
 
 installed=$(rustc --print sysroot)/lib/rustlib
@@ -15,7 +15,7 @@ tried=0
 for target in i686-unknown-linux-gnu powerpc-unknown-linux-gnu s390x-unknown-linux-gnu \
   aarch64-apple-darwin; do
   if ls "$installed/$target/lib/"libstd-*.rlib >/dev/null 2>&1; then
-    cargo check -q --no-default-features --lib --target "$target"
+    cargo check -q --profile checked --no-default-features --lib --target "$target"
     echo "portable: $target: builds"
     tried=$((tried + 1))
   else
@@ -24,4 +24,6 @@ for target in i686-unknown-linux-gnu powerpc-unknown-linux-gnu s390x-unknown-lin
 done
 [ $tried -gt 0 ] || echo "portable: no other target was checked"
 
-cargo test --no-default-features --lib
+# With the checks of a debug build, which `make test` does without.
+export CARGO_PROFILE_CHECKED_DEBUG_ASSERTIONS=true CARGO_PROFILE_CHECKED_OVERFLOW_CHECKS=true
+cargo test --profile checked --no-default-features --lib

@@ -3,7 +3,7 @@
 # where it is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-scripts=(ci/deps ci/*.sh ci/softroce/{fetch,run,test} ci/softroce/*.sh plugins/openmpi/tests/run .ci/run)
+scripts=(ci/deps ci/*.sh ci/mpi-suite/*.sh ci/softroce/{fetch,mpi,run,test} ci/softroce/*.sh plugins/openmpi/tests/run .ci/run)
 # Of busybox's shell, in the guest.
 sh -n ci/softroce/init
 for script in "${scripts[@]}"; do bash -n "$script"; done

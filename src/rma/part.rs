@@ -220,8 +220,13 @@ impl Part {
         };
         let attached = attached.lock().unwrap_or_else(PoisonError::into_inner);
         let (start, bytes) = attached.range(..=offset).next_back()?;
+        let mut reach = start + bytes;
+        // To a peer, what was attached in pieces that touch is one piece.
+        while reach < end {
+            reach += attached.get(&reach)?;
+        }
         // The address was exposed by `attach`.
-        (end <= start + bytes).then(|| act(std::ptr::with_exposed_provenance_mut(offset)))
+        Some(act(std::ptr::with_exposed_provenance_mut(offset)))
     }
 
     /// Does something with a range while nobody else does by this function or

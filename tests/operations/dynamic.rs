@@ -16,7 +16,10 @@ pub fn attached<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let (at, len) = (first.as_mut_ptr().cast::<u8>(), 80_000);
     // SAFETY: both outlive the window, and are looked at when nobody writes.
     unsafe {
-        w.attach(at, len).map_err(text)?;
+        // In pieces that touch: what peers do reaches across.
+        w.attach(at.add(20_003), 30_000).map_err(text)?;
+        w.attach(at, 20_003).map_err(text)?;
+        w.attach(at.add(50_003), len - 50_003).map_err(text)?;
         refused!(w.attach(at.add(79_999), 5), ErrorKind::Arguments(_));
         refused!(w.attach(at, 1), ErrorKind::Arguments(_));
         refused!(w.attach(at.add(80_000), 0), ErrorKind::Arguments(_));
