@@ -336,6 +336,12 @@ impl<N: Netmod> Agent<N> {
         Some((Head::new(Class::Rma, ask::ANSWER, words), out))
     }
 
+    /// Whether anybody waits for a lock of any window here.
+    #[inline]
+    pub(super) fn is_asked(&self) -> bool {
+        !self.waiting.borrow().is_empty()
+    }
+
     /// Whether somebody waits for a lock on a part of this process.
     pub(super) fn is_awaited(&self, window: u64) -> bool {
         self.waiting.borrow().iter().any(|w| w.window == window)
@@ -343,10 +349,15 @@ impl<N: Netmod> Agent<N> {
 
     /// Gives locks to those who wait, in their order, and answers those who have
     /// waited long.
+    #[inline]
     pub(super) fn grant(&self, context: &Context<N>) {
-        if self.waiting.borrow().is_empty() {
-            return;
+        if self.is_asked() {
+            self.grant_waiting(context);
         }
+    }
+
+    #[cold]
+    fn grant_waiting(&self, context: &Context<N>) {
         let mut held = Vec::new();
         let mut answers = Vec::new();
         self.waiting.borrow_mut().retain(|w| {
