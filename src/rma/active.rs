@@ -10,7 +10,7 @@
 
 use super::compute::Work;
 use super::custom::carry_out;
-use super::locks::{NOBODY, Want};
+use super::locks::{Holder, NOBODY, Want};
 use super::part::{Part, Registry, Status};
 use super::{Error, ErrorKind};
 use crate::device::{Body, Class, Context, DeviceError, Head, Room};
@@ -407,7 +407,7 @@ impl<N: Netmod> Agent<N> {
             ask::TAKE => Some(take(part, place, from)),
             ask::GIVE => {
                 if let (Some(want), Ok(control)) = (Want::from_number(place), part.control()) {
-                    control.give(want, from);
+                    control.give(want, asker(from));
                 }
                 None
             }
@@ -495,11 +495,16 @@ fn bytes(part: &Part, ask: u8, place: u64, meta: Meta, body: &[u8], out: &mut Ve
     Status::Done
 }
 
+/// A peer that this process keeps a lock for.
+fn asker(world: u32) -> Holder {
+    Holder { world, alone: false }
+}
+
 /// A lock that a packet asks for.
 fn take(part: &Part, place: u64, from: u32) -> (Status, u64) {
     let Some(want) = Want::from_number(place & 0xff) else { return (Status::Garbled, 0) };
     let Ok(control) = part.control() else { return (Status::NotHere, 0) };
-    match control.take(want, from, (place >> 8) as u32) {
+    match control.take(want, asker(from), (place >> 8) as u32) {
         Ok(()) => (Status::Done, 0),
         Err(holder) => (Status::Busy, u64::from(holder)),
     }

@@ -2,7 +2,8 @@
 
 use super::access::{Access, Epoch};
 use super::active::{Agent, Answer, Request, Track, ask, error_of};
-use super::locks::{Control, NOBODY, Want};
+use super::core::WindowCore;
+use super::locks::{Control, Holder, NOBODY, Want};
 use super::part::Status;
 use super::{Error, ErrorKind};
 use crate::device::{Context, DeviceError};
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use std::ops::BitOr;
 use std::sync::atomic::{Ordering, fence};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How a lock excludes others (MPI_LOCK_SHARED, MPI_LOCK_EXCLUSIVE).
@@ -221,16 +223,18 @@ impl<N: Netmod> Access<N> {
             let (open, remedy) = ("this rank is not locked", "call lock first");
             return Err(ErrorKind::Epoch { call: "unlock", open, remedy }.into());
         };
+        let held = self.more.locks.borrow_mut().remove(at);
         let flushed = if self.is_quiet() {
-            // All there was are stores; what waits on memory needs progress now
-            // and then.
-            fence(Ordering::SeqCst);
+            // All there was are stores. On x86 giving back the lock orders them.
+            if !(held.taken && cfg!(target_arch = "x86_64")) {
+                fence(Ordering::SeqCst);
+            }
+            // Who locks in turns must not keep others waiting for its help.
             self.count_direct();
             Ok(())
         } else {
             self.flush(rank)
         };
-        let held = self.more.locks.borrow_mut().remove(at);
         let given = if held.taken { self.give_lock(held.kind, rank) } else { Ok(()) };
         if self.more.locks.borrow().is_empty() {
             // Every rank there are marks of was flushed with its lock.
@@ -390,14 +394,26 @@ impl<N: Netmod> Access<N> {
         Ok(core.controls.zip(node_rank).map(|(controls, n)| controls.of(n)))
     }
 
+    /// This process, as it stands in lock words.
+    #[inline]
+    fn holder(&self) -> Holder {
+        // Another access of this process would hold the core too. They are made
+        // from this one only, so not meanwhile; of those that are gone all is
+        // seen.
+        let only = |core: &Arc<WindowCore<N>>| Arc::strong_count(core) == 1 && !core.is_derived();
+        let alone = self.core.borrow().as_ref().is_some_and(only);
+        fence(Ordering::Acquire);
+        Holder { world: self.context().device().boot().rank(), alone }
+    }
+
     /// Takes a lock; waits for it as long as its holder lives.
     #[inline]
     fn acquire(&self, peer: &Peer, want: Want) -> Result<(), Error> {
         let context = self.context();
         context.check_alive(peer.world)?;
-        let me = context.device().boot().rank();
+        let me = self.holder();
         // Those who asked this process by packets came before.
-        let waits = peer.world == me && self.more.agent.is_asked();
+        let waits = peer.world == me.world && self.more.agent.is_asked();
         if let Some(control) = peer.words.filter(|_| !waits)
             && control.take(want, me, 0).is_ok()
         {
@@ -410,7 +426,7 @@ impl<N: Netmod> Access<N> {
     #[inline(never)]
     fn acquire_in_turn(&self, &Peer { world, words, .. }: &Peer, want: Want) -> Result<(), Error> {
         let context = self.context();
-        let me = context.device().boot().rank();
+        let me = self.holder();
         let (mut turn, mut looks) = (0_u32, 0);
         let mut asked = Instant::now();
         loop {
@@ -419,7 +435,7 @@ impl<N: Netmod> Access<N> {
             let look = silent || turn % 16 == 15;
             looks += u32::from(look);
             let look = if look { looks } else { 0 };
-            let waits = world == me && self.more.agent.is_awaited(self.core()?.part.id);
+            let waits = world == me.world && self.more.agent.is_awaited(self.core()?.part.id);
             let taken = match &words {
                 // Those who asked by packets came before.
                 Some(_) if waits && look == 0 => Err(NOBODY),
@@ -509,7 +525,7 @@ impl<N: Netmod> Access<N> {
     fn release(&self, peer: &Peer, want: Want) -> Result<(), Error> {
         let context = self.context();
         if let Some(control) = peer.words {
-            control.give(want, context.device().boot().rank());
+            control.give(want, self.holder());
             self.more.agent.grant(context);
             return Ok(());
         }
