@@ -11,9 +11,9 @@ use crate::netmod::{Netmod, Op, Type};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::BitOr;
-use std::sync::atomic::{Ordering, fence};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// How a lock excludes others (MPI_LOCK_SHARED, MPI_LOCK_EXCLUSIVE).

@@ -1,10 +1,12 @@
 /* Point-to-point and one-sided operations between two ranks, measured as the
  * OSU micro-benchmarks do: latencies of one operation at a time, rates of 64
- * under way, bandwidth of long ones. Prints lines of "name value"; the best
- * of several rounds counts. A round goes through all figures: a machine that is
- * slow for half a second spoils part of the rounds then, not all rounds of a
- * figure. Arguments: milliseconds of a figure in a round, rounds, and "two" or
- * "one" for the two-sided or the one-sided half alone. */
+ * under way, bandwidth of long ones. Prints "name value" for each value that is
+ * better than those before, and "at name" before the first of a figure, so that
+ * a library that crashes leaves what it got to. A round goes through all
+ * figures: a machine that is slow for half a second spoils part of the rounds
+ * then, not all rounds of a figure. Arguments: milliseconds of a figure in a
+ * round, rounds, "two" or "one" for the two-sided or the one-sided half alone or
+ * "both", and names of figures to leave out. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,25 +45,53 @@ struct figure {
 	double least;
 };
 
-/* Measures all figures, round after round, and prints them. */
-static void measure(struct figure *figures, int many)
+/* Names of figures to leave out. */
+static char **omitted;
+static int omissions;
+
+static int wanted(const struct figure *f)
 {
-	for (struct figure *f = figures; f < figures + many; f++) {
-		f->least = 1e30;
-		f->count = WINDOW;
-		while (timed(f->run, f->count) < slice && f->count < 1L << 30)
-			f->count *= 2;
-	}
-	for (int i = 0; i < rounds; i++)
-		for (struct figure *f = figures; f < figures + many; f++) {
-			double took = timed(f->run, f->count) / (double)f->count;
-			if (took < f->least)
-				f->least = took;
-		}
-	for (struct figure *f = figures; f < figures + many && rank == 0; f++) {
-		printf("%s %.6g\n", f->name, f->rate ? f->scale / f->least : f->scale * f->least);
+	for (int i = 0; i < omissions; i++)
+		if (!strcmp(omitted[i], f->name))
+			return 0;
+	return 1;
+}
+
+static void begin(struct figure *f)
+{
+	if (rank == 0) {
+		printf("at %s\n", f->name);
 		fflush(stdout);
 	}
+	f->least = 1e30;
+	f->count = WINDOW;
+	while (timed(f->run, f->count) < slice && f->count < 1L << 30)
+		f->count *= 2;
+}
+
+static void sample(struct figure *f)
+{
+	double took = timed(f->run, f->count) / (double)f->count;
+	if (took >= f->least)
+		return;
+	f->least = took;
+	if (rank == 0) {
+		printf("%s %.6g\n", f->name, f->rate ? f->scale / took : f->scale * took);
+		fflush(stdout);
+	}
+}
+
+/* Measures all figures, round after round. */
+static void measure(struct figure *figures, int many)
+{
+	for (int i = 0; i < rounds; i++)
+		for (struct figure *f = figures; f < figures + many; f++) {
+			if (!wanted(f))
+				continue;
+			if (i == 0)
+				begin(f);
+			sample(f);
+		}
 }
 
 static void ping(long count, int len)
@@ -206,6 +236,10 @@ int main(int argc, char **argv)
 	if (argc > 2)
 		rounds = atoi(argv[2]);
 	const char *half = argc > 3 ? argv[3] : "both";
+	if (argc > 4) {
+		omitted = argv + 4;
+		omissions = argc - 4;
+	}
 	out = calloc(1, LONG);
 	in = calloc(1, LONG);
 	if (!out || !in)
