@@ -90,7 +90,7 @@ pub struct Access<N: Netmod> {
     /// Before the context, whose endpoints the handles are for.
     keys: Keys<N>,
     context: Rc<Context<N>>,
-    core: RefCell<Option<Arc<WindowCore<N>>>>,
+    pub(super) core: RefCell<Option<Arc<WindowCore<N>>>>,
     error: RefCell<Option<Error>>,
     pub(super) more: More<N>,
 }
@@ -1530,8 +1530,9 @@ impl<N: Netmod> Access<N> {
     }
 
     /// Whether an access epoch is open, to whichever ranks.
+    #[inline]
     pub fn is_open(&self) -> bool {
-        self.check_open().is_ok()
+        !matches!(self.epoch.get(), Epoch::Closed | Epoch::Freed)
     }
 
     /// Whether nothing is under way that is more than stores into mapped

@@ -10,7 +10,7 @@
 
 use super::compute::Work;
 use super::custom::carry_out;
-use super::locks::{NOBODY, Want};
+use super::locks::{Holder, NOBODY, Want};
 use super::part::{Part, Registry, Status};
 use super::{Error, ErrorKind};
 use crate::device::{Body, Class, Context, DeviceError, Head, Room};
@@ -336,6 +336,12 @@ impl<N: Netmod> Agent<N> {
         Some((Head::new(Class::Rma, ask::ANSWER, words), out))
     }
 
+    /// Whether anybody waits for a lock of any window here.
+    #[inline]
+    pub(super) fn is_asked(&self) -> bool {
+        !self.waiting.borrow().is_empty()
+    }
+
     /// Whether somebody waits for a lock on a part of this process.
     pub(super) fn is_awaited(&self, window: u64) -> bool {
         self.waiting.borrow().iter().any(|w| w.window == window)
@@ -343,10 +349,15 @@ impl<N: Netmod> Agent<N> {
 
     /// Gives locks to those who wait, in their order, and answers those who have
     /// waited long.
+    #[inline]
     pub(super) fn grant(&self, context: &Context<N>) {
-        if self.waiting.borrow().is_empty() {
-            return;
+        if self.is_asked() {
+            self.grant_waiting(context);
         }
+    }
+
+    #[cold]
+    fn grant_waiting(&self, context: &Context<N>) {
         let mut held = Vec::new();
         let mut answers = Vec::new();
         self.waiting.borrow_mut().retain(|w| {
@@ -396,7 +407,7 @@ impl<N: Netmod> Agent<N> {
             ask::TAKE => Some(take(part, place, from)),
             ask::GIVE => {
                 if let (Some(want), Ok(control)) = (Want::from_number(place), part.control()) {
-                    control.give(want, from);
+                    control.give(want, asker(from));
                 }
                 None
             }
@@ -484,11 +495,16 @@ fn bytes(part: &Part, ask: u8, place: u64, meta: Meta, body: &[u8], out: &mut Ve
     Status::Done
 }
 
+/// A peer that this process keeps a lock for.
+fn asker(world: u32) -> Holder {
+    Holder { world, alone: false }
+}
+
 /// A lock that a packet asks for.
 fn take(part: &Part, place: u64, from: u32) -> (Status, u64) {
     let Some(want) = Want::from_number(place & 0xff) else { return (Status::Garbled, 0) };
     let Ok(control) = part.control() else { return (Status::NotHere, 0) };
-    match control.take(want, from, (place >> 8) as u32) {
+    match control.take(want, asker(from), (place >> 8) as u32) {
         Ok(()) => (Status::Done, 0),
         Err(holder) => (Status::Busy, u64::from(holder)),
     }

@@ -173,6 +173,11 @@ impl<N: Netmod> WindowCore<N> {
         (0..self.members.len()).find(is)
     }
 
+    /// Whether this was made from the core of a window for other ranks.
+    pub(super) fn is_derived(&self) -> bool {
+        self._of.is_some()
+    }
+
     /// The same window with its tables by the ranks of another map, all of them
     /// members of the window. What they share is a word again, so a
     /// communicator whose ranks agree goes the short way.

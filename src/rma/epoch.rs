@@ -2,7 +2,8 @@
 
 use super::access::{Access, Epoch};
 use super::active::{Agent, Answer, Request, Track, ask, error_of};
-use super::locks::{Control, NOBODY, Want};
+use super::core::WindowCore;
+use super::locks::{Control, Holder, NOBODY, Want};
 use super::part::Status;
 use super::{Error, ErrorKind};
 use crate::device::{Context, DeviceError};
@@ -11,6 +12,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::BitOr;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// How a lock excludes others (MPI_LOCK_SHARED, MPI_LOCK_EXCLUSIVE).
@@ -68,12 +71,34 @@ pub(super) enum Way {
     Packet,
 }
 
+/// A lock of a single rank.
+#[derive(Clone, Copy)]
+struct Held {
+    rank: u32,
+    kind: Lock,
+    /// The lock words know of it.
+    taken: bool,
+}
+
+/// Whom to ask for a lock.
+#[derive(Clone, Copy)]
+struct Peer {
+    /// Its rank in the access's numbers; [`NOBODY`] for the first member.
+    rank: u32,
+    world: u32,
+    /// Its lock words, where they are mapped. They stay with the window.
+    words: Option<Control>,
+}
+
 /// What an access keeps beside what its puts need.
 pub(super) struct More<N> {
     pub(super) agent: Rc<Agent<N>>,
     pub(super) track: Rc<Track>,
-    /// Locks of single ranks, and whether memory knows of them.
-    locks: RefCell<BTreeMap<u32, (Lock, bool)>>,
+    /// Locks of single ranks, in their order.
+    locks: RefCell<Vec<Held>>,
+    /// The peers whose lock words were used last: a target, and the first
+    /// member.
+    peers: [Cell<Option<Peer>>; 2],
     /// lock_all took the first member's word.
     all: Cell<bool>,
     /// The ranks of [`Access::start`].
@@ -93,6 +118,7 @@ impl<N: Netmod> More<N> {
             agent: Agent::of(context),
             track: Rc::default(),
             locks: RefCell::default(),
+            peers: Default::default(),
             all: Cell::new(false),
             group: RefCell::default(),
             staged: RefCell::default(),
@@ -147,31 +173,36 @@ impl<N: Netmod> Access<N> {
     /// that died, by name.
     pub fn lock(&self, kind: Lock, rank: u32, assert: Assert) -> Result<(), Error> {
         self.may_open("lock", self.epoch() == Epoch::Locks)?;
-        let world = self.world(rank)?;
-        if self.more.locks.borrow().contains_key(&rank) {
+        let peer = self.peer(rank)?;
+        let Err(at) = self.held(rank) else {
             let remedy = "unlock it first";
             return Err(
                 ErrorKind::Epoch { call: "lock", open: "this rank is locked", remedy }.into()
             );
-        }
-        self.context().check_alive(world)?;
+        };
+        self.context().check_alive(peer.world)?;
         let taken = !assert.contains(Assert::NOCHECK);
         if taken {
-            self.take_lock(kind, world)?;
+            self.take_lock(kind, &peer)?;
         }
-        self.more.locks.borrow_mut().insert(rank, (kind, taken));
+        self.more.locks.borrow_mut().insert(at, Held { rank, kind, taken });
         self.set_epoch(Epoch::Locks);
         Ok(())
     }
 
-    fn take_lock(&self, kind: Lock, world: u32) -> Result<(), Error> {
+    /// Where a rank's lock is among those held, or would be.
+    fn held(&self, rank: u32) -> Result<usize, usize> {
+        self.more.locks.borrow().binary_search_by_key(&rank, |held| held.rank)
+    }
+
+    fn take_lock(&self, kind: Lock, peer: &Peer) -> Result<(), Error> {
         match kind {
-            Lock::Shared => self.acquire(world, Want::Shared),
+            Lock::Shared => self.acquire(peer, Want::Shared),
             Lock::Exclusive => {
-                let master = self.core()?.master;
-                self.acquire(master, Want::Alone)?;
-                self.acquire(world, Want::Exclusive).inspect_err(|_| {
-                    let _ = self.release(master, Want::Alone);
+                let first = self.first()?;
+                self.acquire(&first, Want::Alone)?;
+                self.acquire(peer, Want::Exclusive).inspect_err(|_| {
+                    let _ = self.release(&first, Want::Alone);
                 })
             }
         }
@@ -185,15 +216,26 @@ impl<N: Netmod> Access<N> {
     /// died or an operation that failed, after which the lock is given back
     /// too.
     pub fn unlock(&self, rank: u32) -> Result<(), Error> {
-        self.core()?;
-        let held = self.more.locks.borrow().get(&rank).copied();
-        let Some((kind, taken)) = held else {
+        if self.epoch() == Epoch::Freed {
+            return Err(ErrorKind::Freed.into());
+        }
+        let Ok(at) = self.held(rank) else {
             let (open, remedy) = ("this rank is not locked", "call lock first");
             return Err(ErrorKind::Epoch { call: "unlock", open, remedy }.into());
         };
-        let flushed = self.flush(rank);
-        let given = if taken { self.give_lock(kind, rank) } else { Ok(()) };
-        self.more.locks.borrow_mut().remove(&rank);
+        let held = self.more.locks.borrow_mut().remove(at);
+        let flushed = if self.is_quiet() {
+            // All there was are stores. On x86 giving back the lock orders them.
+            if !(held.taken && cfg!(target_arch = "x86_64")) {
+                fence(Ordering::SeqCst);
+            }
+            // Who locks in turns must not keep others waiting for its help.
+            self.count_direct();
+            Ok(())
+        } else {
+            self.flush(rank)
+        };
+        let given = if held.taken { self.give_lock(held.kind, rank) } else { Ok(()) };
         if self.more.locks.borrow().is_empty() {
             // Every rank there are marks of was flushed with its lock.
             self.unmark();
@@ -203,12 +245,12 @@ impl<N: Netmod> Access<N> {
     }
 
     fn give_lock(&self, kind: Lock, rank: u32) -> Result<(), Error> {
-        let world = self.world(rank)?;
+        let peer = self.peer(rank)?;
         match kind {
-            Lock::Shared => self.release(world, Want::Shared),
+            Lock::Shared => self.release(&peer, Want::Shared),
             Lock::Exclusive => {
-                let given = self.release(world, Want::Exclusive);
-                given.and(self.release(self.core()?.master, Want::Alone))
+                let given = self.release(&peer, Want::Exclusive);
+                given.and(self.release(&self.first()?, Want::Alone))
             }
         }
     }
@@ -229,12 +271,12 @@ impl<N: Netmod> Access<N> {
     /// As [`Access::lock_all`].
     pub fn lock_all_with(&self, assert: Assert) -> Result<(), Error> {
         self.may_open("lock_all", false)?;
-        let master = self.core()?.master;
+        let first = self.first()?;
         // Who cannot ask the first member cannot lock exclusively either: there
         // is nothing to be excluded from.
-        let ask = !assert.contains(Assert::NOCHECK) && self.may_ask(master)?;
+        let ask = !assert.contains(Assert::NOCHECK) && self.may_ask(&first)?;
         if ask {
-            self.acquire(master, Want::All)?;
+            self.acquire(&first, Want::All)?;
         }
         self.more.all.set(ask);
         self.set_epoch(Epoch::LockAll);
@@ -252,9 +294,9 @@ impl<N: Netmod> Access<N> {
             Epoch::Freed => Err(ErrorKind::Freed.into()),
             Epoch::LockAll => {
                 let flushed = self.flush_dirty();
-                let master = self.core()?.master;
+                let first = self.first()?;
                 let given =
-                    if self.more.all.take() { self.release(master, Want::All) } else { Ok(()) };
+                    if self.more.all.take() { self.release(&first, Want::All) } else { Ok(()) };
                 self.set_epoch(Epoch::Closed);
                 flushed.and(given)
             }
@@ -302,18 +344,43 @@ impl<N: Netmod> Access<N> {
             Epoch::Start => {
                 (self.more.group.borrow().binary_search(&rank).is_ok(), "name it in start")
             }
-            _ => (self.more.locks.borrow().contains_key(&rank), "lock it, or call lock_all"),
+            _ => (self.held(rank).is_ok(), "lock it, or call lock_all"),
         };
         if there { Ok(()) } else { Err(ErrorKind::NotInEpoch { rank, remedy }.into()) }
     }
 
-    /// Whether requests to a world rank can be made: it is this process, its
-    /// lock words are mapped, or packets reach it.
-    fn may_ask(&self, world: u32) -> Result<bool, Error> {
-        if self.words(world)?.is_some() {
+    /// Whether requests to a peer can be made: it is this process, its lock
+    /// words are mapped, or packets reach it.
+    fn may_ask(&self, peer: &Peer) -> Result<bool, Error> {
+        if peer.words.is_some() {
             return Ok(true);
         }
-        Ok(self.context().call_limit(world)? > 0)
+        Ok(self.context().call_limit(peer.world)? > 0)
+    }
+
+    /// Whom to ask for a lock of a rank.
+    #[inline]
+    fn peer(&self, rank: u32) -> Result<Peer, Error> {
+        match self.more.peers[0].get() {
+            Some(peer) if peer.rank == rank => Ok(peer),
+            _ => self.find_peer(0, rank, self.world(rank)?),
+        }
+    }
+
+    /// Whom to ask for the word that is the whole window's.
+    #[inline]
+    fn first(&self) -> Result<Peer, Error> {
+        match self.more.peers[1].get() {
+            Some(peer) => Ok(peer),
+            None => self.find_peer(1, NOBODY, self.core()?.master),
+        }
+    }
+
+    #[cold]
+    fn find_peer(&self, place: usize, rank: u32, world: u32) -> Result<Peer, Error> {
+        let peer = Peer { rank, world, words: self.words(world)? };
+        self.more.peers[place].set(Some(peer));
+        Ok(peer)
     }
 
     /// The lock words of a world rank's part, where they are mapped.
@@ -327,11 +394,39 @@ impl<N: Netmod> Access<N> {
         Ok(core.controls.zip(node_rank).map(|(controls, n)| controls.of(n)))
     }
 
+    /// This process, as it stands in lock words.
+    #[inline]
+    fn holder(&self) -> Holder {
+        // Another access of this process would hold the core too. They are made
+        // from this one only, so not meanwhile; of those that are gone all is
+        // seen.
+        let only = |core: &Arc<WindowCore<N>>| Arc::strong_count(core) == 1 && !core.is_derived();
+        let alone = self.core.borrow().as_ref().is_some_and(only);
+        fence(Ordering::Acquire);
+        Holder { world: self.context().device().boot().rank(), alone }
+    }
+
     /// Takes a lock; waits for it as long as its holder lives.
-    fn acquire(&self, world: u32, want: Want) -> Result<(), Error> {
+    #[inline]
+    fn acquire(&self, peer: &Peer, want: Want) -> Result<(), Error> {
         let context = self.context();
-        let me = context.device().boot().rank();
-        let words = self.words(world)?;
+        context.check_alive(peer.world)?;
+        let me = self.holder();
+        // Those who asked this process by packets came before.
+        let waits = peer.world == me.world && self.more.agent.is_asked();
+        if let Some(control) = peer.words.filter(|_| !waits)
+            && control.take(want, me, 0).is_ok()
+        {
+            return Ok(());
+        }
+        self.acquire_in_turn(peer, want)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn acquire_in_turn(&self, &Peer { world, words, .. }: &Peer, want: Want) -> Result<(), Error> {
+        let context = self.context();
+        let me = self.holder();
         let (mut turn, mut looks) = (0_u32, 0);
         let mut asked = Instant::now();
         loop {
@@ -340,7 +435,7 @@ impl<N: Netmod> Access<N> {
             let look = silent || turn % 16 == 15;
             looks += u32::from(look);
             let look = if look { looks } else { 0 };
-            let waits = world == me && self.more.agent.is_awaited(self.core()?.part.id);
+            let waits = world == me.world && self.more.agent.is_awaited(self.core()?.part.id);
             let taken = match &words {
                 // Those who asked by packets came before.
                 Some(_) if waits && look == 0 => Err(NOBODY),
@@ -426,13 +521,14 @@ impl<N: Netmod> Access<N> {
     }
 
     /// Gives a lock back.
-    fn release(&self, world: u32, want: Want) -> Result<(), Error> {
+    #[inline]
+    fn release(&self, peer: &Peer, want: Want) -> Result<(), Error> {
         let context = self.context();
-        if let Some(control) = self.words(world)? {
-            control.give(want, context.device().boot().rank());
+        if let Some(control) = peer.words {
+            control.give(want, self.holder());
             self.more.agent.grant(context);
             return Ok(());
         }
-        self.more.agent.say(context, world, ask::GIVE, self.core()?.part.id, want as u64)
+        self.more.agent.say(context, peer.world, ask::GIVE, self.core()?.part.id, want as u64)
     }
 }

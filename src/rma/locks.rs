@@ -54,6 +54,22 @@ pub(super) const NOBODY: u32 = u32::MAX;
 const ONE_HIGH: u64 = 1 << 32;
 const LOW: u64 = ONE_HIGH - 1;
 
+/// Who takes a lock.
+#[derive(Clone, Copy)]
+pub(super) struct Holder {
+    /// Its rank in the job.
+    pub(super) world: u32,
+    /// No other thread counts for this process meanwhile.
+    pub(super) alone: bool,
+}
+
+impl Holder {
+    /// What stands in the word of a rank it has locked exclusively.
+    fn word(self) -> u64 {
+        u64::from(self.world) + 1
+    }
+}
+
 /// Where a part's words are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Control {
@@ -85,12 +101,27 @@ impl Control {
             .then(|| unsafe { &*self.words.add(1).cast::<AtomicU16>().add(world as usize) })
     }
 
-    /// Takes a lock for world rank `me`, or says who has it: [`NOBODY`] where
-    /// that is not known. Shared holders are only looked for when `look` is not
-    /// 0, with each number another one.
-    pub(super) fn take(&self, want: Want, me: u32, look: u32) -> Result<(), u32> {
+    /// Counts what `holder` holds. An exclusive lock of one rank needs none: its
+    /// word names who has it.
+    #[inline]
+    fn note(&self, want: Want, holder: Holder, by: i16) {
+        let Some(count) = self.count(holder.world).filter(|_| want != Want::Exclusive) else {
+            return;
+        };
+        if holder.alone {
+            count.store(count.load(Ordering::Relaxed).wrapping_add_signed(by), Ordering::Release);
+        } else {
+            count.fetch_add(by as u16, Ordering::AcqRel);
+        }
+    }
+
+    /// Takes a lock, or says who has it: [`NOBODY`] where that is not known.
+    /// Shared holders are only looked for when `look` is not 0, with each number
+    /// another one.
+    #[inline]
+    pub(super) fn take(&self, want: Want, holder: Holder, look: u32) -> Result<(), u32> {
         let words = self.words();
-        let alone = u64::from(me) + 1;
+        let alone = holder.word();
         let (word, mine): (_, fn(u64, u64) -> Option<u64>) = match want {
             Want::Shared => (&words.lock, |w, _| (w & LOW == 0).then(|| w + ONE_HIGH)),
             Want::Exclusive => (&words.lock, |w, alone| (w == 0).then_some(alone)),
@@ -99,16 +130,14 @@ impl Control {
         };
         match word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |w| mine(w, alone)) {
             Ok(_) => {
-                if let Some(count) = self.count(me) {
-                    count.fetch_add(1, Ordering::AcqRel);
-                }
+                self.note(want, holder, 1);
                 Ok(())
             }
             Err(w) if matches!(want, Want::Shared | Want::Exclusive) && w & LOW != 0 => {
                 Err((w & LOW) as u32 - 1)
             }
             Err(_) if look == 0 => Err(NOBODY),
-            Err(_) => Err(self.some_holder(me, look)),
+            Err(_) => Err(self.some_holder(holder.world, look)),
         }
     }
 
@@ -124,14 +153,13 @@ impl Control {
     }
 
     /// Gives back what [`Control::take`] took.
-    pub(super) fn give(&self, want: Want, me: u32) {
-        if let Some(count) = self.count(me) {
-            count.fetch_sub(1, Ordering::AcqRel);
-        }
+    #[inline]
+    pub(super) fn give(&self, want: Want, holder: Holder) {
+        self.note(want, holder, -1);
         let words = self.words();
         match want {
             Want::Shared => words.lock.fetch_sub(ONE_HIGH, Ordering::AcqRel),
-            Want::Exclusive => words.lock.fetch_sub(u64::from(me) + 1, Ordering::AcqRel),
+            Want::Exclusive => words.lock.fetch_sub(holder.word(), Ordering::AcqRel),
             Want::All => words.global.fetch_sub(1, Ordering::AcqRel),
             Want::Alone => words.global.fetch_sub(ONE_HIGH, Ordering::AcqRel),
         };
@@ -150,7 +178,8 @@ mod tests {
         // SAFETY: 64 of the 128 bytes start at a multiple of 64, zeroed; only
         // the words and six counts are used.
         let control = unsafe { Control::at(start.add(start.align_offset(64)), 6) };
-        let free = |want| control.take(want, 5, 0).map(|()| control.give(want, 5)).is_ok();
+        let [two, five] = [2, 5].map(|world| Holder { world, alone: world == 5 });
+        let free = |want| control.take(want, five, 0).map(|()| control.give(want, five)).is_ok();
         use Want::{All, Alone, Exclusive, Shared};
         for (held, excluded) in [
             (Shared, vec![Exclusive]),
@@ -158,14 +187,14 @@ mod tests {
             (All, vec![Alone]),
             (Alone, vec![All]),
         ] {
-            assert_eq!(control.take(held, 2, 0), Ok(()));
+            assert_eq!(control.take(held, two, 0), Ok(()));
             for want in [Shared, Exclusive, All, Alone] {
                 assert_eq!(free(want), !excluded.contains(&want), "{want:?} beside {held:?}");
             }
             for want in excluded {
-                assert_eq!(control.take(want, 5, 1), Err(2), "{want:?} beside {held:?}");
+                assert_eq!(control.take(want, five, 1), Err(2), "{want:?} beside {held:?}");
             }
-            control.give(held, 2);
+            control.give(held, two);
             assert!([Shared, Exclusive, All, Alone].into_iter().all(free));
         }
     }

@@ -1,8 +1,12 @@
 /* Point-to-point and one-sided operations between two ranks, measured as the
  * OSU micro-benchmarks do: latencies of one operation at a time, rates of 64
- * under way, bandwidth of long ones. Prints lines of "name value"; the best
- * of several rounds counts. Arguments: milliseconds a round, rounds, and
- * "two" or "one" for the two-sided or the one-sided half alone. */
+ * under way, bandwidth of long ones. Prints "name value" for each value that is
+ * better than those before, and "at name" before the first of a figure, so that
+ * a library that crashes leaves what it got to. A round goes through all
+ * figures: a machine that is slow for half a second spoils part of the rounds
+ * then, not all rounds of a figure. Arguments: milliseconds of a figure in a
+ * round, rounds, "two" or "one" for the two-sided or the one-sided half alone or
+ * "both", and names of figures to leave out. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +15,8 @@
 enum { WINDOW = 64, LONG = 1 << 20, WORDS = LONG / 8 };
 
 static int rank;
-static double slice = 0.02;
-static int rounds = 7;
+static double slice = 0.003;
+static int rounds = 20;
 static char *out, *in;
 static MPI_Win win;
 
@@ -30,26 +34,64 @@ static double timed(loop run, long count)
 	return took;
 }
 
-static double best(loop run)
+/* What is measured, how often in a round, and the least seconds of one. */
+struct figure {
+	const char *name;
+	loop run;
+	/* What is printed: seconds times `scale`, or `scale` divided by them. */
+	int rate;
+	double scale;
+	long count;
+	double least;
+};
+
+/* Names of figures to leave out. */
+static char **omitted;
+static int omissions;
+
+static int wanted(const struct figure *f)
 {
-	long count = WINDOW;
-	while (timed(run, count) < slice && count < 1L << 30)
-		count *= 2;
-	double least = 1e30;
-	for (int i = 0; i < rounds; i++) {
-		double took = timed(run, count) / (double)count;
-		if (took < least)
-			least = took;
-	}
-	return least;
+	for (int i = 0; i < omissions; i++)
+		if (!strcmp(omitted[i], f->name))
+			return 0;
+	return 1;
 }
 
-static void say(const char *name, double value)
+static void begin(struct figure *f)
 {
 	if (rank == 0) {
-		printf("%s %.6g\n", name, value);
+		printf("at %s\n", f->name);
 		fflush(stdout);
 	}
+	f->least = 1e30;
+	f->count = WINDOW;
+	while (timed(f->run, f->count) < slice && f->count < 1L << 30)
+		f->count *= 2;
+}
+
+static void sample(struct figure *f)
+{
+	double took = timed(f->run, f->count) / (double)f->count;
+	if (took >= f->least)
+		return;
+	f->least = took;
+	if (rank == 0) {
+		printf("%s %.6g\n", f->name, f->rate ? f->scale / took : f->scale * took);
+		fflush(stdout);
+	}
+}
+
+/* Measures all figures, round after round. */
+static void measure(struct figure *figures, int many)
+{
+	for (int i = 0; i < rounds; i++)
+		for (struct figure *f = figures; f < figures + many; f++) {
+			if (!wanted(f))
+				continue;
+			if (i == 0)
+				begin(f);
+			sample(f);
+		}
 }
 
 static void ping(long count, int len)
@@ -140,6 +182,44 @@ static void swap_latency(long count)
 	ORIGIN(MPI_Compare_and_swap(out, &wanted, in, MPI_LONG, 1, 0, win); MPI_Win_flush(1, win))
 }
 
+/* Epochs of one rank, with nothing in them. */
+static void lock_shared(long count)
+{
+	ORIGIN(MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, win); MPI_Win_unlock(1, win))
+}
+
+static void lock_exclusive(long count)
+{
+	ORIGIN(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, win); MPI_Win_unlock(1, win))
+}
+
+#define US(name, run) { name, run, 0, 1e6, 0, 0 }
+#define RATE(name, run) { name, run, 1, 1e-6, 0, 0 }
+#define BYTES(name, run) { name, run, 1, LONG * 1e-6, 0, 0 }
+#define MANY(figures) ((int)(sizeof figures / sizeof figures[0]))
+
+static struct figure sends[] = {
+	{ "send_latency_us", ping_short, 0, 1e6 / 2, 0, 0 },
+	RATE("send_rate_M/s", stream_short),
+	BYTES("send_bandwidth_MB/s", stream_long),
+};
+
+static struct figure puts_and_gets[] = {
+	US("put_latency_us", put_latency),
+	RATE("put_rate_M/s", put_rate),
+	BYTES("put_bandwidth_MB/s", put_long),
+	US("get_latency_us", get_latency),
+	US("accumulate_latency_us", accumulate_latency),
+	RATE("accumulate_rate_M/s", accumulate_rate),
+	US("fetch_and_op_latency_us", fetch_latency),
+	US("compare_and_swap_latency_us", swap_latency),
+};
+
+static struct figure locks[] = {
+	US("lock_shared_latency_us", lock_shared),
+	US("lock_exclusive_latency_us", lock_exclusive),
+};
+
 int main(int argc, char **argv)
 {
 	MPI_Init(&argc, &argv);
@@ -156,31 +236,26 @@ int main(int argc, char **argv)
 	if (argc > 2)
 		rounds = atoi(argv[2]);
 	const char *half = argc > 3 ? argv[3] : "both";
+	if (argc > 4) {
+		omitted = argv + 4;
+		omissions = argc - 4;
+	}
 	out = calloc(1, LONG);
 	in = calloc(1, LONG);
 	if (!out || !in)
 		MPI_Abort(MPI_COMM_WORLD, 3);
 
-	if (strcmp(half, "one")) {
-		say("send_latency_us", best(ping_short) * 1e6 / 2);
-		say("send_rate_M/s", 1e-6 / best(stream_short));
-		say("send_bandwidth_MB/s", LONG * 1e-6 / best(stream_long));
-	}
+	if (strcmp(half, "one"))
+		measure(sends, MANY(sends));
 	if (strcmp(half, "two")) {
 		void *base;
 		MPI_Win_allocate(LONG, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
 		memset(base, 0, LONG);
 		MPI_Barrier(MPI_COMM_WORLD);
 		MPI_Win_lock_all(0, win);
-		say("put_latency_us", best(put_latency) * 1e6);
-		say("put_rate_M/s", 1e-6 / best(put_rate));
-		say("put_bandwidth_MB/s", LONG * 1e-6 / best(put_long));
-		say("get_latency_us", best(get_latency) * 1e6);
-		say("accumulate_latency_us", best(accumulate_latency) * 1e6);
-		say("accumulate_rate_M/s", 1e-6 / best(accumulate_rate));
-		say("fetch_and_op_latency_us", best(fetch_latency) * 1e6);
-		say("compare_and_swap_latency_us", best(swap_latency) * 1e6);
+		measure(puts_and_gets, MANY(puts_and_gets));
 		MPI_Win_unlock_all(win);
+		measure(locks, MANY(locks));
 		MPI_Win_free(&win);
 	}
 	MPI_Finalize();

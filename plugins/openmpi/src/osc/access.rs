@@ -16,7 +16,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{Ordering, compiler_fence};
 
 /// One side of an operation: a buffer or a displacement, in Open MPI's terms.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Side {
     pub(super) count: c_int,
     pub(super) ty: *mut ffi::ompi_datatype_t,

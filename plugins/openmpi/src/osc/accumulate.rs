@@ -6,14 +6,15 @@
 //! atomic with each other, and never mixed with the first kind on one element,
 //! since the type decides.
 
-use super::access::{Side, plain, range};
+use super::access::{Side, range};
 use super::custom::Foreign;
 use super::element::{element, is_no_op, operation, predefined};
+use super::stored::{Known, swap};
 use super::fault::{answer, code};
 use super::module::Module;
 use crate::{ffi, guarded};
 use rankway::netmod::{Netmod, Op, Type};
-use rankway::rma::{Element, Error, Pending};
+use rankway::rma::{Error, Pending};
 use std::ffi::{c_int, c_void};
 
 /// A target of operations on elements.
@@ -37,56 +38,50 @@ pub(super) unsafe extern "C" fn accumulate<N: Netmod>(
 ) -> c_int {
     // SAFETY: a live window; Open MPI hands out no other.
     let module = unsafe { Module::<N>::of(win) };
-    let place = Place { target, disp, side: Side { count: target_count, ty: target_ty } };
+    let (here, there) = (Side { count, ty }, Side { count: target_count, ty: target_ty });
     // SAFETY: live datatypes and operations, a buffer as they say.
-    if unsafe { stored_update(module, buf.cast(), Side { count, ty }, place, op) } {
-        module.count();
-        return ffi::SUCCESS;
+    unsafe {
+        if here == there
+            && let Some((known, at)) = elements_at(module, target, disp, there, op)
+        {
+            known.run(at, buf.cast(), std::ptr::null_mut(), count as usize);
+            module.count();
+            return ffi::SUCCESS;
+        }
+        let place = Place { target, disp, side: there };
+        guarded(|| update(module, buf.cast(), here, place, op))
     }
-    // SAFETY: as above.
-    guarded(|| unsafe { update(module, buf.cast(), Side { count, ty }, place, op) })
 }
 
-/// A few elements of one predefined type, by the processor on memory that is
-/// mapped here; `false` where it cannot be done that way, and nothing is done.
+/// A few elements of a predefined type that lie in memory mapped here, for the
+/// processor to work on, and how; `None` where they go the general way.
 ///
 /// # Safety
-/// As MPI_Accumulate.
-#[inline]
-unsafe fn stored_update<N: Netmod>(
+/// `side` is of a live datatype, `op` an operation.
+#[inline(always)]
+unsafe fn elements_at<N: Netmod>(
     module: &Module<N>,
-    buf: *const u8,
-    here: Side,
-    place: Place,
-    op: *mut ffi::ompi_op_t,
-) -> bool {
+    target: c_int,
+    disp: isize,
+    side: Side,
+    op: *const ffi::ompi_op_t,
+) -> Option<(Known, *mut u8)> {
     /// More of them go the general way.
-    const FEW: c_int = 16;
-    if module.threads || module.start.is_null() || here.ty != place.side.ty || here.count > FEW {
-        return false;
+    const FEW: u32 = 16;
+    let count = side.count as u32;
+    if module.threads || module.start.is_null() || count.wrapping_sub(1) >= FEW {
+        return None;
     }
-    // SAFETY: the caller's duty; bounds are looked at before anything is done.
-    unsafe {
-        if let Some(len) = plain(here, place.side)
-            && let Some(offset) = module.quick(place.target, place.disp, len)
-            && let (Some(elem), Some(op)) = (element(here.ty), operation(op))
-            && !matches!(elem, Type::C32 | Type::C64 | Type::F80)
-        {
-            let at = module.at(place.target as u32, offset);
-            if at.addr() & (elem.size() - 1) != 0 {
-                return false;
-            }
-            for byte in (0..len).step_by(elem.size()) {
-                let mut old = 0_u64;
-                let (at, from) = (at.add(byte), buf.add(byte));
-                if op != Op::NoOp && !stored_fetch(elem, at, op, from, (&raw mut old).cast()) {
-                    return false;
-                }
-            }
-            return true;
-        }
+    let mut known = module.known.get();
+    if !known.is_of(side.ty, op) {
+        // SAFETY: the caller's duty.
+        known = unsafe { Known::find(side.ty, op)? };
+        module.known.set(known);
     }
-    false
+    let offset = module.quick(target, disp, count as usize * known.size)?;
+    // SAFETY: epoch, rank and bounds were looked at.
+    let at = unsafe { module.at(target as u32, offset) };
+    (at.addr() & (known.size - 1) == 0).then_some((known, at))
 }
 
 /// MPI_Accumulate; the origin's buffer is free on return.
@@ -164,9 +159,22 @@ pub(super) unsafe extern "C" fn get_accumulate<N: Netmod>(
 ) -> c_int {
     // SAFETY: a live window; Open MPI hands out no other.
     let module = unsafe { Module::<N>::of(win) };
-    let place = Place { target, disp, side: Side { count: target_count, ty: target_ty } };
+    let there = Side { count: target_count, ty: target_ty };
+    let place = Place { target, disp, side: there };
     let (here, back) = (Side { count, ty }, Side { count: result_count, ty: result_ty });
     // SAFETY: live datatypes and operations, buffers as they say.
+    unsafe {
+        // The origin's side says nothing with MPI_NO_OP.
+        if back == there
+            && (here == there || is_no_op(op))
+            && let Some((known, at)) = elements_at(module, target, disp, there, op)
+        {
+            known.run(at, buf.cast(), result.cast(), target_count as usize);
+            module.count();
+            return ffi::SUCCESS;
+        }
+    }
+    // SAFETY: as above.
     guarded(|| unsafe {
         match fetch(module, buf.cast(), here, result.cast(), back, place, op) {
             Ok(pending) => {
@@ -287,21 +295,15 @@ pub(super) unsafe extern "C" fn fetch_and_op<N: Netmod>(
     // SAFETY: a live window, datatype and operation; one element each.
     unsafe {
         let module = Module::<N>::of(win);
-        let (elem, operation) = (element(ty), operation(op));
-        if let (Some(elem), Some(op)) = (elem, operation)
-            && !module.threads
-            && !module.start.is_null()
-            && let Some(offset) = module.quick(target, disp, elem.size())
-        {
-            let at = module.at(target as u32, offset);
-            if stored_fetch(elem, at, op, buf.cast(), result.cast()) {
-                module.count();
-                return ffi::SUCCESS;
-            }
+        let one = Side { count: 1, ty };
+        if let Some((known, at)) = elements_at(module, target, disp, one, op) {
+            known.run(at, buf.cast(), result.cast(), 1);
+            module.count();
+            return ffi::SUCCESS;
         }
         guarded(|| {
             if let (Some(elem), Some(op), Some(offset)) =
-                (elem, operation, module.offset(target, disp, 0))
+                (element(ty), operation(op), module.offset(target, disp, 0))
             {
                 let (buf, result) = (buf.cast(), result.cast());
                 return module.enter(|_| {
@@ -310,7 +312,6 @@ pub(super) unsafe extern "C" fn fetch_and_op<N: Netmod>(
                     answer(window.fetch_and_op_raw(buf, result, elem, op, rank, offset))
                 });
             }
-            let one = Side { count: 1, ty };
             let place = Place { target, disp, side: one };
             match fetch(module, buf.cast(), one, result.cast(), one, place, op) {
                 Ok(pending) => {
@@ -321,78 +322,6 @@ pub(super) unsafe extern "C" fn fetch_and_op<N: Netmod>(
             }
         })
     }
-}
-
-/// Runs `$call` with the Rust type of an element of at most 8 bytes.
-macro_rules! with_type {
-    ($elem:expr, $t:ident => $call:expr) => {
-        match $elem {
-            Type::I8 => {
-                type $t = i8;
-                $call
-            }
-            Type::U8 => {
-                type $t = u8;
-                $call
-            }
-            Type::I16 => {
-                type $t = i16;
-                $call
-            }
-            Type::U16 => {
-                type $t = u16;
-                $call
-            }
-            Type::I32 => {
-                type $t = i32;
-                $call
-            }
-            Type::U32 => {
-                type $t = u32;
-                $call
-            }
-            Type::I64 => {
-                type $t = i64;
-                $call
-            }
-            Type::U64 => {
-                type $t = u64;
-                $call
-            }
-            Type::F32 => {
-                type $t = f32;
-                $call
-            }
-            Type::F64 => {
-                type $t = f64;
-                $call
-            }
-            _ => false,
-        }
-    };
-}
-
-/// Fetch-and-op by the processor on memory that is mapped here, where one
-/// instruction or a loop around one can.
-///
-/// # Safety
-/// One element at each address; the operation is one MPI has for the type.
-#[inline]
-unsafe fn stored_fetch(elem: Type, at: *mut u8, op: Op, from: *const u8, to: *mut u8) -> bool {
-    if at.addr() & (elem.size() - 1) != 0 {
-        return false;
-    }
-    with_type!(elem, T => {
-        // SAFETY: the caller's duty; the operand of MPI_NO_OP is not looked at.
-        unsafe {
-            let operand =
-                if op == Op::NoOp { T::default() } else { from.cast::<T>().read_unaligned() };
-            match T::apply(at, op, operand) {
-                Some(old) => { to.cast::<T>().write_unaligned(old); true }
-                None => false,
-            }
-        }
-    })
 }
 
 pub(super) unsafe extern "C" fn compare_and_swap<N: Netmod>(
@@ -413,7 +342,7 @@ pub(super) unsafe extern "C" fn compare_and_swap<N: Netmod>(
             && let Some(offset) = module.quick(target, disp, elem.size())
         {
             let at = module.at(target as u32, offset);
-            if stored_swap(elem, at, compare.cast(), new.cast(), result.cast()) {
+            if swap(elem, at, compare.cast(), new.cast(), result.cast()) {
                 module.count();
                 return ffi::SUCCESS;
             }
@@ -430,31 +359,4 @@ pub(super) unsafe extern "C" fn compare_and_swap<N: Netmod>(
             })
         })
     }
-}
-
-/// [`stored_fetch`]'s brother.
-///
-/// # Safety
-/// One element at each address.
-#[inline]
-unsafe fn stored_swap(
-    elem: Type,
-    at: *mut u8,
-    compare: *const u8,
-    new: *const u8,
-    to: *mut u8,
-) -> bool {
-    if at.addr() & (elem.size() - 1) != 0 {
-        return false;
-    }
-    with_type!(elem, T => {
-        // SAFETY: the caller's duty.
-        unsafe {
-            let (compare, new) = (compare.cast::<T>().read_unaligned(), new.cast::<T>().read_unaligned());
-            match T::swap_if(at, compare, new) {
-                Some(old) => { to.cast::<T>().write_unaligned(old); true }
-                None => false,
-            }
-        }
-    })
 }

@@ -9,7 +9,7 @@ use super::module::{Kind, Module};
 use crate::boot::Name;
 use crate::{ffi, guarded};
 use rankway::netmod::Netmod;
-use rankway::rma::{Assert, Error, Lock};
+use rankway::rma::{Assert, Error, Lock, Window};
 use std::ffi::c_int;
 
 /// Whether a target is MPI_PROC_NULL, with whom nothing is ever to be done.
@@ -191,6 +191,10 @@ pub(super) unsafe extern "C" fn lock<N: Netmod>(
     let exclusive = kind == ffi::MPI_LOCK_EXCLUSIVE as c_int;
     let kind = if exclusive { Lock::Exclusive } else { Lock::Shared };
     let first = !module.passive();
+    if !module.threads {
+        // Who locks again and again must not keep others waiting for its help.
+        module.count();
+    }
     module.turn(
         || module.window.lock(kind, target as u32, promises(assert)),
         || {
@@ -277,26 +281,38 @@ fn stored<N: Netmod>(module: &Module<N>) -> bool {
     true
 }
 
-pub(super) unsafe extern "C" fn flush<N: Netmod>(
-    target: c_int,
+/// A flush towards a rank; `rest` where there is more than stores.
+///
+/// # Safety
+/// A live window.
+#[inline(always)]
+unsafe fn flush_one<N: Netmod>(
     win: *mut ffi::ompi_win_t,
+    target: c_int,
+    rest: impl FnOnce(&Window<N>, u32) -> Result<(), Error>,
 ) -> c_int {
-    // SAFETY: as in `fence`.
+    // SAFETY: the caller's duty.
     let module = unsafe { Module::<N>::of(win) };
     if !module.passive() {
         return ffi::OMPI_ERR_RMA_SYNC;
     }
-    if (target as u32).wrapping_sub(module.first_open.get()) < module.open.get() && stored(module) {
+    let open = (target as u32).wrapping_sub(module.first_open.get()) < module.open.get();
+    if (open && stored(module)) || nobody(target) {
         return ffi::SUCCESS;
     }
-    if nobody(target) {
-        return ffi::SUCCESS;
-    }
-    module.turn(|| module.window.flush(target as u32), || {})
+    module.turn(|| rest(&module.window, target as u32), || {})
 }
 
-pub(super) unsafe extern "C" fn flush_all<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
-    // SAFETY: as in `fence`.
+/// A flush towards all ranks.
+///
+/// # Safety
+/// A live window.
+#[inline(always)]
+unsafe fn flush_every<N: Netmod>(
+    win: *mut ffi::ompi_win_t,
+    rest: impl FnOnce(&Window<N>) -> Result<(), Error>,
+) -> c_int {
+    // SAFETY: the caller's duty.
     let module = unsafe { Module::<N>::of(win) };
     if !module.passive() {
         return ffi::OMPI_ERR_RMA_SYNC;
@@ -304,35 +320,31 @@ pub(super) unsafe extern "C" fn flush_all<N: Netmod>(win: *mut ffi::ompi_win_t) 
     if stored(module) {
         return ffi::SUCCESS;
     }
-    module.turn(|| module.window.flush_all(), || {})
+    module.turn(|| rest(&module.window), || {})
+}
+
+pub(super) unsafe extern "C" fn flush<N: Netmod>(
+    target: c_int,
+    win: *mut ffi::ompi_win_t,
+) -> c_int {
+    // SAFETY: a live window, as with all calls here.
+    unsafe { flush_one::<N>(win, target, |window, rank| window.flush(rank)) }
+}
+
+pub(super) unsafe extern "C" fn flush_all<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
+    // SAFETY: as in `flush`.
+    unsafe { flush_every::<N>(win, |window| window.flush_all()) }
 }
 
 pub(super) unsafe extern "C" fn flush_local<N: Netmod>(
     target: c_int,
     win: *mut ffi::ompi_win_t,
 ) -> c_int {
-    // SAFETY: as in `fence`.
-    let module = unsafe { Module::<N>::of(win) };
-    if !module.passive() {
-        return ffi::OMPI_ERR_RMA_SYNC;
-    }
-    if (target as u32).wrapping_sub(module.first_open.get()) < module.open.get() && stored(module) {
-        return ffi::SUCCESS;
-    }
-    if nobody(target) {
-        return ffi::SUCCESS;
-    }
-    module.turn(|| module.window.flush_local(target as u32), || {})
+    // SAFETY: as in `flush`.
+    unsafe { flush_one::<N>(win, target, |window, rank| window.flush_local(rank)) }
 }
 
 pub(super) unsafe extern "C" fn flush_local_all<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
-    // SAFETY: as in `fence`.
-    let module = unsafe { Module::<N>::of(win) };
-    if !module.passive() {
-        return ffi::OMPI_ERR_RMA_SYNC;
-    }
-    if stored(module) {
-        return ffi::SUCCESS;
-    }
-    module.turn(|| module.window.flush_local_all(), || {})
+    // SAFETY: as in `flush`.
+    unsafe { flush_every::<N>(win, |window| window.flush_local_all()) }
 }

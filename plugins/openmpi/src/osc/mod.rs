@@ -6,6 +6,7 @@
 //! module      what Open MPI's window points to; the functions it calls
 //! access      put, get
 //! accumulate  operations on elements      element  which of them Rankway has
+//! stored      those on mapped memory
 //! custom      those it has not
 //! pieces      many short blocks, packed
 //! epoch       fence, groups, locks, flushes
@@ -27,6 +28,7 @@ mod layout;
 mod module;
 mod pieces;
 mod request;
+mod stored;
 
 use crate::state::{self, Chosen};
 use crate::{ffi, guarded, params};

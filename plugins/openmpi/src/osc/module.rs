@@ -4,6 +4,7 @@
 //! units; those are kept here, so that ranks with different units still share
 //! one set of metadata, and blocks may begin between two units.
 
+use super::stored::Known;
 use super::{access, accumulate, create, epoch, request};
 use crate::ffi;
 use crate::state::{Inner, State};
@@ -44,6 +45,8 @@ pub(super) struct Module<N: Netmod> {
     pub(super) units: Box<[u32]>,
     pub(super) sizes: Box<[u64]>,
     pub(super) epoch: Cell<Kind>,
+    /// The type and the operation of the last accumulate.
+    pub(super) known: Cell<Known>,
 }
 
 /// Which epoch is open, for what MPI allows in some only.
@@ -135,6 +138,7 @@ impl<N: Netmod> Module<N> {
             units: if alike { Box::default() } else { units.into() },
             sizes: if alike { Box::default() } else { sizes.into() },
             epoch: Cell::new(Kind::Active),
+            known: Cell::new(Known::NONE),
         }
     }
 

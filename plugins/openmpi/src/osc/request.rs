@@ -68,21 +68,41 @@ pub(super) fn finish(module: usize) {
     }
 }
 
+/// Starts an operation, which MPI has in passive epochs only, and gives Open
+/// MPI a request for what is under way.
+///
+/// # Safety
+/// A live window, which is freed only after [`finish`]; `place` is the caller's
+/// place for a request.
+unsafe fn requested<'a, N: Netmod>(
+    win: *mut ffi::ompi_win_t,
+    place: *mut *mut ffi::ompi_request_t,
+    start: impl FnOnce(&'a Module<N>) -> Result<Vec<Pending<'a, N>>, c_int>,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the caller's duty, here and below.
+        let module = unsafe { Module::<N>::of(win) };
+        if !module.passive() {
+            return ffi::OMPI_ERR_RMA_SYNC;
+        }
+        start(module).map_or_else(
+            |code| code,
+            // SAFETY: as above.
+            |pending| unsafe { given(module, win, pending, place) },
+        )
+    })
+}
+
 /// Gives Open MPI a request for what is under way.
 ///
 /// # Safety
-/// `place` is the caller's place for a request; the window is freed only after
-/// [`finish`].
+/// As [`requested`].
 unsafe fn given<N: Netmod>(
     module: &Module<N>,
     win: *mut ffi::ompi_win_t,
-    started: Result<Vec<Pending<'_, N>>, c_int>,
+    mut pending: Vec<Pending<'_, N>>,
     place: *mut *mut ffi::ompi_request_t,
 ) -> c_int {
-    let mut pending = match started {
-        Ok(pending) => pending,
-        Err(code) => return code,
-    };
     let mut poll = move |module: &Module<N>| {
         module.enter(|_| {
             while let Some(last) = pending.last_mut() {
@@ -143,16 +163,13 @@ pub(super) unsafe extern "C" fn rput<N: Netmod>(
     win: *mut ffi::ompi_win_t,
     request: *mut *mut ffi::ompi_request_t,
 ) -> c_int {
+    let (here, there) = (Side { count, ty }, Side { count: target_count, ty: target_ty });
     // SAFETY: live handles and a buffer as they say; Open MPI has seen to it.
-    guarded(|| unsafe {
-        let module = Module::<N>::of(win);
-        if !module.passive() {
-            return ffi::OMPI_ERR_RMA_SYNC;
-        }
-        let (here, there) = (Side { count, ty }, Side { count: target_count, ty: target_ty });
-        let started = access::put_blocks(module, buf, here, target, disp, there);
-        given(module, win, started.map(|one| vec![one]), request)
-    })
+    unsafe {
+        requested::<N>(win, request, |module| {
+            Ok(vec![access::put_blocks(module, buf, here, target, disp, there)?])
+        })
+    }
 }
 
 pub(super) unsafe extern "C" fn rget<N: Netmod>(
@@ -166,16 +183,13 @@ pub(super) unsafe extern "C" fn rget<N: Netmod>(
     win: *mut ffi::ompi_win_t,
     request: *mut *mut ffi::ompi_request_t,
 ) -> c_int {
+    let (here, there) = (Side { count, ty }, Side { count: target_count, ty: target_ty });
     // SAFETY: as in `rput`.
-    guarded(|| unsafe {
-        let module = Module::<N>::of(win);
-        if !module.passive() {
-            return ffi::OMPI_ERR_RMA_SYNC;
-        }
-        let (here, there) = (Side { count, ty }, Side { count: target_count, ty: target_ty });
-        let started = access::get_blocks(module, buf, here, target, disp, there);
-        given(module, win, started.map(|one| vec![one]), request)
-    })
+    unsafe {
+        requested::<N>(win, request, |module| {
+            Ok(vec![access::get_blocks(module, buf, here, target, disp, there)?])
+        })
+    }
 }
 
 pub(super) unsafe extern "C" fn raccumulate<N: Netmod>(
@@ -190,18 +204,15 @@ pub(super) unsafe extern "C" fn raccumulate<N: Netmod>(
     win: *mut ffi::ompi_win_t,
     request: *mut *mut ffi::ompi_request_t,
 ) -> c_int {
+    let place = Place { target, disp, side: Side { count: target_count, ty: target_ty } };
     // SAFETY: as in `rput`.
-    guarded(|| unsafe {
-        let module = Module::<N>::of(win);
-        if !module.passive() {
-            return ffi::OMPI_ERR_RMA_SYNC;
-        }
-        let place = Place { target, disp, side: Side { count: target_count, ty: target_ty } };
-        let done = accumulate::update(module, buf.cast(), Side { count, ty }, place, op);
-        // The operands were copied, or used.
-        let started = if done == ffi::SUCCESS { Ok(Vec::new()) } else { Err(done) };
-        given(module, win, started, request)
-    })
+    unsafe {
+        requested::<N>(win, request, |module| {
+            let done = accumulate::update(module, buf.cast(), Side { count, ty }, place, op);
+            // The operands were copied, or used.
+            if done == ffi::SUCCESS { Ok(Vec::new()) } else { Err(done) }
+        })
+    }
 }
 
 pub(super) unsafe extern "C" fn rget_accumulate<N: Netmod>(
@@ -219,15 +230,12 @@ pub(super) unsafe extern "C" fn rget_accumulate<N: Netmod>(
     win: *mut ffi::ompi_win_t,
     request: *mut *mut ffi::ompi_request_t,
 ) -> c_int {
+    let place = Place { target, disp, side: Side { count: target_count, ty: target_ty } };
+    let (here, back) = (Side { count, ty }, Side { count: result_count, ty: result_ty });
     // SAFETY: as in `rput`.
-    guarded(|| unsafe {
-        let module = Module::<N>::of(win);
-        if !module.passive() {
-            return ffi::OMPI_ERR_RMA_SYNC;
-        }
-        let place = Place { target, disp, side: Side { count: target_count, ty: target_ty } };
-        let (here, back) = (Side { count, ty }, Side { count: result_count, ty: result_ty });
-        let started = accumulate::fetch(module, buf.cast(), here, result.cast(), back, place, op);
-        given(module, win, started, request)
-    })
+    unsafe {
+        requested::<N>(win, request, |module| {
+            accumulate::fetch(module, buf.cast(), here, result.cast(), back, place, op)
+        })
+    }
 }
