@@ -12,7 +12,7 @@ ARGS ?=
 OPENMPI_DIR ?= $(if $(PREFIX),$(PREFIX)/lib/openmpi,$(CURDIR)/target/openmpi)
 
 .PHONY: help deps build rate count count-c memory maps info openmpi test test-c test-openmpi test-mpi test-verbs \
-	bench-mpi test-verbs-two check bench rivals fuzz ci bindings install uninstall clean
+	test-mpi4py test-rsmpi bench-mpi heap-mpi test-verbs-two check bench rivals fuzz ci bindings install uninstall clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -66,6 +66,16 @@ bench-mpi: openmpi build ## MPI programs on our components beside Open MPI's own
 
 test-mpi: openmpi ## MPICH's test suite under mpirun with our components (ARGS: directories)
 	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/mpi-suite.sh $(ARGS)
+
+test-mpi4py: openmpi ## mpi4py's test suite, with our components and with Open MPI's own
+	@ci/deps --python
+	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/mpi4py.sh $(ARGS)
+
+test-rsmpi: openmpi ## rsmpi's examples, with our components and with Open MPI's own
+	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/rsmpi.sh $(ARGS)
+
+heap-mpi: openmpi ## heap of one process under Open MPI, by the size of the job
+	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/heap-openmpi.sh $(ARGS)
 
 test-verbs: build ## over verbs and over UCX's rc and ud, in a guest with a soft RDMA device (QEMU)
 	@ci/softroce/test
