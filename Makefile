@@ -13,8 +13,9 @@ OPENMPI_DIR ?= $(if $(PREFIX),$(PREFIX)/lib/openmpi,$(CURDIR)/target/openmpi)
 # The profile they are built with: release, or checked, which is sooner done.
 OPENMPI_PROFILE ?= release
 
-.PHONY: help deps build rate count count-c memory maps info openmpi test test-c test-openmpi test-mpi test-mpi-short test-verbs \
-	bench-mpi test-verbs-two test-verbs-mpi check bench rivals fuzz ci bindings install uninstall clean
+.PHONY: help deps build rate count count-c memory maps info openmpi test test-c test-openmpi test-mpi \
+	test-mpi-short test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi bench-mpi heap-mpi \
+	check bench rivals fuzz ci bindings install uninstall clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -71,6 +72,16 @@ test-mpi: openmpi ## MPICH's test suite over our components and Open MPI's own (
 
 test-mpi-short: openmpi ## some 200 programs of it over our components, in minutes
 	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/mpi-suite.sh --short $(ARGS)
+
+test-mpi4py: openmpi ## mpi4py's test suite, with our components and with Open MPI's own
+	@ci/deps --python
+	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/mpi4py.sh $(ARGS)
+
+test-rsmpi: openmpi ## rsmpi's examples, with our components and with Open MPI's own
+	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/rsmpi.sh $(ARGS)
+
+heap-mpi: openmpi ## heap of one process under Open MPI, by the size of the job
+	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/heap-openmpi.sh $(ARGS)
 
 test-verbs: build ## over verbs and over UCX's rc and ud, in a guest with a soft RDMA device (QEMU)
 	@ci/softroce/test

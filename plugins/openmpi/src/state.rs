@@ -64,6 +64,8 @@ pub(crate) struct State<N: Netmod> {
     waiter: UnsafeCell<Option<MutexGuard<'static, ()>>>,
     boot: Arc<Modex>,
     network: Network<N>,
+    /// This process's rank in its job.
+    me: u32,
     /// Progress calls so far.
     turns: AtomicU32,
 }
@@ -164,6 +166,15 @@ impl<N: Netmod> State<N> {
         self.inner.context.progress().unwrap_or_else(|e| fatal(&MsgError::from(e)));
     }
 
+    /// Completes the receives that a send to `world` may have ended: those of
+    /// this process, if it is itself. A program may ask for one only once.
+    #[inline]
+    pub(crate) fn sent(&self, world: u32) {
+        if world == self.me {
+            self.tell();
+        }
+    }
+
     /// Completes the requests that ended. Their callbacks may come back.
     pub(crate) fn tell(&self) -> c_int {
         let mut count = 0;
@@ -260,12 +271,14 @@ fn start<N: Netmod>(
         tagged.limit_eager(bytes);
     }
     say(10, || format!("runs over {:?}", context.device()));
+    let me = rankway::boot::Boot::rank(&*boot);
     let state: &'static State<N> = Box::leak(Box::new(State {
         inner: Inner { context, tagged, held: RefCell::default() },
         lock: threads.then(Mutex::default),
         waiter: UnsafeCell::new(None),
         boot,
         network,
+        me,
         turns: AtomicU32::new(0),
     }));
     // The context is dropped with the state, and calls this no more then.

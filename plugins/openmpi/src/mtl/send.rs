@@ -58,7 +58,9 @@ unsafe fn begin<N: Netmod>(
         }
         Ok(None)
     });
-    begun.unwrap_or_else(|e| fatal(&e))
+    let begun = begun.unwrap_or_else(|e| fatal(&e));
+    state.sent(world);
+    begun
 }
 
 /// Sends, and waits until the buffer is free.
