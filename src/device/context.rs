@@ -66,7 +66,7 @@ pub struct Context<N: Netmod> {
     node_watched: Cell<bool>,
     next_token: Cell<u64>,
     /// Tokens somebody waits for, with the result once it is there.
-    awaited: RefCell<Vec<(u64, Option<Outcome>)>>,
+    awaited: RefCell<BTreeMap<u64, Option<Outcome>>>,
     /// Failures of operations nobody waits for, for the next flush.
     failures: RefCell<Vec<(u32, NetError)>>,
     last_look: Cell<Instant>,
@@ -216,6 +216,7 @@ impl<N: Netmod> Context<N> {
         self.restless.set(self.restless.get() | 1 << class as u32);
     }
 
+    #[inline]
     pub(super) fn is_restless(&self) -> bool {
         self.restless.get() != 0 || !self.to_tell.borrow().is_empty()
     }
@@ -295,17 +296,25 @@ impl<N: Netmod> Context<N> {
     /// # Errors
     /// None of the operations': those come out of a flush. Only what breaks
     /// the completion queue itself.
+    #[inline]
     pub fn progress(&self) -> Result<(), DeviceError> {
         if self.progressing.replace(true) {
             return Ok(());
         }
-        let result = self.progress_once();
+        let served = self.inbox_served();
+        let result = if served && !self.links.is_busy() && !self.is_restless() {
+            Ok(())
+        } else {
+            self.progress_all(served)
+        };
         self.progressing.set(false);
         result
     }
 
-    fn progress_once(&self) -> Result<(), DeviceError> {
-        if !self.inbox_served() {
+    /// What is left to do, without the providers if they can do without.
+    #[inline(never)]
+    fn progress_all(&self, served: bool) -> Result<(), DeviceError> {
+        if !served {
             self.poll_providers()?;
         }
         self.links.push(self);
@@ -479,7 +488,7 @@ impl<N: Netmod> Context<N> {
             *count = count.saturating_sub(1);
         }
         let mut awaited = self.awaited.borrow_mut();
-        if let Some((_, result)) = awaited.iter_mut().find(|(t, _)| *t == c.token) {
+        if let Some(result) = awaited.get_mut(&c.token) {
             *result = Some(c.result);
         } else if let Err(e) = c.result {
             drop(awaited);
@@ -531,24 +540,19 @@ impl<N: Netmod> Context<N> {
 
     /// Says that somebody will wait for a token; call before issuing.
     pub(crate) fn expect(&self, token: Token) {
-        self.awaited.borrow_mut().push((token.0, None));
+        self.awaited.borrow_mut().insert(token.0, None);
     }
 
     /// Forgets a token that was not issued after all.
     pub(crate) fn forget(&self, token: Token) {
-        self.awaited.borrow_mut().retain(|(t, _)| *t != token.0);
+        self.awaited.borrow_mut().remove(&token.0);
     }
 
     /// The result of an expected token, once.
     pub(crate) fn answer(&self, token: Token) -> Option<Outcome> {
         let mut awaited = self.awaited.borrow_mut();
-        let at = awaited.iter().position(|(t, r)| *t == token.0 && r.is_some())?;
-        let (_, outcome) = awaited.swap_remove(at);
-        // A flush of many peers leaves nothing behind for each of them.
-        if awaited.is_empty() && awaited.capacity() > 8 {
-            *awaited = Vec::new();
-        }
-        outcome
+        awaited.get(&token.0)?.as_ref()?;
+        awaited.remove(&token.0).flatten()
     }
 
     /// A failure of a tracked operation towards `world` that nobody waited

@@ -395,6 +395,32 @@ impl<N: Netmod> Context<N> {
         unsafe { self.transmit_slowly(world, head, body) }
     }
 
+    /// Whether a packet could be written to the peer's inbox on the node at
+    /// once, behind those before it; else nothing has happened.
+    ///
+    /// # Safety
+    /// `start` is readable for `len` bytes.
+    #[inline]
+    pub(crate) unsafe fn write(
+        &self,
+        world: u32,
+        head: Head,
+        start: *const u8,
+        len: usize,
+    ) -> bool {
+        let Some(link) = self.links.peers.get(world) else { return false };
+        if !link.direct.get() {
+            return false;
+        }
+        match link.outbox.get() {
+            // SAFETY: the caller's duty; longer ones are refused.
+            Some(outbox) if len <= node::LONGEST => unsafe {
+                outbox.put(head.first(), head.words, start, len)
+            },
+            _ => false,
+        }
+    }
+
     /// Finds the way first, copies, queues.
     ///
     /// # Safety
@@ -639,7 +665,7 @@ impl<N: Netmod> Context<N> {
     ) -> isize {
         match link.outbox.get() {
             // SAFETY: the caller's duty; no longer than `packet_limits` says.
-            Some(outbox) if unsafe { outbox.put(head, start, len) } => 0,
+            Some(outbox) if unsafe { outbox.put_encoded(head, start, len) } => 0,
             Some(_) => AGAIN,
             // SAFETY: the caller's duty.
             None => unsafe { self.to_provider(link.way(), head, start, len, token) },

@@ -69,12 +69,15 @@ impl Head {
         Head { class, kind, from: 0, words }
     }
 
+    /// The first word, without number and sender.
+    #[inline]
+    pub(super) fn first(&self) -> u64 {
+        u64::from(self.class as u8) | u64::from(self.kind) << 8
+    }
+
     #[inline]
     pub(super) fn encode(&self, from: u32, number: u16) -> [u8; HEAD] {
-        let first = u64::from(self.class as u8)
-            | u64::from(self.kind) << 8
-            | u64::from(number) << 16
-            | u64::from(from) << 32;
+        let first = self.first() | u64::from(number) << 16 | u64::from(from) << 32;
         let mut out = [0; HEAD];
         out[..8].copy_from_slice(&first.to_le_bytes());
         for (i, word) in self.words.iter().enumerate() {

@@ -45,6 +45,7 @@ pub(super) struct Credit {
     told_heads: Cell<u32>,
 }
 
+#[inline]
 fn add(cell: &Cell<u32>, n: u32) {
     cell.set(cell.get().wrapping_add(n));
 }
@@ -61,6 +62,12 @@ impl Credit {
     pub(super) fn has_bytes(&self, limits: &Limits, len: usize) -> bool {
         let out = self.sent_bytes.get().wrapping_sub(self.back_bytes.get());
         out as usize + len <= limits.bytes as usize
+    }
+
+    /// Both.
+    #[inline]
+    pub(super) fn has(&self, limits: &Limits, len: usize) -> bool {
+        self.has_heads(limits) && self.has_bytes(limits, len)
     }
 
     /// A header and so many bytes went.

@@ -1,8 +1,9 @@
 //! First-in-first-out queues by key, each found in constant time.
 //!
 //! A node is a small number that the caller gives out; a node is in one queue
-//! of an index at a time. Keys whose queue ran empty stay until the next
-//! rehash, so that a tag used again and again costs no memory management.
+//! of an index at a time, and knows which, so that it is taken out without its
+//! key. Keys whose queue ran empty stay until the next rehash, so that a tag
+//! used again and again costs no memory management.
 
 /// No node.
 pub(super) const NONE: u32 = u32::MAX;
@@ -30,6 +31,11 @@ impl Key {
         let h = (self.channel ^ self.ignore).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.bits;
         (h ^ (h >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
     }
+
+    /// The bits that were ignored.
+    pub(super) fn ignore(&self) -> u64 {
+        self.ignore
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -41,11 +47,15 @@ struct Bin {
 
 const EMPTY: Bin = Bin { key: Key { channel: 0, bits: 0, ignore: 0 }, head: VACANT, tail: NONE };
 
+/// Where a node is.
 #[derive(Clone, Copy)]
 struct Links {
+    bin: u32,
     previous: u32,
     next: u32,
 }
+
+const NOWHERE: Links = Links { bin: NONE, previous: NONE, next: NONE };
 
 /// Queues by key.
 pub(super) struct Index {
@@ -66,8 +76,7 @@ impl Index {
     #[inline]
     fn find(&self, key: &Key) -> usize {
         let mask = self.bins.len() - 1;
-        let shift = 64 - self.bins.len().trailing_zeros();
-        let mut at = (key.hash() >> shift) as usize;
+        let mut at = (key.hash() >> 32) as usize & mask;
         // Ends: a quarter of the bins is vacant at least.
         while self.bins[at].head != VACANT && self.bins[at].key != *key {
             at = (at + 1) & mask;
@@ -82,9 +91,32 @@ impl Index {
         (head < VACANT).then_some(head)
     }
 
+    /// The same, taken out.
+    #[inline]
+    pub(super) fn pop(&mut self, key: &Key) -> Option<u32> {
+        let at = self.find(key);
+        let bin = &mut self.bins[at];
+        let node = bin.head;
+        if node >= VACANT {
+            return None;
+        }
+        let next = self.links[node as usize].next;
+        bin.head = next;
+        match next {
+            NONE => bin.tail = NONE,
+            next => self.links[next as usize].previous = NONE,
+        }
+        Some(node)
+    }
+
     /// The node behind one in its queue.
     pub(super) fn behind(&self, node: u32) -> Option<u32> {
         Some(self.links[node as usize].next).filter(|&n| n != NONE)
+    }
+
+    /// The key of the queue that a node is in.
+    pub(super) fn key(&self, node: u32) -> Key {
+        self.bins[self.links[node as usize].bin as usize].key
     }
 
     /// Appends a node that is in no queue.
@@ -92,18 +124,13 @@ impl Index {
     pub(super) fn push(&mut self, key: &Key, node: u32) {
         let mut at = self.find(key);
         if self.bins[at].head == VACANT {
-            if (self.keys + 1) * 4 > self.bins.len() * 3 {
-                self.rehash();
-                at = self.find(key);
-            }
-            self.keys += 1;
-            self.bins[at] = Bin { key: *key, head: NONE, tail: NONE };
+            at = self.new_bin(key, at);
         }
         if self.links.len() <= node as usize {
-            self.links.resize(node as usize + 1, Links { previous: NONE, next: NONE });
+            self.more_links(node);
         }
         let bin = &mut self.bins[at];
-        self.links[node as usize] = Links { previous: bin.tail, next: NONE };
+        self.links[node as usize] = Links { bin: at as u32, previous: bin.tail, next: NONE };
         match bin.tail {
             NONE => bin.head = node,
             tail => self.links[tail as usize].next = node,
@@ -111,23 +138,42 @@ impl Index {
         bin.tail = node;
     }
 
-    /// Takes a node out of the queue of `key`, where it is.
+    /// A bin for a key that has none: `at`, the vacant one found for it, unless
+    /// bins run short.
+    #[cold]
+    #[inline(never)]
+    fn new_bin(&mut self, key: &Key, at: usize) -> usize {
+        let mut at = at;
+        if (self.keys + 1) * 4 > self.bins.len() * 3 {
+            self.rehash();
+            at = self.find(key);
+        }
+        self.keys += 1;
+        self.bins[at] = Bin { key: *key, head: NONE, tail: NONE };
+        at
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn more_links(&mut self, node: u32) {
+        self.links.resize(node as usize + 1, NOWHERE);
+    }
+
+    /// Takes a node out of its queue.
     #[inline]
-    pub(super) fn remove(&mut self, key: &Key, node: u32) {
-        let at = self.find(key);
-        let Links { previous, next } = self.links[node as usize];
+    pub(super) fn remove(&mut self, node: u32) {
+        let Links { bin, previous, next } = self.links[node as usize];
         match previous {
-            NONE => self.bins[at].head = next,
+            NONE => self.bins[bin as usize].head = next,
             previous => self.links[previous as usize].next = next,
         }
         match next {
-            NONE => self.bins[at].tail = previous,
+            NONE => self.bins[bin as usize].tail = previous,
             next => self.links[next as usize].previous = previous,
         }
     }
 
     /// Forgets keys without nodes; makes room for four times the others.
-    #[cold]
     fn rehash(&mut self) {
         let live = |bin: &&Bin| bin.head < VACANT;
         let count = self.bins.iter().filter(live).count();
@@ -137,6 +183,12 @@ impl Index {
         for bin in old.iter().filter(live) {
             let at = self.find(&bin.key);
             self.bins[at] = *bin;
+            let mut node = bin.head;
+            while node != NONE {
+                let links = &mut self.links[node as usize];
+                links.bin = at as u32;
+                node = links.next;
+            }
         }
     }
 }

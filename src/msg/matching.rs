@@ -14,26 +14,21 @@ use super::index::{Index, Key};
 
 /// Posted receives and messages nobody has asked for yet.
 pub(super) struct Engine<U> {
-    receives: Slab<Receive>,
     posted: Index,
+    /// By request: when it was posted.
+    stamps: Vec<u64>,
     /// Masks of posted receives and how many have each. The first is 0.
     masks: Vec<(u64, usize)>,
     clock: u64,
     messages: Slab<Message<U>>,
+    /// How many messages there are.
+    kept: usize,
     exact: Index,
     /// All of a channel.
     ordered: Index,
 }
 
-struct Receive {
-    key: Key,
-    mask: u64,
-    stamp: u64,
-    request: u32,
-}
-
 struct Message<U> {
-    channel: u64,
     bits: u64,
     what: U,
 }
@@ -80,71 +75,110 @@ fn whole(channel: u64) -> Key {
 impl<U> Engine<U> {
     pub(super) fn new() -> Engine<U> {
         Engine {
-            receives: Slab::new(),
             posted: Index::new(),
+            stamps: Vec::new(),
             masks: vec![(0, 0)],
             clock: 0,
             messages: Slab::new(),
+            kept: 0,
             exact: Index::new(),
             ordered: Index::new(),
         }
     }
 
-    /// Posts a receive that found no message; the answer names it.
+    /// Posts a receive that found no message, under the number of its request,
+    /// which is not posted.
     #[inline]
-    pub(super) fn post(&mut self, channel: u64, bits: u64, ignore: u64, request: u32) -> u32 {
-        let key = Key::new(channel, bits, ignore);
+    pub(super) fn post(&mut self, channel: u64, bits: u64, ignore: u64, request: u32) {
+        if ignore == 0 {
+            self.masks[0].1 += 1;
+        } else {
+            self.note_mask(ignore);
+        }
+        self.clock += 1;
+        match self.stamps.get_mut(request as usize) {
+            Some(stamp) => *stamp = self.clock,
+            None => self.more_stamps(request),
+        }
+        self.posted.push(&Key::new(channel, bits, ignore), request);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn more_stamps(&mut self, request: u32) {
+        self.stamps.resize(request as usize + 1, self.clock);
+    }
+
+    #[inline(never)]
+    fn note_mask(&mut self, ignore: u64) {
         match self.masks.iter_mut().find(|(mask, _)| *mask == ignore) {
             Some((_, count)) => *count += 1,
             None => self.masks.push((ignore, 1)),
         }
-        self.clock += 1;
-        let stamp = self.clock;
-        let node = self.receives.insert(Receive { key, mask: ignore, stamp, request });
-        self.posted.push(&key, node);
-        node
     }
 
-    /// Takes back a posted receive: its request.
+    /// Takes back a posted receive.
+    pub(super) fn withdraw(&mut self, request: u32) {
+        let mask = self.posted.key(request).ignore();
+        self.posted.remove(request);
+        self.forget_mask(mask);
+    }
+
     #[inline]
-    pub(super) fn withdraw(&mut self, node: u32) -> Option<u32> {
-        let receive = self.receives.remove(node)?;
-        self.posted.remove(&receive.key, node);
-        if let Some(at) = self.masks.iter().position(|(mask, _)| *mask == receive.mask) {
+    fn forget_mask(&mut self, mask: u64) {
+        if mask == 0 {
+            self.masks[0].1 -= 1;
+        } else if let Some(at) = self.masks.iter().position(|(other, _)| *other == mask) {
             self.masks[at].1 -= 1;
-            if self.masks[at].1 == 0 && at > 0 {
+            if self.masks[at].1 == 0 {
                 self.masks.swap_remove(at);
             }
         }
-        Some(receive.request)
     }
 
     /// A message came: the request of the receive that takes it, if any.
     #[inline]
     pub(super) fn arrive(&mut self, channel: u64, bits: u64) -> Option<u32> {
+        if self.masks.len() > 1 {
+            return self.arrive_among(channel, bits);
+        }
+        let request = self.posted.pop(&Key::new(channel, bits, 0))?;
+        self.masks[0].1 -= 1;
+        Some(request)
+    }
+
+    /// The same where receives with wildcards are posted.
+    #[inline(never)]
+    fn arrive_among(&mut self, channel: u64, bits: u64) -> Option<u32> {
         let mut first: Option<(u64, u32)> = None;
         for &(mask, count) in &self.masks {
             if count == 0 {
                 continue;
             }
-            let Some(node) = self.posted.front(&Key::new(channel, bits, mask)) else { continue };
-            let Some(receive) = self.receives.get(node) else { continue };
-            if first.is_none_or(|(stamp, _)| receive.stamp < stamp) {
-                first = Some((receive.stamp, node));
+            let Some(request) = self.posted.front(&Key::new(channel, bits, mask)) else { continue };
+            let stamp = self.stamps[request as usize];
+            if first.is_none_or(|(earliest, _)| stamp < earliest) {
+                first = Some((stamp, request));
             }
         }
-        self.withdraw(first?.1)
+        let (_, request) = first?;
+        self.withdraw(request);
+        Some(request)
     }
 
     /// Keeps a message that no receive took.
     pub(super) fn store(&mut self, channel: u64, bits: u64, what: U) {
-        let node = self.messages.insert(Message { channel, bits, what });
+        let node = self.messages.insert(Message { bits, what });
+        self.kept += 1;
         self.exact.push(&Key::new(channel, bits, 0), node);
         self.ordered.push(&whole(channel), node);
     }
 
     #[inline]
     fn find(&self, channel: u64, bits: u64, ignore: u64) -> Option<u32> {
+        if self.kept == 0 {
+            return None;
+        }
         if ignore == 0 {
             return self.exact.front(&Key::new(channel, bits, 0));
         }
@@ -153,6 +187,12 @@ impl<U> Engine<U> {
             node = self.ordered.behind(node)?;
         }
         Some(node)
+    }
+
+    /// Whether a message that fits is kept.
+    #[inline]
+    pub(super) fn has(&self, channel: u64, bits: u64, ignore: u64) -> bool {
+        self.kept > 0 && self.find(channel, bits, ignore).is_some()
     }
 
     /// The first kept message that fits, and its bits.
@@ -166,8 +206,9 @@ impl<U> Engine<U> {
     pub(super) fn take(&mut self, channel: u64, bits: u64, ignore: u64) -> Option<(u64, U)> {
         let node = self.find(channel, bits, ignore)?;
         let message = self.messages.remove(node)?;
-        self.exact.remove(&Key::new(message.channel, message.bits, 0), node);
-        self.ordered.remove(&whole(message.channel), node);
+        self.kept -= 1;
+        self.exact.remove(node);
+        self.ordered.remove(node);
         Some((message.bits, message.what))
     }
 }
@@ -232,14 +273,15 @@ mod tests {
                     let got = engine.take(channel, bits, ignore);
                     assert_eq!(got, want.map(|(_, bits, what)| (bits, what)));
                     if got.is_none() {
-                        nodes.push((engine.post(channel, bits, ignore, n), n));
+                        engine.post(channel, bits, ignore, n);
+                        nodes.push(n);
                         naive.posted.push((channel, bits, ignore, n));
                     }
                 }
                 Step::Message { channel, bits } => {
                     let want = naive.arrive(channel, bits);
                     assert_eq!(engine.arrive(channel, bits), want);
-                    nodes.retain(|&(_, request)| Some(request) != want);
+                    nodes.retain(|&request| Some(request) != want);
                     if want.is_none() {
                         engine.store(channel, bits, n);
                         naive.kept.push((channel, bits, n));
@@ -251,8 +293,8 @@ mod tests {
                     assert_eq!(got, want.as_ref().map(|(_, bits, what)| (*bits, what)));
                 }
                 Step::Cancel { which } if which < nodes.len() => {
-                    let (node, request) = nodes.remove(which);
-                    assert_eq!(engine.withdraw(node), Some(request));
+                    let request = nodes.remove(which);
+                    engine.withdraw(request);
                     naive.posted.retain(|r| r.3 != request);
                 }
                 Step::Cancel { .. } => {}

@@ -8,6 +8,7 @@
 
 use super::MsgError;
 use super::room::{Select, Sent, Status};
+use super::slots::Note;
 use super::tagged::{Message, Tagged};
 use crate::netmod::Netmod;
 use std::num::NonZeroU64;
@@ -85,8 +86,44 @@ impl<N: Netmod> Tagged<N> {
         cookie: NonZeroU64,
     ) -> Result<Begun, MsgError> {
         // SAFETY: the caller's duty.
+        if let Some(id) = unsafe { self.room().post(select, buf, room, cookie.get()) } {
+            return Ok(Begun::Under(Ticket(id)));
+        }
+        // SAFETY: the caller's duty.
+        unsafe { self.recv_slowly(select, buf, room, cookie) }
+    }
+
+    /// # Safety
+    /// As [`Tagged::recv_noted`].
+    #[inline(never)]
+    unsafe fn recv_slowly(
+        &self,
+        select: &Select,
+        buf: *mut u8,
+        room: usize,
+        cookie: NonZeroU64,
+    ) -> Result<Begun, MsgError> {
+        // SAFETY: the caller's duty.
         let at = unsafe { self.room().receive(self.context(), select, buf, room)? };
         Ok(self.note(at, cookie))
+    }
+
+    /// Sends a message if that can be done at once and for good; `false`:
+    /// nothing has happened, and [`Tagged::send_noted`] is to begin it.
+    ///
+    /// # Safety
+    /// `buf` is readable for `len` bytes.
+    #[inline]
+    pub unsafe fn send_now(
+        &self,
+        world: u32,
+        channel: u64,
+        bits: u64,
+        buf: *const u8,
+        len: usize,
+    ) -> bool {
+        // SAFETY: the caller's duty.
+        unsafe { self.room().send_now(self.context(), world, channel, bits, buf, len) }
     }
 
     #[inline]
@@ -101,8 +138,18 @@ impl<N: Netmod> Tagged<N> {
     /// they ended. Makes no progress.
     #[inline]
     pub fn next_ended(&self) -> Option<Ended> {
-        let (cookie, result) = self.room().next_ended()?;
+        let Note { cookie, status, error } = self.room().next_note()?;
+        let result = match error {
+            None => Ok(status),
+            Some(error) => Err(*error),
+        };
         Some(Ended { cookie: NonZeroU64::new(cookie)?, result })
+    }
+
+    /// Whether [`Tagged::next_ended`] has something to tell.
+    #[inline]
+    pub fn has_ended(&self) -> bool {
+        self.room().has_notes()
     }
 
     /// Takes back a receive that has no message yet; its end is told with

@@ -23,10 +23,9 @@
 
 use super::MsgError;
 use super::credit::{Credit, Limits};
-use super::index::NONE;
 use super::matching::Engine;
 use super::pool::Pool;
-use super::slots::{ANYBODY, Phase, Slots};
+use super::slots::{ANYBODY, Note, Phase, Slots};
 use crate::device::{Body, Class, Context, DeviceError, Head, Outcome, PerPeer, Room};
 use crate::netmod::{AGAIN, Bulk, Netmod};
 use std::any::Any;
@@ -135,8 +134,11 @@ enum What {
 #[derive(Default)]
 struct Peer {
     credit: Credit,
+    /// Payloads shorter than this are copied at the call; 0 until the first
+    /// message to it, and while sends wait for credit.
+    short: Cell<u32>,
     /// The longest payload that is copied at the call, and that is sent
-    /// whole; 0 until the first message to it.
+    /// whole.
     inject: Cell<u32>,
     eager: Cell<u32>,
     known: Cell<bool>,
@@ -177,6 +179,16 @@ pub(super) struct TaggedRoom {
     whole: Cell<usize>,
 }
 
+impl Peer {
+    /// Sends to it wait for credit from now on, or no longer.
+    fn set_waits(&self, waits: bool) {
+        self.waits.set(waits);
+        let short = self.known.get() && !waits;
+        self.short.set(if short { self.inject.get().saturating_add(1) } else { 0 });
+    }
+}
+
+#[inline]
 fn head(kind: u8, words: [u64; 3]) -> Head {
     Head::new(Class::Tagged, kind, words)
 }
@@ -249,13 +261,59 @@ impl TaggedRoom {
         len: usize,
         synchronous: bool,
     ) -> Result<Sent, MsgError> {
-        if let Some(peer) = self.peers.get(world)
-            && len <= peer.inject.get() as usize
-            && !synchronous
-            && peer.known.get()
-            && !peer.waits.get()
-            && peer.credit.has_heads(&self.limits)
-            && peer.credit.has_bytes(&self.limits, len)
+        // SAFETY: the caller's duty.
+        if !synchronous && unsafe { self.send_now(context, world, channel, bits, buf, len) } {
+            return Ok(Sent::Done);
+        }
+        // SAFETY: the caller's duty.
+        unsafe { self.send_later(context, world, channel, bits, buf, len, synchronous) }
+    }
+
+    /// Whether a message could be written to its receiver's queue on the node
+    /// at once; else nothing has happened.
+    ///
+    /// # Safety
+    /// `buf` is readable for `len` bytes.
+    #[inline]
+    pub(super) unsafe fn send_now<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        world: u32,
+        channel: u64,
+        bits: u64,
+        buf: *const u8,
+        len: usize,
+    ) -> bool {
+        let Some(peer) = self.peers.get(world) else { return false };
+        if len >= peer.short.get() as usize || !peer.credit.has(&self.limits, len) {
+            return false;
+        }
+        // SAFETY: the caller's duty.
+        let sent = unsafe { context.write(world, head(EAGER, [channel, bits, 0]), buf, len) };
+        if sent {
+            peer.credit.spend(len);
+        }
+        sent
+    }
+
+    /// # Safety
+    /// As [`TaggedRoom::send`].
+    #[expect(clippy::too_many_arguments, reason = "one message, taken apart once")]
+    #[inline(never)]
+    pub(super) unsafe fn send_later<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        world: u32,
+        channel: u64,
+        bits: u64,
+        buf: *const u8,
+        len: usize,
+        synchronous: bool,
+    ) -> Result<Sent, MsgError> {
+        if !synchronous
+            && let Some(peer) = self.peers.get(world)
+            && len < peer.short.get() as usize
+            && peer.credit.has(&self.limits, len)
         {
             // SAFETY: the caller's duty; copied before this returns.
             let body = unsafe { bytes(buf, len) };
@@ -301,6 +359,7 @@ impl TaggedRoom {
             peer.inject.set(inject.min(eager) as u32);
             peer.eager.set(eager as u32);
             peer.known.set(true);
+            peer.set_waits(false);
         }
         let mut state = self.state.borrow_mut();
         let at = state.slots.take();
@@ -314,7 +373,7 @@ impl TaggedRoom {
         slot.synchronous = synchronous;
         if peer.waits.get() || !peer.credit.has_heads(&self.limits) {
             slot.phase = Phase::Queued;
-            peer.waits.set(true);
+            peer.set_waits(true);
             peer.queue.borrow_mut().get_or_insert_default().push_back(at);
             state.counts.queued += 1;
             return Ok(Sent::Under(at));
@@ -368,7 +427,7 @@ impl TaggedRoom {
         // SAFETY: a copied body has no conditions.
         unsafe { context.transmit(world, head, Body::Copied(&offer.encode()))? };
         peer.credit.spend(0);
-        slot.phase = Phase::Offered;
+        slot.offer(Phase::Offered);
         Ok(())
     }
 
@@ -400,7 +459,7 @@ impl TaggedRoom {
         } else {
             let at = state.slots.take();
             let slot = state.slots.at(at);
-            slot.phase = Phase::Offered;
+            slot.offer(Phase::Offered);
             slot.peer = self.me;
             slot.bits = bits;
             slot.buf = buf.cast_mut();
@@ -417,7 +476,7 @@ impl TaggedRoom {
         while peer.waits.get() && peer.credit.has_heads(&self.limits) {
             let next = peer.queue.borrow_mut().as_mut().and_then(|queue| queue.pop_front());
             let Some(at) = next else {
-                peer.waits.set(false);
+                peer.set_waits(false);
                 *peer.queue.borrow_mut() = None;
                 return;
             };
@@ -429,6 +488,35 @@ impl TaggedRoom {
     }
 
     // ---- receives
+
+    /// Posts a receive whose end is told with `cookie`, and its id; `None`
+    /// where that is not all there is to do, and nothing has happened.
+    ///
+    /// # Safety
+    /// As [`TaggedRoom::receive`].
+    #[inline]
+    pub(super) unsafe fn post(
+        &self,
+        select: &Select,
+        buf: *mut u8,
+        room: usize,
+        cookie: u64,
+    ) -> Option<u64> {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        if state.gone > 0 || state.engine.has(select.channel, select.bits, select.ignore) {
+            return None;
+        }
+        let at = state.slots.take();
+        let slot = state.slots.at(at);
+        slot.buf = buf;
+        slot.room = room;
+        slot.peer = select.from.unwrap_or(ANYBODY);
+        slot.phase = Phase::Posted;
+        slot.cookie = cookie;
+        state.engine.post(select.channel, select.bits, select.ignore, at);
+        Some(state.slots.id(at))
+    }
 
     /// Begins a receive: its request.
     ///
@@ -456,7 +544,7 @@ impl TaggedRoom {
             Some((bits, message)) => self.accept(context, state, at, bits, message),
             None => {
                 slot.phase = Phase::Posted;
-                slot.node = state.engine.post(select.channel, select.bits, select.ignore, at);
+                state.engine.post(select.channel, select.bits, select.ignore, at);
             }
         }
         Ok(at)
@@ -632,15 +720,15 @@ impl TaggedRoom {
         Some(state.slots.id(at))
     }
 
-    /// The next request that ended of those with a cookie, and that cookie.
+    /// The next request with a cookie that ended.
     #[inline]
-    pub(super) fn next_ended(&self) -> Option<(u64, Result<Status, MsgError>)> {
-        let (at, cookie) = {
-            let mut state = self.state.borrow_mut();
-            let at = state.slots.next_ended()?;
-            (at, state.slots.at(at).cookie)
-        };
-        Some((cookie, self.collect(at)))
+    pub(super) fn next_note(&self) -> Option<Note> {
+        self.state.borrow_mut().slots.next_note()
+    }
+
+    #[inline]
+    pub(super) fn has_notes(&self) -> bool {
+        self.state.borrow().slots.has_notes()
     }
 
     /// The request of an id, if it is still that one.
@@ -650,17 +738,7 @@ impl TaggedRoom {
 
     /// The result of a request that is done; its place is free then.
     pub(super) fn collect(&self, at: u32) -> Result<Status, MsgError> {
-        let mut state = self.state.borrow_mut();
-        let slot = state.slots.at(at);
-        let status = Status {
-            world: slot.peer,
-            bits: slot.bits,
-            length: slot.length,
-            cancelled: slot.cancelled,
-        };
-        let error = slot.error.take();
-        state.slots.give(at);
-        error.map_or(Ok(status), Err)
+        self.state.borrow_mut().slots.collect(at)
     }
 
     /// Takes a receive back that has no message yet. Whether it was so.
@@ -671,8 +749,7 @@ impl TaggedRoom {
             return false;
         }
         slot.cancelled = true;
-        let node = slot.node;
-        state.engine.withdraw(node);
+        state.engine.withdraw(at);
         state.slots.end(at, None);
         true
     }
@@ -721,8 +798,7 @@ impl TaggedRoom {
         match slot.phase {
             Phase::Done => state.slots.give(at),
             Phase::Posted => {
-                let node = slot.node;
-                state.engine.withdraw(node);
+                state.engine.withdraw(at);
                 state.slots.end(at, None);
             }
             _ => {}
@@ -767,7 +843,7 @@ impl TaggedRoom {
         let longest = way.map_or(self.longest, |(netmod, _)| netmod.caps().max_bulk as u64);
         slot.piece = longest.min(self.longest).max(1);
         slot.tag = state.next_tag;
-        slot.phase = Phase::Receiving;
+        slot.offer(Phase::Receiving);
         let pieces = slot.pieces();
         // Below the classes' bits, so that other rooms can have tags too.
         state.next_tag = (state.next_tag + pieces) & ((1 << 59) - 1);
@@ -807,7 +883,7 @@ impl TaggedRoom {
                 })
             };
             let Some((rc, netmod)) = rc else {
-                slot.error = Some(died(world));
+                slot.fail(died(world));
                 break;
             };
             match rc {
@@ -817,7 +893,7 @@ impl TaggedRoom {
                 }
                 rc if rc < 0 => {
                     let call = if receiving { "recv_bulk" } else { "send_bulk" };
-                    slot.error = Some(context.blame(world, netmod.explain(call, rc)).into());
+                    slot.fail(context.blame(world, netmod.explain(call, rc)).into());
                     break;
                 }
                 rc => {
@@ -834,7 +910,7 @@ impl TaggedRoom {
             let sent =
                 unsafe { context.transmit(world, head, Body::Copied(&slot.piece.to_le_bytes())) };
             if let Err(e) = sent {
-                slot.error = Some(e.into());
+                slot.fail(e.into());
             }
         }
         if slot.ended >= pieces || (slot.error.is_some() && slot.ended >= slot.issued) {
@@ -979,7 +1055,7 @@ impl TaggedRoom {
             peer.gone.set(true);
             let queued = peer.queue.take().map_or(0, |queue| queue.len());
             state.counts.queued = state.counts.queued.saturating_sub(queued);
-            peer.waits.set(false);
+            peer.set_waits(false);
         }
         state.gone += 1;
         let alone = state.gone + 1 >= self.world;
@@ -995,8 +1071,7 @@ impl TaggedRoom {
                 context.check_alive(world).err().map_or_else(|| died(world), MsgError::from)
             };
             if slot.phase == Phase::Posted {
-                let node = slot.node;
-                state.engine.withdraw(node);
+                state.engine.withdraw(at);
             }
             state.slots.end(at, Some(error));
         }
@@ -1033,8 +1108,8 @@ impl<N: Netmod> Room<N> for TaggedRoom {
             Phase::Sending | Phase::Receiving => {
                 slot.ended += 1;
                 let first = error.is_some() && slot.error.is_none();
-                if first {
-                    slot.error = error;
+                if let Some(error) = error {
+                    slot.fail(error);
                 }
                 if slot.error.is_some() && slot.ended >= slot.issued {
                     end_bulk(context, state, at);
@@ -1159,16 +1234,35 @@ fn deliver(state: &mut State, at: u32, world: u32, bits: u64, body: &[u8]) {
     slot.peer = world;
     slot.bits = bits;
     slot.length = body.len() as u64;
-    slot.node = NONE;
-    let len = body.len().min(slot.room);
-    if len > 0 {
-        // SAFETY: the receive's buffer is writable for `room` bytes until it is
-        // done; a body never lies in it, unless a process sends itself what it
-        // receives into, which `copy` allows.
-        unsafe { slot.buf.copy_from(body.as_ptr(), len) };
+    if body.len() > slot.room {
+        return deliver_part(state, at, body);
     }
-    let error = (body.len() > slot.room).then(|| truncated(bits, slot.length, slot.room));
-    state.slots.end(at, error);
+    // SAFETY: the receive's buffer is writable for `room` bytes until it is
+    // done; a body never lies in it, unless a process sends itself what it
+    // receives into, which `copy` allows.
+    unsafe {
+        match body.len() {
+            8 => {
+                slot.buf.cast::<u64>().write_unaligned(body.as_ptr().cast::<u64>().read_unaligned())
+            }
+            0 => {}
+            len => slot.buf.copy_from(body.as_ptr(), len),
+        }
+    }
+    state.slots.end(at, None);
+}
+
+/// Ends a receive with as much of a message as fits.
+#[cold]
+#[inline(never)]
+fn deliver_part(state: &mut State, at: u32, body: &[u8]) {
+    let slot = state.slots.at(at);
+    if slot.room > 0 {
+        // SAFETY: as in `deliver`.
+        unsafe { slot.buf.copy_from(body.as_ptr(), slot.room) };
+    }
+    let error = truncated(slot.bits, slot.length, slot.room);
+    state.slots.end(at, Some(error));
 }
 
 fn store(state: &mut State, channel: u64, bits: u64, message: Unexpected) {

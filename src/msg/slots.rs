@@ -1,7 +1,7 @@
 //! Requests: what is kept of a message under way. Their places are used again.
 
 use super::MsgError;
-use super::index::NONE;
+use super::room::Status;
 use std::collections::VecDeque;
 
 /// The peer of a receive from anybody.
@@ -26,9 +26,12 @@ pub(super) enum Phase {
     Done,
 }
 
-/// A request.
+/// A request. What a message that is sent whole needs is one cache line.
+#[repr(C, align(64))]
 pub(super) struct Slot {
     pub(super) generation: u32,
+    /// World rank.
+    pub(super) peer: u32,
     pub(super) phase: Phase,
     /// Nobody will ask for the result.
     pub(super) detached: bool,
@@ -38,17 +41,17 @@ pub(super) struct Slot {
     /// The other side is to hear of the end, or was heard of it: the provider
     /// may never tell.
     pub(super) settled: bool,
-    /// World rank.
-    pub(super) peer: u32,
-    /// Of a posted receive, in the matching engine.
-    pub(super) node: u32,
-    pub(super) channel: u64,
     pub(super) bits: u64,
     pub(super) buf: *mut u8,
     /// Bytes of `buf`.
     pub(super) room: usize,
     /// Bytes of the message.
     pub(super) length: u64,
+    /// What its owner knows it by, who asks for what has ended; 0: nobody.
+    pub(super) cookie: u64,
+    pub(super) error: Option<Box<MsgError>>,
+    /// Of a send.
+    pub(super) channel: u64,
     /// Events an eager send waits for.
     pub(super) due: u32,
     /// A rendezvous: the other side's request, the tag of the first piece,
@@ -59,27 +62,27 @@ pub(super) struct Slot {
     pub(super) issued: u64,
     pub(super) granted: u64,
     pub(super) ended: u64,
-    /// What its owner knows it by, who asks for what has ended; 0: nobody.
-    pub(super) cookie: u64,
-    pub(super) error: Option<MsgError>,
 }
+
+const _: () = assert!(std::mem::offset_of!(Slot, channel) <= 64);
 
 impl Slot {
     fn new() -> Slot {
         Slot {
             generation: 0,
+            peer: ANYBODY,
             phase: Phase::Free,
             detached: false,
             cancelled: false,
             synchronous: false,
             settled: false,
-            peer: ANYBODY,
-            node: NONE,
-            channel: 0,
             bits: 0,
             buf: std::ptr::null_mut(),
             room: 0,
             length: 0,
+            cookie: 0,
+            error: None,
+            channel: 0,
             due: 0,
             theirs: 0,
             tag: 0,
@@ -87,15 +90,33 @@ impl Slot {
             issued: 0,
             granted: 0,
             ended: 0,
-            cookie: 0,
-            error: None,
         }
+    }
+
+    /// Becomes a rendezvous of which nothing was issued yet.
+    pub(super) fn offer(&mut self, phase: Phase) {
+        self.phase = phase;
+        (self.issued, self.granted, self.ended) = (0, 0, 0);
     }
 
     /// Pieces of the rendezvous.
     pub(super) fn pieces(&self) -> u64 {
         self.length.div_ceil(self.piece.max(1))
     }
+
+    #[inline]
+    fn status(&self) -> Status {
+        let (world, bits, length) = (self.peer, self.bits, self.length);
+        Status { world, bits, length, cancelled: self.cancelled }
+    }
+}
+
+/// A request with a cookie that is done; its place is free.
+#[derive(Debug)]
+pub(super) struct Note {
+    pub(super) cookie: u64,
+    pub(super) status: Status,
+    pub(super) error: Option<Box<MsgError>>,
 }
 
 /// All requests of a context.
@@ -103,28 +124,30 @@ impl Slot {
 pub(super) struct Slots {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Those with a cookie that are done and were not asked for yet.
-    ended: VecDeque<u32>,
+    /// In the order they ended.
+    notes: VecDeque<Note>,
 }
 
 impl Slots {
     /// A place for a request; the caller sets what it needs.
     #[inline]
     pub(super) fn take(&mut self) -> u32 {
-        let at = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::new());
-            self.slots.len() as u32 - 1
-        });
+        let at = self.free.pop().unwrap_or_else(|| self.more());
         let slot = &mut self.slots[at as usize];
         slot.generation = (slot.generation + 1) & GENERATIONS;
         slot.detached = false;
         slot.cancelled = false;
         slot.synchronous = false;
         slot.settled = false;
-        slot.due = 0;
-        (slot.issued, slot.granted, slot.ended) = (0, 0, 0);
         slot.cookie = 0;
         at
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn more(&mut self) -> u32 {
+        self.slots.push(Slot::new());
+        self.slots.len() as u32 - 1
     }
 
     #[inline]
@@ -152,7 +175,9 @@ impl Slots {
     pub(super) fn give(&mut self, at: u32) {
         let slot = &mut self.slots[at as usize];
         slot.phase = Phase::Free;
-        slot.error = None;
+        if slot.error.is_some() {
+            slot.error = None;
+        }
         self.free.push(at);
     }
 
@@ -160,26 +185,55 @@ impl Slots {
     #[inline]
     pub(super) fn end(&mut self, at: u32, error: Option<MsgError>) {
         let slot = &mut self.slots[at as usize];
-        slot.phase = Phase::Done;
-        if slot.error.is_none() {
-            slot.error = error;
+        if let Some(error) = error {
+            slot.fail(error);
         }
+        slot.phase = Phase::Done;
         if slot.cookie != 0 {
-            self.ended.push_back(at);
+            let note =
+                Note { cookie: slot.cookie, status: slot.status(), error: slot.error.take() };
+            self.notes.push_back(note);
+            self.give(at);
         } else if slot.detached {
             self.give(at);
         }
     }
 
+    /// The result of a request that is done; its place is free.
+    #[inline]
+    pub(super) fn collect(&mut self, at: u32) -> Result<Status, MsgError> {
+        let slot = &mut self.slots[at as usize];
+        let result = match slot.error.take() {
+            None => Ok(slot.status()),
+            Some(error) => Err(*error),
+        };
+        self.give(at);
+        result
+    }
+
     /// The next request with a cookie that is done, in the order they ended.
     #[inline]
-    pub(super) fn next_ended(&mut self) -> Option<u32> {
-        self.ended.pop_front()
+    pub(super) fn next_note(&mut self) -> Option<Note> {
+        self.notes.pop_front()
+    }
+
+    #[inline]
+    pub(super) fn has_notes(&self) -> bool {
+        !self.notes.is_empty()
     }
 
     /// Those that are not free.
     pub(super) fn live(&mut self) -> impl Iterator<Item = (u32, &mut Slot)> {
         let all = self.slots.iter_mut().enumerate();
         all.filter(|(_, slot)| slot.phase != Phase::Free).map(|(at, slot)| (at as u32, slot))
+    }
+}
+
+impl Slot {
+    /// Its end is to be this error, unless another came first.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn fail(&mut self, error: MsgError) {
+        self.error.get_or_insert_with(|| Box::new(error));
     }
 }

@@ -39,6 +39,12 @@ impl<N: Netmod> Inner<N> {
         hold
     }
 
+    /// Whether there may be one.
+    #[inline]
+    fn has_ended(&self) -> bool {
+        self.tagged.has_ended() || !self.held.borrow().is_empty()
+    }
+
     /// The next request that has ended.
     #[inline]
     fn next_ended(&self) -> Option<Ended> {
@@ -147,23 +153,37 @@ impl<N: Netmod> State<N> {
     fn progress(&self) -> c_int {
         /// Rounds between two looks after peers that may have died.
         const LOOK: u32 = 1024;
-        if let Some(lock) = &self.lock {
+        let ended = if let Some(lock) = &self.lock {
             // Who holds it makes progress, or is done in a moment.
             let Ok(_guard) = lock.try_lock() else { return 0 };
-            self.poll();
+            self.poll()
         } else {
-            self.poll();
+            self.poll()
+        };
+        // Where threads meet, a turn may be counted once for two.
+        let turns = self.turns.load(Ordering::Relaxed).wrapping_add(1);
+        self.turns.store(turns, Ordering::Relaxed);
+        if turns % LOOK == 0 {
+            self.look_after();
         }
-        if self.turns.fetch_add(1, Ordering::Relaxed) % LOOK == LOOK - 1 {
-            let looked = self.enter(|inner| inner.context.attend());
-            looked.unwrap_or_else(|e| fatal(&MsgError::from(e)));
-        }
-        self.tell()
+        if ended { self.tell() } else { 0 }
     }
 
+    /// Asks after peers that may have died.
+    #[cold]
+    #[inline(never)]
+    fn look_after(&self) {
+        let looked = self.enter(|inner| inner.context.attend());
+        looked.unwrap_or_else(|e| fatal(&MsgError::from(e)));
+    }
+
+    /// Whether requests ended.
     #[inline]
-    fn poll(&self) {
-        self.inner.context.progress().unwrap_or_else(|e| fatal(&MsgError::from(e)));
+    fn poll(&self) -> bool {
+        if let Err(e) = self.inner.context.progress() {
+            fatal(&MsgError::from(e));
+        }
+        self.inner.has_ended()
     }
 
     /// Completes the receives that a send to `world` may have ended: those of

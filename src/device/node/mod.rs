@@ -308,13 +308,35 @@ impl Outbox {
     /// # Safety
     /// `body` is readable for `len` bytes, at most [`LONGEST`].
     #[inline]
-    pub(super) unsafe fn put(&self, head: &[u8; HEAD], body: *const u8, len: usize) -> bool {
+    pub(super) unsafe fn put(
+        &self,
+        first: u64,
+        words: [u64; 3],
+        body: *const u8,
+        len: usize,
+    ) -> bool {
         // SAFETY: the caller's duty.
-        let sent = unsafe { self.writer.put(head, body, len) };
+        let sent = unsafe { self.writer.put(first, words, body, len) };
         if self.map.head().asleep.0.load(Ordering::Relaxed) != 0 {
             self.wake();
         }
         sent
+    }
+
+    /// The same with a head as it goes to providers.
+    ///
+    /// # Safety
+    /// As [`Outbox::put`].
+    #[inline]
+    pub(super) unsafe fn put_encoded(
+        &self,
+        head: &[u8; HEAD],
+        body: *const u8,
+        len: usize,
+    ) -> bool {
+        let word = |i: usize| u64::from_le_bytes(std::array::from_fn(|k| head[8 * i + k]));
+        // SAFETY: the caller's duty.
+        unsafe { self.put(word(0), [word(1), word(2), word(3)], body, len) }
     }
 
     /// The receiver's process.

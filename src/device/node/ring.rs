@@ -79,22 +79,29 @@ impl Writer {
         Some(Writer { ring, at: Cell::new(0), sent: Cell::new(0), taken: Cell::new(0) })
     }
 
-    /// Writes a packet; `false`: there is no room now.
+    /// Writes a packet, whose head's first word has its class and kind in the
+    /// lower half; `false`: there is no room now.
     ///
     /// # Safety
     /// `body` is readable for `len` bytes, at most [`LONGEST`].
     #[inline]
-    pub(super) unsafe fn put(&self, head: &[u8; HEAD], body: *const u8, len: usize) -> bool {
+    pub(super) unsafe fn put(
+        &self,
+        first: u64,
+        words: [u64; 3],
+        body: *const u8,
+        len: usize,
+    ) -> bool {
         let need = lines_of(len);
         let at = self.at.get();
         // One line more: the first word behind the packet is cleared.
         let free = LINES - self.sent.get().wrapping_sub(self.taken.get());
         if at + need >= LINES || need >= free {
             // SAFETY: the caller's duty.
-            return unsafe { self.put_slowly(head, body, len) };
+            return unsafe { self.put_slowly(first, words, body, len) };
         }
         // SAFETY: the lines from `at` and one behind are this side's.
-        unsafe { self.write(at, need, at + need, head, body, len) };
+        unsafe { self.write(at, need, at + need, first, words, body, len) };
         true
     }
 
@@ -104,7 +111,7 @@ impl Writer {
     /// As [`Writer::put`].
     #[cold]
     #[inline(never)]
-    unsafe fn put_slowly(&self, head: &[u8; HEAD], body: *const u8, len: usize) -> bool {
+    unsafe fn put_slowly(&self, first: u64, words: [u64; 3], body: *const u8, len: usize) -> bool {
         let need = lines_of(len);
         let at = self.at.get();
         // SAFETY: mapped as long as this lives.
@@ -116,7 +123,7 @@ impl Writer {
                 return false;
             }
             // SAFETY: as in `put`.
-            unsafe { self.write(at, need, at + need, head, body, len) };
+            unsafe { self.write(at, need, at + need, first, words, body, len) };
             return true;
         }
         let left_out = LINES - at;
@@ -127,7 +134,7 @@ impl Writer {
         ring.lines[at as usize].first.store(WRAP, Ordering::Release);
         self.sent.set(self.sent.get().wrapping_add(left_out));
         // SAFETY: the first lines are this side's, as they are free.
-        unsafe { self.write(0, need, need, head, body, len) };
+        unsafe { self.write(0, need, need, first, words, body, len) };
         true
     }
 
@@ -140,19 +147,19 @@ impl Writer {
         at: u32,
         need: u32,
         next: u32,
-        head: &[u8; HEAD],
+        first: u64,
+        head: [u64; 3],
         body: *const u8,
         len: usize,
     ) {
-        let word = |i: usize| u64::from_le_bytes(std::array::from_fn(|k| head[8 * i + k]));
         // SAFETY: lines in the ring, by the caller.
         unsafe {
             let lines = (&raw mut (*self.ring.as_ptr()).lines).cast::<Line>();
             (*lines.add(next as usize)).first.store(0, Ordering::Relaxed);
             let line = lines.add(at as usize);
             let words = line.cast::<u64>();
-            for i in 1..HEAD / 8 {
-                words.add(i).write(word(i));
+            for (i, word) in head.into_iter().enumerate() {
+                words.add(i + 1).write(word);
             }
             let to = words.add(HEAD / 8);
             if len == 8 {
@@ -160,7 +167,7 @@ impl Writer {
             } else if len > 0 {
                 to.cast::<u8>().copy_from_nonoverlapping(body, len);
             }
-            let first = word(0) & 0xffff_ffff | (len as u64) << 32;
+            let first = first & 0xffff_ffff | (len as u64) << 32;
             (*line).first.store(first, Ordering::Release);
         }
         self.at.set(next);
@@ -287,13 +294,12 @@ mod tests {
         (0..len).map(|i| (n as usize * 31 + i * 7) as u8).collect()
     }
 
-    fn head(n: u64) -> [u8; HEAD] {
-        let mut head = [0; HEAD];
-        head[0] = 1 + (n % 4) as u8;
-        head[1] = n as u8;
-        head[8..16].copy_from_slice(&n.to_le_bytes());
-        head[24..32].copy_from_slice(&(!n).to_le_bytes());
-        head
+    fn first(n: u64) -> u64 {
+        1 + n % 4 | (n & 0xff) << 8
+    }
+
+    fn words(n: u64) -> [u64; 3] {
+        [n, n * n, !n]
     }
 
     #[test]
@@ -316,16 +322,16 @@ mod tests {
                 for n in 0..20_000 {
                     let bytes = body(n, lengths(n));
                     // SAFETY: `bytes` is readable.
-                    while !unsafe { sent.0.put(&head(n), bytes.as_ptr(), bytes.len()) } {
+                    while !unsafe { sent.0.put(first(n), words(n), bytes.as_ptr(), bytes.len()) } {
                         std::thread::yield_now();
                     }
                 }
             });
             let mut due = 0;
             while due < 20_000 {
-                let got = reader.poll(16, |first, words, bytes| {
-                    assert_eq!(first as u16, u16::from_le_bytes([head(due)[0], due as u8]));
-                    assert_eq!((words[0], words[2]), (due, !due));
+                let got = reader.poll(16, |got, head, bytes| {
+                    assert_eq!(got as u32, first(due) as u32);
+                    assert_eq!(head, words(due));
                     assert!(bytes == body(due, lengths(due)), "packet {due}");
                     due += 1;
                 });
@@ -351,7 +357,7 @@ mod tests {
                 let len = if n % 3 == 0 { len } else { len % 100 };
                 let bytes = body(n as u64, len);
                 // SAFETY: `bytes` is readable.
-                if unsafe { writer.put(&head(n as u64), bytes.as_ptr(), len) } {
+                if unsafe { writer.put(first(n as u64), words(n as u64), bytes.as_ptr(), len) } {
                     queue.push_back((n as u64, len));
                 } else {
                     prop_assert!(!queue.is_empty(), "an empty ring has room");

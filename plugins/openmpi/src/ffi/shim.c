@@ -30,18 +30,8 @@ void rw_group_name(struct ompi_group_t *group, int rank, uint32_t *jobid, uint32
     *vpid = name.vpid;
 }
 
-int rw_send_buffer(struct opal_convertor_t *convertor, bool lower, void **start, size_t *bytes,
-                   bool *owned)
+int rw_send_buffer(struct opal_convertor_t *convertor, void **start, size_t *bytes, bool *owned)
 {
-    /* pml/cm may leave a contiguous convertor unprepared: nothing of it but
-     * these fields is to be looked at then. */
-    if (NULL != convertor->pDesc && !(convertor->flags & CONVERTOR_COMPLETED) &&
-        opal_datatype_is_contiguous_memory_layout(convertor->pDesc, convertor->count)) {
-        *owned = false;
-        *start = convertor->pBaseBuf + (lower ? convertor->pDesc->true_lb : 0);
-        *bytes = convertor->local_size;
-        return OMPI_SUCCESS;
-    }
     return ompi_mtl_datatype_pack(convertor, start, bytes, owned);
 }
 

@@ -14,11 +14,9 @@ struct opal_convertor_t;
 void rw_group_name(struct ompi_group_t *group, int rank, uint32_t *jobid, uint32_t *vpid);
 
 /* Address and bytes of what a convertor sends, packed into a new buffer only
- * where it must be; *owned says whether that is to be freed. "lower" is
- * whether a contiguous convertor's base is the user's buffer, without the
- * type's true lower bound. */
-int rw_send_buffer(struct opal_convertor_t *convertor, bool lower, void **start, size_t *bytes,
-                   bool *owned);
+ * where it must be; *owned says whether that is to be freed. For data in more
+ * than one piece. */
+int rw_send_buffer(struct opal_convertor_t *convertor, void **start, size_t *bytes, bool *owned);
 /* Where a convertor's data is to be received; as above. */
 int rw_recv_buffer(struct opal_convertor_t *convertor, void **start, size_t *bytes, bool *owned);
 /* Puts received bytes where the convertor says. */

@@ -4,6 +4,7 @@
 //! component   what Open MPI loads and asks for a module
 //! module      the table of entry points, communicators
 //! send recv   blocking and not
+//! buffer      where their bytes are
 //! probe       with and without taking the message
 //! request     how they end
 //! ```
@@ -13,6 +14,7 @@
 //! are Open MPI's own (collectives): a receive from any tag keeps bit 31, which
 //! they have, so that it does not take them.
 
+mod buffer;
 pub(crate) mod component;
 mod module;
 mod probe;

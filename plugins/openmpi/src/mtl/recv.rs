@@ -1,8 +1,9 @@
 //! Receives, of messages taken by a probe too, and how they are taken back.
 
+use super::buffer::Buffer;
 use super::module::state;
 use super::probe::Taken;
-use super::request::{Buffer, Request};
+use super::request::Request;
 use super::select;
 use crate::comm::Comm;
 use crate::state::fatal;
@@ -10,18 +11,6 @@ use crate::{ffi, guarded};
 use rankway::msg::Begun;
 use rankway::netmod::Netmod;
 use std::ffi::c_int;
-
-/// Where a convertor's data is received.
-///
-/// # Safety
-/// `convertor` is one that pml/cm prepared for a receive.
-#[inline]
-unsafe fn buffer(convertor: *mut ffi::opal_convertor_t) -> Result<Buffer, c_int> {
-    let (mut start, mut bytes, mut owned) = (std::ptr::null_mut(), 0, false);
-    // SAFETY: the caller's duty, and live places.
-    let rc = unsafe { ffi::rw_recv_buffer(convertor, &mut start, &mut bytes, &mut owned) };
-    if rc != ffi::SUCCESS { Err(rc) } else { Ok(Buffer { start: start.cast(), bytes, owned }) }
-}
 
 /// Begins a receive.
 pub(super) unsafe extern "C" fn irecv<N: Netmod>(
@@ -35,7 +24,8 @@ pub(super) unsafe extern "C" fn irecv<N: Netmod>(
     guarded(|| {
         // SAFETY: Open MPI's module, a communicator that was added, a prepared
         // convertor.
-        let (state, comm, buffer) = unsafe { (state::<N>(mtl), Comm::of(comm), buffer(convertor)) };
+        let (state, comm, buffer) =
+            unsafe { (state::<N>(mtl), Comm::of(comm), Buffer::received(convertor)) };
         let buffer = match buffer {
             Ok(buffer) => buffer,
             Err(rc) => return rc,
@@ -73,7 +63,7 @@ pub(super) unsafe extern "C" fn imrecv<N: Netmod>(
 ) -> c_int {
     guarded(|| {
         // SAFETY: as in `irecv`.
-        let (state, buffer) = unsafe { (state::<N>(mtl), buffer(convertor)) };
+        let (state, buffer) = unsafe { (state::<N>(mtl), Buffer::received(convertor)) };
         let buffer = match buffer {
             Ok(buffer) => buffer,
             Err(rc) => return rc,

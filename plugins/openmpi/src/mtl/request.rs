@@ -3,6 +3,7 @@
 //! Open MPI reserves the place behind its own request. Its address is the
 //! cookie of the operation, which comes back when it has ended.
 
+use super::buffer::Buffer;
 use super::fill;
 use crate::ffi;
 use crate::state::fatal;
@@ -26,14 +27,6 @@ pub(crate) struct Request {
     /// Bytes there is room for.
     room: usize,
     done: AtomicBool,
-}
-
-/// Where a message's bytes are.
-pub(super) struct Buffer {
-    pub(super) start: *mut u8,
-    pub(super) bytes: usize,
-    /// It is an allocation of its own.
-    pub(super) owned: bool,
 }
 
 impl Request {
@@ -78,6 +71,21 @@ impl Request {
         }
     }
 
+    /// Completes a send that was done at once, before anything was kept of it.
+    ///
+    /// # Safety
+    /// `place` as in [`Request::set`].
+    #[inline]
+    pub(super) unsafe fn sent(place: *mut ffi::mca_mtl_request_t) {
+        // SAFETY: the caller's duty.
+        unsafe {
+            (*(*place).ompi_req).req_status.MPI_ERROR = ffi::SUCCESS;
+            if let Some(callback) = (*place).completion_callback {
+                callback(place);
+            }
+        }
+    }
+
     /// What names it when it has ended.
     #[inline]
     pub(super) fn cookie(&self) -> NonZeroU64 {
@@ -95,23 +103,43 @@ impl Request {
     ///
     /// # Safety
     /// `this` is under way or was just done, and completed once.
+    #[inline]
     pub(super) unsafe fn complete(this: *mut Request, result: Result<Status, MsgError>) {
         // SAFETY: the caller's duty; the place stays until the callback.
         let request = unsafe { &mut *this };
-        if request.convertor.is_null() {
-            if let Err(e) = result {
-                fatal(&e);
+        match result {
+            Ok(status)
+                if request.packed.is_null()
+                    && !request.convertor.is_null()
+                    && !status.cancelled =>
+            {
+                // SAFETY: Open MPI's request, which stays until the callback.
+                unsafe {
+                    let out = &raw mut (*request.base.ompi_req).req_status;
+                    fill(out, &status, status.length as usize);
+                    (*out).MPI_ERROR = ffi::SUCCESS;
+                }
             }
-            release(request.packed);
-            request.packed = std::ptr::null_mut();
-        } else {
-            request.received(result);
+            result => request.finish(result),
         }
         match request.base.completion_callback {
             // SAFETY: Open MPI's own, for its request.
             Some(callback) => unsafe { callback(&raw mut request.base) },
             None => request.done.store(true, Ordering::Release),
         }
+    }
+
+    /// All that is not a receive into the user's memory.
+    #[inline(never)]
+    fn finish(&mut self, result: Result<Status, MsgError>) {
+        if !self.convertor.is_null() {
+            return self.received(result);
+        }
+        if let Err(e) = result {
+            fatal(&e);
+        }
+        release(self.packed);
+        self.packed = std::ptr::null_mut();
     }
 
     /// Puts what came where it belongs, and fills the status.
@@ -155,7 +183,7 @@ impl Request {
 }
 
 /// Frees a packed copy.
-fn release(start: *mut c_void) {
+pub(super) fn release(start: *mut c_void) {
     if !start.is_null() {
         // SAFETY: an allocation of the shim's, freed once.
         unsafe { ffi::rw_free(start) };
@@ -166,6 +194,7 @@ fn release(start: *mut c_void) {
 ///
 /// # Safety
 /// The cookie is that of a request of this module that is under way.
+#[inline]
 pub(crate) unsafe fn ended(ended: Ended) {
     // SAFETY: the caller's duty.
     unsafe { Request::complete(ended.cookie.get() as *mut Request, ended.result) };

@@ -1,36 +1,44 @@
 //! Sends.
 
+use super::buffer::Buffer;
 use super::module::state;
-use super::request::{Buffer, Request};
+use super::request::Request;
 use crate::comm::Comm;
 use crate::state::{State, fatal};
-use crate::{ffi, guarded, version};
+use crate::{ffi, guarded};
 use rankway::msg::{Begun, MsgError, Status};
 use rankway::netmod::Netmod;
 use std::ffi::c_int;
 
-/// The bytes a convertor sends.
+/// Sends at once and for good, if that can be done.
 ///
 /// # Safety
-/// `convertor` is one that pml/cm prepared for a send.
+/// The buffer is readable.
 #[inline]
-unsafe fn buffer(convertor: *mut ffi::opal_convertor_t) -> Result<Buffer, c_int> {
-    // SAFETY: the caller's duty.
-    let prepared = unsafe { (*convertor).flags } & ffi::CONVERTOR_SEND != 0;
-    // Before 4.1.8 only persistent requests have a convertor that was prepared,
-    // and pml/cm adds the lower bound to the base of the others itself.
-    let lower = prepared || version::base_is_users();
-    let (mut start, mut bytes, mut owned) = (std::ptr::null_mut(), 0, false);
-    // SAFETY: as above, and live places.
-    let rc = unsafe { ffi::rw_send_buffer(convertor, lower, &mut start, &mut bytes, &mut owned) };
-    if rc != ffi::SUCCESS { Err(rc) } else { Ok(Buffer { start: start.cast(), bytes, owned }) }
+unsafe fn now<N: Netmod>(
+    state: &State<N>,
+    comm: &Comm,
+    dest: c_int,
+    tag: c_int,
+    mode: ffi::mca_pml_base_send_mode_t,
+    buffer: &Buffer,
+) -> bool {
+    if mode == ffi::MCA_PML_BASE_SEND_SYNCHRONOUS || buffer.owned {
+        return false;
+    }
+    let bits = comm.me | u64::from(tag as u32);
+    let (world, start) = (comm.world(dest), buffer.start.cast_const());
+    state.enter(|inner| {
+        // SAFETY: the caller's duty.
+        unsafe { inner.tagged.send_now(world, comm.channel, bits, start, buffer.bytes) }
+    })
 }
 
 /// Begins a send; `request` is told of its end, unless it is done at once.
 ///
 /// # Safety
 /// The request stays where it is until then, and so does the buffer.
-#[inline]
+#[inline(never)]
 unsafe fn begin<N: Netmod>(
     state: &State<N>,
     comm: &Comm,
@@ -75,26 +83,43 @@ pub(super) unsafe extern "C" fn send<N: Netmod>(
     guarded(|| {
         // SAFETY: Open MPI's module, a communicator that was added, a prepared
         // convertor.
-        let (state, comm, buffer) = unsafe { (state::<N>(mtl), Comm::of(comm), buffer(convertor)) };
+        let (state, comm, buffer) =
+            unsafe { (state::<N>(mtl), Comm::of(comm), Buffer::sent(convertor)) };
         let buffer = match buffer {
             Ok(buffer) => buffer,
             Err(rc) => return rc,
         };
-        let mut request = Request::waited(&buffer);
-        // SAFETY: this function does not return before the request is done.
-        let begun = unsafe { begin(state, comm, dest, tag, mode, &buffer, &mut request) };
-        match begun {
-            // SAFETY: done, and completed here only.
-            Some(result) => unsafe { Request::complete(&mut request, result) },
-            None => {
-                while !request.is_done() {
-                    // SAFETY: may be called whenever MPI is initialised.
-                    unsafe { ffi::opal_progress() };
-                }
-            }
+        // SAFETY: pml/cm keeps the buffer until this function returns.
+        if !unsafe { now(state, comm, dest, tag, mode, &buffer) } {
+            send_and_wait(state, comm, dest, tag, mode, &buffer);
         }
         ffi::SUCCESS
     })
+}
+
+/// Sends what takes longer, and waits until the buffer is free.
+#[inline(never)]
+fn send_and_wait<N: Netmod>(
+    state: &State<N>,
+    comm: &Comm,
+    dest: c_int,
+    tag: c_int,
+    mode: ffi::mca_pml_base_send_mode_t,
+    buffer: &Buffer,
+) {
+    let mut request = Request::waited(buffer);
+    // SAFETY: this function does not return before the request is done.
+    let begun = unsafe { begin(state, comm, dest, tag, mode, buffer, &mut request) };
+    match begun {
+        // SAFETY: done, and completed here only.
+        Some(result) => unsafe { Request::complete(&mut request, result) },
+        None => {
+            while !request.is_done() {
+                // SAFETY: may be called whenever MPI is initialised.
+                unsafe { ffi::opal_progress() };
+            }
+        }
+    }
 }
 
 /// Begins a send.
@@ -110,11 +135,20 @@ pub(super) unsafe extern "C" fn isend<N: Netmod>(
 ) -> c_int {
     guarded(|| {
         // SAFETY: as in `send`.
-        let (state, comm, buffer) = unsafe { (state::<N>(mtl), Comm::of(comm), buffer(convertor)) };
+        let (state, comm, buffer) =
+            unsafe { (state::<N>(mtl), Comm::of(comm), Buffer::sent(convertor)) };
         let buffer = match buffer {
             Ok(buffer) => buffer,
             Err(rc) => return rc,
         };
+        // SAFETY: pml/cm keeps the buffer until the request is completed; the
+        // place is the one it reserved.
+        unsafe {
+            if now(state, comm, dest, tag, mode, &buffer) {
+                Request::sent(request);
+                return ffi::SUCCESS;
+            }
+        }
         // SAFETY: the place that Open MPI reserved.
         let request = unsafe { Request::set(request, &buffer, std::ptr::null_mut()) };
         // SAFETY: Open MPI keeps request and buffer until it is completed.
