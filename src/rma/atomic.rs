@@ -131,6 +131,11 @@ struct Origin {
 }
 
 impl Origin {
+    /// Elements that are fetched and changed.
+    fn fetch(ty: Type, op: Op, operand: *const u8, result: *mut u8, count: usize) -> Origin {
+        Origin { kind: Kind::Fetch, ty, op, operand, compare: std::ptr::null(), result, count }
+    }
+
     /// The part of it that begins with element `from`.
     fn piece(&self, from: usize, count: usize) -> Origin {
         let byte = from * self.ty.size();
@@ -248,15 +253,13 @@ impl<N: Netmod> Access<N> {
             let why = format!("get_accumulate of {n} operands into {m} results");
             return Err(ErrorKind::Arguments(why).into());
         }
-        let origin = Origin {
-            kind: Kind::Fetch,
-            ty: T::TYPE,
+        let origin = Origin::fetch(
+            T::TYPE,
             op,
-            operand: operands.as_ptr().cast(),
-            compare: std::ptr::null(),
-            result: std::ptr::null_mut(),
-            count: results.len(),
-        };
+            operands.as_ptr().cast(),
+            std::ptr::null_mut(),
+            results.len(),
+        );
         // SAFETY: the slices hold the elements; the result is given inside.
         unsafe { self.fetched(&origin, results.as_mut_ptr().cast(), rank, disp) }
     }
@@ -282,15 +285,7 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Result<(), Error> {
-        let origin = Origin {
-            kind: Kind::Fetch,
-            ty,
-            op,
-            operand: operands,
-            compare: std::ptr::null(),
-            result: results,
-            count,
-        };
+        let origin = Origin::fetch(ty, op, operands, results, count);
         // SAFETY: the caller's duty.
         unsafe { self.elements(&origin, rank, disp, None) }
     }
@@ -462,15 +457,7 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Result<Pending<'_, N>, Error> {
-        let origin = Origin {
-            kind: Kind::Fetch,
-            ty,
-            op,
-            operand: operands,
-            compare: std::ptr::null(),
-            result: results,
-            count,
-        };
+        let origin = Origin::fetch(ty, op, operands, results, count);
         let mut tickets = Vec::new();
         // SAFETY: the caller's duty.
         let started = unsafe { self.elements(&origin, rank, disp, Some(&mut tickets)) };

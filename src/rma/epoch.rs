@@ -174,17 +174,19 @@ impl<N: Netmod> Access<N> {
     pub fn lock(&self, kind: Lock, rank: u32, assert: Assert) -> Result<(), Error> {
         self.may_open("lock", self.epoch() == Epoch::Locks)?;
         let peer = self.peer(rank)?;
-        let Err(at) = self.held(rank) else {
+        if self.held(rank).is_ok() {
             let remedy = "unlock it first";
             return Err(
                 ErrorKind::Epoch { call: "lock", open: "this rank is locked", remedy }.into()
             );
-        };
+        }
         self.context().check_alive(peer.world)?;
         let taken = !assert.contains(Assert::NOCHECK);
         if taken {
             self.take_lock(kind, &peer)?;
         }
+        // Others may have come and gone meanwhile.
+        let (Ok(at) | Err(at)) = self.held(rank);
         self.more.locks.borrow_mut().insert(at, Held { rank, kind, taken });
         self.set_epoch(Epoch::Locks);
         Ok(())
@@ -223,7 +225,7 @@ impl<N: Netmod> Access<N> {
             let (open, remedy) = ("this rank is not locked", "call lock first");
             return Err(ErrorKind::Epoch { call: "unlock", open, remedy }.into());
         };
-        let held = self.more.locks.borrow_mut().remove(at);
+        let held = self.more.locks.borrow()[at];
         let flushed = if self.is_quiet() {
             // All there was are stores. On x86 giving back the lock orders them.
             if !(held.taken && cfg!(target_arch = "x86_64")) {
@@ -236,11 +238,17 @@ impl<N: Netmod> Access<N> {
             self.flush(rank)
         };
         let given = if held.taken { self.give_lock(held.kind, rank) } else { Ok(()) };
-        if self.more.locks.borrow().is_empty() {
+        let at = self.held(rank);
+        let mut locks = self.more.locks.borrow_mut();
+        if let Ok(at) = at {
+            locks.remove(at);
+        }
+        if locks.is_empty() {
             // Every rank there are marks of was flushed with its lock.
             self.unmark();
             self.set_epoch(Epoch::Closed);
         }
+        drop(locks);
         flushed.and(given)
     }
 
