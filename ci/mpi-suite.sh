@@ -141,8 +141,6 @@ jobs_of() { # stack dir
     key="$program ${ranks:-1}" seconds=$limit wants=text
     for word in $rest; do
       case $word in
-        # Variables of MPICH say nothing to Open MPI: such lines repeat others.
-        env=MPIR_* | xfail=* | strict=*) ;;
         timeLimit=*)
           seconds=${word#*=}
           [ "$seconds" -ge "$limit" ] || seconds=$limit
@@ -151,7 +149,9 @@ jobs_of() { # stack dir
         resultTest=TestStatus | resultTest=TestErrFatal) wants=failure ;;
         # More memory than a test machine has.
         mem=*) wants=skip ;;
-        *) key+=" $word" ;;
+        # Variables of MPICH say nothing to Open MPI: such lines repeat others.
+        env=MPIR_*) ;;
+        arg=* | env=*) key+=" $word" ;;
       esac
     done
     case $seen in *$'\n'"$key"$'\n'*) continue ;; esac

@@ -30,7 +30,10 @@ impl Blocks {
             return Blocks::default();
         }
         let extent = ty.ub - ty.lb;
-        if u32::from(ty.flags) & ffi::OPAL_DATATYPE_FLAG_CONTIGUOUS != 0 {
+        let contiguous = u32::from(ty.flags) & ffi::OPAL_DATATYPE_FLAG_CONTIGUOUS != 0;
+        if contiguous && extent == ty.size as isize {
+            push(&mut raw, ty.true_lb, ty.size * count);
+        } else if contiguous {
             for i in 0..count as isize {
                 push(&mut raw, ty.true_lb + i * extent, ty.size);
             }
