@@ -18,7 +18,7 @@ OPENMPI_PROFILE ?= release
 	check bench rivals fuzz ci bindings install uninstall clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 deps: ## install what is missing (Debian 12, Ubuntu 22.04 and later)
 	@ci/deps

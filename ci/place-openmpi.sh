@@ -5,7 +5,12 @@
 set -eu
 cd "$(dirname "$0")/.."
 dir=$1
-mkdir -p "$dir"
+if ! mkdir -p "$dir" 2>/dev/null || ! [ -d "$dir" ] || ! [ -w "$dir" ]; then
+  echo "place-openmpi: cannot install into $dir; name a directory that you may write to: make openmpi OPENMPI_DIR=..." >&2
+  exit 1
+fi
+# Programs run elsewhere.
+dir=$(cd "$dir" && pwd)
 cp "${CARGO_TARGET_DIR:-target}/${PROFILE:-release}/librankway_openmpi.so" "$dir/.new"
 mv -f "$dir/.new" "$dir/librankway_openmpi.so"
 for component in mtl osc; do

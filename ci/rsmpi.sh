@@ -43,8 +43,10 @@ while getopts n:s:t:q option; do
 done
 shift $((OPTIND - 1))
 
+# shellcheck disable=SC2034  # by name, in run
 ours=(--mca mca_base_component_path "$components:SYS_DEFAULT" --mca pml cm --mca mtl rankway
   --mca osc rankway)
+# shellcheck disable=SC2034  # by name, in run
 stock=(--mca pml ob1)
 
 fetch() { # cargo knows no way to unpack a package but as a dependency

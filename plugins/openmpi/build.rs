@@ -22,10 +22,19 @@ fn main() {
         );
     }
 
+    // 5.0 has other structures in a few places.
+    println!("cargo::rustc-check-cfg=cfg(openmpi5)");
+    let five = version(&mpicc).starts_with("5.");
+    if five {
+        println!("cargo::rustc-cfg=openmpi5");
+    }
+
     let mut bindings = bindgen::Builder::default()
         .header("src/ffi/wrapper.h")
         .clang_args(includes.iter().map(|dir| format!("-I{}", dir.display())))
-        .clang_args(["-DNDEBUG", "-mcx16"])
+        // A type that a clang older than Open MPI's compiler may not know, and
+        // nothing here uses.
+        .clang_args(["-DNDEBUG", "-mcx16", "-D_Float16=short"])
         .allowlist_item("(mca|ompi|opal|orte|MPI|MCA|OMPI|OPAL|rw|CONVERTOR)_.*");
     // Their long doubles and 128-bit integers are of no use here.
     bindings = bindings.blocklist_function(".*(strtold|_int128).*");
@@ -56,7 +65,8 @@ fn main() {
     for dir in words(&mpicc, "--showme:libdirs") {
         println!("cargo::rustc-link-search=native={}", dir.display());
     }
-    for library in ["mpi", "open-rte", "open-pal"] {
+    let runtime = if five { None } else { Some("open-rte") };
+    for library in ["mpi", "open-pal"].into_iter().chain(runtime) {
         println!("cargo::rustc-link-lib=dylib={library}");
     }
     // Threads of the network libraries must not outlive the code they run.
@@ -73,6 +83,13 @@ fn compiler() -> String {
     };
     let found = names.into_iter().find(is_open_mpi);
     found.expect("Open MPI's mpicc (Debian: libopenmpi-dev), or its name in RANKWAY_MPICC")
+}
+
+/// Its version, like `4.1.4`.
+fn version(mpicc: &str) -> String {
+    let said = Command::new(mpicc).arg("--showme:version").output().expect("it ran a moment ago");
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    said.split_once("Open MPI ").map_or(String::new(), |(_, rest)| rest.to_owned())
 }
 
 fn words(mpicc: &str, what: &str) -> impl Iterator<Item = PathBuf> + use<> {

@@ -35,8 +35,15 @@ impl Comm {
         comm: *mut ffi::ompi_communicator_t,
     ) -> Result<Comm, String> {
         // SAFETY: the caller's duty.
-        let (group, id, me) =
-            unsafe { ((*comm).c_remote_group, (*comm).c_contextid, (*comm).c_my_rank) };
+        let (group, me) = unsafe { ((*comm).c_remote_group, (*comm).c_my_rank) };
+        // What its members agreed on: from 5.0 on the identifier itself is of
+        // 128 bits where they did not have to.
+        #[cfg(not(openmpi5))]
+        // SAFETY: the caller's duty.
+        let id = unsafe { (*comm).c_contextid };
+        #[cfg(openmpi5)]
+        // SAFETY: the caller's duty.
+        let id = unsafe { (*comm).c_index };
         // SAFETY: the group of a communicator.
         let map = unsafe { group_map(state, group)? };
         crate::state::say(20, || format!("communicator {id}: rank {me} of {:?}", map.model()));

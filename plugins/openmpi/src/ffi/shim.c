@@ -8,7 +8,11 @@
 #include "opal/datatype/opal_convertor.h"
 #include "opal/datatype/opal_datatype.h"
 #include "opal/datatype/opal_datatype_internal.h"
+#if OPAL_MAJOR_VERSION >= 5
+#include "opal/mca/pmix/pmix-internal.h"
+#else
 #include "opal/mca/pmix/pmix.h"
+#endif
 #include "opal/util/output.h"
 #include "opal/util/proc.h"
 #include "ompi/constants.h"
@@ -16,12 +20,31 @@
 #include "ompi/mca/mtl/mtl.h"
 #include "ompi/mca/mtl/base/base.h"
 #include "ompi/mca/mtl/base/mtl_base_datatype.h"
-#include "ompi/mca/rte/rte.h"
 #include "ompi/message/message.h"
 #include "ompi/proc/proc.h"
+#if OPAL_MAJOR_VERSION >= 5
+#include "ompi/runtime/ompi_rte.h"
+#else
+#include "ompi/mca/rte/rte.h"
 #include "orte/util/proc_info.h"
+#endif
 
 #include "shim.h"
+
+/* The launcher's interface is PMIx itself from 5.0 on. */
+#if OPAL_MAJOR_VERSION >= 5
+#define RW_GLOBAL PMIX_GLOBAL
+#define RW_HOSTNAME PMIX_HOSTNAME
+#define RW_STRING PMIX_STRING
+#define RW_COMMIT() opal_pmix_convert_status(PMIx_Commit())
+#define RW_JOB_SIZE opal_process_info.num_procs
+#else
+#define RW_GLOBAL OPAL_PMIX_GLOBAL
+#define RW_HOSTNAME OPAL_PMIX_HOSTNAME
+#define RW_STRING OPAL_STRING
+#define RW_COMMIT() opal_pmix.commit()
+#define RW_JOB_SIZE orte_process_info.num_procs
+#endif
 
 void rw_group_name(struct ompi_group_t *group, int rank, uint32_t *jobid, uint32_t *vpid)
 {
@@ -77,13 +100,13 @@ void rw_abort(int code, const char *line)
 int rw_modex_put(const char *key, const void *start, size_t bytes)
 {
     int rc;
-    OPAL_MODEX_SEND_STRING(rc, OPAL_PMIX_GLOBAL, (char *) key, start, bytes);
+    OPAL_MODEX_SEND_STRING(rc, RW_GLOBAL, (char *) key, start, bytes);
     return rc;
 }
 
 int rw_modex_commit(void)
 {
-    return opal_pmix.commit();
+    return RW_COMMIT();
 }
 
 int rw_modex_get(uint32_t jobid, uint32_t vpid, const char *key, void **start, size_t *bytes)
@@ -101,7 +124,7 @@ int rw_modex_host(uint32_t jobid, uint32_t vpid, char **host)
     opal_process_name_t name = {.jobid = jobid, .vpid = vpid};
     int rc;
     *host = NULL;
-    OPAL_MODEX_RECV_VALUE(rc, OPAL_PMIX_HOSTNAME, &name, host, OPAL_STRING);
+    OPAL_MODEX_RECV_VALUE(rc, RW_HOSTNAME, &name, host, RW_STRING);
     return rc;
 }
 
@@ -109,6 +132,6 @@ void rw_process(uint32_t *jobid, uint32_t *vpid, uint32_t *size, uint32_t *local
 {
     *jobid = OMPI_PROC_MY_NAME->jobid;
     *vpid = OMPI_PROC_MY_NAME->vpid;
-    *size = (uint32_t) orte_process_info.num_procs;
+    *size = (uint32_t) RW_JOB_SIZE;
     *local_peers = opal_process_info.num_local_peers;
 }

@@ -21,7 +21,9 @@
 #include "ompi/request/request.h"
 #include "ompi/runtime/mpiruntime.h"
 #include "ompi/win/win.h"
+#if __has_include("orte/util/proc_info.h")
 #include "orte/util/proc_info.h"
+#endif
 
 #include "osc.h"
 #include "shim.h"

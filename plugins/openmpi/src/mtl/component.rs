@@ -57,6 +57,8 @@ pub static mut mca_mtl_rankway_component: ffi::mca_mtl_base_component_2_0_0_t =
         mtl_version: base("mtl", 2, Some(query)),
         mtl_data: ffi::mca_base_component_data_2_0_0_t { param_field: 0, reserved: [0; 32] },
         mtl_init: Some(init),
+        #[cfg(openmpi5)]
+        accelerator_support: false,
     };
 
 unsafe extern "C" fn register() -> c_int {
@@ -87,7 +89,14 @@ unsafe extern "C" fn query(
 unsafe extern "C" fn init(
     _progress_threads: bool,
     mpi_threads: bool,
+    #[cfg(openmpi5)] accelerators: *mut bool,
 ) -> *mut ffi::mca_mtl_base_module_t {
+    // Messages of an accelerator's memory are copied by Open MPI.
+    #[cfg(openmpi5)]
+    // SAFETY: Open MPI's place for the answer.
+    unsafe {
+        *accelerators = false
+    };
     let opened = std::panic::catch_unwind(|| state::acquire(mpi_threads));
     match opened.unwrap_or_else(|_| Err("a bug in rankway".into())) {
         Ok(Chosen::Ofi(state)) => module::fill(state),

@@ -255,7 +255,10 @@ const HINTS: [(&CStr, &CStr, Heard); 5] = [
 
 type Heard = unsafe extern "C" fn(Subscriber, Text, Text) -> Text;
 type Subscriber = *mut ffi::opal_infosubscriber_t;
+#[cfg(not(openmpi5))]
 type Text = *mut c_char;
+#[cfg(openmpi5)]
+type Text = *const c_char;
 
 /// A hint that is kept for MPI_Win_get_info.
 unsafe extern "C" fn as_said(_win: Subscriber, _key: Text, value: Text) -> Text {
@@ -272,7 +275,7 @@ unsafe extern "C" fn no_locks(win: Subscriber, _key: Text, value: Text) -> Text 
         let yes = [c"true", c"yes", c"1"].contains(&CStr::from_ptr(value));
         let flag = ffi::OMPI_WIN_NO_LOCKS as u16;
         (*win).w_flags = if yes { (*win).w_flags | flag } else { (*win).w_flags & !flag };
-        (if yes { c"true" } else { c"false" }).as_ptr().cast_mut()
+        (if yes { c"true" } else { c"false" }).as_ptr() as Text
     }
 }
 
