@@ -17,7 +17,7 @@ pub(super) struct Engine<U> {
     posted: Index,
     /// By request: when it was posted.
     stamps: Vec<u64>,
-    /// Masks of posted receives and how many have each. The first is 0.
+    /// Masks of posted receives with wildcards, and how many have each.
     masks: Vec<(u64, usize)>,
     clock: u64,
     messages: Slab<Message<U>>,
@@ -77,7 +77,7 @@ impl<U> Engine<U> {
         Engine {
             posted: Index::new(),
             stamps: Vec::new(),
-            masks: vec![(0, 0)],
+            masks: Vec::new(),
             clock: 0,
             messages: Slab::new(),
             kept: 0,
@@ -90,9 +90,7 @@ impl<U> Engine<U> {
     /// which is not posted.
     #[inline]
     pub(super) fn post(&mut self, channel: u64, bits: u64, ignore: u64, request: u32) {
-        if ignore == 0 {
-            self.masks[0].1 += 1;
-        } else {
+        if ignore != 0 {
             self.note_mask(ignore);
         }
         self.clock += 1;
@@ -124,11 +122,8 @@ impl<U> Engine<U> {
         self.forget_mask(mask);
     }
 
-    #[inline]
     fn forget_mask(&mut self, mask: u64) {
-        if mask == 0 {
-            self.masks[0].1 -= 1;
-        } else if let Some(at) = self.masks.iter().position(|(other, _)| *other == mask) {
+        if let Some(at) = self.masks.iter().position(|(other, _)| *other == mask) {
             self.masks[at].1 -= 1;
             if self.masks[at].1 == 0 {
                 self.masks.swap_remove(at);
@@ -139,22 +134,18 @@ impl<U> Engine<U> {
     /// A message came: the request of the receive that takes it, if any.
     #[inline]
     pub(super) fn arrive(&mut self, channel: u64, bits: u64) -> Option<u32> {
-        if self.masks.len() > 1 {
+        if !self.masks.is_empty() {
             return self.arrive_among(channel, bits);
         }
-        let request = self.posted.pop(&Key::new(channel, bits, 0))?;
-        self.masks[0].1 -= 1;
-        Some(request)
+        self.posted.pop(&Key::new(channel, bits, 0))
     }
 
     /// The same where receives with wildcards are posted.
     #[inline(never)]
     fn arrive_among(&mut self, channel: u64, bits: u64) -> Option<u32> {
         let mut first: Option<(u64, u32)> = None;
-        for &(mask, count) in &self.masks {
-            if count == 0 {
-                continue;
-            }
+        let wild = self.masks.iter().map(|&(mask, _)| mask);
+        for mask in wild.chain([0]) {
             let Some(request) = self.posted.front(&Key::new(channel, bits, mask)) else { continue };
             let stamp = self.stamps[request as usize];
             if first.is_none_or(|(earliest, _)| stamp < earliest) {

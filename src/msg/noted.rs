@@ -8,7 +8,6 @@
 
 use super::MsgError;
 use super::room::{Select, Sent, Status};
-use super::slots::Note;
 use super::tagged::{Message, Tagged};
 use crate::netmod::Netmod;
 use std::num::NonZeroU64;
@@ -34,7 +33,7 @@ pub struct Ended {
     /// What its caller gave.
     pub cookie: NonZeroU64,
     /// What the wait for it would have answered.
-    pub result: Result<Status, MsgError>,
+    pub result: Result<Status, Box<MsgError>>,
 }
 
 impl<N: Netmod> Tagged<N> {
@@ -138,18 +137,13 @@ impl<N: Netmod> Tagged<N> {
     /// they ended. Makes no progress.
     #[inline]
     pub fn next_ended(&self) -> Option<Ended> {
-        let Note { cookie, status, error } = self.room().next_note()?;
-        let result = match error {
-            None => Ok(status),
-            Some(error) => Err(*error),
-        };
-        Some(Ended { cookie: NonZeroU64::new(cookie)?, result })
+        self.room().next_ended()
     }
 
     /// Whether [`Tagged::next_ended`] has something to tell.
     #[inline]
     pub fn has_ended(&self) -> bool {
-        self.room().has_notes()
+        self.room().has_ended()
     }
 
     /// Takes back a receive that has no message yet; its end is told with

@@ -24,8 +24,9 @@
 use super::MsgError;
 use super::credit::{Credit, Limits};
 use super::matching::Engine;
+use super::noted::Ended;
 use super::pool::Pool;
-use super::slots::{ANYBODY, Note, Phase, Slots};
+use super::slots::{ANYBODY, Phase, Slots};
 use crate::device::{Body, Class, Context, DeviceError, Head, Outcome, PerPeer, Room};
 use crate::netmod::{AGAIN, Bulk, Netmod};
 use std::any::Any;
@@ -722,13 +723,13 @@ impl TaggedRoom {
 
     /// The next request with a cookie that ended.
     #[inline]
-    pub(super) fn next_note(&self) -> Option<Note> {
-        self.state.borrow_mut().slots.next_note()
+    pub(super) fn next_ended(&self) -> Option<Ended> {
+        self.state.borrow_mut().slots.next_ended()
     }
 
     #[inline]
-    pub(super) fn has_notes(&self) -> bool {
-        self.state.borrow().slots.has_notes()
+    pub(super) fn has_ended(&self) -> bool {
+        self.state.borrow().slots.has_ended()
     }
 
     /// The request of an id, if it is still that one.
@@ -1249,7 +1250,7 @@ fn deliver(state: &mut State, at: u32, world: u32, bits: u64, body: &[u8]) {
             len => slot.buf.copy_from(body.as_ptr(), len),
         }
     }
-    state.slots.end(at, None);
+    state.slots.done(at);
 }
 
 /// Ends a receive with as much of a message as fits.

@@ -1,8 +1,10 @@
 //! Requests: what is kept of a message under way. Their places are used again.
 
 use super::MsgError;
+use super::noted::Ended;
 use super::room::Status;
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 
 /// The peer of a receive from anybody.
 pub(super) const ANYBODY: u32 = u32::MAX;
@@ -111,21 +113,14 @@ impl Slot {
     }
 }
 
-/// A request with a cookie that is done; its place is free.
-#[derive(Debug)]
-pub(super) struct Note {
-    pub(super) cookie: u64,
-    pub(super) status: Status,
-    pub(super) error: Option<Box<MsgError>>,
-}
-
 /// All requests of a context.
 #[derive(Default)]
 pub(super) struct Slots {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// In the order they ended.
-    notes: VecDeque<Note>,
+    /// Those with a cookie that are done, in the order they ended; their
+    /// places are free.
+    ended: VecDeque<Ended>,
 }
 
 impl Slots {
@@ -182,19 +177,29 @@ impl Slots {
     }
 
     /// Ends a request; its place is free if nobody will ask.
-    #[inline]
     pub(super) fn end(&mut self, at: u32, error: Option<MsgError>) {
-        let slot = &mut self.slots[at as usize];
         if let Some(error) = error {
-            slot.fail(error);
+            self.slots[at as usize].fail(error);
+        }
+        self.done(at);
+    }
+
+    /// The same, with the error it has, if any.
+    #[inline(always)]
+    pub(super) fn done(&mut self, at: u32) {
+        let slot = &mut self.slots[at as usize];
+        if let Some(cookie) = NonZeroU64::new(slot.cookie) {
+            let result = match slot.error.take() {
+                None => Ok(slot.status()),
+                Some(error) => Err(error),
+            };
+            slot.phase = Phase::Free;
+            self.ended.push_back(Ended { cookie, result });
+            self.free.push(at);
+            return;
         }
         slot.phase = Phase::Done;
-        if slot.cookie != 0 {
-            let note =
-                Note { cookie: slot.cookie, status: slot.status(), error: slot.error.take() };
-            self.notes.push_back(note);
-            self.give(at);
-        } else if slot.detached {
+        if slot.detached {
             self.give(at);
         }
     }
@@ -213,13 +218,13 @@ impl Slots {
 
     /// The next request with a cookie that is done, in the order they ended.
     #[inline]
-    pub(super) fn next_note(&mut self) -> Option<Note> {
-        self.notes.pop_front()
+    pub(super) fn next_ended(&mut self) -> Option<Ended> {
+        self.ended.pop_front()
     }
 
     #[inline]
-    pub(super) fn has_notes(&self) -> bool {
-        !self.notes.is_empty()
+    pub(super) fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
     }
 
     /// Those that are not free.

@@ -45,16 +45,14 @@ impl<N: Netmod> Inner<N> {
         self.tagged.has_ended() || !self.held.borrow().is_empty()
     }
 
-    /// The next request that has ended.
-    #[inline]
-    fn next_ended(&self) -> Option<Ended> {
-        self.tagged.next_ended().or_else(|| {
-            if self.held.borrow().is_empty() || self.context.queued_packets() > 0 {
-                return None;
-            }
-            let (cookie, status) = self.held.borrow_mut().pop()?;
-            Some(Ended { cookie, result: Ok(status) })
-        })
+    /// The next send that was held and need not be any more.
+    #[cold]
+    fn next_held(&self) -> Option<Ended> {
+        if self.held.borrow().is_empty() || self.context.queued_packets() > 0 {
+            return None;
+        }
+        let (cookie, status) = self.held.borrow_mut().pop()?;
+        Some(Ended { cookie, result: Ok(status) })
     }
 }
 
@@ -198,9 +196,14 @@ impl<N: Netmod> State<N> {
     /// Completes the requests that ended. Their callbacks may come back.
     pub(crate) fn tell(&self) -> c_int {
         let mut count = 0;
-        while let Some(ended) = self.enter(Inner::next_ended) {
+        while let Some(ended) = self.enter(|inner| inner.tagged.next_ended()) {
             // SAFETY: cookies are the requests of the MTL, which stay until
             // they are completed, here.
+            unsafe { mtl::request::ended(ended) };
+            count += 1;
+        }
+        while let Some(ended) = self.enter(Inner::next_held) {
+            // SAFETY: as above.
             unsafe { mtl::request::ended(ended) };
             count += 1;
         }

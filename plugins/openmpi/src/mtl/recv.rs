@@ -47,7 +47,9 @@ pub(super) unsafe extern "C" fn irecv<N: Netmod>(
         match begun {
             Ok(Begun::Under(_)) => {}
             // SAFETY: done, and completed here only.
-            Ok(Begun::Done(result)) => unsafe { Request::complete(request, result) },
+            Ok(Begun::Done(result)) => unsafe {
+                Request::complete(request, result.map_err(Box::new))
+            },
             Err(e) => fatal(&e),
         }
         ffi::SUCCESS
@@ -83,7 +85,7 @@ pub(super) unsafe extern "C" fn imrecv<N: Netmod>(
         });
         if let Begun::Done(result) = begun {
             // SAFETY: done, and completed here only.
-            unsafe { Request::complete(request, result) };
+            unsafe { Request::complete(request, result.map_err(Box::new)) };
         }
         ffi::SUCCESS
     })

@@ -104,7 +104,7 @@ impl Request {
     /// # Safety
     /// `this` is under way or was just done, and completed once.
     #[inline]
-    pub(super) unsafe fn complete(this: *mut Request, result: Result<Status, MsgError>) {
+    pub(super) unsafe fn complete(this: *mut Request, result: Result<Status, Box<MsgError>>) {
         // SAFETY: the caller's duty; the place stays until the callback.
         let request = unsafe { &mut *this };
         match result {
@@ -131,7 +131,7 @@ impl Request {
 
     /// All that is not a receive into the user's memory.
     #[inline(never)]
-    fn finish(&mut self, result: Result<Status, MsgError>) {
+    fn finish(&mut self, result: Result<Status, Box<MsgError>>) {
         if !self.convertor.is_null() {
             return self.received(result);
         }
@@ -143,8 +143,8 @@ impl Request {
     }
 
     /// Puts what came where it belongs, and fills the status.
-    fn received(&mut self, result: Result<Status, MsgError>) {
-        let (status, error) = match result {
+    fn received(&mut self, result: Result<Status, Box<MsgError>>) {
+        let (status, error) = match result.map_err(|e| *e) {
             Ok(status) => (status, ffi::SUCCESS),
             Err(MsgError::Truncated { source_rank, tag, .. }) => {
                 let bits = u64::from(source_rank) << 32 | u64::from(tag);

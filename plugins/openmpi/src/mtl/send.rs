@@ -112,7 +112,7 @@ fn send_and_wait<N: Netmod>(
     let begun = unsafe { begin(state, comm, dest, tag, mode, buffer, &mut request) };
     match begun {
         // SAFETY: done, and completed here only.
-        Some(result) => unsafe { Request::complete(&mut request, result) },
+        Some(result) => unsafe { Request::complete(&mut request, result.map_err(Box::new)) },
         None => {
             while !request.is_done() {
                 // SAFETY: may be called whenever MPI is initialised.
@@ -155,7 +155,7 @@ pub(super) unsafe extern "C" fn isend<N: Netmod>(
         let begun = unsafe { begin(state, comm, dest, tag, mode, &buffer, request) };
         if let Some(result) = begun {
             // SAFETY: done, and completed here only.
-            unsafe { Request::complete(request, result) };
+            unsafe { Request::complete(request, result.map_err(Box::new)) };
         }
         ffi::SUCCESS
     })
