@@ -9,9 +9,9 @@
 use super::access::{Side, range};
 use super::custom::Foreign;
 use super::element::{element, is_no_op, operation, predefined};
-use super::stored::{Known, swap};
 use super::fault::{answer, code};
 use super::module::Module;
+use super::stored::{Known, swap};
 use crate::{ffi, guarded};
 use rankway::netmod::{Netmod, Op, Type};
 use rankway::rma::{Error, Pending};

@@ -53,11 +53,7 @@ impl Known {
     }
 
     #[inline(always)]
-    pub(super) fn is_of(
-        &self,
-        ty: *const ffi::ompi_datatype_t,
-        op: *const ffi::ompi_op_t,
-    ) -> bool {
+    pub(super) fn is_of(&self, ty: *const ffi::ompi_datatype_t, op: *const ffi::ompi_op_t) -> bool {
         std::ptr::eq(self.ty, ty) && std::ptr::eq(self.op, op)
     }
 
@@ -139,8 +135,7 @@ fn step(elem: Type) -> Option<Step> {
 unsafe fn one<T: Element + Default>(at: *mut u8, op: Op, from: *const u8, to: *mut u8) {
     // SAFETY: the caller's duty; the operand of MPI_NO_OP is not looked at.
     unsafe {
-        let operand =
-            if op == Op::NoOp { T::default() } else { from.cast::<T>().read_unaligned() };
+        let operand = if op == Op::NoOp { T::default() } else { from.cast::<T>().read_unaligned() };
         if let Some(old) = T::apply(at, op, operand) {
             to.cast::<T>().write_unaligned(old);
         }
