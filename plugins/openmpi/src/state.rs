@@ -161,7 +161,7 @@ impl<N: Netmod> State<N> {
         // Where threads meet, a turn may be counted once for two.
         let turns = self.turns.load(Ordering::Relaxed).wrapping_add(1);
         self.turns.store(turns, Ordering::Relaxed);
-        if turns % LOOK == 0 {
+        if turns.is_multiple_of(LOOK) {
             self.look_after();
         }
         if ended { self.tell() } else { 0 }

@@ -101,7 +101,7 @@ impl Writer {
             return unsafe { self.put_slowly(first, words, body, len) };
         }
         // SAFETY: the lines from `at` and one behind are this side's.
-        unsafe { self.write(at, need, at + need, first, words, body, len) };
+        unsafe { self.write(at, need, first, words, body, len) };
         true
     }
 
@@ -123,7 +123,7 @@ impl Writer {
                 return false;
             }
             // SAFETY: as in `put`.
-            unsafe { self.write(at, need, at + need, first, words, body, len) };
+            unsafe { self.write(at, need, first, words, body, len) };
             return true;
         }
         let left_out = LINES - at;
@@ -134,24 +134,24 @@ impl Writer {
         ring.lines[at as usize].first.store(WRAP, Ordering::Release);
         self.sent.set(self.sent.get().wrapping_add(left_out));
         // SAFETY: the first lines are this side's, as they are free.
-        unsafe { self.write(0, need, need, first, words, body, len) };
+        unsafe { self.write(0, need, first, words, body, len) };
         true
     }
 
     /// # Safety
-    /// `need` lines from `at` and the line `next` are free, and what is to be
+    /// `need` lines from `at` and the one behind are free, and what is to be
     /// written fits; `body` is readable.
     #[inline]
     unsafe fn write(
         &self,
         at: u32,
         need: u32,
-        next: u32,
         first: u64,
         head: [u64; 3],
         body: *const u8,
         len: usize,
     ) {
+        let next = at + need;
         // SAFETY: lines in the ring, by the caller.
         unsafe {
             let lines = (&raw mut (*self.ring.as_ptr()).lines).cast::<Line>();

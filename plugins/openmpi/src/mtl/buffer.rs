@@ -70,7 +70,7 @@ impl Buffer {
             let of = &*convertor;
             if of.flags & (WANTED | DEVICE) == WANTED && of.local_size > 0 {
                 let description = &*of.use_desc;
-                let end = &*description.desc.add(description.used as usize);
+                let end = &*description.desc.add(description.used);
                 let start = of.pBaseBuf.wrapping_offset(end.end_loop.first_elem_disp);
                 return Ok(Buffer::users(start, of.local_size));
             }
