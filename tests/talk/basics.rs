@@ -249,7 +249,7 @@ pub fn noted<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             while let Some(ended) = tagged.next_ended() {
                 let end = &mut ends[ended.cookie.get() as usize - 1];
                 ensure!(end.is_none(), "cookie {} ended twice", ended.cookie);
-                *end = Some(ended.result);
+                *end = Some(ended.result.map_err(|e| *e));
             }
         }
         ensure!(!tagged.cancel(last), "its place was another's");
