@@ -295,7 +295,7 @@ mod tests {
     }
 
     fn first(n: u64) -> u64 {
-        1 + n % 4 | (n & 0xff) << 8
+        (1 + n % 4) | ((n & 0xff) << 8)
     }
 
     fn words(n: u64) -> [u64; 3] {
