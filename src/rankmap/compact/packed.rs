@@ -41,19 +41,28 @@ impl Packed {
 
     /// The numbers from `index` on, all of which there are.
     pub(super) fn fill(&self, index: usize, out: &mut [u32]) {
-        let mut done = 0;
         #[cfg(target_arch = "x86_64")]
-        if self.width <= simd::WIDTH_MAX
-            && out.len() >= simd::LANES
-            && index + out.len() <= self.len as usize
-            && !cfg!(miri)
-            && std::arch::is_x86_feature_detected!("avx2")
-        {
-            done = out.len() / simd::LANES * simd::LANES;
-            // SAFETY: the machine has AVX2, and the numbers are all there.
-            unsafe { simd::fill(&self.bytes, self.width, index, &mut out[..done]) };
-        }
+        let done = self.fill_lanes(index, out);
+        #[cfg(not(target_arch = "x86_64"))]
+        let done = 0;
         (index + done..).zip(&mut out[done..]).for_each(|(index, slot)| *slot = self.get(index));
+    }
+
+    /// As many of them as the processor reads side by side: how many.
+    #[cfg(target_arch = "x86_64")]
+    fn fill_lanes(&self, index: usize, out: &mut [u32]) -> usize {
+        let whole = out.len() / simd::LANES * simd::LANES;
+        if self.width > simd::WIDTH_MAX
+            || whole == 0
+            || index + out.len() > self.len as usize
+            || cfg!(miri)
+            || !std::arch::is_x86_feature_detected!("avx2")
+        {
+            return 0;
+        }
+        // SAFETY: the machine has AVX2, and the numbers are all there.
+        unsafe { simd::fill(&self.bytes, self.width, index, &mut out[..whole]) };
+        whole
     }
 
     pub(super) fn len(&self) -> u32 {
