@@ -1,16 +1,19 @@
 //! A ring of packets in shared memory, from one process to another.
 //!
 //! ```text
-//! line 0       taken: lines the receiver gave back, written by it now and then
+//! line 0       taken: slots the receiver gave back, written by it now and then
 //! line 1       sender: world rank + 1, written once
-//! line 2 ...   packets: head and body, each from the start of a line
+//! line 2 ...   packets: head and body, each from the start of a slot of 32 bytes
 //! ```
 //!
-//! The first word of a packet is its flag: class, kind and length, never 0.
-//! The sender clears the first word behind a packet, writes the packet, and
-//! its first word last; the receiver looks at one word, in the line that holds
-//! the packet too. So a short message moves one cache line, and a full ring is
-//! the only time the sender looks at the receiver's count.
+//! The first word of a packet is its flag: class, kind and length, never 0, and
+//! which lap of the ring it is of. The sender writes the packet, and its first
+//! word last; the receiver looks at that word only. What it finds behind the
+//! last packet is of the lap before, so nothing was written there for it to
+//! fetch, and no line is moved twice. Only where a long packet's body lay a lap
+//! ago the sender clears the word first. A packet of at most 8 bytes whose last
+//! word is 0 has them in that word's place: two of them share a cache line. A
+//! full ring is the only time the sender looks at the receiver's count.
 //!
 //! One sender, one receiver, no lock: whichever dies, the other goes on.
 
@@ -25,45 +28,73 @@ pub(super) const BYTES: usize = 64 << 10;
 /// one leaves out are half a ring, so the count may lag behind by a quarter.
 pub(super) const LONGEST: usize = 16 * 1024 - HEAD;
 
+const SLOT: usize = 32;
 const LINE: usize = 64;
-const LINES: u32 = (BYTES / LINE) as u32 - 2;
-/// Lines the receiver keeps before it gives them back.
-const LAG: u32 = LINES / 4;
-/// Instead of a packet: go on at the first line. No packet's class.
+const SLOTS: u32 = ((BYTES - 2 * LINE) / SLOT) as u32;
+/// Slots the receiver keeps before it gives them back.
+const LAG: u32 = SLOTS / 4;
+/// In the first word: turns over with each lap, 0 in the first.
+const LAP: u64 = 1 << 63;
+/// In the first word: the body is in the place of the third word.
+const SHORT: u64 = 1 << 62;
+/// The longest body of such a packet.
+const SHORT_BYTES: usize = 8;
+/// How far ahead the sender asks for lines, which the receiver had last: far
+/// enough that none is asked for that the receiver looks at.
+const AHEAD: usize = 8;
+/// Instead of a packet: go on at the first slot. No packet's class.
 const WRAP: u64 = 0xff;
 
-#[repr(C, align(64))]
-struct Line {
+#[repr(C, align(32))]
+struct Slot {
     first: AtomicU64,
-    /// Written by the sender while the line is its own.
-    _rest: UnsafeCell<[u8; LINE - 8]>,
+    /// Written by the sender while the slot is its own.
+    _rest: UnsafeCell<[u8; SLOT - 8]>,
 }
 
 #[repr(C)]
 struct Ring {
     taken: Count,
     sender: Count,
-    lines: [Line; LINES as usize],
+    slots: [Slot; SLOTS as usize],
 }
 
 #[repr(C, align(64))]
 struct Count(AtomicU32);
 
-const _: () = assert!(size_of::<Ring>() == BYTES);
+const _: () = assert!(size_of::<Ring>() == BYTES && SLOT == HEAD);
 
-fn lines_of(len: usize) -> u32 {
-    (HEAD + len).div_ceil(LINE) as u32
+fn slots_of(len: usize) -> u32 {
+    (HEAD + len).div_ceil(SLOT) as u32
+}
+
+/// Asks for a cache line that will be written: the store finds it there.
+#[inline(always)]
+fn own_soon<T>(at: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a hint; it changes nothing, and no address is a wrong one.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = at;
 }
 
 /// The sending end.
 pub(super) struct Writer {
     ring: NonNull<Ring>,
-    /// The line of the next packet.
+    /// The slot of the next packet.
     at: Cell<u32>,
-    /// Lines used so far, those left out at the end too; wraps.
+    /// The lap's bit.
+    lap: Cell<u64>,
+    /// Slots used so far, those left out at the end too; wraps.
     sent: Cell<u32>,
     /// What `taken` was when last looked at.
     taken: Cell<u32>,
+    /// Until `sent` is this the first words of slots may be anything: for a lap
+    /// behind a packet of several slots. (Only for such a one the end of a lap is
+    /// left out, where flags of laps before stay.)
+    soiled: Cell<u32>,
 }
 
 impl Writer {
@@ -76,7 +107,14 @@ impl Writer {
         let ring = NonNull::new(start.cast::<Ring>())?;
         // SAFETY: the caller's duty.
         unsafe { ring.as_ref() }.sender.0.store(world + 1, Ordering::Release);
-        Some(Writer { ring, at: Cell::new(0), sent: Cell::new(0), taken: Cell::new(0) })
+        Some(Writer {
+            ring,
+            at: Cell::new(0),
+            lap: Cell::new(0),
+            sent: Cell::new(0),
+            taken: Cell::new(0),
+            soiled: Cell::new(0),
+        })
     }
 
     /// Writes a packet, whose head's first word has its class and kind in the
@@ -92,94 +130,80 @@ impl Writer {
         body: *const u8,
         len: usize,
     ) -> bool {
-        let need = lines_of(len);
+        let short = words[2] == 0 && len <= SHORT_BYTES;
+        let need = if short { 1 } else { slots_of(len) };
         let at = self.at.get();
-        // One line more: the first word behind the packet is cleared.
-        let free = LINES - self.sent.get().wrapping_sub(self.taken.get());
-        if at + need >= LINES || need >= free {
-            // SAFETY: the caller's duty.
-            return unsafe { self.put_slowly(first, words, body, len) };
+        // One slot more: the one behind the packet is the sender's too.
+        let free = SLOTS - self.sent.get().wrapping_sub(self.taken.get());
+        if (at + need >= SLOTS || need >= free) && !self.make_room(need) {
+            return false;
         }
-        // SAFETY: the lines from `at` and one behind are this side's.
-        unsafe { self.write(at, need, first, words, body, len) };
+        let (at, sent) = (self.at.get(), self.sent.get().wrapping_add(need));
+        // SAFETY: the slots from `at` and one behind are this side's; `body` is
+        // the caller's duty.
+        unsafe {
+            let slots = (&raw mut (*self.ring.as_ptr()).slots).cast::<Slot>();
+            if self.soiled.get().wrapping_sub(sent) as i32 > 0 {
+                (*slots.add((at + need) as usize)).first.store(0, Ordering::Relaxed);
+            }
+            let slot = slots.add(at as usize);
+            let to = slot.cast::<u64>();
+            let mut flag = first & 0xffff_ffff | (len as u64) << 32 | self.lap.get();
+            to.add(1).write(words[0]);
+            to.add(2).write(words[1]);
+            let start = if short {
+                flag |= SHORT;
+                to.add(3)
+            } else {
+                to.add(3).write(words[2]);
+                self.soiled.set(sent.wrapping_add(SLOTS));
+                to.add(HEAD / 8)
+            };
+            if len == 8 {
+                start.write(body.cast::<u64>().read_unaligned());
+            } else if len > 0 {
+                start.cast::<u8>().copy_from_nonoverlapping(body, len);
+            }
+            (*slot).first.store(flag, Ordering::Release);
+            own_soon(slot.wrapping_add(AHEAD));
+        }
+        self.at.set(at + need);
+        self.sent.set(sent);
         true
     }
 
-    /// Asks how much was taken; begins anew at the first line.
-    ///
-    /// # Safety
-    /// As [`Writer::put`].
+    /// Asks how much was taken; begins the next lap where the rest of this one is
+    /// too short.
     #[cold]
     #[inline(never)]
-    unsafe fn put_slowly(&self, first: u64, words: [u64; 3], body: *const u8, len: usize) -> bool {
-        let need = lines_of(len);
+    fn make_room(&self, need: u32) -> bool {
         let at = self.at.get();
         // SAFETY: mapped as long as this lives.
         let ring = unsafe { self.ring.as_ref() };
         self.taken.set(ring.taken.0.load(Ordering::Acquire));
-        let free = LINES - self.sent.get().wrapping_sub(self.taken.get());
-        if at + need < LINES {
-            if need >= free {
-                return false;
-            }
-            // SAFETY: as in `put`.
-            unsafe { self.write(at, need, first, words, body, len) };
-            return true;
-        }
-        let left_out = LINES - at;
+        let free = SLOTS - self.sent.get().wrapping_sub(self.taken.get());
+        let left_out = if at + need < SLOTS { 0 } else { SLOTS - at };
         if left_out + need >= free {
             return false;
         }
-        ring.lines[0].first.store(0, Ordering::Relaxed);
-        ring.lines[at as usize].first.store(WRAP, Ordering::Release);
-        self.sent.set(self.sent.get().wrapping_add(left_out));
-        // SAFETY: the first lines are this side's, as they are free.
-        unsafe { self.write(0, need, first, words, body, len) };
-        true
-    }
-
-    /// # Safety
-    /// `need` lines from `at` and the one behind are free, and what is to be
-    /// written fits; `body` is readable.
-    #[inline]
-    unsafe fn write(
-        &self,
-        at: u32,
-        need: u32,
-        first: u64,
-        head: [u64; 3],
-        body: *const u8,
-        len: usize,
-    ) {
-        let next = at + need;
-        // SAFETY: lines in the ring, by the caller.
-        unsafe {
-            let lines = (&raw mut (*self.ring.as_ptr()).lines).cast::<Line>();
-            (*lines.add(next as usize)).first.store(0, Ordering::Relaxed);
-            let line = lines.add(at as usize);
-            let words = line.cast::<u64>();
-            for (i, word) in head.into_iter().enumerate() {
-                words.add(i + 1).write(word);
-            }
-            let to = words.add(HEAD / 8);
-            if len == 8 {
-                to.write(body.cast::<u64>().read_unaligned());
-            } else if len > 0 {
-                to.cast::<u8>().copy_from_nonoverlapping(body, len);
-            }
-            let first = first & 0xffff_ffff | (len as u64) << 32;
-            (*line).first.store(first, Ordering::Release);
+        if left_out > 0 {
+            let lap = self.lap.get();
+            ring.slots[at as usize].first.store(WRAP | lap, Ordering::Release);
+            self.sent.set(self.sent.get().wrapping_add(left_out));
+            self.at.set(0);
+            self.lap.set(lap ^ LAP);
         }
-        self.at.set(next);
-        self.sent.set(self.sent.get().wrapping_add(need));
+        true
     }
 }
 
 /// The receiving end.
 pub(super) struct Reader {
     ring: NonNull<Ring>,
-    /// The line of the next packet.
+    /// The slot of the next packet.
     at: u32,
+    /// The lap's bit.
+    lap: u64,
     taken: u32,
     told: u32,
     world: u32,
@@ -195,7 +219,7 @@ impl Reader {
         // SAFETY: the caller's duty.
         let sender = unsafe { ring.as_ref() }.sender.0.load(Ordering::Acquire);
         let world = sender.checked_sub(1)?;
-        Some(Reader { ring, at: 0, taken: 0, told: 0, world })
+        Some(Reader { ring, at: 0, lap: 0, taken: 0, told: 0, world })
     }
 
     /// Whether this is the receiving end of the ring at `start`.
@@ -208,12 +232,20 @@ impl Reader {
         self.world
     }
 
+    /// The first word of the next packet, without the lap, and where it is.
+    #[inline]
+    fn next(&self) -> Option<(u64, *const u64)> {
+        // SAFETY: `at` is a slot of the ring, which is mapped.
+        let slot = unsafe { &self.ring.as_ref().slots[self.at as usize] };
+        let first = slot.first.load(Ordering::Acquire) ^ self.lap;
+        // Of the lap before: negative. Never written: 0, or that.
+        (first as i64 > 0).then_some((first, (&raw const *slot).cast()))
+    }
+
     /// Whether a packet is there.
     #[inline]
     pub(super) fn has_some(&self) -> bool {
-        // SAFETY: `at` is a line of the ring, which is mapped.
-        let line = unsafe { &self.ring.as_ref().lines[self.at as usize] };
-        line.first.load(Ordering::Acquire) != 0
+        self.next().is_some()
     }
 
     /// Hands out at most `most` packets, head and body. How many they were.
@@ -221,32 +253,28 @@ impl Reader {
     pub(super) fn poll(&mut self, most: u32, mut take: impl FnMut(u64, [u64; 3], &[u8])) -> u32 {
         let mut count = 0;
         while count < most {
-            // SAFETY: mapped as long as this lives.
-            let line = unsafe { self.ring.as_ptr().as_ref().map(|r| &r.lines[self.at as usize]) };
-            let Some(line) = line else { break };
-            let first = line.first.load(Ordering::Acquire);
-            if first == 0 {
-                break;
-            }
+            let Some((first, words)) = self.next() else { break };
             if first == WRAP {
-                self.taken = self.taken.wrapping_add(LINES - self.at);
+                self.taken = self.taken.wrapping_add(SLOTS - self.at);
                 self.at = 0;
+                self.lap ^= LAP;
                 continue;
             }
-            let len = (first >> 32) as usize;
-            let need = lines_of(len);
-            if self.at + need >= LINES {
+            let len = ((first & !SHORT) >> 32) as usize;
+            let short = first & SHORT != 0;
+            let need = if short { 1 } else { slots_of(len) };
+            if self.at + need >= SLOTS || (short && len > SHORT_BYTES) {
                 // Not written by `Writer`: nothing behind it can be trusted.
                 break;
             }
-            // SAFETY: the sender does not touch these lines before they are
+            // SAFETY: the sender does not touch these slots before they are
             // given back, which is after `take`.
             let (words, body) = unsafe {
-                let words = (&raw const *line).cast::<u64>();
-                let body = words.add(HEAD / 8).cast::<u8>();
+                let body = words.add(if short { 3 } else { HEAD / 8 });
+                let third = if short { 0 } else { words.add(3).read() };
                 (
-                    [words.add(1).read(), words.add(2).read(), words.add(3).read()],
-                    std::slice::from_raw_parts(body, len),
+                    [words.add(1).read(), words.add(2).read(), third],
+                    std::slice::from_raw_parts(body.cast(), len),
                 )
             };
             take(first, words, body);
@@ -298,8 +326,9 @@ mod tests {
         (1 + n % 4) | ((n & 0xff) << 8)
     }
 
+    /// Every other packet may be a short one.
     fn words(n: u64) -> [u64; 3] {
-        [n, n * n, !n]
+        [n, n * n, if n % 2 == 0 { 0 } else { !n }]
     }
 
     #[test]
@@ -315,7 +344,11 @@ mod tests {
         // SAFETY: moved to the one thread that sends.
         unsafe impl Send for Sent {}
         let sent = Sent(writer);
-        let lengths = |n: u64| [0, 8, 31, 32, 33, 500, LONGEST, 1][(n % 8) as usize];
+        // Laps of short ones, laps of all sorts.
+        let lengths = |n: u64| match n / 5000 % 2 {
+            0 => (n % 9) as usize,
+            _ => [0, 8, 31, 32, 33, 500, LONGEST, 1][(n % 8) as usize],
+        };
         std::thread::scope(|s| {
             s.spawn(move || {
                 let sent = sent;
@@ -343,9 +376,33 @@ mod tests {
         assert!(!reader.has_some());
     }
 
+    #[test]
+    fn what_is_left_out_is_not_read_two_laps_later() {
+        let memory = Memory::new();
+        // SAFETY: zeroed memory of a ring with one sender and one receiver.
+        let (writer, mut reader) = unsafe {
+            let writer = Writer::new(memory.0, 0).unwrap();
+            (writer, Reader::new(memory.0).unwrap())
+        };
+        let bytes = body(0, LONGEST);
+        let mut pass = |len| {
+            // SAFETY: `bytes` is readable.
+            assert!(unsafe { writer.put(first(0), words(0), bytes.as_ptr(), len) });
+            assert_eq!(reader.poll(9, |_, _, got| assert_eq!(got.len(), len)), 1);
+        };
+        (1..SLOTS).for_each(|_| pass(8));
+        // The second lap leaves out where the first one had packets.
+        (50..SLOTS).for_each(|_| pass(8));
+        pass(LONGEST);
+        (0..2 * SLOTS).for_each(|_| pass(8));
+    }
+
     proptest! {
         #[test]
-        fn comes_out_as_a_queue(steps in prop::collection::vec((0..=LONGEST, 0..4_u32), 1..200)) {
+        fn comes_out_as_a_queue(
+            // The longest of a burst, how many, how many are taken behind it.
+            steps in prop::collection::vec((0..6_usize, 1..600_u64, 0..900_u32), 1..60)
+        ) {
             let memory = Memory::new();
             // SAFETY: zeroed memory of a ring with one sender and one receiver.
             let (writer, mut reader) = unsafe {
@@ -353,18 +410,22 @@ mod tests {
                 (writer, Reader::new(memory.0).unwrap())
             };
             let mut queue = std::collections::VecDeque::new();
-            for (n, (len, take)) in steps.into_iter().enumerate() {
-                let len = if n % 3 == 0 { len } else { len % 100 };
-                let bytes = body(n as u64, len);
-                // SAFETY: `bytes` is readable.
-                if unsafe { writer.put(first(n as u64), words(n as u64), bytes.as_ptr(), len) } {
-                    queue.push_back((n as u64, len));
-                } else {
-                    prop_assert!(!queue.is_empty(), "an empty ring has room");
+            let mut n = 0;
+            for (longest, many, take) in steps {
+                for _ in 0..many {
+                    let len = (n as usize * 7919) % ([9, 9, 33, 100, 700, LONGEST + 1][longest]);
+                    let bytes = body(n, len);
+                    // SAFETY: `bytes` is readable.
+                    if !unsafe { writer.put(first(n), words(n), bytes.as_ptr(), len) } {
+                        prop_assert!(!queue.is_empty(), "an empty ring has room");
+                        break;
+                    }
+                    queue.push_back((n, len));
+                    n += 1;
                 }
-                reader.poll(take, |_, words, got| {
+                reader.poll(take, |_, head, got| {
                     let (n, len) = queue.pop_front().unwrap();
-                    assert_eq!(words[0], n);
+                    assert_eq!(head, words(n));
                     assert!(got == body(n, len));
                 });
             }
