@@ -9,6 +9,9 @@
 //!
 //! Never looks at ranks, windows or bounds.
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod lanes;
+
 use crate::netmod::{Kind, Op, Type};
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -91,6 +94,33 @@ impl Work {
     /// # Safety
     /// As [`Work::run`], and [`is_atomic`] holds.
     pub(super) unsafe fn run_atomic(&self) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if self.count >= lanes::MANY
+            && let Some(high) = lanes::of(self.kind, self.ty, self.op)
+        {
+            // SAFETY: the caller's duty.
+            unsafe {
+                let (first, behind) = lanes::run(self, high);
+                self.update(0, first).by_element();
+                self.update(behind, self.count - behind).by_element();
+            }
+            return;
+        }
+        // SAFETY: the caller's duty.
+        unsafe { self.by_element() }
+    }
+
+    /// `count` elements of an update from the one at `from`.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    fn update(&self, from: usize, count: usize) -> Work {
+        let byte = from * self.ty.size();
+        let (at, operand) = (self.at.wrapping_add(byte), self.operand.wrapping_add(byte));
+        Work { at, operand, count, ..*self }
+    }
+
+    /// # Safety
+    /// As [`Work::run_atomic`].
+    unsafe fn by_element(&self) {
         // SAFETY: the caller's duty.
         unsafe {
             match self.ty {

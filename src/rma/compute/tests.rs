@@ -7,10 +7,54 @@ use proptest::prelude::*;
 #[path = "oracle.rs"]
 mod oracle;
 
+/// Threads that add to elements one by one, and to many at once, lose nothing.
+#[test]
+fn elements_and_words_meet() {
+    const COUNT: usize = 203;
+    const TIMES: usize = if cfg!(miri) { 3 } else { 3000 };
+    let memory = vec![0_u64; COUNT];
+    struct Shared(*mut u8);
+    // SAFETY: the threads use it as `Work::run` wants it.
+    unsafe impl Sync for Shared {}
+    for ty in [Type::U8, Type::U16, Type::U32] {
+        let mut memory = memory.clone();
+        let size = ty.size();
+        // Not at a multiple of eight, as far as the type may lie there.
+        let shared = &Shared(memory.as_mut_ptr().cast::<u8>().wrapping_add(size));
+        let ones = elements(ty, &[1; COUNT]);
+        let add = |from: usize, count: usize| Work {
+            kind: Kind::Update,
+            ty,
+            op: Op::Sum,
+            at: shared.0.wrapping_add(from * size),
+            operand: ones.as_ptr(),
+            compare: std::ptr::null(),
+            result: std::ptr::null_mut(),
+            count,
+        };
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                for _ in 0..TIMES {
+                    // SAFETY: both buffers hold the elements.
+                    unsafe { add(0, COUNT).run(&Mutex::new(())) };
+                }
+            });
+            for i in 0..TIMES * COUNT {
+                // SAFETY: as above.
+                unsafe { add(i % COUNT, 1).run(&Mutex::new(())) };
+            }
+        });
+        // SAFETY: nobody else is there any more.
+        let sums = unsafe { std::slice::from_raw_parts(shared.0, COUNT * size) };
+        let want = elements(ty, &[2 * TIMES as i64; COUNT]);
+        assert_eq!(sums, want, "{ty:?}");
+    }
+}
+
 proptest! {
     #[test]
     fn all_operations(
-        a in prop::collection::vec(any::<i64>(), 1..6),
+        a in prop::collection::vec(any::<i64>(), 1..40),
         seed in any::<u64>(),
         small in any::<bool>(),
         skew in 0_usize..16,
