@@ -328,7 +328,7 @@ mod tests {
 
     /// Every other packet may be a short one.
     fn words(n: u64) -> [u64; 3] {
-        [n, n * n, if n % 2 == 0 { 0 } else { !n }]
+        [n, n * n, if n.is_multiple_of(2) { 0 } else { !n }]
     }
 
     #[test]
