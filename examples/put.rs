@@ -56,11 +56,21 @@ fn code(result: Result<(), Box<dyn Error>>) -> i32 {
     }
 }
 
+/// How many ranks to fork, by the arguments.
+fn ranks() -> Option<u32> {
+    let mut arguments = std::env::args().skip(1);
+    let ranks = arguments.next().map_or(Some(2), |text| text.parse().ok());
+    ranks.filter(|ranks| (1..=1024).contains(ranks) && arguments.next().is_none())
+}
+
 fn main() -> ExitCode {
     let outcome = match boot::connect() {
         // Nobody launched this process: fork the ranks.
         Ok(boot) if boot.launcher() == "alone" && std::env::var_os("RANKWAY_BOOT").is_none() => {
-            let ranks = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(2);
+            let Some(ranks) = ranks() else {
+                eprintln!("usage: put [ranks], 1 to 1024");
+                return ExitCode::from(2);
+            };
             local::run(&local::Options::new(ranks), |boot| code(put(boot)))
                 .map(|outcome| outcome.exit_code())
         }

@@ -562,7 +562,9 @@ int64_t rankway_error_peer(void);
 
 /**
  * Opens the device of this process and its first context, which belongs to
- * the calling thread. `options` may be null. Collective over the job.
+ * the calling thread. `options` may be null. Collective over the job. After
+ * rankway_finalize only with a rankway_boot_t of the caller's: launchers take
+ * a process once.
  */
 int rankway_init(const struct rankway_options_t *options,
                  struct rankway_device_t *device,

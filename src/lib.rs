@@ -12,6 +12,7 @@
 //! rma       communicators and windows   knows all of the above            (feature `device`)
 //! msg       messages                    matched by tag, or calling handlers   (feature `device`)
 //! observe   instructions, bytes         measuring tools
+//! settings  environment variables       what each takes                   (feature `device`)
 //! ```
 //!
 //! Imports run downwards only. FFI stays in `netmod::*::ffi` and `boot::pmix`.
@@ -31,8 +32,11 @@ pub mod rankmap;
 pub mod boot;
 #[cfg(feature = "device")]
 pub mod device;
-#[cfg(feature = "device")]
+#[cfg(any(feature = "ofi", feature = "ucx", feature = "pmix"))]
 mod dl;
+#[cfg(all(fuzzing, feature = "device"))]
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(feature = "device")]
 pub mod msg;
 #[cfg(feature = "device")]
@@ -41,6 +45,10 @@ pub mod netmod;
 pub mod observe;
 #[cfg(feature = "device")]
 pub mod rma;
+#[cfg(feature = "device")]
+pub mod settings;
+#[cfg(feature = "device")]
+mod ulimit;
 
 /// Compiles the README's examples with the tests.
 #[cfg(all(doctest, feature = "ofi"))]

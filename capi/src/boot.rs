@@ -29,6 +29,8 @@ unsafe impl Send for Caller {}
 unsafe impl Sync for Caller {}
 
 impl Caller {
+    pub(crate) const LAUNCHER: &str = "caller";
+
     pub(crate) fn new(table: rankway_boot_t) -> Result<Caller, Fail> {
         let missing = |what: &str| Fail::null(&format!("{what} of the rankway_boot_t"));
         if table.size == 0 || table.rank >= table.size || table.job == 0 {
@@ -63,7 +65,7 @@ fn refused(call: &str, code: i32) -> BootError {
 
 impl Boot for Caller {
     fn launcher(&self) -> &'static str {
-        "caller"
+        Caller::LAUNCHER
     }
 
     fn rank(&self) -> u32 {

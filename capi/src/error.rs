@@ -99,7 +99,9 @@ fn code_of(e: &DeviceError) -> code {
         DeviceError::PeerDied { .. } | DeviceError::Boot(BootError::PeerDied { .. }) => {
             code::RANKWAY_ERR_PEER_DIED
         }
-        DeviceError::Net(NetError::NoRoom { .. }) => code::RANKWAY_ERR_MEMORY,
+        DeviceError::Net(NetError::NoRoom { .. } | NetError::NoAddressSpace { .. }) => {
+            code::RANKWAY_ERR_MEMORY
+        }
         DeviceError::Net(
             NetError::Library(_) | NetError::NoProvider { .. } | NetError::NoRma { .. },
         ) => code::RANKWAY_ERR_PROVIDER,
@@ -134,7 +136,7 @@ pub(crate) fn call(name: &str, body: impl FnOnce() -> Result<(), Fail>) -> c_int
             let said = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
             let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
             let said = said.unwrap_or_default();
-            let why = format!("a fault in Rankway, please report it: {said}");
+            let why = format!("a panic in a handler, or a fault in Rankway to report: {said}");
             keep(name, &Fail::new(code::RANKWAY_ERR_INTERNAL, why))
         }
     }

@@ -118,8 +118,17 @@ static int simulate(void *unused)
 int main(int count, char **words)
 {
     int code = 0;
+    long ranks = 4;
     if (rankway_launched())
         return simulate(NULL);
-    check(rankway_run_local(count > 1 ? atoi(words[1]) : 4, simulate, NULL, &code));
+    if (count > 1) {
+        char *end;
+        ranks = strtol(words[1], &end, 10);
+        if (*end != '\0' || end == words[1] || ranks < 1 || ranks > 1024 || count > 2) {
+            fprintf(stderr, "usage: halo [ranks], 1 to 1024\n");
+            return 2;
+        }
+    }
+    check(rankway_run_local((int)ranks, simulate, NULL, &code));
     return code;
 }

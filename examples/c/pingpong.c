@@ -93,9 +93,13 @@ static int play(void *unused)
     return 0;
 }
 
-int main(void)
+int main(int count, char **words)
 {
     int code = 0;
+    if (count > 1) {
+        fprintf(stderr, "pingpong: takes no arguments, not '%s'\n", words[1]);
+        return 2;
+    }
     if (rankway_launched())
         return play(NULL);
     check(rankway_run_local(2, play, NULL, &code));

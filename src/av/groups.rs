@@ -183,6 +183,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes")]
     fn lookups_go_on_while_groups_are_added() {
         let av = AddressVector::new().unwrap();
         av.add(8, 8).unwrap();

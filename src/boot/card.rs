@@ -11,7 +11,8 @@ pub struct ProcessId {
     pub pid: u32,
     /// Clock ticks since boot, field 22 of `/proc/<pid>/stat`; 0 if unknown.
     pub start_time: u64,
-    /// Inode of the pid namespace; 0 if unknown.
+    /// Inode of the pid namespace; 0 if unknown, as where `/proc` is that of
+    /// another one: its numbers mean other processes there.
     pub pid_namespace: u64,
     /// The running kernel (`boot_id`).
     pub machine: [u8; 16],
@@ -21,10 +22,11 @@ impl ProcessId {
     /// The calling process.
     pub fn current() -> Self {
         let pid = std::process::id();
+        let true_proc = os::proc_knows(pid);
         ProcessId {
             pid,
-            start_time: os::start_time(pid).unwrap_or(0),
-            pid_namespace: os::namespace("pid"),
+            start_time: os::start_time(pid).filter(|_| true_proc).unwrap_or(0),
+            pid_namespace: if true_proc { os::namespace("pid") } else { 0 },
             machine: os::machine(),
         }
     }
@@ -42,6 +44,9 @@ pub struct Card {
     pub process: ProcessId,
     /// Inode of the network namespace; 0 if unknown.
     pub network_namespace: u64,
+    /// Tells the abstract Unix socket of the control channel from others in
+    /// the network namespace; zeroes if there is none.
+    pub local: [u8; 16],
     /// TCP port of the control channel, 0 if it does not listen.
     pub port: u16,
     /// Addresses other machines may reach it at; none when it only listens
@@ -57,19 +62,27 @@ impl std::fmt::Debug for Card {
         f.debug_struct("Card")
             .field("process", &self.process)
             .field("network_namespace", &self.network_namespace)
+            .field("local", &self.local)
             .field("port", &self.port)
             .field("addresses", &self.addresses)
             .finish_non_exhaustive()
     }
 }
 
-const VERSION: u8 = 1;
+/// The key it is published under.
+pub(crate) const KEY: &str = "rankway-card";
+const VERSION: u8 = 2;
 
 impl Card {
-    pub(crate) fn new(port: u16, addresses: Vec<IpAddr>) -> Result<Self, BootError> {
+    pub(crate) fn new(
+        local: [u8; 16],
+        port: u16,
+        addresses: Vec<IpAddr>,
+    ) -> Result<Self, BootError> {
         Ok(Card {
             process: ProcessId::current(),
             network_namespace: os::namespace("net"),
+            local,
             port,
             addresses,
             door: os::random()?,
@@ -94,6 +107,7 @@ impl Card {
         bytes.extend(self.network_namespace.to_le_bytes());
         bytes.extend(self.door);
         bytes.extend(self.sign);
+        bytes.extend(self.local);
         bytes.extend(self.port.to_le_bytes());
         bytes.push(self.addresses.len() as u8);
         for address in &self.addresses {
@@ -126,6 +140,7 @@ impl Card {
         let network_namespace = u64::from_le_bytes(take(&mut rest)?);
         let door = take(&mut rest)?;
         let sign = take(&mut rest)?;
+        let local = take(&mut rest)?;
         let port = u16::from_le_bytes(take(&mut rest)?);
         let [count] = take(&mut rest)?;
         let mut addresses = Vec::new();
@@ -136,7 +151,7 @@ impl Card {
                 _ => return None,
             });
         }
-        let card = Card { process, network_namespace, port, addresses, door, sign };
+        let card = Card { process, network_namespace, local, port, addresses, door, sign };
         rest.is_empty().then_some(card)
     }
 }
@@ -202,7 +217,7 @@ mod tests {
 
     fn sample() -> Card {
         let addresses = vec!["10.1.2.3".parse().unwrap(), "2001:db8::7".parse().unwrap()];
-        Card::new(4711, addresses).unwrap()
+        Card::new([7; 16], 4711, addresses).unwrap()
     }
 
     #[test]
@@ -220,7 +235,7 @@ mod tests {
     proptest! {
         #[test]
         fn garbage_and_cut_cards_are_refused(
-            cut in 0usize..120, garbage in proptest::collection::vec(any::<u8>(), 0..200)
+            cut in 0usize..140, garbage in proptest::collection::vec(any::<u8>(), 0..200)
         ) {
             let bytes = sample().encode();
             if cut < bytes.len() {

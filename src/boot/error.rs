@@ -77,6 +77,9 @@ pub enum BootError {
         /// Threads alive in the calling process.
         count: usize,
     },
+    /// An environment variable with a value that cannot be used.
+    #[error(transparent)]
+    Setting(#[from] crate::settings::BadSetting),
     /// Options that make no job.
     #[error("{0}")]
     Options(String),
@@ -122,12 +125,15 @@ pub enum BootError {
 
 impl BootError {
     pub(crate) fn os(what: impl Into<String>) -> Self {
-        let source = io::Error::last_os_error();
-        BootError::Os { what: what.into(), source }
+        BootError::io(what, io::Error::last_os_error())
     }
 
     pub(crate) fn io(what: impl Into<String>, source: io::Error) -> Self {
-        BootError::Os { what: what.into(), source }
+        let mut what = what.into();
+        if source.raw_os_error() == Some(libc::ENOMEM) {
+            what = crate::ulimit::explained(what);
+        }
+        BootError::Os { what, source }
     }
 
     /// The peer this error is about, if it is about one.

@@ -20,6 +20,8 @@ pub enum Watch {
     /// It cannot be watched from here: another machine, another pid
     /// namespace, or a kernel without pidfd_open.
     Unwatchable,
+    /// This process may open no more descriptors.
+    NoDescriptor,
 }
 
 /// A set of watched peers.
@@ -121,6 +123,17 @@ impl Liveness {
         os::poll(one, Duration::ZERO).unwrap_or(0) > 0
     }
 
+    /// Whether the watched peer `rank` has ended or is about to: its memory may
+    /// be gone, which the kernel takes back some time before it tells of an end.
+    pub fn is_ending(&self, rank: u32) -> bool {
+        if self.is_dead(rank) {
+            return true;
+        }
+        let watched = self.lock();
+        let of = |entry: &&(u32, OwnedFd)| entry.0 == rank;
+        watched.entries.iter().find(of).is_some_and(|(_, fd)| os::is_exiting(fd.as_raw_fd()))
+    }
+
     /// Peers watched now.
     pub fn watching(&self) -> usize {
         self.lock().entries.len()
@@ -131,16 +144,30 @@ impl Liveness {
     }
 }
 
+/// Whether `me` can look at `process` by its pid.
+pub(crate) fn visible(me: &ProcessId, process: &ProcessId) -> bool {
+    process.machine == me.machine
+        && process.pid_namespace != 0
+        && process.pid_namespace == me.pid_namespace
+}
+
+/// Whether `process`, which is [`visible`], has ended; takes no descriptor.
+pub(crate) fn has_ended(process: &ProcessId) -> bool {
+    let reused = match os::start_time(process.pid) {
+        Some(now) => process.start_time != 0 && now != process.start_time,
+        None => false,
+    };
+    reused || os::ended(process.pid)
+}
+
 /// Opens a pidfd on exactly `process`, as seen from `me`.
 pub(crate) fn open(me: &ProcessId, process: &ProcessId) -> Result<OwnedFd, Watch> {
-    let visible = process.machine == me.machine
-        && process.pid_namespace != 0
-        && process.pid_namespace == me.pid_namespace;
-    if !visible {
+    if !visible(me, process) {
         return Err(Watch::Unwatchable);
     }
     let fd = os::pidfd_open(process.pid).map_err(|error| match error.raw_os_error() {
         Some(libc::ESRCH) => Watch::Dead,
+        _ if crate::ulimit::no_descriptor(&error) => Watch::NoDescriptor,
         _ => Watch::Unwatchable,
     })?;
     // Only now is the pid pinned: if its start time is another one, the pid

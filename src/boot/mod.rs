@@ -37,12 +37,26 @@ pub mod simulated;
 mod sweep;
 
 pub use card::{Card, ProcessId};
+#[cfg(fuzzing)]
+pub(crate) use control::fuzz as fuzz_control;
 pub use control::{Control, Group, Idle, World};
 pub use error::BootError;
 pub use liveness::{Liveness, Watch};
+pub(crate) use sweep::made_here;
 pub use sweep::{segment_prefix, sweep, sweep_own_pid, sweep_process};
 
 use std::sync::{Arc, Mutex};
+
+/// What a launcher knows of the end of a rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Nothing: it may be running.
+    Unknown,
+    /// It ended in good order.
+    Left,
+    /// It was killed or failed, and how.
+    Died(String),
+}
 
 /// One process's view of its launcher.
 ///
@@ -99,6 +113,11 @@ pub trait Boot: Send + Sync {
     /// `/dev/shm`. Calls after the first do nothing.
     fn finalize(&self) -> Result<(), BootError>;
 
+    /// How `rank` ended, where the launcher tells those who ask.
+    fn fate(&self, _rank: u32) -> Fate {
+        Fate::Unknown
+    }
+
     /// One past the largest number of any process this one may speak to. More
     /// than `size` where processes of other jobs can be met: those have numbers
     /// from `size` on, each process its own, and are asked for with
@@ -145,6 +164,18 @@ pub trait Boot: Send + Sync {
     }
 }
 
+/// The processes of the job on this node, by rank, and whether each has ended;
+/// `None` where some cannot be seen from here.
+pub(crate) fn neighbours(boot: &dyn Boot) -> Option<Vec<(u32, ProcessId, bool)>> {
+    let me = ProcessId::current();
+    let seen = |rank| {
+        let process = Card::decode(&boot.get(rank, card::KEY).ok()?)?.process;
+        let visible = liveness::visible(&me, &process);
+        visible.then(|| (rank, process, liveness::has_ended(&process)))
+    };
+    boot.local_ranks().ok()?.into_iter().map(seen).collect()
+}
+
 /// Whether a launcher started this process: [`connect`] would find peers
 /// without forking any.
 pub fn launched() -> bool {
@@ -172,6 +203,7 @@ pub fn connect() -> Result<Arc<dyn Boot>, BootError> {
     if let Some(boot) = &*connected {
         return Ok(boot.clone());
     }
+    crate::settings::check()?;
     let forced = std::env::var("RANKWAY_BOOT").ok().filter(|name| !name.is_empty());
     sweep_own_pid();
     let boot: Arc<dyn Boot> = match forced.as_deref() {
@@ -180,17 +212,13 @@ pub fn connect() -> Result<Arc<dyn Boot>, BootError> {
         None | Some("alone") => Arc::new(alone::Alone::new()?),
         Some("pmix") => connect_pmix()?,
         Some("pmi1") => Arc::new(pmi1::Pmi1::connect()?),
-        Some("local") => {
+        // `local`, as the settings were checked.
+        Some(_) => {
             return Err(BootError::Options(
                 "RANKWAY_BOOT=local, but this process was not forked by boot::local::run; \
                  let the program fork its ranks itself"
                     .into(),
             ));
-        }
-        Some(other) => {
-            return Err(BootError::Options(format!(
-                "RANKWAY_BOOT={other} is not a launcher; choose local, pmix, pmi1 or alone"
-            )));
         }
     };
     *connected = Some(boot.clone());

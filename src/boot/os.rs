@@ -25,13 +25,26 @@ pub(crate) fn random_job() -> Result<u64, BootError> {
 /// Long by default, because a peer stopped in a debugger is not dead.
 pub(crate) fn patience() -> Duration {
     const DEFAULT: u64 = 300;
-    let seconds = std::env::var("RANKWAY_TIMEOUT").ok().and_then(|text| text.trim().parse().ok());
-    Duration::from_secs(seconds.filter(|&s| s > 0).unwrap_or(DEFAULT))
+    Duration::from_secs(crate::settings::TIMEOUT.get().unwrap_or(DEFAULT))
 }
 
 /// Threads of this process, or `None` where /proc is not mounted.
 pub(crate) fn thread_count() -> Option<usize> {
     std::fs::read_dir("/proc/self/task").ok().map(Iterator::count)
+}
+
+/// Whether the process behind a pidfd has begun to exit (PF_EXITING); yes for
+/// one that is gone, no where /proc does not say.
+pub(crate) fn is_exiting(pidfd: i32) -> bool {
+    const PF_EXITING: u64 = 4;
+    let Ok(info) = std::fs::read_to_string(format!("/proc/self/fdinfo/{pidfd}")) else {
+        return false;
+    };
+    let Some(pid) = info.lines().find_map(|line| line.strip_prefix("Pid:")) else { return false };
+    let Some(stat) = pid.trim().parse().ok().and_then(stat_after_name) else { return true };
+    // state parent group session terminal its-group flags
+    let flags = stat.split_ascii_whitespace().nth(6).and_then(|flags| flags.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & PF_EXITING != 0)
 }
 
 /// Sleeps while `*word == expected`, at most `limit`; may return early.
@@ -105,6 +118,12 @@ pub(crate) fn start_time(pid: u32) -> Option<u64> {
 fn stat_after_name(pid: u32) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(stat.rsplit_once(')')?.1.trim_start().to_string())
+}
+
+/// Whether `/proc` calls this process by its pid: not so where it was mounted
+/// for another pid namespace.
+pub(crate) fn proc_knows(pid: u32) -> bool {
+    std::fs::read_link("/proc/self").is_ok_and(|name| name.as_os_str() == pid.to_string().as_str())
 }
 
 /// Inode number of a namespace of this process, 0 if unknown.

@@ -47,7 +47,10 @@ impl Pmi1 {
     /// PMI-1 promises.
     pub fn connect() -> Result<Self, BootError> {
         let fd = variable("PMI_FD")? as RawFd;
-        let (rank, size) = (variable("PMI_RANK")?, variable("PMI_SIZE")?);
+        Pmi1::greet(fd, variable("PMI_RANK")?, variable("PMI_SIZE")?)
+    }
+
+    fn greet(fd: RawFd, rank: u32, size: u32) -> Result<Self, BootError> {
         if rank >= size {
             return Err(refusal("reading PMI_RANK", format!("rank {rank} of {size} ranks")));
         }
@@ -72,7 +75,7 @@ impl Pmi1 {
         let mapping = answer.field("value").and_then(|text| Mapping::parse(text, size));
         let nodes = mapping.ok_or_else(|| answer.refused("no usable PMI_process_mapping"))?;
         // Process managers read lines of 1024 bytes.
-        let piece = value_limit.min(1000 - space.len().min(600) - 120) - 24;
+        let piece = value_limit.min(1000 - space.len().min(600) - 120).saturating_sub(24).max(1);
         Ok(Pmi1 { rank, size, space, key_limit, piece, nodes, wire: Mutex::new(wire) })
     }
 
@@ -188,7 +191,9 @@ impl Boot for Pmi1 {
                 whole = length.and_then(|(at, n)| Some((at + 1, n.parse().ok()?)));
             }
             let (at, length) = whole.ok_or_else(|| answer.refused("a value without a length"))?;
-            if text.len() >= at + 2 * length {
+            let end = length.checked_mul(2).and_then(|digits| digits.checked_add(at));
+            let end = end.ok_or_else(|| answer.refused("a value longer than memory"))?;
+            if text.len() >= end {
                 let value = from_hex(&text.as_bytes()[at..]);
                 return value.ok_or_else(|| answer.refused("a value that is not hexadecimal"));
             }
@@ -408,7 +413,7 @@ impl Mapping {
     /// Dense node number of `rank`.
     fn node_of(&self, rank: u32) -> u32 {
         let ranks = |&(_, nodes, ppn): &(u32, u32, u32)| u64::from(nodes) * u64::from(ppn);
-        let cycle: u64 = self.blocks.iter().map(ranks).sum();
+        let cycle = self.blocks.iter().map(ranks).fold(0, u64::saturating_add);
         let mut place = u64::from(rank) % cycle;
         for block in &self.blocks {
             if place < ranks(block) {
@@ -423,6 +428,27 @@ impl Mapping {
         let below = |&(first, count): &(u32, u32)| node.saturating_sub(first).min(count);
         self.reached.iter().map(below).sum()
     }
+}
+
+/// A process manager that says `lines`, whatever it is asked.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz(lines: &[u8]) {
+    use std::io::Write as _;
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::net::UnixStream;
+    let Ok((ours, mut theirs)) = UnixStream::pair() else { return };
+    if lines.len() > 32 << 10 || theirs.write_all(lines).is_err() {
+        return;
+    }
+    let _ = theirs.shutdown(std::net::Shutdown::Write);
+    let Ok(boot) = Pmi1::greet(ours.as_raw_fd(), 1, 5) else { return };
+    for rank in 0..5 {
+        assert!(boot.node_of(rank).is_ok_and(|node| node < 5));
+    }
+    let _ = boot.put("key", &[7; 500]);
+    let _ = boot.get(2, "key");
+    let _ = boot.fence(&mut || {});
+    let _ = boot.get(0, "another key");
 }
 
 #[cfg(test)]
@@ -443,6 +469,37 @@ mod tests {
         for bad in ["", "(vector)", "(vector,(0,0,1))", "(vector,(0,1))", "(matrix,(0,1,1))"] {
             assert_eq!(Mapping::parse(bad, 2), None, "{bad}");
         }
+    }
+
+    /// What Hydra's place says, and then closes.
+    fn greeted(maxes: &str, mapping: &str, value: &str) -> Result<Vec<u8>, BootError> {
+        use std::io::Write as _;
+        use std::os::fd::AsRawFd as _;
+        let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let lines = format!(
+            "cmd=response_to_init rc=0\ncmd=maxes {maxes}\ncmd=my_kvsname kvsname=k\n\
+             cmd=get_result rc=0 value={mapping}\ncmd=get_result rc=0 value={value}\n"
+        );
+        theirs.write_all(lines.as_bytes()).unwrap();
+        theirs.shutdown(std::net::Shutdown::Write).unwrap();
+        let boot = Pmi1::greet(ours.as_raw_fd(), 1, 3)?;
+        assert!((0..3).all(|rank| boot.node_of(rank).unwrap() < 3));
+        boot.get(2, "key")
+    }
+
+    #[test]
+    fn lengths_that_cannot_be_are_refused_not_computed_with() {
+        let mapping = "(vector,(0,3,1))";
+        assert_eq!(greeted("vallen_max=1024", mapping, "2.0a0b").unwrap(), [10, 11]);
+        // Too short for a piece, longer than memory, more ranks than numbers.
+        assert_eq!(greeted("vallen_max=3", mapping, "1.ff").unwrap(), [255]);
+        for length in [u64::MAX, u64::MAX / 2, 1 << 63] {
+            let refused = greeted("", mapping, &format!("{length}.00"));
+            assert!(matches!(refused, Err(BootError::Launcher { .. })), "{refused:?}");
+        }
+        let most = u32::MAX;
+        let many = format!("(vector,(0,{most},{most}),(0,{most},{most}))");
+        assert_eq!(greeted("", &many, "1.ff").unwrap(), [255]);
     }
 
     proptest! {

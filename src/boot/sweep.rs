@@ -2,14 +2,25 @@
 //!
 //! Two kinds of names are known: Rankway's own segments, which start with
 //! [`segment_prefix`], and those of libfabric's shm provider, `<pid>:<domain>:<endpoint>`,
-//! which it leaks when a process is killed. Anything else, anything of another
-//! user and anything of a living process is left alone.
+//! which it leaks when a process is killed. Anything else and anything of
+//! another user is left alone.
+//!
+//! A pid in a name proves nothing: `/dev/shm` may be shared by containers that
+//! number their processes alike, and other parts of a program use libfabric
+//! too. So a segment of libfabric's goes only if this process made it
+//! ([`made_here`]), or if nobody on the machine has it open or mapped, which
+//! the kernel says by granting a lease on it (fcntl(2)).
 
 use super::os;
-use std::os::unix::fs::MetadataExt;
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt as _};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 const SHM: &str = "/dev/shm";
+/// Chooses the signal for those who hold a lease; the libc crate lacks it.
+const F_SETSIG: i32 = 10;
 
 /// Start of the name of every segment of a job: `rankway-<job in 16 hex digits>-`.
 ///
@@ -19,37 +30,80 @@ pub fn segment_prefix(job: u64) -> String {
     format!("rankway-{job:016x}-")
 }
 
+/// Segments that endpoints of this process made: its pid, their inodes.
+static MADE: Mutex<Vec<(u32, u64)>> = Mutex::new(Vec::new());
+
+/// Notes that this process made the segment behind `fi_shm://<name>`, so that it
+/// may remove it. Other addresses are ignored.
+pub(crate) fn made_here(address: &[u8]) {
+    let name = address.strip_suffix(&[0]).and_then(|text| std::str::from_utf8(text).ok());
+    let Some((_, name)) = name.and_then(|text| text.split_once("://")) else { return };
+    let me = std::process::id();
+    if libfabric_owner(name) != Some(me) || name.contains('/') {
+        return;
+    }
+    let Ok(known) = Path::new(SHM).join(name).symlink_metadata() else { return };
+    let made = (me, known.ino());
+    let mut all = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if !all.contains(&made) {
+        // Of those that are gone none is needed.
+        all.retain(|&(pid, _)| pid == me);
+        all.push(made);
+    }
+}
+
 /// Removes every segment of job `job`, and libfabric's segments of those of
-/// `pids` that have ended. Returns how many names were removed.
+/// `pids` that have ended, unless somebody has them. Returns how many names
+/// were removed.
 ///
 /// Call it when all processes of the job on this machine have ended.
 pub fn sweep(pids: &[u32], job: u64) -> usize {
     let prefix = segment_prefix(job);
-    remove(Path::new(SHM), |name| {
+    remove(Path::new(SHM), |name, path| {
         name.starts_with(&prefix)
             || libfabric_owner(name).is_some_and(|pid| pids.contains(&pid) && os::ended(pid))
+                && nobody_has(path)
     })
 }
 
 /// Removes what one process of job `job` left, others still running: segments
-/// named `rankway-<job>-<pid>-…` and libfabric's. Does nothing while `pid`
-/// lives, unless it is the caller.
+/// named `rankway-<job>-<pid>-…`, and libfabric's that it made, if it is the
+/// caller, or that nobody has. Does nothing while another `pid` lives.
 pub fn sweep_process(pid: u32, job: u64) -> usize {
-    if pid != std::process::id() && !os::ended(pid) {
+    let own = pid == std::process::id();
+    if !own && !os::ended(pid) {
         return 0;
     }
     let prefix = format!("{}{pid}-", segment_prefix(job));
-    remove(Path::new(SHM), |name| name.starts_with(&prefix) || libfabric_owner(name) == Some(pid))
+    let made = MADE.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let by_me = |path: &Path| {
+        path.symlink_metadata().is_ok_and(|known| own && made.contains(&(pid, known.ino())))
+    };
+    remove(Path::new(SHM), |name, path| {
+        name.starts_with(&prefix)
+            || libfabric_owner(name) == Some(pid) && (by_me(path) || nobody_has(path))
+    })
 }
 
 /// Removes what an ended process of this one's pid left: libfabric refuses to
-/// open a segment of that name again. Those that are mapped here are in use.
+/// open a segment of that name again. Those that somebody has are in use.
 pub fn sweep_own_pid() -> usize {
     let me = std::process::id();
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    remove(Path::new(SHM), |name| {
-        libfabric_owner(name) == Some(me) && !maps.contains(&format!("{SHM}/{name}"))
-    })
+    remove(Path::new(SHM), |name, path| libfabric_owner(name) == Some(me) && nobody_has(path))
+}
+
+/// Whether no process of this machine, whatever its namespaces, has the file
+/// open or mapped: only then is a lease for writing granted.
+fn nobody_has(path: &Path) -> bool {
+    let mut options = File::options();
+    options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let Ok(file) = options.open(path) else { return false };
+    // SAFETY: a descriptor of ours and integers. Who opens the file while the
+    // lease is held makes a signal; that one is ignored by default.
+    unsafe {
+        libc::fcntl(file.as_raw_fd(), F_SETSIG, libc::SIGURG) == 0
+            && libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) == 0
+    }
 }
 
 /// The pid in a libfabric segment name.
@@ -59,7 +113,7 @@ fn libfabric_owner(name: &str) -> Option<u32> {
     (digits && rest.contains(':')).then(|| pid.parse().ok())?
 }
 
-fn remove(directory: &Path, ours: impl Fn(&str) -> bool) -> usize {
+fn remove(directory: &Path, ours: impl Fn(&str, &Path) -> bool) -> usize {
     // SAFETY: geteuid reads the process's credentials and cannot fail.
     let me = unsafe { libc::geteuid() };
     let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
@@ -67,8 +121,9 @@ fn remove(directory: &Path, ours: impl Fn(&str) -> bool) -> usize {
     for entry in entries.flatten() {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
-        let mine = || entry.metadata().is_ok_and(|meta| meta.is_file() && meta.uid() == me);
-        if ours(name) && mine() && std::fs::remove_file(entry.path()).is_ok() {
+        let path = entry.path();
+        let mine = entry.metadata().is_ok_and(|meta| meta.is_file() && meta.uid() == me);
+        if mine && ours(name, &path) && std::fs::remove_file(&path).is_ok() {
             removed += 1;
         }
     }
@@ -102,8 +157,22 @@ mod tests {
         assert!(!Path::new(&ours).exists());
         assert!(Path::new(&other).exists() && Path::new(&living).exists());
         std::fs::remove_file(other).unwrap();
-        // Of an earlier process of this number, for all that can be told.
+        // Of a process of this number in another namespace: it has it open.
+        let held = File::open(&living).unwrap();
+        sweep_own_pid();
+        sweep_process(std::process::id(), job);
+        assert!(Path::new(&living).exists());
+        drop(held);
+        // Of an earlier process of this number: nobody has it.
         assert!(sweep_own_pid() >= 1);
         assert!(!Path::new(&living).exists());
+        // Of this process, which still has it.
+        let own = File::create(&living).unwrap();
+        made_here(format!("fi_shm://{}:0:{job:x}\0", std::process::id()).as_bytes());
+        sweep_own_pid();
+        assert!(Path::new(&living).exists());
+        assert!(sweep_process(std::process::id(), job) >= 1);
+        assert!(!Path::new(&living).exists());
+        drop(own);
     }
 }

@@ -1,12 +1,12 @@
 //! What a process publishes so that peers can reach it: its raw addresses.
 
-use super::node::Place;
+use super::segment::Place;
 
 /// The key it is published under.
 pub(super) const KEY: &str = "rankway.addresses";
 /// The same for processes of other jobs.
 pub(super) const ABROAD: &str = "rankway.addresses.abroad";
-const MAGIC: &[u8; 4] = b"RWa2";
+const MAGIC: &[u8; 4] = b"RWa3";
 
 /// Raw addresses by transport; empty where a provider is not open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,13 +18,17 @@ pub(super) struct Card {
 }
 
 impl Card {
-    /// Magic, the inbox (0 for none), then each address behind its length in
-    /// two bytes.
+    /// Magic, the inbox behind the length of its place (0 for none), then each
+    /// address behind its length in two bytes.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
-        let Place { pid, fd } = self.inbox.unwrap_or(Place { pid: 0, fd: 0 });
-        out.extend_from_slice(&pid.to_le_bytes());
-        out.extend_from_slice(&fd.to_le_bytes());
+        match &self.inbox {
+            Some(place) => {
+                out.push(Place::LEN as u8);
+                out.extend_from_slice(&place.encode());
+            }
+            None => out.push(0),
+        }
         for address in [&self.local, &self.network] {
             out.extend_from_slice(&(address.len() as u16).to_le_bytes());
             out.extend_from_slice(address);
@@ -34,10 +38,16 @@ impl Card {
 
     pub(super) fn decode(bytes: &[u8]) -> Option<Card> {
         let rest = bytes.strip_prefix(MAGIC)?;
-        let (pid, rest) = rest.split_first_chunk()?;
-        let (fd, mut rest) = rest.split_first_chunk()?;
-        let place = Place { pid: u32::from_le_bytes(*pid), fd: i32::from_le_bytes(*fd) };
-        let inbox = Some(place).filter(|place| place.pid != 0);
+        let (len, mut rest) = rest.split_first()?;
+        let inbox = match usize::from(*len) {
+            0 => None,
+            Place::LEN => {
+                let (place, behind) = rest.split_first_chunk()?;
+                rest = behind;
+                Some(Place::decode(place))
+            }
+            _ => return None,
+        };
         let mut take = || {
             let (len, behind) = rest.split_first_chunk::<2>()?;
             let (address, behind) =
@@ -57,8 +67,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn comes_back_whole(local: Vec<u8>, network: Vec<u8>, pid: u32, fd: i32) {
-            let inbox = Some(Place { pid, fd }).filter(|place| place.pid != 0);
+        fn comes_back_whole(local: Vec<u8>, network: Vec<u8>, inbox: Option<[u8; Place::LEN]>) {
+            let inbox = inbox.as_ref().map(Place::decode);
             let card = Card { local, network, inbox };
             let bytes = card.encode();
             prop_assert_eq!(Card::decode(&bytes), Some(card));

@@ -2,13 +2,17 @@
 
 use super::card;
 use super::link::Links;
-use super::node::{Inbox, Place};
+use super::node::Inbox;
 use super::packet::{Class, Head, Room};
+use super::segment::Place;
+use super::turn::Turn;
 use super::{Device, DeviceError};
 use crate::av::{AddressVector, Transport};
 use crate::netmod::{Completion, HEAD, NetError, Netmod};
-use std::cell::{Cell, OnceCell, RefCell};
+use std::any::Any;
+use std::cell::{Cell, OnceCell, RefCell, UnsafeCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::ManuallyDrop;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,6 +29,9 @@ pub(super) const SILENCE: Duration = Duration::from_millis(250);
 /// core; those of the inbox in between take a tenth of the time.
 pub(super) const SPINS: u32 = 200;
 
+/// Bytes of the longest read that only asks whether puts are done.
+pub(crate) const PROBE: usize = 8;
+
 /// What a waiting loop found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
@@ -40,7 +47,7 @@ pub struct Context<N: Netmod> {
     /// The device's, or this context's own ([`Netmod::OWN_ADDRESSES`]).
     av: Arc<AddressVector>,
     net: OnceCell<N::Port>,
-    local: Option<Chain<N::Port>>,
+    local: Option<Local<N>>,
     /// Where packets of processes on the node arrive.
     inbox: Option<Inbox>,
     /// Other processes' memory may not be read.
@@ -74,8 +81,8 @@ pub struct Context<N: Netmod> {
     pub(super) links: Links,
     /// Who takes packets and completions, by class.
     rooms: [OnceCell<Rc<dyn Room<N>>>; Class::COUNT],
-    /// Within [`Context::progress`].
-    progressing: Cell<bool>,
+    /// Whether this is within [`Context::progress`].
+    turn: Turn,
     /// Rooms that asked for a turn, a bit for each class.
     restless: Cell<u32>,
     /// Peers of whose loss the rooms are to be told.
@@ -88,10 +95,26 @@ pub struct Context<N: Netmod> {
     meanwhile: OnceCell<Box<dyn Fn()>>,
     /// Processes of other jobs know the address.
     abroad: Cell<bool>,
+    /// Where reads end whose bytes nobody looks at. After the ports: they may
+    /// write to it while they are there.
+    landing: Landing,
+}
+
+/// Leaked where a read was given up: the peer may carry it out later.
+struct Landing(ManuallyDrop<Box<UnsafeCell<[u8; PROBE]>>>);
+
+impl Landing {
+    fn new() -> Landing {
+        Landing(ManuallyDrop::new(Box::default()))
+    }
 }
 
 impl<N: Netmod> Drop for Context<N> {
     fn drop(&mut self) {
+        if self.lost.borrow().is_empty() && self.renewals.get() == 0 && self.outstanding() == 0 {
+            // SAFETY: once, and all probes are over.
+            unsafe { ManuallyDrop::drop(&mut self.landing.0) };
+        }
         self.device.give_back(self.index);
     }
 }
@@ -140,10 +163,15 @@ impl<N: Netmod> Context<N> {
         } else {
             Arc::clone(&device.av)
         };
+        let inbox =
+            Inbox::open(device.inbox_owner(device.boot.rank(), index)).map_err(|source| {
+                let what = "opening the inbox for packets of this node (raise `ulimit -n`)".into();
+                crate::boot::BootError::Os { what, source }
+            })?;
         Ok(Rc::new(Context {
             links: Links::new(&*device.boot)?,
             rooms: Default::default(),
-            progressing: Cell::new(false),
+            turn: Turn::default(),
             restless: Cell::new(0),
             to_tell: RefCell::default(),
             unclaimed: RefCell::default(),
@@ -151,8 +179,8 @@ impl<N: Netmod> Context<N> {
             meanwhile: OnceCell::new(),
             av,
             net: cell(device.net.get().map(Netmod::open_port).transpose()?),
-            local: device.local.as_ref().map(Netmod::open_port).transpose()?.map(Chain::new),
-            inbox: Inbox::open(device.inbox_owner(device.boot.rank(), index)),
+            local: device.local.as_ref().map(Netmod::open_port).transpose()?.map(Local::new),
+            inbox,
             no_pull: Cell::new(false),
             polls: Cell::new(0),
             empty_polls: Cell::new(0),
@@ -170,6 +198,7 @@ impl<N: Netmod> Context<N> {
             failures: RefCell::default(),
             last_look: Cell::new(Instant::now()),
             abroad: Cell::new(false),
+            landing: Landing::new(),
             index,
         }))
     }
@@ -239,7 +268,15 @@ impl<N: Netmod> Context<N> {
 
     /// Whether this is called by what progress calls.
     pub(crate) fn is_progressing(&self) -> bool {
-        self.progressing.get()
+        self.turn.is_taken()
+    }
+
+    /// A handler panicked. What called it goes on as if it had taken what it
+    /// was given; this goes to whoever makes progress, at the end of it.
+    #[cold]
+    pub(crate) fn panicked(&self, panic: Box<dyn Any + Send>) {
+        self.turn.keep(panic);
+        self.stir(Class::Plain);
     }
 
     /// Packets that wait for room at the provider.
@@ -258,20 +295,32 @@ impl<N: Netmod> Context<N> {
     pub fn port(&self, transport: Transport) -> Option<(&Arc<N>, &N::Port)> {
         let port = match transport {
             Transport::Network => self.net.get(),
-            Transport::Local => self.local.as_ref().map(Chain::last),
+            Transport::Local => self.local.as_ref().map(|local| local.ports.last()),
         };
         self.device.provider(transport).zip(port)
     }
 
+    /// Where a read of at most [`PROBE`] bytes may end that only asks: it stays
+    /// until the read is over, whatever becomes of it.
+    pub(crate) fn landing(&self) -> *mut u8 {
+        self.landing.0.get().cast()
+    }
+
+    /// What injects over shared memory: the endpoint in use, whichever that is
+    /// when it is looked at.
+    pub(crate) fn local_wire(&self) -> Option<&Rc<Cell<N::Wire>>> {
+        self.local.as_ref().map(|local| &local.wire)
+    }
+
     pub(super) fn has_retired(&self) -> bool {
-        self.local.as_ref().is_some_and(|chain| chain.next.get().is_some())
+        self.local.as_ref().is_some_and(|local| local.ports.next.get().is_some())
     }
 
     /// The port at which peers' packets and bulk messages arrive: the first.
     pub(crate) fn inbox(&self, transport: Transport) -> Option<(&Arc<N>, &N::Port)> {
         let port = match transport {
             Transport::Network => self.net.get(),
-            Transport::Local => self.local.as_ref().map(|chain| &chain.port),
+            Transport::Local => self.local.as_ref().map(|local| &local.ports.port),
         };
         self.device.provider(transport).zip(port)
     }
@@ -279,7 +328,8 @@ impl<N: Netmod> Context<N> {
     /// The shared-memory ports that were given up, which peers still send to.
     fn retired(&self) -> impl Iterator<Item = (&Arc<N>, &N::Port)> {
         let all = self.device.provider(Transport::Local).zip(self.local.as_ref());
-        all.into_iter().flat_map(|(netmod, chain)| chain.retired().map(move |port| (netmod, port)))
+        all.into_iter()
+            .flat_map(|(netmod, local)| local.ports.retired().map(move |port| (netmod, port)))
     }
 
     /// This context's raw address on a transport; empty where none is open.
@@ -295,19 +345,21 @@ impl<N: Netmod> Context<N> {
     ///
     /// # Errors
     /// None of the operations': those come out of a flush. Only what breaks
-    /// the completion queue itself.
+    /// the completion queue itself; [`DeviceError::Poisoned`].
+    ///
+    /// # Panics
+    /// A handler's panic goes on here, once everything is as it must be: the
+    /// next call goes on with what is behind it.
     #[inline]
     pub fn progress(&self) -> Result<(), DeviceError> {
-        if self.progressing.replace(true) {
-            return Ok(());
-        }
+        let Some(turn) = self.turn.take() else { return self.turn.refused() };
         let served = self.inbox_served();
         let result = if served && !self.links.is_busy() && !self.is_restless() {
             Ok(())
         } else {
             self.progress_all(served)
         };
-        self.progressing.set(false);
+        turn.end();
         result
     }
 
@@ -337,12 +389,15 @@ impl<N: Netmod> Context<N> {
         /// Ticks of the processor's clock, about 0.2 us.
         const MOMENT: u64 = 500;
         let Some(inbox) = &self.inbox else { return false };
-        let came = inbox.poll(|from, first, words, body| {
+        let take = |from, first, words, body: &[u8]| {
             self.stirred();
-            if let Some(head) = Head::of_words(from, first, words) {
-                self.hand_out(&head, body);
+            let head = Head::of_words(from, first, words);
+            if let Some(head) = &head {
+                self.hand_out(head, body);
             }
-        });
+            head.is_some()
+        };
+        let came = inbox.poll(take, |from| self.break_link(from, NetError::Corrupt));
         let skip = if came {
             self.skipped.get() < SKIPS
         } else {
@@ -434,6 +489,7 @@ impl<N: Netmod> Context<N> {
                 room.turn(self);
             }
         }
+        self.turn.let_go_on();
     }
 
     /// The rooms are told of a loss by the next progress, never at once: it
@@ -517,8 +573,12 @@ impl<N: Netmod> Context<N> {
         Token((n & Token::NUMBERS) << 32 | u64::from(world))
     }
 
-    /// Counts an operation that was issued with a token.
-    pub(crate) fn issued(&self, token: Token) {
+    /// Counts an operation that was issued with a token; `awaited`: somebody
+    /// will ask for its answer. To be called before the next poll.
+    pub(crate) fn issued(&self, token: Token, awaited: bool) {
+        if awaited {
+            self.awaited.borrow_mut().insert(token.0, None);
+        }
         *self.under_way.borrow_mut().entry(token.rank()).or_default() += 1;
     }
 
@@ -538,12 +598,7 @@ impl<N: Netmod> Context<N> {
         }
     }
 
-    /// Says that somebody will wait for a token; call before issuing.
-    pub(crate) fn expect(&self, token: Token) {
-        self.awaited.borrow_mut().insert(token.0, None);
-    }
-
-    /// Forgets a token that was not issued after all.
+    /// Nobody waits for a token any more.
     pub(crate) fn forget(&self, token: Token) {
         self.awaited.borrow_mut().remove(&token.0);
     }
@@ -642,12 +697,12 @@ impl<N: Netmod> Context<N> {
     /// peer, which never completes, holds back all behind it. What else was
     /// under way there has failed, as far as anybody will ever know.
     fn renew(&self) {
-        let Some((netmod, chain)) = self.device.local.as_ref().zip(self.local.as_ref()) else {
+        let Some((netmod, local)) = self.device.local.as_ref().zip(self.local.as_ref()) else {
             return;
         };
         // Without another port the old one has to do.
         let Ok(port) = netmod.open_port() else { return };
-        chain.append(port);
+        local.renew(port);
         self.renewals.set(self.renewals.get() + 1);
         let held_back = || NetError::Operation {
             provider: netmod.caps().provider.clone(),
@@ -655,16 +710,21 @@ impl<N: Netmod> Context<N> {
             code: i64::from(libc::ECANCELED),
             text: "its completion is held back by a peer that died; repeat it".into(),
         };
+        // Those somebody waits for, by rank: told once, not by a flush again.
+        let mut told: BTreeMap<u32, u32> = BTreeMap::new();
         for (token, result) in self.awaited.borrow_mut().iter_mut() {
-            if result.is_none() && self.over_shared_memory(Token(*token).rank()) {
+            let rank = Token(*token).rank();
+            if result.is_none() && self.over_shared_memory(rank) {
                 *result = Some(Err(held_back()));
+                *told.entry(rank).or_default() += 1;
             }
         }
         let mut failed = Vec::new();
         for (&rank, count) in self.under_way.borrow_mut().iter_mut() {
             if *count > 0 && self.over_shared_memory(rank) {
+                let untold = *count > told.get(&rank).copied().unwrap_or(0);
                 *count = 0;
-                failed.push(rank);
+                failed.extend(untold.then_some(rank));
             }
         }
         failed.into_iter().for_each(|rank| self.fail(rank, held_back()));
@@ -767,6 +827,27 @@ fn ticks() -> u64 {
     }
     #[cfg(not(target_arch = "x86_64"))]
     0
+}
+
+/// The shared-memory ports of a context.
+struct Local<N: Netmod> {
+    ports: Chain<N::Port>,
+    /// That of the port in use, shared by all who issue there on their own: no
+    /// one keeps that of a port which was given up.
+    wire: Rc<Cell<N::Wire>>,
+}
+
+impl<N: Netmod> Local<N> {
+    fn new(port: N::Port) -> Local<N> {
+        let wire = Rc::new(Cell::new(N::wire(&port)));
+        Local { ports: Chain::new(port), wire }
+    }
+
+    /// Goes on with another port.
+    fn renew(&self, port: N::Port) {
+        self.ports.append(port);
+        self.wire.set(N::wire(self.ports.last()));
+    }
 }
 
 /// A port and those that took its place, the last of which is in use. None is

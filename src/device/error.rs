@@ -62,6 +62,12 @@ pub enum DeviceError {
     /// A wait within a handler or another part of progress.
     #[error("a handler called something that waits; let it reply, or leave the rest to the thread")]
     Nested,
+    /// Something other than a handler panicked within progress.
+    #[error(
+        "a panic within this context's progress left it half done, and nothing comes in on it \
+         any more; close it, and report the panic: it is a fault in Rankway or in an operator"
+    )]
+    Poisoned,
     /// The address vector.
     #[error(transparent)]
     Av(#[from] AvError),

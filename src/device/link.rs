@@ -467,7 +467,7 @@ impl<N: Netmod> Context<N> {
     }
 
     /// Refuses peers that are dead and those whose link is broken.
-    pub(super) fn check_open(&self, world: u32) -> Result<(), DeviceError> {
+    pub(crate) fn check_open(&self, world: u32) -> Result<(), DeviceError> {
         self.check_alive(world)?;
         match self.links.link(world).filter(|link| link.state() == State::Broken) {
             None => Ok(()),

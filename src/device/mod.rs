@@ -21,11 +21,13 @@
 //!   context's address, so its owner is the one who must make progress for
 //!   those; it also tells peers where the others are.
 
+mod bounce;
 mod card;
 mod connect;
 mod context;
 mod desk;
 mod error;
+mod keys;
 mod link;
 mod node;
 mod open;
@@ -34,11 +36,16 @@ mod peers;
 mod plane;
 pub(crate) mod segment;
 mod shared;
+mod turn;
 mod wait;
 
+pub(crate) use bounce::{Bounce, PIECE, Spare};
 pub use context::Context;
-pub(crate) use context::{Outcome, Progress, Token};
+pub(crate) use context::{Outcome, PROBE, Progress, Token};
 pub use error::DeviceError;
+pub(crate) use keys::Key;
+#[cfg(fuzzing)]
+pub(crate) use node::fuzz as fuzz_ring;
 #[cfg(feature = "ucx")]
 pub use open::open_ucx;
 #[cfg(all(feature = "ofi", feature = "ucx"))]
@@ -51,14 +58,14 @@ pub(crate) use peers::PerPeer;
 pub use shared::{ProgressThread, Shared};
 
 use crate::av::{AddressVector, Entry, Table, Transport};
-use crate::boot::{Boot, Control, Liveness};
-use crate::netmod::Netmod;
+use crate::boot::{Boot, BootError, Control, Liveness, ProcessId};
+use crate::netmod::{Neighbour, Neighbours, Netmod};
 use crate::rankmap::compact::Strategy;
 use crate::rankmap::{Detector, Process, RankMap};
 use card::Card;
 use std::any::Any;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// Peers, providers and the address vector of this process.
@@ -82,8 +89,8 @@ pub struct Device<N: Netmod> {
     members: Mutex<Vec<Option<RankMap>>>,
     /// Address vectors of contexts that have their own; they get every group.
     further: Mutex<Vec<Weak<AddressVector>>>,
-    /// Windows made so far, for keys that differ.
-    next_key: AtomicU64,
+    /// Of windows' memory.
+    keys: keys::Keys,
     threads: bool,
     /// How irregular maps are held, if `RANKWAY_MAP_STRATEGY` says.
     map_strategy: Option<Strategy>,
@@ -91,6 +98,8 @@ pub struct Device<N: Netmod> {
     parts: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
     /// Addresses of this process's contexts, by index.
     cards: Mutex<Vec<Option<Card>>>,
+    /// Some collective has failed here.
+    parted: AtomicBool,
 }
 
 impl<N: Netmod> std::fmt::Debug for Device<N> {
@@ -117,6 +126,7 @@ impl<N: Netmod> Device<N> {
         local: Option<Arc<N>>,
         threads: bool,
     ) -> Result<Rc<Context<N>>, DeviceError> {
+        crate::settings::check().map_err(BootError::from)?;
         let map_strategy = Strategy::from_env()?;
         let (nodes, node_ranks, node_size) = node_tables(&*boot, map_strategy)?;
         let control = Control::open(Arc::clone(&boot))?;
@@ -135,13 +145,17 @@ impl<N: Netmod> Device<N> {
             local_addresses: Table::new(node_peers, node_peers)?,
             members: Mutex::default(),
             further: Mutex::default(),
-            next_key: AtomicU64::new(1),
+            keys: keys::Keys::default(),
             threads,
             map_strategy,
             parts: Mutex::default(),
             cards: Mutex::default(),
+            parted: AtomicBool::new(false),
             boot,
         });
+        if let Some(local) = &device.local {
+            local.meet(neighbours(&device.boot));
+        }
         let context = Context::open(&device, 0)?;
         device.boot.put(card::KEY, &context.card()?.encode())?;
         let mut failed = None;
@@ -373,15 +387,35 @@ impl<N: Netmod> Device<N> {
         self.liveness.is_dead(world)
     }
 
-    /// Whether a peer on another node, which cannot be watched, has ended:
-    /// asked over the set-up channel. No for peers on this node, and for those
-    /// of other jobs, which have no part in the channel.
+    /// Whether a watched peer has ended or is about to.
+    pub(crate) fn is_ending(&self, world: u32) -> bool {
+        self.liveness.is_ending(world)
+    }
+
+    /// Whether a peer that cannot be watched, on another node or in another pid
+    /// namespace, has ended: asked over the set-up channel. No for those of other
+    /// jobs, which have no part in the channel.
     ///
     /// # Errors
     /// [`DeviceError::Boot`] when the system refuses.
     pub fn has_left(&self, world: u32) -> Result<bool, DeviceError> {
-        let member = world < self.boot.size();
-        Ok(member && !self.on_node(world) && self.control.ended(world)?)
+        if world >= self.boot.size() || world == self.boot.rank() {
+            return Ok(false);
+        }
+        let unwatchable = !self.on_node(world)
+            || self.control.watch(&self.liveness, world)? == crate::boot::Watch::Unwatchable;
+        Ok(unwatchable && self.control.ended(world)?)
+    }
+
+    /// A collective has failed here: others may be further, or not as far.
+    pub(crate) fn set_parted(&self) {
+        self.parted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the living may be at different places of the program, since one
+    /// of them died or a collective failed.
+    pub(crate) fn is_parted(&self) -> bool {
+        self.parted.load(Ordering::Relaxed) || !self.dead_peers().is_empty()
     }
 
     /// The watched peers that died.
@@ -389,7 +423,6 @@ impl<N: Netmod> Device<N> {
         self.liveness.all_dead()
     }
 
-    /// The smallest window key not used here yet.
     /// How irregular rank maps are held where a communicator is told nothing
     /// else: `RANKWAY_MAP_STRATEGY` when the device was opened; `None` for
     /// tables.
@@ -397,13 +430,9 @@ impl<N: Netmod> Device<N> {
         self.map_strategy
     }
 
-    pub(crate) fn next_key(&self) -> u64 {
-        self.next_key.load(Ordering::Relaxed)
-    }
-
-    /// Marks all keys up to `key` as used.
-    pub(crate) fn use_key(&self, key: u64) {
-        self.next_key.fetch_max(key + 1, Ordering::Relaxed);
+    /// A key for a window's memory that no other of this process has.
+    pub(crate) fn reserve_key(&self) -> Key {
+        self.keys.reserve()
     }
 
     /// What a room above keeps once for the process, made on first use.
@@ -420,6 +449,20 @@ impl<N: Netmod> Device<N> {
     fn members(&self) -> MutexGuard<'_, Vec<Option<RankMap>>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The processes of the job on this node, looked at anew at each call.
+fn neighbours(boot: &Arc<dyn Boot>) -> Neighbours {
+    let boot = Arc::clone(boot);
+    Box::new(move || {
+        let known = crate::boot::neighbours(&*boot)?;
+        let neighbour = |(rank, process, ended): (u32, ProcessId, bool)| Neighbour {
+            rank,
+            pid: process.pid,
+            ended,
+        };
+        Some(known.into_iter().map(neighbour).collect())
+    })
 }
 
 /// Rank → node and rank → rank on the node, compressed while they stream by,

@@ -52,11 +52,9 @@ impl Planes {
 impl<N: Netmod> Context<N> {
     /// This context's own addresses.
     pub(super) fn card(&self) -> Result<Card, DeviceError> {
-        Ok(Card {
-            local: self.address_of(Transport::Local)?,
-            network: self.address_of(Transport::Network)?,
-            inbox: self.inbox_place(),
-        })
+        let local = self.address_of(Transport::Local)?;
+        crate::boot::made_here(&local);
+        Ok(Card { local, network: self.address_of(Transport::Network)?, inbox: self.inbox_place() })
     }
 
     /// Begins to ask a peer for its context of this one's index.

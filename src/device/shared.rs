@@ -3,6 +3,7 @@
 use super::Context;
 use super::wait::Quiet;
 use crate::netmod::Netmod;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -100,8 +101,9 @@ impl<T> Inner<T> {
             let context = context(&guard.0);
             for _ in 0..POLLS {
                 // Errors here are those of a broken queue, which whoever waits
-                // meets too.
-                let _ = context.progress();
+                // meets too. A handler's panic has been printed; the thread
+                // stays, for what comes behind it.
+                let _ = catch_unwind(AssertUnwindSafe(|| context.progress()));
             }
             let quiet = quiet.get_or_insert_with(|| Quiet::new(&**context));
             let sleep = quiet.sleep(context, true);

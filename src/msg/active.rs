@@ -24,6 +24,7 @@ use crate::netmod::Netmod;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 const CALL: u8 = 0;
@@ -205,7 +206,9 @@ impl<N: Netmod> Active<N> {
 
     /// Has a number call a handler from now on; messages for it that came
     /// before are offered to it by the next progress. It runs within progress:
-    /// it may reply and [`Active::try_send`], and what waits is refused.
+    /// it may reply and [`Active::try_send`], and what waits is refused. One
+    /// that panics has taken its message; the panic goes on in whoever makes
+    /// progress, and progress may be made again after it.
     ///
     /// A handler that holds an [`Active`] or a context keeps it open for ever.
     ///
@@ -340,7 +343,7 @@ impl<N: Netmod> Active<N> {
 
     fn check(&self, world: u32) -> Result<(), DeviceError> {
         if self.room.peers.get(world).is_some_and(|peer| peer.gone.get()) {
-            self.context.check_alive(world)?;
+            self.context.check_open(world)?;
             return Err(DeviceError::PeerDied { rank: world });
         }
         Ok(())
@@ -480,7 +483,12 @@ impl<N: Netmod> ActiveRoom<N> {
             used: false,
         });
         let mut call = Call { from, header, payload, reply };
-        let verdict = handler(&mut call);
+        // One that panics has had its message: nothing here is left half done.
+        let verdict = catch_unwind(AssertUnwindSafe(|| handler(&mut call)));
+        let verdict = verdict.unwrap_or_else(|panic| {
+            context.panicked(panic);
+            Verdict::Taken
+        });
         held.set(verdict == Verdict::Held);
         drop(call);
         if verdict == Verdict::Held {

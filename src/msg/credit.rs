@@ -6,6 +6,7 @@
 //! hence what is unreported never exhausts it. All processes of a job must
 //! have the same limits.
 
+use crate::settings::{EAGER_CREDIT, EAGER_MESSAGES};
 use std::cell::Cell;
 
 /// Limits for each peer and direction.
@@ -19,13 +20,9 @@ impl Limits {
     /// From the environment: `RANKWAY_EAGER_CREDIT` in bytes, 1 MiB without it,
     /// and `RANKWAY_EAGER_MESSAGES`, 65,536.
     pub(super) fn from_env() -> Limits {
-        let number = |name: &str, default: u32| {
-            let value = std::env::var(name).ok().and_then(|v| v.trim().parse::<u32>().ok());
-            value.unwrap_or(default).clamp(16, 1 << 30)
-        };
         Limits {
-            bytes: number("RANKWAY_EAGER_CREDIT", 1 << 20),
-            heads: number("RANKWAY_EAGER_MESSAGES", 65_536),
+            bytes: EAGER_CREDIT.get().map_or(1 << 20, |n| n as u32),
+            heads: EAGER_MESSAGES.get().map_or(65_536, |n| n as u32),
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use super::MsgError;
 use super::active::{Active, Call, Verdict};
+use super::bell::Bell;
 use crate::netmod::Netmod;
 use crossbeam_queue::ArrayQueue;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A message in a mailbox.
@@ -29,8 +30,7 @@ pub struct Mailbox {
 #[derive(Debug)]
 struct Inner {
     queue: ArrayQueue<Letter>,
-    sleepers: Mutex<u32>,
-    bell: Condvar,
+    bell: Bell,
 }
 
 impl Mailbox {
@@ -41,8 +41,7 @@ impl Mailbox {
     /// [`MsgError::HandlerTaken`].
     pub fn open<N: Netmod>(active: &Active<N>, id: u16, room: usize) -> Result<Mailbox, MsgError> {
         let queue = ArrayQueue::new(room.max(1));
-        let (sleepers, bell) = (Mutex::new(0), Condvar::new());
-        let mailbox = Mailbox { inner: Arc::new(Inner { queue, sleepers, bell }) };
+        let mailbox = Mailbox { inner: Arc::new(Inner { queue, bell: Bell::default() }) };
         let inner = Arc::clone(&mailbox.inner);
         active.register(id, move |call| inner.take(call))?;
         Ok(mailbox)
@@ -61,14 +60,8 @@ impl Mailbox {
             if let Some(letter) = self.pop() {
                 return Some(letter);
             }
-            let mut sleepers = self.inner.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
-            // Asked again under the lock: a letter behind this rings the bell.
-            if self.inner.queue.is_empty() {
-                let left = end.checked_duration_since(Instant::now())?;
-                *sleepers += 1;
-                let woken = self.inner.bell.wait_timeout(sleepers, left);
-                sleepers = woken.unwrap_or_else(PoisonError::into_inner).0;
-                *sleepers -= 1;
+            if !self.inner.bell.wait(|| self.inner.queue.is_empty(), end) {
+                return None;
             }
         }
     }
@@ -94,10 +87,7 @@ impl Inner {
         if self.queue.push(Letter { from: call.from, header, payload }).is_err() {
             return Verdict::Held;
         }
-        let sleepers = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
-        if *sleepers > 0 {
-            self.bell.notify_one();
-        }
+        self.bell.ring();
         Verdict::Taken
     }
 }

@@ -26,6 +26,7 @@
 //! [barrier](crate::rma::Communicator::barrier).
 
 mod active;
+mod bell;
 mod credit;
 mod error;
 mod index;
@@ -38,6 +39,11 @@ mod request;
 mod room;
 mod slots;
 mod tagged;
+
+/// What [`bell`] is made of, which `proofs/` has made of something else.
+mod sync {
+    pub(super) use std::sync::{Condvar, Mutex, PoisonError};
+}
 
 pub use active::{Active, Call, HEADER, Reply, Verdict};
 pub use error::MsgError;

@@ -7,7 +7,7 @@
 //! allocated for an operation.
 
 use super::MsgError;
-use super::room::{Select, Sent, Status};
+use super::room::{How, Select, Sent, Status};
 use super::tagged::{Message, Tagged};
 use crate::netmod::Netmod;
 use std::num::NonZeroU64;
@@ -57,8 +57,9 @@ impl<N: Netmod> Tagged<N> {
         cookie: NonZeroU64,
     ) -> Result<Begun, MsgError> {
         let (room, context) = (self.room(), self.context());
+        let how = How { synchronous, borrowed: false };
         // SAFETY: the caller's duty.
-        let sent = unsafe { room.send(context, world, channel, bits, buf, len, synchronous)? };
+        let sent = unsafe { room.send(context, world, channel, bits, buf, len, how)? };
         Ok(match sent {
             Sent::Done => {
                 Begun::Done(Ok(Status { world, bits, length: len as u64, cancelled: false }))
@@ -103,7 +104,7 @@ impl<N: Netmod> Tagged<N> {
         cookie: NonZeroU64,
     ) -> Result<Begun, MsgError> {
         // SAFETY: the caller's duty.
-        let at = unsafe { self.room().receive(self.context(), select, buf, room)? };
+        let at = unsafe { self.room().receive(self.context(), select, buf, room, false)? };
         Ok(self.note(at, cookie))
     }
 
@@ -161,7 +162,7 @@ impl<N: Netmod> Message<N> {
     pub unsafe fn recv_noted(self, buf: *mut u8, room: usize, cookie: NonZeroU64) -> Begun {
         let tagged = self.tagged().clone();
         // SAFETY: the caller's duty.
-        let at = unsafe { self.begin(buf, room) };
+        let at = unsafe { self.begin(buf, room, false) };
         tagged.note(at, cookie)
     }
 }

@@ -46,3 +46,40 @@ impl Pool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_used_again_by_what_fits_it() {
+        let mut pool = Pool::new();
+        let copy = pool.copy(&[3; 100]);
+        assert_eq!(copy, [3; 100]);
+        let first = copy.as_ptr();
+        pool.give(copy);
+        let longer = pool.copy(&[4; 200]);
+        assert_eq!((longer.len(), longer.as_ptr() == first), (200, false));
+        let again = pool.copy(&[5; 65]);
+        assert_eq!((&again[..], again.as_ptr()), (&[5; 65][..], first));
+    }
+
+    #[test]
+    fn no_more_is_kept_than_it_has_room_for() {
+        let mut pool = Pool::new();
+        assert!(pool.copy(&[]).capacity() == 0);
+        pool.give(Vec::new());
+        let copies: Vec<_> = (0..KEPT + 3).map(|_| pool.copy(b"short")).collect();
+        copies.into_iter().for_each(|copy| pool.give(copy));
+        // The longest that is kept, and one that is longer.
+        for len in
+            [1 << (SMALLEST as usize + CLASSES - 1), (1 << (SMALLEST as usize + CLASSES - 1)) + 1]
+        {
+            let copy = pool.copy(&vec![1; len]);
+            assert_eq!(copy.len(), len);
+            pool.give(copy);
+        }
+        let kept: Vec<usize> = pool.classes.iter().map(Vec::len).collect();
+        assert_eq!((kept[0], kept[1], kept[CLASSES - 1]), (KEPT, 0, 1));
+    }
+}

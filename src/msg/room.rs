@@ -27,7 +27,7 @@ use super::matching::Engine;
 use super::noted::Ended;
 use super::pool::Pool;
 use super::slots::{ANYBODY, Phase, Slots};
-use crate::device::{Body, Class, Context, DeviceError, Head, Outcome, PerPeer, Room};
+use crate::device::{Body, Class, Context, DeviceError, Head, Outcome, PIECE, PerPeer, Room};
 use crate::netmod::{AGAIN, Bulk, Netmod};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -105,6 +105,16 @@ pub struct Counts {
     pub queued: usize,
     /// Packets that wait for room at a provider.
     pub queued_packets: usize,
+}
+
+/// What is particular about a send.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    /// It ends when a receive took it.
+    pub(super) synchronous: bool,
+    /// The buffer is the caller's on return from a call that may fail before
+    /// the provider is done.
+    pub(super) borrowed: bool,
 }
 
 /// How a send began.
@@ -205,7 +215,6 @@ impl TaggedRoom {
             return Ok(room);
         }
         let boot = context.device().boot();
-        let piece = std::env::var("RANKWAY_BULK_PIECE").ok().and_then(|v| v.parse::<u64>().ok());
         let room = Rc::new(TaggedRoom {
             state: RefCell::new(State {
                 engine: Engine::new(),
@@ -222,7 +231,7 @@ impl TaggedRoom {
             limits: Limits::from_env(),
             me: boot.rank(),
             world: boot.universe(),
-            longest: piece.unwrap_or(1 << 30).max(1),
+            longest: crate::settings::BULK_PIECE.get().unwrap_or(1 << 30),
             whole: Cell::new(usize::MAX),
         });
         let settled: Rc<TaggedRoom> = Rc::clone(&room);
@@ -260,14 +269,14 @@ impl TaggedRoom {
         bits: u64,
         buf: *const u8,
         len: usize,
-        synchronous: bool,
+        how: How,
     ) -> Result<Sent, MsgError> {
         // SAFETY: the caller's duty.
-        if !synchronous && unsafe { self.send_now(context, world, channel, bits, buf, len) } {
+        if !how.synchronous && unsafe { self.send_now(context, world, channel, bits, buf, len) } {
             return Ok(Sent::Done);
         }
         // SAFETY: the caller's duty.
-        unsafe { self.send_later(context, world, channel, bits, buf, len, synchronous) }
+        unsafe { self.send_later(context, world, channel, bits, buf, len, how) }
     }
 
     /// Whether a message could be written to its receiver's queue on the node
@@ -309,9 +318,9 @@ impl TaggedRoom {
         bits: u64,
         buf: *const u8,
         len: usize,
-        synchronous: bool,
+        how: How,
     ) -> Result<Sent, MsgError> {
-        if !synchronous
+        if !how.synchronous
             && let Some(peer) = self.peers.get(world)
             && len < peer.short.get() as usize
             && peer.credit.has(&self.limits, len)
@@ -326,7 +335,7 @@ impl TaggedRoom {
             return Ok(Sent::Done);
         }
         // SAFETY: the caller's duty.
-        unsafe { self.send_slowly(context, world, channel, bits, buf, len, synchronous) }
+        unsafe { self.send_slowly(context, world, channel, bits, buf, len, how) }
     }
 
     /// # Safety
@@ -341,15 +350,15 @@ impl TaggedRoom {
         bits: u64,
         buf: *const u8,
         len: usize,
-        synchronous: bool,
+        how: How,
     ) -> Result<Sent, MsgError> {
         if world == self.me {
             // SAFETY: the caller's duty.
-            return unsafe { self.send_own(channel, bits, buf, len, synchronous) };
+            return unsafe { self.send_own(channel, bits, buf, len, how.synchronous) };
         }
         let peer = self.peer(world)?;
         if peer.gone.get() {
-            context.check_alive(world)?;
+            context.check_open(world)?;
         }
         if !peer.known.get() {
             let (inject, eager) = context.packet_limits(world)?;
@@ -371,7 +380,8 @@ impl TaggedRoom {
         slot.buf = buf.cast_mut();
         slot.room = len;
         slot.length = len as u64;
-        slot.synchronous = synchronous;
+        slot.synchronous = how.synchronous;
+        slot.borrowed = how.borrowed;
         if peer.waits.get() || !peer.credit.has_heads(&self.limits) {
             slot.phase = Phase::Queued;
             peer.set_waits(true);
@@ -410,11 +420,17 @@ impl TaggedRoom {
                 // SAFETY: the buffer is readable until the request is done.
                 Body::Copied(unsafe { bytes(slot.buf, len) })
             } else {
-                Body::Kept { start: slot.buf, len, token }
+                // SAFETY: the buffer is readable until the request is done.
+                let start = unsafe { slot.lend(0, 0, len, true) };
+                Body::Kept { start, len, token }
             };
             // SAFETY: a kept body is readable until the request is done, which
             // is after its token or the loss of the peer.
             let free = unsafe { context.transmit(world, head, body)? };
+            if free {
+                // SAFETY: nothing is received.
+                unsafe { slot.take_back(0, false) };
+            }
             peer.credit.spend(len);
             slot.due = u32::from(!free) + u32::from(slot.synchronous);
             slot.phase = Phase::Eager;
@@ -529,6 +545,7 @@ impl TaggedRoom {
         select: &Select,
         buf: *mut u8,
         room: usize,
+        borrowed: bool,
     ) -> Result<u32, MsgError> {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
@@ -540,6 +557,7 @@ impl TaggedRoom {
         let slot = state.slots.at(at);
         slot.buf = buf;
         slot.room = room;
+        slot.borrowed = borrowed;
         slot.peer = select.from.unwrap_or(ANYBODY);
         match found {
             Some((bits, message)) => self.accept(context, state, at, bits, message),
@@ -561,7 +579,7 @@ impl TaggedRoom {
         match select.from {
             Some(world) => {
                 if self.peers.get(world).is_some_and(|peer| peer.gone.get()) {
-                    context.check_alive(world)?;
+                    context.check_open(world)?;
                 }
                 Ok(())
             }
@@ -663,12 +681,14 @@ impl TaggedRoom {
         message: Option<Unexpected>,
         buf: *mut u8,
         room: usize,
+        borrowed: bool,
     ) -> u32 {
         let mut state = self.state.borrow_mut();
         let at = state.slots.take();
         let slot = state.slots.at(at);
         slot.buf = buf;
         slot.room = room;
+        slot.borrowed = borrowed;
         match message {
             Some(message) => self.accept(context, &mut state, at, bits, message),
             // A message is received once, which its type sees to.
@@ -755,13 +775,24 @@ impl TaggedRoom {
         true
     }
 
-    /// The buffer of a request goes away though it is not done. An operation
-    /// that the provider does not give back soon has a broken provider.
+    /// The wait for a request has failed though it is not done. Of a borrowed
+    /// buffer the provider has nothing, and nothing more is issued; another it
+    /// is given some time to give back.
     #[cold]
     pub(super) fn abandon<N: Netmod>(&self, context: &Context<N>, at: u32) {
-        let phase = self.state.borrow_mut().slots.at(at).phase;
+        let (phase, borrowed) = {
+            let mut state = self.state.borrow_mut();
+            let slot = state.slots.at(at);
+            (slot.phase, slot.borrowed)
+        };
         match phase {
             Phase::Done => {}
+            Phase::Sending | Phase::Receiving if borrowed => {
+                let mut state = self.state.borrow_mut();
+                self.give_up(context, &mut state, at);
+                let slot = state.slots.at(at);
+                slot.fail(died(slot.peer));
+            }
             Phase::Sending | Phase::Receiving => {
                 self.give_up(context, &mut self.state.borrow_mut(), at);
                 let start = Instant::now();
@@ -843,6 +874,9 @@ impl TaggedRoom {
         };
         let longest = way.map_or(self.longest, |(netmod, _)| netmod.caps().max_bulk as u64);
         slot.piece = longest.min(self.longest).max(1);
+        if slot.borrowed {
+            slot.piece = slot.piece.min(PIECE as u64);
+        }
         slot.tag = state.next_tag;
         slot.offer(Phase::Receiving);
         let pieces = slot.pieces();
@@ -860,17 +894,20 @@ impl TaggedRoom {
         let pieces = slot.pieces();
         let limit = if receiving { pieces.min(slot.ended + AHEAD) } else { slot.granted };
         let mut stalled = false;
-        while slot.issued < limit {
+        while slot.issued < limit && slot.error.is_none() {
             let start = slot.issued * slot.piece;
             let len = slot.piece.min(slot.length - start) as usize;
-            let buf = slot.buf.wrapping_add(start as usize);
+            // SAFETY: the buffer holds the message until the request is done,
+            // and one that goes away before has an error.
+            let buf = unsafe { slot.lend(slot.issued, start as usize, len, !receiving) };
             let tag = Class::Tagged.token(slot.tag + slot.issued);
             let token = Class::Tagged.token(id | (slot.issued & 0xff) << 52);
             let rc = if receiving {
                 let way = context.transport_of(world).ok().and_then(|t| context.inbox(t));
                 way.map(|(netmod, port)| {
                     let op = Bulk { buf, len, dest: 0, tag, token };
-                    // SAFETY: the buffer is writable until the request is done.
+                    // SAFETY: the buffer is writable until the request is done,
+                    // or lent.
                     let rc = unsafe { netmod.recv_bulk(port, op) };
                     (rc, netmod)
                 })
@@ -878,11 +915,18 @@ impl TaggedRoom {
                 context.packet_way(world).and_then(|(transport, dest)| {
                     let (netmod, port) = context.port(transport)?;
                     let op = Bulk { buf: buf.cast_const(), len, dest, tag, token };
-                    // SAFETY: the buffer is readable until the request is done.
+                    // SAFETY: the buffer is readable until the request is done,
+                    // or lent.
                     let rc = unsafe { netmod.send_bulk(port, op) };
                     Some((rc, netmod))
                 })
             };
+            // Refused, or done already.
+            if rc.as_ref().is_none_or(|(rc, _)| *rc <= 0) {
+                let done = receiving && matches!(rc, Some((0, _)));
+                // SAFETY: as above.
+                unsafe { slot.take_back(slot.issued, done) };
+            }
             let Some((rc, netmod)) = rc else {
                 slot.fail(died(world));
                 break;
@@ -1069,7 +1113,7 @@ impl TaggedRoom {
             let error = if slot.peer == ANYBODY {
                 MsgError::NobodyLeft { others: state.gone }
             } else {
-                context.check_alive(world).err().map_or_else(|| died(world), MsgError::from)
+                context.check_open(world).err().map_or_else(|| died(world), MsgError::from)
             };
             if slot.phase == Phase::Posted {
                 state.engine.withdraw(at);
@@ -1103,6 +1147,9 @@ impl<N: Netmod> Room<N> for TaggedRoom {
         let id = Class::number(token) & ((1 << 52) - 1);
         let Some((at, slot)) = state.slots.known(id) else { return };
         let world = slot.peer;
+        let (well, receiving) = (result.is_ok(), slot.phase == Phase::Receiving);
+        // SAFETY: a request that is under way and not detached has its buffer.
+        unsafe { slot.take_back(Class::number(token) >> 52, well && receiving) };
         let error = result.err().map(|e| MsgError::from(context.blame(world, e)));
         match slot.phase {
             Phase::Eager if !slot.settled => self.one_less(state, at, error),

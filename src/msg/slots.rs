@@ -3,6 +3,7 @@
 use super::MsgError;
 use super::noted::Ended;
 use super::room::Status;
+use crate::device::Bounce;
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
@@ -43,6 +44,8 @@ pub(super) struct Slot {
     /// The other side is to hear of the end, or was heard of it: the provider
     /// may never tell.
     pub(super) settled: bool,
+    /// The caller's buffer is borrowed: no provider gets to see it.
+    pub(super) borrowed: bool,
     pub(super) bits: u64,
     pub(super) buf: *mut u8,
     /// Bytes of `buf`.
@@ -64,6 +67,9 @@ pub(super) struct Slot {
     pub(super) issued: u64,
     pub(super) granted: u64,
     pub(super) ended: u64,
+    /// What providers have in place of a borrowed buffer, by piece. Leaked
+    /// where they do not give it back.
+    lent: Vec<(u64, Bounce)>,
 }
 
 const _: () = assert!(std::mem::offset_of!(Slot, channel) <= 64);
@@ -78,6 +84,7 @@ impl Slot {
             cancelled: false,
             synchronous: false,
             settled: false,
+            borrowed: false,
             bits: 0,
             buf: std::ptr::null_mut(),
             room: 0,
@@ -92,6 +99,7 @@ impl Slot {
             issued: 0,
             granted: 0,
             ended: 0,
+            lent: Vec::new(),
         }
     }
 
@@ -99,6 +107,53 @@ impl Slot {
     pub(super) fn offer(&mut self, phase: Phase) {
         self.phase = phase;
         (self.issued, self.granted, self.ended) = (0, 0, 0);
+    }
+
+    /// What a provider is given for a piece that begins at `start`: the place
+    /// in the caller's buffer, or memory lent in its stead, with its bytes if
+    /// it is `sent`.
+    ///
+    /// # Safety
+    /// The buffer holds the piece.
+    pub(super) unsafe fn lend(
+        &mut self,
+        piece: u64,
+        start: usize,
+        len: usize,
+        sent: bool,
+    ) -> *mut u8 {
+        let own = self.buf.wrapping_add(start);
+        if !self.borrowed {
+            return own;
+        }
+        let mut lent = Bounce::new(len);
+        let to = lent.start();
+        if sent {
+            // SAFETY: the caller's duty; lent with this length.
+            unsafe { to.copy_from_nonoverlapping(own, len) };
+        }
+        self.lent.push((piece, lent));
+        to
+    }
+
+    /// The provider is done with a piece, which goes to the caller's buffer if
+    /// it was `received` and the buffer is still there. `piece`: its lowest
+    /// eight bits.
+    ///
+    /// # Safety
+    /// A buffer of a request that is not detached holds the piece.
+    pub(super) unsafe fn take_back(&mut self, piece: u64, received: bool) {
+        let found = self.lent.iter().position(|(number, _)| number & 0xff == piece & 0xff);
+        let Some(at) = found else { return };
+        let (number, mut lent) = self.lent.swap_remove(at);
+        if received && !self.detached {
+            let start = number * self.piece;
+            let len = self.piece.min(self.length - start) as usize;
+            let to = self.buf.wrapping_add(start as usize);
+            // SAFETY: the caller's duty; lent with this length.
+            unsafe { to.copy_from_nonoverlapping(lent.start(), len) };
+        }
+        lent.done();
     }
 
     /// Pieces of the rendezvous.
@@ -134,6 +189,7 @@ impl Slots {
         slot.cancelled = false;
         slot.synchronous = false;
         slot.settled = false;
+        slot.borrowed = false;
         slot.cookie = 0;
         at
     }
@@ -172,6 +228,9 @@ impl Slots {
         slot.phase = Phase::Free;
         if slot.error.is_some() {
             slot.error = None;
+        }
+        if !slot.lent.is_empty() {
+            slot.lent.clear();
         }
         self.free.push(at);
     }
@@ -240,5 +299,77 @@ impl Slot {
     #[inline(never)]
     pub(super) fn fail(&mut self, error: MsgError) {
         self.error.get_or_insert_with(|| Box::new(error));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_used_again_is_another_request() {
+        let mut slots = Slots::default();
+        let first = slots.take();
+        slots.at(first).phase = Phase::Posted;
+        let id = slots.id(first);
+        assert_eq!(slots.known(id).map(|(at, _)| at), Some(first));
+        slots.at(first).detached = true;
+        slots.end(first, None);
+        assert!(slots.known(id).is_none());
+        let again = slots.take();
+        slots.at(again).phase = Phase::Posted;
+        assert_eq!(again, first);
+        assert!(slots.known(id).is_none() && slots.known(slots.id(again)).is_some());
+        assert_eq!(slots.live().count(), 1);
+        // Nor is a place that never was.
+        assert!(slots.known(id + 1).is_none());
+    }
+
+    #[test]
+    fn ends_are_told_in_their_order_with_the_first_error() {
+        let mut slots = Slots::default();
+        let places: Vec<u32> = (0..3).map(|_| slots.take()).collect();
+        for (&at, cookie) in places.iter().zip(10..) {
+            let slot = slots.at(at);
+            (slot.phase, slot.cookie) = (Phase::Posted, cookie);
+        }
+        slots.at(places[2]).fail(MsgError::Rank { rank: 7, size: 4 });
+        slots.end(places[2], Some(MsgError::NoMessages { rank: 1 }));
+        slots.end(places[0], None);
+        let told: Vec<Ended> = std::iter::from_fn(|| slots.next_ended()).collect();
+        assert_eq!(told.iter().map(|ended| ended.cookie.get()).collect::<Vec<_>>(), [12, 10]);
+        let error = told[0].result.as_ref().expect_err("it failed");
+        assert!(matches!(**error, MsgError::Rank { rank: 7, size: 4 }));
+        assert!(told[1].result.is_ok() && !slots.has_ended());
+        assert_eq!(slots.live().map(|(at, _)| at).collect::<Vec<_>>(), [places[1]]);
+    }
+
+    /// A borrowed buffer is sent from a copy, and gets what came in one while
+    /// it is still there.
+    #[test]
+    fn what_is_lent_goes_back_where_it_belongs() {
+        const LONG: usize = 20;
+        const PIECE: usize = 8;
+        let mut bytes: Vec<u8> = (0..LONG as u8).collect();
+        let mut slot = Slot::new();
+        slot.buf = bytes.as_mut_ptr();
+        (slot.length, slot.piece, slot.borrowed) = (LONG as u64, PIECE as u64, true);
+        assert_eq!(slot.pieces(), 3);
+        // SAFETY: the last piece, of 4 bytes, and `slot.buf` holds it.
+        unsafe {
+            let lent = slot.lend(2, 2 * PIECE, 4, true);
+            assert_eq!(std::slice::from_raw_parts(lent, 4), [16, 17, 18, 19]);
+            lent.write_bytes(9, 4);
+            slot.take_back(2, true);
+        }
+        assert_eq!(bytes[12..], [12, 13, 14, 15, 9, 9, 9, 9]);
+        drop(bytes);
+        // (The borrow is over, and with it the buffer.)
+        slot.detached = true;
+        // SAFETY: memory lent for the piece; the buffer is not touched.
+        unsafe {
+            slot.lend(0, 0, PIECE, false).write_bytes(1, PIECE);
+            slot.take_back(0, true);
+        }
     }
 }

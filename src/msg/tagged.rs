@@ -3,7 +3,7 @@
 
 use super::MsgError;
 use super::request::Request;
-use super::room::{Counts, Select, Sent, Status, TaggedRoom, Unexpected};
+use super::room::{Counts, How, Select, Sent, Status, TaggedRoom, Unexpected};
 use crate::device::{Context, DeviceError, Progress};
 use crate::netmod::Netmod;
 use std::rc::Rc;
@@ -93,10 +93,12 @@ impl<N: Netmod> Tagged<N> {
         synchronous: bool,
     ) -> Result<(), MsgError> {
         self.refuse_nested()?;
-        // SAFETY: the buffer is borrowed until the request is done, below.
+        let how = How { synchronous, borrowed: true };
+        // SAFETY: the buffer is borrowed until the request is done or given up,
+        // below.
         let sent = unsafe {
             let (start, len) = (buf.as_ptr(), buf.len());
-            self.room.send(&self.context, world, channel, bits, start, len, synchronous)?
+            self.room.send(&self.context, world, channel, bits, start, len, how)?
         };
         match sent {
             Sent::Done => Ok(()),
@@ -153,9 +155,9 @@ impl<N: Netmod> Tagged<N> {
         len: usize,
         synchronous: bool,
     ) -> Result<Request<N>, MsgError> {
+        let how = How { synchronous, borrowed: false };
         // SAFETY: the caller's duty.
-        let sent =
-            unsafe { self.room.send(&self.context, world, channel, bits, buf, len, synchronous)? };
+        let sent = unsafe { self.room.send(&self.context, world, channel, bits, buf, len, how)? };
         Ok(match sent {
             Sent::Done => {
                 let length = len as u64;
@@ -172,8 +174,9 @@ impl<N: Netmod> Tagged<N> {
     pub fn recv(&self, select: &Select, buf: &mut [u8]) -> Result<Status, MsgError> {
         self.refuse_nested()?;
         let (start, len) = (buf.as_mut_ptr(), buf.len());
-        // SAFETY: the buffer is borrowed until the request is done, below.
-        let at = unsafe { self.room.receive(&self.context, select, start, len)? };
+        // SAFETY: the buffer is borrowed until the request is done or given up,
+        // below.
+        let at = unsafe { self.room.receive(&self.context, select, start, len, true)? };
         self.complete(at)
     }
 
@@ -193,7 +196,7 @@ impl<N: Netmod> Tagged<N> {
         room: usize,
     ) -> Result<Request<N>, MsgError> {
         // SAFETY: the caller's duty.
-        let at = unsafe { self.room.receive(&self.context, select, buf, room)? };
+        let at = unsafe { self.room.receive(&self.context, select, buf, room, false)? };
         Ok(Request::under_way(self, at))
     }
 
@@ -291,8 +294,8 @@ impl<N: Netmod> Tagged<N> {
         Ok(waited?)
     }
 
-    /// The wait for a request whose buffer is borrowed has failed, as it does
-    /// within a handler or when a provider's queue breaks.
+    /// The wait for a request has failed, as it does when a provider's queue
+    /// breaks.
     #[cold]
     fn abandon(&self, at: u32) {
         self.room.abandon(&self.context, at);
@@ -331,8 +334,9 @@ impl<N: Netmod> Message<N> {
     pub fn recv(self, buf: &mut [u8]) -> Result<Status, MsgError> {
         self.tagged.refuse_nested()?;
         let tagged = self.tagged.clone();
-        // SAFETY: the buffer is borrowed until the request is done, below.
-        let at = unsafe { self.begin(buf.as_mut_ptr(), buf.len()) };
+        // SAFETY: the buffer is borrowed until the request is done or given up,
+        // below.
+        let at = unsafe { self.begin(buf.as_mut_ptr(), buf.len(), true) };
         tagged.complete(at)
     }
 
@@ -343,17 +347,17 @@ impl<N: Netmod> Message<N> {
     pub unsafe fn irecv(self, buf: *mut u8, room: usize) -> Request<N> {
         let tagged = self.tagged.clone();
         // SAFETY: the caller's duty.
-        let at = unsafe { self.begin(buf, room) };
+        let at = unsafe { self.begin(buf, room, false) };
         Request::under_way(&tagged, at)
     }
 
     /// # Safety
     /// As [`Tagged::irecv`].
-    pub(super) unsafe fn begin(mut self, buf: *mut u8, room: usize) -> u32 {
+    pub(super) unsafe fn begin(mut self, buf: *mut u8, room: usize, borrowed: bool) -> u32 {
         let what = self.what.take();
         let Tagged { context, room: engine } = &self.tagged;
         // SAFETY: the caller's duty.
-        unsafe { engine.receive_picked(context, self.bits, what, buf, room) }
+        unsafe { engine.receive_picked(context, self.bits, what, buf, room, borrowed) }
     }
 }
 

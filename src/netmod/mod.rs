@@ -67,9 +67,9 @@ pub enum NetError {
     },
     /// Shared memory is full.
     #[error(
-        "{provider}: {place} has {free} bytes free and an endpoint takes up to {needed}; remove \
-         what is left there, enlarge it (mount -o remount,size=...), or use another provider \
-         (RANKWAY_PROVIDER=tcp)"
+        "{provider}: {place} has {free} bytes free and {needed} may be needed (an endpoint takes \
+         up to 16 MiB, and libfabric wants room for one a processor); remove what is left there, \
+         enlarge it (mount -o remount,size=...), or use another provider (RANKWAY_PROVIDER=tcp)"
     )]
     NoRoom {
         /// The provider's name.
@@ -79,6 +79,19 @@ pub enum NetError {
         /// Bytes that are free there.
         free: u64,
         /// Bytes it should have.
+        needed: u64,
+    },
+    /// The process may not map what a peer takes.
+    #[error(
+        "{provider}: this process may map {left} bytes more and a peer takes up to {needed}; \
+         raise `ulimit -v`"
+    )]
+    NoAddressSpace {
+        /// The provider's name.
+        provider: String,
+        /// Bytes that may still be mapped.
+        left: u64,
+        /// Bytes it should be.
         needed: u64,
     },
     /// Memory could not be locked for the device.
@@ -120,6 +133,12 @@ pub enum NetError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A peer wrote into this process's shared memory what Rankway never writes.
+    #[error(
+        "its queue on this node holds what no packet looks like, so nothing is taken from it any \
+         more; something overwrote its memory, or the ranks are not all of one version"
+    )]
+    Corrupt,
     /// An operation failed after it was issued.
     #[error("{provider}: an operation failed: {text} ({code})")]
     Operation {
@@ -164,7 +183,8 @@ pub struct Caps {
     /// Longest bulk message, bytes.
     pub max_bulk: usize,
     /// The provider's atomics are those of the target's processor: they and
-    /// processors that do the same to the memory do not disturb each other.
+    /// processors that do the same to the memory do not disturb each other, and
+    /// those of one port to one peer take effect in the order of the calls.
     pub cpu_atomics: bool,
     /// A network provider that also reaches peers on the node, through queues
     /// in shared memory that the death of one of them may stop.
@@ -202,6 +222,21 @@ pub struct Completion {
     pub result: Result<(), NetError>,
 }
 
+/// A process of the job on this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    /// Its rank in the job.
+    pub rank: u32,
+    /// Its number in this pid namespace.
+    pub pid: u32,
+    /// It is no more.
+    pub ended: bool,
+}
+
+/// Looks at all processes of the job on this node, this one among them; `None`
+/// where some cannot be seen from here.
+pub type Neighbours = Box<dyn Fn() -> Option<Vec<Neighbour>> + Send + Sync>;
+
 /// One provider, opened: the table of operations.
 ///
 /// # Threads
@@ -236,6 +271,10 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// [`NetError::Call`] when the provider refuses.
     fn open_port(self: &Arc<Self>) -> Result<Self::Port, NetError>;
 
+    /// Tells who else of the job is on this node, for those who clean up behind
+    /// the dead.
+    fn meet(&self, _neighbours: Neighbours) {}
+
     /// The raw address peers insert to reach this port.
     ///
     /// # Errors
@@ -264,6 +303,13 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         len: usize,
         key: u64,
     ) -> Result<Self::Region, NetError>;
+
+    /// Ends a registration that peers may still write to, since not all of them
+    /// have said that they do not: its memory is left alone from now on, what
+    /// comes late goes nowhere, and nothing else that is under way suffers.
+    fn abandon(region: Self::Region) {
+        drop(region);
+    }
 
     /// Memory of the library's own for a window, registered; `None` where it
     /// has none to offer. It is given back when the region is dropped.

@@ -3,12 +3,14 @@
 use super::core::WindowCore;
 use super::epoch::More;
 use super::keys::{Keys, Reach};
+use super::registration::RemoteKey;
+use super::target::{Remote, Target, nowhere};
 use super::view::View;
 use super::{Error, ErrorKind};
 use crate::av::{Entry, Transport};
-use crate::device::{Context, DeviceError, Progress, Token};
-use crate::netmod::{AGAIN, Netmod, PENDING, Transfer};
-use crate::rankmap::{Lookup, Model, Process, RankMap, body};
+use crate::device::{self, Context, DeviceError, PROBE, Progress, Token};
+use crate::netmod::{AGAIN, Netmod, PENDING, Transfer, UNSUPPORTED};
+use crate::rankmap::{Lookup, Model, RankMap, body};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::collections::HashSet;
 use std::ffi::c_void;
@@ -177,46 +179,35 @@ impl<N: Netmod> Way<N> {
 /// A put of `len` bytes at `buf` to a rank and displacement.
 type Put<N, R> = unsafe fn(&Access<N>, *const u8, usize, u32, usize) -> R;
 
-/// What a put to a peer on this node needs, for windows whose metadata is the
+/// How a put to a peer on this node goes, for windows whose metadata is the
 /// same for all ranks.
-struct Node<N: Netmod> {
-    /// The parts by node rank, mapped; null when they are not.
-    start: *mut u8,
-    pitch: usize,
-    /// The shared-memory provider, if open.
-    wire: Option<N::Wire>,
-    inject_size: usize,
-    key: u64,
+enum Node<N: Netmod> {
+    /// The parts by node rank are mapped.
+    Mapped { start: *mut u8, pitch: usize },
+    /// The shared-memory provider has the memory registered.
+    Provider { wire: Rc<Cell<N::Wire>>, inject_size: usize, key: RemoteKey },
+    /// Neither, or by other tables.
+    General,
+}
+
+impl<N: Netmod> Node<N> {
+    fn new(core: &WindowCore<N>, context: &Context<N>, key: Option<RemoteKey>) -> Node<N> {
+        let provider = context.port(Transport::Local).zip(context.local_wire());
+        match (core.mapped, &core.contiguous, provider.zip(key)) {
+            (Some(m), None, _) => Node::Mapped { start: m.start, pitch: m.pitch },
+            (None, None, Some((((netmod, _), wire), key))) => {
+                let inject_size = netmod.caps().inject_size;
+                Node::Provider { wire: Rc::clone(wire), inject_size, key }
+            }
+            _ => Node::General,
+        }
+    }
 }
 
 /// The buffer of an operation is the caller's again when the call returns.
 const RETURNED: bool = false;
 /// The buffer of an operation is its own until the flush.
 const KEPT: bool = true;
-
-/// A target as the provider knows it.
-#[derive(Clone, Copy, Debug)]
-pub struct RawTarget {
-    /// Which provider.
-    pub transport: Transport,
-    /// The provider's address of the peer.
-    pub dest: u64,
-    /// Offset or virtual address of its memory.
-    pub addr: u64,
-    /// The key of its memory.
-    pub key: u64,
-}
-
-/// Everything about one target that an operation needs.
-pub(super) struct Target {
-    pub(super) world: u32,
-    pub(super) transport: Transport,
-    /// Where the target's memory is mapped here.
-    pub(super) mapped: Option<*mut u8>,
-    pub(super) dest: u64,
-    pub(super) addr: u64,
-    pub(super) key: u64,
-}
 
 impl<N: Netmod> Access<N> {
     /// Where the fields of an unchecked put stand, in bytes from the start, for
@@ -276,49 +267,40 @@ impl<N: Netmod> Access<N> {
             _ if core.dynamic => path::DYNAMIC,
             (None, _) => path::GENERAL,
             (Some(_), Some(_)) => path::MAPPED,
-            (Some(_), None) if !N::KEY_HANDLES && mapped_beside_network(core, context) => {
-                path::GENERAL
-            }
             (Some(_), None) if lookup_body == body::AFFINE => path::AFFINE,
             (Some(_), None) => path::INDEXED,
         };
-        let port = context.port(Transport::Network).or_else(|| context.port(Transport::Local));
-        let (netmod, port) = port.ok_or(DeviceError::NoTransport {
-            rank: context.device().boot().rank(),
-            why: "no provider is open",
-        })?;
+        let network = context.port(Transport::Network);
+        let (netmod, port) =
+            network.or_else(|| context.port(Transport::Local)).ok_or(DeviceError::NoTransport {
+                rank: context.device().boot().rank(),
+                why: "no provider is open",
+            })?;
         let uniform = uniform.unwrap_or_default();
         let (mapped_start, mapped_stride) = mapped.unwrap_or((std::ptr::null_mut(), 0));
         let keys = Keys::new(netmod, map.len())?;
-        let local = context.port(Transport::Local);
-        let node = Node {
-            start: match (core.mapped, &core.contiguous) {
-                (Some(m), None) => m.start,
-                _ => std::ptr::null_mut(),
-            },
-            pitch: core.mapped.map_or(0, |m| m.pitch),
-            wire: local.map(|(_, port)| N::wire(port)),
-            inject_size: local.map_or(0, |(netmod, _)| netmod.caps().inject_size),
-            key: core.local_key,
-        };
+        let (base, key) = uniform.registered.network.unzip();
+        // Nothing is put inline into memory that the network does not know.
+        let known = network.is_some() && (N::KEY_HANDLES || key.is_some());
+        let inject_size = if known { netmod.caps().inject_size } else { 0 };
         Ok(Access {
             lookup,
             gate: Cell::new(path::CLOSED),
             path,
             ranks: map.len(),
             wire: N::wire(port),
-            inject_size: netmod.caps().inject_size,
+            inject_size,
             unit: uniform.unit as usize,
-            base: uniform.base,
-            key: uniform.key,
+            base: base.unwrap_or(0),
+            key: key.map_or(0, RemoteKey::bits),
             reach: keys.start(),
             bytes: uniform.bytes as usize,
             max_disp: uniform.bytes.checked_div(uniform.unit).unwrap_or(0) as usize,
             mapped_start,
             mapped_stride,
-            foreign: Foreign::new::<N>(netmod.caps().inject_size),
+            foreign: Foreign::new::<N>(inject_size),
             way: Way::new(path, lookup_body),
-            node,
+            node: Node::new(core, context, uniform.registered.local),
             marks: UnsafeCell::new([0; MARKS]),
             viewed: Cell::new(false),
             epoch: Cell::new(Epoch::Closed),
@@ -352,7 +334,8 @@ impl<N: Netmod> Access<N> {
     ///
     /// # Safety
     /// `buf` is null or stays readable for `len` bytes until this access was
-    /// flushed for `rank`.
+    /// flushed for `rank`. A flush that fails does not give it back: a peer may
+    /// read it as long as this process lives.
     #[inline]
     pub unsafe fn put_nb(
         &self,
@@ -568,16 +551,16 @@ impl<N: Netmod> Access<N> {
         let entry_bits = Entry::from_bits(entry);
         // In this order a network peer costs one test more, no unpacking.
         if N::network(entry_bits).is_none()
-            && !self.node.start.is_null()
+            && let Node::Mapped { start, pitch } = &self.node
             && let Some((node_rank, Transport::Local)) = N::unpack(entry_bits)
         {
             if !self.marked(rank) {
                 self.mark(rank);
             }
-            let part = node_rank as usize * self.node.pitch;
+            let part = node_rank as usize * pitch;
             // SAFETY: the segment holds a part for every node rank, and the
             // range stays within it by the caller's word.
-            return unsafe { copy(self.node.start.add(part).add(offset), buf, len) };
+            return unsafe { copy(start.add(part).add(offset), buf, len) };
         }
         // SAFETY: the caller's word.
         unsafe { self.issue::<KEEP>(entry, buf, len, rank, disp, offset) }
@@ -677,21 +660,23 @@ impl<N: Netmod> Access<N> {
             Err(e) => return self.keep(e),
         };
         self.mark(rank);
-        if let Some(to) = target.mapped {
+        let remote = match target {
             // SAFETY: mapped, and within the part by the caller's word.
-            return unsafe { copy(to, buf, len) };
-        }
-        let Some((netmod, port)) = self.context.port(target.transport) else {
-            return self.keep(no_provider(&target));
+            Target::Mapped(to) => return unsafe { copy(to, buf, len) },
+            Target::Provider(remote) => remote,
+            Target::Nowhere(world) => return self.keep(nowhere(world)),
+        };
+        let (netmod, port) = match self.port(&remote) {
+            Ok(port) => port,
+            Err(e) => return self.keep(e),
         };
         if len <= netmod.caps().inject_size {
+            let Remote { dest, addr, key, .. } = remote;
             // SAFETY: the caller's word, and `dest` was inserted.
-            return unsafe {
-                N::inject(N::wire(port), buf, len, target.dest, target.addr, target.key)
-            };
+            return unsafe { N::inject(N::wire(port), buf, len, dest, addr, key.bits()) };
         }
-        // SAFETY: as above; the buffer is waited for or kept by the caller.
-        match unsafe { self.write_long::<KEEP>(buf, len, &target) } {
+        // SAFETY: as above; the buffer is kept by the caller, or not used.
+        match unsafe { self.write_long::<KEEP>(buf, len, &remote) } {
             Ok(()) => 0,
             Err(e) => self.keep(e),
         }
@@ -710,6 +695,10 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Option<isize> {
+        if self.path == path::MAPPED {
+            // SAFETY: the caller's word.
+            return Some(unsafe { self.issue_mapped(buf, len, rank, disp) });
+        }
         if self.path >= path::GENERAL {
             return None;
         }
@@ -721,19 +710,22 @@ impl<N: Netmod> Access<N> {
         let entry = Entry::from_bits(unsafe { self.lookup.entry(rank as usize) });
         let Some((node_rank, Transport::Local)) = N::unpack(entry) else { return None };
         let offset = disp * self.unit;
-        let node = &self.node;
-        if !node.start.is_null() {
-            self.mark(rank);
-            let part = node_rank as usize * node.pitch;
-            // SAFETY: the segment holds a part for every node rank, and the
-            // range stays within it by the caller's word.
-            return Some(unsafe { copy(node.start.add(part).add(offset), buf, len) });
+        match &self.node {
+            Node::Mapped { start, pitch } => {
+                self.mark(rank);
+                let part = node_rank as usize * pitch;
+                // SAFETY: the segment holds a part for every node rank, and the
+                // range stays within it by the caller's word.
+                Some(unsafe { copy(start.add(part).add(offset), buf, len) })
+            }
+            Node::Provider { wire, inject_size, key } if len <= *inject_size => {
+                let dest = self.context.device().local_address(node_rank as u32)?;
+                self.mark(rank);
+                // SAFETY: `dest` was inserted; the rest is the caller's word.
+                Some(unsafe { N::inject(wire.get(), buf, len, dest, offset as u64, key.bits()) })
+            }
+            Node::Provider { .. } | Node::General => None,
         }
-        let wire = node.wire.filter(|_| len <= node.inject_size)?;
-        let dest = self.context.device().local_address(node_rank as u32)?;
-        self.mark(rank);
-        // SAFETY: `dest` was inserted; the rest is the caller's word.
-        Some(unsafe { N::inject(wire, buf, len, dest, offset as u64, node.key) })
     }
 
     /// Keeps an error for [`Access::take_error`].
@@ -749,142 +741,32 @@ impl<N: Netmod> Access<N> {
         self.error.borrow_mut().take()
     }
 
-    /// Finds out about a target, inserting it on first use.
-    pub(super) fn target(&self, rank: u32, disp: usize) -> Result<Target, Error> {
-        if N::KEY_HANDLES {
-            return self.target_keyed(rank, disp);
-        }
-        let core = self.core()?;
-        let device = self.context.device();
-        // SAFETY: callers pass ranks in range.
-        let mut entry = Entry::from_bits(unsafe { self.lookup.entry(rank as usize) });
-        let process = self.map.get(rank).ok_or(ErrorKind::Rank { rank, size: self.ranks })?;
-        let world = device.world_rank(process)?;
-        self.context.check_alive(world)?;
-        if entry.is_empty() {
-            entry = match self.context.connect(process) {
-                // A node without a shared-memory provider maps its windows.
-                Err(DeviceError::NoTransport { .. }) if core.mapped.is_some_and(|m| m.all) => entry,
-                connected => connected?,
-            };
-        }
-        let (value, transport) = N::unpack(entry).unwrap_or((0, Transport::Network));
-        let offset = disp as u64 * core.units.get(rank);
-        let mut target = Target {
-            world,
-            transport,
-            mapped: None,
-            dest: value,
-            addr: core.bases.get(rank) + offset,
-            key: core.keys.get(rank),
-        };
-        if let Some((mapped, starts)) = core.mapped.zip(core.contiguous.as_ref()) {
-            let at = starts.get(rank) as usize + offset as usize;
-            // SAFETY: all members are on this node, and the segment holds the
-            // part of each.
-            target.mapped = Some(unsafe { mapped.start.add(at) });
-        } else if transport == Transport::Local {
-            let node_rank = value as u32;
-            target.mapped = core.mapped.map(|m| {
-                // SAFETY: the node's segment holds a part for every node rank.
-                unsafe { m.start.add(node_rank as usize * m.pitch).add(offset as usize) }
-            });
-            target.addr = offset;
-            target.key = core.local_key;
-            if target.mapped.is_none() {
-                let address = device.local_address(node_rank);
-                target.dest = address.ok_or_else(|| no_provider(&target))?;
-            }
-        } else if let Some(m) = core.mapped.filter(|m| m.all) {
-            let part = device.node_rank(world).unwrap_or(0) as usize * m.pitch;
-            // SAFETY: all members are on this node, so the part is mapped.
-            target.mapped = Some(unsafe { m.start.add(part).add(offset as usize) });
-        }
-        Ok(target)
+    /// The address-vector entry of a rank, which is in range.
+    pub(super) fn entry(&self, rank: u32) -> Entry {
+        debug_assert!(rank < self.ranks, "callers pass ranks in range");
+        // SAFETY: in range.
+        Entry::from_bits(unsafe { self.lookup.entry(rank as usize) })
     }
 
-    /// [`Access::target`] where keys are handles.
-    fn target_keyed(&self, rank: u32, disp: usize) -> Result<Target, Error> {
-        let core = self.core()?;
-        let process = self.map.get(rank).ok_or(ErrorKind::Rank { rank, size: self.ranks })?;
-        let world = self.context.device().world_rank(process)?;
-        self.context.check_alive(world)?;
+    /// What is known of a rank, which is in range, where keys are handles.
+    pub(super) fn reach(&self, rank: u32) -> &Reach {
+        debug_assert!(rank < self.ranks && N::KEY_HANDLES, "callers pass ranks in range");
         // SAFETY: the table has a place for every rank of the map.
-        let reach = unsafe { &*self.reach.add(rank as usize) };
-        if reach.base.get() == 0 {
-            self.import(&core, reach, world, process)?;
-        }
-        let offset = disp as u64 * core.units.get(rank);
-        let (key, base) = (reach.key.get(), reach.base.get());
-        let mut target = Target {
-            world,
-            transport: Transport::Network,
-            mapped: None,
-            dest: 0,
-            addr: base + offset,
-            key,
-        };
-        if key == 0 && base != 0 {
-            // SAFETY: mapped here, and the displacement is within the part.
-            target.mapped = Some(unsafe { (base as *mut u8).add(offset as usize) });
-        } else if key != 0 {
-            // SAFETY: callers pass ranks in range.
-            let entry = Entry::from_bits(unsafe { self.lookup.entry(rank as usize) });
-            target.dest = N::network(entry).ok_or_else(|| no_provider(&target))?;
-        }
-        Ok(target)
+        unsafe { &*self.reach.add(rank as usize) }
     }
 
-    /// First use of a rank: where its memory is mapped here, or a key for it.
-    #[cold]
-    fn import(
-        &self,
-        core: &WindowCore<N>,
-        reach: &Reach,
-        world: u32,
-        process: Process,
-    ) -> Result<(), Error> {
-        let device = self.context.device();
-        if let Some(m) = core.mapped.filter(|_| device.on_node(world)) {
-            device.watch(world)?;
-            let part = match (&core.contiguous, self.map.rank_of(process)) {
-                (Some(starts), Some(rank)) => starts.get(rank) as usize,
-                _ => device.node_rank(world).unwrap_or(0) as usize * m.pitch,
-            };
-            // SAFETY: the segment holds a part for every node rank.
-            reach.base.set(unsafe { m.start.add(part) }.addr() as u64);
-            return Ok(());
-        }
-        let member = core.member(device, world);
-        let published = member.zip(core.published.as_ref());
-        let Some((member, published)) = published.and_then(|(m, p)| Some((m, p.get(m)?))) else {
-            // It has no memory: nothing but empty operations passes the checks.
-            return Ok(());
-        };
-        let entry = self.context.connect(process)?;
-        let transport = Transport::Network;
-        let port = self.context.port(transport).zip(N::network(entry));
-        let none = DeviceError::NoTransport { rank: world, why: "no provider is open" };
-        let ((netmod, port), dest) = port.ok_or(none)?;
-        let key = self.keys.handle(member, || {
-            // SAFETY: the entry is of this context's own address vector.
-            let key = unsafe { netmod.import(port, dest, &published) };
-            Ok(key.map_err(|e| DeviceError::peer(world, e))?)
-        })?;
-        let base = core.bases.get(member);
-        let direct = core.direct && device.on_node(world);
-        // SAFETY: just imported; the base is the region's start.
-        match unsafe { direct.then(|| netmod.direct(key, base)).flatten() } {
-            Some(start) => reach.base.set(start.addr() as u64),
-            None => {
-                reach.base.set(base);
-                reach.key.set(key);
-            }
-        }
-        Ok(())
+    pub(super) fn keys(&self) -> &Keys<N> {
+        &self.keys
     }
 
-    /// Issues a tracked write in pieces the provider takes.
+    /// The provider by which memory is reached, and the endpoint now in use
+    /// there.
+    pub(super) fn port(&self, remote: &Remote) -> Result<(&Arc<N>, &N::Port), Error> {
+        self.context.port(remote.transport).ok_or_else(|| nowhere(remote.world))
+    }
+
+    /// Issues a tracked write in pieces the provider takes. Without `KEEP` the
+    /// provider never sees the buffer, which is the caller's on return.
     ///
     /// # Safety
     /// As [`Access::put_unchecked`].
@@ -892,38 +774,51 @@ impl<N: Netmod> Access<N> {
         &self,
         buf: *const u8,
         len: usize,
-        target: &Target,
+        remote: &Remote,
     ) -> Result<(), Error> {
-        let context = &*self.context;
-        let (netmod, port) = context.port(target.transport).ok_or_else(|| no_provider(target))?;
+        let longest = self.port(remote)?.0.caps().max_message;
+        let longest = if KEEP { longest } else { longest.min(device::PIECE) };
         let mut at = 0;
         while at < len {
-            let piece = (len - at).min(netmod.caps().max_message);
-            let token = context.token(target.world);
-            if !KEEP {
-                context.expect(token);
-            }
-            let op = Transfer {
-                // SAFETY: at < len.
-                buf: unsafe { buf.add(at) },
-                len: piece,
-                dest: target.dest,
-                addr: target.addr + at as u64,
-                key: target.key,
-                token: token.bits(),
-            };
-            self.try_until_taken(target, "fi_writemsg", || {
-                // SAFETY: the caller keeps the buffer, or it is awaited below.
-                unsafe { netmod.write(port, op) }
-            })
-            .inspect_err(|_| context.forget(token))?;
-            context.issued(token);
-            if !KEEP {
-                self.await_token(token, target.world)?;
+            let piece = (len - at).min(longest);
+            let part = Remote { addr: remote.addr + at as u64, ..*remote };
+            // SAFETY: at < len.
+            let from = unsafe { buf.add(at) };
+            if KEEP {
+                // SAFETY: the caller keeps the buffer.
+                unsafe { self.write_piece(&part, from, piece, false)? };
+            } else {
+                let mut lent = self.more.spare.lend(piece);
+                // SAFETY: both hold the piece; what was lent stays if this fails.
+                let token = unsafe {
+                    lent.start().copy_from_nonoverlapping(from, piece);
+                    self.write_piece(&part, lent.start(), piece, true)?
+                };
+                self.await_token(token, remote.world)?;
+                self.more.spare.done(lent);
             }
             at += piece;
         }
         Ok(())
+    }
+
+    /// Issues one tracked write.
+    ///
+    /// # Safety
+    /// `from` stays readable for `len` bytes until the token came back.
+    unsafe fn write_piece(
+        &self,
+        remote: &Remote,
+        from: *const u8,
+        len: usize,
+        awaited: bool,
+    ) -> Result<Token, Error> {
+        self.issue_tracked(remote, "fi_writemsg", awaited, |netmod, port, token| {
+            let Remote { dest, addr, key, .. } = *remote;
+            let op = Transfer { buf: from, len, dest, addr, key: key.bits(), token };
+            // SAFETY: the caller's duty.
+            unsafe { netmod.write(port, op) }
+        })
     }
 
     /// Gets `buf.len()` bytes from the memory of `rank`, `disp` units from its
@@ -945,7 +840,8 @@ impl<N: Netmod> Access<N> {
     ///
     /// # Safety
     /// `buf` is null or stays writable for `len` bytes, and untouched, until
-    /// this access was flushed for `rank`.
+    /// this access was flushed for `rank`. A flush that fails does not give it
+    /// back: a peer may write to it as long as this process lives.
     pub unsafe fn get_nb(
         &self,
         buf: *mut u8,
@@ -981,29 +877,35 @@ impl<N: Netmod> Access<N> {
         }
         let target = self.target(rank, disp)?;
         self.mark(rank);
-        if let Some(from) = target.mapped {
-            // SAFETY: mapped, within the part, and apart from `buf`, which is
-            // this process's own.
-            let _ = unsafe { copy(buf, from, len) };
-            return Ok(());
-        }
-        let context = &*self.context;
-        let port = context.port(target.transport).ok_or_else(|| no_provider(&target))?;
-        let longest = port.0.caps().max_message;
+        let remote = match target {
+            Target::Mapped(from) => {
+                // SAFETY: mapped, within the part, and apart from `buf`, which
+                // is this process's own.
+                let _ = unsafe { copy(buf, from, len) };
+                return Ok(());
+            }
+            Target::Provider(remote) => remote,
+            Target::Nowhere(world) => return Err(nowhere(world)),
+        };
+        let longest = self.port(&remote)?.0.caps().max_message;
+        let longest = if KEEP { longest } else { longest.min(device::PIECE) };
         let mut at = 0;
         while at < len {
             let piece = (len - at).min(longest);
+            let part = Remote { addr: remote.addr + at as u64, ..remote };
             // SAFETY: at < len.
             let to = unsafe { buf.add(at) };
-            let token = context.token(target.world);
-            if !KEEP {
-                context.expect(token);
-            }
-            // SAFETY: the caller keeps the buffer, or it is awaited below.
-            unsafe { self.read_piece(&target, token, to, piece, target.addr + at as u64) }
-                .inspect_err(|_| context.forget(token))?;
-            if !KEEP {
-                self.await_token(token, target.world)?;
+            if KEEP {
+                // SAFETY: the caller keeps the buffer.
+                unsafe { self.read_piece(&part, to, piece, false)? };
+            } else {
+                let mut lent = self.more.spare.lend(piece);
+                // SAFETY: what was lent stays if this fails.
+                let token = unsafe { self.read_piece(&part, lent.start(), piece, true)? };
+                self.await_token(token, remote.world)?;
+                // SAFETY: both hold the piece.
+                unsafe { to.copy_from_nonoverlapping(lent.start(), piece) };
+                self.more.spare.done(lent);
             }
             at += piece;
         }
@@ -1016,58 +918,62 @@ impl<N: Netmod> Access<N> {
     /// `to` stays writable for `len` bytes until the token came back.
     unsafe fn read_piece(
         &self,
-        target: &Target,
-        token: Token,
+        remote: &Remote,
         to: *mut u8,
         len: usize,
-        addr: u64,
-    ) -> Result<(), Error> {
-        let port = self.context.port(target.transport);
-        let (netmod, port) = port.ok_or_else(|| no_provider(target))?;
-        let op = Transfer {
-            buf: to,
-            len,
-            dest: target.dest,
-            addr,
-            key: target.key,
-            token: token.bits(),
-        };
-        // SAFETY: the caller's duty.
-        self.try_until_taken(target, "fi_readmsg", || unsafe { netmod.read(port, op) })?;
-        self.context.issued(token);
-        Ok(())
+        awaited: bool,
+    ) -> Result<Token, Error> {
+        self.issue_tracked(remote, "fi_readmsg", awaited, |netmod, port, token| {
+            let Remote { dest, addr, key, .. } = *remote;
+            let op = Transfer { buf: to, len, dest, addr, key: key.bits(), token };
+            // SAFETY: the caller's duty.
+            unsafe { netmod.read(port, op) }
+        })
     }
 
-    /// Issues until the provider has room.
+    /// Issues an operation that answers with a token.
+    pub(super) fn issue_tracked(
+        &self,
+        remote: &Remote,
+        call: &'static str,
+        awaited: bool,
+        mut issue: impl FnMut(&N, &N::Port, u64) -> isize,
+    ) -> Result<Token, Error> {
+        let token = self.context.token(remote.world);
+        self.try_until_taken(remote, call, |netmod, port| issue(netmod, port, token.bits()))?;
+        self.context.issued(token, awaited);
+        Ok(token)
+    }
+
+    /// Issues until the provider has room, on the endpoint that is in use at
+    /// each attempt.
     pub(super) fn try_until_taken(
         &self,
-        target: &Target,
+        remote: &Remote,
         call: &'static str,
-        mut issue: impl FnMut() -> isize,
+        mut issue: impl FnMut(&N, &N::Port) -> isize,
     ) -> Result<(), Error> {
-        let mut rc = issue();
+        let mut attempt = || match self.context.port(remote.transport) {
+            Some((netmod, port)) => issue(netmod, port),
+            None => UNSUPPORTED,
+        };
+        let mut rc = attempt();
         if rc == AGAIN {
-            self.context.wait(&[target.world], || {
-                rc = issue();
+            self.context.wait(&[remote.world], || {
+                rc = attempt();
                 Ok(if rc == AGAIN { Progress::Waiting } else { Progress::Done })
             })?;
         }
         match rc {
             0 => Ok(()),
-            rc => Err(self.provider_error(target.transport, target.world, call, rc)),
+            rc => Err(self.provider_error(remote, call, rc)),
         }
     }
 
-    fn provider_error(
-        &self,
-        transport: Transport,
-        world: u32,
-        call: &'static str,
-        rc: isize,
-    ) -> Error {
-        match self.context.port(transport) {
-            Some((netmod, _)) => self.context.blame(world, netmod.explain(call, rc)).into(),
-            None => DeviceError::NoTransport { rank: world, why: "no provider is open" }.into(),
+    fn provider_error(&self, remote: &Remote, call: &'static str, rc: isize) -> Error {
+        match self.port(remote) {
+            Ok((netmod, _)) => self.context.blame(remote.world, netmod.explain(call, rc)).into(),
+            Err(e) => e,
         }
     }
 
@@ -1126,8 +1032,8 @@ impl<N: Netmod> Access<N> {
         self.check(rank, disp, len)?;
         let mut rc = rc;
         if rc == AGAIN {
-            let target = self.target(rank, disp)?;
-            self.context.wait(&[target.world], || {
+            let world = self.world(rank)?;
+            self.context.wait(&[world], || {
                 // SAFETY: checked above; the caller's word for the buffer.
                 rc = unsafe { self.issue_other::<KEEP>(buf, len, rank, disp) };
                 Ok(if rc == AGAIN { Progress::Waiting } else { Progress::Done })
@@ -1139,10 +1045,10 @@ impl<N: Netmod> Access<N> {
                 let lost = || ErrorKind::Arguments("the error of a put was lost".into()).into();
                 Err(self.take_error().unwrap_or_else(lost))
             }
-            rc => {
-                let target = self.target(rank, disp)?;
-                Err(self.provider_error(target.transport, target.world, "fi_inject_write", rc))
-            }
+            rc => Err(match self.target(rank, disp)? {
+                Target::Provider(remote) => self.provider_error(&remote, "fi_inject_write", rc),
+                Target::Mapped(_) | Target::Nowhere(_) => nowhere(self.world(rank)?),
+            }),
         }
     }
 
@@ -1188,7 +1094,9 @@ impl<N: Netmod> Access<N> {
     /// Waits until everything issued on this access is done at the targets.
     ///
     /// # Errors
-    /// As [`Access::flush`].
+    /// As [`Access::flush`]. Where the map has more than 256 ranks, the peer
+    /// named may be one that died and was not put to: what is kept of who was
+    /// does not tell ranks apart that are equal modulo 256.
     pub fn flush_all(&self) -> Result<(), Error> {
         self.check_open()?;
         self.flush_dirty()
@@ -1235,6 +1143,14 @@ impl<N: Netmod> Access<N> {
         self.drain(&[])
     }
 
+    /// The same where only these ranks could be put to.
+    pub(super) fn flush_group(&self, group: &[u32]) -> Result<(), Error> {
+        let ranks: Vec<u32> = group.iter().copied().filter(|&rank| self.marked(rank)).collect();
+        self.unmark();
+        self.flush_ranks(&ranks)?;
+        self.drain(&[])
+    }
+
     /// Reads back from every rank that was put to: the answer comes behind the
     /// puts. All reads are under way together, and one that fails keeps none
     /// of the others from being waited for.
@@ -1242,53 +1158,28 @@ impl<N: Netmod> Access<N> {
         // What was stored into mapped parts is visible to whoever hears of
         // this flush.
         fence(Ordering::SeqCst);
-        let mut worlds = Vec::with_capacity(ranks.len());
+        // Nothing ends this before all probes were waited for, but this.
+        let worlds = ranks.iter().map(|&rank| self.world(rank)).collect::<Result<Vec<_>, _>>()?;
         let mut probes = Vec::new();
-        let mut scratch = vec![[0_u8; 8]; if N::FLUSHES { 0 } else { ranks.len() }];
         let mut first_error = None;
         // Ranks of one process need one probe; ranks of a window that is not
         // uniform are all different processes.
         let mut seen = HashSet::new();
-        for (at, &rank) in ranks.iter().enumerate() {
-            let world = self.world(rank)?;
-            if self.path == path::DYNAMIC {
-                // All of it was packets.
-            } else if N::KEY_HANDLES && self.path != path::MAPPED {
-                match self.flush_keyed(rank, world, ranks.len() == 1, &mut seen) {
-                    Ok(Some(token)) => probes.push((token, world)),
-                    Ok(None) => {}
-                    Err(e) => {
-                        first_error.get_or_insert(e);
-                    }
-                }
-            } else if self.path != path::MAPPED {
-                // SAFETY: rank < self.ranks, checked by the callers.
-                let entry = Entry::from_bits(unsafe { self.lookup.entry(rank as usize) });
-                if entry.is_empty() {
-                    continue;
-                }
-                // SAFETY: `scratch` outlives the wait below, which ends only
-                // when every probe was answered or its peer is dead.
-                let to = &mut scratch[at];
-                // SAFETY: as above.
-                match unsafe { self.probe(rank, world, to, ranks.len() == 1, &mut seen) } {
-                    Ok(Some(token)) => probes.push((token, world)),
-                    Ok(None) => {}
-                    Err(e) => {
-                        first_error.get_or_insert(e);
-                    }
+        // On other paths all of it was stores, or packets.
+        let providers = !matches!(self.path, path::MAPPED | path::DYNAMIC);
+        let probed = ranks.iter().zip(&worlds).filter(|_| providers);
+        for (&rank, &world) in probed {
+            match self.ask_if_done(rank, ranks.len() == 1, &mut seen) {
+                Ok(token) => probes.extend(token.map(|token| (token, world))),
+                Err(e) => {
+                    first_error.get_or_insert(e);
                 }
             }
-            worlds.push(world);
         }
-        for &(token, world) in &probes {
+        for (token, world) in probes {
             if let Err(e) = self.await_token(token, world) {
                 first_error.get_or_insert(e);
             }
-        }
-        if first_error.is_some() {
-            // A probe towards a dead peer may still be answered into it.
-            std::mem::forget(scratch);
         }
         let drained = self.drain(&worlds);
         if let Err(e) = self.context.look_after(&worlds) {
@@ -1298,71 +1189,49 @@ impl<N: Netmod> Access<N> {
         first_error.map_or(drained, Err)
     }
 
-    /// Asks the netmod for an answer when all is done at a rank; `None` where
-    /// there is nothing to wait for.
-    fn flush_keyed(
+    /// Asks for an answer when all is done at a rank; `None` where there is
+    /// nothing to wait for.
+    fn ask_if_done(
         &self,
         rank: u32,
-        world: u32,
         only: bool,
         seen: &mut HashSet<(u8, u64)>,
     ) -> Result<Option<Token>, Error> {
-        // SAFETY: the table has a place for every rank of the map.
-        let reach = unsafe { &*self.reach.add(rank as usize) };
-        if reach.key.get() == 0 {
+        // Nothing was issued to a rank nobody has used.
+        let used = if N::KEY_HANDLES {
+            self.reach(rank).key.get() != 0
+        } else {
+            !self.entry(rank).is_empty()
+        };
+        if !used {
             return Ok(None);
         }
-        let target = self.target(rank, 0)?;
-        if !only && !seen.insert((target.transport as u8, target.dest)) {
+        let Target::Provider(remote) = self.target(rank, 0)? else { return Ok(None) };
+        if !only && !seen.insert((remote.transport as u8, remote.dest)) {
             return Ok(None);
         }
-        let port = self.context.port(target.transport);
-        let (netmod, port) = port.ok_or_else(|| no_provider(&target))?;
-        let token = self.context.token(world);
-        self.context.expect(token);
-        let mut pending = false;
-        let issued = self.try_until_taken(&target, "flush", || {
-            // SAFETY: `dest` is of this context's own address vector.
-            let rc = unsafe { netmod.flush(port, target.dest, token.bits()) };
-            pending = rc == PENDING;
-            if pending { 0 } else { rc }
-        });
-        if issued.is_err() || !pending {
-            self.context.forget(token);
-            return issued.map(|()| None);
+        if N::FLUSHES {
+            return self.flush_remote(&remote);
         }
-        self.context.issued(token);
-        Ok(Some(token))
+        let len = self.core()?.sizes.get(rank).min(PROBE as u64) as usize;
+        // SAFETY: it stays if an answer does not come.
+        unsafe { self.read_piece(&remote, self.context.landing(), len, true) }.map(Some)
     }
 
-    /// Starts reading from a rank; `None` where there is nothing to wait for.
-    ///
-    /// # Safety
-    /// `to` stays writable until the token came back or its peer is dead.
-    unsafe fn probe(
-        &self,
-        rank: u32,
-        world: u32,
-        to: &mut [u8; 8],
-        only: bool,
-        seen: &mut HashSet<(u8, u64)>,
-    ) -> Result<Option<Token>, Error> {
-        let target = self.target(rank, 0)?;
-        let len = self.core()?.sizes.get(rank).min(8) as usize;
-        let first = only || seen.insert((target.transport as u8, target.dest));
-        if target.mapped.is_some() || len == 0 || !first {
-            return Ok(None);
+    /// Asks the netmod for an answer.
+    fn flush_remote(&self, remote: &Remote) -> Result<Option<Token>, Error> {
+        let token = self.context.token(remote.world);
+        let mut pending = false;
+        self.try_until_taken(remote, "flush", |netmod, port| {
+            // SAFETY: `dest` is of this context's own address vector.
+            let rc = unsafe { netmod.flush(port, remote.dest, token.bits()) };
+            pending = rc == PENDING;
+            if pending { 0 } else { rc }
+        })?;
+        if pending {
+            self.context.issued(token, true);
         }
-        let token = self.context.token(world);
-        self.context.expect(token);
-        // SAFETY: the caller's duty.
-        match unsafe { self.read_piece(&target, token, to.as_mut_ptr(), len, target.addr) } {
-            Ok(()) => Ok(Some(token)),
-            Err(e) => {
-                self.context.forget(token);
-                Err(e)
-            }
-        }
+        Ok(pending.then_some(token))
     }
 
     /// Waits for tracked operations and reports those that failed: towards
@@ -1467,31 +1336,6 @@ impl<N: Netmod> Access<N> {
         &self.context
     }
 
-    /// The target of a rank as a raw loop over the provider takes it, for
-    /// comparison; inserted now if it was not. `None` for a rank whose memory
-    /// is mapped.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Rank`]; a peer that cannot be reached.
-    pub fn raw_target(&self, rank: u32) -> Result<Option<RawTarget>, Error> {
-        if rank >= self.ranks {
-            return Err(ErrorKind::Rank { rank, size: self.ranks }.into());
-        }
-        let Target { transport, mapped, dest, addr, key, .. } = self.target(rank, 0)?;
-        Ok(mapped.is_none().then_some(RawTarget { transport, dest, addr, key }))
-    }
-
-    /// Where the memory of a rank is mapped here, if it is.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Rank`]; a peer that cannot be reached.
-    pub fn mapped(&self, rank: u32) -> Result<Option<*mut u8>, Error> {
-        if rank >= self.ranks {
-            return Err(ErrorKind::Rank { rank, size: self.ranks }.into());
-        }
-        Ok(self.target(rank, 0)?.mapped)
-    }
-
     /// The window by value, when every rank's memory is mapped here at an
     /// address affine in the rank ([`Access::is_mapped`]); `None` otherwise.
     ///
@@ -1550,11 +1394,6 @@ impl<N: Netmod> Access<N> {
     }
 }
 
-pub(super) fn no_provider(target: &Target) -> Error {
-    let why = "the window is not mapped and no shared-memory provider is open on both sides";
-    DeviceError::NoTransport { rank: target.world, why }.into()
-}
-
 /// Where the parts of a window are mapped, as a line over the ranks of `map`:
 /// possible when all members are on this node and their node ranks are affine.
 fn fold_mapped<N: Netmod>(
@@ -1578,13 +1417,6 @@ fn fold_mapped<N: Netmod>(
     // SAFETY: the segment holds a part for every node rank.
     let start = unsafe { mapped.start.add(base as usize * mapped.pitch) };
     Some((start, stride as isize * mapped.pitch as isize))
-}
-
-/// Whether a window that is mapped everywhere, and so not registered, has
-/// members whose entries send operations to the network.
-fn mapped_beside_network<N: Netmod>(core: &WindowCore<N>, context: &Context<N>) -> bool {
-    let reached = context.port(Transport::Local).map_or(0, |(shm, _)| shm.caps().max_peers);
-    core.mapped.is_some_and(|m| m.all) && context.device().node_size() > reached
 }
 
 /// Base and stride of a map that is a line.

@@ -17,12 +17,13 @@
 //! the order of their calls: a change between the second and the third way
 //! waits for what went before, unless [`Hints::ordered`] was given up.
 
-use super::access::{Access, Target};
+use super::access::Access;
 use super::active::{Answer, Request, WINDOW, ask, error_of};
 use super::compute::{Atomic as Cell, Work, is_atomic, refusal};
 use super::epoch::{PATIENCE, Way};
 use super::part::Status;
 use super::request::{Pending, Ticket};
+use super::target::{Remote, Target, nowhere};
 use super::{Error, ErrorKind, Hints};
 use crate::device::Progress;
 use crate::netmod::{Atomic, Kind, Netmod, Op, PENDING, Type};
@@ -476,24 +477,22 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Result<(), Error> {
-        // Where the provider may still write after a failure, it writes into
-        // memory that stays.
-        let mut own = vec![0_u64; origin.bytes().div_ceil(8)];
-        let into = own.as_mut_ptr().cast::<u8>();
-        let origin = Origin { result: into, ..*origin };
+        let mut lent = self.more.spare.lend(origin.bytes());
+        let origin = Origin { result: lent.start(), ..*origin };
         let mut tickets = Vec::new();
-        // SAFETY: the caller's duty, and `own` stays, in any case.
+        // SAFETY: the caller's duty, and what was lent stays if this fails.
         let started = unsafe { self.elements(&origin, rank, disp, Some(&mut tickets)) };
         let nothing_under_way = tickets.is_empty();
         let ended = self.await_tickets(&mut tickets);
         if let Err(e) = started.and(ended) {
-            if !nothing_under_way {
-                std::mem::forget(own);
+            if nothing_under_way {
+                self.more.spare.done(lent);
             }
             return Err(e);
         }
         // SAFETY: both hold the elements.
-        unsafe { std::ptr::copy_nonoverlapping(into, result, origin.bytes()) };
+        unsafe { std::ptr::copy_nonoverlapping(lent.start(), result, origin.bytes()) };
+        self.more.spare.done(lent);
         Ok(())
     }
 
@@ -553,20 +552,21 @@ impl<N: Netmod> Access<N> {
         if core.dynamic {
             return packets(tickets);
         }
-        let target = self.target(rank, disp)?;
-        if let Some(at) = target.mapped {
-            if !is_atomic(ty, at.addr()) {
-                return packets(tickets);
+        let remote = match self.target(rank, disp)? {
+            Target::Mapped(at) if !is_atomic(ty, at.addr()) => return packets(tickets),
+            Target::Mapped(at) => {
+                self.count_direct();
+                // SAFETY: checked, mapped and aligned.
+                unsafe { origin.work(at).run_atomic() };
+                return Ok(());
             }
-            self.count_direct();
-            // SAFETY: checked, mapped and aligned.
-            unsafe { origin.work(at).run_atomic() };
-            return Ok(());
-        }
-        let limit = self.native_limit(&target, origin, core.skews.get(rank).wrapping_add(offset));
+            Target::Provider(remote) => remote,
+            Target::Nowhere(world) => return Err(nowhere(world)),
+        };
+        let limit = self.native_limit(&remote, origin, core.skews.get(rank).wrapping_add(offset));
         // A library changes memory that it did not allocate by messages of its
         // own, and ours are shorter on a node.
-        if limit == 0 || (core.created && self.context().has_node_queue(target.world)) {
+        if limit == 0 || (core.created && self.context().has_node_queue(remote.world)) {
             return packets(tickets);
         }
         turn(Way::Native)?;
@@ -575,7 +575,7 @@ impl<N: Netmod> Access<N> {
             let piece = origin.piece(from, limit.min(count - from));
             let at = (from * ty.size()) as u64;
             // SAFETY: the caller's duty.
-            unsafe { self.element_natively(&piece, &target, at, tickets.as_deref_mut())? };
+            unsafe { self.element_natively(&piece, &remote, at, tickets.as_deref_mut())? };
             from += piece.count;
         }
         Ok(())
@@ -601,8 +601,8 @@ impl<N: Netmod> Access<N> {
     }
 
     /// How many elements one call of the provider takes; 0 where it must not.
-    fn native_limit(&self, target: &Target, origin: &Origin, address: u64) -> usize {
-        let Some((netmod, port)) = self.context().port(target.transport) else { return 0 };
+    fn native_limit(&self, remote: &Remote, origin: &Origin, address: u64) -> usize {
+        let Ok((netmod, port)) = self.port(remote) else { return 0 };
         if !netmod.caps().cpu_atomics || !is_atomic(origin.ty, address as usize) {
             return 0;
         }
@@ -625,7 +625,7 @@ impl<N: Netmod> Access<N> {
     unsafe fn element_natively(
         &self,
         origin: &Origin,
-        target: &Target,
+        remote: &Remote,
         byte: u64,
         tickets: Option<&mut Vec<Ticket>>,
     ) -> Result<(), Error> {
@@ -634,8 +634,6 @@ impl<N: Netmod> Access<N> {
         if more.staged_bytes.get() > STAGED {
             self.drain(&[])?;
         }
-        let port = context.port(target.transport);
-        let (netmod, port) = port.ok_or_else(|| super::access::no_provider(target))?;
         // SAFETY: the caller's duty.
         let staged = unsafe { origin.copied() }.into_boxed_slice();
         let compare = match origin.kind {
@@ -643,10 +641,7 @@ impl<N: Netmod> Access<N> {
             Kind::Swap => unsafe { staged.as_ptr().add(origin.bytes()) },
             _ => std::ptr::null(),
         };
-        let token = context.token(target.world);
-        if tickets.is_some() {
-            context.expect(token);
-        }
+        let token = context.token(remote.world);
         let op = Atomic {
             kind: origin.kind,
             ty: origin.ty,
@@ -655,28 +650,27 @@ impl<N: Netmod> Access<N> {
             compare,
             result: origin.result,
             count: origin.count,
-            dest: target.dest,
-            addr: target.addr + byte,
-            key: target.key,
+            dest: remote.dest,
+            addr: remote.addr + byte,
+            key: remote.key.bits(),
             token: token.bits(),
         };
         let mut under_way = true;
-        let started = self.try_until_taken(target, "fi_atomic", || {
+        self.try_until_taken(remote, "fi_atomic", |netmod, port| {
             // SAFETY: the operands are staged until a flush; the result is the
             // caller's word; count and alignment were checked.
             let rc = unsafe { netmod.atomic(port, &op) };
             under_way = rc == PENDING;
             if rc == PENDING { 0 } else { rc }
-        });
-        if started.is_err() || !under_way {
-            context.forget(token);
-            return started;
+        })?;
+        if !under_way {
+            return Ok(());
         }
-        context.issued(token);
+        context.issued(token, tickets.is_some());
         more.staged_bytes.set(more.staged_bytes.get() + staged.len());
-        more.staged.borrow_mut().push((target.world, staged));
+        more.staged.borrow_mut().push((remote.world, staged));
         if let Some(tickets) = tickets {
-            tickets.push(Ticket::Token(token, target.world));
+            tickets.push(Ticket::Token(token, remote.world));
         }
         Ok(())
     }

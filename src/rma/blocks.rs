@@ -1,9 +1,11 @@
 //! Noncontiguous operations: lists of blocks on both sides.
 
-use super::access::{Access, Target, copy, no_provider};
+use super::access::{Access, copy};
 use super::atomic::Element;
 use super::request::{Pending, Ticket};
+use super::target::{Remote, Target, nowhere};
 use super::{Error, ErrorKind};
+use crate::device::PIECE;
 use crate::netmod::{Block, Blocks, Netmod, Op, Transfer};
 
 /// Where the bytes of a noncontiguous operation lie, in the order in which they
@@ -117,12 +119,8 @@ impl<N: Netmod> Access<N> {
         to: &Layout<'_>,
     ) -> Result<(), Error> {
         fits(from, buf.len())?;
-        let mut tickets = Vec::new();
-        // SAFETY: within the slice, and waited for.
-        let started =
-            unsafe { self.write_pieces(buf.as_ptr(), from, rank, disp, to, Some(&mut tickets)) };
-        let ended = self.await_tickets(&mut tickets);
-        started.and(ended)
+        // SAFETY: within the slice.
+        unsafe { self.write_pieces(buf.as_ptr(), from, rank, disp, to, End::Return) }
     }
 
     /// [`Access::put_blocks`], the buffer the operation's until the request was
@@ -144,7 +142,8 @@ impl<N: Netmod> Access<N> {
         not_null(buf, from)?;
         let mut tickets = Vec::new();
         // SAFETY: the caller's duty.
-        let started = unsafe { self.write_pieces(buf, from, rank, disp, to, Some(&mut tickets)) };
+        let started =
+            unsafe { self.write_pieces(buf, from, rank, disp, to, End::Tickets(&mut tickets)) };
         let pending = Pending::new(self, tickets);
         started.map(|()| pending)
     }
@@ -167,7 +166,7 @@ impl<N: Netmod> Access<N> {
     ) -> Result<(), Error> {
         not_null(buf, from)?;
         // SAFETY: the caller's duty.
-        unsafe { self.write_pieces(buf, from, rank, disp, to, None) }
+        unsafe { self.write_pieces(buf, from, rank, disp, to, End::Flush) }
     }
 
     /// Gets blocks of the memory of `rank` into blocks of `buf`; they are there
@@ -184,12 +183,8 @@ impl<N: Netmod> Access<N> {
         from: &Layout<'_>,
     ) -> Result<(), Error> {
         fits(to, buf.len())?;
-        let mut tickets = Vec::new();
-        // SAFETY: within the slice, and waited for.
-        let started =
-            unsafe { self.read_pieces(buf.as_mut_ptr(), to, rank, disp, from, Some(&mut tickets)) };
-        let ended = self.await_tickets(&mut tickets);
-        started.and(ended)
+        // SAFETY: within the slice.
+        unsafe { self.read_pieces(buf.as_mut_ptr(), to, rank, disp, from, End::Return) }
     }
 
     /// [`Access::get_blocks`], the bytes there when the request was waited for
@@ -212,7 +207,8 @@ impl<N: Netmod> Access<N> {
         not_null(buf, to)?;
         let mut tickets = Vec::new();
         // SAFETY: the caller's duty.
-        let started = unsafe { self.read_pieces(buf, to, rank, disp, from, Some(&mut tickets)) };
+        let started =
+            unsafe { self.read_pieces(buf, to, rank, disp, from, End::Tickets(&mut tickets)) };
         let pending = Pending::new(self, tickets);
         started.map(|()| pending)
     }
@@ -236,7 +232,7 @@ impl<N: Netmod> Access<N> {
     ) -> Result<(), Error> {
         not_null(buf, to)?;
         // SAFETY: the caller's duty.
-        unsafe { self.read_pieces(buf, to, rank, disp, from, None) }
+        unsafe { self.read_pieces(buf, to, rank, disp, from, End::Flush) }
     }
 
     /// Puts with a request of its own: MPI_Rput.
@@ -332,7 +328,7 @@ impl<N: Netmod> Access<N> {
     }
 
     /// # Safety
-    /// `buf` is readable for the extent of `from` until the tickets' end.
+    /// `buf` is readable for the extent of `from` until the end.
     unsafe fn write_pieces(
         &self,
         buf: *const u8,
@@ -340,7 +336,7 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
         to: &Layout<'_>,
-        tickets: Option<&mut Vec<Ticket>>,
+        end: End<'_>,
     ) -> Result<(), Error> {
         self.check_blocks(from, rank, disp, to)?;
         if from.bytes() == Some(0) {
@@ -354,20 +350,24 @@ impl<N: Netmod> Access<N> {
             }
             return Ok(());
         }
-        let target = self.target(rank, disp)?;
-        if let Some(start) = target.mapped {
-            for (here, there, len) in Pieces::new(from, to) {
-                // SAFETY: both within their bounds, and apart.
-                let _ = unsafe { copy(start.add(there), buf.add(here), len) };
+        match self.target(rank, disp)? {
+            Target::Mapped(start) => {
+                for (here, there, len) in Pieces::new(from, to) {
+                    // SAFETY: both within their bounds, and apart.
+                    let _ = unsafe { copy(start.add(there), buf.add(here), len) };
+                }
+                Ok(())
             }
-            return Ok(());
+            // SAFETY: the caller's duty.
+            Target::Provider(remote) => unsafe {
+                self.move_pieces(&remote, buf.cast_mut(), Pieces::new(from, to), true, end)
+            },
+            Target::Nowhere(world) => Err(nowhere(world)),
         }
-        // SAFETY: the caller's duty.
-        unsafe { self.each_call(&target, buf.cast_mut(), Pieces::new(from, to), true, tickets) }
     }
 
     /// # Safety
-    /// `buf` is writable for the extent of `to` until the tickets' end.
+    /// `buf` is writable for the extent of `to` until the end.
     unsafe fn read_pieces(
         &self,
         buf: *mut u8,
@@ -375,7 +375,7 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
         from: &Layout<'_>,
-        mut tickets: Option<&mut Vec<Ticket>>,
+        end: End<'_>,
     ) -> Result<(), Error> {
         self.check_blocks(to, rank, disp, from)?;
         if to.bytes() == Some(0) {
@@ -383,25 +383,105 @@ impl<N: Netmod> Access<N> {
         }
         self.mark(rank);
         if self.core()?.dynamic {
-            for (here, there, len) in Pieces::new(to, from) {
+            let mut own = Vec::new();
+            let (mut tickets, returns) = match end {
+                End::Flush => (None, false),
+                End::Tickets(tickets) => (Some(tickets), false),
+                End::Return => (Some(&mut own), true),
+            };
+            let started = Pieces::new(to, from).try_for_each(|(here, there, len)| {
+                let tickets = tickets.as_deref_mut();
                 // SAFETY: the caller's duty.
-                unsafe {
-                    let tickets = tickets.as_deref_mut();
-                    self.get_by_packets(buf.add(here), len, rank, disp + there, tickets)?
-                };
-            }
-            return Ok(());
+                unsafe { self.get_by_packets(buf.add(here), len, rank, disp + there, tickets) }
+            });
+            // What fails is given up: packets are handed out by this process.
+            let ended = if returns { self.await_tickets(&mut own) } else { Ok(()) };
+            return started.and(ended);
         }
-        let target = self.target(rank, disp)?;
-        if let Some(start) = target.mapped {
-            for (here, there, len) in Pieces::new(to, from) {
-                // SAFETY: both within their bounds, and apart.
-                let _ = unsafe { copy(buf.add(here), start.add(there), len) };
+        match self.target(rank, disp)? {
+            Target::Mapped(start) => {
+                for (here, there, len) in Pieces::new(to, from) {
+                    // SAFETY: both within their bounds, and apart.
+                    let _ = unsafe { copy(buf.add(here), start.add(there), len) };
+                }
+                Ok(())
             }
-            return Ok(());
+            // SAFETY: the caller's duty.
+            Target::Provider(remote) => unsafe {
+                self.move_pieces(&remote, buf, Pieces::new(to, from), false, end)
+            },
+            Target::Nowhere(world) => Err(nowhere(world)),
         }
+    }
+
+    /// # Safety
+    /// The pieces at `buf` are readable, when reading writable, until the end.
+    unsafe fn move_pieces(
+        &self,
+        remote: &Remote,
+        buf: *mut u8,
+        pieces: Pieces<'_>,
+        write: bool,
+        end: End<'_>,
+    ) -> Result<(), Error> {
         // SAFETY: the caller's duty.
-        unsafe { self.each_call(&target, buf, Pieces::new(to, from), false, tickets) }
+        unsafe {
+            match end {
+                End::Flush => self.each_call(remote, buf, pieces, write, None),
+                End::Tickets(tickets) => self.each_call(remote, buf, pieces, write, Some(tickets)),
+                End::Return => self.bounced(remote, buf, pieces, write),
+            }
+        }
+    }
+
+    /// Moves pieces by way of memory that is lent to the provider, so that it
+    /// has nothing of the caller's on return, whatever happened.
+    ///
+    /// # Safety
+    /// The pieces at `buf` are readable, when reading writable.
+    unsafe fn bounced(
+        &self,
+        remote: &Remote,
+        buf: *mut u8,
+        pieces: Pieces<'_>,
+        write: bool,
+    ) -> Result<(), Error> {
+        let mut pieces = pieces.flat_map(|(here, there, len)| {
+            let cuts = (0..len).step_by(PIECE);
+            cuts.map(move |at| (here + at, there + at, PIECE.min(len - at)))
+        });
+        let mut next = pieces.next();
+        while next.is_some() {
+            let (mut bytes, mut list) = (0, Vec::new());
+            while let Some((here, there, len)) = next.filter(|piece| bytes + piece.2 <= PIECE) {
+                list.push((here, (bytes, there, len)));
+                bytes += len;
+                next = pieces.next();
+            }
+            let mut lent = self.more.spare.lend(bytes);
+            let start = lent.start();
+            // SAFETY: within what is lent and the caller's; what was lent stays
+            // if this fails.
+            unsafe {
+                if write {
+                    for &(here, (at, _, len)) in &list {
+                        start.add(at).copy_from_nonoverlapping(buf.add(here), len);
+                    }
+                }
+                let mut tickets = Vec::new();
+                let moved = list.iter().map(|&(_, piece)| piece);
+                let started = self.each_call(remote, start, moved, write, Some(&mut tickets));
+                let ended = self.await_tickets(&mut tickets);
+                started.and(ended)?;
+                if !write {
+                    for &(here, (at, _, len)) in &list {
+                        buf.add(here).copy_from_nonoverlapping(start.add(at), len);
+                    }
+                }
+            }
+            self.more.spare.done(lent);
+        }
+        Ok(())
     }
 
     /// Gives pieces to the provider, as many at a time as it takes.
@@ -411,15 +491,13 @@ impl<N: Netmod> Access<N> {
     /// tickets' end.
     unsafe fn each_call(
         &self,
-        target: &Target,
+        remote: &Remote,
         buf: *mut u8,
-        pieces: Pieces<'_>,
+        pieces: impl Iterator<Item = (usize, usize, usize)>,
         write: bool,
         mut tickets: Option<&mut Vec<Ticket>>,
     ) -> Result<(), Error> {
-        let port = self.context().port(target.transport);
-        let (netmod, _) = port.ok_or_else(|| no_provider(target))?;
-        let caps = netmod.caps();
+        let caps = self.port(remote)?.0.caps();
         let (most, longest) = (caps.blocks.max(1), caps.max_message);
         let mut list: Vec<Block> = Vec::with_capacity(most.min(64));
         let mut bytes = 0;
@@ -429,7 +507,7 @@ impl<N: Netmod> Access<N> {
                 let part = (len - done).min(longest);
                 if list.len() == most || bytes + part > longest {
                     // SAFETY: the caller's duty.
-                    unsafe { self.one_call(target, &list, write, tickets.as_deref_mut())? };
+                    unsafe { self.one_call(remote, &list, write, tickets.as_deref_mut())? };
                     list.clear();
                     bytes = 0;
                 }
@@ -437,64 +515,60 @@ impl<N: Netmod> Access<N> {
                     // SAFETY: within the extent.
                     buf: unsafe { buf.add(here + done) },
                     len: part,
-                    addr: target.addr + (there + done) as u64,
+                    addr: remote.addr + (there + done) as u64,
                 });
                 bytes += part;
                 done += part;
             }
         }
         // SAFETY: the caller's duty.
-        unsafe { self.one_call(target, &list, write, tickets) }
+        unsafe { self.one_call(remote, &list, write, tickets) }
     }
 
     /// # Safety
     /// As `each_call`.
     unsafe fn one_call(
         &self,
-        target: &Target,
+        remote: &Remote,
         list: &[Block],
         write: bool,
         tickets: Option<&mut Vec<Ticket>>,
     ) -> Result<(), Error> {
-        let context = self.context();
-        let port = context.port(target.transport);
-        let (netmod, port) = port.ok_or_else(|| no_provider(target))?;
-        let token = context.token(target.world);
-        if tickets.is_some() {
-            context.expect(token);
-        }
-        let op = |block: &Block| Transfer {
-            buf: block.buf,
-            len: block.len,
-            dest: target.dest,
-            addr: block.addr,
-            key: target.key,
-            token: token.bits(),
-        };
-        let many = Blocks { list, dest: target.dest, key: target.key, token: token.bits() };
+        let (dest, key) = (remote.dest, remote.key.bits());
         let call = if write { "fi_writemsg" } else { "fi_readmsg" };
-        let started = self.try_until_taken(target, call, || {
+        let awaited = tickets.is_some();
+        let token = self.issue_tracked(remote, call, awaited, |netmod, port, token| {
+            let many = Blocks { list, dest, key, token };
             // SAFETY: the caller's duty.
             unsafe {
                 match (list, write) {
-                    ([one], true) => {
-                        let Transfer { buf, len, dest, addr, key, token } = op(one);
+                    (&[Block { buf, len, addr }], true) => {
                         let buf = buf.cast_const();
                         netmod.write(port, Transfer { buf, len, dest, addr, key, token })
                     }
-                    ([one], false) => netmod.read(port, op(one)),
+                    (&[Block { buf, len, addr }], false) => {
+                        netmod.read(port, Transfer { buf, len, dest, addr, key, token })
+                    }
                     (_, true) => netmod.write_blocks(port, many),
                     (_, false) => netmod.read_blocks(port, many),
                 }
             }
-        });
-        started.inspect_err(|_| context.forget(token))?;
-        context.issued(token);
+        })?;
         if let Some(tickets) = tickets {
-            tickets.push(Ticket::Token(token, target.world));
+            tickets.push(Ticket::Token(token, remote.world));
         }
         Ok(())
     }
+}
+
+/// When the buffer of an operation is the caller's again.
+enum End<'t> {
+    /// When the call returns.
+    Return,
+    /// At the end of these.
+    Tickets(&'t mut Vec<Ticket>),
+    /// After a flush.
+    Flush,
 }
 
 fn fits(layout: &Layout<'_>, len: usize) -> Result<(), Error> {

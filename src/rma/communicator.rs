@@ -257,6 +257,9 @@ impl<N: Netmod> Communicator<N> {
     /// the same group, or with groups that have no member in common, and sends
     /// no message.
     ///
+    /// Members that left different collectives, since one of them died, do not
+    /// agree on the new one's id: they make it with [`with_id`](Self::with_id).
+    ///
     /// # Errors
     /// [`ErrorKind::Arguments`] for a group with a process that is not here.
     pub fn create_group(&self, group: &Group) -> Result<Option<Communicator<N>>, Error> {
@@ -329,11 +332,11 @@ impl<N: Netmod> Communicator<N> {
     /// A peer that died, by name.
     pub fn barrier(&self) -> Result<(), Error> {
         if let Some(meeting) = self.meeting() {
-            return meeting.allgather(&[]).map(drop).map_err(|why| ErrorKind::Meeting(why).into());
+            return self.met(meeting.allgather(&[]).map(drop).map_err(ErrorKind::Meeting));
         }
         let tag = mix(&[self.id, self.call(), 7]);
         let control = self.device().control();
-        Ok(control.barrier(&Members(self), tag, &mut || self.idle())?)
+        self.met(control.barrier(&Members(self), tag, &mut || self.idle()))
     }
 
     /// Collects `mine` from all members, by rank; lengths may differ.
@@ -359,15 +362,23 @@ impl<N: Netmod> Communicator<N> {
             return Ok(all.swap_remove(root as usize));
         }
         let control = self.device().control();
-        Ok(control.broadcast(&Members(self), tag, root, value, &mut || self.idle())?)
+        self.met(control.broadcast(&Members(self), tag, root, value, &mut || self.idle()))
     }
 
     fn allgather_tagged(&self, tag: u64, mine: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
         if let Some(meeting) = self.meeting() {
-            return meeting.allgather(mine).map_err(|why| ErrorKind::Meeting(why).into());
+            return self.met(meeting.allgather(mine).map_err(ErrorKind::Meeting));
         }
         let control = self.device().control();
-        Ok(control.allgather(&Members(self), tag, mine, &mut || self.idle())?)
+        self.met(control.allgather(&Members(self), tag, mine, &mut || self.idle()))
+    }
+
+    /// What a collective answered: after a failure, others may be elsewhere.
+    fn met<T, E: Into<Error>>(&self, result: Result<T, E>) -> Result<T, Error> {
+        result.map_err(|e| {
+            self.device().set_parted();
+            e.into()
+        })
     }
 
     /// Progress while the set-up channel waits: for a while at a time, since
@@ -482,6 +493,10 @@ impl<N: Netmod> Peers for Members<'_, N> {
         let process = self.0.map.get(rank);
         let world = process.and_then(|p| self.0.device().world_rank(p).ok());
         world.unwrap_or(u32::MAX)
+    }
+
+    fn name(&self) -> Option<u64> {
+        Some(self.0.id)
     }
 }
 

@@ -3,14 +3,15 @@
 use super::keys::Published;
 use super::locks::{Control, Words};
 use super::part::Registered;
+use super::registration::{Alike, Registrations};
 use super::{Error, ErrorKind};
-use crate::device::Device;
 use crate::device::segment::Segment;
+use crate::device::{Device, Key};
 use crate::netmod::Netmod;
 use crate::rankmap::{Process, RankMap};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// One value for each rank of a communicator; one word when all are equal.
 #[derive(Debug)]
@@ -44,14 +45,14 @@ impl Column {
     }
 
     /// The values of these ranks, in this order.
-    fn pick(&self, ranks: &[u32]) -> Column {
+    pub(super) fn pick(&self, ranks: &[u32]) -> Column {
         match self {
             Column::Uniform(v) => Column::Uniform(*v),
             Column::Table(_) => Column::new(ranks.iter().map(|&rank| self.get(rank))),
         }
     }
 
-    fn heap(&self) -> usize {
+    pub(super) fn heap(&self) -> usize {
         match self {
             Column::Uniform(_) => 0,
             Column::Table(t) => size_of_val(&**t),
@@ -86,6 +87,32 @@ impl Controls {
     }
 }
 
+/// Memory registered for a window. Where it goes and the living may be at
+/// different places of the program, some may still write to it.
+pub(super) struct Exposed<N: Netmod> {
+    region: Option<N::Region>,
+    device: Arc<Device<N>>,
+    quiet: AtomicBool,
+}
+
+impl<N: Netmod> Exposed<N> {
+    pub(super) fn new(region: Option<N::Region>, device: &Arc<Device<N>>) -> Option<Exposed<N>> {
+        let (device, quiet) = (Arc::clone(device), AtomicBool::new(false));
+        region.map(|region| Exposed { region: Some(region), device, quiet })
+    }
+}
+
+impl<N: Netmod> Drop for Exposed<N> {
+    fn drop(&mut self) {
+        match self.region.take() {
+            Some(region) if !*self.quiet.get_mut() && self.device.is_parted() => {
+                N::abandon(region);
+            }
+            region => drop(region),
+        }
+    }
+}
+
 /// Memory, keys and sizes of a window, shared by its accesses.
 ///
 /// The metadata is a few words where all ranks agree and the provider lets us
@@ -96,12 +123,12 @@ pub struct WindowCore<N: Netmod> {
     pub(super) part: Arc<Registered>,
     /// Registrations, network and node-local; dropped before the memory they
     /// name.
-    pub(super) _regions: [Option<N::Region>; 2],
+    pub(super) regions: [Option<Exposed<N>>; 2],
+    /// The key of this process's memory, another's when that is deregistered.
+    pub(super) _key: Option<Key>,
     pub(super) sizes: Column,
     pub(super) units: Column,
-    /// Virtual address at the target, or 0 with offset addressing.
-    pub(super) bases: Column,
-    pub(super) keys: Column,
+    pub(super) registered: Registrations,
     /// The members' keys, where keys are handles.
     pub(super) published: Option<Arc<Published>>,
     /// The ranks that published them.
@@ -109,7 +136,6 @@ pub struct WindowCore<N: Netmod> {
     /// Peers on the node store straight into the provider's memory, where it
     /// has that mapped here.
     pub(super) direct: bool,
-    pub(super) local_key: u64,
     pub(super) mapped: Option<Mapped>,
     /// Where the parts of a shared window start in the node's segment, by
     /// rank; others lie a pitch apart.
@@ -155,10 +181,11 @@ impl<N: Netmod> std::fmt::Debug for WindowCore<N> {
 impl<N: Netmod> WindowCore<N> {
     /// Bytes of metadata: this struct and its tables.
     pub fn metadata_bytes(&self) -> usize {
-        let columns = [&self.sizes, &self.units, &self.bases, &self.keys, &self.skews];
+        let columns = [&self.sizes, &self.units, &self.skews];
         let columns = columns.into_iter().chain(&self.contiguous);
         let published = self.published.as_ref().map_or(0, |p| p.heap());
-        size_of::<Self>() + columns.map(|c| c.heap()).sum::<usize>() + published
+        let columns = columns.map(|c| c.heap()).sum::<usize>() + self.registered.heap();
+        size_of::<Self>() + columns + published
     }
 
     /// The window's rank of a process, for its first use.
@@ -171,6 +198,13 @@ impl<N: Netmod> WindowCore<N> {
             process.and_then(|p| device.world_rank(p).ok()) == Some(world)
         };
         (0..self.members.len()).find(is)
+    }
+
+    /// All members have said that they write here no more.
+    pub(super) fn quieten(&self) {
+        for exposed in self.regions.iter().flatten() {
+            exposed.quiet.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Whether this was made from the core of a window for other ranks.
@@ -208,15 +242,14 @@ impl<N: Netmod> WindowCore<N> {
             dynamic: self.dynamic,
             created: self.created,
             hints: AtomicU8::new(self.hints.load(Ordering::Relaxed)),
-            _regions: [None, None],
+            regions: [None, None],
+            _key: None,
             sizes: self.sizes.pick(&ranks),
             units: self.units.pick(&ranks),
-            bases: self.bases.pick(&ranks),
-            keys: self.keys.pick(&ranks),
+            registered: self.registered.pick(&ranks),
             published: self.published.clone(),
             members: self.members.clone(),
             direct: self.direct,
-            local_key: self.local_key,
             mapped: self.mapped,
             start: self.start,
             bytes: self.bytes,
@@ -232,13 +265,12 @@ impl<N: Netmod> WindowCore<N> {
     pub(super) fn uniform(&self) -> Option<Uniform> {
         if N::KEY_HANDLES {
             let (bytes, unit) = (self.sizes.uniform()?, self.units.uniform()?);
-            return Some(Uniform { bytes, unit, base: 0, key: 0 });
+            return Some(Uniform { bytes, unit, registered: Alike::default() });
         }
         Some(Uniform {
             bytes: self.sizes.uniform()?,
             unit: self.units.uniform()?,
-            base: self.bases.uniform()?,
-            key: self.keys.uniform()?,
+            registered: self.registered.alike()?,
         })
     }
 }
@@ -248,6 +280,6 @@ impl<N: Netmod> WindowCore<N> {
 pub(super) struct Uniform {
     pub(super) bytes: u64,
     pub(super) unit: u64,
-    pub(super) base: u64,
-    pub(super) key: u64,
+    /// By what keys, where they are not handles.
+    pub(super) registered: Alike,
 }

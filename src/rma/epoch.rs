@@ -6,7 +6,7 @@ use super::core::WindowCore;
 use super::locks::{Control, Holder, NOBODY, Want};
 use super::part::Status;
 use super::{Error, ErrorKind};
-use crate::device::{Context, DeviceError};
+use crate::device::{Context, DeviceError, Spare};
 use crate::netmod::{Netmod, Op, Type};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -106,6 +106,8 @@ pub(super) struct More<N> {
     /// Operands of the provider's atomics, by world rank, until a flush.
     pub(super) staged: RefCell<Vec<(u32, Box<[u8]>)>>,
     pub(super) staged_bytes: Cell<usize>,
+    /// Memory to lend to providers.
+    pub(super) spare: Spare,
     /// How the last element operation went, by world rank.
     pub(super) ways: RefCell<BTreeMap<u32, Way>>,
     /// Operations by the processor's atomics until the next progress.
@@ -123,6 +125,7 @@ impl<N: Netmod> More<N> {
             group: RefCell::default(),
             staged: RefCell::default(),
             staged_bytes: Cell::new(0),
+            spare: Spare::default(),
             ways: RefCell::default(),
             direct: Cell::new(PATIENCE),
         }

@@ -128,11 +128,15 @@ impl Control {
             Want::All => (&words.global, |w, _| (w < ONE_HIGH).then(|| w + 1)),
             Want::Alone => (&words.global, |w, _| (w & LOW == 0).then(|| w + ONE_HIGH)),
         };
-        match word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |w| mine(w, alone)) {
-            Ok(_) => {
-                self.note(want, holder, 1);
-                Ok(())
-            }
+        // Noted before: whoever is killed in between leaves a name too many, and
+        // never a lock without one.
+        self.note(want, holder, 1);
+        let taken = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |w| mine(w, alone));
+        if taken.is_err() {
+            self.note(want, holder, -1);
+        }
+        match taken {
+            Ok(_) => Ok(()),
             Err(w) if matches!(want, Want::Shared | Want::Exclusive) && w & LOW != 0 => {
                 Err((w & LOW) as u32 - 1)
             }
@@ -155,7 +159,6 @@ impl Control {
     /// Gives back what [`Control::take`] took.
     #[inline]
     pub(super) fn give(&self, want: Want, holder: Holder) {
-        self.note(want, holder, -1);
         let words = self.words();
         match want {
             Want::Shared => words.lock.fetch_sub(ONE_HIGH, Ordering::AcqRel),
@@ -163,6 +166,7 @@ impl Control {
             Want::All => words.global.fetch_sub(1, Ordering::AcqRel),
             Want::Alone => words.global.fetch_sub(ONE_HIGH, Ordering::AcqRel),
         };
+        self.note(want, holder, -1);
     }
 }
 
@@ -196,6 +200,46 @@ mod tests {
             }
             control.give(held, two);
             assert!([Shared, Exclusive, All, Alone].into_iter().all(free));
+        }
+    }
+
+    /// Whoever is killed, wherever in here: what it holds has its name on it.
+    #[test]
+    #[cfg_attr(miri, ignore = "forks")]
+    fn no_lock_of_the_killed_is_without_a_name() {
+        let (prot, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        for trial in 0..200 {
+            // SAFETY: a new mapping, of zeros.
+            let start = unsafe { libc::mmap(std::ptr::null_mut(), 4096, prot, flags, -1, 0) };
+            assert_ne!(start, libc::MAP_FAILED);
+            // SAFETY: a page of zeros; 6 counts fit.
+            let control = unsafe { Control::at(start.cast(), 6) };
+            // SAFETY: the child only changes the page until it is killed.
+            let child = unsafe { libc::fork() };
+            let two = Holder { world: 2, alone: trial % 2 == 0 };
+            if child == 0 {
+                // SAFETY: ends the child should this test end before it is killed.
+                unsafe { libc::alarm(10) };
+                loop {
+                    for want in [Want::Shared, Want::All, Want::Alone] {
+                        let _ = control.take(want, two, 0).map(|()| control.give(want, two));
+                    }
+                }
+            }
+            assert!(child > 0);
+            std::thread::sleep(std::time::Duration::from_micros(500 + trial * 7));
+            // SAFETY: a child of this test's; a null status is allowed.
+            unsafe {
+                libc::kill(child, libc::SIGKILL);
+                libc::waitpid(child, std::ptr::null_mut(), 0);
+            }
+            let words = control.words();
+            let held = [&words.lock, &words.global].map(|word| word.load(Ordering::Acquire));
+            let known = control.some_holder(5, 1);
+            assert!(held == [0, 0] || known == 2, "{held:x?} is held by nobody known");
+            // SAFETY: mapped above, used no more.
+            unsafe { libc::munmap(start, 4096) };
         }
     }
 }

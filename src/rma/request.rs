@@ -22,7 +22,8 @@ pub(super) enum Ticket {
 /// Complete means what MPI means by it: the origin's buffers may be used
 /// again, and results are there. That the bytes of a put or an accumulate are
 /// in the target's memory is for a flush. A request that is dropped is
-/// completed by the next flush.
+/// completed by the next flush. One that fails does not give its buffers back:
+/// a peer may use them as long as this process lives.
 #[derive(Debug)]
 #[must_use = "the buffers belong to the operation until it was waited for, or flushed"]
 pub struct Pending<'a, N: Netmod> {

@@ -49,7 +49,7 @@ impl<N: Netmod> Access<N> {
             }
         }
         let group = std::mem::take(&mut *self.more.group.borrow_mut());
-        let mut result = self.flush_dirty();
+        let mut result = self.flush_group(&group);
         for rank in group {
             let told = self.world(rank).and_then(|world| self.tell(world, ask::COMPLETE));
             result = result.and(told);

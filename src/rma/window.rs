@@ -2,19 +2,20 @@
 
 use super::access::{Access, Epoch};
 use super::active::Agent;
-use super::core::{Column, Controls, Mapped, WindowCore};
+use super::core::{Column, Controls, Exposed, Mapped, WindowCore};
 use super::epoch::Assert;
 use super::keys::Published;
 use super::locks::Words;
 use super::part::{Part, Registered};
+use super::registration::{Registrations, With};
 use super::{Communicator, Error, ErrorKind, Hints};
 use crate::av::Transport;
-use crate::device::segment::{self, PAGE, Segment};
+use crate::device::Key;
+use crate::device::segment::{self, PAGE, Place, Segment, Shared};
 use crate::netmod::Netmod;
 use std::cell::RefCell;
 use std::fs::File;
 use std::ops::Deref;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -75,37 +76,38 @@ struct Offer {
     skew: u8,
     bytes: u64,
     unit: u64,
-    next_key: u64,
-    pid: u32,
-    fd: i32,
+    key: u64,
+    /// The node's memory, in the offer of the member that makes it.
+    memory: Option<Place>,
 }
 
 impl Offer {
-    const LEN: usize = 33;
+    /// Without the place of memory.
+    const LEN: usize = 25;
 
-    fn encode(&self) -> [u8; Offer::LEN] {
-        let mut out = [0; Offer::LEN];
-        out[0] = u8::from(self.fault) | self.skew << 1;
-        out[1..9].copy_from_slice(&self.bytes.to_le_bytes());
-        out[9..17].copy_from_slice(&self.unit.to_le_bytes());
-        out[17..25].copy_from_slice(&self.next_key.to_le_bytes());
-        out[25..29].copy_from_slice(&self.pid.to_le_bytes());
-        out[29..].copy_from_slice(&self.fd.to_le_bytes());
+    fn encode(&self) -> Vec<u8> {
+        let mut out = vec![u8::from(self.fault) | self.skew << 1];
+        for word in [self.bytes, self.unit, self.key] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out.extend(self.memory.iter().flat_map(Place::encode));
         out
     }
 
     fn decode(bytes: &[u8]) -> Option<Offer> {
-        let b: &[u8; Offer::LEN] = bytes.try_into().ok()?;
+        let (b, behind) = bytes.split_first_chunk::<{ Offer::LEN }>()?;
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| b[at + i]));
-        let half = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| b[at + i]));
+        let memory = match behind {
+            [] => None,
+            place => Some(Place::decode(place.try_into().ok()?)),
+        };
         Some(Offer {
             fault: b[0] & 1 != 0,
             skew: b[0] >> 1,
             bytes: word(1),
             unit: word(9),
-            next_key: word(17),
-            pid: half(25),
-            fd: half(29) as i32,
+            key: word(17),
+            memory,
         })
     }
 }
@@ -139,25 +141,23 @@ impl<N: Netmod> Window<N> {
     ) -> Result<Window<N>, Error> {
         let communicator = communicator.dup();
         if backing != Backing::Shared {
-            let offers = exchange(&communicator, bytes, unit, -1, 0)?;
+            let (offers, key) = exchange(&communicator, bytes, unit, None, 0)?;
             let ground = provided(&communicator, bytes, backing == Backing::Direct);
-            return Window::build(communicator, &offers, ground, Flavor::Allocated);
+            return Window::build(communicator, &offers, key, ground, Flavor::Allocated);
         }
         let first = first_on_node(&communicator)?;
-        let file = if first == communicator.rank() {
-            segment::create(c"rankway-window").ok()
-        } else {
-            None
-        };
-        let fd = file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-        let offers = exchange(&communicator, bytes, unit, fd, 0)?;
+        let file =
+            if first == communicator.rank() { Shared::create("rankway-window").ok() } else { None };
+        let place = file.as_ref().map(Shared::place);
+        let (offers, key) = exchange(&communicator, bytes, unit, place, 0)?;
         let node = NodeSegment::map(&communicator, &offers, first, file)?;
         // All members of a node share, or none does. The file stays open until
-        // all have opened it.
+        // all have opened it, and has its length when all have said so.
         let shared = communicator.allgather(&[u8::from(node.is_some())])?;
         let agreed = shared.iter().all(|s| s.as_slice() == [1]);
         let ground = match node.filter(|_| agreed) {
-            Some(NodeSegment { segment, mapped, controls, _file }) => {
+            Some(node) if !node.is_final() => Err(not_final(bytes)),
+            Some(NodeSegment { segment, mapped, controls, .. }) => {
                 let device = communicator.device();
                 let mine = device.node_rank(device.boot().rank()).unwrap_or(0);
                 // SAFETY: the segment has a part for every node rank.
@@ -171,7 +171,7 @@ impl<N: Netmod> Window<N> {
             }
             None => provided(&communicator, bytes, true),
         };
-        Window::build(communicator, &offers, ground, Flavor::Allocated)
+        Window::build(communicator, &offers, key, ground, Flavor::Allocated)
     }
 
     /// Makes a window of memory the caller has. Collective.
@@ -184,6 +184,9 @@ impl<N: Netmod> Window<N> {
     /// # Safety
     /// `start..start + bytes` stays mapped, and is touched by the process only
     /// as MPI's rules for windows allow, until the window is freed or dropped.
+    /// Where that is because a member died, survivors that have not heard of it
+    /// may still put here: over UCX, whose puts by messages look at no key, the
+    /// memory stays mapped and unused until they have met again.
     pub unsafe fn create(
         communicator: &Communicator<N>,
         start: *mut u8,
@@ -193,11 +196,12 @@ impl<N: Netmod> Window<N> {
         let communicator = communicator.dup();
         let null = start.is_null() && bytes > 0;
         let skew = (start.addr() % 8) as u8;
-        let offers = exchange(&communicator, bytes, if null { 0 } else { unit }, -1, skew);
+        let offers = exchange(&communicator, bytes, if null { 0 } else { unit }, None, skew);
         if null {
             return Err(ErrorKind::NullBuffer { len: bytes }.into());
         }
-        Window::build(communicator, &offers?, Ok(Ground::of(start)), Flavor::Created)
+        let (offers, key) = offers?;
+        Window::build(communicator, &offers, key, Ok(Ground::of(start)), Flavor::Created)
     }
 
     /// Allocates `bytes` of zeroed memory in every member, all on one node,
@@ -215,13 +219,10 @@ impl<N: Netmod> Window<N> {
     ) -> Result<Window<N>, Error> {
         let communicator = communicator.dup();
         let first = first_on_node(&communicator)?;
-        let file = if first == communicator.rank() {
-            segment::create(c"rankway-window").ok()
-        } else {
-            None
-        };
-        let fd = file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-        let offers = exchange(&communicator, bytes, unit, fd, 0)?;
+        let file =
+            if first == communicator.rank() { Shared::create("rankway-window").ok() } else { None };
+        let place = file.as_ref().map(Shared::place);
+        let (offers, key) = exchange(&communicator, bytes, unit, place, 0)?;
         let node = NodeSegment::map_side_by_side(&communicator, &offers, first, file)?;
         let mapped = communicator.allgather(&[u8::from(node.is_some())])?;
         let unmapped = mapped.iter().position(|m| m.as_slice() != [1]);
@@ -230,6 +231,15 @@ impl<N: Netmod> Window<N> {
             let why = format!("rank {rank} cannot map the memory of a shared window");
             return Err(ErrorKind::Arguments(why).into());
         };
+        if !node.is_final() {
+            return Window::build(
+                communicator,
+                &offers,
+                key,
+                Err(not_final(bytes)),
+                Flavor::Shared,
+            );
+        }
         let mine = starts[communicator.rank() as usize] as usize;
         // SAFETY: the segment holds the parts of all ranks.
         let start = unsafe { node.mapped.start.add(mine) };
@@ -240,7 +250,7 @@ impl<N: Netmod> Window<N> {
             segment: Some(node.segment),
             ..Ground::of(start)
         };
-        Window::build(communicator, &offers, Ok(ground), Flavor::Shared)
+        Window::build(communicator, &offers, key, Ok(ground), Flavor::Shared)
     }
 
     /// Makes a window without memory, to which each member attaches its own
@@ -251,9 +261,9 @@ impl<N: Netmod> Window<N> {
     /// A peer that died.
     pub fn dynamic(communicator: &Communicator<N>) -> Result<Window<N>, Error> {
         let communicator = communicator.dup();
-        let offers = exchange(&communicator, 0, 1, -1, 0)?;
+        let (offers, key) = exchange(&communicator, 0, 1, None, 0)?;
         let ground = Ground::of(std::ptr::null_mut());
-        Window::build(communicator, &offers, Ok(ground), Flavor::Dynamic)
+        Window::build(communicator, &offers, key, Ok(ground), Flavor::Dynamic)
     }
 
     /// Where the memory of a rank is mapped in this process: start, bytes and
@@ -287,14 +297,16 @@ impl<N: Netmod> Window<N> {
     fn build(
         communicator: Communicator<N>,
         offers: &[Offer],
+        mut own_key: Key,
         ground: Result<Ground<N>, Error>,
         flavor: Flavor,
     ) -> Result<Window<N>, Error> {
         let context = communicator.context();
         let device = communicator.device();
         let mine = offers[communicator.rank() as usize];
-        let key = offers.iter().map(|o| o.next_key).max().unwrap_or(1);
-        device.use_key(key);
+        let agreed = offers.iter().map(|o| o.key).max().unwrap_or(1);
+        own_key.settle(agreed);
+        let key = own_key.value();
         let register = |transport, ground: &Ground<N>| -> Result<Option<N::Region>, Error> {
             let Some((netmod, port)) = context.port(transport) else { return Ok(None) };
             if mine.bytes == 0 || ground.mapped.is_some_and(|m| m.all) {
@@ -332,20 +344,24 @@ impl<N: Netmod> Window<N> {
             let part = Part::new(communicator.id(), memory, dynamic, control, world);
             Arc::new(Registered::new(Arc::clone(Agent::of(context).registry()), part))
         });
-        let told = prepared.as_ref().ok().map(|(ground, network, ..)| {
+        let told = prepared.as_ref().ok().map(|(ground, network, local, _)| {
+            let with = With { network: network.is_some(), local: local.is_some() };
             let netmod = device.provider(Transport::Network);
             let by_address = netmod.is_some_and(|n| n.caps().virtual_addresses);
             let base = if by_address && network.is_some() { ground.start.addr() as u64 } else { 0 };
             let chosen = netmod.filter(|n| n.caps().provider_keys).zip(network.as_ref());
-            (base, chosen.map_or(key, |(n, region)| n.key(region)))
+            (with, base, chosen.map_or(key, |(n, region)| n.key(region)))
         });
-        let told = told.map(|(base, key)| {
+        let told = told.map(|(with, base, key)| {
             let published = prepared.as_ref().map_or(&[][..], |(.., published)| published);
-            Told { base, key, published }
+            let local = own_key.value();
+            Told { with, base, key, local, published }
         });
-        let heard = exchange_keys(&communicator, told, key);
+        let heard = exchange_keys(&communicator, told, agreed);
         let (ground, network_region, local_region, _) = prepared?;
-        let Heard { bases, keys, published } = heard?;
+        // Where others have heard more than this process, they may write here.
+        let regions = [network_region, local_region].map(|r| Exposed::new(r, device));
+        let Heard { registered, published } = heard?;
         let gone = || ErrorKind::Arguments("the window has no part of its own".into());
         let core = Arc::new(WindowCore {
             part: part.ok_or_else(gone)?,
@@ -356,18 +372,17 @@ impl<N: Netmod> Window<N> {
             dynamic,
             created: flavor == Flavor::Created,
             hints: AtomicU8::new(Hints::default().bits()),
-            _regions: [network_region, local_region],
+            regions,
             sizes: match dynamic {
                 true => Column::Uniform(u64::MAX),
                 false => Column::new(offers.iter().map(|o| o.bytes)),
             },
             units: Column::new(offers.iter().map(|o| o.unit)),
-            bases,
-            keys,
+            registered,
             published: N::KEY_HANDLES.then(|| Arc::new(published)),
             members: communicator.map().clone(),
             direct: ground.direct,
-            local_key: key,
+            _key: Some(own_key),
             mapped: ground.mapped,
             start: ground.start,
             bytes: mine.bytes as usize,
@@ -523,7 +538,8 @@ impl<N: Netmod> Window<N> {
 
     /// The first half of [`Window::free`] for callers that have a barrier of
     /// their own: everything issued is done everywhere on return. After the
-    /// caller's barrier over all members the window is dropped.
+    /// caller's barrier over all members the window is dropped, after
+    /// [`free_leave`](Self::free_leave) if the barrier went well.
     ///
     /// # Errors
     /// As [`Window::free`].
@@ -557,8 +573,19 @@ impl<N: Netmod> Window<N> {
         self.may_end("free")?;
         let flushed = self.access.flush_dirty();
         let met = self.communicator.barrier();
+        if met.is_ok() {
+            self.free_leave();
+        }
         self.access.set_epoch(Epoch::Freed);
         explained(flushed, met)
+    }
+
+    /// All members have entered [`free`](Self::free): nothing comes any more,
+    /// and nothing is kept for what would.
+    pub fn free_leave(&self) {
+        if let Ok(core) = self.access.core() {
+            core.quieten();
+        }
     }
 }
 
@@ -586,17 +613,17 @@ fn exchange<N: Netmod>(
     communicator: &Communicator<N>,
     bytes: usize,
     unit: usize,
-    fd: i32,
+    memory: Option<Place>,
     skew: u8,
-) -> Result<Vec<Offer>, Error> {
+) -> Result<(Vec<Offer>, Key), Error> {
+    let key = communicator.device().reserve_key();
     let mine = Offer {
         fault: unit == 0,
         skew,
         bytes: bytes as u64,
         unit: unit as u64,
-        next_key: communicator.device().next_key(),
-        pid: std::process::id(),
-        fd,
+        key: key.value(),
+        memory,
     };
     let all = communicator.allgather(&mine.encode())?;
     let decode = |(rank, bytes): (usize, &Vec<u8>)| {
@@ -608,25 +635,27 @@ fn exchange<N: Netmod>(
         let why = format!("rank {rank} gave a displacement unit of 0 or null memory");
         return Err(ErrorKind::Arguments(why).into());
     }
-    Ok(offers)
+    Ok((offers, key))
 }
 
 /// Where this process's memory is and how it is reached.
 struct Told<'a> {
+    with: With,
     base: u64,
     key: u64,
+    /// The key towards peers on the node.
+    local: u64,
     /// Where keys are handles.
     published: &'a [u8],
 }
 
 /// The same of all members.
 struct Heard {
-    bases: Column,
-    keys: Column,
+    registered: Registrations,
     published: Published,
 }
 
-/// Tells all members the target address and key of this one's memory, `None`
+/// Tells all members the target address and keys of this one's memory, `None`
 /// when it has none, and hears theirs. One byte each where all have the key
 /// that was agreed on and address by offset.
 fn exchange_keys<N: Netmod>(
@@ -636,8 +665,15 @@ fn exchange_keys<N: Netmod>(
 ) -> Result<Heard, Error> {
     let mine = match told {
         None => vec![],
-        Some(Told { base: 0, key, published: [] }) if key == agreed => vec![1],
-        Some(t) => [&t.base.to_le_bytes()[..], &t.key.to_le_bytes(), t.published].concat(),
+        Some(Told { with, base: 0, key, local, published: [] })
+            if (key, local) == (agreed, agreed) =>
+        {
+            vec![with.bits()]
+        }
+        Some(t) => {
+            let words = [t.base, t.key, t.local].map(u64::to_le_bytes);
+            [&[t.with.bits()], words.as_flattened(), t.published].concat()
+        }
     };
     let all = communicator.allgather(&mine)?;
     if let Some(rank) = all.iter().position(Vec::is_empty) {
@@ -650,10 +686,12 @@ fn exchange_keys<N: Netmod>(
             bytes.map_or(usual, u64::from_le_bytes)
         })
     };
-    let (bases, keys) = (Column::new(word(0, 0)), Column::new(word(8, agreed)));
+    let with = Column::new(all.iter().map(|b| u64::from(b[0])));
+    let (bases, keys) = (Column::new(word(1, 0)), Column::new(word(9, agreed)));
+    let registered = Registrations::new(with, bases, keys, Column::new(word(17, agreed)));
     let published: Vec<Vec<u8>> =
-        all.into_iter().map(|mut b| b.split_off(b.len().min(16))).collect();
-    Ok(Heard { bases, keys, published: Published::new(&published) })
+        all.into_iter().map(|mut b| b.split_off(b.len().min(25))).collect();
+    Ok(Heard { registered, published: Published::new(&published) })
 }
 
 /// This process's memory for a window, before the others know of it.
@@ -710,23 +748,35 @@ fn provided<N: Netmod>(
     Ok(Ground { segment: Some(segment), ..Ground::of(start) })
 }
 
+/// The maker of a node's segment said that it had its length, and it has not.
+fn not_final(bytes: usize) -> Error {
+    let source = std::io::Error::other("the memory file of the node does not have its length");
+    ErrorKind::Memory { what: format!("{bytes} bytes"), source }.into()
+}
+
 /// A node's segment, mapped whole.
 struct NodeSegment {
     segment: Segment,
     mapped: Mapped,
     controls: Controls,
     /// The members that come later open it through this process.
-    _file: File,
+    file: File,
+    len: usize,
 }
 
 impl NodeSegment {
+    /// Whether it may be touched: its maker, who alone sets its length, has.
+    fn is_final(&self) -> bool {
+        segment::is_final(&self.file, self.len)
+    }
+
     /// Maps the segment the node's first member made; `None` when it cannot
     /// be had (another pid namespace, no memory files).
     fn map<N: Netmod>(
         communicator: &Communicator<N>,
         offers: &[Offer],
         first: u32,
-        file: Option<File>,
+        file: Option<Shared>,
     ) -> Result<Option<NodeSegment>, Error> {
         let device = communicator.device();
         let mut all = true;
@@ -753,7 +803,7 @@ impl NodeSegment {
         communicator: &Communicator<N>,
         offers: &[Offer],
         first: u32,
-        file: Option<File>,
+        file: Option<Shared>,
     ) -> Result<Option<(NodeSegment, Vec<u64>)>, Error> {
         let device = communicator.device();
         let mut starts = Vec::with_capacity(offers.len());
@@ -773,7 +823,7 @@ impl NodeSegment {
     fn open<N: Netmod>(
         communicator: &Communicator<N>,
         offer: Offer,
-        file: Option<File>,
+        file: Option<Shared>,
         len: usize,
     ) -> Option<NodeSegment> {
         let device = communicator.device();
@@ -781,15 +831,17 @@ impl NodeSegment {
         let words = Words::bytes(world).checked_mul(device.node_size() as usize)?;
         let behind = len.checked_next_multiple_of(PAGE)?;
         let all = behind.checked_add(words).filter(|&all| all <= isize::MAX as usize)?;
-        let file = match file {
-            Some(file) => Ok(file),
-            None => segment::open(offer.pid, offer.fd),
+        let (segment, file) = match file {
+            Some(file) => (file.map(all).ok()?, file.into_file()),
+            None => {
+                let file = offer.memory?.open().ok()?;
+                (Segment::map(&file, all).ok()?, file)
+            }
         };
-        let (segment, file) = file.and_then(|f| Ok((Segment::map(&f, all)?, f))).ok()?;
         let start = segment.start();
         // SAFETY: within the segment, which holds `words` bytes behind there.
         let controls = Controls { start: unsafe { start.add(behind) }, world };
         let mapped = Mapped { start, pitch: 0, all: true };
-        Some(NodeSegment { segment, mapped, controls, _file: file })
+        Some(NodeSegment { segment, mapped, controls, file, len: all })
     }
 }

@@ -49,8 +49,16 @@ pub(crate) struct Handler {
     argument: *mut c_void,
 }
 
-type Function =
-    unsafe extern "C" fn(*mut c_void, u32, *const c_void, usize, *const c_void, usize) -> c_int;
+/// "C-unwind": what is thrown or panics in one goes through, to be told at the
+/// border or to end the process, and is not undefined.
+type Function = unsafe extern "C-unwind" fn(
+    *mut c_void,
+    u32,
+    *const c_void,
+    usize,
+    *const c_void,
+    usize,
+) -> c_int;
 
 thread_local! {
     /// What the handlers of this thread run for, one within another.
@@ -71,17 +79,23 @@ impl Handler {
         let long = if long > payload.len() { 0 } else { long };
         let (front, data) = payload.split_at(long);
         let header = if long > 0 { front } else { rest };
-        // SAFETY: taken out again before this returns, while the message lives:
-        // C functions return, or end the process.
+        /// Takes the message out again, however the function ends.
+        struct Running;
+        impl Drop for Running {
+            fn drop(&mut self) {
+                CALLS.with_borrow_mut(Vec::pop);
+            }
+        }
+        // SAFETY: taken out again before this returns, while the message lives.
         let call = unsafe { std::mem::transmute::<*mut (dyn Call + '_), *mut dyn Call>(call) };
         CALLS.with_borrow_mut(|calls| calls.push(call));
+        let _running = Running;
         // SAFETY: the function and its argument are good, by the word of who
         // registered it; the slices live until it returns.
         let taken = unsafe {
             let (hdr, hdr_bytes) = (header.as_ptr().cast(), header.len());
             (self.function)(self.argument, from, hdr, hdr_bytes, data.as_ptr().cast(), data.len())
         };
-        CALLS.with_borrow_mut(Vec::pop);
         if taken == 0 { Verdict::Taken } else { Verdict::Held }
     }
 }
@@ -137,6 +151,8 @@ pub unsafe extern "C" fn rankway_am_register(
 ) -> c_int {
     call("rankway_am_register", || {
         let function = handler.ok_or_else(|| Fail::null("handler"))?;
+        // SAFETY: the same function, of which less is assumed.
+        let function = unsafe { std::mem::transmute::<usize, Function>(function as usize) };
         let found = find::<Rc<dyn Context>>(context)?;
         found.am_register(number(handler_id)?, Handler { function, argument })
     })
@@ -281,4 +297,71 @@ pub unsafe extern "C" fn rankway_am_limit(
         to.set(find::<Rc<dyn Comm>>(comm)?.am_longest(rank(rank_)?)?);
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{rankway_error_message, rankway_strerror};
+    use std::ffi::CStr;
+
+    unsafe extern "C-unwind" fn panics(
+        calls: *mut c_void,
+        _: u32,
+        _: *const c_void,
+        _: usize,
+        _: *const c_void,
+        bytes: usize,
+    ) -> c_int {
+        // SAFETY: the test's count.
+        unsafe { *calls.cast::<usize>() += 1 };
+        assert!(bytes > 0, "a message of no bytes");
+        0
+    }
+
+    fn text(at: *const std::ffi::c_char) -> String {
+        // SAFETY: the library's texts end with 0.
+        unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned()
+    }
+
+    #[test]
+    fn a_handlers_panic_is_told_and_the_context_goes_on() {
+        let mut calls = 0_usize;
+        let (mut device, mut context, mut world) = Default::default();
+        // SAFETY: pointers to this test's own; the handler's type differs by
+        // what may come out of it.
+        unsafe {
+            let handler =
+                std::mem::transmute::<usize, rankway_am_handler_t>(panics as *const () as usize);
+            let none = std::ptr::null();
+            assert_eq!(crate::calls::device::rankway_init(none, &mut device, &mut context), 0);
+            assert_eq!(crate::calls::comm::rankway_comm_world(context, &mut world), 0);
+            let argument = (&raw mut calls).cast();
+            assert_eq!(rankway_am_register(context, 1, handler, argument), 0);
+            let send =
+                |bytes| rankway_am_send(0, world, 1, none.cast(), 0, [7_u8].as_ptr().cast(), bytes);
+            assert_eq!((send(0), send(1)), (0, 0));
+            let code = crate::calls::device::rankway_progress(context);
+            assert_eq!(code, rankway_code::RANKWAY_ERR_INTERNAL as c_int);
+            assert!(text(rankway_strerror(code)).contains("internal"));
+            let why = text(rankway_error_message());
+            assert!(
+                why.starts_with("rankway_progress: ") && why.contains("a message of no bytes"),
+                "{why}"
+            );
+            assert_eq!(calls, 2);
+            // The message is not the handler's any more.
+            assert_eq!(
+                rankway_am_reply(1, none.cast(), 0, none.cast(), 0),
+                rankway_code::RANKWAY_ERR_ARG as c_int
+            );
+            assert_eq!(crate::calls::device::rankway_progress(context), 0);
+            assert_eq!(send(1), 0);
+            assert_eq!(crate::calls::device::rankway_progress(context), 0);
+            assert_eq!(calls, 3);
+            assert_eq!(crate::calls::comm::rankway_comm_free(world), 0);
+            assert_eq!(crate::calls::device::rankway_context_close(context), 0);
+            assert_eq!(crate::calls::device::rankway_finalize(device), 0);
+        }
+    }
 }

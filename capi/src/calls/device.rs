@@ -9,13 +9,16 @@ use crate::table::{self, Entered, find};
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use transport::av::Transport;
 use transport::boot::{self, Boot, local};
 use transport::device::{self, AnyContext, Options};
 
 /// Opens the device of this process and its first context, which belongs to
-/// the calling thread. `options` may be null. Collective over the job.
+/// the calling thread. `options` may be null. Collective over the job. After
+/// rankway_finalize only with a rankway_boot_t of the caller's: launchers take
+/// a process once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_init(
     options: *const rankway_options_t,
@@ -58,6 +61,9 @@ fn sweep_at_exit(job: u64) {
     }
 }
 
+/// This process was finalized at the launcher that [`boot::connect`] found.
+static TOOK_LEAVE: AtomicBool = AtomicBool::new(false);
+
 fn open(given: Option<rankway_options_t>) -> Result<Opened, Fail> {
     let wrong = |why: String| Fail::new(rankway_code::RANKWAY_ERR_ARG, why);
     let mut options = Options::default();
@@ -86,6 +92,11 @@ fn open(given: Option<rankway_options_t>) -> Result<Opened, Fail> {
     }
     let boot: Arc<dyn Boot> = match peers {
         Some(table) => Arc::new(Caller::new(table)?),
+        None if TOOK_LEAVE.load(Ordering::Relaxed) => {
+            let why = "rankway_init after rankway_finalize: launchers take a process once; \
+                       initialise once, or bring a rankway_boot_t of your own";
+            return Err(Fail::new(rankway_code::RANKWAY_ERR_BOOT, why));
+        }
         None => boot::connect()?,
     };
     let context = match netmod.as_deref() {
@@ -115,6 +126,9 @@ pub unsafe extern "C" fn rankway_finalize(device: rankway_device_t) -> c_int {
         table::remove_device(device);
         let boot = Arc::clone(found.boot());
         drop(found);
+        if boot.launcher() != Caller::LAUNCHER {
+            TOOK_LEAVE.store(true, Ordering::Relaxed);
+        }
         Ok(boot.finalize()?)
     })
 }

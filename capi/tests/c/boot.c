@@ -77,6 +77,18 @@ static int refuse(void *self)
     return 42;
 }
 
+/* Keys are published once; a job begins with a clean table. */
+static void clean(struct view *view)
+{
+    fence(view);
+    if (view->rank == 0) {
+        for (int at = 0; at < KEYS; at++)
+            atomic_store(&view->store->entries[at].ready, 0);
+        atomic_store(&view->store->keys, 0);
+    }
+    fence(view);
+}
+
 static int run(struct store *store, uint32_t rank)
 {
     struct view view = {store, rank, 0};
@@ -98,14 +110,7 @@ static int run(struct store *store, uint32_t rank)
     boot.get = get;
     boot.fence = refuse;
     REFUSED(RANKWAY_ERR_BOOT, "42", rankway_init(&options, &job.device, &job.context));
-    /* Keys are published once; begin with a clean table. */
-    fence(&view);
-    if (rank == 0) {
-        for (int at = 0; at < KEYS; at++)
-            atomic_store(&store->entries[at].ready, 0);
-        atomic_store(&store->keys, 0);
-    }
-    fence(&view);
+    clean(&view);
     boot.fence = fence;
     join(&job, &options);
     OK(rankway_info(job.device, &info));
@@ -117,6 +122,11 @@ static int run(struct store *store, uint32_t rank)
     OK(rankway_win_fence(0, win));
     ENSURE(*(int *)base == left);
     OK(rankway_win_free(win));
+    leave(&job);
+    /* After the end a new job of the caller's may begin. */
+    clean(&view);
+    boot.job++;
+    join(&job, &options);
     leave(&job);
     return 0;
 }

@@ -51,7 +51,7 @@ static int twice(void *unused)
     join(&job, &options);
     REFUSED(RANKWAY_ERR_BOOT, "published", rankway_init(NULL, &device, &context));
     leave(&job);
-    REFUSED(RANKWAY_ERR_BOOT, "", rankway_init(NULL, &device, &context));
+    REFUSED(RANKWAY_ERR_BOOT, "after rankway_finalize", rankway_init(NULL, &device, &context));
     REFUSED(RANKWAY_ERR_HANDLE, "freed", rankway_context_open(job.device, 1, &context));
     return 0;
 }

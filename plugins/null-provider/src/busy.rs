@@ -16,8 +16,17 @@ use crate::object::ssize;
 /// How long the provider is busy, if at all.
 fn time() -> Option<Duration> {
     static TIME: OnceLock<Option<Duration>> = OnceLock::new();
-    let read = || std::env::var("RANKWAY_NULL_BUSY").ok()?.trim().parse().ok();
-    TIME.get_or_init(|| read().map(Duration::from_millis)).filter(|t| !t.is_zero())
+    TIME.get_or_init(read).filter(|t| !t.is_zero())
+}
+
+fn read() -> Option<Duration> {
+    const NAME: &str = "RANKWAY_NULL_BUSY";
+    let value = std::env::var(NAME).ok().filter(|value| !value.is_empty())?;
+    let millis = value.trim().parse().ok();
+    if millis.is_none() {
+        eprintln!("rankway_null: {NAME} is '{value}'; it takes a whole number of milliseconds");
+    }
+    millis.map(Duration::from_millis)
 }
 
 /// The RMA table that is busy for a while, where that is asked for.

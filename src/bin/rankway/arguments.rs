@@ -1,6 +1,8 @@
 //! Values of options that several commands take.
 
 use rankway::rankmap::SIZE_MAX;
+use std::fs::OpenOptions;
+use std::path::PathBuf;
 
 /// `786432`, `786,432`, `64k`, `16M`.
 pub(crate) fn number(text: &str) -> Result<u32, String> {
@@ -14,4 +16,86 @@ pub(crate) fn number(text: &str) -> Result<u32, String> {
     let value: u64 = digits.parse().map_err(|_| help())?;
     let value = value.checked_mul(unit).and_then(|v| u32::try_from(v).ok());
     value.filter(|&v| v <= SIZE_MAX).ok_or_else(|| format!("at most {SIZE_MAX}, an int in MPI"))
+}
+
+/// The most bytes of a put that is measured.
+const PUT_MAX: u64 = 1 << 22;
+
+/// Bytes of a put: `8`, `64k`, `64KiB`, `1M`, `1MiB`.
+pub(crate) fn put_bytes(text: &str) -> Result<u32, String> {
+    let help = || format!("'{text}' are no bytes; write 8, 64k (64KiB, 64 x 1024) or 1M (1MiB)");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &*text[digits.len()..].to_ascii_lowercase() {
+        "" | "b" => 1,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        _ => return Err(help()),
+    };
+    let value: u64 = digits.parse().map_err(|_| help())?;
+    match value.checked_mul(unit) {
+        Some(bytes @ 1..=PUT_MAX) => Ok(bytes as u32),
+        _ => Err("a put that is measured has 1 byte to 4 MiB".into()),
+    }
+}
+
+/// A network's name.
+pub(crate) fn network(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => {
+            Err("names a network, as `rankway info` lists them; leave it out for the usual".into())
+        }
+        name => Ok(name.to_owned()),
+    }
+}
+
+/// A file that a chart can be written into, tried before anything is measured.
+pub(crate) fn chart(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    let new = !path.exists();
+    let tried = OpenOptions::new().append(true).create(true).open(&path);
+    tried.map_err(|e| format!("cannot be written: {e}"))?;
+    if new {
+        // Nothing is to be left where the measuring fails.
+        let _ = std::fs::remove_file(&path);
+    }
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_units() {
+        for (text, bytes) in [("8", 8), ("1k", 1024), ("64KiB", 65_536), ("4M", 1 << 22), ("7b", 7)]
+        {
+            assert_eq!(put_bytes(text), Ok(bytes), "{text}");
+        }
+        for text in [
+            "",
+            "k",
+            "-1",
+            "0",
+            "10GiB",
+            "5M",
+            "8 B",
+            "1e3",
+            "99999999999999999999",
+            "18446744073709551615k",
+        ] {
+            assert!(put_bytes(text).is_err(), "{text}");
+        }
+        assert!(put_bytes("10GiB").is_err_and(|why| why.contains("4 MiB")));
+    }
+
+    #[test]
+    fn charts_leave_nothing() {
+        let folder = std::env::temp_dir();
+        let path = folder.join(format!("rankway-chart-{}.svg", std::process::id()));
+        assert_eq!(chart(path.to_str().expect("text")), Ok(path.clone()));
+        assert!(!path.exists());
+        assert!(chart("/nonexistent/a.svg").is_err_and(|why| why.contains("cannot be written")));
+        assert!(chart(folder.to_str().expect("text")).is_err());
+    }
 }

@@ -25,10 +25,13 @@ use std::sync::Arc;
 /// The provider is the one that completes at once (plugins/null-provider), so
 /// nothing is counted but Rankway. `ret` is not counted, as in the paper.
 #[derive(clap::Args)]
-#[command(after_help = "Example: rankway count --listing direct\n\
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Example: rankway count --listing direct\n\
     JSON keys: translation.MODEL, put_checked.MODEL, put_unchecked.MODEL (instructions), \
     limits.* (the figures to keep), compiler; with --c: translation.MODEL, put_unchecked.MODEL, \
-    compiler")]
+    compiler"
+)]
 pub(crate) struct Args {
     /// Show the instructions of this model's translation and puts
     #[arg(long, value_name = "MODEL", value_parser = MODELS, conflicts_with = "json")]

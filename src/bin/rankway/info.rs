@@ -36,7 +36,7 @@ missing [{what, needed, why, debian, pypi, try}]. What is absent or unlimited is
 
 /// What this machine has: libraries, providers, launchers, and what is missing
 #[derive(clap::Args)]
-#[command(after_long_help = HELP, after_help = "More, with examples: rankway info --help")]
+#[command(allow_negative_numbers = true, after_long_help = HELP, after_help = "More, with examples: rankway info --help")]
 pub(crate) struct Args {
     /// Exits with 1 when something that is needed is missing
     #[arg(long)]
@@ -172,7 +172,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         serde_json::to_writer_pretty(&mut out, &info).map_err(|e| e.to_string())?;
         out.push(b'\n');
     } else {
-        report::text(&info, &mut out).map_err(|e| e.to_string())?;
+        report::text(&info, crate::output::columns(), &mut out).map_err(|e| e.to_string())?;
     }
     crate::output::emit(&out)?;
     Ok(if args.strict && !info.ok { ExitCode::FAILURE } else { ExitCode::SUCCESS })

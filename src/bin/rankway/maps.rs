@@ -12,7 +12,7 @@ mod source;
 use self::measure::{Depth, measure};
 use self::report::Report;
 use self::source::{Wrong, named, sources};
-use crate::arguments::number;
+use crate::arguments::{self, number};
 use crate::output::progress;
 use rankway::observe::maps::Builtin;
 use rankway::rankmap::compact::{Representation, Strategy};
@@ -49,7 +49,7 @@ whole maps with the head_bytes of each; ratio is to the bound; an absent figure 
 
 /// How small rank maps get and how fast they are, in every representation
 #[derive(clap::Args)]
-#[command(after_long_help = HELP, after_help = "More, with examples: rankway maps --help")]
+#[command(allow_negative_numbers = true, after_long_help = HELP, after_help = "More, with examples: rankway maps --help")]
 pub(crate) struct Args {
     /// Built-in communicators or groups of them: A to E, classes, table6.1, shapes, all
     /// [default: classes]
@@ -93,7 +93,7 @@ pub(crate) struct Args {
     bytes: bool,
 
     /// Writes bytes against time as a chart into this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = arguments::chart)]
     svg: Option<PathBuf>,
 
     /// For programs: one JSON object, keys as in --help

@@ -15,7 +15,7 @@ use self::baseline::VcVcrt;
 use self::kind::{Kind, Layout};
 use self::report::{Figure, KindReport, Report, SweepPoint};
 use self::world::World;
-use crate::arguments::number;
+use crate::arguments::{self, number};
 use crate::output::progress;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -57,7 +57,7 @@ figure is null.";
 
 /// How many bytes address vectors and communicators take
 #[derive(clap::Args)]
-#[command(after_long_help = HELP, after_help = "More, with examples: rankway memory --help")]
+#[command(allow_negative_numbers = true, after_long_help = HELP, after_help = "More, with examples: rankway memory --help")]
 pub(crate) struct Args {
     /// Processes of the job: 2 to 2147483647; k is 1024, M is 1024k
     /// [default: 786432, and with --sweep up to 16M]
@@ -86,16 +86,18 @@ pub(crate) struct Args {
     sweep: bool,
 
     /// Writes the sweep as a chart into this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = arguments::chart)]
     svg: Option<PathBuf>,
 
     /// A real job of so many ranks instead: what a peer costs on these networks
     /// (see --network)
-    #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(4..=64))]
+    #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(4..=64),
+        conflicts_with_all = ["processes", "communicators", "ppn", "kind", "touch", "sweep", "svg", "csv"])]
     live: Option<u32>,
 
     /// Networks of --live: libfabric providers (shm, tcp), or ucx
-    #[arg(long, value_delimiter = ',', default_value = "shm,tcp,ucx")]
+    #[arg(long, value_delimiter = ',', default_value = "shm,tcp,ucx", requires = "live",
+        value_parser = arguments::network)]
     network: Vec<String>,
 
     /// For programs: one JSON object, keys as in --help

@@ -1,5 +1,6 @@
 //! `rankway mpi`: Open MPI's own components and ours, in turn, by one program.
 
+use crate::arguments;
 use crate::output::{self, Table};
 use crate::plot;
 use clap::Args as ClapArgs;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 /// Open MPI's own are the claim. `make bench-mpi` builds what it needs.
 #[derive(ClapArgs)]
 #[command(
+    allow_negative_numbers = true,
     after_help = "Examples:\n  make bench-mpi\n  make bench-mpi ARGS=\"--rounds 5 --svg mpi.svg\"\n  \
     make bench-mpi ARGS=\"--stack rankway,osc-sm --json\"\n\
     JSON keys: figures[].{name,lower_is_better,ours,best,best_stack,ratio,bound,met}, \
@@ -32,23 +34,23 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',')]
     stack: Vec<String>,
     /// Runs of each stack; the best counts
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rounds: u32,
     /// Milliseconds of one measurement; a run goes through all figures again
     /// and again
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     slice: u32,
     /// Measurements of each figure in a run
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     samples: u32,
     /// Seconds after which a run is given up
-    #[arg(long, default_value_t = 120)]
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     limit: u64,
     /// Print JSON
     #[arg(long)]
     json: bool,
     /// Draw the ratios
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = arguments::chart)]
     svg: Option<PathBuf>,
 }
 
@@ -189,6 +191,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         report.print(&stacks, &mut out).map_err(|e| e.to_string())?;
     }
     output::emit(&out)?;
+    if report.stacks.values().all(|run| run.figures.is_empty()) {
+        return Err("no stack gave a figure (see above, or `error` of --json)".into());
+    }
     if let Some(path) = &args.svg {
         report.draw(&stacks, path)?;
     }

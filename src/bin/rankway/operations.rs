@@ -2,6 +2,7 @@
 
 mod rival;
 
+use crate::arguments;
 use crate::output::{self, Table};
 use indicatif::ProgressBar;
 use rankway::av::Transport;
@@ -23,6 +24,7 @@ use std::time::{Duration, Instant};
 /// same run: the ratio is the claim, the times are this machine's.
 #[derive(clap::Args)]
 #[command(
+    allow_negative_numbers = true,
     after_help = "Examples:\n  rankway operations\n  rankway operations --network shm --rounds 20\n  \
     UCX_TLS=tcp,self rankway operations --network ucx\n\
     JSON keys: window, networks[].{network,provider,rows[].{operation,unit,ours,raw,ratio,bound,met}}; \
@@ -30,13 +32,13 @@ use std::time::{Duration, Instant};
 )]
 pub(crate) struct Args {
     /// Networks: libfabric providers (shm, tcp), or ucx
-    #[arg(long, value_delimiter = ',', default_value = "shm,tcp,ucx")]
+    #[arg(long, value_delimiter = ',', default_value = "shm,tcp,ucx", value_parser = arguments::network)]
     network: Vec<String>,
     /// Messages under way in the rate
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
     window: u32,
     /// Measurements of each figure; the best counts
-    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rounds: u32,
     /// Do not bind each process to a core
     #[arg(long)]
@@ -132,13 +134,14 @@ impl Report {
 fn fork(args: &Args, network: &str) -> Result<NetworkReport, String> {
     let mut options = local::Options::new(2);
     options.pin = !args.no_pin;
-    crate::forked::answer(network, &options, |boot| {
+    let body = |boot, _: &mut dyn FnMut(())| {
         let report = match network {
             "ucx" => measure::<Ucx>(boot, None, args)?,
             provider => measure::<Ofi>(boot, Some(provider), args)?,
         };
         Ok(report.map(|r| NetworkReport { network: network.to_owned(), ..r }))
-    })
+    };
+    crate::forked::answer(network, &options, body, |()| {})
 }
 
 /// A figure and the two loops behind it; both processes run each.

@@ -78,6 +78,26 @@ impl Table {
         Ok(())
     }
 
+    /// As [`print`](Self::print) where the lines fit into so many columns, else a
+    /// sentence for each row, which [`fold`] can break.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub(crate) fn print_within(&self, columns: usize, out: &mut impl Write) -> io::Result<()> {
+        let widths = self.widths();
+        if widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1) <= columns {
+            return self.print(out);
+        }
+        self.title.iter().try_for_each(|line| writeln!(out, "# {line}"))?;
+        for row in &self.rows {
+            match row {
+                Row::Cells(cells) => writeln!(out, "{}", sentence(&self.head, cells))?,
+                Row::Note(line) => writeln!(out, "# {line}")?,
+            }
+        }
+        Ok(())
+    }
+
     /// For machines: RFC 4180, one head line, no titles, no notes; an absent
     /// figure is empty.
     ///
@@ -116,6 +136,73 @@ impl Table {
         }
         widths
     }
+}
+
+/// A row as `name: head cell, head cell`, without what is not there.
+pub(crate) fn sentence<S: AsRef<str>>(head: &[S], cells: &[String]) -> String {
+    let Some((name, rest)) = cells.split_first() else { return String::new() };
+    let head = head.iter().skip(1).map(|head| head.as_ref().replace('\n', " "));
+    let said: Vec<String> = head
+        .chain(std::iter::repeat(String::new()))
+        .zip(rest)
+        .filter(|(_, cell)| cell.as_str() != NONE)
+        .map(|(head, cell)| format!("{head} {cell}").trim_start().to_owned())
+        .collect();
+    format!("{name}: {}", said.join(", "))
+}
+
+/// Columns of the terminal that stdout is, or that `COLUMNS` says; no limit
+/// where it is none.
+pub(crate) fn columns() -> usize {
+    let named = std::env::var("COLUMNS").ok().and_then(|text| text.trim().parse().ok());
+    // SAFETY: all-zero is a valid winsize, which the call fills.
+    let mut size: libc::winsize = unsafe { std::mem::zeroed() };
+    // SAFETY: a structure of ours.
+    let known = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) } == 0;
+    let terminal = (known && size.ws_col > 0).then_some(usize::from(size.ws_col));
+    named.filter(|&columns| columns > 0).or(terminal).map_or(usize::MAX, |columns| columns.max(20))
+}
+
+/// Words in lines of so many columns: the first, and each further one. Longer
+/// words stay whole.
+pub(crate) fn wrap(text: &str, first: usize, further: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut room = first;
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().filter(|line| !line.is_empty());
+        let long = word.chars().count();
+        match line {
+            Some(line) if line.chars().count() + 1 + long <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(_) => {
+                lines.push(word.to_owned());
+                room = further;
+            }
+            None => lines = vec![word.to_owned()],
+        }
+    }
+    lines
+}
+
+/// Breaks lines of more than so many columns between words; what follows is
+/// indented, behind `#` where the line was.
+pub(crate) fn fold(text: &str, columns: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        let body = line.trim_start_matches(['#', ' ']);
+        let mark = &line[..line.len() - body.len()];
+        if line.chars().count() <= columns {
+            out += &format!("{line}\n");
+            continue;
+        }
+        let indent = if mark.starts_with('#') { "#   ".to_owned() } else { format!("{mark}  ") };
+        let room = |mark: &str| columns.saturating_sub(mark.len());
+        let lines = wrap(body, room(mark), room(&indent));
+        out += &format!("{mark}{}\n", lines.join(&format!("\n{indent}")));
+    }
+    out
 }
 
 fn align<S: AsRef<str>>(mark: &str, cells: &[S], widths: &[usize]) -> String {
@@ -230,6 +317,31 @@ direct   98.89  1234567.00
 lut          -
 ";
         assert_eq!(printed(&table), want, "\n{}", printed(&table));
+    }
+
+    #[test]
+    fn narrow_terminals() {
+        let mut table = Table::new(&["provider", "longest\nmessage", "most\npeers"]);
+        table.title("Providers").row(&["tcp", "any", NONE]).row(&["shm", "9 KiB", "256"]);
+        let print = |columns| {
+            let mut out = Vec::new();
+            table.print_within(columns, &mut out).expect("a Vec takes all");
+            String::from_utf8(out).expect("text")
+        };
+        assert_eq!(print(80), printed(&table));
+        let narrow =
+            "# Providers\ntcp: longest message any\nshm: longest message 9 KiB, most peers 256\n";
+        assert_eq!(print(20), narrow);
+        let folded = "shm: longest message\n  9 KiB, most peers\n  256\n";
+        assert!(fold(narrow, 20).ends_with(folded), "{}", fold(narrow, 20));
+        assert_eq!(
+            fold("# one two three\n    word other\n", 10),
+            "# one two\n#   three\n    word\n      other\n"
+        );
+        assert_eq!(
+            fold("short\n\nalonewordthatdoesnotfit x\n", 10),
+            "short\n\nalonewordthatdoesnotfit\n  x\n"
+        );
     }
 
     #[test]

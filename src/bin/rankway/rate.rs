@@ -5,7 +5,7 @@ mod raw;
 mod report;
 
 use crate::scene::{self, MODELS, NULL, Network, Scene};
-use crate::{count, output};
+use crate::{arguments, count, output};
 use indicatif::{ProgressBar, ProgressStyle};
 use rankway::boot::{self, Boot, local};
 use rankway::netmod::ofi::Ofi;
@@ -13,7 +13,7 @@ use rankway::netmod::ucx::Ucx;
 use raw::Measured;
 use report::{NetworkReport, Report};
 use serde::{Deserialize, Serialize};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -26,6 +26,7 @@ use std::sync::Arc;
 /// the ranks it is given, on the first network named.
 #[derive(clap::Args)]
 #[command(
+    allow_negative_numbers = true,
     after_help = "Examples:\n  rankway rate\n  rankway rate --network shm,tcp --size 8,1024\n  \
     mpirun -n 2 rankway rate --network shm\n  rankway rate --netmod ucx\n\
     JSON keys: networks[].{netmod,network,provider,size,raw_inject,raw_write,store,view,view_checked,\
@@ -35,7 +36,7 @@ use std::sync::Arc;
     such loop"
 )]
 pub(crate) struct Args {
-    #[arg(long, value_delimiter = ',', help = NETWORKS)]
+    #[arg(long, value_delimiter = ',', help = NETWORKS, value_parser = arguments::network)]
     network: Vec<String>,
     /// Netmod
     #[arg(long, default_value = "ofi", value_parser = ["ofi", "ucx"])]
@@ -43,8 +44,8 @@ pub(crate) struct Args {
     /// Models to measure
     #[arg(long, value_delimiter = ',', default_values = MODELS, value_parser = MODELS)]
     models: Vec<String>,
-    /// Bytes of a put; several with commas
-    #[arg(long, value_delimiter = ',', default_value = "8", value_parser = clap::value_parser!(u32).range(1..=1 << 22))]
+    /// Bytes of a put, at most 4M; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "8", value_parser = arguments::put_bytes)]
     size: Vec<u32>,
     /// Processes to fork
     #[arg(short = 'n', long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -53,13 +54,13 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(8..=1 << 20))]
     ranks: u32,
     /// Puts between two flushes, on providers that have a wire
-    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     window: u32,
     /// Puts in one measurement; chosen by the clock without it
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     iterations: Option<u32>,
     /// Measurements of each figure; the best counts
-    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rounds: u32,
     /// Do not bind each process to a core
     #[arg(long)]
@@ -71,7 +72,7 @@ pub(crate) struct Args {
     #[arg(long)]
     csv: bool,
     /// Write a chart of the rates
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = arguments::chart)]
     svg: Option<PathBuf>,
 }
 
@@ -79,14 +80,6 @@ pub(crate) struct Args {
 const NETWORKS: &str = "Networks to measure. ofi: null (infinitely fast), mapped, or a libfabric \
     provider [default: null,mapped,shm]. ucx, over the transports UCX_TLS allows: mapped, shm (a \
     window in UCX's own memory), created (one in the user's) [default: mapped,shm]";
-
-/// What a measuring process tells the one that prints.
-#[derive(Serialize, Deserialize)]
-enum Message {
-    Step(Step),
-    Done(NetworkReport),
-    Failed(String),
-}
 
 /// How far the measuring is.
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -190,54 +183,12 @@ fn progress(args: &Args) -> ProgressBar {
     bar
 }
 
-/// Measures in a job of forked processes and hears of it through a pipe.
+/// Measures in a job of forked processes.
 fn fork(args: &Args, plan: &Plan, bar: &ProgressBar) -> Result<NetworkReport, String> {
     let mut options = local::Options::new(args.processes);
     options.pin = !args.no_pin;
-    let (read, write) = std::io::pipe().map_err(|e| e.to_string())?;
-    let writer = write.try_clone().map_err(|e| e.to_string())?;
-    let job = local::spawn(&options, |boot| {
-        let mut out = writer;
-        let mut tell = |m: &Message| {
-            let line = serde_json::to_string(m).unwrap_or_default();
-            let _ = writeln!(out, "{line}");
-        };
-        let result = measure(&boot, plan, &mut |step| tell(&Message::Step(step)));
-        match result {
-            Ok(Some(report)) => tell(&Message::Done(report)),
-            Ok(None) => {}
-            Err(why) => {
-                tell(&Message::Failed(why));
-                return 1;
-            }
-        }
-        0
-    })
-    .map_err(|e| e.to_string())?;
-    drop(write);
-    let mut report = Err(format!("{}: the measuring processes ended without a word", plan.name));
-    let mut failed = false;
-    for line in BufReader::new(read).lines() {
-        let line = line.map_err(|e| e.to_string())?;
-        match serde_json::from_str(&line).map_err(|e| format!("{line}: {e}"))? {
-            Message::Step(step) => advance(bar, step),
-            Message::Done(r) => report = Ok(r),
-            Message::Failed(why) => {
-                // The first to fail knows why; the others follow from it.
-                if !failed {
-                    report = Err(format!("{}: {why}", plan.name));
-                }
-                failed = true;
-            }
-        }
-    }
-    let outcome = job.wait().map_err(|e| e.to_string())?;
-    match outcome.first_failure() {
-        Some((rank, exit)) if report.is_ok() => {
-            Err(format!("{}: rank {rank} ended with {exit:?}", plan.name))
-        }
-        _ => report,
-    }
+    let body = |boot, step: &mut dyn FnMut(Step)| measure(&boot, plan, step);
+    crate::forked::answer(&plan.name, &options, body, |step| advance(bar, step))
 }
 
 /// One process's part; rank 0 measures and reports.
@@ -265,8 +216,8 @@ fn measure_on<N: Measured>(
     let report = if rank == 0 {
         let report = loops::measure(&scene, plan, step);
         // Let the others go, whatever came of it.
-        loops::release(&scene, &targets)?;
-        Some(report?)
+        let released = loops::release(&scene, &targets);
+        Some(report.and_then(|report| released.map(|()| report))?)
     } else {
         loops::serve(&scene, plan)?;
         None

@@ -7,9 +7,9 @@
 //! and puts are the real ones.
 
 use rankway::boot::Boot;
-use rankway::device::{self, Context, Device, Options};
-use rankway::netmod::Netmod;
+use rankway::device::{self, Context, Device, DeviceError, Options};
 use rankway::netmod::ofi::Ofi;
+use rankway::netmod::{NetError, Netmod};
 use rankway::rankmap::{Process, RankMap};
 use rankway::rma::{Access, Backing, Communicator, Window};
 use std::path::PathBuf;
@@ -51,6 +51,20 @@ pub(crate) fn find_null_provider() {
     }
 }
 
+/// Why a device was not opened, with what helps where the null provider, which
+/// is no package's, was not built.
+pub(crate) fn explain(error: &DeviceError) -> String {
+    match error {
+        DeviceError::Net(NetError::NoProvider { wanted, .. }) if wanted == NULL => {
+            "the infinitely fast network is a provider that `make build` puts into `providers` \
+             beside this command, where it is not; build it, name its directory in \
+             FI_PROVIDER_PATH, or measure over another network"
+                .into()
+        }
+        other => other.to_string(),
+    }
+}
+
 /// A window and what is needed to make accesses on it.
 pub(crate) struct Scene<N: Netmod = Ofi> {
     pub(crate) context: Rc<Context<N>>,
@@ -82,7 +96,7 @@ impl Scene {
             _ => None,
         };
         let options = Options { provider, ..Options::default() };
-        let context = device::open_ofi(boot, &options).map_err(|e| e.to_string())?;
+        let context = device::open_ofi(boot, &options).map_err(|e| explain(&e))?;
         Scene::on(context, network, ranks, bytes, targets)
     }
 }

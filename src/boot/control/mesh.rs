@@ -6,34 +6,48 @@
 //! side sends on one connection only, so that frames keep their order. Two
 //! ranks that dial each other at once keep both connections.
 
-use super::read_poison;
-use super::wire::{self, Frame, Greeting, Kind};
+mod deaths;
+
+use super::door::{Door, no_descriptors};
+use super::link::{Link, State};
+use super::socket::{self, Address, Arrival};
+use super::wire::{self, Complaint, Frame, Greeting, Kind};
 use crate::boot::ProcessId;
-use crate::boot::card::{self, Card};
+use crate::boot::card::Card;
+use crate::boot::card::KEY as CARD_KEY;
 use crate::boot::liveness::{self, Watch};
 use crate::boot::{Boot, BootError, os};
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Key under which each rank publishes its card.
-pub(super) const CARD_KEY: &str = "rankway-card";
+use deaths::process_ended;
+pub(super) use deaths::read_poison;
+
 /// How long one address may take to answer before the next is tried.
 const ADDRESS_PATIENCE: Duration = Duration::from_secs(3);
-/// A caller that has not shown its greeting by then is a stranger.
-const GREETING_PATIENCE: Duration = Duration::from_secs(10);
-/// Unproved callers held at a time; more wait in the listener's backlog.
-const MAX_STRANGERS: usize = 256;
-/// Addresses published at most.
-const MAX_ADDRESSES: usize = 8;
+/// A caller that has not shown its greeting by then is a stranger. A peer
+/// that was too slow calls again.
+const GREETING_PATIENCE: Duration = Duration::from_secs(1);
+/// Unproved callers held at a time: the oldest goes when one more comes. Few,
+/// since each takes a descriptor from the program.
+const MAX_STRANGERS: usize = 8;
+/// Callers taken in at a time at each listener.
+const MAX_ARRIVALS: usize = 1024;
+/// Before calling again where all lines were busy.
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
+/// Before calling again where the call was cut off unheard.
+const AWAY_PAUSE: Duration = Duration::from_millis(50);
+/// How long to call one that cuts every call off.
+const AWAY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a descriptor in the poll set stands for.
 #[derive(Clone, Copy)]
 enum Target {
-    Listener,
+    Listener(usize),
     Link(u64),
     Process(u32),
 }
@@ -58,30 +72,10 @@ impl PollSet {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    /// Dialed; the TCP handshake is under way.
-    Connecting,
-    /// Greeted; the peer has not answered with its sign.
-    Greeted,
-    /// Accepted; the caller has not greeted.
-    Accepted,
-    /// Both sides are proved.
-    Open,
-}
-
-struct Link {
-    stream: TcpStream,
-    state: State,
-    /// Known from the start when dialed, from the greeting when accepted.
-    peer: Option<u32>,
+/// Nothing more can come from a peer.
+struct Gone {
+    how: String,
     since: Instant,
-    input: Vec<u8>,
-    output: VecDeque<Vec<u8>>,
-    /// Bytes of the first output already written.
-    written: usize,
-    /// Where it leads, for messages.
-    address: Option<SocketAddr>,
 }
 
 struct Peer {
@@ -94,72 +88,71 @@ struct Peer {
     /// Frames waiting for a proved connection.
     queue: VecDeque<Vec<u8>>,
     /// Addresses and how far dialing has come.
-    addresses: Vec<SocketAddr>,
+    addresses: Vec<Address>,
     next_address: usize,
     /// What became of the addresses tried in this round.
     refusals: Vec<String>,
     /// An address that was silent may answer in the next round.
     silent: bool,
-    /// It said goodbye.
+    /// When to call again, if it is not to be called before.
+    retry: Option<Instant>,
+    /// Since when it has cut off every call unheard.
+    away: Option<Instant>,
+    /// There was a proved connection.
+    met: bool,
+    /// It left in good order.
     bye: bool,
     /// Why nothing more can come from it, once all that came has been read.
-    gone: Option<String>,
-    sent: HashMap<u64, u32>,
-    received: HashMap<u64, u32>,
+    gone: Option<Gone>,
+    /// Frames so far.
+    sent: u32,
+    received: u32,
+}
+
+impl Peer {
+    /// Whether its process can be seen to be there.
+    fn living(&self, me: &Card) -> bool {
+        let process = &self.card.process;
+        self.process.is_some()
+            || (liveness::visible(&me.process, process) && !liveness::has_ended(process))
+    }
 }
 
 pub(super) struct Mesh {
     boot: Arc<dyn Boot>,
     me: Card,
-    listener: Option<TcpListener>,
+    door: Door,
     links: BTreeMap<u64, Link>,
     next_link: u64,
     peers: HashMap<u32, Peer>,
     inbox: HashMap<(u32, u64), VecDeque<Frame>>,
     /// Peers seen to be gone, and how, whose last words may be unread.
     doomed: BTreeMap<u32, String>,
+    /// Ranks that died, and how, in the order this process heard of it.
+    deaths: Vec<(u32, String)>,
+    /// Groups of which somebody gave up a collective, by name.
+    broken: HashMap<u64, Complaint>,
+    /// This side is closing.
+    closing: bool,
 }
 
 impl Mesh {
     pub(super) fn open(boot: Arc<dyn Boot>) -> Result<Self, BootError> {
-        let mut addresses = Vec::new();
-        let listener = if boot.size() == 1 {
-            None
-        } else {
-            let mut bind: IpAddr = Ipv4Addr::LOCALHOST.into();
-            if !boot.one_machine()? {
-                addresses = card::interface_addresses(MAX_ADDRESSES)?;
-                let four = addresses.iter().any(IpAddr::is_ipv4);
-                if four {
-                    addresses.retain(IpAddr::is_ipv4);
-                }
-                bind = match four || addresses.is_empty() {
-                    true => Ipv4Addr::UNSPECIFIED.into(),
-                    false => Ipv6Addr::UNSPECIFIED.into(),
-                };
-            }
-            Some(listen(bind).map_err(|error| {
-                BootError::io(format!("opening the control channel on {bind}"), error)
-            })?)
-        };
-        let port = match &listener {
-            None => 0,
-            Some(listener) => {
-                let address = listener.local_addr();
-                address.map_err(|error| BootError::io("reading the control port", error))?.port()
-            }
-        };
-        let me = Card::new(port, addresses)?;
+        let (door, plate) = Door::open(&*boot)?;
+        let me = Card::new(plate.local, plate.port, plate.addresses)?;
         boot.put(CARD_KEY, &me.encode())?;
         Ok(Mesh {
             boot,
             me,
-            listener,
+            door,
             links: BTreeMap::new(),
             next_link: 0,
             peers: HashMap::new(),
             inbox: HashMap::new(),
             doomed: BTreeMap::new(),
+            deaths: Vec::new(),
+            broken: HashMap::new(),
+            closing: false,
         })
     }
 
@@ -203,18 +196,11 @@ impl Mesh {
                     self.doomed.insert(rank, process_ended(&card));
                     None
                 }
-                Err(_) => None,
+                // A wait that drags on looks at it without a descriptor.
+                Err(Watch::NoDescriptor | Watch::Unwatchable | Watch::Watched) => None,
             };
             let near = card.shares_loopback(&self.me);
-            let mut addresses: Vec<IpAddr> = card.addresses.clone();
-            if near {
-                let six = !addresses.is_empty() && addresses.iter().all(IpAddr::is_ipv6);
-                let local: IpAddr =
-                    if six { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
-                addresses = vec![local];
-            }
-            let addresses =
-                addresses.into_iter().map(|ip| SocketAddr::new(ip, card.port)).collect();
+            let addresses = addresses(&card, near);
             let peer = Peer {
                 card,
                 near,
@@ -225,10 +211,13 @@ impl Mesh {
                 next_address: 0,
                 refusals: Vec::new(),
                 silent: false,
+                retry: None,
+                away: None,
+                met: false,
                 bye: false,
                 gone: None,
-                sent: HashMap::new(),
-                received: HashMap::new(),
+                sent: 0,
+                received: 0,
             };
             self.peers.insert(rank, peer);
         }
@@ -249,10 +238,12 @@ impl Mesh {
 
     /// Hands `frame` over for `rank`; numbers it.
     pub(super) fn send(&mut self, rank: u32, mut frame: Frame) -> Result<(), BootError> {
+        if let Some(error) = self.lost(rank) {
+            return Err(error);
+        }
         let peer = self.peer(rank)?;
-        let sequence = peer.sent.entry(frame.tag).or_default();
-        frame.sequence = *sequence;
-        *sequence = sequence.wrapping_add(1);
+        frame.sequence = peer.sent;
+        peer.sent = peer.sent.wrapping_add(1);
         peer.queue.push_back(frame.encode());
         self.dial(rank)
     }
@@ -272,7 +263,7 @@ impl Mesh {
         if peer.link.is_none() {
             peer.link = existing;
         }
-        if peer.link.is_none() {
+        if peer.link.is_none() && peer.retry.is_none() {
             self.dial_next_address(rank)?;
         }
         self.move_queue(rank);
@@ -301,34 +292,44 @@ impl Mesh {
             }
             let address = peer.addresses[peer.next_address];
             peer.next_address += 1;
-            match connect(address) {
-                Ok(stream) => {
-                    let door = peer.card.door;
-                    let greeting = Greeting { job, from: my_rank, to: rank, door };
-                    peer.link = Some(id);
-                    self.next_link += 1;
-                    let link = Link {
-                        output: VecDeque::from([greeting.encode().to_vec()]),
-                        peer: Some(rank),
-                        address: Some(address),
-                        ..Link::new(stream, State::Connecting)
-                    };
-                    self.links.insert(id, link);
+            let (stream, state) = match (socket::connect(address), address) {
+                (Ok(stream), Address::Tcp(_)) => (stream, State::Connecting),
+                (Ok(stream), Address::Local(_)) => (stream, State::Greeted),
+                (Err(error), Address::Local(_)) if error.kind() == ErrorKind::WouldBlock => {
+                    peer.next_address -= 1;
+                    peer.retry = Some(Instant::now() + BUSY_PAUSE);
                     return Ok(());
                 }
-                Err(error) if out_of_descriptors(&error) => return Err(descriptors(error)),
-                Err(error) => peer.refusals.push(format!("{address}: {error}")),
-            }
+                (Err(error), _) if crate::ulimit::no_descriptor(&error) => {
+                    peer.next_address -= 1;
+                    return Err(no_descriptors(error));
+                }
+                (Err(error), _) => {
+                    peer.refusals.push(format!("{address}: {error}"));
+                    continue;
+                }
+            };
+            let door = peer.card.door;
+            let greeting = Greeting { job, from: my_rank, to: rank, door };
+            peer.link = Some(id);
+            self.next_link += 1;
+            let mut link = Link::new(stream, state);
+            link.output.push_back(greeting.encode().to_vec());
+            (link.peer, link.address) = (Some(rank), Some(address));
+            // Failure shows at the next poll.
+            let _ = link.write();
+            self.links.insert(id, link);
+            return Ok(());
         }
     }
 
     /// Moves frames onto the connection once they cannot fall into wrong
     /// hands: the peer has proved itself, or it is a watched process of this
-    /// machine, whose port nobody else can have while it lives.
+    /// machine and user.
     fn move_queue(&mut self, rank: u32) {
         let Some(peer) = self.peers.get_mut(&rank) else { return };
         let Some(link) = peer.link.and_then(|id| self.links.get_mut(&id)) else { return };
-        if link.state == State::Open || (peer.near && peer.process.is_some()) {
+        if link.state == State::Open || (link.is_local() && peer.process.is_some()) {
             link.output.append(&mut peer.queue);
             // Mostly the kernel takes it at once. Failure shows at the next poll.
             let _ = link.write();
@@ -343,46 +344,21 @@ impl Mesh {
         })
     }
 
-    /// Why nothing more can come from `rank`, if so.
-    pub(super) fn lost(&self, rank: u32) -> Option<BootError> {
-        let how = self.peers.get(&rank)?.gone.clone()?;
-        Some(self.last_words(rank).unwrap_or(BootError::PeerDied { rank, how }))
-    }
-
-    /// The death that made `rank` give up, if it said so before it left, in
-    /// whatever collective that was: it had died of it, not by itself.
-    fn last_words(&self, rank: u32) -> Option<BootError> {
-        let theirs = self.inbox.iter().filter(|((from, _), _)| *from == rank);
-        let poison = theirs.flat_map(|(_, queue)| queue).filter(|f| f.kind == Kind::Poison);
-        poison.map(|frame| read_poison(rank, &frame.payload)).find(|e| e.peer() != Some(rank))
-    }
-
     /// The next frame from `rank` under `tag`.
-    pub(super) fn take(&mut self, rank: u32, tag: u64) -> Result<Option<Frame>, BootError> {
-        let Some(queue) = self.inbox.get_mut(&(rank, tag)) else { return Ok(None) };
-        let Some(frame) = queue.pop_front() else { return Ok(None) };
+    pub(super) fn take(&mut self, rank: u32, tag: u64) -> Option<Frame> {
+        let queue = self.inbox.get_mut(&(rank, tag))?;
+        let frame = queue.pop_front();
         if queue.is_empty() {
             self.inbox.remove(&(rank, tag));
         }
-        let due = self.peer(rank)?.received.entry(tag).or_default();
-        let expected = *due;
-        *due = due.wrapping_add(1);
-        if frame.sequence != expected {
-            let got = frame.sequence;
-            return Err(BootError::Protocol {
-                rank,
-                what: format!("message {got} under tag {tag:#x} came where {expected} was due"),
-            });
-        }
-        Ok(Some(frame))
+        frame
     }
 
     /// Everything worth waiting for.
     pub(super) fn poll_set(&self) -> PollSet {
         let mut set = PollSet::default();
-        if let Some(listener) = self.listener.as_ref().filter(|_| self.strangers() < MAX_STRANGERS)
-        {
-            set.push(Target::Listener, listener.as_raw_fd(), libc::POLLIN);
+        for (at, listener) in self.door.listeners().iter().enumerate() {
+            set.push(Target::Listener(at), listener.fd(), libc::POLLIN);
         }
         for (id, link) in &self.links {
             let mut events = libc::POLLIN;
@@ -392,7 +368,7 @@ impl Mesh {
             set.push(Target::Link(*id), link.stream.as_raw_fd(), events);
         }
         for (rank, peer) in &self.peers {
-            if let Some(process) = peer.process.as_ref().filter(|_| peer.gone.is_none()) {
+            if let Some(process) = &peer.process {
                 set.push(Target::Process(*rank), process.as_raw_fd(), libc::POLLIN);
             }
         }
@@ -404,7 +380,7 @@ impl Mesh {
         for (target, fd) in set.targets.iter().zip(&set.fds) {
             match (*target, fd.revents) {
                 (_, 0) => {}
-                (Target::Listener, _) => self.accept()?,
+                (Target::Listener(at), _) => self.accept(at)?,
                 (Target::Link(id), revents) => self.serve_link(id, revents)?,
                 (Target::Process(rank), _) => {
                     if let Some(peer) = self.peers.get_mut(&rank) {
@@ -415,30 +391,18 @@ impl Mesh {
             }
         }
         self.expire()?;
+        self.retry()?;
         self.bury()
     }
 
-    /// Declares the doomed gone, after hearing their last words: connections,
-    /// frames and goodbyes may still be in the sockets, since what told of
-    /// the end may have overtaken them.
-    fn bury(&mut self) -> Result<(), BootError> {
-        if self.doomed.is_empty() {
-            return Ok(());
-        }
-        let doomed = std::mem::take(&mut self.doomed);
-        self.accept()?;
-        let ids: Vec<u64> = self.links.keys().copied().collect();
-        for id in ids {
-            self.serve_link(id, libc::POLLIN)?;
-        }
-        for (rank, how) in doomed {
-            self.doomed.remove(&rank);
-            let peer = self.peer(rank)?;
-            let left = || "left in good order: it closed its control channel".to_string();
-            // The first reason is the cause, later ones follow from it.
-            peer.gone.get_or_insert_with(|| if peer.bye { left() } else { how });
-        }
-        Ok(())
+    /// Calls again those who were busy or cut off the call.
+    fn retry(&mut self) -> Result<(), BootError> {
+        let now = Instant::now();
+        let due = |(rank, peer): (&u32, &mut Peer)| {
+            peer.retry.take_if(|retry| *retry <= now).map(|_| *rank)
+        };
+        let due: Vec<u32> = self.peers.iter_mut().filter_map(due).collect();
+        due.into_iter().try_for_each(|rank| self.dial(rank))
     }
 
     /// Gives up on strangers who do not greet and addresses that do not answer.
@@ -466,26 +430,35 @@ impl Mesh {
         Ok(())
     }
 
-    fn strangers(&self) -> usize {
-        self.links.values().filter(|link| link.state == State::Accepted).count()
+    fn strangers(&self) -> impl Iterator<Item = u64> + '_ {
+        let strange = |(id, link): (&u64, &Link)| (link.state == State::Accepted).then_some(*id);
+        self.links.iter().filter_map(strange)
     }
 
-    fn accept(&mut self) -> Result<(), BootError> {
-        while self.strangers() < MAX_STRANGERS {
-            let Some(listener) = &self.listener else { return Ok(()) };
-            match listener.accept() {
-                Ok((stream, _)) => {
-                    if prepare(&stream).is_ok() {
-                        let id = self.next_link;
-                        self.next_link += 1;
-                        self.links.insert(id, Link::new(stream, State::Accepted));
-                        self.serve_link(id, libc::POLLIN)?;
+    fn accept(&mut self, at: usize) -> Result<(), BootError> {
+        for _ in 0..MAX_ARRIVALS {
+            match self.door.listeners()[at].accept() {
+                Arrival::Caller(stream) => {
+                    let oldest = self.strangers().next();
+                    if let Some(oldest) =
+                        oldest.filter(|_| self.strangers().count() >= MAX_STRANGERS)
+                    {
+                        self.links.remove(&oldest);
                     }
+                    let id = self.next_link;
+                    self.next_link += 1;
+                    self.links.insert(id, Link::new(stream, State::Accepted));
+                    self.serve_link(id, libc::POLLIN)?;
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if out_of_descriptors(&error) => return Err(descriptors(error)),
-                // A caller that gave up before it was accepted.
-                Err(_) => {}
+                Arrival::Stranger => {}
+                Arrival::Nobody => return Ok(()),
+                Arrival::Full => {
+                    let strangers: Vec<u64> = self.strangers().collect();
+                    if strangers.is_empty() && !self.door.turn_away(at)? {
+                        return Ok(());
+                    }
+                    self.links.retain(|id, _| !strangers.contains(id));
+                }
             }
         }
         Ok(())
@@ -534,7 +507,10 @@ impl Mesh {
             link.peer = Some(greeting.from);
             // Failure shows at the next poll.
             let _ = link.write();
-            self.peer(greeting.from)?;
+            if self.closing {
+                return Ok(());
+            }
+            self.peer(greeting.from)?.met = true;
         }
         let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
         let Some(rank) = link.peer else { return Ok(()) };
@@ -546,6 +522,9 @@ impl Mesh {
             }
             link.input.drain(..wire::ANSWER);
             link.state = State::Open;
+            if let Some(peer) = self.peers.get_mut(&rank) {
+                (peer.met, peer.away) = (true, None);
+            }
             self.move_queue(rank);
         }
         let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
@@ -553,27 +532,44 @@ impl Mesh {
             return Ok(());
         }
         let mut parsed = 0;
-        loop {
-            match Frame::decode(&link.input[parsed..]) {
-                Ok(None) => break,
-                Ok(Some((frame, length))) => {
-                    parsed += length;
-                    if frame.kind == Kind::Bye {
-                        if let Some(peer) = self.peers.get_mut(&rank) {
-                            peer.bye = true;
-                        }
-                        self.doomed.entry(rank).or_default();
-                    } else {
-                        self.inbox.entry((rank, frame.tag)).or_default().push_back(frame);
-                    }
-                }
-                Err(what) => {
-                    self.links.remove(&id);
-                    return Err(BootError::Protocol { rank, what: what.into() });
-                }
+        let mut rumours = Vec::new();
+        let fault = loop {
+            let (frame, length) = match Frame::decode(&link.input[parsed..]) {
+                Ok(None) => break None,
+                Ok(Some(decoded)) => decoded,
+                Err(what) => break Some(what.to_string()),
+            };
+            parsed += length;
+            let Some(peer) = self.peers.get_mut(&rank) else { break None };
+            if frame.kind == Kind::Bye {
+                peer.bye = true;
+                self.doomed.entry(rank).or_default();
+                continue;
             }
-        }
+            if frame.sequence != peer.received {
+                let (got, due) = (frame.sequence, peer.received);
+                break Some(format!("message {got} came where {due} was due"));
+            }
+            peer.received = peer.received.wrapping_add(1);
+            let complaint = match frame.kind {
+                Kind::Poison | Kind::Death => Complaint::decode(&frame.payload),
+                Kind::Data | Kind::Bye => None,
+            };
+            if frame.kind == Kind::Death {
+                rumours.extend(complaint);
+                continue;
+            }
+            if let Some(complaint) = complaint.filter(|complaint| complaint.group != 0) {
+                self.broken.entry(complaint.group).or_insert(complaint);
+            }
+            self.inbox.entry((rank, frame.tag)).or_default().push_back(frame);
+        };
         link.input.drain(..parsed);
+        if let Some(what) = fault {
+            self.links.remove(&id);
+            return Err(BootError::Protocol { rank, what });
+        }
+        rumours.into_iter().for_each(|rumour| self.hear_of_death(rumour));
         Ok(())
     }
 
@@ -589,7 +585,21 @@ impl Mesh {
             return Ok(());
         }
         match link.state {
-            State::Connecting | State::Greeted if !peer.near => {
+            // The call was cut off unheard: the callee took this process for a
+            // stranger that does not greet, or had no room.
+            State::Greeted if !link.is_local() => {
+                let away = *peer.away.get_or_insert_with(Instant::now);
+                if away.elapsed() < AWAY_PATIENCE {
+                    peer.next_address = peer.next_address.saturating_sub(1);
+                    peer.retry = Some(Instant::now() + AWAY_PAUSE);
+                    return Ok(());
+                }
+                let address = link.address.map(|a| a.to_string()).unwrap_or_default();
+                let hint = "it cuts off every call; has it descriptors left (`ulimit -n`)?";
+                peer.refusals.push(format!("{address}: {why}; {hint}"));
+                self.dial(rank)
+            }
+            State::Connecting => {
                 let address = link.address.map(|a| a.to_string()).unwrap_or_default();
                 peer.refusals.push(format!("{address}: {why}"));
                 self.dial(rank)
@@ -606,6 +616,10 @@ impl Drop for Mesh {
     /// Says goodbye on every proved connection, so that nobody takes this
     /// process for dead.
     fn drop(&mut self) {
+        self.closing = true;
+        for at in 0..self.door.listeners().len() {
+            let _ = self.accept(at);
+        }
         for link in self.links.values_mut().filter(|link| link.state != State::Accepted) {
             link.output.push_back(Frame::bye().encode());
             let _ = link.write();
@@ -617,142 +631,13 @@ impl Drop for Mesh {
     }
 }
 
-impl Link {
-    fn new(stream: TcpStream, state: State) -> Self {
-        Link {
-            stream,
-            state,
-            peer: None,
-            since: Instant::now(),
-            input: Vec::new(),
-            output: VecDeque::new(),
-            written: 0,
-            address: None,
-        }
+/// Where the process of `card` is to be called, `near` if it shares our
+/// network namespace.
+fn addresses(card: &Card, near: bool) -> Vec<Address> {
+    if near && card.local != [0; 16] {
+        return vec![Address::Local(card.local)];
     }
-
-    fn write(&mut self) -> std::io::Result<()> {
-        if self.state == State::Connecting {
-            return Ok(());
-        }
-        while let Some(first) = self.output.front() {
-            match self.stream.write(&first[self.written..]) {
-                Ok(count) => self.written += count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            }
-            if self.written == first.len() {
-                self.output.pop_front();
-                self.written = 0;
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads what is there. `Ok(false)` at the end of the stream.
-    fn read(&mut self) -> std::io::Result<bool> {
-        let mut buffer = [0u8; 8 << 10];
-        loop {
-            // A caller without a proved greeting may not fill our memory.
-            let limit = match self.state {
-                State::Accepted => wire::GREETING.saturating_sub(self.input.len()),
-                _ => buffer.len(),
-            };
-            if limit == 0 {
-                return Ok(true);
-            }
-            match self.stream.read(&mut buffer[..limit]) {
-                Ok(0) => return Ok(false),
-                Ok(count) => self.input.extend_from_slice(&buffer[..count]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-}
-
-fn process_ended(card: &Card) -> String {
-    format!("its process {} has ended", card.process.pid)
-}
-
-fn out_of_descriptors(error: &std::io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
-}
-
-fn descriptors(error: std::io::Error) -> BootError {
-    BootError::io("opening a control connection (raise `ulimit -n`)", error)
-}
-
-fn listen(ip: IpAddr) -> std::io::Result<TcpListener> {
-    let listener = TcpListener::bind(SocketAddr::new(ip, 0))?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
-}
-
-/// Starts a connection without waiting for it.
-fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
-    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: socket takes integers; the result is checked before it is owned.
-    let fd = unsafe { libc::socket(family, kind, 0) };
-    if fd < 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    // SAFETY: the kernel just handed this descriptor to us alone.
-    let stream = TcpStream::from(unsafe { OwnedFd::from_raw_fd(fd) });
-    prepare(&stream)?;
-    let result = match address {
-        SocketAddr::V4(v4) => {
-            // SAFETY: all-zero is a valid sockaddr_in.
-            let mut raw: libc::sockaddr_in = unsafe { std::mem::zeroed() };
-            raw.sin_family = libc::AF_INET as libc::sa_family_t;
-            raw.sin_port = v4.port().to_be();
-            raw.sin_addr.s_addr = u32::from_ne_bytes(v4.ip().octets());
-            let length = size_of_val(&raw) as libc::socklen_t;
-            // SAFETY: pointer and length describe the live local `raw`.
-            unsafe { libc::connect(fd, (&raw const raw).cast(), length) }
-        }
-        SocketAddr::V6(v6) => {
-            // SAFETY: all-zero is a valid sockaddr_in6.
-            let mut raw: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
-            raw.sin6_family = libc::AF_INET6 as libc::sa_family_t;
-            raw.sin6_port = v6.port().to_be();
-            raw.sin6_addr.s6_addr = v6.ip().octets();
-            let length = size_of_val(&raw) as libc::socklen_t;
-            // SAFETY: pointer and length describe the live local `raw`.
-            unsafe { libc::connect(fd, (&raw const raw).cast(), length) }
-        }
-    };
-    let error = std::io::Error::last_os_error();
-    match (result, error.raw_os_error()) {
-        // Interrupted connects go on in the background, like EINPROGRESS.
-        (0, _) | (_, Some(libc::EINPROGRESS | libc::EINTR)) => Ok(stream),
-        _ => Err(error),
-    }
-}
-
-/// Non-blocking, no batching delay, and probes that find a machine that is
-/// gone within about five seconds. Probes are answered by the kernel, so a
-/// stopped process passes them.
-fn prepare(stream: &TcpStream) -> std::io::Result<()> {
-    stream.set_nonblocking(true)?;
-    stream.set_nodelay(true)?;
-    let options = [
-        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
-        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 2),
-        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 1),
-        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3),
-    ];
-    for (level, name, value) in options {
-        let value: libc::c_int = value;
-        let length = size_of_val(&value) as libc::socklen_t;
-        // SAFETY: pointer and length describe the live local `value`. A
-        // refusal only costs the earlier notice.
-        unsafe {
-            libc::setsockopt(stream.as_raw_fd(), level, name, (&raw const value).cast(), length)
-        };
-    }
-    Ok(())
+    let loopback: &[IpAddr] = &[Ipv4Addr::LOCALHOST.into()];
+    let ips = if near && card.addresses.is_empty() { loopback } else { &card.addresses };
+    ips.iter().map(|&ip| Address::Tcp(SocketAddr::new(ip, card.port))).collect()
 }

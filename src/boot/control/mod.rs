@@ -2,39 +2,49 @@
 //!
 //! Launchers synchronise the whole world and know nothing smaller. Creating a
 //! communicator or a window needs a barrier, an allgather or a broadcast over
-//! some ranks only, so every process opens one listening TCP socket and
-//! connects, on first use, to the few peers an algorithm pairs it with:
+//! some ranks only, so every process opens a listening socket and connects, on first use, to the few peers an algorithm pairs it with:
 //! dissemination for the barrier (Hensgen, Finkel, Manber 1988), Bruck's
 //! algorithm for the allgather (Bruck et al. 1997), a binomial tree for the
 //! broadcast; O(log P) connections a process each. It is not built for speed
 //! and is never on the way of an operation.
 //!
-//! **Who may talk.** When all ranks share a machine the socket is bound to
-//! the loopback. A caller must show 128 random bits published in the called
-//! rank's [`Card`](super::Card), and gets another 128 bits back; without them
-//! a connection is closed unheard. The bits and the data cross the network in
-//! the clear, as in other MPI launchers: the channel keeps out strangers and
-//! mistakes, not someone who reads the network.
+//! **Who may talk.** Processes that share a machine and a network namespace
+//! meet at abstract Unix sockets, where the kernel says which user calls; all
+//! others over TCP, at the addresses that their cards publish. A caller must
+//! show 128 random bits published in the called rank's
+//! [`Card`](super::Card), and gets another 128 bits back; without them a
+//! connection is closed unheard. Who has not shown them after a second, or
+//! is one too many, is cut off; peers call again. The bits and the data cross
+//! the network in the clear, as in other MPI launchers: the channel keeps out
+//! strangers and mistakes, not someone who reads the network.
 //!
 //! **Death.** A closed connection without a goodbye, a refused connection or
-//! a pidfd that fires ends the collective with [`BootError::PeerDied`]; so it
-//! does on every other member, because whoever gives up says so to those who
-//! wait for it. Peers that are alive but silent are waited for
-//! `RANKWAY_TIMEOUT` seconds (300).
+//! the end of a process that can be seen ends the collective with
+//! [`BootError::PeerDied`]; so it does on every other member. Whoever gives up
+//! says so to those who wait for it; deaths are passed on over all
+//! connections; and who waits for long looks after all members itself, since
+//! those it waits for may be elsewhere. Members that are alive but silent are
+//! waited for `RANKWAY_TIMEOUT` seconds (300).
 //!
 //! **Tags.** Collectives that may overlap in time on the same pair of ranks
 //! need different tags. Under one tag all members call the same collectives
 //! in the same order. After an error, use neither tag nor group again.
 
+mod call;
+mod door;
+mod link;
 mod mesh;
+mod patrol;
+mod socket;
 mod wire;
 
 use super::card::Card;
-use super::{Boot, BootError, Liveness, Watch, os};
+use super::{Boot, BootError, Liveness, Watch};
+use call::{Call, doublings};
 use mesh::Mesh;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
-use wire::{Frame, Kind, Operation};
+use std::time::Duration;
+use wire::Operation;
 
 /// An ordered set of world ranks, seen by one of them.
 pub trait Group {
@@ -44,6 +54,11 @@ pub trait Group {
     fn me(&self) -> u32;
     /// World rank of group rank `rank`, which is below [`len`](Group::len).
     fn world(&self, rank: u32) -> u32;
+    /// What the group is called by all its members, where it has a name of its
+    /// own: one that gave up a collective of it is not waited for in others.
+    fn name(&self) -> Option<u64> {
+        None
+    }
     /// Whether there are no members; a group one belongs to never is.
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -112,9 +127,19 @@ impl Control {
     }
 
     /// Has `liveness` watch world rank `rank`.
+    ///
+    /// # Errors
+    /// [`BootError::Os`] where that takes a descriptor too many; what the
+    /// launcher answers.
     pub fn watch(&self, liveness: &Liveness, rank: u32) -> Result<Watch, BootError> {
         let process = self.mesh().process(rank)?;
-        Ok(liveness.watch(rank, &process))
+        match liveness.watch(rank, &process) {
+            Watch::NoDescriptor => {
+                let what = format!("watching rank {rank} (raise `ulimit -n`)");
+                Err(BootError::io(what, std::io::Error::from_raw_os_error(libc::EMFILE)))
+            }
+            watched => Ok(watched),
+        }
     }
 
     /// Whether world rank `rank` is known to have ended, by a connection that is
@@ -274,11 +299,19 @@ impl<'a> Members<'a> {
     fn world(&self, rank: u32) -> u32 {
         self.group.world(rank)
     }
-}
 
-/// 1, 2, 4, … below `n`.
-fn doublings(n: u32) -> impl Iterator<Item = u32> {
-    std::iter::successors(Some(1u32), |d| d.checked_mul(2)).take_while(move |&d| d < n)
+    /// What the group is called, 0 where it has no name.
+    fn name(&self) -> u64 {
+        self.group.name().unwrap_or(0)
+    }
+
+    /// World ranks of all members, this process first, then upwards.
+    fn around(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.count).map(|step| {
+            let rank = (u64::from(self.me) + u64::from(step)) % u64::from(self.count);
+            self.world(rank as u32)
+        })
+    }
 }
 
 fn pack(blocks: &[Vec<u8>]) -> Vec<u8> {
@@ -302,188 +335,7 @@ fn unpack(mut bytes: &[u8], count: usize) -> Option<Vec<Vec<u8>>> {
     bytes.is_empty().then_some(blocks)
 }
 
-/// One collective under way on this process.
-struct Call<'a> {
-    control: &'a Control,
-    members: &'a Members<'a>,
-    operation: Operation,
-    tag: u64,
-    /// Whom to send to, in order; `sent` of them are done.
-    targets: Vec<u32>,
-    sent: usize,
-    received: u16,
-    idle: Idle<'a>,
-    start: Instant,
-    patience: Duration,
-}
-
-impl<'a> Call<'a> {
-    fn new(
-        control: &'a Control,
-        members: &'a Members<'a>,
-        (operation, tag): (Operation, u64),
-        targets: Vec<u32>,
-        idle: Idle<'a>,
-    ) -> Self {
-        let (start, patience) = (Instant::now(), os::patience());
-        let (sent, received) = (0, 0);
-        Call { control, members, operation, tag, targets, sent, received, idle, start, patience }
-    }
-
-    /// Runs `steps`, then waits until what was sent is on its way. When that
-    /// fails, tells those who still wait for this process.
-    fn close<T>(
-        &mut self,
-        steps: impl FnOnce(&mut Self) -> Result<T, BootError>,
-    ) -> Result<T, BootError> {
-        let result = steps(self).and_then(|value| self.flush().map(|()| value));
-        if let Err(error) = &result {
-            self.poison(error);
-        }
-        result
-    }
-
-    /// Sends the next target its message.
-    fn send(&mut self, payload: Vec<u8>) -> Result<(), BootError> {
-        let target = self.targets[self.sent];
-        let frame = self.frame(Kind::Data, payload);
-        self.control.mesh().send(target, frame)?;
-        self.sent += 1;
-        Ok(())
-    }
-
-    fn frame(&self, kind: Kind, payload: Vec<u8>) -> Frame {
-        let Call { operation, tag, .. } = *self;
-        // In a broadcast the depth differs between sender and receiver.
-        let round = if operation == Operation::Broadcast { 0 } else { self.sent as u16 };
-        Frame { tag, sequence: 0, kind, operation, round, payload }
-    }
-
-    /// Waits for the next message of `from`.
-    fn receive(&mut self, from: u32) -> Result<Vec<u8>, BootError> {
-        let tag = self.tag;
-        self.control.mesh().attend(from)?;
-        let frame = self.wait_until(&[from], |mesh| match mesh.take(from, tag) {
-            Ok(None) => mesh.lost(from).map_or(Ok(None), Err),
-            other => other,
-        })?;
-        if frame.kind == Kind::Poison {
-            return Err(read_poison(from, &frame.payload));
-        }
-        if (frame.operation, frame.round) != (self.operation, self.received) {
-            return Err(BootError::Protocol {
-                rank: from,
-                what: format!(
-                    "it is in round {} of {:?} while this process is in round {} of {:?}, both \
-                     under tag {:#x}; call collectives in the same order on all members",
-                    frame.round, frame.operation, self.received, self.operation, self.tag
-                ),
-            });
-        }
-        if self.operation != Operation::Broadcast {
-            self.received += 1;
-        }
-        Ok(frame.payload)
-    }
-
-    /// Waits until everything sent is in the kernel's hands.
-    fn flush(&mut self) -> Result<(), BootError> {
-        let targets = self.targets[..self.sent].to_vec();
-        self.wait_until(&targets, |mesh| {
-            let mut done = true;
-            for &target in targets.iter().filter(|&&target| !mesh.flushed(target)) {
-                done = false;
-                if let Some(lost) = mesh.lost(target) {
-                    return Err(lost);
-                }
-            }
-            Ok(done.then_some(()))
-        })
-    }
-
-    /// Makes progress until `done` has something; `on` names who is waited for.
-    fn wait_until<T>(
-        &mut self,
-        on: &[u32],
-        mut done: impl FnMut(&mut Mesh) -> Result<Option<T>, BootError>,
-    ) -> Result<T, BootError> {
-        /// Turns without sleeping, for peers that are just about to answer.
-        const EAGER: u32 = 20;
-        const NAP: Duration = Duration::from_millis(1);
-        /// After that, call the silent ones whose end would go unnoticed.
-        const SILENCE: Duration = Duration::from_millis(250);
-        let begin = Instant::now();
-        let mut called = false;
-        let mut busy = false;
-        for turn in 0u32.. {
-            if let Some(value) = done(&mut self.control.mesh())? {
-                return Ok(value);
-            }
-            let awake = busy || turn < EAGER;
-            self.control.progress(if awake { Duration::ZERO } else { NAP })?;
-            busy = (self.idle)().map_err(BootError::Idle)?;
-            if !called && begin.elapsed() > SILENCE {
-                called = true;
-                let mut mesh = self.control.mesh();
-                for &rank in on {
-                    if mesh.unobserved(rank) {
-                        mesh.dial(rank)?;
-                    }
-                }
-            }
-            if self.start.elapsed() > self.patience {
-                return Err(BootError::TimedOut {
-                    what: format!("{:?} under tag {:#x}", self.operation, self.tag),
-                    missing: on.to_vec(),
-                    seconds: self.patience.as_secs(),
-                });
-            }
-        }
-        unreachable!("the loop above only ends by returning")
-    }
-
-    /// Tells why this process gives up: those who wait for it in this
-    /// collective, and those who completed it and will wait in the next one
-    /// under the tag. All algorithms pair ranks a power of two apart. Best
-    /// effort, for a short while.
-    fn poison(&self, error: &BootError) {
-        const LIMIT: Duration = Duration::from_secs(2);
-        let rank = self.control.boot.rank();
-        let (rank, how) = match error {
-            BootError::PeerDied { rank, how } => (*rank, how.clone()),
-            other => (rank, format!("gave up: {other}")),
-        };
-        let payload = [&rank.to_le_bytes()[..], how.as_bytes()].concat();
-        let Members { count: n, me, .. } = *self.members;
-        let mut neighbours: Vec<u32> = doublings(n)
-            .flat_map(|distance| [(me + distance) % n, (me + n - distance) % n])
-            .map(|member| self.members.world(member))
-            .collect();
-        neighbours.sort_unstable();
-        neighbours.dedup();
-        for &neighbour in &neighbours {
-            let frame = self.frame(Kind::Poison, payload.clone());
-            let _ = self.control.mesh().send(neighbour, frame);
-        }
-        let start = Instant::now();
-        // Steps taken before the failure may still be on their way, too.
-        let told = |mesh: &Mesh| {
-            neighbours.iter().all(|&rank| mesh.flushed(rank) || mesh.lost(rank).is_some())
-        };
-        while !told(&self.control.mesh()) && start.elapsed() < LIMIT {
-            if self.control.progress(Duration::from_millis(1)).is_err() {
-                return;
-            }
-        }
-    }
-}
-
-fn read_poison(from: u32, payload: &[u8]) -> BootError {
-    match payload.split_first_chunk::<4>() {
-        Some((rank, how)) => BootError::PeerDied {
-            rank: u32::from_le_bytes(*rank),
-            how: String::from_utf8_lossy(how).into_owned(),
-        },
-        None => BootError::PeerDied { rank: from, how: "gave up the collective".into() },
-    }
+#[cfg(fuzzing)]
+pub(crate) fn fuzz(bytes: &[u8]) {
+    wire::fuzz(bytes);
 }

@@ -7,10 +7,10 @@
 //! ```
 //!
 //! Little-endian. The caller's rank is proved by the greeting, so frames do
-//! not repeat it.
+//! not repeat it. Frames from one peer are numbered, but the last, its goodbye.
 
 /// Marks both directions; its last byte is the version.
-const MAGIC: [u8; 8] = *b"rankway\x01";
+const MAGIC: [u8; 8] = *b"rankway\x02";
 
 pub(super) const GREETING: usize = 8 + 8 + 4 + 4 + 16;
 pub(super) const ANSWER: usize = 8 + 16;
@@ -21,8 +21,10 @@ const HEADER: usize = 8 + 4 + 1 + 1 + 2 + 8;
 pub(super) enum Kind {
     /// A step of a collective.
     Data,
-    /// The sender cannot take its step; the payload says whose fault it is.
+    /// The sender cannot take its step; the payload is a [`Complaint`].
     Poison,
+    /// A rank has died; the payload is a [`Complaint`] too.
+    Death,
     /// The sender closes its channel in good order.
     Bye,
 }
@@ -52,6 +54,11 @@ impl Frame {
         Frame { tag: 0, sequence: 0, kind, operation, round: 0, payload: Vec::new() }
     }
 
+    pub(super) fn death(complaint: &Complaint) -> Self {
+        let (kind, operation) = (Kind::Death, Operation::None);
+        Frame { tag: 0, sequence: 0, kind, operation, round: 0, payload: complaint.encode() }
+    }
+
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER + self.payload.len());
         bytes.extend(self.tag.to_le_bytes());
@@ -71,7 +78,8 @@ impl Frame {
         let kind = match header[12] {
             0 => Kind::Data,
             1 => Kind::Poison,
-            2 => Kind::Bye,
+            2 => Kind::Death,
+            3 => Kind::Bye,
             _ => return Err("a frame of unknown kind"),
         };
         let operation = match header[13] {
@@ -93,6 +101,27 @@ impl Frame {
             payload: payload.to_vec(),
         };
         Ok(Some((frame, end)))
+    }
+}
+
+/// Whose fault it is, in which group, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Complaint {
+    pub(super) rank: u32,
+    /// What the group is called; 0 where it has no name.
+    pub(super) group: u64,
+    pub(super) how: String,
+}
+
+impl Complaint {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        [&self.rank.to_le_bytes()[..], &self.group.to_le_bytes(), self.how.as_bytes()].concat()
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (head, how) = bytes.split_first_chunk::<12>()?;
+        let how = String::from_utf8_lossy(how).into_owned();
+        Some(Complaint { rank: u32_at(head, 0), group: u64_at(head, 4), how })
     }
 }
 
@@ -152,6 +181,19 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(word)
 }
 
+/// Bytes off a connection: what comes out goes back in.
+#[cfg(fuzzing)]
+pub(super) fn fuzz(bytes: &[u8]) {
+    if let Some(greeting) = bytes.first_chunk().and_then(Greeting::decode) {
+        assert_eq!(Some(&greeting.encode()), bytes.first_chunk());
+    }
+    let mut rest = bytes;
+    while let Ok(Some((frame, length))) = Frame::decode(rest) {
+        assert_eq!(frame.encode(), rest[..length]);
+        rest = &rest[length..];
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,6 +217,14 @@ mod tests {
         #[test]
         fn garbage_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..128)) {
             let _ = Frame::decode(&bytes);
+        }
+
+        #[test]
+        fn complaints_survive(rank: u32, group: u64, how: String, cut in 0usize..12) {
+            let complaint = Complaint { rank, group, how };
+            let bytes = complaint.encode();
+            prop_assert_eq!(Complaint::decode(&bytes[..cut]), None);
+            prop_assert_eq!(Complaint::decode(&bytes), Some(complaint));
         }
 
         #[test]

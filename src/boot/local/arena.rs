@@ -218,6 +218,12 @@ impl Arena {
             _ => None,
         }
     }
+
+    /// Whether `rank` returned 0.
+    pub(super) fn exited_well(&self, rank: u32) -> bool {
+        let slot = self.slot(rank);
+        slot.state.load(Ordering::Acquire) == EXITED && slot.status.load(Ordering::Relaxed) == 0
+    }
 }
 
 impl Drop for Arena {

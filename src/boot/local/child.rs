@@ -2,7 +2,7 @@
 
 use super::arena::{Arena, FINALIZED, RUNNING};
 use super::{Layout, Options};
-use crate::boot::{Boot, BootError, check_rank, os, sweep};
+use crate::boot::{Boot, BootError, Fate, check_rank, os, sweep};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -166,6 +166,17 @@ impl Boot for Local {
             sweep::sweep_process(std::process::id(), self.job());
         }
         Ok(())
+    }
+
+    fn fate(&self, rank: u32) -> Fate {
+        if rank >= self.size() {
+            return Fate::Unknown;
+        }
+        match self.arena.obituary(rank) {
+            None => Fate::Unknown,
+            Some(_) if self.arena.exited_well(rank) => Fate::Left,
+            Some(how) => Fate::Died(how),
+        }
     }
 
     fn one_machine(&self) -> Result<bool, BootError> {

@@ -14,33 +14,40 @@
 //!
 //! Carries packets only: puts and bulk messages are for windows and netmods.
 
+mod barrier;
+mod mark;
 mod ring;
 
-use super::segment::{self, PAGE, Segment};
+/// What [`mark`] is made of, which `proofs/` has made of something else.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicU32, Ordering, compiler_fence as light_fence, fence};
+}
+
+use super::segment::{self, PAGE, Place, Segment, Shared};
 use crate::netmod::HEAD;
-use ring::{BYTES, Reader, Writer};
+use mark::Mark;
+use ring::{BYTES, Corrupt, Reader, Writer};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
-use std::time::Duration;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+#[cfg(fuzzing)]
+pub(crate) use ring::fuzz;
 
 /// The longest body of a packet.
 pub(super) const LONGEST: usize = ring::LONGEST;
-/// The environment variable that turns them off.
-const ENV: &str = "RANKWAY_NODE_QUEUES";
 /// "rankway1", as a number.
 const MAGIC: u64 = u64::from_le_bytes(*b"rankway1");
 /// Processes of a node that fit in the head's bits.
 const MOST: u32 = 8192;
 /// Packets of one sender before the others get a turn.
 const TURN: u32 = 32;
-/// Longer than a store stays in a processor's buffer.
-const STORES_SHOW: Duration = Duration::from_micros(50);
 
-/// The first page of an inbox.
+/// The first page of an inbox. Peers can write to it: who it is for is looked
+/// at once, and nothing in it is an index or a length here.
 #[repr(C)]
 struct Head {
     magic: u64,
@@ -48,11 +55,11 @@ struct Head {
     world: u32,
     context: u32,
     places: u32,
-    pid: u32,
     /// The receiver sleeps: whoever sends writes to the pipe.
-    asleep: Apart<AtomicU32>,
-    /// The pipe's descriptor, in the receiver's process.
+    mark: Apart<Mark>,
+    /// The pipe's descriptor, in the receiver's process, and its inode.
     pipe: AtomicI32,
+    pipe_inode: AtomicU64,
     /// Rings signed so far.
     signed: Apart<AtomicU32>,
     /// Which ones, by rank on the node.
@@ -63,13 +70,6 @@ struct Head {
 struct Apart<T>(T);
 
 const _: () = assert!(size_of::<Head>() <= PAGE);
-
-/// What a peer needs to find an inbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) pid: u32,
-    pub(super) fd: i32,
-}
 
 /// Whose inbox it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,24 @@ impl Map {
         unsafe { &*self.0.start().cast::<Head>() }
     }
 
-    /// The ring of a rank on the node.
+    /// Whose inbox it says it is; `None` for none.
+    fn owner(&self) -> Option<Owner> {
+        let head = self.0.start().cast::<Head>();
+        // SAFETY: within the mapped page, which others may write to: these are
+        // read once, one by one.
+        unsafe {
+            let magic = (&raw const (*head).magic).read_volatile();
+            let owner = Owner {
+                job: (&raw const (*head).job).read_volatile(),
+                world: (&raw const (*head).world).read_volatile(),
+                context: (&raw const (*head).context).read_volatile(),
+                places: (&raw const (*head).places).read_volatile(),
+            };
+            (magic == MAGIC).then_some(owner)
+        }
+    }
+
+    /// The ring of a rank on the node, below the number that was mapped for.
     fn ring(&self, place: u32) -> *mut u8 {
         self.0.start().wrapping_add(Map::bytes(place))
     }
@@ -104,25 +121,38 @@ impl Map {
 /// Where packets of this node's processes arrive.
 pub(super) struct Inbox {
     readers: RefCell<Vec<Reader>>,
+    /// Those that held what no sender writes; not looked at any more.
+    shut: RefCell<Vec<Reader>>,
+    /// Rings there are. (What the head says, peers may overwrite.)
+    places: u32,
+    /// All senders fence, from their first packet on.
+    fenced: bool,
     /// Signatures seen so far.
     signed: Cell<u32>,
     /// Marked asleep.
     armed: Cell<bool>,
     pipe: OnceCell<(File, OwnedFd)>,
-    file: File,
+    file: Shared,
     map: Map,
 }
 
 impl Inbox {
     /// Makes one; `None` where there is nobody else, where the environment
     /// says so, or where the system has no memory files.
-    pub(super) fn open(owner: Owner) -> Option<Inbox> {
-        let off = std::env::var(ENV).is_ok_and(|v| matches!(v.trim(), "0" | "off" | "no"));
-        if owner.places < 2 || owner.places > MOST || off {
-            return None;
+    ///
+    /// # Errors
+    /// Where the process may open no more descriptors.
+    pub(super) fn open(owner: Owner) -> io::Result<Option<Inbox>> {
+        if owner.places < 2 || owner.places > MOST || !crate::settings::NODE_QUEUES.is_on() {
+            return Ok(None);
         }
-        let file = segment::create(c"rankway-inbox").ok()?;
-        let map = Map(Segment::map(&file, Map::bytes(owner.places)).ok()?);
+        let file = match Shared::create("rankway-inbox") {
+            Ok(file) => file,
+            Err(error) if crate::ulimit::no_descriptor(&error) => return Err(error),
+            Err(_) => return Ok(None),
+        };
+        let Ok(map) = file.map(Map::bytes(owner.places)) else { return Ok(None) };
+        let map = Map(map);
         // SAFETY: nobody else knows of the page yet.
         unsafe {
             let head = map.0.start().cast::<Head>();
@@ -131,28 +161,39 @@ impl Inbox {
             (*head).world = owner.world;
             (*head).context = owner.context;
             (*head).places = owner.places;
-            (*head).pid = std::process::id();
             (*head).pipe = AtomicI32::new(-1);
         }
-        Some(Inbox {
+        let fenced = !barrier::join() || !barrier::raise();
+        if fenced {
+            map.head().mark.0.demand_fences();
+        }
+        Ok(Some(Inbox {
             readers: RefCell::default(),
+            shut: RefCell::default(),
+            places: owner.places,
+            fenced,
             signed: Cell::new(0),
             armed: Cell::new(false),
             pipe: OnceCell::new(),
             file,
             map,
-        })
+        }))
     }
 
     /// For the peers.
     pub(super) fn place(&self) -> Place {
-        Place { pid: std::process::id(), fd: self.file.as_raw_fd() }
+        self.file.place()
     }
 
     /// Hands out packets: sender, first word, the others, body. Whether there
-    /// were any.
+    /// were any. `take` answers whether it was one; a sender in whose ring
+    /// something else is found goes to `lost`, and its ring is left alone.
     #[inline]
-    pub(super) fn poll(&self, mut take: impl FnMut(u32, u64, [u64; 3], &[u8])) -> bool {
+    pub(super) fn poll(
+        &self,
+        mut take: impl FnMut(u32, u64, [u64; 3], &[u8]) -> bool,
+        lost: impl FnOnce(u32),
+    ) -> bool {
         if self.map.head().signed.0.load(Ordering::Relaxed) != self.signed.get() {
             self.welcome();
         }
@@ -160,11 +201,29 @@ impl Inbox {
             self.wake_up();
         }
         let mut count = 0;
+        let mut corrupt = None;
         for reader in self.readers.borrow_mut().iter_mut() {
             let world = reader.world();
-            count += reader.poll(TURN, |first, words, body| take(world, first, words, body));
+            match reader.poll(TURN, |first, words, body| take(world, first, words, body)) {
+                Ok(packets) => count += packets,
+                Err(Corrupt) => corrupt = Some(world),
+            }
+        }
+        if let Some(world) = corrupt {
+            self.shut(world);
+            lost(world);
+            return true;
         }
         count > 0
+    }
+
+    /// Leaves a sender's ring alone from now on.
+    #[cold]
+    fn shut(&self, world: u32) {
+        let mut readers = self.readers.borrow_mut();
+        if let Some(at) = readers.iter().position(|reader| reader.world() == world) {
+            self.shut.borrow_mut().push(readers.swap_remove(at));
+        }
     }
 
     /// Finds the rings that were signed since.
@@ -176,9 +235,10 @@ impl Inbox {
         let bit = |place: u32| {
             head.which[place as usize / 64].load(Ordering::Acquire) >> (place % 64) & 1
         };
-        for place in (0..head.places).filter(|&place| bit(place) != 0) {
+        let shut = self.shut.borrow();
+        for place in (0..self.places).filter(|&place| bit(place) != 0) {
             let start = self.map.ring(place);
-            if !readers.iter().any(|reader| reader.reads(start)) {
+            if !readers.iter().chain(&*shut).any(|reader| reader.reads(start)) {
                 // SAFETY: a ring of the map, which lives as long; this inbox
                 // is its receiver.
                 readers.extend(unsafe { Reader::new(start) });
@@ -192,18 +252,15 @@ impl Inbox {
         let head = self.map.head();
         if self.pipe.get().is_none() {
             let (read, write) = pipe().ok()?;
-            head.pipe.store(read.as_raw_fd(), Ordering::Relaxed);
+            head.pipe_inode.store(read.metadata().ok()?.ino(), Ordering::Relaxed);
+            head.pipe.store(read.as_raw_fd(), Ordering::Release);
             let _ = self.pipe.set((read, write));
         }
         self.armed.set(true);
-        head.asleep.0.store(1, Ordering::Release);
-        fence(Ordering::SeqCst);
-        // A sender that did not see the mark has written its packet before
-        // and, a moment later, for all to see: so it needs no fence.
-        std::thread::sleep(STORES_SHOW);
+        let may = head.mark.0.set(|| self.fenced || barrier::raise());
         let news = head.signed.0.load(Ordering::Acquire) != self.signed.get()
             || self.readers.borrow().iter().any(Reader::has_some);
-        if news {
+        if news || !may {
             self.wake_up();
             return None;
         }
@@ -213,7 +270,7 @@ impl Inbox {
     #[cold]
     fn wake_up(&self) {
         self.armed.set(false);
-        self.map.head().asleep.0.store(0, Ordering::Relaxed);
+        self.map.head().mark.0.take_off();
         if let Some((read, _)) = self.pipe.get() {
             // What is left wakes the next sleep for nothing, once.
             let _ = (&*read).read(&mut [0; 64]);
@@ -224,7 +281,7 @@ impl Inbox {
 impl Drop for Inbox {
     fn drop(&mut self) {
         // The descriptor's number may be another file's soon.
-        self.map.head().asleep.0.store(0, Ordering::Relaxed);
+        self.map.head().mark.0.take_off();
     }
 }
 
@@ -269,6 +326,8 @@ pub(super) unsafe fn pull(pid: u32, from: u64, to: *mut u8, len: usize) -> io::R
 /// Packets to one inbox.
 pub(super) struct Outbox {
     writer: Writer,
+    /// The receiver's process.
+    pid: u32,
     map: Map,
 }
 
@@ -277,30 +336,29 @@ impl Outbox {
     /// the node and `me` in the world. `None` where it cannot be reached or
     /// is somebody else's.
     pub(super) fn open(at: Place, owner: &Owner, mine: u32, me: u32) -> Option<Outbox> {
-        let file = segment::open(at.pid, at.fd).ok()?;
+        let file = at.open().ok()?;
         let len = Map::bytes(owner.places);
-        // Somebody else's file is left as it is.
-        if file.metadata().ok()?.len() != len as u64 || mine >= owner.places {
+        if !segment::is_final(&file, len) || mine >= owner.places {
             return None;
         }
         let map = Map(Segment::map(&file, len).ok()?);
         let head = map.head();
-        let found =
-            Owner { job: head.job, world: head.world, context: head.context, places: head.places };
         let bit = 1 << (mine % 64);
         let word = head.which.get(mine as usize / 64)?;
         // A second context of this process must not write to a ring that is
         // in use.
-        if head.magic != MAGIC || found != *owner || word.fetch_or(0, Ordering::Relaxed) & bit != 0
-        {
+        if map.owner() != Some(*owner) || word.fetch_or(0, Ordering::Relaxed) & bit != 0 {
             return None;
+        }
+        if !barrier::join() {
+            head.mark.0.demand_fences();
         }
         // SAFETY: a ring of the map, which lives as long; its place is this
         // process's alone, and nothing was signed there.
         let writer = unsafe { Writer::new(map.ring(mine), me)? };
         word.fetch_or(bit, Ordering::Release);
         head.signed.0.fetch_add(1, Ordering::Release);
-        Some(Outbox { writer, map })
+        Some(Outbox { writer, pid: at.pid, map })
     }
 
     /// Sends a packet; `false`: there is no room now.
@@ -317,7 +375,7 @@ impl Outbox {
     ) -> bool {
         // SAFETY: the caller's duty.
         let sent = unsafe { self.writer.put(first, words, body, len) };
-        if self.map.head().asleep.0.load(Ordering::Relaxed) != 0 {
+        if self.map.head().mark.0.is_raised() {
             self.wake();
         }
         sent
@@ -341,7 +399,7 @@ impl Outbox {
 
     /// The receiver's process.
     pub(super) fn pid(&self) -> u32 {
-        self.map.head().pid
+        self.pid
     }
 
     /// Wakes the receiver, which may just have woken.
@@ -349,15 +407,108 @@ impl Outbox {
     #[inline(never)]
     fn wake(&self) {
         let head = self.map.head();
-        if head.asleep.0.swap(0, Ordering::AcqRel) == 0 {
+        if !head.mark.0.claim() {
             return;
         }
-        let path = format!("/proc/{}/fd/{}", head.pid, head.pipe.load(Ordering::Relaxed));
+        let _ = wake_by(self.pid, &head.pipe, &head.pipe_inode);
+    }
+}
+
+/// Writes to the pipe that a process has under a descriptor, if it is the one
+/// that is meant: the process may be gone, and its number another's.
+fn wake_by(pid: u32, fd: &AtomicI32, inode: &AtomicU64) -> io::Result<()> {
+    let found = segment::open_path(pid, fd.load(Ordering::Acquire))?;
+    let known = found.metadata()?;
+    if known.file_type().is_fifo() && known.ino() == inode.load(Ordering::Relaxed) {
+        // For reading too: a write behind the last reader would raise SIGPIPE.
         let mut options = File::options();
-        options.write(true).custom_flags(libc::O_NONBLOCK);
-        // What cannot be opened belongs to the dead.
-        if let Ok(mut pipe) = options.open(path) {
-            let _ = pipe.write(&[1]);
+        options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
+        options.open(segment::own_path(&found))?.write_all(&[1])?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An inbox of this process, and its own way there from each other rank.
+    fn pair(ranks: u32) -> Option<(Inbox, Vec<Outbox>)> {
+        let owner = Owner { job: 7, world: 0, context: 0, places: ranks };
+        let inbox = Inbox::open(owner).ok()??;
+        let out = (1..ranks).map(|rank| Outbox::open(inbox.place(), &owner, rank, rank).unwrap());
+        let out = out.collect();
+        Some((inbox, out))
+    }
+
+    fn send(outbox: &Outbox, word: u64) {
+        // SAFETY: a body of no bytes.
+        assert!(unsafe { outbox.put(2, [word, 0, 0], std::ptr::null(), 0) });
+    }
+
+    fn received(inbox: &Inbox) -> (Vec<(u32, u64)>, Vec<u32>) {
+        let (mut got, mut lost) = (Vec::new(), Vec::new());
+        let take = |from, first: u64, words: [u64; 3], _: &[u8]| {
+            got.push((from, words[0]));
+            first as u8 == 2
+        };
+        inbox.poll(take, |world| lost.push(world));
+        (got, lost)
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "shares memory files")]
+    fn a_corrupt_ring_is_told_of_once_and_the_others_go_on() {
+        let (inbox, out) = pair(4).unwrap();
+        out.iter().for_each(|outbox| send(outbox, 1));
+        assert_eq!(received(&inbox).0, [(1, 1), (2, 1), (3, 1)]);
+        assert!(inbox.arm().is_some());
+        // The next slot of rank 2's ring, behind the two lines and one packet.
+        let ring = inbox.map.ring(2).wrapping_add(2 * 64 + 32).cast::<u64>();
+        // SAFETY: within the map.
+        unsafe { ring.write(u64::MAX >> 1) };
+        assert!(inbox.arm().is_none(), "something is there");
+        send(&out[0], 2);
+        send(&out[2], 2);
+        assert_eq!(received(&inbox), (vec![(1, 2), (3, 2)], vec![2]));
+        assert!(inbox.arm().is_some(), "what is corrupt keeps nobody awake");
+        // Nor does it come back with the next who signs.
+        inbox.map.head().signed.0.fetch_add(1, Ordering::Relaxed);
+        send(&out[0], 3);
+        assert_eq!(received(&inbox), (vec![(1, 3)], vec![]));
+        assert!(inbox.arm().is_some());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "shares memory files")]
+    fn what_peers_write_in_the_head_is_not_believed() {
+        let (inbox, out) = pair(2).unwrap();
+        // SAFETY: of the head, which is this test's.
+        unsafe { (*inbox.map.0.start().cast::<Head>()).places = u32::MAX };
+        for word in &inbox.map.head().which {
+            word.store(u64::MAX, Ordering::Relaxed);
+        }
+        send(&out[0], 5);
+        assert_eq!(received(&inbox).0, [(1, 5)]);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "shares memory files")]
+    fn a_sleeper_is_woken_with_and_without_barriers() {
+        for fences in [false, true] {
+            let (inbox, out) = pair(2).unwrap();
+            if fences {
+                inbox.map.head().mark.0.demand_fences();
+            }
+            assert_eq!(received(&inbox), (vec![], vec![]), "finds the ring");
+            for word in 0..1000 {
+                let fd = inbox.arm().unwrap();
+                send(&out[0], word);
+                let mut entry = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+                // SAFETY: one entry.
+                assert_eq!(unsafe { libc::poll(&mut entry, 1, 5000) }, 1, "{word} {fences}");
+                assert_eq!(received(&inbox).0, [(1, word)]);
+            }
         }
     }
 }

@@ -62,10 +62,23 @@ struct Ring {
 #[repr(C, align(64))]
 struct Count(AtomicU32);
 
+/// What the next slot holds was not written by a [`Writer`]: nothing behind it
+/// can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Corrupt;
+
 const _: () = assert!(size_of::<Ring>() == BYTES && SLOT == HEAD);
 
 fn slots_of(len: usize) -> u32 {
     (HEAD + len).div_ceil(SLOT) as u32
+}
+
+/// The slots of a ring, by a pointer that reaches all of them: a body lies in
+/// several.
+#[inline(always)]
+fn slots_in(ring: NonNull<Ring>) -> *mut Slot {
+    // SAFETY: a place within the ring, which is mapped as long as its ends live.
+    unsafe { (&raw mut (*ring.as_ptr()).slots).cast::<Slot>() }
 }
 
 /// Asks for a cache line that will be written: the store finds it there.
@@ -106,7 +119,7 @@ impl Writer {
     pub(super) unsafe fn new(start: *mut u8, world: u32) -> Option<Writer> {
         let ring = NonNull::new(start.cast::<Ring>())?;
         // SAFETY: the caller's duty.
-        unsafe { ring.as_ref() }.sender.0.store(world + 1, Ordering::Release);
+        unsafe { &(*ring.as_ptr()).sender.0 }.store(world + 1, Ordering::Release);
         Some(Writer {
             ring,
             at: Cell::new(0),
@@ -142,7 +155,7 @@ impl Writer {
         // SAFETY: the slots from `at` and one behind are this side's; `body` is
         // the caller's duty.
         unsafe {
-            let slots = (&raw mut (*self.ring.as_ptr()).slots).cast::<Slot>();
+            let slots = slots_in(self.ring);
             if self.soiled.get().wrapping_sub(sent) as i32 > 0 {
                 (*slots.add((at + need) as usize)).first.store(0, Ordering::Relaxed);
             }
@@ -179,8 +192,13 @@ impl Writer {
     fn make_room(&self, need: u32) -> bool {
         let at = self.at.get();
         // SAFETY: mapped as long as this lives.
-        let ring = unsafe { self.ring.as_ref() };
-        self.taken.set(ring.taken.0.load(Ordering::Acquire));
+        let taken = unsafe { &(*self.ring.as_ptr()).taken.0 };
+        let taken = taken.load(Ordering::Acquire);
+        if self.sent.get().wrapping_sub(taken) > SLOTS {
+            // No receiver says so; the ring stays full.
+            return false;
+        }
+        self.taken.set(taken);
         let free = SLOTS - self.sent.get().wrapping_sub(self.taken.get());
         let left_out = if at + need < SLOTS { 0 } else { SLOTS - at };
         if left_out + need >= free {
@@ -188,7 +206,9 @@ impl Writer {
         }
         if left_out > 0 {
             let lap = self.lap.get();
-            ring.slots[at as usize].first.store(WRAP | lap, Ordering::Release);
+            // SAFETY: a slot of this side.
+            let first = unsafe { &(*slots_in(self.ring).add(at as usize)).first };
+            first.store(WRAP | lap, Ordering::Release);
             self.sent.set(self.sent.get().wrapping_add(left_out));
             self.at.set(0);
             self.lap.set(lap ^ LAP);
@@ -217,7 +237,7 @@ impl Reader {
     pub(super) unsafe fn new(start: *mut u8) -> Option<Reader> {
         let ring = NonNull::new(start.cast::<Ring>())?;
         // SAFETY: the caller's duty.
-        let sender = unsafe { ring.as_ref() }.sender.0.load(Ordering::Acquire);
+        let sender = unsafe { &(*ring.as_ptr()).sender.0 }.load(Ordering::Acquire);
         let world = sender.checked_sub(1)?;
         Some(Reader { ring, at: 0, lap: 0, taken: 0, told: 0, world })
     }
@@ -236,10 +256,12 @@ impl Reader {
     #[inline]
     fn next(&self) -> Option<(u64, *const u64)> {
         // SAFETY: `at` is a slot of the ring, which is mapped.
-        let slot = unsafe { &self.ring.as_ref().slots[self.at as usize] };
-        let first = slot.first.load(Ordering::Acquire) ^ self.lap;
+        let slot = unsafe { slots_in(self.ring).add(self.at as usize) };
+        // SAFETY: as above; of the slot itself there is no reference, so that
+        // the pointer reaches what lies behind it too.
+        let first = unsafe { &(*slot).first }.load(Ordering::Acquire) ^ self.lap;
         // Of the lap before: negative. Never written: 0, or that.
-        (first as i64 > 0).then_some((first, (&raw const *slot).cast()))
+        (first as i64 > 0).then_some((first, slot.cast::<u64>().cast_const()))
     }
 
     /// Whether a packet is there.
@@ -249,23 +271,28 @@ impl Reader {
     }
 
     /// Hands out at most `most` packets, head and body. How many they were.
+    ///
+    /// # Errors
+    /// [`Corrupt`], also where `take` says that a head is none. Those before
+    /// were handed out; this must not be polled any more.
     #[inline]
-    pub(super) fn poll(&mut self, most: u32, mut take: impl FnMut(u64, [u64; 3], &[u8])) -> u32 {
+    pub(super) fn poll(
+        &mut self,
+        most: u32,
+        mut take: impl FnMut(u64, [u64; 3], &[u8]) -> bool,
+    ) -> Result<u32, Corrupt> {
         let mut count = 0;
         while count < most {
             let Some((first, words)) = self.next() else { break };
             if first == WRAP {
-                self.taken = self.taken.wrapping_add(SLOTS - self.at);
-                self.at = 0;
-                self.lap ^= LAP;
+                self.begin_lap()?;
                 continue;
             }
             let len = ((first & !SHORT) >> 32) as usize;
             let short = first & SHORT != 0;
             let need = if short { 1 } else { slots_of(len) };
-            if self.at + need >= SLOTS || (short && len > SHORT_BYTES) {
-                // Not written by `Writer`: nothing behind it can be trusted.
-                break;
+            if self.at + need >= SLOTS || len > if short { SHORT_BYTES } else { LONGEST } {
+                return Err(Corrupt);
             }
             // SAFETY: the sender does not touch these slots before they are
             // given back, which is after `take`.
@@ -277,7 +304,9 @@ impl Reader {
                     std::slice::from_raw_parts(body.cast(), len),
                 )
             };
-            take(first, words, body);
+            if !take(first, words, body) {
+                return Err(Corrupt);
+            }
             self.at += need;
             self.taken = self.taken.wrapping_add(need);
             count += 1;
@@ -285,14 +314,72 @@ impl Reader {
                 self.tell();
             }
         }
-        count
+        Ok(count)
+    }
+
+    /// Goes on at the first slot.
+    fn begin_lap(&mut self) -> Result<(), Corrupt> {
+        // No packet is so long that the sender leaves out more.
+        if self.at + slots_of(LONGEST) < SLOTS {
+            return Err(Corrupt);
+        }
+        self.taken = self.taken.wrapping_add(SLOTS - self.at);
+        self.at = 0;
+        self.lap ^= LAP;
+        Ok(())
     }
 
     fn tell(&mut self) {
         self.told = self.taken;
         // SAFETY: mapped as long as this lives.
-        unsafe { self.ring.as_ref() }.taken.0.store(self.taken, Ordering::Release);
+        unsafe { &(*self.ring.as_ptr()).taken.0 }.store(self.taken, Ordering::Release);
     }
+}
+
+/// A ring whose sender does as `script` says, and writes what it likes.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz(script: &[u8]) {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    let layout = Layout::new::<Ring>();
+    // SAFETY: of a size that is not 0; zeroed memory of a ring with one sender
+    // and one receiver, freed when both are gone.
+    let memory = unsafe { alloc_zeroed(layout) };
+    // SAFETY: as above.
+    let ends = unsafe { Writer::new(memory, 3).zip(Reader::new(memory)) };
+    let Some((writer, mut reader)) = ends else { return };
+    let body = [7_u8; LONGEST];
+    let (mut corrupt, mut sum) = (false, 0_u64);
+    for step in script.chunks(8) {
+        let word = step.iter().rev().fold(0_u64, |word, &byte| word << 8 | u64::from(byte));
+        let (what, at, value) = (word & 7, (word >> 8) as u32 % SLOTS, word >> 24);
+        // SAFETY: `body` is as long as the longest; words of the ring.
+        unsafe {
+            let slots = slots_in(reader.ring);
+            match what {
+                0..4 => {
+                    let len = (value as usize) % (LONGEST + 1);
+                    writer.put(2 | u64::from(at) << 8, [value, 0, what & 1], body.as_ptr(), len);
+                }
+                4 => (*slots.add(at as usize)).first.store(word, Ordering::Relaxed),
+                5 => (*slots.add(at as usize)).first.store(value << 32 | 2, Ordering::Relaxed),
+                6 => {
+                    let first = &(*slots.add(reader.at as usize)).first;
+                    first.store(word >> 3 ^ reader.lap, Ordering::Relaxed);
+                }
+                _ => (*reader.ring.as_ptr()).taken.0.store(value as u32, Ordering::Relaxed),
+            }
+        }
+        if !corrupt {
+            let polled = reader.poll(at % 9, |first, words, body| {
+                sum ^= first ^ words[1] ^ body.iter().map(|&b| u64::from(b)).sum::<u64>();
+                first as u8 != 0xee
+            });
+            corrupt = polled.is_err();
+        }
+    }
+    std::hint::black_box(sum);
+    // SAFETY: from `alloc_zeroed` with this layout.
+    unsafe { dealloc(memory, layout) };
 }
 
 #[cfg(test)]
@@ -300,6 +387,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::alloc::{Layout, alloc_zeroed, dealloc};
+
+    const BURST: u64 = if cfg!(miri) { 12 } else { 600 };
+    const STEPS: usize = if cfg!(miri) { 5 } else { 60 };
 
     struct Memory(*mut u8);
 
@@ -317,6 +407,10 @@ mod tests {
             unsafe { dealloc(self.0, Layout::new::<Ring>()) };
         }
     }
+
+    /// Packets between two threads: fewer under Miri, which is slow.
+    const MANY: u64 = if cfg!(miri) { 64 } else { 20_000 };
+    const LONG: usize = if cfg!(miri) { 200 } else { LONGEST };
 
     fn body(n: u64, len: usize) -> Vec<u8> {
         (0..len).map(|i| (n as usize * 31 + i * 7) as u8).collect()
@@ -345,14 +439,14 @@ mod tests {
         unsafe impl Send for Sent {}
         let sent = Sent(writer);
         // Laps of short ones, laps of all sorts.
-        let lengths = |n: u64| match n / 5000 % 2 {
+        let lengths = |n: u64| match n / (MANY / 4) % 2 {
             0 => (n % 9) as usize,
-            _ => [0, 8, 31, 32, 33, 500, LONGEST, 1][(n % 8) as usize],
+            _ => [0, 8, 31, 32, 33, 500, LONG, 1][(n % 8) as usize],
         };
         std::thread::scope(|s| {
             s.spawn(move || {
                 let sent = sent;
-                for n in 0..20_000 {
+                for n in 0..MANY {
                     let bytes = body(n, lengths(n));
                     // SAFETY: `bytes` is readable.
                     while !unsafe { sent.0.put(first(n), words(n), bytes.as_ptr(), bytes.len()) } {
@@ -361,19 +455,60 @@ mod tests {
                 }
             });
             let mut due = 0;
-            while due < 20_000 {
+            while due < MANY {
                 let got = reader.poll(16, |got, head, bytes| {
                     assert_eq!(got as u32, first(due) as u32);
                     assert_eq!(head, words(due));
                     assert!(bytes == body(due, lengths(due)), "packet {due}");
                     due += 1;
+                    true
                 });
+                let got = got.unwrap();
                 if got == 0 {
                     std::thread::yield_now();
                 }
             }
         });
         assert!(!reader.has_some());
+    }
+
+    /// A ring with one packet in it, taken, and whatever is written behind it.
+    fn behind_a_packet(garbage: &[u64]) -> Result<u32, Corrupt> {
+        let memory = Memory::new();
+        // SAFETY: zeroed memory of a ring with one sender and one receiver.
+        let (writer, mut reader) = unsafe {
+            let writer = Writer::new(memory.0, 0).unwrap();
+            (writer, Reader::new(memory.0).unwrap())
+        };
+        // SAFETY: `LONG` readable bytes; slots of the ring.
+        unsafe {
+            assert!(writer.put(first(0), words(1), body(0, LONG).as_ptr(), 9));
+            let slots = slots_in(reader.ring).cast::<u64>();
+            slots.add(8).copy_from_nonoverlapping(garbage.as_ptr(), garbage.len());
+        }
+        assert_eq!(reader.poll(1, |_, _, got| got == body(0, 9)), Ok(1));
+        reader.poll(8, |first, _, _| first as u8 != 0xee)
+    }
+
+    #[test]
+    fn what_no_sender_writes_is_an_error_and_is_not_read() {
+        // A body past the end of the ring, one past the longest, a short packet
+        // that is long, the end of a lap where there is none, no class.
+        let len = |len: usize| (len as u64) << 32 | 2;
+        for word in [
+            len(BYTES),
+            len(LONGEST + 1),
+            len((1 << 30) - 1),
+            SHORT | len(9),
+            SHORT | len(BYTES),
+            WRAP,
+            0xee,
+        ] {
+            assert_eq!(behind_a_packet(&[word]), Err(Corrupt), "{word:#x}");
+        }
+        assert_eq!(behind_a_packet(&[0]), Ok(0));
+        assert_eq!(behind_a_packet(&[LAP | 2]), Ok(0));
+        assert_eq!(behind_a_packet(&[len(8), 1, 2, 3, 4]), Ok(1));
     }
 
     #[test]
@@ -388,7 +523,7 @@ mod tests {
         let mut pass = |len| {
             // SAFETY: `bytes` is readable.
             assert!(unsafe { writer.put(first(0), words(0), bytes.as_ptr(), len) });
-            assert_eq!(reader.poll(9, |_, _, got| assert_eq!(got.len(), len)), 1);
+            assert_eq!(reader.poll(9, |_, _, got| got.len() == len), Ok(1));
         };
         (1..SLOTS).for_each(|_| pass(8));
         // The second lap leaves out where the first one had packets.
@@ -401,7 +536,7 @@ mod tests {
         #[test]
         fn comes_out_as_a_queue(
             // The longest of a burst, how many, how many are taken behind it.
-            steps in prop::collection::vec((0..6_usize, 1..600_u64, 0..900_u32), 1..60)
+            steps in prop::collection::vec((0..6_usize, 1..BURST, 0..900_u32), 1..STEPS)
         ) {
             let memory = Memory::new();
             // SAFETY: zeroed memory of a ring with one sender and one receiver.
@@ -413,7 +548,7 @@ mod tests {
             let mut n = 0;
             for (longest, many, take) in steps {
                 for _ in 0..many {
-                    let len = (n as usize * 7919) % ([9, 9, 33, 100, 700, LONGEST + 1][longest]);
+                    let len = (n as usize * 7919) % ([9, 9, 33, 100, 700, LONG + 1][longest]);
                     let bytes = body(n, len);
                     // SAFETY: `bytes` is readable.
                     if !unsafe { writer.put(first(n), words(n), bytes.as_ptr(), len) } {
@@ -423,17 +558,17 @@ mod tests {
                     queue.push_back((n, len));
                     n += 1;
                 }
-                reader.poll(take, |_, head, got| {
+                let polled = reader.poll(take, |_, head, got| {
                     let (n, len) = queue.pop_front().unwrap();
-                    assert_eq!(head, words(n));
-                    assert!(got == body(n, len));
+                    head == words(n) && got == body(n, len)
                 });
+                prop_assert!(polled.is_ok());
             }
             let mut empty = 0;
             while empty == 0 {
-                empty = u32::from(reader.poll(8, |_, words, _| {
-                    assert_eq!(words[0], queue.pop_front().unwrap().0);
-                }) == 0);
+                let polled = reader.poll(8, |_, words, _| words[0] == queue.pop_front().unwrap().0);
+                empty = u32::from(polled == Ok(0));
+                prop_assert!(polled.is_ok());
             }
             prop_assert!(queue.is_empty());
         }

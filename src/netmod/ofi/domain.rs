@@ -4,12 +4,13 @@ use super::atomic::Limits;
 use super::bindings as sys;
 use super::blocks;
 use super::ffi::{self, Library};
+use super::late::{self, Late};
 use super::locks::Warden;
 use super::port::{Direction, Port};
 use super::select::{Info, Request, open_library, select};
 use crate::netmod::{
-    Atomic, Blocks, Bulk, Caps, Completion, HEAD, Kind, NetError, Netmod, Op, Transfer, Type,
-    limits,
+    Atomic, Blocks, Bulk, Caps, Completion, HEAD, Kind, Neighbours, NetError, Netmod, Op, Transfer,
+    Type, limits,
 };
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -36,6 +37,8 @@ pub struct Ofi {
     sample: Vec<u8>,
     /// Looks after the locks of shm's queues.
     warden: Option<Warden>,
+    /// Keys of windows that ended while peers may write to them.
+    pub(super) late: Late,
 }
 
 // SAFETY: domain and AV are opened FI_THREAD_SAFE when several threads use
@@ -50,6 +53,9 @@ impl std::fmt::Debug for Ofi {
         f.debug_struct("Ofi").field("caps", &self.caps).finish_non_exhaustive()
     }
 }
+
+/// What peers do with a window's memory.
+pub(super) const REMOTE: u64 = sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE;
 
 /// Longest packet, head and body: one of two 4 KiB pages beside its head.
 pub(super) const PACKET: usize = 8192 + HEAD;
@@ -69,23 +75,36 @@ const MAX_NAME: usize = 256;
 /// `RANKWAY_SHM_PEERS` says so, the same for all ranks. Peers past it are
 /// reached over the network.
 fn shm_peers() -> u32 {
-    let fewer = std::env::var("RANKWAY_SHM_PEERS").ok().and_then(|v| v.trim().parse().ok());
-    fewer.map_or(SHM_PEERS, |n: u32| n.min(SHM_PEERS))
+    crate::settings::SHM_PEERS.get().map_or(SHM_PEERS, |n| SHM_PEERS.min(n as u32))
 }
 
-/// Refuses to open a shm endpoint where its segment does not fit: the library
-/// would be ended by SIGBUS when it writes there.
-fn find_room() -> Result<(), NetError> {
+/// Refuses where so many shm endpoints do not fit into the node's shared memory.
+pub(super) fn find_room(endpoints: u64) -> Result<(), NetError> {
     // SAFETY: all-zero is a valid statvfs, which the call fills.
     let mut fs: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: a C string and a structure of ours.
     let known = unsafe { libc::statvfs(c"/dev/shm".as_ptr(), &mut fs) } == 0;
     let free = fs.f_bavail as u64 * fs.f_frsize as u64;
-    if known && free < SHM_SEGMENT {
+    let needed = endpoints * SHM_SEGMENT;
+    if known && free < needed {
         let place = "/dev/shm";
-        return Err(NetError::NoRoom { provider: "shm".into(), place, free, needed: SHM_SEGMENT });
+        return Err(NetError::NoRoom { provider: "shm".into(), place, free, needed });
     }
     Ok(())
+}
+
+/// Refuses where a peer's segment cannot be mapped: libfabric 1.17 writes there
+/// without looking, and its crash handler hangs.
+fn find_address_space() -> Result<(), NetError> {
+    /// What else the library takes for a peer.
+    const SLACK: u64 = 4 << 20;
+    let needed = SHM_SEGMENT + SLACK;
+    match crate::ulimit::address_space() {
+        Some(left) if left < needed => {
+            Err(NetError::NoAddressSpace { provider: "shm".into(), left, needed })
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Ofi {
@@ -96,10 +115,10 @@ impl Ofi {
     /// [`NetError::Call`].
     pub fn open(request: &Request) -> Result<Arc<Ofi>, NetError> {
         let lib = open_library()?;
-        // libfabric does not offer a shm that is short of room, and would not
-        // say why.
+        // Without room for one, libfabric would be ended by SIGBUS when it writes
+        // there.
         if request.node_local || request.provider.as_deref() == Some("shm") {
-            find_room()?;
+            find_room(1)?;
         }
         let info = select(request)?;
         let provider = info.name();
@@ -147,6 +166,7 @@ impl Ofi {
             setup: Mutex::new(()),
             sample: Vec::new(),
             warden: None,
+            late: Late::default(),
         };
         this.warden = (this.caps.provider == "shm").then(Warden::new);
         // SAFETY: `info` is live; each object is opened on the one before and
@@ -221,6 +241,30 @@ impl Ofi {
         access: u64,
         key: u64,
     ) -> Result<Region, NetError> {
+        // SAFETY: the caller's duty.
+        let mr = unsafe { self.open_mr(start, len, access, key)? };
+        let region = Region { mr, key, len, owner: Arc::clone(self) };
+        if self.duty(sys::FI_MR_ENDPOINT) {
+            // SAFETY: both objects are open and of the same domain (fi_mr(3),
+            // FI_MR_ENDPOINT).
+            let rc = unsafe { ffi::fi_mr_bind(mr, &raw mut (*endpoint).fid, 0) };
+            self.check("fi_mr_bind", rc)?;
+            // SAFETY: as above.
+            let rc = unsafe { ffi::fi_mr_enable(mr) };
+            self.check("fi_mr_enable", rc)?;
+        }
+        Ok(region)
+    }
+
+    /// # Safety
+    /// `start..start + len` stays mapped until the registration is closed.
+    pub(super) unsafe fn open_mr(
+        &self,
+        start: *const u8,
+        len: usize,
+        access: u64,
+        key: u64,
+    ) -> Result<*mut sys::fid_mr, NetError> {
         let mut mr = null_mut();
         // SAFETY: the domain is open; the caller keeps the memory mapped.
         let rc = unsafe {
@@ -237,17 +281,7 @@ impl Ofi {
             )
         };
         self.check("fi_mr_reg", rc)?;
-        let region = Region { mr, owner: Arc::clone(self) };
-        if self.duty(sys::FI_MR_ENDPOINT) {
-            // SAFETY: both objects are open and of the same domain (fi_mr(3),
-            // FI_MR_ENDPOINT).
-            let rc = unsafe { ffi::fi_mr_bind(mr, &raw mut (*endpoint).fid, 0) };
-            self.check("fi_mr_bind", rc)?;
-            // SAFETY: as above.
-            let rc = unsafe { ffi::fi_mr_enable(mr) };
-            self.check("fi_mr_enable", rc)?;
-        }
-        Ok(region)
+        Ok(mr)
     }
 
     /// Refuses bytes that no peer's port can have published.
@@ -288,6 +322,7 @@ fn socket_address(raw: &[u8], family: i32, len: usize) -> Result<(), String> {
 
 impl Drop for Ofi {
     fn drop(&mut self) {
+        self.late.end();
         // SAFETY: opened by `open`, closed once, in reverse order; ports and
         // regions hold an Arc of self, so none is left.
         unsafe {
@@ -304,7 +339,10 @@ impl Drop for Ofi {
 /// Registered memory; deregistered on drop.
 pub struct Region {
     pub(super) mr: *mut sys::fid_mr,
-    owner: Arc<Ofi>,
+    /// What was asked for; the provider may have chosen another.
+    pub(super) key: u64,
+    pub(super) len: usize,
+    pub(super) owner: Arc<Ofi>,
 }
 
 // SAFETY: a registration is only closed and asked for its key; both go to a
@@ -337,9 +375,15 @@ impl Netmod for Ofi {
 
     fn open_port(self: &Arc<Self>) -> Result<Port, NetError> {
         if self.caps.provider == "shm" {
-            find_room()?;
+            find_room(1)?;
         }
         Port::open(self)
+    }
+
+    fn meet(&self, neighbours: Neighbours) {
+        if let Some(warden) = &self.warden {
+            warden.meet(neighbours);
+        }
     }
 
     fn address(&self, port: &Port) -> Result<Vec<u8>, NetError> {
@@ -358,6 +402,9 @@ impl Netmod for Ofi {
 
     fn insert(&self, _: &Port, raw: &[u8]) -> Result<u64, NetError> {
         let provider = || self.caps.provider.clone();
+        if self.caps.provider == "shm" {
+            find_address_space()?;
+        }
         self.validate(raw).map_err(|reason| NetError::Address { provider: provider(), reason })?;
         let mut addr = sys::fi_addr_t::MAX;
         let _alone = self.alone();
@@ -375,6 +422,7 @@ impl Netmod for Ofi {
             n if n < 0 => Err(self.explain("fi_av_insert", n as isize)),
             _ => {
                 let reason = format!("fi_av_insert refused {raw:02x?}");
+                let reason = crate::ulimit::explained(reason);
                 Err(NetError::Address { provider: provider(), reason })
             }
         }
@@ -390,9 +438,12 @@ impl Netmod for Ofi {
         if self.duty(sys::FI_MR_ALLOCATED) {
             populate(start, len);
         }
-        let access = sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE;
         // SAFETY: the caller's duty.
-        unsafe { self.register_for(port.endpoint(), start, len, access, key) }
+        unsafe { self.register_for(port.endpoint(), start, len, REMOTE, key) }
+    }
+
+    fn abandon(region: Region) {
+        late::keep(region);
     }
 
     fn key(&self, region: &Region) -> u64 {
@@ -494,7 +545,7 @@ impl Netmod for Ofi {
     }
 
     fn explain(&self, call: &'static str, code: isize) -> NetError {
-        let text = self.lib.strerror(code);
+        let text = crate::ulimit::explained(self.lib.strerror(code));
         let provider = self.caps.provider.clone();
         let error = NetError::Call { provider, call, code: code as i64, text };
         // Who wants local buffers registered locks them.

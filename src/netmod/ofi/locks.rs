@@ -3,18 +3,29 @@
 //! Up to libfabric 1.17 a spin lock in shared memory guards the queue of each
 //! shm endpoint. Whoever is killed while it holds one leaves all others
 //! spinning inside the library, where nothing above can reach them. So a
-//! thread beside them looks at the locks of the endpoints this process knows.
-//! It gives one back when it was held without a break for [`ROUNDS`] looks
-//! while an owner of such endpoints is dead and none is stopped. A lock that
-//! was taken over is safe to give back: a command becomes visible only with
-//! the store that ends its making, so at worst one buffer is lost.
+//! thread beside them looks at the locks of the endpoints this process knows,
+//! and gives one back when it is proved that its holder is a process of this
+//! job on this node that has ended:
+//!
+//! 1. one of them has ended, and the others are known ([`Neighbours`]);
+//! 2. the holder has not changed since a mark was made: the lock's word counts
+//!    holder and waiters, and a large number is taken from it, which changes
+//!    nothing for either, and which whoever lets go overwrites;
+//! 3. no living one is the holder: since the mark each of its threads was seen
+//!    asleep or used more processor time than any holder does
+//!    ([`Witness`]). One that is stopped proves nothing, so it is waited for.
+//!
+//! A lock that was taken over is safe to give back: a command becomes visible
+//! only with the store that ends its making, so at worst one buffer is lost.
 //!
 //! Only segments that say of themselves what 1.17's do are looked at: newer
 //! libraries have another layout and no such lock.
 
+use super::witness::Witness;
+use crate::netmod::Neighbours;
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirEntryExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -27,12 +38,15 @@ const VERSION: u8 = 4;
 const PID: usize = 4;
 const LOCK: usize = 24;
 const SIZE: usize = 40;
-/// A free `pthread_spinlock_t` on x86: holders and waiters count down.
+/// A free `pthread_spinlock_t` on x86: holders and waiters count down from it,
+/// and waiters look for a positive number.
 const FREE: i32 = 1;
+/// Marks are multiples of this: more than there are waiters.
+const MARK: i32 = 1 << 16;
 const PAGE: usize = 4096;
 
-/// Looks in which a lock must be held before it is given back.
-const ROUNDS: u32 = 5;
+/// How long it is looked for proof in silence.
+const SILENT: Duration = Duration::from_secs(10);
 /// Time from one look to the next.
 const INTERVAL: Duration = Duration::from_millis(200);
 /// How long each look goes on: living holders let go within microseconds.
@@ -53,6 +67,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     segments: Vec<Segment>,
+    neighbours: Option<Neighbours>,
     running: bool,
     stop: bool,
 }
@@ -66,6 +81,11 @@ impl Shared {
 impl Warden {
     pub(super) fn new() -> Warden {
         Warden { shared: Arc::default() }
+    }
+
+    /// Who may hold these locks.
+    pub(super) fn meet(&self, neighbours: Neighbours) {
+        self.shared.lock().neighbours = Some(neighbours);
     }
 
     /// Looks after the endpoint with this raw address from now on, if it has
@@ -99,8 +119,10 @@ impl Shared {
         while !state.stop {
             let waited = self.wake.wait_timeout(state, INTERVAL);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
-            for segment in &mut state.segments {
-                segment.look();
+            let State { segments, neighbours, .. } = &mut *state;
+            let Some(neighbours) = neighbours else { continue };
+            for segment in segments {
+                segment.look(neighbours);
             }
         }
     }
@@ -111,8 +133,16 @@ struct Segment {
     /// Of its file in /dev/shm; a name would be longer, and is seldom needed.
     inode: u64,
     page: NonNull<u8>,
-    /// Looks in a row in which the lock was held throughout.
-    held: u32,
+    /// A lock that the dead may hold.
+    case: Option<Case>,
+}
+
+/// What is known of a lock's holder.
+struct Case {
+    mark: i32,
+    since: Instant,
+    witness: Witness,
+    told: bool,
 }
 
 // SAFETY: a mapping of its own, in which only the lock is touched, atomically.
@@ -143,7 +173,7 @@ impl Segment {
         if page == libc::MAP_FAILED {
             return None;
         }
-        let segment = Segment { inode, page: NonNull::new(page.cast())?, held: 0 };
+        let segment = Segment { inode, page: NonNull::new(page.cast())?, case: None };
         // SAFETY: all within the mapped page and aligned to their size; what
         // the library writes there does not change once an address is told.
         let says = unsafe {
@@ -162,18 +192,61 @@ impl Segment {
         unsafe { self.page.add(LOCK).cast::<AtomicI32>().as_ref() }
     }
 
-    fn look(&mut self) {
-        if self.lock().load(Ordering::Relaxed) == FREE || !self.held_throughout() {
-            self.held = 0;
+    fn look(&mut self, neighbours: &Neighbours) {
+        if !self.held_throughout() {
+            self.case = None;
             return;
         }
-        self.held += 1;
-        if self.held >= ROUNDS && a_holder_may_be_dead() {
-            self.held = 0;
-            self.give_back();
+        let known = neighbours().unwrap_or_default();
+        let dead = known.iter().find(|n| n.ended).map(|n| n.rank);
+        let Some((dead, mark)) = dead.zip(self.mark()) else {
+            self.case = None;
+            return;
+        };
+        // Another holder, another case.
+        let case = self.case.take().filter(|case| case.mark == mark);
+        let mut case = case.unwrap_or_else(|| Case::new(mark));
+        let mut unproved = Vec::new();
+        for living in known.iter().filter(|n| !n.ended) {
+            if !case.witness.clears(living.pid) {
+                unproved.push(living.rank);
+            }
         }
+        if unproved.is_empty() {
+            return self.give_back(mark);
+        }
+        case.tell(dead, &unproved);
+        self.case = Some(case);
     }
 
+    /// The mark of the lock's holder, made now if it has none; `None` when it
+    /// is free.
+    fn mark(&self) -> Option<i32> {
+        let mut word = self.lock().load(Ordering::Acquire);
+        while word < FREE {
+            match mark_in(word) {
+                0 => {
+                    let marked = word - new_mark() * MARK;
+                    let (to, not) = (Ordering::AcqRel, Ordering::Acquire);
+                    match self.lock().compare_exchange(word, marked, to, not) {
+                        Ok(_) => word = marked,
+                        Err(now) => word = now,
+                    }
+                }
+                mark => return Some(mark),
+            }
+        }
+        None
+    }
+
+    /// Frees the lock if its holder is still the one that was marked.
+    fn give_back(&self, mark: i32) {
+        let free = |word| (word < FREE && mark_in(word) == mark).then_some(FREE);
+        // Waiters that come meanwhile count it down.
+        let _ = self.lock().fetch_update(Ordering::AcqRel, Ordering::Acquire, free);
+    }
+
+    /// Most holders let go within the look, or did before.
     fn held_throughout(&self) -> bool {
         let start = Instant::now();
         while start.elapsed() < LOOK {
@@ -184,19 +257,35 @@ impl Segment {
         }
         true
     }
+}
 
-    /// Frees the lock, one process at a time: a second one must not free it
-    /// under whoever got it from the first.
-    fn give_back(&self) {
-        // Opened anew: a descriptor for each peer would be too much.
-        let Ok(entries) = std::fs::read_dir("/dev/shm") else { return };
-        let mine = |entry: &std::fs::DirEntry| entry.ino() == self.inode;
-        let path = entries.flatten().find(mine).map(|entry| entry.path());
-        let Some(Ok(file)) = path.map(File::open) else { return };
-        // SAFETY: a descriptor of ours; the lock ends with it.
-        let alone = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
-        if alone && self.held_throughout() {
-            self.lock().store(FREE, Ordering::Release);
+/// The mark in a lock's word; 0 for none.
+fn mark_in(word: i32) -> i32 {
+    word.wrapping_neg() / MARK
+}
+
+/// A mark that no other process makes at the same moment.
+fn new_mark() -> i32 {
+    use std::hash::{BuildHasher as _, RandomState};
+    let random = RandomState::new().hash_one(std::process::id());
+    // Far from the end of the word's range, and not 0.
+    (random % 16_000) as i32 + 1
+}
+
+impl Case {
+    fn new(mark: i32) -> Case {
+        Case { mark, since: Instant::now(), witness: Witness::default(), told: false }
+    }
+
+    /// Says once why it takes so long.
+    fn tell(&mut self, dead: u32, unproved: &[u32]) {
+        if self.since.elapsed() > SILENT && !self.told {
+            self.told = true;
+            eprintln!(
+                "rankway: rank {dead} died, maybe with a lock of libfabric's shared memory; waiting \
+                 for ranks {unproved:?}, which may hold it too: are they stopped? A newer libfabric \
+                 has no such locks"
+            );
         }
     }
 }
@@ -208,41 +297,21 @@ impl Drop for Segment {
     }
 }
 
-/// Whether some process with a shm endpoint is dead and none is stopped: a
-/// stopped one may hold the lock and go on.
-fn a_holder_may_be_dead() -> bool {
-    // SAFETY: reads the process's credentials.
-    let me = unsafe { libc::geteuid() };
-    let Ok(entries) = std::fs::read_dir("/dev/shm") else { return false };
-    let mut dead = false;
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|n| n.split_once(':')).map(|(pid, _)| pid);
-        let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok()) else { continue };
-        if entry.metadata().is_ok_and(|m| m.uid() != me) {
-            continue;
-        }
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        match stat.rsplit_once(") ").and_then(|(_, behind)| behind.chars().next()) {
-            None | Some('Z' | 'X') => dead = true,
-            Some('T' | 't') => return false,
-            Some(_) => {}
-        }
-    }
-    dead
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::netmod::Neighbour;
     use std::process::Command;
 
-    /// A segment as 1.17 makes them, of a process that has ended.
+    static COUNT: AtomicI32 = AtomicI32::new(0);
+
+    /// A segment as 1.17 makes them, of a process that has ended; locked.
     fn left_behind(version: u8) -> (Vec<u8>, PathBuf) {
         let mut child = Command::new("true").spawn().unwrap();
         let pid = child.id();
         child.wait().unwrap();
-        let name = format!("{pid}:{}:{version}", std::process::id());
+        let unique = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{pid}:{}:{unique}", std::process::id());
         let path = PathBuf::from("/dev/shm").join(&name);
         let mut bytes = vec![0_u8; 2 * PAGE];
         bytes[0] = version;
@@ -252,18 +321,93 @@ mod tests {
         (format!("fi_shm://{name}\0").into_bytes(), path)
     }
 
+    fn neighbours(known: &[(u32, bool)]) -> Neighbours {
+        let known: Vec<_> = known.to_vec();
+        let neighbour = |(rank, &(pid, ended)): (u32, &(u32, bool))| Neighbour { rank, pid, ended };
+        Box::new(move || Some((0..).zip(&known).map(neighbour).collect()))
+    }
+
+    fn freed_within(segment: &Segment, limit: Duration) -> bool {
+        let start = Instant::now();
+        while start.elapsed() < limit {
+            if segment.lock().load(Ordering::Relaxed) == FREE {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        false
+    }
+
     #[test]
     fn the_lock_of_a_dead_process_is_given_back() {
         let (raw, path) = left_behind(VERSION);
         let segment = Segment::of(&raw).expect("one of 1.17's");
         let warden = Warden::new();
+        warden.meet(neighbours(&[(1 << 23, true)]));
         warden.watch(&raw);
-        let start = Instant::now();
-        while segment.lock().load(Ordering::Relaxed) != FREE {
-            assert!(start.elapsed() < Duration::from_secs(20), "still held");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        assert!(freed_within(&segment, Duration::from_secs(20)), "still held");
         std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_lock_is_not_given_back_without_proof() {
+        let (raw, path) = left_behind(VERSION);
+        let segment = Segment::of(&raw).expect("one of 1.17's");
+        let mut stopped = Command::new("sleep").arg("60").spawn().unwrap();
+        // SAFETY: a child of this test's.
+        unsafe { libc::kill(stopped.id() as i32, libc::SIGSTOP) };
+        std::thread::sleep(Duration::from_millis(100));
+        // Nobody is known, nobody has ended, or a living one may be it.
+        let living = (stopped.id(), false);
+        for known in [&[][..], &[living], &[(1 << 23, true), living]] {
+            let warden = Warden::new();
+            warden.meet(neighbours(known));
+            warden.watch(&raw);
+            assert!(!freed_within(&segment, Duration::from_secs(2)), "{known:?}");
+        }
+        // Waiters count down and change nothing.
+        let word = segment.lock().fetch_sub(1, Ordering::Relaxed);
+        assert_eq!(mark_in(word), mark_in(word - 1));
+        stopped.kill().unwrap();
+        stopped.wait().unwrap();
+        std::fs::remove_file(path).unwrap();
+    }
+
+    /// Two threads hand a lock to each other, while one is dead and a stale
+    /// name lies about: never has it two owners.
+    #[test]
+    fn a_lock_that_is_handed_on_has_one_owner() {
+        let (raw, path) = left_behind(VERSION);
+        let segment = Segment::of(&raw).expect("one of 1.17's");
+        segment.lock().store(FREE, Ordering::Release);
+        let warden = Warden::new();
+        warden.meet(neighbours(&[(1 << 23, true), (std::process::id(), false)]));
+        warden.watch(&raw);
+        let (inside, doubled, times) = (AtomicI32::new(0), AtomicI32::new(0), AtomicI32::new(0));
+        let (end, word) = (Instant::now() + Duration::from_secs(4), segment.lock());
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let lock = word.as_ptr().cast();
+                    while Instant::now() < end {
+                        // SAFETY: a spin lock in mapped memory.
+                        unsafe { libc::pthread_spin_lock(lock) };
+                        let others = inside.fetch_add(1, Ordering::AcqRel);
+                        doubled.fetch_add(i32::from(others != 0), Ordering::Relaxed);
+                        times.fetch_add(1, Ordering::Relaxed);
+                        for _ in 0..200 {
+                            std::hint::spin_loop();
+                        }
+                        inside.fetch_sub(1, Ordering::AcqRel);
+                        // SAFETY: taken above.
+                        unsafe { libc::pthread_spin_unlock(lock) };
+                    }
+                });
+            }
+        });
+        std::fs::remove_file(path).unwrap();
+        let (doubled, times) = (doubled.into_inner(), times.into_inner());
+        assert!(times > 1000 && doubled == 0, "{doubled} of {times} had two owners");
     }
 
     #[test]

@@ -18,6 +18,7 @@
 //! | software atomics (shm, rxm): the C source reads the word twice around its compare and swap, and nothing promises that this is one access | [`Caps::cpu_atomics`](super::Caps) is not claimed |
 //! | rxm with `FI_ATOMIC` does not promise `FI_ORDER_RAW` | it is taken without atomics: a flush needs the order |
 //! | an injected put is not acknowledged | a flush reads back from the target, behind it in order |
+//! | a put or get with a key that is not registered (any more) ends the connection over tcp, and other operations on it are lost | after a death, the keys of windows that were not freed by all stay, over memory of nobody's |
 //! | `FI_MR_LOCAL` | tracked transfers go through registered bounce buffers, long ones are registered for their time |
 //!
 //! libfabric types stay in this directory.
@@ -32,6 +33,7 @@ mod bulk;
 mod describe;
 mod domain;
 pub(crate) mod ffi;
+mod late;
 mod locks;
 mod packet;
 mod pages;
@@ -39,6 +41,7 @@ mod port;
 mod select;
 mod slots;
 mod wait;
+mod witness;
 
 pub use describe::{Provider, describe, library, would_take};
 pub use domain::{Ofi, Region};

@@ -1,6 +1,7 @@
 //! Which provider is taken.
 
 use super::bindings as sys;
+use super::domain::find_room;
 use super::ffi::{Library, get_string};
 use crate::netmod::NetError;
 use std::ffi::CStr;
@@ -236,6 +237,15 @@ fn refusal(wanted: Option<&str>) -> NetError {
     let first = wanted.split([',', ';']).next().unwrap_or(&wanted).to_owned();
     if any.iter().any(|have| matches_name(&first, have)) {
         return NetError::NoRma { provider: wanted };
+    }
+    if wanted == "shm" {
+        // libfabric does not offer it where less is free than an endpoint for each
+        // processor takes, and does not say why.
+        // SAFETY: only asks how many there are.
+        let processors = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+        if let Err(full) = find_room(processors.max(1) as u64) {
+            return full;
+        }
     }
     if wanted.starts_with('^') && !any.is_empty() {
         // What the user's filter leaves, none of which serves.

@@ -144,7 +144,7 @@ impl Ucx {
             provider: self.caps.provider.clone(),
             call,
             code: i64::from(status),
-            text: self.lib.text(status),
+            text: crate::ulimit::explained(self.lib.text(status)),
         };
         // A device that cannot lock memory answers either; others lock none.
         let denied = matches!(status, sys::UCS_ERR_NO_MEMORY | sys::UCS_ERR_IO_ERROR);

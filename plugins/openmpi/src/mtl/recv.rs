@@ -100,9 +100,9 @@ pub(super) unsafe extern "C" fn cancel<N: Netmod>(
 ) -> c_int {
     guarded(|| {
         // SAFETY: Open MPI's module, and a request of it that is not free.
-        let (state, request) = unsafe { (state::<N>(mtl), &*request.cast::<Request>()) };
+        let (state, ticket) = unsafe { (state::<N>(mtl), Request::ticket(request)) };
         state.enter(|inner| {
-            if let Some(ticket) = request.ticket {
+            if let Some(ticket) = ticket {
                 inner.tagged.cancel(ticket);
             }
         });

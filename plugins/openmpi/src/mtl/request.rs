@@ -71,7 +71,8 @@ impl Request {
         }
     }
 
-    /// Completes a send that was done at once, before anything was kept of it.
+    /// Completes a send that was done at once. Of the place only what a cancel
+    /// looks at is written: the program may ask for that until it waits.
     ///
     /// # Safety
     /// `place` as in [`Request::set`].
@@ -79,11 +80,21 @@ impl Request {
     pub(super) unsafe fn sent(place: *mut ffi::mca_mtl_request_t) {
         // SAFETY: the caller's duty.
         unsafe {
+            (&raw mut (*place.cast::<Request>()).ticket).write(None);
             (*(*place).ompi_req).req_status.MPI_ERROR = ffi::SUCCESS;
             if let Some(callback) = (*place).completion_callback {
                 callback(place);
             }
         }
+    }
+
+    /// What a request is taken back by, if it is still under way.
+    ///
+    /// # Safety
+    /// `place` was filled by [`Request::set`] or [`Request::sent`].
+    pub(super) unsafe fn ticket(place: *const ffi::mca_mtl_request_t) -> Option<Ticket> {
+        // SAFETY: the caller's duty; both fill this field, not all of them.
+        unsafe { (&raw const (*place.cast::<Request>()).ticket).read() }
     }
 
     /// What names it when it has ended.

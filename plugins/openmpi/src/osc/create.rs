@@ -291,6 +291,9 @@ pub(super) unsafe extern "C" fn free<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_
         }
         request::finish(std::ptr::from_ref(module).addr());
         let met = module.barrier();
+        if met == ffi::SUCCESS {
+            module.window.free_leave();
+        }
         let (state, mut comm) = (module.state, module.comm);
         // SAFETY: made by `make_on`; nobody uses it from here on.
         let boxed = unsafe { Box::from_raw(std::ptr::from_ref(module).cast_mut()) };

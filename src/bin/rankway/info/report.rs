@@ -1,10 +1,17 @@
 //! `rankway info` for people.
 
 use super::{Choice, Info, Library, short};
-use crate::output::{NONE, Table, bytes, count, maybe};
+use crate::output::{NONE, Table, bytes, count, fold, maybe, sentence, wrap};
 use std::io::{self, Write};
 
-pub(super) fn text(info: &Info, out: &mut impl Write) -> io::Result<()> {
+/// In lines of so many columns, as far as words allow.
+pub(super) fn text(info: &Info, columns: usize, out: &mut impl Write) -> io::Result<()> {
+    let mut text = Vec::new();
+    whole(info, columns, &mut text)?;
+    out.write_all(fold(&String::from_utf8_lossy(&text), columns).as_bytes())
+}
+
+fn whole(info: &Info, width: usize, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "# rankway info {}", info.version)?;
     if !info.environment.is_empty() {
         let set: Vec<String> =
@@ -23,12 +30,13 @@ pub(super) fn text(info: &Info, out: &mut impl Write) -> io::Result<()> {
             library("UCX", &info.ucx),
             library("PMIx", &info.pmix),
         ],
+        width,
         out,
     )?;
 
     if info.libfabric.found {
         writeln!(out, "#")?;
-        providers(info, out)?;
+        providers(info, width, out)?;
         writeln!(out, "#\n# What a device opened now would take")?;
         let choice = |peers: &str, choice: &Choice| {
             [peers.into(), maybe(choice.provider.clone()), choice.why.clone()]
@@ -36,6 +44,7 @@ pub(super) fn text(info: &Info, out: &mut impl Write) -> io::Result<()> {
         columns(
             &["peers", "provider", "why"],
             &[choice("on this node", &info.choice.node), choice("elsewhere", &info.choice.network)],
+            width,
             out,
         )?;
     }
@@ -61,11 +70,11 @@ pub(super) fn text(info: &Info, out: &mut impl Write) -> io::Result<()> {
     if launchers.is_empty() {
         writeln!(out, "# (none)")?;
     } else {
-        columns(&["launcher", "product", "version", "peers by", "file"], &launchers, out)?;
+        columns(&["launcher", "product", "version", "peers by", "file"], &launchers, width, out)?;
     }
 
     writeln!(out, "#\n# This machine")?;
-    machine(info, out)?;
+    machine(info, width, out)?;
 
     writeln!(out, "#")?;
     if info.missing.is_empty() {
@@ -88,7 +97,7 @@ pub(super) fn text(info: &Info, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-fn providers(info: &Info, out: &mut impl Write) -> io::Result<()> {
+fn providers(info: &Info, width: usize, out: &mut impl Write) -> io::Result<()> {
     let mut table = Table::new(&[
         "provider",
         "version",
@@ -124,7 +133,7 @@ fn providers(info: &Info, out: &mut impl Write) -> io::Result<()> {
     if info.providers.iter().any(|p| p.only_by_name) {
         table.note("(1) taken only when named, with RANKWAY_PROVIDER or FI_PROVIDER");
     }
-    table.print(out)
+    table.print_within(width, out)
 }
 
 /// Bytes; more than a petabyte is no limit.
@@ -141,7 +150,7 @@ fn domains(all: &[String]) -> String {
     }
 }
 
-fn machine(info: &Info, out: &mut impl Write) -> io::Result<()> {
+fn machine(info: &Info, width: usize, out: &mut impl Write) -> io::Result<()> {
     let m = &info.machine;
     let unlimited = |value: Option<String>| value.unwrap_or_else(|| "unlimited".into());
     let able = |able: bool, error: &Option<String>| match (able, error) {
@@ -168,13 +177,15 @@ fn machine(info: &Info, out: &mut impl Write) -> io::Result<()> {
         ["ptrace, for rankway count".into(), able(m.ptrace, &m.ptrace_error)],
         ["hardware counters".into(), able(m.hardware_counters, &m.hardware_counters_error)],
     ];
-    columns(&[], &rows, out)
+    columns(&[], &rows, width, out)
 }
 
-/// Left-aligned columns; the last, of prose, is as wide as it is.
+/// Left-aligned columns, the last, of prose, as wide as it is; a sentence for each
+/// row where they do not fit.
 fn columns<const N: usize>(
     head: &[&str],
     rows: &[[String; N]],
+    within: usize,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let mut widths = [0; N];
@@ -184,11 +195,18 @@ fn columns<const N: usize>(
         let cells = rows.iter().map(|row| row[column].chars().count());
         *width = cells.chain([head]).max().unwrap_or(0);
     }
+    let before = widths.iter().take(N - 1).map(|width| width + 2).sum::<usize>();
+    if before + widths[N - 1] > within && 2 * before > within {
+        return rows.iter().try_for_each(|row| writeln!(out, "{}", sentence(head, row)));
+    }
     let mut line = |cells: &[String]| {
+        let Some((prose, others)) = cells.split_last() else { return Ok(()) };
         let mut line = String::new();
-        for (cell, width) in cells.iter().zip(widths) {
+        for (cell, width) in others.iter().zip(widths) {
             line += &format!("{cell:<width$}  ");
         }
+        let room = within - before;
+        line += &wrap(prose, room, room).join(&format!("\n{:before$}", ""));
         writeln!(out, "{}", line.trim_end())
     };
     if !head.is_empty() {

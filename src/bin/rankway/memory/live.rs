@@ -81,13 +81,14 @@ pub(super) fn measure(network: &str, ranks: u32) -> Result<Live, String> {
 /// The counts of rank 0 when its device is open, with a window, after it spoke
 /// to one peer, and after it spoke to all.
 fn job(network: &str, ranks: u32) -> Result<[Count; 4], String> {
-    crate::forked::answer(network, &local::Options::new(ranks), |boot| {
+    let body = |boot, _: &mut dyn FnMut(())| {
         let options = Options { provider: Some(network.to_owned()), ..Options::default() };
         match network {
             "ucx" => device::open_ucx(boot, &Options::default()).map_err(text).and_then(talk),
             _ => device::open_ofi(boot, &options).map_err(text).and_then(talk),
         }
-    })
+    };
+    crate::forked::answer(network, &local::Options::new(ranks), body, |()| {})
 }
 
 fn text(e: impl std::fmt::Display) -> String {

@@ -59,7 +59,7 @@ impl Measured for Ofi {
             _ => None,
         };
         let options = Options { provider, ..Options::default() };
-        device::open_ofi(boot, &options).map_err(|e| e.to_string())
+        device::open_ofi(boot, &options).map_err(|e| crate::scene::explain(&e))
     }
 
     fn target(raw: &RawTarget, offset: u64) -> Self::Target {

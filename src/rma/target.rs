@@ -1,0 +1,248 @@
+//! How one rank's memory is reached.
+
+use super::Error;
+use super::ErrorKind;
+use super::access::Access;
+use super::core::WindowCore;
+use super::keys::Reach;
+use super::registration::RemoteKey;
+use crate::av::Transport;
+use crate::device::DeviceError;
+use crate::netmod::Netmod;
+use crate::rankmap::Process;
+
+/// How the memory of one rank is reached at a displacement.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Target {
+    /// It is mapped here.
+    Mapped(*mut u8),
+    /// By a provider that has it registered.
+    Provider(Remote),
+    /// No way: the rank of this number in the world has no memory, or none that
+    /// can be reached from here.
+    Nowhere(u32),
+}
+
+/// Registered memory, as a provider knows it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Remote {
+    pub(super) world: u32,
+    pub(super) transport: Transport,
+    pub(super) dest: u64,
+    pub(super) addr: u64,
+    pub(super) key: RemoteKey,
+}
+
+impl Target {
+    /// The registered memory, where it is reached that way.
+    pub(super) fn remote(self) -> Option<Remote> {
+        match self {
+            Target::Provider(remote) => Some(remote),
+            Target::Mapped(_) | Target::Nowhere(_) => None,
+        }
+    }
+}
+
+/// A target as the provider knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct RawTarget {
+    /// Which provider.
+    pub transport: Transport,
+    /// The provider's address of the peer.
+    pub dest: u64,
+    /// Offset or virtual address of its memory.
+    pub addr: u64,
+    /// The key of its memory.
+    pub key: u64,
+}
+
+impl<N: Netmod> Access<N> {
+    /// The target of a rank as a raw loop over the provider takes it, for
+    /// comparison; inserted now if it was not. `None` for a rank whose memory
+    /// is mapped, or that has none.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Rank`]; a peer that cannot be reached.
+    pub fn raw_target(&self, rank: u32) -> Result<Option<RawTarget>, Error> {
+        self.in_range(rank)?;
+        let raw = |Remote { transport, dest, addr, key, .. }| RawTarget {
+            transport,
+            dest,
+            addr,
+            key: key.bits(),
+        };
+        Ok(self.target(rank, 0)?.remote().map(raw))
+    }
+
+    /// Where the memory of a rank is mapped here, if it is.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Rank`]; a peer that cannot be reached.
+    pub fn mapped(&self, rank: u32) -> Result<Option<*mut u8>, Error> {
+        self.in_range(rank)?;
+        Ok(match self.target(rank, 0)? {
+            Target::Mapped(start) => Some(start),
+            Target::Provider(_) | Target::Nowhere(_) => None,
+        })
+    }
+
+    fn in_range(&self, rank: u32) -> Result<(), Error> {
+        let size = self.map().len();
+        if rank >= size {
+            return Err(ErrorKind::Rank { rank, size }.into());
+        }
+        Ok(())
+    }
+
+    /// Finds out about a target, inserting it on first use.
+    pub(super) fn target(&self, rank: u32, disp: usize) -> Result<Target, Error> {
+        if N::KEY_HANDLES {
+            return self.target_keyed(rank, disp);
+        }
+        let core = self.core()?;
+        let device = self.context().device();
+        let mut entry = self.entry(rank);
+        let (process, world) = self.process(rank)?;
+        self.context().check_alive(world)?;
+        if entry.is_empty() {
+            entry = match self.context().connect(process) {
+                // A node without a shared-memory provider maps its windows.
+                Err(DeviceError::NoTransport { .. }) if core.mapped.is_some_and(|m| m.all) => entry,
+                connected => connected?,
+            };
+        }
+        let offset = disp as u64 * core.units.get(rank);
+        if let Some(part) = part(&core, self, rank, world) {
+            // SAFETY: the part is mapped, and the displacement within it.
+            return Ok(Target::Mapped(unsafe { part.add(offset as usize) }));
+        }
+        let remote = |transport, dest, addr, key| {
+            Target::Provider(Remote { world, transport, dest, addr, key })
+        };
+        let found = match N::unpack(entry) {
+            Some((node_rank, transport @ Transport::Local)) => core
+                .registered
+                .local(rank)
+                .zip(device.local_address(node_rank as u32))
+                .map(|(key, dest)| remote(transport, dest, offset, key)),
+            Some((dest, transport @ Transport::Network)) => core
+                .registered
+                .network(rank)
+                .map(|(base, key)| remote(transport, dest, base + offset, key)),
+            None => None,
+        };
+        Ok(found.unwrap_or(Target::Nowhere(world)))
+    }
+
+    /// [`Access::target`] where keys are handles.
+    fn target_keyed(&self, rank: u32, disp: usize) -> Result<Target, Error> {
+        let core = self.core()?;
+        let (process, world) = self.process(rank)?;
+        self.context().check_alive(world)?;
+        let reach = self.reach(rank);
+        if reach.base.get() == 0 {
+            self.import(&core, reach, world, process)?;
+        }
+        let offset = disp as u64 * core.units.get(rank);
+        let base = reach.base.get();
+        let Some(key) = RemoteKey::imported(reach.key.get()) else {
+            // SAFETY: mapped here, and the displacement is within the part.
+            let at = || unsafe { (base as *mut u8).add(offset as usize) };
+            return Ok(if base == 0 { Target::Nowhere(world) } else { Target::Mapped(at()) });
+        };
+        let transport = Transport::Network;
+        let dest = N::network(self.entry(rank)).ok_or_else(|| nowhere(world))?;
+        Ok(Target::Provider(Remote { world, transport, dest, addr: base + offset, key }))
+    }
+
+    /// A rank's process, and its rank in the world.
+    fn process(&self, rank: u32) -> Result<(Process, u32), Error> {
+        let size = self.map().len();
+        let process = self.map().get(rank).ok_or(ErrorKind::Rank { rank, size })?;
+        Ok((process, self.context().device().world_rank(process)?))
+    }
+
+    /// First use of a rank: where its memory is mapped here, or a key for it.
+    #[cold]
+    fn import(
+        &self,
+        core: &WindowCore<N>,
+        reach: &Reach,
+        world: u32,
+        process: Process,
+    ) -> Result<(), Error> {
+        let device = self.context().device();
+        if let Some(m) = core.mapped.filter(|_| device.on_node(world)) {
+            device.watch(world)?;
+            let start = match (&core.contiguous, self.map().rank_of(process)) {
+                (Some(starts), Some(rank)) => starts.get(rank) as usize,
+                _ => device.node_rank(world).unwrap_or(0) as usize * m.pitch,
+            };
+            // SAFETY: the segment holds a part for every node rank.
+            reach.base.set(unsafe { m.start.add(start) }.addr() as u64);
+            return Ok(());
+        }
+        let member = core.member(device, world);
+        let published = member.zip(core.published.as_ref());
+        let Some((member, published)) = published.and_then(|(m, p)| Some((m, p.get(m)?))) else {
+            // It has no memory: nothing but empty operations passes the checks.
+            return Ok(());
+        };
+        let entry = self.context().connect(process)?;
+        let transport = Transport::Network;
+        let port = self.context().port(transport).zip(N::network(entry));
+        let none = DeviceError::NoTransport { rank: world, why: "no provider is open" };
+        let ((netmod, port), dest) = port.ok_or(none)?;
+        let key = self.keys().handle(member, || {
+            // UCX 1.13 crashes over a key whose memory went with its process.
+            device.watch(world)?;
+            if device.is_ending(world) {
+                return Err(DeviceError::PeerDied { rank: world }.into());
+            }
+            // SAFETY: the entry is of this context's own address vector.
+            let key = unsafe { netmod.import(port, dest, &published) };
+            Ok(key.map_err(|e| DeviceError::peer(world, e))?)
+        })?;
+        let base = core.registered.base(member);
+        let direct = core.direct && device.on_node(world);
+        // SAFETY: just imported; the base is the region's start.
+        match unsafe { direct.then(|| netmod.direct(key, base)).flatten() } {
+            Some(start) => reach.base.set(start.addr() as u64),
+            None => {
+                reach.base.set(base);
+                reach.key.set(key);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the part of a rank begins, if it is mapped here; for keys that are not
+/// handles.
+fn part<N: Netmod>(
+    core: &WindowCore<N>,
+    access: &Access<N>,
+    rank: u32,
+    world: u32,
+) -> Option<*mut u8> {
+    let mapped = core.mapped?;
+    if let Some(starts) = &core.contiguous {
+        // SAFETY: the segment holds the part of each member.
+        return Some(unsafe { mapped.start.add(starts.get(rank) as usize) });
+    }
+    let node_rank = match N::unpack(access.entry(rank)) {
+        Some((node_rank, Transport::Local)) => node_rank as u32,
+        // All members are on this node, so the part is mapped.
+        _ if mapped.all => access.context().device().node_rank(world).unwrap_or(0),
+        _ => return None,
+    };
+    // SAFETY: the segment holds a part for every node rank.
+    Some(unsafe { mapped.start.add(node_rank as usize * mapped.pitch) })
+}
+
+/// No way leads to the memory of a rank of the world.
+pub(super) fn nowhere(world: u32) -> Error {
+    let why = "its part of the window is neither mapped here nor registered with a provider that \
+               is open on both sides";
+    DeviceError::NoTransport { rank: world, why }.into()
+}

@@ -1,0 +1,56 @@
+//! What the limits of this process leave it, and what to say where they end.
+//!
+//! Libraries answer the system's refusals with codes of their own, or crash, so
+//! their errors are looked at in the light of what can still be had.
+
+use std::fs::File;
+use std::io;
+
+/// Whether the system refused a descriptor.
+pub(crate) fn no_descriptor(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// The text of an error, with the remedy where a limit has been reached: a
+/// library may have given a little back by the time its error is looked at.
+pub(crate) fn explained(text: String) -> String {
+    /// Libraries ask for their queues and pools at once.
+    const LITTLE: u64 = 128 << 20;
+    if few_descriptors() {
+        return format!("{text}; this process may open no more descriptors; raise `ulimit -n`");
+    }
+    match address_space() {
+        Some(left) if left < LITTLE => {
+            format!("{text}; this process may map {left} bytes more; raise `ulimit -v`")
+        }
+        _ => text,
+    }
+}
+
+fn few_descriptors() -> bool {
+    const FEW: usize = 4;
+    let mut spare: [Option<File>; FEW] = std::array::from_fn(|_| None);
+    for place in &mut spare {
+        match File::open("/dev/null") {
+            Ok(file) => *place = Some(file),
+            Err(error) => return no_descriptor(&error),
+        }
+    }
+    false
+}
+
+/// Bytes that this process may still map; `None` where there is no limit, or
+/// none that can be read.
+pub(crate) fn address_space() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
+    // SAFETY: a structure of ours, which the call fills.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) } == 0;
+    if !known || limit.rlim_cur == libc::RLIM_INFINITY {
+        return None;
+    }
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split(' ').next()?.parse().ok()?;
+    // SAFETY: asks for a constant of the system.
+    let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
+    Some(limit.rlim_cur.saturating_sub(pages * page))
+}
