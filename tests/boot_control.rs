@@ -10,6 +10,9 @@ use rankway::boot::local::{self, Exit, Options};
 use rankway::boot::{Boot, BootError, Card, Control, Group, Liveness, Watch, World};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,6 +30,7 @@ fn part(name: &str) {
         "two groups" => all_succeed(6, two_groups),
         "large" => all_succeed(3, large),
         "strangers" => all_succeed(3, strangers),
+        "strangers far away" => all_succeed(3, |boot| strangers(Arc::new(Far(boot)))),
         "disorder" => all_succeed(2, disorder),
         "idle" => all_succeed(2, idle_gives_up),
         "wrong groups" => all_succeed(2, wrong_groups),
@@ -135,24 +139,20 @@ fn large(boot: Arc<dyn Boot>) {
     }
 }
 
-/// Callers without the secret are shown the door, and disturb nobody.
+/// Callers without the secret are shown the door, and disturb nobody: over
+/// the network, and at the Unix socket of this machine.
 fn strangers(boot: Arc<dyn Boot>) {
     let control = open(&boot);
     let world = World::of(&*boot);
     let victim = control.card((boot.rank() + 1) % 3).unwrap();
-    let dial = || {
-        let stream = TcpStream::connect(("127.0.0.1", victim.port)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        stream
-    };
-    let silent = dial();
+    let silent = dial(&victim);
     let mut callers = Vec::new();
     for greeting in [
         b"GET / HTTP/1.1\r\nHost: rankway\r\nUser-Agent: a browser\r\n\r\n".to_vec(),
         vec![0xff; 100_000],
         // All is right but the secret.
         [
-            &b"rankway\x01"[..],
+            &b"rankway\x02"[..],
             &boot.job().to_le_bytes(),
             &boot.rank().to_le_bytes(),
             &((boot.rank() + 1) % 3).to_le_bytes(),
@@ -161,7 +161,7 @@ fn strangers(boot: Arc<dyn Boot>) {
         ]
         .concat(),
     ] {
-        let mut stream = dial();
+        let mut stream = dial(&victim);
         // The peer may close while this is still being written.
         let _ = stream.write_all(&greeting);
         callers.push(stream);
@@ -178,6 +178,20 @@ fn strangers(boot: Arc<dyn Boot>) {
     }
     drop(silent);
     control.barrier(&world, 2, &mut ok).unwrap();
+}
+
+/// Calls the process of `card` as anybody could.
+fn dial(card: &Card) -> TcpStream {
+    let stream = match card.addresses.first() {
+        Some(&ip) => TcpStream::connect((ip, card.port)).unwrap(),
+        None => {
+            let name = card.local.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            let address = SocketAddr::from_abstract_name(format!("rankway-{name}")).unwrap();
+            OwnedFd::from(UnixStream::connect_addr(&address).unwrap()).into()
+        }
+    };
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream
 }
 
 /// Different collectives under one tag are noticed, not mixed up.
@@ -487,6 +501,7 @@ fn over_the_network_addresses() {
         return;
     }
     must_succeed(play("far apart"));
+    must_succeed(play("strangers far away"));
     must_succeed(play("death far away"));
 }
 

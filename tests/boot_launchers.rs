@@ -9,6 +9,7 @@ use boot_common::*;
 use rankway::boot::{self, BootError, Control, World};
 use std::collections::HashMap;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 plays!(part);
@@ -108,19 +109,47 @@ fn abort() {
     std::thread::sleep(Duration::from_secs(60));
 }
 
+/// A directory for one test.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("rw-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&directory).unwrap();
+        Scratch(directory)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 /// A launcher and the arguments that go before the program.
 struct Launcher {
     program: String,
     arguments: Vec<String>,
     boot: &'static str,
+    /// Where it keeps its sessions: one that ends removes the directory that all
+    /// of a user share, while another is about to make its own in it.
+    session: Scratch,
 }
 
 impl Launcher {
+    fn new(program: String, arguments: Vec<String>, boot: &'static str) -> Self {
+        Launcher { program, arguments, boot, session: Scratch::new() }
+    }
+
     fn play(&self, ranks: u32, part: &str) -> std::process::Command {
         let ranks = ranks.to_string();
         let mut arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
         arguments.extend(["-n", &ranks]);
-        play_under(&self.program, &arguments, part)
+        let mut command = play_under(&self.program, &arguments, part);
+        command.env("TMPDIR", &self.session.0);
+        command
     }
 }
 
@@ -148,18 +177,18 @@ fn owned(words: &[&str]) -> Vec<String> {
 fn open_mpi() -> Option<Launcher> {
     let program = find("RANKWAY_MPIRUN", &["mpirun.openmpi"])?;
     let arguments = owned(&["--allow-run-as-root", "--oversubscribe"]);
-    Some(Launcher { program, arguments, boot: "pmix" })
+    Some(Launcher::new(program, arguments, "pmix"))
 }
 
 fn prrte() -> Option<Launcher> {
     let program = find("RANKWAY_PRTERUN", &["prterun"])?;
     let arguments = owned(&["--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE"]);
-    Some(Launcher { program, arguments, boot: "pmix" })
+    Some(Launcher::new(program, arguments, "pmix"))
 }
 
 fn hydra() -> Option<Launcher> {
     let program = find("RANKWAY_HYDRA", &["mpiexec.hydra", "mpiexec.mpich"])?;
-    Some(Launcher { program, arguments: Vec::new(), boot: "pmi1" })
+    Some(Launcher::new(program, Vec::new(), "pmi1"))
 }
 
 /// Runs `meet` and checks every rank's report; returns the nodes of the ranks.
@@ -227,18 +256,18 @@ launchers! {
 
 /// A remote shell that stays on this machine, under another host name.
 struct PretendedNodes {
-    directory: std::path::PathBuf,
+    directory: Scratch,
 }
 
 impl PretendedNodes {
-    fn new(name: &str) -> Option<Self> {
+    fn new() -> Option<Self> {
         let possible = std::process::Command::new("unshare").args(["-u", "true"]).status();
         if !possible.is_ok_and(|status| status.success()) {
             println!("skipped: `unshare -u` is not permitted, so there is one host name only");
             return None;
         }
-        let directory = std::env::temp_dir().join(format!("rankway-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
+        let scratch = Scratch::new();
+        let directory = &scratch.0;
         let shell = "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\nhost=$1; shift\n\
                      exec unshare -u sh -c 'hostname \"$0\"; eval \"$*\"' \"$host\" \"$@\"\n";
         std::fs::write(directory.join("shell"), shell).unwrap();
@@ -246,24 +275,18 @@ impl PretendedNodes {
         let mode = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(directory.join("shell"), mode).unwrap();
         std::fs::write(directory.join("hosts"), "nodea slots=2\nnodeb slots=2\n").unwrap();
-        Some(PretendedNodes { directory })
+        Some(PretendedNodes { directory: scratch })
     }
 
     fn path(&self, file: &str) -> String {
-        self.directory.join(file).to_str().unwrap().to_string()
-    }
-}
-
-impl Drop for PretendedNodes {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
+        self.directory.0.join(file).to_str().unwrap().to_string()
     }
 }
 
 #[test]
 fn under_mpirun_on_two_nodes() {
     let Some(mut launcher) = open_mpi() else { return };
-    let Some(nodes) = PretendedNodes::new("mpirun") else { return };
+    let Some(nodes) = PretendedNodes::new() else { return };
     let (shell, hosts) = (nodes.path("shell"), nodes.path("hosts"));
     launcher.arguments.extend(owned(&["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", &shell]));
     launcher.arguments.extend(owned(&["--mca", "oob_tcp_if_include", "lo", "--hostfile", &hosts]));
@@ -273,7 +296,7 @@ fn under_mpirun_on_two_nodes() {
 #[test]
 fn under_prterun_on_two_nodes() {
     let Some(mut launcher) = prrte() else { return };
-    let Some(nodes) = PretendedNodes::new("prterun") else { return };
+    let Some(nodes) = PretendedNodes::new() else { return };
     let (shell, hosts) = (nodes.path("shell"), nodes.path("hosts"));
     // A relocated installation must be told where it is.
     if let Some(prefix) = std::path::Path::new(&launcher.program).ancestors().nth(2)
@@ -291,7 +314,7 @@ fn under_prterun_on_two_nodes() {
 #[test]
 fn under_mpiexec_on_two_nodes() {
     let Some(mut launcher) = hydra() else { return };
-    let Some(nodes) = PretendedNodes::new("mpiexec") else { return };
+    let Some(nodes) = PretendedNodes::new() else { return };
     let shell = nodes.path("shell");
     let words = ["-launcher", "ssh", "-launcher-exec", &shell, "-hosts", "nodea,nodeb"];
     launcher.arguments.extend(owned(&words));
@@ -329,6 +352,30 @@ fn choices_are_explained() {
     let closed = [("PMI_FD", "77"), ("PMI_RANK", "0"), ("PMI_SIZE", "1")];
     let (ok, text) = connect_with(&closed);
     assert!(!ok && text.contains("PMI_FD 77"), "{text}");
+}
+
+/// A value that cannot be used is refused with the variable's name and what it
+/// takes; an empty one counts as not set.
+#[test]
+fn settings_are_checked() {
+    for (name, value, takes) in [
+        ("RANKWAY_TIMEOUT", "soon", "seconds"),
+        ("RANKWAY_TIMEOUT", "0", "from 1"),
+        ("RANKWAY_TIMEOUT", "-3", "seconds"),
+        ("RANKWAY_SHM_PEERS", "257", "from 0 to 256"),
+        ("RANKWAY_EAGER_CREDIT", "1MiB", "bytes"),
+        ("RANKWAY_EAGER_MESSAGES", "1e3", "messages"),
+        ("RANKWAY_BULK_PIECE", "0", "from 1"),
+        ("RANKWAY_NODE_QUEUES", "maybe", "1, on or yes"),
+        ("RANKWAY_NETMOD", "verbs", "ofi or ucx"),
+        ("RANKWAY_BOOT", "telepathy", "local, pmix, pmi1 or alone"),
+    ] {
+        let (ok, text) = connect_with(&[(name, value)]);
+        let told = text.contains(&format!("{name} is '{value}'")) && text.contains(takes);
+        assert!(!ok && told, "{name}={value}: {text}");
+        let (ok, text) = connect_with(&[(name, "")]);
+        assert!(ok, "{name}=: {text}");
+    }
 }
 
 #[test]

@@ -38,6 +38,39 @@ fn have_libfabric(info: &Value) -> bool {
     have
 }
 
+/// Lines of 40 columns, but for words that are longer, and nothing left out.
+#[test]
+fn narrow_terminals() {
+    let text = |env: &[(&str, &str)]| {
+        let out = run(&[], env);
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).expect("text")
+    };
+    let narrow = text(&[("COLUMNS", "40")]);
+    for line in narrow.lines().filter(|line| line.chars().count() > 40) {
+        let words = line.trim_start_matches(['#', ' ']);
+        assert!(!words.contains(' '), "{line}");
+    }
+    let wide = text(&[("COLUMNS", "1000")]);
+    let words = |text: &str| {
+        let marks = [':', ',', '#', '-'];
+        let mut words: Vec<String> =
+            text.split_whitespace().map(|word| word.trim_matches(marks).to_owned()).collect();
+        words.sort();
+        words.dedup();
+        words
+    };
+    let shown = words(&narrow);
+    // What changes while one looks: bytes that are free.
+    let there = |word: &String| shown.contains(word) || word.parse::<f64>().is_ok();
+    let missing: Vec<String> = words(&wide).into_iter().filter(|word| !there(word)).collect();
+    let heads = ["library", "provider", "peers", "launcher", "registration"];
+    assert!(missing.iter().all(|word| heads.contains(&word.as_str())), "{missing:?}\n{narrow}");
+    for odd in ["", "0", "-3", "nonsense"] {
+        assert!(text(&[("COLUMNS", odd)]).lines().count() < narrow.lines().count(), "{odd}");
+    }
+}
+
 #[test]
 fn everything_has_its_key() {
     let info = json(&[]);

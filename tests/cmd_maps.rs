@@ -224,7 +224,7 @@ fn bytes_against_time_as_a_chart() {
         assert!(svg.contains(part), "{part}");
     }
     let out = rankway(&["--ranks", "1,2,4", "--svg", "/nonexistent/chart.svg"]);
-    assert_eq!(out.status.code(), Some(1));
+    assert_eq!(out.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&out.stderr).contains("/nonexistent/chart.svg"));
 }
 

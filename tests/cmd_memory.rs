@@ -120,7 +120,7 @@ fn the_sweep_is_a_table_and_a_chart() {
         assert!(svg.contains(part), "{part}");
     }
     let out = rankway(&["-p", "16k", "--svg", "/nonexistent/chart.svg"]);
-    assert_eq!(out.status.code(), Some(1));
+    assert_eq!(out.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&out.stderr).contains("/nonexistent/chart.svg"));
 }
 

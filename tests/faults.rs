@@ -15,7 +15,7 @@ use rankway::netmod::ofi::{Ofi, Request};
 use rankway::netmod::ucx::Ucx;
 use rankway::netmod::{NetError, Netmod, null::Null};
 use rankway::rma::{Communicator, Error, ErrorKind, Window};
-use scenes::{ALLOCATED, CREATED, Opens, make, open, own, pattern, same, word};
+use scenes::{ALLOCATED, CREATED, Opens, late, make, open, own, pattern, same, word};
 use std::process::{Command, ExitCode, Output};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -288,6 +288,51 @@ fn stale_key<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     Ok(())
 }
 
+/// Rank 1 dies, and rank 0 drops a window for it that rank 2, which has not got
+/// as far, still puts to: nothing changes there, and nothing else between the
+/// two suffers.
+fn dropped_for_a_death<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const LEN: usize = 20_000;
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let me = world.rank();
+    let w = make::<ALLOCATED, N>(&world, LEN, 1).map_err(text)?;
+    let mut memory = vec![0x77_u8; LEN];
+    // SAFETY: the memory outlives the window, and is looked at when the window
+    // is gone.
+    let dropped = unsafe { Window::create(&world, memory.as_mut_ptr(), LEN, 1) }.map_err(text)?;
+    let pids = pids(&world)?;
+    w.lock_all().map_err(text)?;
+    dropped.lock_all().map_err(text)?;
+    world.barrier().map_err(text)?;
+    if me == 1 {
+        signal(pids[1], libc::SIGKILL);
+    }
+    about(world.barrier(), 1)?;
+    let two = world.group().incl(&[0, 2]).map_err(text)?;
+    let two = Communicator::with_id(&context, two.map().clone(), me / 2, 7);
+    let dropped = (me == 2).then_some(dropped);
+    if me == 0 {
+        memory.fill(0x55);
+    }
+    two.barrier().map_err(text)?;
+    if let Some(dropped) = &dropped {
+        // What becomes of these is all the same.
+        let _ = dropped.put(&[2; 8], 0, 8);
+        let _ = dropped.put(&pattern(3, 9000), 0, 16);
+        let _ = dropped.flush(0);
+        w.put(&pattern(4, 9000), 0, 16).map_err(text)?;
+        w.flush(0).map_err(text)?;
+    }
+    two.barrier().map_err(text)?;
+    if me == 0 {
+        same("below a dropped window", &memory, &vec![0x55; LEN])?;
+        same("beside it", &own(&w)?[16..9016], &pattern(4, 9000))?;
+    }
+    println!("rank {me} done");
+    Ok(())
+}
+
 /// A window of more than 4 GiB at each end, of addresses alone: the null
 /// provider moves nothing. Lengths and displacements past 32 bits reach it
 /// whole.
@@ -509,8 +554,9 @@ impl Boot for Liar {
 /// input of the first process.
 fn card(local: &[u8], network: &[u8]) -> Vec<u8> {
     let len = |a: &[u8]| (a.len() as u16).to_le_bytes();
-    let inbox = [1, 0, 0, 0, 0, 0, 0, 0];
-    [b"RWa2", &inbox[..], &len(local)[..], local, &len(network), network].concat()
+    let mut inbox = [0; 41];
+    (inbox[0], inbox[1]) = (40, 1);
+    [b"RWa3", &inbox[..], &len(local)[..], local, &len(network), network].concat()
 }
 
 /// Rank 1 publishes garbage: whoever puts to it hears so, by name, and can
@@ -689,19 +735,6 @@ fn find(variable: &str, names: &[&str]) -> Option<String> {
     found
 }
 
-/// Process ids in a process group, its leader included.
-fn group(leader: u32) -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").map(|d| d.flatten().collect::<Vec<_>>());
-    let pid = |e: std::fs::DirEntry| e.file_name().to_str()?.parse::<u32>().ok();
-    let member = |pid: &u32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // pid (name) state parent group
-        let behind = stat.rsplit_once(')').map_or("", |(_, b)| b);
-        behind.split_whitespace().nth(2).and_then(|g| g.parse().ok()) == Some(leader)
-    };
-    entries.unwrap_or_default().into_iter().filter_map(pid).filter(member).collect()
-}
-
 /// Ctrl-C under `rankway rate` leaves nothing.
 fn interrupted(everyone: bool) -> std::result::Result<(), libtest_mimic::Failed> {
     use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -719,7 +752,7 @@ fn interrupted(everyone: bool) -> std::result::Result<(), libtest_mimic::Failed>
     // Both ranks have their segments: it runs.
     while mine(&members) < 2 && start.elapsed() < Duration::from_secs(20) {
         std::thread::sleep(Duration::from_millis(20));
-        members = group(leader);
+        members = jobs::group(leader);
     }
     let ran = mine(&members) >= 2;
     std::thread::sleep(Duration::from_millis(200));
@@ -788,10 +821,10 @@ fn none_lost(output: &Output) -> Result {
     Ok(())
 }
 
-/// A job in a mount namespace of its own whose /dev/shm has 8 MB, or why there
+/// A job in a mount namespace of its own whose /dev/shm is small, or why there
 /// can be none.
-fn in_small_shm() -> std::result::Result<Vec<&'static str>, String> {
-    let words = ["unshare", "--mount", "sh", "-c", SMALL_SHM, "sh"];
+fn in_small_shm(mount: &'static str) -> std::result::Result<Vec<&'static str>, String> {
+    let words = ["unshare", "--mount", "sh", "-c", mount, "sh"];
     let tried = Command::new(words[0]).args(&words[1..]).arg("true").output();
     match tried {
         Ok(output) if output.status.success() => Ok(words.to_vec()),
@@ -801,6 +834,8 @@ fn in_small_shm() -> std::result::Result<Vec<&'static str>, String> {
 }
 
 const SMALL_SHM: &str = "mount -t tmpfs -o size=8m tmpfs /dev/shm && exec \"$@\"";
+/// Has room for one endpoint.
+const SHM_FOR_ONE: &str = "mount -t tmpfs -o size=20m tmpfs /dev/shm && exec \"$@\"";
 
 /// Where cargo put the null provider, when it built it with this test.
 fn null_provider() -> Option<String> {
@@ -816,7 +851,7 @@ fn deaths<N: Opens>(network: &str, env: &[(&'static str, &str)]) -> Vec<Scenario
         let s = Scenario::new(format!("{what}/{network}"), 3, body).verdict(verdict);
         env.iter().fold(s, |s, (key, value)| s.env(key, *value))
     };
-    let killed: [(&str, Body); 11] = [
+    let killed: [(&str, Body); 18] = [
         ("killed in gets/created", killed_in_gets::<CREATED, N>),
         ("killed in gets/mapped", killed_in_gets::<ALLOCATED, N>),
         ("killed in puts, idle/created", killed_in_puts::<CREATED, 8, true, N>),
@@ -828,6 +863,13 @@ fn deaths<N: Opens>(network: &str, env: &[(&'static str, &str)]) -> Vec<Scenario
         ("killed in creation", killed_in_collectives::<CREATED, false, N>),
         ("killed in fences/created", killed_in_collectives::<CREATED, true, N>),
         ("killed in fences/mapped", killed_in_collectives::<ALLOCATED, true, N>),
+        ("killed beside a get, hopeless", late::writes::<{ late::GET }, false, N>),
+        ("killed beside a get", late::writes::<{ late::GET }, true, N>),
+        ("killed beside a long get", late::writes::<{ late::LONG_GET }, false, N>),
+        ("killed beside a get of blocks", late::writes::<{ late::GET_BLOCKS }, true, N>),
+        ("killed beside a put", late::writes::<{ late::PUT }, false, N>),
+        ("killed beside a put of blocks", late::writes::<{ late::PUT_BLOCKS }, true, N>),
+        ("killed beside a fetch", late::writes::<{ late::FETCH }, false, N>),
     ];
     let stopped: [(&str, Body); 2] = [
         ("stopped in puts/created", stopped_in_puts::<CREATED, N>),
@@ -886,6 +928,14 @@ fn main() -> ExitCode {
             add(over(format!("garbage card {i}/{provider}"), provider, 3, body));
         }
     }
+    // No memory is shared between nodes, so the library moves the bytes.
+    let message: [(&str, Body); 2] = [
+        ("killed in a long receive/tcp", late::message::<false, Ofi>),
+        ("killed in a long send/tcp", late::message::<true, Ofi>),
+    ];
+    for (name, body) in message {
+        add(over(name.into(), "tcp", 3, body).nodes(3).verdict(survivors));
+    }
     #[cfg(feature = "ucx")]
     for (network, tls) in [("ucx", ""), ("ucx tcp", "tcp,self")] {
         let env: &[_] = if tls.is_empty() { &[] } else { &[("UCX_TLS", tls)] };
@@ -900,6 +950,8 @@ fn main() -> ExitCode {
     }
     // (shm of 1.17 does not tell who used a wrong key, verbs keeps what was
     // registered for another time, UCX's own puts by messages look at none.)
+    let dropped = over("dropped for a death/tcp".into(), "tcp", 3, dropped_for_a_death::<Ofi>);
+    add(dropped.nodes(3).verdict(survivors));
     add(over("stale key/tcp".into(), "tcp", 3, stale_key::<Ofi>));
     // Between nodes nobody sees a process end: the network tells.
     let body = killed_in_puts::<CREATED, 8, false, Ofi>;
@@ -925,11 +977,18 @@ fn main() -> ExitCode {
     add(refusing("no libfabric", none).env("RANKWAY_LIBFABRIC", "/nonexistent"));
     add(Scenario::new("refused/one rank", 3, one_without_provider));
 
-    match in_small_shm() {
+    match in_small_shm(SMALL_SHM) {
         Ok(words) => {
             let full = |boot: Arc<dyn Boot>| refuses(boot, &["/dev/shm", "bytes free", "remount"]);
             let named = refusing("full shm", full).env("RANKWAY_PROVIDER", "shm");
             add(named.under(&words));
+            // What one rank may have, libfabric hides from all where there are two processors.
+            if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1)
+                && let Ok(words) = in_small_shm(SHM_FOR_ONE)
+            {
+                let one = refusing("shm for one", full).env("RANKWAY_PROVIDER", "shm");
+                add(one.under(&words));
+            }
             add(Scenario::new("full shm/network", 2, scenes::words::<CREATED, Ofi>).under(&words));
         }
         Err(why) => eprintln!("full /dev/shm: skipped, no mount namespace: {why}"),
@@ -959,8 +1018,12 @@ fn main() -> ExitCode {
     // Half a minute of opening libfabric 257 times on two cores.
     add(Scenario::new("crowd/257", 257, crowd).slow());
 
+    // With a place of its own for its session: a launcher that ends removes the
+    // directory that all of a user share, while another makes its own in it.
+    let own = "d=$(mktemp -d) && TMPDIR=$d \"$@\"; s=$?; rm -rf \"$d\"; exit $s";
     let mut launch = |name: &str, words: &[&str], boot: &str| {
-        let s = Scenario::new(format!("launched/{name}"), 2, launched).start(words);
+        let words = [&["sh", "-c", own, "sh"], words].concat();
+        let s = Scenario::new(format!("launched/{name}"), 2, launched).start(&words);
         add(s.env("RANKWAY_TEST_LAUNCHER", boot).verdict(all_done));
     };
     launch("alone", &["env"], "alone");

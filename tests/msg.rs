@@ -7,7 +7,7 @@ mod talk;
 use jobs::{Over, Scenario};
 use rankway::netmod::ofi::Ofi;
 use std::process::ExitCode;
-use talk::{Opens, basics, calls, deaths, floods, programs, rates, sleeps};
+use talk::{Opens, basics, calls, corrupt, deaths, floods, programs, rates, sleeps};
 
 fn scenes<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str, &str)]) {
     let mut add = |what: &str, ranks, body, more: &[(&'static str, &str)]| {
@@ -63,6 +63,9 @@ fn main() -> ExitCode {
     }
     // Through the node's queues, and through each provider as between nodes.
     scenes::<Ofi>(&mut all, "auto", &[]);
+    all.push(Scenario::new("corrupt queue/auto", 3, corrupt::queue::<Ofi>));
+    let tcp = Scenario::new("corrupt queue/tcp", 3, corrupt::queue::<Ofi>);
+    all.push(tcp.env("RANKWAY_PROVIDER", "tcp"));
     let provider = ("RANKWAY_NODE_QUEUES", "0");
     for (name, providers) in [("shm", "shm"), ("tcp", "tcp"), ("both", "shm,tcp")] {
         scenes::<Ofi>(&mut all, name, &[("RANKWAY_PROVIDER", providers), provider]);
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
     {
         use rankway::netmod::ucx::Ucx;
         scenes::<Ucx>(&mut all, "ucx", &[]);
+        all.push(Scenario::new("corrupt queue/ucx", 3, corrupt::queue::<Ucx>));
         for (name, tls) in [("ucx all", "all"), ("ucx tcp", "tcp,self")] {
             scenes::<Ucx>(&mut all, name, &[("UCX_TLS", tls), provider]);
         }

@@ -132,6 +132,27 @@ impl Group for List {
     }
 }
 
+/// A list that goes by a name, as communicators do.
+pub struct Named {
+    pub list: List,
+    pub name: u64,
+}
+
+impl Group for Named {
+    fn len(&self) -> u32 {
+        self.list.len()
+    }
+    fn me(&self) -> u32 {
+        self.list.me()
+    }
+    fn world(&self, rank: u32) -> u32 {
+        self.list.world(rank)
+    }
+    fn name(&self) -> Option<u64> {
+        Some(self.name)
+    }
+}
+
 /// Bytes that tell rank and round and differ in length.
 pub fn sample(rank: u32, round: u32) -> Vec<u8> {
     let length = (rank as usize * 37 + round as usize * 11) % 300;

@@ -10,7 +10,7 @@
 
 mod bodies;
 
-pub use bodies::{Opens, Over, pattern, same};
+pub use bodies::{Dice, Opens, Over, pattern, same};
 
 use crate::ensure;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -19,7 +19,7 @@ use std::process::{Command, ExitCode, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const SCENARIO: &str = "RANKWAY_TEST_SCENARIO";
+pub const SCENARIO: &str = "RANKWAY_TEST_SCENARIO";
 /// Longer than any scenario takes on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -33,6 +33,8 @@ pub struct Scenario {
     pub layout: local::Layout,
     pub env: Vec<(&'static str, String)>,
     pub start: Start,
+    /// How long it may take.
+    pub limit: Duration,
     /// Run only with `--include-ignored`.
     pub slow: bool,
     pub body: fn(Arc<dyn Boot>) -> Result,
@@ -62,6 +64,7 @@ impl Scenario {
             layout: local::Layout::Block,
             env: Vec::new(),
             start: Start::Fork,
+            limit: LIMIT,
             slow: false,
             body,
             verdict: content,
@@ -75,6 +78,11 @@ impl Scenario {
 
     pub fn nodes(mut self, nodes: u32) -> Scenario {
         self.nodes = nodes;
+        self
+    }
+
+    pub fn limit(mut self, limit: Duration) -> Scenario {
+        self.limit = limit;
         self
     }
 
@@ -144,7 +152,7 @@ impl Scenario {
                 }
             };
             command.env(SCENARIO, &self.name).envs(self.env.iter().map(|(k, v)| (*k, v.as_str())));
-            let output = bounded(command)?;
+            let output = bounded_for(command, self.limit, |_| ())?;
             (self.verdict)(&output).map_err(|why| Failed::from(told(&why, &output)))
         });
         trial.with_ignored_flag(slow)
@@ -160,13 +168,23 @@ pub fn content(output: &Output) -> Result {
     }
 }
 
-fn told(why: &str, output: &Output) -> String {
+pub fn told(why: &str, output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     format!("{why}\n--- stdout\n{}--- stderr\n{}", text(&output.stdout), text(&output.stderr))
 }
 
 /// Runs a command, killing its whole process group when it takes too long.
-pub fn bounded(mut command: Command) -> std::result::Result<Output, String> {
+pub fn bounded(command: Command) -> std::result::Result<Output, String> {
+    bounded_for(command, LIMIT, |_| ())
+}
+
+/// The same with a limit of its own, and a look at the process group of a
+/// command that is late before it is killed.
+pub fn bounded_for(
+    mut command: Command,
+    limit: Duration,
+    look: impl FnOnce(u32),
+) -> std::result::Result<Output, String> {
     use std::os::unix::process::CommandExt;
     let command = command.process_group(0).stdin(Stdio::null());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -175,7 +193,10 @@ pub fn bounded(mut command: Command) -> std::result::Result<Output, String> {
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || tell.send(child.wait_with_output()));
     let started = Instant::now();
-    let ended = told.recv_timeout(LIMIT);
+    let ended = told.recv_timeout(limit);
+    if ended.is_err() {
+        look(group as u32);
+    }
     // SAFETY: the group was made for this child; it may be gone already.
     unsafe { libc::kill(-group, libc::SIGKILL) };
     match ended {
@@ -189,6 +210,11 @@ pub fn bounded(mut command: Command) -> std::result::Result<Output, String> {
 
 fn told_late(started: Instant, output: &Output) -> String {
     told(&format!("still running after {:?}", started.elapsed()), output)
+}
+
+/// Whether this process was started to play a scenario.
+pub fn in_scenario() -> bool {
+    std::env::var_os(SCENARIO).is_some()
 }
 
 /// Plays the scenario this process was started for, or runs all as tests.
@@ -207,6 +233,19 @@ pub fn main_with(scenarios: Vec<Scenario>, others: Vec<Trial>) -> ExitCode {
     arguments.test_threads = arguments.test_threads.or(Some(2));
     let trials = scenarios.into_iter().map(Scenario::trial).chain(others).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Process ids in a process group, its leader included.
+pub fn group(leader: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").map(|d| d.flatten().collect::<Vec<_>>());
+    let pid = |e: std::fs::DirEntry| e.file_name().to_str()?.parse::<u32>().ok();
+    let member = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // pid (name) state parent group
+        let behind = stat.rsplit_once(')').map_or("", |(_, b)| b);
+        behind.split_whitespace().nth(2).and_then(|g| g.parse().ok()) == Some(leader)
+    };
+    entries.unwrap_or_default().into_iter().filter_map(pid).filter(member).collect()
 }
 
 /// What is still in /dev/shm that a job may have left there.

@@ -4,7 +4,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 #![allow(clippy::unwrap_used, reason = "lengths that stand beside them")]
 
-pub use crate::jobs::Opens;
+pub use crate::jobs::{Dice, Opens};
 use crate::jobs::{Result, Scenario, text};
 use rankway::boot::Boot;
 use rankway::netmod::{Netmod, Op, Type};
@@ -20,7 +20,7 @@ pub mod epochs;
 pub mod lost;
 #[path = "../../src/rma/compute/oracle.rs"]
 mod oracle;
-pub mod programs;
+pub mod shared;
 pub mod threads;
 
 /// Memory of the test's own, in place of what a window allocates.
@@ -82,27 +82,6 @@ pub fn same(what: &str, got: &[u8], want: &[u8]) -> Result {
     }
 }
 
-/// Numbers that look random and are the same in every process.
-#[derive(Clone)]
-pub struct Dice(u64);
-
-impl Dice {
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-}
-
 /// Fails the scenario unless an operation was refused for this reason.
 #[macro_export]
 macro_rules! refused {
@@ -151,13 +130,10 @@ pub fn all<N: Opens>(name: &str, nodes: u32, env: &[(&'static str, &str)]) -> Ve
     add("created/requests", 3, blocks::requests::<N, CREATED>);
     add("contexts", 3, threads::contexts::<N>);
     add("signals of contexts", 3, threads::signals::<N>);
-    add("allocated/programs", 2, programs::random::<N, ALLOCATED>);
-    add("created/programs", 2, programs::random::<N, CREATED>);
-    add("allocated/programs", 5, programs::random::<N, ALLOCATED>);
-    add("allocated/programs", 8, programs::random::<N, ALLOCATED>);
-    add("created/programs", 8, programs::random::<N, CREATED>);
+    add("windows of threads", 3, threads::windows_at_once::<N>);
     if nodes == 1 {
         add("shared", 3, dynamic::shared::<N>);
+        add("shared in every epoch", 4, shared::every_epoch::<N>);
     }
     add("created/dead holder", 3, lost::holder::<N, CREATED>);
     add("allocated/dead holder", 3, lost::holder::<N, ALLOCATED>);

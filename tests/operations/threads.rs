@@ -135,3 +135,54 @@ pub fn signals<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     drop(core);
     first.free().map_err(text)
 }
+
+/// Windows that several threads make at the same time, each on a communicator
+/// of its own: no two take one key for their memory.
+pub fn windows_at_once<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const THREADS: u32 = 3;
+    const ROUNDS: u64 = 60;
+    let context = N::open_with(boot, &Options { threads: true, ..Options::default() })?;
+    let world = Communicator::world(&context);
+    let (me, n) = (world.rank(), world.size());
+    let (device, map) = (context.device(), world.map());
+    let work = |number: u32| -> Result {
+        let context = device.context_at(number).map_err(text)?;
+        let world = Communicator::with_id(&context, map.clone(), me, u64::from(number));
+        let mut memory = [0_u64; 8];
+        for round in 0..ROUNDS {
+            // SAFETY: the memory outlives the window.
+            let w = unsafe { Window::create(&world, memory.as_mut_ptr().cast(), 64, 8) };
+            let mut w = w.map_err(text)?;
+            w.fence().map_err(text)?;
+            let value = |rank: u32| round * 1000 + u64::from(number * 100 + rank) + 1;
+            w.put(&value(me).to_ne_bytes(), (me + 1) % n, (round % 8) as usize).map_err(text)?;
+            w.fence().map_err(text)?;
+            let mut got = [0; 8];
+            w.read_local((round % 8) as usize * 8, &mut got).map_err(text)?;
+            let want = value((me + n - 1) % n);
+            ensure!(u64::from_ne_bytes(got) == want, "{} not {want}", u64::from_ne_bytes(got));
+            w.free().map_err(text)?;
+        }
+        Ok(())
+    };
+    let (tell, ended) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| -> Result {
+        for number in 1..=THREADS {
+            let (tell, work) = (tell.clone(), &work);
+            scope.spawn(move || tell.send(work(number)));
+        }
+        // The peers' windows are reached by way of this one.
+        let mut left = THREADS;
+        while left > 0 {
+            context.progress().map_err(text)?;
+            match ended.try_recv() {
+                // The other threads would wait for this one's peers.
+                Ok(Err(why)) => device.boot().abort(1, &why),
+                Ok(Ok(())) => left -= 1,
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+        Ok(())
+    })?;
+    world.barrier().map_err(text)
+}

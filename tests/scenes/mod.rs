@@ -3,6 +3,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
+pub mod late;
 pub mod maps;
 
 use crate::ensure;

@@ -1,0 +1,112 @@
+//! Communicators, the set-up channel, and the two ends of a job.
+
+use super::onesided::base;
+use super::pair;
+use super::trial::*;
+use crate::ensure;
+use crate::jobs::{Opens, Result};
+use rankway::boot::Boot;
+use rankway::rma::{Communicator, Error};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+type Turn<N> = fn(&Run<'_, N>, u32) -> std::result::Result<bool, Error>;
+
+/// One collective after the other, until the death is heard of.
+pub fn collective<N: Opens>(run: &Run<'_, N>, turn: Turn<N>) -> Result {
+    let w = base(run)?;
+    run.go(20)?;
+    let mut round = 0;
+    while run.t.going()? {
+        if run.t.hear("a collective", turn(run, round))? == Some(false) {
+            return Err(format!("data: wrong in round {round}"));
+        }
+        round += 1;
+    }
+    pair::with_locks(run, &w)
+}
+
+pub fn split<N: Opens>(run: &Run<'_, N>, round: u32) -> std::result::Result<bool, Error> {
+    let alone = round % 3;
+    let child = run.world.split(Some(u32::from(run.t.me == alone)), 0)?;
+    let want = if run.t.me == alone { 1 } else { 2 };
+    Ok(child.is_some_and(|c| c.size() == want))
+}
+
+pub fn dup<N: Opens>(run: &Run<'_, N>, _: u32) -> std::result::Result<bool, Error> {
+    let child = run.world.dup();
+    child.barrier()?;
+    Ok(child.size() == 3)
+}
+
+pub fn barrier<N: Opens>(run: &Run<'_, N>, _: u32) -> std::result::Result<bool, Error> {
+    run.world.barrier().map(|()| true)
+}
+
+pub fn allgather<N: Opens>(run: &Run<'_, N>, round: u32) -> std::result::Result<bool, Error> {
+    let of = |rank: u32| vec![rank as u8 + 1; (mix((round + rank).into()) % 3000) as usize];
+    let all = run.world.allgather(&of(run.t.me))?;
+    Ok(all.iter().zip(0..).all(|(got, rank)| *got == of(rank)))
+}
+
+pub fn broadcast<N: Opens>(run: &Run<'_, N>, round: u32) -> std::result::Result<bool, Error> {
+    let root = round % 3;
+    let value = vec![round as u8; (mix(round.into()) % 3000) as usize];
+    let got = run.world.broadcast(root, (root == run.t.me).then_some(&value))?;
+    // A root may be far ahead: what keeps them together is asked for too.
+    run.world.barrier()?;
+    Ok(got == value)
+}
+
+/// Death while the job begins: while devices are opened, and before the first
+/// messages.
+pub fn boot<N: Opens>(t: &Trial, boot: Arc<dyn Boot>) -> Result {
+    t.go(60, &mut || ())?;
+    let opened = N::open(boot);
+    let mine = &board().opened[t.me as usize];
+    let context = match opened {
+        Ok(context) => context,
+        Err(why) => {
+            mine.store(2, SeqCst);
+            t.told("opening", &why)?;
+            return t.finish(&mut || ());
+        }
+    };
+    mine.store(1, SeqCst);
+    let world = Communicator::world(&context);
+    let run = Run { t, context, world };
+    while t.going()? {
+        if let Some(all) = t.hear("allgather", run.world.allgather(&[t.me as u8]))? {
+            ensure!(all == [[0], [1], [2]], "data: {all:?}");
+        }
+    }
+    let other = &board().opened[t.other as usize];
+    t.wait("the other's device", || other.load(SeqCst) > 0, &mut || run.idle())?;
+    // A survivor whose device did not open cannot be worked with.
+    if other.load(SeqCst) == 1 {
+        pair::anew(&run)?;
+    }
+    t.finish(&mut || run.idle())
+}
+
+/// Death while the job ends.
+pub fn finalize<N: Opens>(t: &Trial, boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(Arc::clone(&boot)).map_err(|e| format!("name: before: {e}"))?;
+    let world = Communicator::world(&context);
+    let run = Run { t, context, world };
+    {
+        let mut w = base(&run)?;
+        w.window.fence().map_err(|e| format!("name: before: {e}"))?;
+        for to in run.others() {
+            t.hear("put", w.put(&[1; 8], to, share(t.me)))?;
+        }
+        run.go(5)?;
+        t.hear("free", w.window.free())?;
+    }
+    t.hear("barrier", run.world.barrier())?;
+    let Run { context, world, .. } = run;
+    drop(world);
+    drop(context);
+    boot.finalize().map_err(|e| format!("name: finalize: {e}"))?;
+    t.finish(&mut || ())
+}

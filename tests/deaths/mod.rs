@@ -1,0 +1,109 @@
+//! A rank is killed at a random moment of an operation, and what becomes of the
+//! other two: a table of operations by networks.
+
+#![allow(unreachable_pub, reason = "a module of one test program")]
+
+pub mod apart;
+mod meetings;
+mod onesided;
+mod pair;
+mod talks;
+pub mod trial;
+
+use crate::jobs::{Opens, Result};
+use onesided as o;
+use rankway::boot::Boot;
+use rankway::rma::Communicator;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use trial::{Run, Trial};
+
+/// The operations amidst which a rank dies.
+pub const ROWS: [&str; 28] = [
+    "put",
+    "long put",
+    "stream",
+    "get",
+    "blocks",
+    "accumulate",
+    "fetch_and_op",
+    "compare_and_swap",
+    "flush_all",
+    "lock",
+    "lock_all",
+    "fence",
+    "pscw",
+    "create",
+    "allocate",
+    "shared",
+    "dynamic",
+    "split",
+    "dup",
+    "barrier",
+    "allgather",
+    "broadcast",
+    "eager",
+    "rendezvous",
+    "probe",
+    "active",
+    "boot",
+    "finalize",
+];
+
+/// What one rank does in a trial of a row.
+pub fn play<N: Opens>(row: &str, seed: u64, boot: Arc<dyn Boot>) -> Result {
+    let t = &Trial::new(boot.rank(), seed);
+    match row {
+        "boot" => return meetings::boot::<N>(t, boot),
+        "finalize" => return meetings::finalize::<N>(t, boot),
+        _ => {}
+    }
+    let context = N::open(boot).map_err(|e| format!("name: before: {e}"))?;
+    let world = Communicator::world(&context);
+    let run = &Run { t, context, world };
+    let ended = match row {
+        "put" => o::passive(run, o::put::<N>),
+        "long put" => o::passive(run, o::long_put::<N>),
+        "stream" => o::passive(run, o::stream::<N>),
+        "get" => o::passive(run, o::get::<N>),
+        "blocks" => o::passive(run, o::blocks::<N>),
+        "accumulate" => o::passive(run, o::accumulate::<N>),
+        "fetch_and_op" => o::passive(run, o::fetch::<N>),
+        "compare_and_swap" => o::passive(run, o::swap::<N>),
+        "flush_all" => o::passive(run, o::flush::<N>),
+        "lock" => o::lock(run),
+        "lock_all" => o::lock_all(run),
+        "fence" => o::fence(run),
+        "pscw" => o::pscw(run),
+        "create" => o::made::<N, { o::CREATED }>(run),
+        "allocate" => o::made::<N, { o::ALLOCATED }>(run),
+        "shared" => o::made::<N, { o::SHARED }>(run),
+        "dynamic" => o::made::<N, { o::DYNAMIC }>(run),
+        "split" => meetings::collective(run, meetings::split::<N>),
+        "dup" => meetings::collective(run, meetings::dup::<N>),
+        "barrier" => meetings::collective(run, meetings::barrier::<N>),
+        "allgather" => meetings::collective(run, meetings::allgather::<N>),
+        "broadcast" => meetings::collective(run, meetings::broadcast::<N>),
+        "eager" => talks::rounds::<N, { talks::EAGER }>(run),
+        "rendezvous" => talks::rounds::<N, { talks::RENDEZVOUS }>(run),
+        "probe" => talks::rounds::<N, { talks::PROBE }>(run),
+        "active" => talks::active(run),
+        other => Err(format!("no row '{other}'")),
+    };
+    // Who found something wrong stays as long as the other works, too.
+    let finished = t.finish(&mut || run.idle());
+    ended.and(finished)
+}
+
+/// A rank that reaches no other: it says so, within a time.
+pub fn unreachable<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let start = Instant::now();
+    let met = N::open(boot)
+        .and_then(|context| Communicator::world(&context).barrier().map_err(|e| e.to_string()));
+    let why = met.err().ok_or("other: they met")?;
+    println!("told: {why}");
+    if start.elapsed() > Duration::from_secs(20) {
+        return Err(format!("late: told after {:?}", start.elapsed()));
+    }
+    Ok(())
+}

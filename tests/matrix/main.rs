@@ -1,0 +1,37 @@
+//! Every kind of window with every kind of epoch, operation, length and thread,
+//! over every network a machine without a fast one has: as tests the cases in
+//! which all pairs occur and some seconds of random programs, and by name the
+//! whole product (`make test-matrix`) and random programs for longer
+//! (`make test-random`), here and under MPI.
+
+#![allow(unreachable_pub, reason = "as the modules of other tests")]
+#![allow(clippy::unwrap_used, reason = "lengths that stand beside them")]
+
+mod drive;
+#[path = "../../src/rma/compute/oracle.rs"]
+#[allow(dead_code, reason = "of which other tests use more")]
+mod elements;
+mod factors;
+mod job;
+#[path = "../jobs/mod.rs"]
+mod jobs;
+mod networks;
+mod oracle;
+mod perform;
+mod play;
+mod program;
+mod random;
+mod watch;
+mod workers;
+
+use rankway::netmod::{Op, Type};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let ours = words.first().is_some_and(|word| drive::COMMANDS.contains(&word.as_str()));
+    match ours && std::env::var_os(jobs::SCENARIO).is_none() {
+        true => drive::main(&words),
+        false => jobs::main(networks::all().iter().flat_map(job::scenarios).collect()),
+    }
+}

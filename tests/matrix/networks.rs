@@ -1,0 +1,64 @@
+//! What the matrix is played over.
+
+use super::factors::Place;
+use crate::jobs::Over;
+use rankway::netmod::ucx;
+
+#[derive(Clone, Debug)]
+pub struct Network {
+    pub name: String,
+    pub ucx: bool,
+    pub nodes: u32,
+    pub env: Vec<(&'static str, String)>,
+    /// The same under MPI: options of mpirun.
+    pub mpi: Option<Vec<&'static str>>,
+}
+
+impl Network {
+    pub fn place(&self, mpi: bool) -> Place {
+        Place { mpi, one_node: self.nodes == 1 }
+    }
+}
+
+const QUEUES: &str = "RANKWAY_NODE_QUEUES";
+const PROVIDER: &str = "RANKWAY_PROVIDER";
+
+/// All that are here: the node's own queues and stores, then each provider as
+/// between nodes.
+pub fn all() -> Vec<Network> {
+    if let Some(over) = Over::chosen() {
+        let env = over.env().map(|(key, value)| (key, value.to_owned())).to_vec();
+        return vec![Network { name: over.name, ucx: over.ucx, nodes: 1, env, mpi: None }];
+    }
+    let network = |name: &str, nodes, env: &[(&'static str, &str)], mpi: &[&'static str]| Network {
+        name: name.into(),
+        ucx: name.starts_with("ucx"),
+        nodes,
+        env: env.iter().map(|&(key, value)| (key, value.to_owned())).collect(),
+        mpi: (nodes == 1).then(|| mpi.to_vec()),
+    };
+    let through = ["-x", "RANKWAY_NODE_QUEUES=0"];
+    let mca = |key: &'static str, value: &'static str| ["--mca", key, value];
+    let provider = "mtl_rankway_provider";
+    let over_ucx = mca("mtl_rankway_netmod", "ucx");
+    let (shm, tcp) = (mca(provider, "shm"), mca(provider, "tcp;ofi_rxm"));
+    let mut all = vec![
+        network("mapped", 1, &[], &[]),
+        network("shm", 1, &[(PROVIDER, "shm"), (QUEUES, "0")], &[&shm[..], &through].concat()),
+        network("tcp", 1, &[(PROVIDER, "tcp"), (QUEUES, "0")], &[&tcp[..], &through].concat()),
+        network("nodes", 2, &[(PROVIDER, "shm,tcp")], &[]),
+    ];
+    if let Err(e) = ucx::library() {
+        eprintln!("UCX: skipped: {e}");
+        return all;
+    }
+    let tls = |tls| [&over_ucx[..], &through, &["-x", tls]].concat();
+    let (posix, sockets) = ("posix,self", "tcp,self");
+    all.extend([
+        network("ucx", 1, &[], &over_ucx),
+        network("ucx-shm", 1, &[("UCX_TLS", posix), (QUEUES, "0")], &tls("UCX_TLS=posix,self")),
+        network("ucx-tcp", 1, &[("UCX_TLS", sockets), (QUEUES, "0")], &tls("UCX_TLS=tcp,self")),
+        network("ucx-nodes", 2, &[("UCX_TLS", "all")], &[]),
+    ]);
+    all
+}

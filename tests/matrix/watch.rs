@@ -1,0 +1,74 @@
+//! Knows what is under way, and says so where it does not come to an end.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The variable that names the file where the number of the case under way is
+/// kept, for whoever finds the job dead.
+pub const NOTE: &str = "RANKWAY_MATRIX_NOTE";
+/// Longer than any case takes on a loaded machine.
+const LIMIT: Duration = Duration::from_secs(40);
+
+struct State {
+    number: usize,
+    name: String,
+    doing: String,
+    since: Option<Instant>,
+}
+
+pub struct Watch {
+    state: Arc<Mutex<State>>,
+    note: Option<File>,
+}
+
+impl Watch {
+    /// Ends the process, and says why, if a case takes too long.
+    pub fn new(rank: u32) -> Watch {
+        let state = State { number: 0, name: String::new(), doing: String::new(), since: None };
+        let state = Arc::new(Mutex::new(state));
+        let watched = Arc::clone(&state);
+        std::thread::spawn(move || {
+            loop {
+                std::thread::sleep(Duration::from_millis(250));
+                let s = watched.lock().unwrap_or_else(PoisonError::into_inner);
+                if s.since.is_some_and(|since| since.elapsed() > LIMIT) {
+                    let State { number, name, doing, .. } = &*s;
+                    eprintln!("HANGS case {number} ({name}): rank {rank}: {doing}");
+                    // SAFETY: nobody counts on what this process would do yet.
+                    unsafe { libc::_exit(3) };
+                }
+            }
+        });
+        let path = std::env::var(NOTE).ok().filter(|_| rank == 0);
+        let note = path.and_then(|path| File::options().write(true).open(path).ok());
+        Watch { state, note }
+    }
+
+    pub fn begins(&self, number: usize, name: &str) {
+        if let Some(note) = &self.note {
+            let _ = note.write_all_at(format!("{number:20}").as_bytes(), 0);
+        }
+        let mut s = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        (s.number, s.since) = (number, Some(Instant::now()));
+        s.name.clear();
+        s.name.push_str(name);
+    }
+
+    pub fn now(&self, doing: &str) {
+        let mut s = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        s.doing.clear();
+        s.doing.push_str(doing);
+    }
+
+    /// What is under way, in a message's words.
+    pub fn case(&self) -> String {
+        let s = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        format!("{} ({}): {}", s.number, s.name, s.doing)
+    }
+
+    pub fn rests(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).since = None;
+    }
+}

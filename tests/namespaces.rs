@@ -1,0 +1,159 @@
+//! Processes that see each other through namespaces: a pid, or a descriptor's
+//! number, means something else there, and whatever it means is left alone.
+
+mod jobs;
+
+use jobs::{Opens, Result, Scenario, pattern, same, text};
+use libtest_mimic::Trial;
+use rankway::boot::Boot;
+use rankway::netmod::Op;
+use rankway::netmod::ofi::Ofi;
+use rankway::rma::{Communicator, Window};
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+
+/// Bytes in each of the files that must stay as they are.
+const PRECIOUS: usize = 100_000;
+
+fn main() -> ExitCode {
+    let mut all = Vec::new();
+    let mut skipped = Vec::new();
+    let own_pids = ["unshare", "--pid", "--fork", "--mount-proc"];
+    // shm's names are made of pids, which are small in a namespace: a place of
+    // its own keeps those of other jobs apart.
+    let own_shm = "mount -t tmpfs tmpfs /dev/shm && exec \"$@\"";
+    let strange_proc = ["unshare", "--pid", "--fork", "--mount", "sh", "-c", own_shm, "sh"];
+    for (name, providers) in [("tcp", "tcp"), ("auto", ""), ("both", "shm,tcp")] {
+        let job = |words: &[&str], kind: &str| {
+            let scenario = Scenario::new(format!("{kind}/{name}"), 2, windows_and_packets);
+            let scenario = match words[0] {
+                "unshare" => scenario.under(words),
+                _ => scenario.start(words),
+            };
+            scenario.env("RANKWAY_PROVIDER", providers)
+        };
+        // shm calls its segments by pid, which both have alike.
+        match mpirun().and_then(|words| permitted(&own_pids).map(|()| words)) {
+            _ if name != "tcp" => {}
+            Ok(words) => {
+                all.push(job(&[&words[..], &own_pids].concat(), "a pid namespace for each"));
+            }
+            Err(why) => skipped.push(("a pid namespace for each", why)),
+        }
+        match permitted(&strange_proc) {
+            Ok(()) => all.push(job(&strange_proc, "another namespace's proc")),
+            Err(why) => skipped.push(("another namespace's proc", why)),
+        }
+    }
+    for (what, why) in skipped {
+        eprintln!("{what}: skipped: {why}");
+    }
+    jobs::main_with(all, Vec::<Trial>::new())
+}
+
+/// Whether a program may be started by these words, or why not.
+fn permitted(words: &[&str]) -> std::result::Result<(), String> {
+    if jobs::in_scenario() {
+        return Ok(());
+    }
+    match Command::new(words[0]).args(&words[1..]).arg("true").output() {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+fn mpirun() -> std::result::Result<Vec<&'static str>, String> {
+    let words = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "2"];
+    permitted(&words)?;
+    Ok([&words[..], &["-x", "RANKWAY_TEST_SCENARIO"]].concat())
+}
+
+/// Files under so many descriptors that a number of the first rank's, which has
+/// none, is one of theirs.
+struct Files(Vec<(PathBuf, File)>);
+
+impl Files {
+    fn fill(rank: u32) -> Result<Files> {
+        let count = if rank == 0 { 0 } else { 200 };
+        let made = (0..count).map(|i| {
+            let name = format!("rankway-namespaces-{}-{rank}-{i}", unique()?);
+            let path = std::env::temp_dir().join(name);
+            let mut file = File::create_new(&path).map_err(text)?;
+            file.write_all(&pattern(i, PRECIOUS)).map_err(text)?;
+            // Every second one only to be read.
+            let file = if i % 2 == 0 { File::open(&path).map_err(text)? } else { file };
+            Ok((path, file))
+        });
+        Ok(Files(made.collect::<Result<_>>()?))
+    }
+
+    fn check(&self) -> Result {
+        for (i, (path, _)) in (0..).zip(&self.0) {
+            let bytes = std::fs::read(path).map_err(text)?;
+            same(&format!("file {i}"), &bytes, &pattern(i, PRECIOUS))?;
+        }
+        Ok(())
+    }
+}
+
+/// Pids repeat between namespaces.
+fn unique() -> Result<u128> {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    Ok(now.map_err(text)?.as_nanos())
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        for (path, _) in &self.0 {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Puts into windows of every kind, and packets: the target has the bytes, and
+/// no file of either has changed.
+fn windows_and_packets(boot: Arc<dyn Boot>) -> Result {
+    const BYTES: usize = 8192;
+    let files = Files::fill(boot.rank())?;
+    let context = <Ofi as Opens>::open(boot)?;
+    let world = Communicator::world(&context);
+    let (me, n) = (world.rank(), world.size());
+    let (to, from) = ((me + 1) % n, (me + n - 1) % n);
+    let mut memory = vec![0_u8; BYTES];
+    for kind in 0..2 {
+        let mut w = match kind {
+            0 => Window::allocate(&world, BYTES, 1).map_err(text)?,
+            // SAFETY: the memory outlives the window.
+            _ => unsafe { Window::create(&world, memory.as_mut_ptr(), BYTES, 1) }.map_err(text)?,
+        };
+        w.fence().map_err(text)?;
+        w.put(&pattern(me, BYTES - 8), to, 0).map_err(text)?;
+        w.accumulate(&[7_u64 + u64::from(me)], Op::Sum, to, BYTES - 8).map_err(text)?;
+        w.fence().map_err(text)?;
+        let mut got = vec![0; BYTES];
+        w.read_local(0, &mut got).map_err(text)?;
+        let sum = (7 + u64::from(from)).to_ne_bytes();
+        same("the window", &got, &[&pattern(from, BYTES - 8), &sum[..]].concat())?;
+        w.free().map_err(text)?;
+    }
+    // The memory of all beside each other, or an error that says why not.
+    match Window::shared(&world, BYTES, 1) {
+        Ok(mut w) => {
+            w.fence().map_err(text)?;
+            w.put(&pattern(me, BYTES), to, 0).map_err(text)?;
+            w.fence().map_err(text)?;
+            let mut got = vec![0; BYTES];
+            w.read_local(0, &mut got).map_err(text)?;
+            same("the shared window", &got, &pattern(from, BYTES))?;
+            w.free().map_err(text)?;
+        }
+        Err(e) if e.to_string().contains("cannot map the memory") => {}
+        Err(e) => return Err(e.to_string()),
+    }
+    world.barrier().map_err(text)?;
+    files.check()
+}

@@ -1,0 +1,209 @@
+//! A call that waits for a busy rank while another is killed: whatever it
+//! answers, its buffer is the caller's afterwards, and the living go on.
+
+use super::*;
+use rankway::msg::Messenger;
+use rankway::netmod::Op;
+use rankway::rma::{Error, Layout};
+use std::time::{Duration, Instant};
+
+pub const GET: u8 = 0;
+pub const LONG_GET: u8 = 1;
+pub const GET_BLOCKS: u8 = 2;
+pub const PUT: u8 = 3;
+pub const PUT_BLOCKS: u8 = 4;
+pub const FETCH: u8 = 5;
+
+const SIZE: usize = 200_000;
+/// Where short puts go, behind what is got and put.
+const FLAGS: usize = SIZE;
+const ROUNDS: usize = 300;
+/// Where rank 0 tells rank 2 to go on.
+const SIGNAL: usize = FLAGS + 8 * ROUNDS;
+const CALLERS: u8 = 0xa5;
+/// Where every second block of eight bytes is in the buffer, all of them there.
+const HERE: Layout<'static> = Layout::Vector { count: 1000, len: 8, stride: 16 };
+const THERE: Layout<'static> = Layout::Vector { count: 2000, len: 4, stride: 8 };
+
+fn len(what: u8) -> usize {
+    match what {
+        GET | FETCH => 4096,
+        PUT => 9000,
+        GET_BLOCKS | PUT_BLOCKS => 16_000,
+        _ => SIZE,
+    }
+}
+
+fn call<N: Netmod>(w: &Window<N>, what: u8, buf: &mut [u8]) -> std::result::Result<(), Error> {
+    match what {
+        GET | LONG_GET => w.get(buf, 2, 0),
+        GET_BLOCKS => w.get_blocks(buf, &HERE, 2, 0, &THERE),
+        PUT => w.put(buf, 2, 0),
+        PUT_BLOCKS => w.put_blocks(buf, &HERE, 2, 0, &THERE),
+        _ => w.get_accumulate(&[0; 4096], buf, Op::NoOp, 2, 0),
+    }
+}
+
+/// Rank 0 calls, rank 1 is killed meanwhile, rank 2 is somewhere else for some
+/// time and kills it. `STUCK`: something is under way towards the dead, so that
+/// rank 0 goes on with another endpoint at once; else it waits for rank 2 until
+/// that looks hopeless.
+pub fn writes<const WHAT: u8, const STUCK: bool, N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    crate::jobs::introduce();
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let w = make::<CREATED, N>(&world, SIZE + 8 * ROUNDS + 8, 1).map_err(text)?;
+    let pids = world.allgather(&std::process::id().to_le_bytes()).map_err(text)?;
+    let reads = !matches!(WHAT, PUT | PUT_BLOCKS);
+    w.write_local(0, &if reads { pattern(world.rank(), SIZE) } else { vec![0; SIZE] })
+        .map_err(text)?;
+    w.fence().map_err(text)?;
+    w.lock_all().map_err(text)?;
+    world.barrier().map_err(text)?;
+    match world.rank() {
+        0 => {
+            if STUCK {
+                w.put(&word(0, 2, 1), 1, SIGNAL).map_err(text)?;
+                w.flush(1).map_err(text)?;
+                // Until it does not answer any more.
+                std::thread::sleep(Duration::from_millis(60));
+            }
+            w.put(&word(0, 2, 1), 2, SIGNAL).map_err(text)?;
+            w.flush(2).map_err(text)?;
+            if STUCK {
+                let kept = Vec::leak(vec![0; 8]);
+                // SAFETY: it stays.
+                unsafe { w.get_nb(kept.as_mut_ptr(), 8, 1, 0) }.map_err(text)?;
+            }
+            caller(&w, WHAT, reads)
+        }
+        1 => {
+            if STUCK {
+                await_signal(&w, 1)?;
+            }
+            std::thread::sleep(Duration::from_secs(60));
+            Ok(())
+        }
+        _ => {
+            await_signal(&w, 1)?;
+            std::thread::sleep(Duration::from_millis(100));
+            let victim = i32::from_le_bytes(pids[1].as_slice().try_into().map_err(text)?);
+            // SAFETY: a process of this job, which nobody has reaped yet.
+            unsafe { libc::kill(victim, libc::SIGKILL) };
+            std::thread::sleep(Duration::from_millis(2600));
+            await_signal(&w, 2)?;
+            let all = own(&w)?;
+            if !reads {
+                let late = all[..SIZE].iter().filter(|&&byte| byte == CALLERS).count();
+                ensure!(late == 0, "{late} bytes that the caller wrote after its put");
+            }
+            for round in 0..ROUNDS {
+                let got = &all[FLAGS + 8 * round..][..8];
+                same(&format!("short put {round}"), got, &word(0, 2, round as u32))?;
+            }
+            // Rank 0's last flush is answered here.
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(300) {
+                context.progress().map_err(text)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+fn await_signal<N: Netmod>(w: &Window<N>, number: u32) -> Result {
+    let start = Instant::now();
+    let mut got = [0; 8];
+    while got != word(0, 2, number) {
+        w.context().progress().map_err(text)?;
+        w.read_local(SIGNAL, &mut got).map_err(text)?;
+        ensure!(start.elapsed() < Duration::from_secs(30), "no signal {number} from rank 0");
+    }
+    // Rank 0's flush is answered here.
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(20) {
+        w.context().progress().map_err(text)?;
+    }
+    Ok(())
+}
+
+fn caller<N: Netmod>(w: &Window<N>, what: u8, reads: bool) -> Result {
+    let mut buf = if reads { vec![0; len(what)] } else { vec![0x3c; len(what)] };
+    match call(w, what, &mut buf) {
+        Ok(()) if what == GET_BLOCKS => {}
+        Ok(()) if reads => same("got", &buf, &pattern(2, SIZE)[..len(what)])?,
+        Ok(()) => {}
+        Err(e) => println!("the call failed: {e}"),
+    }
+    // The buffer is the program's again.
+    buf.fill(CALLERS);
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(3200) {
+        w.context().progress().map_err(text)?;
+        std::thread::yield_now();
+    }
+    let late = buf.iter().filter(|&&byte| byte != CALLERS).count();
+    ensure!(late == 0, "{late} bytes were written into the buffer of a call that had returned");
+    let start = Instant::now();
+    for round in 0..ROUNDS {
+        let put = w.put(&word(0, 2, round as u32), 2, FLAGS + 8 * round);
+        put.map_err(|e| format!("put {round} to the living after {:?}: {e}", start.elapsed()))?;
+    }
+    w.flush(2).map_err(|e| format!("flush of the living: {e}"))?;
+    w.put(&word(0, 2, 2), 2, SIGNAL).map_err(text)?;
+    w.flush(2).map_err(text)
+}
+
+/// Rank 1 is killed while it sends long messages to rank 0, whose buffer is its
+/// own when the receive has failed; the same for a send to it.
+pub fn message<const SENDS: bool, N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const LEN: usize = 24 << 20;
+    crate::jobs::introduce();
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let pids = world.allgather(&std::process::id().to_le_bytes()).map_err(text)?;
+    let messages = Messenger::open(&world).map_err(text)?;
+    let mut buf = pattern(world.rank(), LEN);
+    match world.rank() {
+        0 => {
+            let error = loop {
+                let result = if SENDS {
+                    messages.send(&buf, 1, 0)
+                } else {
+                    messages.recv(&mut buf, 1, 0).map(drop)
+                };
+                match result {
+                    Ok(()) if !SENDS => same("received", &buf, &pattern(1, LEN))?,
+                    Ok(()) => {}
+                    Err(e) => break e,
+                }
+            };
+            ensure!(error.to_string().contains("rank 1"), "not about rank 1: {error}");
+            buf.fill(CALLERS);
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(1000) {
+                context.progress().map_err(text)?;
+            }
+            let late = buf.iter().filter(|&&byte| byte != CALLERS).count();
+            ensure!(late == 0, "{late} bytes were written after the receive had returned");
+            Ok(())
+        }
+        1 => loop {
+            if SENDS {
+                messages.recv(&mut buf, 0, 0).map_err(text)?;
+                same("received", &buf, &pattern(0, LEN))?;
+            } else {
+                messages.send(&buf, 0, 0).map_err(text)?;
+            }
+        },
+        _ => {
+            std::thread::sleep(Duration::from_millis(250));
+            let victim = i32::from_le_bytes(pids[1].as_slice().try_into().map_err(text)?);
+            // SAFETY: a process of this job, which nobody has reaped yet.
+            unsafe { libc::kill(victim, libc::SIGKILL) };
+            // There for as long as rank 0 looks at its buffer.
+            std::thread::sleep(Duration::from_secs(3));
+            Ok(())
+        }
+    }
+}
