@@ -1,4 +1,4 @@
-# The two commands are `make rate` and `make test`; `make help` lists the rest.
+# The two commands are `ci/deps && make rate` and `make test`; `make help` lists the rest.
 # Options go in ARGS: make rate ARGS="--netmod ofi --json".
 
 SHELL := /bin/sh
@@ -13,9 +13,9 @@ OPENMPI_DIR ?= $(if $(PREFIX),$(PREFIX)/lib/openmpi,$(CURDIR)/target/openmpi)
 # The profile they are built with: release, or checked, which is sooner done.
 OPENMPI_PROFILE ?= release
 
-.PHONY: help deps build rate count count-c memory maps info openmpi test test-c test-openmpi test-mpi \
-	test-mpi-short test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi bench-mpi heap-mpi \
-	check bench rivals fuzz ci bindings install uninstall clean
+.PHONY: help deps build rate count count-c memory maps info openmpi test test-c test-matrix test-random test-openmpi test-mpi \
+	test-mpi-short test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi heap-mpi \
+	test-kills check bench rivals miri loom sanitize fuzz ci bindings install uninstall clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -56,8 +56,20 @@ test: build ## every test (a newer libfabric too, where ci/newer-fabric.sh has f
 		RANKWAY_NEWER_UCX=$$(ls $${newer%/*}/libucp.so.0 2>/dev/null) \
 		cargo test --profile checked --workspace $(ARGS)
 
+test-kills: build ## a rank killed amidst every operation (ARGS: --row --network --trials --seed --jobs)
+	@$(ENV) cargo test --profile checked --test kills -- matrix $(ARGS)
+
 test-c: build ## the C interface: its tests and examples, under every launcher here
 	@ci/c.sh
+
+# `whole` and `random` of tests/matrix; over Open MPI with ARGS="--mpi".
+MATRIX = $(ENV) OPENMPI_DIR="$(OPENMPI_DIR)" cargo test -q --profile checked --test matrix --
+
+test-matrix: ## every combination of windows, epochs, operations, lengths (ARGS: --network NAME, --mpi, --case N, --help)
+	@$(MATRIX) whole $(ARGS)
+
+test-random: ## random programs of them, 10 minutes a network (ARGS: --seconds N, --network NAME, --mpi, --seed N)
+	@$(MATRIX) random --seconds 600 $(ARGS)
 
 test-openmpi: openmpi ## our own MPI programs under mpirun with our components
 	@OPENMPI_DIR="$(OPENMPI_DIR)" plugins/openmpi/tests/run $(ARGS)
@@ -92,6 +104,9 @@ test-verbs-two: build ## the same between two guests on a virtual wire
 test-verbs-mpi: openmpi ## programs of MPICH's suite over verbs, in such a guest
 	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/softroce/mpi $(ARGS)
 
+test-fresh: ## all a newcomer runs, in a minimal Debian made for it (root; ARGS: --short, or commands)
+	@ci/fresh.sh $(ARGS)
+
 check: ## formatting, lints, documentation, bindings, other targets
 	@ci/deps --ci
 	@ci/fmt.sh
@@ -108,9 +123,17 @@ bench: build ## all benchmarks
 rivals: deps ## rank maps beside other crates' structures: answers compared, then bytes and times
 	@$(ENV) cd benches/rivals && cargo test -q --release && cargo run -q --release -- $(ARGS)
 
-fuzz: deps ## a minute of fuzzing for each target (needs cargo-fuzz and a nightly Rust)
-	@$(ENV) cd fuzz && for target in $$(cargo fuzz list); do \
-		echo "fuzz: $$target" && cargo fuzz run "$$target" -- -max_total_time=60 || exit 1; done
+miri: ## the unsafe and the parsing parts of the library under Miri (nightly Rust)
+	@ci/miri.sh $(ARGS)
+
+loom: ## models of what threads and processes share, under every interleaving
+	@ci/loom.sh $(ARGS)
+
+sanitize: ## the tests under AddressSanitizer and ThreadSanitizer (nightly Rust; ARGS: address or thread)
+	@ci/sanitize.sh $(ARGS)
+
+fuzz: ## fuzzes what peers, launchers and files say, FUZZ_SECONDS (60) a target (ARGS: targets)
+	@ci/fuzz.sh $(ARGS)
 
 bindings: ## make the bindings again from the installed headers, and keep them
 	@ci/deps --ci

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The C interface as C programs have it: its tests and examples, built against
 # the header and run by every launcher that is here, over several providers;
-# linked statically; and installed, used through pkg-config, and taken away.
+# linked statically; installed, used through pkg-config, and taken away; and as the
+# README says.
 # PROFILE (release) says which library; without CC, gcc or cc.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,7 +18,9 @@ esac
 soname=librankway.so.$(sed -n 's/.*librankway\.so\.\([0-9]*\).*/\1/p' capi/build.rs)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir "$work/lib"
+# Launchers keep their sessions in a directory of ours, not beside others'.
+mkdir "$work/lib" "$work/tmp"
+export TMPDIR=$work/tmp
 cp "$dir/librankway.so" "$work/lib/$soname"
 ln -s "$soname" "$work/lib/librankway.so"
 dir=$(cd "$dir" && pwd)
@@ -58,6 +61,12 @@ run() { # what command...
 }
 
 for name in "${tests[@]}" "${examples[@]}"; do run "$name" "$work/$name"; done
+for words in "halo nonsense" "halo 0" "halo -1" "halo 4294967295" "halo 2 3" "pingpong 2"; do
+  read -ra wrong <<<"$words"
+  # shellcheck disable=SC2016 # the inner shell's
+  run "$words is refused" sh -c '"$@" 2>"$0"; test $? = 2 && cat "$0"' "$work/refusal" \
+    "$work/${wrong[0]}" "${wrong[@]:1}"
+done
 for name in rma messages am; do
   run "$name over tcp" env TEST_PROVIDER=tcp "$work/$name"
   if ldconfig -p 2>/dev/null | grep 'libucp\.so\.0 ' >/dev/null; then
@@ -89,16 +98,13 @@ if [ "$profile" = release ]; then
   export PREFIX=/opt/rankway DESTDIR=$work/root
   ci/install.sh install >"$work/log"
   export PKG_CONFIG_PATH=$DESTDIR$PREFIX/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$DESTDIR
-  if command -v pkg-config >/dev/null 2>&1; then
-    read -ra flags <<<"$(pkg-config --cflags --libs rankway)"
-    "$cc" -O2 "${strict[@]}" -std=c99 -D_POSIX_C_SOURCE=200809L examples/c/pingpong.c "${flags[@]}" \
-      -o "$work/installed"
-    run "pingpong, installed" env LD_LIBRARY_PATH="$DESTDIR$PREFIX/lib" "$work/installed"
-  else
-    echo "c: skipped: pkg-config is not here"
-  fi
+  read -ra flags <<<"$(pkg-config --cflags --libs rankway)"
+  "$cc" -O2 "${strict[@]}" -std=c99 -D_POSIX_C_SOURCE=200809L examples/c/pingpong.c "${flags[@]}" \
+    -o "$work/installed"
+  run "pingpong, installed" env LD_LIBRARY_PATH="$DESTDIR$PREFIX/lib" "$work/installed"
   ci/install.sh uninstall >"$work/log"
   left=$(find "$DESTDIR" ! -type d)
   [ -z "$left" ] || { echo "c: uninstall left $left" >&2; exit 1; }
 fi
+if [ "$profile" = release ]; then run "the README's lines" ci/readme-c.sh; fi
 echo "c: $ran runs"

@@ -59,6 +59,6 @@ fi
 exec "$work/put"
 S
 chmod +x "$work/rank"
-timeout 120 mpirun.openmpi --allow-run-as-root --oversubscribe -n 2 \
+TMPDIR=$work timeout 120 mpirun.openmpi --allow-run-as-root --oversubscribe -n 2 \
   --mca mca_base_component_path "$dir:SYS_DEFAULT" --mca osc rankway "$work/rank" 2>/dev/null |
   grep '^instructions'

@@ -20,16 +20,21 @@ for _dir in "" "${HOME:-/root}/.cargo/bin" $(ls -d /usr/lib/rust-1.*/bin 2>/dev/
   _cargo=${_dir:+$_dir/}cargo
   command -v "$_cargo" >/dev/null 2>&1 || continue
   # "cargo 1.95.0 (...)"; a rustup proxy without a toolchain prints nothing.
-  _version=$("$_cargo" --version 2>/dev/null | cut -d' ' -f2)
+  _version=$("$_cargo" --version 2>/dev/null | cut -d' ' -f2) || true
   [ -n "$_version" ] || continue
   CARGO_HAVE=$_version
-  if rust_at_least "$_version"; then
+  # The compiler beside it, which may be another package's.
+  _compiler=$("${_dir:+$_dir/}rustc" --version 2>/dev/null | cut -d' ' -f2) || true
+  [ -n "$_compiler" ] || { CARGO_HAVE="$_version without a rustc"; continue; }
+  if ! rust_at_least "$_compiler"; then
+    CARGO_HAVE="$_version with rustc $_compiler"
+  elif rust_at_least "$_version"; then
     CARGO_OK=1
     [ -n "$_dir" ] && PATH=$_dir:$PATH && export PATH
     break
   fi
 done
-unset _dir _cargo _version _minor
+unset _dir _cargo _version _compiler _minor
 
 # Where cargo puts what it builds.
 TARGET=${CARGO_TARGET_DIR:-target}

@@ -20,7 +20,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mpicc.openmpi -std=gnu11 -O2 -Wall -Wextra -rdynamic -o "$work/heap" plugins/openmpi/bench/heap.c -ldl
 for n in "${ranks[@]}"; do
-  timeout --kill-after=5 120 mpirun.openmpi --allow-run-as-root --oversubscribe -n "$n" \
+  TMPDIR=$work timeout --kill-after=5 120 mpirun.openmpi --allow-run-as-root --oversubscribe -n "$n" \
     --mca mca_base_component_path "$components:SYS_DEFAULT" --mca pml cm --mca mtl rankway \
     --mca osc rankway --mca mpi_yield_when_idle 1 "$work/heap" >"$work/said" 2>"$work/why" </dev/null ||
     { tail -n 5 "$work/why" >&2; echo "heap-openmpi: $n ranks did not run with the components of $components" >&2; exit 2; }

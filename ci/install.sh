@@ -26,7 +26,13 @@ case "${1:-}" in
     ln -sf "$soname" "$root$libdir/librankway.so"
     install -m 644 "$release/librankway.a" "$root$libdir/librankway.a"
     install -m 644 include/rankway.h "$root$includedir/rankway.h"
-    sed -e "s|@PREFIX@|$prefix|; s|@LIBDIR@|$libdir|; s|@INCLUDEDIR@|$includedir|; s|@VERSION@|$version|" \
+    # Programs find the library where the loader does not look by itself.
+    # shellcheck disable=SC2016 # pkg-config's
+    case $libdir in
+      /lib | /lib/* | /usr/lib | /usr/lib/*) rpath= ;;
+      *) rpath='-Wl,-rpath,${libdir} ' ;;
+    esac
+    sed -e "s|@RPATH@|$rpath|; s|@PREFIX@|$prefix|; s|@LIBDIR@|$libdir|; s|@INCLUDEDIR@|$includedir|; s|@VERSION@|$version|" \
       capi/rankway.pc.in >"$root$libdir/pkgconfig/rankway.pc"
     echo "install: $root$libdir/$real, librankway.a, pkgconfig/rankway.pc, $root$includedir/rankway.h"
     # A prefix of its own, or one that the loader knows only after this.

@@ -133,7 +133,7 @@ run() { # stack ranks modules...
     mkdir "$work/records"
     status=0
     # Processes that wait leave the processor to others; room for spawned ones.
-    timeout --kill-after=5 "$seconds" mpirun.openmpi --allow-run-as-root --oversubscribe \
+    TMPDIR=$work timeout --kill-after=5 "$seconds" mpirun.openmpi --allow-run-as-root --oversubscribe \
       --host localhost:32 --mca mpi_yield_when_idle 1 -n "$n" "${flags[@]}" \
       "$python" ci/mpi4py-record.py "$tests" "$work/records" "$@" >"$work/out" 2>&1 </dev/null || status=$?
     [ $status = 0 ] || cp "$work/out" "$place/results/$stack-$n.${1#test_}.out"

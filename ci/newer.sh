@@ -12,7 +12,8 @@ if ! newer=$(ci/newer-fabric.sh); then
 fi
 echo "newer: with $newer"
 export RANKWAY_LIBFABRIC=$newer
-cargo test --profile checked -p rankway --lib -- netmod rma
-cargo test --profile checked -p rankway --test boot_local --test boot_launchers
+# (The whole workspace, as in `make test`: one package alone has other features.)
+cargo test --profile checked --workspace --lib -- netmod rma
+cargo test --profile checked --workspace --test boot_local --test boot_launchers
 # UCX is the same as before.
-cargo test --profile checked -p rankway --test ops -- --skip ucx
+cargo test --profile checked --workspace --test ops -- --skip ucx

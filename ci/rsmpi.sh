@@ -80,13 +80,14 @@ if [ $# = 0 ]; then
   done
 fi
 
-out=$(mktemp)
-trap 'rm -f "$out"' EXIT
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+out=$work/out
 run() { # stack ranks example: its status; what it said in $out
   local n=$2 example=$3 status=0
   local -n flags=$1
   # Room for those that spawn; the panics of some are what they show.
-  timeout --kill-after=5 "$limit" mpirun.openmpi --allow-run-as-root --oversubscribe \
+  TMPDIR=$work timeout --kill-after=5 "$limit" mpirun.openmpi --allow-run-as-root --oversubscribe \
     --host localhost:32 --mca mpi_yield_when_idle 1 -n "$n" "${flags[@]}" \
     "$place/target/debug/examples/$example" >"$out" 2>&1 </dev/null || status=$?
   return $status

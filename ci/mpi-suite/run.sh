@@ -43,12 +43,14 @@ one() { # number
       env=*) environment+=(-x "${word#env=}") ;;
     esac
   done
+  # Where mpirun keeps its session: one that ends removes what it shares.
+  mkdir -p "$work/s$number"
   # Slots: programs that spawn others only do so where the universe has room.
   # Then mpirun takes the machine for its own, and has to be told to yield.
   # shellcheck disable=SC2086 # flags are several
   (cd "$suite/build/$dir" && exec setsid timeout --kill-after=5 "$seconds" mpirun.openmpi \
     --allow-run-as-root --oversubscribe --host localhost:80 -n "$ranks" \
-    --mca mpi_yield_when_idle 1 --mca orte_tmpdir_base "$work" ${flags_of[$stack]} \
+    --mca mpi_yield_when_idle 1 --mca orte_tmpdir_base "$work/s$number" ${flags_of[$stack]} \
     "${environment[@]}" "./$program" "${arguments[@]}") >"$work/$number.out" 2>&1 </dev/null 9>&- &
   id=$!
   echo $id >"$work/$number.session"

@@ -1,6 +1,6 @@
 //! Bytes → a map and a chain of selections from it, against plain lists.
 //!
-//! `cargo +nightly fuzz run rankmap`
+//! `ci/fuzz.sh rankmap`
 
 #![no_main]
 
@@ -86,11 +86,8 @@ fuzz_target!(|data: &[u8]| {
     let Some(mixed) = bytes.next() else { return };
     let Some(lpids) = list(&mut bytes, LPIDS) else { return };
     let group = |rank: usize| u32::from(mixed != 0 && rank as u32 % mixed == mixed - 1);
-    let mut processes: Vec<Process> = lpids
-        .iter()
-        .enumerate()
-        .map(|(rank, &lpid)| Process { pg: group(rank), lpid })
-        .collect();
+    let mut processes: Vec<Process> =
+        lpids.iter().enumerate().map(|(rank, &lpid)| Process { pg: group(rank), lpid }).collect();
     let mut map = RankMap::from_processes(processes.iter().copied()).unwrap();
     check(&map, &processes, &directory);
     for _ in 0..4 {

@@ -1,0 +1,9 @@
+//! Bytes → greetings and frames of the set-up channel.
+//!
+//! `ci/fuzz.sh frames`
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| rankway::fuzzing::frames(data));

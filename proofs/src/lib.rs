@@ -1,0 +1,30 @@
+//! What threads and processes share, tried under every interleaving and every
+//! order of memory that loom knows: `ci/loom.sh`.
+//!
+//! `mark.rs` and `bell.rs` are the library's own files, made of loom's atomics
+//! and locks. The ring and the lock words lie in raw memory, which loom cannot
+//! follow: of them the protocol is modelled, step by step (their code runs under
+//! Miri). Each model also shows that it finds the fault it is there for.
+
+#![cfg(all(loom, test))]
+
+#[path = "../../src/msg/bell.rs"]
+mod bell;
+mod locks;
+mod mailbox;
+#[path = "../../src/device/node/mark.rs"]
+mod mark;
+mod queue;
+
+/// What the library's files are made of here.
+mod sync {
+    pub(super) use loom::sync::atomic::{AtomicU32, Ordering, fence};
+    pub(super) use loom::sync::{Condvar, Mutex};
+    pub(super) use std::sync::PoisonError;
+
+    /// The sender's half of a barrier that the receiver has it pass: together
+    /// they are a full fence on each side.
+    pub(super) fn light_fence(order: Ordering) {
+        fence(order);
+    }
+}

@@ -1,0 +1,47 @@
+//! A mailbox: a queue and its bell. Who waits for a letter gets it.
+
+use crate::bell::Bell;
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+#[derive(Default)]
+struct Mailbox {
+    letters: Mutex<VecDeque<u32>>,
+    bell: Bell,
+}
+
+impl Mailbox {
+    fn push(&self, letter: u32) {
+        self.letters.lock().unwrap().push_back(letter);
+        self.bell.ring();
+    }
+
+    /// Loom's waits have no end: one that nobody rings for is told of.
+    fn wait(&self) -> u32 {
+        let end = Instant::now() + Duration::from_secs(3600);
+        loop {
+            let letter = self.letters.lock().unwrap().pop_front();
+            if let Some(letter) = letter {
+                return letter;
+            }
+            assert!(self.bell.wait(|| self.letters.lock().unwrap().is_empty(), end));
+        }
+    }
+}
+
+#[test]
+fn two_who_wait_get_a_letter_each() {
+    loom::model(|| {
+        let mailbox = Arc::new(Mailbox::default());
+        let waits = [(); 2].map(|()| {
+            let mailbox = Arc::clone(&mailbox);
+            thread::spawn(move || mailbox.wait())
+        });
+        mailbox.push(1);
+        mailbox.push(2);
+        let sum: u32 = waits.map(|wait| wait.join().unwrap()).iter().sum();
+        assert_eq!(sum, 3);
+    });
+}
