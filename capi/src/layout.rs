@@ -46,11 +46,11 @@ const fn same<const N: usize>(a: [usize; N], b: [usize; N]) -> bool {
     true
 }
 
-/// The words of the wire are the endpoint and its function, side by side, with
+/// The words of the inject handle are the endpoint and its function, side by side, with
 /// libfabric; with others the header's put leaves them alone (`longest` is 0).
 const fn fits<N: Netmod>() -> bool {
     same(ACCESS, Access::<N>::LAYOUT)
-        && size_of::<N::Wire>() == 2 * size_of::<usize>()
+        && size_of::<N::InjectHandle>() == 2 * size_of::<usize>()
         && align_of::<Access<N>>() == align_of::<rankway_access_t>()
         && size_of::<Access<N>>() >= size_of::<rankway_access_t>()
 }

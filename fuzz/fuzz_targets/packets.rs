@@ -14,7 +14,7 @@ use rankway::msg::{Active, Request, Select, Tagged, Verdict};
 use rankway::netmod::HEAD;
 use rankway::rankmap::RankMap;
 use rankway::rma::{Communicator, Window};
-use rankway_fuzz::{Bytes, Wire};
+use rankway_fuzz::{Bytes, ScriptedNetwork};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const WINDOW: u64 = 5;
 /// Requests under way, and their memory, which is freed after the context.
 #[derive(Default)]
 struct Requests {
-    all: VecDeque<Request<Wire>>,
+    all: VecDeque<Request<ScriptedNetwork>>,
     memory: Vec<Box<[u8]>>,
 }
 
@@ -37,11 +37,11 @@ fn length(bytes: &mut Bytes<'_>) -> usize {
 }
 
 /// A word: small, of something that was sent, or any.
-fn word(bytes: &mut Bytes<'_>, wire: &Wire) -> u64 {
+fn word(bytes: &mut Bytes<'_>, network: &ScriptedNetwork) -> u64 {
     match bytes.byte() {
         n @ 0..128 => u64::from(n),
         n @ 128..224 => {
-            let sent = wire.sent(usize::from(n)).unwrap_or([0; HEAD]);
+            let sent = network.sent(usize::from(n)).unwrap_or([0; HEAD]);
             let at = 8 + 8 * (usize::from(n) % 3);
             u64::from_le_bytes(sent[at..at + 8].try_into().unwrap())
         }
@@ -56,10 +56,10 @@ fn meta(bytes: &mut Bytes<'_>) -> (u64, usize) {
     (id << 32 | (count as u64) << 8 | u64::from(of), count)
 }
 
-fn packet(bytes: &mut Bytes<'_>, wire: &Wire, numbers: &mut [u16; RANKS as usize]) {
+fn packet(bytes: &mut Bytes<'_>, network: &ScriptedNetwork, numbers: &mut [u16; RANKS as usize]) {
     let (class, kind) = (bytes.byte() % 6, bytes.byte() % 12);
     let from = u32::from(bytes.byte() % 5);
-    let mut words = [word(bytes, wire), word(bytes, wire), word(bytes, wire)];
+    let mut words = [word(bytes, network), word(bytes, network), word(bytes, network)];
     let mut len = length(bytes);
     if class == 4 && words[2] < 128 {
         let (meta, count) = meta(bytes);
@@ -86,7 +86,7 @@ fn packet(bytes: &mut Bytes<'_>, wire: &Wire, numbers: &mut [u16; RANKS as usize
     }
     let mut body = bytes.take(len).to_vec();
     body.resize(len, 0x3c);
-    wire.bring(head, body);
+    network.bring(head, body);
 }
 
 fn select(bytes: &mut Bytes<'_>) -> Select {
@@ -98,8 +98,8 @@ fn select(bytes: &mut Bytes<'_>) -> Select {
 
 fn play(
     bytes: &mut Bytes<'_>,
-    wire: &Wire,
-    context: &Rc<Context<Wire>>,
+    network: &ScriptedNetwork,
+    context: &Rc<Context<ScriptedNetwork>>,
     requests: &mut Requests,
 ) -> Option<()> {
     let tagged = Tagged::open(context).ok()?;
@@ -123,7 +123,7 @@ fn play(
     while !bytes.is_empty() && attempts < 400 {
         attempts += 1;
         match bytes.byte() % 16 {
-            0..8 => packet(bytes, wire, &mut numbers),
+            0..8 => packet(bytes, network, &mut numbers),
             8 => {
                 let select = select(bytes);
                 let mut memory = vec![0; length(bytes)].into_boxed_slice();
@@ -155,12 +155,12 @@ fn play(
                 };
             }
             12 => {
-                wire.answer(bytes.take(3));
+                network.answer(bytes.take(3));
                 let _ = context.progress();
             }
             13 => {
                 let which = bytes.byte();
-                wire.end(usize::from(which >> 1), which & 1 == 0);
+                network.end(usize::from(which >> 1), which & 1 == 0);
                 let _ = context.progress();
             }
             14 => {
@@ -181,17 +181,17 @@ fn play(
     }
     for which in 0..attempts {
         let _ = context.progress();
-        wire.end(which, which % 3 != 0);
+        network.end(which, which % 3 != 0);
     }
     window.free().ok()
 }
 
 fuzz_target!(|data: &[u8]| {
-    let wire = Wire::open();
+    let network = ScriptedNetwork::open();
     let boot = Simulated::new(RANKS, 0, 1).unwrap();
-    let context = Device::open(Arc::new(boot), Some(Arc::clone(&wire)), None, false).unwrap();
+    let context = Device::open(Arc::new(boot), Some(Arc::clone(&network)), None, false).unwrap();
     let mut requests = Requests::default();
-    play(&mut Bytes::new(data), &wire, &context, &mut requests);
+    play(&mut Bytes::new(data), &network, &context, &mut requests);
     requests.all.clear();
     drop(context);
 });

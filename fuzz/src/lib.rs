@@ -57,14 +57,14 @@ struct Script {
 // SAFETY: the pointers are used by the one thread that runs a case.
 unsafe impl Send for Script {}
 
-/// The network.
-pub struct Wire {
+/// A netmod that plays a script.
+pub struct ScriptedNetwork {
     caps: Caps,
     script: Mutex<Script>,
 }
 
-impl Wire {
-    pub fn open() -> Arc<Wire> {
+impl ScriptedNetwork {
+    pub fn open() -> Arc<ScriptedNetwork> {
         let caps = Caps {
             inject_size: 64,
             packet_size: 2048 + HEAD,
@@ -72,7 +72,7 @@ impl Wire {
             max_bulk: 700,
             ..Caps::none("script")
         };
-        Arc::new(Wire { caps, script: Mutex::default() })
+        Arc::new(ScriptedNetwork { caps, script: Mutex::default() })
     }
 
     fn script(&self) -> MutexGuard<'_, Script> {
@@ -123,9 +123,9 @@ fn touch(held: Held) {
 #[derive(Default)]
 pub struct Port(RefCell<Vec<u64>>);
 
-impl Netmod for Wire {
+impl Netmod for ScriptedNetwork {
     type Port = Port;
-    type Wire = ();
+    type InjectHandle = ();
     type Region = u64;
 
     fn caps(&self) -> &Caps {
@@ -162,7 +162,7 @@ impl Netmod for Wire {
         *region
     }
 
-    fn wire(_: &Port) {}
+    fn inject_handle(_: &Port) {}
 
     unsafe fn inject(_: (), _: *const u8, _: usize, _: u64, _: u64, _: u64) -> isize {
         0

@@ -306,10 +306,10 @@ impl<N: Netmod> Context<N> {
         self.landing.0.get().cast()
     }
 
-    /// What injects over shared memory: the endpoint in use, whichever that is
-    /// when it is looked at.
-    pub(crate) fn local_wire(&self) -> Option<&Rc<Cell<N::Wire>>> {
-        self.local.as_ref().map(|local| &local.wire)
+    /// The inject handle of the shared-memory endpoint in use. The cell changes
+    /// when that endpoint is replaced.
+    pub(crate) fn local_inject_handle(&self) -> Option<&Rc<Cell<N::InjectHandle>>> {
+        self.local.as_ref().map(|local| &local.inject_handle)
     }
 
     pub(super) fn has_retired(&self) -> bool {
@@ -832,21 +832,21 @@ fn ticks() -> u64 {
 /// The shared-memory ports of a context.
 struct Local<N: Netmod> {
     ports: Chain<N::Port>,
-    /// That of the port in use, shared by all who issue there on their own: no
-    /// one keeps that of a port which was given up.
-    wire: Rc<Cell<N::Wire>>,
+    /// The handle of the port in use, shared by all accesses that inject
+    /// themselves, so that none keeps the handle of a port that was given up.
+    inject_handle: Rc<Cell<N::InjectHandle>>,
 }
 
 impl<N: Netmod> Local<N> {
     fn new(port: N::Port) -> Local<N> {
-        let wire = Rc::new(Cell::new(N::wire(&port)));
-        Local { ports: Chain::new(port), wire }
+        let inject_handle = Rc::new(Cell::new(N::inject_handle(&port)));
+        Local { ports: Chain::new(port), inject_handle }
     }
 
     /// Goes on with another port.
     fn renew(&self, port: N::Port) {
         self.ports.append(port);
-        self.wire.set(N::wire(self.ports.last()));
+        self.inject_handle.set(N::inject_handle(self.ports.last()));
     }
 }
 

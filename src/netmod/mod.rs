@@ -246,9 +246,9 @@ pub type Neighbours = Box<dyn Fn() -> Option<Vec<Neighbour>> + Send + Sync>;
 pub trait Netmod: Send + Sync + Sized + 'static {
     /// An endpoint with its completion queue.
     type Port: Send;
-    /// What [`Netmod::inject`] needs of a port, kept in the hot structures:
-    /// the endpoint. Good while its port lives.
-    type Wire: Copy;
+    /// What [`Netmod::inject`] needs of a port, small enough to be copied into
+    /// the structures of the put path. Valid while its port lives.
+    type InjectHandle: Copy;
     /// Memory registered for remote access; deregistered on drop.
     type Region: Send + Sync;
 
@@ -387,18 +387,18 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         entry.network_ofi()
     }
 
-    /// The endpoint of a port.
-    fn wire(port: &Self::Port) -> Self::Wire;
+    /// The inject handle of a port.
+    fn inject_handle(port: &Self::Port) -> Self::InjectHandle;
 
     /// Puts `len` bytes, copied before the call returns. Zero, [`AGAIN`], or a
     /// negative error number.
     ///
     /// # Safety
-    /// The port of `wire` lives and is this thread's, `buf` is readable for
+    /// The port of `handle` lives and is this thread's, `buf` is readable for
     /// `len` bytes, `len` is at most [`Caps::inject_size`], and `dest` came
     /// from [`Netmod::insert`].
     unsafe fn inject(
-        wire: Self::Wire,
+        handle: Self::InjectHandle,
         buf: *const u8,
         len: usize,
         dest: u64,
@@ -414,7 +414,7 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// As [`Netmod::inject`].
     #[inline(always)]
     unsafe fn inject_now(
-        wire: Self::Wire,
+        handle: Self::InjectHandle,
         buf: *const u8,
         len: usize,
         dest: u64,
@@ -422,7 +422,7 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         key: u64,
     ) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { Self::inject(wire, buf, len, dest, addr, key) }
+        unsafe { Self::inject(handle, buf, len, dest, addr, key) }
     }
 
     /// Puts `len` bytes; [`Netmod::poll`] answers the token when they are in

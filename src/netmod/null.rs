@@ -18,7 +18,7 @@ pub struct Null {
 }
 
 impl Null {
-    /// A network without wires.
+    /// Opens it.
     #[must_use]
     pub fn open() -> Arc<Null> {
         let caps = Caps { inject_size: 4096, ..Caps::none("null") };
@@ -34,7 +34,7 @@ pub struct Port {
 
 impl Netmod for Null {
     type Port = Port;
-    type Wire = ();
+    type InjectHandle = ();
     type Region = u64;
 
     fn caps(&self) -> &Caps {
@@ -71,7 +71,7 @@ impl Netmod for Null {
         *region
     }
 
-    fn wire(_: &Port) {}
+    fn inject_handle(_: &Port) {}
 
     #[inline(always)]
     unsafe fn inject(_: (), buf: *const u8, len: usize, dest: u64, addr: u64, key: u64) -> isize {

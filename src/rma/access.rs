@@ -70,7 +70,7 @@ pub struct Access<N: Netmod> {
     /// The same, whether an epoch is open or not.
     path: u32,
     ranks: u32,
-    wire: N::Wire,
+    inject_handle: N::InjectHandle,
     inject_size: usize,
     unit: usize,
     base: u64,
@@ -185,19 +185,19 @@ enum Node<N: Netmod> {
     /// The parts by node rank are mapped.
     Mapped { start: *mut u8, pitch: usize },
     /// The shared-memory provider has the memory registered.
-    Provider { wire: Rc<Cell<N::Wire>>, inject_size: usize, key: RemoteKey },
+    Provider { inject_handle: Rc<Cell<N::InjectHandle>>, inject_size: usize, key: RemoteKey },
     /// Neither, or by other tables.
     General,
 }
 
 impl<N: Netmod> Node<N> {
     fn new(core: &WindowCore<N>, context: &Context<N>, key: Option<RemoteKey>) -> Node<N> {
-        let provider = context.port(Transport::Local).zip(context.local_wire());
+        let provider = context.port(Transport::Local).zip(context.local_inject_handle());
         match (core.mapped, &core.contiguous, provider.zip(key)) {
             (Some(m), None, _) => Node::Mapped { start: m.start, pitch: m.pitch },
-            (None, None, Some((((netmod, _), wire), key))) => {
+            (None, None, Some((((netmod, _), inject_handle), key))) => {
                 let inject_size = netmod.caps().inject_size;
-                Node::Provider { wire: Rc::clone(wire), inject_size, key }
+                Node::Provider { inject_handle: Rc::clone(inject_handle), inject_size, key }
             }
             _ => Node::General,
         }
@@ -212,7 +212,7 @@ const KEPT: bool = true;
 impl<N: Netmod> Access<N> {
     /// Where the fields of an unchecked put stand, in bytes from the start, for
     /// headers in other languages: lookup, path, ranks, the two words of the
-    /// netmod's wire (which it must lay out for C), unit, base, key,
+    /// netmod's inject handle (which it must lay out for C), unit, base, key,
     /// mapped_start, mapped_stride, the longest inline put and the function for
     /// all others, marks.
     #[doc(hidden)]
@@ -220,7 +220,7 @@ impl<N: Netmod> Access<N> {
         offset_of!(Access<N>, lookup),
         offset_of!(Access<N>, path),
         offset_of!(Access<N>, ranks),
-        offset_of!(Access<N>, wire),
+        offset_of!(Access<N>, inject_handle),
         offset_of!(Access<N>, unit),
         offset_of!(Access<N>, base),
         offset_of!(Access<N>, key),
@@ -288,7 +288,7 @@ impl<N: Netmod> Access<N> {
             gate: Cell::new(path::CLOSED),
             path,
             ranks: map.len(),
-            wire: N::wire(port),
+            inject_handle: N::inject_handle(port),
             inject_size,
             unit: uniform.unit as usize,
             base: base.unwrap_or(0),
@@ -460,7 +460,7 @@ impl<N: Netmod> Access<N> {
                 let addr = self.base.wrapping_add(offset as u64);
                 // SAFETY: the port lives in the context held here; `dest` was
                 // inserted; the rest is the caller's word.
-                unsafe { N::inject(self.wire, buf, len, dest, addr, self.key) }
+                unsafe { N::inject(self.inject_handle, buf, len, dest, addr, self.key) }
             }
             // SAFETY: the caller's word.
             _ => unsafe { self.issue_other::<KEEP>(buf, len, rank, disp) },
@@ -493,7 +493,7 @@ impl<N: Netmod> Access<N> {
             // context held here; the rest is the caller's word.
             let rc = unsafe {
                 let dest = N::network(Entry::from_bits(entry)).unwrap_unchecked();
-                N::inject_now(self.wire, buf, len, dest, addr, key)
+                N::inject_now(self.inject_handle, buf, len, dest, addr, key)
             };
             if rc == 0 {
                 return 0;
@@ -673,7 +673,7 @@ impl<N: Netmod> Access<N> {
         if len <= netmod.caps().inject_size {
             let Remote { dest, addr, key, .. } = remote;
             // SAFETY: the caller's word, and `dest` was inserted.
-            return unsafe { N::inject(N::wire(port), buf, len, dest, addr, key.bits()) };
+            return unsafe { N::inject(N::inject_handle(port), buf, len, dest, addr, key.bits()) };
         }
         // SAFETY: as above; the buffer is kept by the caller, or not used.
         match unsafe { self.write_long::<KEEP>(buf, len, &remote) } {
@@ -718,11 +718,13 @@ impl<N: Netmod> Access<N> {
                 // range stays within it by the caller's word.
                 Some(unsafe { copy(start.add(part).add(offset), buf, len) })
             }
-            Node::Provider { wire, inject_size, key } if len <= *inject_size => {
+            Node::Provider { inject_handle, inject_size, key } if len <= *inject_size => {
                 let dest = self.context.device().local_address(node_rank as u32)?;
                 self.mark(rank);
                 // SAFETY: `dest` was inserted; the rest is the caller's word.
-                Some(unsafe { N::inject(wire.get(), buf, len, dest, offset as u64, key.bits()) })
+                Some(unsafe {
+                    N::inject(inject_handle.get(), buf, len, dest, offset as u64, key.bits())
+                })
             }
             Node::Provider { .. } | Node::General => None,
         }

@@ -53,7 +53,7 @@ pub(crate) struct Args {
     /// Ranks of each model's communicator
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(8..=1 << 20))]
     ranks: u32,
-    /// Puts between two flushes, on providers that have a wire
+    /// Puts between two flushes, on providers of a network
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     window: u32,
     /// Puts in one measurement; chosen by the clock without it

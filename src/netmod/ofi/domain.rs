@@ -366,7 +366,7 @@ impl Drop for Region {
 
 impl Netmod for Ofi {
     type Port = Port;
-    type Wire = super::port::Wire;
+    type InjectHandle = super::port::InjectHandle;
     type Region = Region;
 
     fn caps(&self) -> &Caps {
@@ -452,13 +452,13 @@ impl Netmod for Ofi {
     }
 
     #[inline(always)]
-    fn wire(port: &Port) -> Self::Wire {
-        port.wire()
+    fn inject_handle(port: &Port) -> Self::InjectHandle {
+        port.inject_handle()
     }
 
     #[inline(always)]
     unsafe fn inject(
-        wire: Self::Wire,
+        handle: Self::InjectHandle,
         buf: *const u8,
         len: usize,
         dest: u64,
@@ -467,7 +467,7 @@ impl Netmod for Ofi {
     ) -> isize {
         // SAFETY: the endpoint is open while its port lives; the rest is the
         // caller's duty.
-        unsafe { wire.inject(buf, len, dest, addr, key) }
+        unsafe { handle.inject(buf, len, dest, addr, key) }
     }
 
     unsafe fn write(&self, port: &Port, op: Transfer<*const u8>) -> isize {

@@ -45,5 +45,5 @@ mod witness;
 
 pub use describe::{Provider, describe, library, would_take};
 pub use domain::{Ofi, Region};
-pub use port::{Port, Wire};
+pub use port::{InjectHandle, Port};
 pub use select::{Request, providers};

@@ -17,12 +17,12 @@ use std::sync::Arc;
 /// Completions one poll hands out, in batches; what is left waits for the next.
 const BATCHES: usize = 16;
 
-/// The endpoint, as the put path needs it: with the provider's function at
-/// hand. Operation tables stand once an endpoint is enabled. Laid out for C,
-/// where a device layer's put reads it.
+/// The endpoint and the provider's `fi_inject_write`, side by side. Operation
+/// tables do not change once an endpoint is enabled. Laid out for C, where a
+/// device layer's inline put reads it.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct Wire {
+pub struct InjectHandle {
     ep: *mut sys::fid_ep,
     inject: Inject,
 }
@@ -30,7 +30,7 @@ pub struct Wire {
 type Inject =
     unsafe extern "C" fn(*mut sys::fid_ep, *const c_void, usize, sys::fi_addr_t, u64, u64) -> isize;
 
-impl Wire {
+impl InjectHandle {
     /// The provider's own `fi_inject_write`.
     ///
     /// # Safety
@@ -219,10 +219,10 @@ impl Port {
     }
 
     #[inline(always)]
-    pub(super) fn wire(&self) -> Wire {
+    pub(super) fn inject_handle(&self) -> InjectHandle {
         // SAFETY: the endpoint is open and has RMA (checked at open).
         let inject = unsafe { (*(*self.ep).rma).inject };
-        Wire { ep: self.ep, inject: inject.unwrap_or(no_inject) }
+        InjectHandle { ep: self.ep, inject: inject.unwrap_or(no_inject) }
     }
 
     pub(super) fn endpoint(&self) -> *mut sys::fid_ep {

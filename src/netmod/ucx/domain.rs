@@ -2,7 +2,7 @@
 
 use super::bindings as sys;
 use super::ffi::{Functions, Library};
-use super::port::{Port, Wire};
+use super::port::{InjectHandle, Port};
 use super::region::Region;
 use super::{atomics, frame, region, transports};
 use crate::av::{AvError, Entry, Transport};
@@ -207,7 +207,7 @@ pub(super) fn answer(status: sys::ucs_status_t) -> isize {
 
 impl Netmod for Ucx {
     type Port = Port;
-    type Wire = Wire;
+    type InjectHandle = InjectHandle;
     type Region = Region;
 
     const OWN_ADDRESSES: bool = true;
@@ -293,13 +293,13 @@ impl Netmod for Ucx {
     }
 
     #[inline(always)]
-    fn wire(port: &Port) -> Wire {
-        port.wire()
+    fn inject_handle(port: &Port) -> InjectHandle {
+        port.inject_handle()
     }
 
     #[inline(always)]
     unsafe fn inject(
-        wire: Wire,
+        handle: InjectHandle,
         buf: *const u8,
         len: usize,
         dest: u64,
@@ -307,12 +307,12 @@ impl Netmod for Ucx {
         key: u64,
     ) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { wire.inject(buf, len, dest, addr, key) }
+        unsafe { handle.inject(buf, len, dest, addr, key) }
     }
 
     #[inline(always)]
     unsafe fn inject_now(
-        wire: Wire,
+        handle: InjectHandle,
         buf: *const u8,
         len: usize,
         dest: u64,
@@ -320,7 +320,7 @@ impl Netmod for Ucx {
         key: u64,
     ) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { wire.inject_now(buf, len, dest, addr, key) }.addr().cast_signed()
+        unsafe { handle.inject_now(buf, len, dest, addr, key) }.addr().cast_signed()
     }
 
     unsafe fn write(&self, port: &Port, op: Transfer<*const u8>) -> isize {

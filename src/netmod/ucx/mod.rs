@@ -33,7 +33,7 @@ mod transports;
 
 pub use domain::{Request, Ucx};
 pub use ffi::LoadError;
-pub use port::{Port, Wire};
+pub use port::{InjectHandle, Port};
 pub use region::Region;
 
 /// The file UCX was opened from and its version, as it writes it. Starts

@@ -38,14 +38,14 @@ type Put = unsafe extern "C" fn(
     *const sys::ucp_request_param_t,
 ) -> sys::ucs_status_ptr_t;
 
-/// A port as the put path needs it: UCX's function at hand.
+/// UCX's put and the port it is for, side by side.
 #[derive(Clone, Copy, Debug)]
-pub struct Wire {
+pub struct InjectHandle {
     put: Put,
     inner: *const Inner,
 }
 
-impl Wire {
+impl InjectHandle {
     /// UCX's own put, which answers null when the buffer is free again.
     ///
     /// # Safety
@@ -91,7 +91,7 @@ impl Wire {
     /// caller makes progress.
     ///
     /// # Safety
-    /// As [`Wire::inject`].
+    /// As [`InjectHandle::inject`].
     #[cold]
     #[inline(never)]
     unsafe fn later(
@@ -384,8 +384,8 @@ impl Port {
     }
 
     #[inline(always)]
-    pub(super) fn wire(&self) -> Wire {
-        Wire { put: self.inner.f.ucp_put_nbx, inner: &raw const *self.inner }
+    pub(super) fn inject_handle(&self) -> InjectHandle {
+        InjectHandle { put: self.inner.f.ucp_put_nbx, inner: &raw const *self.inner }
     }
 
     pub(super) fn inner(&self) -> &Inner {
@@ -733,8 +733,8 @@ impl Drop for Port {
 }
 
 impl Port {
-    /// Lets what was taken from callers reach the wire, for a bounded time:
-    /// towards a peer that is gone it never would.
+    /// Flushes what was taken from callers, for a bounded time: towards a peer
+    /// that is gone a flush never ends.
     ///
     /// # Safety
     /// The worker is open.

@@ -30,9 +30,10 @@ fn farewell(plan: &Plan) -> usize {
     window_bytes(plan) - 8
 }
 
-/// Whether puts take room on a wire until they are flushed. UCX keeps what it
-/// has no room for by itself, and its own loop flushes once.
-fn has_wire(plan: &Plan) -> bool {
+/// Returns true if the loops flush after every `window` puts, since the provider
+/// holds a limited number of them. UCX queues by itself, and its own loop
+/// flushes once.
+fn is_flushed(plan: &Plan) -> bool {
     match &plan.network {
         Network::Provider(name) => name != NULL,
         _ => false,
@@ -120,7 +121,7 @@ pub(super) fn measure<N: Measured>(
         return Err("the window's memory could not be mapped by the peers of this node".into());
     }
     let data = &vec![0x5a_u8; plan.size][..];
-    let window = if has_wire(plan) { plan.window } else { usize::MAX };
+    let window = if is_flushed(plan) { plan.window } else { usize::MAX };
     let shift = (cell_bytes(plan) / 8).trailing_zeros();
     let beside = scene.beside.as_ref().map(|w| scene.access_to(w, &plan.models[0])).transpose()?;
     let (raw_targets_of, cell) = (beside.as_ref().unwrap_or(first), cell_bytes(plan));
@@ -170,8 +171,8 @@ pub(super) fn measure<N: Measured>(
     let best = |what| cells.iter().find(|c| c.what == what).map(|c| c.best);
     // The loop that ours is held against: the provider's inject where that is
     // what we call and nothing but the call takes time, its tracked write
-    // where a wire limits both.
-    let inject = best(What::RawInject).filter(|_| !has_wire(plan));
+    // where a network limits both.
+    let inject = best(What::RawInject).filter(|_| !is_flushed(plan));
     let network = inject.or(best(What::RawWrite));
     let reference = best(What::Store).or(network).unwrap_or(f64::NAN);
     let rows = plan.models.iter().zip(&accesses).enumerate().map(|(i, (model, access))| {
@@ -389,7 +390,7 @@ struct VcWindow<'a, N: Netmod> {
     vcrt: Vec<*const Vc>,
     _vcs: Vec<Vc>,
     transport: Transport,
-    wire: N::Wire,
+    inject_handle: N::InjectHandle,
     inject_size: usize,
     addr: u64,
     key: u64,
@@ -422,7 +423,7 @@ impl<'a, N: Netmod> VcWindow<'a, N> {
             vcrt: vcs.iter().map(|vc| &raw const *vc).collect(),
             _vcs: vcs,
             transport,
-            wire: N::wire(port),
+            inject_handle: N::inject_handle(port),
             inject_size: netmod.caps().inject_size,
             addr,
             key,
@@ -446,7 +447,7 @@ impl<'a, N: Netmod> VcWindow<'a, N> {
         let (addr, key) = if N::KEY_HANDLES { (vc.addr, vc.key) } else { (self.addr, self.key) };
         let addr = addr + disp as u64 * 8;
         // SAFETY: the port lives in the scene; the rest as above.
-        unsafe { N::inject(self.wire, buf, len.min(self.inject_size), vc.dest, addr, key) }
+        unsafe { N::inject(self.inject_handle, buf, len.min(self.inject_size), vc.dest, addr, key) }
     }
 
     /// Bursts as [`rounds`] has them: the last put of each goes through the
