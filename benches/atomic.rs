@@ -127,9 +127,9 @@ fn raw_provider<N: Netmod>(
     swap: bool,
 ) -> Result<Option<f64>> {
     let target = window.raw_target(1)?.ok_or("the rank is mapped")?;
-    let (netmod, port) = context.port(target.transport).ok_or("no provider")?;
+    let (netmod, endpoint) = context.endpoint(target.transport).ok_or("no provider")?;
     let (kind, op) = if swap { (Kind::Swap, Op::Replace) } else { (Kind::Fetch, Op::Sum) };
-    if !netmod.caps().cpu_atomics || netmod.atomic_limit(port, kind, Type::U64, op) == 0 {
+    if !netmod.caps().cpu_atomics || netmod.atomic_limit(endpoint, kind, Type::U64, op) == 0 {
         return Ok(None);
     }
     let (operand, compare, mut old) = ([u64::from(!swap)], [0_u64], [0_u64]);
@@ -148,13 +148,13 @@ fn raw_provider<N: Netmod>(
             token: 7,
         };
         // SAFETY: the buffers outlive the operation, which ends below.
-        let mut rc = unsafe { netmod.atomic(port, &atomic) };
+        let mut rc = unsafe { netmod.atomic(endpoint, &atomic) };
         let mut done = rc == 0;
         while !done {
-            netmod.poll(port, |c| done |= c.token == 7 && rc == 1, |_, _| ())?;
+            netmod.poll(endpoint, |c| done |= c.token == 7 && rc == 1, |_, _| ())?;
             if rc != 1 {
                 // SAFETY: as above.
-                rc = unsafe { netmod.atomic(port, &atomic) };
+                rc = unsafe { netmod.atomic(endpoint, &atomic) };
                 done = rc == 0;
             }
         }

@@ -600,7 +600,7 @@ fn garbage_card<const WHICH: u8>(boot: Arc<dyn Boot>) -> Result {
 /// Raw addresses of garbage, handed to a netmod.
 fn garbage_addresses(_: Arc<dyn Boot>) -> Result {
     let null = Null::open();
-    let nowhere = null.open_port().map_err(text)?;
+    let nowhere = null.open_endpoint().map_err(text)?;
     for raw in [b"".as_slice(), b"nul", b"nullo", &[0xff; 300]] {
         ensure!(
             matches!(null.insert(&nowhere, raw), Err(NetError::Address { .. })),
@@ -610,9 +610,9 @@ fn garbage_addresses(_: Arc<dyn Boot>) -> Result {
     for name in ["shm", "tcp;ofi_rxm"] {
         let request = Request { provider: Some(name.into()), peers: 8, ..Request::default() };
         let ofi = Ofi::open(&request).map_err(text)?;
-        let port = ofi.open_port().map_err(text)?;
-        let real = ofi.address(&port).map_err(text)?;
-        ofi.insert(&port, &real).map_err(text)?;
+        let endpoint = ofi.open_endpoint().map_err(text)?;
+        let real = ofi.address(&endpoint).map_err(text)?;
+        ofi.insert(&endpoint, &real).map_err(text)?;
         let mut wrong = vec![vec![], vec![0; real.len()], vec![0xff; real.len()], vec![b'a'; 5000]];
         wrong.push([real.as_slice(), &[1]].concat());
         wrong.push([&real[..real.len() - 1], &[1, 2, 3]].concat());
@@ -633,7 +633,7 @@ fn garbage_addresses(_: Arc<dyn Boot>) -> Result {
             wrong.push(bytes);
         }
         for raw in &wrong {
-            match ofi.insert(&port, raw) {
+            match ofi.insert(&endpoint, raw) {
                 Err(NetError::Address { .. } | NetError::Call { .. }) => {}
                 other => return Err(format!("{name}: {raw:02x?}: {other:?}")),
             }
@@ -642,10 +642,10 @@ fn garbage_addresses(_: Arc<dyn Boot>) -> Result {
         for bit in 0..real.len() * 8 {
             let mut raw = real.clone();
             raw[bit / 8] ^= 1 << (bit % 8);
-            let _ = ofi.insert(&port, &raw);
+            let _ = ofi.insert(&endpoint, &raw);
         }
-        // The library says what it thinks of insertions; so does the port.
-        let _ = ofi.poll(&port, |_| (), |_, _| ());
+        // The library says what it thinks of insertions; so does the endpoint.
+        let _ = ofi.poll(&endpoint, |_| (), |_, _| ());
     }
     Ok(())
 }

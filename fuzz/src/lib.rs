@@ -121,10 +121,10 @@ fn touch(held: Held) {
 
 /// Tokens of transfers, which end at once.
 #[derive(Default)]
-pub struct Port(RefCell<Vec<u64>>);
+pub struct Endpoint(RefCell<Vec<u64>>);
 
 impl Netmod for ScriptedNetwork {
-    type Port = Port;
+    type Endpoint = Endpoint;
     type InjectHandle = ();
     type Region = u64;
 
@@ -132,15 +132,15 @@ impl Netmod for ScriptedNetwork {
         &self.caps
     }
 
-    fn open_port(self: &Arc<Self>) -> Result<Port, NetError> {
-        Ok(Port::default())
+    fn open_endpoint(self: &Arc<Self>) -> Result<Endpoint, NetError> {
+        Ok(Endpoint::default())
     }
 
-    fn address(&self, _: &Port) -> Result<Vec<u8>, NetError> {
+    fn address(&self, _: &Endpoint) -> Result<Vec<u8>, NetError> {
         Ok(b"script".to_vec())
     }
 
-    fn insert(&self, _: &Port, raw: &[u8]) -> Result<u64, NetError> {
+    fn insert(&self, _: &Endpoint, raw: &[u8]) -> Result<u64, NetError> {
         if raw.first() != Some(&b's') {
             let reason = "does not begin with s".to_owned();
             return Err(NetError::Address { provider: "script".into(), reason });
@@ -150,7 +150,7 @@ impl Netmod for ScriptedNetwork {
 
     unsafe fn register(
         self: &Arc<Self>,
-        _: &Port,
+        _: &Endpoint,
         _: *mut u8,
         _: usize,
         key: u64,
@@ -162,25 +162,25 @@ impl Netmod for ScriptedNetwork {
         *region
     }
 
-    fn inject_handle(_: &Port) {}
+    fn inject_handle(_: &Endpoint) {}
 
     unsafe fn inject(_: (), _: *const u8, _: usize, _: u64, _: u64, _: u64) -> isize {
         0
     }
 
-    unsafe fn write(&self, port: &Port, op: Transfer<*const u8>) -> isize {
-        port.0.borrow_mut().push(op.token);
+    unsafe fn write(&self, endpoint: &Endpoint, op: Transfer<*const u8>) -> isize {
+        endpoint.0.borrow_mut().push(op.token);
         0
     }
 
-    unsafe fn read(&self, port: &Port, op: Transfer<*mut u8>) -> isize {
-        port.0.borrow_mut().push(op.token);
+    unsafe fn read(&self, endpoint: &Endpoint, op: Transfer<*mut u8>) -> isize {
+        endpoint.0.borrow_mut().push(op.token);
         0
     }
 
     unsafe fn send(
         &self,
-        _: &Port,
+        _: &Endpoint,
         head: &[u8; HEAD],
         body: *const u8,
         len: usize,
@@ -202,19 +202,19 @@ impl Netmod for ScriptedNetwork {
         0
     }
 
-    unsafe fn send_bulk(&self, _: &Port, op: Bulk<*const u8>) -> isize {
+    unsafe fn send_bulk(&self, _: &Endpoint, op: Bulk<*const u8>) -> isize {
         assert!(op.len <= self.caps.max_bulk);
         self.script().held.push((op.token, Held::Out(op.buf, op.len)));
         PENDING
     }
 
-    unsafe fn recv_bulk(&self, _: &Port, op: Bulk<*mut u8>) -> isize {
+    unsafe fn recv_bulk(&self, _: &Endpoint, op: Bulk<*mut u8>) -> isize {
         assert!(op.len <= self.caps.max_bulk);
         self.script().held.push((op.token, Held::In(op.buf, op.len)));
         PENDING
     }
 
-    fn cancel(&self, _: &Port, token: u64) {
+    fn cancel(&self, _: &Endpoint, token: u64) {
         let mut script = self.script();
         if let Some(at) = script.held.iter().position(|(held, _)| *held == token) {
             script.held.swap_remove(at);
@@ -224,11 +224,11 @@ impl Netmod for ScriptedNetwork {
 
     fn poll(
         &self,
-        port: &Port,
+        endpoint: &Endpoint,
         mut done: impl FnMut(Completion),
         mut arrived: impl FnMut(&[u8; HEAD], &[u8]),
     ) -> Result<(), NetError> {
-        let tokens = std::mem::take(&mut *port.0.borrow_mut());
+        let tokens = std::mem::take(&mut *endpoint.0.borrow_mut());
         tokens.into_iter().for_each(|token| done(Completion { token, result: Ok(()) }));
         loop {
             let ended = self.script().ended.pop();

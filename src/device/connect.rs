@@ -48,7 +48,8 @@ impl<N: Netmod> Context<N> {
                 return Ok(entry);
             }
         }
-        let (Some((net, port)), false) = (self.port(Transport::Network), card.network.is_empty())
+        let (Some((net, endpoint)), false) =
+            (self.endpoint(Transport::Network), card.network.is_empty())
         else {
             let why = if device.on_node(world) {
                 "it is on this node, but beyond what the shared-memory provider holds, or a side \
@@ -59,7 +60,8 @@ impl<N: Netmod> Context<N> {
             };
             return Err(DeviceError::NoTransport { rank: world, why });
         };
-        let address = net.insert(port, &card.network).map_err(|e| DeviceError::peer(world, e))?;
+        let address =
+            net.insert(endpoint, &card.network).map_err(|e| DeviceError::peer(world, e))?;
         Ok(N::pack(address, Transport::Network)?)
     }
 
@@ -67,7 +69,7 @@ impl<N: Netmod> Context<N> {
     /// which both the mapped windows and the table of provider addresses take.
     fn insert_local(&self, world: u32, card: &Card) -> Result<Option<Entry>, DeviceError> {
         let device = self.device();
-        let Some((local, port)) = self.port(Transport::Local) else { return Ok(None) };
+        let Some((local, endpoint)) = self.endpoint(Transport::Local) else { return Ok(None) };
         if card.local.is_empty() {
             return Ok(None);
         }
@@ -81,7 +83,7 @@ impl<N: Netmod> Context<N> {
         }
         if device.local_address(theirs).is_none() {
             let address =
-                local.insert(port, &card.local).map_err(|e| DeviceError::peer(world, e))?;
+                local.insert(endpoint, &card.local).map_err(|e| DeviceError::peer(world, e))?;
             device.set_local_address(theirs, address);
         }
         Ok(Some(N::pack(u64::from(theirs), Transport::Local)?))

@@ -46,7 +46,7 @@ pub struct Context<N: Netmod> {
     device: Arc<Device<N>>,
     /// The device's, or this context's own ([`Netmod::OWN_ADDRESSES`]).
     av: Arc<AddressVector>,
-    net: OnceCell<N::Port>,
+    net: OnceCell<N::Endpoint>,
     local: Option<Local<N>>,
     /// Where packets of processes on the node arrive.
     inbox: Option<Inbox>,
@@ -66,7 +66,7 @@ pub struct Context<N: Netmod> {
     /// Peers known to be dead. What is under way towards them is not waited
     /// for: shared memory would never complete it.
     lost: RefCell<Vec<u32>>,
-    /// Those of them for whose death another port was taken.
+    /// Those of them for whose death another endpoint was taken.
     renewed: RefCell<Vec<u32>>,
     renewals: Cell<usize>,
     /// All peers on the node are watched.
@@ -95,8 +95,8 @@ pub struct Context<N: Netmod> {
     meanwhile: OnceCell<Box<dyn Fn()>>,
     /// Processes of other jobs know the address.
     abroad: Cell<bool>,
-    /// Where reads end whose bytes nobody looks at. After the ports: they may
-    /// write to it while they are there.
+    /// Where reads end whose bytes nobody looks at. After the endpoints: they
+    /// may write to it while they are there.
     landing: Landing,
 }
 
@@ -178,8 +178,8 @@ impl<N: Netmod> Context<N> {
             events: Cell::new(0),
             meanwhile: OnceCell::new(),
             av,
-            net: cell(device.net.get().map(Netmod::open_port).transpose()?),
-            local: device.local.as_ref().map(Netmod::open_port).transpose()?.map(Local::new),
+            net: cell(device.net.get().map(Netmod::open_endpoint).transpose()?),
+            local: device.local.as_ref().map(Netmod::open_endpoint).transpose()?.map(Local::new),
             inbox,
             no_pull: Cell::new(false),
             polls: Cell::new(0),
@@ -290,14 +290,14 @@ impl<N: Netmod> Context<N> {
         self.rooms[class as usize].get()
     }
 
-    /// The port and provider of a transport, if open.
+    /// The endpoint and provider of a transport, if open.
     #[inline]
-    pub fn port(&self, transport: Transport) -> Option<(&Arc<N>, &N::Port)> {
-        let port = match transport {
+    pub fn endpoint(&self, transport: Transport) -> Option<(&Arc<N>, &N::Endpoint)> {
+        let endpoint = match transport {
             Transport::Network => self.net.get(),
-            Transport::Local => self.local.as_ref().map(|local| local.ports.last()),
+            Transport::Local => self.local.as_ref().map(|local| local.endpoints.last()),
         };
-        self.device.provider(transport).zip(port)
+        self.device.provider(transport).zip(endpoint)
     }
 
     /// Where a read of at most [`PROBE`] bytes may end that only asks: it stays
@@ -313,29 +313,31 @@ impl<N: Netmod> Context<N> {
     }
 
     pub(super) fn has_retired(&self) -> bool {
-        self.local.as_ref().is_some_and(|local| local.ports.next.get().is_some())
+        self.local.as_ref().is_some_and(|local| local.endpoints.next.get().is_some())
     }
 
-    /// The port at which peers' packets and bulk messages arrive: the first.
-    pub(crate) fn inbox(&self, transport: Transport) -> Option<(&Arc<N>, &N::Port)> {
-        let port = match transport {
+    /// The endpoint at which peers' packets and bulk messages arrive: the first.
+    pub(crate) fn inbox(&self, transport: Transport) -> Option<(&Arc<N>, &N::Endpoint)> {
+        let endpoint = match transport {
             Transport::Network => self.net.get(),
-            Transport::Local => self.local.as_ref().map(|local| &local.ports.port),
+            Transport::Local => self.local.as_ref().map(|local| &local.endpoints.endpoint),
         };
-        self.device.provider(transport).zip(port)
+        self.device.provider(transport).zip(endpoint)
     }
 
-    /// The shared-memory ports that were given up, which peers still send to.
-    fn retired(&self) -> impl Iterator<Item = (&Arc<N>, &N::Port)> {
+    /// The shared-memory endpoints that were given up, which peers still send
+    /// to.
+    fn retired(&self) -> impl Iterator<Item = (&Arc<N>, &N::Endpoint)> {
         let all = self.device.provider(Transport::Local).zip(self.local.as_ref());
-        all.into_iter()
-            .flat_map(|(netmod, local)| local.ports.retired().map(move |port| (netmod, port)))
+        all.into_iter().flat_map(|(netmod, local)| {
+            local.endpoints.retired().map(move |endpoint| (netmod, endpoint))
+        })
     }
 
     /// This context's raw address on a transport; empty where none is open.
     pub(super) fn address_of(&self, transport: Transport) -> Result<Vec<u8>, DeviceError> {
-        match self.port(transport) {
-            Some((netmod, port)) => Ok(netmod.address(port)?),
+        match self.endpoint(transport) {
+            Some((netmod, endpoint)) => Ok(netmod.address(endpoint)?),
             None => Ok(Vec::new()),
         }
     }
@@ -418,8 +420,8 @@ impl<N: Netmod> Context<N> {
         let events = self.events.get();
         let arrived = |head: &[u8; HEAD], body: &[u8]| self.arrived(head, body);
         for transport in [Transport::Local, Transport::Network] {
-            let Some((netmod, port)) = self.port(transport) else { continue };
-            match netmod.poll(port, |c| self.complete(c), arrived) {
+            let Some((netmod, endpoint)) = self.endpoint(transport) else { continue };
+            match netmod.poll(endpoint, |c| self.complete(c), arrived) {
                 Err(e @ NetError::Operation { .. }) => self.fail(NOBODY, e),
                 other => other?,
             }
@@ -451,7 +453,7 @@ impl<N: Netmod> Context<N> {
         }
         if self.net.get().is_none() {
             let net = open()?;
-            let _ = self.net.set(net.open_port()?);
+            let _ = self.net.set(net.open_endpoint()?);
             let _ = self.device.net.set(net);
         }
         let boot = self.device.boot();
@@ -462,7 +464,7 @@ impl<N: Netmod> Context<N> {
 
     #[cold]
     fn poll_retired(&self) {
-        for (netmod, port) in self.retired() {
+        for (netmod, endpoint) in self.retired() {
             // One-sided operations that began there are written off, errors
             // too; bulk messages still arrive there.
             let done = |c: Completion| {
@@ -470,7 +472,7 @@ impl<N: Netmod> Context<N> {
                     self.complete(c);
                 }
             };
-            let _ = netmod.poll(port, done, |head, body| self.arrived(head, body));
+            let _ = netmod.poll(endpoint, done, |head, body| self.arrived(head, body));
         }
     }
 
@@ -653,7 +655,7 @@ impl<N: Netmod> Context<N> {
     }
 
     /// Gives up what is under way towards a dead peer. Whether that took
-    /// another port.
+    /// another endpoint.
     fn bury(&self, rank: u32) -> bool {
         let mut lost = self.lost.borrow_mut();
         if lost.contains(&rank) {
@@ -669,8 +671,8 @@ impl<N: Netmod> Context<N> {
         stuck > 0 && self.renew_for(rank)
     }
 
-    /// Goes on with another shared-memory port if something is under way there
-    /// towards a dead peer, once for each death.
+    /// Goes on with another shared-memory endpoint if something is under way
+    /// there towards a dead peer, once for each death.
     pub(crate) fn renew_for(&self, rank: u32) -> bool {
         let renew = self.over_shared_memory(rank) && !self.renewed.borrow().contains(&rank);
         if renew {
@@ -680,8 +682,8 @@ impl<N: Netmod> Context<N> {
         renew
     }
 
-    /// How often another shared-memory port was taken: completions of what was
-    /// under way before may never come.
+    /// How often another shared-memory endpoint was taken: completions of what
+    /// was under way before may never come.
     pub(crate) fn renewals(&self) -> usize {
         self.renewals.get()
     }
@@ -692,7 +694,7 @@ impl<N: Netmod> Context<N> {
         self.local.is_some() && node_rank.is_some_and(|n| device.local_address(n).is_some())
     }
 
-    /// Goes on with another shared-memory port. libfabric's shm hands out
+    /// Goes on with another shared-memory endpoint. libfabric's shm hands out
     /// completions in the order of the operations, so that one towards a dead
     /// peer, which never completes, holds back all behind it. What else was
     /// under way there has failed, as far as anybody will ever know.
@@ -700,9 +702,9 @@ impl<N: Netmod> Context<N> {
         let Some((netmod, local)) = self.device.local.as_ref().zip(self.local.as_ref()) else {
             return;
         };
-        // Without another port the old one has to do.
-        let Ok(port) = netmod.open_port() else { return };
-        local.renew(port);
+        // Without another endpoint the old one has to do.
+        let Ok(endpoint) = netmod.open_endpoint() else { return };
+        local.renew(endpoint);
         self.renewals.set(self.renewals.get() + 1);
         let held_back = || NetError::Operation {
             provider: netmod.caps().provider.clone(),
@@ -829,37 +831,38 @@ fn ticks() -> u64 {
     0
 }
 
-/// The shared-memory ports of a context.
+/// The shared-memory endpoints of a context.
 struct Local<N: Netmod> {
-    ports: Chain<N::Port>,
-    /// The handle of the port in use, shared by all accesses that inject
-    /// themselves, so that none keeps the handle of a port that was given up.
+    endpoints: Chain<N::Endpoint>,
+    /// The handle of the endpoint in use, shared by all accesses that inject
+    /// themselves, so that none keeps the handle of an endpoint that was given
+    /// up.
     inject_handle: Rc<Cell<N::InjectHandle>>,
 }
 
 impl<N: Netmod> Local<N> {
-    fn new(port: N::Port) -> Local<N> {
-        let inject_handle = Rc::new(Cell::new(N::inject_handle(&port)));
-        Local { ports: Chain::new(port), inject_handle }
+    fn new(endpoint: N::Endpoint) -> Local<N> {
+        let inject_handle = Rc::new(Cell::new(N::inject_handle(&endpoint)));
+        Local { endpoints: Chain::new(endpoint), inject_handle }
     }
 
-    /// Goes on with another port.
-    fn renew(&self, port: N::Port) {
-        self.ports.append(port);
-        self.inject_handle.set(N::inject_handle(self.ports.last()));
+    /// Goes on with another endpoint.
+    fn renew(&self, endpoint: N::Endpoint) {
+        self.endpoints.append(endpoint);
+        self.inject_handle.set(N::inject_handle(self.endpoints.last()));
     }
 }
 
-/// A port and those that took its place, the last of which is in use. None is
-/// closed before the others: peers have the first one's address.
+/// An endpoint and those that took its place, the last of which is in use. None
+/// is closed before the others: peers have the first one's address.
 struct Chain<P> {
-    port: P,
+    endpoint: P,
     next: OnceCell<Box<Chain<P>>>,
 }
 
 impl<P> Chain<P> {
-    fn new(port: P) -> Chain<P> {
-        Chain { port, next: OnceCell::new() }
+    fn new(endpoint: P) -> Chain<P> {
+        Chain { endpoint, next: OnceCell::new() }
     }
 
     fn links(&self) -> impl Iterator<Item = &Chain<P>> {
@@ -869,18 +872,18 @@ impl<P> Chain<P> {
     #[inline]
     fn last(&self) -> &P {
         if self.next.get().is_none() {
-            return &self.port;
+            return &self.endpoint;
         }
-        self.links().last().map_or(&self.port, |link| &link.port)
+        self.links().last().map_or(&self.endpoint, |link| &link.endpoint)
     }
 
     fn retired(&self) -> impl Iterator<Item = &P> {
-        self.links().filter(|link| link.next.get().is_some()).map(|link| &link.port)
+        self.links().filter(|link| link.next.get().is_some()).map(|link| &link.endpoint)
     }
 
-    fn append(&self, port: P) {
+    fn append(&self, endpoint: P) {
         if let Some(link) = self.links().last() {
-            let _ = link.next.set(Box::new(Chain::new(port)));
+            let _ = link.next.set(Box::new(Chain::new(endpoint)));
         }
     }
 }

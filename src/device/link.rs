@@ -559,7 +559,7 @@ impl<N: Netmod> Context<N> {
     }
 
     pub(super) fn inject_of(&self, transport: Transport) -> usize {
-        self.port(transport).map_or(0, |(netmod, _)| netmod.caps().packet_inject)
+        self.endpoint(transport).map_or(0, |(netmod, _)| netmod.caps().packet_inject)
     }
 
     /// The longest bodies of packets to a world rank: those that are copied at
@@ -580,7 +580,7 @@ impl<N: Netmod> Context<N> {
             }
         }
         let way = self.first_way(world)?;
-        let caps = self.port(way.transport).map(|(netmod, _)| netmod.caps());
+        let caps = self.endpoint(way.transport).map(|(netmod, _)| netmod.caps());
         Ok(caps.map_or((0, 0), |caps| {
             // Which way a further context's packets take is not known yet.
             let size = caps.packet_size.saturating_sub(HEAD).min(node::LONGEST);
@@ -683,9 +683,11 @@ impl<N: Netmod> Context<N> {
         len: usize,
         token: u64,
     ) -> isize {
-        match self.port(way.transport) {
+        match self.endpoint(way.transport) {
             // SAFETY: the caller's duty.
-            Some((netmod, port)) => unsafe { netmod.send(port, head, start, len, way.dest, token) },
+            Some((netmod, endpoint)) => unsafe {
+                netmod.send(endpoint, head, start, len, way.dest, token)
+            },
             None => UNSUPPORTED,
         }
     }
@@ -715,7 +717,7 @@ impl<N: Netmod> Context<N> {
 
     #[cold]
     pub(super) fn explain(&self, way: Way, world: u32, rc: isize) -> NetError {
-        match self.port(way.transport) {
+        match self.endpoint(way.transport) {
             Some((netmod, _)) => netmod.explain("send", rc),
             None => NetError::Address {
                 provider: "none".into(),

@@ -255,7 +255,7 @@ impl<N: Netmod> Device<N> {
     }
 
     /// The address vector of the first context, and of all where the netmod's
-    /// addresses are good for every port ([`Netmod::OWN_ADDRESSES`]).
+    /// addresses are good for every endpoint ([`Netmod::OWN_ADDRESSES`]).
     pub fn av(&self) -> &Arc<AddressVector> {
         &self.av
     }

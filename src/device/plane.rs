@@ -145,8 +145,9 @@ impl<N: Netmod> Context<N> {
         let Way { transport, .. } = self.first_way(world)?;
         let raw = if transport == Transport::Local { &card.local } else { &card.network };
         let none = DeviceError::BadCard { rank: world };
-        let (netmod, port) = self.port(transport).filter(|_| !raw.is_empty()).ok_or(none)?;
-        let dest = netmod.insert(port, raw).map_err(|e| DeviceError::peer(world, e))?;
+        let (netmod, endpoint) =
+            self.endpoint(transport).filter(|_| !raw.is_empty()).ok_or(none)?;
+        let dest = netmod.insert(endpoint, raw).map_err(|e| DeviceError::peer(world, e))?;
         Ok(Way { transport, dest })
     }
 }

@@ -184,7 +184,7 @@ impl<N: Netmod> Context<N> {
         }
     }
 
-    /// What this thread may sleep on now: a descriptor of every open port,
+    /// What this thread may sleep on now: a descriptor of every open endpoint,
     /// when nothing waits for room.
     pub(super) fn descriptors(&self) -> Option<Sleep> {
         if self.links.is_busy() || self.is_restless() || self.has_retired() {
@@ -192,9 +192,9 @@ impl<N: Netmod> Context<N> {
         }
         let mut sleep = Sleep { fds: [-1; 3], count: 0, limit: LIVENESS_INTERVAL };
         for transport in [Transport::Local, Transport::Network] {
-            if let Some((netmod, port)) = self.port(transport) {
-                sleep = sleep.also(netmod.wait_fd(port)?)?;
-                if !netmod.arm(port) {
+            if let Some((netmod, endpoint)) = self.endpoint(transport) {
+                sleep = sleep.also(netmod.wait_fd(endpoint)?)?;
+                if !netmod.arm(endpoint) {
                     return None;
                 }
             }

@@ -173,7 +173,7 @@ struct State {
     dying: Vec<(u32, Instant)>,
     /// How many peers are gone.
     gone: u32,
-    /// Shared-memory ports given up so far, see [`TaggedRoom::settle`].
+    /// Shared-memory endpoints given up so far, see [`TaggedRoom::settle`].
     renewals: usize,
 }
 
@@ -904,20 +904,20 @@ impl TaggedRoom {
             let token = Class::Tagged.token(id | (slot.issued & 0xff) << 52);
             let rc = if receiving {
                 let way = context.transport_of(world).ok().and_then(|t| context.inbox(t));
-                way.map(|(netmod, port)| {
+                way.map(|(netmod, endpoint)| {
                     let op = Bulk { buf, len, dest: 0, tag, token };
                     // SAFETY: the buffer is writable until the request is done,
                     // or lent.
-                    let rc = unsafe { netmod.recv_bulk(port, op) };
+                    let rc = unsafe { netmod.recv_bulk(endpoint, op) };
                     (rc, netmod)
                 })
             } else {
                 context.packet_way(world).and_then(|(transport, dest)| {
-                    let (netmod, port) = context.port(transport)?;
+                    let (netmod, endpoint) = context.endpoint(transport)?;
                     let op = Bulk { buf: buf.cast_const(), len, dest, tag, token };
                     // SAFETY: the buffer is readable until the request is done,
                     // or lent.
-                    let rc = unsafe { netmod.send_bulk(port, op) };
+                    let rc = unsafe { netmod.send_bulk(endpoint, op) };
                     Some((rc, netmod))
                 })
             };
@@ -974,10 +974,10 @@ impl TaggedRoom {
         let slot = state.slots.at(at);
         let Ok(transport) = context.transport_of(slot.peer) else { return };
         let receiving = slot.phase == Phase::Receiving;
-        let way = if receiving { context.inbox(transport) } else { context.port(transport) };
-        let Some((netmod, port)) = way else { return };
+        let way = if receiving { context.inbox(transport) } else { context.endpoint(transport) };
+        let Some((netmod, endpoint)) = way else { return };
         for piece in slot.issued.saturating_sub(AHEAD + 1)..slot.issued {
-            netmod.cancel(port, Class::Tagged.token(id | (piece & 0xff) << 52));
+            netmod.cancel(endpoint, Class::Tagged.token(id | (piece & 0xff) << 52));
         }
     }
 
@@ -1059,7 +1059,7 @@ impl TaggedRoom {
         }
     }
 
-    /// Asks the receivers of what went over a shared-memory port that was
+    /// Asks the receivers of what went over a shared-memory endpoint that was
     /// given up, for its completions may be held back for ever by one towards
     /// the dead. Packets arrive in order, so an answer to one behind a message
     /// tells that the message is there.

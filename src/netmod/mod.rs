@@ -1,7 +1,7 @@
 //! Netmods: the network libraries behind one table of operations.
 //!
 //! A [`Netmod`] is one provider opened once for the process: fabric, domain
-//! and the library's own address vector. From it come *ports*: an endpoint and
+//! and the library's own address vector. From it come *endpoints*, each with
 //! its completion queue, owned by one thread at a time. Everything above is
 //! generic over the netmod, so its calls are direct; which one is taken is
 //! decided once, at open.
@@ -184,7 +184,7 @@ pub struct Caps {
     pub max_bulk: usize,
     /// The provider's atomics are those of the target's processor: they and
     /// processors that do the same to the memory do not disturb each other, and
-    /// those of one port to one peer take effect in the order of the calls.
+    /// those of one endpoint to one peer take effect in the order of the calls.
     pub cpu_atomics: bool,
     /// A network provider that also reaches peers on the node, through queues
     /// in shared memory that the death of one of them may stop.
@@ -240,24 +240,24 @@ pub type Neighbours = Box<dyn Fn() -> Option<Vec<Neighbour>> + Send + Sync>;
 /// One provider, opened: the table of operations.
 ///
 /// # Threads
-/// A `Netmod` may be used from any thread. A [`Netmod::Port`] belongs to one
+/// A `Netmod` may be used from any thread. A [`Netmod::Endpoint`] belongs to one
 /// thread at a time (it may be sent); its calls take `&self` because the owner
 /// may hold it in several places, never because two threads may call at once.
 pub trait Netmod: Send + Sync + Sized + 'static {
-    /// An endpoint with its completion queue.
-    type Port: Send;
-    /// What [`Netmod::inject`] needs of a port, small enough to be copied into
-    /// the structures of the put path. Valid while its port lives.
+    /// An endpoint with its completion queue; in terms of UCX a worker.
+    type Endpoint: Send;
+    /// What [`Netmod::inject`] needs of an endpoint, small enough to be copied
+    /// into the structures of the put path. Valid while its endpoint lives.
     type InjectHandle: Copy;
     /// Memory registered for remote access; deregistered on drop.
     type Region: Send + Sync;
 
-    /// The addresses that [`Netmod::insert`] answers are good on one port only
-    /// (UCX's endpoints), so that every context has an address vector of its
-    /// own.
+    /// The addresses that [`Netmod::insert`] answers are good on one endpoint
+    /// only (with UCX, where each is a `ucp_ep_h`), so that every context has an
+    /// address vector of its own.
     const OWN_ADDRESSES: bool = false;
     /// Remote keys are handles made by [`Netmod::import`], one for each target
-    /// and port.
+    /// and endpoint.
     const KEY_HANDLES: bool = false;
     /// [`Netmod::flush`] is there; elsewhere a read behind the puts serves.
     const FLUSHES: bool = false;
@@ -269,24 +269,24 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// [`NetError::Call`] when the provider refuses.
-    fn open_port(self: &Arc<Self>) -> Result<Self::Port, NetError>;
+    fn open_endpoint(self: &Arc<Self>) -> Result<Self::Endpoint, NetError>;
 
     /// Tells who else of the job is on this node, for those who clean up behind
     /// the dead.
     fn meet(&self, _neighbours: Neighbours) {}
 
-    /// The raw address peers insert to reach this port.
+    /// The raw address peers insert to reach this endpoint.
     ///
     /// # Errors
     /// [`NetError::Call`].
-    fn address(&self, port: &Self::Port) -> Result<Vec<u8>, NetError>;
+    fn address(&self, endpoint: &Self::Endpoint) -> Result<Vec<u8>, NetError>;
 
     /// Inserts a peer's raw address and returns the address operations take.
     ///
     /// # Errors
     /// [`NetError::Address`] for bytes that are no address of this provider,
     /// [`NetError::Call`].
-    fn insert(&self, port: &Self::Port, raw: &[u8]) -> Result<u64, NetError>;
+    fn insert(&self, endpoint: &Self::Endpoint, raw: &[u8]) -> Result<u64, NetError>;
 
     /// Registers memory for remote reads and writes, under `key` where the
     /// provider lets the caller choose.
@@ -298,7 +298,7 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// `start..start + len` stays mapped until the region is dropped.
     unsafe fn register(
         self: &Arc<Self>,
-        port: &Self::Port,
+        endpoint: &Self::Endpoint,
         start: *mut u8,
         len: usize,
         key: u64,
@@ -318,7 +318,7 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// [`NetError::Call`].
     fn allocate(
         self: &Arc<Self>,
-        _port: &Self::Port,
+        _endpoint: &Self::Endpoint,
         _len: usize,
     ) -> Result<Option<(Self::Region, *mut u8)>, NetError> {
         Ok(None)
@@ -341,10 +341,10 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// [`NetError::Address`] for bytes that are no key, [`NetError::Call`].
     ///
     /// # Safety
-    /// `dest` came from [`Netmod::insert`] on `port`.
+    /// `dest` came from [`Netmod::insert`] on `endpoint`.
     unsafe fn import(
         &self,
-        _port: &Self::Port,
+        _endpoint: &Self::Endpoint,
         _dest: u64,
         _published: &[u8],
     ) -> Result<u64, NetError> {
@@ -387,15 +387,15 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         entry.network_ofi()
     }
 
-    /// The inject handle of a port.
-    fn inject_handle(port: &Self::Port) -> Self::InjectHandle;
+    /// The inject handle of an endpoint.
+    fn inject_handle(endpoint: &Self::Endpoint) -> Self::InjectHandle;
 
     /// Puts `len` bytes, copied before the call returns. Zero, [`AGAIN`], or a
     /// negative error number.
     ///
     /// # Safety
-    /// The port of `handle` lives and is this thread's, `buf` is readable for
-    /// `len` bytes, `len` is at most [`Caps::inject_size`], and `dest` came
+    /// The endpoint of `handle` lives and is this thread's, `buf` is readable
+    /// for `len` bytes, `len` is at most [`Caps::inject_size`], and `dest` came
     /// from [`Netmod::insert`].
     unsafe fn inject(
         handle: Self::InjectHandle,
@@ -432,22 +432,22 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// # Safety
     /// As [`Netmod::inject`], `len` at most [`Caps::max_message`], and `buf`
     /// stays readable until the token came back.
-    unsafe fn write(&self, port: &Self::Port, op: Transfer<*const u8>) -> isize;
+    unsafe fn write(&self, endpoint: &Self::Endpoint, op: Transfer<*const u8>) -> isize;
 
     /// Gets `len` bytes. A read is answered after all earlier puts of this
-    /// port to the same peer are in its memory; a flush is built on that,
+    /// endpoint to the same peer are in its memory; a flush is built on that,
     /// except with [`Netmod::FLUSHES`].
     ///
     /// # Safety
     /// `op.buf` stays writable for `op.len` bytes until the token came back.
-    unsafe fn read(&self, port: &Self::Port, op: Transfer<*mut u8>) -> isize;
+    unsafe fn read(&self, endpoint: &Self::Endpoint, op: Transfer<*mut u8>) -> isize;
 
     /// Writes several blocks, at most [`Caps::blocks`]; the token comes back
     /// once for all.
     ///
     /// # Safety
     /// As [`Netmod::write`], for every block.
-    unsafe fn write_blocks(&self, _port: &Self::Port, _op: Blocks<'_>) -> isize {
+    unsafe fn write_blocks(&self, _endpoint: &Self::Endpoint, _op: Blocks<'_>) -> isize {
         UNSUPPORTED
     }
 
@@ -455,22 +455,22 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     ///
     /// # Safety
     /// As [`Netmod::read`], for every block.
-    unsafe fn read_blocks(&self, _port: &Self::Port, _op: Blocks<'_>) -> isize {
+    unsafe fn read_blocks(&self, _endpoint: &Self::Endpoint, _op: Blocks<'_>) -> isize {
         UNSUPPORTED
     }
 
-    /// Answers the token when everything this port put to `dest` is in its
+    /// Answers the token when everything this endpoint put to `dest` is in its
     /// memory. 0 when it is already, [`PENDING`], [`AGAIN`], or an error.
     ///
     /// # Safety
-    /// `dest` came from [`Netmod::insert`] on `port`.
-    unsafe fn flush(&self, _port: &Self::Port, _dest: u64, _token: u64) -> isize {
+    /// `dest` came from [`Netmod::insert`] on `endpoint`.
+    unsafe fn flush(&self, _endpoint: &Self::Endpoint, _dest: u64, _token: u64) -> isize {
         UNSUPPORTED
     }
 
     /// Elements one atomic call of this kind takes; 0 where the provider has
     /// none for that type and operation. Asked of the provider, never assumed.
-    fn atomic_limit(&self, _port: &Self::Port, _kind: Kind, _ty: Type, _op: Op) -> usize {
+    fn atomic_limit(&self, _endpoint: &Self::Endpoint, _kind: Kind, _ty: Type, _op: Op) -> usize {
         0
     }
 
@@ -482,22 +482,22 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// [`Netmod::atomic_limit`] allows the count; the buffers that the kind
     /// uses hold `count` elements until the token came back; `dest` and `key`
     /// as in [`Netmod::write`], `addr` a multiple of the element's size.
-    unsafe fn atomic(&self, _port: &Self::Port, _op: &Atomic) -> isize {
+    unsafe fn atomic(&self, _endpoint: &Self::Endpoint, _op: &Atomic) -> isize {
         UNSUPPORTED
     }
 
-    /// Sends a packet; packets of one port to one peer arrive in order unless
-    /// the library says otherwise, so the layer above numbers them. 0: the
-    /// body is the caller's again; [`PENDING`]: when the token came back;
+    /// Sends a packet; packets of one endpoint to one peer arrive in order
+    /// unless the library says otherwise, so the layer above numbers them. 0:
+    /// the body is the caller's again; [`PENDING`]: when the token came back;
     /// [`AGAIN`]; or an error.
     ///
     /// # Safety
-    /// `dest` came from [`Netmod::insert`] on `port`; `body` is readable for
+    /// `dest` came from [`Netmod::insert`] on `endpoint`; `body` is readable for
     /// `len` bytes until it is the caller's again; [`HEAD`] and `len` together
     /// are at most [`Caps::packet_size`].
     unsafe fn send(
         &self,
-        _port: &Self::Port,
+        _endpoint: &Self::Endpoint,
         _head: &[u8; HEAD],
         _body: *const u8,
         _len: usize,
@@ -512,32 +512,32 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     ///
     /// # Safety
     /// `op.buf` stays readable until the token came back.
-    unsafe fn send_bulk(&self, _port: &Self::Port, _op: Bulk<*const u8>) -> isize {
+    unsafe fn send_bulk(&self, _endpoint: &Self::Endpoint, _op: Bulk<*const u8>) -> isize {
         UNSUPPORTED
     }
 
-    /// Receives bytes under a tag that no other bulk message to this port has
-    /// at this time. [`PENDING`], [`AGAIN`], or an error.
+    /// Receives bytes under a tag that no other bulk message to this endpoint
+    /// has at this time. [`PENDING`], [`AGAIN`], or an error.
     ///
     /// # Safety
     /// `op.buf` stays writable until the token came back.
-    unsafe fn recv_bulk(&self, _port: &Self::Port, _op: Bulk<*mut u8>) -> isize {
+    unsafe fn recv_bulk(&self, _endpoint: &Self::Endpoint, _op: Bulk<*mut u8>) -> isize {
         UNSUPPORTED
     }
 
     /// Asks that an operation be given up. Its token comes back all the same,
     /// with an error unless it was done already.
-    fn cancel(&self, _port: &Self::Port, _token: u64) {}
+    fn cancel(&self, _endpoint: &Self::Endpoint, _token: u64) {}
 
     /// A descriptor that becomes readable when [`Netmod::poll`] has work;
     /// `None` where the provider has none.
-    fn wait_fd(&self, _port: &Self::Port) -> Option<std::os::fd::RawFd> {
+    fn wait_fd(&self, _endpoint: &Self::Endpoint) -> Option<std::os::fd::RawFd> {
         None
     }
 
     /// Whether this thread may sleep on the descriptor now: nothing has come
     /// in since the last poll. To be asked before each sleep.
-    fn arm(&self, _port: &Self::Port) -> bool {
+    fn arm(&self, _endpoint: &Self::Endpoint) -> bool {
         false
     }
 
@@ -549,7 +549,7 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// [`NetError::Operation`] for a failed put that carried no token.
     fn poll(
         &self,
-        port: &Self::Port,
+        endpoint: &Self::Endpoint,
         done: impl FnMut(Completion),
         arrived: impl FnMut(&[u8; HEAD], &[u8]),
     ) -> Result<(), NetError>;

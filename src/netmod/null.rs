@@ -28,12 +28,12 @@ impl Null {
 
 /// Tokens waiting to be handed back.
 #[derive(Debug, Default)]
-pub struct Port {
+pub struct Endpoint {
     done: RefCell<Vec<u64>>,
 }
 
 impl Netmod for Null {
-    type Port = Port;
+    type Endpoint = Endpoint;
     type InjectHandle = ();
     type Region = u64;
 
@@ -41,15 +41,15 @@ impl Netmod for Null {
         &self.caps
     }
 
-    fn open_port(self: &Arc<Self>) -> Result<Port, NetError> {
-        Ok(Port::default())
+    fn open_endpoint(self: &Arc<Self>) -> Result<Endpoint, NetError> {
+        Ok(Endpoint::default())
     }
 
-    fn address(&self, _: &Port) -> Result<Vec<u8>, NetError> {
+    fn address(&self, _: &Endpoint) -> Result<Vec<u8>, NetError> {
         Ok(b"null".to_vec())
     }
 
-    fn insert(&self, _: &Port, raw: &[u8]) -> Result<u64, NetError> {
+    fn insert(&self, _: &Endpoint, raw: &[u8]) -> Result<u64, NetError> {
         if raw != b"null" {
             let reason = format!("{raw:02x?} is not 'null'");
             return Err(NetError::Address { provider: "null".into(), reason });
@@ -59,7 +59,7 @@ impl Netmod for Null {
 
     unsafe fn register(
         self: &Arc<Self>,
-        _: &Port,
+        _: &Endpoint,
         _: *mut u8,
         _: usize,
         key: u64,
@@ -71,7 +71,7 @@ impl Netmod for Null {
         *region
     }
 
-    fn inject_handle(_: &Port) {}
+    fn inject_handle(_: &Endpoint) {}
 
     #[inline(always)]
     unsafe fn inject(_: (), buf: *const u8, len: usize, dest: u64, addr: u64, key: u64) -> isize {
@@ -80,23 +80,23 @@ impl Netmod for Null {
         0
     }
 
-    unsafe fn write(&self, port: &Port, op: Transfer<*const u8>) -> isize {
-        port.done.borrow_mut().push(op.token);
+    unsafe fn write(&self, endpoint: &Endpoint, op: Transfer<*const u8>) -> isize {
+        endpoint.done.borrow_mut().push(op.token);
         0
     }
 
-    unsafe fn read(&self, port: &Port, op: Transfer<*mut u8>) -> isize {
-        port.done.borrow_mut().push(op.token);
+    unsafe fn read(&self, endpoint: &Endpoint, op: Transfer<*mut u8>) -> isize {
+        endpoint.done.borrow_mut().push(op.token);
         0
     }
 
     fn poll(
         &self,
-        port: &Port,
+        endpoint: &Endpoint,
         mut done: impl FnMut(Completion),
         _: impl FnMut(&[u8; HEAD], &[u8]),
     ) -> Result<(), NetError> {
-        let tokens = std::mem::take(&mut *port.done.borrow_mut());
+        let tokens = std::mem::take(&mut *endpoint.done.borrow_mut());
         tokens.into_iter().for_each(|token| done(Completion { token, result: Ok(()) }));
         Ok(())
     }

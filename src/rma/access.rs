@@ -192,7 +192,7 @@ enum Node<N: Netmod> {
 
 impl<N: Netmod> Node<N> {
     fn new(core: &WindowCore<N>, context: &Context<N>, key: Option<RemoteKey>) -> Node<N> {
-        let provider = context.port(Transport::Local).zip(context.local_inject_handle());
+        let provider = context.endpoint(Transport::Local).zip(context.local_inject_handle());
         match (core.mapped, &core.contiguous, provider.zip(key)) {
             (Some(m), None, _) => Node::Mapped { start: m.start, pitch: m.pitch },
             (None, None, Some((((netmod, _), inject_handle), key))) => {
@@ -270,12 +270,13 @@ impl<N: Netmod> Access<N> {
             (Some(_), None) if lookup_body == body::AFFINE => path::AFFINE,
             (Some(_), None) => path::INDEXED,
         };
-        let network = context.port(Transport::Network);
-        let (netmod, port) =
-            network.or_else(|| context.port(Transport::Local)).ok_or(DeviceError::NoTransport {
+        let network = context.endpoint(Transport::Network);
+        let (netmod, endpoint) = network.or_else(|| context.endpoint(Transport::Local)).ok_or(
+            DeviceError::NoTransport {
                 rank: context.device().boot().rank(),
                 why: "no provider is open",
-            })?;
+            },
+        )?;
         let uniform = uniform.unwrap_or_default();
         let (mapped_start, mapped_stride) = mapped.unwrap_or((std::ptr::null_mut(), 0));
         let keys = Keys::new(netmod, map.len())?;
@@ -288,7 +289,7 @@ impl<N: Netmod> Access<N> {
             gate: Cell::new(path::CLOSED),
             path,
             ranks: map.len(),
-            inject_handle: N::inject_handle(port),
+            inject_handle: N::inject_handle(endpoint),
             inject_size,
             unit: uniform.unit as usize,
             base: base.unwrap_or(0),
@@ -458,8 +459,8 @@ impl<N: Netmod> Access<N> {
             Some(dest) if len.wrapping_sub(1) < self.inject_size => {
                 self.mark(rank);
                 let addr = self.base.wrapping_add(offset as u64);
-                // SAFETY: the port lives in the context held here; `dest` was
-                // inserted; the rest is the caller's word.
+                // SAFETY: the endpoint lives in the context held here; `dest`
+                // was inserted; the rest is the caller's word.
                 unsafe { N::inject(self.inject_handle, buf, len, dest, addr, self.key) }
             }
             // SAFETY: the caller's word.
@@ -489,8 +490,8 @@ impl<N: Netmod> Access<N> {
             self.mark(rank);
             let addr = reach.base.get().wrapping_add(offset as u64);
             // SAFETY: the key was made for the endpoint in the entry, which a
-            // netmod with handles has no other kind of; the port lives in the
-            // context held here; the rest is the caller's word.
+            // netmod with handles has no other kind of; the endpoint lives in
+            // the context held here; the rest is the caller's word.
             let rc = unsafe {
                 let dest = N::network(Entry::from_bits(entry)).unwrap_unchecked();
                 N::inject_now(self.inject_handle, buf, len, dest, addr, key)
@@ -666,14 +667,16 @@ impl<N: Netmod> Access<N> {
             Target::Provider(remote) => remote,
             Target::Nowhere(world) => return self.keep(nowhere(world)),
         };
-        let (netmod, port) = match self.port(&remote) {
-            Ok(port) => port,
+        let (netmod, endpoint) = match self.endpoint(&remote) {
+            Ok(endpoint) => endpoint,
             Err(e) => return self.keep(e),
         };
         if len <= netmod.caps().inject_size {
             let Remote { dest, addr, key, .. } = remote;
             // SAFETY: the caller's word, and `dest` was inserted.
-            return unsafe { N::inject(N::inject_handle(port), buf, len, dest, addr, key.bits()) };
+            return unsafe {
+                N::inject(N::inject_handle(endpoint), buf, len, dest, addr, key.bits())
+            };
         }
         // SAFETY: as above; the buffer is kept by the caller, or not used.
         match unsafe { self.write_long::<KEEP>(buf, len, &remote) } {
@@ -763,8 +766,8 @@ impl<N: Netmod> Access<N> {
 
     /// The provider by which memory is reached, and the endpoint now in use
     /// there.
-    pub(super) fn port(&self, remote: &Remote) -> Result<(&Arc<N>, &N::Port), Error> {
-        self.context.port(remote.transport).ok_or_else(|| nowhere(remote.world))
+    pub(super) fn endpoint(&self, remote: &Remote) -> Result<(&Arc<N>, &N::Endpoint), Error> {
+        self.context.endpoint(remote.transport).ok_or_else(|| nowhere(remote.world))
     }
 
     /// Issues a tracked write in pieces the provider takes. Without `KEEP` the
@@ -778,7 +781,7 @@ impl<N: Netmod> Access<N> {
         len: usize,
         remote: &Remote,
     ) -> Result<(), Error> {
-        let longest = self.port(remote)?.0.caps().max_message;
+        let longest = self.endpoint(remote)?.0.caps().max_message;
         let longest = if KEEP { longest } else { longest.min(device::PIECE) };
         let mut at = 0;
         while at < len {
@@ -815,11 +818,11 @@ impl<N: Netmod> Access<N> {
         len: usize,
         awaited: bool,
     ) -> Result<Token, Error> {
-        self.issue_tracked(remote, "fi_writemsg", awaited, |netmod, port, token| {
+        self.issue_tracked(remote, "fi_writemsg", awaited, |netmod, endpoint, token| {
             let Remote { dest, addr, key, .. } = *remote;
             let op = Transfer { buf: from, len, dest, addr, key: key.bits(), token };
             // SAFETY: the caller's duty.
-            unsafe { netmod.write(port, op) }
+            unsafe { netmod.write(endpoint, op) }
         })
     }
 
@@ -889,7 +892,7 @@ impl<N: Netmod> Access<N> {
             Target::Provider(remote) => remote,
             Target::Nowhere(world) => return Err(nowhere(world)),
         };
-        let longest = self.port(&remote)?.0.caps().max_message;
+        let longest = self.endpoint(&remote)?.0.caps().max_message;
         let longest = if KEEP { longest } else { longest.min(device::PIECE) };
         let mut at = 0;
         while at < len {
@@ -925,11 +928,11 @@ impl<N: Netmod> Access<N> {
         len: usize,
         awaited: bool,
     ) -> Result<Token, Error> {
-        self.issue_tracked(remote, "fi_readmsg", awaited, |netmod, port, token| {
+        self.issue_tracked(remote, "fi_readmsg", awaited, |netmod, endpoint, token| {
             let Remote { dest, addr, key, .. } = *remote;
             let op = Transfer { buf: to, len, dest, addr, key: key.bits(), token };
             // SAFETY: the caller's duty.
-            unsafe { netmod.read(port, op) }
+            unsafe { netmod.read(endpoint, op) }
         })
     }
 
@@ -939,10 +942,12 @@ impl<N: Netmod> Access<N> {
         remote: &Remote,
         call: &'static str,
         awaited: bool,
-        mut issue: impl FnMut(&N, &N::Port, u64) -> isize,
+        mut issue: impl FnMut(&N, &N::Endpoint, u64) -> isize,
     ) -> Result<Token, Error> {
         let token = self.context.token(remote.world);
-        self.try_until_taken(remote, call, |netmod, port| issue(netmod, port, token.bits()))?;
+        self.try_until_taken(remote, call, |netmod, endpoint| {
+            issue(netmod, endpoint, token.bits())
+        })?;
         self.context.issued(token, awaited);
         Ok(token)
     }
@@ -953,10 +958,10 @@ impl<N: Netmod> Access<N> {
         &self,
         remote: &Remote,
         call: &'static str,
-        mut issue: impl FnMut(&N, &N::Port) -> isize,
+        mut issue: impl FnMut(&N, &N::Endpoint) -> isize,
     ) -> Result<(), Error> {
-        let mut attempt = || match self.context.port(remote.transport) {
-            Some((netmod, port)) => issue(netmod, port),
+        let mut attempt = || match self.context.endpoint(remote.transport) {
+            Some((netmod, endpoint)) => issue(netmod, endpoint),
             None => UNSUPPORTED,
         };
         let mut rc = attempt();
@@ -973,7 +978,7 @@ impl<N: Netmod> Access<N> {
     }
 
     fn provider_error(&self, remote: &Remote, call: &'static str, rc: isize) -> Error {
-        match self.port(remote) {
+        match self.endpoint(remote) {
             Ok((netmod, _)) => self.context.blame(remote.world, netmod.explain(call, rc)).into(),
             Err(e) => e,
         }
@@ -1224,9 +1229,9 @@ impl<N: Netmod> Access<N> {
     fn flush_remote(&self, remote: &Remote) -> Result<Option<Token>, Error> {
         let token = self.context.token(remote.world);
         let mut pending = false;
-        self.try_until_taken(remote, "flush", |netmod, port| {
+        self.try_until_taken(remote, "flush", |netmod, endpoint| {
             // SAFETY: `dest` is of this context's own address vector.
-            let rc = unsafe { netmod.flush(port, remote.dest, token.bits()) };
+            let rc = unsafe { netmod.flush(endpoint, remote.dest, token.bits()) };
             pending = rc == PENDING;
             if pending { 0 } else { rc }
         })?;

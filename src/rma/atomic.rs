@@ -602,11 +602,11 @@ impl<N: Netmod> Access<N> {
 
     /// How many elements one call of the provider takes; 0 where it must not.
     fn native_limit(&self, remote: &Remote, origin: &Origin, address: u64) -> usize {
-        let Ok((netmod, port)) = self.port(remote) else { return 0 };
+        let Ok((netmod, endpoint)) = self.endpoint(remote) else { return 0 };
         if !netmod.caps().cpu_atomics || !is_atomic(origin.ty, address as usize) {
             return 0;
         }
-        netmod.atomic_limit(port, origin.kind, origin.ty, origin.op)
+        netmod.atomic_limit(endpoint, origin.kind, origin.ty, origin.op)
     }
 
     /// Waits for what went another way to the rank, so that the order stays.
@@ -656,10 +656,10 @@ impl<N: Netmod> Access<N> {
             token: token.bits(),
         };
         let mut under_way = true;
-        self.try_until_taken(remote, "fi_atomic", |netmod, port| {
+        self.try_until_taken(remote, "fi_atomic", |netmod, endpoint| {
             // SAFETY: the operands are staged until a flush; the result is the
             // caller's word; count and alignment were checked.
-            let rc = unsafe { netmod.atomic(port, &op) };
+            let rc = unsafe { netmod.atomic(endpoint, &op) };
             under_way = rc == PENDING;
             if rc == PENDING { 0 } else { rc }
         })?;

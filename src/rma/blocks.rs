@@ -497,7 +497,7 @@ impl<N: Netmod> Access<N> {
         write: bool,
         mut tickets: Option<&mut Vec<Ticket>>,
     ) -> Result<(), Error> {
-        let caps = self.port(remote)?.0.caps();
+        let caps = self.endpoint(remote)?.0.caps();
         let (most, longest) = (caps.blocks.max(1), caps.max_message);
         let mut list: Vec<Block> = Vec::with_capacity(most.min(64));
         let mut bytes = 0;
@@ -537,20 +537,20 @@ impl<N: Netmod> Access<N> {
         let (dest, key) = (remote.dest, remote.key.bits());
         let call = if write { "fi_writemsg" } else { "fi_readmsg" };
         let awaited = tickets.is_some();
-        let token = self.issue_tracked(remote, call, awaited, |netmod, port, token| {
+        let token = self.issue_tracked(remote, call, awaited, |netmod, endpoint, token| {
             let many = Blocks { list, dest, key, token };
             // SAFETY: the caller's duty.
             unsafe {
                 match (list, write) {
                     (&[Block { buf, len, addr }], true) => {
                         let buf = buf.cast_const();
-                        netmod.write(port, Transfer { buf, len, dest, addr, key, token })
+                        netmod.write(endpoint, Transfer { buf, len, dest, addr, key, token })
                     }
                     (&[Block { buf, len, addr }], false) => {
-                        netmod.read(port, Transfer { buf, len, dest, addr, key, token })
+                        netmod.read(endpoint, Transfer { buf, len, dest, addr, key, token })
                     }
-                    (_, true) => netmod.write_blocks(port, many),
-                    (_, false) => netmod.read_blocks(port, many),
+                    (_, true) => netmod.write_blocks(endpoint, many),
+                    (_, false) => netmod.read_blocks(endpoint, many),
                 }
             }
         })?;

@@ -190,9 +190,9 @@ impl<N: Netmod> Access<N> {
         };
         let entry = self.context().connect(process)?;
         let transport = Transport::Network;
-        let port = self.context().port(transport).zip(N::network(entry));
+        let endpoint = self.context().endpoint(transport).zip(N::network(entry));
         let none = DeviceError::NoTransport { rank: world, why: "no provider is open" };
-        let ((netmod, port), dest) = port.ok_or(none)?;
+        let ((netmod, endpoint), dest) = endpoint.ok_or(none)?;
         let key = self.keys().handle(member, || {
             // UCX 1.13 crashes over a key whose memory went with its process.
             device.watch(world)?;
@@ -200,7 +200,7 @@ impl<N: Netmod> Access<N> {
                 return Err(DeviceError::PeerDied { rank: world }.into());
             }
             // SAFETY: the entry is of this context's own address vector.
-            let key = unsafe { netmod.import(port, dest, &published) };
+            let key = unsafe { netmod.import(endpoint, dest, &published) };
             Ok(key.map_err(|e| DeviceError::peer(world, e))?)
         })?;
         let base = core.registered.base(member);

@@ -308,13 +308,14 @@ impl<N: Netmod> Window<N> {
         own_key.settle(agreed);
         let key = own_key.value();
         let register = |transport, ground: &Ground<N>| -> Result<Option<N::Region>, Error> {
-            let Some((netmod, port)) = context.port(transport) else { return Ok(None) };
+            let Some((netmod, endpoint)) = context.endpoint(transport) else { return Ok(None) };
             if mine.bytes == 0 || ground.mapped.is_some_and(|m| m.all) {
                 return Ok(None);
             }
             // SAFETY: the segment is dropped after the region, and user memory
             // stays by the contract of `create`.
-            let region = unsafe { netmod.register(port, ground.start, mine.bytes as usize, key) };
+            let region =
+                unsafe { netmod.register(endpoint, ground.start, mine.bytes as usize, key) };
             Ok(Some(region.map_err(crate::device::DeviceError::from)?))
         };
         let prepared = ground.and_then(|mut ground| {
@@ -733,10 +734,10 @@ fn provided<N: Netmod>(
     if bytes > isize::MAX as usize {
         return Err(refused(std::io::ErrorKind::OutOfMemory.into()).into());
     }
-    if let Some((netmod, port)) = communicator.context().port(Transport::Network)
+    if let Some((netmod, endpoint)) = communicator.context().endpoint(Transport::Network)
         && bytes > 0
     {
-        let memory = netmod.allocate(port, bytes);
+        let memory = netmod.allocate(endpoint, bytes);
         let memory = memory.map_err(|e| refused(std::io::Error::other(e)))?;
         if let Some((region, start)) = memory {
             return Ok(Ground { region: Some(region), direct, ..Ground::of(start) });

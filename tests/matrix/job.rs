@@ -101,9 +101,10 @@ pub fn chosen(place: Place, several: bool) -> Result<Vec<usize>> {
 }
 
 fn inject_size<N: Netmod>(context: &Context<N>) -> usize {
-    let port = context.port(Transport::Local).or_else(|| context.port(Transport::Network));
+    let endpoint =
+        context.endpoint(Transport::Local).or_else(|| context.endpoint(Transport::Network));
     // At least what the other lengths leave free.
-    port.map_or(64, |(netmod, _)| netmod.caps().inject_size).max(16)
+    endpoint.map_or(64, |(netmod, _)| netmod.caps().inject_size).max(16)
 }
 
 fn inject<N: Opens>(boot: Arc<dyn Boot>) -> Result {

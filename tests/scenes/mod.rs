@@ -454,8 +454,9 @@ pub fn lengths<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let context = <N as Opens>::open(boot)?;
     let world = Communicator::world(&context);
     let me = world.rank();
-    let port = context.port(Transport::Network).or_else(|| context.port(Transport::Local));
-    let inject = port.ok_or("no provider")?.0.caps().inject_size;
+    let endpoint =
+        context.endpoint(Transport::Network).or_else(|| context.endpoint(Transport::Local));
+    let inject = endpoint.ok_or("no provider")?.0.caps().inject_size;
     let room = 64 * MIB + 4096;
     let mut w = make::<KIND, _>(&world, room, 1).map_err(text)?;
     w.fence().map_err(text)?;

@@ -42,14 +42,14 @@ pub fn beside_raw(boot: Arc<dyn Boot>) -> Result {
     let m = Messenger::open(&world).map_err(text)?;
     let (me, peer) = (world.rank(), 1 - world.rank());
     let first = me == 0;
-    let transport = match context.port(Transport::Local) {
+    let transport = match context.endpoint(Transport::Local) {
         Some(_) => Transport::Local,
         None => Transport::Network,
     };
     let netmod: &Arc<Ofi> = context.device().provider(transport).ok_or("no provider")?;
-    let port = netmod.open_port().map_err(text)?;
-    let all = world.allgather(&netmod.address(&port).map_err(text)?).map_err(text)?;
-    let dest = netmod.insert(&port, &all[peer as usize]).map_err(text)?;
+    let endpoint = netmod.open_endpoint().map_err(text)?;
+    let all = world.allgather(&netmod.address(&endpoint).map_err(text)?).map_err(text)?;
+    let dest = netmod.insert(&endpoint, &all[peer as usize]).map_err(text)?;
     for len in [8_usize, 1024, 4000] {
         let from = pattern(1, len);
         let mut to = vec![0; len];
@@ -59,7 +59,7 @@ pub fn beside_raw(boot: Arc<dyn Boot>) -> Result {
             world.barrier().map_err(text)?;
             // SAFETY: the buffers are that long, both ranks do the same.
             let raw = nanos(2 * PINGS, || unsafe {
-                port.raw_ping_pong(partner, first, PINGS).map_err(text)
+                endpoint.raw_ping_pong(partner, first, PINGS).map_err(text)
             })?;
             world.barrier().map_err(text)?;
             let mut got = vec![0; len];
@@ -79,9 +79,9 @@ pub fn beside_raw(boot: Arc<dyn Boot>) -> Result {
             // SAFETY: as above.
             let raw_stream = nanos(STREAM, || unsafe {
                 if first {
-                    port.raw_stream(partner, STREAM, WINDOW).map_err(text)
+                    endpoint.raw_stream(partner, STREAM, WINDOW).map_err(text)
                 } else {
-                    port.raw_sink(partner, STREAM, WINDOW).map_err(text)
+                    endpoint.raw_sink(partner, STREAM, WINDOW).map_err(text)
                 }
             })?;
             world.barrier().map_err(text)?;

@@ -160,7 +160,7 @@ pub fn all<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         Type::ALL.iter().flat_map(move |&ty| Op::ALL.iter().map(move |&op| (kind, ty, op)))
     });
     for (n, (kind, ty, op)) in every.enumerate() {
-        let limit = p.net.atomic_limit(&p.port, kind, ty, op);
+        let limit = p.net.atomic_limit(&p.endpoint, kind, ty, op);
         if limit == 0 {
             continue;
         }
@@ -221,7 +221,7 @@ pub fn all<N: Opens>(boot: Arc<dyn Boot>) -> Result {
                 token,
             };
             // SAFETY: the buffers stay until the token came back.
-            if p.issue(&what, || unsafe { p.net.atomic(&p.port, &a) })? != 0 {
+            if p.issue(&what, || unsafe { p.net.atomic(&p.endpoint, &a) })? != 0 {
                 p.wait(&what, token)?;
             }
             let len = count * size;
@@ -255,7 +255,7 @@ pub fn hammer<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let mut token = 0;
     for ty in [Type::U64, Type::U32, Type::U16, Type::U8] {
         for kind in [Kind::Fetch, Kind::Update] {
-            if p.net.atomic_limit(&p.port, kind, ty, Op::Sum) == 0 {
+            if p.net.atomic_limit(&p.endpoint, kind, ty, Op::Sum) == 0 {
                 continue;
             }
             for shared in [false, true] {
@@ -322,7 +322,7 @@ fn add_remotely<N: Opens>(
             token: *token,
         };
         // SAFETY: the buffers stay until the token came back.
-        if p.issue("add", || unsafe { p.net.atomic(&p.port, &a) })? == 0 {
+        if p.issue("add", || unsafe { p.net.atomic(&p.endpoint, &a) })? == 0 {
             p.done.borrow_mut().insert(*token, Ok(()));
         }
     }

@@ -16,7 +16,7 @@ impl<N: Opens> Pair<N> {
         let (start, len) = (buf.as_mut_ptr(), buf.len());
         let op = Bulk { buf: start, len, dest: 0, tag, token };
         // SAFETY: the caller's duty.
-        let rc = self.issue("recv_bulk", || unsafe { self.net.recv_bulk(&self.port, op) })?;
+        let rc = self.issue("recv_bulk", || unsafe { self.net.recv_bulk(&self.endpoint, op) })?;
         ensure!(rc == PENDING, "recv_bulk answered {rc}");
         Ok(())
     }
@@ -26,7 +26,7 @@ impl<N: Opens> Pair<N> {
     unsafe fn push(&self, buf: &[u8], tag: u64, token: u64) -> Result<bool> {
         let op = Bulk { buf: buf.as_ptr(), len: buf.len(), dest: self.dest, tag, token };
         // SAFETY: the caller's duty.
-        let rc = self.issue("send_bulk", || unsafe { self.net.send_bulk(&self.port, op) })?;
+        let rc = self.issue("send_bulk", || unsafe { self.net.send_bulk(&self.endpoint, op) })?;
         Ok(rc == PENDING)
     }
 }
@@ -107,8 +107,8 @@ pub fn cancel<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         p.post(&mut other, 2, 2)?;
     }
     // Nothing has this token.
-    p.net.cancel(&p.port, 77);
-    p.net.cancel(&p.port, 1);
+    p.net.cancel(&p.endpoint, 77);
+    p.net.cancel(&p.endpoint, 1);
     let given_up = p.until("the cancelled token", || p.done.borrow_mut().remove(&1))?;
     ensure!(matches!(given_up, Err(NetError::Operation { .. })), "{given_up:?}");
     p.meet()?;
@@ -120,7 +120,7 @@ pub fn cancel<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     p.wait("recv_bulk", 2)?;
     ensure!(other == buf, "the other receive differs");
     // What is over is not given up.
-    p.net.cancel(&p.port, 2);
+    p.net.cancel(&p.endpoint, 2);
     p.meet()?;
     ensure!(p.done.borrow().is_empty(), "tokens are left over: {:?}", p.done.borrow());
     Ok(())

@@ -35,9 +35,10 @@ pub fn sender<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         for n in 0..32 {
             token += 1;
             let len = if n % 8 == 7 { body.len() } else { n };
-            // SAFETY: the body outlives the port.
-            let rc =
-                unsafe { p.net.send(&p.port, &[n as u8; HEAD], body.as_ptr(), len, p.dest, token) };
+            // SAFETY: the body outlives the endpoint.
+            let rc = unsafe {
+                p.net.send(&p.endpoint, &[n as u8; HEAD], body.as_ptr(), len, p.dest, token)
+            };
             match rc {
                 AGAIN => break,
                 rc if rc < 0 => refused += 1,

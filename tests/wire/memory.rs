@@ -25,7 +25,7 @@ impl<N: Opens> Exposed<N> {
         let mut words = vec![0_u128; len.div_ceil(16)];
         let memory = words.as_mut_ptr().cast::<u8>();
         // SAFETY: the region is dropped before the memory.
-        let region = unsafe { p.net.register(&p.port, memory, len, 7) }.map_err(text)?;
+        let region = unsafe { p.net.register(&p.endpoint, memory, len, 7) }.map_err(text)?;
         let start = if p.net.caps().virtual_addresses { memory.addr() as u64 } else { 0 };
         let mut told = start.to_le_bytes().to_vec();
         told.extend(p.net.key(&region).to_le_bytes());
@@ -37,7 +37,7 @@ impl<N: Opens> Exposed<N> {
         let (addr, mut key) = (word(0), word(8));
         if N::KEY_HANDLES {
             // SAFETY: the address is the peer's.
-            key = unsafe { p.net.import(&p.port, p.dest, &told[16..]) }.map_err(text)?;
+            key = unsafe { p.net.import(&p.endpoint, p.dest, &told[16..]) }.map_err(text)?;
         }
         Ok(Exposed { _region: region, memory, len, _words: words, addr, key })
     }
@@ -99,7 +99,7 @@ pub fn blocks<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             token += 1;
             let op = Blocks { list: &list, dest: p.dest, key: x.key, token };
             // SAFETY: the buffers stay until the token came back.
-            let rc = p.issue("write_blocks", || unsafe { p.net.write_blocks(&p.port, op) })?;
+            let rc = p.issue("write_blocks", || unsafe { p.net.write_blocks(&p.endpoint, op) })?;
             ensure!(rc == 0 || rc == PENDING, "{rc}");
             p.wait("write_blocks", token)?;
             p.flush()?;
@@ -116,7 +116,7 @@ pub fn blocks<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             token += 1;
             let op = Blocks { list: &again, dest: p.dest, key: x.key, token };
             // SAFETY: as above.
-            let rc = p.issue("read_blocks", || unsafe { p.net.read_blocks(&p.port, op) })?;
+            let rc = p.issue("read_blocks", || unsafe { p.net.read_blocks(&p.endpoint, op) })?;
             ensure!(rc != UNSUPPORTED, "blocks are written but not read");
             p.wait("read_blocks", token)?;
             let mut at = 0;
@@ -141,7 +141,7 @@ pub fn wrong_key<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         for seed in 0..100 {
             let garbage = bytes(seed, seed as usize % 70);
             // SAFETY: the address is the peer's.
-            let made = unsafe { p.net.import(&p.port, p.dest, &garbage) };
+            let made = unsafe { p.net.import(&p.endpoint, p.dest, &garbage) };
             ensure!(matches!(made, Err(NetError::Address { .. })), "a key of garbage: {made:?}");
         }
         return p.meet();
@@ -158,7 +158,7 @@ pub fn wrong_key<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         while answer.is_none() && start.elapsed() < Duration::from_millis(1500) {
             if rc == AGAIN {
                 // SAFETY: the data stays; no key is refused by the contract.
-                rc = unsafe { p.net.write(&p.port, op()) };
+                rc = unsafe { p.net.write(&p.endpoint, op()) };
             }
             if rc < 0 && rc != AGAIN {
                 answer = Some(Err(p.net.explain("write", rc)));

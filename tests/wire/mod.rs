@@ -1,4 +1,4 @@
-//! What two ports do to each other, generic over the netmod.
+//! What two endpoints do to each other, generic over the netmod.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 

@@ -44,7 +44,8 @@ pub fn sizes<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             check("ping", n, &p.receive()?, len)?;
         }
         // SAFETY: the body is not touched until it is ours again.
-        let call = || unsafe { p.net.send(&p.port, &head(n, len), body.as_ptr(), len, p.dest, n) };
+        let call =
+            || unsafe { p.net.send(&p.endpoint, &head(n, len), body.as_ptr(), len, p.dest, n) };
         let rc = p.issue("send", call)?;
         ensure!(rc == 0 || HEAD + len > caps.packet_inject, "{len} bytes were not copied");
         if rc == PENDING {
@@ -82,7 +83,8 @@ pub fn flood<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             let (n, len) = (sent, len(sent));
             let body = bytes(n, len);
             // SAFETY: the body is kept until its token came back.
-            let rc = unsafe { p.net.send(&p.port, &head(n, len), body.as_ptr(), len, p.dest, n) };
+            let rc =
+                unsafe { p.net.send(&p.endpoint, &head(n, len), body.as_ptr(), len, p.dest, n) };
             match rc {
                 0 => {}
                 PENDING => {

@@ -1,4 +1,4 @@
-//! Two ranks, each with a port that knows the other's address.
+//! Two ranks, each with an endpoint that knows the other's address.
 
 use super::Opens;
 use crate::ensure;
@@ -17,7 +17,7 @@ pub struct Pair<N: Opens> {
     pub boot: Arc<dyn Boot>,
     pub rank: u32,
     pub net: Arc<N>,
-    pub port: N::Port,
+    pub endpoint: N::Endpoint,
     pub dest: u64,
     /// Packets that arrived, in their order.
     pub inbox: RefCell<VecDeque<([u8; HEAD], Vec<u8>)>>,
@@ -28,14 +28,14 @@ pub struct Pair<N: Opens> {
 impl<N: Opens> Pair<N> {
     pub fn open(boot: Arc<dyn Boot>) -> Result<Pair<N>> {
         let net = N::open_netmod(&*boot)?;
-        let port = net.open_port().map_err(text)?;
+        let endpoint = net.open_endpoint().map_err(text)?;
         let rank = boot.rank();
-        boot.put("wire.addr", &net.address(&port).map_err(text)?).map_err(text)?;
+        boot.put("wire.addr", &net.address(&endpoint).map_err(text)?).map_err(text)?;
         boot.fence(&mut || {}).map_err(text)?;
         let raw = boot.get(1 - rank, "wire.addr").map_err(text)?;
-        let dest = net.insert(&port, &raw).map_err(text)?;
+        let dest = net.insert(&endpoint, &raw).map_err(text)?;
         let (inbox, done) = (RefCell::default(), RefCell::default());
-        Ok(Pair { boot, rank, net, port, dest, inbox, done })
+        Ok(Pair { boot, rank, net, endpoint, dest, inbox, done })
     }
 
     pub fn poll(&self) -> Result {
@@ -46,7 +46,7 @@ impl<N: Opens> Pair<N> {
         let arrived = |head: &[u8; HEAD], body: &[u8]| {
             self.inbox.borrow_mut().push_back((*head, body.to_vec()))
         };
-        self.net.poll(&self.port, done, arrived).map_err(text)
+        self.net.poll(&self.endpoint, done, arrived).map_err(text)
     }
 
     /// Polls until `ready` has something.
@@ -89,7 +89,7 @@ impl<N: Opens> Pair<N> {
             return Ok(());
         }
         // SAFETY: `dest` is the peer's.
-        let call = || unsafe { self.net.flush(&self.port, self.dest, TOKEN) };
+        let call = || unsafe { self.net.flush(&self.endpoint, self.dest, TOKEN) };
         if self.issue("flush", call)? == PENDING { self.wait("flush", TOKEN) } else { Ok(()) }
     }
 
@@ -98,7 +98,9 @@ impl<N: Opens> Pair<N> {
         let call = || {
             // SAFETY: `dest` is the peer's, the body stays until it is waited
             // for below, and callers keep to the packet size.
-            unsafe { self.net.send(&self.port, &head, body.as_ptr(), body.len(), self.dest, token) }
+            unsafe {
+                self.net.send(&self.endpoint, &head, body.as_ptr(), body.len(), self.dest, token)
+            }
         };
         match self.issue("send", call)? {
             PENDING => self.wait("send", token),

@@ -36,7 +36,7 @@ impl Light<'_> {
     fn poll(&self) -> Result {
         let done = |_| self.sent.set(self.sent.get() + 1);
         let arrived = |_: &_, _: &[u8]| self.seen.set(self.seen.get() + 1);
-        self.p.net.poll(&self.p.port, done, arrived).map_err(text)
+        self.p.net.poll(&self.p.endpoint, done, arrived).map_err(text)
     }
 
     /// # Safety
@@ -46,7 +46,8 @@ impl Light<'_> {
         let p = self.p;
         loop {
             // SAFETY: the caller's duty.
-            let rc = unsafe { p.net.send(&p.port, &head, body.as_ptr(), body.len(), p.dest, 0) };
+            let rc =
+                unsafe { p.net.send(&p.endpoint, &head, body.as_ptr(), body.len(), p.dest, 0) };
             match rc {
                 0 => self.sent.set(self.sent.get() + 1),
                 PENDING => {}
@@ -89,7 +90,7 @@ pub fn all(boot: Arc<dyn Boot>) -> Result {
         p.meet()?;
         // SAFETY: the buffers are that long, both ranks do the same.
         let ns = best(2 * PINGS, || unsafe {
-            p.port.raw_ping_pong(partner, first, PINGS).map_err(text)
+            p.endpoint.raw_ping_pong(partner, first, PINGS).map_err(text)
         })?;
         say(&format!("tagged {len} one way"), ns);
         p.meet()?;
@@ -114,9 +115,9 @@ pub fn all(boot: Arc<dyn Boot>) -> Result {
         // SAFETY: as above.
         let ns = best(STREAM, || unsafe {
             if first {
-                p.port.raw_stream(partner, STREAM, WINDOW).map_err(text)
+                p.endpoint.raw_stream(partner, STREAM, WINDOW).map_err(text)
             } else {
-                p.port.raw_sink(partner, STREAM, WINDOW).map_err(text)
+                p.endpoint.raw_sink(partner, STREAM, WINDOW).map_err(text)
             }
         })?;
         say(&format!("tagged {len}, stream"), ns);
@@ -150,8 +151,8 @@ pub fn all(boot: Arc<dyn Boot>) -> Result {
                     // SAFETY: the word is registered.
                     let rc = unsafe {
                         match swap {
-                            false => p.port.raw_fetch_add(target, x.key, PINGS, window),
-                            true => p.port.raw_compare_swap(target, x.key, PINGS, window),
+                            false => p.endpoint.raw_fetch_add(target, x.key, PINGS, window),
+                            true => p.endpoint.raw_compare_swap(target, x.key, PINGS, window),
                         }
                     };
                     rc.map_err(text)

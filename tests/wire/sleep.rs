@@ -12,8 +12,8 @@ use std::time::Duration;
 pub fn ping<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     const ROUNDS: u32 = 20;
     let p = Pair::<N>::open(boot)?;
-    let Some(fd) = p.net.wait_fd(&p.port) else {
-        ensure!(!p.net.arm(&p.port), "may sleep, but on what?");
+    let Some(fd) = p.net.wait_fd(&p.endpoint) else {
+        ensure!(!p.net.arm(&p.endpoint), "may sleep, but on what?");
         println!("no descriptor here");
         return p.meet();
     };
@@ -26,7 +26,7 @@ pub fn ping<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         }
         let (head, _) = p.until("a packet", || {
             let found = p.inbox.borrow_mut().pop_front();
-            if found.is_none() && p.net.arm(&p.port) {
+            if found.is_none() && p.net.arm(&p.endpoint) {
                 let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
                 // SAFETY: one entry, an open descriptor.
                 slept += unsafe { libc::poll(&mut poll, 1, 5000) };

@@ -171,15 +171,15 @@ fn measure<N: Rival>(
     let world = Communicator::world(&context);
     let me = world.rank();
     let first = me == 0;
-    // The raw loops have a port of their own.
-    let reached = |t| context.port(t);
+    // The raw loops have an endpoint of their own.
+    let reached = |t| context.endpoint(t);
     let (netmod, own) = reached(Transport::Local)
         .or_else(|| reached(Transport::Network))
         .ok_or("no provider is open")?;
-    let port = netmod.open_port().map_err(text)?;
-    let address = netmod.address(&port).map_err(text)?;
+    let endpoint = netmod.open_endpoint().map_err(text)?;
+    let address = netmod.address(&endpoint).map_err(text)?;
     let addresses = world.allgather(&address).map_err(text)?;
-    let dest = netmod.insert(&port, &addresses[1 - me as usize]).map_err(text)?;
+    let dest = netmod.insert(&endpoint, &addresses[1 - me as usize]).map_err(text)?;
     let mut memory = [0_u64; 8];
     // SAFETY: the memory outlives the window.
     let mut window =
@@ -195,7 +195,7 @@ fn measure<N: Rival>(
     let messenger = Messenger::open(&world).map_err(text)?;
     let report = {
         let figures = figures::<N>(&Stage {
-            port: &port,
+            endpoint: &endpoint,
             own,
             dest,
             first,
@@ -217,11 +217,11 @@ fn measure<N: Rival>(
 
 /// What the loops stand on.
 struct Stage<'a, N: Netmod> {
-    /// A port for raw messages, and the peer's on it.
-    port: &'a N::Port,
+    /// An endpoint for raw messages, and the peer's on it.
+    endpoint: &'a N::Endpoint,
     dest: u64,
     /// The context's own, for raw atomics.
-    own: &'a N::Port,
+    own: &'a N::Endpoint,
     first: bool,
     window: &'a Window<N>,
     raw_target: Option<RawTarget>,
@@ -254,8 +254,8 @@ fn figures<'a, N: Rival>(stage: &Stage<'a, N>) -> Vec<Figure<'a>> {
         Ok(())
     });
     let raw_ping: Loop = Box::new(move |count| {
-        // SAFETY: the peer's port was inserted on this one.
-        unsafe { N::ping_pong(s.port, s.dest, s.first, count) }.map_err(text)
+        // SAFETY: the peer's endpoint was inserted on this one.
+        unsafe { N::ping_pong(s.endpoint, s.dest, s.first, count) }.map_err(text)
     });
     let stream: Loop = Box::new(move |count| {
         let from = [1_u8; LEN];
@@ -288,7 +288,7 @@ fn figures<'a, N: Rival>(stage: &Stage<'a, N>) -> Vec<Figure<'a>> {
     });
     let raw_stream: Loop = Box::new(move |count| {
         // SAFETY: as above.
-        unsafe { N::stream(s.port, s.dest, s.first, count, s.burst) }.map_err(text)
+        unsafe { N::stream(s.endpoint, s.dest, s.first, count, s.burst) }.map_err(text)
     });
     let atomic = move |swap: bool| -> Loop<'a> {
         Box::new(move |count| {

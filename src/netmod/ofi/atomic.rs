@@ -5,8 +5,8 @@
 //! orders not of complex numbers.
 
 use super::bindings as sys;
+use super::endpoint::Endpoint;
 use super::ffi;
-use super::port::Port;
 use crate::netmod::{AGAIN, Atomic, Kind, Op, PENDING, Type, UNSUPPORTED};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -66,7 +66,7 @@ fn operation(kind: Kind, ty: Type, op: Op) -> Option<sys::fi_op> {
     }
 }
 
-impl Port {
+impl Endpoint {
     /// See [`Netmod::atomic_limit`](crate::netmod::Netmod::atomic_limit).
     pub(super) fn atomic_limit(&self, kind: Kind, ty: Type, op: Op) -> usize {
         let known = &self.owner().limits.0[kind as usize][ty as usize][op as usize];
@@ -92,7 +92,7 @@ impl Port {
         if kind != Kind::Update && owner.caps.provider == "shm" && owner.lib.version() < (2, 0) {
             return 0;
         }
-        let (ep, ty_number, mut count) = (self.endpoint(), datatype(ty), 0_usize);
+        let (ep, ty_number, mut count) = (self.ep(), datatype(ty), 0_usize);
         // SAFETY: the endpoint is enabled.
         let (there, rc) = unsafe {
             match kind {
@@ -169,7 +169,7 @@ impl Port {
             context: slot.as_context(),
             data: 0,
         };
-        let (ep, done) = (self.endpoint(), sys::FI_COMPLETION);
+        let (ep, done) = (self.ep(), sys::FI_COMPLETION);
         // SAFETY: `atomic_limit` found the calls to be there; vectors are
         // copied at the call (fi_atomic(3)); slot and buffers live until the
         // completion.

@@ -1,7 +1,7 @@
 //! Writes and reads of several blocks in one call of the provider.
 
 use super::bindings as sys;
-use super::port::{Direction, Port};
+use super::endpoint::{Direction, Endpoint};
 use super::slots::Slot;
 use crate::netmod::{AGAIN, Blocks};
 use std::ffi::c_void;
@@ -12,7 +12,7 @@ pub(super) const MOST: usize = 16;
 
 const INVALID: isize = -(libc::EINVAL as isize);
 
-impl Port {
+impl Endpoint {
     /// See [`Netmod::write_blocks`](crate::netmod::Netmod::write_blocks) and [`Netmod::read_blocks`](crate::netmod::Netmod::read_blocks).
     ///
     /// # Safety

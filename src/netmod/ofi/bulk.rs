@@ -2,11 +2,11 @@
 //! sends. And giving up what is under way.
 
 use super::bindings as sys;
+use super::endpoint::Endpoint;
 use super::ffi;
-use super::port::Port;
 use crate::netmod::{AGAIN, Bulk, PENDING, UNSUPPORTED};
 
-impl Port {
+impl Endpoint {
     /// See [`Netmod::send_bulk`](crate::netmod::Netmod::send_bulk).
     ///
     /// # Safety
@@ -39,7 +39,7 @@ impl Port {
         };
         // SAFETY: the endpoint is enabled; vectors are copied at the call
         // (fi_tagged(3)); slot and buffer live until the completion.
-        let rc = unsafe { ffi::fi_tsendmsg(self.endpoint(), &msg, sys::FI_COMPLETION) };
+        let rc = unsafe { ffi::fi_tsendmsg(self.ep(), &msg, sys::FI_COMPLETION) };
         if rc != 0 {
             self.slots.give_back(index, slot);
             return rc;
@@ -70,7 +70,7 @@ impl Port {
         // SAFETY: the endpoint is enabled; slot and buffer live until the
         // completion.
         let rc = unsafe {
-            let (ep, any) = (self.endpoint(), ffi::FI_ADDR_UNSPEC);
+            let (ep, any) = (self.ep(), ffi::FI_ADDR_UNSPEC);
             let context = slot.as_context();
             ffi::fi_trecv(ep, op.buf.cast(), op.len, desc, any, op.tag, 0, context)
         };
@@ -89,7 +89,7 @@ impl Port {
             // as it would have.
             // SAFETY: the endpoint is open, the context is that of an operation
             // under way.
-            unsafe { ffi::fi_cancel(self.endpoint(), context) };
+            unsafe { ffi::fi_cancel(self.ep(), context) };
         }
     }
 }

@@ -3,10 +3,10 @@
 use super::atomic::Limits;
 use super::bindings as sys;
 use super::blocks;
+use super::endpoint::{Direction, Endpoint};
 use super::ffi::{self, Library};
 use super::late::{self, Late};
 use super::locks::Warden;
-use super::port::{Direction, Port};
 use super::select::{Info, Request, open_library, select};
 use crate::netmod::{
     Atomic, Blocks, Bulk, Caps, Completion, HEAD, Kind, Neighbours, NetError, Netmod, Op, Transfer,
@@ -42,8 +42,8 @@ pub struct Ofi {
 }
 
 // SAFETY: domain and AV are opened FI_THREAD_SAFE when several threads use
-// them; with one port everything runs in the port owner's thread (the rule of
-// `Netmod`'s documentation).
+// them; with one endpoint everything runs in the endpoint owner's thread (the
+// rule of `Netmod`'s documentation).
 unsafe impl Send for Ofi {}
 // SAFETY: as above.
 unsafe impl Sync for Ofi {}
@@ -223,7 +223,7 @@ impl Ofi {
         u64::from(n | 3 << 30)
     }
 
-    /// What a port does with its own buffers.
+    /// What an endpoint does with its own buffers.
     pub(super) fn local_access(&self) -> u64 {
         let messages = if self.info.messages { sys::FI_SEND | sys::FI_RECV } else { 0 };
         sys::FI_READ | sys::FI_WRITE | messages
@@ -284,7 +284,7 @@ impl Ofi {
         Ok(mr)
     }
 
-    /// Refuses bytes that no peer's port can have published.
+    /// Refuses bytes that no peer's endpoint can have published.
     fn validate(&self, raw: &[u8]) -> Result<(), String> {
         // SAFETY: `info` lives as long as self.
         let format = unsafe { (*self.info.as_ptr()).addr_format };
@@ -323,7 +323,7 @@ fn socket_address(raw: &[u8], family: i32, len: usize) -> Result<(), String> {
 impl Drop for Ofi {
     fn drop(&mut self) {
         self.late.end();
-        // SAFETY: opened by `open`, closed once, in reverse order; ports and
+        // SAFETY: opened by `open`, closed once, in reverse order; endpoints and
         // regions hold an Arc of self, so none is left.
         unsafe {
             // The fid is the first member of every object (fabric(7)).
@@ -365,19 +365,19 @@ impl Drop for Region {
 }
 
 impl Netmod for Ofi {
-    type Port = Port;
-    type InjectHandle = super::port::InjectHandle;
+    type Endpoint = Endpoint;
+    type InjectHandle = super::endpoint::InjectHandle;
     type Region = Region;
 
     fn caps(&self) -> &Caps {
         &self.caps
     }
 
-    fn open_port(self: &Arc<Self>) -> Result<Port, NetError> {
+    fn open_endpoint(self: &Arc<Self>) -> Result<Endpoint, NetError> {
         if self.caps.provider == "shm" {
             find_room(1)?;
         }
-        Port::open(self)
+        Endpoint::open(self)
     }
 
     fn meet(&self, neighbours: Neighbours) {
@@ -386,11 +386,11 @@ impl Netmod for Ofi {
         }
     }
 
-    fn address(&self, port: &Port) -> Result<Vec<u8>, NetError> {
+    fn address(&self, endpoint: &Endpoint) -> Result<Vec<u8>, NetError> {
         let mut raw = vec![0_u8; 256];
         let mut len = raw.len();
         // SAFETY: the endpoint is enabled; `raw` holds `len` bytes.
-        let rc = unsafe { ffi::fi_getname(port.endpoint(), raw.as_mut_ptr().cast(), &mut len) };
+        let rc = unsafe { ffi::fi_getname(endpoint.ep(), raw.as_mut_ptr().cast(), &mut len) };
         self.check("fi_getname", rc)?;
         raw.truncate(len);
         // A process killed inside this queue would hang its owner too.
@@ -400,7 +400,7 @@ impl Netmod for Ofi {
         Ok(raw)
     }
 
-    fn insert(&self, _: &Port, raw: &[u8]) -> Result<u64, NetError> {
+    fn insert(&self, _: &Endpoint, raw: &[u8]) -> Result<u64, NetError> {
         let provider = || self.caps.provider.clone();
         if self.caps.provider == "shm" {
             find_address_space()?;
@@ -430,7 +430,7 @@ impl Netmod for Ofi {
 
     unsafe fn register(
         self: &Arc<Self>,
-        port: &Port,
+        endpoint: &Endpoint,
         start: *mut u8,
         len: usize,
         key: u64,
@@ -439,7 +439,7 @@ impl Netmod for Ofi {
             populate(start, len);
         }
         // SAFETY: the caller's duty.
-        unsafe { self.register_for(port.endpoint(), start, len, REMOTE, key) }
+        unsafe { self.register_for(endpoint.ep(), start, len, REMOTE, key) }
     }
 
     fn abandon(region: Region) {
@@ -452,8 +452,8 @@ impl Netmod for Ofi {
     }
 
     #[inline(always)]
-    fn inject_handle(port: &Port) -> Self::InjectHandle {
-        port.inject_handle()
+    fn inject_handle(endpoint: &Endpoint) -> Self::InjectHandle {
+        endpoint.inject_handle()
     }
 
     #[inline(always)]
@@ -465,66 +465,66 @@ impl Netmod for Ofi {
         addr: u64,
         key: u64,
     ) -> isize {
-        // SAFETY: the endpoint is open while its port lives; the rest is the
+        // SAFETY: the endpoint lives by the contract; the rest is the
         // caller's duty.
         unsafe { handle.inject(buf, len, dest, addr, key) }
     }
 
-    unsafe fn write(&self, port: &Port, op: Transfer<*const u8>) -> isize {
+    unsafe fn write(&self, endpoint: &Endpoint, op: Transfer<*const u8>) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { port.write(op) }
+        unsafe { endpoint.write(op) }
     }
 
-    unsafe fn read(&self, port: &Port, op: Transfer<*mut u8>) -> isize {
+    unsafe fn read(&self, endpoint: &Endpoint, op: Transfer<*mut u8>) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { port.read(op) }
+        unsafe { endpoint.read(op) }
     }
 
-    unsafe fn write_blocks(&self, port: &Port, op: Blocks<'_>) -> isize {
+    unsafe fn write_blocks(&self, endpoint: &Endpoint, op: Blocks<'_>) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { port.transfer_blocks(op, Direction::Write) }
+        unsafe { endpoint.transfer_blocks(op, Direction::Write) }
     }
 
-    unsafe fn read_blocks(&self, port: &Port, op: Blocks<'_>) -> isize {
+    unsafe fn read_blocks(&self, endpoint: &Endpoint, op: Blocks<'_>) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { port.transfer_blocks(op, Direction::Read) }
+        unsafe { endpoint.transfer_blocks(op, Direction::Read) }
     }
 
-    fn atomic_limit(&self, port: &Port, kind: Kind, ty: Type, op: Op) -> usize {
-        port.atomic_limit(kind, ty, op)
+    fn atomic_limit(&self, endpoint: &Endpoint, kind: Kind, ty: Type, op: Op) -> usize {
+        endpoint.atomic_limit(kind, ty, op)
     }
 
-    unsafe fn atomic(&self, port: &Port, op: &Atomic) -> isize {
+    unsafe fn atomic(&self, endpoint: &Endpoint, op: &Atomic) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { port.atomic(op) }
+        unsafe { endpoint.atomic(op) }
     }
 
-    unsafe fn send_bulk(&self, port: &Port, op: Bulk<*const u8>) -> isize {
+    unsafe fn send_bulk(&self, endpoint: &Endpoint, op: Bulk<*const u8>) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { port.send_bulk(op) }
+        unsafe { endpoint.send_bulk(op) }
     }
 
-    unsafe fn recv_bulk(&self, port: &Port, op: Bulk<*mut u8>) -> isize {
+    unsafe fn recv_bulk(&self, endpoint: &Endpoint, op: Bulk<*mut u8>) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { port.recv_bulk(op) }
+        unsafe { endpoint.recv_bulk(op) }
     }
 
-    fn cancel(&self, port: &Port, token: u64) {
-        port.cancel(token);
+    fn cancel(&self, endpoint: &Endpoint, token: u64) {
+        endpoint.cancel(token);
     }
 
-    fn wait_fd(&self, port: &Port) -> Option<std::os::fd::RawFd> {
-        port.fd
+    fn wait_fd(&self, endpoint: &Endpoint) -> Option<std::os::fd::RawFd> {
+        endpoint.fd
     }
 
-    fn arm(&self, port: &Port) -> bool {
-        port.arm()
+    fn arm(&self, endpoint: &Endpoint) -> bool {
+        endpoint.arm()
     }
 
     #[inline]
     unsafe fn send(
         &self,
-        port: &Port,
+        endpoint: &Endpoint,
         head: &[u8; HEAD],
         body: *const u8,
         len: usize,
@@ -532,16 +532,16 @@ impl Netmod for Ofi {
         token: u64,
     ) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { port.send(head, body, len, dest, token) }
+        unsafe { endpoint.send(head, body, len, dest, token) }
     }
 
     fn poll(
         &self,
-        port: &Port,
+        endpoint: &Endpoint,
         done: impl FnMut(Completion),
         arrived: impl FnMut(&[u8; HEAD], &[u8]),
     ) -> Result<(), NetError> {
-        port.poll(done, arrived)
+        endpoint.poll(done, arrived)
     }
 
     fn explain(&self, call: &'static str, code: isize) -> NetError {

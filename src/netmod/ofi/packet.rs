@@ -5,9 +5,9 @@
 
 use super::bindings as sys;
 use super::domain::{PACKET, Region};
+use super::endpoint::Endpoint;
 use super::ffi;
 use super::pages::Pages;
-use super::port::Port;
 use super::slots::RING;
 use crate::netmod::{AGAIN, HEAD, NetError, Netmod, PENDING, UNSUPPORTED};
 use std::cell::{Cell, RefCell};
@@ -31,13 +31,13 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Buffers for a port whose endpoint is enabled.
+    /// Buffers for an enabled endpoint.
     ///
     /// # Errors
     /// [`NetError::Call`] when they cannot be registered.
-    pub(super) fn open(port: &Port) -> Result<Ring, NetError> {
+    pub(super) fn open(endpoint: &Endpoint) -> Result<Ring, NetError> {
         let memory = Pages::new(RING * PITCH)?;
-        let region = port.register_own(&memory)?;
+        let region = endpoint.register_own(&memory)?;
         // SAFETY: just registered.
         let desc = region.as_ref().map_or(null_mut(), |r| unsafe { ffi::fi_mr_desc(r.mr) });
         let left = RefCell::new(Vec::with_capacity(RING));
@@ -46,13 +46,13 @@ impl Ring {
 
     /// Gives a buffer to the provider.
     #[inline]
-    fn post(&self, port: &Port, number: usize) -> isize {
-        let (start, context) = (self.memory.at(number * PITCH), port.slots.packet(number));
+    fn post(&self, endpoint: &Endpoint, number: usize) -> isize {
+        let (start, context) = (self.memory.at(number * PITCH), endpoint.slots.packet(number));
         // SAFETY: the endpoint is enabled and has messages; the buffer is not
         // looked at until its completion, and lives longer than the endpoint.
         unsafe {
             ffi::fi_recv(
-                port.endpoint(),
+                endpoint.ep(),
                 start.cast(),
                 PACKET,
                 self.desc,
@@ -62,8 +62,8 @@ impl Ring {
         }
     }
 
-    fn post_or_keep(&self, port: &Port, number: usize) {
-        if self.post(port, number) != 0 {
+    fn post_or_keep(&self, endpoint: &Endpoint, number: usize) {
+        if self.post(endpoint, number) != 0 {
             self.keep(number);
         }
     }
@@ -76,30 +76,30 @@ impl Ring {
 
     /// Offers the provider again what it would not take.
     #[inline(always)]
-    pub(super) fn post_left(&self, port: &Port) {
+    pub(super) fn post_left(&self, endpoint: &Endpoint) {
         if self.any_left.get() {
-            self.post_kept(port);
+            self.post_kept(endpoint);
         }
     }
 
     #[cold]
-    fn post_kept(&self, port: &Port) {
+    fn post_kept(&self, endpoint: &Endpoint) {
         self.any_left.set(false);
         let left = self.left.take();
-        left.into_iter().for_each(|number| self.post_or_keep(port, number));
+        left.into_iter().for_each(|number| self.post_or_keep(endpoint, number));
     }
 
     /// Hands out the packet in a buffer and posts the buffer again.
     #[inline]
     pub(super) fn arrived(
         &self,
-        port: &Port,
+        endpoint: &Endpoint,
         number: usize,
         len: usize,
         take: &mut impl FnMut(&[u8; HEAD], &[u8]),
     ) {
         let start: *const u8 = self.memory.at(number * PITCH);
-        // What is shorter than a head did not come from a port.
+        // What is shorter than a head did not come from an endpoint.
         if (HEAD..=PACKET).contains(&len) {
             // SAFETY: the receive is complete and not posted again until below,
             // and the buffer's first `len` bytes hold the packet.
@@ -111,16 +111,16 @@ impl Ring {
             };
             take(head, body);
         }
-        self.post_or_keep(port, number);
+        self.post_or_keep(endpoint, number);
     }
 
     /// A receive failed; the buffer is offered again by a later poll.
-    pub(super) fn failed(&self, _: &Port, number: usize) {
+    pub(super) fn failed(&self, _: &Endpoint, number: usize) {
         self.keep(number);
     }
 }
 
-impl Port {
+impl Endpoint {
     /// Posts all receives; the endpoint is enabled.
     ///
     /// # Errors
@@ -158,7 +158,7 @@ impl Port {
             // SAFETY: the caller's duty.
             return unsafe { self.send_long(head, body, len, dest, token) };
         }
-        let ep = self.endpoint();
+        let ep = self.ep();
         if len == 0 {
             // SAFETY: the endpoint is enabled and has messages; the rest is the
             // caller's duty.
@@ -223,7 +223,7 @@ impl Port {
         };
         // SAFETY: the endpoint is enabled and has messages; vectors are copied
         // at the call (fi_msg(3)); slot and body live until the completion.
-        let rc = unsafe { ffi::fi_sendmsg(self.endpoint(), &msg, sys::FI_COMPLETION) };
+        let rc = unsafe { ffi::fi_sendmsg(self.ep(), &msg, sys::FI_COMPLETION) };
         if rc != 0 {
             self.slots.give_back(index, slot);
             return rc;

@@ -15,7 +15,7 @@ pub struct Request {
     pub provider: Option<String>,
     /// For peers on this node only.
     pub node_local: bool,
-    /// Several threads use the domain, each with a port of its own.
+    /// Several threads use the domain, each with an endpoint of its own.
     pub threads: bool,
     /// How many peers may be inserted; a hint.
     pub peers: u32,

@@ -12,13 +12,13 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-/// Tracked operations under way at one time on a port; one more is answered
+/// Tracked operations under way at one time on an endpoint; one more is answered
 /// with [`AGAIN`](crate::netmod::AGAIN). Smaller than every provider's default
 /// queue.
 pub(super) const TRACKED: usize = 256;
-/// Bulk receives posted at one time on a port.
+/// Bulk receives posted at one time on an endpoint.
 pub(super) const BULK: usize = 1024;
-/// Packet receives posted on a port.
+/// Packet receives posted on an endpoint.
 pub(super) const RING: usize = 64;
 const ALL: usize = TRACKED + BULK + RING;
 
@@ -58,7 +58,7 @@ pub(super) enum Use {
     Packet(usize),
 }
 
-/// The slots of a port.
+/// The slots of an endpoint.
 pub(super) struct Slots {
     cells: Box<[UnsafeCell<MaybeUninit<Slot>>]>,
     tracked: RefCell<Pool>,
@@ -112,7 +112,7 @@ impl Slots {
             None => self.make(&mut pool)?,
         };
         // SAFETY: made, and free: nobody else refers to it until it is given
-        // back, and the port has one owner at a time.
+        // back, and the endpoint has one owner at a time.
         let slot = unsafe { (*self.cells[usize::from(index)].get()).assume_init_mut() };
         slot.busy = true;
         slot.silent = false;
@@ -178,8 +178,8 @@ impl Slots {
         let made = |pool: &RefCell<Pool>| pool.borrow().begin..pool.borrow().fresh;
         made(&self.tracked).chain(made(&self.bulk)).find_map(|i| {
             let cell = self.cells[i].get();
-            // SAFETY: made; only the port's owner, who is here, changes these
-            // two fields.
+            // SAFETY: made; only the endpoint's owner, who is here, changes
+            // these two fields.
             let found = unsafe {
                 let slot = (*cell).as_ptr();
                 (*slot).busy && !(*slot).silent && (*slot).token == token

@@ -1,8 +1,8 @@
 //! Sleeping until there is something to do.
 
 use super::bindings as sys;
+use super::endpoint::Endpoint;
 use super::ffi;
-use super::port::Port;
 use super::select::is_node_local;
 use std::os::fd::RawFd;
 
@@ -12,7 +12,7 @@ pub(super) fn sleeps(provider: &str) -> bool {
     !is_node_local(provider)
 }
 
-impl Port {
+impl Endpoint {
     /// The completion queue's descriptor, as it was opened.
     #[cold]
     pub(super) fn queue_fd(&self) -> Option<RawFd> {

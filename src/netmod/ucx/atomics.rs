@@ -7,7 +7,7 @@
 //! leaves the memory as it was.
 
 use super::bindings as sys;
-use super::port::{self, Port};
+use super::endpoint::{self, Worker};
 use super::slot;
 use crate::netmod::{AGAIN, Atomic, Kind, Op, Type, UNSUPPORTED};
 
@@ -54,7 +54,7 @@ pub(super) fn contiguous(size: usize) -> sys::ucp_datatype_t {
     (size as u64) << sys::UCP_DATATYPE_SHIFT | u64::from(sys::UCP_DATATYPE_CONTIG)
 }
 
-impl Port {
+impl Worker {
     /// See [`Netmod::atomic`](crate::netmod::Netmod::atomic).
     ///
     /// # Safety
@@ -93,7 +93,7 @@ impl Port {
             let (ep, rkey) = (op.dest as sys::ucp_ep_h, op.key as sys::ucp_rkey_h);
             let issue = self.f().ucp_atomic_op_nbx;
             let pointer = issue(ep, opcode, operand.cast(), 1, op.addr, rkey, &param);
-            port::pending(self.inner().started(slot, pointer))
+            endpoint::pending(self.inner().started(slot, pointer))
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::atomics::contiguous;
 use super::bindings as sys;
-use super::port::Port;
+use super::endpoint::Worker;
 use super::slot::{self, Answer};
 use crate::netmod::NetError;
 use std::ffi::c_void;
@@ -22,7 +22,7 @@ pub struct Target {
 /// The tag of the loops' messages; no bulk message has it.
 const TAG: u64 = u64::MAX - 1;
 
-impl Port {
+impl Worker {
     /// Where `ucp_put_nbx` begins.
     pub fn put_entry(&self) -> usize {
         self.f().ucp_put_nbx as usize
@@ -146,7 +146,7 @@ impl Port {
     /// UCX's refusal.
     ///
     /// # Safety
-    /// As [`Port::raw_ping_pong`].
+    /// As [`Worker::raw_ping_pong`].
     #[inline(never)]
     pub unsafe fn raw_stream(
         &self,
@@ -196,7 +196,7 @@ impl Port {
         let param = slot::plain(0);
         let receive = self.f().ucp_tag_recv_nbx;
         // SAFETY: the caller's duty.
-        unsafe { receive(self.worker(), buf.cast(), len, TAG, u64::MAX, &param) }
+        unsafe { receive(self.handle(), buf.cast(), len, TAG, u64::MAX, &param) }
     }
 
     /// Makes progress until an operation is done.
@@ -209,7 +209,7 @@ impl Port {
             Answer::UnderWay(request) => unsafe {
                 let mut status = sys::UCS_INPROGRESS;
                 while status == sys::UCS_INPROGRESS {
-                    (self.f().ucp_worker_progress)(self.worker());
+                    (self.f().ucp_worker_progress)(self.handle());
                     status = (self.f().ucp_request_check_status)(request);
                 }
                 (self.f().ucp_request_free)(request);

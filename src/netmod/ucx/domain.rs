@@ -1,8 +1,8 @@
 //! UCX started: the context, what it can do, and the netmod's operations.
 
 use super::bindings as sys;
+use super::endpoint::{InjectHandle, Worker};
 use super::ffi::{Functions, Library};
-use super::port::{InjectHandle, Port};
 use super::region::Region;
 use super::{atomics, frame, region, transports};
 use crate::av::{AvError, Entry, Transport};
@@ -14,7 +14,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// Longest put that is copied at the call: short or, out of line, through a
-/// buffer of the port's. UCX itself puts as much at once through shared memory
+/// buffer of the worker's. UCX itself puts as much at once through shared memory
 /// and copies as much into a tcp packet.
 const INJECT: usize = 8192;
 /// Longest packet: longer bodies go by bulk messages.
@@ -28,9 +28,9 @@ const BLOCKS: usize = 256;
 /// `UCX_TLS` and `UCX_NET_DEVICES` narrow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request {
-    /// Several threads will open ports.
+    /// Several threads will open workers.
     pub threads: bool,
-    /// Ports are to have a descriptor to sleep on ([`Netmod::wait_fd`]); it
+    /// Workers are to have a descriptor to sleep on ([`Netmod::wait_fd`]); it
     /// excludes transports without one.
     pub wakeup: bool,
     /// Processes of the job.
@@ -46,8 +46,8 @@ pub struct Ucx {
 }
 
 // SAFETY: the context is opened for workers of several threads
-// (mt_workers_shared) when there will be such; with one port everything runs
-// in the port owner's thread (the rule of `Netmod`'s documentation).
+// (mt_workers_shared) when there will be such; with one worker everything runs
+// in the worker owner's thread (the rule of `Netmod`'s documentation).
 unsafe impl Send for Ucx {}
 // SAFETY: as above.
 unsafe impl Sync for Ucx {}
@@ -171,8 +171,8 @@ impl Ucx {
 impl Drop for Ucx {
     fn drop(&mut self) {
         if !self.context.is_null() {
-            // SAFETY: ports and regions hold an Arc of self, so all workers
-            // and memory are gone.
+            // SAFETY: workers and regions hold an Arc of self, so none
+            // is left.
             unsafe { (self.f().ucp_cleanup)(self.context) };
         }
     }
@@ -206,7 +206,7 @@ pub(super) fn answer(status: sys::ucs_status_t) -> isize {
 }
 
 impl Netmod for Ucx {
-    type Port = Port;
+    type Endpoint = Worker;
     type InjectHandle = InjectHandle;
     type Region = Region;
 
@@ -218,22 +218,22 @@ impl Netmod for Ucx {
         &self.caps
     }
 
-    fn open_port(self: &Arc<Self>) -> Result<Port, NetError> {
-        Port::open(self)
+    fn open_endpoint(self: &Arc<Self>) -> Result<Worker, NetError> {
+        Worker::open(self)
     }
 
-    fn address(&self, port: &Port) -> Result<Vec<u8>, NetError> {
-        Ok(frame::wrap(frame::ADDRESS, &port.address()?))
+    fn address(&self, worker: &Worker) -> Result<Vec<u8>, NetError> {
+        Ok(frame::wrap(frame::ADDRESS, &worker.address()?))
     }
 
-    fn insert(&self, port: &Port, raw: &[u8]) -> Result<u64, NetError> {
+    fn insert(&self, worker: &Worker, raw: &[u8]) -> Result<u64, NetError> {
         let address = frame::unwrap(frame::ADDRESS, raw).map_err(|why| self.garbage(why))?;
-        port.connect(address)
+        worker.connect(address)
     }
 
     unsafe fn register(
         self: &Arc<Self>,
-        _: &Port,
+        _: &Worker,
         start: *mut u8,
         len: usize,
         _: u64,
@@ -244,7 +244,7 @@ impl Netmod for Ucx {
 
     fn allocate(
         self: &Arc<Self>,
-        _: &Port,
+        _: &Worker,
         len: usize,
     ) -> Result<Option<(Region, *mut u8)>, NetError> {
         Region::allocate(self, len).map(Some)
@@ -258,7 +258,7 @@ impl Netmod for Ucx {
         Ok(frame::wrap(frame::KEY, &region.publish()?))
     }
 
-    unsafe fn import(&self, _: &Port, dest: u64, published: &[u8]) -> Result<u64, NetError> {
+    unsafe fn import(&self, _: &Worker, dest: u64, published: &[u8]) -> Result<u64, NetError> {
         let key = frame::unwrap(frame::KEY, published).map_err(|why| self.garbage(why))?;
         // SAFETY: the caller's duty.
         unsafe { region::import(self, dest, key) }
@@ -293,8 +293,8 @@ impl Netmod for Ucx {
     }
 
     #[inline(always)]
-    fn inject_handle(port: &Port) -> InjectHandle {
-        port.inject_handle()
+    fn inject_handle(worker: &Worker) -> InjectHandle {
+        worker.inject_handle()
     }
 
     #[inline(always)]
@@ -323,43 +323,43 @@ impl Netmod for Ucx {
         unsafe { handle.inject_now(buf, len, dest, addr, key) }.addr().cast_signed()
     }
 
-    unsafe fn write(&self, port: &Port, op: Transfer<*const u8>) -> isize {
+    unsafe fn write(&self, worker: &Worker, op: Transfer<*const u8>) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { port.write(op) }
+        unsafe { worker.write(op) }
     }
 
-    unsafe fn read(&self, port: &Port, op: Transfer<*mut u8>) -> isize {
+    unsafe fn read(&self, worker: &Worker, op: Transfer<*mut u8>) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { port.read(op) }
+        unsafe { worker.read(op) }
     }
 
-    unsafe fn write_blocks(&self, port: &Port, op: Blocks<'_>) -> isize {
+    unsafe fn write_blocks(&self, worker: &Worker, op: Blocks<'_>) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { port.blocks(op, true) }
+        unsafe { worker.blocks(op, true) }
     }
 
-    unsafe fn read_blocks(&self, port: &Port, op: Blocks<'_>) -> isize {
+    unsafe fn read_blocks(&self, worker: &Worker, op: Blocks<'_>) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { port.blocks(op, false) }
+        unsafe { worker.blocks(op, false) }
     }
 
-    unsafe fn flush(&self, port: &Port, dest: u64, token: u64) -> isize {
+    unsafe fn flush(&self, worker: &Worker, dest: u64, token: u64) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { port.flush(dest, token) }
+        unsafe { worker.flush(dest, token) }
     }
 
-    fn atomic_limit(&self, _: &Port, kind: Kind, ty: Type, op: Op) -> usize {
+    fn atomic_limit(&self, _: &Worker, kind: Kind, ty: Type, op: Op) -> usize {
         usize::from(atomics::operation(kind, ty, op).is_some())
     }
 
-    unsafe fn atomic(&self, port: &Port, op: &Atomic) -> isize {
+    unsafe fn atomic(&self, worker: &Worker, op: &Atomic) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { port.atomic(op) }
+        unsafe { worker.atomic(op) }
     }
 
     unsafe fn send(
         &self,
-        port: &Port,
+        worker: &Worker,
         head: &[u8; HEAD],
         body: *const u8,
         len: usize,
@@ -367,38 +367,38 @@ impl Netmod for Ucx {
         token: u64,
     ) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { port.send(head, body, len, dest, token) }
+        unsafe { worker.send(head, body, len, dest, token) }
     }
 
-    unsafe fn send_bulk(&self, port: &Port, op: Bulk<*const u8>) -> isize {
+    unsafe fn send_bulk(&self, worker: &Worker, op: Bulk<*const u8>) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { port.send_bulk(op) }
+        unsafe { worker.send_bulk(op) }
     }
 
-    unsafe fn recv_bulk(&self, port: &Port, op: Bulk<*mut u8>) -> isize {
+    unsafe fn recv_bulk(&self, worker: &Worker, op: Bulk<*mut u8>) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { port.recv_bulk(op) }
+        unsafe { worker.recv_bulk(op) }
     }
 
-    fn cancel(&self, port: &Port, token: u64) {
-        port.cancel(token);
+    fn cancel(&self, worker: &Worker, token: u64) {
+        worker.cancel(token);
     }
 
-    fn wait_fd(&self, port: &Port) -> Option<std::os::fd::RawFd> {
-        port.wait_fd()
+    fn wait_fd(&self, worker: &Worker) -> Option<std::os::fd::RawFd> {
+        worker.wait_fd()
     }
 
-    fn arm(&self, port: &Port) -> bool {
-        port.arm()
+    fn arm(&self, worker: &Worker) -> bool {
+        worker.arm()
     }
 
     fn poll(
         &self,
-        port: &Port,
+        worker: &Worker,
         done: impl FnMut(Completion),
         arrived: impl FnMut(&[u8; HEAD], &[u8]),
     ) -> Result<(), NetError> {
-        port.poll(done, arrived)
+        worker.poll(done, arrived)
     }
 
     fn explain(&self, call: &'static str, code: isize) -> NetError {

@@ -25,15 +25,15 @@ pub(crate) mod ffi;
 
 mod atomics;
 mod domain;
+mod endpoint;
 mod frame;
-mod port;
 mod region;
 mod slot;
 mod transports;
 
 pub use domain::{Request, Ucx};
+pub use endpoint::{InjectHandle, Worker};
 pub use ffi::LoadError;
-pub use port::{InjectHandle, Port};
 pub use region::Region;
 
 /// The file UCX was opened from and its version, as it writes it. Starts

@@ -2,11 +2,11 @@
 //! outlive the caller's.
 
 use super::bindings as sys;
-use super::port::Inner;
+use super::endpoint::Inner;
 use crate::netmod::HEAD;
 use std::ffi::c_void;
 
-/// Operations under way at one time on a port; one more is answered with
+/// Operations under way at one time on a worker; one more is answered with
 /// "again".
 pub(super) const SLOTS: usize = 1024;
 
@@ -132,8 +132,8 @@ pub(super) const fn plain(mask: u32) -> sys::ucp_request_param_t {
 }
 
 unsafe extern "C" fn sent(request: *mut c_void, status: sys::ucs_status_t, user_data: *mut c_void) {
-    // SAFETY: `tracked` gave the slot, which lives as long as its port; UCX
-    // calls back once for each request, in the port owner's thread.
+    // SAFETY: `tracked` gave the slot, which lives as long as its worker; UCX
+    // calls back once for each request, in the worker owner's thread.
     unsafe { Inner::part_done(user_data.cast(), request, status) };
 }
 

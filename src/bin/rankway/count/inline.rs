@@ -78,9 +78,9 @@ pub(super) fn count(path: &Path) -> Result<Report, String> {
     let traces = step::session(Limits::default(), |marker| {
         let boot = Arc::new(Alone::new().map_err(|e| e.to_string())?);
         let scene = Scene::new(boot, &Network::Provider(NULL.into()), 64, 4096, &[0])?;
-        let port = scene.context.port(Transport::Network);
-        let (_, port) = port.ok_or("the null provider is not open")?;
-        let provider = port.inject_entry();
+        let endpoint = scene.context.endpoint(Transport::Network);
+        let (_, endpoint) = endpoint.ok_or("the null provider is not open")?;
+        let provider = endpoint.inject_entry();
         let buf = 7_u64.to_ne_bytes();
         for model in MODELS {
             let access = scene.access(model)?;

@@ -21,9 +21,9 @@ pub(super) trait Rival: Netmod {
     /// `count` tagged messages there and back; one side is `first`.
     ///
     /// # Safety
-    /// `dest` was inserted on `port` and is the other side's port.
+    /// `dest` was inserted on `endpoint` and is the other side's endpoint.
     unsafe fn ping_pong(
-        port: &Self::Port,
+        endpoint: &Self::Endpoint,
         dest: u64,
         first: bool,
         count: usize,
@@ -34,7 +34,7 @@ pub(super) trait Rival: Netmod {
     /// # Safety
     /// As [`Rival::ping_pong`].
     unsafe fn stream(
-        port: &Self::Port,
+        endpoint: &Self::Endpoint,
         dest: u64,
         sends: bool,
         count: usize,
@@ -45,9 +45,9 @@ pub(super) trait Rival: Netmod {
     ///
     /// # Safety
     /// `target` is a 64-bit word of a window in an open epoch, of the context
-    /// that `port` is of.
+    /// that `endpoint` is of.
     unsafe fn atomics(
-        port: &Self::Port,
+        endpoint: &Self::Endpoint,
         target: &RawTarget,
         swap: bool,
         count: usize,
@@ -61,7 +61,7 @@ impl Rival for Ofi {
     }
 
     unsafe fn ping_pong(
-        port: &ofi::Port,
+        endpoint: &ofi::Endpoint,
         dest: u64,
         first: bool,
         count: usize,
@@ -70,11 +70,11 @@ impl Rival for Ofi {
         let partner =
             ofi::baseline::Partner { dest, from: from.as_ptr(), to: to.as_mut_ptr(), len: LEN };
         // SAFETY: the loop ends when all is done, or the error ends the program.
-        unsafe { port.raw_ping_pong(partner, first, count) }
+        unsafe { endpoint.raw_ping_pong(partner, first, count) }
     }
 
     unsafe fn stream(
-        port: &ofi::Port,
+        endpoint: &ofi::Endpoint,
         dest: u64,
         sends: bool,
         count: usize,
@@ -86,14 +86,14 @@ impl Rival for Ofi {
         // SAFETY: as above.
         unsafe {
             match sends {
-                true => port.raw_stream(partner, count, window),
-                false => port.raw_sink(partner, count, window),
+                true => endpoint.raw_stream(partner, count, window),
+                false => endpoint.raw_sink(partner, count, window),
             }
         }
     }
 
     unsafe fn atomics(
-        port: &ofi::Port,
+        endpoint: &ofi::Endpoint,
         target: &RawTarget,
         swap: bool,
         count: usize,
@@ -102,8 +102,8 @@ impl Rival for Ofi {
         // SAFETY: the caller's duty.
         unsafe {
             match swap {
-                true => port.raw_compare_swap(to, target.key, count, 1),
-                false => port.raw_fetch_add(to, target.key, count, 1),
+                true => endpoint.raw_compare_swap(to, target.key, count, 1),
+                false => endpoint.raw_fetch_add(to, target.key, count, 1),
             }
         }
     }
@@ -115,18 +115,18 @@ impl Rival for Ucx {
     }
 
     unsafe fn ping_pong(
-        port: &ucx::Port,
+        endpoint: &ucx::Worker,
         dest: u64,
         first: bool,
         count: usize,
     ) -> Result<(), NetError> {
         let mut buf = [1_u8; LEN];
         // SAFETY: the caller's duty; the loop ends when all is done.
-        unsafe { port.raw_ping_pong(dest, buf.as_mut_ptr(), LEN, count, first) }
+        unsafe { endpoint.raw_ping_pong(dest, buf.as_mut_ptr(), LEN, count, first) }
     }
 
     unsafe fn stream(
-        port: &ucx::Port,
+        endpoint: &ucx::Worker,
         dest: u64,
         sends: bool,
         count: usize,
@@ -134,17 +134,17 @@ impl Rival for Ucx {
     ) -> Result<(), NetError> {
         let mut buf = [1_u8; LEN];
         // SAFETY: as above.
-        unsafe { port.raw_stream(dest, buf.as_mut_ptr(), LEN, count, window, sends) }
+        unsafe { endpoint.raw_stream(dest, buf.as_mut_ptr(), LEN, count, window, sends) }
     }
 
     unsafe fn atomics(
-        port: &ucx::Port,
+        endpoint: &ucx::Worker,
         target: &RawTarget,
         swap: bool,
         count: usize,
     ) -> Result<(), NetError> {
         let to = ucx::baseline::Target { dest: target.dest, addr: target.addr, key: target.key };
         // SAFETY: the caller's duty.
-        unsafe { port.raw_atomic(to, swap, count) }.map(drop)
+        unsafe { endpoint.raw_atomic(to, swap, count) }.map(drop)
     }
 }

@@ -128,7 +128,7 @@ pub(super) fn measure<N: Measured>(
     let (targets, _) = &raw_targets(raw_targets_of, cell)?;
     let (_, starts) = &raw_targets(first, cell)?;
     let vc = &VcWindow::new(scene, first)?;
-    let (netmod, port) = scene.context.port(vc.transport).ok_or("no provider is open")?;
+    let (netmod, endpoint) = scene.context.endpoint(vc.transport).ok_or("no provider is open")?;
     // Longer puts are tracked writes; then the loops around inject say nothing.
     let short = mapped || plan.size <= netmod.caps().inject_size;
     let mut cells: Vec<Cell<'_>> = Vec::new();
@@ -139,12 +139,12 @@ pub(super) fn measure<N: Measured>(
     if !targets.is_empty() && short {
         // SAFETY: the targets are a window's places, which hold the data, and
         // `data` outlives the loops.
-        let run = move |n| unsafe { N::put(port, data, targets, key, n) };
+        let run = move |n| unsafe { N::put(endpoint, data, targets, key, n) };
         cells.push(Cell::new(What::RawInject, move |n| run(n).map_err(|e| e.to_string())));
     }
     if !targets.is_empty() && N::TRACKED {
         // SAFETY: as above.
-        let run = move |n| unsafe { N::tracked(port, data, targets, key, n, plan.window) };
+        let run = move |n| unsafe { N::tracked(endpoint, data, targets, key, n, plan.window) };
         cells.push(Cell::new(What::RawWrite, move |n| run(n).map_err(|e| e.to_string())));
     }
     if short {
@@ -415,15 +415,15 @@ impl<'a, N: Netmod> VcWindow<'a, N> {
         }
         let any = [Transport::Network, Transport::Local];
         let transport =
-            transport.or_else(|| any.into_iter().find(|&t| scene.context.port(t).is_some()));
+            transport.or_else(|| any.into_iter().find(|&t| scene.context.endpoint(t).is_some()));
         let transport = transport.ok_or("no provider is open")?;
-        let (netmod, port) = scene.context.port(transport).ok_or("no provider is open")?;
+        let (netmod, endpoint) = scene.context.endpoint(transport).ok_or("no provider is open")?;
         let (_, bytes) = scene.window.local().map_err(|e| e.to_string())?;
         Ok(VcWindow {
             vcrt: vcs.iter().map(|vc| &raw const *vc).collect(),
             _vcs: vcs,
             transport,
-            inject_handle: N::inject_handle(port),
+            inject_handle: N::inject_handle(endpoint),
             inject_size: netmod.caps().inject_size,
             addr,
             key,
@@ -446,7 +446,7 @@ impl<'a, N: Netmod> VcWindow<'a, N> {
         }
         let (addr, key) = if N::KEY_HANDLES { (vc.addr, vc.key) } else { (self.addr, self.key) };
         let addr = addr + disp as u64 * 8;
-        // SAFETY: the port lives in the scene; the rest as above.
+        // SAFETY: the endpoint lives in the scene; the rest as above.
         unsafe { N::inject(self.inject_handle, buf, len.min(self.inject_size), vc.dest, addr, key) }
     }
 

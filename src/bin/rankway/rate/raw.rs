@@ -28,7 +28,7 @@ pub(crate) trait Measured: Netmod {
     /// # Safety
     /// As [`Netmod::inject`], for every target.
     unsafe fn put(
-        port: &Self::Port,
+        endpoint: &Self::Endpoint,
         data: &[u8],
         targets: &[Self::Target],
         key: u64,
@@ -40,7 +40,7 @@ pub(crate) trait Measured: Netmod {
     /// # Safety
     /// As [`Netmod::write`], for every target.
     unsafe fn tracked(
-        port: &Self::Port,
+        endpoint: &Self::Endpoint,
         data: &[u8],
         targets: &[Self::Target],
         key: u64,
@@ -67,18 +67,18 @@ impl Measured for Ofi {
     }
 
     unsafe fn put(
-        port: &Self::Port,
+        endpoint: &Self::Endpoint,
         data: &[u8],
         targets: &[Self::Target],
         key: u64,
         count: usize,
     ) -> Result<(), NetError> {
         // SAFETY: the caller's duty.
-        unsafe { port.raw_inject(data.as_ptr(), data.len(), targets, key, count) }
+        unsafe { endpoint.raw_inject(data.as_ptr(), data.len(), targets, key, count) }
     }
 
     unsafe fn tracked(
-        port: &Self::Port,
+        endpoint: &Self::Endpoint,
         data: &[u8],
         targets: &[Self::Target],
         key: u64,
@@ -86,7 +86,7 @@ impl Measured for Ofi {
         window: usize,
     ) -> Result<(), NetError> {
         // SAFETY: the caller's duty.
-        unsafe { port.raw_write(data.as_ptr(), data.len(), targets, key, count, window) }
+        unsafe { endpoint.raw_write(data.as_ptr(), data.len(), targets, key, count, window) }
     }
 }
 
@@ -103,18 +103,18 @@ impl Measured for Ucx {
     }
 
     unsafe fn put(
-        port: &Self::Port,
+        endpoint: &Self::Endpoint,
         data: &[u8],
         targets: &[Self::Target],
         _: u64,
         count: usize,
     ) -> Result<(), NetError> {
         // SAFETY: the caller's duty.
-        unsafe { port.raw_put(data.as_ptr(), data.len(), targets, count) }
+        unsafe { endpoint.raw_put(data.as_ptr(), data.len(), targets, count) }
     }
 
     unsafe fn tracked(
-        _: &Self::Port,
+        _: &Self::Endpoint,
         _: &[u8],
         _: &[Self::Target],
         _: u64,

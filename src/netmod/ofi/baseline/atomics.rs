@@ -1,8 +1,8 @@
 //! Fetching atomics of 8 bytes as a C program would issue them.
 
 use super::super::bindings as sys;
+use super::super::endpoint::Endpoint;
 use super::super::ffi;
-use super::super::port::Port;
 use super::Target;
 use super::raw::Raw;
 use crate::netmod::NetError;
@@ -11,7 +11,7 @@ use std::ptr::null_mut;
 /// The comparand, never written to.
 static ZERO: u64 = 0;
 
-impl Port {
+impl Endpoint {
     /// Adds 1 to a 64-bit word `count` times, fetching it, with at most
     /// `window` under way; with 1, each waits for the one before.
     ///
@@ -29,7 +29,7 @@ impl Port {
         count: usize,
         window: usize,
     ) -> Result<(), NetError> {
-        let ep = self.endpoint();
+        let ep = self.ep();
         // SAFETY: `raw_atomics` waits for all before it returns.
         unsafe {
             self.raw_atomics(target, key, count, window, 1, |msg, result| {
@@ -44,10 +44,10 @@ impl Port {
     /// most `window` under way.
     ///
     /// # Errors
-    /// As [`Port::raw_fetch_add`].
+    /// As [`Endpoint::raw_fetch_add`].
     ///
     /// # Safety
-    /// As [`Port::raw_fetch_add`].
+    /// As [`Endpoint::raw_fetch_add`].
     #[inline(never)]
     pub unsafe fn raw_compare_swap(
         &self,
@@ -56,7 +56,7 @@ impl Port {
         count: usize,
         window: usize,
     ) -> Result<(), NetError> {
-        let ep = self.endpoint();
+        let ep = self.ep();
         let compare = sys::fi_ioc { addr: (&raw const ZERO).cast_mut().cast(), count: 1 };
         // SAFETY: as above.
         unsafe {
@@ -70,7 +70,7 @@ impl Port {
     }
 
     /// # Safety
-    /// As [`Port::raw_fetch_add`].
+    /// As [`Endpoint::raw_fetch_add`].
     #[inline(always)]
     unsafe fn raw_atomics(
         &self,

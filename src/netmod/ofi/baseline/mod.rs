@@ -10,8 +10,8 @@ mod tagged;
 pub use tagged::Partner;
 
 use super::bindings as sys;
+use super::endpoint::Endpoint;
 use super::ffi;
-use super::port::Port;
 use crate::netmod::{AGAIN, NetError, Netmod};
 use std::ptr::null_mut;
 
@@ -24,11 +24,11 @@ pub struct Target {
     pub addr: u64,
 }
 
-impl Port {
+impl Endpoint {
     /// Where the provider's `fi_inject_write` begins.
     pub fn inject_entry(&self) -> usize {
         // SAFETY: an open endpoint with RMA (checked at open) has the table.
-        let entry = unsafe { (*(*self.endpoint()).rma).inject };
+        let entry = unsafe { (*(*self.ep()).rma).inject };
         entry.map_or(0, |f| f as usize)
     }
 
@@ -49,7 +49,7 @@ impl Port {
         key: u64,
         count: usize,
     ) -> Result<(), NetError> {
-        let ep = self.endpoint();
+        let ep = self.ep();
         let mut left = count;
         while left > 0 {
             let turn = &targets[..targets.len().min(left)];
@@ -87,7 +87,7 @@ impl Port {
         count: usize,
         window: usize,
     ) -> Result<(), NetError> {
-        let (ep, cntr) = (self.endpoint(), self.counter());
+        let (ep, cntr) = (self.ep(), self.counter());
         // Dropped behind the last completion.
         let region = match self.owner().duty(sys::FI_MR_LOCAL) {
             // SAFETY: the caller keeps `buf` for the writes.

@@ -1,8 +1,8 @@
 //! Operations under way in a raw loop, and their completions counted.
 
 use super::super::bindings as sys;
+use super::super::endpoint::Endpoint;
 use super::super::ffi;
-use super::super::port::Port;
 use crate::netmod::{AGAIN, NetError, Netmod};
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
@@ -11,7 +11,7 @@ use std::ptr::null_mut;
 
 /// Contexts of a window of operations, used round and round.
 pub(super) struct Raw<'a> {
-    port: &'a Port,
+    endpoint: &'a Endpoint,
     contexts: ManuallyDrop<Box<[UnsafeCell<[*mut c_void; 8]>]>>,
     /// A word for each context and one more, as operands and results.
     words: ManuallyDrop<Box<[Cell<u64>]>>,
@@ -19,12 +19,12 @@ pub(super) struct Raw<'a> {
 }
 
 impl<'a> Raw<'a> {
-    pub(super) fn new(port: &'a Port, window: usize) -> Raw<'a> {
+    pub(super) fn new(endpoint: &'a Endpoint, window: usize) -> Raw<'a> {
         let window = window.max(1);
         let contexts = (0..window).map(|_| UnsafeCell::new([null_mut(); 8])).collect();
         let words = (0..=window).map(|_| Cell::new(0)).collect();
         Raw {
-            port,
+            endpoint,
             contexts: ManuallyDrop::new(contexts),
             words: ManuallyDrop::new(words),
             done: Cell::new(0),
@@ -69,14 +69,15 @@ impl<'a> Raw<'a> {
         let mut entries = [MaybeUninit::<sys::fi_cq_msg_entry>::uninit(); BATCH];
         // SAFETY: the queue is open with FI_CQ_FORMAT_MSG, and `entries` holds
         // BATCH of those.
-        let n = unsafe { ffi::fi_cq_read(self.port.queue(), entries.as_mut_ptr().cast(), BATCH) };
+        let n =
+            unsafe { ffi::fi_cq_read(self.endpoint.queue(), entries.as_mut_ptr().cast(), BATCH) };
         if n == AGAIN {
             return Ok(());
         }
         if n < 0 {
-            // The port takes the error out of the queue and explains it.
-            self.port.poll(|_| {}, |_, _| {})?;
-            return Err(self.port.owner().explain("fi_cq_read", n));
+            // The endpoint takes the error out of the queue and explains it.
+            self.endpoint.poll(|_| {}, |_, _| {})?;
+            return Err(self.endpoint.owner().explain("fi_cq_read", n));
         }
         for e in &entries[..n as usize] {
             // SAFETY: the provider filled the first `n`.
@@ -85,7 +86,7 @@ impl<'a> Raw<'a> {
             if offset < size_of_val(&**self.contexts) {
                 self.done.set(self.done.get() + 1);
             } else {
-                self.port.one(e, &mut |_| {}, &mut |_: &_, _: &[u8]| {});
+                self.endpoint.one(e, &mut |_| {}, &mut |_: &_, _: &[u8]| {});
             }
         }
         Ok(())
@@ -117,7 +118,7 @@ impl<'a> Raw<'a> {
             match issue() {
                 0 => return Ok(()),
                 AGAIN => self.read()?,
-                rc => return Err(self.port.owner().explain(call, rc)),
+                rc => return Err(self.endpoint.owner().explain(call, rc)),
             }
         }
     }

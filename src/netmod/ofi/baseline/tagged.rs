@@ -1,8 +1,8 @@
 //! Tagged messages as a C program would send them.
 
 use super::super::bindings as sys;
+use super::super::endpoint::Endpoint;
 use super::super::ffi;
-use super::super::port::Port;
 use super::raw::Raw;
 use crate::netmod::NetError;
 use std::ptr::null_mut;
@@ -18,14 +18,14 @@ impl Raw<'_> {
     #[inline]
     unsafe fn tsend(
         &self,
-        port: &Port,
+        endpoint: &Endpoint,
         buf: *const u8,
         len: usize,
         dest: u64,
         n: usize,
     ) -> Result<usize, NetError> {
-        let ep = port.endpoint();
-        if len <= port.owner().inject {
+        let ep = endpoint.ep();
+        if len <= endpoint.owner().inject {
             // SAFETY: the caller's duty.
             let call = || unsafe { ffi::fi_tinject(ep, buf.cast(), len, dest, TAG) };
             return self.issue("fi_tinject", call).map(|()| 0);
@@ -51,12 +51,12 @@ impl Raw<'_> {
     #[inline]
     unsafe fn trecv(
         &self,
-        port: &Port,
+        endpoint: &Endpoint,
         buf: *mut u8,
         len: usize,
         n: usize,
     ) -> Result<(), NetError> {
-        let (ep, any, context) = (port.endpoint(), ffi::FI_ADDR_UNSPEC, self.context(n));
+        let (ep, any, context) = (endpoint.ep(), ffi::FI_ADDR_UNSPEC, self.context(n));
         // SAFETY: the caller's duty.
         self.issue("fi_trecv", || unsafe {
             ffi::fi_trecv(ep, buf.cast(), len, null_mut(), any, TAG, 0, context)
@@ -77,7 +77,7 @@ pub struct Partner {
     pub len: usize,
 }
 
-impl Port {
+impl Endpoint {
     /// Sends and receives `count` messages in turns; `first` sends first. The
     /// receive is posted before the send, as one does.
     ///
@@ -120,13 +120,13 @@ impl Port {
     }
 
     /// Sends `count` messages; after every `window` of them waits for an empty
-    /// answer. The peer is in [`Port::raw_sink`] with the same numbers.
+    /// answer. The peer is in [`Endpoint::raw_sink`] with the same numbers.
     ///
     /// # Errors
-    /// As [`Port::raw_ping_pong`].
+    /// As [`Endpoint::raw_ping_pong`].
     ///
     /// # Safety
-    /// As [`Port::raw_ping_pong`].
+    /// As [`Endpoint::raw_ping_pong`].
     #[inline(never)]
     pub unsafe fn raw_stream(
         &self,
@@ -152,14 +152,14 @@ impl Port {
         Ok(())
     }
 
-    /// Receives what [`Port::raw_stream`] sends: a window of receives posted at
-    /// a time, all into one buffer.
+    /// Receives what [`Endpoint::raw_stream`] sends: a window of receives
+    /// posted at a time, all into one buffer.
     ///
     /// # Errors
-    /// As [`Port::raw_ping_pong`].
+    /// As [`Endpoint::raw_ping_pong`].
     ///
     /// # Safety
-    /// As [`Port::raw_ping_pong`].
+    /// As [`Endpoint::raw_ping_pong`].
     #[inline(never)]
     pub unsafe fn raw_sink(&self, p: Partner, count: usize, window: usize) -> Result<(), NetError> {
         let raw = Raw::new(self, window + 1);

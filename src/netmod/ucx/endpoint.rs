@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// The number of the active message that packets are.
 const PACKETS: u32 = 0;
-/// How long a port that is closed waits for what it still has to send.
+/// How long a worker that is closed waits for what it still has to send.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 /// Failures nobody waits for that are kept until the next poll.
 const FAILURES: usize = 64;
@@ -38,7 +38,7 @@ type Put = unsafe extern "C" fn(
     *const sys::ucp_request_param_t,
 ) -> sys::ucs_status_ptr_t;
 
-/// UCX's put and the port it is for, side by side.
+/// UCX's put and the worker it is for, side by side.
 #[derive(Clone, Copy, Debug)]
 pub struct InjectHandle {
     put: Put,
@@ -60,7 +60,7 @@ impl InjectHandle {
         key: u64,
     ) -> sys::ucs_status_ptr_t {
         let (ep, rkey) = (dest as sys::ucp_ep_h, key as sys::ucp_rkey_h);
-        // SAFETY: the caller's duty; the port that made this is alive.
+        // SAFETY: the caller's duty; the worker that made this is alive.
         unsafe { (self.put)(ep, buf.cast(), len, addr, rkey, &raw const IMMEDIATE.0) }
     }
 
@@ -108,7 +108,7 @@ impl InjectHandle {
             Answer::Refused(status) => return answer(status),
             Answer::Done | Answer::UnderWay(_) => return 0,
         }
-        // SAFETY: the port is alive by the caller's word.
+        // SAFETY: the worker is alive by the caller's word.
         let inner = unsafe { &*self.inner };
         let Some(slot) = inner.take(None, dest) else { return AGAIN };
         // SAFETY: the slot is ours until its callback; the caller's duty for
@@ -154,17 +154,17 @@ pub(super) struct Inner {
 
 /// A worker, its endpoints and what is under way on them. Belongs to one
 /// thread at a time.
-pub struct Port {
+pub struct Worker {
     inner: Box<Inner>,
 }
 
-// SAFETY: the pointers name objects of this port alone; a port has one owner at
-// a time, who may change (UCS_THREAD_MODE_SERIALIZED).
-unsafe impl Send for Port {}
+// SAFETY: the pointers name objects of this worker alone; a worker has one
+// owner at a time, who may change (UCS_THREAD_MODE_SERIALIZED).
+unsafe impl Send for Worker {}
 
-impl std::fmt::Debug for Port {
+impl std::fmt::Debug for Worker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Port").field("slots", &self.inner.slots.borrow().len()).finish()
+        f.debug_struct("Worker").field("slots", &self.inner.slots.borrow().len()).finish()
     }
 }
 
@@ -230,7 +230,8 @@ impl Inner {
     /// A part of an operation ended.
     ///
     /// # Safety
-    /// `slot` is one of a live port's, in use; the caller is the port's owner.
+    /// `slot` is one of a live worker's, in use; the caller is the worker's
+    /// owner.
     pub(super) unsafe fn part_done(
         slot: *mut Slot,
         request: *mut c_void,
@@ -301,7 +302,7 @@ unsafe extern "C" fn packet(
     if rendezvous != 0 {
         return sys::UCS_OK;
     }
-    // SAFETY: the handler was set with the port's inner part, which outlives
+    // SAFETY: the handler was set with the worker's inner part, which outlives
     // its worker; header and data hold what UCX says for the time of this call.
     unsafe {
         let inner = &*arg.cast::<Inner>();
@@ -323,16 +324,16 @@ unsafe extern "C" fn endpoint_failed(
     ep: sys::ucp_ep_h,
     status: sys::ucs_status_t,
 ) {
-    // SAFETY: the handler was set with the port's inner part, which outlives
+    // SAFETY: the handler was set with the worker's inner part, which outlives
     // its worker.
     let inner = unsafe { &*arg.cast::<Inner>() };
     inner.failed.borrow_mut().insert(ep as u64, status);
 }
 
-impl Port {
-    pub(super) fn open(owner: &Arc<Ucx>) -> Result<Port, NetError> {
+impl Worker {
+    pub(super) fn open(owner: &Arc<Ucx>) -> Result<Worker, NetError> {
         let f = owner.f();
-        let mut port = Port {
+        let mut worker = Worker {
             inner: Box::new(Inner {
                 f,
                 worker: null_mut(),
@@ -356,9 +357,9 @@ impl Port {
         params.flags = u64::from(sys::UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK);
         // SAFETY: the context is open while `owner` lives.
         let status =
-            unsafe { (f.ucp_worker_create)(owner.context, &params, &mut port.inner.worker) };
+            unsafe { (f.ucp_worker_create)(owner.context, &params, &mut worker.inner.worker) };
         if status != sys::UCS_OK {
-            port.inner.worker = null_mut();
+            worker.inner.worker = null_mut();
         }
         owner.check("ucp_worker_create", status)?;
         let fields = sys::UCP_AM_HANDLER_PARAM_FIELD_ID
@@ -370,12 +371,12 @@ impl Port {
             id: PACKETS,
             flags: sys::UCP_AM_FLAG_WHOLE_MSG,
             cb: Some(packet),
-            arg: port.argument(),
+            arg: worker.argument(),
         };
         // SAFETY: the worker is open; the argument outlives it.
-        let status = unsafe { (f.ucp_worker_set_am_recv_handler)(port.inner.worker, &handler) };
+        let status = unsafe { (f.ucp_worker_set_am_recv_handler)(worker.inner.worker, &handler) };
         owner.check("ucp_worker_set_am_recv_handler", status)?;
-        Ok(port)
+        Ok(worker)
     }
 
     /// The inner part as callbacks get it.
@@ -392,7 +393,7 @@ impl Port {
         &self.inner
     }
 
-    pub(super) fn worker(&self) -> sys::ucp_worker_h {
+    pub(super) fn handle(&self) -> sys::ucp_worker_h {
         self.inner.worker
     }
 
@@ -409,10 +410,10 @@ impl Port {
         let (mut address, mut len) = (null_mut(), 0);
         // SAFETY: the worker is open; UCX gives `len` bytes, released once.
         unsafe {
-            let status = (self.f().ucp_worker_get_address)(self.worker(), &mut address, &mut len);
+            let status = (self.f().ucp_worker_get_address)(self.handle(), &mut address, &mut len);
             self.owner().check("ucp_worker_get_address", status)?;
             let bytes = std::slice::from_raw_parts(address.cast::<u8>(), len).to_vec();
-            (self.f().ucp_worker_release_address)(self.worker(), address);
+            (self.f().ucp_worker_release_address)(self.handle(), address);
             Ok(bytes)
         }
     }
@@ -437,7 +438,7 @@ impl Port {
         let mut ep = null_mut();
         // SAFETY: the worker is open; the address is whole (see `frame`) and
         // copied by the call; the handler's argument outlives the endpoint.
-        let status = unsafe { (self.f().ucp_ep_create)(self.worker(), &params, &mut ep) };
+        let status = unsafe { (self.f().ucp_ep_create)(self.handle(), &params, &mut ep) };
         self.owner().check("ucp_ep_create", status)?;
         Ok(ep as u64)
     }
@@ -458,7 +459,7 @@ impl Port {
     }
 
     /// See [`Netmod::read`](crate::netmod::Netmod::read); puts before it are
-    /// not waited for ([`Port::flush`] does).
+    /// not waited for ([`Worker::flush`] does).
     ///
     /// # Safety
     /// The same.
@@ -612,7 +613,7 @@ impl Port {
         unsafe {
             let param = slot::tracked_receive(slot);
             let receive = self.f().ucp_tag_recv_nbx;
-            let pointer = receive(self.worker(), op.buf.cast(), op.len, op.tag, u64::MAX, &param);
+            let pointer = receive(self.handle(), op.buf.cast(), op.len, op.tag, u64::MAX, &param);
             match self.told(op.token, 0, self.inner.started(slot, pointer)) {
                 0 => PENDING,
                 code => code,
@@ -624,11 +625,11 @@ impl Port {
     pub(super) fn cancel(&self, token: u64) {
         let all = self.inner.slots.borrow().clone();
         for slot in all {
-            // SAFETY: slots live as long as the port; its owner is here.
+            // SAFETY: slots live as long as the worker; its owner is here.
             let (request, known) = unsafe { ((*slot).request, (*slot).token) };
             if !request.is_null() && known == Some(token) {
                 // SAFETY: under way, as the request says.
-                unsafe { (self.f().ucp_request_cancel)(self.worker(), request) };
+                unsafe { (self.f().ucp_request_cancel)(self.handle(), request) };
                 return;
             }
         }
@@ -640,7 +641,7 @@ impl Port {
         }
         let mut fd = -1;
         // SAFETY: the worker is open, with wake-ups.
-        let status = unsafe { (self.f().ucp_worker_get_efd)(self.worker(), &mut fd) };
+        let status = unsafe { (self.f().ucp_worker_get_efd)(self.handle(), &mut fd) };
         (status == sys::UCS_OK).then_some(fd)
     }
 
@@ -650,7 +651,7 @@ impl Port {
             && inner.stash.borrow().is_empty()
             && inner.failures.borrow().is_empty();
         // SAFETY: the worker is open.
-        let arm = || unsafe { (self.f().ucp_worker_arm)(self.worker()) };
+        let arm = || unsafe { (self.f().ucp_worker_arm)(self.handle()) };
         self.owner().wakeup && nothing && arm() == sys::UCS_OK
     }
 
@@ -711,7 +712,7 @@ pub(super) fn pending(begun: Result<Begun, isize>) -> isize {
     }
 }
 
-impl Drop for Port {
+impl Drop for Worker {
     fn drop(&mut self) {
         let inner = &*self.inner;
         if !inner.worker.is_null() {
@@ -732,7 +733,7 @@ impl Drop for Port {
     }
 }
 
-impl Port {
+impl Worker {
     /// Flushes what was taken from callers, for a bounded time: towards a peer
     /// that is gone a flush never ends.
     ///

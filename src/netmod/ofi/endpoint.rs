@@ -44,7 +44,7 @@ impl InjectHandle {
         addr: u64,
         key: u64,
     ) -> isize {
-        // SAFETY: the caller's duty; the port that made this is alive.
+        // SAFETY: the caller's duty; the endpoint that made this is alive.
         unsafe { (self.inject)(self.ep, buf.cast(), len, dest, addr, key) }
     }
 }
@@ -63,7 +63,7 @@ unsafe extern "C" fn no_inject(
 
 /// An endpoint, its completion queue and its write counter. Belongs to one
 /// thread at a time.
-pub struct Port {
+pub struct Endpoint {
     ep: *mut sys::fid_ep,
     cq: *mut sys::fid_cq,
     /// Counts writes; without one rxm crashes when a peer dies under an inject.
@@ -99,20 +99,22 @@ impl Bounce {
     }
 }
 
-// SAFETY: the raw pointers name objects of this port alone; a port has one
-// owner at a time, who may change (FI_THREAD_SAFE is asked for when ports are
-// used in several threads).
-unsafe impl Send for Port {}
+// SAFETY: the raw pointers name objects of this endpoint alone; an endpoint has
+// one owner at a time, who may change (FI_THREAD_SAFE is asked for when
+// endpoints are used in several threads).
+unsafe impl Send for Endpoint {}
 
-impl std::fmt::Debug for Port {
+impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Port").field("provider", &self.owner.caps.provider).finish_non_exhaustive()
+        f.debug_struct("Endpoint")
+            .field("provider", &self.owner.caps.provider)
+            .finish_non_exhaustive()
     }
 }
 
-impl Port {
-    pub(super) fn open(owner: &Arc<Ofi>) -> Result<Port, NetError> {
-        let mut port = Port {
+impl Endpoint {
+    pub(super) fn open(owner: &Arc<Ofi>) -> Result<Endpoint, NetError> {
+        let mut endpoint = Endpoint {
             ep: null_mut(),
             cq: null_mut(),
             cntr: null_mut(),
@@ -122,47 +124,47 @@ impl Port {
             fd: None,
             owner: Arc::clone(owner),
         };
-        // After `port`, whose drop takes it too when this fails.
+        // After `endpoint`, whose drop takes it too when this fails.
         let _alone = owner.alone();
         // SAFETY: the domain and its info are open while `owner` lives; each
         // object is bound before the endpoint is enabled, as fi_endpoint(3)
         // asks, and whatever was opened is closed on drop.
         unsafe {
             let domain = owner.domain;
-            let rc = ffi::fi_endpoint(domain, owner.info.as_ptr(), &mut port.ep, null_mut());
+            let rc = ffi::fi_endpoint(domain, owner.info.as_ptr(), &mut endpoint.ep, null_mut());
             owner.check("fi_endpoint", rc)?;
-            port.open_queue()?;
+            endpoint.open_queue()?;
             // Receives all complete here; of the rest those that ask for it.
             for flags in [sys::FI_TRANSMIT | sys::FI_SELECTIVE_COMPLETION, sys::FI_RECV] {
-                let rc = ffi::fi_ep_bind(port.ep, &raw mut (*port.cq).fid, flags);
+                let rc = ffi::fi_ep_bind(endpoint.ep, &raw mut (*endpoint.cq).fid, flags);
                 owner.check("fi_ep_bind(cq)", rc)?;
             }
             let mut attr: sys::fi_cntr_attr = std::mem::zeroed();
             attr.events = sys::FI_CNTR_EVENTS_COMP;
             attr.wait_obj = sys::FI_WAIT_NONE;
-            let rc = ffi::fi_cntr_open(domain, &mut attr, &mut port.cntr, null_mut());
+            let rc = ffi::fi_cntr_open(domain, &mut attr, &mut endpoint.cntr, null_mut());
             owner.check("fi_cntr_open", rc)?;
-            let rc = ffi::fi_ep_bind(port.ep, &raw mut (*port.cntr).fid, sys::FI_WRITE);
+            let rc = ffi::fi_ep_bind(endpoint.ep, &raw mut (*endpoint.cntr).fid, sys::FI_WRITE);
             owner.check("fi_ep_bind(counter)", rc)?;
-            let rc = ffi::fi_ep_bind(port.ep, &raw mut (*owner.av).fid, 0);
+            let rc = ffi::fi_ep_bind(endpoint.ep, &raw mut (*owner.av).fid, 0);
             owner.check("fi_ep_bind(av)", rc)?;
-            owner.check("fi_enable", ffi::fi_enable(port.ep))?;
-            if !ffi::has_rma(port.ep) {
+            owner.check("fi_enable", ffi::fi_enable(endpoint.ep))?;
+            if !ffi::has_rma(endpoint.ep) {
                 return Err(NetError::NoRma { provider: owner.caps.provider.clone() });
             }
-            if owner.caps.packet_size > 0 && !ffi::has_messages(port.ep) {
+            if owner.caps.packet_size > 0 && !ffi::has_messages(endpoint.ep) {
                 return Err(owner.explain("fi_enable", UNSUPPORTED));
             }
         }
         let each = owner.bounce_size();
         if each > 0 {
-            port.bounce = Some(port.open_bounce(each)?);
+            endpoint.bounce = Some(endpoint.open_bounce(each)?);
         }
         if owner.caps.packet_size > 0 {
-            port.ring = Some(Ring::open(&port)?);
-            port.post_all()?;
+            endpoint.ring = Some(Ring::open(&endpoint)?);
+            endpoint.post_all()?;
         }
-        Ok(port)
+        Ok(endpoint)
     }
 
     /// Opens the completion queue, with a descriptor where there can be one.
@@ -195,16 +197,16 @@ impl Port {
         Ok(Bounce { region, memory, each })
     }
 
-    /// Registers buffers of the port itself where the provider wants that.
+    /// Registers buffers of the endpoint itself where the provider wants that.
     pub(super) fn register_own(&self, memory: &Pages) -> Result<Option<Region>, NetError> {
         if !self.owner.duty(sys::FI_MR_LOCAL) {
             return Ok(None);
         }
-        // SAFETY: memory and region are dropped together with the port.
+        // SAFETY: memory and region are dropped together with the endpoint.
         unsafe { self.register_local(memory.at(0), memory.len()).map(Some) }
     }
 
-    /// Registers a local buffer for reads and writes of this port.
+    /// Registers a local buffer for reads and writes of this endpoint.
     ///
     /// # Safety
     /// The buffer stays mapped until the region is dropped.
@@ -225,7 +227,7 @@ impl Port {
         InjectHandle { ep: self.ep, inject: inject.unwrap_or(no_inject) }
     }
 
-    pub(super) fn endpoint(&self) -> *mut sys::fid_ep {
+    pub(super) fn ep(&self) -> *mut sys::fid_ep {
         self.ep
     }
 
@@ -501,8 +503,8 @@ impl Port {
     /// Frees the slot of a finished operation and returns its token.
     #[inline]
     fn finish(&self, index: u16, copy: bool) -> Option<u64> {
-        // SAFETY: the operation is over, so the slot is the port's alone, and
-        // the port's owner is here now.
+        // SAFETY: the operation is over, so the slot is the endpoint's alone,
+        // and the endpoint's owner is here now.
         let slot = unsafe { self.slots.get(index) };
         if !slot.copy_to.is_empty() && copy {
             self.copy_back(index, slot);
@@ -525,7 +527,7 @@ impl Port {
     }
 }
 
-impl Drop for Port {
+impl Drop for Endpoint {
     fn drop(&mut self) {
         // Regions first: some are bound to the endpoint (FI_MR_ENDPOINT).
         self.slots.abandon();
