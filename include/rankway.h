@@ -34,7 +34,7 @@ extern "C" {
 #define RANKWAY_ANY_TAG (-1)
 
 /**
- * Answer of rankway_put_unchecked: the provider has no room now. Call
+ * Answer of rankway_put_unchecked: the provider has no space now. Call
  * rankway_progress, then call again.
  */
 #define RANKWAY_AGAIN (-11)
@@ -240,9 +240,14 @@ typedef struct rankway_boot_t {
     int (*put)(void *self, const char *key, const void *value, size_t bytes);
     /**
      * Copies what `rank` published before the last fence into `value`, at most
-     * `room` bytes, and stores how many there are, which may be more.
+     * `capacity` bytes, and stores how many there are, which may be more.
      */
-    int (*get)(void *self, uint32_t rank, const char *key, void *value, size_t room, size_t *bytes);
+    int (*get)(void *self,
+               uint32_t rank,
+               const char *key,
+               void *value,
+               size_t capacity,
+               size_t *bytes);
     /**
      * Waits for all processes.
      */

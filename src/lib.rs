@@ -1,7 +1,7 @@
 //! Rankway turns *(communicator, rank)* into a network address in a handful of
 //! instructions and hands the operation to the network library.
 //!
-//! # The rooms
+//! # The modules
 //!
 //! ```text
 //! rankmap   rank → lpid                 pure, no FFI, knows nothing

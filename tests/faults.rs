@@ -795,9 +795,9 @@ fn command_refuses(
     Ok(())
 }
 
-/// Puts, long ones and gets through a provider that has no room for a second:
+/// Puts, long ones and gets through a provider that has no space for a second:
 /// they wait, and none is lost or made twice.
-fn no_room(boot: Arc<dyn Boot>) -> Result {
+fn no_space(boot: Arc<dyn Boot>) -> Result {
     let context = open(boot)?;
     let world = Communicator::world(&context);
     let w = make::<CREATED, Ofi>(&world, 1 << 16, 8).map_err(text)?;
@@ -834,7 +834,7 @@ fn in_small_shm(mount: &'static str) -> std::result::Result<Vec<&'static str>, S
 }
 
 const SMALL_SHM: &str = "mount -t tmpfs -o size=8m tmpfs /dev/shm && exec \"$@\"";
-/// Has room for one endpoint.
+/// Has space for one endpoint.
 const SHM_FOR_ONE: &str = "mount -t tmpfs -o size=20m tmpfs /dev/shm && exec \"$@\"";
 
 /// Where cargo put the null provider, when it built it with this test.
@@ -1001,11 +1001,13 @@ fn main() -> ExitCode {
                     null.env("FI_PROVIDER_PATH", directory.as_str()).env("RANKWAY_NULL_STATS", "1");
                 null.env("RANKWAY_PROVIDER", "rankway_null")
             };
-            add(null("no room", no_room, none_lost).env("RANKWAY_NULL_BUSY", "1000"));
+            add(null("no space", no_space, none_lost).env("RANKWAY_NULL_BUSY", "1000"));
             add(null("past 4 GiB", past_four_gib, told_four_gib));
         }
         None => {
-            eprintln!("no room, past 4 GiB: skipped, the null provider was not built (--workspace)")
+            eprintln!(
+                "no space, past 4 GiB: skipped, the null provider was not built (--workspace)"
+            )
         }
     }
     add(Scenario::new("crowd/5", 5, crowd).env("RANKWAY_SHM_PEERS", "4"));

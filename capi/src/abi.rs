@@ -15,7 +15,7 @@ pub const RANKWAY_ANY_SOURCE: c_int = -2;
 /// A receive or probe takes messages with any tag (MPICH's value).
 pub const RANKWAY_ANY_TAG: c_int = -1;
 
-/// Answer of rankway_put_unchecked: the provider has no room now. Call
+/// Answer of rankway_put_unchecked: the provider has no space now. Call
 /// rankway_progress, then call again.
 pub const RANKWAY_AGAIN: isize = -11;
 /// Answer of rankway_put_unchecked: it failed, and rankway_win_error says why.
@@ -276,14 +276,14 @@ pub struct rankway_boot_t {
         ) -> c_int,
     >,
     /// Copies what `rank` published before the last fence into `value`, at most
-    /// `room` bytes, and stores how many there are, which may be more.
+    /// `capacity` bytes, and stores how many there are, which may be more.
     pub get: Option<
         unsafe extern "C" fn(
             self_: *mut c_void,
             rank: u32,
             key: *const c_char,
             value: *mut c_void,
-            room: usize,
+            capacity: usize,
             bytes: *mut usize,
         ) -> c_int,
     >,

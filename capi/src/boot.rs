@@ -105,7 +105,7 @@ impl Boot for Caller {
 
     fn get(&self, rank: u32, key: &str) -> Result<Vec<u8>, BootError> {
         /// Longer than what is published here as a rule.
-        const ROOM: usize = 1024;
+        const CAPACITY: usize = 1024;
         /// No launcher's values are longer.
         const MOST: usize = 1 << 26;
         let size = self.table.size;
@@ -113,21 +113,21 @@ impl Boot for Caller {
             return Err(BootError::Rank { rank, size });
         }
         let name = key_of(key)?;
-        let mut value = vec![0_u8; ROOM];
+        let mut value = vec![0_u8; CAPACITY];
         loop {
-            let (room, mut len) = (value.len(), 0);
+            let (capacity, mut len) = (value.len(), 0);
             let to = value.as_mut_ptr().cast();
             // SAFETY: the caller's function, with its own pointer and as much
             // memory as it is told.
             let code = unsafe {
-                (self.get)(self.table.self_, rank, name.as_ptr(), to, room, &raw mut len)
+                (self.get)(self.table.self_, rank, name.as_ptr(), to, capacity, &raw mut len)
             };
             match code {
-                0 if len <= room => {
+                0 if len <= capacity => {
                     value.truncate(len);
                     return Ok(value);
                 }
-                0 if len <= MOST && room == ROOM => value.resize(len, 0),
+                0 if len <= MOST && capacity == CAPACITY => value.resize(len, 0),
                 0 => return Err(refused("get", 0)),
                 _ => return Err(BootError::NotPublished { rank, key: key.into() }),
             }

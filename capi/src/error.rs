@@ -99,7 +99,7 @@ fn code_of(e: &DeviceError) -> code {
         DeviceError::PeerDied { .. } | DeviceError::Boot(BootError::PeerDied { .. }) => {
             code::RANKWAY_ERR_PEER_DIED
         }
-        DeviceError::Net(NetError::NoRoom { .. } | NetError::NoAddressSpace { .. }) => {
+        DeviceError::Net(NetError::NoSpace { .. } | NetError::NoAddressSpace { .. }) => {
             code::RANKWAY_ERR_MEMORY
         }
         DeviceError::Net(

@@ -854,13 +854,13 @@ impl Taken {
 
     /// # Safety
     /// As [`Message::irecv`].
-    pub(crate) unsafe fn irecv(self, buf: *mut u8, room: usize) -> Under {
+    pub(crate) unsafe fn irecv(self, buf: *mut u8, capacity: usize) -> Under {
         let home = self.home;
         // SAFETY: the caller's duty.
         let what = unsafe {
             match self.what {
-                AnyMessage::Ofi(m) => Ofi::request(m.irecv(buf, room)),
-                AnyMessage::Ucx(m) => Ucx::request(m.irecv(buf, room)),
+                AnyMessage::Ofi(m) => Ofi::request(m.irecv(buf, capacity)),
+                AnyMessage::Ucx(m) => Ucx::request(m.irecv(buf, capacity)),
             }
         };
         Under { home, what }

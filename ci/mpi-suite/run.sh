@@ -45,7 +45,7 @@ one() { # number
   done
   # Where mpirun keeps its session: one that ends removes what it shares.
   mkdir -p "$work/s$number"
-  # Slots: programs that spawn others only do so where the universe has room.
+  # Slots: programs that spawn others only do so where the universe has space.
   # Then mpirun takes the machine for its own, and has to be told to yield.
   # shellcheck disable=SC2086 # flags are several
   (cd "$suite/build/$dir" && exec setsid timeout --kill-after=5 "$seconds" mpirun.openmpi \

@@ -28,7 +28,7 @@ $box hostname "guest$host"
 ip link set lo up
 
 # A wire of its own for a guest alone; rxe does not work over `lo`. The maximum
-# makes room for a 4096-byte MTU of InfiniBand's and its headers.
+# makes space for a 4096-byte MTU of InfiniBand's and its headers.
 if [ "$hosts" = 1 ]; then
   ip link add roce0 mtu 4200 type dummy || end 3 "no dummy network card"
   card=roce0

@@ -84,7 +84,7 @@ impl ScriptedNetwork {
         self.script().arriving.push_back((head, body));
     }
 
-    /// What the next sends answer: at once, later, no room, an error.
+    /// What the next sends answer: at once, later, no space, an error.
     pub fn answer(&self, answers: &[u8]) {
         self.script().answers.extend(answers);
     }

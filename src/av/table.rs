@@ -37,7 +37,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Makes room for `len` entries; shrinking is not possible. Lookups may go
+    /// Makes space for `len` entries; shrinking is not possible. Lookups may go
     /// on in other threads; callers that grow must take turns.
     ///
     /// # Errors

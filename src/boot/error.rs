@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Errors of the [`boot`](crate::boot) room.
+/// Errors of the [`boot`](crate::boot) module.
 ///
 /// Every variant names the object and, where there is one, the peer by its
 /// world rank. After [`PeerDied`](BootError::PeerDied) or

@@ -17,7 +17,7 @@
 //! windows, where a launcher only knows the world. [`Liveness`] notices the
 //! death of peers on the same machine.
 //!
-//! The room never touches the network library and is never on the way of an
+//! This module never touches the network library and is never on the way of an
 //! operation. It stands on the operating system and, at run time, on the
 //! launcher's library.
 

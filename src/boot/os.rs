@@ -1,4 +1,4 @@
-//! The few system calls and /proc files the room needs.
+//! The few system calls and /proc files this module needs.
 
 use super::BootError;
 use std::io::Read;

@@ -3,7 +3,7 @@
 use super::card;
 use super::link::Links;
 use super::node::Inbox;
-use super::packet::{Class, Head, Room};
+use super::packet::{Class, Head, PacketHandler};
 use super::segment::Place;
 use super::turn::Turn;
 use super::{Device, DeviceError};
@@ -80,14 +80,14 @@ pub struct Context<N: Netmod> {
     index: u32,
     pub(super) links: Links,
     /// Who takes packets and completions, by class.
-    rooms: [OnceCell<Rc<dyn Room<N>>>; Class::COUNT],
+    handlers: [OnceCell<Rc<dyn PacketHandler<N>>>; Class::COUNT],
     /// Whether this is within [`Context::progress`].
     turn: Turn,
-    /// Rooms that asked for a turn, a bit for each class.
+    /// Handlers with deferred work, a bit for each class.
     restless: Cell<u32>,
-    /// Peers of whose loss the rooms are to be told.
+    /// Lost peers that the handlers are to be told of.
     to_tell: RefCell<Vec<u32>>,
-    /// Packets for rooms where nobody has settled.
+    /// Packets of classes without a handler so far.
     unclaimed: RefCell<Vec<(Head, Box<[u8]>)>>,
     /// Packets and completions so far.
     pub(super) events: Cell<u64>,
@@ -170,7 +170,7 @@ impl<N: Netmod> Context<N> {
             })?;
         Ok(Rc::new(Context {
             links: Links::new(&*device.boot)?,
-            rooms: Default::default(),
+            handlers: Default::default(),
             turn: Turn::default(),
             restless: Cell::new(0),
             to_tell: RefCell::default(),
@@ -219,10 +219,10 @@ impl<N: Netmod> Context<N> {
         self.index
     }
 
-    /// Hands packets and completions of a class to a room from now on; once
+    /// Hands packets and completions of a class to a handler from now on; once
     /// for each class.
-    pub(crate) fn settle(&self, class: Class, room: Rc<dyn Room<N>>) {
-        let _ = self.rooms[class as usize].set(room);
+    pub(crate) fn register_handler(&self, class: Class, handler: Rc<dyn PacketHandler<N>>) {
+        let _ = self.handlers[class as usize].set(handler);
         // A peer may have been quicker.
         let early = self.unclaimed.take();
         for (head, body) in early {
@@ -230,17 +230,17 @@ impl<N: Netmod> Context<N> {
         }
     }
 
-    /// To the room of a packet's class, or kept until it settles: not more
-    /// than the rooms' own credit lets peers send.
+    /// To the handler of a packet's class, or kept until there is one: not more
+    /// than the handlers' own credit lets peers send.
     #[inline]
     fn hand_out(&self, head: &Head, body: &[u8]) {
-        match self.room(head.class) {
-            Some(room) => room.arrived(self, head, body),
+        match self.handler_of(head.class) {
+            Some(handler) => handler.arrived(self, head, body),
             None => self.unclaimed.borrow_mut().push((*head, body.into())),
         }
     }
 
-    /// Asks that the room of a class be given a turn by the next progress.
+    /// Has the next progress call [`PacketHandler::poll_deferred`] of a class.
     pub(crate) fn stir(&self, class: Class) {
         self.restless.set(self.restless.get() | 1 << class as u32);
     }
@@ -279,15 +279,15 @@ impl<N: Netmod> Context<N> {
         self.stir(Class::Plain);
     }
 
-    /// Packets that wait for room at the provider.
+    /// Packets that wait for space at the provider.
     pub fn queued_packets(&self) -> usize {
         self.links.queued()
     }
 
-    /// The room of a class, if one has settled.
+    /// The handler of a class, if one is registered.
     #[inline]
-    pub(super) fn room(&self, class: Class) -> Option<&Rc<dyn Room<N>>> {
-        self.rooms[class as usize].get()
+    pub(super) fn handler_of(&self, class: Class) -> Option<&Rc<dyn PacketHandler<N>>> {
+        self.handlers[class as usize].get()
     }
 
     /// The endpoint and provider of a transport, if open.
@@ -479,23 +479,23 @@ impl<N: Netmod> Context<N> {
     #[cold]
     fn turns(&self) {
         for world in self.to_tell.take() {
-            for room in self.rooms.iter().filter_map(OnceCell::get) {
-                room.lost(self, world);
+            for handler in self.handlers.iter().filter_map(OnceCell::get) {
+                handler.lost(self, world);
             }
         }
         let restless = self.restless.take();
-        for (class, room) in self.rooms.iter().enumerate() {
+        for (class, handler) in self.handlers.iter().enumerate() {
             if restless & 1 << class != 0
-                && let Some(room) = room.get()
+                && let Some(handler) = handler.get()
             {
-                room.turn(self);
+                handler.turn(self);
             }
         }
         self.turn.let_go_on();
     }
 
-    /// The rooms are told of a loss by the next progress, never at once: it
-    /// may be noticed amidst a room's own work.
+    /// Handlers are told of a loss by the next progress, never at once: it
+    /// may be noticed amidst a handler's own work.
     pub(super) fn tell_lost(&self, world: u32) {
         self.to_tell.borrow_mut().push(world);
     }
@@ -510,7 +510,7 @@ impl<N: Netmod> Context<N> {
         self.inbox.as_ref()
     }
 
-    /// A packet came in: to its room, in the sender's order.
+    /// A packet came in: to its handler, in the sender's order.
     #[inline]
     fn arrived(&self, head: &[u8; HEAD], body: &[u8]) {
         self.stirred();
@@ -536,8 +536,8 @@ impl<N: Netmod> Context<N> {
             return;
         }
         if class != Class::Plain {
-            if let Some(room) = self.room(class) {
-                room.finished(self, c.token, c.result);
+            if let Some(handler) = self.handler_of(class) {
+                handler.finished(self, c.token, c.result);
             }
             return;
         }

@@ -6,7 +6,7 @@
 //! there from wherever it is asked, within packets of the link's own: a stream
 //! for each further context, whose first packet brings the addresses that
 //! answers return to. Streams keep their order and queue what the provider has
-//! no room for, as links do; they cost a copy more.
+//! no space for, as links do; they cost a copy more.
 //!
 //! A first context has no desk: its packets go by the link itself.
 
@@ -57,7 +57,7 @@ impl Default for Desk {
 }
 
 impl Desk {
-    /// Whether something waits for room.
+    /// Returns true if something waits for space.
     #[inline]
     pub(super) fn is_busy(&self) -> bool {
         self.busy.get()
@@ -88,8 +88,8 @@ impl Stream {
 impl<N: Netmod> Context<N> {
     /// Sends a packet to the first context of a world rank, in order behind
     /// those before it. The body is copied. At a first context this is
-    /// [`Context::transmit`]; elsewhere [`Room::called`](super::packet::Room::called)
-    /// takes it.
+    /// [`Context::transmit`]; elsewhere
+    /// [`PacketHandler::called`](super::packet::PacketHandler::called) takes it.
     ///
     /// # Errors
     /// As [`Context::transmit`].
@@ -120,7 +120,7 @@ impl<N: Netmod> Context<N> {
         self.check_open(world)
     }
 
-    /// Answers what [`Room::called`](super::packet::Room::called) brought from
+    /// Answers what [`PacketHandler::called`](super::packet::PacketHandler::called) brought from
     /// a peer's context `index`. Who died or closed it meanwhile needs none.
     #[cold]
     pub(crate) fn call_back(&self, world: u32, index: u32, head: Head, body: &[u8]) {
@@ -146,8 +146,8 @@ impl<N: Netmod> Context<N> {
         Ok(self.packet_limits(world)?.1.saturating_sub(wrapping))
     }
 
-    /// Sends what the provider had no room for, and hands on what came before
-    /// its room settled.
+    /// Sends what the provider had no space for, and hands on what came before
+    /// its handler was registered.
     pub(super) fn push_calls(&self) {
         let desk = &self.links.planes.desk;
         if !desk.busy.replace(false) {
@@ -234,16 +234,16 @@ impl<N: Netmod> Context<N> {
             let inner = body.split_first_chunk::<HEAD>();
             let inner = inner.and_then(|(head, rest)| Some((Head::decode(head)?.0, rest)));
             let Some((inner, rest)) = inner else { continue };
-            let Some(room) = self.room(inner.class) else {
-                // It may not have settled yet.
+            let Some(handler) = self.handler_of(inner.class) else {
+                // It may not be registered yet.
                 stream.due = due;
                 stream.early.insert(due, (kind, body));
                 desk.busy.set(true);
                 return;
             };
-            // Nothing is borrowed while a room works: it may answer.
+            // Nothing is borrowed while a handler works: it may answer.
             drop(streams);
-            room.called(self, index, &Head { from: world, ..inner }, rest);
+            handler.called(self, index, &Head { from: world, ..inner }, rest);
         }
     }
 }

@@ -46,7 +46,7 @@ impl Key {
     }
 
     /// Takes the agreed key instead, if it is free here.
-    pub(crate) fn settle(&mut self, agreed: u64) {
+    pub(crate) fn adopt(&mut self, agreed: u64) {
         let mut taken = self.keys.lock();
         if agreed != self.value && taken.taken.insert(agreed) {
             taken.taken.remove(&self.value);
@@ -72,13 +72,13 @@ mod tests {
         let (mut a, mut b) = (keys.reserve(), keys.reserve());
         assert_eq!((a.value(), b.value()), (1, 2));
         // Both agreed on 5 with others.
-        a.settle(5);
-        b.settle(5);
+        a.adopt(5);
+        b.adopt(5);
         assert_eq!((a.value(), b.value()), (5, 2));
         let c = keys.reserve();
         assert_eq!(c.value(), 6);
         drop(a);
-        b.settle(5);
+        b.adopt(5);
         assert_eq!(b.value(), 5);
         drop((b, c));
         assert!(keys.lock().taken.is_empty());

@@ -1,19 +1,19 @@
-//! Packets between processes: numbered, in order, never lost for want of room.
+//! Packets between processes: numbered, in order, never lost for want of space.
 //!
 //! The link to each peer numbers what it sends, puts what arrives early aside,
-//! and queues what the provider has no room for; [`Context::progress`] sends
+//! and queues what the provider has no space for; [`Context::progress`] sends
 //! that on. Nothing is kept for a peer nobody sent to or heard of, 40 bytes
 //! for one with nothing queued.
 //!
 //! A packet that fails breaks its link: what follows could not be taken in
-//! order. The rooms hear of it as of a death.
+//! order. The handlers hear of it as of a death.
 //!
 //! Never looks into a body and knows nothing of messages or windows.
 
 use super::card::Card;
 use super::context::Outcome;
 use super::node::{self, Outbox};
-use super::packet::{Body, Class, Head, Room};
+use super::packet::{Body, Class, Head, PacketHandler};
 use super::peers::PerPeer;
 use super::plane::Planes;
 use super::{Context, DeviceError};
@@ -211,13 +211,13 @@ impl Links {
         self.peers.known()
     }
 
-    /// Whether something waits for room or an address.
+    /// Returns true if something waits for space or an address.
     #[inline]
     pub(super) fn is_busy(&self) -> bool {
         !self.busy.borrow().is_empty() || self.planes.is_asking()
     }
 
-    /// Packets that wait for room at the provider.
+    /// Packets that wait for space at the provider.
     pub(super) fn queued(&self) -> usize {
         let busy = self.busy.borrow();
         let queued = |&world: &u32| {
@@ -258,7 +258,7 @@ impl Links {
         }
     }
 
-    /// Sends what the provider had no room for.
+    /// Sends what the provider had no space for.
     #[inline]
     pub(super) fn push<N: Netmod>(&self, context: &Context<N>) {
         if self.is_busy() {
@@ -353,7 +353,7 @@ impl Links {
 impl<N: Netmod> Context<N> {
     /// Sends a packet to a world rank, in order behind those before it.
     /// `true`: the body is the caller's again; `false`: a kept body is when its
-    /// token was handed to the room. Calls no room.
+    /// token was handed to the handler. Calls no handler.
     ///
     /// # Errors
     /// [`DeviceError::PeerDied`], a peer that cannot be reached, a provider
@@ -361,7 +361,7 @@ impl<N: Netmod> Context<N> {
     ///
     /// # Safety
     /// A body that is [`Body::Kept`] stays readable until its token came, or
-    /// the room heard that the peer is lost.
+    /// the handler heard that the peer is lost.
     #[inline]
     pub(crate) unsafe fn transmit(
         &self,
@@ -480,7 +480,7 @@ impl<N: Netmod> Context<N> {
         }
     }
 
-    /// Offers the provider the only packet of a queue. `None`: no room.
+    /// Offers the provider the only packet of a queue. `None`: no space.
     fn try_first(&self, world: u32, link: &Link) -> Result<Option<bool>, DeviceError> {
         let Some(packet) = link.with_rest(|rest| rest.queue.pop_front()) else {
             return Ok(None);
@@ -693,7 +693,7 @@ impl<N: Netmod> Context<N> {
     }
 
     /// Sends a packet that is not numbered, for the link itself, as
-    /// [`Netmod::send`] does; one that the provider has no room for must be
+    /// [`Netmod::send`] does; one that the provider has no space for must be
     /// repeated. A failure under way breaks the link to `world`.
     pub(super) fn send_loose(&self, world: u32, way: Way, head: Head, body: &[u8]) -> isize {
         let bytes = head.encode(self.links.to(world), 0);
@@ -708,10 +708,10 @@ impl<N: Netmod> Context<N> {
         rc
     }
 
-    /// Tells a room that an operation of its class ended.
+    /// Tells a handler that an operation of its class ended.
     pub(super) fn tell(&self, token: u64, result: Outcome) {
-        if let Some(room) = self.room(Class::of_token(token)) {
-            room.finished(self, token, result);
+        if let Some(handler) = self.handler_of(Class::of_token(token)) {
+            handler.finished(self, token, result);
         }
     }
 
@@ -726,8 +726,8 @@ impl<N: Netmod> Context<N> {
         }
     }
 
-    /// The room that settled for a class, as what it is.
-    pub(crate) fn resident<R: Room<N>>(&self, class: Class) -> Option<Rc<R>> {
-        Rc::clone(self.room(class)?).as_any().downcast().ok()
+    /// The handler of a class, as what it is; `None` where none is registered.
+    pub(crate) fn handler<R: PacketHandler<N>>(&self, class: Class) -> Option<Rc<R>> {
+        Rc::clone(self.handler_of(class)?).as_any().downcast().ok()
     }
 }

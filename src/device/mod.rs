@@ -53,7 +53,7 @@ pub use open::{AnyContext, open};
 pub use open::{Options, open_null};
 #[cfg(feature = "ofi")]
 pub use open::{network_ofi, open_ofi};
-pub(crate) use packet::{Body, Class, Head, Room};
+pub(crate) use packet::{Body, Class, Head, PacketHandler};
 pub(crate) use peers::PerPeer;
 pub use shared::{ProgressThread, Shared};
 
@@ -94,7 +94,7 @@ pub struct Device<N: Netmod> {
     threads: bool,
     /// How irregular maps are held, if `RANKWAY_MAP_STRATEGY` says.
     map_strategy: Option<Strategy>,
-    /// What the rooms above keep once for the process, by type.
+    /// What the layers above keep once for the process, by type.
     parts: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
     /// Addresses of this process's contexts, by index.
     cards: Mutex<Vec<Option<Card>>>,
@@ -435,7 +435,7 @@ impl<N: Netmod> Device<N> {
         self.keys.reserve()
     }
 
-    /// What a room above keeps once for the process, made on first use.
+    /// What a layer above keeps once for the process, made on first use.
     pub(crate) fn part<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         let known = parts.iter().find_map(|p| Arc::clone(p).downcast().ok());

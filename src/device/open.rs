@@ -106,9 +106,9 @@ mod ofi {
             Ok(shm) => Some(shm),
             // FI_PROVIDER may exclude shm, some builds lack it, and /dev/shm
             // may be full: the network serves the node then.
-            Err(NetError::NoProvider { .. } | NetError::NoRma { .. } | NetError::NoRoom { .. }) => {
-                None
-            }
+            Err(
+                NetError::NoProvider { .. } | NetError::NoRma { .. } | NetError::NoSpace { .. },
+            ) => None,
             Err(e) => return Err(e.into()),
         };
         let reached = local.as_ref().map_or(0, |shm| {

@@ -55,11 +55,11 @@ impl Class {
 pub(crate) struct Head {
     /// Who takes it.
     pub(crate) class: Class,
-    /// The room's own.
+    /// The handler's own.
     pub(crate) kind: u8,
     /// World rank of the sender; filled in by the link.
     pub(crate) from: u32,
-    /// The room's own.
+    /// The handler's own.
     pub(crate) words: [u64; 3],
 }
 
@@ -113,14 +113,14 @@ pub(crate) enum Body<'a> {
     /// Copied where it cannot be sent at once.
     Copied(&'a [u8]),
     /// The caller's memory, not touched until `token` (of the caller's class)
-    /// was handed to [`Room::finished`].
+    /// was handed to [`PacketHandler::finished`].
     Kept { start: *const u8, len: usize, token: u64 },
 }
 
 /// Who takes packets and completions of a class. Called within
-/// [`Context::progress`] and from nowhere else, so that a room never meets
+/// [`Context::progress`] and from nowhere else, so that a handler never meets
 /// itself half-way through a transmit: may transmit, must not wait.
-pub(crate) trait Room<N: Netmod>: Any {
+pub(crate) trait PacketHandler<N: Netmod>: Any {
     /// A packet, in the order its sender transmitted it.
     fn arrived(&self, context: &Context<N>, head: &Head, body: &[u8]);
     /// A packet by [`Context::call`]: at a first context from a peer's context
@@ -132,7 +132,7 @@ pub(crate) trait Room<N: Netmod>: Any {
     fn lost(&self, context: &Context<N>, world: u32);
     /// A turn at the end of a progress call, after [`Context::stir`].
     fn turn(&self, _context: &Context<N>) {}
-    /// For [`Context::resident`].
+    /// For [`Context::handler`].
     fn as_any(self: Rc<Self>) -> Rc<dyn Any>;
 }
 

@@ -1,4 +1,4 @@
-//! What a room keeps for each peer, at no cost for the others.
+//! What is kept for each peer in use, at no cost for the others.
 
 use crate::av::{AvError, Entry, Table};
 use std::cell::RefCell;

@@ -46,7 +46,7 @@ impl Shared {
     /// Makes a file, still empty; the name is for those who look into `/proc`.
     pub(crate) fn create(name: &'static str) -> io::Result<Shared> {
         let mut nonce = [0_u8; 8];
-        // SAFETY: room for that many bytes; the first 256 come whole.
+        // SAFETY: the buffer holds that many bytes; the first 256 come whole.
         if unsafe { libc::getrandom(nonce.as_mut_ptr().cast(), nonce.len(), 0) } < 0 {
             return Err(io::Error::last_os_error());
         }

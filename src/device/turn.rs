@@ -87,7 +87,7 @@ impl Drop for Taken<'_> {
 #[cfg(test)]
 mod tests {
     use crate::boot::alone::Alone;
-    use crate::device::{Class, Context, DeviceError, Head, Outcome, Room, open_null};
+    use crate::device::{Class, Context, DeviceError, Head, Outcome, PacketHandler, open_null};
     use crate::msg::{Active, Verdict};
     use crate::netmod::null::Null;
     use std::any::Any;
@@ -134,7 +134,7 @@ mod tests {
 
     struct Faulty;
 
-    impl Room<Null> for Faulty {
+    impl PacketHandler<Null> for Faulty {
         fn arrived(&self, _: &Context<Null>, _: &Head, _: &[u8]) {}
         fn finished(&self, _: &Context<Null>, _: u64, _: Outcome) {}
         fn lost(&self, _: &Context<Null>, _: u32) {}
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_fault_within_progress_is_not_forgotten() {
         let context = alone();
-        context.settle(Class::Rma, Rc::new(Faulty));
+        context.register_handler(Class::Rma, Rc::new(Faulty));
         context.stir(Class::Rma);
         assert_eq!(panic_of(|| context.progress()).as_deref(), Some("a fault"));
         for _ in 0..2 {

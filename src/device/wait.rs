@@ -28,7 +28,7 @@ enum For {
     /// Something that peers do at once, or that shows elsewhere than in a
     /// provider: their death ends it, and sleeps are short.
     Answers,
-    /// Packets, whose room says itself what a death means.
+    /// Packets, whose handler says itself what a death means.
     Packets,
     /// Packets of anybody.
     Anybody,
@@ -157,7 +157,7 @@ impl<N: Netmod> Context<N> {
         let mut quiet = Quiet::new(self);
         loop {
             match self.look_after(peers) {
-                // The room tells with the next progress.
+                // The handler tells with the next progress.
                 Err(DeviceError::PeerDied { .. }) if what != For::Answers => {}
                 other => other?,
             }
@@ -185,7 +185,7 @@ impl<N: Netmod> Context<N> {
     }
 
     /// What this thread may sleep on now: a descriptor of every open endpoint,
-    /// when nothing waits for room.
+    /// when nothing waits for space.
     pub(super) fn descriptors(&self) -> Option<Sleep> {
         if self.links.is_busy() || self.is_restless() || self.has_retired() {
             return None;

@@ -14,12 +14,14 @@
 //! goes back for what is held, so that its senders come to wait.
 //!
 //! A reply needs no credit: its requester has at most so many requests under
-//! way as there is room for. So two processes that flood each other with
+//! way as there is space for. So two processes that flood each other with
 //! requests do not wait for each other's replies.
 
 use super::MsgError;
 use super::credit::{Credit, Limits};
-use crate::device::{Body, Class, Context, DeviceError, Head, Outcome, PerPeer, Progress, Room};
+use crate::device::{
+    Body, Class, Context, DeviceError, Head, Outcome, PacketHandler, PerPeer, Progress,
+};
 use crate::netmod::Netmod;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -41,7 +43,7 @@ const WANTS_REPLY: u64 = 1 << 24;
 pub enum Verdict {
     /// It took it.
     Taken,
-    /// It has no room now: the message is kept and offered again.
+    /// It has no space now: the message is kept and offered again.
     Held,
 }
 
@@ -77,7 +79,7 @@ impl<'a, N: Netmod> Call<'a, N> {
 /// is no reply.
 pub struct Reply<'a, N: Netmod> {
     context: &'a Context<N>,
-    room: &'a ActiveRoom<N>,
+    protocol: &'a ActiveProtocol<N>,
     to: u32,
     longest: usize,
     held: &'a Cell<bool>,
@@ -98,10 +100,10 @@ impl<N: Netmod> Reply<'_, N> {
     pub fn send(mut self, handler: u16, header: &[u8], payload: &[u8]) -> Result<(), MsgError> {
         check_length(self.to, header, payload, self.longest)?;
         self.used = true;
-        if self.to == self.room.me {
+        if self.to == self.protocol.me {
             let word = first_word(handler, header.len());
-            self.room.settle_own();
-            self.room.keep(self.to, ANSWER, word, header, payload);
+            self.protocol.own_request_ended();
+            self.protocol.keep(self.to, ANSWER, word, header, payload);
             self.context.stir(Class::Active);
             return Ok(());
         }
@@ -115,8 +117,8 @@ impl<N: Netmod> Drop for Reply<'_, N> {
         if self.used || self.held.get() {
             return;
         }
-        if self.to == self.room.me {
-            self.room.settle_own();
+        if self.to == self.protocol.me {
+            self.protocol.own_request_ended();
         } else {
             // What cannot be sent need not be: the peer is gone.
             let _ = transmit(self.context, self.to, NOTHING, 0, 0, &[], &[]);
@@ -144,7 +146,7 @@ struct Peer {
     gone: Cell<bool>,
 }
 
-struct ActiveRoom<N: Netmod> {
+struct ActiveProtocol<N: Netmod> {
     handlers: RefCell<Vec<Option<Handler<N>>>>,
     /// Messages that a handler would not take yet, or that came before it, in
     /// order for each handler.
@@ -158,12 +160,12 @@ struct ActiveRoom<N: Netmod> {
 /// The active messages of a context.
 pub struct Active<N: Netmod> {
     context: Rc<Context<N>>,
-    room: Rc<ActiveRoom<N>>,
+    protocol: Rc<ActiveProtocol<N>>,
 }
 
 impl<N: Netmod> Clone for Active<N> {
     fn clone(&self) -> Self {
-        Active { context: Rc::clone(&self.context), room: Rc::clone(&self.room) }
+        Active { context: Rc::clone(&self.context), protocol: Rc::clone(&self.protocol) }
     }
 }
 
@@ -179,11 +181,11 @@ impl<N: Netmod> Active<N> {
     /// # Errors
     /// When the system refuses address space for the table of peers.
     pub fn open(context: &Rc<Context<N>>) -> Result<Active<N>, MsgError> {
-        let room = match context.resident::<ActiveRoom<N>>(Class::Active) {
-            Some(room) => room,
+        let protocol = match context.handler::<ActiveProtocol<N>>(Class::Active) {
+            Some(protocol) => protocol,
             None => {
                 let boot = context.device().boot();
-                let room = Rc::new(ActiveRoom {
+                let protocol = Rc::new(ActiveProtocol {
                     handlers: RefCell::default(),
                     kept: RefCell::default(),
                     peers: PerPeer::new(boot.universe())?,
@@ -191,12 +193,12 @@ impl<N: Netmod> Active<N> {
                     me: boot.rank(),
                     longest: Cell::new(0),
                 });
-                let settled: Rc<ActiveRoom<N>> = Rc::clone(&room);
-                context.settle(Class::Active, settled);
-                room
+                let handler: Rc<ActiveProtocol<N>> = Rc::clone(&protocol);
+                context.register_handler(Class::Active, handler);
+                protocol
             }
         };
-        Ok(Active { context: Rc::clone(context), room })
+        Ok(Active { context: Rc::clone(context), protocol })
     }
 
     /// The context.
@@ -219,7 +221,7 @@ impl<N: Netmod> Active<N> {
         id: u16,
         handler: impl Fn(&mut Call<'_, N>) -> Verdict + 'static,
     ) -> Result<(), MsgError> {
-        let mut handlers = self.room.handlers.borrow_mut();
+        let mut handlers = self.protocol.handlers.borrow_mut();
         let at = usize::from(id);
         if handlers.len() <= at {
             handlers.resize_with(at + 1, || None);
@@ -237,12 +239,12 @@ impl<N: Netmod> Active<N> {
     /// # Errors
     /// [`MsgError::NoMessages`], a peer that cannot be reached.
     pub fn longest(&self, world: u32) -> Result<usize, MsgError> {
-        self.longest_of(self.room.peer(world)?, world)
+        self.longest_of(self.protocol.peer(world)?, world)
     }
 
     fn longest_of(&self, peer: &Peer, world: u32) -> Result<usize, MsgError> {
         if peer.longest.get() == 0 {
-            let longest = match world == self.room.me {
+            let longest = match world == self.protocol.me {
                 true => 8192,
                 false => self.context.packet_limits(world)?.1,
             };
@@ -250,9 +252,9 @@ impl<N: Netmod> Active<N> {
                 return Err(MsgError::NoMessages { rank: world });
             }
             // One message always has credit.
-            let longest = longest.min(self.room.limits.bytes as usize);
+            let longest = longest.min(self.protocol.limits.bytes as usize);
             peer.longest.set(longest);
-            self.room.longest.set(longest.max(self.room.longest.get()));
+            self.protocol.longest.set(longest.max(self.protocol.longest.get()));
         }
         Ok(peer.longest.get())
     }
@@ -317,12 +319,12 @@ impl<N: Netmod> Active<N> {
 
     /// Requests to a world rank whose reply has not come.
     pub fn owed(&self, world: u32) -> u32 {
-        self.room.peers.get(world).map_or(0, |peer| peer.owed.get())
+        self.protocol.peers.get(world).map_or(0, |peer| peer.owed.get())
     }
 
     /// Messages that handlers have not taken yet.
     pub fn held(&self) -> usize {
-        self.room.kept.borrow().values().map(VecDeque::len).sum()
+        self.protocol.kept.borrow().values().map(VecDeque::len).sum()
     }
 
     /// Makes progress until `ready` says so.
@@ -342,7 +344,7 @@ impl<N: Netmod> Active<N> {
     }
 
     fn check(&self, world: u32) -> Result<(), DeviceError> {
-        if self.room.peers.get(world).is_some_and(|peer| peer.gone.get()) {
+        if self.protocol.peers.get(world).is_some_and(|peer| peer.gone.get()) {
             self.context.check_open(world)?;
             return Err(DeviceError::PeerDied { rank: world });
         }
@@ -361,8 +363,8 @@ impl<N: Netmod> Active<N> {
             return Err(DeviceError::Nested.into());
         }
         while !self.offer(world, handler, flags, header, payload)? {
-            let peer = self.room.peer(world)?;
-            self.wait_until(world, || self.room.has_room(peer, flags, payload.len()))?;
+            let peer = self.protocol.peer(world)?;
+            self.wait_until(world, || self.protocol.has_space(peer, flags, payload.len()))?;
         }
         Ok(())
     }
@@ -376,19 +378,19 @@ impl<N: Netmod> Active<N> {
         header: &[u8],
         payload: &[u8],
     ) -> Result<bool, MsgError> {
-        let peer = self.room.peer(world)?;
+        let peer = self.protocol.peer(world)?;
         let longest = match peer.longest.get() {
             0 => self.longest_of(peer, world)?,
             longest => longest,
         };
         check_length(world, header, payload, longest)?;
-        if !self.room.has_room(peer, flags, payload.len()) {
+        if !self.protocol.has_space(peer, flags, payload.len()) {
             self.check(world)?;
             return Ok(false);
         }
-        if world == self.room.me {
+        if world == self.protocol.me {
             let word = first_word(handler, header.len()) | flags;
-            self.room.keep(world, CALL, word, header, payload);
+            self.protocol.keep(world, CALL, word, header, payload);
             self.context.stir(Class::Active);
         } else {
             transmit(&self.context, world, CALL, handler, flags, header, payload)?;
@@ -431,20 +433,20 @@ fn transmit<N: Netmod>(
     Ok(())
 }
 
-impl<N: Netmod> ActiveRoom<N> {
+impl<N: Netmod> ActiveProtocol<N> {
     fn peer(&self, world: u32) -> Result<&Peer, MsgError> {
         let none = || DeviceError::NoRank { rank: world, size: 0 };
         Ok(self.peers.get_or_new(world).ok_or_else(none)?)
     }
 
     #[inline]
-    fn has_room(&self, peer: &Peer, flags: u64, len: usize) -> bool {
+    fn has_space(&self, peer: &Peer, flags: u64, len: usize) -> bool {
         let owed = flags == 0 || peer.owed.get() < self.limits.heads / 16;
         owed && peer.credit.has_heads(&self.limits) && peer.credit.has_bytes(&self.limits, len)
     }
 
     /// A request of this process to itself has its answer.
-    fn settle_own(&self) {
+    fn own_request_ended(&self) {
         if let Some(peer) = self.peers.get(self.me) {
             peer.owed.set(peer.owed.get().saturating_sub(1));
         }
@@ -461,7 +463,7 @@ impl<N: Netmod> ActiveRoom<N> {
         self.kept.borrow_mut().entry(word as u16).or_default().push_back(kept);
     }
 
-    /// Calls a handler. `false`: it has no room, or is not there yet.
+    /// Calls a handler. `false`: it has no space, or is not there yet.
     #[inline]
     fn call(
         &self,
@@ -476,7 +478,7 @@ impl<N: Netmod> ActiveRoom<N> {
         let held = Cell::new(false);
         let reply = (word & WANTS_REPLY != 0 && kind == CALL).then(|| Reply {
             context,
-            room: self,
+            protocol: self,
             to: from,
             longest: context.packet_limits(from).map_or(0, |limits| limits.1),
             held: &held,
@@ -518,7 +520,7 @@ impl<N: Netmod> ActiveRoom<N> {
     }
 }
 
-impl<N: Netmod> Room<N> for ActiveRoom<N> {
+impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
     #[inline]
     fn arrived(&self, context: &Context<N>, head: &Head, body: &[u8]) {
         let [word, low, high] = head.words;

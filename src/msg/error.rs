@@ -11,7 +11,7 @@ pub enum MsgError {
     /// what fitted of one that was sent eagerly, and nothing of a longer one.
     #[error(
         "a message of {length} bytes from rank {source_rank} with tag {tag} does not fit the \
-         receive of {room} bytes; probe for its length first"
+         receive of {capacity} bytes; probe for its length first"
     )]
     Truncated {
         /// The sender's rank in the communicator, the upper half of the match
@@ -22,7 +22,7 @@ pub enum MsgError {
         /// Bytes of the message.
         length: u64,
         /// Bytes of the receive.
-        room: usize,
+        capacity: usize,
     },
     /// A rank outside the communicator.
     #[error("rank {rank} is out of range: the communicator has {size} ranks")]

@@ -173,7 +173,7 @@ impl Index {
         }
     }
 
-    /// Forgets keys without nodes; makes room for four times the others.
+    /// Forgets keys without nodes; makes space for four times the others.
     fn rehash(&mut self) {
         let live = |bin: &&Bin| bin.head < VACANT;
         let count = self.bins.iter().filter(live).count();

@@ -34,13 +34,17 @@ struct Inner {
 }
 
 impl Mailbox {
-    /// Registers a handler that fills a mailbox of `room` letters, at least
+    /// Registers a handler that fills a mailbox of `capacity` letters, at least
     /// one.
     ///
     /// # Errors
     /// [`MsgError::HandlerTaken`].
-    pub fn open<N: Netmod>(active: &Active<N>, id: u16, room: usize) -> Result<Mailbox, MsgError> {
-        let queue = ArrayQueue::new(room.max(1));
+    pub fn open<N: Netmod>(
+        active: &Active<N>,
+        id: u16,
+        capacity: usize,
+    ) -> Result<Mailbox, MsgError> {
+        let queue = ArrayQueue::new(capacity.max(1));
         let mailbox = Mailbox { inner: Arc::new(Inner { queue, bell: Bell::default() }) };
         let inner = Arc::clone(&mailbox.inner);
         active.register(id, move |call| inner.take(call))?;

@@ -1,8 +1,8 @@
 //! Messages of a communicator: by rank and tag.
 
 use super::MsgError;
+use super::protocol::{Counts, Select, Status};
 use super::request::Request;
-use super::room::{Counts, Select, Status};
 use super::tagged::{Message, Tagged};
 use crate::netmod::Netmod;
 use crate::rma::Communicator;
@@ -201,13 +201,13 @@ impl<'c, N: Netmod> Messenger<'c, N> {
     pub unsafe fn irecv(
         &self,
         buf: *mut u8,
-        room: usize,
+        capacity: usize,
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Request<N>, MsgError> {
         let select = self.select(source.into(), tag.into())?;
         // SAFETY: the caller's duty.
-        unsafe { self.tagged.irecv(&select, buf, room) }
+        unsafe { self.tagged.irecv(&select, buf, capacity) }
     }
 
     /// The first message that fits, if one came in. Makes progress once.

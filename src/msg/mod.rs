@@ -35,8 +35,8 @@ mod matching;
 mod messenger;
 mod noted;
 mod pool;
+mod protocol;
 mod request;
-mod room;
 mod slots;
 mod tagged;
 
@@ -50,6 +50,6 @@ pub use error::MsgError;
 pub use mailbox::{Letter, Mailbox};
 pub use messenger::{Any, Messenger, Source, Tag};
 pub use noted::{Begun, Ended, Ticket};
+pub use protocol::{Counts, Select, Status};
 pub use request::{Request, test_all, wait_all, wait_any};
-pub use room::{Counts, Select, Status};
 pub use tagged::{Message, Tagged};

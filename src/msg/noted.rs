@@ -7,7 +7,7 @@
 //! allocated for an operation.
 
 use super::MsgError;
-use super::room::{How, Select, Sent, Status};
+use super::protocol::{How, Select, Sent, Status};
 use super::tagged::{Message, Tagged};
 use crate::netmod::Netmod;
 use std::num::NonZeroU64;
@@ -56,10 +56,10 @@ impl<N: Netmod> Tagged<N> {
         synchronous: bool,
         cookie: NonZeroU64,
     ) -> Result<Begun, MsgError> {
-        let (room, context) = (self.room(), self.context());
+        let (protocol, context) = (self.protocol(), self.context());
         let how = How { synchronous, borrowed: false };
         // SAFETY: the caller's duty.
-        let sent = unsafe { room.send(context, world, channel, bits, buf, len, how)? };
+        let sent = unsafe { protocol.send(context, world, channel, bits, buf, len, how)? };
         Ok(match sent {
             Sent::Done => {
                 Begun::Done(Ok(Status { world, bits, length: len as u64, cancelled: false }))
@@ -75,22 +75,22 @@ impl<N: Netmod> Tagged<N> {
     /// [`MsgError::NobodyLeft`].
     ///
     /// # Safety
-    /// `buf` is writable for `room` bytes and not touched until the end is
+    /// `buf` is writable for `capacity` bytes and not touched until the end is
     /// told.
     #[inline]
     pub unsafe fn recv_noted(
         &self,
         select: &Select,
         buf: *mut u8,
-        room: usize,
+        capacity: usize,
         cookie: NonZeroU64,
     ) -> Result<Begun, MsgError> {
         // SAFETY: the caller's duty.
-        if let Some(id) = unsafe { self.room().post(select, buf, room, cookie.get()) } {
+        if let Some(id) = unsafe { self.protocol().post(select, buf, capacity, cookie.get()) } {
             return Ok(Begun::Under(Ticket(id)));
         }
         // SAFETY: the caller's duty.
-        unsafe { self.recv_slowly(select, buf, room, cookie) }
+        unsafe { self.recv_slowly(select, buf, capacity, cookie) }
     }
 
     /// # Safety
@@ -100,11 +100,11 @@ impl<N: Netmod> Tagged<N> {
         &self,
         select: &Select,
         buf: *mut u8,
-        room: usize,
+        capacity: usize,
         cookie: NonZeroU64,
     ) -> Result<Begun, MsgError> {
         // SAFETY: the caller's duty.
-        let at = unsafe { self.room().receive(self.context(), select, buf, room, false)? };
+        let at = unsafe { self.protocol().receive(self.context(), select, buf, capacity, false)? };
         Ok(self.note(at, cookie))
     }
 
@@ -123,14 +123,14 @@ impl<N: Netmod> Tagged<N> {
         len: usize,
     ) -> bool {
         // SAFETY: the caller's duty.
-        unsafe { self.room().send_now(self.context(), world, channel, bits, buf, len) }
+        unsafe { self.protocol().send_now(self.context(), world, channel, bits, buf, len) }
     }
 
     #[inline]
     fn note(&self, at: u32, cookie: NonZeroU64) -> Begun {
-        match self.room().note(at, cookie.get()) {
+        match self.protocol().note(at, cookie.get()) {
             Some(id) => Begun::Under(Ticket(id)),
-            None => Begun::Done(self.room().collect(at)),
+            None => Begun::Done(self.protocol().collect(at)),
         }
     }
 
@@ -138,19 +138,19 @@ impl<N: Netmod> Tagged<N> {
     /// they ended. Makes no progress.
     #[inline]
     pub fn next_ended(&self) -> Option<Ended> {
-        self.room().next_ended()
+        self.protocol().next_ended()
     }
 
     /// Whether [`Tagged::next_ended`] has something to tell.
     #[inline]
     pub fn has_ended(&self) -> bool {
-        self.room().has_ended()
+        self.protocol().has_ended()
     }
 
     /// Takes back a receive that has no message yet; its end is told with
     /// [`Status::cancelled`]. `false` where it is too late, and for sends.
     pub fn cancel(&self, ticket: Ticket) -> bool {
-        self.room().known(ticket.0).is_some_and(|at| self.room().cancel(at))
+        self.protocol().known(ticket.0).is_some_and(|at| self.protocol().cancel(at))
     }
 }
 
@@ -159,10 +159,10 @@ impl<N: Netmod> Message<N> {
     ///
     /// # Safety
     /// As [`Tagged::recv_noted`].
-    pub unsafe fn recv_noted(self, buf: *mut u8, room: usize, cookie: NonZeroU64) -> Begun {
+    pub unsafe fn recv_noted(self, buf: *mut u8, capacity: usize, cookie: NonZeroU64) -> Begun {
         let tagged = self.tagged().clone();
         // SAFETY: the caller's duty.
-        let at = unsafe { self.begin(buf, room, false) };
+        let at = unsafe { self.begin(buf, capacity, false) };
         tagged.note(at, cookie)
     }
 }

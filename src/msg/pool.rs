@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_kept_than_it_has_room_for() {
+    fn no_more_is_kept_than_it_has_space_for() {
         let mut pool = Pool::new();
         assert!(pool.copy(&[]).capacity() == 0);
         pool.give(Vec::new());

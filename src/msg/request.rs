@@ -1,7 +1,7 @@
 //! Sends and receives under way.
 
 use super::MsgError;
-use super::room::Status;
+use super::protocol::Status;
 use super::tagged::Tagged;
 use crate::device::Progress;
 use crate::netmod::Netmod;
@@ -43,7 +43,7 @@ impl<N: Netmod> Request<N> {
     #[inline]
     pub fn is_complete(&self) -> bool {
         match self.state {
-            State::Under(at) => self.tagged.room().is_done(at),
+            State::Under(at) => self.tagged.protocol().is_done(at),
             _ => true,
         }
     }
@@ -66,9 +66,9 @@ impl<N: Netmod> Request<N> {
                 self.state = State::Over;
                 Ok(Some(status))
             }
-            State::Under(at) if self.tagged.room().is_done(at) => {
+            State::Under(at) if self.tagged.protocol().is_done(at) => {
                 self.state = State::Over;
-                self.tagged.room().collect(at).map(Some)
+                self.tagged.protocol().collect(at).map(Some)
             }
             _ => Ok(None),
         }
@@ -92,7 +92,7 @@ impl<N: Netmod> Request<N> {
     /// [`Status::cancelled`]. `false` where it is too late, and for sends.
     pub fn cancel(&mut self) -> bool {
         match self.state {
-            State::Under(at) => self.tagged.room().cancel(at),
+            State::Under(at) => self.tagged.protocol().cancel(at),
             _ => false,
         }
     }
@@ -101,7 +101,7 @@ impl<N: Netmod> Request<N> {
 impl<N: Netmod> Drop for Request<N> {
     fn drop(&mut self) {
         if let State::Under(at) = self.state {
-            self.tagged.room().detach(at);
+            self.tagged.protocol().detach(at);
         }
     }
 }

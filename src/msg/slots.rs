@@ -2,7 +2,7 @@
 
 use super::MsgError;
 use super::noted::Ended;
-use super::room::Status;
+use super::protocol::Status;
 use crate::device::Bounce;
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -49,7 +49,7 @@ pub(super) struct Slot {
     pub(super) bits: u64,
     pub(super) buf: *mut u8,
     /// Bytes of `buf`.
-    pub(super) room: usize,
+    pub(super) capacity: usize,
     /// Bytes of the message.
     pub(super) length: u64,
     /// What its owner knows it by, who asks for what has ended; 0: nobody.
@@ -87,7 +87,7 @@ impl Slot {
             borrowed: false,
             bits: 0,
             buf: std::ptr::null_mut(),
-            room: 0,
+            capacity: 0,
             length: 0,
             cookie: 0,
             error: None,

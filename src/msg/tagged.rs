@@ -2,8 +2,8 @@
 //! the bits out themselves.
 
 use super::MsgError;
+use super::protocol::{Counts, How, Select, Sent, Status, TaggedProtocol, Unexpected};
 use super::request::Request;
-use super::room::{Counts, How, Select, Sent, Status, TaggedRoom, Unexpected};
 use crate::device::{Context, DeviceError, Progress};
 use crate::netmod::Netmod;
 use std::rc::Rc;
@@ -21,12 +21,12 @@ use std::rc::Rc;
 /// anybody go on, until all other ranks of the job are known to be dead.
 pub struct Tagged<N: Netmod> {
     context: Rc<Context<N>>,
-    room: Rc<TaggedRoom>,
+    protocol: Rc<TaggedProtocol>,
 }
 
 impl<N: Netmod> Clone for Tagged<N> {
     fn clone(&self) -> Self {
-        Tagged { context: Rc::clone(&self.context), room: Rc::clone(&self.room) }
+        Tagged { context: Rc::clone(&self.context), protocol: Rc::clone(&self.protocol) }
     }
 }
 
@@ -42,7 +42,7 @@ impl<N: Netmod> Tagged<N> {
     /// # Errors
     /// When the system refuses address space for the table of peers.
     pub fn open(context: &Rc<Context<N>>) -> Result<Tagged<N>, MsgError> {
-        Ok(Tagged { room: TaggedRoom::of(context)?, context: Rc::clone(context) })
+        Ok(Tagged { protocol: TaggedProtocol::of(context)?, context: Rc::clone(context) })
     }
 
     /// The context.
@@ -50,19 +50,19 @@ impl<N: Netmod> Tagged<N> {
         &self.context
     }
 
-    pub(super) fn room(&self) -> &TaggedRoom {
-        &self.room
+    pub(super) fn protocol(&self) -> &TaggedProtocol {
+        &self.protocol
     }
 
     /// What waits on the context.
     pub fn counts(&self) -> Counts {
-        Counts { queued_packets: self.context.queued_packets(), ..self.room.counts() }
+        Counts { queued_packets: self.context.queued_packets(), ..self.protocol.counts() }
     }
 
     /// Sends messages longer than `bytes` by rendezvous, also where a packet
     /// would hold them. For peers nothing was sent to yet.
     pub fn limit_eager(&self, bytes: usize) {
-        self.room.limit_whole(bytes);
+        self.protocol.limit_whole(bytes);
     }
 
     /// Sends and waits until the buffer is free: at once for a short message
@@ -98,7 +98,7 @@ impl<N: Netmod> Tagged<N> {
         // below.
         let sent = unsafe {
             let (start, len) = (buf.as_ptr(), buf.len());
-            self.room.send(&self.context, world, channel, bits, start, len, how)?
+            self.protocol.send(&self.context, world, channel, bits, start, len, how)?
         };
         match sent {
             Sent::Done => Ok(()),
@@ -157,7 +157,8 @@ impl<N: Netmod> Tagged<N> {
     ) -> Result<Request<N>, MsgError> {
         let how = How { synchronous, borrowed: false };
         // SAFETY: the caller's duty.
-        let sent = unsafe { self.room.send(&self.context, world, channel, bits, buf, len, how)? };
+        let sent =
+            unsafe { self.protocol.send(&self.context, world, channel, bits, buf, len, how)? };
         Ok(match sent {
             Sent::Done => {
                 let length = len as u64;
@@ -176,7 +177,7 @@ impl<N: Netmod> Tagged<N> {
         let (start, len) = (buf.as_mut_ptr(), buf.len());
         // SAFETY: the buffer is borrowed until the request is done or given up,
         // below.
-        let at = unsafe { self.room.receive(&self.context, select, start, len, true)? };
+        let at = unsafe { self.protocol.receive(&self.context, select, start, len, true)? };
         self.complete(at)
     }
 
@@ -186,17 +187,17 @@ impl<N: Netmod> Tagged<N> {
     /// [`MsgError::Device`] for a sender that is dead.
     ///
     /// # Safety
-    /// `buf` is writable for `room` bytes and not touched until the request is
+    /// `buf` is writable for `capacity` bytes and not touched until the request is
     /// complete, also when it is dropped before with its message on the way. A
     /// dropped request without a message gives the buffer back at once.
     pub unsafe fn irecv(
         &self,
         select: &Select,
         buf: *mut u8,
-        room: usize,
+        capacity: usize,
     ) -> Result<Request<N>, MsgError> {
         // SAFETY: the caller's duty.
-        let at = unsafe { self.room.receive(&self.context, select, buf, room, false)? };
+        let at = unsafe { self.protocol.receive(&self.context, select, buf, capacity, false)? };
         Ok(Request::under_way(self, at))
     }
 
@@ -206,9 +207,9 @@ impl<N: Netmod> Tagged<N> {
     /// [`MsgError::Device`] for a sender that is dead and has left none.
     pub fn iprobe(&self, select: &Select) -> Result<Option<Status>, MsgError> {
         self.context.progress()?;
-        let found = self.room.peek(select);
+        let found = self.protocol.peek(select);
         if found.is_none() {
-            self.room.check_probe(&self.context, select)?;
+            self.protocol.check_probe(&self.context, select)?;
         }
         Ok(found)
     }
@@ -218,7 +219,7 @@ impl<N: Netmod> Tagged<N> {
     /// # Errors
     /// As [`Tagged::iprobe`].
     pub fn probe(&self, select: &Select) -> Result<Status, MsgError> {
-        self.probe_with(select, || self.room.peek(select))
+        self.probe_with(select, || self.protocol.peek(select))
     }
 
     /// Takes the first message that fits, if one came in, so that no other
@@ -228,9 +229,9 @@ impl<N: Netmod> Tagged<N> {
     /// As [`Tagged::iprobe`].
     pub fn improbe(&self, select: &Select) -> Result<Option<Message<N>>, MsgError> {
         self.context.progress()?;
-        let found = self.room.pick(select);
+        let found = self.protocol.pick(select);
         if found.is_none() {
-            self.room.check_probe(&self.context, select)?;
+            self.protocol.check_probe(&self.context, select)?;
         }
         Ok(found.map(|(bits, what)| Message { tagged: self.clone(), bits, what: Some(what) }))
     }
@@ -240,7 +241,7 @@ impl<N: Netmod> Tagged<N> {
     /// # Errors
     /// As [`Tagged::iprobe`].
     pub fn mprobe(&self, select: &Select) -> Result<Message<N>, MsgError> {
-        let (bits, what) = self.probe_with(select, || self.room.pick(select))?;
+        let (bits, what) = self.probe_with(select, || self.protocol.pick(select))?;
         Ok(Message { tagged: self.clone(), bits, what: Some(what) })
     }
 
@@ -255,7 +256,7 @@ impl<N: Netmod> Tagged<N> {
             self.context.wait_packets(select.from, || {
                 found = find();
                 if found.is_none() {
-                    error = self.room.check_probe(&self.context, select).err();
+                    error = self.protocol.check_probe(&self.context, select).err();
                 }
                 let over = found.is_some() || error.is_some();
                 Ok(if over { Progress::Done } else { Progress::Waiting })
@@ -276,18 +277,18 @@ impl<N: Netmod> Tagged<N> {
     /// Waits for a request and takes its result.
     #[inline]
     pub(super) fn complete(&self, at: u32) -> Result<Status, MsgError> {
-        if !self.room.is_done(at) {
+        if !self.protocol.is_done(at) {
             self.wait_for(at)?;
         }
-        self.room.collect(at)
+        self.protocol.collect(at)
     }
 
     fn wait_for(&self, at: u32) -> Result<(), MsgError> {
         let done = || {
-            let done = self.room.is_done(at);
+            let done = self.protocol.is_done(at);
             Ok(if done { Progress::Done } else { Progress::Waiting })
         };
-        let waited = self.context.wait_packets(self.room.awaits(at), done);
+        let waited = self.context.wait_packets(self.protocol.awaits(at), done);
         if waited.is_err() {
             self.abandon(at);
         }
@@ -298,7 +299,7 @@ impl<N: Netmod> Tagged<N> {
     /// breaks.
     #[cold]
     fn abandon(&self, at: u32) {
-        self.room.abandon(&self.context, at);
+        self.protocol.abandon(&self.context, at);
     }
 }
 
@@ -344,27 +345,27 @@ impl<N: Netmod> Message<N> {
     ///
     /// # Safety
     /// As [`Tagged::irecv`].
-    pub unsafe fn irecv(self, buf: *mut u8, room: usize) -> Request<N> {
+    pub unsafe fn irecv(self, buf: *mut u8, capacity: usize) -> Request<N> {
         let tagged = self.tagged.clone();
         // SAFETY: the caller's duty.
-        let at = unsafe { self.begin(buf, room, false) };
+        let at = unsafe { self.begin(buf, capacity, false) };
         Request::under_way(&tagged, at)
     }
 
     /// # Safety
     /// As [`Tagged::irecv`].
-    pub(super) unsafe fn begin(mut self, buf: *mut u8, room: usize, borrowed: bool) -> u32 {
+    pub(super) unsafe fn begin(mut self, buf: *mut u8, capacity: usize, borrowed: bool) -> u32 {
         let what = self.what.take();
-        let Tagged { context, room: engine } = &self.tagged;
+        let Tagged { context, protocol } = &self.tagged;
         // SAFETY: the caller's duty.
-        unsafe { engine.receive_picked(context, self.bits, what, buf, room, borrowed) }
+        unsafe { protocol.receive_picked(context, self.bits, what, buf, capacity, borrowed) }
     }
 }
 
 impl<N: Netmod> Drop for Message<N> {
     fn drop(&mut self) {
         if let Some(what) = self.what.take() {
-            self.tagged.room.discard(&self.tagged.context, what);
+            self.tagged.protocol.discard(&self.tagged.context, what);
         }
     }
 }

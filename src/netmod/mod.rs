@@ -26,7 +26,7 @@ use crate::av::{AvError, Entry, Transport};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// What the provider answers when it has no room now: make progress, then call
+/// What the provider answers when it has no space now: make progress, then call
 /// again (`-FI_EAGAIN`, fi_errno(3)).
 pub const AGAIN: isize = -(libc::EAGAIN as isize);
 /// What [`Netmod::send`] and the like answer when the buffer is still needed:
@@ -68,10 +68,10 @@ pub enum NetError {
     /// Shared memory is full.
     #[error(
         "{provider}: {place} has {free} bytes free and {needed} may be needed (an endpoint takes \
-         up to 16 MiB, and libfabric wants room for one a processor); remove what is left there, \
+         up to 16 MiB, and libfabric wants space for one a processor); remove what is left there, \
          enlarge it (mount -o remount,size=...), or use another provider (RANKWAY_PROVIDER=tcp)"
     )]
-    NoRoom {
+    NoSpace {
         /// The provider's name.
         provider: String,
         /// The file system.

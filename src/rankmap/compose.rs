@@ -257,12 +257,12 @@ impl RankMap {
                 }
                 Form::Tile(_) | Form::Compact(_) | Form::Lut(_) | Form::Mlut(_) => (1, rank, rank),
             };
-            let room = match ranks.step {
+            let space = match ranks.step {
                 0 => len,
                 ahead if ahead > 0 => (high - rank) / ahead as u32 + 1,
                 back => (rank - low) / back.unsigned_abs() + 1,
             };
-            let take = room.min(len - done);
+            let take = space.min(len - done);
             if !f(Piece { first: self.at(rank), step: step.wrapping_mul(ranks.step), len: take }) {
                 return false;
             }

@@ -331,8 +331,8 @@ impl Detector {
             let [tooth, turn, ..] = &mut self.levels;
             let regular = matches!(self.sink, Sink::Regular)
                 && (tooth.s, tooth.m, tooth.fast, turn.s) == (step, len, 0, jump);
-            let room = SIZE_MAX.saturating_sub(self.count) / len.max(1);
-            let turns = turn.fast.min(count - at).min(room);
+            let space = SIZE_MAX.saturating_sub(self.count) / len.max(1);
+            let turns = turn.fast.min(count - at).min(space);
             if regular && self.error.is_none() && turns > 0 {
                 turn.fast -= turns;
                 tooth.n += turns * len;

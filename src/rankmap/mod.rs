@@ -46,7 +46,7 @@
 //!
 //! Ordered sets of processes, with MPI's operations, are in [`group`].
 //!
-//! This room never looks at an address, never blocks, and knows no other room.
+//! This module never looks at an address, never blocks, and knows no other module.
 
 mod affine;
 pub mod compact;

@@ -952,7 +952,7 @@ impl<N: Netmod> Access<N> {
         Ok(token)
     }
 
-    /// Issues until the provider has room, on the endpoint that is in use at
+    /// Issues until the provider has space, on the endpoint that is in use at
     /// each attempt.
     pub(super) fn try_until_taken(
         &self,

@@ -13,7 +13,7 @@ use super::custom::carry_out;
 use super::locks::{Holder, NOBODY, Want};
 use super::part::{Part, Registry, Status};
 use super::{Error, ErrorKind};
-use crate::device::{Body, Class, Context, DeviceError, Head, Room};
+use crate::device::{Body, Class, Context, DeviceError, Head, PacketHandler};
 use crate::netmod::{Kind, NetError, Netmod, Op, Type};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -217,9 +217,9 @@ pub(super) struct Agent<N> {
 }
 
 impl<N: Netmod> Agent<N> {
-    /// The context's agent, settled on first use.
+    /// The context's agent, registered on first use.
     pub(super) fn of(context: &Context<N>) -> Rc<Agent<N>> {
-        if let Some(agent) = context.resident(Class::Rma) {
+        if let Some(agent) = context.handler(Class::Rma) {
             return agent;
         }
         let agent = Rc::new(Agent {
@@ -229,7 +229,7 @@ impl<N: Netmod> Agent<N> {
             next: Cell::new(0),
             netmod: PhantomData,
         });
-        context.settle(Class::Rma, Rc::clone(&agent) as Rc<dyn Room<N>>);
+        context.register_handler(Class::Rma, Rc::clone(&agent) as Rc<dyn PacketHandler<N>>);
         agent
     }
 
@@ -510,7 +510,7 @@ fn take(part: &Part, place: u64, from: u32) -> (Status, u64) {
     }
 }
 
-impl<N: Netmod> Room<N> for Agent<N> {
+impl<N: Netmod> PacketHandler<N> for Agent<N> {
     fn as_any(self: Rc<Self>) -> Rc<dyn Any> {
         self
     }

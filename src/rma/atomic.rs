@@ -734,8 +734,8 @@ impl<N: Netmod> Access<N> {
         let track = &self.more.track;
         if track.count(world) >= WINDOW {
             self.context().wait(&[world], || {
-                let room = track.count(world) < WINDOW;
-                Ok(if room { Progress::Done } else { Progress::Waiting })
+                let space = track.count(world) < WINDOW;
+                Ok(if space { Progress::Done } else { Progress::Waiting })
             })?;
         }
         // SAFETY: the caller's duty.

@@ -305,7 +305,7 @@ impl<N: Netmod> Window<N> {
         let device = communicator.device();
         let mine = offers[communicator.rank() as usize];
         let agreed = offers.iter().map(|o| o.key).max().unwrap_or(1);
-        own_key.settle(agreed);
+        own_key.adopt(agreed);
         let key = own_key.value();
         let register = |transport, ground: &Ground<N>| -> Result<Option<N::Region>, Error> {
             let Some((netmod, endpoint)) = context.endpoint(transport) else { return Ok(None) };

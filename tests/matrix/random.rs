@@ -95,11 +95,11 @@ impl Maker {
     }
 
     /// Puts, and gets of what was put once that is done.
-    fn bytes(&mut self, to: u32, at: usize, room: usize, unit: usize, flushes: bool) -> Chain {
+    fn bytes(&mut self, to: u32, at: usize, capacity: usize, unit: usize, flushes: bool) -> Chain {
         let mut chain = Vec::new();
         for _ in 0..if flushes { 1 + self.dice.below(3) } else { 1 } {
-            let len = self.length(room - 16);
-            let at = at + self.dice.below((room - len) / unit) * unit;
+            let len = self.length(capacity - 16);
+            let at = at + self.dice.below((capacity - len) / unit) * unit;
             let requests = flushes && self.chance(3);
             let acts: &[Act] = match flushes {
                 true => &[Act::Put, Act::Get],
@@ -197,11 +197,11 @@ impl Maker {
             for slot in 0..SLOTS + 2 {
                 let long = slot >= SLOTS;
                 let at = if long { SLOT * SLOTS + (slot - SLOTS) * LONG } else { slot * SLOT };
-                let room = if long { LONG } else { SLOT };
+                let capacity = if long { LONG } else { SLOT };
                 let owner = (self.dice.below(self.ranks as usize) as u32, self.pick(&workers));
                 match self.dice.below(if long { 12 } else { 5 }) {
                     0 | 1 => {
-                        let chain = self.bytes(to, at, room, unit, flushes);
+                        let chain = self.bytes(to, at, capacity, unit, flushes);
                         add(self, owner.0, owner.1, chain);
                     }
                     2 if !long => {

@@ -20,25 +20,25 @@ fn arrived<N: Netmod>(w: &Window<N>, froms: &[u32], round: usize) -> Result {
         let all = own(w)?;
         let at = place(from, comm.size());
         let what = format!("round {round}, {} bytes from rank {from}", want.len());
-        let want = &want[..want.len().min(room(comm.size()))];
+        let want = &want[..want.len().min(capacity(comm.size()))];
         same(&what, &all[at..at + want.len()], want)?;
     }
     comm.barrier().map_err(text)
 }
 
-fn room(n: u32) -> usize {
+fn capacity(n: u32) -> usize {
     BYTES / n as usize
 }
 
 /// Where a rank's messages go, in bytes: a multiple of every unit.
 fn place(from: u32, n: u32) -> usize {
-    from as usize * room(n) / 16 * 16
+    from as usize * capacity(n) / 16 * 16
 }
 
 fn put<N: Netmod>(w: &Window<N>, to: u32, unit: usize, round: usize) -> Result {
     let comm = w.communicator();
     let message = message(comm.rank(), to, round);
-    let len = message.len().min(room(comm.size()));
+    let len = message.len().min(capacity(comm.size()));
     w.put(&message[..len], to, place(comm.rank(), comm.size()) / unit).map_err(text)
 }
 

@@ -457,8 +457,8 @@ pub fn lengths<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let endpoint =
         context.endpoint(Transport::Network).or_else(|| context.endpoint(Transport::Local));
     let inject = endpoint.ok_or("no provider")?.0.caps().inject_size;
-    let room = 64 * MIB + 4096;
-    let mut w = make::<KIND, _>(&world, room, 1).map_err(text)?;
+    let capacity = 64 * MIB + 4096;
+    let mut w = make::<KIND, _>(&world, capacity, 1).map_err(text)?;
     w.fence().map_err(text)?;
     for (seed, len) in (1..).zip([inject - 1, inject, inject + 1, 4097, MIB, 64 * MIB]) {
         let buf = pattern(seed, len);

@@ -209,7 +209,7 @@ pub fn noted<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         let tagged = m.tagged();
         let len = |i: u64| if i % 7 == 6 { 90_000 } else { 1 + i as usize };
         let out: Vec<_> = (0..EACH).map(|i| pattern(me + i as u32, len(i))).collect();
-        // The last receive has no room, the one behind it no message.
+        // The last receive has no space, the one behind it no message.
         let short = EACH - 1;
         let mut got: Vec<_> =
             (0..=EACH).map(|i| vec![0; if i == short { 4 } else { len(i) }]).collect();
@@ -259,7 +259,7 @@ pub fn noted<N: Opens>(boot: Arc<dyn Boot>) -> Result {
                     ensure!(status.length == len(i) as u64 && !status.cancelled, "{status:?}");
                     same("noted", &got[i as usize], &pattern(from + i as u32, len(i)))?;
                 }
-                Some(Err(MsgError::Truncated { length, room: 4, .. })) if i == short => {
+                Some(Err(MsgError::Truncated { length, capacity: 4, .. })) if i == short => {
                     ensure!(length == len(i) as u64, "{length}");
                 }
                 other => return Err(format!("receive {i}: {other:?}")),

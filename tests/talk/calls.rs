@@ -158,7 +158,7 @@ pub fn mailbox<N: Opens>(boot: Arc<dyn Boot>) -> Result {
                 active.send(0, 3, &i.to_le_bytes(), &payload).map_err(text)?;
             }
         }
-        ensure!(refused, "always room");
+        ensure!(refused, "always space");
     }
     world.barrier().map_err(text)
 }

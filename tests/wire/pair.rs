@@ -66,7 +66,7 @@ impl<N: Opens> Pair<N> {
         }
     }
 
-    /// Issues, again while there is no room.
+    /// Issues, again while there is no space.
     pub fn issue(&self, what: &str, mut call: impl FnMut() -> isize) -> Result<isize> {
         let mut rc = call();
         if rc == AGAIN {

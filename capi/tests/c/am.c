@@ -103,7 +103,7 @@ static int body(void *unused)
     for (size_t i = 0; i <= limit; i++)
         data[i] = pattern(i, job.rank);
     for (size_t i = 0; i < 6; i++) {
-        size_t room = hdrs[i] > 12 ? limit - hdrs[i] : limit, sizes[] = {0, 8, room};
+        size_t capacity = hdrs[i] > 12 ? limit - hdrs[i] : limit, sizes[] = {0, 8, capacity};
         for (size_t k = 0; k < 3; k++) {
             OK(rankway_am_request(right, job.world, 1, hdr, hdrs[i], data, sizes[k]));
             want += hdrs[i] * 1000000 + sizes[k];

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-enum { RANKS = 3, KEYS = 64, ROOM = 4096 };
+enum { RANKS = 3, KEYS = 64, CAPACITY = 4096 };
 
 struct store {
     atomic_int keys;
@@ -15,7 +15,7 @@ struct store {
         uint32_t rank;
         char key[64];
         size_t bytes;
-        unsigned char value[ROOM];
+        unsigned char value[CAPACITY];
     } entries[KEYS];
 };
 
@@ -29,7 +29,7 @@ static int put(void *self, const char *key, const void *value, size_t bytes)
 {
     struct view *view = self;
     int at = atomic_fetch_add(&view->store->keys, 1);
-    if (at >= KEYS || bytes > ROOM || strlen(key) >= sizeof view->store->entries[at].key)
+    if (at >= KEYS || bytes > CAPACITY || strlen(key) >= sizeof view->store->entries[at].key)
         return 1;
     strcpy(view->store->entries[at].key, key);
     memcpy(view->store->entries[at].value, value, bytes);
@@ -39,7 +39,7 @@ static int put(void *self, const char *key, const void *value, size_t bytes)
     return 0;
 }
 
-static int get(void *self, uint32_t rank, const char *key, void *value, size_t room, size_t *bytes)
+static int get(void *self, uint32_t rank, const char *key, void *value, size_t capacity, size_t *bytes)
 {
     struct view *view = self;
     for (int at = 0; at < KEYS; at++) {
@@ -48,7 +48,7 @@ static int get(void *self, uint32_t rank, const char *key, void *value, size_t r
             || strcmp(view->store->entries[at].key, key) != 0)
             continue;
         *bytes = view->store->entries[at].bytes;
-        memcpy(value, view->store->entries[at].value, *bytes < room ? *bytes : room);
+        memcpy(value, view->store->entries[at].value, *bytes < capacity ? *bytes : capacity);
         return 0;
     }
     return 1;

@@ -125,7 +125,7 @@ unsafe extern "C" fn insert(
         // aligned or not.
         raw.push(Some(unsafe { addr.cast::<u64>().add(index).read_unaligned() }));
         if !out.is_null() {
-            // SAFETY: null, or room for `count` entries.
+            // SAFETY: null, or space for `count` entries.
             unsafe { *out.add(index) = first + index as u64 };
         }
     }
@@ -161,26 +161,26 @@ unsafe extern "C" fn lookup(
     let raw = unsafe { this(av) }.raw();
     let slot = usize::try_from(entry).ok().and_then(|entry| raw.get(entry));
     let Some(Some(address)) = slot else { return err(FI_EINVAL) };
-    // SAFETY: `addr` has room for `*addrlen` bytes.
+    // SAFETY: `addr` has space for `*addrlen` bytes.
     unsafe { put_address(*address, addr, addrlen) };
     0
 }
 
-/// Copies as much of an address as there is room for, and says its whole
+/// Copies as much of an address as there is space for, and says its whole
 /// length. True when all of it went in.
 ///
 /// # Safety
-/// `addr` has room for `*addrlen` bytes, which may be none.
+/// `addr` has space for `*addrlen` bytes, which may be none.
 pub(crate) unsafe fn put_address(address: u64, addr: *mut c_void, addrlen: *mut usize) -> bool {
     let bytes = address.to_ne_bytes();
-    // SAFETY: no more is copied than there is room for.
+    // SAFETY: no more is copied than there is space for.
     unsafe {
-        let room = (*addrlen).min(ADDRESS_LEN);
+        let capacity = (*addrlen).min(ADDRESS_LEN);
         if !addr.is_null() {
-            core::ptr::copy_nonoverlapping(bytes.as_ptr(), addr.cast(), room);
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), addr.cast(), capacity);
         }
         *addrlen = ADDRESS_LEN;
-        room == ADDRESS_LEN && !addr.is_null()
+        capacity == ADDRESS_LEN && !addr.is_null()
     }
 }
 
@@ -193,12 +193,12 @@ unsafe extern "C" fn straddr(
     // SAFETY: the program passes one raw address.
     let address = unsafe { addr.cast::<u64>().read_unaligned() };
     let text = format!("null://{address:016x}\0");
-    // SAFETY: `buf` has room for `*len` bytes; the last one written is a zero.
+    // SAFETY: `buf` has space for `*len` bytes; the last one written is a zero.
     unsafe {
-        let room = (*len).min(text.len());
-        if room > 0 {
-            core::ptr::copy_nonoverlapping(text.as_ptr(), buf.cast(), room);
-            *buf.add(room - 1) = 0;
+        let capacity = (*len).min(text.len());
+        if capacity > 0 {
+            core::ptr::copy_nonoverlapping(text.as_ptr(), buf.cast(), capacity);
+            *buf.add(capacity - 1) = 0;
         }
         *len = text.len();
     }

@@ -1,4 +1,4 @@
-//! The table of a provider that has no room for a while.
+//! The table of a provider that has no space for a while.
 //!
 //! With `RANKWAY_NULL_BUSY=<milliseconds>` `fi_inject_write`, `fi_writemsg` and
 //! `fi_readmsg` answer `-FI_EAGAIN` for that long after the first of them: a
@@ -34,7 +34,7 @@ pub(crate) fn rma() -> Option<&'static fi_ops_rma> {
     time().map(|_| &RMA)
 }
 
-/// Whether there is no room now; the first call starts the clock.
+/// Whether there is no space now; the first call starts the clock.
 fn now() -> bool {
     static SINCE: OnceLock<Instant> = OnceLock::new();
     time().is_some_and(|t| SINCE.get_or_init(Instant::now).elapsed() < t)

@@ -130,7 +130,7 @@ impl State {
     /// Copies up to `count` completions out.
     ///
     /// # Safety
-    /// `buf` has room for `count` entries.
+    /// `buf` has space for `count` entries.
     unsafe fn take(&mut self, buf: *mut u64, count: usize) -> isize {
         if !self.errors.is_empty() {
             return -(FI_EAVAIL as isize);
@@ -142,7 +142,7 @@ impl State {
         let from = self.read & (self.size - 1);
         let whole = count.min(self.size - from);
         // SAFETY: `whole` entries lie before the end of the ring and the rest at
-        // its start; `buf` has room by the caller's word, and is the program's.
+        // its start; `buf` has space by the caller's word, and is the program's.
         unsafe {
             let ring = self.ring.as_ptr();
             core::ptr::copy_nonoverlapping(ring.add(from * self.words), buf, whole * self.words);
@@ -261,7 +261,7 @@ unsafe extern "C" fn read<const SAFE: bool>(
     buf: *mut c_void,
     count: usize,
 ) -> isize {
-    // SAFETY: an open queue, and room for `count` entries; threads are kept
+    // SAFETY: an open queue, and space for `count` entries; threads are kept
     // apart as the domain says.
     unsafe { this(cq).alone::<SAFE, _>(|state| state.take(buf.cast(), count)) }
 }
@@ -272,7 +272,7 @@ unsafe extern "C" fn readfrom<const SAFE: bool>(
     count: usize,
     src_addr: *mut fi_addr_t,
 ) -> isize {
-    // SAFETY: as for `read`, and `src_addr` is null or has room for as many.
+    // SAFETY: as for `read`, and `src_addr` is null or has space for as many.
     unsafe {
         let taken = read::<SAFE>(cq, buf, count);
         if !src_addr.is_null() {
@@ -371,7 +371,7 @@ unsafe extern "C" fn strerror(
         _ => c"no such error",
     };
     if !buf.is_null() && len > 0 {
-        // SAFETY: `buf` has room for `len` bytes; the last one is made a zero.
+        // SAFETY: `buf` has space for `len` bytes; the last one is made a zero.
         unsafe {
             libc::strncpy(buf, text.as_ptr(), len);
             *buf.add(len - 1) = 0;

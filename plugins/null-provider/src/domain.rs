@@ -13,7 +13,7 @@ use crate::{av, cntr, cq, data, ep, info};
 pub(crate) struct Domain {
     domain: fid_domain,
     /// A later libfabric may have more fields in the structure above.
-    _room: [u64; 8],
+    _reserved: [u64; 8],
     /// Whether threads may come at once.
     pub(crate) safe: bool,
     fabric: *const Fabric,
@@ -78,7 +78,7 @@ pub(crate) unsafe extern "C" fn open(
             ops: (&raw const OPS).cast_mut(),
             mr: (&raw const MR_OPS).cast_mut(),
         },
-        _room: [0; 8],
+        _reserved: [0; 8],
         safe: !matches!(threading, FI_THREAD_DOMAIN | FI_THREAD_COMPLETION),
         fabric,
         keys: Mutex::new(BTreeSet::new()),

@@ -337,7 +337,7 @@ impl Stats {
 }
 
 unsafe extern "C" fn getname(ep: *mut fid, addr: *mut c_void, addrlen: *mut usize) -> c_int {
-    // SAFETY: the program passes an open endpoint, and `addr` with room for
+    // SAFETY: the program passes an open endpoint, and `addr` with space for
     // `*addrlen` bytes.
     unsafe {
         let number = (*ep.cast::<Endpoint>()).number;
@@ -396,7 +396,7 @@ unsafe extern "C" fn setopt(
     }
 }
 
-/// There is always room.
+/// There is always space.
 unsafe extern "C" fn size_left(_: *mut fid_ep) -> isize {
     1 << 16
 }

@@ -10,7 +10,7 @@ use crate::{domain, eq};
 pub(crate) struct Fabric {
     fabric: fid_fabric,
     /// libfabric writes `api_version`; a later one may have more fields.
-    _room: [u64; 8],
+    _reserved: [u64; 8],
     pub(crate) uses: Uses,
 }
 
@@ -33,7 +33,7 @@ not_supported! {
 /// fi_fabric(3).
 ///
 /// # Safety
-/// libfabric calls it with an attribute of this provider and room for the answer.
+/// libfabric calls it with an attribute of this provider and space for the answer.
 pub(crate) unsafe extern "C" fn fabric(
     _attr: *mut fi_fabric_attr,
     fabric: *mut *mut fid_fabric,
@@ -45,7 +45,7 @@ pub(crate) unsafe extern "C" fn fabric(
             ops: (&raw const OPS).cast_mut(),
             api_version: 0,
         },
-        _room: [0; 8],
+        _reserved: [0; 8],
         uses: Uses::default(),
     });
     // SAFETY: the caller wants the answer there.

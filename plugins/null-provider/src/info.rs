@@ -315,12 +315,12 @@ fn domain(attr: &mut fi_domain_attr, hints: Option<&fi_domain_attr>) -> Option<(
     Some(())
 }
 
-/// Zeroed memory that fi_freeinfo(3) can give to `free`, with room for fields
+/// Zeroed memory that fi_freeinfo(3) can give to `free`, with space for fields
 /// that a later libfabric appends.
 fn zeroed<T>() -> Option<*mut T> {
-    const ROOM: usize = 256;
+    const CAPACITY: usize = 256;
     // SAFETY: calloc may be called with any size.
-    let memory = unsafe { libc::calloc(1, size_of::<T>() + ROOM) };
+    let memory = unsafe { libc::calloc(1, size_of::<T>() + CAPACITY) };
     (!memory.is_null()).then_some(memory.cast())
 }
 

@@ -12,14 +12,14 @@
 //! inserted, an inject longer than `inject_size`, a full completion queue, a key
 //! in use, closing what is in use), and counts operations and bytes, so that a
 //! test can tell that none was lost: through counters, and on standard error at
-//! `fi_close` of the endpoint when `RANKWAY_NULL_STATS=1`. Has no room for so
+//! `fi_close` of the endpoint when `RANKWAY_NULL_STATS=1`. Has no space for so
 //! many milliseconds when `RANKWAY_NULL_BUSY` says so.
 //!
 //! What it never does: move a byte (reads and fetching atomics leave their
 //! buffers as they are), talk to another process, or complete a receive.
 //!
 //! ```text
-//! data     one call: check, complete, count          busy  no room for a while
+//! data     one call: check, complete, count          busy  no space for a while
 //! ep       endpoints             av   who may be addressed
 //! cq       completion queues     cntr counters             eq  never an event
 //! domain   opens the above, registers memory

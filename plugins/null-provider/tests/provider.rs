@@ -599,7 +599,7 @@ fn client_queue_is_a_bounded_queue() {
                 }
                 Some(count) => {
                     let mut words_read = vec![u64::MAX; count * words + 1];
-                    // SAFETY: the buffer has room for `count` entries and a word.
+                    // SAFETY: the buffer has space for `count` entries and a word.
                     let taken = unsafe { fi_cq_read(rig.cq, words_read.as_mut_ptr().cast(), count) };
                     let expected = count.min(oracle.len());
                     if expected == 0 {

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Inner<N: Netmod> {
     pub(crate) context: Rc<Context<N>>,
     pub(crate) tagged: Tagged<N>,
-    /// Sends that are done but for their packets, which wait for room at a
+    /// Sends that are done but for their packets, which wait for space at a
     /// provider: what names them and how they ended.
     held: RefCell<Vec<(NonZeroU64, Status)>>,
 }

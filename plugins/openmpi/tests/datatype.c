@@ -76,7 +76,7 @@ static void lower_bound(int count, MPI_Aint shift, int way)
     MPI_Type_free(&moved);
 }
 
-/* A vector sent, contiguous received, and fewer elements than there is room. */
+/* A vector sent, contiguous received, and fewer elements than there is space. */
 static void mixed(int blocks, int way)
 {
     MPI_Datatype vector, line;

@@ -63,7 +63,7 @@ struct view {
     unsigned char *memory, *base; /* of the program's own, and the window's start */
     MPI_Aint starts[RANKS];
     unsigned char *model[RANKS];
-    size_t room[RANKS];
+    size_t capacity[RANKS];
 };
 static struct view views[2];
 static pthread_barrier_t both;
@@ -271,9 +271,9 @@ static int window_of(int thread)
 static void before(struct view *v, const struct phase *p)
 {
     for (int r = 0; r < size; r++) {
-        if (v->room[r] < frame.sizes[r]) {
+        if (v->capacity[r] < frame.sizes[r]) {
             v->model[r] = realloc(v->model[r], frame.sizes[r]);
-            v->room[r] = frame.sizes[r];
+            v->capacity[r] = frame.sizes[r];
         }
         fill_before(v->model[r], frame.sizes[r], p->seed, v->index, r);
     }

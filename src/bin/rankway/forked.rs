@@ -104,7 +104,7 @@ mod tests {
                 let mut write = write.try_clone().expect("a descriptor");
                 std::thread::spawn(move || {
                     for _ in 0..50 {
-                        write.write_all(&vec![n; 20_000 + n as usize]).expect("room");
+                        write.write_all(&vec![n; 20_000 + n as usize]).expect("space");
                     }
                 })
             })

@@ -277,7 +277,7 @@ fn once(
     }
 }
 
-/// Reads to the end meanwhile, so that nobody waits for room in a pipe.
+/// Reads to the end meanwhile, so that nobody waits for space in a pipe.
 fn listen(from: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -291,7 +291,7 @@ fn listen(from: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
 /// signal, or the first paragraph.
 fn words(text: &str) -> Option<String> {
     /// Characters that fit under a table.
-    const ROOM: usize = 160;
+    const WIDTH: usize = 160;
     // "[host:pid] text"
     let lines = text.lines().map(|line| match line.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or(line, |(_, rest)| rest).trim(),
@@ -307,7 +307,7 @@ fn words(text: &str) -> Option<String> {
             paragraph.collect::<Vec<_>>().join(" ")
         }
     };
-    (!words.is_empty()).then(|| words.chars().take(ROOM).collect())
+    (!words.is_empty()).then(|| words.chars().take(WIDTH).collect())
 }
 
 /// The names of all figures, in the benchmark's order.

@@ -167,18 +167,18 @@ pub(crate) fn columns() -> usize {
 /// words stay whole.
 pub(crate) fn wrap(text: &str, first: usize, further: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
-    let mut room = first;
+    let mut space = first;
     for word in text.split_whitespace() {
         let line = lines.last_mut().filter(|line| !line.is_empty());
         let long = word.chars().count();
         match line {
-            Some(line) if line.chars().count() + 1 + long <= room => {
+            Some(line) if line.chars().count() + 1 + long <= space => {
                 line.push(' ');
                 line.push_str(word);
             }
             Some(_) => {
                 lines.push(word.to_owned());
-                room = further;
+                space = further;
             }
             None => lines = vec![word.to_owned()],
         }
@@ -198,8 +198,8 @@ pub(crate) fn fold(text: &str, columns: usize) -> String {
             continue;
         }
         let indent = if mark.starts_with('#') { "#   ".to_owned() } else { format!("{mark}  ") };
-        let room = |mark: &str| columns.saturating_sub(mark.len());
-        let lines = wrap(body, room(mark), room(&indent));
+        let space = |mark: &str| columns.saturating_sub(mark.len());
+        let lines = wrap(body, space(mark), space(&indent));
         out += &format!("{mark}{}\n", lines.join(&format!("\n{indent}")));
     }
     out

@@ -586,7 +586,7 @@ impl Mesh {
         }
         match link.state {
             // The call was cut off unheard: the callee took this process for a
-            // stranger that does not greet, or had no room.
+            // stranger that does not greet, or had no space.
             State::Greeted if !link.is_local() => {
                 let away = *peer.away.get_or_insert_with(Instant::now);
                 if away.elapsed() < AWAY_PATIENCE {

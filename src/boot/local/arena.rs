@@ -115,7 +115,7 @@ impl Arena {
     }
 
     pub(super) fn header(&self) -> &Header {
-        // SAFETY: the mapping starts page-aligned with room for a Header, and
+        // SAFETY: the mapping starts page-aligned with space for a Header, and
         // zero bytes are a valid Header; it lives as long as `self`.
         unsafe { &*self.base.cast::<Header>() }
     }

@@ -288,7 +288,7 @@ impl Drop for Inbox {
 /// A pipe whose ends do not block.
 fn pipe() -> io::Result<(File, OwnedFd)> {
     let mut ends = [0; 2];
-    // SAFETY: room for two descriptors.
+    // SAFETY: the array holds two descriptors.
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -361,7 +361,7 @@ impl Outbox {
         Some(Outbox { writer, pid: at.pid, map })
     }
 
-    /// Sends a packet; `false`: there is no room now.
+    /// Sends a packet; `false`: there is no space now.
     ///
     /// # Safety
     /// `body` is readable for `len` bytes, at most [`LONGEST`].

@@ -131,7 +131,7 @@ impl Writer {
     }
 
     /// Writes a packet, whose head's first word has its class and kind in the
-    /// lower half; `false`: there is no room now.
+    /// lower half; `false`: there is no space now.
     ///
     /// # Safety
     /// `body` is readable for `len` bytes, at most [`LONGEST`].
@@ -148,7 +148,7 @@ impl Writer {
         let at = self.at.get();
         // One slot more: the one behind the packet is the sender's too.
         let free = SLOTS - self.sent.get().wrapping_sub(self.taken.get());
-        if (at + need >= SLOTS || need >= free) && !self.make_room(need) {
+        if (at + need >= SLOTS || need >= free) && !self.make_space(need) {
             return false;
         }
         let (at, sent) = (self.at.get(), self.sent.get().wrapping_add(need));
@@ -189,7 +189,7 @@ impl Writer {
     /// too short.
     #[cold]
     #[inline(never)]
-    fn make_room(&self, need: u32) -> bool {
+    fn make_space(&self, need: u32) -> bool {
         let at = self.at.get();
         // SAFETY: mapped as long as this lives.
         let taken = unsafe { &(*self.ring.as_ptr()).taken.0 };
@@ -552,7 +552,7 @@ mod tests {
                     let bytes = body(n, len);
                     // SAFETY: `bytes` is readable.
                     if !unsafe { writer.put(first(n), words(n), bytes.as_ptr(), len) } {
-                        prop_assert!(!queue.is_empty(), "an empty ring has room");
+                        prop_assert!(!queue.is_empty(), "an empty ring has space");
                         break;
                     }
                     queue.push_back((n, len));

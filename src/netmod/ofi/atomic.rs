@@ -113,9 +113,9 @@ impl Endpoint {
             return 0;
         }
         // Three buffers, bounced together (`FI_MR_LOCAL`).
-        let room = self.bounce.as_ref().filter(|b| b.region.is_some());
-        let room = room.map_or(usize::MAX, |b| b.each / 3 / ty.size());
-        u32::try_from(count.min(room)).unwrap_or(UNKNOWN - 1)
+        let space = self.bounce.as_ref().filter(|b| b.region.is_some());
+        let space = space.map_or(usize::MAX, |b| b.each / 3 / ty.size());
+        u32::try_from(count.min(space)).unwrap_or(UNKNOWN - 1)
     }
 
     /// See [`Netmod::atomic`](crate::netmod::Netmod::atomic).

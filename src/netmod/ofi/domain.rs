@@ -79,7 +79,7 @@ fn shm_peers() -> u32 {
 }
 
 /// Refuses where so many shm endpoints do not fit into the node's shared memory.
-pub(super) fn find_room(endpoints: u64) -> Result<(), NetError> {
+pub(super) fn find_space(endpoints: u64) -> Result<(), NetError> {
     // SAFETY: all-zero is a valid statvfs, which the call fills.
     let mut fs: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: a C string and a structure of ours.
@@ -88,7 +88,7 @@ pub(super) fn find_room(endpoints: u64) -> Result<(), NetError> {
     let needed = endpoints * SHM_SEGMENT;
     if known && free < needed {
         let place = "/dev/shm";
-        return Err(NetError::NoRoom { provider: "shm".into(), place, free, needed });
+        return Err(NetError::NoSpace { provider: "shm".into(), place, free, needed });
     }
     Ok(())
 }
@@ -115,10 +115,10 @@ impl Ofi {
     /// [`NetError::Call`].
     pub fn open(request: &Request) -> Result<Arc<Ofi>, NetError> {
         let lib = open_library()?;
-        // Without room for one, libfabric would be ended by SIGBUS when it writes
+        // Without space for one, libfabric would be ended by SIGBUS when it writes
         // there.
         if request.node_local || request.provider.as_deref() == Some("shm") {
-            find_room(1)?;
+            find_space(1)?;
         }
         let info = select(request)?;
         let provider = info.name();
@@ -375,7 +375,7 @@ impl Netmod for Ofi {
 
     fn open_endpoint(self: &Arc<Self>) -> Result<Endpoint, NetError> {
         if self.caps.provider == "shm" {
-            find_room(1)?;
+            find_space(1)?;
         }
         Endpoint::open(self)
     }

@@ -124,7 +124,7 @@ impl Endpoint {
     /// Posts all receives; the endpoint is enabled.
     ///
     /// # Errors
-    /// What the provider answers, other than that it has no room for so many.
+    /// What the provider answers, other than that it has no space for so many.
     pub(super) fn post_all(&self) -> Result<(), NetError> {
         let Some(ring) = &self.ring else { return Ok(()) };
         for number in 0..RING {

@@ -1,7 +1,7 @@
 //! Which provider is taken.
 
 use super::bindings as sys;
-use super::domain::find_room;
+use super::domain::find_space;
 use super::ffi::{Library, get_string};
 use crate::netmod::NetError;
 use std::ffi::CStr;
@@ -243,7 +243,7 @@ fn refusal(wanted: Option<&str>) -> NetError {
         // processor takes, and does not say why.
         // SAFETY: only asks how many there are.
         let processors = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-        if let Err(full) = find_room(processors.max(1) as u64) {
+        if let Err(full) = find_space(processors.max(1) as u64) {
             return full;
         }
     }

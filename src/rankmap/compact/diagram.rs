@@ -317,11 +317,11 @@ impl Builder {
                 at -= 1;
             }
             let level = &mut self.levels[at];
-            let room = level.radix - level.open.len() as u32;
-            let take = room.min(len / level.span);
+            let space = level.radix - level.open.len() as u32;
+            let take = space.min(len / level.span);
             level.open.extend(core::iter::repeat_n(kind, take as usize));
             len -= take * level.span;
-            if take == room && at > 0 {
+            if take == space && at > 0 {
                 self.close(at)?;
             }
         }

@@ -40,7 +40,7 @@
 //! # Ok::<(), rankway::rankmap::group::GroupError>(())
 //! ```
 //!
-//! This room makes no communicator and sends no message.
+//! This module makes no communicator and sends no message.
 
 mod bits;
 mod error;

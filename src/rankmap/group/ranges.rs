@@ -39,8 +39,8 @@ impl RankRange {
         }
         if !inside(start + step * steps) {
             // The first rank outside, one step past the last inside.
-            let room = if step > 0 { i64::from(size) - 1 - start } else { start };
-            let rank = start + step * (room / step.abs() + 1);
+            let space = if step > 0 { i64::from(size) - 1 - start } else { start };
+            let rank = start + step * (space / step.abs() + 1);
             return Err(GroupError::RangeRank { index, rank, size });
         }
         let step = if steps == 0 { 1 } else { step };

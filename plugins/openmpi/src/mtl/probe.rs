@@ -119,10 +119,10 @@ impl<N: Netmod> Taken<N> {
     pub(super) unsafe fn recv_noted(
         self,
         start: *mut u8,
-        room: usize,
+        capacity: usize,
         cookie: std::num::NonZeroU64,
     ) -> rankway::msg::Begun {
         // SAFETY: the caller's duty.
-        unsafe { self.0.recv_noted(start, room, cookie) }
+        unsafe { self.0.recv_noted(start, capacity, cookie) }
     }
 }

@@ -24,8 +24,8 @@ pub(crate) struct Request {
     packed: *mut c_void,
     /// Of a receive, to unpack with; null for a send.
     convertor: *mut ffi::opal_convertor_t,
-    /// Bytes there is room for.
-    room: usize,
+    /// Bytes there is space for.
+    capacity: usize,
     done: AtomicBool,
 }
 
@@ -40,7 +40,7 @@ impl Request {
             ticket: None,
             packed: if buffer.owned { buffer.start.cast() } else { std::ptr::null_mut() },
             convertor: std::ptr::null_mut(),
-            room: buffer.bytes,
+            capacity: buffer.bytes,
             done: AtomicBool::new(false),
         }
     }
@@ -64,7 +64,7 @@ impl Request {
             (&raw mut (*place).ticket).write(None);
             (&raw mut (*place).packed).write(packed);
             (&raw mut (*place).convertor).write(convertor);
-            (&raw mut (*place).room).write(buffer.bytes);
+            (&raw mut (*place).capacity).write(buffer.bytes);
             (&raw mut (*place).done).write(AtomicBool::new(false));
             (*(*place).base.ompi_req).req_status.MPI_ERROR = ffi::SUCCESS;
             &mut *place
@@ -159,7 +159,7 @@ impl Request {
             Ok(status) => (status, ffi::SUCCESS),
             Err(MsgError::Truncated { source_rank, tag, .. }) => {
                 let bits = u64::from(source_rank) << 32 | u64::from(tag);
-                let length = self.room as u64;
+                let length = self.capacity as u64;
                 let status = Status { world: 0, bits, length, cancelled: false };
                 (status, ffi::MPI_ERR_TRUNCATE as c_int)
             }

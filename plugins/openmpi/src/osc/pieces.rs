@@ -58,8 +58,8 @@ impl Load {
     fn fits(&self, (from, to): (usize, usize), longest: usize, data: bool) -> bool {
         let places = COUNT + (self.blocks.len() + 1) * WORDS;
         let bytes = self.bytes + to - from;
-        let room = if data { places + bytes } else { places.max(bytes) };
-        room <= longest && to.max(self.high) - from.min(self.low) <= SPAN
+        let space = if data { places + bytes } else { places.max(bytes) };
+        space <= longest && to.max(self.high) - from.min(self.low) <= SPAN
     }
 }
 

@@ -205,8 +205,8 @@ fn columns<const N: usize>(
         for (cell, width) in others.iter().zip(widths) {
             line += &format!("{cell:<width$}  ");
         }
-        let room = within - before;
-        line += &wrap(prose, room, room).join(&format!("\n{:before$}", ""));
+        let space = within - before;
+        line += &wrap(prose, space, space).join(&format!("\n{:before$}", ""));
         writeln!(out, "{}", line.trim_end())
     };
     if !head.is_empty() {

@@ -278,7 +278,7 @@ fn unchecked<N: Netmod>(
     })
 }
 
-/// Makes room and puts again until the provider takes it.
+/// Makes space and puts again until the provider takes it.
 #[cold]
 #[inline(never)]
 fn insist<N: Netmod>(

@@ -36,7 +36,7 @@ impl Endpoint {
     /// targets.
     ///
     /// # Errors
-    /// The provider's refusal, other than "no room now".
+    /// The provider's refusal, other than "no space now".
     ///
     /// # Safety
     /// As [`Netmod::inject`], for every target.
@@ -72,7 +72,7 @@ impl Endpoint {
     /// completions are counted by the endpoint's counter.
     ///
     /// # Errors
-    /// The provider's refusal, other than "no room now".
+    /// The provider's refusal, other than "no space now".
     ///
     /// # Safety
     /// As [`Netmod::write`], for every target. A provider that wants `buf`
@@ -121,7 +121,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Makes room and issues again until the provider takes it.
+    /// Makes space and issues again until the provider takes it.
     #[cold]
     fn insist(
         &self,

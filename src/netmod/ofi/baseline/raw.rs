@@ -104,7 +104,7 @@ impl<'a> Raw<'a> {
         Ok(())
     }
 
-    /// Issues, again while there is no room.
+    /// Issues, again while there is no space.
     ///
     /// # Errors
     /// The provider's refusal.

@@ -82,7 +82,7 @@ impl Endpoint {
     /// receive is posted before the send, as one does.
     ///
     /// # Errors
-    /// The provider's refusal, other than "no room now".
+    /// The provider's refusal, other than "no space now".
     ///
     /// # Safety
     /// The buffers are as long as said and need no registration (providers

@@ -27,7 +27,9 @@ use super::matching::Engine;
 use super::noted::Ended;
 use super::pool::Pool;
 use super::slots::{ANYBODY, Phase, Slots};
-use crate::device::{Body, Class, Context, DeviceError, Head, Outcome, PIECE, PerPeer, Room};
+use crate::device::{
+    Body, Class, Context, DeviceError, Head, Outcome, PIECE, PacketHandler, PerPeer,
+};
 use crate::netmod::{AGAIN, Bulk, Netmod};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -103,7 +105,7 @@ pub struct Counts {
     pub unexpected_bytes_most: usize,
     /// Sends that wait for credit.
     pub queued: usize,
-    /// Packets that wait for room at a provider.
+    /// Packets that wait for space at a provider.
     pub queued_packets: usize,
 }
 
@@ -167,18 +169,18 @@ struct State {
     pool: Pool,
     counts: Counts,
     next_tag: u64,
-    /// Rendezvous the provider had no room for.
+    /// Rendezvous the provider had no space for.
     stalled: Vec<u32>,
     /// Lost peers, and when what is under way with them fails.
     dying: Vec<(u32, Instant)>,
     /// How many peers are gone.
     gone: u32,
-    /// Shared-memory endpoints given up so far, see [`TaggedRoom::settle`].
+    /// Shared-memory endpoints given up so far, see [`TaggedProtocol::query_delivery`].
     renewals: usize,
 }
 
 /// The tagged messages of a context.
-pub(super) struct TaggedRoom {
+pub(super) struct TaggedProtocol {
     state: RefCell<State>,
     peers: PerPeer<Peer>,
     limits: Limits,
@@ -208,14 +210,14 @@ fn died(world: u32) -> MsgError {
     MsgError::Device(DeviceError::PeerDied { rank: world })
 }
 
-impl TaggedRoom {
+impl TaggedProtocol {
     /// That of a context, settled there on first use.
-    pub(super) fn of<N: Netmod>(context: &Context<N>) -> Result<Rc<TaggedRoom>, MsgError> {
-        if let Some(room) = context.resident::<TaggedRoom>(Class::Tagged) {
-            return Ok(room);
+    pub(super) fn of<N: Netmod>(context: &Context<N>) -> Result<Rc<TaggedProtocol>, MsgError> {
+        if let Some(protocol) = context.handler::<TaggedProtocol>(Class::Tagged) {
+            return Ok(protocol);
         }
         let boot = context.device().boot();
-        let room = Rc::new(TaggedRoom {
+        let protocol = Rc::new(TaggedProtocol {
             state: RefCell::new(State {
                 engine: Engine::new(),
                 slots: Slots::default(),
@@ -234,9 +236,9 @@ impl TaggedRoom {
             longest: crate::settings::BULK_PIECE.get().unwrap_or(1 << 30),
             whole: Cell::new(usize::MAX),
         });
-        let settled: Rc<TaggedRoom> = Rc::clone(&room);
-        context.settle(Class::Tagged, settled);
-        Ok(room)
+        let handler: Rc<TaggedProtocol> = Rc::clone(&protocol);
+        context.register_handler(Class::Tagged, handler);
+        Ok(protocol)
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -307,7 +309,7 @@ impl TaggedRoom {
     }
 
     /// # Safety
-    /// As [`TaggedRoom::send`].
+    /// As [`TaggedProtocol::send`].
     #[expect(clippy::too_many_arguments, reason = "one message, taken apart once")]
     #[inline(never)]
     pub(super) unsafe fn send_later<N: Netmod>(
@@ -339,7 +341,7 @@ impl TaggedRoom {
     }
 
     /// # Safety
-    /// As [`TaggedRoom::send`].
+    /// As [`TaggedProtocol::send`].
     #[expect(clippy::too_many_arguments, reason = "one message, taken apart once")]
     #[inline(never)]
     unsafe fn send_slowly<N: Netmod>(
@@ -378,7 +380,7 @@ impl TaggedRoom {
         slot.channel = channel;
         slot.bits = bits;
         slot.buf = buf.cast_mut();
-        slot.room = len;
+        slot.capacity = len;
         slot.length = len as u64;
         slot.synchronous = how.synchronous;
         slot.borrowed = how.borrowed;
@@ -410,7 +412,7 @@ impl TaggedRoom {
     ) -> Result<(), MsgError> {
         let id = state.slots.id(at);
         let slot = state.slots.at(at);
-        let (world, len) = (slot.peer, slot.room);
+        let (world, len) = (slot.peer, slot.capacity);
         let whole = len <= peer.eager.get() as usize;
         if whole && peer.credit.has_bytes(&self.limits, len) {
             let kind = if slot.synchronous { SYNC } else { EAGER };
@@ -451,7 +453,7 @@ impl TaggedRoom {
     /// Sends to this process itself.
     ///
     /// # Safety
-    /// As [`TaggedRoom::send`].
+    /// As [`TaggedProtocol::send`].
     unsafe fn send_own(
         &self,
         channel: u64,
@@ -480,7 +482,7 @@ impl TaggedRoom {
             slot.peer = self.me;
             slot.bits = bits;
             slot.buf = buf.cast_mut();
-            slot.room = len;
+            slot.capacity = len;
             slot.length = len as u64;
             (Sent::Under(at), What::Own(at))
         };
@@ -510,13 +512,13 @@ impl TaggedRoom {
     /// where that is not all there is to do, and nothing has happened.
     ///
     /// # Safety
-    /// As [`TaggedRoom::receive`].
+    /// As [`TaggedProtocol::receive`].
     #[inline]
     pub(super) unsafe fn post(
         &self,
         select: &Select,
         buf: *mut u8,
-        room: usize,
+        capacity: usize,
         cookie: u64,
     ) -> Option<u64> {
         let mut state = self.state.borrow_mut();
@@ -527,7 +529,7 @@ impl TaggedRoom {
         let at = state.slots.take();
         let slot = state.slots.at(at);
         slot.buf = buf;
-        slot.room = room;
+        slot.capacity = capacity;
         slot.peer = select.from.unwrap_or(ANYBODY);
         slot.phase = Phase::Posted;
         slot.cookie = cookie;
@@ -538,13 +540,13 @@ impl TaggedRoom {
     /// Begins a receive: its request.
     ///
     /// # Safety
-    /// `buf` is writable for `room` bytes until the request is done.
+    /// `buf` is writable for `capacity` bytes until the request is done.
     pub(super) unsafe fn receive<N: Netmod>(
         &self,
         context: &Context<N>,
         select: &Select,
         buf: *mut u8,
-        room: usize,
+        capacity: usize,
         borrowed: bool,
     ) -> Result<u32, MsgError> {
         let mut state = self.state.borrow_mut();
@@ -556,7 +558,7 @@ impl TaggedRoom {
         let at = state.slots.take();
         let slot = state.slots.at(at);
         slot.buf = buf;
-        slot.room = room;
+        slot.capacity = capacity;
         slot.borrowed = borrowed;
         slot.peer = select.from.unwrap_or(ANYBODY);
         match found {
@@ -613,7 +615,7 @@ impl TaggedRoom {
                 self.begin(context, state, at, world, bits, length, id);
             }
             What::Own(sender) => {
-                let (buf, len) = (state.slots.at(sender).buf, state.slots.at(sender).room);
+                let (buf, len) = (state.slots.at(sender).buf, state.slots.at(sender).capacity);
                 // SAFETY: the sender's buffer is readable until its request is
                 // done, which is below.
                 deliver(state, at, world, bits, unsafe { bytes(buf, len) });
@@ -673,21 +675,21 @@ impl TaggedRoom {
     /// Receives a message that was picked.
     ///
     /// # Safety
-    /// As [`TaggedRoom::receive`].
+    /// As [`TaggedProtocol::receive`].
     pub(super) unsafe fn receive_picked<N: Netmod>(
         &self,
         context: &Context<N>,
         bits: u64,
         message: Option<Unexpected>,
         buf: *mut u8,
-        room: usize,
+        capacity: usize,
         borrowed: bool,
     ) -> u32 {
         let mut state = self.state.borrow_mut();
         let at = state.slots.take();
         let slot = state.slots.at(at);
         slot.buf = buf;
-        slot.room = room;
+        slot.capacity = capacity;
         slot.borrowed = borrowed;
         match message {
             Some(message) => self.accept(context, &mut state, at, bits, message),
@@ -856,8 +858,8 @@ impl TaggedRoom {
         slot.bits = bits;
         slot.length = length;
         slot.theirs = theirs.id;
-        if length > slot.room as u64 || length == 0 {
-            let error = (length > 0).then(|| truncated(bits, length, slot.room));
+        if length > slot.capacity as u64 || length == 0 {
+            let error = (length > 0).then(|| truncated(bits, length, slot.capacity));
             state.slots.end(at, error);
             enough(context, world, theirs.id);
             return;
@@ -880,7 +882,7 @@ impl TaggedRoom {
         slot.tag = state.next_tag;
         slot.offer(Phase::Receiving);
         let pieces = slot.pieces();
-        // Below the classes' bits, so that other rooms can have tags too.
+        // Below the classes' bits, so that other classes can have tags too.
         state.next_tag = (state.next_tag + pieces) & ((1 << 59) - 1);
         self.drive(context, state, at);
     }
@@ -1063,7 +1065,7 @@ impl TaggedRoom {
     /// given up, for its completions may be held back for ever by one towards
     /// the dead. Packets arrive in order, so an answer to one behind a message
     /// tells that the message is there.
-    fn settle<N: Netmod>(&self, context: &Context<N>, state: &mut State) {
+    fn query_delivery<N: Netmod>(&self, context: &Context<N>, state: &mut State) {
         if std::mem::replace(&mut state.renewals, context.renewals()) == context.renewals() {
             return;
         }
@@ -1123,7 +1125,7 @@ impl TaggedRoom {
     }
 }
 
-impl<N: Netmod> Room<N> for TaggedRoom {
+impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
     #[inline]
     fn arrived(&self, context: &Context<N>, head: &Head, body: &[u8]) {
         match head.kind {
@@ -1185,7 +1187,7 @@ impl<N: Netmod> Room<N> for TaggedRoom {
         {
             context.renew_for(world);
         }
-        self.settle(context, &mut state);
+        self.query_delivery(context, &mut state);
         context.stir(Class::Tagged);
     }
 
@@ -1264,8 +1266,8 @@ fn word(body: &[u8]) -> Option<u64> {
     body.try_into().ok().map(u64::from_le_bytes)
 }
 
-fn truncated(bits: u64, length: u64, room: usize) -> MsgError {
-    MsgError::Truncated { source_rank: (bits >> 32) as u32, tag: bits as u32, length, room }
+fn truncated(bits: u64, length: u64, capacity: usize) -> MsgError {
+    MsgError::Truncated { source_rank: (bits >> 32) as u32, tag: bits as u32, length, capacity }
 }
 
 #[cold]
@@ -1282,10 +1284,10 @@ fn deliver(state: &mut State, at: u32, world: u32, bits: u64, body: &[u8]) {
     slot.peer = world;
     slot.bits = bits;
     slot.length = body.len() as u64;
-    if body.len() > slot.room {
+    if body.len() > slot.capacity {
         return deliver_part(state, at, body);
     }
-    // SAFETY: the receive's buffer is writable for `room` bytes until it is
+    // SAFETY: the receive's buffer is writable for `capacity` bytes until it is
     // done; a body never lies in it, unless a process sends itself what it
     // receives into, which `copy` allows.
     unsafe {
@@ -1305,11 +1307,11 @@ fn deliver(state: &mut State, at: u32, world: u32, bits: u64, body: &[u8]) {
 #[inline(never)]
 fn deliver_part(state: &mut State, at: u32, body: &[u8]) {
     let slot = state.slots.at(at);
-    if slot.room > 0 {
+    if slot.capacity > 0 {
         // SAFETY: as in `deliver`.
-        unsafe { slot.buf.copy_from(body.as_ptr(), slot.room) };
+        unsafe { slot.buf.copy_from(body.as_ptr(), slot.capacity) };
     }
-    let error = truncated(slot.bits, slot.length, slot.room);
+    let error = truncated(slot.bits, slot.length, slot.capacity);
     state.slots.end(at, Some(error));
 }
 
