@@ -419,7 +419,7 @@ typedef struct rankway_access_t {
      */
     uint32_t gate;
     /**
-     * Which way its puts go.
+     * Which path its puts take.
      */
     uint32_t path;
     /**
@@ -686,7 +686,7 @@ int rankway_rankmap_free(struct rankway_rankmap_t map);
 int rankway_rankmap_size(struct rankway_rankmap_t map, uint32_t *size);
 
 /**
- * The process that a rank is. The general way; operations use a
+ * The process that a rank is. The general lookup; operations use a
  * rankway_lookup_t.
  */
 int rankway_rankmap_get(struct rankway_rankmap_t map, int rank, struct rankway_process_t *process);

@@ -277,7 +277,7 @@ fn stale_key<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         w.flush(2).map_err(text)?;
         println!("rank 0 done");
     }
-    // By the set-up channel: the way between the two may be broken for good.
+    // By the set-up channel: the route between the two may be broken for good.
     world.barrier().map_err(text)?;
     if me == 1 {
         same("after wrong keys", &memory, &vec![0x55; LEN])?;

@@ -354,7 +354,7 @@ pub struct rankway_access_t {
     pub lookup: rankway_lookup_t,
     /// In the epoch: private to the library.
     pub gate: u32,
-    /// Which way its puts go.
+    /// Which path its puts take.
     pub path: u32,
     /// How many ranks there are.
     pub ranks: u32,

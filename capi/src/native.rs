@@ -326,8 +326,8 @@ pub(crate) trait Comm {
     fn probe(&self, from: From) -> Result<Status, Fail>;
     fn improbe(&self, from: From) -> Result<Option<Taken>, Fail>;
     fn mprobe(&self, from: From) -> Result<Taken, Fail>;
-    /// Whether the message was sent, waiting for that if `way` says so.
-    fn am_send(&self, to: u32, am: am::Letter<'_>, way: am::Way) -> Result<bool, Fail>;
+    /// Whether the message was sent, waiting for that if `mode` says so.
+    fn am_send(&self, to: u32, am: am::Letter<'_>, mode: am::SendMode) -> Result<bool, Fail>;
     fn am_longest(&self, to: u32) -> Result<usize, Fail>;
     fn win_allocate(&self, bytes: usize, unit: usize) -> Result<Rc<dyn Win>, Fail>;
     fn win_shared(&self, bytes: usize, unit: usize) -> Result<Rc<dyn Win>, Fail>;
@@ -447,14 +447,16 @@ impl<N: Native> Comm for Communicator<N> {
         Ok(taken(self, messages(self)?.mprobe(from.source(), from.tag())?))
     }
 
-    fn am_send(&self, to: u32, am: am::Letter<'_>, way: am::Way) -> Result<bool, Fail> {
+    fn am_send(&self, to: u32, am: am::Letter<'_>, mode: am::SendMode) -> Result<bool, Fail> {
         let active = Active::open(self.context())?;
         let (world, am::Letter { id, header, payload }) = (self.world_rank(to)?, am);
-        Ok(match way {
-            am::Way::Try => active.try_send(world, id, header, payload)?,
-            am::Way::TryRequest => active.try_request(world, id, header, payload)?,
-            am::Way::Wait => active.send(world, id, header, payload).map(|()| true)?,
-            am::Way::WaitRequest => active.request(world, id, header, payload).map(|()| true)?,
+        Ok(match mode {
+            am::SendMode::Try => active.try_send(world, id, header, payload)?,
+            am::SendMode::TryRequest => active.try_request(world, id, header, payload)?,
+            am::SendMode::Wait => active.send(world, id, header, payload).map(|()| true)?,
+            am::SendMode::WaitRequest => {
+                active.request(world, id, header, payload).map(|()| true)?
+            }
         })
     }
 

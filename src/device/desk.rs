@@ -11,7 +11,7 @@
 //! A first context has no desk: its packets go by the link itself.
 
 use super::card::Card;
-use super::link::Way;
+use super::link::Route;
 use super::packet::{Body, Class, Head};
 use super::{Context, DeviceError};
 use crate::netmod::{AGAIN, HEAD, Netmod};
@@ -40,7 +40,7 @@ pub(super) struct Desk {
 #[derive(Default)]
 struct Stream {
     life: u32,
-    way: Option<Way>,
+    route: Option<Route>,
     /// Number of the next packet out, and of the next in.
     next: u16,
     due: u16,
@@ -106,12 +106,12 @@ impl<N: Netmod> Context<N> {
     #[cold]
     fn call_from_further(&self, world: u32, head: Head, body: &[u8]) -> Result<(), DeviceError> {
         self.check_open(world)?;
-        let way = self.first_way(world)?;
+        let route = self.first_route(world)?;
         let desk = &self.links.planes.desk;
         let mut streams = desk.streams.borrow_mut();
         let stream = streams.entry((world, 0)).or_default();
-        if stream.way.is_none() {
-            (stream.way, stream.life) = (Some(way), desk.life);
+        if stream.route.is_none() {
+            (stream.route, stream.life) = (Some(route), desk.life);
             stream.push(CARD, self.index(), self.card()?.encode().into());
         }
         stream.push(CALL, self.index(), self.wrapped(head, body));
@@ -167,12 +167,12 @@ impl<N: Netmod> Context<N> {
         if self.check_open(world).is_err() {
             stream.queue.clear();
         }
-        let Some(way) = stream.way else { return };
+        let Some(route) = stream.route else { return };
         while let Some((head, body)) = stream.queue.front() {
             // Who asks must hear of it when a packet fails; an answer that
             // fails is for a context that was closed.
             let asks = self.index() > 0;
-            let rc = self.send_loose(if asks { world } else { u32::MAX }, way, *head, body);
+            let rc = self.send_loose(if asks { world } else { u32::MAX }, route, *head, body);
             if rc == AGAIN {
                 self.links.planes.desk.busy.set(true);
                 return;
@@ -181,7 +181,7 @@ impl<N: Netmod> Context<N> {
             if rc < 0 {
                 stream.queue.clear();
                 if asks {
-                    self.break_link(world, self.explain(way, world, rc));
+                    self.break_link(world, self.explain(route, world, rc));
                 }
             }
         }
@@ -228,7 +228,7 @@ impl<N: Netmod> Context<N> {
                 // Without a way there is no answer: garbage, or somebody who
                 // is gone.
                 let card = Card::decode(&body).filter(|_| self.index() == 0);
-                stream.way = card.and_then(|card| self.insert_plane(world, &card).ok());
+                stream.route = card.and_then(|card| self.insert_plane(world, &card).ok());
                 continue;
             }
             let inner = body.split_first_chunk::<HEAD>();

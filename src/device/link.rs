@@ -97,7 +97,7 @@ enum Held {
 
 /// Where packets to a peer go.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
+pub(super) struct Route {
     pub(super) transport: Transport,
     pub(super) dest: u64,
 }
@@ -163,17 +163,17 @@ impl Link {
         self.direct.set(state == State::Open && self.queue_is_empty());
     }
 
-    pub(super) fn open(&self, way: Way, inject: usize) {
-        self.dest.set(way.dest);
-        self.local.set(way.transport == Transport::Local);
+    pub(super) fn open(&self, route: Route, inject: usize) {
+        self.dest.set(route.dest);
+        self.local.set(route.transport == Transport::Local);
         self.inject.set(inject.saturating_sub(HEAD));
         self.set_state(State::Open);
     }
 
     #[inline]
-    fn way(&self) -> Way {
+    fn route(&self) -> Route {
         let transport = if self.local.get() { Transport::Local } else { Transport::Network };
-        Way { transport, dest: self.dest.get() }
+        Route { transport, dest: self.dest.get() }
     }
 }
 
@@ -293,7 +293,7 @@ impl Links {
     }
 
     fn push_link<N: Netmod>(&self, context: &Context<N>, world: u32, link: &Link) {
-        let way = link.way();
+        let route = link.route();
         while let Some(first) = link.with_rest(|rest| rest.queue.pop_front()) {
             let (start, len, token) = match first.body {
                 Held::Copy(at) => {
@@ -303,7 +303,7 @@ impl Links {
                 Held::Kept(start, len, token) => (start, len, token),
             };
             // SAFETY: a copy is kept until its token; a caller's body is by the
-            // contract of `Body::Kept`; `way` is this context's.
+            // contract of `Body::Kept`; `route` is this context's.
             let rc = unsafe { context.hand_over(link, &first.head, start, len, token) };
             match (rc, first.body) {
                 (AGAIN, _) => {
@@ -314,7 +314,7 @@ impl Links {
                 (0, Held::Copy(at)) => drop(self.copies.borrow_mut().remove(at)),
                 (0, Held::Kept(.., token)) => context.tell(token, Ok(())),
                 (rc, body) => {
-                    let error = context.explain(way, world, rc);
+                    let error = context.explain(route, world, rc);
                     match body {
                         Held::Copy(at) => drop(self.copies.borrow_mut().remove(at)),
                         Held::Kept(.., token) => context.tell(token, Err(error.clone())),
@@ -381,14 +381,14 @@ impl<N: Netmod> Context<N> {
             let number = link.next.get();
             let bytes = head.encode(self.links.to(world), number);
             // SAFETY: the body is the caller's; one that is copied fits what
-            // the provider copies; `way` is this context's.
+            // the provider copies; `route` is this context's.
             let rc = unsafe { self.hand_over(link, &bytes, start, len, token) };
             if rc >= 0 {
                 link.next.set(number.wrapping_add(1));
                 return Ok(rc == 0);
             }
             if rc != AGAIN {
-                return Err(self.refused(world, link.way(), rc));
+                return Err(self.refused(world, link.route(), rc));
             }
         }
         // SAFETY: the caller's duty.
@@ -421,7 +421,7 @@ impl<N: Netmod> Context<N> {
         }
     }
 
-    /// Finds the way first, copies, queues.
+    /// Transmits where the fast path cannot: resolves the route, copies, queues.
     ///
     /// # Safety
     /// As [`Context::transmit`].
@@ -493,7 +493,7 @@ impl<N: Netmod> Context<N> {
             Held::Kept(start, len, token) => (start, len, token),
         };
         // SAFETY: a copy is kept until its token; a caller's body is by the
-        // contract of `Body::Kept`; `way` is this context's.
+        // contract of `Body::Kept`; `route` is this context's.
         let rc = unsafe { self.hand_over(link, &packet.head, start, len, token) };
         if rc == AGAIN {
             link.with_rest(|rest| rest.queue.push_front(packet));
@@ -505,7 +505,7 @@ impl<N: Netmod> Context<N> {
             self.links.copies.borrow_mut().remove(at);
         }
         if rc < 0 {
-            return Err(self.refused(world, link.way(), rc));
+            return Err(self.refused(world, link.route(), rc));
         }
         link.set_state(State::Open);
         Ok(Some(rc == 0))
@@ -513,8 +513,8 @@ impl<N: Netmod> Context<N> {
 
     /// The provider would not take a packet.
     #[cold]
-    fn refused(&self, world: u32, way: Way, rc: isize) -> DeviceError {
-        let error = self.explain(way, world, rc);
+    fn refused(&self, world: u32, route: Route, rc: isize) -> DeviceError {
+        let error = self.explain(route, world, rc);
         self.break_link(world, error.clone());
         self.blame(world, error)
     }
@@ -529,19 +529,19 @@ impl<N: Netmod> Context<N> {
 
     /// Finds where packets go; connects on first use.
     fn open_link(&self, world: u32, link: &Link) -> Result<(), DeviceError> {
-        let way = self.first_way(world)?;
+        let route = self.first_route(world)?;
         if self.index() > 0 {
             self.ask_for_plane(world, link);
             return Ok(());
         }
         let card = self.published(world)?;
-        self.open_way(world, link, way, &card);
+        self.open_route(world, link, route, &card);
         Ok(())
     }
 
     /// Packets go to this peer from now on: to its inbox if it is on the node
     /// and that can be reached, else to the provider.
-    pub(super) fn open_way(&self, world: u32, link: &Link, way: Way, card: &Card) {
+    pub(super) fn open_route(&self, world: u32, link: &Link, route: Route, card: &Card) {
         let device = self.device();
         let inbox = card.inbox.filter(|_| self.node_inbox().is_some() && device.on_node(world));
         let owner = device.inbox_owner(world, self.index());
@@ -550,12 +550,12 @@ impl<N: Netmod> Context<N> {
             inbox.zip(mine).and_then(|(at, mine)| Outbox::open(at, &owner, mine, self.links.me));
         let inject = match outbox {
             Some(_) => node::LONGEST + HEAD,
-            None => self.inject_of(way.transport),
+            None => self.inject_of(route.transport),
         };
         if let Some(outbox) = outbox {
             let _ = link.outbox.set(Box::new(outbox));
         }
-        link.open(way, inject);
+        link.open(route, inject);
     }
 
     pub(super) fn inject_of(&self, transport: Transport) -> usize {
@@ -579,10 +579,10 @@ impl<N: Netmod> Context<N> {
                 return Ok((node::LONGEST, node::LONGEST));
             }
         }
-        let way = self.first_way(world)?;
-        let caps = self.endpoint(way.transport).map(|(netmod, _)| netmod.caps());
+        let route = self.first_route(world)?;
+        let caps = self.endpoint(route.transport).map(|(netmod, _)| netmod.caps());
         Ok(caps.map_or((0, 0), |caps| {
-            // Which way a further context's packets take is not known yet.
+            // The route of a further context's packets is not known yet.
             let size = caps.packet_size.saturating_sub(HEAD).min(node::LONGEST);
             (caps.packet_inject.saturating_sub(HEAD), size)
         }))
@@ -597,7 +597,7 @@ impl<N: Netmod> Context<N> {
     }
 
     /// Copies bytes out of the memory of a peer on this node, which keeps them
-    /// as they are. `false`: they must come another way.
+    /// as they are. Returns false if they must be sent instead.
     ///
     /// # Safety
     /// `to` is writable for `len` bytes.
@@ -622,11 +622,11 @@ impl<N: Netmod> Context<N> {
     /// # Errors
     /// A peer that cannot be reached.
     pub(crate) fn transport_of(&self, world: u32) -> Result<Transport, DeviceError> {
-        Ok(self.first_way(world)?.transport)
+        Ok(self.first_route(world)?.transport)
     }
 
     /// Where the peer's first context is reached from here.
-    pub(super) fn first_way(&self, world: u32) -> Result<Way, DeviceError> {
+    pub(super) fn first_route(&self, world: u32) -> Result<Route, DeviceError> {
         let process = Process { pg: 0, lpid: world };
         let mut entry = self.av().get(process)?;
         if entry.is_empty() {
@@ -641,14 +641,14 @@ impl<N: Netmod> Context<N> {
                 .local_address(value as u32)
                 .ok_or_else(|| none("it is not in the shared-memory provider"))?,
         };
-        Ok(Way { transport, dest })
+        Ok(Route { transport, dest })
     }
 
     /// Where bulk messages and packets to a world rank go; `None` before the
     /// first packet.
-    pub(crate) fn packet_way(&self, world: u32) -> Option<(Transport, u64)> {
+    pub(crate) fn packet_route(&self, world: u32) -> Option<(Transport, u64)> {
         let link = self.links.link(world).filter(|link| link.state() == State::Open)?;
-        let Way { transport, dest } = link.way();
+        let Route { transport, dest } = link.route();
         Some((transport, dest))
     }
 
@@ -668,25 +668,25 @@ impl<N: Netmod> Context<N> {
             Some(outbox) if unsafe { outbox.put_encoded(head, start, len) } => 0,
             Some(_) => AGAIN,
             // SAFETY: the caller's duty.
-            None => unsafe { self.to_provider(link.way(), head, start, len, token) },
+            None => unsafe { self.to_provider(link.route(), head, start, len, token) },
         }
     }
 
     /// # Safety
-    /// As [`Netmod::send`]; `way` is this context's.
+    /// As [`Netmod::send`]; `route` is this context's.
     #[inline]
     unsafe fn to_provider(
         &self,
-        way: Way,
+        route: Route,
         head: &[u8; HEAD],
         start: *const u8,
         len: usize,
         token: u64,
     ) -> isize {
-        match self.endpoint(way.transport) {
+        match self.endpoint(route.transport) {
             // SAFETY: the caller's duty.
             Some((netmod, endpoint)) => unsafe {
-                netmod.send(endpoint, head, start, len, way.dest, token)
+                netmod.send(endpoint, head, start, len, route.dest, token)
             },
             None => UNSUPPORTED,
         }
@@ -695,13 +695,13 @@ impl<N: Netmod> Context<N> {
     /// Sends a packet that is not numbered, for the link itself, as
     /// [`Netmod::send`] does; one that the provider has no space for must be
     /// repeated. A failure under way breaks the link to `world`.
-    pub(super) fn send_loose(&self, world: u32, way: Way, head: Head, body: &[u8]) -> isize {
+    pub(super) fn send_loose(&self, world: u32, route: Route, head: Head, body: &[u8]) -> isize {
         let bytes = head.encode(self.links.to(world), 0);
         let at = self.links.copies.borrow_mut().insert(world, body);
         let (start, len) = self.links.copies.borrow().body(at);
         let token = Class::Link.token(u64::from(at));
-        // SAFETY: the copy is kept until its token; `way` is this context's.
-        let rc = unsafe { self.to_provider(way, &bytes, start, len, token) };
+        // SAFETY: the copy is kept until its token; `route` is this context's.
+        let rc = unsafe { self.to_provider(route, &bytes, start, len, token) };
         if rc != PENDING {
             self.links.copies.borrow_mut().remove(at);
         }
@@ -716,8 +716,8 @@ impl<N: Netmod> Context<N> {
     }
 
     #[cold]
-    pub(super) fn explain(&self, way: Way, world: u32, rc: isize) -> NetError {
-        match self.endpoint(way.transport) {
+    pub(super) fn explain(&self, route: Route, world: u32, rc: isize) -> NetError {
+        match self.endpoint(route.transport) {
             Some((netmod, _)) => netmod.explain("send", rc),
             None => NetError::Address {
                 provider: "none".into(),

@@ -286,7 +286,7 @@ impl<N: Netmod> Device<N> {
     }
 
     /// The peer's address in the shared-memory provider, by rank on the node;
-    /// `None` when it is not reached that way.
+    /// `None` when that provider does not reach it.
     #[inline]
     pub fn local_address(&self, node_rank: u32) -> Option<u64> {
         self.local_addresses.get(node_rank)?.to_bits().checked_sub(1)

@@ -86,7 +86,7 @@ impl Head {
         out
     }
 
-    /// Of a packet that came by way of shared memory.
+    /// Of a packet that came through shared memory.
     #[inline]
     pub(super) fn of_words(from: u32, first: u64, words: [u64; 3]) -> Option<Head> {
         let class = Class::from_number(first as u8).filter(|&c| c != Class::Plain)?;

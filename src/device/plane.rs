@@ -8,7 +8,7 @@
 
 use super::card::Card;
 use super::desk::{self, Desk};
-use super::link::{Link, State, Way};
+use super::link::{Link, Route, State};
 use super::packet::{Class, Head};
 use super::{Context, DeviceError};
 use crate::av::Transport;
@@ -32,7 +32,7 @@ pub(super) struct Planes {
     asking: RefCell<Vec<Question>>,
     is_asking: Cell<bool>,
     /// Contexts that asked here: by world rank and index.
-    back: RefCell<BTreeMap<(u32, u32), Way>>,
+    back: RefCell<BTreeMap<(u32, u32), Route>>,
     pub(super) desk: Desk,
 }
 
@@ -86,8 +86,8 @@ impl<N: Netmod> Context<N> {
         let Ok(card) = self.card() else { return };
         for world in due {
             let head = Head::new(Class::Link, ASK, [u64::from(self.index()), 0, 0]);
-            if let Ok(way) = self.first_way(world) {
-                let _ = self.send_loose(world, way, head, &card.encode());
+            if let Ok(route) = self.first_route(world) {
+                let _ = self.send_loose(world, route, head, &card.encode());
             }
         }
     }
@@ -112,16 +112,16 @@ impl<N: Netmod> Context<N> {
     fn answer_plane(&self, world: u32, index: u32, card: &Card) -> Result<(), DeviceError> {
         let Some(mine) = self.device().card_of(index) else { return Ok(()) };
         let known = self.links.planes.back.borrow().get(&(world, index)).copied();
-        let way = match known {
-            Some(way) => way,
+        let route = match known {
+            Some(route) => route,
             None => {
-                let way = self.insert_plane(world, card)?;
-                self.links.planes.back.borrow_mut().insert((world, index), way);
-                way
+                let route = self.insert_plane(world, card)?;
+                self.links.planes.back.borrow_mut().insert((world, index), route);
+                route
             }
         };
         let head = Head::new(Class::Link, ANSWER, [u64::from(index), 0, 0]);
-        let _ = self.send_loose(world, way, head, &mine.encode());
+        let _ = self.send_loose(world, route, head, &mine.encode());
         Ok(())
     }
 
@@ -129,7 +129,7 @@ impl<N: Netmod> Context<N> {
         let Some(link) = self.links.link(world) else { return Ok(()) };
         if link.state() == State::Asking {
             match self.insert_plane(world, card) {
-                Ok(way) => self.open_way(world, link, way, card),
+                Ok(route) => self.open_route(world, link, route, card),
                 Err(DeviceError::Net(why) | DeviceError::Peer { error: why, .. }) => {
                     self.break_link(world, why);
                 }
@@ -141,13 +141,13 @@ impl<N: Netmod> Context<N> {
 
     /// A way to the context with these addresses: over the transport that
     /// reaches the peer's first one, as the peer decides too.
-    pub(super) fn insert_plane(&self, world: u32, card: &Card) -> Result<Way, DeviceError> {
-        let Way { transport, .. } = self.first_way(world)?;
+    pub(super) fn insert_plane(&self, world: u32, card: &Card) -> Result<Route, DeviceError> {
+        let Route { transport, .. } = self.first_route(world)?;
         let raw = if transport == Transport::Local { &card.local } else { &card.network };
         let none = DeviceError::BadCard { rank: world };
         let (netmod, endpoint) =
             self.endpoint(transport).filter(|_| !raw.is_empty()).ok_or(none)?;
         let dest = netmod.insert(endpoint, raw).map_err(|e| DeviceError::peer(world, e))?;
-        Ok(Way { transport, dest })
+        Ok(Route { transport, dest })
     }
 }

@@ -69,14 +69,14 @@ impl<N: Netmod> std::fmt::Debug for Call<'_, N> {
 }
 
 impl<'a, N: Netmod> Call<'a, N> {
-    /// The way back, once, for a request that wants a reply.
+    /// The reply of a request that wants one; `Some` once.
     pub fn reply(&mut self) -> Option<Reply<'a, N>> {
         self.reply.take()
     }
 }
 
-/// The way back of a request. Dropped unused, the requester hears that there
-/// is no reply.
+/// A reply that is still to be sent. Dropped unused, it tells the requester
+/// that there is none.
 pub struct Reply<'a, N: Netmod> {
     context: &'a Context<N>,
     protocol: &'a ActiveProtocol<N>,
@@ -113,7 +113,7 @@ impl<N: Netmod> Reply<'_, N> {
 
 impl<N: Netmod> Drop for Reply<'_, N> {
     fn drop(&mut self) {
-        // A held message is offered again, with a new way back.
+        // A held message is offered again, with a new reply.
         if self.used || self.held.get() {
             return;
         }
@@ -274,7 +274,7 @@ impl<N: Netmod> Active<N> {
         self.offer(world, handler, 0, header, payload)
     }
 
-    /// The same for a request: the handler there is given a way back.
+    /// The same for a request: the handler there is given a [`Reply`].
     ///
     /// # Errors
     /// As [`Active::try_send`].

@@ -870,11 +870,11 @@ impl TaggedProtocol {
             enough(context, world, theirs.id);
             return;
         }
-        let way = match context.transport_of(world) {
+        let inbox = match context.transport_of(world) {
             Ok(transport) => context.inbox(transport),
             Err(e) => return state.slots.end(at, Some(e.into())),
         };
-        let longest = way.map_or(self.longest, |(netmod, _)| netmod.caps().max_bulk as u64);
+        let longest = inbox.map_or(self.longest, |(netmod, _)| netmod.caps().max_bulk as u64);
         slot.piece = longest.min(self.longest).max(1);
         if slot.borrowed {
             slot.piece = slot.piece.min(PIECE as u64);
@@ -905,8 +905,8 @@ impl TaggedProtocol {
             let tag = Class::Tagged.token(slot.tag + slot.issued);
             let token = Class::Tagged.token(id | (slot.issued & 0xff) << 52);
             let rc = if receiving {
-                let way = context.transport_of(world).ok().and_then(|t| context.inbox(t));
-                way.map(|(netmod, endpoint)| {
+                let inbox = context.transport_of(world).ok().and_then(|t| context.inbox(t));
+                inbox.map(|(netmod, endpoint)| {
                     let op = Bulk { buf, len, dest: 0, tag, token };
                     // SAFETY: the buffer is writable until the request is done,
                     // or lent.
@@ -914,7 +914,7 @@ impl TaggedProtocol {
                     (rc, netmod)
                 })
             } else {
-                context.packet_way(world).and_then(|(transport, dest)| {
+                context.packet_route(world).and_then(|(transport, dest)| {
                     let (netmod, endpoint) = context.endpoint(transport)?;
                     let op = Bulk { buf: buf.cast_const(), len, dest, tag, token };
                     // SAFETY: the buffer is readable until the request is done,
@@ -976,8 +976,8 @@ impl TaggedProtocol {
         let slot = state.slots.at(at);
         let Ok(transport) = context.transport_of(slot.peer) else { return };
         let receiving = slot.phase == Phase::Receiving;
-        let way = if receiving { context.inbox(transport) } else { context.endpoint(transport) };
-        let Some((netmod, endpoint)) = way else { return };
+        let opened = if receiving { context.inbox(transport) } else { context.endpoint(transport) };
+        let Some((netmod, endpoint)) = opened else { return };
         for piece in slot.issued.saturating_sub(AHEAD + 1)..slot.issued {
             netmod.cancel(endpoint, Class::Tagged.token(id | (piece & 0xff) << 52));
         }

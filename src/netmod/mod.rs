@@ -406,9 +406,9 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         key: u64,
     ) -> isize;
 
-    /// [`Netmod::inject`] without its slower ways: anything but zero means that
-    /// nothing was done, and [`Netmod::inject`] is to be called. What the put
-    /// path tries first, so that it need not keep the arguments.
+    /// [`Netmod::inject`] without its slow path: any other answer than zero
+    /// means that nothing was done and [`Netmod::inject`] must be called. The
+    /// put path tries this first, so that it need not keep the arguments.
     ///
     /// # Safety
     /// As [`Netmod::inject`].

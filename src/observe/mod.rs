@@ -9,8 +9,8 @@
 //! | what did others publish? | [`figures`] |
 //! | which communicators is a rank map measured on, and how small could it be? | [`maps`] |
 //!
-//! Nothing here is on the way of an operation: the other modules never import
-//! this one, and it imports none of them. Below it stand only the operating
+//! No operation runs through this module: the others never import it, and it
+//! imports none of them. Below it stand only the operating
 //! system's own measuring interfaces: ptrace(2), perf_event_open(2),
 //! mincore(2) and proc(5).
 

@@ -243,7 +243,7 @@ impl RankMap {
 
     /// The process that is `rank`; `None` from `len()` on.
     ///
-    /// The general way; operations use a [`Lookup`].
+    /// The general lookup; operations use a [`Lookup`].
     pub fn get(&self, rank: u32) -> Option<Process> {
         (rank < self.size).then(|| self.at(rank))
     }

@@ -23,7 +23,7 @@ use std::sync::atomic::{Ordering, compiler_fence, fence};
 /// [`Access::take_error`] tells.
 pub const FAILED: isize = isize::MIN;
 
-/// Ways an operation can go, in the order the put path tests them.
+/// The paths an operation can take, in the order in which a put tests them.
 mod path {
     /// The provider; an affine map; metadata that is the same for all ranks.
     pub(super) const AFFINE: u32 = 0;
@@ -65,7 +65,7 @@ const MARKS: usize = 256;
 #[repr(C)]
 pub struct Access<N: Netmod> {
     lookup: Lookup,
-    /// The way operations go, [`path::CLOSED`] outside an epoch.
+    /// The path operations take now: [`path::CLOSED`] outside an epoch.
     gate: Cell<u32>,
     /// The same, whether an epoch is open or not.
     path: u32,
@@ -83,7 +83,7 @@ pub struct Access<N: Netmod> {
     mapped_stride: isize,
     foreign: Foreign,
     marks: UnsafeCell<[u8; MARKS]>,
-    way: Way<N>,
+    put_vtable: PutVtable<N>,
     node: Node<N>,
     /// A [`View`] was made.
     viewed: Cell<bool>,
@@ -108,7 +108,7 @@ impl<N: Netmod> std::fmt::Debug for Access<N> {
     }
 }
 
-/// What code that is not Rust needs to inline the first way of a put itself.
+/// What code that is not Rust needs to inline the first path of a put itself.
 #[repr(C)]
 struct Foreign {
     /// The longest put it may hand to the provider; 0 where targets are not
@@ -142,22 +142,22 @@ unsafe extern "C" fn put_foreign<N: Netmod>(
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(put)).unwrap_or(FAILED)
 }
 
-/// The puts of an access whose way is not the inline one, chosen when it is
+/// The put functions of an access whose path is not inline, chosen when it is
 /// opened.
-struct Way<N: Netmod> {
+struct PutVtable<N: Netmod> {
     unchecked: Put<N, isize>,
     returned: Put<N, Result<(), Error>>,
     kept: Put<N, Result<(), Error>>,
 }
 
-impl<N: Netmod> Way<N> {
-    fn new(path: u32, body: u32) -> Way<N> {
+impl<N: Netmod> PutVtable<N> {
+    fn new(path: u32, body: u32) -> PutVtable<N> {
         match (path, body) {
-            (path::INDEXED, body::BLOCK) => Way::indexed::<{ body::BLOCK }>(),
-            (path::INDEXED, body::LUT) => Way::indexed::<{ body::LUT }>(),
-            (path::INDEXED, body::MLUT) => Way::indexed::<{ body::MLUT }>(),
-            (path::INDEXED, _) => Way::indexed::<{ body::OTHER }>(),
-            _ => Way {
+            (path::INDEXED, body::BLOCK) => PutVtable::indexed::<{ body::BLOCK }>(),
+            (path::INDEXED, body::LUT) => PutVtable::indexed::<{ body::LUT }>(),
+            (path::INDEXED, body::MLUT) => PutVtable::indexed::<{ body::MLUT }>(),
+            (path::INDEXED, _) => PutVtable::indexed::<{ body::OTHER }>(),
+            _ => PutVtable {
                 unchecked: Access::issue_other::<KEPT>,
                 returned: Access::put_refused::<RETURNED>,
                 kept: Access::put_refused::<KEPT>,
@@ -167,8 +167,8 @@ impl<N: Netmod> Way<N> {
 
     /// Compiled once for each lookup body, so that no call stands between a
     /// put and its entry.
-    fn indexed<const BODY: u32>() -> Way<N> {
-        Way {
+    fn indexed<const BODY: u32>() -> PutVtable<N> {
+        PutVtable {
             unchecked: Access::issue_indexed::<BODY>,
             returned: Access::put_indexed::<RETURNED, BODY>,
             kept: Access::put_indexed::<KEPT, BODY>,
@@ -300,7 +300,7 @@ impl<N: Netmod> Access<N> {
             mapped_start,
             mapped_stride,
             foreign: Foreign::new::<N>(inject_size),
-            way: Way::new(path, lookup_body),
+            put_vtable: PutVtable::new(path, lookup_body),
             node: Node::new(core, context, uniform.registered.local),
             marks: UnsafeCell::new([0; MARKS]),
             viewed: Cell::new(false),
@@ -381,7 +381,7 @@ impl<N: Netmod> Access<N> {
             if self.path == path::MAPPED {
                 return self.issue_mapped(buf, len, rank, disp);
             }
-            (self.way.unchecked)(self, buf, len, rank, disp)
+            (self.put_vtable.unchecked)(self, buf, len, rank, disp)
         }
     }
 
@@ -422,7 +422,7 @@ impl<N: Netmod> Access<N> {
                 return Ok(());
             }
         }
-        let put = if KEEP { self.way.kept } else { self.way.returned };
+        let put = if KEEP { self.put_vtable.kept } else { self.put_vtable.returned };
         // SAFETY: the caller's duty.
         unsafe { put(self, buf, len, rank, disp) }
     }
@@ -595,7 +595,7 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> isize {
-        // SAFETY: the caller's word; `Way::new` chose BODY by the lookup.
+        // SAFETY: the caller's word; `PutVtable::new` chose BODY by the lookup.
         unsafe {
             let entry = self.lookup.entry_by::<BODY>(rank as usize);
             self.issue_entry::<KEPT>(entry, buf, len, rank, disp, disp * self.unit)
@@ -631,7 +631,8 @@ impl<N: Netmod> Access<N> {
         unsafe { self.put_slow::<KEEP>(buf, len, rank, disp, rc) }
     }
 
-    /// The way round: peers on the node, first use, long puts, uneven windows.
+    /// The general path: peers on the node, first use, long puts, uneven
+    /// windows.
     ///
     /// # Safety
     /// As [`Access::put_unchecked`].
@@ -686,7 +687,7 @@ impl<N: Netmod> Access<N> {
     }
 
     /// A put to a peer on this node that was inserted before; `None` when the
-    /// general way must be taken.
+    /// general path must be taken.
     ///
     /// # Safety
     /// As [`Access::put_unchecked`].
@@ -1438,7 +1439,7 @@ fn affine(map: &RankMap) -> Option<(u32, i64)> {
     }
 }
 
-/// Tells the compiler which way is the likely one.
+/// Tells the compiler that the branch it stands in is the unlikely one.
 #[cold]
 #[inline(always)]
 fn unlikely() {}

@@ -1,6 +1,6 @@
 //! Accumulate, get_accumulate, fetch_and_op, compare_and_swap.
 //!
-//! Three ways, tried in this order:
+//! Three access paths, tried in this order:
 //!
 //! 1. the target's memory is mapped here: the processor's atomics, done on
 //!    return;
@@ -12,15 +12,15 @@
 //!
 //! All three are atomic with each other, element by element. Elements of
 //! sixteen bytes, and those that do not lie at a multiple of their size, no
-//! processor changes in one instruction: these always take the third way, and
+//! processor changes in one instruction: these always take the third path, and
 //! the target holds a lock. Operations of one access on one rank are done in
-//! the order of their calls: a change between the second and the third way
+//! the order of their calls: a change between the second and the third path
 //! waits for what went before, unless [`Hints::ordered`] was given up.
 
 use super::access::Access;
 use super::active::{Answer, Request, WINDOW, ask, error_of};
 use super::compute::{Atomic as Cell, Work, is_atomic, refusal};
-use super::epoch::{PATIENCE, Way};
+use super::epoch::{AccessPath, PATIENCE};
 use super::part::Status;
 use super::request::{Pending, Ticket};
 use super::target::{Remote, Target, nowhere};
@@ -535,9 +535,9 @@ impl<N: Netmod> Access<N> {
         self.mark(rank);
         let offset = if core.dynamic { disp as u64 } else { disp as u64 * core.units.get(rank) };
         let hints = Hints::from_bits(core.hints.load(Ordering::Relaxed));
-        let turn = |way| if hints.ordered { self.turn(world, way) } else { Ok(()) };
+        let order = |path| if hints.ordered { self.switch_path(world, path) } else { Ok(()) };
         let packets = |mut tickets: Option<&mut Vec<Ticket>>| -> Result<(), Error> {
-            turn(Way::Packet)?;
+            order(AccessPath::Packet)?;
             // SAFETY: the caller's duty.
             unsafe { self.elements_by_packets(origin, world, offset, &mut tickets) }
         };
@@ -569,7 +569,7 @@ impl<N: Netmod> Access<N> {
         if limit == 0 || (core.created && self.context().has_node_queue(remote.world)) {
             return packets(tickets);
         }
-        turn(Way::Native)?;
+        order(AccessPath::Native)?;
         let mut from = 0;
         while from < count {
             let piece = origin.piece(from, limit.min(count - from));
@@ -609,10 +609,11 @@ impl<N: Netmod> Access<N> {
         netmod.atomic_limit(endpoint, origin.kind, origin.ty, origin.op)
     }
 
-    /// Waits for what went another way to the rank, so that the order stays.
-    pub(super) fn turn(&self, world: u32, way: Way) -> Result<(), Error> {
-        let before = self.more.ways.borrow_mut().insert(world, way);
-        if before.is_none_or(|before| before == way) {
+    /// Waits for operations that took another path to the rank, so that they
+    /// stay in order.
+    pub(super) fn switch_path(&self, world: u32, path: AccessPath) -> Result<(), Error> {
+        let before = self.more.access_paths.borrow_mut().insert(world, path);
+        if before.is_none_or(|before| before == path) {
             return Ok(());
         }
         self.drain(&[world])

@@ -434,8 +434,8 @@ impl<N: Netmod> Access<N> {
         }
     }
 
-    /// Moves pieces by way of memory that is lent to the provider, so that it
-    /// has nothing of the caller's on return, whatever happened.
+    /// Moves pieces through bounce memory that is lent to the provider, so that
+    /// it holds nothing of the caller's on return, whatever happened.
     ///
     /// # Safety
     /// The pieces at `buf` are readable, when reading writable.

@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 pub struct Communicator<N: Netmod> {
     context: Rc<Context<N>>,
     map: RankMap,
-    /// Agreed on without a message: a hash of the way this communicator came
-    /// to be, equal in all members.
+    /// Agreed on without a message: a hash of how this communicator was made,
+    /// equal in all members.
     id: u64,
     rank: u32,
     /// Collective calls so far.
@@ -433,8 +433,8 @@ impl<N: Netmod> Communicator<N> {
     }
 
     /// A communicator over any map under a number that all members have agreed
-    /// on in a way of their own, and that no other in use has, and whose members
-    /// meet in a way of their own: for device layers that bring all three. No
+    /// on by themselves, which no other in use has, and with a collective
+    /// exchange of the caller's: for device layers that bring all three. No
     /// message, no check of membership.
     #[must_use]
     pub fn with_meeting(

@@ -214,7 +214,7 @@ impl<N: Netmod> WindowCore<N> {
 
     /// The same window with its tables by the ranks of another map, all of them
     /// members of the window. What they share is a word again, so a
-    /// communicator whose ranks agree goes the short way.
+    /// communicator whose ranks agree takes the short path.
     ///
     /// # Errors
     /// [`ErrorKind::Arguments`] for a rank that is no member.

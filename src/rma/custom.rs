@@ -10,7 +10,7 @@
 
 use super::access::Access;
 use super::active::{Agent, Answer, Request, ask, error_of};
-use super::epoch::Way;
+use super::epoch::AccessPath;
 use super::part::{Part, Status};
 use super::request::{Pending, Ticket};
 use super::{Error, ErrorKind};
@@ -35,7 +35,7 @@ pub struct Custom<'a> {
 /// many bytes as it asked for; `false` refuses.
 ///
 /// # Safety
-/// `at` holds `span` bytes, which nobody else changes by this way meanwhile.
+/// `at` holds `span` bytes, which no other operator changes meanwhile.
 pub type Operator = unsafe fn(&Custom<'_>, result: &mut Vec<u8>) -> bool;
 
 /// Bytes of the code in front of an operand.
@@ -146,7 +146,7 @@ impl<N: Netmod> Access<N> {
             );
             return Err(ErrorKind::Arguments(why).into());
         }
-        self.turn(world, Way::Packet)?;
+        self.switch_path(world, AccessPath::Packet)?;
         let answer = (len > 0).then(|| Rc::new(Answer::default()));
         let request = Request {
             ask: ask::CUSTOM,

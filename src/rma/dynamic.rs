@@ -1,7 +1,7 @@
 //! Dynamic windows: memory is attached and detached while the window lives.
 //!
-//! Peers name memory by its address at the target, which they are told in a
-//! way of their own, as with MPI. All operations go as packets and are checked
+//! Peers name memory by its address at the target, which the program has to
+//! tell them, as with MPI. All operations go as packets and are checked
 //! against what is attached at that time: an address that was detached gives an
 //! error, and nothing is registered with a provider.
 

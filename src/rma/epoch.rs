@@ -64,9 +64,9 @@ impl BitOr for Assert {
     }
 }
 
-/// Ways an element operation goes to a rank whose memory is not mapped here.
+/// The path of an element operation to a rank whose memory is not mapped here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum AccessPath {
     Native,
     Packet,
 }
@@ -108,8 +108,8 @@ pub(super) struct More<N> {
     pub(super) staged_bytes: Cell<usize>,
     /// Memory to lend to providers.
     pub(super) spare: Spare,
-    /// How the last element operation went, by world rank.
-    pub(super) ways: RefCell<BTreeMap<u32, Way>>,
+    /// The path of the last element operation, by world rank.
+    pub(super) access_paths: RefCell<BTreeMap<u32, AccessPath>>,
     /// Operations by the processor's atomics until the next progress.
     pub(super) direct: Cell<u32>,
 }
@@ -126,7 +126,7 @@ impl<N: Netmod> More<N> {
             staged: RefCell::default(),
             staged_bytes: Cell::new(0),
             spare: Spare::default(),
-            ways: RefCell::default(),
+            access_paths: RefCell::default(),
             direct: Cell::new(PATIENCE),
         }
     }

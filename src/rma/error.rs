@@ -130,7 +130,7 @@ pub enum ErrorKind {
     /// Arguments that make no sense, or differ between the members.
     #[error("{0}")]
     Arguments(String),
-    /// The members' own way to meet failed.
+    /// The collective exchange that the caller brought failed.
     #[error("the members of a communicator could not meet: {0}")]
     Meeting(String),
     /// Memory of a window.

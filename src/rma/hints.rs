@@ -12,8 +12,8 @@ pub struct Hints {
     /// calls. Without it those that the network library does and those that go
     /// as packets do not wait for each other.
     pub ordered: bool,
-    /// Which operations meet at one place. Changes nothing here: all ways an
-    /// operation can go are atomic with each other, whatever the operations.
+    /// Which operations meet at one place. Changes nothing here: all access
+    /// paths are atomic with each other, whatever the operations.
     pub ops: SameOp,
 }
 

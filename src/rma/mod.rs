@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! Access::put            checks: epoch, rank, displacement, length
-//!   path                 one test: network, mapped, or the general way round
+//!   path                 one test: network, mapped, or the general path
 //!   Lookup::entry        rank → entry                       rankmap
 //!   Netmod::inject       entry → the provider's function    netmod
 //! ```

@@ -18,8 +18,8 @@ pub(super) enum Target {
     Mapped(*mut u8),
     /// By a provider that has it registered.
     Provider(Remote),
-    /// No way: the rank of this number in the world has no memory, or none that
-    /// can be reached from here.
+    /// Unreachable: the rank of this number in the world has no memory, or none
+    /// that can be reached from here.
     Nowhere(u32),
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Remote {
 }
 
 impl Target {
-    /// The registered memory, where it is reached that way.
+    /// The registered memory; `None` where it is not reached by a provider.
     pub(super) fn remote(self) -> Option<Remote> {
         match self {
             Target::Provider(remote) => Some(remote),
@@ -240,7 +240,7 @@ fn part<N: Netmod>(
     Some(unsafe { mapped.start.add(node_rank as usize * mapped.pitch) })
 }
 
-/// No way leads to the memory of a rank of the world.
+/// The error for memory of a rank of the world that cannot be reached.
 pub(super) fn nowhere(world: u32) -> Error {
     let why = "its part of the window is neither mapped here nor registered with a provider that \
                is open on both sides";

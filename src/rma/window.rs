@@ -39,8 +39,8 @@ pub enum Backing {
     /// [`Backing::Direct`].
     #[default]
     Shared,
-    /// The network library's own memory, where it has some (UCX), and its own
-    /// way to put into it.
+    /// The network library's own memory, where it has some (UCX), put to by the
+    /// library.
     Provider,
     /// The same memory, with stores where the library has a peer's mapped.
     Direct,

@@ -229,9 +229,9 @@ pub fn possible(place: Place) -> Vec<usize> {
     (0..Case::count()).filter(there).collect()
 }
 
-/// The factors of which all triples occur, too: those that choose the way of an
+/// The factors of which all triples occur, too: those that choose the path of an
 /// operation. What went wrong once took three of them.
-const WAYS: [usize; 6] = [0, 1, 3, 5, 6, 8];
+const PATH_FACTORS: [usize; 6] = [0, 1, 3, 5, 6, 8];
 
 /// Levels of all factors: a level's own number is its place among them.
 const ALL: usize = {
@@ -252,10 +252,10 @@ fn sets_of(digits: [usize; 9]) -> impl Iterator<Item = usize> {
         before += levels;
     }
     let pairs = (0..9).flat_map(move |a| (0..a).map(move |b| flat[a] * ALL + flat[b]));
-    let triples = (0..WAYS.len()).flat_map(move |a| {
+    let triples = (0..PATH_FACTORS.len()).flat_map(move |a| {
         (0..a).flat_map(move |b| {
             (0..b).map(move |c| {
-                let [a, b, c] = [a, b, c].map(|i| flat[WAYS[i]]);
+                let [a, b, c] = [a, b, c].map(|i| flat[PATH_FACTORS[i]]);
                 ((a + 1) * ALL + b) * ALL + c
             })
         })

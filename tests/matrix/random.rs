@@ -87,7 +87,7 @@ impl Maker {
         }
     }
 
-    /// A length up to this one, often one where the way of a put changes.
+    /// A length up to this one, often one where the path of a put changes.
     fn length(&mut self, most: usize) -> usize {
         let edges = [1, 8, 9, 64, self.inject.saturating_sub(1), self.inject, self.inject + 1];
         let len = if self.chance(2) { self.pick(&edges) } else { 1 + self.dice.below(most) };

@@ -1,4 +1,4 @@
-//! All ranks change the same elements at once, by all ways.
+//! All ranks change the same elements at once, by all access paths.
 
 use super::*;
 use crate::ensure;
@@ -29,7 +29,7 @@ pub fn hammer<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
             w.accumulate(&[u64::from(me) + 1], Op::Max, to, 120).map_err(text)?;
             w.accumulate(&[3_u32], Op::Prod, to, 128).map_err(text)?;
         }
-        // Two ways on one element: sums and swaps.
+        // Two operations on one element: sums and swaps.
         drawn.push(w.fetch_and_op(1_u32, Op::Sum, 0, 200).map_err(text)?);
         loop {
             let old = w.fetch_and_op(0_u64, Op::NoOp, n - 1, 208).map_err(text)?;
@@ -89,7 +89,7 @@ pub fn hammer<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
     w.free().map_err(text)
 }
 
-/// Operations that keep no order, on one place and in whatever way they go: the
+/// Operations that keep no order, on one place and by whatever path: the
 /// sums are right all the same.
 pub fn unordered<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
     use rankway::rma::Hints;

@@ -249,7 +249,7 @@ pub fn skewed<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 }
 
 /// Operations on one element from one origin are done in the order of the
-/// calls, whichever way each of them goes.
+/// calls, whichever path each of them takes.
 pub fn order<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let context = N::open(boot)?;
     let world = Communicator::world(&context);

@@ -96,7 +96,7 @@ pub fn target<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
     }
     let start = Instant::now();
     let ended = loop {
-        // By packets, by whatever way 64-bit sums go, and with results.
+        // By packets, by whatever path 64-bit sums take, and with results.
         let step = w
             .accumulate(&[[1.0_f64, 2.0]; 16], Op::Sum, VICTIM, 0)
             .and_then(|()| w.accumulate(&[1_u64; 16], Op::Sum, VICTIM, 512))

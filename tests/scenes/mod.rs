@@ -129,7 +129,7 @@ pub fn all_to_all<N: Netmod>(window: &Window<N>) -> Result {
     Ok(())
 }
 
-/// Communicators of every shape, so that every way a put can go is gone.
+/// Communicators of every shape, so that puts take every path.
 pub fn communicators<N: Netmod>(world: &Communicator<N>) -> Result<Vec<Communicator<N>>> {
     let (me, n) = (world.rank(), world.size());
     let mut all = vec![world.dup(), world.reversed().map_err(text)?];

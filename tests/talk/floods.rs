@@ -43,7 +43,7 @@ pub fn unexpected<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 }
 
 /// A sender far ahead: what lies at the receiver is within the credit, all
-/// arrives in order, whichever way it took. The job sets small limits.
+/// arrives in order, whichever route it took. The job sets small limits.
 pub fn credit<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     world::<N>(boot, |comm, m| {
         const MANY: u32 = 1000;

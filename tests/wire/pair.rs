@@ -76,7 +76,7 @@ impl<N: Opens> Pair<N> {
         Ok(rc)
     }
 
-    /// Waits for a token that is on its way.
+    /// Waits for the token of an outstanding operation.
     pub fn wait(&self, what: &str, token: u64) -> Result {
         let result = self.until(what, || self.done.borrow_mut().remove(&token))?;
         result.map_err(|e| format!("{what}: {e}"))

@@ -19,7 +19,7 @@ const MARK: usize = 4;
 /// The longest header that needs no copy of the data.
 const SHORT: usize = HEADER - MARK;
 
-/// A message on its way.
+/// A message to send.
 #[derive(Clone, Copy)]
 pub(crate) struct Letter<'a> {
     pub(crate) id: u16,
@@ -29,7 +29,7 @@ pub(crate) struct Letter<'a> {
 
 /// How a message is sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum SendMode {
     Try,
     TryRequest,
     Wait,
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn rankway_am_send(
     call("rankway_am_send", || {
         let (hdr, data) = ((hdr, hdr_bytes), (data, bytes));
         // SAFETY: C's word for its buffers.
-        unsafe { send(rank, comm, handler_id, hdr, data, Way::Wait).map(drop) }
+        unsafe { send(rank, comm, handler_id, hdr, data, SendMode::Wait).map(drop) }
     })
 }
 
@@ -196,7 +196,7 @@ pub unsafe extern "C" fn rankway_am_try_send(
         let to = unsafe { out(flag, "flag")? };
         let (hdr, data) = ((hdr, hdr_bytes), (data, bytes));
         // SAFETY: C's word for its buffers.
-        to.set(c_int::from(unsafe { send(rank, comm, handler_id, hdr, data, Way::Try)? }));
+        to.set(c_int::from(unsafe { send(rank, comm, handler_id, hdr, data, SendMode::Try)? }));
         Ok(())
     })
 }
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn rankway_am_request(
     call("rankway_am_request", || {
         let (hdr, data) = ((hdr, hdr_bytes), (data, bytes));
         // SAFETY: C's word for its buffers.
-        unsafe { send(rank, comm, handler_id, hdr, data, Way::WaitRequest).map(drop) }
+        unsafe { send(rank, comm, handler_id, hdr, data, SendMode::WaitRequest).map(drop) }
     })
 }
 
@@ -236,7 +236,9 @@ pub unsafe extern "C" fn rankway_am_try_request(
         let to = unsafe { out(flag, "flag")? };
         let (hdr, data) = ((hdr, hdr_bytes), (data, bytes));
         // SAFETY: C's word for its buffers.
-        to.set(c_int::from(unsafe { send(rank, comm, handler_id, hdr, data, Way::TryRequest)? }));
+        to.set(c_int::from(unsafe {
+            send(rank, comm, handler_id, hdr, data, SendMode::TryRequest)?
+        }));
         Ok(())
     })
 }
@@ -247,12 +249,12 @@ unsafe fn send(
     id: c_int,
     hdr: (*const c_void, usize),
     data: (*const c_void, usize),
-    way: Way,
+    mode: SendMode,
 ) -> Result<bool, Fail> {
     let found = find::<Rc<dyn Comm>>(comm)?;
     let to = rank(to)?;
     // SAFETY: the caller's duty.
-    unsafe { with_letter(id, hdr, data, |letter| found.am_send(to, letter, way)) }
+    unsafe { with_letter(id, hdr, data, |letter| found.am_send(to, letter, mode)) }
 }
 
 /// Within a handler: answers the request it runs for, once, by calling a

@@ -103,7 +103,7 @@ pub unsafe extern "C" fn rankway_rankmap_size(map: rankway_rankmap_t, size: *mut
     })
 }
 
-/// The process that a rank is. The general way; operations use a
+/// The process that a rank is. The general lookup; operations use a
 /// rankway_lookup_t.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_rankmap_get(

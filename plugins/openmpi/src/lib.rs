@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Matching, transport and address translation are Rankway's; nothing here
-//! looks at Open MPI's process tables on the way of a message.
+//! looks at Open MPI's process tables for a message.
 
 mod boot;
 mod comm;

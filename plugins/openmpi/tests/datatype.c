@@ -2,11 +2,11 @@
  * and persistent requests of them. */
 #include "check.h"
 
-static void transfer(MPI_Datatype out, MPI_Datatype in, int count, void *from, void *to, int way)
+static void transfer(MPI_Datatype out, MPI_Datatype in, int count, void *from, void *to, int mode)
 {
     int other = rank ^ 1;
     MPI_Request requests[2];
-    switch (way) {
+    switch (mode) {
     case 0:
         MPI_Sendrecv(from, count, out, other, 1, to, count, in, other, 1, MPI_COMM_WORLD,
                      MPI_STATUS_IGNORE);
@@ -29,7 +29,7 @@ static void transfer(MPI_Datatype out, MPI_Datatype in, int count, void *from, v
     }
 }
 
-static void vectors(int blocks, int way)
+static void vectors(int blocks, int mode)
 {
     MPI_Datatype vector;
     MPI_Type_vector(blocks, 3, 7, MPI_INT, &vector);
@@ -40,12 +40,12 @@ static void vectors(int blocks, int way)
         out[i] = rank * 1000000 + i;
         in[i] = -1;
     }
-    transfer(vector, vector, 2, out, in, way);
+    transfer(vector, vector, 2, out, in, mode);
     int extent = 7 * (blocks - 1) + 3;
     for (int i = 0; i < span; i++) {
         int at = i % extent, inside = i < 2 * extent && at % 7 < 3;
         int want = inside ? (rank ^ 1) * 1000000 + i : -1;
-        CHECK(in[i] == want, "blocks %d way %d: [%d] is %d, not %d", blocks, way, i, in[i], want);
+        CHECK(in[i] == want, "blocks %d mode %d: [%d] is %d, not %d", blocks, mode, i, in[i], want);
     }
     free(in);
     free(out);
@@ -53,7 +53,7 @@ static void vectors(int blocks, int way)
 }
 
 /* Contiguous data that begins behind (or before) the buffer's address. */
-static void lower_bound(int count, MPI_Aint shift, int way)
+static void lower_bound(int count, MPI_Aint shift, int mode)
 {
     MPI_Datatype moved;
     int length = count;
@@ -63,12 +63,12 @@ static void lower_bound(int count, MPI_Aint shift, int way)
     unsigned char *out = malloc(count + 200), *in = malloc(count + 200);
     fill(out, count + 200, rank);
     memset(in, 0xee, count + 200);
-    transfer(moved, moved, 1, out + 100, in + 100, way);
+    transfer(moved, moved, 1, out + 100, in + 100, mode);
     unsigned char *sent = malloc(count + 200);
     fill(sent, count + 200, rank ^ 1);
     for (int i = 0; i < count + 200; i++) {
         int inside = i >= 100 + shift && i < 100 + shift + count;
-        CHECK(in[i] == (inside ? sent[i] : 0xee), "shift %ld way %d: [%d]", (long) shift, way, i);
+        CHECK(in[i] == (inside ? sent[i] : 0xee), "shift %ld mode %d: [%d]", (long) shift, mode, i);
     }
     free(sent);
     free(in);
@@ -77,7 +77,7 @@ static void lower_bound(int count, MPI_Aint shift, int way)
 }
 
 /* A vector sent, contiguous received, and fewer elements than there is space. */
-static void mixed(int blocks, int way)
+static void mixed(int blocks, int mode)
 {
     MPI_Datatype vector, line;
     MPI_Type_vector(blocks, 1, 2, MPI_DOUBLE, &vector);
@@ -89,7 +89,7 @@ static void mixed(int blocks, int way)
         out[i] = rank + i;
         in[i] = -1;
     }
-    transfer(vector, line, 1, out, in, way);
+    transfer(vector, line, 1, out, in, mode);
     for (int i = 0; i < 2 * blocks; i++)
         CHECK(in[i] == (i < blocks ? (rank ^ 1) + 2 * i : -1), "blocks %d: [%d]", blocks, i);
     MPI_Status status;
@@ -110,16 +110,16 @@ int main(int argc, char **argv)
 {
     start(&argc, &argv);
     CHECK(size % 2 == 0, "an even number of ranks");
-    for (int way = 0; way < 3; way++) {
+    for (int mode = 0; mode < 3; mode++) {
         for (int blocks = 1; blocks <= 40000; blocks = blocks * 5 + 1) {
-            vectors(blocks, way);
-            mixed(blocks, way);
+            vectors(blocks, mode);
+            mixed(blocks, mode);
         }
         for (int count = 1; count <= 100000; count *= 10)
             for (MPI_Aint shift = -64; shift <= 64; shift += 32)
-                lower_bound(count, shift, way);
+                lower_bound(count, shift, mode);
         /* Nothing at all. */
-        transfer(MPI_INT, MPI_INT, 0, NULL, NULL, way);
+        transfer(MPI_INT, MPI_INT, 0, NULL, NULL, mode);
     }
     return finish();
 }

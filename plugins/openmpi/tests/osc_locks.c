@@ -1,6 +1,6 @@
 /* Locks exclude each other, on memory of the window's own and of the program's:
  * counters that are read and written, not added to; several ranks locked at a
- * time; shared locks beside each other. And elements by whichever way. */
+ * time; shared locks beside each other. And elements by whichever path. */
 #include "check.h"
 
 enum { TURNS = 100 };

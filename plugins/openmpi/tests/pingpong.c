@@ -27,8 +27,8 @@ int main(int argc, char **argv)
                 int n = len + more;
                 if (n < 0 || n > 8 << 20)
                     continue;
-                for (int way = 0; way < 2; way++) {
-                    if ((rank & 1) == way) {
+                for (int sender = 0; sender < 2; sender++) {
+                    if ((rank & 1) == sender) {
                         fill(buf, n, n + rank);
                         put(mode, buf, n, other, n & 1023);
                     } else {

@@ -26,7 +26,7 @@ pub(crate) enum Network {
     Provider(String),
     /// A window Rankway allocated: puts are stores.
     Mapped,
-    /// A window in the network library's own memory, and its own way there.
+    /// A window in the network library's own memory, put to by its own path.
     Provided,
     /// The user's memory, over whatever transports the library takes.
     Created,

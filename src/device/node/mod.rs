@@ -432,7 +432,7 @@ fn wake_by(pid: u32, fd: &AtomicI32, inode: &AtomicU64) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// An inbox of this process, and its own way there from each other rank.
+    /// An inbox of this process, and an outbox to it from each other rank.
     fn pair(ranks: u32) -> Option<(Inbox, Vec<Outbox>)> {
         let owner = Owner { job: 7, world: 0, context: 0, places: ranks };
         let inbox = Inbox::open(owner).ok()??;

@@ -142,9 +142,9 @@ pub(super) fn select(request: &Request) -> Result<Info, NetError> {
     };
     let mr_mode = if wanted.is_some_and(is_node_local) { LOCAL_MR } else { NETWORK_MR };
     let threading = if request.threads { sys::FI_THREAD_SAFE } else { sys::FI_THREAD_DOMAIN };
-    // Reads that come behind the writes before them are what a flush is built
-    // on; a provider that does not promise them still serves, by the longer way
-    // of acknowledged writes.
+    // A flush is built on reads that come behind the writes before them. A
+    // provider that does not promise this order still serves: its writes are
+    // then acknowledged ones.
     for order in [sys::FI_ORDER_RAW, 0] {
         let Some(mut list) = query(RMA, mr_mode, threading, order)? else { continue };
         // A layered name must be spelled out as a hint, so filter by hand.

@@ -206,7 +206,7 @@ impl Worker {
             Answer::Refused(status) => status,
             // SAFETY: a request of this worker without a callback, given back
             // once.
-            Answer::UnderWay(request) => unsafe {
+            Answer::InProgress(request) => unsafe {
                 let mut status = sys::UCS_INPROGRESS;
                 while status == sys::UCS_INPROGRESS {
                     (self.f().ucp_worker_progress)(self.handle());

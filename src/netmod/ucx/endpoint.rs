@@ -106,7 +106,7 @@ impl InjectHandle {
         match slot::read(pointer) {
             Answer::Refused(sys::UCS_ERR_NO_RESOURCE) => {}
             Answer::Refused(status) => return answer(status),
-            Answer::Done | Answer::UnderWay(_) => return 0,
+            Answer::Done | Answer::InProgress(_) => return 0,
         }
         // SAFETY: the worker is alive by the caller's word.
         let inner = unsafe { &*self.inner };
@@ -172,7 +172,7 @@ impl std::fmt::Debug for Worker {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begun {
     Done,
-    UnderWay,
+    InProgress,
 }
 
 impl Inner {
@@ -215,10 +215,10 @@ impl Inner {
                 self.give_back(slot);
                 Ok(Begun::Done)
             }
-            Answer::UnderWay(request) => {
+            Answer::InProgress(request) => {
                 // SAFETY: ours until the callback, which comes in a poll.
                 unsafe { (*slot).request = request };
-                Ok(Begun::UnderWay)
+                Ok(Begun::InProgress)
             }
             Answer::Refused(status) => {
                 self.give_back(slot);
@@ -481,7 +481,7 @@ impl Worker {
                 self.inner.done.borrow_mut().push((token, dest, sys::UCS_OK));
                 0
             }
-            Ok(Begun::UnderWay) => 0,
+            Ok(Begun::InProgress) => 0,
             Err(code) => code,
         }
     }
@@ -514,7 +514,7 @@ impl Worker {
                 };
                 match slot::read(pointer) {
                     Answer::Done => {}
-                    Answer::UnderWay(_) => (*slot).left += 1,
+                    Answer::InProgress(_) => (*slot).left += 1,
                     Answer::Refused(status) if at == 0 => {
                         self.inner.give_back(slot);
                         return answer(status);
@@ -571,7 +571,7 @@ impl Worker {
             param.flags = sys::UCP_AM_SEND_FLAG_EAGER;
             let (ep, send) = (dest as sys::ucp_ep_h, self.f().ucp_am_send_nbx);
             let pointer = if copied {
-                // In one piece, which UCX has a shorter way for.
+                // In one piece, for which UCX has a shorter path.
                 let (frame, len) = (*slot).frame(head, body, len);
                 send(ep, PACKETS, null(), 0, frame.cast(), len, &param)
             } else {
@@ -580,7 +580,7 @@ impl Worker {
                 send(ep, PACKETS, head, HEAD, body.cast(), len, &param)
             };
             match self.inner.started(slot, pointer) {
-                Ok(Begun::UnderWay) if !copied => PENDING,
+                Ok(Begun::InProgress) if !copied => PENDING,
                 Ok(_) => 0,
                 Err(code) => code,
             }
@@ -707,7 +707,7 @@ impl Worker {
 pub(super) fn pending(begun: Result<Begun, isize>) -> isize {
     match begun {
         Ok(Begun::Done) => 0,
-        Ok(Begun::UnderWay) => PENDING,
+        Ok(Begun::InProgress) => PENDING,
         Err(code) => code,
     }
 }
@@ -745,7 +745,7 @@ impl Worker {
         // done, or left to the worker's end.
         unsafe {
             let pointer = (inner.f.ucp_worker_flush_nbx)(inner.worker, &slot::plain(0));
-            let Answer::UnderWay(request) = slot::read(pointer) else { return };
+            let Answer::InProgress(request) = slot::read(pointer) else { return };
             let start = Instant::now();
             while (inner.f.ucp_request_check_status)(request) == sys::UCS_INPROGRESS {
                 (inner.f.ucp_worker_progress)(inner.worker);

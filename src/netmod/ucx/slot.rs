@@ -83,7 +83,7 @@ pub(super) enum Answer {
     /// It is done, and no callback will come.
     Done,
     /// The callback will come.
-    UnderWay(*mut c_void),
+    InProgress(*mut c_void),
     /// It was refused.
     Refused(sys::ucs_status_t),
 }
@@ -95,7 +95,7 @@ pub(super) fn read(pointer: sys::ucs_status_ptr_t) -> Answer {
     match pointer.addr() {
         0 => Answer::Done,
         bits if bits >= errors => Answer::Refused(bits as sys::ucs_status_t),
-        _ => Answer::UnderWay(pointer),
+        _ => Answer::InProgress(pointer),
     }
 }
 
@@ -159,6 +159,6 @@ mod tests {
             assert!(matches!(read(pointer), Answer::Refused(s) if s == status), "{status}");
         }
         let pointer = std::ptr::without_provenance_mut(0x7f00_0000_1000);
-        assert!(matches!(read(pointer), Answer::UnderWay(p) if p == pointer));
+        assert!(matches!(read(pointer), Answer::InProgress(p) if p == pointer));
     }
 }

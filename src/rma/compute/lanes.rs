@@ -10,7 +10,7 @@ use crate::netmod::{Kind, Op, Type};
 use std::arch::asm;
 
 const WORD: usize = 8;
-/// Fewer elements are not worth the way round.
+/// Fewer elements are faster one by one.
 pub(super) const MANY: usize = 16;
 
 /// The upper bit of each integer in a word, where an operation goes by words.

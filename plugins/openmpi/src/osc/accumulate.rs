@@ -1,6 +1,6 @@
 //! Accumulate, get_accumulate, fetch_and_op, compare_and_swap.
 //!
-//! Elements that Rankway has operations on go its ways, run by run of the
+//! Elements that Rankway has operations on take its paths, run by run of the
 //! target's layout. All others (pairs with MPI_MINLOC, complex long doubles)
 //! go to the target's process, whose Open MPI computes ([`super::custom`]):
 //! atomic with each other, and never mixed with the first kind on one element,
@@ -54,7 +54,7 @@ pub(super) unsafe extern "C" fn accumulate<N: Netmod>(
 }
 
 /// A few elements of a predefined type that lie in memory mapped here, for the
-/// processor to work on, and how; `None` where they go the general way.
+/// processor to work on, and how; `None` where they take the general path.
 ///
 /// # Safety
 /// `side` is of a live datatype, `op` an operation.
@@ -66,7 +66,7 @@ unsafe fn elements_at<N: Netmod>(
     side: Side,
     op: *const ffi::ompi_op_t,
 ) -> Option<(Known, *mut u8)> {
-    /// More of them go the general way.
+    /// More of them take the general path.
     const FEW: u32 = 16;
     let count = side.count as u32;
     if module.threads || module.start.is_null() || count.wrapping_sub(1) >= FEW {

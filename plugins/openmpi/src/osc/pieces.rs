@@ -24,7 +24,7 @@ const COUNT: usize = 4;
 /// Bytes from the first block of a packet to the end of its last.
 const SPAN: usize = 1 << 23;
 
-/// Whether blocks at a target should go this way.
+/// Returns true if blocks at a target should go in packets.
 pub(super) fn better<N: Netmod>(module: &Module<N>, rank: u32, blocks: &Blocks) -> bool {
     if blocks.list.len() < MANY || blocks.bytes / blocks.list.len() >= SHORT {
         return false;

@@ -1,7 +1,8 @@
 //! Elements that the processor changes where they are mapped: one instruction,
 //! or a loop around one.
 //!
-//! Atomic with what Rankway does on its other ways, whose functions these are.
+//! Atomic with what Rankway does on its other access paths, whose functions
+//! these are.
 //! Never looks at epochs or bounds.
 
 use super::element::{element, operation};

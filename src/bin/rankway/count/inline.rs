@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// The most instructions a translation may take through an affine map.
 const AFFINE_LIMIT: u64 = 7;
 
-/// The maps whose way is inline.
+/// The maps whose put path is inline.
 const AFFINE: [&str; 3] = ["direct", "offset", "stride"];
 
 type Translate = unsafe extern "C" fn(&Lookup, usize) -> u64;
@@ -122,7 +122,7 @@ pub(super) fn count(path: &Path) -> Result<Report, String> {
 }
 
 impl Report {
-    /// What is above its limit, of the maps whose way is inline.
+    /// What is above its limit, of the maps whose put path is inline.
     pub(super) fn above(&self) -> Vec<String> {
         let mut all = Vec::new();
         for model in AFFINE {
