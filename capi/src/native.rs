@@ -66,22 +66,22 @@ pub(crate) type Opened = (Arc<dyn Device>, Rc<dyn Context>);
 pub(crate) struct Dev<N: Native> {
     device: Arc<device::Device<N>>,
     open: Arc<AtomicU32>,
-    in_turn: bool,
+    is_serialized: bool,
 }
 
 impl<N: Native> Dev<N> {
     /// A device by the first of its contexts.
-    pub(crate) fn opened(context: Rc<device::Context<N>>, in_turn: bool) -> Opened {
+    pub(crate) fn opened(context: Rc<device::Context<N>>, is_serialized: bool) -> Opened {
         let open = Arc::new(AtomicU32::new(0));
         let device = Arc::clone(context.device());
         let first = Ctx::shared(context, &open);
-        (Arc::new(Dev { device, open, in_turn }), first)
+        (Arc::new(Dev { device, open, is_serialized }), first)
     }
 }
 
 pub(crate) trait Device: Send + Sync {
     fn boot(&self) -> &Arc<dyn Boot>;
-    fn in_turn(&self) -> bool;
+    fn is_serialized(&self) -> bool;
     /// Contexts that are open.
     fn open(&self) -> u32;
     fn context(&self, index: Option<u32>) -> Result<Rc<dyn Context>, Fail>;
@@ -98,8 +98,8 @@ impl<N: Native> Device for Dev<N> {
         self.device.boot()
     }
 
-    fn in_turn(&self) -> bool {
-        self.in_turn
+    fn is_serialized(&self) -> bool {
+        self.is_serialized
     }
 
     fn open(&self) -> u32 {

@@ -1,8 +1,8 @@
 //! Handles: which thread's, which object, and whether it still lives.
 //!
 //! A handle is 64 bits: kind, owner, generation, place. The owner is the thread
-//! that opened the context, or the one table of the devices that threads take
-//! turns in. What a thread made is found in its own table, without a lock;
+//! that opened the context, or the one table of the devices whose calls are
+//! serialized. What a thread made is found in its own table, without a lock;
 //! handles of another thread are told by their owner and refused.
 
 use crate::abi::*;
@@ -19,8 +19,8 @@ use transport::rankmap::RankMap;
 const OWNER_AT: u32 = PLACES + GENERATIONS;
 const OWNERS: u64 = 0xffff;
 const KIND_AT: u32 = 60;
-/// The owner of devices that threads take turns in.
-const IN_TURN: u16 = 0xffff;
+/// The owner of devices whose calls are serialized among threads.
+const SERIALIZED: u16 = 0xffff;
 /// The owner of what all threads may use.
 const ALL: u16 = 0;
 
@@ -63,7 +63,7 @@ handles! {
     rankway_rankmap_t 7 "rank map";
 }
 
-/// The objects of one thread, or of the threads that take turns.
+/// The objects of one thread, or of all threads of serialized devices.
 #[derive(Default)]
 pub(crate) struct Table {
     contexts: Objects<Rc<dyn Context>>,
@@ -111,13 +111,13 @@ pub(crate) struct Entered {
     table: &'static Table,
     owner: u16,
     /// To be given back.
-    turn: bool,
+    holds: bool,
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        if self.turn {
-            TURN.store(0, Ordering::Release);
+        if self.holds {
+            HOLDER.store(0, Ordering::Release);
         }
     }
 }
@@ -130,16 +130,16 @@ thread_local! {
     static ME: Cell<u8> = const { Cell::new(0) };
 }
 
-/// The thread whose turn it is.
-static TURN: AtomicUsize = AtomicUsize::new(0);
+/// The thread within a serialized device; 0: none.
+static HOLDER: AtomicUsize = AtomicUsize::new(0);
 
-struct InTurn(Table);
+struct Serialized(Table);
 
-// SAFETY: entered only with the turn, by one thread at a time; nothing on a
+// SAFETY: entered only by the thread in `HOLDER`, one at a time; nothing on a
 // context is bound to its thread otherwise (`transport::device::Shared`).
-unsafe impl Sync for InTurn {}
+unsafe impl Sync for Serialized {}
 // SAFETY: as above.
-unsafe impl Send for InTurn {}
+unsafe impl Send for Serialized {}
 
 fn own() -> Result<(u16, &'static Table), Fail> {
     static NEXT: AtomicU32 = AtomicU32::new(1);
@@ -147,7 +147,7 @@ fn own() -> Result<(u16, &'static Table), Fail> {
         return Ok(mine);
     }
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let owner = u16::try_from(number).ok().filter(|&n| n < IN_TURN).ok_or_else(|| {
+    let owner = u16::try_from(number).ok().filter(|&n| n < SERIALIZED).ok_or_else(|| {
         let why = "65,534 threads have opened contexts, and no more can";
         Fail::new(rankway_code::RANKWAY_ERR_THREAD, why)
     })?;
@@ -156,16 +156,16 @@ fn own() -> Result<(u16, &'static Table), Fail> {
     Ok(mine)
 }
 
-/// Takes the turn.
-fn take_turn() -> Result<Entered, Fail> {
-    static TABLE: OnceLock<InTurn> = OnceLock::new();
-    let table = &TABLE.get_or_init(|| InTurn(Table::default())).0;
+/// Enters the table of serialized devices.
+fn enter_serialized() -> Result<Entered, Fail> {
+    static TABLE: OnceLock<Serialized> = OnceLock::new();
+    let table = &TABLE.get_or_init(|| Serialized(Table::default())).0;
     let me = ME.with(|me| std::ptr::from_ref(me).addr());
-    let taken = TURN.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed);
+    let taken = HOLDER.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed);
     match taken {
-        Ok(_) => Ok(Entered { table, owner: IN_TURN, turn: true }),
+        Ok(_) => Ok(Entered { table, owner: SERIALIZED, holds: true }),
         // A handler calls.
-        Err(holder) if holder == me => Ok(Entered { table, owner: IN_TURN, turn: false }),
+        Err(holder) if holder == me => Ok(Entered { table, owner: SERIALIZED, holds: false }),
         Err(_) => {
             let why = "another thread is within a call on this device; take turns, or open it with \
                        RANKWAY_THREAD_MULTIPLE and a context for each";
@@ -198,23 +198,23 @@ fn gone<H: Handle>() -> Fail {
 
 impl Entered {
     /// The table for what is made on a new context.
-    pub(crate) fn new(in_turn: bool) -> Result<Entered, Fail> {
-        if in_turn {
-            return take_turn();
+    pub(crate) fn new(is_serialized: bool) -> Result<Entered, Fail> {
+        if is_serialized {
+            return enter_serialized();
         }
         let (owner, table) = own()?;
-        Ok(Entered { table, owner, turn: false })
+        Ok(Entered { table, owner, holds: false })
     }
 
     /// The table a handle is of.
     pub(crate) fn of<H: Handle>(handle: H) -> Result<Entered, Fail> {
         check_kind(handle)?;
         let owner = (handle.id() >> OWNER_AT & OWNERS) as u16;
-        if owner == IN_TURN {
-            return take_turn();
+        if owner == SERIALIZED {
+            return enter_serialized();
         }
         match MINE.get() {
-            Some((mine, table)) if mine == owner => Ok(Entered { table, owner, turn: false }),
+            Some((mine, table)) if mine == owner => Ok(Entered { table, owner, holds: false }),
             _ => {
                 let why = format!(
                     "the {} belongs to another thread, the one that opened its context; call \

@@ -4,8 +4,8 @@ use super::card;
 use super::link::Links;
 use super::node::Inbox;
 use super::packet::{Class, Head, PacketHandler};
+use super::progress::ProgressLock;
 use super::segment::Place;
-use super::turn::Turn;
 use super::{Device, DeviceError};
 use crate::av::{AddressVector, Transport};
 use crate::netmod::{Completion, HEAD, NetError, Netmod};
@@ -81,18 +81,18 @@ pub struct Context<N: Netmod> {
     pub(super) links: Links,
     /// Who takes packets and completions, by class.
     handlers: [OnceCell<Rc<dyn PacketHandler<N>>>; Class::COUNT],
-    /// Whether this is within [`Context::progress`].
-    turn: Turn,
+    /// Held within [`Context::progress`].
+    progress_lock: ProgressLock,
     /// Handlers with deferred work, a bit for each class.
-    restless: Cell<u32>,
+    pending_handlers: Cell<u32>,
     /// Lost peers that the handlers are to be told of.
     to_tell: RefCell<Vec<u32>>,
     /// Packets of classes without a handler so far.
     unclaimed: RefCell<Vec<(Head, Box<[u8]>)>>,
     /// Packets and completions so far.
     pub(super) events: Cell<u64>,
-    /// What else the process has to do while it waits here.
-    meanwhile: OnceCell<Box<dyn Fn()>>,
+    /// Called while this context waits: what else the process has to do.
+    progress_hook: OnceCell<Box<dyn Fn()>>,
     /// Processes of other jobs know the address.
     abroad: Cell<bool>,
     /// Where reads end whose bytes nobody looks at. After the endpoints: they
@@ -171,12 +171,12 @@ impl<N: Netmod> Context<N> {
         Ok(Rc::new(Context {
             links: Links::new(&*device.boot)?,
             handlers: Default::default(),
-            turn: Turn::default(),
-            restless: Cell::new(0),
+            progress_lock: ProgressLock::default(),
+            pending_handlers: Cell::new(0),
             to_tell: RefCell::default(),
             unclaimed: RefCell::default(),
             events: Cell::new(0),
-            meanwhile: OnceCell::new(),
+            progress_hook: OnceCell::new(),
             av,
             net: cell(device.net.get().map(Netmod::open_endpoint).transpose()?),
             local: device.local.as_ref().map(Netmod::open_endpoint).transpose()?.map(Local::new),
@@ -241,42 +241,42 @@ impl<N: Netmod> Context<N> {
     }
 
     /// Has the next progress call [`PacketHandler::poll_deferred`] of a class.
-    pub(crate) fn stir(&self, class: Class) {
-        self.restless.set(self.restless.get() | 1 << class as u32);
+    pub(crate) fn schedule(&self, class: Class) {
+        self.pending_handlers.set(self.pending_handlers.get() | 1 << class as u32);
     }
 
     #[inline]
-    pub(super) fn is_restless(&self) -> bool {
-        self.restless.get() != 0 || !self.to_tell.borrow().is_empty()
+    pub(super) fn has_pending_handlers(&self) -> bool {
+        self.pending_handlers.get() != 0 || !self.to_tell.borrow().is_empty()
     }
 
-    /// Has `turn` called again and again while this context waits for peers:
+    /// Calls `hook` again and again while this context waits for peers:
     /// the progress of whatever else the process does, which the same peers may
     /// be waiting for. It may make progress on this context and issue
     /// operations, but not wait. Only the first call counts.
-    pub fn while_waiting(&self, turn: impl Fn() + 'static) {
-        let _ = self.meanwhile.set(Box::new(turn));
+    pub fn set_progress_hook(&self, hook: impl Fn() + 'static) {
+        let _ = self.progress_hook.set(Box::new(hook));
     }
 
-    /// One turn of that.
+    /// Calls the progress hook once, if there is one.
     #[inline]
-    pub(crate) fn meanwhile(&self) {
-        if let Some(turn) = self.meanwhile.get() {
-            turn();
+    pub(crate) fn run_progress_hook(&self) {
+        if let Some(hook) = self.progress_hook.get() {
+            hook();
         }
     }
 
-    /// Whether this is called by what progress calls.
+    /// Returns true within what progress calls.
     pub(crate) fn is_progressing(&self) -> bool {
-        self.turn.is_taken()
+        self.progress_lock.is_active()
     }
 
     /// A handler panicked. What called it goes on as if it had taken what it
     /// was given; this goes to whoever makes progress, at the end of it.
     #[cold]
-    pub(crate) fn panicked(&self, panic: Box<dyn Any + Send>) {
-        self.turn.keep(panic);
-        self.stir(Class::Plain);
+    pub(crate) fn keep_panic(&self, panic: Box<dyn Any + Send>) {
+        self.progress_lock.keep_panic(panic);
+        self.schedule(Class::Plain);
     }
 
     /// Packets that wait for space at the provider.
@@ -354,14 +354,16 @@ impl<N: Netmod> Context<N> {
     /// next call goes on with what is behind it.
     #[inline]
     pub fn progress(&self) -> Result<(), DeviceError> {
-        let Some(turn) = self.turn.take() else { return self.turn.refused() };
+        let Some(guard) = self.progress_lock.try_enter() else {
+            return self.progress_lock.refused();
+        };
         let served = self.inbox_served();
-        let result = if served && !self.links.is_busy() && !self.is_restless() {
+        let result = if served && !self.links.is_busy() && !self.has_pending_handlers() {
             Ok(())
         } else {
             self.progress_all(served)
         };
-        turn.end();
+        guard.leave();
         result
     }
 
@@ -372,8 +374,8 @@ impl<N: Netmod> Context<N> {
             self.poll_providers()?;
         }
         self.links.push(self);
-        if self.is_restless() {
-            self.turns();
+        if self.has_pending_handlers() {
+            self.run_deferred();
         }
         Ok(())
     }
@@ -392,7 +394,7 @@ impl<N: Netmod> Context<N> {
         const MOMENT: u64 = 500;
         let Some(inbox) = &self.inbox else { return false };
         let take = |from, first, words, body: &[u8]| {
-            self.stirred();
+            self.count_event();
             let head = Head::of_words(from, first, words);
             if let Some(head) = &head {
                 self.hand_out(head, body);
@@ -477,21 +479,21 @@ impl<N: Netmod> Context<N> {
     }
 
     #[cold]
-    fn turns(&self) {
+    fn run_deferred(&self) {
         for world in self.to_tell.take() {
             for handler in self.handlers.iter().filter_map(OnceCell::get) {
                 handler.lost(self, world);
             }
         }
-        let restless = self.restless.take();
+        let pending = self.pending_handlers.take();
         for (class, handler) in self.handlers.iter().enumerate() {
-            if restless & 1 << class != 0
+            if pending & 1 << class != 0
                 && let Some(handler) = handler.get()
             {
-                handler.turn(self);
+                handler.poll_deferred(self);
             }
         }
-        self.turn.let_go_on();
+        self.progress_lock.resume_panic();
     }
 
     /// Handlers are told of a loss by the next progress, never at once: it
@@ -513,7 +515,7 @@ impl<N: Netmod> Context<N> {
     /// A packet came in: to its handler, in the sender's order.
     #[inline]
     fn arrived(&self, head: &[u8; HEAD], body: &[u8]) {
-        self.stirred();
+        self.count_event();
         let Some((mut head, number)) = Head::decode(head) else { return };
         // Garbage is nobody's.
         let Some(from) = self.links.sender(&*self.device.boot, head.from) else { return };
@@ -526,7 +528,7 @@ impl<N: Netmod> Context<N> {
     }
 
     fn complete(&self, c: Completion) {
-        self.stirred();
+        self.count_event();
         let class = Class::of_token(c.token);
         if class == Class::Link {
             let world = self.links.sent(c.token);

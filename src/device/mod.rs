@@ -34,9 +34,9 @@ mod open;
 mod packet;
 mod peers;
 mod plane;
+mod progress;
 pub(crate) mod segment;
 mod shared;
-mod turn;
 mod wait;
 
 pub(crate) use bounce::{Bounce, PIECE, Spare};

@@ -130,8 +130,9 @@ pub(crate) trait PacketHandler<N: Netmod>: Any {
     fn finished(&self, context: &Context<N>, token: u64, result: Outcome);
     /// A peer is dead or its link is broken; said once.
     fn lost(&self, context: &Context<N>, world: u32);
-    /// A turn at the end of a progress call, after [`Context::stir`].
-    fn turn(&self, _context: &Context<N>) {}
+    /// Does deferred work, at the end of a progress call after
+    /// [`Context::schedule`].
+    fn poll_deferred(&self, _context: &Context<N>) {}
     /// For [`Context::handler`].
     fn as_any(self: Rc<Self>) -> Rc<dyn Any>;
 }

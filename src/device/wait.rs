@@ -168,7 +168,7 @@ impl<N: Netmod> Context<N> {
                     other => other?,
                 }
             }
-            self.meanwhile();
+            self.run_progress_hook();
             match quiet.sleep(self, what != For::Answers) {
                 Some(sleep) => sleep.sleep(),
                 None => std::thread::yield_now(),
@@ -187,7 +187,7 @@ impl<N: Netmod> Context<N> {
     /// What this thread may sleep on now: a descriptor of every open endpoint,
     /// when nothing waits for space.
     pub(super) fn descriptors(&self) -> Option<Sleep> {
-        if self.links.is_busy() || self.is_restless() || self.has_retired() {
+        if self.links.is_busy() || self.has_pending_handlers() || self.has_retired() {
             return None;
         }
         let mut sleep = Sleep { fds: [-1; 3], count: 0, limit: LIVENESS_INTERVAL };
@@ -224,7 +224,7 @@ impl<N: Netmod> Context<N> {
 
     /// Notes that something came in.
     #[inline]
-    pub(super) fn stirred(&self) {
+    pub(super) fn count_event(&self) {
         bump(&self.events);
     }
 }

@@ -104,7 +104,7 @@ impl<N: Netmod> Reply<'_, N> {
             let word = first_word(handler, header.len());
             self.protocol.own_request_ended();
             self.protocol.keep(self.to, ANSWER, word, header, payload);
-            self.context.stir(Class::Active);
+            self.context.schedule(Class::Active);
             return Ok(());
         }
         transmit(self.context, self.to, ANSWER, handler, 0, header, payload)
@@ -230,7 +230,7 @@ impl<N: Netmod> Active<N> {
             return Err(MsgError::HandlerTaken { id });
         }
         handlers[at] = Some(Rc::new(handler));
-        self.context.stir(Class::Active);
+        self.context.schedule(Class::Active);
         Ok(())
     }
 
@@ -391,7 +391,7 @@ impl<N: Netmod> Active<N> {
         if world == self.protocol.me {
             let word = first_word(handler, header.len()) | flags;
             self.protocol.keep(world, CALL, word, header, payload);
-            self.context.stir(Class::Active);
+            self.context.schedule(Class::Active);
         } else {
             transmit(&self.context, world, CALL, handler, flags, header, payload)?;
         }
@@ -488,7 +488,7 @@ impl<N: Netmod> ActiveProtocol<N> {
         // One that panics has had its message: nothing here is left half done.
         let verdict = catch_unwind(AssertUnwindSafe(|| handler(&mut call)));
         let verdict = verdict.unwrap_or_else(|panic| {
-            context.panicked(panic);
+            context.keep_panic(panic);
             Verdict::Taken
         });
         held.set(verdict == Verdict::Held);
@@ -537,7 +537,7 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
         let behind = self.kept.borrow().contains_key(&(word as u16));
         if behind || !self.call(context, head.from, head.kind, word, header, body) {
             self.keep(head.from, head.kind, word, header, body);
-            context.stir(Class::Active);
+            context.schedule(Class::Active);
         }
     }
 
@@ -551,7 +551,7 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
     }
 
     /// Offers what is kept again.
-    fn turn(&self, context: &Context<N>) {
+    fn poll_deferred(&self, context: &Context<N>) {
         let next = |id| self.kept.borrow_mut().get_mut(&id).and_then(VecDeque::pop_front);
         let ids: Vec<u16> = self.kept.borrow().keys().copied().collect();
         for id in ids.into_iter().filter(|&id| self.handler(id).is_some()) {
@@ -560,7 +560,7 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
                 if !self.call(context, kept.from, kept.kind, kept.word, header, &kept.payload) {
                     self.kept.borrow_mut().entry(id).or_default().push_front(kept);
                     // A number without a handler is offered when it gets one.
-                    context.stir(Class::Active);
+                    context.schedule(Class::Active);
                     break;
                 }
             }

@@ -966,7 +966,7 @@ impl TaggedProtocol {
             self.give_up(context, state, at);
         } else if stalled {
             state.stalled.push(at);
-            context.stir(Class::Tagged);
+            context.schedule(Class::Tagged);
         }
     }
 
@@ -1188,10 +1188,10 @@ impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
             context.renew_for(world);
         }
         self.query_delivery(context, &mut state);
-        context.stir(Class::Tagged);
+        context.schedule(Class::Tagged);
     }
 
-    fn turn(&self, context: &Context<N>) {
+    fn poll_deferred(&self, context: &Context<N>) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         for at in std::mem::take(&mut state.stalled) {
@@ -1205,7 +1205,7 @@ impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
             self.fail_all(context, state, world);
         }
         if !state.dying.is_empty() {
-            context.stir(Class::Tagged);
+            context.schedule(Class::Tagged);
         }
     }
 

@@ -384,7 +384,7 @@ impl<N: Netmod> Agent<N> {
             };
         }
         if !self.waiting.borrow().is_empty() {
-            context.stir(Class::Rma);
+            context.schedule(Class::Rma);
         }
     }
 
@@ -521,7 +521,7 @@ impl<N: Netmod> PacketHandler<N> for Agent<N> {
                 let [window, place, _] = head.words;
                 let (from, id, since) = (head.from, answer.words[0] as u32, Instant::now());
                 self.waiting.borrow_mut().push_back(Waiter { window, from, place, id, since });
-                return context.stir(Class::Rma);
+                return context.schedule(Class::Rma);
             }
             // Who died meanwhile needs no answer.
             // SAFETY: a copied body needs nothing.
@@ -535,7 +535,7 @@ impl<N: Netmod> PacketHandler<N> for Agent<N> {
         }
     }
 
-    fn turn(&self, context: &Context<N>) {
+    fn poll_deferred(&self, context: &Context<N>) {
         self.grant(context);
     }
 

@@ -384,15 +384,15 @@ impl<N: Netmod> Communicator<N> {
     /// Progress while the set-up channel waits: for a while at a time, since
     /// peers may have thousands of operations here that only we can carry out.
     fn idle(&self) -> Result<bool, String> {
-        const TURN: Duration = Duration::from_micros(500);
+        const SLICE: Duration = Duration::from_micros(500);
         const POLLS: u32 = 64;
         let events = self.context.events();
         let start = Instant::now();
-        while start.elapsed() < TURN {
+        while start.elapsed() < SLICE {
             for _ in 0..POLLS {
                 self.context.progress().map_err(|e| e.to_string())?;
             }
-            self.context.meanwhile();
+            self.context.run_progress_hook();
             std::thread::yield_now();
         }
         Ok(self.context.events() != events)

@@ -430,20 +430,20 @@ impl<N: Netmod> Access<N> {
         {
             return Ok(());
         }
-        self.acquire_in_turn(peer, want)
+        self.acquire_slowly(peer, want)
     }
 
     #[cold]
     #[inline(never)]
-    fn acquire_in_turn(&self, &Peer { world, words, .. }: &Peer, want: Want) -> Result<(), Error> {
+    fn acquire_slowly(&self, &Peer { world, words, .. }: &Peer, want: Want) -> Result<(), Error> {
         let context = self.context();
         let me = self.holder();
-        let (mut turn, mut looks) = (0_u32, 0);
+        let (mut round, mut looks) = (0_u32, 0);
         let mut asked = Instant::now();
         loop {
             context.check_alive(world)?;
             let silent = asked.elapsed() > SILENCE;
-            let look = silent || turn % 16 == 15;
+            let look = silent || round % 16 == 15;
             looks += u32::from(look);
             let look = if look { looks } else { 0 };
             let waits = world == me.world && self.more.agent.is_awaited(self.core()?.part.id);
@@ -465,17 +465,17 @@ impl<N: Netmod> Access<N> {
                 }
             }
             // Longer and longer, so that many who wait leave the holder alone.
-            for _ in 0..1_u32 << turn.min(6) {
+            for _ in 0..1_u32 << round.min(6) {
                 context.progress()?;
             }
-            context.meanwhile();
-            if turn > 4 {
+            context.run_progress_hook();
+            if round > 4 {
                 std::thread::yield_now();
             }
-            if turn > 64 {
+            if round > 64 {
                 std::thread::sleep(Duration::from_micros(20));
             }
-            turn = turn.wrapping_add(1);
+            round = round.wrapping_add(1);
         }
     }
 

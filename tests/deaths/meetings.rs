@@ -10,15 +10,15 @@ use rankway::rma::{Communicator, Error};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-type Turn<N> = fn(&Run<'_, N>, u32) -> std::result::Result<bool, Error>;
+type Round<N> = fn(&Run<'_, N>, u32) -> std::result::Result<bool, Error>;
 
 /// One collective after the other, until the death is heard of.
-pub fn collective<N: Opens>(run: &Run<'_, N>, turn: Turn<N>) -> Result {
+pub fn collective<N: Opens>(run: &Run<'_, N>, call: Round<N>) -> Result {
     let w = base(run)?;
     run.go(20)?;
     let mut round = 0;
     while run.t.going()? {
-        if run.t.hear("a collective", turn(run, round))? == Some(false) {
+        if run.t.hear("a collective", call(run, round))? == Some(false) {
             return Err(format!("data: wrong in round {round}"));
         }
         round += 1;

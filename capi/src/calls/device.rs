@@ -31,7 +31,7 @@ pub unsafe extern "C" fn rankway_init(
             (out(device, "device")?, out(context, "context")?, options.as_ref().copied())
         };
         let (device, context) = open(given)?;
-        let entered = Entered::new(device.in_turn())?;
+        let entered = Entered::new(device.is_serialized())?;
         let context = entered.insert(context)?;
         sweep_at_exit(device.boot().job());
         to.set(table::add_device(device)?);
@@ -67,7 +67,7 @@ static TOOK_LEAVE: AtomicBool = AtomicBool::new(false);
 fn open(given: Option<rankway_options_t>) -> Result<Opened, Fail> {
     let wrong = |why: String| Fail::new(rankway_code::RANKWAY_ERR_ARG, why);
     let mut options = Options::default();
-    let (mut in_turn, mut netmod, mut peers) = (false, None, None);
+    let (mut is_serialized, mut netmod, mut peers) = (false, None, None);
     if let Some(given) = given {
         if given.abi != RANKWAY_ABI {
             let (theirs, ours) = (given.abi, RANKWAY_ABI);
@@ -78,8 +78,9 @@ fn open(given: Option<rankway_options_t>) -> Result<Opened, Fail> {
             return Err(wrong(why));
         }
         let threads = given.threads;
-        in_turn = threads == rankway_threads::RANKWAY_THREAD_SERIALIZED as c_int;
-        options.threads = in_turn || threads == rankway_threads::RANKWAY_THREAD_MULTIPLE as c_int;
+        is_serialized = threads == rankway_threads::RANKWAY_THREAD_SERIALIZED as c_int;
+        options.threads =
+            is_serialized || threads == rankway_threads::RANKWAY_THREAD_MULTIPLE as c_int;
         if !options.threads && threads != rankway_threads::RANKWAY_THREAD_SINGLE as c_int {
             return Err(wrong(format!("threads is {threads}, which is no rankway_threads")));
         }
@@ -106,8 +107,8 @@ fn open(given: Option<rankway_options_t>) -> Result<Opened, Fail> {
         Some(other) => return Err(wrong(format!("netmod is '{other}'; there are ofi and ucx"))),
     };
     Ok(match context {
-        AnyContext::Ofi(context) => Dev::opened(context, in_turn),
-        AnyContext::Ucx(context) => Dev::opened(context, in_turn),
+        AnyContext::Ofi(context) => Dev::opened(context, is_serialized),
+        AnyContext::Ucx(context) => Dev::opened(context, is_serialized),
     })
 }
 
@@ -215,7 +216,7 @@ pub unsafe extern "C" fn rankway_context_open(
         // SAFETY: C's word for its pointers.
         let to = unsafe { out(context, "context")? };
         let found = table::device(device)?;
-        let entered = Entered::new(found.in_turn())?;
+        let entered = Entered::new(found.is_serialized())?;
         let context = found.context(u32::try_from(index).ok())?;
         to.set(entered.insert(context)?);
         Ok(())

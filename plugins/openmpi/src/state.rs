@@ -71,7 +71,7 @@ pub(crate) struct State<N: Netmod> {
     /// This process's rank in its job.
     me: u32,
     /// Progress calls so far.
-    turns: AtomicU32,
+    progress_calls: AtomicU32,
 }
 
 // SAFETY: the context and what shares ownership with it are only reached
@@ -120,13 +120,13 @@ impl<N: Netmod> State<N> {
         }
         let result = f(&self.inner);
         // SAFETY: the lock is held: by us since the start, or again since the
-        // last turn of `meanwhile`.
+        // last `progress_hook`.
         drop(unsafe { (*self.waiter.get()).take() });
         result
     }
 
     /// What is done while a call waits: Open MPI's progress.
-    fn meanwhile(&'static self) {
+    fn progress_hook(&'static self) {
         // SAFETY: no arguments; the lock is not held.
         self.outside(|| unsafe { ffi::opal_progress() });
     }
@@ -158,10 +158,10 @@ impl<N: Netmod> State<N> {
         } else {
             self.poll()
         };
-        // Where threads meet, a turn may be counted once for two.
-        let turns = self.turns.load(Ordering::Relaxed).wrapping_add(1);
-        self.turns.store(turns, Ordering::Relaxed);
-        if turns.is_multiple_of(LOOK) {
+        // Where threads meet, a call may be counted once for two.
+        let progress_calls = self.progress_calls.load(Ordering::Relaxed).wrapping_add(1);
+        self.progress_calls.store(progress_calls, Ordering::Relaxed);
+        if progress_calls.is_multiple_of(LOOK) {
             self.look_after();
         }
         if ended { self.tell() } else { 0 }
@@ -302,10 +302,10 @@ fn start<N: Netmod>(
         boot,
         network,
         me,
-        turns: AtomicU32::new(0),
+        progress_calls: AtomicU32::new(0),
     }));
     // The context is dropped with the state, and calls this no more then.
-    state.inner.context.while_waiting(move || state.meanwhile());
+    state.inner.context.set_progress_hook(move || state.progress_hook());
     CURRENT.store(std::ptr::from_ref(state).cast_mut().cast(), Ordering::Release);
     // SAFETY: a function that stays, as the library is never unloaded.
     unsafe { ffi::opal_progress_register(Some(progress::<N>)) };

@@ -44,7 +44,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"rankway1");
 /// Processes of a node that fit in the head's bits.
 const MOST: u32 = 8192;
 /// Packets of one sender before the others get a turn.
-const TURN: u32 = 32;
+const BATCH: u32 = 32;
 
 /// The first page of an inbox. Peers can write to it: who it is for is looked
 /// at once, and nothing in it is an index or a length here.
@@ -204,7 +204,7 @@ impl Inbox {
         let mut corrupt = None;
         for reader in self.readers.borrow_mut().iter_mut() {
             let world = reader.world();
-            match reader.poll(TURN, |first, words, body| take(world, first, words, body)) {
+            match reader.poll(BATCH, |first, words, body| take(world, first, words, body)) {
                 Ok(packets) => count += packets,
                 Err(Corrupt) => corrupt = Some(world),
             }

@@ -66,7 +66,7 @@ impl<N: Netmod> Module<N> {
     }
 
     /// Runs a call that ends or opens an epoch; `after` when that went well.
-    fn turn(&self, call: impl FnOnce() -> Result<(), Error>, after: impl FnOnce()) -> c_int {
+    fn synchronize(&self, call: impl FnOnce() -> Result<(), Error>, after: impl FnOnce()) -> c_int {
         guarded(|| self.enter(|_| answer(call().map(|()| after()))))
     }
 
@@ -117,7 +117,7 @@ pub(super) unsafe extern "C" fn start<N: Netmod>(
         Ok(ranks) => ranks,
         Err(code) => return code,
     };
-    module.turn(
+    module.synchronize(
         || module.window.start(&ranks, promises(assert)),
         || match ranks[..] {
             [one] => module.reach(one, 1),
@@ -129,7 +129,7 @@ pub(super) unsafe extern "C" fn start<N: Netmod>(
 pub(super) unsafe extern "C" fn complete<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
     // SAFETY: as in `fence`.
     let module = unsafe { Module::<N>::of(win) };
-    module.turn(
+    module.synchronize(
         || {
             module.reach(0, 0);
             module.window.complete()
@@ -147,7 +147,7 @@ pub(super) unsafe extern "C" fn post<N: Netmod>(
     let module = unsafe { Module::<N>::of(win) };
     // SAFETY: a live group.
     match unsafe { module.members(group) } {
-        Ok(ranks) => module.turn(|| module.window.post(&ranks, promises(assert)), || {}),
+        Ok(ranks) => module.synchronize(|| module.window.post(&ranks, promises(assert)), || {}),
         Err(code) => code,
     }
 }
@@ -155,7 +155,7 @@ pub(super) unsafe extern "C" fn post<N: Netmod>(
 pub(super) unsafe extern "C" fn wait<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
     // SAFETY: as in `fence`.
     let module = unsafe { Module::<N>::of(win) };
-    module.turn(|| module.window.wait(), || {})
+    module.synchronize(|| module.window.wait(), || {})
 }
 
 pub(super) unsafe extern "C" fn test<N: Netmod>(
@@ -195,7 +195,7 @@ pub(super) unsafe extern "C" fn lock<N: Netmod>(
         // Who locks again and again must not keep others waiting for its help.
         module.count();
     }
-    module.turn(
+    module.synchronize(
         || module.window.lock(kind, target as u32, promises(assert)),
         || {
             module.epoch.set(Kind::Passive);
@@ -214,7 +214,7 @@ pub(super) unsafe extern "C" fn unlock<N: Netmod>(
     if nobody(target) {
         return ffi::SUCCESS;
     }
-    module.turn(
+    module.synchronize(
         || {
             module.reach(0, 0);
             module.window.unlock(target as u32)
@@ -233,7 +233,7 @@ pub(super) unsafe extern "C" fn lock_all<N: Netmod>(
 ) -> c_int {
     // SAFETY: as in `fence`.
     let module = unsafe { Module::<N>::of(win) };
-    module.turn(
+    module.synchronize(
         || module.window.lock_all_with(promises(assert)),
         || {
             module.epoch.set(Kind::Passive);
@@ -245,7 +245,7 @@ pub(super) unsafe extern "C" fn lock_all<N: Netmod>(
 pub(super) unsafe extern "C" fn unlock_all<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
     // SAFETY: as in `fence`.
     let module = unsafe { Module::<N>::of(win) };
-    module.turn(
+    module.synchronize(
         || {
             if module.passive() && module.open.get() == module.ranks() {
                 module.reach(0, 0);
@@ -300,7 +300,7 @@ unsafe fn flush_one<N: Netmod>(
     if (open && stored(module)) || nobody(target) {
         return ffi::SUCCESS;
     }
-    module.turn(|| rest(&module.window, target as u32), || {})
+    module.synchronize(|| rest(&module.window, target as u32), || {})
 }
 
 /// A flush towards all ranks.
@@ -320,7 +320,7 @@ unsafe fn flush_every<N: Netmod>(
     if stored(module) {
         return ffi::SUCCESS;
     }
-    module.turn(|| rest(&module.window), || {})
+    module.synchronize(|| rest(&module.window), || {})
 }
 
 pub(super) unsafe extern "C" fn flush<N: Netmod>(

@@ -1,4 +1,4 @@
-//! Whose turn it is within a context, and what a panic there leaves behind.
+//! Whether a context makes progress, and what a panic there leaves behind.
 //!
 //! A handler's panic is kept until everything is as it must be, and then goes on
 //! in whoever made progress. Any other panic within progress is a fault: what it
@@ -10,9 +10,9 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::resume_unwind;
 
-/// Whether a context makes progress.
+/// Keeps progress on a context from being entered twice.
 #[derive(Default)]
-pub(super) struct Turn {
+pub(super) struct ProgressLock {
     state: Cell<State>,
     /// A handler's panic.
     panic: RefCell<Option<Box<dyn Any + Send>>>,
@@ -21,27 +21,28 @@ pub(super) struct Turn {
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum State {
     #[default]
-    Free,
-    Taken,
+    Idle,
+    Active,
     /// It ended in a panic.
     Poisoned,
 }
 
-/// A turn that was taken. Dropped without [`Taken::end`] it was ended by a panic.
-pub(super) struct Taken<'a>(&'a Turn);
+/// Progress under way. Dropped without [`ProgressGuard::leave`] it was ended by
+/// a panic.
+pub(super) struct ProgressGuard<'a>(&'a ProgressLock);
 
-impl Turn {
-    /// `None`: it is taken, or will never be free again.
+impl ProgressLock {
+    /// Returns `None` where progress is under way, or the lock is poisoned.
     #[inline]
-    pub(super) fn take(&self) -> Option<Taken<'_>> {
-        if self.state.get() != State::Free {
+    pub(super) fn try_enter(&self) -> Option<ProgressGuard<'_>> {
+        if self.state.get() != State::Idle {
             return None;
         }
-        self.state.set(State::Taken);
-        Some(Taken(self))
+        self.state.set(State::Active);
+        Some(ProgressGuard(self))
     }
 
-    /// What to answer who did not get it.
+    /// The answer to a call that could not enter.
     #[cold]
     pub(super) fn refused(&self) -> Result<(), DeviceError> {
         match self.state.get() {
@@ -50,35 +51,35 @@ impl Turn {
         }
     }
 
-    pub(super) fn is_taken(&self) -> bool {
-        self.state.get() == State::Taken
+    pub(super) fn is_active(&self) -> bool {
+        self.state.get() == State::Active
     }
 
     /// Keeps a handler's panic; of several, the first.
-    pub(super) fn keep(&self, panic: Box<dyn Any + Send>) {
+    pub(super) fn keep_panic(&self, panic: Box<dyn Any + Send>) {
         self.panic.borrow_mut().get_or_insert(panic);
     }
 
-    /// Lets a handler's panic go on, the last thing in a turn.
-    pub(super) fn let_go_on(&self) {
+    /// Lets a handler's panic go on, the last thing in a progress call.
+    pub(super) fn resume_panic(&self) {
         if let Some(panic) = self.panic.take() {
-            self.state.set(State::Free);
+            self.state.set(State::Idle);
             resume_unwind(panic);
         }
     }
 }
 
-impl Taken<'_> {
+impl ProgressGuard<'_> {
     #[inline]
-    pub(super) fn end(self) {
-        self.0.state.set(State::Free);
+    pub(super) fn leave(self) {
+        self.0.state.set(State::Idle);
         std::mem::forget(self);
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for ProgressGuard<'_> {
     fn drop(&mut self) {
-        if self.0.is_taken() {
+        if self.0.is_active() {
             self.0.state.set(State::Poisoned);
         }
     }
@@ -138,7 +139,7 @@ mod tests {
         fn arrived(&self, _: &Context<Null>, _: &Head, _: &[u8]) {}
         fn finished(&self, _: &Context<Null>, _: u64, _: Outcome) {}
         fn lost(&self, _: &Context<Null>, _: u32) {}
-        fn turn(&self, _: &Context<Null>) {
+        fn poll_deferred(&self, _: &Context<Null>) {
             panic!("a fault");
         }
         fn as_any(self: Rc<Self>) -> Rc<dyn Any> {
@@ -150,7 +151,7 @@ mod tests {
     fn a_fault_within_progress_is_not_forgotten() {
         let context = alone();
         context.register_handler(Class::Rma, Rc::new(Faulty));
-        context.stir(Class::Rma);
+        context.schedule(Class::Rma);
         assert_eq!(panic_of(|| context.progress()).as_deref(), Some("a fault"));
         for _ in 0..2 {
             assert!(matches!(context.progress(), Err(DeviceError::Poisoned)));
