@@ -452,7 +452,7 @@ typedef struct rankway_access_t {
      * Key of the targets' memory.
      */
     uint64_t key;
-    const void *reach;
+    const void *remote_keys;
     size_t bytes;
     size_t max_disp;
     /**

@@ -378,7 +378,7 @@ pub struct rankway_access_t {
     pub base: u64,
     /// Key of the targets' memory.
     pub key: u64,
-    pub reach: *const c_void,
+    pub remote_keys: *const c_void,
     pub bytes: usize,
     pub max_disp: usize,
     /// Where the memory of rank 0 is mapped in this process.

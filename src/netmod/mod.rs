@@ -256,8 +256,8 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// only (with UCX, where each is a `ucp_ep_h`), so that every context has an
     /// address vector of its own.
     const OWN_ADDRESSES: bool = false;
-    /// Remote keys are handles made by [`Netmod::import`], one for each target
-    /// and endpoint.
+    /// Remote keys are handles made by [`Netmod::rkey_unpack`], one for each
+    /// target and endpoint.
     const KEY_HANDLES: bool = false;
     /// [`Netmod::flush`] is there; elsewhere a read behind the puts serves.
     const FLUSHES: bool = false;
@@ -327,42 +327,42 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// The key under which peers reach the region; 0 where keys are handles.
     fn key(&self, region: &Self::Region) -> u64;
 
-    /// What peers need to [`Netmod::import`] the region's key.
+    /// The region's key, packed for peers to [`Netmod::rkey_unpack`].
     ///
     /// # Errors
     /// [`NetError::Call`].
-    fn publish(&self, _region: &Self::Region) -> Result<Vec<u8>, NetError> {
+    fn rkey_pack(&self, _region: &Self::Region) -> Result<Vec<u8>, NetError> {
         Ok(Vec::new())
     }
 
-    /// Makes a key for operations towards `dest` of what a peer published.
+    /// Makes a key for operations towards `dest` from what a peer packed.
     ///
     /// # Errors
     /// [`NetError::Address`] for bytes that are no key, [`NetError::Call`].
     ///
     /// # Safety
     /// `dest` came from [`Netmod::insert`] on `endpoint`.
-    unsafe fn import(
+    unsafe fn rkey_unpack(
         &self,
         _endpoint: &Self::Endpoint,
         _dest: u64,
-        _published: &[u8],
+        _packed: &[u8],
     ) -> Result<u64, NetError> {
-        Err(self.explain("import", UNSUPPORTED))
+        Err(self.explain("rkey_unpack", UNSUPPORTED))
     }
 
-    /// Gives an imported key back.
+    /// Destroys an unpacked key.
     ///
     /// # Safety
-    /// `key` came from [`Netmod::import`] and is used no more.
-    unsafe fn release(&self, _key: u64) {}
+    /// `key` came from [`Netmod::rkey_unpack`] and is used no more.
+    unsafe fn rkey_destroy(&self, _key: u64) {}
 
     /// Where the target's memory at `addr` is mapped in this process, if the
     /// library has it mapped.
     ///
     /// # Safety
-    /// `key` came from [`Netmod::import`], `addr` lies in its region.
-    unsafe fn direct(&self, _key: u64, _addr: u64) -> Option<*mut u8> {
+    /// `key` came from [`Netmod::rkey_unpack`], `addr` lies in its region.
+    unsafe fn rkey_ptr(&self, _key: u64, _addr: u64) -> Option<*mut u8> {
         None
     }
 

@@ -2,7 +2,7 @@
 
 use super::core::WindowCore;
 use super::epoch::More;
-use super::keys::{Keys, Reach};
+use super::keys::{RemoteKeyEntry, UnpackedKeys};
 use super::registration::RemoteKey;
 use super::target::{Remote, Target, nowhere};
 use super::view::View;
@@ -75,8 +75,8 @@ pub struct Access<N: Netmod> {
     unit: usize,
     base: u64,
     key: u64,
-    /// Keys and addresses by rank, where keys are handles.
-    reach: *const Reach,
+    /// Unpacked keys and addresses by rank, where keys are handles.
+    remote_keys: *const RemoteKeyEntry,
     bytes: usize,
     max_disp: usize,
     mapped_start: *mut u8,
@@ -90,7 +90,7 @@ pub struct Access<N: Netmod> {
     epoch: Cell<Epoch>,
     map: RankMap,
     /// Before the context, whose endpoints the handles are for.
-    keys: Keys<N>,
+    keys: UnpackedKeys<N>,
     context: Rc<Context<N>>,
     pub(super) core: RefCell<Option<Arc<WindowCore<N>>>>,
     error: RefCell<Option<Error>>,
@@ -279,7 +279,7 @@ impl<N: Netmod> Access<N> {
         )?;
         let uniform = uniform.unwrap_or_default();
         let (mapped_start, mapped_stride) = mapped.unwrap_or((std::ptr::null_mut(), 0));
-        let keys = Keys::new(netmod, map.len())?;
+        let keys = UnpackedKeys::new(netmod, map.len())?;
         let (base, key) = uniform.registered.network.unzip();
         // Nothing is put inline into memory that the network does not know.
         let known = network.is_some() && (N::KEY_HANDLES || key.is_some());
@@ -294,7 +294,7 @@ impl<N: Netmod> Access<N> {
             unit: uniform.unit as usize,
             base: base.unwrap_or(0),
             key: key.map_or(0, RemoteKey::bits),
-            reach: keys.start(),
+            remote_keys: keys.start(),
             bytes: uniform.bytes as usize,
             max_disp: uniform.bytes.checked_div(uniform.unit).unwrap_or(0) as usize,
             mapped_start,
@@ -484,11 +484,11 @@ impl<N: Netmod> Access<N> {
         offset: usize,
     ) -> isize {
         // SAFETY: the table has a place for every rank of the map.
-        let reach = unsafe { &*self.reach.add(rank as usize) };
-        let key = reach.key.get();
+        let remote_key = unsafe { &*self.remote_keys.add(rank as usize) };
+        let key = remote_key.key.get();
         if key != 0 && len.wrapping_sub(1) < self.inject_size {
             self.mark(rank);
-            let addr = reach.base.get().wrapping_add(offset as u64);
+            let addr = remote_key.base.get().wrapping_add(offset as u64);
             // SAFETY: the key was made for the endpoint in the entry, which a
             // netmod with handles has no other kind of; the endpoint lives in
             // the context held here; the rest is the caller's word.
@@ -517,9 +517,9 @@ impl<N: Netmod> Access<N> {
         offset: usize,
     ) -> Option<isize> {
         // SAFETY: the table has a place for every rank of the map.
-        let reach = unsafe { &*self.reach.add(rank as usize) };
-        let base = reach.base.get();
-        if reach.key.get() != 0 || base == 0 {
+        let remote_key = unsafe { &*self.remote_keys.add(rank as usize) };
+        let base = remote_key.base.get();
+        if remote_key.key.get() != 0 || base == 0 {
             return None;
         }
         if !self.marked(rank) {
@@ -754,14 +754,14 @@ impl<N: Netmod> Access<N> {
         Entry::from_bits(unsafe { self.lookup.entry(rank as usize) })
     }
 
-    /// What is known of a rank, which is in range, where keys are handles.
-    pub(super) fn reach(&self, rank: u32) -> &Reach {
+    /// The table entry of a rank, which is in range, where keys are handles.
+    pub(super) fn remote_key(&self, rank: u32) -> &RemoteKeyEntry {
         debug_assert!(rank < self.ranks && N::KEY_HANDLES, "callers pass ranks in range");
         // SAFETY: the table has a place for every rank of the map.
-        unsafe { &*self.reach.add(rank as usize) }
+        unsafe { &*self.remote_keys.add(rank as usize) }
     }
 
-    pub(super) fn keys(&self) -> &Keys<N> {
+    pub(super) fn keys(&self) -> &UnpackedKeys<N> {
         &self.keys
     }
 
@@ -1207,7 +1207,7 @@ impl<N: Netmod> Access<N> {
     ) -> Result<Option<Token>, Error> {
         // Nothing was issued to a rank nobody has used.
         let used = if N::KEY_HANDLES {
-            self.reach(rank).key.get() != 0
+            self.remote_key(rank).key.get() != 0
         } else {
             !self.entry(rank).is_empty()
         };
@@ -1321,7 +1321,7 @@ impl<N: Netmod> Access<N> {
         let open = matches!(epoch, Epoch::Fence | Epoch::LockAll);
         self.gate.set(if open { self.path } else { path::CLOSED });
         if epoch == Epoch::Freed {
-            self.keys.release();
+            self.keys.destroy();
             *self.core.borrow_mut() = None;
         }
     }

@@ -1,6 +1,6 @@
 //! What all accesses of a window share: memory, keys, sizes.
 
-use super::keys::Published;
+use super::keys::PackedKeys;
 use super::locks::{Control, Words};
 use super::part::Registered;
 use super::registration::{Alike, Registrations};
@@ -129,13 +129,13 @@ pub struct WindowCore<N: Netmod> {
     pub(super) sizes: Column,
     pub(super) units: Column,
     pub(super) registered: Registrations,
-    /// The members' keys, where keys are handles.
-    pub(super) published: Option<Arc<Published>>,
-    /// The ranks that published them.
+    /// The members' packed keys, where keys are handles.
+    pub(super) packed_keys: Option<Arc<PackedKeys>>,
+    /// The ranks they belong to.
     pub(super) members: RankMap,
-    /// Peers on the node store straight into the provider's memory, where it
-    /// has that mapped here.
-    pub(super) direct: bool,
+    /// Peers on the node store into the provider's memory where
+    /// [`Netmod::rkey_ptr`] has it mapped here.
+    pub(super) rkey_ptr: bool,
     pub(super) mapped: Option<Mapped>,
     /// Where the parts of a shared window start in the node's segment, by
     /// rank; others lie a pitch apart.
@@ -183,9 +183,9 @@ impl<N: Netmod> WindowCore<N> {
     pub fn metadata_bytes(&self) -> usize {
         let columns = [&self.sizes, &self.units, &self.skews];
         let columns = columns.into_iter().chain(&self.contiguous);
-        let published = self.published.as_ref().map_or(0, |p| p.heap());
+        let packed_keys = self.packed_keys.as_ref().map_or(0, |p| p.heap());
         let columns = columns.map(|c| c.heap()).sum::<usize>() + self.registered.heap();
-        size_of::<Self>() + columns + published
+        size_of::<Self>() + columns + packed_keys
     }
 
     /// The window's rank of a process, for its first use.
@@ -247,9 +247,9 @@ impl<N: Netmod> WindowCore<N> {
             sizes: self.sizes.pick(&ranks),
             units: self.units.pick(&ranks),
             registered: self.registered.pick(&ranks),
-            published: self.published.clone(),
+            packed_keys: self.packed_keys.clone(),
             members: self.members.clone(),
-            direct: self.direct,
+            rkey_ptr: self.rkey_ptr,
             mapped: self.mapped,
             start: self.start,
             bytes: self.bytes,

@@ -1,10 +1,10 @@
-//! Remote keys that are handles: what the members published, and what one
-//! access made of it.
+//! Remote keys that are handles: packed as the members sent them, and unpacked
+//! for the endpoints of one access.
 //!
 //! Two stores, both of netmods with [`Netmod::KEY_HANDLES`] only. A window
-//! keeps every member's published key, the bytes they share once. An access
-//! keeps a demand-zero table of 16 bytes a rank, filled on first use: a rank
-//! nobody puts to costs no memory.
+//! keeps every member's packed key, the bytes they share once. An access keeps
+//! a demand-zero table of 16 bytes a rank, filled on first use: a rank nobody
+//! puts to costs no memory.
 
 use super::Error;
 use crate::av::Table;
@@ -14,9 +14,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What the members of a window published.
+/// The packed keys of a window's members.
 #[derive(Debug)]
-pub(super) enum Published {
+pub(super) enum PackedKeys {
     /// All of one length, or nothing at all.
     Alike(Alike),
     /// Of several lengths.
@@ -33,19 +33,19 @@ pub(super) struct Alike {
     places: Box<[u16]>,
     /// Those bytes, rank after rank.
     differing: Box<[u8]>,
-    /// A bit for each rank that published nothing; empty when there is none.
+    /// A bit for each rank without a key; empty when there is none.
     absent: Box<[u64]>,
 }
 
-impl Published {
-    pub(super) fn new(keys: &[Vec<u8>]) -> Published {
+impl PackedKeys {
+    pub(super) fn new(keys: &[Vec<u8>]) -> PackedKeys {
         let some = || keys.iter().filter(|k| !k.is_empty());
         let Some(first) = some().next() else {
-            return Published::Ragged(Box::default());
+            return PackedKeys::Ragged(Box::default());
         };
         let len = first.len();
         if len > usize::from(u16::MAX) || some().any(|k| k.len() != len) {
-            return Published::Ragged(keys.iter().map(|k| k.clone().into()).collect());
+            return PackedKeys::Ragged(keys.iter().map(|k| k.clone().into()).collect());
         }
         let differs = |at: &u16| some().any(|k| k[usize::from(*at)] != first[usize::from(*at)]);
         let places: Box<[u16]> = (0..len as u16).filter(differs).collect();
@@ -60,7 +60,7 @@ impl Published {
             }
         }
         let common = first.clone().into();
-        Published::Alike(Alike {
+        PackedKeys::Alike(Alike {
             ranks: keys.len(),
             common,
             places,
@@ -69,12 +69,12 @@ impl Published {
         })
     }
 
-    /// What a rank published; `None` where that is nothing.
+    /// The packed key of a rank; `None` where it has none.
     pub(super) fn get(&self, rank: u32) -> Option<Vec<u8>> {
         let at = rank as usize;
         match self {
-            Published::Ragged(all) => all.get(at).filter(|k| !k.is_empty()).map(|k| k.to_vec()),
-            Published::Alike(alike) => {
+            PackedKeys::Ragged(all) => all.get(at).filter(|k| !k.is_empty()).map(|k| k.to_vec()),
+            PackedKeys::Alike(alike) => {
                 let absent = alike.absent.get(at / 64).is_some_and(|w| w >> (at % 64) & 1 != 0);
                 if absent || at >= alike.ranks {
                     return None;
@@ -93,8 +93,8 @@ impl Published {
     /// Bytes on the heap.
     pub(super) fn heap(&self) -> usize {
         match self {
-            Published::Ragged(all) => all.iter().map(|k| size_of_val(k) + k.len()).sum(),
-            Published::Alike(a) => {
+            PackedKeys::Ragged(all) => all.iter().map(|k| size_of_val(k) + k.len()).sum(),
+            PackedKeys::Alike(a) => {
                 a.common.len()
                     + size_of_val(&*a.places)
                     + a.differing.len()
@@ -104,70 +104,71 @@ impl Published {
     }
 }
 
-/// How a rank's memory is reached: by a key and an address, by stores (key 0
-/// and where it is mapped here), or unknown yet (both 0).
+/// A rank's unpacked key and the address of its memory. Key 0: stores go to
+/// `base`, where the memory is mapped here. Both 0: not resolved yet.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub(super) struct Reach {
+pub(super) struct RemoteKeyEntry {
     pub(super) key: Cell<u64>,
     pub(super) base: Cell<u64>,
 }
 
-const _: () = assert!(size_of::<Reach>() == 16);
+const _: () = assert!(size_of::<RemoteKeyEntry>() == 16);
 
-/// The keys of one access.
-pub(super) struct Keys<N: Netmod> {
+/// The unpacked keys of one access.
+pub(super) struct UnpackedKeys<N: Netmod> {
     /// Two words a rank; absent where keys are no handles.
     table: Option<Table>,
     /// Every handle, by the window's rank: ranks of an access may name one
     /// process several times.
-    imported: RefCell<BTreeMap<u32, u64>>,
+    unpacked: RefCell<BTreeMap<u32, u64>>,
     netmod: Arc<N>,
 }
 
-impl<N: Netmod> Keys<N> {
-    pub(super) fn new(netmod: &Arc<N>, ranks: u32) -> Result<Keys<N>, Error> {
+impl<N: Netmod> UnpackedKeys<N> {
+    pub(super) fn new(netmod: &Arc<N>, ranks: u32) -> Result<UnpackedKeys<N>, Error> {
         let words = ranks.saturating_mul(2);
         let table = N::KEY_HANDLES.then(|| Table::new(words, words)).transpose();
-        Ok(Keys {
+        Ok(UnpackedKeys {
             table: table.map_err(DeviceError::from)?,
-            imported: RefCell::default(),
+            unpacked: RefCell::default(),
             netmod: Arc::clone(netmod),
         })
     }
 
-    /// The table, a [`Reach`] for each rank; null where keys are no handles.
-    pub(super) fn start(&self) -> *const Reach {
+    /// The table, a [`RemoteKeyEntry`] for each rank; null where keys are no
+    /// handles.
+    pub(super) fn start(&self) -> *const RemoteKeyEntry {
         self.table.as_ref().map_or(std::ptr::null(), |t| t.entries().cast())
     }
 
-    /// The handle of a window's rank, made by `import` the first time.
-    pub(super) fn handle(
+    /// The handle of a window's rank, made by `unpack` the first time.
+    pub(super) fn get_or_unpack(
         &self,
         rank: u32,
-        import: impl FnOnce() -> Result<u64, Error>,
+        unpack: impl FnOnce() -> Result<u64, Error>,
     ) -> Result<u64, Error> {
-        if let Some(&key) = self.imported.borrow().get(&rank) {
+        if let Some(&key) = self.unpacked.borrow().get(&rank) {
             return Ok(key);
         }
-        let key = import()?;
-        self.imported.borrow_mut().insert(rank, key);
+        let key = unpack()?;
+        self.unpacked.borrow_mut().insert(rank, key);
         Ok(key)
     }
 
     /// Gives every handle back; no operation follows.
-    pub(super) fn release(&self) {
-        for key in self.imported.take().into_values() {
-            // SAFETY: it came from `import`, and the window's end forbids
+    pub(super) fn destroy(&self) {
+        for key in self.unpacked.take().into_values() {
+            // SAFETY: it came from `unpack`, and the window's end forbids
             // further use.
-            unsafe { self.netmod.release(key) };
+            unsafe { self.netmod.rkey_destroy(key) };
         }
     }
 }
 
-impl<N: Netmod> Drop for Keys<N> {
+impl<N: Netmod> Drop for UnpackedKeys<N> {
     fn drop(&mut self) {
-        self.release();
+        self.destroy();
     }
 }
 
@@ -192,11 +193,11 @@ mod tests {
             if ragged {
                 keys[0].push(7);
             }
-            let published = Published::new(&keys);
+            let packed = PackedKeys::new(&keys);
             for (rank, key) in (0..).zip(&keys) {
-                prop_assert_eq!(published.get(rank).unwrap_or_default(), key.clone());
+                prop_assert_eq!(packed.get(rank).unwrap_or_default(), key.clone());
             }
-            prop_assert_eq!(published.get(keys.len() as u32), None);
+            prop_assert_eq!(packed.get(keys.len() as u32), None);
         }
     }
 
@@ -204,6 +205,6 @@ mod tests {
     fn a_thousand_keys_of_one_kind_are_a_few_bytes_each() {
         let key = |rank: u32| [&[7; 30][..], &rank.to_le_bytes()].concat();
         let keys: Vec<_> = (0..1000).map(key).collect();
-        assert!(Published::new(&keys).heap() < 2100);
+        assert!(PackedKeys::new(&keys).heap() < 2100);
     }
 }

@@ -220,10 +220,10 @@ impl Part {
         };
         let attached = attached.lock().unwrap_or_else(PoisonError::into_inner);
         let (start, bytes) = attached.range(..=offset).next_back()?;
-        let mut reach = start + bytes;
+        let mut attached_end = start + bytes;
         // To a peer, what was attached in pieces that touch is one piece.
-        while reach < end {
-            reach += attached.get(&reach)?;
+        while attached_end < end {
+            attached_end += attached.get(&attached_end)?;
         }
         // The address was exposed by `attach`.
         Some(act(std::ptr::with_exposed_provenance_mut(offset)))

@@ -10,9 +10,9 @@ use super::core::Column;
 pub(super) struct RemoteKey(u64);
 
 impl RemoteKey {
-    /// A key made for one target by [`Netmod::import`](crate::netmod::Netmod::import),
-    /// `None` where there is none.
-    pub(super) fn imported(handle: u64) -> Option<RemoteKey> {
+    /// A key that [`Netmod::rkey_unpack`](crate::netmod::Netmod::rkey_unpack)
+    /// made for one target; `None` where there is none.
+    pub(super) fn unpacked(handle: u64) -> Option<RemoteKey> {
         (handle != 0).then_some(RemoteKey(handle))
     }
 
@@ -127,6 +127,6 @@ mod tests {
         assert!(all.alike().is_none());
         let alike = all.pick(&[0, 0]).alike().unwrap();
         assert!(alike.network.is_none() && alike.local.is_none());
-        assert_eq!(RemoteKey::imported(0), None);
+        assert_eq!(RemoteKey::unpacked(0), None);
     }
 }

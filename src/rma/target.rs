@@ -4,7 +4,7 @@ use super::Error;
 use super::ErrorKind;
 use super::access::Access;
 use super::core::WindowCore;
-use super::keys::Reach;
+use super::keys::RemoteKeyEntry;
 use super::registration::RemoteKey;
 use crate::av::Transport;
 use crate::device::DeviceError;
@@ -139,13 +139,13 @@ impl<N: Netmod> Access<N> {
         let core = self.core()?;
         let (process, world) = self.process(rank)?;
         self.context().check_alive(world)?;
-        let reach = self.reach(rank);
-        if reach.base.get() == 0 {
-            self.import(&core, reach, world, process)?;
+        let remote_key = self.remote_key(rank);
+        if remote_key.base.get() == 0 {
+            self.resolve_remote_key(&core, remote_key, world, process)?;
         }
         let offset = disp as u64 * core.units.get(rank);
-        let base = reach.base.get();
-        let Some(key) = RemoteKey::imported(reach.key.get()) else {
+        let base = remote_key.base.get();
+        let Some(key) = RemoteKey::unpacked(remote_key.key.get()) else {
             // SAFETY: mapped here, and the displacement is within the part.
             let at = || unsafe { (base as *mut u8).add(offset as usize) };
             return Ok(if base == 0 { Target::Nowhere(world) } else { Target::Mapped(at()) });
@@ -164,10 +164,10 @@ impl<N: Netmod> Access<N> {
 
     /// First use of a rank: where its memory is mapped here, or a key for it.
     #[cold]
-    fn import(
+    fn resolve_remote_key(
         &self,
         core: &WindowCore<N>,
-        reach: &Reach,
+        remote_key: &RemoteKeyEntry,
         world: u32,
         process: Process,
     ) -> Result<(), Error> {
@@ -179,12 +179,12 @@ impl<N: Netmod> Access<N> {
                 _ => device.node_rank(world).unwrap_or(0) as usize * m.pitch,
             };
             // SAFETY: the segment holds a part for every node rank.
-            reach.base.set(unsafe { m.start.add(start) }.addr() as u64);
+            remote_key.base.set(unsafe { m.start.add(start) }.addr() as u64);
             return Ok(());
         }
         let member = core.member(device, world);
-        let published = member.zip(core.published.as_ref());
-        let Some((member, published)) = published.and_then(|(m, p)| Some((m, p.get(m)?))) else {
+        let packed = member.zip(core.packed_keys.as_ref());
+        let Some((member, packed)) = packed.and_then(|(m, p)| Some((m, p.get(m)?))) else {
             // It has no memory: nothing but empty operations passes the checks.
             return Ok(());
         };
@@ -193,24 +193,24 @@ impl<N: Netmod> Access<N> {
         let endpoint = self.context().endpoint(transport).zip(N::network(entry));
         let none = DeviceError::NoTransport { rank: world, why: "no provider is open" };
         let ((netmod, endpoint), dest) = endpoint.ok_or(none)?;
-        let key = self.keys().handle(member, || {
+        let key = self.keys().get_or_unpack(member, || {
             // UCX 1.13 crashes over a key whose memory went with its process.
             device.watch(world)?;
             if device.is_ending(world) {
                 return Err(DeviceError::PeerDied { rank: world }.into());
             }
             // SAFETY: the entry is of this context's own address vector.
-            let key = unsafe { netmod.import(endpoint, dest, &published) };
+            let key = unsafe { netmod.rkey_unpack(endpoint, dest, &packed) };
             Ok(key.map_err(|e| DeviceError::peer(world, e))?)
         })?;
         let base = core.registered.base(member);
-        let direct = core.direct && device.on_node(world);
-        // SAFETY: just imported; the base is the region's start.
-        match unsafe { direct.then(|| netmod.direct(key, base)).flatten() } {
-            Some(start) => reach.base.set(start.addr() as u64),
+        let by_pointer = core.rkey_ptr && device.on_node(world);
+        // SAFETY: just unpacked; the base is the region's start.
+        match unsafe { by_pointer.then(|| netmod.rkey_ptr(key, base)).flatten() } {
+            Some(start) => remote_key.base.set(start.addr() as u64),
             None => {
-                reach.base.set(base);
-                reach.key.set(key);
+                remote_key.base.set(base);
+                remote_key.key.set(key);
             }
         }
         Ok(())

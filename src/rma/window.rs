@@ -4,7 +4,7 @@ use super::access::{Access, Epoch};
 use super::active::Agent;
 use super::core::{Column, Controls, Exposed, Mapped, WindowCore};
 use super::epoch::Assert;
-use super::keys::Published;
+use super::keys::PackedKeys;
 use super::locks::Words;
 use super::part::{Part, Registered};
 use super::registration::{Registrations, With};
@@ -327,13 +327,13 @@ impl<N: Netmod> Window<N> {
                 Some(_) => None,
                 None => register(Transport::Local, &ground)?,
             };
-            let published = match network.as_ref().zip(device.provider(Transport::Network)) {
+            let packed_key = match network.as_ref().zip(device.provider(Transport::Network)) {
                 Some((region, netmod)) if N::KEY_HANDLES => {
-                    netmod.publish(region).map_err(crate::device::DeviceError::from)?
+                    netmod.rkey_pack(region).map_err(crate::device::DeviceError::from)?
                 }
                 _ => Vec::new(),
             };
-            Ok((ground, network, local, published))
+            Ok((ground, network, local, packed_key))
         });
         // Found by packets from the moment that peers may know of the window.
         let dynamic = flavor == Flavor::Dynamic;
@@ -354,15 +354,15 @@ impl<N: Netmod> Window<N> {
             (with, base, chosen.map_or(key, |(n, region)| n.key(region)))
         });
         let told = told.map(|(with, base, key)| {
-            let published = prepared.as_ref().map_or(&[][..], |(.., published)| published);
+            let packed_key = prepared.as_ref().map_or(&[][..], |(.., packed_key)| packed_key);
             let local = own_key.value();
-            Told { with, base, key, local, published }
+            Told { with, base, key, local, packed_key }
         });
         let heard = exchange_keys(&communicator, told, agreed);
         let (ground, network_region, local_region, _) = prepared?;
         // Where others have heard more than this process, they may write here.
         let regions = [network_region, local_region].map(|r| Exposed::new(r, device));
-        let Heard { registered, published } = heard?;
+        let Heard { registered, packed_keys } = heard?;
         let gone = || ErrorKind::Arguments("the window has no part of its own".into());
         let core = Arc::new(WindowCore {
             part: part.ok_or_else(gone)?,
@@ -380,9 +380,9 @@ impl<N: Netmod> Window<N> {
             },
             units: Column::new(offers.iter().map(|o| o.unit)),
             registered,
-            published: N::KEY_HANDLES.then(|| Arc::new(published)),
+            packed_keys: N::KEY_HANDLES.then(|| Arc::new(packed_keys)),
             members: communicator.map().clone(),
-            direct: ground.direct,
+            rkey_ptr: ground.rkey_ptr,
             _key: Some(own_key),
             mapped: ground.mapped,
             start: ground.start,
@@ -647,13 +647,13 @@ struct Told<'a> {
     /// The key towards peers on the node.
     local: u64,
     /// Where keys are handles.
-    published: &'a [u8],
+    packed_key: &'a [u8],
 }
 
 /// The same of all members.
 struct Heard {
     registered: Registrations,
-    published: Published,
+    packed_keys: PackedKeys,
 }
 
 /// Tells all members the target address and keys of this one's memory, `None`
@@ -666,14 +666,14 @@ fn exchange_keys<N: Netmod>(
 ) -> Result<Heard, Error> {
     let mine = match told {
         None => vec![],
-        Some(Told { with, base: 0, key, local, published: [] })
+        Some(Told { with, base: 0, key, local, packed_key: [] })
             if (key, local) == (agreed, agreed) =>
         {
             vec![with.bits()]
         }
         Some(t) => {
             let words = [t.base, t.key, t.local].map(u64::to_le_bytes);
-            [&[t.with.bits()], words.as_flattened(), t.published].concat()
+            [&[t.with.bits()], words.as_flattened(), t.packed_key].concat()
         }
     };
     let all = communicator.allgather(&mine)?;
@@ -690,9 +690,9 @@ fn exchange_keys<N: Netmod>(
     let with = Column::new(all.iter().map(|b| u64::from(b[0])));
     let (bases, keys) = (Column::new(word(1, 0)), Column::new(word(9, agreed)));
     let registered = Registrations::new(with, bases, keys, Column::new(word(17, agreed)));
-    let published: Vec<Vec<u8>> =
+    let packed_keys: Vec<Vec<u8>> =
         all.into_iter().map(|mut b| b.split_off(b.len().min(25))).collect();
-    Ok(Heard { registered, published: Published::new(&published) })
+    Ok(Heard { registered, packed_keys: PackedKeys::new(&packed_keys) })
 }
 
 /// This process's memory for a window, before the others know of it.
@@ -706,7 +706,7 @@ struct Ground<N: Netmod> {
     segment: Option<Segment>,
     /// Where it is the provider's.
     region: Option<N::Region>,
-    direct: bool,
+    rkey_ptr: bool,
 }
 
 impl<N: Netmod> Ground<N> {
@@ -719,7 +719,7 @@ impl<N: Netmod> Ground<N> {
             controls: None,
             segment: None,
             region: None,
-            direct: false,
+            rkey_ptr: false,
         }
     }
 }
@@ -728,7 +728,7 @@ impl<N: Netmod> Ground<N> {
 fn provided<N: Netmod>(
     communicator: &Communicator<N>,
     bytes: usize,
-    direct: bool,
+    rkey_ptr: bool,
 ) -> Result<Ground<N>, Error> {
     let refused = |source| ErrorKind::Memory { what: format!("{bytes} bytes"), source };
     if bytes > isize::MAX as usize {
@@ -740,7 +740,7 @@ fn provided<N: Netmod>(
         let memory = netmod.allocate(endpoint, bytes);
         let memory = memory.map_err(|e| refused(std::io::Error::other(e)))?;
         if let Some((region, start)) = memory {
-            return Ok(Ground { region: Some(region), direct, ..Ground::of(start) });
+            return Ok(Ground { region: Some(region), rkey_ptr, ..Ground::of(start) });
         }
     }
     let segment = Segment::private(bytes)

@@ -29,7 +29,7 @@ impl<N: Opens> Exposed<N> {
         let start = if p.net.caps().virtual_addresses { memory.addr() as u64 } else { 0 };
         let mut told = start.to_le_bytes().to_vec();
         told.extend(p.net.key(&region).to_le_bytes());
-        told.extend(p.net.publish(&region).map_err(text)?);
+        told.extend(p.net.rkey_pack(&region).map_err(text)?);
         p.boot.put(name, &told).map_err(text)?;
         p.meet()?;
         let told = p.boot.get(1 - p.rank, name).map_err(text)?;
@@ -37,7 +37,7 @@ impl<N: Opens> Exposed<N> {
         let (addr, mut key) = (word(0), word(8));
         if N::KEY_HANDLES {
             // SAFETY: the address is the peer's.
-            key = unsafe { p.net.import(&p.endpoint, p.dest, &told[16..]) }.map_err(text)?;
+            key = unsafe { p.net.rkey_unpack(&p.endpoint, p.dest, &told[16..]) }.map_err(text)?;
         }
         Ok(Exposed { _region: region, memory, len, _words: words, addr, key })
     }
@@ -141,7 +141,7 @@ pub fn wrong_key<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         for seed in 0..100 {
             let garbage = bytes(seed, seed as usize % 70);
             // SAFETY: the address is the peer's.
-            let made = unsafe { p.net.import(&p.endpoint, p.dest, &garbage) };
+            let made = unsafe { p.net.rkey_unpack(&p.endpoint, p.dest, &garbage) };
             ensure!(matches!(made, Err(NetError::Address { .. })), "a key of garbage: {made:?}");
         }
         return p.meet();

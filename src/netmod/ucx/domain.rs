@@ -254,24 +254,24 @@ impl Netmod for Ucx {
         0
     }
 
-    fn publish(&self, region: &Region) -> Result<Vec<u8>, NetError> {
-        Ok(frame::wrap(frame::KEY, &region.publish()?))
+    fn rkey_pack(&self, region: &Region) -> Result<Vec<u8>, NetError> {
+        Ok(frame::wrap(frame::KEY, &region.rkey_pack()?))
     }
 
-    unsafe fn import(&self, _: &Worker, dest: u64, published: &[u8]) -> Result<u64, NetError> {
-        let key = frame::unwrap(frame::KEY, published).map_err(|why| self.garbage(why))?;
+    unsafe fn rkey_unpack(&self, _: &Worker, dest: u64, packed: &[u8]) -> Result<u64, NetError> {
+        let key = frame::unwrap(frame::KEY, packed).map_err(|why| self.garbage(why))?;
         // SAFETY: the caller's duty.
-        unsafe { region::import(self, dest, key) }
+        unsafe { region::rkey_unpack(self, dest, key) }
     }
 
-    unsafe fn release(&self, key: u64) {
+    unsafe fn rkey_destroy(&self, key: u64) {
         // SAFETY: the caller's duty.
         unsafe { (self.f().ucp_rkey_destroy)(key as sys::ucp_rkey_h) };
     }
 
-    unsafe fn direct(&self, key: u64, addr: u64) -> Option<*mut u8> {
+    unsafe fn rkey_ptr(&self, key: u64, addr: u64) -> Option<*mut u8> {
         // SAFETY: the caller's duty.
-        unsafe { region::direct(self, key, addr) }
+        unsafe { region::rkey_ptr(self, key, addr) }
     }
 
     fn pack(address: u64, transport: Transport) -> Result<Entry, AvError> {

@@ -7,7 +7,7 @@
 //! | pitfall | what is done |
 //! |---|---|
 //! | an endpoint is good on its worker only | every context has an address vector of its own ([`Netmod::OWN_ADDRESSES`](super::Netmod::OWN_ADDRESSES)) |
-//! | a remote key is a handle, made for one endpoint | [`Netmod::import`](super::Netmod::import) on first use ([`Netmod::KEY_HANDLES`](super::Netmod::KEY_HANDLES)) |
+//! | a remote key is a handle, made for one endpoint | [`Netmod::rkey_unpack`](super::Netmod::rkey_unpack) on first use ([`Netmod::KEY_HANDLES`](super::Netmod::KEY_HANDLES)) |
 //! | addresses and keys are unpacked without a look at their end | they travel marked and summed (`frame`) |
 //! | a put may keep the caller's buffer | an injected one asks to be done at once or not at all; if not, it goes by a copy of ours |
 //! | shared memory excludes peer failure handling, and with it 1.20 has no fetching atomics over tcp | endpoints go without; the error handler is called all the same, and the device watches processes on the node |

@@ -83,8 +83,8 @@ impl Region {
         Ok(Region { memh, owner: Arc::clone(owner) })
     }
 
-    /// The key as peers unpack it.
-    pub(super) fn publish(&self) -> Result<Vec<u8>, NetError> {
+    /// The key, packed.
+    pub(super) fn rkey_pack(&self) -> Result<Vec<u8>, NetError> {
         let owner = &self.owner;
         let (mut buffer, mut len) = (null_mut(), 0);
         // SAFETY: context and handle are open.
@@ -110,8 +110,8 @@ impl Drop for Region {
 /// A key for operations through an endpoint.
 ///
 /// # Safety
-/// `dest` is an endpoint, `key` what [`Region::publish`] gave.
-pub(super) unsafe fn import(ucx: &Ucx, dest: u64, key: &[u8]) -> Result<u64, NetError> {
+/// `dest` is an endpoint, `key` what [`Region::rkey_pack`] gave.
+pub(super) unsafe fn rkey_unpack(ucx: &Ucx, dest: u64, key: &[u8]) -> Result<u64, NetError> {
     let mut rkey = null_mut();
     // SAFETY: the caller's duty.
     let status = unsafe {
@@ -124,8 +124,8 @@ pub(super) unsafe fn import(ucx: &Ucx, dest: u64, key: &[u8]) -> Result<u64, Net
 /// Where the memory behind a key is mapped here.
 ///
 /// # Safety
-/// `key` came from [`import`], `addr` lies in its region.
-pub(super) unsafe fn direct(ucx: &Ucx, key: u64, addr: u64) -> Option<*mut u8> {
+/// `key` came from [`rkey_unpack`], `addr` lies in its region.
+pub(super) unsafe fn rkey_ptr(ucx: &Ucx, key: u64, addr: u64) -> Option<*mut u8> {
     let mut pointer: *mut c_void = null_mut();
     // SAFETY: the caller's duty.
     let status = unsafe { (ucx.f().ucp_rkey_ptr)(key as sys::ucp_rkey_h, addr, &mut pointer) };
