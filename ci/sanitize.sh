@@ -35,7 +35,7 @@ address() {
 }
 if [ "$which" != thread ]; then
   address "${library[@]}" -- --skip observe::
-  for scenario in sizes/shm sizes/auto noted "crossing in pieces"; do
+  for scenario in sizes/shm sizes/auto "completion queue" "crossing in pieces"; do
     address "${checked[@]}" --features ofi --test msg -- "$scenario"
   done
   echo "sanitize: AddressSanitizer has nothing to say"

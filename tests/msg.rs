@@ -20,7 +20,7 @@ fn scenes<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str, &
     add("wildcards", 3, basics::wildcards::<N>, &[]);
     add("probes", 2, basics::probes::<N>, &[]);
     add("synchronous", 2, basics::synchronous::<N>, &[]);
-    add("noted", 3, basics::noted::<N>, &[]);
+    add("completion queue", 3, basics::completion_queue::<N>, &[]);
     add("unexpected", 3, floods::unexpected::<N>, &[]);
     add("credit", 2, floods::credit::<N>, &small);
     add("crossing", 4, floods::crossing::<N>, &[]);
@@ -48,7 +48,7 @@ fn scenes<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str, &
     add("killed amidst a receive", deaths::killed::<N, { deaths::RECEIVE }>);
     add("killed amidst sends", deaths::killed::<N, { deaths::SEND }>);
     add("killed amidst a rendezvous", deaths::killed::<N, { deaths::RENDEZVOUS }>);
-    add("killed before an offer is taken", deaths::killed::<N, { deaths::OFFER }>);
+    add("killed before an RTS is matched", deaths::killed::<N, { deaths::RTS }>);
 }
 
 fn main() -> ExitCode {

@@ -15,7 +15,7 @@ use transport::boot::Boot;
 use transport::device;
 use transport::msg::Tagged;
 use transport::msg::{
-    self, Active, Any, Message, Messenger, MsgError, Request, Select, Source, Status, Tag,
+    self, Active, Any, MatchSpec, Message, Messenger, MsgError, Request, Source, Status, Tag,
 };
 use transport::netmod::ofi::Ofi;
 use transport::netmod::ucx::Ucx;
@@ -149,16 +149,16 @@ impl<N: Native> Ctx<N> {
     }
 
     /// A sender that is not in the job would be waited for for ever.
-    fn check(&self, select: &Select) -> Result<(), Fail> {
+    fn check(&self, spec: &MatchSpec) -> Result<(), Fail> {
         let size = self.context.device().boot().size();
-        match select.from.filter(|&rank| rank >= size) {
+        match spec.from.filter(|&rank| rank >= size) {
             Some(rank) => Err(device::DeviceError::NoRank { rank, size }.into()),
             None => Ok(()),
         }
     }
 
-    fn under(&self, request: Request<N>) -> Under {
-        Under { home: home(&self.context), what: N::request(request) }
+    fn operation(&self, request: Request<N>) -> Operation {
+        Operation { home: home(&self.context), what: N::request(request) }
     }
 }
 
@@ -176,10 +176,10 @@ pub(crate) trait Context {
     fn comm(&self, map: &RankMap, id: u64) -> Result<Rc<dyn Comm>, Fail>;
     fn lookup(&self, map: &RankMap) -> Result<Lookup, Fail>;
     fn connect(&self, process: Process) -> Result<u64, Fail>;
-    fn isend(&self, buf: (*const u8, usize), to: Bits, sync: bool) -> Result<Under, Fail>;
-    fn irecv(&self, buf: (*mut u8, usize), select: &Select) -> Result<Under, Fail>;
-    fn probe(&self, select: &Select) -> Result<Option<Status>, Fail>;
-    fn take(&self, select: &Select) -> Result<Option<Taken>, Fail>;
+    fn isend(&self, buf: (*const u8, usize), to: Bits, sync: bool) -> Result<Operation, Fail>;
+    fn irecv(&self, buf: (*mut u8, usize), spec: &MatchSpec) -> Result<Operation, Fail>;
+    fn probe(&self, spec: &MatchSpec) -> Result<Option<Status>, Fail>;
+    fn take(&self, spec: &MatchSpec) -> Result<Option<Taken>, Fail>;
     fn am_register(&self, id: u16, handler: am::Handler) -> Result<(), Fail>;
 }
 
@@ -243,7 +243,7 @@ impl<N: Native> Context for Ctx<N> {
         Ok(self.context.connect(process)?.to_bits())
     }
 
-    fn isend(&self, buf: (*const u8, usize), to: Bits, sync: bool) -> Result<Under, Fail> {
+    fn isend(&self, buf: (*const u8, usize), to: Bits, sync: bool) -> Result<Operation, Fail> {
         let tagged = self.tagged()?;
         let Bits { world, channel, bits } = to;
         // SAFETY: the caller in C leaves the buffer alone until the end.
@@ -253,24 +253,24 @@ impl<N: Native> Context for Ctx<N> {
                 false => tagged.isend(world, channel, bits, buf.0, buf.1)?,
             }
         };
-        Ok(self.under(request))
+        Ok(self.operation(request))
     }
 
-    fn irecv(&self, buf: (*mut u8, usize), select: &Select) -> Result<Under, Fail> {
-        self.check(select)?;
+    fn irecv(&self, buf: (*mut u8, usize), spec: &MatchSpec) -> Result<Operation, Fail> {
+        self.check(spec)?;
         // SAFETY: the caller in C leaves the buffer alone until the end.
-        Ok(self.under(unsafe { self.tagged()?.irecv(select, buf.0, buf.1)? }))
+        Ok(self.operation(unsafe { self.tagged()?.irecv(spec, buf.0, buf.1)? }))
     }
 
-    fn probe(&self, select: &Select) -> Result<Option<Status>, Fail> {
-        self.check(select)?;
-        Ok(self.tagged()?.iprobe(select)?)
+    fn probe(&self, spec: &MatchSpec) -> Result<Option<Status>, Fail> {
+        self.check(spec)?;
+        Ok(self.tagged()?.iprobe(spec)?)
     }
 
-    fn take(&self, select: &Select) -> Result<Option<Taken>, Fail> {
-        self.check(select)?;
+    fn take(&self, spec: &MatchSpec) -> Result<Option<Taken>, Fail> {
+        self.check(spec)?;
         let home = home(&self.context);
-        let found = self.tagged()?.improbe(select)?;
+        let found = self.tagged()?.improbe(spec)?;
         Ok(found.map(|message| Taken { home, what: N::message(message) }))
     }
 
@@ -320,8 +320,14 @@ pub(crate) trait Comm {
     fn barrier(&self) -> Result<(), Fail>;
     fn lookup(&self) -> Lookup;
     fn connect(&self, rank: u32) -> Result<u64, Fail>;
-    fn isend(&self, buf: (*const u8, usize), to: u32, tag: u32, sync: bool) -> Result<Under, Fail>;
-    fn irecv(&self, buf: (*mut u8, usize), from: From) -> Result<Under, Fail>;
+    fn isend(
+        &self,
+        buf: (*const u8, usize),
+        to: u32,
+        tag: u32,
+        sync: bool,
+    ) -> Result<Operation, Fail>;
+    fn irecv(&self, buf: (*mut u8, usize), from: From) -> Result<Operation, Fail>;
     fn iprobe(&self, from: From) -> Result<Option<Status>, Fail>;
     fn probe(&self, from: From) -> Result<Status, Fail>;
     fn improbe(&self, from: From) -> Result<Option<Taken>, Fail>;
@@ -342,8 +348,8 @@ pub(crate) trait Comm {
     ) -> Result<Rc<dyn Win>, Fail>;
 }
 
-fn under<N: Native>(comm: &Communicator<N>, request: Request<N>) -> Under {
-    Under { home: home(comm.context()), what: N::request(request) }
+fn operation<N: Native>(comm: &Communicator<N>, request: Request<N>) -> Operation {
+    Operation { home: home(comm.context()), what: N::request(request) }
 }
 
 fn taken<N: Native>(comm: &Communicator<N>, message: Message<N>) -> Taken {
@@ -411,7 +417,13 @@ impl<N: Native> Comm for Communicator<N> {
         Ok(self.context().connect(process)?.to_bits())
     }
 
-    fn isend(&self, buf: (*const u8, usize), to: u32, tag: u32, sync: bool) -> Result<Under, Fail> {
+    fn isend(
+        &self,
+        buf: (*const u8, usize),
+        to: u32,
+        tag: u32,
+        sync: bool,
+    ) -> Result<Operation, Fail> {
         let messages = messages(self)?;
         // SAFETY: the caller in C leaves the buffer alone until the end.
         let request = unsafe {
@@ -420,14 +432,14 @@ impl<N: Native> Comm for Communicator<N> {
                 false => messages.isend(buf.0, buf.1, to, tag)?,
             }
         };
-        Ok(under(self, request))
+        Ok(operation(self, request))
     }
 
-    fn irecv(&self, buf: (*mut u8, usize), from: From) -> Result<Under, Fail> {
+    fn irecv(&self, buf: (*mut u8, usize), from: From) -> Result<Operation, Fail> {
         let (source, tag) = (from.source(), from.tag());
         // SAFETY: the caller in C leaves the buffer alone until the end.
         let request = unsafe { messages(self)?.irecv(buf.0, buf.1, source, tag)? };
-        Ok(under(self, request))
+        Ok(operation(self, request))
     }
 
     fn iprobe(&self, from: From) -> Result<Option<Status>, Fail> {
@@ -552,22 +564,22 @@ pub(crate) trait Win {
         len: usize,
         rank: u32,
         disp: usize,
-    ) -> Result<Under, Fail>;
+    ) -> Result<Operation, Fail>;
     unsafe fn rget(
         self: Rc<Self>,
         buf: *mut u8,
         len: usize,
         rank: u32,
         disp: usize,
-    ) -> Result<Under, Fail>;
+    ) -> Result<Operation, Fail>;
     unsafe fn rget_accumulate(
         self: Rc<Self>,
         of: &Elements,
         rank: u32,
         disp: usize,
-    ) -> Result<Under, Fail>;
-    unsafe fn put_blocks(self: Rc<Self>, of: &Pieces<*const u8>) -> Result<Under, Fail>;
-    unsafe fn get_blocks(self: Rc<Self>, of: &Pieces<*mut u8>) -> Result<Under, Fail>;
+    ) -> Result<Operation, Fail>;
+    unsafe fn put_blocks(self: Rc<Self>, of: &Pieces<*const u8>) -> Result<Operation, Fail>;
+    unsafe fn get_blocks(self: Rc<Self>, of: &Pieces<*mut u8>) -> Result<Operation, Fail>;
     fn epoch(&self, what: Epoch<'_>) -> Result<(), Fail>;
     fn test(&self) -> Result<bool, Fail>;
     /// The memory that the inline put reads.
@@ -576,13 +588,13 @@ pub(crate) trait Win {
 }
 
 /// A request that keeps its window.
-fn held<N: Native>(win: Rc<Window<N>>, pending: Pending<'_, N>) -> Under {
+fn held<N: Native>(win: Rc<Window<N>>, pending: Pending<'_, N>) -> Operation {
     let home = home(win.communicator().context());
     // SAFETY: the pending operation borrows the access in `win`, which does
     // not move and is kept beside it, dropped after it (the order of fields),
     // and not borrowed mutably while it is shared.
     let pending: Pending<'static, N> = unsafe { std::mem::transmute(pending) };
-    Under { home, what: What::Rma(Box::new(Held { pending: Some(pending), _win: win })) }
+    Operation { home, what: What::Rma(Box::new(Held { pending: Some(pending), _win: win })) }
 }
 
 impl<N: Native> Win for Window<N> {
@@ -651,7 +663,7 @@ impl<N: Native> Win for Window<N> {
         len: usize,
         rank: u32,
         disp: usize,
-    ) -> Result<Under, Fail> {
+    ) -> Result<Operation, Fail> {
         // SAFETY: the caller's duty.
         let pending = unsafe { Access::rput(&self, buf, len, rank, disp)? };
         Ok(held(Rc::clone(&self), pending))
@@ -663,7 +675,7 @@ impl<N: Native> Win for Window<N> {
         len: usize,
         rank: u32,
         disp: usize,
-    ) -> Result<Under, Fail> {
+    ) -> Result<Operation, Fail> {
         // SAFETY: the caller's duty.
         let pending = unsafe { Access::rget(&self, buf, len, rank, disp)? };
         Ok(held(Rc::clone(&self), pending))
@@ -674,7 +686,7 @@ impl<N: Native> Win for Window<N> {
         of: &Elements,
         rank: u32,
         disp: usize,
-    ) -> Result<Under, Fail> {
+    ) -> Result<Operation, Fail> {
         let Elements { operands, results, count, ty, op } = *of;
         let access: &Access<N> = &self;
         // SAFETY: the caller's duty.
@@ -683,7 +695,7 @@ impl<N: Native> Win for Window<N> {
         Ok(held(Rc::clone(&self), pending))
     }
 
-    unsafe fn put_blocks(self: Rc<Self>, of: &Pieces<*const u8>) -> Result<Under, Fail> {
+    unsafe fn put_blocks(self: Rc<Self>, of: &Pieces<*const u8>) -> Result<Operation, Fail> {
         let (here, there) = (Layout::List(&of.here), Layout::List(&of.there));
         let access: &Access<N> = &self;
         // SAFETY: the caller's duty.
@@ -691,7 +703,7 @@ impl<N: Native> Win for Window<N> {
         Ok(held(Rc::clone(&self), pending))
     }
 
-    unsafe fn get_blocks(self: Rc<Self>, of: &Pieces<*mut u8>) -> Result<Under, Fail> {
+    unsafe fn get_blocks(self: Rc<Self>, of: &Pieces<*mut u8>) -> Result<Operation, Fail> {
         let (here, there) = (Layout::List(&of.here), Layout::List(&of.there));
         let access: &Access<N> = &self;
         // SAFETY: the caller's duty.
@@ -733,7 +745,7 @@ impl<N: Native> Win for Window<N> {
 }
 
 /// An operation under way, and the context it is on.
-pub(crate) struct Under {
+pub(crate) struct Operation {
     pub(crate) home: usize,
     pub(crate) what: What,
 }
@@ -770,9 +782,9 @@ impl<N: Native> Rma for Held<N> {
 }
 
 /// How an operation ended: its status, and for a truncated message also why.
-pub(crate) type Ended = Result<rankway_status_t, (Option<rankway_status_t>, Fail)>;
+pub(crate) type Completed = Result<rankway_status_t, (Option<rankway_status_t>, Fail)>;
 
-fn ended(result: Result<Status, MsgError>) -> Ended {
+fn completed(result: Result<Status, MsgError>) -> Completed {
     result.map(|s| status(&s)).map_err(|e| {
         let told = match &e {
             MsgError::Truncated { source_rank, tag, length, .. } => Some(rankway_status_t {
@@ -799,9 +811,9 @@ pub(crate) fn status(s: &Status) -> rankway_status_t {
     }
 }
 
-impl Under {
+impl Operation {
     /// Makes progress; how it ended, once it has.
-    pub(crate) fn test(&mut self) -> Option<Ended> {
+    pub(crate) fn test(&mut self) -> Option<Completed> {
         let done = match &mut self.what {
             What::Ofi(r) => r.test(),
             What::Ucx(r) => r.test(),
@@ -813,13 +825,13 @@ impl Under {
                 };
             }
         };
-        done.transpose().map(ended)
+        done.transpose().map(completed)
     }
 
-    pub(crate) fn wait(self) -> Ended {
+    pub(crate) fn wait(self) -> Completed {
         match self.what {
-            What::Ofi(r) => ended(r.wait()),
-            What::Ucx(r) => ended(r.wait()),
+            What::Ofi(r) => completed(r.wait()),
+            What::Ucx(r) => completed(r.wait()),
             What::Rma(mut r) => {
                 r.wait().map(|()| rankway_status_t::default()).map_err(|e| (None, e))
             }
@@ -856,7 +868,7 @@ impl Taken {
 
     /// # Safety
     /// As [`Message::irecv`].
-    pub(crate) unsafe fn irecv(self, buf: *mut u8, capacity: usize) -> Under {
+    pub(crate) unsafe fn irecv(self, buf: *mut u8, capacity: usize) -> Operation {
         let home = self.home;
         // SAFETY: the caller's duty.
         let what = unsafe {
@@ -865,6 +877,6 @@ impl Taken {
                 AnyMessage::Ucx(m) => Ucx::request(m.irecv(buf, capacity)),
             }
         };
-        Under { home, what }
+        Operation { home, what }
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::abi::*;
 use crate::error::Fail;
-use crate::native::{Comm, Context, Device, Taken, Under, Win};
+use crate::native::{Comm, Context, Device, Operation, Taken, Win};
 use crate::slab::{GENERATIONS, PLACES, Slab};
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
@@ -69,7 +69,7 @@ pub(crate) struct Table {
     contexts: Objects<Rc<dyn Context>>,
     comms: Objects<Rc<dyn Comm>>,
     wins: Objects<Rc<dyn Win>>,
-    requests: Objects<Under>,
+    requests: Objects<Operation>,
     messages: Objects<Taken>,
 }
 
@@ -102,7 +102,7 @@ kept! {
     Rc<dyn Context>, rankway_context_t, contexts;
     Rc<dyn Comm>, rankway_comm_t, comms;
     Rc<dyn Win>, rankway_win_t, wins;
-    Under, rankway_request_t, requests;
+    Operation, rankway_request_t, requests;
     Taken, rankway_message_t, messages;
 }
 

@@ -10,7 +10,7 @@
 use libfuzzer_sys::fuzz_target;
 use rankway::boot::simulated::Simulated;
 use rankway::device::{Context, Device};
-use rankway::msg::{Active, Request, Select, Tagged, Verdict};
+use rankway::msg::{Active, Request, MatchSpec, Tagged, Verdict};
 use rankway::netmod::HEAD;
 use rankway::rankmap::RankMap;
 use rankway::rma::{Communicator, Window};
@@ -89,11 +89,11 @@ fn packet(bytes: &mut Bytes<'_>, network: &ScriptedNetwork, numbers: &mut [u16; 
     network.bring(head, body);
 }
 
-fn select(bytes: &mut Bytes<'_>) -> Select {
+fn match_spec(bytes: &mut Bytes<'_>) -> MatchSpec {
     let (channel, bits, wild) = (bytes.byte() % 3, bytes.byte() % 4, bytes.byte());
     let ignore = if wild & 1 == 1 { u64::MAX } else { 0 };
     let from = (wild & 2 == 0).then_some(u32::from(wild >> 4) % RANKS);
-    Select { channel: u64::from(channel), bits: u64::from(bits), ignore, from }
+    MatchSpec { channel: u64::from(channel), bits: u64::from(bits), ignore, from }
 }
 
 fn play(
@@ -125,10 +125,10 @@ fn play(
         match bytes.byte() % 16 {
             0..8 => packet(bytes, network, &mut numbers),
             8 => {
-                let select = select(bytes);
+                let spec = match_spec(bytes);
                 let mut memory = vec![0; length(bytes)].into_boxed_slice();
                 // SAFETY: the memory outlives the context.
-                let request = unsafe { tagged.irecv(&select, memory.as_mut_ptr(), memory.len()) };
+                let request = unsafe { tagged.irecv(&spec, memory.as_mut_ptr(), memory.len()) };
                 requests.all.extend(request.ok());
                 requests.memory.push(memory);
             }
@@ -168,7 +168,7 @@ fn play(
                     let _ = (request.cancel(), request.test());
                     requests.all.extend((!request.is_complete()).then_some(request));
                 }
-                if let Ok(Some(message)) = tagged.improbe(&select(bytes)) {
+                if let Ok(Some(message)) = tagged.improbe(&match_spec(bytes)) {
                     let mut memory = vec![0; length(bytes)].into_boxed_slice();
                     // SAFETY: as above.
                     let request = unsafe { message.irecv(memory.as_mut_ptr(), memory.len()) };

@@ -21,7 +21,7 @@ enum Order {
 }
 
 impl Words {
-    fn note(&self, me: usize, by: i16) {
+    fn add_holder(&self, me: usize, by: i16) {
         self.counts[me].fetch_add(by as u16, Ordering::AcqRel);
     }
 
@@ -32,10 +32,10 @@ impl Words {
         };
         let taken: [&dyn Fn(); 4] = match order {
             Order::NotedFirst => {
-                [&|| self.note(me, 1), &|| word(1), &|| word(-1), &|| self.note(me, -1)]
+                [&|| self.add_holder(me, 1), &|| word(1), &|| word(-1), &|| self.add_holder(me, -1)]
             }
             Order::WordFirst => {
-                [&|| word(1), &|| self.note(me, 1), &|| self.note(me, -1), &|| word(-1)]
+                [&|| word(1), &|| self.add_holder(me, 1), &|| self.add_holder(me, -1), &|| word(-1)]
             }
         };
         taken.iter().take(steps).for_each(|step| step());
@@ -67,6 +67,6 @@ fn a_dead_holder_is_named_whatever_step_it_died_at() {
 
 #[test]
 #[should_panic(expected = "nobody can name")]
-fn a_word_taken_before_its_holder_is_noted_is_found() {
+fn a_word_taken_before_its_holder_is_counted_is_found() {
     (0..=4).for_each(|steps| dies(Order::WordFirst, steps));
 }

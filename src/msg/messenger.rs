@@ -1,7 +1,7 @@
 //! Messages of a communicator: by rank and tag.
 
 use super::MsgError;
-use super::protocol::{Counts, Select, Status};
+use super::protocol::{Counts, MatchSpec, Status};
 use super::request::Request;
 use super::tagged::{Message, Tagged};
 use crate::netmod::Netmod;
@@ -109,7 +109,7 @@ impl<'c, N: Netmod> Messenger<'c, N> {
     }
 
     #[inline]
-    fn select(&self, source: Source, tag: Tag) -> Result<Select, MsgError> {
+    fn match_spec(&self, source: Source, tag: Tag) -> Result<MatchSpec, MsgError> {
         let from = match source.0 {
             Some(rank) => Some(self.world(rank)?),
             None => None,
@@ -117,7 +117,7 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         let bits = u64::from(source.0.unwrap_or(0)) << 32 | u64::from(tag.0.unwrap_or(0));
         let sources = if source.0.is_none() { SOURCES } else { 0 };
         let tags = if tag.0.is_none() { TAGS } else { 0 };
-        Ok(Select { channel: self.channel, bits, ignore: sources | tags, from })
+        Ok(MatchSpec { channel: self.channel, bits, ignore: sources | tags, from })
     }
 
     /// Sends and waits until the buffer is free.
@@ -187,7 +187,7 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Status, MsgError> {
-        self.tagged.recv(&self.select(source.into(), tag.into())?, buf)
+        self.tagged.recv(&self.match_spec(source.into(), tag.into())?, buf)
     }
 
     /// Begins a receive.
@@ -205,9 +205,9 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Request<N>, MsgError> {
-        let select = self.select(source.into(), tag.into())?;
+        let spec = self.match_spec(source.into(), tag.into())?;
         // SAFETY: the caller's duty.
-        unsafe { self.tagged.irecv(&select, buf, capacity) }
+        unsafe { self.tagged.irecv(&spec, buf, capacity) }
     }
 
     /// The first message that fits, if one came in. Makes progress once.
@@ -219,7 +219,7 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Option<Status>, MsgError> {
-        self.tagged.iprobe(&self.select(source.into(), tag.into())?)
+        self.tagged.iprobe(&self.match_spec(source.into(), tag.into())?)
     }
 
     /// Waits for a message that fits.
@@ -231,7 +231,7 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Status, MsgError> {
-        self.tagged.probe(&self.select(source.into(), tag.into())?)
+        self.tagged.probe(&self.match_spec(source.into(), tag.into())?)
     }
 
     /// Takes the first message that fits, if one came in.
@@ -243,7 +243,7 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Option<Message<N>>, MsgError> {
-        self.tagged.improbe(&self.select(source.into(), tag.into())?)
+        self.tagged.improbe(&self.match_spec(source.into(), tag.into())?)
     }
 
     /// Waits for a message that fits and takes it.
@@ -255,6 +255,6 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Message<N>, MsgError> {
-        self.tagged.mprobe(&self.select(source.into(), tag.into())?)
+        self.tagged.mprobe(&self.match_spec(source.into(), tag.into())?)
     }
 }

@@ -4,8 +4,8 @@
 //! * [`Messenger`]: by communicator, rank and tag, with wildcards, probes,
 //!   matched probes and cancelled receives.
 //! * [`Tagged`]: the same by world rank, channel and 64 match bits, for device
-//!   layers that lay the bits out themselves. Requests of their own, told of by
-//!   [`Ended`], where they have thousands and ask for none by name.
+//!   layers that lay the bits out themselves. A completion queue
+//!   ([`Completion`]) tells of their requests where they have thousands.
 //! * [`Active`]: active messages, which call a handler where they arrive, with
 //!   replies; [`Mailbox`] hands them to other threads.
 //!
@@ -27,13 +27,13 @@
 
 mod active;
 mod bell;
+mod completion_queue;
 mod credit;
 mod error;
 mod index;
 mod mailbox;
 mod matching;
 mod messenger;
-mod noted;
 mod pool;
 mod protocol;
 mod request;
@@ -46,10 +46,10 @@ mod sync {
 }
 
 pub use active::{Active, Call, HEADER, Reply, Verdict};
+pub use completion_queue::{Completion, RequestId, Started};
 pub use error::MsgError;
 pub use mailbox::{Letter, Mailbox};
 pub use messenger::{Any, Messenger, Source, Tag};
-pub use noted::{Begun, Ended, Ticket};
-pub use protocol::{Counts, Select, Status};
+pub use protocol::{Counts, MatchSpec, Status};
 pub use request::{Request, test_all, wait_all, wait_any};
 pub use tagged::{Message, Tagged};

@@ -1,16 +1,16 @@
 //! Tagged messages of a context: packets in, packets out.
 //!
 //! ```text
-//! EAGER   channel bits -       payload        sent whole, on credit
-//! SYNC    channel bits id      payload        the same, and answered by
-//! MATCHED id                                  once a receive took it
-//! OFFER   channel bits length  id address     a rendezvous
-//! GRANT   id tag pieces        piece          receives for so many pieces are
-//!                                             posted, under tag, tag + 1, ...
-//! ENOUGH  id                                  nothing more of it is wanted
-//! CREDIT  counts                              consumed so far
-//! SETTLE  id                                  is answered by
-//! SETTLED id                                  once the message is here
+//! EAGER      channel bits -       payload      sent whole, on credit
+//! SYNC       channel bits id      payload      the same, and answered by
+//! SYNC_ACK   id                                once a receive matched it
+//! RTS        channel bits length  id address   a rendezvous
+//! CTS        id tag pieces        piece        receives for so many pieces are
+//!                                              posted, under tag, tag + 1, ...
+//! FIN        id                                nothing more of it is wanted
+//! CREDIT     counts                            consumed so far
+//! QUERY      id                                asks for delivery, answered by
+//! DELIVERED  id                                once the message is here
 //! ```
 //!
 //! A payload travels in its packet when it fits one and the peer has credit
@@ -22,9 +22,9 @@
 //! sender's memory, where the system lets it.
 
 use super::MsgError;
+use super::completion_queue::Completion;
 use super::credit::{Credit, Limits};
 use super::matching::Engine;
-use super::noted::Ended;
 use super::pool::Pool;
 use super::slots::{ANYBODY, Phase, Slots};
 use crate::device::{
@@ -39,22 +39,22 @@ use std::time::{Duration, Instant};
 
 const EAGER: u8 = 0;
 const SYNC: u8 = 1;
-const MATCHED: u8 = 2;
-const OFFER: u8 = 3;
-const GRANT: u8 = 4;
-const ENOUGH: u8 = 5;
+const SYNC_ACK: u8 = 2;
+const RTS: u8 = 3;
+const CTS: u8 = 4;
+const FIN: u8 = 5;
 const CREDIT: u8 = 6;
-const SETTLE: u8 = 7;
-const SETTLED: u8 = 8;
+const QUERY: u8 = 7;
+const DELIVERED: u8 = 8;
 
 /// Pieces of a rendezvous for which receives are posted ahead.
 const AHEAD: u64 = 4;
 /// What a peer sent before it died may still be on its way through the kernel.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// A receive's choice of messages.
+/// Which messages a receive or probe matches.
 #[derive(Clone, Copy, Debug)]
-pub struct Select {
+pub struct MatchSpec {
     /// The channel: a number that both sides know, such as a communicator's
     /// [id](crate::rma::Communicator::id).
     pub channel: u64,
@@ -124,7 +124,7 @@ pub(super) enum Sent {
     /// The buffer is the caller's again.
     Done,
     /// This request ends when it is.
-    Under(u32),
+    Pending(u32),
 }
 
 /// A message that came before its receive.
@@ -138,7 +138,7 @@ enum What {
     /// Its bytes; the id to answer of a synchronous send.
     Whole(Vec<u8>, Option<u64>),
     /// The sender's request.
-    Offer(Offer),
+    Rts(Rts),
     /// A send of this process to itself.
     Own(u32),
 }
@@ -389,7 +389,7 @@ impl TaggedProtocol {
             peer.set_waits(true);
             peer.queue.borrow_mut().get_or_insert_default().push_back(at);
             state.counts.queued += 1;
-            return Ok(Sent::Under(at));
+            return Ok(Sent::Pending(at));
         }
         if let Err(e) = self.issue(context, &mut state, peer, at) {
             state.slots.give(at);
@@ -399,7 +399,7 @@ impl TaggedProtocol {
             state.slots.give(at);
             return Ok(Sent::Done);
         }
-        Ok(Sent::Under(at))
+        Ok(Sent::Pending(at))
     }
 
     /// Sends what a request has to send; there is credit for its header.
@@ -441,12 +441,12 @@ impl TaggedProtocol {
             }
             return Ok(());
         }
-        let head = head(OFFER, [slot.channel, slot.bits, slot.length]);
-        let offer = Offer { id, start: slot.buf as u64 };
+        let head = head(RTS, [slot.channel, slot.bits, slot.length]);
+        let rts = Rts { id, start: slot.buf as u64 };
         // SAFETY: a copied body has no conditions.
-        unsafe { context.transmit(world, head, Body::Copied(&offer.encode()))? };
+        unsafe { context.transmit(world, head, Body::Copied(&rts.encode()))? };
         peer.credit.spend(0);
-        slot.offer(Phase::Offered);
+        slot.begin_rendezvous(Phase::RtsSent);
         Ok(())
     }
 
@@ -478,13 +478,13 @@ impl TaggedProtocol {
         } else {
             let at = state.slots.take();
             let slot = state.slots.at(at);
-            slot.offer(Phase::Offered);
+            slot.begin_rendezvous(Phase::RtsSent);
             slot.peer = self.me;
             slot.bits = bits;
             slot.buf = buf.cast_mut();
             slot.capacity = len;
             slot.length = len as u64;
-            (Sent::Under(at), What::Own(at))
+            (Sent::Pending(at), What::Own(at))
         };
         store(state, channel, bits, Unexpected { world: self.me, length: len as u64, what });
         Ok(sent)
@@ -508,32 +508,33 @@ impl TaggedProtocol {
 
     // ---- receives
 
-    /// Posts a receive whose end is told with `cookie`, and its id; `None`
-    /// where that is not all there is to do, and nothing has happened.
+    /// Posts a receive whose completion carries `cookie`, and returns its id.
+    /// Returns `None` where that is not all there is to do, and nothing has
+    /// happened.
     ///
     /// # Safety
     /// As [`TaggedProtocol::receive`].
     #[inline]
     pub(super) unsafe fn post(
         &self,
-        select: &Select,
+        spec: &MatchSpec,
         buf: *mut u8,
         capacity: usize,
         cookie: u64,
     ) -> Option<u64> {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        if state.gone > 0 || state.engine.has(select.channel, select.bits, select.ignore) {
+        if state.gone > 0 || state.engine.has(spec.channel, spec.bits, spec.ignore) {
             return None;
         }
         let at = state.slots.take();
         let slot = state.slots.at(at);
         slot.buf = buf;
         slot.capacity = capacity;
-        slot.peer = select.from.unwrap_or(ANYBODY);
+        slot.peer = spec.from.unwrap_or(ANYBODY);
         slot.phase = Phase::Posted;
         slot.cookie = cookie;
-        state.engine.post(select.channel, select.bits, select.ignore, at);
+        state.engine.post(spec.channel, spec.bits, spec.ignore, at);
         Some(state.slots.id(at))
     }
 
@@ -544,28 +545,28 @@ impl TaggedProtocol {
     pub(super) unsafe fn receive<N: Netmod>(
         &self,
         context: &Context<N>,
-        select: &Select,
+        spec: &MatchSpec,
         buf: *mut u8,
         capacity: usize,
         borrowed: bool,
     ) -> Result<u32, MsgError> {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        let found = state.engine.take(select.channel, select.bits, select.ignore);
+        let found = state.engine.take(spec.channel, spec.bits, spec.ignore);
         if found.is_none() {
-            self.check_sender(context, state, select)?;
+            self.check_sender(context, state, spec)?;
         }
         let at = state.slots.take();
         let slot = state.slots.at(at);
         slot.buf = buf;
         slot.capacity = capacity;
         slot.borrowed = borrowed;
-        slot.peer = select.from.unwrap_or(ANYBODY);
+        slot.peer = spec.from.unwrap_or(ANYBODY);
         match found {
             Some((bits, message)) => self.accept(context, state, at, bits, message),
             None => {
                 slot.phase = Phase::Posted;
-                state.engine.post(select.channel, select.bits, select.ignore, at);
+                state.engine.post(spec.channel, spec.bits, spec.ignore, at);
             }
         }
         Ok(at)
@@ -576,9 +577,9 @@ impl TaggedProtocol {
         &self,
         context: &Context<N>,
         state: &State,
-        select: &Select,
+        spec: &MatchSpec,
     ) -> Result<(), MsgError> {
-        match select.from {
+        match spec.from {
             Some(world) => {
                 if self.peers.get(world).is_some_and(|peer| peer.gone.get()) {
                     context.check_open(world)?;
@@ -610,7 +611,7 @@ impl TaggedProtocol {
                 self.consumed(context, world, body.len(), answer);
                 state.pool.give(body);
             }
-            What::Offer(id) => {
+            What::Rts(id) => {
                 self.consumed(context, world, 0, None);
                 self.begin(context, state, at, world, bits, length, id);
             }
@@ -646,30 +647,30 @@ impl TaggedProtocol {
         if let Some(id) = answer {
             // SAFETY: as above.
             let _ =
-                unsafe { context.transmit(world, head(MATCHED, [id, 0, 0]), Body::Copied(&[])) };
+                unsafe { context.transmit(world, head(SYNC_ACK, [id, 0, 0]), Body::Copied(&[])) };
         }
     }
 
     /// The first message that fits a choice, left where it is.
-    pub(super) fn peek(&self, select: &Select) -> Option<Status> {
+    pub(super) fn peek(&self, spec: &MatchSpec) -> Option<Status> {
         let state = self.state.borrow();
-        let (bits, message) = state.engine.peek(select.channel, select.bits, select.ignore)?;
+        let (bits, message) = state.engine.peek(spec.channel, spec.bits, spec.ignore)?;
         let (world, length) = (message.world, message.length);
         Some(Status { world, bits, length, cancelled: false })
     }
 
     /// The same, for nobody else any more.
-    pub(super) fn pick(&self, select: &Select) -> Option<(u64, Unexpected)> {
-        self.state.borrow_mut().engine.take(select.channel, select.bits, select.ignore)
+    pub(super) fn pick(&self, spec: &MatchSpec) -> Option<(u64, Unexpected)> {
+        self.state.borrow_mut().engine.take(spec.channel, spec.bits, spec.ignore)
     }
 
     /// Whether a probe that found nothing may go on.
     pub(super) fn check_probe<N: Netmod>(
         &self,
         context: &Context<N>,
-        select: &Select,
+        spec: &MatchSpec,
     ) -> Result<(), MsgError> {
-        self.check_sender(context, &self.state.borrow(), select)
+        self.check_sender(context, &self.state.borrow(), spec)
     }
 
     /// Receives a message that was picked.
@@ -710,9 +711,9 @@ impl TaggedProtocol {
                 self.consumed(context, world, body.len(), answer);
                 state.pool.give(body);
             }
-            What::Offer(offer) => {
+            What::Rts(rts) => {
                 self.consumed(context, world, 0, None);
-                enough(context, world, offer.id);
+                send_fin(context, world, rts.id);
             }
             What::Own(sender) => state.slots.end(sender, None),
         }
@@ -730,10 +731,10 @@ impl TaggedProtocol {
         self.state.borrow_mut().slots.at(at).phase == Phase::Done
     }
 
-    /// Has a request's end told with a cookie, and the request's id; `None` when
+    /// Sets a request's cookie, and returns the request's id; `None` when
     /// it is done already.
     #[inline]
-    pub(super) fn note(&self, at: u32, cookie: u64) -> Option<u64> {
+    pub(super) fn set_cookie(&self, at: u32, cookie: u64) -> Option<u64> {
         let mut state = self.state.borrow_mut();
         let slot = state.slots.at(at);
         if slot.phase == Phase::Done {
@@ -743,15 +744,15 @@ impl TaggedProtocol {
         Some(state.slots.id(at))
     }
 
-    /// The next request with a cookie that ended.
+    /// The next completion.
     #[inline]
-    pub(super) fn next_ended(&self) -> Option<Ended> {
-        self.state.borrow_mut().slots.next_ended()
+    pub(super) fn next_completion(&self) -> Option<Completion> {
+        self.state.borrow_mut().slots.next_completion()
     }
 
     #[inline]
-    pub(super) fn has_ended(&self) -> bool {
-        self.state.borrow().slots.has_ended()
+    pub(super) fn has_completion(&self) -> bool {
+        self.state.borrow().slots.has_completion()
     }
 
     /// The request of an id, if it is still that one.
@@ -764,7 +765,7 @@ impl TaggedProtocol {
         self.state.borrow_mut().slots.collect(at)
     }
 
-    /// Takes a receive back that has no message yet. Whether it was so.
+    /// Takes a receive back that has no message yet. Returns false otherwise.
     pub(super) fn cancel(&self, at: u32) -> bool {
         let mut state = self.state.borrow_mut();
         let slot = state.slots.at(at);
@@ -802,13 +803,13 @@ impl TaggedProtocol {
                     std::thread::yield_now();
                 }
             }
-            Phase::Queued | Phase::Offered => self.withdraw_send(at),
+            Phase::Queued | Phase::RtsSent => self.withdraw_send(at),
             _ => {}
         }
         self.detach(at);
     }
 
-    /// A send that nothing was sent of but an offer: it is not granted later.
+    /// A send of which nothing went out but an RTS: no CTS is taken for it later.
     fn withdraw_send(&self, at: u32) {
         let mut state = self.state.borrow_mut();
         let slot = state.slots.at(at);
@@ -841,7 +842,7 @@ impl TaggedProtocol {
 
     // ---- rendezvous
 
-    /// A receive found an offer.
+    /// A receive matched an RTS.
     #[expect(clippy::too_many_arguments, reason = "one message, taken apart once")]
     fn begin<N: Netmod>(
         &self,
@@ -851,7 +852,7 @@ impl TaggedProtocol {
         world: u32,
         bits: u64,
         length: u64,
-        theirs: Offer,
+        theirs: Rts,
     ) {
         let slot = state.slots.at(at);
         slot.peer = world;
@@ -861,13 +862,13 @@ impl TaggedProtocol {
         if length > slot.capacity as u64 || length == 0 {
             let error = (length > 0).then(|| truncated(bits, length, slot.capacity));
             state.slots.end(at, error);
-            enough(context, world, theirs.id);
+            send_fin(context, world, theirs.id);
             return;
         }
         // SAFETY: the buffer is writable until the request is done.
         if unsafe { context.pull(world, theirs.start, slot.buf, length as usize) } {
             state.slots.end(at, None);
-            enough(context, world, theirs.id);
+            send_fin(context, world, theirs.id);
             return;
         }
         let inbox = match context.transport_of(world) {
@@ -880,7 +881,7 @@ impl TaggedProtocol {
             slot.piece = slot.piece.min(PIECE as u64);
         }
         slot.tag = state.next_tag;
-        slot.offer(Phase::Receiving);
+        slot.begin_rendezvous(Phase::Receiving);
         let pieces = slot.pieces();
         // Below the classes' bits, so that other classes can have tags too.
         state.next_tag = (state.next_tag + pieces) & ((1 << 59) - 1);
@@ -894,7 +895,7 @@ impl TaggedProtocol {
         let world = slot.peer;
         let receiving = slot.phase == Phase::Receiving;
         let pieces = slot.pieces();
-        let limit = if receiving { pieces.min(slot.ended + AHEAD) } else { slot.granted };
+        let limit = if receiving { pieces.min(slot.ended + AHEAD) } else { slot.cleared };
         let mut stalled = false;
         while slot.issued < limit && slot.error.is_none() {
             let start = slot.issued * slot.piece;
@@ -950,9 +951,9 @@ impl TaggedProtocol {
             }
         }
         let failed = slot.error.is_some();
-        if receiving && !failed && slot.issued > slot.granted {
-            slot.granted = slot.issued;
-            let head = head(GRANT, [slot.theirs, slot.tag, slot.issued]);
+        if receiving && !failed && slot.issued > slot.cleared {
+            slot.cleared = slot.issued;
+            let head = head(CTS, [slot.theirs, slot.tag, slot.issued]);
             // SAFETY: a copied body has no conditions.
             let sent =
                 unsafe { context.transmit(world, head, Body::Copied(&slot.piece.to_le_bytes())) };
@@ -1004,22 +1005,17 @@ impl TaggedProtocol {
         );
     }
 
-    fn offered<N: Netmod>(&self, context: &Context<N>, head: &Head, body: &[u8]) {
+    fn rts_arrived<N: Netmod>(&self, context: &Context<N>, head: &Head, body: &[u8]) {
         let [channel, bits, length] = head.words;
-        let Some(offer) = Offer::decode(body) else { return };
+        let Some(rts) = Rts::decode(body) else { return };
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         if let Some(at) = state.engine.arrive(channel, bits) {
             self.consumed(context, head.from, 0, None);
-            self.begin(context, state, at, head.from, bits, length, offer);
+            self.begin(context, state, at, head.from, bits, length, rts);
             return;
         }
-        store(
-            state,
-            channel,
-            bits,
-            Unexpected { world: head.from, length, what: What::Offer(offer) },
-        );
+        store(state, channel, bits, Unexpected { world: head.from, length, what: What::Rts(rts) });
     }
 
     /// An answer about a send of ours.
@@ -1031,21 +1027,21 @@ impl TaggedProtocol {
             return;
         }
         match (head.kind, slot.phase) {
-            (MATCHED, Phase::Eager) => self.one_less(state, at, None),
-            (SETTLED, Phase::Eager) if !slot.settled => {
-                slot.settled = true;
+            (SYNC_ACK, Phase::Eager) => self.one_less(state, at, None),
+            (DELIVERED, Phase::Eager) if !slot.delivery_query => {
+                slot.delivery_query = true;
                 self.one_less(state, at, None);
             }
-            (SETTLED, Phase::Sending) => state.slots.end(at, None),
-            (ENOUGH, Phase::Offered) => state.slots.end(at, None),
-            (GRANT, Phase::Offered | Phase::Sending) => {
+            (DELIVERED, Phase::Sending) => state.slots.end(at, None),
+            (FIN, Phase::RtsSent) => state.slots.end(at, None),
+            (CTS, Phase::RtsSent | Phase::Sending) => {
                 let Some(piece) = word(body) else { return };
-                if slot.phase == Phase::Offered {
+                if slot.phase == Phase::RtsSent {
                     slot.phase = Phase::Sending;
                     slot.tag = head.words[1];
                     slot.piece = piece.max(1);
                 }
-                slot.granted = head.words[2].min(slot.pieces());
+                slot.cleared = head.words[2].min(slot.pieces());
                 self.drive(context, state, at);
             }
             _ => {}
@@ -1074,7 +1070,7 @@ impl TaggedProtocol {
         let all: Vec<(u32, u32)> = live.map(|(at, slot)| (at, slot.peer)).collect();
         for (at, world) in all {
             if context.over_shared_memory(world) {
-                let head = head(SETTLE, [state.slots.id(at), 0, 0]);
+                let head = head(QUERY, [state.slots.id(at), 0, 0]);
                 // SAFETY: a copied body has no conditions. To the dead it is
                 // refused, as it should be.
                 let _ = unsafe { context.transmit(world, head, Body::Copied(&[])) };
@@ -1083,7 +1079,7 @@ impl TaggedProtocol {
     }
 
     /// A sender asks after a message: at once, or when its bytes are here.
-    fn asked<N: Netmod>(&self, context: &Context<N>, head: &Head) {
+    fn delivery_queried<N: Netmod>(&self, context: &Context<N>, head: &Head) {
         let id = head.words[0];
         let mut state = self.state.borrow_mut();
         let mut live = state.slots.live();
@@ -1091,8 +1087,8 @@ impl TaggedProtocol {
             slot.phase == Phase::Receiving && slot.peer == head.from && slot.theirs == id
         });
         match still {
-            Some((_, slot)) => slot.settled = true,
-            None => tell_settled(context, head.from, id),
+            Some((_, slot)) => slot.delivery_query = true,
+            None => tell_delivered(context, head.from, id),
         }
     }
 
@@ -1130,8 +1126,8 @@ impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
     fn arrived(&self, context: &Context<N>, head: &Head, body: &[u8]) {
         match head.kind {
             EAGER | SYNC => self.eager(context, head, body),
-            OFFER => self.offered(context, head, body),
-            SETTLE => self.asked(context, head),
+            RTS => self.rts_arrived(context, head, body),
+            QUERY => self.delivery_queried(context, head),
             CREDIT => {
                 let Some(peer) = self.peers.get_or_new(head.from) else { return };
                 peer.credit.told(head.words[0]);
@@ -1154,7 +1150,7 @@ impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
         unsafe { slot.take_back(Class::number(token) >> 52, well && receiving) };
         let error = result.err().map(|e| MsgError::from(context.blame(world, e)));
         match slot.phase {
-            Phase::Eager if !slot.settled => self.one_less(state, at, error),
+            Phase::Eager if !slot.delivery_query => self.one_less(state, at, error),
             Phase::Sending | Phase::Receiving => {
                 slot.ended += 1;
                 let first = error.is_some() && slot.error.is_none();
@@ -1217,17 +1213,17 @@ impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
 /// Ends a rendezvous, with what its request has for an error.
 fn end_bulk<N: Netmod>(context: &Context<N>, state: &mut State, at: u32) {
     let slot = state.slots.at(at);
-    if slot.phase == Phase::Receiving && slot.settled {
-        tell_settled(context, slot.peer, slot.theirs);
+    if slot.phase == Phase::Receiving && slot.delivery_query {
+        tell_delivered(context, slot.peer, slot.theirs);
     }
     state.slots.end(at, None);
 }
 
 #[cold]
-fn tell_settled<N: Netmod>(context: &Context<N>, world: u32, id: u64) {
+fn tell_delivered<N: Netmod>(context: &Context<N>, world: u32, id: u64) {
     // SAFETY: a copied body has no conditions. What cannot be sent need not
     // be: the peer is gone.
-    let _ = unsafe { context.transmit(world, head(SETTLED, [id, 0, 0]), Body::Copied(&[])) };
+    let _ = unsafe { context.transmit(world, head(DELIVERED, [id, 0, 0]), Body::Copied(&[])) };
 }
 
 /// # Safety
@@ -1242,12 +1238,12 @@ unsafe fn bytes<'a>(buf: *const u8, len: usize) -> &'a [u8] {
 
 /// The sender's request, and where the message lies in its memory.
 #[derive(Clone, Copy)]
-pub(super) struct Offer {
+pub(super) struct Rts {
     id: u64,
     start: u64,
 }
 
-impl Offer {
+impl Rts {
     fn encode(self) -> [u8; 16] {
         let mut out = [0; 16];
         out[..8].copy_from_slice(&self.id.to_le_bytes());
@@ -1255,10 +1251,10 @@ impl Offer {
         out
     }
 
-    fn decode(body: &[u8]) -> Option<Offer> {
+    fn decode(body: &[u8]) -> Option<Rts> {
         let (id, start) = body.split_first_chunk()?;
         let start = u64::from_le_bytes(start.try_into().ok()?);
-        Some(Offer { id: u64::from_le_bytes(*id), start })
+        Some(Rts { id: u64::from_le_bytes(*id), start })
     }
 }
 
@@ -1271,10 +1267,10 @@ fn truncated(bits: u64, length: u64, capacity: usize) -> MsgError {
 }
 
 #[cold]
-fn enough<N: Netmod>(context: &Context<N>, world: u32, id: u64) {
+fn send_fin<N: Netmod>(context: &Context<N>, world: u32, id: u64) {
     // SAFETY: a copied body has no conditions. What cannot be sent need not
     // be: the peer is gone.
-    let _ = unsafe { context.transmit(world, head(ENOUGH, [id, 0, 0]), Body::Copied(&[])) };
+    let _ = unsafe { context.transmit(world, head(FIN, [id, 0, 0]), Body::Copied(&[])) };
 }
 
 /// Ends a receive with a whole message.

@@ -16,10 +16,10 @@ pub struct Request<N: Netmod> {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    Under(u32),
+    Pending(u32),
     Done(Status),
     /// The result was handed out.
-    Over,
+    Taken,
 }
 
 impl<N: Netmod> std::fmt::Debug for Request<N> {
@@ -36,14 +36,14 @@ impl<N: Netmod> Request<N> {
 
     #[inline]
     pub(super) fn under_way(tagged: &Tagged<N>, at: u32) -> Request<N> {
-        Request { tagged: tagged.clone(), state: State::Under(at) }
+        Request { tagged: tagged.clone(), state: State::Pending(at) }
     }
 
     /// Whether it is complete, without progress.
     #[inline]
     pub fn is_complete(&self) -> bool {
         match self.state {
-            State::Under(at) => self.tagged.protocol().is_done(at),
+            State::Pending(at) => self.tagged.protocol().is_done(at),
             _ => true,
         }
     }
@@ -63,11 +63,11 @@ impl<N: Netmod> Request<N> {
     fn take(&mut self) -> Result<Option<Status>, MsgError> {
         match self.state {
             State::Done(status) => {
-                self.state = State::Over;
+                self.state = State::Taken;
                 Ok(Some(status))
             }
-            State::Under(at) if self.tagged.protocol().is_done(at) => {
-                self.state = State::Over;
+            State::Pending(at) if self.tagged.protocol().is_done(at) => {
+                self.state = State::Taken;
                 self.tagged.protocol().collect(at).map(Some)
             }
             _ => Ok(None),
@@ -80,11 +80,11 @@ impl<N: Netmod> Request<N> {
     /// As [`Tagged::recv`] and [`Tagged::send`].
     #[inline]
     pub fn wait(mut self) -> Result<Status, MsgError> {
-        let state = std::mem::replace(&mut self.state, State::Over);
+        let state = std::mem::replace(&mut self.state, State::Taken);
         match state {
-            State::Under(at) => self.tagged.complete(at),
+            State::Pending(at) => self.tagged.complete(at),
             State::Done(status) => Ok(status),
-            State::Over => Ok(Status { world: 0, bits: 0, length: 0, cancelled: true }),
+            State::Taken => Ok(Status { world: 0, bits: 0, length: 0, cancelled: true }),
         }
     }
 
@@ -92,7 +92,7 @@ impl<N: Netmod> Request<N> {
     /// [`Status::cancelled`]. `false` where it is too late, and for sends.
     pub fn cancel(&mut self) -> bool {
         match self.state {
-            State::Under(at) => self.tagged.protocol().cancel(at),
+            State::Pending(at) => self.tagged.protocol().cancel(at),
             _ => false,
         }
     }
@@ -100,7 +100,7 @@ impl<N: Netmod> Request<N> {
 
 impl<N: Netmod> Drop for Request<N> {
     fn drop(&mut self) {
-        if let State::Under(at) = self.state {
+        if let State::Pending(at) = self.state {
             self.tagged.protocol().detach(at);
         }
     }
@@ -128,7 +128,7 @@ pub fn wait_any<N: Netmod>(
     requests: &mut [Request<N>],
 ) -> Result<Option<(usize, Status)>, (usize, MsgError)> {
     let none = requests.len();
-    let open = |r: &Request<N>| !matches!(r.state, State::Over);
+    let open = |r: &Request<N>| !matches!(r.state, State::Taken);
     let Some(first) = requests.iter().find(|r| open(r)) else { return Ok(None) };
     let context = std::rc::Rc::clone(first.tagged.context());
     let ready = |all: &[Request<N>]| all.iter().position(|r| open(r) && r.is_complete());

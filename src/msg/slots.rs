@@ -1,7 +1,7 @@
 //! Requests: what is kept of a message under way. Their places are used again.
 
 use super::MsgError;
-use super::noted::Ended;
+use super::completion_queue::Completion;
 use super::protocol::Status;
 use crate::device::Bounce;
 use std::collections::VecDeque;
@@ -20,10 +20,10 @@ pub(super) enum Phase {
     Posted,
     /// A send that has no credit for its header.
     Queued,
-    /// Sent whole; the buffer is in use, or the match is to be told.
+    /// Sent whole; the buffer is in use, or its acknowledgement is due.
     Eager,
     /// A rendezvous without a receive.
-    Offered,
+    RtsSent,
     Sending,
     Receiving,
     Done,
@@ -41,9 +41,9 @@ pub(super) struct Slot {
     pub(super) cancelled: bool,
     /// A synchronous send.
     pub(super) synchronous: bool,
-    /// The other side is to hear of the end, or was heard of it: the provider
-    /// may never tell.
-    pub(super) settled: bool,
+    /// Of a receive: its sender has a delivery query open. Of a send: the query
+    /// was answered, and the provider may never complete it.
+    pub(super) delivery_query: bool,
     /// The caller's buffer is borrowed: no provider gets to see it.
     pub(super) borrowed: bool,
     pub(super) bits: u64,
@@ -52,7 +52,7 @@ pub(super) struct Slot {
     pub(super) capacity: usize,
     /// Bytes of the message.
     pub(super) length: u64,
-    /// What its owner knows it by, who asks for what has ended; 0: nobody.
+    /// What its completion carries; 0: it has none.
     pub(super) cookie: u64,
     pub(super) error: Option<Box<MsgError>>,
     /// Of a send.
@@ -60,12 +60,12 @@ pub(super) struct Slot {
     /// Events an eager send waits for.
     pub(super) due: u32,
     /// A rendezvous: the other side's request, the tag of the first piece,
-    /// bytes of a piece, and pieces issued, granted and ended.
+    /// bytes of a piece, and pieces issued, cleared and ended.
     pub(super) theirs: u64,
     pub(super) tag: u64,
     pub(super) piece: u64,
     pub(super) issued: u64,
-    pub(super) granted: u64,
+    pub(super) cleared: u64,
     pub(super) ended: u64,
     /// What providers have in place of a borrowed buffer, by piece. Leaked
     /// where they do not give it back.
@@ -83,7 +83,7 @@ impl Slot {
             detached: false,
             cancelled: false,
             synchronous: false,
-            settled: false,
+            delivery_query: false,
             borrowed: false,
             bits: 0,
             buf: std::ptr::null_mut(),
@@ -97,16 +97,16 @@ impl Slot {
             tag: 0,
             piece: 0,
             issued: 0,
-            granted: 0,
+            cleared: 0,
             ended: 0,
             lent: Vec::new(),
         }
     }
 
     /// Becomes a rendezvous of which nothing was issued yet.
-    pub(super) fn offer(&mut self, phase: Phase) {
+    pub(super) fn begin_rendezvous(&mut self, phase: Phase) {
         self.phase = phase;
-        (self.issued, self.granted, self.ended) = (0, 0, 0);
+        (self.issued, self.cleared, self.ended) = (0, 0, 0);
     }
 
     /// What a provider is given for a piece that begins at `start`: the place
@@ -173,9 +173,9 @@ impl Slot {
 pub(super) struct Slots {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Those with a cookie that are done, in the order they ended; their
+    /// Completions of those with a cookie, in the order they ended; their
     /// places are free.
-    ended: VecDeque<Ended>,
+    completions: VecDeque<Completion>,
 }
 
 impl Slots {
@@ -188,7 +188,7 @@ impl Slots {
         slot.detached = false;
         slot.cancelled = false;
         slot.synchronous = false;
-        slot.settled = false;
+        slot.delivery_query = false;
         slot.borrowed = false;
         slot.cookie = 0;
         at
@@ -253,7 +253,7 @@ impl Slots {
                 Some(error) => Err(error),
             };
             slot.phase = Phase::Free;
-            self.ended.push_back(Ended { cookie, result });
+            self.completions.push_back(Completion { cookie, result });
             self.free.push(at);
             return;
         }
@@ -275,15 +275,15 @@ impl Slots {
         result
     }
 
-    /// The next request with a cookie that is done, in the order they ended.
+    /// The next completion, in the order the requests ended.
     #[inline]
-    pub(super) fn next_ended(&mut self) -> Option<Ended> {
-        self.ended.pop_front()
+    pub(super) fn next_completion(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
     }
 
     #[inline]
-    pub(super) fn has_ended(&self) -> bool {
-        !self.ended.is_empty()
+    pub(super) fn has_completion(&self) -> bool {
+        !self.completions.is_empty()
     }
 
     /// Those that are not free.
@@ -336,11 +336,11 @@ mod tests {
         slots.at(places[2]).fail(MsgError::Rank { rank: 7, size: 4 });
         slots.end(places[2], Some(MsgError::NoMessages { rank: 1 }));
         slots.end(places[0], None);
-        let told: Vec<Ended> = std::iter::from_fn(|| slots.next_ended()).collect();
+        let told: Vec<Completion> = std::iter::from_fn(|| slots.next_completion()).collect();
         assert_eq!(told.iter().map(|ended| ended.cookie.get()).collect::<Vec<_>>(), [12, 10]);
         let error = told[0].result.as_ref().expect_err("it failed");
         assert!(matches!(**error, MsgError::Rank { rank: 7, size: 4 }));
-        assert!(told[1].result.is_ok() && !slots.has_ended());
+        assert!(told[1].result.is_ok() && !slots.has_completion());
         assert_eq!(slots.live().map(|(at, _)| at).collect::<Vec<_>>(), [places[1]]);
     }
 

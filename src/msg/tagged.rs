@@ -2,7 +2,7 @@
 //! the bits out themselves.
 
 use super::MsgError;
-use super::protocol::{Counts, How, Select, Sent, Status, TaggedProtocol, Unexpected};
+use super::protocol::{Counts, How, MatchSpec, Sent, Status, TaggedProtocol, Unexpected};
 use super::request::Request;
 use crate::device::{Context, DeviceError, Progress};
 use crate::netmod::Netmod;
@@ -102,7 +102,7 @@ impl<N: Netmod> Tagged<N> {
         };
         match sent {
             Sent::Done => Ok(()),
-            Sent::Under(at) => self.complete(at).map(drop),
+            Sent::Pending(at) => self.complete(at).map(drop),
         }
     }
 
@@ -164,7 +164,7 @@ impl<N: Netmod> Tagged<N> {
                 let length = len as u64;
                 Request::done(self, Status { world, bits, length, cancelled: false })
             }
-            Sent::Under(at) => Request::under_way(self, at),
+            Sent::Pending(at) => Request::under_way(self, at),
         })
     }
 
@@ -172,12 +172,12 @@ impl<N: Netmod> Tagged<N> {
     ///
     /// # Errors
     /// [`MsgError::Truncated`], [`MsgError::Device`], [`MsgError::NobodyLeft`].
-    pub fn recv(&self, select: &Select, buf: &mut [u8]) -> Result<Status, MsgError> {
+    pub fn recv(&self, spec: &MatchSpec, buf: &mut [u8]) -> Result<Status, MsgError> {
         self.refuse_nested()?;
         let (start, len) = (buf.as_mut_ptr(), buf.len());
         // SAFETY: the buffer is borrowed until the request is done or given up,
         // below.
-        let at = unsafe { self.protocol.receive(&self.context, select, start, len, true)? };
+        let at = unsafe { self.protocol.receive(&self.context, spec, start, len, true)? };
         self.complete(at)
     }
 
@@ -192,12 +192,12 @@ impl<N: Netmod> Tagged<N> {
     /// dropped request without a message gives the buffer back at once.
     pub unsafe fn irecv(
         &self,
-        select: &Select,
+        spec: &MatchSpec,
         buf: *mut u8,
         capacity: usize,
     ) -> Result<Request<N>, MsgError> {
         // SAFETY: the caller's duty.
-        let at = unsafe { self.protocol.receive(&self.context, select, buf, capacity, false)? };
+        let at = unsafe { self.protocol.receive(&self.context, spec, buf, capacity, false)? };
         Ok(Request::under_way(self, at))
     }
 
@@ -205,11 +205,11 @@ impl<N: Netmod> Tagged<N> {
     ///
     /// # Errors
     /// [`MsgError::Device`] for a sender that is dead and has left none.
-    pub fn iprobe(&self, select: &Select) -> Result<Option<Status>, MsgError> {
+    pub fn iprobe(&self, spec: &MatchSpec) -> Result<Option<Status>, MsgError> {
         self.context.progress()?;
-        let found = self.protocol.peek(select);
+        let found = self.protocol.peek(spec);
         if found.is_none() {
-            self.protocol.check_probe(&self.context, select)?;
+            self.protocol.check_probe(&self.context, spec)?;
         }
         Ok(found)
     }
@@ -218,8 +218,8 @@ impl<N: Netmod> Tagged<N> {
     ///
     /// # Errors
     /// As [`Tagged::iprobe`].
-    pub fn probe(&self, select: &Select) -> Result<Status, MsgError> {
-        self.probe_with(select, || self.protocol.peek(select))
+    pub fn probe(&self, spec: &MatchSpec) -> Result<Status, MsgError> {
+        self.probe_with(spec, || self.protocol.peek(spec))
     }
 
     /// Takes the first message that fits, if one came in, so that no other
@@ -227,11 +227,11 @@ impl<N: Netmod> Tagged<N> {
     ///
     /// # Errors
     /// As [`Tagged::iprobe`].
-    pub fn improbe(&self, select: &Select) -> Result<Option<Message<N>>, MsgError> {
+    pub fn improbe(&self, spec: &MatchSpec) -> Result<Option<Message<N>>, MsgError> {
         self.context.progress()?;
-        let found = self.protocol.pick(select);
+        let found = self.protocol.pick(spec);
         if found.is_none() {
-            self.protocol.check_probe(&self.context, select)?;
+            self.protocol.check_probe(&self.context, spec)?;
         }
         Ok(found.map(|(bits, what)| Message { tagged: self.clone(), bits, what: Some(what) }))
     }
@@ -240,23 +240,23 @@ impl<N: Netmod> Tagged<N> {
     ///
     /// # Errors
     /// As [`Tagged::iprobe`].
-    pub fn mprobe(&self, select: &Select) -> Result<Message<N>, MsgError> {
-        let (bits, what) = self.probe_with(select, || self.protocol.pick(select))?;
+    pub fn mprobe(&self, spec: &MatchSpec) -> Result<Message<N>, MsgError> {
+        let (bits, what) = self.probe_with(spec, || self.protocol.pick(spec))?;
         Ok(Message { tagged: self.clone(), bits, what: Some(what) })
     }
 
     fn probe_with<T>(
         &self,
-        select: &Select,
+        spec: &MatchSpec,
         mut find: impl FnMut() -> Option<T>,
     ) -> Result<T, MsgError> {
         let mut found = find();
         let mut error = None;
         if found.is_none() {
-            self.context.wait_packets(select.from, || {
+            self.context.wait_packets(spec.from, || {
                 found = find();
                 if found.is_none() {
-                    error = self.protocol.check_probe(&self.context, select).err();
+                    error = self.protocol.check_probe(&self.context, spec).err();
                 }
                 let over = found.is_some() || error.is_some();
                 Ok(if over { Progress::Done } else { Progress::Waiting })

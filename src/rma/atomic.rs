@@ -22,7 +22,7 @@ use super::active::{Answer, Request, WINDOW, ask, error_of};
 use super::compute::{Atomic as Cell, Work, is_atomic, refusal};
 use super::epoch::{AccessPath, PATIENCE};
 use super::part::Status;
-use super::request::{Pending, Ticket};
+use super::request::{InFlight, Pending};
 use super::target::{Remote, Target, nowhere};
 use super::{Error, ErrorKind, Hints};
 use crate::device::Progress;
@@ -459,10 +459,10 @@ impl<N: Netmod> Access<N> {
         disp: usize,
     ) -> Result<Pending<'_, N>, Error> {
         let origin = Origin::fetch(ty, op, operands, results, count);
-        let mut tickets = Vec::new();
+        let mut in_flight = Vec::new();
         // SAFETY: the caller's duty.
-        let started = unsafe { self.elements(&origin, rank, disp, Some(&mut tickets)) };
-        let pending = Pending::new(self, tickets);
+        let started = unsafe { self.elements(&origin, rank, disp, Some(&mut in_flight)) };
+        let pending = Pending::new(self, in_flight);
         started.map(|()| pending)
     }
 
@@ -479,11 +479,11 @@ impl<N: Netmod> Access<N> {
     ) -> Result<(), Error> {
         let mut lent = self.more.spare.lend(origin.bytes());
         let origin = Origin { result: lent.start(), ..*origin };
-        let mut tickets = Vec::new();
+        let mut in_flight = Vec::new();
         // SAFETY: the caller's duty, and what was lent stays if this fails.
-        let started = unsafe { self.elements(&origin, rank, disp, Some(&mut tickets)) };
-        let nothing_under_way = tickets.is_empty();
-        let ended = self.await_tickets(&mut tickets);
+        let started = unsafe { self.elements(&origin, rank, disp, Some(&mut in_flight)) };
+        let nothing_under_way = in_flight.is_empty();
+        let ended = self.await_in_flight(&mut in_flight);
         if let Err(e) = started.and(ended) {
             if nothing_under_way {
                 self.more.spare.done(lent);
@@ -496,7 +496,7 @@ impl<N: Netmod> Access<N> {
         Ok(())
     }
 
-    /// Starts an operation on elements. With `tickets`, what it ends with goes
+    /// Starts an operation on elements. With `in_flight`, what it ends with goes
     /// there; else the flush waits for it.
     ///
     /// # Safety
@@ -507,7 +507,7 @@ impl<N: Netmod> Access<N> {
         origin: &Origin,
         rank: u32,
         disp: usize,
-        mut tickets: Option<&mut Vec<Ticket>>,
+        mut in_flight: Option<&mut Vec<InFlight>>,
     ) -> Result<(), Error> {
         let Origin { kind, ty, op, count, .. } = *origin;
         if kind != Kind::Swap
@@ -536,10 +536,10 @@ impl<N: Netmod> Access<N> {
         let offset = if core.dynamic { disp as u64 } else { disp as u64 * core.units.get(rank) };
         let hints = Hints::from_bits(core.hints.load(Ordering::Relaxed));
         let order = |path| if hints.ordered { self.switch_path(world, path) } else { Ok(()) };
-        let packets = |mut tickets: Option<&mut Vec<Ticket>>| -> Result<(), Error> {
+        let packets = |mut in_flight: Option<&mut Vec<InFlight>>| -> Result<(), Error> {
             order(AccessPath::Packet)?;
             // SAFETY: the caller's duty.
-            unsafe { self.elements_by_packets(origin, world, offset, &mut tickets) }
+            unsafe { self.elements_by_packets(origin, world, offset, &mut in_flight) }
         };
         if world == self.context().device().boot().rank() {
             self.count_direct();
@@ -550,10 +550,10 @@ impl<N: Netmod> Access<N> {
             };
         }
         if core.dynamic {
-            return packets(tickets);
+            return packets(in_flight);
         }
         let remote = match self.target(rank, disp)? {
-            Target::Mapped(at) if !is_atomic(ty, at.addr()) => return packets(tickets),
+            Target::Mapped(at) if !is_atomic(ty, at.addr()) => return packets(in_flight),
             Target::Mapped(at) => {
                 self.count_direct();
                 // SAFETY: checked, mapped and aligned.
@@ -567,7 +567,7 @@ impl<N: Netmod> Access<N> {
         // A library changes memory that it did not allocate by messages of its
         // own, and ours are shorter on a node.
         if limit == 0 || (core.created && self.context().has_node_queue(remote.world)) {
-            return packets(tickets);
+            return packets(in_flight);
         }
         order(AccessPath::Native)?;
         let mut from = 0;
@@ -575,7 +575,7 @@ impl<N: Netmod> Access<N> {
             let piece = origin.piece(from, limit.min(count - from));
             let at = (from * ty.size()) as u64;
             // SAFETY: the caller's duty.
-            unsafe { self.element_natively(&piece, &remote, at, tickets.as_deref_mut())? };
+            unsafe { self.element_natively(&piece, &remote, at, in_flight.as_deref_mut())? };
             from += piece.count;
         }
         Ok(())
@@ -628,7 +628,7 @@ impl<N: Netmod> Access<N> {
         origin: &Origin,
         remote: &Remote,
         byte: u64,
-        tickets: Option<&mut Vec<Ticket>>,
+        in_flight: Option<&mut Vec<InFlight>>,
     ) -> Result<(), Error> {
         let context = self.context();
         let more = &self.more;
@@ -667,11 +667,11 @@ impl<N: Netmod> Access<N> {
         if !under_way {
             return Ok(());
         }
-        context.issued(token, tickets.is_some());
+        context.issued(token, in_flight.is_some());
         more.staged_bytes.set(more.staged_bytes.get() + staged.len());
         more.staged.borrow_mut().push((remote.world, staged));
-        if let Some(tickets) = tickets {
-            tickets.push(Ticket::Token(token, remote.world));
+        if let Some(in_flight) = in_flight {
+            in_flight.push(InFlight::Token(token, remote.world));
         }
         Ok(())
     }
@@ -685,7 +685,7 @@ impl<N: Netmod> Access<N> {
         origin: &Origin,
         world: u32,
         offset: u64,
-        tickets: &mut Option<&mut Vec<Ticket>>,
+        in_flight: &mut Option<&mut Vec<InFlight>>,
     ) -> Result<(), Error> {
         let size = origin.ty.size();
         let longest = self.may_send(world)?;
@@ -699,7 +699,7 @@ impl<N: Netmod> Access<N> {
         let mut from = 0;
         while from < origin.count {
             let piece = origin.piece(from, fits.min(origin.count - from));
-            let answer = tickets.is_some().then(|| Rc::new(Answer::default()));
+            let answer = in_flight.is_some().then(|| Rc::new(Answer::default()));
             // SAFETY: the caller's duty.
             let body = unsafe { piece.copied() };
             let result = match piece.kind {
@@ -719,8 +719,8 @@ impl<N: Netmod> Access<N> {
             };
             // SAFETY: the caller's duty.
             unsafe { self.request(world, request)? };
-            if let (Some(tickets), Some(answer)) = (tickets.as_deref_mut(), answer) {
-                tickets.push(Ticket::Answer(answer, world));
+            if let (Some(in_flight), Some(answer)) = (in_flight.as_deref_mut(), answer) {
+                in_flight.push(InFlight::Answer(answer, world));
             }
             from += piece.count;
         }

@@ -2,7 +2,7 @@
 
 use super::access::{Access, copy};
 use super::atomic::Element;
-use super::request::{Pending, Ticket};
+use super::request::{InFlight, Pending};
 use super::target::{Remote, Target, nowhere};
 use super::{Error, ErrorKind};
 use crate::device::PIECE;
@@ -140,11 +140,11 @@ impl<N: Netmod> Access<N> {
         to: &Layout<'_>,
     ) -> Result<Pending<'_, N>, Error> {
         not_null(buf, from)?;
-        let mut tickets = Vec::new();
+        let mut in_flight = Vec::new();
         // SAFETY: the caller's duty.
         let started =
-            unsafe { self.write_pieces(buf, from, rank, disp, to, End::Tickets(&mut tickets)) };
-        let pending = Pending::new(self, tickets);
+            unsafe { self.write_pieces(buf, from, rank, disp, to, End::InFlight(&mut in_flight)) };
+        let pending = Pending::new(self, in_flight);
         started.map(|()| pending)
     }
 
@@ -205,11 +205,11 @@ impl<N: Netmod> Access<N> {
         from: &Layout<'_>,
     ) -> Result<Pending<'_, N>, Error> {
         not_null(buf, to)?;
-        let mut tickets = Vec::new();
+        let mut in_flight = Vec::new();
         // SAFETY: the caller's duty.
         let started =
-            unsafe { self.read_pieces(buf, to, rank, disp, from, End::Tickets(&mut tickets)) };
-        let pending = Pending::new(self, tickets);
+            unsafe { self.read_pieces(buf, to, rank, disp, from, End::InFlight(&mut in_flight)) };
+        let pending = Pending::new(self, in_flight);
         started.map(|()| pending)
     }
 
@@ -384,18 +384,18 @@ impl<N: Netmod> Access<N> {
         self.mark(rank);
         if self.core()?.dynamic {
             let mut own = Vec::new();
-            let (mut tickets, returns) = match end {
+            let (mut in_flight, returns) = match end {
                 End::Flush => (None, false),
-                End::Tickets(tickets) => (Some(tickets), false),
+                End::InFlight(in_flight) => (Some(in_flight), false),
                 End::Return => (Some(&mut own), true),
             };
             let started = Pieces::new(to, from).try_for_each(|(here, there, len)| {
-                let tickets = tickets.as_deref_mut();
+                let in_flight = in_flight.as_deref_mut();
                 // SAFETY: the caller's duty.
-                unsafe { self.get_by_packets(buf.add(here), len, rank, disp + there, tickets) }
+                unsafe { self.get_by_packets(buf.add(here), len, rank, disp + there, in_flight) }
             });
             // What fails is given up: packets are handed out by this process.
-            let ended = if returns { self.await_tickets(&mut own) } else { Ok(()) };
+            let ended = if returns { self.await_in_flight(&mut own) } else { Ok(()) };
             return started.and(ended);
         }
         match self.target(rank, disp)? {
@@ -428,7 +428,9 @@ impl<N: Netmod> Access<N> {
         unsafe {
             match end {
                 End::Flush => self.each_call(remote, buf, pieces, write, None),
-                End::Tickets(tickets) => self.each_call(remote, buf, pieces, write, Some(tickets)),
+                End::InFlight(in_flight) => {
+                    self.each_call(remote, buf, pieces, write, Some(in_flight))
+                }
                 End::Return => self.bounced(remote, buf, pieces, write),
             }
         }
@@ -468,10 +470,10 @@ impl<N: Netmod> Access<N> {
                         start.add(at).copy_from_nonoverlapping(buf.add(here), len);
                     }
                 }
-                let mut tickets = Vec::new();
+                let mut in_flight = Vec::new();
                 let moved = list.iter().map(|&(_, piece)| piece);
-                let started = self.each_call(remote, start, moved, write, Some(&mut tickets));
-                let ended = self.await_tickets(&mut tickets);
+                let started = self.each_call(remote, start, moved, write, Some(&mut in_flight));
+                let ended = self.await_in_flight(&mut in_flight);
                 started.and(ended)?;
                 if !write {
                     for &(here, (at, _, len)) in &list {
@@ -488,14 +490,14 @@ impl<N: Netmod> Access<N> {
     ///
     /// # Safety
     /// The pieces at `buf` stay readable, when reading writable, until the
-    /// tickets' end.
+    /// end of what goes into `in_flight`.
     unsafe fn each_call(
         &self,
         remote: &Remote,
         buf: *mut u8,
         pieces: impl Iterator<Item = (usize, usize, usize)>,
         write: bool,
-        mut tickets: Option<&mut Vec<Ticket>>,
+        mut in_flight: Option<&mut Vec<InFlight>>,
     ) -> Result<(), Error> {
         let caps = self.endpoint(remote)?.0.caps();
         let (most, longest) = (caps.blocks.max(1), caps.max_message);
@@ -507,7 +509,7 @@ impl<N: Netmod> Access<N> {
                 let part = (len - done).min(longest);
                 if list.len() == most || bytes + part > longest {
                     // SAFETY: the caller's duty.
-                    unsafe { self.one_call(remote, &list, write, tickets.as_deref_mut())? };
+                    unsafe { self.one_call(remote, &list, write, in_flight.as_deref_mut())? };
                     list.clear();
                     bytes = 0;
                 }
@@ -522,7 +524,7 @@ impl<N: Netmod> Access<N> {
             }
         }
         // SAFETY: the caller's duty.
-        unsafe { self.one_call(remote, &list, write, tickets) }
+        unsafe { self.one_call(remote, &list, write, in_flight) }
     }
 
     /// # Safety
@@ -532,11 +534,11 @@ impl<N: Netmod> Access<N> {
         remote: &Remote,
         list: &[Block],
         write: bool,
-        tickets: Option<&mut Vec<Ticket>>,
+        in_flight: Option<&mut Vec<InFlight>>,
     ) -> Result<(), Error> {
         let (dest, key) = (remote.dest, remote.key.bits());
         let call = if write { "fi_writemsg" } else { "fi_readmsg" };
-        let awaited = tickets.is_some();
+        let awaited = in_flight.is_some();
         let token = self.issue_tracked(remote, call, awaited, |netmod, endpoint, token| {
             let many = Blocks { list, dest, key, token };
             // SAFETY: the caller's duty.
@@ -554,8 +556,8 @@ impl<N: Netmod> Access<N> {
                 }
             }
         })?;
-        if let Some(tickets) = tickets {
-            tickets.push(Ticket::Token(token, remote.world));
+        if let Some(in_flight) = in_flight {
+            in_flight.push(InFlight::Token(token, remote.world));
         }
         Ok(())
     }
@@ -566,7 +568,7 @@ enum End<'t> {
     /// When the call returns.
     Return,
     /// At the end of these.
-    Tickets(&'t mut Vec<Ticket>),
+    InFlight(&'t mut Vec<InFlight>),
     /// After a flush.
     Flush,
 }

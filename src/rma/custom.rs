@@ -12,7 +12,7 @@ use super::access::Access;
 use super::active::{Agent, Answer, Request, ask, error_of};
 use super::epoch::AccessPath;
 use super::part::{Part, Status};
-use super::request::{Pending, Ticket};
+use super::request::{InFlight, Pending};
 use super::{Error, ErrorKind};
 use crate::device::Context;
 use crate::netmod::{Netmod, Op, Type};
@@ -161,8 +161,8 @@ impl<N: Netmod> Access<N> {
         };
         // SAFETY: the caller's duty.
         unsafe { self.request(world, request)? };
-        let tickets = answer.map(|answer| Ticket::Answer(answer, world));
-        Ok(Pending::new(self, tickets.into_iter().collect()))
+        let in_flight = answer.map(|answer| InFlight::Answer(answer, world));
+        Ok(Pending::new(self, in_flight.into_iter().collect()))
     }
 
     /// The most bytes of operand or result that one custom operation on `rank`

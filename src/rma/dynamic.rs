@@ -11,7 +11,7 @@ use super::ErrorKind;
 use super::access::Access;
 use super::active::{Answer, Request, ask, error_of};
 use super::part::Status;
-use super::request::Ticket;
+use super::request::InFlight;
 use super::window::Window;
 use crate::netmod::{Netmod, Op, Type};
 use std::rc::Rc;
@@ -75,8 +75,8 @@ impl<N: Netmod> Access<N> {
         Ok(())
     }
 
-    /// Gets bytes by packets; they are there at the tickets' end, without
-    /// tickets after a flush.
+    /// Gets bytes by packets; they are there when what goes into `in_flight` has ended,
+    /// without it after a flush.
     ///
     /// # Safety
     /// `buf` is writable for `len` bytes until then.
@@ -86,7 +86,7 @@ impl<N: Netmod> Access<N> {
         len: usize,
         rank: u32,
         disp: usize,
-        mut tickets: Option<&mut Vec<Ticket>>,
+        mut in_flight: Option<&mut Vec<InFlight>>,
     ) -> Result<(), Error> {
         let world = self.world(rank)?;
         if world == self.context().device().boot().rank() {
@@ -98,7 +98,7 @@ impl<N: Netmod> Access<N> {
         let mut done = 0;
         while done < len {
             let piece = longest.min(len - done);
-            let answer = tickets.is_some().then(|| Rc::new(Answer::default()));
+            let answer = in_flight.is_some().then(|| Rc::new(Answer::default()));
             let request = Request {
                 // SAFETY: done < len.
                 result: (unsafe { buf.add(done) }, piece),
@@ -107,8 +107,8 @@ impl<N: Netmod> Access<N> {
             };
             // SAFETY: the caller's duty.
             unsafe { self.request(world, request)? };
-            if let (Some(tickets), Some(answer)) = (tickets.as_deref_mut(), answer) {
-                tickets.push(Ticket::Answer(answer, world));
+            if let (Some(in_flight), Some(answer)) = (in_flight.as_deref_mut(), answer) {
+                in_flight.push(InFlight::Answer(answer, world));
             }
             done += piece;
         }
@@ -152,10 +152,10 @@ impl<N: Netmod> Access<N> {
             // SAFETY: the caller's duty.
             return unsafe { self.get_by_packets(buf, len, rank, disp, None) };
         }
-        let mut tickets = Vec::new();
+        let mut in_flight = Vec::new();
         // SAFETY: the caller's duty; what fails is given up before the return.
-        let started = unsafe { self.get_by_packets(buf, len, rank, disp, Some(&mut tickets)) };
-        let ended = self.await_tickets(&mut tickets);
+        let started = unsafe { self.get_by_packets(buf, len, rank, disp, Some(&mut in_flight)) };
+        let ended = self.await_in_flight(&mut in_flight);
         started.and(ended)
     }
 }

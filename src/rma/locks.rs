@@ -104,7 +104,7 @@ impl Control {
     /// Counts what `holder` holds. An exclusive lock of one rank needs none: its
     /// word names who has it.
     #[inline]
-    fn note(&self, want: Want, holder: Holder, by: i16) {
+    fn add_holder(&self, want: Want, holder: Holder, by: i16) {
         let Some(count) = self.count(holder.world).filter(|_| want != Want::Exclusive) else {
             return;
         };
@@ -128,12 +128,12 @@ impl Control {
             Want::All => (&words.global, |w, _| (w < ONE_HIGH).then(|| w + 1)),
             Want::Alone => (&words.global, |w, _| (w & LOW == 0).then(|| w + ONE_HIGH)),
         };
-        // Noted before: whoever is killed in between leaves a name too many, and
+        // Counted before: whoever is killed in between leaves a name too many, and
         // never a lock without one.
-        self.note(want, holder, 1);
+        self.add_holder(want, holder, 1);
         let taken = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |w| mine(w, alone));
         if taken.is_err() {
-            self.note(want, holder, -1);
+            self.add_holder(want, holder, -1);
         }
         match taken {
             Ok(_) => Ok(()),
@@ -166,7 +166,7 @@ impl Control {
             Want::All => words.global.fetch_sub(1, Ordering::AcqRel),
             Want::Alone => words.global.fetch_sub(ONE_HIGH, Ordering::AcqRel),
         };
-        self.note(want, holder, -1);
+        self.add_holder(want, holder, -1);
     }
 }
 

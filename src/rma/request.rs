@@ -8,9 +8,9 @@ use crate::device::{Progress, Token};
 use crate::netmod::Netmod;
 use std::rc::Rc;
 
-/// Something that an operation ends with.
+/// What the end of an operation is known by.
 #[derive(Debug)]
-pub(super) enum Ticket {
+pub(super) enum InFlight {
     /// A provider's token, expected, and the world rank it is about.
     Token(Token, u32),
     /// A request's answer.
@@ -28,12 +28,12 @@ pub(super) enum Ticket {
 #[must_use = "the buffers belong to the operation until it was waited for, or flushed"]
 pub struct Pending<'a, N: Netmod> {
     access: &'a Access<N>,
-    tickets: Vec<Ticket>,
+    in_flight: Vec<InFlight>,
 }
 
 impl<'a, N: Netmod> Pending<'a, N> {
-    pub(super) fn new(access: &'a Access<N>, tickets: Vec<Ticket>) -> Pending<'a, N> {
-        Pending { access, tickets }
+    pub(super) fn new(access: &'a Access<N>, in_flight: Vec<InFlight>) -> Pending<'a, N> {
+        Pending { access, in_flight }
     }
 
     /// Waits until the operation is complete.
@@ -41,7 +41,7 @@ impl<'a, N: Netmod> Pending<'a, N> {
     /// # Errors
     /// A peer that died or an operation that failed, by name.
     pub fn wait(mut self) -> Result<(), Error> {
-        self.access.await_tickets(&mut self.tickets)
+        self.access.await_in_flight(&mut self.in_flight)
     }
 
     /// Makes progress; whether the operation is complete.
@@ -50,12 +50,12 @@ impl<'a, N: Netmod> Pending<'a, N> {
     /// As [`Pending::wait`].
     pub fn test(&mut self) -> Result<bool, Error> {
         self.access.context().progress()?;
-        while let Some(ticket) = self.tickets.pop() {
-            match self.access.ended(&ticket) {
+        while let Some(operation) = self.in_flight.pop() {
+            match self.access.ended(&operation) {
                 None => {
-                    let (Ticket::Token(_, world) | Ticket::Answer(_, world)) = &ticket;
+                    let (InFlight::Token(_, world) | InFlight::Answer(_, world)) = &operation;
                     let alive = self.access.context().look_after(&[*world]);
-                    self.tickets.push(ticket);
+                    self.in_flight.push(operation);
                     alive?;
                     return Ok(false);
                 }
@@ -70,8 +70,8 @@ impl<N: Netmod> Drop for Pending<'_, N> {
     fn drop(&mut self) {
         // The flush counts what nobody waits for; answers still find their
         // memory, which is the operation's until then.
-        for ticket in &self.tickets {
-            if let Ticket::Token(token, _) = ticket {
+        for operation in &self.in_flight {
+            if let InFlight::Token(token, _) = operation {
                 self.access.context().forget(*token);
             }
         }
@@ -79,14 +79,14 @@ impl<N: Netmod> Drop for Pending<'_, N> {
 }
 
 impl<N: Netmod> Access<N> {
-    /// How a ticket's operation ended, if it has.
-    fn ended(&self, ticket: &Ticket) -> Option<Result<(), Error>> {
-        match ticket {
-            Ticket::Token(token, world) => {
+    /// How an operation in flight ended, if it has.
+    fn ended(&self, operation: &InFlight) -> Option<Result<(), Error>> {
+        match operation {
+            InFlight::Token(token, world) => {
                 let outcome = self.context().answer(*token)?;
                 Some(outcome.map_err(|e| self.context().blame(*world, e).into()))
             }
-            Ticket::Answer(answer, world) => Some(match answer.get()? {
+            InFlight::Answer(answer, world) => Some(match answer.get()? {
                 (Status::Done, _) => Ok(()),
                 (status, _) => Err(error_of(*world, status)),
             }),
@@ -95,21 +95,21 @@ impl<N: Netmod> Access<N> {
 
     /// Waits for all of them, even when one fails, and tells the first
     /// failure; those that nothing is heard of any more are given up.
-    pub(super) fn await_tickets(&self, tickets: &mut Vec<Ticket>) -> Result<(), Error> {
+    pub(super) fn await_in_flight(&self, in_flight: &mut Vec<InFlight>) -> Result<(), Error> {
         let mut first = None;
-        for ticket in std::mem::take(tickets) {
-            let (Ticket::Token(_, world) | Ticket::Answer(_, world)) = &ticket;
+        for operation in std::mem::take(in_flight) {
+            let (InFlight::Token(_, world) | InFlight::Answer(_, world)) = &operation;
             let mut ended = None;
             let waited = self.context().wait(&[*world], || {
-                ended = self.ended(&ticket);
+                ended = self.ended(&operation);
                 Ok(if ended.is_some() { Progress::Done } else { Progress::Waiting })
             });
             let result = match (waited, ended) {
                 (_, Some(ended)) => ended,
                 (waited, None) => {
-                    match &ticket {
-                        Ticket::Token(token, _) => self.context().forget(*token),
-                        Ticket::Answer(answer, _) => self.more.agent.forget(answer),
+                    match &operation {
+                        InFlight::Token(token, _) => self.context().forget(*token),
+                        InFlight::Answer(answer, _) => self.more.agent.forget(answer),
                     }
                     waited.map_err(Error::from)
                 }

@@ -158,7 +158,7 @@ impl Files {
     }
 
     /// The case that was under way when a job ended.
-    fn noted(&self) -> Option<usize> {
+    fn recorded(&self) -> Option<usize> {
         std::fs::read_to_string(&self.note).ok()?.trim().parse().ok()
     }
 }
@@ -215,7 +215,7 @@ fn verdict(output: &Result<Output>, files: &Files) -> (bool, Vec<usize>) {
         Ok(output) => output,
         Err(why) => {
             println!("  {why}");
-            return (false, files.noted().into_iter().collect());
+            return (false, files.recorded().into_iter().collect());
         }
     };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -231,7 +231,7 @@ fn verdict(output: &Result<Output>, files: &Files) -> (bool, Vec<usize>) {
         }
     }
     if !completed && failed.is_empty() {
-        failed.extend(files.noted());
+        failed.extend(files.recorded());
         println!(
             "  {}: {}",
             output.status,

@@ -4,7 +4,7 @@ use super::{Opens, pattern, same, world};
 use crate::ensure;
 use crate::jobs::{Result, text};
 use rankway::boot::Boot;
-use rankway::msg::{Any, Begun, MsgError, Select, wait_all, wait_any};
+use rankway::msg::{Any, MatchSpec, MsgError, Started, wait_all, wait_any};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -201,7 +201,7 @@ pub fn probes<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 
 /// Requests with cookies: each end is told once, with its cookie, whether it
 /// was done at once, later, truncated or taken back.
-pub fn noted<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+pub fn completion_queue<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     world::<N>(boot, |comm, m| {
         const EACH: u64 = 60;
         let (me, n) = (comm.rank(), comm.size());
@@ -219,26 +219,26 @@ pub fn noted<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         let cookie = |i: u64| NonZeroU64::new(i + 1).ok_or("a cookie of 0");
         let mut last = None;
         for i in 0..=EACH {
-            let select = Select { channel: 5, bits: i, ignore: 0, from: Some(from) };
+            let spec = MatchSpec { channel: 5, bits: i, ignore: 0, from: Some(from) };
             let buf = &mut got[i as usize];
             // SAFETY: `got` outlives the requests, all of which end below.
-            let begun = unsafe {
-                tagged.recv_noted(&select, buf.as_mut_ptr(), buf.len(), cookie(i)?).map_err(text)?
+            let started = unsafe {
+                tagged.start_recv(&spec, buf.as_mut_ptr(), buf.len(), cookie(i)?).map_err(text)?
             };
-            match begun {
-                Begun::Done(result) => ends[i as usize] = Some(result),
-                Begun::Under(ticket) => last = Some(ticket),
+            match started {
+                Started::Done(result) => ends[i as usize] = Some(result),
+                Started::Pending(id) => last = Some(id),
             }
         }
         let last = last.ok_or("a receive without a message is done")?;
         for i in 0..EACH {
             let (buf, cookie) = (&out[i as usize], cookie(EACH + 1 + i)?);
             // SAFETY: `out` outlives the requests.
-            let begun = unsafe {
+            let started = unsafe {
                 let (start, len) = (buf.as_ptr(), buf.len());
-                tagged.send_noted(to, 5, i, start, len, i % 3 == 0, cookie).map_err(text)?
+                tagged.start_send(to, 5, i, start, len, i % 3 == 0, cookie).map_err(text)?
             };
-            if let Begun::Done(result) = begun {
+            if let Started::Done(result) = started {
                 ends[(EACH + 1 + i) as usize] = Some(result);
             }
         }
@@ -246,7 +246,7 @@ pub fn noted<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         ensure!(!tagged.cancel(last), "taken back twice");
         while ends.iter().filter(|end| end.is_some()).count() < (2 * EACH + 1) as usize {
             tagged.context().progress().map_err(text)?;
-            while let Some(ended) = tagged.next_ended() {
+            while let Some(ended) = tagged.next_completion() {
                 let end = &mut ends[ended.cookie.get() as usize - 1];
                 ensure!(end.is_none(), "cookie {} ended twice", ended.cookie);
                 *end = Some(ended.result.map_err(|e| *e));
@@ -257,7 +257,7 @@ pub fn noted<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             match ends[i as usize].take() {
                 Some(Ok(status)) if i != short => {
                     ensure!(status.length == len(i) as u64 && !status.cancelled, "{status:?}");
-                    same("noted", &got[i as usize], &pattern(from + i as u32, len(i)))?;
+                    same("completion queue", &got[i as usize], &pattern(from + i as u32, len(i)))?;
                 }
                 Some(Err(MsgError::Truncated { length, capacity: 4, .. })) if i == short => {
                     ensure!(length == len(i) as u64, "{length}");

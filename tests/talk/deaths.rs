@@ -32,7 +32,7 @@ fn about<T>(result: std::result::Result<T, MsgError>, peer: u32) -> Result {
 pub const RECEIVE: u8 = 0;
 pub const SEND: u8 = 1;
 pub const RENDEZVOUS: u8 = 2;
-pub const OFFER: u8 = 3;
+pub const RTS: u8 = 3;
 
 /// Rank 1 is killed while rank 0 is amidst something with it; rank 0 hears of
 /// it by name and goes on with rank 2.

@@ -3,11 +3,11 @@
 use crate::abi::*;
 use crate::args::{Out, buffer, list, out, rank};
 use crate::error::{Fail, call};
-use crate::native::{self, Bits, Comm, Context, Ended, From, Taken, Under};
+use crate::native::{self, Bits, Comm, Completed, Context, From, Operation, Taken};
 use crate::table::{Entered, find};
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
-use transport::msg::Select;
+use transport::msg::MatchSpec;
 
 fn tag(tag: c_int) -> Result<u32, Fail> {
     u32::try_from(tag).map_err(|_| {
@@ -229,7 +229,7 @@ pub unsafe extern "C" fn rankway_tagged_isend(
     })
 }
 
-fn select(channel: u64, bits: u64, ignore: u64, world: i64) -> Result<Select, Fail> {
+fn match_spec(channel: u64, bits: u64, ignore: u64, world: i64) -> Result<MatchSpec, Fail> {
     let from = match world {
         -1 => None,
         world => Some(u32::try_from(world).map_err(|_| {
@@ -237,7 +237,7 @@ fn select(channel: u64, bits: u64, ignore: u64, world: i64) -> Result<Select, Fa
             Fail::new(rankway_code::RANKWAY_ERR_RANK, why)
         })?),
     };
-    Ok(Select { channel, bits, ignore, from })
+    Ok(MatchSpec { channel, bits, ignore, from })
 }
 
 /// Begins a receive by match bits; those set in `ignore` need not agree. `world`
@@ -258,8 +258,8 @@ pub unsafe extern "C" fn rankway_tagged_irecv(
         let to = unsafe { out(request, "request")? };
         let found = find::<Rc<dyn Context>>(context)?;
         let buf = (buffer(buf.cast(), bytes)?.cast_mut(), bytes);
-        let under = found.irecv(buf, &select(channel, match_bits, ignore, world)?)?;
-        to.set(found.entered.insert(under)?);
+        let operation = found.irecv(buf, &match_spec(channel, match_bits, ignore, world)?)?;
+        to.set(found.entered.insert(operation)?);
         Ok(())
     })
 }
@@ -279,7 +279,7 @@ pub unsafe extern "C" fn rankway_tagged_iprobe(
         // SAFETY: C's word for its pointers.
         let to = unsafe { out(flag, "flag")? };
         let found = find::<Rc<dyn Context>>(context)?;
-        let message = found.probe(&select(channel, match_bits, ignore, world)?)?;
+        let message = found.probe(&match_spec(channel, match_bits, ignore, world)?)?;
         to.set(c_int::from(message.is_some()));
         // SAFETY: C's word for its pointers.
         unsafe { tell(status, message.map(|s| native::status(&s))) };
@@ -303,7 +303,7 @@ pub unsafe extern "C" fn rankway_tagged_improbe(
         // SAFETY: C's word for its pointers.
         let (to, handle) = unsafe { (out(flag, "flag")?, out(message, "message")?) };
         let found = find::<Rc<dyn Context>>(context)?;
-        let taken = found.take(&select(channel, match_bits, ignore, world)?)?;
+        let taken = found.take(&match_spec(channel, match_bits, ignore, world)?)?;
         // SAFETY: C's word for its pointers.
         unsafe { give(&found.entered, taken, to, handle, status) }
     })
@@ -322,7 +322,7 @@ unsafe fn tell(to: *mut rankway_status_t, status: Option<rankway_status_t>) {
 
 /// # Safety
 /// `to` is null or can be written to.
-unsafe fn conclude(ended: Ended, to: *mut rankway_status_t) -> Result<(), Fail> {
+unsafe fn conclude(ended: Completed, to: *mut rankway_status_t) -> Result<(), Fail> {
     let (status, result) = match ended {
         Ok(status) => (Some(status), Ok(())),
         Err((status, fail)) => (status, Err(fail)),
@@ -352,13 +352,13 @@ pub unsafe extern "C" fn rankway_test(
         // SAFETY: C's word for its pointers.
         let (to, handle) = unsafe { (out(flag, "flag")?, handle_at(request)?) };
         let entered = Entered::of(handle)?;
-        let mut under = entered.take::<Under>(handle)?;
-        let Some(ended) = under.test() else {
-            entered.put_back(handle, under);
+        let mut operation = entered.take::<Operation>(handle)?;
+        let Some(ended) = operation.test() else {
+            entered.put_back(handle, operation);
             to.set(0);
             return Ok(());
         };
-        entered.remove::<Under>(handle);
+        entered.remove::<Operation>(handle);
         to.set(1);
         // SAFETY: C's word for its pointers.
         unsafe {
@@ -385,12 +385,12 @@ unsafe fn wait(request: *mut rankway_request_t, status: *mut rankway_status_t) -
     // SAFETY: the caller's duty.
     let handle = unsafe { handle_at(request)? };
     let entered = Entered::of(handle)?;
-    let under = entered.take::<Under>(handle)?;
-    entered.remove::<Under>(handle);
+    let operation = entered.take::<Operation>(handle)?;
+    entered.remove::<Operation>(handle);
     // SAFETY: the caller's duty.
     unsafe {
         request.write(rankway_request_t::default());
-        conclude(under.wait(), status)
+        conclude(operation.wait(), status)
     }
 }
 
@@ -432,9 +432,9 @@ pub unsafe extern "C" fn rankway_waitall(
 pub unsafe extern "C" fn rankway_cancel(request: rankway_request_t, flag: *mut c_int) -> c_int {
     call("rankway_cancel", || {
         let entered = Entered::of(request)?;
-        let mut under = entered.take::<Under>(request)?;
-        let done = under.cancel();
-        entered.put_back(request, under);
+        let mut operation = entered.take::<Operation>(request)?;
+        let done = operation.cancel();
+        entered.put_back(request, operation);
         // SAFETY: C's word for its pointers.
         if let Ok(to) = unsafe { out(flag, "flag") } {
             to.set(c_int::from(done));
@@ -452,9 +452,9 @@ pub unsafe extern "C" fn rankway_request_free(request: *mut rankway_request_t) -
         // SAFETY: C's word for its pointers.
         let handle = unsafe { handle_at(request)? };
         let entered = Entered::of(handle)?;
-        let under = entered.take::<Under>(handle)?;
-        entered.remove::<Under>(handle);
-        drop(under);
+        let operation = entered.take::<Operation>(handle)?;
+        entered.remove::<Operation>(handle);
+        drop(operation);
         // SAFETY: as above.
         unsafe { request.write(rankway_request_t::default()) };
         Ok(())

@@ -3,7 +3,7 @@
 use crate::abi::*;
 use crate::args::{buffer, element, list, operation, out, rank};
 use crate::error::{Fail, call};
-use crate::native::{Elements, Pieces, Under, Win};
+use crate::native::{Elements, Operation, Pieces, Win};
 use crate::table::{Entered, find};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -223,12 +223,12 @@ unsafe fn blocks(
 /// `request` is null or can be written to.
 unsafe fn hand_out(
     entered: &Entered,
-    under: Under,
+    operation: Operation,
     request: *mut rankway_request_t,
 ) -> Result<(), Fail> {
     // SAFETY: the caller's duty.
     if let Ok(to) = unsafe { out(request, "request") } {
-        to.set(entered.insert::<Under>(under)?);
+        to.set(entered.insert::<Operation>(operation)?);
     }
     Ok(())
 }
@@ -249,8 +249,9 @@ pub unsafe extern "C" fn rankway_rput(
         let found = find::<Rc<dyn Win>>(win)?;
         let buf = buffer(origin.cast(), bytes)?;
         // SAFETY: C's word for its buffer.
-        let under = unsafe { Rc::clone(&found).rput(buf, bytes, rank(target_rank)?, target_disp)? };
-        to.set(found.entered.insert::<Under>(under)?);
+        let operation =
+            unsafe { Rc::clone(&found).rput(buf, bytes, rank(target_rank)?, target_disp)? };
+        to.set(found.entered.insert::<Operation>(operation)?);
         Ok(())
     })
 }
@@ -271,8 +272,9 @@ pub unsafe extern "C" fn rankway_rget(
         let found = find::<Rc<dyn Win>>(win)?;
         let buf = buffer(origin.cast(), bytes)?.cast_mut();
         // SAFETY: C's word for its buffer.
-        let under = unsafe { Rc::clone(&found).rget(buf, bytes, rank(target_rank)?, target_disp)? };
-        to.set(found.entered.insert::<Under>(under)?);
+        let operation =
+            unsafe { Rc::clone(&found).rget(buf, bytes, rank(target_rank)?, target_disp)? };
+        to.set(found.entered.insert::<Operation>(operation)?);
         Ok(())
     })
 }
@@ -296,9 +298,9 @@ pub unsafe extern "C" fn rankway_rget_accumulate(
         let found = find::<Rc<dyn Win>>(win)?;
         let of = fetched(origin, result, count, datatype, op)?;
         // SAFETY: C's word for its buffers.
-        let under =
+        let operation =
             unsafe { Rc::clone(&found).rget_accumulate(&of, rank(target_rank)?, target_disp)? };
-        to.set(found.entered.insert::<Under>(under)?);
+        to.set(found.entered.insert::<Operation>(operation)?);
         Ok(())
     })
 }

@@ -8,7 +8,7 @@
 use crate::boot::Modex;
 use crate::{ffi, guarded, mtl, params};
 use rankway::device::{self, Context, DeviceError, Options};
-use rankway::msg::{Ended, MsgError, Status, Tagged};
+use rankway::msg::{Completion, MsgError, Status, Tagged};
 use rankway::netmod::{Netmod, ofi, ucx};
 use std::cell::{RefCell, UnsafeCell};
 use std::ffi::{c_int, c_void};
@@ -41,18 +41,18 @@ impl<N: Netmod> Inner<N> {
 
     /// Whether there may be one.
     #[inline]
-    fn has_ended(&self) -> bool {
-        self.tagged.has_ended() || !self.held.borrow().is_empty()
+    fn has_completion(&self) -> bool {
+        self.tagged.has_completion() || !self.held.borrow().is_empty()
     }
 
     /// The next send that was held and need not be any more.
     #[cold]
-    fn next_held(&self) -> Option<Ended> {
+    fn next_held(&self) -> Option<Completion> {
         if self.held.borrow().is_empty() || self.context.queued_packets() > 0 {
             return None;
         }
         let (cookie, status) = self.held.borrow_mut().pop()?;
-        Some(Ended { cookie, result: Ok(status) })
+        Some(Completion { cookie, result: Ok(status) })
     }
 }
 
@@ -181,7 +181,7 @@ impl<N: Netmod> State<N> {
         if let Err(e) = self.inner.context.progress() {
             fatal(&MsgError::from(e));
         }
-        self.inner.has_ended()
+        self.inner.has_completion()
     }
 
     /// Completes the receives that a send to `world` may have ended: those of
@@ -196,7 +196,7 @@ impl<N: Netmod> State<N> {
     /// Completes the requests that ended. Their callbacks may come back.
     pub(crate) fn tell(&self) -> c_int {
         let mut count = 0;
-        while let Some(ended) = self.enter(|inner| inner.tagged.next_ended()) {
+        while let Some(ended) = self.enter(|inner| inner.tagged.next_completion()) {
             // SAFETY: cookies are the requests of the MTL, which stay until
             // they are completed, here.
             unsafe { mtl::request::ended(ended) };

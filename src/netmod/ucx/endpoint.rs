@@ -170,7 +170,7 @@ impl std::fmt::Debug for Worker {
 
 /// Whether an operation is done or its callback will come.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Begun {
+pub(super) enum Started {
     Done,
     InProgress,
 }
@@ -209,16 +209,16 @@ impl Inner {
         &self,
         slot: *mut Slot,
         pointer: sys::ucs_status_ptr_t,
-    ) -> Result<Begun, isize> {
+    ) -> Result<Started, isize> {
         match slot::read(pointer) {
             Answer::Done => {
                 self.give_back(slot);
-                Ok(Begun::Done)
+                Ok(Started::Done)
             }
             Answer::InProgress(request) => {
                 // SAFETY: ours until the callback, which comes in a poll.
                 unsafe { (*slot).request = request };
-                Ok(Begun::InProgress)
+                Ok(Started::InProgress)
             }
             Answer::Refused(status) => {
                 self.give_back(slot);
@@ -475,13 +475,13 @@ impl Worker {
     }
 
     /// The answer of an operation whose token always comes back.
-    fn told(&self, token: u64, dest: u64, begun: Result<Begun, isize>) -> isize {
-        match begun {
-            Ok(Begun::Done) => {
+    fn told(&self, token: u64, dest: u64, started: Result<Started, isize>) -> isize {
+        match started {
+            Ok(Started::Done) => {
                 self.inner.done.borrow_mut().push((token, dest, sys::UCS_OK));
                 0
             }
-            Ok(Begun::InProgress) => 0,
+            Ok(Started::InProgress) => 0,
             Err(code) => code,
         }
     }
@@ -580,7 +580,7 @@ impl Worker {
                 send(ep, PACKETS, head, HEAD, body.cast(), len, &param)
             };
             match self.inner.started(slot, pointer) {
-                Ok(Begun::InProgress) if !copied => PENDING,
+                Ok(Started::InProgress) if !copied => PENDING,
                 Ok(_) => 0,
                 Err(code) => code,
             }
@@ -704,10 +704,10 @@ impl Worker {
 }
 
 /// The answer of an operation that may be done already.
-pub(super) fn pending(begun: Result<Begun, isize>) -> isize {
-    match begun {
-        Ok(Begun::Done) => 0,
-        Ok(Begun::InProgress) => PENDING,
+pub(super) fn pending(started: Result<Started, isize>) -> isize {
+    match started {
+        Ok(Started::Done) => 0,
+        Ok(Started::InProgress) => PENDING,
         Err(code) => code,
     }
 }

@@ -23,7 +23,7 @@ pub(crate) mod request;
 mod send;
 
 use crate::comm::Comm;
-use rankway::msg::{Select, Status};
+use rankway::msg::{MatchSpec, Status};
 use std::ffi::c_int;
 
 const ANY_SOURCE: c_int = crate::ffi::MPI_ANY_SOURCE;
@@ -34,14 +34,14 @@ const TAGS: u64 = i32::MAX as u64;
 
 /// A receive's choice.
 #[inline]
-fn select(comm: &Comm, source: c_int, tag: c_int) -> Select {
+fn match_spec(comm: &Comm, source: c_int, tag: c_int) -> MatchSpec {
     let (from, source, sources) = match source {
         ANY_SOURCE => (None, 0, SOURCES),
         rank => (Some(comm.world(rank)), rank, 0),
     };
     let (tag, tags) = if tag == ANY_TAG { (0, TAGS) } else { (tag, 0) };
     let bits = u64::from(source as u32) << 32 | u64::from(tag as u32);
-    Select { channel: comm.channel, bits, ignore: sources | tags, from }
+    MatchSpec { channel: comm.channel, bits, ignore: sources | tags, from }
 }
 
 /// Fills what a probe or a receive tells, but for the error field, which is

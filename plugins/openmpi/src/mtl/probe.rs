@@ -1,7 +1,7 @@
 //! Probes, and messages taken by a matched probe.
 
 use super::module::state;
-use super::{fill, select};
+use super::{fill, match_spec};
 use crate::comm::Comm;
 use crate::state::{State, fatal};
 use crate::{ffi, guarded};
@@ -31,8 +31,8 @@ pub(super) unsafe extern "C" fn iprobe<N: Netmod>(
     guarded(|| {
         // SAFETY: Open MPI's module and a communicator that was added.
         let (state, comm) = unsafe { (state::<N>(mtl), Comm::of(comm)) };
-        let select = select(comm, source, tag);
-        let found = state.enter(|inner| inner.tagged.iprobe(&select));
+        let spec = match_spec(comm, source, tag);
+        let found = state.enter(|inner| inner.tagged.iprobe(&spec));
         let found = found.unwrap_or_else(|e| fatal(&e));
         after(state, found.is_some());
         // SAFETY: places for the answers; the status may be ignored.
@@ -61,9 +61,9 @@ pub(super) unsafe extern "C" fn improbe<N: Netmod>(
     guarded(|| {
         // SAFETY: as in `iprobe`.
         let (state, kept) = unsafe { (state::<N>(mtl), Comm::of(comm)) };
-        let select = select(kept, source, tag);
+        let spec = match_spec(kept, source, tag);
         let found =
-            state.enter(|inner| Ok::<_, MsgError>(inner.tagged.improbe(&select)?.map(Taken)));
+            state.enter(|inner| Ok::<_, MsgError>(inner.tagged.improbe(&spec)?.map(Taken)));
         let found = found.unwrap_or_else(|e| fatal(&e));
         after(state, found.is_some());
         // SAFETY: places for the answers.
@@ -115,14 +115,14 @@ impl<N: Netmod> Taken<N> {
     /// Begins to receive it; under the lock.
     ///
     /// # Safety
-    /// As [`Message::recv_noted`].
-    pub(super) unsafe fn recv_noted(
+    /// As [`Message::start_recv`].
+    pub(super) unsafe fn start_recv(
         self,
         start: *mut u8,
         capacity: usize,
         cookie: std::num::NonZeroU64,
-    ) -> rankway::msg::Begun {
+    ) -> rankway::msg::Started {
         // SAFETY: the caller's duty.
-        unsafe { self.0.recv_noted(start, capacity, cookie) }
+        unsafe { self.0.start_recv(start, capacity, cookie) }
     }
 }

@@ -4,11 +4,11 @@ use super::buffer::Buffer;
 use super::module::state;
 use super::probe::Taken;
 use super::request::Request;
-use super::select;
+use super::match_spec;
 use crate::comm::Comm;
 use crate::state::fatal;
 use crate::{ffi, guarded};
-use rankway::msg::Begun;
+use rankway::msg::Started;
 use rankway::netmod::Netmod;
 use std::ffi::c_int;
 
@@ -30,24 +30,24 @@ pub(super) unsafe extern "C" fn irecv<N: Netmod>(
             Ok(buffer) => buffer,
             Err(rc) => return rc,
         };
-        let select = select(comm, source, tag);
+        let spec = match_spec(comm, source, tag);
         // SAFETY: the place that Open MPI reserved, and its convertor, which
         // stays until the request is completed.
         let request = unsafe { Request::set(request, &buffer, convertor) };
         let cookie = request.cookie();
-        let begun = state.enter(|inner| {
+        let started = state.enter(|inner| {
             // SAFETY: Open MPI keeps the buffer until the request is completed.
-            let begun =
-                unsafe { inner.tagged.recv_noted(&select, buffer.start, buffer.bytes, cookie) };
-            if let Ok(Begun::Under(ticket)) = begun {
-                request.ticket = Some(ticket);
+            let started =
+                unsafe { inner.tagged.start_recv(&spec, buffer.start, buffer.bytes, cookie) };
+            if let Ok(Started::Pending(id)) = started {
+                request.id = Some(id);
             }
-            begun
+            started
         });
-        match begun {
-            Ok(Begun::Under(_)) => {}
+        match started {
+            Ok(Started::Pending(_)) => {}
             // SAFETY: done, and completed here only.
-            Ok(Begun::Done(result)) => unsafe {
+            Ok(Started::Done(result)) => unsafe {
                 Request::complete(request, result.map_err(Box::new))
             },
             Err(e) => fatal(&e),
@@ -75,15 +75,15 @@ pub(super) unsafe extern "C" fn imrecv<N: Netmod>(
         // SAFETY: as in `irecv`.
         let request = unsafe { Request::set(request, &buffer, convertor) };
         let cookie = request.cookie();
-        let begun = state.enter(|_| {
+        let started = state.enter(|_| {
             // SAFETY: as in `irecv`.
-            let begun = unsafe { taken.recv_noted(buffer.start, buffer.bytes, cookie) };
-            if let Begun::Under(ticket) = begun {
-                request.ticket = Some(ticket);
+            let started = unsafe { taken.start_recv(buffer.start, buffer.bytes, cookie) };
+            if let Started::Pending(id) = started {
+                request.id = Some(id);
             }
-            begun
+            started
         });
-        if let Begun::Done(result) = begun {
+        if let Started::Done(result) = started {
             // SAFETY: done, and completed here only.
             unsafe { Request::complete(request, result.map_err(Box::new)) };
         }
@@ -100,10 +100,10 @@ pub(super) unsafe extern "C" fn cancel<N: Netmod>(
 ) -> c_int {
     guarded(|| {
         // SAFETY: Open MPI's module, and a request of it that is not free.
-        let (state, ticket) = unsafe { (state::<N>(mtl), Request::ticket(request)) };
+        let (state, id) = unsafe { (state::<N>(mtl), Request::id(request)) };
         state.enter(|inner| {
-            if let Some(ticket) = ticket {
-                inner.tagged.cancel(ticket);
+            if let Some(id) = id {
+                inner.tagged.cancel(id);
             }
         });
         ffi::SUCCESS

@@ -7,7 +7,7 @@ use super::buffer::Buffer;
 use super::fill;
 use crate::ffi;
 use crate::state::fatal;
-use rankway::msg::{Ended, MsgError, Status, Ticket};
+use rankway::msg::{Completion, MsgError, Status, RequestId};
 use std::ffi::{c_int, c_void};
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ pub(crate) struct Request {
     /// Open MPI's part. Without a callback: somebody waits for `done`.
     base: ffi::mca_mtl_request_t,
     /// Names a receive, to take it back.
-    pub(super) ticket: Option<Ticket>,
+    pub(super) id: Option<RequestId>,
     /// A packed copy of what is sent, or where to receive what is to be
     /// unpacked; null where the user's memory is used.
     packed: *mut c_void,
@@ -37,7 +37,7 @@ impl Request {
                 ompi_req: std::ptr::null_mut(),
                 completion_callback: None,
             },
-            ticket: None,
+            id: None,
             packed: if buffer.owned { buffer.start.cast() } else { std::ptr::null_mut() },
             convertor: std::ptr::null_mut(),
             capacity: buffer.bytes,
@@ -61,7 +61,7 @@ impl Request {
         let packed = if buffer.owned { buffer.start.cast() } else { std::ptr::null_mut() };
         // SAFETY: the caller's duty. Open MPI has filled the first part.
         unsafe {
-            (&raw mut (*place).ticket).write(None);
+            (&raw mut (*place).id).write(None);
             (&raw mut (*place).packed).write(packed);
             (&raw mut (*place).convertor).write(convertor);
             (&raw mut (*place).capacity).write(buffer.bytes);
@@ -80,7 +80,7 @@ impl Request {
     pub(super) unsafe fn sent(place: *mut ffi::mca_mtl_request_t) {
         // SAFETY: the caller's duty.
         unsafe {
-            (&raw mut (*place.cast::<Request>()).ticket).write(None);
+            (&raw mut (*place.cast::<Request>()).id).write(None);
             (*(*place).ompi_req).req_status.MPI_ERROR = ffi::SUCCESS;
             if let Some(callback) = (*place).completion_callback {
                 callback(place);
@@ -92,9 +92,9 @@ impl Request {
     ///
     /// # Safety
     /// `place` was filled by [`Request::set`] or [`Request::sent`].
-    pub(super) unsafe fn ticket(place: *const ffi::mca_mtl_request_t) -> Option<Ticket> {
+    pub(super) unsafe fn id(place: *const ffi::mca_mtl_request_t) -> Option<RequestId> {
         // SAFETY: the caller's duty; both fill this field, not all of them.
-        unsafe { (&raw const (*place.cast::<Request>()).ticket).read() }
+        unsafe { (&raw const (*place.cast::<Request>()).id).read() }
     }
 
     /// What names it when it has ended.
@@ -206,7 +206,7 @@ pub(super) fn release(start: *mut c_void) {
 /// # Safety
 /// The cookie is that of a request of this module that is under way.
 #[inline]
-pub(crate) unsafe fn ended(ended: Ended) {
+pub(crate) unsafe fn ended(ended: Completion) {
     // SAFETY: the caller's duty.
     unsafe { Request::complete(ended.cookie.get() as *mut Request, ended.result) };
 }

@@ -6,7 +6,7 @@ use super::request::Request;
 use crate::comm::Comm;
 use crate::state::{State, fatal};
 use crate::{ffi, guarded};
-use rankway::msg::{Begun, MsgError, Status};
+use rankway::msg::{Started, MsgError, Status};
 use rankway::netmod::Netmod;
 use std::ffi::c_int;
 
@@ -52,23 +52,23 @@ unsafe fn begin<N: Netmod>(
     let bits = comm.me | u64::from(tag as u32);
     let synchronous = mode == ffi::MCA_PML_BASE_SEND_SYNCHRONOUS;
     let cookie = request.cookie();
-    let begun = state.enter(|inner| -> Result<_, MsgError> {
+    let started = state.enter(|inner| -> Result<_, MsgError> {
         let (start, bytes) = (buffer.start.cast_const(), buffer.bytes);
         // SAFETY: the caller's duty.
-        let begun = unsafe {
-            inner.tagged.send_noted(world, comm.channel, bits, start, bytes, synchronous, cookie)
+        let started = unsafe {
+            inner.tagged.start_send(world, comm.channel, bits, start, bytes, synchronous, cookie)
         };
         // Under the lock: it may end as soon as that is open.
-        match begun? {
-            Begun::Under(ticket) => request.ticket = Some(ticket),
-            Begun::Done(Ok(status)) if inner.hold(cookie, status) => {}
-            Begun::Done(result) => return Ok(Some(result)),
+        match started? {
+            Started::Pending(id) => request.id = Some(id),
+            Started::Done(Ok(status)) if inner.hold(cookie, status) => {}
+            Started::Done(result) => return Ok(Some(result)),
         }
         Ok(None)
     });
-    let begun = begun.unwrap_or_else(|e| fatal(&e));
+    let started = started.unwrap_or_else(|e| fatal(&e));
     state.sent(world);
-    begun
+    started
 }
 
 /// Sends, and waits until the buffer is free.
@@ -109,8 +109,8 @@ fn send_and_wait<N: Netmod>(
 ) {
     let mut request = Request::waited(buffer);
     // SAFETY: this function does not return before the request is done.
-    let begun = unsafe { begin(state, comm, dest, tag, mode, buffer, &mut request) };
-    match begun {
+    let started = unsafe { begin(state, comm, dest, tag, mode, buffer, &mut request) };
+    match started {
         // SAFETY: done, and completed here only.
         Some(result) => unsafe { Request::complete(&mut request, result.map_err(Box::new)) },
         None => {
@@ -152,8 +152,8 @@ pub(super) unsafe extern "C" fn isend<N: Netmod>(
         // SAFETY: the place that Open MPI reserved.
         let request = unsafe { Request::set(request, &buffer, std::ptr::null_mut()) };
         // SAFETY: Open MPI keeps request and buffer until it is completed.
-        let begun = unsafe { begin(state, comm, dest, tag, mode, &buffer, request) };
-        if let Some(result) = begun {
+        let started = unsafe { begin(state, comm, dest, tag, mode, &buffer, request) };
+        if let Some(result) = started {
             // SAFETY: done, and completed here only.
             unsafe { Request::complete(request, result.map_err(Box::new)) };
         }

@@ -1,0 +1,168 @@
+//! A completion queue, for device layers with requests of their own.
+//!
+//! A [`Request`](super::Request) is asked whether it is complete. A layer with
+//! thousands of them would have to ask all. Here it gives each operation a
+//! number, its cookie, and takes completions from a queue. Nothing is allocated
+//! for an operation.
+
+use super::MsgError;
+use super::protocol::{How, MatchSpec, Sent, Status};
+use super::tagged::{Message, Tagged};
+use crate::netmod::Netmod;
+use std::num::NonZeroU64;
+
+/// Names a request under way, for [`Tagged::cancel`]. The id of one that has
+/// ended names nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestId(u64);
+
+/// How an operation began.
+#[derive(Debug)]
+#[must_use = "what is done does not come through the completion queue"]
+pub enum Started {
+    /// It is done; the buffer is the caller's again.
+    Done(Result<Status, MsgError>),
+    /// [`Tagged::next_completion`] returns it when it is done.
+    Pending(RequestId),
+}
+
+/// An operation that ended, out of the completion queue.
+#[derive(Debug)]
+pub struct Completion {
+    /// What its caller gave.
+    pub cookie: NonZeroU64,
+    /// What waiting for it would have returned.
+    pub result: Result<Status, Box<MsgError>>,
+}
+
+impl<N: Netmod> Tagged<N> {
+    /// Begins a send. Its completion carries `cookie`.
+    ///
+    /// # Errors
+    /// As [`Tagged::send`].
+    ///
+    /// # Safety
+    /// As [`Tagged::isend`]; the buffer is in use until the completion.
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "one message, taken apart once")]
+    pub unsafe fn start_send(
+        &self,
+        world: u32,
+        channel: u64,
+        bits: u64,
+        buf: *const u8,
+        len: usize,
+        synchronous: bool,
+        cookie: NonZeroU64,
+    ) -> Result<Started, MsgError> {
+        let (protocol, context) = (self.protocol(), self.context());
+        let how = How { synchronous, borrowed: false };
+        // SAFETY: the caller's duty.
+        let sent = unsafe { protocol.send(context, world, channel, bits, buf, len, how)? };
+        Ok(match sent {
+            Sent::Done => {
+                Started::Done(Ok(Status { world, bits, length: len as u64, cancelled: false }))
+            }
+            Sent::Pending(at) => self.started(at, cookie),
+        })
+    }
+
+    /// Begins a receive. Its completion carries `cookie`.
+    ///
+    /// # Errors
+    /// [`MsgError::Device`] for a sender that is dead,
+    /// [`MsgError::NobodyLeft`].
+    ///
+    /// # Safety
+    /// `buf` is writable for `capacity` bytes and not touched until the
+    /// completion.
+    #[inline]
+    pub unsafe fn start_recv(
+        &self,
+        spec: &MatchSpec,
+        buf: *mut u8,
+        capacity: usize,
+        cookie: NonZeroU64,
+    ) -> Result<Started, MsgError> {
+        // SAFETY: the caller's duty.
+        if let Some(id) = unsafe { self.protocol().post(spec, buf, capacity, cookie.get()) } {
+            return Ok(Started::Pending(RequestId(id)));
+        }
+        // SAFETY: the caller's duty.
+        unsafe { self.recv_slowly(spec, buf, capacity, cookie) }
+    }
+
+    /// # Safety
+    /// As [`Tagged::start_recv`].
+    #[inline(never)]
+    unsafe fn recv_slowly(
+        &self,
+        spec: &MatchSpec,
+        buf: *mut u8,
+        capacity: usize,
+        cookie: NonZeroU64,
+    ) -> Result<Started, MsgError> {
+        // SAFETY: the caller's duty.
+        let at = unsafe { self.protocol().receive(self.context(), spec, buf, capacity, false)? };
+        Ok(self.started(at, cookie))
+    }
+
+    /// Sends a message if that can be done at once and for good. Returns `false`
+    /// if nothing has happened: [`Tagged::start_send`] is to begin it.
+    ///
+    /// # Safety
+    /// `buf` is readable for `len` bytes.
+    #[inline]
+    pub unsafe fn send_now(
+        &self,
+        world: u32,
+        channel: u64,
+        bits: u64,
+        buf: *const u8,
+        len: usize,
+    ) -> bool {
+        // SAFETY: the caller's duty.
+        unsafe { self.protocol().send_now(self.context(), world, channel, bits, buf, len) }
+    }
+
+    #[inline]
+    fn started(&self, at: u32, cookie: NonZeroU64) -> Started {
+        match self.protocol().set_cookie(at, cookie.get()) {
+            Some(id) => Started::Pending(RequestId(id)),
+            None => Started::Done(self.protocol().collect(at)),
+        }
+    }
+
+    /// The next completion, each once, in the order the operations ended. Makes
+    /// no progress.
+    #[inline]
+    pub fn next_completion(&self) -> Option<Completion> {
+        self.protocol().next_completion()
+    }
+
+    /// Returns true if the completion queue is not empty.
+    #[inline]
+    pub fn has_completion(&self) -> bool {
+        self.protocol().has_completion()
+    }
+
+    /// Takes back a receive that has no message yet; its completion has
+    /// [`Status::cancelled`]. Returns `false` where it is too late, and for
+    /// sends.
+    pub fn cancel(&self, id: RequestId) -> bool {
+        self.protocol().known(id.0).is_some_and(|at| self.protocol().cancel(at))
+    }
+}
+
+impl<N: Netmod> Message<N> {
+    /// Begins to receive it. The completion carries `cookie`.
+    ///
+    /// # Safety
+    /// As [`Tagged::start_recv`].
+    pub unsafe fn start_recv(self, buf: *mut u8, capacity: usize, cookie: NonZeroU64) -> Started {
+        let tagged = self.tagged().clone();
+        // SAFETY: the caller's duty.
+        let at = unsafe { self.begin(buf, capacity, false) };
+        tagged.started(at, cookie)
+    }
+}
