@@ -116,10 +116,10 @@ static inline ptrdiff_t rankway_put_unchecked(const rankway_access_t *access, co
         }
     } else if (access->path == 1 && len == 8) {
         /* Every rank's memory is mapped here. */
-        char *part = access->mapped_start + (ptrdiff_t)rank * access->mapped_stride;
+        char *region = access->mapped_start + (ptrdiff_t)rank * access->mapped_stride;
         if (!*RANKWAY_MARK(access, rank))
             *RANKWAY_MARK(access, rank) = 1;
-        RANKWAY_COPY(part + disp * access->unit, buf, 8);
+        RANKWAY_COPY(region + disp * access->unit, buf, 8);
         RANKWAY_FENCE();
         return 0;
     }

@@ -841,7 +841,7 @@ int rankway_win_allocate(size_t bytes,
                          struct rankway_win_t *win);
 
 /**
- * As rankway_win_allocate, all members on one node and their parts side by
+ * As rankway_win_allocate, all members on one node and their memory side by
  * side in the order of ranks: rankway_win_shared_query tells where. Collective.
  */
 int rankway_win_allocate_shared(size_t bytes,
@@ -1476,10 +1476,10 @@ static inline ptrdiff_t rankway_put_unchecked(const rankway_access_t *access, co
         }
     } else if (access->path == 1 && len == 8) {
         /* Every rank's memory is mapped here. */
-        char *part = access->mapped_start + (ptrdiff_t)rank * access->mapped_stride;
+        char *region = access->mapped_start + (ptrdiff_t)rank * access->mapped_stride;
         if (!*RANKWAY_MARK(access, rank))
             *RANKWAY_MARK(access, rank) = 1;
-        RANKWAY_COPY(part + disp * access->unit, buf, 8);
+        RANKWAY_COPY(region + disp * access->unit, buf, 8);
         RANKWAY_FENCE();
         return 0;
     }

@@ -243,7 +243,7 @@ fn full_queues<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     same("put through full queues", &own(&w)?, &theirs)
 }
 
-/// Rank 1 has given its part of a window back, so rank 0's key for it opens
+/// Rank 1 has freed its memory of a window, so rank 0's key for it opens
 /// nothing: puts and gets fail by name and change nothing. (Its memory is still
 /// there, and watched.)
 fn stale_key<N: Opens>(boot: Arc<dyn Boot>) -> Result {

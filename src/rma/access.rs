@@ -182,7 +182,7 @@ type Put<N, R> = unsafe fn(&Access<N>, *const u8, usize, u32, usize) -> R;
 /// How a put to a peer on this node goes, for windows whose metadata is the
 /// same for all ranks.
 enum Node<N: Netmod> {
-    /// The parts by node rank are mapped.
+    /// The regions of the node's ranks are mapped, by node rank.
     Mapped { start: *mut u8, pitch: usize },
     /// The shared-memory provider has the memory registered.
     Provider { inject_handle: Rc<Cell<N::InjectHandle>>, inject_size: usize, key: RemoteKey },
@@ -530,8 +530,8 @@ impl<N: Netmod> Access<N> {
         Some(unsafe { copy((base as *mut u8).add(offset), buf, len) })
     }
 
-    /// [`Access::issue`] for entries found out of line, where a peer whose part
-    /// is mapped costs no second look at its entry.
+    /// [`Access::issue`] for entries found out of line, where a peer whose
+    /// region is mapped costs no second look at its entry.
     ///
     /// # Safety
     /// As [`Access::issue`].
@@ -558,10 +558,10 @@ impl<N: Netmod> Access<N> {
             if !self.marked(rank) {
                 self.mark(rank);
             }
-            let part = node_rank as usize * pitch;
-            // SAFETY: the segment holds a part for every node rank, and the
+            let region = node_rank as usize * pitch;
+            // SAFETY: the segment holds a region for every node rank, and the
             // range stays within it by the caller's word.
-            return unsafe { copy(start.add(part).add(offset), buf, len) };
+            return unsafe { copy(start.add(region).add(offset), buf, len) };
         }
         // SAFETY: the caller's word.
         unsafe { self.issue::<KEEP>(entry, buf, len, rank, disp, offset) }
@@ -577,10 +577,10 @@ impl<N: Netmod> Access<N> {
         if !self.marked(rank) {
             self.mark(rank);
         }
-        let part = (rank as isize).wrapping_mul(self.mapped_stride);
-        // SAFETY: the parts of all ranks are mapped while the core lives, and
+        let region = (rank as isize).wrapping_mul(self.mapped_stride);
+        // SAFETY: the regions of all ranks are mapped while the core lives, and
         // the range stays within one by the caller's word.
-        unsafe { copy(self.mapped_start.offset(part).add(disp * self.unit), buf, len) }
+        unsafe { copy(self.mapped_start.offset(region).add(disp * self.unit), buf, len) }
     }
 
     /// Maps that are not affine: out of line, so that the affine path needs no
@@ -663,7 +663,7 @@ impl<N: Netmod> Access<N> {
         };
         self.mark(rank);
         let remote = match target {
-            // SAFETY: mapped, and within the part by the caller's word.
+            // SAFETY: mapped, and within the region by the caller's word.
             Target::Mapped(to) => return unsafe { copy(to, buf, len) },
             Target::Provider(remote) => remote,
             Target::Nowhere(world) => return self.keep(nowhere(world)),
@@ -717,10 +717,10 @@ impl<N: Netmod> Access<N> {
         match &self.node {
             Node::Mapped { start, pitch } => {
                 self.mark(rank);
-                let part = node_rank as usize * pitch;
-                // SAFETY: the segment holds a part for every node rank, and the
-                // range stays within it by the caller's word.
-                Some(unsafe { copy(start.add(part).add(offset), buf, len) })
+                let region = node_rank as usize * pitch;
+                // SAFETY: the segment holds a region for every node rank, and
+                // the range stays within it by the caller's word.
+                Some(unsafe { copy(start.add(region).add(offset), buf, len) })
             }
             Node::Provider { inject_handle, inject_size, key } if len <= *inject_size => {
                 let dest = self.context.device().local_address(node_rank as u32)?;
@@ -787,18 +787,18 @@ impl<N: Netmod> Access<N> {
         let mut at = 0;
         while at < len {
             let piece = (len - at).min(longest);
-            let part = Remote { addr: remote.addr + at as u64, ..*remote };
+            let place = Remote { addr: remote.addr + at as u64, ..*remote };
             // SAFETY: at < len.
             let from = unsafe { buf.add(at) };
             if KEEP {
                 // SAFETY: the caller keeps the buffer.
-                unsafe { self.write_piece(&part, from, piece, false)? };
+                unsafe { self.write_piece(&place, from, piece, false)? };
             } else {
                 let mut lent = self.more.spare.lend(piece);
                 // SAFETY: both hold the piece; what was lent stays if this fails.
                 let token = unsafe {
                     lent.start().copy_from_nonoverlapping(from, piece);
-                    self.write_piece(&part, lent.start(), piece, true)?
+                    self.write_piece(&place, lent.start(), piece, true)?
                 };
                 self.await_token(token, remote.world)?;
                 self.more.spare.done(lent);
@@ -885,7 +885,7 @@ impl<N: Netmod> Access<N> {
         self.mark(rank);
         let remote = match target {
             Target::Mapped(from) => {
-                // SAFETY: mapped, within the part, and apart from `buf`, which
+                // SAFETY: mapped, within the region, and apart from `buf`, which
                 // is this process's own.
                 let _ = unsafe { copy(buf, from, len) };
                 return Ok(());
@@ -898,16 +898,16 @@ impl<N: Netmod> Access<N> {
         let mut at = 0;
         while at < len {
             let piece = (len - at).min(longest);
-            let part = Remote { addr: remote.addr + at as u64, ..remote };
+            let place = Remote { addr: remote.addr + at as u64, ..remote };
             // SAFETY: at < len.
             let to = unsafe { buf.add(at) };
             if KEEP {
                 // SAFETY: the caller keeps the buffer.
-                unsafe { self.read_piece(&part, to, piece, false)? };
+                unsafe { self.read_piece(&place, to, piece, false)? };
             } else {
                 let mut lent = self.more.spare.lend(piece);
                 // SAFETY: what was lent stays if this fails.
-                let token = unsafe { self.read_piece(&part, lent.start(), piece, true)? };
+                let token = unsafe { self.read_piece(&place, lent.start(), piece, true)? };
                 self.await_token(token, remote.world)?;
                 // SAFETY: both hold the piece.
                 unsafe { to.copy_from_nonoverlapping(lent.start(), piece) };
@@ -1163,7 +1163,7 @@ impl<N: Netmod> Access<N> {
     /// puts. All reads are under way together, and one that fails keeps none
     /// of the others from being waited for.
     fn flush_ranks(&self, ranks: &[u32]) -> Result<(), Error> {
-        // What was stored into mapped parts is visible to whoever hears of
+        // What was stored into mapped regions is visible to whoever hears of
         // this flush.
         fence(Ordering::SeqCst);
         // Nothing ends this before all probes were waited for, but this.
@@ -1326,7 +1326,7 @@ impl<N: Netmod> Access<N> {
         }
     }
 
-    /// The window's shared part.
+    /// The window's shared state.
     ///
     /// # Errors
     /// [`ErrorKind::Freed`].
@@ -1374,10 +1374,10 @@ impl<N: Netmod> Access<N> {
         if !self.marked(rank) {
             self.mark(rank);
         }
-        let part = (rank as isize).wrapping_mul(self.mapped_stride);
-        // SAFETY: the parts of all ranks are mapped while the core lives, and
+        let region = (rank as isize).wrapping_mul(self.mapped_stride);
+        // SAFETY: the regions of all ranks are mapped while the core lives, and
         // the element is within one.
-        let at = unsafe { self.mapped_start.offset(part).add(offset) };
+        let at = unsafe { self.mapped_start.offset(region).add(offset) };
         (at.addr() & (size - 1) == 0).then_some(at)
     }
 
@@ -1402,7 +1402,7 @@ impl<N: Netmod> Access<N> {
     }
 }
 
-/// Where the parts of a window are mapped, as a line over the ranks of `map`:
+/// Where the regions of a window are mapped, as a line over the ranks of `map`:
 /// possible when all members are on this node and their node ranks are affine.
 fn fold_mapped<N: Netmod>(
     core: &WindowCore<N>,
@@ -1422,7 +1422,7 @@ fn fold_mapped<N: Netmod>(
         pg => device.members_of(pg)?.compose(&line).ok()?,
     };
     let (base, stride) = affine(&device.node_ranks().compose(&world).ok()?)?;
-    // SAFETY: the segment holds a part for every node rank.
+    // SAFETY: the segment holds a region for every node rank.
     let start = unsafe { mapped.start.add(base as usize * mapped.pitch) };
     Some((start, stride as isize * mapped.pitch as isize))
 }

@@ -10,8 +10,8 @@
 
 use super::compute::Work;
 use super::custom::carry_out;
+use super::exposed_region::{ExposedRegion, Registry, Status};
 use super::locks::{Holder, NOBODY, Want};
-use super::part::{Part, Registry, Status};
 use super::{Error, ErrorKind};
 use crate::device::{Body, Class, Context, DeviceError, Head, PacketHandler};
 use crate::netmod::{Kind, NetError, Netmod, Op, Type};
@@ -342,7 +342,7 @@ impl<N: Netmod> Agent<N> {
         !self.waiting.borrow().is_empty()
     }
 
-    /// Whether somebody waits for a lock on a part of this process.
+    /// Whether somebody waits for a lock on a region of this process.
     pub(super) fn is_awaited(&self, window: u64) -> bool {
         self.waiting.borrow().iter().any(|w| w.window == window)
     }
@@ -365,7 +365,7 @@ impl<N: Netmod> Agent<N> {
             if held.contains(&w.window) && !late {
                 return true;
             }
-            let taken = self.registry.with(w.window, |part| take(part, w.place, w.from));
+            let taken = self.registry.with(w.window, |region| take(region, w.place, w.from));
             let (status, number) = taken.unwrap_or((Status::NoWindow, 0));
             if status == Status::Busy {
                 held.push(w.window);
@@ -393,30 +393,30 @@ impl<N: Netmod> Agent<N> {
         let [window, place, _] = head.words;
         let from = head.from;
         let mut out = Vec::new();
-        let served = self.registry.with(window, |part| match head.kind {
+        let served = self.registry.with(window, |region| match head.kind {
             ask::UPDATE | ask::FETCH | ask::SWAP => {
-                Some((elements(part, head.kind, place, meta, body, &mut out), 0))
+                Some((elements(region, head.kind, place, meta, body, &mut out), 0))
             }
-            ask::PUT | ask::GET => Some((bytes(part, head.kind, place, meta, body, &mut out), 0)),
+            ask::PUT | ask::GET => Some((bytes(region, head.kind, place, meta, body, &mut out), 0)),
             ask::CUSTOM => {
                 let (operator, span) = (self.registry.operator.get().copied(), meta.count as usize);
-                Some((carry_out(operator, part, place, span, body, &mut out), 0))
+                Some((carry_out(operator, region, place, span, body, &mut out), 0))
             }
             // Behind those who came before.
             ask::TAKE if self.is_awaited(window) => Some((Status::Busy, u64::from(NOBODY))),
-            ask::TAKE => Some(take(part, place, from)),
+            ask::TAKE => Some(take(region, place, from)),
             ask::GIVE => {
-                if let (Some(want), Ok(control)) = (Want::from_number(place), part.control()) {
+                if let (Some(want), Ok(control)) = (Want::from_number(place), region.control()) {
                     control.give(want, asker(from));
                 }
                 None
             }
             ask::POST => {
-                *part.signals().posted.entry(from).or_default() += 1;
+                *region.signals().posted.entry(from).or_default() += 1;
                 None
             }
             ask::COMPLETE => {
-                *part.signals().completed.entry(from).or_default() += 1;
+                *region.signals().completed.entry(from).or_default() += 1;
                 None
             }
             _ => Some((Status::Garbled, 0)),
@@ -431,7 +431,7 @@ impl<N: Netmod> Agent<N> {
 
 /// An operation on elements that a packet asks for.
 fn elements(
-    part: &Part,
+    region: &ExposedRegion,
     ask: u8,
     place: u64,
     meta: Meta,
@@ -462,7 +462,7 @@ fn elements(
         count: meta.count as usize,
     };
     // SAFETY: the buffers were measured just now.
-    let status = unsafe { part.compute(place, work) };
+    let status = unsafe { region.compute(place, work) };
     if status != Status::Done {
         out.clear();
     }
@@ -470,21 +470,29 @@ fn elements(
 }
 
 /// Plain bytes that a packet brings or asks for.
-fn bytes(part: &Part, ask: u8, place: u64, meta: Meta, body: &[u8], out: &mut Vec<u8>) -> Status {
+fn bytes(
+    region: &ExposedRegion,
+    ask: u8,
+    place: u64,
+    meta: Meta,
+    body: &[u8],
+    out: &mut Vec<u8>,
+) -> Status {
     let len = meta.count as usize;
     let done = if ask == ask::PUT {
         if body.len() != len {
             return Status::Garbled;
         }
         // SAFETY: in range; the body is the provider's or our own.
-        part.with_range(place, len, |at| unsafe { at.copy_from_nonoverlapping(body.as_ptr(), len) })
+        region
+            .with_range(place, len, |at| unsafe { at.copy_from_nonoverlapping(body.as_ptr(), len) })
     } else {
         if len > LONGEST {
             return Status::Garbled;
         }
         out.resize(len, 0);
         // SAFETY: in range; `out` has just been made that long.
-        part.with_range(place, len, |at| unsafe {
+        region.with_range(place, len, |at| unsafe {
             at.copy_to_nonoverlapping(out.as_mut_ptr(), len)
         })
     };
@@ -501,9 +509,9 @@ fn asker(world: u32) -> Holder {
 }
 
 /// A lock that a packet asks for.
-fn take(part: &Part, place: u64, from: u32) -> (Status, u64) {
+fn take(region: &ExposedRegion, place: u64, from: u32) -> (Status, u64) {
     let Some(want) = Want::from_number(place & 0xff) else { return (Status::Garbled, 0) };
-    let Ok(control) = part.control() else { return (Status::NotHere, 0) };
+    let Ok(control) = region.control() else { return (Status::NotHere, 0) };
     match control.take(want, asker(from), (place >> 8) as u32) {
         Ok(()) => (Status::Done, 0),
         Err(holder) => (Status::Busy, u64::from(holder)),

@@ -21,7 +21,7 @@ use super::access::Access;
 use super::active::{Answer, Request, WINDOW, ask, error_of};
 use super::compute::{Atomic as Cell, Work, is_atomic, refusal};
 use super::epoch::{AccessPath, PATIENCE};
-use super::part::Status;
+use super::exposed_region::Status;
 use super::request::{InFlight, Pending};
 use super::target::{Remote, Target, nowhere};
 use super::{Error, ErrorKind, Hints};
@@ -544,7 +544,9 @@ impl<N: Netmod> Access<N> {
         if world == self.context().device().boot().rank() {
             self.count_direct();
             // SAFETY: the caller's duty.
-            return match unsafe { core.part.compute(offset, origin.work(std::ptr::null_mut())) } {
+            return match unsafe {
+                core.exposed_region.compute(offset, origin.work(std::ptr::null_mut()))
+            } {
                 Status::Done => Ok(()),
                 status => Err(error_of(world, status)),
             };
@@ -708,7 +710,7 @@ impl<N: Netmod> Access<N> {
             };
             let request = Request {
                 ask,
-                window: self.core()?.part.id,
+                window: self.core()?.exposed_region.id,
                 place: offset + (from * size) as u64,
                 count: piece.count,
                 ty: piece.ty,

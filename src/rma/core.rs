@@ -1,8 +1,8 @@
 //! What all accesses of a window share: memory, keys, sizes.
 
+use super::exposed_region::RegistryEntry;
 use super::keys::PackedKeys;
 use super::locks::{Control, Words};
-use super::part::Registered;
 use super::registration::{Alike, Registrations};
 use super::{Error, ErrorKind};
 use crate::device::segment::Segment;
@@ -60,8 +60,8 @@ impl Column {
     }
 }
 
-/// The node's part of a window, as this process has it mapped: the part of
-/// node rank `n` starts at `start + n * pitch`.
+/// The segment of a window on this node, as this process has it mapped: the
+/// region of node rank `n` starts at `start + n * pitch`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mapped {
     pub(super) start: *mut u8,
@@ -70,7 +70,7 @@ pub(super) struct Mapped {
     pub(super) all: bool,
 }
 
-/// The lock words of the node's parts, as this process has them mapped.
+/// The lock words of the node's regions, as this process has them mapped.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Controls {
     pub(super) start: *mut u8,
@@ -87,22 +87,25 @@ impl Controls {
     }
 }
 
-/// Memory registered for a window. Where it goes and the living may be at
-/// different places of the program, some may still write to it.
-pub(super) struct Exposed<N: Netmod> {
+/// Memory registered with a provider for a window. When it is dropped after a
+/// death, survivors at other places of the program may still write to it.
+pub(super) struct MemoryRegion<N: Netmod> {
     region: Option<N::Region>,
     device: Arc<Device<N>>,
     quiet: AtomicBool,
 }
 
-impl<N: Netmod> Exposed<N> {
-    pub(super) fn new(region: Option<N::Region>, device: &Arc<Device<N>>) -> Option<Exposed<N>> {
+impl<N: Netmod> MemoryRegion<N> {
+    pub(super) fn new(
+        region: Option<N::Region>,
+        device: &Arc<Device<N>>,
+    ) -> Option<MemoryRegion<N>> {
         let (device, quiet) = (Arc::clone(device), AtomicBool::new(false));
-        region.map(|region| Exposed { region: Some(region), device, quiet })
+        region.map(|region| MemoryRegion { region: Some(region), device, quiet })
     }
 }
 
-impl<N: Netmod> Drop for Exposed<N> {
+impl<N: Netmod> Drop for MemoryRegion<N> {
     fn drop(&mut self) {
         match self.region.take() {
             Some(region) if !*self.quiet.get_mut() && self.device.is_parted() => {
@@ -120,10 +123,10 @@ impl<N: Netmod> Drop for Exposed<N> {
 /// that differs.
 pub struct WindowCore<N: Netmod> {
     /// What packets find; taken out before anything else goes.
-    pub(super) part: Arc<Registered>,
+    pub(super) exposed_region: Arc<RegistryEntry>,
     /// Registrations, network and node-local; dropped before the memory they
     /// name.
-    pub(super) regions: [Option<Exposed<N>>; 2],
+    pub(super) memory_regions: [Option<MemoryRegion<N>>; 2],
     /// The key of this process's memory, another's when that is deregistered.
     pub(super) _key: Option<Key>,
     pub(super) sizes: Column,
@@ -137,7 +140,7 @@ pub struct WindowCore<N: Netmod> {
     /// [`Netmod::rkey_ptr`] has it mapped here.
     pub(super) rkey_ptr: bool,
     pub(super) mapped: Option<Mapped>,
-    /// Where the parts of a shared window start in the node's segment, by
+    /// Where the regions of a shared window start in the node's segment, by
     /// rank; others lie a pitch apart.
     pub(super) contiguous: Option<Column>,
     pub(super) controls: Option<Controls>,
@@ -202,8 +205,8 @@ impl<N: Netmod> WindowCore<N> {
 
     /// All members have said that they write here no more.
     pub(super) fn quieten(&self) {
-        for exposed in self.regions.iter().flatten() {
-            exposed.quiet.store(true, Ordering::Relaxed);
+        for region in self.memory_regions.iter().flatten() {
+            region.quiet.store(true, Ordering::Relaxed);
         }
     }
 
@@ -234,7 +237,7 @@ impl<N: Netmod> WindowCore<N> {
             ranks.push(*member.ok_or_else(|| ErrorKind::Arguments(why()))?);
         }
         Ok(Arc::new(WindowCore {
-            part: Arc::clone(&self.part),
+            exposed_region: Arc::clone(&self.exposed_region),
             contiguous: self.contiguous.as_ref().map(|c| c.pick(&ranks)),
             controls: self.controls,
             skews: self.skews.pick(&ranks),
@@ -242,7 +245,7 @@ impl<N: Netmod> WindowCore<N> {
             dynamic: self.dynamic,
             created: self.created,
             hints: AtomicU8::new(self.hints.load(Ordering::Relaxed)),
-            regions: [None, None],
+            memory_regions: [None, None],
             _key: None,
             sizes: self.sizes.pick(&ranks),
             units: self.units.pick(&ranks),

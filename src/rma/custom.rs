@@ -11,7 +11,7 @@
 use super::access::Access;
 use super::active::{Agent, Answer, Request, ask, error_of};
 use super::epoch::AccessPath;
-use super::part::{Part, Status};
+use super::exposed_region::{ExposedRegion, Status};
 use super::request::{InFlight, Pending};
 use super::{Error, ErrorKind};
 use crate::device::Context;
@@ -49,10 +49,10 @@ pub fn carry_out_by<N: Netmod>(context: &Context<N>, operator: Operator) {
     let _ = Agent::of(context).registry().operator.set(operator);
 }
 
-/// Runs an operation on a part of this process.
+/// Runs an operation on a region that this process exposes.
 pub(super) fn carry_out(
     operator: Option<Operator>,
-    part: &Part,
+    region: &ExposedRegion,
     place: u64,
     span: usize,
     body: &[u8],
@@ -63,8 +63,8 @@ pub(super) fn carry_out(
         return Status::Garbled;
     };
     let code = u64::from_le_bytes(*code);
-    let done = part.alone(place, span, |at| {
-        // SAFETY: in range, and under the part's lock.
+    let done = region.alone(place, span, |at| {
+        // SAFETY: in range, and under the region's lock.
         unsafe { operator(&Custom { code, at, span, operand }, out) }
     });
     match done {
@@ -129,7 +129,7 @@ impl<N: Netmod> Access<N> {
         if world == self.context().device().boot().rank() {
             let mut out = Vec::new();
             let operator = self.more.agent.registry().operator.get().copied();
-            let status = carry_out(operator, &core.part, offset, span, &body, &mut out);
+            let status = carry_out(operator, &core.exposed_region, offset, span, &body, &mut out);
             if status != Status::Done || out.len() != len {
                 return Err(error_of(world, status));
             }
@@ -150,7 +150,7 @@ impl<N: Netmod> Access<N> {
         let answer = (len > 0).then(|| Rc::new(Answer::default()));
         let request = Request {
             ask: ask::CUSTOM,
-            window: core.part.id,
+            window: core.exposed_region.id,
             place: offset,
             count: span,
             ty: Type::U8,

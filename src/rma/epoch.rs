@@ -3,8 +3,8 @@
 use super::access::{Access, Epoch};
 use super::active::{Agent, Answer, Request, Track, ask, error_of};
 use super::core::WindowCore;
+use super::exposed_region::Status;
 use super::locks::{Control, Holder, NOBODY, Want};
-use super::part::Status;
 use super::{Error, ErrorKind};
 use crate::device::{Context, DeviceError, Spare};
 use crate::netmod::{Netmod, Op, Type};
@@ -394,12 +394,12 @@ impl<N: Netmod> Access<N> {
         Ok(peer)
     }
 
-    /// The lock words of a world rank's part, where they are mapped.
+    /// The lock words of a world rank's region, where they are mapped.
     fn words(&self, world: u32) -> Result<Option<Control>, Error> {
         let core = self.core()?;
         let device = self.context().device();
         if world == device.boot().rank() {
-            return Ok(Some(core.part.control()?));
+            return Ok(Some(core.exposed_region.control()?));
         }
         let node_rank = device.node_rank(world).filter(|_| device.on_node(world));
         Ok(core.controls.zip(node_rank).map(|(controls, n)| controls.of(n)))
@@ -446,7 +446,8 @@ impl<N: Netmod> Access<N> {
             let look = silent || round % 16 == 15;
             looks += u32::from(look);
             let look = if look { looks } else { 0 };
-            let waits = world == me.world && self.more.agent.is_awaited(self.core()?.part.id);
+            let waits =
+                world == me.world && self.more.agent.is_awaited(self.core()?.exposed_region.id);
             let taken = match &words {
                 // Those who asked by packets came before.
                 Some(_) if waits && look == 0 => Err(NOBODY),
@@ -503,7 +504,7 @@ impl<N: Netmod> Access<N> {
         self.may_send(world)?;
         let request = Request {
             ask,
-            window: self.core()?.part.id,
+            window: self.core()?.exposed_region.id,
             place,
             count: 0,
             ty: Type::U8,
@@ -540,6 +541,12 @@ impl<N: Netmod> Access<N> {
             self.more.agent.grant(context);
             return Ok(());
         }
-        self.more.agent.say(context, peer.world, ask::GIVE, self.core()?.part.id, want as u64)
+        self.more.agent.say(
+            context,
+            peer.world,
+            ask::GIVE,
+            self.core()?.exposed_region.id,
+            want as u64,
+        )
     }
 }

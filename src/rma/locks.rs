@@ -1,6 +1,6 @@
 //! The words in memory that say who holds which lock on a window.
 //!
-//! Each part of a window has two: one for locks of this rank alone, and one
+//! Each region of a window has two: one for locks of this rank alone, and one
 //! that only the window's first member's is used of, where lock_all and
 //! exclusive locks exclude each other (Gerstenberger et al. 2013, *Enabling
 //! Highly-Scalable Remote Memory Access Programming with MPI-3 One Sided*).
@@ -32,7 +32,7 @@ impl Want {
     }
 }
 
-/// The words of one part.
+/// The words of one region.
 #[repr(C, align(64))]
 pub(super) struct Words {
     /// Low half: exclusive holder's world rank + 1; high half: shared holders.
@@ -70,7 +70,7 @@ impl Holder {
     }
 }
 
-/// Where a part's words are.
+/// Where a region's words are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Control {
     words: *const Words,

@@ -3,7 +3,7 @@
 use super::Error;
 use super::access::Access;
 use super::active::{Answer, error_of};
-use super::part::Status;
+use super::exposed_region::Status;
 use crate::device::{Progress, Token};
 use crate::netmod::Netmod;
 use std::rc::Rc;

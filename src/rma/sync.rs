@@ -3,7 +3,7 @@
 use super::access::{Access, Epoch};
 use super::active::ask;
 use super::epoch::Assert;
-use super::part::take_all;
+use super::exposed_region::take_all;
 use super::window::Window;
 use super::{Error, ErrorKind};
 use crate::device::Progress;
@@ -23,7 +23,7 @@ impl<N: Netmod> Access<N> {
         let core = self.core()?;
         if !assert.contains(Assert::NOCHECK) {
             self.context().wait(&worlds, || {
-                let posted = take_all(&mut core.part.signals().posted, &worlds);
+                let posted = take_all(&mut core.exposed_region.signals().posted, &worlds);
                 Ok(if posted { Progress::Done } else { Progress::Waiting })
             })?;
         }
@@ -63,14 +63,14 @@ impl<N: Netmod> Access<N> {
         let core = self.core()?;
         let me = self.context().device().boot().rank();
         if world == me {
-            let mut signals = core.part.signals();
+            let mut signals = core.exposed_region.signals();
             let counts =
                 if what == ask::POST { &mut signals.posted } else { &mut signals.completed };
             *counts.entry(me).or_default() += 1;
             return Ok(());
         }
         self.may_send(world)?;
-        self.more.agent.say(self.context(), world, what, core.part.id, 0)
+        self.more.agent.say(self.context(), world, what, core.exposed_region.id, 0)
     }
 
     /// A group sorted, and the world rank of each.
@@ -121,7 +121,7 @@ impl<N: Netmod> Window<N> {
         let worlds = self.posted("wait")?;
         let core = self.core()?;
         let waited = self.context().wait(&worlds, || {
-            let completed = take_all(&mut core.part.signals().completed, &worlds);
+            let completed = take_all(&mut core.exposed_region.signals().completed, &worlds);
             Ok(if completed { Progress::Done } else { Progress::Waiting })
         });
         *self.exposed.borrow_mut() = None;
@@ -138,7 +138,7 @@ impl<N: Netmod> Window<N> {
         let worlds = self.posted("test")?;
         let core = self.core()?;
         self.context().progress()?;
-        let completed = take_all(&mut core.part.signals().completed, &worlds);
+        let completed = take_all(&mut core.exposed_region.signals().completed, &worlds);
         let watched = if completed { Ok(()) } else { self.context().look_after(&worlds) };
         if completed || watched.is_err() {
             *self.exposed.borrow_mut() = None;

@@ -112,9 +112,9 @@ impl<N: Netmod> Access<N> {
             };
         }
         let offset = disp as u64 * core.units.get(rank);
-        if let Some(part) = part(&core, self, rank, world) {
-            // SAFETY: the part is mapped, and the displacement within it.
-            return Ok(Target::Mapped(unsafe { part.add(offset as usize) }));
+        if let Some(region) = region(&core, self, rank, world) {
+            // SAFETY: the region is mapped, and the displacement within it.
+            return Ok(Target::Mapped(unsafe { region.add(offset as usize) }));
         }
         let remote = |transport, dest, addr, key| {
             Target::Provider(Remote { world, transport, dest, addr, key })
@@ -146,7 +146,7 @@ impl<N: Netmod> Access<N> {
         let offset = disp as u64 * core.units.get(rank);
         let base = remote_key.base.get();
         let Some(key) = RemoteKey::unpacked(remote_key.key.get()) else {
-            // SAFETY: mapped here, and the displacement is within the part.
+            // SAFETY: mapped here, and the displacement is within the region.
             let at = || unsafe { (base as *mut u8).add(offset as usize) };
             return Ok(if base == 0 { Target::Nowhere(world) } else { Target::Mapped(at()) });
         };
@@ -178,7 +178,7 @@ impl<N: Netmod> Access<N> {
                 (Some(starts), Some(rank)) => starts.get(rank) as usize,
                 _ => device.node_rank(world).unwrap_or(0) as usize * m.pitch,
             };
-            // SAFETY: the segment holds a part for every node rank.
+            // SAFETY: the segment holds a region for every node rank.
             remote_key.base.set(unsafe { m.start.add(start) }.addr() as u64);
             return Ok(());
         }
@@ -217,9 +217,9 @@ impl<N: Netmod> Access<N> {
     }
 }
 
-/// Where the part of a rank begins, if it is mapped here; for keys that are not
-/// handles.
-fn part<N: Netmod>(
+/// Where the region of a rank begins, if it is mapped here; for keys that are
+/// not handles.
+fn region<N: Netmod>(
     core: &WindowCore<N>,
     access: &Access<N>,
     rank: u32,
@@ -227,22 +227,22 @@ fn part<N: Netmod>(
 ) -> Option<*mut u8> {
     let mapped = core.mapped?;
     if let Some(starts) = &core.contiguous {
-        // SAFETY: the segment holds the part of each member.
+        // SAFETY: the segment holds the region of each member.
         return Some(unsafe { mapped.start.add(starts.get(rank) as usize) });
     }
     let node_rank = match N::unpack(access.entry(rank)) {
         Some((node_rank, Transport::Local)) => node_rank as u32,
-        // All members are on this node, so the part is mapped.
+        // All members are on this node, so the region is mapped.
         _ if mapped.all => access.context().device().node_rank(world).unwrap_or(0),
         _ => return None,
     };
-    // SAFETY: the segment holds a part for every node rank.
+    // SAFETY: the segment holds a region for every node rank.
     Some(unsafe { mapped.start.add(node_rank as usize * mapped.pitch) })
 }
 
 /// The error for memory of a rank of the world that cannot be reached.
 pub(super) fn nowhere(world: u32) -> Error {
-    let why = "its part of the window is neither mapped here nor registered with a provider that \
-               is open on both sides";
+    let why = "its window memory is neither mapped here nor registered with a provider that is \
+               open on both sides";
     DeviceError::NoTransport { rank: world, why }.into()
 }

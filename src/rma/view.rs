@@ -67,10 +67,10 @@ impl<'a, N: Netmod> View<'a, N> {
     /// bytes.
     #[inline(always)]
     pub unsafe fn put_unchecked(&self, buf: *const u8, len: usize, rank: u32, disp: usize) {
-        let part = (rank as isize).wrapping_mul(self.stride);
-        // SAFETY: the parts of all ranks stay mapped while the access is
+        let region = (rank as isize).wrapping_mul(self.stride);
+        // SAFETY: the regions of all ranks stay mapped while the access is
         // borrowed; the range is the caller's word.
-        unsafe { copy(self.start.offset(part).add(disp * self.unit), buf, len) };
+        unsafe { copy(self.start.offset(region).add(disp * self.unit), buf, len) };
     }
 
     #[cold]

@@ -2,11 +2,11 @@
 
 use super::access::{Access, Epoch};
 use super::active::Agent;
-use super::core::{Column, Controls, Exposed, Mapped, WindowCore};
+use super::core::{Column, Controls, Mapped, MemoryRegion, WindowCore};
 use super::epoch::Assert;
+use super::exposed_region::{ExposedRegion, RegistryEntry};
 use super::keys::PackedKeys;
 use super::locks::Words;
-use super::part::{Part, Registered};
 use super::registration::{Registrations, With};
 use super::{Communicator, Error, ErrorKind, Hints};
 use crate::av::Transport;
@@ -26,7 +26,7 @@ pub enum Flavor {
     Allocated,
     /// The user's own.
     Created,
-    /// Allocated on one node, the parts of all ranks side by side.
+    /// Allocated on one node, the regions of all ranks contiguous.
     Shared,
     /// Attached and detached while the window lives.
     Dynamic,
@@ -160,7 +160,7 @@ impl<N: Netmod> Window<N> {
             Some(NodeSegment { segment, mapped, controls, .. }) => {
                 let device = communicator.device();
                 let mine = device.node_rank(device.boot().rank()).unwrap_or(0);
-                // SAFETY: the segment has a part for every node rank.
+                // SAFETY: the segment has a region for every node rank.
                 let start = unsafe { mapped.start.add(mine as usize * mapped.pitch) };
                 Ok(Ground {
                     mapped: Some(mapped),
@@ -205,7 +205,7 @@ impl<N: Netmod> Window<N> {
     }
 
     /// Allocates `bytes` of zeroed memory in every member, all on one node,
-    /// the parts side by side in the order of ranks, so that each member can
+    /// the regions side by side in the order of ranks, so that each member can
     /// load and store in those of all ([`Window::shared_query`]). Sizes and
     /// units may differ. Collective.
     ///
@@ -241,7 +241,7 @@ impl<N: Netmod> Window<N> {
             );
         }
         let mine = starts[communicator.rank() as usize] as usize;
-        // SAFETY: the segment holds the parts of all ranks.
+        // SAFETY: the segment holds the regions of all ranks.
         let start = unsafe { node.mapped.start.add(mine) };
         let ground = Ground {
             mapped: Some(node.mapped),
@@ -338,12 +338,12 @@ impl<N: Netmod> Window<N> {
         // Found by packets from the moment that peers may know of the window.
         let dynamic = flavor == Flavor::Dynamic;
         let world = device.boot().size();
-        let part = prepared.as_ref().ok().map(|(ground, ..)| {
+        let exposed_region = prepared.as_ref().ok().map(|(ground, ..)| {
             let node_rank = device.node_rank(device.boot().rank()).unwrap_or(0);
             let control = ground.controls.map(|c| c.of(node_rank));
             let memory = (ground.start, mine.bytes as usize);
-            let part = Part::new(communicator.id(), memory, dynamic, control, world);
-            Arc::new(Registered::new(Arc::clone(Agent::of(context).registry()), part))
+            let region = ExposedRegion::new(communicator.id(), memory, dynamic, control, world);
+            Arc::new(RegistryEntry::new(Arc::clone(Agent::of(context).registry()), region))
         });
         let told = prepared.as_ref().ok().map(|(ground, network, local, _)| {
             let with = With { network: network.is_some(), local: local.is_some() };
@@ -361,11 +361,11 @@ impl<N: Netmod> Window<N> {
         let heard = exchange_keys(&communicator, told, agreed);
         let (ground, network_region, local_region, _) = prepared?;
         // Where others have heard more than this process, they may write here.
-        let regions = [network_region, local_region].map(|r| Exposed::new(r, device));
+        let memory_regions = [network_region, local_region].map(|r| MemoryRegion::new(r, device));
         let Heard { registered, packed_keys } = heard?;
-        let gone = || ErrorKind::Arguments("the window has no part of its own".into());
+        let gone = || ErrorKind::Arguments("the window has no memory of its own".into());
         let core = Arc::new(WindowCore {
-            part: part.ok_or_else(gone)?,
+            exposed_region: exposed_region.ok_or_else(gone)?,
             contiguous: ground.starts.map(|starts| Column::new(starts.iter().copied())),
             controls: ground.controls,
             skews: Column::new(offers.iter().map(|o| u64::from(o.skew))),
@@ -373,7 +373,7 @@ impl<N: Netmod> Window<N> {
             dynamic,
             created: flavor == Flavor::Created,
             hints: AtomicU8::new(Hints::default().bits()),
-            regions,
+            memory_regions,
             sizes: match dynamic {
                 true => Column::Uniform(u64::MAX),
                 false => Column::new(offers.iter().map(|o| o.bytes)),
@@ -609,7 +609,7 @@ fn first_on_node<N: Netmod>(communicator: &Communicator<N>) -> Result<u32, Error
     Ok(communicator.rank())
 }
 
-/// Tells all members about this one's part and hears of theirs.
+/// Exchanges the members' sizes, units, keys and memory files.
 fn exchange<N: Netmod>(
     communicator: &Communicator<N>,
     bytes: usize,
@@ -678,7 +678,7 @@ fn exchange_keys<N: Netmod>(
     };
     let all = communicator.allgather(&mine)?;
     if let Some(rank) = all.iter().position(Vec::is_empty) {
-        let why = format!("rank {rank} has no memory for its part of the window");
+        let why = format!("rank {rank} has no memory for the window");
         return Err(ErrorKind::Arguments(why).into());
     }
     let word = |at: usize, usual: u64| {
@@ -699,7 +699,7 @@ fn exchange_keys<N: Netmod>(
 struct Ground<N: Netmod> {
     start: *mut u8,
     mapped: Option<Mapped>,
-    /// By rank, where the parts lie side by side.
+    /// By rank, where the regions are contiguous.
     starts: Option<Vec<u64>>,
     controls: Option<Controls>,
     /// Where the memory is the window's own.
@@ -781,15 +781,15 @@ impl NodeSegment {
     ) -> Result<Option<NodeSegment>, Error> {
         let device = communicator.device();
         let mut all = true;
-        let mut part = 0;
+        let mut largest = 0;
         for (rank, offer) in (0..).zip(offers) {
             if device.on_node(communicator.world_rank(rank)?) {
-                part = part.max(offer.bytes as usize);
+                largest = largest.max(offer.bytes as usize);
             } else {
                 all = false;
             }
         }
-        let pitch = part.checked_next_multiple_of(PAGE);
+        let pitch = largest.checked_next_multiple_of(PAGE);
         let len = pitch.and_then(|p| p.checked_mul(device.node_size() as usize));
         let (Some(pitch), Some(len)) = (pitch, len.filter(|&l| l <= isize::MAX as usize)) else {
             return Ok(None);
@@ -798,7 +798,7 @@ impl NodeSegment {
         Ok(node.map(|node| NodeSegment { mapped: Mapped { pitch, all, ..node.mapped }, ..node }))
     }
 
-    /// Maps one segment for all members, the parts side by side by rank, and
+    /// Maps one segment for all members, the regions contiguous by rank, and
     /// says where each starts; `None` when it cannot be had.
     fn map_side_by_side<N: Netmod>(
         communicator: &Communicator<N>,
@@ -820,7 +820,7 @@ impl NodeSegment {
         Ok(node.map(|node| (node, starts)))
     }
 
-    /// Maps `len` bytes for parts, the node's lock words behind them.
+    /// Maps `len` bytes of regions and the node's lock words behind them.
     fn open<N: Netmod>(
         communicator: &Communicator<N>,
         offer: Offer,

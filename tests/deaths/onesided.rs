@@ -26,7 +26,7 @@ pub fn passive<N: Opens>(run: &Run<'_, N>, lap: Lap<N>) -> Result {
     pair::anew(run)
 }
 
-/// A window of all three, its part of bytes to get written.
+/// A window of all three, with the bytes that gets read written.
 pub fn base<N: Opens>(run: &Run<'_, N>) -> Result<Held<N>> {
     let kind = run.t.common(1, 4);
     let w = Held::make(&run.world, kind, BYTES).map_err(|e| format!("name: before: {e}"))?;

@@ -28,9 +28,9 @@ factor! {
     Memory {
         Created = "created",
         Allocated = "allocated",
-        /// The parts of all ranks side by side.
+        /// The regions of all ranks contiguous.
         Shared = "shared",
-        /// Shared, each part for itself.
+        /// Shared, not contiguous (`alloc_shared_noncontig`).
         Apart = "apart",
         Dynamic = "dynamic",
         /// The network library's own, with its own puts or with stores.

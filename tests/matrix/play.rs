@@ -270,7 +270,7 @@ impl<'a, N: Opens> Player<'a, N> {
                 let (is, was) = (got[byte], want[byte]);
                 let who = who(program, phase, number, rank, byte);
                 self.wrong.borrow_mut().push(format!(
-                    "{when}: window {number}, part of rank {rank}: byte {byte} is {is:02x}, not \
+                    "{when}: window {number}, memory of rank {rank}: byte {byte} is {is:02x}, not \
                      {was:02x}: {who}"
                 ));
             };
@@ -293,7 +293,7 @@ impl<'a, N: Opens> Player<'a, N> {
 }
 
 /// Whose steps change a byte.
-fn who(program: &Program, phase: &Phase, window: usize, part: usize, byte: usize) -> String {
+fn who(program: &Program, phase: &Phase, window: usize, target: usize, byte: usize) -> String {
     let mut all = Vec::new();
     for (rank, threads) in phase.work.iter().enumerate() {
         for (thread, epochs) in threads.iter().enumerate() {
@@ -301,7 +301,7 @@ fn who(program: &Program, phase: &Phase, window: usize, part: usize, byte: usize
                 continue;
             }
             for (epoch, step) in epochs.iter().flat_map(|e| e.steps.iter().map(move |s| (e, s))) {
-                if step.to as usize == part && (step.at..step.at + step.len).contains(&byte) {
+                if step.to as usize == target && (step.at..step.at + step.len).contains(&byte) {
                     let (kind, step) = (epoch.kind, step.name());
                     all.push(format!("{step} by rank {rank}, thread {thread} in {kind:?}"));
                 }

@@ -152,7 +152,7 @@ impl Places {
     }
 
     /// A power of two, so that many cases share a window, and some more, so
-    /// that parts that lie side by side begin in the middle of a page.
+    /// that contiguous regions begin in the middle of a page.
     fn bytes(&self) -> usize {
         ((self.origins * self.each + 1) * self.stride).next_power_of_two() + 72
     }
@@ -232,7 +232,7 @@ fn steps(case: &Case, frame: &Frame, places: &Places, len: usize, me: (u32, usiz
     let mut step = |to: u32, at: usize, op: Op, alone: bool| {
         let len = if frame.sizes[to as usize] == 0 { 0 } else { len };
         let request = case.completion == Completion::Request;
-        // Nothing lies in an empty part.
+        // Nothing lies in an empty region.
         let at = if frame.sizes[to as usize] == 0 { 0 } else { at };
         let at_once = dice.below(4) == 0;
         let odd_origin = case.align == Align::Origin;

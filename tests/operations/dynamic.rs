@@ -88,7 +88,7 @@ pub fn attached<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     Ok(())
 }
 
-/// Parts of different sizes, side by side, loaded and stored in directly.
+/// Regions of different sizes, contiguous, loaded and stored in directly.
 pub fn shared<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
@@ -117,7 +117,7 @@ pub fn shared<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             w.fence().map_err(text)?;
             let to = (me + 1) % n;
             let (at, ..) = w.shared_query(to).map_err(text)?;
-            // SAFETY: within the part; the fences keep others away.
+            // SAFETY: within the region; the fences keep others away.
             let seen = unsafe { at.cast::<u32>().read_unaligned() };
             ensure!(seen == n * (n + 1) / 2, "sum {seen}");
             w.fence().map_err(text)?;

@@ -1,4 +1,4 @@
-//! Shared windows, whose parts lie side by side, in every kind of epoch.
+//! Shared windows, whose regions are contiguous, in every kind of epoch.
 
 use super::*;
 use rankway::rma::{Assert, Lock};
@@ -86,7 +86,7 @@ fn epochs<N: Netmod>(w: &Window<N>, units: &[usize]) -> Result {
     Ok(())
 }
 
-/// Parts of one size, units alike or not.
+/// Regions of one size, units alike or not.
 pub fn every_epoch<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let context = N::open(boot)?;
     let world = Communicator::world(&context);

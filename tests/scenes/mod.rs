@@ -348,7 +348,7 @@ pub fn epochs<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     last.free().map_err(text)
 }
 
-/// A member that has no memory for its part fails in all members.
+/// A member that has no memory for the window fails in all members.
 pub fn no_memory<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let context = <N as Opens>::open(boot)?;
     let world = Communicator::world(&context);

@@ -26,7 +26,7 @@ pub unsafe extern "C" fn rankway_win_allocate(
     })
 }
 
-/// As rankway_win_allocate, all members on one node and their parts side by
+/// As rankway_win_allocate, all members on one node and their memory side by
 /// side in the order of ranks: rankway_win_shared_query tells where. Collective.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_win_allocate_shared(

@@ -311,7 +311,7 @@ static void look(struct view *v, int thread, const char *when)
         MPI_Win_shared_query(v->win, next, &bytes, &unit, &base);
         if ((size_t) bytes != frame.sizes[next])
             complain(thread, "shared_query", (size_t) bytes, NULL, NULL);
-        compare(thread, "the part of the next rank", base, v->model[next], frame.sizes[next]);
+        compare(thread, "the memory of the next rank", base, v->model[next], frame.sizes[next]);
     }
     if (v->memory)
         intact(thread, "around the window", v->memory, frame.sizes[rank], (size_t) frame.skew);

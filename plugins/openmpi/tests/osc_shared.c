@@ -1,4 +1,4 @@
-/* Windows of MPI_Win_allocate_shared whose parts lie side by side: puts of
+/* Windows of MPI_Win_allocate_shared whose regions are contiguous: puts of
  * every length in every kind of epoch, units alike or not, looked at by their
  * owners. */
 #include "check.h"

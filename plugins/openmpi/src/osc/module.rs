@@ -199,9 +199,9 @@ impl<N: Netmod> Module<N> {
     /// The rank is one of the window's, and the offset within its memory.
     #[inline(always)]
     pub(super) unsafe fn at(&self, rank: u32, offset: usize) -> *mut u8 {
-        let part = (rank as isize).wrapping_mul(self.stride);
-        // SAFETY: the parts of all ranks are mapped as long as the window is.
-        unsafe { self.start.offset(part).add(offset) }
+        let region = (rank as isize).wrapping_mul(self.stride);
+        // SAFETY: the regions of all ranks are mapped as long as the window is.
+        unsafe { self.start.offset(region).add(offset) }
     }
 
     /// Counts an operation that was a few stores.

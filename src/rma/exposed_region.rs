@@ -1,7 +1,8 @@
-//! This process's part of each window, as packets from peers find it.
+//! The memory that this process exposes in each window, as packets from peers
+//! find it.
 //!
 //! A [`Registry`] is one table for the process: whichever context a packet
-//! comes in on finds the window by its id. A part is entered before any peer
+//! comes in on finds the window by its id. A region is entered before any peer
 //! knows that the window exists, and taken out before its memory goes.
 
 use super::compute::{Work, refusal};
@@ -67,47 +68,47 @@ impl Status {
 /// Parts of windows by the window's id.
 #[derive(Default)]
 pub(super) struct Registry {
-    parts: Mutex<BTreeMap<u64, Arc<Part>>>,
+    regions: Mutex<BTreeMap<u64, Arc<ExposedRegion>>>,
     /// What carries out operations of the device layer's own.
     pub(super) operator: OnceLock<Operator>,
 }
 
 impl Registry {
-    fn parts(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Part>>> {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn regions(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<ExposedRegion>>> {
+        self.regions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with a part, which stays in place meanwhile.
-    pub(super) fn with<R>(&self, id: u64, act: impl FnOnce(&Part) -> R) -> Option<R> {
-        self.parts().get(&id).map(|part| act(part))
+    /// Does something with a region, which stays in place meanwhile.
+    pub(super) fn with<R>(&self, id: u64, act: impl FnOnce(&ExposedRegion) -> R) -> Option<R> {
+        self.regions().get(&id).map(|region| act(region))
     }
 }
 
-/// A part in the registry; dropping it takes it out.
-pub(super) struct Registered {
+/// A region in the registry; dropping it takes it out.
+pub(super) struct RegistryEntry {
     registry: Arc<Registry>,
-    part: Arc<Part>,
+    region: Arc<ExposedRegion>,
 }
 
-impl Registered {
-    pub(super) fn new(registry: Arc<Registry>, part: Part) -> Registered {
-        let part = Arc::new(part);
-        registry.parts().insert(part.id, Arc::clone(&part));
-        Registered { registry, part }
+impl RegistryEntry {
+    pub(super) fn new(registry: Arc<Registry>, region: ExposedRegion) -> RegistryEntry {
+        let region = Arc::new(region);
+        registry.regions().insert(region.id, Arc::clone(&region));
+        RegistryEntry { registry, region }
     }
 }
 
-impl Deref for Registered {
-    type Target = Part;
+impl Deref for RegistryEntry {
+    type Target = ExposedRegion;
 
-    fn deref(&self) -> &Part {
-        &self.part
+    fn deref(&self) -> &ExposedRegion {
+        &self.region
     }
 }
 
-impl Drop for Registered {
+impl Drop for RegistryEntry {
     fn drop(&mut self) {
-        self.registry.parts().remove(&self.part.id);
+        self.registry.regions().remove(&self.region.id);
     }
 }
 
@@ -137,8 +138,8 @@ pub(super) fn take_all(signals: &mut BTreeMap<u32, u32>, worlds: &[u32]) -> bool
     all
 }
 
-/// This process's part of a window.
-pub(super) struct Part {
+/// The memory this process exposes in a window.
+pub(super) struct ExposedRegion {
     pub(super) id: u64,
     start: *mut u8,
     bytes: usize,
@@ -154,13 +155,13 @@ pub(super) struct Part {
     world: u32,
 }
 
-// SAFETY: the memory lives as long as the part is registered; what is done
+// SAFETY: the memory lives as long as the region is registered; what is done
 // there goes through atomics or the locks here.
-unsafe impl Send for Part {}
+unsafe impl Send for ExposedRegion {}
 // SAFETY: as above.
-unsafe impl Sync for Part {}
+unsafe impl Sync for ExposedRegion {}
 
-impl Part {
+impl ExposedRegion {
     /// `control` is where the lock words are mapped for the node; `world` the
     /// size of the job.
     pub(super) fn new(
@@ -169,8 +170,8 @@ impl Part {
         dynamic: bool,
         control: Option<Control>,
         world: u32,
-    ) -> Part {
-        Part {
+    ) -> ExposedRegion {
+        ExposedRegion {
             id,
             start,
             bytes,
@@ -187,7 +188,7 @@ impl Part {
         self.signals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The words that say who holds locks on this part.
+    /// The words that say who holds locks on this region.
     ///
     /// # Errors
     /// [`ErrorKind::Memory`].
@@ -200,7 +201,7 @@ impl Part {
             what: "the lock words of a window".into(),
             source: std::io::Error::from_raw_os_error(libc::ENOMEM),
         })?;
-        // SAFETY: zeroed memory of that size, kept with the part.
+        // SAFETY: zeroed memory of that size, kept with the region.
         Ok(unsafe { Control::at(segment.start(), self.world) })
     }
 
@@ -260,7 +261,7 @@ impl Part {
         if done.is_some() { Status::Done } else { Status::Outside }
     }
 
-    /// Makes memory of the process part of a dynamic window; its address.
+    /// Attaches memory of the process to a dynamic window; its address.
     ///
     /// # Errors
     /// [`ErrorKind::Arguments`] for a window that is not dynamic, no bytes, or
