@@ -179,7 +179,7 @@ pub(crate) trait Context {
     fn isend(&self, buf: (*const u8, usize), to: Bits, sync: bool) -> Result<Operation, Fail>;
     fn irecv(&self, buf: (*mut u8, usize), spec: &MatchSpec) -> Result<Operation, Fail>;
     fn probe(&self, spec: &MatchSpec) -> Result<Option<Status>, Fail>;
-    fn take(&self, spec: &MatchSpec) -> Result<Option<Taken>, Fail>;
+    fn improbe(&self, spec: &MatchSpec) -> Result<Option<Matched>, Fail>;
     fn am_register(&self, id: u16, handler: am::Handler) -> Result<(), Fail>;
 }
 
@@ -267,11 +267,11 @@ impl<N: Native> Context for Ctx<N> {
         Ok(self.tagged()?.iprobe(spec)?)
     }
 
-    fn take(&self, spec: &MatchSpec) -> Result<Option<Taken>, Fail> {
+    fn improbe(&self, spec: &MatchSpec) -> Result<Option<Matched>, Fail> {
         self.check(spec)?;
         let home = home(&self.context);
         let found = self.tagged()?.improbe(spec)?;
-        Ok(found.map(|message| Taken { home, what: N::message(message) }))
+        Ok(found.map(|message| Matched { home, what: N::message(message) }))
     }
 
     fn am_register(&self, id: u16, handler: am::Handler) -> Result<(), Fail> {
@@ -284,8 +284,8 @@ impl<N: Native> Context for Ctx<N> {
 }
 
 impl<N: Native> am::Call for msg::Call<'_, N> {
-    fn reply(&mut self, letter: am::Letter<'_>) -> Option<Result<(), Fail>> {
-        let sent = self.reply()?.send(letter.id, letter.header, letter.payload);
+    fn reply(&mut self, message: am::OutgoingAm<'_>) -> Option<Result<(), Fail>> {
+        let sent = self.reply()?.send(message.id, message.header, message.payload);
         Some(sent.map_err(Fail::from))
     }
 }
@@ -330,10 +330,10 @@ pub(crate) trait Comm {
     fn irecv(&self, buf: (*mut u8, usize), from: From) -> Result<Operation, Fail>;
     fn iprobe(&self, from: From) -> Result<Option<Status>, Fail>;
     fn probe(&self, from: From) -> Result<Status, Fail>;
-    fn improbe(&self, from: From) -> Result<Option<Taken>, Fail>;
-    fn mprobe(&self, from: From) -> Result<Taken, Fail>;
+    fn improbe(&self, from: From) -> Result<Option<Matched>, Fail>;
+    fn mprobe(&self, from: From) -> Result<Matched, Fail>;
     /// Whether the message was sent, waiting for that if `mode` says so.
-    fn am_send(&self, to: u32, am: am::Letter<'_>, mode: am::SendMode) -> Result<bool, Fail>;
+    fn am_send(&self, to: u32, am: am::OutgoingAm<'_>, mode: am::SendMode) -> Result<bool, Fail>;
     fn am_longest(&self, to: u32) -> Result<usize, Fail>;
     fn win_allocate(&self, bytes: usize, unit: usize) -> Result<Rc<dyn Win>, Fail>;
     fn win_shared(&self, bytes: usize, unit: usize) -> Result<Rc<dyn Win>, Fail>;
@@ -352,8 +352,8 @@ fn operation<N: Native>(comm: &Communicator<N>, request: Request<N>) -> Operatio
     Operation { home: home(comm.context()), what: N::request(request) }
 }
 
-fn taken<N: Native>(comm: &Communicator<N>, message: Message<N>) -> Taken {
-    Taken { home: home(comm.context()), what: N::message(message) }
+fn matched<N: Native>(comm: &Communicator<N>, message: Message<N>) -> Matched {
+    Matched { home: home(comm.context()), what: N::message(message) }
 }
 
 fn messages<N: Native>(comm: &Communicator<N>) -> Result<Messenger<'_, N>, Fail> {
@@ -450,18 +450,18 @@ impl<N: Native> Comm for Communicator<N> {
         Ok(messages(self)?.probe(from.source(), from.tag())?)
     }
 
-    fn improbe(&self, from: From) -> Result<Option<Taken>, Fail> {
+    fn improbe(&self, from: From) -> Result<Option<Matched>, Fail> {
         let found = messages(self)?.improbe(from.source(), from.tag())?;
-        Ok(found.map(|m| taken(self, m)))
+        Ok(found.map(|m| matched(self, m)))
     }
 
-    fn mprobe(&self, from: From) -> Result<Taken, Fail> {
-        Ok(taken(self, messages(self)?.mprobe(from.source(), from.tag())?))
+    fn mprobe(&self, from: From) -> Result<Matched, Fail> {
+        Ok(matched(self, messages(self)?.mprobe(from.source(), from.tag())?))
     }
 
-    fn am_send(&self, to: u32, am: am::Letter<'_>, mode: am::SendMode) -> Result<bool, Fail> {
+    fn am_send(&self, to: u32, am: am::OutgoingAm<'_>, mode: am::SendMode) -> Result<bool, Fail> {
         let active = Active::open(self.context())?;
-        let (world, am::Letter { id, header, payload }) = (self.world_rank(to)?, am);
+        let (world, am::OutgoingAm { id, header, payload }) = (self.world_rank(to)?, am);
         Ok(match mode {
             am::SendMode::Try => active.try_send(world, id, header, payload)?,
             am::SendMode::TryRequest => active.try_request(world, id, header, payload)?,
@@ -847,8 +847,8 @@ impl Operation {
     }
 }
 
-/// A message taken by a matched probe, and the context it is on.
-pub(crate) struct Taken {
+/// A message of a matched probe, and the context it is on.
+pub(crate) struct Matched {
     pub(crate) home: usize,
     pub(crate) what: AnyMessage,
 }
@@ -858,7 +858,7 @@ pub(crate) enum AnyMessage {
     Ucx(Message<Ucx>),
 }
 
-impl Taken {
+impl Matched {
     pub(crate) fn status(&self) -> rankway_status_t {
         match &self.what {
             AnyMessage::Ofi(m) => status(&m.status()),

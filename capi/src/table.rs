@@ -7,7 +7,7 @@
 
 use crate::abi::*;
 use crate::error::Fail;
-use crate::native::{Comm, Context, Device, Operation, Taken, Win};
+use crate::native::{Comm, Context, Device, Matched, Operation, Win};
 use crate::slab::{GENERATIONS, PLACES, Slab};
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
@@ -70,7 +70,7 @@ pub(crate) struct Table {
     comms: Objects<Rc<dyn Comm>>,
     wins: Objects<Rc<dyn Win>>,
     requests: Objects<Operation>,
-    messages: Objects<Taken>,
+    messages: Objects<Matched>,
 }
 
 struct Objects<T>(RefCell<Slab<T>>);
@@ -103,7 +103,7 @@ kept! {
     Rc<dyn Comm>, rankway_comm_t, comms;
     Rc<dyn Win>, rankway_win_t, wins;
     Operation, rankway_request_t, requests;
-    Taken, rankway_message_t, messages;
+    Matched, rankway_message_t, messages;
 }
 
 /// Within a table, until dropped.

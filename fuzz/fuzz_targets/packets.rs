@@ -10,7 +10,7 @@
 use libfuzzer_sys::fuzz_target;
 use rankway::boot::simulated::Simulated;
 use rankway::device::{Context, Device};
-use rankway::msg::{Active, Request, MatchSpec, Tagged, Verdict};
+use rankway::msg::{Active, HandlerStatus, MatchSpec, Request, Tagged};
 use rankway::netmod::HEAD;
 use rankway::rankmap::RankMap;
 use rankway::rma::{Communicator, Window};
@@ -104,13 +104,14 @@ fn play(
 ) -> Option<()> {
     let tagged = Tagged::open(context).ok()?;
     let active = Active::open(context).ok()?;
-    let verdict = |bytes: usize| if bytes % 5 == 4 { Verdict::Held } else { Verdict::Taken };
+    let status =
+        |bytes: usize| if bytes % 5 == 4 { HandlerStatus::Held } else { HandlerStatus::Consumed };
     let register = |id: u16| {
         active.register(id, move |call| {
             if let Some(reply) = call.reply() {
                 let _ = reply.send(id + 1, call.header, call.payload);
             }
-            verdict(call.payload.len())
+            status(call.payload.len())
         })
     };
     register(0).ok()?;

@@ -1,4 +1,4 @@
-//! A mailbox: a queue and its bell. Who waits for a letter gets it.
+//! A mailbox: a queue and its bell. Who waits for a message gets it.
 
 use crate::bell::Bell;
 use loom::sync::{Arc, Mutex};
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 #[derive(Default)]
 struct Mailbox {
-    letters: Mutex<VecDeque<u32>>,
+    messages: Mutex<VecDeque<u32>>,
     bell: Bell,
 }
 
 impl Mailbox {
-    fn push(&self, letter: u32) {
-        self.letters.lock().unwrap().push_back(letter);
+    fn push(&self, message: u32) {
+        self.messages.lock().unwrap().push_back(message);
         self.bell.ring();
     }
 
@@ -22,11 +22,11 @@ impl Mailbox {
     fn wait(&self) -> u32 {
         let end = Instant::now() + Duration::from_secs(3600);
         loop {
-            let letter = self.letters.lock().unwrap().pop_front();
-            if let Some(letter) = letter {
-                return letter;
+            let message = self.messages.lock().unwrap().pop_front();
+            if let Some(message) = message {
+                return message;
             }
-            assert!(self.bell.wait(|| self.letters.lock().unwrap().is_empty(), end));
+            assert!(self.bell.wait(|| self.messages.lock().unwrap().is_empty(), end));
         }
     }
 }

@@ -89,7 +89,7 @@ impl Drop for ProgressGuard<'_> {
 mod tests {
     use crate::boot::alone::Alone;
     use crate::device::{Class, Context, DeviceError, Head, Outcome, PacketHandler, open_null};
-    use crate::msg::{Active, Verdict};
+    use crate::msg::{Active, HandlerStatus};
     use crate::netmod::null::Null;
     use std::any::Any;
     use std::cell::Cell;
@@ -116,7 +116,7 @@ mod tests {
             .register(1, move |call| {
                 counted.set(counted.get() + 1);
                 assert!(!call.payload.is_empty(), "nothing in it");
-                Verdict::Taken
+                HandlerStatus::Consumed
             })
             .unwrap();
         assert!(active.try_request(0, 1, &[], &[]).unwrap());

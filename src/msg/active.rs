@@ -1,10 +1,10 @@
 //! Active messages: a packet that calls a handler where it arrives.
 //!
 //! ```text
-//! CALL    handler, header's length, flags    header    payload
-//! ANSWER  handler, header's length           header    payload
-//! NOTHING                                              the reply that was due
-//! CREDIT  counts                                       consumed so far
+//! AM        handler, header's length, flags    header    payload
+//! REPLY     handler, header's length           header    payload
+//! NO_REPLY                                               the reply that was due
+//! CREDIT    counts                                       consumed so far
 //! ```
 //!
 //! The header, up to sixteen bytes, travels in the packet's head, so that a
@@ -29,9 +29,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-const CALL: u8 = 0;
-const ANSWER: u8 = 1;
-const NOTHING: u8 = 2;
+const AM: u8 = 0;
+const REPLY: u8 = 1;
+const NO_REPLY: u8 = 2;
 const CREDIT: u8 = 3;
 
 /// The longest header, bytes.
@@ -40,9 +40,9 @@ const WANTS_REPLY: u64 = 1 << 24;
 
 /// What a handler did with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It took it.
-    Taken,
+pub enum HandlerStatus {
+    /// It has consumed the message.
+    Consumed,
     /// It has no space now: the message is kept and offered again.
     Held,
 }
@@ -103,11 +103,11 @@ impl<N: Netmod> Reply<'_, N> {
         if self.to == self.protocol.me {
             let word = first_word(handler, header.len());
             self.protocol.own_request_ended();
-            self.protocol.keep(self.to, ANSWER, word, header, payload);
+            self.protocol.keep(self.to, REPLY, word, header, payload);
             self.context.schedule(Class::Active);
             return Ok(());
         }
-        transmit(self.context, self.to, ANSWER, handler, 0, header, payload)
+        transmit(self.context, self.to, REPLY, handler, 0, header, payload)
     }
 }
 
@@ -121,12 +121,12 @@ impl<N: Netmod> Drop for Reply<'_, N> {
             self.protocol.own_request_ended();
         } else {
             // What cannot be sent need not be: the peer is gone.
-            let _ = transmit(self.context, self.to, NOTHING, 0, 0, &[], &[]);
+            let _ = transmit(self.context, self.to, NO_REPLY, 0, 0, &[], &[]);
         }
     }
 }
 
-type Handler<N> = Rc<dyn Fn(&mut Call<'_, N>) -> Verdict>;
+type Handler<N> = Rc<dyn Fn(&mut Call<'_, N>) -> HandlerStatus>;
 
 struct Kept {
     from: u32,
@@ -209,7 +209,7 @@ impl<N: Netmod> Active<N> {
     /// Has a number call a handler from now on; messages for it that came
     /// before are offered to it by the next progress. It runs within progress:
     /// it may reply and [`Active::try_send`], and what waits is refused. One
-    /// that panics has taken its message; the panic goes on in whoever makes
+    /// that panics has consumed its message; the panic goes on in whoever makes
     /// progress, and progress may be made again after it.
     ///
     /// A handler that holds an [`Active`] or a context keeps it open for ever.
@@ -219,7 +219,7 @@ impl<N: Netmod> Active<N> {
     pub fn register(
         &self,
         id: u16,
-        handler: impl Fn(&mut Call<'_, N>) -> Verdict + 'static,
+        handler: impl Fn(&mut Call<'_, N>) -> HandlerStatus + 'static,
     ) -> Result<(), MsgError> {
         let mut handlers = self.protocol.handlers.borrow_mut();
         let at = usize::from(id);
@@ -271,7 +271,7 @@ impl<N: Netmod> Active<N> {
         header: &[u8],
         payload: &[u8],
     ) -> Result<bool, MsgError> {
-        self.offer(world, handler, 0, header, payload)
+        self.send_if_credit(world, handler, 0, header, payload)
     }
 
     /// The same for a request: the handler there is given a [`Reply`].
@@ -285,7 +285,7 @@ impl<N: Netmod> Active<N> {
         header: &[u8],
         payload: &[u8],
     ) -> Result<bool, MsgError> {
-        self.offer(world, handler, WANTS_REPLY, header, payload)
+        self.send_if_credit(world, handler, WANTS_REPLY, header, payload)
     }
 
     /// Calls a handler of a peer's; makes progress until there is credit. The
@@ -322,7 +322,7 @@ impl<N: Netmod> Active<N> {
         self.protocol.peers.get(world).map_or(0, |peer| peer.owed.get())
     }
 
-    /// Messages that handlers have not taken yet.
+    /// Messages that handlers have not consumed yet.
     pub fn held(&self) -> usize {
         self.protocol.kept.borrow().values().map(VecDeque::len).sum()
     }
@@ -362,7 +362,7 @@ impl<N: Netmod> Active<N> {
         if self.context.is_progressing() {
             return Err(DeviceError::Nested.into());
         }
-        while !self.offer(world, handler, flags, header, payload)? {
+        while !self.send_if_credit(world, handler, flags, header, payload)? {
             let peer = self.protocol.peer(world)?;
             self.wait_until(world, || self.protocol.has_space(peer, flags, payload.len()))?;
         }
@@ -370,7 +370,7 @@ impl<N: Netmod> Active<N> {
     }
 
     #[inline]
-    fn offer(
+    fn send_if_credit(
         &self,
         world: u32,
         handler: u16,
@@ -390,10 +390,10 @@ impl<N: Netmod> Active<N> {
         }
         if world == self.protocol.me {
             let word = first_word(handler, header.len()) | flags;
-            self.protocol.keep(world, CALL, word, header, payload);
+            self.protocol.keep(world, AM, word, header, payload);
             self.context.schedule(Class::Active);
         } else {
-            transmit(&self.context, world, CALL, handler, flags, header, payload)?;
+            transmit(&self.context, world, AM, handler, flags, header, payload)?;
         }
         peer.credit.spend(payload.len());
         peer.owed.set(peer.owed.get() + u32::from(flags != 0));
@@ -476,7 +476,7 @@ impl<N: Netmod> ActiveProtocol<N> {
     ) -> bool {
         let Some(handler) = self.handler(word as u16) else { return false };
         let held = Cell::new(false);
-        let reply = (word & WANTS_REPLY != 0 && kind == CALL).then(|| Reply {
+        let reply = (word & WANTS_REPLY != 0 && kind == AM).then(|| Reply {
             context,
             protocol: self,
             to: from,
@@ -486,17 +486,17 @@ impl<N: Netmod> ActiveProtocol<N> {
         });
         let mut call = Call { from, header, payload, reply };
         // One that panics has had its message: nothing here is left half done.
-        let verdict = catch_unwind(AssertUnwindSafe(|| handler(&mut call)));
-        let verdict = verdict.unwrap_or_else(|panic| {
+        let status = catch_unwind(AssertUnwindSafe(|| handler(&mut call)));
+        let status = status.unwrap_or_else(|panic| {
             context.keep_panic(panic);
-            Verdict::Taken
+            HandlerStatus::Consumed
         });
-        held.set(verdict == Verdict::Held);
+        held.set(status == HandlerStatus::Held);
         drop(call);
-        if verdict == Verdict::Held {
+        if status == HandlerStatus::Held {
             return false;
         }
-        if kind == CALL {
+        if kind == AM {
             self.consumed(context, from, payload.len());
         }
         true
@@ -527,8 +527,8 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
         let Some(peer) = self.peers.get_or_new(head.from) else { return };
         match head.kind {
             CREDIT => return peer.credit.told(word),
-            NOTHING => return peer.owed.set(peer.owed.get().saturating_sub(1)),
-            ANSWER => peer.owed.set(peer.owed.get().saturating_sub(1)),
+            NO_REPLY => return peer.owed.set(peer.owed.get().saturating_sub(1)),
+            REPLY => peer.owed.set(peer.owed.get().saturating_sub(1)),
             _ => {}
         }
         let header = (u128::from(high) << 64 | u128::from(low)).to_le_bytes();

@@ -1,7 +1,7 @@
 //! A handler that hands its messages to other threads.
 
 use super::MsgError;
-use super::active::{Active, Call, Verdict};
+use super::active::{Active, Call, HandlerStatus};
 use super::bell::Bell;
 use crate::netmod::Netmod;
 use crossbeam_queue::ArrayQueue;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// A message in a mailbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Letter {
+pub struct AmMessage {
     /// World rank of the sender.
     pub from: u32,
     /// The header.
@@ -29,12 +29,12 @@ pub struct Mailbox {
 
 #[derive(Debug)]
 struct Inner {
-    queue: ArrayQueue<Letter>,
+    queue: ArrayQueue<AmMessage>,
     bell: Bell,
 }
 
 impl Mailbox {
-    /// Registers a handler that fills a mailbox of `capacity` letters, at least
+    /// Registers a handler that fills a mailbox of `capacity` messages, at least
     /// one.
     ///
     /// # Errors
@@ -51,18 +51,18 @@ impl Mailbox {
         Ok(mailbox)
     }
 
-    /// The oldest letter, if there is one.
-    pub fn pop(&self) -> Option<Letter> {
+    /// The oldest message, if there is one.
+    pub fn pop(&self) -> Option<AmMessage> {
         self.inner.queue.pop()
     }
 
-    /// The oldest letter; waits for one at most so long. The thread that owns
-    /// the context must not call this: it is who brings the letters.
-    pub fn wait(&self, limit: Duration) -> Option<Letter> {
+    /// The oldest message; waits for one at most so long. The thread that owns
+    /// the context must not call this: it is who brings the messages.
+    pub fn wait(&self, limit: Duration) -> Option<AmMessage> {
         let end = Instant::now() + limit;
         loop {
-            if let Some(letter) = self.pop() {
-                return Some(letter);
+            if let Some(message) = self.pop() {
+                return Some(message);
             }
             if !self.inner.bell.wait(|| self.inner.queue.is_empty(), end) {
                 return None;
@@ -82,16 +82,16 @@ impl Mailbox {
 }
 
 impl Inner {
-    fn take<N: Netmod>(&self, call: &mut Call<'_, N>) -> Verdict {
+    fn take<N: Netmod>(&self, call: &mut Call<'_, N>) -> HandlerStatus {
         if self.queue.is_full() {
-            return Verdict::Held;
+            return HandlerStatus::Held;
         }
         let (header, payload) = (call.header.to_vec(), call.payload.to_vec());
         // Only this context pushes: what was not full still is not.
-        if self.queue.push(Letter { from: call.from, header, payload }).is_err() {
-            return Verdict::Held;
+        if self.queue.push(AmMessage { from: call.from, header, payload }).is_err() {
+            return HandlerStatus::Held;
         }
         self.bell.ring();
-        Verdict::Taken
+        HandlerStatus::Consumed
     }
 }

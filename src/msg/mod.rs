@@ -45,10 +45,10 @@ mod sync {
     pub(super) use std::sync::{Condvar, Mutex, PoisonError};
 }
 
-pub use active::{Active, Call, HEADER, Reply, Verdict};
+pub use active::{Active, Call, HEADER, HandlerStatus, Reply};
 pub use completion_queue::{Completion, RequestId, Started};
 pub use error::MsgError;
-pub use mailbox::{Letter, Mailbox};
+pub use mailbox::{AmMessage, Mailbox};
 pub use messenger::{Any, Messenger, Source, Tag};
 pub use protocol::{Counts, MatchSpec, Status};
 pub use request::{Request, test_all, wait_all, wait_any};

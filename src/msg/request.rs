@@ -19,7 +19,7 @@ enum State {
     Pending(u32),
     Done(Status),
     /// The result was handed out.
-    Taken,
+    Returned,
 }
 
 impl<N: Netmod> std::fmt::Debug for Request<N> {
@@ -63,11 +63,11 @@ impl<N: Netmod> Request<N> {
     fn take(&mut self) -> Result<Option<Status>, MsgError> {
         match self.state {
             State::Done(status) => {
-                self.state = State::Taken;
+                self.state = State::Returned;
                 Ok(Some(status))
             }
             State::Pending(at) if self.tagged.protocol().is_done(at) => {
-                self.state = State::Taken;
+                self.state = State::Returned;
                 self.tagged.protocol().collect(at).map(Some)
             }
             _ => Ok(None),
@@ -80,11 +80,11 @@ impl<N: Netmod> Request<N> {
     /// As [`Tagged::recv`] and [`Tagged::send`].
     #[inline]
     pub fn wait(mut self) -> Result<Status, MsgError> {
-        let state = std::mem::replace(&mut self.state, State::Taken);
+        let state = std::mem::replace(&mut self.state, State::Returned);
         match state {
             State::Pending(at) => self.tagged.complete(at),
             State::Done(status) => Ok(status),
-            State::Taken => Ok(Status { world: 0, bits: 0, length: 0, cancelled: true }),
+            State::Returned => Ok(Status { world: 0, bits: 0, length: 0, cancelled: true }),
         }
     }
 
@@ -128,7 +128,7 @@ pub fn wait_any<N: Netmod>(
     requests: &mut [Request<N>],
 ) -> Result<Option<(usize, Status)>, (usize, MsgError)> {
     let none = requests.len();
-    let open = |r: &Request<N>| !matches!(r.state, State::Taken);
+    let open = |r: &Request<N>| !matches!(r.state, State::Returned);
     let Some(first) = requests.iter().find(|r| open(r)) else { return Ok(None) };
     let context = std::rc::Rc::clone(first.tagged.context());
     let ready = |all: &[Request<N>]| all.iter().position(|r| open(r) && r.is_complete());

@@ -303,7 +303,7 @@ impl<N: Netmod> Tagged<N> {
     }
 }
 
-/// A message taken by a matched probe. One that is dropped is lost, as if it
+/// A message of a matched probe. One that is dropped is lost, as if it
 /// had been received and thrown away.
 pub struct Message<N: Netmod> {
     tagged: Tagged<N>,

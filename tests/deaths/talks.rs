@@ -5,7 +5,7 @@ use super::pair;
 use super::trial::*;
 use crate::ensure;
 use crate::jobs::{Opens, Result, pattern, same};
-use rankway::msg::{Active, Call, Messenger, Verdict};
+use rankway::msg::{Active, Call, HandlerStatus, Messenger};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -95,14 +95,14 @@ pub fn active<N: Opens>(run: &Run<'_, N>) -> Result {
             // The one who asked may be dead.
             let _ = reply.send(2, call.header, call.payload);
         }
-        Verdict::Taken
+        HandlerStatus::Consumed
     };
     let (count, seen) = (Rc::clone(&answered), Rc::clone(&wrong));
     let answer = move |call: &mut Call<'_, N>| {
         let seed = call.header.try_into().map_or(0, u32::from_le_bytes);
         seen.set(seen.get() | (call.payload != pattern(seed, seed as usize % 3000)));
         count.set(count.get() + 1);
-        Verdict::Taken
+        HandlerStatus::Consumed
     };
     active.register(1, ask).map_err(|e| format!("name: before: {e}"))?;
     active.register(2, answer).map_err(|e| format!("name: before: {e}"))?;

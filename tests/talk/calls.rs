@@ -5,7 +5,7 @@ use crate::ensure;
 use crate::jobs::{Result, text};
 use rankway::boot::Boot;
 use rankway::device::DeviceError;
-use rankway::msg::{Active, Mailbox, Messenger, MsgError, Verdict};
+use rankway::msg::{Active, HandlerStatus, Mailbox, Messenger, MsgError};
 use rankway::rma::Communicator;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -39,7 +39,7 @@ pub fn replies<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             }
             None => *notes.borrow_mut() = Some("no way back".into()),
         }
-        Verdict::Taken
+        HandlerStatus::Consumed
     };
     active.register(1, asked).map_err(text)?;
     let (notes, count) = (Rc::clone(&wrong), Rc::clone(&answers));
@@ -53,10 +53,10 @@ pub fn replies<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             *notes.borrow_mut() = Some("a reply to a reply".into());
         }
         count.set(count.get() + 1);
-        Verdict::Taken
+        HandlerStatus::Consumed
     };
     active.register(2, answered).map_err(text)?;
-    let taken = active.register(2, |_| Verdict::Taken);
+    let taken = active.register(2, |_| HandlerStatus::Consumed);
     ensure!(matches!(taken, Err(MsgError::HandlerTaken { id: 2 })), "{taken:?}");
     let long = active.send(0, 1, &[0; 17], &[]);
     ensure!(matches!(long, Err(MsgError::TooLong { .. })), "{long:?}");
@@ -100,7 +100,7 @@ pub fn nested<N: Opens>(boot: Arc<dyn Boot>) -> Result {
                 );
             }
         }
-        Verdict::Taken
+        HandlerStatus::Consumed
     };
     active.register(1, handler).map_err(text)?;
     active.send(me, 1, &[], &[]).map_err(text)?;
@@ -128,16 +128,16 @@ pub fn mailbox<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         while since.elapsed() < Duration::from_millis(50) {
             context.progress().map_err(text)?;
         }
-        ensure!(mailbox.len() == 16, "{} letters", mailbox.len());
+        ensure!(mailbox.len() == 16, "{} messages", mailbox.len());
         let held = active.held();
         ensure!(held > 0 && held <= 64 * (n - 1) as usize, "{held} held");
         let reader = std::thread::spawn(move || -> Result {
             let mut next = vec![0_u32; n as usize];
             for _ in 0..MANY * (n - 1) {
-                let letter = mailbox.wait(Duration::from_secs(20)).ok_or("no letter")?;
-                let i = &mut next[letter.from as usize];
-                ensure!(letter.header == i.to_le_bytes(), "{:?}, not {i}", letter.header);
-                same("letter", &letter.payload, &pattern(*i, *i as usize % 300))?;
+                let message = mailbox.wait(Duration::from_secs(20)).ok_or("no message")?;
+                let i = &mut next[message.from as usize];
+                ensure!(message.header == i.to_le_bytes(), "{:?}, not {i}", message.header);
+                same("message", &message.payload, &pattern(*i, *i as usize % 300))?;
                 *i += 1;
             }
             ensure!(mailbox.wait(Duration::from_millis(20)).is_none(), "one more");

@@ -12,7 +12,7 @@ use crate::table::find;
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
-use transport::msg::{HEADER, Verdict};
+use transport::msg::{HEADER, HandlerStatus};
 
 /// Bytes before a short header.
 const MARK: usize = 4;
@@ -21,7 +21,7 @@ const SHORT: usize = HEADER - MARK;
 
 /// A message to send.
 #[derive(Clone, Copy)]
-pub(crate) struct Letter<'a> {
+pub(crate) struct OutgoingAm<'a> {
     pub(crate) id: u16,
     pub(crate) header: &'a [u8],
     pub(crate) payload: &'a [u8],
@@ -39,7 +39,7 @@ pub(crate) enum SendMode {
 /// A message that a handler runs for.
 pub(crate) trait Call {
     /// Answers a request, once; `None` when there is nothing to answer.
-    fn reply(&mut self, letter: Letter<'_>) -> Option<Result<(), Fail>>;
+    fn reply(&mut self, message: OutgoingAm<'_>) -> Option<Result<(), Fail>>;
 }
 
 /// A function of C with its argument.
@@ -72,7 +72,7 @@ impl Handler {
         header: &[u8],
         payload: &[u8],
         call: *mut (dyn Call + '_),
-    ) -> Verdict {
+    ) -> HandlerStatus {
         let (mark, rest) = header.split_at(header.len().min(MARK));
         let long = mark.try_into().map_or(0, u32::from_le_bytes) as usize;
         // One that another program sent: all of it is data.
@@ -92,11 +92,11 @@ impl Handler {
         let _running = Running;
         // SAFETY: the function and its argument are good, by the word of who
         // registered it; the slices live until it returns.
-        let taken = unsafe {
+        let answer = unsafe {
             let (hdr, hdr_bytes) = (header.as_ptr().cast(), header.len());
             (self.function)(self.argument, from, hdr, hdr_bytes, data.as_ptr().cast(), data.len())
         };
-        if taken == 0 { Verdict::Taken } else { Verdict::Held }
+        if answer == 0 { HandlerStatus::Consumed } else { HandlerStatus::Held }
     }
 }
 
@@ -104,11 +104,11 @@ impl Handler {
 ///
 /// # Safety
 /// Both are null or readable for as many bytes.
-unsafe fn with_letter<R>(
+unsafe fn with_message<R>(
     id: c_int,
     hdr: (*const c_void, usize),
     data: (*const c_void, usize),
-    run: impl FnOnce(Letter<'_>) -> Result<R, Fail>,
+    run: impl FnOnce(OutgoingAm<'_>) -> Result<R, Fail>,
 ) -> Result<R, Fail> {
     let id = number(id)?;
     // SAFETY: the caller's duty; no null pointer comes out of `buffer`.
@@ -121,7 +121,7 @@ unsafe fn with_letter<R>(
     let mut header = [0; HEADER];
     if hdr.len() <= SHORT {
         header[MARK..MARK + hdr.len()].copy_from_slice(hdr);
-        return run(Letter { id, header: &header[..MARK + hdr.len()], payload: data });
+        return run(OutgoingAm { id, header: &header[..MARK + hdr.len()], payload: data });
     }
     let long = u32::try_from(hdr.len()).map_err(|_| {
         let why = format!("a header of {} bytes", hdr.len());
@@ -129,7 +129,7 @@ unsafe fn with_letter<R>(
     })?;
     header[..MARK].copy_from_slice(&long.to_le_bytes());
     let payload = [hdr, data].concat();
-    run(Letter { id, header: &header[..MARK], payload: &payload })
+    run(OutgoingAm { id, header: &header[..MARK], payload: &payload })
 }
 
 fn number(id: c_int) -> Result<u16, Fail> {
@@ -254,7 +254,7 @@ unsafe fn send(
     let found = find::<Rc<dyn Comm>>(comm)?;
     let to = rank(to)?;
     // SAFETY: the caller's duty.
-    unsafe { with_letter(id, hdr, data, |letter| found.am_send(to, letter, mode)) }
+    unsafe { with_message(id, hdr, data, |message| found.am_send(to, message, mode)) }
 }
 
 /// Within a handler: answers the request it runs for, once, by calling a
@@ -274,11 +274,11 @@ pub unsafe extern "C" fn rankway_am_reply(
         };
         // SAFETY: C's word for its buffers.
         unsafe {
-            with_letter(handler_id, (hdr, hdr_bytes), (data, bytes), |letter| {
+            with_message(handler_id, (hdr, hdr_bytes), (data, bytes), |message| {
                 let call = CALLS.with_borrow(|calls| calls.last().copied());
                 // The innermost handler has not returned, so that the message
                 // is there, and nothing else uses it meanwhile.
-                call.and_then(|call| (*call).reply(letter)).unwrap_or_else(|| Err(none()))
+                call.and_then(|call| (*call).reply(message)).unwrap_or_else(|| Err(none()))
             })
         }
     })

@@ -3,7 +3,7 @@
 use crate::abi::*;
 use crate::args::{Out, buffer, list, out, rank};
 use crate::error::{Fail, call};
-use crate::native::{self, Bits, Comm, Completed, Context, From, Operation, Taken};
+use crate::native::{self, Bits, Comm, Completed, Context, From, Matched, Operation};
 use crate::table::{Entered, find};
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
@@ -139,9 +139,9 @@ pub unsafe extern "C" fn rankway_improbe(
         // SAFETY: C's word for its pointers.
         let (to, handle) = unsafe { (out(flag, "flag")?, out(message, "message")?) };
         let found = find::<Rc<dyn Comm>>(comm)?;
-        let taken = found.improbe(from(source, tag)?)?;
+        let matched = found.improbe(from(source, tag)?)?;
         // SAFETY: C's word for its pointers.
-        unsafe { give(&found.entered, taken, to, handle, status) }
+        unsafe { give(&found.entered, matched, to, handle, status) }
     })
 }
 
@@ -158,9 +158,9 @@ pub unsafe extern "C" fn rankway_mprobe(
         // SAFETY: C's word for its pointers.
         let handle = unsafe { out(message, "message")? };
         let found = find::<Rc<dyn Comm>>(comm)?;
-        let taken = found.mprobe(from(source, tag)?)?;
-        let told = taken.status();
-        handle.set(found.entered.insert(taken)?);
+        let matched = found.mprobe(from(source, tag)?)?;
+        let told = matched.status();
+        handle.set(found.entered.insert(matched)?);
         // SAFETY: C's word for its pointers.
         unsafe { tell(status, Some(told)) };
         Ok(())
@@ -169,14 +169,14 @@ pub unsafe extern "C" fn rankway_mprobe(
 
 unsafe fn give(
     entered: &Entered,
-    taken: Option<Taken>,
+    matched: Option<Matched>,
     flag: Out<c_int>,
     handle: Out<rankway_message_t>,
     status: *mut rankway_status_t,
 ) -> Result<(), Fail> {
-    flag.set(c_int::from(taken.is_some()));
-    let told = taken.as_ref().map(Taken::status);
-    handle.set(taken.map_or(Ok(rankway_message_t::default()), |t| entered.insert(t))?);
+    flag.set(c_int::from(matched.is_some()));
+    let told = matched.as_ref().map(Matched::status);
+    handle.set(matched.map_or(Ok(rankway_message_t::default()), |t| entered.insert(t))?);
     // SAFETY: the caller's duty.
     unsafe { tell(status, told) };
     Ok(())
@@ -195,10 +195,10 @@ pub unsafe extern "C" fn rankway_imrecv(
         let to = unsafe { out(request, "request")? };
         let buf = buffer(buf.cast(), bytes)?.cast_mut();
         let entered = Entered::of(message)?;
-        let taken = entered.take::<Taken>(message)?;
-        entered.remove::<Taken>(message);
+        let matched = entered.take::<Matched>(message)?;
+        entered.remove::<Matched>(message);
         // SAFETY: C's word for its buffer.
-        to.set(entered.insert(unsafe { taken.irecv(buf, bytes) })?);
+        to.set(entered.insert(unsafe { matched.irecv(buf, bytes) })?);
         Ok(())
     })
 }
@@ -303,9 +303,9 @@ pub unsafe extern "C" fn rankway_tagged_improbe(
         // SAFETY: C's word for its pointers.
         let (to, handle) = unsafe { (out(flag, "flag")?, out(message, "message")?) };
         let found = find::<Rc<dyn Context>>(context)?;
-        let taken = found.take(&match_spec(channel, match_bits, ignore, world)?)?;
+        let matched = found.improbe(&match_spec(channel, match_bits, ignore, world)?)?;
         // SAFETY: C's word for its pointers.
-        unsafe { give(&found.entered, taken, to, handle, status) }
+        unsafe { give(&found.entered, matched, to, handle, status) }
     })
 }
 

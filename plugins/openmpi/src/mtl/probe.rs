@@ -1,4 +1,4 @@
-//! Probes, and messages taken by a matched probe.
+//! Probes, and messages of a matched probe.
 
 use super::module::state;
 use super::{fill, match_spec};
@@ -63,17 +63,17 @@ pub(super) unsafe extern "C" fn improbe<N: Netmod>(
         let (state, kept) = unsafe { (state::<N>(mtl), Comm::of(comm)) };
         let spec = match_spec(kept, source, tag);
         let found =
-            state.enter(|inner| Ok::<_, MsgError>(inner.tagged.improbe(&spec)?.map(Taken)));
+            state.enter(|inner| Ok::<_, MsgError>(inner.tagged.improbe(&spec)?.map(Matched)));
         let found = found.unwrap_or_else(|e| fatal(&e));
         after(state, found.is_some());
         // SAFETY: places for the answers.
         unsafe { *matched = c_int::from(found.is_some()) };
-        let Some(taken) = found else { return ffi::SUCCESS };
-        let about = taken.0.status();
+        let Some(matched) = found else { return ffi::SUCCESS };
+        let about = matched.0.status();
         // SAFETY: Open MPI's list of messages; it grows by itself.
         let place = unsafe { ffi::rw_message_alloc() };
         if place.is_null() {
-            state.enter(|_| drop(taken));
+            state.enter(|_| drop(matched));
             return ffi::OMPI_ERR_OUT_OF_RESOURCE;
         }
         // SAFETY: as above, and the place just taken.
@@ -81,7 +81,7 @@ pub(super) unsafe extern "C" fn improbe<N: Netmod>(
             (*place).comm = comm;
             (*place).peer = about.source() as c_int;
             (*place).count = about.length as usize;
-            (*place).req_ptr = Box::into_raw(Box::new(taken)).cast();
+            (*place).req_ptr = Box::into_raw(Box::new(matched)).cast();
             *message = place;
             if !status.is_null() {
                 fill(status, &about, about.length as usize);
@@ -91,24 +91,24 @@ pub(super) unsafe extern "C" fn improbe<N: Netmod>(
     })
 }
 
-/// A message taken by a probe, which only goes back to the context under its
+/// A message of a matched probe, which only goes back to the context under its
 /// lock.
-pub(super) struct Taken<N: Netmod>(Message<N>);
+pub(super) struct Matched<N: Netmod>(Message<N>);
 
-impl<N: Netmod> Taken<N> {
+impl<N: Netmod> Matched<N> {
     /// The message of Open MPI's handle, which is given back.
     ///
     /// # Safety
     /// The handle is one that [`improbe`] made for this netmod, not unwrapped
     /// before.
-    pub(super) unsafe fn unwrap(handle: *mut *mut ffi::ompi_message_t) -> Taken<N> {
+    pub(super) unsafe fn unwrap(handle: *mut *mut ffi::ompi_message_t) -> Matched<N> {
         // SAFETY: the caller's duty.
         unsafe {
             let place = *handle;
-            let taken = Box::from_raw((*place).req_ptr.cast::<Taken<N>>());
+            let matched = Box::from_raw((*place).req_ptr.cast::<Matched<N>>());
             ffi::rw_message_return(place);
             *handle = (&raw mut ffi::ompi_message_null).cast();
-            *taken
+            *matched
         }
     }
 

@@ -1,10 +1,10 @@
-//! Receives, of messages taken by a probe too, and how they are taken back.
+//! Receives, of messages of a matched probe too, and how they are taken back.
 
 use super::buffer::Buffer;
-use super::module::state;
-use super::probe::Taken;
-use super::request::Request;
 use super::match_spec;
+use super::module::state;
+use super::probe::Matched;
+use super::request::Request;
 use crate::comm::Comm;
 use crate::state::fatal;
 use crate::{ffi, guarded};
@@ -56,7 +56,7 @@ pub(super) unsafe extern "C" fn irecv<N: Netmod>(
     })
 }
 
-/// Begins to receive a message that was taken.
+/// Begins to receive a message of a matched probe.
 pub(super) unsafe extern "C" fn imrecv<N: Netmod>(
     mtl: *mut ffi::mca_mtl_base_module_t,
     convertor: *mut ffi::opal_convertor_t,
@@ -71,13 +71,13 @@ pub(super) unsafe extern "C" fn imrecv<N: Netmod>(
             Err(rc) => return rc,
         };
         // SAFETY: a message that `improbe` made for this netmod, received once.
-        let taken = unsafe { Taken::<N>::unwrap(message) };
+        let matched = unsafe { Matched::<N>::unwrap(message) };
         // SAFETY: as in `irecv`.
         let request = unsafe { Request::set(request, &buffer, convertor) };
         let cookie = request.cookie();
         let started = state.enter(|_| {
             // SAFETY: as in `irecv`.
-            let started = unsafe { taken.start_recv(buffer.start, buffer.bytes, cookie) };
+            let started = unsafe { matched.start_recv(buffer.start, buffer.bytes, cookie) };
             if let Started::Pending(id) = started {
                 request.id = Some(id);
             }

@@ -7,7 +7,7 @@ use super::buffer::Buffer;
 use super::fill;
 use crate::ffi;
 use crate::state::fatal;
-use rankway::msg::{Completion, MsgError, Status, RequestId};
+use rankway::msg::{Completion, MsgError, RequestId, Status};
 use std::ffi::{c_int, c_void};
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -6,7 +6,7 @@ use super::request::Request;
 use crate::comm::Comm;
 use crate::state::{State, fatal};
 use crate::{ffi, guarded};
-use rankway::msg::{Started, MsgError, Status};
+use rankway::msg::{MsgError, Started, Status};
 use rankway::netmod::Netmod;
 use std::ffi::c_int;
 
