@@ -1250,7 +1250,7 @@ impl<N: Netmod> Access<N> {
         let mut died = None;
         let busy = |worlds: &[u32]| {
             let mut all = context.pending(worlds);
-            all.extend(self.more.track.pending(worlds));
+            all.extend(self.more.outstanding.pending(worlds));
             all
         };
         loop {
@@ -1276,7 +1276,7 @@ impl<N: Netmod> Access<N> {
             [] => context.take_failure(),
             worlds => worlds.iter().find_map(|&w| context.take_failure_of(w)),
         });
-        let refused = self.more.track.take_refused(worlds);
+        let refused = self.more.outstanding.take_refused(worlds);
         let result = failure.map(Error::from).or(refused).map_or(Ok(()), Err);
         self.more.unstage(result.is_ok(), |world| !context.pending(&[world]).is_empty());
         result
@@ -1392,7 +1392,7 @@ impl<N: Netmod> Access<N> {
     /// packet is unanswered.
     #[inline]
     pub fn is_quiet(&self) -> bool {
-        self.path == path::MAPPED && self.more.track.is_idle()
+        self.path == path::MAPPED && self.more.outstanding.is_idle()
     }
 
     /// Whether every put is a store into mapped memory, found without an

@@ -18,7 +18,7 @@
 //! waits for what went before, unless [`Hints::ordered`] was given up.
 
 use super::access::Access;
-use super::active::{Answer, Request, WINDOW, ask, error_of};
+use super::am_fallback::{Answer, MAX_OUTSTANDING, Request, error_of, opcode};
 use super::compute::{Atomic as Cell, Work, is_atomic, refusal};
 use super::epoch::{AccessPath, PATIENCE};
 use super::exposed_region::Status;
@@ -693,10 +693,10 @@ impl<N: Netmod> Access<N> {
         let longest = self.may_send(world)?;
         let each = if origin.kind == Kind::Swap { 2 * size } else { size };
         let fits = (longest / each).max(1);
-        let ask = match origin.kind {
-            Kind::Update => ask::UPDATE,
-            Kind::Fetch => ask::FETCH,
-            Kind::Swap => ask::SWAP,
+        let opcode = match origin.kind {
+            Kind::Update => opcode::UPDATE,
+            Kind::Fetch => opcode::FETCH,
+            Kind::Swap => opcode::SWAP,
         };
         let mut from = 0;
         while from < origin.count {
@@ -709,7 +709,7 @@ impl<N: Netmod> Access<N> {
                 _ => (piece.result, piece.bytes()),
             };
             let request = Request {
-                ask,
+                opcode,
                 window: self.core()?.exposed_region.id,
                 place: offset + (from * size) as u64,
                 count: piece.count,
@@ -729,19 +729,20 @@ impl<N: Netmod> Access<N> {
         Ok(())
     }
 
-    /// Sends a request once fewer than [`WINDOW`] are under way to the peer.
+    /// Sends a request once fewer than [`MAX_OUTSTANDING`] are under way to the
+    /// peer.
     ///
     /// # Safety
-    /// As [`Agent::request`](super::active::Agent::request).
+    /// As [`RmaHandler::request`](super::am_fallback::RmaHandler::request).
     pub(super) unsafe fn request(&self, world: u32, request: Request<'_>) -> Result<(), Error> {
-        let track = &self.more.track;
-        if track.count(world) >= WINDOW {
+        let outstanding = &self.more.outstanding;
+        if outstanding.count(world) >= MAX_OUTSTANDING {
             self.context().wait(&[world], || {
-                let space = track.count(world) < WINDOW;
+                let space = outstanding.count(world) < MAX_OUTSTANDING;
                 Ok(if space { Progress::Done } else { Progress::Waiting })
             })?;
         }
         // SAFETY: the caller's duty.
-        unsafe { self.more.agent.request(self.context(), world, track, request) }
+        unsafe { self.more.rma_handler.request(self.context(), world, outstanding, request) }
     }
 }

@@ -9,7 +9,7 @@
 //! Never looks at what a code means.
 
 use super::access::Access;
-use super::active::{Agent, Answer, Request, ask, error_of};
+use super::am_fallback::{Answer, Request, RmaHandler, error_of, opcode};
 use super::epoch::AccessPath;
 use super::exposed_region::{ExposedRegion, Status};
 use super::request::{InFlight, Pending};
@@ -46,7 +46,7 @@ const SPAN: usize = (1 << 24) - 1;
 /// Registers what carries out the custom operations on all windows of this
 /// process, before there is one. Only the first call counts.
 pub fn carry_out_by<N: Netmod>(context: &Context<N>, operator: Operator) {
-    let _ = Agent::of(context).registry().operator.set(operator);
+    let _ = RmaHandler::of(context).registry().operator.set(operator);
 }
 
 /// Runs an operation on a region that this process exposes.
@@ -128,7 +128,7 @@ impl<N: Netmod> Access<N> {
         let body = [&code.to_le_bytes()[..], operand].concat();
         if world == self.context().device().boot().rank() {
             let mut out = Vec::new();
-            let operator = self.more.agent.registry().operator.get().copied();
+            let operator = self.more.rma_handler.registry().operator.get().copied();
             let status = carry_out(operator, &core.exposed_region, offset, span, &body, &mut out);
             if status != Status::Done || out.len() != len {
                 return Err(error_of(world, status));
@@ -149,7 +149,7 @@ impl<N: Netmod> Access<N> {
         self.switch_path(world, AccessPath::Packet)?;
         let answer = (len > 0).then(|| Rc::new(Answer::default()));
         let request = Request {
-            ask: ask::CUSTOM,
+            opcode: opcode::CUSTOM,
             window: core.exposed_region.id,
             place: offset,
             count: span,
@@ -173,7 +173,7 @@ impl<N: Netmod> Access<N> {
     pub fn custom_limit(&self, rank: u32) -> Result<usize, Error> {
         let world = self.world(rank)?;
         if world == self.context().device().boot().rank() {
-            return Ok(super::active::LONGEST);
+            return Ok(super::am_fallback::MAX_BODY);
         }
         Ok(self.may_send(world)? - CODE)
     }

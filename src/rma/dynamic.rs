@@ -9,7 +9,7 @@ use super::Error;
 #[allow(unused_imports, reason = "for the documentation")]
 use super::ErrorKind;
 use super::access::Access;
-use super::active::{Answer, Request, ask, error_of};
+use super::am_fallback::{Answer, Request, error_of, opcode};
 use super::exposed_region::Status;
 use super::request::InFlight;
 use super::window::Window;
@@ -67,7 +67,7 @@ impl<N: Netmod> Access<N> {
         let longest = self.may_send(world)?;
         let mut at = disp as u64;
         for body in all.chunks(longest) {
-            let request = self.bytes_request(ask::PUT, at, body.len(), body)?;
+            let request = self.bytes_request(opcode::PUT, at, body.len(), body)?;
             // SAFETY: no result.
             unsafe { self.request(world, request)? };
             at += body.len() as u64;
@@ -103,7 +103,7 @@ impl<N: Netmod> Access<N> {
                 // SAFETY: done < len.
                 result: (unsafe { buf.add(done) }, piece),
                 answer: answer.clone(),
-                ..self.bytes_request(ask::GET, (disp + done) as u64, piece, &[])?
+                ..self.bytes_request(opcode::GET, (disp + done) as u64, piece, &[])?
             };
             // SAFETY: the caller's duty.
             unsafe { self.request(world, request)? };
@@ -117,13 +117,13 @@ impl<N: Netmod> Access<N> {
 
     fn bytes_request<'b>(
         &self,
-        ask: u8,
+        opcode: u8,
         place: u64,
         count: usize,
         body: &'b [u8],
     ) -> Result<Request<'b>, Error> {
         Ok(Request {
-            ask,
+            opcode,
             window: self.core()?.exposed_region.id,
             place,
             count,

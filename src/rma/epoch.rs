@@ -1,7 +1,7 @@
 //! Passive epochs: locks of one rank and of all, and what they reach.
 
 use super::access::{Access, Epoch};
-use super::active::{Agent, Answer, Request, Track, ask, error_of};
+use super::am_fallback::{Answer, OutstandingRequests, Request, RmaHandler, error_of, opcode};
 use super::core::WindowCore;
 use super::exposed_region::Status;
 use super::locks::{Control, Holder, NOBODY, Want};
@@ -80,7 +80,7 @@ struct Held {
     taken: bool,
 }
 
-/// Whom to ask for a lock.
+/// The process that keeps a lock word.
 #[derive(Clone, Copy)]
 struct Peer {
     /// Its rank in the access's numbers; [`NOBODY`] for the first member.
@@ -92,8 +92,8 @@ struct Peer {
 
 /// What an access keeps beside what its puts need.
 pub(super) struct More<N> {
-    pub(super) agent: Rc<Agent<N>>,
-    pub(super) track: Rc<Track>,
+    pub(super) rma_handler: Rc<RmaHandler<N>>,
+    pub(super) outstanding: Rc<OutstandingRequests>,
     /// Locks of single ranks, in their order.
     locks: RefCell<Vec<Held>>,
     /// The peers whose lock words were used last: a target, and the first
@@ -117,8 +117,8 @@ pub(super) struct More<N> {
 impl<N: Netmod> More<N> {
     pub(super) fn new(context: &Context<N>) -> More<N> {
         More {
-            agent: Agent::of(context),
-            track: Rc::default(),
+            rma_handler: RmaHandler::of(context),
+            outstanding: Rc::default(),
             locks: RefCell::default(),
             peers: Default::default(),
             all: Cell::new(false),
@@ -283,13 +283,13 @@ impl<N: Netmod> Access<N> {
     pub fn lock_all_with(&self, assert: Assert) -> Result<(), Error> {
         self.may_open("lock_all", false)?;
         let first = self.first()?;
-        // Who cannot ask the first member cannot lock exclusively either: there
-        // is nothing to be excluded from.
-        let ask = !assert.contains(Assert::NOCHECK) && self.may_ask(&first)?;
-        if ask {
+        // Without requests to the first member nobody can lock exclusively
+        // either: there is nothing to be excluded from.
+        let lock_word = !assert.contains(Assert::NOCHECK) && self.can_request(&first)?;
+        if lock_word {
             self.acquire(&first, Want::All)?;
         }
-        self.more.all.set(ask);
+        self.more.all.set(lock_word);
         self.set_epoch(Epoch::LockAll);
         Ok(())
     }
@@ -360,16 +360,16 @@ impl<N: Netmod> Access<N> {
         if there { Ok(()) } else { Err(ErrorKind::NotInEpoch { rank, remedy }.into()) }
     }
 
-    /// Whether requests to a peer can be made: it is this process, its lock
-    /// words are mapped, or packets reach it.
-    fn may_ask(&self, peer: &Peer) -> Result<bool, Error> {
+    /// Returns true if requests to a peer can be made: it is this process, its
+    /// lock words are mapped, or packets reach it.
+    fn can_request(&self, peer: &Peer) -> Result<bool, Error> {
         if peer.words.is_some() {
             return Ok(true);
         }
         Ok(self.context().call_limit(peer.world)? > 0)
     }
 
-    /// Whom to ask for a lock of a rank.
+    /// The process that keeps the lock word of a rank.
     #[inline]
     fn peer(&self, rank: u32) -> Result<Peer, Error> {
         match self.more.peers[0].get() {
@@ -378,7 +378,7 @@ impl<N: Netmod> Access<N> {
         }
     }
 
-    /// Whom to ask for the word that is the whole window's.
+    /// The first member, which keeps the word for locks on all ranks.
     #[inline]
     fn first(&self) -> Result<Peer, Error> {
         match self.more.peers[1].get() {
@@ -424,7 +424,7 @@ impl<N: Netmod> Access<N> {
         context.check_alive(peer.world)?;
         let me = self.holder();
         // Those who asked this process by packets came before.
-        let waits = peer.world == me.world && self.more.agent.is_asked();
+        let waits = peer.world == me.world && self.more.rma_handler.has_waiters();
         if let Some(control) = peer.words.filter(|_| !waits)
             && control.take(want, me, 0).is_ok()
         {
@@ -446,8 +446,8 @@ impl<N: Netmod> Access<N> {
             let look = silent || round % 16 == 15;
             looks += u32::from(look);
             let look = if look { looks } else { 0 };
-            let waits =
-                world == me.world && self.more.agent.is_awaited(self.core()?.exposed_region.id);
+            let waits = world == me.world
+                && self.more.rma_handler.has_waiters_for(self.core()?.exposed_region.id);
             let taken = match &words {
                 // Those who asked by packets came before.
                 Some(_) if waits && look == 0 => Err(NOBODY),
@@ -484,7 +484,7 @@ impl<N: Netmod> Access<N> {
         let answer = Rc::new(Answer::default());
         let place = want as u64 | u64::from(look) << 8;
         // SAFETY: no result.
-        unsafe { self.ask(world, ask::TAKE, place, &answer)? };
+        unsafe { self.request_lock(world, opcode::LOCK, place, &answer)? };
         match self.await_answer(world, &answer)? {
             (Status::Done, _) => Ok(Ok(())),
             (Status::Busy, holder) => Ok(Err(holder as u32)),
@@ -493,17 +493,17 @@ impl<N: Netmod> Access<N> {
     }
 
     /// # Safety
-    /// As [`Agent::request`]; there is no result.
-    unsafe fn ask(
+    /// As [`RmaHandler::request`]; there is no result.
+    unsafe fn request_lock(
         &self,
         world: u32,
-        ask: u8,
+        opcode: u8,
         place: u64,
         answer: &Rc<Answer>,
     ) -> Result<(), Error> {
         self.may_send(world)?;
         let request = Request {
-            ask,
+            opcode,
             window: self.core()?.exposed_region.id,
             place,
             count: 0,
@@ -514,7 +514,9 @@ impl<N: Netmod> Access<N> {
             answer: Some(Rc::clone(answer)),
         };
         // SAFETY: the caller's duty.
-        unsafe { self.more.agent.request(self.context(), world, &self.more.track, request) }
+        unsafe {
+            self.more.rma_handler.request(self.context(), world, &self.more.outstanding, request)
+        }
     }
 
     /// The longest body of a request; refuses those that cannot be made, with a
@@ -528,7 +530,7 @@ impl<N: Netmod> Access<N> {
                 );
                 Err(ErrorKind::Arguments(why).into())
             }
-            longest => Ok(longest.min(super::active::LONGEST)),
+            longest => Ok(longest.min(super::am_fallback::MAX_BODY)),
         }
     }
 
@@ -538,13 +540,13 @@ impl<N: Netmod> Access<N> {
         let context = self.context();
         if let Some(control) = peer.words {
             control.give(want, self.holder());
-            self.more.agent.grant(context);
+            self.more.rma_handler.grant(context);
             return Ok(());
         }
-        self.more.agent.say(
+        self.more.rma_handler.notify(
             context,
             peer.world,
-            ask::GIVE,
+            opcode::UNLOCK,
             self.core()?.exposed_region.id,
             want as u64,
         )

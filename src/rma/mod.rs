@@ -22,7 +22,7 @@
 //! buffer belongs to the operation until the flush.
 
 mod access;
-mod active;
+mod am_fallback;
 mod atomic;
 mod blocks;
 mod communicator;

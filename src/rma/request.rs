@@ -2,7 +2,7 @@
 
 use super::Error;
 use super::access::Access;
-use super::active::{Answer, error_of};
+use super::am_fallback::{Answer, error_of};
 use super::exposed_region::Status;
 use crate::device::{Progress, Token};
 use crate::netmod::Netmod;
@@ -109,7 +109,7 @@ impl<N: Netmod> Access<N> {
                 (waited, None) => {
                     match &operation {
                         InFlight::Token(token, _) => self.context().forget(*token),
-                        InFlight::Answer(answer, _) => self.more.agent.forget(answer),
+                        InFlight::Answer(answer, _) => self.more.rma_handler.forget(answer),
                     }
                     waited.map_err(Error::from)
                 }
@@ -133,7 +133,7 @@ impl<N: Netmod> Access<N> {
         if let Some(answer) = answer.get() {
             return Ok(answer);
         }
-        self.more.agent.forget(answer);
+        self.more.rma_handler.forget(answer);
         waited?;
         Ok((Status::Dead, 0))
     }

@@ -1,7 +1,7 @@
 //! Active epochs of groups: post, start, complete, wait, test.
 
 use super::access::{Access, Epoch};
-use super::active::ask;
+use super::am_fallback::opcode;
 use super::epoch::Assert;
 use super::exposed_region::take_all;
 use super::window::Window;
@@ -51,26 +51,26 @@ impl<N: Netmod> Access<N> {
         let group = std::mem::take(&mut *self.more.group.borrow_mut());
         let mut result = self.flush_group(&group);
         for rank in group {
-            let told = self.world(rank).and_then(|world| self.tell(world, ask::COMPLETE));
-            result = result.and(told);
+            let notified = self.world(rank).and_then(|world| self.notify(world, opcode::COMPLETE));
+            result = result.and(notified);
         }
         self.set_epoch(Epoch::Closed);
         result
     }
 
     /// Signals to a world rank.
-    fn tell(&self, world: u32, what: u8) -> Result<(), Error> {
+    fn notify(&self, world: u32, opcode: u8) -> Result<(), Error> {
         let core = self.core()?;
         let me = self.context().device().boot().rank();
         if world == me {
             let mut signals = core.exposed_region.signals();
             let counts =
-                if what == ask::POST { &mut signals.posted } else { &mut signals.completed };
+                if opcode == opcode::POST { &mut signals.posted } else { &mut signals.completed };
             *counts.entry(me).or_default() += 1;
             return Ok(());
         }
         self.may_send(world)?;
-        self.more.agent.say(self.context(), world, what, core.exposed_region.id, 0)
+        self.more.rma_handler.notify(self.context(), world, opcode, core.exposed_region.id, 0)
     }
 
     /// A group sorted, and the world rank of each.
@@ -104,7 +104,7 @@ impl<N: Netmod> Window<N> {
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         if !assert.contains(Assert::NOCHECK) {
             for &world in &worlds {
-                self.tell(world, ask::POST)?;
+                self.notify(world, opcode::POST)?;
             }
         }
         *self.exposed.borrow_mut() = Some(worlds);

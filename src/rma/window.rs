@@ -1,7 +1,7 @@
 //! Windows: memory that the members of a communicator may reach.
 
 use super::access::{Access, Epoch};
-use super::active::Agent;
+use super::am_fallback::RmaHandler;
 use super::core::{Column, Controls, Mapped, MemoryRegion, WindowCore};
 use super::epoch::Assert;
 use super::exposed_region::{ExposedRegion, RegistryEntry};
@@ -343,7 +343,7 @@ impl<N: Netmod> Window<N> {
             let control = ground.controls.map(|c| c.of(node_rank));
             let memory = (ground.start, mine.bytes as usize);
             let region = ExposedRegion::new(communicator.id(), memory, dynamic, control, world);
-            Arc::new(RegistryEntry::new(Arc::clone(Agent::of(context).registry()), region))
+            Arc::new(RegistryEntry::new(Arc::clone(RmaHandler::of(context).registry()), region))
         });
         let told = prepared.as_ref().ok().map(|(ground, network, local, _)| {
             let with = With { network: network.is_some(), local: local.is_some() };

@@ -1,10 +1,11 @@
-//! Requests that the target carries out itself, and their answers.
+//! The active-message fallback: requests that the target carries out itself,
+//! and their answers.
 //!
 //! What an origin cannot do to a target's memory on its own (operations the
 //! provider does not have, elements no processor changes in one instruction,
 //! locks, signals of epochs, memory attached to dynamic windows) goes as a
-//! packet, is done in the target's progress, and answered. Every request but
-//! a signal is answered: the counts of a [`Track`] are what a flush waits for.
+//! packet, is done in the target's progress, and answered. Every request but a
+//! signal is answered: a flush waits for the counts of [`OutstandingRequests`].
 //!
 //! Nothing here waits.
 
@@ -23,18 +24,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What a packet asks for. `words[0]` is the window, `words[1]` a place or a
+/// The opcodes of packets. `words[0]` is the window, `words[1]` an offset or a
 /// number, `words[2]` a [`Meta`].
-pub(super) mod ask {
+pub(super) mod opcode {
     pub(crate) const UPDATE: u8 = 0;
     pub(crate) const FETCH: u8 = 1;
     pub(crate) const SWAP: u8 = 2;
     pub(crate) const PUT: u8 = 3;
     pub(crate) const GET: u8 = 4;
-    /// Takes a lock; `words[1]` is what, and the number of the look for holders.
-    pub(crate) const TAKE: u8 = 5;
-    /// Gives a lock back; not answered.
-    pub(crate) const GIVE: u8 = 6;
+    /// Acquires a lock; `words[1]` is which, and the number of the look for
+    /// holders.
+    pub(crate) const LOCK: u8 = 5;
+    /// Releases a lock; not answered.
+    pub(crate) const UNLOCK: u8 = 6;
     /// The sender posted; not answered.
     pub(crate) const POST: u8 = 7;
     /// The sender completed; not answered.
@@ -46,10 +48,10 @@ pub(super) mod ask {
 }
 
 /// Longest body of a request; several go at a time.
-pub(super) const LONGEST: usize = 32 * 1024;
+pub(super) const MAX_BODY: usize = 32 * 1024;
 
 /// Requests under way to one peer before its answers are waited for.
-pub(super) const WINDOW: u32 = 64;
+pub(super) const MAX_OUTSTANDING: u32 = 64;
 
 /// What a request says beside its place: id of the answer, elements (or bytes),
 /// type and operation.
@@ -81,14 +83,14 @@ impl Meta {
 
 /// Requests of one access that are not answered.
 #[derive(Default, Debug)]
-pub(super) struct Track {
+pub(super) struct OutstandingRequests {
     /// By world rank.
     under_way: RefCell<BTreeMap<u32, u32>>,
     /// Requests that went wrong and that nobody waited for singly.
     refused: RefCell<Vec<(u32, Status)>>,
 }
 
-impl Track {
+impl OutstandingRequests {
     fn begin(&self, world: u32) {
         *self.under_way.borrow_mut().entry(world).or_default() += 1;
     }
@@ -103,8 +105,7 @@ impl Track {
         }
     }
 
-    /// Whether everything was answered, and nothing went wrong that is not told
-    /// yet.
+    /// Returns true if everything was answered and no failure is left to report.
     pub(super) fn is_idle(&self) -> bool {
         self.under_way.borrow().is_empty() && self.refused.borrow().is_empty()
     }
@@ -122,8 +123,8 @@ impl Track {
         }
     }
 
-    /// Something that went wrong at one of `worlds`, at anybody's when that is
-    /// empty, taken out.
+    /// Removes and returns a failure at one of `worlds`, at any peer when that
+    /// is empty.
     pub(super) fn take_refused(&self, worlds: &[u32]) -> Option<Error> {
         let mut refused = self.refused.borrow_mut();
         let at = refused.iter().position(|(w, _)| worlds.is_empty() || worlds.contains(w))?;
@@ -154,7 +155,7 @@ impl Answer {
 /// A request that was not answered.
 struct Slot {
     world: u32,
-    track: Rc<Track>,
+    outstanding: Rc<OutstandingRequests>,
     /// Where the body of the answer goes, and its length.
     result: *mut u8,
     len: usize,
@@ -163,13 +164,13 @@ struct Slot {
 
 impl Slot {
     fn end(self, status: Status, number: u64) {
-        self.track.end(self.world);
+        self.outstanding.end(self.world);
         match self.answer {
             Some(answer) => answer.0.set(Some((status, number))),
             None if status == Status::Done => {}
             None => {
-                let mut refused = self.track.refused.borrow_mut();
-                // The first few tell the story.
+                let mut refused = self.outstanding.refused.borrow_mut();
+                // The first few are enough to report.
                 if refused.len() < 64 {
                     refused.push((self.world, status));
                 }
@@ -180,7 +181,7 @@ impl Slot {
 
 /// A request as its origin makes it.
 pub(super) struct Request<'a> {
-    pub(super) ask: u8,
+    pub(super) opcode: u8,
     pub(super) window: u64,
     pub(super) place: u64,
     pub(super) count: usize,
@@ -206,8 +207,8 @@ struct Waiter {
 /// holder's name, which its sender then asks after.
 const KEPT: Duration = Duration::from_millis(10);
 
-/// Takes a context's one-sided packets.
-pub(super) struct Agent<N> {
+/// Handles the one-sided packets of a context.
+pub(super) struct RmaHandler<N> {
     registry: Arc<Registry>,
     /// In the order in which they came; each window's first gets its lock first.
     waiting: RefCell<VecDeque<Waiter>>,
@@ -216,40 +217,40 @@ pub(super) struct Agent<N> {
     netmod: PhantomData<N>,
 }
 
-impl<N: Netmod> Agent<N> {
-    /// The context's agent, registered on first use.
-    pub(super) fn of(context: &Context<N>) -> Rc<Agent<N>> {
-        if let Some(agent) = context.handler(Class::Rma) {
-            return agent;
+impl<N: Netmod> RmaHandler<N> {
+    /// The context's handler, registered on first use.
+    pub(super) fn of(context: &Context<N>) -> Rc<RmaHandler<N>> {
+        if let Some(handler) = context.handler(Class::Rma) {
+            return handler;
         }
-        let agent = Rc::new(Agent {
+        let handler = Rc::new(RmaHandler {
             registry: context.device().part(),
             waiting: RefCell::default(),
             slots: RefCell::default(),
             next: Cell::new(0),
             netmod: PhantomData,
         });
-        context.register_handler(Class::Rma, Rc::clone(&agent) as Rc<dyn PacketHandler<N>>);
-        agent
+        context.register_handler(Class::Rma, Rc::clone(&handler) as Rc<dyn PacketHandler<N>>);
+        handler
     }
 
     pub(super) fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
 
-    /// Sends a request; the answer is counted by `track`.
+    /// Sends a request; the answer is counted by `outstanding`.
     ///
     /// # Errors
     /// A peer that died or cannot be reached, a provider without messages.
     ///
     /// # Safety
     /// The result's memory stays writable until the answer came, the peer died
-    /// or the answer was given up with [`Agent::forget`].
+    /// or the answer was given up with [`RmaHandler::forget`].
     pub(super) unsafe fn request(
         &self,
         context: &Context<N>,
         world: u32,
-        track: &Rc<Track>,
+        outstanding: &Rc<OutstandingRequests>,
         request: Request<'_>,
     ) -> Result<(), Error> {
         let mut slots = self.slots.borrow_mut();
@@ -260,35 +261,35 @@ impl<N: Netmod> Agent<N> {
         self.next.set(id.wrapping_add(1));
         let (result, len) = request.result;
         let answer = request.answer;
-        slots.insert(id, Slot { world, track: Rc::clone(track), result, len, answer });
+        slots.insert(id, Slot { world, outstanding: Rc::clone(outstanding), result, len, answer });
         drop(slots);
-        track.begin(world);
+        outstanding.begin(world);
         let meta = Meta { id, count: request.count as u32, ty: request.ty, op: request.op };
         let words = [request.window, request.place, meta.encode()];
-        let head = Head::new(Class::Rma, request.ask, words);
+        let head = Head::new(Class::Rma, request.opcode, words);
         if let Err(e) = context.call(world, head, request.body) {
             if self.slots.borrow_mut().remove(&id).is_some() {
-                track.end(world);
+                outstanding.end(world);
             }
             return Err(e.into());
         }
         Ok(())
     }
 
-    /// Says something that is not answered.
+    /// Sends a packet that is not answered.
     ///
     /// # Errors
-    /// As [`Agent::request`].
-    pub(super) fn say(
+    /// As [`RmaHandler::request`].
+    pub(super) fn notify(
         &self,
         context: &Context<N>,
         world: u32,
-        ask: u8,
+        opcode: u8,
         window: u64,
         number: u64,
     ) -> Result<(), Error> {
         let meta = Meta { id: 0, count: 0, ty: Type::U8, op: Op::NoOp };
-        let head = Head::new(Class::Rma, ask, [window, number, meta.encode()]);
+        let head = Head::new(Class::Rma, opcode, [window, number, meta.encode()]);
         Ok(context.call(world, head, &[])?)
     }
 
@@ -298,7 +299,7 @@ impl<N: Netmod> Agent<N> {
         self.slots.borrow_mut().retain(|_, slot| {
             let gone = mine(slot);
             if gone {
-                slot.track.end(slot.world);
+                slot.outstanding.end(slot.world);
             }
             !gone
         });
@@ -325,7 +326,7 @@ impl<N: Netmod> Agent<N> {
 
     /// Takes an answer, or carries out a request and has its answer.
     fn handle(&self, head: &Head, body: &[u8]) -> Option<(Head, Vec<u8>)> {
-        if head.kind == ask::ANSWER {
+        if head.kind == opcode::ANSWER {
             self.answered(head.from, head.words, body);
             return None;
         }
@@ -333,17 +334,18 @@ impl<N: Netmod> Agent<N> {
         let meta = Meta::decode(head.words[2])?;
         let (status, number, out) = self.serve(head, meta, body)?;
         let words = [u64::from(meta.id), status as u64, number];
-        Some((Head::new(Class::Rma, ask::ANSWER, words), out))
+        Some((Head::new(Class::Rma, opcode::ANSWER, words), out))
     }
 
-    /// Whether anybody waits for a lock of any window here.
+    /// Returns true if a peer waits for a lock of any window here.
     #[inline]
-    pub(super) fn is_asked(&self) -> bool {
+    pub(super) fn has_waiters(&self) -> bool {
         !self.waiting.borrow().is_empty()
     }
 
-    /// Whether somebody waits for a lock on a region of this process.
-    pub(super) fn is_awaited(&self, window: u64) -> bool {
+    /// Returns true if a peer waits for a lock on this process's region of a
+    /// window.
+    pub(super) fn has_waiters_for(&self, window: u64) -> bool {
         self.waiting.borrow().iter().any(|w| w.window == window)
     }
 
@@ -351,7 +353,7 @@ impl<N: Netmod> Agent<N> {
     /// waited long.
     #[inline]
     pub(super) fn grant(&self, context: &Context<N>) {
-        if self.is_asked() {
+        if self.has_waiters() {
             self.grant_waiting(context);
         }
     }
@@ -380,7 +382,11 @@ impl<N: Netmod> Agent<N> {
             // Who died meanwhile needs no answer.
             // SAFETY: a copied body needs nothing.
             let _ = unsafe {
-                context.transmit(from, Head::new(Class::Rma, ask::ANSWER, words), Body::Copied(&[]))
+                context.transmit(
+                    from,
+                    Head::new(Class::Rma, opcode::ANSWER, words),
+                    Body::Copied(&[]),
+                )
             };
         }
         if !self.waiting.borrow().is_empty() {
@@ -388,40 +394,42 @@ impl<N: Netmod> Agent<N> {
         }
     }
 
-    /// Carries out what a peer asks for; the answer, unless there is none.
+    /// Carries out a request; the answer, unless there is none.
     fn serve(&self, head: &Head, meta: Meta, body: &[u8]) -> Option<(Status, u64, Vec<u8>)> {
         let [window, place, _] = head.words;
         let from = head.from;
         let mut out = Vec::new();
         let served = self.registry.with(window, |region| match head.kind {
-            ask::UPDATE | ask::FETCH | ask::SWAP => {
+            opcode::UPDATE | opcode::FETCH | opcode::SWAP => {
                 Some((elements(region, head.kind, place, meta, body, &mut out), 0))
             }
-            ask::PUT | ask::GET => Some((bytes(region, head.kind, place, meta, body, &mut out), 0)),
-            ask::CUSTOM => {
+            opcode::PUT | opcode::GET => {
+                Some((bytes(region, head.kind, place, meta, body, &mut out), 0))
+            }
+            opcode::CUSTOM => {
                 let (operator, span) = (self.registry.operator.get().copied(), meta.count as usize);
                 Some((carry_out(operator, region, place, span, body, &mut out), 0))
             }
             // Behind those who came before.
-            ask::TAKE if self.is_awaited(window) => Some((Status::Busy, u64::from(NOBODY))),
-            ask::TAKE => Some(take(region, place, from)),
-            ask::GIVE => {
+            opcode::LOCK if self.has_waiters_for(window) => Some((Status::Busy, u64::from(NOBODY))),
+            opcode::LOCK => Some(take(region, place, from)),
+            opcode::UNLOCK => {
                 if let (Some(want), Ok(control)) = (Want::from_number(place), region.control()) {
-                    control.give(want, asker(from));
+                    control.give(want, requester(from));
                 }
                 None
             }
-            ask::POST => {
+            opcode::POST => {
                 *region.signals().posted.entry(from).or_default() += 1;
                 None
             }
-            ask::COMPLETE => {
+            opcode::COMPLETE => {
                 *region.signals().completed.entry(from).or_default() += 1;
                 None
             }
             _ => Some((Status::Garbled, 0)),
         });
-        let silent = matches!(head.kind, ask::GIVE | ask::POST | ask::COMPLETE);
+        let silent = matches!(head.kind, opcode::UNLOCK | opcode::POST | opcode::COMPLETE);
         match served {
             Some(answer) => answer.map(|(status, number)| (status, number, out)),
             None => (!silent).then_some((Status::NoWindow, 0, out)),
@@ -429,23 +437,23 @@ impl<N: Netmod> Agent<N> {
     }
 }
 
-/// An operation on elements that a packet asks for.
+/// Carries out a request on elements.
 fn elements(
     region: &ExposedRegion,
-    ask: u8,
+    opcode: u8,
     place: u64,
     meta: Meta,
     body: &[u8],
     out: &mut Vec<u8>,
 ) -> Status {
     let len = meta.count as usize * meta.ty.size();
-    let (kind, want) = match ask {
-        ask::SWAP => (Kind::Swap, 2 * len),
-        ask::FETCH if meta.op == Op::NoOp => (Kind::Fetch, 0),
-        ask::FETCH => (Kind::Fetch, len),
+    let (kind, want) = match opcode {
+        opcode::SWAP => (Kind::Swap, 2 * len),
+        opcode::FETCH if meta.op == Op::NoOp => (Kind::Fetch, 0),
+        opcode::FETCH => (Kind::Fetch, len),
         _ => (Kind::Update, len),
     };
-    if body.len() != want || (len > LONGEST && kind != Kind::Update) {
+    if body.len() != want || (len > MAX_BODY && kind != Kind::Update) {
         return Status::Garbled;
     }
     if kind != Kind::Update {
@@ -469,17 +477,17 @@ fn elements(
     status
 }
 
-/// Plain bytes that a packet brings or asks for.
+/// Carries out a put or get of plain bytes.
 fn bytes(
     region: &ExposedRegion,
-    ask: u8,
+    opcode: u8,
     place: u64,
     meta: Meta,
     body: &[u8],
     out: &mut Vec<u8>,
 ) -> Status {
     let len = meta.count as usize;
-    let done = if ask == ask::PUT {
+    let done = if opcode == opcode::PUT {
         if body.len() != len {
             return Status::Garbled;
         }
@@ -487,7 +495,7 @@ fn bytes(
         region
             .with_range(place, len, |at| unsafe { at.copy_from_nonoverlapping(body.as_ptr(), len) })
     } else {
-        if len > LONGEST {
+        if len > MAX_BODY {
             return Status::Garbled;
         }
         out.resize(len, 0);
@@ -503,29 +511,29 @@ fn bytes(
     Status::Done
 }
 
-/// A peer that this process keeps a lock for.
-fn asker(world: u32) -> Holder {
+/// The holder of a lock that a peer requested by a packet.
+fn requester(world: u32) -> Holder {
     Holder { world, alone: false }
 }
 
-/// A lock that a packet asks for.
+/// Tries to acquire a lock for a peer.
 fn take(region: &ExposedRegion, place: u64, from: u32) -> (Status, u64) {
     let Some(want) = Want::from_number(place & 0xff) else { return (Status::Garbled, 0) };
     let Ok(control) = region.control() else { return (Status::NotHere, 0) };
-    match control.take(want, asker(from), (place >> 8) as u32) {
+    match control.take(want, requester(from), (place >> 8) as u32) {
         Ok(()) => (Status::Done, 0),
         Err(holder) => (Status::Busy, u64::from(holder)),
     }
 }
 
-impl<N: Netmod> PacketHandler<N> for Agent<N> {
+impl<N: Netmod> PacketHandler<N> for RmaHandler<N> {
     fn as_any(self: Rc<Self>) -> Rc<dyn Any> {
         self
     }
 
     fn arrived(&self, context: &Context<N>, head: &Head, body: &[u8]) {
         if let Some((answer, out)) = self.handle(head, body) {
-            if head.kind == ask::TAKE && answer.words[1] == Status::Busy as u64 {
+            if head.kind == opcode::LOCK && answer.words[1] == Status::Busy as u64 {
                 let [window, place, _] = head.words;
                 let (from, id, since) = (head.from, answer.words[0] as u32, Instant::now());
                 self.waiting.borrow_mut().push_back(Waiter { window, from, place, id, since });
