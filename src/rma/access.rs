@@ -1,9 +1,9 @@
 //! A window seen through a context: the put path.
 
-use super::core::WindowCore;
 use super::epoch::More;
 use super::keys::{RemoteKeyEntry, UnpackedKeys};
 use super::registration::RemoteKey;
+use super::state::WindowState;
 use super::target::{Remote, Target, nowhere};
 use super::view::View;
 use super::{Error, ErrorKind};
@@ -92,7 +92,7 @@ pub struct Access<N: Netmod> {
     /// Before the context, whose endpoints the handles are for.
     keys: UnpackedKeys<N>,
     context: Rc<Context<N>>,
-    pub(super) core: RefCell<Option<Arc<WindowCore<N>>>>,
+    pub(super) state: RefCell<Option<Arc<WindowState<N>>>>,
     error: RefCell<Option<Error>>,
     pub(super) more: More<N>,
 }
@@ -191,9 +191,9 @@ enum Node<N: Netmod> {
 }
 
 impl<N: Netmod> Node<N> {
-    fn new(core: &WindowCore<N>, context: &Context<N>, key: Option<RemoteKey>) -> Node<N> {
+    fn new(state: &WindowState<N>, context: &Context<N>, key: Option<RemoteKey>) -> Node<N> {
         let provider = context.endpoint(Transport::Local).zip(context.local_inject_handle());
-        match (core.mapped, &core.contiguous, provider.zip(key)) {
+        match (state.mapped, &state.contiguous, provider.zip(key)) {
             (Some(m), None, _) => Node::Mapped { start: m.start, pitch: m.pitch },
             (None, None, Some((((netmod, _), inject_handle), key))) => {
                 let inject_size = netmod.caps().inject_size;
@@ -241,30 +241,30 @@ impl<N: Netmod> Access<N> {
     /// [`ErrorKind::Arguments`] when the window's sizes, units, keys or
     /// addresses differ between ranks and one of `map` is no member.
     pub fn open(
-        core: &Arc<WindowCore<N>>,
+        state: &Arc<WindowState<N>>,
         context: &Rc<Context<N>>,
         map: &RankMap,
     ) -> Result<Access<N>, Error> {
-        if (core.uniform().is_none() || core.contiguous.is_some()) && *map != core.map {
-            let core = core.by_ranks_of(map, context.device())?;
-            return Access::new(&core, context, map);
+        if (state.uniform().is_none() || state.contiguous.is_some()) && *map != state.map {
+            let state = state.by_ranks_of(map, context.device())?;
+            return Access::new(&state, context, map);
         }
-        Access::new(core, context, map)
+        Access::new(state, context, map)
     }
 
     pub(super) fn new(
-        core: &Arc<WindowCore<N>>,
+        state: &Arc<WindowState<N>>,
         context: &Rc<Context<N>>,
         map: &RankMap,
     ) -> Result<Access<N>, Error> {
-        let uniform = core.uniform();
-        let mapped = uniform.and_then(|_| fold_mapped(core, context, map));
+        let uniform = state.uniform();
+        let mapped = uniform.and_then(|_| fold_mapped(state, context, map));
         // SAFETY: the directory outlives the access, which holds the context
         // and thereby the device; `map` is kept beside the lookup.
         let lookup = unsafe { Lookup::new(map, context.av().directory()) };
         let lookup_body = lookup.body();
         let path = match (uniform, mapped) {
-            _ if core.dynamic => path::DYNAMIC,
+            _ if state.dynamic => path::DYNAMIC,
             (None, _) => path::GENERAL,
             (Some(_), Some(_)) => path::MAPPED,
             (Some(_), None) if lookup_body == body::AFFINE => path::AFFINE,
@@ -301,14 +301,14 @@ impl<N: Netmod> Access<N> {
             mapped_stride,
             foreign: Foreign::new::<N>(inject_size),
             put_vtable: PutVtable::new(path, lookup_body),
-            node: Node::new(core, context, uniform.registered.local),
+            node: Node::new(state, context, uniform.registered.local),
             marks: UnsafeCell::new([0; MARKS]),
             viewed: Cell::new(false),
             epoch: Cell::new(Epoch::Closed),
             map: map.clone(),
             keys,
             context: Rc::clone(context),
-            core: RefCell::new(Some(Arc::clone(core))),
+            state: RefCell::new(Some(Arc::clone(state))),
             error: RefCell::new(None),
             more: More::new(context),
         })
@@ -578,7 +578,7 @@ impl<N: Netmod> Access<N> {
             self.mark(rank);
         }
         let region = (rank as isize).wrapping_mul(self.mapped_stride);
-        // SAFETY: the regions of all ranks are mapped while the core lives, and
+        // SAFETY: the regions of all ranks are mapped while the state lives, and
         // the range stays within one by the caller's word.
         unsafe { copy(self.mapped_start.offset(region).add(disp * self.unit), buf, len) }
     }
@@ -1080,8 +1080,8 @@ impl<N: Netmod> Access<N> {
         if matches!(self.epoch.get(), Epoch::Locks | Epoch::Start) {
             self.reaches(rank)?;
         }
-        let core = self.core()?;
-        let (bytes, unit) = (core.sizes.get(rank), core.units.get(rank) as usize);
+        let state = self.state()?;
+        let (bytes, unit) = (state.sizes.get(rank), state.units.get(rank) as usize);
         let end = disp.checked_mul(unit).and_then(|at| at.checked_add(len));
         if end.is_none_or(|end| end as u64 > bytes) {
             return Err(ErrorKind::OutOfBounds { rank, disp, unit, len, bytes }.into());
@@ -1221,7 +1221,7 @@ impl<N: Netmod> Access<N> {
         if N::FLUSHES {
             return self.flush_remote(&remote);
         }
-        let len = self.core()?.sizes.get(rank).min(PROBE as u64) as usize;
+        let len = self.state()?.sizes.get(rank).min(PROBE as u64) as usize;
         // SAFETY: it stays if an answer does not come.
         unsafe { self.read_piece(&remote, self.context.landing(), len, true) }.map(Some)
     }
@@ -1322,7 +1322,7 @@ impl<N: Netmod> Access<N> {
         self.gate.set(if open { self.path } else { path::CLOSED });
         if epoch == Epoch::Freed {
             self.keys.destroy();
-            *self.core.borrow_mut() = None;
+            *self.state.borrow_mut() = None;
         }
     }
 
@@ -1330,8 +1330,8 @@ impl<N: Netmod> Access<N> {
     ///
     /// # Errors
     /// [`ErrorKind::Freed`].
-    pub fn core(&self) -> Result<Arc<WindowCore<N>>, Error> {
-        self.core.borrow().clone().ok_or_else(|| ErrorKind::Freed.into())
+    pub fn state(&self) -> Result<Arc<WindowState<N>>, Error> {
+        self.state.borrow().clone().ok_or_else(|| ErrorKind::Freed.into())
     }
 
     /// The rank map of this access.
@@ -1375,7 +1375,7 @@ impl<N: Netmod> Access<N> {
             self.mark(rank);
         }
         let region = (rank as isize).wrapping_mul(self.mapped_stride);
-        // SAFETY: the regions of all ranks are mapped while the core lives, and
+        // SAFETY: the regions of all ranks are mapped while the state lives, and
         // the element is within one.
         let at = unsafe { self.mapped_start.offset(region).add(offset) };
         (at.addr() & (size - 1) == 0).then_some(at)
@@ -1405,14 +1405,14 @@ impl<N: Netmod> Access<N> {
 /// Where the regions of a window are mapped, as a line over the ranks of `map`:
 /// possible when all members are on this node and their node ranks are affine.
 fn fold_mapped<N: Netmod>(
-    core: &WindowCore<N>,
+    state: &WindowState<N>,
     context: &Context<N>,
     map: &RankMap,
 ) -> Option<(*mut u8, isize)> {
-    let mapped = core.mapped.filter(|m| m.all)?;
-    if core.contiguous.is_some() {
+    let mapped = state.mapped.filter(|m| m.all)?;
+    if state.contiguous.is_some() {
         // Called where all sizes are equal, and for the window's own ranks.
-        return Some((mapped.start, core.sizes.get(0) as isize));
+        return Some((mapped.start, state.sizes.get(0) as isize));
     }
     let device = context.device();
     let (base, stride) = affine(map)?;

@@ -530,11 +530,11 @@ impl<N: Netmod> Access<N> {
         if kind == Kind::Update && op == Op::NoOp {
             return Ok(());
         }
-        let core = self.core()?;
+        let state = self.state()?;
         let world = self.world(rank)?;
         self.mark(rank);
-        let offset = if core.dynamic { disp as u64 } else { disp as u64 * core.units.get(rank) };
-        let hints = Hints::from_bits(core.hints.load(Ordering::Relaxed));
+        let offset = if state.dynamic { disp as u64 } else { disp as u64 * state.units.get(rank) };
+        let hints = Hints::from_bits(state.hints.load(Ordering::Relaxed));
         let order = |path| if hints.ordered { self.switch_path(world, path) } else { Ok(()) };
         let packets = |mut in_flight: Option<&mut Vec<InFlight>>| -> Result<(), Error> {
             order(AccessPath::Packet)?;
@@ -545,13 +545,13 @@ impl<N: Netmod> Access<N> {
             self.count_direct();
             // SAFETY: the caller's duty.
             return match unsafe {
-                core.exposed_region.compute(offset, origin.work(std::ptr::null_mut()))
+                state.exposed_region.compute(offset, origin.work(std::ptr::null_mut()))
             } {
                 Status::Done => Ok(()),
                 status => Err(error_of(world, status)),
             };
         }
-        if core.dynamic {
+        if state.dynamic {
             return packets(in_flight);
         }
         let remote = match self.target(rank, disp)? {
@@ -565,10 +565,10 @@ impl<N: Netmod> Access<N> {
             Target::Provider(remote) => remote,
             Target::Nowhere(world) => return Err(nowhere(world)),
         };
-        let limit = self.native_limit(&remote, origin, core.skews.get(rank).wrapping_add(offset));
+        let limit = self.native_limit(&remote, origin, state.skews.get(rank).wrapping_add(offset));
         // A library changes memory that it did not allocate by messages of its
         // own, and ours are shorter on a node.
-        if limit == 0 || (core.created && self.context().has_node_queue(remote.world)) {
+        if limit == 0 || (state.created && self.context().has_node_queue(remote.world)) {
             return packets(in_flight);
         }
         order(AccessPath::Native)?;
@@ -710,7 +710,7 @@ impl<N: Netmod> Access<N> {
             };
             let request = Request {
                 opcode,
-                window: self.core()?.exposed_region.id,
+                window: self.state()?.exposed_region.id,
                 place: offset + (from * size) as u64,
                 count: piece.count,
                 ty: piece.ty,

@@ -293,7 +293,7 @@ impl<N: Netmod> Access<N> {
         let size = size_of::<T>();
         fits(from, size_of_val(operands))?;
         self.check_blocks(from, rank, disp, to)?;
-        let unit = self.core()?.units.get(rank) as usize;
+        let unit = self.state()?.units.get(rank) as usize;
         // Nothing is done in part: looked at before.
         let odd = |&(here, there, len): &(usize, usize, usize)| {
             here % size != 0 || len % size != 0 || there % unit.max(1) != 0
@@ -343,7 +343,7 @@ impl<N: Netmod> Access<N> {
             return Ok(());
         }
         self.mark(rank);
-        if self.core()?.dynamic {
+        if self.state()?.dynamic {
             for (here, there, len) in Pieces::new(from, to) {
                 // SAFETY: the caller's duty; what is sent was copied.
                 unsafe { self.put_by_packets(buf.add(here), len, rank, disp + there)? };
@@ -382,7 +382,7 @@ impl<N: Netmod> Access<N> {
             return Ok(());
         }
         self.mark(rank);
-        if self.core()?.dynamic {
+        if self.state()?.dynamic {
             let mut own = Vec::new();
             let (mut in_flight, returns) = match end {
                 End::Flush => (None, false),

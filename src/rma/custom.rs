@@ -121,15 +121,15 @@ impl<N: Netmod> Access<N> {
         if span == 0 {
             return Ok(Pending::new(self, Vec::new()));
         }
-        let core = self.core()?;
+        let state = self.state()?;
         let world = self.world(rank)?;
         self.mark(rank);
-        let offset = if core.dynamic { disp as u64 } else { disp as u64 * core.units.get(rank) };
+        let offset = if state.dynamic { disp as u64 } else { disp as u64 * state.units.get(rank) };
         let body = [&code.to_le_bytes()[..], operand].concat();
         if world == self.context().device().boot().rank() {
             let mut out = Vec::new();
             let operator = self.more.rma_handler.registry().operator.get().copied();
-            let status = carry_out(operator, &core.exposed_region, offset, span, &body, &mut out);
+            let status = carry_out(operator, &state.exposed_region, offset, span, &body, &mut out);
             if status != Status::Done || out.len() != len {
                 return Err(error_of(world, status));
             }
@@ -150,7 +150,7 @@ impl<N: Netmod> Access<N> {
         let answer = (len > 0).then(|| Rc::new(Answer::default()));
         let request = Request {
             opcode: opcode::CUSTOM,
-            window: core.exposed_region.id,
+            window: state.exposed_region.id,
             place: offset,
             count: span,
             ty: Type::U8,

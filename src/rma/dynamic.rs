@@ -30,7 +30,7 @@ impl<N: Netmod> Window<N> {
     /// as MPI's rules for windows allow, until it is detached or the window is
     /// freed or dropped.
     pub unsafe fn attach(&self, start: *mut u8, bytes: usize) -> Result<usize, Error> {
-        self.core()?.exposed_region.attach(start, bytes)
+        self.state()?.exposed_region.attach(start, bytes)
     }
 
     /// Takes attached memory out of the window: what peers ask for from now on
@@ -40,7 +40,7 @@ impl<N: Netmod> Window<N> {
     /// [`ErrorKind::Arguments`] for memory that is not attached,
     /// [`ErrorKind::Freed`].
     pub fn detach(&self, start: *const u8) -> Result<(), Error> {
-        self.core()?.exposed_region.detach(start.addr())
+        self.state()?.exposed_region.detach(start.addr())
     }
 }
 
@@ -62,7 +62,7 @@ impl<N: Netmod> Access<N> {
         if world == self.context().device().boot().rank() {
             // SAFETY: in range; the window's memory is not the caller's slice.
             let put = |at: *mut u8| unsafe { std::ptr::copy(all.as_ptr(), at, len) };
-            return local(world, self.core()?.exposed_region.with_range(disp as u64, len, put));
+            return local(world, self.state()?.exposed_region.with_range(disp as u64, len, put));
         }
         let longest = self.may_send(world)?;
         let mut at = disp as u64;
@@ -92,7 +92,7 @@ impl<N: Netmod> Access<N> {
         if world == self.context().device().boot().rank() {
             // SAFETY: in range; the buffer is the caller's.
             let get = |at: *mut u8| unsafe { std::ptr::copy(at, buf, len) };
-            return local(world, self.core()?.exposed_region.with_range(disp as u64, len, get));
+            return local(world, self.state()?.exposed_region.with_range(disp as u64, len, get));
         }
         let longest = self.may_send(world)?;
         let mut done = 0;
@@ -124,7 +124,7 @@ impl<N: Netmod> Access<N> {
     ) -> Result<Request<'b>, Error> {
         Ok(Request {
             opcode,
-            window: self.core()?.exposed_region.id,
+            window: self.state()?.exposed_region.id,
             place,
             count,
             ty: Type::U8,

@@ -2,9 +2,9 @@
 
 use super::access::{Access, Epoch};
 use super::am_fallback::{Answer, OutstandingRequests, Request, RmaHandler, error_of, opcode};
-use super::core::WindowCore;
 use super::exposed_region::Status;
 use super::locks::{Control, Holder, NOBODY, Want};
+use super::state::WindowState;
 use super::{Error, ErrorKind};
 use crate::device::{Context, DeviceError, Spare};
 use crate::netmod::{Netmod, Op, Type};
@@ -324,7 +324,7 @@ impl<N: Netmod> Access<N> {
     /// # Errors
     /// [`ErrorKind::Freed`]; what breaks the completion queue.
     pub fn sync(&self) -> Result<(), Error> {
-        self.core()?;
+        self.state()?;
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         self.context().progress()?;
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
@@ -383,7 +383,7 @@ impl<N: Netmod> Access<N> {
     fn first(&self) -> Result<Peer, Error> {
         match self.more.peers[1].get() {
             Some(peer) => Ok(peer),
-            None => self.find_peer(1, NOBODY, self.core()?.master),
+            None => self.find_peer(1, NOBODY, self.state()?.master),
         }
     }
 
@@ -396,23 +396,24 @@ impl<N: Netmod> Access<N> {
 
     /// The lock words of a world rank's region, where they are mapped.
     fn words(&self, world: u32) -> Result<Option<Control>, Error> {
-        let core = self.core()?;
+        let state = self.state()?;
         let device = self.context().device();
         if world == device.boot().rank() {
-            return Ok(Some(core.exposed_region.control()?));
+            return Ok(Some(state.exposed_region.control()?));
         }
         let node_rank = device.node_rank(world).filter(|_| device.on_node(world));
-        Ok(core.controls.zip(node_rank).map(|(controls, n)| controls.of(n)))
+        Ok(state.controls.zip(node_rank).map(|(controls, n)| controls.of(n)))
     }
 
     /// This process, as it stands in lock words.
     #[inline]
     fn holder(&self) -> Holder {
-        // Another access of this process would hold the core too. They are made
-        // from this one only, so not meanwhile; of those that are gone all is
-        // seen.
-        let only = |core: &Arc<WindowCore<N>>| Arc::strong_count(core) == 1 && !core.is_derived();
-        let alone = self.core.borrow().as_ref().is_some_and(only);
+        // Every access of this process holds the state. Others are made from
+        // this one only, so none appears meanwhile; the fence makes visible what
+        // those that were dropped have done.
+        let only =
+            |state: &Arc<WindowState<N>>| Arc::strong_count(state) == 1 && !state.is_derived();
+        let alone = self.state.borrow().as_ref().is_some_and(only);
         fence(Ordering::Acquire);
         Holder { world: self.context().device().boot().rank(), alone }
     }
@@ -447,7 +448,7 @@ impl<N: Netmod> Access<N> {
             looks += u32::from(look);
             let look = if look { looks } else { 0 };
             let waits = world == me.world
-                && self.more.rma_handler.has_waiters_for(self.core()?.exposed_region.id);
+                && self.more.rma_handler.has_waiters_for(self.state()?.exposed_region.id);
             let taken = match &words {
                 // Those who asked by packets came before.
                 Some(_) if waits && look == 0 => Err(NOBODY),
@@ -504,7 +505,7 @@ impl<N: Netmod> Access<N> {
         self.may_send(world)?;
         let request = Request {
             opcode,
-            window: self.core()?.exposed_region.id,
+            window: self.state()?.exposed_region.id,
             place,
             count: 0,
             ty: Type::U8,
@@ -547,7 +548,7 @@ impl<N: Netmod> Access<N> {
             context,
             peer.world,
             opcode::UNLOCK,
-            self.core()?.exposed_region.id,
+            self.state()?.exposed_region.id,
             want as u64,
         )
     }

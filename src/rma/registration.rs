@@ -1,7 +1,7 @@
 //! With which providers the members of a window registered their memory, and
 //! the keys that follow from it.
 
-use super::core::Column;
+use super::state::Column;
 
 /// The key of memory that its owner registered with the provider in question.
 /// Only what the owner told of its registrations makes one, so that no

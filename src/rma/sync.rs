@@ -20,10 +20,10 @@ impl<N: Netmod> Access<N> {
     pub fn start(&self, group: &[u32], assert: Assert) -> Result<(), Error> {
         self.may_open("start", false)?;
         let (ranks, worlds) = self.group(group)?;
-        let core = self.core()?;
+        let state = self.state()?;
         if !assert.contains(Assert::NOCHECK) {
             self.context().wait(&worlds, || {
-                let posted = take_all(&mut core.exposed_region.signals().posted, &worlds);
+                let posted = take_all(&mut state.exposed_region.signals().posted, &worlds);
                 Ok(if posted { Progress::Done } else { Progress::Waiting })
             })?;
         }
@@ -60,17 +60,17 @@ impl<N: Netmod> Access<N> {
 
     /// Signals to a world rank.
     fn notify(&self, world: u32, opcode: u8) -> Result<(), Error> {
-        let core = self.core()?;
+        let state = self.state()?;
         let me = self.context().device().boot().rank();
         if world == me {
-            let mut signals = core.exposed_region.signals();
+            let mut signals = state.exposed_region.signals();
             let counts =
                 if opcode == opcode::POST { &mut signals.posted } else { &mut signals.completed };
             *counts.entry(me).or_default() += 1;
             return Ok(());
         }
         self.may_send(world)?;
-        self.more.rma_handler.notify(self.context(), world, opcode, core.exposed_region.id, 0)
+        self.more.rma_handler.notify(self.context(), world, opcode, state.exposed_region.id, 0)
     }
 
     /// A group sorted, and the world rank of each.
@@ -95,7 +95,7 @@ impl<N: Netmod> Window<N> {
     /// [`ErrorKind::Arguments`] for a rank named twice, [`ErrorKind::Freed`]; a
     /// member that died.
     pub fn post(&self, group: &[u32], assert: Assert) -> Result<(), Error> {
-        self.core()?;
+        self.state()?;
         if self.exposed.borrow().is_some() {
             let (open, remedy) = ("an exposure epoch is open", "call wait first");
             return Err(ErrorKind::Epoch { call: "post", open, remedy }.into());
@@ -119,9 +119,9 @@ impl<N: Netmod> Window<N> {
     /// died before it completed, after which the epoch is closed too.
     pub fn wait(&self) -> Result<(), Error> {
         let worlds = self.posted("wait")?;
-        let core = self.core()?;
+        let state = self.state()?;
         let waited = self.context().wait(&worlds, || {
-            let completed = take_all(&mut core.exposed_region.signals().completed, &worlds);
+            let completed = take_all(&mut state.exposed_region.signals().completed, &worlds);
             Ok(if completed { Progress::Done } else { Progress::Waiting })
         });
         *self.exposed.borrow_mut() = None;
@@ -136,9 +136,9 @@ impl<N: Netmod> Window<N> {
     /// As [`Window::wait`].
     pub fn test(&self) -> Result<bool, Error> {
         let worlds = self.posted("test")?;
-        let core = self.core()?;
+        let state = self.state()?;
         self.context().progress()?;
-        let completed = take_all(&mut core.exposed_region.signals().completed, &worlds);
+        let completed = take_all(&mut state.exposed_region.signals().completed, &worlds);
         let watched = if completed { Ok(()) } else { self.context().look_after(&worlds) };
         if completed || watched.is_err() {
             *self.exposed.borrow_mut() = None;
@@ -149,7 +149,7 @@ impl<N: Netmod> Window<N> {
     }
 
     fn posted(&self, call: &'static str) -> Result<Vec<u32>, Error> {
-        self.core()?;
+        self.state()?;
         let (open, remedy) = ("no exposure epoch is open", "call post first");
         let posted = self.exposed.borrow().clone();
         posted.ok_or_else(|| ErrorKind::Epoch { call, open, remedy }.into())

@@ -3,9 +3,9 @@
 use super::Error;
 use super::ErrorKind;
 use super::access::Access;
-use super::core::WindowCore;
 use super::keys::RemoteKeyEntry;
 use super::registration::RemoteKey;
+use super::state::WindowState;
 use crate::av::Transport;
 use crate::device::DeviceError;
 use crate::netmod::Netmod;
@@ -99,7 +99,7 @@ impl<N: Netmod> Access<N> {
         if N::KEY_HANDLES {
             return self.target_keyed(rank, disp);
         }
-        let core = self.core()?;
+        let state = self.state()?;
         let device = self.context().device();
         let mut entry = self.entry(rank);
         let (process, world) = self.process(rank)?;
@@ -107,12 +107,14 @@ impl<N: Netmod> Access<N> {
         if entry.is_empty() {
             entry = match self.context().connect(process) {
                 // A node without a shared-memory provider maps its windows.
-                Err(DeviceError::NoTransport { .. }) if core.mapped.is_some_and(|m| m.all) => entry,
+                Err(DeviceError::NoTransport { .. }) if state.mapped.is_some_and(|m| m.all) => {
+                    entry
+                }
                 connected => connected?,
             };
         }
-        let offset = disp as u64 * core.units.get(rank);
-        if let Some(region) = region(&core, self, rank, world) {
+        let offset = disp as u64 * state.units.get(rank);
+        if let Some(region) = region(&state, self, rank, world) {
             // SAFETY: the region is mapped, and the displacement within it.
             return Ok(Target::Mapped(unsafe { region.add(offset as usize) }));
         }
@@ -120,12 +122,12 @@ impl<N: Netmod> Access<N> {
             Target::Provider(Remote { world, transport, dest, addr, key })
         };
         let found = match N::unpack(entry) {
-            Some((node_rank, transport @ Transport::Local)) => core
+            Some((node_rank, transport @ Transport::Local)) => state
                 .registered
                 .local(rank)
                 .zip(device.local_address(node_rank as u32))
                 .map(|(key, dest)| remote(transport, dest, offset, key)),
-            Some((dest, transport @ Transport::Network)) => core
+            Some((dest, transport @ Transport::Network)) => state
                 .registered
                 .network(rank)
                 .map(|(base, key)| remote(transport, dest, base + offset, key)),
@@ -136,14 +138,14 @@ impl<N: Netmod> Access<N> {
 
     /// [`Access::target`] where keys are handles.
     fn target_keyed(&self, rank: u32, disp: usize) -> Result<Target, Error> {
-        let core = self.core()?;
+        let state = self.state()?;
         let (process, world) = self.process(rank)?;
         self.context().check_alive(world)?;
         let remote_key = self.remote_key(rank);
         if remote_key.base.get() == 0 {
-            self.resolve_remote_key(&core, remote_key, world, process)?;
+            self.resolve_remote_key(&state, remote_key, world, process)?;
         }
-        let offset = disp as u64 * core.units.get(rank);
+        let offset = disp as u64 * state.units.get(rank);
         let base = remote_key.base.get();
         let Some(key) = RemoteKey::unpacked(remote_key.key.get()) else {
             // SAFETY: mapped here, and the displacement is within the region.
@@ -166,15 +168,15 @@ impl<N: Netmod> Access<N> {
     #[cold]
     fn resolve_remote_key(
         &self,
-        core: &WindowCore<N>,
+        state: &WindowState<N>,
         remote_key: &RemoteKeyEntry,
         world: u32,
         process: Process,
     ) -> Result<(), Error> {
         let device = self.context().device();
-        if let Some(m) = core.mapped.filter(|_| device.on_node(world)) {
+        if let Some(m) = state.mapped.filter(|_| device.on_node(world)) {
             device.watch(world)?;
-            let start = match (&core.contiguous, self.map().rank_of(process)) {
+            let start = match (&state.contiguous, self.map().rank_of(process)) {
                 (Some(starts), Some(rank)) => starts.get(rank) as usize,
                 _ => device.node_rank(world).unwrap_or(0) as usize * m.pitch,
             };
@@ -182,8 +184,8 @@ impl<N: Netmod> Access<N> {
             remote_key.base.set(unsafe { m.start.add(start) }.addr() as u64);
             return Ok(());
         }
-        let member = core.member(device, world);
-        let packed = member.zip(core.packed_keys.as_ref());
+        let member = state.member(device, world);
+        let packed = member.zip(state.packed_keys.as_ref());
         let Some((member, packed)) = packed.and_then(|(m, p)| Some((m, p.get(m)?))) else {
             // It has no memory: nothing but empty operations passes the checks.
             return Ok(());
@@ -203,8 +205,8 @@ impl<N: Netmod> Access<N> {
             let key = unsafe { netmod.rkey_unpack(endpoint, dest, &packed) };
             Ok(key.map_err(|e| DeviceError::peer(world, e))?)
         })?;
-        let base = core.registered.base(member);
-        let by_pointer = core.rkey_ptr && device.on_node(world);
+        let base = state.registered.base(member);
+        let by_pointer = state.rkey_ptr && device.on_node(world);
         // SAFETY: just unpacked; the base is the region's start.
         match unsafe { by_pointer.then(|| netmod.rkey_ptr(key, base)).flatten() } {
             Some(start) => remote_key.base.set(start.addr() as u64),
@@ -220,13 +222,13 @@ impl<N: Netmod> Access<N> {
 /// Where the region of a rank begins, if it is mapped here; for keys that are
 /// not handles.
 fn region<N: Netmod>(
-    core: &WindowCore<N>,
+    state: &WindowState<N>,
     access: &Access<N>,
     rank: u32,
     world: u32,
 ) -> Option<*mut u8> {
-    let mapped = core.mapped?;
-    if let Some(starts) = &core.contiguous {
+    let mapped = state.mapped?;
+    if let Some(starts) = &state.contiguous {
         // SAFETY: the segment holds the region of each member.
         return Some(unsafe { mapped.start.add(starts.get(rank) as usize) });
     }

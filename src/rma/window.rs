@@ -2,12 +2,12 @@
 
 use super::access::{Access, Epoch};
 use super::am_fallback::RmaHandler;
-use super::core::{Column, Controls, Mapped, MemoryRegion, WindowCore};
 use super::epoch::Assert;
 use super::exposed_region::{ExposedRegion, RegistryEntry};
 use super::keys::PackedKeys;
 use super::locks::Words;
 use super::registration::{Registrations, With};
+use super::state::{Column, Controls, Mapped, MemoryRegion, WindowState};
 use super::{Communicator, Error, ErrorKind, Hints};
 use crate::av::Transport;
 use crate::device::Key;
@@ -274,22 +274,22 @@ impl<N: Netmod> Window<N> {
     /// another node, or a window that does not share its memory;
     /// [`ErrorKind::Rank`], [`ErrorKind::Freed`].
     pub fn shared_query(&self, rank: u32) -> Result<(*mut u8, usize, usize), Error> {
-        let core = self.access.core()?;
+        let state = self.access.state()?;
         let size = self.communicator.size();
         if rank >= size {
             return Err(ErrorKind::Rank { rank, size }.into());
         }
-        if core.dynamic {
+        if state.dynamic {
             return Err(ErrorKind::Arguments("a dynamic window shares no memory".into()).into());
         }
         let mapped = if rank == self.communicator.rank() {
-            Some(core.start)
+            Some(state.start)
         } else {
             self.access.mapped(rank)?
         };
         let why = || format!("the memory of rank {rank} is not mapped in this process");
         let start = mapped.ok_or_else(|| ErrorKind::Arguments(why()))?;
-        Ok((start, core.sizes.get(rank) as usize, core.units.get(rank) as usize))
+        Ok((start, state.sizes.get(rank) as usize, state.units.get(rank) as usize))
     }
 
     /// Registers the memory and tells the others, or tells them that there is
@@ -364,7 +364,7 @@ impl<N: Netmod> Window<N> {
         let memory_regions = [network_region, local_region].map(|r| MemoryRegion::new(r, device));
         let Heard { registered, packed_keys } = heard?;
         let gone = || ErrorKind::Arguments("the window has no memory of its own".into());
-        let core = Arc::new(WindowCore {
+        let state = Arc::new(WindowState {
             exposed_region: exposed_region.ok_or_else(gone)?,
             contiguous: ground.starts.map(|starts| Column::new(starts.iter().copied())),
             controls: ground.controls,
@@ -391,7 +391,7 @@ impl<N: Netmod> Window<N> {
             map: communicator.map().clone(),
             _of: None,
         });
-        let access = Access::new(&core, context, communicator.map())?;
+        let access = Access::new(&state, context, communicator.map())?;
         Ok(Window { access, communicator, flavor, exposed: RefCell::new(None) })
     }
 
@@ -400,8 +400,8 @@ impl<N: Netmod> Window<N> {
     /// when the window is made, as MPI has it.
     #[must_use]
     pub fn with_hints(self, hints: Hints) -> Window<N> {
-        if let Ok(core) = self.access.core() {
-            core.hints.store(hints.bits(), Ordering::Relaxed);
+        if let Ok(state) = self.access.state() {
+            state.hints.store(hints.bits(), Ordering::Relaxed);
         }
         self
     }
@@ -411,7 +411,7 @@ impl<N: Netmod> Window<N> {
     /// # Errors
     /// [`ErrorKind::Freed`].
     pub fn hints(&self) -> Result<Hints, Error> {
-        Ok(Hints::from_bits(self.access.core()?.hints.load(Ordering::Relaxed)))
+        Ok(Hints::from_bits(self.access.state()?.hints.load(Ordering::Relaxed)))
     }
 
     /// The window's own communicator: a duplicate of the one it was made on.
@@ -430,8 +430,8 @@ impl<N: Netmod> Window<N> {
     /// # Errors
     /// [`ErrorKind::Freed`].
     pub fn local(&self) -> Result<(*mut u8, usize), Error> {
-        let core = self.access.core()?;
-        Ok((core.start, core.bytes))
+        let state = self.access.state()?;
+        Ok((state.start, state.bytes))
     }
 
     /// Copies from this process's own memory of the window.
@@ -531,7 +531,7 @@ impl<N: Netmod> Window<N> {
     /// # Errors
     /// [`ErrorKind::Freed`].
     pub fn fence_leave(&self, assert: Assert) -> Result<(), Error> {
-        self.access.core()?;
+        self.access.state()?;
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         self.fence_open(assert);
         Ok(())
@@ -584,8 +584,8 @@ impl<N: Netmod> Window<N> {
     /// All members have entered [`free`](Self::free): nothing comes any more,
     /// and nothing is kept for what would.
     pub fn free_leave(&self) {
-        if let Ok(core) = self.access.core() {
-            core.quieten();
+        if let Ok(state) = self.access.state() {
+            state.quieten();
         }
     }
 }

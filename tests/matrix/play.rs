@@ -216,7 +216,7 @@ impl<'a, N: Opens> Player<'a, N> {
             self.workers.start(
                 thread,
                 Job {
-                    core: held.window.core().map_err(text)?,
+                    state: held.window.state().map_err(text)?,
                     map: self.world.map().clone(),
                     frame: program.frame.clone(),
                     starts: Arc::clone(&held.starts),

@@ -7,7 +7,7 @@ use super::watch::Watch;
 use crate::jobs::{Opens, Result, text};
 use rankway::device::{Context, Device};
 use rankway::rankmap::RankMap;
-use rankway::rma::{Access, WindowCore};
+use rankway::rma::{Access, WindowState};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// What one thread is to do.
 pub struct Job<N: Opens> {
-    pub core: Arc<WindowCore<N>>,
+    pub state: Arc<WindowState<N>>,
     pub map: RankMap,
     pub frame: Frame,
     pub starts: Arc<[usize]>,
@@ -135,7 +135,7 @@ fn work<N: Opens>(
                 context = Some(device.context().map_err(text)?);
             }
             let context = context.as_ref().ok_or("no context")?;
-            let access = Access::open(&job.core, context, &job.map).map_err(text)?;
+            let access = Access::open(&job.state, context, &job.map).map_err(text)?;
             let wrong = RefCell::default();
             let Job { frame, starts, .. } = &*job;
             let perform = Perform { access: &access, frame, starts, watch, wrong: &wrong };

@@ -26,13 +26,13 @@ pub fn contexts<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let told = world.allgather(&at.to_ne_bytes()).map_err(text)?;
     let place =
         |rank: u32| usize::from_ne_bytes(told[rank as usize].as_slice().try_into().unwrap());
-    let (core, loose) = (w.core().map_err(text)?, dynamic.core().map_err(text)?);
+    let (state, loose) = (w.state().map_err(text)?, dynamic.state().map_err(text)?);
     let (device, map) = (context.device(), world.map());
     let before: u64 = (0..me).map(threads).sum();
     let work = |number: u64| -> Result {
         let context = device.context().map_err(text)?;
         ensure!(context.index() > 0, "the first context");
-        let access = Access::open(&core, &context, map).map_err(text)?;
+        let access = Access::open(&state, &context, map).map_err(text)?;
         let own = 64 + 256 * number as usize;
         access.lock_all().map_err(text)?;
         for to in 0..n {
@@ -99,7 +99,7 @@ pub fn contexts<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     ensure!(pair == [times as f64, -(times as f64)], "{pair:?}");
     world.barrier().map_err(text)?;
     ensure!(memory[0] == ROUNDS * all, "{} under locks, not {}", memory[0], ROUNDS * all);
-    drop((core, loose));
+    drop((state, loose));
     w.free().map_err(text)?;
     dynamic.free().map_err(text)
 }
@@ -111,11 +111,11 @@ pub fn signals<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let (me, n) = (world.rank(), world.size());
     let mut first = make::<N, CREATED>(&world, 8, 8)?;
     let (device, to) = (context.device(), (me + 1) % n);
-    let (core, map) = (first.core().map_err(text)?, world.map());
+    let (state, map) = (first.state().map_err(text)?, world.map());
     std::thread::scope(|scope| -> Result {
         let thread = scope.spawn(|| -> Result {
             let context = device.context_at(1).map_err(text)?;
-            let access = Access::open(&core, &context, map).map_err(text)?;
+            let access = Access::open(&state, &context, map).map_err(text)?;
             access.start(&[to], Assert::NOCHECK).map_err(text)?;
             access.accumulate(&[[0.5_f32, 2.0]], Op::Sum, to, 0).map_err(text)?;
             access.complete().map_err(text)
@@ -132,7 +132,7 @@ pub fn signals<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let want = [0.5_f32.to_ne_bytes(), 2.0_f32.to_ne_bytes()].concat();
     same("by the signal's time", &bytes, &want)?;
     world.barrier().map_err(text)?;
-    drop(core);
+    drop(state);
     first.free().map_err(text)
 }
 

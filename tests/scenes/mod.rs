@@ -589,15 +589,15 @@ pub fn threads<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let to = (me + 1) % n;
     let mut w = make::<KIND, _>(&world, THREADS * PUTS * 8 + THREADS * 10_000, 1).map_err(text)?;
     w.fence().map_err(text)?;
-    let (core, device, map) = (w.core().map_err(text)?, context.device(), world.map());
+    let (state, device, map) = (w.state().map_err(text)?, context.device(), world.map());
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::scope(|scope| -> Result {
         for thread in 0..THREADS {
-            let (core, tell) = (core.clone(), tell.clone());
+            let (state, tell) = (state.clone(), tell.clone());
             scope.spawn(move || {
                 let body = || -> Result {
                     let context = device.context().map_err(text)?;
-                    let access = Access::open(&core, &context, map).map_err(text)?;
+                    let access = Access::open(&state, &context, map).map_err(text)?;
                     refused!(access.put(&[1], to, 0), ErrorKind::NoEpoch);
                     access.lock_all().map_err(text)?;
                     for i in 0..PUTS {

@@ -166,8 +166,8 @@ impl<N: Netmod> Scene<N> {
     /// The same to another window.
     pub(crate) fn access_to(&self, window: &Window<N>, model: &str) -> Result<Access<N>, String> {
         let map = self.map(model)?;
-        let core = window.core().map_err(|e| e.to_string())?;
-        let access = Access::open(&core, &self.context, &map).map_err(|e| e.to_string())?;
+        let state = window.state().map_err(|e| e.to_string())?;
+        let access = Access::open(&state, &self.context, &map).map_err(|e| e.to_string())?;
         access.lock_all().map_err(|e| e.to_string())?;
         for rank in 0..map.len() {
             access.put(&[0; 8], rank, 0).map_err(|e| e.to_string())?;

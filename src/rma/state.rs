@@ -116,12 +116,12 @@ impl<N: Netmod> Drop for MemoryRegion<N> {
     }
 }
 
-/// Memory, keys and sizes of a window, shared by its accesses.
+/// The state that all accesses of a window share: memory, keys, sizes.
 ///
 /// The metadata is a few words where all ranks agree and the provider lets us
 /// choose keys and address by offset; a table of 8 bytes a rank for each thing
 /// that differs.
-pub struct WindowCore<N: Netmod> {
+pub struct WindowState<N: Netmod> {
     /// What packets find; taken out before anything else goes.
     pub(super) exposed_region: Arc<RegistryEntry>,
     /// Registrations, network and node-local; dropped before the memory they
@@ -156,24 +156,24 @@ pub struct WindowCore<N: Netmod> {
     pub(super) hints: AtomicU8,
     pub(super) start: *mut u8,
     pub(super) bytes: usize,
-    /// Held for the memory's sake, where it is the window's own.
+    /// The window's memory, where it is its own.
     pub(super) _segment: Option<Segment>,
     /// Whose ranks the tables go by.
     pub(super) map: RankMap,
-    /// Held for the memory's sake, where it is another core's.
-    pub(super) _of: Option<Arc<WindowCore<N>>>,
+    /// The state this was derived from, whose memory it uses.
+    pub(super) _of: Option<Arc<WindowState<N>>>,
 }
 
-// SAFETY: the pointers name memory that lives as long as the core (its own
+// SAFETY: the pointers name memory that lives as long as the state (its own
 // segment, or the user's by the contract of `Window::create`); what is read
 // and written there is the accesses' affair.
-unsafe impl<N: Netmod> Send for WindowCore<N> {}
-// SAFETY: as above; nothing in the core changes after it is made but an atomic.
-unsafe impl<N: Netmod> Sync for WindowCore<N> {}
+unsafe impl<N: Netmod> Send for WindowState<N> {}
+// SAFETY: as above; nothing in the state changes after it is made but an atomic.
+unsafe impl<N: Netmod> Sync for WindowState<N> {}
 
-impl<N: Netmod> std::fmt::Debug for WindowCore<N> {
+impl<N: Netmod> std::fmt::Debug for WindowState<N> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("WindowCore")
+        f.debug_struct("WindowState")
             .field("sizes", &self.sizes)
             .field("units", &self.units)
             .field("mapped", &self.mapped)
@@ -181,7 +181,7 @@ impl<N: Netmod> std::fmt::Debug for WindowCore<N> {
     }
 }
 
-impl<N: Netmod> WindowCore<N> {
+impl<N: Netmod> WindowState<N> {
     /// Bytes of metadata: this struct and its tables.
     pub fn metadata_bytes(&self) -> usize {
         let columns = [&self.sizes, &self.units, &self.skews];
@@ -210,7 +210,8 @@ impl<N: Netmod> WindowCore<N> {
         }
     }
 
-    /// Whether this was made from the core of a window for other ranks.
+    /// Returns true if this was derived from a window's state for the ranks of
+    /// another map.
     pub(super) fn is_derived(&self) -> bool {
         self._of.is_some()
     }
@@ -236,7 +237,7 @@ impl<N: Netmod> WindowCore<N> {
             let why = || format!("rank {rank} of the map is no member of the window");
             ranks.push(*member.ok_or_else(|| ErrorKind::Arguments(why()))?);
         }
-        Ok(Arc::new(WindowCore {
+        Ok(Arc::new(WindowState {
             exposed_region: Arc::clone(&self.exposed_region),
             contiguous: self.contiguous.as_ref().map(|c| c.pick(&ranks)),
             controls: self.controls,
