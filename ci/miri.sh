@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Miri, which interprets the library's tests and finds undefined behaviour: on
 # what is unsafe or shared (ring, slab, address vectors), and what reads bytes of
-# others (packed maps, cards, heads, frames). Fewer cases than `make test` has:
+# others (packed maps, business cards, heads, frames). Fewer cases than `make test` has:
 # it is some hundred times slower.
 #
 #   ci/miri.sh           the tests below
@@ -18,8 +18,8 @@ has_miri || skip miri "no nightly Rust with Miri: $nightly_by_hand"
 
 words=("$@")
 [ ${#words[@]} != 0 ] || words=(
-  av::entry av::table rankmap::compact::image device::node device::card device::packet
-  msg::credit msg::slots msg::pool matching::tests::takes boot::control::wire boot::card rma::keys
+  av::entry av::table rankmap::compact::image device::node device::business_card device::packet
+  msg::credit msg::slots msg::pool matching::tests::takes boot::control::wire boot::contact_info rma::keys
 )
 # Without isolation: proptest looks for its files.
 export MIRIFLAGS="-Zmiri-disable-isolation ${MIRIFLAGS:-}" PROPTEST_CASES="${PROPTEST_CASES:-3}"

@@ -7,7 +7,7 @@ mod boot_common;
 
 use boot_common::*;
 use rankway::boot::local::{self, Exit, Options};
-use rankway::boot::{Boot, BootError, Card, Control, Group, Liveness, Watch, World};
+use rankway::boot::{Boot, BootError, ContactInfo, Control, Group, Liveness, Watch, World};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
@@ -144,7 +144,7 @@ fn large(boot: Arc<dyn Boot>) {
 fn strangers(boot: Arc<dyn Boot>) {
     let control = open(&boot);
     let world = World::of(&*boot);
-    let victim = control.card((boot.rank() + 1) % 3).unwrap();
+    let victim = control.contact_info((boot.rank() + 1) % 3).unwrap();
     let silent = dial(&victim);
     let mut callers = Vec::new();
     for greeting in [
@@ -180,12 +180,13 @@ fn strangers(boot: Arc<dyn Boot>) {
     control.barrier(&world, 2, &mut ok).unwrap();
 }
 
-/// Calls the process of `card` as anybody could.
-fn dial(card: &Card) -> TcpStream {
-    let stream = match card.addresses.first() {
-        Some(&ip) => TcpStream::connect((ip, card.port)).unwrap(),
+/// Calls the process of `contact_info` as anybody could.
+fn dial(contact_info: &ContactInfo) -> TcpStream {
+    let stream = match contact_info.addresses.first() {
+        Some(&ip) => TcpStream::connect((ip, contact_info.port)).unwrap(),
         None => {
-            let name = card.local.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            let name =
+                contact_info.local.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
             let address = SocketAddr::from_abstract_name(format!("rankway-{name}")).unwrap();
             OwnedFd::from(UnixStream::connect_addr(&address).unwrap()).into()
         }
@@ -530,8 +531,8 @@ fn figures() {
 fn cards_hold_what_peers_need() {
     let boot: Arc<dyn Boot> = Arc::new(rankway::boot::alone::Alone::new().unwrap());
     let control = Control::open(boot.clone()).unwrap();
-    let card: Card = control.card(0).unwrap();
-    assert_eq!(card.process.pid, std::process::id());
+    let contact_info: ContactInfo = control.contact_info(0).unwrap();
+    assert_eq!(contact_info.process.pid, std::process::id());
     control.barrier(&World::of(&*boot), 1, &mut ok).unwrap();
     let all = control.allgather(&World::of(&*boot), 1, b"me", &mut ok).unwrap();
     assert_eq!(all, [b"me"]);

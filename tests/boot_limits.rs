@@ -62,10 +62,10 @@ fn start(descriptors: u64, ranks: u32, wrap: impl Fn(Arc<dyn Boot>) -> Arc<dyn B
         let control = Control::open(boot.clone()).unwrap();
         boot.fence(&mut || ()).unwrap();
         if let Some(place) = &place {
-            let card = control.card(boot.rank()).unwrap();
-            let text = match card.addresses.first() {
-                Some(ip) => format!("{ip} {}", card.port),
-                None => card.local.iter().map(|byte| format!("{byte:02x}")).collect(),
+            let contact_info = control.contact_info(boot.rank()).unwrap();
+            let text = match contact_info.addresses.first() {
+                Some(ip) => format!("{ip} {}", contact_info.port),
+                None => contact_info.local.iter().map(|byte| format!("{byte:02x}")).collect(),
             };
             let name = place.join(format!("rank{}", boot.rank()));
             std::fs::write(name.with_extension("new"), text).unwrap();

@@ -513,7 +513,7 @@ fn one_without_provider(boot: Arc<dyn Boot>) -> Result {
 /// A boot that publishes something else as this rank's addresses.
 struct Liar {
     boot: Arc<dyn Boot>,
-    card: Vec<u8>,
+    business_card: Vec<u8>,
 }
 
 impl Boot for Liar {
@@ -531,7 +531,7 @@ impl Boot for Liar {
     }
     fn put(&self, key: &str, value: &[u8]) -> std::result::Result<(), BootError> {
         let lie = key == "rankway.addresses";
-        self.boot.put(key, if lie { &self.card } else { value })
+        self.boot.put(key, if lie { &self.business_card } else { value })
     }
     fn fence(&self, idle: &mut dyn FnMut()) -> std::result::Result<(), BootError> {
         self.boot.fence(idle)
@@ -550,9 +550,9 @@ impl Boot for Liar {
     }
 }
 
-/// Cards with these two addresses in them, and an inbox that is none: standard
+/// Business cards with these two addresses in them, and an inbox that is none: standard
 /// input of the first process.
-fn card(local: &[u8], network: &[u8]) -> Vec<u8> {
+fn business_card(local: &[u8], network: &[u8]) -> Vec<u8> {
     let len = |a: &[u8]| (a.len() as u16).to_le_bytes();
     let mut inbox = [0; 41];
     (inbox[0], inbox[1]) = (40, 1);
@@ -561,19 +561,20 @@ fn card(local: &[u8], network: &[u8]) -> Vec<u8> {
 
 /// Rank 1 publishes garbage: whoever puts to it hears so, by name, and can
 /// still put to the others.
-fn garbage_card<const WHICH: u8>(boot: Arc<dyn Boot>) -> Result {
-    let cards = [
+fn garbage_business_card<const WHICH: u8>(boot: Arc<dyn Boot>) -> Result {
+    let business_cards = [
         vec![],
         pattern(3, 60),
-        card(b"fi_shm://1:0:0\0", &[2; 16])[..20].to_vec(),
-        card(&pattern(5, 40), &pattern(6, 40)),
+        business_card(b"fi_shm://1:0:0\0", &[2; 16])[..20].to_vec(),
+        business_card(&pattern(5, 40), &pattern(6, 40)),
         // The right lengths and the wrong families.
-        card(&[0xff; 24], &[[10, 0].as_slice(), &[7; 14]].concat()),
-        card(&[b"fi_shm://".as_slice(), &[b'x'; 5000], &[0]].concat(), &[0; 16]),
+        business_card(&[0xff; 24], &[[10, 0].as_slice(), &[7; 14]].concat()),
+        business_card(&[b"fi_shm://".as_slice(), &[b'x'; 5000], &[0]].concat(), &[0; 16]),
     ];
     let rank = boot.rank();
-    let lie = cards[WHICH as usize].clone();
-    let boot = if rank == 1 { Arc::new(Liar { boot, card: lie }) as Arc<dyn Boot> } else { boot };
+    let lie = business_cards[WHICH as usize].clone();
+    let boot =
+        if rank == 1 { Arc::new(Liar { boot, business_card: lie }) as Arc<dyn Boot> } else { boot };
     let context = open(boot)?;
     let world = Communicator::world(&context);
     let w = make::<CREATED, _>(&world, 64, 8).map_err(text)?;
@@ -582,7 +583,7 @@ fn garbage_card<const WHICH: u8>(boot: Arc<dyn Boot>) -> Result {
         let bad = w.put(&[1; 8], 1, 0).err().ok_or("the put went well")?;
         ensure!(bad.peer() == Some(1), "not about rank 1: {bad}");
         match bad.kind() {
-            ErrorKind::Device(DeviceError::BadCard { rank: 1 }) if WHICH < 3 => {}
+            ErrorKind::Device(DeviceError::BadBusinessCard { rank: 1 }) if WHICH < 3 => {}
             ErrorKind::Device(DeviceError::Peer { rank: 1, error: NetError::Address { .. } })
                 if WHICH >= 3 => {}
             other => return Err(format!("{other:?}")),
@@ -917,15 +918,15 @@ fn main() -> ExitCode {
             deaths::<Ofi>(&format!("newer {provider}"), &env).into_iter().for_each(&mut add);
         }
         let bodies: [Body; 6] = [
-            garbage_card::<0>,
-            garbage_card::<1>,
-            garbage_card::<2>,
-            garbage_card::<3>,
-            garbage_card::<4>,
-            garbage_card::<5>,
+            garbage_business_card::<0>,
+            garbage_business_card::<1>,
+            garbage_business_card::<2>,
+            garbage_business_card::<3>,
+            garbage_business_card::<4>,
+            garbage_business_card::<5>,
         ];
         for (i, body) in bodies.into_iter().enumerate() {
-            add(over(format!("garbage card {i}/{provider}"), provider, 3, body));
+            add(over(format!("garbage business card {i}/{provider}"), provider, 3, body));
         }
     }
     // No memory is shared between nodes, so the library moves the bytes.

@@ -34,7 +34,7 @@ fn scenes<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str, &
     add("nested", 2, calls::nested::<N>, &[]);
     add("mailbox", 3, calls::mailbox::<N>, &small);
     add("long wait", 2, sleeps::long_wait::<N>, &[]);
-    add("planes", 2, sleeps::planes::<N>, &[]);
+    add("vcis", 2, sleeps::vcis::<N>, &[]);
     add("shared", 2, sleeps::shared::<N>, &[]);
     add("stopped", 3, deaths::stopped::<N>, &[]);
     // Some seconds of copying.

@@ -107,7 +107,7 @@ fn code_of(e: &DeviceError) -> code {
         ) => code::RANKWAY_ERR_PROVIDER,
         DeviceError::Net(_) | DeviceError::Peer { .. } => code::RANKWAY_ERR_NETWORK,
         DeviceError::NoTransport { .. } => code::RANKWAY_ERR_UNREACHABLE,
-        DeviceError::BadCard { .. } => code::RANKWAY_ERR_PEER,
+        DeviceError::BadBusinessCard { .. } => code::RANKWAY_ERR_PEER,
         DeviceError::NoRank { .. } => code::RANKWAY_ERR_RANK,
         DeviceError::OneThread => code::RANKWAY_ERR_THREAD,
         DeviceError::Nested => code::RANKWAY_ERR_NESTED,

@@ -1,6 +1,6 @@
 //! Bytes → packets into every handler, between operations of this process: tagged
 //! and active messages, requests of windows with pieces of accumulates, and the
-//! link's own with cards and packets in packets. Nothing panics, and no memory
+//! link's own with business cards and packets in packets. Nothing panics, and no memory
 //! is used that is not the library's at the time.
 //!
 //! `ci/fuzz.sh packets`

@@ -24,7 +24,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod alone;
-mod card;
+mod contact_info;
 mod control;
 mod error;
 mod liveness;
@@ -36,7 +36,7 @@ pub mod pmix;
 pub mod simulated;
 mod sweep;
 
-pub use card::{Card, ProcessId};
+pub use contact_info::{ContactInfo, ProcessId};
 #[cfg(fuzzing)]
 pub(crate) use control::fuzz as fuzz_control;
 pub use control::{Control, Group, Idle, World};
@@ -169,7 +169,7 @@ pub trait Boot: Send + Sync {
 pub(crate) fn neighbours(boot: &dyn Boot) -> Option<Vec<(u32, ProcessId, bool)>> {
     let me = ProcessId::current();
     let seen = |rank| {
-        let process = Card::decode(&boot.get(rank, card::KEY).ok()?)?.process;
+        let process = ContactInfo::decode(&boot.get(rank, contact_info::KEY).ok()?)?.process;
         let visible = liveness::visible(&me, &process);
         visible.then(|| (rank, process, liveness::has_ended(&process)))
     };

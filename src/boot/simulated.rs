@@ -5,7 +5,7 @@
 //! values are this process's own, nobody waits at a fence, and nothing can be
 //! sent to anybody: a collective on the set-up channel would wait in vain.
 
-use super::{Boot, BootError, Card, alone::Alone, check_rank, os};
+use super::{Boot, BootError, ContactInfo, alone::Alone, check_rank, os};
 
 /// The [`Boot`] of one process of a job whose other processes do not exist.
 ///
@@ -59,14 +59,14 @@ impl Boot for Simulated {
     }
 
     /// What this process published itself, whoever is asked for; but a peer's
-    /// [`Card`] names no process that could be watched.
+    /// [`ContactInfo`] names no process that could be watched.
     fn get(&self, rank: u32, key: &str) -> Result<Vec<u8>, BootError> {
         check_rank(rank, self.size)?;
         let value = self.own.get(0, key)?;
-        match Card::decode(&value) {
-            Some(mut card) if rank != self.rank => {
-                card.process.pid_namespace = 0;
-                Ok(card.encode())
+        match ContactInfo::decode(&value) {
+            Some(mut contact_info) if rank != self.rank => {
+                contact_info.process.pid_namespace = 0;
+                Ok(contact_info.encode())
             }
             _ => Ok(value),
         }

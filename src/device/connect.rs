@@ -1,7 +1,7 @@
 //! First use of a peer: raw addresses into the provider, its answer into the
 //! address vector.
 
-use super::card::{self, Card};
+use super::business_card::{self, BusinessCard};
 use super::{Context, DeviceError};
 use crate::av::{Entry, Transport};
 use crate::netmod::Netmod;
@@ -13,7 +13,7 @@ impl<N: Netmod> Context<N> {
     ///
     /// # Errors
     /// [`DeviceError::NoTransport`] when no provider reaches the peer,
-    /// [`DeviceError::BadCard`] for garbage in its place,
+    /// [`DeviceError::BadBusinessCard`] for garbage in its place,
     /// [`DeviceError::PeerDied`], or what the provider refuses.
     #[cold]
     pub fn connect(&self, p: Process) -> Result<Entry, DeviceError> {
@@ -33,23 +33,24 @@ impl<N: Netmod> Context<N> {
     }
 
     /// What a process has published.
-    pub(super) fn published(&self, world: u32) -> Result<Card, DeviceError> {
+    pub(super) fn published(&self, world: u32) -> Result<BusinessCard, DeviceError> {
         let boot = self.device().boot();
-        let key = if world < boot.size() { card::KEY } else { card::ABROAD };
-        Card::decode(&boot.get(world, key)?).ok_or(DeviceError::BadCard { rank: world })
+        let key = if world < boot.size() { business_card::KEY } else { business_card::ABROAD };
+        BusinessCard::decode(&boot.get(world, key)?)
+            .ok_or(DeviceError::BadBusinessCard { rank: world })
     }
 
     fn insert(&self, world: u32) -> Result<Entry, DeviceError> {
         let device = self.device();
-        let card = self.published(world)?;
+        let business_card = self.published(world)?;
         if device.on_node(world) {
             device.watch(world)?;
-            if let Some(entry) = self.insert_local(world, &card)? {
+            if let Some(entry) = self.insert_local(world, &business_card)? {
                 return Ok(entry);
             }
         }
         let (Some((net, endpoint)), false) =
-            (self.endpoint(Transport::Network), card.network.is_empty())
+            (self.endpoint(Transport::Network), business_card.network.is_empty())
         else {
             let why = if device.on_node(world) {
                 "it is on this node, but beyond what the shared-memory provider holds, or a side \
@@ -60,17 +61,22 @@ impl<N: Netmod> Context<N> {
             };
             return Err(DeviceError::NoTransport { rank: world, why });
         };
-        let address =
-            net.insert(endpoint, &card.network).map_err(|e| DeviceError::peer(world, e))?;
+        let address = net
+            .insert(endpoint, &business_card.network)
+            .map_err(|e| DeviceError::peer(world, e))?;
         Ok(N::pack(address, Transport::Network)?)
     }
 
     /// The entry of a peer that shared memory reaches: its rank on the node,
     /// which both the mapped windows and the table of provider addresses take.
-    fn insert_local(&self, world: u32, card: &Card) -> Result<Option<Entry>, DeviceError> {
+    fn insert_local(
+        &self,
+        world: u32,
+        business_card: &BusinessCard,
+    ) -> Result<Option<Entry>, DeviceError> {
         let device = self.device();
         let Some((local, endpoint)) = self.endpoint(Transport::Local) else { return Ok(None) };
-        if card.local.is_empty() {
+        if business_card.local.is_empty() {
             return Ok(None);
         }
         let limit = local.caps().max_peers;
@@ -82,8 +88,9 @@ impl<N: Netmod> Context<N> {
             return Ok(None);
         }
         if device.local_address(theirs).is_none() {
-            let address =
-                local.insert(endpoint, &card.local).map_err(|e| DeviceError::peer(world, e))?;
+            let address = local
+                .insert(endpoint, &business_card.local)
+                .map_err(|e| DeviceError::peer(world, e))?;
             device.set_local_address(theirs, address);
         }
         Ok(Some(N::pack(u64::from(theirs), Transport::Local)?))

@@ -1,6 +1,6 @@
 //! One endpoint and completion queue for each provider, owned by one thread.
 
-use super::card;
+use super::business_card;
 use super::link::Links;
 use super::node::Inbox;
 use super::packet::{Class, Head, PacketHandler};
@@ -459,7 +459,7 @@ impl<N: Netmod> Context<N> {
             let _ = self.device.net.set(net);
         }
         let boot = self.device.boot();
-        boot.put(card::ABROAD, &self.card()?.encode())?;
+        boot.put(business_card::ABROAD, &self.business_card()?.encode())?;
         // What others may fetch is committed; there is nobody to wait for.
         Ok(boot.commit()?)
     }
@@ -521,7 +521,7 @@ impl<N: Netmod> Context<N> {
         let Some(from) = self.links.sender(&*self.device.boot, head.from) else { return };
         head.from = from;
         if head.class == Class::Link {
-            self.plane_packet(&head, body);
+            self.vci_packet(&head, body);
             return;
         }
         self.links.sort(&head, number, body, |head, body| self.hand_out(head, body));

@@ -36,9 +36,9 @@ pub enum DeviceError {
         /// What is missing and what to do.
         why: &'static str,
     },
-    /// What the peer published is no address card.
-    #[error("the address card of rank {rank} is garbage; are all ranks the same version?")]
-    BadCard {
+    /// What the peer published is no business card.
+    #[error("the business card of rank {rank} is garbage; are all ranks the same version?")]
+    BadBusinessCard {
         /// World rank of the peer.
         rank: u32,
     },
@@ -96,7 +96,7 @@ impl DeviceError {
             DeviceError::Peer { rank, .. }
             | DeviceError::PeerDied { rank }
             | DeviceError::NoTransport { rank, .. }
-            | DeviceError::BadCard { rank } => Some(*rank),
+            | DeviceError::BadBusinessCard { rank } => Some(*rank),
             DeviceError::Boot(e) => e.peer(),
             _ => None,
         }

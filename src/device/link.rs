@@ -10,12 +10,12 @@
 //!
 //! Never looks into a body and knows nothing of messages or windows.
 
-use super::card::Card;
+use super::business_card::BusinessCard;
 use super::context::Outcome;
 use super::node::{self, Outbox};
 use super::packet::{Body, Class, Head, PacketHandler};
 use super::peers::PerPeer;
-use super::plane::Planes;
+use super::vci::Vcis;
 use super::{Context, DeviceError};
 use crate::av::Transport;
 use crate::boot::Boot;
@@ -37,7 +37,7 @@ pub(super) struct Links {
     busy: RefCell<Vec<u32>>,
     /// Bodies that were copied, by token or place in a queue.
     copies: RefCell<Copies>,
-    pub(super) planes: Planes,
+    pub(super) vcis: Vcis,
 }
 
 /// What is known of one peer.
@@ -77,7 +77,7 @@ pub(super) enum State {
 #[derive(Default)]
 struct Rest {
     queue: VecDeque<Queued>,
-    /// Packets that came before their turn.
+    /// Packets that came before those due.
     early: Vec<(u16, Head, Box<[u8]>)>,
     why: Option<NetError>,
 }
@@ -186,7 +186,7 @@ impl Links {
             size: boot.size(),
             busy: RefCell::default(),
             copies: RefCell::default(),
-            planes: Planes::default(),
+            vcis: Vcis::default(),
         })
     }
 
@@ -214,7 +214,7 @@ impl Links {
     /// Returns true if something waits for space or an address.
     #[inline]
     pub(super) fn is_busy(&self) -> bool {
-        !self.busy.borrow().is_empty() || self.planes.is_asking()
+        !self.busy.borrow().is_empty() || self.vcis.is_asking()
     }
 
     /// Packets that wait for space at the provider.
@@ -268,7 +268,7 @@ impl Links {
 
     #[cold]
     fn push_all<N: Netmod>(&self, context: &Context<N>) {
-        context.ask_for_planes();
+        context.ask_for_vcis();
         let busy = std::mem::take(&mut *self.busy.borrow_mut());
         for world in busy {
             let Some(link) = self.peers.get(world) else { continue };
@@ -531,19 +531,26 @@ impl<N: Netmod> Context<N> {
     fn open_link(&self, world: u32, link: &Link) -> Result<(), DeviceError> {
         let route = self.first_route(world)?;
         if self.index() > 0 {
-            self.ask_for_plane(world, link);
+            self.ask_for_vci(world, link);
             return Ok(());
         }
-        let card = self.published(world)?;
-        self.open_route(world, link, route, &card);
+        let business_card = self.published(world)?;
+        self.open_route(world, link, route, &business_card);
         Ok(())
     }
 
     /// Packets go to this peer from now on: to its inbox if it is on the node
     /// and that can be reached, else to the provider.
-    pub(super) fn open_route(&self, world: u32, link: &Link, route: Route, card: &Card) {
+    pub(super) fn open_route(
+        &self,
+        world: u32,
+        link: &Link,
+        route: Route,
+        business_card: &BusinessCard,
+    ) {
         let device = self.device();
-        let inbox = card.inbox.filter(|_| self.node_inbox().is_some() && device.on_node(world));
+        let inbox =
+            business_card.inbox.filter(|_| self.node_inbox().is_some() && device.on_node(world));
         let owner = device.inbox_owner(world, self.index());
         let mine = device.node_rank(device.boot().rank());
         let outbox =

@@ -22,21 +22,21 @@
 //!   those; it also tells peers where the others are.
 
 mod bounce;
-mod card;
+mod business_card;
 mod connect;
 mod context;
-mod desk;
 mod error;
+mod forwarder;
 mod keys;
 mod link;
 mod node;
 mod open;
 mod packet;
 mod peers;
-mod plane;
 mod progress;
 pub(crate) mod segment;
 mod shared;
+mod vci;
 mod wait;
 
 pub(crate) use bounce::{Bounce, PIECE, Spare};
@@ -62,7 +62,7 @@ use crate::boot::{Boot, BootError, Control, Liveness, ProcessId};
 use crate::netmod::{Neighbour, Neighbours, Netmod};
 use crate::rankmap::compact::Strategy;
 use crate::rankmap::{Detector, Process, RankMap};
-use card::Card;
+use business_card::BusinessCard;
 use std::any::Any;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -95,9 +95,9 @@ pub struct Device<N: Netmod> {
     /// How irregular maps are held, if `RANKWAY_MAP_STRATEGY` says.
     map_strategy: Option<Strategy>,
     /// What the layers above keep once for the process, by type.
-    parts: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
+    extensions: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
     /// Addresses of this process's contexts, by index.
-    cards: Mutex<Vec<Option<Card>>>,
+    business_cards: Mutex<Vec<Option<BusinessCard>>>,
     /// Some collective has failed here.
     parted: AtomicBool,
 }
@@ -148,8 +148,8 @@ impl<N: Netmod> Device<N> {
             keys: keys::Keys::default(),
             threads,
             map_strategy,
-            parts: Mutex::default(),
-            cards: Mutex::default(),
+            extensions: Mutex::default(),
+            business_cards: Mutex::default(),
             parted: AtomicBool::new(false),
             boot,
         });
@@ -157,7 +157,7 @@ impl<N: Netmod> Device<N> {
             local.meet(neighbours(&device.boot));
         }
         let context = Context::open(&device, 0)?;
-        device.boot.put(card::KEY, &context.card()?.encode())?;
+        device.boot.put(business_card::KEY, &context.business_card()?.encode())?;
         let mut failed = None;
         device.boot.fence(&mut || {
             if let Err(e) = context.progress() {
@@ -193,47 +193,51 @@ impl<N: Netmod> Device<N> {
             return Err(DeviceError::OneThread);
         }
         let context = Context::open(self, self.reserve(index)?);
-        let card = context.as_ref().map_err(|_| ()).and_then(|c| c.card().map_err(|_| ()));
-        if let (Ok(context), Ok(card)) = (&context, card) {
-            self.cards()[context.index() as usize] = Some(card);
+        let business_card =
+            context.as_ref().map_err(|_| ()).and_then(|c| c.business_card().map_err(|_| ()));
+        if let (Ok(context), Ok(business_card)) = (&context, business_card) {
+            self.business_cards()[context.index() as usize] = Some(business_card);
         }
         context
     }
 
     /// Takes an index for a context, the smallest that is free if none is
-    /// named. Its card is empty until the context is open.
+    /// named. Its business card is empty until the context is open.
     fn reserve(&self, index: Option<u32>) -> Result<u32, DeviceError> {
         /// More than any machine has cores.
         const MOST: u32 = 4096;
-        let mut cards = self.cards();
-        let free = |cards: &[Option<Card>], at: u32| {
-            at > 0 && cards.get(at as usize).is_none_or(Option::is_none)
+        let mut business_cards = self.business_cards();
+        let free = |business_cards: &[Option<BusinessCard>], at: u32| {
+            at > 0 && business_cards.get(at as usize).is_none_or(Option::is_none)
         };
-        let at = index.or_else(|| (1..=MOST).find(|&at| free(&cards, at)));
-        let at = at.filter(|&at| at <= MOST && free(&cards, at));
+        let at = index.or_else(|| (1..=MOST).find(|&at| free(&business_cards, at)));
+        let at = at.filter(|&at| at <= MOST && free(&business_cards, at));
         let at = at.ok_or(DeviceError::ContextTaken { index: index.unwrap_or(MOST) })?;
-        if cards.len() <= at as usize {
-            cards.resize(at as usize + 1, None);
+        if business_cards.len() <= at as usize {
+            business_cards.resize(at as usize + 1, None);
         }
-        cards[at as usize] = Some(Card { local: Vec::new(), network: Vec::new(), inbox: None });
+        business_cards[at as usize] =
+            Some(BusinessCard { local: Vec::new(), network: Vec::new(), inbox: None });
         Ok(at)
     }
 
     /// The addresses of one of this process's contexts, if it is open.
-    fn card_of(&self, index: u32) -> Option<Card> {
-        let card = self.cards().get(index as usize)?.clone()?;
-        Some(card).filter(|card| !card.local.is_empty() || !card.network.is_empty())
+    fn business_card_of(&self, index: u32) -> Option<BusinessCard> {
+        let business_card = self.business_cards().get(index as usize)?.clone()?;
+        Some(business_card).filter(|business_card| {
+            !business_card.local.is_empty() || !business_card.network.is_empty()
+        })
     }
 
     /// A context was closed.
     fn give_back(&self, index: u32) {
-        if let Some(card) = self.cards().get_mut(index as usize) {
-            *card = None;
+        if let Some(business_card) = self.business_cards().get_mut(index as usize) {
+            *business_card = None;
         }
     }
 
-    fn cards(&self) -> MutexGuard<'_, Vec<Option<Card>>> {
-        self.cards.lock().unwrap_or_else(PoisonError::into_inner)
+    fn business_cards(&self) -> MutexGuard<'_, Vec<Option<BusinessCard>>> {
+        self.business_cards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The launcher's view of the job.
@@ -436,13 +440,13 @@ impl<N: Netmod> Device<N> {
     }
 
     /// What a layer above keeps once for the process, made on first use.
-    pub(crate) fn part<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
-        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = parts.iter().find_map(|p| Arc::clone(p).downcast().ok());
+    pub(crate) fn extension<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
+        let mut extensions = self.extensions.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = extensions.iter().find_map(|p| Arc::clone(p).downcast().ok());
         known.unwrap_or_else(|| {
-            let part = Arc::new(T::default());
-            parts.push(Arc::clone(&part) as Arc<dyn Any + Send + Sync>);
-            part
+            let extension = Arc::new(T::default());
+            extensions.push(Arc::clone(&extension) as Arc<dyn Any + Send + Sync>);
+            extension
         })
     }
 

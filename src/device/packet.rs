@@ -123,9 +123,9 @@ pub(crate) enum Body<'a> {
 pub(crate) trait PacketHandler<N: Netmod>: Any {
     /// A packet, in the order its sender transmitted it.
     fn arrived(&self, context: &Context<N>, head: &Head, body: &[u8]);
-    /// A packet by [`Context::call`]: at a first context from a peer's context
+    /// A packet by [`Context::forward`]: at a first context from a peer's context
     /// of this index, elsewhere the answer of a peer's first.
-    fn called(&self, _context: &Context<N>, _index: u32, _head: &Head, _body: &[u8]) {}
+    fn forwarded(&self, _context: &Context<N>, _index: u32, _head: &Head, _body: &[u8]) {}
     /// An operation with a token of this class ended.
     fn finished(&self, context: &Context<N>, token: u64, result: Outcome);
     /// A peer is dead or its link is broken; said once.

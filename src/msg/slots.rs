@@ -182,7 +182,7 @@ impl Slots {
     /// A place for a request; the caller sets what it needs.
     #[inline]
     pub(super) fn take(&mut self) -> u32 {
-        let at = self.free.pop().unwrap_or_else(|| self.more());
+        let at = self.free.pop().unwrap_or_else(|| self.grow());
         let slot = &mut self.slots[at as usize];
         slot.generation = (slot.generation + 1) & GENERATIONS;
         slot.detached = false;
@@ -196,7 +196,7 @@ impl Slots {
 
     #[cold]
     #[inline(never)]
-    fn more(&mut self) -> u32 {
+    fn grow(&mut self) -> u32 {
         self.slots.push(Slot::new());
         self.slots.len() as u32 - 1
     }

@@ -1,6 +1,6 @@
 //! A window seen through a context: the put path.
 
-use super::epoch::More;
+use super::epoch::ColdState;
 use super::keys::{RemoteKeyEntry, UnpackedKeys};
 use super::registration::RemoteKey;
 use super::state::WindowState;
@@ -81,7 +81,7 @@ pub struct Access<N: Netmod> {
     max_disp: usize,
     mapped_start: *mut u8,
     mapped_stride: isize,
-    foreign: Foreign,
+    c_abi: CAbi,
     marks: UnsafeCell<[u8; MARKS]>,
     put_vtable: PutVtable<N>,
     node: Node<N>,
@@ -94,7 +94,7 @@ pub struct Access<N: Netmod> {
     context: Rc<Context<N>>,
     pub(super) state: RefCell<Option<Arc<WindowState<N>>>>,
     error: RefCell<Option<Error>>,
-    pub(super) more: More<N>,
+    pub(super) cold: ColdState<N>,
 }
 
 impl<N: Netmod> std::fmt::Debug for Access<N> {
@@ -108,9 +108,9 @@ impl<N: Netmod> std::fmt::Debug for Access<N> {
     }
 }
 
-/// What code that is not Rust needs to inline the first path of a put itself.
+/// The C ABI: what code in C needs to inline the first path of a put itself.
 #[repr(C)]
-struct Foreign {
+struct CAbi {
     /// The longest put it may hand to the provider; 0 where targets are not
     /// plain addresses.
     longest: usize,
@@ -118,10 +118,10 @@ struct Foreign {
     put: unsafe extern "C" fn(*const c_void, *const u8, usize, u32, usize) -> isize,
 }
 
-impl Foreign {
-    fn new<N: Netmod>(inject_size: usize) -> Foreign {
+impl CAbi {
+    fn new<N: Netmod>(inject_size: usize) -> CAbi {
         let longest = if N::KEY_HANDLES { 0 } else { inject_size };
-        Foreign { longest, put: put_foreign::<N> }
+        CAbi { longest, put: put_c_abi::<N> }
     }
 }
 
@@ -130,7 +130,7 @@ impl Foreign {
 ///
 /// # Safety
 /// `access` is alive and this thread's; as [`Access::put_unchecked`].
-unsafe extern "C" fn put_foreign<N: Netmod>(
+unsafe extern "C" fn put_c_abi<N: Netmod>(
     access: *const c_void,
     buf: *const u8,
     len: usize,
@@ -226,8 +226,8 @@ impl<N: Netmod> Access<N> {
         offset_of!(Access<N>, key),
         offset_of!(Access<N>, mapped_start),
         offset_of!(Access<N>, mapped_stride),
-        offset_of!(Access<N>, foreign) + offset_of!(Foreign, longest),
-        offset_of!(Access<N>, foreign) + offset_of!(Foreign, put),
+        offset_of!(Access<N>, c_abi) + offset_of!(CAbi, longest),
+        offset_of!(Access<N>, c_abi) + offset_of!(CAbi, put),
         offset_of!(Access<N>, marks),
     ];
     /// The values of `path` that other languages inline: a provider with an
@@ -299,7 +299,7 @@ impl<N: Netmod> Access<N> {
             max_disp: uniform.bytes.checked_div(uniform.unit).unwrap_or(0) as usize,
             mapped_start,
             mapped_stride,
-            foreign: Foreign::new::<N>(inject_size),
+            c_abi: CAbi::new::<N>(inject_size),
             put_vtable: PutVtable::new(path, lookup_body),
             node: Node::new(state, context, uniform.registered.local),
             marks: UnsafeCell::new([0; MARKS]),
@@ -310,7 +310,7 @@ impl<N: Netmod> Access<N> {
             context: Rc::clone(context),
             state: RefCell::new(Some(Arc::clone(state))),
             error: RefCell::new(None),
-            more: More::new(context),
+            cold: ColdState::new(context),
         })
     }
 
@@ -794,14 +794,14 @@ impl<N: Netmod> Access<N> {
                 // SAFETY: the caller keeps the buffer.
                 unsafe { self.write_piece(&place, from, piece, false)? };
             } else {
-                let mut lent = self.more.spare.lend(piece);
+                let mut lent = self.cold.spare.lend(piece);
                 // SAFETY: both hold the piece; what was lent stays if this fails.
                 let token = unsafe {
                     lent.start().copy_from_nonoverlapping(from, piece);
                     self.write_piece(&place, lent.start(), piece, true)?
                 };
                 self.await_token(token, remote.world)?;
-                self.more.spare.done(lent);
+                self.cold.spare.done(lent);
             }
             at += piece;
         }
@@ -905,13 +905,13 @@ impl<N: Netmod> Access<N> {
                 // SAFETY: the caller keeps the buffer.
                 unsafe { self.read_piece(&place, to, piece, false)? };
             } else {
-                let mut lent = self.more.spare.lend(piece);
+                let mut lent = self.cold.spare.lend(piece);
                 // SAFETY: what was lent stays if this fails.
                 let token = unsafe { self.read_piece(&place, lent.start(), piece, true)? };
                 self.await_token(token, remote.world)?;
                 // SAFETY: both hold the piece.
                 unsafe { to.copy_from_nonoverlapping(lent.start(), piece) };
-                self.more.spare.done(lent);
+                self.cold.spare.done(lent);
             }
             at += piece;
         }
@@ -1250,7 +1250,7 @@ impl<N: Netmod> Access<N> {
         let mut died = None;
         let busy = |worlds: &[u32]| {
             let mut all = context.pending(worlds);
-            all.extend(self.more.outstanding.pending(worlds));
+            all.extend(self.cold.outstanding.pending(worlds));
             all
         };
         loop {
@@ -1276,9 +1276,9 @@ impl<N: Netmod> Access<N> {
             [] => context.take_failure(),
             worlds => worlds.iter().find_map(|&w| context.take_failure_of(w)),
         });
-        let refused = self.more.outstanding.take_refused(worlds);
+        let refused = self.cold.outstanding.take_refused(worlds);
         let result = failure.map(Error::from).or(refused).map_or(Ok(()), Err);
-        self.more.unstage(result.is_ok(), |world| !context.pending(&[world]).is_empty());
+        self.cold.unstage(result.is_ok(), |world| !context.pending(&[world]).is_empty());
         result
     }
 
@@ -1392,7 +1392,7 @@ impl<N: Netmod> Access<N> {
     /// packet is unanswered.
     #[inline]
     pub fn is_quiet(&self) -> bool {
-        self.path == path::MAPPED && self.more.outstanding.is_idle()
+        self.path == path::MAPPED && self.cold.outstanding.is_idle()
     }
 
     /// Whether every put is a store into mapped memory, found without an

@@ -224,7 +224,7 @@ impl<N: Netmod> RmaHandler<N> {
             return handler;
         }
         let handler = Rc::new(RmaHandler {
-            registry: context.device().part(),
+            registry: context.device().extension(),
             waiting: RefCell::default(),
             slots: RefCell::default(),
             next: Cell::new(0),
@@ -267,7 +267,7 @@ impl<N: Netmod> RmaHandler<N> {
         let meta = Meta { id, count: request.count as u32, ty: request.ty, op: request.op };
         let words = [request.window, request.place, meta.encode()];
         let head = Head::new(Class::Rma, request.opcode, words);
-        if let Err(e) = context.call(world, head, request.body) {
+        if let Err(e) = context.forward(world, head, request.body) {
             if self.slots.borrow_mut().remove(&id).is_some() {
                 outstanding.end(world);
             }
@@ -290,7 +290,7 @@ impl<N: Netmod> RmaHandler<N> {
     ) -> Result<(), Error> {
         let meta = Meta { id: 0, count: 0, ty: Type::U8, op: Op::NoOp };
         let head = Head::new(Class::Rma, opcode, [window, number, meta.encode()]);
-        Ok(context.call(world, head, &[])?)
+        Ok(context.forward(world, head, &[])?)
     }
 
     /// Gives up an answer: its result's memory is not written any more.
@@ -545,9 +545,9 @@ impl<N: Netmod> PacketHandler<N> for RmaHandler<N> {
         }
     }
 
-    fn called(&self, context: &Context<N>, index: u32, head: &Head, body: &[u8]) {
+    fn forwarded(&self, context: &Context<N>, index: u32, head: &Head, body: &[u8]) {
         if let Some((answer, out)) = self.handle(head, body) {
-            context.call_back(head.from, index, answer, &out);
+            context.forward_answer(head.from, index, answer, &out);
         }
     }
 

@@ -477,7 +477,7 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Result<(), Error> {
-        let mut lent = self.more.spare.lend(origin.bytes());
+        let mut lent = self.cold.spare.lend(origin.bytes());
         let origin = Origin { result: lent.start(), ..*origin };
         let mut in_flight = Vec::new();
         // SAFETY: the caller's duty, and what was lent stays if this fails.
@@ -486,13 +486,13 @@ impl<N: Netmod> Access<N> {
         let ended = self.await_in_flight(&mut in_flight);
         if let Err(e) = started.and(ended) {
             if nothing_under_way {
-                self.more.spare.done(lent);
+                self.cold.spare.done(lent);
             }
             return Err(e);
         }
         // SAFETY: both hold the elements.
         unsafe { std::ptr::copy_nonoverlapping(lent.start(), result, origin.bytes()) };
-        self.more.spare.done(lent);
+        self.cold.spare.done(lent);
         Ok(())
     }
 
@@ -587,8 +587,8 @@ impl<N: Netmod> Access<N> {
     /// then.
     #[inline(always)]
     pub(super) fn count_direct(&self) {
-        let left = self.more.direct.get().wrapping_sub(1);
-        self.more.direct.set(left);
+        let left = self.cold.direct.get().wrapping_sub(1);
+        self.cold.direct.set(left);
         if left == 0 {
             self.progress_between();
         }
@@ -597,7 +597,7 @@ impl<N: Netmod> Access<N> {
     #[cold]
     #[inline(never)]
     fn progress_between(&self) {
-        self.more.direct.set(PATIENCE);
+        self.cold.direct.set(PATIENCE);
         // What breaks here breaks the next flush, which tells.
         let _ = self.context().progress();
     }
@@ -614,7 +614,7 @@ impl<N: Netmod> Access<N> {
     /// Waits for operations that took another path to the rank, so that they
     /// stay in order.
     pub(super) fn switch_path(&self, world: u32, path: AccessPath) -> Result<(), Error> {
-        let before = self.more.access_paths.borrow_mut().insert(world, path);
+        let before = self.cold.access_paths.borrow_mut().insert(world, path);
         if before.is_none_or(|before| before == path) {
             return Ok(());
         }
@@ -633,8 +633,8 @@ impl<N: Netmod> Access<N> {
         in_flight: Option<&mut Vec<InFlight>>,
     ) -> Result<(), Error> {
         let context = self.context();
-        let more = &self.more;
-        if more.staged_bytes.get() > STAGED {
+        let cold = &self.cold;
+        if cold.staged_bytes.get() > STAGED {
             self.drain(&[])?;
         }
         // SAFETY: the caller's duty.
@@ -670,8 +670,8 @@ impl<N: Netmod> Access<N> {
             return Ok(());
         }
         context.issued(token, in_flight.is_some());
-        more.staged_bytes.set(more.staged_bytes.get() + staged.len());
-        more.staged.borrow_mut().push((remote.world, staged));
+        cold.staged_bytes.set(cold.staged_bytes.get() + staged.len());
+        cold.staged.borrow_mut().push((remote.world, staged));
         if let Some(in_flight) = in_flight {
             in_flight.push(InFlight::Token(token, remote.world));
         }
@@ -735,7 +735,7 @@ impl<N: Netmod> Access<N> {
     /// # Safety
     /// As [`RmaHandler::request`](super::am_fallback::RmaHandler::request).
     pub(super) unsafe fn request(&self, world: u32, request: Request<'_>) -> Result<(), Error> {
-        let outstanding = &self.more.outstanding;
+        let outstanding = &self.cold.outstanding;
         if outstanding.count(world) >= MAX_OUTSTANDING {
             self.context().wait(&[world], || {
                 let space = outstanding.count(world) < MAX_OUTSTANDING;
@@ -743,6 +743,6 @@ impl<N: Netmod> Access<N> {
             })?;
         }
         // SAFETY: the caller's duty.
-        unsafe { self.more.rma_handler.request(self.context(), world, outstanding, request) }
+        unsafe { self.cold.rma_handler.request(self.context(), world, outstanding, request) }
     }
 }

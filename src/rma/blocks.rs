@@ -460,7 +460,7 @@ impl<N: Netmod> Access<N> {
                 bytes += len;
                 next = pieces.next();
             }
-            let mut lent = self.more.spare.lend(bytes);
+            let mut lent = self.cold.spare.lend(bytes);
             let start = lent.start();
             // SAFETY: within what is lent and the caller's; what was lent stays
             // if this fails.
@@ -481,7 +481,7 @@ impl<N: Netmod> Access<N> {
                     }
                 }
             }
-            self.more.spare.done(lent);
+            self.cold.spare.done(lent);
         }
         Ok(())
     }

@@ -128,7 +128,7 @@ impl<N: Netmod> Access<N> {
         let body = [&code.to_le_bytes()[..], operand].concat();
         if world == self.context().device().boot().rank() {
             let mut out = Vec::new();
-            let operator = self.more.rma_handler.registry().operator.get().copied();
+            let operator = self.cold.rma_handler.registry().operator.get().copied();
             let status = carry_out(operator, &state.exposed_region, offset, span, &body, &mut out);
             if status != Status::Done || out.len() != len {
                 return Err(error_of(world, status));

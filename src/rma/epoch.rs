@@ -90,8 +90,8 @@ struct Peer {
     words: Option<Control>,
 }
 
-/// What an access keeps beside what its puts need.
-pub(super) struct More<N> {
+/// What an access keeps beside what its puts need: cold state.
+pub(super) struct ColdState<N> {
     pub(super) rma_handler: Rc<RmaHandler<N>>,
     pub(super) outstanding: Rc<OutstandingRequests>,
     /// Locks of single ranks, in their order.
@@ -114,9 +114,9 @@ pub(super) struct More<N> {
     pub(super) direct: Cell<u32>,
 }
 
-impl<N: Netmod> More<N> {
-    pub(super) fn new(context: &Context<N>) -> More<N> {
-        More {
+impl<N: Netmod> ColdState<N> {
+    pub(super) fn new(context: &Context<N>) -> ColdState<N> {
+        ColdState {
             rma_handler: RmaHandler::of(context),
             outstanding: Rc::default(),
             locks: RefCell::default(),
@@ -151,7 +151,7 @@ impl<N: Netmod> More<N> {
     }
 }
 
-impl<N> Drop for More<N> {
+impl<N> Drop for ColdState<N> {
     fn drop(&mut self) {
         // Dropped without a flush: the provider may still read them.
         self.staged.get_mut().drain(..).for_each(|(_, operands)| std::mem::forget(operands));
@@ -190,14 +190,14 @@ impl<N: Netmod> Access<N> {
         }
         // Others may have come and gone meanwhile.
         let (Ok(at) | Err(at)) = self.held(rank);
-        self.more.locks.borrow_mut().insert(at, Held { rank, kind, taken });
+        self.cold.locks.borrow_mut().insert(at, Held { rank, kind, taken });
         self.set_epoch(Epoch::Locks);
         Ok(())
     }
 
     /// Where a rank's lock is among those held, or would be.
     fn held(&self, rank: u32) -> Result<usize, usize> {
-        self.more.locks.borrow().binary_search_by_key(&rank, |held| held.rank)
+        self.cold.locks.borrow().binary_search_by_key(&rank, |held| held.rank)
     }
 
     fn take_lock(&self, kind: Lock, peer: &Peer) -> Result<(), Error> {
@@ -228,7 +228,7 @@ impl<N: Netmod> Access<N> {
             let (open, remedy) = ("this rank is not locked", "call lock first");
             return Err(ErrorKind::Epoch { call: "unlock", open, remedy }.into());
         };
-        let held = self.more.locks.borrow()[at];
+        let held = self.cold.locks.borrow()[at];
         let flushed = if self.is_quiet() {
             // All there was are stores. On x86 giving back the lock orders them.
             if !(held.taken && cfg!(target_arch = "x86_64")) {
@@ -242,7 +242,7 @@ impl<N: Netmod> Access<N> {
         };
         let given = if held.taken { self.give_lock(held.kind, rank) } else { Ok(()) };
         let at = self.held(rank);
-        let mut locks = self.more.locks.borrow_mut();
+        let mut locks = self.cold.locks.borrow_mut();
         if let Ok(at) = at {
             locks.remove(at);
         }
@@ -289,7 +289,7 @@ impl<N: Netmod> Access<N> {
         if lock_word {
             self.acquire(&first, Want::All)?;
         }
-        self.more.all.set(lock_word);
+        self.cold.all.set(lock_word);
         self.set_epoch(Epoch::LockAll);
         Ok(())
     }
@@ -307,7 +307,7 @@ impl<N: Netmod> Access<N> {
                 let flushed = self.flush_dirty();
                 let first = self.first()?;
                 let given =
-                    if self.more.all.take() { self.release(&first, Want::All) } else { Ok(()) };
+                    if self.cold.all.take() { self.release(&first, Want::All) } else { Ok(()) };
                 self.set_epoch(Epoch::Closed);
                 flushed.and(given)
             }
@@ -353,7 +353,7 @@ impl<N: Netmod> Access<N> {
     pub(super) fn reaches(&self, rank: u32) -> Result<(), Error> {
         let (there, remedy) = match self.epoch() {
             Epoch::Start => {
-                (self.more.group.borrow().binary_search(&rank).is_ok(), "name it in start")
+                (self.cold.group.borrow().binary_search(&rank).is_ok(), "name it in start")
             }
             _ => (self.held(rank).is_ok(), "lock it, or call lock_all"),
         };
@@ -366,13 +366,13 @@ impl<N: Netmod> Access<N> {
         if peer.words.is_some() {
             return Ok(true);
         }
-        Ok(self.context().call_limit(peer.world)? > 0)
+        Ok(self.context().forward_limit(peer.world)? > 0)
     }
 
     /// The process that keeps the lock word of a rank.
     #[inline]
     fn peer(&self, rank: u32) -> Result<Peer, Error> {
-        match self.more.peers[0].get() {
+        match self.cold.peers[0].get() {
             Some(peer) if peer.rank == rank => Ok(peer),
             _ => self.find_peer(0, rank, self.world(rank)?),
         }
@@ -381,7 +381,7 @@ impl<N: Netmod> Access<N> {
     /// The first member, which keeps the word for locks on all ranks.
     #[inline]
     fn first(&self) -> Result<Peer, Error> {
-        match self.more.peers[1].get() {
+        match self.cold.peers[1].get() {
             Some(peer) => Ok(peer),
             None => self.find_peer(1, NOBODY, self.state()?.master),
         }
@@ -390,7 +390,7 @@ impl<N: Netmod> Access<N> {
     #[cold]
     fn find_peer(&self, place: usize, rank: u32, world: u32) -> Result<Peer, Error> {
         let peer = Peer { rank, world, words: self.words(world)? };
-        self.more.peers[place].set(Some(peer));
+        self.cold.peers[place].set(Some(peer));
         Ok(peer)
     }
 
@@ -425,7 +425,7 @@ impl<N: Netmod> Access<N> {
         context.check_alive(peer.world)?;
         let me = self.holder();
         // Those who asked this process by packets came before.
-        let waits = peer.world == me.world && self.more.rma_handler.has_waiters();
+        let waits = peer.world == me.world && self.cold.rma_handler.has_waiters();
         if let Some(control) = peer.words.filter(|_| !waits)
             && control.take(want, me, 0).is_ok()
         {
@@ -448,7 +448,7 @@ impl<N: Netmod> Access<N> {
             looks += u32::from(look);
             let look = if look { looks } else { 0 };
             let waits = world == me.world
-                && self.more.rma_handler.has_waiters_for(self.state()?.exposed_region.id);
+                && self.cold.rma_handler.has_waiters_for(self.state()?.exposed_region.id);
             let taken = match &words {
                 // Those who asked by packets came before.
                 Some(_) if waits && look == 0 => Err(NOBODY),
@@ -516,14 +516,14 @@ impl<N: Netmod> Access<N> {
         };
         // SAFETY: the caller's duty.
         unsafe {
-            self.more.rma_handler.request(self.context(), world, &self.more.outstanding, request)
+            self.cold.rma_handler.request(self.context(), world, &self.cold.outstanding, request)
         }
     }
 
     /// The longest body of a request; refuses those that cannot be made, with a
     /// remedy.
     pub(super) fn may_send(&self, world: u32) -> Result<usize, Error> {
-        match self.context().call_limit(world)? {
+        match self.context().forward_limit(world)? {
             0 => {
                 let why = format!(
                     "this operation needs the help of rank {world}, and the provider has no \
@@ -541,10 +541,10 @@ impl<N: Netmod> Access<N> {
         let context = self.context();
         if let Some(control) = peer.words {
             control.give(want, self.holder());
-            self.more.rma_handler.grant(context);
+            self.cold.rma_handler.grant(context);
             return Ok(());
         }
-        self.more.rma_handler.notify(
+        self.cold.rma_handler.notify(
             context,
             peer.world,
             opcode::UNLOCK,

@@ -109,7 +109,7 @@ impl<N: Netmod> Access<N> {
                 (waited, None) => {
                     match &operation {
                         InFlight::Token(token, _) => self.context().forget(*token),
-                        InFlight::Answer(answer, _) => self.more.rma_handler.forget(answer),
+                        InFlight::Answer(answer, _) => self.cold.rma_handler.forget(answer),
                     }
                     waited.map_err(Error::from)
                 }
@@ -133,7 +133,7 @@ impl<N: Netmod> Access<N> {
         if let Some(answer) = answer.get() {
             return Ok(answer);
         }
-        self.more.rma_handler.forget(answer);
+        self.cold.rma_handler.forget(answer);
         waited?;
         Ok((Status::Dead, 0))
     }

@@ -27,7 +27,7 @@ impl<N: Netmod> Access<N> {
                 Ok(if posted { Progress::Done } else { Progress::Waiting })
             })?;
         }
-        *self.more.group.borrow_mut() = ranks;
+        *self.cold.group.borrow_mut() = ranks;
         self.set_epoch(Epoch::Start);
         Ok(())
     }
@@ -48,7 +48,7 @@ impl<N: Netmod> Access<N> {
                 return Err(ErrorKind::Epoch { call: "complete", open, remedy }.into());
             }
         }
-        let group = std::mem::take(&mut *self.more.group.borrow_mut());
+        let group = std::mem::take(&mut *self.cold.group.borrow_mut());
         let mut result = self.flush_group(&group);
         for rank in group {
             let notified = self.world(rank).and_then(|world| self.notify(world, opcode::COMPLETE));
@@ -70,7 +70,7 @@ impl<N: Netmod> Access<N> {
             return Ok(());
         }
         self.may_send(world)?;
-        self.more.rma_handler.notify(self.context(), world, opcode, state.exposed_region.id, 0)
+        self.cold.rma_handler.notify(self.context(), world, opcode, state.exposed_region.id, 0)
     }
 
     /// A group sorted, and the world rank of each.

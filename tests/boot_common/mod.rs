@@ -184,10 +184,10 @@ impl Boot for Far {
     }
     fn get(&self, rank: u32, key: &str) -> Result<Vec<u8>, BootError> {
         let bytes = self.0.get(rank, key)?;
-        match rankway::boot::Card::decode(&bytes) {
-            Some(mut card) if rank != self.rank() => {
-                card.process.machine = [rank as u8; 16];
-                Ok(card.encode())
+        match rankway::boot::ContactInfo::decode(&bytes) {
+            Some(mut contact_info) if rank != self.rank() => {
+                contact_info.process.machine = [rank as u8; 16];
+                Ok(contact_info.encode())
             }
             _ => Ok(bytes),
         }

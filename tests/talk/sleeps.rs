@@ -51,7 +51,7 @@ pub fn long_wait<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 }
 
 /// Contexts of the same number talk, each in its own thread, and put.
-pub fn planes<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+pub fn vcis<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     const THREADS: u32 = 3;
     let context = N::open_with(boot, &Options { threads: true, ..Options::default() })?;
     let device = Arc::clone(context.device());
@@ -61,21 +61,21 @@ pub fn planes<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let taken = device.context_at(0).map(drop);
     ensure!(matches!(taken, Err(DeviceError::ContextTaken { .. })), "{taken:?}");
     let talk = move |context: Rc<Context<N>>| -> Result {
-        let plane = context.index();
+        let vci = context.index();
         let world = Communicator::world(&context);
         let m = Messenger::open(&world).map_err(text)?;
         let (to, from) = ((me + 1) % n, (me + n - 1) % n);
         for i in 0..300_u32 {
             let len = [8, 3000, 30_000][i as usize % 3];
             let mut got = vec![0; len];
-            let out = pattern(me + plane * 10 + i, len);
+            let out = pattern(me + vci * 10 + i, len);
             // SAFETY: the buffers outlive the waits.
             let receive = unsafe { m.irecv(got.as_mut_ptr(), len, from, Any) };
             let receive = receive.map_err(text)?;
-            m.send(&out, to, plane).map_err(text)?;
+            m.send(&out, to, vci).map_err(text)?;
             let status = receive.wait().map_err(text)?;
-            ensure!(status.tag() == plane, "plane {plane} got {status:?}");
-            same("plane", &got, &pattern(from + plane * 10 + i, len))?;
+            ensure!(status.tag() == vci, "vci {vci} got {status:?}");
+            same("vci", &got, &pattern(from + vci * 10 + i, len))?;
         }
         // Both have all they want before either leaves.
         m.send(&[], to, 99).map_err(text)?;

@@ -1,14 +1,14 @@
 //! Where callers come in, and how many of the unproved are put up with.
 
 use super::socket::{Arrival, Listener, LocalName};
-use crate::boot::{Boot, BootError, card, os};
+use crate::boot::{Boot, BootError, contact_info, os};
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Addresses published at most, each with a listener of its own.
 const MAX_ADDRESSES: usize = 4;
 
-/// The listeners of a process. They listen at what its card publishes, and
+/// The listeners of a process. They listen at what its contact info publishes, and
 /// nowhere else.
 #[derive(Default)]
 pub(super) struct Door {
@@ -57,7 +57,7 @@ impl Door {
     fn open_network(&mut self, plate: &mut Plate) -> Result<(), BootError> {
         /// Another process may have the port at one of the other addresses.
         const ATTEMPTS: u32 = 8;
-        let mut addresses = card::interface_addresses(2 * MAX_ADDRESSES)?;
+        let mut addresses = contact_info::interface_addresses(2 * MAX_ADDRESSES)?;
         if addresses.iter().any(IpAddr::is_ipv4) {
             addresses.retain(IpAddr::is_ipv4);
         }

@@ -13,8 +13,8 @@ use super::link::{Link, State};
 use super::socket::{self, Address, Arrival};
 use super::wire::{self, Complaint, Frame, Greeting, Kind};
 use crate::boot::ProcessId;
-use crate::boot::card::Card;
-use crate::boot::card::KEY as CARD_KEY;
+use crate::boot::contact_info::ContactInfo;
+use crate::boot::contact_info::KEY as CONTACT_INFO_KEY;
 use crate::boot::liveness::{self, Watch};
 use crate::boot::{Boot, BootError, os};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -79,7 +79,7 @@ struct Gone {
 }
 
 struct Peer {
-    card: Card,
+    contact_info: ContactInfo,
     /// On the loopback this process can reach.
     near: bool,
     process: Option<OwnedFd>,
@@ -111,8 +111,8 @@ struct Peer {
 
 impl Peer {
     /// Whether its process can be seen to be there.
-    fn living(&self, me: &Card) -> bool {
-        let process = &self.card.process;
+    fn living(&self, me: &ContactInfo) -> bool {
+        let process = &self.contact_info.process;
         self.process.is_some()
             || (liveness::visible(&me.process, process) && !liveness::has_ended(process))
     }
@@ -120,7 +120,7 @@ impl Peer {
 
 pub(super) struct Mesh {
     boot: Arc<dyn Boot>,
-    me: Card,
+    me: ContactInfo,
     door: Door,
     links: BTreeMap<u64, Link>,
     next_link: u64,
@@ -139,8 +139,8 @@ pub(super) struct Mesh {
 impl Mesh {
     pub(super) fn open(boot: Arc<dyn Boot>) -> Result<Self, BootError> {
         let (door, plate) = Door::open(&*boot)?;
-        let me = Card::new(plate.local, plate.port, plate.addresses)?;
-        boot.put(CARD_KEY, &me.encode())?;
+        let me = ContactInfo::new(plate.local, plate.port, plate.addresses)?;
+        boot.put(CONTACT_INFO_KEY, &me.encode())?;
         Ok(Mesh {
             boot,
             me,
@@ -160,49 +160,49 @@ impl Mesh {
         self.links.len()
     }
 
-    pub(super) fn card(&mut self, rank: u32) -> Result<&Card, BootError> {
+    pub(super) fn contact_info(&mut self, rank: u32) -> Result<&ContactInfo, BootError> {
         if rank == self.boot.rank() {
             return Ok(&self.me);
         }
-        self.peer(rank).map(|peer| &peer.card)
+        self.peer(rank).map(|peer| &peer.contact_info)
     }
 
     /// Who `rank` is, without keeping a record of it.
     pub(super) fn process(&self, rank: u32) -> Result<ProcessId, BootError> {
         match self.peers.get(&rank) {
-            Some(peer) => Ok(peer.card.process),
+            Some(peer) => Ok(peer.contact_info.process),
             None if rank == self.boot.rank() => Ok(self.me.process),
             None => Ok(self.fetch(rank)?.process),
         }
     }
 
-    fn fetch(&self, rank: u32) -> Result<Card, BootError> {
-        let bytes = self.boot.get(rank, CARD_KEY)?;
-        Card::decode(&bytes).ok_or_else(|| BootError::Protocol {
+    fn fetch(&self, rank: u32) -> Result<ContactInfo, BootError> {
+        let bytes = self.boot.get(rank, CONTACT_INFO_KEY)?;
+        ContactInfo::decode(&bytes).ok_or_else(|| BootError::Protocol {
             rank,
-            what: "its card is unreadable; do all ranks run the same version?".into(),
+            what: "its contact info is unreadable; do all ranks run the same version?".into(),
         })
     }
 
-    /// The record of `rank`, made on first use: fetches its card and, where
-    /// that works, watches its process.
+    /// The record of `rank`, made on first use: fetches its contact info and,
+    /// where that works, watches its process.
     fn peer(&mut self, rank: u32) -> Result<&mut Peer, BootError> {
         crate::boot::check_rank(rank, self.boot.size())?;
         if !self.peers.contains_key(&rank) {
-            let card = self.fetch(rank)?;
-            let process = match liveness::open(&self.me.process, &card.process) {
+            let contact_info = self.fetch(rank)?;
+            let process = match liveness::open(&self.me.process, &contact_info.process) {
                 Ok(fd) => Some(fd),
                 Err(Watch::Dead) => {
-                    self.doomed.insert(rank, process_ended(&card));
+                    self.doomed.insert(rank, process_ended(&contact_info));
                     None
                 }
                 // A wait that drags on looks at it without a descriptor.
                 Err(Watch::NoDescriptor | Watch::Unwatchable | Watch::Watched) => None,
             };
-            let near = card.shares_loopback(&self.me);
-            let addresses = addresses(&card, near);
+            let near = contact_info.shares_loopback(&self.me);
+            let addresses = addresses(&contact_info, near);
             let peer = Peer {
-                card,
+                contact_info,
                 near,
                 process,
                 link: None,
@@ -309,7 +309,7 @@ impl Mesh {
                     continue;
                 }
             };
-            let door = peer.card.door;
+            let door = peer.contact_info.door;
             let greeting = Greeting { job, from: my_rank, to: rank, door };
             peer.link = Some(id);
             self.next_link += 1;
@@ -385,7 +385,9 @@ impl Mesh {
                 (Target::Process(rank), _) => {
                     if let Some(peer) = self.peers.get_mut(&rank) {
                         peer.process = None;
-                        self.doomed.entry(rank).or_insert_with(|| process_ended(&peer.card));
+                        self.doomed
+                            .entry(rank)
+                            .or_insert_with(|| process_ended(&peer.contact_info));
                     }
                 }
             }
@@ -516,7 +518,7 @@ impl Mesh {
         let Some(rank) = link.peer else { return Ok(()) };
         if link.state == State::Greeted {
             let Some(bytes) = link.input.first_chunk::<{ wire::ANSWER }>() else { return Ok(()) };
-            let expected = wire::answer(&self.peers[&rank].card.sign);
+            let expected = wire::answer(&self.peers[&rank].contact_info.sign);
             if !wire::same_secret(bytes, &expected) {
                 return self.drop_link(id, "answered by a stranger".into());
             }
@@ -631,13 +633,14 @@ impl Drop for Mesh {
     }
 }
 
-/// Where the process of `card` is to be called, `near` if it shares our
+/// Where the process of `contact_info` is to be called, `near` if it shares our
 /// network namespace.
-fn addresses(card: &Card, near: bool) -> Vec<Address> {
-    if near && card.local != [0; 16] {
-        return vec![Address::Local(card.local)];
+fn addresses(contact_info: &ContactInfo, near: bool) -> Vec<Address> {
+    if near && contact_info.local != [0; 16] {
+        return vec![Address::Local(contact_info.local)];
     }
     let loopback: &[IpAddr] = &[Ipv4Addr::LOCALHOST.into()];
-    let ips = if near && card.addresses.is_empty() { loopback } else { &card.addresses };
-    ips.iter().map(|&ip| Address::Tcp(SocketAddr::new(ip, card.port))).collect()
+    let ips =
+        if near && contact_info.addresses.is_empty() { loopback } else { &contact_info.addresses };
+    ips.iter().map(|&ip| Address::Tcp(SocketAddr::new(ip, contact_info.port))).collect()
 }

@@ -10,9 +10,9 @@
 //!
 //! **Who may talk.** Processes that share a machine and a network namespace
 //! meet at abstract Unix sockets, where the kernel says which user calls; all
-//! others over TCP, at the addresses that their cards publish. A caller must
+//! others over TCP, at the addresses that their contact info names. A caller must
 //! show 128 random bits published in the called rank's
-//! [`Card`](super::Card), and gets another 128 bits back; without them a
+//! [`ContactInfo`](super::ContactInfo), and gets another 128 bits back; without them a
 //! connection is closed unheard. Who has not shown them after a second, or
 //! is one too many, is cut off; peers call again. The bits and the data cross
 //! the network in the clear, as in other MPI launchers: the channel keeps out
@@ -38,7 +38,7 @@ mod patrol;
 mod socket;
 mod wire;
 
-use super::card::Card;
+use super::contact_info::ContactInfo;
 use super::{Boot, BootError, Liveness, Watch};
 use call::{Call, doublings};
 use mesh::Mesh;
@@ -122,8 +122,8 @@ impl Control {
     }
 
     /// What world rank `rank` published about itself; fetched once.
-    pub fn card(&self, rank: u32) -> Result<Card, BootError> {
-        self.mesh().card(rank).cloned()
+    pub fn contact_info(&self, rank: u32) -> Result<ContactInfo, BootError> {
+        self.mesh().contact_info(rank).cloned()
     }
 
     /// Has `liveness` watch world rank `rank`.

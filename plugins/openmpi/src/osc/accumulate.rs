@@ -7,7 +7,7 @@
 //! since the type decides.
 
 use super::access::{Side, range};
-use super::custom::Foreign;
+use super::custom::CustomOp;
 use super::element::{element, is_no_op, operation, predefined};
 use super::fault::{answer, code};
 use super::module::Module;
@@ -116,8 +116,8 @@ pub(super) unsafe fn update<N: Netmod>(
         let rank = place.target as u32;
         let (Some(ty), Some(op)) = (element(basic), operation(op)) else {
             let packed = std::slice::from_raw_parts(operands, from.bytes);
-            let foreign = Foreign { basic, op };
-            return module.enter(|_| foreign.update(module, packed, rank, offset, &to));
+            let custom = CustomOp { basic, op };
+            return module.enter(|_| custom.update(module, packed, rank, offset, &to));
         };
         module.enter(|_| {
             let mut done = 0;
@@ -232,9 +232,9 @@ pub(super) unsafe fn fetch<'a, N: Netmod>(
                 false => std::slice::from_raw_parts(operands, to.bytes),
             };
             let mut results = vec![0; to.bytes];
-            let foreign = Foreign { basic, op };
+            let custom = CustomOp { basic, op };
             let done =
-                module.enter(|_| foreign.fetch(module, operands, &mut results, rank, offset, &to));
+                module.enter(|_| custom.fetch(module, operands, &mut results, rank, offset, &to));
             if done == ffi::SUCCESS {
                 into.scatter(&results, result);
                 return Ok(Vec::new());

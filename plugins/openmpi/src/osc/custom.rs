@@ -25,7 +25,7 @@ pub(super) const SCATTER: u64 = 1 << 60;
 pub(super) const GATHER: u64 = 1 << 59;
 
 /// An operation on a predefined type that is not Rankway's.
-pub(super) struct Foreign {
+pub(super) struct CustomOp {
     pub(super) basic: *mut ffi::ompi_datatype_t,
     pub(super) op: *mut ffi::ompi_op_t,
 }
@@ -37,9 +37,9 @@ struct Run {
     count: usize,
 }
 
-impl Foreign {
+impl CustomOp {
     /// # Safety
-    /// As [`Foreign::each`].
+    /// As [`CustomOp::each`].
     pub(super) unsafe fn update<N: Netmod>(
         &self,
         module: &Module<N>,
@@ -53,7 +53,7 @@ impl Foreign {
     }
 
     /// # Safety
-    /// As [`Foreign::each`].
+    /// As [`CustomOp::each`].
     pub(super) unsafe fn fetch<N: Netmod>(
         &self,
         module: &Module<N>,

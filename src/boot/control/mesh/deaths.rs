@@ -3,7 +3,7 @@
 use super::super::link::State;
 use super::super::wire::{Complaint, Frame, Kind};
 use super::{Gone, Mesh};
-use crate::boot::card::Card;
+use crate::boot::contact_info::ContactInfo;
 use crate::boot::{BootError, Fate};
 use std::time::{Duration, Instant};
 
@@ -133,7 +133,7 @@ impl Mesh {
     /// The process of `rank` was seen to have ended.
     pub(in crate::boot::control) fn has_ended(&mut self, rank: u32) -> Result<(), BootError> {
         let peer = self.peer(rank)?;
-        let how = process_ended(&peer.card);
+        let how = process_ended(&peer.contact_info);
         self.doomed.entry(rank).or_insert(how);
         Ok(())
     }
@@ -147,6 +147,6 @@ pub(in crate::boot::control) fn read_poison(from: u32, payload: &[u8]) -> BootEr
     }
 }
 
-pub(super) fn process_ended(card: &Card) -> String {
-    format!("its process {} has ended", card.process.pid)
+pub(super) fn process_ended(contact_info: &ContactInfo) -> String {
+    format!("its process {} has ended", contact_info.process.pid)
 }

@@ -32,14 +32,14 @@ impl ProcessId {
     }
 }
 
-/// The card every process publishes when its [`Control`](super::Control) opens.
+/// What every process publishes when its [`Control`](super::Control) opens.
 ///
 /// The two secrets are 128 random bits each: a caller shows `door` of the
 /// process it calls, which answers with its `sign`. Both can only be known
 /// from the job's own key-value store, so strangers who connect to the port,
 /// and strangers who took over the port of a dead peer, are told apart.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Card {
+pub struct ContactInfo {
     /// Who this is.
     pub process: ProcessId,
     /// Inode of the network namespace; 0 if unknown.
@@ -56,10 +56,10 @@ pub struct Card {
     pub(crate) sign: [u8; 16],
 }
 
-impl std::fmt::Debug for Card {
+impl std::fmt::Debug for ContactInfo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The secrets stay out of logs.
-        f.debug_struct("Card")
+        f.debug_struct("ContactInfo")
             .field("process", &self.process)
             .field("network_namespace", &self.network_namespace)
             .field("local", &self.local)
@@ -70,16 +70,16 @@ impl std::fmt::Debug for Card {
 }
 
 /// The key it is published under.
-pub(crate) const KEY: &str = "rankway-card";
+pub(crate) const KEY: &str = "rankway-contact-info";
 const VERSION: u8 = 2;
 
-impl Card {
+impl ContactInfo {
     pub(crate) fn new(
         local: [u8; 16],
         port: u16,
         addresses: Vec<IpAddr>,
     ) -> Result<Self, BootError> {
-        Ok(Card {
+        Ok(ContactInfo {
             process: ProcessId::current(),
             network_namespace: os::namespace("net"),
             local,
@@ -91,7 +91,7 @@ impl Card {
     }
 
     /// Whether the loopback of `self` is the loopback of `other`.
-    pub fn shares_loopback(&self, other: &Card) -> bool {
+    pub fn shares_loopback(&self, other: &ContactInfo) -> bool {
         self.process.machine == other.process.machine
             && self.network_namespace != 0
             && self.network_namespace == other.network_namespace
@@ -125,7 +125,7 @@ impl Card {
         bytes
     }
 
-    /// Reads what [`encode`](Card::encode) wrote; `None` for anything else.
+    /// Reads what [`encode`](ContactInfo::encode) wrote; `None` for anything else.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes;
         if take::<1>(&mut rest)? != [VERSION] {
@@ -151,8 +151,9 @@ impl Card {
                 _ => return None,
             });
         }
-        let card = Card { process, network_namespace, local, port, addresses, door, sign };
-        rest.is_empty().then_some(card)
+        let contact_info =
+            ContactInfo { process, network_namespace, local, port, addresses, door, sign };
+        rest.is_empty().then_some(contact_info)
     }
 }
 
@@ -215,15 +216,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn sample() -> Card {
+    fn sample() -> ContactInfo {
         let addresses = vec!["10.1.2.3".parse().unwrap(), "2001:db8::7".parse().unwrap()];
-        Card::new([7; 16], 4711, addresses).unwrap()
+        ContactInfo::new([7; 16], 4711, addresses).unwrap()
     }
 
     #[test]
-    fn cards_survive_the_wire() {
-        let card = sample();
-        assert_eq!(Card::decode(&card.encode()), Some(card));
+    fn contact_info_survives_encoding() {
+        let contact_info = sample();
+        assert_eq!(ContactInfo::decode(&contact_info.encode()), Some(contact_info));
     }
 
     #[test]
@@ -234,14 +235,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn garbage_and_cut_cards_are_refused(
+        fn garbage_and_cut_contact_info_is_refused(
             cut in 0usize..140, garbage in proptest::collection::vec(any::<u8>(), 0..200)
         ) {
             let bytes = sample().encode();
             if cut < bytes.len() {
-                prop_assert_eq!(Card::decode(&bytes[..cut]), None);
+                prop_assert_eq!(ContactInfo::decode(&bytes[..cut]), None);
             }
-            let _ = Card::decode(&garbage);
+            let _ = ContactInfo::decode(&garbage);
         }
     }
 }

@@ -8,9 +8,9 @@
 //! answers return to. Streams keep their order and queue what the provider has
 //! no space for, as links do; they cost a copy more.
 //!
-//! A first context has no desk: its packets go by the link itself.
+//! A first context has no forwarder: its packets go by the link itself.
 
-use super::card::Card;
+use super::business_card::BusinessCard;
 use super::link::Route;
 use super::packet::{Body, Class, Head};
 use super::{Context, DeviceError};
@@ -20,26 +20,26 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// "The asking context has the addresses in the body." `words`: its index, its
-/// life, the packet's number.
-pub(super) const CARD: u8 = 3;
+/// incarnation, the packet's number.
+pub(super) const BUSINESS_CARD: u8 = 3;
 /// A packet within a packet: the inner head, then its body; the same words.
-pub(super) const CALL: u8 = 4;
+pub(super) const FORWARDED: u8 = 4;
 
-/// Packets that came before their turn, of which no sender has many.
+/// Packets that came before those due, of which no sender has many.
 const EARLY: usize = 1 << 15;
 
 /// The streams of a context: by world rank and, at a first context, the index
 /// of the one that asks; 0 elsewhere.
-pub(super) struct Desk {
+pub(super) struct Forwarder {
     streams: RefCell<BTreeMap<(u32, u32), Stream>>,
     busy: Cell<bool>,
     /// Tells a context from those that had its index before.
-    life: u32,
+    incarnation: u32,
 }
 
 #[derive(Default)]
 struct Stream {
-    life: u32,
+    incarnation: u32,
     route: Option<Route>,
     /// Number of the next packet out, and of the next in.
     next: u16,
@@ -48,15 +48,15 @@ struct Stream {
     early: BTreeMap<u16, (u8, Box<[u8]>)>,
 }
 
-impl Default for Desk {
-    fn default() -> Desk {
-        static LIVES: AtomicU32 = AtomicU32::new(1);
-        let life = LIVES.fetch_add(1, Ordering::Relaxed);
-        Desk { streams: RefCell::default(), busy: Cell::new(false), life }
+impl Default for Forwarder {
+    fn default() -> Forwarder {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let incarnation = NEXT.fetch_add(1, Ordering::Relaxed);
+        Forwarder { streams: RefCell::default(), busy: Cell::new(false), incarnation }
     }
 }
 
-impl Desk {
+impl Forwarder {
     /// Returns true if something waits for space.
     #[inline]
     pub(super) fn is_busy(&self) -> bool {
@@ -66,12 +66,12 @@ impl Desk {
 
 impl Stream {
     fn push(&mut self, kind: u8, index: u32, body: Box<[u8]>) {
-        let words = [u64::from(index), u64::from(self.life), u64::from(self.next)];
+        let words = [u64::from(index), u64::from(self.incarnation), u64::from(self.next)];
         self.queue.push_back((Head::new(Class::Link, kind, words), body));
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Takes a packet in; the next one whose turn it is comes out.
+    /// Keeps a packet until it is due.
     fn sort(&mut self, number: u16, kind: u8, body: &[u8]) {
         if self.early.len() < EARLY {
             self.early.insert(number, (kind, body.into()));
@@ -89,44 +89,44 @@ impl<N: Netmod> Context<N> {
     /// Sends a packet to the first context of a world rank, in order behind
     /// those before it. The body is copied. At a first context this is
     /// [`Context::transmit`]; elsewhere
-    /// [`PacketHandler::called`](super::packet::PacketHandler::called) takes it.
+    /// [`PacketHandler::forwarded`](super::packet::PacketHandler::forwarded) takes it.
     ///
     /// # Errors
     /// As [`Context::transmit`].
     #[inline]
-    pub(crate) fn call(&self, world: u32, head: Head, body: &[u8]) -> Result<(), DeviceError> {
+    pub(crate) fn forward(&self, world: u32, head: Head, body: &[u8]) -> Result<(), DeviceError> {
         if self.index() == 0 {
             // SAFETY: a copied body needs nothing.
             unsafe { self.transmit(world, head, Body::Copied(body)) }?;
             return Ok(());
         }
-        self.call_from_further(world, head, body)
+        self.forward_from_further(world, head, body)
     }
 
     #[cold]
-    fn call_from_further(&self, world: u32, head: Head, body: &[u8]) -> Result<(), DeviceError> {
+    fn forward_from_further(&self, world: u32, head: Head, body: &[u8]) -> Result<(), DeviceError> {
         self.check_open(world)?;
         let route = self.first_route(world)?;
-        let desk = &self.links.planes.desk;
-        let mut streams = desk.streams.borrow_mut();
+        let forwarder = &self.links.vcis.forwarder;
+        let mut streams = forwarder.streams.borrow_mut();
         let stream = streams.entry((world, 0)).or_default();
         if stream.route.is_none() {
-            (stream.route, stream.life) = (Some(route), desk.life);
-            stream.push(CARD, self.index(), self.card()?.encode().into());
+            (stream.route, stream.incarnation) = (Some(route), forwarder.incarnation);
+            stream.push(BUSINESS_CARD, self.index(), self.business_card()?.encode().into());
         }
-        stream.push(CALL, self.index(), self.wrapped(head, body));
+        stream.push(FORWARDED, self.index(), self.wrapped(head, body));
         self.push_stream(world, stream);
         drop(streams);
         self.check_open(world)
     }
 
-    /// Answers what [`PacketHandler::called`](super::packet::PacketHandler::called) brought from
+    /// Answers what [`PacketHandler::forwarded`](super::packet::PacketHandler::forwarded) brought from
     /// a peer's context `index`. Who died or closed it meanwhile needs none.
     #[cold]
-    pub(crate) fn call_back(&self, world: u32, index: u32, head: Head, body: &[u8]) {
-        let mut streams = self.links.planes.desk.streams.borrow_mut();
+    pub(crate) fn forward_answer(&self, world: u32, index: u32, head: Head, body: &[u8]) {
+        let mut streams = self.links.vcis.forwarder.streams.borrow_mut();
         if let Some(stream) = streams.get_mut(&(world, index)) {
-            stream.push(CALL, index, self.wrapped(head, body));
+            stream.push(FORWARDED, index, self.wrapped(head, body));
             self.push_stream(world, stream);
         }
     }
@@ -136,25 +136,25 @@ impl<N: Netmod> Context<N> {
         [&head.encode(me, 0)[..], body].concat().into()
     }
 
-    /// The longest bodies that [`Context::call`] takes to a world rank; 0
+    /// The longest bodies that [`Context::forward`] takes to a world rank; 0
     /// where the provider has no messages.
     ///
     /// # Errors
     /// A peer that cannot be reached.
-    pub(crate) fn call_limit(&self, world: u32) -> Result<usize, DeviceError> {
+    pub(crate) fn forward_limit(&self, world: u32) -> Result<usize, DeviceError> {
         let wrapping = if self.index() == 0 { 0 } else { HEAD };
         Ok(self.packet_limits(world)?.1.saturating_sub(wrapping))
     }
 
     /// Sends what the provider had no space for, and hands on what came before
     /// its handler was registered.
-    pub(super) fn push_calls(&self) {
-        let desk = &self.links.planes.desk;
-        if !desk.busy.replace(false) {
+    pub(super) fn push_forwarded(&self) {
+        let forwarder = &self.links.vcis.forwarder;
+        if !forwarder.busy.replace(false) {
             return;
         }
         let mut waiting = Vec::new();
-        for (&key, stream) in desk.streams.borrow_mut().iter_mut() {
+        for (&key, stream) in forwarder.streams.borrow_mut().iter_mut() {
             self.push_stream(key.0, stream);
             if stream.early.contains_key(&stream.due) {
                 waiting.push(key);
@@ -174,7 +174,7 @@ impl<N: Netmod> Context<N> {
             let asks = self.index() > 0;
             let rc = self.send_loose(if asks { world } else { u32::MAX }, route, *head, body);
             if rc == AGAIN {
-                self.links.planes.desk.busy.set(true);
+                self.links.vcis.forwarder.busy.set(true);
                 return;
             }
             stream.queue.pop_front();
@@ -189,12 +189,14 @@ impl<N: Netmod> Context<N> {
 
     /// A packet of a stream came in.
     #[cold]
-    pub(super) fn call_arrived(&self, head: &Head, body: &[u8]) {
-        let [index, life, number] = head.words;
-        let (world, index, life) = (head.from, index as u32, life as u32);
+    pub(super) fn forwarded_arrived(&self, head: &Head, body: &[u8]) {
+        let [index, incarnation, number] = head.words;
+        let (world, index, incarnation) = (head.from, index as u32, incarnation as u32);
         let mine = self.index();
         // Garbage, or for a context that had this one's index.
-        if index == 0 || (mine != 0 && (mine, self.links.planes.desk.life) != (index, life)) {
+        if index == 0
+            || (mine != 0 && (mine, self.links.vcis.forwarder.incarnation) != (index, incarnation))
+        {
             return;
         }
         // Only one who is there begins a stream.
@@ -202,12 +204,13 @@ impl<N: Netmod> Context<N> {
             return;
         }
         let key = (world, if mine == 0 { index } else { 0 });
-        let mut streams = self.links.planes.desk.streams.borrow_mut();
-        let stream = streams.entry(key).or_insert_with(|| Stream { life, ..Stream::default() });
-        match life.wrapping_sub(stream.life) as i32 {
+        let mut streams = self.links.vcis.forwarder.streams.borrow_mut();
+        let stream =
+            streams.entry(key).or_insert_with(|| Stream { incarnation, ..Stream::default() });
+        match incarnation.wrapping_sub(stream.incarnation) as i32 {
             0 => {}
             // Another context has the index now.
-            1.. => *stream = Stream { life, ..Stream::default() },
+            1.. => *stream = Stream { incarnation, ..Stream::default() },
             _ => return,
         }
         stream.sort(number as u16, head.kind, body);
@@ -215,20 +218,21 @@ impl<N: Netmod> Context<N> {
         self.hand_on(key);
     }
 
-    /// Hands on what came in on a stream, as far as it is its turn.
+    /// Hands on what came in on a stream, as far as it is due.
     fn hand_on(&self, key: (u32, u32)) {
-        let desk = &self.links.planes.desk;
+        let forwarder = &self.links.vcis.forwarder;
         let (world, index) = key;
         loop {
-            let mut streams = desk.streams.borrow_mut();
+            let mut streams = forwarder.streams.borrow_mut();
             let Some(stream) = streams.get_mut(&key) else { return };
             let due = stream.due;
             let Some((kind, body)) = stream.take() else { return };
-            if kind == CARD {
+            if kind == BUSINESS_CARD {
                 // Without a way there is no answer: garbage, or somebody who
                 // is gone.
-                let card = Card::decode(&body).filter(|_| self.index() == 0);
-                stream.route = card.and_then(|card| self.insert_plane(world, &card).ok());
+                let business_card = BusinessCard::decode(&body).filter(|_| self.index() == 0);
+                stream.route = business_card
+                    .and_then(|business_card| self.insert_vci(world, &business_card).ok());
                 continue;
             }
             let inner = body.split_first_chunk::<HEAD>();
@@ -238,12 +242,12 @@ impl<N: Netmod> Context<N> {
                 // It may not be registered yet.
                 stream.due = due;
                 stream.early.insert(due, (kind, body));
-                desk.busy.set(true);
+                forwarder.busy.set(true);
                 return;
             };
             // Nothing is borrowed while a handler works: it may answer.
             drop(streams);
-            handler.called(self, index, &Head { from: world, ..inner }, rest);
+            handler.forwarded(self, index, &Head { from: world, ..inner }, rest);
         }
     }
 }

@@ -10,14 +10,14 @@ const MAGIC: &[u8; 4] = b"RWa3";
 
 /// Raw addresses by transport; empty where a provider is not open.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Card {
+pub(super) struct BusinessCard {
     pub(super) local: Vec<u8>,
     pub(super) network: Vec<u8>,
     /// For processes of the same node.
     pub(super) inbox: Option<Place>,
 }
 
-impl Card {
+impl BusinessCard {
     /// Magic, the inbox behind the length of its place (0 for none), then each
     /// address behind its length in two bytes.
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -36,7 +36,7 @@ impl Card {
         out
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Option<Card> {
+    pub(super) fn decode(bytes: &[u8]) -> Option<BusinessCard> {
         let rest = bytes.strip_prefix(MAGIC)?;
         let (len, mut rest) = rest.split_first()?;
         let inbox = match usize::from(*len) {
@@ -55,8 +55,8 @@ impl Card {
             rest = behind;
             Some(address.to_vec())
         };
-        let card = Card { local: take()?, network: take()?, inbox };
-        rest.is_empty().then_some(card)
+        let business_card = BusinessCard { local: take()?, network: take()?, inbox };
+        rest.is_empty().then_some(business_card)
     }
 }
 
@@ -69,15 +69,15 @@ mod tests {
         #[test]
         fn comes_back_whole(local: Vec<u8>, network: Vec<u8>, inbox: Option<[u8; Place::LEN]>) {
             let inbox = inbox.as_ref().map(Place::decode);
-            let card = Card { local, network, inbox };
-            let bytes = card.encode();
-            prop_assert_eq!(Card::decode(&bytes), Some(card));
-            prop_assert_eq!(Card::decode(&bytes[..bytes.len() - 1]), None);
+            let business_card = BusinessCard { local, network, inbox };
+            let bytes = business_card.encode();
+            prop_assert_eq!(BusinessCard::decode(&bytes), Some(business_card));
+            prop_assert_eq!(BusinessCard::decode(&bytes[..bytes.len() - 1]), None);
         }
 
         #[test]
         fn garbage_is_refused_not_read_past(bytes: Vec<u8>) {
-            prop_assert!(bytes.starts_with(MAGIC) || Card::decode(&bytes).is_none());
+            prop_assert!(bytes.starts_with(MAGIC) || BusinessCard::decode(&bytes).is_none());
         }
     }
 }
