@@ -154,7 +154,7 @@ impl<N: Netmod> Device<N> {
             boot,
         });
         if let Some(local) = &device.local {
-            local.meet(neighbours(&device.boot));
+            local.set_neighbours(neighbours(&device.boot));
         }
         let context = Context::open(&device, 0)?;
         device.boot.put(business_card::KEY, &context.business_card()?.encode())?;

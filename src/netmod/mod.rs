@@ -271,9 +271,9 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// [`NetError::Call`] when the provider refuses.
     fn open_endpoint(self: &Arc<Self>) -> Result<Self::Endpoint, NetError>;
 
-    /// Tells who else of the job is on this node, for those who clean up behind
-    /// the dead.
-    fn meet(&self, _neighbours: Neighbours) {}
+    /// Sets the function that lists the job's processes on this node, for
+    /// netmods that clean up after dead processes.
+    fn set_neighbours(&self, _neighbours: Neighbours) {}
 
     /// The raw address peers insert to reach this endpoint.
     ///

@@ -32,7 +32,7 @@ impl Endpoint {
         let Some((index, slot)) = self.slots.tracked() else { return AGAIN };
         slot.token = op.token;
         slot.dest = op.dest;
-        if self.owner().duty(sys::FI_MR_LOCAL) {
+        if self.owner().requires_registration(sys::FI_MR_LOCAL) {
             // SAFETY: the caller keeps its buffers until the completion.
             let rc = unsafe {
                 self.local_blocks(slot, index, &mut iov[..count], &mut desc[..count], direction)

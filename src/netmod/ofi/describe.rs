@@ -30,7 +30,8 @@ pub struct Provider {
     pub inject_size: usize,
     /// Longest single operation, bytes.
     pub max_message: usize,
-    /// Duties of memory registration, without the `FI_MR_` before them.
+    /// Modes of memory registration that it asks for, without the `FI_MR_`
+    /// before them.
     pub mr_mode: Vec<&'static str>,
     /// Bytes of a remote key.
     pub key_size: usize,
@@ -63,7 +64,7 @@ pub fn describe() -> Result<Vec<Provider>, NetError> {
             // SAFETY: an entry of the list just queried.
             let mut provider = unsafe { read(info, caps != 0) };
             if provider.node_local && mr_mode == NETWORK_MR {
-                // Selection asks it with other duties.
+                // Selection offers it other registration modes.
                 continue;
             }
             match found.iter_mut().find(|known| known.name == provider.name) {
@@ -109,7 +110,7 @@ unsafe fn read(info: NonNull<sys::fi_info>, rma: bool) -> Provider {
         only_by_name: ONLY_BY_NAME.contains(&core),
         inject_size: tx.inject_size,
         max_message: ep.max_msg_size,
-        mr_mode: duties(domain.mr_mode),
+        mr_mode: mr_mode_names(domain.mr_mode),
         key_size: domain.mr_key_size,
         progress: match domain.data_progress {
             sys::FI_PROGRESS_AUTO => "auto",
@@ -129,7 +130,7 @@ unsafe fn text(string: *const c_char) -> Option<String> {
 }
 
 /// The names of the bits of an `mr_mode`, fi_mr(3).
-fn duties(mr_mode: c_int) -> Vec<&'static str> {
+fn mr_mode_names(mr_mode: c_int) -> Vec<&'static str> {
     const NAMES: [(c_int, &str); 12] = [
         (sys::FI_MR_BASIC as c_int, "BASIC"),
         (sys::FI_MR_SCALABLE as c_int, "SCALABLE"),
@@ -153,10 +154,10 @@ mod tests {
 
     #[test]
     fn registration_duties_have_names() {
-        assert_eq!(duties(0), Vec::<&str>::new());
+        assert_eq!(mr_mode_names(0), Vec::<&str>::new());
         let verbs = sys::FI_MR_LOCAL | sys::FI_MR_VIRT_ADDR | sys::FI_MR_ALLOCATED;
         assert_eq!(
-            duties(verbs | sys::FI_MR_PROV_KEY),
+            mr_mode_names(verbs | sys::FI_MR_PROV_KEY),
             ["LOCAL", "VIRT_ADDR", "ALLOCATED", "PROV_KEY"]
         );
     }

@@ -5,9 +5,9 @@ use super::bindings as sys;
 use super::blocks;
 use super::endpoint::{Direction, Endpoint};
 use super::ffi::{self, Library};
-use super::late::{self, Late};
-use super::locks::Warden;
+use super::lock_reaper::LockReaper;
 use super::select::{Info, Request, open_library, select};
+use super::stale_keys::{self, StaleKeys};
 use crate::netmod::{
     Atomic, Blocks, Bulk, Caps, Completion, HEAD, Kind, Neighbours, NetError, Netmod, Op, Transfer,
     Type, limits,
@@ -35,10 +35,10 @@ pub struct Ofi {
     setup: Mutex<()>,
     /// An address of this provider, to tell garbage from addresses.
     sample: Vec<u8>,
-    /// Looks after the locks of shm's queues.
-    warden: Option<Warden>,
+    /// Frees locks of shm's queues that killed processes hold.
+    lock_reaper: Option<LockReaper>,
     /// Keys of windows that ended while peers may write to them.
-    pub(super) late: Late,
+    pub(super) stale_keys: StaleKeys,
 }
 
 // SAFETY: domain and AV are opened FI_THREAD_SAFE when several threads use
@@ -165,10 +165,10 @@ impl Ofi {
             registered: AtomicU32::new(0),
             setup: Mutex::new(()),
             sample: Vec::new(),
-            warden: None,
-            late: Late::default(),
+            lock_reaper: None,
+            stale_keys: StaleKeys::default(),
         };
-        this.warden = (this.caps.provider == "shm").then(Warden::new);
+        this.lock_reaper = (this.caps.provider == "shm").then(LockReaper::new);
         // SAFETY: `info` is live; each object is opened on the one before and
         // closed in reverse order on drop, whatever was reached.
         unsafe {
@@ -199,13 +199,14 @@ impl Ofi {
         if rc == 0 { Ok(()) } else { Err(self.explain(call, rc as isize)) }
     }
 
-    pub(super) fn duty(&self, bit: i32) -> bool {
+    /// Returns true if the provider asks for this mode of memory registration.
+    pub(super) fn requires_registration(&self, bit: i32) -> bool {
         self.mr_mode & bit != 0
     }
 
     /// Bytes of bounce buffer each tracked operation has.
     pub(super) fn bounce_size(&self) -> usize {
-        if self.duty(sys::FI_MR_LOCAL) {
+        if self.requires_registration(sys::FI_MR_LOCAL) {
             PACKET
         } else if self.inject < self.caps.packet_inject {
             self.caps.packet_inject
@@ -244,7 +245,7 @@ impl Ofi {
         // SAFETY: the caller's duty.
         let mr = unsafe { self.open_mr(start, len, access, key)? };
         let region = Region { mr, key, len, owner: Arc::clone(self) };
-        if self.duty(sys::FI_MR_ENDPOINT) {
+        if self.requires_registration(sys::FI_MR_ENDPOINT) {
             // SAFETY: both objects are open and of the same domain (fi_mr(3),
             // FI_MR_ENDPOINT).
             let rc = unsafe { ffi::fi_mr_bind(mr, &raw mut (*endpoint).fid, 0) };
@@ -322,7 +323,7 @@ fn socket_address(raw: &[u8], family: i32, len: usize) -> Result<(), String> {
 
 impl Drop for Ofi {
     fn drop(&mut self) {
-        self.late.end();
+        self.stale_keys.clear();
         // SAFETY: opened by `open`, closed once, in reverse order; endpoints and
         // regions hold an Arc of self, so none is left.
         unsafe {
@@ -380,9 +381,9 @@ impl Netmod for Ofi {
         Endpoint::open(self)
     }
 
-    fn meet(&self, neighbours: Neighbours) {
-        if let Some(warden) = &self.warden {
-            warden.meet(neighbours);
+    fn set_neighbours(&self, neighbours: Neighbours) {
+        if let Some(lock_reaper) = &self.lock_reaper {
+            lock_reaper.set_neighbours(neighbours);
         }
     }
 
@@ -394,8 +395,8 @@ impl Netmod for Ofi {
         self.check("fi_getname", rc)?;
         raw.truncate(len);
         // A process killed inside this queue would hang its owner too.
-        if let Some(warden) = &self.warden {
-            warden.watch(&raw);
+        if let Some(lock_reaper) = &self.lock_reaper {
+            lock_reaper.watch(&raw);
         }
         Ok(raw)
     }
@@ -414,8 +415,8 @@ impl Netmod for Ofi {
             unsafe { ffi::fi_av_insert(self.av, raw.as_ptr().cast(), 1, &mut addr, 0, null_mut()) };
         match n {
             1 => {
-                if let Some(warden) = &self.warden {
-                    warden.watch(raw);
+                if let Some(lock_reaper) = &self.lock_reaper {
+                    lock_reaper.watch(raw);
                 }
                 Ok(addr)
             }
@@ -435,7 +436,7 @@ impl Netmod for Ofi {
         len: usize,
         key: u64,
     ) -> Result<Region, NetError> {
-        if self.duty(sys::FI_MR_ALLOCATED) {
+        if self.requires_registration(sys::FI_MR_ALLOCATED) {
             populate(start, len);
         }
         // SAFETY: the caller's duty.
@@ -443,7 +444,7 @@ impl Netmod for Ofi {
     }
 
     fn abandon(region: Region) {
-        late::keep(region);
+        stale_keys::keep(region);
     }
 
     fn key(&self, region: &Region) -> u64 {
@@ -549,7 +550,8 @@ impl Netmod for Ofi {
         let provider = self.caps.provider.clone();
         let error = NetError::Call { provider, call, code: code as i64, text };
         // Who wants local buffers registered locks them.
-        let locks = code == -(libc::ENOMEM as isize) && self.duty(sys::FI_MR_LOCAL);
+        let locks =
+            code == -(libc::ENOMEM as isize) && self.requires_registration(sys::FI_MR_LOCAL);
         if locks { limits::out_of_memory(error) } else { error }
     }
 }

@@ -199,7 +199,7 @@ impl Endpoint {
 
     /// Registers buffers of the endpoint itself where the provider wants that.
     pub(super) fn register_own(&self, memory: &Pages) -> Result<Option<Region>, NetError> {
-        if !self.owner.duty(sys::FI_MR_LOCAL) {
+        if !self.owner.requires_registration(sys::FI_MR_LOCAL) {
             return Ok(None);
         }
         // SAFETY: memory and region are dropped together with the endpoint.
@@ -372,7 +372,7 @@ impl Endpoint {
         buf: *const u8,
         len: usize,
     ) -> Result<*mut c_void, isize> {
-        if !self.owner.duty(sys::FI_MR_LOCAL) || len == 0 {
+        if !self.owner.requires_registration(sys::FI_MR_LOCAL) || len == 0 {
             return Ok(null_mut());
         }
         // SAFETY: the caller's duty.

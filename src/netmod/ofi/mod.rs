@@ -34,14 +34,14 @@ mod describe;
 mod domain;
 mod endpoint;
 pub(crate) mod ffi;
-mod late;
-mod locks;
+mod lock_reaper;
 mod packet;
 mod pages;
 mod select;
 mod slots;
+mod stale_keys;
+mod threads;
 mod wait;
-mod witness;
 
 pub use describe::{Provider, describe, library, would_take};
 pub use domain::{Ofi, Region};

@@ -111,7 +111,7 @@ pub fn providers(rma: bool) -> Result<Vec<String>, NetError> {
 pub(super) const RMA: u64 =
     sys::FI_RMA | sys::FI_READ | sys::FI_WRITE | sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE;
 const MESSAGES: u64 = sys::FI_MSG | sys::FI_TAGGED | sys::FI_SEND | sys::FI_RECV;
-/// Registration duties taken on for a network provider.
+/// Modes of memory registration offered to a network provider.
 pub(super) const NETWORK_MR: i32 = sys::FI_MR_LOCAL
     | sys::FI_MR_VIRT_ADDR
     | sys::FI_MR_ALLOCATED

@@ -112,7 +112,7 @@ fn providers(info: &Info, width: usize, out: &mut impl Write) -> io::Result<()> 
     ]);
     table.title("Providers of libfabric, reliable datagram endpoints");
     for p in &info.providers {
-        let duties = if p.mr_mode.is_empty() { NONE.into() } else { p.mr_mode.join(",") };
+        let modes = if p.mr_mode.is_empty() { NONE.into() } else { p.mr_mode.join(",") };
         let name = match p.only_by_name {
             true => format!("{} (1)", p.name),
             false => p.name.clone(),
@@ -126,7 +126,7 @@ fn providers(info: &Info, width: usize, out: &mut impl Write) -> io::Result<()> 
             p.key_size.to_string(),
             p.progress.into(),
             maybe(p.max_peers),
-            duties,
+            modes,
             domains(&p.domains),
         ]);
     }

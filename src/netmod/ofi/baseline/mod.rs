@@ -89,7 +89,7 @@ impl Endpoint {
     ) -> Result<(), NetError> {
         let (ep, cntr) = (self.ep(), self.counter());
         // Dropped behind the last completion.
-        let region = match self.owner().duty(sys::FI_MR_LOCAL) {
+        let region = match self.owner().requires_registration(sys::FI_MR_LOCAL) {
             // SAFETY: the caller keeps `buf` for the writes.
             true => Some(unsafe { self.register_local(buf, len)? }),
             false => None,

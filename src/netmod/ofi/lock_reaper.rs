@@ -1,11 +1,11 @@
 //! Frees the locks that killed processes took with them in shm before 1.18.
 //!
 //! Up to libfabric 1.17 a spin lock in shared memory guards the queue of each
-//! shm endpoint. Whoever is killed while it holds one leaves all others
-//! spinning inside the library, where nothing above can reach them. So a
-//! thread beside them looks at the locks of the endpoints this process knows,
-//! and gives one back when it is proved that its holder is a process of this
-//! job on this node that has ended:
+//! shm endpoint. A process that is killed while it holds one leaves all others
+//! spinning inside the library, where nothing above can interrupt them. So a
+//! thread of its own inspects the locks of the endpoints this process knows,
+//! and frees one when it is proved that its holder is a process of this job on
+//! this node that has ended:
 //!
 //! 1. one of them has ended, and the others are known ([`Neighbours`]);
 //! 2. the holder has not changed since a mark was made: the lock's word counts
@@ -13,7 +13,8 @@
 //!    nothing for either, and which whoever lets go overwrites;
 //! 3. no living one is the holder: since the mark each of its threads was seen
 //!    asleep or used more processor time than any holder does
-//!    ([`Witness`]). One that is stopped proves nothing, so it is waited for.
+//!    ([`ThreadObserver`]). One that is stopped proves nothing, so it is waited
+//!    for.
 //!
 //! A lock that was taken over is safe to give back: a command becomes visible
 //! only with the store that ends its making, so at worst one buffer is lost.
@@ -21,7 +22,7 @@
 //! Only segments that say of themselves what 1.17's do are looked at: newer
 //! libraries have another layout and no such lock.
 
-use super::witness::Witness;
+use super::threads::ThreadObserver;
 use crate::netmod::Neighbours;
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -45,16 +46,16 @@ const FREE: i32 = 1;
 const MARK: i32 = 1 << 16;
 const PAGE: usize = 4096;
 
-/// How long it is looked for proof in silence.
-const SILENT: Duration = Duration::from_secs(10);
+/// How long proof is looked for before a warning.
+const WARN_AFTER: Duration = Duration::from_secs(10);
 /// Time from one look to the next.
 const INTERVAL: Duration = Duration::from_millis(200);
 /// How long each look goes on: living holders let go within microseconds.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Looks after the locks of the endpoints it is told of, from a thread of its
-/// own; both end with it.
-pub(super) struct Warden {
+/// Frees the locks of the endpoints it watches, from a thread of its own, which
+/// ends when this is dropped.
+pub(super) struct LockReaper {
     shared: Arc<Shared>,
 }
 
@@ -78,18 +79,18 @@ impl Shared {
     }
 }
 
-impl Warden {
-    pub(super) fn new() -> Warden {
-        Warden { shared: Arc::default() }
+impl LockReaper {
+    pub(super) fn new() -> LockReaper {
+        LockReaper { shared: Arc::default() }
     }
 
-    /// Who may hold these locks.
-    pub(super) fn meet(&self, neighbours: Neighbours) {
+    /// Sets the processes that may hold these locks.
+    pub(super) fn set_neighbours(&self, neighbours: Neighbours) {
         self.shared.lock().neighbours = Some(neighbours);
     }
 
-    /// Looks after the endpoint with this raw address from now on, if it has
-    /// such a lock.
+    /// Watches the endpoint with this raw address from now on, if it has such a
+    /// lock.
     pub(super) fn watch(&self, raw: &[u8]) {
         let Some(segment) = Segment::of(raw) else { return };
         let mut state = self.shared.lock();
@@ -101,12 +102,12 @@ impl Warden {
             let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name("rankway-locks".into());
             // Without it things are as they were: the library may hang.
-            state.running = thread.spawn(move || shared.patrol()).is_ok();
+            state.running = thread.spawn(move || shared.run()).is_ok();
         }
     }
 }
 
-impl Drop for Warden {
+impl Drop for LockReaper {
     fn drop(&mut self) {
         self.shared.lock().stop = true;
         self.shared.wake.notify_all();
@@ -114,7 +115,7 @@ impl Drop for Warden {
 }
 
 impl Shared {
-    fn patrol(&self) {
+    fn run(&self) {
         let mut state = self.lock();
         while !state.stop {
             let waited = self.wake.wait_timeout(state, INTERVAL);
@@ -122,7 +123,7 @@ impl Shared {
             let State { segments, neighbours, .. } = &mut *state;
             let Some(neighbours) = neighbours else { continue };
             for segment in segments {
-                segment.look(neighbours);
+                segment.inspect(neighbours);
             }
         }
     }
@@ -134,15 +135,15 @@ struct Segment {
     inode: u64,
     page: NonNull<u8>,
     /// A lock that the dead may hold.
-    case: Option<Case>,
+    holder: Option<Holder>,
 }
 
 /// What is known of a lock's holder.
-struct Case {
+struct Holder {
     mark: i32,
     since: Instant,
-    witness: Witness,
-    told: bool,
+    observer: ThreadObserver,
+    warned: bool,
 }
 
 // SAFETY: a mapping of its own, in which only the lock is touched, atomically.
@@ -173,7 +174,7 @@ impl Segment {
         if page == libc::MAP_FAILED {
             return None;
         }
-        let segment = Segment { inode, page: NonNull::new(page.cast())?, case: None };
+        let segment = Segment { inode, page: NonNull::new(page.cast())?, holder: None };
         // SAFETY: all within the mapped page and aligned to their size; what
         // the library writes there does not change once an address is told.
         let says = unsafe {
@@ -192,31 +193,31 @@ impl Segment {
         unsafe { self.page.add(LOCK).cast::<AtomicI32>().as_ref() }
     }
 
-    fn look(&mut self, neighbours: &Neighbours) {
+    fn inspect(&mut self, neighbours: &Neighbours) {
         if !self.held_throughout() {
-            self.case = None;
+            self.holder = None;
             return;
         }
         let known = neighbours().unwrap_or_default();
         let dead = known.iter().find(|n| n.ended).map(|n| n.rank);
         let Some((dead, mark)) = dead.zip(self.mark()) else {
-            self.case = None;
+            self.holder = None;
             return;
         };
-        // Another holder, another case.
-        let case = self.case.take().filter(|case| case.mark == mark);
-        let mut case = case.unwrap_or_else(|| Case::new(mark));
+        // What is known of another holder is forgotten.
+        let holder = self.holder.take().filter(|holder| holder.mark == mark);
+        let mut holder = holder.unwrap_or_else(|| Holder::new(mark));
         let mut unproved = Vec::new();
         for living in known.iter().filter(|n| !n.ended) {
-            if !case.witness.clears(living.pid) {
+            if !holder.observer.all_seen_outside(living.pid) {
                 unproved.push(living.rank);
             }
         }
         if unproved.is_empty() {
-            return self.give_back(mark);
+            return self.free(mark);
         }
-        case.tell(dead, &unproved);
-        self.case = Some(case);
+        holder.warn(dead, &unproved);
+        self.holder = Some(holder);
     }
 
     /// The mark of the lock's holder, made now if it has none; `None` when it
@@ -240,7 +241,7 @@ impl Segment {
     }
 
     /// Frees the lock if its holder is still the one that was marked.
-    fn give_back(&self, mark: i32) {
+    fn free(&self, mark: i32) {
         let free = |word| (word < FREE && mark_in(word) == mark).then_some(FREE);
         // Waiters that come meanwhile count it down.
         let _ = self.lock().fetch_update(Ordering::AcqRel, Ordering::Acquire, free);
@@ -272,15 +273,15 @@ fn new_mark() -> i32 {
     (random % 16_000) as i32 + 1
 }
 
-impl Case {
-    fn new(mark: i32) -> Case {
-        Case { mark, since: Instant::now(), witness: Witness::default(), told: false }
+impl Holder {
+    fn new(mark: i32) -> Holder {
+        Holder { mark, since: Instant::now(), observer: ThreadObserver::default(), warned: false }
     }
 
-    /// Says once why it takes so long.
-    fn tell(&mut self, dead: u32, unproved: &[u32]) {
-        if self.since.elapsed() > SILENT && !self.told {
-            self.told = true;
+    /// Warns once when the proof takes long.
+    fn warn(&mut self, dead: u32, unproved: &[u32]) {
+        if self.since.elapsed() > WARN_AFTER && !self.warned {
+            self.warned = true;
             eprintln!(
                 "rankway: rank {dead} died, maybe with a lock of libfabric's shared memory; waiting \
                  for ranks {unproved:?}, which may hold it too: are they stopped? A newer libfabric \
@@ -342,9 +343,9 @@ mod tests {
     fn the_lock_of_a_dead_process_is_given_back() {
         let (raw, path) = left_behind(VERSION);
         let segment = Segment::of(&raw).expect("one of 1.17's");
-        let warden = Warden::new();
-        warden.meet(neighbours(&[(1 << 23, true)]));
-        warden.watch(&raw);
+        let lock_reaper = LockReaper::new();
+        lock_reaper.set_neighbours(neighbours(&[(1 << 23, true)]));
+        lock_reaper.watch(&raw);
         assert!(freed_within(&segment, Duration::from_secs(20)), "still held");
         std::fs::remove_file(path).unwrap();
     }
@@ -360,9 +361,9 @@ mod tests {
         // Nobody is known, nobody has ended, or a living one may be it.
         let living = (stopped.id(), false);
         for known in [&[][..], &[living], &[(1 << 23, true), living]] {
-            let warden = Warden::new();
-            warden.meet(neighbours(known));
-            warden.watch(&raw);
+            let lock_reaper = LockReaper::new();
+            lock_reaper.set_neighbours(neighbours(known));
+            lock_reaper.watch(&raw);
             assert!(!freed_within(&segment, Duration::from_secs(2)), "{known:?}");
         }
         // Waiters count down and change nothing.
@@ -380,9 +381,9 @@ mod tests {
         let (raw, path) = left_behind(VERSION);
         let segment = Segment::of(&raw).expect("one of 1.17's");
         segment.lock().store(FREE, Ordering::Release);
-        let warden = Warden::new();
-        warden.meet(neighbours(&[(1 << 23, true), (std::process::id(), false)]));
-        warden.watch(&raw);
+        let lock_reaper = LockReaper::new();
+        lock_reaper.set_neighbours(neighbours(&[(1 << 23, true), (std::process::id(), false)]));
+        lock_reaper.watch(&raw);
         let (inside, doubled, times) = (AtomicI32::new(0), AtomicI32::new(0), AtomicI32::new(0));
         let (end, word) = (Instant::now() + Duration::from_secs(4), segment.lock());
         std::thread::scope(|scope| {

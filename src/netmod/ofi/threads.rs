@@ -1,5 +1,5 @@
-//! Whether threads of other processes can be inside a short critical section:
-//! what `/proc` says of them since it was taken.
+//! Tells, from what `/proc` says, which threads of other processes cannot be
+//! inside a short critical section.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,10 +11,10 @@ const LONG: Duration = Duration::from_secs(1);
 /// a spin lock do not sleep, but may wait a moment for memory.
 const NAPS: u32 = 3;
 
-/// What is known of the threads of the living since a critical section that
-/// has not been left since was noticed.
+/// The threads of living processes, observed since a critical section was
+/// noticed that has not been left since.
 #[derive(Default)]
-pub(super) struct Witness {
+pub(super) struct ThreadObserver {
     threads: BTreeMap<(u32, u32), Thread>,
 }
 
@@ -26,17 +26,17 @@ struct Thread {
     outside: bool,
 }
 
-impl Witness {
-    /// Looks once. Whether each thread of the process has been outside at some
-    /// time since the first look: it then is not who is inside.
-    pub(super) fn clears(&mut self, pid: u32) -> bool {
+impl ThreadObserver {
+    /// Looks once. Returns true if each thread of the process was outside at
+    /// some time since the first look, so that none of them is the one inside.
+    pub(super) fn all_seen_outside(&mut self, pid: u32) -> bool {
         let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
         let mut all = true;
         for task in tasks.flatten() {
             let tid = task.file_name().to_str().and_then(|name| name.parse().ok());
             let Some(tid) = tid.filter(|&tid| !is_caller(tid)) else { continue };
             let thread = self.threads.entry((pid, tid)).or_default();
-            thread.look(pid, tid);
+            thread.observe(pid, tid);
             all &= thread.outside;
         }
         all
@@ -44,7 +44,7 @@ impl Witness {
 }
 
 impl Thread {
-    fn look(&mut self, pid: u32, tid: u32) {
+    fn observe(&mut self, pid: u32, tid: u32) {
         let Some((state, used)) = state_of(pid, tid) else { return };
         let first = *self.first.get_or_insert(used);
         // Who is stopped, waits for memory or for a processor may go on inside.
@@ -88,15 +88,15 @@ mod tests {
         let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(200));
         signal(sleeper.id(), libc::SIGSTOP);
-        let mut witness = Witness::default();
+        let mut observer = ThreadObserver::default();
         for _ in 0..8 {
             std::thread::sleep(Duration::from_millis(20));
-            assert!(!witness.clears(sleeper.id()));
+            assert!(!observer.all_seen_outside(sleeper.id()));
         }
-        assert!(!witness.clears(busy.id()), "it may be inside for a while");
+        assert!(!observer.all_seen_outside(busy.id()), "it may be inside for a while");
         signal(sleeper.id(), libc::SIGCONT);
         let start = std::time::Instant::now();
-        while !(witness.clears(sleeper.id()) & witness.clears(busy.id())) {
+        while !(observer.all_seen_outside(sleeper.id()) & observer.all_seen_outside(busy.id())) {
             assert!(start.elapsed() < Duration::from_secs(60), "not cleared");
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -104,6 +104,6 @@ mod tests {
             child.kill().unwrap();
             child.wait().unwrap();
         }
-        assert!(!Witness::default().clears(busy.id()));
+        assert!(!ThreadObserver::default().all_seen_outside(busy.id()));
     }
 }
