@@ -5,7 +5,7 @@
 mod jobs;
 mod scenes;
 
-use jobs::{Over, Result, Scenario, bounded, clean, content, gone, introduce, text};
+use jobs::{Over, Result, Scenario, bounded, clean, content, gone, print_pid, text};
 use libtest_mimic::Trial;
 use rankway::av::Transport;
 use rankway::boot::{Boot, BootError};
@@ -38,7 +38,7 @@ fn is_there(pid: u32) -> bool {
 
 /// The process id of every rank.
 fn pids<N: Netmod>(world: &Communicator<N>) -> Result<Vec<u32>> {
-    introduce();
+    print_pid();
     let all = world.allgather(&std::process::id().to_le_bytes()).map_err(text)?;
     all.iter().map(|b| Ok(u32::from_le_bytes(b.as_slice().try_into().map_err(text)?))).collect()
 }
@@ -483,7 +483,7 @@ fn stopped_in_puts<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
 
 /// Opening fails, and the reason holds every one of `words`.
 fn refuses(boot: Arc<dyn Boot>, words: &[&str]) -> Result {
-    introduce();
+    print_pid();
     let why = open(boot).err().ok_or("it opened")?;
     println!("{why}");
     match words.iter().find(|word| !why.contains(**word)) {

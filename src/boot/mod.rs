@@ -132,9 +132,9 @@ pub trait Boot: Send + Sync {
         self.rank()
     }
 
-    /// The number here of the process of another job that goes by `name`, given
+    /// Resolves the name of a process of another job to its number here, given
     /// out now if it was not known.
-    fn introduce(&self, _name: u32) -> Option<u32> {
+    fn resolve_name(&self, _name: u32) -> Option<u32> {
         None
     }
 

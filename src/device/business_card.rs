@@ -5,7 +5,7 @@ use super::segment::Place;
 /// The key it is published under.
 pub(super) const KEY: &str = "rankway.addresses";
 /// The same for processes of other jobs.
-pub(super) const ABROAD: &str = "rankway.addresses.abroad";
+pub(super) const DYNAMIC_KEY: &str = "rankway.addresses.dynamic";
 const MAGIC: &[u8; 4] = b"RWa3";
 
 /// Raw addresses by transport; empty where a provider is not open.

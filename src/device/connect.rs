@@ -35,7 +35,7 @@ impl<N: Netmod> Context<N> {
     /// What a process has published.
     pub(super) fn published(&self, world: u32) -> Result<BusinessCard, DeviceError> {
         let boot = self.device().boot();
-        let key = if world < boot.size() { business_card::KEY } else { business_card::ABROAD };
+        let key = if world < boot.size() { business_card::KEY } else { business_card::DYNAMIC_KEY };
         BusinessCard::decode(&boot.get(world, key)?)
             .ok_or(DeviceError::BadBusinessCard { rank: world })
     }

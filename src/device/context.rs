@@ -61,7 +61,7 @@ pub struct Context<N: Netmod> {
     last_poll: Cell<u64>,
     /// Tracked operations under way, by world rank of the peer.
     under_way: RefCell<BTreeMap<u32, u32>>,
-    /// Peers that are looked after.
+    /// Peers whose liveness is checked.
     watched: RefCell<BTreeSet<u32>>,
     /// Peers known to be dead. What is under way towards them is not waited
     /// for: shared memory would never complete it.
@@ -76,7 +76,7 @@ pub struct Context<N: Netmod> {
     awaited: RefCell<BTreeMap<u64, Option<Outcome>>>,
     /// Failures of operations nobody waits for, for the next flush.
     failures: RefCell<Vec<(u32, NetError)>>,
-    last_look: Cell<Instant>,
+    last_liveness_check: Cell<Instant>,
     index: u32,
     pub(super) links: Links,
     /// Who takes packets and completions, by class.
@@ -94,7 +94,7 @@ pub struct Context<N: Netmod> {
     /// Called while this context waits: what else the process has to do.
     progress_hook: OnceCell<Box<dyn Fn()>>,
     /// Processes of other jobs know the address.
-    abroad: Cell<bool>,
+    dynamic_processes: Cell<bool>,
     /// Where reads end whose bytes nobody looks at. After the endpoints: they
     /// may write to it while they are there.
     landing: Landing,
@@ -196,8 +196,8 @@ impl<N: Netmod> Context<N> {
             next_token: Cell::new(1),
             awaited: RefCell::default(),
             failures: RefCell::default(),
-            last_look: Cell::new(Instant::now()),
-            abroad: Cell::new(false),
+            last_liveness_check: Cell::new(Instant::now()),
+            dynamic_processes: Cell::new(false),
             landing: Landing::new(),
             index,
         }))
@@ -439,18 +439,18 @@ impl<N: Netmod> Context<N> {
         Ok(())
     }
 
-    /// Makes this process known to those of other jobs: they and this one may
-    /// [connect](Context::connect) from now on. `open` opens a network where
+    /// Enables dynamic processes: makes this process known to those of other jobs,
+    /// so that they and this one may [connect](Context::connect). `open` opens a network where
     /// there is none yet, as where shared memory reaches all of the job. For a
     /// process's first context; calls after the first do nothing.
     ///
     /// # Errors
     /// What `open`, the provider or the launcher refuse.
-    pub fn go_abroad(
+    pub fn enable_dynamic_processes(
         &self,
         open: impl FnOnce() -> Result<Arc<N>, DeviceError>,
     ) -> Result<(), DeviceError> {
-        if self.abroad.replace(true) {
+        if self.dynamic_processes.replace(true) {
             return Ok(());
         }
         if self.net.get().is_none() {
@@ -459,7 +459,7 @@ impl<N: Netmod> Context<N> {
             let _ = self.device.net.set(net);
         }
         let boot = self.device.boot();
-        boot.put(business_card::ABROAD, &self.business_card()?.encode())?;
+        boot.put(business_card::DYNAMIC_KEY, &self.business_card()?.encode())?;
         // What others may fetch is committed; there is nobody to wait for.
         Ok(boot.commit()?)
     }
@@ -621,7 +621,7 @@ impl<N: Netmod> Context<N> {
         let at = failures.iter().position(|(rank, _)| *rank == world)?;
         let (rank, error) = failures.swap_remove(at);
         drop(failures);
-        Some(self.blame(rank, error))
+        Some(self.attribute_failure(rank, error))
     }
 
     /// A failure of any operation nobody waited for, taken out. Injected puts
@@ -635,7 +635,7 @@ impl<N: Netmod> Context<N> {
         let start = Instant::now();
         while start.elapsed() < DEATH_SHOWS {
             if let Some(&rank) = self.device.dead_peers().first() {
-                self.bury(rank);
+                self.mark_failed(rank);
                 return Some(DeviceError::PeerDied { rank });
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -644,21 +644,22 @@ impl<N: Netmod> Context<N> {
         Some(DeviceError::Net(error))
     }
 
-    /// An operation's error, as the death of the peer where that is the cause.
-    pub(crate) fn blame(&self, rank: u32, error: NetError) -> DeviceError {
+    /// An operation's error, attributed to the death of the peer where that is
+    /// the cause.
+    pub(crate) fn attribute_failure(&self, rank: u32, error: NetError) -> DeviceError {
         // Injected puts that failed at the same time failed for this.
         self.failures.borrow_mut().retain(|(rank, _)| *rank != NOBODY);
         if self.device.is_dead(rank) {
-            self.bury(rank);
+            self.mark_failed(rank);
             DeviceError::PeerDied { rank }
         } else {
             DeviceError::peer(rank, error)
         }
     }
 
-    /// Gives up what is under way towards a dead peer. Whether that took
+    /// Gives up what is under way towards a dead peer. Returns true if that took
     /// another endpoint.
-    fn bury(&self, rank: u32) -> bool {
+    fn mark_failed(&self, rank: u32) -> bool {
         let mut lost = self.lost.borrow_mut();
         if lost.contains(&rank) {
             return false;
@@ -745,27 +746,27 @@ impl<N: Netmod> Context<N> {
         Ok(())
     }
 
-    /// Asks after peers: after all that were ever asked after, at most every
+    /// Checks the liveness of peers: of all that were ever checked, at most every
     /// [`LIVENESS_INTERVAL`], so that no call is always too early.
     ///
     /// # Errors
     /// [`DeviceError::PeerDied`].
-    pub(crate) fn look_after(&self, peers: &[u32]) -> Result<(), DeviceError> {
+    pub(crate) fn check_liveness(&self, peers: &[u32]) -> Result<(), DeviceError> {
         for &rank in peers {
             if self.watched.borrow_mut().insert(rank) {
                 match self.device.watch(rank) {
                     Err(DeviceError::PeerDied { rank }) => {
-                        self.bury(rank);
+                        self.mark_failed(rank);
                     }
                     other => other?,
                 }
             }
         }
         let now = Instant::now();
-        if now.duration_since(self.last_look.get()) >= LIVENESS_INTERVAL {
-            self.last_look.set(now);
+        if now.duration_since(self.last_liveness_check.get()) >= LIVENESS_INTERVAL {
+            self.last_liveness_check.set(now);
             for rank in self.device.dead_peers() {
-                self.bury(rank);
+                self.mark_failed(rank);
             }
         }
         if self.lost.borrow().is_empty() {
@@ -774,13 +775,13 @@ impl<N: Netmod> Context<N> {
         peers.iter().try_for_each(|&rank| self.check_alive(rank))
     }
 
-    /// What a wait that drags on asks: whether peers on other nodes are still
+    /// What a wait that drags on checks: whether peers on other nodes are still
     /// there, and whether anybody on this node has died. A process that is
     /// killed while it writes into this one's shared-memory queue takes the
     /// queue's lock with it, and nothing that goes through there ever ends;
     /// likewise in the queue of a living peer, hence `hopeless`.
     /// `anybody`: the wait is for whoever is still there.
-    pub(super) fn ask_after(
+    pub(super) fn check_liveness_everywhere(
         &self,
         peers: &[u32],
         anybody: bool,
@@ -789,7 +790,7 @@ impl<N: Netmod> Context<N> {
         let far = if anybody { self.links.known() } else { Vec::new() };
         for &rank in peers.iter().chain(&far) {
             if self.device.has_left(rank)? {
-                self.bury(rank);
+                self.mark_failed(rank);
                 return Err(DeviceError::PeerDied { rank });
             }
         }
@@ -812,7 +813,7 @@ impl<N: Netmod> Context<N> {
         }
         let new = |rank: &u32| !self.lost.borrow().contains(rank);
         if let Some(rank) = self.device.dead_peers().into_iter().find(new) {
-            if !self.bury(rank) {
+            if !self.mark_failed(rank) {
                 self.renew_for(rank);
             }
             return Err(DeviceError::PeerDied { rank });

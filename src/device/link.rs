@@ -199,7 +199,7 @@ impl Links {
     /// Who a packet's sender is here: members of the job say so themselves.
     #[inline]
     pub(super) fn sender(&self, boot: &dyn Boot, from: u32) -> Option<u32> {
-        if from < self.size { Some(from) } else { boot.introduce(from) }
+        if from < self.size { Some(from) } else { boot.resolve_name(from) }
     }
 
     pub(super) fn link(&self, world: u32) -> Option<&Link> {
@@ -516,7 +516,7 @@ impl<N: Netmod> Context<N> {
     fn refused(&self, world: u32, route: Route, rc: isize) -> DeviceError {
         let error = self.explain(route, world, rc);
         self.break_link(world, error.clone());
-        self.blame(world, error)
+        self.attribute_failure(world, error)
     }
 
     /// Nothing more goes over a link.

@@ -61,7 +61,7 @@ mod ofi {
     }
 
     /// The network of a device that has none yet, for
-    /// [`Context::go_abroad`]: the best that libfabric has, honouring
+    /// [`Context::enable_dynamic_processes`]: the best that libfabric has, honouring
     /// `FI_PROVIDER`.
     ///
     /// # Errors

@@ -93,7 +93,7 @@ impl Quiet {
 }
 
 impl<N: Netmod> Context<N> {
-    /// Makes progress until `ready` says done. `peers` are asked after when
+    /// Makes progress until `ready` says done. `peers` are checked when
     /// the wait drags on: a dead one ends it. A stopped process is not a dead
     /// one: the wait goes on.
     ///
@@ -156,14 +156,18 @@ impl<N: Netmod> Context<N> {
         let mut asked = begun;
         let mut quiet = Quiet::new(self);
         loop {
-            match self.look_after(peers) {
+            match self.check_liveness(peers) {
                 // The handler tells with the next progress.
                 Err(DeviceError::PeerDied { .. }) if what != For::Answers => {}
                 other => other?,
             }
             if asked.elapsed() > SILENCE {
                 asked = Instant::now();
-                match self.ask_after(peers, what == For::Anybody, begun.elapsed() > HOPELESS) {
+                match self.check_liveness_everywhere(
+                    peers,
+                    what == For::Anybody,
+                    begun.elapsed() > HOPELESS,
+                ) {
                     Err(DeviceError::PeerDied { .. }) if what != For::Answers => {}
                     other => other?,
                 }
@@ -212,14 +216,15 @@ impl<N: Netmod> Context<N> {
         self.events.get()
     }
 
-    /// Asks after all peers that were ever waited for or connected to here, at
-    /// most every 20 ms: what is under way with one that died ends with its
-    /// name. For who makes progress in loops of his own; waits do it themselves.
+    /// Checks the liveness of all peers that were ever waited for or connected to
+    /// here, at most every 20 ms: what is under way with one that died ends with
+    /// an error that names it. For callers that make progress in loops of their
+    /// own; waits do it themselves.
     ///
     /// # Errors
     /// [`DeviceError::Boot`] when the system refuses.
-    pub fn attend(&self) -> Result<(), DeviceError> {
-        self.look_after(&[])
+    pub fn check_watched_peers(&self) -> Result<(), DeviceError> {
+        self.check_liveness(&[])
     }
 
     /// Notes that something came in.

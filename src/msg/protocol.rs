@@ -825,7 +825,7 @@ impl TaggedProtocol {
         state.slots.end(at, None);
     }
 
-    /// Nobody will ask after a request any more.
+    /// Nobody will ask for a request's result any more.
     pub(super) fn detach(&self, at: u32) {
         let mut state = self.state.borrow_mut();
         let slot = state.slots.at(at);
@@ -941,7 +941,7 @@ impl TaggedProtocol {
                 }
                 rc if rc < 0 => {
                     let call = if receiving { "recv_bulk" } else { "send_bulk" };
-                    slot.fail(context.blame(world, netmod.explain(call, rc)).into());
+                    slot.fail(context.attribute_failure(world, netmod.explain(call, rc)).into());
                     break;
                 }
                 rc => {
@@ -1078,7 +1078,7 @@ impl TaggedProtocol {
         }
     }
 
-    /// A sender asks after a message: at once, or when its bytes are here.
+    /// Answers a delivery query: at once, or when the bytes are here.
     fn delivery_queried<N: Netmod>(&self, context: &Context<N>, head: &Head) {
         let id = head.words[0];
         let mut state = self.state.borrow_mut();
@@ -1148,7 +1148,7 @@ impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
         let (well, receiving) = (result.is_ok(), slot.phase == Phase::Receiving);
         // SAFETY: a request that is under way and not detached has its buffer.
         unsafe { slot.take_back(Class::number(token) >> 52, well && receiving) };
-        let error = result.err().map(|e| MsgError::from(context.blame(world, e)));
+        let error = result.err().map(|e| MsgError::from(context.attribute_failure(world, e)));
         match slot.phase {
             Phase::Eager if !slot.delivery_query => self.one_less(state, at, error),
             Phase::Sending | Phase::Receiving => {

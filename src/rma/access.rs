@@ -980,7 +980,9 @@ impl<N: Netmod> Access<N> {
 
     fn provider_error(&self, remote: &Remote, call: &'static str, rc: isize) -> Error {
         match self.endpoint(remote) {
-            Ok((netmod, _)) => self.context.blame(remote.world, netmod.explain(call, rc)).into(),
+            Ok((netmod, _)) => {
+                self.context.attribute_failure(remote.world, netmod.explain(call, rc)).into()
+            }
             Err(e) => e,
         }
     }
@@ -998,7 +1000,7 @@ impl<N: Netmod> Access<N> {
                 })
             })
             .inspect_err(|_| self.context.forget(token))?;
-        result.map_err(|e| self.context.blame(world, e).into())
+        result.map_err(|e| self.context.attribute_failure(world, e).into())
     }
 
     /// A put that the quick checks held back.
@@ -1190,7 +1192,7 @@ impl<N: Netmod> Access<N> {
             }
         }
         let drained = self.drain(&worlds);
-        if let Err(e) = self.context.look_after(&worlds) {
+        if let Err(e) = self.context.check_liveness(&worlds) {
             // The death of a peer explains whatever else went wrong.
             return Err(e.into());
         }

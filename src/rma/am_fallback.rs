@@ -204,7 +204,7 @@ struct Waiter {
 }
 
 /// How long a request for a lock is kept before it is answered with the
-/// holder's name, which its sender then asks after.
+/// holder's name, whose liveness its sender then checks.
 const KEPT: Duration = Duration::from_millis(10);
 
 /// Handles the one-sided packets of a context.

@@ -457,7 +457,7 @@ impl<N: Netmod> Access<N> {
             };
             let Err(holder) = taken else { return Ok(()) };
             let about = [world, if holder == NOBODY { world } else { holder }];
-            context.look_after(&about)?;
+            context.check_liveness(&about)?;
             if silent {
                 asked = Instant::now();
                 for rank in about {

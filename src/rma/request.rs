@@ -54,7 +54,7 @@ impl<'a, N: Netmod> Pending<'a, N> {
             match self.access.ended(&operation) {
                 None => {
                     let (InFlight::Token(_, world) | InFlight::Answer(_, world)) = &operation;
-                    let alive = self.access.context().look_after(&[*world]);
+                    let alive = self.access.context().check_liveness(&[*world]);
                     self.in_flight.push(operation);
                     alive?;
                     return Ok(false);
@@ -84,7 +84,7 @@ impl<N: Netmod> Access<N> {
         match operation {
             InFlight::Token(token, world) => {
                 let outcome = self.context().answer(*token)?;
-                Some(outcome.map_err(|e| self.context().blame(*world, e).into()))
+                Some(outcome.map_err(|e| self.context().attribute_failure(*world, e).into()))
             }
             InFlight::Answer(answer, world) => Some(match answer.get()? {
                 (Status::Done, _) => Ok(()),

@@ -139,7 +139,7 @@ impl<N: Netmod> Window<N> {
         let state = self.state()?;
         self.context().progress()?;
         let completed = take_all(&mut state.exposed_region.signals().completed, &worlds);
-        let watched = if completed { Ok(()) } else { self.context().look_after(&worlds) };
+        let watched = if completed { Ok(()) } else { self.context().check_liveness(&worlds) };
         if completed || watched.is_err() {
             *self.exposed.borrow_mut() = None;
         }

@@ -27,7 +27,7 @@ pub fn within(apart: Apart, rank: u32, seed: u64, body: impl FnOnce() -> i32) ->
             // SAFETY: the rank has one thread yet, so the child is whole.
             match unsafe { libc::fork() } {
                 0 => be_first(body),
-                child => look_after(child, mix(seed) % 3 == u64::from(rank)),
+                child => supervise(child, mix(seed) % 3 == u64::from(rank)),
             }
         }
         Apart::Ipc => {
@@ -72,7 +72,7 @@ fn be_first(body: impl FnOnce() -> i32) -> ! {
 
 /// Kills the child when its time has come (nobody within its namespace can),
 /// and ends as it does.
-fn look_after(child: libc::pid_t, victim: bool) -> i32 {
+fn supervise(child: libc::pid_t, victim: bool) -> i32 {
     assert!(child > 0, "fork: {}", Error::last_os_error());
     loop {
         let mut status = 0;

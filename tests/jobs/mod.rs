@@ -255,17 +255,17 @@ pub fn leftovers() -> Vec<String> {
     names.map(|e| e.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Says which process this is, for [`clean`].
-pub fn introduce() {
+/// Prints which process this is, for [`clean`].
+pub fn print_pid() {
     println!("pid {}.", std::process::id());
 }
 
-/// No process that introduced itself is left, nor a segment of one.
+/// No process that printed its pid is left, nor a segment of one.
 pub fn clean(output: &Output) -> Result {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let pid = |part: &str| part.split_once('.').and_then(|(pid, _)| pid.parse::<u32>().ok());
     let pids: Vec<u32> = said.split("pid ").filter_map(pid).collect();
-    ensure!(!pids.is_empty(), "no process introduced itself");
+    ensure!(!pids.is_empty(), "no process printed its pid");
     gone(&pids)
 }
 

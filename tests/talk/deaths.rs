@@ -2,7 +2,7 @@
 
 use super::{Opens, pattern, same};
 use crate::ensure;
-use crate::jobs::{Result, clean, introduce, text};
+use crate::jobs::{Result, clean, print_pid, text};
 use rankway::boot::Boot;
 use rankway::msg::{Any, Messenger, MsgError};
 use rankway::rma::Communicator;
@@ -38,7 +38,7 @@ pub const RTS: u8 = 3;
 /// it by name and goes on with rank 2.
 pub fn killed<N: Opens, const AMIDST: u8>(boot: Arc<dyn Boot>) -> Result {
     const LONG: usize = 32 << 20;
-    introduce();
+    print_pid();
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let m = Messenger::open(&world).map_err(text)?;

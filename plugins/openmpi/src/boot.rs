@@ -187,7 +187,7 @@ impl Boot for Modex {
         OTHER | (self.me.jobid & JOBS) << 16 | self.me.vpid & RANKS
     }
 
-    fn introduce(&self, name: u32) -> Option<u32> {
+    fn resolve_name(&self, name: u32) -> Option<u32> {
         if name & OTHER == 0 {
             return None;
         }

@@ -89,7 +89,7 @@ pub(crate) unsafe fn group_map<N: Netmod>(
         let name = Name { jobid, vpid };
         let number = state.boot().number(name);
         if number.is_some_and(|number| number >= state.boot().size()) {
-            state.go_abroad()?;
+            state.enable_dynamic_processes()?;
         }
         number.ok_or_else(|| {
             format!(

@@ -87,13 +87,15 @@ impl<N: Netmod> State<N> {
         &self.boot
     }
 
-    /// Makes this process and those of other jobs known to each other.
+    /// Enables dynamic processes: makes this process and those of other jobs known to
+    /// each other.
     ///
     /// # Errors
     /// Why they cannot be reached, for people.
-    pub(crate) fn go_abroad(&self) -> Result<(), String> {
-        let gone = self.enter(|inner| inner.context.go_abroad(|| (self.network)(&self.boot)));
-        gone.map_err(|e| format!("processes of other jobs cannot be reached: {e}"))
+    pub(crate) fn enable_dynamic_processes(&self) -> Result<(), String> {
+        let enabled = self
+            .enter(|inner| inner.context.enable_dynamic_processes(|| (self.network)(&self.boot)));
+        enabled.map_err(|e| format!("processes of other jobs cannot be reached: {e}"))
     }
 
     #[inline]
@@ -149,8 +151,8 @@ impl<N: Netmod> State<N> {
 
     /// One round of progress: how many requests ended.
     fn progress(&self) -> c_int {
-        /// Rounds between two looks after peers that may have died.
-        const LOOK: u32 = 1024;
+        /// Rounds between two checks of peers' liveness.
+        const CHECK_EVERY: u32 = 1024;
         let ended = if let Some(lock) = &self.lock {
             // Who holds it makes progress, or is done in a moment.
             let Ok(_guard) = lock.try_lock() else { return 0 };
@@ -161,18 +163,18 @@ impl<N: Netmod> State<N> {
         // Where threads meet, a call may be counted once for two.
         let progress_calls = self.progress_calls.load(Ordering::Relaxed).wrapping_add(1);
         self.progress_calls.store(progress_calls, Ordering::Relaxed);
-        if progress_calls.is_multiple_of(LOOK) {
-            self.look_after();
+        if progress_calls.is_multiple_of(CHECK_EVERY) {
+            self.check_liveness();
         }
         if ended { self.tell() } else { 0 }
     }
 
-    /// Asks after peers that may have died.
+    /// Checks whether peers have died.
     #[cold]
     #[inline(never)]
-    fn look_after(&self) {
-        let looked = self.enter(|inner| inner.context.attend());
-        looked.unwrap_or_else(|e| fatal(&MsgError::from(e)));
+    fn check_liveness(&self) {
+        let checked = self.enter(|inner| inner.context.check_watched_peers());
+        checked.unwrap_or_else(|e| fatal(&MsgError::from(e)));
     }
 
     /// Whether requests ended.

@@ -60,7 +60,7 @@ pub(super) fn session(
     let result =
         Tracer { child: &mut child, memory, page: &page, limits, watchdog: &watchdog, seen: 0 }
             .drive()
-            .map_err(|error| watchdog.blame(error, limits));
+            .map_err(|error| watchdog.attribute(error, limits));
     // End the child before the watchdog, which still bounds the waiting.
     drop(child);
     result
@@ -294,7 +294,7 @@ impl Watchdog {
     }
 
     /// The reason behind `error`, when that is the watchdog.
-    fn blame(&self, error: StepError, limits: Limits) -> StepError {
+    fn attribute(&self, error: StepError, limits: Limits) -> StepError {
         if self.expired() { StepError::TimedOut(limits.timeout) } else { error }
     }
 }
