@@ -482,15 +482,15 @@ typedef struct rankway_access_t {
 } rankway_access_t;
 
 /**
- * A piece of a noncontiguous operation.
+ * One contiguous entry of a noncontiguous operation.
  */
-typedef struct rankway_block_t {
+typedef struct rankway_iov_t {
     /**
      * Bytes from the origin, or from the target's displacement.
      */
     size_t at;
     size_t bytes;
-} rankway_block_t;
+} rankway_iov_t;
 
 /**
  * An operation under way. Zeroed: none.
@@ -980,34 +980,34 @@ int rankway_compare_and_swap(const void *origin,
                              struct rankway_win_t win);
 
 /**
- * Puts blocks of the origin into blocks of the memory of a rank, which count
- * from `target_disp` units on; both lists have as many bytes. With `request`
- * null the origin is the operation's until a flush, else until the request is
- * complete.
+ * Puts iov entries of the origin into those of the memory of a rank, which
+ * count from `target_disp` units on; both lists have as many bytes. With
+ * `request` null the origin is the operation's until a flush, else until the
+ * request is complete.
  */
-int rankway_put_blocks(const void *origin,
-                       int origin_count,
-                       const struct rankway_block_t *origin_blocks,
-                       int target_rank,
-                       size_t target_disp,
-                       int target_count,
-                       const struct rankway_block_t *target_blocks,
-                       struct rankway_win_t win,
-                       struct rankway_request_t *request);
+int rankway_put_iov(const void *origin,
+                    int origin_count,
+                    const struct rankway_iov_t *origin_iov,
+                    int target_rank,
+                    size_t target_disp,
+                    int target_count,
+                    const struct rankway_iov_t *target_iov,
+                    struct rankway_win_t win,
+                    struct rankway_request_t *request);
 
 /**
- * Gets blocks of the memory of a rank into blocks of the origin, as
- * rankway_put_blocks puts them.
+ * Gets iov entries of the memory of a rank into those of the origin, as
+ * rankway_put_iov puts them.
  */
-int rankway_get_blocks(void *origin,
-                       int origin_count,
-                       const struct rankway_block_t *origin_blocks,
-                       int target_rank,
-                       size_t target_disp,
-                       int target_count,
-                       const struct rankway_block_t *target_blocks,
-                       struct rankway_win_t win,
-                       struct rankway_request_t *request);
+int rankway_get_iov(void *origin,
+                    int origin_count,
+                    const struct rankway_iov_t *origin_iov,
+                    int target_rank,
+                    size_t target_disp,
+                    int target_count,
+                    const struct rankway_iov_t *target_iov,
+                    struct rankway_win_t win,
+                    struct rankway_request_t *request);
 
 /**
  * rankway_put with a request: complete when the origin may be used again.

@@ -200,10 +200,10 @@ pub struct rankway_process_t {
     pub lpid: u32,
 }
 
-/// A piece of a noncontiguous operation.
+/// One contiguous entry of a noncontiguous operation.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct rankway_block_t {
+pub struct rankway_iov_t {
     /// Bytes from the origin, or from the target's displacement.
     pub at: usize,
     pub bytes: usize,

@@ -509,7 +509,7 @@ pub(crate) struct Elements {
     pub(crate) op: Op,
 }
 
-/// A noncontiguous operation: displacement and length of the blocks.
+/// A noncontiguous operation: displacement and length of the iov entries.
 pub(crate) struct Pieces<P> {
     pub(crate) buf: P,
     pub(crate) here: Vec<(usize, usize)>,
@@ -578,8 +578,8 @@ pub(crate) trait Win {
         rank: u32,
         disp: usize,
     ) -> Result<Operation, Fail>;
-    unsafe fn put_blocks(self: Rc<Self>, of: &Pieces<*const u8>) -> Result<Operation, Fail>;
-    unsafe fn get_blocks(self: Rc<Self>, of: &Pieces<*mut u8>) -> Result<Operation, Fail>;
+    unsafe fn put_iov(self: Rc<Self>, of: &Pieces<*const u8>) -> Result<Operation, Fail>;
+    unsafe fn get_iov(self: Rc<Self>, of: &Pieces<*mut u8>) -> Result<Operation, Fail>;
     fn epoch(&self, what: Epoch<'_>) -> Result<(), Fail>;
     fn test(&self) -> Result<bool, Fail>;
     /// The memory that the inline put reads.
@@ -695,19 +695,19 @@ impl<N: Native> Win for Window<N> {
         Ok(held(Rc::clone(&self), pending))
     }
 
-    unsafe fn put_blocks(self: Rc<Self>, of: &Pieces<*const u8>) -> Result<Operation, Fail> {
+    unsafe fn put_iov(self: Rc<Self>, of: &Pieces<*const u8>) -> Result<Operation, Fail> {
         let (here, there) = (Layout::List(&of.here), Layout::List(&of.there));
         let access: &Access<N> = &self;
         // SAFETY: the caller's duty.
-        let pending = unsafe { access.rput_blocks(of.buf, &here, of.rank, of.disp, &there)? };
+        let pending = unsafe { access.rput_iov(of.buf, &here, of.rank, of.disp, &there)? };
         Ok(held(Rc::clone(&self), pending))
     }
 
-    unsafe fn get_blocks(self: Rc<Self>, of: &Pieces<*mut u8>) -> Result<Operation, Fail> {
+    unsafe fn get_iov(self: Rc<Self>, of: &Pieces<*mut u8>) -> Result<Operation, Fail> {
         let (here, there) = (Layout::List(&of.here), Layout::List(&of.there));
         let access: &Access<N> = &self;
         // SAFETY: the caller's duty.
-        let pending = unsafe { access.rget_blocks(of.buf, &here, of.rank, of.disp, &there)? };
+        let pending = unsafe { access.rget_iov(of.buf, &here, of.rank, of.disp, &there)? };
         Ok(held(Rc::clone(&self), pending))
     }
 

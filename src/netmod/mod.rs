@@ -171,9 +171,9 @@ pub struct Caps {
     pub provider_keys: bool,
     /// Bytes a remote key has; keys chosen here must fit.
     pub key_size: usize,
-    /// Blocks one noncontiguous write or read takes; at most 1 where each
-    /// block is a call.
-    pub blocks: usize,
+    /// Iov entries one noncontiguous write or read takes; at most 1 where each
+    /// entry is a call.
+    pub iov_limit: usize,
     /// Longest packet, head and body together, bytes; 0 where the provider has
     /// no messages.
     pub packet_size: usize,
@@ -203,7 +203,7 @@ impl Caps {
             virtual_addresses: false,
             provider_keys: false,
             key_size: 8,
-            blocks: 1,
+            iov_limit: 1,
             packet_size: 0,
             packet_inject: 0,
             max_bulk: 0,
@@ -442,20 +442,20 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// `op.buf` stays writable for `op.len` bytes until the token came back.
     unsafe fn read(&self, endpoint: &Self::Endpoint, op: Transfer<*mut u8>) -> isize;
 
-    /// Writes several blocks, at most [`Caps::blocks`]; the token comes back
-    /// once for all.
+    /// Writes several iov entries, at most [`Caps::iov_limit`]; the token comes
+    /// back once for all.
     ///
     /// # Safety
-    /// As [`Netmod::write`], for every block.
-    unsafe fn write_blocks(&self, _endpoint: &Self::Endpoint, _op: Blocks<'_>) -> isize {
+    /// As [`Netmod::write`], for every entry.
+    unsafe fn write_iov(&self, _endpoint: &Self::Endpoint, _op: IovTransfer<'_>) -> isize {
         UNSUPPORTED
     }
 
-    /// Reads several blocks, at most [`Caps::blocks`].
+    /// Reads several iov entries, at most [`Caps::iov_limit`].
     ///
     /// # Safety
-    /// As [`Netmod::read`], for every block.
-    unsafe fn read_blocks(&self, _endpoint: &Self::Endpoint, _op: Blocks<'_>) -> isize {
+    /// As [`Netmod::read`], for every entry.
+    unsafe fn read_iov(&self, _endpoint: &Self::Endpoint, _op: IovTransfer<'_>) -> isize {
         UNSUPPORTED
     }
 
@@ -575,9 +575,9 @@ pub struct Transfer<P> {
     pub token: u64,
 }
 
-/// One contiguous piece of a noncontiguous operation.
+/// One contiguous entry of a noncontiguous operation.
 #[derive(Clone, Copy, Debug)]
-pub struct Block {
+pub struct Iov {
     /// Local memory; only read by writes.
     pub buf: *mut u8,
     /// Bytes.
@@ -586,11 +586,11 @@ pub struct Block {
     pub addr: u64,
 }
 
-/// The arguments of [`Netmod::write_blocks`] and [`Netmod::read_blocks`].
+/// The arguments of [`Netmod::write_iov`] and [`Netmod::read_iov`].
 #[derive(Clone, Copy, Debug)]
-pub struct Blocks<'a> {
-    /// The pieces.
-    pub list: &'a [Block],
+pub struct IovTransfer<'a> {
+    /// The entries.
+    pub list: &'a [Iov],
     /// The peer's address, from [`Netmod::insert`].
     pub dest: u64,
     /// The target's key.

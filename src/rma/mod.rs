@@ -10,10 +10,10 @@
 //!   Netmod::inject       entry → the provider's function    netmod
 //! ```
 //!
-//! Everything else (inserting a peer, long messages, uneven windows, errors)
-//! is out of line. Operations on elements ([`Access::accumulate`] and its like), lists
-//! of blocks ([`Layout`]) and epochs stand beside the put, and cost it nothing.
-//! What is *not* here: messages.
+//! Everything else (inserting a peer, long messages, uneven windows, errors) is
+//! out of line. Operations on elements ([`Access::accumulate`] and its like),
+//! iov operations ([`Layout`]) and epochs stand beside the put, and cost it
+//! nothing. What is *not* here: messages.
 //!
 //! # Buffers
 //! [`Access::put`] and [`Access::get`] take slices and are done with them when
@@ -24,7 +24,6 @@
 mod access;
 mod am_fallback;
 mod atomic;
-mod blocks;
 mod communicator;
 mod compute;
 mod custom;
@@ -33,6 +32,7 @@ mod epoch;
 mod error;
 mod exposed_region;
 mod hints;
+mod iov;
 mod keys;
 mod locks;
 mod registration;
@@ -45,12 +45,12 @@ mod window;
 
 pub use access::{Access, FAILED};
 pub use atomic::Element;
-pub use blocks::Layout;
 pub use communicator::{Communicator, Meeting};
 pub use custom::{Custom, Operator, carry_out_by};
 pub use epoch::{Assert, Lock};
 pub use error::{Error, ErrorKind};
 pub use hints::{Hints, SameOp};
+pub use iov::Layout;
 pub use request::Pending;
 pub use state::WindowState;
 pub use target::RawTarget;

@@ -117,16 +117,16 @@ pub fn get<N: Opens>(run: &Run<'_, N>, w: &Window<N>, to: u32) -> Result {
     run.t.hear("flush", w.flush(to)).map(drop)
 }
 
-pub fn blocks<N: Opens>(run: &Run<'_, N>, w: &Window<N>, to: u32) -> Result {
+pub fn iov<N: Opens>(run: &Run<'_, N>, w: &Window<N>, to: u32) -> Result {
     let every = Layout::Vector { count: 100, len: 60, stride: 130 };
     let dense = Layout::contiguous(6000);
     let at = share(run.t.me) + LONG;
     let out = pattern(3, LONG_LEN);
-    run.t.reading("put_blocks", out, |b| w.put_blocks(b, &every, to, at, &every))?;
-    let got = run.t.filling("get_blocks", 6000, |b| w.get_blocks(b, &dense, to, READ, &every))?;
+    run.t.reading("put_iov", out, |b| w.put_iov(b, &every, to, at, &every))?;
+    let got = run.t.filling("get_iov", 6000, |b| w.get_iov(b, &dense, to, READ, &every))?;
     let all = readable(to);
     let want: Vec<u8> = all.chunks(130).take(100).flat_map(|c| &c[..60]).copied().collect();
-    got.map_or(Ok(()), |got| same("data: blocks", &got, &want))?;
+    got.map_or(Ok(()), |got| same("data: iov", &got, &want))?;
     run.t.hear("flush", w.flush(to)).map(drop)
 }
 

@@ -13,10 +13,10 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 pub mod atomicity;
-pub mod blocks;
 pub mod dynamic;
 pub mod elements;
 pub mod epochs;
+pub mod iov;
 pub mod lost;
 #[path = "../../src/rma/compute/oracle.rs"]
 mod oracle;
@@ -124,10 +124,10 @@ pub fn all<N: Opens>(name: &str, nodes: u32, env: &[(&'static str, &str)]) -> Ve
     add("allocated/misuse", 3, epochs::misuse::<N, ALLOCATED>);
     add("created/misuse", 3, epochs::misuse::<N, CREATED>);
     add("dynamic", 3, dynamic::attached::<N>);
-    add("allocated/blocks", 3, blocks::lists::<N, ALLOCATED>);
-    add("created/blocks", 3, blocks::lists::<N, CREATED>);
-    add("allocated/requests", 3, blocks::requests::<N, ALLOCATED>);
-    add("created/requests", 3, blocks::requests::<N, CREATED>);
+    add("allocated/iov", 3, iov::lists::<N, ALLOCATED>);
+    add("created/iov", 3, iov::lists::<N, CREATED>);
+    add("allocated/requests", 3, iov::requests::<N, ALLOCATED>);
+    add("created/requests", 3, iov::requests::<N, CREATED>);
     add("contexts", 3, threads::contexts::<N>);
     add("signals of contexts", 3, threads::signals::<N>);
     add("windows of threads", 3, threads::windows_at_once::<N>);

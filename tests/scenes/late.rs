@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 pub const GET: u8 = 0;
 pub const LONG_GET: u8 = 1;
-pub const GET_BLOCKS: u8 = 2;
+pub const GET_IOV: u8 = 2;
 pub const PUT: u8 = 3;
-pub const PUT_BLOCKS: u8 = 4;
+pub const PUT_IOV: u8 = 4;
 pub const FETCH: u8 = 5;
 
 const SIZE: usize = 200_000;
@@ -29,7 +29,7 @@ fn len(what: u8) -> usize {
     match what {
         GET | FETCH => 4096,
         PUT => 9000,
-        GET_BLOCKS | PUT_BLOCKS => 16_000,
+        GET_IOV | PUT_IOV => 16_000,
         _ => SIZE,
     }
 }
@@ -37,9 +37,9 @@ fn len(what: u8) -> usize {
 fn call<N: Netmod>(w: &Window<N>, what: u8, buf: &mut [u8]) -> std::result::Result<(), Error> {
     match what {
         GET | LONG_GET => w.get(buf, 2, 0),
-        GET_BLOCKS => w.get_blocks(buf, &HERE, 2, 0, &THERE),
+        GET_IOV => w.get_iov(buf, &HERE, 2, 0, &THERE),
         PUT => w.put(buf, 2, 0),
-        PUT_BLOCKS => w.put_blocks(buf, &HERE, 2, 0, &THERE),
+        PUT_IOV => w.put_iov(buf, &HERE, 2, 0, &THERE),
         _ => w.get_accumulate(&[0; 4096], buf, Op::NoOp, 2, 0),
     }
 }
@@ -54,7 +54,7 @@ pub fn writes<const WHAT: u8, const STUCK: bool, N: Opens>(boot: Arc<dyn Boot>) 
     let world = Communicator::world(&context);
     let w = make::<CREATED, N>(&world, SIZE + 8 * ROUNDS + 8, 1).map_err(text)?;
     let pids = world.allgather(&std::process::id().to_le_bytes()).map_err(text)?;
-    let reads = !matches!(WHAT, PUT | PUT_BLOCKS);
+    let reads = !matches!(WHAT, PUT | PUT_IOV);
     w.write_local(0, &if reads { pattern(world.rank(), SIZE) } else { vec![0; SIZE] })
         .map_err(text)?;
     w.fence().map_err(text)?;
@@ -130,7 +130,7 @@ fn await_signal<N: Netmod>(w: &Window<N>, number: u32) -> Result {
 fn caller<N: Netmod>(w: &Window<N>, what: u8, reads: bool) -> Result {
     let mut buf = if reads { vec![0; len(what)] } else { vec![0x3c; len(what)] };
     match call(w, what, &mut buf) {
-        Ok(()) if what == GET_BLOCKS => {}
+        Ok(()) if what == GET_IOV => {}
         Ok(()) if reads => same("got", &buf, &pattern(2, SIZE)[..len(what)])?,
         Ok(()) => {}
         Err(e) => println!("the call failed: {e}"),

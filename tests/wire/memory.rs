@@ -5,7 +5,7 @@ use super::{Opens, Pair};
 use crate::ensure;
 use crate::jobs::{Result, text};
 use rankway::boot::Boot;
-use rankway::netmod::{AGAIN, Block, Blocks, NetError, PENDING, Transfer, UNSUPPORTED};
+use rankway::netmod::{AGAIN, Iov, IovTransfer, NetError, PENDING, Transfer, UNSUPPORTED};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -64,14 +64,14 @@ impl<N: Opens> Exposed<N> {
 }
 
 /// Scattered and gathered, as many blocks as the provider takes, short and long.
-pub fn blocks<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+pub fn iov<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     const LEN: usize = 1 << 20;
     let p = Pair::<N>::open(boot)?;
-    let x = Exposed::open(&p, "blocks", LEN)?;
+    let x = Exposed::open(&p, "iov", LEN)?;
     // More of them would not fit in the memory.
-    let most = p.net.caps().blocks.min(16);
+    let most = p.net.caps().iov_limit.min(16);
     if most <= 1 {
-        println!("no blocks here");
+        println!("no iov operations here");
         return p.meet();
     }
     let mut token = 0;
@@ -90,35 +90,35 @@ pub fn blocks<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             for i in 0..count {
                 to -= len(i) + 3;
                 let buf = local[at..].as_mut_ptr();
-                list.push(Block { buf, len: len(i), addr: x.addr + to as u64 });
+                list.push(Iov { buf, len: len(i), addr: x.addr + to as u64 });
                 expected[to..to + len(i)].copy_from_slice(&local[at..at + len(i)]);
                 at += len(i) + 64;
             }
             x.write(&vec![0; LEN]);
             p.meet()?;
             token += 1;
-            let op = Blocks { list: &list, dest: p.dest, key: x.key, token };
+            let op = IovTransfer { list: &list, dest: p.dest, key: x.key, token };
             // SAFETY: the buffers stay until the token came back.
-            let rc = p.issue("write_blocks", || unsafe { p.net.write_blocks(&p.endpoint, op) })?;
+            let rc = p.issue("write_iov", || unsafe { p.net.write_iov(&p.endpoint, op) })?;
             ensure!(rc == 0 || rc == PENDING, "{rc}");
-            p.wait("write_blocks", token)?;
+            p.wait("write_iov", token)?;
             p.flush()?;
             p.meet()?;
             ensure!(x.read() == expected, "{count} blocks, long {long}: memory differs");
             // And back, to where they came from.
             let mut back = vec![0xcc; LEN];
-            let shift = |b: &Block| {
+            let shift = |b: &Iov| {
                 let at = b.buf.addr() - local.as_ptr().addr();
-                Block { buf: back[at..].as_mut_ptr(), ..*b }
+                Iov { buf: back[at..].as_mut_ptr(), ..*b }
             };
             let mut shift = shift;
-            let again: Vec<Block> = list.iter().map(&mut shift).collect();
+            let again: Vec<Iov> = list.iter().map(&mut shift).collect();
             token += 1;
-            let op = Blocks { list: &again, dest: p.dest, key: x.key, token };
+            let op = IovTransfer { list: &again, dest: p.dest, key: x.key, token };
             // SAFETY: as above.
-            let rc = p.issue("read_blocks", || unsafe { p.net.read_blocks(&p.endpoint, op) })?;
-            ensure!(rc != UNSUPPORTED, "blocks are written but not read");
-            p.wait("read_blocks", token)?;
+            let rc = p.issue("read_iov", || unsafe { p.net.read_iov(&p.endpoint, op) })?;
+            ensure!(rc != UNSUPPORTED, "iov is written but not read");
+            p.wait("read_iov", token)?;
             let mut at = 0;
             for i in 0..count {
                 ensure!(back[at..at + len(i)] == local[at..at + len(i)], "block {i} differs");

@@ -61,7 +61,7 @@ pub fn all<N: Opens>(name: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> 
         ("bulk of all lengths", bulk::lengths::<N>),
         ("a crowd of bulk", bulk::crowd::<N>),
         ("cancel", bulk::cancel::<N>),
-        ("blocks", memory::blocks::<N>),
+        ("iov", memory::iov::<N>),
         ("wrong key", memory::wrong_key::<N>),
         ("atomics", atomics::all::<N>),
         ("atomics of two", atomics::hammer::<N>),

@@ -143,78 +143,74 @@ pub unsafe extern "C" fn rankway_compare_and_swap(
     })
 }
 
-/// Puts blocks of the origin into blocks of the memory of a rank, which count
-/// from `target_disp` units on; both lists have as many bytes. With `request`
-/// null the origin is the operation's until a flush, else until the request is
-/// complete.
+/// Puts iov entries of the origin into those of the memory of a rank, which
+/// count from `target_disp` units on; both lists have as many bytes. With
+/// `request` null the origin is the operation's until a flush, else until the
+/// request is complete.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rankway_put_blocks(
+pub unsafe extern "C" fn rankway_put_iov(
     origin: *const c_void,
     origin_count: c_int,
-    origin_blocks: *const rankway_block_t,
+    origin_iov: *const rankway_iov_t,
     target_rank: c_int,
     target_disp: usize,
     target_count: c_int,
-    target_blocks: *const rankway_block_t,
+    target_iov: *const rankway_iov_t,
     win: rankway_win_t,
     request: *mut rankway_request_t,
 ) -> c_int {
-    call("rankway_put_blocks", || {
+    call("rankway_put_iov", || {
         let found = find::<Rc<dyn Win>>(win)?;
         // SAFETY: C's word for its pointers and buffers.
         unsafe {
             let of = Pieces {
                 buf: origin.cast(),
-                here: blocks(origin_count, origin_blocks, "origin_blocks")?,
+                here: iov(origin_count, origin_iov, "origin_iov")?,
                 rank: rank(target_rank)?,
                 disp: target_disp,
-                there: blocks(target_count, target_blocks, "target_blocks")?,
+                there: iov(target_count, target_iov, "target_iov")?,
             };
-            hand_out(&found.entered, Rc::clone(&found).put_blocks(&of)?, request)
+            hand_out(&found.entered, Rc::clone(&found).put_iov(&of)?, request)
         }
     })
 }
 
-/// Gets blocks of the memory of a rank into blocks of the origin, as
-/// rankway_put_blocks puts them.
+/// Gets iov entries of the memory of a rank into those of the origin, as
+/// rankway_put_iov puts them.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rankway_get_blocks(
+pub unsafe extern "C" fn rankway_get_iov(
     origin: *mut c_void,
     origin_count: c_int,
-    origin_blocks: *const rankway_block_t,
+    origin_iov: *const rankway_iov_t,
     target_rank: c_int,
     target_disp: usize,
     target_count: c_int,
-    target_blocks: *const rankway_block_t,
+    target_iov: *const rankway_iov_t,
     win: rankway_win_t,
     request: *mut rankway_request_t,
 ) -> c_int {
-    call("rankway_get_blocks", || {
+    call("rankway_get_iov", || {
         let found = find::<Rc<dyn Win>>(win)?;
         // SAFETY: C's word for its pointers and buffers.
         unsafe {
             let of = Pieces {
                 buf: origin.cast(),
-                here: blocks(origin_count, origin_blocks, "origin_blocks")?,
+                here: iov(origin_count, origin_iov, "origin_iov")?,
                 rank: rank(target_rank)?,
                 disp: target_disp,
-                there: blocks(target_count, target_blocks, "target_blocks")?,
+                there: iov(target_count, target_iov, "target_iov")?,
             };
-            hand_out(&found.entered, Rc::clone(&found).get_blocks(&of)?, request)
+            hand_out(&found.entered, Rc::clone(&found).get_iov(&of)?, request)
         }
     })
 }
 
 /// # Safety
-/// `at` is null or readable for `n` blocks.
-unsafe fn blocks(
-    n: c_int,
-    at: *const rankway_block_t,
-    what: &str,
-) -> Result<Vec<(usize, usize)>, Fail> {
+/// `at` is null or readable for `n` entries.
+unsafe fn iov(n: c_int, at: *const rankway_iov_t, what: &str) -> Result<Vec<(usize, usize)>, Fail> {
     // SAFETY: the caller's duty.
     let list = unsafe { list(n, at, what)? };
-    Ok(list.iter().map(|block| (block.at, block.bytes)).collect())
+    Ok(list.iter().map(|entry| (entry.at, entry.bytes)).collect())
 }
 
 /// A handle for an operation, where one is wanted; else the flush ends it.

@@ -182,38 +182,38 @@ static void epochs(struct job *job)
 }
 
 /* Every third word of a row goes into a column, and comes back. */
-static void blocks(struct job *job)
+static void iov(struct job *job)
 {
     enum { N = 16 };
     rankway_win_t win;
-    rankway_block_t row[N], column[N];
+    rankway_iov_t row[N], column[N];
     rankway_request_t request;
     int right = (job->rank + 1) % job->size, left = (job->rank + job->size - 1) % job->size;
     uint64_t from[3 * N], back[3 * N], *memory = calloc(N * N, 8);
 
     for (size_t i = 0; i < N; i++) {
-        row[i] = (rankway_block_t){24 * i, 8};
-        column[i] = (rankway_block_t){8 * N * i, 8};
+        row[i] = (rankway_iov_t){24 * i, 8};
+        column[i] = (rankway_iov_t){8 * N * i, 8};
     }
     for (int i = 0; i < 3 * N; i++)
         from[i] = word_of(job->rank, right, i), back[i] = 7;
     OK(rankway_win_create(memory, 8 * N * N, 8, job->world, &win));
     OK(rankway_win_lock_all(0, win));
-    OK(rankway_put_blocks(from, N, row, right, 1, N, column, win, NULL));
+    OK(rankway_put_iov(from, N, row, right, 1, N, column, win, NULL));
     OK(rankway_win_flush(right, win));
-    OK(rankway_put_blocks(from, N, row, right, 2, N, column, win, &request));
+    OK(rankway_put_iov(from, N, row, right, 2, N, column, win, &request));
     OK(rankway_wait(&request, NULL));
     OK(rankway_win_flush(right, win));
-    OK(rankway_get_blocks(back, N, row, right, 2, N, column, win, &request));
+    OK(rankway_get_iov(back, N, row, right, 2, N, column, win, &request));
     OK(rankway_wait(&request, NULL));
     REFUSED(RANKWAY_ERR_ARG, "bytes",
-            rankway_put_blocks(from, N, row, right, 0, N - 1, column, win, NULL));
+            rankway_put_iov(from, N, row, right, 0, N - 1, column, win, NULL));
     REFUSED(RANKWAY_ERR_RANGE, "window of rank",
-            rankway_put_blocks(from, N, row, right, N, N, column, win, NULL));
-    REFUSED(RANKWAY_ERR_NULL, "target_blocks",
-            rankway_put_blocks(from, N, row, right, 0, N, NULL, win, NULL));
+            rankway_put_iov(from, N, row, right, N, N, column, win, NULL));
+    REFUSED(RANKWAY_ERR_NULL, "target_iov",
+            rankway_put_iov(from, N, row, right, 0, N, NULL, win, NULL));
     REFUSED(RANKWAY_ERR_NULL, "null",
-            rankway_put_blocks(NULL, N, row, right, 0, N, column, win, NULL));
+            rankway_put_iov(NULL, N, row, right, 0, N, column, win, NULL));
     OK(rankway_win_unlock_all(win));
     OK(rankway_win_free(win));
     for (int i = 0; i < N; i++) {
@@ -308,7 +308,7 @@ static int body(void *unused)
     OK(rankway_comm_free(comm));
     elements(&job);
     epochs(&job);
-    blocks(&job);
+    iov(&job);
     OK(rankway_rank_is_local(0, job.world, &flag));
     if (flag)
         shared(&job);

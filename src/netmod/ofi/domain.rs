@@ -2,15 +2,15 @@
 
 use super::atomic::Limits;
 use super::bindings as sys;
-use super::blocks;
 use super::endpoint::{Direction, Endpoint};
 use super::ffi::{self, Library};
+use super::iov;
 use super::lock_reaper::LockReaper;
 use super::select::{Info, Request, open_library, select};
 use super::stale_keys::{self, StaleKeys};
 use crate::netmod::{
-    Atomic, Blocks, Bulk, Caps, Completion, HEAD, Kind, Neighbours, NetError, Netmod, Op, Transfer,
-    Type, limits,
+    Atomic, Bulk, Caps, Completion, HEAD, IovTransfer, Kind, Neighbours, NetError, Netmod, Op,
+    Transfer, Type, limits,
 };
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -141,7 +141,7 @@ impl Ofi {
             packet_size,
             packet_inject,
             max_bulk: if info.messages { ep.max_msg_size } else { 0 },
-            blocks: tx.iov_limit.min(tx.rma_iov_limit).clamp(1, blocks::MOST),
+            iov_limit: tx.iov_limit.min(tx.rma_iov_limit).clamp(1, iov::MAX_IOV),
             // An injected put is not acknowledged: only order tells its end.
             inject_size: if info.ordered { tx.inject_size } else { 0 },
             max_message: ep.max_msg_size,
@@ -481,14 +481,14 @@ impl Netmod for Ofi {
         unsafe { endpoint.read(op) }
     }
 
-    unsafe fn write_blocks(&self, endpoint: &Endpoint, op: Blocks<'_>) -> isize {
+    unsafe fn write_iov(&self, endpoint: &Endpoint, op: IovTransfer<'_>) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { endpoint.transfer_blocks(op, Direction::Write) }
+        unsafe { endpoint.transfer_iov(op, Direction::Write) }
     }
 
-    unsafe fn read_blocks(&self, endpoint: &Endpoint, op: Blocks<'_>) -> isize {
+    unsafe fn read_iov(&self, endpoint: &Endpoint, op: IovTransfer<'_>) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { endpoint.transfer_blocks(op, Direction::Read) }
+        unsafe { endpoint.transfer_iov(op, Direction::Read) }
     }
 
     fn atomic_limit(&self, endpoint: &Endpoint, kind: Kind, ty: Type, op: Op) -> usize {

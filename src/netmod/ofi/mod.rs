@@ -28,12 +28,12 @@ pub(crate) mod bindings;
 pub mod baseline;
 
 mod atomic;
-mod blocks;
 mod bulk;
 mod describe;
 mod domain;
 mod endpoint;
 pub(crate) mod ffi;
+mod iov;
 mod lock_reaper;
 mod packet;
 mod pages;

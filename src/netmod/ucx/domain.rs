@@ -7,7 +7,7 @@ use super::region::Region;
 use super::{atomics, frame, region, transports};
 use crate::av::{AvError, Entry, Transport};
 use crate::netmod::{
-    Atomic, Blocks, Bulk, Caps, Completion, HEAD, Kind, NetError, Netmod, Op, Transfer, Type,
+    Atomic, Bulk, Caps, Completion, HEAD, IovTransfer, Kind, NetError, Netmod, Op, Transfer, Type,
     limits,
 };
 use std::ptr::null_mut;
@@ -21,8 +21,8 @@ const INJECT: usize = 8192;
 const PACKET: usize = 16 * 1024;
 /// Packets up to this are copied before they are handed to UCX.
 const PACKET_INJECT: usize = 4096;
-/// Blocks of one call; UCX has no lists for RMA, so each is a put of its own.
-const BLOCKS: usize = 256;
+/// Iov entries of one call; UCX has none for RMA, so each is a put of its own.
+const IOV_LIMIT: usize = 256;
 
 /// How UCX is opened. Transports and devices are UCX's own choice, which
 /// `UCX_TLS` and `UCX_NET_DEVICES` narrow.
@@ -94,7 +94,7 @@ impl Ucx {
                 inject_size: INJECT,
                 max_message: isize::MAX as usize,
                 virtual_addresses: true,
-                blocks: BLOCKS,
+                iov_limit: IOV_LIMIT,
                 packet_size: PACKET,
                 packet_inject: PACKET_INJECT,
                 max_bulk: isize::MAX as usize,
@@ -333,14 +333,14 @@ impl Netmod for Ucx {
         unsafe { worker.read(op) }
     }
 
-    unsafe fn write_blocks(&self, worker: &Worker, op: Blocks<'_>) -> isize {
+    unsafe fn write_iov(&self, worker: &Worker, op: IovTransfer<'_>) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { worker.blocks(op, true) }
+        unsafe { worker.transfer_iov(op, true) }
     }
 
-    unsafe fn read_blocks(&self, worker: &Worker, op: Blocks<'_>) -> isize {
+    unsafe fn read_iov(&self, worker: &Worker, op: IovTransfer<'_>) -> isize {
         // SAFETY: the caller's duty.
-        unsafe { worker.blocks(op, false) }
+        unsafe { worker.transfer_iov(op, false) }
     }
 
     unsafe fn flush(&self, worker: &Worker, dest: u64, token: u64) -> isize {

@@ -4,7 +4,7 @@ use super::bindings as sys;
 use super::domain::{Ucx, answer};
 use super::ffi::Functions;
 use super::slot::{self, Answer, SLOTS, Slot};
-use crate::netmod::{AGAIN, Blocks, Bulk, Completion, HEAD, NetError, PENDING, Transfer};
+use crate::netmod::{AGAIN, Bulk, Completion, HEAD, IovTransfer, NetError, PENDING, Transfer};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -486,31 +486,24 @@ impl Worker {
         }
     }
 
-    /// Writes or reads several blocks, each by a call of its own; the token
+    /// Writes or reads several iov entries, each by a call of its own; the token
     /// comes back behind the last.
     ///
     /// # Safety
-    /// As [`Netmod::write_blocks`](crate::netmod::Netmod::write_blocks).
-    pub(super) unsafe fn blocks(&self, op: Blocks<'_>, write: bool) -> isize {
+    /// As [`Netmod::write_iov`](crate::netmod::Netmod::write_iov).
+    pub(super) unsafe fn transfer_iov(&self, op: IovTransfer<'_>, write: bool) -> isize {
         let Some(slot) = self.inner.take(Some(op.token), op.dest) else { return AGAIN };
         let (ep, rkey) = (op.dest as sys::ucp_ep_h, op.key as sys::ucp_rkey_h);
         let param = slot::tracked(slot);
-        for (at, block) in op.list.iter().enumerate() {
+        for (at, iov) in op.list.iter().enumerate() {
             // SAFETY: the caller's duty; the slot lives until `left` is 0,
             // which it is not before the last line.
             unsafe {
                 let pointer = if write {
-                    let buf = block.buf.cast_const().cast();
-                    (self.f().ucp_put_nbx)(ep, buf, block.len, block.addr, rkey, &param)
+                    let buf = iov.buf.cast_const().cast();
+                    (self.f().ucp_put_nbx)(ep, buf, iov.len, iov.addr, rkey, &param)
                 } else {
-                    (self.f().ucp_get_nbx)(
-                        ep,
-                        block.buf.cast(),
-                        block.len,
-                        block.addr,
-                        rkey,
-                        &param,
-                    )
+                    (self.f().ucp_get_nbx)(ep, iov.buf.cast(), iov.len, iov.addr, rkey, &param)
                 };
                 match slot::read(pointer) {
                     Answer::Done => {}

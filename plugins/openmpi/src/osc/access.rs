@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! put        same contiguous bytes on both sides, epoch, bounds   a store, or Rankway's put
-//! put_any    every other layout, uneven windows, errors           lists of blocks
+//! put_any    every other layout, uneven windows, errors           iov lists
 //! ```
 
 use super::fault::{answer, code};
-use super::layout::Blocks;
+use super::layout::Iov;
 use super::module::Module;
 use super::pieces;
 use crate::{ffi, guarded};
@@ -25,9 +25,9 @@ pub(super) struct Side {
 impl Side {
     /// # Safety
     /// The type is a datatype.
-    pub(super) unsafe fn blocks(&self) -> Blocks {
+    pub(super) unsafe fn iov(&self) -> Iov {
         // SAFETY: the caller's duty.
-        unsafe { Blocks::new(self.ty, self.count.max(0) as usize) }
+        unsafe { Iov::new(self.ty, self.count.max(0) as usize) }
     }
 }
 
@@ -107,7 +107,7 @@ unsafe fn put_any<N: Netmod>(
     }
     // SAFETY: the caller's duty.
     unsafe {
-        let (from, to) = (here.blocks(), there.blocks());
+        let (from, to) = (here.iov(), there.iov());
         let offset = match range(module, &from, target, disp, &to) {
             Ok(offset) => offset,
             Err(code) => return code,
@@ -118,7 +118,7 @@ unsafe fn put_any<N: Netmod>(
             return module.enter(|_| answer(pieces::put(module, &packed, rank, offset, &to)));
         }
         let (from, to) = (Layout::List(&from.list), Layout::List(&to.list));
-        module.enter(|_| answer(module.window.put_blocks_nb(start, &from, rank, offset, &to)))
+        module.enter(|_| answer(module.window.put_iov_nb(start, &from, rank, offset, &to)))
     }
 }
 
@@ -126,7 +126,7 @@ unsafe fn put_any<N: Netmod>(
 ///
 /// # Safety
 /// As MPI_Put.
-pub(super) unsafe fn put_blocks<'a, N: Netmod>(
+pub(super) unsafe fn put_iov<'a, N: Netmod>(
     module: &'a Module<N>,
     buf: *const c_void,
     here: Side,
@@ -135,14 +135,14 @@ pub(super) unsafe fn put_blocks<'a, N: Netmod>(
     there: Side,
 ) -> Result<Pending<'a, N>, c_int> {
     // SAFETY: the caller's duty.
-    let (from, to) = unsafe { (here.blocks(), there.blocks()) };
+    let (from, to) = unsafe { (here.iov(), there.iov()) };
     let offset = range(module, &from, target, disp, &to)?;
     // SAFETY: an address within the caller's buffer, which stays until the
     // operation is synchronised.
     let issued = module.enter(|_| unsafe {
         let start = buf.cast::<u8>().wrapping_offset(from.low);
         let (from, to) = (Layout::List(&from.list), Layout::List(&to.list));
-        module.window.rput_blocks(start, &from, target as u32, offset, &to)
+        module.window.rput_iov(start, &from, target as u32, offset, &to)
     });
     issued.map_err(|e| code(&e))
 }
@@ -150,10 +150,10 @@ pub(super) unsafe fn put_blocks<'a, N: Netmod>(
 /// The target's offset of an operation whose sides must have the same bytes.
 pub(super) fn range<N: Netmod>(
     module: &Module<N>,
-    here: &Blocks,
+    here: &Iov,
     target: c_int,
     disp: isize,
-    there: &Blocks,
+    there: &Iov,
 ) -> Result<usize, c_int> {
     if here.bytes != there.bytes {
         return Err(ffi::MPI_ERR_TRUNCATE as c_int);
@@ -236,7 +236,7 @@ unsafe fn get_any<N: Netmod>(
     }
     // SAFETY: the caller's duty.
     unsafe {
-        let (to, from) = (here.blocks(), there.blocks());
+        let (to, from) = (here.iov(), there.iov());
         let offset = match range(module, &to, target, disp, &from) {
             Ok(offset) => offset,
             Err(code) => return code,
@@ -252,7 +252,7 @@ unsafe fn get_any<N: Netmod>(
             };
         }
         let (to, from) = (Layout::List(&to.list), Layout::List(&from.list));
-        module.enter(|_| answer(module.window.get_blocks_nb(start, &to, rank, offset, &from)))
+        module.enter(|_| answer(module.window.get_iov_nb(start, &to, rank, offset, &from)))
     }
 }
 
@@ -260,7 +260,7 @@ unsafe fn get_any<N: Netmod>(
 ///
 /// # Safety
 /// As MPI_Get.
-pub(super) unsafe fn get_blocks<'a, N: Netmod>(
+pub(super) unsafe fn get_iov<'a, N: Netmod>(
     module: &'a Module<N>,
     buf: *mut c_void,
     here: Side,
@@ -269,14 +269,14 @@ pub(super) unsafe fn get_blocks<'a, N: Netmod>(
     there: Side,
 ) -> Result<Pending<'a, N>, c_int> {
     // SAFETY: the caller's duty.
-    let (to, from) = unsafe { (here.blocks(), there.blocks()) };
+    let (to, from) = unsafe { (here.iov(), there.iov()) };
     let offset = range(module, &to, target, disp, &from)?;
     // SAFETY: an address within the caller's buffer, which stays until the
     // operation is synchronised.
     let issued = module.enter(|_| unsafe {
         let start = buf.cast::<u8>().wrapping_offset(to.low);
         let (to, from) = (Layout::List(&to.list), Layout::List(&from.list));
-        module.window.rget_blocks(start, &to, target as u32, offset, &from)
+        module.window.rget_iov(start, &to, target as u32, offset, &from)
     });
     issued.map_err(|e| code(&e))
 }

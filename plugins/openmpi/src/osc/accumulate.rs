@@ -97,7 +97,7 @@ pub(super) unsafe fn update<N: Netmod>(
 ) -> c_int {
     // SAFETY: the caller's duty, here and below.
     unsafe {
-        let (from, to) = (here.blocks(), place.side.blocks());
+        let (from, to) = (here.iov(), place.side.iov());
         let offset = match range(module, &from, place.target, place.disp, &to) {
             Ok(offset) => offset,
             Err(code) => return code,
@@ -201,7 +201,7 @@ pub(super) unsafe fn fetch<'a, N: Netmod>(
 ) -> Result<Vec<Pending<'a, N>>, c_int> {
     // SAFETY: the caller's duty, here and below.
     unsafe {
-        let (to, into) = (place.side.blocks(), back.blocks());
+        let (to, into) = (place.side.iov(), back.iov());
         let offset = range(module, &into, place.target, place.disp, &to)?;
         if to.bytes == 0 {
             let looked = module.enter(|_| nothing(module, place.target, offset));
@@ -214,7 +214,7 @@ pub(super) unsafe fn fetch<'a, N: Netmod>(
             // The origin's side says nothing then.
             operands = std::ptr::null();
         } else {
-            let from = here.blocks();
+            let from = here.iov();
             if from.bytes != to.bytes {
                 return Err(ffi::MPI_ERR_TRUNCATE as c_int);
             }

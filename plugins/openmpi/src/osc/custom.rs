@@ -7,7 +7,7 @@
 
 use super::element::is_no_op;
 use super::fault::code;
-use super::layout::Blocks;
+use super::layout::Iov;
 use super::module::Module;
 use super::pieces;
 use crate::ffi;
@@ -46,7 +46,7 @@ impl CustomOp {
         packed: &[u8],
         rank: u32,
         offset: usize,
-        to: &Blocks,
+        to: &Iov,
     ) -> c_int {
         // SAFETY: the caller's duty.
         unsafe { self.each(module, packed, None, rank, offset, to) }
@@ -61,7 +61,7 @@ impl CustomOp {
         results: &mut [u8],
         rank: u32,
         offset: usize,
-        to: &Blocks,
+        to: &Iov,
     ) -> c_int {
         // SAFETY: the caller's duty.
         unsafe { self.each(module, packed, Some(results), rank, offset, to) }
@@ -78,7 +78,7 @@ impl CustomOp {
         mut results: Option<&mut [u8]>,
         rank: u32,
         offset: usize,
-        to: &Blocks,
+        to: &Iov,
     ) -> c_int {
         // SAFETY: the caller's duty.
         let (ty, no_op) = unsafe { (&(*self.basic).super_, is_no_op(self.op)) };
@@ -103,7 +103,7 @@ impl CustomOp {
                 let count = most.min(run.count - from);
                 let span = (count - 1) * extent + end;
                 // SAFETY: the type is alive.
-                let spread = unsafe { Blocks::new(self.basic, count) };
+                let spread = unsafe { Iov::new(self.basic, count) };
                 let operand = match no_op {
                     true => Vec::new(),
                     false => {
@@ -138,10 +138,10 @@ impl CustomOp {
 }
 
 /// The elements of `size` bytes that blocks are made of, neighbours joined.
-fn runs(blocks: &Blocks, size: usize, extent: usize) -> Vec<Run> {
+fn runs(iov: &Iov, size: usize, extent: usize) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     let mut packed = 0_usize;
-    for &(at, len) in &blocks.list {
+    for &(at, len) in &iov.list {
         // The first element that begins within the block.
         let mut byte = packed.next_multiple_of(size) - packed;
         while byte < len {
@@ -197,7 +197,7 @@ pub(super) unsafe fn carry_out(custom: &Custom<'_>, result: &mut Vec<u8>) -> boo
         let from = operand.as_mut_ptr().cast::<u8>();
         std::ptr::copy_nonoverlapping(custom.operand.as_ptr(), from, custom.span);
         if (*op).op_type == ffi::OMPI_OP_REPLACE {
-            let spread = Blocks::new(ty, count);
+            let spread = Iov::new(ty, count);
             spread.scatter(&spread.gather(from), custom.at);
         } else if !ffi::rw_op_reduce(op, from.cast(), custom.at.cast(), count, ty) {
             return false;

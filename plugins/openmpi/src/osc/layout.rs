@@ -1,4 +1,4 @@
-//! Open MPI's datatypes as lists of blocks.
+//! Open MPI's datatypes as iov lists.
 //!
 //! A datatype is a small program of loops and strided elements; here it is run
 //! for `count` instances, and neighbours are joined. The order is that of the
@@ -10,8 +10,8 @@ use crate::ffi;
 
 /// `count` instances of a datatype in memory.
 #[derive(Debug, Default)]
-pub(super) struct Blocks {
-    /// Displacement from [`Blocks::low`] and bytes, in the type map's order.
+pub(super) struct Iov {
+    /// Displacement from [`Iov::low`] and bytes, in the type map's order.
     pub(super) list: Vec<(usize, usize)>,
     /// The lowest displacement from the buffer's address; may be negative.
     pub(super) low: isize,
@@ -19,15 +19,15 @@ pub(super) struct Blocks {
     pub(super) bytes: usize,
 }
 
-impl Blocks {
+impl Iov {
     /// # Safety
     /// `ty` is a datatype.
-    pub(super) unsafe fn new(ty: *const ffi::ompi_datatype_t, count: usize) -> Blocks {
+    pub(super) unsafe fn new(ty: *const ffi::ompi_datatype_t, count: usize) -> Iov {
         // SAFETY: the caller's duty.
         let ty = unsafe { &(*ty).super_ };
         let mut raw: Vec<(isize, usize)> = Vec::new();
         if count == 0 || ty.size == 0 {
-            return Blocks::default();
+            return Iov::default();
         }
         let extent = ty.ub - ty.lb;
         let contiguous = u32::from(ty.flags) & ffi::OPAL_DATATYPE_FLAG_CONTIGUOUS != 0;
@@ -47,7 +47,7 @@ impl Blocks {
         let low = raw.iter().map(|&(at, _)| at).min().unwrap_or(0);
         let bytes = raw.iter().map(|&(_, len)| len).sum();
         let list = raw.into_iter().map(|(at, len)| ((at - low) as usize, len)).collect();
-        Blocks { list, low, bytes }
+        Iov { list, low, bytes }
     }
 
     /// Whether all bytes lie side by side.

@@ -11,7 +11,7 @@
 //! pieces      many short blocks, packed
 //! epoch       fence, groups, locks, flushes
 //! request     operations with a request
-//! layout      datatypes as lists of blocks
+//! layout      datatypes as iov lists
 //! fault       errors as codes
 //! ```
 //!

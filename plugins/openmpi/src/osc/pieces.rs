@@ -9,7 +9,7 @@
 //! ```
 
 use super::custom::{GATHER, SCATTER};
-use super::layout::Blocks;
+use super::layout::Iov;
 use super::module::Module;
 use rankway::netmod::Netmod;
 use rankway::rma::{Custom, Error, Pending};
@@ -25,8 +25,8 @@ const COUNT: usize = 4;
 const SPAN: usize = 1 << 23;
 
 /// Returns true if blocks at a target should go in packets.
-pub(super) fn better<N: Netmod>(module: &Module<N>, rank: u32, blocks: &Blocks) -> bool {
-    if blocks.list.len() < MANY || blocks.bytes / blocks.list.len() >= SHORT {
+pub(super) fn better<N: Netmod>(module: &Module<N>, rank: u32, iov: &Iov) -> bool {
+    if iov.list.len() < MANY || iov.bytes / iov.list.len() >= SHORT {
         return false;
     }
     let dynamic = module.bytes == usize::MAX;
@@ -35,7 +35,7 @@ pub(super) fn better<N: Netmod>(module: &Module<N>, rank: u32, blocks: &Blocks) 
 
 /// What goes in one packet.
 struct Load {
-    blocks: Vec<(usize, usize)>,
+    iov: Vec<(usize, usize)>,
     /// Offset of the lowest block, which all places are relative to.
     low: usize,
     high: usize,
@@ -45,9 +45,9 @@ struct Load {
 impl Load {
     /// Number and places of the blocks, as they travel.
     fn head(&self) -> Vec<u8> {
-        let mut head = Vec::with_capacity(COUNT + self.blocks.len() * WORDS);
-        head.extend((self.blocks.len() as u32).to_le_bytes());
-        for &(at, len) in &self.blocks {
+        let mut head = Vec::with_capacity(COUNT + self.iov.len() * WORDS);
+        head.extend((self.iov.len() as u32).to_le_bytes());
+        for &(at, len) in &self.iov {
             head.extend(((at - self.low) as u32).to_le_bytes());
             head.extend((len as u32).to_le_bytes());
         }
@@ -56,7 +56,7 @@ impl Load {
 
     /// Whether another block goes in, of the same packet's `longest` bytes.
     fn fits(&self, (from, to): (usize, usize), longest: usize, data: bool) -> bool {
-        let places = COUNT + (self.blocks.len() + 1) * WORDS;
+        let places = COUNT + (self.iov.len() + 1) * WORDS;
         let bytes = self.bytes + to - from;
         let space = if data { places + bytes } else { places.max(bytes) };
         space <= longest && to.max(self.high) - from.min(self.low) <= SPAN
@@ -65,23 +65,23 @@ impl Load {
 
 /// Deals blocks to packets of at most `longest` bytes; `data` is whether the
 /// bytes travel in the same packet as the places.
-fn loads(blocks: &Blocks, longest: usize, data: bool) -> Vec<Load> {
+fn loads(iov: &Iov, longest: usize, data: bool) -> Vec<Load> {
     let most = longest.saturating_sub(COUNT + WORDS).max(1);
     let mut all: Vec<Load> = Vec::new();
-    for &(at, len) in &blocks.list {
+    for &(at, len) in &iov.list {
         let mut done = 0;
         while done < len {
             let part = (len - done).min(most);
             let (from, to) = (at + done, at + done + part);
             match all.last_mut().filter(|load| load.fits((from, to), longest, data)) {
                 Some(load) => {
-                    load.blocks.push((from, part));
+                    load.iov.push((from, part));
                     load.low = load.low.min(from);
                     load.high = load.high.max(to);
                     load.bytes += part;
                 }
                 None => {
-                    all.push(Load { blocks: vec![(from, part)], low: from, high: to, bytes: part })
+                    all.push(Load { iov: vec![(from, part)], low: from, high: to, bytes: part })
                 }
             }
             done += part;
@@ -96,7 +96,7 @@ pub(super) fn put<N: Netmod>(
     packed: &[u8],
     rank: u32,
     offset: usize,
-    to: &Blocks,
+    to: &Iov,
 ) -> Result<(), Error> {
     let mut rest = packed;
     for load in loads(to, module.window.custom_limit(rank)?, true) {
@@ -114,7 +114,7 @@ pub(super) fn get<N: Netmod>(
     module: &Module<N>,
     rank: u32,
     offset: usize,
-    from: &Blocks,
+    from: &Iov,
 ) -> Result<Vec<u8>, Error> {
     let mut packed = vec![0; from.bytes];
     let mut done = 0;

@@ -167,7 +167,7 @@ pub(super) unsafe extern "C" fn rput<N: Netmod>(
     // SAFETY: live handles and a buffer as they say; Open MPI has seen to it.
     unsafe {
         requested::<N>(win, request, |module| {
-            Ok(vec![access::put_blocks(module, buf, here, target, disp, there)?])
+            Ok(vec![access::put_iov(module, buf, here, target, disp, there)?])
         })
     }
 }
@@ -187,7 +187,7 @@ pub(super) unsafe extern "C" fn rget<N: Netmod>(
     // SAFETY: as in `rput`.
     unsafe {
         requested::<N>(win, request, |module| {
-            Ok(vec![access::get_blocks(module, buf, here, target, disp, there)?])
+            Ok(vec![access::get_iov(module, buf, here, target, disp, there)?])
         })
     }
 }

@@ -44,7 +44,7 @@ pub fn lists<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
         let buf: Vec<u8> = (0..PART).map(|_| dice.next() as u8).collect();
         let at = PART * me as usize;
         w.put(&vec![0; PART], to, at).map_err(text)?;
-        w.put_blocks(&buf, &here, to, at, &there).map_err(text)?;
+        w.put_iov(&buf, &here, to, at, &there).map_err(text)?;
         w.flush(to).map_err(text)?;
         let places = |layout: &Layout<'_>| -> Vec<usize> {
             match layout {
@@ -63,7 +63,7 @@ pub fn lists<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
         same("blocks put", &got, &want)?;
         // And back, with what stood between left alone.
         let mut back = vec![0xee; PART];
-        w.get_blocks(&mut back, &here, to, at, &there).map_err(text)?;
+        w.get_iov(&mut back, &here, to, at, &there).map_err(text)?;
         let mut want = vec![0xee; PART];
         places(&here).into_iter().for_each(|h| want[h] = buf[h]);
         same("blocks got", &back, &want)?;
@@ -76,7 +76,7 @@ pub fn lists<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
     let from = Layout::Vector { count: 4, len: 16, stride: 24 };
     let into = Layout::List(&[(0, 8), (24, 48), (80, 8)]);
     let operands: Vec<u64> = (0..12).collect();
-    w.accumulate_blocks(&operands, &from, Op::Sum, to, at, &into).map_err(text)?;
+    w.accumulate_iov(&operands, &from, Op::Sum, to, at, &into).map_err(text)?;
     w.flush(to).map_err(text)?;
     let mut got = [0; 88];
     w.get(&mut got, to, at).map_err(text)?;
@@ -87,18 +87,18 @@ pub fn lists<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
     let buf = [1_u8; 64];
     let one = Layout::contiguous(8);
     for wrong in [Layout::List(&[(0, 4)]), Layout::List(&[(0, 4), (8, 5)])] {
-        refused!(w.put_blocks(&buf, &one, to, at, &wrong), ErrorKind::Arguments(_));
+        refused!(w.put_iov(&buf, &one, to, at, &wrong), ErrorKind::Arguments(_));
     }
     let far = Layout::List(&[(0, 4), (PART * 100, 4)]);
-    refused!(w.put_blocks(&buf, &one, to, at, &far), ErrorKind::OutOfBounds { .. });
+    refused!(w.put_iov(&buf, &one, to, at, &far), ErrorKind::OutOfBounds { .. });
     let wrapped = Layout::List(&[(0, 4), (usize::MAX, 4)]);
-    refused!(w.put_blocks(&buf, &one, to, at, &wrapped), ErrorKind::OutOfBounds { .. });
-    refused!(w.put_blocks(&buf, &wrapped, to, at, &one), ErrorKind::Arguments(_));
-    refused!(w.get_blocks(&mut [0; 7], &one, to, at, &one), ErrorKind::Arguments(_));
-    refused!(w.put_blocks(&buf, &one, n, at, &one), ErrorKind::Rank { .. });
+    refused!(w.put_iov(&buf, &one, to, at, &wrapped), ErrorKind::OutOfBounds { .. });
+    refused!(w.put_iov(&buf, &wrapped, to, at, &one), ErrorKind::Arguments(_));
+    refused!(w.get_iov(&mut [0; 7], &one, to, at, &one), ErrorKind::Arguments(_));
+    refused!(w.put_iov(&buf, &one, n, at, &one), ErrorKind::Rank { .. });
     let odd = Layout::List(&[(0, 4), (4, 4)]);
-    refused!(w.accumulate_blocks(&[1_u64], &one, Op::Sum, to, at, &odd), ErrorKind::Arguments(_));
-    w.put_blocks(&[], &Layout::List(&[]), to, at, &Layout::contiguous(0)).map_err(text)?;
+    refused!(w.accumulate_iov(&[1_u64], &one, Op::Sum, to, at, &odd), ErrorKind::Arguments(_));
+    w.put_iov(&[], &Layout::List(&[]), to, at, &Layout::contiguous(0)).map_err(text)?;
     w.unlock_all().map_err(text)?;
     w.free().map_err(text)
 }

@@ -1,4 +1,4 @@
-//! Noncontiguous operations: lists of blocks on both sides.
+//! Noncontiguous operations: iov lists on both sides.
 
 use super::access::{Access, copy};
 use super::atomic::Element;
@@ -6,7 +6,7 @@ use super::request::{InFlight, Pending};
 use super::target::{Remote, Target, nowhere};
 use super::{Error, ErrorKind};
 use crate::device::PIECE;
-use crate::netmod::{Block, Blocks, Netmod, Op, Transfer};
+use crate::netmod::{Iov, IovTransfer, Netmod, Op, Transfer};
 
 /// Where the bytes of a noncontiguous operation lie, in the order in which they
 /// are taken: a strided vector or a list. Displacements are in bytes.
@@ -110,7 +110,7 @@ impl<N: Netmod> Access<N> {
     /// # Errors
     /// As [`Access::put`]; [`ErrorKind::Arguments`] where the layouts differ in
     /// bytes or the buffer is too short.
-    pub fn put_blocks(
+    pub fn put_iov(
         &self,
         buf: &[u8],
         from: &Layout<'_>,
@@ -123,15 +123,15 @@ impl<N: Netmod> Access<N> {
         unsafe { self.write_pieces(buf.as_ptr(), from, rank, disp, to, End::Return) }
     }
 
-    /// [`Access::put_blocks`], the buffer the operation's until the request was
+    /// [`Access::put_iov`], the buffer the operation's until the request was
     /// waited for or the access flushed for `rank`.
     ///
     /// # Errors
-    /// As [`Access::put_blocks`], and [`ErrorKind::NullBuffer`].
+    /// As [`Access::put_iov`], and [`ErrorKind::NullBuffer`].
     ///
     /// # Safety
     /// `buf` is null or readable for the extent of `from` until then.
-    pub unsafe fn rput_blocks(
+    pub unsafe fn rput_iov(
         &self,
         buf: *const u8,
         from: &Layout<'_>,
@@ -148,15 +148,15 @@ impl<N: Netmod> Access<N> {
         started.map(|()| pending)
     }
 
-    /// [`Access::rput_blocks`] without a request: the flush waits.
+    /// [`Access::rput_iov`] without a request: the flush waits.
     ///
     /// # Errors
-    /// As [`Access::rput_blocks`].
+    /// As [`Access::rput_iov`].
     ///
     /// # Safety
     /// `buf` is null or readable for the extent of `from` until the access was
     /// flushed for `rank`.
-    pub unsafe fn put_blocks_nb(
+    pub unsafe fn put_iov_nb(
         &self,
         buf: *const u8,
         from: &Layout<'_>,
@@ -173,8 +173,8 @@ impl<N: Netmod> Access<N> {
     /// on return. Bytes between the blocks stay as they are.
     ///
     /// # Errors
-    /// As [`Access::put_blocks`].
-    pub fn get_blocks(
+    /// As [`Access::put_iov`].
+    pub fn get_iov(
         &self,
         buf: &mut [u8],
         to: &Layout<'_>,
@@ -187,16 +187,16 @@ impl<N: Netmod> Access<N> {
         unsafe { self.read_pieces(buf.as_mut_ptr(), to, rank, disp, from, End::Return) }
     }
 
-    /// [`Access::get_blocks`], the bytes there when the request was waited for
+    /// [`Access::get_iov`], the bytes there when the request was waited for
     /// or the access flushed for `rank`.
     ///
     /// # Errors
-    /// As [`Access::get_blocks`], and [`ErrorKind::NullBuffer`].
+    /// As [`Access::get_iov`], and [`ErrorKind::NullBuffer`].
     ///
     /// # Safety
     /// `buf` is null or stays writable for the extent of `to`, and untouched,
     /// until then.
-    pub unsafe fn rget_blocks(
+    pub unsafe fn rget_iov(
         &self,
         buf: *mut u8,
         to: &Layout<'_>,
@@ -213,16 +213,16 @@ impl<N: Netmod> Access<N> {
         started.map(|()| pending)
     }
 
-    /// [`Access::rget_blocks`] without a request: the bytes are there after a
+    /// [`Access::rget_iov`] without a request: the bytes are there after a
     /// flush.
     ///
     /// # Errors
-    /// As [`Access::rget_blocks`].
+    /// As [`Access::rget_iov`].
     ///
     /// # Safety
     /// `buf` is null or stays writable for the extent of `to`, and untouched,
     /// until the access was flushed for `rank`.
-    pub unsafe fn get_blocks_nb(
+    pub unsafe fn get_iov_nb(
         &self,
         buf: *mut u8,
         to: &Layout<'_>,
@@ -252,7 +252,7 @@ impl<N: Netmod> Access<N> {
     ) -> Result<Pending<'_, N>, Error> {
         let all = Layout::contiguous(len);
         // SAFETY: the caller's duty.
-        unsafe { self.rput_blocks(buf, &all, rank, disp, &all) }
+        unsafe { self.rput_iov(buf, &all, rank, disp, &all) }
     }
 
     /// Gets with a request of its own, whose end brings the bytes: MPI_Rget.
@@ -272,7 +272,7 @@ impl<N: Netmod> Access<N> {
     ) -> Result<Pending<'_, N>, Error> {
         let all = Layout::contiguous(len);
         // SAFETY: the caller's duty.
-        unsafe { self.rget_blocks(buf, &all, rank, disp, &all) }
+        unsafe { self.rget_iov(buf, &all, rank, disp, &all) }
     }
 
     /// [`Access::accumulate`] from blocks of `operands` to blocks of the
@@ -280,8 +280,8 @@ impl<N: Netmod> Access<N> {
     /// the element's size here and lengths there.
     ///
     /// # Errors
-    /// As [`Access::accumulate`] and [`Access::put_blocks`].
-    pub fn accumulate_blocks<T: Element>(
+    /// As [`Access::accumulate`] and [`Access::put_iov`].
+    pub fn accumulate_iov<T: Element>(
         &self,
         operands: &[T],
         from: &Layout<'_>,
@@ -292,7 +292,7 @@ impl<N: Netmod> Access<N> {
     ) -> Result<(), Error> {
         let size = size_of::<T>();
         fits(from, size_of_val(operands))?;
-        self.check_blocks(from, rank, disp, to)?;
+        self.check_iov(from, rank, disp, to)?;
         let unit = self.state()?.units.get(rank) as usize;
         // Nothing is done in part: looked at before.
         let odd = |&(here, there, len): &(usize, usize, usize)| {
@@ -300,7 +300,7 @@ impl<N: Netmod> Access<N> {
         };
         if Pieces::new(from, to).any(|piece| odd(&piece)) {
             let why = format!(
-                "accumulate_blocks: blocks are whole elements of {size} bytes, at displacements \
+                "accumulate_iov: blocks are whole elements of {size} bytes, at displacements \
                  that are multiples of the window's unit of {unit} bytes"
             );
             return Err(ErrorKind::Arguments(why).into());
@@ -313,7 +313,7 @@ impl<N: Netmod> Access<N> {
     }
 
     /// Refuses blocks that leave the target's memory or differ in bytes.
-    fn check_blocks(
+    fn check_iov(
         &self,
         here: &Layout<'_>,
         rank: u32,
@@ -338,7 +338,7 @@ impl<N: Netmod> Access<N> {
         to: &Layout<'_>,
         end: End<'_>,
     ) -> Result<(), Error> {
-        self.check_blocks(from, rank, disp, to)?;
+        self.check_iov(from, rank, disp, to)?;
         if from.bytes() == Some(0) {
             return Ok(());
         }
@@ -377,7 +377,7 @@ impl<N: Netmod> Access<N> {
         from: &Layout<'_>,
         end: End<'_>,
     ) -> Result<(), Error> {
-        self.check_blocks(to, rank, disp, from)?;
+        self.check_iov(to, rank, disp, from)?;
         if to.bytes() == Some(0) {
             return Ok(());
         }
@@ -500,8 +500,8 @@ impl<N: Netmod> Access<N> {
         mut in_flight: Option<&mut Vec<InFlight>>,
     ) -> Result<(), Error> {
         let caps = self.endpoint(remote)?.0.caps();
-        let (most, longest) = (caps.blocks.max(1), caps.max_message);
-        let mut list: Vec<Block> = Vec::with_capacity(most.min(64));
+        let (most, longest) = (caps.iov_limit.max(1), caps.max_message);
+        let mut list: Vec<Iov> = Vec::with_capacity(most.min(64));
         let mut bytes = 0;
         for (here, there, len) in pieces {
             let mut done = 0;
@@ -513,7 +513,7 @@ impl<N: Netmod> Access<N> {
                     list.clear();
                     bytes = 0;
                 }
-                list.push(Block {
+                list.push(Iov {
                     // SAFETY: within the extent.
                     buf: unsafe { buf.add(here + done) },
                     len: part,
@@ -532,7 +532,7 @@ impl<N: Netmod> Access<N> {
     unsafe fn one_call(
         &self,
         remote: &Remote,
-        list: &[Block],
+        list: &[Iov],
         write: bool,
         in_flight: Option<&mut Vec<InFlight>>,
     ) -> Result<(), Error> {
@@ -540,19 +540,19 @@ impl<N: Netmod> Access<N> {
         let call = if write { "fi_writemsg" } else { "fi_readmsg" };
         let awaited = in_flight.is_some();
         let token = self.issue_tracked(remote, call, awaited, |netmod, endpoint, token| {
-            let many = Blocks { list, dest, key, token };
+            let many = IovTransfer { list, dest, key, token };
             // SAFETY: the caller's duty.
             unsafe {
                 match (list, write) {
-                    (&[Block { buf, len, addr }], true) => {
+                    (&[Iov { buf, len, addr }], true) => {
                         let buf = buf.cast_const();
                         netmod.write(endpoint, Transfer { buf, len, dest, addr, key, token })
                     }
-                    (&[Block { buf, len, addr }], false) => {
+                    (&[Iov { buf, len, addr }], false) => {
                         netmod.read(endpoint, Transfer { buf, len, dest, addr, key, token })
                     }
-                    (_, true) => netmod.write_blocks(endpoint, many),
-                    (_, false) => netmod.read_blocks(endpoint, many),
+                    (_, true) => netmod.write_iov(endpoint, many),
+                    (_, false) => netmod.read_iov(endpoint, many),
                 }
             }
         })?;

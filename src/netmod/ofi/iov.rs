@@ -1,30 +1,31 @@
-//! Writes and reads of several blocks in one call of the provider.
+//! Writes and reads of several iov entries in one call of the provider.
 
 use super::bindings as sys;
 use super::endpoint::{Direction, Endpoint};
 use super::slots::Slot;
-use crate::netmod::{AGAIN, Blocks};
+use crate::netmod::{AGAIN, IovTransfer};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// Blocks one call takes at most, whatever the provider would.
-pub(super) const MOST: usize = 16;
+/// Iov entries one call takes at most, whatever the provider would.
+pub(super) const MAX_IOV: usize = 16;
 
 const INVALID: isize = -(libc::EINVAL as isize);
 
 impl Endpoint {
-    /// See [`Netmod::write_blocks`](crate::netmod::Netmod::write_blocks) and [`Netmod::read_blocks`](crate::netmod::Netmod::read_blocks).
+    /// See [`Netmod::write_iov`](crate::netmod::Netmod::write_iov) and
+    /// [`Netmod::read_iov`](crate::netmod::Netmod::read_iov).
     ///
     /// # Safety
     /// The same.
-    pub(super) unsafe fn transfer_blocks(&self, op: Blocks<'_>, direction: Direction) -> isize {
+    pub(super) unsafe fn transfer_iov(&self, op: IovTransfer<'_>, direction: Direction) -> isize {
         let count = op.list.len();
-        if count == 0 || count > self.owner().caps.blocks {
+        if count == 0 || count > self.owner().caps.iov_limit {
             return INVALID;
         }
-        let mut iov = [sys::iovec { iov_base: null_mut(), iov_len: 0 }; MOST];
-        let mut remote = [sys::fi_rma_iov { addr: 0, len: 0, key: 0 }; MOST];
-        let mut desc = [null_mut(); MOST];
+        let mut iov = [sys::iovec { iov_base: null_mut(), iov_len: 0 }; MAX_IOV];
+        let mut remote = [sys::fi_rma_iov { addr: 0, len: 0, key: 0 }; MAX_IOV];
+        let mut desc = [null_mut(); MAX_IOV];
         for (i, b) in op.list.iter().enumerate() {
             iov[i] = sys::iovec { iov_base: b.buf.cast(), iov_len: b.len };
             remote[i] = sys::fi_rma_iov { addr: b.addr, len: b.len, key: op.key };
@@ -35,7 +36,7 @@ impl Endpoint {
         if self.owner().requires_registration(sys::FI_MR_LOCAL) {
             // SAFETY: the caller keeps its buffers until the completion.
             let rc = unsafe {
-                self.local_blocks(slot, index, &mut iov[..count], &mut desc[..count], direction)
+                self.local_iov(slot, index, &mut iov[..count], &mut desc[..count], direction)
             };
             if rc != 0 {
                 self.slots.give_back(index, slot);
@@ -67,7 +68,7 @@ impl Endpoint {
     /// # Safety
     /// The buffers stay until the slot's completion.
     #[cold]
-    unsafe fn local_blocks(
+    unsafe fn local_iov(
         &self,
         slot: &mut Slot,
         index: u16,
