@@ -10,7 +10,7 @@
 //! Nothing here waits.
 
 use super::compute::Work;
-use super::custom::carry_out;
+use super::custom::run_operator;
 use super::exposed_region::{ExposedRegion, Registry, Status};
 use super::locks::{Holder, NOBODY, Want};
 use super::{Error, ErrorKind};
@@ -316,7 +316,7 @@ impl<N: Netmod> RmaHandler<N> {
         drop(slots);
         let mut status = Status::from_number(words[1]);
         if status == Status::Done && body.len() != slot.len {
-            status = Status::Garbled;
+            status = Status::Malformed;
         } else if status == Status::Done && slot.len > 0 {
             // SAFETY: the result holds that much, by the contract of `request`.
             unsafe { std::ptr::copy_nonoverlapping(body.as_ptr(), slot.result, slot.len) };
@@ -408,7 +408,7 @@ impl<N: Netmod> RmaHandler<N> {
             }
             opcode::CUSTOM => {
                 let (operator, span) = (self.registry.operator.get().copied(), meta.count as usize);
-                Some((carry_out(operator, region, place, span, body, &mut out), 0))
+                Some((run_operator(operator, region, place, span, body, &mut out), 0))
             }
             // Behind those who came before.
             opcode::LOCK if self.has_waiters_for(window) => Some((Status::Busy, u64::from(NOBODY))),
@@ -427,7 +427,7 @@ impl<N: Netmod> RmaHandler<N> {
                 *region.signals().completed.entry(from).or_default() += 1;
                 None
             }
-            _ => Some((Status::Garbled, 0)),
+            _ => Some((Status::Malformed, 0)),
         });
         let silent = matches!(head.kind, opcode::UNLOCK | opcode::POST | opcode::COMPLETE);
         match served {
@@ -454,7 +454,7 @@ fn elements(
         _ => (Kind::Update, len),
     };
     if body.len() != want || (len > MAX_BODY && kind != Kind::Update) {
-        return Status::Garbled;
+        return Status::Malformed;
     }
     if kind != Kind::Update {
         out.resize(len, 0);
@@ -489,14 +489,14 @@ fn bytes(
     let len = meta.count as usize;
     let done = if opcode == opcode::PUT {
         if body.len() != len {
-            return Status::Garbled;
+            return Status::Malformed;
         }
         // SAFETY: in range; the body is the provider's or our own.
         region
             .with_range(place, len, |at| unsafe { at.copy_from_nonoverlapping(body.as_ptr(), len) })
     } else {
         if len > MAX_BODY {
-            return Status::Garbled;
+            return Status::Malformed;
         }
         out.resize(len, 0);
         // SAFETY: in range; `out` has just been made that long.
@@ -506,7 +506,7 @@ fn bytes(
     };
     if done.is_none() {
         out.clear();
-        return Status::Outside;
+        return Status::OutOfRange;
     }
     Status::Done
 }
@@ -518,8 +518,8 @@ fn requester(world: u32) -> Holder {
 
 /// Tries to acquire a lock for a peer.
 fn take(region: &ExposedRegion, place: u64, from: u32) -> (Status, u64) {
-    let Some(want) = Want::from_number(place & 0xff) else { return (Status::Garbled, 0) };
-    let Ok(control) = region.control() else { return (Status::NotHere, 0) };
+    let Some(want) = Want::from_number(place & 0xff) else { return (Status::Malformed, 0) };
+    let Ok(control) = region.control() else { return (Status::Unsupported, 0) };
     match control.take(want, requester(from), (place >> 8) as u32) {
         Ok(()) => (Status::Done, 0),
         Err(holder) => (Status::Busy, u64::from(holder)),

@@ -43,14 +43,14 @@ const CODE: usize = 8;
 /// The most bytes of the target's memory for one operation.
 const SPAN: usize = (1 << 24) - 1;
 
-/// Registers what carries out the custom operations on all windows of this
+/// Registers the operator of the custom operations on all windows of this
 /// process, before there is one. Only the first call counts.
-pub fn carry_out_by<N: Netmod>(context: &Context<N>, operator: Operator) {
+pub fn register_operator<N: Netmod>(context: &Context<N>, operator: Operator) {
     let _ = RmaHandler::of(context).registry().operator.set(operator);
 }
 
 /// Runs an operation on a region that this process exposes.
-pub(super) fn carry_out(
+pub(super) fn run_operator(
     operator: Option<Operator>,
     region: &ExposedRegion,
     place: u64,
@@ -60,17 +60,17 @@ pub(super) fn carry_out(
 ) -> Status {
     let (Some(operator), Some((code, operand))) = (operator, body.split_first_chunk::<CODE>())
     else {
-        return Status::Garbled;
+        return Status::Malformed;
     };
     let code = u64::from_le_bytes(*code);
-    let done = region.alone(place, span, |at| {
+    let done = region.with_exclusive_range(place, span, |at| {
         // SAFETY: in range, and under the region's lock.
         unsafe { operator(&Custom { code, at, span, operand }, out) }
     });
     match done {
         Some(true) => Status::Done,
-        Some(false) => Status::NotHere,
-        None => Status::Outside,
+        Some(false) => Status::Unsupported,
+        None => Status::OutOfRange,
     }
 }
 
@@ -129,7 +129,8 @@ impl<N: Netmod> Access<N> {
         if world == self.context().device().boot().rank() {
             let mut out = Vec::new();
             let operator = self.cold.rma_handler.registry().operator.get().copied();
-            let status = carry_out(operator, &state.exposed_region, offset, span, &body, &mut out);
+            let status =
+                run_operator(operator, &state.exposed_region, offset, span, &body, &mut out);
             if status != Status::Done || out.len() != len {
                 return Err(error_of(world, status));
             }

@@ -161,5 +161,5 @@ impl<N: Netmod> Access<N> {
 }
 
 fn local(world: u32, done: Option<()>) -> Result<(), Error> {
-    done.ok_or_else(|| error_of(world, Status::Outside))
+    done.ok_or_else(|| error_of(world, Status::OutOfRange))
 }

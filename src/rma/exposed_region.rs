@@ -23,11 +23,11 @@ pub(super) enum Status {
     /// No window of this id.
     NoWindow,
     /// Not within the window, or the memory attached to it.
-    Outside,
+    OutOfRange,
     /// A packet that makes no sense.
-    Garbled,
+    Malformed,
     /// Not an operation for this type here.
-    NotHere,
+    Unsupported,
     /// Somebody holds the lock.
     Busy,
     /// The peer died; never travels.
@@ -38,38 +38,38 @@ impl Status {
     const ALL: [Status; 7] = [
         Status::Done,
         Status::NoWindow,
-        Status::Outside,
-        Status::Garbled,
-        Status::NotHere,
+        Status::OutOfRange,
+        Status::Malformed,
+        Status::Unsupported,
         Status::Busy,
         Status::Dead,
     ];
 
     pub(super) fn from_number(n: u64) -> Status {
-        Status::ALL.get(n as usize).copied().unwrap_or(Status::Garbled)
+        Status::ALL.get(n as usize).copied().unwrap_or(Status::Malformed)
     }
 
     pub(super) fn why(self) -> &'static str {
         match self {
             Status::Done => "it did not",
             Status::NoWindow => "it has no such window; was it freed or dropped there?",
-            Status::Outside => {
+            Status::OutOfRange => {
                 "the range is not within memory of its window; attach it there before, and detach \
                  it after all operations are flushed"
             }
-            Status::Garbled => "the packet was garbled; are all ranks the same version?",
-            Status::NotHere => "its processor has no such type",
+            Status::Malformed => "the packet was malformed; are all ranks the same version?",
+            Status::Unsupported => "its processor has no such type",
             Status::Busy => "the lock is held",
             Status::Dead => "it died",
         }
     }
 }
 
-/// Parts of windows by the window's id.
+/// Exposed regions by the id of their window.
 #[derive(Default)]
 pub(super) struct Registry {
     regions: Mutex<BTreeMap<u64, Arc<ExposedRegion>>>,
-    /// What carries out operations of the device layer's own.
+    /// Runs operations of the device layer's own.
     pub(super) operator: OnceLock<Operator>,
 }
 
@@ -78,7 +78,7 @@ impl Registry {
         self.regions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with a region, which stays in place meanwhile.
+    /// Runs `act` on a region, which stays registered meanwhile.
     pub(super) fn with<R>(&self, id: u64, act: impl FnOnce(&ExposedRegion) -> R) -> Option<R> {
         self.regions().get(&id).map(|region| act(region))
     }
@@ -205,8 +205,8 @@ impl ExposedRegion {
         Ok(unsafe { Control::at(segment.start(), self.world) })
     }
 
-    /// Does something with `len` bytes at `offset`, which stay in place
-    /// meanwhile; with a dynamic window an offset is an address.
+    /// Runs `act` on `len` bytes at `offset`, which stay attached meanwhile;
+    /// with a dynamic window an offset is an address.
     pub(super) fn with_range<R>(
         &self,
         offset: u64,
@@ -230,9 +230,9 @@ impl ExposedRegion {
         Some(act(std::ptr::with_exposed_provenance_mut(offset)))
     }
 
-    /// Does something with a range while nobody else does by this function or
-    /// changes elements that have no atomic instruction.
-    pub(super) fn alone<R>(
+    /// Runs `act` on a range under the region's lock, which this function and
+    /// changes of elements without an atomic instruction take.
+    pub(super) fn with_exclusive_range<R>(
         &self,
         offset: u64,
         len: usize,
@@ -251,14 +251,14 @@ impl ExposedRegion {
     /// The buffers of `work` hold its elements.
     pub(super) unsafe fn compute(&self, offset: u64, work: Work) -> Status {
         if work.kind != Kind::Swap && refusal(work.ty, work.op).is_some() {
-            return Status::NotHere;
+            return Status::Unsupported;
         }
-        let Some(len) = work.count.checked_mul(work.ty.size()) else { return Status::Outside };
+        let Some(len) = work.count.checked_mul(work.ty.size()) else { return Status::OutOfRange };
         // SAFETY: in range; the buffers by the caller's word; those who are not
         // this process never touch elements that need the lock.
         let done =
             self.with_range(offset, len, |at| unsafe { Work { at, ..work }.run(&self.plain) });
-        if done.is_some() { Status::Done } else { Status::Outside }
+        if done.is_some() { Status::Done } else { Status::OutOfRange }
     }
 
     /// Attaches memory of the process to a dynamic window; its address.

@@ -46,7 +46,7 @@ mod window;
 pub use access::{Access, FAILED};
 pub use atomic::Element;
 pub use communicator::{Communicator, Meeting};
-pub use custom::{Custom, Operator, carry_out_by};
+pub use custom::{Custom, Operator, register_operator};
 pub use epoch::{Assert, Lock};
 pub use error::{Error, ErrorKind};
 pub use hints::{Hints, SameOp};

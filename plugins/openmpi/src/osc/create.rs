@@ -9,7 +9,7 @@ use crate::state::{self, State};
 use crate::{ffi, guarded};
 use rankway::boot::Boot;
 use rankway::netmod::Netmod;
-use rankway::rma::{Communicator, Error, Meeting, Window, carry_out_by};
+use rankway::rma::{Communicator, Error, Meeting, Window, register_operator};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -129,7 +129,7 @@ unsafe fn make_on<N: Netmod>(
     // SAFETY: Open MPI's info, or null.
     let apart = unsafe { flag(wish.info, c"alloc_shared_noncontig") };
     let window = state.enter_waiting(|inner| -> Result<Window<N>, Error> {
-        carry_out_by(&inner.context, custom::carry_out);
+        register_operator(&inner.context, custom::operator);
         let meeting = Rc::new(Collectives { state, comm, members: members as usize });
         let world = Communicator::world(&inner.context);
         let communicator = world.with_meeting(map, rank as u32, id, meeting);

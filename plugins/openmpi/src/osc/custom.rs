@@ -161,10 +161,10 @@ fn runs(iov: &Iov, size: usize, extent: usize) -> Vec<Run> {
 ///
 /// # Safety
 /// As [`rankway::rma::Operator`].
-pub(super) unsafe fn carry_out(custom: &Custom<'_>, result: &mut Vec<u8>) -> bool {
+pub(super) unsafe fn operator(custom: &Custom<'_>, result: &mut Vec<u8>) -> bool {
     if custom.code & (SCATTER | GATHER) != 0 {
         // SAFETY: the caller's duty.
-        return unsafe { pieces::carry_out(custom, result) };
+        return unsafe { pieces::operator(custom, result) };
     }
     let (op, ty) = (custom.code & 0xff_ffff, custom.code >> 24 & 0xff_ffff);
     // SAFETY: numbers of whatever value are looked up in Open MPI's tables.

@@ -149,7 +149,7 @@ fn ended<N: Netmod>(pending: Vec<Pending<'_, N>>) -> Result<(), Error> {
 ///
 /// # Safety
 /// As [`rankway::rma::Operator`].
-pub(super) unsafe fn carry_out(custom: &Custom<'_>, result: &mut Vec<u8>) -> bool {
+pub(super) unsafe fn operator(custom: &Custom<'_>, result: &mut Vec<u8>) -> bool {
     let word = |at: usize| {
         let four = custom.operand.get(at..at + 4)?;
         Some(u32::from_le_bytes([four[0], four[1], four[2], four[3]]) as usize)
