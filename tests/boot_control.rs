@@ -139,7 +139,7 @@ fn large(boot: Arc<dyn Boot>) {
     }
 }
 
-/// Callers without the secret are shown the door, and disturb nobody: over
+/// Callers without the secret are cut off, and disturb nobody: over
 /// the network, and at the Unix socket of this machine.
 fn strangers(boot: Arc<dyn Boot>) {
     let control = open(&boot);

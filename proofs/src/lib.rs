@@ -1,20 +1,20 @@
 //! What threads and processes share, tried under every interleaving and every
 //! order of memory that loom knows: `ci/loom.sh`.
 //!
-//! `mark.rs` and `bell.rs` are the library's own files, made of loom's atomics
+//! `wake_flag.rs` and `notifier.rs` are the library's own files, made of loom's atomics
 //! and locks. The ring and the lock words lie in raw memory, which loom cannot
 //! follow: of them the protocol is modelled, step by step (their code runs under
 //! Miri). Each model also shows that it finds the fault it is there for.
 
 #![cfg(all(loom, test))]
 
-#[path = "../../src/msg/bell.rs"]
-mod bell;
 mod locks;
 mod mailbox;
-#[path = "../../src/device/node/mark.rs"]
-mod mark;
+#[path = "../../src/msg/notifier.rs"]
+mod notifier;
 mod queue;
+#[path = "../../src/device/node/wake_flag.rs"]
+mod wake_flag;
 
 /// What the library's files are made of here.
 mod sync {

@@ -1,6 +1,6 @@
-//! A mailbox: a queue and its bell. Who waits for a message gets it.
+//! A mailbox: a queue and its notifier. Who waits for a message gets it.
 
-use crate::bell::Bell;
+use crate::notifier::Notifier;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 use std::collections::VecDeque;
@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 #[derive(Default)]
 struct Mailbox {
     messages: Mutex<VecDeque<u32>>,
-    bell: Bell,
+    notifier: Notifier,
 }
 
 impl Mailbox {
     fn push(&self, message: u32) {
         self.messages.lock().unwrap().push_back(message);
-        self.bell.ring();
+        self.notifier.notify();
     }
 
-    /// Loom's waits have no end: one that nobody rings for is told of.
+    /// Loom's waits have no end: one that nobody notifies is reported.
     fn wait(&self) -> u32 {
         let end = Instant::now() + Duration::from_secs(3600);
         loop {
@@ -26,7 +26,7 @@ impl Mailbox {
             if let Some(message) = message {
                 return message;
             }
-            assert!(self.bell.wait(|| self.messages.lock().unwrap().is_empty(), end));
+            assert!(self.notifier.wait(|| self.messages.lock().unwrap().is_empty(), end));
         }
     }
 }

@@ -1,7 +1,7 @@
-//! A ring of the node with its mark and pipe: nothing is lost, nothing is read
+//! A ring of the node with its wake flag and pipe: nothing is lost, nothing is read
 //! half written, and nobody sleeps while something is there.
 
-use crate::mark::Mark;
+use crate::wake_flag::WakeFlag;
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
@@ -78,14 +78,14 @@ impl Pipe {
 #[derive(Default)]
 struct Inbox {
     rings: [Ring; 2],
-    mark: Mark,
+    wake_flag: WakeFlag,
     pipe: Pipe,
 }
 
 fn send(inbox: &Inbox, from: usize, packets: u32) {
     for n in 0..packets {
         inbox.rings[from].put(n);
-        if inbox.mark.is_raised() && inbox.mark.claim() {
+        if inbox.wake_flag.is_set() && inbox.wake_flag.claim() {
             inbox.pipe.write();
         }
     }
@@ -103,11 +103,11 @@ fn receive(inbox: &Inbox, mut due: [u32; 2], packets: [u32; 2]) {
         if look(&mut due) {
             continue;
         }
-        assert!(inbox.mark.set(|| true));
+        assert!(inbox.wake_flag.set(|| true));
         if !look(&mut due) {
             inbox.pipe.wait();
         }
-        inbox.mark.take_off();
+        inbox.wake_flag.clear();
         inbox.pipe.drain();
     }
 }
@@ -132,7 +132,7 @@ fn two_senders_one_without_barriers() {
             let theirs = Arc::clone(&inbox);
             thread::spawn(move || {
                 if from == 1 {
-                    theirs.mark.demand_fences();
+                    theirs.wake_flag.demand_fences();
                 }
                 send(&theirs, from, 1);
             })

@@ -34,9 +34,9 @@ impl ProcessId {
 
 /// What every process publishes when its [`Control`](super::Control) opens.
 ///
-/// The two secrets are 128 random bits each: a caller shows `door` of the
-/// process it calls, which answers with its `sign`. Both can only be known
-/// from the job's own key-value store, so strangers who connect to the port,
+/// The two secrets are 128 random bits each: a caller sends the `call_secret` of
+/// the process it connects to, which answers with its `answer_secret`. Both can
+/// only be known from the job's own key-value store, so strangers who connect to the port,
 /// and strangers who took over the port of a dead peer, are told apart.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ContactInfo {
@@ -52,8 +52,8 @@ pub struct ContactInfo {
     /// Addresses other machines may reach it at; none when it only listens
     /// on the loopback.
     pub addresses: Vec<IpAddr>,
-    pub(crate) door: [u8; 16],
-    pub(crate) sign: [u8; 16],
+    pub(crate) call_secret: [u8; 16],
+    pub(crate) answer_secret: [u8; 16],
 }
 
 impl std::fmt::Debug for ContactInfo {
@@ -85,8 +85,8 @@ impl ContactInfo {
             local,
             port,
             addresses,
-            door: os::random()?,
-            sign: os::random()?,
+            call_secret: os::random()?,
+            answer_secret: os::random()?,
         })
     }
 
@@ -105,8 +105,8 @@ impl ContactInfo {
         bytes.extend(self.process.pid_namespace.to_le_bytes());
         bytes.extend(self.process.machine);
         bytes.extend(self.network_namespace.to_le_bytes());
-        bytes.extend(self.door);
-        bytes.extend(self.sign);
+        bytes.extend(self.call_secret);
+        bytes.extend(self.answer_secret);
         bytes.extend(self.local);
         bytes.extend(self.port.to_le_bytes());
         bytes.push(self.addresses.len() as u8);
@@ -138,8 +138,8 @@ impl ContactInfo {
             machine: take(&mut rest)?,
         };
         let network_namespace = u64::from_le_bytes(take(&mut rest)?);
-        let door = take(&mut rest)?;
-        let sign = take(&mut rest)?;
+        let call_secret = take(&mut rest)?;
+        let answer_secret = take(&mut rest)?;
         let local = take(&mut rest)?;
         let port = u16::from_le_bytes(take(&mut rest)?);
         let [count] = take(&mut rest)?;
@@ -151,8 +151,15 @@ impl ContactInfo {
                 _ => return None,
             });
         }
-        let contact_info =
-            ContactInfo { process, network_namespace, local, port, addresses, door, sign };
+        let contact_info = ContactInfo {
+            process,
+            network_namespace,
+            local,
+            port,
+            addresses,
+            call_secret,
+            answer_secret,
+        };
         rest.is_empty().then_some(contact_info)
     }
 }
@@ -230,7 +237,7 @@ mod tests {
     #[test]
     fn secrets_stay_out_of_debug_output() {
         let text = format!("{:?}", sample());
-        assert!(!text.contains("door") && !text.contains("sign"));
+        assert!(!text.contains("call_secret") && !text.contains("answer_secret"));
     }
 
     proptest! {

@@ -23,7 +23,7 @@ pub(crate) fn random_job() -> Result<u64, BootError> {
 /// How long a fence or collective waits for live but silent peers.
 ///
 /// Long by default, because a peer stopped in a debugger is not dead.
-pub(crate) fn patience() -> Duration {
+pub(crate) fn timeout() -> Duration {
     const DEFAULT: u64 = 300;
     Duration::from_secs(crate::settings::TIMEOUT.get().unwrap_or(DEFAULT))
 }

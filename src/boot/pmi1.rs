@@ -26,11 +26,11 @@ pub struct Pmi1 {
     key_limit: usize,
     piece: usize,
     nodes: Mapping,
-    wire: Mutex<Wire>,
+    connection: Mutex<Connection>,
 }
 
 /// The socket and what is known about its state.
-struct Wire {
+struct Connection {
     fd: RawFd,
     input: VecDeque<u8>,
     /// `barrier_out` came while another answer was awaited.
@@ -54,33 +54,33 @@ impl Pmi1 {
         if rank >= size {
             return Err(refusal("reading PMI_RANK", format!("rank {rank} of {size} ranks")));
         }
-        let mut wire = Wire {
+        let mut connection = Connection {
             fd,
             input: VecDeque::new(),
             barrier_out: false,
             published: HashSet::new(),
             finalized: false,
         };
-        wire.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")?.check()?;
-        let limits = wire.ask("cmd=get_maxes", "maxes")?;
+        connection.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")?.check()?;
+        let limits = connection.ask("cmd=get_maxes", "maxes")?;
         let limit = |name: &str, least: usize| {
             limits.field(name).and_then(|text| text.parse().ok()).unwrap_or(least)
         };
         let (key_limit, value_limit) = (limit("keylen_max", 64), limit("vallen_max", 256));
-        let answer = wire.ask("cmd=get_my_kvsname", "my_kvsname")?;
+        let answer = connection.ask("cmd=get_my_kvsname", "my_kvsname")?;
         let space = answer.field("kvsname").map(str::to_string);
         let space = space.ok_or_else(|| answer.refused("no kvsname in the answer"))?;
         let query = format!("cmd=get kvsname={space} key=PMI_process_mapping");
-        let answer = wire.ask(&query, "get_result")?;
+        let answer = connection.ask(&query, "get_result")?;
         let mapping = answer.field("value").and_then(|text| Mapping::parse(text, size));
         let nodes = mapping.ok_or_else(|| answer.refused("no usable PMI_process_mapping"))?;
         // Process managers read lines of 1024 bytes.
         let piece = value_limit.min(1000 - space.len().min(600) - 120).saturating_sub(24).max(1);
-        Ok(Pmi1 { rank, size, space, key_limit, piece, nodes, wire: Mutex::new(wire) })
+        Ok(Pmi1 { rank, size, space, key_limit, piece, nodes, connection: Mutex::new(connection) })
     }
 
-    fn wire(&self) -> MutexGuard<'_, Wire> {
-        self.wire.lock().unwrap_or_else(|poison| poison.into_inner())
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(|poison| poison.into_inner())
     }
 
     /// Name of piece `piece` of `rank`'s `key`, such as any key-value space
@@ -115,9 +115,9 @@ impl Boot for Pmi1 {
     }
 
     fn put(&self, key: &str, value: &[u8]) -> Result<(), BootError> {
-        let mut wire = self.wire();
-        wire.check_open("put")?;
-        if !wire.published.insert(key.to_string()) {
+        let mut connection = self.connection();
+        connection.check_open("put")?;
+        if !connection.published.insert(key.to_string()) {
             return Err(BootError::Twice { key: key.into() });
         }
         let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -127,7 +127,7 @@ impl Boot for Pmi1 {
             let name = self.piece_key(self.rank, key, index);
             let piece = String::from_utf8_lossy(piece);
             let command = format!("cmd=put kvsname={} key={name} value={piece}", self.space);
-            wire.ask(&command, "put_result")?.check()?;
+            connection.ask(&command, "put_result")?.check()?;
         }
         Ok(())
     }
@@ -135,37 +135,37 @@ impl Boot for Pmi1 {
     fn fence(&self, idle: &mut dyn FnMut()) -> Result<(), BootError> {
         const EAGER: u32 = 20;
         const NAP: Duration = Duration::from_millis(1);
-        let patience = os::patience();
+        let timeout = os::timeout();
         let start = Instant::now();
         {
-            let mut wire = self.wire();
-            wire.check_open("fence")?;
-            wire.barrier_out = false;
-            wire.send("cmd=barrier_in")?;
+            let mut connection = self.connection();
+            connection.check_open("fence")?;
+            connection.barrier_out = false;
+            connection.send("cmd=barrier_in")?;
         }
         for turn in 0u32.. {
             // The lock is free while idle runs, which may want a value.
             {
-                let mut wire = self.wire();
+                let mut connection = self.connection();
                 let nap = if turn < EAGER { Duration::ZERO } else { NAP };
-                if !wire.barrier_out
-                    && let Some(answer) = wire.line(Some(nap))?
-                    && !wire.note_barrier(&answer)
+                if !connection.barrier_out
+                    && let Some(answer) = connection.line(Some(nap))?
+                    && !connection.note_barrier(&answer)
                 {
                     return Err(answer.refused("barrier_out was due"));
                 }
-                if wire.barrier_out {
-                    wire.barrier_out = false;
+                if connection.barrier_out {
+                    connection.barrier_out = false;
                     return Ok(());
                 }
             }
             idle();
-            if start.elapsed() > patience {
+            if start.elapsed() > timeout {
                 // PMI-1 does not say who is missing.
                 return Err(BootError::TimedOut {
                     what: "fence under mpiexec".into(),
                     missing: Vec::new(),
-                    seconds: patience.as_secs(),
+                    seconds: timeout.as_secs(),
                 });
             }
         }
@@ -174,14 +174,14 @@ impl Boot for Pmi1 {
 
     fn get(&self, rank: u32, key: &str) -> Result<Vec<u8>, BootError> {
         check_rank(rank, self.size)?;
-        let mut wire = self.wire();
-        wire.check_open("get")?;
+        let mut connection = self.connection();
+        connection.check_open("get")?;
         let mut text = String::new();
         let mut whole: Option<(usize, usize)> = None;
         for index in 0.. {
             let name = self.piece_key(rank, key, index);
             let command = format!("cmd=get kvsname={} key={name}", self.space);
-            let answer = wire.ask(&command, "get_result")?;
+            let answer = connection.ask(&command, "get_result")?;
             if answer.field("rc") != Some("0") {
                 return Err(BootError::NotPublished { rank, key: key.into() });
             }
@@ -210,17 +210,17 @@ impl Boot for Pmi1 {
         eprintln!("rankway: rank {} aborted the job with code {code}: {reason}", self.rank);
         // Hydra drops output it has not forwarded when it ends a job.
         std::thread::sleep(Duration::from_millis(200));
-        let _ = self.wire().send(&format!("cmd=abort exitcode={code}"));
+        let _ = self.connection().send(&format!("cmd=abort exitcode={code}"));
         os::leave(code)
     }
 
     fn finalize(&self) -> Result<(), BootError> {
-        let mut wire = self.wire();
-        if std::mem::replace(&mut wire.finalized, true) {
+        let mut connection = self.connection();
+        if std::mem::replace(&mut connection.finalized, true) {
             return Ok(());
         }
         sweep::sweep_process(std::process::id(), self.job());
-        wire.ask("cmd=finalize", "finalize_ack").map(drop)
+        connection.ask("cmd=finalize", "finalize_ack").map(drop)
     }
 
     fn one_machine(&self) -> Result<bool, BootError> {
@@ -228,7 +228,7 @@ impl Boot for Pmi1 {
     }
 }
 
-impl Wire {
+impl Connection {
     fn check_open(&self, what: &'static str) -> Result<(), BootError> {
         if self.finalized { Err(BootError::Finalized { what }) } else { Ok(()) }
     }

@@ -2,7 +2,7 @@
 
 use super::MsgError;
 use super::active::{Active, Call, HandlerStatus};
-use super::bell::Bell;
+use super::notifier::Notifier;
 use crate::netmod::Netmod;
 use crossbeam_queue::ArrayQueue;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct Mailbox {
 #[derive(Debug)]
 struct Inner {
     queue: ArrayQueue<AmMessage>,
-    bell: Bell,
+    notifier: Notifier,
 }
 
 impl Mailbox {
@@ -45,7 +45,7 @@ impl Mailbox {
         capacity: usize,
     ) -> Result<Mailbox, MsgError> {
         let queue = ArrayQueue::new(capacity.max(1));
-        let mailbox = Mailbox { inner: Arc::new(Inner { queue, bell: Bell::default() }) };
+        let mailbox = Mailbox { inner: Arc::new(Inner { queue, notifier: Notifier::default() }) };
         let inner = Arc::clone(&mailbox.inner);
         active.register(id, move |call| inner.take(call))?;
         Ok(mailbox)
@@ -64,7 +64,7 @@ impl Mailbox {
             if let Some(message) = self.pop() {
                 return Some(message);
             }
-            if !self.inner.bell.wait(|| self.inner.queue.is_empty(), end) {
+            if !self.inner.notifier.wait(|| self.inner.queue.is_empty(), end) {
                 return None;
             }
         }
@@ -91,7 +91,7 @@ impl Inner {
         if self.queue.push(AmMessage { from: call.from, header, payload }).is_err() {
             return HandlerStatus::Held;
         }
-        self.bell.ring();
+        self.notifier.notify();
         HandlerStatus::Consumed
     }
 }

@@ -26,7 +26,6 @@
 //! [barrier](crate::rma::Communicator::barrier).
 
 mod active;
-mod bell;
 mod completion_queue;
 mod credit;
 mod error;
@@ -34,13 +33,14 @@ mod index;
 mod mailbox;
 mod matching;
 mod messenger;
+mod notifier;
 mod pool;
 mod protocol;
 mod request;
 mod slots;
 mod tagged;
 
-/// What [`bell`] is made of, which `proofs/` has made of something else.
+/// What [`notifier`] is made of, which `proofs/` has made of something else.
 mod sync {
     pub(super) use std::sync::{Condvar, Mutex, PoisonError};
 }

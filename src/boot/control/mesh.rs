@@ -8,10 +8,10 @@
 
 mod deaths;
 
-use super::door::{Door, no_descriptors};
-use super::link::{Link, State};
+use super::acceptor::{Acceptor, no_descriptors};
+use super::connection::{Connection, State};
+use super::protocol::{self, FailureNotice, Frame, Greeting, Kind};
 use super::socket::{self, Address, Arrival};
-use super::wire::{self, Complaint, Frame, Greeting, Kind};
 use crate::boot::ProcessId;
 use crate::boot::contact_info::ContactInfo;
 use crate::boot::contact_info::KEY as CONTACT_INFO_KEY;
@@ -28,27 +28,27 @@ use deaths::process_ended;
 pub(super) use deaths::read_poison;
 
 /// How long one address may take to answer before the next is tried.
-const ADDRESS_PATIENCE: Duration = Duration::from_secs(3);
-/// A caller that has not shown its greeting by then is a stranger. A peer
+const ADDRESS_TIMEOUT: Duration = Duration::from_secs(3);
+/// A caller that has not sent its greeting by then is cut off. A peer
 /// that was too slow calls again.
-const GREETING_PATIENCE: Duration = Duration::from_secs(1);
-/// Unproved callers held at a time: the oldest goes when one more comes. Few,
+const GREETING_TIMEOUT: Duration = Duration::from_secs(1);
+/// Unauthenticated callers held at a time: the oldest goes when one more comes. Few,
 /// since each takes a descriptor from the program.
-const MAX_STRANGERS: usize = 8;
+const MAX_UNAUTHENTICATED: usize = 8;
 /// Callers taken in at a time at each listener.
 const MAX_ARRIVALS: usize = 1024;
-/// Before calling again where all lines were busy.
+/// Before connecting again where the backlog was full.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
-/// Before calling again where the call was cut off unheard.
-const AWAY_PAUSE: Duration = Duration::from_millis(50);
-/// How long to call one that cuts every call off.
-const AWAY_PATIENCE: Duration = Duration::from_secs(10);
+/// Before connecting again where the peer cut the connection off unread.
+const CUT_OFF_PAUSE: Duration = Duration::from_millis(50);
+/// How long to connect to one that cuts every connection off.
+const CUT_OFF_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a descriptor in the poll set stands for.
 #[derive(Clone, Copy)]
 enum Target {
     Listener(usize),
-    Link(u64),
+    Connection(u64),
     Process(u32),
 }
 
@@ -84,8 +84,8 @@ struct Peer {
     near: bool,
     process: Option<OwnedFd>,
     /// The connection this side sends on.
-    link: Option<u64>,
-    /// Frames waiting for a proved connection.
+    connection: Option<u64>,
+    /// Frames waiting for an authenticated connection.
     queue: VecDeque<Vec<u8>>,
     /// Addresses and how far dialing has come.
     addresses: Vec<Address>,
@@ -96,9 +96,9 @@ struct Peer {
     silent: bool,
     /// When to call again, if it is not to be called before.
     retry: Option<Instant>,
-    /// Since when it has cut off every call unheard.
-    away: Option<Instant>,
-    /// There was a proved connection.
+    /// Since when it has cut off every connection unread.
+    cut_off_since: Option<Instant>,
+    /// There was an authenticated connection.
     met: bool,
     /// It left in good order.
     bye: bool,
@@ -121,35 +121,36 @@ impl Peer {
 pub(super) struct Mesh {
     boot: Arc<dyn Boot>,
     me: ContactInfo,
-    door: Door,
-    links: BTreeMap<u64, Link>,
-    next_link: u64,
+    acceptor: Acceptor,
+    connections: BTreeMap<u64, Connection>,
+    next_connection: u64,
     peers: HashMap<u32, Peer>,
     inbox: HashMap<(u32, u64), VecDeque<Frame>>,
-    /// Peers seen to be gone, and how, whose last words may be unread.
-    doomed: BTreeMap<u32, String>,
+    /// Peers seen to be gone, and how, whose last frames may be unread.
+    suspected: BTreeMap<u32, String>,
     /// Ranks that died, and how, in the order this process heard of it.
     deaths: Vec<(u32, String)>,
     /// Groups of which somebody gave up a collective, by name.
-    broken: HashMap<u64, Complaint>,
+    broken: HashMap<u64, FailureNotice>,
     /// This side is closing.
     closing: bool,
 }
 
 impl Mesh {
     pub(super) fn open(boot: Arc<dyn Boot>) -> Result<Self, BootError> {
-        let (door, plate) = Door::open(&*boot)?;
-        let me = ContactInfo::new(plate.local, plate.port, plate.addresses)?;
+        let (acceptor, listen_address) = Acceptor::open(&*boot)?;
+        let me =
+            ContactInfo::new(listen_address.local, listen_address.port, listen_address.addresses)?;
         boot.put(CONTACT_INFO_KEY, &me.encode())?;
         Ok(Mesh {
             boot,
             me,
-            door,
-            links: BTreeMap::new(),
-            next_link: 0,
+            acceptor,
+            connections: BTreeMap::new(),
+            next_connection: 0,
             peers: HashMap::new(),
             inbox: HashMap::new(),
-            doomed: BTreeMap::new(),
+            suspected: BTreeMap::new(),
             deaths: Vec::new(),
             broken: HashMap::new(),
             closing: false,
@@ -157,7 +158,7 @@ impl Mesh {
     }
 
     pub(super) fn connections(&self) -> usize {
-        self.links.len()
+        self.connections.len()
     }
 
     pub(super) fn contact_info(&mut self, rank: u32) -> Result<&ContactInfo, BootError> {
@@ -193,7 +194,7 @@ impl Mesh {
             let process = match liveness::open(&self.me.process, &contact_info.process) {
                 Ok(fd) => Some(fd),
                 Err(Watch::Dead) => {
-                    self.doomed.insert(rank, process_ended(&contact_info));
+                    self.suspected.insert(rank, process_ended(&contact_info));
                     None
                 }
                 // A wait that drags on looks at it without a descriptor.
@@ -205,14 +206,14 @@ impl Mesh {
                 contact_info,
                 near,
                 process,
-                link: None,
+                connection: None,
                 queue: VecDeque::new(),
                 addresses,
                 next_address: 0,
                 refusals: Vec::new(),
                 silent: false,
                 retry: None,
-                away: None,
+                cut_off_since: None,
                 met: false,
                 bye: false,
                 gone: None,
@@ -225,7 +226,7 @@ impl Mesh {
     }
 
     /// Makes the record of `rank`, so that its end is noticed from now on.
-    pub(super) fn attend(&mut self, rank: u32) -> Result<(), BootError> {
+    pub(super) fn watch(&mut self, rank: u32) -> Result<(), BootError> {
         self.peer(rank).map(drop)
     }
 
@@ -233,7 +234,7 @@ impl Mesh {
     /// nor a connection would tell of its end.
     pub(super) fn unobserved(&self, rank: u32) -> bool {
         self.peers.get(&rank).is_none_or(|peer| peer.process.is_none())
-            && !self.links.values().any(|link| link.peer == Some(rank))
+            && !self.connections.values().any(|connection| connection.peer == Some(rank))
     }
 
     /// Hands `frame` over for `rank`; numbers it.
@@ -251,19 +252,19 @@ impl Mesh {
     /// Sees to it that there is a connection to `rank`, or one under way, and
     /// moves waiting frames onto it when it is good for them.
     pub(super) fn dial(&mut self, rank: u32) -> Result<(), BootError> {
-        let open = |(id, link): (&u64, &Link)| {
-            (link.peer == Some(rank) && link.state == State::Open).then_some(*id)
+        let open = |(id, connection): (&u64, &Connection)| {
+            (connection.peer == Some(rank) && connection.state == State::Open).then_some(*id)
         };
-        let existing = self.links.iter().find_map(open);
+        let existing = self.connections.iter().find_map(open);
         let peer = self.peer(rank)?;
-        if peer.gone.is_some() || peer.bye || self.doomed.contains_key(&rank) {
+        if peer.gone.is_some() || peer.bye || self.suspected.contains_key(&rank) {
             return Ok(());
         }
         let peer = self.peer(rank)?;
-        if peer.link.is_none() {
-            peer.link = existing;
+        if peer.connection.is_none() {
+            peer.connection = existing;
         }
-        if peer.link.is_none() && peer.retry.is_none() {
+        if peer.connection.is_none() && peer.retry.is_none() {
             self.dial_next_address(rank)?;
         }
         self.move_queue(rank);
@@ -274,7 +275,7 @@ impl Mesh {
         let my_rank = self.boot.rank();
         let job = self.boot.job();
         loop {
-            let id = self.next_link;
+            let id = self.next_connection;
             let peer = self.peer(rank)?;
             if peer.next_address == peer.addresses.len() {
                 if peer.silent {
@@ -286,7 +287,7 @@ impl Mesh {
                         true => "it published no address to reach it at".into(),
                         false => format!("cannot be reached: {}", peer.refusals.join("; ")),
                     };
-                    self.doomed.insert(rank, how);
+                    self.suspected.insert(rank, how);
                     return Ok(());
                 }
             }
@@ -309,38 +310,41 @@ impl Mesh {
                     continue;
                 }
             };
-            let door = peer.contact_info.door;
-            let greeting = Greeting { job, from: my_rank, to: rank, door };
-            peer.link = Some(id);
-            self.next_link += 1;
-            let mut link = Link::new(stream, state);
-            link.output.push_back(greeting.encode().to_vec());
-            (link.peer, link.address) = (Some(rank), Some(address));
+            let call_secret = peer.contact_info.call_secret;
+            let greeting = Greeting { job, from: my_rank, to: rank, call_secret };
+            peer.connection = Some(id);
+            self.next_connection += 1;
+            let mut connection = Connection::new(stream, state);
+            connection.output.push_back(greeting.encode().to_vec());
+            (connection.peer, connection.address) = (Some(rank), Some(address));
             // Failure shows at the next poll.
-            let _ = link.write();
-            self.links.insert(id, link);
+            let _ = connection.write();
+            self.connections.insert(id, connection);
             return Ok(());
         }
     }
 
     /// Moves frames onto the connection once they cannot fall into wrong
-    /// hands: the peer has proved itself, or it is a watched process of this
+    /// hands: the peer is authenticated, or it is a watched process of this
     /// machine and user.
     fn move_queue(&mut self, rank: u32) {
         let Some(peer) = self.peers.get_mut(&rank) else { return };
-        let Some(link) = peer.link.and_then(|id| self.links.get_mut(&id)) else { return };
-        if link.state == State::Open || (link.is_local() && peer.process.is_some()) {
-            link.output.append(&mut peer.queue);
+        let Some(connection) = peer.connection.and_then(|id| self.connections.get_mut(&id)) else {
+            return;
+        };
+        if connection.state == State::Open || (connection.is_local() && peer.process.is_some()) {
+            connection.output.append(&mut peer.queue);
             // Mostly the kernel takes it at once. Failure shows at the next poll.
-            let _ = link.write();
+            let _ = connection.write();
         }
     }
 
     /// Whether everything handed over for `rank` is in the kernel's hands.
     pub(super) fn flushed(&self, rank: u32) -> bool {
         self.peers.get(&rank).is_none_or(|peer| {
-            let link = peer.link.and_then(|id| self.links.get(&id));
-            peer.queue.is_empty() && link.is_none_or(|link| link.output.is_empty())
+            let connection = peer.connection.and_then(|id| self.connections.get(&id));
+            peer.queue.is_empty()
+                && connection.is_none_or(|connection| connection.output.is_empty())
         })
     }
 
@@ -357,15 +361,15 @@ impl Mesh {
     /// Everything worth waiting for.
     pub(super) fn poll_set(&self) -> PollSet {
         let mut set = PollSet::default();
-        for (at, listener) in self.door.listeners().iter().enumerate() {
+        for (at, listener) in self.acceptor.listeners().iter().enumerate() {
             set.push(Target::Listener(at), listener.fd(), libc::POLLIN);
         }
-        for (id, link) in &self.links {
+        for (id, connection) in &self.connections {
             let mut events = libc::POLLIN;
-            if link.state == State::Connecting || !link.output.is_empty() {
+            if connection.state == State::Connecting || !connection.output.is_empty() {
                 events |= libc::POLLOUT;
             }
-            set.push(Target::Link(*id), link.stream.as_raw_fd(), events);
+            set.push(Target::Connection(*id), connection.stream.as_raw_fd(), events);
         }
         for (rank, peer) in &self.peers {
             if let Some(process) = &peer.process {
@@ -381,11 +385,11 @@ impl Mesh {
             match (*target, fd.revents) {
                 (_, 0) => {}
                 (Target::Listener(at), _) => self.accept(at)?,
-                (Target::Link(id), revents) => self.serve_link(id, revents)?,
+                (Target::Connection(id), revents) => self.serve_connection(id, revents)?,
                 (Target::Process(rank), _) => {
                     if let Some(peer) = self.peers.get_mut(&rank) {
                         peer.process = None;
-                        self.doomed
+                        self.suspected
                             .entry(rank)
                             .or_insert_with(|| process_ended(&peer.contact_info));
                     }
@@ -394,10 +398,11 @@ impl Mesh {
         }
         self.expire()?;
         self.retry()?;
-        self.bury()
+        self.mark_failed()
     }
 
-    /// Calls again those who were busy or cut off the call.
+    /// Connects again to those whose backlog was full or that cut off the
+    /// connection.
     fn retry(&mut self) -> Result<(), BootError> {
         let now = Instant::now();
         let due = |(rank, peer): (&u32, &mut Peer)| {
@@ -407,136 +412,151 @@ impl Mesh {
         due.into_iter().try_for_each(|rank| self.dial(rank))
     }
 
-    /// Gives up on strangers who do not greet and addresses that do not answer.
+    /// Gives up on callers that do not greet and addresses that do not answer.
     fn expire(&mut self) -> Result<(), BootError> {
-        let late = |link: &Link| match link.state {
-            State::Accepted => link.since.elapsed() > GREETING_PATIENCE,
+        let late = |connection: &Connection| match connection.state {
+            State::Accepted => connection.since.elapsed() > GREETING_TIMEOUT,
             // A near peer that is silent is stopped or busy; its pidfd tells
             // when it ends.
             State::Connecting | State::Greeted => {
-                let near = link.peer.and_then(|rank| self.peers.get(&rank)).is_some_and(|p| p.near);
-                !near && link.state == State::Connecting && link.since.elapsed() > ADDRESS_PATIENCE
+                let near =
+                    connection.peer.and_then(|rank| self.peers.get(&rank)).is_some_and(|p| p.near);
+                !near
+                    && connection.state == State::Connecting
+                    && connection.since.elapsed() > ADDRESS_TIMEOUT
             }
             State::Open => false,
         };
-        let expired: Vec<u64> =
-            self.links.iter().filter(|(_, link)| late(link)).map(|(id, _)| *id).collect();
+        let expired: Vec<u64> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| late(connection))
+            .map(|(id, _)| *id)
+            .collect();
         for id in expired {
-            let Some(link) = self.links.remove(&id) else { continue };
-            let Some(rank) = link.peer else { continue };
+            let Some(connection) = self.connections.remove(&id) else { continue };
+            let Some(rank) = connection.peer else { continue };
             let peer = self.peer(rank)?;
             peer.silent = true;
-            peer.link = None;
+            peer.connection = None;
             self.dial(rank)?;
         }
         Ok(())
     }
 
-    fn strangers(&self) -> impl Iterator<Item = u64> + '_ {
-        let strange = |(id, link): (&u64, &Link)| (link.state == State::Accepted).then_some(*id);
-        self.links.iter().filter_map(strange)
+    fn unauthenticated(&self) -> impl Iterator<Item = u64> + '_ {
+        let unauthenticated = |(id, connection): (&u64, &Connection)| {
+            (connection.state == State::Accepted).then_some(*id)
+        };
+        self.connections.iter().filter_map(unauthenticated)
     }
 
     fn accept(&mut self, at: usize) -> Result<(), BootError> {
         for _ in 0..MAX_ARRIVALS {
-            match self.door.listeners()[at].accept() {
+            match self.acceptor.listeners()[at].accept() {
                 Arrival::Caller(stream) => {
-                    let oldest = self.strangers().next();
+                    let oldest = self.unauthenticated().next();
                     if let Some(oldest) =
-                        oldest.filter(|_| self.strangers().count() >= MAX_STRANGERS)
+                        oldest.filter(|_| self.unauthenticated().count() >= MAX_UNAUTHENTICATED)
                     {
-                        self.links.remove(&oldest);
+                        self.connections.remove(&oldest);
                     }
-                    let id = self.next_link;
-                    self.next_link += 1;
-                    self.links.insert(id, Link::new(stream, State::Accepted));
-                    self.serve_link(id, libc::POLLIN)?;
+                    let id = self.next_connection;
+                    self.next_connection += 1;
+                    self.connections.insert(id, Connection::new(stream, State::Accepted));
+                    self.serve_connection(id, libc::POLLIN)?;
                 }
                 Arrival::Stranger => {}
                 Arrival::Nobody => return Ok(()),
                 Arrival::Full => {
-                    let strangers: Vec<u64> = self.strangers().collect();
-                    if strangers.is_empty() && !self.door.turn_away(at)? {
+                    let callers: Vec<u64> = self.unauthenticated().collect();
+                    if callers.is_empty() && !self.acceptor.reject(at)? {
                         return Ok(());
                     }
-                    self.links.retain(|id, _| !strangers.contains(id));
+                    self.connections.retain(|id, _| !callers.contains(id));
                 }
             }
         }
         Ok(())
     }
 
-    fn serve_link(&mut self, id: u64, revents: i16) -> Result<(), BootError> {
-        let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
-        if link.state == State::Connecting {
+    fn serve_connection(&mut self, id: u64, revents: i16) -> Result<(), BootError> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        if connection.state == State::Connecting {
             if revents & (libc::POLLOUT | libc::POLLERR | libc::POLLHUP) == 0 {
                 return Ok(());
             }
-            match link.stream.take_error() {
-                Ok(None) => link.state = State::Greeted,
-                Ok(Some(error)) | Err(error) => return self.drop_link(id, error.to_string()),
+            match connection.stream.take_error() {
+                Ok(None) => connection.state = State::Greeted,
+                Ok(Some(error)) | Err(error) => return self.drop_connection(id, error.to_string()),
             }
         }
-        let writing = link.write();
-        let reading = link.read();
+        let writing = connection.write();
+        let reading = connection.read();
         self.parse(id)?;
         // What was read before a failure counts; so parse came first.
         match (reading, writing) {
             (Ok(true), Ok(())) => Ok(()),
-            (Ok(false), _) => self.drop_link(id, "closed the connection without a goodbye".into()),
-            (Err(error), _) | (_, Err(error)) => self.drop_link(id, error.to_string()),
+            (Ok(false), _) => {
+                self.drop_connection(id, "closed the connection without a goodbye".into())
+            }
+            (Err(error), _) | (_, Err(error)) => self.drop_connection(id, error.to_string()),
         }
     }
 
     /// Takes whole messages off the input of a connection.
     fn parse(&mut self, id: u64) -> Result<(), BootError> {
-        let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
-        if link.state == State::Accepted {
-            let Some(bytes) = link.input.first_chunk::<{ wire::GREETING }>() else { return Ok(()) };
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        if connection.state == State::Accepted {
+            let Some(bytes) = connection.input.first_chunk::<{ protocol::GREETING }>() else {
+                return Ok(());
+            };
             let greeting = Greeting::decode(bytes).filter(|greeting| {
-                wire::same_secret(&greeting.door, &self.me.door)
+                protocol::same_secret(&greeting.call_secret, &self.me.call_secret)
                     && greeting.job == self.boot.job()
                     && greeting.to == self.boot.rank()
                     && greeting.from < self.boot.size()
             });
             let Some(greeting) = greeting else {
-                self.links.remove(&id);
+                self.connections.remove(&id);
                 return Ok(());
             };
-            link.input.drain(..wire::GREETING);
-            link.output.push_back(wire::answer(&self.me.sign).to_vec());
-            link.state = State::Open;
-            link.peer = Some(greeting.from);
+            connection.input.drain(..protocol::GREETING);
+            connection.output.push_back(protocol::answer(&self.me.answer_secret).to_vec());
+            connection.state = State::Open;
+            connection.peer = Some(greeting.from);
             // Failure shows at the next poll.
-            let _ = link.write();
+            let _ = connection.write();
             if self.closing {
                 return Ok(());
             }
             self.peer(greeting.from)?.met = true;
         }
-        let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
-        let Some(rank) = link.peer else { return Ok(()) };
-        if link.state == State::Greeted {
-            let Some(bytes) = link.input.first_chunk::<{ wire::ANSWER }>() else { return Ok(()) };
-            let expected = wire::answer(&self.peers[&rank].contact_info.sign);
-            if !wire::same_secret(bytes, &expected) {
-                return self.drop_link(id, "answered by a stranger".into());
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        let Some(rank) = connection.peer else { return Ok(()) };
+        if connection.state == State::Greeted {
+            let Some(bytes) = connection.input.first_chunk::<{ protocol::ANSWER }>() else {
+                return Ok(());
+            };
+            let expected = protocol::answer(&self.peers[&rank].contact_info.answer_secret);
+            if !protocol::same_secret(bytes, &expected) {
+                return self.drop_connection(id, "answered without the secret of the peer".into());
             }
-            link.input.drain(..wire::ANSWER);
-            link.state = State::Open;
+            connection.input.drain(..protocol::ANSWER);
+            connection.state = State::Open;
             if let Some(peer) = self.peers.get_mut(&rank) {
-                (peer.met, peer.away) = (true, None);
+                (peer.met, peer.cut_off_since) = (true, None);
             }
             self.move_queue(rank);
         }
-        let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
-        if link.state != State::Open {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        if connection.state != State::Open {
             return Ok(());
         }
         let mut parsed = 0;
-        let mut rumours = Vec::new();
+        let mut notices = Vec::new();
         let fault = loop {
-            let (frame, length) = match Frame::decode(&link.input[parsed..]) {
+            let (frame, length) = match Frame::decode(&connection.input[parsed..]) {
                 Ok(None) => break None,
                 Ok(Some(decoded)) => decoded,
                 Err(what) => break Some(what.to_string()),
@@ -545,7 +565,7 @@ impl Mesh {
             let Some(peer) = self.peers.get_mut(&rank) else { break None };
             if frame.kind == Kind::Bye {
                 peer.bye = true;
-                self.doomed.entry(rank).or_default();
+                self.suspected.entry(rank).or_default();
                 continue;
             }
             if frame.sequence != peer.received {
@@ -553,61 +573,61 @@ impl Mesh {
                 break Some(format!("message {got} came where {due} was due"));
             }
             peer.received = peer.received.wrapping_add(1);
-            let complaint = match frame.kind {
-                Kind::Poison | Kind::Death => Complaint::decode(&frame.payload),
+            let notice = match frame.kind {
+                Kind::Poison | Kind::Death => FailureNotice::decode(&frame.payload),
                 Kind::Data | Kind::Bye => None,
             };
             if frame.kind == Kind::Death {
-                rumours.extend(complaint);
+                notices.extend(notice);
                 continue;
             }
-            if let Some(complaint) = complaint.filter(|complaint| complaint.group != 0) {
-                self.broken.entry(complaint.group).or_insert(complaint);
+            if let Some(notice) = notice.filter(|notice| notice.group != 0) {
+                self.broken.entry(notice.group).or_insert(notice);
             }
             self.inbox.entry((rank, frame.tag)).or_default().push_back(frame);
         };
-        link.input.drain(..parsed);
+        connection.input.drain(..parsed);
         if let Some(what) = fault {
-            self.links.remove(&id);
+            self.connections.remove(&id);
             return Err(BootError::Protocol { rank, what });
         }
-        rumours.into_iter().for_each(|rumour| self.hear_of_death(rumour));
+        notices.into_iter().for_each(|notice| self.death_reported(notice));
         Ok(())
     }
 
     /// Closes a connection that failed, and draws the consequence.
-    fn drop_link(&mut self, id: u64, why: String) -> Result<(), BootError> {
-        let Some(link) = self.links.remove(&id) else { return Ok(()) };
-        let Some(rank) = link.peer else { return Ok(()) };
+    fn drop_connection(&mut self, id: u64, why: String) -> Result<(), BootError> {
+        let Some(connection) = self.connections.remove(&id) else { return Ok(()) };
+        let Some(rank) = connection.peer else { return Ok(()) };
         let peer = self.peer(rank)?;
-        if peer.link == Some(id) {
-            peer.link = None;
+        if peer.connection == Some(id) {
+            peer.connection = None;
         }
         if peer.bye {
             return Ok(());
         }
-        match link.state {
-            // The call was cut off unheard: the callee took this process for a
-            // stranger that does not greet, or had no space.
-            State::Greeted if !link.is_local() => {
-                let away = *peer.away.get_or_insert_with(Instant::now);
-                if away.elapsed() < AWAY_PATIENCE {
+        match connection.state {
+            // The connection was cut off unread: the peer took this process for
+            // a caller that does not greet, or had no space.
+            State::Greeted if !connection.is_local() => {
+                let cut_off_since = *peer.cut_off_since.get_or_insert_with(Instant::now);
+                if cut_off_since.elapsed() < CUT_OFF_TIMEOUT {
                     peer.next_address = peer.next_address.saturating_sub(1);
-                    peer.retry = Some(Instant::now() + AWAY_PAUSE);
+                    peer.retry = Some(Instant::now() + CUT_OFF_PAUSE);
                     return Ok(());
                 }
-                let address = link.address.map(|a| a.to_string()).unwrap_or_default();
+                let address = connection.address.map(|a| a.to_string()).unwrap_or_default();
                 let hint = "it cuts off every call; has it descriptors left (`ulimit -n`)?";
                 peer.refusals.push(format!("{address}: {why}; {hint}"));
                 self.dial(rank)
             }
             State::Connecting => {
-                let address = link.address.map(|a| a.to_string()).unwrap_or_default();
+                let address = connection.address.map(|a| a.to_string()).unwrap_or_default();
                 peer.refusals.push(format!("{address}: {why}"));
                 self.dial(rank)
             }
             _ => {
-                self.doomed.entry(rank).or_insert(why);
+                self.suspected.entry(rank).or_insert(why);
                 Ok(())
             }
         }
@@ -615,20 +635,22 @@ impl Mesh {
 }
 
 impl Drop for Mesh {
-    /// Says goodbye on every proved connection, so that nobody takes this
+    /// Says goodbye on every authenticated connection, so that nobody takes this
     /// process for dead.
     fn drop(&mut self) {
         self.closing = true;
-        for at in 0..self.door.listeners().len() {
+        for at in 0..self.acceptor.listeners().len() {
             let _ = self.accept(at);
         }
-        for link in self.links.values_mut().filter(|link| link.state != State::Accepted) {
-            link.output.push_back(Frame::bye().encode());
-            let _ = link.write();
-            let _ = link.stream.shutdown(std::net::Shutdown::Write);
+        for connection in
+            self.connections.values_mut().filter(|connection| connection.state != State::Accepted)
+        {
+            connection.output.push_back(Frame::bye().encode());
+            let _ = connection.write();
+            let _ = connection.stream.shutdown(std::net::Shutdown::Write);
             // Unread bytes would turn the close into a reset, which can
             // overtake the goodbye.
-            let _ = link.read();
+            let _ = connection.read();
         }
     }
 }

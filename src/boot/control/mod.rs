@@ -8,7 +8,7 @@
 //! broadcast; O(log P) connections a process each. It is not built for speed
 //! and is never on the way of an operation.
 //!
-//! **Who may talk.** Processes that share a machine and a network namespace
+//! **Authentication.** Processes that share a machine and a network namespace
 //! meet at abstract Unix sockets, where the kernel says which user calls; all
 //! others over TCP, at the addresses that their contact info names. A caller must
 //! show 128 random bits published in the called rank's
@@ -22,7 +22,7 @@
 //! the end of a process that can be seen ends the collective with
 //! [`BootError::PeerDied`]; so it does on every other member. Whoever gives up
 //! says so to those who wait for it; deaths are passed on over all
-//! connections; and who waits for long looks after all members itself, since
+//! connections; and who waits for long checks all members itself, since
 //! those it waits for may be elsewhere. Members that are alive but silent are
 //! waited for `RANKWAY_TIMEOUT` seconds (300).
 //!
@@ -30,21 +30,21 @@
 //! need different tags. Under one tag all members call the same collectives
 //! in the same order. After an error, use neither tag nor group again.
 
-mod call;
-mod door;
-mod link;
+mod acceptor;
+mod collective;
+mod connection;
+mod failure_detector;
 mod mesh;
-mod patrol;
+mod protocol;
 mod socket;
-mod wire;
 
 use super::contact_info::ContactInfo;
 use super::{Boot, BootError, Liveness, Watch};
-use call::{Call, doublings};
+use collective::{Collective, doublings};
 use mesh::Mesh;
+use protocol::Operation;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use wire::Operation;
 
 /// An ordered set of world ranks, seen by one of them.
 pub trait Group {
@@ -170,11 +170,12 @@ impl Control {
         let members = Members::check(group, &*self.boot)?;
         let (n, me) = (members.count, members.me);
         let steps = doublings(n).map(|distance| members.world((me + distance) % n)).collect();
-        let mut call = Call::new(self, &members, (Operation::Barrier, tag), steps, idle);
-        call.close(|call| {
+        let mut collective =
+            Collective::new(self, &members, (Operation::Barrier, tag), steps, idle);
+        collective.run(|collective| {
             for distance in doublings(n) {
-                call.send(Vec::new())?;
-                call.receive(members.world((me + n - distance) % n))?;
+                collective.send(Vec::new())?;
+                collective.receive(members.world((me + n - distance) % n))?;
             }
             Ok(())
         })
@@ -194,15 +195,16 @@ impl Control {
         let members = Members::check(group, &*self.boot)?;
         let (n, me) = (members.count, members.me);
         let steps = doublings(n).map(|distance| members.world((me + n - distance) % n)).collect();
-        let mut call = Call::new(self, &members, (Operation::Allgather, tag), steps, idle);
-        call.close(|call| {
+        let mut collective =
+            Collective::new(self, &members, (Operation::Allgather, tag), steps, idle);
+        collective.run(|collective| {
             // blocks[i] belongs to group rank me + i.
             let mut blocks = vec![mine.to_vec()];
             for distance in doublings(n) {
                 let count = distance.min(n - distance) as usize;
-                call.send(pack(&blocks[..count]))?;
+                collective.send(pack(&blocks[..count]))?;
                 let from = members.world((me + distance) % n);
-                let bytes = call.receive(from)?;
+                let bytes = collective.receive(from)?;
                 blocks.extend(unpack(&bytes, count).ok_or_else(|| BootError::Protocol {
                     rank: from,
                     what: format!("its allgather message does not hold {count} values"),
@@ -242,16 +244,17 @@ impl Control {
         let children =
             doublings(width).map(|d| place + d).filter(|&p| p < n).map(at).collect::<Vec<_>>();
         let below = children.iter().rev().copied().collect();
-        let mut call = Call::new(self, &members, (Operation::Broadcast, tag), below, idle);
-        call.close(|call| {
+        let mut collective =
+            Collective::new(self, &members, (Operation::Broadcast, tag), below, idle);
+        collective.run(|collective| {
             let value = match place {
                 0 => value.map(<[u8]>::to_vec).ok_or_else(|| {
                     BootError::Options("the root of a broadcast must pass a value".into())
                 })?,
-                place => call.receive(at(place & (place - 1)))?,
+                place => collective.receive(at(place & (place - 1)))?,
             };
             for _ in &children {
-                call.send(value.clone())?;
+                collective.send(value.clone())?;
             }
             Ok(value)
         })
@@ -337,5 +340,5 @@ fn unpack(mut bytes: &[u8], count: usize) -> Option<Vec<Vec<u8>>> {
 
 #[cfg(fuzzing)]
 pub(crate) fn fuzz(bytes: &[u8]) {
-    wire::fuzz(bytes);
+    protocol::fuzz(bytes);
 }

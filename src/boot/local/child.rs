@@ -95,7 +95,7 @@ impl Boot for Local {
             os::futex_wake_all(&header.generation);
             return Ok(());
         }
-        let patience = os::patience();
+        let timeout = os::timeout();
         let start = Instant::now();
         let mut ended_seen = 0;
         for turn in 0u32.. {
@@ -122,11 +122,11 @@ impl Boot for Local {
                 continue;
             }
             os::futex_wait(&header.generation, generation, NAP);
-            if start.elapsed() > patience {
+            if start.elapsed() > timeout {
                 return Err(BootError::TimedOut {
                     what: "fence".into(),
                     missing: self.missing(mine).collect(),
-                    seconds: patience.as_secs(),
+                    seconds: timeout.as_secs(),
                 });
             }
         }

@@ -298,8 +298,8 @@ impl Job {
         if libc::WIFSIGNALED(status) {
             let pids: Vec<u32> =
                 (0..ranks).map(|r| self.arena.slot(r).pid.load(Ordering::Acquire)).collect();
-            let patience = Instant::now() + Duration::from_secs(2);
-            while !pids.iter().all(|&pid| os::ended(pid)) && Instant::now() < patience {
+            let deadline = Instant::now() + Duration::from_secs(2);
+            while !pids.iter().all(|&pid| os::ended(pid)) && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(5));
             }
             sweep::sweep(&pids, self.arena.job);

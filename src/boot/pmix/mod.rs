@@ -158,7 +158,7 @@ impl Pmix {
         let proc = Proc { rank, ..self.me };
         // PMIx waits for keys that may still come. After a fence none does,
         // but fetching from another node may take its time.
-        let seconds = os::patience().as_secs().min(10) as i32;
+        let seconds = os::timeout().as_secs().min(10) as i32;
         let mut info = empty_info(b"pmix.timeout");
         info.value = Value { kind: ffi::TYPE_INT, data: Data { integer: seconds } };
         let mut value: *mut Value = std::ptr::null_mut();
@@ -316,7 +316,7 @@ impl Boot for Pmix {
             drop(unsafe { Arc::from_raw(theirs) });
             return self.check("PMIx_Fence_nb", status);
         }
-        let patience = os::patience();
+        let timeout = os::timeout();
         let start = Instant::now();
         for turn in 0u32.. {
             if fence.done.load(Ordering::Acquire) != 0 {
@@ -326,12 +326,12 @@ impl Boot for Pmix {
             if turn >= EAGER {
                 os::futex_wait(&fence.done, 0, NAP);
             }
-            if start.elapsed() > patience {
+            if start.elapsed() > timeout {
                 // PMIx does not say who is missing.
                 return Err(BootError::TimedOut {
                     what: "PMIx fence".into(),
                     missing: Vec::new(),
-                    seconds: patience.as_secs(),
+                    seconds: timeout.as_secs(),
                 });
             }
         }

@@ -15,17 +15,16 @@
 //! Carries packets only: puts and bulk messages are for windows and netmods.
 
 mod barrier;
-mod mark;
 mod ring;
+mod wake_flag;
 
-/// What [`mark`] is made of, which `proofs/` has made of something else.
+/// What [`wake_flag`] is made of, which `proofs/` has made of something else.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicU32, Ordering, compiler_fence as light_fence, fence};
 }
 
 use super::segment::{self, PAGE, Place, Segment, Shared};
 use crate::netmod::HEAD;
-use mark::Mark;
 use ring::{BYTES, Corrupt, Reader, Writer};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fs::File;
@@ -33,6 +32,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use wake_flag::WakeFlag;
 
 #[cfg(fuzzing)]
 pub(crate) use ring::fuzz;
@@ -56,18 +56,18 @@ struct Head {
     context: u32,
     places: u32,
     /// The receiver sleeps: whoever sends writes to the pipe.
-    mark: Apart<Mark>,
+    wake_flag: CachePadded<WakeFlag>,
     /// The pipe's descriptor, in the receiver's process, and its inode.
     pipe: AtomicI32,
     pipe_inode: AtomicU64,
     /// Rings signed so far.
-    signed: Apart<AtomicU32>,
+    signed: CachePadded<AtomicU32>,
     /// Which ones, by rank on the node.
     which: [AtomicU64; MOST as usize / 64],
 }
 
 #[repr(C, align(64))]
-struct Apart<T>(T);
+struct CachePadded<T>(T);
 
 const _: () = assert!(size_of::<Head>() <= PAGE);
 
@@ -165,7 +165,7 @@ impl Inbox {
         }
         let fenced = !barrier::join() || !barrier::raise();
         if fenced {
-            map.head().mark.0.demand_fences();
+            map.head().wake_flag.0.demand_fences();
         }
         Ok(Some(Inbox {
             readers: RefCell::default(),
@@ -257,7 +257,7 @@ impl Inbox {
             let _ = self.pipe.set((read, write));
         }
         self.armed.set(true);
-        let may = head.mark.0.set(|| self.fenced || barrier::raise());
+        let may = head.wake_flag.0.set(|| self.fenced || barrier::raise());
         let news = head.signed.0.load(Ordering::Acquire) != self.signed.get()
             || self.readers.borrow().iter().any(Reader::has_some);
         if news || !may {
@@ -270,7 +270,7 @@ impl Inbox {
     #[cold]
     fn wake_up(&self) {
         self.armed.set(false);
-        self.map.head().mark.0.take_off();
+        self.map.head().wake_flag.0.clear();
         if let Some((read, _)) = self.pipe.get() {
             // What is left wakes the next sleep for nothing, once.
             let _ = (&*read).read(&mut [0; 64]);
@@ -281,7 +281,7 @@ impl Inbox {
 impl Drop for Inbox {
     fn drop(&mut self) {
         // The descriptor's number may be another file's soon.
-        self.map.head().mark.0.take_off();
+        self.map.head().wake_flag.0.clear();
     }
 }
 
@@ -351,7 +351,7 @@ impl Outbox {
             return None;
         }
         if !barrier::join() {
-            head.mark.0.demand_fences();
+            head.wake_flag.0.demand_fences();
         }
         // SAFETY: a ring of the map, which lives as long; its place is this
         // process's alone, and nothing was signed there.
@@ -375,7 +375,7 @@ impl Outbox {
     ) -> bool {
         // SAFETY: the caller's duty.
         let sent = unsafe { self.writer.put(first, words, body, len) };
-        if self.map.head().mark.0.is_raised() {
+        if self.map.head().wake_flag.0.is_set() {
             self.wake();
         }
         sent
@@ -407,7 +407,7 @@ impl Outbox {
     #[inline(never)]
     fn wake(&self) {
         let head = self.map.head();
-        if !head.mark.0.claim() {
+        if !head.wake_flag.0.claim() {
             return;
         }
         let _ = wake_by(self.pid, &head.pipe, &head.pipe_inode);
@@ -498,7 +498,7 @@ mod tests {
         for fences in [false, true] {
             let (inbox, out) = pair(2).unwrap();
             if fences {
-                inbox.map.head().mark.0.demand_fences();
+                inbox.map.head().wake_flag.0.demand_fences();
             }
             assert_eq!(received(&inbox), (vec![], vec![]), "finds the ring");
             for word in 0..1000 {

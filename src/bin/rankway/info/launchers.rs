@@ -24,7 +24,7 @@ pub(super) struct Launcher {
 const NAMES: [&str; 6] =
     ["mpirun.openmpi", "prterun", "mpiexec.hydra", "srun", "mpirun", "mpiexec"];
 /// How long a launcher may take to say its version.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) fn find() -> Vec<Launcher> {
     let mut seen = HashSet::new();
@@ -104,7 +104,7 @@ fn ask(program: &Path) -> Option<String> {
         .stderr(Stdio::null())
         .spawn()
         .ok()?;
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while child.try_wait().ok()?.is_none() {
         if Instant::now() > until {
             let _ = child.kill();

@@ -1,7 +1,7 @@
-//! Who is gone, who died, and who is told.
+//! Peers that are gone, those that died, and who is told.
 
-use super::super::link::State;
-use super::super::wire::{Complaint, Frame, Kind};
+use super::super::connection::State;
+use super::super::protocol::{FailureNotice, Frame, Kind};
 use super::{Gone, Mesh};
 use crate::boot::contact_info::ContactInfo;
 use crate::boot::{BootError, Fate};
@@ -13,12 +13,12 @@ impl Mesh {
         let gone = self.peers.get(&rank).and_then(|peer| peer.gone.as_ref());
         let dead = self.deaths.iter().find(|(dead, _)| *dead == rank);
         let how = dead.map(|(_, how)| how).or(gone.map(|gone| &gone.how))?.clone();
-        Some(self.last_words(rank).unwrap_or(BootError::PeerDied { rank, how }))
+        Some(self.reported_cause(rank).unwrap_or(BootError::PeerDied { rank, how }))
     }
 
-    /// The death that made `rank` give up, if it said so before it left, in
-    /// whatever collective that was: it had died of it, not by itself.
-    fn last_words(&self, rank: u32) -> Option<BootError> {
+    /// The death that made `rank` give up, if it reported one before it left, in
+    /// whatever collective that was: that death is the cause, not its own.
+    fn reported_cause(&self, rank: u32) -> Option<BootError> {
         let theirs = self.inbox.iter().filter(|((from, _), _)| *from == rank);
         let poison = theirs.flat_map(|(_, queue)| queue).filter(|f| f.kind == Kind::Poison);
         poison.map(|frame| read_poison(rank, &frame.payload)).find(|e| e.peer() != Some(rank))
@@ -33,48 +33,48 @@ impl Mesh {
     ///
     /// No group is called 0.
     pub(in crate::boot::control) fn broken(&self, group: u64) -> Option<BootError> {
-        let Complaint { rank, how, .. } = self.broken.get(&group)?.clone();
+        let FailureNotice { rank, how, .. } = self.broken.get(&group)?.clone();
         Some(BootError::PeerDied { rank, how })
     }
 
-    /// Notes that a collective of the group in `complaint` was given up.
-    pub(in crate::boot::control) fn note_broken(&mut self, complaint: Complaint) {
-        if complaint.group != 0 {
-            self.broken.entry(complaint.group).or_insert(complaint);
+    /// Notes that a collective of the group in `notice` was given up.
+    pub(in crate::boot::control) fn note_broken(&mut self, notice: FailureNotice) {
+        if notice.group != 0 {
+            self.broken.entry(notice.group).or_insert(notice);
         }
     }
 
-    /// Declares the doomed gone, after hearing their last words: connections,
+    /// Marks suspected peers failed, after reading what they sent: connections,
     /// frames and goodbyes may still be in the sockets, since what told of
     /// the end may have overtaken them.
-    pub(super) fn bury(&mut self) -> Result<(), BootError> {
-        if self.doomed.is_empty() {
+    pub(super) fn mark_failed(&mut self) -> Result<(), BootError> {
+        if self.suspected.is_empty() {
             return Ok(());
         }
-        let doomed = std::mem::take(&mut self.doomed);
-        for at in 0..self.door.listeners().len() {
+        let suspected = std::mem::take(&mut self.suspected);
+        for at in 0..self.acceptor.listeners().len() {
             self.accept(at)?;
         }
-        let ids: Vec<u64> = self.links.keys().copied().collect();
+        let ids: Vec<u64> = self.connections.keys().copied().collect();
         for id in ids {
-            self.serve_link(id, libc::POLLIN)?;
+            self.serve_connection(id, libc::POLLIN)?;
         }
-        for (rank, how) in doomed {
-            self.doomed.remove(&rank);
+        for (rank, how) in suspected {
+            self.suspected.remove(&rank);
             let peer = self.peer(rank)?;
             let left = || "left in good order: it closed its control channel".to_string();
             // The first reason is the cause, later ones follow from it.
             let how = if peer.bye { left() } else { how };
             peer.gone.get_or_insert(Gone { how, since: Instant::now() });
         }
-        self.settle(Duration::MAX);
+        self.declare_deaths(Duration::MAX);
         Ok(())
     }
 
-    /// Tells deaths among those who are gone. One that nobody saw leave, and
-    /// with whom there never was a connection, counts as dead after `grace`:
-    /// it may have done its part and left in good order.
-    pub(in crate::boot::control) fn settle(&mut self, grace: Duration) {
+    /// Declares deaths among the peers that are gone. One that nobody saw leave,
+    /// and with which there never was a connection, counts as dead after
+    /// `grace`: it may have done its part and left in good order.
+    pub(in crate::boot::control) fn declare_deaths(&mut self, grace: Duration) {
         let mut dead = Vec::new();
         let known = |rank: &u32| self.deaths.iter().any(|(known, _)| known == rank);
         for (rank, peer) in &mut self.peers {
@@ -99,28 +99,29 @@ impl Mesh {
     /// Notes a death, and tells everybody there is a connection to.
     fn record_death(&mut self, rank: u32, how: String) {
         self.deaths.push((rank, how.clone()));
-        let open = self.links.values().filter(|link| link.state == State::Open);
-        let mut ranks: Vec<u32> = open.filter_map(|link| link.peer).collect();
+        let open = self.connections.values().filter(|connection| connection.state == State::Open);
+        let mut ranks: Vec<u32> = open.filter_map(|connection| connection.peer).collect();
         ranks.sort_unstable();
         ranks.dedup();
         for to in ranks.into_iter().filter(|&to| to != rank) {
             // Who cannot be told hears of it by other ways.
-            let _ = self.send(to, Frame::death(&Complaint { rank, group: 0, how: how.clone() }));
+            let _ =
+                self.send(to, Frame::death(&FailureNotice { rank, group: 0, how: how.clone() }));
         }
     }
 
-    /// What another rank says about a death.
-    pub(super) fn hear_of_death(&mut self, Complaint { rank, how, .. }: Complaint) {
+    /// Takes in a death that another rank reports.
+    pub(super) fn death_reported(&mut self, FailureNotice { rank, how, .. }: FailureNotice) {
         let known = self.deaths.iter().any(|(known, _)| *known == rank);
         if known || rank == self.boot.rank() || rank >= self.boot.size() {
             return;
         }
         if let Some(peer) = self.peers.get(&rank) {
-            // One's own eyes are better: their connection to it broke.
+            // What this process sees counts more: their connection to it broke.
             if peer.bye || peer.living(&self.me) {
                 return;
             }
-            self.doomed.entry(rank).or_insert(how.clone());
+            self.suspected.entry(rank).or_insert(how.clone());
         }
         self.record_death(rank, how);
     }
@@ -131,18 +132,21 @@ impl Mesh {
     }
 
     /// The process of `rank` was seen to have ended.
-    pub(in crate::boot::control) fn has_ended(&mut self, rank: u32) -> Result<(), BootError> {
+    pub(in crate::boot::control) fn process_has_ended(
+        &mut self,
+        rank: u32,
+    ) -> Result<(), BootError> {
         let peer = self.peer(rank)?;
         let how = process_ended(&peer.contact_info);
-        self.doomed.entry(rank).or_insert(how);
+        self.suspected.entry(rank).or_insert(how);
         Ok(())
     }
 }
 
 /// What a poisoned frame of `from` says.
 pub(in crate::boot::control) fn read_poison(from: u32, payload: &[u8]) -> BootError {
-    match Complaint::decode(payload) {
-        Some(Complaint { rank, how, .. }) => BootError::PeerDied { rank, how },
+    match FailureNotice::decode(payload) {
+        Some(FailureNotice { rank, how, .. }) => BootError::PeerDied { rank, how },
         None => BootError::PeerDied { rank: from, how: "gave up the collective".into() },
     }
 }

@@ -1,41 +1,41 @@
-//! Looks after all members of a group while a wait drags on.
+//! Detects failures among all members of a group while a wait drags on.
 //!
 //! Who is waited for may be alive and elsewhere, having heard of a death that
-//! this process has not heard of. So who waits looks for itself: processes
+//! this process has not heard of. So who waits checks for itself: processes
 //! that can be seen from here are looked at, without a descriptor for each;
-//! the others are called, a few at a time, since the end of a connection
+//! the others are connected to, a few at a time, since the end of a connection
 //! tells of the end of a process. Where there are more of those than
-//! descriptors, deaths are heard of from neighbours.
+//! descriptors, deaths are reported by neighbours.
 
 use super::Members;
 use super::mesh::Mesh;
-use super::wire::Operation;
+use super::protocol::Operation;
 use crate::boot::{Boot, BootError, ProcessId, liveness};
 use std::time::{Duration, Instant};
 
-/// Between two looks.
+/// Between two checks.
 const ROUND: Duration = Duration::from_millis(100);
-/// Members called in one round.
-const CALLS: usize = 16;
+/// Members dialed in one round.
+const DIALS: usize = 16;
 
-pub(super) struct Patrol {
+pub(super) struct FailureDetector {
     /// How long one that is gone, and that nobody saw die, may have left in
     /// good order while others still are in the collective.
     grace: Duration,
-    roll: Option<Roll>,
+    membership: Option<Membership>,
     next: Instant,
 }
 
 /// The other members.
-struct Roll {
+struct Membership {
     visible: Vec<(u32, ProcessId)>,
-    /// To be called, the next one last.
+    /// To be dialed, the next one last.
     others: Vec<u32>,
     /// Connections this process should not exceed.
     connections: usize,
 }
 
-impl Patrol {
+impl FailureDetector {
     pub(super) fn new(operation: Operation) -> Self {
         let seconds = match operation {
             // Some return long before others come.
@@ -43,10 +43,14 @@ impl Patrol {
             // When one returns, all have come.
             Operation::Barrier | Operation::Allgather | Operation::None => 2,
         };
-        Patrol { grace: Duration::from_secs(seconds), roll: None, next: Instant::now() }
+        FailureDetector {
+            grace: Duration::from_secs(seconds),
+            membership: None,
+            next: Instant::now(),
+        }
     }
 
-    pub(super) fn look(
+    pub(super) fn check(
         &mut self,
         mesh: &mut Mesh,
         boot: &dyn Boot,
@@ -55,20 +59,20 @@ impl Patrol {
         if Instant::now() < self.next {
             return Ok(());
         }
-        if self.roll.is_none() {
-            self.roll = Some(Roll::call(mesh, boot, members)?);
+        if self.membership.is_none() {
+            self.membership = Some(Membership::new(mesh, boot, members)?);
         }
-        if let Some(roll) = &mut self.roll {
-            roll.look(mesh)?;
+        if let Some(membership) = &mut self.membership {
+            membership.check(mesh)?;
         }
-        mesh.settle(self.grace);
+        mesh.declare_deaths(self.grace);
         self.next = Instant::now() + ROUND;
         Ok(())
     }
 }
 
-impl Roll {
-    fn call(mesh: &Mesh, boot: &dyn Boot, members: &Members<'_>) -> Result<Self, BootError> {
+impl Membership {
+    fn new(mesh: &Mesh, boot: &dyn Boot, members: &Members<'_>) -> Result<Self, BootError> {
         let (mut visible, mut others) = (Vec::new(), Vec::new());
         let me = mesh.process(boot.rank())?;
         let home = boot.node_of(boot.rank())?;
@@ -83,16 +87,16 @@ impl Roll {
             }
         }
         others.reverse();
-        Ok(Roll { visible, others, connections: descriptors() / 4 })
+        Ok(Membership { visible, others, connections: descriptors() / 4 })
     }
 
-    fn look(&mut self, mesh: &mut Mesh) -> Result<(), BootError> {
+    fn check(&mut self, mesh: &mut Mesh) -> Result<(), BootError> {
         for (rank, process) in &self.visible {
             if !mesh.watches(*rank) && liveness::has_ended(process) {
-                mesh.has_ended(*rank)?;
+                mesh.process_has_ended(*rank)?;
             }
         }
-        for _ in 0..CALLS {
+        for _ in 0..DIALS {
             if mesh.connections() >= self.connections {
                 break;
             }

@@ -1,12 +1,12 @@
 //! Bytes of the control channel: greeting, answer, frames. Pure, no I/O.
 //!
 //! ```text
-//! greeting  magic 8 | job 8 | from rank 4 | to rank 4 | door of the called 16
-//! answer    magic 8 | sign of the called 16
+//! greeting  magic 8 | job 8 | from rank 4 | to rank 4 | call secret of the called 16
+//! answer    magic 8 | answer secret of the called 16
 //! frame     tag 8 | sequence 4 | kind 1 | operation 1 | round 2 | length 8 | payload
 //! ```
 //!
-//! Little-endian. The caller's rank is proved by the greeting, so frames do
+//! Little-endian. The greeting authenticates the caller's rank, so frames do
 //! not repeat it. Frames from one peer are numbered, but the last, its goodbye.
 
 /// Marks both directions; its last byte is the version.
@@ -21,9 +21,9 @@ const HEADER: usize = 8 + 4 + 1 + 1 + 2 + 8;
 pub(super) enum Kind {
     /// A step of a collective.
     Data,
-    /// The sender cannot take its step; the payload is a [`Complaint`].
+    /// The sender cannot take its step; the payload is a [`FailureNotice`].
     Poison,
-    /// A rank has died; the payload is a [`Complaint`] too.
+    /// A rank has died; the payload is a [`FailureNotice`] too.
     Death,
     /// The sender closes its channel in good order.
     Bye,
@@ -54,9 +54,9 @@ impl Frame {
         Frame { tag: 0, sequence: 0, kind, operation, round: 0, payload: Vec::new() }
     }
 
-    pub(super) fn death(complaint: &Complaint) -> Self {
+    pub(super) fn death(notice: &FailureNotice) -> Self {
         let (kind, operation) = (Kind::Death, Operation::None);
-        Frame { tag: 0, sequence: 0, kind, operation, round: 0, payload: complaint.encode() }
+        Frame { tag: 0, sequence: 0, kind, operation, round: 0, payload: notice.encode() }
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -106,14 +106,14 @@ impl Frame {
 
 /// Whose fault it is, in which group, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Complaint {
+pub(super) struct FailureNotice {
     pub(super) rank: u32,
     /// What the group is called; 0 where it has no name.
     pub(super) group: u64,
     pub(super) how: String,
 }
 
-impl Complaint {
+impl FailureNotice {
     pub(super) fn encode(&self) -> Vec<u8> {
         [&self.rank.to_le_bytes()[..], &self.group.to_le_bytes(), self.how.as_bytes()].concat()
     }
@@ -121,7 +121,7 @@ impl Complaint {
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let (head, how) = bytes.split_first_chunk::<12>()?;
         let how = String::from_utf8_lossy(how).into_owned();
-        Some(Complaint { rank: u32_at(head, 0), group: u64_at(head, 4), how })
+        Some(FailureNotice { rank: u32_at(head, 0), group: u64_at(head, 4), how })
     }
 }
 
@@ -130,7 +130,7 @@ pub(super) struct Greeting {
     pub(super) job: u64,
     pub(super) from: u32,
     pub(super) to: u32,
-    pub(super) door: [u8; 16],
+    pub(super) call_secret: [u8; 16],
 }
 
 impl Greeting {
@@ -140,27 +140,27 @@ impl Greeting {
         bytes[8..16].copy_from_slice(&self.job.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.from.to_le_bytes());
         bytes[20..24].copy_from_slice(&self.to.to_le_bytes());
-        bytes[24..].copy_from_slice(&self.door);
+        bytes[24..].copy_from_slice(&self.call_secret);
         bytes
     }
 
     pub(super) fn decode(bytes: &[u8; GREETING]) -> Option<Self> {
-        let mut door = [0; 16];
-        door.copy_from_slice(&bytes[24..]);
+        let mut call_secret = [0; 16];
+        call_secret.copy_from_slice(&bytes[24..]);
         let greeting = Greeting {
             job: u64_at(bytes, 8),
             from: u32_at(bytes, 16),
             to: u32_at(bytes, 20),
-            door,
+            call_secret,
         };
         (bytes[..8] == MAGIC).then_some(greeting)
     }
 }
 
-pub(super) fn answer(sign: &[u8; 16]) -> [u8; ANSWER] {
+pub(super) fn answer(answer_secret: &[u8; 16]) -> [u8; ANSWER] {
     let mut bytes = [0; ANSWER];
     bytes[..8].copy_from_slice(&MAGIC);
-    bytes[8..].copy_from_slice(sign);
+    bytes[8..].copy_from_slice(answer_secret);
     bytes
 }
 
@@ -220,16 +220,16 @@ mod tests {
         }
 
         #[test]
-        fn complaints_survive(rank: u32, group: u64, how: String, cut in 0usize..12) {
-            let complaint = Complaint { rank, group, how };
-            let bytes = complaint.encode();
-            prop_assert_eq!(Complaint::decode(&bytes[..cut]), None);
-            prop_assert_eq!(Complaint::decode(&bytes), Some(complaint));
+        fn failure_notices_survive(rank: u32, group: u64, how: String, cut in 0usize..12) {
+            let notice = FailureNotice { rank, group, how };
+            let bytes = notice.encode();
+            prop_assert_eq!(FailureNotice::decode(&bytes[..cut]), None);
+            prop_assert_eq!(FailureNotice::decode(&bytes), Some(notice));
         }
 
         #[test]
-        fn greetings_survive(job: u64, from: u32, to: u32, door: [u8; 16], flip in 0usize..8) {
-            let greeting = Greeting { job, from, to, door };
+        fn greetings_survive(job: u64, from: u32, to: u32, call_secret: [u8; 16], flip in 0usize..8) {
+            let greeting = Greeting { job, from, to, call_secret };
             let mut bytes = greeting.encode();
             prop_assert_eq!(Greeting::decode(&bytes), Some(greeting));
             bytes[flip] ^= 1;

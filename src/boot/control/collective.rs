@@ -1,8 +1,8 @@
 //! One collective under way on this process.
 
+use super::failure_detector::FailureDetector;
 use super::mesh::{Mesh, read_poison};
-use super::patrol::Patrol;
-use super::wire::{Complaint, Frame, Kind, Operation};
+use super::protocol::{FailureNotice, Frame, Kind, Operation};
 use super::{Control, Idle, Members};
 use crate::boot::{BootError, os};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ pub(super) fn doublings(n: u32) -> impl Iterator<Item = u32> {
     std::iter::successors(Some(1u32), |d| d.checked_mul(2)).take_while(move |&d| d < n)
 }
 
-pub(super) struct Call<'a> {
+pub(super) struct Collective<'a> {
     control: &'a Control,
     members: &'a Members<'a>,
     operation: Operation,
@@ -23,13 +23,13 @@ pub(super) struct Call<'a> {
     received: u16,
     idle: Idle<'a>,
     start: Instant,
-    patience: Duration,
+    timeout: Duration,
     /// Deaths already seen to be of no member.
-    strangers: usize,
-    patrol: Patrol,
+    deaths_seen: usize,
+    failure_detector: FailureDetector,
 }
 
-impl<'a> Call<'a> {
+impl<'a> Collective<'a> {
     pub(super) fn new(
         control: &'a Control,
         members: &'a Members<'a>,
@@ -37,7 +37,7 @@ impl<'a> Call<'a> {
         targets: Vec<u32>,
         idle: Idle<'a>,
     ) -> Self {
-        Call {
+        Collective {
             control,
             members,
             operation,
@@ -47,15 +47,15 @@ impl<'a> Call<'a> {
             received: 0,
             idle,
             start: Instant::now(),
-            patience: os::patience(),
-            strangers: 0,
-            patrol: Patrol::new(operation),
+            timeout: os::timeout(),
+            deaths_seen: 0,
+            failure_detector: FailureDetector::new(operation),
         }
     }
 
     /// Runs `steps`, then waits until what was sent is on its way. When that
     /// fails, tells those who still wait for this process.
-    pub(super) fn close<T>(
+    pub(super) fn run<T>(
         &mut self,
         steps: impl FnOnce(&mut Self) -> Result<T, BootError>,
     ) -> Result<T, BootError> {
@@ -76,7 +76,7 @@ impl<'a> Call<'a> {
     }
 
     fn frame(&self, kind: Kind, payload: Vec<u8>) -> Frame {
-        let Call { operation, tag, .. } = *self;
+        let Collective { operation, tag, .. } = *self;
         // In a broadcast the depth differs between sender and receiver.
         let round = if operation == Operation::Broadcast { 0 } else { self.sent as u16 };
         Frame { tag, sequence: 0, kind, operation, round, payload }
@@ -85,7 +85,7 @@ impl<'a> Call<'a> {
     /// Waits for the next message of `from`.
     pub(super) fn receive(&mut self, from: u32) -> Result<Vec<u8>, BootError> {
         let tag = self.tag;
-        self.control.mesh().attend(from)?;
+        self.control.mesh().watch(from)?;
         let frame = self.wait_until(&[from], |mesh| match mesh.take(from, tag) {
             None => mesh.lost(from).map_or(Ok(None), Err),
             frame => Ok(frame),
@@ -132,16 +132,16 @@ impl<'a> Call<'a> {
         on: &[u32],
         mut done: impl FnMut(&mut Mesh) -> Result<Option<T>, BootError>,
     ) -> Result<T, BootError> {
-        /// Turns without sleeping, for peers that are just about to answer.
+        /// Rounds without sleeping, for peers that are just about to answer.
         const EAGER: u32 = 20;
         const NAP: Duration = Duration::from_millis(1);
         /// After that, call the silent ones whose end would go unnoticed, and
-        /// look after the other members.
+        /// check the other members.
         const SILENCE: Duration = Duration::from_millis(250);
         let begin = Instant::now();
         let mut called = false;
         let mut busy = false;
-        for turn in 0u32.. {
+        for round in 0u32.. {
             let control = self.control;
             {
                 let mut mesh = control.mesh();
@@ -150,10 +150,10 @@ impl<'a> Call<'a> {
                     return Ok(value);
                 }
                 // A death explains whatever else went wrong.
-                self.casualty(&mesh).map_or(Ok(()), Err)?;
+                self.failed_member(&mesh).map_or(Ok(()), Err)?;
                 outcome?;
             }
-            let awake = busy || turn < EAGER;
+            let awake = busy || round < EAGER;
             control.progress(if awake { Duration::ZERO } else { NAP })?;
             busy = (self.idle)().map_err(BootError::Idle)?;
             if begin.elapsed() > SILENCE {
@@ -166,13 +166,13 @@ impl<'a> Call<'a> {
                         mesh.dial(rank)?;
                     }
                 }
-                self.patrol.look(&mut mesh, &*control.boot, self.members)?;
+                self.failure_detector.check(&mut mesh, &*control.boot, self.members)?;
             }
-            if self.start.elapsed() > self.patience {
+            if self.start.elapsed() > self.timeout {
                 return Err(BootError::TimedOut {
                     what: format!("{:?} under tag {:#x}", self.operation, self.tag),
                     missing: on.to_vec(),
-                    seconds: self.patience.as_secs(),
+                    seconds: self.timeout.as_secs(),
                 });
             }
         }
@@ -180,13 +180,13 @@ impl<'a> Call<'a> {
     }
 
     /// The first death of a member, or why the group is of no use any more.
-    fn casualty(&mut self, mesh: &Mesh) -> Option<BootError> {
-        let deaths = &mesh.deaths()[self.strangers..];
+    fn failed_member(&mut self, mesh: &Mesh) -> Option<BootError> {
+        let deaths = &mesh.deaths()[self.deaths_seen..];
         for (rank, how) in deaths {
             if self.members.around().any(|member| member == *rank) {
                 return Some(BootError::PeerDied { rank: *rank, how: how.clone() });
             }
-            self.strangers += 1;
+            self.deaths_seen += 1;
         }
         mesh.broken(self.members.name())
     }
@@ -201,10 +201,10 @@ impl<'a> Call<'a> {
             BootError::PeerDied { rank, how } => (*rank, how.clone()),
             other => (self.control.boot.rank(), format!("gave up: {other}")),
         };
-        let complaint = Complaint { rank, group: self.members.name(), how };
-        let payload = complaint.encode();
+        let notice = FailureNotice { rank, group: self.members.name(), how };
+        let payload = notice.encode();
         if matches!(error, BootError::PeerDied { .. }) {
-            self.control.mesh().note_broken(complaint);
+            self.control.mesh().note_broken(notice);
         }
         let Members { count: n, me, .. } = *self.members;
         let mut neighbours: Vec<u32> = doublings(n)

@@ -1,7 +1,7 @@
 //! One connection of the set-up channel.
 
+use super::protocol;
 use super::socket::Address;
-use super::wire;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -11,15 +11,15 @@ use std::time::Instant;
 pub(super) enum State {
     /// Dialed; the TCP handshake is under way.
     Connecting,
-    /// Greeted; the peer has not answered with its sign.
+    /// Greeted; the peer has not answered with its secret.
     Greeted,
     /// Accepted; the caller has not greeted.
     Accepted,
-    /// Both sides are proved.
+    /// Both sides are authenticated.
     Open,
 }
 
-pub(super) struct Link {
+pub(super) struct Connection {
     pub(super) stream: TcpStream,
     pub(super) state: State,
     /// Known from the start when dialed, from the greeting when accepted.
@@ -33,9 +33,9 @@ pub(super) struct Link {
     pub(super) address: Option<Address>,
 }
 
-impl Link {
+impl Connection {
     pub(super) fn new(stream: TcpStream, state: State) -> Self {
-        Link {
+        Connection {
             stream,
             state,
             peer: None,
@@ -74,14 +74,16 @@ impl Link {
     /// Reads what is there, a share of it where there is very much. `Ok(false)`
     /// at the end of the stream.
     pub(super) fn read(&mut self) -> std::io::Result<bool> {
-        /// Turns at once; others have something to say, too.
-        const TURNS: u32 = 256;
+        /// Reads at once; others have something to say, too.
+        const READS: u32 = 256;
         let mut buffer = [0u8; 8 << 10];
-        for _ in 0..TURNS {
-            // Who is not proved may not fill our memory.
+        for _ in 0..READS {
+            // Who is not authenticated may not fill our memory.
             let limit = match self.state {
-                State::Accepted => wire::GREETING.saturating_sub(self.input.len()),
-                State::Connecting | State::Greeted => wire::ANSWER.saturating_sub(self.input.len()),
+                State::Accepted => protocol::GREETING.saturating_sub(self.input.len()),
+                State::Connecting | State::Greeted => {
+                    protocol::ANSWER.saturating_sub(self.input.len())
+                }
                 State::Open => buffer.len(),
             };
             if limit == 0 {

@@ -1,12 +1,12 @@
-//! The mark by which a receiver says that it sleeps.
+//! The wake flag, by which a receiver says that it sleeps.
 //!
-//! A sender writes its packet and then looks at the mark; a receiver sets the
-//! mark and then looks for packets. One of them sees what the other wrote, as
+//! A sender writes its packet and then looks at the flag; a receiver sets the
+//! flag and then looks for packets. One of them sees what the other wrote, as
 //! long as neither look overtakes the store before it. That takes a full barrier
 //! on each side. The receiver, who has time, pays for both: membarrier(2) has
 //! every running thread of the processes that registered pass one, so that a
 //! sender only has to keep its two steps in the order of its program. Where a
-//! process cannot have that, it says so in the mark, and whoever sends there
+//! process cannot have that, it says so in the flag, and whoever sends there
 //! takes a barrier of its own.
 //!
 //! Knows nothing of packets; `proofs/` tries it under every interleaving.
@@ -18,15 +18,15 @@ const ASLEEP: u32 = 1;
 /// Whoever sends takes a barrier first. Never taken back.
 const FENCED: u32 = 2;
 
-/// Lies in shared memory: zeros are a mark that is not set.
+/// Lies in shared memory: zeros are a flag that is not set.
 #[repr(transparent)]
 #[derive(Default)]
-pub(super) struct Mark(AtomicU32);
+pub(super) struct WakeFlag(AtomicU32);
 
-impl Mark {
-    /// For the sender, behind its packet: whether it has to [`Mark::claim`].
+impl WakeFlag {
+    /// For the sender, behind its packet: whether it has to [`WakeFlag::claim`].
     #[inline(always)]
-    pub(super) fn is_raised(&self) -> bool {
+    pub(super) fn is_set(&self) -> bool {
         light_fence(Ordering::SeqCst);
         self.0.load(Ordering::Relaxed) != 0
     }
@@ -55,7 +55,7 @@ impl Mark {
     }
 
     /// The receiver is awake.
-    pub(super) fn take_off(&self) {
+    pub(super) fn clear(&self) {
         self.0.fetch_and(!ASLEEP, Ordering::Relaxed);
     }
 }

@@ -1,4 +1,4 @@
-//! Where callers come in, and how many of the unproved are put up with.
+//! Where callers are accepted, and how many unauthenticated ones are kept.
 
 use super::socket::{Arrival, Listener, LocalName};
 use crate::boot::{Boot, BootError, contact_info, os};
@@ -11,35 +11,35 @@ const MAX_ADDRESSES: usize = 4;
 /// The listeners of a process. They listen at what its contact info publishes, and
 /// nowhere else.
 #[derive(Default)]
-pub(super) struct Door {
+pub(super) struct Acceptor {
     listeners: Vec<Listener>,
-    /// Given up for a moment to turn a caller away where no descriptor is
+    /// Given up for a moment to reject a caller where no descriptor is
     /// left: one that waits for ever would keep the listener ready for ever.
     reserve: Option<File>,
 }
 
-/// What is told of a door.
+/// What is published of an acceptor.
 #[derive(Default)]
-pub(super) struct Plate {
+pub(super) struct ListenAddress {
     pub(super) local: LocalName,
     pub(super) port: u16,
     pub(super) addresses: Vec<IpAddr>,
 }
 
-impl Door {
+impl Acceptor {
     /// Opens what the job of `boot` needs: nothing for a job of one rank, a
     /// Unix socket on one machine, TCP beside it on several.
-    pub(super) fn open(boot: &dyn Boot) -> Result<(Door, Plate), BootError> {
-        let (mut door, mut plate) = (Door::default(), Plate::default());
+    pub(super) fn open(boot: &dyn Boot) -> Result<(Acceptor, ListenAddress), BootError> {
+        let (mut acceptor, mut listen_address) = (Acceptor::default(), ListenAddress::default());
         if boot.size() == 1 {
-            return Ok((door, plate));
+            return Ok((acceptor, listen_address));
         }
-        door.reserve = reserve();
+        acceptor.reserve = reserve();
         let name = os::random()?;
         let refused = match Listener::local(&name) {
             Ok(listener) => {
-                plate.local = name;
-                door.listeners.push(listener);
+                listen_address.local = name;
+                acceptor.listeners.push(listener);
                 None
             }
             Err(error) => Some(error),
@@ -47,14 +47,16 @@ impl Door {
         match (boot.one_machine()?, refused) {
             (true, None) => {}
             // A system without abstract sockets.
-            (true, Some(_)) => plate.port = door.listen(Ipv4Addr::LOCALHOST.into(), 0)?,
-            (false, _) => door.open_network(&mut plate)?,
+            (true, Some(_)) => {
+                listen_address.port = acceptor.listen(Ipv4Addr::LOCALHOST.into(), 0)?
+            }
+            (false, _) => acceptor.open_network(&mut listen_address)?,
         }
-        Ok((door, plate))
+        Ok((acceptor, listen_address))
     }
 
     /// Listens at this machine's addresses, all at one port.
-    fn open_network(&mut self, plate: &mut Plate) -> Result<(), BootError> {
+    fn open_network(&mut self, listen_address: &mut ListenAddress) -> Result<(), BootError> {
         /// Another process may have the port at one of the other addresses.
         const ATTEMPTS: u32 = 8;
         let mut addresses = contact_info::interface_addresses(2 * MAX_ADDRESSES)?;
@@ -67,15 +69,16 @@ impl Door {
         let kept = self.listeners.len();
         for attempt in 1..=ATTEMPTS {
             self.listeners.truncate(kept);
-            plate.port = self.listen(first, 0)?;
-            let rest = others.iter().try_for_each(|&ip| self.listen(ip, plate.port).map(drop));
+            listen_address.port = self.listen(first, 0)?;
+            let rest =
+                others.iter().try_for_each(|&ip| self.listen(ip, listen_address.port).map(drop));
             match rest {
                 Ok(()) => break,
                 Err(error) if attempt == ATTEMPTS => return Err(error),
                 Err(_) => {}
             }
         }
-        plate.addresses = addresses;
+        listen_address.addresses = addresses;
         Ok(())
     }
 
@@ -97,7 +100,7 @@ impl Door {
     ///
     /// # Errors
     /// [`BootError::Os`] for a caller of our own user: it was a peer.
-    pub(super) fn turn_away(&mut self, at: usize) -> Result<bool, BootError> {
+    pub(super) fn reject(&mut self, at: usize) -> Result<bool, BootError> {
         let Some(spare) = self.reserve.take().or_else(reserve) else { return Ok(false) };
         drop(spare);
         let listener = &self.listeners[at];
@@ -114,7 +117,7 @@ impl Door {
 }
 
 fn reserve() -> Option<File> {
-    // Without one, callers wait instead of being turned away.
+    // Without one, callers wait instead of being rejected.
     File::open("/dev/null").ok()
 }
 
