@@ -16,7 +16,7 @@ struct Words {
 /// In which order a process takes a lock and says that it does.
 #[derive(Clone, Copy)]
 enum Order {
-    NotedFirst,
+    CountFirst,
     WordFirst,
 }
 
@@ -31,7 +31,7 @@ impl Words {
             self.holders.fetch_add(by as u64, Ordering::AcqRel);
         };
         let taken: [&dyn Fn(); 4] = match order {
-            Order::NotedFirst => {
+            Order::CountFirst => {
                 [&|| self.add_holder(me, 1), &|| word(1), &|| word(-1), &|| self.add_holder(me, -1)]
             }
             Order::WordFirst => {
@@ -62,7 +62,7 @@ fn dies(order: Order, steps: usize) {
 
 #[test]
 fn a_dead_holder_is_named_whatever_step_it_died_at() {
-    (0..=4).for_each(|steps| dies(Order::NotedFirst, steps));
+    (0..=4).for_each(|steps| dies(Order::CountFirst, steps));
 }
 
 #[test]

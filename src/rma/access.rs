@@ -1080,7 +1080,7 @@ impl<N: Netmod> Access<N> {
             return Err(ErrorKind::Rank { rank, size: self.ranks }.into());
         }
         if matches!(self.epoch.get(), Epoch::Locks | Epoch::Start) {
-            self.reaches(rank)?;
+            self.check_in_epoch(rank)?;
         }
         let state = self.state()?;
         let (bytes, unit) = (state.sizes.get(rank), state.units.get(rank) as usize);

@@ -12,7 +12,7 @@
 use super::compute::Work;
 use super::custom::run_operator;
 use super::exposed_region::{ExposedRegion, Registry, Status};
-use super::locks::{Holder, NOBODY, Want};
+use super::locks::{Holder, LockMode, NO_RANK};
 use super::{Error, ErrorKind};
 use crate::device::{Body, Class, Context, DeviceError, Head, PacketHandler};
 use crate::netmod::{Kind, NetError, Netmod, Op, Type};
@@ -367,7 +367,7 @@ impl<N: Netmod> RmaHandler<N> {
             if held.contains(&w.window) && !late {
                 return true;
             }
-            let taken = self.registry.with(w.window, |region| take(region, w.place, w.from));
+            let taken = self.registry.with(w.window, |region| try_lock(region, w.place, w.from));
             let (status, number) = taken.unwrap_or((Status::NoWindow, 0));
             if status == Status::Busy {
                 held.push(w.window);
@@ -411,11 +411,14 @@ impl<N: Netmod> RmaHandler<N> {
                 Some((run_operator(operator, region, place, span, body, &mut out), 0))
             }
             // Behind those who came before.
-            opcode::LOCK if self.has_waiters_for(window) => Some((Status::Busy, u64::from(NOBODY))),
-            opcode::LOCK => Some(take(region, place, from)),
+            opcode::LOCK if self.has_waiters_for(window) => {
+                Some((Status::Busy, u64::from(NO_RANK)))
+            }
+            opcode::LOCK => Some(try_lock(region, place, from)),
             opcode::UNLOCK => {
-                if let (Some(want), Ok(control)) = (Want::from_number(place), region.control()) {
-                    control.give(want, requester(from));
+                if let (Some(mode), Ok(lock)) = (LockMode::from_number(place), region.lock_handle())
+                {
+                    lock.release(mode, requester(from));
                 }
                 None
             }
@@ -513,14 +516,14 @@ fn bytes(
 
 /// The holder of a lock that a peer requested by a packet.
 fn requester(world: u32) -> Holder {
-    Holder { world, alone: false }
+    Holder { world, single_writer: false }
 }
 
 /// Tries to acquire a lock for a peer.
-fn take(region: &ExposedRegion, place: u64, from: u32) -> (Status, u64) {
-    let Some(want) = Want::from_number(place & 0xff) else { return (Status::Malformed, 0) };
-    let Ok(control) = region.control() else { return (Status::Unsupported, 0) };
-    match control.take(want, requester(from), (place >> 8) as u32) {
+fn try_lock(region: &ExposedRegion, place: u64, from: u32) -> (Status, u64) {
+    let Some(mode) = LockMode::from_number(place & 0xff) else { return (Status::Malformed, 0) };
+    let Ok(lock) = region.lock_handle() else { return (Status::Unsupported, 0) };
+    match lock.try_acquire(mode, requester(from), (place >> 8) as u32) {
         Ok(()) => (Status::Done, 0),
         Err(holder) => (Status::Busy, u64::from(holder)),
     }

@@ -20,7 +20,7 @@
 use super::access::Access;
 use super::am_fallback::{Answer, MAX_OUTSTANDING, Request, error_of, opcode};
 use super::compute::{Atomic as Cell, Work, is_atomic, refusal};
-use super::epoch::{AccessPath, PATIENCE};
+use super::epoch::{ATOMICS_PER_PROGRESS, AccessPath};
 use super::exposed_region::Status;
 use super::request::{InFlight, Pending};
 use super::target::{Remote, Target, nowhere};
@@ -597,7 +597,7 @@ impl<N: Netmod> Access<N> {
     #[cold]
     #[inline(never)]
     fn progress_between(&self) {
-        self.cold.direct.set(PATIENCE);
+        self.cold.direct.set(ATOMICS_PER_PROGRESS);
         // What breaks here breaks the next flush, which tells.
         let _ = self.context().progress();
     }

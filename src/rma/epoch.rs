@@ -3,7 +3,7 @@
 use super::access::{Access, Epoch};
 use super::am_fallback::{Answer, OutstandingRequests, Request, RmaHandler, error_of, opcode};
 use super::exposed_region::Status;
-use super::locks::{Control, Holder, NOBODY, Want};
+use super::locks::{Holder, LockHandle, LockMode, NO_RANK};
 use super::state::WindowState;
 use super::{Error, ErrorKind};
 use crate::device::{Context, DeviceError, Spare};
@@ -83,11 +83,11 @@ struct Held {
 /// The process that keeps a lock word.
 #[derive(Clone, Copy)]
 struct Peer {
-    /// Its rank in the access's numbers; [`NOBODY`] for the first member.
+    /// Its rank in the access's numbers; [`NO_RANK`] for the first member.
     rank: u32,
     world: u32,
     /// Its lock words, where they are mapped. They stay with the window.
-    words: Option<Control>,
+    words: Option<LockHandle>,
 }
 
 /// What an access keeps beside what its puts need: cold state.
@@ -127,7 +127,7 @@ impl<N: Netmod> ColdState<N> {
             staged_bytes: Cell::new(0),
             spare: Spare::default(),
             access_paths: RefCell::default(),
-            direct: Cell::new(PATIENCE),
+            direct: Cell::new(ATOMICS_PER_PROGRESS),
         }
     }
 
@@ -159,12 +159,12 @@ impl<N> Drop for ColdState<N> {
 }
 
 /// Operations by the processor's atomics between two rounds of progress: a
-/// process that spins on one must not keep others waiting for its help.
-pub(super) const PATIENCE: u32 = 128;
+/// process that spins on one must still carry out its peers' requests.
+pub(super) const ATOMICS_PER_PROGRESS: u32 = 128;
 
-/// How long a wait for a lock goes on before peers on other nodes are asked
-/// whether they are still there.
-const SILENCE: Duration = Duration::from_millis(250);
+/// How long a wait for a lock goes on before the liveness of peers on other
+/// nodes is checked, and again.
+const LIVENESS_INTERVAL: Duration = Duration::from_millis(250);
 
 impl<N: Netmod> Access<N> {
     /// Opens an access epoch to one rank. Not collective; several ranks may be
@@ -186,9 +186,9 @@ impl<N: Netmod> Access<N> {
         self.context().check_alive(peer.world)?;
         let taken = !assert.contains(Assert::NOCHECK);
         if taken {
-            self.take_lock(kind, &peer)?;
+            self.acquire_lock(kind, &peer)?;
         }
-        // Others may have come and gone meanwhile.
+        // Progress may have changed the list.
         let (Ok(at) | Err(at)) = self.held(rank);
         self.cold.locks.borrow_mut().insert(at, Held { rank, kind, taken });
         self.set_epoch(Epoch::Locks);
@@ -200,14 +200,14 @@ impl<N: Netmod> Access<N> {
         self.cold.locks.borrow().binary_search_by_key(&rank, |held| held.rank)
     }
 
-    fn take_lock(&self, kind: Lock, peer: &Peer) -> Result<(), Error> {
+    fn acquire_lock(&self, kind: Lock, peer: &Peer) -> Result<(), Error> {
         match kind {
-            Lock::Shared => self.acquire(peer, Want::Shared),
+            Lock::Shared => self.acquire(peer, LockMode::Shared),
             Lock::Exclusive => {
                 let first = self.first()?;
-                self.acquire(&first, Want::Alone)?;
-                self.acquire(peer, Want::Exclusive).inspect_err(|_| {
-                    let _ = self.release(&first, Want::Alone);
+                self.acquire(&first, LockMode::GlobalExclusive)?;
+                self.acquire(peer, LockMode::Exclusive).inspect_err(|_| {
+                    let _ = self.release(&first, LockMode::GlobalExclusive);
                 })
             }
         }
@@ -230,17 +230,18 @@ impl<N: Netmod> Access<N> {
         };
         let held = self.cold.locks.borrow()[at];
         let flushed = if self.is_quiet() {
-            // All there was are stores. On x86 giving back the lock orders them.
+            // There were only stores, which on x86 the release of the lock
+            // orders.
             if !(held.taken && cfg!(target_arch = "x86_64")) {
                 fence(Ordering::SeqCst);
             }
-            // Who locks in turns must not keep others waiting for its help.
+            // A process that locks again and again must still make progress.
             self.count_direct();
             Ok(())
         } else {
             self.flush(rank)
         };
-        let given = if held.taken { self.give_lock(held.kind, rank) } else { Ok(()) };
+        let released = if held.taken { self.release_lock(held.kind, rank) } else { Ok(()) };
         let at = self.held(rank);
         let mut locks = self.cold.locks.borrow_mut();
         if let Ok(at) = at {
@@ -252,16 +253,16 @@ impl<N: Netmod> Access<N> {
             self.set_epoch(Epoch::Closed);
         }
         drop(locks);
-        flushed.and(given)
+        flushed.and(released)
     }
 
-    fn give_lock(&self, kind: Lock, rank: u32) -> Result<(), Error> {
+    fn release_lock(&self, kind: Lock, rank: u32) -> Result<(), Error> {
         let peer = self.peer(rank)?;
         match kind {
-            Lock::Shared => self.release(&peer, Want::Shared),
+            Lock::Shared => self.release(&peer, LockMode::Shared),
             Lock::Exclusive => {
-                let given = self.release(&peer, Want::Exclusive);
-                given.and(self.release(&self.first()?, Want::Alone))
+                let released = self.release(&peer, LockMode::Exclusive);
+                released.and(self.release(&self.first()?, LockMode::GlobalExclusive))
             }
         }
     }
@@ -287,7 +288,7 @@ impl<N: Netmod> Access<N> {
         // either: there is nothing to be excluded from.
         let lock_word = !assert.contains(Assert::NOCHECK) && self.can_request(&first)?;
         if lock_word {
-            self.acquire(&first, Want::All)?;
+            self.acquire(&first, LockMode::GlobalShared)?;
         }
         self.cold.all.set(lock_word);
         self.set_epoch(Epoch::LockAll);
@@ -306,10 +307,13 @@ impl<N: Netmod> Access<N> {
             Epoch::LockAll => {
                 let flushed = self.flush_dirty();
                 let first = self.first()?;
-                let given =
-                    if self.cold.all.take() { self.release(&first, Want::All) } else { Ok(()) };
+                let released = if self.cold.all.take() {
+                    self.release(&first, LockMode::GlobalShared)
+                } else {
+                    Ok(())
+                };
                 self.set_epoch(Epoch::Closed);
-                flushed.and(given)
+                flushed.and(released)
             }
             Epoch::Closed | Epoch::Fence | Epoch::Locks | Epoch::Start => {
                 let (open, remedy) = ("no lock_all epoch is open", "call lock_all first");
@@ -350,7 +354,7 @@ impl<N: Netmod> Access<N> {
 
     /// Whether the open epoch of single ranks reaches a rank.
     #[cold]
-    pub(super) fn reaches(&self, rank: u32) -> Result<(), Error> {
+    pub(super) fn check_in_epoch(&self, rank: u32) -> Result<(), Error> {
         let (there, remedy) = match self.epoch() {
             Epoch::Start => {
                 (self.cold.group.borrow().binary_search(&rank).is_ok(), "name it in start")
@@ -383,7 +387,7 @@ impl<N: Netmod> Access<N> {
     fn first(&self) -> Result<Peer, Error> {
         match self.cold.peers[1].get() {
             Some(peer) => Ok(peer),
-            None => self.find_peer(1, NOBODY, self.state()?.master),
+            None => self.find_peer(1, NO_RANK, self.state()?.master),
         }
     }
 
@@ -395,17 +399,17 @@ impl<N: Netmod> Access<N> {
     }
 
     /// The lock words of a world rank's region, where they are mapped.
-    fn words(&self, world: u32) -> Result<Option<Control>, Error> {
+    fn words(&self, world: u32) -> Result<Option<LockHandle>, Error> {
         let state = self.state()?;
         let device = self.context().device();
         if world == device.boot().rank() {
-            return Ok(Some(state.exposed_region.control()?));
+            return Ok(Some(state.exposed_region.lock_handle()?));
         }
         let node_rank = device.node_rank(world).filter(|_| device.on_node(world));
-        Ok(state.controls.zip(node_rank).map(|(controls, n)| controls.of(n)))
+        Ok(state.node_locks.zip(node_rank).map(|(node_locks, n)| node_locks.of(n)))
     }
 
-    /// This process, as it stands in lock words.
+    /// This process as a holder of locks.
     #[inline]
     fn holder(&self) -> Holder {
         // Every access of this process holds the state. Others are made from
@@ -413,60 +417,65 @@ impl<N: Netmod> Access<N> {
         // those that were dropped have done.
         let only =
             |state: &Arc<WindowState<N>>| Arc::strong_count(state) == 1 && !state.is_derived();
-        let alone = self.state.borrow().as_ref().is_some_and(only);
+        let single_writer = self.state.borrow().as_ref().is_some_and(only);
         fence(Ordering::Acquire);
-        Holder { world: self.context().device().boot().rank(), alone }
+        Holder { world: self.context().device().boot().rank(), single_writer }
     }
 
     /// Takes a lock; waits for it as long as its holder lives.
     #[inline]
-    fn acquire(&self, peer: &Peer, want: Want) -> Result<(), Error> {
+    fn acquire(&self, peer: &Peer, mode: LockMode) -> Result<(), Error> {
         let context = self.context();
         context.check_alive(peer.world)?;
         let me = self.holder();
-        // Those who asked this process by packets came before.
+        // Requests that came by packets are served first.
         let waits = peer.world == me.world && self.cold.rma_handler.has_waiters();
-        if let Some(control) = peer.words.filter(|_| !waits)
-            && control.take(want, me, 0).is_ok()
+        if let Some(lock) = peer.words.filter(|_| !waits)
+            && lock.try_acquire(mode, me, 0).is_ok()
         {
             return Ok(());
         }
-        self.acquire_slowly(peer, want)
+        self.acquire_slowly(peer, mode)
     }
 
     #[cold]
     #[inline(never)]
-    fn acquire_slowly(&self, &Peer { world, words, .. }: &Peer, want: Want) -> Result<(), Error> {
+    fn acquire_slowly(
+        &self,
+        &Peer { world, words, .. }: &Peer,
+        mode: LockMode,
+    ) -> Result<(), Error> {
         let context = self.context();
         let me = self.holder();
         let (mut round, mut looks) = (0_u32, 0);
-        let mut asked = Instant::now();
+        let mut checked = Instant::now();
         loop {
             context.check_alive(world)?;
-            let silent = asked.elapsed() > SILENCE;
-            let look = silent || round % 16 == 15;
+            let due = checked.elapsed() > LIVENESS_INTERVAL;
+            let look = due || round % 16 == 15;
             looks += u32::from(look);
             let look = if look { looks } else { 0 };
             let waits = world == me.world
                 && self.cold.rma_handler.has_waiters_for(self.state()?.exposed_region.id);
             let taken = match &words {
-                // Those who asked by packets came before.
-                Some(_) if waits && look == 0 => Err(NOBODY),
-                Some(control) => control.take(want, me, look),
-                None => self.take_by_packet(world, want, look)?,
+                // Requests that came by packets are served first.
+                Some(_) if waits && look == 0 => Err(NO_RANK),
+                Some(lock) => lock.try_acquire(mode, me, look),
+                None => self.acquire_by_packet(world, mode, look)?,
             };
             let Err(holder) = taken else { return Ok(()) };
-            let about = [world, if holder == NOBODY { world } else { holder }];
+            let about = [world, if holder == NO_RANK { world } else { holder }];
             context.check_liveness(&about)?;
-            if silent {
-                asked = Instant::now();
+            if due {
+                checked = Instant::now();
                 for rank in about {
                     if context.device().has_left(rank)? {
                         return Err(DeviceError::PeerDied { rank }.into());
                     }
                 }
             }
-            // Longer and longer, so that many who wait leave the holder alone.
+            // Exponential backoff, so that many waiters do not slow the holder
+            // down.
             for _ in 0..1_u32 << round.min(6) {
                 context.progress()?;
             }
@@ -481,9 +490,14 @@ impl<N: Netmod> Access<N> {
         }
     }
 
-    fn take_by_packet(&self, world: u32, want: Want, look: u32) -> Result<Result<(), u32>, Error> {
+    fn acquire_by_packet(
+        &self,
+        world: u32,
+        mode: LockMode,
+        look: u32,
+    ) -> Result<Result<(), u32>, Error> {
         let answer = Rc::new(Answer::default());
-        let place = want as u64 | u64::from(look) << 8;
+        let place = mode as u64 | u64::from(look) << 8;
         // SAFETY: no result.
         unsafe { self.request_lock(world, opcode::LOCK, place, &answer)? };
         match self.await_answer(world, &answer)? {
@@ -537,10 +551,10 @@ impl<N: Netmod> Access<N> {
 
     /// Gives a lock back.
     #[inline]
-    fn release(&self, peer: &Peer, want: Want) -> Result<(), Error> {
+    fn release(&self, peer: &Peer, mode: LockMode) -> Result<(), Error> {
         let context = self.context();
-        if let Some(control) = peer.words {
-            control.give(want, self.holder());
+        if let Some(lock) = peer.words {
+            lock.release(mode, self.holder());
             self.cold.rma_handler.grant(context);
             return Ok(());
         }
@@ -549,7 +563,7 @@ impl<N: Netmod> Access<N> {
             peer.world,
             opcode::UNLOCK,
             self.state()?.exposed_region.id,
-            want as u64,
+            mode as u64,
         )
     }
 }

@@ -7,7 +7,7 @@
 
 use super::compute::{Work, refusal};
 use super::custom::Operator;
-use super::locks::{Control, Words};
+use super::locks::{LockHandle, LockWords};
 use super::{Error, ErrorKind};
 use crate::device::segment::Segment;
 use crate::netmod::Kind;
@@ -112,8 +112,7 @@ impl Drop for RegistryEntry {
     }
 }
 
-/// How often each peer, by world rank, said something that was not yet waited
-/// for.
+/// Signals of each peer, by world rank, that were not waited for yet.
 #[derive(Default, Debug)]
 pub(super) struct Signals {
     /// It posted an exposure epoch.
@@ -146,12 +145,12 @@ pub(super) struct ExposedRegion {
     /// Start and bytes of what is attached; `None` where the window has memory
     /// of its own.
     attached: Option<Mutex<BTreeMap<usize, usize>>>,
-    /// Held while elements are changed that have no atomic instruction.
-    plain: Mutex<()>,
+    /// Held while elements without an atomic instruction are changed.
+    element_lock: Mutex<()>,
     signals: Mutex<Signals>,
-    control: Option<Control>,
+    shared_lock: Option<LockHandle>,
     /// Lock words of a window that nobody else has mapped.
-    private: OnceLock<Option<Segment>>,
+    private_lock: OnceLock<Option<Segment>>,
     world: u32,
 }
 
@@ -162,13 +161,13 @@ unsafe impl Send for ExposedRegion {}
 unsafe impl Sync for ExposedRegion {}
 
 impl ExposedRegion {
-    /// `control` is where the lock words are mapped for the node; `world` the
-    /// size of the job.
+    /// `shared_lock` is where the lock words are mapped for the node; `world`
+    /// the size of the job.
     pub(super) fn new(
         id: u64,
         (start, bytes): (*mut u8, usize),
         dynamic: bool,
-        control: Option<Control>,
+        shared_lock: Option<LockHandle>,
         world: u32,
     ) -> ExposedRegion {
         ExposedRegion {
@@ -176,10 +175,10 @@ impl ExposedRegion {
             start,
             bytes,
             attached: dynamic.then(Mutex::default),
-            plain: Mutex::default(),
+            element_lock: Mutex::default(),
             signals: Mutex::default(),
-            control,
-            private: OnceLock::new(),
+            shared_lock,
+            private_lock: OnceLock::new(),
             world,
         }
     }
@@ -188,21 +187,22 @@ impl ExposedRegion {
         self.signals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The words that say who holds locks on this region.
+    /// The lock words of this region.
     ///
     /// # Errors
     /// [`ErrorKind::Memory`].
-    pub(super) fn control(&self) -> Result<Control, Error> {
-        if let Some(control) = self.control {
-            return Ok(control);
+    pub(super) fn lock_handle(&self) -> Result<LockHandle, Error> {
+        if let Some(shared) = self.shared_lock {
+            return Ok(shared);
         }
-        let private = self.private.get_or_init(|| Segment::private(Words::bytes(self.world)).ok());
-        let segment = private.as_ref().ok_or_else(|| ErrorKind::Memory {
+        let private_lock =
+            self.private_lock.get_or_init(|| Segment::private(LockWords::bytes(self.world)).ok());
+        let segment = private_lock.as_ref().ok_or_else(|| ErrorKind::Memory {
             what: "the lock words of a window".into(),
             source: std::io::Error::from_raw_os_error(libc::ENOMEM),
         })?;
         // SAFETY: zeroed memory of that size, kept with the region.
-        Ok(unsafe { Control::at(segment.start(), self.world) })
+        Ok(unsafe { LockHandle::at(segment.start(), self.world) })
     }
 
     /// Runs `act` on `len` bytes at `offset`, which stay attached meanwhile;
@@ -239,7 +239,7 @@ impl ExposedRegion {
         act: impl FnOnce(*mut u8) -> R,
     ) -> Option<R> {
         self.with_range(offset, len, |at| {
-            let _held = self.plain.lock().unwrap_or_else(PoisonError::into_inner);
+            let _held = self.element_lock.lock().unwrap_or_else(PoisonError::into_inner);
             act(at)
         })
     }
@@ -256,8 +256,8 @@ impl ExposedRegion {
         let Some(len) = work.count.checked_mul(work.ty.size()) else { return Status::OutOfRange };
         // SAFETY: in range; the buffers by the caller's word; those who are not
         // this process never touch elements that need the lock.
-        let done =
-            self.with_range(offset, len, |at| unsafe { Work { at, ..work }.run(&self.plain) });
+        let done = self
+            .with_range(offset, len, |at| unsafe { Work { at, ..work }.run(&self.element_lock) });
         if done.is_some() { Status::Done } else { Status::OutOfRange }
     }
 

@@ -1,96 +1,100 @@
 //! The words in memory that say who holds which lock on a window.
 //!
-//! Each region of a window has two: one for locks of this rank alone, and one
-//! that only the window's first member's is used of, where lock_all and
+//! Each region of a window has two: a local one for locks of its rank, and a
+//! global one, of which only the first member's is used, where lock_all and
 //! exclusive locks exclude each other (Gerstenberger et al. 2013, *Enabling
 //! Highly-Scalable Remote Memory Access Programming with MPI-3 One Sided*).
 //! lock_all is then one operation, whatever the number of ranks, and costs
 //! puts nothing. Behind the words stands a count for each process of the job,
-//! so that those who wait find out whether somebody died with a lock.
+//! by which those who wait find out that a holder died.
 //!
-//! Never waits: who does not get a lock is told who has it.
+//! Never waits: a failed attempt returns a holder.
 
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
-/// What is asked for.
+/// Which word a lock takes, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Want {
+pub(super) enum LockMode {
     /// A shared lock on one rank.
     Shared,
     /// An exclusive lock on one rank.
     Exclusive,
-    /// Of the first member: shared locks on all ranks.
-    All,
-    /// Of the first member: that nobody has shared locks on all ranks.
-    Alone,
+    /// Global word: a shared lock on all ranks.
+    GlobalShared,
+    /// Global word: an exclusive lock on some rank, which excludes shared locks
+    /// on all ranks.
+    GlobalExclusive,
 }
 
-impl Want {
-    pub(super) fn from_number(n: u64) -> Option<Want> {
-        [Want::Shared, Want::Exclusive, Want::All, Want::Alone].get(n as usize).copied()
+impl LockMode {
+    pub(super) fn from_number(n: u64) -> Option<LockMode> {
+        [LockMode::Shared, LockMode::Exclusive, LockMode::GlobalShared, LockMode::GlobalExclusive]
+            .get(n as usize)
+            .copied()
     }
 }
 
-/// The words of one region.
+/// The lock words of one region.
 #[repr(C, align(64))]
-pub(super) struct Words {
+pub(super) struct LockWords {
     /// Low half: exclusive holder's world rank + 1; high half: shared holders.
     lock: AtomicU64,
     /// Low half: holders of all; high half: exclusive holders of any rank.
     global: AtomicU64,
 }
 
-impl Words {
+impl LockWords {
     /// Bytes of the words and the counts behind them, in a job of `world`.
     pub(super) const fn bytes(world: u32) -> usize {
-        (size_of::<Words>() + world as usize * size_of::<AtomicU16>()).next_multiple_of(64)
+        (size_of::<LockWords>() + world as usize * size_of::<AtomicU16>()).next_multiple_of(64)
     }
 }
 
-/// Nobody that is known.
-pub(super) const NOBODY: u32 = u32::MAX;
+/// No rank, or none that is known.
+pub(super) const NO_RANK: u32 = u32::MAX;
 
 const ONE_HIGH: u64 = 1 << 32;
 const LOW: u64 = ONE_HIGH - 1;
 
-/// Who takes a lock.
+/// The process that takes a lock.
 #[derive(Clone, Copy)]
 pub(super) struct Holder {
     /// Its rank in the job.
     pub(super) world: u32,
-    /// No other thread counts for this process meanwhile.
-    pub(super) alone: bool,
+    /// No other thread changes this process's count meanwhile, so that a plain
+    /// store will do.
+    pub(super) single_writer: bool,
 }
 
 impl Holder {
-    /// What stands in the word of a rank it has locked exclusively.
+    /// The word of a rank that it has locked exclusively.
     fn word(self) -> u64 {
         u64::from(self.world) + 1
     }
 }
 
-/// Where a region's words are.
+/// The address of a region's lock words.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Control {
-    words: *const Words,
+pub(super) struct LockHandle {
+    words: *const LockWords,
     world: u32,
 }
 
 // SAFETY: all access is atomic, and the memory stays with the window.
-unsafe impl Send for Control {}
+unsafe impl Send for LockHandle {}
 // SAFETY: as above.
-unsafe impl Sync for Control {}
+unsafe impl Sync for LockHandle {}
 
-impl Control {
+impl LockHandle {
     /// # Safety
-    /// [`Words::bytes`] of memory at `start`, zeroed before anybody used it and
-    /// a multiple of 64, that stay while the control is used.
-    pub(super) unsafe fn at(start: *mut u8, world: u32) -> Control {
-        Control { words: start.cast(), world }
+    /// [`LockWords::bytes`] of memory at `start`, zeroed before anybody used it
+    /// and a multiple of 64, that stay while the handle is used.
+    pub(super) unsafe fn at(start: *mut u8, world: u32) -> LockHandle {
+        LockHandle { words: start.cast(), world }
     }
 
-    fn words(&self) -> &Words {
+    fn words(&self) -> &LockWords {
         // SAFETY: by the contract of `at`.
         unsafe { &*self.words }
     }
@@ -104,48 +108,50 @@ impl Control {
     /// Counts what `holder` holds. An exclusive lock of one rank needs none: its
     /// word names who has it.
     #[inline]
-    fn add_holder(&self, want: Want, holder: Holder, by: i16) {
-        let Some(count) = self.count(holder.world).filter(|_| want != Want::Exclusive) else {
+    fn add_holder(&self, mode: LockMode, holder: Holder, by: i16) {
+        let Some(count) = self.count(holder.world).filter(|_| mode != LockMode::Exclusive) else {
             return;
         };
-        if holder.alone {
+        if holder.single_writer {
             count.store(count.load(Ordering::Relaxed).wrapping_add_signed(by), Ordering::Release);
         } else {
             count.fetch_add(by as u16, Ordering::AcqRel);
         }
     }
 
-    /// Takes a lock, or says who has it: [`NOBODY`] where that is not known.
-    /// Shared holders are only looked for when `look` is not 0, with each number
+    /// Takes a lock, or returns a holder: [`NO_RANK`] where none is known.
+    /// Shared holders are searched only when `look` is not 0; each number finds
     /// another one.
     #[inline]
-    pub(super) fn take(&self, want: Want, holder: Holder, look: u32) -> Result<(), u32> {
+    pub(super) fn try_acquire(&self, mode: LockMode, holder: Holder, look: u32) -> Result<(), u32> {
         let words = self.words();
-        let alone = holder.word();
-        let (word, mine): (_, fn(u64, u64) -> Option<u64>) = match want {
-            Want::Shared => (&words.lock, |w, _| (w & LOW == 0).then(|| w + ONE_HIGH)),
-            Want::Exclusive => (&words.lock, |w, alone| (w == 0).then_some(alone)),
-            Want::All => (&words.global, |w, _| (w < ONE_HIGH).then(|| w + 1)),
-            Want::Alone => (&words.global, |w, _| (w & LOW == 0).then(|| w + ONE_HIGH)),
+        let exclusive = holder.word();
+        let (word, mine): (_, fn(u64, u64) -> Option<u64>) = match mode {
+            LockMode::Shared => (&words.lock, |w, _| (w & LOW == 0).then(|| w + ONE_HIGH)),
+            LockMode::Exclusive => (&words.lock, |w, exclusive| (w == 0).then_some(exclusive)),
+            LockMode::GlobalShared => (&words.global, |w, _| (w < ONE_HIGH).then(|| w + 1)),
+            LockMode::GlobalExclusive => {
+                (&words.global, |w, _| (w & LOW == 0).then(|| w + ONE_HIGH))
+            }
         };
         // Counted before: whoever is killed in between leaves a name too many, and
         // never a lock without one.
-        self.add_holder(want, holder, 1);
-        let taken = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |w| mine(w, alone));
+        self.add_holder(mode, holder, 1);
+        let taken = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |w| mine(w, exclusive));
         if taken.is_err() {
-            self.add_holder(want, holder, -1);
+            self.add_holder(mode, holder, -1);
         }
         match taken {
             Ok(_) => Ok(()),
-            Err(w) if matches!(want, Want::Shared | Want::Exclusive) && w & LOW != 0 => {
+            Err(w) if matches!(mode, LockMode::Shared | LockMode::Exclusive) && w & LOW != 0 => {
                 Err((w & LOW) as u32 - 1)
             }
-            Err(_) if look == 0 => Err(NOBODY),
+            Err(_) if look == 0 => Err(NO_RANK),
             Err(_) => Err(self.some_holder(holder.world, look)),
         }
     }
 
-    /// One of those that hold something here.
+    /// One of the processes whose count is not zero.
     #[cold]
     fn some_holder(&self, me: u32, look: u32) -> u32 {
         let holds = |world: &u32| {
@@ -153,20 +159,20 @@ impl Control {
         };
         let holders = || (0..self.world).filter(holds);
         let number = holders().count();
-        holders().nth(look as usize % number.max(1)).unwrap_or(NOBODY)
+        holders().nth(look as usize % number.max(1)).unwrap_or(NO_RANK)
     }
 
-    /// Gives back what [`Control::take`] took.
+    /// Releases what [`LockHandle::try_acquire`] took.
     #[inline]
-    pub(super) fn give(&self, want: Want, holder: Holder) {
+    pub(super) fn release(&self, mode: LockMode, holder: Holder) {
         let words = self.words();
-        match want {
-            Want::Shared => words.lock.fetch_sub(ONE_HIGH, Ordering::AcqRel),
-            Want::Exclusive => words.lock.fetch_sub(holder.word(), Ordering::AcqRel),
-            Want::All => words.global.fetch_sub(1, Ordering::AcqRel),
-            Want::Alone => words.global.fetch_sub(ONE_HIGH, Ordering::AcqRel),
+        match mode {
+            LockMode::Shared => words.lock.fetch_sub(ONE_HIGH, Ordering::AcqRel),
+            LockMode::Exclusive => words.lock.fetch_sub(holder.word(), Ordering::AcqRel),
+            LockMode::GlobalShared => words.global.fetch_sub(1, Ordering::AcqRel),
+            LockMode::GlobalExclusive => words.global.fetch_sub(ONE_HIGH, Ordering::AcqRel),
         };
-        self.add_holder(want, holder, -1);
+        self.add_holder(mode, holder, -1);
     }
 }
 
@@ -181,25 +187,26 @@ mod tests {
         let start = memory.as_mut_ptr().cast::<u8>();
         // SAFETY: 64 of the 128 bytes start at a multiple of 64, zeroed; only
         // the words and six counts are used.
-        let control = unsafe { Control::at(start.add(start.align_offset(64)), 6) };
-        let [two, five] = [2, 5].map(|world| Holder { world, alone: world == 5 });
-        let free = |want| control.take(want, five, 0).map(|()| control.give(want, five)).is_ok();
-        use Want::{All, Alone, Exclusive, Shared};
+        let lock = unsafe { LockHandle::at(start.add(start.align_offset(64)), 6) };
+        let [two, five] = [2, 5].map(|world| Holder { world, single_writer: world == 5 });
+        let free =
+            |mode| lock.try_acquire(mode, five, 0).map(|()| lock.release(mode, five)).is_ok();
+        use LockMode::{Exclusive, GlobalExclusive, GlobalShared, Shared};
         for (held, excluded) in [
             (Shared, vec![Exclusive]),
             (Exclusive, vec![Shared, Exclusive]),
-            (All, vec![Alone]),
-            (Alone, vec![All]),
+            (GlobalShared, vec![GlobalExclusive]),
+            (GlobalExclusive, vec![GlobalShared]),
         ] {
-            assert_eq!(control.take(held, two, 0), Ok(()));
-            for want in [Shared, Exclusive, All, Alone] {
-                assert_eq!(free(want), !excluded.contains(&want), "{want:?} beside {held:?}");
+            assert_eq!(lock.try_acquire(held, two, 0), Ok(()));
+            for mode in [Shared, Exclusive, GlobalShared, GlobalExclusive] {
+                assert_eq!(free(mode), !excluded.contains(&mode), "{mode:?} beside {held:?}");
             }
-            for want in excluded {
-                assert_eq!(control.take(want, five, 1), Err(2), "{want:?} beside {held:?}");
+            for mode in excluded {
+                assert_eq!(lock.try_acquire(mode, five, 1), Err(2), "{mode:?} beside {held:?}");
             }
-            control.give(held, two);
-            assert!([Shared, Exclusive, All, Alone].into_iter().all(free));
+            lock.release(held, two);
+            assert!([Shared, Exclusive, GlobalShared, GlobalExclusive].into_iter().all(free));
         }
     }
 
@@ -214,16 +221,18 @@ mod tests {
             let start = unsafe { libc::mmap(std::ptr::null_mut(), 4096, prot, flags, -1, 0) };
             assert_ne!(start, libc::MAP_FAILED);
             // SAFETY: a page of zeros; 6 counts fit.
-            let control = unsafe { Control::at(start.cast(), 6) };
+            let lock = unsafe { LockHandle::at(start.cast(), 6) };
             // SAFETY: the child only changes the page until it is killed.
             let child = unsafe { libc::fork() };
-            let two = Holder { world: 2, alone: trial % 2 == 0 };
+            let two = Holder { world: 2, single_writer: trial % 2 == 0 };
             if child == 0 {
                 // SAFETY: ends the child should this test end before it is killed.
                 unsafe { libc::alarm(10) };
                 loop {
-                    for want in [Want::Shared, Want::All, Want::Alone] {
-                        let _ = control.take(want, two, 0).map(|()| control.give(want, two));
+                    for mode in
+                        [LockMode::Shared, LockMode::GlobalShared, LockMode::GlobalExclusive]
+                    {
+                        let _ = lock.try_acquire(mode, two, 0).map(|()| lock.release(mode, two));
                     }
                 }
             }
@@ -234,9 +243,9 @@ mod tests {
                 libc::kill(child, libc::SIGKILL);
                 libc::waitpid(child, std::ptr::null_mut(), 0);
             }
-            let words = control.words();
+            let words = lock.words();
             let held = [&words.lock, &words.global].map(|word| word.load(Ordering::Acquire));
-            let known = control.some_holder(5, 1);
+            let known = lock.some_holder(5, 1);
             assert!(held == [0, 0] || known == 2, "{held:x?} is held by nobody known");
             // SAFETY: mapped above, used no more.
             unsafe { libc::munmap(start, 4096) };

@@ -2,7 +2,7 @@
 
 use super::exposed_region::RegistryEntry;
 use super::keys::PackedKeys;
-use super::locks::{Control, Words};
+use super::locks::{LockHandle, LockWords};
 use super::registration::{Alike, Registrations};
 use super::{Error, ErrorKind};
 use crate::device::segment::Segment;
@@ -72,18 +72,18 @@ pub(super) struct Mapped {
 
 /// The lock words of the node's regions, as this process has them mapped.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Controls {
+pub(super) struct NodeLocks {
     pub(super) start: *mut u8,
     /// Processes of the job.
     pub(super) world: u32,
 }
 
-impl Controls {
+impl NodeLocks {
     /// Those of a node rank.
-    pub(super) fn of(&self, node_rank: u32) -> Control {
-        let at = node_rank as usize * Words::bytes(self.world);
+    pub(super) fn of(&self, node_rank: u32) -> LockHandle {
+        let at = node_rank as usize * LockWords::bytes(self.world);
         // SAFETY: the segment holds words for every node rank.
-        unsafe { Control::at(self.start.add(at), self.world) }
+        unsafe { LockHandle::at(self.start.add(at), self.world) }
     }
 }
 
@@ -143,7 +143,7 @@ pub struct WindowState<N: Netmod> {
     /// Where the regions of a shared window start in the node's segment, by
     /// rank; others lie a pitch apart.
     pub(super) contiguous: Option<Column>,
-    pub(super) controls: Option<Controls>,
+    pub(super) node_locks: Option<NodeLocks>,
     /// Address of each rank's memory modulo 8.
     pub(super) skews: Column,
     /// World rank of the first member, whose word lock_all takes.
@@ -240,7 +240,7 @@ impl<N: Netmod> WindowState<N> {
         Ok(Arc::new(WindowState {
             exposed_region: Arc::clone(&self.exposed_region),
             contiguous: self.contiguous.as_ref().map(|c| c.pick(&ranks)),
-            controls: self.controls,
+            node_locks: self.node_locks,
             skews: self.skews.pick(&ranks),
             master: self.master,
             dynamic: self.dynamic,

@@ -5,9 +5,9 @@ use super::am_fallback::RmaHandler;
 use super::epoch::Assert;
 use super::exposed_region::{ExposedRegion, RegistryEntry};
 use super::keys::PackedKeys;
-use super::locks::Words;
+use super::locks::LockWords;
 use super::registration::{Registrations, With};
-use super::state::{Column, Controls, Mapped, MemoryRegion, WindowState};
+use super::state::{Column, Mapped, MemoryRegion, NodeLocks, WindowState};
 use super::{Communicator, Error, ErrorKind, Hints};
 use crate::av::Transport;
 use crate::device::Key;
@@ -157,14 +157,14 @@ impl<N: Netmod> Window<N> {
         let agreed = shared.iter().all(|s| s.as_slice() == [1]);
         let ground = match node.filter(|_| agreed) {
             Some(node) if !node.is_final() => Err(not_final(bytes)),
-            Some(NodeSegment { segment, mapped, controls, .. }) => {
+            Some(NodeSegment { segment, mapped, node_locks, .. }) => {
                 let device = communicator.device();
                 let mine = device.node_rank(device.boot().rank()).unwrap_or(0);
                 // SAFETY: the segment has a region for every node rank.
                 let start = unsafe { mapped.start.add(mine as usize * mapped.pitch) };
                 Ok(Ground {
                     mapped: Some(mapped),
-                    controls: Some(controls),
+                    node_locks: Some(node_locks),
                     segment: Some(segment),
                     ..Ground::of(start)
                 })
@@ -246,7 +246,7 @@ impl<N: Netmod> Window<N> {
         let ground = Ground {
             mapped: Some(node.mapped),
             starts: Some(starts),
-            controls: Some(node.controls),
+            node_locks: Some(node.node_locks),
             segment: Some(node.segment),
             ..Ground::of(start)
         };
@@ -340,9 +340,9 @@ impl<N: Netmod> Window<N> {
         let world = device.boot().size();
         let exposed_region = prepared.as_ref().ok().map(|(ground, ..)| {
             let node_rank = device.node_rank(device.boot().rank()).unwrap_or(0);
-            let control = ground.controls.map(|c| c.of(node_rank));
+            let shared_lock = ground.node_locks.map(|l| l.of(node_rank));
             let memory = (ground.start, mine.bytes as usize);
-            let region = ExposedRegion::new(communicator.id(), memory, dynamic, control, world);
+            let region = ExposedRegion::new(communicator.id(), memory, dynamic, shared_lock, world);
             Arc::new(RegistryEntry::new(Arc::clone(RmaHandler::of(context).registry()), region))
         });
         let told = prepared.as_ref().ok().map(|(ground, network, local, _)| {
@@ -367,7 +367,7 @@ impl<N: Netmod> Window<N> {
         let state = Arc::new(WindowState {
             exposed_region: exposed_region.ok_or_else(gone)?,
             contiguous: ground.starts.map(|starts| Column::new(starts.iter().copied())),
-            controls: ground.controls,
+            node_locks: ground.node_locks,
             skews: Column::new(offers.iter().map(|o| u64::from(o.skew))),
             master: communicator.world_rank(0)?,
             dynamic,
@@ -701,7 +701,7 @@ struct Ground<N: Netmod> {
     mapped: Option<Mapped>,
     /// By rank, where the regions are contiguous.
     starts: Option<Vec<u64>>,
-    controls: Option<Controls>,
+    node_locks: Option<NodeLocks>,
     /// Where the memory is the window's own.
     segment: Option<Segment>,
     /// Where it is the provider's.
@@ -716,7 +716,7 @@ impl<N: Netmod> Ground<N> {
             start,
             mapped: None,
             starts: None,
-            controls: None,
+            node_locks: None,
             segment: None,
             region: None,
             rkey_ptr: false,
@@ -759,7 +759,7 @@ fn not_final(bytes: usize) -> Error {
 struct NodeSegment {
     segment: Segment,
     mapped: Mapped,
-    controls: Controls,
+    node_locks: NodeLocks,
     /// The members that come later open it through this process.
     file: File,
     len: usize,
@@ -829,7 +829,7 @@ impl NodeSegment {
     ) -> Option<NodeSegment> {
         let device = communicator.device();
         let world = device.boot().size();
-        let words = Words::bytes(world).checked_mul(device.node_size() as usize)?;
+        let words = LockWords::bytes(world).checked_mul(device.node_size() as usize)?;
         let behind = len.checked_next_multiple_of(PAGE)?;
         let all = behind.checked_add(words).filter(|&all| all <= isize::MAX as usize)?;
         let (segment, file) = match file {
@@ -841,8 +841,8 @@ impl NodeSegment {
         };
         let start = segment.start();
         // SAFETY: within the segment, which holds `words` bytes behind there.
-        let controls = Controls { start: unsafe { start.add(behind) }, world };
+        let node_locks = NodeLocks { start: unsafe { start.add(behind) }, world };
         let mapped = Mapped { start, pitch: 0, all: true };
-        Some(NodeSegment { segment, mapped, controls, file, len: all })
+        Some(NodeSegment { segment, mapped, node_locks, file, len: all })
     }
 }
