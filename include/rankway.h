@@ -519,7 +519,7 @@ typedef struct rankway_status_t {
     /**
      * Rank of the sender in the job.
      */
-    uint32_t world;
+    uint32_t peer;
     /**
      * Not 0: it was cancelled, and the rest means nothing.
      */
@@ -797,7 +797,7 @@ int rankway_comm_get_lpid(struct rankway_comm_t comm, int rank, struct rankway_p
 /**
  * The rank in the job of a rank.
  */
-int rankway_comm_world_rank(struct rankway_comm_t comm, int rank, uint32_t *world);
+int rankway_comm_world_rank(struct rankway_comm_t comm, int rank, uint32_t *peer);
 
 /**
  * Whether a rank runs on this process's node: 1 or 0.
@@ -1205,20 +1205,20 @@ int rankway_imrecv(void *buf,
 int rankway_tagged_isend(struct rankway_context_t context,
                          const void *buf,
                          size_t bytes,
-                         uint32_t world,
+                         uint32_t peer,
                          uint64_t channel,
                          uint64_t match_bits,
                          int synchronous,
                          struct rankway_request_t *request);
 
 /**
- * Begins a receive by match bits; those set in `ignore` need not agree. `world`
+ * Begins a receive by match bits; those set in `ignore` need not agree. `peer`
  * is the only possible sender, so that its death ends the receive, or -1.
  */
 int rankway_tagged_irecv(struct rankway_context_t context,
                          void *buf,
                          size_t bytes,
-                         int64_t world,
+                         int64_t peer,
                          uint64_t channel,
                          uint64_t match_bits,
                          uint64_t ignore,
@@ -1228,7 +1228,7 @@ int rankway_tagged_irecv(struct rankway_context_t context,
  * rankway_iprobe by match bits.
  */
 int rankway_tagged_iprobe(struct rankway_context_t context,
-                          int64_t world,
+                          int64_t peer,
                           uint64_t channel,
                           uint64_t match_bits,
                           uint64_t ignore,
@@ -1239,7 +1239,7 @@ int rankway_tagged_iprobe(struct rankway_context_t context,
  * rankway_improbe by match bits.
  */
 int rankway_tagged_improbe(struct rankway_context_t context,
-                           int64_t world,
+                           int64_t peer,
                            uint64_t channel,
                            uint64_t match_bits,
                            uint64_t ignore,

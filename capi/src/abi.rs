@@ -221,7 +221,7 @@ pub struct rankway_status_t {
     /// The 64 match bits as they travelled.
     pub bits: u64,
     /// Rank of the sender in the job.
-    pub world: u32,
+    pub peer: u32,
     /// Not 0: it was cancelled, and the rest means nothing.
     pub cancelled: c_int,
 }

@@ -186,7 +186,7 @@ pub(crate) trait Context {
 /// Where a message goes that has no communicator.
 #[derive(Clone, Copy)]
 pub(crate) struct Bits {
-    pub(crate) world: u32,
+    pub(crate) peer: u32,
     pub(crate) channel: u64,
     pub(crate) bits: u64,
 }
@@ -245,12 +245,12 @@ impl<N: Native> Context for Ctx<N> {
 
     fn isend(&self, buf: (*const u8, usize), to: Bits, sync: bool) -> Result<Operation, Fail> {
         let tagged = self.tagged()?;
-        let Bits { world, channel, bits } = to;
+        let Bits { peer, channel, bits } = to;
         // SAFETY: the caller in C leaves the buffer alone until the end.
         let request = unsafe {
             match sync {
-                true => tagged.issend(world, channel, bits, buf.0, buf.1)?,
-                false => tagged.isend(world, channel, bits, buf.0, buf.1)?,
+                true => tagged.issend(peer, channel, bits, buf.0, buf.1)?,
+                false => tagged.isend(peer, channel, bits, buf.0, buf.1)?,
             }
         };
         Ok(self.operation(request))
@@ -461,13 +461,13 @@ impl<N: Native> Comm for Communicator<N> {
 
     fn am_send(&self, to: u32, am: am::OutgoingAm<'_>, mode: am::SendMode) -> Result<bool, Fail> {
         let active = Active::open(self.context())?;
-        let (world, am::OutgoingAm { id, header, payload }) = (self.world_rank(to)?, am);
+        let (peer, am::OutgoingAm { id, header, payload }) = (self.world_rank(to)?, am);
         Ok(match mode {
-            am::SendMode::Try => active.try_send(world, id, header, payload)?,
-            am::SendMode::TryRequest => active.try_request(world, id, header, payload)?,
-            am::SendMode::Wait => active.send(world, id, header, payload).map(|()| true)?,
+            am::SendMode::Try => active.try_send(peer, id, header, payload)?,
+            am::SendMode::TryRequest => active.try_request(peer, id, header, payload)?,
+            am::SendMode::Wait => active.send(peer, id, header, payload).map(|()| true)?,
             am::SendMode::WaitRequest => {
-                active.request(world, id, header, payload).map(|()| true)?
+                active.request(peer, id, header, payload).map(|()| true)?
             }
         })
     }
@@ -806,7 +806,7 @@ pub(crate) fn status(s: &Status) -> rankway_status_t {
         tag: s.tag() as c_int,
         count: s.length,
         bits: s.bits,
-        world: s.world,
+        peer: s.peer,
         cancelled: c_int::from(s.cancelled),
     }
 }

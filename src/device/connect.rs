@@ -22,48 +22,47 @@ impl<N: Netmod> Context<N> {
         if !entry.is_empty() {
             return Ok(entry);
         }
-        let world = self.device().world_rank(p)?;
+        let peer = self.device().world_rank(p)?;
         let entry = if p.pg == 0 {
-            self.insert(world)?
+            self.insert(peer)?
         } else {
-            self.connect(Process { pg: 0, lpid: world })?
+            self.connect(Process { pg: 0, lpid: peer })?
         };
         av.set(p, entry)?;
         Ok(entry)
     }
 
     /// What a process has published.
-    pub(super) fn published(&self, world: u32) -> Result<BusinessCard, DeviceError> {
+    pub(super) fn published(&self, peer: u32) -> Result<BusinessCard, DeviceError> {
         let boot = self.device().boot();
-        let key = if world < boot.size() { business_card::KEY } else { business_card::DYNAMIC_KEY };
-        BusinessCard::decode(&boot.get(world, key)?)
-            .ok_or(DeviceError::BadBusinessCard { rank: world })
+        let key = if peer < boot.size() { business_card::KEY } else { business_card::DYNAMIC_KEY };
+        BusinessCard::decode(&boot.get(peer, key)?)
+            .ok_or(DeviceError::BadBusinessCard { rank: peer })
     }
 
-    fn insert(&self, world: u32) -> Result<Entry, DeviceError> {
+    fn insert(&self, peer: u32) -> Result<Entry, DeviceError> {
         let device = self.device();
-        let business_card = self.published(world)?;
-        if device.on_node(world) {
-            device.watch(world)?;
-            if let Some(entry) = self.insert_local(world, &business_card)? {
+        let business_card = self.published(peer)?;
+        if device.on_node(peer) {
+            device.watch(peer)?;
+            if let Some(entry) = self.insert_local(peer, &business_card)? {
                 return Ok(entry);
             }
         }
         let (Some((net, endpoint)), false) =
             (self.endpoint(Transport::Network), business_card.network.is_empty())
         else {
-            let why = if device.on_node(world) {
+            let why = if device.on_node(peer) {
                 "it is on this node, but beyond what the shared-memory provider holds, or a side \
                  has no shared-memory provider; open a network provider too (RANKWAY_PROVIDER)"
             } else {
                 "it is on another node and one of the two has no network provider open; unset \
                  FI_PROVIDER and RANKWAY_PROVIDER or name a network provider there"
             };
-            return Err(DeviceError::NoTransport { rank: world, why });
+            return Err(DeviceError::NoTransport { rank: peer, why });
         };
-        let address = net
-            .insert(endpoint, &business_card.network)
-            .map_err(|e| DeviceError::peer(world, e))?;
+        let address =
+            net.insert(endpoint, &business_card.network).map_err(|e| DeviceError::peer(peer, e))?;
         Ok(N::pack(address, Transport::Network)?)
     }
 
@@ -71,7 +70,7 @@ impl<N: Netmod> Context<N> {
     /// which both the mapped windows and the table of provider addresses take.
     fn insert_local(
         &self,
-        world: u32,
+        peer: u32,
         business_card: &BusinessCard,
     ) -> Result<Option<Entry>, DeviceError> {
         let device = self.device();
@@ -80,7 +79,7 @@ impl<N: Netmod> Context<N> {
             return Ok(None);
         }
         let limit = local.caps().max_peers;
-        let ranks = (device.node_rank(world), device.node_rank(device.boot.rank()));
+        let ranks = (device.node_rank(peer), device.node_rank(device.boot.rank()));
         let (Some(theirs), Some(ours)) = ranks else { return Ok(None) };
         // Both ends take the same decision: a process past the limit would
         // overflow the table of those it writes to.
@@ -90,7 +89,7 @@ impl<N: Netmod> Context<N> {
         if device.local_address(theirs).is_none() {
             let address = local
                 .insert(endpoint, &business_card.local)
-                .map_err(|e| DeviceError::peer(world, e))?;
+                .map_err(|e| DeviceError::peer(peer, e))?;
             device.set_local_address(theirs, address);
         }
         Ok(Some(N::pack(u64::from(theirs), Transport::Local)?))

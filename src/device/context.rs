@@ -480,9 +480,9 @@ impl<N: Netmod> Context<N> {
 
     #[cold]
     fn run_deferred(&self) {
-        for world in self.to_tell.take() {
+        for peer in self.to_tell.take() {
             for handler in self.handlers.iter().filter_map(OnceCell::get) {
-                handler.lost(self, world);
+                handler.lost(self, peer);
             }
         }
         let pending = self.pending_handlers.take();
@@ -498,8 +498,8 @@ impl<N: Netmod> Context<N> {
 
     /// Handlers are told of a loss by the next progress, never at once: it
     /// may be noticed amidst a handler's own work.
-    pub(super) fn tell_lost(&self, world: u32) {
-        self.to_tell.borrow_mut().push(world);
+    pub(super) fn tell_lost(&self, peer: u32) {
+        self.to_tell.borrow_mut().push(peer);
     }
 
     /// Where peers on the node send packets to.
@@ -531,9 +531,9 @@ impl<N: Netmod> Context<N> {
         self.count_event();
         let class = Class::of_token(c.token);
         if class == Class::Link {
-            let world = self.links.sent(c.token);
-            if let (Some(world), Err(why)) = (world, c.result) {
-                self.break_link(world, why);
+            let peer = self.links.sent(c.token);
+            if let (Some(peer), Err(why)) = (peer, c.result) {
+                self.break_link(peer, why);
             }
             return;
         }
@@ -570,11 +570,11 @@ impl<N: Netmod> Context<N> {
     }
 
     /// A token for an operation towards a world rank.
-    pub(crate) fn token(&self, world: u32) -> Token {
+    pub(crate) fn token(&self, peer: u32) -> Token {
         let n = self.next_token.get();
         self.next_token.set(n.wrapping_add(1));
         // The upper bits are those of the class, 0 here.
-        Token((n & Token::NUMBERS) << 32 | u64::from(world))
+        Token((n & Token::NUMBERS) << 32 | u64::from(peer))
     }
 
     /// Counts an operation that was issued with a token; `awaited`: somebody
@@ -591,14 +591,14 @@ impl<N: Netmod> Context<N> {
         self.under_way.borrow().values().sum()
     }
 
-    /// Which of `worlds`, of all peers when that is empty, have tracked
+    /// Which of `peers`, of all peers when that is empty, have tracked
     /// operations under way.
-    pub(crate) fn pending(&self, worlds: &[u32]) -> Vec<u32> {
+    pub(crate) fn pending(&self, peers: &[u32]) -> Vec<u32> {
         let under_way = self.under_way.borrow();
         let busy = |rank: &u32| under_way.get(rank).is_some_and(|&count| count > 0);
-        match worlds {
+        match peers {
             [] => under_way.keys().copied().filter(busy).collect(),
-            worlds => worlds.iter().copied().filter(busy).collect(),
+            peers => peers.iter().copied().filter(busy).collect(),
         }
     }
 
@@ -614,11 +614,11 @@ impl<N: Netmod> Context<N> {
         awaited.remove(&token.0).flatten()
     }
 
-    /// A failure of a tracked operation towards `world` that nobody waited
+    /// A failure of a tracked operation towards `peer` that nobody waited
     /// for, taken out.
-    pub(crate) fn take_failure_of(&self, world: u32) -> Option<DeviceError> {
+    pub(crate) fn take_failure_of(&self, peer: u32) -> Option<DeviceError> {
         let mut failures = self.failures.borrow_mut();
-        let at = failures.iter().position(|(rank, _)| *rank == world)?;
+        let at = failures.iter().position(|(rank, _)| *rank == peer)?;
         let (rank, error) = failures.swap_remove(at);
         drop(failures);
         Some(self.attribute_failure(rank, error))

@@ -94,40 +94,40 @@ impl<N: Netmod> Context<N> {
     /// # Errors
     /// As [`Context::transmit`].
     #[inline]
-    pub(crate) fn forward(&self, world: u32, head: Head, body: &[u8]) -> Result<(), DeviceError> {
+    pub(crate) fn forward(&self, peer: u32, head: Head, body: &[u8]) -> Result<(), DeviceError> {
         if self.index() == 0 {
             // SAFETY: a copied body needs nothing.
-            unsafe { self.transmit(world, head, Body::Copied(body)) }?;
+            unsafe { self.transmit(peer, head, Body::Copied(body)) }?;
             return Ok(());
         }
-        self.forward_from_further(world, head, body)
+        self.forward_from_further(peer, head, body)
     }
 
     #[cold]
-    fn forward_from_further(&self, world: u32, head: Head, body: &[u8]) -> Result<(), DeviceError> {
-        self.check_open(world)?;
-        let route = self.first_route(world)?;
+    fn forward_from_further(&self, peer: u32, head: Head, body: &[u8]) -> Result<(), DeviceError> {
+        self.check_open(peer)?;
+        let route = self.first_route(peer)?;
         let forwarder = &self.links.vcis.forwarder;
         let mut streams = forwarder.streams.borrow_mut();
-        let stream = streams.entry((world, 0)).or_default();
+        let stream = streams.entry((peer, 0)).or_default();
         if stream.route.is_none() {
             (stream.route, stream.incarnation) = (Some(route), forwarder.incarnation);
             stream.push(BUSINESS_CARD, self.index(), self.business_card()?.encode().into());
         }
         stream.push(FORWARDED, self.index(), self.wrapped(head, body));
-        self.push_stream(world, stream);
+        self.push_stream(peer, stream);
         drop(streams);
-        self.check_open(world)
+        self.check_open(peer)
     }
 
     /// Answers what [`PacketHandler::forwarded`](super::packet::PacketHandler::forwarded) brought from
     /// a peer's context `index`. Who died or closed it meanwhile needs none.
     #[cold]
-    pub(crate) fn forward_answer(&self, world: u32, index: u32, head: Head, body: &[u8]) {
+    pub(crate) fn forward_answer(&self, peer: u32, index: u32, head: Head, body: &[u8]) {
         let mut streams = self.links.vcis.forwarder.streams.borrow_mut();
-        if let Some(stream) = streams.get_mut(&(world, index)) {
+        if let Some(stream) = streams.get_mut(&(peer, index)) {
             stream.push(FORWARDED, index, self.wrapped(head, body));
-            self.push_stream(world, stream);
+            self.push_stream(peer, stream);
         }
     }
 
@@ -141,9 +141,9 @@ impl<N: Netmod> Context<N> {
     ///
     /// # Errors
     /// A peer that cannot be reached.
-    pub(crate) fn forward_limit(&self, world: u32) -> Result<usize, DeviceError> {
+    pub(crate) fn forward_limit(&self, peer: u32) -> Result<usize, DeviceError> {
         let wrapping = if self.index() == 0 { 0 } else { HEAD };
-        Ok(self.packet_limits(world)?.1.saturating_sub(wrapping))
+        Ok(self.packet_limits(peer)?.1.saturating_sub(wrapping))
     }
 
     /// Sends what the provider had no space for, and hands on what came before
@@ -163,8 +163,8 @@ impl<N: Netmod> Context<N> {
         waiting.into_iter().for_each(|key| self.hand_on(key));
     }
 
-    fn push_stream(&self, world: u32, stream: &mut Stream) {
-        if self.check_open(world).is_err() {
+    fn push_stream(&self, peer: u32, stream: &mut Stream) {
+        if self.check_open(peer).is_err() {
             stream.queue.clear();
         }
         let Some(route) = stream.route else { return };
@@ -172,7 +172,7 @@ impl<N: Netmod> Context<N> {
             // Who asks must hear of it when a packet fails; an answer that
             // fails is for a context that was closed.
             let asks = self.index() > 0;
-            let rc = self.send_loose(if asks { world } else { u32::MAX }, route, *head, body);
+            let rc = self.send_loose(if asks { peer } else { u32::MAX }, route, *head, body);
             if rc == AGAIN {
                 self.links.vcis.forwarder.busy.set(true);
                 return;
@@ -181,7 +181,7 @@ impl<N: Netmod> Context<N> {
             if rc < 0 {
                 stream.queue.clear();
                 if asks {
-                    self.break_link(world, self.explain(route, world, rc));
+                    self.break_link(peer, self.explain(route, peer, rc));
                 }
             }
         }
@@ -191,7 +191,7 @@ impl<N: Netmod> Context<N> {
     #[cold]
     pub(super) fn forwarded_arrived(&self, head: &Head, body: &[u8]) {
         let [index, incarnation, number] = head.words;
-        let (world, index, incarnation) = (head.from, index as u32, incarnation as u32);
+        let (peer, index, incarnation) = (head.from, index as u32, incarnation as u32);
         let mine = self.index();
         // Garbage, or for a context that had this one's index.
         if index == 0
@@ -200,10 +200,10 @@ impl<N: Netmod> Context<N> {
             return;
         }
         // Only one who is there begins a stream.
-        if world >= self.device().boot().size() {
+        if peer >= self.device().boot().size() {
             return;
         }
-        let key = (world, if mine == 0 { index } else { 0 });
+        let key = (peer, if mine == 0 { index } else { 0 });
         let mut streams = self.links.vcis.forwarder.streams.borrow_mut();
         let stream =
             streams.entry(key).or_insert_with(|| Stream { incarnation, ..Stream::default() });
@@ -221,7 +221,7 @@ impl<N: Netmod> Context<N> {
     /// Hands on what came in on a stream, as far as it is due.
     fn hand_on(&self, key: (u32, u32)) {
         let forwarder = &self.links.vcis.forwarder;
-        let (world, index) = key;
+        let (peer, index) = key;
         loop {
             let mut streams = forwarder.streams.borrow_mut();
             let Some(stream) = streams.get_mut(&key) else { return };
@@ -232,7 +232,7 @@ impl<N: Netmod> Context<N> {
                 // is gone.
                 let business_card = BusinessCard::decode(&body).filter(|_| self.index() == 0);
                 stream.route = business_card
-                    .and_then(|business_card| self.insert_vci(world, &business_card).ok());
+                    .and_then(|business_card| self.insert_vci(peer, &business_card).ok());
                 continue;
             }
             let inner = body.split_first_chunk::<HEAD>();
@@ -247,7 +247,7 @@ impl<N: Netmod> Context<N> {
             };
             // Nothing is borrowed while a handler works: it may answer.
             drop(streams);
-            handler.forwarded(self, index, &Head { from: world, ..inner }, rest);
+            handler.forwarded(self, index, &Head { from: peer, ..inner }, rest);
         }
     }
 }

@@ -110,13 +110,13 @@ struct Copies {
 }
 
 impl Copies {
-    fn insert(&mut self, world: u32, body: &[u8]) -> u32 {
+    fn insert(&mut self, peer: u32, body: &[u8]) -> u32 {
         let at = self.free.pop().unwrap_or_else(|| {
             self.places.push((0, Vec::new()));
             self.places.len() as u32 - 1
         });
         let (owner, bytes) = &mut self.places[at as usize];
-        *owner = world;
+        *owner = peer;
         bytes.clear();
         bytes.extend_from_slice(body);
         at
@@ -128,9 +128,9 @@ impl Copies {
 
     /// The peer it was for.
     fn remove(&mut self, at: u32) -> Option<u32> {
-        let world = self.places.get(at as usize)?.0;
+        let peer = self.places.get(at as usize)?.0;
         self.free.push(at);
-        Some(world)
+        Some(peer)
     }
 }
 
@@ -192,8 +192,8 @@ impl Links {
 
     /// What this process calls itself towards a peer.
     #[inline]
-    fn to(&self, world: u32) -> u32 {
-        if world < self.size { self.me } else { self.name }
+    fn to(&self, peer: u32) -> u32 {
+        if peer < self.size { self.me } else { self.name }
     }
 
     /// Who a packet's sender is here: members of the job say so themselves.
@@ -202,8 +202,8 @@ impl Links {
         if from < self.size { Some(from) } else { boot.resolve_name(from) }
     }
 
-    pub(super) fn link(&self, world: u32) -> Option<&Link> {
-        self.peers.get(world)
+    pub(super) fn link(&self, peer: u32) -> Option<&Link> {
+        self.peers.get(peer)
     }
 
     /// Peers there is a link to.
@@ -220,8 +220,8 @@ impl Links {
     /// Packets that wait for space at the provider.
     pub(super) fn queued(&self) -> usize {
         let busy = self.busy.borrow();
-        let queued = |&world: &u32| {
-            let link = self.peers.get(world)?;
+        let queued = |&peer: &u32| {
+            let link = self.peers.get(peer)?;
             Some(link.rest.borrow().as_ref()?.queue.len())
         };
         busy.iter().filter_map(queued).sum()
@@ -270,29 +270,29 @@ impl Links {
     fn push_all<N: Netmod>(&self, context: &Context<N>) {
         context.ask_for_vcis();
         let busy = std::mem::take(&mut *self.busy.borrow_mut());
-        for world in busy {
-            let Some(link) = self.peers.get(world) else { continue };
+        for peer in busy {
+            let Some(link) = self.peers.get(peer) else { continue };
             link.listed.set(false);
             if link.state() == State::Open {
-                self.push_link(context, world, link);
+                self.push_link(context, peer, link);
             }
             if link.queue_is_empty() || link.state() == State::Broken {
                 // Sets whether packets go out at once again.
                 link.set_state(link.state());
             } else {
-                self.list(world, link);
+                self.list(peer, link);
             }
         }
     }
 
-    fn list(&self, world: u32, link: &Link) {
+    fn list(&self, peer: u32, link: &Link) {
         link.direct.set(false);
         if !link.listed.replace(true) {
-            self.busy.borrow_mut().push(world);
+            self.busy.borrow_mut().push(peer);
         }
     }
 
-    fn push_link<N: Netmod>(&self, context: &Context<N>, world: u32, link: &Link) {
+    fn push_link<N: Netmod>(&self, context: &Context<N>, peer: u32, link: &Link) {
         let route = link.route();
         while let Some(first) = link.with_rest(|rest| rest.queue.pop_front()) {
             let (start, len, token) = match first.body {
@@ -314,12 +314,12 @@ impl Links {
                 (0, Held::Copy(at)) => drop(self.copies.borrow_mut().remove(at)),
                 (0, Held::Kept(.., token)) => context.tell(token, Ok(())),
                 (rc, body) => {
-                    let error = context.explain(route, world, rc);
+                    let error = context.explain(route, peer, rc);
                     match body {
                         Held::Copy(at) => drop(self.copies.borrow_mut().remove(at)),
                         Held::Kept(.., token) => context.tell(token, Err(error.clone())),
                     }
-                    context.break_link(world, error);
+                    context.break_link(peer, error);
                     return;
                 }
             }
@@ -333,8 +333,8 @@ impl Links {
 
     /// Forgets what is queued towards a peer that is dead or out of reach.
     /// Whether that is news.
-    pub(super) fn drop_peer(&self, world: u32, why: Option<NetError>) -> bool {
-        let Some(link) = self.peers.get_or_new(world) else { return false };
+    pub(super) fn drop_peer(&self, peer: u32, why: Option<NetError>) -> bool {
+        let Some(link) = self.peers.get_or_new(peer) else { return false };
         let news = link.state() != State::Broken;
         link.set_state(State::Broken);
         let queue = link.with_rest(|rest| {
@@ -365,21 +365,21 @@ impl<N: Netmod> Context<N> {
     #[inline]
     pub(crate) unsafe fn transmit(
         &self,
-        world: u32,
+        peer: u32,
         head: Head,
         body: Body<'_>,
     ) -> Result<bool, DeviceError> {
-        if let Some(link) = self.links.peers.get(world).filter(|link| link.direct.get()) {
+        if let Some(link) = self.links.peers.get(peer).filter(|link| link.direct.get()) {
             let (start, len, token) = match body {
                 Body::Copied(bytes) if bytes.len() <= link.inject.get() => {
                     (bytes.as_ptr(), bytes.len(), 0)
                 }
                 // SAFETY: the caller's duty.
-                Body::Copied(_) => return unsafe { self.transmit_slowly(world, head, body) },
+                Body::Copied(_) => return unsafe { self.transmit_slowly(peer, head, body) },
                 Body::Kept { start, len, token } => (start, len, token),
             };
             let number = link.next.get();
-            let bytes = head.encode(self.links.to(world), number);
+            let bytes = head.encode(self.links.to(peer), number);
             // SAFETY: the body is the caller's; one that is copied fits what
             // the provider copies; `route` is this context's.
             let rc = unsafe { self.hand_over(link, &bytes, start, len, token) };
@@ -388,11 +388,11 @@ impl<N: Netmod> Context<N> {
                 return Ok(rc == 0);
             }
             if rc != AGAIN {
-                return Err(self.refused(world, link.route(), rc));
+                return Err(self.refused(peer, link.route(), rc));
             }
         }
         // SAFETY: the caller's duty.
-        unsafe { self.transmit_slowly(world, head, body) }
+        unsafe { self.transmit_slowly(peer, head, body) }
     }
 
     /// Whether a packet could be written to the peer's inbox on the node at
@@ -401,14 +401,8 @@ impl<N: Netmod> Context<N> {
     /// # Safety
     /// `start` is readable for `len` bytes.
     #[inline]
-    pub(crate) unsafe fn write(
-        &self,
-        world: u32,
-        head: Head,
-        start: *const u8,
-        len: usize,
-    ) -> bool {
-        let Some(link) = self.links.peers.get(world) else { return false };
+    pub(crate) unsafe fn write(&self, peer: u32, head: Head, start: *const u8, len: usize) -> bool {
+        let Some(link) = self.links.peers.get(peer) else { return false };
         if !link.direct.get() {
             return false;
         }
@@ -429,23 +423,23 @@ impl<N: Netmod> Context<N> {
     #[inline(never)]
     unsafe fn transmit_slowly(
         &self,
-        world: u32,
+        peer: u32,
         head: Head,
         body: Body<'_>,
     ) -> Result<bool, DeviceError> {
-        self.check_alive(world)?;
+        self.check_alive(peer)?;
         let size = self.device().boot().size();
-        let no_rank = DeviceError::NoRank { rank: world, size };
-        let link = self.links.peers.get_or_new(world).ok_or(no_rank)?;
+        let no_rank = DeviceError::NoRank { rank: peer, size };
+        let link = self.links.peers.get_or_new(peer).ok_or(no_rank)?;
         match link.state() {
-            State::New => self.open_link(world, link)?,
-            State::Broken => return self.check_open(world).map(|()| false),
+            State::New => self.open_link(peer, link)?,
+            State::Broken => return self.check_open(peer).map(|()| false),
             State::Asking | State::Open => {}
         }
         let number = link.next.get();
-        let head = head.encode(self.links.to(world), number);
+        let head = head.encode(self.links.to(peer), number);
         let held = match body {
-            Body::Copied(bytes) => Held::Copy(self.links.copies.borrow_mut().insert(world, bytes)),
+            Body::Copied(bytes) => Held::Copy(self.links.copies.borrow_mut().insert(peer, bytes)),
             Body::Kept { start, len, token } => Held::Kept(start, len, token),
         };
         link.next.set(number.wrapping_add(1));
@@ -455,33 +449,33 @@ impl<N: Netmod> Context<N> {
         });
         if first
             && link.state() == State::Open
-            && let Some(done) = self.try_first(world, link)?
+            && let Some(done) = self.try_first(peer, link)?
         {
             if number == 0 {
                 link.tidy();
             }
             return Ok(done || matches!(body, Body::Copied(_)));
         }
-        self.links.list(world, link);
+        self.links.list(peer, link);
         Ok(matches!(body, Body::Copied(_)))
     }
 
     /// Refuses peers that are dead and those whose link is broken.
-    pub(crate) fn check_open(&self, world: u32) -> Result<(), DeviceError> {
-        self.check_alive(world)?;
-        match self.links.link(world).filter(|link| link.state() == State::Broken) {
+    pub(crate) fn check_open(&self, peer: u32) -> Result<(), DeviceError> {
+        self.check_alive(peer)?;
+        match self.links.link(peer).filter(|link| link.state() == State::Broken) {
             None => Ok(()),
             Some(link) => {
                 let why = link.with_rest(|rest| rest.why.clone());
-                Err(why.map_or(DeviceError::PeerDied { rank: world }, |error| {
-                    DeviceError::peer(world, error)
+                Err(why.map_or(DeviceError::PeerDied { rank: peer }, |error| {
+                    DeviceError::peer(peer, error)
                 }))
             }
         }
     }
 
     /// Offers the provider the only packet of a queue. `None`: no space.
-    fn try_first(&self, world: u32, link: &Link) -> Result<Option<bool>, DeviceError> {
+    fn try_first(&self, peer: u32, link: &Link) -> Result<Option<bool>, DeviceError> {
         let Some(packet) = link.with_rest(|rest| rest.queue.pop_front()) else {
             return Ok(None);
         };
@@ -505,7 +499,7 @@ impl<N: Netmod> Context<N> {
             self.links.copies.borrow_mut().remove(at);
         }
         if rc < 0 {
-            return Err(self.refused(world, link.route(), rc));
+            return Err(self.refused(peer, link.route(), rc));
         }
         link.set_state(State::Open);
         Ok(Some(rc == 0))
@@ -513,29 +507,29 @@ impl<N: Netmod> Context<N> {
 
     /// The provider would not take a packet.
     #[cold]
-    fn refused(&self, world: u32, route: Route, rc: isize) -> DeviceError {
-        let error = self.explain(route, world, rc);
-        self.break_link(world, error.clone());
-        self.attribute_failure(world, error)
+    fn refused(&self, peer: u32, route: Route, rc: isize) -> DeviceError {
+        let error = self.explain(route, peer, rc);
+        self.break_link(peer, error.clone());
+        self.attribute_failure(peer, error)
     }
 
     /// Nothing more goes over a link.
     #[cold]
-    pub(super) fn break_link(&self, world: u32, why: NetError) {
-        if self.links.drop_peer(world, Some(why)) {
-            self.tell_lost(world);
+    pub(super) fn break_link(&self, peer: u32, why: NetError) {
+        if self.links.drop_peer(peer, Some(why)) {
+            self.tell_lost(peer);
         }
     }
 
     /// Finds where packets go; connects on first use.
-    fn open_link(&self, world: u32, link: &Link) -> Result<(), DeviceError> {
-        let route = self.first_route(world)?;
+    fn open_link(&self, peer: u32, link: &Link) -> Result<(), DeviceError> {
+        let route = self.first_route(peer)?;
         if self.index() > 0 {
-            self.ask_for_vci(world, link);
+            self.ask_for_vci(peer, link);
             return Ok(());
         }
-        let business_card = self.published(world)?;
-        self.open_route(world, link, route, &business_card);
+        let business_card = self.published(peer)?;
+        self.open_route(peer, link, route, &business_card);
         Ok(())
     }
 
@@ -543,15 +537,15 @@ impl<N: Netmod> Context<N> {
     /// and that can be reached, else to the provider.
     pub(super) fn open_route(
         &self,
-        world: u32,
+        peer: u32,
         link: &Link,
         route: Route,
         business_card: &BusinessCard,
     ) {
         let device = self.device();
         let inbox =
-            business_card.inbox.filter(|_| self.node_inbox().is_some() && device.on_node(world));
-        let owner = device.inbox_owner(world, self.index());
+            business_card.inbox.filter(|_| self.node_inbox().is_some() && device.on_node(peer));
+        let owner = device.inbox_owner(peer, self.index());
         let mine = device.node_rank(device.boot().rank());
         let outbox =
             inbox.zip(mine).and_then(|(at, mine)| Outbox::open(at, &owner, mine, self.links.me));
@@ -574,19 +568,19 @@ impl<N: Netmod> Context<N> {
     ///
     /// # Errors
     /// A peer that cannot be reached.
-    pub(crate) fn packet_limits(&self, world: u32) -> Result<(usize, usize), DeviceError> {
+    pub(crate) fn packet_limits(&self, peer: u32) -> Result<(usize, usize), DeviceError> {
         if self.index() == 0 {
             let size = self.device().boot().size();
-            let no_rank = DeviceError::NoRank { rank: world, size };
-            let link = self.links.peers.get_or_new(world).ok_or(no_rank)?;
+            let no_rank = DeviceError::NoRank { rank: peer, size };
+            let link = self.links.peers.get_or_new(peer).ok_or(no_rank)?;
             if link.state() == State::New {
-                self.open_link(world, link)?;
+                self.open_link(peer, link)?;
             }
             if link.outbox.get().is_some() {
                 return Ok((node::LONGEST, node::LONGEST));
             }
         }
-        let route = self.first_route(world)?;
+        let route = self.first_route(peer)?;
         let caps = self.endpoint(route.transport).map(|(netmod, _)| netmod.caps());
         Ok(caps.map_or((0, 0), |caps| {
             // The route of a further context's packets is not known yet.
@@ -597,10 +591,10 @@ impl<N: Netmod> Context<N> {
 
     /// Whether packets to a world rank's first context go through a queue of
     /// the node, as they do from a first context where there is one.
-    pub(crate) fn has_node_queue(&self, world: u32) -> bool {
+    pub(crate) fn has_node_queue(&self, peer: u32) -> bool {
         self.index() == 0
-            && self.packet_limits(world).is_ok()
-            && self.links.link(world).is_some_and(|link| link.outbox.get().is_some())
+            && self.packet_limits(peer).is_ok()
+            && self.links.link(peer).is_some_and(|link| link.outbox.get().is_some())
     }
 
     /// Copies bytes out of the memory of a peer on this node, which keeps them
@@ -608,11 +602,11 @@ impl<N: Netmod> Context<N> {
     ///
     /// # Safety
     /// `to` is writable for `len` bytes.
-    pub(crate) unsafe fn pull(&self, world: u32, from: u64, to: *mut u8, len: usize) -> bool {
-        if self.no_pull.get() || self.packet_limits(world).is_err() {
+    pub(crate) unsafe fn pull(&self, peer: u32, from: u64, to: *mut u8, len: usize) -> bool {
+        if self.no_pull.get() || self.packet_limits(peer).is_err() {
             return false;
         }
-        let outbox = self.links.link(world).and_then(|link| link.outbox.get());
+        let outbox = self.links.link(peer).and_then(|link| link.outbox.get());
         let Some(outbox) = outbox else { return false };
         // SAFETY: the caller's duty.
         let copied = unsafe { node::pull(outbox.pid(), from, to, len) };
@@ -621,25 +615,25 @@ impl<N: Netmod> Context<N> {
             self.no_pull.set(why.raw_os_error() == Some(libc::EPERM));
         }
         // A dead one's number may be another process's.
-        copied.is_ok() && !self.device().is_dead(world)
+        copied.is_ok() && !self.device().is_dead(peer)
     }
 
     /// The transport that packets from and to a world rank take.
     ///
     /// # Errors
     /// A peer that cannot be reached.
-    pub(crate) fn transport_of(&self, world: u32) -> Result<Transport, DeviceError> {
-        Ok(self.first_route(world)?.transport)
+    pub(crate) fn transport_of(&self, peer: u32) -> Result<Transport, DeviceError> {
+        Ok(self.first_route(peer)?.transport)
     }
 
     /// Where the peer's first context is reached from here.
-    pub(super) fn first_route(&self, world: u32) -> Result<Route, DeviceError> {
-        let process = Process { pg: 0, lpid: world };
+    pub(super) fn first_route(&self, peer: u32) -> Result<Route, DeviceError> {
+        let process = Process { pg: 0, lpid: peer };
         let mut entry = self.av().get(process)?;
         if entry.is_empty() {
             entry = self.connect(process)?;
         }
-        let none = |why| DeviceError::NoTransport { rank: world, why };
+        let none = |why| DeviceError::NoTransport { rank: peer, why };
         let (value, transport) = N::unpack(entry).ok_or_else(|| none("it has no address"))?;
         let dest = match transport {
             Transport::Network => value,
@@ -653,8 +647,8 @@ impl<N: Netmod> Context<N> {
 
     /// Where bulk messages and packets to a world rank go; `None` before the
     /// first packet.
-    pub(crate) fn packet_route(&self, world: u32) -> Option<(Transport, u64)> {
-        let link = self.links.link(world).filter(|link| link.state() == State::Open)?;
+    pub(crate) fn packet_route(&self, peer: u32) -> Option<(Transport, u64)> {
+        let link = self.links.link(peer).filter(|link| link.state() == State::Open)?;
         let Route { transport, dest } = link.route();
         Some((transport, dest))
     }
@@ -701,10 +695,10 @@ impl<N: Netmod> Context<N> {
 
     /// Sends a packet that is not numbered, for the link itself, as
     /// [`Netmod::send`] does; one that the provider has no space for must be
-    /// repeated. A failure under way breaks the link to `world`.
-    pub(super) fn send_loose(&self, world: u32, route: Route, head: Head, body: &[u8]) -> isize {
-        let bytes = head.encode(self.links.to(world), 0);
-        let at = self.links.copies.borrow_mut().insert(world, body);
+    /// repeated. A failure under way breaks the link to `peer`.
+    pub(super) fn send_loose(&self, peer: u32, route: Route, head: Head, body: &[u8]) -> isize {
+        let bytes = head.encode(self.links.to(peer), 0);
+        let at = self.links.copies.borrow_mut().insert(peer, body);
         let (start, len) = self.links.copies.borrow().body(at);
         let token = Class::Link.token(u64::from(at));
         // SAFETY: the copy is kept until its token; `route` is this context's.
@@ -723,12 +717,12 @@ impl<N: Netmod> Context<N> {
     }
 
     #[cold]
-    pub(super) fn explain(&self, route: Route, world: u32, rc: isize) -> NetError {
+    pub(super) fn explain(&self, route: Route, peer: u32, rc: isize) -> NetError {
         match self.endpoint(route.transport) {
             Some((netmod, _)) => netmod.explain("send", rc),
             None => NetError::Address {
                 provider: "none".into(),
-                reason: format!("rank {world} has no provider"),
+                reason: format!("rank {peer} has no provider"),
             },
         }
     }

@@ -280,13 +280,13 @@ impl<N: Netmod> Device<N> {
     }
 
     /// Whether a world rank runs on this process's node.
-    pub fn on_node(&self, world: u32) -> bool {
-        self.nodes.get(world) == self.nodes.get(self.boot.rank())
+    pub fn on_node(&self, peer: u32) -> bool {
+        self.nodes.get(peer) == self.nodes.get(self.boot.rank())
     }
 
     /// The rank on its node of a world rank on this node.
-    pub fn node_rank(&self, world: u32) -> Option<u32> {
-        self.node_ranks.get(world).map(|p| p.lpid)
+    pub fn node_rank(&self, peer: u32) -> Option<u32> {
+        self.node_ranks.get(peer).map(|p| p.lpid)
     }
 
     /// The peer's address in the shared-memory provider, by rank on the node;
@@ -301,8 +301,8 @@ impl<N: Netmod> Device<N> {
     }
 
     /// Whose inbox a context of a process on this node has.
-    fn inbox_owner(&self, world: u32, context: u32) -> node::Owner {
-        node::Owner { job: self.boot.job(), world, context, places: self.node_size }
+    fn inbox_owner(&self, peer: u32, context: u32) -> node::Owner {
+        node::Owner { job: self.boot.job(), peer, context, places: self.node_size }
     }
 
     /// Adds a process group whose processes are members of this job:
@@ -313,9 +313,9 @@ impl<N: Netmod> Device<N> {
     /// [`DeviceError::Av`] when the directory is full,
     /// [`DeviceError::NoRank`] for a member that is not in the job.
     pub fn add_group(&self, members: RankMap) -> Result<u32, DeviceError> {
-        let world = self.boot.size();
-        if let Some(p) = members.iter().find(|p| p.lpid >= world) {
-            return Err(DeviceError::NoRank { rank: p.lpid, size: world });
+        let size = self.boot.size();
+        if let Some(p) = members.iter().find(|p| p.lpid >= size) {
+            return Err(DeviceError::NoRank { rank: p.lpid, size });
         }
         let mut known = self.members();
         let pg = self.av.add(members.len(), members.len())?;
@@ -376,24 +376,24 @@ impl<N: Netmod> Device<N> {
     ///
     /// # Errors
     /// [`DeviceError::PeerDied`] when it is dead already.
-    pub fn watch(&self, world: u32) -> Result<(), DeviceError> {
-        if world == self.boot.rank() || !self.on_node(world) {
+    pub fn watch(&self, peer: u32) -> Result<(), DeviceError> {
+        if peer == self.boot.rank() || !self.on_node(peer) {
             return Ok(());
         }
-        match self.control.watch(&self.liveness, world)? {
-            crate::boot::Watch::Dead => Err(DeviceError::PeerDied { rank: world }),
+        match self.control.watch(&self.liveness, peer)? {
+            crate::boot::Watch::Dead => Err(DeviceError::PeerDied { rank: peer }),
             _ => Ok(()),
         }
     }
 
     /// Whether a watched peer is known to be dead.
-    pub fn is_dead(&self, world: u32) -> bool {
-        self.liveness.is_dead(world)
+    pub fn is_dead(&self, peer: u32) -> bool {
+        self.liveness.is_dead(peer)
     }
 
     /// Whether a watched peer has ended or is about to.
-    pub(crate) fn is_ending(&self, world: u32) -> bool {
-        self.liveness.is_ending(world)
+    pub(crate) fn is_ending(&self, peer: u32) -> bool {
+        self.liveness.is_ending(peer)
     }
 
     /// Whether a peer that cannot be watched, on another node or in another pid
@@ -402,13 +402,13 @@ impl<N: Netmod> Device<N> {
     ///
     /// # Errors
     /// [`DeviceError::Boot`] when the system refuses.
-    pub fn has_left(&self, world: u32) -> Result<bool, DeviceError> {
-        if world >= self.boot.size() || world == self.boot.rank() {
+    pub fn has_left(&self, peer: u32) -> Result<bool, DeviceError> {
+        if peer >= self.boot.size() || peer == self.boot.rank() {
             return Ok(false);
         }
-        let unwatchable = !self.on_node(world)
-            || self.control.watch(&self.liveness, world)? == crate::boot::Watch::Unwatchable;
-        Ok(unwatchable && self.control.ended(world)?)
+        let unwatchable = !self.on_node(peer)
+            || self.control.watch(&self.liveness, peer)? == crate::boot::Watch::Unwatchable;
+        Ok(unwatchable && self.control.ended(peer)?)
     }
 
     /// A collective has failed here: others may be further, or not as far.

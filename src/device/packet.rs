@@ -129,7 +129,7 @@ pub(crate) trait PacketHandler<N: Netmod>: Any {
     /// An operation with a token of this class ended.
     fn finished(&self, context: &Context<N>, token: u64, result: Outcome);
     /// A peer is dead or its link is broken; said once.
-    fn lost(&self, context: &Context<N>, world: u32);
+    fn lost(&self, context: &Context<N>, peer: u32);
     /// Does deferred work, at the end of a progress call after
     /// [`Context::schedule`].
     fn poll_deferred(&self, _context: &Context<N>) {}

@@ -14,15 +14,15 @@ pub(crate) struct PerPeer<T> {
 }
 
 impl<T: Default> PerPeer<T> {
-    pub(crate) fn new(world: u32) -> Result<PerPeer<T>, AvError> {
-        let table = Table::new(world, world)?;
+    pub(crate) fn new(universe: u32) -> Result<PerPeer<T>, AvError> {
+        let table = Table::new(universe, universe)?;
         Ok(PerPeer { table, known: RefCell::default(), owns: PhantomData })
     }
 
     /// What is kept for a world rank, if anything is.
     #[inline]
-    pub(crate) fn get(&self, world: u32) -> Option<&T> {
-        let entry = self.table.get(world)?;
+    pub(crate) fn get(&self, peer: u32) -> Option<&T> {
+        let entry = self.table.get(peer)?;
         // SAFETY: a word of the table is 0 or a box's pointer, made below and
         // freed with the table; values are only ever shared.
         unsafe { (entry.to_bits() as *const T).as_ref() }
@@ -30,19 +30,19 @@ impl<T: Default> PerPeer<T> {
 
     /// The same, made now if need be; `None` for a rank that does not exist.
     #[inline]
-    pub(crate) fn get_or_new(&self, world: u32) -> Option<&T> {
-        self.get(world).or_else(|| self.make(world))
+    pub(crate) fn get_or_new(&self, peer: u32) -> Option<&T> {
+        self.get(peer).or_else(|| self.make(peer))
     }
 
     #[cold]
-    fn make(&self, world: u32) -> Option<&T> {
-        if world >= self.table.len() {
+    fn make(&self, peer: u32) -> Option<&T> {
+        if peer >= self.table.len() {
             return None;
         }
         let value = Box::into_raw(Box::<T>::default());
-        self.known.borrow_mut().push(world);
-        self.table.set(world, Entry::from_bits(value as u64))?;
-        self.get(world)
+        self.known.borrow_mut().push(peer);
+        self.table.set(peer, Entry::from_bits(value as u64))?;
+        self.get(peer)
     }
 
     /// The world ranks for which something is kept.
@@ -53,8 +53,8 @@ impl<T: Default> PerPeer<T> {
 
 impl<T> Drop for PerPeer<T> {
     fn drop(&mut self) {
-        for &world in self.known.get_mut().iter() {
-            if let Some(entry) = self.table.get(world) {
+        for &peer in self.known.get_mut().iter() {
+            if let Some(entry) = self.table.get(peer) {
                 let value = entry.to_bits() as *mut T;
                 if !value.is_null() {
                     // SAFETY: made by Box::into_raw, dropped once.

@@ -37,7 +37,7 @@ pub(super) struct Vcis {
 }
 
 struct Question {
-    world: u32,
+    peer: u32,
     at: Instant,
     pause: Duration,
 }
@@ -62,9 +62,9 @@ impl<N: Netmod> Context<N> {
     }
 
     /// Begins to ask a peer for its context of this one's index.
-    pub(super) fn ask_for_vci(&self, world: u32, link: &Link) {
+    pub(super) fn ask_for_vci(&self, peer: u32, link: &Link) {
         link.set_state(State::Asking);
-        let question = Question { world, at: Instant::now(), pause: FIRST };
+        let question = Question { peer, at: Instant::now(), pause: FIRST };
         self.links.vcis.asking.borrow_mut().push(question);
         self.links.vcis.is_asking.set(true);
     }
@@ -78,20 +78,20 @@ impl<N: Netmod> Context<N> {
         let now = Instant::now();
         let mut due = Vec::new();
         let mut asking = self.links.vcis.asking.borrow_mut();
-        let open = |world| self.links.link(world).map(Link::state) == Some(State::Asking);
-        asking.retain(|question| open(question.world));
+        let open = |peer| self.links.link(peer).map(Link::state) == Some(State::Asking);
+        asking.retain(|question| open(question.peer));
         for question in asking.iter_mut().filter(|q| q.at <= now) {
             question.at = now + question.pause;
             question.pause = (question.pause * 2).min(LONGEST);
-            due.push(question.world);
+            due.push(question.peer);
         }
         self.links.vcis.is_asking.set(!asking.is_empty());
         drop(asking);
         let Ok(business_card) = self.business_card() else { return };
-        for world in due {
+        for peer in due {
             let head = Head::new(Class::Link, ASK, [u64::from(self.index()), 0, 0]);
-            if let Ok(route) = self.first_route(world) {
-                let _ = self.send_loose(world, route, head, &business_card.encode());
+            if let Ok(route) = self.first_route(peer) {
+                let _ = self.send_loose(peer, route, head, &business_card.encode());
             }
         }
     }
@@ -104,43 +104,43 @@ impl<N: Netmod> Context<N> {
         }
         // Garbage is no business card.
         let Some(business_card) = BusinessCard::decode(body) else { return };
-        let (world, index) = (head.from, head.words[0] as u32);
+        let (peer, index) = (head.from, head.words[0] as u32);
         // What fails here is asked for again.
         let _ = match head.kind {
-            ASK => self.answer_vci(world, index, &business_card),
-            ANSWER if index == self.index() => self.vci_found(world, &business_card),
+            ASK => self.answer_vci(peer, index, &business_card),
+            ANSWER if index == self.index() => self.vci_found(peer, &business_card),
             _ => Ok(()),
         };
     }
 
     fn answer_vci(
         &self,
-        world: u32,
+        peer: u32,
         index: u32,
         business_card: &BusinessCard,
     ) -> Result<(), DeviceError> {
         let Some(mine) = self.device().business_card_of(index) else { return Ok(()) };
-        let known = self.links.vcis.back.borrow().get(&(world, index)).copied();
+        let known = self.links.vcis.back.borrow().get(&(peer, index)).copied();
         let route = match known {
             Some(route) => route,
             None => {
-                let route = self.insert_vci(world, business_card)?;
-                self.links.vcis.back.borrow_mut().insert((world, index), route);
+                let route = self.insert_vci(peer, business_card)?;
+                self.links.vcis.back.borrow_mut().insert((peer, index), route);
                 route
             }
         };
         let head = Head::new(Class::Link, ANSWER, [u64::from(index), 0, 0]);
-        let _ = self.send_loose(world, route, head, &mine.encode());
+        let _ = self.send_loose(peer, route, head, &mine.encode());
         Ok(())
     }
 
-    fn vci_found(&self, world: u32, business_card: &BusinessCard) -> Result<(), DeviceError> {
-        let Some(link) = self.links.link(world) else { return Ok(()) };
+    fn vci_found(&self, peer: u32, business_card: &BusinessCard) -> Result<(), DeviceError> {
+        let Some(link) = self.links.link(peer) else { return Ok(()) };
         if link.state() == State::Asking {
-            match self.insert_vci(world, business_card) {
-                Ok(route) => self.open_route(world, link, route, business_card),
+            match self.insert_vci(peer, business_card) {
+                Ok(route) => self.open_route(peer, link, route, business_card),
                 Err(DeviceError::Net(why) | DeviceError::Peer { error: why, .. }) => {
-                    self.break_link(world, why);
+                    self.break_link(peer, why);
                 }
                 Err(e) => return Err(e),
             }
@@ -152,19 +152,19 @@ impl<N: Netmod> Context<N> {
     /// reaches the peer's first one, as the peer decides too.
     pub(super) fn insert_vci(
         &self,
-        world: u32,
+        peer: u32,
         business_card: &BusinessCard,
     ) -> Result<Route, DeviceError> {
-        let Route { transport, .. } = self.first_route(world)?;
+        let Route { transport, .. } = self.first_route(peer)?;
         let raw = if transport == Transport::Local {
             &business_card.local
         } else {
             &business_card.network
         };
-        let none = DeviceError::BadBusinessCard { rank: world };
+        let none = DeviceError::BadBusinessCard { rank: peer };
         let (netmod, endpoint) =
             self.endpoint(transport).filter(|_| !raw.is_empty()).ok_or(none)?;
-        let dest = netmod.insert(endpoint, raw).map_err(|e| DeviceError::peer(world, e))?;
+        let dest = netmod.insert(endpoint, raw).map_err(|e| DeviceError::peer(peer, e))?;
         Ok(Route { transport, dest })
     }
 }

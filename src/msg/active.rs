@@ -137,7 +137,7 @@ struct Kept {
 }
 
 #[derive(Default)]
-struct Peer {
+struct PeerFlow {
     credit: Credit,
     /// Requests to it without their reply.
     owed: Cell<u32>,
@@ -151,7 +151,7 @@ struct ActiveProtocol<N: Netmod> {
     /// Messages that a handler would not take yet, or that came before it, in
     /// order for each handler.
     kept: RefCell<BTreeMap<u16, VecDeque<Kept>>>,
-    peers: PerPeer<Peer>,
+    flows: PerPeer<PeerFlow>,
     limits: Limits,
     me: u32,
     longest: Cell<usize>,
@@ -188,7 +188,7 @@ impl<N: Netmod> Active<N> {
                 let protocol = Rc::new(ActiveProtocol {
                     handlers: RefCell::default(),
                     kept: RefCell::default(),
-                    peers: PerPeer::new(boot.universe())?,
+                    flows: PerPeer::new(boot.universe())?,
                     limits: Limits::from_env(),
                     me: boot.rank(),
                     longest: Cell::new(0),
@@ -238,25 +238,25 @@ impl<N: Netmod> Active<N> {
     ///
     /// # Errors
     /// [`MsgError::NoMessages`], a peer that cannot be reached.
-    pub fn longest(&self, world: u32) -> Result<usize, MsgError> {
-        self.longest_of(self.protocol.peer(world)?, world)
+    pub fn longest(&self, peer: u32) -> Result<usize, MsgError> {
+        self.longest_of(self.protocol.flow(peer)?, peer)
     }
 
-    fn longest_of(&self, peer: &Peer, world: u32) -> Result<usize, MsgError> {
-        if peer.longest.get() == 0 {
-            let longest = match world == self.protocol.me {
+    fn longest_of(&self, flow: &PeerFlow, peer: u32) -> Result<usize, MsgError> {
+        if flow.longest.get() == 0 {
+            let longest = match peer == self.protocol.me {
                 true => 8192,
-                false => self.context.packet_limits(world)?.1,
+                false => self.context.packet_limits(peer)?.1,
             };
             if longest == 0 {
-                return Err(MsgError::NoMessages { rank: world });
+                return Err(MsgError::NoMessages { rank: peer });
             }
             // One message always has credit.
             let longest = longest.min(self.protocol.limits.bytes as usize);
-            peer.longest.set(longest);
+            flow.longest.set(longest);
             self.protocol.longest.set(longest.max(self.protocol.longest.get()));
         }
-        Ok(peer.longest.get())
+        Ok(flow.longest.get())
     }
 
     /// Calls a handler of a peer's, unless there is no credit for it now:
@@ -266,12 +266,12 @@ impl<N: Netmod> Active<N> {
     /// [`MsgError::TooLong`], [`MsgError::Device`].
     pub fn try_send(
         &self,
-        world: u32,
+        peer: u32,
         handler: u16,
         header: &[u8],
         payload: &[u8],
     ) -> Result<bool, MsgError> {
-        self.send_if_credit(world, handler, 0, header, payload)
+        self.send_if_credit(peer, handler, 0, header, payload)
     }
 
     /// The same for a request: the handler there is given a [`Reply`].
@@ -280,12 +280,12 @@ impl<N: Netmod> Active<N> {
     /// As [`Active::try_send`].
     pub fn try_request(
         &self,
-        world: u32,
+        peer: u32,
         handler: u16,
         header: &[u8],
         payload: &[u8],
     ) -> Result<bool, MsgError> {
-        self.send_if_credit(world, handler, WANTS_REPLY, header, payload)
+        self.send_if_credit(peer, handler, WANTS_REPLY, header, payload)
     }
 
     /// Calls a handler of a peer's; makes progress until there is credit. The
@@ -295,12 +295,12 @@ impl<N: Netmod> Active<N> {
     /// As [`Active::try_send`]; [`DeviceError::Nested`] within a handler.
     pub fn send(
         &self,
-        world: u32,
+        peer: u32,
         handler: u16,
         header: &[u8],
         payload: &[u8],
     ) -> Result<(), MsgError> {
-        self.send_with(world, handler, 0, header, payload)
+        self.send_with(peer, handler, 0, header, payload)
     }
 
     /// The same for a request.
@@ -309,17 +309,17 @@ impl<N: Netmod> Active<N> {
     /// As [`Active::send`].
     pub fn request(
         &self,
-        world: u32,
+        peer: u32,
         handler: u16,
         header: &[u8],
         payload: &[u8],
     ) -> Result<(), MsgError> {
-        self.send_with(world, handler, WANTS_REPLY, header, payload)
+        self.send_with(peer, handler, WANTS_REPLY, header, payload)
     }
 
     /// Requests to a world rank whose reply has not come.
-    pub fn owed(&self, world: u32) -> u32 {
-        self.protocol.peers.get(world).map_or(0, |peer| peer.owed.get())
+    pub fn owed(&self, peer: u32) -> u32 {
+        self.protocol.flows.get(peer).map_or(0, |flow| flow.owed.get())
     }
 
     /// Messages that handlers have not consumed yet.
@@ -343,17 +343,17 @@ impl<N: Netmod> Active<N> {
         Ok(waited?)
     }
 
-    fn check(&self, world: u32) -> Result<(), DeviceError> {
-        if self.protocol.peers.get(world).is_some_and(|peer| peer.gone.get()) {
-            self.context.check_open(world)?;
-            return Err(DeviceError::PeerDied { rank: world });
+    fn check(&self, peer: u32) -> Result<(), DeviceError> {
+        if self.protocol.flows.get(peer).is_some_and(|flow| flow.gone.get()) {
+            self.context.check_open(peer)?;
+            return Err(DeviceError::PeerDied { rank: peer });
         }
         Ok(())
     }
 
     fn send_with(
         &self,
-        world: u32,
+        peer: u32,
         handler: u16,
         flags: u64,
         header: &[u8],
@@ -362,9 +362,9 @@ impl<N: Netmod> Active<N> {
         if self.context.is_progressing() {
             return Err(DeviceError::Nested.into());
         }
-        while !self.send_if_credit(world, handler, flags, header, payload)? {
-            let peer = self.protocol.peer(world)?;
-            self.wait_until(world, || self.protocol.has_space(peer, flags, payload.len()))?;
+        while !self.send_if_credit(peer, handler, flags, header, payload)? {
+            let flow = self.protocol.flow(peer)?;
+            self.wait_until(peer, || self.protocol.has_space(flow, flags, payload.len()))?;
         }
         Ok(())
     }
@@ -372,31 +372,31 @@ impl<N: Netmod> Active<N> {
     #[inline]
     fn send_if_credit(
         &self,
-        world: u32,
+        peer: u32,
         handler: u16,
         flags: u64,
         header: &[u8],
         payload: &[u8],
     ) -> Result<bool, MsgError> {
-        let peer = self.protocol.peer(world)?;
-        let longest = match peer.longest.get() {
-            0 => self.longest_of(peer, world)?,
+        let flow = self.protocol.flow(peer)?;
+        let longest = match flow.longest.get() {
+            0 => self.longest_of(flow, peer)?,
             longest => longest,
         };
-        check_length(world, header, payload, longest)?;
-        if !self.protocol.has_space(peer, flags, payload.len()) {
-            self.check(world)?;
+        check_length(peer, header, payload, longest)?;
+        if !self.protocol.has_space(flow, flags, payload.len()) {
+            self.check(peer)?;
             return Ok(false);
         }
-        if world == self.protocol.me {
+        if peer == self.protocol.me {
             let word = first_word(handler, header.len()) | flags;
-            self.protocol.keep(world, AM, word, header, payload);
+            self.protocol.keep(peer, AM, word, header, payload);
             self.context.schedule(Class::Active);
         } else {
-            transmit(&self.context, world, AM, handler, flags, header, payload)?;
+            transmit(&self.context, peer, AM, handler, flags, header, payload)?;
         }
-        peer.credit.spend(payload.len());
-        peer.owed.set(peer.owed.get() + u32::from(flags != 0));
+        flow.credit.spend(payload.len());
+        flow.owed.set(flow.owed.get() + u32::from(flags != 0));
         Ok(true)
     }
 }
@@ -416,7 +416,7 @@ fn first_word(handler: u16, header: usize) -> u64 {
 #[inline]
 fn transmit<N: Netmod>(
     context: &Context<N>,
-    world: u32,
+    peer: u32,
     kind: u8,
     handler: u16,
     flags: u64,
@@ -429,26 +429,26 @@ fn transmit<N: Netmod>(
     let words = [first_word(handler, header.len()) | flags, padded as u64, (padded >> 64) as u64];
     let head = Head::new(Class::Active, kind, words);
     // SAFETY: a copied body has no conditions.
-    unsafe { context.transmit(world, head, Body::Copied(payload))? };
+    unsafe { context.transmit(peer, head, Body::Copied(payload))? };
     Ok(())
 }
 
 impl<N: Netmod> ActiveProtocol<N> {
-    fn peer(&self, world: u32) -> Result<&Peer, MsgError> {
-        let none = || DeviceError::NoRank { rank: world, size: 0 };
-        Ok(self.peers.get_or_new(world).ok_or_else(none)?)
+    fn flow(&self, peer: u32) -> Result<&PeerFlow, MsgError> {
+        let none = || DeviceError::NoRank { rank: peer, size: 0 };
+        Ok(self.flows.get_or_new(peer).ok_or_else(none)?)
     }
 
     #[inline]
-    fn has_space(&self, peer: &Peer, flags: u64, len: usize) -> bool {
-        let owed = flags == 0 || peer.owed.get() < self.limits.heads / 16;
-        owed && peer.credit.has_heads(&self.limits) && peer.credit.has_bytes(&self.limits, len)
+    fn has_space(&self, flow: &PeerFlow, flags: u64, len: usize) -> bool {
+        let owed = flags == 0 || flow.owed.get() < self.limits.heads / 16;
+        owed && flow.credit.has_heads(&self.limits) && flow.credit.has_bytes(&self.limits, len)
     }
 
     /// A request of this process to itself has its answer.
     fn own_request_ended(&self) {
-        if let Some(peer) = self.peers.get(self.me) {
-            peer.owed.set(peer.owed.get().saturating_sub(1));
+        if let Some(flow) = self.flows.get(self.me) {
+            flow.owed.set(flow.owed.get().saturating_sub(1));
         }
     }
 
@@ -505,11 +505,11 @@ impl<N: Netmod> ActiveProtocol<N> {
     /// Credit for a sender.
     #[inline]
     fn consumed(&self, context: &Context<N>, from: u32, len: usize) {
-        let Some(peer) = self.peers.get_or_new(from) else { return };
-        if peer.credit.consume(&self.limits, len) {
-            let told = peer.credit.tell();
+        let Some(flow) = self.flows.get_or_new(from) else { return };
+        if flow.credit.consume(&self.limits, len) {
+            let told = flow.credit.tell();
             if from == self.me {
-                peer.credit.told(told);
+                flow.credit.told(told);
                 return;
             }
             let head = Head::new(Class::Active, CREDIT, [told, 0, 0]);
@@ -524,11 +524,11 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
     #[inline]
     fn arrived(&self, context: &Context<N>, head: &Head, body: &[u8]) {
         let [word, low, high] = head.words;
-        let Some(peer) = self.peers.get_or_new(head.from) else { return };
+        let Some(flow) = self.flows.get_or_new(head.from) else { return };
         match head.kind {
-            CREDIT => return peer.credit.told(word),
-            NO_REPLY => return peer.owed.set(peer.owed.get().saturating_sub(1)),
-            REPLY => peer.owed.set(peer.owed.get().saturating_sub(1)),
+            CREDIT => return flow.credit.told(word),
+            NO_REPLY => return flow.owed.set(flow.owed.get().saturating_sub(1)),
+            REPLY => flow.owed.set(flow.owed.get().saturating_sub(1)),
             _ => {}
         }
         let header = (u128::from(high) << 64 | u128::from(low)).to_le_bytes();
@@ -543,10 +543,10 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
 
     fn finished(&self, _: &Context<N>, _: u64, _: Outcome) {}
 
-    fn lost(&self, _: &Context<N>, world: u32) {
-        if let Some(peer) = self.peers.get_or_new(world) {
-            peer.gone.set(true);
-            peer.owed.set(0);
+    fn lost(&self, _: &Context<N>, peer: u32) {
+        if let Some(flow) = self.flows.get_or_new(peer) {
+            flow.gone.set(true);
+            flow.owed.set(0);
         }
     }
 

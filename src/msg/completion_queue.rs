@@ -47,7 +47,7 @@ impl<N: Netmod> Tagged<N> {
     #[expect(clippy::too_many_arguments, reason = "one message, taken apart once")]
     pub unsafe fn start_send(
         &self,
-        world: u32,
+        peer: u32,
         channel: u64,
         bits: u64,
         buf: *const u8,
@@ -58,10 +58,10 @@ impl<N: Netmod> Tagged<N> {
         let (protocol, context) = (self.protocol(), self.context());
         let how = How { synchronous, borrowed: false };
         // SAFETY: the caller's duty.
-        let sent = unsafe { protocol.send(context, world, channel, bits, buf, len, how)? };
+        let sent = unsafe { protocol.send(context, peer, channel, bits, buf, len, how)? };
         Ok(match sent {
             Sent::Done => {
-                Started::Done(Ok(Status { world, bits, length: len as u64, cancelled: false }))
+                Started::Done(Ok(Status { peer, bits, length: len as u64, cancelled: false }))
             }
             Sent::Pending(at) => self.started(at, cookie),
         })
@@ -115,14 +115,14 @@ impl<N: Netmod> Tagged<N> {
     #[inline]
     pub unsafe fn send_now(
         &self,
-        world: u32,
+        peer: u32,
         channel: u64,
         bits: u64,
         buf: *const u8,
         len: usize,
     ) -> bool {
         // SAFETY: the caller's duty.
-        unsafe { self.protocol().send_now(self.context(), world, channel, bits, buf, len) }
+        unsafe { self.protocol().send_now(self.context(), peer, channel, bits, buf, len) }
     }
 
     #[inline]

@@ -95,7 +95,7 @@ impl<'c, N: Netmod> Messenger<'c, N> {
     }
 
     #[inline]
-    fn world(&self, rank: u32) -> Result<u32, MsgError> {
+    fn world_rank(&self, rank: u32) -> Result<u32, MsgError> {
         match self.communicator.map().get(rank) {
             Some(process) if process.pg == 0 => Ok(process.lpid),
             Some(process) => Ok(self.communicator.device().world_rank(process)?),
@@ -111,7 +111,7 @@ impl<'c, N: Netmod> Messenger<'c, N> {
     #[inline]
     fn match_spec(&self, source: Source, tag: Tag) -> Result<MatchSpec, MsgError> {
         let from = match source.0 {
-            Some(rank) => Some(self.world(rank)?),
+            Some(rank) => Some(self.world_rank(rank)?),
             None => None,
         };
         let bits = u64::from(source.0.unwrap_or(0)) << 32 | u64::from(tag.0.unwrap_or(0));
@@ -126,7 +126,7 @@ impl<'c, N: Netmod> Messenger<'c, N> {
     /// [`MsgError::Rank`]; as [`Tagged::send`].
     #[inline]
     pub fn send(&self, buf: &[u8], dest: u32, tag: u32) -> Result<(), MsgError> {
-        self.tagged.send(self.world(dest)?, self.channel, self.bits(tag), buf)
+        self.tagged.send(self.world_rank(dest)?, self.channel, self.bits(tag), buf)
     }
 
     /// Sends and waits until a receive took the message.
@@ -134,7 +134,7 @@ impl<'c, N: Netmod> Messenger<'c, N> {
     /// # Errors
     /// As [`Messenger::send`].
     pub fn ssend(&self, buf: &[u8], dest: u32, tag: u32) -> Result<(), MsgError> {
-        self.tagged.ssend(self.world(dest)?, self.channel, self.bits(tag), buf)
+        self.tagged.ssend(self.world_rank(dest)?, self.channel, self.bits(tag), buf)
     }
 
     /// Begins a send.
@@ -152,9 +152,9 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         dest: u32,
         tag: u32,
     ) -> Result<Request<N>, MsgError> {
-        let (world, bits) = (self.world(dest)?, self.bits(tag));
+        let (peer, bits) = (self.world_rank(dest)?, self.bits(tag));
         // SAFETY: the caller's duty.
-        unsafe { self.tagged.isend(world, self.channel, bits, buf, len) }
+        unsafe { self.tagged.isend(peer, self.channel, bits, buf, len) }
     }
 
     /// Begins a synchronous send.
@@ -171,9 +171,9 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         dest: u32,
         tag: u32,
     ) -> Result<Request<N>, MsgError> {
-        let (world, bits) = (self.world(dest)?, self.bits(tag));
+        let (peer, bits) = (self.world_rank(dest)?, self.bits(tag));
         // SAFETY: the caller's duty.
-        unsafe { self.tagged.issend(world, self.channel, bits, buf, len) }
+        unsafe { self.tagged.issend(peer, self.channel, bits, buf, len) }
     }
 
     /// Receives and waits.

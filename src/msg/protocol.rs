@@ -71,7 +71,7 @@ pub struct MatchSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     /// World rank of the sender.
-    pub world: u32,
+    pub peer: u32,
     /// The message's match bits.
     pub bits: u64,
     /// Bytes of the message.
@@ -129,7 +129,7 @@ pub(super) enum Sent {
 
 /// A message that came before its receive.
 pub(super) struct Unexpected {
-    pub(super) world: u32,
+    pub(super) peer: u32,
     pub(super) length: u64,
     what: What,
 }
@@ -143,9 +143,9 @@ enum What {
     Own(u32),
 }
 
-/// A peer.
+/// Flow control towards a peer.
 #[derive(Default)]
-struct Peer {
+struct PeerFlow {
     credit: Credit,
     /// Payloads shorter than this are copied at the call; 0 until the first
     /// message to it, and while sends wait for credit.
@@ -182,17 +182,17 @@ struct State {
 /// The tagged messages of a context.
 pub(super) struct TaggedProtocol {
     state: RefCell<State>,
-    peers: PerPeer<Peer>,
+    flows: PerPeer<PeerFlow>,
     limits: Limits,
     me: u32,
-    world: u32,
+    universe: u32,
     /// Longest piece of a rendezvous, bytes.
     longest: u64,
     /// Longest message that is sent whole, bytes, where its peer takes more.
     whole: Cell<usize>,
 }
 
-impl Peer {
+impl PeerFlow {
     /// Sends to it wait for credit from now on, or no longer.
     fn set_waits(&self, waits: bool) {
         self.waits.set(waits);
@@ -206,8 +206,8 @@ fn head(kind: u8, words: [u64; 3]) -> Head {
     Head::new(Class::Tagged, kind, words)
 }
 
-fn died(world: u32) -> MsgError {
-    MsgError::Device(DeviceError::PeerDied { rank: world })
+fn died(peer: u32) -> MsgError {
+    MsgError::Device(DeviceError::PeerDied { rank: peer })
 }
 
 impl TaggedProtocol {
@@ -229,10 +229,10 @@ impl TaggedProtocol {
                 gone: 0,
                 renewals: 0,
             }),
-            peers: PerPeer::new(boot.universe())?,
+            flows: PerPeer::new(boot.universe())?,
             limits: Limits::from_env(),
             me: boot.rank(),
-            world: boot.universe(),
+            universe: boot.universe(),
             longest: crate::settings::BULK_PIECE.get().unwrap_or(1 << 30),
             whole: Cell::new(usize::MAX),
         });
@@ -250,9 +250,9 @@ impl TaggedProtocol {
         self.whole.set(bytes);
     }
 
-    fn peer(&self, world: u32) -> Result<&Peer, MsgError> {
-        let none = DeviceError::NoRank { rank: world, size: self.world };
-        Ok(self.peers.get_or_new(world).ok_or(none)?)
+    fn flow(&self, peer: u32) -> Result<&PeerFlow, MsgError> {
+        let none = DeviceError::NoRank { rank: peer, size: self.universe };
+        Ok(self.flows.get_or_new(peer).ok_or(none)?)
     }
 
     // ---- sends
@@ -266,7 +266,7 @@ impl TaggedProtocol {
     pub(super) unsafe fn send<N: Netmod>(
         &self,
         context: &Context<N>,
-        world: u32,
+        peer: u32,
         channel: u64,
         bits: u64,
         buf: *const u8,
@@ -274,11 +274,11 @@ impl TaggedProtocol {
         how: How,
     ) -> Result<Sent, MsgError> {
         // SAFETY: the caller's duty.
-        if !how.synchronous && unsafe { self.send_now(context, world, channel, bits, buf, len) } {
+        if !how.synchronous && unsafe { self.send_now(context, peer, channel, bits, buf, len) } {
             return Ok(Sent::Done);
         }
         // SAFETY: the caller's duty.
-        unsafe { self.send_later(context, world, channel, bits, buf, len, how) }
+        unsafe { self.send_later(context, peer, channel, bits, buf, len, how) }
     }
 
     /// Whether a message could be written to its receiver's queue on the node
@@ -290,20 +290,20 @@ impl TaggedProtocol {
     pub(super) unsafe fn send_now<N: Netmod>(
         &self,
         context: &Context<N>,
-        world: u32,
+        peer: u32,
         channel: u64,
         bits: u64,
         buf: *const u8,
         len: usize,
     ) -> bool {
-        let Some(peer) = self.peers.get(world) else { return false };
-        if len >= peer.short.get() as usize || !peer.credit.has(&self.limits, len) {
+        let Some(flow) = self.flows.get(peer) else { return false };
+        if len >= flow.short.get() as usize || !flow.credit.has(&self.limits, len) {
             return false;
         }
         // SAFETY: the caller's duty.
-        let sent = unsafe { context.write(world, head(EAGER, [channel, bits, 0]), buf, len) };
+        let sent = unsafe { context.write(peer, head(EAGER, [channel, bits, 0]), buf, len) };
         if sent {
-            peer.credit.spend(len);
+            flow.credit.spend(len);
         }
         sent
     }
@@ -315,7 +315,7 @@ impl TaggedProtocol {
     pub(super) unsafe fn send_later<N: Netmod>(
         &self,
         context: &Context<N>,
-        world: u32,
+        peer: u32,
         channel: u64,
         bits: u64,
         buf: *const u8,
@@ -323,21 +323,19 @@ impl TaggedProtocol {
         how: How,
     ) -> Result<Sent, MsgError> {
         if !how.synchronous
-            && let Some(peer) = self.peers.get(world)
-            && len < peer.short.get() as usize
-            && peer.credit.has(&self.limits, len)
+            && let Some(flow) = self.flows.get(peer)
+            && len < flow.short.get() as usize
+            && flow.credit.has(&self.limits, len)
         {
             // SAFETY: the caller's duty; copied before this returns.
             let body = unsafe { bytes(buf, len) };
             // SAFETY: a copied body has no conditions.
-            unsafe {
-                context.transmit(world, head(EAGER, [channel, bits, 0]), Body::Copied(body))?
-            };
-            peer.credit.spend(len);
+            unsafe { context.transmit(peer, head(EAGER, [channel, bits, 0]), Body::Copied(body))? };
+            flow.credit.spend(len);
             return Ok(Sent::Done);
         }
         // SAFETY: the caller's duty.
-        unsafe { self.send_slowly(context, world, channel, bits, buf, len, how) }
+        unsafe { self.send_slowly(context, peer, channel, bits, buf, len, how) }
     }
 
     /// # Safety
@@ -347,36 +345,36 @@ impl TaggedProtocol {
     unsafe fn send_slowly<N: Netmod>(
         &self,
         context: &Context<N>,
-        world: u32,
+        peer: u32,
         channel: u64,
         bits: u64,
         buf: *const u8,
         len: usize,
         how: How,
     ) -> Result<Sent, MsgError> {
-        if world == self.me {
+        if peer == self.me {
             // SAFETY: the caller's duty.
             return unsafe { self.send_own(channel, bits, buf, len, how.synchronous) };
         }
-        let peer = self.peer(world)?;
-        if peer.gone.get() {
-            context.check_open(world)?;
+        let flow = self.flow(peer)?;
+        if flow.gone.get() {
+            context.check_open(peer)?;
         }
-        if !peer.known.get() {
-            let (inject, eager) = context.packet_limits(world)?;
+        if !flow.known.get() {
+            let (inject, eager) = context.packet_limits(peer)?;
             if eager == 0 {
-                return Err(MsgError::NoMessages { rank: world });
+                return Err(MsgError::NoMessages { rank: peer });
             }
             let eager = eager.min(self.whole.get());
-            peer.inject.set(inject.min(eager) as u32);
-            peer.eager.set(eager as u32);
-            peer.known.set(true);
-            peer.set_waits(false);
+            flow.inject.set(inject.min(eager) as u32);
+            flow.eager.set(eager as u32);
+            flow.known.set(true);
+            flow.set_waits(false);
         }
         let mut state = self.state.borrow_mut();
         let at = state.slots.take();
         let slot = state.slots.at(at);
-        slot.peer = world;
+        slot.peer = peer;
         slot.channel = channel;
         slot.bits = bits;
         slot.buf = buf.cast_mut();
@@ -384,14 +382,14 @@ impl TaggedProtocol {
         slot.length = len as u64;
         slot.synchronous = how.synchronous;
         slot.borrowed = how.borrowed;
-        if peer.waits.get() || !peer.credit.has_heads(&self.limits) {
+        if flow.waits.get() || !flow.credit.has_heads(&self.limits) {
             slot.phase = Phase::Queued;
-            peer.set_waits(true);
-            peer.queue.borrow_mut().get_or_insert_default().push_back(at);
+            flow.set_waits(true);
+            flow.queue.borrow_mut().get_or_insert_default().push_back(at);
             state.counts.queued += 1;
             return Ok(Sent::Pending(at));
         }
-        if let Err(e) = self.issue(context, &mut state, peer, at) {
+        if let Err(e) = self.issue(context, &mut state, flow, at) {
             state.slots.give(at);
             return Err(e);
         }
@@ -407,18 +405,18 @@ impl TaggedProtocol {
         &self,
         context: &Context<N>,
         state: &mut State,
-        peer: &Peer,
+        flow: &PeerFlow,
         at: u32,
     ) -> Result<(), MsgError> {
         let id = state.slots.id(at);
         let slot = state.slots.at(at);
-        let (world, len) = (slot.peer, slot.capacity);
-        let whole = len <= peer.eager.get() as usize;
-        if whole && peer.credit.has_bytes(&self.limits, len) {
+        let (peer, len) = (slot.peer, slot.capacity);
+        let whole = len <= flow.eager.get() as usize;
+        if whole && flow.credit.has_bytes(&self.limits, len) {
             let kind = if slot.synchronous { SYNC } else { EAGER };
             let head = head(kind, [slot.channel, slot.bits, id]);
             let token = Class::Tagged.token(id);
-            let body = if len <= peer.inject.get() as usize {
+            let body = if len <= flow.inject.get() as usize {
                 // SAFETY: the buffer is readable until the request is done.
                 Body::Copied(unsafe { bytes(slot.buf, len) })
             } else {
@@ -428,12 +426,12 @@ impl TaggedProtocol {
             };
             // SAFETY: a kept body is readable until the request is done, which
             // is after its token or the loss of the peer.
-            let free = unsafe { context.transmit(world, head, body)? };
+            let free = unsafe { context.transmit(peer, head, body)? };
             if free {
                 // SAFETY: nothing is received.
                 unsafe { slot.take_back(0, false) };
             }
-            peer.credit.spend(len);
+            flow.credit.spend(len);
             slot.due = u32::from(!free) + u32::from(slot.synchronous);
             slot.phase = Phase::Eager;
             if slot.due == 0 {
@@ -444,8 +442,8 @@ impl TaggedProtocol {
         let head = head(RTS, [slot.channel, slot.bits, slot.length]);
         let rts = Rts { id, start: slot.buf as u64 };
         // SAFETY: a copied body has no conditions.
-        unsafe { context.transmit(world, head, Body::Copied(&rts.encode()))? };
-        peer.credit.spend(0);
+        unsafe { context.transmit(peer, head, Body::Copied(&rts.encode()))? };
+        flow.credit.spend(0);
         slot.begin_rendezvous(Phase::RtsSent);
         Ok(())
     }
@@ -486,21 +484,21 @@ impl TaggedProtocol {
             slot.length = len as u64;
             (Sent::Pending(at), What::Own(at))
         };
-        store(state, channel, bits, Unexpected { world: self.me, length: len as u64, what });
+        store(state, channel, bits, Unexpected { peer: self.me, length: len as u64, what });
         Ok(sent)
     }
 
     /// Sends what waited for credit.
-    fn send_queued<N: Netmod>(&self, context: &Context<N>, state: &mut State, peer: &Peer) {
-        while peer.waits.get() && peer.credit.has_heads(&self.limits) {
-            let next = peer.queue.borrow_mut().as_mut().and_then(|queue| queue.pop_front());
+    fn send_queued<N: Netmod>(&self, context: &Context<N>, state: &mut State, flow: &PeerFlow) {
+        while flow.waits.get() && flow.credit.has_heads(&self.limits) {
+            let next = flow.queue.borrow_mut().as_mut().and_then(|queue| queue.pop_front());
             let Some(at) = next else {
-                peer.set_waits(false);
-                *peer.queue.borrow_mut() = None;
+                flow.set_waits(false);
+                *flow.queue.borrow_mut() = None;
                 return;
             };
             state.counts.queued = state.counts.queued.saturating_sub(1);
-            if let Err(e) = self.issue(context, state, peer, at) {
+            if let Err(e) = self.issue(context, state, flow, at) {
                 state.slots.end(at, Some(e));
             }
         }
@@ -580,13 +578,13 @@ impl TaggedProtocol {
         spec: &MatchSpec,
     ) -> Result<(), MsgError> {
         match spec.from {
-            Some(world) => {
-                if self.peers.get(world).is_some_and(|peer| peer.gone.get()) {
-                    context.check_open(world)?;
+            Some(peer) => {
+                if self.flows.get(peer).is_some_and(|flow| flow.gone.get()) {
+                    context.check_open(peer)?;
                 }
                 Ok(())
             }
-            None if state.gone > 0 && state.gone + 1 >= self.world => {
+            None if state.gone > 0 && state.gone + 1 >= self.universe => {
                 Err(MsgError::NobodyLeft { others: state.gone })
             }
             None => Ok(()),
@@ -602,24 +600,24 @@ impl TaggedProtocol {
         bits: u64,
         message: Unexpected,
     ) {
-        let Unexpected { world, length, what } = message;
+        let Unexpected { peer, length, what } = message;
         state.counts.unexpected -= 1;
         match what {
             What::Whole(body, answer) => {
                 state.counts.unexpected_bytes -= body.len();
-                deliver(state, at, world, bits, &body);
-                self.consumed(context, world, body.len(), answer);
+                deliver(state, at, peer, bits, &body);
+                self.consumed(context, peer, body.len(), answer);
                 state.pool.give(body);
             }
             What::Rts(id) => {
-                self.consumed(context, world, 0, None);
-                self.begin(context, state, at, world, bits, length, id);
+                self.consumed(context, peer, 0, None);
+                self.begin(context, state, at, peer, bits, length, id);
             }
             What::Own(sender) => {
                 let (buf, len) = (state.slots.at(sender).buf, state.slots.at(sender).capacity);
                 // SAFETY: the sender's buffer is readable until its request is
                 // done, which is below.
-                deliver(state, at, world, bits, unsafe { bytes(buf, len) });
+                deliver(state, at, peer, bits, unsafe { bytes(buf, len) });
                 state.slots.end(sender, None);
             }
         }
@@ -631,23 +629,23 @@ impl TaggedProtocol {
     fn consumed<N: Netmod>(
         &self,
         context: &Context<N>,
-        world: u32,
+        peer: u32,
         len: usize,
         answer: Option<u64>,
     ) {
-        if world == self.me {
+        if peer == self.me {
             return;
         }
-        let Some(peer) = self.peers.get_or_new(world) else { return };
-        if peer.credit.consume(&self.limits, len) {
-            let head = head(CREDIT, [peer.credit.tell(), 0, 0]);
+        let Some(flow) = self.flows.get_or_new(peer) else { return };
+        if flow.credit.consume(&self.limits, len) {
+            let head = head(CREDIT, [flow.credit.tell(), 0, 0]);
             // SAFETY: a copied body has no conditions.
-            let _ = unsafe { context.transmit(world, head, Body::Copied(&[])) };
+            let _ = unsafe { context.transmit(peer, head, Body::Copied(&[])) };
         }
         if let Some(id) = answer {
             // SAFETY: as above.
             let _ =
-                unsafe { context.transmit(world, head(SYNC_ACK, [id, 0, 0]), Body::Copied(&[])) };
+                unsafe { context.transmit(peer, head(SYNC_ACK, [id, 0, 0]), Body::Copied(&[])) };
         }
     }
 
@@ -655,8 +653,8 @@ impl TaggedProtocol {
     pub(super) fn peek(&self, spec: &MatchSpec) -> Option<Status> {
         let state = self.state.borrow();
         let (bits, message) = state.engine.peek(spec.channel, spec.bits, spec.ignore)?;
-        let (world, length) = (message.world, message.length);
-        Some(Status { world, bits, length, cancelled: false })
+        let (peer, length) = (message.peer, message.length);
+        Some(Status { peer, bits, length, cancelled: false })
     }
 
     /// The same, for nobody else any more.
@@ -704,16 +702,16 @@ impl TaggedProtocol {
     pub(super) fn discard<N: Netmod>(&self, context: &Context<N>, message: Unexpected) {
         let mut state = self.state.borrow_mut();
         state.counts.unexpected -= 1;
-        let world = message.world;
+        let peer = message.peer;
         match message.what {
             What::Whole(body, answer) => {
                 state.counts.unexpected_bytes -= body.len();
-                self.consumed(context, world, body.len(), answer);
+                self.consumed(context, peer, body.len(), answer);
                 state.pool.give(body);
             }
             What::Rts(rts) => {
-                self.consumed(context, world, 0, None);
-                send_fin(context, world, rts.id);
+                self.consumed(context, peer, 0, None);
+                send_fin(context, peer, rts.id);
             }
             What::Own(sender) => state.slots.end(sender, None),
         }
@@ -813,12 +811,12 @@ impl TaggedProtocol {
     fn withdraw_send(&self, at: u32) {
         let mut state = self.state.borrow_mut();
         let slot = state.slots.at(at);
-        let world = slot.peer;
+        let peer = slot.peer;
         let queued = slot.phase == Phase::Queued;
         slot.cancelled = true;
         state.counts.queued -= usize::from(queued);
-        if let Some(peer) = self.peers.get(world)
-            && let Some(queue) = peer.queue.borrow_mut().as_mut()
+        if let Some(flow) = self.flows.get(peer)
+            && let Some(queue) = flow.queue.borrow_mut().as_mut()
         {
             queue.retain(|&waiting| waiting != at);
         }
@@ -849,29 +847,29 @@ impl TaggedProtocol {
         context: &Context<N>,
         state: &mut State,
         at: u32,
-        world: u32,
+        peer: u32,
         bits: u64,
         length: u64,
         theirs: Rts,
     ) {
         let slot = state.slots.at(at);
-        slot.peer = world;
+        slot.peer = peer;
         slot.bits = bits;
         slot.length = length;
         slot.theirs = theirs.id;
         if length > slot.capacity as u64 || length == 0 {
             let error = (length > 0).then(|| truncated(bits, length, slot.capacity));
             state.slots.end(at, error);
-            send_fin(context, world, theirs.id);
+            send_fin(context, peer, theirs.id);
             return;
         }
         // SAFETY: the buffer is writable until the request is done.
-        if unsafe { context.pull(world, theirs.start, slot.buf, length as usize) } {
+        if unsafe { context.pull(peer, theirs.start, slot.buf, length as usize) } {
             state.slots.end(at, None);
-            send_fin(context, world, theirs.id);
+            send_fin(context, peer, theirs.id);
             return;
         }
-        let inbox = match context.transport_of(world) {
+        let inbox = match context.transport_of(peer) {
             Ok(transport) => context.inbox(transport),
             Err(e) => return state.slots.end(at, Some(e.into())),
         };
@@ -892,7 +890,7 @@ impl TaggedProtocol {
     fn drive<N: Netmod>(&self, context: &Context<N>, state: &mut State, at: u32) {
         let id = state.slots.id(at);
         let slot = state.slots.at(at);
-        let world = slot.peer;
+        let peer = slot.peer;
         let receiving = slot.phase == Phase::Receiving;
         let pieces = slot.pieces();
         let limit = if receiving { pieces.min(slot.ended + AHEAD) } else { slot.cleared };
@@ -906,7 +904,7 @@ impl TaggedProtocol {
             let tag = Class::Tagged.token(slot.tag + slot.issued);
             let token = Class::Tagged.token(id | (slot.issued & 0xff) << 52);
             let rc = if receiving {
-                let inbox = context.transport_of(world).ok().and_then(|t| context.inbox(t));
+                let inbox = context.transport_of(peer).ok().and_then(|t| context.inbox(t));
                 inbox.map(|(netmod, endpoint)| {
                     let op = Bulk { buf, len, dest: 0, tag, token };
                     // SAFETY: the buffer is writable until the request is done,
@@ -915,7 +913,7 @@ impl TaggedProtocol {
                     (rc, netmod)
                 })
             } else {
-                context.packet_route(world).and_then(|(transport, dest)| {
+                context.packet_route(peer).and_then(|(transport, dest)| {
                     let (netmod, endpoint) = context.endpoint(transport)?;
                     let op = Bulk { buf: buf.cast_const(), len, dest, tag, token };
                     // SAFETY: the buffer is readable until the request is done,
@@ -931,7 +929,7 @@ impl TaggedProtocol {
                 unsafe { slot.take_back(slot.issued, done) };
             }
             let Some((rc, netmod)) = rc else {
-                slot.fail(died(world));
+                slot.fail(died(peer));
                 break;
             };
             match rc {
@@ -941,7 +939,7 @@ impl TaggedProtocol {
                 }
                 rc if rc < 0 => {
                     let call = if receiving { "recv_bulk" } else { "send_bulk" };
-                    slot.fail(context.attribute_failure(world, netmod.explain(call, rc)).into());
+                    slot.fail(context.attribute_failure(peer, netmod.explain(call, rc)).into());
                     break;
                 }
                 rc => {
@@ -956,7 +954,7 @@ impl TaggedProtocol {
             let head = head(CTS, [slot.theirs, slot.tag, slot.issued]);
             // SAFETY: a copied body has no conditions.
             let sent =
-                unsafe { context.transmit(world, head, Body::Copied(&slot.piece.to_le_bytes())) };
+                unsafe { context.transmit(peer, head, Body::Copied(&slot.piece.to_le_bytes())) };
             if let Err(e) = sent {
                 slot.fail(e.into());
             }
@@ -1001,7 +999,7 @@ impl TaggedProtocol {
             state,
             channel,
             bits,
-            Unexpected { world: head.from, length: body.len() as u64, what },
+            Unexpected { peer: head.from, length: body.len() as u64, what },
         );
     }
 
@@ -1015,7 +1013,7 @@ impl TaggedProtocol {
             self.begin(context, state, at, head.from, bits, length, rts);
             return;
         }
-        store(state, channel, bits, Unexpected { world: head.from, length, what: What::Rts(rts) });
+        store(state, channel, bits, Unexpected { peer: head.from, length, what: What::Rts(rts) });
     }
 
     /// An answer about a send of ours.
@@ -1068,12 +1066,12 @@ impl TaggedProtocol {
         let under_way = |phase| matches!(phase, Phase::Sending | Phase::Eager);
         let live = state.slots.live().filter(|(_, slot)| under_way(slot.phase));
         let all: Vec<(u32, u32)> = live.map(|(at, slot)| (at, slot.peer)).collect();
-        for (at, world) in all {
-            if context.over_shared_memory(world) {
+        for (at, peer) in all {
+            if context.over_shared_memory(peer) {
                 let head = head(QUERY, [state.slots.id(at), 0, 0]);
                 // SAFETY: a copied body has no conditions. To the dead it is
                 // refused, as it should be.
-                let _ = unsafe { context.transmit(world, head, Body::Copied(&[])) };
+                let _ = unsafe { context.transmit(peer, head, Body::Copied(&[])) };
             }
         }
     }
@@ -1093,16 +1091,16 @@ impl TaggedProtocol {
     }
 
     /// Ends what is under way with a lost peer.
-    fn fail_all<N: Netmod>(&self, context: &Context<N>, state: &mut State, world: u32) {
-        if let Some(peer) = self.peers.get_or_new(world) {
-            peer.gone.set(true);
-            let queued = peer.queue.take().map_or(0, |queue| queue.len());
+    fn fail_all<N: Netmod>(&self, context: &Context<N>, state: &mut State, peer: u32) {
+        if let Some(flow) = self.flows.get_or_new(peer) {
+            flow.gone.set(true);
+            let queued = flow.queue.take().map_or(0, |queue| queue.len());
             state.counts.queued = state.counts.queued.saturating_sub(queued);
-            peer.set_waits(false);
+            flow.set_waits(false);
         }
         state.gone += 1;
-        let alone = state.gone + 1 >= self.world;
-        let concerns = |peer: u32| peer == world || (alone && peer == ANYBODY);
+        let alone = state.gone + 1 >= self.universe;
+        let concerns = |of: u32| of == peer || (alone && of == ANYBODY);
         let live = state.slots.live().filter(|(_, slot)| slot.phase != Phase::Done);
         let all: Vec<u32> =
             live.filter(|(_, slot)| concerns(slot.peer)).map(|(at, _)| at).collect();
@@ -1111,7 +1109,7 @@ impl TaggedProtocol {
             let error = if slot.peer == ANYBODY {
                 MsgError::NobodyLeft { others: state.gone }
             } else {
-                context.check_open(world).err().map_or_else(|| died(world), MsgError::from)
+                context.check_open(peer).err().map_or_else(|| died(peer), MsgError::from)
             };
             if slot.phase == Phase::Posted {
                 state.engine.withdraw(at);
@@ -1129,10 +1127,10 @@ impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
             RTS => self.rts_arrived(context, head, body),
             QUERY => self.delivery_queried(context, head),
             CREDIT => {
-                let Some(peer) = self.peers.get_or_new(head.from) else { return };
-                peer.credit.told(head.words[0]);
-                if peer.waits.get() {
-                    self.send_queued(context, &mut self.state.borrow_mut(), peer);
+                let Some(flow) = self.flows.get_or_new(head.from) else { return };
+                flow.credit.told(head.words[0]);
+                if flow.waits.get() {
+                    self.send_queued(context, &mut self.state.borrow_mut(), flow);
                 }
             }
             _ => self.answered(context, head, body),
@@ -1144,11 +1142,11 @@ impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
         let state = &mut *state;
         let id = Class::number(token) & ((1 << 52) - 1);
         let Some((at, slot)) = state.slots.known(id) else { return };
-        let world = slot.peer;
+        let peer = slot.peer;
         let (well, receiving) = (result.is_ok(), slot.phase == Phase::Receiving);
         // SAFETY: a request that is under way and not detached has its buffer.
         unsafe { slot.take_back(Class::number(token) >> 52, well && receiving) };
-        let error = result.err().map(|e| MsgError::from(context.attribute_failure(world, e)));
+        let error = result.err().map(|e| MsgError::from(context.attribute_failure(peer, e)));
         match slot.phase {
             Phase::Eager if !slot.delivery_query => self.one_less(state, at, error),
             Phase::Sending | Phase::Receiving => {
@@ -1169,19 +1167,19 @@ impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
         }
     }
 
-    fn lost(&self, context: &Context<N>, world: u32) {
+    fn lost(&self, context: &Context<N>, peer: u32) {
         let mut state = self.state.borrow_mut();
-        state.dying.push((world, Instant::now() + GRACE));
+        state.dying.push((peer, Instant::now() + GRACE));
         let bulk = |phase| matches!(phase, Phase::Sending | Phase::Receiving | Phase::Eager);
-        let live = state.slots.live().filter(|(_, slot)| slot.peer == world && bulk(slot.phase));
+        let live = state.slots.live().filter(|(_, slot)| slot.peer == peer && bulk(slot.phase));
         let all: Vec<(u32, Phase)> = live.map(|(at, slot)| (at, slot.phase)).collect();
         for &(at, _) in all.iter().filter(|(_, phase)| *phase != Phase::Eager) {
             self.give_up(context, &mut state, at);
         }
         if all.iter().any(|(_, phase)| *phase != Phase::Receiving)
-            && context.check_alive(world).is_err()
+            && context.check_alive(peer).is_err()
         {
-            context.renew_for(world);
+            context.renew_for(peer);
         }
         self.query_delivery(context, &mut state);
         context.schedule(Class::Tagged);
@@ -1197,8 +1195,8 @@ impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
         }
         let now = Instant::now();
         while let Some(at) = state.dying.iter().position(|(_, when)| *when <= now) {
-            let (world, _) = state.dying.swap_remove(at);
-            self.fail_all(context, state, world);
+            let (peer, _) = state.dying.swap_remove(at);
+            self.fail_all(context, state, peer);
         }
         if !state.dying.is_empty() {
             context.schedule(Class::Tagged);
@@ -1220,10 +1218,10 @@ fn end_bulk<N: Netmod>(context: &Context<N>, state: &mut State, at: u32) {
 }
 
 #[cold]
-fn tell_delivered<N: Netmod>(context: &Context<N>, world: u32, id: u64) {
+fn tell_delivered<N: Netmod>(context: &Context<N>, peer: u32, id: u64) {
     // SAFETY: a copied body has no conditions. What cannot be sent need not
     // be: the peer is gone.
-    let _ = unsafe { context.transmit(world, head(DELIVERED, [id, 0, 0]), Body::Copied(&[])) };
+    let _ = unsafe { context.transmit(peer, head(DELIVERED, [id, 0, 0]), Body::Copied(&[])) };
 }
 
 /// # Safety
@@ -1267,17 +1265,17 @@ fn truncated(bits: u64, length: u64, capacity: usize) -> MsgError {
 }
 
 #[cold]
-fn send_fin<N: Netmod>(context: &Context<N>, world: u32, id: u64) {
+fn send_fin<N: Netmod>(context: &Context<N>, peer: u32, id: u64) {
     // SAFETY: a copied body has no conditions. What cannot be sent need not
     // be: the peer is gone.
-    let _ = unsafe { context.transmit(world, head(FIN, [id, 0, 0]), Body::Copied(&[])) };
+    let _ = unsafe { context.transmit(peer, head(FIN, [id, 0, 0]), Body::Copied(&[])) };
 }
 
 /// Ends a receive with a whole message.
 #[inline]
-fn deliver(state: &mut State, at: u32, world: u32, bits: u64, body: &[u8]) {
+fn deliver(state: &mut State, at: u32, peer: u32, bits: u64, body: &[u8]) {
     let slot = state.slots.at(at);
-    slot.peer = world;
+    slot.peer = peer;
     slot.bits = bits;
     slot.length = body.len() as u64;
     if body.len() > slot.capacity {

@@ -84,7 +84,7 @@ impl<N: Netmod> Request<N> {
         match state {
             State::Pending(at) => self.tagged.complete(at),
             State::Done(status) => Ok(status),
-            State::Returned => Ok(Status { world: 0, bits: 0, length: 0, cancelled: true }),
+            State::Returned => Ok(Status { peer: 0, bits: 0, length: 0, cancelled: true }),
         }
     }
 

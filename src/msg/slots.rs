@@ -163,8 +163,8 @@ impl Slot {
 
     #[inline]
     fn status(&self) -> Status {
-        let (world, bits, length) = (self.peer, self.bits, self.length);
-        Status { world, bits, length, cancelled: self.cancelled }
+        let (peer, bits, length) = (self.peer, self.bits, self.length);
+        Status { peer, bits, length, cancelled: self.cancelled }
     }
 }
 

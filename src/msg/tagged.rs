@@ -71,22 +71,22 @@ impl<N: Netmod> Tagged<N> {
     /// # Errors
     /// [`MsgError::Device`], naming a peer that died or cannot be reached.
     #[inline]
-    pub fn send(&self, world: u32, channel: u64, bits: u64, buf: &[u8]) -> Result<(), MsgError> {
-        self.send_mode(world, channel, bits, buf, false)
+    pub fn send(&self, peer: u32, channel: u64, bits: u64, buf: &[u8]) -> Result<(), MsgError> {
+        self.send_mode(peer, channel, bits, buf, false)
     }
 
     /// Sends and waits until a receive took the message.
     ///
     /// # Errors
     /// As [`Tagged::send`].
-    pub fn ssend(&self, world: u32, channel: u64, bits: u64, buf: &[u8]) -> Result<(), MsgError> {
-        self.send_mode(world, channel, bits, buf, true)
+    pub fn ssend(&self, peer: u32, channel: u64, bits: u64, buf: &[u8]) -> Result<(), MsgError> {
+        self.send_mode(peer, channel, bits, buf, true)
     }
 
     #[inline]
     fn send_mode(
         &self,
-        world: u32,
+        peer: u32,
         channel: u64,
         bits: u64,
         buf: &[u8],
@@ -98,7 +98,7 @@ impl<N: Netmod> Tagged<N> {
         // below.
         let sent = unsafe {
             let (start, len) = (buf.as_ptr(), buf.len());
-            self.protocol.send(&self.context, world, channel, bits, start, len, how)?
+            self.protocol.send(&self.context, peer, channel, bits, start, len, how)?
         };
         match sent {
             Sent::Done => Ok(()),
@@ -116,14 +116,14 @@ impl<N: Netmod> Tagged<N> {
     /// is complete, also when it is dropped before.
     pub unsafe fn isend(
         &self,
-        world: u32,
+        peer: u32,
         channel: u64,
         bits: u64,
         buf: *const u8,
         len: usize,
     ) -> Result<Request<N>, MsgError> {
         // SAFETY: the caller's duty.
-        unsafe { self.isend_mode(world, channel, bits, buf, len, false) }
+        unsafe { self.isend_mode(peer, channel, bits, buf, len, false) }
     }
 
     /// Begins a synchronous send.
@@ -135,20 +135,20 @@ impl<N: Netmod> Tagged<N> {
     /// As [`Tagged::isend`].
     pub unsafe fn issend(
         &self,
-        world: u32,
+        peer: u32,
         channel: u64,
         bits: u64,
         buf: *const u8,
         len: usize,
     ) -> Result<Request<N>, MsgError> {
         // SAFETY: the caller's duty.
-        unsafe { self.isend_mode(world, channel, bits, buf, len, true) }
+        unsafe { self.isend_mode(peer, channel, bits, buf, len, true) }
     }
 
     #[inline]
     unsafe fn isend_mode(
         &self,
-        world: u32,
+        peer: u32,
         channel: u64,
         bits: u64,
         buf: *const u8,
@@ -158,11 +158,11 @@ impl<N: Netmod> Tagged<N> {
         let how = How { synchronous, borrowed: false };
         // SAFETY: the caller's duty.
         let sent =
-            unsafe { self.protocol.send(&self.context, world, channel, bits, buf, len, how)? };
+            unsafe { self.protocol.send(&self.context, peer, channel, bits, buf, len, how)? };
         Ok(match sent {
             Sent::Done => {
                 let length = len as u64;
-                Request::done(self, Status { world, bits, length, cancelled: false })
+                Request::done(self, Status { peer, bits, length, cancelled: false })
             }
             Sent::Pending(at) => Request::under_way(self, at),
         })
@@ -324,8 +324,8 @@ impl<N: Netmod> Message<N> {
 
     /// Whose it is, and its length.
     pub fn status(&self) -> Status {
-        let (world, length) = self.what.as_ref().map_or((0, 0), |w| (w.world, w.length));
-        Status { world, bits: self.bits, length, cancelled: false }
+        let (peer, length) = self.what.as_ref().map_or((0, 0), |w| (w.peer, w.length));
+        Status { peer, bits: self.bits, length, cancelled: false }
     }
 
     /// Receives it and waits until it is here.

@@ -666,7 +666,7 @@ impl<N: Netmod> Access<N> {
             // SAFETY: mapped, and within the region by the caller's word.
             Target::Mapped(to) => return unsafe { copy(to, buf, len) },
             Target::Provider(remote) => remote,
-            Target::Nowhere(world) => return self.keep(nowhere(world)),
+            Target::Nowhere(peer) => return self.keep(nowhere(peer)),
         };
         let (netmod, endpoint) = match self.endpoint(&remote) {
             Ok(endpoint) => endpoint,
@@ -768,7 +768,7 @@ impl<N: Netmod> Access<N> {
     /// The provider by which memory is reached, and the endpoint now in use
     /// there.
     pub(super) fn endpoint(&self, remote: &Remote) -> Result<(&Arc<N>, &N::Endpoint), Error> {
-        self.context.endpoint(remote.transport).ok_or_else(|| nowhere(remote.world))
+        self.context.endpoint(remote.transport).ok_or_else(|| nowhere(remote.peer))
     }
 
     /// Issues a tracked write in pieces the provider takes. Without `KEEP` the
@@ -800,7 +800,7 @@ impl<N: Netmod> Access<N> {
                     lent.start().copy_from_nonoverlapping(from, piece);
                     self.write_piece(&place, lent.start(), piece, true)?
                 };
-                self.await_token(token, remote.world)?;
+                self.await_token(token, remote.peer)?;
                 self.cold.spare.done(lent);
             }
             at += piece;
@@ -891,7 +891,7 @@ impl<N: Netmod> Access<N> {
                 return Ok(());
             }
             Target::Provider(remote) => remote,
-            Target::Nowhere(world) => return Err(nowhere(world)),
+            Target::Nowhere(peer) => return Err(nowhere(peer)),
         };
         let longest = self.endpoint(&remote)?.0.caps().max_message;
         let longest = if KEEP { longest } else { longest.min(device::PIECE) };
@@ -908,7 +908,7 @@ impl<N: Netmod> Access<N> {
                 let mut lent = self.cold.spare.lend(piece);
                 // SAFETY: what was lent stays if this fails.
                 let token = unsafe { self.read_piece(&place, lent.start(), piece, true)? };
-                self.await_token(token, remote.world)?;
+                self.await_token(token, remote.peer)?;
                 // SAFETY: both hold the piece.
                 unsafe { to.copy_from_nonoverlapping(lent.start(), piece) };
                 self.cold.spare.done(lent);
@@ -945,7 +945,7 @@ impl<N: Netmod> Access<N> {
         awaited: bool,
         mut issue: impl FnMut(&N, &N::Endpoint, u64) -> isize,
     ) -> Result<Token, Error> {
-        let token = self.context.token(remote.world);
+        let token = self.context.token(remote.peer);
         self.try_until_taken(remote, call, |netmod, endpoint| {
             issue(netmod, endpoint, token.bits())
         })?;
@@ -967,7 +967,7 @@ impl<N: Netmod> Access<N> {
         };
         let mut rc = attempt();
         if rc == AGAIN {
-            self.context.wait(&[remote.world], || {
+            self.context.wait(&[remote.peer], || {
                 rc = attempt();
                 Ok(if rc == AGAIN { Progress::Waiting } else { Progress::Done })
             })?;
@@ -981,16 +981,16 @@ impl<N: Netmod> Access<N> {
     fn provider_error(&self, remote: &Remote, call: &'static str, rc: isize) -> Error {
         match self.endpoint(remote) {
             Ok((netmod, _)) => {
-                self.context.attribute_failure(remote.world, netmod.explain(call, rc)).into()
+                self.context.attribute_failure(remote.peer, netmod.explain(call, rc)).into()
             }
             Err(e) => e,
         }
     }
 
-    fn await_token(&self, token: Token, world: u32) -> Result<(), Error> {
+    fn await_token(&self, token: Token, peer: u32) -> Result<(), Error> {
         let mut result = Ok(());
         self.context
-            .wait(&[world], || {
+            .wait(&[peer], || {
                 Ok(match self.context.answer(token) {
                     Some(answer) => {
                         result = answer;
@@ -1000,7 +1000,7 @@ impl<N: Netmod> Access<N> {
                 })
             })
             .inspect_err(|_| self.context.forget(token))?;
-        result.map_err(|e| self.context.attribute_failure(world, e).into())
+        result.map_err(|e| self.context.attribute_failure(peer, e).into())
     }
 
     /// A put that the quick checks held back.
@@ -1042,8 +1042,8 @@ impl<N: Netmod> Access<N> {
         self.check(rank, disp, len)?;
         let mut rc = rc;
         if rc == AGAIN {
-            let world = self.world(rank)?;
-            self.context.wait(&[world], || {
+            let peer = self.world_rank(rank)?;
+            self.context.wait(&[peer], || {
                 // SAFETY: checked above; the caller's word for the buffer.
                 rc = unsafe { self.issue_other::<KEEP>(buf, len, rank, disp) };
                 Ok(if rc == AGAIN { Progress::Waiting } else { Progress::Done })
@@ -1057,7 +1057,7 @@ impl<N: Netmod> Access<N> {
             }
             rc => Err(match self.target(rank, disp)? {
                 Target::Provider(remote) => self.provider_error(&remote, "fi_inject_write", rc),
-                Target::Mapped(_) | Target::Nowhere(_) => nowhere(self.world(rank)?),
+                Target::Mapped(_) | Target::Nowhere(_) => nowhere(self.world_rank(rank)?),
             }),
         }
     }
@@ -1118,8 +1118,8 @@ impl<N: Netmod> Access<N> {
     /// As [`Access::flush`].
     pub fn flush_local(&self, rank: u32) -> Result<(), Error> {
         self.check(rank, 0, 0)?;
-        let world = self.world(rank)?;
-        self.drain(&[world])
+        let peer = self.world_rank(rank)?;
+        self.drain(&[peer])
     }
 
     /// Waits until the buffers of all operations may be used again.
@@ -1169,7 +1169,8 @@ impl<N: Netmod> Access<N> {
         // this flush.
         fence(Ordering::SeqCst);
         // Nothing ends this before all probes were waited for, but this.
-        let worlds = ranks.iter().map(|&rank| self.world(rank)).collect::<Result<Vec<_>, _>>()?;
+        let peers =
+            ranks.iter().map(|&rank| self.world_rank(rank)).collect::<Result<Vec<_>, _>>()?;
         let mut probes = Vec::new();
         let mut first_error = None;
         // Ranks of one process need one probe; ranks of a window that is not
@@ -1177,22 +1178,22 @@ impl<N: Netmod> Access<N> {
         let mut seen = HashSet::new();
         // On other paths all of it was stores, or packets.
         let providers = !matches!(self.path, path::MAPPED | path::DYNAMIC);
-        let probed = ranks.iter().zip(&worlds).filter(|_| providers);
-        for (&rank, &world) in probed {
+        let probed = ranks.iter().zip(&peers).filter(|_| providers);
+        for (&rank, &peer) in probed {
             match self.ask_if_done(rank, ranks.len() == 1, &mut seen) {
-                Ok(token) => probes.extend(token.map(|token| (token, world))),
+                Ok(token) => probes.extend(token.map(|token| (token, peer))),
                 Err(e) => {
                     first_error.get_or_insert(e);
                 }
             }
         }
-        for (token, world) in probes {
-            if let Err(e) = self.await_token(token, world) {
+        for (token, peer) in probes {
+            if let Err(e) = self.await_token(token, peer) {
                 first_error.get_or_insert(e);
             }
         }
-        let drained = self.drain(&worlds);
-        if let Err(e) = self.context.check_liveness(&worlds) {
+        let drained = self.drain(&peers);
+        if let Err(e) = self.context.check_liveness(&peers) {
             // The death of a peer explains whatever else went wrong.
             return Err(e.into());
         }
@@ -1230,7 +1231,7 @@ impl<N: Netmod> Access<N> {
 
     /// Asks the netmod for an answer.
     fn flush_remote(&self, remote: &Remote) -> Result<Option<Token>, Error> {
-        let token = self.context.token(remote.world);
+        let token = self.context.token(remote.peer);
         let mut pending = false;
         self.try_until_taken(remote, "flush", |netmod, endpoint| {
             // SAFETY: `dest` is of this context's own address vector.
@@ -1245,18 +1246,18 @@ impl<N: Netmod> Access<N> {
     }
 
     /// Waits for tracked operations and reports those that failed: towards
-    /// `worlds`, or anybody when that is empty. A peer that dies meanwhile
+    /// `peers`, or anybody when that is empty. A peer that dies meanwhile
     /// does not end the wait for the others.
-    pub(super) fn drain(&self, worlds: &[u32]) -> Result<(), Error> {
+    pub(super) fn drain(&self, peers: &[u32]) -> Result<(), Error> {
         let context = &*self.context;
         let mut died = None;
-        let busy = |worlds: &[u32]| {
-            let mut all = context.pending(worlds);
-            all.extend(self.cold.outstanding.pending(worlds));
+        let busy = |peers: &[u32]| {
+            let mut all = context.pending(peers);
+            all.extend(self.cold.outstanding.pending(peers));
             all
         };
         loop {
-            let pending = busy(worlds);
+            let pending = busy(peers);
             if pending.is_empty() {
                 break;
             }
@@ -1274,17 +1275,17 @@ impl<N: Netmod> Access<N> {
             }
         }
         context.progress()?;
-        let failure = died.or_else(|| match worlds {
+        let failure = died.or_else(|| match peers {
             [] => context.take_failure(),
-            worlds => worlds.iter().find_map(|&w| context.take_failure_of(w)),
+            peers => peers.iter().find_map(|&w| context.take_failure_of(w)),
         });
-        let refused = self.cold.outstanding.take_refused(worlds);
+        let refused = self.cold.outstanding.take_refused(peers);
         let result = failure.map(Error::from).or(refused).map_or(Ok(()), Err);
-        self.cold.unstage(result.is_ok(), |world| !context.pending(&[world]).is_empty());
+        self.cold.unstage(result.is_ok(), |peer| !context.pending(&[peer]).is_empty());
         result
     }
 
-    pub(super) fn world(&self, rank: u32) -> Result<u32, Error> {
+    pub(super) fn world_rank(&self, rank: u32) -> Result<u32, Error> {
         let process = self.map.get(rank).ok_or(ErrorKind::Rank { rank, size: self.ranks })?;
         Ok(self.context.device().world_rank(process)?)
     }
@@ -1419,11 +1420,11 @@ fn fold_mapped<N: Netmod>(
     let device = context.device();
     let (base, stride) = affine(map)?;
     let line = RankMap::affine(0, base, stride, map.len()).ok()?;
-    let world = match map.pg()? {
+    let peer = match map.pg()? {
         0 => line,
         pg => device.members_of(pg)?.compose(&line).ok()?,
     };
-    let (base, stride) = affine(&device.node_ranks().compose(&world).ok()?)?;
+    let (base, stride) = affine(&device.node_ranks().compose(&peer).ok()?)?;
     // SAFETY: the segment holds a region for every node rank.
     let start = unsafe { mapped.start.add(base as usize * mapped.pitch) };
     Some((start, stride as isize * mapped.pitch as isize))

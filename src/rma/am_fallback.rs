@@ -91,16 +91,16 @@ pub(super) struct OutstandingRequests {
 }
 
 impl OutstandingRequests {
-    fn begin(&self, world: u32) {
-        *self.under_way.borrow_mut().entry(world).or_default() += 1;
+    fn begin(&self, peer: u32) {
+        *self.under_way.borrow_mut().entry(peer).or_default() += 1;
     }
 
-    fn end(&self, world: u32) {
+    fn end(&self, peer: u32) {
         let mut under_way = self.under_way.borrow_mut();
-        if let Some(n) = under_way.get_mut(&world) {
+        if let Some(n) = under_way.get_mut(&peer) {
             *n -= 1;
             if *n == 0 {
-                under_way.remove(&world);
+                under_way.remove(&peer);
             }
         }
     }
@@ -110,35 +110,35 @@ impl OutstandingRequests {
         self.under_way.borrow().is_empty() && self.refused.borrow().is_empty()
     }
 
-    pub(super) fn count(&self, world: u32) -> u32 {
-        self.under_way.borrow().get(&world).copied().unwrap_or(0)
+    pub(super) fn count(&self, peer: u32) -> u32 {
+        self.under_way.borrow().get(&peer).copied().unwrap_or(0)
     }
 
-    /// Which of `worlds`, of all peers when that is empty, have not answered.
-    pub(super) fn pending(&self, worlds: &[u32]) -> Vec<u32> {
+    /// Which of `peers`, of all peers when that is empty, have not answered.
+    pub(super) fn pending(&self, peers: &[u32]) -> Vec<u32> {
         let under_way = self.under_way.borrow();
-        match worlds {
+        match peers {
             [] => under_way.keys().copied().collect(),
-            worlds => worlds.iter().copied().filter(|w| under_way.contains_key(w)).collect(),
+            peers => peers.iter().copied().filter(|w| under_way.contains_key(w)).collect(),
         }
     }
 
-    /// Removes and returns a failure at one of `worlds`, at any peer when that
+    /// Removes and returns a failure at one of `peers`, at any peer when that
     /// is empty.
-    pub(super) fn take_refused(&self, worlds: &[u32]) -> Option<Error> {
+    pub(super) fn take_refused(&self, peers: &[u32]) -> Option<Error> {
         let mut refused = self.refused.borrow_mut();
-        let at = refused.iter().position(|(w, _)| worlds.is_empty() || worlds.contains(w))?;
-        let (world, status) = refused.swap_remove(at);
-        Some(error_of(world, status))
+        let at = refused.iter().position(|(w, _)| peers.is_empty() || peers.contains(w))?;
+        let (peer, status) = refused.swap_remove(at);
+        Some(error_of(peer, status))
     }
 }
 
 /// A request's failure, by name.
 #[cold]
-pub(super) fn error_of(world: u32, status: Status) -> Error {
+pub(super) fn error_of(peer: u32, status: Status) -> Error {
     match status {
-        Status::Dead => DeviceError::PeerDied { rank: world }.into(),
-        status => ErrorKind::Refused { rank: world, why: status.why() }.into(),
+        Status::Dead => DeviceError::PeerDied { rank: peer }.into(),
+        status => ErrorKind::Refused { rank: peer, why: status.why() }.into(),
     }
 }
 
@@ -154,7 +154,7 @@ impl Answer {
 
 /// A request that was not answered.
 struct Slot {
-    world: u32,
+    peer: u32,
     outstanding: Rc<OutstandingRequests>,
     /// Where the body of the answer goes, and its length.
     result: *mut u8,
@@ -164,7 +164,7 @@ struct Slot {
 
 impl Slot {
     fn end(self, status: Status, number: u64) {
-        self.outstanding.end(self.world);
+        self.outstanding.end(self.peer);
         match self.answer {
             Some(answer) => answer.0.set(Some((status, number))),
             None if status == Status::Done => {}
@@ -172,7 +172,7 @@ impl Slot {
                 let mut refused = self.outstanding.refused.borrow_mut();
                 // The first few are enough to report.
                 if refused.len() < 64 {
-                    refused.push((self.world, status));
+                    refused.push((self.peer, status));
                 }
             }
         }
@@ -249,7 +249,7 @@ impl<N: Netmod> RmaHandler<N> {
     pub(super) unsafe fn request(
         &self,
         context: &Context<N>,
-        world: u32,
+        peer: u32,
         outstanding: &Rc<OutstandingRequests>,
         request: Request<'_>,
     ) -> Result<(), Error> {
@@ -261,15 +261,15 @@ impl<N: Netmod> RmaHandler<N> {
         self.next.set(id.wrapping_add(1));
         let (result, len) = request.result;
         let answer = request.answer;
-        slots.insert(id, Slot { world, outstanding: Rc::clone(outstanding), result, len, answer });
+        slots.insert(id, Slot { peer, outstanding: Rc::clone(outstanding), result, len, answer });
         drop(slots);
-        outstanding.begin(world);
+        outstanding.begin(peer);
         let meta = Meta { id, count: request.count as u32, ty: request.ty, op: request.op };
         let words = [request.window, request.place, meta.encode()];
         let head = Head::new(Class::Rma, request.opcode, words);
-        if let Err(e) = context.forward(world, head, request.body) {
+        if let Err(e) = context.forward(peer, head, request.body) {
             if self.slots.borrow_mut().remove(&id).is_some() {
-                outstanding.end(world);
+                outstanding.end(peer);
             }
             return Err(e.into());
         }
@@ -283,14 +283,14 @@ impl<N: Netmod> RmaHandler<N> {
     pub(super) fn notify(
         &self,
         context: &Context<N>,
-        world: u32,
+        peer: u32,
         opcode: u8,
         window: u64,
         number: u64,
     ) -> Result<(), Error> {
         let meta = Meta { id: 0, count: 0, ty: Type::U8, op: Op::NoOp };
         let head = Head::new(Class::Rma, opcode, [window, number, meta.encode()]);
-        Ok(context.forward(world, head, &[])?)
+        Ok(context.forward(peer, head, &[])?)
     }
 
     /// Gives up an answer: its result's memory is not written any more.
@@ -299,7 +299,7 @@ impl<N: Netmod> RmaHandler<N> {
         self.slots.borrow_mut().retain(|_, slot| {
             let gone = mine(slot);
             if gone {
-                slot.outstanding.end(slot.world);
+                slot.outstanding.end(slot.peer);
             }
             !gone
         });
@@ -309,7 +309,7 @@ impl<N: Netmod> RmaHandler<N> {
     fn answered(&self, from: u32, words: [u64; 3], body: &[u8]) {
         let id = words[0] as u32;
         let mut slots = self.slots.borrow_mut();
-        if slots.get(&id).is_none_or(|slot| slot.world != from) {
+        if slots.get(&id).is_none_or(|slot| slot.peer != from) {
             return;
         }
         let Some(slot) = slots.remove(&id) else { return };
@@ -515,8 +515,8 @@ fn bytes(
 }
 
 /// The holder of a lock that a peer requested by a packet.
-fn requester(world: u32) -> Holder {
-    Holder { world, single_writer: false }
+fn requester(peer: u32) -> Holder {
+    Holder { peer, single_writer: false }
 }
 
 /// Tries to acquire a lock for a peer.
@@ -562,11 +562,11 @@ impl<N: Netmod> PacketHandler<N> for RmaHandler<N> {
         // Bodies are copied: no operation carries a token of this class.
     }
 
-    fn lost(&self, _: &Context<N>, world: u32) {
-        self.waiting.borrow_mut().retain(|w| w.from != world);
+    fn lost(&self, _: &Context<N>, peer: u32) {
+        self.waiting.borrow_mut().retain(|w| w.from != peer);
         let mut slots = self.slots.borrow_mut();
         let ids: Vec<u32> =
-            slots.iter().filter(|(_, s)| s.world == world).map(|(&id, _)| id).collect();
+            slots.iter().filter(|(_, s)| s.peer == peer).map(|(&id, _)| id).collect();
         let gone: Vec<Slot> = ids.iter().filter_map(|id| slots.remove(id)).collect();
         drop(slots);
         gone.into_iter().for_each(|slot| slot.end(Status::Dead, 0));

@@ -531,24 +531,24 @@ impl<N: Netmod> Access<N> {
             return Ok(());
         }
         let state = self.state()?;
-        let world = self.world(rank)?;
+        let peer = self.world_rank(rank)?;
         self.mark(rank);
         let offset = if state.dynamic { disp as u64 } else { disp as u64 * state.units.get(rank) };
         let hints = Hints::from_bits(state.hints.load(Ordering::Relaxed));
-        let order = |path| if hints.ordered { self.switch_path(world, path) } else { Ok(()) };
+        let order = |path| if hints.ordered { self.switch_path(peer, path) } else { Ok(()) };
         let packets = |mut in_flight: Option<&mut Vec<InFlight>>| -> Result<(), Error> {
             order(AccessPath::Packet)?;
             // SAFETY: the caller's duty.
-            unsafe { self.elements_by_packets(origin, world, offset, &mut in_flight) }
+            unsafe { self.elements_by_packets(origin, peer, offset, &mut in_flight) }
         };
-        if world == self.context().device().boot().rank() {
+        if peer == self.context().device().boot().rank() {
             self.count_direct();
             // SAFETY: the caller's duty.
             return match unsafe {
                 state.exposed_region.compute(offset, origin.work(std::ptr::null_mut()))
             } {
                 Status::Done => Ok(()),
-                status => Err(error_of(world, status)),
+                status => Err(error_of(peer, status)),
             };
         }
         if state.dynamic {
@@ -563,12 +563,12 @@ impl<N: Netmod> Access<N> {
                 return Ok(());
             }
             Target::Provider(remote) => remote,
-            Target::Nowhere(world) => return Err(nowhere(world)),
+            Target::Nowhere(peer) => return Err(nowhere(peer)),
         };
         let limit = self.native_limit(&remote, origin, state.skews.get(rank).wrapping_add(offset));
         // A library changes memory that it did not allocate by messages of its
         // own, and ours are shorter on a node.
-        if limit == 0 || (state.created && self.context().has_node_queue(remote.world)) {
+        if limit == 0 || (state.created && self.context().has_node_queue(remote.peer)) {
             return packets(in_flight);
         }
         order(AccessPath::Native)?;
@@ -613,12 +613,12 @@ impl<N: Netmod> Access<N> {
 
     /// Waits for operations that took another path to the rank, so that they
     /// stay in order.
-    pub(super) fn switch_path(&self, world: u32, path: AccessPath) -> Result<(), Error> {
-        let before = self.cold.access_paths.borrow_mut().insert(world, path);
+    pub(super) fn switch_path(&self, peer: u32, path: AccessPath) -> Result<(), Error> {
+        let before = self.cold.access_paths.borrow_mut().insert(peer, path);
         if before.is_none_or(|before| before == path) {
             return Ok(());
         }
-        self.drain(&[world])
+        self.drain(&[peer])
     }
 
     /// One call of the provider's atomics, `byte` behind the target's address.
@@ -644,7 +644,7 @@ impl<N: Netmod> Access<N> {
             Kind::Swap => unsafe { staged.as_ptr().add(origin.bytes()) },
             _ => std::ptr::null(),
         };
-        let token = context.token(remote.world);
+        let token = context.token(remote.peer);
         let op = Atomic {
             kind: origin.kind,
             ty: origin.ty,
@@ -671,9 +671,9 @@ impl<N: Netmod> Access<N> {
         }
         context.issued(token, in_flight.is_some());
         cold.staged_bytes.set(cold.staged_bytes.get() + staged.len());
-        cold.staged.borrow_mut().push((remote.world, staged));
+        cold.staged.borrow_mut().push((remote.peer, staged));
         if let Some(in_flight) = in_flight {
-            in_flight.push(InFlight::Token(token, remote.world));
+            in_flight.push(InFlight::Token(token, remote.peer));
         }
         Ok(())
     }
@@ -685,12 +685,12 @@ impl<N: Netmod> Access<N> {
     unsafe fn elements_by_packets(
         &self,
         origin: &Origin,
-        world: u32,
+        peer: u32,
         offset: u64,
         in_flight: &mut Option<&mut Vec<InFlight>>,
     ) -> Result<(), Error> {
         let size = origin.ty.size();
-        let longest = self.may_send(world)?;
+        let longest = self.may_send(peer)?;
         let each = if origin.kind == Kind::Swap { 2 * size } else { size };
         let fits = (longest / each).max(1);
         let opcode = match origin.kind {
@@ -720,9 +720,9 @@ impl<N: Netmod> Access<N> {
                 answer: answer.clone(),
             };
             // SAFETY: the caller's duty.
-            unsafe { self.request(world, request)? };
+            unsafe { self.request(peer, request)? };
             if let (Some(in_flight), Some(answer)) = (in_flight.as_deref_mut(), answer) {
-                in_flight.push(InFlight::Answer(answer, world));
+                in_flight.push(InFlight::Answer(answer, peer));
             }
             from += piece.count;
         }
@@ -734,15 +734,15 @@ impl<N: Netmod> Access<N> {
     ///
     /// # Safety
     /// As [`RmaHandler::request`](super::am_fallback::RmaHandler::request).
-    pub(super) unsafe fn request(&self, world: u32, request: Request<'_>) -> Result<(), Error> {
+    pub(super) unsafe fn request(&self, peer: u32, request: Request<'_>) -> Result<(), Error> {
         let outstanding = &self.cold.outstanding;
-        if outstanding.count(world) >= MAX_OUTSTANDING {
-            self.context().wait(&[world], || {
-                let space = outstanding.count(world) < MAX_OUTSTANDING;
+        if outstanding.count(peer) >= MAX_OUTSTANDING {
+            self.context().wait(&[peer], || {
+                let space = outstanding.count(peer) < MAX_OUTSTANDING;
                 Ok(if space { Progress::Done } else { Progress::Waiting })
             })?;
         }
         // SAFETY: the caller's duty.
-        unsafe { self.cold.rma_handler.request(self.context(), world, outstanding, request) }
+        unsafe { self.cold.rma_handler.request(self.context(), peer, outstanding, request) }
     }
 }

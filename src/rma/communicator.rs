@@ -139,8 +139,8 @@ impl<N: Netmod> Communicator<N> {
     }
 
     /// The rank of a world rank here, if it is a member.
-    pub fn rank_of(&self, world: u32) -> Option<u32> {
-        self.map.rank_of(Process { pg: 0, lpid: world })
+    pub fn rank_of(&self, peer: u32) -> Option<u32> {
+        self.map.rank_of(Process { pg: 0, lpid: peer })
     }
 
     /// Rank → node, composed from the world's table; it is not stored.
@@ -489,10 +489,10 @@ impl<N: Netmod> Peers for Members<'_, N> {
         self.0.rank
     }
 
-    fn world(&self, rank: u32) -> u32 {
+    fn world_rank(&self, rank: u32) -> u32 {
         let process = self.0.map.get(rank);
-        let world = process.and_then(|p| self.0.device().world_rank(p).ok());
-        world.unwrap_or(u32::MAX)
+        let peer = process.and_then(|p| self.0.device().world_rank(p).ok());
+        peer.unwrap_or(u32::MAX)
     }
 
     fn name(&self) -> Option<u64> {

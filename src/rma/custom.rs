@@ -122,23 +122,23 @@ impl<N: Netmod> Access<N> {
             return Ok(Pending::new(self, Vec::new()));
         }
         let state = self.state()?;
-        let world = self.world(rank)?;
+        let peer = self.world_rank(rank)?;
         self.mark(rank);
         let offset = if state.dynamic { disp as u64 } else { disp as u64 * state.units.get(rank) };
         let body = [&code.to_le_bytes()[..], operand].concat();
-        if world == self.context().device().boot().rank() {
+        if peer == self.context().device().boot().rank() {
             let mut out = Vec::new();
             let operator = self.cold.rma_handler.registry().operator.get().copied();
             let status =
                 run_operator(operator, &state.exposed_region, offset, span, &body, &mut out);
             if status != Status::Done || out.len() != len {
-                return Err(error_of(world, status));
+                return Err(error_of(peer, status));
             }
             // SAFETY: the caller's duty.
             unsafe { std::ptr::copy_nonoverlapping(out.as_ptr(), result, len) };
             return Ok(Pending::new(self, Vec::new()));
         }
-        let longest = self.may_send(world)?;
+        let longest = self.may_send(peer)?;
         if body.len().max(len) > longest || span > SPAN {
             let why = format!(
                 "a custom operation of {} bytes on {span}; {longest} go at a time, and the target \
@@ -147,7 +147,7 @@ impl<N: Netmod> Access<N> {
             );
             return Err(ErrorKind::Arguments(why).into());
         }
-        self.switch_path(world, AccessPath::Packet)?;
+        self.switch_path(peer, AccessPath::Packet)?;
         let answer = (len > 0).then(|| Rc::new(Answer::default()));
         let request = Request {
             opcode: opcode::CUSTOM,
@@ -161,8 +161,8 @@ impl<N: Netmod> Access<N> {
             answer: answer.clone(),
         };
         // SAFETY: the caller's duty.
-        unsafe { self.request(world, request)? };
-        let in_flight = answer.map(|answer| InFlight::Answer(answer, world));
+        unsafe { self.request(peer, request)? };
+        let in_flight = answer.map(|answer| InFlight::Answer(answer, peer));
         Ok(Pending::new(self, in_flight.into_iter().collect()))
     }
 
@@ -172,10 +172,10 @@ impl<N: Netmod> Access<N> {
     /// # Errors
     /// [`ErrorKind::Rank`]; a provider without messages.
     pub fn custom_limit(&self, rank: u32) -> Result<usize, Error> {
-        let world = self.world(rank)?;
-        if world == self.context().device().boot().rank() {
+        let peer = self.world_rank(rank)?;
+        if peer == self.context().device().boot().rank() {
             return Ok(super::am_fallback::MAX_BODY);
         }
-        Ok(self.may_send(world)? - CODE)
+        Ok(self.may_send(peer)? - CODE)
     }
 }

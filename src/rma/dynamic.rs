@@ -56,20 +56,20 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Result<(), Error> {
-        let world = self.world(rank)?;
+        let peer = self.world_rank(rank)?;
         // SAFETY: the caller's duty.
         let all = unsafe { std::slice::from_raw_parts(buf, len) };
-        if world == self.context().device().boot().rank() {
+        if peer == self.context().device().boot().rank() {
             // SAFETY: in range; the window's memory is not the caller's slice.
             let put = |at: *mut u8| unsafe { std::ptr::copy(all.as_ptr(), at, len) };
-            return local(world, self.state()?.exposed_region.with_range(disp as u64, len, put));
+            return local(peer, self.state()?.exposed_region.with_range(disp as u64, len, put));
         }
-        let longest = self.may_send(world)?;
+        let longest = self.may_send(peer)?;
         let mut at = disp as u64;
         for body in all.chunks(longest) {
             let request = self.bytes_request(opcode::PUT, at, body.len(), body)?;
             // SAFETY: no result.
-            unsafe { self.request(world, request)? };
+            unsafe { self.request(peer, request)? };
             at += body.len() as u64;
         }
         Ok(())
@@ -88,13 +88,13 @@ impl<N: Netmod> Access<N> {
         disp: usize,
         mut in_flight: Option<&mut Vec<InFlight>>,
     ) -> Result<(), Error> {
-        let world = self.world(rank)?;
-        if world == self.context().device().boot().rank() {
+        let peer = self.world_rank(rank)?;
+        if peer == self.context().device().boot().rank() {
             // SAFETY: in range; the buffer is the caller's.
             let get = |at: *mut u8| unsafe { std::ptr::copy(at, buf, len) };
-            return local(world, self.state()?.exposed_region.with_range(disp as u64, len, get));
+            return local(peer, self.state()?.exposed_region.with_range(disp as u64, len, get));
         }
-        let longest = self.may_send(world)?;
+        let longest = self.may_send(peer)?;
         let mut done = 0;
         while done < len {
             let piece = longest.min(len - done);
@@ -106,9 +106,9 @@ impl<N: Netmod> Access<N> {
                 ..self.bytes_request(opcode::GET, (disp + done) as u64, piece, &[])?
             };
             // SAFETY: the caller's duty.
-            unsafe { self.request(world, request)? };
+            unsafe { self.request(peer, request)? };
             if let (Some(in_flight), Some(answer)) = (in_flight.as_deref_mut(), answer) {
-                in_flight.push(InFlight::Answer(answer, world));
+                in_flight.push(InFlight::Answer(answer, peer));
             }
             done += piece;
         }
@@ -160,6 +160,6 @@ impl<N: Netmod> Access<N> {
     }
 }
 
-fn local(world: u32, done: Option<()>) -> Result<(), Error> {
-    done.ok_or_else(|| error_of(world, Status::OutOfRange))
+fn local(peer: u32, done: Option<()>) -> Result<(), Error> {
+    done.ok_or_else(|| error_of(peer, Status::OutOfRange))
 }

@@ -82,10 +82,10 @@ struct Held {
 
 /// The process that keeps a lock word.
 #[derive(Clone, Copy)]
-struct Peer {
+struct LockTarget {
     /// Its rank in the access's numbers; [`NO_RANK`] for the first member.
     rank: u32,
-    world: u32,
+    peer: u32,
     /// Its lock words, where they are mapped. They stay with the window.
     words: Option<LockHandle>,
 }
@@ -98,7 +98,7 @@ pub(super) struct ColdState<N> {
     locks: RefCell<Vec<Held>>,
     /// The peers whose lock words were used last: a target, and the first
     /// member.
-    peers: [Cell<Option<Peer>>; 2],
+    lock_targets: [Cell<Option<LockTarget>>; 2],
     /// lock_all took the first member's word.
     all: Cell<bool>,
     /// The ranks of [`Access::start`].
@@ -120,7 +120,7 @@ impl<N: Netmod> ColdState<N> {
             rma_handler: RmaHandler::of(context),
             outstanding: Rc::default(),
             locks: RefCell::default(),
-            peers: Default::default(),
+            lock_targets: Default::default(),
             all: Cell::new(false),
             group: RefCell::default(),
             staged: RefCell::default(),
@@ -139,11 +139,11 @@ impl<N: Netmod> ColdState<N> {
         }
         let staged = std::mem::take(&mut *self.staged.borrow_mut());
         let mut left = Vec::new();
-        for (world, operands) in staged {
+        for (peer, operands) in staged {
             if !well {
                 std::mem::forget(operands);
-            } else if busy(world) {
-                left.push((world, operands));
+            } else if busy(peer) {
+                left.push((peer, operands));
             }
         }
         self.staged_bytes.set(left.iter().map(|(_, b)| b.len()).sum());
@@ -176,17 +176,17 @@ impl<N: Netmod> Access<N> {
     /// that died, by name.
     pub fn lock(&self, kind: Lock, rank: u32, assert: Assert) -> Result<(), Error> {
         self.may_open("lock", self.epoch() == Epoch::Locks)?;
-        let peer = self.peer(rank)?;
+        let target = self.lock_target(rank)?;
         if self.held(rank).is_ok() {
             let remedy = "unlock it first";
             return Err(
                 ErrorKind::Epoch { call: "lock", open: "this rank is locked", remedy }.into()
             );
         }
-        self.context().check_alive(peer.world)?;
+        self.context().check_alive(target.peer)?;
         let taken = !assert.contains(Assert::NOCHECK);
         if taken {
-            self.acquire_lock(kind, &peer)?;
+            self.acquire_lock(kind, &target)?;
         }
         // Progress may have changed the list.
         let (Ok(at) | Err(at)) = self.held(rank);
@@ -200,13 +200,13 @@ impl<N: Netmod> Access<N> {
         self.cold.locks.borrow().binary_search_by_key(&rank, |held| held.rank)
     }
 
-    fn acquire_lock(&self, kind: Lock, peer: &Peer) -> Result<(), Error> {
+    fn acquire_lock(&self, kind: Lock, target: &LockTarget) -> Result<(), Error> {
         match kind {
-            Lock::Shared => self.acquire(peer, LockMode::Shared),
+            Lock::Shared => self.acquire(target, LockMode::Shared),
             Lock::Exclusive => {
                 let first = self.first()?;
                 self.acquire(&first, LockMode::GlobalExclusive)?;
-                self.acquire(peer, LockMode::Exclusive).inspect_err(|_| {
+                self.acquire(target, LockMode::Exclusive).inspect_err(|_| {
                     let _ = self.release(&first, LockMode::GlobalExclusive);
                 })
             }
@@ -257,11 +257,11 @@ impl<N: Netmod> Access<N> {
     }
 
     fn release_lock(&self, kind: Lock, rank: u32) -> Result<(), Error> {
-        let peer = self.peer(rank)?;
+        let target = self.lock_target(rank)?;
         match kind {
-            Lock::Shared => self.release(&peer, LockMode::Shared),
+            Lock::Shared => self.release(&target, LockMode::Shared),
             Lock::Exclusive => {
-                let released = self.release(&peer, LockMode::Exclusive);
+                let released = self.release(&target, LockMode::Exclusive);
                 released.and(self.release(&self.first()?, LockMode::GlobalExclusive))
             }
         }
@@ -366,46 +366,46 @@ impl<N: Netmod> Access<N> {
 
     /// Returns true if requests to a peer can be made: it is this process, its
     /// lock words are mapped, or packets reach it.
-    fn can_request(&self, peer: &Peer) -> Result<bool, Error> {
-        if peer.words.is_some() {
+    fn can_request(&self, target: &LockTarget) -> Result<bool, Error> {
+        if target.words.is_some() {
             return Ok(true);
         }
-        Ok(self.context().forward_limit(peer.world)? > 0)
+        Ok(self.context().forward_limit(target.peer)? > 0)
     }
 
     /// The process that keeps the lock word of a rank.
     #[inline]
-    fn peer(&self, rank: u32) -> Result<Peer, Error> {
-        match self.cold.peers[0].get() {
-            Some(peer) if peer.rank == rank => Ok(peer),
-            _ => self.find_peer(0, rank, self.world(rank)?),
+    fn lock_target(&self, rank: u32) -> Result<LockTarget, Error> {
+        match self.cold.lock_targets[0].get() {
+            Some(target) if target.rank == rank => Ok(target),
+            _ => self.find_lock_target(0, rank, self.world_rank(rank)?),
         }
     }
 
     /// The first member, which keeps the word for locks on all ranks.
     #[inline]
-    fn first(&self) -> Result<Peer, Error> {
-        match self.cold.peers[1].get() {
-            Some(peer) => Ok(peer),
-            None => self.find_peer(1, NO_RANK, self.state()?.master),
+    fn first(&self) -> Result<LockTarget, Error> {
+        match self.cold.lock_targets[1].get() {
+            Some(target) => Ok(target),
+            None => self.find_lock_target(1, NO_RANK, self.state()?.master),
         }
     }
 
     #[cold]
-    fn find_peer(&self, place: usize, rank: u32, world: u32) -> Result<Peer, Error> {
-        let peer = Peer { rank, world, words: self.words(world)? };
-        self.cold.peers[place].set(Some(peer));
-        Ok(peer)
+    fn find_lock_target(&self, place: usize, rank: u32, peer: u32) -> Result<LockTarget, Error> {
+        let target = LockTarget { rank, peer, words: self.words(peer)? };
+        self.cold.lock_targets[place].set(Some(target));
+        Ok(target)
     }
 
     /// The lock words of a world rank's region, where they are mapped.
-    fn words(&self, world: u32) -> Result<Option<LockHandle>, Error> {
+    fn words(&self, peer: u32) -> Result<Option<LockHandle>, Error> {
         let state = self.state()?;
         let device = self.context().device();
-        if world == device.boot().rank() {
+        if peer == device.boot().rank() {
             return Ok(Some(state.exposed_region.lock_handle()?));
         }
-        let node_rank = device.node_rank(world).filter(|_| device.on_node(world));
+        let node_rank = device.node_rank(peer).filter(|_| device.on_node(peer));
         Ok(state.node_locks.zip(node_rank).map(|(node_locks, n)| node_locks.of(n)))
     }
 
@@ -419,30 +419,30 @@ impl<N: Netmod> Access<N> {
             |state: &Arc<WindowState<N>>| Arc::strong_count(state) == 1 && !state.is_derived();
         let single_writer = self.state.borrow().as_ref().is_some_and(only);
         fence(Ordering::Acquire);
-        Holder { world: self.context().device().boot().rank(), single_writer }
+        Holder { peer: self.context().device().boot().rank(), single_writer }
     }
 
     /// Takes a lock; waits for it as long as its holder lives.
     #[inline]
-    fn acquire(&self, peer: &Peer, mode: LockMode) -> Result<(), Error> {
+    fn acquire(&self, target: &LockTarget, mode: LockMode) -> Result<(), Error> {
         let context = self.context();
-        context.check_alive(peer.world)?;
+        context.check_alive(target.peer)?;
         let me = self.holder();
         // Requests that came by packets are served first.
-        let waits = peer.world == me.world && self.cold.rma_handler.has_waiters();
-        if let Some(lock) = peer.words.filter(|_| !waits)
+        let waits = target.peer == me.peer && self.cold.rma_handler.has_waiters();
+        if let Some(lock) = target.words.filter(|_| !waits)
             && lock.try_acquire(mode, me, 0).is_ok()
         {
             return Ok(());
         }
-        self.acquire_slowly(peer, mode)
+        self.acquire_slowly(target, mode)
     }
 
     #[cold]
     #[inline(never)]
     fn acquire_slowly(
         &self,
-        &Peer { world, words, .. }: &Peer,
+        &LockTarget { peer, words, .. }: &LockTarget,
         mode: LockMode,
     ) -> Result<(), Error> {
         let context = self.context();
@@ -450,21 +450,21 @@ impl<N: Netmod> Access<N> {
         let (mut round, mut looks) = (0_u32, 0);
         let mut checked = Instant::now();
         loop {
-            context.check_alive(world)?;
+            context.check_alive(peer)?;
             let due = checked.elapsed() > LIVENESS_INTERVAL;
             let look = due || round % 16 == 15;
             looks += u32::from(look);
             let look = if look { looks } else { 0 };
-            let waits = world == me.world
+            let waits = peer == me.peer
                 && self.cold.rma_handler.has_waiters_for(self.state()?.exposed_region.id);
             let taken = match &words {
                 // Requests that came by packets are served first.
                 Some(_) if waits && look == 0 => Err(NO_RANK),
                 Some(lock) => lock.try_acquire(mode, me, look),
-                None => self.acquire_by_packet(world, mode, look)?,
+                None => self.acquire_by_packet(peer, mode, look)?,
             };
             let Err(holder) = taken else { return Ok(()) };
-            let about = [world, if holder == NO_RANK { world } else { holder }];
+            let about = [peer, if holder == NO_RANK { peer } else { holder }];
             context.check_liveness(&about)?;
             if due {
                 checked = Instant::now();
@@ -492,18 +492,18 @@ impl<N: Netmod> Access<N> {
 
     fn acquire_by_packet(
         &self,
-        world: u32,
+        peer: u32,
         mode: LockMode,
         look: u32,
     ) -> Result<Result<(), u32>, Error> {
         let answer = Rc::new(Answer::default());
         let place = mode as u64 | u64::from(look) << 8;
         // SAFETY: no result.
-        unsafe { self.request_lock(world, opcode::LOCK, place, &answer)? };
-        match self.await_answer(world, &answer)? {
+        unsafe { self.request_lock(peer, opcode::LOCK, place, &answer)? };
+        match self.await_answer(peer, &answer)? {
             (Status::Done, _) => Ok(Ok(())),
             (Status::Busy, holder) => Ok(Err(holder as u32)),
-            (status, _) => Err(error_of(world, status)),
+            (status, _) => Err(error_of(peer, status)),
         }
     }
 
@@ -511,12 +511,12 @@ impl<N: Netmod> Access<N> {
     /// As [`RmaHandler::request`]; there is no result.
     unsafe fn request_lock(
         &self,
-        world: u32,
+        peer: u32,
         opcode: u8,
         place: u64,
         answer: &Rc<Answer>,
     ) -> Result<(), Error> {
-        self.may_send(world)?;
+        self.may_send(peer)?;
         let request = Request {
             opcode,
             window: self.state()?.exposed_region.id,
@@ -530,17 +530,17 @@ impl<N: Netmod> Access<N> {
         };
         // SAFETY: the caller's duty.
         unsafe {
-            self.cold.rma_handler.request(self.context(), world, &self.cold.outstanding, request)
+            self.cold.rma_handler.request(self.context(), peer, &self.cold.outstanding, request)
         }
     }
 
     /// The longest body of a request; refuses those that cannot be made, with a
     /// remedy.
-    pub(super) fn may_send(&self, world: u32) -> Result<usize, Error> {
-        match self.context().forward_limit(world)? {
+    pub(super) fn may_send(&self, peer: u32) -> Result<usize, Error> {
+        match self.context().forward_limit(peer)? {
             0 => {
                 let why = format!(
-                    "this operation needs the help of rank {world}, and the provider has no \
+                    "this operation needs the help of rank {peer}, and the provider has no \
                      messages; choose another in RANKWAY_PROVIDER"
                 );
                 Err(ErrorKind::Arguments(why).into())
@@ -551,16 +551,16 @@ impl<N: Netmod> Access<N> {
 
     /// Gives a lock back.
     #[inline]
-    fn release(&self, peer: &Peer, mode: LockMode) -> Result<(), Error> {
+    fn release(&self, target: &LockTarget, mode: LockMode) -> Result<(), Error> {
         let context = self.context();
-        if let Some(lock) = peer.words {
+        if let Some(lock) = target.words {
             lock.release(mode, self.holder());
             self.cold.rma_handler.grant(context);
             return Ok(());
         }
         self.cold.rma_handler.notify(
             context,
-            peer.world,
+            target.peer,
             opcode::UNLOCK,
             self.state()?.exposed_region.id,
             mode as u64,

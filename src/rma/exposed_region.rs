@@ -121,15 +121,15 @@ pub(super) struct Signals {
     pub(super) completed: BTreeMap<u32, u32>,
 }
 
-/// Takes one signal from each of `worlds`, when all have sent one.
-pub(super) fn take_all(signals: &mut BTreeMap<u32, u32>, worlds: &[u32]) -> bool {
-    let all = worlds.iter().all(|w| signals.get(w).is_some_and(|&n| n > 0));
+/// Takes one signal from each of `peers`, when all have sent one.
+pub(super) fn take_all(signals: &mut BTreeMap<u32, u32>, peers: &[u32]) -> bool {
+    let all = peers.iter().all(|w| signals.get(w).is_some_and(|&n| n > 0));
     if all {
-        for world in worlds {
-            match signals.get_mut(world) {
+        for peer in peers {
+            match signals.get_mut(peer) {
                 Some(n) if *n > 1 => *n -= 1,
                 _ => {
-                    signals.remove(world);
+                    signals.remove(peer);
                 }
             }
         }
@@ -151,7 +151,7 @@ pub(super) struct ExposedRegion {
     shared_lock: Option<LockHandle>,
     /// Lock words of a window that nobody else has mapped.
     private_lock: OnceLock<Option<Segment>>,
-    world: u32,
+    job_size: u32,
 }
 
 // SAFETY: the memory lives as long as the region is registered; what is done
@@ -161,14 +161,14 @@ unsafe impl Send for ExposedRegion {}
 unsafe impl Sync for ExposedRegion {}
 
 impl ExposedRegion {
-    /// `shared_lock` is where the lock words are mapped for the node; `world`
+    /// `shared_lock` is where the lock words are mapped for the node; `job_size`
     /// the size of the job.
     pub(super) fn new(
         id: u64,
         (start, bytes): (*mut u8, usize),
         dynamic: bool,
         shared_lock: Option<LockHandle>,
-        world: u32,
+        job_size: u32,
     ) -> ExposedRegion {
         ExposedRegion {
             id,
@@ -179,7 +179,7 @@ impl ExposedRegion {
             signals: Mutex::default(),
             shared_lock,
             private_lock: OnceLock::new(),
-            world,
+            job_size,
         }
     }
 
@@ -195,14 +195,15 @@ impl ExposedRegion {
         if let Some(shared) = self.shared_lock {
             return Ok(shared);
         }
-        let private_lock =
-            self.private_lock.get_or_init(|| Segment::private(LockWords::bytes(self.world)).ok());
+        let private_lock = self
+            .private_lock
+            .get_or_init(|| Segment::private(LockWords::bytes(self.job_size)).ok());
         let segment = private_lock.as_ref().ok_or_else(|| ErrorKind::Memory {
             what: "the lock words of a window".into(),
             source: std::io::Error::from_raw_os_error(libc::ENOMEM),
         })?;
         // SAFETY: zeroed memory of that size, kept with the region.
-        Ok(unsafe { LockHandle::at(segment.start(), self.world) })
+        Ok(unsafe { LockHandle::at(segment.start(), self.job_size) })
     }
 
     /// Runs `act` on `len` bytes at `offset`, which stay attached meanwhile;

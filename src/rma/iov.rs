@@ -362,7 +362,7 @@ impl<N: Netmod> Access<N> {
             Target::Provider(remote) => unsafe {
                 self.move_pieces(&remote, buf.cast_mut(), Pieces::new(from, to), true, end)
             },
-            Target::Nowhere(world) => Err(nowhere(world)),
+            Target::Nowhere(peer) => Err(nowhere(peer)),
         }
     }
 
@@ -410,7 +410,7 @@ impl<N: Netmod> Access<N> {
             Target::Provider(remote) => unsafe {
                 self.move_pieces(&remote, buf, Pieces::new(to, from), false, end)
             },
-            Target::Nowhere(world) => Err(nowhere(world)),
+            Target::Nowhere(peer) => Err(nowhere(peer)),
         }
     }
 
@@ -557,7 +557,7 @@ impl<N: Netmod> Access<N> {
             }
         })?;
         if let Some(in_flight) = in_flight {
-            in_flight.push(InFlight::Token(token, remote.world));
+            in_flight.push(InFlight::Token(token, remote.peer));
         }
         Ok(())
     }

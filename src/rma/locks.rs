@@ -45,9 +45,9 @@ pub(super) struct LockWords {
 }
 
 impl LockWords {
-    /// Bytes of the words and the counts behind them, in a job of `world`.
-    pub(super) const fn bytes(world: u32) -> usize {
-        (size_of::<LockWords>() + world as usize * size_of::<AtomicU16>()).next_multiple_of(64)
+    /// Bytes of the words and the counts behind them, in a job of `job_size`.
+    pub(super) const fn bytes(job_size: u32) -> usize {
+        (size_of::<LockWords>() + job_size as usize * size_of::<AtomicU16>()).next_multiple_of(64)
     }
 }
 
@@ -61,7 +61,7 @@ const LOW: u64 = ONE_HIGH - 1;
 #[derive(Clone, Copy)]
 pub(super) struct Holder {
     /// Its rank in the job.
-    pub(super) world: u32,
+    pub(super) peer: u32,
     /// No other thread changes this process's count meanwhile, so that a plain
     /// store will do.
     pub(super) single_writer: bool,
@@ -70,7 +70,7 @@ pub(super) struct Holder {
 impl Holder {
     /// The word of a rank that it has locked exclusively.
     fn word(self) -> u64 {
-        u64::from(self.world) + 1
+        u64::from(self.peer) + 1
     }
 }
 
@@ -78,7 +78,7 @@ impl Holder {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LockHandle {
     words: *const LockWords,
-    world: u32,
+    job_size: u32,
 }
 
 // SAFETY: all access is atomic, and the memory stays with the window.
@@ -90,8 +90,8 @@ impl LockHandle {
     /// # Safety
     /// [`LockWords::bytes`] of memory at `start`, zeroed before anybody used it
     /// and a multiple of 64, that stay while the handle is used.
-    pub(super) unsafe fn at(start: *mut u8, world: u32) -> LockHandle {
-        LockHandle { words: start.cast(), world }
+    pub(super) unsafe fn at(start: *mut u8, job_size: u32) -> LockHandle {
+        LockHandle { words: start.cast(), job_size }
     }
 
     fn words(&self) -> &LockWords {
@@ -99,17 +99,17 @@ impl LockHandle {
         unsafe { &*self.words }
     }
 
-    fn count(&self, world: u32) -> Option<&AtomicU16> {
+    fn count(&self, peer: u32) -> Option<&AtomicU16> {
         // SAFETY: behind the words stands a count for each process.
-        (world < self.world)
-            .then(|| unsafe { &*self.words.add(1).cast::<AtomicU16>().add(world as usize) })
+        (peer < self.job_size)
+            .then(|| unsafe { &*self.words.add(1).cast::<AtomicU16>().add(peer as usize) })
     }
 
     /// Counts what `holder` holds. An exclusive lock of one rank needs none: its
     /// word names who has it.
     #[inline]
     fn add_holder(&self, mode: LockMode, holder: Holder, by: i16) {
-        let Some(count) = self.count(holder.world).filter(|_| mode != LockMode::Exclusive) else {
+        let Some(count) = self.count(holder.peer).filter(|_| mode != LockMode::Exclusive) else {
             return;
         };
         if holder.single_writer {
@@ -147,17 +147,17 @@ impl LockHandle {
                 Err((w & LOW) as u32 - 1)
             }
             Err(_) if look == 0 => Err(NO_RANK),
-            Err(_) => Err(self.some_holder(holder.world, look)),
+            Err(_) => Err(self.some_holder(holder.peer, look)),
         }
     }
 
     /// One of the processes whose count is not zero.
     #[cold]
     fn some_holder(&self, me: u32, look: u32) -> u32 {
-        let holds = |world: &u32| {
-            *world != me && self.count(*world).is_some_and(|c| c.load(Ordering::Acquire) > 0)
+        let holds = |peer: &u32| {
+            *peer != me && self.count(*peer).is_some_and(|c| c.load(Ordering::Acquire) > 0)
         };
-        let holders = || (0..self.world).filter(holds);
+        let holders = || (0..self.job_size).filter(holds);
         let number = holders().count();
         holders().nth(look as usize % number.max(1)).unwrap_or(NO_RANK)
     }
@@ -188,7 +188,7 @@ mod tests {
         // SAFETY: 64 of the 128 bytes start at a multiple of 64, zeroed; only
         // the words and six counts are used.
         let lock = unsafe { LockHandle::at(start.add(start.align_offset(64)), 6) };
-        let [two, five] = [2, 5].map(|world| Holder { world, single_writer: world == 5 });
+        let [two, five] = [2, 5].map(|peer| Holder { peer, single_writer: peer == 5 });
         let free =
             |mode| lock.try_acquire(mode, five, 0).map(|()| lock.release(mode, five)).is_ok();
         use LockMode::{Exclusive, GlobalExclusive, GlobalShared, Shared};
@@ -224,7 +224,7 @@ mod tests {
             let lock = unsafe { LockHandle::at(start.cast(), 6) };
             // SAFETY: the child only changes the page until it is killed.
             let child = unsafe { libc::fork() };
-            let two = Holder { world: 2, single_writer: trial % 2 == 0 };
+            let two = Holder { peer: 2, single_writer: trial % 2 == 0 };
             if child == 0 {
                 // SAFETY: ends the child should this test end before it is killed.
                 unsafe { libc::alarm(10) };

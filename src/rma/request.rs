@@ -53,8 +53,8 @@ impl<'a, N: Netmod> Pending<'a, N> {
         while let Some(operation) = self.in_flight.pop() {
             match self.access.ended(&operation) {
                 None => {
-                    let (InFlight::Token(_, world) | InFlight::Answer(_, world)) = &operation;
-                    let alive = self.access.context().check_liveness(&[*world]);
+                    let (InFlight::Token(_, peer) | InFlight::Answer(_, peer)) = &operation;
+                    let alive = self.access.context().check_liveness(&[*peer]);
                     self.in_flight.push(operation);
                     alive?;
                     return Ok(false);
@@ -82,13 +82,13 @@ impl<N: Netmod> Access<N> {
     /// How an operation in flight ended, if it has.
     fn ended(&self, operation: &InFlight) -> Option<Result<(), Error>> {
         match operation {
-            InFlight::Token(token, world) => {
+            InFlight::Token(token, peer) => {
                 let outcome = self.context().answer(*token)?;
-                Some(outcome.map_err(|e| self.context().attribute_failure(*world, e).into()))
+                Some(outcome.map_err(|e| self.context().attribute_failure(*peer, e).into()))
             }
-            InFlight::Answer(answer, world) => Some(match answer.get()? {
+            InFlight::Answer(answer, peer) => Some(match answer.get()? {
                 (Status::Done, _) => Ok(()),
-                (status, _) => Err(error_of(*world, status)),
+                (status, _) => Err(error_of(*peer, status)),
             }),
         }
     }
@@ -98,9 +98,9 @@ impl<N: Netmod> Access<N> {
     pub(super) fn await_in_flight(&self, in_flight: &mut Vec<InFlight>) -> Result<(), Error> {
         let mut first = None;
         for operation in std::mem::take(in_flight) {
-            let (InFlight::Token(_, world) | InFlight::Answer(_, world)) = &operation;
+            let (InFlight::Token(_, peer) | InFlight::Answer(_, peer)) = &operation;
             let mut ended = None;
-            let waited = self.context().wait(&[*world], || {
+            let waited = self.context().wait(&[*peer], || {
                 ended = self.ended(&operation);
                 Ok(if ended.is_some() { Progress::Done } else { Progress::Waiting })
             });
@@ -124,10 +124,10 @@ impl<N: Netmod> Access<N> {
     /// Waits for one answer.
     pub(super) fn await_answer(
         &self,
-        world: u32,
+        peer: u32,
         answer: &Rc<Answer>,
     ) -> Result<(Status, u64), Error> {
-        let waited = self.context().wait(&[world], || {
+        let waited = self.context().wait(&[peer], || {
             Ok(if answer.get().is_some() { Progress::Done } else { Progress::Waiting })
         });
         if let Some(answer) = answer.get() {

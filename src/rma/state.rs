@@ -75,15 +75,15 @@ pub(super) struct Mapped {
 pub(super) struct NodeLocks {
     pub(super) start: *mut u8,
     /// Processes of the job.
-    pub(super) world: u32,
+    pub(super) job_size: u32,
 }
 
 impl NodeLocks {
     /// Those of a node rank.
     pub(super) fn of(&self, node_rank: u32) -> LockHandle {
-        let at = node_rank as usize * LockWords::bytes(self.world);
+        let at = node_rank as usize * LockWords::bytes(self.job_size);
         // SAFETY: the segment holds words for every node rank.
-        unsafe { LockHandle::at(self.start.add(at), self.world) }
+        unsafe { LockHandle::at(self.start.add(at), self.job_size) }
     }
 }
 
@@ -192,13 +192,13 @@ impl<N: Netmod> WindowState<N> {
     }
 
     /// The window's rank of a process, for its first use.
-    pub(super) fn member(&self, device: &Device<N>, world: u32) -> Option<u32> {
+    pub(super) fn member(&self, device: &Device<N>, peer: u32) -> Option<u32> {
         if self.members.pg() == Some(0) {
-            return self.members.rank_of(Process { pg: 0, lpid: world });
+            return self.members.rank_of(Process { pg: 0, lpid: peer });
         }
         let is = |rank: &u32| {
             let process = self.members.get(*rank);
-            process.and_then(|p| device.world_rank(p).ok()) == Some(world)
+            process.and_then(|p| device.world_rank(p).ok()) == Some(peer)
         };
         (0..self.members.len()).find(is)
     }

@@ -19,11 +19,11 @@ impl<N: Netmod> Access<N> {
     /// member that died.
     pub fn start(&self, group: &[u32], assert: Assert) -> Result<(), Error> {
         self.may_open("start", false)?;
-        let (ranks, worlds) = self.group(group)?;
+        let (ranks, peers) = self.group(group)?;
         let state = self.state()?;
         if !assert.contains(Assert::NOCHECK) {
-            self.context().wait(&worlds, || {
-                let posted = take_all(&mut state.exposed_region.signals().posted, &worlds);
+            self.context().wait(&peers, || {
+                let posted = take_all(&mut state.exposed_region.signals().posted, &peers);
                 Ok(if posted { Progress::Done } else { Progress::Waiting })
             })?;
         }
@@ -51,7 +51,8 @@ impl<N: Netmod> Access<N> {
         let group = std::mem::take(&mut *self.cold.group.borrow_mut());
         let mut result = self.flush_group(&group);
         for rank in group {
-            let notified = self.world(rank).and_then(|world| self.notify(world, opcode::COMPLETE));
+            let notified =
+                self.world_rank(rank).and_then(|peer| self.notify(peer, opcode::COMPLETE));
             result = result.and(notified);
         }
         self.set_epoch(Epoch::Closed);
@@ -59,18 +60,18 @@ impl<N: Netmod> Access<N> {
     }
 
     /// Signals to a world rank.
-    fn notify(&self, world: u32, opcode: u8) -> Result<(), Error> {
+    fn notify(&self, peer: u32, opcode: u8) -> Result<(), Error> {
         let state = self.state()?;
         let me = self.context().device().boot().rank();
-        if world == me {
+        if peer == me {
             let mut signals = state.exposed_region.signals();
             let counts =
                 if opcode == opcode::POST { &mut signals.posted } else { &mut signals.completed };
             *counts.entry(me).or_default() += 1;
             return Ok(());
         }
-        self.may_send(world)?;
-        self.cold.rma_handler.notify(self.context(), world, opcode, state.exposed_region.id, 0)
+        self.may_send(peer)?;
+        self.cold.rma_handler.notify(self.context(), peer, opcode, state.exposed_region.id, 0)
     }
 
     /// A group sorted, and the world rank of each.
@@ -81,8 +82,8 @@ impl<N: Netmod> Access<N> {
             let why = format!("rank {} is named twice in a group", twice[0]);
             return Err(ErrorKind::Arguments(why).into());
         }
-        let worlds = ranks.iter().map(|&rank| self.world(rank)).collect::<Result<_, _>>()?;
-        Ok((ranks, worlds))
+        let peers = ranks.iter().map(|&rank| self.world_rank(rank)).collect::<Result<_, _>>()?;
+        Ok((ranks, peers))
     }
 }
 
@@ -100,14 +101,14 @@ impl<N: Netmod> Window<N> {
             let (open, remedy) = ("an exposure epoch is open", "call wait first");
             return Err(ErrorKind::Epoch { call: "post", open, remedy }.into());
         }
-        let (_, worlds) = self.group(group)?;
+        let (_, peers) = self.group(group)?;
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         if !assert.contains(Assert::NOCHECK) {
-            for &world in &worlds {
-                self.notify(world, opcode::POST)?;
+            for &peer in &peers {
+                self.notify(peer, opcode::POST)?;
             }
         }
-        *self.exposed.borrow_mut() = Some(worlds);
+        *self.exposed.borrow_mut() = Some(peers);
         Ok(())
     }
 
@@ -118,10 +119,10 @@ impl<N: Netmod> Window<N> {
     /// [`ErrorKind::Epoch`] without post, [`ErrorKind::Freed`]; a member that
     /// died before it completed, after which the epoch is closed too.
     pub fn wait(&self) -> Result<(), Error> {
-        let worlds = self.posted("wait")?;
+        let peers = self.posted("wait")?;
         let state = self.state()?;
-        let waited = self.context().wait(&worlds, || {
-            let completed = take_all(&mut state.exposed_region.signals().completed, &worlds);
+        let waited = self.context().wait(&peers, || {
+            let completed = take_all(&mut state.exposed_region.signals().completed, &peers);
             Ok(if completed { Progress::Done } else { Progress::Waiting })
         });
         *self.exposed.borrow_mut() = None;
@@ -135,11 +136,11 @@ impl<N: Netmod> Window<N> {
     /// # Errors
     /// As [`Window::wait`].
     pub fn test(&self) -> Result<bool, Error> {
-        let worlds = self.posted("test")?;
+        let peers = self.posted("test")?;
         let state = self.state()?;
         self.context().progress()?;
-        let completed = take_all(&mut state.exposed_region.signals().completed, &worlds);
-        let watched = if completed { Ok(()) } else { self.context().check_liveness(&worlds) };
+        let completed = take_all(&mut state.exposed_region.signals().completed, &peers);
+        let watched = if completed { Ok(()) } else { self.context().check_liveness(&peers) };
         if completed || watched.is_err() {
             *self.exposed.borrow_mut() = None;
         }

@@ -26,7 +26,7 @@ pub(super) enum Target {
 /// Registered memory, as a provider knows it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Remote {
-    pub(super) world: u32,
+    pub(super) peer: u32,
     pub(super) transport: Transport,
     pub(super) dest: u64,
     pub(super) addr: u64,
@@ -102,8 +102,8 @@ impl<N: Netmod> Access<N> {
         let state = self.state()?;
         let device = self.context().device();
         let mut entry = self.entry(rank);
-        let (process, world) = self.process(rank)?;
-        self.context().check_alive(world)?;
+        let (process, peer) = self.process(rank)?;
+        self.context().check_alive(peer)?;
         if entry.is_empty() {
             entry = match self.context().connect(process) {
                 // A node without a shared-memory provider maps its windows.
@@ -114,12 +114,12 @@ impl<N: Netmod> Access<N> {
             };
         }
         let offset = disp as u64 * state.units.get(rank);
-        if let Some(region) = region(&state, self, rank, world) {
+        if let Some(region) = region(&state, self, rank, peer) {
             // SAFETY: the region is mapped, and the displacement within it.
             return Ok(Target::Mapped(unsafe { region.add(offset as usize) }));
         }
         let remote = |transport, dest, addr, key| {
-            Target::Provider(Remote { world, transport, dest, addr, key })
+            Target::Provider(Remote { peer, transport, dest, addr, key })
         };
         let found = match N::unpack(entry) {
             Some((node_rank, transport @ Transport::Local)) => state
@@ -133,28 +133,28 @@ impl<N: Netmod> Access<N> {
                 .map(|(base, key)| remote(transport, dest, base + offset, key)),
             None => None,
         };
-        Ok(found.unwrap_or(Target::Nowhere(world)))
+        Ok(found.unwrap_or(Target::Nowhere(peer)))
     }
 
     /// [`Access::target`] where keys are handles.
     fn target_keyed(&self, rank: u32, disp: usize) -> Result<Target, Error> {
         let state = self.state()?;
-        let (process, world) = self.process(rank)?;
-        self.context().check_alive(world)?;
+        let (process, peer) = self.process(rank)?;
+        self.context().check_alive(peer)?;
         let remote_key = self.remote_key(rank);
         if remote_key.base.get() == 0 {
-            self.resolve_remote_key(&state, remote_key, world, process)?;
+            self.resolve_remote_key(&state, remote_key, peer, process)?;
         }
         let offset = disp as u64 * state.units.get(rank);
         let base = remote_key.base.get();
         let Some(key) = RemoteKey::unpacked(remote_key.key.get()) else {
             // SAFETY: mapped here, and the displacement is within the region.
             let at = || unsafe { (base as *mut u8).add(offset as usize) };
-            return Ok(if base == 0 { Target::Nowhere(world) } else { Target::Mapped(at()) });
+            return Ok(if base == 0 { Target::Nowhere(peer) } else { Target::Mapped(at()) });
         };
         let transport = Transport::Network;
-        let dest = N::network(self.entry(rank)).ok_or_else(|| nowhere(world))?;
-        Ok(Target::Provider(Remote { world, transport, dest, addr: base + offset, key }))
+        let dest = N::network(self.entry(rank)).ok_or_else(|| nowhere(peer))?;
+        Ok(Target::Provider(Remote { peer, transport, dest, addr: base + offset, key }))
     }
 
     /// A rank's process, and its rank in the world.
@@ -170,21 +170,21 @@ impl<N: Netmod> Access<N> {
         &self,
         state: &WindowState<N>,
         remote_key: &RemoteKeyEntry,
-        world: u32,
+        peer: u32,
         process: Process,
     ) -> Result<(), Error> {
         let device = self.context().device();
-        if let Some(m) = state.mapped.filter(|_| device.on_node(world)) {
-            device.watch(world)?;
+        if let Some(m) = state.mapped.filter(|_| device.on_node(peer)) {
+            device.watch(peer)?;
             let start = match (&state.contiguous, self.map().rank_of(process)) {
                 (Some(starts), Some(rank)) => starts.get(rank) as usize,
-                _ => device.node_rank(world).unwrap_or(0) as usize * m.pitch,
+                _ => device.node_rank(peer).unwrap_or(0) as usize * m.pitch,
             };
             // SAFETY: the segment holds a region for every node rank.
             remote_key.base.set(unsafe { m.start.add(start) }.addr() as u64);
             return Ok(());
         }
-        let member = state.member(device, world);
+        let member = state.member(device, peer);
         let packed = member.zip(state.packed_keys.as_ref());
         let Some((member, packed)) = packed.and_then(|(m, p)| Some((m, p.get(m)?))) else {
             // It has no memory: nothing but empty operations passes the checks.
@@ -193,20 +193,20 @@ impl<N: Netmod> Access<N> {
         let entry = self.context().connect(process)?;
         let transport = Transport::Network;
         let endpoint = self.context().endpoint(transport).zip(N::network(entry));
-        let none = DeviceError::NoTransport { rank: world, why: "no provider is open" };
+        let none = DeviceError::NoTransport { rank: peer, why: "no provider is open" };
         let ((netmod, endpoint), dest) = endpoint.ok_or(none)?;
         let key = self.keys().get_or_unpack(member, || {
             // UCX 1.13 crashes over a key whose memory went with its process.
-            device.watch(world)?;
-            if device.is_ending(world) {
-                return Err(DeviceError::PeerDied { rank: world }.into());
+            device.watch(peer)?;
+            if device.is_ending(peer) {
+                return Err(DeviceError::PeerDied { rank: peer }.into());
             }
             // SAFETY: the entry is of this context's own address vector.
             let key = unsafe { netmod.rkey_unpack(endpoint, dest, &packed) };
-            Ok(key.map_err(|e| DeviceError::peer(world, e))?)
+            Ok(key.map_err(|e| DeviceError::peer(peer, e))?)
         })?;
         let base = state.registered.base(member);
-        let by_pointer = state.rkey_ptr && device.on_node(world);
+        let by_pointer = state.rkey_ptr && device.on_node(peer);
         // SAFETY: just unpacked; the base is the region's start.
         match unsafe { by_pointer.then(|| netmod.rkey_ptr(key, base)).flatten() } {
             Some(start) => remote_key.base.set(start.addr() as u64),
@@ -225,7 +225,7 @@ fn region<N: Netmod>(
     state: &WindowState<N>,
     access: &Access<N>,
     rank: u32,
-    world: u32,
+    peer: u32,
 ) -> Option<*mut u8> {
     let mapped = state.mapped?;
     if let Some(starts) = &state.contiguous {
@@ -235,7 +235,7 @@ fn region<N: Netmod>(
     let node_rank = match N::unpack(access.entry(rank)) {
         Some((node_rank, Transport::Local)) => node_rank as u32,
         // All members are on this node, so the region is mapped.
-        _ if mapped.all => access.context().device().node_rank(world).unwrap_or(0),
+        _ if mapped.all => access.context().device().node_rank(peer).unwrap_or(0),
         _ => return None,
     };
     // SAFETY: the segment holds a region for every node rank.
@@ -243,8 +243,8 @@ fn region<N: Netmod>(
 }
 
 /// The error for memory of a rank of the world that cannot be reached.
-pub(super) fn nowhere(world: u32) -> Error {
+pub(super) fn nowhere(peer: u32) -> Error {
     let why = "its window memory is neither mapped here nor registered with a provider that is \
                open on both sides";
-    DeviceError::NoTransport { rank: world, why }.into()
+    DeviceError::NoTransport { rank: peer, why }.into()
 }

@@ -337,12 +337,13 @@ impl<N: Netmod> Window<N> {
         });
         // Found by packets from the moment that peers may know of the window.
         let dynamic = flavor == Flavor::Dynamic;
-        let world = device.boot().size();
+        let job_size = device.boot().size();
         let exposed_region = prepared.as_ref().ok().map(|(ground, ..)| {
             let node_rank = device.node_rank(device.boot().rank()).unwrap_or(0);
             let shared_lock = ground.node_locks.map(|l| l.of(node_rank));
             let memory = (ground.start, mine.bytes as usize);
-            let region = ExposedRegion::new(communicator.id(), memory, dynamic, shared_lock, world);
+            let region =
+                ExposedRegion::new(communicator.id(), memory, dynamic, shared_lock, job_size);
             Arc::new(RegistryEntry::new(Arc::clone(RmaHandler::of(context).registry()), region))
         });
         let told = prepared.as_ref().ok().map(|(ground, network, local, _)| {
@@ -810,9 +811,9 @@ impl NodeSegment {
         let mut starts = Vec::with_capacity(offers.len());
         let mut len = 0_usize;
         for (rank, offer) in (0..).zip(offers) {
-            let world = communicator.world_rank(rank)?;
+            let peer = communicator.world_rank(rank)?;
             let end = len.checked_add(offer.bytes as usize).filter(|&l| l <= isize::MAX as usize);
-            let (Some(end), true) = (end, device.on_node(world)) else { return Ok(None) };
+            let (Some(end), true) = (end, device.on_node(peer)) else { return Ok(None) };
             starts.push(len as u64);
             len = end;
         }
@@ -828,8 +829,8 @@ impl NodeSegment {
         len: usize,
     ) -> Option<NodeSegment> {
         let device = communicator.device();
-        let world = device.boot().size();
-        let words = LockWords::bytes(world).checked_mul(device.node_size() as usize)?;
+        let job_size = device.boot().size();
+        let words = LockWords::bytes(job_size).checked_mul(device.node_size() as usize)?;
         let behind = len.checked_next_multiple_of(PAGE)?;
         let all = behind.checked_add(words).filter(|&all| all <= isize::MAX as usize)?;
         let (segment, file) = match file {
@@ -841,7 +842,7 @@ impl NodeSegment {
         };
         let start = segment.start();
         // SAFETY: within the segment, which holds `words` bytes behind there.
-        let node_locks = NodeLocks { start: unsafe { start.add(behind) }, world };
+        let node_locks = NodeLocks { start: unsafe { start.add(behind) }, job_size };
         let mapped = Mapped { start, pitch: 0, all: true };
         Some(NodeSegment { segment, mapped, node_locks, file, len: all })
     }

@@ -127,7 +127,7 @@ impl Group for List {
     fn me(&self) -> u32 {
         self.me
     }
-    fn world(&self, rank: u32) -> u32 {
+    fn world_rank(&self, rank: u32) -> u32 {
         self.ranks[rank as usize]
     }
 }
@@ -145,8 +145,8 @@ impl Group for Named {
     fn me(&self) -> u32 {
         self.list.me()
     }
-    fn world(&self, rank: u32) -> u32 {
-        self.list.world(rank)
+    fn world_rank(&self, rank: u32) -> u32 {
+        self.list.world_rank(rank)
     }
     fn name(&self) -> Option<u64> {
         Some(self.name)

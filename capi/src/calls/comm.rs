@@ -171,11 +171,11 @@ pub unsafe extern "C" fn rankway_comm_get_lpid(
 pub unsafe extern "C" fn rankway_comm_world_rank(
     comm: rankway_comm_t,
     rank_: c_int,
-    world: *mut u32,
+    peer: *mut u32,
 ) -> c_int {
     call("rankway_comm_world_rank", || {
         // SAFETY: C's word for its pointers.
-        let to = unsafe { out(world, "world")? };
+        let to = unsafe { out(peer, "peer")? };
         to.set(find::<Rc<dyn Comm>>(comm)?.world_rank(rank(rank_)?)?);
         Ok(())
     })

@@ -212,7 +212,7 @@ pub unsafe extern "C" fn rankway_tagged_isend(
     context: rankway_context_t,
     buf: *const c_void,
     bytes: usize,
-    world: u32,
+    peer: u32,
     channel: u64,
     match_bits: u64,
     synchronous: c_int,
@@ -223,31 +223,31 @@ pub unsafe extern "C" fn rankway_tagged_isend(
         let to = unsafe { out(request, "request")? };
         let found = find::<Rc<dyn Context>>(context)?;
         let buf = (buffer(buf.cast(), bytes)?, bytes);
-        let bits = Bits { world, channel, bits: match_bits };
+        let bits = Bits { peer, channel, bits: match_bits };
         to.set(found.entered.insert(found.isend(buf, bits, synchronous != 0)?)?);
         Ok(())
     })
 }
 
-fn match_spec(channel: u64, bits: u64, ignore: u64, world: i64) -> Result<MatchSpec, Fail> {
-    let from = match world {
+fn match_spec(channel: u64, bits: u64, ignore: u64, peer: i64) -> Result<MatchSpec, Fail> {
+    let from = match peer {
         -1 => None,
-        world => Some(u32::try_from(world).map_err(|_| {
-            let why = format!("the sender is {world}: a rank of the job, or -1 for any");
+        peer => Some(u32::try_from(peer).map_err(|_| {
+            let why = format!("the sender is {peer}: a rank of the job, or -1 for any");
             Fail::new(rankway_code::RANKWAY_ERR_RANK, why)
         })?),
     };
     Ok(MatchSpec { channel, bits, ignore, from })
 }
 
-/// Begins a receive by match bits; those set in `ignore` need not agree. `world`
+/// Begins a receive by match bits; those set in `ignore` need not agree. `peer`
 /// is the only possible sender, so that its death ends the receive, or -1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_tagged_irecv(
     context: rankway_context_t,
     buf: *mut c_void,
     bytes: usize,
-    world: i64,
+    peer: i64,
     channel: u64,
     match_bits: u64,
     ignore: u64,
@@ -258,7 +258,7 @@ pub unsafe extern "C" fn rankway_tagged_irecv(
         let to = unsafe { out(request, "request")? };
         let found = find::<Rc<dyn Context>>(context)?;
         let buf = (buffer(buf.cast(), bytes)?.cast_mut(), bytes);
-        let operation = found.irecv(buf, &match_spec(channel, match_bits, ignore, world)?)?;
+        let operation = found.irecv(buf, &match_spec(channel, match_bits, ignore, peer)?)?;
         to.set(found.entered.insert(operation)?);
         Ok(())
     })
@@ -268,7 +268,7 @@ pub unsafe extern "C" fn rankway_tagged_irecv(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_tagged_iprobe(
     context: rankway_context_t,
-    world: i64,
+    peer: i64,
     channel: u64,
     match_bits: u64,
     ignore: u64,
@@ -279,7 +279,7 @@ pub unsafe extern "C" fn rankway_tagged_iprobe(
         // SAFETY: C's word for its pointers.
         let to = unsafe { out(flag, "flag")? };
         let found = find::<Rc<dyn Context>>(context)?;
-        let message = found.probe(&match_spec(channel, match_bits, ignore, world)?)?;
+        let message = found.probe(&match_spec(channel, match_bits, ignore, peer)?)?;
         to.set(c_int::from(message.is_some()));
         // SAFETY: C's word for its pointers.
         unsafe { tell(status, message.map(|s| native::status(&s))) };
@@ -291,7 +291,7 @@ pub unsafe extern "C" fn rankway_tagged_iprobe(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_tagged_improbe(
     context: rankway_context_t,
-    world: i64,
+    peer: i64,
     channel: u64,
     match_bits: u64,
     ignore: u64,
@@ -303,7 +303,7 @@ pub unsafe extern "C" fn rankway_tagged_improbe(
         // SAFETY: C's word for its pointers.
         let (to, handle) = unsafe { (out(flag, "flag")?, out(message, "message")?) };
         let found = find::<Rc<dyn Context>>(context)?;
-        let matched = found.improbe(&match_spec(channel, match_bits, ignore, world)?)?;
+        let matched = found.improbe(&match_spec(channel, match_bits, ignore, peer)?)?;
         // SAFETY: C's word for its pointers.
         unsafe { give(&found.entered, matched, to, handle, status) }
     })

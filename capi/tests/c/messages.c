@@ -22,7 +22,7 @@ static void ring(struct job *job)
         OK(rankway_waitall(2, requests, statuses));
         ENSURE(statuses[0].source == left && statuses[0].tag == (int)i);
         ENSURE(statuses[0].count == len && !statuses[0].cancelled);
-        ENSURE(statuses[0].world == (uint32_t)left);
+        ENSURE(statuses[0].peer == (uint32_t)left);
         for (size_t b = 0; b < len; b++)
             ENSURE(in[b] == (unsigned char)(b * 31 + (size_t)left + i));
         free(out);
@@ -119,7 +119,7 @@ static void bits(struct job *job)
     OK(rankway_tagged_irecv(job->context, &in, 8, left, 5, (uint64_t)left << 32, tags, &receive));
     OK(rankway_wait(&receive, &status));
     OK(rankway_wait(&send, NULL));
-    ENSURE(status.bits == ((uint64_t)left << 32 | 1) && status.world == left);
+    ENSURE(status.bits == ((uint64_t)left << 32 | 1) && status.peer == left);
     ENSURE(in == 1000 + ((uint64_t)left << 32));
     OK(rankway_tagged_isend(job->context, &out, 8, right, 6, me | 2, 0, &send));
     OK(rankway_wait(&send, NULL));

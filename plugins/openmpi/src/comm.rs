@@ -62,14 +62,15 @@ impl Comm {
 
     /// The number of the process that is a rank of the remote group.
     #[inline]
-    pub(crate) fn world(&self, rank: i32) -> u32 {
+    pub(crate) fn peer(&self, rank: i32) -> u32 {
         // A rank outside the group is refused by Open MPI, and by the peer
         // tables below.
         self.map.get(rank as u32).map_or(u32::MAX, |process| process.lpid)
     }
 }
 
-/// Rank in a group → number of the process (world rank, or beyond), in the form that the user's strategy picks.
+/// Rank in a group → number of the process (world rank, or beyond), in the form
+/// that the user's strategy picks.
 ///
 /// # Errors
 /// A member that is not reached, by name.
@@ -82,7 +83,7 @@ pub(crate) unsafe fn group_map<N: Netmod>(
 ) -> Result<RankMap, String> {
     // SAFETY: the caller's duty.
     let size = unsafe { (*group).grp_proc_count };
-    let world = |rank| {
+    let peer = |rank| {
         let (mut jobid, mut vpid) = (0, 0);
         // SAFETY: a rank of the group, and live places.
         unsafe { ffi::rw_group_name(group, rank, &mut jobid, &mut vpid) };
@@ -101,10 +102,10 @@ pub(crate) unsafe fn group_map<N: Netmod>(
     let Some(strategy) = params::strategy()? else {
         let mut map = Detector::new();
         for rank in 0..size {
-            map.push(world(rank)?);
+            map.push(peer(rank)?);
         }
         return map.finish().map_err(|e| e.to_string());
     };
-    let members = (0..size).map(world).collect::<Result<Vec<u32>, String>>()?;
+    let members = (0..size).map(peer).collect::<Result<Vec<u32>, String>>()?;
     RankMap::with_strategy(strategy, 0, members).map_err(|e| e.to_string())
 }

@@ -186,11 +186,11 @@ impl<N: Netmod> State<N> {
         self.inner.has_completion()
     }
 
-    /// Completes the receives that a send to `world` may have ended: those of
+    /// Completes the receives that a send to `peer` may have ended: those of
     /// this process, if it is itself. A program may ask for one only once.
     #[inline]
-    pub(crate) fn sent(&self, world: u32) {
-        if world == self.me {
+    pub(crate) fn sent(&self, peer: u32) {
+        if peer == self.me {
             self.tell();
         }
     }

@@ -209,7 +209,7 @@ impl<'a> Collective<'a> {
         let Members { count: n, me, .. } = *self.members;
         let mut neighbours: Vec<u32> = doublings(n)
             .flat_map(|distance| [(me + distance) % n, (me + n - distance) % n])
-            .map(|member| self.members.world(member))
+            .map(|member| self.members.world_rank(member))
             .collect();
         neighbours.sort_unstable();
         neighbours.dedup();

@@ -53,7 +53,7 @@ pub trait Group {
     /// Group rank of the caller.
     fn me(&self) -> u32;
     /// World rank of group rank `rank`, which is below [`len`](Group::len).
-    fn world(&self, rank: u32) -> u32;
+    fn world_rank(&self, rank: u32) -> u32;
     /// What the group is called by all its members, where it has a name of its
     /// own: one that gave up a collective of it is not waited for in others.
     fn name(&self) -> Option<u64> {
@@ -86,7 +86,7 @@ impl Group for World {
     fn me(&self) -> u32 {
         self.rank
     }
-    fn world(&self, rank: u32) -> u32 {
+    fn world_rank(&self, rank: u32) -> u32 {
         rank
     }
 }
@@ -169,13 +169,13 @@ impl Control {
     pub fn barrier(&self, group: &dyn Group, tag: u64, idle: Idle<'_>) -> Result<(), BootError> {
         let members = Members::check(group, &*self.boot)?;
         let (n, me) = (members.count, members.me);
-        let steps = doublings(n).map(|distance| members.world((me + distance) % n)).collect();
+        let steps = doublings(n).map(|distance| members.world_rank((me + distance) % n)).collect();
         let mut collective =
             Collective::new(self, &members, (Operation::Barrier, tag), steps, idle);
         collective.run(|collective| {
             for distance in doublings(n) {
                 collective.send(Vec::new())?;
-                collective.receive(members.world((me + n - distance) % n))?;
+                collective.receive(members.world_rank((me + n - distance) % n))?;
             }
             Ok(())
         })
@@ -194,7 +194,8 @@ impl Control {
     ) -> Result<Vec<Vec<u8>>, BootError> {
         let members = Members::check(group, &*self.boot)?;
         let (n, me) = (members.count, members.me);
-        let steps = doublings(n).map(|distance| members.world((me + n - distance) % n)).collect();
+        let steps =
+            doublings(n).map(|distance| members.world_rank((me + n - distance) % n)).collect();
         let mut collective =
             Collective::new(self, &members, (Operation::Allgather, tag), steps, idle);
         collective.run(|collective| {
@@ -203,7 +204,7 @@ impl Control {
             for distance in doublings(n) {
                 let count = distance.min(n - distance) as usize;
                 collective.send(pack(&blocks[..count]))?;
-                let from = members.world((me + distance) % n);
+                let from = members.world_rank((me + distance) % n);
                 let bytes = collective.receive(from)?;
                 blocks.extend(unpack(&bytes, count).ok_or_else(|| BootError::Protocol {
                     rank: from,
@@ -234,7 +235,7 @@ impl Control {
         let (n, me) = (members.count, members.me);
         super::check_rank(root, n)?;
         let place = (me + n - root) % n;
-        let at = |place: u32| members.world((place + root) % n);
+        let at = |place: u32| members.world_rank((place + root) % n);
         // Place p hangs below p with its lowest bit cleared; so its own
         // subtree is as wide as that bit.
         let width = match place {
@@ -289,18 +290,18 @@ impl<'a> Members<'a> {
             )));
         }
         super::check_rank(me, count)?;
-        if group.world(me) != boot.rank() {
+        if group.world_rank(me) != boot.rank() {
             return Err(BootError::Options(format!(
                 "group rank {me} is world rank {}, but this process is world rank {}",
-                group.world(me),
+                group.world_rank(me),
                 boot.rank()
             )));
         }
         Ok(Members { group, count, me })
     }
 
-    fn world(&self, rank: u32) -> u32 {
-        self.group.world(rank)
+    fn world_rank(&self, rank: u32) -> u32 {
+        self.group.world_rank(rank)
     }
 
     /// What the group is called, 0 where it has no name.
@@ -312,7 +313,7 @@ impl<'a> Members<'a> {
     fn around(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.count).map(|step| {
             let rank = (u64::from(self.me) + u64::from(step)) % u64::from(self.count);
-            self.world(rank as u32)
+            self.world_rank(rank as u32)
         })
     }
 }

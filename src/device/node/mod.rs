@@ -52,7 +52,7 @@ const BATCH: u32 = 32;
 struct Head {
     magic: u64,
     job: u64,
-    world: u32,
+    peer: u32,
     context: u32,
     places: u32,
     /// The receiver sleeps: whoever sends writes to the pipe.
@@ -75,7 +75,7 @@ const _: () = assert!(size_of::<Head>() <= PAGE);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) job: u64,
-    pub(super) world: u32,
+    pub(super) peer: u32,
     pub(super) context: u32,
     /// Processes of the node.
     pub(super) places: u32,
@@ -104,7 +104,7 @@ impl Map {
             let magic = (&raw const (*head).magic).read_volatile();
             let owner = Owner {
                 job: (&raw const (*head).job).read_volatile(),
-                world: (&raw const (*head).world).read_volatile(),
+                peer: (&raw const (*head).peer).read_volatile(),
                 context: (&raw const (*head).context).read_volatile(),
                 places: (&raw const (*head).places).read_volatile(),
             };
@@ -158,7 +158,7 @@ impl Inbox {
             let head = map.0.start().cast::<Head>();
             (*head).magic = MAGIC;
             (*head).job = owner.job;
-            (*head).world = owner.world;
+            (*head).peer = owner.peer;
             (*head).context = owner.context;
             (*head).places = owner.places;
             (*head).pipe = AtomicI32::new(-1);
@@ -203,15 +203,15 @@ impl Inbox {
         let mut count = 0;
         let mut corrupt = None;
         for reader in self.readers.borrow_mut().iter_mut() {
-            let world = reader.world();
-            match reader.poll(BATCH, |first, words, body| take(world, first, words, body)) {
+            let peer = reader.peer();
+            match reader.poll(BATCH, |first, words, body| take(peer, first, words, body)) {
                 Ok(packets) => count += packets,
-                Err(Corrupt) => corrupt = Some(world),
+                Err(Corrupt) => corrupt = Some(peer),
             }
         }
-        if let Some(world) = corrupt {
-            self.shut(world);
-            lost(world);
+        if let Some(peer) = corrupt {
+            self.shut(peer);
+            lost(peer);
             return true;
         }
         count > 0
@@ -219,9 +219,9 @@ impl Inbox {
 
     /// Leaves a sender's ring alone from now on.
     #[cold]
-    fn shut(&self, world: u32) {
+    fn shut(&self, peer: u32) {
         let mut readers = self.readers.borrow_mut();
-        if let Some(at) = readers.iter().position(|reader| reader.world() == world) {
+        if let Some(at) = readers.iter().position(|reader| reader.peer() == peer) {
             self.shut.borrow_mut().push(readers.swap_remove(at));
         }
     }
@@ -434,7 +434,7 @@ mod tests {
 
     /// An inbox of this process, and an outbox to it from each other rank.
     fn pair(ranks: u32) -> Option<(Inbox, Vec<Outbox>)> {
-        let owner = Owner { job: 7, world: 0, context: 0, places: ranks };
+        let owner = Owner { job: 7, peer: 0, context: 0, places: ranks };
         let inbox = Inbox::open(owner).ok()??;
         let out = (1..ranks).map(|rank| Outbox::open(inbox.place(), &owner, rank, rank).unwrap());
         let out = out.collect();
@@ -452,7 +452,7 @@ mod tests {
             got.push((from, words[0]));
             first as u8 == 2
         };
-        inbox.poll(take, |world| lost.push(world));
+        inbox.poll(take, |peer| lost.push(peer));
         (got, lost)
     }
 

@@ -116,10 +116,10 @@ impl Writer {
     /// # Safety
     /// `start` is a ring of [`BYTES`], zeroed when it was made, at a multiple
     /// of 64, mapped as long as this lives, and has no other sender.
-    pub(super) unsafe fn new(start: *mut u8, world: u32) -> Option<Writer> {
+    pub(super) unsafe fn new(start: *mut u8, peer: u32) -> Option<Writer> {
         let ring = NonNull::new(start.cast::<Ring>())?;
         // SAFETY: the caller's duty.
-        unsafe { &(*ring.as_ptr()).sender.0 }.store(world + 1, Ordering::Release);
+        unsafe { &(*ring.as_ptr()).sender.0 }.store(peer + 1, Ordering::Release);
         Some(Writer {
             ring,
             at: Cell::new(0),
@@ -226,7 +226,7 @@ pub(super) struct Reader {
     lap: u64,
     taken: u32,
     told: u32,
-    world: u32,
+    peer: u32,
 }
 
 impl Reader {
@@ -238,8 +238,8 @@ impl Reader {
         let ring = NonNull::new(start.cast::<Ring>())?;
         // SAFETY: the caller's duty.
         let sender = unsafe { &(*ring.as_ptr()).sender.0 }.load(Ordering::Acquire);
-        let world = sender.checked_sub(1)?;
-        Some(Reader { ring, at: 0, lap: 0, taken: 0, told: 0, world })
+        let peer = sender.checked_sub(1)?;
+        Some(Reader { ring, at: 0, lap: 0, taken: 0, told: 0, peer })
     }
 
     /// Whether this is the receiving end of the ring at `start`.
@@ -248,8 +248,8 @@ impl Reader {
     }
 
     /// World rank of the sender.
-    pub(super) fn world(&self) -> u32 {
-        self.world
+    pub(super) fn peer(&self) -> u32 {
+        self.peer
     }
 
     /// The first word of the next packet, without the lap, and where it is.
@@ -433,7 +433,7 @@ mod tests {
             let writer = Writer::new(memory.0, 6).unwrap();
             (writer, Reader::new(memory.0).unwrap())
         };
-        assert_eq!(reader.world(), 6);
+        assert_eq!(reader.peer(), 6);
         struct Sent(Writer);
         // SAFETY: moved to the one thread that sends.
         unsafe impl Send for Sent {}

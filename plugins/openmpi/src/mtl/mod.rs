@@ -37,7 +37,7 @@ const TAGS: u64 = i32::MAX as u64;
 fn match_spec(comm: &Comm, source: c_int, tag: c_int) -> MatchSpec {
     let (from, source, sources) = match source {
         ANY_SOURCE => (None, 0, SOURCES),
-        rank => (Some(comm.world(rank)), rank, 0),
+        rank => (Some(comm.peer(rank)), rank, 0),
     };
     let (tag, tags) = if tag == ANY_TAG { (0, TAGS) } else { (tag, 0) };
     let bits = u64::from(source as u32) << 32 | u64::from(tag as u32);

@@ -160,7 +160,7 @@ impl Request {
             Err(MsgError::Truncated { source_rank, tag, .. }) => {
                 let bits = u64::from(source_rank) << 32 | u64::from(tag);
                 let length = self.capacity as u64;
-                let status = Status { world: 0, bits, length, cancelled: false };
+                let status = Status { peer: 0, bits, length, cancelled: false };
                 (status, ffi::MPI_ERR_TRUNCATE as c_int)
             }
             Err(e) => fatal(&e),

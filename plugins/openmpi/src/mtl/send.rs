@@ -27,10 +27,10 @@ unsafe fn now<N: Netmod>(
         return false;
     }
     let bits = comm.me | u64::from(tag as u32);
-    let (world, start) = (comm.world(dest), buffer.start.cast_const());
+    let (peer, start) = (comm.peer(dest), buffer.start.cast_const());
     state.enter(|inner| {
         // SAFETY: the caller's duty.
-        unsafe { inner.tagged.send_now(world, comm.channel, bits, start, buffer.bytes) }
+        unsafe { inner.tagged.send_now(peer, comm.channel, bits, start, buffer.bytes) }
     })
 }
 
@@ -48,7 +48,7 @@ unsafe fn begin<N: Netmod>(
     buffer: &Buffer,
     request: &mut Request,
 ) -> Option<Result<Status, MsgError>> {
-    let world = comm.world(dest);
+    let peer = comm.peer(dest);
     let bits = comm.me | u64::from(tag as u32);
     let synchronous = mode == ffi::MCA_PML_BASE_SEND_SYNCHRONOUS;
     let cookie = request.cookie();
@@ -56,7 +56,7 @@ unsafe fn begin<N: Netmod>(
         let (start, bytes) = (buffer.start.cast_const(), buffer.bytes);
         // SAFETY: the caller's duty.
         let started = unsafe {
-            inner.tagged.start_send(world, comm.channel, bits, start, bytes, synchronous, cookie)
+            inner.tagged.start_send(peer, comm.channel, bits, start, bytes, synchronous, cookie)
         };
         // Under the lock: it may end as soon as that is open.
         match started? {
@@ -67,7 +67,7 @@ unsafe fn begin<N: Netmod>(
         Ok(None)
     });
     let started = started.unwrap_or_else(|e| fatal(&e));
-    state.sent(world);
+    state.sent(peer);
     started
 }
 

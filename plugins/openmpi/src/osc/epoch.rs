@@ -58,8 +58,8 @@ impl<N: Netmod> Module<N> {
             let (mut jobid, mut vpid) = (0, 0);
             // SAFETY: a rank of the group, and live places.
             unsafe { ffi::rw_group_name(group, at, &mut jobid, &mut vpid) };
-            let world = self.state.boot().number(Name { jobid, vpid });
-            let rank = world.and_then(|world| self.window.communicator().rank_of(world));
+            let peer = self.state.boot().number(Name { jobid, vpid });
+            let rank = peer.and_then(|peer| self.window.communicator().rank_of(peer));
             rank.ok_or(ffi::MPI_ERR_GROUP as c_int)
         };
         (0..size).map(rank).collect()
