@@ -57,7 +57,7 @@ fn main() {
             continue;
         }
         let (name, what) = (one.name, one.what);
-        let Ok(Sample { radices, lpids, bound, .. }) = one.make(one.world, 0) else { continue };
+        let Ok(Sample { radices, lpids, bound, .. }) = one.make(one.universe, 0) else { continue };
         let (lpids, radices, class) = (&lpids[..], &radices[..], name);
         let count = lpids.len() as f64;
         let bound = bound.bytes() / count;
@@ -130,6 +130,6 @@ fn main() {
         }
     }
     if json {
-        println!("{{\"world\":{MILLION},\"compact\":[{}]}}", objects.join(","));
+        println!("{{\"universe\":{MILLION},\"compact\":[{}]}}", objects.join(","));
     }
 }

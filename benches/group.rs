@@ -20,7 +20,7 @@ use rankway::rankmap::compact::{Compact, Representation};
 use rankway::rankmap::group::{Group, RankRange};
 use rankway::rankmap::{Process, RankMap};
 
-const WORLD: u32 = 1 << 20;
+const UNIVERSE: u32 = 1 << 20;
 
 #[derive(Clone)]
 struct Random(u64);
@@ -158,18 +158,18 @@ impl Operation {
 }
 
 /// 16 ranges of about half of the ranks, cut at random.
-fn ranges(random: &mut Random, world: u32) -> Vec<RankRange> {
+fn ranges(random: &mut Random, universe: u32) -> Vec<RankRange> {
     let mut cuts: Vec<u32> = Vec::new();
     while cuts.len() < 32 {
-        cuts.push(random.below(world));
+        cuts.push(random.below(universe));
         cuts.sort_unstable();
         cuts.dedup();
     }
     cuts.chunks_exact(2).map(|cut| RankRange::new(cut[0] as i32, cut[1] as i32 - 1, 1)).collect()
 }
 
-fn random_half(random: &mut Random, world: u32, shuffled: bool) -> Group {
-    let mut lpids: Vec<u32> = (0..world).filter(|_| random.below(2) == 0).collect();
+fn random_half(random: &mut Random, universe: u32, shuffled: bool) -> Group {
+    let mut lpids: Vec<u32> = (0..universe).filter(|_| random.below(2) == 0).collect();
     if shuffled {
         random.shuffle(&mut lpids);
     }
@@ -180,47 +180,47 @@ fn group<E: std::fmt::Debug>(map: Result<RankMap, E>) -> Group {
     Group::new(map.expect("a map")).expect("members differ")
 }
 
-/// Two groups of a kind of a world.
+/// Two groups of a kind of a universe.
 type Pair = (Group, Group);
-/// Makes them of a world of that size.
+/// Makes them of a universe of that size.
 type Make = Box<dyn Fn(u32) -> Pair>;
 
 /// The kinds of pairs that operations run on.
 fn pairs() -> Vec<(&'static str, u32, Make)> {
-    let sixteen = |world| {
-        let (mut random, all) = (Random(88_172_645_463_325_252), Group::world(world));
-        let mut any = || all.range_incl(&ranges(&mut random, world)).expect("ranges");
+    let sixteen = |universe| {
+        let (mut random, all) = (Random(88_172_645_463_325_252), Group::world(universe));
+        let mut any = || all.range_incl(&ranges(&mut random, universe)).expect("ranges");
         (any(), any())
     };
-    let similar = |world| {
-        let (mut random, all) = (Random(88_172_645_463_325_252), Group::world(world));
-        let mut ranges = ranges(&mut random, world);
+    let similar = |universe| {
+        let (mut random, all) = (Random(88_172_645_463_325_252), Group::world(universe));
+        let mut ranges = ranges(&mut random, universe);
         let one = all.range_incl(&ranges).expect("ranges");
         ranges.reverse();
         (one, all.range_incl(&ranges).expect("ranges"))
     };
-    let strides = |world: u32| {
-        let stride = |by: u32| group(RankMap::affine(0, 0, i64::from(by), world.div_ceil(by)));
+    let strides = |universe: u32| {
+        let stride = |by: u32| group(RankMap::affine(0, 0, i64::from(by), universe.div_ceil(by)));
         (stride(2), stride(3))
     };
-    let blocks = |world: u32| {
+    let blocks = |universe: u32| {
         let blocks = |block: u32, pitch: u32| {
-            group(RankMap::from_lpids(0, (0..world).filter(|r| r % pitch < block)))
+            group(RankMap::from_lpids(0, (0..universe).filter(|r| r % pitch < block)))
         };
         (blocks(1024, 4096), blocks(512, 1536))
     };
-    let halves = |world: u32| {
+    let halves = |universe: u32| {
         let mut random = Random(1);
-        (random_half(&mut random, world, false), random_half(&mut random, world, false))
+        (random_half(&mut random, universe, false), random_half(&mut random, universe, false))
     };
-    let shuffled = |world: u32| {
+    let shuffled = |universe: u32| {
         let mut random = Random(1);
-        (random_half(&mut random, world, true), random_half(&mut random, world, true))
+        (random_half(&mut random, universe, true), random_half(&mut random, universe, true))
     };
-    let bitmaps = |world: u32| {
+    let bitmaps = |universe: u32| {
         let mut random = Random(1);
         let mut half = || {
-            let half = random_half(&mut random, world, false);
+            let half = random_half(&mut random, universe, false);
             let lpids = half.map().iter().map(|process| process.lpid);
             let bitmap = Compact::build(Representation::Bitmap, lpids);
             group(bitmap.map(RankMap::from))
@@ -228,14 +228,14 @@ fn pairs() -> Vec<(&'static str, u32, Make)> {
         (half(), half())
     };
     vec![
-        ("16 ranges", WORLD, Box::new(sixteen)),
-        ("16 ranges reversed", WORLD, Box::new(similar)),
-        ("strides 2 and 3", WORLD, Box::new(strides)),
-        ("256 and 683 blocks", WORLD, Box::new(blocks)),
-        ("random halves", WORLD, Box::new(halves)),
-        ("random halves", 2 * WORLD, Box::new(halves)),
-        ("shuffled halves", 2 * WORLD, Box::new(shuffled)),
-        ("bitmap halves", 2 * WORLD, Box::new(bitmaps)),
+        ("16 ranges", UNIVERSE, Box::new(sixteen)),
+        ("16 ranges reversed", UNIVERSE, Box::new(similar)),
+        ("strides 2 and 3", UNIVERSE, Box::new(strides)),
+        ("256 and 683 blocks", UNIVERSE, Box::new(blocks)),
+        ("random halves", UNIVERSE, Box::new(halves)),
+        ("random halves", 2 * UNIVERSE, Box::new(halves)),
+        ("shuffled halves", 2 * UNIVERSE, Box::new(shuffled)),
+        ("bitmap halves", 2 * UNIVERSE, Box::new(bitmaps)),
     ]
 }
 
@@ -266,7 +266,7 @@ fn operations(table: &mut Table, quick: bool) {
     table.title(&format!(
         "{:<20}{:>9}  {:<14}{:>11}{:>10}{:>12}{:>12}{:>12}{:>10}{:>10}",
         "groups",
-        "world",
+        "universe",
         "operation",
         "ours",
         "result",
@@ -276,8 +276,8 @@ fn operations(table: &mut Table, quick: bool) {
         "x",
         "Open MPI x"
     ));
-    for (name, world, make) in pairs() {
-        let (a, b) = make(world);
+    for (name, universe, make) in pairs() {
+        let (a, b) = make(universe);
         let (small_a, small_b) = make(small);
         let (array_a, array_b) = (Array::of(&small_a), Array::of(&small_b));
         for (operation, run) in Operation::ALL {
@@ -305,11 +305,11 @@ fn operations(table: &mut Table, quick: bool) {
             let members = small_a.size();
             if table.json {
                 table.objects.push(format!(
-                    "{{\"groups\":\"{name}\",\"world\":{world},\"operation\":\"{operation}\",\"ns\":{ours:.0},\"result\":\"{result}\",\"rivals_at\":{members},\"ns_there\":{there:.0},\"mpich_ns\":{mpich:.0},\"open_mpi_ns\":{open_mpi:.0}}}"
+                    "{{\"groups\":\"{name}\",\"universe\":{universe},\"operation\":\"{operation}\",\"ns\":{ours:.0},\"result\":\"{result}\",\"rivals_at\":{members},\"ns_there\":{there:.0},\"mpich_ns\":{mpich:.0},\"open_mpi_ns\":{open_mpi:.0}}}"
                 ));
             } else {
                 println!(
-                    "{name:<20}{world:>9}  {operation:<14}{:>11}{result:>10}{members:>12}{:>12}{:>12}{:>10.1}{:>10.1}",
+                    "{name:<20}{universe:>9}  {operation:<14}{:>11}{result:>10}{members:>12}{:>12}{:>12}{:>10.1}{:>10.1}",
                     time(ours),
                     time(there),
                     time(mpich),
@@ -327,11 +327,11 @@ fn choices(table: &mut Table, quick: bool) {
     let rounds = if quick { 10 } else { 60 };
     table.title(&format!(
         "{:<20}{:>9}  {:<14}{:>11}{:>14}{:>10}",
-        "made of", "world", "operation", "ours", "an array's", "x"
+        "made of", "universe", "operation", "ours", "an array's", "x"
     ));
     let mut random = Random(88_172_645_463_325_252);
-    let world = Group::world(WORLD);
-    let ranges = ranges(&mut random, WORLD);
+    let world = Group::world(UNIVERSE);
+    let ranges = ranges(&mut random, UNIVERSE);
     let sixteen = world.range_incl(&ranges).expect("ranges");
     let mut ranks: Vec<u32> = (0..16).map(|_| random.below(sixteen.size())).collect();
     ranks.sort_unstable();
@@ -388,11 +388,11 @@ fn choices(table: &mut Table, quick: bool) {
         let (ours, arrays) = (least(rounds, ours), least(rounds.min(20), arrays));
         if table.json {
             table.objects.push(format!(
-                "{{\"groups\":\"{name}\",\"world\":{WORLD},\"operation\":\"{operation}\",\"ns\":{ours:.0},\"array_ns\":{arrays:.0}}}"
+                "{{\"groups\":\"{name}\",\"universe\":{UNIVERSE},\"operation\":\"{operation}\",\"ns\":{ours:.0},\"array_ns\":{arrays:.0}}}"
             ));
         } else {
             println!(
-                "{name:<20}{WORLD:>9}  {operation:<14}{:>11}{:>14}{:>10.1}",
+                "{name:<20}{UNIVERSE:>9}  {operation:<14}{:>11}{:>14}{:>10.1}",
                 time(ours),
                 time(arrays),
                 arrays / ours
@@ -402,12 +402,12 @@ fn choices(table: &mut Table, quick: bool) {
     table.title("");
 }
 
-/// A group of every representation, of about half of a world.
-fn representations(world: u32) -> Vec<(String, Group)> {
-    let half = world / 2;
+/// A group of every representation, of about half of a universe.
+fn representations(universe: u32) -> Vec<(String, Group)> {
+    let half = universe / 2;
     let all = |lpids: &dyn Fn(u32) -> u32| group(RankMap::from_lpids(0, (0..half).map(lpids)));
     let mut random = Random(3);
-    let mut shuffled: Vec<u32> = (0..world).collect();
+    let mut shuffled: Vec<u32> = (0..universe).collect();
     random.shuffle(&mut shuffled);
     shuffled.truncate(half as usize);
     let mut sorted = shuffled.clone();
@@ -415,7 +415,7 @@ fn representations(world: u32) -> Vec<(String, Group)> {
     let mut pattern: Vec<u32> = (0..64).collect();
     random.shuffle(&mut pattern);
     let several = |rank: u32| Process { pg: 3 * (rank % 2), lpid: shuffled[rank as usize] };
-    let step = (world / 64).max(1);
+    let step = (universe / 64).max(1);
     // Ranges in falling order.
     let falling: Vec<u32> =
         (0..32).rev().flat_map(|k| 2 * k * step..2 * k * step + step - k).collect();
@@ -436,7 +436,7 @@ fn representations(world: u32) -> Vec<(String, Group)> {
         ("mlut".to_owned(), group(RankMap::from_processes((0..half).map(several)))),
     ];
     use Representation::{Bitmap, Blocks, Diagram, EliasFano, Gaps, Packed, Runs, Wavelet};
-    let ranges: Vec<u32> = (0..world).filter(|r| r % 4096 < 1500 + r / 4096 % 500).collect();
+    let ranges: Vec<u32> = (0..universe).filter(|r| r % 4096 < 1500 + r / 4096 % 500).collect();
     for one in [EliasFano, Bitmap, Gaps, Runs, Diagram] {
         let lpids = if matches!(one, Runs | Diagram) { &ranges } else { &sorted };
         let map = Compact::build(one, lpids.iter().copied()).map(RankMap::from);
@@ -483,12 +483,12 @@ fn translations(table: &mut Table, quick: bool) {
         "MPICH x",
         "Open MPI x"
     ));
-    let world = Group::world(WORLD);
+    let world = Group::world(UNIVERSE);
     let there = representations(small);
-    for ((name, group), (_, other)) in representations(WORLD).into_iter().zip(there) {
+    for ((name, group), (_, other)) in representations(UNIVERSE).into_iter().zip(there) {
         let mut random = Random(5);
         let few = 4096;
-        let to: Vec<u32> = (0..few).map(|_| random.below(WORLD)).collect();
+        let to: Vec<u32> = (0..few).map(|_| random.below(UNIVERSE)).collect();
         let from: Vec<u32> = (0..few).map(|_| random.below(group.size())).collect();
         let start = now();
         black_box(world.translate(7, &group).expect("a rank"));
@@ -514,7 +514,7 @@ fn translations(table: &mut Table, quick: bool) {
             }
             time / ranks.len() as f64
         };
-        let mut ranks: Vec<u32> = (0..WORLD).collect();
+        let mut ranks: Vec<u32> = (0..UNIVERSE).collect();
         let mut members: Vec<u32> = (0..group.size()).collect();
         let all = (bulk(&world, &ranks, &group), bulk(&group, &members, &world));
         random.shuffle(&mut ranks);
@@ -575,8 +575,10 @@ fn translations(table: &mut Table, quick: bool) {
 /// A random half by a hash table, which is what a program would write instead.
 fn hashed(table: &mut Table) {
     let mut random = Random(1);
-    let (a, b) =
-        (random_half(&mut random, 2 * WORLD, false), random_half(&mut random, 2 * WORLD, false));
+    let (a, b) = (
+        random_half(&mut random, 2 * UNIVERSE, false),
+        random_half(&mut random, 2 * UNIVERSE, false),
+    );
     let lists: Vec<Vec<u32>> =
         [&a, &b].iter().map(|group| group.map().iter().map(|p| p.lpid).collect()).collect();
     let hash = least(1, || {
@@ -588,8 +590,8 @@ fn hashed(table: &mut Table) {
     let ours = least(20, || drop(black_box(a.union(&b))));
     if table.json {
         table.objects.push(format!(
-            "{{\"groups\":\"random halves\",\"world\":{},\"operation\":\"union\",\"ns\":{ours:.0},\"hash_table_ns\":{hash:.0}}}",
-            2 * WORLD
+            "{{\"groups\":\"random halves\",\"universe\":{},\"operation\":\"union\",\"ns\":{ours:.0},\"hash_table_ns\":{hash:.0}}}",
+            2 * UNIVERSE
         ));
     } else {
         println!(

@@ -77,7 +77,7 @@ fn the_classes_reach_the_figures() {
 
 #[test]
 fn every_shape_is_weighed() {
-    let report = json(&["shapes", "--world", "20000"]);
+    let report = json(&["shapes", "--universe", "20000"]);
     let maps = array(&report, "maps");
     assert!(maps.len() > 15);
     for name in ["row", "column", "transpose", "plane", "box", "node-leaders", "without-thirds"] {
@@ -91,12 +91,12 @@ fn every_shape_is_weighed() {
 
 #[test]
 fn the_keys_of_one_map() {
-    let report = json(&["A", "--world", "3000", "--seed", "5"]);
+    let report = json(&["A", "--universe", "3000", "--seed", "5"]);
     assert_eq!((&report["command"], array(&report, "maps").len()), (&"maps".into(), 1));
     assert!(number(&report, "head_bytes") > 0.0 && !array(&report, "published").is_empty());
     let a = map(&report, "A");
     assert_eq!(
-        (&a["world"], &a["set"], &a["group"]),
+        (&a["universe"], &a["set"], &a["group"]),
         (&3000.into(), &true.into(), &"classes".into())
     );
     assert_eq!(a["bound"]["what"], "sets of this size");
@@ -127,16 +127,19 @@ fn the_keys_of_one_map() {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
     // Bytes alone have no times.
-    let report = json(&["A", "--world", "3000", "--bytes"]);
+    let report = json(&["A", "--universe", "3000", "--bytes"]);
     let row = &array(map(&report, "A"), "representations")[0];
     assert_eq!(row["random_ns"], Value::Null, "{row}");
 }
 
 #[test]
 fn ranks_of_your_own() {
-    let report = json(&["--ranks", "0,4,8-15,20-40:4", "--world", "64", "--bytes"]);
+    let report = json(&["--ranks", "0,4,8-15,20-40:4", "--universe", "64", "--bytes"]);
     let own = map(&report, "--ranks");
-    assert_eq!((&own["ranks"], &own["world"], &own["set"]), (&16.into(), &64.into(), &true.into()));
+    assert_eq!(
+        (&own["ranks"], &own["universe"], &own["set"]),
+        (&16.into(), &64.into(), &true.into())
+    );
     assert!(array(&report, "figures").is_empty());
     // One diagram by the radices is enough for a face.
     let faces: Vec<String> =
@@ -148,9 +151,9 @@ fn ranks_of_your_own() {
     let diagram = array(own, "representations").iter().find(|r| r["representation"] == "diagram");
     assert!(number(diagram.expect("one"), "bytes") < 1000.0, "{own}");
     // Falling and single ranks are communicators too.
-    let report = json(&["--ranks", "9-0", "--world", "10", "--bytes"]);
+    let report = json(&["--ranks", "9-0", "--universe", "10", "--bytes"]);
     assert_eq!(chosen(map(&report, "--ranks"), "space")["representation"], "formula");
-    json(&["--ranks", "7", "--world", "8"]);
+    json(&["--ranks", "7", "--universe", "8"]);
 }
 
 #[test]
@@ -164,7 +167,7 @@ fn files_and_stdin() {
     for (text, hint) in [
         ("1\n2\nbanana\n", "line 3: 'banana' is neither"),
         ("1\n\n\n2 3 1\n", "line 4: 1 is there twice, as rank 0 and as rank 3"),
-        ("1\n9-1000000\n", "line 2: rank 1000000 is not in the world of 1000000"),
+        ("1\n9-1000000\n", "line 2: rank 1000000 is not in the universe of 1000000"),
         ("", "there are no ranks"),
     ] {
         std::fs::write(&path, text).expect("written");
@@ -199,7 +202,7 @@ fn tables_for_people() {
     for part in ["falling ranges", "thesis's", "segments", "diagram", "figure to reach", "pass"] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
-    let out = rankway(&["E", "--world", "5000"]);
+    let out = rankway(&["E", "--universe", "5000"]);
     let text = String::from_utf8(out.stdout).expect("text");
     for part in ["bits a", "wavelet", "space", "canonical", "bitmap cannot hold it", "a list"] {
         assert!(text.contains(part), "{part} is not in\n{text}");
@@ -215,7 +218,7 @@ fn tables_for_people() {
 fn bytes_against_time_as_a_chart() {
     let path = std::env::temp_dir().join(format!("rankway-maps-{}.svg", std::process::id()));
     let file = path.to_str().expect("a plain path");
-    let out = rankway(&["C", "E", "--world", "8000", "--svg", file]);
+    let out = rankway(&["C", "E", "--universe", "8000", "--svg", file]);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let svg = std::fs::read_to_string(&path).expect("written");
     let _ = std::fs::remove_file(&path);
@@ -232,16 +235,16 @@ fn bytes_against_time_as_a_chart() {
 fn wrong_arguments_are_explained() {
     let cases: [(&[&str], &str); 15] = [
         (&["banana"], "--list"),
-        (&["A", "--world", "few"], "write 786432"),
-        (&["A", "--world", "0"], "at least 1"),
-        (&["A", "--world", "99"], "'A' takes a world of 100"),
-        (&["A", "--world", "128M"], "at most --world"),
+        (&["A", "--universe", "few"], "write 786432"),
+        (&["A", "--universe", "0"], "at least 1"),
+        (&["A", "--universe", "99"], "'A' takes a universe of 100"),
+        (&["A", "--universe", "128M"], "at most --universe"),
         (&["A", "--strategy", "luck"], "hybrid:ALPHA"),
         (&["A", "--seed", "x"], "--seed"),
         (&["--ranks", ""], "no ranks"),
         (&["--ranks", "5,x"], "'x' is neither"),
         (&["--ranks", "5,5"], "5 is there twice"),
-        (&["--ranks", "1000000"], "not in the world of 1000000"),
+        (&["--ranks", "1000000"], "not in the universe of 1000000"),
         (&["--ranks", "1,100", "--radices", "10x10"], "not in the grid"),
         (&["--ranks", "1,2", "--radices", "10x1"], "100x100x100"),
         (&["A", "--bytes", "--times"], "cannot be used with"),

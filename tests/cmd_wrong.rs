@@ -74,7 +74,7 @@ const WRONG: &[(&[&str], i32, &[&str])] = &[
     (&["maps", "--file", "/nonexistent"], 1, &["/nonexistent"]),
     (&["maps", "--file", "/dev/null"], 1, &["/dev/null", "no ranks"]),
     (&["maps", "--file", "/"], 1, &["directory"]),
-    (&["maps", "--world", "0"], 2, &["--world"]),
+    (&["maps", "--universe", "0"], 2, &["--universe"]),
     (&["maps", "--radices", "1x2"], 2, &["--radices", "100x100x100"]),
     (&["maps", "--strategy", "nonsense"], 2, &["--strategy"]),
     (&["maps", "--seed", "-1"], 2, &["--seed"]),

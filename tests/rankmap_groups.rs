@@ -45,15 +45,16 @@ fn check(group: &Group, list: &[Process]) {
     }
 }
 
-/// Distinct processes below `world` in one of the shapes programs make.
-fn any_map(rng: &mut Rng, world: usize) -> RankMap {
-    let (_, ranks) = child_of(rng, world);
+/// Distinct processes below `universe` in one of the shapes programs make.
+fn any_map(rng: &mut Rng, universe: usize) -> RankMap {
+    let (_, ranks) = child_of(rng, universe);
     let pg = u32::from(rng.below(8) == 0);
     let map = RankMap::from_lpids(pg, ranks.iter().copied()).expect("valid");
     match rng.below(10) {
         // Ranges of any order, some backwards or with a stride.
         0..3 => {
-            let mut cuts: Vec<usize> = (0..rng.below(12) + 2).map(|_| rng.below(world)).collect();
+            let mut cuts: Vec<usize> =
+                (0..rng.below(12) + 2).map(|_| rng.below(universe)).collect();
             cuts.sort_unstable();
             cuts.dedup();
             let mut parts: Vec<Vec<u32>> = cuts
@@ -186,8 +187,8 @@ impl std::fmt::Debug for Case {
 fn pairs_of_all_shapes() {
     let mut rng = Rng(11);
     for _ in 0..rounds(6_000) {
-        let world = [rng.below(40) + 1, rng.below(700) + 1][rng.below(2)];
-        let a = Case::of(any_map(&mut rng, world));
+        let universe = [rng.below(40) + 1, rng.below(700) + 1][rng.below(2)];
+        let a = Case::of(any_map(&mut rng, universe));
         let b = match rng.below(6) {
             // The same members in another order.
             0 => {
@@ -197,7 +198,7 @@ fn pairs_of_all_shapes() {
                 Case::from(list)
             }
             1 => Case::of(a.group.map().clone()),
-            _ => Case::of(any_map(&mut rng, world)),
+            _ => Case::of(any_map(&mut rng, universe)),
         };
         pair(&a, &b);
         translations(&mut rng, &a, &b);
@@ -210,9 +211,9 @@ fn pairs_of_all_shapes() {
 fn pairs_of_many_segments() {
     let mut rng = Rng(12);
     for _ in 0..150 {
-        let world = rng.below(60_000) + 5_000;
+        let universe = rng.below(60_000) + 5_000;
         let mut any = || {
-            let map = any_map(&mut rng, world);
+            let map = any_map(&mut rng, universe);
             let list: Vec<Process> = map.iter().collect();
             match rng.below(4) {
                 // Dropouts: hundreds of segments of one stride.
@@ -380,12 +381,12 @@ proptest! {
     #[test]
     fn lists(
         seed in any::<u64>(),
-        world in 1..3_000usize,
+        universe in 1..3_000usize,
         ranks in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
         wrong in 0..6,
     ) {
         let mut rng = Rng(seed);
-        let parent = Case::of(any_map(&mut rng, world));
+        let parent = Case::of(any_map(&mut rng, universe));
         let size = parent.group.size();
         let mut ranks: Vec<u32> = ranks.iter().map(|r| r.index(size as usize + 1) as u32).collect();
         if wrong > 0 {
@@ -467,8 +468,8 @@ fn repeated_members_are_refused() {
     assert_eq!(refused(local), GroupError::Member { rank: 8, process, before: 0 });
     let mut rng = Rng(14);
     for _ in 0..rounds(3_000) {
-        let world = rng.below(500) + 2;
-        let mut list = Case::of(any_map(&mut rng, world)).list;
+        let universe = rng.below(500) + 2;
+        let mut list = Case::of(any_map(&mut rng, universe)).list;
         if list.len() < 2 {
             continue;
         }

@@ -414,8 +414,8 @@ pub unsafe extern "C" fn shape_mpich5x(comm: *const Comm5, rank: usize) -> u64 {
         } else {
             group.offset + group.stride * rank as i64
         };
-        let (world, index) = ((id >> 32) as usize, (id & 0xffff_ffff) as usize);
-        let table = if world == 0 { AV32.own() } else { AV32.group(world) };
+        let (pg, index) = ((id >> 32) as usize, (id & 0xffff_ffff) as usize);
+        let table = if pg == 0 { AV32.own() } else { AV32.group(pg) };
         (*table.add(index)).address
     }
 }
@@ -507,8 +507,8 @@ impl Comm {
     /// section IV-B: the first half, the second half, the even ones, four of
     /// every eight, in random order; or, for mlut, random ones of both groups.
     pub fn new(vectors: &Vectors, kind: usize, mut random: impl FnMut() -> u64) -> Comm {
-        let world = vectors.entries[0].len() as u32;
-        let n = world / 2;
+        let universe = vectors.entries[0].len() as u32;
+        let n = universe / 2;
         let mut list: Vec<Process> = (0..n)
             .map(|r| {
                 let lpid = match KINDS[kind] {

@@ -102,8 +102,8 @@ fn run() -> Result<(), String> {
         if class.as_ref().is_some_and(|class| !class.eq_ignore_ascii_case(one.name)) {
             continue;
         }
-        let world = if short { 20_000 } else { one.world };
-        let sample = one.make(world, 0).map_err(|e| e.to_string())?;
+        let universe = if short { 20_000 } else { one.universe };
+        let sample = one.make(universe, 0).map_err(|e| e.to_string())?;
         let set = sample.is_set();
         let Sample { lpids, radices, bound, .. } = sample;
         let floor = bound.bytes() / lpids.len() as f64;
@@ -175,7 +175,7 @@ fn run() -> Result<(), String> {
         }
         // Without SELECT: only what it weighs. Random sets take it minutes.
         if set && one.name != "A" {
-            let bits = world.next_power_of_two().trailing_zeros() as u16;
+            let bits = universe.next_power_of_two().trailing_zeros() as u16;
             let mine = measure(&lpids, true, budget, || ours(Representation::Diagram, &lpids))?;
             let (diagram, heap) = HEAP.during(|| bdd::diagram(&lpids, bits));
             let bytes = heap.live as f64 / lpids.len() as f64;

@@ -11,24 +11,24 @@ fn samples() -> Vec<(String, Sample)> {
     let mut samples = Vec::new();
     for one in CATALOG {
         for seed in [0, 11] {
-            for world in [4096, 20_001] {
-                if let Ok(sample) = one.make(world, seed) {
-                    samples.push((format!("{} of {world}, seed {seed}", one.name), sample));
+            for universe in [4096, 20_001] {
+                if let Ok(sample) = one.make(universe, seed) {
+                    samples.push((format!("{} of {universe}, seed {seed}", one.name), sample));
                 }
             }
         }
     }
-    let world = 1 << 20;
+    let universe = 1 << 20;
     let corners: [(&str, Vec<u32>); 5] = [
         ("one", vec![7]),
-        ("two far apart", vec![0, world - 1]),
-        ("a block, then one", (64..4160).chain([world - 1]).collect()),
+        ("two far apart", vec![0, universe - 1]),
+        ("a block, then one", (64..4160).chain([universe - 1]).collect()),
         ("all of a word", (0..64).collect()),
         ("sparse, then dense", (0..1000).map(|k| k * 1000).chain(1_000_000..1_020_000).collect()),
     ];
     let Ok(model) = CATALOG[0].make(4096, 0) else { return samples };
     for (name, lpids) in corners {
-        samples.push((name.to_owned(), Sample { world, lpids, ..model.clone() }));
+        samples.push((name.to_owned(), Sample { universe, lpids, ..model.clone() }));
     }
     samples
 }
@@ -49,10 +49,10 @@ fn ours(sample: &Sample) -> Vec<(String, Compact)> {
 
 /// Lpids around members, first and last, and of no member.
 fn questions(sample: &Sample, random: &mut Random) -> Vec<u32> {
-    let mut asked = vec![0, 1, sample.world - 1, sample.world, u32::MAX >> 1];
+    let mut asked = vec![0, 1, sample.universe - 1, sample.universe, u32::MAX >> 1];
     for _ in 0..300 {
         let member = sample.lpids[random.below(sample.lpids.len() as u32) as usize];
-        asked.extend([member, member.saturating_sub(1), member + 1, random.below(sample.world)]);
+        asked.extend([member, member.saturating_sub(1), member + 1, random.below(sample.universe)]);
     }
     asked
 }
@@ -99,18 +99,18 @@ fn diagrams_agree_with_a_bdd() {
     let mut tried = 0;
     for (name, sample) in samples() {
         let lpids = &sample.lpids;
-        if !sample.is_set() || sample.world > 4096 {
+        if !sample.is_set() || sample.universe > 4096 {
             continue;
         }
-        let bits = (sample.world - 1).ilog2() as u16 + 1;
+        let bits = (sample.universe - 1).ilog2() as u16 + 1;
         let rival = bdd::diagram(lpids, bits);
         assert_eq!(rival.count(), lpids.len() as u64, "{name}");
         assert_eq!(&rival.members(), lpids, "{name}");
         let ours = Compact::build(Representation::Diagram, lpids.iter().copied()).expect("a set");
-        for lpid in 0..sample.world {
+        for lpid in 0..sample.universe {
             assert_eq!(ours.position(lpid).is_some(), rival.contains(lpid), "{name}: {lpid}");
         }
-        let weight = thesis::weigh(sample.world, lpids);
+        let weight = thesis::weigh(sample.universe, lpids);
         let weight = weight.iter().find(|one| one.name == "BDD").expect("a set has one");
         let bits = u64::from(bits);
         assert_eq!(weight.bytes, (2 * rival.paths() * bits).div_ceil(8) + 4 * bits, "{name}");

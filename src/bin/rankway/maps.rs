@@ -39,7 +39,7 @@ computed for each map from its descriptions; the few times it tells in numbers a
 of 2.67 GHz. The bound is the binary logarithm of the number of maps of the same class.
 
 Keys of --json: command, version, head_bytes, strategies; \
-maps [{name, group, what, world, ranks, set, radices, bound {bits, bytes, what}, \
+maps [{name, group, what, universe, ranks, set, radices, bound {bits, bytes, what}, \
 representations [{representation, bytes, bits_per_member, ratio, random_ns, table_ns, sequential_ns, \
 inverse_ns, bytes_with_inverse, build_ns, chosen_by}], unfit [{representation, why}], \
 chosen [{strategy, representation, bytes, bits_per_member, ratio, thesis_ratio, \
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     #[arg(value_name = "MAP", value_parser = named)]
     maps: Vec<Vec<&'static Builtin>>,
 
-    /// A communicator of these ranks of the world: 0,4,8-15,20-40:4
+    /// A communicator of these ranks of the universe: 0,4,8-15,20-40:4
     #[arg(short, long, value_name = "LIST")]
     ranks: Option<String>,
 
@@ -64,9 +64,9 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// Ranks of the world; k is 1024, M is 1024k [default: 1000000; 200000 for table6.1]
-    #[arg(short, long, value_name = "W", value_parser = world)]
-    world: Option<u32>,
+    /// Ranks of the universe; k is 1024, M is 1024k [default: 1000000; 200000 for table6.1]
+    #[arg(short, long, value_name = "U", value_parser = universe)]
+    universe: Option<u32>,
 
     /// Radices of the topology --ranks or --file are cut from, slowest first: 100x100x100
     #[arg(long, value_name = "RADICES", value_parser = radices)]
@@ -107,7 +107,7 @@ pub(crate) struct Args {
 
 type Radices = Vec<u32>;
 
-fn world(text: &str) -> Result<u32, String> {
+fn universe(text: &str) -> Result<u32, String> {
     let value = number(text)?;
     if value == 0 { Err("at least 1".into()) } else { Ok(value) }
 }

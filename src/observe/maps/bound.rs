@@ -25,28 +25,28 @@ fn choose(n: f64, k: f64) -> f64 {
 }
 
 impl Bound {
-    /// Any set of `size` of `world`.
-    pub fn set(world: u32, size: usize) -> Bound {
-        Bound { bits: choose(world.into(), size as f64), what: "sets of this size" }
+    /// Any set of `size` of `universe`.
+    pub fn set(universe: u32, size: usize) -> Bound {
+        Bound { bits: choose(universe.into(), size as f64), what: "sets of this size" }
     }
 
-    /// Any `count` ranges of `world` that do not touch, in rising order or in
+    /// Any `count` ranges of `universe` that do not touch, in rising order or in
     /// another that is known.
-    pub fn ranges(world: u32, count: usize) -> Bound {
-        let bits = choose(f64::from(world) + 1.0, 2.0 * count as f64);
+    pub fn ranges(universe: u32, count: usize) -> Bound {
+        let bits = choose(f64::from(universe) + 1.0, 2.0 * count as f64);
         Bound { bits, what: "so many ranges" }
     }
 
     /// Any `count` ranges in any order.
-    pub fn ordered_ranges(world: u32, count: usize) -> Bound {
-        let bits = Bound::ranges(world, count).bits + factorial(count as f64);
+    pub fn ordered_ranges(universe: u32, count: usize) -> Bound {
+        let bits = Bound::ranges(universe, count).bits + factorial(count as f64);
         Bound { bits, what: "so many ranges in any order" }
     }
 
-    /// Any `size` of `world`, in any order.
-    pub fn list(world: u32, size: usize) -> Bound {
-        let world = f64::from(world);
-        let bits = factorial(world) - factorial((world - size as f64).max(0.0));
+    /// Any `size` of `universe`, in any order.
+    pub fn list(universe: u32, size: usize) -> Bound {
+        let universe = f64::from(universe);
+        let bits = factorial(universe) - factorial((universe - size as f64).max(0.0));
         Bound { bits: bits.max(0.0), what: "lists of this size" }
     }
 
@@ -55,23 +55,23 @@ impl Bound {
         Bound { bits: choose(of.into(), count.into()), what }
     }
 
-    /// So many numbers below `world`: base, size, a stride and radix for each digit.
-    pub fn numbers(world: u32, count: u32, what: &'static str) -> Bound {
-        Bound { bits: f64::from(count) * f64::from(world.max(2)).log2(), what }
+    /// So many numbers below `universe`: base, size, a stride and radix for each digit.
+    pub fn numbers(universe: u32, count: u32, what: &'static str) -> Bound {
+        Bound { bits: f64::from(count) * f64::from(universe.max(2)).log2(), what }
     }
 
     /// A list of which nothing else is known: the smallest of the bounds of
     /// strides, sets and ranges that it belongs to.
-    pub fn of(world: u32, lpids: &[u32]) -> Bound {
+    pub fn of(universe: u32, lpids: &[u32]) -> Bound {
         let steps = || lpids.windows(2).map(|two| i64::from(two[1]) - i64::from(two[0]));
         if steps().is_sorted_by(|a, b| a == b) {
-            return Bound::numbers(world, 3, "strides");
+            return Bound::numbers(universe, 3, "strides");
         }
         let ranges = 1 + steps().filter(|&step| step != 1).count();
         let (all, ranged) = if steps().all(|step| step > 0) {
-            (Bound::set(world, lpids.len()), Bound::ranges(world, ranges))
+            (Bound::set(universe, lpids.len()), Bound::ranges(universe, ranges))
         } else {
-            (Bound::list(world, lpids.len()), Bound::ordered_ranges(world, ranges))
+            (Bound::list(universe, lpids.len()), Bound::ordered_ranges(universe, ranges))
         };
         if ranged.bits < all.bits { ranged } else { all }
     }

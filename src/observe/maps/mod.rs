@@ -63,7 +63,7 @@ impl Group {
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// Ranks of the world.
-    pub world: u32,
+    pub universe: u32,
     /// Radices of the topology it was cut from, slowest first; empty for none.
     pub radices: Vec<u32>,
     /// The lpid of each rank.
@@ -73,8 +73,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    fn new(world: u32, lpids: Vec<u32>, bound: Bound) -> Sample {
-        Sample { world, radices: Vec::new(), lpids, bound }
+    fn new(universe: u32, lpids: Vec<u32>, bound: Bound) -> Sample {
+        Sample { universe, radices: Vec::new(), lpids, bound }
     }
 
     fn on(self, radices: Vec<u32>) -> Sample {
@@ -89,14 +89,16 @@ impl Sample {
 
 /// A world that a communicator does not fit into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{name}' takes a world of {least} ranks at least, not of {world}; give a larger one")]
+#[error(
+    "'{name}' takes a universe of {least} ranks at least, not of {universe}; give a larger one"
+)]
 pub struct TooSmall {
     /// The communicator.
     pub name: &'static str,
     /// The smallest world.
     pub least: u32,
     /// The world that was asked for.
-    pub world: u32,
+    pub universe: u32,
 }
 
 /// A communicator that can be made for any world that is large enough.
@@ -109,7 +111,7 @@ pub struct Builtin {
     /// What it is.
     pub what: &'static str,
     /// The world it is measured on elsewhere.
-    pub world: u32,
+    pub universe: u32,
     least: u32,
     make: fn(u32, Draw) -> Sample,
 }
@@ -135,13 +137,13 @@ impl Builtin {
     ///
     /// # Errors
     /// [`TooSmall`].
-    pub fn make(&self, world: u32, seed: u64) -> Result<Sample, TooSmall> {
-        if world < self.least {
-            return Err(TooSmall { name: self.name, least: self.least, world });
+    pub fn make(&self, universe: u32, seed: u64) -> Result<Sample, TooSmall> {
+        if universe < self.least {
+            return Err(TooSmall { name: self.name, least: self.least, universe });
         }
         // A stream of its own for each, so that one alone is what it is among all.
         let named = self.name.bytes().fold(seed, |state, byte| Random::mix(state, byte.into()));
-        Ok((self.make)(world, Draw { random: Random::new(named), typical: seed == 0 }))
+        Ok((self.make)(universe, Draw { random: Random::new(named), typical: seed == 0 }))
     }
 
     /// The one of this name.
@@ -155,11 +157,11 @@ const fn entry(
     group: Group,
     name: &'static str,
     what: &'static str,
-    world: u32,
+    universe: u32,
     least: u32,
     make: fn(u32, Draw) -> Sample,
 ) -> Builtin {
-    Builtin { name, group, what, world, least, make }
+    Builtin { name, group, what, universe, least, make }
 }
 
 /// Ranks of the worlds of the thesis's chapter 5.
@@ -379,10 +381,10 @@ mod tests {
         for one in CATALOG {
             let small = one.make(one.least - 1, 0).unwrap_err();
             assert_eq!((small.name, small.least), (one.name, one.least));
-            for (world, seed) in [(one.least, 0), (one.least, 7), (one.least + 4321, 3)] {
-                let sample = one.make(world, seed).unwrap();
+            for (universe, seed) in [(one.least, 0), (one.least, 7), (one.least + 4321, 3)] {
+                let sample = one.make(universe, seed).unwrap();
                 assert!(!sample.lpids.is_empty(), "{}", one.name);
-                assert!(sample.lpids.iter().all(|&lpid| lpid < world), "{}", one.name);
+                assert!(sample.lpids.iter().all(|&lpid| lpid < universe), "{}", one.name);
                 let unique: HashSet<u32> = sample.lpids.iter().copied().collect();
                 assert_eq!(unique.len(), sample.lpids.len(), "{}", one.name);
                 let bits = sample.bound.bits;
@@ -390,7 +392,7 @@ mod tests {
                 let grid: u64 = sample.radices.iter().map(|&radix| u64::from(radix)).product();
                 let last = sample.lpids.iter().max().copied().unwrap();
                 assert!(sample.radices.is_empty() || u64::from(last) < grid, "{}", one.name);
-                assert_eq!(one.make(world, seed).unwrap().lpids, sample.lpids, "{}", one.name);
+                assert_eq!(one.make(universe, seed).unwrap().lpids, sample.lpids, "{}", one.name);
             }
         }
     }

@@ -4,11 +4,11 @@
 //! | representation | bytes |
 //! |---|---|
 //! | canonical | an int of 4 bytes a member |
-//! | optimized canonical (4.3.1) | `log2 world` bits a member |
+//! | optimized canonical (4.3.1) | `log2 universe` bits a member |
 //! | range/stride (4.1.1) | three ints |
 //! | bitmap (4.1.3) | a bit from the first member to the last, an int for each 1,000 |
 //! | gap encoding (4.1.4) | `log2` of the largest gap a member, an int for each 1,000 |
-//! | BDD (4.1.2) | `2 log2 world` bits a path, an int for each bit of the world |
+//! | BDD (4.1.2) | `2 log2 universe` bits a path, an int for each bit of the universe |
 //! | … + WTR (4.2.1) | of the set, and `log2` of the number of rising runs a member |
 //!
 //! Packed arrays are whole words and one more, so that a word can be read at any
@@ -40,11 +40,11 @@ fn packed(bits: u64) -> u64 {
     (bits.div_ceil(64) + 1) * 8
 }
 
-/// All that can hold the map, smallest first. `lpids` are below `world`, none
+/// All that can hold the map, smallest first. `lpids` are below `universe`, none
 /// twice.
-pub fn weigh(world: u32, lpids: &[u32]) -> Vec<Weight> {
+pub fn weigh(universe: u32, lpids: &[u32]) -> Vec<Weight> {
     let len = lpids.len() as u64;
-    let bits = width(world.saturating_sub(1)).max(1);
+    let bits = width(universe.saturating_sub(1)).max(1);
     let mut out = Vec::new();
     let mut add = |name, bytes, ns| out.push(Weight { name, bytes, ns });
     add("canonical", 4 * len, None);

@@ -276,12 +276,12 @@ fn dense_sets_are_slim_bitmaps() {
         x = x.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         (x >> 33) as u32
     };
-    let world = if cfg!(miri) { 9_000 } else { 150_000 };
+    let universe = if cfg!(miri) { 9_000 } else { 150_000 };
     for tenths in [3, 5, 8] {
-        let list: Vec<u32> = (0..world).filter(|_| random() % 10 < tenths).collect();
+        let list: Vec<u32> = (0..universe).filter(|_| random() % 10 < tenths).collect();
         let map = Compact::new(Strategy::Space, list.iter().copied()).expect("lpids");
         assert_eq!(map.representation(), Representation::Slim, "{tenths}");
-        assert!(map.bytes() < world as usize / 8 * 102 / 100 + 200, "{map:?}");
+        assert!(map.bytes() < universe as usize / 8 * 102 / 100 + 200, "{map:?}");
         check_map(&map, &list, &(0..).zip(&list).map(|(r, &l)| (l, r)).collect());
         let hybrid = Compact::new(Strategy::default(), list.iter().copied()).expect("lpids");
         assert_eq!(hybrid.representation(), Representation::Darray, "{tenths}");

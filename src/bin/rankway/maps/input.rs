@@ -7,7 +7,7 @@ use std::path::Path;
 /// The lpids of a communicator's ranks, checked as they come.
 #[derive(Debug)]
 struct Ranks {
-    world: u32,
+    universe: u32,
     lpids: Vec<u32>,
     /// A bit for each lpid that is there.
     seen: Vec<u64>,
@@ -29,8 +29,8 @@ fn parse(word: &str) -> Option<(u32, u32, u32)> {
 }
 
 impl Ranks {
-    fn new(world: u32) -> Ranks {
-        Ranks { world, lpids: Vec::new(), seen: Vec::new() }
+    fn new(universe: u32) -> Ranks {
+        Ranks { universe, lpids: Vec::new(), seen: Vec::new() }
     }
 
     /// All the words of a text, apart by commas or blanks.
@@ -48,10 +48,10 @@ impl Ranks {
         })?;
         // Checked before anything is written out.
         let most = from.max(to);
-        if most >= self.world {
+        if most >= self.universe {
             return Err(format!(
-                "rank {most} is not in the world of {}; give --world {} or more",
-                self.world,
+                "rank {most} is not in the universe of {}; give --universe {} or more",
+                self.universe,
                 u64::from(most) + 1
             ));
         }
@@ -87,25 +87,25 @@ impl Ranks {
 }
 
 /// The ranks of an option.
-pub(super) fn list(text: &str, world: u32) -> Result<Vec<u32>, String> {
-    let mut ranks = Ranks::new(world);
+pub(super) fn list(text: &str, universe: u32) -> Result<Vec<u32>, String> {
+    let mut ranks = Ranks::new(universe);
     ranks.text(text)?;
     ranks.finish()
 }
 
 /// The ranks of a file, or of stdin for `-`; what follows `#` in a line is
 /// left out.
-pub(super) fn file(path: &Path, world: u32) -> Result<Vec<u32>, String> {
+pub(super) fn file(path: &Path, universe: u32) -> Result<Vec<u32>, String> {
     if path == Path::new("-") {
-        return lines("stdin", io::stdin().lock(), world);
+        return lines("stdin", io::stdin().lock(), universe);
     }
     let name = path.display().to_string();
     let file = File::open(path).map_err(|e| format!("cannot read {name}: {e}"))?;
-    lines(&name, BufReader::new(file), world)
+    lines(&name, BufReader::new(file), universe)
 }
 
-fn lines(name: &str, mut from: impl BufRead, world: u32) -> Result<Vec<u32>, String> {
-    let mut ranks = Ranks::new(world);
+fn lines(name: &str, mut from: impl BufRead, universe: u32) -> Result<Vec<u32>, String> {
+    let mut ranks = Ranks::new(universe);
     let mut line = Vec::new();
     for number in 1u64.. {
         line.clear();
@@ -142,8 +142,8 @@ mod tests {
             ("1-2-3", "neither"),
             ("4:2", "neither"),
             ("99999999999", "neither"),
-            ("5,100", "rank 100 is not in the world of 100; give --world 101"),
-            ("0-4294967295", "give --world 4294967296"),
+            ("5,100", "rank 100 is not in the universe of 100; give --universe 101"),
+            ("0-4294967295", "give --universe 4294967296"),
             ("3,9,1-4", "3 is there twice, as rank 0 and as rank 4"),
         ];
         for (text, hint) in cases {

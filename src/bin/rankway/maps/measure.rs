@@ -21,7 +21,7 @@ pub(super) struct Measured {
     pub(super) name: String,
     pub(super) group: Option<&'static str>,
     pub(super) what: String,
-    pub(super) world: u32,
+    pub(super) universe: u32,
     pub(super) ranks: u32,
     /// Whether the lpids rise.
     pub(super) set: bool,
@@ -112,11 +112,12 @@ pub(super) fn measure(
     depth: Depth,
     mut step: impl FnMut(&str),
 ) -> Result<Measured, String> {
-    let Sample { world, radices, lpids, bound } = sample;
+    let Sample { universe, radices, lpids, bound } = sample;
     let members = lpids.len() as f64;
     let ratio = |bytes: u64| bytes as f64 / bound.bytes();
     let bits = |bytes: u64| bytes as f64 * 8.0 / members;
-    let mut weights: Vec<Thesis> = thesis::weigh(*world, lpids).into_iter().map(charge).collect();
+    let mut weights: Vec<Thesis> =
+        thesis::weigh(*universe, lpids).into_iter().map(charge).collect();
     weights.sort_by_key(|weight| weight.bytes);
     let best = weights.first().cloned().ok_or("the thesis has nothing for this map")?;
 
@@ -166,7 +167,7 @@ pub(super) fn measure(
         name: source.name.clone(),
         group: source.group,
         what: source.what.clone(),
-        world: *world,
+        universe: *universe,
         ranks: lpids.len() as u32,
         set: sample.is_set(),
         radices: radices.clone(),

@@ -98,7 +98,8 @@ impl Report {
                 });
             }
             let known = CATALOG.iter().any(|one| {
-                (one.name, Some(one.group.name()), one.world) == (&map.name, map.group, map.world)
+                (one.name, Some(one.group.name()), one.universe)
+                    == (&map.name, map.group, map.universe)
             });
             let goal = GOALS.iter().find(|goal| goal.0 == map.name).map(|goal| goal.1);
             let goal = goal.or((map.name == "P").then_some(PERMUTATION));
@@ -199,7 +200,7 @@ impl Report {
         table.title(format!(
             "{} ranks of {}, {}; bound ({}): {} bits a member",
             count(map.ranks.into()),
-            count(map.world.into()),
+            count(map.universe.into()),
             if map.set { "a set" } else { "a list" },
             map.bound.what,
             small(map.bound.bits / f64::from(map.ranks)),
@@ -314,10 +315,10 @@ fn panel(map: &Measured) -> Panel {
 /// The built-in communicators.
 pub(super) fn list(out: &mut impl Write) -> io::Result<()> {
     for group in Group::ALL {
-        let mut table = Table::new(&[group.name(), "world", "what"]);
+        let mut table = Table::new(&[group.name(), "universe", "what"]);
         table.title(format!("{}: {}", group.name(), group.what()));
         for one in CATALOG.iter().filter(|one| one.group == group) {
-            table.row(&[one.name, &count(one.world.into()), one.what]);
+            table.row(&[one.name, &count(one.universe.into()), one.what]);
         }
         table.print(out)?;
         writeln!(out, "#")?;

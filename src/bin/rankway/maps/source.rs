@@ -79,21 +79,21 @@ impl Source {
 
     /// The world it is on and its lpids.
     pub(super) fn sample(&self, args: &Args) -> Result<Sample, Wrong> {
-        let world = args.world.unwrap_or(MILLION);
+        let universe = args.universe.unwrap_or(MILLION);
         let lpids = match &self.from {
             From::Builtin(one) => {
-                let world = args.world.unwrap_or(one.world);
-                if world > BUILTIN_MAX {
+                let universe = args.universe.unwrap_or(one.universe);
+                if universe > BUILTIN_MAX {
                     return Err(Wrong::Arguments(format!(
-                        "'{}' is written out: at most --world {BUILTIN_MAX}",
+                        "'{}' is written out: at most --universe {BUILTIN_MAX}",
                         one.name
                     )));
                 }
-                return one.make(world, args.seed).map_err(|e| Wrong::Arguments(e.to_string()));
+                return one.make(universe, args.seed).map_err(|e| Wrong::Arguments(e.to_string()));
             }
-            From::List(text) => input::list(text, world)
+            From::List(text) => input::list(text, universe)
                 .map_err(|why| Wrong::Arguments(format!("--ranks: {why}")))?,
-            From::File(path) => input::file(path, world).map_err(Wrong::Input)?,
+            From::File(path) => input::file(path, universe).map_err(Wrong::Input)?,
         };
         let radices = args.radices.clone().unwrap_or_default();
         let grid = radices.iter().fold(1u64, |all, &one| all.saturating_mul(one.into()));
@@ -103,7 +103,7 @@ impl Source {
                 "rank {last} is not in the grid of --radices, which has {grid}; give larger ones"
             )));
         }
-        let bound = Bound::of(world, &lpids);
-        Ok(Sample { world, radices, lpids, bound })
+        let bound = Bound::of(universe, &lpids);
+        Ok(Sample { universe, radices, lpids, bound })
     }
 }
