@@ -953,18 +953,11 @@ impl<N: Netmod> Access<N> {
         call: &'static str,
         mut issue: impl FnMut(&N, &N::Port) -> isize,
     ) -> Result<(), Error> {
-        let mut attempt = || match self.context.port(remote.transport) {
+        let attempt = || match self.context.port(remote.transport) {
             Some((netmod, port)) => issue(netmod, port),
             None => UNSUPPORTED,
         };
-        let mut rc = attempt();
-        if rc == AGAIN {
-            self.context.wait(&[remote.world], || {
-                rc = attempt();
-                Ok(if rc == AGAIN { Progress::Waiting } else { Progress::Done })
-            })?;
-        }
-        match rc {
+        match self.context.until_taken(remote.world, attempt)? {
             0 => Ok(()),
             rc => Err(self.provider_error(remote, call, rc)),
         }
@@ -1032,12 +1025,9 @@ impl<N: Netmod> Access<N> {
         self.check(rank, disp, len)?;
         let mut rc = rc;
         if rc == AGAIN {
-            let world = self.world(rank)?;
-            self.context.wait(&[world], || {
-                // SAFETY: checked above; the caller's word for the buffer.
-                rc = unsafe { self.issue_other::<KEEP>(buf, len, rank, disp) };
-                Ok(if rc == AGAIN { Progress::Waiting } else { Progress::Done })
-            })?;
+            // SAFETY: checked above; the caller's word for the buffer.
+            let again = || unsafe { self.issue_other::<KEEP>(buf, len, rank, disp) };
+            rc = self.context.until_taken(self.world(rank)?, again)?;
         }
         match rc {
             0 => Ok(()),
