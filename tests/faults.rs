@@ -1047,11 +1047,8 @@ fn main() -> ExitCode {
     // Half a minute of opening libfabric 257 times on two cores.
     add(Scenario::new("crowd/257", 257, crowd).slow());
 
-    // With a place of its own for its session: a launcher that ends removes the
-    // directory that all of a user share, while another makes its own in it.
-    let own = "d=$(mktemp -d) && TMPDIR=$d \"$@\"; s=$?; rm -rf \"$d\"; exit $s";
     let mut launch = |name: &str, words: &[&str], boot: &str| {
-        let words = [&["sh", "-c", own, "sh"], words].concat();
+        let words = [&jobs::OWN_SESSION, words].concat();
         let s = Scenario::new(format!("launched/{name}"), 2, launched).start(&words);
         add(s.env("RANKWAY_TEST_LAUNCHER", boot).verdict(all_done));
     };
