@@ -27,6 +27,33 @@ pub(crate) fn explained(text: String) -> String {
     }
 }
 
+/// Returns true if connections are held up for want of descriptors: there is none
+/// left, and either one is asked for (`asked`) or somebody calls at a socket of
+/// this process.
+#[cold]
+pub(crate) fn starves(asked: bool) -> bool {
+    File::open("/dev/null").is_err_and(|error| no_descriptor(&error)) && (asked || is_called())
+}
+
+/// Returns true if a connection waits at a socket of this process to be accepted.
+fn is_called() -> bool {
+    /// Sockets are among the first descriptors, in any process of some use.
+    const MOST: libc::c_int = 4096;
+    let calls = |fd: libc::c_int| {
+        let mut listens: libc::c_int = 0;
+        let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+        let place = (&raw mut listens).cast();
+        // SAFETY: a number and its length, both local; what is no socket is refused.
+        let rc = unsafe {
+            libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN, place, &raw mut len)
+        };
+        let mut entry = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one entry, local.
+        rc == 0 && listens != 0 && unsafe { libc::poll(&raw mut entry, 1, 0) } == 1
+    };
+    (0..MOST).any(calls)
+}
+
 fn few_descriptors() -> bool {
     const FEW: usize = 4;
     let mut spare: [Option<File>; FEW] = std::array::from_fn(|_| None);

@@ -16,7 +16,7 @@ use rankway::netmod::ucx::Ucx;
 use rankway::netmod::{NetError, Netmod, null::Null};
 use rankway::rma::{Communicator, Error, ErrorKind, Window};
 use scenes::{ALLOCATED, CREATED, Opens, late, make, open, own, pattern, same, word};
-use std::process::{Command, ExitCode, Output};
+use std::process::{Child, Command, ExitCode, Output};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -736,29 +736,46 @@ fn find(variable: &str, names: &[&str]) -> Option<String> {
     found
 }
 
-/// Ctrl-C under `rankway rate` leaves nothing.
-fn interrupted(everyone: bool) -> std::result::Result<(), libtest_mimic::Failed> {
-    use std::os::unix::process::{CommandExt, ExitStatusExt};
+/// `rankway rate` in a process group of its own, and its members, once both
+/// ranks have their segments.
+fn running() -> std::result::Result<(Child, Vec<u32>), libtest_mimic::Failed> {
+    use std::os::unix::process::CommandExt;
     let mut command = Command::new(env!("CARGO_BIN_EXE_rankway"));
     command.args(["rate", "--network", "shm", "--rounds", "100000", "--models", "direct"]);
     command.process_group(0).stdout(std::process::Stdio::null());
-    let mut child = command.stderr(std::process::Stdio::null()).spawn()?;
-    let leader = child.id();
+    let child = command.stderr(std::process::Stdio::null()).spawn()?;
     let start = Instant::now();
     let mine = |members: &[u32]| {
         let of = |name: &String| members.iter().any(|pid| name.starts_with(&format!("{pid}:")));
         jobs::leftovers().iter().filter(|name| of(name)).count()
     };
     let mut members = Vec::new();
-    // Both ranks have their segments: it runs.
-    while mine(&members) < 2 && start.elapsed() < Duration::from_secs(20) {
+    while mine(&members) < 2 {
+        if start.elapsed() > Duration::from_secs(20) {
+            kill_group(&child, libc::SIGKILL);
+            return Err("the ranks never had their segments".into());
+        }
         std::thread::sleep(Duration::from_millis(20));
-        members = jobs::group(leader);
+        members = jobs::group(child.id());
     }
-    let ran = mine(&members) >= 2;
     std::thread::sleep(Duration::from_millis(200));
+    Ok((child, members))
+}
+
+fn kill_group(leader: &Child, signal: i32) {
     // SAFETY: the leader is our child and not reaped; so its group is ours.
-    unsafe { libc::kill(if everyone { -(leader as i32) } else { leader as i32 }, libc::SIGINT) };
+    unsafe { libc::kill(-(leader.id() as i32), signal) };
+}
+
+/// Ctrl-C under `rankway rate` leaves nothing.
+fn interrupted(everyone: bool) -> std::result::Result<(), libtest_mimic::Failed> {
+    use std::os::unix::process::ExitStatusExt;
+    let (mut child, members) = running()?;
+    // SAFETY: as in `kill_group`.
+    unsafe {
+        let leader = child.id() as i32;
+        libc::kill(if everyone { -leader } else { leader }, libc::SIGINT)
+    };
     let start = Instant::now();
     let status = loop {
         match child.try_wait()? {
@@ -768,16 +785,28 @@ fn interrupted(everyone: bool) -> std::result::Result<(), libtest_mimic::Failed>
         }
     };
     let left = gone(&members);
-    // SAFETY: as above; for a command that did not end.
-    unsafe { libc::kill(-(leader as i32), libc::SIGKILL) };
-    let status = status.ok_or("still running 10 s after SIGINT")?;
-    if !ran {
-        return Err(format!("it never ran: {status}").into());
+    if status.is_none() {
+        kill_group(&child, libc::SIGKILL);
     }
+    let status = status.ok_or("still running 10 s after SIGINT")?;
     if status.signal() != Some(libc::SIGINT) && status.code() != Some(130) {
         return Err(format!("it ended with {status}").into());
     }
     Ok(left?)
+}
+
+/// Nobody is left to sweep after the ranks: the next job does.
+fn all_killed() -> std::result::Result<(), libtest_mimic::Failed> {
+    let (mut child, members) = running()?;
+    kill_group(&child, libc::SIGKILL);
+    child.wait()?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rankway"));
+    command.args(["rate", "--network", "shm", "--rounds", "1", "--models", "direct"]);
+    let output = bounded(command)?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+    }
+    Ok(gone(&members)?)
 }
 
 /// The command says what is wrong, too, and with a failing status.
@@ -1021,11 +1050,8 @@ fn main() -> ExitCode {
     // Half a minute of opening libfabric 257 times on two cores.
     add(Scenario::new("crowd/257", 257, crowd).slow());
 
-    // With a place of its own for its session: a launcher that ends removes the
-    // directory that all of a user share, while another makes its own in it.
-    let own = "d=$(mktemp -d) && TMPDIR=$d \"$@\"; s=$?; rm -rf \"$d\"; exit $s";
     let mut launch = |name: &str, words: &[&str], boot: &str| {
-        let words = [&["sh", "-c", own, "sh"], words].concat();
+        let words = [&jobs::OWN_SESSION, words].concat();
         let s = Scenario::new(format!("launched/{name}"), 2, launched).start(&words);
         add(s.env("RANKWAY_TEST_LAUNCHER", boot).verdict(all_done));
     };
@@ -1051,6 +1077,7 @@ fn main() -> ExitCode {
         vec![
             Trial::test("command/Ctrl-C", || interrupted(true)),
             Trial::test("command/SIGINT to the leader", || interrupted(false)),
+            Trial::test("command/SIGKILL to all", all_killed),
             command(
                 "no libfabric",
                 &[("RANKWAY_LIBFABRIC", "/nonexistent")],

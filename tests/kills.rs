@@ -85,7 +85,7 @@ struct Limit {
     said: &'static str,
 }
 
-const LIMITS: [Limit; 4] = [
+const LIMITS: [Limit; 5] = [
     // UCX answers puts, gets and atomics over tcp by messages of its own, and
     // aborts when the answer's endpoint has just failed.
     Limit {
@@ -93,11 +93,17 @@ const LIMITS: [Limit; 4] = [
         fault: "crash",
         said: "Fatal: unexpected error: Endpoint timeout",
     },
-    // It also asserts so when its connection fails while it is being made.
+    // It also asserts, in two places, when its connection fails while it is being
+    // made.
     Limit {
         networks: &["ucx tcp", "ucx tcp alone", "ucx pid", "ucx ipc"],
         fault: "crash",
         said: "Assertion `(req->send.wireup.type == UCP_WIREUP_MSG_EP_REMOVED)",
+    },
+    Limit {
+        networks: &["ucx tcp", "ucx tcp alone", "ucx pid", "ucx ipc"],
+        fault: "crash",
+        said: "Assertion `wireup_ep->pending_count == 0' failed",
     },
     // Who is killed while it writes into a queue of UCX's shared memory leaves a
     // gap there, behind which nothing is read.

@@ -69,7 +69,7 @@ fn permitted(words: &[&str]) -> std::result::Result<(), String> {
 fn mpirun() -> std::result::Result<Vec<&'static str>, String> {
     let words = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "2"];
     permitted(&words)?;
-    Ok([&words[..], &["-x", "RANKWAY_TEST_SCENARIO"]].concat())
+    Ok([&jobs::OWN_SESSION[..], &words, &["-x", "RANKWAY_TEST_SCENARIO"]].concat())
 }
 
 /// Files under so many descriptors that a number of the first rank's, which has

@@ -43,7 +43,7 @@ pub use control::{Control, Group, Idle, World};
 pub use error::BootError;
 pub use liveness::{Liveness, Watch};
 pub(crate) use sweep::made_here;
-pub use sweep::{segment_prefix, sweep, sweep_own_pid, sweep_process};
+pub use sweep::{segment_prefix, sweep, sweep_process, sweep_stale};
 
 use std::sync::{Arc, Mutex};
 
@@ -205,7 +205,7 @@ pub fn connect() -> Result<Arc<dyn Boot>, BootError> {
     }
     crate::settings::check()?;
     let forced = std::env::var("RANKWAY_BOOT").ok().filter(|name| !name.is_empty());
-    sweep_own_pid();
+    sweep_stale();
     let boot: Arc<dyn Boot> = match forced.as_deref() {
         None if in_pmix() => connect_pmix()?,
         None if pmi1::present() => Arc::new(pmi1::Pmi1::connect()?),

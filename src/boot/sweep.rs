@@ -9,18 +9,23 @@
 //! number their processes alike, and other parts of a program use libfabric
 //! too. So a segment of libfabric's goes only if this process made it
 //! ([`made_here`]), or if nobody on the machine has it open or mapped, which
-//! the kernel says by granting a lease on it (fcntl(2)).
+//! the kernel says by granting a lease on it (fcntl(2)), and its owner is known:
+//! by its pid, or by a mark ([`MARK`]) where all of a job were killed and none
+//! is left that knows the pids.
 
 use super::os;
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt as _};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 const SHM: &str = "/dev/shm";
 /// Chooses the signal for those who hold a lease; the libc crate lacks it.
 const F_SETSIG: i32 = 10;
+/// The sticky bit, which Linux ignores on files (chmod(2)), says that a segment
+/// of libfabric's was made by a process of Rankway.
+const MARK: u32 = 0o1000;
 
 /// Start of the name of every segment of a job: `rankway-<job in 16 hex digits>-`.
 ///
@@ -34,7 +39,7 @@ pub fn segment_prefix(job: u64) -> String {
 static MADE: Mutex<Vec<(u32, u64)>> = Mutex::new(Vec::new());
 
 /// Notes that this process made the segment behind `fi_shm://<name>`, so that it
-/// may remove it. Other addresses are ignored.
+/// may remove it, and marks it for later processes. Other addresses are ignored.
 pub(crate) fn made_here(address: &[u8]) {
     let name = address.strip_suffix(&[0]).and_then(|text| std::str::from_utf8(text).ok());
     let Some((_, name)) = name.and_then(|text| text.split_once("://")) else { return };
@@ -42,7 +47,14 @@ pub(crate) fn made_here(address: &[u8]) {
     if libfabric_owner(name) != Some(me) || name.contains('/') {
         return;
     }
-    let Ok(known) = Path::new(SHM).join(name).symlink_metadata() else { return };
+    let path = Path::new(SHM).join(name);
+    let Ok(known) = path.symlink_metadata() else { return };
+    if !known.is_file() {
+        return;
+    }
+    let mode = known.permissions().mode() | MARK;
+    // Without the mark the next process of this pid removes it, as ever.
+    let _ = std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode));
     let made = (me, known.ino());
     let mut all = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     if !all.contains(&made) {
@@ -85,11 +97,18 @@ pub fn sweep_process(pid: u32, job: u64) -> usize {
     })
 }
 
-/// Removes what an ended process of this one's pid left: libfabric refuses to
-/// open a segment of that name again. Those that somebody has are in use.
-pub fn sweep_own_pid() -> usize {
+/// Removes what ended processes left that nobody swept after: libfabric's
+/// segments of this process's pid, of which libfabric refuses to open another,
+/// and those that bear Rankway's mark. Those that somebody has are in use.
+pub fn sweep_stale() -> usize {
     let me = std::process::id();
-    remove(Path::new(SHM), |name, path| libfabric_owner(name) == Some(me) && nobody_has(path))
+    remove(Path::new(SHM), |name, path| {
+        libfabric_owner(name).is_some_and(|pid| pid == me || is_marked(path)) && nobody_has(path)
+    })
+}
+
+fn is_marked(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|known| known.permissions().mode() & MARK != 0)
 }
 
 /// Whether no process of this machine, whatever its namespaces, has the file
@@ -133,6 +152,7 @@ fn remove(directory: &Path, ours: impl Fn(&str, &Path) -> bool) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     #[test]
     fn libfabric_names_are_told_from_others() {
@@ -159,20 +179,41 @@ mod tests {
         std::fs::remove_file(other).unwrap();
         // Of a process of this number in another namespace: it has it open.
         let held = File::open(&living).unwrap();
-        sweep_own_pid();
+        sweep_stale();
         sweep_process(std::process::id(), job);
         assert!(Path::new(&living).exists());
         drop(held);
         // Of an earlier process of this number: nobody has it.
-        assert!(sweep_own_pid() >= 1);
+        assert!(sweep_stale() >= 1);
         assert!(!Path::new(&living).exists());
         // Of this process, which still has it.
         let own = File::create(&living).unwrap();
         made_here(format!("fi_shm://{}:0:{job:x}\0", std::process::id()).as_bytes());
-        sweep_own_pid();
+        sweep_stale();
         assert!(Path::new(&living).exists());
         assert!(sweep_process(std::process::id(), job) >= 1);
         assert!(!Path::new(&living).exists());
         drop(own);
+    }
+
+    #[test]
+    fn what_bears_the_mark_is_swept_by_whoever_starts_next() {
+        let job = super::super::os::random_job().unwrap();
+        // Of no process: pids end below this.
+        let path = |what: &str| PathBuf::from(format!("{SHM}/4194305:{what}:{job:x}"));
+        let (marked, held, bare) = (path("0"), path("1"), path("2"));
+        for path in [&marked, &held, &bare] {
+            std::fs::write(path, b"x").unwrap();
+        }
+        for path in [&marked, &held] {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o1600)).unwrap();
+        }
+        let open = File::open(&held).unwrap();
+        sweep_stale();
+        assert!(!marked.exists() && held.exists() && bare.exists());
+        drop(open);
+        sweep_stale();
+        assert!(!held.exists() && bare.exists());
+        std::fs::remove_file(bare).unwrap();
     }
 }

@@ -50,6 +50,17 @@ pub enum DeviceError {
         /// Ranks of the job.
         size: u32,
     },
+    /// Providers connect within their progress, and answer nothing where the
+    /// system refuses them a descriptor.
+    #[error(
+        "nothing comes in{}, and connections of this process are held up: it may open no more \
+         descriptors; raise `ulimit -n`",
+        peer.map(|rank| format!(" from rank {rank}")).unwrap_or_default()
+    )]
+    NoDescriptor {
+        /// World rank of the peer that was waited for.
+        peer: Option<u32>,
+    },
     /// A second context on a device opened for one thread.
     #[error("the device was opened for one thread; set Options::threads to open more contexts")]
     OneThread,

@@ -9,7 +9,8 @@
 use super::DeviceError;
 use super::context::{Context, LIVENESS_INTERVAL, Progress, SILENCE, SPINS};
 use crate::av::Transport;
-use crate::netmod::Netmod;
+use crate::netmod::{AGAIN, Netmod};
+use crate::ulimit;
 use std::cell::Cell;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
@@ -21,6 +22,9 @@ const LONGEST_NAP: Duration = Duration::from_millis(1);
 /// How long a wait for a living peer on the node goes on when another there is
 /// known to be dead, and may have taken a lock with it.
 const HOPELESS: Duration = Duration::from_secs(2);
+/// Nothing came in for this long before a wait asks whether connections are
+/// missing because this process may open no more descriptors.
+const STARVING: Duration = Duration::from_secs(3);
 
 /// What a wait is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +36,15 @@ enum For {
     Packets,
     /// Packets of anybody.
     Anybody,
+    /// Space in a provider for an operation.
+    Space,
+}
+
+impl For {
+    /// Whether the death of a peer ends the wait, which else its handler does.
+    fn ends_with_peers(self) -> bool {
+        matches!(self, For::Answers | For::Space)
+    }
 }
 
 /// What may be slept on, and for how long.
@@ -124,6 +137,26 @@ impl<N: Netmod> Context<N> {
         }
     }
 
+    /// Issues an operation with `peer` until the provider has space for it.
+    /// Returns what the provider answered, which is not [`AGAIN`].
+    ///
+    /// # Errors
+    /// As [`Context::wait`].
+    pub(crate) fn until_taken(
+        &self,
+        peer: u32,
+        mut issue: impl FnMut() -> isize,
+    ) -> Result<isize, DeviceError> {
+        let mut rc = issue();
+        if rc == AGAIN {
+            self.wait_for(For::Space, &[peer], || {
+                rc = issue();
+                Ok(if rc == AGAIN { Progress::Waiting } else { Progress::Done })
+            })?;
+        }
+        Ok(rc)
+    }
+
     fn wait_for(
         &self,
         what: For,
@@ -158,7 +191,7 @@ impl<N: Netmod> Context<N> {
         loop {
             match self.check_liveness(peers) {
                 // The handler tells with the next progress.
-                Err(DeviceError::PeerDied { .. }) if what != For::Answers => {}
+                Err(DeviceError::PeerDied { .. }) if !what.ends_with_peers() => {}
                 other => other?,
             }
             if asked.elapsed() > SILENCE {
@@ -168,12 +201,15 @@ impl<N: Netmod> Context<N> {
                     what == For::Anybody,
                     begun.elapsed() > HOPELESS,
                 ) {
-                    Err(DeviceError::PeerDied { .. }) if what != For::Answers => {}
+                    Err(DeviceError::PeerDied { .. }) if !what.ends_with_peers() => {}
                     other => other?,
+                }
+                if quiet.since.elapsed() > STARVING && ulimit::starves(what == For::Space) {
+                    return Err(DeviceError::NoDescriptor { peer: peers.first().copied() });
                 }
             }
             self.run_progress_hook();
-            match quiet.sleep(self, what != For::Answers) {
+            match quiet.sleep(self, !what.ends_with_peers()) {
                 Some(sleep) => sleep.sleep(),
                 None => std::thread::yield_now(),
             }

@@ -961,18 +961,11 @@ impl<N: Netmod> Access<N> {
         call: &'static str,
         mut issue: impl FnMut(&N, &N::Endpoint) -> isize,
     ) -> Result<(), Error> {
-        let mut attempt = || match self.context.endpoint(remote.transport) {
+        let attempt = || match self.context.endpoint(remote.transport) {
             Some((netmod, endpoint)) => issue(netmod, endpoint),
             None => UNSUPPORTED,
         };
-        let mut rc = attempt();
-        if rc == AGAIN {
-            self.context.wait(&[remote.peer], || {
-                rc = attempt();
-                Ok(if rc == AGAIN { Progress::Waiting } else { Progress::Done })
-            })?;
-        }
-        match rc {
+        match self.context.until_taken(remote.peer, attempt)? {
             0 => Ok(()),
             rc => Err(self.provider_error(remote, call, rc)),
         }
@@ -1042,12 +1035,9 @@ impl<N: Netmod> Access<N> {
         self.check(rank, disp, len)?;
         let mut rc = rc;
         if rc == AGAIN {
-            let peer = self.world_rank(rank)?;
-            self.context.wait(&[peer], || {
-                // SAFETY: checked above; the caller's word for the buffer.
-                rc = unsafe { self.issue_other::<KEEP>(buf, len, rank, disp) };
-                Ok(if rc == AGAIN { Progress::Waiting } else { Progress::Done })
-            })?;
+            // SAFETY: checked above; the caller's word for the buffer.
+            let again = || unsafe { self.issue_other::<KEEP>(buf, len, rank, disp) };
+            rc = self.context.until_taken(self.world_rank(rank)?, again)?;
         }
         match rc {
             0 => Ok(()),

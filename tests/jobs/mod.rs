@@ -25,6 +25,12 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 pub type Result<T = ()> = std::result::Result<T, String>;
 
+/// Words before a launcher that give it a place of its own for its session: one
+/// that ends removes the directory that all of a user share, while another makes
+/// its own in it.
+pub const OWN_SESSION: [&str; 4] =
+    ["sh", "-c", "d=$(mktemp -d) && TMPDIR=$d \"$@\"; s=$?; rm -rf \"$d\"; exit $s", "sh"];
+
 /// One job and what its ranks do.
 pub struct Scenario {
     pub name: String,

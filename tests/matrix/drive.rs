@@ -199,6 +199,8 @@ fn under_mpi(network: &Network, text: &str, files: &Files) -> Result<Output> {
     let components =
         std::fs::canonicalize(&components).map_err(|e| format!("{components}: {e}"))?;
     let mut command = Command::new("mpirun.openmpi");
+    // A session of its own: a launcher that ends removes what all share.
+    command.env("TMPDIR", files.note.parent().expect("the directory of this run"));
     command.args(["--allow-run-as-root", "--oversubscribe", "-n", &RANKS.to_string()]);
     let components = format!("{}:SYS_DEFAULT", components.display());
     command.args(["--mca", "mca_base_component_path", &components]);

@@ -533,6 +533,43 @@ pub fn many<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     Ok(())
 }
 
+/// Memory that goes back to the system and comes again at the same address:
+/// what a network keeps registered of before is of other pages.
+pub fn given_back<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const LEN: usize = 600_000;
+    let context = <N as Opens>::open(boot)?;
+    let world = Communicator::world(&context);
+    let (me, n) = (world.rank(), world.size());
+    let (to, from) = ((me + 1) % n, (me + n - 1) % n);
+    for round in 0..8 {
+        let mut memory = vec![0_u8; LEN];
+        // SAFETY: freed before the memory is.
+        let w = unsafe { Window::create(&world, memory.as_mut_ptr(), LEN, 1) };
+        let mut w = w.map_err(text)?;
+        let buf = pattern(me * 16 + round, LEN);
+        let mut back = vec![0_u8; LEN];
+        w.fence().map_err(text)?;
+        // SAFETY: both buffers outlive the flushes.
+        unsafe {
+            w.put_nb(buf.as_ptr(), LEN, to, 0).map_err(text)?;
+            w.flush(to).map_err(text)?;
+            w.get_nb(back.as_mut_ptr(), LEN, to, 0).map_err(text)?;
+            w.flush(to).map_err(text)?;
+        }
+        same(&format!("got back in round {round}"), &back, &buf)?;
+        w.fence().map_err(text)?;
+        w.free().map_err(text)?;
+        same(&format!("put in round {round}"), &memory, &pattern(from * 16 + round, LEN))?;
+        drop((memory, buf, back));
+        // SAFETY: no arguments to speak of; glibc's alone gives memory back so.
+        #[cfg(target_env = "gnu")]
+        unsafe {
+            libc::malloc_trim(0)
+        };
+    }
+    Ok(())
+}
+
 /// The same checks and bytes through a view, where all is mapped.
 pub fn views<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     use ErrorKind::{OutOfBounds, Rank};
@@ -676,6 +713,7 @@ pub fn all<N: Opens>(name: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> 
     add("created/lengths", 2, lengths::<CREATED, N>);
     add("allocated/many", 2, many::<ALLOCATED, N>);
     add("created/many", 2, many::<CREATED, N>);
+    add("created/given back", 2, given_back::<N>);
     add("allocated/threads", 2, threads::<ALLOCATED, N>);
     add("created/threads", 2, threads::<CREATED, N>);
     all

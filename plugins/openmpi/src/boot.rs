@@ -7,7 +7,7 @@
 //! once the peer has committed.
 
 use crate::ffi;
-use rankway::boot::{Boot, BootError, sweep_own_pid, sweep_process};
+use rankway::boot::{Boot, BootError, sweep_stale, sweep_process};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_int};
 use std::fmt;
@@ -63,7 +63,7 @@ impl Modex {
         unsafe { ffi::rw_process(&mut jobid, &mut vpid, &mut size, &mut peers) };
         // A process of this number that was killed may have left segments of
         // libfabric's, which stand in the way of ours.
-        sweep_own_pid();
+        sweep_stale();
         Modex {
             me: Name { jobid, vpid },
             size,

@@ -207,6 +207,25 @@ struct Failure {
     figure: Option<String>,
 }
 
+/// Where an mpirun keeps its session: one that ends removes what all of a user
+/// share, while another makes its own in it.
+struct Session(PathBuf);
+
+impl Session {
+    fn new() -> std::io::Result<Session> {
+        let place = std::env::temp_dir().join(format!("rankway-mpi-{}", std::process::id()));
+        std::fs::create_dir_all(&place)?;
+        Ok(Session(place))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // What is left lies among temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 /// One run of one stack, without some figures; what it printed before it ended
 /// is taken into `figures` where it is better.
 fn once(
@@ -215,8 +234,10 @@ fn once(
     omitted: &[String],
     figures: &mut Figures,
 ) -> Result<(), Failure> {
+    let session = Session::new()
+        .map_err(|e| Failure { text: format!("a directory for mpirun: {e}"), figure: None })?;
     let mut command = Command::new("mpirun.openmpi");
-    command.args(["--allow-run-as-root", "--oversubscribe", "-n", "2"]);
+    command.env("TMPDIR", &session.0).args(["--allow-run-as-root", "--oversubscribe", "-n", "2"]);
     // Ours wins by priority wherever it is found.
     if stack.ours {
         let path = format!("{}:SYS_DEFAULT", args.components.display());

@@ -22,7 +22,7 @@ pub(super) struct Local {
 
 impl Local {
     pub(super) fn new(arena: Arc<Arena>, rank: u32, options: &Options, supervisor: i32) -> Self {
-        sweep::sweep_own_pid();
+        sweep::sweep_stale();
         arena.slot(rank).state.store(RUNNING, Ordering::Release);
         let Options { nodes, layout, .. } = *options;
         Local {

@@ -108,7 +108,8 @@ fn find_address_space() -> Result<(), NetError> {
 }
 
 impl Ofi {
-    /// Opens the provider that fits the request.
+    /// Opens the provider that fits the request. To be called before threads that
+    /// read the environment: libfabric takes from there how it watches memory.
     ///
     /// # Errors
     /// [`NetError::Library`], [`NetError::NoProvider`], [`NetError::NoRma`],

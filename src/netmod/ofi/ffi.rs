@@ -120,6 +120,25 @@ static LIBRARY: OnceLock<Result<Library, LoadError>> = OnceLock::new();
 /// `fi_tostr` answers in a buffer of its own, one for the whole process.
 static TOSTR: Mutex<()> = Mutex::new(());
 
+/// What says how libfabric hears that memory it keeps registered was given back
+/// (fi_mr(3)), or that it keeps none.
+const MONITOR_ENV: [&str; 3] =
+    ["FI_MR_CACHE_MONITOR", "FI_MR_CACHE_MAX_COUNT", "FI_MR_CACHE_MAX_SIZE"];
+
+/// Has libfabric watch the memory it keeps registered by userfaultfd(2), unless
+/// the user has said something about it. Where the system refuses that, it keeps
+/// none. Its own choice of 1.17, memhooks, does not hear of what the C library
+/// gives back within itself, as free(3) does: memory that comes again at the same
+/// address is then sent from, and written to, where nobody looks. Must be set
+/// before the library is opened.
+fn choose_monitor() {
+    if MONITOR_ENV.iter().all(|name| std::env::var_os(name).is_none()) {
+        // SAFETY: a device is opened before the threads that use it are started;
+        // the documentation of `Ofi::open` asks for that.
+        unsafe { std::env::set_var(MONITOR_ENV[0], "userfaultfd") };
+    }
+}
+
 impl Library {
     /// Opens libfabric on the first call; later calls give the same answer.
     ///
@@ -135,6 +154,7 @@ impl Library {
 
     fn load(file: &std::ffi::OsStr) -> Result<Self, LoadError> {
         let not_open = |reason| LoadError::Open { file: PathBuf::from(file), reason };
+        choose_monitor();
         let name = CString::new(file.as_bytes())
             .map_err(|_| not_open("its name holds a zero byte".to_owned()))?;
         // SAFETY: `name` is a C string. The library's initialisers run; that

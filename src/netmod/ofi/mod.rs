@@ -19,6 +19,7 @@
 //! | rxm with `FI_ATOMIC` does not promise `FI_ORDER_RAW` | it is taken without atomics: a flush needs the order |
 //! | an injected put is not acknowledged | a flush reads back from the target, behind it in order |
 //! | a put or get with a key that is not registered (any more) ends the connection over tcp, and other operations on it are lost | after a death, the keys of windows that were not freed by all stay, over memory of nobody's |
+//! | registrations that are kept for buffers that come again (verbs) go stale when free(3) gives memory back, which memhooks of 1.17 does not hear of: puts carry old bytes | `FI_MR_CACHE_MONITOR=userfaultfd` unless the user says otherwise |
 //! | `FI_MR_LOCAL` | tracked transfers go through registered bounce buffers, long ones are registered for their time |
 //!
 //! libfabric types stay in this directory.
