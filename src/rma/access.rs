@@ -1227,7 +1227,7 @@ impl<N: Netmod> Access<N> {
         }
         let len = self.state()?.sizes.get(rank).min(PROBE as u64) as usize;
         // SAFETY: it stays if an answer does not come.
-        unsafe { self.read_piece(&remote, self.context.landing(), len, true) }.map(Some)
+        unsafe { self.read_piece(&remote, self.context.probe_buffer(), len, true) }.map(Some)
     }
 
     /// Probes by the netmod's own flush.

@@ -383,7 +383,7 @@ impl<N: Netmod> Communicator<N> {
     /// Records a collective's failure: other members may not have seen it.
     fn check_collective<T, E: Into<Error>>(&self, result: Result<T, E>) -> Result<T, Error> {
         result.map_err(|e| {
-            self.device().set_parted();
+            self.device().set_diverged();
             e.into()
         })
     }

@@ -108,7 +108,7 @@ impl<N: Netmod> MemoryRegion<N> {
 impl<N: Netmod> Drop for MemoryRegion<N> {
     fn drop(&mut self) {
         match self.region.take() {
-            Some(region) if !*self.quiescent.get_mut() && self.device.is_parted() => {
+            Some(region) if !*self.quiescent.get_mut() && self.device.has_diverged() => {
                 N::abandon(region);
             }
             region => drop(region),
