@@ -136,9 +136,9 @@ fn call(rank: &str) -> Option<TcpStream> {
     Some(stream)
 }
 
-struct Ended(Child, PathBuf);
+struct KillOnDrop(Child, PathBuf);
 
-impl Drop for Ended {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -166,7 +166,7 @@ fn under_siege(part: &str) {
     if root {
         siege.uid(65534).gid(65534);
     }
-    let _ended = Ended(siege.spawn().unwrap(), place.clone());
+    let _ended = KillOnDrop(siege.spawn().unwrap(), place.clone());
     let mut command = play(part);
     command.env(PLACE, &place);
     print!("{}", must_succeed(command));

@@ -143,11 +143,11 @@ impl Boot for Pmi1 {
             connection.barrier_out = false;
             connection.send("cmd=barrier_in")?;
         }
-        for turn in 0u32.. {
+        for round in 0u32.. {
             // The lock is free while idle runs, which may want a value.
             {
                 let mut connection = self.connection();
-                let nap = if turn < EAGER { Duration::ZERO } else { NAP };
+                let nap = if round < EAGER { Duration::ZERO } else { NAP };
                 if !connection.barrier_out
                     && let Some(answer) = connection.line(Some(nap))?
                     && !connection.note_barrier(&answer)

@@ -97,15 +97,15 @@ pub struct Context<N: Netmod> {
     dynamic_processes: Cell<bool>,
     /// Where reads end whose bytes nobody looks at. After the endpoints: they
     /// may write to it while they are there.
-    landing: Landing,
+    probe_buffer: ProbeBuffer,
 }
 
 /// Leaked where a read was given up: the peer may carry it out later.
-struct Landing(ManuallyDrop<Box<UnsafeCell<[u8; PROBE]>>>);
+struct ProbeBuffer(ManuallyDrop<Box<UnsafeCell<[u8; PROBE]>>>);
 
-impl Landing {
-    fn new() -> Landing {
-        Landing(ManuallyDrop::new(Box::default()))
+impl ProbeBuffer {
+    fn new() -> ProbeBuffer {
+        ProbeBuffer(ManuallyDrop::new(Box::default()))
     }
 }
 
@@ -113,7 +113,7 @@ impl<N: Netmod> Drop for Context<N> {
     fn drop(&mut self) {
         if self.lost.borrow().is_empty() && self.renewals.get() == 0 && self.outstanding() == 0 {
             // SAFETY: once, and all probes are over.
-            unsafe { ManuallyDrop::drop(&mut self.landing.0) };
+            unsafe { ManuallyDrop::drop(&mut self.probe_buffer.0) };
         }
         self.device.give_back(self.index);
     }
@@ -198,7 +198,7 @@ impl<N: Netmod> Context<N> {
             failures: RefCell::default(),
             last_liveness_check: Cell::new(Instant::now()),
             dynamic_processes: Cell::new(false),
-            landing: Landing::new(),
+            probe_buffer: ProbeBuffer::new(),
             index,
         }))
     }
@@ -302,8 +302,8 @@ impl<N: Netmod> Context<N> {
 
     /// Where a read of at most [`PROBE`] bytes may end that only asks: it stays
     /// until the read is over, whatever becomes of it.
-    pub(crate) fn landing(&self) -> *mut u8 {
-        self.landing.0.get().cast()
+    pub(crate) fn probe_buffer(&self) -> *mut u8 {
+        self.probe_buffer.0.get().cast()
     }
 
     /// The inject handle of the shared-memory endpoint in use. The cell changes

@@ -99,7 +99,7 @@ pub struct Device<N: Netmod> {
     /// Addresses of this process's contexts, by index.
     business_cards: Mutex<Vec<Option<BusinessCard>>>,
     /// Some collective has failed here.
-    parted: AtomicBool,
+    diverged: AtomicBool,
 }
 
 impl<N: Netmod> std::fmt::Debug for Device<N> {
@@ -150,7 +150,7 @@ impl<N: Netmod> Device<N> {
             map_strategy,
             extensions: Mutex::default(),
             business_cards: Mutex::default(),
-            parted: AtomicBool::new(false),
+            diverged: AtomicBool::new(false),
             boot,
         });
         if let Some(local) = &device.local {
@@ -412,14 +412,14 @@ impl<N: Netmod> Device<N> {
     }
 
     /// A collective has failed here: others may be further, or not as far.
-    pub(crate) fn set_parted(&self) {
-        self.parted.store(true, Ordering::Relaxed);
+    pub(crate) fn set_diverged(&self) {
+        self.diverged.store(true, Ordering::Relaxed);
     }
 
     /// Whether the living may be at different places of the program, since one
     /// of them died or a collective failed.
-    pub(crate) fn is_parted(&self) -> bool {
-        self.parted.load(Ordering::Relaxed) || !self.dead_peers().is_empty()
+    pub(crate) fn has_diverged(&self) -> bool {
+        self.diverged.load(Ordering::Relaxed) || !self.dead_peers().is_empty()
     }
 
     /// The watched peers that died.

@@ -211,7 +211,7 @@ fn died(peer: u32) -> MsgError {
 }
 
 impl TaggedProtocol {
-    /// That of a context, settled there on first use.
+    /// That of a context, registered there on first use.
     pub(super) fn of<N: Netmod>(context: &Context<N>) -> Result<Rc<TaggedProtocol>, MsgError> {
         if let Some(protocol) = context.handler::<TaggedProtocol>(Class::Tagged) {
             return Ok(protocol);

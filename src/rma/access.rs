@@ -4,7 +4,7 @@ use super::epoch::ColdState;
 use super::keys::{RemoteKeyEntry, UnpackedKeys};
 use super::registration::RemoteKey;
 use super::state::WindowState;
-use super::target::{Remote, Target, nowhere};
+use super::target::{Remote, Target, unreachable_error};
 use super::view::View;
 use super::{Error, ErrorKind};
 use crate::av::{Entry, Transport};
@@ -84,7 +84,7 @@ pub struct Access<N: Netmod> {
     c_abi: CAbi,
     marks: UnsafeCell<[u8; MARKS]>,
     put_vtable: PutVtable<N>,
-    node: Node<N>,
+    local_path: LocalPath<N>,
     /// A [`View`] was made.
     viewed: Cell<bool>,
     epoch: Cell<Epoch>,
@@ -146,8 +146,8 @@ unsafe extern "C" fn put_c_abi<N: Netmod>(
 /// opened.
 struct PutVtable<N: Netmod> {
     unchecked: Put<N, isize>,
-    returned: Put<N, Result<(), Error>>,
-    kept: Put<N, Result<(), Error>>,
+    blocking: Put<N, Result<(), Error>>,
+    nonblocking: Put<N, Result<(), Error>>,
 }
 
 impl<N: Netmod> PutVtable<N> {
@@ -158,9 +158,9 @@ impl<N: Netmod> PutVtable<N> {
             (path::INDEXED, body::MLUT) => PutVtable::indexed::<{ body::MLUT }>(),
             (path::INDEXED, _) => PutVtable::indexed::<{ body::OTHER }>(),
             _ => PutVtable {
-                unchecked: Access::issue_other::<KEPT>,
-                returned: Access::put_refused::<RETURNED>,
-                kept: Access::put_refused::<KEPT>,
+                unchecked: Access::issue_other::<NONBLOCKING>,
+                blocking: Access::put_refused::<BLOCKING>,
+                nonblocking: Access::put_refused::<NONBLOCKING>,
             },
         }
     }
@@ -170,8 +170,8 @@ impl<N: Netmod> PutVtable<N> {
     fn indexed<const BODY: u32>() -> PutVtable<N> {
         PutVtable {
             unchecked: Access::issue_indexed::<BODY>,
-            returned: Access::put_indexed::<RETURNED, BODY>,
-            kept: Access::put_indexed::<KEPT, BODY>,
+            blocking: Access::put_indexed::<BLOCKING, BODY>,
+            nonblocking: Access::put_indexed::<NONBLOCKING, BODY>,
         }
     }
 }
@@ -179,35 +179,34 @@ impl<N: Netmod> PutVtable<N> {
 /// A put of `len` bytes at `buf` to a rank and displacement.
 type Put<N, R> = unsafe fn(&Access<N>, *const u8, usize, u32, usize) -> R;
 
-/// How a put to a peer on this node goes, for windows whose metadata is the
-/// same for all ranks.
-enum Node<N: Netmod> {
+/// The path of a put to a peer on this node, for windows with uniform metadata.
+enum LocalPath<N: Netmod> {
     /// The regions of the node's ranks are mapped, by node rank.
     Mapped { start: *mut u8, pitch: usize },
     /// The shared-memory provider has the memory registered.
     Provider { inject_handle: Rc<Cell<N::InjectHandle>>, inject_size: usize, key: RemoteKey },
-    /// Neither, or by other tables.
+    /// The general path.
     General,
 }
 
-impl<N: Netmod> Node<N> {
-    fn new(state: &WindowState<N>, context: &Context<N>, key: Option<RemoteKey>) -> Node<N> {
+impl<N: Netmod> LocalPath<N> {
+    fn new(state: &WindowState<N>, context: &Context<N>, key: Option<RemoteKey>) -> LocalPath<N> {
         let provider = context.endpoint(Transport::Local).zip(context.local_inject_handle());
         match (state.mapped, &state.contiguous, provider.zip(key)) {
-            (Some(m), None, _) => Node::Mapped { start: m.start, pitch: m.pitch },
+            (Some(m), None, _) => LocalPath::Mapped { start: m.start, pitch: m.pitch },
             (None, None, Some((((netmod, _), inject_handle), key))) => {
                 let inject_size = netmod.caps().inject_size;
-                Node::Provider { inject_handle: Rc::clone(inject_handle), inject_size, key }
+                LocalPath::Provider { inject_handle: Rc::clone(inject_handle), inject_size, key }
             }
-            _ => Node::General,
+            _ => LocalPath::General,
         }
     }
 }
 
-/// The buffer of an operation is the caller's again when the call returns.
-const RETURNED: bool = false;
-/// The buffer of an operation is its own until the flush.
-const KEPT: bool = true;
+/// The caller may use the buffer again when the call returns.
+const BLOCKING: bool = false;
+/// The buffer belongs to the operation until the flush.
+const NONBLOCKING: bool = true;
 
 impl<N: Netmod> Access<N> {
     /// Where the fields of an unchecked put stand, in bytes from the start, for
@@ -301,7 +300,7 @@ impl<N: Netmod> Access<N> {
             mapped_stride,
             c_abi: CAbi::new::<N>(inject_size),
             put_vtable: PutVtable::new(path, lookup_body),
-            node: Node::new(state, context, uniform.registered.local),
+            local_path: LocalPath::new(state, context, uniform.registered.local),
             marks: UnsafeCell::new([0; MARKS]),
             viewed: Cell::new(false),
             epoch: Cell::new(Epoch::Closed),
@@ -324,7 +323,7 @@ impl<N: Netmod> Access<N> {
     #[inline]
     pub fn put(&self, buf: &[u8], rank: u32, disp: usize) -> Result<(), Error> {
         // SAFETY: a slice is readable; what outlives the call is waited for.
-        unsafe { self.put_checked::<RETURNED>(buf.as_ptr(), buf.len(), rank, disp) }
+        unsafe { self.put_checked::<BLOCKING>(buf.as_ptr(), buf.len(), rank, disp) }
     }
 
     /// Puts as [`Access::put`] does, but the buffer belongs to the operation
@@ -349,7 +348,7 @@ impl<N: Netmod> Access<N> {
             return self.put_null(len, rank, disp);
         }
         // SAFETY: not null; the caller's word for the rest.
-        unsafe { self.put_checked::<KEPT>(buf, len, rank, disp) }
+        unsafe { self.put_checked::<NONBLOCKING>(buf, len, rank, disp) }
     }
 
     /// The put of a device layer that has checked everything itself: no test
@@ -375,7 +374,7 @@ impl<N: Netmod> Access<N> {
         unsafe {
             if self.path == path::AFFINE {
                 let entry = self.lookup.affine_entry(rank as usize);
-                return self.issue::<KEPT>(entry, buf, len, rank, disp, disp * self.unit);
+                return self.issue::<NONBLOCKING>(entry, buf, len, rank, disp, disp * self.unit);
             }
             unlikely();
             if self.path == path::MAPPED {
@@ -386,9 +385,9 @@ impl<N: Netmod> Access<N> {
     }
 
     /// # Safety
-    /// `buf` is readable for `len` bytes, with `KEPT` until the flush.
+    /// `buf` is readable for `len` bytes, if `NB` until the flush.
     #[inline(always)]
-    unsafe fn put_checked<const KEEP: bool>(
+    unsafe fn put_checked<const NB: bool>(
         &self,
         buf: *const u8,
         len: usize,
@@ -399,19 +398,19 @@ impl<N: Netmod> Access<N> {
             let offset = disp.wrapping_mul(self.unit);
             if self.outside(rank, disp, offset, len) {
                 // SAFETY: the caller's duty.
-                return unsafe { self.put_refused::<KEEP>(buf, len, rank, disp) };
+                return unsafe { self.put_refused::<NB>(buf, len, rank, disp) };
             }
             // SAFETY: checked just now; the map is affine; the caller's word
             // for the buffer.
             let rc = unsafe {
                 let entry = self.lookup.affine_entry(rank as usize);
-                self.issue::<KEEP>(entry, buf, len, rank, disp, offset)
+                self.issue::<NB>(entry, buf, len, rank, disp, offset)
             };
             if rc == 0 {
                 return Ok(());
             }
             // SAFETY: the caller's duty.
-            return unsafe { self.put_slow::<KEEP>(buf, len, rank, disp, rc) };
+            return unsafe { self.put_slow::<NB>(buf, len, rank, disp, rc) };
         }
         unlikely();
         if self.gate.get() == path::MAPPED {
@@ -422,27 +421,27 @@ impl<N: Netmod> Access<N> {
                 return Ok(());
             }
         }
-        let put = if KEEP { self.put_vtable.kept } else { self.put_vtable.returned };
+        let put = if NB { self.put_vtable.nonblocking } else { self.put_vtable.blocking };
         // SAFETY: the caller's duty.
         unsafe { put(self, buf, len, rank, disp) }
     }
 
-    /// Whether an operation leaves the ranks or the target's memory; for
-    /// uniform metadata. `disp <= max_disp` keeps `offset` within the bytes.
+    /// Returns true if the rank or the range is out of bounds; for uniform
+    /// metadata. `disp <= max_disp` keeps `offset` within the bytes.
     #[inline(always)]
     fn outside(&self, rank: u32, disp: usize, offset: usize, len: usize) -> bool {
         rank >= self.ranks || disp > self.max_disp || len > self.bytes - offset
     }
 
     /// Hands a short put to a network peer to the provider. An empty entry, a
-    /// peer on the node and a long or empty put go round; the subtraction lets
-    /// one test see both lengths.
+    /// peer on the node and a long or empty put take the general path; because
+    /// of the subtraction one test covers both lengths.
     ///
     /// # Safety
     /// As [`Access::put_unchecked`], with uniform metadata, `entry` that of
     /// `rank` and `offset` that of `disp`.
     #[inline(always)]
-    unsafe fn issue<const KEEP: bool>(
+    unsafe fn issue<const NB: bool>(
         &self,
         entry: u64,
         buf: *const u8,
@@ -453,7 +452,7 @@ impl<N: Netmod> Access<N> {
     ) -> isize {
         if N::KEY_HANDLES {
             // SAFETY: the caller's word.
-            return unsafe { self.issue_keyed::<KEEP>(entry, buf, len, rank, disp, offset) };
+            return unsafe { self.issue_keyed::<NB>(entry, buf, len, rank, disp, offset) };
         }
         match N::network(Entry::from_bits(entry)) {
             Some(dest) if len.wrapping_sub(1) < self.inject_size => {
@@ -464,17 +463,17 @@ impl<N: Netmod> Access<N> {
                 unsafe { N::inject(self.inject_handle, buf, len, dest, addr, self.key) }
             }
             // SAFETY: the caller's word.
-            _ => unsafe { self.issue_other::<KEEP>(buf, len, rank, disp) },
+            _ => unsafe { self.issue_other::<NB>(buf, len, rank, disp) },
         }
     }
 
-    /// [`Access::issue`] where keys are handles: a rank has one once it was
-    /// inserted, so that one test stands for both.
+    /// [`Access::issue`] where keys are handles. A rank has one only after it
+    /// was inserted, so that one test covers both.
     ///
     /// # Safety
     /// As [`Access::issue`].
     #[inline(always)]
-    unsafe fn issue_keyed<const KEEP: bool>(
+    unsafe fn issue_keyed<const NB: bool>(
         &self,
         entry: u64,
         buf: *const u8,
@@ -501,7 +500,7 @@ impl<N: Netmod> Access<N> {
             }
         }
         // SAFETY: the caller's word.
-        unsafe { self.issue_other::<KEEP>(buf, len, rank, disp) }
+        unsafe { self.issue_other::<NB>(buf, len, rank, disp) }
     }
 
     /// A put by stores to a rank whose memory the table says is mapped here.
@@ -509,7 +508,7 @@ impl<N: Netmod> Access<N> {
     /// # Safety
     /// As [`Access::put_unchecked`], with uniform metadata.
     #[inline(always)]
-    unsafe fn issue_direct(
+    unsafe fn issue_by_pointer(
         &self,
         buf: *const u8,
         len: usize,
@@ -536,7 +535,7 @@ impl<N: Netmod> Access<N> {
     /// # Safety
     /// As [`Access::issue`].
     #[inline(always)]
-    unsafe fn issue_entry<const KEEP: bool>(
+    unsafe fn issue_entry<const NB: bool>(
         &self,
         entry: u64,
         buf: *const u8,
@@ -547,12 +546,12 @@ impl<N: Netmod> Access<N> {
     ) -> isize {
         if N::KEY_HANDLES {
             // SAFETY: the caller's word.
-            return unsafe { self.issue_keyed::<KEEP>(entry, buf, len, rank, disp, offset) };
+            return unsafe { self.issue_keyed::<NB>(entry, buf, len, rank, disp, offset) };
         }
         let entry_bits = Entry::from_bits(entry);
         // In this order a network peer costs one test more, no unpacking.
         if N::network(entry_bits).is_none()
-            && let Node::Mapped { start, pitch } = &self.node
+            && let LocalPath::Mapped { start, pitch } = &self.local_path
             && let Some((node_rank, Transport::Local)) = N::unpack(entry_bits)
         {
             if !self.marked(rank) {
@@ -564,7 +563,7 @@ impl<N: Netmod> Access<N> {
             return unsafe { copy(start.add(region).add(offset), buf, len) };
         }
         // SAFETY: the caller's word.
-        unsafe { self.issue::<KEEP>(entry, buf, len, rank, disp, offset) }
+        unsafe { self.issue::<NB>(entry, buf, len, rank, disp, offset) }
     }
 
     /// A put that is a store.
@@ -598,7 +597,7 @@ impl<N: Netmod> Access<N> {
         // SAFETY: the caller's word; `PutVtable::new` chose BODY by the lookup.
         unsafe {
             let entry = self.lookup.entry_by::<BODY>(rank as usize);
-            self.issue_entry::<KEPT>(entry, buf, len, rank, disp, disp * self.unit)
+            self.issue_entry::<NONBLOCKING>(entry, buf, len, rank, disp, disp * self.unit)
         }
     }
 
@@ -606,7 +605,7 @@ impl<N: Netmod> Access<N> {
     ///
     /// # Safety
     /// As `put_checked`.
-    unsafe fn put_indexed<const KEEP: bool, const BODY: u32>(
+    unsafe fn put_indexed<const NB: bool, const BODY: u32>(
         &self,
         buf: *const u8,
         len: usize,
@@ -616,19 +615,19 @@ impl<N: Netmod> Access<N> {
         let offset = disp.wrapping_mul(self.unit);
         if self.gate.get() != path::INDEXED || self.outside(rank, disp, offset, len) {
             // SAFETY: the caller's duty.
-            return unsafe { self.put_refused::<KEEP>(buf, len, rank, disp) };
+            return unsafe { self.put_refused::<NB>(buf, len, rank, disp) };
         }
         // SAFETY: checked just now; `new` chose BODY by the lookup; the
         // caller's word for the buffer.
         let rc = unsafe {
             let entry = self.lookup.entry_by::<BODY>(rank as usize);
-            self.issue_entry::<KEEP>(entry, buf, len, rank, disp, offset)
+            self.issue_entry::<NB>(entry, buf, len, rank, disp, offset)
         };
         if rc == 0 {
             return Ok(());
         }
         // SAFETY: the caller's duty.
-        unsafe { self.put_slow::<KEEP>(buf, len, rank, disp, rc) }
+        unsafe { self.put_slow::<NB>(buf, len, rank, disp, rc) }
     }
 
     /// The general path: peers on the node, first use, long puts, uneven
@@ -637,7 +636,7 @@ impl<N: Netmod> Access<N> {
     /// # Safety
     /// As [`Access::put_unchecked`].
     #[inline(never)]
-    unsafe fn issue_other<const KEEP: bool>(
+    unsafe fn issue_other<const NB: bool>(
         &self,
         buf: *const u8,
         len: usize,
@@ -651,7 +650,7 @@ impl<N: Netmod> Access<N> {
             self.mark(rank);
             // SAFETY: the caller's word.
             let put = unsafe { self.put_by_packets(buf, len, rank, disp) };
-            return put.map_or_else(|e| self.keep(e), |()| 0);
+            return put.map_or_else(|e| self.store_error(e), |()| 0);
         }
         // SAFETY: the caller's word.
         if let Some(rc) = unsafe { self.issue_local(buf, len, rank, disp) } {
@@ -659,18 +658,18 @@ impl<N: Netmod> Access<N> {
         }
         let target = match self.target(rank, disp) {
             Ok(target) => target,
-            Err(e) => return self.keep(e),
+            Err(e) => return self.store_error(e),
         };
         self.mark(rank);
         let remote = match target {
             // SAFETY: mapped, and within the region by the caller's word.
             Target::Mapped(to) => return unsafe { copy(to, buf, len) },
             Target::Provider(remote) => remote,
-            Target::Nowhere(peer) => return self.keep(nowhere(peer)),
+            Target::Unreachable(peer) => return self.store_error(unreachable_error(peer)),
         };
         let (netmod, endpoint) = match self.endpoint(&remote) {
             Ok(endpoint) => endpoint,
-            Err(e) => return self.keep(e),
+            Err(e) => return self.store_error(e),
         };
         if len <= netmod.caps().inject_size {
             let Remote { dest, addr, key, .. } = remote;
@@ -680,9 +679,9 @@ impl<N: Netmod> Access<N> {
             };
         }
         // SAFETY: as above; the buffer is kept by the caller, or not used.
-        match unsafe { self.write_long::<KEEP>(buf, len, &remote) } {
+        match unsafe { self.write_long::<NB>(buf, len, &remote) } {
             Ok(()) => 0,
-            Err(e) => self.keep(e),
+            Err(e) => self.store_error(e),
         }
     }
 
@@ -708,21 +707,21 @@ impl<N: Netmod> Access<N> {
         }
         if N::KEY_HANDLES {
             // SAFETY: the caller's word; metadata is uniform.
-            return unsafe { self.issue_direct(buf, len, rank, disp * self.unit) };
+            return unsafe { self.issue_by_pointer(buf, len, rank, disp * self.unit) };
         }
         // SAFETY: rank is in range by the caller's word.
         let entry = Entry::from_bits(unsafe { self.lookup.entry(rank as usize) });
         let Some((node_rank, Transport::Local)) = N::unpack(entry) else { return None };
         let offset = disp * self.unit;
-        match &self.node {
-            Node::Mapped { start, pitch } => {
+        match &self.local_path {
+            LocalPath::Mapped { start, pitch } => {
                 self.mark(rank);
                 let region = node_rank as usize * pitch;
                 // SAFETY: the segment holds a region for every node rank, and
                 // the range stays within it by the caller's word.
                 Some(unsafe { copy(start.add(region).add(offset), buf, len) })
             }
-            Node::Provider { inject_handle, inject_size, key } if len <= *inject_size => {
+            LocalPath::Provider { inject_handle, inject_size, key } if len <= *inject_size => {
                 let dest = self.context.device().local_address(node_rank as u32)?;
                 self.mark(rank);
                 // SAFETY: `dest` was inserted; the rest is the caller's word.
@@ -730,13 +729,13 @@ impl<N: Netmod> Access<N> {
                     N::inject(inject_handle.get(), buf, len, dest, offset as u64, key.bits())
                 })
             }
-            Node::Provider { .. } | Node::General => None,
+            LocalPath::Provider { .. } | LocalPath::General => None,
         }
     }
 
-    /// Keeps an error for [`Access::take_error`].
+    /// Stores an error for [`Access::take_error`].
     #[cold]
-    fn keep(&self, error: Error) -> isize {
+    fn store_error(&self, error: Error) -> isize {
         *self.error.borrow_mut() = Some(error);
         FAILED
     }
@@ -768,29 +767,29 @@ impl<N: Netmod> Access<N> {
     /// The provider by which memory is reached, and the endpoint now in use
     /// there.
     pub(super) fn endpoint(&self, remote: &Remote) -> Result<(&Arc<N>, &N::Endpoint), Error> {
-        self.context.endpoint(remote.transport).ok_or_else(|| nowhere(remote.peer))
+        self.context.endpoint(remote.transport).ok_or_else(|| unreachable_error(remote.peer))
     }
 
-    /// Issues a tracked write in pieces the provider takes. Without `KEEP` the
-    /// provider never sees the buffer, which is the caller's on return.
+    /// Issues a tracked write in pieces the provider takes. Without `NB` the
+    /// bytes go through bounce memory, and the buffer is the caller's on return.
     ///
     /// # Safety
     /// As [`Access::put_unchecked`].
-    unsafe fn write_long<const KEEP: bool>(
+    unsafe fn write_long<const NB: bool>(
         &self,
         buf: *const u8,
         len: usize,
         remote: &Remote,
     ) -> Result<(), Error> {
         let longest = self.endpoint(remote)?.0.caps().max_message;
-        let longest = if KEEP { longest } else { longest.min(device::PIECE) };
+        let longest = if NB { longest } else { longest.min(device::PIECE) };
         let mut at = 0;
         while at < len {
             let piece = (len - at).min(longest);
             let place = Remote { addr: remote.addr + at as u64, ..*remote };
             // SAFETY: at < len.
             let from = unsafe { buf.add(at) };
-            if KEEP {
+            if NB {
                 // SAFETY: the caller keeps the buffer.
                 unsafe { self.write_piece(&place, from, piece, false)? };
             } else {
@@ -835,7 +834,7 @@ impl<N: Netmod> Access<N> {
     pub fn get(&self, buf: &mut [u8], rank: u32, disp: usize) -> Result<(), Error> {
         self.check(rank, disp, buf.len())?;
         // SAFETY: checked; `buf` is exclusively ours until the return.
-        unsafe { self.read::<RETURNED>(buf.as_mut_ptr(), buf.len(), rank, disp) }
+        unsafe { self.read::<BLOCKING>(buf.as_mut_ptr(), buf.len(), rank, disp) }
     }
 
     /// Gets as [`Access::get`] does, but the bytes are in `buf` only after the
@@ -860,13 +859,13 @@ impl<N: Netmod> Access<N> {
         }
         self.check(rank, disp, len)?;
         // SAFETY: checked; the caller keeps `buf` until the flush.
-        unsafe { self.read::<KEPT>(buf, len, rank, disp) }
+        unsafe { self.read::<NONBLOCKING>(buf, len, rank, disp) }
     }
 
     /// # Safety
     /// The target range was checked, `buf` is writable for `len` bytes until
-    /// the flush if `KEEP`.
-    unsafe fn read<const KEEP: bool>(
+    /// the flush if `NB`.
+    unsafe fn read<const NB: bool>(
         &self,
         buf: *mut u8,
         len: usize,
@@ -879,7 +878,7 @@ impl<N: Netmod> Access<N> {
         if self.path == path::DYNAMIC {
             self.mark(rank);
             // SAFETY: the caller's duty.
-            return unsafe { self.get_dynamic(buf, len, rank, disp, KEEP) };
+            return unsafe { self.get_dynamic(buf, len, rank, disp, NB) };
         }
         let target = self.target(rank, disp)?;
         self.mark(rank);
@@ -891,17 +890,17 @@ impl<N: Netmod> Access<N> {
                 return Ok(());
             }
             Target::Provider(remote) => remote,
-            Target::Nowhere(peer) => return Err(nowhere(peer)),
+            Target::Unreachable(peer) => return Err(unreachable_error(peer)),
         };
         let longest = self.endpoint(&remote)?.0.caps().max_message;
-        let longest = if KEEP { longest } else { longest.min(device::PIECE) };
+        let longest = if NB { longest } else { longest.min(device::PIECE) };
         let mut at = 0;
         while at < len {
             let piece = (len - at).min(longest);
             let place = Remote { addr: remote.addr + at as u64, ..remote };
             // SAFETY: at < len.
             let to = unsafe { buf.add(at) };
-            if KEEP {
+            if NB {
                 // SAFETY: the caller keeps the buffer.
                 unsafe { self.read_piece(&place, to, piece, false)? };
             } else {
@@ -946,16 +945,16 @@ impl<N: Netmod> Access<N> {
         mut issue: impl FnMut(&N, &N::Endpoint, u64) -> isize,
     ) -> Result<Token, Error> {
         let token = self.context.token(remote.peer);
-        self.try_until_taken(remote, call, |netmod, endpoint| {
+        self.issue_with_retry(remote, call, |netmod, endpoint| {
             issue(netmod, endpoint, token.bits())
         })?;
         self.context.issued(token, awaited);
         Ok(token)
     }
 
-    /// Issues until the provider has space, on the endpoint that is in use at
-    /// each attempt.
-    pub(super) fn try_until_taken(
+    /// Issues an operation, again while the provider answers [`AGAIN`], each
+    /// time on the endpoint then in use.
+    pub(super) fn issue_with_retry(
         &self,
         remote: &Remote,
         call: &'static str,
@@ -1002,7 +1001,7 @@ impl<N: Netmod> Access<N> {
     /// As `put_checked`.
     #[cold]
     #[inline(never)]
-    unsafe fn put_refused<const KEEP: bool>(
+    unsafe fn put_refused<const NB: bool>(
         &self,
         buf: *const u8,
         len: usize,
@@ -1011,20 +1010,20 @@ impl<N: Netmod> Access<N> {
     ) -> Result<(), Error> {
         self.check(rank, disp, len)?;
         // SAFETY: checked just now; the caller's duty.
-        match unsafe { self.issue_other::<KEEP>(buf, len, rank, disp) } {
+        match unsafe { self.issue_other::<NB>(buf, len, rank, disp) } {
             0 => Ok(()),
             // SAFETY: the caller's duty.
-            rc => unsafe { self.put_slow::<KEEP>(buf, len, rank, disp, rc) },
+            rc => unsafe { self.put_slow::<NB>(buf, len, rank, disp, rc) },
         }
     }
 
-    /// Says what is wrong with a put, or carries it through.
+    /// Finishes a put that was not issued at once, or returns why it cannot be.
     ///
     /// # Safety
     /// As `put_checked`.
     #[cold]
     #[inline(never)]
-    unsafe fn put_slow<const KEEP: bool>(
+    unsafe fn put_slow<const NB: bool>(
         &self,
         buf: *const u8,
         len: usize,
@@ -1036,7 +1035,7 @@ impl<N: Netmod> Access<N> {
         let mut rc = rc;
         if rc == AGAIN {
             // SAFETY: checked above; the caller's word for the buffer.
-            let again = || unsafe { self.issue_other::<KEEP>(buf, len, rank, disp) };
+            let again = || unsafe { self.issue_other::<NB>(buf, len, rank, disp) };
             rc = self.context.until_taken(self.world_rank(rank)?, again)?;
         }
         match rc {
@@ -1047,7 +1046,9 @@ impl<N: Netmod> Access<N> {
             }
             rc => Err(match self.target(rank, disp)? {
                 Target::Provider(remote) => self.provider_error(&remote, "fi_inject_write", rc),
-                Target::Mapped(_) | Target::Nowhere(_) => nowhere(self.world_rank(rank)?),
+                Target::Mapped(_) | Target::Unreachable(_) => {
+                    unreachable_error(self.world_rank(rank)?)
+                }
             }),
         }
     }
@@ -1059,7 +1060,7 @@ impl<N: Netmod> Access<N> {
         if len == 0 { Ok(()) } else { Err(ErrorKind::NullBuffer { len }.into()) }
     }
 
-    /// Refuses what must not be issued.
+    /// Checks epoch, rank and range of an operation.
     pub(super) fn check(&self, rank: u32, disp: usize, len: usize) -> Result<(), Error> {
         match self.epoch.get() {
             Epoch::Freed => return Err(ErrorKind::Freed.into()),
@@ -1095,8 +1096,8 @@ impl<N: Netmod> Access<N> {
     ///
     /// # Errors
     /// As [`Access::flush`]. Where the map has more than 256 ranks, the peer
-    /// named may be one that died and was not put to: what is kept of who was
-    /// does not tell ranks apart that are equal modulo 256.
+    /// named may be one that died and was not put to: ranks that are equal
+    /// modulo 256 share a mark.
     pub fn flush_all(&self) -> Result<(), Error> {
         self.check_open()?;
         self.flush_dirty()
@@ -1143,7 +1144,7 @@ impl<N: Netmod> Access<N> {
         self.drain(&[])
     }
 
-    /// The same where only these ranks could be put to.
+    /// [`Access::flush_dirty`] where only these ranks could be put to.
     pub(super) fn flush_group(&self, group: &[u32]) -> Result<(), Error> {
         let ranks: Vec<u32> = group.iter().copied().filter(|&rank| self.marked(rank)).collect();
         self.unmark();
@@ -1152,13 +1153,13 @@ impl<N: Netmod> Access<N> {
     }
 
     /// Reads back from every rank that was put to: the answer comes behind the
-    /// puts. All reads are under way together, and one that fails keeps none
-    /// of the others from being waited for.
+    /// puts. All reads are in flight together, and after a failure the others
+    /// are still waited for.
     fn flush_ranks(&self, ranks: &[u32]) -> Result<(), Error> {
-        // What was stored into mapped regions is visible to whoever hears of
+        // Stores into mapped regions are visible to every process that learns of
         // this flush.
         fence(Ordering::SeqCst);
-        // Nothing ends this before all probes were waited for, but this.
+        // The only early return: below, all probes are waited for.
         let peers =
             ranks.iter().map(|&rank| self.world_rank(rank)).collect::<Result<Vec<_>, _>>()?;
         let mut probes = Vec::new();
@@ -1166,11 +1167,11 @@ impl<N: Netmod> Access<N> {
         // Ranks of one process need one probe; ranks of a window that is not
         // uniform are all different processes.
         let mut seen = HashSet::new();
-        // On other paths all of it was stores, or packets.
+        // On the other paths there were only stores, or packets.
         let providers = !matches!(self.path, path::MAPPED | path::DYNAMIC);
         let probed = ranks.iter().zip(&peers).filter(|_| providers);
         for (&rank, &peer) in probed {
-            match self.ask_if_done(rank, ranks.len() == 1, &mut seen) {
+            match self.probe_completion(rank, ranks.len() == 1, &mut seen) {
                 Ok(token) => probes.extend(token.map(|token| (token, peer))),
                 Err(e) => {
                     first_error.get_or_insert(e);
@@ -1184,15 +1185,15 @@ impl<N: Netmod> Access<N> {
         }
         let drained = self.drain(&peers);
         if let Err(e) = self.context.check_liveness(&peers) {
-            // The death of a peer explains whatever else went wrong.
+            // The death of a peer may have caused the other errors.
             return Err(e.into());
         }
         first_error.map_or(drained, Err)
     }
 
-    /// Asks for an answer when all is done at a rank; `None` where there is
-    /// nothing to wait for.
-    fn ask_if_done(
+    /// Issues an operation that completes when all earlier ones to a rank are
+    /// done there; `None` where there is nothing to wait for.
+    fn probe_completion(
         &self,
         rank: u32,
         only: bool,
@@ -1212,18 +1213,18 @@ impl<N: Netmod> Access<N> {
             return Ok(None);
         }
         if N::FLUSHES {
-            return self.flush_remote(&remote);
+            return self.probe_by_flush(&remote);
         }
         let len = self.state()?.sizes.get(rank).min(PROBE as u64) as usize;
         // SAFETY: it stays if an answer does not come.
-        unsafe { self.read_piece(&remote, self.context.landing(), len, true) }.map(Some)
+        unsafe { self.read_piece(&remote, self.context.probe_buffer(), len, true) }.map(Some)
     }
 
-    /// Asks the netmod for an answer.
-    fn flush_remote(&self, remote: &Remote) -> Result<Option<Token>, Error> {
+    /// Probes by the netmod's own flush.
+    fn probe_by_flush(&self, remote: &Remote) -> Result<Option<Token>, Error> {
         let token = self.context.token(remote.peer);
         let mut pending = false;
-        self.try_until_taken(remote, "flush", |netmod, endpoint| {
+        self.issue_with_retry(remote, "flush", |netmod, endpoint| {
             // SAFETY: `dest` is of this context's own address vector.
             let rc = unsafe { netmod.flush(endpoint, remote.dest, token.bits()) };
             pending = rc == PENDING;
@@ -1257,7 +1258,7 @@ impl<N: Netmod> Access<N> {
             });
             match waited {
                 Ok(()) => {}
-                // What is under way towards it is not waited for any more.
+                // Operations towards it are not waited for any more.
                 Err(DeviceError::PeerDied { rank }) if pending.contains(&rank) => {
                     died.get_or_insert(DeviceError::PeerDied { rank });
                 }
@@ -1299,7 +1300,7 @@ impl<N: Netmod> Access<N> {
         unsafe { *self.marks.get() = [0; MARKS] };
     }
 
-    /// Whether something was issued since the last flush.
+    /// Returns true if something was issued since the last flush.
     pub(super) fn dirty(&self) -> bool {
         // SAFETY: as in `mark`.
         unsafe { (*self.marks.get()).iter().any(|&m| m != 0) }
@@ -1374,21 +1375,21 @@ impl<N: Netmod> Access<N> {
         (at.addr() & (size - 1) == 0).then_some(at)
     }
 
-    /// Whether an access epoch is open, to whichever ranks.
+    /// Returns true if an access epoch is open, to any ranks.
     #[inline]
     pub fn is_open(&self) -> bool {
         !matches!(self.epoch.get(), Epoch::Closed | Epoch::Freed)
     }
 
-    /// Whether nothing is under way that is more than stores into mapped
-    /// memory, which only have to be ordered: [`Access::is_mapped`], and no
-    /// packet is unanswered.
+    /// Returns true if nothing is outstanding beyond stores into mapped memory,
+    /// which only have to be ordered: [`Access::is_mapped`], and no packet is
+    /// unanswered.
     #[inline]
-    pub fn is_quiet(&self) -> bool {
+    pub fn has_only_stores(&self) -> bool {
         self.path == path::MAPPED && self.cold.outstanding.is_idle()
     }
 
-    /// Whether every put is a store into mapped memory, found without an
+    /// Returns true if every put is a store into mapped memory, found without an
     /// address-vector entry.
     pub fn is_mapped(&self) -> bool {
         self.path == path::MAPPED

@@ -205,7 +205,7 @@ struct Waiter {
 
 /// How long a request for a lock is kept before it is answered with the
 /// holder's name, whose liveness its sender then checks.
-const KEPT: Duration = Duration::from_millis(10);
+const LOCK_REPLY_DELAY: Duration = Duration::from_millis(10);
 
 /// Handles the one-sided packets of a context.
 pub(super) struct RmaHandler<N> {
@@ -363,7 +363,7 @@ impl<N: Netmod> RmaHandler<N> {
         let mut held = Vec::new();
         let mut answers = Vec::new();
         self.waiting.borrow_mut().retain(|w| {
-            let late = w.since.elapsed() > KEPT;
+            let late = w.since.elapsed() > LOCK_REPLY_DELAY;
             if held.contains(&w.window) && !late {
                 return true;
             }

@@ -23,7 +23,7 @@ use super::compute::{Atomic as Cell, Work, is_atomic, refusal};
 use super::epoch::{ATOMICS_PER_PROGRESS, AccessPath};
 use super::exposed_region::Status;
 use super::request::{InFlight, Pending};
-use super::target::{Remote, Target, nowhere};
+use super::target::{Remote, Target, unreachable_error};
 use super::{Error, ErrorKind, Hints};
 use crate::device::Progress;
 use crate::netmod::{Atomic, Kind, Netmod, Op, PENDING, Type};
@@ -563,9 +563,10 @@ impl<N: Netmod> Access<N> {
                 return Ok(());
             }
             Target::Provider(remote) => remote,
-            Target::Nowhere(peer) => return Err(nowhere(peer)),
+            Target::Unreachable(peer) => return Err(unreachable_error(peer)),
         };
-        let limit = self.native_limit(&remote, origin, state.skews.get(rank).wrapping_add(offset));
+        let limit =
+            self.native_limit(&remote, origin, state.misalignments.get(rank).wrapping_add(offset));
         // A library changes memory that it did not allocate by messages of its
         // own, and ours are shorter on a node.
         if limit == 0 || (state.created && self.context().has_node_queue(remote.peer)) {
@@ -659,7 +660,7 @@ impl<N: Netmod> Access<N> {
             token: token.bits(),
         };
         let mut under_way = true;
-        self.try_until_taken(remote, "fi_atomic", |netmod, endpoint| {
+        self.issue_with_retry(remote, "fi_atomic", |netmod, endpoint| {
             // SAFETY: the operands are staged until a flush; the result is the
             // caller's word; count and alignment were checked.
             let rc = unsafe { netmod.atomic(endpoint, &op) };

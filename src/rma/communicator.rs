@@ -27,32 +27,35 @@ pub struct Communicator<N: Netmod> {
     rank: u32,
     /// Collective calls so far.
     calls: Cell<u32>,
-    rare: Option<Rc<Rare>>,
+    cold: Option<Rc<ColdState>>,
 }
 
-/// What few communicators have.
-struct Rare {
+/// What few communicators have, out of line.
+struct ColdState {
     /// How irregular maps made of this one are held; `None` for tables.
     strategy: Option<Strategy>,
-    /// How the members meet, where it is not the set-up channel.
-    meeting: Option<Rc<dyn Meeting>>,
+    /// The caller's allgather, in place of the set-up channel.
+    allgather: Option<Rc<dyn Allgather>>,
 }
 
-impl Rare {
-    fn new(strategy: Option<Strategy>, meeting: Option<Rc<dyn Meeting>>) -> Option<Rc<Rare>> {
-        let any = strategy.is_some() || meeting.is_some();
-        any.then(|| Rc::new(Rare { strategy, meeting }))
+impl ColdState {
+    fn new(
+        strategy: Option<Strategy>,
+        allgather: Option<Rc<dyn Allgather>>,
+    ) -> Option<Rc<ColdState>> {
+        let any = strategy.is_some() || allgather.is_some();
+        any.then(|| Rc::new(ColdState { strategy, allgather }))
     }
 }
 
-/// How the members of a communicator tell each other something: for device
-/// layers above a library that has collectives. The calls come in the same
-/// order in all members.
-pub trait Meeting {
-    /// Collects what all members say, by rank; lengths may differ.
+/// A communicator's allgather, of which its other collectives are made: for
+/// device layers above a library that has collectives. The calls come in the
+/// same order in all members.
+pub trait Allgather {
+    /// Collects the bytes of all members, by rank; lengths may differ.
     ///
     /// # Errors
-    /// Why the members could not meet.
+    /// Why it failed.
     fn allgather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, String>;
 }
 
@@ -84,7 +87,7 @@ impl<N: Netmod> Communicator<N> {
         Communicator {
             map: RankMap::direct(boot.size()),
             rank: boot.rank(),
-            rare: Rare::new(context.device().map_strategy(), None),
+            cold: ColdState::new(context.device().map_strategy(), None),
             id: mix(&[boot.job()]),
             calls: Cell::new(0),
             context: Rc::clone(context),
@@ -165,16 +168,16 @@ impl<N: Netmod> Communicator<N> {
     pub fn dup(&self) -> Communicator<N> {
         let id = mix(&[self.id, self.call(), 1]);
         let same = self.child(self.map.clone(), self.rank, id);
-        Communicator { rare: self.rare.clone(), ..same }
+        Communicator { cold: self.cold.clone(), ..same }
     }
 
     /// How irregular maps made of this one are held; `None` for tables.
     pub fn map_strategy(&self) -> Option<Strategy> {
-        self.rare.as_ref().and_then(|rare| rare.strategy)
+        self.cold.as_ref().and_then(|cold| cold.strategy)
     }
 
-    fn meeting(&self) -> Option<&dyn Meeting> {
-        self.rare.as_ref().and_then(|rare| rare.meeting.as_deref())
+    fn own_allgather(&self) -> Option<&dyn Allgather> {
+        self.cold.as_ref().and_then(|cold| cold.allgather.as_deref())
     }
 
     /// [`dup`](Self::dup) with its map, and those of its children, held as
@@ -193,7 +196,7 @@ impl<N: Netmod> Communicator<N> {
             }
             (None, _) => self.map.clone(),
         };
-        Ok(Communicator { rare: Rare::new(strategy, None), ..self.child(map, self.rank, id) })
+        Ok(Communicator { cold: ColdState::new(strategy, None), ..self.child(map, self.rank, id) })
     }
 
     /// The same processes in reverse order. Collective, sends no message.
@@ -331,12 +334,14 @@ impl<N: Netmod> Communicator<N> {
     /// # Errors
     /// A peer that died, by name.
     pub fn barrier(&self) -> Result<(), Error> {
-        if let Some(meeting) = self.meeting() {
-            return self.met(meeting.allgather(&[]).map(drop).map_err(ErrorKind::Meeting));
+        if let Some(allgather) = self.own_allgather() {
+            return self.check_collective(
+                allgather.allgather(&[]).map(drop).map_err(ErrorKind::Allgather),
+            );
         }
         let tag = mix(&[self.id, self.call(), 7]);
         let control = self.device().control();
-        self.met(control.barrier(&Members(self), tag, &mut || self.idle()))
+        self.check_collective(control.barrier(&Members(self), tag, &mut || self.idle()))
     }
 
     /// Collects `mine` from all members, by rank; lengths may differ.
@@ -357,26 +362,28 @@ impl<N: Netmod> Communicator<N> {
             return Err(ErrorKind::Rank { rank: root, size: self.size() }.into());
         }
         let tag = mix(&[self.id, self.call(), 9]);
-        if self.meeting().is_some() {
+        if self.own_allgather().is_some() {
             let mut all = self.allgather(value.filter(|_| root == self.rank).unwrap_or(&[]))?;
             return Ok(all.swap_remove(root as usize));
         }
         let control = self.device().control();
-        self.met(control.broadcast(&Members(self), tag, root, value, &mut || self.idle()))
+        self.check_collective(
+            control.broadcast(&Members(self), tag, root, value, &mut || self.idle()),
+        )
     }
 
     fn allgather_tagged(&self, tag: u64, mine: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
-        if let Some(meeting) = self.meeting() {
-            return self.met(meeting.allgather(mine).map_err(ErrorKind::Meeting));
+        if let Some(allgather) = self.own_allgather() {
+            return self.check_collective(allgather.allgather(mine).map_err(ErrorKind::Allgather));
         }
         let control = self.device().control();
-        self.met(control.allgather(&Members(self), tag, mine, &mut || self.idle()))
+        self.check_collective(control.allgather(&Members(self), tag, mine, &mut || self.idle()))
     }
 
-    /// What a collective answered: after a failure, others may be elsewhere.
-    fn met<T, E: Into<Error>>(&self, result: Result<T, E>) -> Result<T, Error> {
+    /// Records a collective's failure: other members may not have seen it.
+    fn check_collective<T, E: Into<Error>>(&self, result: Result<T, E>) -> Result<T, Error> {
         result.map_err(|e| {
-            self.device().set_parted();
+            self.device().set_diverged();
             e.into()
         })
     }
@@ -433,20 +440,20 @@ impl<N: Netmod> Communicator<N> {
     }
 
     /// A communicator over any map under a number that all members have agreed
-    /// on by themselves, which no other in use has, and with a collective
-    /// exchange of the caller's: for device layers that bring all three. No
-    /// message, no check of membership.
+    /// on by themselves, which no other in use has, and with an allgather of the
+    /// caller's: for device layers that bring all three. No message, no check of
+    /// membership.
     #[must_use]
-    pub fn with_meeting(
+    pub fn with_allgather(
         &self,
         map: RankMap,
         rank: u32,
         id: u64,
-        meeting: Rc<dyn Meeting>,
+        allgather: Rc<dyn Allgather>,
     ) -> Communicator<N> {
         let child = self.child(map, rank, mix(&[self.id, id, 11]));
-        let rare = Rare::new(child.map_strategy(), Some(meeting));
-        Communicator { rare, ..child }
+        let cold = ColdState::new(child.map_strategy(), Some(allgather));
+        Communicator { cold, ..child }
     }
 
     /// A communicator over any map, for structures that are measured and for
@@ -463,17 +470,17 @@ impl<N: Netmod> Communicator<N> {
     #[must_use]
     pub fn with_id(context: &Rc<Context<N>>, map: RankMap, rank: u32, id: u64) -> Communicator<N> {
         let id = mix(&[context.device().boot().job(), id, 11]);
-        let rare = Rare::new(context.device().map_strategy(), None);
-        Communicator { context: Rc::clone(context), map, id, rank, calls: Cell::new(0), rare }
+        let cold = ColdState::new(context.device().map_strategy(), None);
+        Communicator { context: Rc::clone(context), map, id, rank, calls: Cell::new(0), cold }
     }
 
     fn child(&self, map: RankMap, rank: u32, id: u64) -> Communicator<N> {
         let context = Rc::clone(&self.context);
-        let rare = match self.rare.as_ref() {
-            Some(rare) if rare.meeting.is_some() => Rare::new(rare.strategy, None),
+        let cold = match self.cold.as_ref() {
+            Some(cold) if cold.allgather.is_some() => ColdState::new(cold.strategy, None),
             same => same.cloned(),
         };
-        Communicator { context, map, id, rank, calls: Cell::new(0), rare }
+        Communicator { context, map, id, rank, calls: Cell::new(0), cold }
     }
 }
 

@@ -229,7 +229,7 @@ impl<N: Netmod> Access<N> {
             return Err(ErrorKind::Epoch { call: "unlock", open, remedy }.into());
         };
         let held = self.cold.locks.borrow()[at];
-        let flushed = if self.is_quiet() {
+        let flushed = if self.has_only_stores() {
             // There were only stores, which on x86 the release of the lock
             // orders.
             if !(held.taken && cfg!(target_arch = "x86_64")) {

@@ -130,9 +130,9 @@ pub enum ErrorKind {
     /// Arguments that make no sense, or differ between the members.
     #[error("{0}")]
     Arguments(String),
-    /// The collective exchange that the caller brought failed.
-    #[error("the members of a communicator could not meet: {0}")]
-    Meeting(String),
+    /// The allgather that the caller brought failed.
+    #[error("the allgather of a communicator failed: {0}")]
+    Allgather(String),
     /// Memory of a window.
     #[error("no memory for a window: {what}: {source}")]
     Memory {

@@ -3,7 +3,7 @@
 use super::access::{Access, copy};
 use super::atomic::Element;
 use super::request::{InFlight, Pending};
-use super::target::{Remote, Target, nowhere};
+use super::target::{Remote, Target, unreachable_error};
 use super::{Error, ErrorKind};
 use crate::device::PIECE;
 use crate::netmod::{Iov, IovTransfer, Netmod, Op, Transfer};
@@ -362,7 +362,7 @@ impl<N: Netmod> Access<N> {
             Target::Provider(remote) => unsafe {
                 self.move_pieces(&remote, buf.cast_mut(), Pieces::new(from, to), true, end)
             },
-            Target::Nowhere(peer) => Err(nowhere(peer)),
+            Target::Unreachable(peer) => Err(unreachable_error(peer)),
         }
     }
 
@@ -410,7 +410,7 @@ impl<N: Netmod> Access<N> {
             Target::Provider(remote) => unsafe {
                 self.move_pieces(&remote, buf, Pieces::new(to, from), false, end)
             },
-            Target::Nowhere(peer) => Err(nowhere(peer)),
+            Target::Unreachable(peer) => Err(unreachable_error(peer)),
         }
     }
 

@@ -18,14 +18,14 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) enum PackedKeys {
     /// All of one length, or nothing at all.
-    Alike(Alike),
+    EqualLength(EqualLength),
     /// Of several lengths.
     Ragged(Box<[Box<[u8]>]>),
 }
 
 /// Keys of one length: the bytes that all share once, the others by rank.
 #[derive(Debug)]
-pub(super) struct Alike {
+pub(super) struct EqualLength {
     /// How many ranks there are.
     ranks: usize,
     common: Box<[u8]>,
@@ -60,7 +60,7 @@ impl PackedKeys {
             }
         }
         let common = first.clone().into();
-        PackedKeys::Alike(Alike {
+        PackedKeys::EqualLength(EqualLength {
             ranks: keys.len(),
             common,
             places,
@@ -74,15 +74,15 @@ impl PackedKeys {
         let at = rank as usize;
         match self {
             PackedKeys::Ragged(all) => all.get(at).filter(|k| !k.is_empty()).map(|k| k.to_vec()),
-            PackedKeys::Alike(alike) => {
-                let absent = alike.absent.get(at / 64).is_some_and(|w| w >> (at % 64) & 1 != 0);
-                if absent || at >= alike.ranks {
+            PackedKeys::EqualLength(keys) => {
+                let absent = keys.absent.get(at / 64).is_some_and(|w| w >> (at % 64) & 1 != 0);
+                if absent || at >= keys.ranks {
                     return None;
                 }
-                let mut key = alike.common.to_vec();
-                let width = alike.places.len();
-                let differing = alike.differing.get(at * width..(at + 1) * width)?;
-                for (&place, &byte) in alike.places.iter().zip(differing) {
+                let mut key = keys.common.to_vec();
+                let width = keys.places.len();
+                let differing = keys.differing.get(at * width..(at + 1) * width)?;
+                for (&place, &byte) in keys.places.iter().zip(differing) {
                     key[usize::from(place)] = byte;
                 }
                 Some(key)
@@ -94,7 +94,7 @@ impl PackedKeys {
     pub(super) fn heap(&self) -> usize {
         match self {
             PackedKeys::Ragged(all) => all.iter().map(|k| size_of_val(k) + k.len()).sum(),
-            PackedKeys::Alike(a) => {
+            PackedKeys::EqualLength(a) => {
                 a.common.len()
                     + size_of_val(&*a.places)
                     + a.differing.len()

@@ -45,7 +45,7 @@ mod window;
 
 pub use access::{Access, FAILED};
 pub use atomic::Element;
-pub use communicator::{Communicator, Meeting};
+pub use communicator::{Allgather, Communicator};
 pub use custom::{Custom, Operator, register_operator};
 pub use epoch::{Assert, Lock};
 pub use error::{Error, ErrorKind};

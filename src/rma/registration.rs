@@ -1,11 +1,11 @@
-//! With which providers the members of a window registered their memory, and
-//! the keys that follow from it.
+//! The providers with which the members of a window registered their memory,
+//! and their keys.
 
 use super::state::Column;
 
-/// The key of memory that its owner registered with the provider in question.
-/// Only what the owner told of its registrations makes one, so that no
-/// operation can be handed to a provider that does not know the memory.
+/// The key of memory that its owner registered with a provider. It is made only
+/// from what the owner sent about its registrations, so that no operation can be
+/// handed to a provider that does not know the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RemoteKey(u64);
 
@@ -23,25 +23,25 @@ impl RemoteKey {
 
 /// The providers a member registered its memory with.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct With {
+pub(super) struct Providers {
     pub(super) network: bool,
     pub(super) local: bool,
 }
 
-impl With {
+impl Providers {
     pub(super) fn bits(self) -> u8 {
         u8::from(self.network) | u8::from(self.local) << 1
     }
 
-    fn of_bits(bits: u64) -> With {
-        With { network: bits & 1 != 0, local: bits & 2 != 0 }
+    fn of_bits(bits: u64) -> Providers {
+        Providers { network: bits & 1 != 0, local: bits & 2 != 0 }
     }
 }
 
-/// What the members told, by rank.
+/// The registrations of all members, by rank.
 #[derive(Debug)]
 pub(super) struct Registrations {
-    with: Column,
+    providers: Column,
     /// Virtual address at the target, or 0 with offset addressing.
     bases: Column,
     keys: Column,
@@ -49,52 +49,52 @@ pub(super) struct Registrations {
     local_keys: Column,
 }
 
-/// How all members are reached, where one word serves them all.
+/// The keys of all members, where they are equal.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Alike {
+pub(super) struct UniformKeys {
     pub(super) network: Option<(u64, RemoteKey)>,
     pub(super) local: Option<RemoteKey>,
 }
 
 impl Registrations {
     pub(super) fn new(
-        with: Column,
+        providers: Column,
         bases: Column,
         keys: Column,
         local_keys: Column,
     ) -> Registrations {
-        Registrations { with, bases, keys, local_keys }
+        Registrations { providers, bases, keys, local_keys }
     }
 
     /// Where a member's memory begins for its network provider, and the key.
     pub(super) fn network(&self, rank: u32) -> Option<(u64, RemoteKey)> {
         let key = RemoteKey(self.keys.get(rank));
-        With::of_bits(self.with.get(rank)).network.then(|| (self.bases.get(rank), key))
+        Providers::of_bits(self.providers.get(rank)).network.then(|| (self.bases.get(rank), key))
     }
 
     /// The key of a member's memory with its shared-memory provider; addresses
     /// are offsets.
     pub(super) fn local(&self, rank: u32) -> Option<RemoteKey> {
         let key = RemoteKey(self.local_keys.get(rank));
-        With::of_bits(self.with.get(rank)).local.then_some(key)
+        Providers::of_bits(self.providers.get(rank)).local.then_some(key)
     }
 
-    /// Where a member's memory begins, whoever knows it.
+    /// Where a member's memory begins.
     pub(super) fn base(&self, rank: u32) -> u64 {
         self.bases.get(rank)
     }
 
     /// `None` where members differ.
-    pub(super) fn alike(&self) -> Option<Alike> {
-        let columns = [&self.with, &self.bases, &self.keys, &self.local_keys];
-        let alike = columns.into_iter().all(|column| column.uniform().is_some());
-        alike.then(|| Alike { network: self.network(0), local: self.local(0) })
+    pub(super) fn uniform(&self) -> Option<UniformKeys> {
+        let columns = [&self.providers, &self.bases, &self.keys, &self.local_keys];
+        let uniform = columns.into_iter().all(|column| column.uniform().is_some());
+        uniform.then(|| UniformKeys { network: self.network(0), local: self.local(0) })
     }
 
-    /// Those of these ranks, in this order.
+    /// The registrations of these ranks, in this order.
     pub(super) fn pick(&self, ranks: &[u32]) -> Registrations {
         Registrations {
-            with: self.with.pick(ranks),
+            providers: self.providers.pick(ranks),
             bases: self.bases.pick(ranks),
             keys: self.keys.pick(ranks),
             local_keys: self.local_keys.pick(ranks),
@@ -102,7 +102,10 @@ impl Registrations {
     }
 
     pub(super) fn heap(&self) -> usize {
-        [&self.with, &self.bases, &self.keys, &self.local_keys].into_iter().map(Column::heap).sum()
+        [&self.providers, &self.bases, &self.keys, &self.local_keys]
+            .into_iter()
+            .map(Column::heap)
+            .sum()
     }
 }
 
@@ -124,9 +127,9 @@ mod tests {
             [0, 1, 2, 3].map(found),
             [(false, false), (true, false), (false, true), (true, true)]
         );
-        assert!(all.alike().is_none());
-        let alike = all.pick(&[0, 0]).alike().unwrap();
-        assert!(alike.network.is_none() && alike.local.is_none());
+        assert!(all.uniform().is_none());
+        let uniform = all.pick(&[0, 0]).uniform().unwrap();
+        assert!(uniform.network.is_none() && uniform.local.is_none());
         assert_eq!(RemoteKey::unpacked(0), None);
     }
 }

@@ -3,7 +3,7 @@
 use super::exposed_region::RegistryEntry;
 use super::keys::PackedKeys;
 use super::locks::{LockHandle, LockWords};
-use super::registration::{Alike, Registrations};
+use super::registration::{Registrations, UniformKeys};
 use super::{Error, ErrorKind};
 use crate::device::segment::Segment;
 use crate::device::{Device, Key};
@@ -92,7 +92,7 @@ impl NodeLocks {
 pub(super) struct MemoryRegion<N: Netmod> {
     region: Option<N::Region>,
     device: Arc<Device<N>>,
-    quiet: AtomicBool,
+    quiescent: AtomicBool,
 }
 
 impl<N: Netmod> MemoryRegion<N> {
@@ -100,15 +100,15 @@ impl<N: Netmod> MemoryRegion<N> {
         region: Option<N::Region>,
         device: &Arc<Device<N>>,
     ) -> Option<MemoryRegion<N>> {
-        let (device, quiet) = (Arc::clone(device), AtomicBool::new(false));
-        region.map(|region| MemoryRegion { region: Some(region), device, quiet })
+        let (device, quiescent) = (Arc::clone(device), AtomicBool::new(false));
+        region.map(|region| MemoryRegion { region: Some(region), device, quiescent })
     }
 }
 
 impl<N: Netmod> Drop for MemoryRegion<N> {
     fn drop(&mut self) {
         match self.region.take() {
-            Some(region) if !*self.quiet.get_mut() && self.device.is_parted() => {
+            Some(region) if !*self.quiescent.get_mut() && self.device.has_diverged() => {
                 N::abandon(region);
             }
             region => drop(region),
@@ -145,7 +145,7 @@ pub struct WindowState<N: Netmod> {
     pub(super) contiguous: Option<Column>,
     pub(super) node_locks: Option<NodeLocks>,
     /// Address of each rank's memory modulo 8.
-    pub(super) skews: Column,
+    pub(super) misalignments: Column,
     /// World rank of the first member, whose word lock_all takes.
     pub(super) master: u32,
     /// Memory comes and goes: displacements are addresses.
@@ -184,7 +184,7 @@ impl<N: Netmod> std::fmt::Debug for WindowState<N> {
 impl<N: Netmod> WindowState<N> {
     /// Bytes of metadata: this struct and its tables.
     pub fn metadata_bytes(&self) -> usize {
-        let columns = [&self.sizes, &self.units, &self.skews];
+        let columns = [&self.sizes, &self.units, &self.misalignments];
         let columns = columns.into_iter().chain(&self.contiguous);
         let packed_keys = self.packed_keys.as_ref().map_or(0, |p| p.heap());
         let columns = columns.map(|c| c.heap()).sum::<usize>() + self.registered.heap();
@@ -203,10 +203,10 @@ impl<N: Netmod> WindowState<N> {
         (0..self.members.len()).find(is)
     }
 
-    /// All members have said that they write here no more.
-    pub(super) fn quieten(&self) {
+    /// Marks the memory as no longer written to by any member.
+    pub(super) fn set_quiescent(&self) {
         for region in self.memory_regions.iter().flatten() {
-            region.quiet.store(true, Ordering::Relaxed);
+            region.quiescent.store(true, Ordering::Relaxed);
         }
     }
 
@@ -241,7 +241,7 @@ impl<N: Netmod> WindowState<N> {
             exposed_region: Arc::clone(&self.exposed_region),
             contiguous: self.contiguous.as_ref().map(|c| c.pick(&ranks)),
             node_locks: self.node_locks,
-            skews: self.skews.pick(&ranks),
+            misalignments: self.misalignments.pick(&ranks),
             master: self.master,
             dynamic: self.dynamic,
             created: self.created,
@@ -269,12 +269,12 @@ impl<N: Netmod> WindowState<N> {
     pub(super) fn uniform(&self) -> Option<Uniform> {
         if N::KEY_HANDLES {
             let (bytes, unit) = (self.sizes.uniform()?, self.units.uniform()?);
-            return Some(Uniform { bytes, unit, registered: Alike::default() });
+            return Some(Uniform { bytes, unit, registered: UniformKeys::default() });
         }
         Some(Uniform {
             bytes: self.sizes.uniform()?,
             unit: self.units.uniform()?,
-            registered: self.registered.alike()?,
+            registered: self.registered.uniform()?,
         })
     }
 }
@@ -285,5 +285,5 @@ pub(super) struct Uniform {
     pub(super) bytes: u64,
     pub(super) unit: u64,
     /// By what keys, where they are not handles.
-    pub(super) registered: Alike,
+    pub(super) registered: UniformKeys,
 }

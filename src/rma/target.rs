@@ -20,7 +20,7 @@ pub(super) enum Target {
     Provider(Remote),
     /// Unreachable: the rank of this number in the world has no memory, or none
     /// that can be reached from here.
-    Nowhere(u32),
+    Unreachable(u32),
 }
 
 /// Registered memory, as a provider knows it.
@@ -38,7 +38,7 @@ impl Target {
     pub(super) fn remote(self) -> Option<Remote> {
         match self {
             Target::Provider(remote) => Some(remote),
-            Target::Mapped(_) | Target::Nowhere(_) => None,
+            Target::Mapped(_) | Target::Unreachable(_) => None,
         }
     }
 }
@@ -82,7 +82,7 @@ impl<N: Netmod> Access<N> {
         self.in_range(rank)?;
         Ok(match self.target(rank, 0)? {
             Target::Mapped(start) => Some(start),
-            Target::Provider(_) | Target::Nowhere(_) => None,
+            Target::Provider(_) | Target::Unreachable(_) => None,
         })
     }
 
@@ -133,7 +133,7 @@ impl<N: Netmod> Access<N> {
                 .map(|(base, key)| remote(transport, dest, base + offset, key)),
             None => None,
         };
-        Ok(found.unwrap_or(Target::Nowhere(peer)))
+        Ok(found.unwrap_or(Target::Unreachable(peer)))
     }
 
     /// [`Access::target`] where keys are handles.
@@ -150,10 +150,10 @@ impl<N: Netmod> Access<N> {
         let Some(key) = RemoteKey::unpacked(remote_key.key.get()) else {
             // SAFETY: mapped here, and the displacement is within the region.
             let at = || unsafe { (base as *mut u8).add(offset as usize) };
-            return Ok(if base == 0 { Target::Nowhere(peer) } else { Target::Mapped(at()) });
+            return Ok(if base == 0 { Target::Unreachable(peer) } else { Target::Mapped(at()) });
         };
         let transport = Transport::Network;
-        let dest = N::network(self.entry(rank)).ok_or_else(|| nowhere(peer))?;
+        let dest = N::network(self.entry(rank)).ok_or_else(|| unreachable_error(peer))?;
         Ok(Target::Provider(Remote { peer, transport, dest, addr: base + offset, key }))
     }
 
@@ -243,7 +243,7 @@ fn region<N: Netmod>(
 }
 
 /// The error for memory of a rank of the world that cannot be reached.
-pub(super) fn nowhere(peer: u32) -> Error {
+pub(super) fn unreachable_error(peer: u32) -> Error {
     let why = "its window memory is neither mapped here nor registered with a provider that is \
                open on both sides";
     DeviceError::NoTransport { rank: peer, why }.into()

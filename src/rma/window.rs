@@ -6,7 +6,7 @@ use super::epoch::Assert;
 use super::exposed_region::{ExposedRegion, RegistryEntry};
 use super::keys::PackedKeys;
 use super::locks::LockWords;
-use super::registration::{Registrations, With};
+use super::registration::{Providers, Registrations};
 use super::state::{Column, Mapped, MemoryRegion, NodeLocks, WindowState};
 use super::{Communicator, Error, ErrorKind, Hints};
 use crate::av::Transport;
@@ -68,25 +68,26 @@ impl<N: Netmod> Deref for Window<N> {
     }
 }
 
-/// What the members tell each other before a window is made.
+/// What each member tells the others before a window is made.
 #[derive(Clone, Copy, Debug)]
-struct Offer {
-    fault: bool,
+struct MemberInfo {
+    /// The member's arguments are refused, so that all fail alike.
+    invalid: bool,
     /// Address of the memory modulo 8, where it is not the window's own.
-    skew: u8,
+    misalignment: u8,
     bytes: u64,
     unit: u64,
     key: u64,
-    /// The node's memory, in the offer of the member that makes it.
+    /// The memory file of the node's segment, from the member that made it.
     memory: Option<Place>,
 }
 
-impl Offer {
+impl MemberInfo {
     /// Without the place of memory.
     const LEN: usize = 25;
 
     fn encode(&self) -> Vec<u8> {
-        let mut out = vec![u8::from(self.fault) | self.skew << 1];
+        let mut out = vec![u8::from(self.invalid) | self.misalignment << 1];
         for word in [self.bytes, self.unit, self.key] {
             out.extend_from_slice(&word.to_le_bytes());
         }
@@ -94,16 +95,16 @@ impl Offer {
         out
     }
 
-    fn decode(bytes: &[u8]) -> Option<Offer> {
-        let (b, behind) = bytes.split_first_chunk::<{ Offer::LEN }>()?;
+    fn decode(bytes: &[u8]) -> Option<MemberInfo> {
+        let (b, behind) = bytes.split_first_chunk::<{ MemberInfo::LEN }>()?;
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| b[at + i]));
         let memory = match behind {
             [] => None,
             place => Some(Place::decode(place.try_into().ok()?)),
         };
-        Some(Offer {
-            fault: b[0] & 1 != 0,
-            skew: b[0] >> 1,
+        Some(MemberInfo {
+            invalid: b[0] & 1 != 0,
+            misalignment: b[0] >> 1,
             bytes: word(1),
             unit: word(9),
             key: word(17),
@@ -141,37 +142,37 @@ impl<N: Netmod> Window<N> {
     ) -> Result<Window<N>, Error> {
         let communicator = communicator.dup();
         if backing != Backing::Shared {
-            let (offers, key) = exchange(&communicator, bytes, unit, None, 0)?;
-            let ground = provided(&communicator, bytes, backing == Backing::Direct);
-            return Window::build(communicator, &offers, key, ground, Flavor::Allocated);
+            let (infos, key) = exchange_infos(&communicator, bytes, unit, None, 0)?;
+            let local_memory = provided(&communicator, bytes, backing == Backing::Direct);
+            return Window::build(communicator, &infos, key, local_memory, Flavor::Allocated);
         }
         let first = first_on_node(&communicator)?;
         let file =
             if first == communicator.rank() { Shared::create("rankway-window").ok() } else { None };
         let place = file.as_ref().map(Shared::place);
-        let (offers, key) = exchange(&communicator, bytes, unit, place, 0)?;
-        let node = NodeSegment::map(&communicator, &offers, first, file)?;
+        let (infos, key) = exchange_infos(&communicator, bytes, unit, place, 0)?;
+        let node = NodeSegment::map(&communicator, &infos, first, file)?;
         // All members of a node share, or none does. The file stays open until
         // all have opened it, and has its length when all have said so.
         let shared = communicator.allgather(&[u8::from(node.is_some())])?;
         let agreed = shared.iter().all(|s| s.as_slice() == [1]);
-        let ground = match node.filter(|_| agreed) {
+        let local_memory = match node.filter(|_| agreed) {
             Some(node) if !node.is_final() => Err(not_final(bytes)),
             Some(NodeSegment { segment, mapped, node_locks, .. }) => {
                 let device = communicator.device();
                 let mine = device.node_rank(device.boot().rank()).unwrap_or(0);
                 // SAFETY: the segment has a region for every node rank.
                 let start = unsafe { mapped.start.add(mine as usize * mapped.pitch) };
-                Ok(Ground {
+                Ok(LocalMemory {
                     mapped: Some(mapped),
                     node_locks: Some(node_locks),
                     segment: Some(segment),
-                    ..Ground::of(start)
+                    ..LocalMemory::of(start)
                 })
             }
             None => provided(&communicator, bytes, true),
         };
-        Window::build(communicator, &offers, key, ground, Flavor::Allocated)
+        Window::build(communicator, &infos, key, local_memory, Flavor::Allocated)
     }
 
     /// Makes a window of memory the caller has. Collective.
@@ -185,8 +186,9 @@ impl<N: Netmod> Window<N> {
     /// `start..start + bytes` stays mapped, and is touched by the process only
     /// as MPI's rules for windows allow, until the window is freed or dropped.
     /// Where that is because a member died, survivors that have not heard of it
-    /// may still put here: over UCX, whose puts by messages look at no key, the
-    /// memory stays mapped and unused until they have met again.
+    /// may still put here: over UCX, whose puts by messages check no key, the
+    /// memory must stay mapped and unused until a later collective of all
+    /// survivors.
     pub unsafe fn create(
         communicator: &Communicator<N>,
         start: *mut u8,
@@ -195,13 +197,14 @@ impl<N: Netmod> Window<N> {
     ) -> Result<Window<N>, Error> {
         let communicator = communicator.dup();
         let null = start.is_null() && bytes > 0;
-        let skew = (start.addr() % 8) as u8;
-        let offers = exchange(&communicator, bytes, if null { 0 } else { unit }, None, skew);
+        let misalignment = (start.addr() % 8) as u8;
+        let infos =
+            exchange_infos(&communicator, bytes, if null { 0 } else { unit }, None, misalignment);
         if null {
             return Err(ErrorKind::NullBuffer { len: bytes }.into());
         }
-        let (offers, key) = offers?;
-        Window::build(communicator, &offers, key, Ok(Ground::of(start)), Flavor::Created)
+        let (infos, key) = infos?;
+        Window::build(communicator, &infos, key, Ok(LocalMemory::of(start)), Flavor::Created)
     }
 
     /// Allocates `bytes` of zeroed memory in every member, all on one node,
@@ -222,8 +225,8 @@ impl<N: Netmod> Window<N> {
         let file =
             if first == communicator.rank() { Shared::create("rankway-window").ok() } else { None };
         let place = file.as_ref().map(Shared::place);
-        let (offers, key) = exchange(&communicator, bytes, unit, place, 0)?;
-        let node = NodeSegment::map_side_by_side(&communicator, &offers, first, file)?;
+        let (infos, key) = exchange_infos(&communicator, bytes, unit, place, 0)?;
+        let node = NodeSegment::map_contiguous(&communicator, &infos, first, file)?;
         let mapped = communicator.allgather(&[u8::from(node.is_some())])?;
         let unmapped = mapped.iter().position(|m| m.as_slice() != [1]);
         let (Some((node, starts)), None) = (node, unmapped) else {
@@ -232,25 +235,19 @@ impl<N: Netmod> Window<N> {
             return Err(ErrorKind::Arguments(why).into());
         };
         if !node.is_final() {
-            return Window::build(
-                communicator,
-                &offers,
-                key,
-                Err(not_final(bytes)),
-                Flavor::Shared,
-            );
+            return Window::build(communicator, &infos, key, Err(not_final(bytes)), Flavor::Shared);
         }
         let mine = starts[communicator.rank() as usize] as usize;
         // SAFETY: the segment holds the regions of all ranks.
         let start = unsafe { node.mapped.start.add(mine) };
-        let ground = Ground {
+        let local_memory = LocalMemory {
             mapped: Some(node.mapped),
             starts: Some(starts),
             node_locks: Some(node.node_locks),
             segment: Some(node.segment),
-            ..Ground::of(start)
+            ..LocalMemory::of(start)
         };
-        Window::build(communicator, &offers, key, Ok(ground), Flavor::Shared)
+        Window::build(communicator, &infos, key, Ok(local_memory), Flavor::Shared)
     }
 
     /// Makes a window without memory, to which each member attaches its own
@@ -261,9 +258,9 @@ impl<N: Netmod> Window<N> {
     /// A peer that died.
     pub fn dynamic(communicator: &Communicator<N>) -> Result<Window<N>, Error> {
         let communicator = communicator.dup();
-        let (offers, key) = exchange(&communicator, 0, 1, None, 0)?;
-        let ground = Ground::of(std::ptr::null_mut());
-        Window::build(communicator, &offers, key, Ok(ground), Flavor::Dynamic)
+        let (infos, key) = exchange_infos(&communicator, 0, 1, None, 0)?;
+        let local_memory = LocalMemory::of(std::ptr::null_mut());
+        Window::build(communicator, &infos, key, Ok(local_memory), Flavor::Dynamic)
     }
 
     /// Where the memory of a rank is mapped in this process: start, bytes and
@@ -292,40 +289,42 @@ impl<N: Netmod> Window<N> {
         Ok((start, state.sizes.get(rank) as usize, state.units.get(rank) as usize))
     }
 
-    /// Registers the memory and tells the others, or tells them that there is
-    /// none: a window is made in all members or in none.
+    /// Registers the memory and exchanges the keys; a failure is exchanged too,
+    /// so that a window is made in all members or in none.
     fn build(
         communicator: Communicator<N>,
-        offers: &[Offer],
+        infos: &[MemberInfo],
         mut own_key: Key,
-        ground: Result<Ground<N>, Error>,
+        local_memory: Result<LocalMemory<N>, Error>,
         flavor: Flavor,
     ) -> Result<Window<N>, Error> {
         let context = communicator.context();
         let device = communicator.device();
-        let mine = offers[communicator.rank() as usize];
-        let agreed = offers.iter().map(|o| o.key).max().unwrap_or(1);
+        let mine = infos[communicator.rank() as usize];
+        let agreed = infos.iter().map(|o| o.key).max().unwrap_or(1);
         own_key.adopt(agreed);
         let key = own_key.value();
-        let register = |transport, ground: &Ground<N>| -> Result<Option<N::Region>, Error> {
+        let register = |transport,
+                        local_memory: &LocalMemory<N>|
+         -> Result<Option<N::Region>, Error> {
             let Some((netmod, endpoint)) = context.endpoint(transport) else { return Ok(None) };
-            if mine.bytes == 0 || ground.mapped.is_some_and(|m| m.all) {
+            if mine.bytes == 0 || local_memory.mapped.is_some_and(|m| m.all) {
                 return Ok(None);
             }
             // SAFETY: the segment is dropped after the region, and user memory
             // stays by the contract of `create`.
             let region =
-                unsafe { netmod.register(endpoint, ground.start, mine.bytes as usize, key) };
+                unsafe { netmod.register(endpoint, local_memory.start, mine.bytes as usize, key) };
             Ok(Some(region.map_err(crate::device::DeviceError::from)?))
         };
-        let prepared = ground.and_then(|mut ground| {
-            let network = match ground.region.take() {
-                None => register(Transport::Network, &ground)?,
+        let prepared = local_memory.and_then(|mut local_memory| {
+            let network = match local_memory.region.take() {
+                None => register(Transport::Network, &local_memory)?,
                 region => region,
             };
-            let local = match ground.mapped {
+            let local = match local_memory.mapped {
                 Some(_) => None,
-                None => register(Transport::Local, &ground)?,
+                None => register(Transport::Local, &local_memory)?,
             };
             let packed_key = match network.as_ref().zip(device.provider(Transport::Network)) {
                 Some((region, netmod)) if N::KEY_HANDLES => {
@@ -333,43 +332,45 @@ impl<N: Netmod> Window<N> {
                 }
                 _ => Vec::new(),
             };
-            Ok((ground, network, local, packed_key))
+            Ok((local_memory, network, local, packed_key))
         });
-        // Found by packets from the moment that peers may know of the window.
+        // In the registry before any peer knows of the window.
         let dynamic = flavor == Flavor::Dynamic;
         let job_size = device.boot().size();
-        let exposed_region = prepared.as_ref().ok().map(|(ground, ..)| {
+        let exposed_region = prepared.as_ref().ok().map(|(local_memory, ..)| {
             let node_rank = device.node_rank(device.boot().rank()).unwrap_or(0);
-            let shared_lock = ground.node_locks.map(|l| l.of(node_rank));
-            let memory = (ground.start, mine.bytes as usize);
+            let shared_lock = local_memory.node_locks.map(|l| l.of(node_rank));
+            let memory = (local_memory.start, mine.bytes as usize);
             let region =
                 ExposedRegion::new(communicator.id(), memory, dynamic, shared_lock, job_size);
             Arc::new(RegistryEntry::new(Arc::clone(RmaHandler::of(context).registry()), region))
         });
-        let told = prepared.as_ref().ok().map(|(ground, network, local, _)| {
-            let with = With { network: network.is_some(), local: local.is_some() };
+        let own_keys = prepared.as_ref().ok().map(|(local_memory, network, local, _)| {
+            let providers = Providers { network: network.is_some(), local: local.is_some() };
             let netmod = device.provider(Transport::Network);
             let by_address = netmod.is_some_and(|n| n.caps().virtual_addresses);
-            let base = if by_address && network.is_some() { ground.start.addr() as u64 } else { 0 };
+            let base =
+                if by_address && network.is_some() { local_memory.start.addr() as u64 } else { 0 };
             let chosen = netmod.filter(|n| n.caps().provider_keys).zip(network.as_ref());
-            (with, base, chosen.map_or(key, |(n, region)| n.key(region)))
+            (providers, base, chosen.map_or(key, |(n, region)| n.key(region)))
         });
-        let told = told.map(|(with, base, key)| {
+        let own_keys = own_keys.map(|(providers, base, key)| {
             let packed_key = prepared.as_ref().map_or(&[][..], |(.., packed_key)| packed_key);
             let local = own_key.value();
-            Told { with, base, key, local, packed_key }
+            OwnKeys { providers, base, key, local, packed_key }
         });
-        let heard = exchange_keys(&communicator, told, agreed);
-        let (ground, network_region, local_region, _) = prepared?;
-        // Where others have heard more than this process, they may write here.
+        let member_keys = exchange_keys(&communicator, own_keys, agreed);
+        let (local_memory, network_region, local_region, _) = prepared?;
+        // From here on peers may write to this memory, even if this exchange
+        // failed here.
         let memory_regions = [network_region, local_region].map(|r| MemoryRegion::new(r, device));
-        let Heard { registered, packed_keys } = heard?;
+        let MemberKeys { registered, packed_keys } = member_keys?;
         let gone = || ErrorKind::Arguments("the window has no memory of its own".into());
         let state = Arc::new(WindowState {
             exposed_region: exposed_region.ok_or_else(gone)?,
-            contiguous: ground.starts.map(|starts| Column::new(starts.iter().copied())),
-            node_locks: ground.node_locks,
-            skews: Column::new(offers.iter().map(|o| u64::from(o.skew))),
+            contiguous: local_memory.starts.map(|starts| Column::new(starts.iter().copied())),
+            node_locks: local_memory.node_locks,
+            misalignments: Column::new(infos.iter().map(|o| u64::from(o.misalignment))),
             master: communicator.world_rank(0)?,
             dynamic,
             created: flavor == Flavor::Created,
@@ -377,18 +378,18 @@ impl<N: Netmod> Window<N> {
             memory_regions,
             sizes: match dynamic {
                 true => Column::Uniform(u64::MAX),
-                false => Column::new(offers.iter().map(|o| o.bytes)),
+                false => Column::new(infos.iter().map(|o| o.bytes)),
             },
-            units: Column::new(offers.iter().map(|o| o.unit)),
+            units: Column::new(infos.iter().map(|o| o.unit)),
             registered,
             packed_keys: N::KEY_HANDLES.then(|| Arc::new(packed_keys)),
             members: communicator.map().clone(),
-            rkey_ptr: ground.rkey_ptr,
+            rkey_ptr: local_memory.rkey_ptr,
             _key: Some(own_key),
-            mapped: ground.mapped,
-            start: ground.start,
+            mapped: local_memory.mapped,
+            start: local_memory.start,
             bytes: mine.bytes as usize,
-            _segment: ground.segment,
+            _segment: local_memory.segment,
             map: communicator.map().clone(),
             _of: None,
         });
@@ -491,8 +492,8 @@ impl<N: Netmod> Window<N> {
         self.may_fence(assert)?;
         let flushed = self.fence_flush(assert);
         // The others wait there, whatever became of this one's operations.
-        let met = self.communicator.barrier();
-        explained(flushed, met)?;
+        let barrier = self.communicator.barrier();
+        prefer_death(flushed, barrier)?;
         self.fence_open(assert);
         Ok(())
     }
@@ -574,29 +575,30 @@ impl<N: Netmod> Window<N> {
     pub fn free(&mut self) -> Result<(), Error> {
         self.may_end("free")?;
         let flushed = self.access.flush_dirty();
-        let met = self.communicator.barrier();
-        if met.is_ok() {
+        let barrier = self.communicator.barrier();
+        if barrier.is_ok() {
             self.free_leave();
         }
         self.access.set_epoch(Epoch::Freed);
-        explained(flushed, met)
+        prefer_death(flushed, barrier)
     }
 
-    /// All members have entered [`free`](Self::free): nothing comes any more,
-    /// and nothing is kept for what would.
+    /// To be called when all members have entered [`free`](Self::free): no more
+    /// operations arrive, so registrations can be closed at once.
     pub fn free_leave(&self) {
         if let Ok(state) = self.access.state() {
-            state.quieten();
+            state.set_quiescent();
         }
     }
 }
 
-/// The result of a flush and the barrier behind it: the death of a member,
-/// which all hear of in the barrier, explains whatever else went wrong.
-fn explained(flushed: Result<(), Error>, met: Result<(), Error>) -> Result<(), Error> {
-    match met {
+/// The result of a flush and the barrier behind it. The death of a member, of
+/// which all learn in the barrier, comes before other errors, which it may have
+/// caused.
+fn prefer_death(flushed: Result<(), Error>, barrier: Result<(), Error>) -> Result<(), Error> {
+    match barrier {
         Err(e) if e.peer().is_some() => Err(e),
-        met => flushed.and(met),
+        barrier => flushed.and(barrier),
     }
 }
 
@@ -611,17 +613,17 @@ fn first_on_node<N: Netmod>(communicator: &Communicator<N>) -> Result<u32, Error
 }
 
 /// Exchanges the members' sizes, units, keys and memory files.
-fn exchange<N: Netmod>(
+fn exchange_infos<N: Netmod>(
     communicator: &Communicator<N>,
     bytes: usize,
     unit: usize,
     memory: Option<Place>,
-    skew: u8,
-) -> Result<(Vec<Offer>, Key), Error> {
+    misalignment: u8,
+) -> Result<(Vec<MemberInfo>, Key), Error> {
     let key = communicator.device().reserve_key();
-    let mine = Offer {
-        fault: unit == 0,
-        skew,
+    let mine = MemberInfo {
+        invalid: unit == 0,
+        misalignment,
         bytes: bytes as u64,
         unit: unit as u64,
         key: key.value(),
@@ -630,19 +632,19 @@ fn exchange<N: Netmod>(
     let all = communicator.allgather(&mine.encode())?;
     let decode = |(rank, bytes): (usize, &Vec<u8>)| {
         let why = || format!("rank {rank} is not making a window in this call");
-        Offer::decode(bytes).ok_or_else(|| Error::from(ErrorKind::Arguments(why())))
+        MemberInfo::decode(bytes).ok_or_else(|| Error::from(ErrorKind::Arguments(why())))
     };
-    let offers = all.iter().enumerate().map(decode).collect::<Result<Vec<_>, _>>()?;
-    if let Some(rank) = offers.iter().position(|o| o.fault) {
+    let infos = all.iter().enumerate().map(decode).collect::<Result<Vec<_>, _>>()?;
+    if let Some(rank) = infos.iter().position(|o| o.invalid) {
         let why = format!("rank {rank} gave a displacement unit of 0 or null memory");
         return Err(ErrorKind::Arguments(why).into());
     }
-    Ok((offers, key))
+    Ok((infos, key))
 }
 
-/// Where this process's memory is and how it is reached.
-struct Told<'a> {
-    with: With,
+/// The address and the keys of this process's memory.
+struct OwnKeys<'a> {
+    providers: Providers,
     base: u64,
     key: u64,
     /// The key towards peers on the node.
@@ -652,29 +654,29 @@ struct Told<'a> {
 }
 
 /// The same of all members.
-struct Heard {
+struct MemberKeys {
     registered: Registrations,
     packed_keys: PackedKeys,
 }
 
-/// Tells all members the target address and keys of this one's memory, `None`
-/// when it has none, and hears theirs. One byte each where all have the key
-/// that was agreed on and address by offset.
+/// Exchanges the target addresses and keys of all members' memory; `None` where
+/// this one has none. A member with the agreed key and addressing by offset
+/// sends one byte.
 fn exchange_keys<N: Netmod>(
     communicator: &Communicator<N>,
-    told: Option<Told<'_>>,
+    own_keys: Option<OwnKeys<'_>>,
     agreed: u64,
-) -> Result<Heard, Error> {
-    let mine = match told {
+) -> Result<MemberKeys, Error> {
+    let mine = match own_keys {
         None => vec![],
-        Some(Told { with, base: 0, key, local, packed_key: [] })
+        Some(OwnKeys { providers, base: 0, key, local, packed_key: [] })
             if (key, local) == (agreed, agreed) =>
         {
-            vec![with.bits()]
+            vec![providers.bits()]
         }
         Some(t) => {
             let words = [t.base, t.key, t.local].map(u64::to_le_bytes);
-            [&[t.with.bits()], words.as_flattened(), t.packed_key].concat()
+            [&[t.providers.bits()], words.as_flattened(), t.packed_key].concat()
         }
     };
     let all = communicator.allgather(&mine)?;
@@ -688,16 +690,16 @@ fn exchange_keys<N: Netmod>(
             bytes.map_or(usual, u64::from_le_bytes)
         })
     };
-    let with = Column::new(all.iter().map(|b| u64::from(b[0])));
+    let providers = Column::new(all.iter().map(|b| u64::from(b[0])));
     let (bases, keys) = (Column::new(word(1, 0)), Column::new(word(9, agreed)));
-    let registered = Registrations::new(with, bases, keys, Column::new(word(17, agreed)));
+    let registered = Registrations::new(providers, bases, keys, Column::new(word(17, agreed)));
     let packed_keys: Vec<Vec<u8>> =
         all.into_iter().map(|mut b| b.split_off(b.len().min(25))).collect();
-    Ok(Heard { registered, packed_keys: PackedKeys::new(&packed_keys) })
+    Ok(MemberKeys { registered, packed_keys: PackedKeys::new(&packed_keys) })
 }
 
-/// This process's memory for a window, before the others know of it.
-struct Ground<N: Netmod> {
+/// This process's memory for a window that is being made.
+struct LocalMemory<N: Netmod> {
     start: *mut u8,
     mapped: Option<Mapped>,
     /// By rank, where the regions are contiguous.
@@ -710,10 +712,10 @@ struct Ground<N: Netmod> {
     rkey_ptr: bool,
 }
 
-impl<N: Netmod> Ground<N> {
-    /// Memory that nobody shares.
-    fn of(start: *mut u8) -> Ground<N> {
-        Ground {
+impl<N: Netmod> LocalMemory<N> {
+    /// Memory that is not shared.
+    fn of(start: *mut u8) -> LocalMemory<N> {
+        LocalMemory {
             start,
             mapped: None,
             starts: None,
@@ -725,12 +727,12 @@ impl<N: Netmod> Ground<N> {
     }
 }
 
-/// Memory that cannot be shared on the node by us: the provider's, or private.
+/// Memory that is not in a segment of the node: the provider's, or private.
 fn provided<N: Netmod>(
     communicator: &Communicator<N>,
     bytes: usize,
     rkey_ptr: bool,
-) -> Result<Ground<N>, Error> {
+) -> Result<LocalMemory<N>, Error> {
     let refused = |source| ErrorKind::Memory { what: format!("{bytes} bytes"), source };
     if bytes > isize::MAX as usize {
         return Err(refused(std::io::ErrorKind::OutOfMemory.into()).into());
@@ -741,16 +743,16 @@ fn provided<N: Netmod>(
         let memory = netmod.allocate(endpoint, bytes);
         let memory = memory.map_err(|e| refused(std::io::Error::other(e)))?;
         if let Some((region, start)) = memory {
-            return Ok(Ground { region: Some(region), rkey_ptr, ..Ground::of(start) });
+            return Ok(LocalMemory { region: Some(region), rkey_ptr, ..LocalMemory::of(start) });
         }
     }
     let segment = Segment::private(bytes)
         .map_err(|source| ErrorKind::Memory { what: format!("{bytes} bytes"), source })?;
     let start = segment.start();
-    Ok(Ground { segment: Some(segment), ..Ground::of(start) })
+    Ok(LocalMemory { segment: Some(segment), ..LocalMemory::of(start) })
 }
 
-/// The maker of a node's segment said that it had its length, and it has not.
+/// The error for a node's segment without its final length.
 fn not_final(bytes: usize) -> Error {
     let source = std::io::Error::other("the memory file of the node does not have its length");
     ErrorKind::Memory { what: format!("{bytes} bytes"), source }.into()
@@ -767,7 +769,8 @@ struct NodeSegment {
 }
 
 impl NodeSegment {
-    /// Whether it may be touched: its maker, who alone sets its length, has.
+    /// Returns true if it has its final length, which only its maker sets, and
+    /// may be touched.
     fn is_final(&self) -> bool {
         segment::is_final(&self.file, self.len)
     }
@@ -776,16 +779,16 @@ impl NodeSegment {
     /// be had (another pid namespace, no memory files).
     fn map<N: Netmod>(
         communicator: &Communicator<N>,
-        offers: &[Offer],
+        infos: &[MemberInfo],
         first: u32,
         file: Option<Shared>,
     ) -> Result<Option<NodeSegment>, Error> {
         let device = communicator.device();
         let mut all = true;
         let mut largest = 0;
-        for (rank, offer) in (0..).zip(offers) {
+        for (rank, info) in (0..).zip(infos) {
             if device.on_node(communicator.world_rank(rank)?) {
-                largest = largest.max(offer.bytes as usize);
+                largest = largest.max(info.bytes as usize);
             } else {
                 all = false;
             }
@@ -795,36 +798,36 @@ impl NodeSegment {
         let (Some(pitch), Some(len)) = (pitch, len.filter(|&l| l <= isize::MAX as usize)) else {
             return Ok(None);
         };
-        let node = NodeSegment::open(communicator, offers[first as usize], file, len);
+        let node = NodeSegment::open(communicator, infos[first as usize], file, len);
         Ok(node.map(|node| NodeSegment { mapped: Mapped { pitch, all, ..node.mapped }, ..node }))
     }
 
     /// Maps one segment for all members, the regions contiguous by rank, and
     /// says where each starts; `None` when it cannot be had.
-    fn map_side_by_side<N: Netmod>(
+    fn map_contiguous<N: Netmod>(
         communicator: &Communicator<N>,
-        offers: &[Offer],
+        infos: &[MemberInfo],
         first: u32,
         file: Option<Shared>,
     ) -> Result<Option<(NodeSegment, Vec<u64>)>, Error> {
         let device = communicator.device();
-        let mut starts = Vec::with_capacity(offers.len());
+        let mut starts = Vec::with_capacity(infos.len());
         let mut len = 0_usize;
-        for (rank, offer) in (0..).zip(offers) {
+        for (rank, info) in (0..).zip(infos) {
             let peer = communicator.world_rank(rank)?;
-            let end = len.checked_add(offer.bytes as usize).filter(|&l| l <= isize::MAX as usize);
+            let end = len.checked_add(info.bytes as usize).filter(|&l| l <= isize::MAX as usize);
             let (Some(end), true) = (end, device.on_node(peer)) else { return Ok(None) };
             starts.push(len as u64);
             len = end;
         }
-        let node = NodeSegment::open(communicator, offers[first as usize], file, len);
+        let node = NodeSegment::open(communicator, infos[first as usize], file, len);
         Ok(node.map(|node| (node, starts)))
     }
 
     /// Maps `len` bytes of regions and the node's lock words behind them.
     fn open<N: Netmod>(
         communicator: &Communicator<N>,
-        offer: Offer,
+        info: MemberInfo,
         file: Option<Shared>,
         len: usize,
     ) -> Option<NodeSegment> {
@@ -836,7 +839,7 @@ impl NodeSegment {
         let (segment, file) = match file {
             Some(file) => (file.map(all).ok()?, file.into_file()),
             None => {
-                let file = offer.memory?.open().ok()?;
+                let file = info.memory?.open().ok()?;
                 (Segment::map(&file, all).ok()?, file)
             }
         };

@@ -144,13 +144,13 @@ pub fn accumulate<N: Opens>(run: &Run<'_, N>, w: &Window<N>, to: u32) -> Result 
     // Those that failed before may have been done or not.
     let failed = last - sums.read().0;
     if run.t.hear("flush", w.flush(to))?.is_some() && failed <= 8 {
-        settle(run, w, to)?;
+        check_sum(run, w, to)?;
     }
     Ok(())
 }
 
 /// Reads the sum back: it is one of those that can be, and known from now on.
-pub fn settle<N: Opens>(run: &Run<'_, N>, w: &Window<N>, to: u32) -> Result {
+pub fn check_sum<N: Opens>(run: &Run<'_, N>, w: &Window<N>, to: u32) -> Result {
     let sums = &board().sums[run.t.me as usize][to as usize];
     let at = share(run.t.me) + SUM;
     let Some(now) = run.t.hear("fetch", w.fetch_and_op(0_u64, Op::NoOp, to, at))? else {

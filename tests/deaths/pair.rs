@@ -1,6 +1,6 @@
 //! What the survivors do together afterwards, every byte checked.
 
-use super::onesided::settle;
+use super::onesided::check_sum;
 use super::trial::*;
 use crate::ensure;
 use crate::jobs::{Opens, Result, pattern, same};
@@ -56,7 +56,7 @@ pub fn on_window<N: Opens>(run: &Run<'_, N>, w: &Window<N>) -> Result {
         w.accumulate(&[1_u64], Op::Sum, to, share(t.me) + SUM)?;
         w.flush(to)
     })?;
-    settle(run, w, to)?;
+    check_sum(run, w, to)?;
     again(t, "flush", || w.flush(to))?;
     talk(run, &run.world, t.other)?;
     came(run, w)

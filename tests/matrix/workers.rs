@@ -71,9 +71,9 @@ impl<N: Opens> Workers<N> {
         }
     }
 
-    fn next(&self, mut meanwhile: impl FnMut() -> Result) -> Result<Event> {
+    fn next(&self, mut progress: impl FnMut() -> Result) -> Result<Event> {
         loop {
-            meanwhile()?;
+            progress()?;
             match self.events.try_recv() {
                 Ok(event) => return Ok(event),
                 Err(TryRecvError::Empty) => std::thread::yield_now(),
@@ -83,9 +83,9 @@ impl<N: Opens> Workers<N> {
     }
 
     /// Until both wait within their epochs.
-    pub fn reached(&self, mut meanwhile: impl FnMut() -> Result) -> Result {
+    pub fn reached(&self, mut progress: impl FnMut() -> Result) -> Result {
         for _ in &self.orders {
-            if let Event::Done(done) = self.next(&mut meanwhile)? {
+            if let Event::Done(done) = self.next(&mut progress)? {
                 done?;
             }
         }
@@ -93,10 +93,10 @@ impl<N: Opens> Workers<N> {
     }
 
     /// Until both are done; what was wrong.
-    pub fn done(&self, mut meanwhile: impl FnMut() -> Result) -> Result<Vec<String>> {
+    pub fn done(&self, mut progress: impl FnMut() -> Result) -> Result<Vec<String>> {
         let mut wrong = Vec::new();
         for _ in &self.orders {
-            match self.next(&mut meanwhile)? {
+            match self.next(&mut progress)? {
                 Event::Done(done) => wrong.extend(done?),
                 Event::Reached => return Err("a thread waits within its epoch".into()),
             }

@@ -98,7 +98,7 @@ impl Boot for Local {
         let timeout = os::timeout();
         let start = Instant::now();
         let mut ended_seen = 0;
-        for turn in 0u32.. {
+        for round in 0u32.. {
             // Read before the generation: an end noted after everyone had
             // arrived must not fail this fence.
             let ended = header.ended.load(Ordering::Acquire);
@@ -117,7 +117,7 @@ impl Boot for Local {
                 }
             }
             idle();
-            if turn < SPINS {
+            if round < SPINS {
                 std::hint::spin_loop();
                 continue;
             }

@@ -318,12 +318,12 @@ impl Boot for Pmix {
         }
         let timeout = os::timeout();
         let start = Instant::now();
-        for turn in 0u32.. {
+        for round in 0u32.. {
             if fence.done.load(Ordering::Acquire) != 0 {
                 return self.check("PMIx_Fence_nb", fence.status.load(Ordering::Relaxed));
             }
             idle();
-            if turn >= EAGER {
+            if round >= EAGER {
                 os::futex_wait(&fence.done, 0, NAP);
             }
             if start.elapsed() > timeout {

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 /// Lookups between two looks at the clock.
 const CHUNK: u32 = 4_000;
-/// Chunks that are enough, where they take as long as [`SETTLED`].
+/// Chunks that are enough, where they take as long as [`WARM_UP`].
 const CHUNKS: u32 = 250;
-/// Caches take a while to settle.
-const SETTLED: Duration = Duration::from_millis(100);
+/// Caches take a while to warm up.
+const WARM_UP: Duration = Duration::from_millis(100);
 
 /// Least nanoseconds of one of the `each` things that a call does, of up to
 /// `rounds` calls; no new one is begun once `budget` is over.
@@ -49,7 +49,7 @@ pub fn random(budget: Duration, len: u32, lookup: impl Fn(u32) -> u32) -> f64 {
     };
     let began = Instant::now();
     let first = chunk(CHUNKS, budget);
-    let left = SETTLED.min(budget).saturating_sub(began.elapsed());
+    let left = WARM_UP.min(budget).saturating_sub(began.elapsed());
     // More for what is quick.
     if left.is_zero() { first } else { first.min(chunk(7 * CHUNKS, left)) }
 }

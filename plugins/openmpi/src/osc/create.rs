@@ -9,7 +9,7 @@ use crate::state::{self, State};
 use crate::{ffi, guarded};
 use rankway::boot::Boot;
 use rankway::netmod::Netmod;
-use rankway::rma::{Communicator, Error, Meeting, Window, register_operator};
+use rankway::rma::{Allgather, Communicator, Error, Window, register_operator};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -130,9 +130,9 @@ unsafe fn make_on<N: Netmod>(
     let apart = unsafe { flag(wish.info, c"alloc_shared_noncontig") };
     let window = state.enter_waiting(|inner| -> Result<Window<N>, Error> {
         register_operator(&inner.context, custom::operator);
-        let meeting = Rc::new(Collectives { state, comm, members: members as usize });
+        let collectives = Rc::new(Collectives { state, comm, members: members as usize });
         let world = Communicator::world(&inner.context);
-        let communicator = world.with_meeting(map, rank as u32, id, meeting);
+        let communicator = world.with_allgather(map, rank as u32, id, collectives);
         match wish.flavor as u32 {
             ffi::MPI_WIN_FLAVOR_ALLOCATE => Window::allocate(&communicator, wish.size, 1),
             ffi::MPI_WIN_FLAVOR_SHARED if apart => Window::allocate(&communicator, wish.size, 1),
@@ -174,8 +174,8 @@ unsafe fn make_on<N: Netmod>(
     Ok(())
 }
 
-/// How the members of a window meet: by Open MPI's collectives, which make
-/// everybody's progress.
+/// The allgather of a window's members: Open MPI's collectives, which make
+/// progress for all components.
 struct Collectives<N: Netmod> {
     state: &'static State<N>,
     /// The window's own.
@@ -183,9 +183,9 @@ struct Collectives<N: Netmod> {
     members: usize,
 }
 
-impl<N: Netmod> Meeting for Collectives<N> {
+impl<N: Netmod> Allgather for Collectives<N> {
     fn allgather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-        let meet = || {
+        let gather = || {
             // SAFETY: the window's communicator, which lives as long as it.
             let lengths = unsafe { allgather(self.comm, &[mine.len() as u64], self.members)? };
             let most = lengths.iter().copied().max().unwrap_or(0) as usize;
@@ -196,12 +196,12 @@ impl<N: Netmod> Meeting for Collectives<N> {
             let part = |(i, &len): (usize, &u64)| all[i * most..i * most + len as usize].to_vec();
             Ok(lengths.iter().enumerate().map(part).collect())
         };
-        let met = self.state.outside(meet).unwrap_or(Err(ffi::OMPI_ERR_NOT_SUPPORTED));
-        met.map_err(|code| format!("an allgather of Open MPI's answered {code}"))
+        let gathered = self.state.outside(gather).unwrap_or(Err(ffi::OMPI_ERR_NOT_SUPPORTED));
+        gathered.map_err(|code| format!("an allgather of Open MPI's answered {code}"))
     }
 }
 
-/// Collects what all members say, by rank, each as much.
+/// Collects the elements of all members, by rank, the same number of each.
 ///
 /// # Safety
 /// A live communicator of `members` with its collectives. Any bits are a `T`.

@@ -273,7 +273,7 @@ pub(super) unsafe extern "C" fn sync<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_
 /// A flush where all was stores: done when they are ordered.
 #[inline(always)]
 fn stored<N: Netmod>(module: &Module<N>) -> bool {
-    if module.threads || module.start.is_null() || !module.window.is_quiet() {
+    if module.threads || module.start.is_null() || !module.window.has_only_stores() {
         return false;
     }
     module.order();
