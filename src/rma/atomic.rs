@@ -137,7 +137,7 @@ impl Origin {
         Origin { kind: Kind::Fetch, ty, op, operand, compare: std::ptr::null(), result, count }
     }
 
-    /// The part of it that begins with element `from`.
+    /// `count` elements of it from element `from` on.
     fn piece(&self, from: usize, count: usize) -> Origin {
         let byte = from * self.ty.size();
         let has_operand = self.op != Op::NoOp || self.kind == Kind::Swap;
@@ -262,7 +262,7 @@ impl<N: Netmod> Access<N> {
             results.len(),
         );
         // SAFETY: the slices hold the elements; the result is given inside.
-        unsafe { self.fetched(&origin, results.as_mut_ptr().cast(), rank, disp) }
+        unsafe { self.fetch_blocking(&origin, results.as_mut_ptr().cast(), rank, disp) }
     }
 
     /// [`Access::get_accumulate`] for elements of a type that is known when it
@@ -308,10 +308,10 @@ impl<N: Netmod> Access<N> {
             // SAFETY: an element of the window, aligned; valid by the line above.
             && let Some(old) = unsafe { T::apply(at, op, operand) }
         {
-            // Nobody waits by adding something; a count for each would cost as
-            // much as all the rest.
+            // Additions are no spinning, and counting each would double its
+            // cost.
             if op != Op::Sum || bits(operand) == 0 {
-                self.count_direct();
+                self.count_cpu_atomic();
             }
             return Ok(old);
         }
@@ -336,9 +336,10 @@ impl<N: Netmod> Access<N> {
             // SAFETY: an element of the window, aligned.
             && let Some(old) = unsafe { T::swap_if(at, compare, new) }
         {
-            // Those that wait for their turn fail until it comes.
+            // A spinning process fails again and again; only failures are
+            // counted.
             if bits(old) != bits(compare) {
-                self.count_direct();
+                self.count_cpu_atomic();
             }
             return Ok(old);
         }
@@ -366,7 +367,7 @@ impl<N: Netmod> Access<N> {
             count: 1,
         };
         // SAFETY: one element each.
-        unsafe { self.fetched(&origin, (&raw mut old).cast(), rank, disp)? };
+        unsafe { self.fetch_blocking(&origin, (&raw mut old).cast(), rank, disp)? };
         Ok(old)
     }
 
@@ -466,11 +467,11 @@ impl<N: Netmod> Access<N> {
         started.map(|()| pending)
     }
 
-    /// An operation whose results are there on return.
+    /// A fetching operation that returns with its results.
     ///
     /// # Safety
     /// The buffers of `origin` hold its elements, and `result` does.
-    unsafe fn fetched(
+    unsafe fn fetch_blocking(
         &self,
         origin: &Origin,
         result: *mut u8,
@@ -482,10 +483,10 @@ impl<N: Netmod> Access<N> {
         let mut in_flight = Vec::new();
         // SAFETY: the caller's duty, and what was lent stays if this fails.
         let started = unsafe { self.elements(&origin, rank, disp, Some(&mut in_flight)) };
-        let nothing_under_way = in_flight.is_empty();
+        let nothing_in_flight = in_flight.is_empty();
         let ended = self.await_in_flight(&mut in_flight);
         if let Err(e) = started.and(ended) {
-            if nothing_under_way {
+            if nothing_in_flight {
                 self.cold.spare.done(lent);
             }
             return Err(e);
@@ -496,7 +497,7 @@ impl<N: Netmod> Access<N> {
         Ok(())
     }
 
-    /// Starts an operation on elements. With `in_flight`, what it ends with goes
+    /// Starts an operation on elements. With `in_flight`, its completions go
     /// there; else the flush waits for it.
     ///
     /// # Safety
@@ -542,7 +543,7 @@ impl<N: Netmod> Access<N> {
             unsafe { self.elements_by_packets(origin, peer, offset, &mut in_flight) }
         };
         if peer == self.context().device().boot().rank() {
-            self.count_direct();
+            self.count_cpu_atomic();
             // SAFETY: the caller's duty.
             return match unsafe {
                 state.exposed_region.compute(offset, origin.work(std::ptr::null_mut()))
@@ -557,7 +558,7 @@ impl<N: Netmod> Access<N> {
         let remote = match self.target(rank, disp)? {
             Target::Mapped(at) if !is_atomic(ty, at.addr()) => return packets(in_flight),
             Target::Mapped(at) => {
-                self.count_direct();
+                self.count_cpu_atomic();
                 // SAFETY: checked, mapped and aligned.
                 unsafe { origin.work(at).run_atomic() };
                 return Ok(());
@@ -565,20 +566,23 @@ impl<N: Netmod> Access<N> {
             Target::Provider(remote) => remote,
             Target::Unreachable(peer) => return Err(unreachable_error(peer)),
         };
-        let limit =
-            self.native_limit(&remote, origin, state.misalignments.get(rank).wrapping_add(offset));
-        // A library changes memory that it did not allocate by messages of its
-        // own, and ours are shorter on a node.
+        let limit = self.provider_atomic_limit(
+            &remote,
+            origin,
+            state.misalignments.get(rank).wrapping_add(offset),
+        );
+        // For memory that it did not allocate a library sends messages, and ours
+        // are faster on a node.
         if limit == 0 || (state.created && self.context().has_node_queue(remote.peer)) {
             return packets(in_flight);
         }
-        order(AccessPath::Native)?;
+        order(AccessPath::Provider)?;
         let mut from = 0;
         while from < count {
             let piece = origin.piece(from, limit.min(count - from));
             let at = (from * ty.size()) as u64;
             // SAFETY: the caller's duty.
-            unsafe { self.element_natively(&piece, &remote, at, in_flight.as_deref_mut())? };
+            unsafe { self.atomic_by_provider(&piece, &remote, at, in_flight.as_deref_mut())? };
             from += piece.count;
         }
         Ok(())
@@ -587,9 +591,9 @@ impl<N: Netmod> Access<N> {
     /// Counts an operation by the processor's atomics; makes progress now and
     /// then.
     #[inline(always)]
-    pub(super) fn count_direct(&self) {
-        let left = self.cold.direct.get().wrapping_sub(1);
-        self.cold.direct.set(left);
+    pub(super) fn count_cpu_atomic(&self) {
+        let left = self.cold.atomics_until_progress.get().wrapping_sub(1);
+        self.cold.atomics_until_progress.set(left);
         if left == 0 {
             self.progress_between();
         }
@@ -598,13 +602,13 @@ impl<N: Netmod> Access<N> {
     #[cold]
     #[inline(never)]
     fn progress_between(&self) {
-        self.cold.direct.set(ATOMICS_PER_PROGRESS);
-        // What breaks here breaks the next flush, which tells.
+        self.cold.atomics_until_progress.set(ATOMICS_PER_PROGRESS);
+        // The next flush returns the error.
         let _ = self.context().progress();
     }
 
     /// How many elements one call of the provider takes; 0 where it must not.
-    fn native_limit(&self, remote: &Remote, origin: &Origin, address: u64) -> usize {
+    fn provider_atomic_limit(&self, remote: &Remote, origin: &Origin, address: u64) -> usize {
         let Ok((netmod, endpoint)) = self.endpoint(remote) else { return 0 };
         if !netmod.caps().cpu_atomics || !is_atomic(origin.ty, address as usize) {
             return 0;
@@ -626,7 +630,7 @@ impl<N: Netmod> Access<N> {
     ///
     /// # Safety
     /// The buffers hold the elements, the result until the operation's end.
-    unsafe fn element_natively(
+    unsafe fn atomic_by_provider(
         &self,
         origin: &Origin,
         remote: &Remote,
@@ -679,7 +683,7 @@ impl<N: Netmod> Access<N> {
         Ok(())
     }
 
-    /// Packets that the target carries out, in pieces.
+    /// Sends the operation as requests, in pieces.
     ///
     /// # Safety
     /// As [`Access::elements`].
@@ -691,7 +695,7 @@ impl<N: Netmod> Access<N> {
         in_flight: &mut Option<&mut Vec<InFlight>>,
     ) -> Result<(), Error> {
         let size = origin.ty.size();
-        let longest = self.may_send(peer)?;
+        let longest = self.request_limit(peer)?;
         let each = if origin.kind == Kind::Swap { 2 * size } else { size };
         let fits = (longest / each).max(1);
         let opcode = match origin.kind {

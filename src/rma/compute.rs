@@ -44,8 +44,8 @@ pub(super) fn refusal(ty: Type, op: Op) -> Option<&'static str> {
 
 const HAVE_F80: bool = cfg!(any(target_arch = "x86", target_arch = "x86_64"));
 
-/// Whether an element at an address that is `address` modulo its size can be
-/// changed by one atomic instruction, or a loop around one.
+/// Returns true if an element at an address that is `address` modulo its size
+/// can be changed by one atomic instruction, or a loop around one.
 #[inline(always)]
 pub(super) const fn is_atomic(ty: Type, address: usize) -> bool {
     let size = ty.size();
@@ -70,8 +70,8 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Does it: atomically element by element where the elements allow that,
-    /// else under `lock`.
+    /// Runs the operation: atomically element by element where the elements
+    /// allow that, else under `lock`.
     ///
     /// # Safety
     /// `at` and the buffers that kind and operation use hold `count` elements;
@@ -401,7 +401,7 @@ fn complex64(op: Op, a: [u8; 16], b: [u8; 16]) -> [u8; 16] {
     out
 }
 
-/// The 80-bit numbers of x86, computed where they are at home: in the x87.
+/// The 80-bit numbers of x86, computed by the x87.
 mod f80 {
     use crate::netmod::Op;
 

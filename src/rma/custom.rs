@@ -138,7 +138,7 @@ impl<N: Netmod> Access<N> {
             unsafe { std::ptr::copy_nonoverlapping(out.as_ptr(), result, len) };
             return Ok(Pending::new(self, Vec::new()));
         }
-        let longest = self.may_send(peer)?;
+        let longest = self.request_limit(peer)?;
         if body.len().max(len) > longest || span > SPAN {
             let why = format!(
                 "a custom operation of {} bytes on {span}; {longest} go at a time, and the target \
@@ -176,6 +176,6 @@ impl<N: Netmod> Access<N> {
         if peer == self.context().device().boot().rank() {
             return Ok(super::am_fallback::MAX_BODY);
         }
-        Ok(self.may_send(peer)? - CODE)
+        Ok(self.request_limit(peer)? - CODE)
     }
 }

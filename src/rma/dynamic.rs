@@ -64,7 +64,7 @@ impl<N: Netmod> Access<N> {
             let put = |at: *mut u8| unsafe { std::ptr::copy(all.as_ptr(), at, len) };
             return local(peer, self.state()?.exposed_region.with_range(disp as u64, len, put));
         }
-        let longest = self.may_send(peer)?;
+        let longest = self.request_limit(peer)?;
         let mut at = disp as u64;
         for body in all.chunks(longest) {
             let request = self.bytes_request(opcode::PUT, at, body.len(), body)?;
@@ -94,7 +94,7 @@ impl<N: Netmod> Access<N> {
             let get = |at: *mut u8| unsafe { std::ptr::copy(at, buf, len) };
             return local(peer, self.state()?.exposed_region.with_range(disp as u64, len, get));
         }
-        let longest = self.may_send(peer)?;
+        let longest = self.request_limit(peer)?;
         let mut done = 0;
         while done < len {
             let piece = longest.min(len - done);

@@ -67,7 +67,7 @@ impl BitOr for Assert {
 /// The path of an element operation to a rank whose memory is not mapped here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AccessPath {
-    Native,
+    Provider,
     Packet,
 }
 
@@ -110,8 +110,8 @@ pub(super) struct ColdState<N> {
     pub(super) spare: Spare,
     /// The path of the last element operation, by world rank.
     pub(super) access_paths: RefCell<BTreeMap<u32, AccessPath>>,
-    /// Operations by the processor's atomics until the next progress.
-    pub(super) direct: Cell<u32>,
+    /// Operations by the processor's atomics left until the next progress.
+    pub(super) atomics_until_progress: Cell<u32>,
 }
 
 impl<N: Netmod> ColdState<N> {
@@ -127,7 +127,7 @@ impl<N: Netmod> ColdState<N> {
             staged_bytes: Cell::new(0),
             spare: Spare::default(),
             access_paths: RefCell::default(),
-            direct: Cell::new(ATOMICS_PER_PROGRESS),
+            atomics_until_progress: Cell::new(ATOMICS_PER_PROGRESS),
         }
     }
 
@@ -236,7 +236,7 @@ impl<N: Netmod> Access<N> {
                 fence(Ordering::SeqCst);
             }
             // A process that locks again and again must still make progress.
-            self.count_direct();
+            self.count_cpu_atomic();
             Ok(())
         } else {
             self.flush(rank)
@@ -516,7 +516,7 @@ impl<N: Netmod> Access<N> {
         place: u64,
         answer: &Rc<Answer>,
     ) -> Result<(), Error> {
-        self.may_send(peer)?;
+        self.request_limit(peer)?;
         let request = Request {
             opcode,
             window: self.state()?.exposed_region.id,
@@ -536,7 +536,7 @@ impl<N: Netmod> Access<N> {
 
     /// The longest body of a request; refuses those that cannot be made, with a
     /// remedy.
-    pub(super) fn may_send(&self, peer: u32) -> Result<usize, Error> {
+    pub(super) fn request_limit(&self, peer: u32) -> Result<usize, Error> {
         match self.context().forward_limit(peer)? {
             0 => {
                 let why = format!(

@@ -120,7 +120,7 @@ impl<N: Netmod> Access<N> {
     ) -> Result<(), Error> {
         fits(from, buf.len())?;
         // SAFETY: within the slice.
-        unsafe { self.write_pieces(buf.as_ptr(), from, rank, disp, to, End::Return) }
+        unsafe { self.write_pieces(buf.as_ptr(), from, rank, disp, to, LocalCompletion::Return) }
     }
 
     /// [`Access::put_iov`], the buffer the operation's until the request was
@@ -142,8 +142,9 @@ impl<N: Netmod> Access<N> {
         not_null(buf, from)?;
         let mut in_flight = Vec::new();
         // SAFETY: the caller's duty.
-        let started =
-            unsafe { self.write_pieces(buf, from, rank, disp, to, End::InFlight(&mut in_flight)) };
+        let started = unsafe {
+            self.write_pieces(buf, from, rank, disp, to, LocalCompletion::InFlight(&mut in_flight))
+        };
         let pending = Pending::new(self, in_flight);
         started.map(|()| pending)
     }
@@ -166,7 +167,7 @@ impl<N: Netmod> Access<N> {
     ) -> Result<(), Error> {
         not_null(buf, from)?;
         // SAFETY: the caller's duty.
-        unsafe { self.write_pieces(buf, from, rank, disp, to, End::Flush) }
+        unsafe { self.write_pieces(buf, from, rank, disp, to, LocalCompletion::Flush) }
     }
 
     /// Gets blocks of the memory of `rank` into blocks of `buf`; they are there
@@ -184,7 +185,7 @@ impl<N: Netmod> Access<N> {
     ) -> Result<(), Error> {
         fits(to, buf.len())?;
         // SAFETY: within the slice.
-        unsafe { self.read_pieces(buf.as_mut_ptr(), to, rank, disp, from, End::Return) }
+        unsafe { self.read_pieces(buf.as_mut_ptr(), to, rank, disp, from, LocalCompletion::Return) }
     }
 
     /// [`Access::get_iov`], the bytes there when the request was waited for
@@ -207,8 +208,9 @@ impl<N: Netmod> Access<N> {
         not_null(buf, to)?;
         let mut in_flight = Vec::new();
         // SAFETY: the caller's duty.
-        let started =
-            unsafe { self.read_pieces(buf, to, rank, disp, from, End::InFlight(&mut in_flight)) };
+        let started = unsafe {
+            self.read_pieces(buf, to, rank, disp, from, LocalCompletion::InFlight(&mut in_flight))
+        };
         let pending = Pending::new(self, in_flight);
         started.map(|()| pending)
     }
@@ -232,7 +234,7 @@ impl<N: Netmod> Access<N> {
     ) -> Result<(), Error> {
         not_null(buf, to)?;
         // SAFETY: the caller's duty.
-        unsafe { self.read_pieces(buf, to, rank, disp, from, End::Flush) }
+        unsafe { self.read_pieces(buf, to, rank, disp, from, LocalCompletion::Flush) }
     }
 
     /// Puts with a request of its own: MPI_Rput.
@@ -294,13 +296,13 @@ impl<N: Netmod> Access<N> {
         fits(from, size_of_val(operands))?;
         self.check_iov(from, rank, disp, to)?;
         let unit = self.state()?.units.get(rank) as usize;
-        // Nothing is done in part: looked at before.
+        // Checked first, so that nothing is done in part.
         let odd = |&(here, there, len): &(usize, usize, usize)| {
             here % size != 0 || len % size != 0 || there % unit.max(1) != 0
         };
         if Pieces::new(from, to).any(|piece| odd(&piece)) {
             let why = format!(
-                "accumulate_iov: blocks are whole elements of {size} bytes, at displacements \
+                "accumulate_iov: iov entries are whole elements of {size} bytes, at displacements \
                  that are multiples of the window's unit of {unit} bytes"
             );
             return Err(ErrorKind::Arguments(why).into());
@@ -312,7 +314,7 @@ impl<N: Netmod> Access<N> {
         Ok(())
     }
 
-    /// Refuses blocks that leave the target's memory or differ in bytes.
+    /// Refuses layouts that leave the target's memory or differ in bytes.
     fn check_iov(
         &self,
         here: &Layout<'_>,
@@ -328,7 +330,7 @@ impl<N: Netmod> Access<N> {
     }
 
     /// # Safety
-    /// `buf` is readable for the extent of `from` until the end.
+    /// `buf` is readable for the extent of `from` until completion.
     unsafe fn write_pieces(
         &self,
         buf: *const u8,
@@ -336,7 +338,7 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
         to: &Layout<'_>,
-        end: End<'_>,
+        completion: LocalCompletion<'_>,
     ) -> Result<(), Error> {
         self.check_iov(from, rank, disp, to)?;
         if from.bytes() == Some(0) {
@@ -360,14 +362,14 @@ impl<N: Netmod> Access<N> {
             }
             // SAFETY: the caller's duty.
             Target::Provider(remote) => unsafe {
-                self.move_pieces(&remote, buf.cast_mut(), Pieces::new(from, to), true, end)
+                self.move_pieces(&remote, buf.cast_mut(), Pieces::new(from, to), true, completion)
             },
             Target::Unreachable(peer) => Err(unreachable_error(peer)),
         }
     }
 
     /// # Safety
-    /// `buf` is writable for the extent of `to` until the end.
+    /// `buf` is writable for the extent of `to` until completion.
     unsafe fn read_pieces(
         &self,
         buf: *mut u8,
@@ -375,7 +377,7 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
         from: &Layout<'_>,
-        end: End<'_>,
+        completion: LocalCompletion<'_>,
     ) -> Result<(), Error> {
         self.check_iov(to, rank, disp, from)?;
         if to.bytes() == Some(0) {
@@ -384,17 +386,17 @@ impl<N: Netmod> Access<N> {
         self.mark(rank);
         if self.state()?.dynamic {
             let mut own = Vec::new();
-            let (mut in_flight, returns) = match end {
-                End::Flush => (None, false),
-                End::InFlight(in_flight) => (Some(in_flight), false),
-                End::Return => (Some(&mut own), true),
+            let (mut in_flight, returns) = match completion {
+                LocalCompletion::Flush => (None, false),
+                LocalCompletion::InFlight(in_flight) => (Some(in_flight), false),
+                LocalCompletion::Return => (Some(&mut own), true),
             };
             let started = Pieces::new(to, from).try_for_each(|(here, there, len)| {
                 let in_flight = in_flight.as_deref_mut();
                 // SAFETY: the caller's duty.
                 unsafe { self.get_by_packets(buf.add(here), len, rank, disp + there, in_flight) }
             });
-            // What fails is given up: packets are handed out by this process.
+            // A failed request is forgotten, so that its answer is not written.
             let ended = if returns { self.await_in_flight(&mut own) } else { Ok(()) };
             return started.and(ended);
         }
@@ -408,36 +410,37 @@ impl<N: Netmod> Access<N> {
             }
             // SAFETY: the caller's duty.
             Target::Provider(remote) => unsafe {
-                self.move_pieces(&remote, buf, Pieces::new(to, from), false, end)
+                self.move_pieces(&remote, buf, Pieces::new(to, from), false, completion)
             },
             Target::Unreachable(peer) => Err(unreachable_error(peer)),
         }
     }
 
     /// # Safety
-    /// The pieces at `buf` are readable, when reading writable, until the end.
+    /// The pieces at `buf` are readable, when reading writable, until
+    /// completion.
     unsafe fn move_pieces(
         &self,
         remote: &Remote,
         buf: *mut u8,
         pieces: Pieces<'_>,
         write: bool,
-        end: End<'_>,
+        completion: LocalCompletion<'_>,
     ) -> Result<(), Error> {
         // SAFETY: the caller's duty.
         unsafe {
-            match end {
-                End::Flush => self.each_call(remote, buf, pieces, write, None),
-                End::InFlight(in_flight) => {
+            match completion {
+                LocalCompletion::Flush => self.each_call(remote, buf, pieces, write, None),
+                LocalCompletion::InFlight(in_flight) => {
                     self.each_call(remote, buf, pieces, write, Some(in_flight))
                 }
-                End::Return => self.bounced(remote, buf, pieces, write),
+                LocalCompletion::Return => self.bounced(remote, buf, pieces, write),
             }
         }
     }
 
-    /// Moves pieces through bounce memory that is lent to the provider, so that
-    /// it holds nothing of the caller's on return, whatever happened.
+    /// Moves pieces through bounce memory, so that the provider holds nothing of
+    /// the caller's on return, even after a failure.
     ///
     /// # Safety
     /// The pieces at `buf` are readable, when reading writable.
@@ -486,7 +489,7 @@ impl<N: Netmod> Access<N> {
         Ok(())
     }
 
-    /// Gives pieces to the provider, as many at a time as it takes.
+    /// Hands pieces to the provider, as many at a time as it takes.
     ///
     /// # Safety
     /// The pieces at `buf` stay readable, when reading writable, until the
@@ -563,11 +566,12 @@ impl<N: Netmod> Access<N> {
     }
 }
 
-/// When the buffer of an operation is the caller's again.
-enum End<'t> {
+/// When the operation is complete at the origin: its buffer is the caller's
+/// again.
+enum LocalCompletion<'t> {
     /// When the call returns.
     Return,
-    /// At the end of these.
+    /// When these have completed.
     InFlight(&'t mut Vec<InFlight>),
     /// After a flush.
     Flush,

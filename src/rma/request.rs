@@ -1,4 +1,4 @@
-//! Operations that are waited for one by one.
+//! Request-based operations.
 
 use super::Error;
 use super::access::Access;
@@ -8,12 +8,12 @@ use crate::device::{Progress, Token};
 use crate::netmod::Netmod;
 use std::rc::Rc;
 
-/// What the end of an operation is known by.
+/// What completes an operation in flight.
 #[derive(Debug)]
 pub(super) enum InFlight {
-    /// A provider's token, expected, and the world rank it is about.
+    /// A provider's token, expected, and the peer's world rank.
     Token(Token, u32),
-    /// A request's answer.
+    /// The answer to a request, and the peer's world rank.
     Answer(Rc<Answer>, u32),
 }
 
@@ -68,8 +68,8 @@ impl<'a, N: Netmod> Pending<'a, N> {
 
 impl<N: Netmod> Drop for Pending<'_, N> {
     fn drop(&mut self) {
-        // The flush counts what nobody waits for; answers still find their
-        // memory, which is the operation's until then.
+        // The flush counts operations without a waiter; answers are still
+        // written to their memory, which is the operation's until then.
         for operation in &self.in_flight {
             if let InFlight::Token(token, _) = operation {
                 self.access.context().forget(*token);
@@ -93,8 +93,8 @@ impl<N: Netmod> Access<N> {
         }
     }
 
-    /// Waits for all of them, even when one fails, and tells the first
-    /// failure; those that nothing is heard of any more are given up.
+    /// Waits for all of them, even when one fails, and returns the first
+    /// failure. An operation whose wait fails is forgotten.
     pub(super) fn await_in_flight(&self, in_flight: &mut Vec<InFlight>) -> Result<(), Error> {
         let mut first = None;
         for operation in std::mem::take(in_flight) {

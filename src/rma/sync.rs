@@ -38,7 +38,7 @@ impl<N: Netmod> Access<N> {
     /// # Errors
     /// [`ErrorKind::Epoch`] without start, [`ErrorKind::Freed`]; a peer that
     /// died or an operation that failed, after which the epoch is closed too
-    /// and the others have been told.
+    /// and the other targets have been notified.
     pub fn complete(&self) -> Result<(), Error> {
         match self.epoch() {
             Epoch::Start => {}
@@ -59,7 +59,7 @@ impl<N: Netmod> Access<N> {
         result
     }
 
-    /// Signals to a world rank.
+    /// Sends a signal to a world rank.
     fn notify(&self, peer: u32, opcode: u8) -> Result<(), Error> {
         let state = self.state()?;
         let me = self.context().device().boot().rank();
@@ -70,7 +70,7 @@ impl<N: Netmod> Access<N> {
             *counts.entry(me).or_default() += 1;
             return Ok(());
         }
-        self.may_send(peer)?;
+        self.request_limit(peer)?;
         self.cold.rma_handler.notify(self.context(), peer, opcode, state.exposed_region.id, 0)
     }
 

@@ -7,10 +7,10 @@ use std::marker::PhantomData;
 
 /// A window whose every rank is mapped on this node, as a handful of numbers.
 ///
-/// [`Access::put`] has to look at the window again for every put, because a
-/// store into shared memory might have changed it for all the compiler knows.
+/// [`Access::put`] has to read the window's fields again for every put, because
+/// for all the compiler knows a store into shared memory may have changed them.
 /// A view is a copy in registers: what does not change in a loop is computed
-/// once. It is [`Access::put`] otherwise, checks included.
+/// once. Otherwise it is [`Access::put`], checks included.
 ///
 /// Made by [`Access::view`] within an epoch; the window cannot be freed while
 /// it is held, and a flush of the access covers its puts.
