@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io;
 
-/// Whether the system refused a descriptor.
+/// Returns true if the system refused a descriptor.
 pub(crate) fn no_descriptor(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }

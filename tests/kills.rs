@@ -453,7 +453,7 @@ fn nowhere() -> std::result::Result<(), libtest_mimic::Failed> {
     }
 }
 
-/// Whether the system lets us have namespaces.
+/// Returns true if the system lets us have namespaces.
 fn can_separate() -> bool {
     let words = ["--mount", "--pid", "--ipc", "--net", "--fork", "true"];
     Command::new("unshare").args(words).output().is_ok_and(|o| o.status.success())

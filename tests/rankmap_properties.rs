@@ -12,7 +12,8 @@ fn rounds(full: u32) -> u32 {
     if cfg!(miri) { full / 200 } else { full }
 }
 
-/// Whether `list` is regular by brute force: two digits at most, any phase.
+/// Returns true if `list` is regular by brute force: two digits at most, any
+/// phase.
 fn two_digits_fit(list: &[u32]) -> bool {
     let n = list.len();
     let d: Vec<i64> = list.windows(2).map(|w| i64::from(w[1]) - i64::from(w[0])).collect();

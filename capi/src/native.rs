@@ -332,7 +332,8 @@ pub(crate) trait Comm {
     fn probe(&self, from: From) -> Result<Status, Fail>;
     fn improbe(&self, from: From) -> Result<Option<Matched>, Fail>;
     fn mprobe(&self, from: From) -> Result<Matched, Fail>;
-    /// Whether the message was sent, waiting for that if `mode` says so.
+    /// Returns true if the message was sent, waiting for that if `mode` says
+    /// so.
     fn am_send(&self, to: u32, am: am::OutgoingAm<'_>, mode: am::SendMode) -> Result<bool, Fail>;
     fn am_longest(&self, to: u32) -> Result<usize, Fail>;
     fn win_allocate(&self, bytes: usize, unit: usize) -> Result<Rc<dyn Win>, Fail>;

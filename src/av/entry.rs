@@ -86,7 +86,7 @@ impl Entry {
         if self.0 == 0 { None } else { Some((self.0 & !7, (self.0 & 7) as u8)) }
     }
 
-    /// Whether nothing was inserted here yet.
+    /// Returns true if nothing was inserted here yet.
     #[inline(always)]
     pub const fn is_empty(self) -> bool {
         self.0 == 0

@@ -59,7 +59,7 @@ impl Table {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Whether the table has no entries at all.
+    /// Returns true if the table has no entries at all.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -90,7 +90,7 @@ impl ContactInfo {
         })
     }
 
-    /// Whether the loopback of `self` is the loopback of `other`.
+    /// Returns true if the loopback of `self` is the loopback of `other`.
     pub fn shares_loopback(&self, other: &ContactInfo) -> bool {
         self.process.machine == other.process.machine
             && self.network_namespace != 0

@@ -110,7 +110,7 @@ impl Liveness {
         all
     }
 
-    /// Whether the watched peer `rank` has ended.
+    /// Returns true if the watched peer `rank` has ended.
     pub fn is_dead(&self, rank: u32) -> bool {
         let mut watched = self.lock();
         if watched.dead == Some(rank) {
@@ -123,8 +123,9 @@ impl Liveness {
         os::poll(one, Duration::ZERO).unwrap_or(0) > 0
     }
 
-    /// Whether the watched peer `rank` has ended or is about to: its memory may
-    /// be gone, which the kernel takes back some time before it tells of an end.
+    /// Returns true if the watched peer `rank` has ended or is about to: its
+    /// memory may be gone, which the kernel takes back some time before it
+    /// tells of an end.
     pub fn is_ending(&self, rank: u32) -> bool {
         if self.is_dead(rank) {
             return true;
@@ -144,14 +145,15 @@ impl Liveness {
     }
 }
 
-/// Whether `me` can look at `process` by its pid.
+/// Returns true if `me` can look at `process` by its pid.
 pub(crate) fn visible(me: &ProcessId, process: &ProcessId) -> bool {
     process.machine == me.machine
         && process.pid_namespace != 0
         && process.pid_namespace == me.pid_namespace
 }
 
-/// Whether `process`, which is [`visible`], has ended; takes no descriptor.
+/// Returns true if `process`, which is [`visible`], has ended; takes no
+/// descriptor.
 pub(crate) fn has_ended(process: &ProcessId) -> bool {
     let reused = match os::start_time(process.pid) {
         Some(now) => process.start_time != 0 && now != process.start_time,

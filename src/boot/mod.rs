@@ -138,8 +138,8 @@ pub trait Boot: Send + Sync {
         None
     }
 
-    /// Whether all ranks run on this machine, so that listening sockets can
-    /// stay on the loopback. Simulated nodes share a machine.
+    /// Returns true if all ranks run on this machine, so that listening sockets
+    /// can stay on the loopback. Simulated nodes share a machine.
     fn one_machine(&self) -> Result<bool, BootError> {
         let home = self.node_of(self.rank())?;
         for rank in 0..self.size() {
@@ -176,8 +176,8 @@ pub(crate) fn neighbours(boot: &dyn Boot) -> Option<Vec<(u32, ProcessId, bool)>>
     boot.local_ranks().ok()?.into_iter().map(seen).collect()
 }
 
-/// Whether a launcher started this process: [`connect`] would find peers
-/// without forking any.
+/// Returns true if a launcher started this process: [`connect`] would find
+/// peers without forking any.
 pub fn launched() -> bool {
     let forced = std::env::var("RANKWAY_BOOT").ok().filter(|name| !name.is_empty());
     match forced.as_deref() {

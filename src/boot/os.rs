@@ -33,8 +33,8 @@ pub(crate) fn thread_count() -> Option<usize> {
     std::fs::read_dir("/proc/self/task").ok().map(Iterator::count)
 }
 
-/// Whether the process behind a pidfd has begun to exit (PF_EXITING); yes for
-/// one that is gone, no where /proc does not say.
+/// Returns true if the process behind a pidfd has begun to exit (PF_EXITING);
+/// yes for one that is gone, no where /proc does not say.
 pub(crate) fn is_exiting(pidfd: i32) -> bool {
     const PF_EXITING: u64 = 4;
     let Ok(info) = std::fs::read_to_string(format!("/proc/self/fdinfo/{pidfd}")) else {
@@ -98,7 +98,7 @@ pub(crate) fn poll(fds: &mut [libc::pollfd], limit: Duration) -> std::io::Result
     }
 }
 
-/// Whether process `pid` has ended, reaped or not.
+/// Returns true if process `pid` has ended, reaped or not.
 pub(crate) fn ended(pid: u32) -> bool {
     // SAFETY: signal 0 only asks whether the process exists.
     if unsafe { libc::kill(pid as libc::pid_t, 0) } != 0 {
@@ -120,8 +120,8 @@ fn stat_after_name(pid: u32) -> Option<String> {
     Some(stat.rsplit_once(')')?.1.trim_start().to_string())
 }
 
-/// Whether `/proc` calls this process by its pid: not so where it was mounted
-/// for another pid namespace.
+/// Returns true if `/proc` calls this process by its pid: not so where it was
+/// mounted for another pid namespace.
 pub(crate) fn proc_knows(pid: u32) -> bool {
     std::fs::read_link("/proc/self").is_ok_and(|name| name.as_os_str() == pid.to_string().as_str())
 }

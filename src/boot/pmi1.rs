@@ -13,7 +13,7 @@ use std::os::fd::RawFd;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Whether this process was started by a PMI-1 process manager.
+/// Returns true if this process was started by a PMI-1 process manager.
 pub fn present() -> bool {
     std::env::var_os("PMI_FD").is_some() && std::env::var_os("PMI_RANK").is_some()
 }

@@ -111,8 +111,8 @@ fn is_marked(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|known| known.permissions().mode() & MARK != 0)
 }
 
-/// Whether no process of this machine, whatever its namespaces, has the file
-/// open or mapped: only then is a lease for writing granted.
+/// Returns true if no process of this machine, whatever its namespaces, has the
+/// file open or mapped: only then is a lease for writing granted.
 fn nobody_has(path: &Path) -> bool {
     let mut options = File::options();
     options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);

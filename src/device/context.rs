@@ -380,8 +380,8 @@ impl<N: Netmod> Context<N> {
         Ok(())
     }
 
-    /// Takes in packets of the node. Whether the providers can do without a
-    /// poll this time: packets came, or the providers have been quiet and were
+    /// Takes in packets of the node. Returns true if the providers can do without
+    /// a poll this time: packets came, or the providers have been quiet and were
     /// polled a moment ago. A poll of a provider takes ten times as long as
     /// that of an inbox, which a waiting packet should not have to wait for.
     #[inline]

@@ -332,7 +332,7 @@ impl Links {
     }
 
     /// Forgets what is queued towards a peer that is dead or out of reach.
-    /// Whether that is news.
+    /// Returns true if the link was not broken before.
     pub(super) fn drop_peer(&self, peer: u32, why: Option<NetError>) -> bool {
         let Some(link) = self.peers.get_or_new(peer) else { return false };
         let news = link.state() != State::Broken;
@@ -395,8 +395,8 @@ impl<N: Netmod> Context<N> {
         unsafe { self.transmit_slowly(peer, head, body) }
     }
 
-    /// Whether a packet could be written to the peer's inbox on the node at
-    /// once, behind those before it; else nothing has happened.
+    /// Returns true if a packet could be written to the peer's inbox on the
+    /// node at once, behind those before it; else nothing has happened.
     ///
     /// # Safety
     /// `start` is readable for `len` bytes.
@@ -589,8 +589,8 @@ impl<N: Netmod> Context<N> {
         }))
     }
 
-    /// Whether packets to a world rank's first context go through a queue of
-    /// the node, as they do from a first context where there is one.
+    /// Returns true if packets to a world rank's first context go through a
+    /// queue of the node, as they do from a first context where there is one.
     pub(crate) fn has_node_queue(&self, peer: u32) -> bool {
         self.index() == 0
             && self.packet_limits(peer).is_ok()

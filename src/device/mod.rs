@@ -279,7 +279,7 @@ impl<N: Netmod> Device<N> {
         self.node_size
     }
 
-    /// Whether a world rank runs on this process's node.
+    /// Returns true if a world rank runs on this process's node.
     pub fn on_node(&self, peer: u32) -> bool {
         self.nodes.get(peer) == self.nodes.get(self.boot.rank())
     }
@@ -386,19 +386,19 @@ impl<N: Netmod> Device<N> {
         }
     }
 
-    /// Whether a watched peer is known to be dead.
+    /// Returns true if a watched peer is known to be dead.
     pub fn is_dead(&self, peer: u32) -> bool {
         self.liveness.is_dead(peer)
     }
 
-    /// Whether a watched peer has ended or is about to.
+    /// Returns true if a watched peer has ended or is about to.
     pub(crate) fn is_ending(&self, peer: u32) -> bool {
         self.liveness.is_ending(peer)
     }
 
-    /// Whether a peer that cannot be watched, on another node or in another pid
-    /// namespace, has ended: asked over the set-up channel. No for those of other
-    /// jobs, which have no part in the channel.
+    /// Returns true if a peer that cannot be watched, on another node or in
+    /// another pid namespace, has ended: asked over the set-up channel. No for
+    /// those of other jobs, which have no part in the channel.
     ///
     /// # Errors
     /// [`DeviceError::Boot`] when the system refuses.
@@ -416,8 +416,8 @@ impl<N: Netmod> Device<N> {
         self.diverged.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the living may be at different places of the program, since one
-    /// of them died or a collective failed.
+    /// Returns true if the living may be at different places of the program,
+    /// since one of them died or a collective failed.
     pub(crate) fn has_diverged(&self) -> bool {
         self.diverged.load(Ordering::Relaxed) || !self.dead_peers().is_empty()
     }

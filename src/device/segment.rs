@@ -97,8 +97,8 @@ impl Shared {
 /// Seals of a file whose length is final, as are the seals.
 const FINAL: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
-/// Whether a file has this length and will keep it, so that memory mapped from
-/// it cannot vanish.
+/// Returns true if a file has this length and will keep it, so that memory
+/// mapped from it cannot vanish.
 pub(crate) fn is_final(file: &File, len: usize) -> bool {
     // SAFETY: a descriptor of ours.
     let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
@@ -144,7 +144,7 @@ impl Place {
         }
     }
 
-    /// Whether its pid means the same process here.
+    /// Returns true if its pid means the same process here.
     pub(crate) fn is_near(&self) -> bool {
         self.pid_namespace != 0 && self.pid_namespace == ProcessId::current().pid_namespace
     }

@@ -48,13 +48,13 @@ fn add(cell: &Cell<u32>, n: u32) {
 }
 
 impl Credit {
-    /// Whether another header may go.
+    /// Returns true if another header may go.
     #[inline]
     pub(super) fn has_heads(&self, limits: &Limits) -> bool {
         self.sent_heads.get().wrapping_sub(self.back_heads.get()) < limits.heads
     }
 
-    /// Whether so many bytes may go with it.
+    /// Returns true if so many bytes may go with it.
     #[inline]
     pub(super) fn has_bytes(&self, limits: &Limits, len: usize) -> bool {
         let out = self.sent_bytes.get().wrapping_sub(self.back_bytes.get());
@@ -74,8 +74,8 @@ impl Credit {
         add(&self.sent_bytes, len as u32);
     }
 
-    /// A header and so many bytes from there were consumed here. Whether it is
-    /// time to tell.
+    /// A header and so many bytes from there were consumed here. Returns true if
+    /// it is time to tell.
     #[inline]
     pub(super) fn consume(&self, limits: &Limits, len: usize) -> bool {
         add(&self.used_heads, 1);

@@ -75,7 +75,7 @@ impl Mailbox {
         self.inner.queue.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.inner.queue.is_empty()
     }

@@ -180,7 +180,7 @@ impl<U> Engine<U> {
         Some(node)
     }
 
-    /// Whether a message that fits is kept.
+    /// Returns true if a message that fits is kept.
     #[inline]
     pub(super) fn has(&self, channel: u64, bits: u64, ignore: u64) -> bool {
         self.kept > 0 && self.find(channel, bits, ignore).is_some()

@@ -281,8 +281,8 @@ impl TaggedProtocol {
         unsafe { self.send_later(context, peer, channel, bits, buf, len, how) }
     }
 
-    /// Whether a message could be written to its receiver's queue on the node
-    /// at once; else nothing has happened.
+    /// Returns true if a message could be written to its receiver's queue on
+    /// the node at once; else nothing has happened.
     ///
     /// # Safety
     /// `buf` is readable for `len` bytes.
@@ -662,7 +662,7 @@ impl TaggedProtocol {
         self.state.borrow_mut().engine.take(spec.channel, spec.bits, spec.ignore)
     }
 
-    /// Whether a probe that found nothing may go on.
+    /// Refuses a probe that found nothing and can find nothing any more.
     pub(super) fn check_probe<N: Netmod>(
         &self,
         context: &Context<N>,

@@ -39,7 +39,7 @@ impl<N: Netmod> Request<N> {
         Request { tagged: tagged.clone(), state: State::Pending(at) }
     }
 
-    /// Whether it is complete, without progress.
+    /// Returns true if it is complete, without progress.
     #[inline]
     pub fn is_complete(&self) -> bool {
         match self.state {
@@ -148,7 +148,7 @@ pub fn wait_any<N: Netmod>(
     }
 }
 
-/// Makes progress once; whether all requests are complete.
+/// Makes progress once. Returns true if all requests are complete.
 ///
 /// # Errors
 /// What breaks a provider's queue.

@@ -535,8 +535,8 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         None
     }
 
-    /// Whether this thread may sleep on the descriptor now: nothing has come
-    /// in since the last poll. To be asked before each sleep.
+    /// Returns true if this thread may sleep on the descriptor now: nothing has
+    /// come in since the last poll. To be asked before each sleep.
     fn arm(&self, _endpoint: &Self::Endpoint) -> bool {
         false
     }

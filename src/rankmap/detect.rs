@@ -85,7 +85,7 @@ impl Detector {
         self.count
     }
 
-    /// Whether nothing was pushed.
+    /// Returns true if nothing was pushed.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -96,7 +96,8 @@ impl Detector {
         self.expected = self.expected.max(self.count as usize + more.min(RESERVE_MAX));
     }
 
-    /// Whether everything so far fits a regular model (and no memory is used).
+    /// Returns true if everything so far fits a regular model (and no memory is
+    /// used).
     pub fn is_regular(&self) -> bool {
         matches!(self.sink, Sink::Regular | Sink::Periodic(_))
     }
@@ -475,8 +476,8 @@ impl RankMap {
     }
 }
 
-/// Whether there are surely more runs than segments may have: where a run ends
-/// and the next begins, differences change at most twice.
+/// Returns true if there are surely more runs than segments may have: where a
+/// run ends and the next begins, differences change at most twice.
 fn many_runs(lpids: &[u32]) -> bool {
     let enough = 2 * lpids.len() / RANKS_PER_RUN as usize + 2;
     let mut changes = 0;
@@ -496,7 +497,7 @@ fn many_runs(lpids: &[u32]) -> bool {
     false
 }
 
-/// Whether rank `index` may be `lpid`; remembers the first refusal.
+/// Returns true if rank `index` may be `lpid`; remembers the first refusal.
 #[inline]
 fn admit(error: &mut Option<MapError>, index: u32, lpid: u32) -> bool {
     if lpid <= LPID_MAX && index < SIZE_MAX && error.is_none() {

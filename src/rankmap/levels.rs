@@ -47,7 +47,7 @@ impl Level {
         self.n - self.fast
     }
 
-    /// Whether an exception was seen.
+    /// Returns true if an exception was seen.
     pub(super) fn turned(&self) -> bool {
         self.p != 0
     }

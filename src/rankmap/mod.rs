@@ -216,7 +216,7 @@ impl RankMap {
         self.size
     }
 
-    /// Whether there are no ranks.
+    /// Returns true if there are no ranks.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.size == 0

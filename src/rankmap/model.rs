@@ -60,7 +60,8 @@ impl Model {
         }
     }
 
-    /// Whether the map is a closed formula: constant memory whatever its size.
+    /// Returns true if the map is a closed formula: constant memory whatever
+    /// its size.
     pub const fn is_regular(self) -> bool {
         matches!(
             self,

@@ -175,7 +175,7 @@ impl<T: Copy + Ord + Into<u64>> View<T> {
         if step < 0 { hits.rev().find_map(rank) } else { hits.find_map(rank) }
     }
 
-    /// Whether both are the same selection of the same table.
+    /// Returns true if both are the same selection of the same table.
     pub(super) fn same(&self, other: &View<T>) -> bool {
         Arc::ptr_eq(&self.table, &other.table)
             && self.start == other.start

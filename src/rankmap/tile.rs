@@ -122,7 +122,7 @@ impl Periodic {
         Tile { growth: lpid.wrapping_sub(first) as i32, lpids }
     }
 
-    /// Whether the pattern repeats often enough to be the map's form.
+    /// Returns true if the pattern repeats often enough to be the map's form.
     pub(super) fn pays(&self) -> bool {
         (self.count + 1) / REPEATS >= self.period as u32
     }

@@ -93,7 +93,7 @@ pub fn eventually(seconds: u64, mut condition: impl FnMut() -> bool) -> bool {
     condition()
 }
 
-/// Whether a process runs: exists and is no zombie.
+/// Returns true if a process runs: exists and is no zombie.
 pub fn alive(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     !stat.rsplit_once(") ").unwrap().1.starts_with(['Z', 'X'])
@@ -203,7 +203,7 @@ impl Boot for Far {
     }
 }
 
-/// Whether this machine has an address besides the loopback.
+/// Returns true if this machine has an address besides the loopback.
 pub fn has_network() -> bool {
     std::fs::read_dir("/sys/class/net").is_ok_and(|mut nets| {
         nets.any(|net| {

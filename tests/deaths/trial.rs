@@ -225,7 +225,7 @@ impl Trial {
         self.heard.get().is_some()
     }
 
-    /// Whether to go on waiting for the news.
+    /// Returns true if the wait for the news is to go on.
     pub fn going(&self) -> Result<bool> {
         let late = now().saturating_sub(board().death.load(SeqCst));
         if !self.heard() && !self.is_victim() && late > SOON.as_nanos() as u64 {

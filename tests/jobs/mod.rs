@@ -218,7 +218,7 @@ fn told_late(started: Instant, output: &Output) -> String {
     told(&format!("still running after {:?}", started.elapsed()), output)
 }
 
-/// Whether this process was started to play a scenario.
+/// Returns true if this process was started to play a scenario.
 pub fn in_scenario() -> bool {
     std::env::var_os(SCENARIO).is_some()
 }

@@ -42,7 +42,7 @@ pub fn operand(step: &Step) -> Vec<u8> {
     }
 }
 
-/// Whether a compare-and-swap is to find what it compares with.
+/// Returns true if a compare-and-swap is to find what it compares with.
 pub fn hits(step: &Step) -> bool {
     !step.seed.is_multiple_of(4)
 }

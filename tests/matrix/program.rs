@@ -66,7 +66,7 @@ pub enum Act {
 }
 
 impl Act {
-    /// Whether the origin gets something back.
+    /// Returns true if the origin gets something back.
     pub fn answers(self) -> bool {
         use Act::{CompareAndSwap, FetchAndOp, Get, GetAccumulate};
         matches!(self, Get | GetAccumulate | FetchAndOp | CompareAndSwap)

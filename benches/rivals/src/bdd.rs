@@ -34,7 +34,7 @@ fn part(all: &BddVariableSet, is: &[Bdd], set: &[u32], base: u64, at: u16, bits:
 }
 
 impl Diagram {
-    /// Whether it is a member.
+    /// Returns true if it is a member.
     pub fn contains(&self, lpid: u32) -> bool {
         let bits = self.bits;
         let values = (0..bits).map(|at| lpid >> (bits - 1 - at) & 1 == 1).collect();

@@ -34,7 +34,7 @@ pub(crate) fn rma() -> Option<&'static fi_ops_rma> {
     time().map(|_| &RMA)
 }
 
-/// Whether there is no space now; the first call starts the clock.
+/// Returns true if there is no space now; the first call starts the clock.
 fn now() -> bool {
     static SINCE: OnceLock<Instant> = OnceLock::new();
     time().is_some_and(|t| SINCE.get_or_init(Instant::now).elapsed() < t)

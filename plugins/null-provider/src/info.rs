@@ -98,7 +98,7 @@ pub(crate) unsafe extern "C" fn getinfo(
     }
 }
 
-/// Whether the provider has what the hints ask for.
+/// Returns true if the provider has what the hints ask for.
 ///
 /// # Safety
 /// The hints are whole: their attribute pointers are null or valid.
@@ -159,7 +159,7 @@ unsafe fn fits(hints: &fi_info) -> bool {
         })
 }
 
-/// Whether a name is not given, or is this one.
+/// Returns true if a name is not given, or is this one.
 ///
 /// # Safety
 /// `name` is null or a C string.
@@ -168,8 +168,9 @@ unsafe fn named(name: *const c_char, this: &CStr) -> bool {
     name.is_null() || unsafe { CStr::from_ptr(name) } == this
 }
 
-/// Whether a provider filter lets this provider through: a list of names
-/// between semicolons or commas, all others being meant when it starts with ^.
+/// Returns true if a provider filter lets this provider through: a list of
+/// names between semicolons or commas, all others being meant when it starts
+/// with ^.
 ///
 /// # Safety
 /// `filter` is null or a C string.

@@ -48,7 +48,8 @@ fn newer() -> Option<PathBuf> {
     }
 }
 
-/// Whether libfabric is on this machine; the reason is printed where not.
+/// Returns true if libfabric is on this machine; the reason is printed where
+/// not.
 fn installed() -> bool {
     match Library::open() {
         Ok(_) => true,

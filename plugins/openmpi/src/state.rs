@@ -27,9 +27,9 @@ pub(crate) struct Inner<N: Netmod> {
 }
 
 impl<N: Netmod> Inner<N> {
-    /// Whether a send that is done must be held back: its packet may still be
-    /// here, and Open MPI calls the launcher without making progress meanwhile.
-    /// If so it is told of like those that take longer.
+    /// Returns true if a send that is done must be held back: its packet may
+    /// still be here, and Open MPI calls the launcher without making progress
+    /// meanwhile. If so it is told of like those that take longer.
     #[inline]
     pub(crate) fn hold(&self, cookie: NonZeroU64, status: Status) -> bool {
         let hold = self.context.queued_packets() > 0;
@@ -39,7 +39,7 @@ impl<N: Netmod> Inner<N> {
         hold
     }
 
-    /// Whether there may be one.
+    /// Returns true if there may be one.
     #[inline]
     fn has_completion(&self) -> bool {
         self.tagged.has_completion() || !self.held.borrow().is_empty()
@@ -177,7 +177,7 @@ impl<N: Netmod> State<N> {
         checked.unwrap_or_else(|e| fatal(&MsgError::from(e)));
     }
 
-    /// Whether requests ended.
+    /// Returns true if requests ended.
     #[inline]
     fn poll(&self) -> bool {
         if let Err(e) = self.inner.context.progress() {

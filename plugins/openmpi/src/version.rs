@@ -47,8 +47,9 @@ pub(crate) fn mismatch() -> Option<String> {
     }
 }
 
-/// Whether the base of a contiguous convertor that pml/cm has not prepared is
-/// the user's buffer (from 4.1.8 on), or has the type's true lower bound added.
+/// Returns true if the base of a contiguous convertor that pml/cm has not
+/// prepared is the user's buffer (from 4.1.8 on), false if it has the type's
+/// true lower bound added.
 pub(crate) fn base_is_users() -> bool {
     running().is_some_and(|version| version >= (4, 1, 8))
 }

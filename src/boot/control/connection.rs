@@ -47,7 +47,7 @@ impl Connection {
         }
     }
 
-    /// Whether it leads to a Unix socket of this user.
+    /// Returns true if it leads to a Unix socket of this user.
     pub(super) fn is_local(&self) -> bool {
         matches!(self.address, Some(Address::Local(_)))
     }

@@ -110,7 +110,7 @@ struct Peer {
 }
 
 impl Peer {
-    /// Whether its process can be seen to be there.
+    /// Returns true if its process can be seen to be there.
     fn living(&self, me: &ContactInfo) -> bool {
         let process = &self.contact_info.process;
         self.process.is_some()
@@ -230,8 +230,8 @@ impl Mesh {
         self.peer(rank).map(drop)
     }
 
-    /// Whether silence from `rank` could go unexplained: neither its process
-    /// nor a connection would tell of its end.
+    /// Returns true if silence from `rank` could go unexplained: neither its
+    /// process nor a connection would tell of its end.
     pub(super) fn unobserved(&self, rank: u32) -> bool {
         self.peers.get(&rank).is_none_or(|peer| peer.process.is_none())
             && !self.connections.values().any(|connection| connection.peer == Some(rank))
@@ -339,7 +339,8 @@ impl Mesh {
         }
     }
 
-    /// Whether everything handed over for `rank` is in the kernel's hands.
+    /// Returns true if everything handed over for `rank` is in the kernel's
+    /// hands.
     pub(super) fn flushed(&self, rank: u32) -> bool {
         self.peers.get(&rank).is_none_or(|peer| {
             let connection = peer.connection.and_then(|id| self.connections.get(&id));

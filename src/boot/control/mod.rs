@@ -59,7 +59,7 @@ pub trait Group {
     fn name(&self) -> Option<u64> {
         None
     }
-    /// Whether there are no members; a group one belongs to never is.
+    /// Returns true if there are no members; a group one belongs to never is.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -91,8 +91,8 @@ impl Group for World {
     }
 }
 
-/// Called while waiting. Whether there is more to do at once, so that the wait
-/// does not sleep; an error ends it with [`BootError::Idle`].
+/// Called while waiting. Returns true if there is more to do at once, so that the
+/// wait does not sleep; an error ends it with [`BootError::Idle`].
 pub type Idle<'a> = &'a mut dyn FnMut() -> Result<bool, String>;
 
 /// Out-of-band collectives between any group of world ranks.
@@ -142,9 +142,9 @@ impl Control {
         }
     }
 
-    /// Whether world rank `rank` is known to have ended, by a connection that is
-    /// kept to it from the first time this is asked. For peers on other
-    /// machines; it does not wait, so ask again.
+    /// Returns true if world rank `rank` is known to have ended, by a
+    /// connection that is kept to it from the first time this is asked. For
+    /// peers on other machines; it does not wait, so ask again.
     ///
     /// # Errors
     /// [`BootError::Os`] when the system refuses.

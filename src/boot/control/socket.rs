@@ -115,7 +115,8 @@ fn lengthen(fd: RawFd) {
     unsafe { libc::listen(fd, BACKLOG) };
 }
 
-/// Whether the process at the other end of a Unix socket runs as our user.
+/// Returns true if the process at the other end of a Unix socket runs as our
+/// user.
 fn is_ours(fd: RawFd) -> bool {
     let mut peer = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: 0 };
     let mut length = size_of_val(&peer) as libc::socklen_t;

@@ -219,7 +219,7 @@ impl Arena {
         }
     }
 
-    /// Whether `rank` returned 0.
+    /// Returns true if `rank` returned 0.
     pub(super) fn exited_well(&self, rank: u32) -> bool {
         let slot = self.slot(rank);
         slot.state.load(Ordering::Acquire) == EXITED && slot.status.load(Ordering::Relaxed) == 0

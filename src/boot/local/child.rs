@@ -43,7 +43,8 @@ impl Local {
     }
 }
 
-/// Whether `a` comes before `b`; a futex has 32 bits, so the numbers wrap.
+/// Returns true if `a` comes before `b`; a futex has 32 bits, so the numbers
+/// wrap.
 fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }

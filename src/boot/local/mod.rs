@@ -110,7 +110,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether every rank returned 0.
+    /// Returns true if every rank returned 0.
     pub fn success(&self) -> bool {
         self.exits.iter().all(|exit| *exit == Exit::Code(0))
     }

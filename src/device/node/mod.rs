@@ -185,8 +185,8 @@ impl Inbox {
         self.file.place()
     }
 
-    /// Hands out packets: sender, first word, the others, body. Whether there
-    /// were any. `take` answers whether it was one; a sender in whose ring
+    /// Hands out packets: sender, first word, the others, body. Returns true if
+    /// there were any. `take` answers whether it was one; a sender in whose ring
     /// something else is found goes to `lost`, and its ring is left alone.
     #[inline]
     pub(super) fn poll(
@@ -246,7 +246,7 @@ impl Inbox {
         }
     }
 
-    /// Whether this thread may sleep now, and on what: a descriptor that
+    /// What this thread may sleep on now, if it may: a descriptor that
     /// becomes readable when a packet comes.
     pub(super) fn arm(&self) -> Option<RawFd> {
         let head = self.map.head();

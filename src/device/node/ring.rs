@@ -242,7 +242,7 @@ impl Reader {
         Some(Reader { ring, at: 0, lap: 0, taken: 0, told: 0, peer })
     }
 
-    /// Whether this is the receiving end of the ring at `start`.
+    /// Returns true if this is the receiving end of the ring at `start`.
     pub(super) fn reads(&self, start: *mut u8) -> bool {
         self.ring.as_ptr().cast() == start
     }
@@ -264,7 +264,7 @@ impl Reader {
         (first as i64 > 0).then_some((first, slot.cast::<u64>().cast_const()))
     }
 
-    /// Whether a packet is there.
+    /// Returns true if a packet is there.
     #[inline]
     pub(super) fn has_some(&self) -> bool {
         self.next().is_some()

@@ -31,7 +31,8 @@ impl WakeFlag {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether the caller has to wake the receiver; nobody else does then.
+    /// Returns true if the caller has to wake the receiver; nobody else does
+    /// then.
     pub(super) fn claim(&self) -> bool {
         // For those who found `FENCED`: behind the packet, before the look.
         fence(Ordering::SeqCst);

@@ -222,7 +222,7 @@ impl Likeness {
     }
 }
 
-/// Whether the user's `FI_PROVIDER` names a provider.
+/// Returns true if the user's `FI_PROVIDER` names a provider.
 fn named(core: &str) -> bool {
     std::env::var("FI_PROVIDER")
         .is_ok_and(|v| !v.starts_with('^') && v.split([',', ';']).any(|n| n == core))

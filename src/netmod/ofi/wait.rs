@@ -6,8 +6,8 @@ use super::ffi;
 use super::select::is_node_local;
 use std::os::fd::RawFd;
 
-/// Whether to ask for a descriptor. Shared memory has none that a peer's store
-/// makes readable, or one that every sender must write to.
+/// Returns true if a descriptor is to be asked for. Shared memory has none that a
+/// peer's store makes readable, or one that every sender must write to.
 pub(super) fn sleeps(provider: &str) -> bool {
     !is_node_local(provider)
 }

@@ -36,9 +36,10 @@ fn parse(report: &str) -> Vec<String> {
     report.lines().filter_map(named).collect()
 }
 
-/// Whether all atomics are those of a processor: shared memory does them at
-/// the origin, transports without any by messages, at the target. Devices do
-/// them past the processor's caches, and anything unknown is taken for one.
+/// Returns true if all atomics are those of a processor: shared memory does
+/// them at the origin, transports without any by messages, at the target.
+/// Devices do them past the processor's caches, and anything unknown is taken
+/// for one.
 pub(super) fn all_by_processor(transports: &[String]) -> bool {
     const KNOWN: [&str; 9] =
         ["posix", "sysv", "xpmem", "self", "tcp", "cma", "knem", "ud_verbs", "ud_mlx5"];

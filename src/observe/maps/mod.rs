@@ -81,7 +81,7 @@ impl Sample {
         Sample { radices, ..self }
     }
 
-    /// Whether the lpids rise: a set needs no order of its own.
+    /// Returns true if the lpids rise: a set needs no order of its own.
     pub fn is_set(&self) -> bool {
         self.lpids.is_sorted_by(|a, b| a < b)
     }

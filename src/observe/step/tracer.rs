@@ -445,8 +445,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// Whether the child's own instruction raised `signal`, so that holding it
-    /// back would raise it again for ever.
+    /// Returns true if the child's own instruction raised `signal`, so that
+    /// holding it back would raise it again for ever.
     fn is_fault(&self, signal: i32) -> Result<bool, StepError> {
         let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
         Ok(faults.contains(&signal) && self.child.signal_info()?.si_code > 0)
@@ -522,8 +522,8 @@ fn never_reached(armed: &Armed) -> StepError {
     StepError::NeverReached { start, nth, hits: armed.hits }
 }
 
-/// Whether `code` is a string instruction with a repeat prefix, which traps
-/// after every iteration (Intel SDM vol. 1, 7.3.9.3 and vol. 2, REP).
+/// Returns true if `code` is a string instruction with a repeat prefix, which
+/// traps after every iteration (Intel SDM vol. 1, 7.3.9.3 and vol. 2, REP).
 fn repeats(code: &[u8]) -> bool {
     let mut repeat = false;
     for &byte in code {

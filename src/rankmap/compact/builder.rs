@@ -72,7 +72,7 @@ impl Builder {
         self.gather.len().saturating_add(self.pending.len() as u32)
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -61,7 +61,7 @@ impl Bits for Bmi2 {
     }
 }
 
-/// Whether the machine has popcnt, bmi1 and bmi2.
+/// Returns true if the machine has popcnt, bmi1 and bmi2.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) fn fast() -> bool {

@@ -16,7 +16,7 @@ const MIXED: u32 = 1;
 const TILE: u32 = 2;
 const SEGMENTS: u32 = 3;
 
-/// Whether a map has such a form.
+/// Returns true if a map has such a form.
 pub(super) fn is_formula(map: &RankMap) -> bool {
     !matches!(map.form, Form::Lut(_) | Form::Mlut(_))
 }
@@ -132,7 +132,7 @@ pub(super) fn read(size: u32, from: &mut Reader<'_>) -> Result<RankMap, Refused>
     }
 }
 
-/// Whether detection gives just this: equality of maps rests on it.
+/// Returns true if detection gives just this: equality of maps rests on it.
 fn is_normal(map: &RankMap) -> bool {
     let Form::Segments(segments) = &map.form else {
         return RankMap::from_lpids(0, map.iter().map(|process| process.lpid)).as_ref() == Ok(map);
@@ -161,7 +161,7 @@ fn is_normal(map: &RankMap) -> bool {
     detector.finish().is_ok_and(|found| found == *map)
 }
 
-/// Whether lpids are a formula; looks no further than it must.
+/// Returns true if lpids are a formula; looks no further than it must.
 pub(super) fn is_regular(lpids: impl Iterator<Item = u32>) -> bool {
     let mut detector = Detector::new();
     for lpid in lpids {

@@ -264,8 +264,8 @@ impl MixedRadix {
         Ok(map)
     }
 
-    /// Whether all lpids are: the ranks are cut into boxes, one for each level,
-    /// whose corners hold the extremes.
+    /// Returns true if all lpids are valid: the ranks are cut into boxes, one
+    /// for each level, whose corners hold the extremes.
     fn inside(&self) -> bool {
         let digits = self.digits();
         let limit = i128::from(crate::rankmap::LPID_MAX);

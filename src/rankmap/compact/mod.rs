@@ -217,7 +217,7 @@ impl Representation {
         }
     }
 
-    /// Whether it holds any list, and not only rising lpids.
+    /// Returns true if it holds any list, and not only rising lpids.
     pub const fn is_list(self) -> bool {
         use Representation::{Bitmap, Darray, Diagram, EliasFano, Gaps, Runs, Slim};
         !matches!(self, EliasFano | Bitmap | Slim | Darray | Runs | Gaps | Diagram)
@@ -538,7 +538,7 @@ impl Compact {
         if let Form::Child(child) = &self.form { Some(child.parts()) } else { None }
     }
 
-    /// Whether it is held as a set, in which no lpid repeats.
+    /// Returns true if it is held as a set, in which no lpid repeats.
     pub(super) fn is_set(&self) -> bool {
         !self.representation().is_list()
     }
@@ -563,7 +563,7 @@ impl Compact {
         self.len
     }
 
-    /// Whether there are no ranks.
+    /// Returns true if there are no ranks.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -813,7 +813,8 @@ impl Clone for Compact {
 }
 
 impl PartialEq for Compact {
-    /// Whether both map every rank to the same lpid, however they are held.
+    /// Returns true if both map every rank to the same lpid, however they are
+    /// held.
     fn eq(&self, other: &Compact) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())
     }

@@ -140,7 +140,7 @@ impl Gather {
         self.stats.len
     }
 
-    /// Whether an lpid was refused.
+    /// Returns true if an lpid was refused.
     pub(super) fn failed(&self) -> bool {
         self.error.is_some()
     }

@@ -215,7 +215,8 @@ impl Stats {
     }
 }
 
-/// Whether a diagram of so many bytes and these radices beats the best of the rest.
+/// Returns true if a diagram of so many bytes and these radices beats the best
+/// of the rest.
 pub(super) fn diagram_pays(
     strategy: Strategy,
     best: Estimate,

@@ -19,7 +19,7 @@ pub(super) fn check(ranks: &[u32], size: u32) -> Result<(), GroupError> {
     }
 }
 
-/// Whether a bit for each of `size` ranks is less than the list sorted.
+/// Returns true if a bit for each of `size` ranks is less than the list sorted.
 fn many(ranks: &[u32], size: u32) -> bool {
     ranks.len() >= size as usize / 256
 }

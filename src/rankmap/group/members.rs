@@ -59,7 +59,7 @@ impl Iterator for Segments<'_> {
     }
 }
 
-/// Whether the segments of a map are about as many as its ranks.
+/// Returns true if the segments of a map are about as many as its ranks.
 pub(super) fn is_table(map: &RankMap) -> bool {
     match &map.form {
         Form::Compact(compact) => compact.ranges().is_none(),
@@ -82,7 +82,7 @@ pub(super) fn least_segments(map: &RankMap) -> usize {
     }
 }
 
-/// Whether no process is there twice, by a bitmap of all.
+/// Returns true if no process is there twice, by a bitmap of all.
 pub(super) fn differ(map: &RankMap) -> bool {
     let bits = bits(map, &spans(map));
     bits.words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>() == u64::from(map.size)

@@ -132,7 +132,7 @@ impl Group {
         self.map.len()
     }
 
-    /// Whether there are no members.
+    /// Returns true if there are no members.
     pub fn is_empty(&self) -> bool {
         self.map.is_empty()
     }
@@ -308,7 +308,7 @@ impl PartialEq for Group {
 
 impl Eq for Group {}
 
-/// Whether no process is there twice.
+/// Returns true if no process is there twice.
 fn distinct(map: &RankMap) -> bool {
     if map.len() < 2 {
         return true;

@@ -284,7 +284,7 @@ fn ones(mut word: u64, first: u32, out: &mut Vec<u32>) {
     out.extend_from_slice(&lpids[..count]);
 }
 
-/// Whether `other` has all members of `group`.
+/// Returns true if `other` has all members of `group`.
 pub(super) fn within(group: &RankMap, other: &RankMap) -> bool {
     let spans = match walked(group, other, Keep::Others, Some(1)) {
         Ok(combs) => return combs.is_empty(),

@@ -88,7 +88,7 @@ impl Ranks<'_> {
     }
 }
 
-/// Whether a table of what a map spans is not too large.
+/// Returns true if a table of what a map spans is not too large.
 fn close(spans: &Spans, map: &RankMap, asked: usize) -> bool {
     spans.words() * 64 <= (map.size as usize + asked) * SPARSE
 }

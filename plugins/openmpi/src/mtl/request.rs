@@ -105,7 +105,7 @@ impl Request {
         unsafe { NonZeroU64::new_unchecked(address) }
     }
 
-    /// Whether a blocking send is over.
+    /// Returns true if a blocking send is over.
     pub(super) fn is_done(&self) -> bool {
         self.done.load(Ordering::Acquire)
     }

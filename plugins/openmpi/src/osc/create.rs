@@ -226,7 +226,7 @@ unsafe fn allgather<T: Copy + Default>(
     if code == ffi::SUCCESS { Ok(all) } else { Err(code) }
 }
 
-/// Whether an info key is "true".
+/// Returns true if an info key is "true".
 ///
 /// # Safety
 /// `info` is null or an info.

@@ -57,7 +57,7 @@ pub(super) unsafe fn element(ty: *const ffi::ompi_datatype_t) -> Option<Type> {
     }
 }
 
-/// Whether an operation is MPI_NO_OP.
+/// Returns true if an operation is MPI_NO_OP.
 #[inline]
 pub(super) fn is_no_op(op: *const ffi::ompi_op_t) -> bool {
     std::ptr::eq(op.cast(), &raw const ffi::ompi_mpi_op_no_op)

@@ -12,7 +12,8 @@ use rankway::netmod::Netmod;
 use rankway::rma::{Assert, Error, Lock, Window};
 use std::ffi::c_int;
 
-/// Whether a target is MPI_PROC_NULL, with whom nothing is ever to be done.
+/// Returns true if a target is MPI_PROC_NULL, with whom nothing is ever to be
+/// done.
 fn nobody(target: c_int) -> bool {
     target == ffi::MPI_PROC_NULL
 }

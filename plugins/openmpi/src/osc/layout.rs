@@ -50,7 +50,7 @@ impl Iov {
         Iov { list, low, bytes }
     }
 
-    /// Whether all bytes lie side by side.
+    /// Returns true if all bytes lie side by side.
     pub(super) fn is_one(&self) -> bool {
         self.list.len() == 1
     }

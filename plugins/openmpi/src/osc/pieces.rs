@@ -54,7 +54,8 @@ impl Load {
         head
     }
 
-    /// Whether another block goes in, of the same packet's `longest` bytes.
+    /// Returns true if another block goes in, of the same packet's `longest`
+    /// bytes.
     fn fits(&self, (from, to): (usize, usize), longest: usize, data: bool) -> bool {
         let places = COUNT + (self.iov.len() + 1) * WORDS;
         let bytes = self.bytes + to - from;

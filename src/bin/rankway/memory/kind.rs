@@ -111,7 +111,7 @@ impl Kind {
         }
     }
 
-    /// Whether a formula holds the map.
+    /// Returns true if a formula holds the map.
     pub(super) fn is_regular(self) -> bool {
         !matches!(self, Kind::Segments | Kind::Lut | Kind::Mlut)
     }

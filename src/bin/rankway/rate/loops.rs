@@ -40,7 +40,7 @@ fn is_flushed(plan: &Plan) -> bool {
     }
 }
 
-/// Whether targets have to make progress, or to wait for the end.
+/// Returns true if targets have to make progress, or to wait for the end.
 fn is_served(plan: &Plan) -> bool {
     plan.network != Network::Provider(NULL.into())
 }

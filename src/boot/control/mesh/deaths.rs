@@ -126,7 +126,7 @@ impl Mesh {
         self.record_death(rank, how);
     }
 
-    /// Whether the end of `rank` will be noticed without asking.
+    /// Returns true if the end of `rank` will be noticed without asking.
     pub(in crate::boot::control) fn watches(&self, rank: u32) -> bool {
         self.peers.get(&rank).is_some_and(|peer| peer.process.is_some() || peer.gone.is_some())
     }
