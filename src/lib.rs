@@ -54,3 +54,8 @@ mod ulimit;
 #[cfg(all(doctest, feature = "ofi"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// Compiles the guide's examples with the tests.
+#[cfg(all(doctest, feature = "ofi"))]
+#[doc = include_str!("../docs/guide.md")]
+struct Guide;

@@ -77,7 +77,7 @@ const FAULTS: [&str; 10] =
 /// A fault that is no fault of ours.
 const LIBRARY: &str = "library's";
 
-/// A fault that is the network library's own and stands in the README's limits:
+/// A fault that is the network library's own and stands in docs/architecture/limits.md:
 /// where it has to be looked for, and what the job then says.
 struct Limit {
     networks: &'static [&'static str],
