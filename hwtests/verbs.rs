@@ -9,14 +9,14 @@
 //! `RANKWAY_TEST_LAUNCHER` names a launcher with its words, to which `-n RANKS`
 //! is added: the same scenarios between hosts.
 
-#[path = "../tests/jobs/mod.rs"]
-mod jobs;
-#[path = "../tests/scenes/mod.rs"]
-mod scenes;
-#[path = "../tests/wire/mod.rs"]
-mod wire;
+#[path = "../tests/harness/mod.rs"]
+mod harness;
+#[path = "../tests/netmod/mod.rs"]
+mod netmod;
+#[path = "../tests/rma/mod.rs"]
+mod rma;
 
-use jobs::{Over, Scenario};
+use harness::{Over, Scenario};
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::ucx::{self, Ucx};
 use std::process::ExitCode;
@@ -25,19 +25,19 @@ fn main() -> ExitCode {
     let devices = std::fs::read_dir("/sys/class/infiniband").map_or(0, |d| d.flatten().count());
     if devices == 0 {
         println!("verbs: skipped, no RDMA device in /sys/class/infiniband");
-        return jobs::main(Vec::new());
+        return harness::main(Vec::new());
     }
     let launcher = std::env::var("RANKWAY_TEST_LAUNCHER").ok();
     let provider = [("RANKWAY_PROVIDER", "verbs")];
-    let mut all = scenes::all::<Ofi>("verbs", &provider);
+    let mut all = rma::all::<Ofi>("verbs", &provider);
     for (what, body) in [
-        ("words", scenes::words::<{ scenes::ALLOCATED }, Ofi> as fn(_) -> _),
-        ("unaligned", scenes::unaligned::<{ scenes::ALLOCATED }, Ofi>),
+        ("words", rma::words::<{ rma::ALLOCATED }, Ofi> as fn(_) -> _),
+        ("unaligned", rma::unaligned::<{ rma::ALLOCATED }, Ofi>),
     ] {
         let scenario = Scenario::new(format!("allocated/{what}/verbs, two nodes/4"), 4, body);
         all.push(scenario.nodes(2).env("RANKWAY_PROVIDER", "verbs"));
     }
-    for scenario in wire::all::<Ofi>("verbs", &provider) {
+    for scenario in netmod::all::<Ofi>("verbs", &provider) {
         // libfabric 1.17 ends with SIGSEGV in fi_close of the endpoint in about
         // one of two floods over verbs;ofi_rxm.
         let flood = scenario.name.contains("flood");
@@ -48,9 +48,9 @@ fn main() -> ExitCode {
         Ok(_) => {
             for (name, tls) in [("ucx rc", "rc_v,self"), ("ucx ud", "ud_v,self")] {
                 let over = Over::ucx(name, tls);
-                all.extend(scenes::all::<Ucx>(name, &over.env()));
-                all.extend(scenes::provided::<Ucx>(name, &over.env()));
-                all.extend(wire::all::<Ucx>(name, &over.env()));
+                all.extend(rma::all::<Ucx>(name, &over.env()));
+                all.extend(rma::provided::<Ucx>(name, &over.env()));
+                all.extend(netmod::all::<Ucx>(name, &over.env()));
             }
         }
         Err(e) => eprintln!("UCX: skipped: {e}"),
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     if let Some(launcher) = launcher {
         all = all.into_iter().map(|scenario| launched(scenario, &launcher)).collect();
     }
-    jobs::main(all)
+    harness::main(all)
 }
 
 /// The scenario, its ranks started by a launcher.

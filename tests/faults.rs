@@ -2,10 +2,11 @@
 //! or stop, more ranks than shared memory takes, launchers, Ctrl-C. Real
 //! processes, bytes checked, nothing may hang or be left behind.
 
-mod jobs;
-mod scenes;
+mod harness;
+#[path = "rma/mod.rs"]
+mod rma;
 
-use jobs::{Over, Result, Scenario, bounded, clean, content, gone, print_pid, text};
+use harness::{Over, Result, Scenario, bounded, clean, content, gone, print_pid, text};
 use libtest_mimic::Trial;
 use rankway::av::Transport;
 use rankway::boot::{Boot, BootError};
@@ -15,7 +16,7 @@ use rankway::netmod::ofi::{Ofi, Request};
 use rankway::netmod::ucx::Ucx;
 use rankway::netmod::{NetError, Netmod, null::Null};
 use rankway::rma::{Communicator, Error, ErrorKind, Window};
-use scenes::{ALLOCATED, CREATED, Opens, late, make, open, own, pattern, same, word};
+use rma::{ALLOCATED, CREATED, Opens, late, make, open, own, pattern, same, word};
 use std::process::{Child, Command, ExitCode, Output};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -696,7 +697,7 @@ fn crowd_without_network(boot: Arc<dyn Boot>) -> Result {
     }
     w.fence().map_err(text)?;
     let mapped = make::<ALLOCATED, _>(&world, 3 * 3 * 8, 8).map_err(text)?;
-    scenes::all_to_all(&mapped)
+    rma::all_to_all(&mapped)
 }
 
 /// Windows of both kinds between whatever ranks a launcher started.
@@ -709,7 +710,7 @@ fn launched(boot: Arc<dyn Boot>) -> Result {
     let world = Communicator::world(&context);
     for w in [make::<ALLOCATED, Ofi>, make::<CREATED, Ofi>] {
         let mut w = w(&world, ranks as usize * 24, 8).map_err(text)?;
-        scenes::all_to_all(&w)?;
+        rma::all_to_all(&w)?;
         w.free().map_err(text)?;
     }
     println!("rank {} done", world.rank());
@@ -747,7 +748,7 @@ fn running() -> std::result::Result<(Child, Vec<u32>), libtest_mimic::Failed> {
     let start = Instant::now();
     let mine = |members: &[u32]| {
         let of = |name: &String| members.iter().any(|pid| name.starts_with(&format!("{pid}:")));
-        jobs::leftovers().iter().filter(|name| of(name)).count()
+        harness::leftovers().iter().filter(|name| of(name)).count()
     };
     let mut members = Vec::new();
     while mine(&members) < 2 {
@@ -756,7 +757,7 @@ fn running() -> std::result::Result<(Child, Vec<u32>), libtest_mimic::Failed> {
             return Err("the ranks never had their segments".into());
         }
         std::thread::sleep(Duration::from_millis(20));
-        members = jobs::group(child.id());
+        members = harness::group(child.id());
     }
     std::thread::sleep(Duration::from_millis(200));
     Ok((child, members))
@@ -844,7 +845,7 @@ fn no_space(boot: Arc<dyn Boot>) -> Result {
 
 /// Ten short puts and a long one, told by the provider itself.
 fn none_lost(output: &Output) -> Result {
-    jobs::content(output)?;
+    harness::content(output)?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let counts = said.lines().filter(|line| line.contains(": 11 writes, ")).count();
     ensure!(counts == 2, "not 11 writes in each of two ranks: {said}");
@@ -916,7 +917,7 @@ fn deaths<N: Opens>(network: &str, env: &[(&'static str, &str)]) -> Vec<Scenario
 
 fn main() -> ExitCode {
     if let Some(over) = Over::chosen() {
-        return jobs::main(match over.ucx {
+        return harness::main(match over.ucx {
             #[cfg(feature = "ucx")]
             true => deaths::<Ucx>(&over.name, &over.env()),
             _ => {
@@ -1019,7 +1020,7 @@ fn main() -> ExitCode {
                 let one = refusing("shm for one", full).env("RANKWAY_PROVIDER", "shm");
                 add(one.under(&words));
             }
-            add(Scenario::new("full shm/network", 2, scenes::words::<CREATED, Ofi>).under(&words));
+            add(Scenario::new("full shm/network", 2, rma::words::<CREATED, Ofi>).under(&words));
         }
         Err(why) => eprintln!("full /dev/shm: skipped, no mount namespace: {why}"),
     }
@@ -1041,9 +1042,8 @@ fn main() -> ExitCode {
         }
     }
     add(Scenario::new("crowd/5", 5, crowd).env("RANKWAY_SHM_PEERS", "4"));
-    add(Scenario::new("crowd/words", 4, scenes::words::<CREATED, Ofi>)
-        .env("RANKWAY_SHM_PEERS", "3"));
-    let mapped = Scenario::new("crowd/mapped words", 4, scenes::words::<ALLOCATED, Ofi>);
+    add(Scenario::new("crowd/words", 4, rma::words::<CREATED, Ofi>).env("RANKWAY_SHM_PEERS", "3"));
+    let mapped = Scenario::new("crowd/mapped words", 4, rma::words::<ALLOCATED, Ofi>);
     add(mapped.env("RANKWAY_SHM_PEERS", "2").env("RANKWAY_PROVIDER", "shm,tcp"));
     let without = over("crowd/shm alone".into(), "shm", 3, crowd_without_network);
     add(without.env("RANKWAY_SHM_PEERS", "2"));
@@ -1051,7 +1051,7 @@ fn main() -> ExitCode {
     add(Scenario::new("crowd/257", 257, crowd).slow());
 
     let mut launch = |name: &str, words: &[&str], boot: &str| {
-        let words = [&jobs::OWN_SESSION, words].concat();
+        let words = [&harness::OWN_SESSION, words].concat();
         let s = Scenario::new(format!("launched/{name}"), 2, launched).start(&words);
         add(s.env("RANKWAY_TEST_LAUNCHER", boot).verdict(all_done));
     };
@@ -1072,7 +1072,7 @@ fn main() -> ExitCode {
     let command = |name: &str, env: &'static [(&str, &str)], words: &'static [&str]| {
         Trial::test(format!("command/{name}"), move || command_refuses(env, words))
     };
-    jobs::main_with(
+    harness::main_with(
         all,
         vec![
             Trial::test("command/Ctrl-C", || interrupted(true)),

@@ -9,12 +9,12 @@
 //! A trial is told by row, network and seed.
 
 mod deaths;
-mod jobs;
+mod harness;
 
 use deaths::apart::{Apart, within};
 use deaths::{ROWS, trial};
+use harness::Result;
 use indicatif::{ProgressBar, ProgressStyle};
-use jobs::Result;
 use libtest_mimic::{Arguments, Trial};
 use rankway::boot::{Boot, local};
 use rankway::netmod::ofi::Ofi;
@@ -192,14 +192,14 @@ fn run_one(row: &'static str, network: &'static Network, seed: u64, stacks: bool
     };
     command.env(TRIAL, format!("{row}|{}|{seed}", network.name));
     command.envs(network.env.iter().copied());
-    let ended = jobs::bounded_for(command, LIMIT, |group| {
+    let ended = harness::bounded_for(command, LIMIT, |group| {
         if stacks {
             show_stacks(group)
         }
     });
     let fault = match ended {
         Err(late) => Some(("hang", late)),
-        Ok(output) => judge(&output, seed).err().map(|kind| (kind, jobs::told("", &output))),
+        Ok(output) => judge(&output, seed).err().map(|kind| (kind, harness::told("", &output))),
     };
     let limited = |kind: &str, said: &str| {
         let of = |l: &&Limit| {
@@ -235,7 +235,7 @@ fn judge(output: &Output, seed: u64) -> std::result::Result<(), &'static str> {
 
 /// Where the processes of a job that hangs are.
 fn show_stacks(group: u32) {
-    for pid in jobs::group(group) {
+    for pid in harness::group(group) {
         let mut gdb = Command::new("gdb");
         gdb.args(["-p", &pid.to_string(), "-batch", "-ex", "thread apply all bt 30"]);
         if let Ok(output) = gdb.output() {
@@ -445,11 +445,11 @@ fn apart_by(
 fn nowhere() -> std::result::Result<(), libtest_mimic::Failed> {
     let mut command = Command::new(std::env::current_exe()?);
     command.env(TRIAL, format!("{NOWHERE}|default|1")).env("RANKWAY_TIMEOUT", "5");
-    let output = jobs::bounded_for(command, LIMIT, |_| ())?;
+    let output = harness::bounded_for(command, LIMIT, |_| ())?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     match said.matches(" is content.").count() == 3 {
         true => Ok(()),
-        false => Err(jobs::told("not all were told", &output).into()),
+        false => Err(harness::told("not all were told", &output).into()),
     }
 }
 

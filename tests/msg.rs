@@ -1,15 +1,16 @@
 //! Messages between real processes, bytes checked, over every choice of
 //! providers a machine without a fast network has.
 
-mod jobs;
-mod talk;
+mod harness;
+#[path = "msg/mod.rs"]
+mod msg;
 
-use jobs::{Over, Scenario};
+use harness::{Over, Scenario};
+use msg::{Opens, basics, calls, corrupt, deaths, floods, programs, rates, sleeps};
 use rankway::netmod::ofi::Ofi;
 use std::process::ExitCode;
-use talk::{Opens, basics, calls, corrupt, deaths, floods, programs, rates, sleeps};
 
-fn scenes<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str, &str)]) {
+fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str, &str)]) {
     let mut add = |what: &str, ranks, body, more: &[(&'static str, &str)]| {
         let scenario = Scenario::new(format!("{what}/{name}"), ranks, body);
         all.push(env.iter().chain(more).fold(scenario, |s, (k, v)| s.env(k, *v)));
@@ -56,27 +57,27 @@ fn main() -> ExitCode {
     if let Some(over) = Over::chosen() {
         match over.ucx {
             #[cfg(feature = "ucx")]
-            true => scenes::<rankway::netmod::ucx::Ucx>(&mut all, &over.name, &over.env()),
-            _ => scenes::<Ofi>(&mut all, &over.name, &over.env()),
+            true => scenarios::<rankway::netmod::ucx::Ucx>(&mut all, &over.name, &over.env()),
+            _ => scenarios::<Ofi>(&mut all, &over.name, &over.env()),
         }
-        return jobs::main(all);
+        return harness::main(all);
     }
     // Through the node's queues, and through each provider as between nodes.
-    scenes::<Ofi>(&mut all, "auto", &[]);
+    scenarios::<Ofi>(&mut all, "auto", &[]);
     all.push(Scenario::new("corrupt queue/auto", 3, corrupt::queue::<Ofi>));
     let tcp = Scenario::new("corrupt queue/tcp", 3, corrupt::queue::<Ofi>);
     all.push(tcp.env("RANKWAY_PROVIDER", "tcp"));
     let provider = ("RANKWAY_NODE_QUEUES", "0");
     for (name, providers) in [("shm", "shm"), ("tcp", "tcp"), ("both", "shm,tcp")] {
-        scenes::<Ofi>(&mut all, name, &[("RANKWAY_PROVIDER", providers), provider]);
+        scenarios::<Ofi>(&mut all, name, &[("RANKWAY_PROVIDER", providers), provider]);
     }
     #[cfg(feature = "ucx")]
     {
         use rankway::netmod::ucx::Ucx;
-        scenes::<Ucx>(&mut all, "ucx", &[]);
+        scenarios::<Ucx>(&mut all, "ucx", &[]);
         all.push(Scenario::new("corrupt queue/ucx", 3, corrupt::queue::<Ucx>));
         for (name, tls) in [("ucx all", "all"), ("ucx tcp", "tcp,self")] {
-            scenes::<Ucx>(&mut all, name, &[("UCX_TLS", tls), provider]);
+            scenarios::<Ucx>(&mut all, name, &[("UCX_TLS", tls), provider]);
         }
     }
     for (name, provider) in [("shm", "shm"), ("tcp", "tcp")] {
@@ -92,7 +93,7 @@ fn main() -> ExitCode {
                     ("RANKWAY_LIBFABRIC", path.as_str()),
                     ("RANKWAY_NODE_QUEUES", "0"),
                 ];
-                scenes::<Ofi>(&mut all, name, &env);
+                scenarios::<Ofi>(&mut all, name, &env);
                 let rates = Scenario::new(format!("rates/{name}"), 2, rates::beside_raw);
                 let rates = env.iter().fold(rates, |s, (k, v)| s.env(k, *v));
                 all.push(rates.slow().verdict(rates::told));
@@ -100,5 +101,5 @@ fn main() -> ExitCode {
         }
         None => eprintln!("newer libfabric: skipped, RANKWAY_NEWER_LIBFABRIC does not name one"),
     }
-    jobs::main(all)
+    harness::main(all)
 }

@@ -1,9 +1,9 @@
 //! Processes that see each other through namespaces: a pid, or a descriptor's
 //! number, means something else there, and whatever it means is left alone.
 
-mod jobs;
+mod harness;
 
-use jobs::{Opens, Result, Scenario, pattern, same, text};
+use harness::{Opens, Result, Scenario, pattern, same, text};
 use libtest_mimic::Trial;
 use rankway::boot::Boot;
 use rankway::netmod::Op;
@@ -51,12 +51,12 @@ fn main() -> ExitCode {
     for (what, why) in skipped {
         eprintln!("{what}: skipped: {why}");
     }
-    jobs::main_with(all, Vec::<Trial>::new())
+    harness::main_with(all, Vec::<Trial>::new())
 }
 
 /// Whether a program may be started by these words, or why not.
 fn permitted(words: &[&str]) -> std::result::Result<(), String> {
-    if jobs::in_scenario() {
+    if harness::in_scenario() {
         return Ok(());
     }
     match Command::new(words[0]).args(&words[1..]).arg("true").output() {
@@ -69,7 +69,7 @@ fn permitted(words: &[&str]) -> std::result::Result<(), String> {
 fn mpirun() -> std::result::Result<Vec<&'static str>, String> {
     let words = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "2"];
     permitted(&words)?;
-    Ok([&jobs::OWN_SESSION[..], &words, &["-x", "RANKWAY_TEST_SCENARIO"]].concat())
+    Ok([&harness::OWN_SESSION[..], &words, &["-x", "RANKWAY_TEST_SCENARIO"]].concat())
 }
 
 /// Files under so many descriptors that a number of the first rank's, which has

@@ -1,8 +1,9 @@
 //! Netmods by themselves: two processes that exchange raw addresses and use
 //! every operation, bytes checked. One body serves every netmod.
 
-mod jobs;
-mod wire;
+mod harness;
+#[path = "netmod/mod.rs"]
+mod netmod;
 
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::ucx::{self, Ucx};
@@ -12,31 +13,31 @@ fn main() -> ExitCode {
     let mut all = Vec::new();
     for (name, provider) in [("shm", "shm"), ("tcp", "tcp;ofi_rxm")] {
         let env = [("RANKWAY_PROVIDER", provider)];
-        all.extend(wire::all::<Ofi>(name, &env));
-        all.push(wire::rates(name, &env));
+        all.extend(netmod::all::<Ofi>(name, &env));
+        all.push(netmod::rates(name, &env));
     }
     // The same binary with another libfabric, where there is one.
     match std::env::var("RANKWAY_NEWER_LIBFABRIC").ok().filter(|path| !path.is_empty()) {
         Some(path) => {
             for (name, provider) in [("newer shm", "shm"), ("newer tcp", "tcp;ofi_rxm")] {
                 let env = [("RANKWAY_PROVIDER", provider), ("RANKWAY_LIBFABRIC", path.as_str())];
-                all.extend(wire::all::<Ofi>(name, &env));
-                all.push(wire::rates(name, &env));
+                all.extend(netmod::all::<Ofi>(name, &env));
+                all.push(netmod::rates(name, &env));
             }
         }
         None => eprintln!("newer libfabric: skipped, RANKWAY_NEWER_LIBFABRIC does not name one"),
     }
     if let Err(e) = ucx::library() {
         eprintln!("UCX: skipped: {e}");
-        return jobs::main(all);
+        return harness::main(all);
     }
     let newer = std::env::var("RANKWAY_NEWER_UCX").ok().filter(|path| !path.is_empty());
     for (name, tls) in [("ucx", "all"), ("ucx posix", "posix,self"), ("ucx tcp", "tcp,self")] {
-        all.extend(wire::all::<Ucx>(name, &[("UCX_TLS", tls)]));
+        all.extend(netmod::all::<Ucx>(name, &[("UCX_TLS", tls)]));
         if let Some(path) = &newer {
             let env = [("UCX_TLS", tls), ("RANKWAY_UCX", path.as_str())];
-            all.extend(wire::all::<Ucx>(&format!("newer {name}"), &env));
+            all.extend(netmod::all::<Ucx>(&format!("newer {name}"), &env));
         }
     }
-    jobs::main(all)
+    harness::main(all)
 }

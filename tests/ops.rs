@@ -1,38 +1,39 @@
 //! The one-sided operations between real processes, over every choice of
 //! providers a machine without a fast network has.
 
-mod jobs;
-mod operations;
+mod harness;
+#[path = "rma/ops/mod.rs"]
+mod ops;
 
-use jobs::Over;
+use harness::Over;
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::ucx::{self, Ucx};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     if let Some(over) = Over::chosen() {
-        return jobs::main(match over.ucx {
-            true => operations::all::<Ucx>(&over.name, 1, &over.env()),
-            false => operations::all::<Ofi>(&over.name, 1, &over.env()),
+        return harness::main(match over.ucx {
+            true => ops::all::<Ucx>(&over.name, 1, &over.env()),
+            false => ops::all::<Ofi>(&over.name, 1, &over.env()),
         });
     }
     let mut all = Vec::new();
     // Through the node's queues, and through each provider as between nodes.
     let provider = ("RANKWAY_NODE_QUEUES", "0");
-    all.extend(operations::all::<Ofi>("auto", 1, &[]));
+    all.extend(ops::all::<Ofi>("auto", 1, &[]));
     for (name, providers) in [("shm", "shm"), ("tcp", "tcp")] {
-        all.extend(operations::all::<Ofi>(name, 1, &[("RANKWAY_PROVIDER", providers), provider]));
+        all.extend(ops::all::<Ofi>(name, 1, &[("RANKWAY_PROVIDER", providers), provider]));
     }
-    all.extend(operations::all::<Ofi>("two nodes", 2, &[("RANKWAY_PROVIDER", "shm,tcp")]));
+    all.extend(ops::all::<Ofi>("two nodes", 2, &[("RANKWAY_PROVIDER", "shm,tcp")]));
     match ucx::library() {
         Ok(_) => {
-            all.extend(operations::all::<Ucx>("ucx", 1, &[]));
+            all.extend(ops::all::<Ucx>("ucx", 1, &[]));
             for (name, tls) in [("ucx posix", "posix,self"), ("ucx tcp", "tcp,self")] {
-                all.extend(operations::all::<Ucx>(name, 1, &[("UCX_TLS", tls), provider]));
+                all.extend(ops::all::<Ucx>(name, 1, &[("UCX_TLS", tls), provider]));
             }
-            all.extend(operations::all::<Ucx>("ucx two nodes", 2, &[("UCX_TLS", "all")]));
+            all.extend(ops::all::<Ucx>("ucx two nodes", 2, &[("UCX_TLS", "all")]));
         }
         Err(e) => eprintln!("UCX: skipped: {e}"),
     }
-    jobs::main(all)
+    harness::main(all)
 }

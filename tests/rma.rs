@@ -1,32 +1,33 @@
 //! Windows and communicators between real processes, bytes checked, over every
 //! choice of providers and transports a machine without a fast network has.
 
-mod jobs;
-mod scenes;
+mod harness;
+#[path = "rma/mod.rs"]
+mod rma;
 
-use jobs::Scenario;
+use harness::Scenario;
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::ucx::{self, Ucx};
 use rankway::rankmap::compact::Strategy;
-use scenes::{ALLOCATED, CREATED, Opens};
+use rma::{ALLOCATED, CREATED, Opens};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut all = Vec::new();
     for (name, providers) in [("auto", ""), ("shm", "shm"), ("tcp", "tcp"), ("both", "shm,tcp")] {
-        all.extend(scenes::all::<Ofi>(name, &[("RANKWAY_PROVIDER", providers)]));
+        all.extend(rma::all::<Ofi>(name, &[("RANKWAY_PROVIDER", providers)]));
     }
     two_nodes::<Ofi>(&mut all, "two nodes");
-    all.push(Scenario::new("views", 4, scenes::views::<Ofi>));
-    all.push(Scenario::new("one thread", 1, scenes::one_thread::<Ofi>));
+    all.push(Scenario::new("views", 4, rma::views::<Ofi>));
+    all.push(Scenario::new("one thread", 1, rma::one_thread::<Ofi>));
     for strategy in ["space", "hybrid:0.5", "time"] {
         let name = format!("strategies/{strategy}");
-        let scenario = Scenario::new(name, 6, scenes::maps::strategies::<Ofi>);
+        let scenario = Scenario::new(name, 6, rma::maps::strategies::<Ofi>);
         all.push(scenario.env("RANKWAY_PROVIDER", "shm").env(Strategy::VARIABLE, strategy));
     }
-    let scenario = Scenario::new("representations", 8, scenes::maps::representations::<Ofi>);
+    let scenario = Scenario::new("representations", 8, rma::maps::representations::<Ofi>);
     all.push(scenario.env("RANKWAY_PROVIDER", "shm"));
-    let scenario = Scenario::new("no strategy", 2, scenes::maps::no_strategy::<Ofi>);
+    let scenario = Scenario::new("no strategy", 2, rma::maps::no_strategy::<Ofi>);
     all.push(scenario.env(Strategy::VARIABLE, "fast"));
     // The same binary with another libfabric, where there is one.
     match std::env::var("RANKWAY_NEWER_LIBFABRIC").ok().filter(|path| !path.is_empty()) {
@@ -35,13 +36,13 @@ fn main() -> ExitCode {
                 [("newer auto", ""), ("newer shm", "shm"), ("newer tcp", "tcp")]
             {
                 let env = [("RANKWAY_PROVIDER", providers), ("RANKWAY_LIBFABRIC", path.as_str())];
-                all.extend(scenes::all::<Ofi>(name, &env));
+                all.extend(rma::all::<Ofi>(name, &env));
             }
         }
         None => eprintln!("newer libfabric: skipped, RANKWAY_NEWER_LIBFABRIC does not name one"),
     }
     all.extend(over_ucx());
-    jobs::main(all)
+    harness::main(all)
 }
 
 fn two_nodes<N: Opens>(all: &mut Vec<Scenario>, name: &str) {
@@ -49,11 +50,11 @@ fn two_nodes<N: Opens>(all: &mut Vec<Scenario>, name: &str) {
         let mut add = |what: &str, body| {
             all.push(Scenario::new(format!("{what}/{name}/{ranks}"), ranks, body).nodes(2));
         };
-        add("allocated/words", scenes::words::<ALLOCATED, N>);
-        add("created/words", scenes::words::<CREATED, N>);
-        add("allocated/bounds", scenes::bounds::<ALLOCATED, N>);
-        add("created/uneven", scenes::uneven::<CREATED, N>);
-        add("allocated/unaligned", scenes::unaligned::<ALLOCATED, N>);
+        add("allocated/words", rma::words::<ALLOCATED, N>);
+        add("created/words", rma::words::<CREATED, N>);
+        add("allocated/bounds", rma::bounds::<ALLOCATED, N>);
+        add("created/uneven", rma::uneven::<CREATED, N>);
+        add("allocated/unaligned", rma::unaligned::<ALLOCATED, N>);
     }
 }
 
@@ -68,19 +69,19 @@ fn over_ucx() -> Vec<Scenario> {
     let transports = [("auto", "all"), ("posix", "posix,self"), ("tcp", "tcp,self")];
     for (name, tls) in transports {
         let (name, env) = (format!("ucx {name}"), [("UCX_TLS", tls)]);
-        all.extend(scenes::all::<Ucx>(&name, &env));
-        all.extend(scenes::provided::<Ucx>(&name, &env));
+        all.extend(rma::all::<Ucx>(&name, &env));
+        all.extend(rma::provided::<Ucx>(&name, &env));
     }
     two_nodes::<Ucx>(&mut all, "ucx two nodes");
-    all.push(Scenario::new("views/ucx", 4, scenes::views::<Ucx>));
-    all.push(Scenario::new("one thread/ucx", 1, scenes::one_thread::<Ucx>));
+    all.push(Scenario::new("views/ucx", 4, rma::views::<Ucx>));
+    all.push(Scenario::new("one thread/ucx", 1, rma::one_thread::<Ucx>));
     match std::env::var("RANKWAY_NEWER_UCX").ok().filter(|path| !path.is_empty()) {
         Some(path) => {
             for (name, tls) in transports {
                 let env = [("UCX_TLS", tls), ("RANKWAY_UCX", path.as_str())];
                 let name = format!("newer ucx {name}");
-                all.extend(scenes::all::<Ucx>(&name, &env));
-                all.extend(scenes::provided::<Ucx>(&name, &env));
+                all.extend(rma::all::<Ucx>(&name, &env));
+                all.extend(rma::provided::<Ucx>(&name, &env));
             }
         }
         None => eprintln!("newer UCX: skipped, RANKWAY_NEWER_UCX does not name one"),

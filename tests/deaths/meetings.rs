@@ -4,7 +4,7 @@ use super::onesided::base;
 use super::pair;
 use super::trial::*;
 use crate::ensure;
-use crate::jobs::{Opens, Result};
+use crate::harness::{Opens, Result};
 use rankway::boot::Boot;
 use rankway::rma::{Communicator, Error};
 use std::sync::Arc;

@@ -5,12 +5,12 @@
 
 pub mod apart;
 mod meetings;
+mod messages;
 mod onesided;
 mod pair;
-mod talks;
 pub mod trial;
 
-use crate::jobs::{Opens, Result};
+use crate::harness::{Opens, Result};
 use onesided as o;
 use rankway::boot::Boot;
 use rankway::rma::Communicator;
@@ -84,10 +84,10 @@ pub fn play<N: Opens>(row: &str, seed: u64, boot: Arc<dyn Boot>) -> Result {
         "barrier" => meetings::collective(run, meetings::barrier::<N>),
         "allgather" => meetings::collective(run, meetings::allgather::<N>),
         "broadcast" => meetings::collective(run, meetings::broadcast::<N>),
-        "eager" => talks::rounds::<N, { talks::EAGER }>(run),
-        "rendezvous" => talks::rounds::<N, { talks::RENDEZVOUS }>(run),
-        "probe" => talks::rounds::<N, { talks::PROBE }>(run),
-        "active" => talks::active(run),
+        "eager" => messages::rounds::<N, { messages::EAGER }>(run),
+        "rendezvous" => messages::rounds::<N, { messages::RENDEZVOUS }>(run),
+        "probe" => messages::rounds::<N, { messages::PROBE }>(run),
+        "active" => messages::active(run),
         other => Err(format!("no row '{other}'")),
     };
     // Who found something wrong stays as long as the other works, too.

@@ -3,7 +3,7 @@
 use super::pair;
 use super::trial::*;
 use crate::ensure;
-use crate::jobs::{Opens, Result, pattern, same};
+use crate::harness::{Opens, Result, pattern, same};
 use rankway::netmod::Op;
 use rankway::rma::{Assert, Error, Layout, Lock, Window};
 use std::sync::atomic::Ordering::SeqCst;

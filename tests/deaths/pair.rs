@@ -3,7 +3,7 @@
 use super::onesided::check_sum;
 use super::trial::*;
 use crate::ensure;
-use crate::jobs::{Opens, Result, pattern, same};
+use crate::harness::{Opens, Result, pattern, same};
 use rankway::msg::Messenger;
 use rankway::netmod::Op;
 use rankway::rma::{Assert, Communicator, Error, Lock, Window};
@@ -58,7 +58,7 @@ pub fn on_window<N: Opens>(run: &Run<'_, N>, w: &Window<N>) -> Result {
     })?;
     check_sum(run, w, to)?;
     again(t, "flush", || w.flush(to))?;
-    talk(run, &run.world, t.other)?;
+    exchange(run, &run.world, t.other)?;
     came(run, w)
 }
 
@@ -96,11 +96,11 @@ fn came<N: Opens>(run: &Run<'_, N>, w: &Window<N>) -> Result {
     ensure!((least..=most).contains(&count), "data: counted {count}, not {least} to {most}");
     same("data: what nobody writes", &all[READ..][..LONG_LEN], &readable(run.t.me))?;
     // Read before the other goes on.
-    talk(run, &run.world, other)
+    exchange(run, &run.world, other)
 }
 
 /// Messages of several lengths, both ways.
-pub fn talk<N: Opens>(run: &Run<'_, N>, world: &Communicator<N>, other: u32) -> Result {
+pub fn exchange<N: Opens>(run: &Run<'_, N>, world: &Communicator<N>, other: u32) -> Result {
     let failed = |what: &str, e: &dyn std::fmt::Display| format!("pair: {what}: {e}");
     let m = Messenger::open(world).map_err(|e| failed("messages", &e))?;
     let me = world.rank();
@@ -173,7 +173,7 @@ pub fn anew<N: Opens>(run: &Run<'_, N>) -> Result {
         w.unlock(to).map_err(|e| failed("unlock", e))?;
         w.window.free().map_err(|e| failed("free", e))?;
     }
-    talk(run, &both, to)?;
+    exchange(run, &both, to)?;
     t.unwritten(&mut || run.idle())?;
     board().ready[t.me as usize].store(2, SeqCst);
     Ok(())

@@ -1,6 +1,6 @@
 //! One job of three ranks, of which one is killed: what all rows share.
 
-use crate::jobs::{Opens, Result, pattern};
+use crate::harness::{Opens, Result, pattern};
 use rankway::device::Context;
 use rankway::msg::MsgError;
 use rankway::rma::{Backing, Communicator, Error, Window};

@@ -2,8 +2,8 @@
 //! of their own, so that one that hangs or dies costs its case alone.
 
 use super::factors::{self, Case, RANKS, Threads};
+use super::harness::{self, Result, SCENARIO};
 use super::job::{self, CASES, COUNT, FILTER, SEED};
-use super::jobs::{self, Result, SCENARIO};
 use super::networks::{self, Network};
 use super::program::of_case;
 use super::{random, watch};
@@ -180,7 +180,7 @@ fn job(
     command.env(SCENARIO, scenario).env(watch::NOTE, &files.note);
     command.envs(network.env.iter().map(|(key, value)| (key, value)));
     command.envs(env.iter().map(|(key, value)| (key, value)));
-    jobs::bounded_for(command, LIMIT, |_| ())
+    harness::bounded_for(command, LIMIT, |_| ())
 }
 
 fn inject_size(network: &Network, files: &Files) -> Result<usize> {
@@ -207,7 +207,7 @@ fn under_mpi(network: &Network, text: &str, files: &Files) -> Result<Output> {
     command.args(["--mca", "pml", "cm", "--mca", "mtl", "rankway", "--mca", "osc", "rankway"]);
     command.args(network.mpi.iter().flatten());
     command.arg(&files.program).arg(&files.cases).arg(&files.note);
-    jobs::bounded_for(command, LIMIT, |_| ())
+    harness::bounded_for(command, LIMIT, |_| ())
 }
 
 /// What a job of programs said: whether it came to its end, and the numbers of

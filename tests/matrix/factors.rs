@@ -1,7 +1,7 @@
 //! The factors of the matrix and their levels, which of them cannot be
 //! combined and why, and a choice of cases in which all pairs of levels occur.
 
-use crate::jobs::Dice;
+use crate::harness::Dice;
 
 /// Processes of a job.
 pub const RANKS: u32 = 4;

@@ -8,7 +8,7 @@ use super::program::{Program, of_case};
 use super::random;
 use super::watch::Watch;
 use super::workers::Workers;
-use crate::jobs::{Opens, Result, Scenario, text};
+use crate::harness::{Opens, Result, Scenario, text};
 use rankway::av::Transport;
 use rankway::boot::Boot;
 use rankway::device::{Context, Options};

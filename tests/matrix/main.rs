@@ -12,9 +12,9 @@ mod drive;
 #[allow(dead_code, reason = "of which other tests use more")]
 mod elements;
 mod factors;
+#[path = "../harness/mod.rs"]
+mod harness;
 mod job;
-#[path = "../jobs/mod.rs"]
-mod jobs;
 mod networks;
 mod oracle;
 mod perform;
@@ -30,8 +30,8 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let ours = words.first().is_some_and(|word| drive::COMMANDS.contains(&word.as_str()));
-    match ours && std::env::var_os(jobs::SCENARIO).is_none() {
+    match ours && std::env::var_os(harness::SCENARIO).is_none() {
         true => drive::main(&words),
-        false => jobs::main(networks::all().iter().flat_map(job::scenarios).collect()),
+        false => harness::main(networks::all().iter().flat_map(job::scenarios).collect()),
     }
 }

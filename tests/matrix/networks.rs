@@ -1,7 +1,7 @@
 //! What the matrix is played over.
 
 use super::factors::Place;
-use crate::jobs::Over;
+use crate::harness::Over;
 use rankway::netmod::ucx;
 
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 
 use super::elements::{elements, naive};
 use super::program::{Act, Phase, Program, Step};
-use crate::jobs::Dice;
+use crate::harness::Dice;
 use rankway::netmod::{Op, Type};
 
 /// What windows hold before a phase: the same bytes again and again, at no

@@ -4,7 +4,7 @@ use super::factors::{Completion, Memory};
 use super::oracle::{hits, operand};
 use super::program::{Act, Enclosed, Epoch, Frame, Step};
 use super::watch::Watch;
-use crate::jobs::{Result, same, text};
+use crate::harness::{Result, same, text};
 use rankway::netmod::{Netmod, Type};
 use rankway::rma::{Access, Assert, Lock, Pending};
 use std::cell::RefCell;

@@ -7,7 +7,7 @@ use super::perform::{Guarded, Perform};
 use super::program::{Epoch, Frame, Phase, Program, Sync};
 use super::watch::Watch;
 use super::workers::{Job, Workers};
-use crate::jobs::{Opens, Result, text};
+use crate::harness::{Opens, Result, text};
 use rankway::device::Context;
 use rankway::netmod::Netmod;
 use rankway::rma::{Assert, Backing, Communicator, Window};

@@ -3,7 +3,7 @@
 
 use super::factors::{Align, Case, Completion, Epoch as Kind, Length, Memory, Operation};
 use super::factors::{Sizes, Threads, Units};
-use crate::jobs::Dice;
+use crate::harness::Dice;
 use rankway::netmod::{Op, Type};
 use std::fmt::Write as _;
 

@@ -5,7 +5,7 @@
 
 use super::factors::{Completion, Memory, Place, Threads};
 use super::program::{Act, Enclosed, Epoch, Frame, Phase, Program, Step, Sync};
-use crate::jobs::Dice;
+use crate::harness::Dice;
 use rankway::netmod::{Op, Type};
 
 const SLOT: usize = 256;

@@ -4,7 +4,7 @@
 use super::perform::Perform;
 use super::program::{Epoch, Frame};
 use super::watch::Watch;
-use crate::jobs::{Opens, Result, text};
+use crate::harness::{Opens, Result, text};
 use rankway::device::{Context, Device};
 use rankway::rankmap::RankMap;
 use rankway::rma::{Access, WindowState};

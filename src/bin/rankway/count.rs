@@ -2,8 +2,8 @@
 
 mod inline;
 
+use crate::fixture::{self, Fixture, MODELS, NULL, Network};
 use crate::output::{self, Table, maybe};
-use crate::scene::{self, MODELS, NULL, Network, Scene};
 use rankway::av::{Entry, Transport};
 use rankway::boot::alone::Alone;
 use rankway::netmod::ofi::Ofi;
@@ -115,7 +115,7 @@ pub(crate) struct Counted {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
-    scene::find_null_provider();
+    fixture::find_null_provider();
     if let Some(path) = &args.c {
         return run_c(args, path);
     }
@@ -256,17 +256,17 @@ fn table(report: &Report) -> Table {
 pub(crate) fn count_all() -> Result<Vec<Counted>, String> {
     let traces = step::session(Limits::default(), |marker| {
         let boot = Arc::new(Alone::new().map_err(|e| e.to_string())?);
-        let scene = Scene::new(boot, &Network::Provider(NULL.into()), 64, 4096, &[0])?;
-        let endpoint = scene.context.endpoint(Transport::Network);
+        let fixture = Fixture::new(boot, &Network::Provider(NULL.into()), 64, 4096, &[0])?;
+        let endpoint = fixture.context.endpoint(Transport::Network);
         let (_, endpoint) = endpoint.ok_or("the null provider is not open")?;
         let provider = endpoint.inject_entry();
         let buf = 7_u64.to_ne_bytes();
         for model in MODELS {
-            let access = scene.access(model)?;
-            let map = scene.map(model)?;
+            let access = fixture.access(model)?;
+            let map = fixture.map(model)?;
             // SAFETY: the directory lives as long as the device, the map as
             // long as this turn.
-            let lookup = unsafe { Lookup::new(&map, scene.context.av().directory()) };
+            let lookup = unsafe { Lookup::new(&map, fixture.context.av().directory()) };
             marker.count(Region::function(rankway_translate as *const () as usize));
             if Entry::from_bits(rankway_translate(&lookup, 17)).is_empty() {
                 return Err(format!("{model}: rank 17 was not inserted"));

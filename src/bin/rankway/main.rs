@@ -3,6 +3,7 @@
 
 mod arguments;
 mod count;
+mod fixture;
 mod forked;
 mod info;
 mod maps;
@@ -13,7 +14,6 @@ mod output;
 mod plot;
 mod rate;
 mod scatter;
-mod scene;
 
 use clap::{Parser, Subcommand};
 use rankway::observe::memory::Counting;

@@ -4,7 +4,7 @@ mod loops;
 mod raw;
 mod report;
 
-use crate::scene::{self, MODELS, NULL, Network, Scene};
+use crate::fixture::{self, Fixture, MODELS, NULL, Network};
 use crate::{arguments, count, output};
 use indicatif::{ProgressBar, ProgressStyle};
 use rankway::boot::{self, Boot, local};
@@ -113,7 +113,7 @@ pub(crate) struct Plan {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
-    scene::find_null_provider();
+    fixture::find_null_provider();
     let plans = plans(args)?;
     let launched = boot::launched();
     let mut reports = Vec::new();
@@ -212,18 +212,18 @@ fn measure_on<N: Measured>(
     let targets: Vec<u32> = if size == 1 { vec![0] } else { (1..size).collect() };
     let bytes = loops::window_bytes(plan);
     let context = N::open(Arc::clone(boot), &plan.network)?;
-    let mut scene = Scene::on(context, &plan.network, plan.ranks, bytes, &targets)?;
+    let mut fixture = Fixture::on(context, &plan.network, plan.ranks, bytes, &targets)?;
     let report = if rank == 0 {
-        let report = loops::measure(&scene, plan, step);
+        let report = loops::measure(&fixture, plan, step);
         // Let the others go, whatever came of it.
-        let released = loops::release(&scene, &targets);
+        let released = loops::release(&fixture, &targets);
         Some(report.and_then(|report| released.map(|()| report))?)
     } else {
-        loops::serve(&scene, plan)?;
+        loops::serve(&fixture, plan)?;
         None
     };
-    scene.window.free().map_err(|e| e.to_string())?;
-    if let Some(mut beside) = scene.beside.take() {
+    fixture.window.free().map_err(|e| e.to_string())?;
+    if let Some(mut beside) = fixture.beside.take() {
         beside.free().map_err(|e| e.to_string())?;
     }
     Ok(report)

@@ -2,8 +2,8 @@
 //! made it: functions of a shared object (`capi/count/count.c`).
 
 use super::{MODELS, UNCHECKED_LIMIT};
+use crate::fixture::{Fixture, NULL, Network};
 use crate::output::{Table, maybe};
-use crate::scene::{NULL, Network, Scene};
 use rankway::av::{Entry, Transport};
 use rankway::boot::alone::Alone;
 use rankway::netmod::ofi::Ofi;
@@ -77,17 +77,17 @@ pub(super) fn count(path: &Path) -> Result<Report, String> {
     let (translate, put) = (functions.translate, functions.put);
     let traces = step::session(Limits::default(), |marker| {
         let boot = Arc::new(Alone::new().map_err(|e| e.to_string())?);
-        let scene = Scene::new(boot, &Network::Provider(NULL.into()), 64, 4096, &[0])?;
-        let endpoint = scene.context.endpoint(Transport::Network);
+        let fixture = Fixture::new(boot, &Network::Provider(NULL.into()), 64, 4096, &[0])?;
+        let endpoint = fixture.context.endpoint(Transport::Network);
         let (_, endpoint) = endpoint.ok_or("the null provider is not open")?;
         let provider = endpoint.inject_entry();
         let buf = 7_u64.to_ne_bytes();
         for model in MODELS {
-            let access = scene.access(model)?;
-            let map = scene.map(model)?;
+            let access = fixture.access(model)?;
+            let map = fixture.map(model)?;
             // SAFETY: the directory lives as long as the device, the map as
             // long as this turn.
-            let lookup = unsafe { Lookup::new(&map, scene.context.av().directory()) };
+            let lookup = unsafe { Lookup::new(&map, fixture.context.av().directory()) };
             marker.count(Region::function(translate as *const () as usize));
             // SAFETY: a rank of the map.
             if Entry::from_bits(unsafe { translate(&lookup, 17) }).is_empty() {

@@ -3,7 +3,7 @@
 use super::raw::Measured;
 use super::report::{NetworkReport, Row};
 use super::{Plan, Step};
-use crate::scene::{NULL, Network, Scene};
+use crate::fixture::{Fixture, NULL, Network};
 use rankway::av::Transport;
 use rankway::netmod::{AGAIN, Netmod};
 use rankway::rma::{Access, View};
@@ -110,11 +110,11 @@ impl<'a> Cell<'a> {
 /// whatever else the machine does falls on all alike; the best round counts.
 /// `step` hears how many measurements there will be, then of each.
 pub(super) fn measure<N: Measured>(
-    scene: &Scene<N>,
+    fixture: &Fixture<N>,
     plan: &Plan,
     step: &mut dyn FnMut(Step),
 ) -> Result<NetworkReport, String> {
-    let accesses = plan.models.iter().map(|m| scene.access(m)).collect::<Result<Vec<_>, _>>()?;
+    let accesses = plan.models.iter().map(|m| fixture.access(m)).collect::<Result<Vec<_>, _>>()?;
     let first = &accesses[0];
     let mapped = plan.network == Network::Mapped;
     if mapped && !first.is_mapped() {
@@ -123,12 +123,13 @@ pub(super) fn measure<N: Measured>(
     let data = &vec![0x5a_u8; plan.size][..];
     let window = if is_flushed(plan) { plan.window } else { usize::MAX };
     let shift = (cell_bytes(plan) / 8).trailing_zeros();
-    let beside = scene.beside.as_ref().map(|w| scene.access_to(w, &plan.models[0])).transpose()?;
+    let beside =
+        fixture.beside.as_ref().map(|w| fixture.access_to(w, &plan.models[0])).transpose()?;
     let (raw_targets_of, cell) = (beside.as_ref().unwrap_or(first), cell_bytes(plan));
     let (targets, _) = &raw_targets(raw_targets_of, cell)?;
     let (_, starts) = &raw_targets(first, cell)?;
-    let vc = &VcWindow::new(scene, first)?;
-    let (netmod, endpoint) = scene.context.endpoint(vc.transport).ok_or("no provider is open")?;
+    let vc = &VcWindow::new(fixture, first)?;
+    let (netmod, endpoint) = fixture.context.endpoint(vc.transport).ok_or("no provider is open")?;
     // Longer puts are tracked writes; then the loops around inject say nothing.
     let short = mapped || plan.size <= netmod.caps().inject_size;
     let mut cells: Vec<Cell<'_>> = Vec::new();
@@ -399,7 +400,7 @@ struct VcWindow<'a, N: Netmod> {
 }
 
 impl<'a, N: Netmod> VcWindow<'a, N> {
-    fn new(scene: &Scene<N>, access: &'a Access<N>) -> Result<VcWindow<'a, N>, String> {
+    fn new(fixture: &Fixture<N>, access: &'a Access<N>) -> Result<VcWindow<'a, N>, String> {
         let mut vcs = Vec::new();
         let (mut transport, mut addr, mut key) = (None, 0, 0);
         for rank in 0..access.map().len() {
@@ -415,10 +416,11 @@ impl<'a, N: Netmod> VcWindow<'a, N> {
         }
         let any = [Transport::Network, Transport::Local];
         let transport =
-            transport.or_else(|| any.into_iter().find(|&t| scene.context.endpoint(t).is_some()));
+            transport.or_else(|| any.into_iter().find(|&t| fixture.context.endpoint(t).is_some()));
         let transport = transport.ok_or("no provider is open")?;
-        let (netmod, endpoint) = scene.context.endpoint(transport).ok_or("no provider is open")?;
-        let (_, bytes) = scene.window.local().map_err(|e| e.to_string())?;
+        let (netmod, endpoint) =
+            fixture.context.endpoint(transport).ok_or("no provider is open")?;
+        let (_, bytes) = fixture.window.local().map_err(|e| e.to_string())?;
         Ok(VcWindow {
             vcrt: vcs.iter().map(|vc| &raw const *vc).collect(),
             _vcs: vcs,
@@ -446,7 +448,7 @@ impl<'a, N: Netmod> VcWindow<'a, N> {
         }
         let (addr, key) = if N::KEY_HANDLES { (vc.addr, vc.key) } else { (self.addr, self.key) };
         let addr = addr + disp as u64 * 8;
-        // SAFETY: the endpoint lives in the scene; the rest as above.
+        // SAFETY: the endpoint lives in the fixture; the rest as above.
         unsafe { N::inject(self.inject_handle, buf, len.min(self.inject_size), vc.dest, addr, key) }
     }
 
@@ -518,19 +520,19 @@ impl<'a, N: Netmod> VcWindow<'a, N> {
 }
 
 /// Tells the other processes that the measuring is over.
-pub(super) fn release<N: Netmod>(scene: &Scene<N>, targets: &[u32]) -> Result<(), String> {
-    scene.window.lock_all().map_err(|e| e.to_string())?;
-    let (_, bytes) = scene.window.local().map_err(|e| e.to_string())?;
+pub(super) fn release<N: Netmod>(fixture: &Fixture<N>, targets: &[u32]) -> Result<(), String> {
+    fixture.window.lock_all().map_err(|e| e.to_string())?;
+    let (_, bytes) = fixture.window.local().map_err(|e| e.to_string())?;
     for &rank in targets {
         let goodbye = 1_u64.to_ne_bytes();
-        scene.window.put(&goodbye, rank, bytes / 8 - 1).map_err(|e| e.to_string())?;
+        fixture.window.put(&goodbye, rank, bytes / 8 - 1).map_err(|e| e.to_string())?;
     }
-    scene.window.unlock_all().map_err(|e| e.to_string())
+    fixture.window.unlock_all().map_err(|e| e.to_string())
 }
 
 /// A target's part: progress until it is told goodbye.
-pub(super) fn serve<N: Netmod>(scene: &Scene<N>, plan: &Plan) -> Result<(), String> {
-    let device = scene.context.device();
+pub(super) fn serve<N: Netmod>(fixture: &Fixture<N>, plan: &Plan) -> Result<(), String> {
+    let device = fixture.context.device();
     device.watch(0).map_err(|e| e.to_string())?;
     // Nothing arrives over the network that moves nothing; `free` waits.
     for round in 0_u32.. {
@@ -539,12 +541,12 @@ pub(super) fn serve<N: Netmod>(scene: &Scene<N>, plan: &Plan) -> Result<(), Stri
             break;
         }
         let mut word = [0; 8];
-        scene.window.read_local(farewell(plan), &mut word).map_err(|e| e.to_string())?;
+        fixture.window.read_local(farewell(plan), &mut word).map_err(|e| e.to_string())?;
         if word != [0; 8] {
             break;
         }
         for _ in 0..64 {
-            scene.context.progress().map_err(|e| e.to_string())?;
+            fixture.context.progress().map_err(|e| e.to_string())?;
         }
         if plan.network == Network::Mapped {
             std::thread::sleep(Duration::from_millis(2));

@@ -1,6 +1,6 @@
 //! The netmods' own loops, which ours are held against.
 
-use crate::scene::Network;
+use crate::fixture::Network;
 use rankway::boot::Boot;
 use rankway::device::{self, Context, Options};
 use rankway::netmod::ofi::{self, Ofi};
@@ -59,7 +59,7 @@ impl Measured for Ofi {
             _ => None,
         };
         let options = Options { provider, ..Options::default() };
-        device::open_ofi(boot, &options).map_err(|e| crate::scene::explain(&e))
+        device::open_ofi(boot, &options).map_err(|e| crate::fixture::explain(&e))
     }
 
     fn target(raw: &RawTarget, offset: u64) -> Self::Target {

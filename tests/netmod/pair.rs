@@ -2,7 +2,7 @@
 
 use super::Opens;
 use crate::ensure;
-use crate::jobs::{Result, text};
+use crate::harness::{Result, text};
 use rankway::boot::Boot;
 use rankway::netmod::{AGAIN, HEAD, NetError, PENDING};
 use std::cell::RefCell;
@@ -30,9 +30,9 @@ impl<N: Opens> Pair<N> {
         let net = N::open_netmod(&*boot)?;
         let endpoint = net.open_endpoint().map_err(text)?;
         let rank = boot.rank();
-        boot.put("wire.addr", &net.address(&endpoint).map_err(text)?).map_err(text)?;
+        boot.put("netmod.addr", &net.address(&endpoint).map_err(text)?).map_err(text)?;
         boot.fence(&mut || {}).map_err(text)?;
-        let raw = boot.get(1 - rank, "wire.addr").map_err(text)?;
+        let raw = boot.get(1 - rank, "netmod.addr").map_err(text)?;
         let dest = net.insert(&endpoint, &raw).map_err(text)?;
         let (inbox, done) = (RefCell::default(), RefCell::default());
         Ok(Pair { boot, rank, net, endpoint, dest, inbox, done })

@@ -3,7 +3,7 @@
 use super::pair::{byte, bytes};
 use super::{Opens, Pair};
 use crate::ensure;
-use crate::jobs::Result;
+use crate::harness::Result;
 use rankway::boot::Boot;
 use rankway::netmod::{AGAIN, HEAD, PENDING};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::{Opens, pattern, same, world};
 use crate::ensure;
-use crate::jobs::{Result, text};
+use crate::harness::{Result, text};
 use rankway::boot::Boot;
 use rankway::msg::{Any, wait_all};
 use rankway::rma::Window;

@@ -2,7 +2,7 @@
 
 use super::{Opens, Pair};
 use crate::ensure;
-use crate::jobs::Result;
+use crate::harness::Result;
 use rankway::boot::Boot;
 use rankway::netmod::HEAD;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::{Opens, pattern, same};
 use crate::ensure;
-use crate::jobs::{Result, clean, print_pid, text};
+use crate::harness::{Result, clean, print_pid, text};
 use rankway::boot::Boot;
 use rankway::msg::{Any, Messenger, MsgError};
 use rankway::rma::Communicator;

@@ -3,7 +3,7 @@
 
 use super::Pair;
 use super::memory::Exposed;
-use crate::jobs::{Result, text};
+use crate::harness::{Result, text};
 use rankway::boot::Boot;
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::ofi::baseline::{Partner, Target};

@@ -8,7 +8,7 @@
 
 use super::{Dice, Opens, pattern, same, world};
 use crate::ensure;
-use crate::jobs::{Result, text};
+use crate::harness::{Result, text};
 use rankway::boot::Boot;
 use rankway::msg::{Any, Request, Source, Tag, wait_all};
 use std::collections::VecDeque;

@@ -4,8 +4,8 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 #![allow(clippy::unwrap_used, reason = "lengths that stand beside them")]
 
-pub use crate::jobs::{Dice, Opens};
-use crate::jobs::{Result, Scenario, text};
+pub use crate::harness::{Dice, Opens};
+use crate::harness::{Result, Scenario, text};
 use rankway::boot::Boot;
 use rankway::netmod::{Netmod, Op, Type};
 use rankway::rma::{Communicator, Window};
@@ -18,7 +18,7 @@ pub mod elements;
 pub mod epochs;
 pub mod iov;
 pub mod lost;
-#[path = "../../src/rma/compute/oracle.rs"]
+#[path = "../../../src/rma/compute/oracle.rs"]
 mod oracle;
 pub mod shared;
 pub mod threads;

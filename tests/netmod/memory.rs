@@ -3,7 +3,7 @@
 use super::pair::bytes;
 use super::{Opens, Pair};
 use crate::ensure;
-use crate::jobs::{Result, text};
+use crate::harness::{Result, text};
 use rankway::boot::Boot;
 use rankway::netmod::{AGAIN, Iov, IovTransfer, NetError, PENDING, Transfer, UNSUPPORTED};
 use std::sync::Arc;

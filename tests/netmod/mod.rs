@@ -2,7 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
-use crate::jobs::{Result, Scenario, text};
+use crate::harness::{Result, Scenario, text};
 use rankway::boot::Boot;
 use rankway::netmod::Netmod;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Opens for rankway::netmod::ofi::Ofi {
 
 type Body = fn(Arc<dyn Boot>) -> Result;
 
-/// The scene that measures, libfabric's only.
+/// The scenario that measures, libfabric's only.
 pub fn rates(name: &str, env: &[(&'static str, &str)]) -> Scenario {
     let scenario = Scenario::new(format!("{name}/rates"), 2, rates::all).slow();
     env.iter().fold(scenario, |s, (key, value)| s.env(key, *value))
@@ -53,9 +53,9 @@ impl Opens for rankway::netmod::ucx::Ucx {
     }
 }
 
-/// All scenes, with these variables in the environment.
+/// All scenarios, with these variables in the environment.
 pub fn all<N: Opens>(name: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> {
-    let scenes: [(&str, Body); 10] = [
+    let bodies: [(&str, Body); 10] = [
         ("packets of all sizes", packets::sizes::<N>),
         ("a flood of packets", packets::flood::<N>),
         ("bulk of all lengths", bulk::lengths::<N>),
@@ -71,7 +71,7 @@ pub fn all<N: Opens>(name: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> 
         let scenario = Scenario::new(format!("{name}/{what}"), 2, body);
         env.iter().fold(scenario, |s, (key, value)| s.env(key, *value))
     };
-    let mut all: Vec<Scenario> = scenes.into_iter().map(scenario).collect();
+    let mut all: Vec<Scenario> = bodies.into_iter().map(scenario).collect();
     all.push(scenario(("death of a receiver", death::sender::<N>)).verdict(death::outlived));
     all
 }

@@ -49,7 +49,7 @@ fn call<N: Netmod>(w: &Window<N>, what: u8, buf: &mut [u8]) -> std::result::Resu
 /// rank 0 goes on with another endpoint at once; else it waits for rank 2 until
 /// that looks hopeless.
 pub fn writes<const WHAT: u8, const STUCK: bool, N: Opens>(boot: Arc<dyn Boot>) -> Result {
-    crate::jobs::print_pid();
+    crate::harness::print_pid();
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let w = make::<CREATED, N>(&world, SIZE + 8 * ROUNDS + 8, 1).map_err(text)?;
@@ -166,7 +166,7 @@ fn caller<N: Netmod>(w: &Window<N>, what: u8, reads: bool) -> Result {
 /// own when the receive has failed; the same for a send to it.
 pub fn message<const SENDS: bool, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     const LEN: usize = 24 << 20;
-    crate::jobs::print_pid();
+    crate::harness::print_pid();
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let pids = world.allgather(&std::process::id().to_le_bytes()).map_err(text)?;

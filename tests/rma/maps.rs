@@ -3,7 +3,7 @@
 
 use super::{ALLOCATED, Opens, all_to_all, make};
 use crate::ensure;
-use crate::jobs::{Result, text};
+use crate::harness::{Result, text};
 use rankway::boot::Boot;
 use rankway::netmod::Netmod;
 use rankway::rankmap::compact::{Compact, Representation, Strategy};

@@ -3,7 +3,7 @@
 use super::pair::bytes;
 use super::{Opens, Pair};
 use crate::ensure;
-use crate::jobs::Result;
+use crate::harness::Result;
 use rankway::boot::Boot;
 use rankway::netmod::{Bulk, HEAD, NetError, PENDING};
 use std::collections::BTreeMap;

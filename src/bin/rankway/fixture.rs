@@ -1,4 +1,4 @@
-//! The stage on which rates and instructions are measured: two processes, a
+//! The fixture on which rates and instructions are measured: two processes, a
 //! window, and a communicator of every rank-map model.
 //!
 //! A model shows with many ranks, and a machine holds few processes. So each
@@ -66,7 +66,7 @@ pub(crate) fn explain(error: &DeviceError) -> String {
 }
 
 /// A window and what is needed to make accesses on it.
-pub(crate) struct Scene<N: Netmod = Ofi> {
+pub(crate) struct Fixture<N: Netmod = Ofi> {
     pub(crate) context: Rc<Context<N>>,
     pub(crate) window: Window<N>,
     /// Beside a mapped window: one that the library's own loop puts to.
@@ -78,7 +78,7 @@ pub(crate) struct Scene<N: Netmod = Ofi> {
     _memory: Vec<u64>,
 }
 
-impl Scene {
+impl Fixture {
     /// Sets the stage over libfabric. Collective over the job.
     ///
     /// `ranks` is the size of the models' communicators, `bytes` that of each
@@ -90,18 +90,18 @@ impl Scene {
         ranks: u32,
         bytes: usize,
         targets: &[u32],
-    ) -> Result<Scene, String> {
+    ) -> Result<Fixture, String> {
         let provider = match network {
             Network::Provider(name) => Some(name.clone()),
             _ => None,
         };
         let options = Options { provider, ..Options::default() };
         let context = device::open_ofi(boot, &options).map_err(|e| explain(&e))?;
-        Scene::on(context, network, ranks, bytes, targets)
+        Fixture::on(context, network, ranks, bytes, targets)
     }
 }
 
-impl<N: Netmod> Scene<N> {
+impl<N: Netmod> Fixture<N> {
     /// Sets the stage on an opened device. Collective over the job.
     pub(crate) fn on(
         context: Rc<Context<N>>,
@@ -109,7 +109,7 @@ impl<N: Netmod> Scene<N> {
         ranks: u32,
         bytes: usize,
         targets: &[u32],
-    ) -> Result<Scene<N>, String> {
+    ) -> Result<Fixture<N>, String> {
         let text = |e: &dyn std::fmt::Display| e.to_string();
         let world = Communicator::world(&context);
         let mut memory = Vec::new();
@@ -137,7 +137,7 @@ impl<N: Netmod> Scene<N> {
             device.add_group(members).map_err(|e| text(&e))
         };
         let groups = [group(context.device())?, group(context.device())?];
-        Ok(Scene { context, window, beside, groups, ranks, _memory: memory })
+        Ok(Fixture { context, window, beside, groups, ranks, _memory: memory })
     }
 
     /// The rank map of a model, over the groups that name the target.

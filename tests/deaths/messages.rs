@@ -4,7 +4,7 @@ use super::onesided::base;
 use super::pair;
 use super::trial::*;
 use crate::ensure;
-use crate::jobs::{Opens, Result, pattern, same};
+use crate::harness::{Opens, Result, pattern, same};
 use rankway::msg::{Active, Call, HandlerStatus, Messenger};
 use std::cell::Cell;
 use std::rc::Rc;

@@ -2,7 +2,7 @@
 
 use super::{Opens, pattern, same, world};
 use crate::ensure;
-use crate::jobs::{Result, text};
+use crate::harness::{Result, text};
 use rankway::boot::Boot;
 use std::fs;
 use std::sync::Arc;

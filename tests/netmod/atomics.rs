@@ -4,7 +4,7 @@ use super::memory::Exposed;
 use super::pair::byte;
 use super::{Opens, Pair};
 use crate::ensure;
-use crate::jobs::Result;
+use crate::harness::Result;
 use rankway::boot::Boot;
 use rankway::netmod::{Atomic, Kind, Op, Type};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! and judges nothing. Run with `--include-ignored rates`, in release.
 
 use super::pattern;
-use crate::jobs::{Result, text};
+use crate::harness::{Result, text};
 use rankway::av::Transport;
 use rankway::boot::Boot;
 use rankway::device::{self, Options};
@@ -133,5 +133,5 @@ pub fn beside_raw(boot: Arc<dyn Boot>) -> Result {
 /// Shows what the job printed: as good as the machine was idle.
 pub fn told(output: &std::process::Output) -> Result {
     print!("{}", String::from_utf8_lossy(&output.stdout));
-    crate::jobs::content(output)
+    crate::harness::content(output)
 }

@@ -12,23 +12,23 @@ pub mod programs;
 pub mod rates;
 pub mod sleeps;
 
-pub use crate::jobs::{Opens, pattern, same};
-use crate::jobs::{Result, text};
+pub use crate::harness::{Opens, pattern, same};
+use crate::harness::{Result, text};
 use rankway::boot::Boot;
 use rankway::msg::Messenger;
 use rankway::rma::Communicator;
 use std::sync::Arc;
 
-/// The world and a scene in it, with a barrier behind: nobody leaves before
+/// The world and a scenario in it, with a barrier behind: nobody leaves before
 /// all were heard.
 pub fn world<N: Opens>(
     boot: Arc<dyn Boot>,
-    scene: impl FnOnce(&Communicator<N>, &Messenger<'_, N>) -> Result,
+    scenario: impl FnOnce(&Communicator<N>, &Messenger<'_, N>) -> Result,
 ) -> Result {
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let messenger = Messenger::open(&world).map_err(text)?;
-    scene(&world, &messenger)?;
+    scenario(&world, &messenger)?;
     world.barrier().map_err(text)
 }
 

@@ -7,8 +7,8 @@ pub mod late;
 pub mod maps;
 
 use crate::ensure;
-pub use crate::jobs::{Opens, pattern, same};
-use crate::jobs::{Result, Scenario, text};
+pub use crate::harness::{Opens, pattern, same};
+use crate::harness::{Result, Scenario, text};
 use rankway::av::Transport;
 use rankway::boot::Boot;
 use rankway::device::{self, Context, Options};
@@ -37,7 +37,7 @@ macro_rules! refused {
     };
 }
 
-/// Over libfabric, for scenes about its providers.
+/// Over libfabric, for scenarios about its providers.
 pub fn open(boot: Arc<dyn Boot>) -> Result<Rc<Context<Ofi>>> {
     <Ofi as Opens>::open(boot)
 }

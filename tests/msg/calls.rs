@@ -2,7 +2,7 @@
 
 use super::{Opens, pattern, same};
 use crate::ensure;
-use crate::jobs::{Result, text};
+use crate::harness::{Result, text};
 use rankway::boot::Boot;
 use rankway::device::DeviceError;
 use rankway::msg::{Active, HandlerStatus, Mailbox, Messenger, MsgError};

@@ -11,7 +11,7 @@ use rankway::netmod::ucx::Ucx;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A netmod that scenes can be played over.
+/// A netmod that scenarios can be played over.
 pub trait Opens: Netmod {
     fn open_with(boot: Arc<dyn Boot>, options: &Options) -> Result<Rc<Context<Self>>>;
 

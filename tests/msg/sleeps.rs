@@ -2,7 +2,7 @@
 
 use super::{Opens, pattern, same, world};
 use crate::ensure;
-use crate::jobs::{Result, text};
+use crate::harness::{Result, text};
 use rankway::boot::Boot;
 use rankway::device::{Context, DeviceError, Options, Shared};
 use rankway::msg::{Any, Messenger, Request, wait_all};
@@ -60,7 +60,7 @@ pub fn vcis<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let window = Window::allocate(&world, 4096, 8).map_err(text)?;
     let taken = device.context_at(0).map(drop);
     ensure!(matches!(taken, Err(DeviceError::ContextTaken { .. })), "{taken:?}");
-    let talk = move |context: Rc<Context<N>>| -> Result {
+    let exchange = move |context: Rc<Context<N>>| -> Result {
         let vci = context.index();
         let world = Communicator::world(&context);
         let m = Messenger::open(&world).map_err(text)?;
@@ -93,7 +93,7 @@ pub fn vcis<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         threads.push(std::thread::spawn(move || {
             // The peer's thread may be late: questions for it are repeated.
             std::thread::sleep(Duration::from_millis(u64::from(40 * me * index)));
-            talk(device.context_at(index).map_err(text)?)
+            exchange(device.context_at(index).map_err(text)?)
         }));
     }
     window.fence().map_err(text)?;
@@ -101,7 +101,7 @@ pub fn vcis<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     for i in 0..512 {
         window.put(&word(me, i), (me + 1) % n, i).map_err(text)?;
     }
-    talk(Rc::clone(&context))?;
+    exchange(Rc::clone(&context))?;
     window.fence().map_err(text)?;
     let mut got = [0; 8];
     for i in 0..512 {
