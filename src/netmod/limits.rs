@@ -1,4 +1,4 @@
-//! The system's limits that devices run into.
+//! System limits that RDMA devices run into.
 
 use super::NetError;
 

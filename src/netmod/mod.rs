@@ -26,13 +26,13 @@ use crate::av::{AvError, Entry, Transport};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// What the provider answers when it has no space now: make progress, then call
-/// again (`-FI_EAGAIN`, fi_errno(3)).
+/// The provider has no space now: make progress, then call again (`-FI_EAGAIN`,
+/// fi_errno(3)).
 pub const AGAIN: isize = -(libc::EAGAIN as isize);
-/// What [`Netmod::send`] and the like answer when the buffer is still needed:
-/// the token comes back from [`Netmod::poll`].
+/// [`Netmod::send`] and the like still need the buffer: the token comes back
+/// from [`Netmod::poll`].
 pub const PENDING: isize = 1;
-/// What a netmod answers to an operation it does not have (`-FI_ENOSYS`).
+/// The netmod does not have the operation (`-FI_ENOSYS`).
 pub const UNSUPPORTED: isize = -(libc::ENOSYS as isize);
 /// Bytes of a packet's head.
 pub const HEAD: usize = 32;
@@ -305,8 +305,8 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     ) -> Result<Self::Region, NetError>;
 
     /// Ends a registration that peers may still write to, since not all of them
-    /// have said that they do not: its memory is left alone from now on, what
-    /// comes late goes nowhere, and nothing else that is under way suffers.
+    /// have agreed to stop: its memory is not touched any more, late writes are
+    /// discarded, and no other operation is disturbed.
     fn abandon(region: Self::Region) {
         drop(region);
     }
@@ -525,8 +525,8 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         UNSUPPORTED
     }
 
-    /// Asks that an operation be given up. Its token comes back all the same,
-    /// with an error unless it was done already.
+    /// Cancels an operation. Its token comes back all the same, with an error
+    /// unless it was done already.
     fn cancel(&self, _endpoint: &Self::Endpoint, _token: u64) {}
 
     /// A descriptor that becomes readable when [`Netmod::poll`] has work;
@@ -536,14 +536,14 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     }
 
     /// Returns true if this thread may sleep on the descriptor now: nothing has
-    /// come in since the last poll. To be asked before each sleep.
+    /// arrived since the last poll. To be called before each sleep.
     fn arm(&self, _endpoint: &Self::Endpoint) -> bool {
         false
     }
 
-    /// Drives the provider, hands out what completed and the packets that
-    /// arrived, head and body. Errors without a token come back as `Err`.
-    /// `arrived` may send and issue; it must not poll.
+    /// Makes progress and hands out completions and the packets that arrived,
+    /// head and body. Errors without a token come back as `Err`. `arrived` may
+    /// send and issue; it must not poll.
     ///
     /// # Errors
     /// [`NetError::Operation`] for a failed put that carried no token.

@@ -312,8 +312,8 @@ fn short(error: &str) -> String {
 fn choose(providers: &[Provider]) -> Choices {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let Some(names) = set("RANKWAY_PROVIDER") else {
-        let node = ofi::would_take(&Request { node_local: true, ..Request::default() });
-        let network = ofi::would_take(&Request::default());
+        let node = ofi::would_select(&Request { node_local: true, ..Request::default() });
+        let network = ofi::would_select(&Request::default());
         let over = providers
             .iter()
             .filter(|p| p.rma && p.only_by_name)
@@ -345,7 +345,7 @@ fn choose(providers: &[Provider]) -> Choices {
     let why = format!("RANKWAY_PROVIDER={names} names it");
     let take = |name: &str| {
         let request = Request { provider: Some(name.to_owned()), ..Request::default() };
-        Choice::new(ofi::would_take(&request), &why)
+        Choice::new(ofi::would_select(&request), &why)
     };
     let absent = |what: &str| Choice {
         provider: None,

@@ -1,8 +1,8 @@
-//! Atomics of the provider: which there are is asked, once for each, and kept.
+//! Atomics of the provider. Which there are is queried once for each and kept.
 //!
-//! Offered are those that mean in libfabric what they mean in MPI: logical
-//! operations and comparisons for equality of integers only, bitwise ones too,
-//! orders not of complex numbers.
+//! Only those are used that mean in libfabric what they mean in MPI: logical and
+//! bitwise operations and comparisons for equality of integers only, minimum and
+//! maximum not of complex numbers.
 
 use super::bindings as sys;
 use super::endpoint::Endpoint;
@@ -43,7 +43,7 @@ fn datatype(ty: Type) -> sys::fi_datatype {
     }
 }
 
-/// The provider's name of an operation, where it has that meaning.
+/// libfabric's operation, where it means the same.
 fn operation(kind: Kind, ty: Type, op: Op) -> Option<sys::fi_op> {
     let integer = (ty as u8) <= Type::U64 as u8;
     let complex = matches!(ty, Type::C32 | Type::C64);
@@ -72,7 +72,7 @@ impl Endpoint {
         let known = &self.owner().limits.0[kind as usize][ty as usize][op as usize];
         match known.load(Relaxed) {
             UNKNOWN => {
-                let limit = self.ask(kind, ty, op);
+                let limit = self.query_limit(kind, ty, op);
                 known.store(limit, Relaxed);
                 limit as usize
             }
@@ -81,7 +81,7 @@ impl Endpoint {
     }
 
     #[cold]
-    fn ask(&self, kind: Kind, ty: Type, op: Op) -> u32 {
+    fn query_limit(&self, kind: Kind, ty: Type, op: Op) -> u32 {
         let Some(op) = operation(kind, ty, op) else { return 0 };
         if !self.owner().info.atomics {
             return 0;
@@ -193,7 +193,7 @@ impl Endpoint {
             }
         };
         if rc != 0 {
-            self.slots.give_back(index, slot);
+            self.slots.release(index, slot);
             return rc;
         }
         PENDING

@@ -1,5 +1,5 @@
 //! Bulk messages: tagged ones, whose receiver has posted before the sender
-//! sends. And giving up what is under way.
+//! sends. And the cancelling of operations.
 
 use super::bindings as sys;
 use super::endpoint::Endpoint;
@@ -19,10 +19,10 @@ impl Endpoint {
         slot.token = op.token;
         slot.dest = op.dest;
         // SAFETY: the caller keeps `buf` alive until the completion.
-        let mut desc = match unsafe { self.borrow_memory(slot, op.buf, op.len) } {
+        let mut desc = match unsafe { self.register_for_operation(slot, op.buf, op.len) } {
             Ok(desc) => desc,
             Err(code) => {
-                self.slots.give_back(index, slot);
+                self.slots.release(index, slot);
                 return code;
             }
         };
@@ -41,7 +41,7 @@ impl Endpoint {
         // (fi_tagged(3)); slot and buffer live until the completion.
         let rc = unsafe { ffi::fi_tsendmsg(self.ep(), &msg, sys::FI_COMPLETION) };
         if rc != 0 {
-            self.slots.give_back(index, slot);
+            self.slots.release(index, slot);
             return rc;
         }
         PENDING
@@ -60,10 +60,10 @@ impl Endpoint {
         slot.dest = ffi::FI_ADDR_UNSPEC;
         slot.len = op.len;
         // SAFETY: the caller keeps `buf` alive until the completion.
-        let desc = match unsafe { self.borrow_memory(slot, op.buf, op.len) } {
+        let desc = match unsafe { self.register_for_operation(slot, op.buf, op.len) } {
             Ok(desc) => desc,
             Err(code) => {
-                self.slots.give_back(index, slot);
+                self.slots.release(index, slot);
                 return code;
             }
         };
@@ -75,7 +75,7 @@ impl Endpoint {
             ffi::fi_trecv(ep, op.buf.cast(), op.len, desc, any, op.tag, 0, context)
         };
         if rc != 0 {
-            self.slots.give_back(index, slot);
+            self.slots.release(index, slot);
             return rc;
         }
         PENDING
@@ -84,9 +84,8 @@ impl Endpoint {
     /// See [`Netmod::cancel`](crate::netmod::Netmod::cancel).
     #[cold]
     pub(super) fn cancel(&self, token: u64) {
-        if let Some(context) = self.slots.under_way(token) {
-            // What cannot be given up is left alone, and its token comes back
-            // as it would have.
+        if let Some(context) = self.slots.context_of(token) {
+            // An operation that cannot be cancelled completes as it would have.
             // SAFETY: the endpoint is open, the context is that of an operation
             // under way.
             unsafe { ffi::fi_cancel(self.ep(), context) };

@@ -83,11 +83,11 @@ pub fn describe() -> Result<Vec<Provider>, NetError> {
 ///
 /// # Errors
 /// [`NetError::Library`], [`NetError::NoProvider`], [`NetError::NoRma`].
-pub fn would_take(request: &Request) -> Result<Provider, NetError> {
+pub fn would_select(request: &Request) -> Result<Provider, NetError> {
     let list = select(request)?;
-    // SAFETY: `taken` is an entry of the list, which lives to the end of this
+    // SAFETY: `chosen` is an entry of the list, which lives to the end of this
     // function.
-    Ok(unsafe { read(list.taken, true) })
+    Ok(unsafe { read(list.chosen, true) })
 }
 
 /// # Safety
@@ -164,7 +164,7 @@ mod tests {
 
     /// Runs where libfabric is installed, and says so where it is not.
     #[test]
-    fn what_would_be_taken_is_described() {
+    fn what_would_be_selected_is_described() {
         if let Err(error) = library() {
             eprintln!("skipped: {error}");
             return;
@@ -172,8 +172,8 @@ mod tests {
         let all = describe().expect("a library");
         let names = super::super::providers(true).expect("a library");
         assert!(all.iter().filter(|p| p.rma).all(|p| names.contains(&p.name)), "{all:?}");
-        if let Ok(taken) = would_take(&Request::default()) {
-            let known = all.iter().find(|p| p.name == taken.name).expect("described");
+        if let Ok(chosen) = would_select(&Request::default()) {
+            let known = all.iter().find(|p| p.name == chosen.name).expect("described");
             assert!(known.rma && !known.node_local && !known.only_by_name, "{known:?}");
         }
     }

@@ -54,7 +54,7 @@ impl std::fmt::Debug for Ofi {
     }
 }
 
-/// What peers do with a window's memory.
+/// The access rights that a window's memory needs.
 pub(super) const REMOTE: u64 = sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE;
 
 /// Longest packet, head and body: one of two 4 KiB pages beside its head.
@@ -71,15 +71,15 @@ const SHM_SEGMENT: u64 = 16 << 20;
 /// Longest address that is a string (`SMR_NAME_MAX` in shm's source).
 const MAX_NAME: usize = 256;
 
-/// How many peers shm is trusted with: [`SHM_PEERS`], or fewer where
-/// `RANKWAY_SHM_PEERS` says so, the same for all ranks. Peers past it are
+/// The number of peers that shm is used for: [`SHM_PEERS`], or fewer where
+/// `RANKWAY_SHM_PEERS` says so, the same for all ranks. Further peers are
 /// reached over the network.
 fn shm_peers() -> u32 {
     crate::settings::SHM_PEERS.get().map_or(SHM_PEERS, |n| SHM_PEERS.min(n as u32))
 }
 
 /// Refuses where so many shm endpoints do not fit into the node's shared memory.
-pub(super) fn find_space(endpoints: u64) -> Result<(), NetError> {
+pub(super) fn check_shm_space(endpoints: u64) -> Result<(), NetError> {
     // SAFETY: all-zero is a valid statvfs, which the call fills.
     let mut fs: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: a C string and a structure of ours.
@@ -95,7 +95,7 @@ pub(super) fn find_space(endpoints: u64) -> Result<(), NetError> {
 
 /// Refuses where a peer's segment cannot be mapped: libfabric 1.17 writes there
 /// without looking, and its crash handler hangs.
-fn find_address_space() -> Result<(), NetError> {
+fn check_address_space() -> Result<(), NetError> {
     /// What else the library takes for a peer.
     const SLACK: u64 = 4 << 20;
     let needed = SHM_SEGMENT + SLACK;
@@ -119,11 +119,11 @@ impl Ofi {
         // Without space for one, libfabric would be ended by SIGBUS when it writes
         // there.
         if request.node_local || request.provider.as_deref() == Some("shm") {
-            find_space(1)?;
+            check_shm_space(1)?;
         }
         let info = select(request)?;
         let provider = info.name();
-        // SAFETY: `taken` is live and libfabric fills all attribute pointers of
+        // SAFETY: `chosen` is live and libfabric fills all attribute pointers of
         // the entries it answers.
         let (tx, ep, dom) = unsafe {
             let i = &*info.as_ptr();
@@ -191,7 +191,7 @@ impl Ofi {
     /// Endpoints are opened and closed and addresses inserted one at a time:
     /// shm of 2.5 walks the address vector's endpoints on insertion and crashes
     /// on one that is bound but not enabled, `FI_THREAD_SAFE` or not.
-    pub(super) fn alone(&self) -> MutexGuard<'_, ()> {
+    pub(super) fn lock_setup(&self) -> MutexGuard<'_, ()> {
         self.setup.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -225,7 +225,7 @@ impl Ofi {
         u64::from(n | 3 << 30)
     }
 
-    /// What an endpoint does with its own buffers.
+    /// The access rights that an endpoint's own buffers need.
     pub(super) fn local_access(&self) -> u64 {
         let messages = if self.info.messages { sys::FI_SEND | sys::FI_RECV } else { 0 };
         sys::FI_READ | sys::FI_WRITE | messages
@@ -286,7 +286,7 @@ impl Ofi {
         Ok(mr)
     }
 
-    /// Refuses bytes that no peer's endpoint can have published.
+    /// Refuses bytes that cannot be a peer's address.
     fn validate(&self, raw: &[u8]) -> Result<(), String> {
         // SAFETY: `info` lives as long as self.
         let format = unsafe { (*self.info.as_ptr()).addr_format };
@@ -377,7 +377,7 @@ impl Netmod for Ofi {
 
     fn open_endpoint(self: &Arc<Self>) -> Result<Endpoint, NetError> {
         if self.caps.provider == "shm" {
-            find_space(1)?;
+            check_shm_space(1)?;
         }
         Endpoint::open(self)
     }
@@ -405,11 +405,11 @@ impl Netmod for Ofi {
     fn insert(&self, _: &Endpoint, raw: &[u8]) -> Result<u64, NetError> {
         let provider = || self.caps.provider.clone();
         if self.caps.provider == "shm" {
-            find_address_space()?;
+            check_address_space()?;
         }
         self.validate(raw).map_err(|reason| NetError::Address { provider: provider(), reason })?;
         let mut addr = sys::fi_addr_t::MAX;
-        let _alone = self.alone();
+        let _setup = self.lock_setup();
         // SAFETY: `raw` passed `validate`, so it is as long as one address of
         // this provider's format; the AV is open.
         let n =
@@ -550,7 +550,7 @@ impl Netmod for Ofi {
         let text = crate::ulimit::explained(self.lib.strerror(code));
         let provider = self.caps.provider.clone();
         let error = NetError::Call { provider, call, code: code as i64, text };
-        // Who wants local buffers registered locks them.
+        // A provider that registers local buffers locks them.
         let locks =
             code == -(libc::ENOMEM as isize) && self.requires_registration(sys::FI_MR_LOCAL);
         if locks { limits::out_of_memory(error) } else { error }

@@ -5,7 +5,7 @@ use super::domain::{Ofi, Region};
 use super::ffi;
 use super::packet::Ring;
 use super::pages::Pages;
-use super::slots::{Slot, Slots, TRACKED, Use};
+use super::slots::{Slot, SlotKind, Slots, TRACKED};
 use super::wait;
 use crate::netmod::{AGAIN, Completion, HEAD, NetError, Netmod, Transfer, UNSUPPORTED};
 use std::ffi::c_void;
@@ -77,13 +77,13 @@ pub struct Endpoint {
     owner: Arc<Ofi>,
 }
 
-/// Buffers for tracked operations, a part for each slot: of packets that are
-/// longer than an inject, and of all that fits with `FI_MR_LOCAL`.
+/// Bounce buffers for tracked operations, one for each slot: for packets that
+/// are longer than an inject, and with `FI_MR_LOCAL` for all that fits.
 pub(super) struct Bounce {
     /// With `FI_MR_LOCAL` only.
     pub(super) region: Option<Region>,
     memory: Pages,
-    /// Bytes of a part.
+    /// Bytes of a slot's buffer.
     pub(super) each: usize,
 }
 
@@ -92,7 +92,7 @@ impl Bounce {
         self.memory.at(usize::from(index) * self.each)
     }
 
-    /// What the provider wants to be told with addresses in here.
+    /// The descriptor that goes with addresses in here.
     pub(super) fn desc(&self) -> *mut c_void {
         // SAFETY: the registration is open.
         self.region.as_ref().map_or(null_mut(), |region| unsafe { ffi::fi_mr_desc(region.mr) })
@@ -125,7 +125,7 @@ impl Endpoint {
             owner: Arc::clone(owner),
         };
         // After `endpoint`, whose drop takes it too when this fails.
-        let _alone = owner.alone();
+        let _setup = owner.lock_setup();
         // SAFETY: the domain and its info are open while `owner` lives; each
         // object is bound before the endpoint is enabled, as fi_endpoint(3)
         // asks, and whatever was opened is closed on drop.
@@ -171,7 +171,7 @@ impl Endpoint {
     fn open_queue(&mut self) -> Result<(), NetError> {
         let mut rc = 0;
         for wait_obj in [sys::FI_WAIT_FD, sys::FI_WAIT_NONE] {
-            if wait_obj == sys::FI_WAIT_FD && !wait::sleeps(&self.owner.caps.provider) {
+            if wait_obj == sys::FI_WAIT_FD && !wait::has_wait_fd(&self.owner.caps.provider) {
                 continue;
             }
             // SAFETY: all zeroes are the defaults; the domain is open.
@@ -193,12 +193,12 @@ impl Endpoint {
 
     fn open_bounce(&self, each: usize) -> Result<Bounce, NetError> {
         let memory = Pages::new(TRACKED * each)?;
-        let region = self.register_own(&memory)?;
+        let region = self.register_if_required(&memory)?;
         Ok(Bounce { region, memory, each })
     }
 
     /// Registers buffers of the endpoint itself where the provider wants that.
-    pub(super) fn register_own(&self, memory: &Pages) -> Result<Option<Region>, NetError> {
+    pub(super) fn register_if_required(&self, memory: &Pages) -> Result<Option<Region>, NetError> {
         if !self.owner.requires_registration(sys::FI_MR_LOCAL) {
             return Ok(None);
         }
@@ -280,10 +280,10 @@ impl Endpoint {
         slot.token = token;
         slot.dest = dest;
         // SAFETY: the caller keeps `buf` alive until the completion.
-        let local = match unsafe { self.local(slot, index, buf, len, direction) } {
+        let local = match unsafe { self.prepare_local(slot, index, buf, len, direction) } {
             Ok(local) => local,
             Err(code) => {
-                self.slots.give_back(index, slot);
+                self.slots.release(index, slot);
                 return code;
             }
         };
@@ -304,7 +304,7 @@ impl Endpoint {
         // the call (fi_rma(3)); slot and buffers live until the completion.
         let rc = unsafe { self.issue(&msg, direction) };
         if rc != 0 {
-            self.slots.give_back(index, slot);
+            self.slots.release(index, slot);
         }
         rc
     }
@@ -327,12 +327,12 @@ impl Endpoint {
         }
     }
 
-    /// The local buffer as the provider wants it: as it is, bounced, or
+    /// The local buffer as the provider needs it: as it is, bounced, or
     /// registered for this operation.
     ///
     /// # Safety
     /// `buf` holds `len` bytes until the slot's completion.
-    unsafe fn local(
+    unsafe fn prepare_local(
         &self,
         slot: &mut Slot,
         index: u16,
@@ -358,7 +358,7 @@ impl Endpoint {
         }
         // SAFETY: the caller keeps the buffer until the completion, which drops
         // the region.
-        let desc = unsafe { self.borrow_memory(slot, buf, len)? };
+        let desc = unsafe { self.register_for_operation(slot, buf, len)? };
         Ok((buf, desc))
     }
 
@@ -366,7 +366,7 @@ impl Endpoint {
     ///
     /// # Safety
     /// `buf` holds `len` bytes until then.
-    pub(super) unsafe fn borrow_memory(
+    pub(super) unsafe fn register_for_operation(
         &self,
         slot: &mut Slot,
         buf: *const u8,
@@ -396,7 +396,7 @@ impl Endpoint {
         const BATCH: usize = 16;
         let mut entries = [MaybeUninit::<sys::fi_cq_msg_entry>::uninit(); BATCH];
         if let Some(ring) = &self.ring {
-            ring.post_left(self);
+            ring.repost(self);
         }
         for _ in 0..BATCHES {
             // SAFETY: the queue is open with FI_CQ_FORMAT_MSG, and `entries`
@@ -408,7 +408,7 @@ impl Endpoint {
                     for e in &entries[..n as usize] {
                         // SAFETY: the provider filled the first `n`.
                         let e = unsafe { e.assume_init_ref() };
-                        self.one(e, &mut done, &mut arrived);
+                        self.complete_one(e, &mut done, &mut arrived);
                     }
                     if n < BATCH as isize {
                         break;
@@ -421,20 +421,21 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Takes one completion.
+    /// Handles one completion.
     #[inline]
-    pub(super) fn one(
+    pub(super) fn complete_one(
         &self,
         e: &sys::fi_cq_msg_entry,
         done: &mut impl FnMut(Completion),
         arrived: &mut impl FnMut(&[u8; HEAD], &[u8]),
     ) {
         match (self.slots.find(e.op_context), &self.ring) {
-            (Some((Use::Packet(number), _)), Some(ring)) => {
+            (Some((SlotKind::Packet(number), _)), Some(ring)) => {
                 ring.arrived(self, number, e.len, arrived);
             }
             (Some((what, index)), _) => {
-                let result = if what == Use::Bulk { self.whole(index, e.len) } else { Ok(()) };
+                let result =
+                    if what == SlotKind::Bulk { self.check_length(index, e.len) } else { Ok(()) };
                 if let Some(token) = self.finish(index, true) {
                     done(Completion { token, result });
                 }
@@ -443,8 +444,8 @@ impl Endpoint {
         }
     }
 
-    /// Whether a bulk message was as long as the two sides agreed.
-    fn whole(&self, index: u16, len: usize) -> Result<(), NetError> {
+    /// Checks that a bulk message was as long as the two sides agreed.
+    fn check_length(&self, index: u16, len: usize) -> Result<(), NetError> {
         // SAFETY: the slot is given back by `finish`, later.
         let expected = unsafe { self.slots.get(index) }.len;
         if len == expected {
@@ -480,9 +481,9 @@ impl Endpoint {
             text: text.clone(),
         };
         let index = match (self.slots.find(entry.op_context), &self.ring) {
-            (Some((Use::Packet(number), _)), Some(ring)) => {
-                // Given up because the endpoint is going away, or it could not
-                // be received: the sender's layer above will miss it.
+            (Some((SlotKind::Packet(number), _)), Some(ring)) => {
+                // Cancelled because the endpoint is being closed, or it could
+                // not be received: the layer above numbers packets and notices.
                 ring.failed(self, number);
                 return if entry.err == libc::ECANCELED { Ok(()) } else { Err(error(None)) };
             }
@@ -509,8 +510,8 @@ impl Endpoint {
         if !slot.copy_to.is_empty() && copy {
             self.copy_back(index, slot);
         }
-        let token = (!slot.silent).then_some(slot.token);
-        self.slots.give_back(index, slot);
+        let token = (!slot.internal).then_some(slot.token);
+        self.slots.release(index, slot);
         token
     }
 
@@ -538,7 +539,7 @@ impl Drop for Endpoint {
             ring.region = None;
         }
         let owner = Arc::clone(&self.owner);
-        let _alone = owner.alone();
+        let _setup = owner.lock_setup();
         // SAFETY: opened by `open`, closed once; the endpoint goes before what
         // is bound to it.
         unsafe {

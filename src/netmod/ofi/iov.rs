@@ -39,7 +39,7 @@ impl Endpoint {
                 self.local_iov(slot, index, &mut iov[..count], &mut desc[..count], direction)
             };
             if rc != 0 {
-                self.slots.give_back(index, slot);
+                self.slots.release(index, slot);
                 return rc;
             }
         }
@@ -57,12 +57,12 @@ impl Endpoint {
         // the call (fi_rma(3)); slot and buffers live until the completion.
         let rc = unsafe { self.issue(&msg, direction) };
         if rc != 0 {
-            self.slots.give_back(index, slot);
+            self.slots.release(index, slot);
         }
         rc
     }
 
-    /// The blocks as a provider with `FI_MR_LOCAL` wants them: bounced together
+    /// The entries as a provider with `FI_MR_LOCAL` needs them: bounced together
     /// where they are short, else registered one by one.
     ///
     /// # Safety
@@ -80,7 +80,7 @@ impl Endpoint {
         let Some(bounce) = self.bounce.as_ref().filter(|b| total <= b.each) else {
             for (v, desc) in iov.iter().zip(desc) {
                 // SAFETY: the caller's duty.
-                match unsafe { self.borrow_memory(slot, v.iov_base.cast(), v.iov_len) } {
+                match unsafe { self.register_for_operation(slot, v.iov_base.cast(), v.iov_len) } {
                     Ok(found) => *desc = found,
                     Err(code) => return code,
                 }

@@ -1,14 +1,14 @@
 //! The libfabric netmod.
 //!
 //! One [`Ofi`] is one provider: `shm` for peers on this node, or a network
-//! provider such as `tcp;ofi_rxm` or `verbs;ofi_rxm`. What providers differ in
-//! is settled here, once, at open:
+//! provider such as `tcp;ofi_rxm` or `verbs;ofi_rxm`. Their differences are
+//! handled here, once, at open:
 //!
 //! | pitfall | what is done |
 //! |---|---|
 //! | an `fi_inject_write` under way when the peer dies crashes inside rxm (1.17 and 2.x) | an `FI_WRITE` counter is bound to every endpoint |
 //! | shm takes its slower CMA path, out of order with queued puts, when `FI_MR_VIRT_ADDR` is offered | it is not offered to shm |
-//! | shm before 1.18 guards its queues with spin locks in shared memory: a peer killed while it holds one hangs those who put to it, inside the library | a thread looks at the locks and gives back those of the dead; windows of [`Window::allocate`](crate::rma::Window::allocate) do not go through them, and newer libraries have no such lock |
+//! | shm before 1.18 guards its queues with spin locks in shared memory: a peer killed while it holds one hangs those who put to it, inside the library | a thread inspects the locks and frees those of dead processes; windows of [`Window::allocate`](crate::rma::Window::allocate) do not go through them, and newer libraries have no such lock |
 //! | shm hands out completions in order, and one towards a dead peer never comes | the device goes on with another endpoint |
 //! | shm of 2.5 crashes when an address is inserted while another thread opens an endpoint | both are done one at a time |
 //! | shm holds 256 peers | [`Caps::max_peers`](super::Caps) says so |
@@ -18,9 +18,9 @@
 //! | software atomics (shm, rxm): the C source reads the word twice around its compare and swap, and nothing promises that this is one access | [`Caps::cpu_atomics`](super::Caps) is not claimed |
 //! | rxm with `FI_ATOMIC` does not promise `FI_ORDER_RAW` | it is taken without atomics: a flush needs the order |
 //! | an injected put is not acknowledged | a flush reads back from the target, behind it in order |
-//! | a put or get with a key that is not registered (any more) ends the connection over tcp, and other operations on it are lost | after a death, the keys of windows that were not freed by all stay, over memory of nobody's |
+//! | a put or get with a key that is not registered (any more) ends the connection over tcp, and other operations on it are lost | after a death, the keys of windows that were not freed by all stay registered, over unused memory |
 //! | registrations that are kept for buffers that come again (verbs) go stale when free(3) gives memory back, which memhooks of 1.17 does not hear of: puts carry old bytes | `FI_MR_CACHE_MONITOR=userfaultfd` unless the user says otherwise |
-//! | `FI_MR_LOCAL` | tracked transfers go through registered bounce buffers, long ones are registered for their time |
+//! | `FI_MR_LOCAL` | tracked transfers go through registered bounce buffers, long ones are registered until they complete |
 //!
 //! libfabric types stay in this directory.
 
@@ -44,7 +44,7 @@ mod stale_keys;
 mod threads;
 mod wait;
 
-pub use describe::{Provider, describe, library, would_take};
+pub use describe::{Provider, describe, library, would_select};
 pub use domain::{Ofi, Region};
 pub use endpoint::{Endpoint, InjectHandle};
 pub use select::{Request, providers};

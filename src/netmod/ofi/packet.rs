@@ -25,9 +25,9 @@ pub(super) struct Ring {
     /// With `FI_MR_LOCAL` only.
     pub(super) region: Option<Region>,
     desc: *mut c_void,
-    /// Those the provider would not take back yet.
-    left: RefCell<Vec<usize>>,
-    any_left: Cell<bool>,
+    /// Buffers that the provider had no space for; posted again by a later poll.
+    deferred: RefCell<Vec<usize>>,
+    any_deferred: Cell<bool>,
 }
 
 impl Ring {
@@ -37,14 +37,14 @@ impl Ring {
     /// [`NetError::Call`] when they cannot be registered.
     pub(super) fn open(endpoint: &Endpoint) -> Result<Ring, NetError> {
         let memory = Pages::new(RING * PITCH)?;
-        let region = endpoint.register_own(&memory)?;
+        let region = endpoint.register_if_required(&memory)?;
         // SAFETY: just registered.
         let desc = region.as_ref().map_or(null_mut(), |r| unsafe { ffi::fi_mr_desc(r.mr) });
-        let left = RefCell::new(Vec::with_capacity(RING));
-        Ok(Ring { memory, region, desc, left, any_left: Cell::new(false) })
+        let deferred = RefCell::new(Vec::with_capacity(RING));
+        Ok(Ring { memory, region, desc, deferred, any_deferred: Cell::new(false) })
     }
 
-    /// Gives a buffer to the provider.
+    /// Posts a buffer.
     #[inline]
     fn post(&self, endpoint: &Endpoint, number: usize) -> isize {
         let (start, context) = (self.memory.at(number * PITCH), endpoint.slots.packet(number));
@@ -62,31 +62,31 @@ impl Ring {
         }
     }
 
-    fn post_or_keep(&self, endpoint: &Endpoint, number: usize) {
+    fn post_or_defer(&self, endpoint: &Endpoint, number: usize) {
         if self.post(endpoint, number) != 0 {
-            self.keep(number);
+            self.defer(number);
         }
     }
 
     #[cold]
-    fn keep(&self, number: usize) {
-        self.left.borrow_mut().push(number);
-        self.any_left.set(true);
+    fn defer(&self, number: usize) {
+        self.deferred.borrow_mut().push(number);
+        self.any_deferred.set(true);
     }
 
-    /// Offers the provider again what it would not take.
+    /// Posts again what the provider had no space for.
     #[inline(always)]
-    pub(super) fn post_left(&self, endpoint: &Endpoint) {
-        if self.any_left.get() {
-            self.post_kept(endpoint);
+    pub(super) fn repost(&self, endpoint: &Endpoint) {
+        if self.any_deferred.get() {
+            self.repost_deferred(endpoint);
         }
     }
 
     #[cold]
-    fn post_kept(&self, endpoint: &Endpoint) {
-        self.any_left.set(false);
-        let left = self.left.take();
-        left.into_iter().for_each(|number| self.post_or_keep(endpoint, number));
+    fn repost_deferred(&self, endpoint: &Endpoint) {
+        self.any_deferred.set(false);
+        let deferred = self.deferred.take();
+        deferred.into_iter().for_each(|number| self.post_or_defer(endpoint, number));
     }
 
     /// Hands out the packet in a buffer and posts the buffer again.
@@ -99,7 +99,7 @@ impl Ring {
         take: &mut impl FnMut(&[u8; HEAD], &[u8]),
     ) {
         let start: *const u8 = self.memory.at(number * PITCH);
-        // What is shorter than a head did not come from an endpoint.
+        // Shorter than a head: not a packet of ours.
         if (HEAD..=PACKET).contains(&len) {
             // SAFETY: the receive is complete and not posted again until below,
             // and the buffer's first `len` bytes hold the packet.
@@ -111,12 +111,12 @@ impl Ring {
             };
             take(head, body);
         }
-        self.post_or_keep(endpoint, number);
+        self.post_or_defer(endpoint, number);
     }
 
     /// A receive failed; the buffer is offered again by a later poll.
     pub(super) fn failed(&self, _: &Endpoint, number: usize) {
-        self.keep(number);
+        self.defer(number);
     }
 }
 
@@ -130,7 +130,7 @@ impl Endpoint {
         for number in 0..RING {
             match ring.post(self, number) {
                 0 => {}
-                AGAIN => ring.keep(number),
+                AGAIN => ring.defer(number),
                 rc => return Err(self.owner().explain("fi_recv", rc)),
             }
         }
@@ -195,7 +195,7 @@ impl Endpoint {
         let mut desc = [null_mut(); 2];
         let mut iov = [sys::iovec { iov_base: null_mut(), iov_len: 0 }; 2];
         let bounce = self.bounce.as_ref().filter(|b| total <= b.each);
-        slot.silent = bounce.is_some();
+        slot.internal = bounce.is_some();
         let iov_count = if let Some(bounce) = bounce {
             let start = bounce.at(index);
             // SAFETY: this slot's part of the bounce memory holds `total`
@@ -225,7 +225,7 @@ impl Endpoint {
         // at the call (fi_msg(3)); slot and body live until the completion.
         let rc = unsafe { ffi::fi_sendmsg(self.ep(), &msg, sys::FI_COMPLETION) };
         if rc != 0 {
-            self.slots.give_back(index, slot);
+            self.slots.release(index, slot);
             return rc;
         }
         if bounce.is_some() { 0 } else { PENDING }

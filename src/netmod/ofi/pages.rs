@@ -1,4 +1,4 @@
-//! Memory of an endpoint's own, in whole pages that cost nothing until touched.
+//! An endpoint's own memory, in whole pages that cost nothing until touched.
 
 use crate::netmod::NetError;
 use std::ptr::{NonNull, null_mut};

@@ -1,7 +1,7 @@
-//! Which provider is taken.
+//! Which provider is chosen.
 
 use super::bindings as sys;
-use super::domain::find_space;
+use super::domain::check_shm_space;
 use super::ffi::{Library, get_string};
 use crate::netmod::NetError;
 use std::ffi::CStr;
@@ -21,16 +21,16 @@ pub struct Request {
     pub peers: u32,
 }
 
-/// Never the best choice: measuring layers, test providers, and those whose
-/// claims do not hold. They serve when they are named.
+/// Providers used only when they are named: measuring layers, test providers,
+/// and those whose claims do not hold.
 pub(super) const ONLY_BY_NAME: [&str; 8] =
     ["net", "sockets", "udp", "lnx", "off_coll", "ofi_mrail", "sm2", "rankway_null"];
 
 /// An `fi_info` list owned by us.
 pub(super) struct Info {
     pub(super) head: NonNull<sys::fi_info>,
-    /// The entry taken.
-    pub(super) taken: NonNull<sys::fi_info>,
+    /// The entry chosen.
+    pub(super) chosen: NonNull<sys::fi_info>,
     /// The provider promises reads after writes.
     pub(super) ordered: bool,
     /// The provider has messages, untagged and tagged.
@@ -55,13 +55,13 @@ impl Drop for Info {
 
 impl Info {
     pub(super) fn as_ptr(&self) -> *mut sys::fi_info {
-        self.taken.as_ptr()
+        self.chosen.as_ptr()
     }
 
     /// The provider's name.
     pub(super) fn name(&self) -> String {
-        // SAFETY: `taken` is an entry of a list that lives as long as self.
-        unsafe { name_of(self.taken) }
+        // SAFETY: `chosen` is an entry of a list that lives as long as self.
+        unsafe { name_of(self.chosen) }
     }
 }
 
@@ -154,48 +154,54 @@ pub(super) fn select(request: &Request) -> Result<Info, NetError> {
             let core = name.split(';').next().unwrap_or(&name);
             match wanted {
                 Some(w) => matches_name(w, &name),
-                None => !is_node_local(&name) && (!ONLY_BY_NAME.contains(&core) || named(core)),
+                None => {
+                    !is_node_local(&name)
+                        && (!ONLY_BY_NAME.contains(&core) || is_named_by_user(core))
+                }
             }
         };
-        if let Some(taken) = entries(list.head).find(fits) {
-            list.taken = taken;
+        if let Some(chosen) = entries(list.head).find(fits) {
+            list.chosen = chosen;
             list.ordered = order != 0;
-            return widen(list, mr_mode, threading, order);
+            return add_capabilities(list, mr_mode, threading, order);
         }
     }
-    Err(refusal(wanted))
+    Err(none_fits(wanted))
 }
 
-/// The provider just chosen, with messages and atomics where it has them and
-/// is the same for windows as without.
-fn widen(
-    narrow: Info,
+/// The provider just chosen, with messages and atomics where it has them without
+/// becoming another one.
+fn add_capabilities(
+    base: Info,
     mr_mode: i32,
     threading: sys::fi_threading,
     order: u64,
 ) -> Result<Info, NetError> {
-    // SAFETY: `taken` is an entry of a live list.
-    let chosen = unsafe { Likeness::of(narrow.taken) };
+    // SAFETY: `chosen` is an entry of a live list.
+    let chosen = unsafe { ProviderIdentity::of(base.chosen) };
     for extra in [MESSAGES | sys::FI_ATOMIC, MESSAGES] {
         for order in [order | sys::FI_ORDER_SAS, order] {
-            let Some(mut wide) = query(RMA | extra, mr_mode, threading, order)? else { continue };
+            let Some(mut extended) = query(RMA | extra, mr_mode, threading, order)? else {
+                continue;
+            };
             // SAFETY: an entry of the list just queried.
-            let same = |info: &NonNull<sys::fi_info>| unsafe { Likeness::of(*info) } == chosen;
-            if let Some(taken) = entries(wide.head).find(same) {
-                wide.taken = taken;
-                wide.ordered = narrow.ordered;
-                wide.messages = true;
-                wide.atomics = extra & sys::FI_ATOMIC != 0;
-                return Ok(wide);
+            let same =
+                |info: &NonNull<sys::fi_info>| unsafe { ProviderIdentity::of(*info) } == chosen;
+            if let Some(chosen) = entries(extended.head).find(same) {
+                extended.chosen = chosen;
+                extended.ordered = base.ordered;
+                extended.messages = true;
+                extended.atomics = extra & sys::FI_ATOMIC != 0;
+                return Ok(extended);
             }
         }
     }
-    Ok(narrow)
+    Ok(base)
 }
 
-/// What two entries must have in common to be one provider on one network.
+/// What two entries have in common if they are one provider on one network.
 #[derive(PartialEq, Eq)]
-struct Likeness {
+struct ProviderIdentity {
     provider: String,
     domain: Option<String>,
     mr_mode: i32,
@@ -203,15 +209,15 @@ struct Likeness {
     inject: usize,
 }
 
-impl Likeness {
+impl ProviderIdentity {
     /// # Safety
     /// `info` is an entry of a live `fi_getinfo` list.
-    unsafe fn of(info: NonNull<sys::fi_info>) -> Likeness {
+    unsafe fn of(info: NonNull<sys::fi_info>) -> ProviderIdentity {
         // SAFETY: libfabric fills the attribute pointers of all entries, and
         // names are null or C strings.
         unsafe {
             let i = &*info.as_ptr();
-            Likeness {
+            ProviderIdentity {
                 provider: name_of(info),
                 domain: get_string((*i.domain_attr).name),
                 mr_mode: (*i.domain_attr).mr_mode,
@@ -222,14 +228,14 @@ impl Likeness {
     }
 }
 
-/// Returns true if the user's `FI_PROVIDER` names a provider.
-fn named(core: &str) -> bool {
+/// Returns true if the user's `FI_PROVIDER` names the provider.
+fn is_named_by_user(core: &str) -> bool {
     std::env::var("FI_PROVIDER")
         .is_ok_and(|v| !v.starts_with('^') && v.split([',', ';']).any(|n| n == core))
 }
 
-/// Says why nothing fitted: unknown, or known but without RMA.
-fn refusal(wanted: Option<&str>) -> NetError {
+/// The error when no provider fits: unknown, or known but without RMA.
+fn none_fits(wanted: Option<&str>) -> NetError {
     let filter = std::env::var("FI_PROVIDER").ok().filter(|v| !v.is_empty());
     let wanted = wanted.map(str::to_owned).or(filter);
     let any = query_any().unwrap_or_default();
@@ -243,7 +249,7 @@ fn refusal(wanted: Option<&str>) -> NetError {
         // processor takes, and does not say why.
         // SAFETY: only asks how many there are.
         let processors = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-        if let Err(full) = find_space(processors.max(1) as u64) {
+        if let Err(full) = check_shm_space(processors.max(1) as u64) {
             return full;
         }
     }
@@ -262,7 +268,7 @@ fn query_any() -> Result<Vec<String>, NetError> {
     // SAFETY: no hints; `head` receives a list that Info frees.
     let rc = unsafe { lib.fi_getinfo(null(), null(), 0, null(), &mut head) };
     let Some(head) = NonNull::new(head).filter(|_| rc == 0) else { return Ok(Vec::new()) };
-    let list = Info { head, taken: head, ordered: false, messages: false, atomics: false };
+    let list = Info { head, chosen: head, ordered: false, messages: false, atomics: false };
     let mut names = Vec::new();
     for info in entries(list.head) {
         // SAFETY: an entry of the list just queried.
@@ -310,7 +316,7 @@ pub(super) fn query(
     };
     match NonNull::new(head) {
         Some(head) if rc == 0 => {
-            Ok(Some(Info { head, taken: head, ordered: false, messages: false, atomics: false }))
+            Ok(Some(Info { head, chosen: head, ordered: false, messages: false, atomics: false }))
         }
         _ => Ok(None),
     }

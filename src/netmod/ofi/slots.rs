@@ -1,9 +1,9 @@
-//! Contexts of operations under way, found again by their address.
+//! Contexts of operations in flight, found again by their address.
 //!
 //! One array for all: tracked operations, bulk receives and packet receives,
-//! each in a part of its own, so that receives that wait for a peer never keep
-//! a send or a flush from being issued. A slot is made when it is first used.
-//! Never talks to the provider.
+//! each in a range of its own, so that receives that wait for a peer never keep
+//! a send or a flush from being issued. A slot is initialised on first use.
+//! Never calls the provider.
 
 use super::domain::Region;
 use crate::netmod::HEAD;
@@ -33,8 +33,8 @@ pub(super) struct Slot {
     pub(super) dest: u64,
     /// Bytes that must arrive in a bulk receive.
     pub(super) len: usize,
-    /// Nobody waits for it: its buffer is ours.
-    pub(super) silent: bool,
+    /// Its buffer is the endpoint's, and no token comes back.
+    pub(super) internal: bool,
     /// Under way.
     busy: bool,
     /// A packet's head, where the body is sent from the caller's memory.
@@ -47,9 +47,9 @@ pub(super) struct Slot {
     pub(super) copy_from: usize,
 }
 
-/// What a context stands for.
+/// The operation that a context belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum SlotKind {
     /// A tracked operation.
     Tracked,
     /// A bulk receive.
@@ -65,7 +65,7 @@ pub(super) struct Slots {
     bulk: RefCell<Pool>,
 }
 
-/// Which slots of a part are free.
+/// The free slots of a range.
 struct Pool {
     free: Vec<u16>,
     /// From here to the end no slot was ever used.
@@ -115,7 +115,7 @@ impl Slots {
         // back, and the endpoint has one owner at a time.
         let slot = unsafe { (*self.cells[usize::from(index)].get()).assume_init_mut() };
         slot.busy = true;
-        slot.silent = false;
+        slot.internal = false;
         Some((index, slot))
     }
 
@@ -133,7 +133,7 @@ impl Slots {
 
     /// Ends the use of a slot.
     #[inline]
-    pub(super) fn give_back(&self, index: u16, slot: &mut Slot) {
+    pub(super) fn release(&self, index: u16, slot: &mut Slot) {
         slot.busy = false;
         slot.regions.clear();
         slot.copy_to.clear();
@@ -145,19 +145,19 @@ impl Slots {
         self.cells[TRACKED + BULK + number % RING].get().cast()
     }
 
-    /// What a context stands for, if it is one of ours: providers have been
-    /// seen to hand out contexts of their own for injected puts.
+    /// The slot of a context, if it is one of ours: providers have been seen to
+    /// hand out contexts of their own for injected puts.
     #[inline]
-    pub(super) fn find(&self, context: *mut c_void) -> Option<(Use, u16)> {
+    pub(super) fn find(&self, context: *mut c_void) -> Option<(SlotKind, u16)> {
         let offset = context.addr().wrapping_sub(self.cells.as_ptr().addr());
         let index = offset / size_of::<Slot>();
         if index >= ALL || !offset.is_multiple_of(size_of::<Slot>()) {
             return None;
         }
         let what = match index {
-            i if i < TRACKED => Use::Tracked,
-            i if i < TRACKED + BULK => Use::Bulk,
-            i => Use::Packet(i - TRACKED - BULK),
+            i if i < TRACKED => SlotKind::Tracked,
+            i if i < TRACKED + BULK => SlotKind::Bulk,
+            i => SlotKind::Packet(i - TRACKED - BULK),
         };
         Some((what, index as u16))
     }
@@ -173,8 +173,8 @@ impl Slots {
         unsafe { (*self.cells[usize::from(index)].get()).assume_init_mut() }
     }
 
-    /// The context of the operation under way with this token.
-    pub(super) fn under_way(&self, token: u64) -> Option<*mut c_void> {
+    /// The context of the operation in flight with this token.
+    pub(super) fn context_of(&self, token: u64) -> Option<*mut c_void> {
         let made = |pool: &RefCell<Pool>| pool.borrow().begin..pool.borrow().fresh;
         made(&self.tracked).chain(made(&self.bulk)).find_map(|i| {
             let cell = self.cells[i].get();
@@ -182,13 +182,13 @@ impl Slots {
             // these two fields.
             let found = unsafe {
                 let slot = (*cell).as_ptr();
-                (*slot).busy && !(*slot).silent && (*slot).token == token
+                (*slot).busy && !(*slot).internal && (*slot).token == token
             };
             found.then_some(cell.cast())
         })
     }
 
-    /// Deregisters what was registered for operations. They are never over.
+    /// Deregisters what was registered for operations that will not complete.
     pub(super) fn abandon(&mut self) {
         for pool in [&self.tracked, &self.bulk] {
             let made = pool.borrow().begin..pool.borrow().fresh;
@@ -207,7 +207,7 @@ impl Slot {
             token: 0,
             dest: 0,
             len: 0,
-            silent: false,
+            internal: false,
             busy: false,
             head: [0; HEAD],
             regions: Vec::new(),

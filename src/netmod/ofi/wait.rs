@@ -6,9 +6,9 @@ use super::ffi;
 use super::select::is_node_local;
 use std::os::fd::RawFd;
 
-/// Returns true if a descriptor is to be asked for. Shared memory has none that a
-/// peer's store makes readable, or one that every sender must write to.
-pub(super) fn sleeps(provider: &str) -> bool {
+/// Returns true if a descriptor should be asked for. With shared memory there is
+/// none, or one that every sender has to write to.
+pub(super) fn has_wait_fd(provider: &str) -> bool {
     !is_node_local(provider)
 }
 

@@ -14,14 +14,15 @@ use crate::netmod::{AGAIN, Atomic, Kind, Op, Type, UNSUPPORTED};
 /// How UCX does an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
-    /// It changes nothing and nothing is wanted.
+    /// Nothing is changed and nothing comes back: no call.
     Nothing,
-    /// One of UCX's whose answer nobody wants: it says that the operation is
-    /// done at the target, as one without an answer would not.
-    Swallow(sys::ucp_atomic_op_t),
-    /// One of UCX's, with an answer.
+    /// A fetching operation of UCX whose result is discarded: its completion
+    /// says that the operation is done at the target, which that of an update
+    /// does not.
+    FetchAndDiscard(sys::ucp_atomic_op_t),
+    /// A fetching operation of UCX.
     Fetch(sys::ucp_atomic_op_t),
-    /// Adding zero, for the answer.
+    /// A fetching add of zero.
     Read,
     /// Compare and swap.
     Swap,
@@ -39,9 +40,9 @@ pub(super) fn operation(kind: Kind, ty: Type, op: Op) -> Option<Call> {
         (Kind::Swap, ..) => None,
         (Kind::Update, Op::NoOp, _) => Some(Call::Nothing),
         (Kind::Fetch, Op::NoOp, _) => Some(Call::Read),
-        (Kind::Update, Op::Replace, _) => Some(Call::Swallow(sys::UCP_ATOMIC_OP_SWAP)),
+        (Kind::Update, Op::Replace, _) => Some(Call::FetchAndDiscard(sys::UCP_ATOMIC_OP_SWAP)),
         (Kind::Fetch, Op::Replace, _) => Some(Call::Fetch(sys::UCP_ATOMIC_OP_SWAP)),
-        (Kind::Update, _, opcode) => opcode.map(Call::Swallow),
+        (Kind::Update, _, opcode) => opcode.map(Call::FetchAndDiscard),
         (Kind::Fetch, _, opcode) => opcode.map(Call::Fetch),
     }
 }
@@ -72,10 +73,10 @@ impl Worker {
         // SAFETY: the slot is ours until the callback; the caller's duty for
         // operands, result, endpoint and key.
         unsafe {
-            let unwanted = (&raw mut (*slot).unwanted).cast::<u8>();
+            let discarded = (&raw mut (*slot).discarded).cast::<u8>();
             let (opcode, operand, reply) = match call {
                 Call::Nothing => return 0,
-                Call::Swallow(opcode) => (opcode, op.operand, unwanted),
+                Call::FetchAndDiscard(opcode) => (opcode, op.operand, discarded),
                 Call::Fetch(opcode) => (opcode, op.operand, op.result),
                 Call::Read => (sys::UCP_ATOMIC_OP_ADD, zero, op.result),
                 Call::Swap => {

@@ -4,7 +4,7 @@
 use super::atomics::contiguous;
 use super::bindings as sys;
 use super::endpoint::Worker;
-use super::slot::{self, Answer};
+use super::slot::{self, CallStatus};
 use crate::netmod::NetError;
 use std::ffi::c_void;
 
@@ -201,12 +201,12 @@ impl Worker {
 
     /// Makes progress until an operation is done.
     fn complete(&self, call: &'static str, pointer: *mut c_void) -> Result<(), NetError> {
-        let status = match slot::read(pointer) {
-            Answer::Done => return Ok(()),
-            Answer::Refused(status) => status,
+        let status = match slot::decode(pointer) {
+            CallStatus::Done => return Ok(()),
+            CallStatus::Refused(status) => status,
             // SAFETY: a request of this worker without a callback, given back
             // once.
-            Answer::InProgress(request) => unsafe {
+            CallStatus::InProgress(request) => unsafe {
                 let mut status = sys::UCS_INPROGRESS;
                 while status == sys::UCS_INPROGRESS {
                     (self.f().ucp_worker_progress)(self.handle());

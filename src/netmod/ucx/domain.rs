@@ -113,7 +113,7 @@ impl Ucx {
         }
         ucx.check("ucp_init", status)?;
         ucx.caps.node_queues = true;
-        ucx.caps.cpu_atomics = transports::all_by_processor(&ucx.transports());
+        ucx.caps.cpu_atomics = transports::all_cpu_atomics(&ucx.transports());
         Ok(Arc::new(ucx))
     }
 
@@ -129,32 +129,32 @@ impl Ucx {
         self.lib.functions()
     }
 
-    /// An error when a call answered other than "well".
+    /// An error unless the status is `UCS_OK`.
     pub(super) fn check(
         &self,
         call: &'static str,
         status: sys::ucs_status_t,
     ) -> Result<(), NetError> {
-        if status == sys::UCS_OK { Ok(()) } else { Err(self.failed(call, status)) }
+        if status == sys::UCS_OK { Ok(()) } else { Err(self.call_error(call, status)) }
     }
 
     /// The error of a call.
-    pub(super) fn failed(&self, call: &'static str, status: sys::ucs_status_t) -> NetError {
+    pub(super) fn call_error(&self, call: &'static str, status: sys::ucs_status_t) -> NetError {
         let error = NetError::Call {
             provider: self.caps.provider.clone(),
             call,
             code: i64::from(status),
             text: crate::ulimit::explained(self.lib.text(status)),
         };
-        // A device that cannot lock memory answers either; others lock none.
+        // A device that cannot lock memory returns either; others lock none.
         let denied = matches!(status, sys::UCS_ERR_NO_MEMORY | sys::UCS_ERR_IO_ERROR);
         let devices =
             || std::fs::read_dir("/sys/class/infiniband").is_ok_and(|mut d| d.next().is_some());
         if denied && devices() { limits::out_of_memory(error) } else { error }
     }
 
-    /// The error of an operation that was under way.
-    pub(super) fn broken(&self, peer: Option<u64>, status: sys::ucs_status_t) -> NetError {
+    /// The error of an operation that failed after its call.
+    pub(super) fn operation_error(&self, peer: Option<u64>, status: sys::ucs_status_t) -> NetError {
         NetError::Operation {
             provider: self.caps.provider.clone(),
             peer,
@@ -163,7 +163,7 @@ impl Ucx {
         }
     }
 
-    pub(super) fn garbage(&self, reason: String) -> NetError {
+    pub(super) fn address_error(&self, reason: String) -> NetError {
         NetError::Address { provider: self.caps.provider.clone(), reason }
     }
 }
@@ -193,11 +193,11 @@ fn avoid_tcp_puts(lib: &Library) {
     }
 }
 
-/// Statuses as this netmod answers them: apart from the numbers of errno.
+/// Added to UCX's statuses in return codes, to keep them apart from errno's.
 const STATUS: isize = -1000;
 
-/// A status as a call's answer.
-pub(super) fn answer(status: sys::ucs_status_t) -> isize {
+/// A status as the return code of a netmod's operation.
+pub(super) fn return_code(status: sys::ucs_status_t) -> isize {
     match status {
         sys::UCS_OK => 0,
         sys::UCS_ERR_NO_RESOURCE => crate::netmod::AGAIN,
@@ -227,7 +227,7 @@ impl Netmod for Ucx {
     }
 
     fn insert(&self, worker: &Worker, raw: &[u8]) -> Result<u64, NetError> {
-        let address = frame::unwrap(frame::ADDRESS, raw).map_err(|why| self.garbage(why))?;
+        let address = frame::unwrap(frame::ADDRESS, raw).map_err(|why| self.address_error(why))?;
         worker.connect(address)
     }
 
@@ -259,7 +259,7 @@ impl Netmod for Ucx {
     }
 
     unsafe fn rkey_unpack(&self, _: &Worker, dest: u64, packed: &[u8]) -> Result<u64, NetError> {
-        let key = frame::unwrap(frame::KEY, packed).map_err(|why| self.garbage(why))?;
+        let key = frame::unwrap(frame::KEY, packed).map_err(|why| self.address_error(why))?;
         // SAFETY: the caller's duty.
         unsafe { region::rkey_unpack(self, dest, key) }
     }
@@ -404,7 +404,7 @@ impl Netmod for Ucx {
     fn explain(&self, call: &'static str, code: isize) -> NetError {
         let status = i8::try_from(code - STATUS).ok().filter(|s| *s < 0);
         match status {
-            Some(status) => self.failed(call, status),
+            Some(status) => self.call_error(call, status),
             None => NetError::Call {
                 provider: self.caps.provider.clone(),
                 call,

@@ -1,9 +1,9 @@
 //! A worker: endpoints, progress, and what is under way.
 
 use super::bindings as sys;
-use super::domain::{Ucx, answer};
+use super::domain::{Ucx, return_code};
 use super::ffi::Functions;
-use super::slot::{self, Answer, SLOTS, Slot};
+use super::slot::{self, CallStatus, SLOTS, Slot};
 use crate::netmod::{AGAIN, Bulk, Completion, HEAD, IovTransfer, NetError, PENDING, Transfer};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 /// The number of the active message that packets are.
 const PACKETS: u32 = 0;
-/// How long a worker that is closed waits for what it still has to send.
-const LAST_WORDS: Duration = Duration::from_millis(300);
+/// How long closing a worker waits for its flush.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 /// Failures nobody waits for that are kept until the next poll.
 const FAILURES: usize = 64;
 
@@ -46,7 +46,7 @@ pub struct InjectHandle {
 }
 
 impl InjectHandle {
-    /// UCX's own put, which answers null when the buffer is free again.
+    /// UCX's own put, which returns null when the buffer is free again.
     ///
     /// # Safety
     /// As [`Netmod::inject`](crate::netmod::Netmod::inject).
@@ -83,18 +83,18 @@ impl InjectHandle {
             return 0;
         }
         // SAFETY: as above.
-        unsafe { self.later(pointer, buf, len, dest, addr, key) }
+        unsafe { self.inject_by_copy(pointer, buf, len, dest, addr, key) }
     }
 
-    /// What cannot be done at once: through a copy, so that the caller's buffer
-    /// is free all the same. Never waits: when too much is under way, the
-    /// caller makes progress.
+    /// A put that cannot complete at once: through a copy, so that the caller's
+    /// buffer is free all the same. Never waits: when too many are in flight,
+    /// the answer is [`AGAIN`] and the caller makes progress.
     ///
     /// # Safety
     /// As [`InjectHandle::inject`].
     #[cold]
     #[inline(never)]
-    unsafe fn later(
+    unsafe fn inject_by_copy(
         self,
         pointer: sys::ucs_status_ptr_t,
         buf: *const u8,
@@ -103,10 +103,10 @@ impl InjectHandle {
         addr: u64,
         key: u64,
     ) -> isize {
-        match slot::read(pointer) {
-            Answer::Refused(sys::UCS_ERR_NO_RESOURCE) => {}
-            Answer::Refused(status) => return answer(status),
-            Answer::Done | Answer::InProgress(_) => return 0,
+        match slot::decode(pointer) {
+            CallStatus::Refused(sys::UCS_ERR_NO_RESOURCE) => {}
+            CallStatus::Refused(status) => return return_code(status),
+            CallStatus::Done | CallStatus::InProgress(_) => return 0,
         }
         // SAFETY: the worker is alive by the caller's word.
         let inner = unsafe { &*self.inner };
@@ -114,7 +114,7 @@ impl InjectHandle {
         // SAFETY: the slot is ours until its callback; the caller's duty for
         // the buffer.
         unsafe {
-            let copy = (*slot).keep(buf, len).cast();
+            let copy = (*slot).copy_in(buf, len).cast();
             let (ep, rkey) = (dest as sys::ucp_ep_h, key as sys::ucp_rkey_h);
             let pointer = (self.put)(ep, copy, len, addr, rkey, &slot::tracked(slot));
             match inner.started(slot, pointer) {
@@ -125,12 +125,12 @@ impl InjectHandle {
     }
 }
 
-/// A packet that was put aside.
+/// A packet that arrived outside a poll.
 type Packet = ([u8; HEAD], Box<[u8]>);
 
 type Arrived<'a> = dyn FnMut(&[u8; HEAD], &[u8]) + 'a;
 
-/// What callbacks reach through their argument; it never moves.
+/// The state that callbacks get as their argument; it never moves.
 pub(super) struct Inner {
     f: &'static Functions,
     worker: sys::ucp_worker_h,
@@ -144,11 +144,12 @@ pub(super) struct Inner {
     failures: RefCell<Vec<(u64, sys::ucs_status_t)>>,
     /// Endpoints that failed, and why.
     failed: RefCell<BTreeMap<u64, sys::ucs_status_t>>,
-    /// Who takes packets, within a poll.
+    /// The closure that takes packets, within a poll.
     arrived: Cell<Option<*mut Arrived<'static>>>,
     /// Packets that came outside a poll.
-    stash: RefCell<Vec<Packet>>,
-    /// What `arrived` panicked with, on its way around UCX's frames.
+    early_packets: RefCell<Vec<Packet>>,
+    /// The panic of `arrived`, kept until UCX has returned: it must not unwind
+    /// through UCX's frames.
     panic: Cell<Option<Box<dyn Any + Send>>>,
 }
 
@@ -168,7 +169,7 @@ impl std::fmt::Debug for Worker {
     }
 }
 
-/// Whether an operation is done or its callback will come.
+/// The state of an operation after its call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Started {
     Done,
@@ -190,18 +191,18 @@ impl Inner {
         };
         // SAFETY: a free slot is nobody else's.
         let s = unsafe { &mut *slot };
-        (s.token, s.dest, s.left, s.failed) = (token, dest, 1, sys::UCS_OK);
+        (s.token, s.dest, s.calls_left, s.failed) = (token, dest, 1, sys::UCS_OK);
         Some(slot)
     }
 
-    fn give_back(&self, slot: *mut Slot) {
+    fn release(&self, slot: *mut Slot) {
         // SAFETY: the operation is over, the slot ours.
         unsafe { (*slot).request = null_mut() };
         self.free.borrow_mut().push(slot);
     }
 
-    /// Looks at what a call answered; the slot is free again unless the
-    /// operation is under way.
+    /// Decodes what a call returned; the slot is free again unless the operation
+    /// is in progress.
     ///
     /// # Safety
     /// `slot` came from [`Inner::take`] and was given to the call.
@@ -210,29 +211,29 @@ impl Inner {
         slot: *mut Slot,
         pointer: sys::ucs_status_ptr_t,
     ) -> Result<Started, isize> {
-        match slot::read(pointer) {
-            Answer::Done => {
-                self.give_back(slot);
+        match slot::decode(pointer) {
+            CallStatus::Done => {
+                self.release(slot);
                 Ok(Started::Done)
             }
-            Answer::InProgress(request) => {
+            CallStatus::InProgress(request) => {
                 // SAFETY: ours until the callback, which comes in a poll.
                 unsafe { (*slot).request = request };
                 Ok(Started::InProgress)
             }
-            Answer::Refused(status) => {
-                self.give_back(slot);
-                Err(answer(status))
+            CallStatus::Refused(status) => {
+                self.release(slot);
+                Err(return_code(status))
             }
         }
     }
 
-    /// A part of an operation ended.
+    /// One of an operation's calls completed.
     ///
     /// # Safety
     /// `slot` is one of a live worker's, in use; the caller is the worker's
     /// owner.
-    pub(super) unsafe fn part_done(
+    pub(super) unsafe fn call_done(
         slot: *mut Slot,
         request: *mut c_void,
         status: sys::ucs_status_t,
@@ -241,24 +242,24 @@ impl Inner {
         unsafe {
             let inner = &*(*slot).inner;
             (inner.f.ucp_request_free)(request);
-            inner.end_part(slot, status);
+            inner.end_call(slot, status);
         }
     }
 
     /// # Safety
-    /// As [`Inner::part_done`].
-    unsafe fn end_part(&self, slot: *mut Slot, status: sys::ucs_status_t) {
+    /// As [`Inner::call_done`].
+    unsafe fn end_call(&self, slot: *mut Slot, status: sys::ucs_status_t) {
         // SAFETY: the caller's duty.
         let s = unsafe { &mut *slot };
         if s.failed == sys::UCS_OK {
             s.failed = status;
         }
-        s.left -= 1;
-        if s.left > 0 {
+        s.calls_left -= 1;
+        if s.calls_left > 0 {
             return;
         }
         let (token, dest, status) = (s.token, s.dest, s.failed);
-        self.give_back(slot);
+        self.release(slot);
         match token {
             Some(token) => self.done.borrow_mut().push((token, dest, status)),
             None if status != sys::UCS_OK => {
@@ -283,7 +284,7 @@ impl Inner {
                     self.panic.set(Some(panic));
                 }
             }
-            None => self.stash.borrow_mut().push((*head, body.into())),
+            None => self.early_packets.borrow_mut().push((*head, body.into())),
         }
     }
 }
@@ -344,7 +345,7 @@ impl Worker {
                 failures: RefCell::default(),
                 failed: RefCell::default(),
                 arrived: Cell::new(None),
-                stash: RefCell::default(),
+                early_packets: RefCell::default(),
                 panic: Cell::new(None),
             }),
         };
@@ -353,7 +354,7 @@ impl Worker {
         let fields = sys::UCP_WORKER_PARAM_FIELD_THREAD_MODE | sys::UCP_WORKER_PARAM_FIELD_FLAGS;
         params.field_mask = u64::from(fields);
         params.thread_mode = sys::UCS_THREAD_MODE_SERIALIZED;
-        // What is under way towards dead peers is never given back.
+        // Requests towards dead peers never complete.
         params.flags = u64::from(sys::UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK);
         // SAFETY: the context is open while `owner` lives.
         let status =
@@ -371,7 +372,7 @@ impl Worker {
             id: PACKETS,
             flags: sys::UCP_AM_FLAG_WHOLE_MSG,
             cb: Some(packet),
-            arg: worker.argument(),
+            arg: worker.callback_argument(),
         };
         // SAFETY: the worker is open; the argument outlives it.
         let status = unsafe { (f.ucp_worker_set_am_recv_handler)(worker.inner.worker, &handler) };
@@ -380,7 +381,7 @@ impl Worker {
     }
 
     /// The inner part as callbacks get it.
-    fn argument(&self) -> *mut c_void {
+    fn callback_argument(&self) -> *mut c_void {
         (&raw const *self.inner).cast_mut().cast()
     }
 
@@ -434,7 +435,7 @@ impl Worker {
         params.address = address.as_ptr().cast();
         params.err_mode = sys::UCP_ERR_HANDLING_MODE_NONE;
         params.err_handler =
-            sys::ucp_err_handler_t { cb: Some(endpoint_failed), arg: self.argument() };
+            sys::ucp_err_handler_t { cb: Some(endpoint_failed), arg: self.callback_argument() };
         let mut ep = null_mut();
         // SAFETY: the worker is open; the address is whole (see `frame`) and
         // copied by the call; the handler's argument outlives the endpoint.
@@ -454,7 +455,7 @@ impl Worker {
         unsafe {
             let param = slot::tracked(slot);
             let pointer = (self.f().ucp_put_nbx)(ep, op.buf.cast(), op.len, op.addr, rkey, &param);
-            self.told(op.token, op.dest, self.inner.started(slot, pointer))
+            self.complete_tracked(op.token, op.dest, self.inner.started(slot, pointer))
         }
     }
 
@@ -470,12 +471,12 @@ impl Worker {
         unsafe {
             let param = slot::tracked(slot);
             let pointer = (self.f().ucp_get_nbx)(ep, op.buf.cast(), op.len, op.addr, rkey, &param);
-            self.told(op.token, op.dest, self.inner.started(slot, pointer))
+            self.complete_tracked(op.token, op.dest, self.inner.started(slot, pointer))
         }
     }
 
-    /// The answer of an operation whose token always comes back.
-    fn told(&self, token: u64, dest: u64, started: Result<Started, isize>) -> isize {
+    /// The return code of an operation whose token always comes back.
+    fn complete_tracked(&self, token: u64, dest: u64, started: Result<Started, isize>) -> isize {
         match started {
             Ok(Started::Done) => {
                 self.inner.done.borrow_mut().push((token, dest, sys::UCS_OK));
@@ -505,22 +506,22 @@ impl Worker {
                 } else {
                     (self.f().ucp_get_nbx)(ep, iov.buf.cast(), iov.len, iov.addr, rkey, &param)
                 };
-                match slot::read(pointer) {
-                    Answer::Done => {}
-                    Answer::InProgress(_) => (*slot).left += 1,
-                    Answer::Refused(status) if at == 0 => {
-                        self.inner.give_back(slot);
-                        return answer(status);
+                match slot::decode(pointer) {
+                    CallStatus::Done => {}
+                    CallStatus::InProgress(_) => (*slot).calls_left += 1,
+                    CallStatus::Refused(status) if at == 0 => {
+                        self.inner.release(slot);
+                        return return_code(status);
                     }
-                    Answer::Refused(status) => {
+                    CallStatus::Refused(status) => {
                         (*slot).failed = status;
                         break;
                     }
                 }
             }
         }
-        // SAFETY: the part that kept the slot.
-        unsafe { self.inner.end_part(slot, sys::UCS_OK) };
+        // SAFETY: ends the count of 1 that kept the slot.
+        unsafe { self.inner.end_call(slot, sys::UCS_OK) };
         0
     }
 
@@ -530,7 +531,7 @@ impl Worker {
     /// The same.
     pub(super) unsafe fn flush(&self, dest: u64, token: u64) -> isize {
         if let Some(&status) = self.inner.failed.borrow().get(&dest) {
-            return answer(status);
+            return return_code(status);
         }
         let Some(slot) = self.inner.take(Some(token), dest) else { return AGAIN };
         // SAFETY: the caller's duty; the slot lives until the callback.
@@ -607,7 +608,7 @@ impl Worker {
             let param = slot::tracked_receive(slot);
             let receive = self.f().ucp_tag_recv_nbx;
             let pointer = receive(self.handle(), op.buf.cast(), op.len, op.tag, u64::MAX, &param);
-            match self.told(op.token, 0, self.inner.started(slot, pointer)) {
+            match self.complete_tracked(op.token, 0, self.inner.started(slot, pointer)) {
                 0 => PENDING,
                 code => code,
             }
@@ -641,7 +642,7 @@ impl Worker {
     pub(super) fn arm(&self) -> bool {
         let inner = &*self.inner;
         let nothing = inner.done.borrow().is_empty()
-            && inner.stash.borrow().is_empty()
+            && inner.early_packets.borrow().is_empty()
             && inner.failures.borrow().is_empty();
         // SAFETY: the worker is open.
         let arm = || unsafe { (self.f().ucp_worker_arm)(self.handle()) };
@@ -655,8 +656,8 @@ impl Worker {
         mut arrived: impl FnMut(&[u8; HEAD], &[u8]),
     ) -> Result<(), NetError> {
         let inner = &*self.inner;
-        if !inner.stash.borrow().is_empty() {
-            let early = inner.stash.take();
+        if !inner.early_packets.borrow().is_empty() {
+            let early = inner.early_packets.take();
             early.iter().for_each(|(head, body)| arrived(head, body));
         }
         let taker: &mut Arrived<'_> = &mut arrived;
@@ -678,7 +679,7 @@ impl Worker {
                 let peer = (dest != 0).then_some(dest);
                 let result = match status {
                     sys::UCS_OK => Ok(()),
-                    status => Err(self.owner().broken(peer, status)),
+                    status => Err(self.owner().operation_error(peer, status)),
                 };
                 done(Completion { token, result });
             }
@@ -690,13 +691,13 @@ impl Worker {
         }
         let failure = inner.failures.borrow_mut().pop();
         match failure {
-            Some((dest, status)) => Err(self.owner().broken(Some(dest), status)),
+            Some((dest, status)) => Err(self.owner().operation_error(Some(dest), status)),
             None => Ok(()),
         }
     }
 }
 
-/// The answer of an operation that may be done already.
+/// The return code of an operation that may be done already.
 pub(super) fn pending(started: Result<Started, isize>) -> isize {
     match started {
         Ok(Started::Done) => 0,
@@ -714,7 +715,7 @@ impl Drop for Worker {
             // still here.
             unsafe {
                 if inner.failed.borrow().is_empty() {
-                    self.say_last_words();
+                    self.flush_before_close();
                 }
                 (inner.f.ucp_worker_destroy)(inner.worker);
             }
@@ -732,17 +733,17 @@ impl Worker {
     ///
     /// # Safety
     /// The worker is open.
-    unsafe fn say_last_words(&self) {
+    unsafe fn flush_before_close(&self) {
         let inner = &*self.inner;
         // SAFETY: the worker is open; the request is asked after until it is
         // done, or left to the worker's end.
         unsafe {
             let pointer = (inner.f.ucp_worker_flush_nbx)(inner.worker, &slot::plain(0));
-            let Answer::InProgress(request) = slot::read(pointer) else { return };
+            let CallStatus::InProgress(request) = slot::decode(pointer) else { return };
             let start = Instant::now();
             while (inner.f.ucp_request_check_status)(request) == sys::UCS_INPROGRESS {
                 (inner.f.ucp_worker_progress)(inner.worker);
-                if start.elapsed() > LAST_WORDS {
+                if start.elapsed() > CLOSE_TIMEOUT {
                     break;
                 }
             }

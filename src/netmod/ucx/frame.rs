@@ -1,12 +1,12 @@
-//! What travels between processes, marked and summed: UCX unpacks addresses
-//! and keys without looking where they end.
+//! Addresses and keys as they travel, with a mark and a checksum: UCX unpacks
+//! them without a bounds check.
 
 /// Marks a worker's address.
 pub(super) const ADDRESS: u8 = 0xa7;
 /// Marks the key of a memory region.
 pub(super) const KEY: u8 = 0xb3;
 
-/// A sum that a cut or changed byte does not leave as it was (Fletcher).
+/// A checksum (Fletcher) that a lost or changed byte changes.
 fn sum(bytes: &[u8]) -> u8 {
     let step = |(a, b): (u32, u32), byte: &u8| {
         let a = (a + u32::from(*byte) + 1) % 251;

@@ -1,5 +1,5 @@
-//! Operations under way: what their callbacks need, and buffers for what must
-//! outlive the caller's.
+//! Operations in progress: what their callbacks need, and copies of bytes that
+//! must outlive the caller's buffer.
 
 use super::bindings as sys;
 use super::endpoint::Inner;
@@ -17,15 +17,15 @@ pub(super) struct Slot {
     pub(super) token: Option<u64>,
     /// The endpoint; 0 for a receive.
     pub(super) dest: u64,
-    /// Parts that are not done yet.
-    pub(super) left: u32,
-    /// The first failure among the parts.
+    /// Calls that are not complete yet.
+    pub(super) calls_left: u32,
+    /// The first failure among the calls.
     pub(super) failed: sys::ucs_status_t,
     /// UCX's own, while it is under way.
     pub(super) request: *mut c_void,
     pub(super) head: [u8; HEAD],
-    /// What an atomic brings back that nobody wants.
-    pub(super) unwanted: u64,
+    /// The result of an atomic that is discarded.
+    pub(super) discarded: u64,
     /// A copy of the caller's bytes; kept for the next one.
     pub(super) data: Vec<u8>,
 }
@@ -36,20 +36,20 @@ impl Slot {
             inner,
             token: None,
             dest: 0,
-            left: 0,
+            calls_left: 0,
             failed: sys::UCS_OK,
             request: std::ptr::null_mut(),
             head: [0; HEAD],
-            unwanted: 0,
+            discarded: 0,
             data: Vec::new(),
         }
     }
 
-    /// Keeps a copy of `len` bytes and answers where it is.
+    /// Copies `len` bytes into the slot and returns where they are.
     ///
     /// # Safety
     /// `from` is readable for `len` bytes.
-    pub(super) unsafe fn keep(&mut self, from: *const u8, len: usize) -> *const u8 {
+    pub(super) unsafe fn copy_in(&mut self, from: *const u8, len: usize) -> *const u8 {
         self.data.clear();
         if len > 0 {
             // SAFETY: the caller's word; a slice is never of null.
@@ -58,7 +58,8 @@ impl Slot {
         self.data.as_ptr()
     }
 
-    /// Keeps a packet in one piece and answers where it is and how long.
+    /// Copies a packet into the slot in one piece and returns where it is and
+    /// how long.
     ///
     /// # Safety
     /// `body` is readable for `len` bytes.
@@ -78,24 +79,24 @@ impl Slot {
     }
 }
 
-/// What one of UCX's non-blocking calls answered.
-pub(super) enum Answer {
+/// What one of UCX's nonblocking calls returned.
+pub(super) enum CallStatus {
     /// It is done, and no callback will come.
     Done,
     /// The callback will come.
     InProgress(*mut c_void),
-    /// It was refused.
+    /// It failed at once.
     Refused(sys::ucs_status_t),
 }
 
 /// Reads a status pointer (`UCS_PTR_IS_ERR` and its like in status.h).
 #[inline(always)]
-pub(super) fn read(pointer: sys::ucs_status_ptr_t) -> Answer {
+pub(super) fn decode(pointer: sys::ucs_status_ptr_t) -> CallStatus {
     let errors = isize::from(sys::UCS_ERR_LAST).cast_unsigned();
     match pointer.addr() {
-        0 => Answer::Done,
-        bits if bits >= errors => Answer::Refused(bits as sys::ucs_status_t),
-        _ => Answer::InProgress(pointer),
+        0 => CallStatus::Done,
+        bits if bits >= errors => CallStatus::Refused(bits as sys::ucs_status_t),
+        _ => CallStatus::InProgress(pointer),
     }
 }
 
@@ -134,7 +135,7 @@ pub(super) const fn plain(mask: u32) -> sys::ucp_request_param_t {
 unsafe extern "C" fn sent(request: *mut c_void, status: sys::ucs_status_t, user_data: *mut c_void) {
     // SAFETY: `tracked` gave the slot, which lives as long as its worker; UCX
     // calls back once for each request, in the worker owner's thread.
-    unsafe { Inner::part_done(user_data.cast(), request, status) };
+    unsafe { Inner::call_done(user_data.cast(), request, status) };
 }
 
 unsafe extern "C" fn received(
@@ -144,7 +145,7 @@ unsafe extern "C" fn received(
     user_data: *mut c_void,
 ) {
     // SAFETY: as in `sent`.
-    unsafe { Inner::part_done(user_data.cast(), request, status) };
+    unsafe { Inner::call_done(user_data.cast(), request, status) };
 }
 
 #[cfg(test)]
@@ -153,12 +154,12 @@ mod tests {
 
     #[test]
     fn status_pointers_are_read_as_the_header_says() {
-        assert!(matches!(read(std::ptr::null_mut()), Answer::Done));
+        assert!(matches!(decode(std::ptr::null_mut()), CallStatus::Done));
         for status in [sys::UCS_ERR_NO_MESSAGE, sys::UCS_ERR_NO_RESOURCE, sys::UCS_ERR_LAST] {
             let pointer = std::ptr::without_provenance_mut(isize::from(status) as usize);
-            assert!(matches!(read(pointer), Answer::Refused(s) if s == status), "{status}");
+            assert!(matches!(decode(pointer), CallStatus::Refused(s) if s == status), "{status}");
         }
         let pointer = std::ptr::without_provenance_mut(0x7f00_0000_1000);
-        assert!(matches!(read(pointer), Answer::InProgress(p) if p == pointer));
+        assert!(matches!(decode(pointer), CallStatus::InProgress(p) if p == pointer));
     }
 }

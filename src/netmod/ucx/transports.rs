@@ -1,7 +1,7 @@
-//! Which transports and devices a context has, as UCX prints them.
+//! The transports and devices of a context, as UCX prints them.
 //!
-//! UCX before 1.15 tells no program; its report for people is read instead,
-//! from memory.
+//! UCX before 1.15 has no call that lists them, so the report it prints for
+//! people is read, from memory.
 
 use super::domain::Ucx;
 use std::ptr::null_mut;
@@ -36,18 +36,18 @@ fn parse(report: &str) -> Vec<String> {
     report.lines().filter_map(named).collect()
 }
 
-/// Returns true if all atomics are those of a processor: shared memory does
-/// them at the origin, transports without any by messages, at the target.
-/// Devices do them past the processor's caches, and anything unknown is taken
-/// for one.
-pub(super) fn all_by_processor(transports: &[String]) -> bool {
+/// Returns true if a processor executes all atomics: with shared memory that at
+/// the origin, with transports that have none (by messages) that at the target.
+/// Devices bypass the processor's caches, and an unknown transport counts as
+/// one.
+pub(super) fn all_cpu_atomics(transports: &[String]) -> bool {
     const KNOWN: [&str; 9] =
         ["posix", "sysv", "xpmem", "self", "tcp", "cma", "knem", "ud_verbs", "ud_mlx5"];
-    let by_processor = |t: &String| {
+    let is_cpu = |t: &String| {
         let transport = t.split('/').next().unwrap_or_default();
         KNOWN.contains(&transport)
     };
-    !transports.is_empty() && transports.iter().all(by_processor)
+    !transports.is_empty() && transports.iter().all(is_cpu)
 }
 
 #[cfg(test)]
@@ -66,8 +66,8 @@ mod tests {
     #[test]
     fn devices_do_not_mix_with_processors() {
         let list = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
-        assert!(all_by_processor(&list(&["self/memory", "posix/memory", "tcp/lo"])));
-        assert!(!all_by_processor(&list(&["posix/memory", "rc_verbs/mlx5_0:1"])));
-        assert!(!all_by_processor(&[]));
+        assert!(all_cpu_atomics(&list(&["self/memory", "posix/memory", "tcp/lo"])));
+        assert!(!all_cpu_atomics(&list(&["posix/memory", "rc_verbs/mlx5_0:1"])));
+        assert!(!all_cpu_atomics(&[]));
     }
 }

@@ -86,7 +86,7 @@ impl<'a> Raw<'a> {
             if offset < size_of_val(&**self.contexts) {
                 self.done.set(self.done.get() + 1);
             } else {
-                self.endpoint.one(e, &mut |_| {}, &mut |_: &_, _: &[u8]| {});
+                self.endpoint.complete_one(e, &mut |_| {}, &mut |_: &_, _: &[u8]| {});
             }
         }
         Ok(())
