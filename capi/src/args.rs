@@ -1,4 +1,4 @@
-//! What comes from C is looked at before it is believed.
+//! Checks of the arguments that come from C.
 
 use crate::abi::*;
 use crate::error::Fail;

@@ -125,28 +125,28 @@ thread_local! {
     static PEER: Cell<i64> = const { Cell::new(-1) };
 }
 
-/// Runs the body of a call: an error is kept for `rankway_error_message`, a
-/// panic is one.
+/// Runs the body of a call. Errors and panics are recorded for
+/// `rankway_error_message`.
 #[inline]
 pub(crate) fn call(name: &str, body: impl FnOnce() -> Result<(), Fail>) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => code::RANKWAY_SUCCESS as c_int,
-        Ok(Err(fail)) => keep(name, &fail),
+        Ok(Err(fail)) => record(name, &fail),
         Err(panic) => {
             let said = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
             let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
             let said = said.unwrap_or_default();
             let why = format!("a panic in a handler, or a fault in Rankway to report: {said}");
-            keep(name, &Fail::new(code::RANKWAY_ERR_INTERNAL, why))
+            record(name, &Fail::new(code::RANKWAY_ERR_INTERNAL, why))
         }
     }
 }
 
 #[cold]
-fn keep(name: &str, fail: &Fail) -> c_int {
+fn record(name: &str, fail: &Fail) -> c_int {
     let mut text = format!("{name}: {}", fail.message).into_bytes();
     text.retain(|&b| b != 0);
-    // A thread that is ending has nobody left to read it.
+    // While a thread ends there is no storage any more.
     let _ = MESSAGE.try_with(|m| *m.borrow_mut() = CString::new(text).unwrap_or_default());
     let _ = PEER.try_with(|p| p.set(fail.peer.map_or(-1, i64::from)));
     fail.code as c_int

@@ -26,15 +26,15 @@ use transport::rma::{Access, Assert, Communicator, Layout, Lock, Pending, Window
 /// A netmod that devices are opened over.
 pub(crate) trait Native: Netmod {
     const NAME: &'static str;
-    fn request(request: Request<Self>) -> What;
+    fn request(request: Request<Self>) -> NetmodRequest;
     fn message(message: Message<Self>) -> AnyMessage;
 }
 
 impl Native for Ofi {
     const NAME: &'static str = "ofi";
 
-    fn request(request: Request<Self>) -> What {
-        What::Ofi(request)
+    fn request(request: Request<Self>) -> NetmodRequest {
+        NetmodRequest::Ofi(request)
     }
 
     fn message(message: Message<Self>) -> AnyMessage {
@@ -45,8 +45,8 @@ impl Native for Ofi {
 impl Native for Ucx {
     const NAME: &'static str = "ucx";
 
-    fn request(request: Request<Self>) -> What {
-        What::Ucx(request)
+    fn request(request: Request<Self>) -> NetmodRequest {
+        NetmodRequest::Ucx(request)
     }
 
     fn message(message: Message<Self>) -> AnyMessage {
@@ -54,28 +54,28 @@ impl Native for Ucx {
     }
 }
 
-/// Which object a context is, to compare.
-fn home<N: Netmod>(context: &Rc<device::Context<N>>) -> usize {
+/// Identifies a context, to compare.
+fn context_id<N: Netmod>(context: &Rc<device::Context<N>>) -> usize {
     Rc::as_ptr(context).addr()
 }
 
 /// A device and the first of its contexts.
-pub(crate) type Opened = (Arc<dyn Device>, Rc<dyn Context>);
+pub(crate) type DeviceAndContext = (Arc<dyn Device>, Rc<dyn Context>);
 
 /// A device and its open contexts.
-pub(crate) struct Dev<N: Native> {
+pub(crate) struct NetmodDevice<N: Native> {
     device: Arc<device::Device<N>>,
     open: Arc<AtomicU32>,
     is_serialized: bool,
 }
 
-impl<N: Native> Dev<N> {
+impl<N: Native> NetmodDevice<N> {
     /// A device by the first of its contexts.
-    pub(crate) fn opened(context: Rc<device::Context<N>>, is_serialized: bool) -> Opened {
+    pub(crate) fn opened(context: Rc<device::Context<N>>, is_serialized: bool) -> DeviceAndContext {
         let open = Arc::new(AtomicU32::new(0));
         let device = Arc::clone(context.device());
-        let first = Ctx::shared(context, &open);
-        (Arc::new(Dev { device, open, is_serialized }), first)
+        let first = NetmodContext::shared(context, &open);
+        (Arc::new(NetmodDevice { device, open, is_serialized }), first)
     }
 }
 
@@ -93,7 +93,7 @@ pub(crate) trait Device: Send + Sync {
     fn node(&self) -> (u32, u32);
 }
 
-impl<N: Native> Device for Dev<N> {
+impl<N: Native> Device for NetmodDevice<N> {
     fn boot(&self) -> &Arc<dyn Boot> {
         self.device.boot()
     }
@@ -111,7 +111,7 @@ impl<N: Native> Device for Dev<N> {
             Some(index) => self.device.context_at(index)?,
             None => self.device.context()?,
         };
-        Ok(Ctx::shared(context, &self.open))
+        Ok(NetmodContext::shared(context, &self.open))
     }
 
     fn add_group(&self, members: &RankMap) -> Result<u32, Fail> {
@@ -133,15 +133,15 @@ impl<N: Native> Device for Dev<N> {
     }
 }
 
-struct Ctx<N: Native> {
+struct NetmodContext<N: Native> {
     context: Rc<device::Context<N>>,
     open: Arc<AtomicU32>,
 }
 
-impl<N: Native> Ctx<N> {
+impl<N: Native> NetmodContext<N> {
     fn shared(context: Rc<device::Context<N>>, open: &Arc<AtomicU32>) -> Rc<dyn Context> {
         open.fetch_add(1, Ordering::AcqRel);
-        Rc::new(Ctx { context, open: Arc::clone(open) })
+        Rc::new(NetmodContext { context, open: Arc::clone(open) })
     }
 
     fn tagged(&self) -> Result<Tagged<N>, Fail> {
@@ -158,42 +158,42 @@ impl<N: Native> Ctx<N> {
     }
 
     fn operation(&self, request: Request<N>) -> Operation {
-        Operation { home: home(&self.context), what: N::request(request) }
+        Operation { context_id: context_id(&self.context), what: N::request(request) }
     }
 }
 
-impl<N: Native> Drop for Ctx<N> {
+impl<N: Native> Drop for NetmodContext<N> {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 pub(crate) trait Context {
-    fn home(&self) -> usize;
+    fn context_id(&self) -> usize;
     fn progress(&self) -> Result<(), Fail>;
     fn index(&self) -> u32;
     fn world(&self) -> Rc<dyn Comm>;
     fn comm(&self, map: &RankMap, id: u64) -> Result<Rc<dyn Comm>, Fail>;
     fn lookup(&self, map: &RankMap) -> Result<Lookup, Fail>;
     fn connect(&self, process: Process) -> Result<u64, Fail>;
-    fn isend(&self, buf: (*const u8, usize), to: Bits, sync: bool) -> Result<Operation, Fail>;
+    fn isend(&self, buf: (*const u8, usize), to: MatchBits, sync: bool) -> Result<Operation, Fail>;
     fn irecv(&self, buf: (*mut u8, usize), spec: &MatchSpec) -> Result<Operation, Fail>;
     fn probe(&self, spec: &MatchSpec) -> Result<Option<Status>, Fail>;
     fn improbe(&self, spec: &MatchSpec) -> Result<Option<Matched>, Fail>;
     fn am_register(&self, id: u16, handler: am::Handler) -> Result<(), Fail>;
 }
 
-/// Where a message goes that has no communicator.
+/// The destination of a message without a communicator.
 #[derive(Clone, Copy)]
-pub(crate) struct Bits {
+pub(crate) struct MatchBits {
     pub(crate) peer: u32,
     pub(crate) channel: u64,
     pub(crate) bits: u64,
 }
 
-impl<N: Native> Context for Ctx<N> {
-    fn home(&self) -> usize {
-        home(&self.context)
+impl<N: Native> Context for NetmodContext<N> {
+    fn context_id(&self) -> usize {
+        context_id(&self.context)
     }
 
     fn progress(&self) -> Result<(), Fail> {
@@ -243,9 +243,9 @@ impl<N: Native> Context for Ctx<N> {
         Ok(self.context.connect(process)?.to_bits())
     }
 
-    fn isend(&self, buf: (*const u8, usize), to: Bits, sync: bool) -> Result<Operation, Fail> {
+    fn isend(&self, buf: (*const u8, usize), to: MatchBits, sync: bool) -> Result<Operation, Fail> {
         let tagged = self.tagged()?;
-        let Bits { peer, channel, bits } = to;
+        let MatchBits { peer, channel, bits } = to;
         // SAFETY: the caller in C leaves the buffer alone until the end.
         let request = unsafe {
             match sync {
@@ -269,9 +269,9 @@ impl<N: Native> Context for Ctx<N> {
 
     fn improbe(&self, spec: &MatchSpec) -> Result<Option<Matched>, Fail> {
         self.check(spec)?;
-        let home = home(&self.context);
+        let context_id = context_id(&self.context);
         let found = self.tagged()?.improbe(spec)?;
-        Ok(found.map(|message| Matched { home, what: N::message(message) }))
+        Ok(found.map(|message| Matched { context_id, what: N::message(message) }))
     }
 
     fn am_register(&self, id: u16, handler: am::Handler) -> Result<(), Fail> {
@@ -290,14 +290,14 @@ impl<N: Native> am::Call for msg::Call<'_, N> {
     }
 }
 
-/// Whom a receive or a probe listens to.
+/// The source and tag of a receive or a probe.
 #[derive(Clone, Copy)]
-pub(crate) struct From {
+pub(crate) struct SourceAndTag {
     pub(crate) source: Option<u32>,
     pub(crate) tag: Option<u32>,
 }
 
-impl From {
+impl SourceAndTag {
     fn source(self) -> Source {
         self.source.map_or_else(|| Any.into(), Source::from)
     }
@@ -308,7 +308,7 @@ impl From {
 }
 
 pub(crate) trait Comm {
-    fn home(&self) -> usize;
+    fn context_id(&self) -> usize;
     fn rank(&self) -> u32;
     fn map(&self) -> &RankMap;
     fn id(&self) -> u64;
@@ -327,11 +327,11 @@ pub(crate) trait Comm {
         tag: u32,
         sync: bool,
     ) -> Result<Operation, Fail>;
-    fn irecv(&self, buf: (*mut u8, usize), from: From) -> Result<Operation, Fail>;
-    fn iprobe(&self, from: From) -> Result<Option<Status>, Fail>;
-    fn probe(&self, from: From) -> Result<Status, Fail>;
-    fn improbe(&self, from: From) -> Result<Option<Matched>, Fail>;
-    fn mprobe(&self, from: From) -> Result<Matched, Fail>;
+    fn irecv(&self, buf: (*mut u8, usize), from: SourceAndTag) -> Result<Operation, Fail>;
+    fn iprobe(&self, from: SourceAndTag) -> Result<Option<Status>, Fail>;
+    fn probe(&self, from: SourceAndTag) -> Result<Status, Fail>;
+    fn improbe(&self, from: SourceAndTag) -> Result<Option<Matched>, Fail>;
+    fn mprobe(&self, from: SourceAndTag) -> Result<Matched, Fail>;
     /// Returns true if the message was sent, waiting for that if `mode` says
     /// so.
     fn am_send(&self, to: u32, am: am::OutgoingAm<'_>, mode: am::SendMode) -> Result<bool, Fail>;
@@ -350,11 +350,11 @@ pub(crate) trait Comm {
 }
 
 fn operation<N: Native>(comm: &Communicator<N>, request: Request<N>) -> Operation {
-    Operation { home: home(comm.context()), what: N::request(request) }
+    Operation { context_id: context_id(comm.context()), what: N::request(request) }
 }
 
 fn matched<N: Native>(comm: &Communicator<N>, message: Message<N>) -> Matched {
-    Matched { home: home(comm.context()), what: N::message(message) }
+    Matched { context_id: context_id(comm.context()), what: N::message(message) }
 }
 
 fn messages<N: Native>(comm: &Communicator<N>) -> Result<Messenger<'_, N>, Fail> {
@@ -362,8 +362,8 @@ fn messages<N: Native>(comm: &Communicator<N>) -> Result<Messenger<'_, N>, Fail>
 }
 
 impl<N: Native> Comm for Communicator<N> {
-    fn home(&self) -> usize {
-        home(self.context())
+    fn context_id(&self) -> usize {
+        context_id(self.context())
     }
 
     fn rank(&self) -> u32 {
@@ -436,27 +436,27 @@ impl<N: Native> Comm for Communicator<N> {
         Ok(operation(self, request))
     }
 
-    fn irecv(&self, buf: (*mut u8, usize), from: From) -> Result<Operation, Fail> {
+    fn irecv(&self, buf: (*mut u8, usize), from: SourceAndTag) -> Result<Operation, Fail> {
         let (source, tag) = (from.source(), from.tag());
         // SAFETY: the caller in C leaves the buffer alone until the end.
         let request = unsafe { messages(self)?.irecv(buf.0, buf.1, source, tag)? };
         Ok(operation(self, request))
     }
 
-    fn iprobe(&self, from: From) -> Result<Option<Status>, Fail> {
+    fn iprobe(&self, from: SourceAndTag) -> Result<Option<Status>, Fail> {
         Ok(messages(self)?.iprobe(from.source(), from.tag())?)
     }
 
-    fn probe(&self, from: From) -> Result<Status, Fail> {
+    fn probe(&self, from: SourceAndTag) -> Result<Status, Fail> {
         Ok(messages(self)?.probe(from.source(), from.tag())?)
     }
 
-    fn improbe(&self, from: From) -> Result<Option<Matched>, Fail> {
+    fn improbe(&self, from: SourceAndTag) -> Result<Option<Matched>, Fail> {
         let found = messages(self)?.improbe(from.source(), from.tag())?;
         Ok(found.map(|m| matched(self, m)))
     }
 
-    fn mprobe(&self, from: From) -> Result<Matched, Fail> {
+    fn mprobe(&self, from: SourceAndTag) -> Result<Matched, Fail> {
         Ok(matched(self, messages(self)?.mprobe(from.source(), from.tag())?))
     }
 
@@ -542,7 +542,7 @@ pub(crate) enum Epoch<'a> {
 /// Of the operations: buffers are the operation's until the flush or, with a
 /// request, until that is complete.
 pub(crate) trait Win {
-    fn home(&self) -> usize;
+    fn context_id(&self) -> usize;
     fn free(&mut self) -> Result<(), Fail>;
     fn local(&self) -> Result<(*mut u8, usize), Fail>;
     fn query(&self, rank: u32) -> Result<(*mut u8, usize, usize), Fail>;
@@ -590,17 +590,20 @@ pub(crate) trait Win {
 
 /// A request that keeps its window.
 fn held<N: Native>(win: Rc<Window<N>>, pending: Pending<'_, N>) -> Operation {
-    let home = home(win.communicator().context());
+    let context_id = context_id(win.communicator().context());
     // SAFETY: the pending operation borrows the access in `win`, which does
     // not move and is kept beside it, dropped after it (the order of fields),
     // and not borrowed mutably while it is shared.
     let pending: Pending<'static, N> = unsafe { std::mem::transmute(pending) };
-    Operation { home, what: What::Rma(Box::new(Held { pending: Some(pending), _win: win })) }
+    Operation {
+        context_id,
+        what: NetmodRequest::Rma(Box::new(Held { pending: Some(pending), _win: win })),
+    }
 }
 
 impl<N: Native> Win for Window<N> {
-    fn home(&self) -> usize {
-        home(self.communicator().context())
+    fn context_id(&self) -> usize {
+        context_id(self.communicator().context())
     }
 
     fn free(&mut self) -> Result<(), Fail> {
@@ -747,12 +750,12 @@ impl<N: Native> Win for Window<N> {
 
 /// An operation under way, and the context it is on.
 pub(crate) struct Operation {
-    pub(crate) home: usize,
-    pub(crate) what: What,
+    pub(crate) context_id: usize,
+    pub(crate) what: NetmodRequest,
 }
 
-/// The operations there are.
-pub(crate) enum What {
+/// The request of an operation, by netmod.
+pub(crate) enum NetmodRequest {
     Ofi(Request<Ofi>),
     Ucx(Request<Ucx>),
     Rma(Box<dyn Rma>),
@@ -816,9 +819,9 @@ impl Operation {
     /// Makes progress; how it ended, once it has.
     pub(crate) fn test(&mut self) -> Option<Completed> {
         let done = match &mut self.what {
-            What::Ofi(r) => r.test(),
-            What::Ucx(r) => r.test(),
-            What::Rma(r) => {
+            NetmodRequest::Ofi(r) => r.test(),
+            NetmodRequest::Ucx(r) => r.test(),
+            NetmodRequest::Rma(r) => {
                 return match r.test() {
                     Ok(false) => None,
                     Ok(true) => Some(Ok(rankway_status_t::default())),
@@ -831,9 +834,9 @@ impl Operation {
 
     pub(crate) fn wait(self) -> Completed {
         match self.what {
-            What::Ofi(r) => completed(r.wait()),
-            What::Ucx(r) => completed(r.wait()),
-            What::Rma(mut r) => {
+            NetmodRequest::Ofi(r) => completed(r.wait()),
+            NetmodRequest::Ucx(r) => completed(r.wait()),
+            NetmodRequest::Rma(mut r) => {
                 r.wait().map(|()| rankway_status_t::default()).map_err(|e| (None, e))
             }
         }
@@ -841,16 +844,16 @@ impl Operation {
 
     pub(crate) fn cancel(&mut self) -> bool {
         match &mut self.what {
-            What::Ofi(r) => r.cancel(),
-            What::Ucx(r) => r.cancel(),
-            What::Rma(_) => false,
+            NetmodRequest::Ofi(r) => r.cancel(),
+            NetmodRequest::Ucx(r) => r.cancel(),
+            NetmodRequest::Rma(_) => false,
         }
     }
 }
 
 /// A message of a matched probe, and the context it is on.
 pub(crate) struct Matched {
-    pub(crate) home: usize,
+    pub(crate) context_id: usize,
     pub(crate) what: AnyMessage,
 }
 
@@ -870,7 +873,7 @@ impl Matched {
     /// # Safety
     /// As [`Message::irecv`].
     pub(crate) unsafe fn irecv(self, buf: *mut u8, capacity: usize) -> Operation {
-        let home = self.home;
+        let context_id = self.context_id;
         // SAFETY: the caller's duty.
         let what = unsafe {
             match self.what {
@@ -878,6 +881,6 @@ impl Matched {
                 AnyMessage::Ucx(m) => Ucx::request(m.irecv(buf, capacity)),
             }
         };
-        Operation { home, what }
+        Operation { context_id, what }
     }
 }

@@ -1,4 +1,5 @@
-//! Objects behind numbers that are never taken for another's.
+//! Objects behind numbers with a generation, so that the number of a freed
+//! object does not find another one.
 
 /// Bits of a place in a slab.
 pub(crate) const PLACES: u32 = 24;
@@ -62,7 +63,7 @@ impl<T> Slab<T> {
     }
 
     /// Puts back what [`Slab::take`] took.
-    pub(crate) fn put_back(&mut self, number: u64, value: T) {
+    pub(crate) fn restore(&mut self, number: u64, value: T) {
         if let Some(slot) = self.slot(number) {
             slot.value = Some(value);
         }
@@ -99,7 +100,7 @@ mod tests {
         assert_eq!(slab.get(a), None);
         assert_eq!(slab.take(b), Some("b"));
         assert_eq!(slab.get(b), None);
-        slab.put_back(b, "c");
+        slab.restore(b, "c");
         assert_eq!(slab.get(b), Some(&mut "c"));
         assert_eq!(slab.iter().count(), 1);
         assert_eq!(slab.get(0), None);

@@ -1,4 +1,4 @@
-//! Handles: which thread's, which object, and whether it still lives.
+//! Handles: the owning thread, the object, and a check that it still exists.
 //!
 //! A handle is 64 bits: kind, owner, generation, place. The owner is the thread
 //! that opened the context, or the one table of the devices whose calls are
@@ -82,14 +82,14 @@ impl<T> Default for Objects<T> {
 }
 
 /// An object of a table.
-pub(crate) trait Kept: Sized {
+pub(crate) trait TableObject: Sized {
     type Handle: Handle;
     fn slab(table: &Table) -> &RefCell<Slab<Self>>;
 }
 
-macro_rules! kept {
+macro_rules! table_objects {
     ($($ty:ty, $handle:ident, $field:ident;)*) => {
-        $(impl Kept for $ty {
+        $(impl TableObject for $ty {
             type Handle = $handle;
             fn slab(table: &Table) -> &RefCell<Slab<Self>> {
                 &table.$field.0
@@ -98,7 +98,7 @@ macro_rules! kept {
     };
 }
 
-kept! {
+table_objects! {
     Rc<dyn Context>, rankway_context_t, contexts;
     Rc<dyn Comm>, rankway_comm_t, comms;
     Rc<dyn Win>, rankway_win_t, wins;
@@ -106,15 +106,15 @@ kept! {
     Matched, rankway_message_t, messages;
 }
 
-/// Within a table, until dropped.
-pub(crate) struct Entered {
+/// Access to a table, until dropped.
+pub(crate) struct TableGuard {
     table: &'static Table,
     owner: u16,
-    /// To be given back.
+    /// The table of serialized devices is held and to be released.
     holds: bool,
 }
 
-impl Drop for Entered {
+impl Drop for TableGuard {
     fn drop(&mut self) {
         if self.holds {
             HOLDER.store(0, Ordering::Release);
@@ -125,12 +125,12 @@ impl Drop for Entered {
 thread_local! {
     /// This thread's number and objects, never given back: objects end by their
     /// own calls, not with the thread.
-    static MINE: Cell<Option<(u16, &'static Table)>> = const { Cell::new(None) };
-    /// Its address tells threads apart.
-    static ME: Cell<u8> = const { Cell::new(0) };
+    static THREAD_TABLE: Cell<Option<(u16, &'static Table)>> = const { Cell::new(None) };
+    /// Its address identifies the thread.
+    static THREAD_MARKER: Cell<u8> = const { Cell::new(0) };
 }
 
-/// The thread within a serialized device; 0: none.
+/// The thread inside a call on a serialized device; 0: none.
 static HOLDER: AtomicUsize = AtomicUsize::new(0);
 
 struct Serialized(Table);
@@ -143,7 +143,7 @@ unsafe impl Send for Serialized {}
 
 fn own() -> Result<(u16, &'static Table), Fail> {
     static NEXT: AtomicU32 = AtomicU32::new(1);
-    if let Some(mine) = MINE.get() {
+    if let Some(mine) = THREAD_TABLE.get() {
         return Ok(mine);
     }
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -152,20 +152,20 @@ fn own() -> Result<(u16, &'static Table), Fail> {
         Fail::new(rankway_code::RANKWAY_ERR_THREAD, why)
     })?;
     let mine = (owner, &*Box::leak(Box::<Table>::default()));
-    MINE.set(Some(mine));
+    THREAD_TABLE.set(Some(mine));
     Ok(mine)
 }
 
 /// Enters the table of serialized devices.
-fn enter_serialized() -> Result<Entered, Fail> {
+fn enter_serialized() -> Result<TableGuard, Fail> {
     static TABLE: OnceLock<Serialized> = OnceLock::new();
     let table = &TABLE.get_or_init(|| Serialized(Table::default())).0;
-    let me = ME.with(|me| std::ptr::from_ref(me).addr());
+    let me = THREAD_MARKER.with(|me| std::ptr::from_ref(me).addr());
     let taken = HOLDER.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed);
     match taken {
-        Ok(_) => Ok(Entered { table, owner: SERIALIZED, holds: true }),
+        Ok(_) => Ok(TableGuard { table, owner: SERIALIZED, holds: true }),
         // A handler calls.
-        Err(holder) if holder == me => Ok(Entered { table, owner: SERIALIZED, holds: false }),
+        Err(holder) if holder == me => Ok(TableGuard { table, owner: SERIALIZED, holds: false }),
         Err(_) => {
             let why = "another thread is within a call on this device; take turns, or open it with \
                        RANKWAY_THREAD_MULTIPLE and a context for each";
@@ -192,29 +192,29 @@ fn check_kind<H: Handle>(handle: H) -> Result<(), Fail> {
 }
 
 #[cold]
-fn gone<H: Handle>() -> Fail {
+fn stale<H: Handle>() -> Fail {
     refuse::<H>(format_args!("names an object that was freed, or never made"))
 }
 
-impl Entered {
+impl TableGuard {
     /// The table for what is made on a new context.
-    pub(crate) fn new(is_serialized: bool) -> Result<Entered, Fail> {
+    pub(crate) fn new(is_serialized: bool) -> Result<TableGuard, Fail> {
         if is_serialized {
             return enter_serialized();
         }
         let (owner, table) = own()?;
-        Ok(Entered { table, owner, holds: false })
+        Ok(TableGuard { table, owner, holds: false })
     }
 
     /// The table a handle is of.
-    pub(crate) fn of<H: Handle>(handle: H) -> Result<Entered, Fail> {
+    pub(crate) fn of<H: Handle>(handle: H) -> Result<TableGuard, Fail> {
         check_kind(handle)?;
         let owner = (handle.id() >> OWNER_AT & OWNERS) as u16;
         if owner == SERIALIZED {
             return enter_serialized();
         }
-        match MINE.get() {
-            Some((mine, table)) if mine == owner => Ok(Entered { table, owner, holds: false }),
+        match THREAD_TABLE.get() {
+            Some((mine, table)) if mine == owner => Ok(TableGuard { table, owner, holds: false }),
             _ => {
                 let why = format!(
                     "the {} belongs to another thread, the one that opened its context; call \
@@ -226,40 +226,42 @@ impl Entered {
         }
     }
 
-    pub(crate) fn insert<T: Kept>(&self, value: T) -> Result<T::Handle, Fail> {
+    pub(crate) fn insert<T: TableObject>(&self, value: T) -> Result<T::Handle, Fail> {
         let number = T::slab(self.table).borrow_mut().insert(value);
         handle(number, self.owner)
     }
 
-    /// A share of an object.
-    pub(crate) fn get<T: Kept + Clone>(&self, handle: T::Handle) -> Result<T, Fail> {
+    /// A clone of an object's reference.
+    pub(crate) fn get<T: TableObject + Clone>(&self, handle: T::Handle) -> Result<T, Fail> {
         let found = T::slab(self.table).borrow_mut().get(handle.id()).cloned();
-        found.ok_or_else(gone::<T::Handle>)
+        found.ok_or_else(stale::<T::Handle>)
     }
 
     /// Takes an object out for a call, with its number kept.
-    pub(crate) fn take<T: Kept>(&self, handle: T::Handle) -> Result<T, Fail> {
+    pub(crate) fn take<T: TableObject>(&self, handle: T::Handle) -> Result<T, Fail> {
         let found = T::slab(self.table).borrow_mut().take(handle.id());
-        found.ok_or_else(gone::<T::Handle>)
+        found.ok_or_else(stale::<T::Handle>)
     }
 
-    pub(crate) fn put_back<T: Kept>(&self, handle: T::Handle, value: T) {
-        T::slab(self.table).borrow_mut().put_back(handle.id(), value);
+    pub(crate) fn restore<T: TableObject>(&self, handle: T::Handle, value: T) {
+        T::slab(self.table).borrow_mut().restore(handle.id(), value);
     }
 
     /// Ends a handle.
-    pub(crate) fn remove<T: Kept>(&self, handle: T::Handle) -> Option<T> {
+    pub(crate) fn remove<T: TableObject>(&self, handle: T::Handle) -> Option<T> {
         T::slab(self.table).borrow_mut().remove(handle.id())
     }
 
-    /// What is still there of what was made on a context, in words.
-    pub(crate) fn left_on(&self, home: usize) -> Option<String> {
+    /// Lists the objects of a context that still exist, for a message.
+    pub(crate) fn objects_on(&self, context_id: usize) -> Option<String> {
         let table = self.table;
         let of = |n: usize, name: &str| (n > 0).then(|| format!("{n} {name}"));
-        let comms = table.comms.0.borrow().iter().filter(|c| c.home() == home).count();
-        let wins = table.wins.0.borrow().iter().filter(|w| w.home() == home).count();
-        let requests = table.requests.0.borrow().iter().filter(|r| r.home == home).count();
-        let messages = table.messages.0.borrow().iter().filter(|m| m.home == home).count();
+        let comms = table.comms.0.borrow().iter().filter(|c| c.context_id() == context_id).count();
+        let wins = table.wins.0.borrow().iter().filter(|w| w.context_id() == context_id).count();
+        let requests =
+            table.requests.0.borrow().iter().filter(|r| r.context_id == context_id).count();
+        let messages =
+            table.messages.0.borrow().iter().filter(|m| m.context_id == context_id).count();
         let all = [
             of(comms, "communicators"),
             of(wins, "windows"),
@@ -271,10 +273,10 @@ impl Entered {
     }
 }
 
-/// A share of an object, and of the table it is in: given up in this order.
+/// A reference to an object, and access to its table; dropped in this order.
 pub(crate) struct Found<T> {
     object: T,
-    pub(crate) entered: Entered,
+    pub(crate) guard: TableGuard,
 }
 
 impl<T> Deref for Found<T> {
@@ -285,11 +287,11 @@ impl<T> Deref for Found<T> {
     }
 }
 
-/// Looks an object up where it lives.
-pub(crate) fn find<T: Kept + Clone>(handle: T::Handle) -> Result<Found<T>, Fail> {
-    let entered = Entered::of(handle)?;
-    let object = entered.get(handle)?;
-    Ok(Found { object, entered })
+/// Looks an object up in the table of its owner.
+pub(crate) fn find<T: TableObject + Clone>(handle: T::Handle) -> Result<Found<T>, Fail> {
+    let guard = TableGuard::of(handle)?;
+    let object = guard.get(handle)?;
+    Ok(Found { object, guard })
 }
 
 fn handle<H: Handle>(number: Option<u64>, owner: u16) -> Result<H, Fail> {
@@ -300,7 +302,7 @@ fn handle<H: Handle>(number: Option<u64>, owner: u16) -> Result<H, Fail> {
     Ok(H::of(H::KIND << KIND_AT | u64::from(owner) << OWNER_AT | number))
 }
 
-/// What all threads may use.
+/// The objects that all threads may use.
 struct Common {
     devices: Slab<Arc<dyn Device>>,
     maps: Slab<Arc<RankMap>>,
@@ -320,7 +322,7 @@ pub(crate) fn add_device(device: Arc<dyn Device>) -> Result<rankway_device_t, Fa
 pub(crate) fn device(handle: rankway_device_t) -> Result<Arc<dyn Device>, Fail> {
     check_kind(handle)?;
     let found = common().devices.get(handle.id).cloned();
-    found.ok_or_else(gone::<rankway_device_t>)
+    found.ok_or_else(stale::<rankway_device_t>)
 }
 
 pub(crate) fn remove_device(handle: rankway_device_t) {
@@ -337,11 +339,11 @@ pub(crate) fn add_map(map: RankMap) -> Result<rankway_rankmap_t, Fail> {
 pub(crate) fn map(handle: rankway_rankmap_t) -> Result<Arc<RankMap>, Fail> {
     check_kind(handle)?;
     let found = common().maps.get(handle.id).cloned();
-    found.ok_or_else(gone::<rankway_rankmap_t>)
+    found.ok_or_else(stale::<rankway_rankmap_t>)
 }
 
 pub(crate) fn remove_map(handle: rankway_rankmap_t) -> Result<(), Fail> {
     check_kind(handle)?;
     let map = common().maps.remove(handle.id);
-    map.map(drop).ok_or_else(gone::<rankway_rankmap_t>)
+    map.map(drop).ok_or_else(stale::<rankway_rankmap_t>)
 }

@@ -5,7 +5,7 @@ use crate::args::{out, rank, ranks};
 use crate::error::{Fail, call};
 use crate::layout;
 use crate::native::{Comm, Context};
-use crate::table::{self, Entered, find};
+use crate::table::{self, TableGuard, find};
 use std::ffi::c_int;
 use std::rc::Rc;
 
@@ -19,7 +19,7 @@ pub unsafe extern "C" fn rankway_comm_world(
         // SAFETY: C's word for its pointers.
         let to = unsafe { out(comm, "comm")? };
         let found = find::<Rc<dyn Context>>(context)?;
-        to.set(found.entered.insert(found.world())?);
+        to.set(found.guard.insert(found.world())?);
         Ok(())
     })
 }
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn rankway_comm_from_rankmap(
         let to = unsafe { out(comm, "comm")? };
         let map = table::map(map)?;
         let found = find::<Rc<dyn Context>>(context)?;
-        to.set(found.entered.insert(found.comm(&map, id)?)?);
+        to.set(found.guard.insert(found.comm(&map, id)?)?);
         Ok(())
     })
 }
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn rankway_comm_dup(
         // SAFETY: C's word for its pointers.
         let to = unsafe { out(newcomm, "newcomm")? };
         let found = find::<Rc<dyn Comm>>(comm)?;
-        to.set(found.entered.insert(found.dup())?);
+        to.set(found.guard.insert(found.dup())?);
         Ok(())
     })
 }
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn rankway_comm_split(
         let to = unsafe { out(newcomm, "newcomm")? };
         let found = find::<Rc<dyn Comm>>(comm)?;
         let made = found.split(u32::try_from(color).ok(), key)?;
-        to.set(insert(&found.entered, made)?);
+        to.set(insert(&found.guard, made)?);
         Ok(())
     })
 }
@@ -94,13 +94,13 @@ pub unsafe extern "C" fn rankway_comm_create(
         // SAFETY: C's word for its pointers.
         let (to, ranks) = unsafe { (out(newcomm, "newcomm")?, ranks(size, ranks_, "ranks")?) };
         let found = find::<Rc<dyn Comm>>(comm)?;
-        to.set(insert(&found.entered, found.create(&ranks)?)?);
+        to.set(insert(&found.guard, found.create(&ranks)?)?);
         Ok(())
     })
 }
 
-fn insert(entered: &Entered, made: Option<Rc<dyn Comm>>) -> Result<rankway_comm_t, Fail> {
-    made.map_or(Ok(rankway_comm_t::default()), |comm| entered.insert(comm))
+fn insert(guard: &TableGuard, made: Option<Rc<dyn Comm>>) -> Result<rankway_comm_t, Fail> {
+    made.map_or(Ok(rankway_comm_t::default()), |comm| guard.insert(comm))
 }
 
 /// Gives a communicator back. Its windows have their own; requests under way
@@ -109,7 +109,7 @@ fn insert(entered: &Entered, made: Option<Rc<dyn Comm>>) -> Result<rankway_comm_
 pub unsafe extern "C" fn rankway_comm_free(comm: rankway_comm_t) -> c_int {
     call("rankway_comm_free", || {
         let found = find::<Rc<dyn Comm>>(comm)?;
-        drop(found.entered.remove::<Rc<dyn Comm>>(comm));
+        drop(found.guard.remove::<Rc<dyn Comm>>(comm));
         Ok(())
     })
 }

@@ -4,8 +4,8 @@ use crate::abi::*;
 use crate::args::{out, text};
 use crate::boot::Caller;
 use crate::error::{Fail, call};
-use crate::native::{Context, Dev, Opened};
-use crate::table::{self, Entered, find};
+use crate::native::{Context, DeviceAndContext, NetmodDevice};
+use crate::table::{self, TableGuard, find};
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -31,8 +31,8 @@ pub unsafe extern "C" fn rankway_init(
             (out(device, "device")?, out(context, "context")?, options.as_ref().copied())
         };
         let (device, context) = open(given)?;
-        let entered = Entered::new(device.is_serialized())?;
-        let context = entered.insert(context)?;
+        let guard = TableGuard::new(device.is_serialized())?;
+        let context = guard.insert(context)?;
         sweep_at_exit(device.boot().job());
         to.set(table::add_device(device)?);
         first.set(context);
@@ -62,9 +62,9 @@ fn sweep_at_exit(job: u64) {
 }
 
 /// This process was finalized at the launcher that [`boot::connect`] found.
-static TOOK_LEAVE: AtomicBool = AtomicBool::new(false);
+static FINALIZED: AtomicBool = AtomicBool::new(false);
 
-fn open(given: Option<rankway_options_t>) -> Result<Opened, Fail> {
+fn open(given: Option<rankway_options_t>) -> Result<DeviceAndContext, Fail> {
     let wrong = |why: String| Fail::new(rankway_code::RANKWAY_ERR_ARG, why);
     let mut options = Options::default();
     let (mut is_serialized, mut netmod, mut peers) = (false, None, None);
@@ -93,7 +93,7 @@ fn open(given: Option<rankway_options_t>) -> Result<Opened, Fail> {
     }
     let boot: Arc<dyn Boot> = match peers {
         Some(table) => Arc::new(Caller::new(table)?),
-        None if TOOK_LEAVE.load(Ordering::Relaxed) => {
+        None if FINALIZED.load(Ordering::Relaxed) => {
             let why = "rankway_init after rankway_finalize: launchers take a process once; \
                        initialise once, or bring a rankway_boot_t of your own";
             return Err(Fail::new(rankway_code::RANKWAY_ERR_BOOT, why));
@@ -107,8 +107,8 @@ fn open(given: Option<rankway_options_t>) -> Result<Opened, Fail> {
         Some(other) => return Err(wrong(format!("netmod is '{other}'; there are ofi and ucx"))),
     };
     Ok(match context {
-        AnyContext::Ofi(context) => Dev::opened(context, is_serialized),
-        AnyContext::Ucx(context) => Dev::opened(context, is_serialized),
+        AnyContext::Ofi(context) => NetmodDevice::opened(context, is_serialized),
+        AnyContext::Ucx(context) => NetmodDevice::opened(context, is_serialized),
     })
 }
 
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn rankway_finalize(device: rankway_device_t) -> c_int {
         let boot = Arc::clone(found.boot());
         drop(found);
         if boot.launcher() != Caller::LAUNCHER {
-            TOOK_LEAVE.store(true, Ordering::Relaxed);
+            FINALIZED.store(true, Ordering::Relaxed);
         }
         Ok(boot.finalize()?)
     })
@@ -216,9 +216,9 @@ pub unsafe extern "C" fn rankway_context_open(
         // SAFETY: C's word for its pointers.
         let to = unsafe { out(context, "context")? };
         let found = table::device(device)?;
-        let entered = Entered::new(found.is_serialized())?;
+        let guard = TableGuard::new(found.is_serialized())?;
         let context = found.context(u32::try_from(index).ok())?;
-        to.set(entered.insert(context)?);
+        to.set(guard.insert(context)?);
         Ok(())
     })
 }
@@ -228,11 +228,11 @@ pub unsafe extern "C" fn rankway_context_open(
 pub unsafe extern "C" fn rankway_context_close(context: rankway_context_t) -> c_int {
     call("rankway_context_close", || {
         let found = find::<Rc<dyn Context>>(context)?;
-        if let Some(left) = found.entered.left_on(found.home()) {
+        if let Some(left) = found.guard.objects_on(found.context_id()) {
             let why = format!("the context has {left}; free them first");
             return Err(Fail::new(rankway_code::RANKWAY_ERR_BUSY, why));
         }
-        drop(found.entered.remove::<Rc<dyn Context>>(context));
+        drop(found.guard.remove::<Rc<dyn Context>>(context));
         Ok(())
     })
 }

@@ -3,8 +3,8 @@
 use crate::abi::*;
 use crate::args::{Out, buffer, list, out, rank};
 use crate::error::{Fail, call};
-use crate::native::{self, Bits, Comm, Completed, Context, From, Matched, Operation};
-use crate::table::{Entered, find};
+use crate::native::{self, Comm, Completed, Context, MatchBits, Matched, Operation, SourceAndTag};
+use crate::table::{TableGuard, find};
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 use transport::msg::MatchSpec;
@@ -15,8 +15,8 @@ fn tag(tag: c_int) -> Result<u32, Fail> {
     })
 }
 
-fn from(source: c_int, tag_: c_int) -> Result<From, Fail> {
-    Ok(From {
+fn from(source: c_int, tag_: c_int) -> Result<SourceAndTag, Fail> {
+    Ok(SourceAndTag {
         source: if source == RANKWAY_ANY_SOURCE { None } else { Some(rank(source)?) },
         tag: if tag_ == RANKWAY_ANY_TAG { None } else { Some(tag(tag_)?) },
     })
@@ -62,7 +62,7 @@ unsafe fn send(
     let to = unsafe { out(request, "request")? };
     let found = find::<Rc<dyn Comm>>(comm)?;
     let buf = (buffer(buf.0.cast(), buf.1)?, buf.1);
-    to.set(found.entered.insert(found.isend(buf, rank(dest)?, tag(tag_)?, synchronous)?)?);
+    to.set(found.guard.insert(found.isend(buf, rank(dest)?, tag(tag_)?, synchronous)?)?);
     Ok(())
 }
 
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn rankway_irecv(
         let to = unsafe { out(request, "request")? };
         let found = find::<Rc<dyn Comm>>(comm)?;
         let buf = (buffer(buf.cast(), bytes)?.cast_mut(), bytes);
-        to.set(found.entered.insert(found.irecv(buf, from(source, tag)?)?)?);
+        to.set(found.guard.insert(found.irecv(buf, from(source, tag)?)?)?);
         Ok(())
     })
 }
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn rankway_improbe(
         let found = find::<Rc<dyn Comm>>(comm)?;
         let matched = found.improbe(from(source, tag)?)?;
         // SAFETY: C's word for its pointers.
-        unsafe { give(&found.entered, matched, to, handle, status) }
+        unsafe { give(&found.guard, matched, to, handle, status) }
     })
 }
 
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn rankway_mprobe(
         let found = find::<Rc<dyn Comm>>(comm)?;
         let matched = found.mprobe(from(source, tag)?)?;
         let told = matched.status();
-        handle.set(found.entered.insert(matched)?);
+        handle.set(found.guard.insert(matched)?);
         // SAFETY: C's word for its pointers.
         unsafe { tell(status, Some(told)) };
         Ok(())
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn rankway_mprobe(
 }
 
 unsafe fn give(
-    entered: &Entered,
+    guard: &TableGuard,
     matched: Option<Matched>,
     flag: Out<c_int>,
     handle: Out<rankway_message_t>,
@@ -176,7 +176,7 @@ unsafe fn give(
 ) -> Result<(), Fail> {
     flag.set(c_int::from(matched.is_some()));
     let told = matched.as_ref().map(Matched::status);
-    handle.set(matched.map_or(Ok(rankway_message_t::default()), |t| entered.insert(t))?);
+    handle.set(matched.map_or(Ok(rankway_message_t::default()), |t| guard.insert(t))?);
     // SAFETY: the caller's duty.
     unsafe { tell(status, told) };
     Ok(())
@@ -194,11 +194,11 @@ pub unsafe extern "C" fn rankway_imrecv(
         // SAFETY: C's word for its pointers.
         let to = unsafe { out(request, "request")? };
         let buf = buffer(buf.cast(), bytes)?.cast_mut();
-        let entered = Entered::of(message)?;
-        let matched = entered.take::<Matched>(message)?;
-        entered.remove::<Matched>(message);
+        let guard = TableGuard::of(message)?;
+        let matched = guard.take::<Matched>(message)?;
+        guard.remove::<Matched>(message);
         // SAFETY: C's word for its buffer.
-        to.set(entered.insert(unsafe { matched.irecv(buf, bytes) })?);
+        to.set(guard.insert(unsafe { matched.irecv(buf, bytes) })?);
         Ok(())
     })
 }
@@ -223,8 +223,8 @@ pub unsafe extern "C" fn rankway_tagged_isend(
         let to = unsafe { out(request, "request")? };
         let found = find::<Rc<dyn Context>>(context)?;
         let buf = (buffer(buf.cast(), bytes)?, bytes);
-        let bits = Bits { peer, channel, bits: match_bits };
-        to.set(found.entered.insert(found.isend(buf, bits, synchronous != 0)?)?);
+        let bits = MatchBits { peer, channel, bits: match_bits };
+        to.set(found.guard.insert(found.isend(buf, bits, synchronous != 0)?)?);
         Ok(())
     })
 }
@@ -259,7 +259,7 @@ pub unsafe extern "C" fn rankway_tagged_irecv(
         let found = find::<Rc<dyn Context>>(context)?;
         let buf = (buffer(buf.cast(), bytes)?.cast_mut(), bytes);
         let operation = found.irecv(buf, &match_spec(channel, match_bits, ignore, peer)?)?;
-        to.set(found.entered.insert(operation)?);
+        to.set(found.guard.insert(operation)?);
         Ok(())
     })
 }
@@ -305,7 +305,7 @@ pub unsafe extern "C" fn rankway_tagged_improbe(
         let found = find::<Rc<dyn Context>>(context)?;
         let matched = found.improbe(&match_spec(channel, match_bits, ignore, peer)?)?;
         // SAFETY: C's word for its pointers.
-        unsafe { give(&found.entered, matched, to, handle, status) }
+        unsafe { give(&found.guard, matched, to, handle, status) }
     })
 }
 
@@ -322,7 +322,7 @@ unsafe fn tell(to: *mut rankway_status_t, status: Option<rankway_status_t>) {
 
 /// # Safety
 /// `to` is null or can be written to.
-unsafe fn conclude(ended: Completed, to: *mut rankway_status_t) -> Result<(), Fail> {
+unsafe fn set_status(ended: Completed, to: *mut rankway_status_t) -> Result<(), Fail> {
     let (status, result) = match ended {
         Ok(status) => (Some(status), Ok(())),
         Err((status, fail)) => (status, Err(fail)),
@@ -351,19 +351,19 @@ pub unsafe extern "C" fn rankway_test(
     call("rankway_test", || {
         // SAFETY: C's word for its pointers.
         let (to, handle) = unsafe { (out(flag, "flag")?, handle_at(request)?) };
-        let entered = Entered::of(handle)?;
-        let mut operation = entered.take::<Operation>(handle)?;
+        let guard = TableGuard::of(handle)?;
+        let mut operation = guard.take::<Operation>(handle)?;
         let Some(ended) = operation.test() else {
-            entered.put_back(handle, operation);
+            guard.restore(handle, operation);
             to.set(0);
             return Ok(());
         };
-        entered.remove::<Operation>(handle);
+        guard.remove::<Operation>(handle);
         to.set(1);
         // SAFETY: C's word for its pointers.
         unsafe {
             request.write(rankway_request_t::default());
-            conclude(ended, status)
+            set_status(ended, status)
         }
     })
 }
@@ -384,13 +384,13 @@ pub unsafe extern "C" fn rankway_wait(
 unsafe fn wait(request: *mut rankway_request_t, status: *mut rankway_status_t) -> Result<(), Fail> {
     // SAFETY: the caller's duty.
     let handle = unsafe { handle_at(request)? };
-    let entered = Entered::of(handle)?;
-    let operation = entered.take::<Operation>(handle)?;
-    entered.remove::<Operation>(handle);
+    let guard = TableGuard::of(handle)?;
+    let operation = guard.take::<Operation>(handle)?;
+    guard.remove::<Operation>(handle);
     // SAFETY: the caller's duty.
     unsafe {
         request.write(rankway_request_t::default());
-        conclude(operation.wait(), status)
+        set_status(operation.wait(), status)
     }
 }
 
@@ -431,10 +431,10 @@ pub unsafe extern "C" fn rankway_waitall(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_cancel(request: rankway_request_t, flag: *mut c_int) -> c_int {
     call("rankway_cancel", || {
-        let entered = Entered::of(request)?;
-        let mut operation = entered.take::<Operation>(request)?;
+        let guard = TableGuard::of(request)?;
+        let mut operation = guard.take::<Operation>(request)?;
         let done = operation.cancel();
-        entered.put_back(request, operation);
+        guard.restore(request, operation);
         // SAFETY: C's word for its pointers.
         if let Ok(to) = unsafe { out(flag, "flag") } {
             to.set(c_int::from(done));
@@ -451,9 +451,9 @@ pub unsafe extern "C" fn rankway_request_free(request: *mut rankway_request_t) -
     call("rankway_request_free", || {
         // SAFETY: C's word for its pointers.
         let handle = unsafe { handle_at(request)? };
-        let entered = Entered::of(handle)?;
-        let operation = entered.take::<Operation>(handle)?;
-        entered.remove::<Operation>(handle);
+        let guard = TableGuard::of(handle)?;
+        let operation = guard.take::<Operation>(handle)?;
+        guard.remove::<Operation>(handle);
         drop(operation);
         // SAFETY: as above.
         unsafe { request.write(rankway_request_t::default()) };

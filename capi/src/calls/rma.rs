@@ -4,7 +4,7 @@ use crate::abi::*;
 use crate::args::{buffer, element, list, operation, out, rank};
 use crate::error::{Fail, call};
 use crate::native::{Elements, Operation, Pieces, Win};
-use crate::table::{Entered, find};
+use crate::table::{TableGuard, find};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::rc::Rc;
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn rankway_put_iov(
                 disp: target_disp,
                 there: iov(target_count, target_iov, "target_iov")?,
             };
-            hand_out(&found.entered, Rc::clone(&found).put_iov(&of)?, request)
+            return_request(&found.guard, Rc::clone(&found).put_iov(&of)?, request)
         }
     })
 }
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn rankway_get_iov(
                 disp: target_disp,
                 there: iov(target_count, target_iov, "target_iov")?,
             };
-            hand_out(&found.entered, Rc::clone(&found).get_iov(&of)?, request)
+            return_request(&found.guard, Rc::clone(&found).get_iov(&of)?, request)
         }
     })
 }
@@ -217,14 +217,14 @@ unsafe fn iov(n: c_int, at: *const rankway_iov_t, what: &str) -> Result<Vec<(usi
 ///
 /// # Safety
 /// `request` is null or can be written to.
-unsafe fn hand_out(
-    entered: &Entered,
+unsafe fn return_request(
+    guard: &TableGuard,
     operation: Operation,
     request: *mut rankway_request_t,
 ) -> Result<(), Fail> {
     // SAFETY: the caller's duty.
     if let Ok(to) = unsafe { out(request, "request") } {
-        to.set(entered.insert::<Operation>(operation)?);
+        to.set(guard.insert::<Operation>(operation)?);
     }
     Ok(())
 }
@@ -247,7 +247,7 @@ pub unsafe extern "C" fn rankway_rput(
         // SAFETY: C's word for its buffer.
         let operation =
             unsafe { Rc::clone(&found).rput(buf, bytes, rank(target_rank)?, target_disp)? };
-        to.set(found.entered.insert::<Operation>(operation)?);
+        to.set(found.guard.insert::<Operation>(operation)?);
         Ok(())
     })
 }
@@ -270,7 +270,7 @@ pub unsafe extern "C" fn rankway_rget(
         // SAFETY: C's word for its buffer.
         let operation =
             unsafe { Rc::clone(&found).rget(buf, bytes, rank(target_rank)?, target_disp)? };
-        to.set(found.entered.insert::<Operation>(operation)?);
+        to.set(found.guard.insert::<Operation>(operation)?);
         Ok(())
     })
 }
@@ -296,7 +296,7 @@ pub unsafe extern "C" fn rankway_rget_accumulate(
         // SAFETY: C's word for its buffers.
         let operation =
             unsafe { Rc::clone(&found).rget_accumulate(&of, rank(target_rank)?, target_disp)? };
-        to.set(found.entered.insert::<Operation>(operation)?);
+        to.set(found.guard.insert::<Operation>(operation)?);
         Ok(())
     })
 }

@@ -4,7 +4,7 @@ use crate::abi::*;
 use crate::args::{out, rank};
 use crate::error::{Fail, call};
 use crate::native::{Comm, Win};
-use crate::table::{Entered, find};
+use crate::table::{TableGuard, find};
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
@@ -93,7 +93,7 @@ unsafe fn make(
     let comm = find::<Rc<dyn Comm>>(comm)?;
     let made = make(&**comm)?;
     let (start, _) = made.local()?;
-    to.set(comm.entered.insert(made)?);
+    to.set(comm.guard.insert(made)?);
     // SAFETY: the caller's duty.
     if let Ok(base) = unsafe { out(base, "base") } {
         base.set(start.cast());
@@ -107,21 +107,21 @@ unsafe fn make(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_win_free(win: rankway_win_t) -> c_int {
     call("rankway_win_free", || {
-        let entered = Entered::of(win)?;
-        let mut found = entered.take::<Rc<dyn Win>>(win)?;
+        let guard = TableGuard::of(win)?;
+        let mut found = guard.take::<Rc<dyn Win>>(win)?;
         // The only one: what a C program has of it are requests.
         let Some(alone) = Rc::get_mut(&mut found) else {
-            entered.put_back(win, found);
+            guard.restore(win, found);
             let why = "requests of the window are under way; wait for them first";
             return Err(Fail::new(rankway_code::RANKWAY_ERR_BUSY, why));
         };
         match alone.free() {
             Err(e) if e.code == rankway_code::RANKWAY_ERR_EPOCH => {
-                entered.put_back(win, found);
+                guard.restore(win, found);
                 Err(e)
             }
             freed => {
-                entered.remove::<Rc<dyn Win>>(win);
+                guard.remove::<Rc<dyn Win>>(win);
                 freed
             }
         }
