@@ -42,7 +42,7 @@ extern "C" {
 
 
 /**
- * What every call answers.
+ * The return code of every call.
  */
 typedef enum rankway_code {
     /**
@@ -142,7 +142,7 @@ typedef enum rankway_threads {
     RANKWAY_THREAD_SERIALIZED = 1,
     /**
      * Several at once, each with a context of its own (rankway_context_open).
-     * What is made on a context belongs to the thread that opened it; handles
+     * Objects of a context belong to the thread that opened it; handles
      * used by another are refused.
      */
     RANKWAY_THREAD_MULTIPLE = 2,
@@ -211,9 +211,9 @@ typedef enum rankway_assert {
 } rankway_assert;
 
 /**
- * Who the peers are, told by the caller: for device layers whose MPI has met
- * the launcher already. Functions answer 0, or anything else for failure; they
- * are called by the thread that called Rankway. Copied when the device is
+ * The job as the caller describes it: for device layers whose MPI is connected
+ * to the launcher already. Functions return 0, or anything else for failure;
+ * they are called by the thread that called Rankway. Copied when the device is
  * opened.
  */
 typedef struct rankway_boot_t {
@@ -284,7 +284,7 @@ typedef struct rankway_options_t {
      */
     const char *provider;
     /**
-     * Who the peers are. Null: the launcher is found out.
+     * The job. Null: that of the launcher, which is detected.
      */
     const struct rankway_boot_t *boot;
 } rankway_options_t;
@@ -305,7 +305,7 @@ typedef struct rankway_context_t {
 } rankway_context_t;
 
 /**
- * What a device runs on.
+ * A device's node, netmod, launcher and providers.
  */
 typedef struct rankway_info_t {
     /**
@@ -329,7 +329,7 @@ typedef struct rankway_info_t {
      */
     char netmod[16];
     /**
-     * Who started the job: `pmix`, `pmi1`, `local`, `alone`, `caller`.
+     * The launcher of the job: `pmix`, `pmi1`, `local`, `alone`, `caller`.
      */
     char launcher[16];
     /**
@@ -423,7 +423,7 @@ typedef struct rankway_access_t {
      */
     uint32_t path;
     /**
-     * How many ranks there are.
+     * The number of ranks.
      */
     uint32_t ranks;
     /**
@@ -500,7 +500,7 @@ typedef struct rankway_request_t {
 } rankway_request_t;
 
 /**
- * What a receive got, or a probe found.
+ * The status of a receive or a probe.
  */
 typedef struct rankway_status_t {
     /**
@@ -534,10 +534,11 @@ typedef struct rankway_message_t {
 } rankway_message_t;
 
 /**
- * What an active message calls where it arrives: within progress, in the order
- * of each sender. `source` is the sender's rank in the job; header and data
- * are gone when it returns. Answers 0 when it took the message; anything else,
- * and the message is kept and offered again. It may send what does not wait.
+ * The handler that an active message calls where it arrives: within progress,
+ * in the order of each sender. `source` is the sender's rank in the job;
+ * header and data are valid until it returns. Returns 0 when it consumed the
+ * message; after anything else the message is held and offered again. It must
+ * not wait, so it may send with rankway_am_try_send.
  */
 typedef int (*rankway_am_handler_t)(void *argument,
                                     uint32_t source,
@@ -553,15 +554,15 @@ typedef int (*rankway_am_handler_t)(void *argument,
 const char *rankway_strerror(int code);
 
 /**
- * Why the last call of this thread that failed did: the call, the object, the
- * peer, what to do. Never null; good until the next call that fails. Calls
+ * The message of this thread's last failed call: the call, the object, the
+ * peer, what to do. Never null; valid until the next call that fails. Calls
  * that succeed leave it.
  */
 const char *rankway_error_message(void);
 
 /**
- * The rank in the job of the peer that the last call of this thread failed
- * because of, or -1.
+ * The rank in the job of the peer that made this thread's last failed call
+ * fail, or -1.
  */
 int64_t rankway_error_peer(void);
 
@@ -576,9 +577,9 @@ int rankway_init(const struct rankway_options_t *options,
                  struct rankway_context_t *context);
 
 /**
- * Closes the device and takes leave of the launcher. All contexts must have
- * been closed. As before MPI_Finalize, what others are owed must have been
- * done: end with rankway_comm_barrier.
+ * Closes the device and disconnects from the launcher. All contexts must have
+ * been closed. As before MPI_Finalize, all communication must be complete: end
+ * with rankway_comm_barrier.
  */
 int rankway_finalize(struct rankway_device_t device);
 
@@ -589,7 +590,7 @@ int rankway_finalize(struct rankway_device_t device);
 void rankway_abort(struct rankway_device_t device, int code, const char *why);
 
 /**
- * What a device runs on.
+ * A device's node, netmod, launcher and providers.
  */
 int rankway_info(struct rankway_device_t device, struct rankway_info_t *info);
 
@@ -624,13 +625,13 @@ int rankway_context_close(struct rankway_context_t context);
 int rankway_context_index(struct rankway_context_t context, int *index);
 
 /**
- * Drives the providers once, for operations of this process and for those
+ * Makes progress once, for operations of this process and for those
  * that target it.
  */
 int rankway_progress(struct rankway_context_t context);
 
 /**
- * Whether a launcher (mpirun, mpiexec, srun) started this process: 1 or 0.
+ * Returns 1 if a launcher (mpirun, mpiexec, srun) started this process, else 0.
  */
 int rankway_launched(void);
 
@@ -675,13 +676,12 @@ int rankway_rankmap_compose(struct rankway_rankmap_t parent,
                             struct rankway_rankmap_t *map);
 
 /**
- * Gives a map back. Communicators made of it keep what they need; lookups do
- * not.
+ * Frees a map. Communicators made of it stay valid; its lookups do not.
  */
 int rankway_rankmap_free(struct rankway_rankmap_t map);
 
 /**
- * How many ranks a map has.
+ * The number of ranks of a map.
  */
 int rankway_rankmap_size(struct rankway_rankmap_t map, uint32_t *size);
 
@@ -769,7 +769,7 @@ int rankway_comm_create(struct rankway_comm_t comm,
                         struct rankway_comm_t *newcomm);
 
 /**
- * Gives a communicator back. Its windows have their own; requests under way
+ * Frees a communicator. Its windows have their own; requests under way
  * go on. Lookups of it are no longer good.
  */
 int rankway_comm_free(struct rankway_comm_t comm);
@@ -780,7 +780,7 @@ int rankway_comm_free(struct rankway_comm_t comm);
 int rankway_comm_rank(struct rankway_comm_t comm, int *rank);
 
 /**
- * How many processes there are.
+ * The number of processes.
  */
 int rankway_comm_size(struct rankway_comm_t comm, int *size);
 
@@ -800,7 +800,7 @@ int rankway_comm_get_lpid(struct rankway_comm_t comm, int rank, struct rankway_p
 int rankway_comm_world_rank(struct rankway_comm_t comm, int rank, uint32_t *peer);
 
 /**
- * Whether a rank runs on this process's node: 1 or 0.
+ * Sets 1 if a rank runs on this process's node, else 0.
  */
 int rankway_rank_is_local(int rank, struct rankway_comm_t comm, int *flag);
 
@@ -1119,8 +1119,8 @@ int rankway_win_post(int size, const int *group, int assert, struct rankway_win_
 int rankway_win_wait(struct rankway_win_t win);
 
 /**
- * Whether the group of rankway_win_post has completed: 1, and the exposure
- * epoch is closed, or 0.
+ * Sets 1 if the group of rankway_win_post has completed, which closes the
+ * exposure epoch, else 0.
  */
 int rankway_win_test(struct rankway_win_t win, int *flag);
 
@@ -1155,7 +1155,8 @@ int rankway_irecv(void *buf,
                   struct rankway_request_t *request);
 
 /**
- * Whether a message that fits came in: `flag` 1 or 0. Makes progress.
+ * Sets `flag` to 1 if a message that fits has arrived, else to 0. Makes
+ * progress.
  */
 int rankway_iprobe(int source,
                    int tag,

@@ -21,7 +21,7 @@ pub const RANKWAY_AGAIN: isize = -11;
 /// Answer of rankway_put_unchecked: it failed, and rankway_win_error says why.
 pub const RANKWAY_FAILED: isize = isize::MIN;
 
-/// What every call answers.
+/// The return code of every call.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rankway_code {
@@ -77,7 +77,7 @@ pub enum rankway_threads {
     /// are refused.
     RANKWAY_THREAD_SERIALIZED = 1,
     /// Several at once, each with a context of its own (rankway_context_open).
-    /// What is made on a context belongs to the thread that opened it; handles
+    /// Objects of a context belong to the thread that opened it; handles
     /// used by another are refused.
     RANKWAY_THREAD_MULTIPLE = 2,
 }
@@ -209,7 +209,7 @@ pub struct rankway_iov_t {
     pub bytes: usize,
 }
 
-/// What a receive got, or a probe found.
+/// The status of a receive or a probe.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct rankway_status_t {
@@ -226,7 +226,7 @@ pub struct rankway_status_t {
     pub cancelled: c_int,
 }
 
-/// What a device runs on.
+/// A device's node, netmod, launcher and providers.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rankway_info_t {
@@ -240,7 +240,7 @@ pub struct rankway_info_t {
     pub node_size: u32,
     /// `ofi` or `ucx`.
     pub netmod: [c_char; 16],
-    /// Who started the job: `pmix`, `pmi1`, `local`, `alone`, `caller`.
+    /// The launcher of the job: `pmix`, `pmi1`, `local`, `alone`, `caller`.
     pub launcher: [c_char; 16],
     /// The provider for the network; empty where none is open.
     pub network: [c_char; 64],
@@ -250,9 +250,9 @@ pub struct rankway_info_t {
     pub inject_size: usize,
 }
 
-/// Who the peers are, told by the caller: for device layers whose MPI has met
-/// the launcher already. Functions answer 0, or anything else for failure; they
-/// are called by the thread that called Rankway. Copied when the device is
+/// The job as the caller describes it: for device layers whose MPI is connected
+/// to the launcher already. Functions return 0, or anything else for failure;
+/// they are called by the thread that called Rankway. Copied when the device is
 /// opened.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -295,10 +295,11 @@ pub struct rankway_boot_t {
     pub abort: Option<unsafe extern "C" fn(self_: *mut c_void, code: c_int, why: *const c_char)>,
 }
 
-/// What an active message calls where it arrives: within progress, in the order
-/// of each sender. `source` is the sender's rank in the job; header and data
-/// are gone when it returns. Answers 0 when it took the message; anything else,
-/// and the message is kept and offered again. It may send what does not wait.
+/// The handler that an active message calls where it arrives: within progress,
+/// in the order of each sender. `source` is the sender's rank in the job;
+/// header and data are valid until it returns. Returns 0 when it consumed the
+/// message; after anything else the message is held and offered again. It must
+/// not wait, so it may send with rankway_am_try_send.
 pub type rankway_am_handler_t = Option<
     unsafe extern "C" fn(
         argument: *mut c_void,
@@ -323,7 +324,7 @@ pub struct rankway_options_t {
     /// Providers of libfabric: `shm`, `tcp;ofi_rxm`, or both with a comma. Null:
     /// RANKWAY_PROVIDER, else the best there are. UCX has UCX_TLS.
     pub provider: *const c_char,
-    /// Who the peers are. Null: the launcher is found out.
+    /// The job. Null: that of the launcher, which is detected.
     pub boot: *const rankway_boot_t,
 }
 
@@ -356,7 +357,7 @@ pub struct rankway_access_t {
     pub gate: u32,
     /// Which path its puts take.
     pub path: u32,
-    /// How many ranks there are.
+    /// The number of ranks.
     pub ranks: u32,
     /// The endpoint of the network provider.
     pub endpoint: *mut c_void,

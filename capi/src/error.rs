@@ -182,16 +182,16 @@ pub extern "C" fn rankway_strerror(code: c_int) -> *const c_char {
     text.as_ptr()
 }
 
-/// Why the last call of this thread that failed did: the call, the object, the
-/// peer, what to do. Never null; good until the next call that fails. Calls
+/// The message of this thread's last failed call: the call, the object, the
+/// peer, what to do. Never null; valid until the next call that fails. Calls
 /// that succeed leave it.
 #[unsafe(no_mangle)]
 pub extern "C" fn rankway_error_message() -> *const c_char {
     MESSAGE.try_with(|m| m.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// The rank in the job of the peer that the last call of this thread failed
-/// because of, or -1.
+/// The rank in the job of the peer that made this thread's last failed call
+/// fail, or -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn rankway_error_peer() -> i64 {
     PEER.try_with(Cell::get).unwrap_or(-1)

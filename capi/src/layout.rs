@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use crate::abi::rankway_comm_t;
 
-    /// What the header asserts where it is compiled is so here.
+    /// The header's own assertions hold.
     #[test]
     fn the_headers_own_assertions_hold() {
         let here = |field: &str| match field {

@@ -20,7 +20,7 @@ pub(crate) struct Slab<T> {
 struct Slot<T> {
     generation: u32,
     value: Option<T>,
-    /// Whether the number is given out; the value may be out for a call.
+    /// The number is in use; the value may be taken out for a call.
     used: bool,
 }
 
@@ -69,7 +69,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Gives a number back, with the object if it is not out.
+    /// Frees a number; returns the object if it is not taken out.
     pub(crate) fn remove(&mut self, number: u64) -> Option<T> {
         let slot = self.slot(number)?;
         slot.used = false;

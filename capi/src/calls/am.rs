@@ -61,7 +61,7 @@ type Function = unsafe extern "C-unwind" fn(
 ) -> c_int;
 
 thread_local! {
-    /// What the handlers of this thread run for, one within another.
+    /// The messages whose handlers run on this thread, one within another.
     static CALLS: RefCell<Vec<*mut dyn Call>> = const { RefCell::new(Vec::new()) };
 }
 

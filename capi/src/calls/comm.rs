@@ -103,7 +103,7 @@ fn insert(guard: &TableGuard, made: Option<Rc<dyn Comm>>) -> Result<rankway_comm
     made.map_or(Ok(rankway_comm_t::default()), |comm| guard.insert(comm))
 }
 
-/// Gives a communicator back. Its windows have their own; requests under way
+/// Frees a communicator. Its windows have their own; requests under way
 /// go on. Lookups of it are no longer good.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_comm_free(comm: rankway_comm_t) -> c_int {
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn rankway_comm_rank(comm: rankway_comm_t, rank: *mut c_in
     })
 }
 
-/// How many processes there are.
+/// The number of processes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_comm_size(comm: rankway_comm_t, size: *mut c_int) -> c_int {
     call("rankway_comm_size", || {
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn rankway_comm_world_rank(
     })
 }
 
-/// Whether a rank runs on this process's node: 1 or 0.
+/// Sets 1 if a rank runs on this process's node, else 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_rank_is_local(
     rank_: c_int,

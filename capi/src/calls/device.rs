@@ -43,7 +43,7 @@ pub unsafe extern "C" fn rankway_init(
 /// A program that ends without closing its device leaves no names in
 /// `/dev/shm`. Nothing else of the device is touched at that hour.
 fn sweep_at_exit(job: u64) {
-    /// Whose job: a forked child that exits is not it.
+    /// The process and its job; a forked child that exits is another process.
     static OPENED: Mutex<Option<(u32, u64)>> = Mutex::new(None);
 
     extern "C" fn sweep() {
@@ -61,7 +61,7 @@ fn sweep_at_exit(job: u64) {
     }
 }
 
-/// This process was finalized at the launcher that [`boot::connect`] found.
+/// This process has disconnected from the launcher that [`boot::connect`] found.
 static FINALIZED: AtomicBool = AtomicBool::new(false);
 
 fn open(given: Option<rankway_options_t>) -> Result<DeviceAndContext, Fail> {
@@ -112,9 +112,9 @@ fn open(given: Option<rankway_options_t>) -> Result<DeviceAndContext, Fail> {
     })
 }
 
-/// Closes the device and takes leave of the launcher. All contexts must have
-/// been closed. As before MPI_Finalize, what others are owed must have been
-/// done: end with rankway_comm_barrier.
+/// Closes the device and disconnects from the launcher. All contexts must have
+/// been closed. As before MPI_Finalize, all communication must be complete: end
+/// with rankway_comm_barrier.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_finalize(device: rankway_device_t) -> c_int {
     call("rankway_finalize", || {
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn rankway_abort(device: rankway_device_t, code: c_int, wh
     unsafe { libc::_exit(code) }
 }
 
-/// What a device runs on.
+/// A device's node, netmod, launcher and providers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_info(
     device: rankway_device_t,
@@ -251,7 +251,7 @@ pub unsafe extern "C" fn rankway_context_index(
     })
 }
 
-/// Drives the providers once, for operations of this process and for those
+/// Makes progress once, for operations of this process and for those
 /// that target it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_progress(context: rankway_context_t) -> c_int {
@@ -261,7 +261,7 @@ pub unsafe extern "C" fn rankway_progress(context: rankway_context_t) -> c_int {
     })
 }
 
-/// Whether a launcher (mpirun, mpiexec, srun) started this process: 1 or 0.
+/// Returns 1 if a launcher (mpirun, mpiexec, srun) started this process, else 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn rankway_launched() -> c_int {
     catch_unwind(boot::launched).map_or(0, c_int::from)

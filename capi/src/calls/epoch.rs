@@ -142,8 +142,8 @@ pub unsafe extern "C" fn rankway_win_wait(win: rankway_win_t) -> c_int {
     epoch("rankway_win_wait", win, Ok(Epoch::Wait))
 }
 
-/// Whether the group of rankway_win_post has completed: 1, and the exposure
-/// epoch is closed, or 0.
+/// Sets 1 if the group of rankway_win_post has completed, which closes the
+/// exposure epoch, else 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_win_test(win: rankway_win_t, flag: *mut c_int) -> c_int {
     call("rankway_win_test", || {

@@ -86,7 +86,8 @@ pub unsafe extern "C" fn rankway_irecv(
     })
 }
 
-/// Whether a message that fits came in: `flag` 1 or 0. Makes progress.
+/// Sets `flag` to 1 if a message that fits has arrived, else to 0. Makes
+/// progress.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_iprobe(
     source: c_int,

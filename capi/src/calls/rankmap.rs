@@ -85,14 +85,13 @@ pub unsafe extern "C" fn rankway_rankmap_compose(
     })
 }
 
-/// Gives a map back. Communicators made of it keep what they need; lookups do
-/// not.
+/// Frees a map. Communicators made of it stay valid; its lookups do not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_rankmap_free(map: rankway_rankmap_t) -> c_int {
     call("rankway_rankmap_free", || table::remove_map(map))
 }
 
-/// How many ranks a map has.
+/// The number of ranks of a map.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_rankmap_size(map: rankway_rankmap_t, size: *mut u32) -> c_int {
     call("rankway_rankmap_size", || {
