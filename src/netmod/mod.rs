@@ -305,8 +305,9 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     ) -> Result<Self::Region, NetError>;
 
     /// Ends a registration that peers may still write to, since not all of them
-    /// have agreed to stop: its memory is not touched any more, late writes are
-    /// discarded, and no other operation is disturbed.
+    /// have agreed to stop: no other operation is disturbed. Late writes are
+    /// discarded where the network looks at keys; memory of the library's own
+    /// stays mapped.
     fn abandon(region: Self::Region) {
         drop(region);
     }

@@ -103,14 +103,18 @@ impl<N: Netmod> MemoryRegion<N> {
         let (device, quiescent) = (Arc::clone(device), AtomicBool::new(false));
         region.map(|region| MemoryRegion { region: Some(region), device, quiescent })
     }
+
+    /// Returns true if a member may still put to it: one died, and the others
+    /// have not met since.
+    fn may_be_written(&self) -> bool {
+        !self.quiescent.load(Ordering::Relaxed) && self.device.has_diverged()
+    }
 }
 
 impl<N: Netmod> Drop for MemoryRegion<N> {
     fn drop(&mut self) {
         match self.region.take() {
-            Some(region) if !*self.quiescent.get_mut() && self.device.has_diverged() => {
-                N::abandon(region);
-            }
+            Some(region) if self.may_be_written() => N::abandon(region),
             region => drop(region),
         }
     }
@@ -157,7 +161,7 @@ pub struct WindowState<N: Netmod> {
     pub(super) start: *mut u8,
     pub(super) bytes: usize,
     /// The window's memory, where it is its own.
-    pub(super) _segment: Option<Segment>,
+    pub(super) segment: Option<Segment>,
     /// Whose ranks the tables go by.
     pub(super) map: RankMap,
     /// The state this was derived from, whose memory it uses.
@@ -178,6 +182,17 @@ impl<N: Netmod> std::fmt::Debug for WindowState<N> {
             .field("units", &self.units)
             .field("mapped", &self.mapped)
             .finish_non_exhaustive()
+    }
+}
+
+impl<N: Netmod> Drop for WindowState<N> {
+    fn drop(&mut self) {
+        // UCX carries puts out by messages with an address, which ask for no
+        // key: where one may come, the memory stays.
+        if N::KEY_HANDLES && self.memory_regions.iter().flatten().any(MemoryRegion::may_be_written)
+        {
+            std::mem::forget(self.segment.take());
+        }
     }
 }
 
@@ -257,7 +272,7 @@ impl<N: Netmod> WindowState<N> {
             mapped: self.mapped,
             start: self.start,
             bytes: self.bytes,
-            _segment: None,
+            segment: None,
             map: map.clone(),
             _of: Some(Arc::clone(self)),
         }))

@@ -389,7 +389,7 @@ impl<N: Netmod> Window<N> {
             mapped: local_memory.mapped,
             start: local_memory.start,
             bytes: mine.bytes as usize,
-            _segment: local_memory.segment,
+            segment: local_memory.segment,
             map: communicator.map().clone(),
             _of: None,
         });

@@ -11,7 +11,7 @@ use crate::netmod::{
     limits,
 };
 use std::ptr::null_mut;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Longest put that is copied at the call: short or, out of line, through a
 /// buffer of the worker's. UCX itself puts as much at once through shared memory
@@ -43,6 +43,8 @@ pub struct Ucx {
     pub(super) context: sys::ucp_context_h,
     pub(super) caps: Caps,
     pub(super) wakeup: bool,
+    /// Registrations of windows that ended while peers may write to them.
+    pub(super) stale_regions: Mutex<Vec<sys::ucp_mem_h>>,
 }
 
 // SAFETY: the context is opened for workers of several threads
@@ -101,6 +103,7 @@ impl Ucx {
                 ..Caps::none("ucx")
             },
             wakeup: request.wakeup,
+            stale_regions: Mutex::default(),
         };
         let (major, minor) = (sys::UCP_API_MAJOR, sys::UCP_API_MINOR);
         // SAFETY: the parameters' fields that the mask names are set; a null
@@ -171,9 +174,16 @@ impl Ucx {
 impl Drop for Ucx {
     fn drop(&mut self) {
         if !self.context.is_null() {
+            let stale = self.stale_regions.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let stale = std::mem::take(stale);
             // SAFETY: workers and regions hold an Arc of self, so none
-            // is left.
-            unsafe { (self.f().ucp_cleanup)(self.context) };
+            // is left; stale regions are unmapped once.
+            unsafe {
+                stale.into_iter().for_each(|memh| {
+                    (self.f().ucp_mem_unmap)(self.context, memh);
+                });
+                (self.f().ucp_cleanup)(self.context);
+            }
         }
     }
 }
@@ -240,6 +250,10 @@ impl Netmod for Ucx {
     ) -> Result<Region, NetError> {
         // SAFETY: the caller's duty.
         unsafe { Region::register(self, start, len) }
+    }
+
+    fn abandon(region: Region) {
+        region.abandon();
     }
 
     fn allocate(

@@ -4,8 +4,9 @@ use super::bindings as sys;
 use super::domain::Ucx;
 use crate::netmod::NetError;
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::ptr::null_mut;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// Memory mapped for remote access; unmapped on drop, and given back when it
 /// is UCX's own.
@@ -81,6 +82,16 @@ impl Region {
         let status = unsafe { (owner.f().ucp_mem_map)(owner.context, params, &mut memh) };
         owner.check("ucp_mem_map", status)?;
         Ok(Region { memh, owner: Arc::clone(owner) })
+    }
+
+    /// Keeps the registration, and the memory if it is UCX's, until UCX is
+    /// closed: a put by messages that comes late is a copy to its address.
+    pub(super) fn abandon(self) {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: taken once, for `this` is not dropped.
+        let owner = unsafe { std::ptr::read(&raw mut this.owner) };
+        let mut stale = owner.stale_regions.lock().unwrap_or_else(PoisonError::into_inner);
+        stale.push(this.memh);
     }
 
     /// The key, packed.
