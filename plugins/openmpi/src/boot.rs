@@ -1,13 +1,13 @@
 //! The launcher, as Open MPI knows it: names of processes and the modex.
 //!
-//! Open MPI has said hello to the launcher long before components are opened,
-//! and exchanges what all of them published once, behind them. So a fence here
-//! commits and waits for nobody: a process that declines must not leave the
-//! others waiting. Values are fetched one peer at a time; the store answers
-//! once the peer has committed.
+//! Open MPI connects to the launcher long before components are opened, and
+//! exchanges what all of them published once, after they were opened. So a fence
+//! here commits and does not wait: a process whose component declines must not
+//! leave the others waiting. Values are fetched one peer at a time; the store
+//! answers once the peer has committed.
 
 use crate::ffi;
-use rankway::boot::{Boot, BootError, sweep_stale, sweep_process};
+use rankway::boot::{Boot, BootError, sweep_process, sweep_stale};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_int};
 use std::fmt;
@@ -28,18 +28,18 @@ impl fmt::Display for Name {
     }
 }
 
-/// Processes of other jobs that this one may meet.
-const OTHERS: u32 = 1 << 20;
-/// Set in what processes of other jobs are called in packets; below are 15 bits
-/// of their job and 16 of their rank there.
-const OTHER: u32 = 1 << 31;
+/// The most processes of other jobs that this one can number.
+const MAX_OTHER_PROCESSES: u32 = 1 << 20;
+/// Set in the names of processes of other jobs in packets; below are 15 bits of
+/// their job and 16 of their rank there.
+const OTHER_JOB: u32 = 1 << 31;
 const JOBS: u32 = 0x7fff;
 const RANKS: u32 = 0xffff;
 
-/// Those of them that were met, numbered in that order, from the job's size
-/// on.
+/// Processes of other jobs, numbered in the order of their first use, from the
+/// job's size on.
 #[derive(Default)]
-struct Others {
+struct OtherJobs {
     names: Vec<Name>,
     numbers: HashMap<Name, u32>,
 }
@@ -49,9 +49,9 @@ pub(crate) struct Modex {
     me: Name,
     size: u32,
     one_node: bool,
-    /// Hosts in the order in which ranks mention them.
+    /// Hosts in the order of the ranks.
     hosts: OnceLock<HashMap<String, u32>>,
-    others: Mutex<Others>,
+    other_jobs: Mutex<OtherJobs>,
     published: Mutex<Vec<String>>,
 }
 
@@ -69,7 +69,7 @@ impl Modex {
             size,
             one_node: peers + 1 >= size,
             hosts: OnceLock::new(),
-            others: Mutex::default(),
+            other_jobs: Mutex::default(),
             published: Mutex::default(),
         }
     }
@@ -85,16 +85,16 @@ impl Modex {
         if !family || name.jobid & 0xffff > JOBS || name.vpid > RANKS {
             return None;
         }
-        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(&number) = others.numbers.get(&name) {
+        let mut other_jobs = self.other_jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&number) = other_jobs.numbers.get(&name) {
             return Some(number);
         }
-        let number = self.size + others.names.len() as u32;
+        let number = self.size + other_jobs.names.len() as u32;
         if number >= self.universe() {
             return None;
         }
-        others.names.push(name);
-        others.numbers.insert(name, number);
+        other_jobs.names.push(name);
+        other_jobs.numbers.insert(name, number);
         Some(number)
     }
 
@@ -103,8 +103,8 @@ impl Modex {
         if number < self.size {
             return Some(Name { vpid: number, ..self.me });
         }
-        let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        others.names.get((number - self.size) as usize).copied()
+        let other_jobs = self.other_jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        other_jobs.names.get((number - self.size) as usize).copied()
     }
 
     fn check(&self, call: &str, code: c_int) -> Result<(), BootError> {
@@ -180,15 +180,15 @@ impl Boot for Modex {
 
     fn universe(&self) -> u32 {
         let nameable = self.me.jobid & 0xffff <= JOBS && self.size <= RANKS + 1;
-        self.size + if nameable { OTHERS } else { 0 }
+        self.size + if nameable { MAX_OTHER_PROCESSES } else { 0 }
     }
 
     fn name(&self) -> u32 {
-        OTHER | (self.me.jobid & JOBS) << 16 | self.me.vpid & RANKS
+        OTHER_JOB | (self.me.jobid & JOBS) << 16 | self.me.vpid & RANKS
     }
 
     fn resolve_name(&self, name: u32) -> Option<u32> {
-        if name & OTHER == 0 {
+        if name & OTHER_JOB == 0 {
             return None;
         }
         let jobid = self.me.jobid & 0xffff_0000 | name >> 16 & JOBS;

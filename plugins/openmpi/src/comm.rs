@@ -46,7 +46,7 @@ impl Comm {
         let id = unsafe { (*comm).c_index };
         // SAFETY: the group of a communicator.
         let map = unsafe { group_map(state, group)? };
-        crate::state::say(20, || format!("communicator {id}: rank {me} of {:?}", map.model()));
+        crate::state::log(20, || format!("communicator {id}: rank {me} of {:?}", map.model()));
         Ok(Comm { map, channel: u64::from(id), me: u64::from(me as u32) << 32 })
     }
 

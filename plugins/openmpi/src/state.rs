@@ -1,9 +1,8 @@
 //! What both components share: one device, one context, its lock, progress.
 //!
 //! A context belongs to one thread at a time. Where the program asked for
-//! several, each use holds a lock; otherwise Open MPI itself sees to it that
-//! there is one. Nothing of Open MPI is called while the lock is held, since
-//! its callbacks come back here.
+//! several, each use holds a lock; otherwise Open MPI calls from one only. Open
+//! MPI is not called while the lock is held, since its callbacks come back here.
 
 use crate::boot::Modex;
 use crate::{ffi, guarded, mtl, params};
@@ -21,37 +20,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Inner<N: Netmod> {
     pub(crate) context: Rc<Context<N>>,
     pub(crate) tagged: Tagged<N>,
-    /// Sends that are done but for their packets, which wait for space at a
-    /// provider: what names them and how they ended.
-    held: RefCell<Vec<(NonZeroU64, Status)>>,
+    /// Sends that are complete except that their packets wait for space at a
+    /// provider: cookie and status.
+    deferred: RefCell<Vec<(NonZeroU64, Status)>>,
 }
 
 impl<N: Netmod> Inner<N> {
-    /// Returns true if a send that is done must be held back: its packet may
-    /// still be here, and Open MPI calls the launcher without making progress
-    /// meanwhile. If so it is told of like those that take longer.
+    /// Returns true if the completion of a send was deferred: its packet may
+    /// still be queued here, and Open MPI calls the launcher without making
+    /// progress meanwhile.
     #[inline]
-    pub(crate) fn hold(&self, cookie: NonZeroU64, status: Status) -> bool {
-        let hold = self.context.queued_packets() > 0;
-        if hold {
-            self.held.borrow_mut().push((cookie, status));
+    pub(crate) fn defer_completion(&self, cookie: NonZeroU64, status: Status) -> bool {
+        let defer = self.context.queued_packets() > 0;
+        if defer {
+            self.deferred.borrow_mut().push((cookie, status));
         }
-        hold
+        defer
     }
 
     /// Returns true if there may be one.
     #[inline]
     fn has_completion(&self) -> bool {
-        self.tagged.has_completion() || !self.held.borrow().is_empty()
+        self.tagged.has_completion() || !self.deferred.borrow().is_empty()
     }
 
-    /// The next send that was held and need not be any more.
+    /// The next deferred send whose packet has left.
     #[cold]
-    fn next_held(&self) -> Option<Completion> {
-        if self.held.borrow().is_empty() || self.context.queued_packets() > 0 {
+    fn next_deferred(&self) -> Option<Completion> {
+        if self.deferred.borrow().is_empty() || self.context.queued_packets() > 0 {
             return None;
         }
-        let (cookie, status) = self.held.borrow_mut().pop()?;
+        let (cookie, status) = self.deferred.borrow_mut().pop()?;
         Some(Completion { cookie, result: Ok(status) })
     }
 }
@@ -63,9 +62,9 @@ type Network<N> = Box<dyn Fn(&Modex) -> Result<Arc<N>, DeviceError> + Send + Syn
 pub(crate) struct State<N: Netmod> {
     inner: Inner<N>,
     lock: Option<Mutex<()>>,
-    /// The lock's guard, while a call that may wait holds it. Touched by who
-    /// holds the lock only.
-    waiter: UnsafeCell<Option<MutexGuard<'static, ()>>>,
+    /// The lock's guard, while a call that may wait holds it. Accessed only
+    /// under the lock.
+    waiting_guard: UnsafeCell<Option<MutexGuard<'static, ()>>>,
     boot: Arc<Modex>,
     network: Network<N>,
     /// This process's rank in its job.
@@ -118,34 +117,34 @@ impl<N: Netmod> State<N> {
         let guard = self.guard();
         if guard.is_some() {
             // SAFETY: the lock is held.
-            unsafe { *self.waiter.get() = guard };
+            unsafe { *self.waiting_guard.get() = guard };
         }
         let result = f(&self.inner);
         // SAFETY: the lock is held: by us since the start, or again since the
         // last `progress_hook`.
-        drop(unsafe { (*self.waiter.get()).take() });
+        drop(unsafe { (*self.waiting_guard.get()).take() });
         result
     }
 
     /// What is done while a call waits: Open MPI's progress.
     fn progress_hook(&'static self) {
         // SAFETY: no arguments; the lock is not held.
-        self.outside(|| unsafe { ffi::opal_progress() });
+        self.without_lock(|| unsafe { ffi::opal_progress() });
     }
 
-    /// Calls something of Open MPI's that may come back here, within
-    /// [`State::enter_waiting`]: without the lock. `None` where the lock is held
-    /// by a call that cannot give it up, and nothing is called.
-    pub(crate) fn outside<R>(&'static self, call: impl FnOnce() -> R) -> Option<R> {
+    /// Calls a function of Open MPI that may call back here, within
+    /// [`State::enter_waiting`]: without the lock. `None`, and no call, where
+    /// the lock is held by a call that cannot release it.
+    pub(crate) fn without_lock<R>(&'static self, call: impl FnOnce() -> R) -> Option<R> {
         if self.lock.is_none() {
             return Some(call());
         }
         // SAFETY: who is within holds the lock.
-        drop(unsafe { (*self.waiter.get()).take() }?);
+        drop(unsafe { (*self.waiting_guard.get()).take() }?);
         let result = call();
         let guard = self.guard();
         // SAFETY: the lock is held.
-        unsafe { *self.waiter.get() = guard };
+        unsafe { *self.waiting_guard.get() = guard };
         Some(result)
     }
 
@@ -154,19 +153,19 @@ impl<N: Netmod> State<N> {
         /// Rounds between two checks of peers' liveness.
         const CHECK_EVERY: u32 = 1024;
         let ended = if let Some(lock) = &self.lock {
-            // Who holds it makes progress, or is done in a moment.
+            // The thread that holds it makes progress or leaves soon.
             let Ok(_guard) = lock.try_lock() else { return 0 };
             self.poll()
         } else {
             self.poll()
         };
-        // Where threads meet, a call may be counted once for two.
+        // Concurrent calls may be counted once.
         let progress_calls = self.progress_calls.load(Ordering::Relaxed).wrapping_add(1);
         self.progress_calls.store(progress_calls, Ordering::Relaxed);
         if progress_calls.is_multiple_of(CHECK_EVERY) {
             self.check_liveness();
         }
-        if ended { self.tell() } else { 0 }
+        if ended { self.complete_requests() } else { 0 }
     }
 
     /// Checks whether peers have died.
@@ -191,12 +190,12 @@ impl<N: Netmod> State<N> {
     #[inline]
     pub(crate) fn sent(&self, peer: u32) {
         if peer == self.me {
-            self.tell();
+            self.complete_requests();
         }
     }
 
     /// Completes the requests that ended. Their callbacks may come back.
-    pub(crate) fn tell(&self) -> c_int {
+    pub(crate) fn complete_requests(&self) -> c_int {
         let mut count = 0;
         while let Some(ended) = self.enter(|inner| inner.tagged.next_completion()) {
             // SAFETY: cookies are the requests of the MTL, which stay until
@@ -204,7 +203,7 @@ impl<N: Netmod> State<N> {
             unsafe { mtl::request::ended(ended) };
             count += 1;
         }
-        while let Some(ended) = self.enter(Inner::next_held) {
+        while let Some(ended) = self.enter(Inner::next_deferred) {
             // SAFETY: as above.
             unsafe { mtl::request::ended(ended) };
             count += 1;
@@ -295,12 +294,12 @@ fn start<N: Netmod>(
     if let Some(bytes) = params::eager_limit() {
         tagged.limit_eager(bytes);
     }
-    say(10, || format!("runs over {:?}", context.device()));
+    log(10, || format!("runs over {:?}", context.device()));
     let me = rankway::boot::Boot::rank(&*boot);
     let state: &'static State<N> = Box::leak(Box::new(State {
-        inner: Inner { context, tagged, held: RefCell::default() },
+        inner: Inner { context, tagged, deferred: RefCell::default() },
         lock: threads.then(Mutex::default),
-        waiter: UnsafeCell::new(None),
+        waiting_guard: UnsafeCell::new(None),
         boot,
         network,
         me,
@@ -352,14 +351,14 @@ unsafe extern "C" fn progress<N: Netmod>() -> c_int {
     }
 }
 
-/// Says a line if the user wants to hear as much.
-pub(crate) fn say(level: c_int, line: impl FnOnce() -> String) {
+/// Prints a line at this verbosity.
+pub(crate) fn log(level: c_int, line: impl FnOnce() -> String) {
     if params::verbosity() >= level {
         print(&line());
     }
 }
 
-/// Says a line.
+/// Prints a line.
 pub(crate) fn print(line: &str) {
     let line = ffi::text(&format!("rankway: {line}"));
     // SAFETY: a C string; stream 0 is always open.

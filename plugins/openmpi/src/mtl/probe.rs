@@ -12,7 +12,7 @@ use std::ffi::c_int;
 /// Completes what the probe's own progress has ended, and lets others work
 /// where it found nothing.
 fn after<N: Netmod>(state: &State<N>, found: bool) {
-    state.tell();
+    state.complete_requests();
     if !found {
         // SAFETY: may be called whenever MPI is initialised.
         unsafe { ffi::opal_progress() };

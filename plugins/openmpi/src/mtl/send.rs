@@ -61,7 +61,7 @@ unsafe fn begin<N: Netmod>(
         // Under the lock: it may end as soon as that is open.
         match started? {
             Started::Pending(id) => request.id = Some(id),
-            Started::Done(Ok(status)) if inner.hold(cookie, status) => {}
+            Started::Done(Ok(status)) if inner.defer_completion(cookie, status) => {}
             Started::Done(result) => return Ok(Some(result)),
         }
         Ok(None)

@@ -37,7 +37,7 @@ impl Side {
 /// # Safety
 /// Both types are datatypes.
 #[inline(always)]
-pub(super) unsafe fn plain(here: Side, there: Side) -> Option<usize> {
+pub(super) unsafe fn contiguous_len(here: Side, there: Side) -> Option<usize> {
     const WHOLE: u16 =
         (ffi::OPAL_DATATYPE_FLAG_CONTIGUOUS | ffi::OPAL_DATATYPE_FLAG_NO_GAPS) as u16;
     // SAFETY: the caller's duty.
@@ -64,8 +64,8 @@ pub(super) unsafe extern "C" fn put<N: Netmod>(
     let (here, there) = (Side { count, ty }, Side { count: target_count, ty: target_ty });
     if !module.threads
         // SAFETY: as above.
-        && let Some(len) = unsafe { plain(here, there) }
-        && let Some(offset) = module.quick(target, disp, len)
+        && let Some(len) = unsafe { contiguous_len(here, there) }
+        && let Some(offset) = module.fast_offset(target, disp, len)
     {
         let rank = target as u32;
         if rank == module.me {
@@ -98,7 +98,7 @@ unsafe fn put_any<N: Netmod>(
     there: Side,
 ) -> c_int {
     // SAFETY: the caller's duty.
-    if let Some(len) = unsafe { plain(here, there) }
+    if let Some(len) = unsafe { contiguous_len(here, there) }
         && let Some(offset) = module.offset(target, disp, 0)
     {
         // SAFETY: the buffer is the operation's until it is synchronised.
@@ -113,7 +113,7 @@ unsafe fn put_any<N: Netmod>(
             Err(code) => return code,
         };
         let (rank, start) = (target as u32, buf.cast::<u8>().wrapping_offset(from.low));
-        if pieces::better(module, rank, &to) {
+        if pieces::use_packets(module, rank, &to) {
             let packed = from.gather(buf.cast());
             return module.enter(|_| answer(pieces::put(module, &packed, rank, offset, &to)));
         }
@@ -176,20 +176,20 @@ pub(super) unsafe extern "C" fn get<N: Netmod>(
     let (here, there) = (Side { count, ty }, Side { count: target_count, ty: target_ty });
     if !module.threads
         // SAFETY: as above.
-        && let Some(len) = unsafe { plain(here, there) }
-        && let Some(offset) = module.quick(target, disp, len)
+        && let Some(len) = unsafe { contiguous_len(here, there) }
+        && let Some(offset) = module.fast_offset(target, disp, len)
     {
         if target as u32 == module.me {
             // SAFETY: as in `put`.
             unsafe { copy(module.own.add(offset), buf.cast(), len) };
-            module.count();
+            module.count_store();
             return ffi::SUCCESS;
         }
         if !module.start.is_null() {
             // SAFETY: epoch, rank and bounds were looked at; the buffer is
             // another, by MPI's rules.
             unsafe { copy(module.at(target as u32, offset), buf.cast(), len) };
-            module.count();
+            module.count_store();
             return ffi::SUCCESS;
         }
     }
@@ -227,7 +227,7 @@ unsafe fn get_any<N: Netmod>(
     there: Side,
 ) -> c_int {
     // SAFETY: the caller's duty.
-    if let Some(len) = unsafe { plain(here, there) }
+    if let Some(len) = unsafe { contiguous_len(here, there) }
         && let Some(offset) = module.offset(target, disp, 0)
     {
         // SAFETY: the buffer is the operation's until it is synchronised.
@@ -242,7 +242,7 @@ unsafe fn get_any<N: Netmod>(
             Err(code) => return code,
         };
         let (rank, start) = (target as u32, buf.cast::<u8>().wrapping_offset(to.low));
-        if pieces::better(module, rank, &from) {
+        if pieces::use_packets(module, rank, &from) {
             return match module.enter(|_| pieces::get(module, rank, offset, &from)) {
                 Ok(packed) => {
                     to.scatter(&packed, buf.cast());

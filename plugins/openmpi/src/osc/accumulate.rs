@@ -11,7 +11,7 @@ use super::custom::CustomOp;
 use super::element::{element, is_no_op, operation, predefined};
 use super::fault::{answer, code};
 use super::module::Module;
-use super::stored::{Known, swap};
+use super::stored::{CachedOp, swap};
 use crate::{ffi, guarded};
 use rankway::netmod::{Netmod, Op, Type};
 use rankway::rma::{Error, Pending};
@@ -42,10 +42,10 @@ pub(super) unsafe extern "C" fn accumulate<N: Netmod>(
     // SAFETY: live datatypes and operations, a buffer as they say.
     unsafe {
         if here == there
-            && let Some((known, at)) = elements_at(module, target, disp, there, op)
+            && let Some((cached, at)) = elements_at(module, target, disp, there, op)
         {
-            known.run(at, buf.cast(), std::ptr::null_mut(), count as usize);
-            module.count();
+            cached.run(at, buf.cast(), std::ptr::null_mut(), count as usize);
+            module.count_store();
             return ffi::SUCCESS;
         }
         let place = Place { target, disp, side: there };
@@ -65,23 +65,23 @@ unsafe fn elements_at<N: Netmod>(
     disp: isize,
     side: Side,
     op: *const ffi::ompi_op_t,
-) -> Option<(Known, *mut u8)> {
+) -> Option<(CachedOp, *mut u8)> {
     /// More of them take the general path.
     const FEW: u32 = 16;
     let count = side.count as u32;
     if module.threads || module.start.is_null() || count.wrapping_sub(1) >= FEW {
         return None;
     }
-    let mut known = module.known.get();
-    if !known.is_of(side.ty, op) {
+    let mut cached = module.cached.get();
+    if !cached.is_of(side.ty, op) {
         // SAFETY: the caller's duty.
-        known = unsafe { Known::find(side.ty, op)? };
-        module.known.set(known);
+        cached = unsafe { CachedOp::find(side.ty, op)? };
+        module.cached.set(cached);
     }
-    let offset = module.quick(target, disp, count as usize * known.size)?;
+    let offset = module.fast_offset(target, disp, count as usize * cached.size)?;
     // SAFETY: epoch, rank and bounds were looked at.
     let at = unsafe { module.at(target as u32, offset) };
-    (at.addr() & (known.size - 1) == 0).then_some((known, at))
+    (at.addr() & (cached.size - 1) == 0).then_some((cached, at))
 }
 
 /// MPI_Accumulate; the origin's buffer is free on return.
@@ -103,7 +103,7 @@ pub(super) unsafe fn update<N: Netmod>(
             Err(code) => return code,
         };
         if to.bytes == 0 {
-            return module.enter(|_| answer(nothing(module, place.target, offset)));
+            return module.enter(|_| answer(empty_operation(module, place.target, offset)));
         }
         let Some(basic) = predefined(place.side.ty) else { return ffi::MPI_ERR_TYPE as c_int };
         let gathered;
@@ -135,7 +135,11 @@ pub(super) unsafe fn update<N: Netmod>(
 }
 
 /// An operation on no elements, which is refused like one on some.
-fn nothing<N: Netmod>(module: &Module<N>, target: c_int, offset: usize) -> Result<(), Error> {
+fn empty_operation<N: Netmod>(
+    module: &Module<N>,
+    target: c_int,
+    offset: usize,
+) -> Result<(), Error> {
     // SAFETY: no elements.
     unsafe {
         let none = std::ptr::null();
@@ -167,10 +171,10 @@ pub(super) unsafe extern "C" fn get_accumulate<N: Netmod>(
         // The origin's side says nothing with MPI_NO_OP.
         if back == there
             && (here == there || is_no_op(op))
-            && let Some((known, at)) = elements_at(module, target, disp, there, op)
+            && let Some((cached, at)) = elements_at(module, target, disp, there, op)
         {
-            known.run(at, buf.cast(), result.cast(), target_count as usize);
-            module.count();
+            cached.run(at, buf.cast(), result.cast(), target_count as usize);
+            module.count_store();
             return ffi::SUCCESS;
         }
     }
@@ -204,7 +208,7 @@ pub(super) unsafe fn fetch<'a, N: Netmod>(
         let (to, into) = (place.side.iov(), back.iov());
         let offset = range(module, &into, place.target, place.disp, &to)?;
         if to.bytes == 0 {
-            let looked = module.enter(|_| nothing(module, place.target, offset));
+            let looked = module.enter(|_| empty_operation(module, place.target, offset));
             return looked.map(|()| Vec::new()).map_err(|e| code(&e));
         }
         let no_type = ffi::MPI_ERR_TYPE as c_int;
@@ -296,9 +300,9 @@ pub(super) unsafe extern "C" fn fetch_and_op<N: Netmod>(
     unsafe {
         let module = Module::<N>::of(win);
         let one = Side { count: 1, ty };
-        if let Some((known, at)) = elements_at(module, target, disp, one, op) {
-            known.run(at, buf.cast(), result.cast(), 1);
-            module.count();
+        if let Some((cached, at)) = elements_at(module, target, disp, one, op) {
+            cached.run(at, buf.cast(), result.cast(), 1);
+            module.count_store();
             return ffi::SUCCESS;
         }
         guarded(|| {
@@ -339,11 +343,11 @@ pub(super) unsafe extern "C" fn compare_and_swap<N: Netmod>(
         let Some(elem) = element(ty) else { return ffi::MPI_ERR_TYPE as c_int };
         if !module.threads
             && !module.start.is_null()
-            && let Some(offset) = module.quick(target, disp, elem.size())
+            && let Some(offset) = module.fast_offset(target, disp, elem.size())
         {
             let at = module.at(target as u32, offset);
             if swap(elem, at, compare.cast(), new.cast(), result.cast()) {
-                module.count();
+                module.count_store();
                 return ffi::SUCCESS;
             }
         }

@@ -1,4 +1,4 @@
-//! Windows made and freed, and what they say of themselves.
+//! Windows are made, freed and queried.
 
 use super::custom;
 use super::fault::{answer, code};
@@ -14,9 +14,9 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What Open MPI asks for.
+/// The arguments of a window that is being made.
 #[derive(Clone, Copy)]
-pub(super) struct Wish {
+pub(super) struct WindowArguments {
     pub(super) base: *mut *mut c_void,
     pub(super) size: usize,
     pub(super) unit: c_int,
@@ -24,10 +24,10 @@ pub(super) struct Wish {
     pub(super) info: *mut ffi::opal_info_t,
 }
 
-/// What the members tell each other.
+/// What each member tells the others.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
-struct Told {
+struct MemberInfo {
     size: u64,
     unit: u32,
     /// The first member's, with its rank: a number no other window has.
@@ -35,16 +35,16 @@ struct Told {
 }
 
 /// Windows this process was the first member of.
-static MADE: AtomicU32 = AtomicU32::new(0);
+static WINDOWS_MADE: AtomicU32 = AtomicU32::new(0);
 
-/// Whether a window over this communicator can be ours.
+/// Checks that a window over this communicator can be made here.
 ///
 /// # Errors
 /// Why not.
 ///
 /// # Safety
 /// `comm` is a communicator.
-pub(super) unsafe fn fits<N: Netmod>(
+pub(super) unsafe fn check_supported<N: Netmod>(
     state: &State<N>,
     comm: *mut ffi::ompi_communicator_t,
     flavor: c_int,
@@ -75,14 +75,14 @@ pub(super) unsafe fn fits<N: Netmod>(
 /// Open MPI's code.
 ///
 /// # Safety
-/// `win` is a window that is being made on `comm`, and `wish` as Open MPI hands
-/// it over.
+/// `win` is a window that is being made on `comm`, and `arguments` as Open MPI
+/// hands it over.
 pub(super) unsafe fn make<N: Netmod>(
     state: &'static State<N>,
     threads: bool,
     win: *mut ffi::ompi_win_t,
     comm: *mut ffi::ompi_communicator_t,
-    wish: Wish,
+    arguments: WindowArguments,
 ) -> Result<(), c_int> {
     let mut own = std::ptr::null_mut();
     // SAFETY: a live communicator, and a place for another.
@@ -91,7 +91,7 @@ pub(super) unsafe fn make<N: Netmod>(
         return Err(duplicated);
     }
     // SAFETY: the caller's duty; `own` is a duplicate of `comm`.
-    let made = unsafe { make_on(state, threads, win, own, wish) };
+    let made = unsafe { make_on(state, threads, win, own, arguments) };
     if made.is_err() {
         // SAFETY: made above, used no more.
         unsafe { ffi::ompi_comm_free(&mut own) };
@@ -106,71 +106,76 @@ unsafe fn make_on<N: Netmod>(
     threads: bool,
     win: *mut ffi::ompi_win_t,
     comm: *mut ffi::ompi_communicator_t,
-    wish: Wish,
+    arguments: WindowArguments,
 ) -> Result<(), c_int> {
-    let dynamic = wish.flavor == ffi::MPI_WIN_FLAVOR_DYNAMIC as c_int;
+    let dynamic = arguments.flavor == ffi::MPI_WIN_FLAVOR_DYNAMIC as c_int;
     // SAFETY: a live communicator.
     let (rank, members) = unsafe { ((*comm).c_my_rank, (*(*comm).c_local_group).grp_proc_count) };
-    let number = if rank == 0 { MADE.fetch_add(1, Ordering::Relaxed) } else { 0 };
-    let mine = Told {
-        size: if dynamic { u64::MAX } else { wish.size as u64 },
-        unit: if dynamic { 1 } else { wish.unit as u32 },
+    let number = if rank == 0 { WINDOWS_MADE.fetch_add(1, Ordering::Relaxed) } else { 0 };
+    let mine = MemberInfo {
+        size: if dynamic { u64::MAX } else { arguments.size as u64 },
+        unit: if dynamic { 1 } else { arguments.unit as u32 },
         number,
     };
     // SAFETY: a live communicator with its collectives.
-    let told = unsafe { allgather(comm, &[mine], members as usize)? };
+    let infos = unsafe { allgather(comm, &[mine], members as usize)? };
     // SAFETY: as above.
     let map = unsafe { group_map(state, (*comm).c_local_group) }.map_err(|why| {
         state::print(&why);
         ffi::OMPI_ERR_NOT_SUPPORTED
     })?;
     let first = map.get(0).map_or(0, |process| process.lpid);
-    let id = u64::from(first) << 32 | u64::from(told.first().map_or(0, |t| t.number));
+    let id = u64::from(first) << 32 | u64::from(infos.first().map_or(0, |t| t.number));
     // SAFETY: Open MPI's info, or null.
-    let apart = unsafe { flag(wish.info, c"alloc_shared_noncontig") };
+    let noncontiguous = unsafe { flag(arguments.info, c"alloc_shared_noncontig") };
     let window = state.enter_waiting(|inner| -> Result<Window<N>, Error> {
         register_operator(&inner.context, custom::operator);
         let collectives = Rc::new(Collectives { state, comm, members: members as usize });
         let world = Communicator::world(&inner.context);
         let communicator = world.with_allgather(map, rank as u32, id, collectives);
-        match wish.flavor as u32 {
-            ffi::MPI_WIN_FLAVOR_ALLOCATE => Window::allocate(&communicator, wish.size, 1),
-            ffi::MPI_WIN_FLAVOR_SHARED if apart => Window::allocate(&communicator, wish.size, 1),
-            ffi::MPI_WIN_FLAVOR_SHARED => Window::shared(&communicator, wish.size, 1),
+        match arguments.flavor as u32 {
+            ffi::MPI_WIN_FLAVOR_ALLOCATE => Window::allocate(&communicator, arguments.size, 1),
+            ffi::MPI_WIN_FLAVOR_SHARED if noncontiguous => {
+                Window::allocate(&communicator, arguments.size, 1)
+            }
+            ffi::MPI_WIN_FLAVOR_SHARED => Window::shared(&communicator, arguments.size, 1),
             ffi::MPI_WIN_FLAVOR_DYNAMIC => Window::dynamic(&communicator),
             // SAFETY: the caller's memory stays until the window is freed, by
             // MPI's rules.
             _ => unsafe {
-                let start = (*wish.base).cast::<u8>();
+                let start = (*arguments.base).cast::<u8>();
                 // MPI_BOTTOM as memory is an address like another.
-                Window::create(&communicator, start, wish.size, 1)
+                Window::create(&communicator, start, arguments.size, 1)
             },
         }
     });
     let window = window.map_err(|e| code(&e))?;
     let allocated = [ffi::MPI_WIN_FLAVOR_ALLOCATE, ffi::MPI_WIN_FLAVOR_SHARED];
-    if allocated.contains(&(wish.flavor as u32)) {
+    if allocated.contains(&(arguments.flavor as u32)) {
         let (start, _) = state.enter(|_| window.local()).map_err(|e| code(&e))?;
-        let none = wish.size == 0 && wish.flavor as u32 == ffi::MPI_WIN_FLAVOR_SHARED;
+        let none = arguments.size == 0 && arguments.flavor as u32 == ffi::MPI_WIN_FLAVOR_SHARED;
         // SAFETY: Open MPI's place for the address.
-        unsafe { *wish.base = if none { std::ptr::null_mut() } else { start.cast() } };
+        unsafe { *arguments.base = if none { std::ptr::null_mut() } else { start.cast() } };
     }
-    let (sizes, units) = told.iter().map(|t| (t.size, t.unit)).unzip();
+    let (sizes, units) = infos.iter().map(|t| (t.size, t.unit)).unzip();
     let module = state.enter(|_| Module::new(state, threads, window, comm, sizes, units));
     let module = Box::into_raw(Box::new(module));
     // SAFETY: the window that is being made.
     unsafe {
         (*win).w_osc_module = module.cast();
         let subscriber = (&raw mut (*win).super_).cast();
-        let shared = wish.flavor as u32 == ffi::MPI_WIN_FLAVOR_SHARED;
-        let contiguity: (_, _, Heard) =
-            (c"alloc_shared_noncontig", if apart { c"true" } else { c"false" }, as_said);
-        for (key, usual, heard) in HINTS.into_iter().chain(shared.then_some(contiguity)) {
+        let shared = arguments.flavor as u32 == ffi::MPI_WIN_FLAVOR_SHARED;
+        let contiguity: (_, _, InfoCallback) = (
+            c"alloc_shared_noncontig",
+            if noncontiguous { c"true" } else { c"false" },
+            accept_value,
+        );
+        for (key, usual, callback) in HINTS.into_iter().chain(shared.then_some(contiguity)) {
             let (key, usual) = (key.as_ptr().cast_mut(), usual.as_ptr().cast_mut());
-            ffi::opal_infosubscribe_subscribe(subscriber, key, usual, Some(heard));
+            ffi::opal_infosubscribe_subscribe(subscriber, key, usual, Some(callback));
         }
     }
-    // The others may begin at once; who is slower finds their packets waiting.
+    // Other members may begin at once: packets that come early are kept.
     Ok(())
 }
 
@@ -196,7 +201,7 @@ impl<N: Netmod> Allgather for Collectives<N> {
             let part = |(i, &len): (usize, &u64)| all[i * most..i * most + len as usize].to_vec();
             Ok(lengths.iter().enumerate().map(part).collect())
         };
-        let gathered = self.state.outside(gather).unwrap_or(Err(ffi::OMPI_ERR_NOT_SUPPORTED));
+        let gathered = self.state.without_lock(gather).unwrap_or(Err(ffi::OMPI_ERR_NOT_SUPPORTED));
         gathered.map_err(|code| format!("an allgather of Open MPI's answered {code}"))
     }
 }
@@ -242,18 +247,18 @@ unsafe fn flag(info: *mut ffi::opal_info_t, key: &CStr) -> bool {
     code == ffi::SUCCESS && there != 0 && value
 }
 
-/// The info keys of windows: name, what holds without a word, who hears of
-/// changes. Only `no_locks` changes anything here: order is kept and sizes are
-/// compared whatever is promised.
-const HINTS: [(&CStr, &CStr, Heard); 5] = [
+/// The info keys of windows: name, default, callback for changes. Only
+/// `no_locks` changes anything here: order is kept and sizes are compared
+/// whatever is promised.
+const HINTS: [(&CStr, &CStr, InfoCallback); 5] = [
     (c"no_locks", c"false", no_locks),
-    (c"accumulate_ordering", c"rar,raw,war,waw", as_said),
-    (c"accumulate_ops", c"same_op_no_op", as_said),
-    (c"same_size", c"false", as_said),
-    (c"same_disp_unit", c"false", as_said),
+    (c"accumulate_ordering", c"rar,raw,war,waw", accept_value),
+    (c"accumulate_ops", c"same_op_no_op", accept_value),
+    (c"same_size", c"false", accept_value),
+    (c"same_disp_unit", c"false", accept_value),
 ];
 
-type Heard = unsafe extern "C" fn(Subscriber, Text, Text) -> Text;
+type InfoCallback = unsafe extern "C" fn(Subscriber, Text, Text) -> Text;
 type Subscriber = *mut ffi::opal_infosubscriber_t;
 #[cfg(not(openmpi5))]
 type Text = *mut c_char;
@@ -261,7 +266,7 @@ type Text = *mut c_char;
 type Text = *const c_char;
 
 /// A hint that is kept for MPI_Win_get_info.
-unsafe extern "C" fn as_said(_win: Subscriber, _key: Text, value: Text) -> Text {
+unsafe extern "C" fn accept_value(_win: Subscriber, _key: Text, value: Text) -> Text {
     value
 }
 
@@ -290,8 +295,8 @@ pub(super) unsafe extern "C" fn free<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_
             return ffi::OMPI_ERR_RMA_SYNC;
         }
         request::finish(std::ptr::from_ref(module).addr());
-        let met = module.barrier();
-        if met == ffi::SUCCESS {
+        let barrier = module.barrier();
+        if barrier == ffi::SUCCESS {
             module.window.free_leave();
         }
         let (state, mut comm) = (module.state, module.comm);
@@ -303,7 +308,7 @@ pub(super) unsafe extern "C" fn free<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_
             (*win).w_osc_module = std::ptr::null_mut();
             ffi::ompi_comm_free(&mut comm);
         }
-        if met == ffi::SUCCESS { answer(entered) } else { met }
+        if barrier == ffi::SUCCESS { answer(entered) } else { barrier }
     })
 }
 
@@ -321,7 +326,7 @@ pub(super) unsafe extern "C" fn shared_query<N: Netmod>(
     }
     guarded(|| {
         let members = module.window.communicator().size();
-        // Of nobody in particular: the first that has memory.
+        // MPI_PROC_NULL asks for the first rank that has memory.
         let rank = match rank {
             ffi::MPI_PROC_NULL => (0..members).find(|&r| module.bytes_of(r) > 0).unwrap_or(0),
             rank => rank as u32,
@@ -351,7 +356,7 @@ pub(super) unsafe extern "C" fn attach<N: Netmod>(
     if u32::from(flavor) != ffi::MPI_WIN_FLAVOR_DYNAMIC {
         return ffi::MPI_ERR_RMA_FLAVOR as c_int;
     }
-    // Nothing attached is nothing to be reached.
+    // No bytes need not be attached.
     if size == 0 {
         return ffi::SUCCESS;
     }

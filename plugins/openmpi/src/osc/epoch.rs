@@ -1,8 +1,8 @@
 //! Epochs: fence, post-start-complete-wait, locks, flushes.
 //!
-//! Each call is Rankway's, and the module's own few words follow it: which
-//! ranks an operation may go to without another look. Members meet in Open
-//! MPI's barrier, which makes everybody's progress, and outside the lock.
+//! Each call is Rankway's; behind it the module records which ranks an operation
+//! may go to without another check. Barriers are Open MPI's, which make progress
+//! for all components, and are called without the lock.
 
 use super::fault::{answer, code};
 use super::module::{Kind, Module};
@@ -12,14 +12,14 @@ use rankway::netmod::Netmod;
 use rankway::rma::{Assert, Error, Lock, Window};
 use std::ffi::c_int;
 
-/// Returns true if a target is MPI_PROC_NULL, with whom nothing is ever to be
-/// done.
-fn nobody(target: c_int) -> bool {
+/// Returns true if a target is MPI_PROC_NULL, towards which operations do
+/// nothing.
+fn is_proc_null(target: c_int) -> bool {
     target == ffi::MPI_PROC_NULL
 }
 
 /// Open MPI's promises as Rankway's.
-fn promises(assert: c_int) -> Assert {
+fn asserts(assert: c_int) -> Assert {
     let pairs = [
         (ffi::MPI_MODE_NOCHECK, Assert::NOCHECK),
         (ffi::MPI_MODE_NOSTORE, Assert::NOSTORE),
@@ -84,25 +84,25 @@ pub(super) unsafe extern "C" fn fence<N: Netmod>(
 ) -> c_int {
     // SAFETY: a live window, as with all calls here.
     let module = unsafe { Module::<N>::of(win) };
-    let promised = promises(assert);
+    let promised = asserts(assert);
     guarded(|| {
         let entered = module.enter(|_| module.window.fence_enter(promised));
-        // The others wait there, whatever became of this one's operations; but
-        // a call that is refused was none.
+        // The others wait in the barrier, so a failed operation does not skip
+        // it; a refused call does.
         if let Err(e) = &entered
             && code(e) == ffi::OMPI_ERR_RMA_SYNC
         {
             return ffi::OMPI_ERR_RMA_SYNC;
         }
-        let met = module.barrier();
+        let barrier = module.barrier();
         let left = module.enter(|_| {
             let left = module.window.fence_leave(promised);
             let closed = promised.contains(Assert::NOSUCCEED);
-            module.reach(0, if closed { 0 } else { module.ranks() });
+            module.set_open_ranks(0, if closed { 0 } else { module.ranks() });
             module.epoch.set(Kind::Active);
             left
         });
-        if met == ffi::SUCCESS { answer(entered.and(left)) } else { met }
+        if barrier == ffi::SUCCESS { answer(entered.and(left)) } else { barrier }
     })
 }
 
@@ -119,10 +119,10 @@ pub(super) unsafe extern "C" fn start<N: Netmod>(
         Err(code) => return code,
     };
     module.synchronize(
-        || module.window.start(&ranks, promises(assert)),
+        || module.window.start(&ranks, asserts(assert)),
         || match ranks[..] {
-            [one] => module.reach(one, 1),
-            _ => module.reach(0, 0),
+            [one] => module.set_open_ranks(one, 1),
+            _ => module.set_open_ranks(0, 0),
         },
     )
 }
@@ -132,7 +132,7 @@ pub(super) unsafe extern "C" fn complete<N: Netmod>(win: *mut ffi::ompi_win_t) -
     let module = unsafe { Module::<N>::of(win) };
     module.synchronize(
         || {
-            module.reach(0, 0);
+            module.set_open_ranks(0, 0);
             module.window.complete()
         },
         || {},
@@ -148,7 +148,7 @@ pub(super) unsafe extern "C" fn post<N: Netmod>(
     let module = unsafe { Module::<N>::of(win) };
     // SAFETY: a live group.
     match unsafe { module.members(group) } {
-        Ok(ranks) => module.synchronize(|| module.window.post(&ranks, promises(assert)), || {}),
+        Ok(ranks) => module.synchronize(|| module.window.post(&ranks, asserts(assert)), || {}),
         Err(code) => code,
     }
 }
@@ -186,22 +186,26 @@ pub(super) unsafe extern "C" fn lock<N: Netmod>(
 ) -> c_int {
     // SAFETY: as in `fence`.
     let module = unsafe { Module::<N>::of(win) };
-    if nobody(target) {
+    if is_proc_null(target) {
         return ffi::SUCCESS;
     }
     let exclusive = kind == ffi::MPI_LOCK_EXCLUSIVE as c_int;
     let kind = if exclusive { Lock::Exclusive } else { Lock::Shared };
     let first = !module.passive();
     if !module.threads {
-        // Who locks again and again must not keep others waiting for its help.
-        module.count();
+        // A process that locks again and again must still make progress.
+        module.count_store();
     }
     module.synchronize(
-        || module.window.lock(kind, target as u32, promises(assert)),
+        || module.window.lock(kind, target as u32, asserts(assert)),
         || {
             module.epoch.set(Kind::Passive);
             // Of several ranks each is looked up.
-            if first { module.reach(target as u32, 1) } else { module.reach(0, 0) }
+            if first {
+                module.set_open_ranks(target as u32, 1)
+            } else {
+                module.set_open_ranks(0, 0)
+            }
         },
     )
 }
@@ -212,12 +216,12 @@ pub(super) unsafe extern "C" fn unlock<N: Netmod>(
 ) -> c_int {
     // SAFETY: as in `fence`.
     let module = unsafe { Module::<N>::of(win) };
-    if nobody(target) {
+    if is_proc_null(target) {
         return ffi::SUCCESS;
     }
     module.synchronize(
         || {
-            module.reach(0, 0);
+            module.set_open_ranks(0, 0);
             module.window.unlock(target as u32)
         },
         || {
@@ -235,10 +239,10 @@ pub(super) unsafe extern "C" fn lock_all<N: Netmod>(
     // SAFETY: as in `fence`.
     let module = unsafe { Module::<N>::of(win) };
     module.synchronize(
-        || module.window.lock_all_with(promises(assert)),
+        || module.window.lock_all_with(asserts(assert)),
         || {
             module.epoch.set(Kind::Passive);
-            module.reach(0, module.ranks());
+            module.set_open_ranks(0, module.ranks());
         },
     )
 }
@@ -249,13 +253,13 @@ pub(super) unsafe extern "C" fn unlock_all<N: Netmod>(win: *mut ffi::ompi_win_t)
     module.synchronize(
         || {
             if module.passive() && module.open.get() == module.ranks() {
-                module.reach(0, 0);
+                module.set_open_ranks(0, 0);
             }
             module.window.unlock_all()
         },
         || {
             module.epoch.set(Kind::Active);
-            module.reach(0, 0);
+            module.set_open_ranks(0, 0);
         },
     )
 }
@@ -263,22 +267,22 @@ pub(super) unsafe extern "C" fn unlock_all<N: Netmod>(win: *mut ffi::ompi_win_t)
 pub(super) unsafe extern "C" fn sync<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
     // SAFETY: as in `fence`.
     let module = unsafe { Module::<N>::of(win) };
-    module.order();
-    // Who spins on memory calls this between two looks.
+    module.full_fence();
+    // Programs that spin on memory call this in between.
     // SAFETY: no arguments; the lock is not held.
     unsafe { ffi::opal_progress() };
-    module.order();
+    module.full_fence();
     ffi::SUCCESS
 }
 
 /// A flush where all was stores: done when they are ordered.
 #[inline(always)]
-fn stored<N: Netmod>(module: &Module<N>) -> bool {
+fn flush_stores<N: Netmod>(module: &Module<N>) -> bool {
     if module.threads || module.start.is_null() || !module.window.has_only_stores() {
         return false;
     }
-    module.order();
-    module.count();
+    module.full_fence();
+    module.count_store();
     true
 }
 
@@ -298,7 +302,7 @@ unsafe fn flush_one<N: Netmod>(
         return ffi::OMPI_ERR_RMA_SYNC;
     }
     let open = (target as u32).wrapping_sub(module.first_open.get()) < module.open.get();
-    if (open && stored(module)) || nobody(target) {
+    if (open && flush_stores(module)) || is_proc_null(target) {
         return ffi::SUCCESS;
     }
     module.synchronize(|| rest(&module.window, target as u32), || {})
@@ -318,7 +322,7 @@ unsafe fn flush_every<N: Netmod>(
     if !module.passive() {
         return ffi::OMPI_ERR_RMA_SYNC;
     }
-    if stored(module) {
+    if flush_stores(module) {
         return ffi::SUCCESS;
     }
     module.synchronize(|| rest(&module.window), || {})

@@ -9,7 +9,7 @@ use std::ffi::c_int;
 /// has no way to go on without one.
 #[cold]
 pub(super) fn code(error: &Error) -> c_int {
-    state::say(1, || error.to_string());
+    state::log(1, || error.to_string());
     match error.kind() {
         ErrorKind::Rank { .. } => ffi::MPI_ERR_RANK as c_int,
         ErrorKind::OutOfBounds { .. } | ErrorKind::Refused { .. } => ffi::OMPI_ERR_RMA_RANGE,

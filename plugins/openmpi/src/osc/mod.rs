@@ -76,7 +76,7 @@ unsafe extern "C" fn init(_progress_threads: bool, threads: bool) -> c_int {
             ffi::SUCCESS
         }
         Err(why) => {
-            state::say(1, || format!("no one-sided communication: {why}"));
+            state::log(1, || format!("no one-sided communication: {why}"));
             ffi::OMPI_ERR_NOT_AVAILABLE
         }
     })
@@ -95,15 +95,15 @@ unsafe extern "C" fn query(
         // SAFETY: a live communicator.
         let fits = unsafe {
             match chosen() {
-                Some((Chosen::Ofi(state), _)) => create::fits(state, comm, flavor),
-                Some((Chosen::Ucx(state), _)) => create::fits(state, comm, flavor),
+                Some((Chosen::Ofi(state), _)) => create::check_supported(state, comm, flavor),
+                Some((Chosen::Ucx(state), _)) => create::check_supported(state, comm, flavor),
                 None => return -1,
             }
         };
         match fits {
             Ok(()) => params::osc_priority(),
             Err(why) => {
-                state::say(1, || format!("leaves a window to another component: {why}"));
+                state::log(1, || format!("leaves a window to another component: {why}"));
                 -1
             }
         }
@@ -120,16 +120,16 @@ unsafe extern "C" fn select(
     flavor: c_int,
     model: *mut c_int,
 ) -> c_int {
-    let wish = create::Wish { base, size, unit, flavor, info };
+    let arguments = create::WindowArguments { base, size, unit, flavor, info };
     guarded(|| {
         // SAFETY: as Open MPI hands them over.
         let made = unsafe {
             match chosen() {
                 Some((Chosen::Ofi(state), threads)) => {
-                    create::make(state, threads, win, comm, wish)
+                    create::make(state, threads, win, comm, arguments)
                 }
                 Some((Chosen::Ucx(state), threads)) => {
-                    create::make(state, threads, win, comm, wish)
+                    create::make(state, threads, win, comm, arguments)
                 }
                 None => Err(ffi::OMPI_ERR_NOT_AVAILABLE),
             }

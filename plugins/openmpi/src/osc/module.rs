@@ -4,7 +4,7 @@
 //! units; those are kept here, so that ranks with different units still share
 //! one set of metadata, and blocks may begin between two units.
 
-use super::stored::Known;
+use super::stored::CachedOp;
 use super::{access, accumulate, create, epoch, request};
 use crate::ffi;
 use crate::state::{Inner, State};
@@ -27,16 +27,16 @@ pub(super) struct Module<N: Netmod> {
     pub(super) unit: usize,
     pub(super) bytes: usize,
     pub(super) max_disp: usize,
-    /// Where every rank's memory is mapped, by a line over the ranks.
+    /// Where every rank's memory is mapped: an affine function of the rank.
     pub(super) start: *mut u8,
     pub(super) stride: isize,
-    /// This process's rank and memory; [`NOBODY`] where it has none of its own.
+    /// This process's rank and memory; [`NO_RANK`] where it has none of its own.
     pub(super) me: u32,
     pub(super) own: *mut u8,
     /// Several threads: every call takes the lock.
     pub(super) threads: bool,
     /// Stores since the last progress.
-    patience: Cell<u32>,
+    stores_until_progress: Cell<u32>,
     pub(super) window: Window<N>,
     pub(super) state: &'static State<N>,
     /// Open MPI's communicator of the window's own.
@@ -46,7 +46,7 @@ pub(super) struct Module<N: Netmod> {
     pub(super) sizes: Box<[u64]>,
     pub(super) epoch: Cell<Kind>,
     /// The type and the operation of the last accumulate.
-    pub(super) known: Cell<Known>,
+    pub(super) cached: Cell<CachedOp>,
 }
 
 /// Which epoch is open, for what MPI allows in some only.
@@ -57,11 +57,11 @@ pub(super) enum Kind {
 }
 
 /// Not a rank.
-pub(super) const NOBODY: u32 = u32::MAX;
+pub(super) const NO_RANK: u32 = u32::MAX;
 
 /// Stores between two rounds of progress: a process that spins on memory must
-/// not keep others waiting for its help.
-const PATIENCE: u32 = 256;
+/// still carry out its peers' requests.
+const STORES_PER_PROGRESS: u32 = 256;
 
 impl<N: Netmod> Module<N> {
     /// The functions Open MPI calls.
@@ -106,10 +106,10 @@ impl<N: Netmod> Module<N> {
         sizes: Vec<u64>,
         units: Vec<u32>,
     ) -> Module<N> {
-        let alike =
+        let uniform =
             sizes.windows(2).all(|w| w[0] == w[1]) && units.windows(2).all(|w| w[0] == w[1]);
         let (unit, bytes) = match (units.first(), sizes.first()) {
-            (Some(&unit), Some(&bytes)) if alike => (unit as usize, bytes as usize),
+            (Some(&unit), Some(&bytes)) if uniform => (unit as usize, bytes as usize),
             _ => (0, 0),
         };
         let mapped = |rank| window.mapped(rank).ok().flatten();
@@ -118,7 +118,7 @@ impl<N: Netmod> Module<N> {
         let next = line.and(if sizes.len() > 1 { mapped(1) } else { None });
         let stride = next.map_or(0, |next| next.addr().wrapping_sub(start.addr()) as isize);
         let (own, len) = window.local().unwrap_or((std::ptr::null_mut(), 0));
-        let me = if own.is_null() || len == 0 { NOBODY } else { window.communicator().rank() };
+        let me = if own.is_null() || len == 0 { NO_RANK } else { window.communicator().rank() };
         Module {
             base: Self::TABLE,
             first_open: Cell::new(0),
@@ -131,14 +131,14 @@ impl<N: Netmod> Module<N> {
             me,
             own,
             threads,
-            patience: Cell::new(PATIENCE),
+            stores_until_progress: Cell::new(STORES_PER_PROGRESS),
             window,
             state,
             comm,
-            units: if alike { Box::default() } else { units.into() },
-            sizes: if alike { Box::default() } else { sizes.into() },
+            units: if uniform { Box::default() } else { units.into() },
+            sizes: if uniform { Box::default() } else { sizes.into() },
             epoch: Cell::new(Kind::Active),
-            known: Cell::new(Known::NONE),
+            cached: Cell::new(CachedOp::NONE),
         }
     }
 
@@ -153,7 +153,7 @@ impl<N: Netmod> Module<N> {
         unsafe { &*(*win).w_osc_module.cast::<Module<N>>() }
     }
 
-    /// Runs a call that may wait, no other thread meanwhile but where it does.
+    /// Runs a call that may wait, under the lock except while it waits.
     #[inline]
     pub(super) fn enter<R>(&self, call: impl FnOnce(&Inner<N>) -> R) -> R {
         self.state.enter_waiting(call)
@@ -162,7 +162,7 @@ impl<N: Netmod> Module<N> {
     /// The byte offset of `len` bytes from `disp` units on at a target that the
     /// open epoch reaches, where all ranks are alike.
     #[inline(always)]
-    pub(super) fn quick(&self, target: c_int, disp: isize, len: usize) -> Option<usize> {
+    pub(super) fn fast_offset(&self, target: c_int, disp: isize, len: usize) -> Option<usize> {
         let (rank, disp) = (target as u32, disp as usize);
         if rank.wrapping_sub(self.first_open.get()) >= self.open.get() || disp > self.max_disp {
             return None;
@@ -206,30 +206,31 @@ impl<N: Netmod> Module<N> {
 
     /// Counts an operation that was a few stores.
     #[inline(always)]
-    pub(super) fn count(&self) {
-        let left = self.patience.get().wrapping_sub(1);
-        self.patience.set(left);
+    pub(super) fn count_store(&self) {
+        let left = self.stores_until_progress.get().wrapping_sub(1);
+        self.stores_until_progress.set(left);
         if left == 0 {
-            self.breathe();
+            self.make_progress();
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn breathe(&self) {
-        self.patience.set(PATIENCE);
+    fn make_progress(&self) {
+        self.stores_until_progress.set(STORES_PER_PROGRESS);
         // SAFETY: no arguments; the lock is not held.
         unsafe { ffi::opal_progress() };
     }
 
-    /// All stores so far are seen by others before what comes.
+    /// Makes all stores so far visible before later accesses.
     #[inline(always)]
-    pub(super) fn order(&self) {
+    pub(super) fn full_fence(&self) {
         fence(Ordering::SeqCst);
     }
 
-    /// Says which ranks operations may go to from now on.
-    pub(super) fn reach(&self, first: u32, count: u32) {
+    /// Sets the ranks that operations may go to without a further look at the
+    /// epoch.
+    pub(super) fn set_open_ranks(&self, first: u32, count: u32) {
         self.first_open.set(first);
         self.open.set(count);
     }

@@ -1,5 +1,5 @@
-//! Many short blocks at a target whose memory is not mapped: packed, and put in
-//! their places by its process.
+//! Many short blocks at a target whose memory is not mapped: packed, and
+//! unpacked by its process.
 //!
 //! A provider takes a handful of blocks with each call and tracks every one; a
 //! matrix column by column would be millions. A packet holds thousands.
@@ -25,7 +25,7 @@ const COUNT: usize = 4;
 const SPAN: usize = 1 << 23;
 
 /// Returns true if blocks at a target should go in packets.
-pub(super) fn better<N: Netmod>(module: &Module<N>, rank: u32, iov: &Iov) -> bool {
+pub(super) fn use_packets<N: Netmod>(module: &Module<N>, rank: u32, iov: &Iov) -> bool {
     if iov.list.len() < MANY || iov.bytes / iov.list.len() >= SHORT {
         return false;
     }
@@ -33,8 +33,8 @@ pub(super) fn better<N: Netmod>(module: &Module<N>, rank: u32, iov: &Iov) -> boo
     !dynamic && module.enter(|_| matches!(module.window.mapped(rank), Ok(None)))
 }
 
-/// What goes in one packet.
-struct Load {
+/// The blocks of one packet.
+struct Packet {
     iov: Vec<(usize, usize)>,
     /// Offset of the lowest block, which all places are relative to.
     low: usize,
@@ -42,7 +42,7 @@ struct Load {
     bytes: usize,
 }
 
-impl Load {
+impl Packet {
     /// Number and places of the blocks, as they travel.
     fn head(&self) -> Vec<u8> {
         let mut head = Vec::with_capacity(COUNT + self.iov.len() * WORDS);
@@ -64,25 +64,25 @@ impl Load {
     }
 }
 
-/// Deals blocks to packets of at most `longest` bytes; `data` is whether the
-/// bytes travel in the same packet as the places.
-fn loads(iov: &Iov, longest: usize, data: bool) -> Vec<Load> {
+/// Splits blocks into packets of at most `longest` bytes; `data`: the bytes
+/// travel in the same packet as the places.
+fn split_into_packets(iov: &Iov, longest: usize, data: bool) -> Vec<Packet> {
     let most = longest.saturating_sub(COUNT + WORDS).max(1);
-    let mut all: Vec<Load> = Vec::new();
+    let mut all: Vec<Packet> = Vec::new();
     for &(at, len) in &iov.list {
         let mut done = 0;
         while done < len {
             let part = (len - done).min(most);
             let (from, to) = (at + done, at + done + part);
-            match all.last_mut().filter(|load| load.fits((from, to), longest, data)) {
-                Some(load) => {
-                    load.iov.push((from, part));
-                    load.low = load.low.min(from);
-                    load.high = load.high.max(to);
-                    load.bytes += part;
+            match all.last_mut().filter(|packet| packet.fits((from, to), longest, data)) {
+                Some(packet) => {
+                    packet.iov.push((from, part));
+                    packet.low = packet.low.min(from);
+                    packet.high = packet.high.max(to);
+                    packet.bytes += part;
                 }
                 None => {
-                    all.push(Load { iov: vec![(from, part)], low: from, high: to, bytes: part })
+                    all.push(Packet { iov: vec![(from, part)], low: from, high: to, bytes: part })
                 }
             }
             done += part;
@@ -100,11 +100,11 @@ pub(super) fn put<N: Netmod>(
     to: &Iov,
 ) -> Result<(), Error> {
     let mut rest = packed;
-    for load in loads(to, module.window.custom_limit(rank)?, true) {
-        let (now, behind) = rest.split_at(load.bytes.min(rest.len()));
+    for packet in split_into_packets(to, module.window.custom_limit(rank)?, true) {
+        let (now, behind) = rest.split_at(packet.bytes.min(rest.len()));
         rest = behind;
-        let operand = [&load.head()[..], now].concat();
-        let (at, span) = (offset + load.low, load.high - load.low);
+        let operand = [&packet.head()[..], now].concat();
+        let (at, span) = (offset + packet.low, packet.high - packet.low);
         module.window.custom(SCATTER, &operand, &mut [], rank, at, span)?;
     }
     Ok(())
@@ -120,33 +120,33 @@ pub(super) fn get<N: Netmod>(
     let mut packed = vec![0; from.bytes];
     let mut done = 0;
     let mut pending = Vec::new();
-    for load in loads(from, module.window.custom_limit(rank)?, false) {
-        let Some(place) = packed.get_mut(done..done + load.bytes) else { break };
-        let (at, span) = (offset + load.low, load.high - load.low);
+    for packet in split_into_packets(from, module.window.custom_limit(rank)?, false) {
+        let Some(place) = packed.get_mut(done..done + packet.bytes) else { break };
+        let (at, span) = (offset + packet.low, packet.high - packet.low);
         let (start, len) = (place.as_mut_ptr(), place.len());
         // SAFETY: `packed` stays until all were waited for, below; what failed
         // is given up by the wait.
         let one =
-            unsafe { module.window.rcustom(GATHER, &load.head(), start, len, rank, at, span) };
-        done += load.bytes;
+            unsafe { module.window.rcustom(GATHER, &packet.head(), start, len, rank, at, span) };
+        done += packet.bytes;
         match one {
             Ok(one) => pending.push(one),
             Err(e) => {
-                let _ = ended(pending);
+                let _ = wait_all(pending);
                 return Err(e);
             }
         }
     }
-    ended(pending)?;
+    wait_all(pending)?;
     Ok(packed)
 }
 
-/// Waits for all, whatever becomes of them.
-fn ended<N: Netmod>(pending: Vec<Pending<'_, N>>) -> Result<(), Error> {
+/// Waits for all, also after a failure.
+fn wait_all<N: Netmod>(pending: Vec<Pending<'_, N>>) -> Result<(), Error> {
     pending.into_iter().map(Pending::wait).fold(Ok(()), Result::and)
 }
 
-/// Does at the target what [`put`] and [`get`] ask for.
+/// The target's side of [`put`] and [`get`].
 ///
 /// # Safety
 /// As [`rankway::rma::Operator`].

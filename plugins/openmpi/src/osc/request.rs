@@ -1,8 +1,8 @@
 //! Operations with a request of their own.
 //!
-//! Most end within the call, as stores and copied operands do, and get Open
-//! MPI's request that is complete already. The others are looked at by a
-//! progress function.
+//! Most complete within the call, as stores and copied operands do, and get Open
+//! MPI's request that is complete already. The others are polled by a progress
+//! function.
 
 use super::access::{self, Side};
 use super::accumulate::{self, Place};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// A request that is not complete.
-struct Open {
+struct OpenRequest {
     request: *mut ffi::ompi_request_t,
     /// Of this module, by address.
     module: usize,
@@ -25,13 +25,13 @@ struct Open {
 }
 
 // SAFETY: polled under the module's lock, and only there.
-unsafe impl Send for Open {}
+unsafe impl Send for OpenRequest {}
 
-static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
-/// How many there are, so that nobody locks for none.
+static OPEN: Mutex<Vec<OpenRequest>> = Mutex::new(Vec::new());
+/// How many there are, so that the lock is not taken for none.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-fn open() -> std::sync::MutexGuard<'static, Vec<Open>> {
+fn open() -> std::sync::MutexGuard<'static, Vec<OpenRequest>> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -40,7 +40,7 @@ pub(super) unsafe extern "C" fn progress() -> c_int {
     if COUNT.load(Ordering::Relaxed) == 0 {
         return 0;
     }
-    // Another thread is at it, or this one is called by what it calls.
+    // Another thread polls, or this is a nested call.
     let Ok(mut all) = OPEN.try_lock() else { return 0 };
     let mut ended = Vec::new();
     all.retain_mut(|one| match (one.poll)() {
@@ -54,7 +54,8 @@ pub(super) unsafe extern "C" fn progress() -> c_int {
     drop(all);
     let count = ended.len() as c_int;
     for (request, code) in ended {
-        // SAFETY: made by `given` and not completed before. It may come back.
+        // SAFETY: made by `return_request` and not completed before. It may
+        // come back.
         unsafe { ffi::rw_request_done(request, code) };
     }
     count
@@ -74,7 +75,7 @@ pub(super) fn finish(module: usize) {
 /// # Safety
 /// A live window, which is freed only after [`finish`]; `place` is the caller's
 /// place for a request.
-unsafe fn requested<'a, N: Netmod>(
+unsafe fn with_request<'a, N: Netmod>(
     win: *mut ffi::ompi_win_t,
     place: *mut *mut ffi::ompi_request_t,
     start: impl FnOnce(&'a Module<N>) -> Result<Vec<Pending<'a, N>>, c_int>,
@@ -88,7 +89,7 @@ unsafe fn requested<'a, N: Netmod>(
         start(module).map_or_else(
             |code| code,
             // SAFETY: as above.
-            |pending| unsafe { given(module, win, pending, place) },
+            |pending| unsafe { return_request(module, win, pending, place) },
         )
     })
 }
@@ -96,8 +97,8 @@ unsafe fn requested<'a, N: Netmod>(
 /// Gives Open MPI a request for what is under way.
 ///
 /// # Safety
-/// As [`requested`].
-unsafe fn given<N: Netmod>(
+/// As [`with_request`].
+unsafe fn return_request<N: Netmod>(
     module: &Module<N>,
     win: *mut ffi::ompi_win_t,
     mut pending: Vec<Pending<'_, N>>,
@@ -145,7 +146,7 @@ unsafe fn given<N: Netmod>(
                 >(poll)
             };
             let mut all = open();
-            all.push(Open { request, module: address.addr(), poll });
+            all.push(OpenRequest { request, module: address.addr(), poll });
             COUNT.store(all.len() as u32, Ordering::Relaxed);
             ffi::SUCCESS
         }
@@ -166,7 +167,7 @@ pub(super) unsafe extern "C" fn rput<N: Netmod>(
     let (here, there) = (Side { count, ty }, Side { count: target_count, ty: target_ty });
     // SAFETY: live handles and a buffer as they say; Open MPI has seen to it.
     unsafe {
-        requested::<N>(win, request, |module| {
+        with_request::<N>(win, request, |module| {
             Ok(vec![access::put_iov(module, buf, here, target, disp, there)?])
         })
     }
@@ -186,7 +187,7 @@ pub(super) unsafe extern "C" fn rget<N: Netmod>(
     let (here, there) = (Side { count, ty }, Side { count: target_count, ty: target_ty });
     // SAFETY: as in `rput`.
     unsafe {
-        requested::<N>(win, request, |module| {
+        with_request::<N>(win, request, |module| {
             Ok(vec![access::get_iov(module, buf, here, target, disp, there)?])
         })
     }
@@ -207,7 +208,7 @@ pub(super) unsafe extern "C" fn raccumulate<N: Netmod>(
     let place = Place { target, disp, side: Side { count: target_count, ty: target_ty } };
     // SAFETY: as in `rput`.
     unsafe {
-        requested::<N>(win, request, |module| {
+        with_request::<N>(win, request, |module| {
             let done = accumulate::update(module, buf.cast(), Side { count, ty }, place, op);
             // The operands were copied, or used.
             if done == ffi::SUCCESS { Ok(Vec::new()) } else { Err(done) }
@@ -234,7 +235,7 @@ pub(super) unsafe extern "C" fn rget_accumulate<N: Netmod>(
     let (here, back) = (Side { count, ty }, Side { count: result_count, ty: result_ty });
     // SAFETY: as in `rput`.
     unsafe {
-        requested::<N>(win, request, |module| {
+        with_request::<N>(win, request, |module| {
             accumulate::fetch(module, buf.cast(), here, result.cast(), back, place, op)
         })
     }

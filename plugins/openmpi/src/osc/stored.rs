@@ -13,10 +13,10 @@ use rankway::rma::Element;
 /// One element: its address, what is done, the operand, where it goes as it was.
 type Step = unsafe fn(*mut u8, Op, *const u8, *mut u8);
 
-/// What a predefined type and an operation come to. They are recognised by
-/// their addresses, which are theirs as long as the program runs.
+/// The code for a predefined type and an operation, cached by their addresses,
+/// which stay the same as long as the program runs.
 #[derive(Clone, Copy)]
-pub(super) struct Known {
+pub(super) struct CachedOp {
     ty: *const ffi::ompi_datatype_t,
     op: *const ffi::ompi_op_t,
     code: Op,
@@ -25,9 +25,9 @@ pub(super) struct Known {
     step: Step,
 }
 
-impl Known {
+impl CachedOp {
     /// Of no type and no operation.
-    pub(super) const NONE: Known = Known {
+    pub(super) const NONE: CachedOp = CachedOp {
         ty: std::ptr::null(),
         op: std::ptr::null(),
         code: Op::NoOp,
@@ -44,13 +44,13 @@ impl Known {
     pub(super) unsafe fn find(
         ty: *const ffi::ompi_datatype_t,
         op: *const ffi::ompi_op_t,
-    ) -> Option<Known> {
+    ) -> Option<CachedOp> {
         // SAFETY: the caller's duty.
         let (flags, elem, code) = unsafe { ((*ty).super_.flags, element(ty)?, operation(op)?) };
         if u32::from(flags) & ffi::OMPI_DATATYPE_FLAG_PREDEFINED == 0 {
             return None;
         }
-        Some(Known { ty, op, code, size: elem.size(), step: step(elem)? })
+        Some(CachedOp { ty, op, code, size: elem.size(), step: step(elem)? })
     }
 
     #[inline(always)]
@@ -58,18 +58,18 @@ impl Known {
         std::ptr::eq(self.ty, ty) && std::ptr::eq(self.op, op)
     }
 
-    /// Fetch-and-op on `count` elements side by side; null for `to` where
-    /// nobody asks how they were.
+    /// Fetch-and-op on `count` contiguous elements; `to` is null where the old
+    /// values are not wanted.
     ///
     /// # Safety
     /// `at` is a multiple of the size; all sides hold the elements, that of the
     /// operands not with [`Op::NoOp`].
     #[inline(always)]
     pub(super) unsafe fn run(&self, at: *mut u8, from: *const u8, to: *mut u8, count: usize) {
-        let mut nobody = 0_u64;
+        let mut discarded = 0_u64;
         for byte in (0..count).map(|i| i * self.size) {
             let to = match to.is_null() {
-                true => (&raw mut nobody).cast(),
+                true => (&raw mut discarded).cast(),
                 false => to.wrapping_add(byte),
             };
             // SAFETY: the caller's duty.
@@ -132,7 +132,7 @@ fn step(elem: Type) -> Option<Step> {
 }
 
 /// # Safety
-/// As [`Known::run`]; the operation is one MPI has for the type.
+/// As [`CachedOp::run`]; the operation is one MPI has for the type.
 unsafe fn one<T: Element + Default>(at: *mut u8, op: Op, from: *const u8, to: *mut u8) {
     // SAFETY: the caller's duty; the operand of MPI_NO_OP is not looked at.
     unsafe {
