@@ -283,6 +283,14 @@ fn files_exist() {
         }
     }
     assert!(seen > 150, "files are not found");
+    // And the pages that the sources name.
+    for (path, text) in sources() {
+        let named = text.split(|c: char| !c.is_ascii_alphanumeric() && !"_./-".contains(c));
+        let named = named.map(|word| word.trim_end_matches('.').trim_start_matches("../"));
+        let named = named.filter(|word| word.starts_with("docs/") || word.ends_with(".md"));
+        let lost = named.filter(|word| !root().join(word).exists());
+        faults.extend(lost.map(|word| format!("{path}: there is no {word}")));
+    }
     none(faults);
 }
 
