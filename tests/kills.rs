@@ -90,7 +90,7 @@ const LIMITS: [Limit; 3] = [
     // aborts when the answer's endpoint has just failed; it also asserts, in
     // several places, when a connection fails while it is being made.
     Limit {
-        networks: &["ucx tcp", "ucx tcp alone", "ucx pid", "ucx ipc"],
+        networks: &["ucx", "ucx tcp", "ucx tcp alone", "ucx pid", "ucx ipc"],
         fault: "crash",
         said: "libucs.so.0(ucs_fatal_error_format",
     },
