@@ -101,7 +101,7 @@ fn straight_line() {
 fn start_and_reach_anywhere() {
     let mid = known_five_mid as *const () as usize;
     let run = || ignore(known_five(1));
-    assert_eq!(step::trace(run, five(), Stop::Reach(mid)).unwrap().count, 2);
+    assert_eq!(step::trace(run, five(), Stop::At(mid)).unwrap().count, 2);
     let trace = Region::between(mid, mid + 3).trace(run).unwrap();
     assert_eq!((trace.count, trace.end), (1, mid + 3));
 }
@@ -132,7 +132,7 @@ fn inner_function_through_outer() {
     assert_eq!(trace.count, 5);
     let outer = known_call as *const () as usize;
     let run = || ignore(known_call(1));
-    assert_eq!(step::trace(run, outer, Stop::Reach(five())).unwrap().count, 2);
+    assert_eq!(step::trace(run, outer, Stop::At(five())).unwrap().count, 2);
 }
 
 #[test]

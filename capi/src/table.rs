@@ -161,8 +161,8 @@ fn enter_serialized() -> Result<TableGuard, Fail> {
     static TABLE: OnceLock<Serialized> = OnceLock::new();
     let table = &TABLE.get_or_init(|| Serialized(Table::default())).0;
     let me = THREAD_MARKER.with(|me| std::ptr::from_ref(me).addr());
-    let taken = HOLDER.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed);
-    match taken {
+    let acquired = HOLDER.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed);
+    match acquired {
         Ok(_) => Ok(TableGuard { table, owner: SERIALIZED, holds: true }),
         // A handler calls.
         Err(holder) if holder == me => Ok(TableGuard { table, owner: SERIALIZED, holds: false }),

@@ -1,4 +1,4 @@
-//! The address vector: who is where on the wire, eight bytes a process.
+//! The address vector: the network address of each process, eight bytes each.
 //!
 //! A process is named by *(process group, lpid)*. For each process group there
 //! is one dense array of 64-bit entries, and one directory holds the arrays by
@@ -10,9 +10,8 @@
 //! 0 means "not inserted yet". Neither tables nor the directory ever move, so
 //! lookups need no lock while other threads insert, grow or add groups.
 //!
-//! This module never talks to a network library: what an address is worth, and
-//! when a peer is inserted, is decided above. Below it stands only
-//! [`crate::rankmap`].
+//! This module never calls a network library: what an address means, and when a
+//! peer is inserted, is decided above. It uses only [`crate::rankmap`].
 //!
 //! After Guo et al. 2017, *Memory Compression Techniques for Network Address
 //! Management in MPI*, whose entries take 12 bytes and are filled eagerly.

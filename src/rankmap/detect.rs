@@ -407,7 +407,7 @@ impl Detector {
                 let mut odometer = Odometer::new(&mixed);
                 let mut left = self.count;
                 while left > 0 {
-                    let (first, run) = odometer.turn();
+                    let (first, run) = odometer.advance();
                     f(first, mixed.step[0], run.min(left));
                     left -= run.min(left);
                 }
@@ -592,11 +592,11 @@ impl Runs {
         let mut i = 0;
         while i < len {
             let lpid = Affine { first, step }.get(i);
-            let taken = self.extend_run(lpid, step, len - i);
-            if taken == 0 {
+            let consumed = self.extend_run(lpid, step, len - i);
+            if consumed == 0 {
                 self.push(lpid);
             }
-            i += taken.max(1);
+            i += consumed.max(1);
         }
     }
 

@@ -79,7 +79,7 @@ impl<'a> Iter<'a> {
         match &mut self.source {
             Source::Affine => {}
             Source::Mixed(odometer) => {
-                let (first, run) = odometer.turn();
+                let (first, run) = odometer.advance();
                 self.next = first;
                 self.run = run.min(self.left);
             }

@@ -29,7 +29,7 @@ impl Odometer {
     /// First lpid and length of the next run, the last one uncut. The step is
     /// `mixed.step[0]`.
     #[inline]
-    pub(super) fn turn(&mut self) -> (u32, u32) {
+    pub(super) fn advance(&mut self) -> (u32, u32) {
         let (first, run) = (self.next, self.run);
         let top = self.mixed.digits as usize - 1;
         let mut level = 1;

@@ -79,7 +79,7 @@ fn the_odometer_turns_like_the_formula() {
     let mut odometer = odometer::Odometer::new(&mixed);
     let mut rank = 0;
     while rank < 200 {
-        let (first, run) = odometer.turn();
+        let (first, run) = odometer.advance();
         for i in 0..run {
             assert_eq!(first + i, mixed.get(rank + i), "rank {}", rank + i);
         }

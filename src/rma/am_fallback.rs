@@ -367,8 +367,8 @@ impl<N: Netmod> RmaHandler<N> {
             if held.contains(&w.window) && !late {
                 return true;
             }
-            let taken = self.registry.with(w.window, |region| try_lock(region, w.place, w.from));
-            let (status, number) = taken.unwrap_or((Status::NoWindow, 0));
+            let acquired = self.registry.with(w.window, |region| try_lock(region, w.place, w.from));
+            let (status, number) = acquired.unwrap_or((Status::NoWindow, 0));
             if status == Status::Busy {
                 held.push(w.window);
             }

@@ -77,7 +77,7 @@ struct Held {
     rank: u32,
     kind: Lock,
     /// The lock words know of it.
-    taken: bool,
+    acquired: bool,
 }
 
 /// The process that keeps a lock word.
@@ -184,13 +184,13 @@ impl<N: Netmod> Access<N> {
             );
         }
         self.context().check_alive(target.peer)?;
-        let taken = !assert.contains(Assert::NOCHECK);
-        if taken {
+        let acquired = !assert.contains(Assert::NOCHECK);
+        if acquired {
             self.acquire_lock(kind, &target)?;
         }
         // Progress may have changed the list.
         let (Ok(at) | Err(at)) = self.held(rank);
-        self.cold.locks.borrow_mut().insert(at, Held { rank, kind, taken });
+        self.cold.locks.borrow_mut().insert(at, Held { rank, kind, acquired });
         self.set_epoch(Epoch::Locks);
         Ok(())
     }
@@ -232,7 +232,7 @@ impl<N: Netmod> Access<N> {
         let flushed = if self.has_only_stores() {
             // There were only stores, which on x86 the release of the lock
             // orders.
-            if !(held.taken && cfg!(target_arch = "x86_64")) {
+            if !(held.acquired && cfg!(target_arch = "x86_64")) {
                 fence(Ordering::SeqCst);
             }
             // A process that locks again and again must still make progress.
@@ -241,7 +241,7 @@ impl<N: Netmod> Access<N> {
         } else {
             self.flush(rank)
         };
-        let released = if held.taken { self.release_lock(held.kind, rank) } else { Ok(()) };
+        let released = if held.acquired { self.release_lock(held.kind, rank) } else { Ok(()) };
         let at = self.held(rank);
         let mut locks = self.cold.locks.borrow_mut();
         if let Ok(at) = at {
@@ -457,13 +457,13 @@ impl<N: Netmod> Access<N> {
             let look = if look { looks } else { 0 };
             let waits = peer == me.peer
                 && self.cold.rma_handler.has_waiters_for(self.state()?.exposed_region.id);
-            let taken = match &words {
+            let acquired = match &words {
                 // Requests that came by packets are served first.
                 Some(_) if waits && look == 0 => Err(NO_RANK),
                 Some(lock) => lock.try_acquire(mode, me, look),
                 None => self.acquire_by_packet(peer, mode, look)?,
             };
-            let Err(holder) = taken else { return Ok(()) };
+            let Err(holder) = acquired else { return Ok(()) };
             let about = [peer, if holder == NO_RANK { peer } else { holder }];
             context.check_liveness(&about)?;
             if due {

@@ -308,8 +308,8 @@ impl<N: Netmod> Access<N> {
             return Err(ErrorKind::Arguments(why).into());
         }
         for (here, there, len) in Pieces::new(from, to) {
-            let part = &operands[here / size..(here + len) / size];
-            self.accumulate(part, op, rank, disp + there / unit.max(1))?;
+            let piece = &operands[here / size..(here + len) / size];
+            self.accumulate(piece, op, rank, disp + there / unit.max(1))?;
         }
         Ok(())
     }
@@ -509,8 +509,8 @@ impl<N: Netmod> Access<N> {
         for (here, there, len) in pieces {
             let mut done = 0;
             while done < len {
-                let part = (len - done).min(longest);
-                if list.len() == most || bytes + part > longest {
+                let piece = (len - done).min(longest);
+                if list.len() == most || bytes + piece > longest {
                     // SAFETY: the caller's duty.
                     unsafe { self.one_call(remote, &list, write, in_flight.as_deref_mut())? };
                     list.clear();
@@ -519,11 +519,11 @@ impl<N: Netmod> Access<N> {
                 list.push(Iov {
                     // SAFETY: within the extent.
                     buf: unsafe { buf.add(here + done) },
-                    len: part,
+                    len: piece,
                     addr: remote.addr + (there + done) as u64,
                 });
-                bytes += part;
-                done += part;
+                bytes += piece;
+                done += piece;
             }
         }
         // SAFETY: the caller's duty.

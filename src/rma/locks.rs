@@ -137,11 +137,12 @@ impl LockHandle {
         // Counted before: whoever is killed in between leaves a name too many, and
         // never a lock without one.
         self.add_holder(mode, holder, 1);
-        let taken = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |w| mine(w, exclusive));
-        if taken.is_err() {
+        let acquired =
+            word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |w| mine(w, exclusive));
+        if acquired.is_err() {
             self.add_holder(mode, holder, -1);
         }
-        match taken {
+        match acquired {
             Ok(_) => Ok(()),
             Err(w) if matches!(mode, LockMode::Shared | LockMode::Exclusive) && w & LOW != 0 => {
                 Err((w & LOW) as u32 - 1)

@@ -272,12 +272,12 @@ pub(crate) fn count_all() -> Result<Vec<Counted>, String> {
                 return Err(format!("{model}: rank 17 was not inserted"));
             }
             let put = rankway_put as *const () as usize;
-            marker.count(Region { start: put, stop: Stop::Reach(provider), nth: 1 });
+            marker.count(Region { start: put, stop: Stop::At(provider), nth: 1 });
             if !rankway_put(&access, buf.as_ptr(), 8, 17, 3) {
                 return Err(format!("{model}: the checked put failed"));
             }
             let put = rankway_put_unchecked as *const () as usize;
-            marker.count(Region { start: put, stop: Stop::Reach(provider), nth: 1 });
+            marker.count(Region { start: put, stop: Stop::At(provider), nth: 1 });
             if rankway_put_unchecked(&access, buf.as_ptr(), 8, 17, 3) != 0 {
                 return Err(format!("{model}: the unchecked put failed"));
             }

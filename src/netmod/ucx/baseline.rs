@@ -48,8 +48,8 @@ impl Worker {
         let param = slot::plain(0);
         let mut left = count;
         while left > 0 {
-            let turn = &targets[..targets.len().min(left)];
-            for t in turn {
+            let chunk = &targets[..targets.len().min(left)];
+            for t in chunk {
                 let (ep, rkey) = (t.dest as sys::ucp_ep_h, t.key as sys::ucp_rkey_h);
                 // SAFETY: the caller's duty.
                 let pointer = unsafe { put(ep, buf.cast(), len, t.addr, rkey, &param) };
@@ -57,7 +57,7 @@ impl Worker {
                     self.complete("ucp_put_nbx", pointer)?;
                 }
             }
-            left -= turn.len();
+            left -= chunk.len();
         }
         let mut flushed = Vec::new();
         for t in targets {

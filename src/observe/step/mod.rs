@@ -61,7 +61,7 @@ pub enum Stop {
     Return,
     /// When the instruction at this address is about to run; it is not
     /// counted. For example the entry of a provider's operation.
-    Reach(usize),
+    At(usize),
 }
 
 /// What to count.
@@ -85,7 +85,7 @@ impl Region {
 
     /// From `start` until `end` is reached, the first time `start` is passed.
     pub fn between(start: usize, end: usize) -> Self {
-        Self { start, stop: Stop::Reach(end), nth: 1 }
+        Self { start, stop: Stop::At(end), nth: 1 }
     }
 
     /// The same region at its `nth` passage, from 1.

@@ -1,5 +1,5 @@
-//! One page shared by the tracer and its child: the child's requests and what
-//! it has to say when it fails.
+//! One page shared by the tracer and its child: the child's requests and its
+//! error, if it fails.
 
 use std::io;
 use std::ops::Deref;
@@ -27,8 +27,8 @@ pub(super) struct Page {
     errno: AtomicI32,
     nth: AtomicU32,
     start: AtomicUsize,
-    reach: AtomicUsize,
-    stop_is_reach: AtomicU32,
+    stop_address: AtomicUsize,
+    stop_is_address: AtomicU32,
     text_len: AtomicU32,
     text: [AtomicU8; 2048],
 }
@@ -37,12 +37,12 @@ impl Page {
     pub(super) fn arm(&self, region: Region) {
         self.start.store(region.start, SeqCst);
         self.nth.store(region.nth.max(1), SeqCst);
-        let reach = match region.stop {
+        let address = match region.stop {
             Stop::Return => None,
-            Stop::Reach(address) => Some(address),
+            Stop::At(address) => Some(address),
         };
-        self.reach.store(reach.unwrap_or(0), SeqCst);
-        self.stop_is_reach.store(u32::from(reach.is_some()), SeqCst);
+        self.stop_address.store(address.unwrap_or(0), SeqCst);
+        self.stop_is_address.store(u32::from(address.is_some()), SeqCst);
         self.armed.fetch_add(1, SeqCst);
     }
 
@@ -53,8 +53,8 @@ impl Page {
 
     /// The region armed last.
     pub(super) fn region(&self) -> Region {
-        let stop = if self.stop_is_reach.load(SeqCst) != 0 {
-            Stop::Reach(self.reach.load(SeqCst))
+        let stop = if self.stop_is_address.load(SeqCst) != 0 {
+            Stop::At(self.stop_address.load(SeqCst))
         } else {
             Stop::Return
         };

@@ -494,7 +494,7 @@ impl Tracer<'_> {
                     steps.pop();
                     break;
                 }
-                Stop::Reach(address) if next == address => {
+                Stop::At(address) if next == address => {
                     at = next;
                     break;
                 }

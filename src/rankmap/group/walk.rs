@@ -147,7 +147,7 @@ impl<'a> Walk<'a> {
             }
         }
         let more = match self.keep {
-            Keep::Common => self.hits.iter().all(|&hits| out(Comb::one(part(segment, hits)))),
+            Keep::Common => self.hits.iter().all(|&hits| out(Comb::one(subsegment(segment, hits)))),
             Keep::Others => others(segment, &self.hits, out),
         };
         if more { Ok(()) } else { Err(Stop::Receiver) }
@@ -168,21 +168,21 @@ impl<'a> Walk<'a> {
         let all = 0..segment.len as usize;
         let more = bits::runs(&marks.words, all, self.keep == Keep::Others, &mut |start, len| {
             let hits = Hits { start: start as u32, every: 1, len: len as u32 };
-            out(Comb::one(part(segment, hits)))
+            out(Comb::one(subsegment(segment, hits)))
         });
         if more { Ok(()) } else { Err(Stop::Receiver) }
     }
 }
 
 /// The members of a segment that were hit.
-fn part(segment: Progression, hits: Hits) -> Progression {
+fn subsegment(segment: Progression, hits: Hits) -> Progression {
     let step = if hits.len == 1 { 1 } else { segment.step * i64::from(hits.every) };
     Progression { first: segment.at(hits.start), step, len: hits.len }
 }
 
 /// The members of a segment that were not hit; hits are in order and apart.
 fn others(segment: Progression, hits: &[Hits], out: &mut impl FnMut(Comb) -> bool) -> bool {
-    let stretch = |start, every, len| part(segment, Hits { start, every, len });
+    let stretch = |start, every, len| subsegment(segment, Hits { start, every, len });
     let mut next = 0;
     for hit in hits {
         if hit.start > next && !out(Comb::one(stretch(next, 1, hit.start - next))) {

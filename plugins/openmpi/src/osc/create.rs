@@ -198,8 +198,8 @@ impl<N: Netmod> Allgather for Collectives<N> {
             padded.resize(most, 0);
             // SAFETY: as above.
             let all = unsafe { allgather(self.comm, &padded, self.members)? };
-            let part = |(i, &len): (usize, &u64)| all[i * most..i * most + len as usize].to_vec();
-            Ok(lengths.iter().enumerate().map(part).collect())
+            let piece = |(i, &len): (usize, &u64)| all[i * most..i * most + len as usize].to_vec();
+            Ok(lengths.iter().enumerate().map(piece).collect())
         };
         let gathered = self.state.without_lock(gather).unwrap_or(Err(ffi::OMPI_ERR_NOT_SUPPORTED));
         gathered.map_err(|code| format!("an allgather of Open MPI's answered {code}"))

@@ -72,20 +72,20 @@ fn split_into_packets(iov: &Iov, longest: usize, data: bool) -> Vec<Packet> {
     for &(at, len) in &iov.list {
         let mut done = 0;
         while done < len {
-            let part = (len - done).min(most);
-            let (from, to) = (at + done, at + done + part);
+            let piece = (len - done).min(most);
+            let (from, to) = (at + done, at + done + piece);
             match all.last_mut().filter(|packet| packet.fits((from, to), longest, data)) {
                 Some(packet) => {
-                    packet.iov.push((from, part));
+                    packet.iov.push((from, piece));
                     packet.low = packet.low.min(from);
                     packet.high = packet.high.max(to);
-                    packet.bytes += part;
+                    packet.bytes += piece;
                 }
                 None => {
-                    all.push(Packet { iov: vec![(from, part)], low: from, high: to, bytes: part })
+                    all.push(Packet { iov: vec![(from, piece)], low: from, high: to, bytes: piece })
                 }
             }
-            done += part;
+            done += piece;
         }
     }
     all

@@ -94,7 +94,7 @@ pub(super) fn count(path: &Path) -> Result<Report, String> {
                 return Err(format!("{model}: rank 17 was not inserted"));
             }
             let start = put as *const () as usize;
-            marker.count(Region { start, stop: Stop::Reach(provider), nth: 1 });
+            marker.count(Region { start, stop: Stop::At(provider), nth: 1 });
             // SAFETY: in the window, in an epoch; flushed before the buffer goes.
             if unsafe { put(&raw const access, buf.as_ptr(), 8, 17, 3) } != 0 {
                 return Err(format!("{model}: the put failed"));

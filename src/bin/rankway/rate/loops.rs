@@ -244,12 +244,12 @@ fn store_loop(starts: &[*mut u64], shift: u32, count: usize) -> Result<(), Strin
     let value = black_box(0x5a5a_5a5a_5a5a_5a5a);
     let mut left = count;
     while left > 0 {
-        let turn = &starts[..starts.len().min(left)];
-        for (rank, start) in (0..).zip(turn) {
+        let chunk = &starts[..starts.len().min(left)];
+        for (rank, start) in (0..).zip(chunk) {
             // SAFETY: every rank's memory, mapped, holds all places.
             unsafe { start.add(place(rank, shift)).write_volatile(value) };
         }
-        left -= turn.len();
+        left -= chunk.len();
     }
     Ok(())
 }
@@ -362,12 +362,12 @@ fn rounds<N: Netmod>(
         let mut burst = left.min(window);
         left -= burst;
         while burst > 0 {
-            let turn = burst.min((ranks - rank) as usize);
-            for r in rank..rank + turn as u32 {
+            let chunk = burst.min((ranks - rank) as usize);
+            for r in rank..rank + chunk as u32 {
                 put(r)?;
             }
-            rank = (rank + turn as u32) % ranks;
-            burst -= turn;
+            rank = (rank + chunk as u32) % ranks;
+            burst -= chunk;
         }
         access.flush_all().map_err(|e| e.to_string())?;
     }

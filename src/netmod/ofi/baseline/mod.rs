@@ -52,8 +52,8 @@ impl Endpoint {
         let ep = self.ep();
         let mut left = count;
         while left > 0 {
-            let turn = &targets[..targets.len().min(left)];
-            for t in turn {
+            let chunk = &targets[..targets.len().min(left)];
+            for t in chunk {
                 // SAFETY: the caller's duty.
                 let issue =
                     || unsafe { ffi::fi_inject_write(ep, buf.cast(), len, t.dest, t.addr, key) };
@@ -62,7 +62,7 @@ impl Endpoint {
                     self.insist("fi_inject_write", rc, issue)?;
                 }
             }
-            left -= turn.len();
+            left -= chunk.len();
         }
         Ok(())
     }
