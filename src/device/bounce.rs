@@ -1,33 +1,33 @@
-//! Memory of the library's own in place of a caller's.
+//! Bounce memory: the library's own in place of a caller's buffer.
 //!
 //! A call that borrows its buffer may fail while the provider still has the
-//! operation: a peer died, and what is under way with another is held back
-//! behind it. Nothing that can be asked of a provider says then that it will
-//! not touch the buffer: closing the endpoint does not keep a peer from writing
-//! into this process's memory (shm's peers do), and cancelling is not there for
-//! one-sided operations. So such calls lend the provider memory of this kind,
-//! which is given up for good unless the operation ended.
+//! operation: a peer died, and an operation with another is held back behind
+//! it. No call of a provider makes sure then that it will not touch the buffer:
+//! closing the endpoint does not keep a peer from writing into this process's
+//! memory (shm's peers do), and one-sided operations cannot be cancelled. So
+//! such calls hand the provider bounce memory, which is leaked unless the
+//! operation completed.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 
 /// The longest piece of a buffer that is moved at a time.
 pub(crate) const PIECE: usize = 1 << 20;
-/// The longest memory that is kept for the next time.
-const KEPT: usize = 1 << 16;
+/// The longest memory that is kept for reuse.
+const MAX_REUSED: usize = 1 << 16;
 
-/// Memory lent to a provider. Dropped otherwise than by [`Bounce::done`] it is
-/// leaked.
+/// Memory handed to a provider. Leaked, unless it is returned with
+/// [`BouncePool::put_back`] or [`Bounce::release`].
 #[derive(Debug)]
 pub(crate) struct Bounce(ManuallyDrop<Vec<u64>>);
 
-/// What is kept of it for the next time.
+/// Bounce memory kept for reuse.
 #[derive(Default)]
-pub(crate) struct Spare(Cell<Option<Vec<u64>>>);
+pub(crate) struct BouncePool(Cell<Option<Vec<u64>>>);
 
-impl Spare {
+impl BouncePool {
     /// Memory for `len` bytes.
-    pub(crate) fn lend(&self, len: usize) -> Bounce {
+    pub(crate) fn take(&self, len: usize) -> Bounce {
         let words = len.div_ceil(8);
         let mut memory = self.0.take().unwrap_or_default();
         if memory.len() < words {
@@ -36,24 +36,24 @@ impl Spare {
         Bounce(ManuallyDrop::new(memory))
     }
 
-    /// Takes memory back whose operations are over.
-    pub(crate) fn done(&self, bounce: Bounce) {
+    /// Takes memory back whose operations have completed.
+    pub(crate) fn put_back(&self, bounce: Bounce) {
         let memory = ManuallyDrop::into_inner(bounce.0);
-        if memory.len() * 8 <= KEPT {
+        if memory.len() * 8 <= MAX_REUSED {
             self.0.set(Some(memory));
         }
     }
 }
 
 impl Bounce {
-    /// Memory for `len` bytes that is not kept.
+    /// Memory for `len` bytes outside a pool.
     pub(crate) fn new(len: usize) -> Bounce {
-        Spare::default().lend(len)
+        BouncePool::default().take(len)
     }
 
-    /// The operation is over.
-    pub(crate) fn done(self) {
-        Spare::default().done(self);
+    /// Frees the memory; its operation has completed.
+    pub(crate) fn release(self) {
+        BouncePool::default().put_back(self);
     }
 
     pub(crate) fn start(&mut self) -> *mut u8 {
@@ -67,13 +67,13 @@ mod tests {
 
     #[test]
     fn only_what_is_over_is_used_again() {
-        let spare = Spare::default();
-        let first = spare.lend(100).start();
-        let mut second = spare.lend(100);
+        let pool = BouncePool::default();
+        let first = pool.take(100).start();
+        let mut second = pool.take(100);
         assert_ne!(second.start(), first);
         let start = second.start();
-        spare.done(second);
-        assert_eq!(spare.lend(80).start(), start);
+        pool.put_back(second);
+        assert_eq!(pool.take(80).start(), start);
         // SAFETY: made above with this size, and lost.
         drop(unsafe { Vec::from_raw_parts(first.cast::<u64>(), 13, 13) });
     }

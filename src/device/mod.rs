@@ -39,7 +39,7 @@ mod shared;
 mod vci;
 mod wait;
 
-pub(crate) use bounce::{Bounce, PIECE, Spare};
+pub(crate) use bounce::{Bounce, BouncePool, PIECE};
 pub use context::Context;
 pub(crate) use context::{Outcome, PROBE, Progress, Token};
 pub use error::DeviceError;

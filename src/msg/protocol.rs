@@ -421,7 +421,7 @@ impl TaggedProtocol {
                 Body::Copied(unsafe { bytes(slot.buf, len) })
             } else {
                 // SAFETY: the buffer is readable until the request is done.
-                let start = unsafe { slot.lend(0, 0, len, true) };
+                let start = unsafe { slot.buffer_of(0, 0, len, true) };
                 Body::Kept { start, len, token }
             };
             // SAFETY: a kept body is readable until the request is done, which
@@ -900,7 +900,7 @@ impl TaggedProtocol {
             let len = slot.piece.min(slot.length - start) as usize;
             // SAFETY: the buffer holds the message until the request is done,
             // and one that goes away before has an error.
-            let buf = unsafe { slot.lend(slot.issued, start as usize, len, !receiving) };
+            let buf = unsafe { slot.buffer_of(slot.issued, start as usize, len, !receiving) };
             let tag = Class::Tagged.token(slot.tag + slot.issued);
             let token = Class::Tagged.token(id | (slot.issued & 0xff) << 52);
             let rc = if receiving {
@@ -908,7 +908,7 @@ impl TaggedProtocol {
                 inbox.map(|(netmod, endpoint)| {
                     let op = Bulk { buf, len, dest: 0, tag, token };
                     // SAFETY: the buffer is writable until the request is done,
-                    // or lent.
+                    // or bounce memory.
                     let rc = unsafe { netmod.recv_bulk(endpoint, op) };
                     (rc, netmod)
                 })
@@ -917,7 +917,7 @@ impl TaggedProtocol {
                     let (netmod, endpoint) = context.endpoint(transport)?;
                     let op = Bulk { buf: buf.cast_const(), len, dest, tag, token };
                     // SAFETY: the buffer is readable until the request is done,
-                    // or lent.
+                    // or bounce memory.
                     let rc = unsafe { netmod.send_bulk(endpoint, op) };
                     Some((rc, netmod))
                 })

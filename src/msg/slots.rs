@@ -69,7 +69,7 @@ pub(super) struct Slot {
     pub(super) ended: u64,
     /// What providers have in place of a borrowed buffer, by piece. Leaked
     /// where they do not give it back.
-    lent: Vec<(u64, Bounce)>,
+    bounced: Vec<(u64, Bounce)>,
 }
 
 const _: () = assert!(std::mem::offset_of!(Slot, channel) <= 64);
@@ -99,7 +99,7 @@ impl Slot {
             issued: 0,
             cleared: 0,
             ended: 0,
-            lent: Vec::new(),
+            bounced: Vec::new(),
         }
     }
 
@@ -110,12 +110,12 @@ impl Slot {
     }
 
     /// What a provider is given for a piece that begins at `start`: the place
-    /// in the caller's buffer, or memory lent in its stead, with its bytes if
+    /// in the caller's buffer, or bounce memory in its stead, with its bytes if
     /// it is `sent`.
     ///
     /// # Safety
     /// The buffer holds the piece.
-    pub(super) unsafe fn lend(
+    pub(super) unsafe fn buffer_of(
         &mut self,
         piece: u64,
         start: usize,
@@ -126,13 +126,13 @@ impl Slot {
         if !self.borrowed {
             return own;
         }
-        let mut lent = Bounce::new(len);
-        let to = lent.start();
+        let mut bounce = Bounce::new(len);
+        let to = bounce.start();
         if sent {
-            // SAFETY: the caller's duty; lent with this length.
+            // SAFETY: the caller's duty; bounce memory of this length.
             unsafe { to.copy_from_nonoverlapping(own, len) };
         }
-        self.lent.push((piece, lent));
+        self.bounced.push((piece, bounce));
         to
     }
 
@@ -143,17 +143,17 @@ impl Slot {
     /// # Safety
     /// A buffer of a request that is not detached holds the piece.
     pub(super) unsafe fn take_back(&mut self, piece: u64, received: bool) {
-        let found = self.lent.iter().position(|(number, _)| number & 0xff == piece & 0xff);
+        let found = self.bounced.iter().position(|(number, _)| number & 0xff == piece & 0xff);
         let Some(at) = found else { return };
-        let (number, mut lent) = self.lent.swap_remove(at);
+        let (number, mut bounce) = self.bounced.swap_remove(at);
         if received && !self.detached {
             let start = number * self.piece;
             let len = self.piece.min(self.length - start) as usize;
             let to = self.buf.wrapping_add(start as usize);
-            // SAFETY: the caller's duty; lent with this length.
-            unsafe { to.copy_from_nonoverlapping(lent.start(), len) };
+            // SAFETY: the caller's duty; bounce memory of this length.
+            unsafe { to.copy_from_nonoverlapping(bounce.start(), len) };
         }
-        lent.done();
+        bounce.release();
     }
 
     /// Pieces of the rendezvous.
@@ -229,8 +229,8 @@ impl Slots {
         if slot.error.is_some() {
             slot.error = None;
         }
-        if !slot.lent.is_empty() {
-            slot.lent.clear();
+        if !slot.bounced.is_empty() {
+            slot.bounced.clear();
         }
         self.free.push(at);
     }
@@ -357,18 +357,18 @@ mod tests {
         assert_eq!(slot.pieces(), 3);
         // SAFETY: the last piece, of 4 bytes, and `slot.buf` holds it.
         unsafe {
-            let lent = slot.lend(2, 2 * PIECE, 4, true);
-            assert_eq!(std::slice::from_raw_parts(lent, 4), [16, 17, 18, 19]);
-            lent.write_bytes(9, 4);
+            let bounce = slot.buffer_of(2, 2 * PIECE, 4, true);
+            assert_eq!(std::slice::from_raw_parts(bounce, 4), [16, 17, 18, 19]);
+            bounce.write_bytes(9, 4);
             slot.take_back(2, true);
         }
         assert_eq!(bytes[12..], [12, 13, 14, 15, 9, 9, 9, 9]);
         drop(bytes);
         // (The borrow is over, and with it the buffer.)
         slot.detached = true;
-        // SAFETY: memory lent for the piece; the buffer is not touched.
+        // SAFETY: bounce memory of the piece; the buffer is not touched.
         unsafe {
-            slot.lend(0, 0, PIECE, false).write_bytes(1, PIECE);
+            slot.buffer_of(0, 0, PIECE, false).write_bytes(1, PIECE);
             slot.take_back(0, true);
         }
     }

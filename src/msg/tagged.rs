@@ -265,7 +265,7 @@ impl<N: Netmod> Tagged<N> {
         found.map_or_else(|| Err(error.unwrap_or(MsgError::NobodyLeft { others: 0 })), Ok)
     }
 
-    /// Refuses what may wait within a handler, before a buffer is lent out.
+    /// Refuses what may wait within a handler, before a buffer is in use.
     #[inline]
     fn refuse_nested(&self) -> Result<(), MsgError> {
         if self.context.is_progressing() {

@@ -793,14 +793,15 @@ impl<N: Netmod> Access<N> {
                 // SAFETY: the caller keeps the buffer.
                 unsafe { self.write_piece(&place, from, piece, false)? };
             } else {
-                let mut lent = self.cold.spare.lend(piece);
-                // SAFETY: both hold the piece; what was lent stays if this fails.
+                let mut bounce = self.cold.bounce_pool.take(piece);
+                // SAFETY: both hold the piece; the bounce memory is leaked if
+                // this fails.
                 let token = unsafe {
-                    lent.start().copy_from_nonoverlapping(from, piece);
-                    self.write_piece(&place, lent.start(), piece, true)?
+                    bounce.start().copy_from_nonoverlapping(from, piece);
+                    self.write_piece(&place, bounce.start(), piece, true)?
                 };
                 self.await_token(token, remote.peer)?;
-                self.cold.spare.done(lent);
+                self.cold.bounce_pool.put_back(bounce);
             }
             at += piece;
         }
@@ -904,13 +905,13 @@ impl<N: Netmod> Access<N> {
                 // SAFETY: the caller keeps the buffer.
                 unsafe { self.read_piece(&place, to, piece, false)? };
             } else {
-                let mut lent = self.cold.spare.lend(piece);
-                // SAFETY: what was lent stays if this fails.
-                let token = unsafe { self.read_piece(&place, lent.start(), piece, true)? };
+                let mut bounce = self.cold.bounce_pool.take(piece);
+                // SAFETY: the bounce memory is leaked if this fails.
+                let token = unsafe { self.read_piece(&place, bounce.start(), piece, true)? };
                 self.await_token(token, remote.peer)?;
                 // SAFETY: both hold the piece.
-                unsafe { to.copy_from_nonoverlapping(lent.start(), piece) };
-                self.cold.spare.done(lent);
+                unsafe { to.copy_from_nonoverlapping(bounce.start(), piece) };
+                self.cold.bounce_pool.put_back(bounce);
             }
             at += piece;
         }

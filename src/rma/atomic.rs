@@ -478,22 +478,23 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Result<(), Error> {
-        let mut lent = self.cold.spare.lend(origin.bytes());
-        let origin = Origin { result: lent.start(), ..*origin };
+        let mut bounce = self.cold.bounce_pool.take(origin.bytes());
+        let origin = Origin { result: bounce.start(), ..*origin };
         let mut in_flight = Vec::new();
-        // SAFETY: the caller's duty, and what was lent stays if this fails.
+        // SAFETY: the caller's duty, and the bounce memory is leaked if this
+        // fails.
         let started = unsafe { self.elements(&origin, rank, disp, Some(&mut in_flight)) };
         let nothing_in_flight = in_flight.is_empty();
         let ended = self.await_in_flight(&mut in_flight);
         if let Err(e) = started.and(ended) {
             if nothing_in_flight {
-                self.cold.spare.done(lent);
+                self.cold.bounce_pool.put_back(bounce);
             }
             return Err(e);
         }
         // SAFETY: both hold the elements.
-        unsafe { std::ptr::copy_nonoverlapping(lent.start(), result, origin.bytes()) };
-        self.cold.spare.done(lent);
+        unsafe { std::ptr::copy_nonoverlapping(bounce.start(), result, origin.bytes()) };
+        self.cold.bounce_pool.put_back(bounce);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use super::exposed_region::Status;
 use super::locks::{Holder, LockHandle, LockMode, NO_RANK};
 use super::state::WindowState;
 use super::{Error, ErrorKind};
-use crate::device::{Context, DeviceError, Spare};
+use crate::device::{BouncePool, Context, DeviceError};
 use crate::netmod::{Netmod, Op, Type};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -106,8 +106,8 @@ pub(super) struct ColdState<N> {
     /// Operands of the provider's atomics, by world rank, until a flush.
     pub(super) staged: RefCell<Vec<(u32, Box<[u8]>)>>,
     pub(super) staged_bytes: Cell<usize>,
-    /// Memory to lend to providers.
-    pub(super) spare: Spare,
+    /// Bounce memory for calls that borrow their buffer.
+    pub(super) bounce_pool: BouncePool,
     /// The path of the last element operation, by world rank.
     pub(super) access_paths: RefCell<BTreeMap<u32, AccessPath>>,
     /// Operations by the processor's atomics left until the next progress.
@@ -125,7 +125,7 @@ impl<N: Netmod> ColdState<N> {
             group: RefCell::default(),
             staged: RefCell::default(),
             staged_bytes: Cell::new(0),
-            spare: Spare::default(),
+            bounce_pool: BouncePool::default(),
             access_paths: RefCell::default(),
             atomics_until_progress: Cell::new(ATOMICS_PER_PROGRESS),
         }

@@ -463,10 +463,10 @@ impl<N: Netmod> Access<N> {
                 bytes += len;
                 next = pieces.next();
             }
-            let mut lent = self.cold.spare.lend(bytes);
-            let start = lent.start();
-            // SAFETY: within what is lent and the caller's; what was lent stays
-            // if this fails.
+            let mut bounce = self.cold.bounce_pool.take(bytes);
+            let start = bounce.start();
+            // SAFETY: within the bounce memory and the caller's; the former is
+            // leaked if this fails.
             unsafe {
                 if write {
                     for &(here, (at, _, len)) in &list {
@@ -484,7 +484,7 @@ impl<N: Netmod> Access<N> {
                     }
                 }
             }
-            self.cold.spare.done(lent);
+            self.cold.bounce_pool.put_back(bounce);
         }
         Ok(())
     }
