@@ -86,7 +86,7 @@ impl Meta {
 pub(super) struct OutstandingRequests {
     /// By world rank.
     under_way: RefCell<BTreeMap<u32, u32>>,
-    /// Requests that went wrong and that nobody waited for singly.
+    /// Failed requests without a waiter of their own.
     refused: RefCell<Vec<(u32, Status)>>,
 }
 
@@ -142,7 +142,7 @@ pub(super) fn error_of(peer: u32, status: Status) -> Error {
     }
 }
 
-/// The answer to a request that somebody waits for singly.
+/// The answer to a request that has a waiter of its own.
 #[derive(Default, Debug)]
 pub(super) struct Answer(Cell<Option<(Status, u64)>>);
 
@@ -330,7 +330,7 @@ impl<N: Netmod> RmaHandler<N> {
             self.answered(head.from, head.words, body);
             return None;
         }
-        // Garbage has no meta word; nobody waits for its answer.
+        // A malformed packet has no meta word, and no answer.
         let meta = Meta::decode(head.words[2])?;
         let (status, number, out) = self.serve(head, meta, body)?;
         let words = [u64::from(meta.id), status as u64, number];
@@ -379,7 +379,7 @@ impl<N: Netmod> RmaHandler<N> {
             false
         });
         for (from, words) in answers {
-            // Who died meanwhile needs no answer.
+            // A peer that has died meanwhile needs no answer.
             // SAFETY: a copied body needs nothing.
             let _ = unsafe {
                 context.transmit(
@@ -542,7 +542,7 @@ impl<N: Netmod> PacketHandler<N> for RmaHandler<N> {
                 self.waiting.borrow_mut().push_back(Waiter { window, from, place, id, since });
                 return context.schedule(Class::Rma);
             }
-            // Who died meanwhile needs no answer.
+            // A peer that has died meanwhile needs no answer.
             // SAFETY: a copied body needs nothing.
             let _ = unsafe { context.transmit(head.from, answer, Body::Copied(&out)) };
         }

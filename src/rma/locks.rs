@@ -134,8 +134,8 @@ impl LockHandle {
                 (&words.global, |w, _| (w & LOW == 0).then(|| w + ONE_HIGH))
             }
         };
-        // Counted before: whoever is killed in between leaves a name too many, and
-        // never a lock without one.
+        // Counted before: a process that is killed in between leaves a count too
+        // many, never a lock without a count.
         self.add_holder(mode, holder, 1);
         let acquired =
             word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |w| mine(w, exclusive));
