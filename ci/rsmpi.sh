@@ -9,7 +9,7 @@
 #     -t SECONDS  limit of an example (20)
 #     -q          the short form: 2 ranks, ours alone
 #
-# The examples are those of the package `mpi` on crates.io, built in
+# The examples are those of the package `mpi`, built in
 # $RANKWAY_RSMPI (by default target/rsmpi) as its own lock file has it.
 #   OPENMPI_DIR   where our components are installed (make openmpi)
 #
