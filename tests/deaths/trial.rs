@@ -352,11 +352,15 @@ impl<N: Opens> Held<N> {
         };
         Ok(Held { window, _memory: memory })
     }
+}
 
-    /// Gives up a window that one of the survivors may still put to.
-    pub fn leave(self) {
-        drop(self.window);
-        leave::<N>(self._memory);
+impl<N: Opens> Drop for Held<N> {
+    fn drop(&mut self) {
+        // One of the survivors may still put to it. What is not left so is freed
+        // after the window.
+        if N::KEY_HANDLES {
+            leave::<N>(std::mem::take(&mut self._memory));
+        }
     }
 }
 
