@@ -16,7 +16,8 @@ pub(crate) fn no_descriptor(error: &io::Error) -> bool {
 pub(crate) fn explained(text: String) -> String {
     /// Libraries ask for their queues and pools at once.
     const LITTLE: u64 = 128 << 20;
-    if few_descriptors() {
+    const FEW: usize = 4;
+    if lacks_descriptors::<FEW>() {
         return format!("{text}; this process may open no more descriptors; raise `ulimit -n`");
     }
     match address_space() {
@@ -32,7 +33,7 @@ pub(crate) fn explained(text: String) -> String {
 /// this process.
 #[cold]
 pub(crate) fn starves(asked: bool) -> bool {
-    File::open("/dev/null").is_err_and(|error| no_descriptor(&error)) && (asked || is_called())
+    lacks_descriptors::<1>() && (asked || is_called())
 }
 
 /// Returns true if a connection waits at a socket of this process to be accepted.
@@ -54,9 +55,9 @@ fn is_called() -> bool {
     (0..MOST).any(calls)
 }
 
-fn few_descriptors() -> bool {
-    const FEW: usize = 4;
-    let mut spare: [Option<File>; FEW] = std::array::from_fn(|_| None);
+/// Returns true if this process may not open `N` descriptors more.
+fn lacks_descriptors<const N: usize>() -> bool {
+    let mut spare: [Option<File>; N] = std::array::from_fn(|_| None);
     for place in &mut spare {
         match File::open("/dev/null") {
             Ok(file) => *place = Some(file),

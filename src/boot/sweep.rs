@@ -14,7 +14,7 @@
 //! is left that knows the pids.
 
 use super::os;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
@@ -71,7 +71,7 @@ pub(crate) fn made_here(address: &[u8]) {
 /// Call it when all processes of the job on this machine have ended.
 pub fn sweep(pids: &[u32], job: u64) -> usize {
     let prefix = segment_prefix(job);
-    remove(Path::new(SHM), |name, path| {
+    remove(Path::new(SHM), |name, path, _| {
         name.starts_with(&prefix)
             || libfabric_owner(name).is_some_and(|pid| pids.contains(&pid) && os::ended(pid))
                 && nobody_has(path)
@@ -88,12 +88,10 @@ pub fn sweep_process(pid: u32, job: u64) -> usize {
     }
     let prefix = format!("{}{pid}-", segment_prefix(job));
     let made = MADE.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let by_me = |path: &Path| {
-        path.symlink_metadata().is_ok_and(|known| own && made.contains(&(pid, known.ino())))
-    };
-    remove(Path::new(SHM), |name, path| {
+    remove(Path::new(SHM), |name, path, known| {
+        let by_me = || own && made.contains(&(pid, known.ino()));
         name.starts_with(&prefix)
-            || libfabric_owner(name) == Some(pid) && (by_me(path) || nobody_has(path))
+            || libfabric_owner(name) == Some(pid) && (by_me() || nobody_has(path))
     })
 }
 
@@ -102,13 +100,10 @@ pub fn sweep_process(pid: u32, job: u64) -> usize {
 /// and those that bear Rankway's mark. Those that somebody has are in use.
 pub fn sweep_stale() -> usize {
     let me = std::process::id();
-    remove(Path::new(SHM), |name, path| {
-        libfabric_owner(name).is_some_and(|pid| pid == me || is_marked(path)) && nobody_has(path)
+    remove(Path::new(SHM), |name, path, known| {
+        let is_marked = known.permissions().mode() & MARK != 0;
+        libfabric_owner(name).is_some_and(|pid| pid == me || is_marked) && nobody_has(path)
     })
-}
-
-fn is_marked(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|known| known.permissions().mode() & MARK != 0)
 }
 
 /// Returns true if no process of this machine, whatever its namespaces, has the
@@ -132,7 +127,7 @@ fn libfabric_owner(name: &str) -> Option<u32> {
     (digits && rest.contains(':')).then(|| pid.parse().ok())?
 }
 
-fn remove(directory: &Path, ours: impl Fn(&str, &Path) -> bool) -> usize {
+fn remove(directory: &Path, ours: impl Fn(&str, &Path, &Metadata) -> bool) -> usize {
     // SAFETY: geteuid reads the process's credentials and cannot fail.
     let me = unsafe { libc::geteuid() };
     let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
@@ -141,8 +136,9 @@ fn remove(directory: &Path, ours: impl Fn(&str, &Path) -> bool) -> usize {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
         let path = entry.path();
-        let mine = entry.metadata().is_ok_and(|meta| meta.is_file() && meta.uid() == me);
-        if mine && ours(name, &path) && std::fs::remove_file(&path).is_ok() {
+        let mine =
+            |known: Metadata| known.is_file() && known.uid() == me && ours(name, &path, &known);
+        if entry.metadata().is_ok_and(mine) && std::fs::remove_file(&path).is_ok() {
             removed += 1;
         }
     }
