@@ -150,6 +150,9 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
+    /// Held by tests that sweep: one would sweep what another has made.
+    static SWEEPING: Mutex<()> = Mutex::new(());
+
     #[test]
     fn libfabric_names_are_told_from_others() {
         assert_eq!(libfabric_owner("1234:0:1"), Some(1234));
@@ -162,6 +165,7 @@ mod tests {
 
     #[test]
     fn only_the_job_and_the_dead_are_swept() {
+        let _alone = SWEEPING.lock().unwrap_or_else(PoisonError::into_inner);
         let job = super::super::os::random_job().unwrap();
         let ours = format!("{SHM}/{}a", segment_prefix(job));
         let other = format!("{SHM}/{}a", segment_prefix(job ^ 1));
@@ -194,6 +198,7 @@ mod tests {
 
     #[test]
     fn what_bears_the_mark_is_swept_by_whoever_starts_next() {
+        let _alone = SWEEPING.lock().unwrap_or_else(PoisonError::into_inner);
         let job = super::super::os::random_job().unwrap();
         // Of no process: pids end below this.
         let path = |what: &str| PathBuf::from(format!("{SHM}/4194305:{what}:{job:x}"));
