@@ -460,15 +460,6 @@ fn speed() {
     }
 }
 
-macro_rules! parts {
-    ($($test:ident $part:literal)*) => { $(
-        #[test]
-        fn $test() {
-            must_succeed(play($part));
-        }
-    )* };
-}
-
 parts! {
     collectives_over_subsets "collectives"
     collectives_of_64_ranks "many ranks"

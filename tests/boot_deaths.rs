@@ -306,15 +306,6 @@ fn gave_up() {
     assert!(outcome.as_ref().unwrap().success(), "{outcome:?}");
 }
 
-macro_rules! parts {
-    ($($test:ident $part:literal)*) => { $(
-        #[test]
-        fn $test() {
-            must_succeed(play($part));
-        }
-    )* };
-}
-
 parts! {
     a_death_another_saw "seen and left"
     deaths_while_all_others_are_elsewhere "some"

@@ -288,15 +288,6 @@ fn no_processes() {
     no_children_left();
 }
 
-macro_rules! parts {
-    ($($test:ident $part:literal)*) => { $(
-        #[test]
-        fn $test() {
-            must_succeed(play($part));
-        }
-    )* };
-}
-
 parts! {
     values_are_visible_after_the_fence "exchange"
     ranks_are_dealt_to_nodes "nodes"

@@ -159,8 +159,8 @@ impl<N: Netmod> PutVtable<N> {
             (path::INDEXED, _) => PutVtable::indexed::<{ body::OTHER }>(),
             _ => PutVtable {
                 unchecked: Access::issue_other::<NONBLOCKING>,
-                blocking: Access::put_refused::<BLOCKING>,
-                nonblocking: Access::put_refused::<NONBLOCKING>,
+                blocking: Access::put_general::<BLOCKING>,
+                nonblocking: Access::put_general::<NONBLOCKING>,
             },
         }
     }
@@ -398,7 +398,7 @@ impl<N: Netmod> Access<N> {
             let offset = disp.wrapping_mul(self.unit);
             if self.outside(rank, disp, offset, len) {
                 // SAFETY: the caller's duty.
-                return unsafe { self.put_refused::<NB>(buf, len, rank, disp) };
+                return unsafe { self.put_general::<NB>(buf, len, rank, disp) };
             }
             // SAFETY: checked just now; the map is affine; the caller's word
             // for the buffer.
@@ -615,7 +615,7 @@ impl<N: Netmod> Access<N> {
         let offset = disp.wrapping_mul(self.unit);
         if self.gate.get() != path::INDEXED || self.outside(rank, disp, offset, len) {
             // SAFETY: the caller's duty.
-            return unsafe { self.put_refused::<NB>(buf, len, rank, disp) };
+            return unsafe { self.put_general::<NB>(buf, len, rank, disp) };
         }
         // SAFETY: checked just now; `new` chose BODY by the lookup; the
         // caller's word for the buffer.
@@ -996,13 +996,14 @@ impl<N: Netmod> Access<N> {
         result.map_err(|e| self.context.attribute_failure(peer, e).into())
     }
 
-    /// A put that the quick checks held back.
+    /// A put that is on none of the inline paths, or did not pass their checks:
+    /// everything is checked, and it takes any path.
     ///
     /// # Safety
     /// As `put_checked`.
     #[cold]
     #[inline(never)]
-    unsafe fn put_refused<const NB: bool>(
+    unsafe fn put_general<const NB: bool>(
         &self,
         buf: *const u8,
         len: usize,

@@ -34,6 +34,19 @@ macro_rules! plays {
 }
 pub(crate) use plays;
 
+/// A test for each part that must succeed on its own.
+#[allow(unused_macros, reason = "each test binary uses its part")]
+macro_rules! parts {
+    ($($test:ident $part:literal)*) => { $(
+        #[test]
+        fn $test() {
+            must_succeed(play($part));
+        }
+    )* };
+}
+#[allow(unused_imports, reason = "as above")]
+pub(crate) use parts;
+
 /// This program again, in the part `part`.
 pub fn play(part: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
