@@ -19,6 +19,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 const SHM: &str = "/dev/shm";
 /// Chooses the signal for those who hold a lease; the libc crate lacks it.
@@ -127,7 +128,24 @@ fn libfabric_owner(name: &str) -> Option<u32> {
     (digits && rest.contains(':')).then(|| pid.parse().ok())?
 }
 
+/// Waits until nobody else on this machine sweeps, for at most 100 ms: two who
+/// try for a lease on one file at once both have it open, so neither gets it.
+/// The turn ends when the file is closed.
+fn turn(directory: &Path) -> Option<File> {
+    let file = File::open(directory).ok()?;
+    for _ in 0..50 {
+        // SAFETY: a descriptor of ours and an integer.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+            return Some(file);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    None
+}
+
 fn remove(directory: &Path, ours: impl Fn(&str, &Path, &Metadata) -> bool) -> usize {
+    // Without it a segment may be left to the next start.
+    let _turn = turn(directory);
     // SAFETY: geteuid reads the process's credentials and cannot fail.
     let me = unsafe { libc::geteuid() };
     let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
@@ -194,6 +212,27 @@ mod tests {
         assert!(sweep_process(std::process::id(), job) >= 1);
         assert!(!Path::new(&living).exists());
         drop(own);
+    }
+
+    #[test]
+    fn who_sweep_at_once_leave_nothing() {
+        let _alone = SWEEPING.lock().unwrap_or_else(PoisonError::into_inner);
+        let job = super::super::os::random_job().unwrap();
+        for round in 0..20 {
+            let path = |i| PathBuf::from(format!("{SHM}/4194306:{round}.{i}:{job:x}"));
+            for i in 0..20 {
+                std::fs::write(path(i), b"x").unwrap();
+                let marked = std::fs::Permissions::from_mode(0o1600);
+                std::fs::set_permissions(path(i), marked).unwrap();
+            }
+            let start = std::sync::Barrier::new(4);
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| (start.wait(), sweep_stale()));
+                }
+            });
+            assert_eq!((0..20).filter(|&i| path(i).exists()).count(), 0, "round {round}");
+        }
     }
 
     #[test]

@@ -275,19 +275,26 @@ pub fn clean(output: &Output) -> Result {
     gone(&pids)
 }
 
-/// Neither these processes nor segments of theirs are there.
-pub fn gone(pids: &[u32]) -> Result {
+/// These processes have ended, or do so within 10 s.
+pub fn ended(pids: &[u32]) -> Result {
     // A zombie is nobody: its parent has not asked yet.
     let runs = |pid: &u32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, behind)| !behind.starts_with(['Z', 'X']))
     };
     let start = Instant::now();
-    while pids.iter().any(runs) && start.elapsed() < Duration::from_secs(2) {
+    while pids.iter().any(runs) && start.elapsed() < Duration::from_secs(10) {
         std::thread::sleep(Duration::from_millis(10));
     }
+    let left: Vec<_> = pids.iter().filter(|pid| runs(pid)).collect();
+    ensure!(left.is_empty(), "processes {left:?} are left");
+    Ok(())
+}
+
+/// Neither these processes nor segments of theirs are there.
+pub fn gone(pids: &[u32]) -> Result {
+    ended(pids)?;
     for pid in pids {
-        ensure!(!runs(pid), "process {pid} is left");
         let mut left = leftovers();
         left.retain(|name| {
             name.starts_with(&format!("{pid}:")) || name.contains(&format!("-{pid}-"))
