@@ -5,7 +5,7 @@ SHELL := /bin/sh
 CARGO_TARGET_DIR ?= target
 export CARGO_TARGET_DIR
 # Puts a new enough cargo on PATH, whoever installed it.
-ENV := . ci/env.sh &&
+ENV := . ci/machine/env.sh &&
 ARGS ?=
 
 # Where `make openmpi` installs the components.
@@ -15,7 +15,7 @@ OPENMPI_PROFILE ?= release
 
 .PHONY: help deps build rate count count-c memory maps info openmpi test test-c test-matrix test-random test-openmpi test-mpi \
 	test-mpi-short test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi heap-mpi \
-	test-kills check bench rivals miri loom sanitize fuzz ci bindings install uninstall clean
+	test-kills check fmt clippy doc bench rivals miri loom sanitize fuzz ci bindings install uninstall clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -25,7 +25,7 @@ deps: ## install what is missing (Debian 12, Ubuntu 22.04 and later)
 
 build: deps ## build the command and the null provider, optimised
 	@$(ENV) cargo build --release --workspace
-	@ci/place-provider.sh
+	@ci/install/provider.sh
 
 rate: build ## issue rate of put, for every rank map, beside the raw provider
 	@$(CARGO_TARGET_DIR)/release/rankway rate $(ARGS)
@@ -34,7 +34,7 @@ count: build ## instructions of a translation and of a put
 	@$(CARGO_TARGET_DIR)/release/rankway count $(ARGS)
 
 count-c: build ## instructions of what include/rankway.h has inline, as C compiles it
-	@ci/golden.sh c --show $(ARGS)
+	@ci/measure/golden.sh c --show $(ARGS)
 
 memory: build ## bytes of address vectors and communicators
 	@$(CARGO_TARGET_DIR)/release/rankway memory $(ARGS)
@@ -48,10 +48,10 @@ info: build ## netmods and providers of this machine
 openmpi: ## build the Open MPI components, install them into OPENMPI_DIR or PREFIX/lib/openmpi
 	@ci/deps --openmpi
 	@$(ENV) cargo build --profile $(OPENMPI_PROFILE) --manifest-path plugins/openmpi/Cargo.toml
-	@PROFILE="$(OPENMPI_PROFILE)" ci/place-openmpi.sh "$(OPENMPI_DIR)"
+	@PROFILE="$(OPENMPI_PROFILE)" ci/install/openmpi.sh "$(OPENMPI_DIR)"
 
-test: build ## every test (a newer libfabric too, where ci/newer-fabric.sh has fetched one)
-	@$(ENV) newer=$$(ci/newer-fabric.sh --if-there 2>/dev/null); \
+test: build ## every test (a newer libfabric too, where ci/machine/newer-fabric.sh has fetched one)
+	@$(ENV) newer=$$(ci/machine/newer-fabric.sh --if-there 2>/dev/null); \
 		RANKWAY_NEWER_LIBFABRIC=$$newer \
 		RANKWAY_NEWER_UCX=$$(ls $${newer%/*}/libucp.so.0 2>/dev/null) \
 		cargo test --profile checked --workspace $(ARGS)
@@ -60,7 +60,7 @@ test-kills: build ## a rank killed amidst every operation (ARGS: --row --network
 	@$(ENV) cargo test --profile checked --test kills -- matrix $(ARGS)
 
 test-c: build ## the C interface: its tests and examples, under every launcher here
-	@ci/c.sh
+	@ci/check/c.sh
 
 # `whole` and `random` of tests/matrix; over Open MPI with ARGS="--mpi".
 MATRIX = $(ENV) OPENMPI_DIR="$(OPENMPI_DIR)" cargo test -q --profile checked --test matrix --
@@ -80,42 +80,61 @@ bench-mpi: openmpi build ## MPI programs on our components beside Open MPI's own
 		--components "$(OPENMPI_DIR)" $(ARGS)
 
 test-mpi: openmpi ## MPICH's test suite over our components and Open MPI's own (ARGS: directories, -s STACK)
-	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/mpi-suite.sh $(ARGS)
+	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/mpi/suite.sh $(ARGS)
 
 test-mpi-short: openmpi ## some 200 programs of it over our components, in minutes
-	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/mpi-suite.sh --short $(ARGS)
+	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/mpi/suite.sh --short $(ARGS)
 
 test-mpi4py: openmpi ## mpi4py's test suite, with our components and with Open MPI's own
 	@ci/deps --python
-	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/mpi4py.sh $(ARGS)
+	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/mpi/mpi4py.sh $(ARGS)
 
 test-rsmpi: openmpi ## rsmpi's examples, with our components and with Open MPI's own
-	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/rsmpi.sh $(ARGS)
+	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/mpi/rsmpi.sh $(ARGS)
 
 heap-mpi: openmpi ## heap of one process under Open MPI, by the size of the job
-	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/heap-openmpi.sh $(ARGS)
+	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/measure/heap-openmpi.sh $(ARGS)
 
 test-verbs: build ## over verbs and over UCX's rc and ud, in a guest with a soft RDMA device (QEMU)
-	@ci/softroce/test
+	@ci/guest/test
 
 test-verbs-two: build ## the same between two guests on a virtual wire
-	@ci/softroce/test --hosts 2
+	@ci/guest/test --hosts 2
 
 test-verbs-mpi: openmpi ## programs of MPICH's suite over verbs, in such a guest
-	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/softroce/mpi $(ARGS)
+	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/guest/mpi $(ARGS)
 
 test-fresh: ## all a newcomer runs, in a minimal Debian made for it (root; ARGS: --short, or commands)
-	@ci/fresh.sh $(ARGS)
+	@ci/machine/fresh.sh $(ARGS)
 
 check: ## formatting, lints, documentation, bindings, other targets
 	@ci/deps --ci
-	@ci/fmt.sh
-	@ci/clippy.sh
-	@ci/doc.sh
-	@ci/bindings.sh
-	@ci/header.sh
-	@ci/portable.sh
-	@ci/scripts.sh
+	@$(MAKE) --no-print-directory fmt clippy doc
+	@ci/check/bindings.sh
+	@ci/check/header.sh
+	@ci/check/portable.sh
+	@ci/check/scripts.sh
+
+# Of the Open MPI components too, where its headers are.
+WITH_OPENMPI = ! command -v mpicc.openmpi >/dev/null 2>&1 ||
+OPENMPI_CRATE = --manifest-path plugins/openmpi/Cargo.toml
+# (The profile of `make test`: what it has built is not built again.)
+CHECKED = -q --profile checked
+
+fmt: ## the code is formatted as rustfmt.toml says (the bindings are left alone)
+	@$(ENV) cargo fmt --all --check && cargo fmt $(OPENMPI_CRATE) --check
+
+clippy: ## no lint is let through, with every feature and with none
+	@$(ENV) cargo clippy $(CHECKED) --workspace --all-targets -- -D warnings
+	@$(ENV) cargo clippy $(CHECKED) --no-default-features --lib -- -D warnings
+	@$(ENV) $(WITH_OPENMPI) cargo clippy $(CHECKED) $(OPENMPI_CRATE) --all-targets -- -D warnings
+
+# (Nothing of the components is public but their entries.)
+doc: ## the documentation builds, and no link in it is broken
+	@$(ENV) RUSTDOCFLAGS=-Dwarnings cargo doc $(CHECKED) --no-deps --workspace
+	@$(ENV) RUSTDOCFLAGS=-Dwarnings cargo doc $(CHECKED) --no-deps --no-default-features --lib
+	@$(ENV) $(WITH_OPENMPI) RUSTDOCFLAGS="-Dwarnings -Arustdoc::private_intra_doc_links" \
+		cargo doc $(CHECKED) --no-deps --document-private-items $(OPENMPI_CRATE)
 
 bench: build ## all benchmarks
 	@$(ENV) cargo bench $(ARGS)
@@ -124,29 +143,32 @@ rivals: deps ## rank maps beside other crates' structures: answers compared, the
 	@$(ENV) cd benches/rivals && cargo test -q --release && cargo run -q --release -- $(ARGS)
 
 miri: ## the unsafe and the parsing parts of the library under Miri (nightly Rust)
-	@ci/miri.sh $(ARGS)
+	@ci/proof/miri.sh $(ARGS)
 
+# Sleep and wake of the node's queues, the mailbox, lock words with deaths
+# (proofs/). LOOM_MAX_PREEMPTIONS bounds the interleavings.
 loom: ## models of what threads and processes share, under every interleaving
-	@ci/loom.sh $(ARGS)
+	@$(ENV) cd proofs && LOOM_MAX_PREEMPTIONS=$${LOOM_MAX_PREEMPTIONS:-3} RUSTFLAGS="--cfg loom" \
+		CARGO_TARGET_DIR="$(abspath $(CARGO_TARGET_DIR))/proof" cargo test -q --release -- $(ARGS)
 
 sanitize: ## the tests under AddressSanitizer and ThreadSanitizer (nightly Rust; ARGS: address or thread)
-	@ci/sanitize.sh $(ARGS)
+	@ci/proof/sanitize.sh $(ARGS)
 
 fuzz: ## fuzzes what peers, launchers and files say, FUZZ_SECONDS (60) a target (ARGS: targets)
-	@ci/fuzz.sh $(ARGS)
+	@ci/proof/fuzz.sh $(ARGS)
 
 bindings: ## make the bindings again from the installed headers, and keep them
 	@ci/deps --ci
-	@$(ENV) BLESS=1 ci/bindings.sh
+	@$(ENV) BLESS=1 ci/check/bindings.sh
 
 ci: ## everything that is checked before a change is taken
 	@.ci/run
 
 install: build ## the C library, header and pkg-config file (PREFIX=/usr/local, DESTDIR)
-	@PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)" INCLUDEDIR="$(INCLUDEDIR)" DESTDIR="$(DESTDIR)" ci/install.sh install
+	@PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)" INCLUDEDIR="$(INCLUDEDIR)" DESTDIR="$(DESTDIR)" ci/install/library.sh install
 
 uninstall: ## take them away again
-	@PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)" INCLUDEDIR="$(INCLUDEDIR)" DESTDIR="$(DESTDIR)" ci/install.sh uninstall
+	@PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)" INCLUDEDIR="$(INCLUDEDIR)" DESTDIR="$(DESTDIR)" ci/install/library.sh uninstall
 
 clean: ## remove what was built
 	@$(ENV) cargo clean

@@ -1,7 +1,7 @@
 /* Rankway: rank maps, address vectors and one-sided operations for MPI device
  * layers. docs/device-layer.md maps these calls to those of MPICH and Open MPI.
  *
- * Made of capi/src and capi/inline.h; do not edit (BLESS=1 ci/header.sh).
+ * Made of capi/src and capi/inline.h; do not edit (BLESS=1 ci/check/header.sh).
  *
  * Every call answers a rankway_code. After an error rankway_error_message tells
  * what happened to which object and peer, and what to do. Handles are small

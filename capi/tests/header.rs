@@ -9,7 +9,7 @@ const HEAD: &str = "\
 /* Rankway: rank maps, address vectors and one-sided operations for MPI device
  * layers. docs/device-layer.md maps these calls to those of MPICH and Open MPI.
  *
- * Made of capi/src and capi/inline.h; do not edit (BLESS=1 ci/header.sh).
+ * Made of capi/src and capi/inline.h; do not edit (BLESS=1 ci/check/header.sh).
  *
  * Every call answers a rankway_code. After an error rankway_error_message tells
  * what happened to which object and peer, and what to do. Handles are small
@@ -106,9 +106,10 @@ fn the_header_is_what_the_sources_give() -> Result<(), Box<dyn Error>> {
     if made != kept {
         let differs = made.lines().zip(kept.lines()).position(|(a, b)| a != b);
         let line = differs.map_or(0, |at| at + 1);
-        return Err(
-            format!("include/rankway.h differs from line {line}: BLESS=1 ci/header.sh").into()
-        );
+        return Err(format!(
+            "include/rankway.h differs from line {line}: BLESS=1 ci/check/header.sh"
+        )
+        .into());
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Bytes → the contact info a peer publishes: refused, or read to the end and written
 //! again. (Those with raw addresses come in packets, see `packets`.)
 //!
-//! `ci/fuzz.sh contact_info`
+//! `ci/proof/fuzz.sh contact_info`
 
 #![no_main]
 

@@ -1,6 +1,6 @@
 //! Bytes → greetings and frames of the set-up channel.
 //!
-//! `ci/fuzz.sh frames`
+//! `ci/proof/fuzz.sh frames`
 
 #![no_main]
 

@@ -1,7 +1,7 @@
 //! Bytes → a map image: refused, or a map whose every answer agrees with its
 //! iteration. The checksum is mended first, so that contents are reached.
 //!
-//! `ci/fuzz.sh image`
+//! `ci/proof/fuzz.sh image`
 
 #![no_main]
 

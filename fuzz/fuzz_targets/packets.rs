@@ -3,7 +3,7 @@
 //! link's own with business cards and packets in packets. Nothing panics, and no memory
 //! is used that is not the library's at the time.
 //!
-//! `ci/fuzz.sh packets`
+//! `ci/proof/fuzz.sh packets`
 
 #![no_main]
 

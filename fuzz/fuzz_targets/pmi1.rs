@@ -1,6 +1,6 @@
 //! Bytes → lines of a PMI-1 process manager.
 //!
-//! `ci/fuzz.sh pmi1`
+//! `ci/proof/fuzz.sh pmi1`
 
 #![no_main]
 

@@ -1,6 +1,6 @@
 //! Bytes → a map and a chain of selections from it, against plain lists.
 //!
-//! `ci/fuzz.sh rankmap`
+//! `ci/proof/fuzz.sh rankmap`
 
 #![no_main]
 

@@ -1,6 +1,6 @@
 //! Bytes → a sender that writes anything into its ring on the node.
 //!
-//! `ci/fuzz.sh ring`
+//! `ci/proof/fuzz.sh ring`
 
 #![no_main]
 

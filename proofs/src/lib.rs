@@ -1,5 +1,5 @@
 //! What threads and processes share, tried under every interleaving and every
-//! order of memory that loom knows: `ci/loom.sh`.
+//! order of memory that loom knows: `make loom`.
 //!
 //! `wake_flag.rs` and `notifier.rs` are the library's own files, made of loom's atomics
 //! and locks. The ring and the lock words lie in raw memory, which loom cannot

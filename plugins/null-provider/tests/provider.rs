@@ -42,7 +42,9 @@ fn newer() -> Option<PathBuf> {
     match std::env::var_os("RANKWAY_NEWER_LIBFABRIC") {
         Some(path) if !path.is_empty() => Some(path.into()),
         _ => {
-            eprintln!("skipped: RANKWAY_NEWER_LIBFABRIC is not set (ci/newer-fabric.sh gets one)");
+            eprintln!(
+                "skipped: RANKWAY_NEWER_LIBFABRIC is not set (ci/machine/newer-fabric.sh gets one)"
+            );
             None
         }
     }

@@ -1,0 +1,94 @@
+# shellcheck shell=bash disable=SC2154 # suite, short and directories come from there
+# Sourced by ci/mpi/suite.sh: where the suite comes from and how it is built.
+# Status 3 of `build` where the source cannot be had.
+
+# Fetches the source package with lists of our own, made of where the system's
+# own packages come from.
+fetch() {
+  command -v apt-get >/dev/null 2>&1 ||
+    { say "no apt-get here: put mpich_*.orig.tar.* into $suite"; return 3; }
+  mkdir -p "$suite/apt/lists/partial" "$suite/apt/cache/archives/partial"
+  # (apt's own placeholders.)
+  # shellcheck disable=SC2016
+  apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT) $(SIGNED_BY)' \
+    'Created-By: Packages' 2>/dev/null | sort -u |
+    while read -r uri release component signed; do
+      case $component in main | universe) ;; *) continue ;; esac
+      # Updates and backports have no other mpich, only more to read.
+      case $release in *-updates | *-security | *-backports) continue ;; esac
+      # Not every apt knows the last of them; the distribution's keys are trusted anyway.
+      case $signed in '$('*) signed= ;; esac
+      echo "deb-src ${signed:+[signed-by=$signed] }$uri $release $component"
+    done >"$suite/apt/sources.list"
+  [ -s "$suite/apt/sources.list" ] || { say "apt-get names no package lists; run apt-get update"; return 3; }
+  local apt=(-qq -o "Dir::Etc::sourcelist=$suite/apt/sources.list" -o Dir::Etc::sourceparts=-
+    -o "Dir::State::lists=$suite/apt/lists" -o "Dir::Cache=$suite/apt/cache"
+    -o APT::Sandbox::User=)
+  say "fetching the source of mpich"
+  (cd "$suite" && timeout 300 apt-get "${apt[@]}" update &&
+    timeout 300 apt-get "${apt[@]}" source --download-only mpich) >"$suite/fetch.log" 2>&1 ||
+    { tail -n 5 "$suite/fetch.log" >&2; say "the source package of mpich cannot be had"; return 3; }
+}
+
+# Unpacks the source now if need be: source, its directory.
+find_source() {
+  local tar
+  if ! compgen -G "$suite/mpich-*/test/mpi/configure" >/dev/null; then
+    compgen -G "$suite/mpich_*.orig.tar.*" >/dev/null || fetch || return
+    tar=$(compgen -G "$suite/mpich_*.orig.tar.*" | head -n 1)
+    tar -x -C "$suite" -f "$tar" --wildcards 'mpich-*/test/mpi'
+  fi
+  source=$(compgen -G "$suite/mpich-*/test/mpi" | head -n 1)
+}
+
+configure() {
+  mkdir -p "$suite/build"
+  [ ! -e "$suite/build/config.status" ] || return 0
+  say "configuring"
+  # Debian's mpi.h hides what MPI 3 removed and its library still has.
+  (cd "$suite/build" && timeout 540 "$source/configure" --with-mpi=/usr CC=mpicc.openmpi \
+    MPICC=mpicc.openmpi CPPFLAGS=-DOMPI_OMIT_MPI1_COMPAT_DECLS=0 --disable-fortran \
+    --disable-cxx --disable-romio --enable-strictmpi --disable-ft-tests) >"$suite/configure.log" 2>&1 ||
+    {
+      rm -f "$suite/build/config.status"
+      tail -n 5 "$suite/configure.log" >&2
+      die "configure failed ($suite/configure.log)"
+    }
+}
+
+# Programs that need more of MPI than this Open MPI has do not build.
+build_in() { # directory targets...
+  local dir=$1 stamp
+  shift
+  stamp=$suite/build/$dir/.built-$(cksum <<<"$*" | cut -d' ' -f1)
+  [ ! -e "$suite/build/$dir/.built-all" ] || return 0
+  [ ! -e "$stamp" ] || return 0
+  say "building $dir"
+  timeout 1800 make -C "$suite/build/$dir" -k -j"$(nproc)" "$@" >"$suite/build/$dir/make.log" 2>&1 || true
+  touch "$stamp"
+  if [ "$*" = all ]; then touch "$suite/build/$dir/.built-all"; fi
+}
+
+# Configures, then builds the directories asked for, or of them what the short
+# list names.
+build() {
+  local dir programs
+  find_source || return
+  configure
+  for dir in dtpools util "${directories[@]}"; do
+    [ -d "$suite/build/$dir" ] || die "the suite has no directory $dir"
+    case $short/$dir in
+      0/* | */dtpools | */util) build_in "$dir" all ;;
+      *)
+        mapfile -t programs < <(sed -n "s|^$dir/\([^/ ]*\) .*|\1|p" "$here/short" | sort -u)
+        [ ${#programs[@]} = 0 ] || build_in "$dir" "${programs[@]}"
+        ;;
+    esac
+  done
+}
+
+list_of() { # the test list of a directory
+  if [ -e "$suite/build/$1/testlist" ]; then cat "$suite/build/$1/testlist"; else
+    cat "$source/$1/testlist"
+  fi
+}
