@@ -6,8 +6,8 @@
 //! for an operation.
 
 use super::MsgError;
-use super::protocol::{How, MatchSpec, Sent, Status};
 use super::tagged::{Message, Tagged};
+use super::types::{Completion, MatchSpec, SendMode, Sent, Status};
 use crate::netmod::Netmod;
 use std::num::NonZeroU64;
 
@@ -24,15 +24,6 @@ pub enum Started {
     Done(Result<Status, MsgError>),
     /// [`Tagged::next_completion`] returns it when it is done.
     Pending(RequestId),
-}
-
-/// An operation that ended, out of the completion queue.
-#[derive(Debug)]
-pub struct Completion {
-    /// What its caller gave.
-    pub cookie: NonZeroU64,
-    /// What waiting for it would have returned.
-    pub result: Result<Status, Box<MsgError>>,
 }
 
 impl<N: Netmod> Tagged<N> {
@@ -56,9 +47,9 @@ impl<N: Netmod> Tagged<N> {
         cookie: NonZeroU64,
     ) -> Result<Started, MsgError> {
         let (protocol, context) = (self.protocol(), self.context());
-        let how = How { synchronous, borrowed: false };
+        let mode = SendMode { synchronous, borrowed: false };
         // SAFETY: the caller's duty.
-        let sent = unsafe { protocol.send(context, peer, channel, bits, buf, len, how)? };
+        let sent = unsafe { protocol.send(context, peer, channel, bits, buf, len, mode)? };
         Ok(match sent {
             Sent::Done => {
                 Started::Done(Ok(Status { peer, bits, length: len as u64, cancelled: false }))

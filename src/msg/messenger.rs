@@ -1,9 +1,9 @@
 //! Messages of a communicator: by rank and tag.
 
 use super::MsgError;
-use super::protocol::{Counts, MatchSpec, Status};
 use super::request::Request;
 use super::tagged::{Message, Tagged};
+use super::types::{Counts, MatchSpec, Status};
 use crate::netmod::Netmod;
 use crate::rma::Communicator;
 

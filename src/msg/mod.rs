@@ -39,6 +39,7 @@ mod protocol;
 mod request;
 mod slots;
 mod tagged;
+mod types;
 
 /// What [`notifier`] is made of, which `proofs/` has made of something else.
 mod sync {
@@ -46,10 +47,10 @@ mod sync {
 }
 
 pub use active::{Active, Call, HEADER, HandlerStatus, Reply};
-pub use completion_queue::{Completion, RequestId, Started};
+pub use completion_queue::{RequestId, Started};
 pub use error::MsgError;
 pub use mailbox::{AmMessage, Mailbox};
 pub use messenger::{Any, Messenger, Source, Tag};
-pub use protocol::{Counts, MatchSpec, Status};
 pub use request::{Request, test_all, wait_all, wait_any};
 pub use tagged::{Message, Tagged};
+pub use types::{Completion, Counts, MatchSpec, Status};

@@ -22,11 +22,11 @@
 //! sender's memory, where the system lets it.
 
 use super::MsgError;
-use super::completion_queue::Completion;
 use super::credit::{Credit, Limits};
 use super::matching::Engine;
 use super::pool::Pool;
 use super::slots::{ANYBODY, Phase, Slots};
+use super::types::{Completion, Counts, MatchSpec, SendMode, Sent, Status};
 use crate::device::{
     Body, Class, Context, DeviceError, Head, Outcome, PIECE, PacketHandler, PerPeer,
 };
@@ -51,81 +51,6 @@ const DELIVERED: u8 = 8;
 const AHEAD: u64 = 4;
 /// What a peer sent before it died may still be on its way through the kernel.
 const GRACE: Duration = Duration::from_millis(50);
-
-/// Which messages a receive or probe matches.
-#[derive(Clone, Copy, Debug)]
-pub struct MatchSpec {
-    /// The channel: a number that both sides know, such as a communicator's
-    /// [id](crate::rma::Communicator::id).
-    pub channel: u64,
-    /// The match bits wanted.
-    pub bits: u64,
-    /// Bits that need not agree.
-    pub ignore: u64,
-    /// World rank of the only possible sender, whose death ends the receive;
-    /// `None` where the ignored bits leave several.
-    pub from: Option<u32>,
-}
-
-/// What a receive got, or a probe found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// World rank of the sender.
-    pub peer: u32,
-    /// The message's match bits.
-    pub bits: u64,
-    /// Bytes of the message.
-    pub length: u64,
-    /// The receive was cancelled; the rest means nothing.
-    pub cancelled: bool,
-}
-
-impl Status {
-    /// The sender's rank in the communicator: the upper half of the bits.
-    pub fn source(&self) -> u32 {
-        (self.bits >> 32) as u32
-    }
-
-    /// The lower half of the bits.
-    pub fn tag(&self) -> u32 {
-        self.bits as u32
-    }
-}
-
-/// What waits on a context, now and at most so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Messages that came before a receive for them.
-    pub unexpected: usize,
-    /// The most there were.
-    pub unexpected_most: usize,
-    /// Bytes copied for them.
-    pub unexpected_bytes: usize,
-    /// The most there were.
-    pub unexpected_bytes_most: usize,
-    /// Sends that wait for credit.
-    pub queued: usize,
-    /// Packets that wait for space at a provider.
-    pub queued_packets: usize,
-}
-
-/// What is particular about a send.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct How {
-    /// It ends when a receive took it.
-    pub(super) synchronous: bool,
-    /// The buffer is the caller's on return from a call that may fail before
-    /// the provider is done.
-    pub(super) borrowed: bool,
-}
-
-/// How a send began.
-pub(super) enum Sent {
-    /// The buffer is the caller's again.
-    Done,
-    /// This request ends when it is.
-    Pending(u32),
-}
 
 /// A message that came before its receive.
 pub(super) struct Unexpected {
@@ -271,14 +196,14 @@ impl TaggedProtocol {
         bits: u64,
         buf: *const u8,
         len: usize,
-        how: How,
+        mode: SendMode,
     ) -> Result<Sent, MsgError> {
         // SAFETY: the caller's duty.
-        if !how.synchronous && unsafe { self.send_now(context, peer, channel, bits, buf, len) } {
+        if !mode.synchronous && unsafe { self.send_now(context, peer, channel, bits, buf, len) } {
             return Ok(Sent::Done);
         }
         // SAFETY: the caller's duty.
-        unsafe { self.send_later(context, peer, channel, bits, buf, len, how) }
+        unsafe { self.send_later(context, peer, channel, bits, buf, len, mode) }
     }
 
     /// Returns true if a message could be written to its receiver's queue on
@@ -320,9 +245,9 @@ impl TaggedProtocol {
         bits: u64,
         buf: *const u8,
         len: usize,
-        how: How,
+        mode: SendMode,
     ) -> Result<Sent, MsgError> {
-        if !how.synchronous
+        if !mode.synchronous
             && let Some(flow) = self.flows.get(peer)
             && len < flow.short.get() as usize
             && flow.credit.has(&self.limits, len)
@@ -335,7 +260,7 @@ impl TaggedProtocol {
             return Ok(Sent::Done);
         }
         // SAFETY: the caller's duty.
-        unsafe { self.send_slowly(context, peer, channel, bits, buf, len, how) }
+        unsafe { self.send_slowly(context, peer, channel, bits, buf, len, mode) }
     }
 
     /// # Safety
@@ -350,11 +275,11 @@ impl TaggedProtocol {
         bits: u64,
         buf: *const u8,
         len: usize,
-        how: How,
+        mode: SendMode,
     ) -> Result<Sent, MsgError> {
         if peer == self.me {
             // SAFETY: the caller's duty.
-            return unsafe { self.send_own(channel, bits, buf, len, how.synchronous) };
+            return unsafe { self.send_own(channel, bits, buf, len, mode.synchronous) };
         }
         let flow = self.flow(peer)?;
         if flow.gone.get() {
@@ -380,8 +305,8 @@ impl TaggedProtocol {
         slot.buf = buf.cast_mut();
         slot.capacity = len;
         slot.length = len as u64;
-        slot.synchronous = how.synchronous;
-        slot.borrowed = how.borrowed;
+        slot.synchronous = mode.synchronous;
+        slot.borrowed = mode.borrowed;
         if flow.waits.get() || !flow.credit.has_heads(&self.limits) {
             slot.phase = Phase::Queued;
             flow.set_waits(true);

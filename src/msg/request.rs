@@ -1,8 +1,8 @@
-//! Sends and receives under way.
+//! Sends and receives under way, each with an object that is waited for.
 
 use super::MsgError;
-use super::protocol::Status;
-use super::tagged::Tagged;
+use super::tagged::{Message, Tagged};
+use super::types::{MatchSpec, SendMode, Sent, Status};
 use crate::device::Progress;
 use crate::netmod::Netmod;
 
@@ -103,6 +103,103 @@ impl<N: Netmod> Drop for Request<N> {
         if let State::Pending(at) = self.state {
             self.tagged.protocol().detach(at);
         }
+    }
+}
+
+impl<N: Netmod> Tagged<N> {
+    /// Begins a send.
+    ///
+    /// # Errors
+    /// As [`Tagged::send`].
+    ///
+    /// # Safety
+    /// `buf` is readable for `len` bytes and not written to until the request
+    /// is complete, also when it is dropped before.
+    pub unsafe fn isend(
+        &self,
+        peer: u32,
+        channel: u64,
+        bits: u64,
+        buf: *const u8,
+        len: usize,
+    ) -> Result<Request<N>, MsgError> {
+        // SAFETY: the caller's duty.
+        unsafe { self.isend_mode(peer, channel, bits, buf, len, false) }
+    }
+
+    /// Begins a synchronous send.
+    ///
+    /// # Errors
+    /// As [`Tagged::send`].
+    ///
+    /// # Safety
+    /// As [`Tagged::isend`].
+    pub unsafe fn issend(
+        &self,
+        peer: u32,
+        channel: u64,
+        bits: u64,
+        buf: *const u8,
+        len: usize,
+    ) -> Result<Request<N>, MsgError> {
+        // SAFETY: the caller's duty.
+        unsafe { self.isend_mode(peer, channel, bits, buf, len, true) }
+    }
+
+    #[inline]
+    unsafe fn isend_mode(
+        &self,
+        peer: u32,
+        channel: u64,
+        bits: u64,
+        buf: *const u8,
+        len: usize,
+        synchronous: bool,
+    ) -> Result<Request<N>, MsgError> {
+        let mode = SendMode { synchronous, borrowed: false };
+        // SAFETY: the caller's duty.
+        let sent =
+            unsafe { self.protocol().send(self.context(), peer, channel, bits, buf, len, mode)? };
+        Ok(match sent {
+            Sent::Done => {
+                let length = len as u64;
+                Request::done(self, Status { peer, bits, length, cancelled: false })
+            }
+            Sent::Pending(at) => Request::under_way(self, at),
+        })
+    }
+
+    /// Begins a receive.
+    ///
+    /// # Errors
+    /// [`MsgError::Device`] for a sender that is dead.
+    ///
+    /// # Safety
+    /// `buf` is writable for `capacity` bytes and not touched until the request is
+    /// complete, also when it is dropped before with its message on the way. A
+    /// dropped request without a message gives the buffer back at once.
+    pub unsafe fn irecv(
+        &self,
+        spec: &MatchSpec,
+        buf: *mut u8,
+        capacity: usize,
+    ) -> Result<Request<N>, MsgError> {
+        // SAFETY: the caller's duty.
+        let at = unsafe { self.protocol().receive(self.context(), spec, buf, capacity, false)? };
+        Ok(Request::under_way(self, at))
+    }
+}
+
+impl<N: Netmod> Message<N> {
+    /// Begins to receive it.
+    ///
+    /// # Safety
+    /// As [`Tagged::irecv`].
+    pub unsafe fn irecv(self, buf: *mut u8, capacity: usize) -> Request<N> {
+        let tagged = self.tagged().clone();
+        // SAFETY: the caller's duty.
+        let at = unsafe { self.begin(buf, capacity, false) };
+        Request::under_way(&tagged, at)
     }
 }
 

@@ -1,8 +1,7 @@
 //! Requests: what is kept of a message under way. Their places are used again.
 
 use super::MsgError;
-use super::completion_queue::Completion;
-use super::protocol::Status;
+use super::types::{Completion, Status};
 use crate::device::Bounce;
 use std::collections::VecDeque;
 use std::num::NonZeroU64;

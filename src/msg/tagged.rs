@@ -2,8 +2,8 @@
 //! the bits out themselves.
 
 use super::MsgError;
-use super::protocol::{Counts, How, MatchSpec, Sent, Status, TaggedProtocol, Unexpected};
-use super::request::Request;
+use super::protocol::{TaggedProtocol, Unexpected};
+use super::types::{Counts, MatchSpec, SendMode, Sent, Status};
 use crate::device::{Context, DeviceError, Progress};
 use crate::netmod::Netmod;
 use std::rc::Rc;
@@ -93,79 +93,17 @@ impl<N: Netmod> Tagged<N> {
         synchronous: bool,
     ) -> Result<(), MsgError> {
         self.refuse_nested()?;
-        let how = How { synchronous, borrowed: true };
+        let mode = SendMode { synchronous, borrowed: true };
         // SAFETY: the buffer is borrowed until the request is done or given up,
         // below.
         let sent = unsafe {
             let (start, len) = (buf.as_ptr(), buf.len());
-            self.protocol.send(&self.context, peer, channel, bits, start, len, how)?
+            self.protocol.send(&self.context, peer, channel, bits, start, len, mode)?
         };
         match sent {
             Sent::Done => Ok(()),
             Sent::Pending(at) => self.complete(at).map(drop),
         }
-    }
-
-    /// Begins a send.
-    ///
-    /// # Errors
-    /// As [`Tagged::send`].
-    ///
-    /// # Safety
-    /// `buf` is readable for `len` bytes and not written to until the request
-    /// is complete, also when it is dropped before.
-    pub unsafe fn isend(
-        &self,
-        peer: u32,
-        channel: u64,
-        bits: u64,
-        buf: *const u8,
-        len: usize,
-    ) -> Result<Request<N>, MsgError> {
-        // SAFETY: the caller's duty.
-        unsafe { self.isend_mode(peer, channel, bits, buf, len, false) }
-    }
-
-    /// Begins a synchronous send.
-    ///
-    /// # Errors
-    /// As [`Tagged::send`].
-    ///
-    /// # Safety
-    /// As [`Tagged::isend`].
-    pub unsafe fn issend(
-        &self,
-        peer: u32,
-        channel: u64,
-        bits: u64,
-        buf: *const u8,
-        len: usize,
-    ) -> Result<Request<N>, MsgError> {
-        // SAFETY: the caller's duty.
-        unsafe { self.isend_mode(peer, channel, bits, buf, len, true) }
-    }
-
-    #[inline]
-    unsafe fn isend_mode(
-        &self,
-        peer: u32,
-        channel: u64,
-        bits: u64,
-        buf: *const u8,
-        len: usize,
-        synchronous: bool,
-    ) -> Result<Request<N>, MsgError> {
-        let how = How { synchronous, borrowed: false };
-        // SAFETY: the caller's duty.
-        let sent =
-            unsafe { self.protocol.send(&self.context, peer, channel, bits, buf, len, how)? };
-        Ok(match sent {
-            Sent::Done => {
-                let length = len as u64;
-                Request::done(self, Status { peer, bits, length, cancelled: false })
-            }
-            Sent::Pending(at) => Request::under_way(self, at),
-        })
     }
 
     /// Receives and waits.
@@ -179,26 +117,6 @@ impl<N: Netmod> Tagged<N> {
         // below.
         let at = unsafe { self.protocol.receive(&self.context, spec, start, len, true)? };
         self.complete(at)
-    }
-
-    /// Begins a receive.
-    ///
-    /// # Errors
-    /// [`MsgError::Device`] for a sender that is dead.
-    ///
-    /// # Safety
-    /// `buf` is writable for `capacity` bytes and not touched until the request is
-    /// complete, also when it is dropped before with its message on the way. A
-    /// dropped request without a message gives the buffer back at once.
-    pub unsafe fn irecv(
-        &self,
-        spec: &MatchSpec,
-        buf: *mut u8,
-        capacity: usize,
-    ) -> Result<Request<N>, MsgError> {
-        // SAFETY: the caller's duty.
-        let at = unsafe { self.protocol.receive(&self.context, spec, buf, capacity, false)? };
-        Ok(Request::under_way(self, at))
     }
 
     /// The first message that fits, if one came in. Makes progress once.
@@ -339,17 +257,6 @@ impl<N: Netmod> Message<N> {
         // below.
         let at = unsafe { self.begin(buf.as_mut_ptr(), buf.len(), true) };
         tagged.complete(at)
-    }
-
-    /// Begins to receive it.
-    ///
-    /// # Safety
-    /// As [`Tagged::irecv`].
-    pub unsafe fn irecv(self, buf: *mut u8, capacity: usize) -> Request<N> {
-        let tagged = self.tagged.clone();
-        // SAFETY: the caller's duty.
-        let at = unsafe { self.begin(buf, capacity, false) };
-        Request::under_way(&tagged, at)
     }
 
     /// # Safety

@@ -1,0 +1,89 @@
+//! What the files of this module share: which messages are meant, how a call
+//! began and how it ended. Knows none of them but the error.
+
+use super::MsgError;
+use std::num::NonZeroU64;
+
+/// Which messages a receive or probe matches.
+#[derive(Clone, Copy, Debug)]
+pub struct MatchSpec {
+    /// The channel: a number that both sides know, such as a communicator's
+    /// [id](crate::rma::Communicator::id).
+    pub channel: u64,
+    /// The match bits wanted.
+    pub bits: u64,
+    /// Bits that need not agree.
+    pub ignore: u64,
+    /// World rank of the only possible sender, whose death ends the receive;
+    /// `None` where the ignored bits leave several.
+    pub from: Option<u32>,
+}
+
+/// What a receive got, or a probe found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// World rank of the sender.
+    pub peer: u32,
+    /// The message's match bits.
+    pub bits: u64,
+    /// Bytes of the message.
+    pub length: u64,
+    /// The receive was cancelled; the rest means nothing.
+    pub cancelled: bool,
+}
+
+impl Status {
+    /// The sender's rank in the communicator: the upper half of the bits.
+    pub fn source(&self) -> u32 {
+        (self.bits >> 32) as u32
+    }
+
+    /// The lower half of the bits.
+    pub fn tag(&self) -> u32 {
+        self.bits as u32
+    }
+}
+
+/// An operation that ended, out of the completion queue.
+#[derive(Debug)]
+pub struct Completion {
+    /// What its caller gave.
+    pub cookie: NonZeroU64,
+    /// What waiting for it would have returned.
+    pub result: Result<Status, Box<MsgError>>,
+}
+
+/// What waits on a context, now and at most so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Messages that came before a receive for them.
+    pub unexpected: usize,
+    /// The most there were.
+    pub unexpected_most: usize,
+    /// Bytes copied for them.
+    pub unexpected_bytes: usize,
+    /// The most there were.
+    pub unexpected_bytes_most: usize,
+    /// Sends that wait for credit.
+    pub queued: usize,
+    /// Packets that wait for space at a provider.
+    pub queued_packets: usize,
+}
+
+/// How a send is to go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SendMode {
+    /// It ends when a receive took it.
+    pub(super) synchronous: bool,
+    /// The buffer is the caller's on return from a call that may fail before
+    /// the provider is done.
+    pub(super) borrowed: bool,
+}
+
+/// How a send began.
+pub(super) enum Sent {
+    /// The buffer is the caller's again.
+    Done,
+    /// This request ends when it is.
+    Pending(u32),
+}
