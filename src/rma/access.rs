@@ -1,11 +1,10 @@
 //! A window seen through a context: the put path.
 
-use super::epoch::ColdState;
+use super::cold::ColdState;
 use super::keys::{RemoteKeyEntry, UnpackedKeys};
 use super::registration::RemoteKey;
 use super::state::WindowState;
-use super::target::{Remote, Target, unreachable_error};
-use super::view::View;
+use super::types::{Epoch, Remote, Target, unreachable_error};
 use super::{Error, ErrorKind};
 use crate::av::{Entry, Transport};
 use crate::device::{self, Context, DeviceError, PROBE, Progress, Token};
@@ -37,19 +36,6 @@ mod path {
     pub(super) const CLOSED: u32 = 4;
     /// Packets, all of them: memory that comes and goes.
     pub(super) const DYNAMIC: u32 = 5;
-}
-
-/// Which access epoch is open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Epoch {
-    Closed,
-    Fence,
-    LockAll,
-    /// Single ranks are locked.
-    Locks,
-    /// The ranks of a group.
-    Start,
-    Freed,
 }
 
 /// Ranks share a mark of "something was put since the last flush" with those
@@ -85,7 +71,7 @@ pub struct Access<N: Netmod> {
     marks: UnsafeCell<[u8; MARKS]>,
     put_vtable: PutVtable<N>,
     local_path: LocalPath<N>,
-    /// A [`View`] was made.
+    /// A [`View`](super::View) was made.
     viewed: Cell<bool>,
     epoch: Cell<Epoch>,
     map: RankMap,
@@ -1124,7 +1110,7 @@ impl<N: Netmod> Access<N> {
         self.drain(&[])
     }
 
-    fn check_open(&self) -> Result<(), Error> {
+    pub(super) fn check_open(&self) -> Result<(), Error> {
         match self.epoch.get() {
             Epoch::Freed => Err(ErrorKind::Freed.into()),
             Epoch::Closed => Err(ErrorKind::NoEpoch.into()),
@@ -1340,23 +1326,13 @@ impl<N: Netmod> Access<N> {
         &self.context
     }
 
-    /// The window by value, when every rank's memory is mapped here at an
-    /// address affine in the rank ([`Access::is_mapped`]); `None` otherwise.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoEpoch`], [`ErrorKind::Freed`].
-    pub fn view(&self) -> Result<Option<View<'_, N>>, Error> {
-        self.check_open()?;
-        if matches!(self.epoch.get(), Epoch::Locks | Epoch::Start) {
-            let (open, remedy) = ("an epoch of single ranks is open", "use lock_all or fence");
-            return Err(ErrorKind::Epoch { call: "view", open, remedy }.into());
-        }
-        if !self.is_mapped() {
-            return Ok(None);
-        }
+    /// Start and stride of the mapped regions, unit, ranks, bytes and the last
+    /// displacement, for a view: from now on a flush takes it that any rank may
+    /// have been put to.
+    pub(super) fn view_parts(&self) -> ((*mut u8, isize), usize, u32, usize, usize) {
         self.viewed.set(true);
         let mapped = (self.mapped_start, self.mapped_stride);
-        Ok(Some(View::new(mapped, self.unit, self.ranks, self.bytes, self.max_disp)))
+        (mapped, self.unit, self.ranks, self.bytes, self.max_disp)
     }
 
     /// An element of a rank's memory, mapped here and aligned, while the epoch

@@ -10,9 +10,9 @@
 //! Nothing here waits.
 
 use super::compute::Work;
-use super::custom::run_operator;
-use super::exposed_region::{ExposedRegion, Registry, Status};
+use super::exposed_region::{ExposedRegion, Registry};
 use super::locks::{Holder, LockMode, NO_RANK};
+use super::types::Status;
 use super::{Error, ErrorKind};
 use crate::device::{Body, Class, Context, DeviceError, Head, PacketHandler};
 use crate::netmod::{Kind, NetError, Netmod, Op, Type};
@@ -408,7 +408,7 @@ impl<N: Netmod> RmaHandler<N> {
             }
             opcode::CUSTOM => {
                 let (operator, span) = (self.registry.operator.get().copied(), meta.count as usize);
-                Some((run_operator(operator, region, place, span, body, &mut out), 0))
+                Some((region.run_operator(operator, place, span, body, &mut out), 0))
             }
             // Behind those who came before.
             opcode::LOCK if self.has_waiters_for(window) => {

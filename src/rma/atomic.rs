@@ -19,11 +19,10 @@
 
 use super::access::Access;
 use super::am_fallback::{Answer, MAX_OUTSTANDING, Request, error_of, opcode};
+use super::cold::ATOMICS_PER_PROGRESS;
 use super::compute::{Atomic as Cell, Work, is_atomic, refusal};
-use super::epoch::{ATOMICS_PER_PROGRESS, AccessPath};
-use super::exposed_region::Status;
 use super::request::{InFlight, Pending};
-use super::target::{Remote, Target, unreachable_error};
+use super::types::{AccessPath, Remote, Status, Target, unreachable_error};
 use super::{Error, ErrorKind, Hints};
 use crate::device::Progress;
 use crate::netmod::{Atomic, Kind, Netmod, Op, PENDING, Type};

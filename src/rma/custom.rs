@@ -10,36 +10,14 @@
 
 use super::access::Access;
 use super::am_fallback::{Answer, Request, RmaHandler, error_of, opcode};
-use super::epoch::AccessPath;
-use super::exposed_region::{ExposedRegion, Status};
+use super::exposed_region::CODE;
 use super::request::{InFlight, Pending};
+use super::types::{AccessPath, Operator, Status};
 use super::{Error, ErrorKind};
 use crate::device::Context;
 use crate::netmod::{Netmod, Op, Type};
 use std::rc::Rc;
 
-/// What an [`Operator`] is to do.
-#[derive(Debug)]
-pub struct Custom<'a> {
-    /// The operation, by the caller's own numbers.
-    pub code: u64,
-    /// The target's memory.
-    pub at: *mut u8,
-    /// Bytes there that the operation may touch.
-    pub span: usize,
-    /// What the origin sent along.
-    pub operand: &'a [u8],
-}
-
-/// Carries out an operation: `result` is what the origin gets back, exactly as
-/// many bytes as it asked for; `false` refuses.
-///
-/// # Safety
-/// `at` holds `span` bytes, which no other operator changes meanwhile.
-pub type Operator = unsafe fn(&Custom<'_>, result: &mut Vec<u8>) -> bool;
-
-/// Bytes of the code in front of an operand.
-const CODE: usize = 8;
 /// The most bytes of the target's memory for one operation.
 const SPAN: usize = (1 << 24) - 1;
 
@@ -47,31 +25,6 @@ const SPAN: usize = (1 << 24) - 1;
 /// process, before there is one. Only the first call counts.
 pub fn register_operator<N: Netmod>(context: &Context<N>, operator: Operator) {
     let _ = RmaHandler::of(context).registry().operator.set(operator);
-}
-
-/// Runs an operation on a region that this process exposes.
-pub(super) fn run_operator(
-    operator: Option<Operator>,
-    region: &ExposedRegion,
-    place: u64,
-    span: usize,
-    body: &[u8],
-    out: &mut Vec<u8>,
-) -> Status {
-    let (Some(operator), Some((code, operand))) = (operator, body.split_first_chunk::<CODE>())
-    else {
-        return Status::Malformed;
-    };
-    let code = u64::from_le_bytes(*code);
-    let done = region.with_exclusive_range(place, span, |at| {
-        // SAFETY: in range, and under the region's lock.
-        unsafe { operator(&Custom { code, at, span, operand }, out) }
-    });
-    match done {
-        Some(true) => Status::Done,
-        Some(false) => Status::Unsupported,
-        None => Status::OutOfRange,
-    }
 }
 
 impl<N: Netmod> Access<N> {
@@ -129,8 +82,7 @@ impl<N: Netmod> Access<N> {
         if peer == self.context().device().boot().rank() {
             let mut out = Vec::new();
             let operator = self.cold.rma_handler.registry().operator.get().copied();
-            let status =
-                run_operator(operator, &state.exposed_region, offset, span, &body, &mut out);
+            let status = state.exposed_region.run_operator(operator, offset, span, &body, &mut out);
             if status != Status::Done || out.len() != len {
                 return Err(error_of(peer, status));
             }

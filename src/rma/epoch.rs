@@ -1,166 +1,18 @@
 //! Passive epochs: locks of one rank and of all, and what they reach.
 
-use super::access::{Access, Epoch};
-use super::am_fallback::{Answer, OutstandingRequests, Request, RmaHandler, error_of, opcode};
-use super::exposed_region::Status;
+use super::access::Access;
+use super::am_fallback::{Answer, Request, error_of, opcode};
+use super::cold::{Held, LockTarget};
 use super::locks::{Holder, LockHandle, LockMode, NO_RANK};
 use super::state::WindowState;
+use super::types::{Assert, Epoch, Lock, Status};
 use super::{Error, ErrorKind};
-use crate::device::{BouncePool, Context, DeviceError};
+use crate::device::DeviceError;
 use crate::netmod::{Netmod, Op, Type};
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::ops::BitOr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
-
-/// How a lock excludes others (MPI_LOCK_SHARED, MPI_LOCK_EXCLUSIVE).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lock {
-    /// Beside other shared ones.
-    Shared,
-    /// Alone.
-    Exclusive,
-}
-
-/// What the caller promises about an epoch (MPI-4.1, section 12.5.5), joined
-/// with `|`.
-///
-/// NOCHECK spares lock, lock_all, post and start their messages and waits;
-/// NOPRECEDE spares a fence its flush; after NOSUCCEED no epoch is open.
-/// NOSTORE and NOPUT change nothing here: nobody keeps copies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Assert(u8);
-
-impl Assert {
-    /// No promise.
-    pub const NONE: Assert = Assert(0);
-    /// Nobody holds a lock that this one would have to wait for; the matching
-    /// post was called before start, both with this promise.
-    pub const NOCHECK: Assert = Assert(1);
-    /// The window's memory was not stored to since the last synchronization.
-    pub const NOSTORE: Assert = Assert(2);
-    /// Nobody puts to this process in the epoch that begins.
-    pub const NOPUT: Assert = Assert(4);
-    /// This process issued no operation in the epoch that ends.
-    pub const NOPRECEDE: Assert = Assert(8);
-    /// This process issues no operation in the epoch that would begin.
-    pub const NOSUCCEED: Assert = Assert(16);
-
-    /// Whether all promises of `other` are made.
-    #[must_use]
-    pub const fn contains(self, other: Assert) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
-
-impl BitOr for Assert {
-    type Output = Assert;
-
-    fn bitor(self, other: Assert) -> Assert {
-        Assert(self.0 | other.0)
-    }
-}
-
-/// The path of an element operation to a rank whose memory is not mapped here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AccessPath {
-    Provider,
-    Packet,
-}
-
-/// A lock of a single rank.
-#[derive(Clone, Copy)]
-struct Held {
-    rank: u32,
-    kind: Lock,
-    /// The lock words know of it.
-    acquired: bool,
-}
-
-/// The process that keeps a lock word.
-#[derive(Clone, Copy)]
-struct LockTarget {
-    /// Its rank in the access's numbers; [`NO_RANK`] for the first member.
-    rank: u32,
-    peer: u32,
-    /// Its lock words, where they are mapped. They stay with the window.
-    words: Option<LockHandle>,
-}
-
-/// What an access keeps beside what its puts need: cold state.
-pub(super) struct ColdState<N> {
-    pub(super) rma_handler: Rc<RmaHandler<N>>,
-    pub(super) outstanding: Rc<OutstandingRequests>,
-    /// Locks of single ranks, in their order.
-    locks: RefCell<Vec<Held>>,
-    /// The peers whose lock words were used last: a target, and the first
-    /// member.
-    lock_targets: [Cell<Option<LockTarget>>; 2],
-    /// lock_all took the first member's word.
-    all: Cell<bool>,
-    /// The ranks of [`Access::start`].
-    pub(super) group: RefCell<Vec<u32>>,
-    /// Operands of the provider's atomics, by world rank, until a flush.
-    pub(super) staged: RefCell<Vec<(u32, Box<[u8]>)>>,
-    pub(super) staged_bytes: Cell<usize>,
-    /// Bounce memory for calls that borrow their buffer.
-    pub(super) bounce_pool: BouncePool,
-    /// The path of the last element operation, by world rank.
-    pub(super) access_paths: RefCell<BTreeMap<u32, AccessPath>>,
-    /// Operations by the processor's atomics left until the next progress.
-    pub(super) atomics_until_progress: Cell<u32>,
-}
-
-impl<N: Netmod> ColdState<N> {
-    pub(super) fn new(context: &Context<N>) -> ColdState<N> {
-        ColdState {
-            rma_handler: RmaHandler::of(context),
-            outstanding: Rc::default(),
-            locks: RefCell::default(),
-            lock_targets: Default::default(),
-            all: Cell::new(false),
-            group: RefCell::default(),
-            staged: RefCell::default(),
-            staged_bytes: Cell::new(0),
-            bounce_pool: BouncePool::default(),
-            access_paths: RefCell::default(),
-            atomics_until_progress: Cell::new(ATOMICS_PER_PROGRESS),
-        }
-    }
-
-    /// Frees the operands of what is done. What went wrong may still be read
-    /// by the provider: those operands stay for ever.
-    pub(super) fn unstage(&self, well: bool, busy: impl Fn(u32) -> bool) {
-        if self.staged_bytes.get() == 0 {
-            return;
-        }
-        let staged = std::mem::take(&mut *self.staged.borrow_mut());
-        let mut left = Vec::new();
-        for (peer, operands) in staged {
-            if !well {
-                std::mem::forget(operands);
-            } else if busy(peer) {
-                left.push((peer, operands));
-            }
-        }
-        self.staged_bytes.set(left.iter().map(|(_, b)| b.len()).sum());
-        *self.staged.borrow_mut() = left;
-    }
-}
-
-impl<N> Drop for ColdState<N> {
-    fn drop(&mut self) {
-        // Dropped without a flush: the provider may still read them.
-        self.staged.get_mut().drain(..).for_each(|(_, operands)| std::mem::forget(operands));
-    }
-}
-
-/// Operations by the processor's atomics between two rounds of progress: a
-/// process that spins on one must still carry out its peers' requests.
-pub(super) const ATOMICS_PER_PROGRESS: u32 = 128;
 
 /// How long a wait for a lock goes on before the liveness of peers on other
 /// nodes is checked, and again.

@@ -6,8 +6,8 @@
 //! knows that the window exists, and taken out before its memory goes.
 
 use super::compute::{Work, refusal};
-use super::custom::Operator;
 use super::locks::{LockHandle, LockWords};
+use super::types::{Custom, Operator, Status};
 use super::{Error, ErrorKind};
 use crate::device::segment::Segment;
 use crate::netmod::Kind;
@@ -15,56 +15,8 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// How a request of a peer went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum Status {
-    Done,
-    /// No window of this id.
-    NoWindow,
-    /// Not within the window, or the memory attached to it.
-    OutOfRange,
-    /// A packet that makes no sense.
-    Malformed,
-    /// Not an operation for this type here.
-    Unsupported,
-    /// Somebody holds the lock.
-    Busy,
-    /// The peer died; never travels.
-    Dead,
-}
-
-impl Status {
-    const ALL: [Status; 7] = [
-        Status::Done,
-        Status::NoWindow,
-        Status::OutOfRange,
-        Status::Malformed,
-        Status::Unsupported,
-        Status::Busy,
-        Status::Dead,
-    ];
-
-    pub(super) fn from_number(n: u64) -> Status {
-        Status::ALL.get(n as usize).copied().unwrap_or(Status::Malformed)
-    }
-
-    pub(super) fn why(self) -> &'static str {
-        match self {
-            Status::Done => "it did not",
-            Status::NoWindow => "it has no such window; was it freed or dropped there?",
-            Status::OutOfRange => {
-                "the range is not within memory of its window; attach it there before, and detach \
-                 it after all operations are flushed"
-            }
-            Status::Malformed => "the packet was malformed; are all ranks the same version?",
-            Status::Unsupported => "its processor has no such type",
-            Status::Busy => "the lock is held",
-            Status::Dead => "it died",
-        }
-    }
-}
-
+/// Bytes of the code in front of an operand.
+pub(super) const CODE: usize = 8;
 /// Exposed regions by the id of their window.
 #[derive(Default)]
 pub(super) struct Registry {
@@ -260,6 +212,32 @@ impl ExposedRegion {
         let done = self
             .with_range(offset, len, |at| unsafe { Work { at, ..work }.run(&self.element_lock) });
         if done.is_some() { Status::Done } else { Status::OutOfRange }
+    }
+
+    /// Runs a custom operation on a range; the code stands in front of its
+    /// operand.
+    pub(super) fn run_operator(
+        &self,
+        operator: Option<Operator>,
+        place: u64,
+        span: usize,
+        body: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Status {
+        let (Some(operator), Some((code, operand))) = (operator, body.split_first_chunk::<CODE>())
+        else {
+            return Status::Malformed;
+        };
+        let code = u64::from_le_bytes(*code);
+        let done = self.with_exclusive_range(place, span, |at| {
+            // SAFETY: in range, and under the region's lock.
+            unsafe { operator(&Custom { code, at, span, operand }, out) }
+        });
+        match done {
+            Some(true) => Status::Done,
+            Some(false) => Status::Unsupported,
+            None => Status::OutOfRange,
+        }
     }
 
     /// Attaches memory of the process to a dynamic window; its address.

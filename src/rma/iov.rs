@@ -3,7 +3,7 @@
 use super::access::{Access, copy};
 use super::atomic::Element;
 use super::request::{InFlight, Pending};
-use super::target::{Remote, Target, unreachable_error};
+use super::types::{Remote, Target, unreachable_error};
 use super::{Error, ErrorKind};
 use crate::device::PIECE;
 use crate::netmod::{Iov, IovTransfer, Netmod, Op, Transfer};

@@ -1,7 +1,7 @@
 //! The providers with which the members of a window registered their memory,
 //! and their keys.
 
-use super::state::Column;
+use super::column::Column;
 
 /// The key of memory that its owner registered with a provider. It is made only
 /// from what the owner sent about its registrations, so that no operation can be

@@ -3,7 +3,7 @@
 use super::Error;
 use super::access::Access;
 use super::am_fallback::{Answer, error_of};
-use super::exposed_region::Status;
+use super::types::Status;
 use crate::device::{Progress, Token};
 use crate::netmod::Netmod;
 use std::rc::Rc;

@@ -1,9 +1,9 @@
 //! Active epochs of groups: post, start, complete, wait, test.
 
-use super::access::{Access, Epoch};
+use super::access::Access;
 use super::am_fallback::opcode;
-use super::epoch::Assert;
 use super::exposed_region::take_all;
+use super::types::{Assert, Epoch};
 use super::window::Window;
 use super::{Error, ErrorKind};
 use crate::device::Progress;

@@ -6,55 +6,11 @@ use super::access::Access;
 use super::keys::RemoteKeyEntry;
 use super::registration::RemoteKey;
 use super::state::WindowState;
+use super::types::{RawTarget, Remote, Target, unreachable_error};
 use crate::av::Transport;
 use crate::device::DeviceError;
 use crate::netmod::Netmod;
 use crate::rankmap::Process;
-
-/// How the memory of one rank is reached at a displacement.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Target {
-    /// It is mapped here.
-    Mapped(*mut u8),
-    /// By a provider that has it registered.
-    Provider(Remote),
-    /// Unreachable: the rank of this number in the world has no memory, or none
-    /// that can be reached from here.
-    Unreachable(u32),
-}
-
-/// Registered memory, as a provider knows it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Remote {
-    pub(super) peer: u32,
-    pub(super) transport: Transport,
-    pub(super) dest: u64,
-    pub(super) addr: u64,
-    pub(super) key: RemoteKey,
-}
-
-impl Target {
-    /// The registered memory; `None` where it is not reached by a provider.
-    pub(super) fn remote(self) -> Option<Remote> {
-        match self {
-            Target::Provider(remote) => Some(remote),
-            Target::Mapped(_) | Target::Unreachable(_) => None,
-        }
-    }
-}
-
-/// A target as the provider knows it.
-#[derive(Clone, Copy, Debug)]
-pub struct RawTarget {
-    /// Which provider.
-    pub transport: Transport,
-    /// The provider's address of the peer.
-    pub dest: u64,
-    /// Offset or virtual address of its memory.
-    pub addr: u64,
-    /// The key of its memory.
-    pub key: u64,
-}
 
 impl<N: Netmod> Access<N> {
     /// The target of a rank as a raw loop over the provider takes it, for
@@ -240,11 +196,4 @@ fn region<N: Netmod>(
     };
     // SAFETY: the segment holds a region for every node rank.
     Some(unsafe { mapped.start.add(node_rank as usize * mapped.pitch) })
-}
-
-/// The error for memory of a rank of the world that cannot be reached.
-pub(super) fn unreachable_error(peer: u32) -> Error {
-    let why = "its window memory is neither mapped here nor registered with a provider that is \
-               open on both sides";
-    DeviceError::NoTransport { rank: peer, why }.into()
 }

@@ -1,6 +1,7 @@
 //! A mapped window held by value, for loops of puts.
 
 use super::access::{Access, copy};
+use super::types::Epoch;
 use super::{Error, ErrorKind};
 use crate::netmod::Netmod;
 use std::marker::PhantomData;
@@ -33,17 +34,7 @@ impl<N: Netmod> Clone for View<'_, N> {
 
 impl<N: Netmod> Copy for View<'_, N> {}
 
-impl<'a, N: Netmod> View<'a, N> {
-    pub(super) fn new(
-        (start, stride): (*mut u8, isize),
-        unit: usize,
-        ranks: u32,
-        bytes: usize,
-        max_disp: usize,
-    ) -> View<'a, N> {
-        View { start, stride, unit, ranks, bytes, max_disp, access: PhantomData }
-    }
-
+impl<N: Netmod> View<'_, N> {
     /// Stores `buf` into the memory of `rank`, `disp` units from its start.
     ///
     /// # Errors
@@ -80,5 +71,25 @@ impl<'a, N: Netmod> View<'a, N> {
             return ErrorKind::Rank { rank, size: self.ranks }.into();
         }
         ErrorKind::OutOfBounds { rank, disp, unit, len, bytes }.into()
+    }
+}
+
+impl<N: Netmod> Access<N> {
+    /// The window by value, when every rank's memory is mapped here at an
+    /// address affine in the rank ([`Access::is_mapped`]); `None` otherwise.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoEpoch`], [`ErrorKind::Freed`].
+    pub fn view(&self) -> Result<Option<View<'_, N>>, Error> {
+        self.check_open()?;
+        if matches!(self.epoch(), Epoch::Locks | Epoch::Start) {
+            let (open, remedy) = ("an epoch of single ranks is open", "use lock_all or fence");
+            return Err(ErrorKind::Epoch { call: "view", open, remedy }.into());
+        }
+        if !self.is_mapped() {
+            return Ok(None);
+        }
+        let ((start, stride), unit, ranks, bytes, max_disp) = self.view_parts();
+        Ok(Some(View { start, stride, unit, ranks, bytes, max_disp, access: PhantomData }))
     }
 }

@@ -1,13 +1,14 @@
 //! Windows: memory that the members of a communicator may reach.
 
-use super::access::{Access, Epoch};
+use super::access::Access;
 use super::am_fallback::RmaHandler;
-use super::epoch::Assert;
+use super::column::Column;
 use super::exposed_region::{ExposedRegion, RegistryEntry};
 use super::keys::PackedKeys;
 use super::locks::LockWords;
 use super::registration::{Providers, Registrations};
-use super::state::{Column, Mapped, MemoryRegion, NodeLocks, WindowState};
+use super::state::{Mapped, MemoryRegion, NodeLocks, WindowState};
+use super::types::{Assert, Epoch};
 use super::{Communicator, Error, ErrorKind, Hints};
 use crate::av::Transport;
 use crate::device::Key;
