@@ -19,11 +19,14 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod abi;
+mod am;
 mod args;
 mod boot;
 pub mod calls;
 pub mod error;
 mod layout;
 mod native;
+mod objects;
+mod operation;
 mod slab;
 mod table;

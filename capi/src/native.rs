@@ -1,27 +1,26 @@
-//! The library's objects without their netmod's name, as handles hold them.
+//! The objects of [`crate::objects`], written once for every netmod.
 //!
-//! Each trait is written once, for every netmod. A call through a handle is a
-//! look-up and a virtual call; what must cost neither is inline in C.
+//! A call through a handle is a look-up and a virtual call; what must cost
+//! neither is inline in C.
 
-use crate::abi::*;
-use crate::calls::am;
+use crate::abi::rankway_code;
+use crate::am;
 use crate::error::Fail;
-use std::ffi::{c_int, c_void};
+use crate::objects::*;
+use crate::operation::{AnyMessage, Matched, NetmodRequest, Operation, Rma};
+use std::ffi::c_void;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use transport::av::Transport;
 use transport::boot::Boot;
 use transport::device;
-use transport::msg::Tagged;
-use transport::msg::{
-    self, Active, Any, MatchSpec, Message, Messenger, MsgError, Request, Source, Status, Tag,
-};
+use transport::msg::{self, Active, MatchSpec, Message, Messenger, Request, Status, Tagged};
+use transport::netmod::Netmod;
 use transport::netmod::ofi::Ofi;
 use transport::netmod::ucx::Ucx;
-use transport::netmod::{Netmod, Op, Type};
 use transport::rankmap::{Lookup, Process, RankMap};
-use transport::rma::{Access, Assert, Communicator, Layout, Lock, Pending, Window};
+use transport::rma::{Access, Communicator, Layout, Pending, Window};
 
 /// A netmod that devices are opened over.
 pub(crate) trait Native: Netmod {
@@ -59,9 +58,6 @@ fn context_id<N: Netmod>(context: &Rc<device::Context<N>>) -> usize {
     Rc::as_ptr(context).addr()
 }
 
-/// A device and the first of its contexts.
-pub(crate) type DeviceAndContext = (Arc<dyn Device>, Rc<dyn Context>);
-
 /// A device and its open contexts.
 pub(crate) struct NetmodDevice<N: Native> {
     device: Arc<device::Device<N>>,
@@ -77,20 +73,6 @@ impl<N: Native> NetmodDevice<N> {
         let first = NetmodContext::shared(context, &open);
         (Arc::new(NetmodDevice { device, open, is_serialized }), first)
     }
-}
-
-pub(crate) trait Device: Send + Sync {
-    fn boot(&self) -> &Arc<dyn Boot>;
-    fn is_serialized(&self) -> bool;
-    /// Contexts that are open.
-    fn open(&self) -> u32;
-    fn context(&self, index: Option<u32>) -> Result<Rc<dyn Context>, Fail>;
-    fn add_group(&self, members: &RankMap) -> Result<u32, Fail>;
-    fn netmod(&self) -> &'static str;
-    /// Name and longest inject of a provider.
-    fn provider(&self, transport: Transport) -> Option<(String, usize)>;
-    /// Rank on the node and processes there.
-    fn node(&self) -> (u32, u32);
 }
 
 impl<N: Native> Device for NetmodDevice<N> {
@@ -166,29 +148,6 @@ impl<N: Native> Drop for NetmodContext<N> {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Ordering::AcqRel);
     }
-}
-
-pub(crate) trait Context {
-    fn context_id(&self) -> usize;
-    fn progress(&self) -> Result<(), Fail>;
-    fn index(&self) -> u32;
-    fn world(&self) -> Rc<dyn Comm>;
-    fn comm(&self, map: &RankMap, id: u64) -> Result<Rc<dyn Comm>, Fail>;
-    fn lookup(&self, map: &RankMap) -> Result<Lookup, Fail>;
-    fn connect(&self, process: Process) -> Result<u64, Fail>;
-    fn isend(&self, buf: (*const u8, usize), to: MatchBits, sync: bool) -> Result<Operation, Fail>;
-    fn irecv(&self, buf: (*mut u8, usize), spec: &MatchSpec) -> Result<Operation, Fail>;
-    fn probe(&self, spec: &MatchSpec) -> Result<Option<Status>, Fail>;
-    fn improbe(&self, spec: &MatchSpec) -> Result<Option<Matched>, Fail>;
-    fn am_register(&self, id: u16, handler: am::Handler) -> Result<(), Fail>;
-}
-
-/// The destination of a message without a communicator.
-#[derive(Clone, Copy)]
-pub(crate) struct MatchBits {
-    pub(crate) peer: u32,
-    pub(crate) channel: u64,
-    pub(crate) bits: u64,
 }
 
 impl<N: Native> Context for NetmodContext<N> {
@@ -288,65 +247,6 @@ impl<N: Native> am::Call for msg::Call<'_, N> {
         let sent = self.reply()?.send(message.id, message.header, message.payload);
         Some(sent.map_err(Fail::from))
     }
-}
-
-/// The source and tag of a receive or a probe.
-#[derive(Clone, Copy)]
-pub(crate) struct SourceAndTag {
-    pub(crate) source: Option<u32>,
-    pub(crate) tag: Option<u32>,
-}
-
-impl SourceAndTag {
-    fn source(self) -> Source {
-        self.source.map_or_else(|| Any.into(), Source::from)
-    }
-
-    fn tag(self) -> Tag {
-        self.tag.map_or_else(|| Any.into(), Tag::from)
-    }
-}
-
-pub(crate) trait Comm {
-    fn context_id(&self) -> usize;
-    fn rank(&self) -> u32;
-    fn map(&self) -> &RankMap;
-    fn id(&self) -> u64;
-    fn world_rank(&self, rank: u32) -> Result<u32, Fail>;
-    fn is_local(&self, rank: u32) -> Result<bool, Fail>;
-    fn dup(&self) -> Rc<dyn Comm>;
-    fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Rc<dyn Comm>>, Fail>;
-    fn create(&self, ranks: &[u32]) -> Result<Option<Rc<dyn Comm>>, Fail>;
-    fn barrier(&self) -> Result<(), Fail>;
-    fn lookup(&self) -> Lookup;
-    fn connect(&self, rank: u32) -> Result<u64, Fail>;
-    fn isend(
-        &self,
-        buf: (*const u8, usize),
-        to: u32,
-        tag: u32,
-        sync: bool,
-    ) -> Result<Operation, Fail>;
-    fn irecv(&self, buf: (*mut u8, usize), from: SourceAndTag) -> Result<Operation, Fail>;
-    fn iprobe(&self, from: SourceAndTag) -> Result<Option<Status>, Fail>;
-    fn probe(&self, from: SourceAndTag) -> Result<Status, Fail>;
-    fn improbe(&self, from: SourceAndTag) -> Result<Option<Matched>, Fail>;
-    fn mprobe(&self, from: SourceAndTag) -> Result<Matched, Fail>;
-    /// Returns true if the message was sent, waiting for that if `mode` says
-    /// so.
-    fn am_send(&self, to: u32, am: am::OutgoingAm<'_>, mode: am::SendMode) -> Result<bool, Fail>;
-    fn am_longest(&self, to: u32) -> Result<usize, Fail>;
-    fn win_allocate(&self, bytes: usize, unit: usize) -> Result<Rc<dyn Win>, Fail>;
-    fn win_shared(&self, bytes: usize, unit: usize) -> Result<Rc<dyn Win>, Fail>;
-    fn win_dynamic(&self) -> Result<Rc<dyn Win>, Fail>;
-    /// # Safety
-    /// As [`Window::create`].
-    unsafe fn win_create(
-        &self,
-        start: *mut u8,
-        bytes: usize,
-        unit: usize,
-    ) -> Result<Rc<dyn Win>, Fail>;
 }
 
 fn operation<N: Native>(comm: &Communicator<N>, request: Request<N>) -> Operation {
@@ -498,94 +398,6 @@ impl<N: Native> Comm for Communicator<N> {
         // SAFETY: the caller's duty.
         Ok(Rc::new(unsafe { Window::create(self, start, bytes, unit)? }))
     }
-}
-
-/// The origin of an operation on elements.
-#[derive(Clone, Copy)]
-pub(crate) struct Elements {
-    pub(crate) operands: *const u8,
-    pub(crate) results: *mut u8,
-    pub(crate) count: usize,
-    pub(crate) ty: Type,
-    pub(crate) op: Op,
-}
-
-/// A noncontiguous operation: displacement and length of the iov entries.
-pub(crate) struct Pieces<P> {
-    pub(crate) buf: P,
-    pub(crate) here: Vec<(usize, usize)>,
-    pub(crate) rank: u32,
-    pub(crate) disp: usize,
-    pub(crate) there: Vec<(usize, usize)>,
-}
-
-/// Closes or opens an epoch.
-#[derive(Clone, Copy)]
-pub(crate) enum Epoch<'a> {
-    Fence(Assert),
-    LockAll(Assert),
-    UnlockAll,
-    Lock(Lock, u32, Assert),
-    Unlock(u32),
-    Flush(u32),
-    FlushAll,
-    FlushLocal(u32),
-    FlushLocalAll,
-    Sync,
-    Start(&'a [u32], Assert),
-    Complete,
-    Post(&'a [u32], Assert),
-    Wait,
-}
-
-/// # Safety
-/// Of the operations: buffers are the operation's until the flush or, with a
-/// request, until that is complete.
-pub(crate) trait Win {
-    fn context_id(&self) -> usize;
-    fn free(&mut self) -> Result<(), Fail>;
-    fn local(&self) -> Result<(*mut u8, usize), Fail>;
-    fn query(&self, rank: u32) -> Result<(*mut u8, usize, usize), Fail>;
-    unsafe fn attach(&self, start: *mut u8, bytes: usize) -> Result<(), Fail>;
-    fn detach(&self, start: *const u8) -> Result<(), Fail>;
-    unsafe fn put(&self, buf: *const u8, len: usize, rank: u32, disp: usize) -> Result<(), Fail>;
-    unsafe fn get(&self, buf: *mut u8, len: usize, rank: u32, disp: usize) -> Result<(), Fail>;
-    unsafe fn accumulate(&self, of: &Elements, rank: u32, disp: usize) -> Result<(), Fail>;
-    unsafe fn get_accumulate(&self, of: &Elements, rank: u32, disp: usize) -> Result<(), Fail>;
-    unsafe fn compare_and_swap(
-        &self,
-        of: &Elements,
-        compare: *const u8,
-        rank: u32,
-        disp: usize,
-    ) -> Result<(), Fail>;
-    unsafe fn rput(
-        self: Rc<Self>,
-        buf: *const u8,
-        len: usize,
-        rank: u32,
-        disp: usize,
-    ) -> Result<Operation, Fail>;
-    unsafe fn rget(
-        self: Rc<Self>,
-        buf: *mut u8,
-        len: usize,
-        rank: u32,
-        disp: usize,
-    ) -> Result<Operation, Fail>;
-    unsafe fn rget_accumulate(
-        self: Rc<Self>,
-        of: &Elements,
-        rank: u32,
-        disp: usize,
-    ) -> Result<Operation, Fail>;
-    unsafe fn put_iov(self: Rc<Self>, of: &Pieces<*const u8>) -> Result<Operation, Fail>;
-    unsafe fn get_iov(self: Rc<Self>, of: &Pieces<*mut u8>) -> Result<Operation, Fail>;
-    fn epoch(&self, what: Epoch<'_>) -> Result<(), Fail>;
-    fn test(&self) -> Result<bool, Fail>;
-    /// The memory that the inline put reads.
-    fn access(&self) -> *const c_void;
-    fn take_error(&self) -> Option<Fail>;
 }
 
 /// A request that keeps its window.
@@ -748,25 +560,6 @@ impl<N: Native> Win for Window<N> {
     }
 }
 
-/// An operation under way, and the context it is on.
-pub(crate) struct Operation {
-    pub(crate) context_id: usize,
-    pub(crate) what: NetmodRequest,
-}
-
-/// The request of an operation, by netmod.
-pub(crate) enum NetmodRequest {
-    Ofi(Request<Ofi>),
-    Ucx(Request<Ucx>),
-    Rma(Box<dyn Rma>),
-}
-
-/// An operation of a window under way.
-pub(crate) trait Rma {
-    fn test(&mut self) -> Result<bool, Fail>;
-    fn wait(&mut self) -> Result<(), Fail>;
-}
-
 struct Held<N: Native> {
     pending: Option<Pending<'static, N>>,
     _win: Rc<Window<N>>,
@@ -782,105 +575,5 @@ impl<N: Native> Rma for Held<N> {
 
     fn wait(&mut self) -> Result<(), Fail> {
         Ok(self.pending.take().map_or(Ok(()), Pending::wait)?)
-    }
-}
-
-/// How an operation ended: its status, and for a truncated message also why.
-pub(crate) type Completed = Result<rankway_status_t, (Option<rankway_status_t>, Fail)>;
-
-fn completed(result: Result<Status, MsgError>) -> Completed {
-    result.map(|s| status(&s)).map_err(|e| {
-        let told = match &e {
-            MsgError::Truncated { source_rank, tag, length, .. } => Some(rankway_status_t {
-                source: *source_rank as c_int,
-                tag: *tag as c_int,
-                count: *length,
-                bits: u64::from(*source_rank) << 32 | u64::from(*tag),
-                ..rankway_status_t::default()
-            }),
-            _ => None,
-        };
-        (told, Fail::from(e))
-    })
-}
-
-pub(crate) fn status(s: &Status) -> rankway_status_t {
-    rankway_status_t {
-        source: s.source() as c_int,
-        tag: s.tag() as c_int,
-        count: s.length,
-        bits: s.bits,
-        peer: s.peer,
-        cancelled: c_int::from(s.cancelled),
-    }
-}
-
-impl Operation {
-    /// Makes progress; how it ended, once it has.
-    pub(crate) fn test(&mut self) -> Option<Completed> {
-        let done = match &mut self.what {
-            NetmodRequest::Ofi(r) => r.test(),
-            NetmodRequest::Ucx(r) => r.test(),
-            NetmodRequest::Rma(r) => {
-                return match r.test() {
-                    Ok(false) => None,
-                    Ok(true) => Some(Ok(rankway_status_t::default())),
-                    Err(e) => Some(Err((None, e))),
-                };
-            }
-        };
-        done.transpose().map(completed)
-    }
-
-    pub(crate) fn wait(self) -> Completed {
-        match self.what {
-            NetmodRequest::Ofi(r) => completed(r.wait()),
-            NetmodRequest::Ucx(r) => completed(r.wait()),
-            NetmodRequest::Rma(mut r) => {
-                r.wait().map(|()| rankway_status_t::default()).map_err(|e| (None, e))
-            }
-        }
-    }
-
-    pub(crate) fn cancel(&mut self) -> bool {
-        match &mut self.what {
-            NetmodRequest::Ofi(r) => r.cancel(),
-            NetmodRequest::Ucx(r) => r.cancel(),
-            NetmodRequest::Rma(_) => false,
-        }
-    }
-}
-
-/// A message of a matched probe, and the context it is on.
-pub(crate) struct Matched {
-    pub(crate) context_id: usize,
-    pub(crate) what: AnyMessage,
-}
-
-pub(crate) enum AnyMessage {
-    Ofi(Message<Ofi>),
-    Ucx(Message<Ucx>),
-}
-
-impl Matched {
-    pub(crate) fn status(&self) -> rankway_status_t {
-        match &self.what {
-            AnyMessage::Ofi(m) => status(&m.status()),
-            AnyMessage::Ucx(m) => status(&m.status()),
-        }
-    }
-
-    /// # Safety
-    /// As [`Message::irecv`].
-    pub(crate) unsafe fn irecv(self, buf: *mut u8, capacity: usize) -> Operation {
-        let context_id = self.context_id;
-        // SAFETY: the caller's duty.
-        let what = unsafe {
-            match self.what {
-                AnyMessage::Ofi(m) => Ofi::request(m.irecv(buf, capacity)),
-                AnyMessage::Ucx(m) => Ucx::request(m.irecv(buf, capacity)),
-            }
-        };
-        Operation { context_id, what }
     }
 }

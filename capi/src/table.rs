@@ -7,7 +7,8 @@
 
 use crate::abi::*;
 use crate::error::Fail;
-use crate::native::{Comm, Context, Device, Matched, Operation, Win};
+use crate::objects::{Comm, Context, Device, Win};
+use crate::operation::{Matched, Operation};
 use crate::slab::{GENERATIONS, PLACES, Slab};
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;

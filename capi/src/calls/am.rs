@@ -1,104 +1,15 @@
-//! Active messages, with headers of any length.
-//!
-//! The library carries sixteen bytes of header. Here the first four are the
-//! bytes of a longer header, which then goes before the data; a shorter one
-//! follows them.
+//! Active messages, with headers of any length ([`crate::am`] has how they
+//! travel).
 
 use crate::abi::*;
+use crate::am::{Function, Handler, MARK, OutgoingAm, SHORT, SendMode, running};
 use crate::args::{buffer, out, rank};
 use crate::error::{Fail, call};
-use crate::native::{Comm, Context};
+use crate::objects::{Comm, Context};
 use crate::table::find;
-use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
-use transport::msg::{HEADER, HandlerStatus};
-
-/// Bytes before a short header.
-const MARK: usize = 4;
-/// The longest header that needs no copy of the data.
-const SHORT: usize = HEADER - MARK;
-
-/// A message to send.
-#[derive(Clone, Copy)]
-pub(crate) struct OutgoingAm<'a> {
-    pub(crate) id: u16,
-    pub(crate) header: &'a [u8],
-    pub(crate) payload: &'a [u8],
-}
-
-/// How a message is sent.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SendMode {
-    Try,
-    TryRequest,
-    Wait,
-    WaitRequest,
-}
-
-/// A message that a handler runs for.
-pub(crate) trait Call {
-    /// Answers a request, once; `None` when there is nothing to answer.
-    fn reply(&mut self, message: OutgoingAm<'_>) -> Option<Result<(), Fail>>;
-}
-
-/// A function of C with its argument.
-#[derive(Clone, Copy)]
-pub(crate) struct Handler {
-    function: Function,
-    argument: *mut c_void,
-}
-
-/// "C-unwind": what is thrown or panics in one goes through, to be told at the
-/// border or to end the process, and is not undefined.
-type Function = unsafe extern "C-unwind" fn(
-    *mut c_void,
-    u32,
-    *const c_void,
-    usize,
-    *const c_void,
-    usize,
-) -> c_int;
-
-thread_local! {
-    /// The messages whose handlers run on this thread, one within another.
-    static CALLS: RefCell<Vec<*mut dyn Call>> = const { RefCell::new(Vec::new()) };
-}
-
-impl Handler {
-    pub(crate) fn run(
-        self,
-        from: u32,
-        header: &[u8],
-        payload: &[u8],
-        call: *mut (dyn Call + '_),
-    ) -> HandlerStatus {
-        let (mark, rest) = header.split_at(header.len().min(MARK));
-        let long = mark.try_into().map_or(0, u32::from_le_bytes) as usize;
-        // One that another program sent: all of it is data.
-        let long = if long > payload.len() { 0 } else { long };
-        let (front, data) = payload.split_at(long);
-        let header = if long > 0 { front } else { rest };
-        /// Takes the message out again, however the function ends.
-        struct Running;
-        impl Drop for Running {
-            fn drop(&mut self) {
-                CALLS.with_borrow_mut(Vec::pop);
-            }
-        }
-        // SAFETY: taken out again before this returns, while the message lives.
-        let call = unsafe { std::mem::transmute::<*mut (dyn Call + '_), *mut dyn Call>(call) };
-        CALLS.with_borrow_mut(|calls| calls.push(call));
-        let _running = Running;
-        // SAFETY: the function and its argument are good, by the word of who
-        // registered it; the slices live until it returns.
-        let answer = unsafe {
-            let (hdr, hdr_bytes) = (header.as_ptr().cast(), header.len());
-            (self.function)(self.argument, from, hdr, hdr_bytes, data.as_ptr().cast(), data.len())
-        };
-        if answer == 0 { HandlerStatus::Consumed } else { HandlerStatus::Held }
-    }
-}
+use transport::msg::HEADER;
 
 /// Lays header and data out as they travel.
 ///
@@ -154,7 +65,7 @@ pub unsafe extern "C" fn rankway_am_register(
         // SAFETY: the same function, of which less is assumed.
         let function = unsafe { std::mem::transmute::<usize, Function>(function as usize) };
         let found = find::<Rc<dyn Context>>(context)?;
-        found.am_register(number(handler_id)?, Handler { function, argument })
+        found.am_register(number(handler_id)?, Handler::new(function, argument))
     })
 }
 
@@ -275,10 +186,9 @@ pub unsafe extern "C" fn rankway_am_reply(
         // SAFETY: C's word for its buffers.
         unsafe {
             with_message(handler_id, (hdr, hdr_bytes), (data, bytes), |message| {
-                let call = CALLS.with_borrow(|calls| calls.last().copied());
                 // The innermost handler has not returned, so that the message
                 // is there, and nothing else uses it meanwhile.
-                call.and_then(|call| (*call).reply(message)).unwrap_or_else(|| Err(none()))
+                running().and_then(|call| (*call).reply(message)).unwrap_or_else(|| Err(none()))
             })
         }
     })

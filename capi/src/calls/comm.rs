@@ -4,7 +4,7 @@ use crate::abi::*;
 use crate::args::{out, rank, ranks};
 use crate::error::{Fail, call};
 use crate::layout;
-use crate::native::{Comm, Context};
+use crate::objects::{Comm, Context};
 use crate::table::{self, TableGuard, find};
 use std::ffi::c_int;
 use std::rc::Rc;

@@ -3,7 +3,7 @@
 use crate::abi::*;
 use crate::args::{assert, out, rank, ranks};
 use crate::error::{Fail, call};
-use crate::native::{Epoch, Win};
+use crate::objects::{Epoch, Win};
 use crate::table::find;
 use std::ffi::c_int;
 use std::rc::Rc;

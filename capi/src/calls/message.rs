@@ -3,7 +3,8 @@
 use crate::abi::*;
 use crate::args::{Out, buffer, list, out, rank};
 use crate::error::{Fail, call};
-use crate::native::{self, Comm, Completed, Context, MatchBits, Matched, Operation, SourceAndTag};
+use crate::objects::{Comm, Context, MatchBits, SourceAndTag};
+use crate::operation::{self, Completed, Matched, Operation};
 use crate::table::{TableGuard, find};
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
@@ -103,7 +104,7 @@ pub unsafe extern "C" fn rankway_iprobe(
         let message = found.iprobe(from(source, tag)?)?;
         to.set(c_int::from(message.is_some()));
         // SAFETY: C's word for its pointers.
-        unsafe { tell(status, message.map(|s| native::status(&s))) };
+        unsafe { tell(status, message.map(|s| operation::status(&s))) };
         Ok(())
     })
 }
@@ -120,7 +121,7 @@ pub unsafe extern "C" fn rankway_probe(
         let found = find::<Rc<dyn Comm>>(comm)?;
         let message = found.probe(from(source, tag)?)?;
         // SAFETY: C's word for its pointers.
-        unsafe { tell(status, Some(native::status(&message))) };
+        unsafe { tell(status, Some(operation::status(&message))) };
         Ok(())
     })
 }
@@ -283,7 +284,7 @@ pub unsafe extern "C" fn rankway_tagged_iprobe(
         let message = found.probe(&match_spec(channel, match_bits, ignore, peer)?)?;
         to.set(c_int::from(message.is_some()));
         // SAFETY: C's word for its pointers.
-        unsafe { tell(status, message.map(|s| native::status(&s))) };
+        unsafe { tell(status, message.map(|s| operation::status(&s))) };
         Ok(())
     })
 }

@@ -5,7 +5,7 @@ use crate::abi::*;
 use crate::args::{list, out};
 use crate::error::{Fail, call};
 use crate::layout;
-use crate::native::Context;
+use crate::objects::Context;
 use crate::table::{self, find};
 use std::ffi::{c_char, c_int};
 use std::rc::Rc;

@@ -3,7 +3,8 @@
 use crate::abi::*;
 use crate::args::{buffer, element, list, operation, out, rank};
 use crate::error::{Fail, call};
-use crate::native::{Elements, Operation, Pieces, Win};
+use crate::objects::{Elements, Pieces, Win};
+use crate::operation::Operation;
 use crate::table::{TableGuard, find};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;

@@ -3,7 +3,7 @@
 use crate::abi::*;
 use crate::args::{out, rank};
 use crate::error::{Fail, call};
-use crate::native::{Comm, Win};
+use crate::objects::{Comm, Win};
 use crate::table::{TableGuard, find};
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;

@@ -1,0 +1,204 @@
+//! What handles stand for: the library's objects without their netmod's name,
+//! as traits, and the arguments of their calls.
+//!
+//! [`crate::native`] has them for every netmod.
+
+use crate::am;
+use crate::error::Fail;
+use crate::operation::{Matched, Operation};
+use std::ffi::c_void;
+use std::rc::Rc;
+use std::sync::Arc;
+use transport::av::Transport;
+use transport::boot::Boot;
+use transport::msg::{Any, MatchSpec, Source, Status, Tag};
+use transport::netmod::{Op, Type};
+use transport::rankmap::{Lookup, Process, RankMap};
+use transport::rma::{Assert, Lock};
+
+/// A device and the first of its contexts.
+pub(crate) type DeviceAndContext = (Arc<dyn Device>, Rc<dyn Context>);
+
+pub(crate) trait Device: Send + Sync {
+    fn boot(&self) -> &Arc<dyn Boot>;
+    fn is_serialized(&self) -> bool;
+    /// Contexts that are open.
+    fn open(&self) -> u32;
+    fn context(&self, index: Option<u32>) -> Result<Rc<dyn Context>, Fail>;
+    fn add_group(&self, members: &RankMap) -> Result<u32, Fail>;
+    fn netmod(&self) -> &'static str;
+    /// Name and longest inject of a provider.
+    fn provider(&self, transport: Transport) -> Option<(String, usize)>;
+    /// Rank on the node and processes there.
+    fn node(&self) -> (u32, u32);
+}
+
+pub(crate) trait Context {
+    fn context_id(&self) -> usize;
+    fn progress(&self) -> Result<(), Fail>;
+    fn index(&self) -> u32;
+    fn world(&self) -> Rc<dyn Comm>;
+    fn comm(&self, map: &RankMap, id: u64) -> Result<Rc<dyn Comm>, Fail>;
+    fn lookup(&self, map: &RankMap) -> Result<Lookup, Fail>;
+    fn connect(&self, process: Process) -> Result<u64, Fail>;
+    fn isend(&self, buf: (*const u8, usize), to: MatchBits, sync: bool) -> Result<Operation, Fail>;
+    fn irecv(&self, buf: (*mut u8, usize), spec: &MatchSpec) -> Result<Operation, Fail>;
+    fn probe(&self, spec: &MatchSpec) -> Result<Option<Status>, Fail>;
+    fn improbe(&self, spec: &MatchSpec) -> Result<Option<Matched>, Fail>;
+    fn am_register(&self, id: u16, handler: am::Handler) -> Result<(), Fail>;
+}
+
+/// The destination of a message without a communicator.
+#[derive(Clone, Copy)]
+pub(crate) struct MatchBits {
+    pub(crate) peer: u32,
+    pub(crate) channel: u64,
+    pub(crate) bits: u64,
+}
+
+pub(crate) trait Comm {
+    fn context_id(&self) -> usize;
+    fn rank(&self) -> u32;
+    fn map(&self) -> &RankMap;
+    fn id(&self) -> u64;
+    fn world_rank(&self, rank: u32) -> Result<u32, Fail>;
+    fn is_local(&self, rank: u32) -> Result<bool, Fail>;
+    fn dup(&self) -> Rc<dyn Comm>;
+    fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Rc<dyn Comm>>, Fail>;
+    fn create(&self, ranks: &[u32]) -> Result<Option<Rc<dyn Comm>>, Fail>;
+    fn barrier(&self) -> Result<(), Fail>;
+    fn lookup(&self) -> Lookup;
+    fn connect(&self, rank: u32) -> Result<u64, Fail>;
+    fn isend(
+        &self,
+        buf: (*const u8, usize),
+        to: u32,
+        tag: u32,
+        sync: bool,
+    ) -> Result<Operation, Fail>;
+    fn irecv(&self, buf: (*mut u8, usize), from: SourceAndTag) -> Result<Operation, Fail>;
+    fn iprobe(&self, from: SourceAndTag) -> Result<Option<Status>, Fail>;
+    fn probe(&self, from: SourceAndTag) -> Result<Status, Fail>;
+    fn improbe(&self, from: SourceAndTag) -> Result<Option<Matched>, Fail>;
+    fn mprobe(&self, from: SourceAndTag) -> Result<Matched, Fail>;
+    /// Returns true if the message was sent, waiting for that if `mode` says
+    /// so.
+    fn am_send(&self, to: u32, am: am::OutgoingAm<'_>, mode: am::SendMode) -> Result<bool, Fail>;
+    fn am_longest(&self, to: u32) -> Result<usize, Fail>;
+    fn win_allocate(&self, bytes: usize, unit: usize) -> Result<Rc<dyn Win>, Fail>;
+    fn win_shared(&self, bytes: usize, unit: usize) -> Result<Rc<dyn Win>, Fail>;
+    fn win_dynamic(&self) -> Result<Rc<dyn Win>, Fail>;
+    /// # Safety
+    /// As [`Window::create`].
+    unsafe fn win_create(
+        &self,
+        start: *mut u8,
+        bytes: usize,
+        unit: usize,
+    ) -> Result<Rc<dyn Win>, Fail>;
+}
+
+/// The source and tag of a receive or a probe.
+#[derive(Clone, Copy)]
+pub(crate) struct SourceAndTag {
+    pub(crate) source: Option<u32>,
+    pub(crate) tag: Option<u32>,
+}
+
+impl SourceAndTag {
+    pub(crate) fn source(self) -> Source {
+        self.source.map_or_else(|| Any.into(), Source::from)
+    }
+
+    pub(crate) fn tag(self) -> Tag {
+        self.tag.map_or_else(|| Any.into(), Tag::from)
+    }
+}
+
+/// # Safety
+/// Of the operations: buffers are the operation's until the flush or, with a
+/// request, until that is complete.
+pub(crate) trait Win {
+    fn context_id(&self) -> usize;
+    fn free(&mut self) -> Result<(), Fail>;
+    fn local(&self) -> Result<(*mut u8, usize), Fail>;
+    fn query(&self, rank: u32) -> Result<(*mut u8, usize, usize), Fail>;
+    unsafe fn attach(&self, start: *mut u8, bytes: usize) -> Result<(), Fail>;
+    fn detach(&self, start: *const u8) -> Result<(), Fail>;
+    unsafe fn put(&self, buf: *const u8, len: usize, rank: u32, disp: usize) -> Result<(), Fail>;
+    unsafe fn get(&self, buf: *mut u8, len: usize, rank: u32, disp: usize) -> Result<(), Fail>;
+    unsafe fn accumulate(&self, of: &Elements, rank: u32, disp: usize) -> Result<(), Fail>;
+    unsafe fn get_accumulate(&self, of: &Elements, rank: u32, disp: usize) -> Result<(), Fail>;
+    unsafe fn compare_and_swap(
+        &self,
+        of: &Elements,
+        compare: *const u8,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Fail>;
+    unsafe fn rput(
+        self: Rc<Self>,
+        buf: *const u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<Operation, Fail>;
+    unsafe fn rget(
+        self: Rc<Self>,
+        buf: *mut u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<Operation, Fail>;
+    unsafe fn rget_accumulate(
+        self: Rc<Self>,
+        of: &Elements,
+        rank: u32,
+        disp: usize,
+    ) -> Result<Operation, Fail>;
+    unsafe fn put_iov(self: Rc<Self>, of: &Pieces<*const u8>) -> Result<Operation, Fail>;
+    unsafe fn get_iov(self: Rc<Self>, of: &Pieces<*mut u8>) -> Result<Operation, Fail>;
+    fn epoch(&self, what: Epoch<'_>) -> Result<(), Fail>;
+    fn test(&self) -> Result<bool, Fail>;
+    /// The memory that the inline put reads.
+    fn access(&self) -> *const c_void;
+    fn take_error(&self) -> Option<Fail>;
+}
+
+/// The origin of an operation on elements.
+#[derive(Clone, Copy)]
+pub(crate) struct Elements {
+    pub(crate) operands: *const u8,
+    pub(crate) results: *mut u8,
+    pub(crate) count: usize,
+    pub(crate) ty: Type,
+    pub(crate) op: Op,
+}
+
+/// A noncontiguous operation: displacement and length of the iov entries.
+pub(crate) struct Pieces<P> {
+    pub(crate) buf: P,
+    pub(crate) here: Vec<(usize, usize)>,
+    pub(crate) rank: u32,
+    pub(crate) disp: usize,
+    pub(crate) there: Vec<(usize, usize)>,
+}
+
+/// Closes or opens an epoch.
+#[derive(Clone, Copy)]
+pub(crate) enum Epoch<'a> {
+    Fence(Assert),
+    LockAll(Assert),
+    UnlockAll,
+    Lock(Lock, u32, Assert),
+    Unlock(u32),
+    Flush(u32),
+    FlushAll,
+    FlushLocal(u32),
+    FlushLocalAll,
+    Sync,
+    Start(&'a [u32], Assert),
+    Complete,
+    Post(&'a [u32], Assert),
+    Wait,
+}
