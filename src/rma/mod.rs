@@ -41,7 +41,6 @@ mod registration;
 mod request;
 mod state;
 mod sync;
-mod target;
 mod types;
 mod view;
 mod window;

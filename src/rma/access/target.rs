@@ -1,16 +1,15 @@
 //! How one rank's memory is reached.
 
-use super::Error;
-use super::ErrorKind;
-use super::access::Access;
-use super::keys::RemoteKeyEntry;
-use super::registration::RemoteKey;
-use super::state::WindowState;
-use super::types::{RawTarget, Remote, Target, unreachable_error};
+use super::Access;
 use crate::av::Transport;
-use crate::device::DeviceError;
+use crate::device::{Context, DeviceError};
 use crate::netmod::Netmod;
-use crate::rankmap::Process;
+use crate::rankmap::{Model, Process, RankMap};
+use crate::rma::keys::RemoteKeyEntry;
+use crate::rma::registration::RemoteKey;
+use crate::rma::state::WindowState;
+use crate::rma::types::{RawTarget, Remote, Target, unreachable_error};
+use crate::rma::{Error, ErrorKind};
 
 impl<N: Netmod> Access<N> {
     /// The target of a rank as a raw loop over the provider takes it, for
@@ -51,7 +50,7 @@ impl<N: Netmod> Access<N> {
     }
 
     /// Finds out about a target, inserting it on first use.
-    pub(super) fn target(&self, rank: u32, disp: usize) -> Result<Target, Error> {
+    pub(in crate::rma) fn target(&self, rank: u32, disp: usize) -> Result<Target, Error> {
         if N::KEY_HANDLES {
             return self.target_keyed(rank, disp);
         }
@@ -196,4 +195,41 @@ fn region<N: Netmod>(
     };
     // SAFETY: the segment holds a region for every node rank.
     Some(unsafe { mapped.start.add(node_rank as usize * mapped.pitch) })
+}
+
+/// Where the regions of a window are mapped, as a line over the ranks of `map`:
+/// possible when all members are on this node and their node ranks are affine.
+pub(super) fn fold_mapped<N: Netmod>(
+    state: &WindowState<N>,
+    context: &Context<N>,
+    map: &RankMap,
+) -> Option<(*mut u8, isize)> {
+    let mapped = state.mapped.filter(|m| m.all)?;
+    if state.contiguous.is_some() {
+        // Called where all sizes are equal, and for the window's own ranks.
+        return Some((mapped.start, state.sizes.get(0) as isize));
+    }
+    let device = context.device();
+    let (base, stride) = affine(map)?;
+    let line = RankMap::affine(0, base, stride, map.len()).ok()?;
+    let peer = match map.pg()? {
+        0 => line,
+        pg => device.members_of(pg)?.compose(&line).ok()?,
+    };
+    let (base, stride) = affine(&device.node_ranks().compose(&peer).ok()?)?;
+    // SAFETY: the segment holds a region for every node rank.
+    let start = unsafe { mapped.start.add(base as usize * mapped.pitch) };
+    Some((start, stride as isize * mapped.pitch as isize))
+}
+
+/// Base and stride of a map that is a line.
+fn affine(map: &RankMap) -> Option<(u32, i64)> {
+    let lpid = |rank| map.get(rank).map(|p| p.lpid);
+    match map.model() {
+        Model::Direct | Model::Offset | Model::Stride => {
+            let base = lpid(0)?;
+            Some((base, lpid(1).map_or(0, |next| i64::from(next) - i64::from(base))))
+        }
+        _ => None,
+    }
 }

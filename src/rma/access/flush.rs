@@ -1,0 +1,197 @@
+//! The flush: waiting until what was issued is done.
+
+use super::{Access, MARKS, path};
+use crate::device::{DeviceError, PROBE, Progress, Token};
+use crate::netmod::{Netmod, PENDING};
+use crate::rma::Error;
+use crate::rma::types::{Remote, Target};
+use std::collections::HashSet;
+use std::sync::atomic::{Ordering, fence};
+
+impl<N: Netmod> Access<N> {
+    /// Waits until everything put or got on this access with `rank` is done at
+    /// the target.
+    ///
+    /// # Errors
+    /// A peer that died or an operation that failed, by name.
+    pub fn flush(&self, rank: u32) -> Result<(), Error> {
+        self.check(rank, 0, 0)?;
+        self.flush_ranks(&[rank])
+    }
+
+    /// Waits until everything issued on this access is done at the targets.
+    ///
+    /// # Errors
+    /// As [`Access::flush`]. Where the map has more than 256 ranks, the peer
+    /// named may be one that died and was not put to: ranks that are equal
+    /// modulo 256 share a mark.
+    pub fn flush_all(&self) -> Result<(), Error> {
+        self.check_open()?;
+        self.flush_dirty()
+    }
+
+    /// Waits until the buffers of operations with `rank` may be used again.
+    ///
+    /// # Errors
+    /// As [`Access::flush`].
+    pub fn flush_local(&self, rank: u32) -> Result<(), Error> {
+        self.check(rank, 0, 0)?;
+        let peer = self.world_rank(rank)?;
+        self.drain(&[peer])
+    }
+
+    /// Waits until the buffers of all operations may be used again.
+    ///
+    /// # Errors
+    /// As [`Access::flush`].
+    pub fn flush_local_all(&self) -> Result<(), Error> {
+        self.check_open()?;
+        self.drain(&[])
+    }
+
+    pub(in crate::rma) fn flush_dirty(&self) -> Result<(), Error> {
+        if self.viewed.get() {
+            // Views leave no marks: any rank may have been put to.
+            (0..self.ranks.min(MARKS as u32)).for_each(|rank| self.mark(rank));
+        }
+        let ranks: Vec<u32> = (0..self.ranks.min(MARKS as u32))
+            .filter(|&mark| self.marked(mark))
+            .flat_map(|mark| (mark..self.ranks).step_by(MARKS))
+            .collect();
+        self.unmark();
+        self.flush_ranks(&ranks)?;
+        self.drain(&[])
+    }
+
+    /// [`Access::flush_dirty`] where only these ranks could be put to.
+    pub(in crate::rma) fn flush_group(&self, group: &[u32]) -> Result<(), Error> {
+        let ranks: Vec<u32> = group.iter().copied().filter(|&rank| self.marked(rank)).collect();
+        self.unmark();
+        self.flush_ranks(&ranks)?;
+        self.drain(&[])
+    }
+
+    /// Reads back from every rank that was put to: the answer comes behind the
+    /// puts. All reads are in flight together, and after a failure the others
+    /// are still waited for.
+    fn flush_ranks(&self, ranks: &[u32]) -> Result<(), Error> {
+        // Stores into mapped regions are visible to every process that learns of
+        // this flush.
+        fence(Ordering::SeqCst);
+        // The only early return: below, all probes are waited for.
+        let peers =
+            ranks.iter().map(|&rank| self.world_rank(rank)).collect::<Result<Vec<_>, _>>()?;
+        let mut probes = Vec::new();
+        let mut first_error = None;
+        // Ranks of one process need one probe; ranks of a window that is not
+        // uniform are all different processes.
+        let mut seen = HashSet::new();
+        // On the other paths there were only stores, or packets.
+        let providers = !matches!(self.path, path::MAPPED | path::DYNAMIC);
+        let probed = ranks.iter().zip(&peers).filter(|_| providers);
+        for (&rank, &peer) in probed {
+            match self.probe_completion(rank, ranks.len() == 1, &mut seen) {
+                Ok(token) => probes.extend(token.map(|token| (token, peer))),
+                Err(e) => {
+                    first_error.get_or_insert(e);
+                }
+            }
+        }
+        for (token, peer) in probes {
+            if let Err(e) = self.await_token(token, peer) {
+                first_error.get_or_insert(e);
+            }
+        }
+        let drained = self.drain(&peers);
+        if let Err(e) = self.context.check_liveness(&peers) {
+            // The death of a peer may have caused the other errors.
+            return Err(e.into());
+        }
+        first_error.map_or(drained, Err)
+    }
+
+    /// Issues an operation that completes when all earlier ones to a rank are
+    /// done there; `None` where there is nothing to wait for.
+    fn probe_completion(
+        &self,
+        rank: u32,
+        only: bool,
+        seen: &mut HashSet<(u8, u64)>,
+    ) -> Result<Option<Token>, Error> {
+        // Nothing was issued to a rank nobody has used.
+        let used = if N::KEY_HANDLES {
+            self.remote_key(rank).key.get() != 0
+        } else {
+            !self.entry(rank).is_empty()
+        };
+        if !used {
+            return Ok(None);
+        }
+        let Target::Provider(remote) = self.target(rank, 0)? else { return Ok(None) };
+        if !only && !seen.insert((remote.transport as u8, remote.dest)) {
+            return Ok(None);
+        }
+        if N::FLUSHES {
+            return self.probe_by_flush(&remote);
+        }
+        let len = self.state()?.sizes.get(rank).min(PROBE as u64) as usize;
+        // SAFETY: it stays if an answer does not come.
+        unsafe { self.read_piece(&remote, self.context.probe_buffer(), len, true) }.map(Some)
+    }
+
+    /// Probes by the netmod's own flush.
+    fn probe_by_flush(&self, remote: &Remote) -> Result<Option<Token>, Error> {
+        let token = self.context.token(remote.peer);
+        let mut pending = false;
+        self.issue_with_retry(remote, "flush", |netmod, endpoint| {
+            // SAFETY: `dest` is of this context's own address vector.
+            let rc = unsafe { netmod.flush(endpoint, remote.dest, token.bits()) };
+            pending = rc == PENDING;
+            if pending { 0 } else { rc }
+        })?;
+        if pending {
+            self.context.issued(token, true);
+        }
+        Ok(pending.then_some(token))
+    }
+
+    /// Waits for tracked operations and reports those that failed: towards
+    /// `peers`, or anybody when that is empty. A peer that dies meanwhile
+    /// does not end the wait for the others.
+    pub(in crate::rma) fn drain(&self, peers: &[u32]) -> Result<(), Error> {
+        let context = &*self.context;
+        let mut died = None;
+        let busy = |peers: &[u32]| {
+            let mut all = context.pending(peers);
+            all.extend(self.cold.outstanding.pending(peers));
+            all
+        };
+        loop {
+            let pending = busy(peers);
+            if pending.is_empty() {
+                break;
+            }
+            let waited = context.wait(&pending, || {
+                let left = !busy(&pending).is_empty();
+                Ok(if left { Progress::Waiting } else { Progress::Done })
+            });
+            match waited {
+                Ok(()) => {}
+                // Operations towards it are not waited for any more.
+                Err(DeviceError::PeerDied { rank }) if pending.contains(&rank) => {
+                    died.get_or_insert(DeviceError::PeerDied { rank });
+                }
+                Err(e) => return Err(e.into()),
+            }
+        }
+        context.progress()?;
+        let failure = died.or_else(|| match peers {
+            [] => context.take_failure(),
+            peers => peers.iter().find_map(|&w| context.take_failure_of(w)),
+        });
+        let refused = self.cold.outstanding.take_refused(peers);
+        let result = failure.map(Error::from).or(refused).map_or(Ok(()), Err);
+        self.cold.unstage(result.is_ok(), |peer| !context.pending(&[peer]).is_empty());
+        result
+    }
+}

@@ -1,0 +1,119 @@
+//! The get.
+
+use super::{Access, BLOCKING, NONBLOCKING, copy, path};
+use crate::device::{self, Token};
+use crate::netmod::{Netmod, Transfer};
+use crate::rma::types::{Remote, Target, unreachable_error};
+use crate::rma::{Error, ErrorKind};
+
+impl<N: Netmod> Access<N> {
+    /// Gets `buf.len()` bytes from the memory of `rank`, `disp` units from its
+    /// start. They are in `buf` on return.
+    ///
+    /// # Errors
+    /// As [`Access::put`].
+    pub fn get(&self, buf: &mut [u8], rank: u32, disp: usize) -> Result<(), Error> {
+        self.check(rank, disp, buf.len())?;
+        // SAFETY: checked; `buf` is exclusively ours until the return.
+        unsafe { self.read::<BLOCKING>(buf.as_mut_ptr(), buf.len(), rank, disp) }
+    }
+
+    /// Gets as [`Access::get`] does, but the bytes are in `buf` only after the
+    /// next flush, as MPI_Get has it.
+    ///
+    /// # Errors
+    /// As [`Access::get`], and [`ErrorKind::NullBuffer`].
+    ///
+    /// # Safety
+    /// `buf` is null or stays writable for `len` bytes, and untouched, until
+    /// this access was flushed for `rank`. A flush that fails does not give it
+    /// back: a peer may write to it as long as this process lives.
+    pub unsafe fn get_nb(
+        &self,
+        buf: *mut u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Error> {
+        if buf.is_null() && len > 0 {
+            return Err(ErrorKind::NullBuffer { len }.into());
+        }
+        self.check(rank, disp, len)?;
+        // SAFETY: checked; the caller keeps `buf` until the flush.
+        unsafe { self.read::<NONBLOCKING>(buf, len, rank, disp) }
+    }
+
+    /// # Safety
+    /// The target range was checked, `buf` is writable for `len` bytes until
+    /// the flush if `NB`.
+    unsafe fn read<const NB: bool>(
+        &self,
+        buf: *mut u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Error> {
+        if len == 0 {
+            return Ok(());
+        }
+        if self.path == path::DYNAMIC {
+            self.mark(rank);
+            // SAFETY: the caller's duty.
+            return unsafe { self.get_dynamic(buf, len, rank, disp, NB) };
+        }
+        let target = self.target(rank, disp)?;
+        self.mark(rank);
+        let remote = match target {
+            Target::Mapped(from) => {
+                // SAFETY: mapped, within the region, and apart from `buf`, which
+                // is this process's own.
+                let _ = unsafe { copy(buf, from, len) };
+                return Ok(());
+            }
+            Target::Provider(remote) => remote,
+            Target::Unreachable(peer) => return Err(unreachable_error(peer)),
+        };
+        let longest = self.endpoint(&remote)?.0.caps().max_message;
+        let longest = if NB { longest } else { longest.min(device::PIECE) };
+        let mut at = 0;
+        while at < len {
+            let piece = (len - at).min(longest);
+            let place = Remote { addr: remote.addr + at as u64, ..remote };
+            // SAFETY: at < len.
+            let to = unsafe { buf.add(at) };
+            if NB {
+                // SAFETY: the caller keeps the buffer.
+                unsafe { self.read_piece(&place, to, piece, false)? };
+            } else {
+                let mut bounce = self.cold.bounce_pool.take(piece);
+                // SAFETY: the bounce memory is leaked if this fails.
+                let token = unsafe { self.read_piece(&place, bounce.start(), piece, true)? };
+                self.await_token(token, remote.peer)?;
+                // SAFETY: both hold the piece.
+                unsafe { to.copy_from_nonoverlapping(bounce.start(), piece) };
+                self.cold.bounce_pool.put_back(bounce);
+            }
+            at += piece;
+        }
+        Ok(())
+    }
+
+    /// Issues one tracked read.
+    ///
+    /// # Safety
+    /// `to` stays writable for `len` bytes until the token came back.
+    pub(super) unsafe fn read_piece(
+        &self,
+        remote: &Remote,
+        to: *mut u8,
+        len: usize,
+        awaited: bool,
+    ) -> Result<Token, Error> {
+        self.issue_tracked(remote, "fi_readmsg", awaited, |netmod, endpoint, token| {
+            let Remote { dest, addr, key, .. } = *remote;
+            let op = Transfer { buf: to, len, dest, addr, key: key.bits(), token };
+            // SAFETY: the caller's duty.
+            unsafe { netmod.read(endpoint, op) }
+        })
+    }
+}

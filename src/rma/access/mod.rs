@@ -1,0 +1,475 @@
+//! A window seen through a context.
+//!
+//! `put`, `get` and `flush` have the operations, `target` how one rank's memory
+//! is reached. What they share stands here: the fields, opening, the checks,
+//! and operations that answer with a token.
+
+mod flush;
+mod get;
+mod put;
+mod target;
+
+pub(super) use put::copy;
+
+use super::cold::ColdState;
+use super::keys::{RemoteKeyEntry, UnpackedKeys};
+use super::registration::RemoteKey;
+use super::state::WindowState;
+use super::types::{Epoch, Remote, unreachable_error};
+use super::{Error, ErrorKind};
+use crate::av::{Entry, Transport};
+use crate::device::{Context, DeviceError, Progress, Token};
+use crate::netmod::{Netmod, UNSUPPORTED};
+use crate::rankmap::{Lookup, RankMap, body};
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::ffi::c_void;
+use std::mem::offset_of;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Answer of [`Access::put_unchecked`] when the failure is not the provider's:
+/// [`Access::take_error`] tells.
+pub const FAILED: isize = isize::MIN;
+
+/// The paths an operation can take, in the order in which a put tests them.
+mod path {
+    /// The provider; an affine map; metadata that is the same for all ranks.
+    pub(super) const AFFINE: u32 = 0;
+    /// Every rank's memory is mapped here at an address affine in the rank.
+    pub(super) const MAPPED: u32 = 1;
+    /// The provider, any other map, metadata the same for all ranks.
+    pub(super) const INDEXED: u32 = 2;
+    /// Metadata that differs between ranks.
+    pub(super) const GENERAL: u32 = 3;
+    /// No epoch is open, or one that does not reach all ranks.
+    pub(super) const CLOSED: u32 = 4;
+    /// Packets, all of them: memory that comes and goes.
+    pub(super) const DYNAMIC: u32 = 5;
+}
+
+/// The caller may use the buffer again when the call returns.
+const BLOCKING: bool = false;
+/// The buffer belongs to the operation until the flush.
+const NONBLOCKING: bool = true;
+
+/// Ranks share a mark of "something was put since the last flush" with those
+/// that are equal modulo this.
+const MARKS: usize = 256;
+
+/// A window seen through a context: everything a put needs, side by side.
+///
+/// A [`Window`](super::Window) has one of its own; further ones are made for
+/// other threads' contexts or for other communicators of the same processes
+/// with [`Access::open`]. Operations and flushes of one access do not know of
+/// another's.
+#[repr(C)]
+pub struct Access<N: Netmod> {
+    lookup: Lookup,
+    /// The path operations take now: [`path::CLOSED`] outside an epoch.
+    gate: Cell<u32>,
+    /// The same, whether an epoch is open or not.
+    path: u32,
+    ranks: u32,
+    inject_handle: N::InjectHandle,
+    inject_size: usize,
+    unit: usize,
+    base: u64,
+    key: u64,
+    /// Unpacked keys and addresses by rank, where keys are handles.
+    remote_keys: *const RemoteKeyEntry,
+    bytes: usize,
+    max_disp: usize,
+    mapped_start: *mut u8,
+    mapped_stride: isize,
+    c_abi: CAbi,
+    marks: UnsafeCell<[u8; MARKS]>,
+    put_vtable: PutVtable<N>,
+    local_path: LocalPath<N>,
+    /// A [`View`](super::View) was made.
+    viewed: Cell<bool>,
+    epoch: Cell<Epoch>,
+    map: RankMap,
+    /// Before the context, whose endpoints the handles are for.
+    keys: UnpackedKeys<N>,
+    context: Rc<Context<N>>,
+    pub(super) state: RefCell<Option<Arc<WindowState<N>>>>,
+    error: RefCell<Option<Error>>,
+    pub(super) cold: ColdState<N>,
+}
+
+/// The C ABI: what code in C needs to inline the first path of a put itself.
+#[repr(C)]
+struct CAbi {
+    /// The longest put it may hand to the provider; 0 where targets are not
+    /// plain addresses.
+    longest: usize,
+    /// All other puts.
+    put: unsafe extern "C" fn(*const c_void, *const u8, usize, u32, usize) -> isize,
+}
+
+/// The put functions of an access whose path is not inline, chosen when it is
+/// opened.
+struct PutVtable<N: Netmod> {
+    unchecked: Put<N, isize>,
+    blocking: Put<N, Result<(), Error>>,
+    nonblocking: Put<N, Result<(), Error>>,
+}
+
+/// A put of `len` bytes at `buf` to a rank and displacement.
+type Put<N, R> = unsafe fn(&Access<N>, *const u8, usize, u32, usize) -> R;
+
+/// The path of a put to a peer on this node, for windows with uniform metadata.
+enum LocalPath<N: Netmod> {
+    /// The regions of the node's ranks are mapped, by node rank.
+    Mapped { start: *mut u8, pitch: usize },
+    /// The shared-memory provider has the memory registered.
+    Provider { inject_handle: Rc<Cell<N::InjectHandle>>, inject_size: usize, key: RemoteKey },
+    /// The general path.
+    General,
+}
+
+impl<N: Netmod> std::fmt::Debug for Access<N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Access")
+            .field("ranks", &self.ranks)
+            .field("model", &self.map.model())
+            .field("path", &self.path)
+            .field("epoch", &self.epoch.get())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<N: Netmod> Access<N> {
+    /// Where the fields of an unchecked put stand, in bytes from the start, for
+    /// headers in other languages: lookup, path, ranks, the two words of the
+    /// netmod's inject handle (which it must lay out for C), unit, base, key,
+    /// mapped_start, mapped_stride, the longest inline put and the function for
+    /// all others, marks.
+    #[doc(hidden)]
+    pub const LAYOUT: [usize; 12] = [
+        offset_of!(Access<N>, lookup),
+        offset_of!(Access<N>, path),
+        offset_of!(Access<N>, ranks),
+        offset_of!(Access<N>, inject_handle),
+        offset_of!(Access<N>, unit),
+        offset_of!(Access<N>, base),
+        offset_of!(Access<N>, key),
+        offset_of!(Access<N>, mapped_start),
+        offset_of!(Access<N>, mapped_stride),
+        offset_of!(Access<N>, c_abi) + offset_of!(CAbi, longest),
+        offset_of!(Access<N>, c_abi) + offset_of!(CAbi, put),
+        offset_of!(Access<N>, marks),
+    ];
+    /// The values of `path` that other languages inline: a provider with an
+    /// affine map, mapped memory; and how many marks there are.
+    #[doc(hidden)]
+    pub const PATHS: [u32; 3] = [path::AFFINE, path::MAPPED, MARKS as u32];
+
+    /// An access to a window for the ranks of `map`, on this thread's context.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Arguments`] when the window's sizes, units, keys or
+    /// addresses differ between ranks and one of `map` is no member.
+    pub fn open(
+        state: &Arc<WindowState<N>>,
+        context: &Rc<Context<N>>,
+        map: &RankMap,
+    ) -> Result<Access<N>, Error> {
+        if (state.uniform().is_none() || state.contiguous.is_some()) && *map != state.map {
+            let state = state.by_ranks_of(map, context.device())?;
+            return Access::new(&state, context, map);
+        }
+        Access::new(state, context, map)
+    }
+
+    pub(super) fn new(
+        state: &Arc<WindowState<N>>,
+        context: &Rc<Context<N>>,
+        map: &RankMap,
+    ) -> Result<Access<N>, Error> {
+        let uniform = state.uniform();
+        let mapped = uniform.and_then(|_| target::fold_mapped(state, context, map));
+        // SAFETY: the directory outlives the access, which holds the context
+        // and thereby the device; `map` is kept beside the lookup.
+        let lookup = unsafe { Lookup::new(map, context.av().directory()) };
+        let lookup_body = lookup.body();
+        let path = match (uniform, mapped) {
+            _ if state.dynamic => path::DYNAMIC,
+            (None, _) => path::GENERAL,
+            (Some(_), Some(_)) => path::MAPPED,
+            (Some(_), None) if lookup_body == body::AFFINE => path::AFFINE,
+            (Some(_), None) => path::INDEXED,
+        };
+        let network = context.endpoint(Transport::Network);
+        let (netmod, endpoint) = network.or_else(|| context.endpoint(Transport::Local)).ok_or(
+            DeviceError::NoTransport {
+                rank: context.device().boot().rank(),
+                why: "no provider is open",
+            },
+        )?;
+        let uniform = uniform.unwrap_or_default();
+        let (mapped_start, mapped_stride) = mapped.unwrap_or((std::ptr::null_mut(), 0));
+        let keys = UnpackedKeys::new(netmod, map.len())?;
+        let (base, key) = uniform.registered.network.unzip();
+        // Nothing is put inline into memory that the network does not know.
+        let known = network.is_some() && (N::KEY_HANDLES || key.is_some());
+        let inject_size = if known { netmod.caps().inject_size } else { 0 };
+        Ok(Access {
+            lookup,
+            gate: Cell::new(path::CLOSED),
+            path,
+            ranks: map.len(),
+            inject_handle: N::inject_handle(endpoint),
+            inject_size,
+            unit: uniform.unit as usize,
+            base: base.unwrap_or(0),
+            key: key.map_or(0, RemoteKey::bits),
+            remote_keys: keys.start(),
+            bytes: uniform.bytes as usize,
+            max_disp: uniform.bytes.checked_div(uniform.unit).unwrap_or(0) as usize,
+            mapped_start,
+            mapped_stride,
+            c_abi: CAbi::new::<N>(inject_size),
+            put_vtable: PutVtable::new(path, lookup_body),
+            local_path: LocalPath::new(state, context, uniform.registered.local),
+            marks: UnsafeCell::new([0; MARKS]),
+            viewed: Cell::new(false),
+            epoch: Cell::new(Epoch::Closed),
+            map: map.clone(),
+            keys,
+            context: Rc::clone(context),
+            state: RefCell::new(Some(Arc::clone(state))),
+            error: RefCell::new(None),
+            cold: ColdState::new(context),
+        })
+    }
+
+    /// The address-vector entry of a rank, which is in range.
+    pub(super) fn entry(&self, rank: u32) -> Entry {
+        debug_assert!(rank < self.ranks, "callers pass ranks in range");
+        // SAFETY: in range.
+        Entry::from_bits(unsafe { self.lookup.entry(rank as usize) })
+    }
+
+    /// The table entry of a rank, which is in range, where keys are handles.
+    pub(super) fn remote_key(&self, rank: u32) -> &RemoteKeyEntry {
+        debug_assert!(rank < self.ranks && N::KEY_HANDLES, "callers pass ranks in range");
+        // SAFETY: the table has a place for every rank of the map.
+        unsafe { &*self.remote_keys.add(rank as usize) }
+    }
+
+    pub(super) fn keys(&self) -> &UnpackedKeys<N> {
+        &self.keys
+    }
+
+    /// The provider by which memory is reached, and the endpoint now in use
+    /// there.
+    pub(super) fn endpoint(&self, remote: &Remote) -> Result<(&Arc<N>, &N::Endpoint), Error> {
+        self.context.endpoint(remote.transport).ok_or_else(|| unreachable_error(remote.peer))
+    }
+
+    /// Issues an operation that answers with a token.
+    pub(super) fn issue_tracked(
+        &self,
+        remote: &Remote,
+        call: &'static str,
+        awaited: bool,
+        mut issue: impl FnMut(&N, &N::Endpoint, u64) -> isize,
+    ) -> Result<Token, Error> {
+        let token = self.context.token(remote.peer);
+        self.issue_with_retry(remote, call, |netmod, endpoint| {
+            issue(netmod, endpoint, token.bits())
+        })?;
+        self.context.issued(token, awaited);
+        Ok(token)
+    }
+
+    /// Issues an operation, again while the provider answers [`AGAIN`], each
+    /// time on the endpoint then in use.
+    pub(super) fn issue_with_retry(
+        &self,
+        remote: &Remote,
+        call: &'static str,
+        mut issue: impl FnMut(&N, &N::Endpoint) -> isize,
+    ) -> Result<(), Error> {
+        let attempt = || match self.context.endpoint(remote.transport) {
+            Some((netmod, endpoint)) => issue(netmod, endpoint),
+            None => UNSUPPORTED,
+        };
+        match self.context.until_taken(remote.peer, attempt)? {
+            0 => Ok(()),
+            rc => Err(self.provider_error(remote, call, rc)),
+        }
+    }
+
+    fn provider_error(&self, remote: &Remote, call: &'static str, rc: isize) -> Error {
+        match self.endpoint(remote) {
+            Ok((netmod, _)) => {
+                self.context.attribute_failure(remote.peer, netmod.explain(call, rc)).into()
+            }
+            Err(e) => e,
+        }
+    }
+
+    fn await_token(&self, token: Token, peer: u32) -> Result<(), Error> {
+        let mut result = Ok(());
+        self.context
+            .wait(&[peer], || {
+                Ok(match self.context.answer(token) {
+                    Some(answer) => {
+                        result = answer;
+                        Progress::Done
+                    }
+                    None => Progress::Waiting,
+                })
+            })
+            .inspect_err(|_| self.context.forget(token))?;
+        result.map_err(|e| self.context.attribute_failure(peer, e).into())
+    }
+
+    /// Checks epoch, rank and range of an operation.
+    pub(super) fn check(&self, rank: u32, disp: usize, len: usize) -> Result<(), Error> {
+        match self.epoch.get() {
+            Epoch::Freed => return Err(ErrorKind::Freed.into()),
+            Epoch::Closed => return Err(ErrorKind::NoEpoch.into()),
+            Epoch::Fence | Epoch::LockAll | Epoch::Locks | Epoch::Start => {}
+        }
+        if rank >= self.ranks {
+            return Err(ErrorKind::Rank { rank, size: self.ranks }.into());
+        }
+        if matches!(self.epoch.get(), Epoch::Locks | Epoch::Start) {
+            self.check_in_epoch(rank)?;
+        }
+        let state = self.state()?;
+        let (bytes, unit) = (state.sizes.get(rank), state.units.get(rank) as usize);
+        let end = disp.checked_mul(unit).and_then(|at| at.checked_add(len));
+        if end.is_none_or(|end| end as u64 > bytes) {
+            return Err(ErrorKind::OutOfBounds { rank, disp, unit, len, bytes }.into());
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_open(&self) -> Result<(), Error> {
+        match self.epoch.get() {
+            Epoch::Freed => Err(ErrorKind::Freed.into()),
+            Epoch::Closed => Err(ErrorKind::NoEpoch.into()),
+            Epoch::Fence | Epoch::LockAll | Epoch::Locks | Epoch::Start => Ok(()),
+        }
+    }
+
+    /// Returns true if the rank or the range is out of bounds; for uniform
+    /// metadata. `disp <= max_disp` keeps `offset` within the bytes.
+    #[inline(always)]
+    fn outside(&self, rank: u32, disp: usize, offset: usize, len: usize) -> bool {
+        rank >= self.ranks || disp > self.max_disp || len > self.bytes - offset
+    }
+
+    pub(super) fn world_rank(&self, rank: u32) -> Result<u32, Error> {
+        let process = self.map.get(rank).ok_or(ErrorKind::Rank { rank, size: self.ranks })?;
+        Ok(self.context.device().world_rank(process)?)
+    }
+
+    #[inline(always)]
+    pub(super) fn mark(&self, rank: u32) {
+        // SAFETY: only the owning thread touches the marks, and never keeps a
+        // reference to them.
+        unsafe { (*self.marks.get())[rank as usize % MARKS] = 1 };
+    }
+
+    #[inline(always)]
+    fn marked(&self, rank: u32) -> bool {
+        // SAFETY: as in `mark`.
+        unsafe { (*self.marks.get())[rank as usize % MARKS] != 0 }
+    }
+
+    /// Forgets all marks.
+    pub(super) fn unmark(&self) {
+        // SAFETY: as in `mark`.
+        unsafe { *self.marks.get() = [0; MARKS] };
+    }
+
+    /// Returns true if something was issued since the last flush.
+    pub(super) fn dirty(&self) -> bool {
+        // SAFETY: as in `mark`.
+        unsafe { (*self.marks.get()).iter().any(|&m| m != 0) }
+    }
+
+    pub(super) fn epoch(&self) -> Epoch {
+        self.epoch.get()
+    }
+
+    pub(super) fn set_epoch(&self, epoch: Epoch) {
+        self.epoch.set(epoch);
+        let open = matches!(epoch, Epoch::Fence | Epoch::LockAll);
+        self.gate.set(if open { self.path } else { path::CLOSED });
+        if epoch == Epoch::Freed {
+            self.keys.destroy();
+            *self.state.borrow_mut() = None;
+        }
+    }
+
+    /// The window's shared state.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Freed`].
+    pub fn state(&self) -> Result<Arc<WindowState<N>>, Error> {
+        self.state.borrow().clone().ok_or_else(|| ErrorKind::Freed.into())
+    }
+
+    /// The rank map of this access.
+    pub fn map(&self) -> &RankMap {
+        &self.map
+    }
+
+    /// The context operations are issued on.
+    pub fn context(&self) -> &Rc<Context<N>> {
+        &self.context
+    }
+
+    /// Start and stride of the mapped regions, unit, ranks, bytes and the last
+    /// displacement, for a view: from now on a flush takes it that any rank may
+    /// have been put to.
+    pub(super) fn view_parts(&self) -> ((*mut u8, isize), usize, u32, usize, usize) {
+        self.viewed.set(true);
+        let mapped = (self.mapped_start, self.mapped_stride);
+        (mapped, self.unit, self.ranks, self.bytes, self.max_disp)
+    }
+
+    /// An element of a rank's memory, mapped here and aligned, while the epoch
+    /// that is open reaches all ranks; `None` for everything else.
+    #[inline(always)]
+    pub(super) fn mapped_element(&self, size: usize, rank: u32, disp: usize) -> Option<*mut u8> {
+        let offset = disp.wrapping_mul(self.unit);
+        if self.gate.get() != path::MAPPED || self.outside(rank, disp, offset, size) {
+            return None;
+        }
+        if !self.marked(rank) {
+            self.mark(rank);
+        }
+        let region = (rank as isize).wrapping_mul(self.mapped_stride);
+        // SAFETY: the regions of all ranks are mapped while the state lives, and
+        // the element is within one.
+        let at = unsafe { self.mapped_start.offset(region).add(offset) };
+        (at.addr() & (size - 1) == 0).then_some(at)
+    }
+
+    /// Returns true if an access epoch is open, to any ranks.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        !matches!(self.epoch.get(), Epoch::Closed | Epoch::Freed)
+    }
+
+    /// Returns true if nothing is outstanding beyond stores into mapped memory,
+    /// which only have to be ordered: [`Access::is_mapped`], and no packet is
+    /// unanswered.
+    #[inline]
+    pub fn has_only_stores(&self) -> bool {
+        self.path == path::MAPPED && self.cold.outstanding.is_idle()
+    }
+
+    /// Returns true if every put is a store into mapped memory, found without an
+    /// address-vector entry.
+    pub fn is_mapped(&self) -> bool {
+        self.path == path::MAPPED
+    }
+}
