@@ -57,13 +57,13 @@ test: build ## every test (a newer libfabric too, where ci/machine/newer-fabric.
 		cargo test --profile checked --workspace $(ARGS)
 
 test-kills: build ## a rank killed amidst every operation (ARGS: --row --network --trials --seed --jobs)
-	@$(ENV) cargo test --profile checked --test kills -- matrix $(ARGS)
+	@$(ENV) cargo test --profile checked --workspace --test kills -- matrix $(ARGS)
 
 test-c: build ## the C interface: its tests and examples, under every launcher here
 	@ci/check/c.sh
 
 # `whole` and `random` of tests/matrix; over Open MPI with ARGS="--mpi".
-MATRIX = $(ENV) OPENMPI_DIR="$(OPENMPI_DIR)" cargo test -q --profile checked --test matrix --
+MATRIX = $(ENV) OPENMPI_DIR="$(OPENMPI_DIR)" cargo test -q --profile checked --workspace --test matrix --
 
 test-matrix: ## every combination of windows, epochs, operations, lengths (ARGS: --network NAME, --mpi, --case N, --help)
 	@$(MATRIX) whole $(ARGS)
@@ -137,7 +137,7 @@ doc: ## the documentation builds, and no link in it is broken
 		cargo doc $(CHECKED) --no-deps --document-private-items $(OPENMPI_CRATE)
 
 bench: build ## all benchmarks
-	@$(ENV) cargo bench $(ARGS)
+	@$(ENV) cargo bench -p rankway -p rankway-cli $(ARGS)
 
 rivals: deps ## rank maps beside other crates' structures: answers compared, then bytes and times
 	@$(ENV) cd benches/rivals && cargo test -q --release && cargo run -q --release -- $(ARGS)

@@ -1,23 +1,12 @@
-//! Tells the crate its compiler, and needs no other tool unless the feature
-//! `bindgen` is on.
-//!
-//! With it, the bindings files are made again from `wrapper*.h` into
-//! `OUT_DIR`. The crate never compiles those: it compiles the checked-in
-//! copies, and `ci/check/bindings.sh` compares the two (`BLESS=1` replaces them).
+//! Needs no tool unless the feature `bindgen` is on: with it, the bindings files
+//! are made again from `wrapper*.h` into `OUT_DIR`. The crate never compiles
+//! those: it compiles the checked-in copies, and `ci/check/bindings.sh` compares the
+//! two (`BLESS=1` replaces them).
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-env=RANKWAY_RUSTC={}", compiler());
     #[cfg(feature = "bindgen")]
     bindings::regenerate();
-}
-
-/// The compiler's name and version: instruction counts are of its making.
-fn compiler() -> String {
-    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
-    let output = std::process::Command::new(rustc).arg("--version").output();
-    let text = output.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned());
-    text.unwrap_or_else(|_| "unknown".into())
 }
 
 #[cfg(feature = "bindgen")]

@@ -2,7 +2,7 @@
 //! (Mir Taheri 2011, chapter 5) on a world of one million, beside the fewest
 //! bytes that could tell such a map from the others of its class.
 //!
-//! `cargo bench --no-default-features --bench compact -- [--class A] [--json]`
+//! `cargo bench -p rankway-cli --bench compact -- [--class A] [--json]`
 //!
 //! Times are the least of many chunks, the chain's own arithmetic included, which
 //! the line `the chain alone` shows: `random` is a chain of lookups in which
@@ -15,8 +15,8 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use rankway::observe::maps::{CATALOG, Group, MILLION, Sample, clock};
 use rankway::rankmap::compact::{Compact, Representation, Strategy};
+use rankway_cli::observe::maps::{CATALOG, Group, MILLION, Sample, clock};
 
 /// For each kind of measurement of a form.
 const BUDGET: Duration = Duration::from_secs(1);

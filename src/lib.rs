@@ -11,7 +11,6 @@
 //! device    peers, providers, entries   opens, inserts on first use       (feature `device`)
 //! rma       communicators and windows   knows all of the above            (feature `device`)
 //! msg       messages                    matched by tag, or calling handlers   (feature `device`)
-//! observe   instructions, bytes         measuring tools
 //! settings  environment variables       what each takes                   (feature `device`)
 //! ```
 //!
@@ -19,10 +18,11 @@
 //!
 //! # Features
 //!
-//! `ofi`, `ucx`, `pmix` and `cli` are on by default; `--no-default-features`
-//! leaves `rankmap` and `av`, which need no system library and no operating
-//! system beyond `std`; where the machine has no 64-bit atomics, `rankmap`
-//! alone. On Unix the measuring tools of `observe` are there as well.
+//! `ofi`, `ucx` and `pmix` are on by default; `--no-default-features` leaves
+//! `rankmap` and `av`, which need no system library and no operating system
+//! beyond `std`; where the machine has no 64-bit atomics, `rankmap` alone.
+//! `baseline` adds the loops that a C program would write around libfabric and
+//! UCX, on the same endpoints, to measure beside.
 
 #[cfg(target_has_atomic = "64")]
 pub mod av;
@@ -41,8 +41,6 @@ pub mod fuzzing;
 pub mod msg;
 #[cfg(feature = "device")]
 pub mod netmod;
-#[cfg(unix)]
-pub mod observe;
 #[cfg(feature = "device")]
 pub mod rma;
 #[cfg(feature = "device")]

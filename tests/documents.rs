@@ -11,7 +11,7 @@ const README: usize = 9_000;
 const PAGE: usize = 8_000;
 
 /// Where the sources are, from the root of the package.
-const SOURCES: [&str; 18] = [
+const SOURCES: [&str; 19] = [
     ".ci",
     "Cargo.toml",
     "Makefile",
@@ -19,6 +19,7 @@ const SOURCES: [&str; 18] = [
     "build.rs",
     "capi",
     "ci",
+    "cli",
     "examples",
     "fuzz/Cargo.toml",
     "fuzz/fuzz_targets",
@@ -208,7 +209,8 @@ fn settings_are_documented() {
     let documented: BTreeSet<_> = words(&page).collect();
     let mut read_by_us = BTreeSet::new();
     for (path, text) in sources() {
-        if path.starts_with("src/") || path.starts_with("plugins/null-provider/src/") {
+        if ["src/", "cli/src/", "plugins/null-provider/src/"].iter().any(|at| path.starts_with(at))
+        {
             // (What a build script sets is no setting.)
             let text = text.replace("env!(\"", "");
             let quoted = text.split('"').skip(1);
@@ -323,7 +325,7 @@ fn links_lead_somewhere() {
 fn fields(sources: &BTreeMap<String, String>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for text in
-        sources.iter().filter(|(path, _)| path.starts_with("src/bin/")).map(|(_, text)| text)
+        sources.iter().filter(|(path, _)| path.starts_with("cli/src/")).map(|(_, text)| text)
     {
         for structure in text.split("#[derive(").skip(1) {
             let (derived, rest) = structure.split_once(')').unwrap_or_default();
@@ -361,7 +363,7 @@ fn json_keys_are_the_command_s() {
     // Keys of maps are words in quotes.
     let quoted: BTreeSet<_> = sources
         .iter()
-        .filter(|(path, _)| path.starts_with("src/"))
+        .filter(|(path, _)| path.starts_with("src/") || path.starts_with("cli/src/"))
         .flat_map(|(_, text)| text.split('"').skip(1))
         .collect();
     let text = read("docs/json.md");
@@ -385,7 +387,7 @@ fn json_keys_are_the_command_s() {
 #[test]
 fn commands_have_these_options_and_tests_these_names() {
     let sources = sources();
-    let command: Vec<_> = sources.iter().filter(|(path, _)| path.starts_with("src/bin/")).collect();
+    let command: Vec<_> = sources.iter().filter(|(path, _)| path.starts_with("cli/src/")).collect();
     let has = |option: &str| {
         let field = format!("{}:", option.replace('-', "_"));
         command
@@ -393,7 +395,7 @@ fn commands_have_these_options_and_tests_these_names() {
             .any(|(_, text)| words(text).any(|word| word == option) && text.contains(&field))
             || command.iter().any(|(_, text)| text.contains(&field))
     };
-    let cargo = read("Cargo.toml");
+    let cargo = read("Cargo.toml") + &read("cli/Cargo.toml");
     let mut faults = Vec::new();
     let mut seen = 0;
     for page in pages() {

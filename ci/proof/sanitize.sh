@@ -26,7 +26,6 @@ host=$(rustc +nightly --print host-tuple)
 # (A directory each: neither waits for the other's lock.)
 target=$TARGET/proof
 export PROPTEST_CASES="${PROPTEST_CASES:-16}"
-# The tests of the stepper (observe) run a child one instruction at a time.
 checked=(cargo +nightly test -q --profile checked --target "$host" --no-default-features)
 library=("${checked[@]}" --features device --lib)
 
@@ -34,7 +33,7 @@ address() {
   CARGO_TARGET_DIR=$target/address RUSTFLAGS="-Zsanitizer=address" ASAN_OPTIONS="detect_leaks=0" "$@"
 }
 if [ "$which" != thread ]; then
-  address "${library[@]}" -- --skip observe::
+  address "${library[@]}"
   for scenario in sizes/shm sizes/auto "completion queue" "crossing in pieces"; do
     address "${checked[@]}" --features ofi --test msg -- "$scenario"
   done

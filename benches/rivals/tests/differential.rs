@@ -1,7 +1,7 @@
 //! Rankway's compact maps answer what other crates' structures answer, for every
 //! kind of map of the catalogue, on small worlds.
 
-use rankway::observe::maps::{CATALOG, Random, Sample, thesis};
+use rankway_cli::observe::maps::{CATALOG, Random, Sample, thesis};
 use rankway::rankmap::compact::{Compact, Representation, Strategy};
 use rankway_rivals::{KINDS, Rival, bdd};
 

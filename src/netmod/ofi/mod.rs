@@ -26,6 +26,7 @@
 
 #[rustfmt::skip]
 pub(crate) mod bindings;
+#[cfg(feature = "baseline")]
 pub mod baseline;
 
 mod atomic;

@@ -20,6 +20,7 @@
 
 #[rustfmt::skip]
 pub(crate) mod bindings;
+#[cfg(feature = "baseline")]
 pub mod baseline;
 pub(crate) mod ffi;
 

@@ -26,7 +26,7 @@
 //!
 //! What small is, and where a larger form is slower than a smaller one, caches
 //! decide: a table takes what its bytes take. The space-time curve of a map is in
-//! `cargo bench --no-default-features --bench compact`.
+//! `cargo bench -p rankway-cli --bench compact`.
 //!
 //! # What each costs
 //!

@@ -1,7 +1,7 @@
 //! Which representation: bytes and nanoseconds estimated from [`Stats`].
 //!
 //! The bytes are exact but for spilled samples of Elias-Fano; the times are a
-//! model of one dependent random lookup, fitted to `cargo bench --bench compact`
+//! model of one dependent random lookup, fitted to `cargo bench -p rankway-cli --bench compact`
 //! (its chain included): what the instructions take, and what the loads add once
 //! the form outgrows a cache. Only their order matters, which caches of other
 //! sizes seldom change.

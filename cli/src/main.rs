@@ -1,0 +1,79 @@
+//! The `rankway` command: what is there, how fast, how many instructions, how
+//! many bytes.
+
+mod arguments;
+mod count;
+mod fixture;
+mod forked;
+mod info;
+mod maps;
+mod memory;
+mod mpi;
+mod operations;
+mod output;
+mod plot;
+mod rate;
+mod scatter;
+
+use clap::{Parser, Subcommand};
+use rankway_cli::observe::memory::Counting;
+use std::process::ExitCode;
+
+/// Heap bytes are counted for `rankway memory`; two relaxed additions each.
+#[global_allocator]
+static HEAP: Counting = Counting::new();
+
+#[derive(Parser)]
+#[command(
+    name = "rankway",
+    version,
+    about = "A kernel-bypass network transport for MPI device layers: \
+             compressed rank maps and address vectors over libfabric and UCX",
+    arg_required_else_help = true,
+    after_help = "Start with `rankway info` to see what this machine has, then `rankway rate`.\n\
+                  Environment: RANKWAY_PROVIDER (shm, tcp, …, or two with a comma), RANKWAY_LIBFABRIC, \
+                  RANKWAY_UCX, RANKWAY_PMIX (paths of a libfabric.so.1, libucp.so.0, libpmix.so.2), \
+                  RANKWAY_BOOT (local, pmix, pmi1, alone), RANKWAY_TIMEOUT (seconds), and \
+                  libfabric's own FI_PROVIDER."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// What this machine has: libraries, providers, launchers, and what is missing
+    Info(info::Args),
+    /// How many puts a second can be issued, for every rank-map model
+    Rate(rate::Args),
+    /// How fast messages and atomics are, beside the library's own loops
+    Operations(operations::Args),
+    /// How many instructions a translation and a put take, exactly
+    Count(count::Args),
+    /// How many bytes address vectors and communicators take
+    Memory(memory::Args),
+    /// How small rank maps get and how fast they are, in every representation
+    Maps(maps::Args),
+    /// How fast MPI programs are on our components and on Open MPI's own
+    Mpi(mpi::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Info(args) => info::run(&args),
+        Command::Rate(args) => rate::run(&args),
+        Command::Operations(args) => operations::run(&args),
+        Command::Count(args) => count::run(&args),
+        Command::Memory(args) => memory::run(&args),
+        Command::Maps(args) => maps::run(&args),
+        Command::Mpi(args) => mpi::run(&args),
+    };
+    match result {
+        Ok(code) => code,
+        Err(why) => {
+            eprintln!("rankway: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}

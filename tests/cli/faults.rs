@@ -1,0 +1,121 @@
+//! The command amidst bad luck: Ctrl-C, a death of all its processes, libraries
+//! that are not there. Nothing hangs or is left behind.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+use harness::{bounded, gone};
+use libtest_mimic::Trial;
+use std::process::{Child, Command, ExitCode};
+use std::time::{Duration, Instant};
+
+/// `rankway rate` in a process group of its own, and its members, once both
+/// ranks have their segments.
+fn running() -> std::result::Result<(Child, Vec<u32>), libtest_mimic::Failed> {
+    use std::os::unix::process::CommandExt;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rankway"));
+    command.args(["rate", "--network", "shm", "--rounds", "100000", "--models", "direct"]);
+    command.process_group(0).stdout(std::process::Stdio::null());
+    let child = command.stderr(std::process::Stdio::null()).spawn()?;
+    let start = Instant::now();
+    let mine = |members: &[u32]| {
+        let of = |name: &String| members.iter().any(|pid| name.starts_with(&format!("{pid}:")));
+        harness::leftovers().iter().filter(|name| of(name)).count()
+    };
+    let mut members = Vec::new();
+    while mine(&members) < 2 {
+        if start.elapsed() > Duration::from_secs(20) {
+            kill_group(&child, libc::SIGKILL);
+            return Err("the ranks never had their segments".into());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        members = harness::group(child.id());
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    Ok((child, members))
+}
+
+fn kill_group(leader: &Child, signal: i32) {
+    // SAFETY: the leader is our child and not reaped; so its group is ours.
+    unsafe { libc::kill(-(leader.id() as i32), signal) };
+}
+
+/// Ctrl-C under `rankway rate` leaves nothing.
+fn interrupted(everyone: bool) -> std::result::Result<(), libtest_mimic::Failed> {
+    use std::os::unix::process::ExitStatusExt;
+    let (mut child, members) = running()?;
+    // SAFETY: as in `kill_group`.
+    unsafe {
+        let leader = child.id() as i32;
+        libc::kill(if everyone { -leader } else { leader }, libc::SIGINT)
+    };
+    let start = Instant::now();
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break Some(status),
+            None if start.elapsed() > Duration::from_secs(10) => break None,
+            None => std::thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    let left = gone(&members);
+    if status.is_none() {
+        kill_group(&child, libc::SIGKILL);
+    }
+    let status = status.ok_or("still running 10 s after SIGINT")?;
+    if status.signal() != Some(libc::SIGINT) && status.code() != Some(130) {
+        return Err(format!("it ended with {status}").into());
+    }
+    Ok(left?)
+}
+
+/// Nobody is left to sweep after the ranks: the next job does.
+fn all_killed() -> std::result::Result<(), libtest_mimic::Failed> {
+    let (mut child, members) = running()?;
+    kill_group(&child, libc::SIGKILL);
+    child.wait()?;
+    // One that is still on its way out has its segment, which the next start leaves.
+    harness::ended(&members)?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rankway"));
+    command.args(["rate", "--network", "shm", "--rounds", "1", "--models", "direct"]);
+    let output = bounded(command)?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+    }
+    Ok(gone(&members)?)
+}
+
+/// The command says what is wrong, too, and with a failing status.
+fn command_refuses(
+    env: &[(&str, &str)],
+    words: &[&str],
+) -> std::result::Result<(), libtest_mimic::Failed> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rankway"));
+    command.args(["rate", "--network", "shm", "--rounds", "1"]).envs(env.iter().copied());
+    let output = bounded(command)?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let missing = words.iter().find(|word| !said.contains(**word));
+    if output.status.success() || missing.is_some() {
+        return Err(format!("{}, without {missing:?}: {said}", output.status).into());
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let command = |name: &str, env: &'static [(&str, &str)], words: &'static [&str]| {
+        Trial::test(format!("command/{name}"), move || command_refuses(env, words))
+    };
+    harness::main_with(
+        Vec::new(),
+        vec![
+            Trial::test("command/Ctrl-C", || interrupted(true)),
+            Trial::test("command/SIGINT to the leader", || interrupted(false)),
+            Trial::test("command/SIGKILL to all", all_killed),
+            command(
+                "no libfabric",
+                &[("RANKWAY_LIBFABRIC", "/nonexistent")],
+                &["/nonexistent", "install"],
+            ),
+            command("FI_PROVIDER", &[("FI_PROVIDER", "nosuch")], &["FI_PROVIDER"]),
+        ],
+    )
+}

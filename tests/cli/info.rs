@@ -1,0 +1,202 @@
+//! `rankway info`: what is there, what is not and how to get it.
+#![cfg(target_os = "linux")]
+
+use serde_json::Value;
+use std::io::Read;
+use std::process::{Command, Output, Stdio};
+
+/// Without the settings of whoever runs the tests.
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rankway"));
+    command.arg("info").args(args);
+    for name in ["FI_PROVIDER", "RANKWAY_PROVIDER", "RANKWAY_UCX", "RANKWAY_PMIX"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn run(args: &[&str], env: &[(&str, &str)]) -> Output {
+    command(args).envs(env.iter().copied()).output().expect("the command runs")
+}
+
+fn json(env: &[(&str, &str)]) -> Value {
+    let out = run(&["--json"], env);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).expect("JSON")
+}
+
+fn missing<'a>(info: &'a Value, what: &str) -> Option<&'a Value> {
+    info["missing"].as_array().expect("a list").iter().find(|m| m["what"] == what)
+}
+
+/// Says why and answers `false` where there is no libfabric.
+fn have_libfabric(info: &Value) -> bool {
+    let have = info["libfabric"]["found"] == true;
+    if !have {
+        eprintln!("skipped: {}", info["libfabric"]["error"]);
+    }
+    have
+}
+
+/// Lines of 40 columns, but for words that are longer, and nothing left out.
+#[test]
+fn narrow_terminals() {
+    let text = |env: &[(&str, &str)]| {
+        let out = run(&[], env);
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).expect("text")
+    };
+    let narrow = text(&[("COLUMNS", "40")]);
+    for line in narrow.lines().filter(|line| line.chars().count() > 40) {
+        let words = line.trim_start_matches(['#', ' ']);
+        assert!(!words.contains(' '), "{line}");
+    }
+    let wide = text(&[("COLUMNS", "1000")]);
+    let words = |text: &str| {
+        let marks = [':', ',', '#', '-'];
+        let mut words: Vec<String> =
+            text.split_whitespace().map(|word| word.trim_matches(marks).to_owned()).collect();
+        words.sort();
+        words.dedup();
+        words
+    };
+    let shown = words(&narrow);
+    // What changes while one looks: bytes that are free.
+    let there = |word: &String| shown.contains(word) || word.parse::<f64>().is_ok();
+    let missing: Vec<String> = words(&wide).into_iter().filter(|word| !there(word)).collect();
+    let heads = ["library", "provider", "peers", "launcher", "registration"];
+    assert!(missing.iter().all(|word| heads.contains(&word.as_str())), "{missing:?}\n{narrow}");
+    for odd in ["", "0", "-3", "nonsense"] {
+        assert!(text(&[("COLUMNS", odd)]).lines().count() < narrow.lines().count(), "{odd}");
+    }
+}
+
+#[test]
+fn everything_has_its_key() {
+    let info = json(&[]);
+    for key in [
+        "command",
+        "version",
+        "ok",
+        "environment",
+        "libfabric",
+        "ucx",
+        "pmix",
+        "providers",
+        "choice",
+        "launchers",
+        "machine",
+        "missing",
+    ] {
+        assert!(!info[key].is_null(), "{key} is missing");
+    }
+    for key in ["processors", "open_files", "shm_bytes", "ptrace", "hardware_counters"] {
+        assert!(info["machine"].get(key).is_some(), "machine.{key} is missing");
+    }
+    for library in ["libfabric", "ucx", "pmix"] {
+        let library = &info[library];
+        let field = if library["found"] == true { "path" } else { "error" };
+        assert!(library[field].is_string(), "{library}");
+    }
+}
+
+#[test]
+fn what_is_chosen_can_do_what_is_needed() {
+    let info = json(&[]);
+    if !have_libfabric(&info) {
+        return;
+    }
+    let providers = info["providers"].as_array().expect("a list");
+    for (peers, node_local) in [("node", true), ("network", false)] {
+        let choice = &info["choice"][peers];
+        let Some(name) = choice["provider"].as_str() else { continue };
+        let chosen = providers.iter().find(|p| p["name"] == name).expect("described");
+        assert_eq!(chosen["rma"], true, "{chosen}");
+        assert!(node_local || chosen["node_local"] == false, "{chosen}");
+        assert!(!choice["why"].as_str().expect("a reason").is_empty());
+    }
+    if let Some(shm) = providers.iter().find(|p| p["name"] == "shm") {
+        assert_eq!((&shm["max_peers"], &shm["node_local"]), (&256.into(), &true.into()));
+    }
+}
+
+#[test]
+fn no_libfabric_says_what_to_install() {
+    let nowhere = [("RANKWAY_LIBFABRIC", "/nonexistent")];
+    let out = run(&[], &nowhere);
+    assert!(out.status.success(), "{out:?}");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    for part in ["apt install libfabric1", "pip install mpich", "/nonexistent", "RANKWAY_LIBFABRIC"]
+    {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    assert_eq!(run(&["--strict"], &nowhere).status.code(), Some(1));
+    let info = json(&nowhere);
+    assert_eq!((&info["ok"], &info["libfabric"]["found"]), (&false.into(), &false.into()));
+    let libfabric = missing(&info, "libfabric").expect("reported");
+    assert_eq!((&libfabric["needed"], &libfabric["debian"]), (&true.into(), &"libfabric1".into()));
+    assert_eq!(info["choice"]["network"]["provider"], Value::Null);
+}
+
+#[test]
+fn settings_that_leave_nothing_are_named() {
+    if !have_libfabric(&json(&[])) {
+        return;
+    }
+    let info = json(&[("RANKWAY_PROVIDER", "carrierpigeon")]);
+    assert_eq!(info["ok"], false);
+    assert_eq!(info["environment"]["RANKWAY_PROVIDER"], "carrierpigeon");
+    let network = missing(&info, "a network provider").expect("reported");
+    assert!(network["why"].as_str().is_some_and(|why| why.contains("carrierpigeon")), "{network}");
+    assert!(network["try"].as_str().is_some_and(|advice| advice.contains("unset")), "{network}");
+
+    let info = json(&[("RANKWAY_PROVIDER", "shm")]);
+    if info["choice"]["node"]["provider"] == "shm" {
+        assert_eq!(
+            (&info["ok"], &info["choice"]["network"]["provider"]),
+            (&true.into(), &Value::Null)
+        );
+    }
+}
+
+#[test]
+fn no_ucx_and_no_pmix_is_no_disaster() {
+    let info = json(&[("RANKWAY_UCX", "/nonexistent/ucp"), ("RANKWAY_PMIX", "/nonexistent/pmix")]);
+    for (what, package) in [("UCX", "libucx0"), ("PMIx", "libpmix2")] {
+        let entry = missing(&info, what).expect("reported");
+        assert_eq!((&entry["needed"], &entry["debian"]), (&false.into(), &package.into()));
+        assert!(entry["why"].as_str().is_some_and(|why| why.contains("/nonexistent")), "{entry}");
+    }
+}
+
+#[test]
+fn without_a_path_there_are_no_launchers() {
+    let info = json(&[("PATH", "")]);
+    assert_eq!(info["launchers"].as_array().map(Vec::len), Some(0));
+    let launcher = missing(&info, "mpiexec.hydra").expect("reported");
+    assert_eq!(launcher["debian"], "mpich");
+}
+
+#[test]
+fn wrong_arguments_are_explained() {
+    let out = run(&["--jsno"], &[]);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(said.contains("--json") && said.contains("--help"), "{said}");
+    let help = run(&["--help"], &[]);
+    let text = String::from_utf8_lossy(&help.stdout).into_owned();
+    assert!(text.contains("Examples:") && text.contains("mr_mode"), "{text}");
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let mut child = command(&[])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    drop(child.stdout.take());
+    let mut said = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+    assert!(child.wait().expect("ends").success() && said.is_empty(), "{said}");
+}
