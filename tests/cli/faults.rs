@@ -1,11 +1,13 @@
 //! The command amidst bad luck: Ctrl-C, a death of all its processes, libraries
 //! that are not there. Nothing hangs or is left behind.
 
-#[path = "../harness/mod.rs"]
-mod harness;
+#![allow(dead_code, unreachable_pub, reason = "a part of the harness is used")]
 
-use harness::{bounded, gone};
-use libtest_mimic::Trial;
+#[path = "../harness/processes.rs"]
+mod processes;
+
+use libtest_mimic::{Arguments, Trial};
+use processes::{bounded, gone};
 use std::process::{Child, Command, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -20,7 +22,7 @@ fn running() -> std::result::Result<(Child, Vec<u32>), libtest_mimic::Failed> {
     let start = Instant::now();
     let mine = |members: &[u32]| {
         let of = |name: &String| members.iter().any(|pid| name.starts_with(&format!("{pid}:")));
-        harness::leftovers().iter().filter(|name| of(name)).count()
+        processes::leftovers().iter().filter(|name| of(name)).count()
     };
     let mut members = Vec::new();
     while mine(&members) < 2 {
@@ -29,7 +31,7 @@ fn running() -> std::result::Result<(Child, Vec<u32>), libtest_mimic::Failed> {
             return Err("the ranks never had their segments".into());
         }
         std::thread::sleep(Duration::from_millis(20));
-        members = harness::group(child.id());
+        members = processes::group(child.id());
     }
     std::thread::sleep(Duration::from_millis(200));
     Ok((child, members))
@@ -74,7 +76,7 @@ fn all_killed() -> std::result::Result<(), libtest_mimic::Failed> {
     kill_group(&child, libc::SIGKILL);
     child.wait()?;
     // One that is still on its way out has its segment, which the next start leaves.
-    harness::ended(&members)?;
+    processes::ended(&members)?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_rankway"));
     command.args(["rate", "--network", "shm", "--rounds", "1", "--models", "direct"]);
     let output = bounded(command)?;
@@ -104,18 +106,16 @@ fn main() -> ExitCode {
     let command = |name: &str, env: &'static [(&str, &str)], words: &'static [&str]| {
         Trial::test(format!("command/{name}"), move || command_refuses(env, words))
     };
-    harness::main_with(
-        Vec::new(),
-        vec![
-            Trial::test("command/Ctrl-C", || interrupted(true)),
-            Trial::test("command/SIGINT to the leader", || interrupted(false)),
-            Trial::test("command/SIGKILL to all", all_killed),
-            command(
-                "no libfabric",
-                &[("RANKWAY_LIBFABRIC", "/nonexistent")],
-                &["/nonexistent", "install"],
-            ),
-            command("FI_PROVIDER", &[("FI_PROVIDER", "nosuch")], &["FI_PROVIDER"]),
-        ],
-    )
+    let nowhere = &[("RANKWAY_LIBFABRIC", "/nonexistent")];
+    let trials = vec![
+        Trial::test("command/Ctrl-C", || interrupted(true)),
+        Trial::test("command/SIGINT to the leader", || interrupted(false)),
+        Trial::test("command/SIGKILL to all", all_killed),
+        command("no libfabric", nowhere, &["/nonexistent", "install"]),
+        command("FI_PROVIDER", &[("FI_PROVIDER", "nosuch")], &["FI_PROVIDER"]),
+    ];
+    let mut arguments = Arguments::from_args();
+    // Jobs are several processes each; two cores do not get faster by more.
+    arguments.test_threads = arguments.test_threads.or(Some(2));
+    libtest_mimic::run(&arguments, trials).exit_code()
 }

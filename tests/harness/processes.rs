@@ -1,0 +1,104 @@
+//! Processes of tests: run to an end that is sure to come, and looked for
+//! afterwards. Needs nothing of the library.
+
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longer than any job takes on a loaded machine.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+pub type Result<T = ()> = std::result::Result<T, String>;
+
+pub fn told(why: &str, output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    format!("{why}\n--- stdout\n{}--- stderr\n{}", text(&output.stdout), text(&output.stderr))
+}
+
+/// Runs a command, killing its whole process group when it takes too long.
+pub fn bounded(command: Command) -> Result<Output> {
+    bounded_for(command, LIMIT, |_| ())
+}
+
+/// The same with a limit of its own, and a look at the process group of a
+/// command that is late before it is killed.
+pub fn bounded_for(
+    mut command: Command,
+    limit: Duration,
+    look: impl FnOnce(u32),
+) -> Result<Output> {
+    use std::os::unix::process::CommandExt;
+    let command = command.process_group(0).stdin(Stdio::null());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.map_err(|e| format!("{command:?}: {e}"))?;
+    let group = child.id() as i32;
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || tell.send(child.wait_with_output()));
+    let started = Instant::now();
+    let ended = told.recv_timeout(limit);
+    if ended.is_err() {
+        look(group as u32);
+    }
+    // SAFETY: the group was made for this child; it may be gone already.
+    unsafe { libc::kill(-group, libc::SIGKILL) };
+    match ended {
+        Ok(output) => output.map_err(|e| e.to_string()),
+        Err(_) => {
+            let output = told.recv().map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
+            Err(told_late(started, &output))
+        }
+    }
+}
+
+fn told_late(started: Instant, output: &Output) -> String {
+    told(&format!("still running after {:?}", started.elapsed()), output)
+}
+
+/// Process ids in a process group, its leader included.
+pub fn group(leader: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").map(|d| d.flatten().collect::<Vec<_>>());
+    let pid = |e: std::fs::DirEntry| e.file_name().to_str()?.parse::<u32>().ok();
+    let member = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // pid (name) state parent group
+        let behind = stat.rsplit_once(')').map_or("", |(_, b)| b);
+        behind.split_whitespace().nth(2).and_then(|g| g.parse().ok()) == Some(leader)
+    };
+    entries.unwrap_or_default().into_iter().filter_map(pid).filter(member).collect()
+}
+
+/// What is still in /dev/shm that a job may have left there.
+pub fn leftovers() -> Vec<String> {
+    let entries = std::fs::read_dir("/dev/shm").map(|d| d.flatten().collect::<Vec<_>>());
+    let names = entries.unwrap_or_default().into_iter();
+    names.map(|e| e.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// These processes have ended, or do so within 10 s.
+pub fn ended(pids: &[u32]) -> Result {
+    // A zombie is nobody: its parent has not asked yet.
+    let runs = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, behind)| !behind.starts_with(['Z', 'X']))
+    };
+    let start = Instant::now();
+    while pids.iter().any(runs) && start.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let left: Vec<_> = pids.iter().filter(|pid| runs(pid)).collect();
+    if left.is_empty() { Ok(()) } else { Err(format!("processes {left:?} are left")) }
+}
+
+/// Neither these processes nor segments of theirs are there.
+pub fn gone(pids: &[u32]) -> Result {
+    ended(pids)?;
+    for pid in pids {
+        let mut left = leftovers();
+        left.retain(|name| {
+            name.starts_with(&format!("{pid}:")) || name.contains(&format!("-{pid}-"))
+        });
+        if !left.is_empty() {
+            return Err(format!("/dev/shm holds {left:?}"));
+        }
+    }
+    Ok(())
+}
