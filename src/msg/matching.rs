@@ -186,6 +186,23 @@ impl<U> Engine<U> {
         self.kept > 0 && self.find(channel, bits, ignore).is_some()
     }
 
+    /// Drops the kept message of these bits that `is` says it is. Returns false
+    /// if there is none.
+    pub(super) fn discard(&mut self, channel: u64, bits: u64, is: impl Fn(&U) -> bool) -> bool {
+        let mut next = self.exact.front(&Key::new(channel, bits, 0));
+        while let Some(node) = next {
+            if self.messages.get(node).is_some_and(|message| is(&message.what)) {
+                self.messages.remove(node);
+                self.kept -= 1;
+                self.exact.remove(node);
+                self.ordered.remove(node);
+                return true;
+            }
+            next = self.exact.behind(node);
+        }
+        false
+    }
+
     /// The first kept message that fits, and its bits.
     pub(super) fn peek(&self, channel: u64, bits: u64, ignore: u64) -> Option<(u64, &U)> {
         let message = self.messages.get(self.find(channel, bits, ignore)?)?;

@@ -95,7 +95,7 @@ impl<'c, N: Netmod> Messenger<'c, N> {
     }
 
     #[inline]
-    fn world_rank(&self, rank: u32) -> Result<u32, MsgError> {
+    pub(super) fn world_rank(&self, rank: u32) -> Result<u32, MsgError> {
         match self.communicator.map().get(rank) {
             Some(process) if process.pg == 0 => Ok(process.lpid),
             Some(process) => Ok(self.communicator.device().world_rank(process)?),
@@ -104,12 +104,12 @@ impl<'c, N: Netmod> Messenger<'c, N> {
     }
 
     #[inline]
-    fn bits(&self, tag: u32) -> u64 {
+    pub(super) fn bits(&self, tag: u32) -> u64 {
         self.me | u64::from(tag)
     }
 
     #[inline]
-    fn match_spec(&self, source: Source, tag: Tag) -> Result<MatchSpec, MsgError> {
+    pub(super) fn match_spec(&self, source: Source, tag: Tag) -> Result<MatchSpec, MsgError> {
         let from = match source.0 {
             Some(rank) => Some(self.world_rank(rank)?),
             None => None,

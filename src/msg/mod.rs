@@ -6,6 +6,8 @@
 //! * [`Tagged`]: the same by world rank, channel and 64 match bits, for device
 //!   layers that lay the bits out themselves. A completion queue
 //!   ([`Completion`]) tells of their requests where they have thousands.
+//! * [`Messenger::scope`]: sends and receives that are under way together, of
+//!   buffers that the compiler guards.
 //! * [`Active`]: active messages, which call a handler where they arrive, with
 //!   replies; [`Mailbox`] hands them to other threads.
 //!
@@ -37,6 +39,7 @@ mod notifier;
 mod pool;
 mod protocol;
 mod request;
+mod scope;
 mod slots;
 mod tagged;
 mod types;
@@ -52,5 +55,6 @@ pub use error::MsgError;
 pub use mailbox::{AmMessage, Mailbox};
 pub use messenger::{Any, Messenger, Source, Tag};
 pub use request::{Request, test_all, wait_all, wait_any};
+pub use scope::{Receive, Scope};
 pub use tagged::{Message, Tagged};
 pub use types::{Completion, Counts, MatchSpec, Status};

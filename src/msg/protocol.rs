@@ -65,7 +65,7 @@ enum What {
     /// The sender's request.
     Rts(Rts),
     /// A send of this process to itself.
-    Own(u32),
+    Own(u64),
 }
 
 /// Flow control towards a peer.
@@ -403,11 +403,12 @@ impl TaggedProtocol {
             let slot = state.slots.at(at);
             slot.begin_rendezvous(Phase::RtsSent);
             slot.peer = self.me;
+            slot.channel = channel;
             slot.bits = bits;
             slot.buf = buf.cast_mut();
             slot.capacity = len;
             slot.length = len as u64;
-            (Sent::Pending(at), What::Own(at))
+            (Sent::Pending(at), What::Own(state.slots.id(at)))
         };
         store(state, channel, bits, Unexpected { peer: self.me, length: len as u64, what });
         Ok(sent)
@@ -539,7 +540,12 @@ impl TaggedProtocol {
                 self.begin(context, state, at, peer, bits, length, id);
             }
             What::Own(sender) => {
-                let (buf, len) = (state.slots.at(sender).buf, state.slots.at(sender).capacity);
+                let Some((sender, send)) = state.slots.known(sender) else {
+                    // Taken back between a matched probe and here.
+                    state.slots.at(at).cancelled = true;
+                    return state.slots.end(at, None);
+                };
+                let (buf, len) = (send.buf, send.capacity);
                 // SAFETY: the sender's buffer is readable until its request is
                 // done, which is below.
                 deliver(state, at, peer, bits, unsafe { bytes(buf, len) });
@@ -638,7 +644,11 @@ impl TaggedProtocol {
                 self.consumed(context, peer, 0, None);
                 send_fin(context, peer, rts.id);
             }
-            What::Own(sender) => state.slots.end(sender, None),
+            What::Own(sender) => {
+                if let Some((sender, _)) = state.slots.known(sender) {
+                    state.slots.end(sender, None);
+                }
+            }
         }
     }
 
@@ -701,6 +711,21 @@ impl TaggedProtocol {
         true
     }
 
+    /// Takes back a receive that has no message yet, or a send to this process
+    /// itself that no receive took: nobody else can end them.
+    pub(super) fn take_back(&self, at: u32) {
+        let own_send = {
+            let mut state = self.state.borrow_mut();
+            let slot = state.slots.at(at);
+            slot.phase == Phase::RtsSent && slot.peer == self.me
+        };
+        if own_send {
+            self.withdraw_send(at);
+        } else {
+            self.cancel(at);
+        }
+    }
+
     /// The wait for a request has failed though it is not done. Of a borrowed
     /// buffer the provider has nothing, and nothing more is issued; another it
     /// is given some time to give back.
@@ -722,7 +747,9 @@ impl TaggedProtocol {
             Phase::Sending | Phase::Receiving => {
                 self.give_up(context, &mut self.state.borrow_mut(), at);
                 let start = Instant::now();
-                while !self.is_done(at) && start.elapsed() < GRACE && context.progress().is_ok() {
+                // A handler's panic is not to meet another.
+                let more = || start.elapsed() < GRACE && !std::thread::panicking();
+                while !self.is_done(at) && more() && context.progress().is_ok() {
                     std::thread::yield_now();
                 }
             }
@@ -739,6 +766,12 @@ impl TaggedProtocol {
         let peer = slot.peer;
         let queued = slot.phase == Phase::Queued;
         slot.cancelled = true;
+        let (channel, bits) = (slot.channel, slot.bits);
+        let id = state.slots.id(at);
+        let own = |message: &Unexpected| matches!(message.what, What::Own(sender) if sender == id);
+        if peer == self.me && state.engine.discard(channel, bits, own) {
+            state.counts.unexpected -= 1;
+        }
         state.counts.queued -= usize::from(queued);
         if let Some(flow) = self.flows.get(peer)
             && let Some(queue) = flow.queue.borrow_mut().as_mut()

@@ -92,18 +92,38 @@ impl<N: Netmod> Tagged<N> {
         buf: &[u8],
         synchronous: bool,
     ) -> Result<(), MsgError> {
-        self.refuse_nested()?;
-        let mode = SendMode { synchronous, borrowed: true };
         // SAFETY: the buffer is borrowed until the request is done or given up,
         // below.
-        let sent = unsafe {
-            let (start, len) = (buf.as_ptr(), buf.len());
-            self.protocol.send(&self.context, peer, channel, bits, start, len, mode)?
-        };
-        match sent {
-            Sent::Done => Ok(()),
-            Sent::Pending(at) => self.complete(at).map(drop),
+        match unsafe { self.begin_send(peer, channel, bits, buf, synchronous)? } {
+            None => Ok(()),
+            Some(at) => self.complete(at).map(drop),
         }
+    }
+
+    /// Begins a send of a borrowed buffer, which is the caller's again when the
+    /// request was completed or abandoned; `None` if it is already.
+    ///
+    /// # Safety
+    /// `buf` is readable until then.
+    #[inline]
+    pub(super) unsafe fn begin_send(
+        &self,
+        peer: u32,
+        channel: u64,
+        bits: u64,
+        buf: &[u8],
+        synchronous: bool,
+    ) -> Result<Option<u32>, MsgError> {
+        self.refuse_nested()?;
+        let mode = SendMode { synchronous, borrowed: true };
+        let (start, len) = (buf.as_ptr(), buf.len());
+        // SAFETY: the caller's duty.
+        let sent =
+            unsafe { self.protocol.send(&self.context, peer, channel, bits, start, len, mode)? };
+        Ok(match sent {
+            Sent::Done => None,
+            Sent::Pending(at) => Some(at),
+        })
     }
 
     /// Receives and waits.
@@ -111,12 +131,26 @@ impl<N: Netmod> Tagged<N> {
     /// # Errors
     /// [`MsgError::Truncated`], [`MsgError::Device`], [`MsgError::NobodyLeft`].
     pub fn recv(&self, spec: &MatchSpec, buf: &mut [u8]) -> Result<Status, MsgError> {
-        self.refuse_nested()?;
-        let (start, len) = (buf.as_mut_ptr(), buf.len());
         // SAFETY: the buffer is borrowed until the request is done or given up,
         // below.
-        let at = unsafe { self.protocol.receive(&self.context, spec, start, len, true)? };
+        let at = unsafe { self.begin_recv(spec, buf.as_mut_ptr(), buf.len())? };
         self.complete(at)
+    }
+
+    /// Begins a receive into a borrowed buffer, which is the caller's again
+    /// when the request was completed or abandoned.
+    ///
+    /// # Safety
+    /// `buf` is writable for `capacity` bytes, and not touched, until then.
+    pub(super) unsafe fn begin_recv(
+        &self,
+        spec: &MatchSpec,
+        buf: *mut u8,
+        capacity: usize,
+    ) -> Result<u32, MsgError> {
+        self.refuse_nested()?;
+        // SAFETY: the caller's duty.
+        unsafe { self.protocol.receive(&self.context, spec, buf, capacity, true) }
     }
 
     /// The first message that fits, if one came in. Makes progress once.
@@ -192,7 +226,8 @@ impl<N: Netmod> Tagged<N> {
         Ok(())
     }
 
-    /// Waits for a request and takes its result.
+    /// Waits for a request and takes its result. Of one whose wait fails, or
+    /// ends in a handler's panic, nothing is under way either.
     #[inline]
     pub(super) fn complete(&self, at: u32) -> Result<Status, MsgError> {
         if !self.protocol.is_done(at) {
@@ -206,18 +241,31 @@ impl<N: Netmod> Tagged<N> {
             let done = self.protocol.is_done(at);
             Ok(if done { Progress::Done } else { Progress::Waiting })
         };
-        let waited = self.context.wait_packets(self.protocol.awaits(at), done);
-        if waited.is_err() {
-            self.abandon(at);
-        }
-        Ok(waited?)
+        let unfinished = Unfinished { tagged: self, at };
+        self.context.wait_packets(self.protocol.awaits(at), done)?;
+        std::mem::forget(unfinished);
+        Ok(())
     }
 
-    /// The wait for a request has failed, as it does when a provider's queue
-    /// breaks.
+    /// Gives up a request whose wait has failed, as it does when a provider's
+    /// queue breaks, or that nobody will wait for: a borrowed buffer is the
+    /// caller's again.
     #[cold]
-    fn abandon(&self, at: u32) {
+    pub(super) fn abandon(&self, at: u32) {
         self.protocol.abandon(&self.context, at);
+    }
+}
+
+/// A request whose wait is not over: abandoned when dropped, by an error or by a
+/// panic of a handler that the wait called.
+struct Unfinished<'a, N: Netmod> {
+    tagged: &'a Tagged<N>,
+    at: u32,
+}
+
+impl<N: Netmod> Drop for Unfinished<'_, N> {
+    fn drop(&mut self) {
+        self.tagged.abandon(self.at);
     }
 }
 

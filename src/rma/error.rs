@@ -6,21 +6,24 @@ use thiserror::Error;
 /// An error of a communicator or a window: one pointer, so that a result
 /// travels in a register.
 #[derive(Debug)]
-pub struct Error(Box<ErrorKind>);
+pub struct WindowError(Box<ErrorKind>);
 
-impl std::fmt::Display for Error {
+/// [`WindowError`] under its short name.
+pub type Error = WindowError;
+
+impl std::fmt::Display for WindowError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl std::error::Error for Error {
+impl std::error::Error for WindowError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source()
     }
 }
 
-impl Error {
+impl WindowError {
     /// What went wrong.
     pub fn kind(&self) -> &ErrorKind {
         &self.0
@@ -36,17 +39,25 @@ impl Error {
     }
 }
 
-impl From<ErrorKind> for Error {
+impl From<ErrorKind> for WindowError {
     #[cold]
-    fn from(kind: ErrorKind) -> Error {
-        Error(Box::new(kind))
+    fn from(kind: ErrorKind) -> WindowError {
+        WindowError(Box::new(kind))
     }
 }
 
-impl<E: Into<DeviceError>> From<E> for Error {
+impl<E: Into<DeviceError>> From<E> for WindowError {
     #[cold]
-    fn from(error: E) -> Error {
-        Error(Box::new(ErrorKind::Device(error.into())))
+    fn from(error: E) -> WindowError {
+        WindowError(Box::new(ErrorKind::Device(error.into())))
+    }
+}
+
+/// What to do about an operation that leaves the target's memory.
+fn remedy(unit: usize, len: usize, bytes: u64) -> String {
+    match bytes.checked_sub(len as u64) {
+        Some(left) => format!("displacements up to {} fit", left / (unit as u64).max(1)),
+        None => "move less, or make the window larger there".to_owned(),
     }
 }
 
@@ -65,7 +76,8 @@ pub enum ErrorKind {
     /// An operation that leaves the target's memory.
     #[error(
         "{len} bytes at displacement {disp} (units of {unit} bytes) leave the window of rank \
-         {rank}, which has {bytes} bytes"
+         {rank}, which has {bytes} bytes: {}",
+        remedy(*unit, *len, *bytes)
     )]
     OutOfBounds {
         /// Target rank.
@@ -144,4 +156,18 @@ pub enum ErrorKind {
     /// Device, network, launcher, peers.
     #[error(transparent)]
     Device(DeviceError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_leaves_a_window_is_told_what_fits() {
+        let told = |disp, unit, len| ErrorKind::OutOfBounds { rank: 3, disp, unit, len, bytes: 60 };
+        let why = told(7, 8, 8).to_string();
+        assert!(why.contains("rank 3") && why.ends_with("displacements up to 6 fit"), "{why}");
+        let why = told(0, 1, 61).to_string();
+        assert!(why.ends_with("move less, or make the window larger there"), "{why}");
+    }
 }

@@ -1,0 +1,272 @@
+//! Sends and receives that are under way together, and over when a scope ends.
+//!
+//! The library has a borrowed buffer until its request was completed or
+//! abandoned ([`Tagged::begin_send`], [`Tagged::begin_recv`]); a provider never
+//! has it. Every request of a scope is one or the other before the scope
+//! returns, also when a wait fails or ends in a panic ([`Requests`]).
+
+use super::MsgError;
+use super::messenger::{Messenger, Source, Tag};
+use super::tagged::Tagged;
+use super::types::Status;
+use crate::netmod::Netmod;
+use crate::rma::{Pod, bytes_of};
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// Sends and receives of [`Messenger::scope`].
+pub struct Scope<'scope, 'env: 'scope, N: Netmod> {
+    messenger: &'env Messenger<'env, N>,
+    requests: Requests<N>,
+    /// Invariant in both, as in [`std::thread::Scope`].
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+impl<N: Netmod> std::fmt::Debug for Scope<'_, '_, N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scope").field("messenger", self.messenger).finish_non_exhaustive()
+    }
+}
+
+/// The requests of a scope, in the order in which they were begun; those that
+/// are left when it is dropped are abandoned.
+struct Requests<N: Netmod> {
+    tagged: Tagged<N>,
+    /// `None` for those that were waited for.
+    all: RefCell<Vec<Option<u32>>>,
+}
+
+impl<N: Netmod> Requests<N> {
+    /// Keeps one that was begun. Returns its number.
+    fn keep(&self, at: u32) -> usize {
+        let mut all = self.all.borrow_mut();
+        all.push(Some(at));
+        all.len() - 1
+    }
+
+    /// Waits for one and takes its result; `None` if that was done before.
+    fn wait(&self, number: usize) -> Option<Result<Status, MsgError>> {
+        let at = self.all.borrow_mut()[number].take()?;
+        Some(self.tagged.complete(at))
+    }
+
+    /// Takes back receives that have no message yet, and sends to this process
+    /// itself that have no receive.
+    fn cancel(&self) {
+        for at in self.all.borrow().iter().flatten() {
+            self.tagged.protocol().take_back(*at);
+        }
+    }
+
+    /// Waits for all, whatever becomes of the others. Returns the first error.
+    fn wait_all(&self) -> Result<(), MsgError> {
+        let mut first = None;
+        let count = self.all.borrow().len();
+        for number in 0..count {
+            if let Some(Err(e)) = self.wait(number) {
+                first.get_or_insert(e);
+            }
+        }
+        first.map_or(Ok(()), Err)
+    }
+}
+
+impl<N: Netmod> Drop for Requests<N> {
+    fn drop(&mut self) {
+        for at in self.all.take().into_iter().flatten() {
+            self.tagged.abandon(at);
+        }
+    }
+}
+
+impl<N: Netmod> Messenger<'_, N> {
+    /// Runs `f`, which begins sends and receives, and completes them: when this
+    /// returns all buffers are free, whether `f` went well, failed or panicked.
+    /// Within `f` the compiler keeps borrowed buffers from being touched. Where
+    /// `f` does not go well, receives that have no message yet are taken back,
+    /// as are messages to this process itself that have no receive; all else is
+    /// waited for.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use rankway::msg::Messenger;
+    ///
+    /// # let boot = Arc::new(rankway::boot::alone::Alone::new()?);
+    /// # let context = rankway::device::open_null(boot)?;
+    /// # let world = rankway::rma::Communicator::world(&context);
+    /// # let (left, right) = (0, 0);
+    /// let messages = Messenger::open(&world)?;
+    /// let (ours, mut theirs) = ([1.0, 2.0], [0.0; 2]);
+    /// messages.scope(|s| {
+    ///     s.recv(&mut theirs, left, 7)?;
+    ///     s.send(&ours, right, 7)
+    /// })?;
+    /// assert_eq!(theirs, ours);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A buffer that is received into cannot be read within the scope, unless
+    /// its receive was waited for:
+    ///
+    /// ```compile_fail,E0503
+    /// # use rankway::{msg::{Messenger, MsgError}, netmod::Netmod};
+    /// fn receive<N: Netmod>(messages: &Messenger<'_, N>) -> Result<u64, MsgError> {
+    ///     let mut theirs = [0_u64; 4];
+    ///     messages.scope(|s| {
+    ///         s.recv(&mut theirs, 1, 7)?;
+    ///         Ok(theirs[0])
+    ///     })
+    /// }
+    /// ```
+    ///
+    /// one that is sent cannot be written to:
+    ///
+    /// ```compile_fail,E0506
+    /// # use rankway::{msg::{Messenger, MsgError}, netmod::Netmod};
+    /// fn send<N: Netmod>(messages: &Messenger<'_, N>) -> Result<(), MsgError> {
+    ///     let mut ours = [0_u64; 4];
+    ///     messages.scope(|s| {
+    ///         s.send(&ours, 1, 7)?;
+    ///         ours[0] = 1;
+    ///         Ok(())
+    ///     })
+    /// }
+    /// ```
+    ///
+    /// and neither may end before the scope does:
+    ///
+    /// ```compile_fail,E0597
+    /// # use rankway::{msg::{Messenger, MsgError}, netmod::Netmod};
+    /// fn short<N: Netmod>(messages: &Messenger<'_, N>) -> Result<(), MsgError> {
+    ///     messages.scope(|s| {
+    ///         let ours = [0_u64; 4];
+    ///         s.send(&ours, 1, 7)
+    ///     })
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// That of `f`; else the first of a send or a receive, as [`Messenger::send`]
+    /// and [`Messenger::recv`].
+    ///
+    /// # Panics
+    /// When `f` does, after the requests are over.
+    pub fn scope<'env, R>(
+        &'env self,
+        f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env, N>) -> Result<R, MsgError>,
+    ) -> Result<R, MsgError> {
+        let requests = Requests { tagged: self.tagged().clone(), all: RefCell::default() };
+        let scope = Scope { messenger: self, requests, scope: PhantomData, env: PhantomData };
+        let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+        if !matches!(result, Ok(Ok(_))) {
+            scope.requests.cancel();
+        }
+        let completed = scope.requests.wait_all();
+        match result {
+            Ok(result) => result.and_then(|value| completed.map(|()| value)),
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+}
+
+impl<'scope, N: Netmod> Scope<'scope, '_, N> {
+    /// Begins a send.
+    ///
+    /// # Errors
+    /// As [`Messenger::send`].
+    #[inline]
+    pub fn send<T: Pod>(
+        &'scope self,
+        buf: &'scope [T],
+        dest: u32,
+        tag: u32,
+    ) -> Result<(), MsgError> {
+        self.send_mode(bytes_of(buf), dest, tag, false)
+    }
+
+    /// Begins a send that is over when a receive took the message.
+    ///
+    /// # Errors
+    /// As [`Messenger::ssend`].
+    pub fn ssend<T: Pod>(
+        &'scope self,
+        buf: &'scope [T],
+        dest: u32,
+        tag: u32,
+    ) -> Result<(), MsgError> {
+        self.send_mode(bytes_of(buf), dest, tag, true)
+    }
+
+    #[inline]
+    fn send_mode(
+        &self,
+        buf: &'scope [u8],
+        dest: u32,
+        tag: u32,
+        synchronous: bool,
+    ) -> Result<(), MsgError> {
+        let messenger = self.messenger;
+        let (peer, bits) = (messenger.world_rank(dest)?, messenger.bits(tag));
+        let channel = messenger.communicator().id();
+        // SAFETY: borrowed until the scope has ended, which completes or
+        // abandons the request.
+        let sent = unsafe { messenger.tagged().begin_send(peer, channel, bits, buf, synchronous)? };
+        if let Some(at) = sent {
+            self.requests.keep(at);
+        }
+        Ok(())
+    }
+
+    /// Begins a receive. What came is in the buffer when the scope has ended
+    /// well, or the receive was waited for.
+    ///
+    /// # Errors
+    /// As [`Messenger::recv`].
+    pub fn recv<T: Pod>(
+        &'scope self,
+        buf: &'scope mut [T],
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<Receive<'scope, N, T>, MsgError> {
+        let spec = self.messenger.match_spec(source.into(), tag.into())?;
+        let (bytes, len) = (size_of_val(buf), buf.len());
+        let start = buf.as_mut_ptr();
+        // SAFETY: borrowed, and by nobody else, until the scope has ended,
+        // which completes or abandons the request.
+        let at = unsafe { self.messenger.tagged().begin_recv(&spec, start.cast(), bytes)? };
+        let number = self.requests.keep(at);
+        Ok(Receive { requests: &self.requests, number, start, len, buf: PhantomData })
+    }
+}
+
+/// A receive of a [`Scope`], which waits for it unless it is waited for here.
+pub struct Receive<'scope, N: Netmod, T: Pod> {
+    requests: &'scope Requests<N>,
+    number: usize,
+    start: *mut T,
+    len: usize,
+    buf: PhantomData<&'scope mut [T]>,
+}
+
+impl<N: Netmod, T: Pod> std::fmt::Debug for Receive<'_, N, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Receive").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+impl<'scope, N: Netmod, T: Pod> Receive<'scope, N, T> {
+    /// Waits for the message. Returns what it was, and the buffer.
+    ///
+    /// # Errors
+    /// As [`Messenger::recv`]; the scope goes on.
+    pub fn wait(self) -> Result<(Status, &'scope mut [T]), MsgError> {
+        let status = match self.requests.wait(self.number) {
+            Some(result) => result?,
+            None => Status { peer: 0, bits: 0, length: 0, cancelled: true },
+        };
+        // SAFETY: the borrowed buffer; its request is over.
+        Ok((status, unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }))
+    }
+}
