@@ -8,7 +8,7 @@
 //! such calls hand the provider bounce memory, which is leaked unless the
 //! operation completed.
 
-use std::cell::Cell;
+use std::cell::{Cell, UnsafeCell};
 use std::mem::ManuallyDrop;
 
 /// The longest piece of a buffer that is moved at a time.
@@ -58,6 +58,32 @@ impl Bounce {
 
     pub(crate) fn start(&mut self) -> *mut u8 {
         self.0.as_mut_ptr().cast()
+    }
+}
+
+/// Bytes of the longest read that only asks whether puts are done.
+pub(crate) const PROBE: usize = 8;
+
+/// Where reads end whose bytes nobody looks at. Leaked where a read was given
+/// up: the peer may carry it out later.
+pub(super) struct ProbeBuffer(ManuallyDrop<Box<UnsafeCell<[u8; PROBE]>>>);
+
+impl ProbeBuffer {
+    pub(super) fn new() -> ProbeBuffer {
+        ProbeBuffer(ManuallyDrop::new(Box::default()))
+    }
+
+    pub(super) fn start(&self) -> *mut u8 {
+        self.0.get().cast()
+    }
+
+    /// Frees the memory.
+    ///
+    /// # Safety
+    /// Once, and all reads into it are over.
+    pub(super) unsafe fn release(&mut self) {
+        // SAFETY: the caller's duty.
+        unsafe { ManuallyDrop::drop(&mut self.0) };
     }
 }
 

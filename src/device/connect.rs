@@ -1,13 +1,60 @@
-//! First use of a peer: raw addresses into the provider, its answer into the
-//! address vector.
+//! What this process publishes, and the first use of a peer: raw addresses into
+//! the provider, its answer into the address vector.
 
+use super::DeviceError;
 use super::business_card::{self, BusinessCard};
-use super::{Context, DeviceError};
+use super::context::Context;
+use super::node::Inbox;
 use crate::av::{Entry, Transport};
 use crate::netmod::Netmod;
 use crate::rankmap::Process;
+use std::sync::Arc;
 
 impl<N: Netmod> Context<N> {
+    /// This context's own addresses.
+    pub(super) fn business_card(&self) -> Result<BusinessCard, DeviceError> {
+        let local = self.address_of(Transport::Local)?;
+        crate::boot::made_here(&local);
+        Ok(BusinessCard {
+            local,
+            network: self.address_of(Transport::Network)?,
+            inbox: self.inbox.as_ref().map(Inbox::place),
+        })
+    }
+
+    /// This context's raw address on a transport; empty where none is open.
+    fn address_of(&self, transport: Transport) -> Result<Vec<u8>, DeviceError> {
+        match self.endpoint(transport) {
+            Some((netmod, endpoint)) => Ok(netmod.address(endpoint)?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Enables dynamic processes: makes this process known to those of other jobs,
+    /// so that they and this one may [connect](Context::connect). `open` opens a network where
+    /// there is none yet, as where shared memory reaches all of the job. For a
+    /// process's first context; calls after the first do nothing.
+    ///
+    /// # Errors
+    /// What `open`, the provider or the launcher refuse.
+    pub fn enable_dynamic_processes(
+        &self,
+        open: impl FnOnce() -> Result<Arc<N>, DeviceError>,
+    ) -> Result<(), DeviceError> {
+        if self.dynamic_processes.replace(true) {
+            return Ok(());
+        }
+        if !self.endpoints.has_network() {
+            let net = open()?;
+            self.endpoints.add_network(&net)?;
+            let _ = self.device().net.set(net);
+        }
+        let boot = self.device().boot();
+        boot.put(business_card::DYNAMIC_KEY, &self.business_card()?.encode())?;
+        // What others may fetch is committed; there is nobody to wait for.
+        Ok(boot.commit()?)
+    }
+
     /// The address-vector entry of a process, inserted now if it was not. This
     /// is the cold path of a first operation.
     ///

@@ -10,14 +10,12 @@
 //!
 //! A first context has no forwarder: its packets go by the link itself.
 
+use super::DeviceError;
 use super::business_card::BusinessCard;
-use super::link::Route;
-use super::packet::{Body, Class, Head};
-use super::{Context, DeviceError};
+use super::context::Context;
+use super::packet::{Body, Head};
+use super::streams::Stream;
 use crate::netmod::{AGAIN, HEAD, Netmod};
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// "The asking context has the addresses in the body." `words`: its index, its
 /// incarnation, the packet's number.
@@ -25,71 +23,11 @@ pub(super) const BUSINESS_CARD: u8 = 3;
 /// A packet within a packet: the inner head, then its body; the same words.
 pub(super) const FORWARDED: u8 = 4;
 
-/// Packets that came before those due, of which no sender has many.
-const EARLY: usize = 1 << 15;
-
-/// The streams of a context: by world rank and, at a first context, the index
-/// of the one that asks; 0 elsewhere.
-pub(super) struct Forwarder {
-    streams: RefCell<BTreeMap<(u32, u32), Stream>>,
-    busy: Cell<bool>,
-    /// Tells a context from those that had its index before.
-    incarnation: u32,
-}
-
-#[derive(Default)]
-struct Stream {
-    incarnation: u32,
-    route: Option<Route>,
-    /// Number of the next packet out, and of the next in.
-    next: u16,
-    due: u16,
-    queue: VecDeque<(Head, Box<[u8]>)>,
-    early: BTreeMap<u16, (u8, Box<[u8]>)>,
-}
-
-impl Default for Forwarder {
-    fn default() -> Forwarder {
-        static NEXT: AtomicU32 = AtomicU32::new(1);
-        let incarnation = NEXT.fetch_add(1, Ordering::Relaxed);
-        Forwarder { streams: RefCell::default(), busy: Cell::new(false), incarnation }
-    }
-}
-
-impl Forwarder {
-    /// Returns true if something waits for space.
-    #[inline]
-    pub(super) fn is_busy(&self) -> bool {
-        self.busy.get()
-    }
-}
-
-impl Stream {
-    fn push(&mut self, kind: u8, index: u32, body: Box<[u8]>) {
-        let words = [u64::from(index), u64::from(self.incarnation), u64::from(self.next)];
-        self.queue.push_back((Head::new(Class::Link, kind, words), body));
-        self.next = self.next.wrapping_add(1);
-    }
-
-    /// Keeps a packet until it is due.
-    fn sort(&mut self, number: u16, kind: u8, body: &[u8]) {
-        if self.early.len() < EARLY {
-            self.early.insert(number, (kind, body.into()));
-        }
-    }
-
-    fn take(&mut self) -> Option<(u8, Box<[u8]>)> {
-        let next = self.early.remove(&self.due)?;
-        self.due = self.due.wrapping_add(1);
-        Some(next)
-    }
-}
-
 impl<N: Netmod> Context<N> {
     /// Sends a packet to the first context of a world rank, in order behind
     /// those before it. The body is copied. At a first context this is
     /// [`Context::transmit`]; elsewhere
-    /// [`PacketHandler::forwarded`](super::packet::PacketHandler::forwarded) takes it.
+    /// [`PacketHandler::forwarded`](super::PacketHandler::forwarded) takes it.
     ///
     /// # Errors
     /// As [`Context::transmit`].
@@ -107,11 +45,10 @@ impl<N: Netmod> Context<N> {
     fn forward_from_further(&self, peer: u32, head: Head, body: &[u8]) -> Result<(), DeviceError> {
         self.check_open(peer)?;
         let route = self.first_route(peer)?;
-        let forwarder = &self.links.vcis.forwarder;
-        let mut streams = forwarder.streams.borrow_mut();
+        let mut streams = self.streams.by_asker.borrow_mut();
         let stream = streams.entry((peer, 0)).or_default();
         if stream.route.is_none() {
-            (stream.route, stream.incarnation) = (Some(route), forwarder.incarnation);
+            (stream.route, stream.incarnation) = (Some(route), self.streams.incarnation);
             stream.push(BUSINESS_CARD, self.index(), self.business_card()?.encode().into());
         }
         stream.push(FORWARDED, self.index(), self.wrapped(head, body));
@@ -120,11 +57,11 @@ impl<N: Netmod> Context<N> {
         self.check_open(peer)
     }
 
-    /// Answers what [`PacketHandler::forwarded`](super::packet::PacketHandler::forwarded) brought from
+    /// Answers what [`PacketHandler::forwarded`](super::PacketHandler::forwarded) brought from
     /// a peer's context `index`. Who died or closed it meanwhile needs none.
     #[cold]
     pub(crate) fn forward_answer(&self, peer: u32, index: u32, head: Head, body: &[u8]) {
-        let mut streams = self.links.vcis.forwarder.streams.borrow_mut();
+        let mut streams = self.streams.by_asker.borrow_mut();
         if let Some(stream) = streams.get_mut(&(peer, index)) {
             stream.push(FORWARDED, index, self.wrapped(head, body));
             self.push_stream(peer, stream);
@@ -149,14 +86,13 @@ impl<N: Netmod> Context<N> {
     /// Sends what the provider had no space for, and hands on what came before
     /// its handler was registered.
     pub(super) fn push_forwarded(&self) {
-        let forwarder = &self.links.vcis.forwarder;
-        if !forwarder.busy.replace(false) {
+        if !self.streams.busy.replace(false) {
             return;
         }
         let mut waiting = Vec::new();
-        for (&key, stream) in forwarder.streams.borrow_mut().iter_mut() {
+        for (&key, stream) in self.streams.by_asker.borrow_mut().iter_mut() {
             self.push_stream(key.0, stream);
-            if stream.early.contains_key(&stream.due) {
+            if stream.has_due() {
                 waiting.push(key);
             }
         }
@@ -174,7 +110,7 @@ impl<N: Netmod> Context<N> {
             let asks = self.index() > 0;
             let rc = self.send_loose(if asks { peer } else { u32::MAX }, route, *head, body);
             if rc == AGAIN {
-                self.links.vcis.forwarder.busy.set(true);
+                self.streams.busy.set(true);
                 return;
             }
             stream.queue.pop_front();
@@ -194,9 +130,7 @@ impl<N: Netmod> Context<N> {
         let (peer, index, incarnation) = (head.from, index as u32, incarnation as u32);
         let mine = self.index();
         // Garbage, or for a context that had this one's index.
-        if index == 0
-            || (mine != 0 && (mine, self.links.vcis.forwarder.incarnation) != (index, incarnation))
-        {
+        if index == 0 || (mine != 0 && (mine, self.streams.incarnation) != (index, incarnation)) {
             return;
         }
         // Only one who is there begins a stream.
@@ -204,13 +138,12 @@ impl<N: Netmod> Context<N> {
             return;
         }
         let key = (peer, if mine == 0 { index } else { 0 });
-        let mut streams = self.links.vcis.forwarder.streams.borrow_mut();
-        let stream =
-            streams.entry(key).or_insert_with(|| Stream { incarnation, ..Stream::default() });
+        let mut streams = self.streams.by_asker.borrow_mut();
+        let stream = streams.entry(key).or_insert_with(|| Stream::of(incarnation));
         match incarnation.wrapping_sub(stream.incarnation) as i32 {
             0 => {}
             // Another context has the index now.
-            1.. => *stream = Stream { incarnation, ..Stream::default() },
+            1.. => *stream = Stream::of(incarnation),
             _ => return,
         }
         stream.sort(number as u16, head.kind, body);
@@ -220,12 +153,10 @@ impl<N: Netmod> Context<N> {
 
     /// Hands on what came in on a stream, as far as it is due.
     fn hand_on(&self, key: (u32, u32)) {
-        let forwarder = &self.links.vcis.forwarder;
         let (peer, index) = key;
         loop {
-            let mut streams = forwarder.streams.borrow_mut();
+            let mut streams = self.streams.by_asker.borrow_mut();
             let Some(stream) = streams.get_mut(&key) else { return };
-            let due = stream.due;
             let Some((kind, body)) = stream.take() else { return };
             if kind == BUSINESS_CARD {
                 // Without a way there is no answer: garbage, or somebody who
@@ -238,11 +169,10 @@ impl<N: Netmod> Context<N> {
             let inner = body.split_first_chunk::<HEAD>();
             let inner = inner.and_then(|(head, rest)| Some((Head::decode(head)?.0, rest)));
             let Some((inner, rest)) = inner else { continue };
-            let Some(handler) = self.handler_of(inner.class) else {
+            let Some(handler) = self.dispatch.handler(inner.class) else {
                 // It may not be registered yet.
-                stream.due = due;
-                stream.early.insert(due, (kind, body));
-                forwarder.busy.set(true);
+                stream.put_back(kind, body);
+                self.streams.busy.set(true);
                 return;
             };
             // Nothing is borrowed while a handler works: it may answer.

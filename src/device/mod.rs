@@ -23,25 +23,38 @@
 
 mod bounce;
 mod business_card;
+mod completions;
 mod connect;
 mod context;
+mod contexts;
+mod dispatch;
+mod endpoints;
 mod error;
+mod failures;
 mod forwarder;
 mod keys;
 mod link;
+mod liveness;
 mod node;
 mod open;
+mod pace;
 mod packet;
 mod peers;
 mod progress;
+mod progress_lock;
+mod questions;
+mod route;
 pub(crate) mod segment;
 mod shared;
+mod streams;
+mod transmit;
 mod vci;
 mod wait;
 
-pub(crate) use bounce::{Bounce, BouncePool, PIECE};
+pub(crate) use bounce::{Bounce, BouncePool, PIECE, PROBE};
+pub(crate) use completions::{Outcome, Token};
 pub use context::Context;
-pub(crate) use context::{Outcome, PROBE, Progress, Token};
+pub(crate) use context::PacketHandler;
 pub use error::DeviceError;
 pub(crate) use keys::Key;
 #[cfg(fuzzing)]
@@ -53,18 +66,18 @@ pub use open::{AnyContext, open};
 pub use open::{Options, open_null};
 #[cfg(feature = "ofi")]
 pub use open::{network_ofi, open_ofi};
-pub(crate) use packet::{Body, Class, Head, PacketHandler};
+pub(crate) use packet::{Body, Class, Head};
 pub(crate) use peers::PerPeer;
 pub use shared::{ProgressThread, Shared};
+pub(crate) use wait::Progress;
 
 use crate::av::{AddressVector, Entry, Table, Transport};
-use crate::boot::{Boot, BootError, Control, Liveness, ProcessId};
-use crate::netmod::{Neighbour, Neighbours, Netmod};
+use crate::boot::{Boot, Control, Liveness};
+use crate::netmod::Netmod;
 use crate::rankmap::compact::Strategy;
-use crate::rankmap::{Detector, Process, RankMap};
+use crate::rankmap::{Process, RankMap};
 use business_card::BusinessCard;
 use std::any::Any;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -115,92 +128,6 @@ impl<N: Netmod> std::fmt::Debug for Device<N> {
 }
 
 impl<N: Netmod> Device<N> {
-    /// Makes a device of opened providers and meets the peers: publishes this
-    /// process's addresses and waits until all have. Collective over the job.
-    ///
-    /// # Errors
-    /// What the providers, the address vector or the launcher refuse.
-    pub fn open(
-        boot: Arc<dyn Boot>,
-        net: Option<Arc<N>>,
-        local: Option<Arc<N>>,
-        threads: bool,
-    ) -> Result<Rc<Context<N>>, DeviceError> {
-        crate::settings::check().map_err(BootError::from)?;
-        let map_strategy = Strategy::from_env()?;
-        let (nodes, node_ranks, node_size) = node_tables(&*boot, map_strategy)?;
-        let control = Control::open(Arc::clone(&boot))?;
-        let av = Arc::new(AddressVector::new()?);
-        av.add(boot.universe(), boot.universe())?;
-        let node_peers = local.as_ref().map_or(0, |_| node_size);
-        let device = Arc::new(Device {
-            control,
-            liveness: Liveness::new(),
-            net: net.map_or_else(OnceLock::new, OnceLock::from),
-            local,
-            av,
-            nodes,
-            node_ranks,
-            node_size,
-            local_addresses: Table::new(node_peers, node_peers)?,
-            members: Mutex::default(),
-            further: Mutex::default(),
-            keys: keys::Keys::default(),
-            threads,
-            map_strategy,
-            extensions: Mutex::default(),
-            business_cards: Mutex::default(),
-            diverged: AtomicBool::new(false),
-            boot,
-        });
-        if let Some(local) = &device.local {
-            local.set_neighbours(neighbours(&device.boot));
-        }
-        let context = Context::open(&device, 0)?;
-        device.boot.put(business_card::KEY, &context.business_card()?.encode())?;
-        let mut failed = None;
-        device.boot.fence(&mut || {
-            if let Err(e) = context.progress() {
-                failed = Some(e);
-            }
-        })?;
-        failed.map_or(Ok(context), Err)
-    }
-
-    /// Opens another context, for the calling thread, under the smallest index
-    /// that is free. Threads that open theirs at the same time and send
-    /// messages want [`Device::context_at`] instead.
-    ///
-    /// # Errors
-    /// [`DeviceError::OneThread`] when the device was not opened for several
-    /// threads; what the provider refuses.
-    pub fn context(self: &Arc<Self>) -> Result<Rc<Context<N>>, DeviceError> {
-        self.another(None)
-    }
-
-    /// Opens the context with an index from 1, for the calling thread: what it
-    /// sends arrives on the peers' contexts of the same index.
-    ///
-    /// # Errors
-    /// [`DeviceError::ContextTaken`] for one that is open; as
-    /// [`Device::context`].
-    pub fn context_at(self: &Arc<Self>, index: u32) -> Result<Rc<Context<N>>, DeviceError> {
-        self.another(Some(index))
-    }
-
-    fn another(self: &Arc<Self>, index: Option<u32>) -> Result<Rc<Context<N>>, DeviceError> {
-        if !self.threads {
-            return Err(DeviceError::OneThread);
-        }
-        let context = Context::open(self, self.reserve(index)?);
-        let business_card =
-            context.as_ref().map_err(|_| ()).and_then(|c| c.business_card().map_err(|_| ()));
-        if let (Ok(context), Ok(business_card)) = (&context, business_card) {
-            self.business_cards()[context.index() as usize] = Some(business_card);
-        }
-        context
-    }
-
     /// Takes an index for a context, the smallest that is free if none is
     /// named. Its business card is empty until the context is open.
     fn reserve(&self, index: Option<u32>) -> Result<u32, DeviceError> {
@@ -453,44 +380,4 @@ impl<N: Netmod> Device<N> {
     fn members(&self) -> MutexGuard<'_, Vec<Option<RankMap>>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The processes of the job on this node, looked at anew at each call.
-fn neighbours(boot: &Arc<dyn Boot>) -> Neighbours {
-    let boot = Arc::clone(boot);
-    Box::new(move || {
-        let known = crate::boot::neighbours(&*boot)?;
-        let neighbour = |(rank, process, ended): (u32, ProcessId, bool)| Neighbour {
-            rank,
-            pid: process.pid,
-            ended,
-        };
-        Some(known.into_iter().map(neighbour).collect())
-    })
-}
-
-/// Rank → node and rank → rank on the node, compressed while they stream by,
-/// and the number of processes on this node.
-fn node_tables(
-    boot: &dyn Boot,
-    strategy: Option<Strategy>,
-) -> Result<(RankMap, RankMap, u32), DeviceError> {
-    let mut nodes = Detector::new();
-    let mut ranks = Detector::new();
-    let mut sizes: Vec<u32> = Vec::new();
-    for rank in 0..boot.size() {
-        let node = boot.node_of(rank)? as usize;
-        if sizes.len() <= node {
-            sizes.resize(node + 1, 0);
-        }
-        nodes.push(node as u32);
-        ranks.push(sizes[node]);
-        sizes[node] += 1;
-    }
-    let mine = boot.node_of(boot.rank())? as usize;
-    let (mut nodes, mut ranks) = (nodes.finish()?, ranks.finish()?);
-    if let Some(strategy) = strategy {
-        (nodes, ranks) = (nodes.compressed(strategy)?, ranks.compressed(strategy)?);
-    }
-    Ok((nodes, ranks, sizes[mine]))
 }

@@ -1,10 +1,7 @@
-//! Heads of packets, and whom packets and completions are for.
+//! Packets: their heads and bodies, whom they are for and where they go.
 
-use super::Context;
-use super::context::Outcome;
-use crate::netmod::{HEAD, Netmod};
-use std::any::Any;
-use std::rc::Rc;
+use crate::av::Transport;
+use crate::netmod::HEAD;
 
 /// Whom a packet, or the completion of an operation, is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,28 +110,15 @@ pub(crate) enum Body<'a> {
     /// Copied where it cannot be sent at once.
     Copied(&'a [u8]),
     /// The caller's memory, not touched until `token` (of the caller's class)
-    /// was handed to [`PacketHandler::finished`].
+    /// was handed to [`PacketHandler::finished`](super::PacketHandler::finished).
     Kept { start: *const u8, len: usize, token: u64 },
 }
 
-/// Who takes packets and completions of a class. Called within
-/// [`Context::progress`] and from nowhere else, so that a handler never meets
-/// itself half-way through a transmit: may transmit, must not wait.
-pub(crate) trait PacketHandler<N: Netmod>: Any {
-    /// A packet, in the order its sender transmitted it.
-    fn arrived(&self, context: &Context<N>, head: &Head, body: &[u8]);
-    /// A packet by [`Context::forward`]: at a first context from a peer's context
-    /// of this index, elsewhere the answer of a peer's first.
-    fn forwarded(&self, _context: &Context<N>, _index: u32, _head: &Head, _body: &[u8]) {}
-    /// An operation with a token of this class ended.
-    fn finished(&self, context: &Context<N>, token: u64, result: Outcome);
-    /// A peer is dead or its link is broken; said once.
-    fn lost(&self, context: &Context<N>, peer: u32);
-    /// Does deferred work, at the end of a progress call after
-    /// [`Context::schedule`].
-    fn poll_deferred(&self, _context: &Context<N>) {}
-    /// For [`Context::handler`].
-    fn as_any(self: Rc<Self>) -> Rc<dyn Any>;
+/// Where packets to a peer go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Route {
+    pub(super) transport: Transport,
+    pub(super) dest: u64,
 }
 
 #[cfg(test)]

@@ -1,162 +1,173 @@
-//! Whether a context makes progress, and what a panic there leaves behind.
+//! Progress: what comes in, and what is left to do.
 //!
-//! A handler's panic is kept until everything is as it must be, and then goes on
-//! in whoever made progress. Any other panic within progress is a fault: what it
-//! interrupted is half done, so that the context must not go on as if it were
-//! not, and says so from then on.
+//! One call drives both providers and the inbox, hands packets and completions
+//! to whom they are for, sends what waited for space, and lets handlers do what
+//! they deferred.
 
-use super::DeviceError;
-use std::any::Any;
-use std::cell::{Cell, RefCell};
-use std::panic::resume_unwind;
+use super::completions::Outcome;
+use super::context::Context;
+use super::failures::NOBODY;
+use super::packet::{Class, Head};
+use super::{DeviceError, forwarder};
+use crate::av::Transport;
+use crate::netmod::{Completion, HEAD, NetError, Netmod};
 
-/// Keeps progress on a context from being entered twice.
-#[derive(Default)]
-pub(super) struct ProgressLock {
-    state: Cell<State>,
-    /// A handler's panic.
-    panic: RefCell<Option<Box<dyn Any + Send>>>,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Idle,
-    Active,
-    /// It ended in a panic.
-    Poisoned,
-}
-
-/// Progress under way. Dropped without [`ProgressGuard::leave`] it was ended by
-/// a panic.
-pub(super) struct ProgressGuard<'a>(&'a ProgressLock);
-
-impl ProgressLock {
-    /// Returns `None` where progress is under way, or the lock is poisoned.
+impl<N: Netmod> Context<N> {
+    /// Drives both providers once, for operations of this process and for
+    /// those that target it. Does nothing when called by what it calls.
+    ///
+    /// # Errors
+    /// None of the operations': those come out of a flush. Only what breaks
+    /// the completion queue itself; [`DeviceError::Poisoned`].
+    ///
+    /// # Panics
+    /// A handler's panic goes on here, once everything is as it must be: the
+    /// next call goes on with what is behind it.
     #[inline]
-    pub(super) fn try_enter(&self) -> Option<ProgressGuard<'_>> {
-        if self.state.get() != State::Idle {
-            return None;
-        }
-        self.state.set(State::Active);
-        Some(ProgressGuard(self))
+    pub fn progress(&self) -> Result<(), DeviceError> {
+        let Some(guard) = self.progress_lock.try_enter() else {
+            return self.progress_lock.refused();
+        };
+        let served = self.inbox_served();
+        let result = if served && !self.has_queued() && !self.dispatch.has_pending() {
+            Ok(())
+        } else {
+            self.progress_all(served)
+        };
+        guard.leave();
+        result
     }
 
-    /// The answer to a call that could not enter.
+    /// What is left to do, without the providers if they can do without.
+    #[inline(never)]
+    fn progress_all(&self, served: bool) -> Result<(), DeviceError> {
+        if !served {
+            self.poll_providers()?;
+        }
+        if self.has_queued() {
+            self.push_queued();
+        }
+        if self.dispatch.has_pending() {
+            self.run_deferred();
+        }
+        Ok(())
+    }
+
+    /// Returns true if something waits for space or an address.
+    #[inline]
+    pub(super) fn has_queued(&self) -> bool {
+        self.links.is_busy() || self.questions.is_asking() || self.streams.is_busy()
+    }
+
+    /// Sends what the provider had no space for.
     #[cold]
-    pub(super) fn refused(&self) -> Result<(), DeviceError> {
-        match self.state.get() {
-            State::Poisoned => Err(DeviceError::Poisoned),
-            _ => Ok(()),
-        }
+    fn push_queued(&self) {
+        self.push_forwarded();
+        self.ask_for_vcis();
+        self.push_links();
     }
 
-    pub(super) fn is_active(&self) -> bool {
-        self.state.get() == State::Active
-    }
-
-    /// Keeps a handler's panic; of several, the first.
-    pub(super) fn keep_panic(&self, panic: Box<dyn Any + Send>) {
-        self.panic.borrow_mut().get_or_insert(panic);
-    }
-
-    /// Lets a handler's panic go on, the last thing in a progress call.
-    pub(super) fn resume_panic(&self) {
-        if let Some(panic) = self.panic.take() {
-            self.state.set(State::Idle);
-            resume_unwind(panic);
-        }
-    }
-}
-
-impl ProgressGuard<'_> {
+    /// Takes in packets of the node. Returns true if the providers can do without
+    /// a poll this time.
     #[inline]
-    pub(super) fn leave(self) {
-        self.0.state.set(State::Idle);
-        std::mem::forget(self);
+    fn inbox_served(&self) -> bool {
+        let Some(inbox) = &self.inbox else { return false };
+        let take = |from, first, words, body: &[u8]| {
+            self.pace.count_event();
+            let head = Head::of_words(from, first, words);
+            if let Some(head) = &head {
+                self.hand_out(head, body);
+            }
+            head.is_some()
+        };
+        let came = inbox.poll(take, |from| self.break_link(from, NetError::Corrupt));
+        self.pace.skips_providers(came)
     }
-}
 
-impl Drop for ProgressGuard<'_> {
-    fn drop(&mut self) {
-        if self.0.is_active() {
-            self.0.state.set(State::Poisoned);
+    fn poll_providers(&self) -> Result<(), DeviceError> {
+        self.pace.begin_poll();
+        let events = self.pace.events();
+        let arrived = |head: &[u8; HEAD], body: &[u8]| self.arrived(head, body);
+        for transport in [Transport::Local, Transport::Network] {
+            let Some((netmod, endpoint)) = self.endpoint(transport) else { continue };
+            match netmod.poll(endpoint, |c| self.complete(c), arrived) {
+                Err(e @ NetError::Operation { .. }) => self.failures.add(NOBODY, e),
+                other => other?,
+            }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::boot::alone::Alone;
-    use crate::device::{Class, Context, DeviceError, Head, Outcome, PacketHandler, open_null};
-    use crate::msg::{Active, HandlerStatus};
-    use crate::netmod::null::Null;
-    use std::any::Any;
-    use std::cell::Cell;
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::rc::Rc;
-    use std::sync::Arc;
-
-    fn alone() -> Rc<Context<Null>> {
-        open_null(Arc::new(Alone::new().unwrap())).unwrap()
-    }
-
-    fn panic_of<R>(f: impl FnOnce() -> R) -> Option<String> {
-        let panic = catch_unwind(AssertUnwindSafe(f)).err()?;
-        Some(panic.downcast_ref::<&str>().map_or_else(String::new, |s| (*s).to_owned()))
-    }
-
-    #[test]
-    fn a_handlers_panic_goes_on_and_what_is_behind_it_comes_in() {
-        let context = alone();
-        let active = Active::open(&context).unwrap();
-        let calls = Rc::new(Cell::new(0));
-        let counted = Rc::clone(&calls);
-        active
-            .register(1, move |call| {
-                counted.set(counted.get() + 1);
-                assert!(!call.payload.is_empty(), "nothing in it");
-                HandlerStatus::Consumed
-            })
-            .unwrap();
-        assert!(active.try_request(0, 1, &[], &[]).unwrap());
-        assert!(active.try_send(0, 1, &[], &[1]).unwrap());
-        assert!(active.try_send(0, 1, &[], &[2]).unwrap());
-        assert_eq!(active.owed(0), 1);
-        assert_eq!(panic_of(|| context.progress()).as_deref(), Some("nothing in it"));
-        assert_eq!((calls.get(), active.owed(0), active.held()), (3, 0, 0));
-        assert!(!context.is_progressing());
-        // Once.
-        context.progress().unwrap();
-        assert!(active.try_send(0, 1, &[], &[3]).unwrap());
-        context.progress().unwrap();
-        assert_eq!(calls.get(), 4);
-    }
-
-    struct Faulty;
-
-    impl PacketHandler<Null> for Faulty {
-        fn arrived(&self, _: &Context<Null>, _: &Head, _: &[u8]) {}
-        fn finished(&self, _: &Context<Null>, _: u64, _: Outcome) {}
-        fn lost(&self, _: &Context<Null>, _: u32) {}
-        fn poll_deferred(&self, _: &Context<Null>) {
-            panic!("a fault");
+        if self.endpoints.has_retired() {
+            self.poll_retired();
         }
-        fn as_any(self: Rc<Self>) -> Rc<dyn Any> {
-            self
+        if self.inbox.is_some() {
+            self.pace.end_poll(events);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn poll_retired(&self) {
+        for (netmod, endpoint) in self.endpoints.retired() {
+            // One-sided operations that began there are written off, errors
+            // too; bulk messages still arrive there.
+            let done = |c: Completion| {
+                if Class::of_token(c.token) != Class::Plain {
+                    self.complete(c);
+                }
+            };
+            let _ = netmod.poll(endpoint, done, |head, body| self.arrived(head, body));
         }
     }
 
-    #[test]
-    fn a_fault_within_progress_is_not_forgotten() {
-        let context = alone();
-        context.register_handler(Class::Rma, Rc::new(Faulty));
-        context.schedule(Class::Rma);
-        assert_eq!(panic_of(|| context.progress()).as_deref(), Some("a fault"));
-        for _ in 0..2 {
-            assert!(matches!(context.progress(), Err(DeviceError::Poisoned)));
+    #[cold]
+    fn run_deferred(&self) {
+        for peer in self.dispatch.take_lost() {
+            self.dispatch.handlers().for_each(|handler| handler.lost(self, peer));
         }
-        let wait = context.wait_packets(None, || Ok(crate::device::Progress::Waiting));
-        assert!(matches!(wait, Err(DeviceError::Poisoned)), "it would never end");
+        self.dispatch.take_pending().for_each(|handler| handler.poll_deferred(self));
+        self.progress_lock.resume_panic();
+    }
+
+    /// A packet came in: to its handler, in the sender's order.
+    #[inline]
+    fn arrived(&self, head: &[u8; HEAD], body: &[u8]) {
+        self.pace.count_event();
+        let Some((mut head, number)) = Head::decode(head) else { return };
+        // Garbage is nobody's.
+        let Some(from) = self.links.sender(&*self.device().boot, head.from) else { return };
+        head.from = from;
+        if head.class == Class::Link {
+            self.link_packet(&head, body);
+            return;
+        }
+        self.links.sort(&head, number, body, |head, body| self.hand_out(head, body));
+    }
+
+    /// A packet of the link's own.
+    #[cold]
+    fn link_packet(&self, head: &Head, body: &[u8]) {
+        match head.kind {
+            forwarder::BUSINESS_CARD | forwarder::FORWARDED => self.forwarded_arrived(head, body),
+            _ => self.vci_packet(head, body),
+        }
+    }
+
+    fn complete(&self, c: Completion) {
+        self.pace.count_event();
+        match Class::of_token(c.token) {
+            Class::Plain => {
+                if let Some((rank, error)) = self.completions.finished(c.token, c.result) {
+                    self.failures.add(rank, error);
+                }
+            }
+            Class::Link => self.copy_sent(c.token, c.result),
+            _ => self.tell(c.token, c.result),
+        }
+    }
+
+    /// A packet whose body was copied is gone, or failed.
+    fn copy_sent(&self, token: u64, result: Outcome) {
+        if let (Some(peer), Err(why)) = (self.links.sent(token), result) {
+            self.break_link(peer, why);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! One context, and what is made on it, for several threads.
 
-use super::Context;
+use super::context::Context;
 use super::wait::Quiet;
 use crate::netmod::Netmod;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -7,14 +7,20 @@
 //! is waited for comes through them, else for naps that grow to a millisecond.
 
 use super::DeviceError;
-use super::context::{Context, LIVENESS_INTERVAL, Progress, SILENCE, SPINS};
+use super::context::Context;
+use super::failures::LIVENESS_INTERVAL;
 use crate::av::Transport;
 use crate::netmod::{AGAIN, Netmod};
 use crate::ulimit;
-use std::cell::Cell;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
+/// Polls of the providers in a wait before it lets other processes have the
+/// core; those of the inbox in between take a tenth of the time.
+const SPINS: u32 = 200;
+/// How long a wait goes on before peers on other nodes are asked whether they
+/// are still there: a network may try for ever to reach those that are not.
+const SILENCE: Duration = Duration::from_millis(250);
 /// Nothing came in for this long before a wait sleeps.
 const AWAKE: Duration = Duration::from_millis(3);
 const FIRST_NAP: Duration = Duration::from_micros(50);
@@ -25,6 +31,15 @@ const HOPELESS: Duration = Duration::from_secs(2);
 /// Nothing came in for this long before a wait asks whether connections are
 /// missing because this process may open no more descriptors.
 const STARVING: Duration = Duration::from_secs(3);
+
+/// What a waiting loop found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// What was waited for is there.
+    Done,
+    /// Wait on.
+    Waiting,
+}
 
 /// What a wait is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,13 +102,13 @@ pub(super) struct Quiet {
 
 impl Quiet {
     pub(super) fn new<N: Netmod>(context: &Context<N>) -> Quiet {
-        Quiet { events: context.events.get(), since: Instant::now(), nap: FIRST_NAP }
+        Quiet { events: context.pace.events(), since: Instant::now(), nap: FIRST_NAP }
     }
 
     /// The sleep to take now, if it is time for one. `wired`: all that is
     /// waited for comes through the providers.
     pub(super) fn sleep<N: Netmod>(&mut self, context: &Context<N>, wired: bool) -> Option<Sleep> {
-        if context.events.get() != self.events {
+        if context.pace.events() != self.events {
             *self = Quiet::new(context);
         }
         if self.since.elapsed() < AWAKE {
@@ -166,13 +181,13 @@ impl<N: Netmod> Context<N> {
         if self.is_progressing() {
             return Err(DeviceError::Nested);
         }
-        let begun = self.polls();
+        let begun = self.pace.polls();
         loop {
             self.progress()?;
             if ready()? == Progress::Done {
                 return Ok(());
             }
-            if self.polls().wrapping_sub(begun) >= SPINS {
+            if self.pace.polls().wrapping_sub(begun) >= SPINS {
                 return self.wait_long(what, peers, ready);
             }
         }
@@ -214,8 +229,8 @@ impl<N: Netmod> Context<N> {
                 None => std::thread::yield_now(),
             }
             let polls = if quiet.since.elapsed() < AWAKE { SPINS } else { 2 };
-            let begun = self.polls();
-            while self.polls().wrapping_sub(begun) < polls {
+            let begun = self.pace.polls();
+            while self.pace.polls().wrapping_sub(begun) < polls {
                 self.progress()?;
                 if ready()? == Progress::Done {
                     return Ok(());
@@ -227,7 +242,7 @@ impl<N: Netmod> Context<N> {
     /// What this thread may sleep on now: a descriptor of every open endpoint,
     /// when nothing waits for space.
     pub(super) fn descriptors(&self) -> Option<Sleep> {
-        if self.links.is_busy() || self.has_pending_handlers() || self.has_retired() {
+        if self.has_queued() || self.dispatch.has_pending() || self.endpoints.has_retired() {
             return None;
         }
         let mut sleep = Sleep { fds: [-1; 3], count: 0, limit: LIVENESS_INTERVAL };
@@ -240,37 +255,10 @@ impl<N: Netmod> Context<N> {
             }
         }
         let sleep = Some(sleep).filter(|sleep| sleep.count > 0);
-        match self.node_inbox() {
+        match &self.inbox {
             // Last, for it takes a while.
             Some(inbox) => sleep.and_then(|sleep| sleep.also(inbox.arm()?)),
             None => sleep,
         }
     }
-
-    /// Packets and completions so far; wraps.
-    pub(crate) fn events(&self) -> u64 {
-        self.events.get()
-    }
-
-    /// Checks the liveness of all peers that were ever waited for or connected to
-    /// here, at most every 20 ms: what is under way with one that died ends with
-    /// an error that names it. For callers that make progress in loops of their
-    /// own; waits do it themselves.
-    ///
-    /// # Errors
-    /// [`DeviceError::Boot`] when the system refuses.
-    pub fn check_watched_peers(&self) -> Result<(), DeviceError> {
-        self.check_liveness(&[])
-    }
-
-    /// Notes that something came in.
-    #[inline]
-    pub(super) fn count_event(&self) {
-        bump(&self.events);
-    }
-}
-
-#[inline]
-fn bump(counter: &Cell<u64>) {
-    counter.set(counter.get().wrapping_add(1));
 }

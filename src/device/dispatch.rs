@@ -1,0 +1,85 @@
+//! Who takes packets and completions, by class, and what is to be told to them.
+//!
+//! Keeps the handlers and what they are to be called for; never calls one.
+
+use super::packet::{Class, Head};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
+
+/// The handlers of a context.
+pub(super) struct Dispatch<H: ?Sized> {
+    handlers: [OnceCell<Rc<H>>; Class::COUNT],
+    /// Handlers with deferred work, a bit for each class.
+    pending: Cell<u32>,
+    /// Lost peers that the handlers are to be told of.
+    lost: RefCell<Vec<u32>>,
+    /// Packets of classes without a handler so far.
+    unclaimed: RefCell<Vec<(Head, Box<[u8]>)>>,
+}
+
+impl<H: ?Sized> Default for Dispatch<H> {
+    fn default() -> Dispatch<H> {
+        Dispatch {
+            handlers: Default::default(),
+            pending: Cell::new(0),
+            lost: RefCell::default(),
+            unclaimed: RefCell::default(),
+        }
+    }
+}
+
+impl<H: ?Sized> Dispatch<H> {
+    /// Sets the handler of a class, once. Returns the packets that came too
+    /// early for some class.
+    pub(super) fn register(&self, class: Class, handler: Rc<H>) -> Vec<(Head, Box<[u8]>)> {
+        let _ = self.handlers[class as usize].set(handler);
+        self.unclaimed.take()
+    }
+
+    /// The handler of a class, if one is registered.
+    #[inline]
+    pub(super) fn handler(&self, class: Class) -> Option<&Rc<H>> {
+        self.handlers[class as usize].get()
+    }
+
+    /// All that are registered.
+    pub(super) fn handlers(&self) -> impl Iterator<Item = &Rc<H>> {
+        self.handlers.iter().filter_map(OnceCell::get)
+    }
+
+    /// Keeps a packet until its class has a handler: not more than the handlers'
+    /// own credit lets peers send.
+    pub(super) fn keep(&self, head: &Head, body: &[u8]) {
+        self.unclaimed.borrow_mut().push((*head, body.into()));
+    }
+
+    /// Has the handler of a class called for its deferred work.
+    #[inline]
+    pub(super) fn schedule(&self, class: Class) {
+        self.pending.set(self.pending.get() | 1 << class as u32);
+    }
+
+    /// Has all handlers told of a loss.
+    pub(super) fn add_lost(&self, peer: u32) {
+        self.lost.borrow_mut().push(peer);
+    }
+
+    /// Returns true if a handler is to be called.
+    #[inline]
+    pub(super) fn has_pending(&self) -> bool {
+        self.pending.get() != 0 || !self.lost.borrow().is_empty()
+    }
+
+    /// The losses that the handlers are to be told of, taken out.
+    pub(super) fn take_lost(&self) -> Vec<u32> {
+        self.lost.take()
+    }
+
+    /// The handlers with deferred work, taken out.
+    pub(super) fn take_pending(&self) -> impl Iterator<Item = &Rc<H>> {
+        let pending = self.pending.take();
+        let scheduled = self.handlers.iter().enumerate();
+        let scheduled = scheduled.filter(move |(class, _)| pending & 1 << class != 0);
+        scheduled.filter_map(|(_, handler)| handler.get())
+    }
+}

@@ -1,0 +1,147 @@
+//! What failed, and which peers are dead: what a context remembers of both.
+//!
+//! Whether a peer lives is asked by `liveness.rs`; this keeps the answers.
+
+use crate::netmod::NetError;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// How long a wait goes on before it asks whether the peer still lives.
+pub(super) const LIVENESS_INTERVAL: Duration = Duration::from_millis(20);
+
+/// A failure without a known peer.
+pub(super) const NOBODY: u32 = u32::MAX;
+
+/// Failures and deaths as far as a context knows of them.
+pub(super) struct Failures {
+    /// Failures of operations nobody waits for, for the next flush.
+    untold: RefCell<Vec<(u32, NetError)>>,
+    /// Peers known to be dead. What is under way towards them is not waited
+    /// for: shared memory would never complete it.
+    lost: RefCell<Vec<u32>>,
+    /// Those of them for whose death another endpoint was taken.
+    renewed: RefCell<Vec<u32>>,
+    /// Peers whose liveness is checked.
+    watched: RefCell<BTreeSet<u32>>,
+    /// All peers on the node are watched.
+    node_watched: Cell<bool>,
+    last_check: Cell<Instant>,
+}
+
+impl Failures {
+    pub(super) fn new() -> Failures {
+        Failures {
+            untold: RefCell::default(),
+            lost: RefCell::default(),
+            renewed: RefCell::default(),
+            watched: RefCell::default(),
+            node_watched: Cell::new(false),
+            last_check: Cell::new(Instant::now()),
+        }
+    }
+
+    /// Keeps a failure for the next flush.
+    pub(super) fn add(&self, rank: u32, error: NetError) {
+        let lost = self.lost.borrow();
+        // What a dead peer leaves behind was reported with its death.
+        if lost.contains(&rank) || (rank == NOBODY && !lost.is_empty()) {
+            return;
+        }
+        let mut untold = self.untold.borrow_mut();
+        // The first few tell the story; a dead peer can produce thousands.
+        if untold.len() < 64 {
+            untold.push((rank, error));
+        }
+    }
+
+    /// The first failure, left in.
+    pub(super) fn first(&self) -> Option<(u32, NetError)> {
+        self.untold.borrow().first().cloned()
+    }
+
+    /// A failure of an operation towards `peer`, taken out.
+    pub(super) fn take_of(&self, peer: u32) -> Option<NetError> {
+        let mut untold = self.untold.borrow_mut();
+        let at = untold.iter().position(|(rank, _)| *rank == peer)?;
+        Some(untold.swap_remove(at).1)
+    }
+
+    /// Forgets the failures without a known peer.
+    pub(super) fn forget_nobodys(&self) {
+        self.untold.borrow_mut().retain(|(rank, _)| *rank != NOBODY);
+    }
+
+    /// Notes that a peer is dead, which explains its failures and those without
+    /// a known peer. Returns false if that was known.
+    pub(super) fn add_lost(&self, rank: u32) -> bool {
+        let mut lost = self.lost.borrow_mut();
+        if lost.contains(&rank) {
+            return false;
+        }
+        lost.push(rank);
+        self.untold.borrow_mut().retain(|(about, _)| ![rank, NOBODY].contains(about));
+        true
+    }
+
+    /// Returns true if a peer is known to be dead.
+    #[inline]
+    pub(super) fn is_lost(&self, rank: u32) -> bool {
+        self.lost.borrow().contains(&rank)
+    }
+
+    /// The peer whose death was noticed first.
+    pub(super) fn first_lost(&self) -> Option<u32> {
+        self.lost.borrow().first().copied()
+    }
+
+    /// Returns true once for each peer: another endpoint is to be taken for its
+    /// death.
+    pub(super) fn add_renewed(&self, rank: u32) -> bool {
+        let mut renewed = self.renewed.borrow_mut();
+        let new = !renewed.contains(&rank);
+        renewed.extend(new.then_some(rank));
+        new
+    }
+
+    /// Returns true once for each peer: it is to be watched from now on.
+    pub(super) fn add_watched(&self, rank: u32) -> bool {
+        self.watched.borrow_mut().insert(rank)
+    }
+
+    /// Returns true once: all peers on the node are to be watched from now on.
+    pub(super) fn add_node(&self) -> bool {
+        !self.node_watched.replace(true)
+    }
+
+    /// Returns true at most every [`LIVENESS_INTERVAL`].
+    pub(super) fn is_check_due(&self) -> bool {
+        let now = Instant::now();
+        let due = now.duration_since(self.last_check.get()) >= LIVENESS_INTERVAL;
+        if due {
+            self.last_check.set(now);
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_death_explains_what_failed() {
+        let failures = Failures::new();
+        for rank in [3, NOBODY, 5] {
+            failures.add(rank, NetError::Corrupt);
+        }
+        assert!(failures.add_lost(3));
+        assert!(!failures.add_lost(3));
+        failures.add(3, NetError::Corrupt);
+        failures.add(NOBODY, NetError::Corrupt);
+        assert!(matches!(failures.first(), Some((5, _))));
+        assert!(failures.take_of(5).is_some());
+        assert!(failures.first().is_none());
+        assert!(failures.is_lost(3) && failures.first_lost() == Some(3));
+    }
+}

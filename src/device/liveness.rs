@@ -1,0 +1,206 @@
+//! Which peers are alive, and what the death of one means for what is under way.
+
+use super::DeviceError;
+use super::context::Context;
+use super::failures::NOBODY;
+use crate::netmod::{NetError, Netmod};
+use std::time::{Duration, Instant};
+
+/// How long the death of a peer may take to show after the network's error: a
+/// process closes its sockets before it is seen to have ended.
+const DEATH_SHOWS: Duration = Duration::from_millis(200);
+
+impl<N: Netmod> Context<N> {
+    /// A failure of a tracked operation towards `peer` that nobody waited
+    /// for, taken out.
+    pub(crate) fn take_failure_of(&self, peer: u32) -> Option<DeviceError> {
+        let error = self.failures.take_of(peer)?;
+        Some(self.attribute_failure(peer, error))
+    }
+
+    /// A failure of any operation nobody waited for, taken out. Injected puts
+    /// fail without an address: a death explains them where there is one.
+    pub(crate) fn take_failure(&self) -> Option<DeviceError> {
+        let (rank, error) = self.failures.first()?;
+        if rank != NOBODY {
+            return self.take_failure_of(rank);
+        }
+        let start = Instant::now();
+        while start.elapsed() < DEATH_SHOWS {
+            if let Some(&rank) = self.device().dead_peers().first() {
+                self.mark_failed(rank);
+                return Some(DeviceError::PeerDied { rank });
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.failures.forget_nobodys();
+        Some(DeviceError::Net(error))
+    }
+
+    /// An operation's error, attributed to the death of the peer where that is
+    /// the cause.
+    pub(crate) fn attribute_failure(&self, rank: u32, error: NetError) -> DeviceError {
+        // Injected puts that failed at the same time failed for this.
+        self.failures.forget_nobodys();
+        if self.device().is_dead(rank) {
+            self.mark_failed(rank);
+            DeviceError::PeerDied { rank }
+        } else {
+            DeviceError::peer(rank, error)
+        }
+    }
+
+    /// Gives up what is under way towards a dead peer. Returns true if that took
+    /// another endpoint.
+    fn mark_failed(&self, rank: u32) -> bool {
+        if !self.failures.add_lost(rank) {
+            return false;
+        }
+        if self.links.drop_peer(rank, None) {
+            self.tell_lost(rank);
+        }
+        self.completions.give_up(rank) > 0 && self.renew_for(rank)
+    }
+
+    /// Handlers are told of a loss by the next progress, never at once: it
+    /// may be noticed amidst a handler's own work.
+    fn tell_lost(&self, peer: u32) {
+        self.dispatch.add_lost(peer);
+    }
+
+    /// Nothing more goes over a link.
+    #[cold]
+    pub(super) fn break_link(&self, peer: u32, why: NetError) {
+        if self.links.drop_peer(peer, Some(why)) {
+            self.tell_lost(peer);
+        }
+    }
+
+    /// Goes on with another shared-memory endpoint if something is under way
+    /// there towards a dead peer, once for each death.
+    pub(crate) fn renew_for(&self, rank: u32) -> bool {
+        let renew = self.over_shared_memory(rank) && self.failures.add_renewed(rank);
+        if renew {
+            self.renew();
+        }
+        renew
+    }
+
+    pub(crate) fn over_shared_memory(&self, rank: u32) -> bool {
+        let device = self.device();
+        let node_rank = device.node_rank(rank).filter(|_| device.on_node(rank));
+        self.endpoints.has_local() && node_rank.is_some_and(|n| device.local_address(n).is_some())
+    }
+
+    /// Goes on with another shared-memory endpoint. libfabric's shm hands out
+    /// completions in the order of the operations, so that one towards a dead
+    /// peer, which never completes, holds back all behind it. What else was
+    /// under way there has failed, as far as anybody will ever know.
+    fn renew(&self) {
+        let Some(netmod) = self.endpoints.renew() else { return };
+        let held_back = || NetError::Operation {
+            provider: netmod.caps().provider.clone(),
+            peer: None,
+            code: i64::from(libc::ECANCELED),
+            text: "its completion is held back by a peer that died; repeat it".into(),
+        };
+        let failed = self.completions.fail_all(|rank| self.over_shared_memory(rank), held_back);
+        failed.into_iter().for_each(|rank| self.failures.add(rank, held_back()));
+    }
+
+    /// Refuses peers known to be dead.
+    ///
+    /// # Errors
+    /// [`DeviceError::PeerDied`].
+    pub(crate) fn check_alive(&self, rank: u32) -> Result<(), DeviceError> {
+        if self.failures.is_lost(rank) {
+            return Err(DeviceError::PeerDied { rank });
+        }
+        Ok(())
+    }
+
+    /// Checks the liveness of all peers that were ever waited for or connected to
+    /// here, at most every 20 ms: what is under way with one that died ends with
+    /// an error that names it. For callers that make progress in loops of their
+    /// own; waits do it themselves.
+    ///
+    /// # Errors
+    /// [`DeviceError::Boot`] when the system refuses.
+    pub fn check_watched_peers(&self) -> Result<(), DeviceError> {
+        self.check_liveness(&[])
+    }
+
+    /// Checks the liveness of peers: of all that were ever checked, at most every
+    /// [`LIVENESS_INTERVAL`](super::failures::LIVENESS_INTERVAL), so that no call
+    /// is always too early.
+    ///
+    /// # Errors
+    /// [`DeviceError::PeerDied`].
+    pub(crate) fn check_liveness(&self, peers: &[u32]) -> Result<(), DeviceError> {
+        for &rank in peers {
+            if self.failures.add_watched(rank) {
+                match self.device().watch(rank) {
+                    Err(DeviceError::PeerDied { rank }) => {
+                        self.mark_failed(rank);
+                    }
+                    other => other?,
+                }
+            }
+        }
+        if self.failures.is_check_due() {
+            for rank in self.device().dead_peers() {
+                self.mark_failed(rank);
+            }
+        }
+        if self.failures.first_lost().is_none() {
+            return Ok(());
+        }
+        peers.iter().try_for_each(|&rank| self.check_alive(rank))
+    }
+
+    /// What a wait that drags on checks: whether peers on other nodes are still
+    /// there, and whether anybody on this node has died. A process that is
+    /// killed while it writes into this one's shared-memory queue takes the
+    /// queue's lock with it, and nothing that goes through there ever ends;
+    /// likewise in the queue of a living peer, hence `hopeless`.
+    /// `anybody`: the wait is for whoever is still there.
+    pub(super) fn check_liveness_everywhere(
+        &self,
+        peers: &[u32],
+        anybody: bool,
+        hopeless: bool,
+    ) -> Result<(), DeviceError> {
+        let far = if anybody { self.links.known() } else { Vec::new() };
+        for &rank in peers.iter().chain(&far) {
+            if self.device().has_left(rank)? {
+                self.mark_failed(rank);
+                return Err(DeviceError::PeerDied { rank });
+            }
+        }
+        let queues = self.device().net.get().is_some_and(|net| net.caps().node_queues);
+        let within = |rank| queues && self.device().on_node(rank);
+        let shared = |&rank: &u32| self.over_shared_memory(rank) || within(rank);
+        if !anybody && !peers.iter().any(shared) {
+            return Ok(());
+        }
+        if hopeless && let Some(rank) = self.failures.first_lost() {
+            return Err(DeviceError::PeerDied { rank });
+        }
+        if self.failures.add_node() {
+            for rank in 0..self.device().boot().size() {
+                match self.device().watch(rank) {
+                    Err(DeviceError::PeerDied { .. }) => {}
+                    other => other?,
+                }
+            }
+        }
+        let new = |rank: &u32| !self.failures.is_lost(*rank);
+        if let Some(rank) = self.device().dead_peers().into_iter().find(new) {
+            if !self.mark_failed(rank) {
+                self.renew_for(rank);
+            }
+            return Err(DeviceError::PeerDied { rank });
+        }
+        Ok(())
+    }
+}

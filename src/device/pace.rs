@@ -1,0 +1,86 @@
+//! When the providers are polled beside the inbox.
+//!
+//! A poll of a provider takes ten times as long as that of an inbox, which a
+//! waiting packet of the node should not have to wait for.
+
+use std::cell::Cell;
+
+/// What a context knows of its last polls.
+#[derive(Default)]
+pub(super) struct Pace {
+    /// Packets and completions so far; wraps.
+    events: Cell<u64>,
+    /// Polls of the providers; wraps.
+    polls: Cell<u32>,
+    /// Those that found nothing, in a row.
+    empty_polls: Cell<u32>,
+    /// Polls in a row that left the providers out.
+    skipped: Cell<u32>,
+    last_poll: Cell<u64>,
+}
+
+impl Pace {
+    /// Notes that something came in.
+    #[inline]
+    pub(super) fn count_event(&self) {
+        self.events.set(self.events.get().wrapping_add(1));
+    }
+
+    /// Packets and completions so far; wraps.
+    #[inline]
+    pub(super) fn events(&self) -> u64 {
+        self.events.get()
+    }
+
+    /// Polls of the providers so far; wraps.
+    #[inline]
+    pub(super) fn polls(&self) -> u32 {
+        self.polls.get()
+    }
+
+    /// Returns true if the providers can do without a poll this time: packets
+    /// came through the inbox, or the providers have been quiet and were polled
+    /// a moment ago.
+    #[inline]
+    pub(super) fn skips_providers(&self, came: bool) -> bool {
+        /// Providers with something under way are polled every time.
+        const QUIET: u32 = 64;
+        /// Polls with packets between two of the providers.
+        const SKIPS: u32 = 16;
+        /// Ticks of the processor's clock, about 0.2 us.
+        const MOMENT: u64 = 500;
+        let skip = if came {
+            self.skipped.get() < SKIPS
+        } else {
+            self.empty_polls.get() >= QUIET && ticks().wrapping_sub(self.last_poll.get()) < MOMENT
+        };
+        self.skipped.set(if skip && came { self.skipped.get() + 1 } else { 0 });
+        skip
+    }
+
+    /// A poll of the providers begins.
+    #[inline]
+    pub(super) fn begin_poll(&self) {
+        self.polls.set(self.polls.get().wrapping_add(1));
+    }
+
+    /// A poll of the providers ended, before which there were `events`.
+    #[inline]
+    pub(super) fn end_poll(&self, events: u64) {
+        let empty = self.events.get() == events;
+        self.empty_polls.set(if empty { self.empty_polls.get().saturating_add(1) } else { 0 });
+        self.last_poll.set(ticks());
+    }
+}
+
+/// The processor's clock; 0 where there is none to read at once.
+#[inline]
+fn ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: every x86-64 processor has it.
+        unsafe { std::arch::x86_64::_rdtsc() }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    0
+}

@@ -1,0 +1,141 @@
+//! Where packets to a peer go: its inbox on the node or a provider, found on
+//! first use.
+
+use super::DeviceError;
+use super::business_card::BusinessCard;
+use super::context::Context;
+use super::link::{Link, State};
+use super::node::{self, Outbox};
+use super::packet::Route;
+use crate::av::Transport;
+use crate::netmod::{HEAD, Netmod};
+use crate::rankmap::Process;
+
+impl<N: Netmod> Context<N> {
+    /// Finds where packets go; connects on first use.
+    pub(super) fn open_link(&self, peer: u32, link: &Link) -> Result<(), DeviceError> {
+        let route = self.first_route(peer)?;
+        if self.index() > 0 {
+            link.set_state(State::Asking);
+            self.questions.ask(peer);
+            return Ok(());
+        }
+        let business_card = self.published(peer)?;
+        self.open_route(peer, link, route, &business_card);
+        Ok(())
+    }
+
+    /// Packets go to this peer from now on: to its inbox if it is on the node
+    /// and that can be reached, else to the provider.
+    pub(super) fn open_route(
+        &self,
+        peer: u32,
+        link: &Link,
+        route: Route,
+        business_card: &BusinessCard,
+    ) {
+        let device = self.device();
+        let inbox = business_card.inbox.filter(|_| self.inbox.is_some() && device.on_node(peer));
+        let owner = device.inbox_owner(peer, self.index());
+        let mine = device.node_rank(device.boot().rank());
+        let me = device.boot().rank();
+        let outbox = inbox.zip(mine).and_then(|(at, mine)| Outbox::open(at, &owner, mine, me));
+        let inject = match outbox {
+            Some(_) => node::LONGEST + HEAD,
+            None => self.inject_of(route.transport),
+        };
+        link.open(route, outbox, inject);
+    }
+
+    fn inject_of(&self, transport: Transport) -> usize {
+        self.endpoint(transport).map_or(0, |(netmod, _)| netmod.caps().packet_inject)
+    }
+
+    /// The longest bodies of packets to a world rank: those that are copied at
+    /// the call, and all. Both 0 where the provider has no messages.
+    ///
+    /// # Errors
+    /// A peer that cannot be reached.
+    pub(crate) fn packet_limits(&self, peer: u32) -> Result<(usize, usize), DeviceError> {
+        if self.index() == 0 {
+            let link = self.links.link_or_new(peer)?;
+            if link.state() == State::New {
+                self.open_link(peer, link)?;
+            }
+            if link.outbox().is_some() {
+                return Ok((node::LONGEST, node::LONGEST));
+            }
+        }
+        let route = self.first_route(peer)?;
+        let caps = self.endpoint(route.transport).map(|(netmod, _)| netmod.caps());
+        Ok(caps.map_or((0, 0), |caps| {
+            // The route of a further context's packets is not known yet.
+            let size = caps.packet_size.saturating_sub(HEAD).min(node::LONGEST);
+            (caps.packet_inject.saturating_sub(HEAD), size)
+        }))
+    }
+
+    /// Returns true if packets to a world rank's first context go through a
+    /// queue of the node, as they do from a first context where there is one.
+    pub(crate) fn has_node_queue(&self, peer: u32) -> bool {
+        self.index() == 0
+            && self.packet_limits(peer).is_ok()
+            && self.links.link(peer).is_some_and(|link| link.outbox().is_some())
+    }
+
+    /// Copies bytes out of the memory of a peer on this node, which keeps them
+    /// as they are. Returns false if they must be sent instead.
+    ///
+    /// # Safety
+    /// `to` is writable for `len` bytes.
+    pub(crate) unsafe fn pull(&self, peer: u32, from: u64, to: *mut u8, len: usize) -> bool {
+        if self.links.no_pull.get() || self.packet_limits(peer).is_err() {
+            return false;
+        }
+        let outbox = self.links.link(peer).and_then(|link| link.outbox());
+        let Some(outbox) = outbox else { return false };
+        // SAFETY: the caller's duty.
+        let copied = unsafe { node::pull(outbox.pid(), from, to, len) };
+        if let Err(why) = &copied {
+            // Forbidden once, forbidden for ever.
+            self.links.no_pull.set(why.raw_os_error() == Some(libc::EPERM));
+        }
+        // A dead one's number may be another process's.
+        copied.is_ok() && !self.device().is_dead(peer)
+    }
+
+    /// The transport that packets from and to a world rank take.
+    ///
+    /// # Errors
+    /// A peer that cannot be reached.
+    pub(crate) fn transport_of(&self, peer: u32) -> Result<Transport, DeviceError> {
+        Ok(self.first_route(peer)?.transport)
+    }
+
+    /// Where the peer's first context is reached from here.
+    pub(super) fn first_route(&self, peer: u32) -> Result<Route, DeviceError> {
+        let process = Process { pg: 0, lpid: peer };
+        let mut entry = self.av().get(process)?;
+        if entry.is_empty() {
+            entry = self.connect(process)?;
+        }
+        let none = |why| DeviceError::NoTransport { rank: peer, why };
+        let (value, transport) = N::unpack(entry).ok_or_else(|| none("it has no address"))?;
+        let dest = match transport {
+            Transport::Network => value,
+            Transport::Local => self
+                .device()
+                .local_address(value as u32)
+                .ok_or_else(|| none("it is not in the shared-memory provider"))?,
+        };
+        Ok(Route { transport, dest })
+    }
+
+    /// Where bulk messages and packets to a world rank go; `None` before the
+    /// first packet.
+    pub(crate) fn packet_route(&self, peer: u32) -> Option<(Transport, u64)> {
+        let link = self.links.link(peer).filter(|link| link.state() == State::Open)?;
+        let Route { transport, dest } = link.route();
+        Some((transport, dest))
+    }
+}

@@ -1,0 +1,250 @@
+//! Packets out: numbered, in order, never lost for want of space.
+//!
+//! A packet goes to the peer's inbox on the node or to the provider at once, or
+//! into its link's queue, which [`Context::progress`] sends on. A packet that
+//! fails breaks its link: what follows could not be taken in order. The handlers
+//! hear of it as of a death.
+
+use super::DeviceError;
+use super::context::Context;
+use super::link::{Held, Link, Outgoing, Queued, State};
+use super::node;
+use super::packet::{Body, Head, Route};
+use crate::netmod::{AGAIN, NetError, Netmod, PENDING, UNSUPPORTED};
+
+impl<N: Netmod> Context<N> {
+    /// Sends a packet to a world rank, in order behind those before it.
+    /// `true`: the body is the caller's again; `false`: a kept body is when its
+    /// token was handed to the handler. Calls no handler.
+    ///
+    /// # Errors
+    /// [`DeviceError::PeerDied`], a peer that cannot be reached, a provider
+    /// without messages or that failed.
+    ///
+    /// # Safety
+    /// A body that is [`Body::Kept`] stays readable until its token came, or
+    /// the handler heard that the peer is lost.
+    #[inline]
+    pub(crate) unsafe fn transmit(
+        &self,
+        peer: u32,
+        head: Head,
+        body: Body<'_>,
+    ) -> Result<bool, DeviceError> {
+        if let Some(link) = self.links.link(peer).filter(|link| link.is_direct()) {
+            let (start, len, token) = match body {
+                Body::Copied(bytes) if bytes.len() <= link.inject() => {
+                    (bytes.as_ptr(), bytes.len(), 0)
+                }
+                // SAFETY: the caller's duty.
+                Body::Copied(_) => return unsafe { self.transmit_slowly(peer, head, body) },
+                Body::Kept { start, len, token } => (start, len, token),
+            };
+            let number = link.number();
+            let head = &head.encode(self.links.name_to(peer), number);
+            // SAFETY: the body is the caller's; one that is copied fits what
+            // the provider copies; `route` is this context's.
+            let rc = unsafe { self.hand_over(link, Outgoing { head, start, len, token }) };
+            if rc >= 0 {
+                link.count(number);
+                return Ok(rc == 0);
+            }
+            if rc != AGAIN {
+                return Err(self.refused(peer, link.route(), rc));
+            }
+        }
+        // SAFETY: the caller's duty.
+        unsafe { self.transmit_slowly(peer, head, body) }
+    }
+
+    /// Returns true if a packet could be written to the peer's inbox on the
+    /// node at once, behind those before it; else nothing has happened.
+    ///
+    /// # Safety
+    /// `start` is readable for `len` bytes.
+    #[inline]
+    pub(crate) unsafe fn write(&self, peer: u32, head: Head, start: *const u8, len: usize) -> bool {
+        let Some(link) = self.links.link(peer) else { return false };
+        if !link.is_direct() {
+            return false;
+        }
+        match link.outbox() {
+            // SAFETY: the caller's duty; longer ones are refused.
+            Some(outbox) if len <= node::LONGEST => unsafe {
+                outbox.put(head.first(), head.words, start, len)
+            },
+            _ => false,
+        }
+    }
+
+    /// Transmits where the fast path cannot: resolves the route, copies, queues.
+    ///
+    /// # Safety
+    /// As [`Context::transmit`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn transmit_slowly(
+        &self,
+        peer: u32,
+        head: Head,
+        body: Body<'_>,
+    ) -> Result<bool, DeviceError> {
+        self.check_alive(peer)?;
+        let link = self.links.link_or_new(peer)?;
+        match link.state() {
+            State::New => self.open_link(peer, link)?,
+            State::Broken => return self.check_open(peer).map(|()| false),
+            State::Asking | State::Open => {}
+        }
+        let number = link.number();
+        let head = head.encode(self.links.name_to(peer), number);
+        let held = match body {
+            Body::Copied(bytes) => self.links.copy(peer, bytes),
+            Body::Kept { start, len, token } => Held::Kept(start, len, token),
+        };
+        link.count(number);
+        let first = link.queue(Queued { head, body: held });
+        if first
+            && link.state() == State::Open
+            && let Some(done) = self.try_first(peer, link)?
+        {
+            if number == 0 {
+                link.tidy();
+            }
+            return Ok(done || matches!(body, Body::Copied(_)));
+        }
+        self.links.list(peer, link);
+        Ok(matches!(body, Body::Copied(_)))
+    }
+
+    /// Refuses peers that are dead and those whose link is broken.
+    pub(crate) fn check_open(&self, peer: u32) -> Result<(), DeviceError> {
+        self.check_alive(peer)?;
+        match self.links.link(peer).filter(|link| link.state() == State::Broken) {
+            None => Ok(()),
+            Some(link) => Err(link.why().map_or(DeviceError::PeerDied { rank: peer }, |error| {
+                DeviceError::peer(peer, error)
+            })),
+        }
+    }
+
+    /// Offers the provider the only packet of a queue. `None`: no space.
+    fn try_first(&self, peer: u32, link: &Link) -> Result<Option<bool>, DeviceError> {
+        let Some(packet) = link.unqueue() else { return Ok(None) };
+        // SAFETY: as in `push_link`.
+        let rc = unsafe { self.hand_over(link, self.links.outgoing(&packet.head, packet.body)) };
+        if rc == AGAIN {
+            link.requeue(packet);
+            return Ok(None);
+        }
+        if rc != PENDING {
+            self.links.drop_copy(packet.body);
+        }
+        if rc < 0 {
+            return Err(self.refused(peer, link.route(), rc));
+        }
+        link.set_state(State::Open);
+        Ok(Some(rc == 0))
+    }
+
+    /// Sends what the provider had no space for.
+    pub(super) fn push_links(&self) {
+        for (peer, link) in self.links.take_listed() {
+            if link.state() == State::Open {
+                self.push_link(peer, link);
+            }
+            if link.queue_is_empty() || link.state() == State::Broken {
+                // Sets whether packets go out at once again.
+                link.set_state(link.state());
+            } else {
+                self.links.list(peer, link);
+            }
+        }
+    }
+
+    fn push_link(&self, peer: u32, link: &Link) {
+        while let Some(first) = link.unqueue() {
+            // SAFETY: a copy is kept until its token; a caller's body is by the
+            // contract of `Body::Kept`; the link is this context's.
+            let rc = unsafe { self.hand_over(link, self.links.outgoing(&first.head, first.body)) };
+            if rc == AGAIN {
+                return link.requeue(first);
+            }
+            if rc == PENDING {
+                continue;
+            }
+            self.links.drop_copy(first.body);
+            let failure = (rc != 0).then(|| self.explain(link.route(), peer, rc));
+            if let Held::Kept(.., token) = first.body {
+                self.tell(token, failure.clone().map_or(Ok(()), Err));
+            }
+            if let Some(error) = failure {
+                return self.break_link(peer, error);
+            }
+        }
+    }
+
+    /// The provider would not take a packet.
+    #[cold]
+    fn refused(&self, peer: u32, route: Route, rc: isize) -> DeviceError {
+        let error = self.explain(route, peer, rc);
+        self.break_link(peer, error.clone());
+        self.attribute_failure(peer, error)
+    }
+
+    /// # Safety
+    /// As [`Netmod::send`]; `link` is this context's.
+    #[inline]
+    unsafe fn hand_over(&self, link: &Link, packet: Outgoing<'_>) -> isize {
+        match link.outbox() {
+            // SAFETY: the caller's duty; no longer than `packet_limits` says.
+            Some(outbox)
+                if unsafe { outbox.put_encoded(packet.head, packet.start, packet.len) } =>
+            {
+                0
+            }
+            Some(_) => AGAIN,
+            // SAFETY: the caller's duty.
+            None => unsafe { self.to_provider(link.route(), packet) },
+        }
+    }
+
+    /// # Safety
+    /// As [`Netmod::send`]; `route` is this context's.
+    #[inline]
+    unsafe fn to_provider(&self, route: Route, packet: Outgoing<'_>) -> isize {
+        let Outgoing { head, start, len, token } = packet;
+        match self.endpoint(route.transport) {
+            // SAFETY: the caller's duty.
+            Some((netmod, endpoint)) => unsafe {
+                netmod.send(endpoint, head, start, len, route.dest, token)
+            },
+            None => UNSUPPORTED,
+        }
+    }
+
+    /// Sends a packet that is not numbered, for the link itself, as
+    /// [`Netmod::send`] does; one that the provider has no space for must be
+    /// repeated. A failure under way breaks the link to `peer`.
+    pub(super) fn send_loose(&self, peer: u32, route: Route, head: Head, body: &[u8]) -> isize {
+        let head = head.encode(self.links.name_to(peer), 0);
+        let copy = self.links.copy(peer, body);
+        // SAFETY: the copy is kept until its token; `route` is this context's.
+        let rc = unsafe { self.to_provider(route, self.links.outgoing(&head, copy)) };
+        if rc != PENDING {
+            self.links.drop_copy(copy);
+        }
+        rc
+    }
+
+    #[cold]
+    pub(super) fn explain(&self, route: Route, peer: u32, rc: isize) -> NetError {
+        match self.endpoint(route.transport) {
+            Some((netmod, _)) => netmod.explain("send", rc),
+            None => NetError::Address {
+                provider: "none".into(),
+                reason: format!("rank {peer} has no provider"),
+            },
+        }
+    }
+}
