@@ -3,6 +3,7 @@
 //! so that the readers, which come later, find nothing but values that fit.
 //! Variables that name a library or a provider are refused by whoever opens it.
 
+use crate::netmod;
 use std::ffi::OsStr;
 
 /// An environment variable with a value that its reader cannot use.
@@ -52,7 +53,7 @@ const NUMBERS: [&Number; 5] = [&TIMEOUT, &SHM_PEERS, &EAGER_CREDIT, &EAGER_MESSA
 const SWITCHES: [&Switch; 1] = [&NODE_QUEUES];
 /// Variables that hold one of some names.
 const CHOICES: [(&str, &[&str]); 2] =
-    [("RANKWAY_BOOT", &["local", "pmix", "pmi1", "alone"]), ("RANKWAY_NETMOD", &["ofi", "ucx"])];
+    [("RANKWAY_BOOT", &["local", "pmix", "pmi1", "alone"]), ("RANKWAY_NETMOD", netmod::NAMES)];
 
 /// The value of a variable; an empty one counts as not set.
 fn value(name: &str) -> Option<String> {

@@ -5,7 +5,6 @@ use crate::abi::{rankway_access_t, rankway_lookup_t};
 use std::mem::offset_of;
 use transport::netmod::Netmod;
 use transport::netmod::ofi::Ofi;
-use transport::netmod::ucx::Ucx;
 use transport::rankmap::{Lookup, body};
 use transport::rma::Access;
 
@@ -55,7 +54,13 @@ const fn fits<N: Netmod>() -> bool {
         && size_of::<Access<N>>() >= size_of::<rankway_access_t>()
 }
 
-const _: () = assert!(fits::<Ofi>() && fits::<Ucx>());
+macro_rules! all_fit {
+    ([$($feature:literal $module:ident::$netmod:ident),*]) => {
+        $(const _: () = assert!(fits::<transport::netmod::$module::$netmod>());)*
+    };
+}
+
+transport::netmods!(all_fit);
 const _: () = assert!(same(LOOKUP, Lookup::LAYOUT));
 const _: () = assert!(size_of::<rankway_lookup_t>() == size_of::<Lookup>());
 const _: () = assert!(align_of::<rankway_lookup_t>() == align_of::<Lookup>());

@@ -7,7 +7,7 @@ use crate::abi::rankway_code;
 use crate::am;
 use crate::error::Fail;
 use crate::objects::*;
-use crate::operation::{AnyMessage, Matched, NetmodRequest, Operation, Rma};
+use crate::operation::{Matched, Native, NetmodRequest, Operation, Rma};
 use std::ffi::c_void;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,41 +17,8 @@ use transport::boot::Boot;
 use transport::device;
 use transport::msg::{self, Active, MatchSpec, Message, Messenger, Request, Status, Tagged};
 use transport::netmod::Netmod;
-use transport::netmod::ofi::Ofi;
-use transport::netmod::ucx::Ucx;
 use transport::rankmap::{Lookup, Process, RankMap};
 use transport::rma::{Access, Communicator, Layout, Pending, Window};
-
-/// A netmod that devices are opened over.
-pub(crate) trait Native: Netmod {
-    const NAME: &'static str;
-    fn request(request: Request<Self>) -> NetmodRequest;
-    fn message(message: Message<Self>) -> AnyMessage;
-}
-
-impl Native for Ofi {
-    const NAME: &'static str = "ofi";
-
-    fn request(request: Request<Self>) -> NetmodRequest {
-        NetmodRequest::Ofi(request)
-    }
-
-    fn message(message: Message<Self>) -> AnyMessage {
-        AnyMessage::Ofi(message)
-    }
-}
-
-impl Native for Ucx {
-    const NAME: &'static str = "ucx";
-
-    fn request(request: Request<Self>) -> NetmodRequest {
-        NetmodRequest::Ucx(request)
-    }
-
-    fn message(message: Message<Self>) -> AnyMessage {
-        AnyMessage::Ucx(message)
-    }
-}
 
 /// Identifies a context, to compare.
 fn context_id<N: Netmod>(context: &Rc<device::Context<N>>) -> usize {

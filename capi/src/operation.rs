@@ -3,9 +3,9 @@
 use crate::abi::*;
 use crate::error::Fail;
 use std::ffi::c_int;
+use transport::match_netmod;
 use transport::msg::{Message, MsgError, Request, Status};
-use transport::netmod::ofi::Ofi;
-use transport::netmod::ucx::Ucx;
+use transport::netmod::{self, Netmod};
 
 /// An operation under way, and the context it is on.
 pub(crate) struct Operation {
@@ -13,12 +13,40 @@ pub(crate) struct Operation {
     pub(crate) what: NetmodRequest,
 }
 
-/// The request of an operation, by netmod.
-pub(crate) enum NetmodRequest {
-    Ofi(Request<Ofi>),
-    Ucx(Request<Ucx>),
-    Rma(Box<dyn Rma>),
+/// A netmod that devices are opened over.
+pub(crate) trait Native: Netmod {
+    fn request(request: Request<Self>) -> NetmodRequest;
+    fn message(message: Message<Self>) -> AnyMessage;
 }
+
+macro_rules! native {
+    ([$($feature:literal $module:ident::$netmod:ident),*]) => {
+        /// The request of an operation, by netmod.
+        pub(crate) enum NetmodRequest {
+            $($netmod(Request<netmod::$module::$netmod>),)*
+            Rma(Box<dyn Rma>),
+        }
+
+        /// The message of a matched probe, by netmod.
+        pub(crate) enum AnyMessage {
+            $($netmod(Message<netmod::$module::$netmod>),)*
+        }
+
+        $(
+            impl Native for netmod::$module::$netmod {
+                fn request(request: Request<Self>) -> NetmodRequest {
+                    NetmodRequest::$netmod(request)
+                }
+
+                fn message(message: Message<Self>) -> AnyMessage {
+                    AnyMessage::$netmod(message)
+                }
+            }
+        )*
+    };
+}
+
+transport::netmods!(native);
 
 /// An operation of a window under way.
 pub(crate) trait Rma {
@@ -59,36 +87,33 @@ pub(crate) fn status(s: &Status) -> rankway_status_t {
 impl Operation {
     /// Makes progress; how it ended, once it has.
     pub(crate) fn test(&mut self) -> Option<Completed> {
-        let done = match &mut self.what {
-            NetmodRequest::Ofi(r) => r.test(),
-            NetmodRequest::Ucx(r) => r.test(),
-            NetmodRequest::Rma(r) => {
-                return match r.test() {
-                    Ok(false) => None,
-                    Ok(true) => Some(Ok(rankway_status_t::default())),
-                    Err(e) => Some(Err((None, e))),
-                };
+        match_netmod!(
+            &mut self.what,
+            NetmodRequest(r) => r.test().transpose().map(completed),
+            NetmodRequest::Rma(r) => match r.test() {
+                Ok(false) => None,
+                Ok(true) => Some(Ok(rankway_status_t::default())),
+                Err(e) => Some(Err((None, e))),
             }
-        };
-        done.transpose().map(completed)
+        )
     }
 
     pub(crate) fn wait(self) -> Completed {
-        match self.what {
-            NetmodRequest::Ofi(r) => completed(r.wait()),
-            NetmodRequest::Ucx(r) => completed(r.wait()),
+        match_netmod!(
+            self.what,
+            NetmodRequest(r) => completed(r.wait()),
             NetmodRequest::Rma(mut r) => {
                 r.wait().map(|()| rankway_status_t::default()).map_err(|e| (None, e))
             }
-        }
+        )
     }
 
     pub(crate) fn cancel(&mut self) -> bool {
-        match &mut self.what {
-            NetmodRequest::Ofi(r) => r.cancel(),
-            NetmodRequest::Ucx(r) => r.cancel(),
-            NetmodRequest::Rma(_) => false,
-        }
+        match_netmod!(
+            &mut self.what,
+            NetmodRequest(r) => r.cancel(),
+            NetmodRequest::Rma(_) => false
+        )
     }
 }
 
@@ -98,17 +123,9 @@ pub(crate) struct Matched {
     pub(crate) what: AnyMessage,
 }
 
-pub(crate) enum AnyMessage {
-    Ofi(Message<Ofi>),
-    Ucx(Message<Ucx>),
-}
-
 impl Matched {
     pub(crate) fn status(&self) -> rankway_status_t {
-        match &self.what {
-            AnyMessage::Ofi(m) => status(&m.status()),
-            AnyMessage::Ucx(m) => status(&m.status()),
-        }
+        match_netmod!(&self.what, AnyMessage(m) => status(&m.status()))
     }
 
     /// # Safety
@@ -117,10 +134,7 @@ impl Matched {
         let context_id = self.context_id;
         // SAFETY: the caller's duty.
         let what = unsafe {
-            match self.what {
-                AnyMessage::Ofi(m) => NetmodRequest::Ofi(m.irecv(buf, capacity)),
-                AnyMessage::Ucx(m) => NetmodRequest::Ucx(m.irecv(buf, capacity)),
-            }
+            match_netmod!(self.what, AnyMessage(m) => Native::request(m.irecv(buf, capacity)))
         };
         Operation { context_id, what }
     }

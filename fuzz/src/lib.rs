@@ -1,7 +1,9 @@
 //! A network that the bytes of a fuzzer play: what comes in, in which order
 //! operations end, and how.
 
-use rankway::netmod::{AGAIN, Bulk, Caps, Completion, HEAD, NetError, Netmod, PENDING, Transfer};
+use rankway::netmod::{
+    AGAIN, Bulk, Caps, Completion, HEAD, NetError, Netmod, OpenParams, PENDING, Providers, Transfer,
+};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -127,6 +129,12 @@ impl Netmod for ScriptedNetwork {
     type Endpoint = Endpoint;
     type InjectHandle = ();
     type Region = u64;
+
+    const NAME: &'static str = "script";
+
+    fn open_providers(_: &OpenParams) -> Result<Providers<Self>, NetError> {
+        Ok(Providers { network: Some(ScriptedNetwork::open()), node: None })
+    }
 
     fn caps(&self) -> &Caps {
         &self.caps

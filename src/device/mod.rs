@@ -61,9 +61,7 @@ pub(crate) use keys::Key;
 pub(crate) use node::fuzz as fuzz_ring;
 #[cfg(feature = "ucx")]
 pub use open::open_ucx;
-#[cfg(all(feature = "ofi", feature = "ucx"))]
-pub use open::{AnyContext, open};
-pub use open::{Options, open_null};
+pub use open::{AnyContext, Options, open, open_by_name, open_network, open_null, open_over};
 #[cfg(feature = "ofi")]
 pub use open::{network_ofi, open_ofi};
 pub(crate) use packet::{Body, Class, Head};

@@ -1,8 +1,9 @@
-//! Opening a device: which providers are taken.
+//! Opening a device over a netmod, which may be named at run time.
 
 use super::{Context, Device, DeviceError};
 use crate::boot::Boot;
 use crate::netmod::null::Null;
+use crate::netmod::{self, NetError, Netmod, OpenParams};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -22,6 +23,9 @@ pub struct Options {
     pub wakeup: bool,
 }
 
+/// The environment variable that names the netmod.
+const NETMOD_ENV: &str = "RANKWAY_NETMOD";
+
 /// Opens a device that reaches nobody and completes everything at once.
 ///
 /// # Errors
@@ -30,154 +34,125 @@ pub fn open_null(boot: Arc<dyn Boot>) -> Result<Rc<Context<Null>>, DeviceError> 
     Device::open(boot, Some(Null::open()), None, true)
 }
 
-#[cfg(all(feature = "ofi", feature = "ucx"))]
-pub use any::{AnyContext, open};
-#[cfg(feature = "ofi")]
-pub use ofi::{network_ofi, open_ofi};
-#[cfg(feature = "ucx")]
-pub use ucx::open_ucx;
-
-#[cfg(feature = "ofi")]
-mod ofi {
-    use super::*;
-    use crate::netmod::NetError;
-    use crate::netmod::ofi::{Ofi, Request};
-
-    /// Opens a device over libfabric. Collective over the job.
-    ///
-    /// # Errors
-    /// [`DeviceError::Net`] when libfabric or a provider is not there, with
-    /// what to install or which there are; what the launcher refuses.
-    pub fn open_ofi(
-        boot: Arc<dyn Boot>,
-        options: &Options,
-    ) -> Result<Rc<Context<Ofi>>, DeviceError> {
-        let from_env = || std::env::var("RANKWAY_PROVIDER").ok().filter(|v| !v.is_empty());
-        let (net, local) = match options.provider.clone().or_else(from_env) {
-            Some(names) => named(&*boot, &names, options)?,
-            None => automatic(&*boot, options)?,
-        };
-        Device::open(boot, net, local, options.threads)
-    }
-
-    /// The network of a device that has none yet, for
-    /// [`Context::enable_dynamic_processes`]: the best that libfabric has, honouring
-    /// `FI_PROVIDER`.
-    ///
-    /// # Errors
-    /// [`DeviceError::Net`] when there is none.
-    pub fn network_ofi(boot: &dyn Boot, options: &Options) -> Result<Arc<Ofi>, DeviceError> {
-        Ok(Ofi::open(&request(boot, options, None))?)
-    }
-
-    type Pair = (Option<Arc<Ofi>>, Option<Arc<Ofi>>);
-
-    fn request(boot: &dyn Boot, options: &Options, provider: Option<&str>) -> Request {
-        Request {
-            provider: provider.map(str::to_owned),
-            node_local: false,
-            threads: options.threads,
-            peers: boot.size(),
-        }
-    }
-
-    fn named(boot: &dyn Boot, names: &str, options: &Options) -> Result<Pair, DeviceError> {
-        let (mut net, mut local) = (None, None);
-        for name in names.split(',').map(str::trim).filter(|n| !n.is_empty()) {
-            let place = if name == "shm" { &mut local } else { &mut net };
-            *place = Some(Ofi::open(&request(boot, options, Some(name)))?);
-        }
-        if net.is_none() && local.is_none() {
-            let have = crate::netmod::ofi::providers(true)?;
-            return Err(NetError::NoProvider { wanted: names.to_owned(), have }.into());
-        }
-        Ok((net, local))
-    }
-
-    /// shm where libfabric has it, and a network when shm does not reach all.
-    fn automatic(boot: &dyn Boot, options: &Options) -> Result<Pair, DeviceError> {
-        let mine = boot.node_of(boot.rank())?;
-        let mut on_node = 0;
-        for rank in 0..boot.size() {
-            on_node += u32::from(boot.node_of(rank)? == mine);
-        }
-        let request = |node_local| Request { node_local, ..request(boot, options, None) };
-        let local = match Ofi::open(&request(true)) {
-            Ok(shm) => Some(shm),
-            // FI_PROVIDER may exclude shm, some builds lack it, and /dev/shm
-            // may be full: the network serves the node then.
-            Err(
-                NetError::NoProvider { .. } | NetError::NoRma { .. } | NetError::NoSpace { .. },
-            ) => None,
-            Err(e) => return Err(e.into()),
-        };
-        let reached = local.as_ref().map_or(0, |shm| {
-            use crate::netmod::Netmod;
-            if on_node <= shm.caps().max_peers { on_node } else { 0 }
-        });
-        let net = if reached < boot.size() { Some(Ofi::open(&request(false))?) } else { None };
-        Ok((net, local))
-    }
+/// Opens a device over the netmod `N`. Collective over the job, all of which
+/// must choose alike.
+///
+/// # Errors
+/// [`DeviceError::Net`] when its library or a provider is not there, with what
+/// to install or which there are; what the launcher refuses.
+pub fn open_over<N: Netmod>(
+    boot: Arc<dyn Boot>,
+    options: &Options,
+) -> Result<Rc<Context<N>>, DeviceError> {
+    let providers = N::open_providers(&params(&*boot, options)?)?;
+    Device::open(boot, providers.network, providers.node, options.threads)
 }
 
-#[cfg(feature = "ucx")]
-mod ucx {
-    use super::*;
-    use crate::netmod::ucx::{Request, Ucx};
-
-    /// Opens a device over UCX, which serves peers on the node and beyond.
-    /// Collective over the job.
-    ///
-    /// # Errors
-    /// [`DeviceError::Net`] when UCX is not there or refuses its settings; what
-    /// the launcher refuses.
-    pub fn open_ucx(
-        boot: Arc<dyn Boot>,
-        options: &Options,
-    ) -> Result<Rc<Context<Ucx>>, DeviceError> {
-        let request =
-            Request { threads: options.threads, wakeup: options.wakeup, peers: boot.size() };
-        Device::open(boot, Some(Ucx::open(&request)?), None, options.threads)
-    }
+/// The network of a device that has none yet, for
+/// [`Context::enable_dynamic_processes`]: the best there is, whatever
+/// [`Options::provider`] says.
+///
+/// # Errors
+/// [`DeviceError::Net`] when there is none.
+pub fn open_network<N: Netmod>(boot: &dyn Boot, options: &Options) -> Result<Arc<N>, DeviceError> {
+    Ok(N::open_network(&params(boot, options)?)?)
 }
 
-#[cfg(all(feature = "ofi", feature = "ucx"))]
-mod any {
-    use super::*;
-    use crate::netmod::NetError;
-    use crate::netmod::ofi::{self, Ofi};
-    use crate::netmod::ucx::{self, Ucx};
-
-    /// The environment variable that names the netmod.
-    const NETMOD_ENV: &str = "RANKWAY_NETMOD";
-
-    /// A context of whichever netmod was chosen. What comes behind is generic
-    /// over the netmod, so that no put asks which it is.
-    #[derive(Debug)]
-    pub enum AnyContext {
-        /// Over libfabric.
-        Ofi(Rc<Context<Ofi>>),
-        /// Over UCX.
-        Ucx(Rc<Context<Ucx>>),
+fn params(boot: &dyn Boot, options: &Options) -> Result<OpenParams, DeviceError> {
+    let mine = boot.node_of(boot.rank())?;
+    let mut on_node = 0;
+    for rank in 0..boot.size() {
+        on_node += u32::from(boot.node_of(rank)? == mine);
     }
+    let Options { provider, threads, wakeup } = options.clone();
+    Ok(OpenParams { provider, threads, wakeup, peers: boot.size(), on_node })
+}
 
-    /// Opens a device over the netmod that `RANKWAY_NETMOD` names, `ofi` or
-    /// `ucx`; without it over libfabric, or UCX where that alone is installed.
-    /// Collective over the job, all of which must choose alike.
-    ///
-    /// # Errors
-    /// [`DeviceError::Net`] for another name; as [`open_ofi`] and [`open_ucx`].
-    pub fn open(boot: Arc<dyn Boot>, options: &Options) -> Result<AnyContext, DeviceError> {
-        let named = std::env::var(NETMOD_ENV).ok().filter(|v| !v.is_empty());
-        let ucx_alone = || ofi::library().is_err() && ucx::library().is_ok();
-        match named.as_deref() {
-            Some("ucx") => open_ucx(boot, options).map(AnyContext::Ucx),
-            None if ucx_alone() => open_ucx(boot, options).map(AnyContext::Ucx),
-            Some("ofi") | None => open_ofi(boot, options).map(AnyContext::Ofi),
-            Some(other) => {
-                let why = format!("{NETMOD_ENV} is '{other}'; netmods are ofi and ucx");
-                Err(NetError::Library(why).into())
-            }
+/// [`open_over`] libfabric.
+///
+/// # Errors
+/// The same.
+#[cfg(feature = "ofi")]
+pub fn open_ofi(
+    boot: Arc<dyn Boot>,
+    options: &Options,
+) -> Result<Rc<Context<crate::netmod::ofi::Ofi>>, DeviceError> {
+    open_over(boot, options)
+}
+
+/// [`open_network`] of libfabric.
+///
+/// # Errors
+/// The same.
+#[cfg(feature = "ofi")]
+pub fn network_ofi(
+    boot: &dyn Boot,
+    options: &Options,
+) -> Result<Arc<crate::netmod::ofi::Ofi>, DeviceError> {
+    open_network(boot, options)
+}
+
+/// [`open_over`] UCX.
+///
+/// # Errors
+/// The same.
+#[cfg(feature = "ucx")]
+pub fn open_ucx(
+    boot: Arc<dyn Boot>,
+    options: &Options,
+) -> Result<Rc<Context<crate::netmod::ucx::Ucx>>, DeviceError> {
+    open_over(boot, options)
+}
+
+macro_rules! any_context {
+    ([$($feature:literal $module:ident::$netmod:ident),*]) => {
+        /// A context of whichever netmod was chosen. What comes behind is
+        /// generic over the netmod, so that no put asks which it is.
+        #[derive(Debug)]
+        pub enum AnyContext {
+            $(
+                #[doc = concat!("Over `", $feature, "`.")]
+                #[cfg(feature = $feature)]
+                $netmod(Rc<Context<netmod::$module::$netmod>>),
+            )*
         }
-    }
+
+        /// Opens a device over the netmod of this name; without one over the
+        /// best that is installed ([`netmod::preferred`]). Collective over the
+        /// job, all of which must choose alike.
+        ///
+        /// # Errors
+        /// [`DeviceError::Net`] for a name that no netmod has; as
+        /// [`open_over`].
+        pub fn open_by_name(
+            boot: Arc<dyn Boot>,
+            name: Option<&str>,
+            options: &Options,
+        ) -> Result<AnyContext, DeviceError> {
+            let name = match name {
+                Some(name) => name,
+                None => netmod::preferred(),
+            };
+            $(
+                #[cfg(feature = $feature)]
+                if name == <netmod::$module::$netmod as Netmod>::NAME {
+                    return open_over(boot, options).map(AnyContext::$netmod);
+                }
+            )*
+            let _ = (boot, options);
+            Err(NetError::NoNetmod { wanted: name.to_owned() }.into())
+        }
+    };
+}
+
+crate::netmods!(any_context);
+
+/// Opens a device over the netmod that `RANKWAY_NETMOD` names, as
+/// [`open_by_name`] does.
+///
+/// # Errors
+/// The same.
+pub fn open(boot: Arc<dyn Boot>, options: &Options) -> Result<AnyContext, DeviceError> {
+    let named = std::env::var(NETMOD_ENV).ok().filter(|v| !v.is_empty());
+    open_by_name(boot, named.as_deref(), options)
 }

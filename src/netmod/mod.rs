@@ -15,11 +15,27 @@ pub mod ofi;
 #[cfg(feature = "ucx")]
 pub mod ucx;
 
+/// Calls a macro with the list of netmods, the best first: for each its cargo
+/// feature, its module here and its type; what the caller gives besides stands
+/// behind the list. Every choice by name comes from it: what `RANKWAY_NETMOD`
+/// may be, the command, the C interface, the plug-ins.
+#[macro_export]
+macro_rules! netmods {
+    ($($then:ident)::+ $(, $($given:tt)*)?) => {
+        $($then)::+! {
+            ["ofi" ofi::Ofi, "ucx" ucx::Ucx]
+            $($($given)*)?
+        }
+    };
+}
+
+mod choice;
 mod element;
 #[cfg(any(feature = "ofi", feature = "ucx"))]
 mod limits;
 pub mod null;
 
+pub use choice::{NAMES, Visit, by_name, preferred};
 pub use element::{Kind, Op, Type};
 
 use crate::av::{AvError, Entry, Transport};
@@ -44,6 +60,12 @@ pub enum NetError {
     /// The network library could not be opened.
     #[error("{0}")]
     Library(String),
+    /// No netmod has this name.
+    #[error("there is no netmod '{wanted}'; netmods are {}", NAMES.join(" and "))]
+    NoNetmod {
+        /// What was asked for.
+        wanted: String,
+    },
     /// No provider of this name serves what is needed.
     #[error(
         "provider '{wanted}' is not there; this libfabric offers: {}; name one of them in \
@@ -213,6 +235,31 @@ impl Caps {
     }
 }
 
+/// What a device asks of a netmod that it is opened over.
+#[derive(Clone, Debug, Default)]
+pub struct OpenParams {
+    /// Providers by name, where the netmod has several; `None` leaves the
+    /// choice to it and to the library's own settings.
+    pub provider: Option<String>,
+    /// Several threads will open endpoints.
+    pub threads: bool,
+    /// Endpoints are to have descriptors to sleep on ([`Netmod::wait_fd`]).
+    pub wakeup: bool,
+    /// Processes of the job.
+    pub peers: u32,
+    /// Those of them on this node, this one included.
+    pub on_node: u32,
+}
+
+/// The providers that reach a job's processes, opened.
+#[derive(Debug)]
+pub struct Providers<N> {
+    /// For peers on any node.
+    pub network: Option<Arc<N>>,
+    /// For peers on this node, where another provider serves them.
+    pub node: Option<Arc<N>>,
+}
+
 /// A completed operation that was issued with a token.
 #[derive(Debug)]
 pub struct Completion {
@@ -252,6 +299,9 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// Memory registered for remote access; deregistered on drop.
     type Region: Send + Sync;
 
+    /// What it is called in settings (`RANKWAY_NETMOD`).
+    const NAME: &'static str;
+
     /// The addresses that [`Netmod::insert`] answers are good on one endpoint
     /// only (with UCX, where each is a `ucp_ep_h`), so that every context has an
     /// address vector of its own.
@@ -261,6 +311,29 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     const KEY_HANDLES: bool = false;
     /// [`Netmod::flush`] is there; elsewhere a read behind the puts serves.
     const FLUSHES: bool = false;
+
+    /// Returns true if its library is there. One that answers no is taken only
+    /// when it is named.
+    fn is_installed() -> bool {
+        true
+    }
+
+    /// Opens what reaches the processes of a job.
+    ///
+    /// # Errors
+    /// [`NetError`] when the library or a provider is not there, with what to
+    /// install or which there are.
+    fn open_providers(params: &OpenParams) -> Result<Providers<Self>, NetError>;
+
+    /// Opens the network for a job of which [`Netmod::open_providers`] reached
+    /// the node only.
+    ///
+    /// # Errors
+    /// As [`Netmod::open_providers`].
+    fn open_network(params: &OpenParams) -> Result<Arc<Self>, NetError> {
+        let network = Self::open_providers(params)?.network;
+        network.ok_or_else(|| NetError::Library(format!("{} has no network", Self::NAME)))
+    }
 
     /// What the provider can do.
     fn caps(&self) -> &Caps;

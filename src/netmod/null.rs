@@ -5,7 +5,7 @@
 //! path at infinite speed, use the libfabric provider in
 //! `plugins/null-provider`, which also pays for the library's calls.
 
-use super::{Caps, Completion, HEAD, NetError, Netmod, Transfer};
+use super::{Caps, Completion, HEAD, NetError, Netmod, OpenParams, Providers, Transfer};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,6 +36,12 @@ impl Netmod for Null {
     type Endpoint = Endpoint;
     type InjectHandle = ();
     type Region = u64;
+
+    const NAME: &'static str = "null";
+
+    fn open_providers(_: &OpenParams) -> Result<Providers<Self>, NetError> {
+        Ok(Providers { network: Some(Null::open()), node: None })
+    }
 
     fn caps(&self) -> &Caps {
         &self.caps

@@ -5,33 +5,21 @@ use super::{Result, text};
 use rankway::boot::Boot;
 use rankway::device::{self, Context, Options};
 use rankway::netmod::Netmod;
-use rankway::netmod::ofi::Ofi;
-#[cfg(feature = "ucx")]
-use rankway::netmod::ucx::Ucx;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A netmod that scenarios can be played over.
+/// A netmod that scenarios can be played over: any.
 pub trait Opens: Netmod {
-    fn open_with(boot: Arc<dyn Boot>, options: &Options) -> Result<Rc<Context<Self>>>;
+    fn open_with(boot: Arc<dyn Boot>, options: &Options) -> Result<Rc<Context<Self>>> {
+        device::open_over(boot, options).map_err(text)
+    }
 
     fn open(boot: Arc<dyn Boot>) -> Result<Rc<Context<Self>>> {
         Self::open_with(boot, &Options::default())
     }
 }
 
-impl Opens for Ofi {
-    fn open_with(boot: Arc<dyn Boot>, options: &Options) -> Result<Rc<Context<Ofi>>> {
-        device::open_ofi(boot, options).map_err(text)
-    }
-}
-
-#[cfg(feature = "ucx")]
-impl Opens for Ucx {
-    fn open_with(boot: Arc<dyn Boot>, options: &Options) -> Result<Rc<Context<Ucx>>> {
-        device::open_ucx(boot, options).map_err(text)
-    }
-}
+impl<N: Netmod> Opens for N {}
 
 /// One netmod over one network: all that a test program is to play over, where
 /// `RANKWAY_TEST_OVER` says so. A provider of libfabric (`verbs`), or `ucx:` and

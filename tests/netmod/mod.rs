@@ -4,7 +4,7 @@
 
 use crate::harness::{Result, Scenario, text};
 use rankway::boot::Boot;
-use rankway::netmod::Netmod;
+use rankway::netmod::{Netmod, OpenParams};
 use std::sync::Arc;
 
 mod atomics;
@@ -18,22 +18,18 @@ mod sleep;
 
 pub use pair::Pair;
 
-/// Netmods that a test can open: by the job's environment.
+/// Netmods that a test can open: any, by the job's environment.
 pub trait Opens: Netmod {
-    fn open_netmod(boot: &dyn Boot) -> Result<Arc<Self>>;
-}
-
-impl Opens for rankway::netmod::ofi::Ofi {
+    /// The network's provider, or the only one.
     fn open_netmod(boot: &dyn Boot) -> Result<Arc<Self>> {
-        let provider = std::env::var("RANKWAY_PROVIDER").ok();
-        let request = rankway::netmod::ofi::Request {
-            provider,
-            peers: boot.size(),
-            ..rankway::netmod::ofi::Request::default()
-        };
-        rankway::netmod::ofi::Ofi::open(&request).map_err(text)
+        let peers = boot.size();
+        let params = OpenParams { peers, on_node: peers, ..OpenParams::default() };
+        let providers = Self::open_providers(&params).map_err(text)?;
+        Ok(providers.network.or(providers.node).ok_or("no provider")?)
     }
 }
+
+impl<N: Netmod> Opens for N {}
 
 type Body = fn(Arc<dyn Boot>) -> Result;
 
@@ -41,16 +37,6 @@ type Body = fn(Arc<dyn Boot>) -> Result;
 pub fn rates(name: &str, env: &[(&'static str, &str)]) -> Scenario {
     let scenario = Scenario::new(format!("{name}/rates"), 2, rates::all).slow();
     env.iter().fold(scenario, |s, (key, value)| s.env(key, *value))
-}
-
-impl Opens for rankway::netmod::ucx::Ucx {
-    fn open_netmod(boot: &dyn Boot) -> Result<Arc<Self>> {
-        let request = rankway::netmod::ucx::Request {
-            peers: boot.size(),
-            ..rankway::netmod::ucx::Request::default()
-        };
-        rankway::netmod::ucx::Ucx::open(&request).map_err(text)
-    }
 }
 
 /// All scenarios, with these variables in the environment.

@@ -15,6 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use transport::av::Transport;
 use transport::boot::{self, Boot, local};
 use transport::device::{self, AnyContext, Options};
+use transport::match_netmod;
+use transport::netmod::NAMES;
 
 /// Opens the device of this process and its first context, which belongs to
 /// the calling thread. `options` may be null. Collective over the job. After
@@ -103,14 +105,16 @@ fn open(given: Option<rankway_options_t>) -> Result<DeviceAndContext, Fail> {
     };
     let context = match netmod.as_deref() {
         None | Some("") => device::open(boot, &options)?,
-        Some("ofi") => AnyContext::Ofi(device::open_ofi(boot, &options)?),
-        Some("ucx") => AnyContext::Ucx(device::open_ucx(boot, &options)?),
-        Some(other) => return Err(wrong(format!("netmod is '{other}'; there are ofi and ucx"))),
+        Some(name) if NAMES.contains(&name) => device::open_by_name(boot, Some(name), &options)?,
+        Some(other) => {
+            let there = NAMES.join(" and ");
+            return Err(wrong(format!("netmod is '{other}'; there are {there}")));
+        }
     };
-    Ok(match context {
-        AnyContext::Ofi(context) => NetmodDevice::opened(context, is_serialized),
-        AnyContext::Ucx(context) => NetmodDevice::opened(context, is_serialized),
-    })
+    Ok(match_netmod!(
+        context,
+        AnyContext(context) => NetmodDevice::opened(context, is_serialized)
+    ))
 }
 
 /// Closes the device and disconnects from the launcher. All contexts must have

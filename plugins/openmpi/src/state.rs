@@ -8,7 +8,8 @@ use crate::boot::Modex;
 use crate::{ffi, guarded, mtl, params};
 use rankway::device::{self, Context, DeviceError, Options};
 use rankway::msg::{Completion, MsgError, Status, Tagged};
-use rankway::netmod::{Netmod, ofi, ucx};
+use rankway::netmod::{self, Netmod};
+use rankway::{match_netmod, netmods};
 use std::cell::{RefCell, UnsafeCell};
 use std::ffi::{c_int, c_void};
 use std::num::NonZeroU64;
@@ -212,13 +213,27 @@ impl<N: Netmod> State<N> {
     }
 }
 
-/// The state of whichever netmod was chosen.
-pub(crate) enum Chosen {
-    /// Over libfabric.
-    Ofi(&'static State<ofi::Ofi>),
-    /// Over UCX.
-    Ucx(&'static State<ucx::Ucx>),
+macro_rules! chosen {
+    ([$($feature:literal $module:ident::$netmod:ident),*]) => {
+        /// The state of whichever netmod was chosen.
+        pub(crate) enum Chosen {
+            $($netmod(&'static State<netmod::$module::$netmod>),)*
+        }
+
+        /// Opens the device over the netmod of this name.
+        fn open(name: &str, boot: Arc<Modex>, options: &Options) -> Result<Chosen, String> {
+            $(
+                if name == <netmod::$module::$netmod as Netmod>::NAME {
+                    return open_over(boot, options).map(Chosen::$netmod);
+                }
+            )*
+            let there = netmod::NAMES.join(" and ");
+            Err(format!("mtl_rankway_netmod is '{name}'; netmods are {there}"))
+        }
+    };
 }
+
+netmods!(chosen);
 
 impl Clone for Chosen {
     fn clone(&self) -> Chosen {
@@ -254,34 +269,22 @@ pub(crate) fn acquire(threads: bool) -> Result<Chosen, String> {
     }
     params::strategy()?;
     let options = Options { provider: params::provider(), threads, wakeup: false };
-    let ucx_alone = || ofi::library().is_err() && ucx::library().is_ok();
     let boot = Arc::new(Modex::new());
-    let chosen = match params::netmod().as_deref() {
-        None if ucx_alone() => ucx(boot, &options)?,
-        Some("ucx") => ucx(boot, &options)?,
-        None | Some("ofi") => {
-            let context = device::open_ofi(Arc::clone(&boot) as _, &options);
-            let context = context.map_err(|e| e.to_string())?;
-            let network = move |boot: &Modex| {
-                let options = Options { provider: None, threads, wakeup: false };
-                device::network_ofi(boot, &options)
-            };
-            Chosen::Ofi(start(context, boot, threads, Box::new(network))?)
-        }
-        Some(other) => {
-            return Err(format!("mtl_rankway_netmod is '{other}'; netmods are ofi and ucx"));
-        }
-    };
+    let name = params::netmod().unwrap_or_else(|| netmod::preferred().to_owned());
+    let chosen = open(&name, boot, &options)?;
     shared.users = 1;
     shared.chosen = Some(chosen);
     Ok(chosen)
 }
 
-fn ucx(boot: Arc<Modex>, options: &Options) -> Result<Chosen, String> {
-    let context = device::open_ucx(Arc::clone(&boot) as _, options).map_err(|e| e.to_string())?;
-    // It has one network for all.
-    let none = |_: &Modex| Err(rankway::netmod::NetError::Library("UCX is not open".into()).into());
-    Ok(Chosen::Ucx(start(context, boot, options.threads, Box::new(none))?))
+fn open_over<N: Netmod>(boot: Arc<Modex>, options: &Options) -> Result<&'static State<N>, String> {
+    let threads = options.threads;
+    let context = device::open_over(Arc::clone(&boot) as _, options).map_err(|e| e.to_string())?;
+    let network = move |boot: &Modex| {
+        let options = Options { provider: None, threads, wakeup: false };
+        device::open_network(boot, &options)
+    };
+    start(context, boot, threads, Box::new(network))
 }
 
 fn start<N: Netmod>(
@@ -320,10 +323,8 @@ pub(crate) fn release() {
     if shared.users > 0 {
         return;
     }
-    match shared.chosen.take() {
-        Some(Chosen::Ofi(state)) => close(state),
-        Some(Chosen::Ucx(state)) => close(state),
-        None => {}
+    if let Some(chosen) = shared.chosen.take() {
+        match_netmod!(chosen, Chosen(state) => close(state));
     }
 }
 

@@ -8,9 +8,10 @@ use super::iov;
 use super::lock_reaper::LockReaper;
 use super::select::{Info, Request, open_library, select};
 use super::stale_keys::{self, StaleKeys};
+use super::{describe, open};
 use crate::netmod::{
     Atomic, Bulk, Caps, Completion, HEAD, IovTransfer, Kind, Neighbours, NetError, Netmod, Op,
-    Transfer, Type, limits,
+    OpenParams, Providers, Transfer, Type, limits,
 };
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -370,6 +371,20 @@ impl Netmod for Ofi {
     type Endpoint = Endpoint;
     type InjectHandle = super::endpoint::InjectHandle;
     type Region = Region;
+
+    const NAME: &'static str = "ofi";
+
+    fn is_installed() -> bool {
+        describe::library().is_ok()
+    }
+
+    fn open_providers(params: &OpenParams) -> Result<Providers<Ofi>, NetError> {
+        open::providers(params)
+    }
+
+    fn open_network(params: &OpenParams) -> Result<Arc<Ofi>, NetError> {
+        open::network(params)
+    }
 
     fn caps(&self) -> &Caps {
         &self.caps

@@ -37,6 +37,7 @@ mod endpoint;
 pub(crate) mod ffi;
 mod iov;
 mod lock_reaper;
+mod open;
 mod packet;
 mod pages;
 mod select;

@@ -7,8 +7,8 @@ use super::region::Region;
 use super::{atomics, frame, region, transports};
 use crate::av::{AvError, Entry, Transport};
 use crate::netmod::{
-    Atomic, Bulk, Caps, Completion, HEAD, IovTransfer, Kind, NetError, Netmod, Op, Transfer, Type,
-    limits,
+    Atomic, Bulk, Caps, Completion, HEAD, IovTransfer, Kind, NetError, Netmod, Op, OpenParams,
+    Providers, Transfer, Type, limits,
 };
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -220,9 +220,20 @@ impl Netmod for Ucx {
     type InjectHandle = InjectHandle;
     type Region = Region;
 
+    const NAME: &'static str = "ucx";
     const OWN_ADDRESSES: bool = true;
     const KEY_HANDLES: bool = true;
     const FLUSHES: bool = true;
+
+    fn is_installed() -> bool {
+        super::library().is_ok()
+    }
+
+    fn open_providers(params: &OpenParams) -> Result<Providers<Ucx>, NetError> {
+        let &OpenParams { threads, wakeup, peers, .. } = params;
+        let network = Some(Ucx::open(&Request { threads, wakeup, peers })?);
+        Ok(Providers { network, node: None })
+    }
 
     fn caps(&self) -> &Caps {
         &self.caps

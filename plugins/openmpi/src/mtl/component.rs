@@ -99,8 +99,7 @@ unsafe extern "C" fn init(
     };
     let opened = std::panic::catch_unwind(|| state::acquire(mpi_threads));
     match opened.unwrap_or_else(|_| Err("a bug in rankway".into())) {
-        Ok(Chosen::Ofi(state)) => module::fill(state),
-        Ok(Chosen::Ucx(state)) => module::fill(state),
+        Ok(chosen) => rankway::match_netmod!(chosen, Chosen(state) => module::fill(state)),
         Err(why) => {
             decline(&why);
             std::ptr::null_mut()

@@ -32,6 +32,7 @@ mod stored;
 
 use crate::state::{self, Chosen};
 use crate::{ffi, guarded, params};
+use rankway::match_netmod;
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, PoisonError};
 
@@ -94,11 +95,8 @@ unsafe extern "C" fn query(
     guarded(|| {
         // SAFETY: a live communicator.
         let fits = unsafe {
-            match chosen() {
-                Some((Chosen::Ofi(state), _)) => create::check_supported(state, comm, flavor),
-                Some((Chosen::Ucx(state), _)) => create::check_supported(state, comm, flavor),
-                None => return -1,
-            }
+            let Some((chosen, _)) = chosen() else { return -1 };
+            match_netmod!(chosen, Chosen(state) => create::check_supported(state, comm, flavor))
         };
         match fits {
             Ok(()) => params::osc_priority(),
@@ -125,12 +123,10 @@ unsafe extern "C" fn select(
         // SAFETY: as Open MPI hands them over.
         let made = unsafe {
             match chosen() {
-                Some((Chosen::Ofi(state), threads)) => {
-                    create::make(state, threads, win, comm, arguments)
-                }
-                Some((Chosen::Ucx(state), threads)) => {
-                    create::make(state, threads, win, comm, arguments)
-                }
+                Some((chosen, threads)) => match_netmod!(
+                    chosen,
+                    Chosen(state) => create::make(state, threads, win, comm, arguments)
+                ),
                 None => Err(ffi::OMPI_ERR_NOT_AVAILABLE),
             }
         };
