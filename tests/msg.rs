@@ -6,7 +6,7 @@ mod harness;
 mod msg;
 
 use harness::{Over, Scenario};
-use msg::{Opens, basics, calls, corrupt, deaths, floods, programs, rates, sleeps};
+use msg::{Opens, basics, calls, corrupt, deaths, floods, programs, sleeps};
 use rankway::netmod::ofi::Ofi;
 use std::process::ExitCode;
 
@@ -80,10 +80,6 @@ fn main() -> ExitCode {
             scenarios::<Ucx>(&mut all, name, &[("UCX_TLS", tls), provider]);
         }
     }
-    for (name, provider) in [("shm", "shm"), ("tcp", "tcp")] {
-        let rates = Scenario::new(format!("rates/{name}"), 2, rates::beside_raw);
-        all.push(rates.env("RANKWAY_PROVIDER", provider).slow().verdict(rates::told));
-    }
     // The same binary with another libfabric, where there is one.
     match std::env::var("RANKWAY_NEWER_LIBFABRIC").ok().filter(|path| !path.is_empty()) {
         Some(path) => {
@@ -94,9 +90,6 @@ fn main() -> ExitCode {
                     ("RANKWAY_NODE_QUEUES", "0"),
                 ];
                 scenarios::<Ofi>(&mut all, name, &env);
-                let rates = Scenario::new(format!("rates/{name}"), 2, rates::beside_raw);
-                let rates = env.iter().fold(rates, |s, (k, v)| s.env(k, *v));
-                all.push(rates.slow().verdict(rates::told));
             }
         }
         None => eprintln!("newer libfabric: skipped, RANKWAY_NEWER_LIBFABRIC does not name one"),

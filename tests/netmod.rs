@@ -14,7 +14,6 @@ fn main() -> ExitCode {
     for (name, provider) in [("shm", "shm"), ("tcp", "tcp;ofi_rxm")] {
         let env = [("RANKWAY_PROVIDER", provider)];
         all.extend(netmod::all::<Ofi>(name, &env));
-        all.push(netmod::rates(name, &env));
     }
     // The same binary with another libfabric, where there is one.
     match std::env::var("RANKWAY_NEWER_LIBFABRIC").ok().filter(|path| !path.is_empty()) {
@@ -22,7 +21,6 @@ fn main() -> ExitCode {
             for (name, provider) in [("newer shm", "shm"), ("newer tcp", "tcp;ofi_rxm")] {
                 let env = [("RANKWAY_PROVIDER", provider), ("RANKWAY_LIBFABRIC", path.as_str())];
                 all.extend(netmod::all::<Ofi>(name, &env));
-                all.push(netmod::rates(name, &env));
             }
         }
         None => eprintln!("newer libfabric: skipped, RANKWAY_NEWER_LIBFABRIC does not name one"),

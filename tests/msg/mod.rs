@@ -9,7 +9,6 @@ pub mod corrupt;
 pub mod deaths;
 pub mod floods;
 pub mod programs;
-pub mod rates;
 pub mod sleeps;
 
 pub use crate::harness::{Opens, pattern, same};

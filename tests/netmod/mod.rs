@@ -13,7 +13,6 @@ mod death;
 mod memory;
 mod packets;
 mod pair;
-mod rates;
 mod sleep;
 
 pub use pair::Pair;
@@ -32,12 +31,6 @@ pub trait Opens: Netmod {
 impl<N: Netmod> Opens for N {}
 
 type Body = fn(Arc<dyn Boot>) -> Result;
-
-/// The scenario that measures, libfabric's only.
-pub fn rates(name: &str, env: &[(&'static str, &str)]) -> Scenario {
-    let scenario = Scenario::new(format!("{name}/rates"), 2, rates::all).slow();
-    env.iter().fold(scenario, |s, (key, value)| s.env(key, *value))
-}
 
 /// All scenarios, with these variables in the environment.
 pub fn all<N: Opens>(name: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> {
