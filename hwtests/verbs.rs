@@ -1,9 +1,9 @@
-//! The scenarios of `tests/rma.rs` and `tests/netmod.rs` over `verbs;ofi_rxm` and
+//! The scenarios of `tests/rma/main.rs` and `tests/netmod/main.rs` over `verbs;ofi_rxm` and
 //! over UCX's rc and ud, where the machine has an RDMA device (a soft one will
 //! do: `rdma link add rxe0 type rxe netdev eth0`, or `make test-verbs`, which
 //! boots a guest that has one). Elsewhere says why nothing was run.
 //!
-//! `tests/msg.rs`, `tests/ops.rs` and `tests/faults.rs` play over such a device
+//! `tests/msg/main.rs`, `tests/rma/ops` and `tests/device/faults` play over such a device
 //! too: `RANKWAY_TEST_OVER=verbs cargo test --test msg` and the like.
 //!
 //! `RANKWAY_TEST_LAUNCHER` names a launcher with its words, to which `-n RANKS`

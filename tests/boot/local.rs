@@ -2,9 +2,10 @@
 #![cfg(all(unix, feature = "device"))]
 #![allow(clippy::unwrap_used)]
 
-mod boot_common;
+#[path = "../harness/parts.rs"]
+mod parts;
 
-use boot_common::*;
+use parts::*;
 use rankway::boot::local::{self, Exit, Layout, Options, Outcome};
 use rankway::boot::{self, Boot, BootError, segment_prefix};
 use std::io::{BufRead, BufReader};

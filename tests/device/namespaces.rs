@@ -1,6 +1,7 @@
 //! Processes that see each other through namespaces: a pid, or a descriptor's
 //! number, means something else there, and whatever it means is left alone.
 
+#[path = "../harness/mod.rs"]
 mod harness;
 
 use harness::{Opens, Result, Scenario, pattern, same, text};

@@ -8,8 +8,8 @@ use rankway::rankmap::compact::{self, Compact, Representation};
 use rankway::rankmap::group::{Comparison, Group, GroupError, RankRange};
 use rankway::rankmap::{Process, RankMap};
 
-mod rankmap_common;
-use rankmap_common::{Rng, child_of, pids};
+mod common;
+use common::{Rng, child_of, pids};
 
 /// Under Miri a hundredth.
 fn rounds(full: u32) -> u32 {

@@ -2,8 +2,9 @@
 //! or stop, more ranks than shared memory takes, launchers. Real
 //! processes, bytes checked, nothing may hang or be left behind.
 
+#[path = "../../harness/mod.rs"]
 mod harness;
-#[path = "rma/mod.rs"]
+#[path = "../../rma/mod.rs"]
 mod rma;
 
 use harness::{Over, Result, Scenario, clean, content, print_pid, text};

@@ -3,9 +3,10 @@
 #![cfg(all(unix, feature = "device"))]
 #![allow(clippy::unwrap_used)]
 
-mod boot_common;
+#[path = "../harness/parts.rs"]
+mod parts;
 
-use boot_common::*;
+use parts::*;
 use rankway::boot::local::{self, Exit, Options};
 use rankway::boot::{Boot, BootError, Control, Liveness, World, segment_prefix};
 use rankway::device::open_null;

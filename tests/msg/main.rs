@@ -1,8 +1,9 @@
 //! Messages between real processes, bytes checked, over every choice of
 //! providers a machine without a fast network has.
 
+#[path = "../harness/mod.rs"]
 mod harness;
-#[path = "msg/mod.rs"]
+#[path = "mod.rs"]
 mod msg;
 
 use harness::{Over, Scenario};

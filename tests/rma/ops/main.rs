@@ -1,8 +1,9 @@
 //! The one-sided operations between real processes, over every choice of
 //! providers a machine without a fast network has.
 
+#[path = "../../harness/mod.rs"]
 mod harness;
-#[path = "rma/ops/mod.rs"]
+#[path = "mod.rs"]
 mod ops;
 
 use harness::Over;

@@ -1,8 +1,9 @@
 //! Netmods by themselves: two processes that exchange raw addresses and use
 //! every operation, bytes checked. One body serves every netmod.
 
+#[path = "../harness/mod.rs"]
 mod harness;
-#[path = "netmod/mod.rs"]
+#[path = "mod.rs"]
 mod netmod;
 
 use rankway::netmod::ofi::Ofi;

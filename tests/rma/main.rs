@@ -1,8 +1,9 @@
 //! Windows and communicators between real processes, bytes checked, over every
 //! choice of providers and transports a machine without a fast network has.
 
+#[path = "../harness/mod.rs"]
 mod harness;
-#[path = "rma/mod.rs"]
+#[path = "mod.rs"]
 mod rma;
 
 use harness::Scenario;

@@ -6,8 +6,8 @@
 
 use rankway::rankmap::{Model, Process, RankMap};
 
-mod rankmap_common;
-use rankmap_common::{Rng, child_of};
+mod common;
+use common::{Rng, child_of};
 
 const N: u32 = 1 << 12;
 

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use rankway::rankmap::{Detector, LPID_MAX, MapError, Model, Process, RankMap};
 
-mod rankmap_common;
-use rankmap_common::{FakeVectors, Rng, check, child_of, mixed_list, pids};
+mod common;
+use common::{FakeVectors, Rng, check, child_of, mixed_list, pids};
 
 /// Under Miri a hundredth.
 fn rounds(full: u32) -> u32 {

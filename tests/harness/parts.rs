@@ -25,7 +25,7 @@ pub fn play_part(part: fn(&str)) {
 macro_rules! plays {
     ($part:path) => {
         extern "C" fn before_main() {
-            boot_common::play_part($part);
+            parts::play_part($part);
         }
         #[used]
         #[unsafe(link_section = ".init_array")]

@@ -3,9 +3,10 @@
 #![cfg(all(unix, feature = "device"))]
 #![allow(clippy::unwrap_used)]
 
-mod boot_common;
+#[path = "../harness/parts.rs"]
+mod parts;
 
-use boot_common::*;
+use parts::*;
 use rankway::boot::local::{self, Options};
 use rankway::device::open_null;
 use rankway::rma::{Communicator, Window};

@@ -3,9 +3,10 @@
 #![cfg(all(target_os = "linux", feature = "ofi"))]
 #![allow(clippy::unwrap_used)]
 
-mod boot_common;
+#[path = "../harness/parts.rs"]
+mod parts;
 
-use boot_common::*;
+use parts::*;
 use rankway::boot::local::{self, Options};
 use rankway::boot::{Boot, Control, World};
 use rankway::device::{self, open_ofi};

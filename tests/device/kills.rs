@@ -9,6 +9,7 @@
 //! A trial is told by row, network and seed.
 
 mod deaths;
+#[path = "../harness/mod.rs"]
 mod harness;
 
 use deaths::apart::{Apart, within};
