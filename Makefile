@@ -15,7 +15,7 @@ OPENMPI_PROFILE ?= release
 
 .PHONY: help deps build rate count count-c memory maps info openmpi test test-c test-matrix test-random test-openmpi test-mpi \
 	test-mpi-short test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi heap-mpi \
-	test-kills check fmt clippy doc bench rivals miri loom sanitize fuzz ci bindings install uninstall clean
+	test-kills check fmt clippy doc structure bench rivals miri loom sanitize fuzz ci bindings install uninstall clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -107,9 +107,9 @@ test-verbs-mpi: openmpi ## programs of MPICH's suite over verbs, in such a guest
 test-fresh: ## all a newcomer runs, in a minimal Debian made for it (root; ARGS: --short, or commands)
 	@ci/machine/fresh.sh $(ARGS)
 
-check: ## formatting, lints, documentation, bindings, other targets
+check: ## formatting, lints, documentation, structure, bindings, other targets
 	@ci/deps --ci
-	@$(MAKE) --no-print-directory fmt clippy doc
+	@$(MAKE) --no-print-directory fmt clippy doc structure
 	@ci/check/bindings.sh
 	@ci/check/header.sh
 	@ci/check/portable.sh
@@ -128,6 +128,9 @@ clippy: ## no lint is let through, with every feature and with none
 	@$(ENV) cargo clippy $(CHECKED) --workspace --all-targets -- -D warnings
 	@$(ENV) cargo clippy $(CHECKED) --no-default-features --lib -- -D warnings
 	@$(ENV) $(WITH_OPENMPI) cargo clippy $(CHECKED) $(OPENMPI_CRATE) --all-targets -- -D warnings
+
+structure: ## names, lengths and imports are those that docs/architecture/structure.md promises
+	@$(ENV) cargo test $(CHECKED) --workspace --test structure
 
 # (Nothing of the components is public but their entries.)
 doc: ## the documentation builds, and no link in it is broken

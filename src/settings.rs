@@ -3,7 +3,6 @@
 //! so that the readers, which come later, find nothing but values that fit.
 //! Variables that name a library or a provider are refused by whoever opens it.
 
-use crate::netmod;
 use std::ffi::OsStr;
 
 /// An environment variable with a value that its reader cannot use.
@@ -52,8 +51,7 @@ pub(crate) const NODE_QUEUES: Switch = Switch { name: "RANKWAY_NODE_QUEUES" };
 const NUMBERS: [&Number; 5] = [&TIMEOUT, &SHM_PEERS, &EAGER_CREDIT, &EAGER_MESSAGES, &BULK_PIECE];
 const SWITCHES: [&Switch; 1] = [&NODE_QUEUES];
 /// Variables that hold one of some names.
-const CHOICES: [(&str, &[&str]); 2] =
-    [("RANKWAY_BOOT", &["local", "pmix", "pmi1", "alone"]), ("RANKWAY_NETMOD", netmod::NAMES)];
+const CHOICES: [(&str, &[&str]); 1] = [("RANKWAY_BOOT", &["local", "pmix", "pmi1", "alone"])];
 
 /// The value of a variable; an empty one counts as not set.
 fn value(name: &str) -> Option<String> {
@@ -116,11 +114,16 @@ pub fn check() -> Result<(), BadSetting> {
         check_one(switch.name, |v| Switch::parse(v).is_some(), takes)?;
     }
     for (name, names) in CHOICES {
-        let (last, others) = names.split_last().unwrap_or((&"", &[]));
-        let takes = || format!("{} or {last}", others.join(", "));
-        check_one(name, |v| names.contains(&v), takes)?;
+        check_choice(name, names)?;
     }
     Ok(())
+}
+
+/// Refuses a value of this variable that is none of these names.
+pub(crate) fn check_choice(name: &'static str, names: &[&str]) -> Result<(), BadSetting> {
+    let (last, others) = names.split_last().unwrap_or((&"", &[]));
+    let takes = || format!("{} or {last}", others.join(", "));
+    check_one(name, |v| names.contains(&v), takes)
 }
 
 #[cfg(test)]

@@ -31,14 +31,14 @@ ip link set lo up
 # makes space for a 4096-byte MTU of InfiniBand's and its headers.
 if [ "$hosts" = 1 ]; then
   ip link add roce0 mtu 4200 type dummy || end 3 "no dummy network card"
-  card=roce0
+  nic=roce0
 else
-  card=eth0
-  ip link set $card mtu 4200 || echo "guest: $card keeps its MTU"
+  nic=eth0
+  ip link set $nic mtu 4200 || echo "guest: $nic keeps its MTU"
 fi
-ip addr add "10.7.0.$((host + 1))/24" dev $card
-ip link set $card up
-rdma link add rxe0 type rxe netdev $card || end 3 "rdma link add failed"
+ip addr add "10.7.0.$((host + 1))/24" dev $nic
+ip link set $nic up
+rdma link add rxe0 type rxe netdev $nic || end 3 "rdma link add failed"
 
 # The device's address: gid 1 is the IPv4 one.
 tries=0

@@ -32,7 +32,7 @@ impl Mailbox {
 }
 
 #[test]
-fn two_who_wait_get_a_letter_each() {
+fn two_who_wait_get_a_message_each() {
     loom::model(|| {
         let mailbox = Arc::new(Mailbox::default());
         let waits = [(); 2].map(|()| {

@@ -203,7 +203,7 @@ pub fn connect() -> Result<Arc<dyn Boot>, BootError> {
     if let Some(boot) = &*connected {
         return Ok(boot.clone());
     }
-    crate::settings::check()?;
+    crate::netmod::check_settings()?;
     let forced = std::env::var("RANKWAY_BOOT").ok().filter(|name| !name.is_empty());
     sweep_stale();
     let boot: Arc<dyn Boot> = match forced.as_deref() {

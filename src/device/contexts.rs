@@ -24,7 +24,7 @@ impl<N: Netmod> Device<N> {
         local: Option<Arc<N>>,
         threads: bool,
     ) -> Result<Rc<Context<N>>, DeviceError> {
-        crate::settings::check().map_err(BootError::from)?;
+        crate::netmod::check_settings().map_err(BootError::from)?;
         let map_strategy = Strategy::from_env()?;
         let (nodes, node_ranks, node_size) = node_tables(&*boot, map_strategy)?;
         let control = Control::open(Arc::clone(&boot))?;

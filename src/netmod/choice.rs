@@ -1,6 +1,7 @@
 //! A netmod chosen by name, or the best that is installed.
 
 use super::{NetError, Netmod};
+use crate::settings::{self, BadSetting};
 
 /// Matches an enum that has a variant for each netmod, named as its type: what
 /// is done with any of them, then the arms of the enum's other variants. For
@@ -69,6 +70,12 @@ impl Visit for Installed {
     fn visit<N: Netmod>(self) -> bool {
         N::is_installed()
     }
+}
+
+/// Refuses settings that could not be used, `RANKWAY_NETMOD` among them.
+pub(crate) fn check_settings() -> Result<(), BadSetting> {
+    settings::check()?;
+    settings::check_choice("RANKWAY_NETMOD", NAMES)
 }
 
 /// The netmod that is taken where none is named: the first whose library is

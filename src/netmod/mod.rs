@@ -35,6 +35,7 @@ mod element;
 mod limits;
 pub mod null;
 
+pub(crate) use choice::check_settings;
 pub use choice::{NAMES, Visit, by_name, preferred};
 pub use element::{Kind, Op, Type};
 

@@ -520,7 +520,7 @@ fn figures() {
 }
 
 #[test]
-fn cards_hold_what_peers_need() {
+fn business_cards_hold_what_peers_need() {
     let boot: Arc<dyn Boot> = Arc::new(rankway::boot::alone::Alone::new().unwrap());
     let control = Control::open(boot.clone()).unwrap();
     let contact_info: ContactInfo = control.contact_info(0).unwrap();

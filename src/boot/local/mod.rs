@@ -162,7 +162,7 @@ fn launch(
     f: impl FnOnce(Arc<dyn Boot>) -> i32,
 ) -> Result<(Job, HeldSignals), BootError> {
     options.check()?;
-    crate::settings::check()?;
+    crate::netmod::check_settings()?;
     if let Some(count) = os::thread_count().filter(|&count| count > 1) {
         return Err(BootError::Threads { count });
     }

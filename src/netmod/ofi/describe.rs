@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn registration_duties_have_names() {
+    fn registration_modes_have_names() {
         assert_eq!(mr_mode_names(0), Vec::<&str>::new());
         let verbs = sys::FI_MR_LOCAL | sys::FI_MR_VIRT_ADDR | sys::FI_MR_ALLOCATED;
         assert_eq!(

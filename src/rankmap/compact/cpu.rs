@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_finds_the_same_one() {
+    fn every_method_finds_the_same_one() {
         for word in words() {
             let places: Vec<u32> = (0..64).filter(|&p| word >> p & 1 == 1).collect();
             for (n, &place) in (0..).zip(&places) {

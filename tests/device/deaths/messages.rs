@@ -15,7 +15,7 @@ pub const PROBE: u8 = 2;
 
 /// Rounds in which everybody sends to everybody. Survivors go on with each
 /// other until both have heard, which each message says of its sender.
-pub fn rounds<N: Opens, const WAY: u8>(run: &Run<'_, N>) -> Result {
+pub fn rounds<N: Opens, const MODE: u8>(run: &Run<'_, N>) -> Result {
     let t = run.t;
     let w = base(run)?;
     let m = Messenger::open(&run.world).map_err(|e| format!("name: before: {e}"))?;
@@ -26,7 +26,7 @@ pub fn rounds<N: Opens, const WAY: u8>(run: &Run<'_, N>) -> Result {
         let peers: Vec<u32> = run.others().into_iter().filter(|&p| !told || p == t.other).collect();
         let mut sends = Vec::new();
         for &to in &peers {
-            let mut out = message::<WAY>(t.me, to, round);
+            let mut out = message::<MODE>(t.me, to, round);
             out[0] = u8::from(told);
             // SAFETY: kept until the request was waited for, and for ever where
             // that failed.
@@ -38,8 +38,8 @@ pub fn rounds<N: Opens, const WAY: u8>(run: &Run<'_, N>) -> Result {
         }
         let mut both = false;
         for &from in &peers {
-            let want = message::<WAY>(from, t.me, round);
-            let Some(got) = received::<N, WAY>(t, &m, want.len(), from, round)? else { continue };
+            let want = message::<MODE>(from, t.me, round);
+            let Some(got) = received::<N, MODE>(t, &m, want.len(), from, round)? else { continue };
             same(&format!("data: from {from} in round {round}"), &got[1..], &want[1..])?;
             both |= from == t.other && told && got[0] == 1;
         }
@@ -57,9 +57,9 @@ pub fn rounds<N: Opens, const WAY: u8>(run: &Run<'_, N>) -> Result {
     pair::with_locks(run, &w)
 }
 
-fn message<const WAY: u8>(from: u32, to: u32, round: u32) -> Vec<u8> {
+fn message<const MODE: u8>(from: u32, to: u32, round: u32) -> Vec<u8> {
     let spread = mix((u64::from(round) << 8) + u64::from(from * 3 + to)) as usize;
-    let len = match WAY {
+    let len = match MODE {
         EAGER => 1 + spread % 3000,
         RENDEZVOUS => 40_000 + spread % 300_000,
         _ => 1 + spread % 40_000,
@@ -67,14 +67,14 @@ fn message<const WAY: u8>(from: u32, to: u32, round: u32) -> Vec<u8> {
     pattern(round * 9 + from * 3 + to, len)
 }
 
-fn received<N: Opens, const WAY: u8>(
+fn received<N: Opens, const MODE: u8>(
     t: &Trial,
     m: &Messenger<'_, N>,
     len: usize,
     from: u32,
     tag: u32,
 ) -> Result<Option<Box<[u8]>>> {
-    if WAY == PROBE {
+    if MODE == PROBE {
         let Some(message) = t.hear("mprobe", m.mprobe(from, tag))? else { return Ok(None) };
         let length = message.status().length as usize;
         ensure!(length == len, "data: {length} bytes were probed, not {len}");
