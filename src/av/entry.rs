@@ -2,7 +2,7 @@
 
 use super::AvError;
 
-/// How a peer is reached; the transport bit of an OFI entry.
+/// How a peer is reached; the transport bit of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Transport {
@@ -14,16 +14,16 @@ pub enum Transport {
 
 /// A 64-bit address-vector entry. [`Entry::EMPTY`] (zero) means "not inserted".
 ///
-/// Two packings exist, one for each netmod; a table holds one kind only.
+/// Two packings exist, of which a netmod takes one; a table holds one kind only.
 ///
-/// * **OFI**: `address + 1`, with the transport in bit 63. An `fi_addr_t` of an
-///   `FI_AV_TABLE` is an index from 0 (fi_av(3)); the one added keeps index 0
-///   apart from an empty entry. Taking it away again leaves the address of a
+/// * **index**: `address + 1`, with the transport in bit 63, for libraries that
+///   number their peers from 0; the one added keeps index 0 apart from an empty
+///   entry. Taking it away again leaves the address of a
 ///   network peer, and a negative number for a node-local peer and for an empty
 ///   entry alike: two instructions for both tests and the address
-///   ([`Entry::network_ofi`]).
-/// * **UCX**: the `ucp_ep_h` pointer, whose low three bits are zero, with the
-///   transport bits in their place.
+///   ([`Entry::network_index`]).
+/// * **handle**: a pointer, whose low three bits are zero, with the transport
+///   bits in their place, for libraries whose peers are objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(transparent)]
 pub struct Entry(u64);
@@ -32,47 +32,47 @@ impl Entry {
     /// Not inserted yet.
     pub const EMPTY: Entry = Entry(0);
     const LOCAL: u64 = 1 << 63;
-    /// The largest address an OFI entry holds.
-    pub const MAX_OFI: u64 = (1 << 63) - 2;
+    /// The largest index an entry holds.
+    pub const MAX_INDEX: u64 = (1 << 63) - 2;
 
-    /// Packs an OFI address.
+    /// Packs an index.
     ///
     /// # Errors
-    /// [`AvError::OfiAddress`] for an address above [`Entry::MAX_OFI`]: bit 63
-    /// in use, `FI_ADDR_UNSPEC` and `FI_ADDR_NOTAVAIL` among them.
-    pub const fn ofi(address: u64, transport: Transport) -> Result<Entry, AvError> {
-        if address > Self::MAX_OFI {
-            return Err(AvError::OfiAddress(address));
+    /// [`AvError::Index`] for one above [`Entry::MAX_INDEX`]: bit 63 in use, or
+    /// the highest values, which libraries keep for "no address".
+    pub const fn index(address: u64, transport: Transport) -> Result<Entry, AvError> {
+        if address > Self::MAX_INDEX {
+            return Err(AvError::Index(address));
         }
         Ok(Entry((transport as u64) << 63 | (address + 1)))
     }
 
-    /// Unpacks an OFI entry; `None` when it is empty.
+    /// Unpacks an index; `None` when it is empty.
     #[inline(always)]
-    pub const fn as_ofi(self) -> Option<(u64, Transport)> {
-        match self.network_ofi() {
+    pub const fn as_index(self) -> Option<(u64, Transport)> {
+        match self.network_index() {
             Some(address) => Some((address, Transport::Network)),
             None if self.is_empty() => None,
             None => Some(((self.0 & !Self::LOCAL) - 1, Transport::Local)),
         }
     }
 
-    /// The address of an OFI entry if it is reached over the network; `None`
+    /// The index of an entry if it is reached over the network; `None`
     /// for node-local peers and for an empty entry.
     #[inline(always)]
-    pub const fn network_ofi(self) -> Option<u64> {
+    pub const fn network_index(self) -> Option<u64> {
         let address = self.0.wrapping_sub(1);
         if address.cast_signed() < 0 { None } else { Some(address) }
     }
 
-    /// Packs a UCX endpoint handle with up to three transport bits.
+    /// Packs a handle with up to three transport bits.
     ///
     /// # Errors
-    /// [`AvError::UcxEndpoint`] for a null or misaligned handle,
+    /// [`AvError::Handle`] for a null or misaligned handle,
     /// [`AvError::TransportBits`] for more than three bits.
-    pub const fn ucx(endpoint: u64, bits: u8) -> Result<Entry, AvError> {
+    pub const fn handle(endpoint: u64, bits: u8) -> Result<Entry, AvError> {
         if endpoint == 0 || endpoint & 7 != 0 {
-            return Err(AvError::UcxEndpoint(endpoint));
+            return Err(AvError::Handle(endpoint));
         }
         if bits > 7 {
             return Err(AvError::TransportBits(bits));
@@ -80,9 +80,9 @@ impl Entry {
         Ok(Entry(endpoint | bits as u64))
     }
 
-    /// Unpacks a UCX entry into handle and transport bits; `None` when empty.
+    /// Unpacks an entry into handle and transport bits; `None` when empty.
     #[inline(always)]
-    pub const fn as_ucx(self) -> Option<(u64, u8)> {
+    pub const fn as_handle(self) -> Option<(u64, u8)> {
         if self.0 == 0 { None } else { Some((self.0 & !7, (self.0 & 7) as u8)) }
     }
 
@@ -111,43 +111,43 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn ofi_edges() {
-        for addr in [0, 1, 2, u64::from(u32::MAX), Entry::MAX_OFI] {
+    fn index_edges() {
+        for addr in [0, 1, 2, u64::from(u32::MAX), Entry::MAX_INDEX] {
             for t in [Transport::Network, Transport::Local] {
-                let e = Entry::ofi(addr, t).unwrap();
+                let e = Entry::index(addr, t).unwrap();
                 assert!(!e.is_empty());
-                assert_eq!(e.as_ofi(), Some((addr, t)));
-                assert_eq!(e.network_ofi(), (t == Transport::Network).then_some(addr));
+                assert_eq!(e.as_index(), Some((addr, t)));
+                assert_eq!(e.network_index(), (t == Transport::Network).then_some(addr));
             }
         }
-        for addr in [Entry::MAX_OFI + 1, 1 << 63, u64::MAX] {
-            let err = Entry::ofi(addr, Transport::Network).unwrap_err();
-            assert_eq!(err, AvError::OfiAddress(addr));
+        for addr in [Entry::MAX_INDEX + 1, 1 << 63, u64::MAX] {
+            let err = Entry::index(addr, Transport::Network).unwrap_err();
+            assert_eq!(err, AvError::Index(addr));
             assert!(err.to_string().contains("63 bits"));
         }
-        assert_eq!(Entry::EMPTY.as_ofi(), None);
-        assert_eq!(Entry::EMPTY.network_ofi(), None);
+        assert_eq!(Entry::EMPTY.as_index(), None);
+        assert_eq!(Entry::EMPTY.network_index(), None);
     }
 
     #[test]
-    fn ucx_refuses_what_it_would_lose() {
-        assert_eq!(Entry::ucx(0, 1), Err(AvError::UcxEndpoint(0)));
-        assert_eq!(Entry::ucx(0x1004, 0), Err(AvError::UcxEndpoint(0x1004)));
-        assert_eq!(Entry::ucx(0x1000, 8), Err(AvError::TransportBits(8)));
-        assert_eq!(Entry::EMPTY.as_ucx(), None);
+    fn handles_refuse_what_they_would_lose() {
+        assert_eq!(Entry::handle(0, 1), Err(AvError::Handle(0)));
+        assert_eq!(Entry::handle(0x1004, 0), Err(AvError::Handle(0x1004)));
+        assert_eq!(Entry::handle(0x1000, 8), Err(AvError::TransportBits(8)));
+        assert_eq!(Entry::EMPTY.as_handle(), None);
     }
 
     proptest! {
         #[test]
-        fn ofi_loses_no_bit(addr in 0..=Entry::MAX_OFI, local: bool) {
+        fn index_loses_no_bit(addr in 0..=Entry::MAX_INDEX, local: bool) {
             let t = if local { Transport::Local } else { Transport::Network };
-            prop_assert_eq!(Entry::ofi(addr, t).unwrap().as_ofi(), Some((addr, t)));
+            prop_assert_eq!(Entry::index(addr, t).unwrap().as_index(), Some((addr, t)));
         }
 
         #[test]
-        fn ucx_loses_no_bit(ep in 1u64..1 << 61, bits in 0u8..8) {
+        fn handle_loses_no_bit(ep in 1u64..1 << 61, bits in 0u8..8) {
             let ep = ep << 3;
-            prop_assert_eq!(Entry::ucx(ep, bits).unwrap().as_ucx(), Some((ep, bits)));
+            prop_assert_eq!(Entry::handle(ep, bits).unwrap().as_handle(), Some((ep, bits)));
         }
     }
 }

@@ -147,7 +147,7 @@ mod tests {
     use crate::av::Transport;
 
     fn entry(addr: u64) -> Entry {
-        Entry::ofi(addr, Transport::Network).unwrap()
+        Entry::index(addr, Transport::Network).unwrap()
     }
 
     #[test]

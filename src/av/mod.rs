@@ -30,19 +30,16 @@ use thiserror::Error;
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AvError {
-    /// An OFI address that does not fit beside the transport bit.
+    /// An index that does not fit beside the transport bit.
+    #[error("the address {0:#x} does not fit in 63 bits beside the transport bit")]
+    Index(u64),
+    /// A handle whose low bits are in use, or null.
     #[error(
-        "fi_addr {0:#x} does not fit in 63 bits beside the transport bit; \
-         use FI_AV_TABLE, whose addresses are small indices"
+        "the handle {0:#x} is null or not aligned to 8 bytes; its low 3 bits carry the transport"
     )]
-    OfiAddress(u64),
-    /// A UCX endpoint whose low bits are in use, or null.
-    #[error(
-        "UCX endpoint {0:#x} is null or not aligned to 8 bytes; its low 3 bits carry the transport"
-    )]
-    UcxEndpoint(u64),
-    /// Transport bits that need more than the three a UCX entry has.
-    #[error("transport bits {0:#x} do not fit in the low 3 bits of a UCX entry")]
+    Handle(u64),
+    /// Transport bits that need more than the three a handle leaves.
+    #[error("transport bits {0:#x} do not fit in the low 3 bits of a handle")]
     TransportBits(u8),
     /// A process group that was never added, or was removed.
     #[error("process group {0} does not exist; add it before looking up or inserting")]

@@ -186,7 +186,7 @@ mod tests {
     fn starts_empty_and_keeps_what_is_set() {
         let t = Table::new(1000, 1000).unwrap();
         assert!((0..1000).all(|i| t.get(i) == Some(Entry::EMPTY)));
-        let e = Entry::ofi(7, Transport::Local).unwrap();
+        let e = Entry::index(7, Transport::Local).unwrap();
         t.set(999, e).unwrap();
         assert_eq!(t.get(999), Some(e));
         assert_eq!(t.get(1000), None);
@@ -197,7 +197,7 @@ mod tests {
     fn grows_in_place_while_others_read() {
         let t = Table::new(1, 1 << 20).unwrap();
         let first = t.entries();
-        let e = |i: u32| Entry::ofi(u64::from(i), Transport::Network).unwrap();
+        let e = |i: u32| Entry::index(u64::from(i), Transport::Network).unwrap();
         std::thread::scope(|s| {
             let reader = s.spawn(|| {
                 let mut seen = 0;

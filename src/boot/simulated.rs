@@ -111,7 +111,7 @@ mod tests {
         assert_eq!((device.nodes().len(), device.node_size()), (1000, 8));
         for (lpid, transport) in [(0, Transport::Network), (998, Transport::Local)] {
             let entry = context.connect(Process { pg: 0, lpid }).expect("a peer");
-            assert_eq!(entry.as_ofi().map(|(_, transport)| transport), Some(transport));
+            assert_eq!(entry.as_index().map(|(_, transport)| transport), Some(transport));
         }
         // Nobody is watched who does not exist.
         assert!(device.dead_peers().is_empty());

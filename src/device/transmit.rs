@@ -240,7 +240,7 @@ impl<N: Netmod> Context<N> {
     #[cold]
     pub(super) fn explain(&self, route: Route, peer: u32, rc: isize) -> NetError {
         match self.endpoint(route.transport) {
-            Some((netmod, _)) => netmod.explain("send", rc),
+            Some((netmod, _)) => netmod.explain(N::CALLS.send, rc),
             None => NetError::Address {
                 provider: "none".into(),
                 reason: format!("rank {peer} has no provider"),

@@ -896,7 +896,7 @@ impl TaggedProtocol {
                     break;
                 }
                 rc if rc < 0 => {
-                    let call = if receiving { "recv_bulk" } else { "send_bulk" };
+                    let call = if receiving { N::CALLS.recv_bulk } else { N::CALLS.send_bulk };
                     slot.fail(context.attribute_failure(peer, netmod.explain(call, rc)).into());
                     break;
                 }

@@ -43,13 +43,12 @@ use crate::av::{AvError, Entry, Transport};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// The provider has no space now: make progress, then call again (`-FI_EAGAIN`,
-/// fi_errno(3)).
+/// The provider has no space now: make progress, then call again (`-EAGAIN`).
 pub const AGAIN: isize = -(libc::EAGAIN as isize);
 /// [`Netmod::send`] and the like still need the buffer: the token comes back
 /// from [`Netmod::poll`].
 pub const PENDING: isize = 1;
-/// The netmod does not have the operation (`-FI_ENOSYS`).
+/// The netmod does not have the operation (`-ENOSYS`).
 pub const UNSUPPORTED: isize = -(libc::ENOSYS as isize);
 /// Bytes of a packet's head.
 pub const HEAD: usize = 32;
@@ -236,6 +235,42 @@ impl Caps {
     }
 }
 
+/// What errors call a netmod's operations: the library's functions, which its
+/// manual and its users know.
+#[derive(Clone, Copy, Debug)]
+pub struct Calls {
+    /// [`Netmod::inject`].
+    pub inject: &'static str,
+    /// [`Netmod::write`] and [`Netmod::write_iov`].
+    pub write: &'static str,
+    /// [`Netmod::read`] and [`Netmod::read_iov`].
+    pub read: &'static str,
+    /// [`Netmod::atomic`].
+    pub atomic: &'static str,
+    /// [`Netmod::flush`].
+    pub flush: &'static str,
+    /// [`Netmod::send`].
+    pub send: &'static str,
+    /// [`Netmod::send_bulk`].
+    pub send_bulk: &'static str,
+    /// [`Netmod::recv_bulk`].
+    pub recv_bulk: &'static str,
+}
+
+impl Calls {
+    /// The names that the trait has for them.
+    pub const GENERIC: Calls = Calls {
+        inject: "inject",
+        write: "write",
+        read: "read",
+        atomic: "atomic",
+        flush: "flush",
+        send: "send",
+        send_bulk: "send_bulk",
+        recv_bulk: "recv_bulk",
+    };
+}
+
 /// What a device asks of a netmod that it is opened over.
 #[derive(Clone, Debug, Default)]
 pub struct OpenParams {
@@ -292,7 +327,7 @@ pub type Neighbours = Box<dyn Fn() -> Option<Vec<Neighbour>> + Send + Sync>;
 /// thread at a time (it may be sent); its calls take `&self` because the owner
 /// may hold it in several places, never because two threads may call at once.
 pub trait Netmod: Send + Sync + Sized + 'static {
-    /// An endpoint with its completion queue; in terms of UCX a worker.
+    /// An endpoint with its completion queue.
     type Endpoint: Send;
     /// What [`Netmod::inject`] needs of an endpoint, small enough to be copied
     /// into the structures of the put path. Valid while its endpoint lives.
@@ -302,10 +337,11 @@ pub trait Netmod: Send + Sync + Sized + 'static {
 
     /// What it is called in settings (`RANKWAY_NETMOD`).
     const NAME: &'static str;
+    /// What errors call its operations.
+    const CALLS: Calls = Calls::GENERIC;
 
     /// The addresses that [`Netmod::insert`] answers are good on one endpoint
-    /// only (with UCX, where each is a `ucp_ep_h`), so that every context has an
-    /// address vector of its own.
+    /// only, so that every context has an address vector of its own.
     const OWN_ADDRESSES: bool = false;
     /// Remote keys are handles made by [`Netmod::rkey_unpack`], one for each
     /// target and endpoint.
@@ -445,22 +481,14 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// An address that would lose a bit.
-    fn pack(address: u64, transport: Transport) -> Result<Entry, AvError> {
-        Entry::ofi(address, transport)
-    }
+    fn pack(address: u64, transport: Transport) -> Result<Entry, AvError>;
 
     /// Unpacks an entry; `None` when it is empty.
-    #[inline(always)]
-    fn unpack(entry: Entry) -> Option<(u64, Transport)> {
-        entry.as_ofi()
-    }
+    fn unpack(entry: Entry) -> Option<(u64, Transport)>;
 
     /// The address of an entry reached over the network; `None` when it is
     /// empty or node-local. What the put path asks first.
-    #[inline(always)]
-    fn network(entry: Entry) -> Option<u64> {
-        entry.network_ofi()
-    }
+    fn network(entry: Entry) -> Option<u64>;
 
     /// The inject handle of an endpoint.
     fn inject_handle(endpoint: &Self::Endpoint) -> Self::InjectHandle;

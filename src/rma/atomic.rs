@@ -664,7 +664,7 @@ impl<N: Netmod> Access<N> {
             token: token.bits(),
         };
         let mut under_way = true;
-        self.issue_with_retry(remote, "fi_atomic", |netmod, endpoint| {
+        self.issue_with_retry(remote, N::CALLS.atomic, |netmod, endpoint| {
             // SAFETY: the operands are staged until a flush; the result is the
             // caller's word; count and alignment were checked.
             let rc = unsafe { netmod.atomic(endpoint, &op) };

@@ -540,7 +540,7 @@ impl<N: Netmod> Access<N> {
         in_flight: Option<&mut Vec<InFlight>>,
     ) -> Result<(), Error> {
         let (dest, key) = (remote.dest, remote.key.bits());
-        let call = if write { "fi_writemsg" } else { "fi_readmsg" };
+        let call = if write { N::CALLS.write } else { N::CALLS.read };
         let awaited = in_flight.is_some();
         let token = self.issue_tracked(remote, call, awaited, |netmod, endpoint, token| {
             let many = IovTransfer { list, dest, key, token };

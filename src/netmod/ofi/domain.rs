@@ -9,9 +9,10 @@ use super::lock_reaper::LockReaper;
 use super::select::{Info, Request, open_library, select};
 use super::stale_keys::{self, StaleKeys};
 use super::{describe, open};
+use crate::av::{AvError, Entry, Transport};
 use crate::netmod::{
-    Atomic, Bulk, Caps, Completion, HEAD, IovTransfer, Kind, Neighbours, NetError, Netmod, Op,
-    OpenParams, Providers, Transfer, Type, limits,
+    Atomic, Bulk, Calls, Caps, Completion, HEAD, IovTransfer, Kind, Neighbours, NetError, Netmod,
+    Op, OpenParams, Providers, Transfer, Type, limits,
 };
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -373,6 +374,16 @@ impl Netmod for Ofi {
     type Region = Region;
 
     const NAME: &'static str = "ofi";
+    const CALLS: Calls = Calls {
+        inject: "fi_inject_write",
+        write: "fi_writemsg",
+        read: "fi_readmsg",
+        atomic: "fi_atomic",
+        send: "fi_sendmsg",
+        send_bulk: "fi_tsendmsg",
+        recv_bulk: "fi_trecv",
+        ..Calls::GENERIC
+    };
 
     fn is_installed() -> bool {
         describe::library().is_ok()
@@ -466,6 +477,20 @@ impl Netmod for Ofi {
     fn key(&self, region: &Region) -> u64 {
         // SAFETY: the registration is open.
         unsafe { ffi::fi_mr_key(region.mr) }
+    }
+
+    fn pack(address: u64, transport: Transport) -> Result<Entry, AvError> {
+        Entry::index(address, transport)
+    }
+
+    #[inline(always)]
+    fn unpack(entry: Entry) -> Option<(u64, Transport)> {
+        entry.as_index()
+    }
+
+    #[inline(always)]
+    fn network(entry: Entry) -> Option<u64> {
+        entry.network_index()
     }
 
     #[inline(always)]

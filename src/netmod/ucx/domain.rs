@@ -7,8 +7,8 @@ use super::region::Region;
 use super::{atomics, frame, region, transports};
 use crate::av::{AvError, Entry, Transport};
 use crate::netmod::{
-    Atomic, Bulk, Caps, Completion, HEAD, IovTransfer, Kind, NetError, Netmod, Op, OpenParams,
-    Providers, Transfer, Type, limits,
+    Atomic, Bulk, Calls, Caps, Completion, HEAD, IovTransfer, Kind, NetError, Netmod, Op,
+    OpenParams, Providers, Transfer, Type, limits,
 };
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -221,6 +221,16 @@ impl Netmod for Ucx {
     type Region = Region;
 
     const NAME: &'static str = "ucx";
+    const CALLS: Calls = Calls {
+        inject: "ucp_put_nbx",
+        write: "ucp_put_nbx",
+        read: "ucp_get_nbx",
+        atomic: "ucp_atomic_op_nbx",
+        flush: "ucp_ep_flush_nbx",
+        send: "ucp_am_send_nbx",
+        send_bulk: "ucp_tag_send_nbx",
+        recv_bulk: "ucp_tag_recv_nbx",
+    };
     const OWN_ADDRESSES: bool = true;
     const KEY_HANDLES: bool = true;
     const FLUSHES: bool = true;
@@ -300,12 +310,12 @@ impl Netmod for Ucx {
     }
 
     fn pack(address: u64, transport: Transport) -> Result<Entry, AvError> {
-        Entry::ucx(address, transport as u8)
+        Entry::handle(address, transport as u8)
     }
 
     #[inline(always)]
     fn unpack(entry: Entry) -> Option<(u64, Transport)> {
-        let (endpoint, bits) = entry.as_ucx()?;
+        let (endpoint, bits) = entry.as_handle()?;
         let local = bits & Transport::Local as u8 != 0;
         Some((endpoint, if local { Transport::Local } else { Transport::Network }))
     }

@@ -143,7 +143,7 @@ impl<N: Netmod> Access<N> {
     fn probe_by_flush(&self, remote: &Remote) -> Result<Option<Token>, Error> {
         let token = self.context.token(remote.peer);
         let mut pending = false;
-        self.issue_with_retry(remote, "flush", |netmod, endpoint| {
+        self.issue_with_retry(remote, N::CALLS.flush, |netmod, endpoint| {
             // SAFETY: `dest` is of this context's own address vector.
             let rc = unsafe { netmod.flush(endpoint, remote.dest, token.bits()) };
             pending = rc == PENDING;

@@ -109,7 +109,7 @@ impl<N: Netmod> Access<N> {
         len: usize,
         awaited: bool,
     ) -> Result<Token, Error> {
-        self.issue_tracked(remote, "fi_readmsg", awaited, |netmod, endpoint, token| {
+        self.issue_tracked(remote, N::CALLS.read, awaited, |netmod, endpoint, token| {
             let Remote { dest, addr, key, .. } = *remote;
             let op = Transfer { buf: to, len, dest, addr, key: key.bits(), token };
             // SAFETY: the caller's duty.

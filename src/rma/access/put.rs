@@ -557,7 +557,7 @@ impl<N: Netmod> Access<N> {
         len: usize,
         awaited: bool,
     ) -> Result<Token, Error> {
-        self.issue_tracked(remote, "fi_writemsg", awaited, |netmod, endpoint, token| {
+        self.issue_tracked(remote, N::CALLS.write, awaited, |netmod, endpoint, token| {
             let Remote { dest, addr, key, .. } = *remote;
             let op = Transfer { buf: from, len, dest, addr, key: key.bits(), token };
             // SAFETY: the caller's duty.
@@ -616,7 +616,7 @@ impl<N: Netmod> Access<N> {
                 Err(self.take_error().unwrap_or_else(lost))
             }
             rc => Err(match self.target(rank, disp)? {
-                Target::Provider(remote) => self.provider_error(&remote, "fi_inject_write", rc),
+                Target::Provider(remote) => self.provider_error(&remote, N::CALLS.inject, rc),
                 Target::Mapped(_) | Target::Unreachable(_) => {
                     unreachable_error(self.world_rank(rank)?)
                 }
