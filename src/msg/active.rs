@@ -17,8 +17,8 @@
 //! way as there is space for. So two processes that flood each other with
 //! requests do not wait for each other's replies.
 
-use super::MsgError;
 use super::credit::{Credit, Limits};
+use super::error::MsgError;
 use crate::device::{
     Body, Class, Context, DeviceError, Head, Outcome, PacketHandler, PerPeer, Progress,
 };

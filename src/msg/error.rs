@@ -73,6 +73,16 @@ pub enum MsgError {
 }
 
 impl MsgError {
+    /// A peer died while something was under way with it.
+    pub(super) fn died(peer: u32) -> MsgError {
+        MsgError::Device(DeviceError::PeerDied { rank: peer })
+    }
+
+    /// A message with these match bits is longer than its receive.
+    pub(super) fn truncated(bits: u64, length: u64, capacity: usize) -> MsgError {
+        MsgError::Truncated { source_rank: (bits >> 32) as u32, tag: bits as u32, length, capacity }
+    }
+
     /// The world rank this is about, if a peer is the cause.
     pub fn peer(&self) -> Option<u32> {
         match self {

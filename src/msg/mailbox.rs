@@ -1,7 +1,7 @@
 //! A handler that hands its messages to other threads.
 
-use super::MsgError;
 use super::active::{Active, Call, HandlerStatus};
+use super::error::MsgError;
 use super::notifier::Notifier;
 use crate::netmod::Netmod;
 use crossbeam_queue::ArrayQueue;

@@ -1,8 +1,7 @@
 //! Messages of a communicator: by rank and tag.
 
-use super::MsgError;
-use super::request::Request;
-use super::tagged::{Message, Tagged};
+use super::error::MsgError;
+use super::tagged::{Message, Request, Tagged};
 use super::types::{Counts, MatchSpec, Status};
 use crate::netmod::Netmod;
 use crate::rma::Communicator;

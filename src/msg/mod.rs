@@ -28,7 +28,6 @@
 //! [barrier](crate::rma::Communicator::barrier).
 
 mod active;
-mod completion_queue;
 mod credit;
 mod error;
 mod index;
@@ -37,10 +36,7 @@ mod matching;
 mod messenger;
 mod notifier;
 mod pool;
-mod protocol;
-mod request;
 mod scope;
-mod slots;
 mod tagged;
 mod types;
 
@@ -50,11 +46,9 @@ mod sync {
 }
 
 pub use active::{Active, Call, HEADER, HandlerStatus, Reply};
-pub use completion_queue::{RequestId, Started};
 pub use error::MsgError;
 pub use mailbox::{AmMessage, Mailbox};
 pub use messenger::{Any, Messenger, Source, Tag};
-pub use request::{Request, test_all, wait_all, wait_any};
 pub use scope::{Receive, Scope};
-pub use tagged::{Message, Tagged};
+pub use tagged::{Message, Request, RequestId, Started, Tagged, test_all, wait_all, wait_any};
 pub use types::{Completion, Counts, MatchSpec, Status};

@@ -5,10 +5,10 @@
 //! has it. Every request of a scope is one or the other before the scope
 //! returns, also when a wait fails or ends in a panic ([`Requests`]).
 
-use super::MsgError;
+use super::error::MsgError;
 use super::messenger::{Messenger, Source, Tag};
 use super::tagged::Tagged;
-use super::types::Status;
+use super::types::{Envelope, RecvBuffer, Status};
 use crate::netmod::Netmod;
 use crate::rma::{Pod, bytes_of};
 use std::cell::RefCell;
@@ -56,7 +56,7 @@ impl<N: Netmod> Requests<N> {
     /// itself that have no receive.
     fn cancel(&self) {
         for at in self.all.borrow().iter().flatten() {
-            self.tagged.protocol().take_back(*at);
+            self.tagged.take_back(*at);
         }
     }
 
@@ -209,10 +209,10 @@ impl<'scope, N: Netmod> Scope<'scope, '_, N> {
     ) -> Result<(), MsgError> {
         let messenger = self.messenger;
         let (peer, bits) = (messenger.world_rank(dest)?, messenger.bits(tag));
-        let channel = messenger.communicator().id();
+        let to = Envelope { peer, channel: messenger.communicator().id(), bits };
         // SAFETY: borrowed until the scope has ended, which completes or
         // abandons the request.
-        let sent = unsafe { messenger.tagged().begin_send(peer, channel, bits, buf, synchronous)? };
+        let sent = unsafe { messenger.tagged().begin_send(to, buf, synchronous)? };
         if let Some(at) = sent {
             self.requests.keep(at);
         }
@@ -231,11 +231,11 @@ impl<'scope, N: Netmod> Scope<'scope, '_, N> {
         tag: impl Into<Tag>,
     ) -> Result<Receive<'scope, N, T>, MsgError> {
         let spec = self.messenger.match_spec(source.into(), tag.into())?;
-        let (bytes, len) = (size_of_val(buf), buf.len());
-        let start = buf.as_mut_ptr();
+        let (start, len) = (buf.as_mut_ptr(), buf.len());
+        let buffer = RecvBuffer::borrowed(start.cast(), size_of_val(buf));
         // SAFETY: borrowed, and by nobody else, until the scope has ended,
         // which completes or abandons the request.
-        let at = unsafe { self.messenger.tagged().begin_recv(&spec, start.cast(), bytes)? };
+        let at = unsafe { self.messenger.tagged().begin_recv(&spec, buffer)? };
         let number = self.requests.keep(at);
         Ok(Receive { requests: &self.requests, number, start, len, buf: PhantomData })
     }

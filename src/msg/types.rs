@@ -1,7 +1,7 @@
 //! What the files of this module share: which messages are meant, how a call
 //! began and how it ended. Knows none of them but the error.
 
-use super::MsgError;
+use super::error::MsgError;
 use std::num::NonZeroU64;
 
 /// Which messages a receive or probe matches.
@@ -70,14 +70,60 @@ pub struct Counts {
     pub queued_packets: usize,
 }
 
-/// How a send is to go.
+/// Where a message goes: to whom, and what its receive must match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Envelope {
+    /// World rank of the receiver.
+    pub(super) peer: u32,
+    /// The channel, see [`MatchSpec::channel`].
+    pub(super) channel: u64,
+    /// The match bits.
+    pub(super) bits: u64,
+}
+
+/// A message that is sent. Passed by value: what is sent at once is never
+/// written to memory then.
 #[derive(Clone, Copy, Debug)]
+pub(super) struct Outgoing {
+    pub(super) to: Envelope,
+    pub(super) buf: *const u8,
+    /// Bytes of `buf`.
+    pub(super) len: usize,
+    pub(super) mode: SendMode,
+}
+
+/// How a send is to go.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SendMode {
     /// It ends when a receive took it.
     pub(super) synchronous: bool,
     /// The buffer is the caller's on return from a call that may fail before
     /// the provider is done.
     pub(super) borrowed: bool,
+}
+
+/// Where a receive puts its message.
+#[derive(Clone, Copy)]
+pub(super) struct RecvBuffer {
+    pub(super) start: *mut u8,
+    /// Bytes.
+    pub(super) capacity: usize,
+    /// Borrowed by a call that may fail before the provider is done.
+    pub(super) borrowed: bool,
+}
+
+impl RecvBuffer {
+    /// That of a call that waits.
+    #[inline]
+    pub(super) fn borrowed(start: *mut u8, capacity: usize) -> RecvBuffer {
+        RecvBuffer { start, capacity, borrowed: true }
+    }
+
+    /// The caller's until its request is complete.
+    #[inline]
+    pub(super) fn lent(start: *mut u8, capacity: usize) -> RecvBuffer {
+        RecvBuffer { start, capacity, borrowed: false }
+    }
 }
 
 /// How a send began.

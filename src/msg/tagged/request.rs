@@ -1,9 +1,9 @@
 //! Sends and receives under way, each with an object that is waited for.
 
-use super::MsgError;
-use super::tagged::{Message, Tagged};
-use super::types::{MatchSpec, SendMode, Sent, Status};
+use super::calls::{Message, Tagged};
 use crate::device::Progress;
+use crate::msg::error::MsgError;
+use crate::msg::types::{Envelope, MatchSpec, Outgoing, RecvBuffer, SendMode, Sent, Status};
 use crate::netmod::Netmod;
 
 /// A send or a receive under way. Dropped, it goes on by itself, but for a
@@ -156,10 +156,10 @@ impl<N: Netmod> Tagged<N> {
         len: usize,
         synchronous: bool,
     ) -> Result<Request<N>, MsgError> {
-        let mode = SendMode { synchronous, borrowed: false };
+        let to = Envelope { peer, channel, bits };
+        let message = Outgoing { to, buf, len, mode: SendMode { synchronous, borrowed: false } };
         // SAFETY: the caller's duty.
-        let sent =
-            unsafe { self.protocol().send(self.context(), peer, channel, bits, buf, len, mode)? };
+        let sent = unsafe { self.protocol().send(self.context(), message)? };
         Ok(match sent {
             Sent::Done => {
                 let length = len as u64;
@@ -185,7 +185,10 @@ impl<N: Netmod> Tagged<N> {
         capacity: usize,
     ) -> Result<Request<N>, MsgError> {
         // SAFETY: the caller's duty.
-        let at = unsafe { self.protocol().receive(self.context(), spec, buf, capacity, false)? };
+        let at = unsafe {
+            let buffer = RecvBuffer::lent(buf, capacity);
+            self.protocol().receive(self.context(), spec, buffer)?
+        };
         Ok(Request::under_way(self, at))
     }
 }
@@ -198,7 +201,7 @@ impl<N: Netmod> Message<N> {
     pub unsafe fn irecv(self, buf: *mut u8, capacity: usize) -> Request<N> {
         let tagged = self.tagged().clone();
         // SAFETY: the caller's duty.
-        let at = unsafe { self.begin(buf, capacity, false) };
+        let at = unsafe { self.begin(RecvBuffer::lent(buf, capacity)) };
         Request::under_way(&tagged, at)
     }
 }

@@ -1,15 +1,15 @@
 //! Requests: what is kept of a message under way. Their places are used again.
 
-use super::MsgError;
-use super::types::{Completion, Status};
+use super::pieces::{Piece, Pieces, Receiver, Sender};
+use super::tokens;
 use crate::device::Bounce;
+use crate::msg::error::MsgError;
+use crate::msg::types::{Completion, Status};
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
 /// The peer of a receive from anybody.
 pub(super) const ANYBODY: u32 = u32::MAX;
-/// Bits of a generation, so that number and generation fit a token.
-const GENERATIONS: u32 = (1 << 20) - 1;
 
 /// Where a request stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +23,16 @@ pub(super) enum Phase {
     Eager,
     /// A rendezvous without a receive.
     RtsSent,
-    Sending,
-    Receiving,
+    /// Pieces of a rendezvous go or come.
+    Transfer,
     Done,
+}
+
+/// Which side of a rendezvous a request is.
+#[derive(Clone, Copy, Debug)]
+enum Role {
+    Sender(Sender),
+    Receiver(Receiver),
 }
 
 /// A request. What a message that is sent whole needs is one cache line.
@@ -58,17 +65,11 @@ pub(super) struct Slot {
     pub(super) channel: u64,
     /// Events an eager send waits for.
     pub(super) due: u32,
-    /// A rendezvous: the other side's request, the tag of the first piece,
-    /// bytes of a piece, and pieces issued, cleared and ended.
-    pub(super) theirs: u64,
-    pub(super) tag: u64,
-    pub(super) piece: u64,
-    pub(super) issued: u64,
-    pub(super) cleared: u64,
-    pub(super) ended: u64,
-    /// What providers have in place of a borrowed buffer, by piece. Leaked
-    /// where they do not give it back.
-    bounced: Vec<(u64, Bounce)>,
+    /// While pieces of a rendezvous are under way.
+    role: Option<Role>,
+    /// What providers have in place of a borrowed buffer. Leaked where they do
+    /// not give it back.
+    bounced: Vec<(Piece, Bounce)>,
 }
 
 const _: () = assert!(std::mem::offset_of!(Slot, channel) <= 64);
@@ -92,72 +93,95 @@ impl Slot {
             error: None,
             channel: 0,
             due: 0,
-            theirs: 0,
-            tag: 0,
-            piece: 0,
-            issued: 0,
-            cleared: 0,
-            ended: 0,
+            role: None,
             bounced: Vec::new(),
         }
     }
 
-    /// Becomes a rendezvous of which nothing was issued yet.
-    pub(super) fn begin_rendezvous(&mut self, phase: Phase) {
-        self.phase = phase;
-        (self.issued, self.cleared, self.ended) = (0, 0, 0);
+    /// A receive has matched a message that is not here yet.
+    pub(super) fn matched(&mut self, peer: u32, bits: u64, length: u64) {
+        (self.peer, self.bits, self.length) = (peer, bits, length);
     }
 
-    /// What a provider is given for a piece that begins at `start`: the place
-    /// in the caller's buffer, or bounce memory in its stead, with its bytes if
-    /// it is `sent`.
+    /// Becomes the sender of a rendezvous that was cleared.
+    pub(super) fn begin_sending(&mut self, sender: Sender) {
+        self.phase = Phase::Transfer;
+        self.role = Some(Role::Sender(sender));
+    }
+
+    /// Becomes the receiver of a rendezvous.
+    pub(super) fn begin_receiving(&mut self, receiver: Receiver) {
+        self.phase = Phase::Transfer;
+        self.role = Some(Role::Receiver(receiver));
+    }
+
+    /// The sender, where pieces of a rendezvous go.
+    pub(super) fn sender(&mut self) -> Option<&mut Sender> {
+        match &mut self.role {
+            Some(Role::Sender(sender)) if self.phase == Phase::Transfer => Some(sender),
+            _ => None,
+        }
+    }
+
+    /// The receiver, where pieces of a rendezvous come.
+    pub(super) fn receiver(&mut self) -> Option<&mut Receiver> {
+        match &mut self.role {
+            Some(Role::Receiver(receiver)) if self.phase == Phase::Transfer => Some(receiver),
+            _ => None,
+        }
+    }
+
+    /// Returns true for a send whose provider has its bytes, or some.
+    pub(super) fn is_given_away(&mut self) -> bool {
+        self.phase == Phase::Eager || self.sender().is_some()
+    }
+
+    /// The pieces of a rendezvous that go or come.
+    pub(super) fn pieces(&mut self) -> Option<&mut Pieces> {
+        match &mut self.role {
+            _ if self.phase != Phase::Transfer => None,
+            Some(Role::Sender(sender)) => Some(&mut sender.pieces),
+            Some(Role::Receiver(receiver)) => Some(&mut receiver.pieces),
+            None => None,
+        }
+    }
+
+    /// What a provider is given for a piece: its place in the caller's buffer,
+    /// or bounce memory in its stead, with its bytes if it is `sent`.
     ///
     /// # Safety
     /// The buffer holds the piece.
-    pub(super) unsafe fn buffer_of(
-        &mut self,
-        piece: u64,
-        start: usize,
-        len: usize,
-        sent: bool,
-    ) -> *mut u8 {
-        let own = self.buf.wrapping_add(start);
+    pub(super) unsafe fn buffer_of(&mut self, piece: Piece, sent: bool) -> *mut u8 {
+        let own = self.buf.wrapping_add(piece.start);
         if !self.borrowed {
             return own;
         }
-        let mut bounce = Bounce::new(len);
+        let mut bounce = Bounce::new(piece.len);
         let to = bounce.start();
         if sent {
             // SAFETY: the caller's duty; bounce memory of this length.
-            unsafe { to.copy_from_nonoverlapping(own, len) };
+            unsafe { to.copy_from_nonoverlapping(own, piece.len) };
         }
         self.bounced.push((piece, bounce));
         to
     }
 
     /// The provider is done with a piece, which goes to the caller's buffer if
-    /// it was `received` and the buffer is still there. `piece`: its lowest
-    /// eight bits.
+    /// it was `received` and the buffer is still there. `number`: its lowest
+    /// bits, as tokens have them.
     ///
     /// # Safety
     /// A buffer of a request that is not detached holds the piece.
-    pub(super) unsafe fn take_back(&mut self, piece: u64, received: bool) {
-        let found = self.bounced.iter().position(|(number, _)| number & 0xff == piece & 0xff);
-        let Some(at) = found else { return };
-        let (number, mut bounce) = self.bounced.swap_remove(at);
+    pub(super) unsafe fn take_back(&mut self, number: u64, received: bool) {
+        let of = |(piece, _): &(Piece, Bounce)| tokens::is_piece(piece.number, number);
+        let Some(at) = self.bounced.iter().position(of) else { return };
+        let (piece, mut bounce) = self.bounced.swap_remove(at);
         if received && !self.detached {
-            let start = number * self.piece;
-            let len = self.piece.min(self.length - start) as usize;
-            let to = self.buf.wrapping_add(start as usize);
+            let to = self.buf.wrapping_add(piece.start);
             // SAFETY: the caller's duty; bounce memory of this length.
-            unsafe { to.copy_from_nonoverlapping(bounce.start(), len) };
+            unsafe { to.copy_from_nonoverlapping(bounce.start(), piece.len) };
         }
         bounce.release();
-    }
-
-    /// Pieces of the rendezvous.
-    pub(super) fn pieces(&self) -> u64 {
-        self.length.div_ceil(self.piece.max(1))
     }
 
     #[inline]
@@ -183,7 +207,7 @@ impl Slots {
     pub(super) fn take(&mut self) -> u32 {
         let at = self.free.pop().unwrap_or_else(|| self.grow());
         let slot = &mut self.slots[at as usize];
-        slot.generation = (slot.generation + 1) & GENERATIONS;
+        slot.generation = tokens::next_generation(slot.generation);
         slot.detached = false;
         slot.cancelled = false;
         slot.synchronous = false;
@@ -208,17 +232,16 @@ impl Slots {
     /// The request of an id, if it is still that one.
     #[inline]
     pub(super) fn known(&mut self, id: u64) -> Option<(u32, &mut Slot)> {
-        let at = id as u32;
-        let generation = (id >> 32) as u32 & GENERATIONS;
+        let at = tokens::place(id);
         let slot = self.slots.get_mut(at as usize)?;
-        let same = slot.generation == generation && slot.phase != Phase::Free;
+        let same = slot.generation == tokens::generation(id) && slot.phase != Phase::Free;
         same.then_some((at, slot))
     }
 
-    /// What names a request in packets and tokens: 52 bits.
+    /// What names a request in packets and tokens.
     #[inline]
     pub(super) fn id(&self, at: u32) -> u64 {
-        u64::from(self.slots[at as usize].generation) << 32 | u64::from(at)
+        tokens::request_id(self.slots[at as usize].generation, at)
     }
 
     #[inline]
@@ -348,15 +371,13 @@ mod tests {
     #[test]
     fn what_is_lent_goes_back_where_it_belongs() {
         const LONG: usize = 20;
-        const PIECE: usize = 8;
         let mut bytes: Vec<u8> = (0..LONG as u8).collect();
         let mut slot = Slot::new();
         slot.buf = bytes.as_mut_ptr();
-        (slot.length, slot.piece, slot.borrowed) = (LONG as u64, PIECE as u64, true);
-        assert_eq!(slot.pieces(), 3);
+        slot.borrowed = true;
         // SAFETY: the last piece, of 4 bytes, and `slot.buf` holds it.
         unsafe {
-            let bounce = slot.buffer_of(2, 2 * PIECE, 4, true);
+            let bounce = slot.buffer_of(Piece { number: 2, start: 16, len: 4 }, true);
             assert_eq!(std::slice::from_raw_parts(bounce, 4), [16, 17, 18, 19]);
             bounce.write_bytes(9, 4);
             slot.take_back(2, true);
@@ -367,7 +388,7 @@ mod tests {
         slot.detached = true;
         // SAFETY: bounce memory of the piece; the buffer is not touched.
         unsafe {
-            slot.buffer_of(0, 0, PIECE, false).write_bytes(1, PIECE);
+            slot.buffer_of(Piece { number: 0, start: 0, len: 8 }, false).write_bytes(1, 8);
             slot.take_back(0, true);
         }
     }

@@ -1,10 +1,12 @@
 //! Tagged messages by world rank and match bits, for device layers that lay
 //! the bits out themselves.
 
-use super::MsgError;
-use super::protocol::{TaggedProtocol, Unexpected};
-use super::types::{Counts, MatchSpec, SendMode, Sent, Status};
+use super::state::{Matched, TaggedProtocol};
 use crate::device::{Context, DeviceError, Progress};
+use crate::msg::error::MsgError;
+use crate::msg::types::{
+    Counts, Envelope, MatchSpec, Outgoing, RecvBuffer, SendMode, Sent, Status,
+};
 use crate::netmod::Netmod;
 use std::rc::Rc;
 
@@ -62,7 +64,7 @@ impl<N: Netmod> Tagged<N> {
     /// Sends messages longer than `bytes` by rendezvous, also where a packet
     /// would hold them. For peers nothing was sent to yet.
     pub fn limit_eager(&self, bytes: usize) {
-        self.protocol.limit_whole(bytes);
+        self.protocol.flows.limit_whole(bytes);
     }
 
     /// Sends and waits until the buffer is free: at once for a short message
@@ -94,7 +96,7 @@ impl<N: Netmod> Tagged<N> {
     ) -> Result<(), MsgError> {
         // SAFETY: the buffer is borrowed until the request is done or given up,
         // below.
-        match unsafe { self.begin_send(peer, channel, bits, buf, synchronous)? } {
+        match unsafe { self.begin_send(Envelope { peer, channel, bits }, buf, synchronous)? } {
             None => Ok(()),
             Some(at) => self.complete(at).map(drop),
         }
@@ -106,20 +108,17 @@ impl<N: Netmod> Tagged<N> {
     /// # Safety
     /// `buf` is readable until then.
     #[inline]
-    pub(super) unsafe fn begin_send(
+    pub(in crate::msg) unsafe fn begin_send(
         &self,
-        peer: u32,
-        channel: u64,
-        bits: u64,
+        to: Envelope,
         buf: &[u8],
         synchronous: bool,
     ) -> Result<Option<u32>, MsgError> {
         self.refuse_nested()?;
         let mode = SendMode { synchronous, borrowed: true };
-        let (start, len) = (buf.as_ptr(), buf.len());
+        let message = Outgoing { to, buf: buf.as_ptr(), len: buf.len(), mode };
         // SAFETY: the caller's duty.
-        let sent =
-            unsafe { self.protocol.send(&self.context, peer, channel, bits, start, len, mode)? };
+        let sent = unsafe { self.protocol.send(&self.context, message)? };
         Ok(match sent {
             Sent::Done => None,
             Sent::Pending(at) => Some(at),
@@ -133,7 +132,8 @@ impl<N: Netmod> Tagged<N> {
     pub fn recv(&self, spec: &MatchSpec, buf: &mut [u8]) -> Result<Status, MsgError> {
         // SAFETY: the buffer is borrowed until the request is done or given up,
         // below.
-        let at = unsafe { self.begin_recv(spec, buf.as_mut_ptr(), buf.len())? };
+        let at =
+            unsafe { self.begin_recv(spec, RecvBuffer::borrowed(buf.as_mut_ptr(), buf.len()))? };
         self.complete(at)
     }
 
@@ -141,16 +141,21 @@ impl<N: Netmod> Tagged<N> {
     /// when the request was completed or abandoned.
     ///
     /// # Safety
-    /// `buf` is writable for `capacity` bytes, and not touched, until then.
-    pub(super) unsafe fn begin_recv(
+    /// The buffer is writable, and not touched, until then.
+    pub(in crate::msg) unsafe fn begin_recv(
         &self,
         spec: &MatchSpec,
-        buf: *mut u8,
-        capacity: usize,
+        buffer: RecvBuffer,
     ) -> Result<u32, MsgError> {
         self.refuse_nested()?;
         // SAFETY: the caller's duty.
-        unsafe { self.protocol.receive(&self.context, spec, buf, capacity, true) }
+        unsafe { self.protocol.receive(&self.context, spec, buffer) }
+    }
+
+    /// Takes back a receive that has no message yet, or a send to this process
+    /// itself that no receive took: nobody else can end them.
+    pub(in crate::msg) fn take_back(&self, at: u32) {
+        self.protocol.take_back(at);
     }
 
     /// The first message that fits, if one came in. Makes progress once.
@@ -181,11 +186,11 @@ impl<N: Netmod> Tagged<N> {
     /// As [`Tagged::iprobe`].
     pub fn improbe(&self, spec: &MatchSpec) -> Result<Option<Message<N>>, MsgError> {
         self.context.progress()?;
-        let found = self.protocol.pick(spec);
+        let found = self.protocol.take(spec);
         if found.is_none() {
             self.protocol.check_probe(&self.context, spec)?;
         }
-        Ok(found.map(|(bits, what)| Message { tagged: self.clone(), bits, what: Some(what) }))
+        Ok(found.map(|matched| Message { tagged: self.clone(), matched: Some(matched) }))
     }
 
     /// Waits for a message that fits and takes it.
@@ -193,8 +198,8 @@ impl<N: Netmod> Tagged<N> {
     /// # Errors
     /// As [`Tagged::iprobe`].
     pub fn mprobe(&self, spec: &MatchSpec) -> Result<Message<N>, MsgError> {
-        let (bits, what) = self.probe_with(spec, || self.protocol.pick(spec))?;
-        Ok(Message { tagged: self.clone(), bits, what: Some(what) })
+        let matched = self.probe_with(spec, || self.protocol.take(spec))?;
+        Ok(Message { tagged: self.clone(), matched: Some(matched) })
     }
 
     fn probe_with<T>(
@@ -229,7 +234,7 @@ impl<N: Netmod> Tagged<N> {
     /// Waits for a request and takes its result. Of one whose wait fails, or
     /// ends in a handler's panic, nothing is under way either.
     #[inline]
-    pub(super) fn complete(&self, at: u32) -> Result<Status, MsgError> {
+    pub(in crate::msg) fn complete(&self, at: u32) -> Result<Status, MsgError> {
         if !self.protocol.is_done(at) {
             self.wait_for(at)?;
         }
@@ -251,7 +256,7 @@ impl<N: Netmod> Tagged<N> {
     /// queue breaks, or that nobody will wait for: a borrowed buffer is the
     /// caller's again.
     #[cold]
-    pub(super) fn abandon(&self, at: u32) {
+    pub(in crate::msg) fn abandon(&self, at: u32) {
         self.protocol.abandon(&self.context, at);
     }
 }
@@ -273,8 +278,7 @@ impl<N: Netmod> Drop for Unfinished<'_, N> {
 /// had been received and thrown away.
 pub struct Message<N: Netmod> {
     tagged: Tagged<N>,
-    bits: u64,
-    what: Option<Unexpected>,
+    matched: Option<Matched>,
 }
 
 impl<N: Netmod> std::fmt::Debug for Message<N> {
@@ -290,8 +294,9 @@ impl<N: Netmod> Message<N> {
 
     /// Whose it is, and its length.
     pub fn status(&self) -> Status {
-        let (peer, length) = self.what.as_ref().map_or((0, 0), |w| (w.peer, w.length));
-        Status { peer, bits: self.bits, length, cancelled: false }
+        let of = |Matched { bits, message }: &Matched| (message.peer, *bits, message.length);
+        let (peer, bits, length) = self.matched.as_ref().map_or((0, 0, 0), of);
+        Status { peer, bits, length, cancelled: false }
     }
 
     /// Receives it and waits until it is here.
@@ -303,24 +308,24 @@ impl<N: Netmod> Message<N> {
         let tagged = self.tagged.clone();
         // SAFETY: the buffer is borrowed until the request is done or given up,
         // below.
-        let at = unsafe { self.begin(buf.as_mut_ptr(), buf.len(), true) };
+        let at = unsafe { self.begin(RecvBuffer::borrowed(buf.as_mut_ptr(), buf.len())) };
         tagged.complete(at)
     }
 
     /// # Safety
     /// As [`Tagged::irecv`].
-    pub(super) unsafe fn begin(mut self, buf: *mut u8, capacity: usize, borrowed: bool) -> u32 {
-        let what = self.what.take();
+    pub(super) unsafe fn begin(mut self, buffer: RecvBuffer) -> u32 {
+        let matched = self.matched.take();
         let Tagged { context, protocol } = &self.tagged;
         // SAFETY: the caller's duty.
-        unsafe { protocol.receive_picked(context, self.bits, what, buf, capacity, borrowed) }
+        unsafe { protocol.receive_matched(context, matched, buffer) }
     }
 }
 
 impl<N: Netmod> Drop for Message<N> {
     fn drop(&mut self) {
-        if let Some(what) = self.what.take() {
-            self.tagged.protocol.discard(&self.tagged.context, what);
+        if let Some(Matched { message, .. }) = self.matched.take() {
+            self.tagged.protocol.discard(&self.tagged.context, message);
         }
     }
 }

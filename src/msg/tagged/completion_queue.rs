@@ -1,13 +1,15 @@
 //! A completion queue, for device layers with requests of their own.
 //!
-//! A [`Request`](super::Request) is asked whether it is complete. A layer with
+//! A [`Request`](crate::msg::Request) is asked whether it is complete. A layer with
 //! thousands of them would have to ask all. Here it gives each operation a
 //! number, its cookie, and takes completions from a queue. Nothing is allocated
 //! for an operation.
 
-use super::MsgError;
-use super::tagged::{Message, Tagged};
-use super::types::{Completion, MatchSpec, SendMode, Sent, Status};
+use super::calls::{Message, Tagged};
+use crate::msg::error::MsgError;
+use crate::msg::types::{
+    Completion, Envelope, MatchSpec, Outgoing, RecvBuffer, SendMode, Sent, Status,
+};
 use crate::netmod::Netmod;
 use std::num::NonZeroU64;
 
@@ -46,10 +48,10 @@ impl<N: Netmod> Tagged<N> {
         synchronous: bool,
         cookie: NonZeroU64,
     ) -> Result<Started, MsgError> {
-        let (protocol, context) = (self.protocol(), self.context());
-        let mode = SendMode { synchronous, borrowed: false };
+        let to = Envelope { peer, channel, bits };
+        let message = Outgoing { to, buf, len, mode: SendMode { synchronous, borrowed: false } };
         // SAFETY: the caller's duty.
-        let sent = unsafe { protocol.send(context, peer, channel, bits, buf, len, mode)? };
+        let sent = unsafe { self.protocol().send(self.context(), message)? };
         Ok(match sent {
             Sent::Done => {
                 Started::Done(Ok(Status { peer, bits, length: len as u64, cancelled: false }))
@@ -94,7 +96,10 @@ impl<N: Netmod> Tagged<N> {
         cookie: NonZeroU64,
     ) -> Result<Started, MsgError> {
         // SAFETY: the caller's duty.
-        let at = unsafe { self.protocol().receive(self.context(), spec, buf, capacity, false)? };
+        let at = unsafe {
+            let buffer = RecvBuffer::lent(buf, capacity);
+            self.protocol().receive(self.context(), spec, buffer)?
+        };
         Ok(self.started(at, cookie))
     }
 
@@ -112,8 +117,10 @@ impl<N: Netmod> Tagged<N> {
         buf: *const u8,
         len: usize,
     ) -> bool {
+        let to = Envelope { peer, channel, bits };
+        let message = Outgoing { to, buf, len, mode: SendMode::default() };
         // SAFETY: the caller's duty.
-        unsafe { self.protocol().send_now(self.context(), peer, channel, bits, buf, len) }
+        unsafe { self.protocol().send_now(self.context(), message) }
     }
 
     #[inline]
@@ -153,7 +160,7 @@ impl<N: Netmod> Message<N> {
     pub unsafe fn start_recv(self, buf: *mut u8, capacity: usize, cookie: NonZeroU64) -> Started {
         let tagged = self.tagged().clone();
         // SAFETY: the caller's duty.
-        let at = unsafe { self.begin(buf, capacity, false) };
+        let at = unsafe { self.begin(RecvBuffer::lent(buf, capacity)) };
         tagged.started(at, cookie)
     }
 }

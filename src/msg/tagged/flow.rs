@@ -1,0 +1,160 @@
+//! Flow control towards each peer: credit, what is sent how, and the sends
+//! that wait.
+
+use super::packets::{self, CREDIT, SYNC_ACK};
+use crate::device::{Context, DeviceError, PerPeer};
+use crate::msg::credit::{Credit, Limits};
+use crate::msg::error::MsgError;
+use crate::netmod::Netmod;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+
+/// Flow control towards a peer.
+#[derive(Default)]
+pub(super) struct PeerFlow {
+    pub(super) credit: Credit,
+    /// Payloads shorter than this are copied at the call; 0 until the first
+    /// message to it, and while sends wait for credit.
+    pub(super) short: Cell<u32>,
+    /// The longest payload that is copied at the call, and that is sent
+    /// whole.
+    pub(super) inject: Cell<u32>,
+    pub(super) eager: Cell<u32>,
+    known: Cell<bool>,
+    /// Dead or out of reach: what was under way has failed.
+    pub(super) gone: Cell<bool>,
+    /// Sends that wait for credit, in order.
+    pub(super) waits: Cell<bool>,
+    #[expect(clippy::box_collection, reason = "most peers have none: 8 bytes, not 32")]
+    queue: RefCell<Option<Box<VecDeque<u32>>>>,
+}
+
+/// Flow control of a context.
+pub(super) struct Flows {
+    peers: PerPeer<PeerFlow>,
+    pub(super) limits: Limits,
+    pub(super) me: u32,
+    pub(super) universe: u32,
+    /// Longest message that is sent whole, bytes, where its peer takes more.
+    whole: Cell<usize>,
+}
+
+impl PeerFlow {
+    /// Sends to it wait for credit from now on, or no longer.
+    fn set_waits(&self, waits: bool) {
+        self.waits.set(waits);
+        let short = self.known.get() && !waits;
+        self.short.set(if short { self.inject.get().saturating_add(1) } else { 0 });
+    }
+
+    /// A send waits for credit, behind those that do.
+    pub(super) fn push(&self, at: u32) {
+        self.set_waits(true);
+        self.queue.borrow_mut().get_or_insert_default().push_back(at);
+    }
+
+    /// The first send that waits; `None`, and none waits any more.
+    pub(super) fn pop(&self) -> Option<u32> {
+        let next = self.queue.borrow_mut().as_mut().and_then(|queue| queue.pop_front());
+        if next.is_none() {
+            self.set_waits(false);
+            *self.queue.borrow_mut() = None;
+        }
+        next
+    }
+
+    /// A send does not wait any more.
+    pub(super) fn forget(&self, at: u32) {
+        if let Some(queue) = self.queue.borrow_mut().as_mut() {
+            queue.retain(|&waiting| waiting != at);
+        }
+    }
+
+    /// Sends to it fail from now on. Returns how many waited.
+    pub(super) fn close(&self) -> usize {
+        self.gone.set(true);
+        let queued = self.queue.take().map_or(0, |queue| queue.len());
+        self.set_waits(false);
+        queued
+    }
+}
+
+impl Flows {
+    pub(super) fn new<N: Netmod>(context: &Context<N>) -> Result<Flows, MsgError> {
+        let boot = context.device().boot();
+        Ok(Flows {
+            peers: PerPeer::new(boot.universe())?,
+            limits: Limits::from_env(),
+            me: boot.rank(),
+            universe: boot.universe(),
+            whole: Cell::new(usize::MAX),
+        })
+    }
+
+    #[inline]
+    pub(super) fn get(&self, peer: u32) -> Option<&PeerFlow> {
+        self.peers.get(peer)
+    }
+
+    #[inline]
+    pub(super) fn get_or_new(&self, peer: u32) -> Option<&PeerFlow> {
+        self.peers.get_or_new(peer)
+    }
+
+    /// Returns true if a peer was lost and what was under way with it has failed.
+    pub(super) fn is_gone(&self, peer: u32) -> bool {
+        self.peers.get(peer).is_some_and(|flow| flow.gone.get())
+    }
+
+    /// Bounds what is sent whole to peers nothing was sent to yet.
+    pub(super) fn limit_whole(&self, bytes: usize) {
+        self.whole.set(bytes);
+    }
+
+    /// The flow to a peer that is sent to: open, and its limits known.
+    pub(super) fn open<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        peer: u32,
+    ) -> Result<&PeerFlow, MsgError> {
+        let none = DeviceError::NoRank { rank: peer, size: self.universe };
+        let flow = self.peers.get_or_new(peer).ok_or(none)?;
+        if flow.gone.get() {
+            context.check_open(peer)?;
+        }
+        if !flow.known.get() {
+            let (inject, eager) = context.packet_limits(peer)?;
+            if eager == 0 {
+                return Err(MsgError::NoMessages { rank: peer });
+            }
+            let eager = eager.min(self.whole.get());
+            flow.inject.set(inject.min(eager) as u32);
+            flow.eager.set(eager as u32);
+            flow.known.set(true);
+            flow.set_waits(false);
+        }
+        Ok(flow)
+    }
+
+    /// A message from a peer was consumed: credit, and the acknowledgement of a
+    /// synchronous one.
+    #[inline]
+    pub(super) fn consumed<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        peer: u32,
+        len: usize,
+        answer: Option<u64>,
+    ) {
+        if peer == self.me {
+            return;
+        }
+        let Some(flow) = self.peers.get_or_new(peer) else { return };
+        if flow.credit.consume(&self.limits, len) {
+            packets::send_word(context, peer, CREDIT, flow.credit.tell());
+        }
+        if let Some(id) = answer {
+            packets::send_word(context, peer, SYNC_ACK, id);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Takes the packets and completions of tagged messages, and hands each to what
+//! it is about.
+
+use super::eager::one_less;
+use super::packets::{CREDIT, CTS, Cts, DELIVERED, EAGER, FIN, QUERY, RTS, SYNC, SYNC_ACK};
+use super::slots::Phase;
+use super::state::TaggedProtocol;
+use super::tokens;
+use crate::device::{Class, Context, Head, Outcome, PacketHandler};
+use crate::msg::error::MsgError;
+use crate::netmod::Netmod;
+use std::any::Any;
+use std::rc::Rc;
+
+impl TaggedProtocol {
+    /// That of a context, registered there on first use.
+    pub(super) fn of<N: Netmod>(context: &Context<N>) -> Result<Rc<TaggedProtocol>, MsgError> {
+        if let Some(protocol) = context.handler::<TaggedProtocol>(Class::Tagged) {
+            return Ok(protocol);
+        }
+        let protocol = Rc::new(TaggedProtocol::new(context)?);
+        let handler: Rc<TaggedProtocol> = Rc::clone(&protocol);
+        context.register_handler(Class::Tagged, handler);
+        Ok(protocol)
+    }
+
+    /// An answer about a send of ours.
+    fn answered<N: Netmod>(&self, context: &Context<N>, head: &Head, body: &[u8]) {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let Some((at, slot)) = state.slots.known(head.words[0]) else { return };
+        if slot.peer != head.from {
+            return;
+        }
+        match (head.kind, slot.phase) {
+            (SYNC_ACK, Phase::Eager) => one_less(state, at, None),
+            (FIN, Phase::RtsSent) => state.slots.end(at, None),
+            (CTS, Phase::RtsSent | Phase::Transfer) => {
+                let Some(cts) = Cts::decode(head, body) else { return };
+                self.cts_arrived(context, state, at, &cts);
+            }
+            (DELIVERED, _) => self.delivered(state, at),
+            _ => {}
+        }
+    }
+}
+
+impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
+    #[inline]
+    fn arrived(&self, context: &Context<N>, head: &Head, body: &[u8]) {
+        match head.kind {
+            EAGER | SYNC => self.eager_arrived(context, head, body),
+            RTS => self.rts_arrived(context, head, body),
+            QUERY => self.delivery_queried(context, head),
+            CREDIT => self.credit_arrived(context, head.from, head.words[0]),
+            _ => self.answered(context, head, body),
+        }
+    }
+
+    fn finished(&self, context: &Context<N>, token: u64, result: Outcome) {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let (id, piece) = tokens::of_token(token);
+        let Some((at, slot)) = state.slots.known(id) else { return };
+        let received = result.is_ok() && slot.receiver().is_some();
+        // SAFETY: a request that is under way and not detached has its buffer.
+        unsafe { slot.take_back(piece, received) };
+        let peer = slot.peer;
+        let error = result.err().map(|e| MsgError::from(context.attribute_failure(peer, e)));
+        match slot.phase {
+            Phase::Eager if !slot.delivery_query => one_less(state, at, error),
+            Phase::Transfer => self.piece_ended(context, state, at, error),
+            _ => {}
+        }
+    }
+
+    fn lost(&self, context: &Context<N>, peer: u32) {
+        self.peer_lost(context, peer);
+    }
+
+    fn poll_deferred(&self, context: &Context<N>) {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        for at in std::mem::take(&mut state.stalled) {
+            if state.slots.at(at).phase == Phase::Transfer {
+                self.drive(context, state, at);
+            }
+        }
+        self.fail_lost(context, state);
+    }
+
+    fn as_any(self: Rc<Self>) -> Rc<dyn Any> {
+        self
+    }
+}

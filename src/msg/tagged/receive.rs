@@ -1,0 +1,210 @@
+//! Receives and probes: what has come already, and what is posted.
+
+use super::eager::deliver;
+use super::packets::send_fin;
+use super::slots::{ANYBODY, Phase};
+use super::state::{Matched, State, TaggedProtocol, Unexpected, UnexpectedBody, bytes};
+use crate::device::Context;
+use crate::msg::error::MsgError;
+use crate::msg::types::{MatchSpec, RecvBuffer, Status};
+use crate::netmod::Netmod;
+
+impl TaggedProtocol {
+    /// Posts a receive whose completion carries `cookie`, and returns its id.
+    /// Returns `None` where that is not all there is to do, and nothing has
+    /// happened.
+    ///
+    /// # Safety
+    /// As [`TaggedProtocol::receive`].
+    #[inline]
+    pub(super) unsafe fn post(
+        &self,
+        spec: &MatchSpec,
+        buf: *mut u8,
+        capacity: usize,
+        cookie: u64,
+    ) -> Option<u64> {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        if state.gone > 0 || state.engine.has(spec.channel, spec.bits, spec.ignore) {
+            return None;
+        }
+        let at = state.slots.take();
+        let slot = state.slots.at(at);
+        slot.buf = buf;
+        slot.capacity = capacity;
+        slot.peer = spec.from.unwrap_or(ANYBODY);
+        slot.phase = Phase::Posted;
+        slot.cookie = cookie;
+        state.engine.post(spec.channel, spec.bits, spec.ignore, at);
+        Some(state.slots.id(at))
+    }
+
+    /// Begins a receive: its request.
+    ///
+    /// # Safety
+    /// The buffer is writable until the request is done.
+    pub(super) unsafe fn receive<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        spec: &MatchSpec,
+        buffer: RecvBuffer,
+    ) -> Result<u32, MsgError> {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let found = state.take(spec);
+        if found.is_none() {
+            self.check_sender(context, state, spec)?;
+        }
+        let at = state.take_slot(buffer);
+        let slot = state.slots.at(at);
+        slot.peer = spec.from.unwrap_or(ANYBODY);
+        match found {
+            Some(matched) => self.accept(context, state, at, matched),
+            None => {
+                slot.phase = Phase::Posted;
+                state.engine.post(spec.channel, spec.bits, spec.ignore, at);
+            }
+        }
+        Ok(at)
+    }
+
+    /// Receives a message of a matched probe.
+    ///
+    /// # Safety
+    /// As [`TaggedProtocol::receive`].
+    pub(super) unsafe fn receive_matched<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        matched: Option<Matched>,
+        buffer: RecvBuffer,
+    ) -> u32 {
+        let mut state = self.state.borrow_mut();
+        let at = state.take_slot(buffer);
+        match matched {
+            Some(matched) => self.accept(context, &mut state, at, matched),
+            // A message is received once, which its type sees to.
+            None => state.slots.end(at, None),
+        }
+        at
+    }
+
+    /// Gives a message that came early to a receive.
+    fn accept<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        state: &mut State,
+        at: u32,
+        matched: Matched,
+    ) {
+        let Matched { bits, message: Unexpected { peer, length, body } } = matched;
+        state.counts.unexpected -= 1;
+        match body {
+            UnexpectedBody::Eager(body, answer) => {
+                state.counts.unexpected_bytes -= body.len();
+                deliver(state, at, peer, bits, &body);
+                self.flows.consumed(context, peer, body.len(), answer);
+                state.pool.give(body);
+            }
+            UnexpectedBody::Rendezvous(rts) => {
+                self.flows.consumed(context, peer, 0, None);
+                state.slots.at(at).matched(peer, bits, length);
+                self.begin(context, state, at, rts);
+            }
+            UnexpectedBody::Own(sender) => {
+                let Some((sender, send)) = state.slots.known(sender) else {
+                    // Taken back between a matched probe and here.
+                    state.slots.at(at).cancelled = true;
+                    return state.slots.end(at, None);
+                };
+                let (buf, len) = (send.buf, send.capacity);
+                // SAFETY: the sender's buffer is readable until its request is
+                // done, which is below.
+                deliver(state, at, peer, bits, unsafe { bytes(buf, len) });
+                state.slots.end(sender, None);
+            }
+        }
+    }
+
+    /// Refuses a receive from the dead.
+    fn check_sender<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        state: &State,
+        spec: &MatchSpec,
+    ) -> Result<(), MsgError> {
+        match spec.from {
+            Some(peer) => {
+                if self.flows.is_gone(peer) {
+                    context.check_open(peer)?;
+                }
+                Ok(())
+            }
+            None if state.gone > 0 && state.gone + 1 >= self.flows.universe => {
+                Err(MsgError::NobodyLeft { others: state.gone })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The first message that fits, left where it is.
+    pub(super) fn peek(&self, spec: &MatchSpec) -> Option<Status> {
+        let state = self.state.borrow();
+        let (bits, message) = state.engine.peek(spec.channel, spec.bits, spec.ignore)?;
+        Some(Status { peer: message.peer, bits, length: message.length, cancelled: false })
+    }
+
+    /// The same, for nobody else any more.
+    pub(super) fn take(&self, spec: &MatchSpec) -> Option<Matched> {
+        self.state.borrow_mut().take(spec)
+    }
+
+    /// Refuses a probe that found nothing and can find nothing any more.
+    pub(super) fn check_probe<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        spec: &MatchSpec,
+    ) -> Result<(), MsgError> {
+        self.check_sender(context, &self.state.borrow(), spec)
+    }
+
+    /// Throws the message of a matched probe away.
+    pub(super) fn discard<N: Netmod>(&self, context: &Context<N>, message: Unexpected) {
+        let mut state = self.state.borrow_mut();
+        state.counts.unexpected -= 1;
+        let peer = message.peer;
+        match message.body {
+            UnexpectedBody::Eager(body, answer) => {
+                state.counts.unexpected_bytes -= body.len();
+                self.flows.consumed(context, peer, body.len(), answer);
+                state.pool.give(body);
+            }
+            UnexpectedBody::Rendezvous(rts) => {
+                self.flows.consumed(context, peer, 0, None);
+                send_fin(context, peer, rts.id);
+            }
+            UnexpectedBody::Own(sender) => {
+                if let Some((sender, _)) = state.slots.known(sender) {
+                    state.slots.end(sender, None);
+                }
+            }
+        }
+    }
+}
+
+impl State {
+    fn take(&mut self, spec: &MatchSpec) -> Option<Matched> {
+        let found = self.engine.take(spec.channel, spec.bits, spec.ignore);
+        found.map(|(bits, message)| Matched { bits, message })
+    }
+
+    /// A request that receives into a buffer.
+    fn take_slot(&mut self, buffer: RecvBuffer) -> u32 {
+        let at = self.slots.take();
+        let slot = self.slots.at(at);
+        slot.buf = buffer.start;
+        slot.capacity = buffer.capacity;
+        slot.borrowed = buffer.borrowed;
+        at
+    }
+}

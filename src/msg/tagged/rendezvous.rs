@@ -1,0 +1,281 @@
+//! Messages whose bodies stay at the sender until a receive matched them.
+//!
+//! ```text
+//! sender     RTS ->                        -> CTS, sends pieces ... | FIN
+//! receiver       -> copies the body out of the sender's memory, FIN
+//!                -> or posts receives for pieces, CTS ...
+//! ```
+//!
+//! On a node the receiver copies, where the system lets it.
+
+use super::flow::PeerFlow;
+use super::packets::{self, Cts, RTS, Rts, head};
+use super::pieces::{Piece, Receiver, Sender};
+use super::slots::{Phase, Slot};
+use super::state::{State, TaggedProtocol, Unexpected, UnexpectedBody};
+use super::tokens;
+use crate::device::{Body, Class, Context, Head, PIECE};
+use crate::msg::error::MsgError;
+use crate::netmod::{AGAIN, Bulk, NetError, Netmod};
+
+/// What became of a piece that a provider was given.
+enum Issue {
+    Taken,
+    /// The provider has no space for it now.
+    Stalled,
+    Refused,
+}
+
+impl TaggedProtocol {
+    /// Announces a send; there is credit for its header.
+    pub(super) fn send_rts<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        state: &mut State,
+        flow: &PeerFlow,
+        at: u32,
+    ) -> Result<(), MsgError> {
+        let id = state.slots.id(at);
+        let slot = state.slots.at(at);
+        let head = head(RTS, [slot.channel, slot.bits, slot.length]);
+        let rts = Rts { id, start: slot.buf as u64 };
+        // SAFETY: a copied body has no conditions.
+        unsafe { context.transmit(slot.peer, head, Body::Copied(&rts.encode()))? };
+        flow.credit.spend(0);
+        slot.phase = Phase::RtsSent;
+        Ok(())
+    }
+
+    pub(super) fn rts_arrived<N: Netmod>(&self, context: &Context<N>, head: &Head, body: &[u8]) {
+        let ([channel, bits, length], peer) = (head.words, head.from);
+        let Some(rts) = Rts::decode(body) else { return };
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        if let Some(at) = state.engine.arrive(channel, bits) {
+            self.flows.consumed(context, peer, 0, None);
+            state.slots.at(at).matched(peer, bits, length);
+            return self.begin(context, state, at, rts);
+        }
+        let body = UnexpectedBody::Rendezvous(rts);
+        state.store(channel, bits, Unexpected { peer, length, body });
+    }
+
+    /// Begins to receive: an RTS and the receive `at` have matched.
+    pub(super) fn begin<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        state: &mut State,
+        at: u32,
+        rts: Rts,
+    ) {
+        let slot = state.slots.at(at);
+        let (peer, length) = (slot.peer, slot.length);
+        if length > slot.capacity as u64 || length == 0 {
+            let truncated = || MsgError::truncated(slot.bits, length, slot.capacity);
+            let error = (length > 0).then(truncated);
+            state.slots.end(at, error);
+            return packets::send_fin(context, peer, rts.id);
+        }
+        // SAFETY: the buffer is writable until the request is done.
+        if unsafe { context.pull(peer, rts.start, slot.buf, length as usize) } {
+            state.slots.end(at, None);
+            return packets::send_fin(context, peer, rts.id);
+        }
+        let inbox = match context.transport_of(peer) {
+            Ok(transport) => context.inbox(transport),
+            Err(e) => return state.slots.end(at, Some(e.into())),
+        };
+        let longest = inbox.map_or(self.longest, |(netmod, _)| netmod.caps().max_bulk as u64);
+        let mut size = longest.min(self.longest);
+        if slot.borrowed {
+            size = size.min(PIECE as u64);
+        }
+        slot.begin_receiving(Receiver::new(rts.id, length, size, &mut state.tags));
+        self.drive(context, state, at);
+    }
+
+    /// The receiver has posted receives.
+    pub(super) fn cts_arrived<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        state: &mut State,
+        at: u32,
+        cts: &Cts,
+    ) {
+        let slot = state.slots.at(at);
+        if slot.phase == Phase::RtsSent {
+            slot.begin_sending(Sender::new(slot.length, cts));
+        }
+        let Some(sender) = slot.sender() else { return };
+        sender.clear(cts);
+        self.drive(context, state, at);
+    }
+
+    /// A provider is done with a piece.
+    pub(super) fn piece_ended<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        state: &mut State,
+        at: u32,
+        error: Option<MsgError>,
+    ) {
+        let slot = state.slots.at(at);
+        let first = error.is_some() && slot.error.is_none();
+        if let Some(error) = error {
+            slot.fail(error);
+        }
+        let failed = slot.error.is_some();
+        let Some(pieces) = slot.pieces() else { return };
+        pieces.ended();
+        if failed && pieces.are_idle() {
+            end(context, state, at);
+        } else if first {
+            self.give_up(context, state, at);
+        } else if !failed {
+            self.drive(context, state, at);
+        }
+    }
+
+    /// Issues what a rendezvous may issue now.
+    pub(super) fn drive<N: Netmod>(&self, context: &Context<N>, state: &mut State, at: u32) {
+        let id = state.slots.id(at);
+        let slot = state.slots.at(at);
+        let stalled = if slot.error.is_some() {
+            false
+        } else if slot.receiver().is_some() {
+            post_receives(context, slot, id)
+        } else {
+            send_pieces(context, slot, id)
+        };
+        let failed = slot.error.is_some();
+        let Some(pieces) = slot.pieces() else { return };
+        if pieces.are_complete() || (failed && pieces.are_idle()) {
+            end(context, state, at);
+        } else if failed {
+            self.give_up(context, state, at);
+        } else if stalled {
+            state.stalled.push(at);
+            context.schedule(Class::Tagged);
+        }
+    }
+
+    /// Takes back what is under way of a rendezvous.
+    pub(super) fn give_up<N: Netmod>(&self, context: &Context<N>, state: &mut State, at: u32) {
+        let id = state.slots.id(at);
+        let slot = state.slots.at(at);
+        let Ok(transport) = context.transport_of(slot.peer) else { return };
+        let receiving = slot.receiver().is_some();
+        let opened = if receiving { context.inbox(transport) } else { context.endpoint(transport) };
+        let (Some((netmod, endpoint)), Some(pieces)) = (opened, slot.pieces()) else { return };
+        for piece in pieces.under_way() {
+            netmod.cancel(endpoint, tokens::token(id, piece));
+        }
+    }
+}
+
+/// Sends the pieces that are cleared. Returns true if the provider has no space
+/// for more.
+fn send_pieces<N: Netmod>(context: &Context<N>, slot: &mut Slot, id: u64) -> bool {
+    while let Some(sender) = slot.sender().copied()
+        && let Some(piece) = sender.next()
+    {
+        let route = context.packet_route(slot.peer);
+        let to = route.and_then(|(transport, dest)| Some((context.endpoint(transport)?, dest)));
+        let Some(((netmod, endpoint), dest)) = to else {
+            slot.fail(MsgError::died(slot.peer));
+            return false;
+        };
+        // SAFETY: the buffer holds the message until the request is done, and
+        // one that goes away before has an error.
+        let buf = unsafe { slot.buffer_of(piece, true) }.cast_const();
+        let (tag, token) = (sender.pieces.tag(piece), tokens::token(id, piece.number));
+        let op = Bulk { buf, len: piece.len, dest, tag, token };
+        // SAFETY: the buffer is readable until the request is done, or bounce
+        // memory.
+        let rc = unsafe { netmod.send_bulk(endpoint, op) };
+        match issued(slot, piece, rc) {
+            Issue::Taken => {}
+            Issue::Stalled => return true,
+            Issue::Refused => {
+                fail(context, slot, netmod.explain(N::CALLS.send_bulk, rc));
+                return false;
+            }
+        }
+    }
+    false
+}
+
+/// Posts receives for the next pieces and clears the sender for them. Returns
+/// true if the provider has no space for more.
+fn post_receives<N: Netmod>(context: &Context<N>, slot: &mut Slot, id: u64) -> bool {
+    let mut stalled = false;
+    while let Some(receiver) = slot.receiver().copied()
+        && let Some(piece) = receiver.next()
+        && !stalled
+    {
+        let inbox = context.transport_of(slot.peer).ok().and_then(|t| context.inbox(t));
+        let Some((netmod, endpoint)) = inbox else {
+            slot.fail(MsgError::died(slot.peer));
+            return false;
+        };
+        // SAFETY: as in `send_pieces`.
+        let buf = unsafe { slot.buffer_of(piece, false) };
+        let (tag, token) = (receiver.pieces.tag(piece), tokens::token(id, piece.number));
+        let op = Bulk { buf, len: piece.len, dest: 0, tag, token };
+        // SAFETY: the buffer is writable until the request is done, or bounce
+        // memory.
+        let rc = unsafe { netmod.recv_bulk(endpoint, op) };
+        match issued(slot, piece, rc) {
+            Issue::Taken => {}
+            Issue::Stalled => stalled = true,
+            Issue::Refused => {
+                fail(context, slot, netmod.explain(N::CALLS.recv_bulk, rc));
+                return false;
+            }
+        }
+    }
+    let cts = slot.receiver().and_then(Receiver::take_cts);
+    if let Some(cts) = cts
+        && let Err(e) = cts.send(context, slot.peer)
+    {
+        slot.fail(e.into());
+    }
+    stalled
+}
+
+/// Counts a piece that a provider took; else its buffer is the request's again.
+fn issued(slot: &mut Slot, piece: Piece, rc: isize) -> Issue {
+    // Refused, or done already.
+    if rc <= 0 {
+        let received = rc == 0 && slot.receiver().is_some();
+        // SAFETY: a request that is issued has its buffer, which holds the piece.
+        unsafe { slot.take_back(piece.number, received) };
+    }
+    match rc {
+        AGAIN => Issue::Stalled,
+        rc if rc < 0 => Issue::Refused,
+        rc => {
+            if let Some(pieces) = slot.pieces() {
+                pieces.issued(rc == 0);
+            }
+            Issue::Taken
+        }
+    }
+}
+
+/// A provider has refused a piece.
+#[cold]
+fn fail<N: Netmod>(context: &Context<N>, slot: &mut Slot, error: NetError) {
+    slot.fail(context.attribute_failure(slot.peer, error).into());
+}
+
+/// Ends a rendezvous, with what its request has for an error.
+fn end<N: Netmod>(context: &Context<N>, state: &mut State, at: u32) {
+    let slot = state.slots.at(at);
+    let peer = slot.peer;
+    let asked = slot.delivery_query;
+    if let Some(receiver) = slot.receiver().filter(|_| asked) {
+        packets::send_delivered(context, peer, receiver.id);
+    }
+    state.slots.end(at, None);
+}

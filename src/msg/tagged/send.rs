@@ -1,0 +1,158 @@
+//! Sends: whole, by rendezvous, or later, when their peer has credit.
+
+use super::flow::PeerFlow;
+use super::packets::{EAGER, head};
+use super::slots::Phase;
+use super::state::{State, TaggedProtocol, bytes};
+use crate::device::{Body, Context};
+use crate::msg::error::MsgError;
+use crate::msg::types::{Outgoing, Sent};
+use crate::netmod::Netmod;
+
+impl TaggedProtocol {
+    /// Begins a send.
+    ///
+    /// # Safety
+    /// The buffer is readable until the request is done.
+    #[inline]
+    pub(super) unsafe fn send<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        message: Outgoing,
+    ) -> Result<Sent, MsgError> {
+        // SAFETY: the caller's duty.
+        if !message.mode.synchronous && unsafe { self.send_now(context, message) } {
+            return Ok(Sent::Done);
+        }
+        // SAFETY: the caller's duty.
+        unsafe { self.send_later(context, message) }
+    }
+
+    /// Returns true if a message could be written to its receiver's queue on
+    /// the node at once; else nothing has happened. Its mode is not looked at.
+    ///
+    /// # Safety
+    /// The buffer is readable.
+    #[inline]
+    pub(super) unsafe fn send_now<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        message: Outgoing,
+    ) -> bool {
+        let Outgoing { to, buf, len, .. } = message;
+        let Some(flow) = self.flows.get(to.peer) else { return false };
+        if len >= flow.short.get() as usize || !flow.credit.has(&self.flows.limits, len) {
+            return false;
+        }
+        let head = head(EAGER, [to.channel, to.bits, 0]);
+        // SAFETY: the caller's duty.
+        let sent = unsafe { context.write(to.peer, head, buf, len) };
+        if sent {
+            flow.credit.spend(len);
+        }
+        sent
+    }
+
+    /// # Safety
+    /// As [`TaggedProtocol::send`].
+    #[inline(never)]
+    unsafe fn send_later<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        message: Outgoing,
+    ) -> Result<Sent, MsgError> {
+        let Outgoing { to, buf, len, mode } = message;
+        if !mode.synchronous
+            && let Some(flow) = self.flows.get(to.peer)
+            && len < flow.short.get() as usize
+            && flow.credit.has(&self.flows.limits, len)
+        {
+            let head = head(EAGER, [to.channel, to.bits, 0]);
+            // SAFETY: the caller's duty; copied before this returns.
+            let body = unsafe { bytes(buf, len) };
+            // SAFETY: a copied body has no conditions.
+            unsafe { context.transmit(to.peer, head, Body::Copied(body))? };
+            flow.credit.spend(len);
+            return Ok(Sent::Done);
+        }
+        // SAFETY: the caller's duty.
+        unsafe { self.send_slowly(context, &message) }
+    }
+
+    /// # Safety
+    /// As [`TaggedProtocol::send`].
+    #[inline(never)]
+    unsafe fn send_slowly<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        message: &Outgoing,
+    ) -> Result<Sent, MsgError> {
+        let Outgoing { to, buf, len, mode } = *message;
+        if to.peer == self.flows.me {
+            // SAFETY: the caller's duty.
+            return Ok(unsafe { self.send_own(message) });
+        }
+        let flow = self.flows.open(context, to.peer)?;
+        let mut state = self.state.borrow_mut();
+        let at = state.slots.take();
+        let slot = state.slots.at(at);
+        slot.peer = to.peer;
+        slot.channel = to.channel;
+        slot.bits = to.bits;
+        slot.buf = buf.cast_mut();
+        slot.capacity = len;
+        slot.length = len as u64;
+        slot.synchronous = mode.synchronous;
+        slot.borrowed = mode.borrowed;
+        if flow.waits.get() || !flow.credit.has_heads(&self.flows.limits) {
+            slot.phase = Phase::Queued;
+            flow.push(at);
+            state.counts.queued += 1;
+            return Ok(Sent::Pending(at));
+        }
+        if let Err(e) = self.issue(context, &mut state, flow, at) {
+            state.slots.give(at);
+            return Err(e);
+        }
+        if state.slots.at(at).phase == Phase::Done {
+            state.slots.give(at);
+            return Ok(Sent::Done);
+        }
+        Ok(Sent::Pending(at))
+    }
+
+    /// Sends what a request has to send; there is credit for its header.
+    fn issue<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        state: &mut State,
+        flow: &PeerFlow,
+        at: u32,
+    ) -> Result<(), MsgError> {
+        let len = state.slots.at(at).capacity;
+        let fits = len <= flow.eager.get() as usize;
+        if fits && flow.credit.has_bytes(&self.flows.limits, len) {
+            return self.send_whole(context, state, flow, at);
+        }
+        self.send_rts(context, state, flow, at)
+    }
+
+    /// A peer has reported what it consumed: sends what waited for credit.
+    pub(super) fn credit_arrived<N: Netmod>(&self, context: &Context<N>, peer: u32, counts: u64) {
+        let Some(flow) = self.flows.get_or_new(peer) else { return };
+        flow.credit.told(counts);
+        if flow.waits.get() {
+            self.send_queued(context, &mut self.state.borrow_mut(), flow);
+        }
+    }
+
+    fn send_queued<N: Netmod>(&self, context: &Context<N>, state: &mut State, flow: &PeerFlow) {
+        while flow.waits.get() && flow.credit.has_heads(&self.flows.limits) {
+            let Some(at) = flow.pop() else { return };
+            state.counts.queued = state.counts.queued.saturating_sub(1);
+            if let Err(e) = self.issue(context, state, flow, at) {
+                state.slots.end(at, Some(e));
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What a context keeps of tagged messages, and what is asked of a request.
+
+use super::flow::Flows;
+use super::packets::Rts;
+use super::slots::{ANYBODY, Phase, Slots};
+use super::tokens::Tags;
+use crate::device::Context;
+use crate::msg::error::MsgError;
+use crate::msg::matching::Engine;
+use crate::msg::pool::Pool;
+use crate::msg::types::{Completion, Counts, Status};
+use crate::netmod::Netmod;
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+/// What a peer sent before it died may still be on its way through the kernel.
+pub(super) const GRACE: Duration = Duration::from_millis(50);
+
+/// The tagged messages of a context.
+pub(super) struct TaggedProtocol {
+    pub(super) state: RefCell<State>,
+    pub(super) flows: Flows,
+    /// Longest piece of a rendezvous, bytes.
+    pub(super) longest: u64,
+}
+
+pub(super) struct State {
+    pub(super) engine: Engine<Unexpected>,
+    pub(super) slots: Slots,
+    pub(super) pool: Pool,
+    pub(super) counts: Counts,
+    pub(super) tags: Tags,
+    /// Rendezvous the provider had no space for.
+    pub(super) stalled: Vec<u32>,
+    /// Lost peers, and when what is under way with them fails.
+    pub(super) dying: Vec<(u32, Instant)>,
+    /// How many peers are gone.
+    pub(super) gone: u32,
+    /// Shared-memory endpoints given up so far, see
+    /// [`TaggedProtocol::query_delivery`].
+    pub(super) renewals: usize,
+}
+
+/// A message that came before its receive.
+pub(super) struct Unexpected {
+    pub(super) peer: u32,
+    pub(super) length: u64,
+    pub(super) body: UnexpectedBody,
+}
+
+pub(super) enum UnexpectedBody {
+    /// Its bytes; the id to acknowledge of a synchronous send.
+    Eager(Vec<u8>, Option<u64>),
+    /// Still at the sender.
+    Rendezvous(Rts),
+    /// A send of this process to itself: its request id.
+    Own(u64),
+}
+
+/// An unexpected message that a receive or a matched probe took.
+pub(super) struct Matched {
+    pub(super) bits: u64,
+    pub(super) message: Unexpected,
+}
+
+impl TaggedProtocol {
+    pub(super) fn new<N: Netmod>(context: &Context<N>) -> Result<TaggedProtocol, MsgError> {
+        Ok(TaggedProtocol {
+            state: RefCell::new(State {
+                engine: Engine::new(),
+                slots: Slots::default(),
+                pool: Pool::new(),
+                counts: Counts::default(),
+                tags: Tags::default(),
+                stalled: Vec::new(),
+                dying: Vec::new(),
+                gone: 0,
+                renewals: 0,
+            }),
+            flows: Flows::new(context)?,
+            longest: crate::settings::BULK_PIECE.get().unwrap_or(1 << 30),
+        })
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.state.borrow().counts
+    }
+
+    /// Whom a request waits for: the one peer, if it is one.
+    pub(super) fn awaits(&self, at: u32) -> Option<u32> {
+        Some(self.state.borrow_mut().slots.at(at).peer).filter(|&peer| peer != ANYBODY)
+    }
+
+    #[inline]
+    pub(super) fn is_done(&self, at: u32) -> bool {
+        self.state.borrow_mut().slots.at(at).phase == Phase::Done
+    }
+
+    /// Sets a request's cookie, and returns the request's id; `None` when
+    /// it is done already.
+    #[inline]
+    pub(super) fn set_cookie(&self, at: u32, cookie: u64) -> Option<u64> {
+        let mut state = self.state.borrow_mut();
+        let slot = state.slots.at(at);
+        if slot.phase == Phase::Done {
+            return None;
+        }
+        slot.cookie = cookie;
+        Some(state.slots.id(at))
+    }
+
+    /// The next completion.
+    #[inline]
+    pub(super) fn next_completion(&self) -> Option<Completion> {
+        self.state.borrow_mut().slots.next_completion()
+    }
+
+    #[inline]
+    pub(super) fn has_completion(&self) -> bool {
+        self.state.borrow().slots.has_completion()
+    }
+
+    /// The request of an id, if it is still that one.
+    pub(super) fn known(&self, id: u64) -> Option<u32> {
+        self.state.borrow_mut().slots.known(id).map(|(at, _)| at)
+    }
+
+    /// The result of a request that is done; its place is free then.
+    pub(super) fn collect(&self, at: u32) -> Result<Status, MsgError> {
+        self.state.borrow_mut().slots.collect(at)
+    }
+
+    /// Takes a receive back that has no message yet. Returns false otherwise.
+    pub(super) fn cancel(&self, at: u32) -> bool {
+        let mut state = self.state.borrow_mut();
+        let slot = state.slots.at(at);
+        if slot.phase != Phase::Posted {
+            return false;
+        }
+        slot.cancelled = true;
+        state.engine.withdraw(at);
+        state.slots.end(at, None);
+        true
+    }
+
+    /// Nobody will ask for a request's result any more.
+    pub(super) fn detach(&self, at: u32) {
+        let mut state = self.state.borrow_mut();
+        let slot = state.slots.at(at);
+        slot.detached = true;
+        match slot.phase {
+            Phase::Done => state.slots.give(at),
+            Phase::Posted => {
+                state.engine.withdraw(at);
+                state.slots.end(at, None);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl State {
+    /// Keeps a message that no receive took.
+    pub(super) fn store(&mut self, channel: u64, bits: u64, message: Unexpected) {
+        let counts = &mut self.counts;
+        counts.unexpected += 1;
+        counts.unexpected_most = counts.unexpected_most.max(counts.unexpected);
+        if let UnexpectedBody::Eager(body, _) = &message.body {
+            counts.unexpected_bytes += body.len();
+            counts.unexpected_bytes_most =
+                counts.unexpected_bytes_most.max(counts.unexpected_bytes);
+        }
+        self.engine.store(channel, bits, message);
+    }
+}
+
+/// # Safety
+/// `buf` is readable for `len` bytes while the answer is used.
+pub(super) unsafe fn bytes<'a>(buf: *const u8, len: usize) -> &'a [u8] {
+    if len == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's duty.
+    unsafe { std::slice::from_raw_parts(buf, len) }
+}
