@@ -18,7 +18,7 @@ impl<N: Netmod> Context<N> {
         Ok(BusinessCard {
             local,
             network: self.address_of(Transport::Network)?,
-            inbox: self.inbox.as_ref().map(Inbox::place),
+            inbox: self.node_inbox.as_ref().map(Inbox::place),
         })
     }
 

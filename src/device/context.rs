@@ -33,7 +33,7 @@ pub struct Context<N: Netmod> {
     av: Arc<AddressVector>,
     pub(super) endpoints: Endpoints<N>,
     /// Where packets of processes on the node arrive.
-    pub(super) inbox: Option<Inbox>,
+    pub(super) node_inbox: Option<Inbox>,
     pub(super) pace: Pace,
     pub(super) completions: Completions,
     pub(super) failures: Failures,
@@ -101,7 +101,7 @@ impl<N: Netmod> Context<N> {
         } else {
             Arc::clone(&device.av)
         };
-        let inbox =
+        let node_inbox =
             Inbox::open(device.inbox_owner(device.boot.rank(), index)).map_err(|source| {
                 let what = "opening the inbox for packets of this node (raise `ulimit -n`)".into();
                 crate::boot::BootError::Os { what, source }
@@ -113,7 +113,7 @@ impl<N: Netmod> Context<N> {
                 device.provider(Transport::Local),
             )?,
             av,
-            inbox,
+            node_inbox,
             pace: Pace::default(),
             completions: Completions::new(),
             failures: Failures::new(),

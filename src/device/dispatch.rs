@@ -83,3 +83,26 @@ impl<H: ?Sized> Dispatch<H> {
         scheduled.filter_map(|(_, handler)| handler.get())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_before_its_handler_is_kept_and_what_is_scheduled_is_called_once() {
+        let dispatch = Dispatch::<str>::default();
+        let head = Head::new(Class::Rma, 1, [0; 3]);
+        dispatch.keep(&head, &[5]);
+        dispatch.schedule(Class::Rma);
+        dispatch.schedule(Class::Active);
+        assert!(dispatch.register(Class::Tagged, "tagged".into()).len() == 1);
+        assert!(dispatch.register(Class::Rma, "rma".into()).is_empty(), "handed out once");
+        assert_eq!(dispatch.handler(Class::Rma).map(|h| &**h), Some("rma"));
+        assert!(dispatch.has_pending());
+        let called: Vec<_> = dispatch.take_pending().map(|handler| &**handler).collect();
+        assert_eq!(called, ["rma"]);
+        assert!(!dispatch.has_pending());
+        dispatch.add_lost(3);
+        assert!(dispatch.has_pending() && dispatch.take_lost() == [3]);
+    }
+}

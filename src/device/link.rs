@@ -385,3 +385,42 @@ impl Links {
         news
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boot::alone::Alone;
+
+    fn packet(head: [u8; HEAD], body: Held) -> Queued {
+        Queued { head, body }
+    }
+
+    #[test]
+    fn packets_that_come_early_wait_for_those_before() {
+        let links = Links::new(&Alone::new().unwrap()).unwrap();
+        let came = RefCell::new(Vec::new());
+        for number in [2, 1, 0, 3] {
+            let head = Head::new(Class::Tagged, 0, [u64::from(number); 3]);
+            links.sort(&head, number, &[], |head, _| came.borrow_mut().push(head.words[0]));
+        }
+        assert_eq!(came.take(), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn copies_are_kept_until_sent_or_dropped_with_their_link() {
+        let links = Links::new(&Alone::new().unwrap()).unwrap();
+        let link = links.link_or_new(0).unwrap();
+        let copy = links.copy(0, &[1, 2, 3]);
+        let head = [0; HEAD];
+        let outgoing = links.outgoing(&head, copy);
+        assert_eq!((outgoing.len, links.sent(outgoing.token)), (3, Some(0)));
+        assert!(link.queue(packet(head, links.copy(0, &[4]))));
+        assert!(!link.queue(packet(head, links.copy(0, &[5]))));
+        links.list(0, link);
+        assert_eq!((links.queued(), links.is_busy()), (2, true));
+        assert!(links.drop_peer(0, Some(NetError::Corrupt)));
+        assert!(!links.drop_peer(0, None), "said once");
+        assert!(link.queue_is_empty() && matches!(link.why(), Some(NetError::Corrupt)));
+        assert_eq!(links.copies.borrow().free.len(), links.copies.borrow().places.len());
+    }
+}

@@ -3,6 +3,7 @@
 use super::DeviceError;
 use super::context::Context;
 use super::failures::NOBODY;
+use crate::av::Transport;
 use crate::netmod::{NetError, Netmod};
 use std::time::{Duration, Instant};
 
@@ -177,7 +178,8 @@ impl<N: Netmod> Context<N> {
                 return Err(DeviceError::PeerDied { rank });
             }
         }
-        let queues = self.device().net.get().is_some_and(|net| net.caps().node_queues);
+        let network = self.device().provider(Transport::Network);
+        let queues = network.is_some_and(|net| net.caps().node_queues);
         let within = |rank| queues && self.device().on_node(rank);
         let shared = |&rank: &u32| self.over_shared_memory(rank) || within(rank);
         if !anybody && !peers.iter().any(shared) {

@@ -71,7 +71,7 @@ impl<N: Netmod> Context<N> {
     /// a poll this time.
     #[inline]
     fn inbox_served(&self) -> bool {
-        let Some(inbox) = &self.inbox else { return false };
+        let Some(inbox) = &self.node_inbox else { return false };
         let take = |from, first, words, body: &[u8]| {
             self.pace.count_event();
             let head = Head::of_words(from, first, words);
@@ -98,7 +98,7 @@ impl<N: Netmod> Context<N> {
         if self.endpoints.has_retired() {
             self.poll_retired();
         }
-        if self.inbox.is_some() {
+        if self.node_inbox.is_some() {
             self.pace.end_poll(events);
         }
         Ok(())

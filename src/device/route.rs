@@ -35,7 +35,8 @@ impl<N: Netmod> Context<N> {
         business_card: &BusinessCard,
     ) {
         let device = self.device();
-        let inbox = business_card.inbox.filter(|_| self.inbox.is_some() && device.on_node(peer));
+        let inbox =
+            business_card.inbox.filter(|_| self.node_inbox.is_some() && device.on_node(peer));
         let owner = device.inbox_owner(peer, self.index());
         let mine = device.node_rank(device.boot().rank());
         let me = device.boot().rank();

@@ -47,13 +47,14 @@ impl Streams {
 }
 
 impl Stream {
+    /// Queues a packet.
     pub(super) fn push(&mut self, kind: u8, index: u32, body: Box<[u8]>) {
         let words = [u64::from(index), u64::from(self.incarnation), u64::from(self.next)];
         self.queue.push_back((Head::new(Class::Link, kind, words), body));
         self.next = self.next.wrapping_add(1);
     }
 
-    /// The first packet of a stream, and those behind it, of an incarnation.
+    /// An empty stream of an incarnation.
     pub(super) fn of(incarnation: u32) -> Stream {
         Stream { incarnation, ..Stream::default() }
     }
@@ -65,6 +66,7 @@ impl Stream {
         }
     }
 
+    /// The packet that is due, taken out.
     pub(super) fn take(&mut self) -> Option<(u8, Box<[u8]>)> {
         let next = self.early.remove(&self.due)?;
         self.due = self.due.wrapping_add(1);
@@ -80,5 +82,26 @@ impl Stream {
     /// Returns true if a packet is due.
     pub(super) fn has_due(&self) -> bool {
         self.early.contains_key(&self.due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_come_out_in_order_and_one_put_back_is_due_again() {
+        let mut stream = Stream::of(7);
+        for number in [2, 0, 1] {
+            stream.sort(number, number as u8, &[]);
+        }
+        for due in 0..3 {
+            assert!(stream.has_due());
+            let (kind, body) = stream.take().unwrap();
+            assert_eq!(kind, due);
+            stream.put_back(kind, body);
+            assert_eq!(stream.take().unwrap().0, due);
+        }
+        assert!(!stream.has_due() && stream.take().is_none());
     }
 }

@@ -255,7 +255,7 @@ impl<N: Netmod> Context<N> {
             }
         }
         let sleep = Some(sleep).filter(|sleep| sleep.count > 0);
-        match &self.inbox {
+        match &self.node_inbox {
             // Last, for it takes a while.
             Some(inbox) => sleep.and_then(|sleep| sleep.also(inbox.arm()?)),
             None => sleep,
