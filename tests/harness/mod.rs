@@ -9,10 +9,14 @@
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "each test binary uses its part")]
 
 mod bodies;
+mod dice;
 mod processes;
+mod windows;
 
-pub use bodies::{Dice, Opens, Over, pattern, same};
+pub use bodies::{Opens, Over, pattern, same};
+pub use dice::Dice;
 pub use processes::{Result, bounded, bounded_for, ended, gone, group, leftovers, told};
+pub use windows::{ALLOCATED, CREATED, DIRECT, Held, PROVIDED, make, own};
 
 use crate::ensure;
 use libtest_mimic::{Arguments, Failed, Trial};

@@ -11,7 +11,7 @@ pub mod floods;
 pub mod programs;
 pub mod sleeps;
 
-pub use crate::harness::{Opens, pattern, same};
+pub use crate::harness::{Dice, Opens, pattern, same};
 use crate::harness::{Result, text};
 use rankway::boot::Boot;
 use rankway::msg::Messenger;
@@ -29,21 +29,4 @@ pub fn world<N: Opens>(
     let messenger = Messenger::open(&world).map_err(text)?;
     scenario(&world, &messenger)?;
     world.barrier().map_err(text)
-}
-
-/// Numbers that look random and are the same everywhere (splitmix64).
-pub struct Dice(pub u64);
-
-impl Dice {
-    pub fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Below `n`.
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.roll() % n
-    }
 }

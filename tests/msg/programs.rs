@@ -39,11 +39,11 @@ fn phase(dice: &mut Dice, n: u32) -> Vec<Sent> {
             _ => dice.below(60_000),
         };
         sent.push(Sent {
-            from: dice.below(n.into()) as u32,
-            to: dice.below(n.into()) as u32,
+            from: dice.below(n as usize) as u32,
+            to: dice.below(n as usize) as u32,
             tag: dice.below(7) as u32,
-            seed: dice.roll() as u32 >> 4,
-            len: len as usize,
+            seed: dice.next() as u32 >> 4,
+            len,
             synchronous: dice.below(6) == 0,
         });
     }
@@ -78,7 +78,7 @@ pub fn random<N: Opens>(boot: Arc<dyn Boot>) -> Result {
                 .map(|s| (Some(s.from).filter(|_| s.tag < OPEN), s.tag))
                 .collect();
             for i in (1..wanted.len()).rev() {
-                wanted.swap(i, dice.below(i as u64 + 1) as usize);
+                wanted.swap(i, dice.below(i + 1));
             }
             let mut wanted: VecDeque<_> = wanted.into();
             let mut receives: Vec<Receive<N>> = Vec::new();

@@ -2,32 +2,14 @@
 //! vector.
 #![allow(dead_code, unreachable_pub)]
 
+#[path = "../harness/dice.rs"]
+mod dice;
+
+pub use dice::Dice;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, AtomicU64};
 
 use rankway::rankmap::{Lookup, Process, RankMap};
-
-/// SplitMix64 (Steele et al. 2014): small, seedable, the same everywhere.
-pub struct Rng(pub u64);
-
-impl Rng {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform enough in `low..high`.
-    pub fn range(&mut self, low: i64, high: i64) -> i64 {
-        low + (self.next() % (high - low) as u64) as i64
-    }
-
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-}
 
 pub fn pids(pg: u32, lpids: &[u32]) -> Vec<Process> {
     lpids.iter().map(|&lpid| Process { pg, lpid }).collect()
@@ -111,7 +93,7 @@ pub fn mixed_list(digits: &[(i64, i64)], skip: i64, len: usize, low: i64) -> Vec
 
 /// A random list of parent ranks below `size`, of one of the shapes programs
 /// make; its name and the list.
-pub fn child_of(rng: &mut Rng, size: usize) -> (&'static str, Vec<u32>) {
+pub fn child_of(rng: &mut Dice, size: usize) -> (&'static str, Vec<u32>) {
     let n = size as i64;
     match rng.below(13) {
         0 => ("dup", (0..size as u32).collect()),

@@ -9,7 +9,7 @@ use rankway::rankmap::group::{Comparison, Group, GroupError, RankRange};
 use rankway::rankmap::{Process, RankMap};
 
 mod common;
-use common::{Rng, child_of, pids};
+use common::{Dice, child_of, pids};
 
 /// Under Miri a hundredth.
 fn rounds(full: u32) -> u32 {
@@ -46,7 +46,7 @@ fn check(group: &Group, list: &[Process]) {
 }
 
 /// Distinct processes below `universe` in one of the shapes programs make.
-fn any_map(rng: &mut Rng, universe: usize) -> RankMap {
+fn any_map(rng: &mut Dice, universe: usize) -> RankMap {
     let (_, ranks) = child_of(rng, universe);
     let pg = u32::from(rng.below(8) == 0);
     let map = RankMap::from_lpids(pg, ranks.iter().copied()).expect("valid");
@@ -138,7 +138,7 @@ fn pair(a: &Case, b: &Case) {
     assert_eq!(a.group == b.group, a.list == b.list);
 }
 
-fn translations(rng: &mut Rng, a: &Case, b: &Case) {
+fn translations(rng: &mut Dice, a: &Case, b: &Case) {
     let at: HashMap<_, u32> = b.list.iter().copied().zip(0..).collect();
     let want = |rank: u32| at.get(&a.list[rank as usize]).copied();
     for _ in 0..4.min(a.list.len()) {
@@ -185,7 +185,7 @@ impl std::fmt::Debug for Case {
 
 #[test]
 fn pairs_of_all_shapes() {
-    let mut rng = Rng(11);
+    let mut rng = Dice(11);
     for _ in 0..rounds(6_000) {
         let universe = [rng.below(40) + 1, rng.below(700) + 1][rng.below(2)];
         let a = Case::of(any_map(&mut rng, universe));
@@ -209,7 +209,7 @@ fn pairs_of_all_shapes() {
 #[test]
 #[cfg_attr(miri, ignore = "slow")]
 fn pairs_of_many_segments() {
-    let mut rng = Rng(12);
+    let mut rng = Dice(12);
     for _ in 0..150 {
         let universe = rng.below(60_000) + 5_000;
         let mut any = || {
@@ -238,7 +238,7 @@ fn pairs_of_many_segments() {
 /// Three and more residues of one modulus, whose members take turns.
 #[test]
 fn interleaved_strides() {
-    let mut rng = Rng(13);
+    let mut rng = Dice(13);
     for _ in 0..rounds(2_000) {
         let mut any = || {
             let (modulus, n) = (rng.below(9) + 2, rng.below(300) + 20);
@@ -333,7 +333,7 @@ proptest! {
         seed in any::<u64>(),
         ranges in (0..90i32).prop_flat_map(|size| prop::collection::vec(one_range(size), 0..5)),
     ) {
-        let mut rng = Rng(seed);
+        let mut rng = Dice(seed);
         let parent = Case::of(any_map(&mut rng, 90));
         let want = naive_ranges(&ranges, parent.group.size());
         let (incl, excl) = (parent.group.range_incl(&ranges), parent.group.range_excl(&ranges));
@@ -351,7 +351,7 @@ proptest! {
 
     #[test]
     fn apart_ranges(seed in any::<u64>(), cuts in prop::collection::btree_set(0..500i32, 2..12)) {
-        let mut rng = Rng(seed);
+        let mut rng = Dice(seed);
         let parent = Case::of(any_map(&mut rng, 500));
         let cuts: Vec<i32> = cuts.into_iter().collect();
         let mut ranges: Vec<RankRange> = cuts.windows(2).map(|cut| {
@@ -385,7 +385,7 @@ proptest! {
         ranks in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
         wrong in 0..6,
     ) {
-        let mut rng = Rng(seed);
+        let mut rng = Dice(seed);
         let parent = Case::of(any_map(&mut rng, universe));
         let size = parent.group.size();
         let mut ranks: Vec<u32> = ranks.iter().map(|r| r.index(size as usize + 1) as u32).collect();
@@ -466,7 +466,7 @@ fn repeated_members_are_refused() {
     assert_eq!(refused(nodes), GroupError::Member { rank: 1, process, before: 0 });
     let local = RankMap::from_lpids(0, (0..100).map(|rank| rank % 8)).expect("valid");
     assert_eq!(refused(local), GroupError::Member { rank: 8, process, before: 0 });
-    let mut rng = Rng(14);
+    let mut rng = Dice(14);
     for _ in 0..rounds(3_000) {
         let universe = rng.below(500) + 2;
         let mut list = Case::of(any_map(&mut rng, universe)).list;

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use rankway::rankmap::{Detector, LPID_MAX, MapError, Model, Process, RankMap};
 
 mod common;
-use common::{FakeVectors, Rng, check, child_of, mixed_list, pids};
+use common::{Dice, FakeVectors, check, child_of, mixed_list, pids};
 
 /// Under Miri a hundredth.
 fn rounds(full: u32) -> u32 {
@@ -31,7 +31,7 @@ fn two_digits_fit(list: &[u32]) -> bool {
 #[test]
 fn random_regular_maps() {
     let vectors = FakeVectors::new(3, 1 << 13);
-    let mut rng = Rng(1);
+    let mut rng = Dice(1);
     let mut models = std::collections::BTreeMap::new();
     for round in 0..rounds(30_000) {
         let digits: Vec<(i64, i64)> =
@@ -68,7 +68,7 @@ impl EmptyPg for RankMap {
 
 #[test]
 fn one_element_changed_is_another_map() {
-    let mut rng = Rng(2);
+    let mut rng = Dice(2);
     for _ in 0..rounds(40_000) {
         let digits: Vec<(i64, i64)> =
             (0..rng.range(1, 5)).map(|_| (rng.range(2, 9), rng.range(-30, 31))).collect();
@@ -109,7 +109,7 @@ fn two_digit_maps_are_found_exactly() {
 #[test]
 fn tiles() {
     let vectors = FakeVectors::new(3, 1 << 14);
-    let mut rng = Rng(6);
+    let mut rng = Dice(6);
     for _ in 0..rounds(6_000) {
         let period = rng.below(70) + 1;
         let growth = rng.range(-20, 25);
@@ -143,7 +143,7 @@ fn tiles() {
 #[test]
 fn irregular_maps_and_several_groups() {
     let vectors = FakeVectors::new(3, 4096);
-    let mut rng = Rng(3);
+    let mut rng = Dice(3);
     for round in 0..rounds(1_500) {
         let n = rng.below(400) + 1;
         let groups = [1, 1, 2, 3][rng.below(4)];
@@ -181,7 +181,7 @@ fn irregular_maps_and_several_groups() {
 #[test]
 fn chains_of_compositions() {
     let vectors = FakeVectors::new(2, 4096);
-    let mut rng = Rng(4);
+    let mut rng = Dice(4);
     for round in 0..rounds(4_000) {
         let size = rng.below(600) + 1;
         let mut list: Vec<Process> = (0..size as u32).map(|lpid| Process { pg: 1, lpid }).collect();
@@ -282,7 +282,7 @@ fn errors_name_the_rank() {
 #[test]
 #[cfg_attr(miri, ignore = "slow")]
 fn tables_are_shared() {
-    let mut rng = Rng(5);
+    let mut rng = Dice(5);
     let list: Vec<u32> = (0..10_000).map(|_| rng.below(1 << 20) as u32).collect();
     let parent = RankMap::from_lpids(0, list.iter().copied()).expect("valid");
     assert_eq!(parent.model(), Model::Lut);

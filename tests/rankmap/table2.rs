@@ -7,7 +7,7 @@
 use rankway::rankmap::{Model, Process, RankMap};
 
 mod common;
-use common::{Rng, child_of};
+use common::{Dice, child_of};
 
 const N: u32 = 1 << 12;
 
@@ -77,7 +77,7 @@ fn paper_bytes(model: Paper, size: u32) -> usize {
         }
 }
 
-fn shuffled(rng: &mut Rng, n: u32) -> Vec<u32> {
+fn shuffled(rng: &mut Dice, n: u32) -> Vec<u32> {
     let mut list: Vec<u32> = (0..n).collect();
     for i in (1..list.len()).rev() {
         list.swap(i, rng.below(i + 1));
@@ -87,7 +87,7 @@ fn shuffled(rng: &mut Rng, n: u32) -> Vec<u32> {
 
 #[test]
 fn state_machine() {
-    let mut rng = Rng(11);
+    let mut rng = Dice(11);
     let lut = shuffled(&mut rng, N);
     let ours = |list: Vec<u32>| RankMap::from_lpids(0, list).expect("valid");
     let parents: Vec<(&str, RankMap)> = vec![
@@ -163,7 +163,7 @@ fn state_machine() {
 
 #[test]
 fn a_table_can_turn_regular() {
-    let mut rng = Rng(12);
+    let mut rng = Dice(12);
     let lut = shuffled(&mut rng, 1000);
     let parent = RankMap::from_lpids(0, lut.iter().copied()).expect("valid");
     let mut sorted: Vec<u32> = (0..1000).collect();
@@ -175,7 +175,7 @@ fn a_table_can_turn_regular() {
 #[test]
 fn chains_stay_compressed() {
     const CHAINS: usize = 2_000;
-    let mut rng = Rng(13);
+    let mut rng = Dice(13);
     println!("random chains of regular selections that stay compressed, %");
     println!(
         "{:<8}{:>10}{:>10}{:>10}{:>12}",

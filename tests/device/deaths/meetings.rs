@@ -96,12 +96,12 @@ pub fn finalize<N: Opens>(t: &Trial, boot: Arc<dyn Boot>) -> Result {
     let run = Run { t, context, world };
     {
         let mut w = base(&run)?;
-        w.window.fence().map_err(|e| format!("name: before: {e}"))?;
+        w.fence().map_err(|e| format!("name: before: {e}"))?;
         for to in run.others() {
             t.hear("put", w.put(&[1; 8], to, share(t.me)))?;
         }
         run.go(5)?;
-        t.hear("free", w.window.free())?;
+        t.hear("free", w.free())?;
     }
     t.hear("barrier", run.world.barrier())?;
     let Run { context, world, .. } = run;

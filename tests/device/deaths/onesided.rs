@@ -29,7 +29,7 @@ pub fn passive<N: Opens>(run: &Run<'_, N>, lap: Lap<N>) -> Result {
 /// A window of all three, with the bytes that gets read written.
 pub fn base<N: Opens>(run: &Run<'_, N>) -> Result<Held<N>> {
     let kind = run.t.common(1, 4);
-    let w = Held::make(&run.world, kind, BYTES).map_err(|e| format!("name: before: {e}"))?;
+    let w = make(&run.world, kind, BYTES).map_err(|e| format!("name: before: {e}"))?;
     w.write_local(READ, &readable(run.t.me)).map_err(|e| format!("name: before: {e}"))?;
     run.world.barrier().map_err(|e| format!("name: before: {e}"))?;
     Ok(w)
@@ -362,17 +362,17 @@ fn make_and_free<N: Opens, const KIND: u8>(
         return Ok((memory[0] != 0x0707_0707_0707_0707).then(|| "data: attached".into()));
     }
     let mut w = if KIND == SHARED {
-        Held { window: Window::shared(&run.world, 512, 1)?, _memory: Vec::new() }
+        Held::from(Window::shared(&run.world, 512, 1)?)
     } else {
-        Held::make(&run.world, KIND.into(), 512)?
+        make(&run.world, KIND.into(), 512)?
     };
     (|| {
-        w.window.fence()?;
-        w.window.put(&[7; 8], to, 8)?;
-        w.window.fence()?;
+        w.fence()?;
+        w.put(&[7; 8], to, 8)?;
+        w.fence()?;
         let mut got = [0; 8];
-        w.window.read_local(8, &mut got)?;
-        w.window.free()?;
+        w.read_local(8, &mut got)?;
+        w.free()?;
         Ok((got != [7; 8]).then(|| "data: in a new window".into()))
     })()
 }

@@ -154,16 +154,16 @@ pub fn anew<N: Opens>(run: &Run<'_, N>) -> Result {
     ensure!(all == [[low as u8; 700], [high as u8; 700]], "data: allgather of the two");
     let (me, to) = (both.rank(), 1 - both.rank());
     for kind in [0, 2] {
-        let mut w = Held::make(&both, kind, 0x4000).map_err(|e| failed("a window", e))?;
+        let mut w = make(&both, kind, 0x4000).map_err(|e| failed("a window", e))?;
         let long = pattern(me + 80, 9000);
         // The first operations of a new window: what is to be renewed is.
-        w.window.fence().map_err(|e| failed("fence", e))?;
+        w.fence().map_err(|e| failed("fence", e))?;
         again(t, "put in a new window", || {
             w.put(&[me as u8 + 1; 8], to, 8)?;
             w.put(&long, to, 0x1000)?;
-            w.window.flush(to)
+            w.flush(to)
         })?;
-        w.window.fence_with(Assert::NOSUCCEED).map_err(|e| failed("fence", e))?;
+        w.fence_with(Assert::NOSUCCEED).map_err(|e| failed("fence", e))?;
         let mut got = vec![0; 0x4000];
         w.read_local(0, &mut got).map_err(|e| failed("read_local", e))?;
         same("data: a new window", &got[8..16], &[to as u8 + 1; 8])?;
@@ -171,7 +171,7 @@ pub fn anew<N: Opens>(run: &Run<'_, N>) -> Result {
         w.lock(Lock::Exclusive, to, Assert::NONE).map_err(|e| failed("lock", e))?;
         again(t, "sum in a new window", || w.fetch_and_op(1_u64, Op::Sum, to, 0))?;
         w.unlock(to).map_err(|e| failed("unlock", e))?;
-        w.window.free().map_err(|e| failed("free", e))?;
+        w.free().map_err(|e| failed("free", e))?;
     }
     exchange(run, &both, to)?;
     t.unwritten(&mut || run.idle())?;

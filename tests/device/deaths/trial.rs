@@ -1,9 +1,10 @@
 //! One job of three ranks, of which one is killed: what all rows share.
 
-use crate::harness::{Opens, Result, pattern};
+pub use crate::harness::Held;
+use crate::harness::{ALLOCATED, CREATED, Opens, PROVIDED, Result, pattern};
 use rankway::device::Context;
 use rankway::msg::MsgError;
-use rankway::rma::{Backing, Communicator, Error, Window};
+use rankway::rma::{Communicator, Error};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::OnceLock;
@@ -326,57 +327,20 @@ impl<N: Opens> Run<'_, N> {
     }
 }
 
-/// A window and the memory it was made over, if that is the test's.
-pub struct Held<N: Opens> {
-    pub window: Window<N>,
-    pub _memory: Vec<u64>,
-}
-
-impl<N: Opens> Held<N> {
-    pub fn make(
-        communicator: &Communicator<N>,
-        kind: u64,
-        bytes: usize,
-    ) -> std::result::Result<Held<N>, Error> {
-        let mut memory = Vec::new();
-        let window = match kind {
-            0 => Window::allocate(communicator, bytes, 1)?,
-            1 => Window::allocate_with(communicator, bytes, 1, Backing::Provider)?,
-            _ => {
-                memory = vec![0_u64; bytes.div_ceil(8)];
-                // SAFETY: dropped after the window, touched through it alone.
-                let made =
-                    unsafe { Window::create(communicator, memory.as_mut_ptr().cast(), bytes, 1) };
-                made.inspect_err(|_| leave::<N>(std::mem::take(&mut memory)))?
-            }
-        };
-        Ok(Held { window, _memory: memory })
-    }
-}
-
-impl<N: Opens> Drop for Held<N> {
-    fn drop(&mut self) {
-        // One of the survivors may still put to it. What is not left so is freed
-        // after the window.
-        if N::KEY_HANDLES {
-            leave::<N>(std::mem::take(&mut self._memory));
-        }
-    }
-}
-
-/// UCX writes late puts to where the memory was; libfabric does not.
-fn leave<N: Opens>(memory: Vec<u64>) {
-    if N::KEY_HANDLES {
-        std::mem::forget(memory);
-    }
-}
-
-impl<N: Opens> std::ops::Deref for Held<N> {
-    type Target = Window<N>;
-
-    fn deref(&self) -> &Window<N> {
-        &self.window
-    }
+/// A window over memory of the window's, the library's or the test's own. UCX
+/// writes late puts to where the memory was, libfabric does not: one of the
+/// survivors may still put to it when the window is gone.
+pub fn make<N: Opens>(
+    communicator: &Communicator<N>,
+    kind: u64,
+    bytes: usize,
+) -> std::result::Result<Held<N>, Error> {
+    let kind = match kind {
+        0 => ALLOCATED,
+        1 => PROVIDED,
+        _ => CREATED,
+    };
+    Held::new(communicator, kind, bytes, 1, N::KEY_HANDLES)
 }
 
 /// Bytes of a source's share in every member's memory, and where what lies.

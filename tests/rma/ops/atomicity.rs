@@ -5,7 +5,7 @@ use crate::ensure;
 
 /// Sums that lose nothing, numbers that are drawn once, a lock made of
 /// compare_and_swap that excludes.
-pub fn hammer<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+pub fn hammer<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     const ROUNDS: usize = 120;
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
@@ -91,7 +91,7 @@ pub fn hammer<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
 
 /// Operations that keep no order, on one place and by whatever path: the
 /// sums are right all the same.
-pub fn unordered<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+pub fn unordered<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     use rankway::rma::Hints;
     const TIMES: u64 = 200;
     let context = N::open(boot)?;

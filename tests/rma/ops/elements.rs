@@ -35,7 +35,7 @@ fn near(what: &str, ty: Type, got: &[u8], want: &[u8]) -> Result {
 
 /// Sequences of all operations, as updates and with results, from each rank to
 /// the next one and to itself.
-pub fn every<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+pub fn every<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     const EACH: usize = 5;
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
@@ -118,7 +118,7 @@ pub fn every<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
 }
 
 /// Thousands of elements at a time, longer than any packet.
-pub fn long<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+pub fn long<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     const COUNT: usize = 30_011;
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
@@ -156,7 +156,7 @@ pub fn long<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
 }
 
 /// What is refused changes nothing.
-pub fn errors<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+pub fn errors<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     use ErrorKind::{Arguments, Freed, NoEpoch, NullBuffer, Operation, OutOfBounds, Rank};
     let context = N::open(boot)?;
     let world = Communicator::world(&context);

@@ -6,7 +6,7 @@ use rankway::rma::{Assert, ErrorKind, Lock};
 
 /// What is read and written plainly under an exclusive lock loses nothing;
 /// shared locks and lock_all see it whole.
-pub fn exclusion<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+pub fn exclusion<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     const ROUNDS: u64 = 25;
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
@@ -72,7 +72,7 @@ pub fn exclusion<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
 }
 
 /// Rings, stars and all to all, several times, with tests and waits.
-pub fn groups<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+pub fn groups<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let (me, n) = (world.rank(), world.size());
@@ -130,7 +130,7 @@ pub fn groups<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
 }
 
 /// Calls that do not fit are refused and leave the epoch as it is.
-pub fn misuse<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+pub fn misuse<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     use ErrorKind::{Arguments, Epoch, Freed, NoEpoch, NotInEpoch, Rank};
     let context = N::open(boot)?;
     let world = Communicator::world(&context);

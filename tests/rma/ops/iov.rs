@@ -5,7 +5,7 @@ use crate::{ensure, refused};
 use rankway::rma::{ErrorKind, Layout};
 
 /// Random layouts against copies made plainly.
-pub fn lists<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+pub fn lists<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     const PART: usize = 3000;
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
@@ -104,7 +104,7 @@ pub fn lists<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
 }
 
 /// Many under way at a time, ended in another order, and dropped.
-pub fn requests<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+pub fn requests<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     const EACH: usize = 5000;
     let context = N::open(boot)?;
     let world = Communicator::world(&context);

@@ -49,7 +49,7 @@ fn names_victim<T>(what: &str, result: std::result::Result<T, rankway::rma::Erro
 }
 
 /// A dead holder is named, whatever it held, and not waited for.
-pub fn holder<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+pub fn holder<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let me = world.rank();
@@ -80,7 +80,7 @@ pub fn holder<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
 
 /// A target that dies during accumulates: its name comes out, and others are
 /// reached all the same.
-pub fn target<N: Opens, const KIND: bool>(boot: Arc<dyn Boot>) -> Result {
+pub fn target<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let me = world.rank();

@@ -4,12 +4,11 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 #![allow(clippy::unwrap_used, reason = "lengths that stand beside them")]
 
-pub use crate::harness::{Dice, Opens};
+pub use crate::harness::{ALLOCATED, CREATED, Dice, Held, Opens, own, same};
 use crate::harness::{Result, Scenario, text};
 use rankway::boot::Boot;
 use rankway::netmod::{Netmod, Op, Type};
 use rankway::rma::{Communicator, Window};
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 pub mod atomicity;
@@ -23,80 +22,13 @@ mod oracle;
 pub mod shared;
 pub mod threads;
 
-/// Memory of the test's own, in place of what a window allocates.
-pub const CREATED: bool = true;
-pub const ALLOCATED: bool = false;
-
-/// A window and, when it was created over the test's memory, that memory.
-pub struct Held<N: Netmod> {
-    window: Window<N>,
-    _memory: Vec<u128>,
-}
-
-impl<N: Netmod> Deref for Held<N> {
-    type Target = Window<N>;
-
-    fn deref(&self) -> &Window<N> {
-        &self.window
-    }
-}
-
-impl<N: Netmod> DerefMut for Held<N> {
-    fn deref_mut(&mut self) -> &mut Window<N> {
-        &mut self.window
-    }
-}
-
-pub fn make<N: Netmod, const KIND: bool>(
+/// A window of a kind that the scenario is instantiated for.
+pub fn make<N: Netmod, const KIND: u8>(
     comm: &Communicator<N>,
     bytes: usize,
     unit: usize,
 ) -> Result<Held<N>> {
-    if KIND == ALLOCATED {
-        let window = Window::allocate(comm, bytes, unit).map_err(text)?;
-        return Ok(Held { window, _memory: Vec::new() });
-    }
-    let mut memory = vec![0_u128; bytes.div_ceil(16)];
-    let start = memory.as_mut_ptr().cast();
-    // SAFETY: the memory is dropped after the window, and touched through it.
-    let window = unsafe { Window::create(comm, start, bytes, unit) }.map_err(text)?;
-    Ok(Held { window, _memory: memory })
-}
-
-/// All of this process's own memory of a window.
-pub fn own<N: Netmod>(window: &Window<N>) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; window.local().map_err(text)?.1];
-    window.read_local(0, &mut bytes).map_err(text)?;
-    Ok(bytes)
-}
-
-/// Compares and names the first byte that differs.
-pub fn same(what: &str, got: &[u8], want: &[u8]) -> Result {
-    match got.iter().zip(want).position(|(g, w)| g != w) {
-        None if got.len() == want.len() => Ok(()),
-        at => {
-            let at = at.unwrap_or(got.len().min(want.len()));
-            let range = |v: &[u8]| v[at.min(v.len())..(at + 16).min(v.len())].to_vec();
-            Err(format!("{what}: at byte {at} {:02x?}, not {:02x?}", range(got), range(want)))
-        }
-    }
-}
-
-/// Fails the scenario unless an operation was refused for this reason.
-#[macro_export]
-macro_rules! refused {
-    ($call:expr, $reason:pat $(if $guard:expr)?) => {
-        match $call {
-            Ok(_) => return Err(format!("{} went well ({}:{})", stringify!($call), file!(), line!())),
-            Err(e) => match e.kind() {
-                $reason $(if $guard)? => {}
-                other => {
-                    let (call, reason) = (stringify!($call), stringify!($reason));
-                    return Err(format!("{call}: {other:?}, not {reason} ({}:{})", file!(), line!()));
-                }
-            },
-        }
-    };
+    crate::harness::make::<KIND, N>(comm, bytes, unit).map_err(text)
 }
 
 /// Everything here over one choice of providers.

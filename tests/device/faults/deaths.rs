@@ -1,0 +1,371 @@
+//! Peers that are killed or stopped: survivors hear of it soon, by name, and go
+//! on with the others.
+
+use super::{Body, about, well_and_clean};
+use crate::ensure;
+use crate::harness::{Result, Scenario, clean, content, print_pid, text};
+use crate::limits::full_queues;
+use crate::rma::{ALLOCATED, CREATED, Opens, late, make, own, pattern, same, word};
+use rankway::boot::Boot;
+use rankway::netmod::Netmod;
+use rankway::rma::{Communicator, Error, Window};
+use std::process::Output;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How soon a survivor must know.
+const SOON: Duration = Duration::from_secs(5);
+
+fn signal(pid: u32, number: i32) {
+    // SAFETY: a process of this job, which nobody has reaped yet.
+    unsafe { libc::kill(pid as i32, number) };
+}
+
+fn is_there(pid: u32) -> bool {
+    // SAFETY: signal 0 only asks.
+    unsafe { libc::kill(pid as i32, 0) == 0 }
+}
+
+/// The process id of every rank.
+fn pids<N: Netmod>(world: &Communicator<N>) -> Result<Vec<u32>> {
+    print_pid();
+    let all = world.allgather(&std::process::id().to_le_bytes()).map_err(text)?;
+    all.iter().map(|b| Ok(u32::from_le_bytes(b.as_slice().try_into().map_err(text)?))).collect()
+}
+
+/// Rank 0 puts to rank 1, which is killed meanwhile, and goes on with rank 2.
+/// `LEN` bytes a put: short ones are injected, long ones tracked. Rank 1 is
+/// killed while it carries them out, or, if `IDLE`, while they pile up.
+pub fn killed_in_puts<const KIND: u8, const LEN: usize, const IDLE: bool, N: Opens>(
+    boot: Arc<dyn Boot>,
+) -> Result {
+    const FLAG: usize = 0x8000;
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let w = make::<KIND, N>(&world, 0x1_0000, 1).map_err(text)?;
+    let pids = pids(&world)?;
+    let buf = pattern(7, LEN);
+    w.fence().map_err(text)?;
+    w.lock_all().map_err(text)?;
+    match world.rank() {
+        0 => {
+            w.put(&buf, 2, 0).map_err(text)?;
+            w.flush(2).map_err(text)?;
+            let mut died = None;
+            let error = loop {
+                // SAFETY: `buf` outlives the window's epoch.
+                let put = (0..64).try_for_each(|_| unsafe { w.put_nb(buf.as_ptr(), LEN, 1, 0) });
+                if let Err(e) = put.and_then(|()| w.flush(1)) {
+                    break e;
+                }
+                if !is_there(pids[1]) {
+                    let since: &Instant = died.get_or_insert_with(Instant::now);
+                    ensure!(
+                        since.elapsed() < SOON,
+                        "rank 1 has been dead for {:?}",
+                        since.elapsed()
+                    );
+                }
+            };
+            ensure!(!is_there(pids[1]) || died.is_none(), "an error before the death: {error}");
+            about::<()>(Err(error), 1)?;
+            // Once more: refused at once, and the others are as they were.
+            for round in 0..300_u32 {
+                let again = w.put(&buf, 1, 0).and_then(|()| w.flush(1));
+                about(again, 1)?;
+                w.put(&word(0, 2, round), 2, 64 + round as usize * 8).map_err(text)?;
+                w.flush(2).map_err(|e| format!("flush towards the living: {e}"))?;
+            }
+            let long = pattern(8, 9000);
+            w.put(&long, 2, 0x4000).map_err(text)?;
+            w.flush(2).map_err(text)?;
+            let mut got = vec![0; 9000];
+            w.get(&mut got, 2, 0x4000).map_err(text)?;
+            same("got from the living", &got, &long)?;
+            // The dead one's epoch ends too: well, or about it.
+            if let Err(e) = w.flush_all() {
+                about::<()>(Err(e), 1)?;
+            }
+            w.put(&word(0, 2, 77), 2, FLAG).map_err(text)?;
+            w.flush(2).map_err(text)
+        }
+        1 => {
+            let start = Instant::now();
+            loop {
+                if IDLE && start.elapsed() > Duration::from_millis(100) {
+                    std::thread::sleep(Duration::from_millis(10));
+                } else {
+                    context.progress().map_err(text)?;
+                }
+            }
+        }
+        _ => {
+            let start = Instant::now();
+            let mut killed = false;
+            let mut flag = [0; 8];
+            while flag != word(0, 2, 77) {
+                context.progress().map_err(text)?;
+                if !killed && start.elapsed() > Duration::from_millis(200) {
+                    signal(pids[1], libc::SIGKILL);
+                    killed = true;
+                }
+                w.read_local(FLAG, &mut flag).map_err(text)?;
+                std::thread::yield_now();
+            }
+            let all = own(&w)?;
+            for round in 0..300 {
+                same("after the death", &all[64 + round * 8..][..8], &word(0, 2, round as u32))?;
+            }
+            same("long, after the death", &all[0x4000..][..9000], &pattern(8, 9000))?;
+            // Probes of rank 0's last flush are answered here.
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(300) && is_there(pids[0]) {
+                context.progress().map_err(text)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The same with gets, of bytes that are looked at.
+pub fn killed_in_gets<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const LEN: usize = 9000;
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let me = world.rank();
+    let w = make::<KIND, N>(&world, LEN + 8, 1).map_err(text)?;
+    let pids = pids(&world)?;
+    w.write_local(0, &pattern(me, LEN)).map_err(text)?;
+    w.fence().map_err(text)?;
+    w.lock_all().map_err(text)?;
+    let start = Instant::now();
+    match me {
+        0 => {
+            let mut got = vec![0; LEN];
+            let mut fetch = |rank: u32, len: usize| -> std::result::Result<Result, Error> {
+                w.get(&mut got[..len], rank, 0)?;
+                w.flush(rank)?;
+                Ok(same("got", &got[..len], &pattern(rank, LEN)[..len]))
+            };
+            let mut died = None;
+            let error = loop {
+                match fetch(1, LEN).and_then(|_| fetch(1, 8)) {
+                    Ok(same) => same?,
+                    Err(e) => break e,
+                }
+                if !is_there(pids[1]) {
+                    let since: &Instant = died.get_or_insert_with(Instant::now);
+                    ensure!(since.elapsed() < SOON, "rank 1 has been dead for long");
+                }
+            };
+            about::<()>(Err(error), 1)?;
+            about(fetch(1, 8), 1)?;
+            for i in 0..100 {
+                fetch(2, if i % 2 == 0 { LEN } else { 8 }).map_err(text)??;
+            }
+            w.put(&word(0, 2, 77), 2, LEN).map_err(text)?;
+            w.flush(2).map_err(text)
+        }
+        1 => loop {
+            context.progress().map_err(text)?;
+        },
+        _ => {
+            let mut killed = false;
+            let mut flag = [0; 8];
+            while flag != word(0, 2, 77) {
+                context.progress().map_err(text)?;
+                if !killed && start.elapsed() > Duration::from_millis(200) {
+                    signal(pids[1], libc::SIGKILL);
+                    killed = true;
+                }
+                w.read_local(LEN, &mut flag).map_err(text)?;
+                std::thread::yield_now();
+            }
+            // Probes of rank 0's last flush are answered here.
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(300) && is_there(pids[0]) {
+                context.progress().map_err(text)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Rank 1 dies, and rank 0 drops a window for it that rank 2, which has not got
+/// as far, still puts to: nothing changes there, and nothing else between the
+/// two suffers.
+pub fn dropped_for_a_death<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const LEN: usize = 20_000;
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let me = world.rank();
+    let w = make::<ALLOCATED, N>(&world, LEN, 1).map_err(text)?;
+    let mut memory = vec![0x77_u8; LEN];
+    // SAFETY: the memory outlives the window, and is looked at when the window
+    // is gone.
+    let dropped = unsafe { Window::create(&world, memory.as_mut_ptr(), LEN, 1) }.map_err(text)?;
+    let pids = pids(&world)?;
+    w.lock_all().map_err(text)?;
+    dropped.lock_all().map_err(text)?;
+    world.barrier().map_err(text)?;
+    if me == 1 {
+        signal(pids[1], libc::SIGKILL);
+    }
+    about(world.barrier(), 1)?;
+    let two = world.group().incl(&[0, 2]).map_err(text)?;
+    let two = Communicator::with_id(&context, two.map().clone(), me / 2, 7);
+    let dropped = (me == 2).then_some(dropped);
+    if me == 0 {
+        memory.fill(0x55);
+    }
+    two.barrier().map_err(text)?;
+    if let Some(dropped) = &dropped {
+        // What becomes of these is all the same.
+        let _ = dropped.put(&[2; 8], 0, 8);
+        let _ = dropped.put(&pattern(3, 9000), 0, 16);
+        let _ = dropped.flush(0);
+        w.put(&pattern(4, 9000), 0, 16).map_err(text)?;
+        w.flush(0).map_err(text)?;
+    }
+    two.barrier().map_err(text)?;
+    if me == 0 {
+        same("below a dropped window", &memory, &vec![0x55; LEN])?;
+        same("beside it", &own(&w)?[16..9016], &pattern(4, 9000))?;
+    }
+    println!("rank {me} done");
+    Ok(())
+}
+
+/// The survivors are content, nothing is left.
+pub fn survivors(output: &Output) -> Result {
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(said.contains("outcome: [Code(0), Signal(9), Code(0)]"), "other ends");
+    clean(output)
+}
+
+/// Survivors of a collective hear of the death, all of them.
+pub fn killed_in_collectives<const KIND: u8, const FENCES: bool, N: Opens>(
+    boot: Arc<dyn Boot>,
+) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let me = world.rank();
+    let pids = pids(&world)?;
+    if me == 2 {
+        let victim = pids[1];
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(150));
+            signal(victim, libc::SIGKILL);
+        });
+    }
+    let start = Instant::now();
+    let turn = || -> std::result::Result<(), Error> {
+        let mut w = make::<KIND, N>(&world, 4096, 8)?;
+        w.fence()?;
+        if FENCES {
+            loop {
+                w.put(&word(me, 0, 1), (me + 1) % 3, me as usize)?;
+                w.fence()?;
+            }
+        }
+        w.free()
+    };
+    let error = loop {
+        if let Err(e) = turn() {
+            break e;
+        }
+        ensure!(start.elapsed() < SOON * 2, "no error");
+    };
+    ensure!(start.elapsed() < SOON, "known only after {:?}", start.elapsed());
+    // The other survivor may still put to this one: leaving now would be a
+    // second end that it could hear of first.
+    let heard = Instant::now();
+    while FENCES && heard.elapsed() < Duration::from_secs(1) {
+        context.progress().map_err(text)?;
+        std::thread::yield_now();
+    }
+    about::<()>(Err(error), 1)
+}
+
+/// A stopped peer is waited for.
+pub fn stopped_in_puts<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let w = make::<KIND, N>(&world, 4096, 8).map_err(text)?;
+    let pids = pids(&world)?;
+    w.fence().map_err(text)?;
+    w.lock_all().map_err(text)?;
+    match world.rank() {
+        0 => {
+            let mut round = 0_u32;
+            let mut flag = [0; 8];
+            while flag != word(2, 0, 1) {
+                round += 1;
+                for i in 1..64 {
+                    w.put(&word(0, 1, round), 1, i).map_err(text)?;
+                }
+                w.flush(1).map_err(text)?;
+                w.read_local(0, &mut flag).map_err(text)?;
+            }
+            ensure!(round > 2, "only {round} rounds");
+            w.put(&round.to_le_bytes(), 1, 0).map_err(text)?;
+        }
+        1 => {}
+        _ => {
+            std::thread::sleep(Duration::from_millis(100));
+            signal(pids[1], libc::SIGSTOP);
+            std::thread::sleep(Duration::from_millis(1800));
+            signal(pids[1], libc::SIGCONT);
+            w.put(&word(2, 0, 1), 0, 0).map_err(text)?;
+        }
+    }
+    w.unlock_all().map_err(text)?;
+    w.fence().map_err(text)?;
+    if world.rank() == 1 {
+        let all = own(&w)?;
+        let round = u32::from_le_bytes([all[0], all[1], all[2], all[3]]);
+        for i in 1..64 {
+            same("after the pause", &all[i * 8..][..8], &word(0, 1, round))?;
+        }
+    }
+    Ok(())
+}
+
+/// Peers that are killed and stopped, over one network.
+pub fn deaths<N: Opens>(network: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> {
+    let scenario = |what: &str, body: Body, verdict| {
+        let s = Scenario::new(format!("{what}/{network}"), 3, body).verdict(verdict);
+        env.iter().fold(s, |s, (key, value)| s.env(key, *value))
+    };
+    let killed: [(&str, Body); 18] = [
+        ("killed in gets/created", killed_in_gets::<CREATED, N>),
+        ("killed in gets/mapped", killed_in_gets::<ALLOCATED, N>),
+        ("killed in puts, idle/created", killed_in_puts::<CREATED, 8, true, N>),
+        ("killed in long puts, idle/created", killed_in_puts::<CREATED, 9000, true, N>),
+        ("killed in puts, busy/created", killed_in_puts::<CREATED, 8, false, N>),
+        ("killed in long puts, busy/created", killed_in_puts::<CREATED, 9000, false, N>),
+        ("killed in puts/mapped", killed_in_puts::<ALLOCATED, 8, false, N>),
+        ("killed in allocation", killed_in_collectives::<ALLOCATED, false, N>),
+        ("killed in creation", killed_in_collectives::<CREATED, false, N>),
+        ("killed in fences/created", killed_in_collectives::<CREATED, true, N>),
+        ("killed in fences/mapped", killed_in_collectives::<ALLOCATED, true, N>),
+        ("killed beside a get, hopeless", late::writes::<{ late::GET }, false, N>),
+        ("killed beside a get", late::writes::<{ late::GET }, true, N>),
+        ("killed beside a long get", late::writes::<{ late::LONG_GET }, false, N>),
+        ("killed beside a get of blocks", late::writes::<{ late::GET_IOV }, true, N>),
+        ("killed beside a put", late::writes::<{ late::PUT }, false, N>),
+        ("killed beside a put of blocks", late::writes::<{ late::PUT_IOV }, true, N>),
+        ("killed beside a fetch", late::writes::<{ late::FETCH }, false, N>),
+    ];
+    let stopped: [(&str, Body); 2] = [
+        ("stopped in puts/created", stopped_in_puts::<CREATED, N>),
+        ("stopped in puts/mapped", stopped_in_puts::<ALLOCATED, N>),
+    ];
+    let killed = killed.into_iter().map(|(what, body)| scenario(what, body, survivors));
+    let stopped = stopped.into_iter().map(|(what, body)| scenario(what, body, well_and_clean));
+    let mut all: Vec<Scenario> = killed.chain(stopped).collect();
+    let mut full = scenario("full queues", full_queues::<N>, content);
+    full.ranks = 2;
+    all.push(full);
+    all
+}

@@ -1,0 +1,203 @@
+//! Operations and calls that are refused, and what they leave as it was.
+
+use super::*;
+
+/// Operations that leave the communicator or the target's memory are refused
+/// and change nothing; those that end at its last byte are carried out.
+pub fn bounds<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    use ErrorKind::{NullBuffer, OutOfBounds, Rank};
+    let context = <N as Opens>::open(boot)?;
+    for comm in communicators(&Communicator::world(&context))? {
+        let n = comm.size();
+        let to = (comm.rank() + 1) % n;
+        // Seven units and a half.
+        let mut w = make::<KIND, _>(&comm, 60, 8).map_err(text)?;
+        w.fence().map_err(text)?;
+        let long = [0xee_u8; 128];
+        let mut into = [0x55_u8; 128];
+        for rank in [u32::MAX, n, n + 1] {
+            refused!(w.put(&long[..8], rank, 0), Rank { rank: r, size } if (*r, *size) == (rank, n));
+            refused!(w.put(&[], rank, 0), Rank { .. });
+            refused!(w.get(&mut into[..8], rank, 0), Rank { .. });
+            refused!(w.flush(rank), Rank { .. });
+            refused!(w.flush_local(rank), Rank { .. });
+            // SAFETY: nothing is issued for a rank that is not there.
+            unsafe {
+                refused!(w.put_nb(long.as_ptr(), 8, rank, 0), Rank { .. });
+                refused!(w.get_nb(into.as_mut_ptr(), 8, rank, 0), Rank { .. });
+            }
+        }
+        // Past the end, at it with a byte, and where displacement times unit
+        // comes round to 0, 8 and 56.
+        let round = usize::MAX / 8 + 1;
+        let wrong = [(8, 1), (8, 0), (7, 5), (0, 61), (0, 128), (6, 13), (9, 8), (1 << 40, 8)];
+        let wrapped = [(usize::MAX, 8), (round, 8), (round + 1, 8), (round + 7, 4), (round, 0)];
+        for (disp, len) in wrong.into_iter().chain(wrapped) {
+            refused!(w.put(&long[..len], to, disp), OutOfBounds { rank, bytes: 60, .. } if *rank == to);
+            refused!(w.get(&mut into[..len], to, disp), OutOfBounds { .. });
+            // SAFETY: the buffers hold what is asked for.
+            unsafe {
+                refused!(w.put_nb(long.as_ptr(), len, to, disp), OutOfBounds { .. });
+                refused!(w.get_nb(into.as_mut_ptr(), len, to, disp), OutOfBounds { .. });
+            }
+        }
+        // Lengths that come round to the start of the window are refused
+        // before a byte is read.
+        for (disp, len) in [(0, usize::MAX), (1, usize::MAX - 7), (7, usize::MAX - 50)] {
+            // SAFETY: refused by length.
+            unsafe {
+                refused!(w.put_nb(long.as_ptr(), len, to, disp), OutOfBounds { .. });
+                refused!(w.get_nb(into.as_mut_ptr(), len, to, disp), OutOfBounds { .. });
+            }
+        }
+        let null = std::ptr::null_mut::<u8>();
+        // SAFETY: null is allowed, and refused with a length.
+        unsafe {
+            refused!(w.put_nb(null, 8, to, 0), NullBuffer { len: 8 });
+            refused!(w.get_nb(null, 8, to, 0), NullBuffer { len: 8 });
+            refused!(w.put_nb(null, 0, n, 0), Rank { .. });
+            w.put_nb(null, 0, to, 7).map_err(text)?;
+            w.get_nb(null, 0, to, 7).map_err(text)?;
+        }
+        w.put(&[], to, 0).map_err(text)?;
+        w.get(&mut [], to, 7).map_err(text)?;
+        w.fence().map_err(text)?;
+        same("after refusals", &own(&w)?, &[0; 60])?;
+        ensure!(into == [0x55; 128], "a refused get wrote into its buffer");
+        w.fence().map_err(text)?;
+        // The last half unit.
+        w.put(&[1, 2, 3, 4], to, 7).map_err(text)?;
+        w.fence().map_err(text)?;
+        same("the end", &own(&w)?[52..], &[0, 0, 0, 0, 1, 2, 3, 4])?;
+        w.free().map_err(text)?;
+
+        // Zero bytes may stand at the very end, not behind it.
+        let mut w = make::<KIND, _>(&comm, 61, 1).map_err(text)?;
+        w.fence().map_err(text)?;
+        w.put(&[], to, 61).map_err(text)?;
+        w.get(&mut [], to, 61).map_err(text)?;
+        refused!(w.put(&[], to, 62), OutOfBounds { .. });
+        refused!(w.get(&mut [], to, 62), OutOfBounds { .. });
+        refused!(w.put(&[1], to, 61), OutOfBounds { .. });
+        w.put(&[9], to, 60).map_err(text)?;
+        w.fence().map_err(text)?;
+        ensure!(own(&w)?[60] == 9, "the last byte did not arrive");
+        refused!(w.read_local(61, &mut [0]), OutOfBounds { .. });
+        refused!(w.write_local(usize::MAX, &[0, 0]), OutOfBounds { .. });
+        w.free().map_err(text)?;
+    }
+    Ok(())
+}
+
+/// Calls that do not fit the epoch, and windows after their end.
+pub fn epochs<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    use ErrorKind::{Arguments, Epoch, Freed, NoEpoch, NullBuffer};
+    let context = <N as Opens>::open(boot)?;
+    let world = Communicator::world(&context);
+    let (me, n) = (world.rank(), world.size());
+    let to = (me + 1) % n;
+    let mut into = [0; 8];
+    let mut w = make::<KIND, _>(&world, 64, 8).map_err(text)?;
+    for _ in 0..2 {
+        refused!(w.put(&[1; 8], to, 0), NoEpoch);
+        refused!(w.get(&mut into, to, 0), NoEpoch);
+        refused!(w.flush(to), NoEpoch);
+        refused!(w.flush_all(), NoEpoch);
+        refused!(w.flush_local(to), NoEpoch);
+        refused!(w.flush_local_all(), NoEpoch);
+        refused!(w.view(), NoEpoch);
+        // SAFETY: refused; the buffers hold 8 bytes.
+        unsafe {
+            refused!(w.put_nb(into.as_ptr(), 8, to, 0), NoEpoch);
+            refused!(w.get_nb(into.as_mut_ptr(), 8, to, 0), NoEpoch);
+        }
+        refused!(w.unlock_all(), Epoch { call: "unlock_all", .. });
+        w.lock_all().map_err(text)?;
+        refused!(w.lock_all(), Epoch { call: "lock_all", .. });
+        refused!(w.fence(), Epoch { call: "fence", .. });
+        refused!(w.free(), Epoch { call: "free", .. });
+        w.put(&word(me, to, 9), to, 1).map_err(text)?;
+        w.unlock_all().map_err(text)?;
+    }
+    w.fence().map_err(text)?;
+    let from = (me + n - 1) % n;
+    same("put under lock_all", &own(&w)?[8..16], &word(from, me, 9))?;
+    refused!(w.unlock_all(), Epoch { .. });
+    w.put(&[2; 8], to, 2).map_err(text)?;
+    refused!(w.lock_all(), Epoch { call: "lock_all", .. });
+    w.fence().map_err(text)?;
+    // A fence epoch without operations gives way to another.
+    w.lock_all().map_err(text)?;
+    w.unlock_all().map_err(text)?;
+    w.free().map_err(text)?;
+    refused!(w.free(), Freed);
+    refused!(w.fence(), Freed);
+    refused!(w.put(&[1; 8], to, 0), Freed);
+    refused!(w.get(&mut into, to, 0), Freed);
+    refused!(w.lock_all(), Freed);
+    refused!(w.unlock_all(), Freed);
+    refused!(w.flush(to), Freed);
+    refused!(w.flush_all(), Freed);
+    refused!(w.view(), Freed);
+    refused!(w.local(), Freed);
+    refused!(w.read_local(0, &mut into), Freed);
+    drop(w);
+
+    // Dropped without free, in an epoch and out of it.
+    drop(make::<KIND, _>(&world, 64, 8).map_err(text)?);
+    let w = make::<KIND, _>(&world, 64, 8).map_err(text)?;
+    w.fence().map_err(text)?;
+    w.put(&[7; 8], to, 0).map_err(text)?;
+    w.fence().map_err(text)?;
+    drop(w);
+
+    // What one member gives wrong, all hear of, and the next window is made.
+    refused!(make::<KIND, _>(&world, 64, if me == n - 1 { 0 } else { 8 }), Arguments(_));
+    refused!(make::<KIND, _>(&world, 64, 0), Arguments(_));
+    let mut one = [0_u64; 8];
+    let start = if me == 0 { std::ptr::null_mut() } else { one.as_mut_ptr().cast() };
+    // SAFETY: null is refused, and the rest outlives the call, which fails.
+    let made = unsafe { Window::create(&world, start, 64, 8) };
+    if me == 0 {
+        refused!(made, NullBuffer { len: 64 });
+    } else {
+        refused!(made, Arguments(_));
+    }
+    // Null without a length is a window like any other.
+    let start = if me == 0 { std::ptr::null_mut() } else { one.as_mut_ptr().cast() };
+    // SAFETY: `one` outlives the window.
+    let mut w =
+        unsafe { Window::create(&world, start, if me == 0 { 0 } else { 64 }, 8) }.map_err(text)?;
+    w.fence().map_err(text)?;
+    if to == 0 {
+        refused!(w.put(&[1; 8], to, 0), ErrorKind::OutOfBounds { bytes: 0, .. });
+        w.put(&[], to, 0).map_err(text)?;
+    } else {
+        w.put(&word(me, to, 1), to, 7).map_err(text)?;
+    }
+    w.fence().map_err(text)?;
+    if me != 0 {
+        same("beside null", &own(&w)?[56..], &word((me + n - 1) % n, me, 1))?;
+    }
+    w.free().map_err(text)?;
+    let mut last = make::<KIND, _>(&world, n as usize * 3 * 8, 8).map_err(text)?;
+    all_to_all(&last)?;
+    last.free().map_err(text)
+}
+
+/// A member that has no memory for the window fails in all members.
+pub fn no_memory<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = <N as Opens>::open(boot)?;
+    let world = Communicator::world(&context);
+    let (me, n) = (world.rank(), world.size());
+    let bytes = if me == 0 { usize::MAX - 5000 } else { 64 };
+    let made = Window::allocate(&world, bytes, 1);
+    if me == 0 {
+        refused!(made, ErrorKind::Memory { .. });
+    } else {
+        refused!(made, ErrorKind::Arguments(why) if why.contains("rank 0"));
+    }
+    let mut last = make::<ALLOCATED, _>(&world, n as usize * 3 * 8, 8).map_err(text)?;
+    all_to_all(&last)?;
+    last.free().map_err(text)
+}
