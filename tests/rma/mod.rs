@@ -1,7 +1,7 @@
 //! What ranks do to each other's windows in the tests, bytes checked. One body
 //! serves every provider: which one is the job's environment's affair.
 
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test binary uses its part")]
 
 mod bytes;
 pub mod late;
@@ -18,7 +18,7 @@ use rankway::device::{self, Context, Options};
 use rankway::netmod::Netmod;
 use rankway::netmod::ofi::Ofi;
 use rankway::rankmap::group::RankRange;
-use rankway::rma::{Backing, Communicator, ErrorKind, Window};
+use rankway::rma::{Communicator, ErrorKind, Window};
 use std::rc::Rc;
 use std::sync::Arc;
 

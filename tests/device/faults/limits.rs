@@ -164,7 +164,7 @@ pub fn no_space(boot: Arc<dyn Boot>) -> Result {
 
 /// Ten short puts and a long one, told by the provider itself.
 pub fn none_lost(output: &Output) -> Result {
-    harness::content(output)?;
+    content(output)?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let counts = said.lines().filter(|line| line.contains(": 11 writes, ")).count();
     ensure!(counts == 2, "not 11 writes in each of two ranks: {said}");
