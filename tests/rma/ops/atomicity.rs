@@ -104,7 +104,7 @@ pub fn unordered<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     let mut w = match KIND {
         ALLOCATED => Window::allocate(&world, 64, 8),
         // SAFETY: the memory is dropped after the window, and touched through it.
-        CREATED => unsafe { Window::create(&world, memory.as_mut_ptr().cast(), 64, 8) },
+        _ => unsafe { Window::create(&world, memory.as_mut_ptr().cast(), 64, 8) },
     };
     w = w.map(|w| w.with_hints(hints));
     let mut w = w.map_err(text)?;
