@@ -7,14 +7,15 @@
 //! mpiexec -n 2 target/release/examples/put      # MPICH's Hydra (PMI-1)
 //! ```
 //!
-//! Every rank allocates a window of one 8-byte word for each rank, puts a word
+//! Every rank allocates a window of one 64-bit word for each rank, puts a word
 //! into its right neighbour's window, fences, and checks what its left
-//! neighbour put into its own. Which provider carries it, shared memory or a
-//! network, is found out; `RANKWAY_PROVIDER=tcp` names one.
+//! neighbour put into its own; then it gets all of its neighbours' words in one
+//! scope. Which provider carries it, shared memory or a network, is found out;
+//! `RANKWAY_PROVIDER=tcp` names one.
 
 use rankway::boot::{self, Boot, local};
 use rankway::device::{self, Options};
-use rankway::rma::{Communicator, Window};
+use rankway::rma::Communicator;
 use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -24,24 +25,31 @@ fn put(boot: Arc<dyn Boot>) -> Result<(), Box<dyn Error>> {
     let world = Communicator::world(&context);
     let (rank, size) = (world.rank(), world.size());
 
-    // A word for each rank, zeroed; displacements count words.
-    let mut window = Window::allocate(&world, 8 * size as usize, 8)?;
+    // A word for each rank, zeroed; indices count words.
+    let mut window = world.window::<u64>().len(size as usize).allocate()?;
     window.fence()?;
-    let word = 1000 + u64::from(rank);
-    window.put(&word.to_ne_bytes(), (rank + 1) % size, rank as usize)?;
+    let (left, right) = ((rank + size - 1) % size, (rank + 1) % size);
+    window.put_slice(&[1000 + u64::from(rank)], right, rank as usize)?;
     window.fence()?;
 
-    let left = (rank + size - 1) % size;
-    let mut bytes = [0; 8];
-    window.read_local(8 * left as usize, &mut bytes)?;
-    let found = u64::from_ne_bytes(bytes);
+    let found = window.local()?.read(left as usize)?;
     if found != 1000 + u64::from(left) {
         return Err(format!("rank {rank} found {found}, not what rank {left} put").into());
     }
     println!("rank {rank} of {size}: rank {left} put {found} here");
 
+    // Both under way together; the compiler keeps the buffers until the end.
+    let (mut at_left, mut at_right) = (vec![0; size as usize], vec![0; size as usize]);
+    window.scope(|s| {
+        s.get(&mut at_left, left, 0)?;
+        s.get(&mut at_right, right, 0)
+    })?;
+    if at_right[rank as usize] != 1000 + u64::from(rank) {
+        return Err(format!("rank {right} has {at_right:?}, not what rank {rank} put").into());
+    }
+
+    window.fence()?;
     window.free()?;
-    drop(window);
     boot.finalize()?;
     Ok(())
 }

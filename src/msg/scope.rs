@@ -2,8 +2,9 @@
 //!
 //! The library has a borrowed buffer until its request was completed or
 //! abandoned ([`Tagged::begin_send`], [`Tagged::begin_recv`]); a provider never
-//! has it. Every request of a scope is one or the other before the scope
-//! returns, also when a wait fails or ends in a panic ([`Requests`]).
+//! has it. Every request of a scope was one or the other before the scope
+//! returns. A send is waited for even after a panic: once it was announced, its
+//! receiver may read the buffer.
 
 use super::error::MsgError;
 use super::messenger::{Messenger, Source, Tag};
@@ -57,6 +58,21 @@ impl<N: Netmod> Requests<N> {
     fn cancel(&self) {
         for at in self.all.borrow().iter().flatten() {
             self.tagged.take_back(*at);
+        }
+    }
+
+    /// Waits for all, also where handlers panic. Returns their first error, or
+    /// the first panic, after which receives without a message are taken back.
+    fn complete(&self) -> std::thread::Result<Result<(), MsgError>> {
+        let mut first = None;
+        loop {
+            match catch_unwind(AssertUnwindSafe(|| self.wait_all())) {
+                Ok(completed) => return first.map_or(Ok(completed), Err),
+                Err(panic) => {
+                    first.get_or_insert(panic);
+                    self.cancel();
+                }
+            }
         }
     }
 
@@ -163,10 +179,10 @@ impl<N: Netmod> Messenger<'_, N> {
         if !matches!(result, Ok(Ok(_))) {
             scope.requests.cancel();
         }
-        let completed = scope.requests.wait_all();
-        match result {
-            Ok(result) => result.and_then(|value| completed.map(|()| value)),
-            Err(panic) => resume_unwind(panic),
+        let completed = scope.requests.complete();
+        match (result, completed) {
+            (Err(panic), _) | (_, Err(panic)) => resume_unwind(panic),
+            (Ok(result), Ok(completed)) => result.and_then(|value| completed.map(|()| value)),
         }
     }
 }

@@ -5,6 +5,7 @@ use super::{Result, text};
 use rankway::boot::Boot;
 use rankway::device::{self, Context, Options};
 use rankway::netmod::Netmod;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -56,6 +57,23 @@ impl Over {
 pub fn pattern(seed: u32, len: usize) -> Vec<u8> {
     let byte = |i: usize| ((i ^ (i >> 8) ^ (i >> 16)) as u8).wrapping_mul(31);
     (0..len).map(|i| byte(i).wrapping_add(seed as u8).wrapping_mul(2) | 1).collect()
+}
+
+/// A panic's words.
+pub fn panic_of<R>(f: impl FnOnce() -> R) -> Result<String> {
+    let Err(panic) = catch_unwind(AssertUnwindSafe(f)) else {
+        return Err("no panic".to_owned());
+    };
+    Ok(panic.downcast_ref::<&str>().map_or_else(String::new, |s| (*s).to_owned()))
+}
+
+/// Kills this process, so that nothing of it is cleaned up.
+pub fn die() -> ! {
+    // SAFETY: ends this process.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    loop {
+        std::hint::spin_loop();
+    }
 }
 
 /// Compares and names the first byte that differs.

@@ -7,7 +7,7 @@ mod harness;
 mod msg;
 
 use harness::{Over, Scenario};
-use msg::{Opens, basics, calls, corrupt, deaths, floods, programs, sleeps};
+use msg::{Opens, basics, calls, corrupt, deaths, floods, programs, scopes, sleeps};
 use rankway::netmod::ofi::Ofi;
 use std::process::ExitCode;
 
@@ -39,6 +39,11 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("vcis", 2, sleeps::vcis::<N>, &[]);
     add("shared", 2, sleeps::shared::<N>, &[]);
     add("stopped", 3, deaths::stopped::<N>, &[]);
+    add("scope", 3, scopes::exchange::<N>, &[]);
+    add("scope on little credit", 3, scopes::exchange::<N>, &small);
+    add("scope with an error", 2, scopes::error::<N>, &[]);
+    add("scope with a panic", 2, scopes::panic::<N>, &[]);
+    add("a handler's panic", 2, scopes::handler_panic::<N>, &[]);
     // Some seconds of copying.
     let huge = Scenario::new(format!("past 4 GiB/{name}"), 2, floods::huge::<N>).slow();
     all.push(env.iter().fold(huge, |s, (k, v)| s.env(k, *v)));
@@ -50,6 +55,7 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("killed amidst a receive", deaths::killed::<N, { deaths::RECEIVE }>);
     add("killed amidst sends", deaths::killed::<N, { deaths::SEND }>);
     add("killed amidst a rendezvous", deaths::killed::<N, { deaths::RENDEZVOUS }>);
+    add("killed amidst scopes", scopes::dead::<N>);
     add("killed before an RTS is matched", deaths::killed::<N, { deaths::RTS }>);
 }
 

@@ -9,6 +9,7 @@ pub mod corrupt;
 pub mod deaths;
 pub mod floods;
 pub mod programs;
+pub mod scopes;
 pub mod sleeps;
 
 pub use crate::harness::{Dice, Opens, pattern, same};

@@ -8,6 +8,8 @@ use crate::msg::types::{
     Counts, Envelope, MatchSpec, Outgoing, RecvBuffer, SendMode, Sent, Status,
 };
 use crate::netmod::Netmod;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
 /// The tagged messages of a context.
@@ -231,8 +233,8 @@ impl<N: Netmod> Tagged<N> {
         Ok(())
     }
 
-    /// Waits for a request and takes its result. Of one whose wait fails, or
-    /// ends in a handler's panic, nothing is under way either.
+    /// Waits for a request and takes its result. It is over too when the wait
+    /// fails or ends in a handler's panic.
     #[inline]
     pub(in crate::msg) fn complete(&self, at: u32) -> Result<Status, MsgError> {
         if !self.protocol.is_done(at) {
@@ -242,35 +244,46 @@ impl<N: Netmod> Tagged<N> {
     }
 
     fn wait_for(&self, at: u32) -> Result<(), MsgError> {
+        match catch_unwind(AssertUnwindSafe(|| self.wait_until_done(at))) {
+            Ok(waited) => waited,
+            Err(panic) => self.end_before(at, panic),
+        }
+    }
+
+    fn wait_until_done(&self, at: u32) -> Result<(), MsgError> {
         let done = || {
             let done = self.protocol.is_done(at);
             Ok(if done { Progress::Done } else { Progress::Waiting })
         };
-        let unfinished = Unfinished { tagged: self, at };
-        self.context.wait_packets(self.protocol.awaits(at), done)?;
-        std::mem::forget(unfinished);
-        Ok(())
+        let waited = self.context.wait_packets(self.protocol.awaits(at), done);
+        if waited.is_err() {
+            self.abandon(at);
+        }
+        Ok(waited?)
+    }
+
+    /// A handler panicked in the wait for a request. Its buffer may go with the
+    /// stack, so the request ends before the panic goes on: a receive without a
+    /// message is taken back, all else is waited for.
+    #[cold]
+    fn end_before(&self, at: u32, panic: Box<dyn Any + Send>) -> ! {
+        self.protocol.take_back(at);
+        loop {
+            // Of several panics the first goes on.
+            match catch_unwind(AssertUnwindSafe(|| self.wait_until_done(at))) {
+                Ok(Ok(())) => break drop(self.protocol.collect(at)),
+                Ok(Err(_)) => break,
+                Err(_) => {}
+            }
+        }
+        resume_unwind(panic)
     }
 
     /// Gives up a request whose wait has failed, as it does when a provider's
-    /// queue breaks, or that nobody will wait for: a borrowed buffer is the
-    /// caller's again.
+    /// queue breaks: a borrowed buffer is the caller's again.
     #[cold]
     pub(in crate::msg) fn abandon(&self, at: u32) {
         self.protocol.abandon(&self.context, at);
-    }
-}
-
-/// A request whose wait is not over: abandoned when dropped, by an error or by a
-/// panic of a handler that the wait called.
-struct Unfinished<'a, N: Netmod> {
-    tagged: &'a Tagged<N>,
-    at: u32,
-}
-
-impl<N: Netmod> Drop for Unfinished<'_, N> {
-    fn drop(&mut self) {
-        self.tagged.abandon(self.at);
     }
 }
 

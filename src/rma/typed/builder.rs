@@ -1,6 +1,8 @@
 //! How windows of elements are made.
 
-use super::{LocalView, OwnMemory, Pod, TypedWindow};
+use super::local::LocalView;
+use super::pod::Pod;
+use super::window::{OwnMemory, TypedWindow};
 use crate::netmod::Netmod;
 use crate::rma::{Backing, Communicator, Hints, Window, WindowError};
 use std::marker::PhantomData;

@@ -7,13 +7,14 @@
 //! bounce memory of an operation that did not end is leaked. That makes a scope
 //! sound whatever becomes of it; that it waits is for its results.
 
-use super::{Element, Pod, TypedWindow, bytes_of, bytes_of_mut};
+use super::pod::{Pod, bytes_of, bytes_of_mut};
+use super::window::TypedWindow;
 use crate::av::Transport;
 use crate::device::Bounce;
 use crate::netmod::{Netmod, Op};
-use crate::rma::WindowError;
 use crate::rma::request::Pending;
 use crate::rma::types::Target;
+use crate::rma::{Element, WindowError};
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
