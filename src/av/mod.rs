@@ -13,6 +13,19 @@
 //! This module never calls a network library: what an address means, and when a
 //! peer is inserted, is decided above. It uses only [`crate::rankmap`].
 //!
+//! ```
+//! use rankway::av::{AddressVector, Entry, Transport};
+//! use rankway::rankmap::Process;
+//!
+//! let av = AddressVector::new()?;
+//! let world = av.add(4, 1024)?; // a process group of 4, which may grow to 1024
+//! let peer = Process::new(world, 3);
+//! assert!(av.get(peer)?.is_empty()); // not inserted yet
+//! av.set(peer, Entry::ofi(42, Transport::Network)?)?;
+//! assert_eq!(av.get(peer)?.network_ofi(), Some(42));
+//! # Ok::<(), rankway::av::AvError>(())
+//! ```
+//!
 //! After Guo et al. 2017, *Memory Compression Techniques for Network Address
 //! Management in MPI*, whose entries take 12 bytes and are filled eagerly.
 

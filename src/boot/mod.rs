@@ -17,6 +17,19 @@
 //! windows, where a launcher only knows the world. [`Liveness`] notices the
 //! death of peers on the same machine.
 //!
+//! ```
+//! use rankway::boot::Boot;
+//! use rankway::boot::alone::Alone;
+//!
+//! // What `boot::connect()` returns to a process that nobody launched.
+//! let boot = Alone::new()?;
+//! boot.put("greeting", b"hello")?;
+//! boot.fence(&mut || ())?;
+//! assert_eq!((boot.rank(), boot.size()), (0, 1));
+//! assert_eq!(boot.get(0, "greeting")?, b"hello");
+//! # Ok::<(), rankway::boot::BootError>(())
+//! ```
+//!
 //! This module never touches the network library and is never on the way of an
 //! operation. It stands on the operating system and, at run time, on the
 //! launcher's library.

@@ -6,6 +6,18 @@
 //! use. It never issues an operation: that is for [`crate::rma`], through a
 //! [`Context`].
 //!
+//! ```
+//! use rankway::boot::alone::Alone;
+//! use rankway::device;
+//! use std::sync::Arc;
+//!
+//! // `open_ofi` and `open_ucx` open a network; this one reaches nobody.
+//! let context = device::open_null(Arc::new(Alone::new()?))?;
+//! assert_eq!(context.device().boot().size(), 1);
+//! context.progress()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Threads
 //! * A [`Device`] may be used from any thread.
 //! * A [`Context`] is one endpoint with its completion queue for each provider.

@@ -11,6 +11,30 @@
 //! * [`Active`]: active messages, which call a handler where they arrive, with
 //!   replies; [`Mailbox`] hands them to other threads.
 //!
+//! ```
+//! # use std::sync::Arc;
+//! use rankway::msg::{Active, Any, HandlerStatus, Messenger};
+//! use rankway::rma::Communicator;
+//!
+//! # let boot = Arc::new(rankway::boot::alone::Alone::new()?);
+//! # let context = rankway::device::open_null(boot)?;
+//! let world = Communicator::world(&context); // a job of one rank
+//! let messages = Messenger::open(&world)?;
+//! messages.send(b"hello", 0, 7)?;
+//! let mut greeting = [0; 5];
+//! let status = messages.recv(&mut greeting, Any, 7)?;
+//! assert_eq!((status.source(), &greeting), (0, b"hello"));
+//!
+//! let active = Active::open(&context)?;
+//! active.register(1, |call| {
+//!     assert_eq!(call.payload, [1, 2]);
+//!     HandlerStatus::Consumed
+//! })?;
+//! active.send(0, 1, &[], &[1, 2])?;
+//! context.progress()?; // calls the handler
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Matching is done here, over packets: one engine for all providers and both
 //! transports at once, so that everything works the same everywhere.
 //!

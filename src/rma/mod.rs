@@ -15,6 +15,34 @@
 //! iov operations ([`Layout`]) and epochs stand beside the put, and cost it
 //! nothing. What is *not* here: messages.
 //!
+//! A window of elements of one type, and a communicator of some ranks:
+//!
+//! ```
+//! # use std::sync::Arc;
+//! use rankway::netmod::Op;
+//! use rankway::rma::Communicator;
+//!
+//! # let boot = Arc::new(rankway::boot::alone::Alone::new()?);
+//! # let context = rankway::device::open_null(boot)?;
+//! let world = Communicator::world(&context);
+//! let even = world.split((world.rank() % 2 == 0).then_some(0), 0)?;
+//! if let Some(even) = even {
+//!     let last = even.size() - 1;
+//!     let mut counters = even.window::<u32>().len(16).allocate()?;
+//!     counters.lock_all()?;
+//!     counters.put_slice(&[7, 8], last, 14)?;
+//!     counters.flush(last)?;
+//!     assert_eq!(counters.fetch_and_op(1, Op::Sum, last, 15)?, 8);
+//!     assert_eq!(counters.get_value(last, 15)?, 9);
+//!     counters.unlock_all()?;
+//!     counters.free()?;
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`TypedWindow`] is the interface of a program; [`Window`] and [`Access`],
+//! to which it dereferences, are what a device layer calls.
+//!
 //! # Buffers
 //! [`Access::put`] and [`Access::get`] take slices and are done with them when
 //! they return; the operation itself may still be under way until a flush.
