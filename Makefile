@@ -15,7 +15,7 @@ OPENMPI_PROFILE ?= release
 
 .PHONY: help deps build rate count count-c memory maps info openmpi test test-c test-matrix test-random test-openmpi test-mpi \
 	test-mpi-short test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi heap-mpi \
-	test-kills check fmt clippy doc structure bench rivals miri loom sanitize fuzz ci bindings install uninstall clean
+	test-kills check fmt clippy doc structure package bench rivals miri loom sanitize fuzz ci bindings install uninstall clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -109,7 +109,7 @@ test-fresh: ## all a newcomer runs, in a minimal Debian made for it (root; ARGS:
 
 check: ## formatting, lints, documentation, structure, bindings, other targets
 	@ci/deps --ci
-	@$(MAKE) --no-print-directory fmt clippy doc structure
+	@$(MAKE) --no-print-directory fmt clippy doc structure package
 	@ci/check/bindings.sh
 	@ci/check/header.sh
 	@ci/check/portable.sh
@@ -138,6 +138,12 @@ doc: ## the documentation builds, and no link in it is broken
 	@$(ENV) RUSTDOCFLAGS=-Dwarnings cargo doc $(CHECKED) --no-deps --no-default-features --lib
 	@$(ENV) $(WITH_OPENMPI) RUSTDOCFLAGS="-Dwarnings -Arustdoc::private_intra_doc_links" \
 		cargo doc $(CHECKED) --no-deps --document-private-items $(OPENMPI_CRATE)
+
+# (With what is fetched already; files that tests and benches name are left out.)
+PACKAGE = cargo package -q --allow-dirty --offline
+package: ## what would be published is whole: the library builds from what is packed alone
+	@$(ENV) $(PACKAGE) -p rankway
+	@$(ENV) $(PACKAGE) -p rankway-cli --list >/dev/null
 
 bench: build ## all benchmarks
 	@$(ENV) cargo bench -p rankway -p rankway-cli $(ARGS)
