@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use transport::av::Transport;
 use transport::boot::Boot;
 use transport::device;
-use transport::msg::{self, Active, MatchSpec, Message, Messenger, Request, Status, Tagged};
+use transport::msg::{
+    self, Active, Envelope, MatchSpec, Message, Messenger, Request, Status, Tagged,
+};
 use transport::netmod::Netmod;
 use transport::rankmap::{Lookup, Process, RankMap};
 use transport::rma::{Access, Communicator, Layout, Pending, Window};
@@ -169,14 +171,13 @@ impl<N: Native> Context for NetmodContext<N> {
         Ok(self.context.connect(process)?.to_bits())
     }
 
-    fn isend(&self, buf: (*const u8, usize), to: MatchBits, sync: bool) -> Result<Operation, Fail> {
+    fn isend(&self, buf: (*const u8, usize), to: Envelope, sync: bool) -> Result<Operation, Fail> {
         let tagged = self.tagged()?;
-        let MatchBits { peer, channel, bits } = to;
         // SAFETY: the caller in C leaves the buffer alone until the end.
         let request = unsafe {
             match sync {
-                true => tagged.issend(peer, channel, bits, buf.0, buf.1)?,
-                false => tagged.isend(peer, channel, bits, buf.0, buf.1)?,
+                true => tagged.issend(to, buf.0, buf.1)?,
+                false => tagged.isend(to, buf.0, buf.1)?,
             }
         };
         Ok(self.operation(request))

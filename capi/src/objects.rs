@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use transport::av::Transport;
 use transport::boot::Boot;
-use transport::msg::{Any, MatchSpec, Source, Status, Tag};
+use transport::msg::{Any, Envelope, MatchSpec, Source, Status, Tag};
 use transport::netmod::{Op, Type};
 use transport::rankmap::{Lookup, Process, RankMap};
 use transport::rma::{Assert, Lock};
@@ -41,19 +41,11 @@ pub(crate) trait Context {
     fn comm(&self, map: &RankMap, id: u64) -> Result<Rc<dyn Comm>, Fail>;
     fn lookup(&self, map: &RankMap) -> Result<Lookup, Fail>;
     fn connect(&self, process: Process) -> Result<u64, Fail>;
-    fn isend(&self, buf: (*const u8, usize), to: MatchBits, sync: bool) -> Result<Operation, Fail>;
+    fn isend(&self, buf: (*const u8, usize), to: Envelope, sync: bool) -> Result<Operation, Fail>;
     fn irecv(&self, buf: (*mut u8, usize), spec: &MatchSpec) -> Result<Operation, Fail>;
     fn probe(&self, spec: &MatchSpec) -> Result<Option<Status>, Fail>;
     fn improbe(&self, spec: &MatchSpec) -> Result<Option<Matched>, Fail>;
     fn am_register(&self, id: u16, handler: am::Handler) -> Result<(), Fail>;
-}
-
-/// The destination of a message without a communicator.
-#[derive(Clone, Copy)]
-pub(crate) struct MatchBits {
-    pub(crate) peer: u32,
-    pub(crate) channel: u64,
-    pub(crate) bits: u64,
 }
 
 pub(crate) trait Comm {

@@ -10,7 +10,7 @@
 use libfuzzer_sys::fuzz_target;
 use rankway::boot::simulated::Simulated;
 use rankway::device::{Context, Device};
-use rankway::msg::{Active, HandlerStatus, MatchSpec, Request, Tagged};
+use rankway::msg::{Active, Envelope, HandlerStatus, MatchSpec, Request, Tagged};
 use rankway::netmod::HEAD;
 use rankway::rankmap::RankMap;
 use rankway::rma::{Communicator, Window};
@@ -136,13 +136,15 @@ fn play(
             9 | 10 => {
                 let (to, channel, tag) = (bytes.byte(), bytes.byte() % 3, bytes.byte());
                 let memory = vec![7; length(bytes)].into_boxed_slice();
-                let (to, channel, tag2) = (u32::from(to) % RANKS, channel.into(), (tag % 4).into());
+                let (peer, channel, bits) =
+                    (u32::from(to) % RANKS, channel.into(), (tag % 4).into());
+                let to = Envelope { peer, channel, bits };
                 let (at, len) = (memory.as_ptr(), memory.len());
                 // SAFETY: as above.
                 let request = unsafe {
                     match tag & 128 {
-                        0 => tagged.isend(to, channel, tag2, at, len),
-                        _ => tagged.issend(to, channel, tag2, at, len),
+                        0 => tagged.isend(to, at, len),
+                        _ => tagged.issend(to, at, len),
                     }
                 };
                 requests.all.extend(request.ok());

@@ -98,16 +98,16 @@ impl<N: Netmod> Reply<'_, N> {
     /// # Errors
     /// [`MsgError::TooLong`], [`MsgError::Device`].
     pub fn send(mut self, handler: u16, header: &[u8], payload: &[u8]) -> Result<(), MsgError> {
-        check_length(self.to, header, payload, self.longest)?;
+        let packet = Packet { kind: REPLY, handler, flags: 0, header, payload };
+        check_length(self.to, &packet, self.longest)?;
         self.used = true;
         if self.to == self.protocol.me {
-            let word = first_word(handler, header.len());
             self.protocol.own_request_ended();
-            self.protocol.keep(self.to, REPLY, word, header, payload);
+            self.protocol.keep(self.to, packet);
             self.context.schedule(Class::Active);
             return Ok(());
         }
-        transmit(self.context, self.to, REPLY, handler, 0, header, payload)
+        transmit(self.context, self.to, packet)
     }
 }
 
@@ -121,19 +121,71 @@ impl<N: Netmod> Drop for Reply<'_, N> {
             self.protocol.own_request_ended();
         } else {
             // What cannot be sent need not be: the peer is gone.
-            let _ = transmit(self.context, self.to, NO_REPLY, 0, 0, &[], &[]);
+            let none = Packet { kind: NO_REPLY, handler: 0, flags: 0, header: &[], payload: &[] };
+            let _ = transmit(self.context, self.to, none);
         }
     }
 }
 
 type Handler<N> = Rc<dyn Fn(&mut Call<'_, N>) -> HandlerStatus>;
 
+/// What a packet of an active message says.
+#[derive(Clone, Copy)]
+struct Packet<'a> {
+    kind: u8,
+    handler: u16,
+    flags: u64,
+    header: &'a [u8],
+    payload: &'a [u8],
+}
+
+/// A message that no handler took yet.
 struct Kept {
     from: u32,
     kind: u8,
-    word: u64,
+    handler: u16,
+    flags: u64,
     header: [u8; HEADER],
+    /// Bytes of the header.
+    header_len: usize,
     payload: Vec<u8>,
+}
+
+impl<'a> Packet<'a> {
+    /// The first word of the head: handler, header's length, flags.
+    #[inline]
+    fn word(&self) -> u64 {
+        u64::from(self.handler) | (self.header.len() as u64) << 16 | self.flags
+    }
+
+    /// That of a head, whose header is at the start of `header`, padded.
+    #[inline]
+    fn decode(head: &Head, header: &'a [u8; HEADER], payload: &'a [u8]) -> Packet<'a> {
+        let word = head.words[0];
+        let header = &header[..usize::from((word >> 16) as u8).min(HEADER)];
+        let (handler, flags) = (word as u16, word & WANTS_REPLY);
+        Packet { kind: head.kind, handler, flags, header, payload }
+    }
+
+    fn padded_header(&self) -> [u8; HEADER] {
+        let mut padded = [0; HEADER];
+        padded[..self.header.len()].copy_from_slice(self.header);
+        padded
+    }
+}
+
+impl Kept {
+    fn new(from: u32, packet: Packet<'_>) -> Kept {
+        let Packet { kind, handler, flags, header, payload } = packet;
+        let (header_len, header) = (header.len(), packet.padded_header());
+        Kept { from, kind, handler, flags, header, header_len, payload: payload.into() }
+    }
+
+    fn packet(&self) -> Packet<'_> {
+        let Kept { kind, handler, flags, .. } = *self;
+        let (header, payload) = (&self.header[..self.header_len], &self.payload);
+        Packet { kind, handler, flags, header, payload }
+    }
 }
 
 #[derive(Default)]
@@ -271,7 +323,7 @@ impl<N: Netmod> Active<N> {
         header: &[u8],
         payload: &[u8],
     ) -> Result<bool, MsgError> {
-        self.send_if_credit(peer, handler, 0, header, payload)
+        self.send_if_credit(peer, Packet { kind: AM, handler, flags: 0, header, payload })
     }
 
     /// The same for a request: the handler there is given a [`Reply`].
@@ -285,7 +337,7 @@ impl<N: Netmod> Active<N> {
         header: &[u8],
         payload: &[u8],
     ) -> Result<bool, MsgError> {
-        self.send_if_credit(peer, handler, WANTS_REPLY, header, payload)
+        self.send_if_credit(peer, Packet { kind: AM, handler, flags: WANTS_REPLY, header, payload })
     }
 
     /// Calls a handler of a peer's; makes progress until there is credit. The
@@ -300,7 +352,7 @@ impl<N: Netmod> Active<N> {
         header: &[u8],
         payload: &[u8],
     ) -> Result<(), MsgError> {
-        self.send_with(peer, handler, 0, header, payload)
+        self.send_with(peer, Packet { kind: AM, handler, flags: 0, header, payload })
     }
 
     /// The same for a request.
@@ -314,7 +366,7 @@ impl<N: Netmod> Active<N> {
         header: &[u8],
         payload: &[u8],
     ) -> Result<(), MsgError> {
-        self.send_with(peer, handler, WANTS_REPLY, header, payload)
+        self.send_with(peer, Packet { kind: AM, handler, flags: WANTS_REPLY, header, payload })
     }
 
     /// Requests to a world rank whose reply has not come.
@@ -351,85 +403,60 @@ impl<N: Netmod> Active<N> {
         Ok(())
     }
 
-    fn send_with(
-        &self,
-        peer: u32,
-        handler: u16,
-        flags: u64,
-        header: &[u8],
-        payload: &[u8],
-    ) -> Result<(), MsgError> {
+    fn send_with(&self, peer: u32, packet: Packet<'_>) -> Result<(), MsgError> {
         if self.context.is_progressing() {
             return Err(DeviceError::Nested.into());
         }
-        while !self.send_if_credit(peer, handler, flags, header, payload)? {
+        while !self.send_if_credit(peer, packet)? {
             let flow = self.protocol.flow(peer)?;
-            self.wait_until(peer, || self.protocol.has_space(flow, flags, payload.len()))?;
+            self.wait_until(peer, || self.protocol.has_space(flow, &packet))?;
         }
         Ok(())
     }
 
     #[inline]
-    fn send_if_credit(
-        &self,
-        peer: u32,
-        handler: u16,
-        flags: u64,
-        header: &[u8],
-        payload: &[u8],
-    ) -> Result<bool, MsgError> {
+    fn send_if_credit(&self, peer: u32, packet: Packet<'_>) -> Result<bool, MsgError> {
         let flow = self.protocol.flow(peer)?;
         let longest = match flow.longest.get() {
             0 => self.longest_of(flow, peer)?,
             longest => longest,
         };
-        check_length(peer, header, payload, longest)?;
-        if !self.protocol.has_space(flow, flags, payload.len()) {
+        check_length(peer, &packet, longest)?;
+        if !self.protocol.has_space(flow, &packet) {
             self.check(peer)?;
             return Ok(false);
         }
         if peer == self.protocol.me {
-            let word = first_word(handler, header.len()) | flags;
-            self.protocol.keep(peer, AM, word, header, payload);
+            self.protocol.keep(peer, packet);
             self.context.schedule(Class::Active);
         } else {
-            transmit(&self.context, peer, AM, handler, flags, header, payload)?;
+            transmit(&self.context, peer, packet)?;
         }
-        flow.credit.spend(payload.len());
-        flow.owed.set(flow.owed.get() + u32::from(flags != 0));
+        flow.credit.spend(packet.payload.len());
+        flow.owed.set(flow.owed.get() + u32::from(packet.flags != 0));
         Ok(true)
     }
 }
 
-fn check_length(rank: u32, header: &[u8], payload: &[u8], limit: usize) -> Result<(), MsgError> {
-    if header.len() <= HEADER && payload.len() <= limit {
+fn check_length(rank: u32, packet: &Packet<'_>, limit: usize) -> Result<(), MsgError> {
+    let (header, payload) = (packet.header.len(), packet.payload.len());
+    if header <= HEADER && payload <= limit {
         return Ok(());
     }
-    let (header, payload) = (header.len(), payload.len());
     Err(MsgError::TooLong { rank, header, payload, header_limit: HEADER, limit })
-}
-
-fn first_word(handler: u16, header: usize) -> u64 {
-    u64::from(handler) | (header as u64) << 16
 }
 
 #[inline]
 fn transmit<N: Netmod>(
     context: &Context<N>,
     peer: u32,
-    kind: u8,
-    handler: u16,
-    flags: u64,
-    header: &[u8],
-    payload: &[u8],
+    packet: Packet<'_>,
 ) -> Result<(), MsgError> {
-    let mut padded = [0; HEADER];
-    padded[..header.len()].copy_from_slice(header);
-    let padded = u128::from_le_bytes(padded);
-    let words = [first_word(handler, header.len()) | flags, padded as u64, (padded >> 64) as u64];
-    let head = Head::new(Class::Active, kind, words);
+    let padded = u128::from_le_bytes(packet.padded_header());
+    let words = [packet.word(), padded as u64, (padded >> 64) as u64];
+    let head = Head::new(Class::Active, packet.kind, words);
     // SAFETY: a copied body has no conditions.
-    unsafe { context.transmit(peer, head, Body::Copied(payload))? };
+    unsafe { context.transmit(peer, head, Body::Copied(packet.payload))? };
     Ok(())
 }
 
@@ -440,8 +467,9 @@ impl<N: Netmod> ActiveProtocol<N> {
     }
 
     #[inline]
-    fn has_space(&self, flow: &PeerFlow, flags: u64, len: usize) -> bool {
-        let owed = flags == 0 || flow.owed.get() < self.limits.heads / 16;
+    fn has_space(&self, flow: &PeerFlow, packet: &Packet<'_>) -> bool {
+        let len = packet.payload.len();
+        let owed = packet.flags == 0 || flow.owed.get() < self.limits.heads / 16;
         owed && flow.credit.has_heads(&self.limits) && flow.credit.has_bytes(&self.limits, len)
     }
 
@@ -456,27 +484,18 @@ impl<N: Netmod> ActiveProtocol<N> {
         self.handlers.borrow().get(usize::from(id))?.clone()
     }
 
-    fn keep(&self, from: u32, kind: u8, word: u64, header: &[u8], payload: &[u8]) {
-        let mut padded = [0; HEADER];
-        padded[..header.len()].copy_from_slice(header);
-        let kept = Kept { from, kind, word, header: padded, payload: payload.into() };
-        self.kept.borrow_mut().entry(word as u16).or_default().push_back(kept);
+    fn keep(&self, from: u32, packet: Packet<'_>) {
+        let mut kept = self.kept.borrow_mut();
+        kept.entry(packet.handler).or_default().push_back(Kept::new(from, packet));
     }
 
     /// Calls a handler. `false`: it has no space, or is not there yet.
     #[inline]
-    fn call(
-        &self,
-        context: &Context<N>,
-        from: u32,
-        kind: u8,
-        word: u64,
-        header: &[u8],
-        payload: &[u8],
-    ) -> bool {
-        let Some(handler) = self.handler(word as u16) else { return false };
+    fn call(&self, context: &Context<N>, from: u32, packet: Packet<'_>) -> bool {
+        let Packet { kind, handler, flags, header, payload } = packet;
+        let Some(handler) = self.handler(handler) else { return false };
         let held = Cell::new(false);
-        let reply = (word & WANTS_REPLY != 0 && kind == AM).then(|| Reply {
+        let reply = (flags != 0 && kind == AM).then(|| Reply {
             context,
             protocol: self,
             to: from,
@@ -532,11 +551,11 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
             _ => {}
         }
         let header = (u128::from(high) << 64 | u128::from(low)).to_le_bytes();
-        let header = &header[..((word >> 16) as u8 as usize).min(HEADER)];
+        let packet = Packet::decode(head, &header, body);
         // None overtakes those before it for the same handler.
-        let behind = self.kept.borrow().contains_key(&(word as u16));
-        if behind || !self.call(context, head.from, head.kind, word, header, body) {
-            self.keep(head.from, head.kind, word, header, body);
+        let behind = self.kept.borrow().contains_key(&packet.handler);
+        if behind || !self.call(context, head.from, packet) {
+            self.keep(head.from, packet);
             context.schedule(Class::Active);
         }
     }
@@ -556,8 +575,7 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
         let ids: Vec<u16> = self.kept.borrow().keys().copied().collect();
         for id in ids.into_iter().filter(|&id| self.handler(id).is_some()) {
             while let Some(kept) = next(id) {
-                let header = &kept.header[..((kept.word >> 16) as u8 as usize).min(HEADER)];
-                if !self.call(context, kept.from, kept.kind, kept.word, header, &kept.payload) {
+                if !self.call(context, kept.from, kept.packet()) {
                     self.kept.borrow_mut().entry(id).or_default().push_front(kept);
                     // A number without a handler is offered when it gets one.
                     context.schedule(Class::Active);

@@ -2,7 +2,7 @@
 
 use super::error::MsgError;
 use super::tagged::{Message, Request, Tagged};
-use super::types::{Counts, MatchSpec, Status};
+use super::types::{Counts, Envelope, MatchSpec, Status};
 use crate::netmod::Netmod;
 use crate::rma::Communicator;
 
@@ -94,7 +94,7 @@ impl<'c, N: Netmod> Messenger<'c, N> {
     }
 
     #[inline]
-    pub(super) fn world_rank(&self, rank: u32) -> Result<u32, MsgError> {
+    fn world_rank(&self, rank: u32) -> Result<u32, MsgError> {
         match self.communicator.map().get(rank) {
             Some(process) if process.pg == 0 => Ok(process.lpid),
             Some(process) => Ok(self.communicator.device().world_rank(process)?),
@@ -103,8 +103,9 @@ impl<'c, N: Netmod> Messenger<'c, N> {
     }
 
     #[inline]
-    pub(super) fn bits(&self, tag: u32) -> u64 {
-        self.me | u64::from(tag)
+    pub(super) fn envelope(&self, dest: u32, tag: u32) -> Result<Envelope, MsgError> {
+        let bits = self.me | u64::from(tag);
+        Ok(Envelope { peer: self.world_rank(dest)?, channel: self.channel, bits })
     }
 
     #[inline]
@@ -125,7 +126,7 @@ impl<'c, N: Netmod> Messenger<'c, N> {
     /// [`MsgError::Rank`]; as [`Tagged::send`].
     #[inline]
     pub fn send(&self, buf: &[u8], dest: u32, tag: u32) -> Result<(), MsgError> {
-        self.tagged.send(self.world_rank(dest)?, self.channel, self.bits(tag), buf)
+        self.tagged.send(self.envelope(dest, tag)?, buf)
     }
 
     /// Sends and waits until a receive took the message.
@@ -133,7 +134,7 @@ impl<'c, N: Netmod> Messenger<'c, N> {
     /// # Errors
     /// As [`Messenger::send`].
     pub fn ssend(&self, buf: &[u8], dest: u32, tag: u32) -> Result<(), MsgError> {
-        self.tagged.ssend(self.world_rank(dest)?, self.channel, self.bits(tag), buf)
+        self.tagged.ssend(self.envelope(dest, tag)?, buf)
     }
 
     /// Begins a send.
@@ -151,9 +152,9 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         dest: u32,
         tag: u32,
     ) -> Result<Request<N>, MsgError> {
-        let (peer, bits) = (self.world_rank(dest)?, self.bits(tag));
+        let to = self.envelope(dest, tag)?;
         // SAFETY: the caller's duty.
-        unsafe { self.tagged.isend(peer, self.channel, bits, buf, len) }
+        unsafe { self.tagged.isend(to, buf, len) }
     }
 
     /// Begins a synchronous send.
@@ -170,9 +171,9 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         dest: u32,
         tag: u32,
     ) -> Result<Request<N>, MsgError> {
-        let (peer, bits) = (self.world_rank(dest)?, self.bits(tag));
+        let to = self.envelope(dest, tag)?;
         // SAFETY: the caller's duty.
-        unsafe { self.tagged.issend(peer, self.channel, bits, buf, len) }
+        unsafe { self.tagged.issend(to, buf, len) }
     }
 
     /// Receives and waits.

@@ -75,4 +75,4 @@ pub use mailbox::{AmMessage, Mailbox};
 pub use messenger::{Any, Messenger, Source, Tag};
 pub use scope::{Receive, Scope};
 pub use tagged::{Message, Request, RequestId, Started, Tagged, test_all, wait_all, wait_any};
-pub use types::{Completion, Counts, MatchSpec, Status};
+pub use types::{Completion, Counts, Envelope, MatchSpec, Status};

@@ -9,7 +9,7 @@
 use super::error::MsgError;
 use super::messenger::{Messenger, Source, Tag};
 use super::tagged::Tagged;
-use super::types::{Envelope, RecvBuffer, Status};
+use super::types::{RecvBuffer, Status};
 use crate::netmod::Netmod;
 use crate::rma::{Pod, bytes_of};
 use std::cell::RefCell;
@@ -223,12 +223,10 @@ impl<'scope, N: Netmod> Scope<'scope, '_, N> {
         tag: u32,
         synchronous: bool,
     ) -> Result<(), MsgError> {
-        let messenger = self.messenger;
-        let (peer, bits) = (messenger.world_rank(dest)?, messenger.bits(tag));
-        let to = Envelope { peer, channel: messenger.communicator().id(), bits };
+        let to = self.messenger.envelope(dest, tag)?;
         // SAFETY: borrowed until the scope has ended, which completes or
         // abandons the request.
-        let sent = unsafe { messenger.tagged().begin_send(to, buf, synchronous)? };
+        let sent = unsafe { self.messenger.tagged().begin_send(to, buf, synchronous)? };
         if let Some(at) = sent {
             self.requests.keep(at);
         }

@@ -72,13 +72,13 @@ pub struct Counts {
 
 /// Where a message goes: to whom, and what its receive must match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Envelope {
+pub struct Envelope {
     /// World rank of the receiver.
-    pub(super) peer: u32,
+    pub peer: u32,
     /// The channel, see [`MatchSpec::channel`].
-    pub(super) channel: u64,
+    pub channel: u64,
     /// The match bits.
-    pub(super) bits: u64,
+    pub bits: u64,
 }
 
 /// A message that is sent. Passed by value: what is sent at once is never

@@ -4,7 +4,7 @@ use super::{Opens, pattern, same, world};
 use crate::ensure;
 use crate::harness::{Result, text};
 use rankway::boot::Boot;
-use rankway::msg::{Any, MatchSpec, MsgError, Started, wait_all, wait_any};
+use rankway::msg::{Any, Envelope, MatchSpec, MsgError, Started, wait_all, wait_any};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -235,8 +235,9 @@ pub fn completion_queue<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             let (buf, cookie) = (&out[i as usize], cookie(EACH + 1 + i)?);
             // SAFETY: `out` outlives the requests.
             let started = unsafe {
+                let envelope = Envelope { peer: to, channel: 5, bits: i };
                 let (start, len) = (buf.as_ptr(), buf.len());
-                tagged.start_send(to, 5, i, start, len, i % 3 == 0, cookie).map_err(text)?
+                tagged.start_send(envelope, start, len, i % 3 == 0, cookie).map_err(text)?
             };
             if let Started::Done(result) = started {
                 ends[(EACH + 1 + i) as usize] = Some(result);

@@ -3,12 +3,12 @@
 use crate::abi::*;
 use crate::args::{Out, buffer, list, out, rank};
 use crate::error::{Fail, call};
-use crate::objects::{Comm, Context, MatchBits, SourceAndTag};
+use crate::objects::{Comm, Context, SourceAndTag};
 use crate::operation::{self, Completed, Matched, Operation};
 use crate::table::{TableGuard, find};
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
-use transport::msg::MatchSpec;
+use transport::msg::{Envelope, MatchSpec};
 
 fn tag(tag: c_int) -> Result<u32, Fail> {
     u32::try_from(tag).map_err(|_| {
@@ -225,8 +225,8 @@ pub unsafe extern "C" fn rankway_tagged_isend(
         let to = unsafe { out(request, "request")? };
         let found = find::<Rc<dyn Context>>(context)?;
         let buf = (buffer(buf.cast(), bytes)?, bytes);
-        let bits = MatchBits { peer, channel, bits: match_bits };
-        to.set(found.guard.insert(found.isend(buf, bits, synchronous != 0)?)?);
+        let dest = Envelope { peer, channel, bits: match_bits };
+        to.set(found.guard.insert(found.isend(buf, dest, synchronous != 0)?)?);
         Ok(())
     })
 }

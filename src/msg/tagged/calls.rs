@@ -75,30 +75,23 @@ impl<N: Netmod> Tagged<N> {
     /// # Errors
     /// [`MsgError::Device`], naming a peer that died or cannot be reached.
     #[inline]
-    pub fn send(&self, peer: u32, channel: u64, bits: u64, buf: &[u8]) -> Result<(), MsgError> {
-        self.send_mode(peer, channel, bits, buf, false)
+    pub fn send(&self, to: Envelope, buf: &[u8]) -> Result<(), MsgError> {
+        self.send_mode(to, buf, false)
     }
 
     /// Sends and waits until a receive took the message.
     ///
     /// # Errors
     /// As [`Tagged::send`].
-    pub fn ssend(&self, peer: u32, channel: u64, bits: u64, buf: &[u8]) -> Result<(), MsgError> {
-        self.send_mode(peer, channel, bits, buf, true)
+    pub fn ssend(&self, to: Envelope, buf: &[u8]) -> Result<(), MsgError> {
+        self.send_mode(to, buf, true)
     }
 
     #[inline]
-    fn send_mode(
-        &self,
-        peer: u32,
-        channel: u64,
-        bits: u64,
-        buf: &[u8],
-        synchronous: bool,
-    ) -> Result<(), MsgError> {
+    fn send_mode(&self, to: Envelope, buf: &[u8], synchronous: bool) -> Result<(), MsgError> {
         // SAFETY: the buffer is borrowed until the request is done or given up,
         // below.
-        match unsafe { self.begin_send(Envelope { peer, channel, bits }, buf, synchronous)? } {
+        match unsafe { self.begin_send(to, buf, synchronous)? } {
             None => Ok(()),
             Some(at) => self.complete(at).map(drop),
         }

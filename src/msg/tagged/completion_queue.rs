@@ -37,24 +37,21 @@ impl<N: Netmod> Tagged<N> {
     /// # Safety
     /// As [`Tagged::isend`]; the buffer is in use until the completion.
     #[inline]
-    #[expect(clippy::too_many_arguments, reason = "one message, taken apart once")]
     pub unsafe fn start_send(
         &self,
-        peer: u32,
-        channel: u64,
-        bits: u64,
+        to: Envelope,
         buf: *const u8,
         len: usize,
         synchronous: bool,
         cookie: NonZeroU64,
     ) -> Result<Started, MsgError> {
-        let to = Envelope { peer, channel, bits };
         let message = Outgoing { to, buf, len, mode: SendMode { synchronous, borrowed: false } };
         // SAFETY: the caller's duty.
         let sent = unsafe { self.protocol().send(self.context(), message)? };
         Ok(match sent {
             Sent::Done => {
-                Started::Done(Ok(Status { peer, bits, length: len as u64, cancelled: false }))
+                let (peer, bits, length) = (to.peer, to.bits, len as u64);
+                Started::Done(Ok(Status { peer, bits, length, cancelled: false }))
             }
             Sent::Pending(at) => self.started(at, cookie),
         })
@@ -109,15 +106,7 @@ impl<N: Netmod> Tagged<N> {
     /// # Safety
     /// `buf` is readable for `len` bytes.
     #[inline]
-    pub unsafe fn send_now(
-        &self,
-        peer: u32,
-        channel: u64,
-        bits: u64,
-        buf: *const u8,
-        len: usize,
-    ) -> bool {
-        let to = Envelope { peer, channel, bits };
+    pub unsafe fn send_now(&self, to: Envelope, buf: *const u8, len: usize) -> bool {
         let message = Outgoing { to, buf, len, mode: SendMode::default() };
         // SAFETY: the caller's duty.
         unsafe { self.protocol().send_now(self.context(), message) }

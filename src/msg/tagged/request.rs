@@ -117,14 +117,12 @@ impl<N: Netmod> Tagged<N> {
     /// is complete, also when it is dropped before.
     pub unsafe fn isend(
         &self,
-        peer: u32,
-        channel: u64,
-        bits: u64,
+        to: Envelope,
         buf: *const u8,
         len: usize,
     ) -> Result<Request<N>, MsgError> {
         // SAFETY: the caller's duty.
-        unsafe { self.isend_mode(peer, channel, bits, buf, len, false) }
+        unsafe { self.isend_mode(to, buf, len, false) }
     }
 
     /// Begins a synchronous send.
@@ -136,32 +134,28 @@ impl<N: Netmod> Tagged<N> {
     /// As [`Tagged::isend`].
     pub unsafe fn issend(
         &self,
-        peer: u32,
-        channel: u64,
-        bits: u64,
+        to: Envelope,
         buf: *const u8,
         len: usize,
     ) -> Result<Request<N>, MsgError> {
         // SAFETY: the caller's duty.
-        unsafe { self.isend_mode(peer, channel, bits, buf, len, true) }
+        unsafe { self.isend_mode(to, buf, len, true) }
     }
 
     #[inline]
     unsafe fn isend_mode(
         &self,
-        peer: u32,
-        channel: u64,
-        bits: u64,
+        to: Envelope,
         buf: *const u8,
         len: usize,
         synchronous: bool,
     ) -> Result<Request<N>, MsgError> {
-        let to = Envelope { peer, channel, bits };
         let message = Outgoing { to, buf, len, mode: SendMode { synchronous, borrowed: false } };
         // SAFETY: the caller's duty.
         let sent = unsafe { self.protocol().send(self.context(), message)? };
         Ok(match sent {
             Sent::Done => {
+                let Envelope { peer, bits, .. } = to;
                 let length = len as u64;
                 Request::done(self, Status { peer, bits, length, cancelled: false })
             }

@@ -6,9 +6,16 @@ use super::request::Request;
 use crate::comm::Comm;
 use crate::state::{State, fatal};
 use crate::{ffi, guarded};
-use rankway::msg::{MsgError, Started, Status};
+use rankway::msg::{Envelope, MsgError, Started, Status};
 use rankway::netmod::Netmod;
 use std::ffi::c_int;
+
+/// Where a message to a rank of a communicator goes.
+#[inline]
+fn envelope(comm: &Comm, dest: c_int, tag: c_int) -> Envelope {
+    let bits = comm.me | u64::from(tag as u32);
+    Envelope { peer: comm.peer(dest), channel: comm.channel, bits }
+}
 
 /// Sends at once and for good, if that can be done.
 ///
@@ -26,11 +33,10 @@ unsafe fn now<N: Netmod>(
     if mode == ffi::MCA_PML_BASE_SEND_SYNCHRONOUS || buffer.owned {
         return false;
     }
-    let bits = comm.me | u64::from(tag as u32);
-    let (peer, start) = (comm.peer(dest), buffer.start.cast_const());
+    let (to, start) = (envelope(comm, dest, tag), buffer.start.cast_const());
     state.enter(|inner| {
         // SAFETY: the caller's duty.
-        unsafe { inner.tagged.send_now(peer, comm.channel, bits, start, buffer.bytes) }
+        unsafe { inner.tagged.send_now(to, start, buffer.bytes) }
     })
 }
 
@@ -48,16 +54,13 @@ unsafe fn begin<N: Netmod>(
     buffer: &Buffer,
     request: &mut Request,
 ) -> Option<Result<Status, MsgError>> {
-    let peer = comm.peer(dest);
-    let bits = comm.me | u64::from(tag as u32);
+    let to = envelope(comm, dest, tag);
     let synchronous = mode == ffi::MCA_PML_BASE_SEND_SYNCHRONOUS;
     let cookie = request.cookie();
     let started = state.enter(|inner| -> Result<_, MsgError> {
         let (start, bytes) = (buffer.start.cast_const(), buffer.bytes);
         // SAFETY: the caller's duty.
-        let started = unsafe {
-            inner.tagged.start_send(peer, comm.channel, bits, start, bytes, synchronous, cookie)
-        };
+        let started = unsafe { inner.tagged.start_send(to, start, bytes, synchronous, cookie) };
         // Under the lock: it may end as soon as that is open.
         match started? {
             Started::Pending(id) => request.id = Some(id),
@@ -67,7 +70,7 @@ unsafe fn begin<N: Netmod>(
         Ok(None)
     });
     let started = started.unwrap_or_else(|e| fatal(&e));
-    state.sent(peer);
+    state.sent(to.peer);
     started
 }
 
