@@ -2,8 +2,11 @@
 //! itself again, told by an environment variable which part to play.
 
 // Every test program uses a part of this.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, unused_imports)]
 
+mod processes;
+
+pub use processes::alive;
 use rankway::boot::{Boot, BootError, Group};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -106,16 +109,11 @@ pub fn eventually(seconds: u64, mut condition: impl FnMut() -> bool) -> bool {
     condition()
 }
 
-/// Returns true if a process runs: exists and is no zombie.
-pub fn alive(pid: u32) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    !stat.rsplit_once(") ").unwrap().1.starts_with(['Z', 'X'])
-}
-
 /// Names in /dev/shm for which `wanted` holds.
 pub fn segments(wanted: impl Fn(&str) -> bool) -> Vec<String> {
-    let names = std::fs::read_dir("/dev/shm").unwrap().flatten();
-    names.filter_map(|e| e.file_name().into_string().ok()).filter(|n| wanted(n)).collect()
+    let mut names = processes::leftovers();
+    names.retain(|name| wanted(name));
+    names
 }
 
 /// Any list of world ranks as a group.

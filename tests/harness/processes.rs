@@ -73,18 +73,20 @@ pub fn leftovers() -> Vec<String> {
     names.map(|e| e.file_name().to_string_lossy().into_owned()).collect()
 }
 
+/// Returns true if a process runs: exists and is no zombie, whose parent has not
+/// asked yet.
+pub fn alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, behind)| !behind.starts_with(['Z', 'X']))
+}
+
 /// These processes have ended, or do so within 10 s.
 pub fn ended(pids: &[u32]) -> Result {
-    // A zombie is nobody: its parent has not asked yet.
-    let runs = |pid: &u32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, behind)| !behind.starts_with(['Z', 'X']))
-    };
     let start = Instant::now();
-    while pids.iter().any(runs) && start.elapsed() < Duration::from_secs(10) {
+    while pids.iter().any(|&pid| alive(pid)) && start.elapsed() < Duration::from_secs(10) {
         std::thread::sleep(Duration::from_millis(10));
     }
-    let left: Vec<_> = pids.iter().filter(|pid| runs(pid)).collect();
+    let left: Vec<_> = pids.iter().filter(|&&pid| alive(pid)).collect();
     if left.is_empty() { Ok(()) } else { Err(format!("processes {left:?} are left")) }
 }
 
