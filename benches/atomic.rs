@@ -50,7 +50,7 @@ fn run(boot: Arc<dyn Boot>, provider: &str, mapped: bool) -> Result {
     if provider == "ucx" {
         return measure(&device::open_ucx(boot, &Options::default())?, provider, mapped);
     }
-    let options = Options { provider: Some(provider.into()), ..Options::default() };
+    let options = Options::default().provider(provider.to_owned());
     measure(&device::open_ofi(boot, &options)?, provider, mapped)
 }
 

@@ -20,7 +20,7 @@ words=("$@")
 [ ${#words[@]} != 0 ] || words=(
   av::entry av::table rankmap::compact::image device::node device::business_card device::packet
   device::completions device::failures
-  msg::credit msg::tagged msg::pool matching::tests::takes boot::control::protocol boot::contact_info rma::keys
+  msg::credit msg::tagged msg::pool matching::tests::takes boot::control::protocol boot::contact_info rma::keys rma::typed
 )
 # Without isolation: proptest looks for its files.
 export MIRIFLAGS="-Zmiri-disable-isolation ${MIRIFLAGS:-}" PROPTEST_CASES="${PROPTEST_CASES:-3}"

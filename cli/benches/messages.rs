@@ -60,7 +60,7 @@ struct Height<'a> {
 
 fn measure(boot: Arc<dyn Boot>, provider: &str) -> Result {
     pin(boot.rank());
-    let options = Options { provider: Some(provider.into()), ..Options::default() };
+    let options = Options::default().provider(provider.to_owned());
     let context = device::open_ofi(boot, &options)?;
     let world = Communicator::world(&context);
     let messenger = Messenger::open(&world)?;

@@ -95,7 +95,7 @@ impl Fixture {
             Network::Provider(name) => Some(name.clone()),
             _ => None,
         };
-        let options = Options { provider, ..Options::default() };
+        let options = Options::default().provider(provider);
         let context = device::open_ofi(boot, &options).map_err(|e| explain(&e))?;
         Fixture::on(context, network, ranks, bytes, targets)
     }

@@ -21,8 +21,8 @@
 //! let world = av.add(4, 1024)?; // a process group of 4, which may grow to 1024
 //! let peer = Process::new(world, 3);
 //! assert!(av.get(peer)?.is_empty()); // not inserted yet
-//! av.set(peer, Entry::ofi(42, Transport::Network)?)?;
-//! assert_eq!(av.get(peer)?.network_ofi(), Some(42));
+//! av.set(peer, Entry::index(42, Transport::Network)?)?;
+//! assert_eq!(av.get(peer)?.network_index(), Some(42));
 //! # Ok::<(), rankway::av::AvError>(())
 //! ```
 //!

@@ -7,8 +7,16 @@ use crate::netmod::{self, NetError, Netmod, OpenParams};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// How a device is opened.
+/// How a device is opened; [`Options::default`] chooses by itself.
+///
+/// ```
+/// use rankway::device::Options;
+///
+/// let options = Options::default().provider("tcp".to_owned()).threads(true);
+/// assert_eq!(options.provider.as_deref(), Some("tcp"));
+/// ```
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Options {
     /// Providers by name, separated by commas: `shm`, `tcp;ofi_rxm`, or both
     /// with `shm,tcp`. `None` asks `RANKWAY_PROVIDER`, and without that takes
@@ -21,6 +29,26 @@ pub struct Options {
     /// Contexts are to have descriptors to sleep on. UCX leaves transports
     /// without any out then.
     pub wakeup: bool,
+}
+
+impl Options {
+    /// With these [providers](Options::provider); `None` asks the environment.
+    #[must_use]
+    pub fn provider(self, names: impl Into<Option<String>>) -> Options {
+        Options { provider: names.into(), ..self }
+    }
+
+    /// Several threads will open contexts, or one.
+    #[must_use]
+    pub fn threads(self, threads: bool) -> Options {
+        Options { threads, ..self }
+    }
+
+    /// With descriptors to sleep on, or without.
+    #[must_use]
+    pub fn wakeup(self, wakeup: bool) -> Options {
+        Options { wakeup, ..self }
+    }
 }
 
 /// The environment variable that names the netmod.

@@ -9,19 +9,6 @@
 //! A netmod never decides who is reached how, never retries, and knows nothing
 //! of ranks: it takes addresses that [`crate::av`] entries carry. The types of
 //! the network libraries never leave the netmods' own directories.
-//!
-//! ```
-//! use rankway::netmod::{Netmod, null::Null};
-//!
-//! let netmod = Null::open();
-//! let endpoint = netmod.open_endpoint()?;
-//! let peer = netmod.insert(&endpoint, &netmod.address(&endpoint)?)?;
-//! assert!(netmod.caps().inject_size >= 8);
-//! // SAFETY: the buffer is readable, and this netmod moves nothing.
-//! let rc = unsafe { Null::inject(Null::inject_handle(&endpoint), [0; 8].as_ptr(), 8, peer, 0, 0) };
-//! assert_eq!(rc, 0);
-//! # Ok::<(), rankway::netmod::NetError>(())
-//! ```
 
 #[cfg(feature = "ofi")]
 pub mod ofi;

@@ -4,6 +4,19 @@
 //! measured, and for tests of the layers above. To measure a whole network
 //! path at infinite speed, use the libfabric provider in
 //! `plugins/null-provider`, which also pays for the library's calls.
+//!
+//! ```
+//! use rankway::netmod::{Netmod, null::Null};
+//!
+//! let netmod = Null::open();
+//! let endpoint = netmod.open_endpoint()?;
+//! let peer = netmod.insert(&endpoint, &netmod.address(&endpoint)?)?;
+//! assert!(netmod.caps().inject_size >= 8);
+//! // SAFETY: the buffer is readable, and this netmod moves nothing.
+//! let rc = unsafe { Null::inject(Null::inject_handle(&endpoint), [0; 8].as_ptr(), 8, peer, 0, 0) };
+//! assert_eq!(rc, 0);
+//! # Ok::<(), rankway::netmod::NetError>(())
+//! ```
 
 use super::{Caps, Completion, HEAD, NetError, Netmod, OpenParams, Providers, Transfer};
 use crate::av::{AvError, Entry, Transport};

@@ -86,7 +86,7 @@ fn nodes() {
     for (layout, expected) in
         [(Layout::Block, [0, 0, 0, 1, 1, 1]), (Layout::RoundRobin, [0, 1, 0, 1, 0, 1])]
     {
-        let options = Options { nodes: 2, layout, ..Options::new(6) };
+        let options = Options::new(6).nodes(2).layout(layout);
         let outcome = local::run(&options, |boot| {
             let nodes: Vec<u32> = (0..6).map(|rank| boot.node_of(rank).unwrap()).collect();
             assert_eq!(nodes, expected);
@@ -212,7 +212,7 @@ fn sleepers() {
 }
 
 fn pinned() {
-    let outcome = local::run(&Options { pin: true, ..Options::new(3) }, |_| {
+    let outcome = local::run(&Options::new(3).pin(true), |_| {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let cpus = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:")).unwrap();
         i32::from(cpus.trim().parse::<u32>().is_err())
@@ -235,7 +235,7 @@ fn dropped() {
 }
 
 fn space() {
-    let options = Options { space: 4096, ..Options::new(2) };
+    let options = Options::new(2).space(4096);
     let outcome = local::run(&options, |boot| {
         boot.put("fits", &[1; 4000]).unwrap();
         let error = boot.put("does not", &[1; 4000]).unwrap_err();

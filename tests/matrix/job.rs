@@ -124,7 +124,7 @@ fn play<N: Opens>(
     for rank in 1..boot.size() {
         one_node &= boot.node_of(rank).map_err(text)? == first;
     }
-    let options = Options { threads: several, ..Options::default() };
+    let options = Options::default().threads(several);
     let context = N::open_with(Arc::clone(&boot), &options)?;
     let world = Communicator::world(&context);
     let watch = Watch::new(rank);

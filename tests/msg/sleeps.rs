@@ -53,7 +53,7 @@ pub fn long_wait<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 /// Contexts of the same number talk, each in its own thread, and put.
 pub fn vcis<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     const THREADS: u32 = 3;
-    let context = N::open_with(boot, &Options { threads: true, ..Options::default() })?;
+    let context = N::open_with(boot, &Options::default().threads(true))?;
     let device = Arc::clone(context.device());
     let (me, n) = (device.boot().rank(), device.boot().size());
     let world = Communicator::world(&context);
@@ -132,7 +132,7 @@ pub fn shared<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     // anywhere else.
     let shared = unsafe {
         Shared::open(move || {
-            let context = N::open_with(boot, &Options { threads: true, ..Options::default() })?;
+            let context = N::open_with(boot, &Options::default().threads(true))?;
             let world = Communicator::world(&context);
             let requests = (0..THREADS).map(|_| None).collect();
             Ok::<_, String>(Held { requests, world, context })

@@ -51,7 +51,7 @@ pub fn threads<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     use rankway::rma::Access;
     const THREADS: usize = 2;
     const PUTS: usize = 500;
-    let options = Options { threads: true, ..Options::default() };
+    let options = Options::default().threads(true);
     let context = N::open_with(boot, &options)?;
     let world = Communicator::world(&context);
     let (me, n) = (world.rank(), world.size());

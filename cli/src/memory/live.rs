@@ -82,7 +82,7 @@ pub(super) fn measure(network: &str, ranks: u32) -> Result<Live, String> {
 /// to one peer, and after it spoke to all.
 fn job(network: &str, ranks: u32) -> Result<[Count; 4], String> {
     let body = |boot, _: &mut dyn FnMut(())| {
-        let options = Options { provider: Some(network.to_owned()), ..Options::default() };
+        let options = Options::default().provider(network.to_owned());
         match network {
             "ucx" => device::open_ucx(boot, &Options::default()).map_err(text).and_then(talk),
             _ => device::open_ofi(boot, &options).map_err(text).and_then(talk),

@@ -56,7 +56,7 @@ pub(super) trait Rival: Netmod {
 
 impl Rival for Ofi {
     fn open(boot: Arc<dyn Boot>, provider: Option<&str>) -> Result<Rc<Context<Ofi>>, String> {
-        let options = Options { provider: provider.map(str::to_owned), ..Options::default() };
+        let options = Options::default().provider(provider.map(str::to_owned));
         device::open_ofi(boot, &options).map_err(|e| e.to_string())
     }
 

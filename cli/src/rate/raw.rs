@@ -58,7 +58,7 @@ impl Measured for Ofi {
             Network::Provider(name) => Some(name.clone()),
             _ => None,
         };
-        let options = Options { provider, ..Options::default() };
+        let options = Options::default().provider(provider);
         device::open_ofi(boot, &options).map_err(|e| crate::fixture::explain(&e))
     }
 

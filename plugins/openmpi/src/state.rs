@@ -268,7 +268,7 @@ pub(crate) fn acquire(threads: bool) -> Result<Chosen, String> {
         return Err(why);
     }
     params::strategy()?;
-    let options = Options { provider: params::provider(), threads, wakeup: false };
+    let options = Options::default().provider(params::provider()).threads(threads);
     let boot = Arc::new(Modex::new());
     let name = params::netmod().unwrap_or_else(|| netmod::preferred().to_owned());
     let chosen = open(&name, boot, &options)?;
@@ -281,7 +281,7 @@ fn open_over<N: Netmod>(boot: Arc<Modex>, options: &Options) -> Result<&'static 
     let threads = options.threads;
     let context = device::open_over(Arc::clone(&boot) as _, options).map_err(|e| e.to_string())?;
     let network = move |boot: &Modex| {
-        let options = Options { provider: None, threads, wakeup: false };
+        let options = Options::default().threads(threads);
         device::open_network(boot, &options)
     };
     start(context, boot, threads, Box::new(network))

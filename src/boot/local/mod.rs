@@ -56,6 +56,7 @@ impl Layout {
 
 /// What job to fork.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// Ranks, at least 1.
     pub ranks: u32,
@@ -75,6 +76,30 @@ impl Options {
     /// `ranks` ranks on one node, not pinned, 1 MiB of key space each.
     pub fn new(ranks: u32) -> Self {
         Options { ranks, nodes: 1, layout: Layout::Block, pin: false, space: 1 << 20 }
+    }
+
+    /// Deals the ranks to this many simulated nodes.
+    #[must_use]
+    pub fn nodes(self, nodes: u32) -> Self {
+        Options { nodes, ..self }
+    }
+
+    /// Deals them so.
+    #[must_use]
+    pub fn layout(self, layout: Layout) -> Self {
+        Options { layout, ..self }
+    }
+
+    /// Binds ranks to CPUs, or does not.
+    #[must_use]
+    pub fn pin(self, pin: bool) -> Self {
+        Options { pin, ..self }
+    }
+
+    /// Lets each rank publish this many bytes of keys and values.
+    #[must_use]
+    pub fn space(self, space: usize) -> Self {
+        Options { space, ..self }
     }
 
     fn check(&self) -> Result<(), BootError> {

@@ -27,7 +27,7 @@ pub fn refuses(boot: Arc<dyn Boot>, words: &[&str]) -> Result {
 pub fn one_without_provider(boot: Arc<dyn Boot>) -> Result {
     let rank = boot.rank();
     let provider = (rank == 1).then(|| "nosuch".to_owned());
-    match device::open_ofi(boot, &Options { provider, ..Options::default() }) {
+    match device::open_ofi(boot, &Options::default().provider(provider)) {
         Err(DeviceError::Net(NetError::NoProvider { wanted, .. })) if rank == 1 => {
             ensure!(wanted == "nosuch", "{wanted}");
             Ok(())

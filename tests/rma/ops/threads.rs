@@ -11,7 +11,7 @@ use rankway::rma::{Access, Assert, Lock};
 pub fn contexts<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     const ROUNDS: u64 = 2;
     const TIMES: u64 = 40;
-    let context = N::open_with(boot, &Options { threads: true, ..Options::default() })?;
+    let context = N::open_with(boot, &Options::default().threads(true))?;
     let world = Communicator::world(&context);
     let (me, n) = (world.rank(), world.size());
     let threads = |rank: u32| u64::from(rank % 3 + 1);
@@ -106,7 +106,7 @@ pub fn contexts<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 
 /// A group's access epoch on a further context: its signals arrive too.
 pub fn signals<N: Opens>(boot: Arc<dyn Boot>) -> Result {
-    let context = N::open_with(boot, &Options { threads: true, ..Options::default() })?;
+    let context = N::open_with(boot, &Options::default().threads(true))?;
     let world = Communicator::world(&context);
     let (me, n) = (world.rank(), world.size());
     let mut first = make::<N, CREATED>(&world, 8, 8)?;
@@ -141,7 +141,7 @@ pub fn signals<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 pub fn windows_at_once<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     const THREADS: u32 = 3;
     const ROUNDS: u64 = 60;
-    let context = N::open_with(boot, &Options { threads: true, ..Options::default() })?;
+    let context = N::open_with(boot, &Options::default().threads(true))?;
     let world = Communicator::world(&context);
     let (me, n) = (world.rank(), world.size());
     let (device, map) = (context.device(), world.map());
