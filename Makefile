@@ -15,7 +15,8 @@ OPENMPI_PROFILE ?= release
 
 .PHONY: help deps build rate count count-c memory maps info openmpi test test-c test-matrix test-random test-openmpi test-mpi \
 	test-mpi-short test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi heap-mpi \
-	test-kills check fmt clippy doc structure package bench rivals miri loom sanitize fuzz ci bindings install uninstall clean
+	test-kills check fmt clippy doc structure public package bench rivals miri loom sanitize fuzz ci bindings \
+	install uninstall clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -131,6 +132,9 @@ clippy: ## no lint is let through, with every feature and with none
 
 structure: ## names, lengths and imports are those that docs/architecture/structure.md promises
 	@$(ENV) cargo test $(CHECKED) --workspace --test structure
+
+public: ## list the public items anew (ci/check/public.txt), where they are meant to change
+	@$(ENV) BLESS=1 cargo test $(CHECKED) --workspace --test structure public_interface
 
 # (Nothing of the components is public but their entries.)
 doc: ## the documentation builds, and no link in it is broken

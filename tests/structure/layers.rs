@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const PAGE: &str = "docs/architecture/structure.md";
 
 /// Where circles are left for now.
-const UNCUT: [&str; 5] =
-    ["plugins/null-provider/src", "plugins/openmpi/src", "src/device", "src/netmod", "src/rankmap"];
+const UNCUT: [&str; 4] =
+    ["plugins/null-provider/src", "plugins/openmpi/src", "src/netmod", "src/rankmap"];
 
 /// Folders of the sources of a crate.
 fn crates() -> Vec<String> {
@@ -111,6 +111,8 @@ fn circles_of_files_are_those_of_the_documents() {
             faults.push(format!("{layer}: a circle that {PAGE} does not name:\n{ties}"));
         }
     }
+    let cut = |layer: &&&str| !found.keys().any(|(of, _)| of == **layer);
+    faults.extend(UNCUT.iter().filter(cut).map(|layer| format!("{layer}: no circle is left")));
     for (layer, files) in documented.iter().filter(|row| !found.contains_key(*row)) {
         faults.push(format!("{layer}: {PAGE} names a circle that is none: {}", files.join(", ")));
     }

@@ -5,6 +5,8 @@
 
 mod files;
 mod imports;
+mod items;
 mod layers;
 mod names;
+mod public;
 mod reader;

@@ -20,7 +20,7 @@ use crate::netmod::{AGAIN, Bulk, NetError, Netmod};
 
 /// What became of a piece that a provider was given.
 enum Issue {
-    Taken,
+    Accepted,
     /// The provider has no space for it now.
     Stalled,
     Refused,
@@ -194,7 +194,7 @@ fn send_pieces<N: Netmod>(context: &Context<N>, slot: &mut Slot, id: u64) -> boo
         // memory.
         let rc = unsafe { netmod.send_bulk(endpoint, op) };
         match issued(slot, piece, rc) {
-            Issue::Taken => {}
+            Issue::Accepted => {}
             Issue::Stalled => return true,
             Issue::Refused => {
                 fail(context, slot, netmod.explain(N::CALLS.send_bulk, rc));
@@ -226,7 +226,7 @@ fn post_receives<N: Netmod>(context: &Context<N>, slot: &mut Slot, id: u64) -> b
         // memory.
         let rc = unsafe { netmod.recv_bulk(endpoint, op) };
         match issued(slot, piece, rc) {
-            Issue::Taken => {}
+            Issue::Accepted => {}
             Issue::Stalled => stalled = true,
             Issue::Refused => {
                 fail(context, slot, netmod.explain(N::CALLS.recv_bulk, rc));
@@ -258,7 +258,7 @@ fn issued(slot: &mut Slot, piece: Piece, rc: isize) -> Issue {
             if let Some(pieces) = slot.pieces() {
                 pieces.issued(rc == 0);
             }
-            Issue::Taken
+            Issue::Accepted
         }
     }
 }
