@@ -1,7 +1,8 @@
 //! One affine run: `first + step · rank`. Covers direct, offset, stride,
 //! reversed, rows, columns and node leaders.
 
-use super::Model;
+use super::model::Model;
+use super::process::Process;
 
 /// `first + step · rank`; every lpid it yields within its map's size is at most
 /// [`super::LPID_MAX`]. Normal form: maps of fewer than two ranks have step 1,
@@ -37,4 +38,12 @@ impl Affine {
         };
         u32::try_from(rank).ok().filter(|&rank| rank < size)
     }
+}
+
+/// An affine run: `len` ranks from `first` on in steps of `step`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) first: Process,
+    pub(super) step: i32,
+    pub(super) len: u32,
 }

@@ -23,10 +23,13 @@
 
 use std::sync::Arc;
 
+use super::affine::{Affine, Piece};
 use super::compact::{Compact, Representation, Strategy};
-use super::iter::Piece;
+use super::detect::Detector;
+use super::error::MapError;
+use super::map::{Form, RankMap};
+use super::regular::Regular;
 use super::table::View;
-use super::{Affine, Detector, Form, MapError, RankMap};
 
 /// A selection smaller than the table by this factor is copied out, so that it
 /// does not keep a large table alive.
@@ -66,11 +69,11 @@ impl RankMap {
         if child.pg() != Some(0) {
             return Err(MapError::ChildNotRanks { pg: child.pg() });
         }
-        if let Form::Affine(ranks) = child.form {
+        if let Form::Regular(Regular::Affine(ranks)) = child.form {
             self.check(0, ranks, child.size)?;
             return Ok(self.selected(ranks, child.size));
         }
-        if let Form::Affine(parent) = self.form
+        if let Form::Regular(Regular::Affine(parent)) = self.form
             && let Some(map) = self.scale(parent, child)?
         {
             return Ok(map);
@@ -110,7 +113,7 @@ impl RankMap {
     pub(super) fn select(&self, ranks: Affine, len: u32) -> RankMap {
         let map = self.selected(ranks, len);
         if self.as_compact().is_some() {
-            let child = RankMap { pg: 0, size: len, form: Form::Affine(ranks) };
+            let child = RankMap { pg: 0, size: len, form: Form::Regular(Regular::Affine(ranks)) };
             return self.kept(&child, map, Strategy::default());
         }
         map
@@ -123,9 +126,10 @@ impl RankMap {
         if len == 0 {
             return RankMap { pg: self.pg, ..RankMap::direct(0) };
         }
-        if let Form::Affine(parent) = self.form {
+        if let Form::Regular(Regular::Affine(parent)) = self.form {
             let step = if len == 1 { 1 } else { parent.step.wrapping_mul(ranks.step) };
-            let form = Form::Affine(Affine { first: parent.get(ranks.first), step });
+            let form =
+                Form::Regular(Regular::Affine(Affine { first: parent.get(ranks.first), step }));
             return RankMap { form, pg: self.pg, size: len };
         }
         let view = match &self.form {
@@ -160,7 +164,7 @@ impl RankMap {
             // Its table is there already.
             (Form::Lut(parent), Form::Lut(view)) if Arc::ptr_eq(&parent.table, &view.table) => map,
             (Form::Compact(parent), Form::Compact(same)) if Arc::ptr_eq(parent, same) => map,
-            (_, Form::Segments(_) | Form::Lut(_) | Form::Compact(_)) => {
+            (_, Form::Regular(Regular::Segments(_)) | Form::Lut(_) | Form::Compact(_)) => {
                 let map = map.compressed(strategy).unwrap_or(map);
                 self.against(child, &map, strategy).unwrap_or(map)
             }
@@ -222,18 +226,24 @@ impl RankMap {
             return Err(MapError::RankOutOfParent { index, rank, size });
         }
         if parent.step == 0 {
-            let form = Form::Affine(Affine { first: parent.first, step: 0 });
+            let form = Form::Regular(Regular::Affine(Affine { first: parent.first, step: 0 }));
             return Ok(Some(RankMap { pg: self.pg, size: child.size, form }));
         }
         let same = parent == Affine { first: 0, step: 1 };
         let form = match &child.form {
             form if same => form.clone(),
-            Form::Block(block) => match block.widen().scaled(parent.first, parent.step).narrow() {
-                Some(block) => Form::Block(block),
-                None => return Ok(None),
-            },
-            Form::Mixed(mixed) => Form::Mixed(Arc::new(mixed.scaled(parent.first, parent.step))),
-            Form::Tile(tile) => Form::Tile(Arc::new(tile.scaled(parent.first, parent.step))),
+            Form::Regular(Regular::Block(block)) => {
+                match block.widen().scaled(parent.first, parent.step).narrow() {
+                    Some(block) => Form::Regular(Regular::Block(block)),
+                    None => return Ok(None),
+                }
+            }
+            Form::Regular(Regular::Mixed(mixed)) => {
+                Form::Regular(Regular::Mixed(Arc::new(mixed.scaled(parent.first, parent.step))))
+            }
+            Form::Regular(Regular::Tile(tile)) => {
+                Form::Regular(Regular::Tile(Arc::new(tile.scaled(parent.first, parent.step))))
+            }
             _ => return Ok(None),
         };
         Ok(Some(RankMap { pg: self.pg, size: child.size, form }))
@@ -247,15 +257,22 @@ impl RankMap {
             let rank = ranks.get(done);
             // The run of this map around `rank`: step, and the ranks it spans.
             let (step, low, high) = match &self.form {
-                Form::Affine(affine) => (affine.step, 0, self.size - 1),
-                Form::Block(block) => span(rank, block.step, block.block, block.phase),
-                Form::Mixed(mixed) => span(rank, mixed.step[0], mixed.radix[0], mixed.phase),
-                Form::Segments(segments) => {
+                Form::Regular(Regular::Affine(affine)) => (affine.step, 0, self.size - 1),
+                Form::Regular(Regular::Block(block)) => {
+                    span(rank, block.step, block.block, block.phase)
+                }
+                Form::Regular(Regular::Mixed(mixed)) => {
+                    span(rank, mixed.step[0], mixed.radix[0], mixed.phase)
+                }
+                Form::Regular(Regular::Segments(segments)) => {
                     let index = segments.find(rank);
                     let run = segments.runs[index];
                     (run.step, run.start, segments.end(index) - 1)
                 }
-                Form::Tile(_) | Form::Compact(_) | Form::Lut(_) | Form::Mlut(_) => (1, rank, rank),
+                Form::Regular(Regular::Tile(_))
+                | Form::Compact(_)
+                | Form::Lut(_)
+                | Form::Mlut(_) => (1, rank, rank),
             };
             let space = match ranks.step {
                 0 => len,

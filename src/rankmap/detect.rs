@@ -8,14 +8,15 @@
 
 use std::sync::Arc;
 
-use super::iter::Piece;
+use super::affine::{Affine, Piece};
+use super::error::MapError;
 use super::levels::{self, Level, Shape};
 use super::mixed::MAX_DIGITS;
 use super::odometer::Odometer;
+use super::process::{LPID_MAX, Process, SIZE_MAX};
+use super::regular::{Formula, Regular};
 use super::segments::{Run, Segments};
-use super::table::View;
 use super::tile::{Periodic, TILE_MAX};
-use super::{Affine, Form, LPID_MAX, MapError, Process, RankMap, SIZE_MAX};
 
 /// Runs are kept while there is at most one for this many ranks.
 pub(super) const RANKS_PER_RUN: u32 = 8;
@@ -52,6 +53,32 @@ enum Sink {
     Periodic(Box<Periodic>),
     Runs(Runs),
     Processes(Vec<u64>),
+}
+
+/// What a detector found; [`finish`](Detector::finish) makes a map of it.
+#[derive(Debug)]
+pub(super) struct Detected {
+    pub(super) pg: u32,
+    pub(super) size: u32,
+    pub(super) form: Found,
+}
+
+/// A form, or the entries of a table.
+#[derive(Debug)]
+pub(super) enum Found {
+    Regular(Regular),
+    Lpids(Vec<u32>),
+    Processes(Vec<u64>),
+}
+
+impl Detected {
+    /// The formula or segments, if it is no table.
+    pub(super) fn formula(self) -> Option<Formula> {
+        match self.form {
+            Found::Regular(form) => Some(Formula { size: self.size, form }),
+            Found::Lpids(_) | Found::Processes(_) => None,
+        }
+    }
 }
 
 impl Default for Detector {
@@ -416,29 +443,31 @@ impl Detector {
         }
     }
 
-    /// The map of everything pushed.
+    /// What everything pushed is.
     ///
     /// # Errors
-    /// The first rank that could not be part of a map, see [`MapError`].
-    pub fn finish(mut self) -> Result<RankMap, MapError> {
+    /// The first rank that could not be part of a map.
+    pub(super) fn detected(mut self) -> Result<Detected, MapError> {
         if let Some(error) = self.error {
             return Err(error);
         }
         let form = match core::mem::replace(&mut self.sink, Sink::Regular) {
             Sink::Regular => match levels::shape(&self.levels, self.first, self.count) {
-                Shape::Affine { step } => Form::Affine(Affine { first: self.first, step }),
+                Shape::Affine { step } => {
+                    Found::Regular(Regular::Affine(Affine { first: self.first, step }))
+                }
                 // Lookups take floors of 32-bit numbers. Only maps of more than
                 // a thousand million ranks can come to this.
                 Shape::Mixed(mixed) if mixed.phase.checked_add(self.count).is_none() => {
                     self.spill_runs().finish()
                 }
                 Shape::Mixed(mixed) => match mixed.narrow() {
-                    Some(block) => Form::Block(block),
-                    None => Form::Mixed(Arc::new(mixed)),
+                    Some(block) => Found::Regular(Regular::Block(block)),
+                    None => Found::Regular(Regular::Mixed(Arc::new(mixed))),
                 },
             },
             Sink::Periodic(periodic) if periodic.pays() => {
-                Form::Tile(Arc::new(periodic.tile(self.first)))
+                Found::Regular(Regular::Tile(Arc::new(periodic.tile(self.first))))
             }
             Sink::Periodic(periodic) => {
                 self.sink = Sink::Periodic(periodic);
@@ -447,33 +476,30 @@ impl Detector {
             Sink::Runs(runs) => runs.finish(),
             Sink::Processes(table) => {
                 self.pg = 0;
-                Form::Mlut(View::new(table))
+                Found::Processes(table)
             }
         };
-        Ok(RankMap { pg: self.pg, size: self.count, form })
+        Ok(Detected { pg: self.pg, size: self.count, form })
     }
 }
 
-impl RankMap {
-    /// The smallest map of these lpids, which becomes the owner of the list if
-    /// that is a table; all are valid.
-    pub(super) fn from_table(pg: u32, lpids: Vec<u32>) -> Result<RankMap, MapError> {
-        let mut detector = Detector::with_pg(pg);
-        let mut done = 0;
-        for chunk in lpids.chunks(TABLE_CHUNK) {
-            if !detector.is_regular() {
-                break;
-            }
-            detector.extend_lpids(chunk.iter().copied());
-            done += chunk.len();
+/// What lpids are, which become the table if they are one; all are valid.
+pub(super) fn table(pg: u32, lpids: Vec<u32>) -> Result<Detected, MapError> {
+    let mut detector = Detector::with_pg(pg);
+    let mut done = 0;
+    for chunk in lpids.chunks(TABLE_CHUNK) {
+        if !detector.is_regular() {
+            break;
         }
-        let count = lpids.len() as u32;
-        if !detector.is_regular() && lpids.len() <= SIZE_MAX as usize && many_runs(&lpids) {
-            return Ok(RankMap { pg, size: count, form: Form::Lut(View::new(lpids)) });
-        }
-        detector.extend_lpids(lpids[done..].iter().copied());
-        detector.finish()
+        detector.extend_lpids(chunk.iter().copied());
+        done += chunk.len();
     }
+    let size = lpids.len() as u32;
+    if !detector.is_regular() && lpids.len() <= SIZE_MAX as usize && many_runs(&lpids) {
+        return Ok(Detected { pg, size, form: Found::Lpids(lpids) });
+    }
+    detector.extend_lpids(lpids[done..].iter().copied());
+    detector.detected()
 }
 
 /// Returns true if there are surely more runs than segments may have: where a
@@ -613,7 +639,7 @@ impl Runs {
         }
     }
 
-    fn finish(mut self) -> Form {
+    fn finish(mut self) -> Found {
         let size = self.size;
         let few = self.begun <= size / RANKS_PER_RUN;
         match self.table.take() {
@@ -625,17 +651,17 @@ impl Runs {
                     again.push_unchecked(lpid);
                 }
                 again.runs.push(again.open);
-                Form::Segments(Arc::new(Segments::new(again.runs, size)))
+                Found::Regular(Regular::Segments(Arc::new(Segments::new(again.runs, size))))
             }
-            Some(table) => Form::Lut(View::new(table)),
+            Some(table) => Found::Lpids(table),
             None => {
                 self.runs.push(self.open);
                 if few {
-                    Form::Segments(Arc::new(Segments::new(self.runs, size)))
+                    Found::Regular(Regular::Segments(Arc::new(Segments::new(self.runs, size))))
                 } else {
                     let mut table = Vec::with_capacity(size as usize);
                     fill(&mut table, &self.runs, size);
-                    Form::Lut(View::new(table))
+                    Found::Lpids(table)
                 }
             }
         }

@@ -2,9 +2,29 @@
 
 use core::iter::FusedIterator;
 
-use super::{
-    Form, Process, RankMap, compact, odometer::Odometer, segments::Run, table::View, tile::Tile,
-};
+use super::affine::Piece;
+use super::compact;
+use super::compact::runs::Runs as Ranges;
+use super::map::{Form, RankMap};
+use super::process::Process;
+use super::regular::Runs;
+use super::table::View;
+
+impl RankMap {
+    /// The processes in rank order, without a lookup for each.
+    pub fn iter(&self) -> Iter<'_> {
+        Iter::new(self)
+    }
+}
+
+impl<'a> IntoIterator for &'a RankMap {
+    type Item = Process;
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
 
 /// The processes of a map in rank order; see [`RankMap::iter`].
 #[derive(Clone, Debug)]
@@ -22,82 +42,36 @@ pub struct Iter<'a> {
 
 #[derive(Clone, Debug)]
 enum Source<'a> {
-    Affine,
-    Mixed(Odometer),
-    /// The tile, the place in it and what the lpids there have grown by.
-    Tile(&'a Tile, usize, u32),
-    Segments(&'a [Run]),
+    Regular(Runs<'a>),
     /// It decodes ahead, so it is large.
     Compact(Box<compact::Iter<'a>>),
     /// The ranges of a compact set, and which is next.
-    Ranges(&'a compact::Runs, u32),
+    Ranges(&'a Ranges, u32),
     Lut(&'a View<u32>, u32),
     Mlut(&'a View<u64>, u32),
 }
 
-/// An affine run: `len` ranks from `first` on in steps of `step`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
-    pub(super) first: Process,
-    pub(super) step: i32,
-    pub(super) len: u32,
-}
-
 impl<'a> Iter<'a> {
-    pub(super) fn new(map: &'a RankMap) -> Iter<'a> {
-        let mut iter =
-            Iter { pg: map.pg, next: 0, step: 1, run: 0, left: map.size, source: Source::Affine };
-        match &map.form {
-            Form::Affine(a) => {
-                (iter.next, iter.step, iter.run) = (a.first, a.step, map.size);
-            }
-            Form::Block(b) => {
-                iter.step = b.step;
-                iter.source = Source::Mixed(Odometer::new(&b.widen()));
-            }
-            Form::Mixed(m) => {
-                iter.step = m.step[0];
-                iter.source = Source::Mixed(Odometer::new(m));
-            }
-            Form::Tile(tile) => iter.source = Source::Tile(tile, 0, 0),
-            Form::Segments(s) => iter.source = Source::Segments(&s.runs),
-            Form::Compact(c) => {
-                iter.source = match c.ranges() {
-                    Some(ranges) => Source::Ranges(ranges, 0),
-                    None => Source::Compact(Box::new(c.iter())),
-                }
-            }
-            Form::Lut(view) => iter.source = Source::Lut(view, 0),
-            Form::Mlut(view) => iter.source = Source::Mlut(view, 0),
-        }
-        iter
+    fn new(map: &'a RankMap) -> Iter<'a> {
+        let source = match &map.form {
+            Form::Regular(form) => Source::Regular(form.runs()),
+            Form::Compact(c) => match c.ranges() {
+                Some(ranges) => Source::Ranges(ranges, 0),
+                None => Source::Compact(Box::new(c.iter())),
+            },
+            Form::Lut(view) => Source::Lut(view, 0),
+            Form::Mlut(view) => Source::Mlut(view, 0),
+        };
+        Iter { pg: map.pg, next: 0, step: 1, run: 0, left: map.size, source }
     }
 
     /// Opens the next run. Only called with ranks left and the run used up.
     #[inline]
     fn refill(&mut self) {
         match &mut self.source {
-            Source::Affine => {}
-            Source::Mixed(odometer) => {
-                let (first, run) = odometer.advance();
-                self.next = first;
-                self.run = run.min(self.left);
-            }
-            Source::Tile(tile, place, grown) => {
-                self.next = tile.lpids[*place].wrapping_add(*grown);
-                self.run = 1;
-                *place += 1;
-                if *place == tile.lpids.len() {
-                    *place = 0;
-                    *grown = grown.wrapping_add(tile.growth as u32);
-                }
-            }
-            Source::Segments(runs) => {
-                if let Some((run, rest)) = runs.split_first() {
-                    (self.next, self.step) = (run.first, run.step);
-                    self.run = rest.first().map_or(self.left, |next| next.start - run.start);
-                    *runs = rest;
-                }
+            Source::Regular(runs) => {
+                let (first, step, run) = runs.next_run();
+                (self.next, self.step, self.run) = (first, step, run.min(self.left));
             }
             Source::Compact(iter) => {
                 if let Some(lpid) = iter.next() {

@@ -11,11 +11,13 @@
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
+use super::affine::Affine;
 use super::compact::Compact;
+use super::map::{Form, RankMap};
 use super::mixed::Mixed;
+use super::regular::Regular;
 use super::segments::Run;
 use super::table::View;
-use super::{Affine, Form, RankMap};
 
 /// The bodies a caller may want to inline, as a constant parameter of
 /// [`Lookup::entry_by`]. Any other body goes by [`body::OTHER`].
@@ -138,10 +140,12 @@ impl Lookup {
         let slot = unsafe { &*directory.add(map.pg as usize) };
         let table: *const u8 = slot.load(Ordering::Acquire).cast_const().cast();
         match &map.form {
-            Form::Affine(affine) => lookup.set_affine(table, *affine),
-            Form::Block(block) => lookup.set_mixed(table, &block.widen(), core::ptr::null()),
-            Form::Mixed(mixed) => lookup.set_mixed(table, mixed, &**mixed),
-            Form::Tile(tile) => {
+            Form::Regular(Regular::Affine(affine)) => lookup.set_affine(table, *affine),
+            Form::Regular(Regular::Block(block)) => {
+                lookup.set_mixed(table, &block.widen(), core::ptr::null())
+            }
+            Form::Regular(Regular::Mixed(mixed)) => lookup.set_mixed(table, mixed, &**mixed),
+            Form::Regular(Regular::Tile(tile)) => {
                 let length = tile.lpids.len();
                 lookup.kind = body::OTHER;
                 lookup.base = table;
@@ -151,7 +155,7 @@ impl Lookup {
                 lookup.params[2].table = tile.lpids.as_ptr().cast();
                 lookup.select = select_tile;
             }
-            Form::Segments(segments) => {
+            Form::Regular(Regular::Segments(segments)) => {
                 lookup.kind = body::OTHER;
                 lookup.phase = segments.shift;
                 lookup.base = table;

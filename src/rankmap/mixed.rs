@@ -10,7 +10,7 @@
 //! of that many dimensions. `c_k` may make the map non-injective: rank → node
 //! is `⌊rank / ppn⌋`.
 
-use super::Model;
+use super::model::Model;
 
 /// Most digits a map may have: boxes of four dimensions.
 pub(super) const MAX_DIGITS: usize = 4;

@@ -2,6 +2,11 @@
 
 use core::fmt;
 
+/// The largest lpid: ranks and lpids are `int` in MPI.
+pub const LPID_MAX: u32 = i32::MAX as u32;
+/// The largest size of a map: sizes are `int` in MPI.
+pub const SIZE_MAX: u32 = i32::MAX as u32;
+
 /// A process as the address vectors know it.
 ///
 /// `pg` numbers a process group (an `MPI_COMM_WORLD` and everything spawned or

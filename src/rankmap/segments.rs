@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use super::Affine;
+use super::affine::Affine;
 
 /// One run: ranks from `start` to the next run's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::compact::Bitmap;
+use super::compact::bitmap::Bitmap;
+use super::process::LPID_MAX;
 
 /// Bits of a bitmap of the entries for each of them, at most: as much again as
 /// their order.
@@ -72,7 +73,7 @@ impl Members {
             window.base = u32::try_from(base).ok()?;
             base += window.high - window.low + 1;
         }
-        let most = (entries.len() as u64 * BITS_MAX).min(u64::from(super::LPID_MAX));
+        let most = (entries.len() as u64 * BITS_MAX).min(u64::from(LPID_MAX));
         (base <= most).then(|| windows.into_boxed_slice())
     }
 

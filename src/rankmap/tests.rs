@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use proptest::strategy::Strategy;
 
+use super::mixed::Mixed;
 use super::*;
 
 /// A box: `base + Σ stride_k · digit_k`, from element `skip` on.

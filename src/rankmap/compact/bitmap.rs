@@ -174,7 +174,9 @@ impl Bitmap {
         let Some((at, word)) = last.filter(|_| rest.is_empty()) else {
             return Err(Refused::Content("a bitmap without members or of a wrong length"));
         };
-        if u64::from(first) + at * 64 + bits(word) - 1 > u64::from(crate::rankmap::LPID_MAX) {
+        if u64::from(first) + at * 64 + bits(word) - 1
+            > u64::from(crate::rankmap::process::LPID_MAX)
+        {
             return Err(Refused::Content("a member past the last lpid"));
         }
         Ok(Bitmap::new(first, blocks.to_vec()))

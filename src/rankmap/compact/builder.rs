@@ -11,9 +11,13 @@
 //! | release | drop |
 
 use super::blocks::{self, Blocks};
+use super::error::CompactError;
+use super::map::Compact;
 use super::stats::Gather;
-use super::{Compact, CompactError, Form, Strategy};
-use crate::rankmap::{LPID_MAX, MapError, RankMap, SIZE_MAX};
+use super::strategy::Strategy;
+use crate::rankmap::error::MapError;
+use crate::rankmap::process::{LPID_MAX, SIZE_MAX};
+use crate::rankmap::regular::Formula;
 
 /// Takes lpids in rank order and makes a [`Compact`] map of them.
 ///
@@ -52,7 +56,7 @@ impl Builder {
 
     /// The map of `MPI_COMM_WORLD`: a finished formula.
     pub fn world(size: u32) -> Compact {
-        Compact::of(Form::Formula(RankMap::direct(size)))
+        Compact::regular(Formula::direct(size))
     }
 
     /// What the map is to be good at.

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use super::Compact;
 use super::image::Writer;
+use super::map::Compact;
 
 /// `lpid = parent(ranks(rank))`.
 #[derive(Clone, Debug)]

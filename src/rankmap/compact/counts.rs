@@ -85,7 +85,7 @@ pub(super) fn span_of(first: u32, ends: Option<(u64, u64)>, words: usize) -> Res
         return Err(Refused::Content("a bitmap that does not begin and end with a member"));
     };
     let span = words as u64 * 64 - u64::from(last.leading_zeros());
-    if u64::from(first) + span - 1 > u64::from(crate::rankmap::LPID_MAX) {
+    if u64::from(first) + span - 1 > u64::from(crate::rankmap::process::LPID_MAX) {
         return Err(Refused::Content("a member past the last lpid"));
     }
     Ok(span as u32)

@@ -154,7 +154,8 @@ impl EliasFano {
                 let low = u64::from(low.get(index as usize));
                 let high = place - u64::from(index);
                 let member = u64::from(first) + ((high << split) | low);
-                if member > u64::from(crate::rankmap::LPID_MAX) || last.is_some_and(|l| member <= l)
+                if member > u64::from(crate::rankmap::process::LPID_MAX)
+                    || last.is_some_and(|l| member <= l)
                 {
                     return Err(Refused::Content("members that do not rise"));
                 }

@@ -1,27 +1,31 @@
-//! Formulas and segments: the forms of [`RankMap`] that are no table, as images
-//! and as a representation among the others.
+//! Formulas and segments: the forms that are no table, as images and as a
+//! representation among the others.
 
 use std::sync::Arc;
 
 use super::image::{Reader, Refused, Writer};
 use crate::rankmap::affine::Affine;
-use crate::rankmap::detect::RANKS_PER_RUN;
+use crate::rankmap::detect::{Detector, RANKS_PER_RUN};
+use crate::rankmap::error::MapError;
 use crate::rankmap::mixed::{MAX_DIGITS, Mixed};
+use crate::rankmap::process::LPID_MAX;
+use crate::rankmap::regular::{Formula, Regular};
 use crate::rankmap::segments::{Run, Segments};
 use crate::rankmap::tile::{TILE_MAX, Tile};
-use crate::rankmap::{Detector, Form, LPID_MAX, RankMap};
 
 const AFFINE: u32 = 0;
 const MIXED: u32 = 1;
 const TILE: u32 = 2;
 const SEGMENTS: u32 = 3;
 
-/// Returns true if a map has such a form.
-pub(super) fn is_formula(map: &RankMap) -> bool {
-    !matches!(map.form, Form::Lut(_) | Form::Mlut(_))
+/// The formula or segments that lpids are; `None` for a table.
+pub(super) fn of(lpids: impl Iterator<Item = u32>) -> Result<Option<Formula>, MapError> {
+    let mut detector = Detector::new();
+    detector.extend_lpids(lpids);
+    Ok(detector.detected()?.formula())
 }
 
-pub(super) fn write(map: &RankMap, out: &mut Writer) {
+pub(super) fn write(map: &Formula, out: &mut Writer) {
     let mut mixed = |m: &Mixed| {
         out.u32(MIXED);
         out.u32(m.first);
@@ -31,19 +35,19 @@ pub(super) fn write(map: &RankMap, out: &mut Writer) {
         m.radix.iter().for_each(|&radix| out.u32(radix));
     };
     match &map.form {
-        Form::Affine(a) => {
+        Regular::Affine(a) => {
             out.u32(AFFINE);
             out.u32(a.first);
             out.u32(a.step as u32);
         }
-        Form::Block(block) => mixed(&block.widen()),
-        Form::Mixed(m) => mixed(m),
-        Form::Tile(tile) => {
+        Regular::Block(block) => mixed(&block.widen()),
+        Regular::Mixed(m) => mixed(m),
+        Regular::Tile(tile) => {
             out.u32(TILE);
             out.u32(tile.growth as u32);
             out.numbers(&tile.lpids);
         }
-        Form::Segments(segments) => {
+        Regular::Segments(segments) => {
             out.u32(SEGMENTS);
             out.u32(segments.runs.len() as u32);
             for run in &segments.runs {
@@ -52,8 +56,6 @@ pub(super) fn write(map: &RankMap, out: &mut Writer) {
                 out.u32(run.step as u32);
             }
         }
-        // Not formulas: nobody writes them.
-        _ => {}
     }
 }
 
@@ -66,10 +68,10 @@ fn inside(low: i128, high: i128) -> Result<(), Refused> {
     }
 }
 
-pub(super) fn read(size: u32, from: &mut Reader<'_>) -> Result<RankMap, Refused> {
+pub(super) fn read(size: u32, from: &mut Reader<'_>) -> Result<Formula, Refused> {
     if size == 0 {
         return match (from.u32()?, from.u32()?, from.u32()?) {
-            (AFFINE, ..) => Ok(RankMap::direct(0)),
+            (AFFINE, ..) => Ok(Formula::direct(0)),
             _ => Err(Refused::Content("a formula of no ranks")),
         };
     }
@@ -77,13 +79,13 @@ pub(super) fn read(size: u32, from: &mut Reader<'_>) -> Result<RankMap, Refused>
         AFFINE => {
             let affine = Affine { first: from.u32()?, step: from.u32()? as i32 };
             check(affine, size)?;
-            Form::Affine(affine)
+            Regular::Affine(affine)
         }
         MIXED => {
             let mixed = read_mixed(size, from)?;
             match mixed.narrow() {
-                Some(block) => Form::Block(block),
-                None => Form::Mixed(Arc::new(mixed)),
+                Some(block) => Regular::Block(block),
+                None => Regular::Mixed(Arc::new(mixed)),
             }
         }
         TILE => {
@@ -97,7 +99,7 @@ pub(super) fn read(size: u32, from: &mut Reader<'_>) -> Result<RankMap, Refused>
                 let last = i128::from(lpid) + turns * i128::from(growth);
                 inside(last.min(lpid.into()), last.max(lpid.into()))?;
             }
-            Form::Tile(Arc::new(Tile { growth, lpids: lpids.into_boxed_slice() }))
+            Regular::Tile(Arc::new(Tile { growth, lpids: lpids.into_boxed_slice() }))
         }
         SEGMENTS => {
             let count = from.u32()?;
@@ -120,11 +122,11 @@ pub(super) fn read(size: u32, from: &mut Reader<'_>) -> Result<RankMap, Refused>
                 return Err(Refused::Content("segments without a segment"));
             };
             check(Affine { first: last.first, step: last.step }, size - last.start)?;
-            Form::Segments(Arc::new(Segments::new(runs, size)))
+            Regular::Segments(Arc::new(Segments::new(runs, size)))
         }
         _ => return Err(Refused::Content("an unknown formula")),
     };
-    let map = RankMap { pg: 0, size, form };
+    let map = Formula { size, form };
     if is_normal(&map) {
         Ok(map)
     } else {
@@ -133,9 +135,14 @@ pub(super) fn read(size: u32, from: &mut Reader<'_>) -> Result<RankMap, Refused>
 }
 
 /// Returns true if detection gives just this: equality of maps rests on it.
-fn is_normal(map: &RankMap) -> bool {
-    let Form::Segments(segments) = &map.form else {
-        return RankMap::from_lpids(0, map.iter().map(|process| process.lpid)).as_ref() == Ok(map);
+fn is_normal(map: &Formula) -> bool {
+    let mut detector = Detector::new();
+    let found = |detector: Detector| {
+        detector.detected().is_ok_and(|found| found.formula().as_ref() == Some(map))
+    };
+    let Regular::Segments(segments) = &map.form else {
+        map.pieces().for_each(|piece| detector.push_piece(piece));
+        return found(detector);
     };
     let runs = &segments.runs;
     // Each run is as long as it can be, and there are few.
@@ -149,16 +156,14 @@ fn is_normal(map: &RankMap) -> bool {
         return false;
     }
     // Only irregular maps are segments.
-    let mut detector = Detector::new();
-    let mut pieces = map.iter();
-    while let Some(piece) = pieces.next_piece() {
+    for piece in map.pieces() {
         detector.push_piece(piece);
         if !detector.is_regular() {
             return true;
         }
     }
     // A tile that repeats too seldom to be one.
-    detector.finish().is_ok_and(|found| found == *map)
+    found(detector)
 }
 
 /// Returns true if lpids are a formula; looks no further than it must.
@@ -170,7 +175,8 @@ pub(super) fn is_regular(lpids: impl Iterator<Item = u32>) -> bool {
             return false;
         }
     }
-    detector.finish().is_ok_and(|map| map.model().is_regular())
+    let found = detector.detected().ok().and_then(|found| found.formula());
+    found.is_some_and(|formula| formula.form.model().is_regular())
 }
 
 fn check(affine: Affine, len: u32) -> Result<(), Refused> {

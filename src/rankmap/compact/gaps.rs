@@ -88,7 +88,7 @@ impl Gaps {
         for rank in 0..gaps.len() {
             let gap = u64::from(gaps.get(rank as usize));
             member += if rank == 0 { gap } else { gap + 1 };
-            if (rank == 0 && gap != 0) || member > u64::from(crate::rankmap::LPID_MAX) {
+            if (rank == 0 && gap != 0) || member > u64::from(crate::rankmap::process::LPID_MAX) {
                 return Err(Refused::Content("gaps that lead past the last lpid"));
             }
             if rank % EACH == 0 {

@@ -2,7 +2,23 @@
 
 use core::iter::FusedIterator;
 
-use super::Compact;
+use super::map::Compact;
+
+impl Compact {
+    /// The lpids in rank order.
+    pub fn iter(&self) -> Iter<'_> {
+        Iter::new(self)
+    }
+}
+
+impl<'a> IntoIterator for &'a Compact {
+    type Item = u32;
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
 
 /// Ranks decoded at once.
 const AHEAD: usize = 128;
@@ -20,7 +36,7 @@ pub struct Iter<'a> {
 }
 
 impl<'a> Iter<'a> {
-    pub(super) fn new(map: &'a Compact) -> Iter<'a> {
+    fn new(map: &'a Compact) -> Iter<'a> {
         Iter { map, rank: 0, buffer: [0; AHEAD], from: 0, to: 0 }
     }
 

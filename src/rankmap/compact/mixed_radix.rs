@@ -268,7 +268,7 @@ impl MixedRadix {
     /// for each level, whose corners hold the extremes.
     fn inside(&self) -> bool {
         let digits = self.digits();
-        let limit = i128::from(crate::rankmap::LPID_MAX);
+        let limit = i128::from(crate::rankmap::process::LPID_MAX);
         let (mut at, mut left) = (i128::from(self.first), self.len);
         for (k, digit) in digits.iter().enumerate().rev() {
             let turns = i128::from(left / digit.unit);

@@ -85,7 +85,7 @@ impl Offset {
 
     pub(super) fn read(from: &mut Reader<'_>) -> Result<Offset, Refused> {
         let (min, above) = (from.u32()?, Packed::read(from)?);
-        if min > crate::rankmap::LPID_MAX || (min > 0 && above.width() == 32) {
+        if min > crate::rankmap::process::LPID_MAX || (min > 0 && above.width() == 32) {
             return Err(Refused::Content("lpids above the last one"));
         }
         Ok(Offset { min, above })

@@ -1,6 +1,8 @@
 //! What is no map, and how it is refused.
 
 use super::{Strategy, *};
+use crate::rankmap::{LPID_MAX, MapError, Process, RankMap, SIZE_MAX};
+use std::sync::Arc;
 
 const ALL: [Strategy; 3] =
     [Strategy::Time, Strategy::Space, Strategy::Hybrid { alpha: Strategy::ALPHA }];

@@ -125,7 +125,7 @@ impl Runs {
             let limit = if run + 1 < runs.starts.len() {
                 runs.starts.select(run + 1)
             } else {
-                crate::rankmap::LPID_MAX + 1
+                crate::rankmap::process::LPID_MAX + 1
             };
             if end > u64::from(limit) {
                 return wrong;

@@ -2,7 +2,10 @@
 
 use super::mixed_radix::{MixedRadix, Odometer};
 use super::{blocks, coded};
-use crate::rankmap::{Detector, LPID_MAX, MapError, RankMap, SIZE_MAX};
+use crate::rankmap::detect::Detector;
+use crate::rankmap::error::MapError;
+use crate::rankmap::process::{LPID_MAX, SIZE_MAX};
+use crate::rankmap::regular::Formula;
 
 /// Numbers of a list of lpids, gathered as they come by; 8 KB.
 #[derive(Debug)]
@@ -27,7 +30,7 @@ pub(super) struct Stats {
     /// Heap bytes of coded blocks, about.
     pub(super) coded: u64,
     /// The formula, if there is one.
-    pub(super) formula: Option<RankMap>,
+    pub(super) formula: Option<Formula>,
     /// The digits, if there are some.
     pub(super) digits: Option<MixedRadix>,
 }
@@ -159,8 +162,8 @@ impl Gather {
         self.stats.coded = self.coded.cost();
         self.stats.digits = self.odometer.and_then(|odometer| odometer.finish());
         if let Some(detector) = self.detector {
-            let map = detector.finish()?;
-            self.stats.formula = map.model().is_regular().then_some(map);
+            let found = detector.detected()?.formula();
+            self.stats.formula = found.filter(|formula| formula.form.model().is_regular());
         }
         Ok(self.stats)
     }

@@ -6,8 +6,9 @@ use proptest::prelude::*;
 
 use proptest::strategy::Strategy as Given;
 
-use super::super::Model;
 use super::{Strategy, *};
+use crate::rankmap::{LPID_MAX, MapError, Model, Process, RankMap};
+use std::sync::Arc;
 
 /// A list in every form that takes it, each asked everything.
 fn check(list: &[u32]) {

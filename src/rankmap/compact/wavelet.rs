@@ -9,8 +9,10 @@
 use super::cpu::{Bits, by_cpu};
 use super::elias_fano::EliasFano;
 use super::image::{Reader, Refused, Writer};
+use super::map::Compact;
 use super::packed::width_of;
-use super::{Compact, Representation};
+use super::representation::Representation;
+use super::strategy::Strategy;
 
 const WORDS: usize = 4;
 const BLOCK: u32 = 64 * WORDS as u32;
@@ -132,7 +134,7 @@ impl Wavelet {
             return None;
         }
         let (set, runs): (Vec<u32>, Vec<u32>) = members.into_iter().unzip();
-        let set = Compact::new(super::Strategy::Space, set.iter().copied()).ok()?;
+        let set = Compact::new(Strategy::Space, set.iter().copied()).ok()?;
         Wavelet::of(set, &starts, runs)
     }
 

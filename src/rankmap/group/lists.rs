@@ -2,7 +2,7 @@
 
 use super::GroupError;
 use super::bits::Bits;
-use crate::rankmap::iter::Piece;
+use crate::rankmap::affine::Piece;
 use crate::rankmap::{Detector, MapError, Process, RankMap};
 
 /// Refuses the first place of the list that names no rank of a group of `size`,

@@ -5,10 +5,12 @@ use std::borrow::Cow;
 
 use super::bits::{Bits, Spans};
 use super::progression::{Progression, position};
+use crate::rankmap::affine::Piece;
 use crate::rankmap::compact::Compact;
 use crate::rankmap::detect::RANKS_PER_RUN;
-use crate::rankmap::iter::{Iter, Piece};
-use crate::rankmap::{Form, RankMap};
+use crate::rankmap::iter::Iter;
+use crate::rankmap::map::{Form, RankMap};
+use crate::rankmap::regular::Regular;
 
 /// Segments of a map in rank order.
 #[derive(Debug)]
@@ -63,8 +65,8 @@ impl Iterator for Segments<'_> {
 pub(super) fn is_table(map: &RankMap) -> bool {
     match &map.form {
         Form::Compact(compact) => compact.ranges().is_none(),
-        Form::Tile(_) | Form::Lut(_) | Form::Mlut(_) => true,
-        Form::Affine(_) | Form::Block(_) | Form::Mixed(_) | Form::Segments(_) => false,
+        Form::Lut(_) | Form::Mlut(_) => true,
+        Form::Regular(form) => matches!(form, Regular::Tile(_)),
     }
 }
 
@@ -72,12 +74,12 @@ pub(super) fn is_table(map: &RankMap) -> bool {
 pub(super) fn least_segments(map: &RankMap) -> usize {
     let ranks = map.size as usize;
     match &map.form {
-        Form::Affine(_) => 1,
-        Form::Block(block) => ranks / block.block as usize + 1,
-        Form::Mixed(mixed) => ranks / mixed.radix[0] as usize + 1,
-        Form::Segments(segments) => segments.runs.len(),
+        Form::Regular(Regular::Affine(_)) => 1,
+        Form::Regular(Regular::Block(block)) => ranks / block.block as usize + 1,
+        Form::Regular(Regular::Mixed(mixed)) => ranks / mixed.radix[0] as usize + 1,
+        Form::Regular(Regular::Segments(segments)) => segments.runs.len(),
         Form::Compact(compact) => compact.ranges().map_or(1, |ranges| ranges.count() as usize),
-        Form::Tile(_) | Form::Lut(_) => ranks / RANKS_PER_RUN as usize,
+        Form::Regular(Regular::Tile(_)) | Form::Lut(_) => ranks / RANKS_PER_RUN as usize,
         Form::Mlut(_) => 1,
     }
 }
@@ -106,11 +108,13 @@ pub(super) fn spans(map: &RankMap) -> Spans {
         Form::Compact(_) | Form::Lut(_) => {
             add(ends(&lpids(map)));
         }
-        Form::Tile(tile) => (0..map.size).zip(&*tile.lpids).for_each(|(place, &lpid)| {
-            let turns = (map.size - 1 - place) / tile.lpids.len() as u32;
-            let last = lpid.wrapping_add((tile.growth as u32).wrapping_mul(turns));
-            add(Some((lpid.min(last), lpid.max(last))));
-        }),
+        Form::Regular(Regular::Tile(tile)) => {
+            (0..map.size).zip(&*tile.lpids).for_each(|(place, &lpid)| {
+                let turns = (map.size - 1 - place) / tile.lpids.len() as u32;
+                let last = lpid.wrapping_add((tile.growth as u32).wrapping_mul(turns));
+                add(Some((lpid.min(last), lpid.max(last))));
+            })
+        }
         _ => segments(map).for_each(|segment| spans.add(segment.low(), segment.high())),
     }
     spans
@@ -157,7 +161,7 @@ pub(super) fn lpids(map: &RankMap) -> Cow<'_, [u32]> {
             compact.find_range(0..map.size, &mut lpids);
             Cow::Owned(lpids)
         }
-        Form::Tile(tile) => {
+        Form::Regular(Regular::Tile(tile)) => {
             let mut lpids = Vec::with_capacity(map.size as usize);
             let mut grown = 0u32;
             while lpids.len() < map.size as usize {

@@ -3,7 +3,7 @@
 //! Groups are lists of progressions of *positions*: process group and lpid in
 //! one number, so that progressions of different process groups never meet.
 
-use crate::rankmap::iter::Piece;
+use crate::rankmap::affine::Piece;
 use crate::rankmap::{LPID_MAX, Process};
 
 /// Bits of an lpid in a position.

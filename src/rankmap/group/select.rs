@@ -8,8 +8,8 @@ use super::bits::{Bits, Spans};
 use super::members::{bits, is_table, least_segments, lpids, segments, spans};
 use super::progression::{Progression, position, process};
 use super::walk::{Comb, Index, Keep, Stop, Walk};
+use crate::rankmap::affine::Piece;
 use crate::rankmap::compact::Compact;
-use crate::rankmap::iter::Piece;
 use crate::rankmap::{Detector, MapError, Process, RankMap};
 
 /// Segments that are walked without asking how large a bitmap would be.

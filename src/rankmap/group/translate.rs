@@ -9,7 +9,10 @@ use super::bits::{Spans, Windows};
 use super::members::{lpids, segments, spans};
 use super::progression::position;
 use super::{Group, GroupError};
-use crate::rankmap::{Affine, Form, Process, RankMap};
+use crate::rankmap::Process;
+use crate::rankmap::affine::Affine;
+use crate::rankmap::map::{Form, RankMap};
+use crate::rankmap::regular::Regular;
 
 /// Tables pay from one rank in so many members on.
 const TABLE_FROM: u32 = 64;
@@ -64,7 +67,7 @@ impl Ranks<'_> {
     /// Of the members of process group `pg`, all of them unless the map is of
     /// several groups.
     fn of(map: &RankMap, pg: u32, asked: usize) -> Ranks<'_> {
-        if let Form::Affine(affine) = map.form {
+        if let Form::Regular(Regular::Affine(affine)) = map.form {
             return Ranks::Strided(Strided::new(affine, map.size));
         }
         let spans = match &map.form {
@@ -167,7 +170,9 @@ pub(super) fn translate(
     };
     let inverse = Ranks::of(to, pg, ranks.len());
     match &from.form {
-        Form::Affine(affine) => through(ranks, out, |rank| affine.get(rank), &inverse),
+        Form::Regular(Regular::Affine(affine)) => {
+            through(ranks, out, |rank| affine.get(rank), &inverse)
+        }
         // No process has the last lpid there is.
         Form::Mlut(view) => through(
             ranks,
