@@ -95,8 +95,7 @@ impl Handler {
         let call = unsafe { std::mem::transmute::<*mut (dyn Call + '_), *mut dyn Call>(call) };
         CALLS.with_borrow_mut(|calls| calls.push(call));
         let _running = Running;
-        // SAFETY: the function and its argument are good, by the word of who
-        // registered it; the slices live until it returns.
+        // SAFETY: [CALLBACK]; the slices live until it returns.
         let answer = unsafe {
             let (hdr, hdr_bytes) = (header.as_ptr().cast(), header.len());
             (self.function)(self.argument, from, hdr, hdr_bytes, data.as_ptr().cast(), data.len())

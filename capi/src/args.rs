@@ -19,7 +19,7 @@ pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
     pub(crate) fn set(self, value: T) {
-        // SAFETY: not null, and writable by the word of the caller of `out`.
+        // SAFETY: not null; [PTR], by who called `out`.
         unsafe { self.0.write(value) };
     }
 }
@@ -36,7 +36,7 @@ pub(crate) fn rank(rank: c_int) -> Result<u32, Fail> {
 /// # Safety
 /// `at` is null or readable for `n` ranks.
 pub(crate) unsafe fn ranks(n: c_int, at: *const c_int, what: &str) -> Result<Vec<u32>, Fail> {
-    // SAFETY: the caller's duty.
+    // SAFETY: [PTR].
     let list = unsafe { list(n, at, what)? };
     list.iter().map(|&r| rank(r)).collect()
 }
@@ -50,7 +50,7 @@ pub(crate) unsafe fn list<'a, T>(n: c_int, at: *const T, what: &str) -> Result<&
     match at.is_null() {
         true if n > 0 => Err(Fail::null(what)),
         true => Ok(&[]),
-        // SAFETY: not null, the caller's duty for the rest.
+        // SAFETY: not null; [PTR].
         false => Ok(unsafe { std::slice::from_raw_parts(at, n) }),
     }
 }
@@ -63,7 +63,7 @@ pub(crate) unsafe fn text(at: *const c_char, what: &str) -> Result<Option<String
     if at.is_null() {
         return Ok(None);
     }
-    // SAFETY: the caller's duty.
+    // SAFETY: [PTR].
     let text = unsafe { CStr::from_ptr(at) };
     let text = text
         .to_str()

@@ -7,8 +7,20 @@
 //!
 //! No call crashes for a wrong handle, a null pointer or a wrong argument: it
 //! answers a code, and `rankway_error_message` says what, who and what to do.
-//! What C alone can know, that a buffer is as long as it says and lives as long
-//! as it must, is the caller's word: every `unsafe` here stands on it.
+//! What C alone can know is its word, and every `unsafe` here stands on it:
+//!
+//! - **\[PTR\]** A pointer argument is null, or good until the call returns for what
+//!   the header says that it is: a place for the answer, an array of as many
+//!   elements as its count, a structure, a text with its zero.
+//! - **\[BUF\]** A buffer is null only where it is empty; else it holds the bytes or
+//!   elements that the call says, and is the operation's until that is complete:
+//!   when the call returns, its request is complete, or the window is flushed.
+//! - **\[MEM\]** Memory that a window is made over or that is attached stays until
+//!   the window is freed or the memory detached.
+//! - **\[LOOKUP\]** What a lookup was made of (map or communicator, and context)
+//!   outlives it.
+//! - **\[CALLBACK\]** A function may be called with its argument until what it was
+//!   registered on is closed.
 //!
 //! This crate decides nothing: it looks at arguments and calls the library.
 

@@ -157,8 +157,7 @@ impl<N: Native> Context for NetmodContext<N> {
         for process in map.iter() {
             self.context.device().world_rank(process)?;
         }
-        // SAFETY: every process of the map has an entry, just checked; the
-        // caller in C answers for the map and the context to outlive it.
+        // SAFETY: every process of the map has an entry, just checked; [LOOKUP].
         Ok(unsafe { Lookup::new(map, self.context.av().directory()) })
     }
 
@@ -173,7 +172,7 @@ impl<N: Native> Context for NetmodContext<N> {
 
     fn isend(&self, buf: (*const u8, usize), to: Envelope, sync: bool) -> Result<Operation, Fail> {
         let tagged = self.tagged()?;
-        // SAFETY: the caller in C leaves the buffer alone until the end.
+        // SAFETY: [BUF].
         let request = unsafe {
             match sync {
                 true => tagged.issend(to, buf.0, buf.1)?,
@@ -185,7 +184,7 @@ impl<N: Native> Context for NetmodContext<N> {
 
     fn irecv(&self, buf: (*mut u8, usize), spec: &MatchSpec) -> Result<Operation, Fail> {
         self.check(spec)?;
-        // SAFETY: the caller in C leaves the buffer alone until the end.
+        // SAFETY: [BUF].
         Ok(self.operation(unsafe { self.tagged()?.irecv(spec, buf.0, buf.1)? }))
     }
 
@@ -271,8 +270,7 @@ impl<N: Native> Comm for Communicator<N> {
     }
 
     fn lookup(&self) -> Lookup {
-        // SAFETY: a communicator's processes are all in the directory; the
-        // caller in C answers for the communicator to outlive it.
+        // SAFETY: a communicator's processes are all in the directory; [LOOKUP].
         unsafe { Lookup::new(self.map(), self.context().av().directory()) }
     }
 
@@ -294,7 +292,7 @@ impl<N: Native> Comm for Communicator<N> {
         sync: bool,
     ) -> Result<Operation, Fail> {
         let messages = messages(self)?;
-        // SAFETY: the caller in C leaves the buffer alone until the end.
+        // SAFETY: [BUF].
         let request = unsafe {
             match sync {
                 true => messages.issend(buf.0, buf.1, to, tag)?,
@@ -306,7 +304,7 @@ impl<N: Native> Comm for Communicator<N> {
 
     fn irecv(&self, buf: (*mut u8, usize), from: SourceAndTag) -> Result<Operation, Fail> {
         let (source, tag) = (from.source(), from.tag());
-        // SAFETY: the caller in C leaves the buffer alone until the end.
+        // SAFETY: [BUF].
         let request = unsafe { messages(self)?.irecv(buf.0, buf.1, source, tag)? };
         Ok(operation(self, request))
     }
@@ -363,7 +361,7 @@ impl<N: Native> Comm for Communicator<N> {
         bytes: usize,
         unit: usize,
     ) -> Result<Rc<dyn Win>, Fail> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [MEM].
         Ok(Rc::new(unsafe { Window::create(self, start, bytes, unit)? }))
     }
 }
@@ -399,7 +397,7 @@ impl<N: Native> Win for Window<N> {
     }
 
     unsafe fn attach(&self, start: *mut u8, bytes: usize) -> Result<(), Fail> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [MEM].
         Ok(unsafe { self.attach(start, bytes) }.map(drop)?)
     }
 
@@ -408,23 +406,23 @@ impl<N: Native> Win for Window<N> {
     }
 
     unsafe fn put(&self, buf: *const u8, len: usize, rank: u32, disp: usize) -> Result<(), Fail> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         Ok(unsafe { self.put_nb(buf, len, rank, disp) }?)
     }
 
     unsafe fn get(&self, buf: *mut u8, len: usize, rank: u32, disp: usize) -> Result<(), Fail> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         Ok(unsafe { self.get_nb(buf, len, rank, disp) }?)
     }
 
     unsafe fn accumulate(&self, of: &Elements, rank: u32, disp: usize) -> Result<(), Fail> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         Ok(unsafe { self.accumulate_raw(of.operands, of.count, of.ty, of.op, rank, disp) }?)
     }
 
     unsafe fn get_accumulate(&self, of: &Elements, rank: u32, disp: usize) -> Result<(), Fail> {
         let Elements { operands, results, count, ty, op } = *of;
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         Ok(unsafe { self.get_accumulate_raw(operands, results, count, ty, op, rank, disp) }?)
     }
 
@@ -435,7 +433,7 @@ impl<N: Native> Win for Window<N> {
         rank: u32,
         disp: usize,
     ) -> Result<(), Fail> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         Ok(unsafe {
             self.compare_and_swap_raw(of.operands, compare, of.results, of.ty, rank, disp)
         }?)
@@ -448,7 +446,7 @@ impl<N: Native> Win for Window<N> {
         rank: u32,
         disp: usize,
     ) -> Result<Operation, Fail> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         let pending = unsafe { Access::rput(&self, buf, len, rank, disp)? };
         Ok(held(Rc::clone(&self), pending))
     }
@@ -460,7 +458,7 @@ impl<N: Native> Win for Window<N> {
         rank: u32,
         disp: usize,
     ) -> Result<Operation, Fail> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         let pending = unsafe { Access::rget(&self, buf, len, rank, disp)? };
         Ok(held(Rc::clone(&self), pending))
     }
@@ -473,7 +471,7 @@ impl<N: Native> Win for Window<N> {
     ) -> Result<Operation, Fail> {
         let Elements { operands, results, count, ty, op } = *of;
         let access: &Access<N> = &self;
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         let pending =
             unsafe { access.rget_accumulate(operands, results, count, ty, op, rank, disp)? };
         Ok(held(Rc::clone(&self), pending))
@@ -482,7 +480,7 @@ impl<N: Native> Win for Window<N> {
     unsafe fn put_iov(self: Rc<Self>, of: &Pieces<*const u8>) -> Result<Operation, Fail> {
         let (here, there) = (Layout::List(&of.here), Layout::List(&of.there));
         let access: &Access<N> = &self;
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         let pending = unsafe { access.rput_iov(of.buf, &here, of.rank, of.disp, &there)? };
         Ok(held(Rc::clone(&self), pending))
     }
@@ -490,7 +488,7 @@ impl<N: Native> Win for Window<N> {
     unsafe fn get_iov(self: Rc<Self>, of: &Pieces<*mut u8>) -> Result<Operation, Fail> {
         let (here, there) = (Layout::List(&of.here), Layout::List(&of.there));
         let access: &Access<N> = &self;
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         let pending = unsafe { access.rget_iov(of.buf, &here, of.rank, of.disp, &there)? };
         Ok(held(Rc::clone(&self), pending))
     }

@@ -108,8 +108,7 @@ impl SourceAndTag {
 }
 
 /// # Safety
-/// Of the operations: buffers are the operation's until the flush or, with a
-/// request, until that is complete.
+/// Of the operations \[BUF\], of `attach` \[MEM\].
 pub(crate) trait Win {
     fn context_id(&self) -> usize;
     fn free(&mut self) -> Result<(), Fail>;

@@ -132,7 +132,7 @@ impl Matched {
     /// As [`Message::irecv`].
     pub(crate) unsafe fn irecv(self, buf: *mut u8, capacity: usize) -> Operation {
         let context_id = self.context_id;
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         let what = unsafe {
             match_netmod!(self.what, AnyMessage(m) => Native::request(m.irecv(buf, capacity)))
         };

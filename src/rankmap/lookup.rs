@@ -7,6 +7,13 @@
 //! New forms add a body and nothing else. Counts on x86-64, without `ret`:
 //! affine 5, blockstride 9, from inside a block on 10, two digits of any step 10
 //! and 11, lut 8 (a strided view of one 9), mlut 11 (12).
+//!
+//! # Contracts
+//! - **\[RANK\]** The rank is below the map's size.
+//! - **\[LIVE\]** The directory, with the arrays it points to, and the map's tables
+//!   live and stay where they are, as [`Lookup::new`] asks for.
+//! - **\[BODY\]** A body runs for the `Lookup` that chose it, whose fields are as
+//!   [`Lookup::new`] set them.
 
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -73,8 +80,8 @@ type Select = unsafe extern "C" fn(*const Lookup, usize) -> u64;
 const _: () = assert!(size_of::<Lookup>() <= 64);
 
 // SAFETY: the pointers are read-only, and what they point to (address-vector
-// tables of atomics, immutable rank-map tables) may be shared by threads. That
-// it outlives the lookup is what the caller of `new` promises.
+// tables of atomics, immutable rank-map tables) may be shared by threads, and
+// outlives the lookup: [LIVE].
 unsafe impl Send for Lookup {}
 // SAFETY: as above; no method changes a field.
 unsafe impl Sync for Lookup {}
@@ -136,7 +143,7 @@ impl Lookup {
             lookup.select = if view.step == 1 { select_mlut } else { select_mlut_strided };
             return lookup;
         }
-        // SAFETY: the caller provides a slot for every process group of the map.
+        // SAFETY: [LIVE]: there is a slot for every process group of the map.
         let slot = unsafe { &*directory.add(map.pg as usize) };
         let table: *const u8 = slot.load(Ordering::Acquire).cast_const().cast();
         match &map.form {
@@ -232,10 +239,10 @@ impl Lookup {
     #[inline(always)]
     pub unsafe fn entry(&self, rank: usize) -> u64 {
         if self.kind == AFFINE {
-            // SAFETY: the caller's word, and the kind was tested.
+            // SAFETY: [RANK], [LIVE]; the kind was tested.
             unsafe { self.affine_entry(rank) }
         } else {
-            // SAFETY: `select` was chosen together with the parameters it reads.
+            // SAFETY: [RANK], [LIVE]; [BODY]: `select` was chosen with what it reads.
             unsafe { (self.select)(self, rank) }
         }
     }
@@ -252,7 +259,7 @@ impl Lookup {
     /// As [`entry`](Self::entry), and `BODY` is [`body`](Self::body).
     #[inline(always)]
     pub unsafe fn entry_by<const BODY: u32>(&self, rank: usize) -> u64 {
-        // SAFETY: the caller's word.
+        // SAFETY: [RANK], [LIVE], and [BODY] as the caller tested it.
         unsafe {
             match BODY {
                 body::AFFINE => self.affine_entry(rank),
@@ -270,7 +277,7 @@ impl Lookup {
     /// As [`entry`](Self::entry), and [`body`](Self::body) is [`body::AFFINE`].
     #[inline(always)]
     pub unsafe fn affine_entry(&self, rank: usize) -> u64 {
-        // SAFETY: the caller keeps rank and table within bounds.
+        // SAFETY: [RANK], [LIVE].
         unsafe { load(self.base.wrapping_add(rank.wrapping_mul(self.stride as usize))) }
     }
 }
@@ -279,7 +286,7 @@ impl Lookup {
 /// `entry` points to an entry of a live address vector.
 #[inline(always)]
 unsafe fn load(entry: *const u8) -> u64 {
-    // SAFETY: entries are aligned atomics; the caller says that this is one.
+    // SAFETY: entries are aligned atomics; [LIVE].
     unsafe { (*entry.cast::<AtomicU64>()).load(Ordering::Acquire) }
 }
 
@@ -307,12 +314,8 @@ fn floor(x: usize, reciprocal: u64) -> usize {
     }
 }
 
-// The bodies. Each is called through `Lookup::entry` only.
-//
-// SAFETY of all: `lookup` points to the `Lookup` that chose the function, whose
-// fields are as `new` set them; the tables live as the caller of `new` promised,
-// and `rank` is below the size as the caller of `entry` promised, so the entry
-// they find is one of the map's.
+// The bodies. Each is called through `Lookup::entry` only. By [BODY], [LIVE] and
+// [RANK] the entry that one finds is one of the map's.
 
 unsafe extern "C" fn select_none(_: *const Lookup, _: usize) -> u64 {
     0
@@ -321,7 +324,7 @@ unsafe extern "C" fn select_none(_: *const Lookup, _: usize) -> u64 {
 /// Contiguous blocks at a stride, the paper's blockstride.
 #[inline]
 unsafe extern "C" fn select_block(lookup: *const Lookup, rank: usize) -> u64 {
-    // SAFETY: see above.
+    // SAFETY: [BODY], [LIVE], [RANK].
     unsafe {
         let l = &*lookup;
         let turns = floor(rank, l.params[0].word);
@@ -333,7 +336,7 @@ unsafe extern "C" fn select_block(lookup: *const Lookup, rank: usize) -> u64 {
 /// The same from inside a block on: `base` takes back the phase for the rank,
 /// the floor needs it.
 unsafe extern "C" fn select_block_phase(lookup: *const Lookup, rank: usize) -> u64 {
-    // SAFETY: see above.
+    // SAFETY: [BODY], [LIVE], [RANK].
     unsafe {
         let l = &*lookup;
         let turns = floor(rank + l.params[2].word as usize, l.params[0].word);
@@ -343,7 +346,7 @@ unsafe extern "C" fn select_block_phase(lookup: *const Lookup, rank: usize) -> u
 }
 
 unsafe extern "C" fn select_two(lookup: *const Lookup, rank: usize) -> u64 {
-    // SAFETY: see above.
+    // SAFETY: [BODY], [LIVE], [RANK].
     unsafe {
         let l = &*lookup;
         let turns = floor(rank, l.params[0].word);
@@ -353,7 +356,7 @@ unsafe extern "C" fn select_two(lookup: *const Lookup, rank: usize) -> u64 {
 }
 
 unsafe extern "C" fn select_two_phase(lookup: *const Lookup, rank: usize) -> u64 {
-    // SAFETY: see above.
+    // SAFETY: [BODY], [LIVE], [RANK].
     unsafe {
         let l = &*lookup;
         let turns = floor(rank + l.params[2].word as usize, l.params[0].word);
@@ -363,7 +366,7 @@ unsafe extern "C" fn select_two_phase(lookup: *const Lookup, rank: usize) -> u64
 }
 
 unsafe extern "C" fn select_three(lookup: *const Lookup, rank: usize) -> u64 {
-    // SAFETY: see above.
+    // SAFETY: [BODY], [LIVE], [RANK].
     unsafe {
         let l = &*lookup;
         let x = rank + l.phase as usize;
@@ -376,7 +379,7 @@ unsafe extern "C" fn select_three(lookup: *const Lookup, rank: usize) -> u64 {
 
 /// Four digits: the factors come from the map's own form.
 unsafe extern "C" fn select_four(lookup: *const Lookup, rank: usize) -> u64 {
-    // SAFETY: see above; params[3] is the map's `Mixed`.
+    // SAFETY: [BODY], [LIVE], [RANK]; params[3] is the map's `Mixed`.
     unsafe {
         let l = &*lookup;
         let step = &(*l.params[3].table.cast::<Mixed>()).step;
@@ -392,7 +395,7 @@ unsafe extern "C" fn select_four(lookup: *const Lookup, rank: usize) -> u64 {
 }
 
 unsafe extern "C" fn select_tile(lookup: *const Lookup, rank: usize) -> u64 {
-    // SAFETY: see above; params[2] is the tile, and `stride` bytes back for each
+    // SAFETY: [BODY], [LIVE], [RANK]; params[2] is the tile, and `stride` bytes back for each
     // whole tile lead from `rank` to the place in it.
     unsafe {
         let l = &*lookup;
@@ -405,7 +408,7 @@ unsafe extern "C" fn select_tile(lookup: *const Lookup, rank: usize) -> u64 {
 }
 
 unsafe extern "C" fn select_segments(lookup: *const Lookup, rank: usize) -> u64 {
-    // SAFETY: see above; params are the runs and the directory, which has one
+    // SAFETY: [BODY], [LIVE], [RANK]; params are the runs and the directory, which has one
     // more element than there are buckets.
     unsafe {
         let l = &*lookup;
@@ -427,7 +430,7 @@ unsafe extern "C" fn select_segments(lookup: *const Lookup, rank: usize) -> u64 
 }
 
 unsafe extern "C" fn select_compact(lookup: *const Lookup, rank: usize) -> u64 {
-    // SAFETY: see above; params[0] is the compact map, behind the reference count
+    // SAFETY: [BODY], [LIVE], [RANK]; params[0] is the compact map, behind the reference count
     // that the owner of the map holds, and its lpids are the map's.
     unsafe {
         let l = &*lookup;
@@ -438,7 +441,7 @@ unsafe extern "C" fn select_compact(lookup: *const Lookup, rank: usize) -> u64 {
 
 #[inline]
 unsafe extern "C" fn select_lut(lookup: *const Lookup, rank: usize) -> u64 {
-    // SAFETY: see above; params[0] is the table from rank 0 on.
+    // SAFETY: [BODY], [LIVE], [RANK]; params[0] is the table from rank 0 on.
     unsafe {
         let l = &*lookup;
         let lpid = *l.params[0].table.cast::<u32>().add(rank);
@@ -447,7 +450,7 @@ unsafe extern "C" fn select_lut(lookup: *const Lookup, rank: usize) -> u64 {
 }
 
 unsafe extern "C" fn select_lut_strided(lookup: *const Lookup, rank: usize) -> u64 {
-    // SAFETY: see above; params[0] is the table at rank 0.
+    // SAFETY: [BODY], [LIVE], [RANK]; params[0] is the table at rank 0.
     unsafe {
         let l = &*lookup;
         let element = l.params[0].table.wrapping_add(rank.wrapping_mul(l.stride as usize));
@@ -458,7 +461,7 @@ unsafe extern "C" fn select_lut_strided(lookup: *const Lookup, rank: usize) -> u
 
 #[inline(always)]
 unsafe fn mlut_entry(lookup: &Lookup, packed: u64) -> u64 {
-    // SAFETY: see above; base is the directory.
+    // SAFETY: [BODY], [LIVE], [RANK]; base is the directory.
     unsafe {
         let slot = &*lookup.base.cast::<AtomicPtr<AtomicU64>>().add((packed >> 32) as usize);
         let table = slot.load(Ordering::Acquire).cast_const().cast::<u8>();
@@ -468,7 +471,7 @@ unsafe fn mlut_entry(lookup: &Lookup, packed: u64) -> u64 {
 
 #[inline]
 unsafe extern "C" fn select_mlut(lookup: *const Lookup, rank: usize) -> u64 {
-    // SAFETY: see above; params[0] is the table from rank 0 on.
+    // SAFETY: [BODY], [LIVE], [RANK]; params[0] is the table from rank 0 on.
     unsafe {
         let l = &*lookup;
         mlut_entry(l, *l.params[0].table.cast::<u64>().add(rank))
@@ -476,7 +479,7 @@ unsafe extern "C" fn select_mlut(lookup: *const Lookup, rank: usize) -> u64 {
 }
 
 unsafe extern "C" fn select_mlut_strided(lookup: *const Lookup, rank: usize) -> u64 {
-    // SAFETY: see above; params[0] is the table at rank 0.
+    // SAFETY: [BODY], [LIVE], [RANK]; params[0] is the table at rank 0.
     unsafe {
         let l = &*lookup;
         let element = l.params[0].table.wrapping_add(rank.wrapping_mul(l.stride as usize));

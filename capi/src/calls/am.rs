@@ -22,7 +22,7 @@ unsafe fn with_message<R>(
     run: impl FnOnce(OutgoingAm<'_>) -> Result<R, Fail>,
 ) -> Result<R, Fail> {
     let id = number(id)?;
-    // SAFETY: the caller's duty; no null pointer comes out of `buffer`.
+    // SAFETY: [BUF]; no null pointer comes out of `buffer`.
     let (hdr, data) = unsafe {
         (
             std::slice::from_raw_parts(buffer(hdr.0.cast(), hdr.1)?, hdr.1),
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn rankway_am_send(
 ) -> c_int {
     call("rankway_am_send", || {
         let (hdr, data) = ((hdr, hdr_bytes), (data, bytes));
-        // SAFETY: C's word for its buffers.
+        // SAFETY: [BUF].
         unsafe { send(rank, comm, handler_id, hdr, data, SendMode::Wait).map(drop) }
     })
 }
@@ -103,10 +103,10 @@ pub unsafe extern "C" fn rankway_am_try_send(
     flag: *mut c_int,
 ) -> c_int {
     call("rankway_am_try_send", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(flag, "flag")? };
         let (hdr, data) = ((hdr, hdr_bytes), (data, bytes));
-        // SAFETY: C's word for its buffers.
+        // SAFETY: [BUF].
         to.set(c_int::from(unsafe { send(rank, comm, handler_id, hdr, data, SendMode::Try)? }));
         Ok(())
     })
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn rankway_am_request(
 ) -> c_int {
     call("rankway_am_request", || {
         let (hdr, data) = ((hdr, hdr_bytes), (data, bytes));
-        // SAFETY: C's word for its buffers.
+        // SAFETY: [BUF].
         unsafe { send(rank, comm, handler_id, hdr, data, SendMode::WaitRequest).map(drop) }
     })
 }
@@ -143,10 +143,10 @@ pub unsafe extern "C" fn rankway_am_try_request(
     flag: *mut c_int,
 ) -> c_int {
     call("rankway_am_try_request", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(flag, "flag")? };
         let (hdr, data) = ((hdr, hdr_bytes), (data, bytes));
-        // SAFETY: C's word for its buffers.
+        // SAFETY: [BUF].
         to.set(c_int::from(unsafe {
             send(rank, comm, handler_id, hdr, data, SendMode::TryRequest)?
         }));
@@ -164,7 +164,7 @@ unsafe fn send(
 ) -> Result<bool, Fail> {
     let found = find::<Rc<dyn Comm>>(comm)?;
     let to = rank(to)?;
-    // SAFETY: the caller's duty.
+    // SAFETY: [BUF].
     unsafe { with_message(id, hdr, data, |message| found.am_send(to, message, mode)) }
 }
 
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn rankway_am_reply(
             let why = "no handler of a request runs in this thread, or it has answered already";
             Fail::new(rankway_code::RANKWAY_ERR_ARG, why)
         };
-        // SAFETY: C's word for its buffers.
+        // SAFETY: [BUF].
         unsafe {
             with_message(handler_id, (hdr, hdr_bytes), (data, bytes), |message| {
                 // The innermost handler has not returned, so that the message
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn rankway_am_limit(
     bytes: *mut usize,
 ) -> c_int {
     call("rankway_am_limit", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(bytes, "bytes")? };
         to.set(find::<Rc<dyn Comm>>(comm)?.am_longest(rank(rank_)?)?);
         Ok(())

@@ -16,7 +16,7 @@ pub unsafe extern "C" fn rankway_comm_world(
     comm: *mut rankway_comm_t,
 ) -> c_int {
     call("rankway_comm_world", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(comm, "comm")? };
         let found = find::<Rc<dyn Context>>(context)?;
         to.set(found.guard.insert(found.world())?);
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn rankway_comm_from_rankmap(
     comm: *mut rankway_comm_t,
 ) -> c_int {
     call("rankway_comm_from_rankmap", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(comm, "comm")? };
         let map = table::map(map)?;
         let found = find::<Rc<dyn Context>>(context)?;
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn rankway_comm_dup(
     newcomm: *mut rankway_comm_t,
 ) -> c_int {
     call("rankway_comm_dup", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(newcomm, "newcomm")? };
         let found = find::<Rc<dyn Comm>>(comm)?;
         to.set(found.guard.insert(found.dup())?);
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn rankway_comm_split(
     newcomm: *mut rankway_comm_t,
 ) -> c_int {
     call("rankway_comm_split", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(newcomm, "newcomm")? };
         let found = find::<Rc<dyn Comm>>(comm)?;
         let made = found.split(u32::try_from(color).ok(), key)?;
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn rankway_comm_create(
     newcomm: *mut rankway_comm_t,
 ) -> c_int {
     call("rankway_comm_create", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let (to, ranks) = unsafe { (out(newcomm, "newcomm")?, ranks(size, ranks_, "ranks")?) };
         let found = find::<Rc<dyn Comm>>(comm)?;
         to.set(insert(&found.guard, found.create(&ranks)?)?);
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn rankway_comm_free(comm: rankway_comm_t) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_comm_rank(comm: rankway_comm_t, rank: *mut c_int) -> c_int {
     call("rankway_comm_rank", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(rank, "rank")? };
         to.set(find::<Rc<dyn Comm>>(comm)?.rank() as c_int);
         Ok(())
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn rankway_comm_rank(comm: rankway_comm_t, rank: *mut c_in
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_comm_size(comm: rankway_comm_t, size: *mut c_int) -> c_int {
     call("rankway_comm_size", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(size, "size")? };
         to.set(find::<Rc<dyn Comm>>(comm)?.map().len() as c_int);
         Ok(())
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn rankway_comm_size(comm: rankway_comm_t, size: *mut c_in
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_comm_channel(comm: rankway_comm_t, channel: *mut u64) -> c_int {
     call("rankway_comm_channel", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(channel, "channel")? };
         to.set(find::<Rc<dyn Comm>>(comm)?.id());
         Ok(())
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn rankway_comm_get_lpid(
     process: *mut rankway_process_t,
 ) -> c_int {
     call("rankway_comm_get_lpid", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(process, "process")? };
         let found = find::<Rc<dyn Comm>>(comm)?;
         let rank = rank(rank_)?;
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn rankway_comm_world_rank(
     peer: *mut u32,
 ) -> c_int {
     call("rankway_comm_world_rank", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(peer, "peer")? };
         to.set(find::<Rc<dyn Comm>>(comm)?.world_rank(rank(rank_)?)?);
         Ok(())
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn rankway_rank_is_local(
     flag: *mut c_int,
 ) -> c_int {
     call("rankway_rank_is_local", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(flag, "flag")? };
         let found = find::<Rc<dyn Comm>>(comm)?;
         to.set(c_int::from(found.is_local(rank(rank_)?)?));
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn rankway_comm_rankmap(
     map: *mut rankway_rankmap_t,
 ) -> c_int {
     call("rankway_comm_rankmap", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(map, "map")? };
         let found = find::<Rc<dyn Comm>>(comm)?;
         to.set(table::add_map(found.map().clone())?);
@@ -221,7 +221,7 @@ pub unsafe extern "C" fn rankway_comm_lookup(
     lookup: *mut rankway_lookup_t,
 ) -> c_int {
     call("rankway_comm_lookup", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(lookup, "lookup")? };
         to.set(layout::lookup(find::<Rc<dyn Comm>>(comm)?.lookup()));
         Ok(())
@@ -237,7 +237,7 @@ pub unsafe extern "C" fn rankway_comm_connect(
     entry: *mut u64,
 ) -> c_int {
     call("rankway_comm_connect", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(entry, "entry")? };
         let found = find::<Rc<dyn Comm>>(comm)?;
         to.set(found.connect(rank(rank_)?)?);

@@ -29,7 +29,7 @@ pub unsafe extern "C" fn rankway_init(
     context: *mut rankway_context_t,
 ) -> c_int {
     call("rankway_init", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let (to, first, given) = unsafe {
             (out(device, "device")?, out(context, "context")?, options.as_ref().copied())
         };
@@ -87,7 +87,7 @@ fn open(given: Option<rankway_options_t>) -> Result<DeviceAndContext, Fail> {
         if !options.threads && threads != rankway_threads::RANKWAY_THREAD_SINGLE as c_int {
             return Err(wrong(format!("threads is {threads}, which is no rankway_threads")));
         }
-        // SAFETY: C's word: null, or what the header says.
+        // SAFETY: [PTR].
         unsafe {
             netmod = text(given.netmod, "netmod")?;
             options.provider = text(given.provider, "provider")?;
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn rankway_finalize(device: rankway_device_t) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_abort(device: rankway_device_t, code: c_int, why: *const c_char) {
     let _ = call("rankway_abort", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let why = unsafe { text(why, "why") }.ok().flatten().unwrap_or_default();
         table::device(device)?.boot().abort(code, &why)
     });
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn rankway_info(
     info: *mut rankway_info_t,
 ) -> c_int {
     call("rankway_info", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(info, "info")? };
         let found = table::device(device)?;
         let network = found.provider(Transport::Network);
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn rankway_group_add(
     pgid: *mut u32,
 ) -> c_int {
     call("rankway_group_add", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(pgid, "pgid")? };
         to.set(table::device(device)?.add_group(&*table::map(members)?)?);
         Ok(())
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn rankway_context_open(
     context: *mut rankway_context_t,
 ) -> c_int {
     call("rankway_context_open", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(context, "context")? };
         let found = table::device(device)?;
         let guard = TableGuard::new(found.is_serialized())?;
@@ -249,7 +249,7 @@ pub unsafe extern "C" fn rankway_context_index(
     index: *mut c_int,
 ) -> c_int {
     call("rankway_context_index", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(index, "index")? };
         to.set(find::<Rc<dyn Context>>(context)?.index() as c_int);
         Ok(())
@@ -287,7 +287,7 @@ pub unsafe extern "C" fn rankway_run_local(
         let body = body.ok_or_else(|| Fail::null("body"))?;
         let ranks = u32::try_from(ranks).unwrap_or(0);
         let outcome = local::run(&local::Options::new(ranks), |_| {
-            // SAFETY: C's word for its function and argument.
+            // SAFETY: [CALLBACK].
             let rank = || unsafe { body(argument) };
             let code = catch_unwind(AssertUnwindSafe(rank)).unwrap_or(101);
             // Exit handlers do not run, and C keeps what it printed in buffers.
@@ -295,7 +295,7 @@ pub unsafe extern "C" fn rankway_run_local(
             unsafe { libc::fflush(std::ptr::null_mut()) };
             code
         })?;
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         if let Ok(to) = unsafe { out(code, "code") } {
             to.set(outcome.exit_code());
         }

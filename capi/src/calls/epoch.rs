@@ -105,7 +105,7 @@ pub unsafe extern "C" fn rankway_win_start(
     assert_: c_int,
     win: rankway_win_t,
 ) -> c_int {
-    // SAFETY: C's word for its pointers.
+    // SAFETY: [PTR].
     let group = unsafe { ranks(size, group, "group") };
     call("rankway_win_start", || {
         let found = find::<Rc<dyn Win>>(win)?;
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn rankway_win_post(
     assert_: c_int,
     win: rankway_win_t,
 ) -> c_int {
-    // SAFETY: C's word for its pointers.
+    // SAFETY: [PTR].
     let group = unsafe { ranks(size, group, "group") };
     call("rankway_win_post", || {
         let found = find::<Rc<dyn Win>>(win)?;
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn rankway_win_wait(win: rankway_win_t) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_win_test(win: rankway_win_t, flag: *mut c_int) -> c_int {
     call("rankway_win_test", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(flag, "flag")? };
         let found = find::<Rc<dyn Win>>(win)?;
         to.set(c_int::from(found.test()?));

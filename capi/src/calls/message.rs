@@ -33,7 +33,7 @@ pub unsafe extern "C" fn rankway_isend(
     comm: rankway_comm_t,
     request: *mut rankway_request_t,
 ) -> c_int {
-    // SAFETY: C's word for its pointers.
+    // SAFETY: [PTR], [BUF].
     call("rankway_isend", || unsafe { send((buf, bytes), dest, tag, comm, request, false) })
 }
 
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn rankway_issend(
     comm: rankway_comm_t,
     request: *mut rankway_request_t,
 ) -> c_int {
-    // SAFETY: C's word for its pointers.
+    // SAFETY: [PTR], [BUF].
     call("rankway_issend", || unsafe { send((buf, bytes), dest, tag, comm, request, true) })
 }
 
@@ -59,7 +59,7 @@ unsafe fn send(
     request: *mut rankway_request_t,
     synchronous: bool,
 ) -> Result<(), Fail> {
-    // SAFETY: the caller's duty.
+    // SAFETY: [PTR].
     let to = unsafe { out(request, "request")? };
     let found = find::<Rc<dyn Comm>>(comm)?;
     let buf = (buffer(buf.0.cast(), buf.1)?, buf.1);
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn rankway_irecv(
     request: *mut rankway_request_t,
 ) -> c_int {
     call("rankway_irecv", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(request, "request")? };
         let found = find::<Rc<dyn Comm>>(comm)?;
         let buf = (buffer(buf.cast(), bytes)?.cast_mut(), bytes);
@@ -98,12 +98,12 @@ pub unsafe extern "C" fn rankway_iprobe(
     status: *mut rankway_status_t,
 ) -> c_int {
     call("rankway_iprobe", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(flag, "flag")? };
         let found = find::<Rc<dyn Comm>>(comm)?;
         let message = found.iprobe(from(source, tag)?)?;
         to.set(c_int::from(message.is_some()));
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         unsafe { tell(status, message.map(|s| operation::status(&s))) };
         Ok(())
     })
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn rankway_probe(
     call("rankway_probe", || {
         let found = find::<Rc<dyn Comm>>(comm)?;
         let message = found.probe(from(source, tag)?)?;
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         unsafe { tell(status, Some(operation::status(&message))) };
         Ok(())
     })
@@ -138,11 +138,11 @@ pub unsafe extern "C" fn rankway_improbe(
     status: *mut rankway_status_t,
 ) -> c_int {
     call("rankway_improbe", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let (to, handle) = unsafe { (out(flag, "flag")?, out(message, "message")?) };
         let found = find::<Rc<dyn Comm>>(comm)?;
         let matched = found.improbe(from(source, tag)?)?;
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         unsafe { give(&found.guard, matched, to, handle, status) }
     })
 }
@@ -157,13 +157,13 @@ pub unsafe extern "C" fn rankway_mprobe(
     status: *mut rankway_status_t,
 ) -> c_int {
     call("rankway_mprobe", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let handle = unsafe { out(message, "message")? };
         let found = find::<Rc<dyn Comm>>(comm)?;
         let matched = found.mprobe(from(source, tag)?)?;
         let told = matched.status();
         handle.set(found.guard.insert(matched)?);
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         unsafe { tell(status, Some(told)) };
         Ok(())
     })
@@ -179,7 +179,7 @@ unsafe fn give(
     flag.set(c_int::from(matched.is_some()));
     let told = matched.as_ref().map(Matched::status);
     handle.set(matched.map_or(Ok(rankway_message_t::default()), |t| guard.insert(t))?);
-    // SAFETY: the caller's duty.
+    // SAFETY: [PTR].
     unsafe { tell(status, told) };
     Ok(())
 }
@@ -193,13 +193,13 @@ pub unsafe extern "C" fn rankway_imrecv(
     request: *mut rankway_request_t,
 ) -> c_int {
     call("rankway_imrecv", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(request, "request")? };
         let buf = buffer(buf.cast(), bytes)?.cast_mut();
         let guard = TableGuard::of(message)?;
         let matched = guard.take::<Matched>(message)?;
         guard.remove::<Matched>(message);
-        // SAFETY: C's word for its buffer.
+        // SAFETY: [BUF].
         to.set(guard.insert(unsafe { matched.irecv(buf, bytes) })?);
         Ok(())
     })
@@ -221,7 +221,7 @@ pub unsafe extern "C" fn rankway_tagged_isend(
     request: *mut rankway_request_t,
 ) -> c_int {
     call("rankway_tagged_isend", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(request, "request")? };
         let found = find::<Rc<dyn Context>>(context)?;
         let buf = (buffer(buf.cast(), bytes)?, bytes);
@@ -256,7 +256,7 @@ pub unsafe extern "C" fn rankway_tagged_irecv(
     request: *mut rankway_request_t,
 ) -> c_int {
     call("rankway_tagged_irecv", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(request, "request")? };
         let found = find::<Rc<dyn Context>>(context)?;
         let buf = (buffer(buf.cast(), bytes)?.cast_mut(), bytes);
@@ -278,12 +278,12 @@ pub unsafe extern "C" fn rankway_tagged_iprobe(
     status: *mut rankway_status_t,
 ) -> c_int {
     call("rankway_tagged_iprobe", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(flag, "flag")? };
         let found = find::<Rc<dyn Context>>(context)?;
         let message = found.probe(&match_spec(channel, match_bits, ignore, peer)?)?;
         to.set(c_int::from(message.is_some()));
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         unsafe { tell(status, message.map(|s| operation::status(&s))) };
         Ok(())
     })
@@ -302,11 +302,11 @@ pub unsafe extern "C" fn rankway_tagged_improbe(
     status: *mut rankway_status_t,
 ) -> c_int {
     call("rankway_tagged_improbe", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let (to, handle) = unsafe { (out(flag, "flag")?, out(message, "message")?) };
         let found = find::<Rc<dyn Context>>(context)?;
         let matched = found.improbe(&match_spec(channel, match_bits, ignore, peer)?)?;
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         unsafe { give(&found.guard, matched, to, handle, status) }
     })
 }
@@ -316,7 +316,7 @@ pub unsafe extern "C" fn rankway_tagged_improbe(
 /// # Safety
 /// `to` is null or can be written to.
 unsafe fn tell(to: *mut rankway_status_t, status: Option<rankway_status_t>) {
-    // SAFETY: the caller's duty.
+    // SAFETY: [PTR].
     if let (Ok(to), Some(status)) = (unsafe { out(to, "status") }, status) {
         to.set(status);
     }
@@ -329,7 +329,7 @@ unsafe fn set_status(ended: Completed, to: *mut rankway_status_t) -> Result<(), 
         Ok(status) => (Some(status), Ok(())),
         Err((status, fail)) => (status, Err(fail)),
     };
-    // SAFETY: the caller's duty.
+    // SAFETY: [PTR].
     unsafe { tell(to, status) };
     result
 }
@@ -337,7 +337,7 @@ unsafe fn set_status(ended: Completed, to: *mut rankway_status_t) -> Result<(), 
 /// # Safety
 /// `request` is null or can be read and written.
 unsafe fn handle_at(request: *mut rankway_request_t) -> Result<rankway_request_t, Fail> {
-    // SAFETY: the caller's duty.
+    // SAFETY: [PTR].
     unsafe { request.as_ref() }.copied().ok_or_else(|| Fail::null("request"))
 }
 
@@ -351,7 +351,7 @@ pub unsafe extern "C" fn rankway_test(
     status: *mut rankway_status_t,
 ) -> c_int {
     call("rankway_test", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let (to, handle) = unsafe { (out(flag, "flag")?, handle_at(request)?) };
         let guard = TableGuard::of(handle)?;
         let mut operation = guard.take::<Operation>(handle)?;
@@ -362,7 +362,7 @@ pub unsafe extern "C" fn rankway_test(
         };
         guard.remove::<Operation>(handle);
         to.set(1);
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         unsafe {
             request.write(rankway_request_t::default());
             set_status(ended, status)
@@ -378,18 +378,18 @@ pub unsafe extern "C" fn rankway_wait(
     status: *mut rankway_status_t,
 ) -> c_int {
     call("rankway_wait", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         unsafe { wait(request, status) }
     })
 }
 
 unsafe fn wait(request: *mut rankway_request_t, status: *mut rankway_status_t) -> Result<(), Fail> {
-    // SAFETY: the caller's duty.
+    // SAFETY: [PTR].
     let handle = unsafe { handle_at(request)? };
     let guard = TableGuard::of(handle)?;
     let operation = guard.take::<Operation>(handle)?;
     guard.remove::<Operation>(handle);
-    // SAFETY: the caller's duty.
+    // SAFETY: [PTR].
     unsafe {
         request.write(rankway_request_t::default());
         set_status(operation.wait(), status)
@@ -405,13 +405,13 @@ pub unsafe extern "C" fn rankway_waitall(
     statuses: *mut rankway_status_t,
 ) -> c_int {
     call("rankway_waitall", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let len = unsafe { list(count, requests.cast_const(), "requests")? }.len();
         let mut result = Ok(());
         for at in 0..len {
             let (request, status) = (requests.wrapping_add(at), statuses.wrapping_add(at));
             let status = if statuses.is_null() { statuses } else { status };
-            // SAFETY: both lists have that many places, by C's word.
+            // SAFETY: both lists have that many places: [PTR].
             let ended = unsafe {
                 match (*request).id {
                     0 => {
@@ -437,7 +437,7 @@ pub unsafe extern "C" fn rankway_cancel(request: rankway_request_t, flag: *mut c
         let mut operation = guard.take::<Operation>(request)?;
         let done = operation.cancel();
         guard.restore(request, operation);
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         if let Ok(to) = unsafe { out(flag, "flag") } {
             to.set(c_int::from(done));
         }
@@ -451,7 +451,7 @@ pub unsafe extern "C" fn rankway_cancel(request: rankway_request_t, flag: *mut c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_request_free(request: *mut rankway_request_t) -> c_int {
     call("rankway_request_free", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let handle = unsafe { handle_at(request)? };
         let guard = TableGuard::of(handle)?;
         let operation = guard.take::<Operation>(handle)?;

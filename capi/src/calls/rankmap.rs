@@ -21,7 +21,7 @@ pub unsafe extern "C" fn rankway_rankmap_from_lpids(
     map: *mut rankway_rankmap_t,
 ) -> c_int {
     call("rankway_rankmap_from_lpids", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let (to, lpids) = unsafe { (out(map, "map")?, list(size, lpids, "lpids")?) };
         let mut detector = Detector::with_pg(pgid);
         detector.expect(lpids.len());
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn rankway_rankmap_from_processes(
     map: *mut rankway_rankmap_t,
 ) -> c_int {
     call("rankway_rankmap_from_processes", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let (to, all) = unsafe { (out(map, "map")?, list(size, processes, "processes")?) };
         let all = all.iter().map(|p| Process::new(p.pgid, p.lpid));
         to.set(table::add_map(RankMap::from_processes(all)?)?);
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn rankway_rankmap_affine(
     map: *mut rankway_rankmap_t,
 ) -> c_int {
     call("rankway_rankmap_affine", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(map, "map")? };
         to.set(table::add_map(RankMap::affine(pgid, base, stride, size)?)?);
         Ok(())
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn rankway_rankmap_compose(
     map: *mut rankway_rankmap_t,
 ) -> c_int {
     call("rankway_rankmap_compose", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(map, "map")? };
         let (parent, child) = (table::map(parent)?, table::map(child)?);
         to.set(table::add_map(parent.compose(&child)?)?);
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn rankway_rankmap_free(map: rankway_rankmap_t) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_rankmap_size(map: rankway_rankmap_t, size: *mut u32) -> c_int {
     call("rankway_rankmap_size", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(size, "size")? };
         to.set(table::map(map)?.len());
         Ok(())
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn rankway_rankmap_get(
     process: *mut rankway_process_t,
 ) -> c_int {
     call("rankway_rankmap_get", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(process, "process")? };
         let map = table::map(map)?;
         let found = u32::try_from(rank).ok().and_then(|rank| map.get(rank));
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn rankway_rankmap_rank_of(
     rank: *mut c_int,
 ) -> c_int {
     call("rankway_rankmap_rank_of", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(rank, "rank")? };
         let found = table::map(map)?.rank_of(Process::new(process.pgid, process.lpid));
         to.set(found.map_or(-1, |rank| rank as c_int));
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn rankway_rankmap_rank_of(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_rankmap_bytes(map: rankway_rankmap_t, bytes: *mut usize) -> c_int {
     call("rankway_rankmap_bytes", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(bytes, "bytes")? };
         to.set(table::map(map)?.bytes());
         Ok(())
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn rankway_rankmap_model(
     model: *mut *const c_char,
 ) -> c_int {
     call("rankway_rankmap_model", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(model, "model")? };
         let name = match table::map(map)?.model() {
             Model::Direct => c"direct",
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn rankway_rankmap_lookup(
     lookup: *mut rankway_lookup_t,
 ) -> c_int {
     call("rankway_rankmap_lookup", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(lookup, "lookup")? };
         let map = table::map(map)?;
         let context = find::<Rc<dyn Context>>(context)?;
@@ -206,7 +206,7 @@ pub unsafe extern "C" fn rankway_connect(
     entry: *mut u64,
 ) -> c_int {
     call("rankway_connect", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(entry, "entry")? };
         let context = find::<Rc<dyn Context>>(context)?;
         to.set(context.connect(Process::new(process.pgid, process.lpid))?);

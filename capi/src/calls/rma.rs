@@ -24,7 +24,7 @@ pub unsafe extern "C" fn rankway_put(
     call("rankway_put", || {
         let found = find::<Rc<dyn Win>>(win)?;
         let buf = buffer(origin.cast(), bytes)?;
-        // SAFETY: C's word for its buffer.
+        // SAFETY: [BUF].
         unsafe { found.put(buf, bytes, rank(target_rank)?, target_disp) }
     })
 }
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn rankway_get(
     call("rankway_get", || {
         let found = find::<Rc<dyn Win>>(win)?;
         let buf = buffer(origin.cast(), bytes)?.cast_mut();
-        // SAFETY: C's word for its buffer.
+        // SAFETY: [BUF].
         unsafe { found.get(buf, bytes, rank(target_rank)?, target_disp) }
     })
 }
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn rankway_accumulate(
         let (ty, op) = (element(datatype)?, operation(op)?);
         let operands = buffer(origin.cast(), count)?;
         let of = Elements { operands, results: null_mut(), count, ty, op };
-        // SAFETY: C's word for its buffer.
+        // SAFETY: [BUF].
         unsafe { found.accumulate(&of, rank(target_rank)?, target_disp) }
     })
 }
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn rankway_get_accumulate(
     call("rankway_get_accumulate", || {
         let found = find::<Rc<dyn Win>>(win)?;
         let of = fetched(origin, result, count, datatype, op)?;
-        // SAFETY: C's word for its buffers.
+        // SAFETY: [BUF].
         unsafe { found.get_accumulate(&of, rank(target_rank)?, target_disp) }
     })
 }
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn rankway_fetch_and_op(
     call("rankway_fetch_and_op", || {
         let found = find::<Rc<dyn Win>>(win)?;
         let of = fetched(origin, result, 1, datatype, op)?;
-        // SAFETY: C's word for its buffers.
+        // SAFETY: [BUF].
         unsafe { found.get_accumulate(&of, rank(target_rank)?, target_disp) }
     })
 }
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn rankway_compare_and_swap(
         let replace = rankway_op::RANKWAY_REPLACE as c_int;
         let of = fetched(origin, result, 1, datatype, replace)?;
         let compare = buffer(compare.cast(), 1)?;
-        // SAFETY: C's word for its buffers.
+        // SAFETY: [BUF].
         unsafe { found.compare_and_swap(&of, compare, rank(target_rank)?, target_disp) }
     })
 }
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn rankway_put_iov(
 ) -> c_int {
     call("rankway_put_iov", || {
         let found = find::<Rc<dyn Win>>(win)?;
-        // SAFETY: C's word for its pointers and buffers.
+        // SAFETY: [PTR], [BUF].
         unsafe {
             let of = Pieces {
                 buf: origin.cast(),
@@ -192,7 +192,7 @@ pub unsafe extern "C" fn rankway_get_iov(
 ) -> c_int {
     call("rankway_get_iov", || {
         let found = find::<Rc<dyn Win>>(win)?;
-        // SAFETY: C's word for its pointers and buffers.
+        // SAFETY: [PTR], [BUF].
         unsafe {
             let of = Pieces {
                 buf: origin.cast(),
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn rankway_get_iov(
 /// # Safety
 /// `at` is null or readable for `n` entries.
 unsafe fn iov(n: c_int, at: *const rankway_iov_t, what: &str) -> Result<Vec<(usize, usize)>, Fail> {
-    // SAFETY: the caller's duty.
+    // SAFETY: [PTR].
     let list = unsafe { list(n, at, what)? };
     Ok(list.iter().map(|entry| (entry.at, entry.bytes)).collect())
 }
@@ -223,7 +223,7 @@ unsafe fn return_request(
     operation: Operation,
     request: *mut rankway_request_t,
 ) -> Result<(), Fail> {
-    // SAFETY: the caller's duty.
+    // SAFETY: [PTR].
     if let Ok(to) = unsafe { out(request, "request") } {
         to.set(guard.insert::<Operation>(operation)?);
     }
@@ -241,11 +241,11 @@ pub unsafe extern "C" fn rankway_rput(
     request: *mut rankway_request_t,
 ) -> c_int {
     call("rankway_rput", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(request, "request")? };
         let found = find::<Rc<dyn Win>>(win)?;
         let buf = buffer(origin.cast(), bytes)?;
-        // SAFETY: C's word for its buffer.
+        // SAFETY: [BUF].
         let operation =
             unsafe { Rc::clone(&found).rput(buf, bytes, rank(target_rank)?, target_disp)? };
         to.set(found.guard.insert::<Operation>(operation)?);
@@ -264,11 +264,11 @@ pub unsafe extern "C" fn rankway_rget(
     request: *mut rankway_request_t,
 ) -> c_int {
     call("rankway_rget", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(request, "request")? };
         let found = find::<Rc<dyn Win>>(win)?;
         let buf = buffer(origin.cast(), bytes)?.cast_mut();
-        // SAFETY: C's word for its buffer.
+        // SAFETY: [BUF].
         let operation =
             unsafe { Rc::clone(&found).rget(buf, bytes, rank(target_rank)?, target_disp)? };
         to.set(found.guard.insert::<Operation>(operation)?);
@@ -290,11 +290,11 @@ pub unsafe extern "C" fn rankway_rget_accumulate(
     request: *mut rankway_request_t,
 ) -> c_int {
     call("rankway_rget_accumulate", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(request, "request")? };
         let found = find::<Rc<dyn Win>>(win)?;
         let of = fetched(origin, result, count, datatype, op)?;
-        // SAFETY: C's word for its buffers.
+        // SAFETY: [BUF].
         let operation =
             unsafe { Rc::clone(&found).rget_accumulate(&of, rank(target_rank)?, target_disp)? };
         to.set(found.guard.insert::<Operation>(operation)?);

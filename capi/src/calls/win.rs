@@ -21,7 +21,7 @@ pub unsafe extern "C" fn rankway_win_allocate(
     win: *mut rankway_win_t,
 ) -> c_int {
     call("rankway_win_allocate", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         unsafe { make(comm, base, win, |comm| comm.win_allocate(bytes, unit(disp_unit))) }
     })
 }
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn rankway_win_allocate_shared(
     win: *mut rankway_win_t,
 ) -> c_int {
     call("rankway_win_allocate_shared", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         unsafe { make(comm, base, win, |comm| comm.win_shared(bytes, unit(disp_unit))) }
     })
 }
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn rankway_win_create(
     win: *mut rankway_win_t,
 ) -> c_int {
     call("rankway_win_create", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR], [MEM].
         unsafe {
             make(comm, std::ptr::null_mut(), win, |comm| {
                 comm.win_create(base.cast(), bytes, unit(disp_unit))
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn rankway_win_create_dynamic(
     win: *mut rankway_win_t,
 ) -> c_int {
     call("rankway_win_create_dynamic", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         unsafe { make(comm, std::ptr::null_mut(), win, |comm| comm.win_dynamic()) }
     })
 }
@@ -88,13 +88,13 @@ unsafe fn make(
     win: *mut rankway_win_t,
     make: impl FnOnce(&dyn Comm) -> Result<Rc<dyn Win>, Fail>,
 ) -> Result<(), Fail> {
-    // SAFETY: the caller's duty.
+    // SAFETY: [PTR].
     let to = unsafe { out(win, "win")? };
     let comm = find::<Rc<dyn Comm>>(comm)?;
     let made = make(&**comm)?;
     let (start, _) = made.local()?;
     to.set(comm.guard.insert(made)?);
-    // SAFETY: the caller's duty.
+    // SAFETY: [PTR].
     if let Ok(base) = unsafe { out(base, "base") } {
         base.set(start.cast());
     }
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn rankway_win_local(
     bytes: *mut usize,
 ) -> c_int {
     call("rankway_win_local", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let (start, len) = unsafe { (out(base, "base")?, out(bytes, "bytes")?) };
         let local = find::<Rc<dyn Win>>(win)?.local()?;
         start.set(local.0.cast());
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn rankway_win_shared_query(
     base: *mut *mut c_void,
 ) -> c_int {
     call("rankway_win_shared_query", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let (len, unit, start) =
             unsafe { (out(bytes, "bytes")?, out(disp_unit, "disp_unit")?, out(base, "base")?) };
         let found = find::<Rc<dyn Win>>(win)?;
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn rankway_win_attach(
             return Err(Fail::null("base"));
         }
         let found = find::<Rc<dyn Win>>(win)?;
-        // SAFETY: C's word that the memory stays until it is detached.
+        // SAFETY: [MEM].
         unsafe { found.attach(base.cast(), bytes) }
     })
 }
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn rankway_win_access(
     access: *mut *const rankway_access_t,
 ) -> c_int {
     call("rankway_win_access", || {
-        // SAFETY: C's word for its pointers.
+        // SAFETY: [PTR].
         let to = unsafe { out(access, "access")? };
         to.set(find::<Rc<dyn Win>>(win)?.access().cast());
         Ok(())

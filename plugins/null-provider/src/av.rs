@@ -57,7 +57,7 @@ pub(crate) unsafe extern "C" fn open(
     av: *mut *mut fid_av,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: null or a whole attribute, by the program's word.
+    // SAFETY: [ARG].
     if let Some(attr) = unsafe { attr.as_ref() } {
         // Neither shared by name, nor inserting behind the program's back.
         if !attr.name.is_null() || attr.flags & FI_EVENT != 0 || attr.rx_ctx_bits != 0 {
@@ -72,7 +72,7 @@ pub(crate) unsafe extern "C" fn open(
         domain,
         uses: Uses::default(),
     });
-    // SAFETY: the domain is open and the caller wants the answer there.
+    // SAFETY: [OPEN], [ARG].
     unsafe {
         (*domain).uses.add();
         *av = object.cast();
@@ -97,7 +97,7 @@ unsafe extern "C" fn close(av: *mut fid) -> c_int {
 /// # Safety
 /// The program passes an open address vector of this provider.
 unsafe fn this<'a>(av: *mut fid_av) -> &'a Av {
-    // SAFETY: by the caller's word; all that changes in it is locked or atomic.
+    // SAFETY: [OPEN]; all that changes in it is locked or atomic.
     unsafe { &*av.cast() }
 }
 

@@ -38,7 +38,7 @@ pub(crate) unsafe extern "C" fn open(
     cntr: *mut *mut fid_cntr,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: null or a whole attribute, by the program's word.
+    // SAFETY: [ARG].
     let wait = unsafe { attr.as_ref() }.map_or(FI_WAIT_NONE, |attr| attr.wait_obj);
     if !matches!(wait, FI_WAIT_NONE | FI_WAIT_UNSPEC | FI_WAIT_YIELD) {
         return err(FI_ENOSYS);
@@ -54,7 +54,7 @@ pub(crate) unsafe extern "C" fn open(
         domain,
         uses: Uses::default(),
     });
-    // SAFETY: the domain is open and the caller wants the answer there.
+    // SAFETY: [OPEN], [ARG].
     unsafe {
         (*domain).uses.add();
         *cntr = object.cast();
@@ -79,7 +79,7 @@ unsafe extern "C" fn close(cntr: *mut fid) -> c_int {
 /// # Safety
 /// The program passes an open counter of this provider.
 unsafe fn this<'a>(cntr: *mut fid_cntr) -> &'a Cntr {
-    // SAFETY: by the caller's word; all that changes in it is atomic.
+    // SAFETY: [OPEN]; all that changes in it is atomic.
     unsafe { &*cntr.cast() }
 }
 

@@ -61,7 +61,7 @@ impl Cq {
     /// Runs `work` on the state, alone.
     ///
     /// # Safety
-    /// Without `SAFE`, the program keeps other threads off this queue.
+    /// \[APART\].
     #[inline(always)]
     unsafe fn alone<const SAFE: bool, R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
         if SAFE {
@@ -81,19 +81,19 @@ impl Cq {
     /// Queues a completion. False when the queue is full.
     ///
     /// # Safety
-    /// As for [`Self::alone`].
+    /// \[APART\].
     #[inline(always)]
     pub(crate) unsafe fn push<const SAFE: bool>(&self, completion: &Completion) -> bool {
-        // SAFETY: by the caller's word.
+        // SAFETY: [APART].
         unsafe { self.alone::<SAFE, _>(|state| state.push(completion)) }
     }
 
     /// Queues an error.
     ///
     /// # Safety
-    /// As for [`Self::alone`].
+    /// \[APART\].
     pub(crate) unsafe fn fail<const SAFE: bool>(&self, failure: Failure) {
-        // SAFETY: by the caller's word.
+        // SAFETY: [APART].
         unsafe { self.alone::<SAFE, _>(|state| state.errors.push_back(failure)) }
     }
 }
@@ -142,7 +142,7 @@ impl State {
         let from = self.read & (self.size - 1);
         let whole = count.min(self.size - from);
         // SAFETY: `whole` entries lie before the end of the ring and the rest at
-        // its start; `buf` has space by the caller's word, and is the program's.
+        // its start; `buf` has space, and is the program's: [ARG].
         unsafe {
             let ring = self.ring.as_ptr();
             core::ptr::copy_nonoverlapping(ring.add(from * self.words), buf, whole * self.words);
@@ -184,7 +184,7 @@ pub(crate) unsafe extern "C" fn open(
     cq: *mut *mut fid_cq,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: null or a whole attribute, by the program's word.
+    // SAFETY: [ARG].
     let (size, format, wait) = unsafe { attr.as_ref() }
         .map_or((0, FI_CQ_FORMAT_UNSPEC, FI_WAIT_NONE), |attr| {
             (attr.size, attr.format, attr.wait_obj)
@@ -210,7 +210,7 @@ pub(crate) unsafe extern "C" fn open(
     }
     ring.resize(size * words, 0);
     let domain = domain.cast_const().cast::<Domain>();
-    // SAFETY: the domain is open.
+    // SAFETY: [OPEN].
     let table = if unsafe { (*domain).safe } { &raw const SAFE_OPS } else { &raw const OPS };
     let object = give(Cq {
         cq: fid_cq { fid: header(FI_CLASS_CQ, context, &FID), ops: table.cast_mut() },
@@ -227,7 +227,7 @@ pub(crate) unsafe extern "C" fn open(
             errors: VecDeque::new(),
         }),
     });
-    // SAFETY: the domain is open and the caller wants the answer there.
+    // SAFETY: [OPEN], [ARG].
     unsafe {
         (*domain).uses.add();
         *cq = object.cast();
@@ -252,7 +252,7 @@ unsafe extern "C" fn close(cq: *mut fid) -> c_int {
 /// # Safety
 /// The program passes an open queue of this provider.
 unsafe fn this<'a>(cq: *mut fid_cq) -> &'a Cq {
-    // SAFETY: by the caller's word; what changes in it is atomic or in a cell.
+    // SAFETY: [OPEN]; what changes in it is atomic or in a cell.
     unsafe { &*cq.cast() }
 }
 
@@ -261,8 +261,7 @@ unsafe extern "C" fn read<const SAFE: bool>(
     buf: *mut c_void,
     count: usize,
 ) -> isize {
-    // SAFETY: an open queue, and space for `count` entries; threads are kept
-    // apart as the domain says.
+    // SAFETY: [OPEN], [ARG], [APART].
     unsafe { this(cq).alone::<SAFE, _>(|state| state.take(buf.cast(), count)) }
 }
 
@@ -290,7 +289,7 @@ unsafe extern "C" fn readerr<const SAFE: bool>(
     entry: *mut fi_cq_err_entry,
     _: u64,
 ) -> isize {
-    // SAFETY: an open queue, threads kept apart as the domain says.
+    // SAFETY: [OPEN], [APART].
     let failure = unsafe { this(cq).alone::<SAFE, _>(|state| state.errors.pop_front()) };
     let Some(failure) = failure else { return ssize(FI_EAGAIN) };
     // SAFETY: the program passes an entry; its own buffer for provider data, if
@@ -324,7 +323,7 @@ unsafe extern "C" fn sread<const SAFE: bool>(
         if taken != ssize(FI_EAGAIN) {
             return taken;
         }
-        // SAFETY: an open queue.
+        // SAFETY: [OPEN].
         let signalled = unsafe { this(cq) }.signal.swap(false, Ordering::Relaxed);
         if signalled || !patience.pause() {
             return taken;
@@ -353,7 +352,7 @@ unsafe extern "C" fn sreadfrom<const SAFE: bool>(
 }
 
 unsafe extern "C" fn signal(cq: *mut fid_cq) -> c_int {
-    // SAFETY: an open queue.
+    // SAFETY: [OPEN].
     unsafe { this(cq) }.signal.store(true, Ordering::Relaxed);
     0
 }

@@ -68,7 +68,7 @@ pub(crate) unsafe extern "C" fn open(
     domain: *mut *mut fid_domain,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: whole, by the program's word.
+    // SAFETY: [ARG].
     let attr = unsafe { info.as_ref().and_then(|info| info.domain_attr.as_ref()) };
     let threading = attr.map_or(FI_THREAD_UNSPEC, |attr| attr.threading);
     let fabric = fabric.cast_const().cast::<Fabric>();
@@ -84,7 +84,7 @@ pub(crate) unsafe extern "C" fn open(
         keys: Mutex::new(BTreeSet::new()),
         uses: Uses::default(),
     });
-    // SAFETY: the fabric is open and the caller wants the answer there.
+    // SAFETY: [OPEN], [ARG].
     unsafe {
         (*fabric).uses.add();
         *domain = object.cast();
@@ -131,7 +131,7 @@ unsafe fn register(
     context: *mut c_void,
 ) -> c_int {
     let domain = domain.cast_const().cast::<Domain>();
-    // SAFETY: the domain is open and the caller wants the answer there.
+    // SAFETY: [OPEN], [ARG].
     unsafe {
         let mut keys = (*domain).keys.lock().unwrap_or_else(|poison| poison.into_inner());
         if !keys.insert(key) {
@@ -162,7 +162,7 @@ unsafe extern "C" fn mr_reg(
     mr: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the program's word is what `register` asks for.
+    // SAFETY: [OPEN], [ARG].
     unsafe { register(domain, requested_key, mr, context) }
 }
 
@@ -180,7 +180,7 @@ unsafe extern "C" fn mr_regv(
     if count > info::IOV_LIMIT {
         return err(FI_EINVAL);
     }
-    // SAFETY: the program's word is what `register` asks for.
+    // SAFETY: [OPEN], [ARG].
     unsafe { register(domain, requested_key, mr, context) }
 }
 
@@ -190,12 +190,12 @@ unsafe extern "C" fn mr_regattr(
     _flags: u64,
     mr: *mut *mut fid_mr,
 ) -> c_int {
-    // SAFETY: null or a whole attribute, by the program's word.
+    // SAFETY: [ARG].
     let Some(attr) = (unsafe { attr.as_ref() }) else { return err(FI_EINVAL) };
     if attr.iov_count > info::IOV_LIMIT {
         return err(FI_EINVAL);
     }
-    // SAFETY: the program's word is what `register` asks for.
+    // SAFETY: [OPEN], [ARG].
     unsafe { register(domain, attr.requested_key, mr, attr.context) }
 }
 

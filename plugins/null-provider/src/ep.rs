@@ -115,7 +115,7 @@ pub(crate) unsafe extern "C" fn open(
     ep: *mut *mut fid_ep,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: null or whole, by the program's word.
+    // SAFETY: [ARG].
     let Some(info) = (unsafe { info.as_ref() }) else { return err(FI_EINVAL) };
     // SAFETY: as above.
     let (tx, rx, attr) =
@@ -124,7 +124,7 @@ pub(crate) unsafe extern "C" fn open(
         return err(FI_EINVAL);
     }
     let domain = domain.cast_const().cast::<Domain>();
-    // SAFETY: the domain is open.
+    // SAFETY: [OPEN].
     let tables = data::tables(unsafe { (*domain).safe });
     let object = give(Endpoint {
         ep: fid_ep {
@@ -187,7 +187,7 @@ pub(crate) unsafe extern "C" fn open2(
 /// An open endpoint of this provider. Calls that change it (bind, control,
 /// close) are serialised against all others by the program (fi_endpoint.h).
 unsafe fn this<'a>(ep: *mut fid) -> &'a mut Endpoint {
-    // SAFETY: by the caller's word.
+    // SAFETY: [OPEN].
     unsafe { &mut *ep.cast() }
 }
 

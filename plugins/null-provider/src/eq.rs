@@ -39,7 +39,7 @@ pub(crate) unsafe extern "C" fn open(
     eq: *mut *mut fid_eq,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: null or a whole attribute, by the program's word.
+    // SAFETY: [ARG].
     let wait = unsafe { attr.as_ref() }.map_or(FI_WAIT_NONE, |attr| attr.wait_obj);
     if !matches!(wait, FI_WAIT_NONE | FI_WAIT_UNSPEC | FI_WAIT_YIELD) {
         return err(FI_ENOSYS);
@@ -50,7 +50,7 @@ pub(crate) unsafe extern "C" fn open(
         fabric,
         uses: Uses::default(),
     });
-    // SAFETY: the fabric is open and the caller wants the answer there.
+    // SAFETY: [OPEN], [ARG].
     unsafe {
         (*fabric).uses.add();
         *eq = object.cast();

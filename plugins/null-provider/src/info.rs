@@ -81,7 +81,7 @@ pub(crate) unsafe extern "C" fn getinfo(
     hints: *const fi_info,
     info: *mut *mut fi_info,
 ) -> c_int {
-    // SAFETY: null or whole by libfabric's word, and alive during the call.
+    // SAFETY: [ARG], during the call.
     let hints = unsafe { hints.as_ref() };
     // SAFETY: as above.
     if hints.is_some_and(|hints| !unsafe { fits(hints) }) {
@@ -90,7 +90,7 @@ pub(crate) unsafe extern "C" fn getinfo(
     // SAFETY: as above; `node` is null or a C string.
     match unsafe { answer(hints, node, flags) } {
         Some(answer) => {
-            // SAFETY: libfabric wants the answer there.
+            // SAFETY: [ARG].
             unsafe { *info = answer };
             0
         }
@@ -103,7 +103,7 @@ pub(crate) unsafe extern "C" fn getinfo(
 /// # Safety
 /// The hints are whole: their attribute pointers are null or valid.
 unsafe fn fits(hints: &fi_info) -> bool {
-    // SAFETY: by the caller's word, for the five attribute structures.
+    // SAFETY: [ARG], for the five attribute structures.
     let (tx, rx, ep, domain, fabric) = unsafe {
         (
             hints.tx_attr.as_ref(),
@@ -164,7 +164,7 @@ unsafe fn fits(hints: &fi_info) -> bool {
 /// # Safety
 /// `name` is null or a C string.
 unsafe fn named(name: *const c_char, this: &CStr) -> bool {
-    // SAFETY: by the caller's word.
+    // SAFETY: [ARG].
     name.is_null() || unsafe { CStr::from_ptr(name) } == this
 }
 
@@ -178,7 +178,7 @@ unsafe fn wanted(filter: *const c_char) -> bool {
     if filter.is_null() {
         return true;
     }
-    // SAFETY: by the caller's word.
+    // SAFETY: [ARG].
     let filter = unsafe { CStr::from_ptr(filter) }.to_bytes();
     let (but, names) = match filter.strip_prefix(b"^") {
         Some(names) => (true, names),

@@ -27,6 +27,16 @@
 //! object   what every object starts with
 //! ```
 //!
+//! # Contracts
+//! What the program answers for by the man pages, named once:
+//!
+//! - **\[OPEN\]** An object that is passed is an open one of this provider's; nobody
+//!   binds, enables or closes it meanwhile, and what it was opened on or bound to
+//!   is closed after it.
+//! - **\[ARG\]** Attributes, hints, names, messages and vectors are null or whole, as
+//!   long as they say; places for answers can be written.
+//! - **\[APART\]** Without `SAFE` the program keeps threads apart.
+//!
 //! Nothing is linked: libfabric calls in through tables, and the provider needs
 //! of it only the number that fi_version(3) gives.
 

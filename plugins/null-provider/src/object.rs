@@ -30,7 +30,7 @@ pub(crate) fn give<T>(object: T) -> *mut T {
 /// # Safety
 /// `object` comes from [`give`], is not used afterwards, and nothing else uses it.
 pub(crate) unsafe fn free<T>(object: *mut T) {
-    // SAFETY: by the caller's word.
+    // SAFETY: a box of [`give`]'s, which the caller alone has.
     drop(unsafe { Box::from_raw(object) });
 }
 

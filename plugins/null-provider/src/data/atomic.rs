@@ -46,7 +46,7 @@ fn element(form: Form, datatype: fi_datatype, op: fi_op) -> Option<usize> {
 /// Issues an atomic operation on `count` elements.
 ///
 /// # Safety
-/// As for [`this`].
+/// \[OPEN\], \[APART\].
 unsafe fn issue_atomic<const SAFE: bool>(
     ep: *mut fid_ep,
     form: Form,
@@ -60,7 +60,7 @@ unsafe fn issue_atomic<const SAFE: bool>(
     let len = elements.and_then(|count| count.checked_mul(size));
     let Some(len) = len.filter(|len| *len <= ATOMIC_SIZE) else { return ssize(FI_EINVAL) };
     let kind = if form == Form::Plain { Kind::Atomic } else { Kind::FetchAtomic };
-    // SAFETY: by the caller's word.
+    // SAFETY: [OPEN], [APART].
     unsafe { issue::<SAFE>(ep, kind, len, dest, flags, context, 0) }
 }
 
@@ -72,7 +72,7 @@ unsafe fn elements(ioc: *const fi_ioc, count: usize) -> Option<usize> {
     if count > IOV_LIMIT {
         return None;
     }
-    // SAFETY: by the caller's word.
+    // SAFETY: [ARG].
     (0..count).try_fold(0, |sum: usize, index| unsafe { sum.checked_add((*ioc.add(index)).count) })
 }
 
@@ -123,7 +123,7 @@ pub(super) unsafe extern "C" fn atomicmsg<const SAFE: bool>(
 }
 
 /// # Safety
-/// As for [`this`], and the message is whole.
+/// \[OPEN\], \[ARG\], \[APART\].
 unsafe fn atomic_message<const SAFE: bool>(
     ep: *mut fid_ep,
     form: Form,
@@ -132,7 +132,7 @@ unsafe fn atomic_message<const SAFE: bool>(
 ) -> isize {
     let what = (msg.datatype, msg.op);
     // A fetching atomic read may have no buffer to send.
-    // SAFETY: by the caller's word.
+    // SAFETY: [OPEN], [ARG], [APART].
     unsafe {
         let count = elements(msg.msg_iov, msg.iov_count);
         issue_atomic::<SAFE>(ep, form, count, msg.addr, what, Some(flags), msg.context)
@@ -277,7 +277,7 @@ pub(super) unsafe extern "C" fn compare_atomicmsg<const SAFE: bool>(
 /// `count` is null or can be written.
 unsafe fn valid(form: Form, datatype: fi_datatype, op: fi_op, count: *mut usize) -> c_int {
     let Some(size) = element(form, datatype, op) else { return -FI_EOPNOTSUPP };
-    // SAFETY: by the caller's word.
+    // SAFETY: [ARG].
     if let Some(count) = unsafe { count.as_mut() } {
         *count = ATOMIC_SIZE / size;
     }
@@ -332,7 +332,7 @@ pub(crate) unsafe extern "C" fn query_atomic(
         _ => return -FI_EINVAL,
     };
     let Some(size) = element(form, datatype, op) else { return -FI_EOPNOTSUPP };
-    // SAFETY: by the caller's word.
+    // SAFETY: [ARG].
     if let Some(attr) = unsafe { attr.as_mut() } {
         *attr = fi_atomic_attr { count: ATOMIC_SIZE / size, size };
     }

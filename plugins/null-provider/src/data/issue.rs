@@ -58,11 +58,10 @@ pub(super) fn add<const SAFE: bool>(count: &AtomicU64, value: u64) {
 }
 
 /// # Safety
-/// The program passes an open endpoint of this provider, and nobody binds,
-/// enables or closes it meanwhile.
+/// \[OPEN\].
 #[inline(always)]
 pub(super) unsafe fn this<'a>(ep: *mut fid_ep) -> &'a Endpoint {
-    // SAFETY: by the caller's word; what changes in it is atomic or locked.
+    // SAFETY: [OPEN]; what changes in it is atomic or locked.
     unsafe { &*ep.cast() }
 }
 
@@ -75,11 +74,11 @@ fn refuse(ep: &Endpoint) -> isize {
 /// Checks a destination and counts an operation that queues no completion.
 ///
 /// # Safety
-/// As for [`this`].
+/// \[OPEN\], \[APART\].
 #[inline(always)]
 unsafe fn count<const SAFE: bool>(ep: &Endpoint, kind: Kind, len: usize) {
     let (counter, own) = kind.counts(ep);
-    // SAFETY: a bound counter is open; unbound ones point into the endpoint.
+    // SAFETY: [OPEN]: a bound counter is; unbound ones point into the endpoint.
     add::<SAFE>(unsafe { &*counter }, 1);
     add::<SAFE>(own, 1);
     add::<SAFE>(&ep.stats.bytes, len as u64);
@@ -88,7 +87,7 @@ unsafe fn count<const SAFE: bool>(ep: &Endpoint, kind: Kind, len: usize) {
 /// An `fi_inject*`: no completion is queued.
 ///
 /// # Safety
-/// As for [`this`].
+/// \[OPEN\], \[APART\].
 #[inline(always)]
 pub(super) unsafe fn issue_inject<const SAFE: bool>(
     ep: *mut fid_ep,
@@ -96,7 +95,7 @@ pub(super) unsafe fn issue_inject<const SAFE: bool>(
     len: usize,
     dest: fi_addr_t,
 ) -> isize {
-    // SAFETY: by the caller's word; `known` points to something that lives.
+    // SAFETY: [OPEN]; so `known` points to something that lives. [APART].
     unsafe {
         let ep = this(ep);
         if dest >= (*ep.known).load(Relaxed) {
@@ -113,7 +112,7 @@ pub(super) unsafe fn issue_inject<const SAFE: bool>(
 /// Any other operation: a completion is queued where one is bound and wanted.
 ///
 /// # Safety
-/// As for [`this`].
+/// \[OPEN\], \[APART\].
 #[inline(always)]
 pub(super) unsafe fn issue<const SAFE: bool>(
     ep: *mut fid_ep,
@@ -124,7 +123,7 @@ pub(super) unsafe fn issue<const SAFE: bool>(
     context: *mut c_void,
     tag: u64,
 ) -> isize {
-    // SAFETY: by the caller's word; `known` and the queue point to what lives.
+    // SAFETY: [OPEN]; so `known` and the queue point to what lives. [APART].
     unsafe {
         let ep = this(ep);
         if dest >= (*ep.known).load(Relaxed) {
@@ -160,7 +159,7 @@ pub(super) unsafe fn bytes(iov: *const iovec, count: usize) -> Option<usize> {
     if count > IOV_LIMIT {
         return None;
     }
-    // SAFETY: by the caller's word.
+    // SAFETY: [ARG].
     (0..count)
         .try_fold(0, |sum: usize, index| unsafe { sum.checked_add((*iov.add(index)).iov_len) })
 }
@@ -171,7 +170,7 @@ pub(super) unsafe fn bytes(iov: *const iovec, count: usize) -> Option<usize> {
 /// The message is whole.
 #[inline(always)]
 pub(super) unsafe fn rma_bytes(msg: &fi_msg_rma) -> Option<usize> {
-    // SAFETY: by the caller's word.
+    // SAFETY: [ARG].
     unsafe {
         let local = bytes(msg.msg_iov, msg.iov_count)?;
         if msg.rma_iov_count > IOV_LIMIT {

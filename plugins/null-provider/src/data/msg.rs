@@ -90,13 +90,13 @@ pub(super) unsafe extern "C" fn injectdata<const SAFE: bool>(
 /// Posts a receive that nothing will ever match; only fi_cancel ends it.
 ///
 /// # Safety
-/// As for [`this`].
+/// \[OPEN\].
 pub(super) unsafe fn post<const SAFE: bool>(
     ep: *mut fid_ep,
     context: *mut c_void,
     tagged: bool,
 ) -> isize {
-    // SAFETY: by the caller's word.
+    // SAFETY: [OPEN].
     let ep = unsafe { this(ep) };
     if !ep.enabled() {
         return -(FI_EOPBADSTATE as isize);

@@ -100,9 +100,9 @@ pub(super) unsafe extern "C" fn injectdata<const SAFE: bool>(
 /// A probe: finds nothing, and says so in the completion queue.
 ///
 /// # Safety
-/// As for [`this`].
+/// \[OPEN\], \[APART\].
 unsafe fn peek<const SAFE: bool>(ep: *mut fid_ep, context: *mut c_void, tag: u64) -> isize {
-    // SAFETY: by the caller's word; a bound queue is open.
+    // SAFETY: [OPEN]: a bound queue is; [APART].
     unsafe {
         let Some(cq) = this(ep).rx_cq.as_ref() else { return -(FI_ENOCQ as isize) };
         let flags = FI_RECV | FI_TAGGED;
