@@ -7,6 +7,7 @@
 //! answers once the peer has committed.
 
 use crate::ffi;
+use crate::log::abort_with;
 use rankway::boot::{Boot, BootError, sweep_process, sweep_stale};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_int};
@@ -249,7 +250,7 @@ impl Boot for Modex {
     }
 
     fn abort(&self, code: i32, reason: &str) -> ! {
-        crate::state::abort_with(code, reason)
+        abort_with(code, reason)
     }
 
     fn finalize(&self) -> Result<(), BootError> {

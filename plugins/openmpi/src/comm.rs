@@ -5,6 +5,7 @@
 //! makes no process for it.
 
 use crate::boot::Name;
+use crate::log::log;
 use crate::state::State;
 use crate::{ffi, params};
 use rankway::boot::Boot;
@@ -34,19 +35,19 @@ impl Comm {
         state: &State<N>,
         comm: *mut ffi::ompi_communicator_t,
     ) -> Result<Comm, String> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [MPI].
         let (group, me) = unsafe { ((*comm).c_remote_group, (*comm).c_my_rank) };
         // What its members agreed on: from 5.0 on the identifier itself is of
         // 128 bits where they did not have to.
         #[cfg(not(openmpi5))]
-        // SAFETY: the caller's duty.
+        // SAFETY: [MPI].
         let id = unsafe { (*comm).c_contextid };
         #[cfg(openmpi5)]
-        // SAFETY: the caller's duty.
+        // SAFETY: [MPI].
         let id = unsafe { (*comm).c_index };
         // SAFETY: the group of a communicator.
         let map = unsafe { group_map(state, group)? };
-        crate::state::log(20, || format!("communicator {id}: rank {me} of {:?}", map.model()));
+        log(20, || format!("communicator {id}: rank {me} of {:?}", map.model()));
         Ok(Comm { map, channel: u64::from(id), me: u64::from(me as u32) << 32 })
     }
 
@@ -81,7 +82,7 @@ pub(crate) unsafe fn group_map<N: Netmod>(
     state: &State<N>,
     group: *mut ffi::ompi_group_t,
 ) -> Result<RankMap, String> {
-    // SAFETY: the caller's duty.
+    // SAFETY: [MPI].
     let size = unsafe { (*group).grp_proc_count };
     let peer = |rank| {
         let (mut jobid, mut vpid) = (0, 0);

@@ -8,12 +8,28 @@
 //! ffi      Open MPI's structures, the C shim          decides nothing
 //! version  is this the Open MPI we were built for
 //! params   MCA parameters
+//! log      what is said, and how the job ends
 //! boot     the launcher, through Open MPI's modex
-//! state    device, context, lock, progress, abort
+//! state    device and context (rankway_plugin), acquired and released
 //! comm     a communicator's group as a rank map
 //! mtl      two-sided: pml/cm's lower half
 //! osc      one-sided
 //! ```
+//!
+//! Each imports those above it alone: what Open MPI calls stands in tables
+//! (`mtl::table`, `osc::table`), which the functions do not know.
+//!
+//! # Contracts
+//! What Open MPI answers for, named once:
+//!
+//! - **\[MPI\]** A handle that it passes is a live one of its kind: this component's
+//!   module or window, a communicator that was added, a group, datatype,
+//!   operation, info, prepared convertor. Places for answers can be written.
+//! - **\[BUF\]** A buffer holds what count and datatype say, and is the operation's
+//!   until its request is completed or the window synchronised; both sides of an
+//!   operation do not overlap.
+//! - **\[REQ\]** The place of a request has the size that the module asks for, and
+//!   stays, with its convertor, until the request is completed, which is once.
 //!
 //! Matching, transport and address translation are Rankway's; nothing here
 //! looks at Open MPI's process tables for a message.
@@ -21,6 +37,7 @@
 mod boot;
 mod comm;
 mod ffi;
+mod log;
 mod mtl;
 mod osc;
 mod params;
@@ -29,13 +46,3 @@ mod version;
 
 pub use mtl::component::mca_mtl_rankway_component;
 pub use osc::mca_osc_rankway_component;
-
-use std::ffi::c_int;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// Runs the body of a function that C calls: no panic goes out. One that
-/// happens ends the job, as its state can no longer be trusted.
-#[inline]
-fn guarded(body: impl FnOnce() -> c_int) -> c_int {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| state::abort("a bug in rankway"))
-}

@@ -1,8 +1,6 @@
 //! MCA parameters: `ompi_info --param mtl rankway --level 9` lists them.
 
 use crate::ffi;
-use crate::mtl::component::mca_mtl_rankway_component;
-use crate::osc::mca_osc_rankway_component;
 use rankway::rankmap::compact::Strategy;
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -36,12 +34,16 @@ static PRIORITY: Storage<c_int> = Storage::new(30);
 static VERBOSE: Storage<c_int> = Storage::new(0);
 static OSC_PRIORITY: Storage<c_int> = Storage::new(120);
 
-/// Registers the parameters both components share, under the MTL's name; again
-/// and again does no harm.
-pub(crate) fn register() {
+/// What Open MPI knows a component by.
+pub(crate) type Component = *const ffi::mca_base_component_2_1_0_t;
+
+/// Registers the parameters both components share, under the name of the MTL;
+/// again and again does no harm. The component lives for ever.
+pub(crate) fn register(mtl: Component) {
     let text = ffi::MCA_BASE_VAR_TYPE_STRING;
     let (usual, detail) = (ffi::OPAL_INFO_LVL_3, ffi::OPAL_INFO_LVL_9);
     variable(
+        mtl,
         c"netmod",
         c"The network library: ofi (libfabric) or ucx. Empty: ofi, or ucx where that alone is \
           installed",
@@ -50,6 +52,7 @@ pub(crate) fn register() {
         &NETMOD,
     );
     variable(
+        mtl,
         c"provider",
         c"libfabric providers by name, separated by commas, such as shm, tcp;ofi_rxm or \
           shm,verbs;ofi_rxm (rankway info lists them). Empty: shared memory on the node and the \
@@ -59,6 +62,7 @@ pub(crate) fn register() {
         &PROVIDER,
     );
     variable(
+        mtl,
         c"eager_limit",
         c"Messages longer than this many bytes are sent by rendezvous. 0: the longest that fits \
           in a packet of the provider",
@@ -67,6 +71,7 @@ pub(crate) fn register() {
         &EAGER,
     );
     variable(
+        mtl,
         c"map_strategy",
         c"How rank maps without a formula are kept: time (shortest lookup), space (fewest \
           bytes), hybrid or hybrid:W with W the weight of time from 0 to 1. Empty: as tables",
@@ -75,6 +80,7 @@ pub(crate) fn register() {
         &STRATEGY,
     );
     variable(
+        mtl,
         c"priority",
         c"Priority of this component; pml ob1 has 20",
         ffi::MCA_BASE_VAR_TYPE_INT,
@@ -82,6 +88,7 @@ pub(crate) fn register() {
         &PRIORITY,
     );
     variable(
+        mtl,
         c"verbose",
         c"What is said: 0 errors, 1 also why the component does not run, 10 also what it runs \
           over, 20 also each communicator's map",
@@ -91,11 +98,11 @@ pub(crate) fn register() {
     );
 }
 
-/// Registers the one parameter that the OSC component has of its own.
-pub(crate) fn register_osc() {
-    variable_of(
-        // SAFETY: the component lives for ever.
-        unsafe { &raw const mca_osc_rankway_component.osc_version },
+/// Registers the one parameter that the OSC component has of its own. The
+/// component lives for ever.
+pub(crate) fn register_osc(osc: Component) {
+    variable(
+        osc,
         c"priority",
         c"Priority of this component; osc rdma has 101, sm 100. What else there is to set, both \
           components share: ompi_info --param mtl rankway",
@@ -106,19 +113,7 @@ pub(crate) fn register_osc() {
 }
 
 fn variable<T>(
-    name: &CStr,
-    help: &CStr,
-    kind: ffi::mca_base_var_type_t,
-    level: ffi::mca_base_var_info_lvl_t,
-    place: &'static Storage<T>,
-) {
-    // SAFETY: the component lives for ever.
-    let of = unsafe { &raw const mca_mtl_rankway_component.mtl_version };
-    variable_of(of, name, help, kind, level, place);
-}
-
-fn variable_of<T>(
-    component: *const ffi::mca_base_component_2_1_0_t,
+    component: Component,
     name: &CStr,
     help: &CStr,
     kind: ffi::mca_base_var_type_t,

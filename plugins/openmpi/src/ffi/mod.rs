@@ -43,3 +43,10 @@ pub(crate) const fn name<const N: usize>(text: &str) -> [c_char; N] {
 pub(crate) fn text(line: &str) -> CString {
     CString::new(line.split('\0').next().unwrap_or("")).unwrap_or_default()
 }
+
+/// Makes Open MPI's progress, which comes back to our own: never under a lock.
+pub(crate) fn progress() {
+    // SAFETY: no arguments; may be called whenever MPI is initialised, as it is
+    // as long as a component is in use.
+    unsafe { opal_progress() };
+}

@@ -33,7 +33,7 @@ impl Buffer {
     /// `convertor` is one that pml/cm prepared for a send.
     #[inline]
     pub(super) unsafe fn sent(convertor: *mut ffi::opal_convertor_t) -> Result<Buffer, c_int> {
-        // SAFETY: the caller's duty. pml/cm may leave a contiguous convertor
+        // SAFETY: [MPI]. pml/cm may leave a contiguous convertor
         // unprepared: nothing of it but these fields is to be looked at then.
         unsafe {
             let of = &*convertor;
@@ -64,7 +64,7 @@ impl Buffer {
     #[inline]
     pub(super) unsafe fn received(convertor: *mut ffi::opal_convertor_t) -> Result<Buffer, c_int> {
         const WANTED: u32 = ffi::CONVERTOR_HOMOGENEOUS | NO_GAPS;
-        // SAFETY: the caller's duty. A description ends with an element for the
+        // SAFETY: [MPI]. A description ends with an element for the
         // whole, which says where the first byte is.
         unsafe {
             let of = &*convertor;
@@ -92,7 +92,7 @@ impl Buffer {
         ) -> c_int,
     ) -> Result<Buffer, c_int> {
         let (mut start, mut bytes, mut owned) = (std::ptr::null_mut(), 0, false);
-        // SAFETY: the caller's duty, and live places.
+        // SAFETY: [MPI], and live places.
         let rc = unsafe { find(convertor, &mut start, &mut bytes, &mut owned) };
         if rc != ffi::SUCCESS {
             return Err(rc);

@@ -1,6 +1,7 @@
 //! What Open MPI loads: `mca_mtl_rankway_component`.
 
-use super::module;
+use super::{module, request, table};
+use crate::log::print;
 use crate::state::{self, Chosen};
 use crate::{ffi, params, version};
 use std::ffi::{c_char, c_int};
@@ -62,8 +63,14 @@ pub static mut mca_mtl_rankway_component: ffi::mca_mtl_base_component_2_0_0_t =
     };
 
 unsafe extern "C" fn register() -> c_int {
-    params::register();
+    register_shared();
     ffi::SUCCESS
+}
+
+/// Registers the parameters that both components share.
+pub(crate) fn register_shared() {
+    // SAFETY: its address alone is taken; the component lives for ever.
+    params::register(unsafe { &raw const mca_mtl_rankway_component.mtl_version });
 }
 
 /// Whether this MTL is to be considered: not under an Open MPI that it was not
@@ -97,9 +104,9 @@ unsafe extern "C" fn init(
     unsafe {
         *accelerators = false
     };
-    let opened = std::panic::catch_unwind(|| state::acquire(mpi_threads));
+    let opened = std::panic::catch_unwind(|| state::acquire(mpi_threads, request::ended));
     match opened.unwrap_or_else(|_| Err("a bug in rankway".into())) {
-        Ok(chosen) => rankway::match_netmod!(chosen, Chosen(state) => module::fill(state)),
+        Ok(chosen) => rankway::match_netmod!(chosen, Chosen(state) => table::module(state)),
         Err(why) => {
             decline(&why);
             std::ptr::null_mut()
@@ -112,6 +119,6 @@ unsafe extern "C" fn init(
 fn decline(why: &str) {
     let wanted = |name| std::env::var(name).is_ok_and(|list: String| list.contains("rankway"));
     if params::verbosity() >= 1 || wanted("OMPI_MCA_mtl") || wanted("OMPI_MCA_osc") {
-        state::print(&format!("this component does not run: {why}"));
+        print(&format!("this component does not run: {why}"));
     }
 }

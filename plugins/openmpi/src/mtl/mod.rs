@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! component   what Open MPI loads and asks for a module
-//! module      the table of entry points, communicators
+//! table       the entry points, communicators
+//! module      what they are handed: the state
 //! send recv   blocking and not
 //! buffer      where their bytes are
 //! probe       with and without taking the message
@@ -21,6 +22,7 @@ mod probe;
 mod recv;
 pub(crate) mod request;
 mod send;
+mod table;
 
 use crate::comm::Comm;
 use rankway::msg::{MatchSpec, Status};
@@ -51,7 +53,7 @@ fn match_spec(comm: &Comm, source: c_int, tag: c_int) -> MatchSpec {
 /// `out` is a status to write to.
 #[inline]
 unsafe fn fill(out: *mut crate::ffi::ompi_status_public_t, status: &Status, bytes: usize) {
-    // SAFETY: the caller's duty.
+    // SAFETY: [MPI].
     let out = unsafe { &mut *out };
     out.MPI_SOURCE = status.source() as c_int;
     out.MPI_TAG = status.tag() as c_int;

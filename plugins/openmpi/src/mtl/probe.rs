@@ -3,8 +3,9 @@
 use super::module::state;
 use super::{fill, match_spec};
 use crate::comm::Comm;
-use crate::state::{State, fatal};
-use crate::{ffi, guarded};
+use crate::ffi;
+use crate::log::{fatal, guarded};
+use crate::state::State;
 use rankway::msg::{Message, MsgError};
 use rankway::netmod::Netmod;
 use std::ffi::c_int;
@@ -14,8 +15,7 @@ use std::ffi::c_int;
 fn after<N: Netmod>(state: &State<N>, found: bool) {
     state.complete_requests();
     if !found {
-        // SAFETY: may be called whenever MPI is initialised.
-        unsafe { ffi::opal_progress() };
+        ffi::progress();
     }
 }
 
@@ -102,7 +102,7 @@ impl<N: Netmod> Matched<N> {
     /// The handle is one that [`improbe`] made for this netmod, not unwrapped
     /// before.
     pub(super) unsafe fn unwrap(handle: *mut *mut ffi::ompi_message_t) -> Matched<N> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [MPI].
         unsafe {
             let place = *handle;
             let matched = Box::from_raw((*place).req_ptr.cast::<Matched<N>>());
@@ -122,7 +122,7 @@ impl<N: Netmod> Matched<N> {
         capacity: usize,
         cookie: std::num::NonZeroU64,
     ) -> rankway::msg::Started {
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF], [REQ].
         unsafe { self.0.start_recv(start, capacity, cookie) }
     }
 }

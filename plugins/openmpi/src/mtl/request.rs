@@ -6,7 +6,7 @@
 use super::buffer::Buffer;
 use super::fill;
 use crate::ffi;
-use crate::state::fatal;
+use crate::log::fatal;
 use rankway::msg::{Completion, MsgError, RequestId, Status};
 use std::ffi::{c_int, c_void};
 use std::num::NonZeroU64;
@@ -59,7 +59,7 @@ impl Request {
     ) -> &'a mut Request {
         let place = place.cast::<Request>();
         let packed = if buffer.owned { buffer.start.cast() } else { std::ptr::null_mut() };
-        // SAFETY: the caller's duty. Open MPI has filled the first part.
+        // SAFETY: [REQ]. Open MPI has filled the first part.
         unsafe {
             (&raw mut (*place).id).write(None);
             (&raw mut (*place).packed).write(packed);
@@ -78,7 +78,7 @@ impl Request {
     /// `place` as in [`Request::set`].
     #[inline]
     pub(super) unsafe fn sent(place: *mut ffi::mca_mtl_request_t) {
-        // SAFETY: the caller's duty.
+        // SAFETY: [REQ].
         unsafe {
             (&raw mut (*place.cast::<Request>()).id).write(None);
             (*(*place).ompi_req).req_status.MPI_ERROR = ffi::SUCCESS;
@@ -93,7 +93,7 @@ impl Request {
     /// # Safety
     /// `place` was filled by [`Request::set`] or [`Request::sent`].
     pub(super) unsafe fn id(place: *const ffi::mca_mtl_request_t) -> Option<RequestId> {
-        // SAFETY: the caller's duty; both fill this field, not all of them.
+        // SAFETY: [REQ]; both fill this field, not all of them.
         unsafe { (&raw const (*place.cast::<Request>()).id).read() }
     }
 
@@ -116,7 +116,7 @@ impl Request {
     /// `this` is under way or was just done, and completed once.
     #[inline]
     pub(super) unsafe fn complete(this: *mut Request, result: Result<Status, Box<MsgError>>) {
-        // SAFETY: the caller's duty; the place stays until the callback.
+        // SAFETY: [REQ]; the place stays until the callback.
         let request = unsafe { &mut *this };
         match result {
             Ok(status)
@@ -207,6 +207,6 @@ pub(super) fn release(start: *mut c_void) {
 /// The cookie is that of a request of this module that is under way.
 #[inline]
 pub(crate) unsafe fn ended(ended: Completion) {
-    // SAFETY: the caller's duty.
+    // SAFETY: [REQ].
     unsafe { Request::complete(ended.cookie.get() as *mut Request, ended.result) };
 }

@@ -4,8 +4,9 @@ use super::buffer::Buffer;
 use super::module::state;
 use super::request::Request;
 use crate::comm::Comm;
-use crate::state::{State, fatal};
-use crate::{ffi, guarded};
+use crate::ffi;
+use crate::log::{fatal, guarded};
+use crate::state::State;
 use rankway::msg::{Envelope, MsgError, Started, Status};
 use rankway::netmod::Netmod;
 use std::ffi::c_int;
@@ -35,7 +36,7 @@ unsafe fn now<N: Netmod>(
     }
     let (to, start) = (envelope(comm, dest, tag), buffer.start.cast_const());
     state.enter(|inner| {
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF], [REQ].
         unsafe { inner.tagged.send_now(to, start, buffer.bytes) }
     })
 }
@@ -59,7 +60,7 @@ unsafe fn begin<N: Netmod>(
     let cookie = request.cookie();
     let started = state.enter(|inner| -> Result<_, MsgError> {
         let (start, bytes) = (buffer.start.cast_const(), buffer.bytes);
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF], [REQ].
         let started = unsafe { inner.tagged.start_send(to, start, bytes, synchronous, cookie) };
         // Under the lock: it may end as soon as that is open.
         match started? {
@@ -118,8 +119,7 @@ fn send_and_wait<N: Netmod>(
         Some(result) => unsafe { Request::complete(&mut request, result.map_err(Box::new)) },
         None => {
             while !request.is_done() {
-                // SAFETY: may be called whenever MPI is initialised.
-                unsafe { ffi::opal_progress() };
+                ffi::progress();
             }
         }
     }

@@ -9,7 +9,8 @@ use super::fault::{answer, code};
 use super::layout::Iov;
 use super::module::Module;
 use super::pieces;
-use crate::{ffi, guarded};
+use crate::ffi;
+use crate::log::guarded;
 use rankway::netmod::Netmod;
 use rankway::rma::{Layout, Pending};
 use std::ffi::{c_int, c_void};
@@ -26,7 +27,7 @@ impl Side {
     /// # Safety
     /// The type is a datatype.
     pub(super) unsafe fn iov(&self) -> Iov {
-        // SAFETY: the caller's duty.
+        // SAFETY: [MPI], [BUF].
         unsafe { Iov::new(self.ty, self.count.max(0) as usize) }
     }
 }
@@ -40,7 +41,7 @@ impl Side {
 pub(super) unsafe fn contiguous_len(here: Side, there: Side) -> Option<usize> {
     const WHOLE: u16 =
         (ffi::OPAL_DATATYPE_FLAG_CONTIGUOUS | ffi::OPAL_DATATYPE_FLAG_NO_GAPS) as u16;
-    // SAFETY: the caller's duty.
+    // SAFETY: [MPI], [BUF].
     let (a, b) = unsafe { (&(*here.ty).super_, &(*there.ty).super_) };
     if a.flags & b.flags & WHOLE != WHOLE || a.true_lb | b.true_lb != 0 {
         return None;
@@ -59,7 +60,7 @@ pub(super) unsafe extern "C" fn put<N: Netmod>(
     target_ty: *mut ffi::ompi_datatype_t,
     win: *mut ffi::ompi_win_t,
 ) -> c_int {
-    // SAFETY: Open MPI hands out live windows and datatypes only.
+    // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
     let (here, there) = (Side { count, ty }, Side { count: target_count, ty: target_ty });
     if !module.threads
@@ -97,7 +98,7 @@ unsafe fn put_any<N: Netmod>(
     disp: isize,
     there: Side,
 ) -> c_int {
-    // SAFETY: the caller's duty.
+    // SAFETY: [MPI], [BUF].
     if let Some(len) = unsafe { contiguous_len(here, there) }
         && let Some(offset) = module.offset(target, disp, 0)
     {
@@ -105,7 +106,7 @@ unsafe fn put_any<N: Netmod>(
         let put = || unsafe { module.window.put_nb(buf.cast(), len, target as u32, offset) };
         return module.enter(|_| answer(put()));
     }
-    // SAFETY: the caller's duty.
+    // SAFETY: [MPI], [BUF].
     unsafe {
         let (from, to) = (here.iov(), there.iov());
         let offset = match range(module, &from, target, disp, &to) {
@@ -134,7 +135,7 @@ pub(super) unsafe fn put_iov<'a, N: Netmod>(
     disp: isize,
     there: Side,
 ) -> Result<Pending<'a, N>, c_int> {
-    // SAFETY: the caller's duty.
+    // SAFETY: [MPI], [BUF].
     let (from, to) = unsafe { (here.iov(), there.iov()) };
     let offset = range(module, &from, target, disp, &to)?;
     // SAFETY: an address within the caller's buffer, which stays until the
@@ -171,7 +172,7 @@ pub(super) unsafe extern "C" fn get<N: Netmod>(
     target_ty: *mut ffi::ompi_datatype_t,
     win: *mut ffi::ompi_win_t,
 ) -> c_int {
-    // SAFETY: Open MPI hands out live windows and datatypes only.
+    // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
     let (here, there) = (Side { count, ty }, Side { count: target_count, ty: target_ty });
     if !module.threads
@@ -203,7 +204,7 @@ pub(super) unsafe extern "C" fn get<N: Netmod>(
 /// Both sides hold `len` bytes and do not overlap.
 #[inline(always)]
 unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's duty.
+    // SAFETY: [MPI], [BUF].
     unsafe {
         match len {
             8 => to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
@@ -226,7 +227,7 @@ unsafe fn get_any<N: Netmod>(
     disp: isize,
     there: Side,
 ) -> c_int {
-    // SAFETY: the caller's duty.
+    // SAFETY: [MPI], [BUF].
     if let Some(len) = unsafe { contiguous_len(here, there) }
         && let Some(offset) = module.offset(target, disp, 0)
     {
@@ -234,7 +235,7 @@ unsafe fn get_any<N: Netmod>(
         let get = || unsafe { module.window.get_nb(buf.cast(), len, target as u32, offset) };
         return module.enter(|_| answer(get()));
     }
-    // SAFETY: the caller's duty.
+    // SAFETY: [MPI], [BUF].
     unsafe {
         let (to, from) = (here.iov(), there.iov());
         let offset = match range(module, &to, target, disp, &from) {
@@ -268,7 +269,7 @@ pub(super) unsafe fn get_iov<'a, N: Netmod>(
     disp: isize,
     there: Side,
 ) -> Result<Pending<'a, N>, c_int> {
-    // SAFETY: the caller's duty.
+    // SAFETY: [MPI], [BUF].
     let (to, from) = unsafe { (here.iov(), there.iov()) };
     let offset = range(module, &to, target, disp, &from)?;
     // SAFETY: an address within the caller's buffer, which stays until the

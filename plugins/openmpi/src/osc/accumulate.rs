@@ -12,7 +12,8 @@ use super::element::{element, is_no_op, operation, predefined};
 use super::fault::{answer, code};
 use super::module::Module;
 use super::stored::{CachedOp, swap};
-use crate::{ffi, guarded};
+use crate::ffi;
+use crate::log::guarded;
 use rankway::netmod::{Netmod, Op, Type};
 use rankway::rma::{Error, Pending};
 use std::ffi::{c_int, c_void};
@@ -36,7 +37,7 @@ pub(super) unsafe extern "C" fn accumulate<N: Netmod>(
     op: *mut ffi::ompi_op_t,
     win: *mut ffi::ompi_win_t,
 ) -> c_int {
-    // SAFETY: a live window; Open MPI hands out no other.
+    // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
     let (here, there) = (Side { count, ty }, Side { count: target_count, ty: target_ty });
     // SAFETY: live datatypes and operations, a buffer as they say.
@@ -74,7 +75,7 @@ unsafe fn elements_at<N: Netmod>(
     }
     let mut cached = module.cached.get();
     if !cached.is_of(side.ty, op) {
-        // SAFETY: the caller's duty.
+        // SAFETY: [MPI], [BUF].
         cached = unsafe { CachedOp::find(side.ty, op)? };
         module.cached.set(cached);
     }
@@ -95,7 +96,7 @@ pub(super) unsafe fn update<N: Netmod>(
     place: Place,
     op: *mut ffi::ompi_op_t,
 ) -> c_int {
-    // SAFETY: the caller's duty, here and below.
+    // SAFETY: [MPI], [BUF], here and below.
     unsafe {
         let (from, to) = (here.iov(), place.side.iov());
         let offset = match range(module, &from, place.target, place.disp, &to) {
@@ -161,7 +162,7 @@ pub(super) unsafe extern "C" fn get_accumulate<N: Netmod>(
     op: *mut ffi::ompi_op_t,
     win: *mut ffi::ompi_win_t,
 ) -> c_int {
-    // SAFETY: a live window; Open MPI hands out no other.
+    // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
     let there = Side { count: target_count, ty: target_ty };
     let place = Place { target, disp, side: there };
@@ -203,7 +204,7 @@ pub(super) unsafe fn fetch<'a, N: Netmod>(
     place: Place,
     op: *mut ffi::ompi_op_t,
 ) -> Result<Vec<Pending<'a, N>>, c_int> {
-    // SAFETY: the caller's duty, here and below.
+    // SAFETY: [MPI], [BUF], here and below.
     unsafe {
         let (to, into) = (place.side.iov(), back.iov());
         let offset = range(module, &into, place.target, place.disp, &to)?;

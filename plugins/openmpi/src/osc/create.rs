@@ -2,11 +2,12 @@
 
 use super::custom;
 use super::fault::{answer, code};
-use super::module::Module;
+use super::module::{Functions, Module};
 use super::request;
 use crate::comm::group_map;
-use crate::state::{self, State};
-use crate::{ffi, guarded};
+use crate::ffi;
+use crate::log::{guarded, print};
+use crate::state::State;
 use rankway::boot::Boot;
 use rankway::netmod::Netmod;
 use rankway::rma::{Allgather, Communicator, Error, Window, register_operator};
@@ -49,7 +50,7 @@ pub(super) unsafe fn check_supported<N: Netmod>(
     comm: *mut ffi::ompi_communicator_t,
     flavor: c_int,
 ) -> Result<(), String> {
-    // SAFETY: the caller's duty.
+    // SAFETY: [MPI].
     let map = unsafe { group_map(state, (*comm).c_local_group)? };
     let size = state.boot().size();
     if let Some(rank) = map.iter().position(|member| member.lpid >= size) {
@@ -69,7 +70,7 @@ pub(super) unsafe fn check_supported<N: Netmod>(
     })
 }
 
-/// Makes a window. Collective over `comm`.
+/// Makes a window that has these functions. Collective over `comm`.
 ///
 /// # Errors
 /// Open MPI's code.
@@ -78,6 +79,7 @@ pub(super) unsafe fn check_supported<N: Netmod>(
 /// `win` is a window that is being made on `comm`, and `arguments` as Open MPI
 /// hands it over.
 pub(super) unsafe fn make<N: Netmod>(
+    functions: Functions,
     state: &'static State<N>,
     threads: bool,
     win: *mut ffi::ompi_win_t,
@@ -90,8 +92,8 @@ pub(super) unsafe fn make<N: Netmod>(
     if duplicated != ffi::SUCCESS {
         return Err(duplicated);
     }
-    // SAFETY: the caller's duty; `own` is a duplicate of `comm`.
-    let made = unsafe { make_on(state, threads, win, own, arguments) };
+    // SAFETY: [MPI]; `own` is a duplicate of `comm`.
+    let made = unsafe { make_on(functions, state, threads, win, own, arguments) };
     if made.is_err() {
         // SAFETY: made above, used no more.
         unsafe { ffi::ompi_comm_free(&mut own) };
@@ -102,6 +104,7 @@ pub(super) unsafe fn make<N: Netmod>(
 /// # Safety
 /// As [`make`].
 unsafe fn make_on<N: Netmod>(
+    functions: Functions,
     state: &'static State<N>,
     threads: bool,
     win: *mut ffi::ompi_win_t,
@@ -109,7 +112,7 @@ unsafe fn make_on<N: Netmod>(
     arguments: WindowArguments,
 ) -> Result<(), c_int> {
     let dynamic = arguments.flavor == ffi::MPI_WIN_FLAVOR_DYNAMIC as c_int;
-    // SAFETY: a live communicator.
+    // SAFETY: [MPI].
     let (rank, members) = unsafe { ((*comm).c_my_rank, (*(*comm).c_local_group).grp_proc_count) };
     let number = if rank == 0 { WINDOWS_MADE.fetch_add(1, Ordering::Relaxed) } else { 0 };
     let mine = MemberInfo {
@@ -121,7 +124,7 @@ unsafe fn make_on<N: Netmod>(
     let infos = unsafe { allgather(comm, &[mine], members as usize)? };
     // SAFETY: as above.
     let map = unsafe { group_map(state, (*comm).c_local_group) }.map_err(|why| {
-        state::print(&why);
+        print(&why);
         ffi::OMPI_ERR_NOT_SUPPORTED
     })?;
     let first = map.get(0).map_or(0, |process| process.lpid);
@@ -158,7 +161,8 @@ unsafe fn make_on<N: Netmod>(
         unsafe { *arguments.base = if none { std::ptr::null_mut() } else { start.cast() } };
     }
     let (sizes, units) = infos.iter().map(|t| (t.size, t.unit)).unzip();
-    let module = state.enter(|_| Module::new(state, threads, window, comm, sizes, units));
+    let module =
+        state.enter(|_| Module::new(functions, state, threads, window, comm, sizes, units));
     let module = Box::into_raw(Box::new(module));
     // SAFETY: the window that is being made.
     unsafe {
@@ -220,7 +224,7 @@ unsafe fn allgather<T: Copy + Default>(
     if bytes == 0 {
         return Ok(all);
     }
-    // SAFETY: the caller's duty; the buffers hold that many bytes.
+    // SAFETY: [MPI]; the buffers hold that many bytes.
     let code = unsafe {
         let byte = (&raw mut ffi::ompi_mpi_byte).cast::<ffi::ompi_datatype_t>();
         let coll = (*comm).c_coll;
@@ -240,7 +244,7 @@ unsafe fn flag(info: *mut ffi::opal_info_t, key: &CStr) -> bool {
     if info.is_null() {
         return false;
     }
-    // SAFETY: the caller's duty, and live places.
+    // SAFETY: [MPI], and live places.
     let code = unsafe {
         ffi::opal_info_get_bool(info, key.as_ptr().cast_mut(), &mut value, (&raw mut there).cast())
     };
@@ -319,7 +323,7 @@ pub(super) unsafe extern "C" fn shared_query<N: Netmod>(
     unit: *mut c_int,
     base: *mut c_void,
 ) -> c_int {
-    // SAFETY: a live window.
+    // SAFETY: [MPI].
     let (module, flavor) = unsafe { (Module::<N>::of(win), (*win).w_flavor) };
     if u32::from(flavor) != ffi::MPI_WIN_FLAVOR_SHARED {
         return ffi::MPI_ERR_RMA_FLAVOR as c_int;
@@ -351,7 +355,7 @@ pub(super) unsafe extern "C" fn attach<N: Netmod>(
     base: *mut c_void,
     size: usize,
 ) -> c_int {
-    // SAFETY: a live window.
+    // SAFETY: [MPI].
     let (module, flavor) = unsafe { (Module::<N>::of(win), (*win).w_flavor) };
     if u32::from(flavor) != ffi::MPI_WIN_FLAVOR_DYNAMIC {
         return ffi::MPI_ERR_RMA_FLAVOR as c_int;
@@ -371,7 +375,7 @@ pub(super) unsafe extern "C" fn detach<N: Netmod>(
     win: *mut ffi::ompi_win_t,
     base: *const c_void,
 ) -> c_int {
-    // SAFETY: a live window.
+    // SAFETY: [MPI].
     let (module, flavor) = unsafe { (Module::<N>::of(win), (*win).w_flavor) };
     if u32::from(flavor) != ffi::MPI_WIN_FLAVOR_DYNAMIC {
         return ffi::MPI_ERR_RMA_FLAVOR as c_int;

@@ -9,7 +9,7 @@ use super::element::is_no_op;
 use super::fault::code;
 use super::layout::Iov;
 use super::module::Module;
-use super::pieces;
+use super::pieces::{self, GATHER, SCATTER};
 use crate::ffi;
 use rankway::netmod::Netmod;
 use rankway::rma::Custom;
@@ -19,10 +19,6 @@ use std::ffi::c_int;
 const FETCH: u64 = 1 << 62;
 /// The elements stay.
 const KEEP: u64 = 1 << 61;
-
-/// Bytes for blocks of the target's, and back ([`super::pieces`]).
-pub(super) const SCATTER: u64 = 1 << 60;
-pub(super) const GATHER: u64 = 1 << 59;
 
 /// An operation on a predefined type that is not Rankway's.
 pub(super) struct CustomOp {
@@ -48,7 +44,7 @@ impl CustomOp {
         offset: usize,
         to: &Iov,
     ) -> c_int {
-        // SAFETY: the caller's duty.
+        // SAFETY: [MPI].
         unsafe { self.each(module, packed, None, rank, offset, to) }
     }
 
@@ -63,7 +59,7 @@ impl CustomOp {
         offset: usize,
         to: &Iov,
     ) -> c_int {
-        // SAFETY: the caller's duty.
+        // SAFETY: [MPI].
         unsafe { self.each(module, packed, Some(results), rank, offset, to) }
     }
 
@@ -80,7 +76,7 @@ impl CustomOp {
         offset: usize,
         to: &Iov,
     ) -> c_int {
-        // SAFETY: the caller's duty.
+        // SAFETY: [MPI].
         let (ty, no_op) = unsafe { (&(*self.basic).super_, is_no_op(self.op)) };
         let (size, extent, end) = (ty.size, (ty.ub - ty.lb) as usize, ty.true_ub as usize);
         if size == 0 || extent == 0 {
@@ -163,7 +159,7 @@ fn runs(iov: &Iov, size: usize, extent: usize) -> Vec<Run> {
 /// As [`rankway::rma::Operator`].
 pub(super) unsafe fn operator(custom: &Custom<'_>, result: &mut Vec<u8>) -> bool {
     if custom.code & (SCATTER | GATHER) != 0 {
-        // SAFETY: the caller's duty.
+        // SAFETY: [MPI].
         return unsafe { pieces::operator(custom, result) };
     }
     let (op, ty) = (custom.code & 0xff_ffff, custom.code >> 24 & 0xff_ffff);

@@ -10,7 +10,7 @@ use rankway::netmod::{Op, Type};
 pub(super) unsafe fn predefined(
     ty: *mut ffi::ompi_datatype_t,
 ) -> Option<*mut ffi::ompi_datatype_t> {
-    // SAFETY: the caller's duty.
+    // SAFETY: [MPI].
     unsafe {
         if u32::from((*ty).super_.flags) & ffi::OMPI_DATATYPE_FLAG_PREDEFINED != 0 {
             return Some(ty);
@@ -27,7 +27,7 @@ pub(super) unsafe fn predefined(
 /// `ty` is a predefined datatype.
 #[inline]
 pub(super) unsafe fn element(ty: *const ffi::ompi_datatype_t) -> Option<Type> {
-    // SAFETY: the caller's duty.
+    // SAFETY: [MPI].
     let (base, id) = unsafe { (&(*ty).super_, (*ty).id as u32) };
     if (ffi::OMPI_DATATYPE_MPI_2INT..=ffi::OMPI_DATATYPE_MPI_SHORT_INT).contains(&id) {
         return None;
@@ -72,7 +72,7 @@ pub(super) unsafe fn operation(op: *const ffi::ompi_op_t) -> Option<Op> {
     if is_no_op(op) {
         return Some(Op::NoOp);
     }
-    // SAFETY: the caller's duty.
+    // SAFETY: [MPI].
     match unsafe { (*op).op_type } {
         ffi::OMPI_OP_MAX => Some(Op::Max),
         ffi::OMPI_OP_MIN => Some(Op::Min),

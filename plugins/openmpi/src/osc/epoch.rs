@@ -7,7 +7,8 @@
 use super::fault::{answer, code};
 use super::module::{Kind, Module};
 use crate::boot::Name;
-use crate::{ffi, guarded};
+use crate::ffi;
+use crate::log::guarded;
 use rankway::netmod::Netmod;
 use rankway::rma::{Assert, Error, Lock, Window};
 use std::ffi::c_int;
@@ -53,7 +54,7 @@ impl<N: Netmod> Module<N> {
     /// # Safety
     /// `group` is a group.
     unsafe fn members(&self, group: *mut ffi::ompi_group_t) -> Result<Vec<u32>, c_int> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [MPI].
         let size = unsafe { (*group).grp_proc_count };
         let rank = |at| {
             let (mut jobid, mut vpid) = (0, 0);
@@ -82,7 +83,7 @@ pub(super) unsafe extern "C" fn fence<N: Netmod>(
     assert: c_int,
     win: *mut ffi::ompi_win_t,
 ) -> c_int {
-    // SAFETY: a live window, as with all calls here.
+    // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
     let promised = asserts(assert);
     guarded(|| {
@@ -111,9 +112,9 @@ pub(super) unsafe extern "C" fn start<N: Netmod>(
     assert: c_int,
     win: *mut ffi::ompi_win_t,
 ) -> c_int {
-    // SAFETY: as in `fence`.
+    // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
-    // SAFETY: a live group.
+    // SAFETY: [MPI].
     let ranks = match unsafe { module.members(group) } {
         Ok(ranks) => ranks,
         Err(code) => return code,
@@ -128,7 +129,7 @@ pub(super) unsafe extern "C" fn start<N: Netmod>(
 }
 
 pub(super) unsafe extern "C" fn complete<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
-    // SAFETY: as in `fence`.
+    // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
     module.synchronize(
         || {
@@ -144,9 +145,9 @@ pub(super) unsafe extern "C" fn post<N: Netmod>(
     assert: c_int,
     win: *mut ffi::ompi_win_t,
 ) -> c_int {
-    // SAFETY: as in `fence`.
+    // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
-    // SAFETY: a live group.
+    // SAFETY: [MPI].
     match unsafe { module.members(group) } {
         Ok(ranks) => module.synchronize(|| module.window.post(&ranks, asserts(assert)), || {}),
         Err(code) => code,
@@ -154,7 +155,7 @@ pub(super) unsafe extern "C" fn post<N: Netmod>(
 }
 
 pub(super) unsafe extern "C" fn wait<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
-    // SAFETY: as in `fence`.
+    // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
     module.synchronize(|| module.window.wait(), || {})
 }
@@ -163,11 +164,10 @@ pub(super) unsafe extern "C" fn test<N: Netmod>(
     win: *mut ffi::ompi_win_t,
     flag: *mut c_int,
 ) -> c_int {
-    // SAFETY: as in `fence`.
+    // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
     // What the others do may need Open MPI's own progress here.
-    // SAFETY: no arguments; the lock is not held.
-    unsafe { ffi::opal_progress() };
+    ffi::progress();
     guarded(|| match module.enter(|_| module.window.test()) {
         Ok(done) => {
             // SAFETY: the caller's place for the answer.
@@ -184,7 +184,7 @@ pub(super) unsafe extern "C" fn lock<N: Netmod>(
     assert: c_int,
     win: *mut ffi::ompi_win_t,
 ) -> c_int {
-    // SAFETY: as in `fence`.
+    // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
     if is_proc_null(target) {
         return ffi::SUCCESS;
@@ -214,7 +214,7 @@ pub(super) unsafe extern "C" fn unlock<N: Netmod>(
     target: c_int,
     win: *mut ffi::ompi_win_t,
 ) -> c_int {
-    // SAFETY: as in `fence`.
+    // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
     if is_proc_null(target) {
         return ffi::SUCCESS;
@@ -236,7 +236,7 @@ pub(super) unsafe extern "C" fn lock_all<N: Netmod>(
     assert: c_int,
     win: *mut ffi::ompi_win_t,
 ) -> c_int {
-    // SAFETY: as in `fence`.
+    // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
     module.synchronize(
         || module.window.lock_all_with(asserts(assert)),
@@ -248,7 +248,7 @@ pub(super) unsafe extern "C" fn lock_all<N: Netmod>(
 }
 
 pub(super) unsafe extern "C" fn unlock_all<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
-    // SAFETY: as in `fence`.
+    // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
     module.synchronize(
         || {
@@ -265,12 +265,11 @@ pub(super) unsafe extern "C" fn unlock_all<N: Netmod>(win: *mut ffi::ompi_win_t)
 }
 
 pub(super) unsafe extern "C" fn sync<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
-    // SAFETY: as in `fence`.
+    // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
     module.full_fence();
     // Programs that spin on memory call this in between.
-    // SAFETY: no arguments; the lock is not held.
-    unsafe { ffi::opal_progress() };
+    ffi::progress();
     module.full_fence();
     ffi::SUCCESS
 }
@@ -296,7 +295,7 @@ unsafe fn flush_one<N: Netmod>(
     target: c_int,
     rest: impl FnOnce(&Window<N>, u32) -> Result<(), Error>,
 ) -> c_int {
-    // SAFETY: the caller's duty.
+    // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
     if !module.passive() {
         return ffi::OMPI_ERR_RMA_SYNC;
@@ -317,7 +316,7 @@ unsafe fn flush_every<N: Netmod>(
     win: *mut ffi::ompi_win_t,
     rest: impl FnOnce(&Window<N>) -> Result<(), Error>,
 ) -> c_int {
-    // SAFETY: the caller's duty.
+    // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
     if !module.passive() {
         return ffi::OMPI_ERR_RMA_SYNC;
@@ -332,12 +331,12 @@ pub(super) unsafe extern "C" fn flush<N: Netmod>(
     target: c_int,
     win: *mut ffi::ompi_win_t,
 ) -> c_int {
-    // SAFETY: a live window, as with all calls here.
+    // SAFETY: [MPI].
     unsafe { flush_one::<N>(win, target, |window, rank| window.flush(rank)) }
 }
 
 pub(super) unsafe extern "C" fn flush_all<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
-    // SAFETY: as in `flush`.
+    // SAFETY: [MPI].
     unsafe { flush_every::<N>(win, |window| window.flush_all()) }
 }
 
@@ -345,11 +344,11 @@ pub(super) unsafe extern "C" fn flush_local<N: Netmod>(
     target: c_int,
     win: *mut ffi::ompi_win_t,
 ) -> c_int {
-    // SAFETY: as in `flush`.
+    // SAFETY: [MPI].
     unsafe { flush_one::<N>(win, target, |window, rank| window.flush_local(rank)) }
 }
 
 pub(super) unsafe extern "C" fn flush_local_all<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
-    // SAFETY: as in `flush`.
+    // SAFETY: [MPI].
     unsafe { flush_every::<N>(win, |window| window.flush_local_all()) }
 }

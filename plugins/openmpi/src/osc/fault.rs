@@ -1,6 +1,7 @@
 //! Rankway's errors as Open MPI's codes.
 
-use crate::{ffi, state};
+use crate::ffi;
+use crate::log::{abort, log};
 use rankway::rma::{Error, ErrorKind};
 use std::ffi::c_int;
 
@@ -9,7 +10,7 @@ use std::ffi::c_int;
 /// has no way to go on without one.
 #[cold]
 pub(super) fn code(error: &Error) -> c_int {
-    state::log(1, || error.to_string());
+    log(1, || error.to_string());
     match error.kind() {
         ErrorKind::Rank { .. } => ffi::MPI_ERR_RANK as c_int,
         ErrorKind::OutOfBounds { .. } | ErrorKind::Refused { .. } => ffi::OMPI_ERR_RMA_RANGE,
@@ -22,7 +23,7 @@ pub(super) fn code(error: &Error) -> c_int {
         ErrorKind::Memory { .. } => ffi::OMPI_ERR_OUT_OF_RESOURCE,
         ErrorKind::Arguments(_) => ffi::MPI_ERR_ARG as c_int,
         // Whatever fails below takes the window's consistency with it.
-        _ => state::abort(&error.to_string()),
+        _ => abort(&error.to_string()),
     }
 }
 

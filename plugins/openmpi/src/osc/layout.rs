@@ -23,7 +23,7 @@ impl Iov {
     /// # Safety
     /// `ty` is a datatype.
     pub(super) unsafe fn new(ty: *const ffi::ompi_datatype_t, count: usize) -> Iov {
-        // SAFETY: the caller's duty.
+        // SAFETY: [MPI].
         let ty = unsafe { &(*ty).super_ };
         let mut raw: Vec<(isize, usize)> = Vec::new();
         if count == 0 || ty.size == 0 {
@@ -62,7 +62,7 @@ impl Iov {
     pub(super) unsafe fn gather(&self, from: *const u8) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.bytes);
         for &(at, len) in &self.list {
-            // SAFETY: the caller's duty.
+            // SAFETY: [BUF].
             out.extend_from_slice(unsafe {
                 std::slice::from_raw_parts(from.offset(self.low).add(at), len)
             });
@@ -79,7 +79,7 @@ impl Iov {
         for &(at, len) in &self.list {
             let (piece, behind) = rest.split_at(len.min(rest.len()));
             rest = behind;
-            // SAFETY: the caller's duty.
+            // SAFETY: [BUF].
             unsafe {
                 std::ptr::copy(piece.as_ptr(), to.offset(self.low).add(at), piece.len());
             }

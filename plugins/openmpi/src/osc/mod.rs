@@ -3,7 +3,8 @@
 //! ```text
 //! mod         the component: query and select
 //! create      windows made, freed, attached to
-//! module      what Open MPI's window points to; the functions it calls
+//! table       the functions Open MPI calls
+//! module      what Open MPI's window points to
 //! access      put, get
 //! accumulate  operations on elements      element  which of them Rankway has
 //! stored      those on mapped memory
@@ -29,9 +30,11 @@ mod module;
 mod pieces;
 mod request;
 mod stored;
+mod table;
 
+use crate::log::{guarded, log};
 use crate::state::{self, Chosen};
-use crate::{ffi, guarded, params};
+use crate::{ffi, mtl, params};
 use rankway::match_netmod;
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, PoisonError};
@@ -43,8 +46,9 @@ const HEAD: ffi::mca_base_component_2_1_0_t = {
 };
 
 unsafe extern "C" fn register() -> c_int {
-    params::register();
-    params::register_osc();
+    mtl::component::register_shared();
+    // SAFETY: its address alone is taken; the component lives for ever.
+    params::register_osc(unsafe { &raw const mca_osc_rankway_component.osc_version });
     ffi::SUCCESS
 }
 
@@ -69,7 +73,7 @@ fn chosen() -> Option<(Chosen, bool)> {
 }
 
 unsafe extern "C" fn init(_progress_threads: bool, threads: bool) -> c_int {
-    guarded(|| match state::acquire(threads) {
+    guarded(|| match state::acquire(threads, mtl::request::ended) {
         Ok(state) => {
             *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = Some((state, threads));
             // SAFETY: a function that stays, as the library is never unloaded.
@@ -77,7 +81,7 @@ unsafe extern "C" fn init(_progress_threads: bool, threads: bool) -> c_int {
             ffi::SUCCESS
         }
         Err(why) => {
-            state::log(1, || format!("no one-sided communication: {why}"));
+            log(1, || format!("no one-sided communication: {why}"));
             ffi::OMPI_ERR_NOT_AVAILABLE
         }
     })
@@ -93,7 +97,7 @@ unsafe extern "C" fn query(
     flavor: c_int,
 ) -> c_int {
     guarded(|| {
-        // SAFETY: a live communicator.
+        // SAFETY: [MPI].
         let fits = unsafe {
             let Some((chosen, _)) = chosen() else { return -1 };
             match_netmod!(chosen, Chosen(state) => create::check_supported(state, comm, flavor))
@@ -101,7 +105,7 @@ unsafe extern "C" fn query(
         match fits {
             Ok(()) => params::osc_priority(),
             Err(why) => {
-                state::log(1, || format!("leaves a window to another component: {why}"));
+                log(1, || format!("leaves a window to another component: {why}"));
                 -1
             }
         }
@@ -125,7 +129,10 @@ unsafe extern "C" fn select(
             match chosen() {
                 Some((chosen, threads)) => match_netmod!(
                     chosen,
-                    Chosen(state) => create::make(state, threads, win, comm, arguments)
+                    Chosen(state) => {
+                        let functions = table::functions(state);
+                        create::make(functions, state, threads, win, comm, arguments)
+                    }
                 ),
                 None => Err(ffi::OMPI_ERR_NOT_AVAILABLE),
             }

@@ -5,19 +5,22 @@
 //! one set of metadata, and blocks may begin between two units.
 
 use super::stored::CachedOp;
-use super::{access, accumulate, create, epoch, request};
 use crate::ffi;
-use crate::state::{Inner, State};
+use crate::state::State;
 use rankway::netmod::Netmod;
 use rankway::rma::Window;
+use rankway_plugin::Inner;
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::{Ordering, fence};
 
+/// The functions Open MPI calls on a window ([`super::table`]).
+pub(super) type Functions = ffi::ompi_osc_base_module_t;
+
 /// What Open MPI's window points to. Open MPI knows the first field only.
 #[repr(C)]
 pub(super) struct Module<N: Netmod> {
-    base: ffi::ompi_osc_base_module_t,
+    base: Functions,
     /// The ranks that operations may go to without a further look at the
     /// epoch: so many from the first on. None in epochs of several ranks.
     pub(super) first_open: Cell<u32>,
@@ -64,41 +67,9 @@ pub(super) const NO_RANK: u32 = u32::MAX;
 const STORES_PER_PROGRESS: u32 = 256;
 
 impl<N: Netmod> Module<N> {
-    /// The functions Open MPI calls.
-    const TABLE: ffi::ompi_osc_base_module_t = ffi::ompi_osc_base_module_3_0_0_t {
-        osc_win_shared_query: Some(create::shared_query::<N>),
-        osc_win_attach: Some(create::attach::<N>),
-        osc_win_detach: Some(create::detach::<N>),
-        osc_free: Some(create::free::<N>),
-        osc_put: Some(access::put::<N>),
-        osc_get: Some(access::get::<N>),
-        osc_accumulate: Some(accumulate::accumulate::<N>),
-        osc_compare_and_swap: Some(accumulate::compare_and_swap::<N>),
-        osc_fetch_and_op: Some(accumulate::fetch_and_op::<N>),
-        osc_get_accumulate: Some(accumulate::get_accumulate::<N>),
-        osc_rput: Some(request::rput::<N>),
-        osc_rget: Some(request::rget::<N>),
-        osc_raccumulate: Some(request::raccumulate::<N>),
-        osc_rget_accumulate: Some(request::rget_accumulate::<N>),
-        osc_fence: Some(epoch::fence::<N>),
-        osc_start: Some(epoch::start::<N>),
-        osc_complete: Some(epoch::complete::<N>),
-        osc_post: Some(epoch::post::<N>),
-        osc_wait: Some(epoch::wait::<N>),
-        osc_test: Some(epoch::test::<N>),
-        osc_lock: Some(epoch::lock::<N>),
-        osc_unlock: Some(epoch::unlock::<N>),
-        osc_lock_all: Some(epoch::lock_all::<N>),
-        osc_unlock_all: Some(epoch::unlock_all::<N>),
-        osc_sync: Some(epoch::sync::<N>),
-        osc_flush: Some(epoch::flush::<N>),
-        osc_flush_all: Some(epoch::flush_all::<N>),
-        osc_flush_local: Some(epoch::flush_local::<N>),
-        osc_flush_local_all: Some(epoch::flush_local_all::<N>),
-    };
-
     /// Of a new window whose members have these sizes and units, by rank.
     pub(super) fn new(
+        base: Functions,
         state: &'static State<N>,
         threads: bool,
         window: Window<N>,
@@ -120,7 +91,7 @@ impl<N: Netmod> Module<N> {
         let (own, len) = window.local().unwrap_or((std::ptr::null_mut(), 0));
         let me = if own.is_null() || len == 0 { NO_RANK } else { window.communicator().rank() };
         Module {
-            base: Self::TABLE,
+            base,
             first_open: Cell::new(0),
             open: Cell::new(0),
             unit,
@@ -218,8 +189,7 @@ impl<N: Netmod> Module<N> {
     #[inline(never)]
     fn make_progress(&self) {
         self.stores_until_progress.set(STORES_PER_PROGRESS);
-        // SAFETY: no arguments; the lock is not held.
-        unsafe { ffi::opal_progress() };
+        ffi::progress();
     }
 
     /// Makes all stores so far visible before later accesses.

@@ -8,11 +8,15 @@
 //! number of blocks    offset, bytes of each    bytes of all (a put)
 //! ```
 
-use super::custom::{GATHER, SCATTER};
 use super::layout::Iov;
 use super::module::Module;
 use rankway::netmod::Netmod;
 use rankway::rma::{Custom, Error, Pending};
+
+/// Codes, beside those of operations on elements: bytes for blocks of the target's, and
+/// back.
+pub(super) const SCATTER: u64 = 1 << 60;
+pub(super) const GATHER: u64 = 1 << 59;
 
 /// Fewer blocks, or longer ones on average, are better left to the provider.
 const MANY: usize = 16;

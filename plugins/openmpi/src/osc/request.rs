@@ -8,7 +8,8 @@ use super::access::{self, Side};
 use super::accumulate::{self, Place};
 use super::fault::code;
 use super::module::Module;
-use crate::{ffi, guarded};
+use crate::ffi;
+use crate::log::guarded;
 use rankway::netmod::Netmod;
 use rankway::rma::Pending;
 use std::ffi::{c_int, c_void};
@@ -64,8 +65,7 @@ pub(super) unsafe extern "C" fn progress() -> c_int {
 /// Waits for the requests of a window that is about to be freed.
 pub(super) fn finish(module: usize) {
     while open().iter().any(|one| one.module == module) {
-        // SAFETY: no arguments; no lock is held.
-        unsafe { ffi::opal_progress() };
+        ffi::progress();
     }
 }
 
@@ -81,7 +81,7 @@ unsafe fn with_request<'a, N: Netmod>(
     start: impl FnOnce(&'a Module<N>) -> Result<Vec<Pending<'a, N>>, c_int>,
 ) -> c_int {
     guarded(|| {
-        // SAFETY: the caller's duty, here and below.
+        // SAFETY: [MPI], [BUF], here and below.
         let module = unsafe { Module::<N>::of(win) };
         if !module.passive() {
             return ffi::OMPI_ERR_RMA_SYNC;
@@ -127,7 +127,7 @@ unsafe fn return_request<N: Netmod>(
         }
         Some(code) => code,
         None => {
-            // SAFETY: a live window.
+            // SAFETY: [MPI].
             let request = unsafe { ffi::rw_request_new(win) };
             if request.is_null() {
                 return ffi::OMPI_ERR_OUT_OF_RESOURCE;

@@ -45,7 +45,7 @@ impl CachedOp {
         ty: *const ffi::ompi_datatype_t,
         op: *const ffi::ompi_op_t,
     ) -> Option<CachedOp> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [MPI].
         let (flags, elem, code) = unsafe { ((*ty).super_.flags, element(ty)?, operation(op)?) };
         if u32::from(flags) & ffi::OMPI_DATATYPE_FLAG_PREDEFINED == 0 {
             return None;
@@ -72,7 +72,7 @@ impl CachedOp {
                 true => (&raw mut discarded).cast(),
                 false => to.wrapping_add(byte),
             };
-            // SAFETY: the caller's duty.
+            // SAFETY: [BUF].
             unsafe { (self.step)(at.add(byte), self.code, from.wrapping_add(byte), to) }
         }
     }
@@ -134,7 +134,7 @@ fn step(elem: Type) -> Option<Step> {
 /// # Safety
 /// As [`CachedOp::run`]; the operation is one MPI has for the type.
 unsafe fn one<T: Element + Default>(at: *mut u8, op: Op, from: *const u8, to: *mut u8) {
-    // SAFETY: the caller's duty; the operand of MPI_NO_OP is not looked at.
+    // SAFETY: [BUF]; the operand of MPI_NO_OP is not looked at.
     unsafe {
         let operand = if op == Op::NoOp { T::default() } else { from.cast::<T>().read_unaligned() };
         if let Some(old) = T::apply(at, op, operand) {
@@ -160,7 +160,7 @@ pub(super) unsafe fn swap(
         return false;
     }
     let old = with_type!(elem, T => {
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         unsafe {
             let (compare, new) =
                 (compare.cast::<T>().read_unaligned(), new.cast::<T>().read_unaligned());

@@ -1,0 +1,23 @@
+//! What plug-ins under device layers share: the process's one device over the
+//! netmod that was chosen, the lock around its context, progress, and completion.
+//!
+//! ```text
+//! open     the device by the netmod's name
+//! state    the context behind its lock, progress, what has ended
+//! ```
+//!
+//! Knows nothing of any device layer: a plug-in brings its own view of the
+//! launcher (a [`Boot`](rankway::boot::Boot)) and says what to call ([`Hooks`]).
+//!
+//! # Contracts
+//! Named once, cited by the comments.
+//! - **\[COOKIE\]** The cookie of an operation is one that [`Hooks::ended`] takes,
+//!   until it was called with it, once.
+//! - **\[LOCK\]** Whoever reads or writes this holds the lock, or there is one
+//!   thread only.
+
+mod open;
+mod state;
+
+pub use open::{Chosen, open};
+pub use state::{Hooks, Inner, State};

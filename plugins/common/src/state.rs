@@ -1,0 +1,260 @@
+//! One device, one context, its lock, progress.
+//!
+//! A context belongs to one thread at a time. Where the program asked for
+//! several, each use holds a lock; otherwise the device layer calls from one
+//! only. The layer is not called while the lock is held, since its callbacks come
+//! back here.
+
+use rankway::boot::Boot;
+use rankway::device::{self, Context, Options};
+use rankway::msg::{Completion, MsgError, Status, Tagged};
+use rankway::netmod::Netmod;
+use std::cell::{RefCell, UnsafeCell};
+use std::num::NonZeroU64;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a plug-in is called for. Nothing of it runs under the lock.
+#[derive(Clone, Copy)]
+pub struct Hooks {
+    /// An operation with this cookie ended. May come back here. Its contract:
+    /// \[COOKIE\].
+    pub ended: unsafe fn(Completion),
+    /// The device layer's own progress, while a call waits.
+    pub progress: fn(),
+    /// Ends the job over an error after which nothing can go on.
+    pub fatal: fn(&MsgError) -> !,
+}
+
+/// What is guarded by the lock.
+pub struct Inner<N: Netmod> {
+    /// The context of the process.
+    pub context: Rc<Context<N>>,
+    /// Its tagged messages.
+    pub tagged: Tagged<N>,
+    /// Sends that are complete except that their packets wait for space at a
+    /// provider: cookie and status.
+    deferred: RefCell<Vec<(NonZeroU64, Status)>>,
+}
+
+impl<N: Netmod> Inner<N> {
+    /// Returns true if the completion of a send was deferred: its packet may
+    /// still be queued here, and a program that is told may make no progress for
+    /// long.
+    #[inline]
+    pub fn defer_completion(&self, cookie: NonZeroU64, status: Status) -> bool {
+        let defer = self.context.queued_packets() > 0;
+        if defer {
+            self.deferred.borrow_mut().push((cookie, status));
+        }
+        defer
+    }
+
+    /// Returns true if there may be one.
+    #[inline]
+    fn has_completion(&self) -> bool {
+        self.tagged.has_completion() || !self.deferred.borrow().is_empty()
+    }
+
+    /// The next deferred send whose packet has left.
+    #[cold]
+    fn next_deferred(&self) -> Option<Completion> {
+        if self.deferred.borrow().is_empty() || self.context.queued_packets() > 0 {
+            return None;
+        }
+        let (cookie, status) = self.deferred.borrow_mut().pop()?;
+        Some(Completion { cookie, result: Ok(status) })
+    }
+}
+
+/// The process's one device with all that stands on it.
+pub struct State<N: Netmod, B: Boot> {
+    inner: Inner<N>,
+    lock: Option<Mutex<()>>,
+    /// The lock's guard, while a call that may wait holds it. Accessed only
+    /// under the lock.
+    waiting_guard: UnsafeCell<Option<MutexGuard<'static, ()>>>,
+    boot: Arc<B>,
+    hooks: Hooks,
+    /// This process's rank in its job.
+    me: u32,
+    /// Progress calls so far.
+    progress_calls: AtomicU32,
+}
+
+// SAFETY: the context and what shares ownership with it are only reached
+// through `enter`, one thread at a time, and leave it in no other way than
+// within values that come back through it (as matched messages do).
+unsafe impl<N: Netmod, B: Boot> Sync for State<N, B> {}
+// SAFETY: as above.
+unsafe impl<N: Netmod, B: Boot> Send for State<N, B> {}
+
+impl<N: Netmod, B: Boot + 'static> State<N, B> {
+    /// The state of a device by its context, for the rest of the program, or
+    /// until [`State::close`].
+    pub(crate) fn leak(
+        context: Rc<Context<N>>,
+        boot: Arc<B>,
+        threads: bool,
+        hooks: Hooks,
+    ) -> Result<&'static State<N, B>, MsgError> {
+        let tagged = Tagged::open(&context)?;
+        let me = boot.rank();
+        let state: &'static State<N, B> = Box::leak(Box::new(State {
+            inner: Inner { context, tagged, deferred: RefCell::default() },
+            lock: threads.then(Mutex::default),
+            waiting_guard: UnsafeCell::new(None),
+            boot,
+            hooks,
+            me,
+            progress_calls: AtomicU32::new(0),
+        }));
+        // The context is dropped with the state, and calls this no more then.
+        state.inner.context.set_progress_hook(move || state.progress_hook());
+        Ok(state)
+    }
+
+    /// Closes the device.
+    ///
+    /// # Safety
+    /// Nobody uses the state any more.
+    pub unsafe fn close(&'static self) {
+        let boot = Arc::clone(&self.boot);
+        // SAFETY: made by `Box::leak` in `leak`, and used no more.
+        drop(unsafe { Box::from_raw(std::ptr::from_ref(self).cast_mut()) });
+        // What it leaves elsewhere is swept; there is nobody to report to.
+        let _ = boot.finalize();
+    }
+
+    /// The launcher's view.
+    pub fn boot(&self) -> &B {
+        &self.boot
+    }
+
+    /// Enables dynamic processes: makes this process and those of other jobs known to
+    /// each other.
+    ///
+    /// # Errors
+    /// Why they cannot be reached, for people.
+    pub fn enable_dynamic_processes(&self) -> Result<(), String> {
+        let network = || {
+            let options = Options::default().threads(self.lock.is_some());
+            device::open_network(&*self.boot, &options)
+        };
+        let enabled = self.enter(|inner| inner.context.enable_dynamic_processes(network));
+        enabled.map_err(|e| format!("processes of other jobs cannot be reached: {e}"))
+    }
+
+    #[inline]
+    fn guard(&self) -> Option<MutexGuard<'_, ()>> {
+        let lock = self.lock.as_ref()?;
+        Some(lock.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Runs `f` with the context, no other thread meanwhile. `f` calls nothing
+    /// of the device layer that may come back.
+    #[inline]
+    pub fn enter<R>(&self, f: impl FnOnce(&Inner<N>) -> R) -> R {
+        let _guard = self.guard();
+        f(&self.inner)
+    }
+
+    /// [`State::enter`] for calls that may wait for peers: while they do, the
+    /// device layer makes progress, and other threads may enter.
+    pub fn enter_waiting<R>(&'static self, f: impl FnOnce(&Inner<N>) -> R) -> R {
+        let guard = self.guard();
+        if guard.is_some() {
+            // SAFETY: [LOCK], just taken.
+            unsafe { *self.waiting_guard.get() = guard };
+        }
+        let result = f(&self.inner);
+        // SAFETY: [LOCK]: held by us since the start, or again since the last
+        // `progress_hook`.
+        drop(unsafe { (*self.waiting_guard.get()).take() });
+        result
+    }
+
+    /// What is done while a call waits: the device layer's progress.
+    fn progress_hook(&'static self) {
+        self.without_lock(self.hooks.progress);
+    }
+
+    /// Calls a function of the device layer that may call back here, within
+    /// [`State::enter_waiting`]: without the lock. `None`, and no call, where
+    /// the lock is held by a call that cannot release it.
+    pub fn without_lock<R>(&'static self, call: impl FnOnce() -> R) -> Option<R> {
+        if self.lock.is_none() {
+            return Some(call());
+        }
+        // SAFETY: [LOCK]: who is within holds it.
+        drop(unsafe { (*self.waiting_guard.get()).take() }?);
+        let result = call();
+        let guard = self.guard();
+        // SAFETY: [LOCK].
+        unsafe { *self.waiting_guard.get() = guard };
+        Some(result)
+    }
+
+    /// One round of progress: how many requests ended.
+    pub fn progress(&self) -> u32 {
+        /// Rounds between two checks of peers' liveness.
+        const CHECK_EVERY: u32 = 1024;
+        let ended = if let Some(lock) = &self.lock {
+            // The thread that holds it makes progress or leaves soon.
+            let Ok(_guard) = lock.try_lock() else { return 0 };
+            self.poll()
+        } else {
+            self.poll()
+        };
+        // Concurrent calls may be counted once.
+        let progress_calls = self.progress_calls.load(Ordering::Relaxed).wrapping_add(1);
+        self.progress_calls.store(progress_calls, Ordering::Relaxed);
+        if progress_calls.is_multiple_of(CHECK_EVERY) {
+            self.check_liveness();
+        }
+        if ended { self.complete_requests() } else { 0 }
+    }
+
+    /// Checks whether peers have died.
+    #[cold]
+    #[inline(never)]
+    fn check_liveness(&self) {
+        let checked = self.enter(|inner| inner.context.check_watched_peers());
+        checked.unwrap_or_else(|e| (self.hooks.fatal)(&MsgError::from(e)));
+    }
+
+    /// Returns true if requests ended.
+    #[inline]
+    fn poll(&self) -> bool {
+        if let Err(e) = self.inner.context.progress() {
+            (self.hooks.fatal)(&MsgError::from(e));
+        }
+        self.inner.has_completion()
+    }
+
+    /// Completes the receives that a send to `peer` may have ended: those of
+    /// this process, if it is itself. A program may ask for one only once.
+    #[inline]
+    pub fn sent(&self, peer: u32) {
+        if peer == self.me {
+            self.complete_requests();
+        }
+    }
+
+    /// Completes the requests that ended. Their callbacks may come back.
+    pub fn complete_requests(&self) -> u32 {
+        let mut count = 0;
+        while let Some(ended) = self.enter(|inner| inner.tagged.next_completion()) {
+            // SAFETY: [COOKIE].
+            unsafe { (self.hooks.ended)(ended) };
+            count += 1;
+        }
+        while let Some(ended) = self.enter(Inner::next_deferred) {
+            // SAFETY: [COOKIE].
+            unsafe { (self.hooks.ended)(ended) };
+            count += 1;
+        }
+        count
+    }
+}
