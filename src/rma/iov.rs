@@ -6,7 +6,7 @@ use super::request::{InFlight, Pending};
 use super::types::{Remote, Target, unreachable_error};
 use super::{Error, ErrorKind};
 use crate::device::PIECE;
-use crate::netmod::{Iov, IovTransfer, Netmod, Op, Transfer};
+use crate::netmod::{Iov, Netmod, Op};
 
 /// Where the bytes of a noncontiguous operation lie, in the order in which they
 /// are taken: a strided vector or a list. Displacements are in bytes.
@@ -539,26 +539,8 @@ impl<N: Netmod> Access<N> {
         write: bool,
         in_flight: Option<&mut Vec<InFlight>>,
     ) -> Result<(), Error> {
-        let (dest, key) = (remote.dest, remote.key.bits());
-        let call = if write { N::CALLS.write } else { N::CALLS.read };
-        let awaited = in_flight.is_some();
-        let token = self.issue_tracked(remote, call, awaited, |netmod, endpoint, token| {
-            let many = IovTransfer { list, dest, key, token };
-            // SAFETY: the caller's duty.
-            unsafe {
-                match (list, write) {
-                    (&[Iov { buf, len, addr }], true) => {
-                        let buf = buf.cast_const();
-                        netmod.write(endpoint, Transfer { buf, len, dest, addr, key, token })
-                    }
-                    (&[Iov { buf, len, addr }], false) => {
-                        netmod.read(endpoint, Transfer { buf, len, dest, addr, key, token })
-                    }
-                    (_, true) => netmod.write_iov(endpoint, many),
-                    (_, false) => netmod.read_iov(endpoint, many),
-                }
-            }
-        })?;
+        // SAFETY: the caller's duty.
+        let token = unsafe { self.transfer(remote, list, write, in_flight.is_some())? };
         if let Some(in_flight) = in_flight {
             in_flight.push(InFlight::Token(token, remote.peer));
         }

@@ -2,7 +2,7 @@
 
 use super::{Access, MARKS, path};
 use crate::device::{DeviceError, PROBE, Progress, Token};
-use crate::netmod::{Netmod, PENDING};
+use crate::netmod::{Iov, Netmod, PENDING};
 use crate::rma::Error;
 use crate::rma::types::{Remote, Target};
 use std::collections::HashSet;
@@ -55,7 +55,7 @@ impl<N: Netmod> Access<N> {
             (0..self.ranks.min(MARKS as u32)).for_each(|rank| self.mark(rank));
         }
         let ranks: Vec<u32> = (0..self.ranks.min(MARKS as u32))
-            .filter(|&mark| self.marked(mark))
+            .filter(|&mark| self.mark_of(mark).get() != 0)
             .flat_map(|mark| (mark..self.ranks).step_by(MARKS))
             .collect();
         self.unmark();
@@ -65,7 +65,8 @@ impl<N: Netmod> Access<N> {
 
     /// [`Access::flush_dirty`] where only these ranks could be put to.
     pub(in crate::rma) fn flush_group(&self, group: &[u32]) -> Result<(), Error> {
-        let ranks: Vec<u32> = group.iter().copied().filter(|&rank| self.marked(rank)).collect();
+        let ranks: Vec<u32> =
+            group.iter().copied().filter(|&rank| self.mark_of(rank).get() != 0).collect();
         self.unmark();
         self.flush_ranks(&ranks)?;
         self.drain(&[])
@@ -135,8 +136,9 @@ impl<N: Netmod> Access<N> {
             return self.probe_by_flush(&remote);
         }
         let len = self.state()?.sizes.get(rank).min(PROBE as u64) as usize;
-        // SAFETY: it stays if an answer does not come.
-        unsafe { self.read_piece(&remote, self.context.probe_buffer(), len, true) }.map(Some)
+        let probe = [Iov { buf: self.context.probe_buffer(), len, addr: remote.addr }];
+        // SAFETY: the buffer stays if an answer does not come.
+        unsafe { self.transfer(&remote, &probe, false, true) }.map(Some)
     }
 
     /// Probes by the netmod's own flush.

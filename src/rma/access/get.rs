@@ -1,9 +1,8 @@
 //! The get.
 
 use super::{Access, BLOCKING, NONBLOCKING, copy, path};
-use crate::device::{self, Token};
-use crate::netmod::{Netmod, Transfer};
-use crate::rma::types::{Remote, Target, unreachable_error};
+use crate::netmod::Netmod;
+use crate::rma::types::{Target, unreachable_error};
 use crate::rma::{Error, ErrorKind};
 
 impl<N: Netmod> Access<N> {
@@ -63,57 +62,18 @@ impl<N: Netmod> Access<N> {
         }
         let target = self.target(rank, disp)?;
         self.mark(rank);
-        let remote = match target {
+        match target {
             Target::Mapped(from) => {
                 // SAFETY: mapped, within the region, and apart from `buf`, which
                 // is this process's own.
                 let _ = unsafe { copy(buf, from, len) };
-                return Ok(());
+                Ok(())
             }
-            Target::Provider(remote) => remote,
-            Target::Unreachable(peer) => return Err(unreachable_error(peer)),
-        };
-        let longest = self.endpoint(&remote)?.0.caps().max_message;
-        let longest = if NB { longest } else { longest.min(device::PIECE) };
-        let mut at = 0;
-        while at < len {
-            let piece = (len - at).min(longest);
-            let place = Remote { addr: remote.addr + at as u64, ..remote };
-            // SAFETY: at < len.
-            let to = unsafe { buf.add(at) };
-            if NB {
-                // SAFETY: the caller keeps the buffer.
-                unsafe { self.read_piece(&place, to, piece, false)? };
-            } else {
-                let mut bounce = self.cold.bounce_pool.take(piece);
-                // SAFETY: the bounce memory is leaked if this fails.
-                let token = unsafe { self.read_piece(&place, bounce.start(), piece, true)? };
-                self.await_token(token, remote.peer)?;
-                // SAFETY: both hold the piece.
-                unsafe { to.copy_from_nonoverlapping(bounce.start(), piece) };
-                self.cold.bounce_pool.put_back(bounce);
-            }
-            at += piece;
-        }
-        Ok(())
-    }
-
-    /// Issues one tracked read.
-    ///
-    /// # Safety
-    /// `to` stays writable for `len` bytes until the token came back.
-    pub(super) unsafe fn read_piece(
-        &self,
-        remote: &Remote,
-        to: *mut u8,
-        len: usize,
-        awaited: bool,
-    ) -> Result<Token, Error> {
-        self.issue_tracked(remote, N::CALLS.read, awaited, |netmod, endpoint, token| {
-            let Remote { dest, addr, key, .. } = *remote;
-            let op = Transfer { buf: to, len, dest, addr, key: key.bits(), token };
             // SAFETY: the caller's duty.
-            unsafe { netmod.read(endpoint, op) }
-        })
+            Target::Provider(remote) => unsafe {
+                self.transfer_long::<NB>(buf, len, &remote, false)
+            },
+            Target::Unreachable(peer) => Err(unreachable_error(peer)),
+        }
     }
 }

@@ -1,13 +1,14 @@
 //! A window seen through a context.
 //!
 //! `put`, `get` and `flush` have the operations, `target` how one rank's memory
-//! is reached. What they share stands here: the fields, opening, the checks,
-//! and operations that answer with a token.
+//! is reached, `tracked` the operations that answer with a token. What they
+//! share stands here: the fields, opening, the checks, the marks.
 
 mod flush;
 mod get;
 mod put;
 mod target;
+mod tracked;
 
 pub(super) use put::copy;
 
@@ -18,10 +19,10 @@ use super::state::WindowState;
 use super::types::{Epoch, Remote, unreachable_error};
 use super::{Error, ErrorKind};
 use crate::av::{Entry, Transport};
-use crate::device::{Context, DeviceError, Progress, Token};
-use crate::netmod::{Netmod, UNSUPPORTED};
-use crate::rankmap::{Lookup, RankMap, body};
-use std::cell::{Cell, RefCell, UnsafeCell};
+use crate::device::{Context, DeviceError};
+use crate::netmod::Netmod;
+use crate::rankmap::{Lookup, RankMap};
+use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::mem::offset_of;
 use std::rc::Rc;
@@ -82,7 +83,7 @@ pub struct Access<N: Netmod> {
     mapped_start: *mut u8,
     mapped_stride: isize,
     c_abi: CAbi,
-    marks: UnsafeCell<[u8; MARKS]>,
+    marks: [Cell<u8>; MARKS],
     put_vtable: PutVtable<N>,
     local_path: LocalPath<N>,
     /// A [`View`](super::View) was made.
@@ -107,18 +108,43 @@ struct CAbi {
     put: unsafe extern "C" fn(*const c_void, *const u8, usize, u32, usize) -> isize,
 }
 
+/// What the path of a put depends on, beside the rank map.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WindowKind {
+    /// Memory comes and goes.
+    Dynamic,
+    /// Sizes, units, keys or addresses differ between ranks.
+    Uneven,
+    /// One word serves all ranks, whose memory is mapped here at a line.
+    Mapped,
+    /// One word serves all ranks, whose memory a provider has registered.
+    Registered,
+}
+
+impl WindowKind {
+    fn of(dynamic: bool, uniform: bool, mapped: bool) -> WindowKind {
+        match (dynamic, uniform, mapped) {
+            (true, ..) => WindowKind::Dynamic,
+            (_, false, _) => WindowKind::Uneven,
+            (.., true) => WindowKind::Mapped,
+            _ => WindowKind::Registered,
+        }
+    }
+}
+
 /// The put functions of an access whose path is not inline, chosen when it is
 /// opened.
 struct PutVtable<N: Netmod> {
-    unchecked: Put<N, isize>,
-    blocking: Put<N, Result<(), Error>>,
-    nonblocking: Put<N, Result<(), Error>>,
+    blocking: Put<N>,
+    nonblocking: Put<N>,
 }
 
-/// A put of `len` bytes at `buf` to a rank and displacement.
-type Put<N, R> = unsafe fn(&Access<N>, *const u8, usize, u32, usize) -> R;
+/// A put of `len` bytes at `buf` to a rank and displacement that were checked:
+/// 0, [`AGAIN`](crate::netmod::AGAIN), another error number, or [`FAILED`].
+type Put<N> = unsafe fn(&Access<N>, *const u8, usize, u32, usize) -> isize;
 
-/// The path of a put to a peer on this node, for windows with uniform metadata.
+/// How a put reaches a peer on this node that was inserted before, where
+/// metadata is uniform.
 enum LocalPath<N: Netmod> {
     /// The regions of the node's ranks are mapped, by node rank.
     Mapped { start: *mut u8, pitch: usize },
@@ -192,14 +218,8 @@ impl<N: Netmod> Access<N> {
         // SAFETY: the directory outlives the access, which holds the context
         // and thereby the device; `map` is kept beside the lookup.
         let lookup = unsafe { Lookup::new(map, context.av().directory()) };
-        let lookup_body = lookup.body();
-        let path = match (uniform, mapped) {
-            _ if state.dynamic => path::DYNAMIC,
-            (None, _) => path::GENERAL,
-            (Some(_), Some(_)) => path::MAPPED,
-            (Some(_), None) if lookup_body == body::AFFINE => path::AFFINE,
-            (Some(_), None) => path::INDEXED,
-        };
+        let window = WindowKind::of(state.dynamic, uniform.is_some(), mapped.is_some());
+        let (path, put_vtable) = PutVtable::choose(window, lookup.body());
         let network = context.endpoint(Transport::Network);
         let (netmod, endpoint) = network.or_else(|| context.endpoint(Transport::Local)).ok_or(
             DeviceError::NoTransport {
@@ -230,9 +250,9 @@ impl<N: Netmod> Access<N> {
             mapped_start,
             mapped_stride,
             c_abi: CAbi::new::<N>(inject_size),
-            put_vtable: PutVtable::new(path, lookup_body),
+            put_vtable,
             local_path: LocalPath::new(state, context, uniform.registered.local),
-            marks: UnsafeCell::new([0; MARKS]),
+            marks: [const { Cell::new(0) }; MARKS],
             viewed: Cell::new(false),
             epoch: Cell::new(Epoch::Closed),
             map: map.clone(),
@@ -266,65 +286,6 @@ impl<N: Netmod> Access<N> {
     /// there.
     pub(super) fn endpoint(&self, remote: &Remote) -> Result<(&Arc<N>, &N::Endpoint), Error> {
         self.context.endpoint(remote.transport).ok_or_else(|| unreachable_error(remote.peer))
-    }
-
-    /// Issues an operation that answers with a token.
-    pub(super) fn issue_tracked(
-        &self,
-        remote: &Remote,
-        call: &'static str,
-        awaited: bool,
-        mut issue: impl FnMut(&N, &N::Endpoint, u64) -> isize,
-    ) -> Result<Token, Error> {
-        let token = self.context.token(remote.peer);
-        self.issue_with_retry(remote, call, |netmod, endpoint| {
-            issue(netmod, endpoint, token.bits())
-        })?;
-        self.context.issued(token, awaited);
-        Ok(token)
-    }
-
-    /// Issues an operation, again while the provider answers [`AGAIN`], each
-    /// time on the endpoint then in use.
-    pub(super) fn issue_with_retry(
-        &self,
-        remote: &Remote,
-        call: &'static str,
-        mut issue: impl FnMut(&N, &N::Endpoint) -> isize,
-    ) -> Result<(), Error> {
-        let attempt = || match self.context.endpoint(remote.transport) {
-            Some((netmod, endpoint)) => issue(netmod, endpoint),
-            None => UNSUPPORTED,
-        };
-        match self.context.until_taken(remote.peer, attempt)? {
-            0 => Ok(()),
-            rc => Err(self.provider_error(remote, call, rc)),
-        }
-    }
-
-    fn provider_error(&self, remote: &Remote, call: &'static str, rc: isize) -> Error {
-        match self.endpoint(remote) {
-            Ok((netmod, _)) => {
-                self.context.attribute_failure(remote.peer, netmod.explain(call, rc)).into()
-            }
-            Err(e) => e,
-        }
-    }
-
-    fn await_token(&self, token: Token, peer: u32) -> Result<(), Error> {
-        let mut result = Ok(());
-        self.context
-            .wait(&[peer], || {
-                Ok(match self.context.answer(token) {
-                    Some(answer) => {
-                        result = answer;
-                        Progress::Done
-                    }
-                    None => Progress::Waiting,
-                })
-            })
-            .inspect_err(|_| self.context.forget(token))?;
-        result.map_err(|e| self.context.attribute_failure(peer, e).into())
     }
 
     /// Checks epoch, rank and range of an operation.
@@ -369,29 +330,26 @@ impl<N: Netmod> Access<N> {
         Ok(self.context.device().world_rank(process)?)
     }
 
+    /// The mark of a rank: not 0 if something was issued to it since the last
+    /// flush.
     #[inline(always)]
-    pub(super) fn mark(&self, rank: u32) {
-        // SAFETY: only the owning thread touches the marks, and never keeps a
-        // reference to them.
-        unsafe { (*self.marks.get())[rank as usize % MARKS] = 1 };
+    fn mark_of(&self, rank: u32) -> &Cell<u8> {
+        &self.marks[rank as usize % MARKS]
     }
 
     #[inline(always)]
-    fn marked(&self, rank: u32) -> bool {
-        // SAFETY: as in `mark`.
-        unsafe { (*self.marks.get())[rank as usize % MARKS] != 0 }
+    pub(super) fn mark(&self, rank: u32) {
+        self.mark_of(rank).set(1);
     }
 
     /// Forgets all marks.
     pub(super) fn unmark(&self) {
-        // SAFETY: as in `mark`.
-        unsafe { *self.marks.get() = [0; MARKS] };
+        self.marks.iter().for_each(|mark| mark.set(0));
     }
 
     /// Returns true if something was issued since the last flush.
     pub(super) fn dirty(&self) -> bool {
-        // SAFETY: as in `mark`.
-        unsafe { (*self.marks.get()).iter().any(|&m| m != 0) }
+        self.marks.iter().any(|mark| mark.get() != 0)
     }
 
     pub(super) fn epoch(&self) -> Epoch {
@@ -443,8 +401,9 @@ impl<N: Netmod> Access<N> {
         if self.gate.get() != path::MAPPED || self.outside(rank, disp, offset, size) {
             return None;
         }
-        if !self.marked(rank) {
-            self.mark(rank);
+        let mark = self.mark_of(rank);
+        if mark.get() == 0 {
+            mark.set(1);
         }
         let region = (rank as isize).wrapping_mul(self.mapped_stride);
         // SAFETY: the regions of all ranks are mapped while the state lives, and

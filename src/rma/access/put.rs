@@ -1,14 +1,15 @@
 //! The put: its paths, from the checks to the provider or the store.
 
-use super::{Access, BLOCKING, CAbi, FAILED, LocalPath, NONBLOCKING, PutVtable, path};
+use super::{Access, BLOCKING, CAbi, FAILED, LocalPath, NONBLOCKING, PutVtable, WindowKind, path};
 use crate::av::{Entry, Transport};
-use crate::device::{self, Context, Token};
-use crate::netmod::{AGAIN, Netmod, Transfer};
-use crate::rankmap::body;
+use crate::device::Context;
+use crate::netmod::{AGAIN, Netmod};
+use crate::rankmap::body::{AFFINE, BLOCK, LUT, MLUT, OTHER};
 use crate::rma::registration::RemoteKey;
 use crate::rma::state::WindowState;
 use crate::rma::types::{Remote, Target, unreachable_error};
 use crate::rma::{Error, ErrorKind};
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::rc::Rc;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -37,28 +38,42 @@ unsafe extern "C" fn put_c_abi<N: Netmod>(
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(put)).unwrap_or(FAILED)
 }
 
+/// Instead of a lookup's body: every rank's memory is mapped at a line over the
+/// ranks, and no entry is looked at.
+const LINE: u32 = u32::MAX;
+
 impl<N: Netmod> PutVtable<N> {
-    pub(super) fn new(path: u32, body: u32) -> PutVtable<N> {
-        match (path, body) {
-            (path::INDEXED, body::BLOCK) => PutVtable::indexed::<{ body::BLOCK }>(),
-            (path::INDEXED, body::LUT) => PutVtable::indexed::<{ body::LUT }>(),
-            (path::INDEXED, body::MLUT) => PutVtable::indexed::<{ body::MLUT }>(),
-            (path::INDEXED, _) => PutVtable::indexed::<{ body::OTHER }>(),
-            _ => PutVtable {
-                unchecked: Access::issue_other::<NONBLOCKING>,
-                blocking: Access::put_general::<BLOCKING>,
-                nonblocking: Access::put_general::<NONBLOCKING>,
-            },
+    /// The table of paths: how puts go through an access, decided when it is
+    /// opened. Paths with `general` have their own body inline, or none.
+    pub(super) fn choose(window: WindowKind, map: u32) -> (u32, PutVtable<N>) {
+        let general = || PutVtable {
+            blocking: Access::issue_general::<BLOCKING>,
+            nonblocking: Access::issue_general::<NONBLOCKING>,
+        };
+        match (window, map) {
+            (WindowKind::Registered, AFFINE) => (path::AFFINE, general()),
+            (WindowKind::Mapped, _) => (path::MAPPED, general()),
+            (WindowKind::Registered, BLOCK) => (path::INDEXED, Self::by::<BLOCK>()),
+            (WindowKind::Registered, LUT) => (path::INDEXED, Self::by::<LUT>()),
+            (WindowKind::Registered, MLUT) => (path::INDEXED, Self::by::<MLUT>()),
+            (WindowKind::Registered, _) => (path::INDEXED, Self::by::<OTHER>()),
+            (WindowKind::Uneven, _) => (path::GENERAL, general()),
+            (WindowKind::Dynamic, _) => (path::DYNAMIC, general()),
         }
     }
 
     /// Compiled once for each lookup body, so that no call stands between a
     /// put and its entry.
-    fn indexed<const BODY: u32>() -> PutVtable<N> {
+    fn by<const BODY: u32>() -> PutVtable<N> {
         PutVtable {
-            unchecked: Access::issue_indexed::<BODY>,
-            blocking: Access::put_indexed::<BLOCKING, BODY>,
-            nonblocking: Access::put_indexed::<NONBLOCKING, BODY>,
+            blocking: |access, buf, len, rank, disp| {
+                // SAFETY: the caller's duty.
+                unsafe { access.issue::<BLOCKING, BODY>(buf, len, rank, disp, None) }
+            },
+            nonblocking: |access, buf, len, rank, disp| {
+                // SAFETY: the caller's duty.
+                unsafe { access.issue::<NONBLOCKING, BODY>(buf, len, rank, disp, None) }
+            },
         }
     }
 }
@@ -114,7 +129,9 @@ impl<N: Netmod> Access<N> {
         disp: usize,
     ) -> Result<(), Error> {
         if buf.is_null() {
-            return self.put_null(len, rank, disp);
+            unlikely();
+            // SAFETY: it is refused, unless it has no bytes.
+            return unsafe { self.put_general::<NONBLOCKING>(buf, len, rank, disp, AGAIN) };
         }
         // SAFETY: not null; the caller's word for the rest.
         unsafe { self.put_checked::<NONBLOCKING>(buf, len, rank, disp) }
@@ -139,17 +156,16 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> isize {
-        // SAFETY: the caller's duty, here and below.
+        // SAFETY: the caller's duty; the table chose the path by window and map.
         unsafe {
             if self.path == path::AFFINE {
-                let entry = self.lookup.affine_entry(rank as usize);
-                return self.issue::<NONBLOCKING>(entry, buf, len, rank, disp, disp * self.unit);
+                return self.issue::<NONBLOCKING, AFFINE>(buf, len, rank, disp, None);
             }
             unlikely();
             if self.path == path::MAPPED {
-                return self.issue_mapped(buf, len, rank, disp);
+                return self.issue::<NONBLOCKING, LINE>(buf, len, rank, disp, None);
             }
-            (self.put_vtable.unchecked)(self, buf, len, rank, disp)
+            (self.put_vtable.nonblocking)(self, buf, len, rank, disp)
         }
     }
 
@@ -163,242 +179,129 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Result<(), Error> {
-        if self.gate.get() == path::AFFINE {
-            let offset = disp.wrapping_mul(self.unit);
-            if self.outside(rank, disp, offset, len) {
-                // SAFETY: the caller's duty.
-                return unsafe { self.put_general::<NB>(buf, len, rank, disp) };
-            }
-            // SAFETY: checked just now; the map is affine; the caller's word
-            // for the buffer.
-            let rc = unsafe {
-                let entry = self.lookup.affine_entry(rank as usize);
-                self.issue::<NB>(entry, buf, len, rank, disp, offset)
+        let (gate, offset) = (self.gate.get(), disp.wrapping_mul(self.unit));
+        // SAFETY: checked at each path; the table chose it by window and map;
+        // the caller's word for the buffer.
+        unsafe {
+            let rc = if gate == path::AFFINE {
+                if self.outside(rank, disp, offset, len) {
+                    unlikely();
+                    return self.put_general::<NB>(buf, len, rank, disp, AGAIN);
+                }
+                self.issue::<NB, AFFINE>(buf, len, rank, disp, Some(offset))
+            } else {
+                unlikely();
+                if gate == path::MAPPED {
+                    if self.outside(rank, disp, offset, len) {
+                        unlikely();
+                        return self.put_general::<NB>(buf, len, rank, disp, AGAIN);
+                    }
+                    let _ = self.issue::<NB, LINE>(buf, len, rank, disp, Some(offset));
+                    return Ok(());
+                }
+                if gate != path::INDEXED || self.outside(rank, disp, offset, len) {
+                    return self.put_general::<NB>(buf, len, rank, disp, AGAIN);
+                }
+                let put = if NB { self.put_vtable.nonblocking } else { self.put_vtable.blocking };
+                put(self, buf, len, rank, disp)
             };
             if rc == 0 {
                 return Ok(());
             }
-            // SAFETY: the caller's duty.
-            return unsafe { self.put_slow::<NB>(buf, len, rank, disp, rc) };
+            unlikely();
+            self.put_general::<NB>(buf, len, rank, disp, rc)
         }
-        unlikely();
-        if self.gate.get() == path::MAPPED {
-            let offset = disp.wrapping_mul(self.unit);
-            if !self.outside(rank, disp, offset, len) {
-                // SAFETY: checked just now.
-                unsafe { self.issue_mapped(buf, len, rank, disp) };
-                return Ok(());
-            }
-        }
-        let put = if NB { self.put_vtable.nonblocking } else { self.put_vtable.blocking };
-        // SAFETY: the caller's duty.
-        unsafe { put(self, buf, len, rank, disp) }
     }
 
-    /// Hands a short put to a network peer to the provider. An empty entry, a
-    /// peer on the node and a long or empty put take the general path; because
-    /// of the subtraction one test covers both lengths.
+    /// Puts by the body of one path: looks at the rank's entry and hands a short
+    /// put to a network peer to the provider, or stores into mapped memory.
+    /// Compiled once for each row of the table. First use, a long or empty put
+    /// and what else is reached on the node are [`Access::issue_general`]'s;
+    /// because of the subtraction one test covers both lengths. `offset` is that
+    /// of `disp`, where the caller has it.
     ///
     /// # Safety
-    /// As [`Access::put_unchecked`], with uniform metadata, `entry` that of
-    /// `rank` and `offset` that of `disp`.
+    /// As [`Access::put_unchecked`], with uniform metadata; `BODY` is that of
+    /// the lookup, or [`LINE`] on the mapped path.
     #[inline(always)]
-    unsafe fn issue<const NB: bool>(
+    unsafe fn issue<const NB: bool, const BODY: u32>(
         &self,
-        entry: u64,
         buf: *const u8,
         len: usize,
         rank: u32,
         disp: usize,
-        offset: usize,
+        offset: Option<usize>,
     ) -> isize {
-        if N::KEY_HANDLES {
-            // SAFETY: the caller's word.
-            return unsafe { self.issue_keyed::<NB>(entry, buf, len, rank, disp, offset) };
+        if BODY == LINE {
+            let region = (rank as isize).wrapping_mul(self.mapped_stride);
+            // SAFETY: the regions of all ranks are mapped while the state lives,
+            // and the range stays within one by the caller's word.
+            return unsafe {
+                let offset = offset.unwrap_or_else(|| disp * self.unit);
+                let to = self.mapped_start.offset(region).add(offset);
+                store(self.mark_of(rank), to, buf, len)
+            };
         }
-        match N::network(Entry::from_bits(entry)) {
-            Some(dest) if len.wrapping_sub(1) < self.inject_size => {
-                self.mark(rank);
-                let addr = self.base.wrapping_add(offset as u64);
+        // The entry first, the offset where it is used: what is computed before
+        // takes registers meanwhile.
+        // SAFETY: the caller's word.
+        let entry = Entry::from_bits(unsafe { self.lookup.entry_by::<BODY>(rank as usize) });
+        let offset = || offset.unwrap_or_else(|| disp * self.unit);
+        if N::KEY_HANDLES {
+            // SAFETY: the table has a place for every rank of the map.
+            let remote_key = unsafe { &*self.remote_keys.add(rank as usize) };
+            let key = remote_key.key.get();
+            // A rank has a key only after it was inserted: one test for both.
+            if key != 0 && len.wrapping_sub(1) < self.inject_size {
+                self.mark_of(rank).set(1);
+                let addr = remote_key.base.get().wrapping_add(offset() as u64);
+                // SAFETY: the key was made for the endpoint in the entry, which a
+                // netmod with handles has no other kind of; the endpoint lives in
+                // the context held here; the rest is the caller's word.
+                let rc = unsafe {
+                    let dest = N::network(entry).unwrap_unchecked();
+                    N::inject_now(self.inject_handle, buf, len, dest, addr, key)
+                };
+                if rc == 0 {
+                    return 0;
+                }
+            }
+        } else if let Some(dest) = N::network(entry) {
+            if len.wrapping_sub(1) < self.inject_size {
+                self.mark_of(rank).set(1);
+                let addr = self.base.wrapping_add(offset() as u64);
                 // SAFETY: the endpoint lives in the context held here; `dest`
                 // was inserted; the rest is the caller's word.
-                unsafe { N::inject(self.inject_handle, buf, len, dest, addr, self.key) }
+                return unsafe { N::inject(self.inject_handle, buf, len, dest, addr, self.key) };
             }
-            // SAFETY: the caller's word.
-            _ => unsafe { self.issue_other::<NB>(buf, len, rank, disp) },
-        }
-    }
-
-    /// [`Access::issue`] where keys are handles. A rank has one only after it
-    /// was inserted, so that one test covers both.
-    ///
-    /// # Safety
-    /// As [`Access::issue`].
-    #[inline(always)]
-    unsafe fn issue_keyed<const NB: bool>(
-        &self,
-        entry: u64,
-        buf: *const u8,
-        len: usize,
-        rank: u32,
-        disp: usize,
-        offset: usize,
-    ) -> isize {
-        // SAFETY: the table has a place for every rank of the map.
-        let remote_key = unsafe { &*self.remote_keys.add(rank as usize) };
-        let key = remote_key.key.get();
-        if key != 0 && len.wrapping_sub(1) < self.inject_size {
-            self.mark(rank);
-            let addr = remote_key.base.get().wrapping_add(offset as u64);
-            // SAFETY: the key was made for the endpoint in the entry, which a
-            // netmod with handles has no other kind of; the endpoint lives in
-            // the context held here; the rest is the caller's word.
-            let rc = unsafe {
-                let dest = N::network(Entry::from_bits(entry)).unwrap_unchecked();
-                N::inject_now(self.inject_handle, buf, len, dest, addr, key)
-            };
-            if rc == 0 {
-                return 0;
-            }
-        }
-        // SAFETY: the caller's word.
-        unsafe { self.issue_other::<NB>(buf, len, rank, disp) }
-    }
-
-    /// A put by stores to a rank whose memory the table says is mapped here.
-    ///
-    /// # Safety
-    /// As [`Access::put_unchecked`], with uniform metadata.
-    #[inline(always)]
-    unsafe fn issue_by_pointer(
-        &self,
-        buf: *const u8,
-        len: usize,
-        rank: u32,
-        offset: usize,
-    ) -> Option<isize> {
-        // SAFETY: the table has a place for every rank of the map.
-        let remote_key = unsafe { &*self.remote_keys.add(rank as usize) };
-        let base = remote_key.base.get();
-        if remote_key.key.get() != 0 || base == 0 {
-            return None;
-        }
-        if !self.marked(rank) {
-            self.mark(rank);
-        }
-        // SAFETY: the target's memory is mapped there, and the range stays
-        // within it by the caller's word.
-        Some(unsafe { copy((base as *mut u8).add(offset), buf, len) })
-    }
-
-    /// [`Access::issue`] for entries found out of line, where a peer whose
-    /// region is mapped costs no second look at its entry.
-    ///
-    /// # Safety
-    /// As [`Access::issue`].
-    #[inline(always)]
-    unsafe fn issue_entry<const NB: bool>(
-        &self,
-        entry: u64,
-        buf: *const u8,
-        len: usize,
-        rank: u32,
-        disp: usize,
-        offset: usize,
-    ) -> isize {
-        if N::KEY_HANDLES {
-            // SAFETY: the caller's word.
-            return unsafe { self.issue_keyed::<NB>(entry, buf, len, rank, disp, offset) };
-        }
-        let entry_bits = Entry::from_bits(entry);
-        // In this order a network peer costs one test more, no unpacking.
-        if N::network(entry_bits).is_none()
-            && let LocalPath::Mapped { start, pitch } = &self.local_path
-            && let Some((node_rank, Transport::Local)) = N::unpack(entry_bits)
+        } else if BODY != AFFINE
+            && let Some(region) = self.node_region(entry)
         {
-            if !self.marked(rank) {
-                self.mark(rank);
-            }
-            let region = node_rank as usize * pitch;
-            // SAFETY: the segment holds a region for every node rank, and the
-            // range stays within it by the caller's word.
-            return unsafe { copy(start.add(region).add(offset), buf, len) };
+            // SAFETY: the range stays within the region by the caller's word.
+            return unsafe { store(self.mark_of(rank), region.add(offset()), buf, len) };
         }
         // SAFETY: the caller's word.
-        unsafe { self.issue::<NB>(entry, buf, len, rank, disp, offset) }
+        unsafe { self.issue_general::<NB>(buf, len, rank, disp) }
     }
 
-    /// A put that is a store.
-    ///
-    /// # Safety
-    /// As [`Access::put_unchecked`], on the mapped path.
+    /// Where the region behind a node-local entry is mapped.
     #[inline(always)]
-    unsafe fn issue_mapped(&self, buf: *const u8, len: usize, rank: u32, disp: usize) -> isize {
-        // A second store for each put would halve their rate; a load does not.
-        if !self.marked(rank) {
-            self.mark(rank);
+    fn node_region(&self, entry: Entry) -> Option<*mut u8> {
+        if let LocalPath::Mapped { start, pitch } = &self.local_path
+            && let Some((node_rank, Transport::Local)) = N::unpack(entry)
+        {
+            // SAFETY: the segment holds a region for every node rank.
+            return Some(unsafe { start.add(node_rank as usize * pitch) });
         }
-        let region = (rank as isize).wrapping_mul(self.mapped_stride);
-        // SAFETY: the regions of all ranks are mapped while the state lives, and
-        // the range stays within one by the caller's word.
-        unsafe { copy(self.mapped_start.offset(region).add(disp * self.unit), buf, len) }
+        None
     }
 
-    /// Maps that are not affine: out of line, so that the affine path needs no
-    /// registers saved around the call that finds the entry.
-    ///
-    /// # Safety
-    /// As [`Access::put_unchecked`].
-    unsafe fn issue_indexed<const BODY: u32>(
-        &self,
-        buf: *const u8,
-        len: usize,
-        rank: u32,
-        disp: usize,
-    ) -> isize {
-        // SAFETY: the caller's word; `PutVtable::new` chose BODY by the lookup.
-        unsafe {
-            let entry = self.lookup.entry_by::<BODY>(rank as usize);
-            self.issue_entry::<NONBLOCKING>(entry, buf, len, rank, disp, disp * self.unit)
-        }
-    }
-
-    /// A checked put that is not on one of the two inline paths.
-    ///
-    /// # Safety
-    /// As `put_checked`.
-    unsafe fn put_indexed<const NB: bool, const BODY: u32>(
-        &self,
-        buf: *const u8,
-        len: usize,
-        rank: u32,
-        disp: usize,
-    ) -> Result<(), Error> {
-        let offset = disp.wrapping_mul(self.unit);
-        if self.gate.get() != path::INDEXED || self.outside(rank, disp, offset, len) {
-            // SAFETY: the caller's duty.
-            return unsafe { self.put_general::<NB>(buf, len, rank, disp) };
-        }
-        // SAFETY: checked just now; `new` chose BODY by the lookup; the
-        // caller's word for the buffer.
-        let rc = unsafe {
-            let entry = self.lookup.entry_by::<BODY>(rank as usize);
-            self.issue_entry::<NB>(entry, buf, len, rank, disp, offset)
-        };
-        if rc == 0 {
-            return Ok(());
-        }
-        // SAFETY: the caller's duty.
-        unsafe { self.put_slow::<NB>(buf, len, rank, disp, rc) }
-    }
-
-    /// The general path: peers on the node, first use, long puts, uneven
-    /// windows.
+    /// Puts on any path, whatever is behind the rank's entry.
     ///
     /// # Safety
     /// As [`Access::put_unchecked`].
     #[inline(never)]
-    unsafe fn issue_other<const NB: bool>(
+    unsafe fn issue_general<const NB: bool>(
         &self,
         buf: *const u8,
         len: usize,
@@ -408,50 +311,39 @@ impl<N: Netmod> Access<N> {
         if len == 0 {
             return 0;
         }
-        if self.path == path::DYNAMIC {
-            self.mark(rank);
+        if self.path == path::MAPPED {
             // SAFETY: the caller's word.
-            let put = unsafe { self.put_by_packets(buf, len, rank, disp) };
-            return put.map_or_else(|e| self.store_error(e), |()| 0);
+            return unsafe { self.issue::<NB, LINE>(buf, len, rank, disp, None) };
         }
-        // SAFETY: the caller's word.
-        if let Some(rc) = unsafe { self.issue_local(buf, len, rank, disp) } {
+        if self.path < path::GENERAL
+            // SAFETY: the caller's word; metadata is uniform.
+            && let Some(rc) = unsafe { self.issue_local(buf, len, rank, disp) }
+        {
             return rc;
         }
-        let target = match self.target(rank, disp) {
-            Ok(target) => target,
-            Err(e) => return self.store_error(e),
+        let mark = self.mark_of(rank);
+        let issued = if self.path == path::DYNAMIC {
+            mark.set(1);
+            // SAFETY: the caller's word.
+            unsafe { self.put_by_packets(buf, len, rank, disp) }.map(|()| 0)
+        } else {
+            self.target(rank, disp).and_then(|target| {
+                mark.set(1);
+                // SAFETY: the caller's word.
+                unsafe { self.issue_to::<NB>(buf, len, target) }
+            })
         };
-        self.mark(rank);
-        let remote = match target {
-            // SAFETY: mapped, and within the region by the caller's word.
-            Target::Mapped(to) => return unsafe { copy(to, buf, len) },
-            Target::Provider(remote) => remote,
-            Target::Unreachable(peer) => return self.store_error(unreachable_error(peer)),
-        };
-        let (netmod, endpoint) = match self.endpoint(&remote) {
-            Ok(endpoint) => endpoint,
-            Err(e) => return self.store_error(e),
-        };
-        if len <= netmod.caps().inject_size {
-            let Remote { dest, addr, key, .. } = remote;
-            // SAFETY: the caller's word, and `dest` was inserted.
-            return unsafe {
-                N::inject(N::inject_handle(endpoint), buf, len, dest, addr, key.bits())
-            };
-        }
-        // SAFETY: as above; the buffer is kept by the caller, or not used.
-        match unsafe { self.write_long::<NB>(buf, len, &remote) } {
-            Ok(()) => 0,
-            Err(e) => self.store_error(e),
-        }
+        issued.unwrap_or_else(|e| {
+            *self.error.borrow_mut() = Some(e);
+            FAILED
+        })
     }
 
-    /// A put to a peer on this node that was inserted before; `None` when the
-    /// general path must be taken.
+    /// Puts to a peer on this node that was inserted before; `None` for all
+    /// others.
     ///
     /// # Safety
-    /// As [`Access::put_unchecked`].
+    /// As [`Access::put_unchecked`], with uniform metadata.
     #[inline(always)]
     unsafe fn issue_local(
         &self,
@@ -460,46 +352,59 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Option<isize> {
-        if self.path == path::MAPPED {
-            // SAFETY: the caller's word.
-            return Some(unsafe { self.issue_mapped(buf, len, rank, disp) });
-        }
-        if self.path >= path::GENERAL {
-            return None;
-        }
+        let (offset, mark) = (disp * self.unit, self.mark_of(rank));
         if N::KEY_HANDLES {
-            // SAFETY: the caller's word; metadata is uniform.
-            return unsafe { self.issue_by_pointer(buf, len, rank, disp * self.unit) };
+            // SAFETY: the table has a place for every rank of the map.
+            let remote_key = unsafe { &*self.remote_keys.add(rank as usize) };
+            let base = remote_key.base.get();
+            let mapped = remote_key.key.get() == 0 && base != 0;
+            // SAFETY: the target's memory is mapped there, and the range stays
+            // within it by the caller's word.
+            return mapped.then(|| unsafe { store(mark, (base as *mut u8).add(offset), buf, len) });
         }
         // SAFETY: rank is in range by the caller's word.
         let entry = Entry::from_bits(unsafe { self.lookup.entry(rank as usize) });
-        let Some((node_rank, Transport::Local)) = N::unpack(entry) else { return None };
-        let offset = disp * self.unit;
-        match &self.local_path {
-            LocalPath::Mapped { start, pitch } => {
-                self.mark(rank);
-                let region = node_rank as usize * pitch;
-                // SAFETY: the segment holds a region for every node rank, and
-                // the range stays within it by the caller's word.
-                Some(unsafe { copy(start.add(region).add(offset), buf, len) })
-            }
-            LocalPath::Provider { inject_handle, inject_size, key } if len <= *inject_size => {
-                let dest = self.context.device().local_address(node_rank as u32)?;
-                self.mark(rank);
-                // SAFETY: `dest` was inserted; the rest is the caller's word.
-                Some(unsafe {
-                    N::inject(inject_handle.get(), buf, len, dest, offset as u64, key.bits())
-                })
-            }
-            LocalPath::Provider { .. } | LocalPath::General => None,
+        if let Some(region) = self.node_region(entry) {
+            // SAFETY: the range stays within the region by the caller's word.
+            return Some(unsafe { store(mark, region.add(offset), buf, len) });
         }
+        let LocalPath::Provider { inject_handle, inject_size, key } = &self.local_path else {
+            return None;
+        };
+        let (node_rank, Transport::Local) = N::unpack(entry)? else { return None };
+        if len > *inject_size {
+            return None;
+        }
+        let dest = self.context.device().local_address(node_rank as u32)?;
+        mark.set(1);
+        // SAFETY: `dest` was inserted; the rest is the caller's word.
+        Some(unsafe { N::inject(inject_handle.get(), buf, len, dest, offset as u64, key.bits()) })
     }
 
-    /// Stores an error for [`Access::take_error`].
-    #[cold]
-    fn store_error(&self, error: Error) -> isize {
-        *self.error.borrow_mut() = Some(error);
-        FAILED
+    /// Puts to a target that was found.
+    ///
+    /// # Safety
+    /// The target holds `len` bytes; as [`Access::put_unchecked`] for `buf`.
+    unsafe fn issue_to<const NB: bool>(
+        &self,
+        buf: *const u8,
+        len: usize,
+        target: Target,
+    ) -> Result<isize, Error> {
+        let remote = match target {
+            // SAFETY: mapped, and within the region by the caller's word.
+            Target::Mapped(to) => return Ok(unsafe { copy(to, buf, len) }),
+            Target::Provider(remote) => remote,
+            Target::Unreachable(peer) => return Err(unreachable_error(peer)),
+        };
+        let (netmod, endpoint) = self.endpoint(&remote)?;
+        if len <= netmod.caps().inject_size {
+            let (Remote { dest, addr, key, .. }, handle) = (remote, N::inject_handle(endpoint));
+            // SAFETY: the caller's word, and `dest` was inserted.
+            return Ok(unsafe { N::inject(handle, buf, len, dest, addr, key.bits()) });
+        }
+        // SAFETY: as above; the buffer is kept by the caller, or not used.
+        unsafe { self.transfer_long::<NB>(buf.cast_mut(), len, &remote, true) }.map(|()| 0)
     }
 
     /// The error behind the last [`FAILED`].
@@ -508,69 +413,13 @@ impl<N: Netmod> Access<N> {
         self.error.borrow_mut().take()
     }
 
-    /// Issues a tracked write in pieces the provider takes. Without `NB` the
-    /// bytes go through bounce memory, and the buffer is the caller's on return.
+    /// Puts with all checks, until it is issued or cannot be: windows and epochs
+    /// that no inline path has, what did not pass the checks there, and what
+    /// the provider had no space for. `rc` is its answer, [`AGAIN`] before the
+    /// first try.
     ///
     /// # Safety
-    /// As [`Access::put_unchecked`].
-    unsafe fn write_long<const NB: bool>(
-        &self,
-        buf: *const u8,
-        len: usize,
-        remote: &Remote,
-    ) -> Result<(), Error> {
-        let longest = self.endpoint(remote)?.0.caps().max_message;
-        let longest = if NB { longest } else { longest.min(device::PIECE) };
-        let mut at = 0;
-        while at < len {
-            let piece = (len - at).min(longest);
-            let place = Remote { addr: remote.addr + at as u64, ..*remote };
-            // SAFETY: at < len.
-            let from = unsafe { buf.add(at) };
-            if NB {
-                // SAFETY: the caller keeps the buffer.
-                unsafe { self.write_piece(&place, from, piece, false)? };
-            } else {
-                let mut bounce = self.cold.bounce_pool.take(piece);
-                // SAFETY: both hold the piece; the bounce memory is leaked if
-                // this fails.
-                let token = unsafe {
-                    bounce.start().copy_from_nonoverlapping(from, piece);
-                    self.write_piece(&place, bounce.start(), piece, true)?
-                };
-                self.await_token(token, remote.peer)?;
-                self.cold.bounce_pool.put_back(bounce);
-            }
-            at += piece;
-        }
-        Ok(())
-    }
-
-    /// Issues one tracked write.
-    ///
-    /// # Safety
-    /// `from` stays readable for `len` bytes until the token came back.
-    unsafe fn write_piece(
-        &self,
-        remote: &Remote,
-        from: *const u8,
-        len: usize,
-        awaited: bool,
-    ) -> Result<Token, Error> {
-        self.issue_tracked(remote, N::CALLS.write, awaited, |netmod, endpoint, token| {
-            let Remote { dest, addr, key, .. } = *remote;
-            let op = Transfer { buf: from, len, dest, addr, key: key.bits(), token };
-            // SAFETY: the caller's duty.
-            unsafe { netmod.write(endpoint, op) }
-        })
-    }
-
-    /// A put that is on none of the inline paths, or did not pass their checks:
-    /// everything is checked, and it takes any path.
-    ///
-    /// # Safety
-    /// As `put_checked`.
-    #[cold]
+    /// As `put_checked`; `buf` may be null.
     #[inline(never)]
     unsafe fn put_general<const NB: bool>(
         &self,
@@ -578,58 +427,54 @@ impl<N: Netmod> Access<N> {
         len: usize,
         rank: u32,
         disp: usize,
+        mut rc: isize,
     ) -> Result<(), Error> {
         self.check(rank, disp, len)?;
-        // SAFETY: checked just now; the caller's duty.
-        match unsafe { self.issue_other::<NB>(buf, len, rank, disp) } {
-            0 => Ok(()),
-            // SAFETY: the caller's duty.
-            rc => unsafe { self.put_slow::<NB>(buf, len, rank, disp, rc) },
+        if buf.is_null() && len > 0 {
+            return Err(ErrorKind::NullBuffer { len }.into());
         }
-    }
-
-    /// Finishes a put that was not issued at once, or returns why it cannot be.
-    ///
-    /// # Safety
-    /// As `put_checked`.
-    #[cold]
-    #[inline(never)]
-    unsafe fn put_slow<const NB: bool>(
-        &self,
-        buf: *const u8,
-        len: usize,
-        rank: u32,
-        disp: usize,
-        rc: isize,
-    ) -> Result<(), Error> {
-        self.check(rank, disp, len)?;
-        let mut rc = rc;
+        // SAFETY: checked above; the caller's word for the buffer.
+        let issue = || unsafe { self.issue_general::<NB>(buf, len, rank, disp) };
         if rc == AGAIN {
-            // SAFETY: checked above; the caller's word for the buffer.
-            let again = || unsafe { self.issue_other::<NB>(buf, len, rank, disp) };
-            rc = self.context.until_taken(self.world_rank(rank)?, again)?;
+            rc = issue();
         }
-        match rc {
-            0 => Ok(()),
-            FAILED => {
-                let lost = || ErrorKind::Arguments("the error of a put was lost".into()).into();
-                Err(self.take_error().unwrap_or_else(lost))
-            }
-            rc => Err(match self.target(rank, disp)? {
-                Target::Provider(remote) => self.provider_error(&remote, N::CALLS.inject, rc),
-                Target::Mapped(_) | Target::Unreachable(_) => {
-                    unreachable_error(self.world_rank(rank)?)
+        if rc != 0 && rc != FAILED {
+            let remote = match self.target(rank, disp)? {
+                Target::Provider(remote) => remote,
+                Target::Mapped(to) => {
+                    // SAFETY: mapped, and checked above.
+                    let _ = unsafe { copy(to, buf, len) };
+                    return Ok(());
                 }
-            }),
+                Target::Unreachable(peer) => return Err(unreachable_error(peer)),
+            };
+            if rc == AGAIN {
+                rc = self.context.until_taken(remote.peer, issue)?;
+            }
+            if rc != 0 && rc != FAILED {
+                return Err(self.provider_error(&remote, N::CALLS.inject, rc));
+            }
         }
+        if rc == 0 {
+            return Ok(());
+        }
+        let lost = || ErrorKind::Arguments("the error of a put was lost".into()).into();
+        Err(self.take_error().unwrap_or_else(lost))
     }
+}
 
-    /// A null buffer puts nothing, or is refused.
-    #[cold]
-    fn put_null(&self, len: usize, rank: u32, disp: usize) -> Result<(), Error> {
-        self.check(rank, disp, len)?;
-        if len == 0 { Ok(()) } else { Err(ErrorKind::NullBuffer { len }.into()) }
+/// Stores a put into mapped memory. A second store for each mark would halve
+/// the rate of puts; a load does not.
+///
+/// # Safety
+/// As [`copy`].
+#[inline(always)]
+unsafe fn store(mark: &Cell<u8>, to: *mut u8, buf: *const u8, len: usize) -> isize {
+    if mark.get() == 0 {
+        mark.set(1);
     }
+    // SAFETY: the caller's duty.
+    unsafe { copy(to, buf, len) }
 }
 
 /// Tells the compiler that the branch it stands in is the unlikely one.
