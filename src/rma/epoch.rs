@@ -386,21 +386,6 @@ impl<N: Netmod> Access<N> {
         }
     }
 
-    /// The longest body of a request; refuses those that cannot be made, with a
-    /// remedy.
-    pub(super) fn request_limit(&self, peer: u32) -> Result<usize, Error> {
-        match self.context().forward_limit(peer)? {
-            0 => {
-                let why = format!(
-                    "this operation needs the help of rank {peer}, and the provider has no \
-                     messages; choose another in RANKWAY_PROVIDER"
-                );
-                Err(ErrorKind::Arguments(why).into())
-            }
-            longest => Ok(longest.min(super::am_fallback::MAX_BODY)),
-        }
-    }
-
     /// Gives a lock back.
     #[inline]
     fn release(&self, target: &LockTarget, mode: LockMode) -> Result<(), Error> {

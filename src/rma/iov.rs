@@ -1,105 +1,13 @@
 //! Noncontiguous operations: iov lists on both sides.
 
 use super::access::{Access, copy};
-use super::atomic::Element;
+use super::element::Element;
+use super::layout::{Layout, Pieces, fits, not_null};
 use super::request::{InFlight, Pending};
 use super::types::{Remote, Target, unreachable_error};
 use super::{Error, ErrorKind};
 use crate::device::PIECE;
 use crate::netmod::{Iov, Netmod, Op};
-
-/// Where the bytes of a noncontiguous operation lie, in the order in which they
-/// are taken: a strided vector or a list. Displacements are in bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Layout<'a> {
-    /// `count` blocks of `len` bytes, the starts `stride` bytes apart.
-    Vector {
-        /// Blocks.
-        count: usize,
-        /// Bytes of each.
-        len: usize,
-        /// Bytes from the start of one to that of the next.
-        stride: usize,
-    },
-    /// Displacement and length of each block.
-    List(&'a [(usize, usize)]),
-}
-
-impl Layout<'_> {
-    /// `len` bytes in one block.
-    #[must_use]
-    pub const fn contiguous(len: usize) -> Layout<'static> {
-        Layout::Vector { count: 1, len, stride: len }
-    }
-
-    /// Bytes of all blocks; `None` where that is not a number.
-    #[must_use]
-    pub fn bytes(&self) -> Option<usize> {
-        match self {
-            Layout::Vector { count, len, .. } => count.checked_mul(*len),
-            Layout::List(list) => {
-                list.iter().try_fold(0_usize, |sum, (_, len)| sum.checked_add(*len))
-            }
-        }
-    }
-
-    /// Bytes from displacement 0 to the end of the last byte; `None` where that
-    /// is not a number.
-    #[must_use]
-    pub fn extent(&self) -> Option<usize> {
-        match self {
-            Layout::Vector { count: 0, .. } | Layout::Vector { len: 0, .. } => Some(0),
-            Layout::Vector { count, len, stride } => {
-                (count - 1).checked_mul(*stride)?.checked_add(*len)
-            }
-            Layout::List(list) => list
-                .iter()
-                .filter(|(_, len)| *len > 0)
-                .try_fold(0_usize, |end, (at, len)| Some(end.max(at.checked_add(*len)?))),
-        }
-    }
-
-    /// Block `i`: displacement and length.
-    fn block(&self, i: usize) -> Option<(usize, usize)> {
-        match self {
-            Layout::Vector { count, len, stride } => (i < *count).then_some((i * stride, *len)),
-            Layout::List(list) => list.get(i).copied(),
-        }
-    }
-}
-
-/// The contiguous pieces two layouts have in common: displacement here,
-/// displacement there, length.
-struct Pieces<'a> {
-    sides: [(&'a Layout<'a>, usize, usize); 2],
-}
-
-impl<'a> Pieces<'a> {
-    fn new(here: &'a Layout<'a>, there: &'a Layout<'a>) -> Pieces<'a> {
-        Pieces { sides: [(here, 0, 0), (there, 0, 0)] }
-    }
-}
-
-impl Iterator for Pieces<'_> {
-    type Item = (usize, usize, usize);
-
-    fn next(&mut self) -> Option<(usize, usize, usize)> {
-        let mut found = [(0, 0); 2];
-        for ((layout, index, done), found) in self.sides.iter_mut().zip(&mut found) {
-            loop {
-                let (at, len) = layout.block(*index)?;
-                if *done < len {
-                    *found = (at + *done, len - *done);
-                    break;
-                }
-                (*index, *done) = (*index + 1, 0);
-            }
-        }
-        let len = found[0].1.min(found[1].1);
-        self.sides.iter_mut().for_each(|(_, _, done)| *done += len);
-        Some((found[0].0, found[1].0, len))
-    }
-}
 
 impl<N: Netmod> Access<N> {
     /// Puts blocks of `buf` into blocks of the memory of `rank`, whose
@@ -119,8 +27,9 @@ impl<N: Netmod> Access<N> {
         to: &Layout<'_>,
     ) -> Result<(), Error> {
         fits(from, buf.len())?;
+        let operation = Operation::write(buf.as_ptr(), from, rank, disp, to);
         // SAFETY: within the slice.
-        unsafe { self.write_pieces(buf.as_ptr(), from, rank, disp, to, LocalCompletion::Return) }
+        unsafe { self.transfer_iov(&operation, LocalCompletion::Return) }
     }
 
     /// [`Access::put_iov`], the buffer the operation's until the request was
@@ -140,13 +49,8 @@ impl<N: Netmod> Access<N> {
         to: &Layout<'_>,
     ) -> Result<Pending<'_, N>, Error> {
         not_null(buf, from)?;
-        let mut in_flight = Vec::new();
         // SAFETY: the caller's duty.
-        let started = unsafe {
-            self.write_pieces(buf, from, rank, disp, to, LocalCompletion::InFlight(&mut in_flight))
-        };
-        let pending = Pending::new(self, in_flight);
-        started.map(|()| pending)
+        unsafe { self.request_iov(&Operation::write(buf, from, rank, disp, to)) }
     }
 
     /// [`Access::rput_iov`] without a request: the flush waits.
@@ -166,8 +70,9 @@ impl<N: Netmod> Access<N> {
         to: &Layout<'_>,
     ) -> Result<(), Error> {
         not_null(buf, from)?;
+        let operation = Operation::write(buf, from, rank, disp, to);
         // SAFETY: the caller's duty.
-        unsafe { self.write_pieces(buf, from, rank, disp, to, LocalCompletion::Flush) }
+        unsafe { self.transfer_iov(&operation, LocalCompletion::Flush) }
     }
 
     /// Gets blocks of the memory of `rank` into blocks of `buf`; they are there
@@ -184,8 +89,9 @@ impl<N: Netmod> Access<N> {
         from: &Layout<'_>,
     ) -> Result<(), Error> {
         fits(to, buf.len())?;
+        let operation = Operation::read(buf.as_mut_ptr(), to, rank, disp, from);
         // SAFETY: within the slice.
-        unsafe { self.read_pieces(buf.as_mut_ptr(), to, rank, disp, from, LocalCompletion::Return) }
+        unsafe { self.transfer_iov(&operation, LocalCompletion::Return) }
     }
 
     /// [`Access::get_iov`], the bytes there when the request was waited for
@@ -206,13 +112,8 @@ impl<N: Netmod> Access<N> {
         from: &Layout<'_>,
     ) -> Result<Pending<'_, N>, Error> {
         not_null(buf, to)?;
-        let mut in_flight = Vec::new();
         // SAFETY: the caller's duty.
-        let started = unsafe {
-            self.read_pieces(buf, to, rank, disp, from, LocalCompletion::InFlight(&mut in_flight))
-        };
-        let pending = Pending::new(self, in_flight);
-        started.map(|()| pending)
+        unsafe { self.request_iov(&Operation::read(buf, to, rank, disp, from)) }
     }
 
     /// [`Access::rget_iov`] without a request: the bytes are there after a
@@ -233,8 +134,9 @@ impl<N: Netmod> Access<N> {
         from: &Layout<'_>,
     ) -> Result<(), Error> {
         not_null(buf, to)?;
+        let operation = Operation::read(buf, to, rank, disp, from);
         // SAFETY: the caller's duty.
-        unsafe { self.read_pieces(buf, to, rank, disp, from, LocalCompletion::Flush) }
+        unsafe { self.transfer_iov(&operation, LocalCompletion::Flush) }
     }
 
     /// Puts with a request of its own: MPI_Rput.
@@ -330,90 +232,86 @@ impl<N: Netmod> Access<N> {
     }
 
     /// # Safety
-    /// `buf` is readable for the extent of `from` until completion.
-    unsafe fn write_pieces(
+    /// The buffer is readable for the extent of its layout, when reading
+    /// writable, until completion.
+    unsafe fn transfer_iov(
         &self,
-        buf: *const u8,
-        from: &Layout<'_>,
-        rank: u32,
-        disp: usize,
-        to: &Layout<'_>,
+        operation: &Operation<'_>,
         completion: LocalCompletion<'_>,
     ) -> Result<(), Error> {
-        self.check_iov(from, rank, disp, to)?;
-        if from.bytes() == Some(0) {
+        let Operation { buf, here, rank, disp, there, write } = *operation;
+        self.check_iov(here, rank, disp, there)?;
+        if here.bytes() == Some(0) {
             return Ok(());
         }
         self.mark(rank);
         if self.state()?.dynamic {
-            for (here, there, len) in Pieces::new(from, to) {
-                // SAFETY: the caller's duty; what is sent was copied.
-                unsafe { self.put_by_packets(buf.add(here), len, rank, disp + there)? };
-            }
-            return Ok(());
+            // SAFETY: the caller's duty.
+            return unsafe { self.pieces_by_packets(operation, completion) };
         }
         match self.target(rank, disp)? {
             Target::Mapped(start) => {
-                for (here, there, len) in Pieces::new(from, to) {
+                for (here, there, len) in Pieces::new(here, there) {
                     // SAFETY: both within their bounds, and apart.
-                    let _ = unsafe { copy(start.add(there), buf.add(here), len) };
+                    let _ = unsafe {
+                        let (here, there) = (buf.add(here), start.add(there));
+                        if write { copy(there, here, len) } else { copy(here, there, len) }
+                    };
                 }
                 Ok(())
             }
             // SAFETY: the caller's duty.
             Target::Provider(remote) => unsafe {
-                self.move_pieces(&remote, buf.cast_mut(), Pieces::new(from, to), true, completion)
+                self.move_pieces(&remote, buf, Pieces::new(here, there), write, completion)
             },
             Target::Unreachable(peer) => Err(unreachable_error(peer)),
         }
     }
 
+    /// [`Access::transfer_iov`] with a request: how it is started, and the
+    /// request.
+    ///
     /// # Safety
-    /// `buf` is writable for the extent of `to` until completion.
-    unsafe fn read_pieces(
+    /// As there.
+    unsafe fn request_iov(&self, operation: &Operation<'_>) -> Result<Pending<'_, N>, Error> {
+        let mut in_flight = Vec::new();
+        let completion = LocalCompletion::InFlight(&mut in_flight);
+        // SAFETY: the caller's duty.
+        let started = unsafe { self.transfer_iov(operation, completion) };
+        let pending = Pending::new(self, in_flight);
+        started.map(|()| pending)
+    }
+
+    /// The pieces of an operation on a dynamic window.
+    ///
+    /// # Safety
+    /// As [`Access::transfer_iov`].
+    unsafe fn pieces_by_packets(
         &self,
-        buf: *mut u8,
-        to: &Layout<'_>,
-        rank: u32,
-        disp: usize,
-        from: &Layout<'_>,
+        &Operation { buf, here, rank, disp, there, write }: &Operation<'_>,
         completion: LocalCompletion<'_>,
     ) -> Result<(), Error> {
-        self.check_iov(to, rank, disp, from)?;
-        if to.bytes() == Some(0) {
-            return Ok(());
-        }
-        self.mark(rank);
-        if self.state()?.dynamic {
-            let mut own = Vec::new();
-            let (mut in_flight, returns) = match completion {
-                LocalCompletion::Flush => (None, false),
-                LocalCompletion::InFlight(in_flight) => (Some(in_flight), false),
-                LocalCompletion::Return => (Some(&mut own), true),
-            };
-            let started = Pieces::new(to, from).try_for_each(|(here, there, len)| {
-                let in_flight = in_flight.as_deref_mut();
-                // SAFETY: the caller's duty.
-                unsafe { self.get_by_packets(buf.add(here), len, rank, disp + there, in_flight) }
+        let mut pieces = Pieces::new(here, there);
+        if write {
+            return pieces.try_for_each(|(here, there, len)| {
+                // SAFETY: the caller's duty; what is sent was copied.
+                unsafe { self.put_by_packets(buf.add(here), len, rank, disp + there) }
             });
-            // A failed request is forgotten, so that its answer is not written.
-            let ended = if returns { self.await_in_flight(&mut own) } else { Ok(()) };
-            return started.and(ended);
         }
-        match self.target(rank, disp)? {
-            Target::Mapped(start) => {
-                for (here, there, len) in Pieces::new(to, from) {
-                    // SAFETY: both within their bounds, and apart.
-                    let _ = unsafe { copy(buf.add(here), start.add(there), len) };
-                }
-                Ok(())
-            }
+        let mut own = Vec::new();
+        let (mut in_flight, returns) = match completion {
+            LocalCompletion::Flush => (None, false),
+            LocalCompletion::InFlight(in_flight) => (Some(in_flight), false),
+            LocalCompletion::Return => (Some(&mut own), true),
+        };
+        let started = pieces.try_for_each(|(here, there, len)| {
+            let in_flight = in_flight.as_deref_mut();
             // SAFETY: the caller's duty.
-            Target::Provider(remote) => unsafe {
-                self.move_pieces(&remote, buf, Pieces::new(to, from), false, completion)
-            },
-            Target::Unreachable(peer) => Err(unreachable_error(peer)),
-        }
+            unsafe { self.get_by_packets(buf.add(here), len, rank, disp + there, in_flight) }
+        });
+        // A failed request is forgotten, so that its answer is not written.
+        let ended = if returns { self.await_in_flight(&mut own) } else { Ok(()) };
+        started.and(ended)
     }
 
     /// # Safety
@@ -548,6 +446,40 @@ impl<N: Netmod> Access<N> {
     }
 }
 
+/// A noncontiguous put or get.
+#[derive(Clone, Copy)]
+struct Operation<'l> {
+    buf: *mut u8,
+    here: &'l Layout<'l>,
+    rank: u32,
+    disp: usize,
+    there: &'l Layout<'l>,
+    /// Put, and the buffer is only read.
+    write: bool,
+}
+
+impl<'l> Operation<'l> {
+    fn write(
+        buf: *const u8,
+        here: &'l Layout<'l>,
+        rank: u32,
+        disp: usize,
+        there: &'l Layout<'l>,
+    ) -> Operation<'l> {
+        Operation { buf: buf.cast_mut(), here, rank, disp, there, write: true }
+    }
+
+    fn read(
+        buf: *mut u8,
+        here: &'l Layout<'l>,
+        rank: u32,
+        disp: usize,
+        there: &'l Layout<'l>,
+    ) -> Operation<'l> {
+        Operation { buf, here, rank, disp, there, write: false }
+    }
+}
+
 /// When the operation is complete at the origin: its buffer is the caller's
 /// again.
 enum LocalCompletion<'t> {
@@ -557,71 +489,4 @@ enum LocalCompletion<'t> {
     InFlight(&'t mut Vec<InFlight>),
     /// After a flush.
     Flush,
-}
-
-fn fits(layout: &Layout<'_>, len: usize) -> Result<(), Error> {
-    if layout.extent().is_some_and(|extent| extent <= len) {
-        return Ok(());
-    }
-    let why = format!("a buffer of {len} bytes does not hold {layout:?}");
-    Err(ErrorKind::Arguments(why).into())
-}
-
-fn not_null(buf: *const u8, layout: &Layout<'_>) -> Result<(), Error> {
-    match layout.bytes() {
-        Some(len) if len > 0 && buf.is_null() => Err(ErrorKind::NullBuffer { len }.into()),
-        _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn offsets(layout: &Layout<'_>) -> Vec<usize> {
-        let mut all = Vec::new();
-        let mut i = 0;
-        while let Some((at, len)) = layout.block(i) {
-            all.extend(at..at + len);
-            i += 1;
-        }
-        all
-    }
-
-    proptest! {
-        /// Byte by byte in the order of both layouts.
-        #[test]
-        fn pieces_pair_bytes(
-            list in prop::collection::vec((0_usize..1000, 0_usize..20), 0..12),
-            len in 1_usize..9, gap in 0_usize..9,
-        ) {
-            let here = Layout::List(&list);
-            let bytes = here.bytes().unwrap();
-            let count = bytes / len;
-            let rest = bytes - count * len;
-            let mut there: Vec<(usize, usize)> = (0..count).map(|i| (i * (len + gap), len)).collect();
-            there.push((5000, rest));
-            let there = Layout::List(&there);
-            let mut got = (Vec::new(), Vec::new());
-            for (h, t, n) in Pieces::new(&here, &there) {
-                prop_assert!(n > 0);
-                got.0.extend(h..h + n);
-                got.1.extend(t..t + n);
-            }
-            prop_assert_eq!(got, (offsets(&here), offsets(&there)));
-            let vector = Layout::Vector { count, len, stride: len + gap };
-            let end = offsets(&vector).iter().max().map_or(0, |m| m + 1);
-            prop_assert_eq!(vector.extent(), Some(end));
-            prop_assert_eq!(vector.bytes(), Some(count * len));
-        }
-    }
-
-    #[test]
-    fn numbers_too_large() {
-        let vector = Layout::Vector { count: usize::MAX, len: 2, stride: 1 };
-        assert_eq!((vector.bytes(), vector.extent()), (None, None));
-        let list = Layout::List(&[(usize::MAX, 2)]);
-        assert_eq!((list.bytes(), list.extent()), (Some(2), None));
-    }
 }

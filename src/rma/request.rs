@@ -1,9 +1,9 @@
-//! Request-based operations.
+//! Operations with a request of their own, and requests to a peer.
 
-use super::Error;
 use super::access::Access;
-use super::am_fallback::{Answer, error_of};
+use super::am_fallback::{Answer, MAX_BODY, MAX_OUTSTANDING, Request, error_of};
 use super::types::Status;
+use super::{Error, ErrorKind};
 use crate::device::{Progress, Token};
 use crate::netmod::Netmod;
 use std::rc::Rc;
@@ -136,5 +136,37 @@ impl<N: Netmod> Access<N> {
         self.cold.rma_handler.forget(answer);
         waited?;
         Ok((Status::Dead, 0))
+    }
+
+    /// Sends a request once fewer than [`MAX_OUTSTANDING`] are under way to the
+    /// peer.
+    ///
+    /// # Safety
+    /// As [`RmaHandler::request`](super::am_fallback::RmaHandler::request).
+    pub(super) unsafe fn request(&self, peer: u32, request: Request<'_>) -> Result<(), Error> {
+        let outstanding = &self.cold.outstanding;
+        if outstanding.count(peer) >= MAX_OUTSTANDING {
+            self.context().wait(&[peer], || {
+                let space = outstanding.count(peer) < MAX_OUTSTANDING;
+                Ok(if space { Progress::Done } else { Progress::Waiting })
+            })?;
+        }
+        // SAFETY: the caller's duty.
+        unsafe { self.cold.rma_handler.request(self.context(), peer, outstanding, request) }
+    }
+
+    /// The longest body of a request; refuses those that cannot be made, with a
+    /// remedy.
+    pub(super) fn request_limit(&self, peer: u32) -> Result<usize, Error> {
+        match self.context().forward_limit(peer)? {
+            0 => {
+                let why = format!(
+                    "this operation needs the help of rank {peer}, and the provider has no \
+                     messages; choose another in RANKWAY_PROVIDER"
+                );
+                Err(ErrorKind::Arguments(why).into())
+            }
+            longest => Ok(longest.min(MAX_BODY)),
+        }
     }
 }

@@ -1,0 +1,278 @@
+//! The ways to make a window.
+
+use super::exchange::{MemberInfo, MemberKeys, OwnKeys, exchange_infos, exchange_keys};
+use super::memory::{LocalMemory, NodeSegment, first_on_node, not_final, provided};
+use super::{Backing, Flavor, Window};
+use crate::av::Transport;
+use crate::device::Key;
+use crate::device::segment::Shared;
+use crate::netmod::Netmod;
+use crate::rma::access::Access;
+use crate::rma::am_fallback::RmaHandler;
+use crate::rma::column::Column;
+use crate::rma::exposed_region::{ExposedRegion, RegistryEntry};
+use crate::rma::registration::Providers;
+use crate::rma::state::{MemoryRegion, WindowState};
+use crate::rma::{Communicator, Error, ErrorKind, Hints};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
+
+impl<N: Netmod> Window<N> {
+    /// Allocates `bytes` of zeroed memory in every member and makes a window
+    /// of it; sizes and units may differ between ranks. Members of one node
+    /// share the memory, so that a put between them is a store. Collective.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Arguments`] for a unit of 0 (in all members),
+    /// [`ErrorKind::Memory`], a peer that died.
+    pub fn allocate(
+        communicator: &Communicator<N>,
+        bytes: usize,
+        unit: usize,
+    ) -> Result<Window<N>, Error> {
+        Window::allocate_with(communicator, bytes, unit, Backing::Shared)
+    }
+
+    /// [`Window::allocate`] with a choice of the memory, the same in all
+    /// members. Collective.
+    ///
+    /// # Errors
+    /// As [`Window::allocate`].
+    pub fn allocate_with(
+        communicator: &Communicator<N>,
+        bytes: usize,
+        unit: usize,
+        backing: Backing,
+    ) -> Result<Window<N>, Error> {
+        let communicator = communicator.dup();
+        if backing != Backing::Shared {
+            let (infos, key) = exchange_infos(&communicator, bytes, unit, None, 0)?;
+            let local_memory = provided(&communicator, bytes, backing == Backing::Direct);
+            return Window::build(communicator, &infos, key, local_memory, Flavor::Allocated);
+        }
+        let first = first_on_node(&communicator)?;
+        let file =
+            if first == communicator.rank() { Shared::create("rankway-window").ok() } else { None };
+        let place = file.as_ref().map(Shared::place);
+        let (infos, key) = exchange_infos(&communicator, bytes, unit, place, 0)?;
+        let node = NodeSegment::map(&communicator, &infos, first, file)?;
+        // All members of a node share, or none does. The file stays open until
+        // all have opened it, and has its length when all have said so.
+        let shared = communicator.allgather(&[u8::from(node.is_some())])?;
+        let agreed = shared.iter().all(|s| s.as_slice() == [1]);
+        let local_memory = match node.filter(|_| agreed) {
+            Some(node) if !node.is_final() => Err(not_final(bytes)),
+            Some(NodeSegment { segment, mapped, node_locks, .. }) => {
+                let device = communicator.device();
+                let mine = device.node_rank(device.boot().rank()).unwrap_or(0);
+                // SAFETY: the segment has a region for every node rank.
+                let start = unsafe { mapped.start.add(mine as usize * mapped.pitch) };
+                Ok(LocalMemory {
+                    mapped: Some(mapped),
+                    node_locks: Some(node_locks),
+                    segment: Some(segment),
+                    ..LocalMemory::of(start)
+                })
+            }
+            None => provided(&communicator, bytes, true),
+        };
+        Window::build(communicator, &infos, key, local_memory, Flavor::Allocated)
+    }
+
+    /// Makes a window of memory the caller has. Collective.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NullBuffer`] for null with a length,
+    /// [`ErrorKind::Arguments`] for a unit of 0 (in all members), a peer that
+    /// died, memory the provider cannot register.
+    ///
+    /// # Safety
+    /// `start..start + bytes` stays mapped, and is touched by the process only
+    /// as MPI's rules for windows allow, until the window is freed or dropped.
+    /// Where that is because a member died, survivors that have not heard of it
+    /// may still put here: over UCX, whose puts by messages check no key, the
+    /// memory must stay mapped and unused until a later collective of all
+    /// survivors.
+    pub unsafe fn create(
+        communicator: &Communicator<N>,
+        start: *mut u8,
+        bytes: usize,
+        unit: usize,
+    ) -> Result<Window<N>, Error> {
+        let communicator = communicator.dup();
+        let null = start.is_null() && bytes > 0;
+        let misalignment = (start.addr() % 8) as u8;
+        let infos =
+            exchange_infos(&communicator, bytes, if null { 0 } else { unit }, None, misalignment);
+        if null {
+            return Err(ErrorKind::NullBuffer { len: bytes }.into());
+        }
+        let (infos, key) = infos?;
+        Window::build(communicator, &infos, key, Ok(LocalMemory::of(start)), Flavor::Created)
+    }
+
+    /// Allocates `bytes` of zeroed memory in every member, all on one node,
+    /// the regions side by side in the order of ranks, so that each member can
+    /// load and store in those of all ([`Window::shared_query`]). Sizes and
+    /// units may differ. Collective.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Arguments`] when the members are not all on one node, or a
+    /// unit is 0 (in all members), [`ErrorKind::Memory`], a peer that died.
+    pub fn shared(
+        communicator: &Communicator<N>,
+        bytes: usize,
+        unit: usize,
+    ) -> Result<Window<N>, Error> {
+        let communicator = communicator.dup();
+        let first = first_on_node(&communicator)?;
+        let file =
+            if first == communicator.rank() { Shared::create("rankway-window").ok() } else { None };
+        let place = file.as_ref().map(Shared::place);
+        let (infos, key) = exchange_infos(&communicator, bytes, unit, place, 0)?;
+        let node = NodeSegment::map_contiguous(&communicator, &infos, first, file)?;
+        let mapped = communicator.allgather(&[u8::from(node.is_some())])?;
+        let unmapped = mapped.iter().position(|m| m.as_slice() != [1]);
+        let (Some((node, starts)), None) = (node, unmapped) else {
+            let rank = unmapped.unwrap_or(0);
+            let why = format!("rank {rank} cannot map the memory of a shared window");
+            return Err(ErrorKind::Arguments(why).into());
+        };
+        if !node.is_final() {
+            return Window::build(communicator, &infos, key, Err(not_final(bytes)), Flavor::Shared);
+        }
+        let mine = starts[communicator.rank() as usize] as usize;
+        // SAFETY: the segment holds the regions of all ranks.
+        let start = unsafe { node.mapped.start.add(mine) };
+        let local_memory = LocalMemory {
+            mapped: Some(node.mapped),
+            starts: Some(starts),
+            node_locks: Some(node.node_locks),
+            segment: Some(node.segment),
+            ..LocalMemory::of(start)
+        };
+        Window::build(communicator, &infos, key, Ok(local_memory), Flavor::Shared)
+    }
+
+    /// Makes a window without memory, to which each member attaches its own
+    /// ([`Window::attach`]) while the window lives. Displacements are addresses
+    /// at the target, the unit is a byte. Collective.
+    ///
+    /// # Errors
+    /// A peer that died.
+    pub fn dynamic(communicator: &Communicator<N>) -> Result<Window<N>, Error> {
+        let communicator = communicator.dup();
+        let (infos, key) = exchange_infos(&communicator, 0, 1, None, 0)?;
+        let local_memory = LocalMemory::of(std::ptr::null_mut());
+        Window::build(communicator, &infos, key, Ok(local_memory), Flavor::Dynamic)
+    }
+
+    /// Registers the memory and exchanges the keys; a failure is exchanged too,
+    /// so that a window is made in all members or in none.
+    fn build(
+        communicator: Communicator<N>,
+        infos: &[MemberInfo],
+        mut own_key: Key,
+        local_memory: Result<LocalMemory<N>, Error>,
+        flavor: Flavor,
+    ) -> Result<Window<N>, Error> {
+        let context = communicator.context();
+        let device = communicator.device();
+        let mine = infos[communicator.rank() as usize];
+        let agreed = infos.iter().map(|o| o.key).max().unwrap_or(1);
+        own_key.adopt(agreed);
+        let key = own_key.value();
+        let register = |transport,
+                        local_memory: &LocalMemory<N>|
+         -> Result<Option<N::Region>, Error> {
+            let Some((netmod, endpoint)) = context.endpoint(transport) else { return Ok(None) };
+            if mine.bytes == 0 || local_memory.mapped.is_some_and(|m| m.all) {
+                return Ok(None);
+            }
+            // SAFETY: the segment is dropped after the region, and user memory
+            // stays by the contract of `create`.
+            let region =
+                unsafe { netmod.register(endpoint, local_memory.start, mine.bytes as usize, key) };
+            Ok(Some(region.map_err(crate::device::DeviceError::from)?))
+        };
+        let prepared = local_memory.and_then(|mut local_memory| {
+            let network = match local_memory.region.take() {
+                None => register(Transport::Network, &local_memory)?,
+                region => region,
+            };
+            let local = match local_memory.mapped {
+                Some(_) => None,
+                None => register(Transport::Local, &local_memory)?,
+            };
+            let packed_key = match network.as_ref().zip(device.provider(Transport::Network)) {
+                Some((region, netmod)) if N::KEY_HANDLES => {
+                    netmod.rkey_pack(region).map_err(crate::device::DeviceError::from)?
+                }
+                _ => Vec::new(),
+            };
+            Ok((local_memory, network, local, packed_key))
+        });
+        // In the registry before any peer knows of the window.
+        let dynamic = flavor == Flavor::Dynamic;
+        let job_size = device.boot().size();
+        let exposed_region = prepared.as_ref().ok().map(|(local_memory, ..)| {
+            let node_rank = device.node_rank(device.boot().rank()).unwrap_or(0);
+            let shared_lock = local_memory.node_locks.map(|l| l.of(node_rank));
+            let memory = (local_memory.start, mine.bytes as usize);
+            let region =
+                ExposedRegion::new(communicator.id(), memory, dynamic, shared_lock, job_size);
+            Arc::new(RegistryEntry::new(Arc::clone(RmaHandler::of(context).registry()), region))
+        });
+        let own_keys = prepared.as_ref().ok().map(|(local_memory, network, local, _)| {
+            let providers = Providers { network: network.is_some(), local: local.is_some() };
+            let netmod = device.provider(Transport::Network);
+            let by_address = netmod.is_some_and(|n| n.caps().virtual_addresses);
+            let base =
+                if by_address && network.is_some() { local_memory.start.addr() as u64 } else { 0 };
+            let chosen = netmod.filter(|n| n.caps().provider_keys).zip(network.as_ref());
+            (providers, base, chosen.map_or(key, |(n, region)| n.key(region)))
+        });
+        let own_keys = own_keys.map(|(providers, base, key)| {
+            let packed_key = prepared.as_ref().map_or(&[][..], |(.., packed_key)| packed_key);
+            let local = own_key.value();
+            OwnKeys { providers, base, key, local, packed_key }
+        });
+        let member_keys = exchange_keys(&communicator, own_keys, agreed);
+        let (local_memory, network_region, local_region, _) = prepared?;
+        // From here on peers may write to this memory, even if this exchange
+        // failed here.
+        let memory_regions = [network_region, local_region].map(|r| MemoryRegion::new(r, device));
+        let MemberKeys { registered, packed_keys } = member_keys?;
+        let gone = || ErrorKind::Arguments("the window has no memory of its own".into());
+        let state = Arc::new(WindowState {
+            exposed_region: exposed_region.ok_or_else(gone)?,
+            contiguous: local_memory.starts.map(|starts| Column::new(starts.iter().copied())),
+            node_locks: local_memory.node_locks,
+            misalignments: Column::new(infos.iter().map(|o| u64::from(o.misalignment))),
+            master: communicator.world_rank(0)?,
+            dynamic,
+            created: flavor == Flavor::Created,
+            hints: AtomicU8::new(Hints::default().bits()),
+            memory_regions,
+            sizes: match dynamic {
+                true => Column::Uniform(u64::MAX),
+                false => Column::new(infos.iter().map(|o| o.bytes)),
+            },
+            units: Column::new(infos.iter().map(|o| o.unit)),
+            registered,
+            packed_keys: N::KEY_HANDLES.then(|| Arc::new(packed_keys)),
+            members: communicator.map().clone(),
+            rkey_ptr: local_memory.rkey_ptr,
+            _key: Some(own_key),
+            mapped: local_memory.mapped,
+            start: local_memory.start,
+            bytes: mine.bytes as usize,
+            segment: local_memory.segment,
+            map: communicator.map().clone(),
+            _of: None,
+        });
+        let access = Access::new(&state, context, communicator.map())?;
+        Ok(Window { access, communicator, flavor, exposed: RefCell::new(None) })
+    }
+}

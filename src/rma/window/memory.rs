@@ -1,0 +1,174 @@
+//! The memory a window is made of: the provider's, private, or a segment that
+//! the processes of a node map whole.
+
+use super::exchange::MemberInfo;
+use crate::av::Transport;
+use crate::device::segment::{self, PAGE, Segment, Shared};
+use crate::netmod::Netmod;
+use crate::rma::locks::LockWords;
+use crate::rma::state::{Mapped, NodeLocks};
+use crate::rma::{Communicator, Error, ErrorKind};
+use std::fs::File;
+
+/// This process's memory for a window that is being made.
+pub(super) struct LocalMemory<N: Netmod> {
+    pub(super) start: *mut u8,
+    pub(super) mapped: Option<Mapped>,
+    /// By rank, where the regions are contiguous.
+    pub(super) starts: Option<Vec<u64>>,
+    pub(super) node_locks: Option<NodeLocks>,
+    /// Where the memory is the window's own.
+    pub(super) segment: Option<Segment>,
+    /// Where it is the provider's.
+    pub(super) region: Option<N::Region>,
+    pub(super) rkey_ptr: bool,
+}
+
+impl<N: Netmod> LocalMemory<N> {
+    /// Memory that is not shared.
+    pub(super) fn of(start: *mut u8) -> LocalMemory<N> {
+        LocalMemory {
+            start,
+            mapped: None,
+            starts: None,
+            node_locks: None,
+            segment: None,
+            region: None,
+            rkey_ptr: false,
+        }
+    }
+}
+
+/// Memory that is not in a segment of the node: the provider's, or private.
+pub(super) fn provided<N: Netmod>(
+    communicator: &Communicator<N>,
+    bytes: usize,
+    rkey_ptr: bool,
+) -> Result<LocalMemory<N>, Error> {
+    let refused = |source| ErrorKind::Memory { what: format!("{bytes} bytes"), source };
+    if bytes > isize::MAX as usize {
+        return Err(refused(std::io::ErrorKind::OutOfMemory.into()).into());
+    }
+    if let Some((netmod, endpoint)) = communicator.context().endpoint(Transport::Network)
+        && bytes > 0
+    {
+        let memory = netmod.allocate(endpoint, bytes);
+        let memory = memory.map_err(|e| refused(std::io::Error::other(e)))?;
+        if let Some((region, start)) = memory {
+            return Ok(LocalMemory { region: Some(region), rkey_ptr, ..LocalMemory::of(start) });
+        }
+    }
+    let segment = Segment::private(bytes)
+        .map_err(|source| ErrorKind::Memory { what: format!("{bytes} bytes"), source })?;
+    let start = segment.start();
+    Ok(LocalMemory { segment: Some(segment), ..LocalMemory::of(start) })
+}
+
+/// The error for a node's segment without its final length.
+pub(super) fn not_final(bytes: usize) -> Error {
+    let source = std::io::Error::other("the memory file of the node does not have its length");
+    ErrorKind::Memory { what: format!("{bytes} bytes"), source }.into()
+}
+
+/// A node's segment, mapped whole.
+pub(super) struct NodeSegment {
+    pub(super) segment: Segment,
+    pub(super) mapped: Mapped,
+    pub(super) node_locks: NodeLocks,
+    /// The members that come later open it through this process.
+    file: File,
+    len: usize,
+}
+
+impl NodeSegment {
+    /// Returns true if it has its final length, which only its maker sets, and
+    /// may be touched.
+    pub(super) fn is_final(&self) -> bool {
+        segment::is_final(&self.file, self.len)
+    }
+
+    /// Maps the segment the node's first member made; `None` when it cannot
+    /// be had (another pid namespace, no memory files).
+    pub(super) fn map<N: Netmod>(
+        communicator: &Communicator<N>,
+        infos: &[MemberInfo],
+        first: u32,
+        file: Option<Shared>,
+    ) -> Result<Option<NodeSegment>, Error> {
+        let device = communicator.device();
+        let mut all = true;
+        let mut largest = 0;
+        for (rank, info) in (0..).zip(infos) {
+            if device.on_node(communicator.world_rank(rank)?) {
+                largest = largest.max(info.bytes as usize);
+            } else {
+                all = false;
+            }
+        }
+        let pitch = largest.checked_next_multiple_of(PAGE);
+        let len = pitch.and_then(|p| p.checked_mul(device.node_size() as usize));
+        let (Some(pitch), Some(len)) = (pitch, len.filter(|&l| l <= isize::MAX as usize)) else {
+            return Ok(None);
+        };
+        let node = NodeSegment::open(communicator, infos[first as usize], file, len);
+        Ok(node.map(|node| NodeSegment { mapped: Mapped { pitch, all, ..node.mapped }, ..node }))
+    }
+
+    /// Maps one segment for all members, the regions contiguous by rank, and
+    /// says where each starts; `None` when it cannot be had.
+    pub(super) fn map_contiguous<N: Netmod>(
+        communicator: &Communicator<N>,
+        infos: &[MemberInfo],
+        first: u32,
+        file: Option<Shared>,
+    ) -> Result<Option<(NodeSegment, Vec<u64>)>, Error> {
+        let device = communicator.device();
+        let mut starts = Vec::with_capacity(infos.len());
+        let mut len = 0_usize;
+        for (rank, info) in (0..).zip(infos) {
+            let peer = communicator.world_rank(rank)?;
+            let end = len.checked_add(info.bytes as usize).filter(|&l| l <= isize::MAX as usize);
+            let (Some(end), true) = (end, device.on_node(peer)) else { return Ok(None) };
+            starts.push(len as u64);
+            len = end;
+        }
+        let node = NodeSegment::open(communicator, infos[first as usize], file, len);
+        Ok(node.map(|node| (node, starts)))
+    }
+
+    /// Maps `len` bytes of regions and the node's lock words behind them.
+    fn open<N: Netmod>(
+        communicator: &Communicator<N>,
+        info: MemberInfo,
+        file: Option<Shared>,
+        len: usize,
+    ) -> Option<NodeSegment> {
+        let device = communicator.device();
+        let job_size = device.boot().size();
+        let words = LockWords::bytes(job_size).checked_mul(device.node_size() as usize)?;
+        let behind = len.checked_next_multiple_of(PAGE)?;
+        let all = behind.checked_add(words).filter(|&all| all <= isize::MAX as usize)?;
+        let (segment, file) = match file {
+            Some(file) => (file.map(all).ok()?, file.into_file()),
+            None => {
+                let file = info.memory?.open().ok()?;
+                (Segment::map(&file, all).ok()?, file)
+            }
+        };
+        let start = segment.start();
+        // SAFETY: within the segment, which holds `words` bytes behind there.
+        let node_locks = NodeLocks { start: unsafe { start.add(behind) }, job_size };
+        let mapped = Mapped { start, pitch: 0, all: true };
+        Some(NodeSegment { segment, mapped, node_locks, file, len: all })
+    }
+}
+
+/// The first member on this process's node; it makes the segment.
+pub(super) fn first_on_node<N: Netmod>(communicator: &Communicator<N>) -> Result<u32, Error> {
+    for rank in 0..communicator.size() {
+        if communicator.device().on_node(communicator.world_rank(rank)?) {
+            return Ok(rank);
+        }
+    }
+    Ok(communicator.rank())
+}

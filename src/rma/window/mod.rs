@@ -1,0 +1,169 @@
+//! Windows: memory that the members of a communicator may reach.
+//!
+//! `make` has the ways to make one, from the `memory` it takes and what the
+//! members tell each other (`exchange`); `fence` ends epochs of all members and
+//! the window itself.
+
+mod exchange;
+mod fence;
+mod make;
+mod memory;
+
+use super::access::Access;
+use super::{Communicator, Error, ErrorKind, Hints};
+use crate::netmod::Netmod;
+use std::cell::RefCell;
+use std::ops::Deref;
+use std::sync::atomic::Ordering;
+
+/// Where a window's memory comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavor {
+    /// Allocated by the window, shared on the node.
+    Allocated,
+    /// The user's own.
+    Created,
+    /// Allocated on one node, the regions of all ranks contiguous.
+    Shared,
+    /// Attached and detached while the window lives.
+    Dynamic,
+}
+
+/// Whose memory a window is allocated from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backing {
+    /// Shared on the node: a put there is a store. Where it cannot be shared,
+    /// [`Backing::Direct`].
+    #[default]
+    Shared,
+    /// The network library's own memory, where it has some (UCX), put to by the
+    /// library.
+    Provider,
+    /// The same memory, with stores where the library has a peer's mapped.
+    Direct,
+}
+
+/// Memory of every member that the others may put to and get from.
+///
+/// Operations are those of [`Access`], to which a window dereferences. Dropping
+/// a window gives its memory back without asking the others; [`Window::free`]
+/// waits for them first.
+#[derive(Debug)]
+pub struct Window<N: Netmod> {
+    access: Access<N>,
+    communicator: Communicator<N>,
+    flavor: Flavor,
+    /// The world ranks this process's memory was posted to.
+    pub(super) exposed: RefCell<Option<Vec<u32>>>,
+}
+
+impl<N: Netmod> Deref for Window<N> {
+    type Target = Access<N>;
+
+    fn deref(&self) -> &Access<N> {
+        &self.access
+    }
+}
+
+impl<N: Netmod> Window<N> {
+    /// Where the memory of a rank is mapped in this process: start, bytes and
+    /// unit. Peers may write to it at any time within their epochs.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Arguments`] for a rank whose memory is not mapped here: of
+    /// another node, or a window that does not share its memory;
+    /// [`ErrorKind::Rank`], [`ErrorKind::Freed`].
+    pub fn shared_query(&self, rank: u32) -> Result<(*mut u8, usize, usize), Error> {
+        let state = self.access.state()?;
+        let size = self.communicator.size();
+        if rank >= size {
+            return Err(ErrorKind::Rank { rank, size }.into());
+        }
+        if state.dynamic {
+            return Err(ErrorKind::Arguments("a dynamic window shares no memory".into()).into());
+        }
+        let mapped = if rank == self.communicator.rank() {
+            Some(state.start)
+        } else {
+            self.access.mapped(rank)?
+        };
+        let why = || format!("the memory of rank {rank} is not mapped in this process");
+        let start = mapped.ok_or_else(|| ErrorKind::Arguments(why()))?;
+        Ok((start, state.sizes.get(rank) as usize, state.units.get(rank) as usize))
+    }
+
+    /// The window with promises about the operations to come: for this
+    /// process's accesses that are opened from now on, and its own. To be given
+    /// when the window is made, as MPI has it.
+    #[must_use]
+    pub fn with_hints(self, hints: Hints) -> Window<N> {
+        if let Ok(state) = self.access.state() {
+            state.hints.store(hints.bits(), Ordering::Relaxed);
+        }
+        self
+    }
+
+    /// The promises given with [`Window::with_hints`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Freed`].
+    pub fn hints(&self) -> Result<Hints, Error> {
+        Ok(Hints::from_bits(self.access.state()?.hints.load(Ordering::Relaxed)))
+    }
+
+    /// The window's own communicator: a duplicate of the one it was made on.
+    pub fn communicator(&self) -> &Communicator<N> {
+        &self.communicator
+    }
+
+    /// Where the memory comes from.
+    pub fn flavor(&self) -> Flavor {
+        self.flavor
+    }
+
+    /// This process's memory: start and bytes. Others may write to it at any
+    /// time within their epochs.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Freed`].
+    pub fn local(&self) -> Result<(*mut u8, usize), Error> {
+        let state = self.access.state()?;
+        Ok((state.start, state.bytes))
+    }
+
+    /// Copies from this process's own memory of the window.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Freed`], [`ErrorKind::OutOfBounds`].
+    pub fn read_local(&self, offset: usize, out: &mut [u8]) -> Result<(), Error> {
+        let at = self.local_range(offset, out.len())?;
+        for (i, byte) in out.iter_mut().enumerate() {
+            // SAFETY: in range; volatile because peers may be writing.
+            *byte = unsafe { at.add(i).read_volatile() };
+        }
+        Ok(())
+    }
+
+    /// Copies into this process's own memory of the window.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Freed`], [`ErrorKind::OutOfBounds`].
+    pub fn write_local(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
+        let at = self.local_range(offset, bytes.len())?;
+        for (i, byte) in bytes.iter().enumerate() {
+            // SAFETY: in range; volatile because peers may be reading.
+            unsafe { at.add(i).write_volatile(*byte) };
+        }
+        Ok(())
+    }
+
+    fn local_range(&self, offset: usize, len: usize) -> Result<*mut u8, Error> {
+        let (start, bytes) = self.local()?;
+        if offset.checked_add(len).is_none_or(|end| end > bytes) {
+            let (rank, bytes) = (self.communicator.rank(), bytes as u64);
+            return Err(ErrorKind::OutOfBounds { rank, disp: offset, unit: 1, len, bytes }.into());
+        }
+        // SAFETY: within the window's memory.
+        Ok(unsafe { start.add(offset) })
+    }
+}
