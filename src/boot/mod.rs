@@ -205,6 +205,12 @@ static CONNECTED: Mutex<Option<Arc<dyn Boot>>> = Mutex::new(None);
 
 /// Connects to whatever started this process.
 ///
+/// ```no_run
+/// let boot = rankway::boot::connect()?;
+/// println!("rank {} of {}, launched by {}", boot.rank(), boot.size(), boot.launcher());
+/// # Ok::<(), rankway::boot::BootError>(())
+/// ```
+///
 /// `RANKWAY_BOOT=local|pmix|pmi1|alone` forces the choice. A second call
 /// returns the first call's boot.
 ///

@@ -19,6 +19,22 @@ use std::rc::Rc;
 /// to one peer are matched in the order they were sent. Calls make progress
 /// only where they wait.
 ///
+/// ```
+/// # use std::sync::Arc;
+/// use rankway::msg::{MatchSpec, Tagged};
+///
+/// # let boot = Arc::new(rankway::boot::alone::Alone::new()?);
+/// # let context = rankway::device::open_null(boot)?;
+/// let tagged = Tagged::open(&context)?;
+/// tagged.send(0, 5, 0x70_01, &[1, 2])?; // peer, channel, match bits
+/// // The lower byte need not agree.
+/// let spec = MatchSpec { channel: 5, bits: 0x70_00, ignore: 0xff, from: Some(0) };
+/// let mut found = [0; 2];
+/// let status = tagged.recv(&spec, &mut found)?;
+/// assert_eq!((status.bits, found), (0x70_01, [1, 2]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Deaths
 /// Receives from a peer that died fail, with an error that names it, once what
 /// it sent before has had time to come in; so do sends to it. Receives from

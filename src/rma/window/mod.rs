@@ -48,6 +48,24 @@ pub enum Backing {
 /// Operations are those of [`Access`], to which a window dereferences. Dropping
 /// a window gives its memory back without asking the others; [`Window::free`]
 /// waits for them first.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use rankway::rma::{Communicator, Window};
+///
+/// # let boot = Arc::new(rankway::boot::alone::Alone::new()?);
+/// # let context = rankway::device::open_null(boot)?;
+/// let world = Communicator::world(&context);
+/// let mut window = Window::allocate(&world, 64, 8)?; // bytes, bytes of a unit
+/// window.fence()?;
+/// window.put(&[1, 2, 3], 0, 2)?; // bytes 16, 17 and 18 of rank 0
+/// window.fence()?;
+/// let mut found = [0; 3];
+/// window.read_local(16, &mut found)?;
+/// assert_eq!(found, [1, 2, 3]);
+/// window.free()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Window<N: Netmod> {
     access: Access<N>,
