@@ -168,7 +168,7 @@ macro_rules! any_context {
                 }
             )*
             let _ = (boot, options);
-            Err(NetError::NoNetmod { wanted: name.to_owned() }.into())
+            Err(NetError::NoNetmod { wanted: name.to_owned(), have: netmod::NAMES }.into())
         }
     };
 }

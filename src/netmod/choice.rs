@@ -54,7 +54,7 @@ macro_rules! choices {
                 }
             )*
             let _ = visitor;
-            Err(NetError::NoNetmod { wanted: name.to_owned() })
+            Err(NetError::NoNetmod { wanted: name.to_owned(), have: NAMES })
         }
     };
 }

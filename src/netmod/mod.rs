@@ -29,19 +29,24 @@ macro_rules! netmods {
     };
 }
 
+mod caps;
 mod choice;
 mod element;
+mod error;
 #[cfg(any(feature = "ofi", feature = "ucx"))]
 mod limits;
 pub mod null;
+mod operation;
 
+pub use caps::{Calls, Caps};
 pub(crate) use choice::check_settings;
 pub use choice::{NAMES, Visit, by_name, preferred};
 pub use element::{Kind, Op, Type};
+pub use error::NetError;
+pub use operation::{Atomic, Bulk, Completion, Iov, IovTransfer, Transfer};
 
 use crate::av::{AvError, Entry, Transport};
 use std::sync::Arc;
-use thiserror::Error;
 
 /// The provider has no space now: make progress, then call again (`-EAGAIN`).
 pub const AGAIN: isize = -(libc::EAGAIN as isize);
@@ -52,224 +57,6 @@ pub const PENDING: isize = 1;
 pub const UNSUPPORTED: isize = -(libc::ENOSYS as isize);
 /// Bytes of a packet's head.
 pub const HEAD: usize = 32;
-
-/// Why a network library, a provider or one of its calls failed.
-#[derive(Debug, Error, Clone)]
-#[non_exhaustive]
-pub enum NetError {
-    /// The network library could not be opened.
-    #[error("{0}")]
-    Library(String),
-    /// No netmod has this name.
-    #[error("there is no netmod '{wanted}'; netmods are {}", NAMES.join(" and "))]
-    NoNetmod {
-        /// What was asked for.
-        wanted: String,
-    },
-    /// No provider of this name serves what is needed.
-    #[error(
-        "provider '{wanted}' is not there; this libfabric offers: {}; name one of them in \
-         RANKWAY_PROVIDER, or unset it and FI_PROVIDER to have one chosen",
-        have.join(", ")
-    )]
-    NoProvider {
-        /// What was asked for.
-        wanted: String,
-        /// What the library has.
-        have: Vec<String>,
-    },
-    /// The provider is there but has no one-sided operations.
-    #[error(
-        "provider '{provider}' has no RMA on reliable datagram endpoints, which windows need; \
-         use another (rankway info lists them) or unset FI_PROVIDER"
-    )]
-    NoRma {
-        /// The provider.
-        provider: String,
-    },
-    /// Shared memory is full.
-    #[error(
-        "{provider}: {place} has {free} bytes free and {needed} may be needed (an endpoint takes \
-         up to 16 MiB, and libfabric wants space for one a processor); remove what is left there, \
-         enlarge it (mount -o remount,size=...), or use another provider (RANKWAY_PROVIDER=tcp)"
-    )]
-    NoSpace {
-        /// The provider's name.
-        provider: String,
-        /// The file system.
-        place: &'static str,
-        /// Bytes that are free there.
-        free: u64,
-        /// Bytes it should have.
-        needed: u64,
-    },
-    /// The process may not map what a peer takes.
-    #[error(
-        "{provider}: this process may map {left} bytes more and a peer takes up to {needed}; \
-         raise `ulimit -v`"
-    )]
-    NoAddressSpace {
-        /// The provider's name.
-        provider: String,
-        /// Bytes that may still be mapped.
-        left: u64,
-        /// Bytes it should be.
-        needed: u64,
-    },
-    /// Memory could not be locked for the device.
-    #[error(
-        "{provider}: {call} failed: {text} ({code}); this process may lock {limit} bytes for \
-         devices (RLIMIT_MEMLOCK), and what it registers counts: raise the limit (ulimit -l \
-         unlimited; memlock in /etc/security/limits.conf; LimitMEMLOCK= of a service or batch \
-         daemon) or use a provider that locks nothing (RANKWAY_PROVIDER=tcp)"
-    )]
-    LockLimit {
-        /// The provider's name.
-        provider: String,
-        /// The function that failed.
-        call: &'static str,
-        /// The library's error number, negative.
-        code: i64,
-        /// The library's text for it.
-        text: String,
-        /// Bytes that may be locked.
-        limit: u64,
-    },
-    /// A call of the library failed.
-    #[error("{provider}: {call} failed: {text} ({code})")]
-    Call {
-        /// The provider's name.
-        provider: String,
-        /// The function that failed.
-        call: &'static str,
-        /// The library's error number, negative.
-        code: i64,
-        /// The library's text for it.
-        text: String,
-    },
-    /// A raw address this provider cannot have made.
-    #[error("{provider}: not an address of this provider: {reason}")]
-    Address {
-        /// The provider's name.
-        provider: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A peer wrote into this process's shared memory what Rankway never writes.
-    #[error(
-        "its queue on this node holds what no packet looks like, so nothing is taken from it any \
-         more; something overwrote its memory, or the ranks are not all of one version"
-    )]
-    Corrupt,
-    /// An operation failed after it was issued.
-    #[error("{provider}: an operation failed: {text} ({code})")]
-    Operation {
-        /// The provider's name.
-        provider: String,
-        /// Address of the peer, where the operation carried it.
-        peer: Option<u64>,
-        /// The library's error number, positive.
-        code: i64,
-        /// The provider's own text.
-        text: String,
-    },
-}
-
-/// What a provider can do, as far as the layers above must know.
-#[derive(Clone, Debug)]
-pub struct Caps {
-    /// The provider's name, e.g. `tcp;ofi_rxm`.
-    pub provider: String,
-    /// Longest put that may be copied at the call, bytes; 0 where a flush could
-    /// not tell when it is done.
-    pub inject_size: usize,
-    /// Longest single operation, bytes.
-    pub max_message: usize,
-    /// How many peers one process can reach.
-    pub max_peers: u32,
-    /// Targets are addressed by virtual address instead of offset.
-    pub virtual_addresses: bool,
-    /// The provider chooses the keys of registered memory.
-    pub provider_keys: bool,
-    /// Bytes a remote key has; keys chosen here must fit.
-    pub key_size: usize,
-    /// Iov entries one noncontiguous write or read takes; at most 1 where each
-    /// entry is a call.
-    pub iov_limit: usize,
-    /// Longest packet, head and body together, bytes; 0 where the provider has
-    /// no messages.
-    pub packet_size: usize,
-    /// Packets up to this, head and body together, are copied at the call:
-    /// their body is the caller's again at once.
-    pub packet_inject: usize,
-    /// Longest bulk message, bytes.
-    pub max_bulk: usize,
-    /// The provider's atomics are those of the target's processor: they and
-    /// processors that do the same to the memory do not disturb each other, and
-    /// those of one endpoint to one peer take effect in the order of the calls.
-    pub cpu_atomics: bool,
-    /// A network provider that also reaches peers on the node, through queues
-    /// in shared memory that the death of one of them may stop.
-    pub node_queues: bool,
-}
-
-impl Caps {
-    /// Those of a provider called `provider` that can do nothing yet.
-    #[must_use]
-    pub fn none(provider: impl Into<String>) -> Caps {
-        Caps {
-            provider: provider.into(),
-            inject_size: 0,
-            max_message: usize::MAX,
-            max_peers: u32::MAX,
-            virtual_addresses: false,
-            provider_keys: false,
-            key_size: 8,
-            iov_limit: 1,
-            packet_size: 0,
-            packet_inject: 0,
-            max_bulk: 0,
-            cpu_atomics: false,
-            node_queues: false,
-        }
-    }
-}
-
-/// What errors call a netmod's operations: the library's functions, which its
-/// manual and its users know.
-#[derive(Clone, Copy, Debug)]
-pub struct Calls {
-    /// [`Netmod::inject`].
-    pub inject: &'static str,
-    /// [`Netmod::write`] and [`Netmod::write_iov`].
-    pub write: &'static str,
-    /// [`Netmod::read`] and [`Netmod::read_iov`].
-    pub read: &'static str,
-    /// [`Netmod::atomic`].
-    pub atomic: &'static str,
-    /// [`Netmod::flush`].
-    pub flush: &'static str,
-    /// [`Netmod::send`].
-    pub send: &'static str,
-    /// [`Netmod::send_bulk`].
-    pub send_bulk: &'static str,
-    /// [`Netmod::recv_bulk`].
-    pub recv_bulk: &'static str,
-}
-
-impl Calls {
-    /// The names that the trait has for them.
-    pub const GENERIC: Calls = Calls {
-        inject: "inject",
-        write: "write",
-        read: "read",
-        atomic: "atomic",
-        flush: "flush",
-        send: "send",
-        send_bulk: "send_bulk",
-        recv_bulk: "recv_bulk",
-    };
-}
 
 /// What a device asks of a netmod that it is opened over.
 #[derive(Clone, Debug, Default)]
@@ -294,15 +81,6 @@ pub struct Providers<N> {
     pub network: Option<Arc<N>>,
     /// For peers on this node, where another provider serves them.
     pub node: Option<Arc<N>>,
-}
-
-/// A completed operation that was issued with a token.
-#[derive(Debug)]
-pub struct Completion {
-    /// The token given at the call.
-    pub token: u64,
-    /// Zero, or the error.
-    pub result: Result<(), NetError>,
 }
 
 /// A process of the job on this node.
@@ -659,87 +437,4 @@ pub trait Netmod: Send + Sync + Sized + 'static {
 
     /// The library's text for a negative answer of an operation.
     fn explain(&self, call: &'static str, code: isize) -> NetError;
-}
-
-/// The arguments of a tracked [`Netmod::write`] or [`Netmod::read`].
-#[derive(Clone, Copy, Debug)]
-pub struct Transfer<P> {
-    /// Local memory.
-    pub buf: P,
-    /// Bytes.
-    pub len: usize,
-    /// The peer's address, from [`Netmod::insert`].
-    pub dest: u64,
-    /// Offset or virtual address at the target.
-    pub addr: u64,
-    /// The target's key.
-    pub key: u64,
-    /// Comes back on completion.
-    pub token: u64,
-}
-
-/// One contiguous entry of a noncontiguous operation.
-#[derive(Clone, Copy, Debug)]
-pub struct Iov {
-    /// Local memory; only read by writes.
-    pub buf: *mut u8,
-    /// Bytes.
-    pub len: usize,
-    /// Offset or virtual address at the target.
-    pub addr: u64,
-}
-
-/// The arguments of [`Netmod::write_iov`] and [`Netmod::read_iov`].
-#[derive(Clone, Copy, Debug)]
-pub struct IovTransfer<'a> {
-    /// The entries.
-    pub list: &'a [Iov],
-    /// The peer's address, from [`Netmod::insert`].
-    pub dest: u64,
-    /// The target's key.
-    pub key: u64,
-    /// Comes back on completion.
-    pub token: u64,
-}
-
-/// The arguments of [`Netmod::atomic`].
-#[derive(Clone, Copy, Debug)]
-pub struct Atomic {
-    /// What comes back.
-    pub kind: Kind,
-    /// The elements' type.
-    pub ty: Type,
-    /// What is done.
-    pub op: Op,
-    /// `count` operands; unused with [`Op::NoOp`].
-    pub operand: *const u8,
-    /// The comparand, for [`Kind::Swap`].
-    pub compare: *const u8,
-    /// Where the elements go as they were, unless the kind is an update.
-    pub result: *mut u8,
-    /// Elements.
-    pub count: usize,
-    /// The peer's address, from [`Netmod::insert`].
-    pub dest: u64,
-    /// Offset or virtual address at the target.
-    pub addr: u64,
-    /// The target's key.
-    pub key: u64,
-    /// Comes back on completion.
-    pub token: u64,
-}
-
-/// The arguments of [`Netmod::send_bulk`] and [`Netmod::recv_bulk`].
-#[derive(Clone, Copy, Debug)]
-pub struct Bulk<P> {
-    /// Local memory.
-    pub buf: P,
-    /// Bytes, at most [`Caps::max_bulk`].
-    pub len: usize,
-    /// The peer's address, from [`Netmod::insert`]; unused when receiving.
-    pub dest: u64,
-    /// What the two sides agreed on.
-    pub tag: u64,
-    /// Comes back on completion.
-    pub token: u64,
 }

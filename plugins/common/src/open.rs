@@ -37,7 +37,7 @@ macro_rules! chosen {
                     return over(boot, options, hooks).map(Chosen::$netmod);
                 }
             )*
-            Err(netmod::NetError::NoNetmod { wanted: name.to_owned() }.to_string())
+            Err(netmod::NetError::NoNetmod { wanted: name.to_owned(), have: netmod::NAMES }.to_string())
         }
     };
 }

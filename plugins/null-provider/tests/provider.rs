@@ -11,6 +11,8 @@
 #[path = "../../../src/netmod/ofi/bindings.rs"]
 #[rustfmt::skip]
 mod bindings;
+#[path = "../../../src/netmod/ofi/calls.rs"]
+mod calls;
 #[path = "../../../src/dl.rs"]
 mod dl;
 #[path = "../../../src/netmod/ofi/ffi.rs"]

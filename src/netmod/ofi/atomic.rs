@@ -5,25 +5,12 @@
 //! maximum not of complex numbers.
 
 use super::bindings as sys;
+use super::domain::UNKNOWN;
 use super::endpoint::Endpoint;
 use super::ffi;
 use crate::netmod::{AGAIN, Atomic, Kind, Op, PENDING, Type, UNSUPPORTED};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-const TYPES: usize = Type::ALL.len();
-const OPS: usize = Op::ALL.len();
-const UNKNOWN: u32 = u32::MAX;
-
-/// Elements a call takes, by kind, type and operation.
-pub(super) struct Limits([[[AtomicU32; OPS]; TYPES]; 3]);
-
-impl Limits {
-    pub(super) fn new() -> Limits {
-        let unknown = || AtomicU32::new(UNKNOWN);
-        Limits(std::array::from_fn(|_| std::array::from_fn(|_| std::array::from_fn(|_| unknown()))))
-    }
-}
+use std::sync::atomic::Ordering::Relaxed;
 
 fn datatype(ty: Type) -> sys::fi_datatype {
     match ty {

@@ -2,7 +2,7 @@
 //! properties. Nothing is opened beyond the library.
 
 use super::bindings as sys;
-use super::domain::SHM_PEERS;
+use super::constants::SHM_PEERS;
 use super::select::{
     LOCAL_MR, NETWORK_MR, ONLY_BY_NAME, RMA, Request, entries, is_node_local, name_of,
     open_library, query, select,

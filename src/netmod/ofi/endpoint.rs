@@ -1,13 +1,15 @@
 //! An endpoint with its completion queue and counter.
 
 use super::bindings as sys;
-use super::domain::{Ofi, Region};
+use super::constants::TRACKED;
+use super::domain::Ofi;
 use super::ffi;
-use super::packet::Ring;
 use super::pages::Pages;
-use super::slots::{Slot, SlotKind, Slots, TRACKED};
-use super::wait;
-use crate::netmod::{AGAIN, Completion, HEAD, NetError, Netmod, Transfer, UNSUPPORTED};
+use super::region::Region;
+use super::ring::{Posted, Ring};
+use super::select::is_node_local;
+use super::slots::{Slot, SlotKind, Slots};
+use crate::netmod::{AGAIN, Completion, HEAD, NetError, Transfer, UNSUPPORTED};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
@@ -161,8 +163,13 @@ impl Endpoint {
             endpoint.bounce = Some(endpoint.open_bounce(each)?);
         }
         if owner.caps.packet_size > 0 {
-            endpoint.ring = Some(Ring::open(&endpoint)?);
-            endpoint.post_all()?;
+            let memory = Pages::new(Ring::BYTES)?;
+            let region = endpoint.register_if_required(&memory)?;
+            let ring = endpoint.ring.insert(Ring::new(memory, region));
+            match ring.post_all(Posted { ep: endpoint.ep, slots: &endpoint.slots }) {
+                0 => {}
+                rc => return Err(owner.explain("fi_recv", rc)),
+            }
         }
         Ok(endpoint)
     }
@@ -171,7 +178,9 @@ impl Endpoint {
     fn open_queue(&mut self) -> Result<(), NetError> {
         let mut rc = 0;
         for wait_obj in [sys::FI_WAIT_FD, sys::FI_WAIT_NONE] {
-            if wait_obj == sys::FI_WAIT_FD && !wait::has_wait_fd(&self.owner.caps.provider) {
+            // With shared memory there is no descriptor, or one that every sender
+            // has to write to.
+            if wait_obj == sys::FI_WAIT_FD && is_node_local(&self.owner.caps.provider) {
                 continue;
             }
             // SAFETY: all zeroes are the defaults; the domain is open.
@@ -189,6 +198,19 @@ impl Endpoint {
             }
         }
         self.owner.check("fi_cq_open", rc)
+    }
+
+    /// The completion queue's descriptor, as it was opened.
+    #[cold]
+    fn queue_fd(&self) -> Option<RawFd> {
+        let mut fd: RawFd = -1;
+        // SAFETY: the queue is open with FI_WAIT_FD, for which this command
+        // answers an int (fi_cq(3)).
+        let rc = unsafe {
+            let fid = &raw mut (*self.queue()).fid;
+            ffi::fi_control(fid, sys::FI_GETWAIT as i32, (&raw mut fd).cast())
+        };
+        (rc == 0 && fd >= 0).then_some(fd)
     }
 
     fn open_bounce(&self, each: usize) -> Result<Bounce, NetError> {
@@ -225,6 +247,12 @@ impl Endpoint {
         // SAFETY: the endpoint is open and has RMA (checked at open).
         let inject = unsafe { (*(*self.ep).rma).inject };
         InjectHandle { ep: self.ep, inject: inject.unwrap_or(no_inject) }
+    }
+
+    /// Where the ring's receives go.
+    #[inline(always)]
+    fn posted(&self) -> Posted<'_> {
+        Posted { ep: self.ep, slots: &self.slots }
     }
 
     pub(super) fn ep(&self) -> *mut sys::fid_ep {
@@ -396,7 +424,7 @@ impl Endpoint {
         const BATCH: usize = 16;
         let mut entries = [MaybeUninit::<sys::fi_cq_msg_entry>::uninit(); BATCH];
         if let Some(ring) = &self.ring {
-            ring.repost(self);
+            ring.repost(self.posted());
         }
         for _ in 0..BATCHES {
             // SAFETY: the queue is open with FI_CQ_FORMAT_MSG, and `entries`
@@ -431,7 +459,7 @@ impl Endpoint {
     ) {
         match (self.slots.find(e.op_context), &self.ring) {
             (Some((SlotKind::Packet(number), _)), Some(ring)) => {
-                ring.arrived(self, number, e.len, arrived);
+                ring.arrived(self.posted(), number, e.len, arrived);
             }
             (Some((what, index)), _) => {
                 let result =
@@ -484,7 +512,7 @@ impl Endpoint {
             (Some((SlotKind::Packet(number), _)), Some(ring)) => {
                 // Cancelled because the endpoint is being closed, or it could
                 // not be received: the layer above numbers packets and notices.
-                ring.failed(self, number);
+                ring.failed(number);
                 return if entry.err == libc::ECANCELED { Ok(()) } else { Err(error(None)) };
             }
             (Some((_, index)), _) => index,

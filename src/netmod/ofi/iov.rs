@@ -1,14 +1,12 @@
 //! Writes and reads of several iov entries in one call of the provider.
 
 use super::bindings as sys;
+use super::constants::MAX_IOV;
 use super::endpoint::{Direction, Endpoint};
 use super::slots::Slot;
 use crate::netmod::{AGAIN, IovTransfer};
 use std::ffi::c_void;
 use std::ptr::null_mut;
-
-/// Iov entries one call takes at most, whatever the provider would.
-pub(super) const MAX_IOV: usize = 16;
 
 const INVALID: isize = -(libc::EINVAL as isize);
 

@@ -1,8 +1,8 @@
 //! Which provider is chosen.
 
 use super::bindings as sys;
-use super::domain::check_shm_space;
 use super::ffi::{Library, get_string};
+use super::shm;
 use crate::netmod::NetError;
 use std::ffi::CStr;
 use std::ptr::{NonNull, null, null_mut};
@@ -249,7 +249,7 @@ fn none_fits(wanted: Option<&str>) -> NetError {
         // processor takes, and does not say why.
         // SAFETY: only asks how many there are.
         let processors = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-        if let Err(full) = check_shm_space(processors.max(1) as u64) {
+        if let Err(full) = shm::check_space(processors.max(1) as u64) {
             return full;
         }
     }

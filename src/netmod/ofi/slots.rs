@@ -5,21 +5,14 @@
 //! a send or a flush from being issued. A slot is initialised on first use.
 //! Never calls the provider.
 
-use super::domain::Region;
+use super::constants::{BULK, RING, TRACKED};
+use super::region::Region;
 use crate::netmod::HEAD;
 use std::cell::{RefCell, UnsafeCell};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-/// Tracked operations under way at one time on an endpoint; one more is answered
-/// with [`AGAIN`](crate::netmod::AGAIN). Smaller than every provider's default
-/// queue.
-pub(super) const TRACKED: usize = 256;
-/// Bulk receives posted at one time on an endpoint.
-pub(super) const BULK: usize = 1024;
-/// Packet receives posted on an endpoint.
-pub(super) const RING: usize = 64;
 const ALL: usize = TRACKED + BULK + RING;
 
 /// An operation under way; its address is the operation's context.

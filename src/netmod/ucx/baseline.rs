@@ -1,10 +1,10 @@
 //! UCX alone, for comparison: the loops a C program would write around its
 //! calls, on the very worker and endpoints our own operations use.
 
-use super::atomics::contiguous;
+use super::atomic::contiguous;
 use super::bindings as sys;
 use super::endpoint::Worker;
-use super::slot::{self, CallStatus};
+use super::slots::{self, CallStatus};
 use crate::netmod::NetError;
 use std::ffi::c_void;
 
@@ -45,7 +45,7 @@ impl Worker {
         count: usize,
     ) -> Result<(), NetError> {
         let put = self.f().ucp_put_nbx;
-        let param = slot::plain(0);
+        let param = slots::plain(0);
         let mut left = count;
         while left > 0 {
             let chunk = &targets[..targets.len().min(left)];
@@ -91,7 +91,7 @@ impl Worker {
         let opcode = if swap { sys::UCP_ATOMIC_OP_CSWAP } else { sys::UCP_ATOMIC_OP_ADD };
         let (operand, mut reply) = (1_u64, 0_u64);
         let fields = sys::UCP_OP_ATTR_FIELD_DATATYPE | sys::UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-        let mut param = slot::plain(fields);
+        let mut param = slots::plain(fields);
         param.datatype = contiguous(8);
         param.reply_buffer = (&raw mut reply).cast();
         let (ep, rkey) = (target.dest as sys::ucp_ep_h, target.key as sys::ucp_rkey_h);
@@ -187,13 +187,13 @@ impl Worker {
     }
 
     unsafe fn send_raw(&self, dest: u64, buf: *const u8, len: usize) -> *mut c_void {
-        let (ep, param) = (dest as sys::ucp_ep_h, slot::plain(0));
+        let (ep, param) = (dest as sys::ucp_ep_h, slots::plain(0));
         // SAFETY: the caller's duty.
         unsafe { (self.f().ucp_tag_send_nbx)(ep, buf.cast(), len, TAG, &param) }
     }
 
     unsafe fn receive_raw(&self, buf: *mut u8, len: usize) -> *mut c_void {
-        let param = slot::plain(0);
+        let param = slots::plain(0);
         let receive = self.f().ucp_tag_recv_nbx;
         // SAFETY: the caller's duty.
         unsafe { receive(self.handle(), buf.cast(), len, TAG, u64::MAX, &param) }
@@ -201,7 +201,7 @@ impl Worker {
 
     /// Makes progress until an operation is done.
     fn complete(&self, call: &'static str, pointer: *mut c_void) -> Result<(), NetError> {
-        let status = match slot::decode(pointer) {
+        let status = match slots::decode(pointer) {
             CallStatus::Done => return Ok(()),
             CallStatus::Refused(status) => status,
             // SAFETY: a request of this worker without a callback, given back

@@ -1,28 +1,12 @@
-//! UCX started: the context, what it can do, and the netmod's operations.
+//! UCX started: the context and what it can do.
 
 use super::bindings as sys;
-use super::endpoint::{InjectHandle, Worker};
+use super::constants::{INJECT, IOV_LIMIT, PACKET, PACKET_INJECT};
 use super::ffi::{Functions, Library};
-use super::region::Region;
-use super::{atomics, frame, region, transports};
-use crate::av::{AvError, Entry, Transport};
-use crate::netmod::{
-    Atomic, Bulk, Calls, Caps, Completion, HEAD, IovTransfer, Kind, NetError, Netmod, Op,
-    OpenParams, Providers, Transfer, Type, limits,
-};
+use super::transports;
+use crate::netmod::{Caps, NetError, limits};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Longest put that is copied at the call: short or, out of line, through a
-/// buffer of the worker's. UCX itself puts as much at once through shared memory
-/// and copies as much into a tcp packet.
-const INJECT: usize = 8192;
-/// Longest packet: longer bodies go by bulk messages.
-const PACKET: usize = 16 * 1024;
-/// Packets up to this are copied before they are handed to UCX.
-const PACKET_INJECT: usize = 4096;
-/// Iov entries of one call; UCX has none for RMA, so each is a put of its own.
-const IOV_LIMIT: usize = 256;
 
 /// How UCX is opened. Transports and devices are UCX's own choice, which
 /// `UCX_TLS` and `UCX_NET_DEVICES` narrow.
@@ -30,7 +14,7 @@ const IOV_LIMIT: usize = 256;
 pub struct Request {
     /// Several threads will open workers.
     pub threads: bool,
-    /// Workers are to have a descriptor to sleep on ([`Netmod::wait_fd`]); it
+    /// Workers are to have a descriptor to sleep on ([`Netmod::wait_fd`](crate::netmod::Netmod::wait_fd)); it
     /// excludes transports without one.
     pub wakeup: bool,
     /// Processes of the job.
@@ -123,7 +107,7 @@ impl Ucx {
     /// The transports and devices of this context, as `posix/memory`.
     #[must_use]
     pub fn transports(&self) -> Vec<String> {
-        transports::of(self)
+        transports::of(self.f(), self.context)
     }
 
     /// The library's functions.
@@ -154,6 +138,20 @@ impl Ucx {
         let devices =
             || std::fs::read_dir("/sys/class/infiniband").is_ok_and(|mut d| d.next().is_some());
         if denied && devices() { limits::out_of_memory(error) } else { error }
+    }
+
+    /// See [`Netmod::explain`](crate::netmod::Netmod::explain).
+    pub(super) fn explain(&self, call: &'static str, code: isize) -> NetError {
+        let status = i8::try_from(code - STATUS).ok().filter(|s| *s < 0);
+        match status {
+            Some(status) => self.call_error(call, status),
+            None => NetError::Call {
+                provider: self.caps.provider.clone(),
+                call,
+                code: code as i64,
+                text: std::io::Error::from_raw_os_error(-code as i32).to_string(),
+            },
+        }
     }
 
     /// The error of an operation that failed after its call.
@@ -212,240 +210,5 @@ pub(super) fn return_code(status: sys::ucs_status_t) -> isize {
         sys::UCS_OK => 0,
         sys::UCS_ERR_NO_RESOURCE => crate::netmod::AGAIN,
         status => STATUS + isize::from(status),
-    }
-}
-
-impl Netmod for Ucx {
-    type Endpoint = Worker;
-    type InjectHandle = InjectHandle;
-    type Region = Region;
-
-    const NAME: &'static str = "ucx";
-    const CALLS: Calls = Calls {
-        inject: "ucp_put_nbx",
-        write: "ucp_put_nbx",
-        read: "ucp_get_nbx",
-        atomic: "ucp_atomic_op_nbx",
-        flush: "ucp_ep_flush_nbx",
-        send: "ucp_am_send_nbx",
-        send_bulk: "ucp_tag_send_nbx",
-        recv_bulk: "ucp_tag_recv_nbx",
-    };
-    const OWN_ADDRESSES: bool = true;
-    const KEY_HANDLES: bool = true;
-    const FLUSHES: bool = true;
-
-    fn is_installed() -> bool {
-        super::library().is_ok()
-    }
-
-    fn open_providers(params: &OpenParams) -> Result<Providers<Ucx>, NetError> {
-        let &OpenParams { threads, wakeup, peers, .. } = params;
-        let network = Some(Ucx::open(&Request { threads, wakeup, peers })?);
-        Ok(Providers { network, node: None })
-    }
-
-    fn caps(&self) -> &Caps {
-        &self.caps
-    }
-
-    fn open_endpoint(self: &Arc<Self>) -> Result<Worker, NetError> {
-        Worker::open(self)
-    }
-
-    fn address(&self, worker: &Worker) -> Result<Vec<u8>, NetError> {
-        Ok(frame::wrap(frame::ADDRESS, &worker.address()?))
-    }
-
-    fn insert(&self, worker: &Worker, raw: &[u8]) -> Result<u64, NetError> {
-        let address = frame::unwrap(frame::ADDRESS, raw).map_err(|why| self.address_error(why))?;
-        worker.connect(address)
-    }
-
-    unsafe fn register(
-        self: &Arc<Self>,
-        _: &Worker,
-        start: *mut u8,
-        len: usize,
-        _: u64,
-    ) -> Result<Region, NetError> {
-        // SAFETY: the caller's duty.
-        unsafe { Region::register(self, start, len) }
-    }
-
-    fn abandon(region: Region) {
-        region.abandon();
-    }
-
-    fn allocate(
-        self: &Arc<Self>,
-        _: &Worker,
-        len: usize,
-    ) -> Result<Option<(Region, *mut u8)>, NetError> {
-        Region::allocate(self, len).map(Some)
-    }
-
-    fn key(&self, _: &Region) -> u64 {
-        0
-    }
-
-    fn rkey_pack(&self, region: &Region) -> Result<Vec<u8>, NetError> {
-        Ok(frame::wrap(frame::KEY, &region.rkey_pack()?))
-    }
-
-    unsafe fn rkey_unpack(&self, _: &Worker, dest: u64, packed: &[u8]) -> Result<u64, NetError> {
-        let key = frame::unwrap(frame::KEY, packed).map_err(|why| self.address_error(why))?;
-        // SAFETY: the caller's duty.
-        unsafe { region::rkey_unpack(self, dest, key) }
-    }
-
-    unsafe fn rkey_destroy(&self, key: u64) {
-        // SAFETY: the caller's duty.
-        unsafe { (self.f().ucp_rkey_destroy)(key as sys::ucp_rkey_h) };
-    }
-
-    unsafe fn rkey_ptr(&self, key: u64, addr: u64) -> Option<*mut u8> {
-        // SAFETY: the caller's duty.
-        unsafe { region::rkey_ptr(self, key, addr) }
-    }
-
-    fn pack(address: u64, transport: Transport) -> Result<Entry, AvError> {
-        Entry::handle(address, transport as u8)
-    }
-
-    #[inline(always)]
-    fn unpack(entry: Entry) -> Option<(u64, Transport)> {
-        let (endpoint, bits) = entry.as_handle()?;
-        let local = bits & Transport::Local as u8 != 0;
-        Some((endpoint, if local { Transport::Local } else { Transport::Network }))
-    }
-
-    #[inline(always)]
-    fn network(entry: Entry) -> Option<u64> {
-        // One provider serves every peer, so no entry of this netmod has
-        // another transport.
-        if entry.is_empty() { None } else { Some(entry.to_bits()) }
-    }
-
-    #[inline(always)]
-    fn inject_handle(worker: &Worker) -> InjectHandle {
-        worker.inject_handle()
-    }
-
-    #[inline(always)]
-    unsafe fn inject(
-        handle: InjectHandle,
-        buf: *const u8,
-        len: usize,
-        dest: u64,
-        addr: u64,
-        key: u64,
-    ) -> isize {
-        // SAFETY: the caller's duty.
-        unsafe { handle.inject(buf, len, dest, addr, key) }
-    }
-
-    #[inline(always)]
-    unsafe fn inject_now(
-        handle: InjectHandle,
-        buf: *const u8,
-        len: usize,
-        dest: u64,
-        addr: u64,
-        key: u64,
-    ) -> isize {
-        // SAFETY: the caller's duty.
-        unsafe { handle.inject_now(buf, len, dest, addr, key) }.addr().cast_signed()
-    }
-
-    unsafe fn write(&self, worker: &Worker, op: Transfer<*const u8>) -> isize {
-        // SAFETY: the caller's duty.
-        unsafe { worker.write(op) }
-    }
-
-    unsafe fn read(&self, worker: &Worker, op: Transfer<*mut u8>) -> isize {
-        // SAFETY: the caller's duty.
-        unsafe { worker.read(op) }
-    }
-
-    unsafe fn write_iov(&self, worker: &Worker, op: IovTransfer<'_>) -> isize {
-        // SAFETY: the caller's duty.
-        unsafe { worker.transfer_iov(op, true) }
-    }
-
-    unsafe fn read_iov(&self, worker: &Worker, op: IovTransfer<'_>) -> isize {
-        // SAFETY: the caller's duty.
-        unsafe { worker.transfer_iov(op, false) }
-    }
-
-    unsafe fn flush(&self, worker: &Worker, dest: u64, token: u64) -> isize {
-        // SAFETY: the caller's duty.
-        unsafe { worker.flush(dest, token) }
-    }
-
-    fn atomic_limit(&self, _: &Worker, kind: Kind, ty: Type, op: Op) -> usize {
-        usize::from(atomics::operation(kind, ty, op).is_some())
-    }
-
-    unsafe fn atomic(&self, worker: &Worker, op: &Atomic) -> isize {
-        // SAFETY: the caller's duty.
-        unsafe { worker.atomic(op) }
-    }
-
-    unsafe fn send(
-        &self,
-        worker: &Worker,
-        head: &[u8; HEAD],
-        body: *const u8,
-        len: usize,
-        dest: u64,
-        token: u64,
-    ) -> isize {
-        // SAFETY: the caller's duty.
-        unsafe { worker.send(head, body, len, dest, token) }
-    }
-
-    unsafe fn send_bulk(&self, worker: &Worker, op: Bulk<*const u8>) -> isize {
-        // SAFETY: the caller's duty.
-        unsafe { worker.send_bulk(op) }
-    }
-
-    unsafe fn recv_bulk(&self, worker: &Worker, op: Bulk<*mut u8>) -> isize {
-        // SAFETY: the caller's duty.
-        unsafe { worker.recv_bulk(op) }
-    }
-
-    fn cancel(&self, worker: &Worker, token: u64) {
-        worker.cancel(token);
-    }
-
-    fn wait_fd(&self, worker: &Worker) -> Option<std::os::fd::RawFd> {
-        worker.wait_fd()
-    }
-
-    fn arm(&self, worker: &Worker) -> bool {
-        worker.arm()
-    }
-
-    fn poll(
-        &self,
-        worker: &Worker,
-        done: impl FnMut(Completion),
-        arrived: impl FnMut(&[u8; HEAD], &[u8]),
-    ) -> Result<(), NetError> {
-        worker.poll(done, arrived)
-    }
-
-    fn explain(&self, call: &'static str, code: isize) -> NetError {
-        let status = i8::try_from(code - STATUS).ok().filter(|s| *s < 0);
-        match status {
-            Some(status) => self.call_error(call, status),
-            None => NetError::Call {
-                provider: self.caps.provider.clone(),
-                call,
-                code: code as i64,
-                text: std::io::Error::from_raw_os_error(-code as i32).to_string(),
-            },
-        }
     }
 }

@@ -24,34 +24,25 @@ pub(crate) mod bindings;
 pub mod baseline;
 pub(crate) mod ffi;
 
-mod atomics;
+mod atomic;
+mod bulk;
+mod constants;
+mod describe;
 mod domain;
 mod endpoint;
 mod frame;
+mod inject;
+mod iov;
+mod netmod;
+mod packet;
 mod region;
-mod slot;
+mod slots;
 mod transports;
+mod wait;
 
+pub use describe::{library, transports};
 pub use domain::{Request, Ucx};
-pub use endpoint::{InjectHandle, Worker};
+pub use endpoint::Worker;
 pub use ffi::LoadError;
+pub use inject::InjectHandle;
 pub use region::Region;
-
-/// The file UCX was opened from and its version, as it writes it. Starts
-/// nothing of UCX.
-///
-/// # Errors
-/// [`LoadError`] with what to install when there is none.
-pub fn library() -> Result<(String, String), LoadError> {
-    let library = ffi::Library::open()?;
-    Ok((library.path().display().to_string(), library.version_string().to_owned()))
-}
-
-/// The transports and devices UCX would take now, as `posix/memory`. Starts UCX
-/// for as long as that takes, some milliseconds.
-///
-/// # Errors
-/// As [`Ucx::open`].
-pub fn transports() -> Result<Vec<String>, super::NetError> {
-    Ok(Ucx::open(&Request::default())?.transports())
-}

@@ -3,11 +3,12 @@
 //! UCX before 1.15 has no call that lists them, so the report it prints for
 //! people is read, from memory.
 
-use super::domain::Ucx;
+use super::bindings as sys;
+use super::ffi::Functions;
 use std::ptr::null_mut;
 
 /// The transports of a context, as `transport/device`.
-pub(super) fn of(ucx: &Ucx) -> Vec<String> {
+pub(super) fn of(f: &Functions, context: sys::ucp_context_h) -> Vec<String> {
     let (mut text, mut len) = (null_mut(), 0);
     // SAFETY: a stream over memory of libc's own, which is whole once it is
     // closed, and freed once.
@@ -16,7 +17,7 @@ pub(super) fn of(ucx: &Ucx) -> Vec<String> {
         if stream.is_null() {
             return Vec::new();
         }
-        (ucx.f().ucp_context_print_info)(ucx.context, stream);
+        (f.ucp_context_print_info)(context, stream);
         libc::fclose(stream);
         let bytes = std::slice::from_raw_parts(text.cast::<u8>(), len);
         let report = String::from_utf8_lossy(bytes).into_owned();

@@ -12,7 +12,7 @@ pub use tagged::Partner;
 use super::bindings as sys;
 use super::endpoint::Endpoint;
 use super::ffi;
-use crate::netmod::{AGAIN, NetError, Netmod};
+use crate::netmod::{AGAIN, NetError};
 use std::ptr::null_mut;
 
 /// A target as a raw loop knows it; the key is the same for all.

@@ -3,7 +3,7 @@
 use super::super::bindings as sys;
 use super::super::endpoint::Endpoint;
 use super::super::ffi;
-use crate::netmod::{AGAIN, NetError, Netmod};
+use crate::netmod::{AGAIN, NetError};
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
 use std::mem::{ManuallyDrop, MaybeUninit};

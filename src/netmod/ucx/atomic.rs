@@ -7,8 +7,8 @@
 //! leaves the memory as it was.
 
 use super::bindings as sys;
-use super::endpoint::{self, Worker};
-use super::slot;
+use super::endpoint::Worker;
+use super::slots;
 use crate::netmod::{AGAIN, Atomic, Kind, Op, Type, UNSUPPORTED};
 
 /// How UCX does an operation.
@@ -86,7 +86,7 @@ impl Worker {
                     (sys::UCP_ATOMIC_OP_CSWAP, op.compare, op.result)
                 }
             };
-            let mut param = slot::tracked(slot);
+            let mut param = slots::tracked(slot);
             let fields = sys::UCP_OP_ATTR_FIELD_DATATYPE | sys::UCP_OP_ATTR_FIELD_REPLY_BUFFER;
             param.op_attr_mask |= fields;
             param.datatype = contiguous(size);
@@ -94,7 +94,7 @@ impl Worker {
             let (ep, rkey) = (op.dest as sys::ucp_ep_h, op.key as sys::ucp_rkey_h);
             let issue = self.f().ucp_atomic_op_nbx;
             let pointer = issue(ep, opcode, operand.cast(), 1, op.addr, rkey, &param);
-            endpoint::pending(self.inner().started(slot, pointer))
+            slots::pending(self.inner().started(slot, pointer))
         }
     }
 }

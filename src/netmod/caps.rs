@@ -1,0 +1,100 @@
+//! What a provider can do, and what errors call its operations.
+
+#[cfg(doc)]
+use super::Netmod;
+
+/// What a provider can do, as far as the layers above must know.
+#[derive(Clone, Debug)]
+pub struct Caps {
+    /// The provider's name, e.g. `tcp;ofi_rxm`.
+    pub provider: String,
+    /// Longest put that may be copied at the call, bytes; 0 where a flush could
+    /// not tell when it is done.
+    pub inject_size: usize,
+    /// Longest single operation, bytes.
+    pub max_message: usize,
+    /// How many peers one process can reach.
+    pub max_peers: u32,
+    /// Targets are addressed by virtual address instead of offset.
+    pub virtual_addresses: bool,
+    /// The provider chooses the keys of registered memory.
+    pub provider_keys: bool,
+    /// Bytes a remote key has; keys chosen here must fit.
+    pub key_size: usize,
+    /// Iov entries one noncontiguous write or read takes; at most 1 where each
+    /// entry is a call.
+    pub iov_limit: usize,
+    /// Longest packet, head and body together, bytes; 0 where the provider has
+    /// no messages.
+    pub packet_size: usize,
+    /// Packets up to this, head and body together, are copied at the call:
+    /// their body is the caller's again at once.
+    pub packet_inject: usize,
+    /// Longest bulk message, bytes.
+    pub max_bulk: usize,
+    /// The provider's atomics are those of the target's processor: they and
+    /// processors that do the same to the memory do not disturb each other, and
+    /// those of one endpoint to one peer take effect in the order of the calls.
+    pub cpu_atomics: bool,
+    /// A network provider that also reaches peers on the node, through queues
+    /// in shared memory that the death of one of them may stop.
+    pub node_queues: bool,
+}
+
+impl Caps {
+    /// Those of a provider called `provider` that can do nothing yet.
+    #[must_use]
+    pub fn none(provider: impl Into<String>) -> Caps {
+        Caps {
+            provider: provider.into(),
+            inject_size: 0,
+            max_message: usize::MAX,
+            max_peers: u32::MAX,
+            virtual_addresses: false,
+            provider_keys: false,
+            key_size: 8,
+            iov_limit: 1,
+            packet_size: 0,
+            packet_inject: 0,
+            max_bulk: 0,
+            cpu_atomics: false,
+            node_queues: false,
+        }
+    }
+}
+
+/// What errors call a netmod's operations: the library's functions, which its
+/// manual and its users know.
+#[derive(Clone, Copy, Debug)]
+pub struct Calls {
+    /// [`Netmod::inject`].
+    pub inject: &'static str,
+    /// [`Netmod::write`] and [`Netmod::write_iov`].
+    pub write: &'static str,
+    /// [`Netmod::read`] and [`Netmod::read_iov`].
+    pub read: &'static str,
+    /// [`Netmod::atomic`].
+    pub atomic: &'static str,
+    /// [`Netmod::flush`].
+    pub flush: &'static str,
+    /// [`Netmod::send`].
+    pub send: &'static str,
+    /// [`Netmod::send_bulk`].
+    pub send_bulk: &'static str,
+    /// [`Netmod::recv_bulk`].
+    pub recv_bulk: &'static str,
+}
+
+impl Calls {
+    /// The names that the trait has for them.
+    pub const GENERIC: Calls = Calls {
+        inject: "inject",
+        write: "write",
+        read: "read",
+        atomic: "atomic",
+        flush: "flush",
+        send: "send",
+        send_bulk: "send_bulk",
+        recv_bulk: "recv_bulk",
+    };
+}

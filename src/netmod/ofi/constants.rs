@@ -1,0 +1,28 @@
+//! Sizes that this netmod chooses, and those that providers have without telling.
+
+use super::bindings as sys;
+use crate::netmod::HEAD;
+
+/// The access rights that a window's memory needs.
+pub(super) const REMOTE: u64 = sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE;
+
+/// Longest packet, head and body: one of two 4 KiB pages beside its head.
+pub(super) const PACKET: usize = 8192 + HEAD;
+/// Packets up to this are copied, and their sender's buffer is free at once,
+/// where the provider itself would copy less.
+pub(super) const COPIED: usize = 1024;
+
+/// shm keeps its peers in a fixed array (`SMR_MAX_PEERS` in its source).
+pub(super) const SHM_PEERS: u32 = 256;
+/// Longest address that is a string (`SMR_NAME_MAX` in shm's source).
+pub(super) const MAX_NAME: usize = 256;
+/// Iov entries one call takes at most, whatever the provider would.
+pub(super) const MAX_IOV: usize = 16;
+/// Tracked operations under way at one time on an endpoint; one more is answered
+/// with [`AGAIN`](crate::netmod::AGAIN). Smaller than every provider's default
+/// queue.
+pub(super) const TRACKED: usize = 256;
+/// Bulk receives posted at one time on an endpoint.
+pub(super) const BULK: usize = 1024;
+/// Packet receives posted on an endpoint.
+pub(super) const RING: usize = 64;

@@ -1,0 +1,249 @@
+//! The netmod's operations: libfabric as [`Netmod`] has it.
+
+use super::bindings as sys;
+use super::constants::REMOTE;
+use super::domain::Ofi;
+use super::endpoint::{Direction, Endpoint, InjectHandle};
+use super::region::Region;
+use super::{describe, ffi, open, shm};
+use crate::av::{AvError, Entry, Transport};
+use crate::netmod::{
+    Atomic, Bulk, Calls, Caps, Completion, HEAD, IovTransfer, Kind, Neighbours, NetError, Netmod,
+    Op, OpenParams, Providers, Transfer, Type,
+};
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+impl Netmod for Ofi {
+    type Endpoint = Endpoint;
+    type InjectHandle = InjectHandle;
+    type Region = Region;
+
+    const NAME: &'static str = "ofi";
+    const CALLS: Calls = Calls {
+        inject: "fi_inject_write",
+        write: "fi_writemsg",
+        read: "fi_readmsg",
+        atomic: "fi_atomic",
+        send: "fi_sendmsg",
+        send_bulk: "fi_tsendmsg",
+        recv_bulk: "fi_trecv",
+        ..Calls::GENERIC
+    };
+
+    fn is_installed() -> bool {
+        describe::library().is_ok()
+    }
+
+    fn open_providers(params: &OpenParams) -> Result<Providers<Ofi>, NetError> {
+        open::providers(params)
+    }
+
+    fn open_network(params: &OpenParams) -> Result<Arc<Ofi>, NetError> {
+        open::network(params)
+    }
+
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn open_endpoint(self: &Arc<Self>) -> Result<Endpoint, NetError> {
+        if self.caps.provider == "shm" {
+            shm::check_space(1)?;
+        }
+        Endpoint::open(self)
+    }
+
+    fn set_neighbours(&self, neighbours: Neighbours) {
+        if let Some(lock_reaper) = &self.lock_reaper {
+            lock_reaper.set_neighbours(neighbours);
+        }
+    }
+
+    fn address(&self, endpoint: &Endpoint) -> Result<Vec<u8>, NetError> {
+        let mut raw = vec![0_u8; 256];
+        let mut len = raw.len();
+        // SAFETY: the endpoint is enabled; `raw` holds `len` bytes.
+        let rc = unsafe { ffi::fi_getname(endpoint.ep(), raw.as_mut_ptr().cast(), &mut len) };
+        self.check("fi_getname", rc)?;
+        raw.truncate(len);
+        // A process killed inside this queue would hang its owner too.
+        if let Some(lock_reaper) = &self.lock_reaper {
+            lock_reaper.watch(&raw);
+        }
+        Ok(raw)
+    }
+
+    fn insert(&self, _: &Endpoint, raw: &[u8]) -> Result<u64, NetError> {
+        let provider = || self.caps.provider.clone();
+        if self.caps.provider == "shm" {
+            shm::check_address_space()?;
+        }
+        self.validate(raw).map_err(|reason| NetError::Address { provider: provider(), reason })?;
+        let mut addr = sys::fi_addr_t::MAX;
+        let _setup = self.lock_setup();
+        // SAFETY: `raw` passed `validate`, so it is as long as one address of
+        // this provider's format; the AV is open.
+        let n =
+            unsafe { ffi::fi_av_insert(self.av, raw.as_ptr().cast(), 1, &mut addr, 0, null_mut()) };
+        match n {
+            1 => {
+                if let Some(lock_reaper) = &self.lock_reaper {
+                    lock_reaper.watch(raw);
+                }
+                Ok(addr)
+            }
+            n if n < 0 => Err(self.explain("fi_av_insert", n as isize)),
+            _ => {
+                let reason = format!("fi_av_insert refused {raw:02x?}");
+                let reason = crate::ulimit::explained(reason);
+                Err(NetError::Address { provider: provider(), reason })
+            }
+        }
+    }
+
+    unsafe fn register(
+        self: &Arc<Self>,
+        endpoint: &Endpoint,
+        start: *mut u8,
+        len: usize,
+        key: u64,
+    ) -> Result<Region, NetError> {
+        if self.requires_registration(sys::FI_MR_ALLOCATED) {
+            populate(start, len);
+        }
+        // SAFETY: the caller's duty.
+        unsafe { self.register_for(endpoint.ep(), start, len, REMOTE, key) }
+    }
+
+    fn abandon(region: Region) {
+        region.abandon();
+    }
+
+    fn key(&self, region: &Region) -> u64 {
+        // SAFETY: the registration is open.
+        unsafe { ffi::fi_mr_key(region.mr) }
+    }
+
+    fn pack(address: u64, transport: Transport) -> Result<Entry, AvError> {
+        Entry::index(address, transport)
+    }
+
+    #[inline(always)]
+    fn unpack(entry: Entry) -> Option<(u64, Transport)> {
+        entry.as_index()
+    }
+
+    #[inline(always)]
+    fn network(entry: Entry) -> Option<u64> {
+        entry.network_index()
+    }
+
+    #[inline(always)]
+    fn inject_handle(endpoint: &Endpoint) -> InjectHandle {
+        endpoint.inject_handle()
+    }
+
+    #[inline(always)]
+    unsafe fn inject(
+        handle: InjectHandle,
+        buf: *const u8,
+        len: usize,
+        dest: u64,
+        addr: u64,
+        key: u64,
+    ) -> isize {
+        // SAFETY: the endpoint lives by the contract; the rest is the
+        // caller's duty.
+        unsafe { handle.inject(buf, len, dest, addr, key) }
+    }
+
+    unsafe fn write(&self, endpoint: &Endpoint, op: Transfer<*const u8>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { endpoint.write(op) }
+    }
+
+    unsafe fn read(&self, endpoint: &Endpoint, op: Transfer<*mut u8>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { endpoint.read(op) }
+    }
+
+    unsafe fn write_iov(&self, endpoint: &Endpoint, op: IovTransfer<'_>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { endpoint.transfer_iov(op, Direction::Write) }
+    }
+
+    unsafe fn read_iov(&self, endpoint: &Endpoint, op: IovTransfer<'_>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { endpoint.transfer_iov(op, Direction::Read) }
+    }
+
+    fn atomic_limit(&self, endpoint: &Endpoint, kind: Kind, ty: Type, op: Op) -> usize {
+        endpoint.atomic_limit(kind, ty, op)
+    }
+
+    unsafe fn atomic(&self, endpoint: &Endpoint, op: &Atomic) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { endpoint.atomic(op) }
+    }
+
+    unsafe fn send_bulk(&self, endpoint: &Endpoint, op: Bulk<*const u8>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { endpoint.send_bulk(op) }
+    }
+
+    unsafe fn recv_bulk(&self, endpoint: &Endpoint, op: Bulk<*mut u8>) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { endpoint.recv_bulk(op) }
+    }
+
+    fn cancel(&self, endpoint: &Endpoint, token: u64) {
+        endpoint.cancel(token);
+    }
+
+    fn wait_fd(&self, endpoint: &Endpoint) -> Option<std::os::fd::RawFd> {
+        endpoint.wait_fd()
+    }
+
+    fn arm(&self, endpoint: &Endpoint) -> bool {
+        endpoint.arm()
+    }
+
+    #[inline]
+    unsafe fn send(
+        &self,
+        endpoint: &Endpoint,
+        head: &[u8; HEAD],
+        body: *const u8,
+        len: usize,
+        dest: u64,
+        token: u64,
+    ) -> isize {
+        // SAFETY: the caller's duty.
+        unsafe { endpoint.send(head, body, len, dest, token) }
+    }
+
+    fn poll(
+        &self,
+        endpoint: &Endpoint,
+        done: impl FnMut(Completion),
+        arrived: impl FnMut(&[u8; HEAD], &[u8]),
+    ) -> Result<(), NetError> {
+        endpoint.poll(done, arrived)
+    }
+
+    fn explain(&self, call: &'static str, code: isize) -> NetError {
+        Ofi::explain(self, call, code)
+    }
+}
+
+/// Backs a range with memory before it is registered (`FI_MR_ALLOCATED`).
+fn populate(start: *mut u8, len: usize) {
+    let page = 4096_usize;
+    let aligned = start.addr() & !(page - 1);
+    let span = (start.addr() + len).next_multiple_of(page) - aligned;
+    // SAFETY: advice only: it allocates pages of a range the caller has mapped,
+    // and a kernel before 5.14 refuses it, in which case registration itself
+    // faults the pages in.
+    unsafe { libc::madvise(start.with_addr(aligned).cast(), span, libc::MADV_POPULATE_WRITE) };
+}

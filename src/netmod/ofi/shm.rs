@@ -1,0 +1,44 @@
+//! What libfabric's shm takes of the node and does not check itself.
+
+use super::constants::SHM_PEERS;
+use crate::netmod::NetError;
+
+/// Bytes of a shm endpoint's segment with libfabric 1.17 (2.5: 13 MB), taken as
+/// it fills.
+const SHM_SEGMENT: u64 = 16 << 20;
+
+/// The number of peers that shm is used for: [`SHM_PEERS`], or fewer where
+/// `RANKWAY_SHM_PEERS` says so, the same for all ranks. Further peers are
+/// reached over the network.
+pub(super) fn max_peers() -> u32 {
+    crate::settings::SHM_PEERS.get().map_or(SHM_PEERS, |n| SHM_PEERS.min(n as u32))
+}
+
+/// Refuses where so many shm endpoints do not fit into the node's shared memory.
+pub(super) fn check_space(endpoints: u64) -> Result<(), NetError> {
+    // SAFETY: all-zero is a valid statvfs, which the call fills.
+    let mut fs: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a C string and a structure of ours.
+    let known = unsafe { libc::statvfs(c"/dev/shm".as_ptr(), &mut fs) } == 0;
+    let free = fs.f_bavail as u64 * fs.f_frsize as u64;
+    let needed = endpoints * SHM_SEGMENT;
+    if known && free < needed {
+        let place = "/dev/shm";
+        return Err(NetError::NoSpace { provider: "shm".into(), place, free, needed });
+    }
+    Ok(())
+}
+
+/// Refuses where a peer's segment cannot be mapped: libfabric 1.17 writes there
+/// without looking, and its crash handler hangs.
+pub(super) fn check_address_space() -> Result<(), NetError> {
+    /// What else the library takes for a peer.
+    const SLACK: u64 = 4 << 20;
+    let needed = SHM_SEGMENT + SLACK;
+    match crate::ulimit::address_space() {
+        Some(left) if left < needed => {
+            Err(NetError::NoAddressSpace { provider: "shm".into(), left, needed })
+        }
+        _ => Ok(()),
+    }
+}

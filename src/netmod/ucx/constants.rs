@@ -1,0 +1,23 @@
+//! Sizes and times that this netmod chooses.
+
+use std::time::Duration;
+
+/// Longest put that is copied at the call: short or, out of line, through a
+/// buffer of the worker's. UCX itself puts as much at once through shared memory
+/// and copies as much into a tcp packet.
+pub(super) const INJECT: usize = 8192;
+/// Longest packet: longer bodies go by bulk messages.
+pub(super) const PACKET: usize = 16 * 1024;
+/// Packets up to this are copied before they are handed to UCX.
+pub(super) const PACKET_INJECT: usize = 4096;
+/// Iov entries of one call; UCX has none for RMA, so each is a put of its own.
+pub(super) const IOV_LIMIT: usize = 256;
+/// Operations under way at one time on a worker; one more is answered with
+/// "again".
+pub(super) const SLOTS: usize = 1024;
+/// The number of the active message that packets are.
+pub(super) const PACKETS: u32 = 0;
+/// How long closing a worker waits for its flush.
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
+/// Failures nobody waits for that are kept until the next poll.
+pub(super) const FAILURES: usize = 64;
