@@ -5,6 +5,10 @@
 //! path at infinite speed, use the libfabric provider in
 //! `plugins/null-provider`, which also pays for the library's calls.
 //!
+//! It is also the template of a netmod: all that [`Netmod`] has no default for.
+//! What a library has beyond it (packets, atomics, iov lists, bulk messages, a
+//! flush, a descriptor to sleep on) is the trait's other methods.
+//!
 //! ```
 //! use rankway::netmod::{Netmod, null::Null};
 //!

@@ -4,13 +4,14 @@
 
 use crate::HEAP;
 use crate::output::Table;
-use rankway::boot::local;
+use rankway::boot::{Boot, local};
 use rankway::device::{self, Context, Options};
 use rankway::msg::Messenger;
-use rankway::netmod::Netmod;
+use rankway::netmod::{self, Netmod};
 use rankway::rma::{Communicator, Window};
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Counts of one process.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -83,12 +84,23 @@ pub(super) fn measure(network: &str, ranks: u32) -> Result<Live, String> {
 fn job(network: &str, ranks: u32) -> Result<[Count; 4], String> {
     let body = |boot, _: &mut dyn FnMut(())| {
         let options = Options::default().provider(network.to_owned());
-        match network {
-            "ucx" => device::open_ucx(boot, &Options::default()).map_err(text).and_then(talk),
-            _ => device::open_ofi(boot, &options).map_err(text).and_then(talk),
+        match netmod::NAMES.contains(&network) {
+            true => netmod::by_name(network, Talk(boot)).map_err(text)?,
+            false => device::open_ofi(boot, &options).map_err(text).and_then(talk),
         }
     };
     crate::forked::answer(network, &local::Options::new(ranks), body, |()| {})
+}
+
+/// Opens the netmod and talks.
+struct Talk(Arc<dyn Boot>);
+
+impl netmod::Visit for Talk {
+    type Output = Result<Option<[Count; 4]>, String>;
+
+    fn visit<N: Netmod>(self) -> Self::Output {
+        device::open_over::<N>(self.0, &Options::default()).map_err(text).and_then(talk)
+    }
 }
 
 fn text(e: impl std::fmt::Display) -> String {
