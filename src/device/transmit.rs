@@ -196,13 +196,10 @@ impl<N: Netmod> Context<N> {
     /// As [`Netmod::send`]; `link` is this context's.
     #[inline]
     unsafe fn hand_over(&self, link: &Link, packet: Outgoing<'_>) -> isize {
+        let Outgoing { head, start, len, .. } = packet;
         match link.outbox() {
             // SAFETY: the caller's duty; no longer than `packet_limits` says.
-            Some(outbox)
-                if unsafe { outbox.put_encoded(packet.head, packet.start, packet.len) } =>
-            {
-                0
-            }
+            Some(outbox) if unsafe { outbox.put_encoded(head, start, len) } => 0,
             Some(_) => AGAIN,
             // SAFETY: the caller's duty.
             None => unsafe { self.to_provider(link.route(), packet) },
