@@ -12,7 +12,10 @@ pub(crate) struct Import {
     pub(crate) path: Vec<String>,
     /// What it is called here; none of a glob.
     pub(crate) name: Option<String>,
+    /// For every user of the library.
     pub(crate) is_public: bool,
+    /// For others of the crate at least.
+    is_handed_on: bool,
 }
 
 /// A file of a crate: a module.
@@ -170,7 +173,7 @@ impl Crate {
         };
         for import in &module.imports {
             // A face that hands on what its files declare imports nothing.
-            if import.is_public && is_face(&module.file) {
+            if import.is_handed_on && is_face(&module.file) {
                 continue;
             }
             if import.name.is_some() {
@@ -216,11 +219,17 @@ impl Module {
                     open.pop();
                 }
                 "use" if next.is_some_and(|next| !next.is("<")) => {
-                    let is_public = i > 0 && (tokens[i - 1].is("pub") || tokens[i - 1].is(")"));
+                    let is_public = i > 0 && tokens[i - 1].is("pub");
+                    let is_handed_on = is_public || i > 0 && tokens[i - 1].is(")");
                     let mut imports = Vec::new();
                     i = tree(&tokens, i + 1, &[], &mut imports);
                     module.imports.extend(imports.into_iter().filter_map(|(path, name)| {
-                        Some(Import { path: outside(&path, inline)?, name, is_public })
+                        Some(Import {
+                            path: outside(&path, inline)?,
+                            name,
+                            is_public,
+                            is_handed_on,
+                        })
                     }));
                     continue;
                 }

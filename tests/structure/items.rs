@@ -167,10 +167,12 @@ pub(crate) fn split(tokens: &[Token]) -> Vec<&[Token]> {
 /// The tokens as one line, whatever the lines of the source.
 pub(crate) fn line(tokens: &[Token]) -> String {
     let mut line = String::new();
-    // (A comma at the end of a list stands only where lines are broken.)
+    // (A comma at the end of a list stands only where lines are broken; that a
+    // parameter is `mut` is nobody's business.)
     let closes = |next: &Token| [")", "}", "]", ">"].contains(&&*next.text);
     let is_last = |i: usize| tokens[i].is(",") && tokens.get(i + 1).is_none_or(closes);
-    let kept = (0..tokens.len()).filter(|i| !is_last(*i)).map(|i| &tokens[i]);
+    let is_mut = |i: usize| i > 0 && tokens[i].is("mut") && tokens[i - 1].is("(");
+    let kept = (0..tokens.len()).filter(|i| !is_last(*i) && !is_mut(*i)).map(|i| &tokens[i]);
     let tokens: Vec<&Token> = kept.collect();
     for (i, token) in tokens.iter().enumerate() {
         let next = tokens.get(i + 1);

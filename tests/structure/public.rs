@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn what_can_be_reached_is_listed() {
         let found = lines(&[
-            ("lib.rs", "pub mod a; mod b; mod c; pub use c::N;"),
+            ("lib.rs", "pub mod a; mod b; mod c; pub use c::N; pub(crate) use b::Hidden;"),
             (
                 "a.rs",
                 "pub use crate::b::{S, F as G}; pub(crate) fn no() {} pub fn yes(x: u8,) -> u8 { x }",
