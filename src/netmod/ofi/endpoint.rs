@@ -263,6 +263,7 @@ impl Endpoint {
         self.cq
     }
 
+    #[cfg(feature = "baseline")]
     pub(super) fn counter(&self) -> *mut sys::fid_cntr {
         self.cntr
     }
