@@ -21,12 +21,12 @@ use std::rc::Rc;
 ///
 /// ```
 /// # use std::sync::Arc;
-/// use rankway::msg::{MatchSpec, Tagged};
+/// use rankway::msg::{Envelope, MatchSpec, Tagged};
 ///
 /// # let boot = Arc::new(rankway::boot::alone::Alone::new()?);
 /// # let context = rankway::device::open_null(boot)?;
 /// let tagged = Tagged::open(&context)?;
-/// tagged.send(0, 5, 0x70_01, &[1, 2])?; // peer, channel, match bits
+/// tagged.send(Envelope { peer: 0, channel: 5, bits: 0x70_01 }, &[1, 2])?;
 /// // The lower byte need not agree.
 /// let spec = MatchSpec { channel: 5, bits: 0x70_00, ignore: 0xff, from: Some(0) };
 /// let mut found = [0; 2];
