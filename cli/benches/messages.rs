@@ -87,10 +87,12 @@ fn measure(boot: Arc<dyn Boot>, provider: &str) -> Result {
                 ping: Box::new(|| unsafe { Ok(endpoint.raw_ping_pong(partner, first, PINGS)?) }),
                 // SAFETY: as above.
                 stream: Box::new(|| unsafe {
-                    Ok(match first {
-                        true => endpoint.raw_stream(partner, STREAM, WINDOW)?,
-                        false => endpoint.raw_sink(partner, STREAM, WINDOW)?,
-                    })
+                    if first {
+                        endpoint.raw_stream(partner, STREAM, WINDOW)?;
+                    } else {
+                        endpoint.raw_sink(partner, STREAM, WINDOW)?;
+                    }
+                    Ok(())
                 }),
             },
             Height {
