@@ -104,6 +104,25 @@ pub type Neighbours = Box<dyn Fn() -> Option<Vec<Neighbour>> + Send + Sync>;
 /// A `Netmod` may be used from any thread. A [`Netmod::Endpoint`] belongs to one
 /// thread at a time (it may be sent); its calls take `&self` because the owner
 /// may hold it in several places, never because two threads may call at once.
+///
+/// # Contracts
+/// What whoever calls the operations answers for, named once. The `SAFETY`
+/// comments of the netmods, and of those who call them, cite the names.
+///
+/// - **\[ENDPOINT\]** The endpoint, or that of the handle, is one of this netmod's,
+///   lives, and is this thread's alone.
+/// - **\[DEST\]** The peer's address came from [`Netmod::insert`], with
+///   [`Netmod::OWN_ADDRESSES`] on this endpoint.
+/// - **\[KEY\]** With [`Netmod::KEY_HANDLES`] the key came from
+///   [`Netmod::rkey_unpack`] for this peer and is not destroyed, and what the
+///   operation names at the target lies in the key's region. Elsewhere any numbers
+///   will do: the provider looks at them.
+/// - **\[BUF\]** Local memory is as long as the call says. It stays readable, or
+///   writable and untouched where bytes come in, until the token came back; until
+///   the call returns where none will ([`Netmod::inject`], an error, 0 of a call
+///   that may answer [`PENDING`]).
+/// - **\[LIMIT\]** The operation is no longer than [`Caps`] allows for its kind.
+/// - **\[MEM\]** Memory that is registered stays mapped until its region is dropped.
 pub trait Netmod: Send + Sync + Sized + 'static {
     /// An endpoint with its completion queue.
     type Endpoint: Send;
@@ -183,7 +202,7 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// [`NetError::Call`].
     ///
     /// # Safety
-    /// `start..start + len` stays mapped until the region is dropped.
+    /// \[MEM\] for `start..start + len`, \[ENDPOINT\].
     unsafe fn register(
         self: &Arc<Self>,
         endpoint: &Self::Endpoint,
@@ -230,7 +249,7 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// [`NetError::Address`] for bytes that are no key, [`NetError::Call`].
     ///
     /// # Safety
-    /// `dest` came from [`Netmod::insert`] on `endpoint`.
+    /// \[ENDPOINT\], \[DEST\].
     unsafe fn rkey_unpack(
         &self,
         _endpoint: &Self::Endpoint,
@@ -243,14 +262,14 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// Destroys an unpacked key.
     ///
     /// # Safety
-    /// `key` came from [`Netmod::rkey_unpack`] and is used no more.
+    /// \[KEY\], and the key is used no more.
     unsafe fn rkey_destroy(&self, _key: u64) {}
 
     /// Where the target's memory at `addr` is mapped in this process, if the
     /// library has it mapped.
     ///
     /// # Safety
-    /// `key` came from [`Netmod::rkey_unpack`], `addr` lies in its region.
+    /// \[KEY\]: `addr` lies in the key's region.
     unsafe fn rkey_ptr(&self, _key: u64, _addr: u64) -> Option<*mut u8> {
         None
     }
@@ -275,9 +294,8 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// negative error number.
     ///
     /// # Safety
-    /// The endpoint of `handle` lives and is this thread's, `buf` is readable
-    /// for `len` bytes, `len` is at most [`Caps::inject_size`], and `dest` came
-    /// from [`Netmod::insert`].
+    /// \[ENDPOINT\], \[DEST\], \[KEY\], \[BUF\] until the call returns, and \[LIMIT\]:
+    /// [`Caps::inject_size`].
     unsafe fn inject(
         handle: Self::InjectHandle,
         buf: *const u8,
@@ -302,7 +320,7 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         addr: u64,
         key: u64,
     ) -> isize {
-        // SAFETY: the caller's duty.
+        // SAFETY: [ENDPOINT], [DEST], [KEY], [BUF], [LIMIT], as `inject` asks for them.
         unsafe { Self::inject(handle, buf, len, dest, addr, key) }
     }
 
@@ -311,8 +329,8 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// [`Netmod::read`]), with [`Netmod::FLUSHES`] when the buffer is free.
     ///
     /// # Safety
-    /// As [`Netmod::inject`], `len` at most [`Caps::max_message`], and `buf`
-    /// stays readable until the token came back.
+    /// \[ENDPOINT\], \[DEST\], \[KEY\], \[BUF\] to read from, \[LIMIT\]:
+    /// [`Caps::max_message`].
     unsafe fn write(&self, endpoint: &Self::Endpoint, op: Transfer<*const u8>) -> isize;
 
     /// Gets `len` bytes. A read is answered after all earlier puts of this
@@ -320,7 +338,7 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// except with [`Netmod::FLUSHES`].
     ///
     /// # Safety
-    /// `op.buf` stays writable for `op.len` bytes until the token came back.
+    /// As [`Netmod::write`], but \[BUF\] to write to.
     unsafe fn read(&self, endpoint: &Self::Endpoint, op: Transfer<*mut u8>) -> isize;
 
     /// Writes several iov entries, at most [`Caps::iov_limit`]; the token comes
@@ -344,7 +362,7 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// memory. 0 when it is already, [`PENDING`], [`AGAIN`], or an error.
     ///
     /// # Safety
-    /// `dest` came from [`Netmod::insert`] on `endpoint`.
+    /// \[ENDPOINT\], \[DEST\].
     unsafe fn flush(&self, _endpoint: &Self::Endpoint, _dest: u64, _token: u64) -> isize {
         UNSUPPORTED
     }
@@ -360,9 +378,9 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// [`AGAIN`], or an error.
     ///
     /// # Safety
-    /// [`Netmod::atomic_limit`] allows the count; the buffers that the kind
-    /// uses hold `count` elements until the token came back; `dest` and `key`
-    /// as in [`Netmod::write`], `addr` a multiple of the element's size.
+    /// \[ENDPOINT\], \[DEST\], \[KEY\], \[BUF\] for `count` elements of each buffer that
+    /// the kind uses, \[LIMIT\]: [`Netmod::atomic_limit`] for the count. `addr` is a
+    /// multiple of the element's size.
     unsafe fn atomic(&self, _endpoint: &Self::Endpoint, _op: &Atomic) -> isize {
         UNSUPPORTED
     }
@@ -373,9 +391,8 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// [`AGAIN`]; or an error.
     ///
     /// # Safety
-    /// `dest` came from [`Netmod::insert`] on `endpoint`; `body` is readable for
-    /// `len` bytes until it is the caller's again; [`HEAD`] and `len` together
-    /// are at most [`Caps::packet_size`].
+    /// \[ENDPOINT\], \[DEST\], \[BUF\] for the body, \[LIMIT\]: [`Caps::packet_size`] for
+    /// [`HEAD`] and `len` together.
     unsafe fn send(
         &self,
         _endpoint: &Self::Endpoint,
@@ -392,7 +409,7 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// same tag and length. Answers as [`Netmod::send`].
     ///
     /// # Safety
-    /// `op.buf` stays readable until the token came back.
+    /// \[ENDPOINT\], \[DEST\], \[BUF\] to read from, \[LIMIT\]: [`Caps::max_bulk`].
     unsafe fn send_bulk(&self, _endpoint: &Self::Endpoint, _op: Bulk<*const u8>) -> isize {
         UNSUPPORTED
     }
@@ -401,7 +418,7 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// has at this time. [`PENDING`], [`AGAIN`], or an error.
     ///
     /// # Safety
-    /// `op.buf` stays writable until the token came back.
+    /// \[ENDPOINT\], \[BUF\] to write to, \[LIMIT\]: [`Caps::max_bulk`].
     unsafe fn recv_bulk(&self, _endpoint: &Self::Endpoint, _op: Bulk<*mut u8>) -> isize {
         UNSUPPORTED
     }

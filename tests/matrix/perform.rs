@@ -241,7 +241,7 @@ impl<'a, N: Netmod> Perform<'a, N> {
         let count = len / ty.size();
         let bytes = ty == Type::U8;
         let words = ty == Type::I64 && origin.addr() % 8 == 0 && result.addr() % 8 == 0;
-        // SAFETY: the caller's word.
+        // SAFETY: the buffers hold what the step says, and stay until it is complete.
         unsafe {
             match step.act {
                 Act::Put if step.request => one.request = Some(access.rput(origin, len, to, disp)?),

@@ -11,21 +11,23 @@ use std::sync::Arc;
 
 impl<N: Opens> Pair<N> {
     /// # Safety
-    /// The buffer stays until the token came back.
+    /// \[BUF\]: the buffer stays until the token came back. \[LIMIT\]: it is no longer
+    /// than `max_bulk`.
     unsafe fn post(&self, buf: &mut [u8], tag: u64, token: u64) -> Result {
         let (start, len) = (buf.as_mut_ptr(), buf.len());
         let op = Bulk { buf: start, len, dest: 0, tag, token };
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF], [LIMIT].
         let rc = self.issue("recv_bulk", || unsafe { self.net.recv_bulk(&self.endpoint, op) })?;
         ensure!(rc == PENDING, "recv_bulk answered {rc}");
         Ok(())
     }
 
     /// # Safety
-    /// The buffer stays until the token came back, where the answer is true.
+    /// \[BUF\]: the buffer stays until the token came back, where the answer is true.
+    /// \[LIMIT\]: it is no longer than `max_bulk`.
     unsafe fn push(&self, buf: &[u8], tag: u64, token: u64) -> Result<bool> {
         let op = Bulk { buf: buf.as_ptr(), len: buf.len(), dest: self.dest, tag, token };
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST]: the peer's; [BUF], [LIMIT].
         let rc = self.issue("send_bulk", || unsafe { self.net.send_bulk(&self.endpoint, op) })?;
         Ok(rc == PENDING)
     }

@@ -157,7 +157,7 @@ pub fn wrong_key<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         let start = Instant::now();
         while answer.is_none() && start.elapsed() < Duration::from_millis(1500) {
             if rc == AGAIN {
-                // SAFETY: the data stays; no key is refused by the contract.
+                // SAFETY: [BUF]: the data stays; [KEY]: any will do; the address is the peer's.
                 rc = unsafe { p.net.write(&p.endpoint, op()) };
             }
             if rc < 0 && rc != AGAIN {

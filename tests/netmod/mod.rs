@@ -1,4 +1,6 @@
 //! What two endpoints do to each other, generic over the netmod.
+//!
+//! The `SAFETY` comments cite the contracts of [`Netmod`].
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 

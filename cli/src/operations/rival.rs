@@ -21,7 +21,8 @@ pub(super) trait Rival: Netmod {
     /// `count` tagged messages there and back; one side is `first`.
     ///
     /// # Safety
-    /// `dest` was inserted on `endpoint` and is the other side's endpoint.
+    /// \[DEST\], as [`Netmod`] has it: `dest` is the other side's endpoint. The provider
+    /// wants no local registration.
     unsafe fn ping_pong(
         endpoint: &Self::Endpoint,
         dest: u64,
@@ -44,8 +45,9 @@ pub(super) trait Rival: Netmod {
     /// `count` fetching adds, or compare-and-swaps, each waited for.
     ///
     /// # Safety
-    /// `target` is a 64-bit word of a window in an open epoch, of the context
-    /// that `endpoint` is of.
+    /// \[DEST\], \[KEY\], as [`Netmod`] has them: `target` is an aligned 64-bit word of a
+    /// window in an open epoch, of the context that `endpoint` is of. The provider
+    /// wants no local registration.
     unsafe fn atomics(
         endpoint: &Self::Endpoint,
         target: &RawTarget,
@@ -69,7 +71,7 @@ impl Rival for Ofi {
         let (from, mut to) = ([1_u8; LEN], [0_u8; LEN]);
         let partner =
             ofi::baseline::Partner { dest, from: from.as_ptr(), to: to.as_mut_ptr(), len: LEN };
-        // SAFETY: the loop ends when all is done, or the error ends the program.
+        // SAFETY: [DEST]; the loop ends when all is done, or the error ends the program.
         unsafe { endpoint.raw_ping_pong(partner, first, count) }
     }
 
@@ -83,7 +85,7 @@ impl Rival for Ofi {
         let (from, mut to) = ([1_u8; LEN], [0_u8; LEN]);
         let partner =
             ofi::baseline::Partner { dest, from: from.as_ptr(), to: to.as_mut_ptr(), len: LEN };
-        // SAFETY: as above.
+        // SAFETY: [DEST]; the buffers as in `ping_pong`.
         unsafe {
             match sends {
                 true => endpoint.raw_stream(partner, count, window),
@@ -99,7 +101,7 @@ impl Rival for Ofi {
         count: usize,
     ) -> Result<(), NetError> {
         let to = ofi::baseline::Target { dest: target.dest, addr: target.addr };
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST]; the target's word is registered, being a window's, and aligned.
         unsafe {
             match swap {
                 true => endpoint.raw_compare_swap(to, target.key, count, 1),
@@ -121,7 +123,7 @@ impl Rival for Ucx {
         count: usize,
     ) -> Result<(), NetError> {
         let mut buf = [1_u8; LEN];
-        // SAFETY: the caller's duty; the loop ends when all is done.
+        // SAFETY: [DEST]; [BUF]: the loop ends when all is done.
         unsafe { endpoint.raw_ping_pong(dest, buf.as_mut_ptr(), LEN, count, first) }
     }
 
@@ -133,7 +135,7 @@ impl Rival for Ucx {
         window: usize,
     ) -> Result<(), NetError> {
         let mut buf = [1_u8; LEN];
-        // SAFETY: as above.
+        // SAFETY: [DEST]; [BUF]: the loop ends when all is done, or the error ends the program.
         unsafe { endpoint.raw_stream(dest, buf.as_mut_ptr(), LEN, count, window, sends) }
     }
 
@@ -144,7 +146,7 @@ impl Rival for Ucx {
         count: usize,
     ) -> Result<(), NetError> {
         let to = ucx::baseline::Target { dest: target.dest, addr: target.addr, key: target.key };
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST], [KEY]; `addr` is aligned.
         unsafe { endpoint.raw_atomic(to, swap, count) }.map(drop)
     }
 }

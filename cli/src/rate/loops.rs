@@ -435,20 +435,22 @@ impl<'a, N: Netmod> VcWindow<'a, N> {
     }
 
     /// # Safety
-    /// `rank` has a virtual connection and the target holds `len` bytes.
+    /// `rank` has a virtual connection, `buf` holds `len` bytes, and the target as
+    /// many from its `disp`th word on.
     #[inline(always)]
     unsafe fn put(&self, buf: *const u8, len: usize, rank: u32, disp: usize) -> isize {
-        // SAFETY: the caller's word; the connections live as long as self.
+        // SAFETY: `rank` has a connection, so it is in range; connections live as long as self.
         let vc = unsafe { &**self.vcrt.get_unchecked(rank as usize) };
         if !vc.mapped.is_null() {
-            // SAFETY: mapped window memory, the caller's word for the range.
+            // SAFETY: mapped window memory, and `len` bytes on both sides.
             unsafe { vc.mapped.add(disp * 8).copy_from_nonoverlapping(buf, len) };
             std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::Release);
             return 0;
         }
         let (addr, key) = if N::KEY_HANDLES { (vc.addr, vc.key) } else { (self.addr, self.key) };
         let addr = addr + disp as u64 * 8;
-        // SAFETY: the endpoint lives in the fixture; the rest as above.
+        // SAFETY: [ENDPOINT]: it lives in the fixture; [DEST], [KEY]: the connection's, and the
+        // target holds the bytes; [BUF]; [LIMIT]: cut to it.
         unsafe { N::inject(self.inject_handle, buf, len.min(self.inject_size), vc.dest, addr, key) }
     }
 

@@ -73,7 +73,7 @@ impl Measured for Ofi {
         key: u64,
         count: usize,
     ) -> Result<(), NetError> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST], [LIMIT] for every target, [BUF]: `data` outlives the call.
         unsafe { endpoint.raw_inject(data.as_ptr(), data.len(), targets, key, count) }
     }
 
@@ -85,7 +85,7 @@ impl Measured for Ofi {
         count: usize,
         window: usize,
     ) -> Result<(), NetError> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST], [LIMIT] for every target, [BUF]: `data` stays until all is complete.
         unsafe { endpoint.raw_write(data.as_ptr(), data.len(), targets, key, count, window) }
     }
 }
@@ -109,7 +109,7 @@ impl Measured for Ucx {
         _: u64,
         count: usize,
     ) -> Result<(), NetError> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST], [KEY] for every target, [BUF]: `data` outlives the call.
         unsafe { endpoint.raw_put(data.as_ptr(), data.len(), targets, count) }
     }
 

@@ -124,8 +124,8 @@ impl Endpoint {
             let third = (bounce.each / 3) & !15;
             let place = |i: usize| bounce.at(index).wrapping_add(i * third);
             desc = bounce.desc();
-            // SAFETY: the caller's buffers hold `count` elements where the kind
-            // uses them, and `atomic_limit` keeps that below a third.
+            // SAFETY: [BUF] for `count` elements of what the kind uses; [LIMIT]: `atomic_limit`
+            // keeps that below a third.
             unsafe {
                 if a.op != Op::NoOp {
                     place(0).copy_from_nonoverlapping(operand, bytes);
@@ -157,9 +157,8 @@ impl Endpoint {
             data: 0,
         };
         let (ep, done) = (self.ep(), sys::FI_COMPLETION);
-        // SAFETY: `atomic_limit` found the calls to be there; vectors are
-        // copied at the call (fi_atomic(3)); slot and buffers live until the
-        // completion.
+        // SAFETY: [DEST]; `atomic_limit` found the calls to be there; vectors are copied at
+        // the call (fi_atomic(3)); slot and buffers live until the completion: [BUF].
         let rc = unsafe {
             match a.kind {
                 Kind::Update => ffi::fi_atomicmsg(ep, &msg, done | sys::FI_DELIVERY_COMPLETE),

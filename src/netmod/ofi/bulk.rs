@@ -18,7 +18,7 @@ impl Endpoint {
         let Some((index, slot)) = self.slots.tracked() else { return AGAIN };
         slot.token = op.token;
         slot.dest = op.dest;
-        // SAFETY: the caller keeps `buf` alive until the completion.
+        // SAFETY: [BUF]: `buf` stays until the completion.
         let mut desc = match unsafe { self.register_for_operation(slot, op.buf, op.len) } {
             Ok(desc) => desc,
             Err(code) => {
@@ -37,8 +37,8 @@ impl Endpoint {
             context: slot.as_context(),
             data: 0,
         };
-        // SAFETY: the endpoint is enabled; vectors are copied at the call
-        // (fi_tagged(3)); slot and buffer live until the completion.
+        // SAFETY: [DEST]; the endpoint is enabled; vectors are copied at the call
+        // (fi_tagged(3)); slot and buffer live until the completion: [BUF].
         let rc = unsafe { ffi::fi_tsendmsg(self.ep(), &msg, sys::FI_COMPLETION) };
         if rc != 0 {
             self.slots.release(index, slot);
@@ -59,7 +59,7 @@ impl Endpoint {
         slot.token = op.token;
         slot.dest = ffi::FI_ADDR_UNSPEC;
         slot.len = op.len;
-        // SAFETY: the caller keeps `buf` alive until the completion.
+        // SAFETY: [BUF]: `buf` stays until the completion.
         let desc = match unsafe { self.register_for_operation(slot, op.buf, op.len) } {
             Ok(desc) => desc,
             Err(code) => {
@@ -67,8 +67,8 @@ impl Endpoint {
                 return code;
             }
         };
-        // SAFETY: the endpoint is enabled; slot and buffer live until the
-        // completion.
+        // SAFETY: the endpoint is enabled; slot and buffer live until the completion:
+        // [BUF].
         let rc = unsafe {
             let (ep, any) = (self.ep(), ffi::FI_ADDR_UNSPEC);
             let context = slot.as_context();

@@ -125,7 +125,7 @@ unsafe fn read(info: NonNull<sys::fi_info>, rma: bool) -> Provider {
 /// # Safety
 /// `string` is null or a C string.
 unsafe fn text(string: *const c_char) -> Option<String> {
-    // SAFETY: not null, so a C string by the caller's word.
+    // SAFETY: not null, so a C string.
     (!string.is_null()).then(|| unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned())
 }
 

@@ -201,7 +201,7 @@ impl Ofi {
     }
 
     /// # Safety
-    /// `start..start + len` stays mapped until the registration is closed.
+    /// \[MEM\], until the registration is closed.
     pub(super) unsafe fn open_mr(
         &self,
         start: *const u8,
@@ -210,7 +210,7 @@ impl Ofi {
         key: u64,
     ) -> Result<*mut sys::fid_mr, NetError> {
         let mut mr = null_mut();
-        // SAFETY: the domain is open; the caller keeps the memory mapped.
+        // SAFETY: the domain is open; [MEM].
         let rc = unsafe {
             ffi::fi_mr_reg(
                 self.domain,

@@ -46,7 +46,7 @@ impl InjectHandle {
         addr: u64,
         key: u64,
     ) -> isize {
-        // SAFETY: the caller's duty; the endpoint that made this is alive.
+        // SAFETY: [ENDPOINT]: `ep` is open; [DEST], [BUF], [LIMIT].
         unsafe { (self.inject)(self.ep, buf.cast(), len, dest, addr, key) }
     }
 }
@@ -231,14 +231,14 @@ impl Endpoint {
     /// Registers a local buffer for reads and writes of this endpoint.
     ///
     /// # Safety
-    /// The buffer stays mapped until the region is dropped.
+    /// \[MEM\]: the buffer stays mapped until the region is dropped.
     pub(super) unsafe fn register_local(
         &self,
         start: *const u8,
         len: usize,
     ) -> Result<Region, NetError> {
         let key = self.owner.local_key();
-        // SAFETY: the caller's duty.
+        // SAFETY: [MEM]; the endpoint is the owner's.
         unsafe { self.owner.register_for(self.ep, start, len, self.owner.local_access(), key) }
     }
 
@@ -278,7 +278,7 @@ impl Endpoint {
     /// The same.
     pub(super) unsafe fn write(&self, op: Transfer<*const u8>) -> isize {
         let write = Direction::Write;
-        // SAFETY: the caller's duty; a write only reads the buffer.
+        // SAFETY: [DEST], [LIMIT]; [BUF]: a write only reads it.
         unsafe {
             self.transfer(op.buf.cast_mut(), op.len, op.dest, op.addr, op.key, op.token, write)
         }
@@ -290,10 +290,12 @@ impl Endpoint {
     /// The same.
     pub(super) unsafe fn read(&self, op: Transfer<*mut u8>) -> isize {
         let read = Direction::Read;
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST], [BUF], [LIMIT].
         unsafe { self.transfer(op.buf, op.len, op.dest, op.addr, op.key, op.token, read) }
     }
 
+    /// # Safety
+    /// \[DEST\], \[LIMIT\], \[BUF\] to read from or to write to, as the direction is.
     #[expect(clippy::too_many_arguments, reason = "one operation, taken apart once")]
     unsafe fn transfer(
         &self,
@@ -308,7 +310,7 @@ impl Endpoint {
         let Some((index, slot)) = self.slots.tracked() else { return AGAIN };
         slot.token = token;
         slot.dest = dest;
-        // SAFETY: the caller keeps `buf` alive until the completion.
+        // SAFETY: [BUF]: `buf` stays until the completion.
         let local = match unsafe { self.prepare_local(slot, index, buf, len, direction) } {
             Ok(local) => local,
             Err(code) => {
@@ -329,8 +331,8 @@ impl Endpoint {
             context: slot.as_context(),
             data: 0,
         };
-        // SAFETY: the endpoint is enabled and has RMA; vectors are copied at
-        // the call (fi_rma(3)); slot and buffers live until the completion.
+        // SAFETY: [DEST]; the endpoint is enabled and has RMA; vectors are copied at the
+        // call (fi_rma(3)); slot and buffers live until the completion: [BUF].
         let rc = unsafe { self.issue(&msg, direction) };
         if rc != 0 {
             self.slots.release(index, slot);
@@ -343,8 +345,8 @@ impl Endpoint {
     /// until the completion.
     #[inline]
     pub(super) unsafe fn issue(&self, msg: &sys::fi_msg_rma, direction: Direction) -> isize {
-        // SAFETY: the endpoint is enabled and has RMA; the rest is the
-        // caller's duty.
+        // SAFETY: the endpoint is enabled and has RMA; the message is as fi_rma(3) asks,
+        // and what it names lives until the completion.
         unsafe {
             match direction {
                 Direction::Write => {
@@ -360,7 +362,7 @@ impl Endpoint {
     /// registered for this operation.
     ///
     /// # Safety
-    /// `buf` holds `len` bytes until the slot's completion.
+    /// \[BUF\]: `buf` holds `len` bytes until the slot's completion.
     unsafe fn prepare_local(
         &self,
         slot: &mut Slot,
@@ -385,8 +387,7 @@ impl Endpoint {
             }
             return Ok((start, bounce.desc()));
         }
-        // SAFETY: the caller keeps the buffer until the completion, which drops
-        // the region.
+        // SAFETY: [BUF]: `buf` stays until the completion, which drops the region.
         let desc = unsafe { self.register_for_operation(slot, buf, len)? };
         Ok((buf, desc))
     }
@@ -394,7 +395,7 @@ impl Endpoint {
     /// Registers the caller's memory until the slot's completion (`FI_MR_LOCAL`).
     ///
     /// # Safety
-    /// `buf` holds `len` bytes until then.
+    /// \[BUF\]: `buf` holds `len` bytes until then.
     pub(super) unsafe fn register_for_operation(
         &self,
         slot: &mut Slot,
@@ -404,7 +405,7 @@ impl Endpoint {
         if !self.owner.requires_registration(sys::FI_MR_LOCAL) || len == 0 {
             return Ok(null_mut());
         }
-        // SAFETY: the caller's duty.
+        // SAFETY: [MEM], by [BUF]: the completion drops the region.
         let region = unsafe { self.register_local(buf, len) };
         let region = region.map_err(|e| match e {
             NetError::Call { code, .. } | NetError::LockLimit { code, .. } => code as isize,
@@ -549,8 +550,8 @@ impl Endpoint {
         let Some(bounce) = &self.bounce else { return };
         let mut from = bounce.at(index).wrapping_add(slot.copy_from);
         for &(to, len) in &slot.copy_to {
-            // SAFETY: the caller keeps its buffers until the token comes back;
-            // the bounce part holds what was read.
+            // SAFETY: [BUF], as the token is not back yet; the bounce part holds what
+            // was read.
             unsafe { to.copy_from_nonoverlapping(from, len) };
             from = from.wrapping_add(len);
         }

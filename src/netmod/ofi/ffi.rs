@@ -323,7 +323,7 @@ pub(crate) unsafe fn set_string(field: *mut *mut c_char, value: Option<&str>) ->
             copy => copy,
         },
     };
-    // SAFETY: the field is null or was allocated with malloc, by the caller's word.
+    // SAFETY: a string field of libfabric's is null or from malloc, as the copy is.
     unsafe {
         libc::free((*field).cast());
         *field = copy;
@@ -336,7 +336,7 @@ pub(crate) unsafe fn set_string(field: *mut *mut c_char, value: Option<&str>) ->
 /// # Safety
 /// `field` is null or a C string that outlives the call.
 pub(crate) unsafe fn get_string(field: *const c_char) -> Option<String> {
-    // SAFETY: by the caller's word.
+    // SAFETY: not null, so a C string that outlives the call.
     (!field.is_null()).then(|| unsafe { dl::text(field) })
 }
 

@@ -32,7 +32,7 @@ impl Endpoint {
         slot.token = op.token;
         slot.dest = op.dest;
         if self.owner().requires_registration(sys::FI_MR_LOCAL) {
-            // SAFETY: the caller keeps its buffers until the completion.
+            // SAFETY: [BUF]: the buffers stay until the completion.
             let rc = unsafe {
                 self.local_iov(slot, index, &mut iov[..count], &mut desc[..count], direction)
             };
@@ -51,8 +51,8 @@ impl Endpoint {
             context: slot.as_context(),
             data: 0,
         };
-        // SAFETY: the endpoint is enabled and has RMA; vectors are copied at
-        // the call (fi_rma(3)); slot and buffers live until the completion.
+        // SAFETY: [DEST]; the endpoint is enabled and has RMA; vectors are copied at the
+        // call (fi_rma(3)); slot and buffers live until the completion: [BUF].
         let rc = unsafe { self.issue(&msg, direction) };
         if rc != 0 {
             self.slots.release(index, slot);
@@ -64,7 +64,7 @@ impl Endpoint {
     /// where they are short, else registered one by one.
     ///
     /// # Safety
-    /// The buffers stay until the slot's completion.
+    /// \[BUF\]: the buffers stay until the slot's completion.
     #[cold]
     unsafe fn local_iov(
         &self,
@@ -77,7 +77,7 @@ impl Endpoint {
         let total: usize = iov.iter().map(|v| v.iov_len).sum();
         let Some(bounce) = self.bounce.as_ref().filter(|b| total <= b.each) else {
             for (v, desc) in iov.iter().zip(desc) {
-                // SAFETY: the caller's duty.
+                // SAFETY: [BUF]: `v` stays until the completion.
                 match unsafe { self.register_for_operation(slot, v.iov_base.cast(), v.iov_len) } {
                     Ok(found) => *desc = found,
                     Err(code) => return code,

@@ -22,6 +22,9 @@
 //! | registrations that are kept for buffers that come again (verbs) go stale when free(3) gives memory back, which memhooks of 1.17 does not hear of: puts carry old bytes | `FI_MR_CACHE_MONITOR=userfaultfd` unless the user says otherwise |
 //! | `FI_MR_LOCAL` | tracked transfers go through registered bounce buffers, long ones are registered until they complete |
 //!
+//! What the `SAFETY` comments cite in brackets are the contracts of
+//! [`Netmod`](super::Netmod).
+//!
 //! libfabric types stay in this directory.
 
 #[rustfmt::skip]

@@ -112,7 +112,7 @@ impl Netmod for Ofi {
         if self.requires_registration(sys::FI_MR_ALLOCATED) {
             populate(start, len);
         }
-        // SAFETY: the caller's duty.
+        // SAFETY: [MEM]; [ENDPOINT]: it is one of this domain's.
         unsafe { self.register_for(endpoint.ep(), start, len, REMOTE, key) }
     }
 
@@ -153,28 +153,27 @@ impl Netmod for Ofi {
         addr: u64,
         key: u64,
     ) -> isize {
-        // SAFETY: the endpoint lives by the contract; the rest is the
-        // caller's duty.
+        // SAFETY: [ENDPOINT], [DEST], [BUF], [LIMIT].
         unsafe { handle.inject(buf, len, dest, addr, key) }
     }
 
     unsafe fn write(&self, endpoint: &Endpoint, op: Transfer<*const u8>) -> isize {
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST], [BUF], [LIMIT].
         unsafe { endpoint.write(op) }
     }
 
     unsafe fn read(&self, endpoint: &Endpoint, op: Transfer<*mut u8>) -> isize {
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST], [BUF], [LIMIT].
         unsafe { endpoint.read(op) }
     }
 
     unsafe fn write_iov(&self, endpoint: &Endpoint, op: IovTransfer<'_>) -> isize {
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST]; [BUF], [LIMIT] for every entry.
         unsafe { endpoint.transfer_iov(op, Direction::Write) }
     }
 
     unsafe fn read_iov(&self, endpoint: &Endpoint, op: IovTransfer<'_>) -> isize {
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST]; [BUF], [LIMIT] for every entry.
         unsafe { endpoint.transfer_iov(op, Direction::Read) }
     }
 
@@ -183,17 +182,17 @@ impl Netmod for Ofi {
     }
 
     unsafe fn atomic(&self, endpoint: &Endpoint, op: &Atomic) -> isize {
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST]; [BUF] for `count` elements, [LIMIT] for the count.
         unsafe { endpoint.atomic(op) }
     }
 
     unsafe fn send_bulk(&self, endpoint: &Endpoint, op: Bulk<*const u8>) -> isize {
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST], [BUF], [LIMIT].
         unsafe { endpoint.send_bulk(op) }
     }
 
     unsafe fn recv_bulk(&self, endpoint: &Endpoint, op: Bulk<*mut u8>) -> isize {
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF], [LIMIT].
         unsafe { endpoint.recv_bulk(op) }
     }
 
@@ -219,7 +218,7 @@ impl Netmod for Ofi {
         dest: u64,
         token: u64,
     ) -> isize {
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST]; [BUF] for the body, [LIMIT] for both parts.
         unsafe { endpoint.send(head, body, len, dest, token) }
     }
 

@@ -30,19 +30,19 @@ impl Endpoint {
         }
         let total = HEAD + len;
         if total > self.owner().inject {
-            // SAFETY: the caller's duty.
+            // SAFETY: [DEST]; [BUF] for the body, [LIMIT] for both parts.
             return unsafe { self.send_long(head, body, len, dest, token) };
         }
         let ep = self.ep();
         if len == 0 {
-            // SAFETY: the endpoint is enabled and has messages; the rest is the
-            // caller's duty.
+            // SAFETY: [DEST]; the endpoint is enabled and has messages; a head is no longer
+            // than an inject (`total`).
             return unsafe { ffi::fi_inject(ep, head.as_ptr().cast(), HEAD, dest) };
         }
         let mut packet = [MaybeUninit::<u8>::uninit(); PACKET];
         let start = packet.as_mut_ptr().cast::<u8>();
-        // SAFETY: an inject is no longer than a packet; the caller's body holds
-        // `len` bytes; the provider copies before it returns.
+        // SAFETY: [DEST]; an inject is no longer than a packet; [BUF]: the body holds `len`
+        // bytes; the provider copies before it returns.
         unsafe {
             start.copy_from_nonoverlapping(head.as_ptr(), HEAD);
             start.add(HEAD).copy_from_nonoverlapping(body, len);
@@ -73,8 +73,8 @@ impl Endpoint {
         slot.internal = bounce.is_some();
         let iov_count = if let Some(bounce) = bounce {
             let start = bounce.at(index);
-            // SAFETY: this slot's part of the bounce memory holds `total`
-            // bytes, and the caller's body `len`.
+            // SAFETY: this slot's part of the bounce memory holds `total` bytes; [BUF]: the
+            // body holds `len`.
             unsafe {
                 start.copy_from_nonoverlapping(head.as_ptr(), HEAD);
                 start.add(HEAD).copy_from_nonoverlapping(body, len);
@@ -96,8 +96,8 @@ impl Endpoint {
             context: slot.as_context(),
             data: 0,
         };
-        // SAFETY: the endpoint is enabled and has messages; vectors are copied
-        // at the call (fi_msg(3)); slot and body live until the completion.
+        // SAFETY: [DEST]; the endpoint is enabled and has messages; vectors are copied at
+        // the call (fi_msg(3)); slot and body live until the completion: [BUF].
         let rc = unsafe { ffi::fi_sendmsg(self.ep(), &msg, sys::FI_COMPLETION) };
         if rc != 0 {
             self.slots.release(index, slot);

@@ -62,7 +62,7 @@ impl Ofi {
     /// Registers memory for `access` rights.
     ///
     /// # Safety
-    /// As [`Netmod::register`](crate::netmod::Netmod::register).
+    /// \[MEM\], and the endpoint is an open one of this domain.
     pub(super) unsafe fn register_for(
         self: &Arc<Self>,
         endpoint: *mut sys::fid_ep,
@@ -71,7 +71,7 @@ impl Ofi {
         access: u64,
         key: u64,
     ) -> Result<Region, NetError> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [MEM]: the region closes the registration when it is dropped.
         let mr = unsafe { self.open_mr(start, len, access, key)? };
         let region = Region { mr, key, len, owner: Arc::clone(self) };
         if self.requires_registration(sys::FI_MR_ENDPOINT) {

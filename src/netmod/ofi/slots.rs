@@ -162,7 +162,7 @@ impl Slots {
     #[inline]
     #[allow(clippy::mut_from_ref, reason = "each slot has one user at a time")]
     pub(super) unsafe fn get(&self, index: u16) -> &mut Slot {
-        // SAFETY: taken, so made; the rest is the caller's duty.
+        // SAFETY: taken, so made; not given back, and nobody else refers to it.
         unsafe { (*self.cells[usize::from(index)].get()).assume_init_mut() }
     }
 

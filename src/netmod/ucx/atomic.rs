@@ -70,8 +70,8 @@ impl Worker {
         let Some(slot) = self.inner().take(Some(op.token), op.dest) else { return AGAIN };
         let size = op.ty.size();
         let zero = (&raw const ZERO).cast::<u8>();
-        // SAFETY: the slot is ours until the callback; the caller's duty for
-        // operands, result, endpoint and key.
+        // SAFETY: the slot is ours until the callback; [DEST], [KEY]; [BUF] for one element of
+        // what the kind uses.
         unsafe {
             let discarded = (&raw mut (*slot).discarded).cast::<u8>();
             let (opcode, operand, reply) = match call {

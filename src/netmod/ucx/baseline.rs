@@ -51,7 +51,7 @@ impl Worker {
             let chunk = &targets[..targets.len().min(left)];
             for t in chunk {
                 let (ep, rkey) = (t.dest as sys::ucp_ep_h, t.key as sys::ucp_rkey_h);
-                // SAFETY: the caller's duty.
+                // SAFETY: [DEST], [KEY], [BUF]: it is waited for where it is not done.
                 let pointer = unsafe { put(ep, buf.cast(), len, t.addr, rkey, &param) };
                 if !pointer.is_null() {
                     self.complete("ucp_put_nbx", pointer)?;
@@ -65,7 +65,7 @@ impl Worker {
                 continue;
             }
             flushed.push(t.dest);
-            // SAFETY: the caller's duty.
+            // SAFETY: [DEST]; waited for.
             let pointer = unsafe { (self.f().ucp_ep_flush_nbx)(t.dest as sys::ucp_ep_h, &param) };
             self.complete("ucp_ep_flush_nbx", pointer)?;
         }
@@ -96,7 +96,7 @@ impl Worker {
         param.reply_buffer = (&raw mut reply).cast();
         let (ep, rkey) = (target.dest as sys::ucp_ep_h, target.key as sys::ucp_rkey_h);
         for _ in 0..count {
-            // SAFETY: the caller's duty; each is waited for.
+            // SAFETY: [DEST], [KEY]; operand and reply stay, as each is waited for.
             let pointer = unsafe {
                 issue(ep, opcode, (&raw const operand).cast(), 1, target.addr, rkey, &param)
             };
@@ -114,7 +114,8 @@ impl Worker {
     /// UCX's refusal.
     ///
     /// # Safety
-    /// `dest` is an endpoint to the other side; `buf` is good for `len` bytes.
+    /// \[DEST\] on this worker; \[BUF\]: `buf` is readable and writable for `len` bytes
+    /// until the loop is over.
     #[inline(never)]
     pub unsafe fn raw_ping_pong(
         &self,
@@ -125,7 +126,7 @@ impl Worker {
         first: bool,
     ) -> Result<(), NetError> {
         for _ in 0..rounds {
-            // SAFETY: the caller's duty, here and below.
+            // SAFETY: [DEST], [BUF]: each is waited for.
             unsafe {
                 if first {
                     self.complete("ucp_tag_send_nbx", self.send_raw(dest, buf, len))?;
@@ -146,7 +147,7 @@ impl Worker {
     /// UCX's refusal.
     ///
     /// # Safety
-    /// As [`Worker::raw_ping_pong`].
+    /// As [`Worker::raw_ping_pong`]; after an error `buf` stays for good.
     #[inline(never)]
     pub unsafe fn raw_stream(
         &self,
@@ -162,7 +163,7 @@ impl Worker {
         while left > 0 {
             let burst = left.min(window);
             left -= burst;
-            // SAFETY: the caller's duty.
+            // SAFETY: [DEST], [BUF]: a window is waited for before the next.
             unsafe {
                 for _ in 0..burst {
                     let pointer = match sender {
@@ -186,16 +187,20 @@ impl Worker {
         Ok(())
     }
 
+    /// # Safety
+    /// \[DEST\], \[BUF\] until it is complete.
     unsafe fn send_raw(&self, dest: u64, buf: *const u8, len: usize) -> *mut c_void {
         let (ep, param) = (dest as sys::ucp_ep_h, slots::plain(0));
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST], [BUF].
         unsafe { (self.f().ucp_tag_send_nbx)(ep, buf.cast(), len, TAG, &param) }
     }
 
+    /// # Safety
+    /// \[BUF\] to write to, until it is complete.
     unsafe fn receive_raw(&self, buf: *mut u8, len: usize) -> *mut c_void {
         let param = slots::plain(0);
         let receive = self.f().ucp_tag_recv_nbx;
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF]; the worker is open.
         unsafe { receive(self.handle(), buf.cast(), len, TAG, u64::MAX, &param) }
     }
 

@@ -13,7 +13,7 @@ impl Worker {
     /// The same.
     pub(super) unsafe fn send_bulk(&self, op: Bulk<*const u8>) -> isize {
         let Some(slot) = self.inner().take(Some(op.token), op.dest) else { return AGAIN };
-        // SAFETY: the caller's duty; the slot lives until the callback.
+        // SAFETY: [DEST], [BUF]; the slot lives until the callback.
         unsafe {
             let param = slots::tracked(slot);
             let send = self.f().ucp_tag_send_nbx;
@@ -29,7 +29,7 @@ impl Worker {
     /// The same.
     pub(super) unsafe fn recv_bulk(&self, op: Bulk<*mut u8>) -> isize {
         let Some(slot) = self.inner().take(Some(op.token), 0) else { return AGAIN };
-        // SAFETY: the caller's duty; the slot lives until the callback.
+        // SAFETY: [BUF]; the slot lives until the callback.
         unsafe {
             let param = slots::tracked_receive(slot);
             let receive = self.f().ucp_tag_recv_nbx;

@@ -152,7 +152,7 @@ impl Worker {
     pub(super) unsafe fn write(&self, op: Transfer<*const u8>) -> isize {
         let Some(slot) = self.inner.take(Some(op.token), op.dest) else { return AGAIN };
         let (ep, rkey) = (op.dest as sys::ucp_ep_h, op.key as sys::ucp_rkey_h);
-        // SAFETY: the caller's duty; the slot lives until the callback.
+        // SAFETY: [DEST], [KEY], [BUF]; the slot lives until the callback.
         unsafe {
             let param = slots::tracked(slot);
             let pointer = (self.f().ucp_put_nbx)(ep, op.buf.cast(), op.len, op.addr, rkey, &param);
@@ -168,7 +168,7 @@ impl Worker {
     pub(super) unsafe fn read(&self, op: Transfer<*mut u8>) -> isize {
         let Some(slot) = self.inner.take(Some(op.token), op.dest) else { return AGAIN };
         let (ep, rkey) = (op.dest as sys::ucp_ep_h, op.key as sys::ucp_rkey_h);
-        // SAFETY: the caller's duty; the slot lives until the callback.
+        // SAFETY: [DEST], [KEY], [BUF]; the slot lives until the callback.
         unsafe {
             let param = slots::tracked(slot);
             let pointer = (self.f().ucp_get_nbx)(ep, op.buf.cast(), op.len, op.addr, rkey, &param);
@@ -185,7 +185,7 @@ impl Worker {
             return return_code(status);
         }
         let Some(slot) = self.inner.take(Some(token), dest) else { return AGAIN };
-        // SAFETY: the caller's duty; the slot lives until the callback.
+        // SAFETY: [DEST]; the slot lives until the callback.
         unsafe {
             let param = slots::tracked(slot);
             let pointer = (self.f().ucp_ep_flush_nbx)(dest as sys::ucp_ep_h, &param);
@@ -210,8 +210,8 @@ impl Worker {
         let taker =
             unsafe { std::mem::transmute::<&mut Arrived<'_>, *mut Arrived<'static>>(taker) };
         inner.arrived.set(Some(taker));
-        // SAFETY: the worker is open and polled by its owner, not from within
-        // a callback by the contract of `arrived`.
+        // SAFETY: the worker is open and polled by its owner, not from within a callback:
+        // `arrived` must not poll.
         unsafe { (inner.f.ucp_worker_progress)(inner.worker) };
         inner.arrived.set(None);
         if let Some(panic) = inner.panic.take() {

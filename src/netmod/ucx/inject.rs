@@ -50,7 +50,7 @@ impl InjectHandle {
         key: u64,
     ) -> sys::ucs_status_ptr_t {
         let (ep, rkey) = (dest as sys::ucp_ep_h, key as sys::ucp_rkey_h);
-        // SAFETY: the caller's duty; the worker that made this is alive.
+        // SAFETY: [ENDPOINT]: the worker lives; [DEST], [KEY], [BUF].
         unsafe { (self.put)(ep, buf.cast(), len, addr, rkey, &raw const IMMEDIATE.0) }
     }
 
@@ -67,12 +67,12 @@ impl InjectHandle {
         addr: u64,
         key: u64,
     ) -> isize {
-        // SAFETY: the caller's duty.
+        // SAFETY: [ENDPOINT], [DEST], [KEY], [BUF].
         let pointer = unsafe { self.inject_now(buf, len, dest, addr, key) };
         if pointer.is_null() {
             return 0;
         }
-        // SAFETY: as above.
+        // SAFETY: [ENDPOINT], [DEST], [KEY], [BUF].
         unsafe { self.inject_by_copy(pointer, buf, len, dest, addr, key) }
     }
 
@@ -98,11 +98,11 @@ impl InjectHandle {
             CallStatus::Refused(status) => return return_code(status),
             CallStatus::Done | CallStatus::InProgress(_) => return 0,
         }
-        // SAFETY: the worker is alive by the caller's word.
+        // SAFETY: [ENDPOINT]: the worker lives, so its inner part does.
         let inner = unsafe { &*self.inner };
         let Some(slot) = inner.take(None, dest) else { return AGAIN };
-        // SAFETY: the slot is ours until its callback; the caller's duty for
-        // the buffer.
+        // SAFETY: the slot is ours until its callback, and so is the copy; [BUF] for the
+        // copy, [DEST], [KEY].
         unsafe {
             let copy = (*slot).copy_in(buf, len).cast();
             let (ep, rkey) = (dest as sys::ucp_ep_h, key as sys::ucp_rkey_h);

@@ -17,8 +17,8 @@ impl Worker {
         let (ep, rkey) = (op.dest as sys::ucp_ep_h, op.key as sys::ucp_rkey_h);
         let param = slots::tracked(slot);
         for (at, iov) in op.list.iter().enumerate() {
-            // SAFETY: the caller's duty; the slot lives until `left` is 0,
-            // which it is not before the last line.
+            // SAFETY: [DEST]; [KEY], [BUF] for every entry; the slot lives until `calls_left`
+            // is 0, which it is not before the last line.
             unsafe {
                 let pointer = if write {
                     let buf = iov.buf.cast_const().cast();

@@ -16,6 +16,9 @@
 //! | progress must not be made from within a callback | packets are handed out in a poll alone |
 //! | a callback must not unwind | panics are caught and resumed behind UCX's frames |
 //!
+//! What the `SAFETY` comments cite in brackets are the contracts of
+//! [`Netmod`](super::Netmod).
+//!
 //! UCX's types stay in this directory.
 
 #[rustfmt::skip]

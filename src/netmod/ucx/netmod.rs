@@ -67,7 +67,7 @@ impl Netmod for Ucx {
         len: usize,
         _: u64,
     ) -> Result<Region, NetError> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [MEM].
         unsafe { Region::register(self, start, len) }
     }
 
@@ -93,17 +93,17 @@ impl Netmod for Ucx {
 
     unsafe fn rkey_unpack(&self, _: &Worker, dest: u64, packed: &[u8]) -> Result<u64, NetError> {
         let key = frame::unwrap(frame::KEY, packed).map_err(|why| self.address_error(why))?;
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST]; the frame was whole, so these are the bytes of a key.
         unsafe { region::rkey_unpack(self, dest, key) }
     }
 
     unsafe fn rkey_destroy(&self, key: u64) {
-        // SAFETY: the caller's duty.
+        // SAFETY: [KEY]: unpacked, not destroyed; used no more.
         unsafe { (self.f().ucp_rkey_destroy)(key as sys::ucp_rkey_h) };
     }
 
     unsafe fn rkey_ptr(&self, key: u64, addr: u64) -> Option<*mut u8> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [KEY]: `addr` lies in its region.
         unsafe { region::rkey_ptr(self, key, addr) }
     }
 
@@ -139,7 +139,7 @@ impl Netmod for Ucx {
         addr: u64,
         key: u64,
     ) -> isize {
-        // SAFETY: the caller's duty.
+        // SAFETY: [ENDPOINT], [DEST], [KEY], [BUF].
         unsafe { handle.inject(buf, len, dest, addr, key) }
     }
 
@@ -152,32 +152,32 @@ impl Netmod for Ucx {
         addr: u64,
         key: u64,
     ) -> isize {
-        // SAFETY: the caller's duty.
+        // SAFETY: [ENDPOINT], [DEST], [KEY], [BUF].
         unsafe { handle.inject_now(buf, len, dest, addr, key) }.addr().cast_signed()
     }
 
     unsafe fn write(&self, worker: &Worker, op: Transfer<*const u8>) -> isize {
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST], [KEY], [BUF].
         unsafe { worker.write(op) }
     }
 
     unsafe fn read(&self, worker: &Worker, op: Transfer<*mut u8>) -> isize {
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST], [KEY], [BUF].
         unsafe { worker.read(op) }
     }
 
     unsafe fn write_iov(&self, worker: &Worker, op: IovTransfer<'_>) -> isize {
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST]; [KEY], [BUF] for every entry.
         unsafe { worker.transfer_iov(op, true) }
     }
 
     unsafe fn read_iov(&self, worker: &Worker, op: IovTransfer<'_>) -> isize {
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST]; [KEY], [BUF] for every entry.
         unsafe { worker.transfer_iov(op, false) }
     }
 
     unsafe fn flush(&self, worker: &Worker, dest: u64, token: u64) -> isize {
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST].
         unsafe { worker.flush(dest, token) }
     }
 
@@ -186,7 +186,7 @@ impl Netmod for Ucx {
     }
 
     unsafe fn atomic(&self, worker: &Worker, op: &Atomic) -> isize {
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST], [KEY]; [BUF] for the element.
         unsafe { worker.atomic(op) }
     }
 
@@ -199,17 +199,17 @@ impl Netmod for Ucx {
         dest: u64,
         token: u64,
     ) -> isize {
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST]; [BUF] for the body.
         unsafe { worker.send(head, body, len, dest, token) }
     }
 
     unsafe fn send_bulk(&self, worker: &Worker, op: Bulk<*const u8>) -> isize {
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST], [BUF].
         unsafe { worker.send_bulk(op) }
     }
 
     unsafe fn recv_bulk(&self, worker: &Worker, op: Bulk<*mut u8>) -> isize {
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         unsafe { worker.recv_bulk(op) }
     }
 

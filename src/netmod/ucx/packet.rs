@@ -24,8 +24,8 @@ impl Worker {
         let copied = HEAD + len <= self.owner().caps.packet_inject;
         let token = (!copied).then_some(token);
         let Some(slot) = self.inner().take(token, dest) else { return AGAIN };
-        // SAFETY: the slot is ours until the callback; the caller's duty for
-        // the body.
+        // SAFETY: [DEST]; the slot is ours until the callback; [BUF] for the body, until the
+        // callback where it is not copied.
         unsafe {
             let mut param = slots::tracked(slot);
             param.op_attr_mask |= sys::UCP_OP_ATTR_FIELD_FLAGS;

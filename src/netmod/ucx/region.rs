@@ -31,7 +31,7 @@ impl Region {
     /// Registers the caller's memory.
     ///
     /// # Safety
-    /// `start..start + len` stays mapped until the region is dropped.
+    /// \[MEM\] for `start..start + len`.
     pub(super) unsafe fn register(
         owner: &Arc<Ucx>,
         start: *mut u8,
@@ -43,7 +43,7 @@ impl Region {
         params.field_mask = u64::from(fields);
         params.address = start.cast();
         params.length = len;
-        // SAFETY: the caller keeps the memory mapped.
+        // SAFETY: [MEM].
         unsafe { Region::map(owner, &params) }
     }
 
@@ -72,7 +72,7 @@ impl Region {
     }
 
     /// # Safety
-    /// Memory that `params` name stays mapped until the region is dropped.
+    /// \[MEM\] for what `params` name.
     unsafe fn map(
         owner: &Arc<Ucx>,
         params: &sys::ucp_mem_map_params_t,
@@ -124,7 +124,7 @@ impl Drop for Region {
 /// `dest` is an endpoint, `key` what [`Region::rkey_pack`] gave.
 pub(super) unsafe fn rkey_unpack(ucx: &Ucx, dest: u64, key: &[u8]) -> Result<u64, NetError> {
     let mut rkey = null_mut();
-    // SAFETY: the caller's duty.
+    // SAFETY: [DEST]; `key` is whole, as UCX packed it.
     let status = unsafe {
         (ucx.f().ucp_ep_rkey_unpack)(dest as sys::ucp_ep_h, key.as_ptr().cast(), &mut rkey)
     };
@@ -138,7 +138,7 @@ pub(super) unsafe fn rkey_unpack(ucx: &Ucx, dest: u64, key: &[u8]) -> Result<u64
 /// `key` came from [`rkey_unpack`], `addr` lies in its region.
 pub(super) unsafe fn rkey_ptr(ucx: &Ucx, key: u64, addr: u64) -> Option<*mut u8> {
     let mut pointer: *mut c_void = null_mut();
-    // SAFETY: the caller's duty.
+    // SAFETY: [KEY]: `addr` lies in its region.
     let status = unsafe { (ucx.f().ucp_rkey_ptr)(key as sys::ucp_rkey_h, addr, &mut pointer) };
     (status == sys::UCS_OK && !pointer.is_null()).then_some(pointer.cast())
 }

@@ -56,7 +56,7 @@ impl Slot {
     pub(super) unsafe fn copy_in(&mut self, from: *const u8, len: usize) -> *const u8 {
         self.data.clear();
         if len > 0 {
-            // SAFETY: the caller's word; a slice is never of null.
+            // SAFETY: `from` is readable for `len` bytes; a slice is never of null.
             self.data.extend_from_slice(unsafe { std::slice::from_raw_parts(from, len) });
         }
         self.data.as_ptr()
@@ -76,7 +76,7 @@ impl Slot {
         self.data.clear();
         self.data.extend_from_slice(head);
         if len > 0 {
-            // SAFETY: the caller's word; a slice is never of null.
+            // SAFETY: `body` is readable for `len` bytes; a slice is never of null.
             self.data.extend_from_slice(unsafe { std::slice::from_raw_parts(body, len) });
         }
         (self.data.as_ptr(), self.data.len())
@@ -249,7 +249,7 @@ impl Inner {
         request: *mut c_void,
         status: sys::ucs_status_t,
     ) {
-        // SAFETY: the caller's duty; the request is UCX's, given back once.
+        // SAFETY: the worker lives and its owner is here; the request is UCX's, given back once.
         unsafe {
             let inner = &*(*slot).inner;
             (inner.f.ucp_request_free)(request);
@@ -260,7 +260,7 @@ impl Inner {
     /// # Safety
     /// As [`Inner::call_done`].
     pub(super) unsafe fn end_call(&self, slot: *mut Slot, status: sys::ucs_status_t) {
-        // SAFETY: the caller's duty.
+        // SAFETY: in use, and its worker's owner is here: nobody else refers to it.
         let s = unsafe { &mut *slot };
         if s.failed == sys::UCS_OK {
             s.failed = status;

@@ -19,8 +19,8 @@ impl Endpoint {
     /// The provider's refusal, `-FI_ENOSYS` where it has no atomics.
     ///
     /// # Safety
-    /// The target's word is registered there and aligned (providers without
-    /// `FI_MR_LOCAL`), `dest` was inserted.
+    /// \[DEST\]; the target's word is registered there and aligned, the provider
+    /// wants no local registration (`FI_MR_LOCAL`).
     #[inline(never)]
     pub unsafe fn raw_fetch_add(
         &self,
@@ -30,7 +30,7 @@ impl Endpoint {
         window: usize,
     ) -> Result<(), NetError> {
         let ep = self.ep();
-        // SAFETY: `raw_atomics` waits for all before it returns.
+        // SAFETY: [DEST]; `raw_atomics` waits for all, or leaves to them what they use.
         unsafe {
             self.raw_atomics(target, key, count, window, 1, |msg, result| {
                 (*msg).op = sys::FI_SUM;
@@ -58,7 +58,7 @@ impl Endpoint {
     ) -> Result<(), NetError> {
         let ep = self.ep();
         let compare = sys::fi_ioc { addr: (&raw const ZERO).cast_mut().cast(), count: 1 };
-        // SAFETY: as above.
+        // SAFETY: as above; nobody writes to the comparand.
         unsafe {
             self.raw_atomics(target, key, count, window, 0, |msg, result| {
                 (*msg).op = sys::FI_CSWAP;

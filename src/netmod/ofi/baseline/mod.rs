@@ -54,7 +54,7 @@ impl Endpoint {
         while left > 0 {
             let chunk = &targets[..targets.len().min(left)];
             for t in chunk {
-                // SAFETY: the caller's duty.
+                // SAFETY: [DEST], [BUF], [LIMIT]; the endpoint has RMA (checked at open).
                 let issue =
                     || unsafe { ffi::fi_inject_write(ep, buf.cast(), len, t.dest, t.addr, key) };
                 let rc = issue();
@@ -75,8 +75,9 @@ impl Endpoint {
     /// The provider's refusal, other than "no space now".
     ///
     /// # Safety
-    /// As [`Netmod::write`], for every target. A provider that wants `buf`
-    /// registered (`FI_MR_LOCAL`) has it registered once, for all writes.
+    /// As [`Netmod::write`], for every target; `buf` stays until the loop is over,
+    /// and after an error for good. A provider that wants it registered
+    /// (`FI_MR_LOCAL`) has it registered once, for all writes.
     #[inline(never)]
     pub unsafe fn raw_write(
         &self,
@@ -90,7 +91,7 @@ impl Endpoint {
         let (ep, cntr) = (self.ep(), self.counter());
         // Dropped behind the last completion.
         let region = match self.owner().requires_registration(sys::FI_MR_LOCAL) {
-            // SAFETY: the caller keeps `buf` for the writes.
+            // SAFETY: [BUF]: `buf` stays for the writes.
             true => Some(unsafe { self.register_local(buf, len)? }),
             false => None,
         };
@@ -103,7 +104,7 @@ impl Endpoint {
         while issued < count {
             let burst = window.min(count - issued);
             for t in next.by_ref().take(burst) {
-                // SAFETY: the caller's duty.
+                // SAFETY: [DEST], [BUF], [LIMIT]; `desc` is that of `buf`, or null.
                 let issue = || unsafe {
                     ffi::fi_write(ep, buf.cast(), len, desc, t.dest, t.addr, key, null_mut())
                 };

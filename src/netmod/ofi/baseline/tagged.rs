@@ -14,7 +14,7 @@ impl Raw<'_> {
     /// at once, else with a completion. Answers how many to wait for.
     ///
     /// # Safety
-    /// `buf` is readable for `len` bytes until then, `dest` was inserted.
+    /// \[DEST\], \[BUF\] until then, and the `n`th context is free.
     #[inline]
     unsafe fn tsend(
         &self,
@@ -26,7 +26,7 @@ impl Raw<'_> {
     ) -> Result<usize, NetError> {
         let ep = endpoint.ep();
         if len <= endpoint.owner().inject {
-            // SAFETY: the caller's duty.
+            // SAFETY: [DEST], [BUF]; no longer than an inject.
             let call = || unsafe { ffi::fi_tinject(ep, buf.cast(), len, dest, TAG) };
             return self.issue("fi_tinject", call).map(|()| 0);
         }
@@ -41,13 +41,14 @@ impl Raw<'_> {
             context: self.context(n),
             data: 0,
         };
-        // SAFETY: the caller's duty.
+        // SAFETY: [DEST]; [BUF] and the context, which is free, stay until the completion;
+        // vectors are copied at the call (fi_tagged(3)).
         let call = || unsafe { ffi::fi_tsendmsg(ep, &msg, sys::FI_COMPLETION) };
         self.issue("fi_tsendmsg", call).map(|()| 1)
     }
 
     /// # Safety
-    /// `buf` is writable for `len` bytes until the completion.
+    /// \[BUF\] to write to, until the completion; the `n`th context is free.
     #[inline]
     unsafe fn trecv(
         &self,
@@ -57,7 +58,7 @@ impl Raw<'_> {
         n: usize,
     ) -> Result<(), NetError> {
         let (ep, any, context) = (endpoint.ep(), ffi::FI_ADDR_UNSPEC, self.context(n));
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF] and the context, which is free, stay until the completion.
         self.issue("fi_trecv", || unsafe {
             ffi::fi_trecv(ep, buf.cast(), len, null_mut(), any, TAG, 0, context)
         })
@@ -85,8 +86,9 @@ impl Endpoint {
     /// The provider's refusal, other than "no space now".
     ///
     /// # Safety
-    /// The buffers are as long as said and need no registration (providers
-    /// without `FI_MR_LOCAL`), the provider has messages, `dest` was inserted.
+    /// \[DEST\]; the buffers are as long as said, stay until the loop is over, after an
+    /// error for good, and need no registration (providers without `FI_MR_LOCAL`);
+    /// the provider has messages.
     #[inline(never)]
     pub unsafe fn raw_ping_pong(
         &self,
@@ -96,7 +98,8 @@ impl Endpoint {
     ) -> Result<(), NetError> {
         let raw = Raw::new(self, 2);
         let mut due = 0;
-        // SAFETY: the caller's duty, here and below.
+        // SAFETY: here and below [DEST], and [BUF] for both buffers; receives have context
+        // 0, sends 1, and both are waited for before the next.
         unsafe { raw.trecv(self, p.to, p.len, 0)? };
         for n in 0..count {
             if first {
@@ -138,7 +141,8 @@ impl Endpoint {
         let (mut left, mut due) = (count, 0);
         while left > 0 {
             let burst = window.min(left);
-            // SAFETY: the caller's duty, here and below.
+            // SAFETY: here and below [DEST], and [BUF] for both buffers; all of a window is
+            // waited for before the next uses its contexts.
             unsafe { raw.trecv(self, p.to, 0, window)? };
             for n in 0..burst {
                 // SAFETY: as above.
@@ -167,12 +171,12 @@ impl Endpoint {
         while left > 0 {
             let burst = window.min(left);
             for n in 0..burst {
-                // SAFETY: the caller's duty.
+                // SAFETY: [BUF]: `to` holds `len` bytes; contexts as in `raw_stream`.
                 unsafe { raw.trecv(self, p.to, p.len, n)? };
             }
             due += burst;
             raw.wait(due)?;
-            // SAFETY: an empty message; the rest is the caller's duty.
+            // SAFETY: [DEST]; the message is empty, its context as in `raw_stream`.
             due += unsafe { raw.tsend(self, p.from, 0, p.dest, window)? };
             left -= burst;
         }
