@@ -84,6 +84,7 @@
 //! |------------|---------|--------|
 //! | `ofi`      | yes     | libfabric, opened at run time |
 //! | `ucx`      | yes     | UCX, opened at run time |
+//! | `netmods`  | yes     | every netmod |
 //! | `pmix`     | yes     | launchers that speak PMIx (mpirun, prterun, srun), opened at run time |
 //! | `device`   | implied | everything above [`av`]: [`boot`], [`device`], [`rma`], [`msg`] |
 //! | `baseline` | no      | the loops that a C program would write around libfabric and UCX, on the same endpoints, to measure beside |
@@ -92,6 +93,9 @@
 //! `--no-default-features` leaves [`rankmap`] and [`av`], which need no system
 //! library and no operating system beyond `std`; where the machine has no 64-bit
 //! atomics, [`rankmap`] alone.
+
+// What the page links to above `av` is not there without `device`.
+#![cfg_attr(not(feature = "device"), allow(rustdoc::broken_intra_doc_links))]
 
 #[cfg(target_has_atomic = "64")]
 pub mod av;

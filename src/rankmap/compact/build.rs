@@ -26,7 +26,7 @@ use crate::rankmap::error::MapError;
 impl Compact {
     /// The map of these lpids in the form the strategy picks. The iterator is
     /// cloned: it is walked twice, so a map is never written down only to be
-    /// compressed. [`Builder`] takes lpids that come but once.
+    /// compressed. [`super::Builder`] takes lpids that come but once.
     ///
     /// # Errors
     /// [`CompactError::Map`] if an lpid is too large or there are too many.

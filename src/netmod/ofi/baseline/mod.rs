@@ -39,7 +39,7 @@ impl Endpoint {
     /// The provider's refusal, other than "no space now".
     ///
     /// # Safety
-    /// As [`Netmod::inject`], for every target.
+    /// As [`Netmod::inject`](crate::netmod::Netmod::inject), for every target.
     #[inline(never)]
     pub unsafe fn raw_inject(
         &self,
@@ -75,7 +75,7 @@ impl Endpoint {
     /// The provider's refusal, other than "no space now".
     ///
     /// # Safety
-    /// As [`Netmod::write`], for every target; `buf` stays until the loop is over,
+    /// As [`Netmod::write`](crate::netmod::Netmod::write), for every target; `buf` stays until the loop is over,
     /// and after an error for good. A provider that wants it registered
     /// (`FI_MR_LOCAL`) has it registered once, for all writes.
     #[inline(never)]
