@@ -244,8 +244,8 @@ impl<N: Netmod> RmaHandler<N> {
     /// A peer that died or cannot be reached, a provider without messages.
     ///
     /// # Safety
-    /// The result's memory stays writable until the answer came, the peer died
-    /// or the answer was given up with [`RmaHandler::forget`].
+    /// \[INTO\]: the result's memory stays writable until the answer came, the peer
+    /// died or the answer was given up with [`RmaHandler::forget`].
     pub(super) unsafe fn request(
         &self,
         context: &Context<N>,
@@ -318,7 +318,7 @@ impl<N: Netmod> RmaHandler<N> {
         if status == Status::Done && body.len() != slot.len {
             status = Status::Malformed;
         } else if status == Status::Done && slot.len > 0 {
-            // SAFETY: the result holds that much, by the contract of `request`.
+            // SAFETY: [INTO]: the result holds that much.
             unsafe { std::ptr::copy_nonoverlapping(body.as_ptr(), slot.result, slot.len) };
         }
         slot.end(status, words[2]);

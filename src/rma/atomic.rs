@@ -81,11 +81,11 @@ impl Origin {
     /// Operands and comparands, copied one behind the other.
     ///
     /// # Safety
-    /// The buffers hold the elements.
+    /// \[BUF\]: the buffers that the operation uses hold its elements.
     unsafe fn copied(&self) -> Vec<u8> {
         let len = self.bytes();
         let mut out = Vec::new();
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         unsafe {
             if self.op != Op::NoOp || self.kind == Kind::Swap {
                 out.extend_from_slice(std::slice::from_raw_parts(self.operand, len));
@@ -125,7 +125,7 @@ impl<N: Netmod> Access<N> {
     /// As [`Access::accumulate`], and [`ErrorKind::NullBuffer`].
     ///
     /// # Safety
-    /// `operands` is null or readable for `count` elements.
+    /// \[BUF\]: `operands` is null or readable for `count` elements.
     pub unsafe fn accumulate_raw(
         &self,
         operands: *const u8,
@@ -144,7 +144,7 @@ impl<N: Netmod> Access<N> {
             result: std::ptr::null_mut(),
             count,
         };
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF], or null.
         unsafe { self.elements(&origin, rank, disp, None) }
     }
 
@@ -185,9 +185,9 @@ impl<N: Netmod> Access<N> {
     /// As [`Access::get_accumulate`], and [`ErrorKind::NullBuffer`].
     ///
     /// # Safety
-    /// `operands` is null or readable for `count` elements; `results` is null
-    /// or stays writable for `count`, and untouched, until this access was
-    /// flushed for `rank`.
+    /// \[BUF\]: `operands` is null or readable for `count` elements; \[INTO\]:
+    /// `results` is null or stays writable for `count`, and untouched, until this
+    /// access was flushed for `rank`.
     #[allow(clippy::too_many_arguments, reason = "they are MPI's")]
     pub unsafe fn get_accumulate_raw(
         &self,
@@ -200,7 +200,7 @@ impl<N: Netmod> Access<N> {
         disp: usize,
     ) -> Result<(), Error> {
         let origin = Origin::fetch(ty, op, operands, results, count);
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF], or null; [INTO] until the flush, or null.
         unsafe { self.elements(&origin, rank, disp, None) }
     }
 
@@ -218,7 +218,7 @@ impl<N: Netmod> Access<N> {
     ) -> Result<T, Error> {
         if refusal(T::TYPE, op).is_none()
             && let Some(at) = self.mapped_element(size_of::<T>(), rank, disp)
-            // SAFETY: an element of the window, aligned; valid by the line above.
+            // SAFETY: [ELEMENT]: of the window, aligned; [VALID] by the line above.
             && let Some(old) = unsafe { T::apply(at, op, operand) }
         {
             // Additions are no spinning, and counting each would double its
@@ -246,7 +246,7 @@ impl<N: Netmod> Access<N> {
         disp: usize,
     ) -> Result<T, Error> {
         if let Some(at) = self.mapped_element(size_of::<T>(), rank, disp)
-            // SAFETY: an element of the window, aligned.
+            // SAFETY: [ELEMENT]: of the window, aligned.
             && let Some(old) = unsafe { T::swap_if(at, compare, new) }
         {
             // A spinning process fails again and again; only failures are
@@ -291,7 +291,7 @@ impl<N: Netmod> Access<N> {
     /// As [`Access::fetch_and_op`], and [`ErrorKind::NullBuffer`].
     ///
     /// # Safety
-    /// As [`Access::get_accumulate_raw`], for one element.
+    /// \[BUF\], \[INTO\], as [`Access::get_accumulate_raw`], for one element.
     pub unsafe fn fetch_and_op_raw(
         &self,
         operand: *const u8,
@@ -301,7 +301,7 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Result<(), Error> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF], [INTO], or null: of one element.
         unsafe { self.get_accumulate_raw(operand, result, 1, ty, op, rank, disp) }
     }
 
@@ -312,8 +312,8 @@ impl<N: Netmod> Access<N> {
     /// As [`Access::compare_and_swap`], and [`ErrorKind::NullBuffer`].
     ///
     /// # Safety
-    /// `new` and `compare` are null or readable for one element, `result` as in
-    /// [`Access::get_accumulate_raw`].
+    /// \[BUF\]: `new` and `compare` are null or readable for one element; \[INTO\]:
+    /// `result` as in [`Access::get_accumulate_raw`].
     pub unsafe fn compare_and_swap_raw(
         &self,
         new: *const u8,
@@ -332,7 +332,7 @@ impl<N: Netmod> Access<N> {
             result,
             count: 1,
         };
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF], [INTO], or null: of one element each.
         unsafe { self.elements(&origin, rank, disp, None) }
     }
 
@@ -359,8 +359,8 @@ impl<N: Netmod> Access<N> {
     /// As [`Access::get_accumulate_raw`].
     ///
     /// # Safety
-    /// As [`Access::get_accumulate_raw`], until the request was waited for or
-    /// the access flushed for `rank`.
+    /// \[BUF\], \[INTO\], as [`Access::get_accumulate_raw`], until the request was
+    /// waited for or the access flushed for `rank`.
     #[allow(clippy::too_many_arguments, reason = "they are MPI's")]
     pub unsafe fn rget_accumulate(
         &self,
@@ -374,7 +374,7 @@ impl<N: Netmod> Access<N> {
     ) -> Result<Pending<'_, N>, Error> {
         let origin = Origin::fetch(ty, op, operands, results, count);
         let mut in_flight = Vec::new();
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF], or null; [INTO], or null, until the end of the request.
         let started = unsafe { self.elements(&origin, rank, disp, Some(&mut in_flight)) };
         let pending = Pending::new(self, in_flight);
         started.map(|()| pending)
@@ -383,7 +383,8 @@ impl<N: Netmod> Access<N> {
     /// A fetching operation that returns with its results.
     ///
     /// # Safety
-    /// The buffers of `origin` hold its elements, and `result` does.
+    /// \[BUF\]: those of `origin` are null or hold its elements; \[INTO\]: `result`
+    /// does.
     unsafe fn fetch_blocking(
         &self,
         origin: &Origin,
@@ -394,8 +395,7 @@ impl<N: Netmod> Access<N> {
         let mut bounce = self.cold.bounce_pool.take(origin.bytes());
         let origin = Origin { result: bounce.start(), ..*origin };
         let mut in_flight = Vec::new();
-        // SAFETY: the caller's duty, and the bounce memory is leaked if this
-        // fails.
+        // SAFETY: [BUF]; [INTO]: bounce memory, which is leaked if this fails.
         let started = unsafe { self.elements(&origin, rank, disp, Some(&mut in_flight)) };
         let nothing_in_flight = in_flight.is_empty();
         let ended = self.await_in_flight(&mut in_flight);
@@ -405,7 +405,7 @@ impl<N: Netmod> Access<N> {
             }
             return Err(e);
         }
-        // SAFETY: both hold the elements.
+        // SAFETY: [INTO]; both hold the elements.
         unsafe { std::ptr::copy_nonoverlapping(bounce.start(), result, origin.bytes()) };
         self.cold.bounce_pool.put_back(bounce);
         Ok(())
@@ -415,8 +415,8 @@ impl<N: Netmod> Access<N> {
     /// there; else the flush waits for it.
     ///
     /// # Safety
-    /// The buffers of `origin` hold its elements; the result stays until the
-    /// operation's end.
+    /// \[BUF\]: those of `origin` are null or hold its elements; \[INTO\]: its result
+    /// is null or stays until the operation's end.
     unsafe fn elements(
         &self,
         origin: &Origin,
@@ -453,12 +453,12 @@ impl<N: Netmod> Access<N> {
         let order = |path| if hints.ordered { self.switch_path(peer, path) } else { Ok(()) };
         let packets = |mut in_flight: Option<&mut Vec<InFlight>>| -> Result<(), Error> {
             order(AccessPath::Packet)?;
-            // SAFETY: the caller's duty.
+            // SAFETY: [BUF]; [INTO] until the operation's end; null was refused.
             unsafe { self.elements_by_packets(origin, peer, offset, &mut in_flight) }
         };
         if peer == self.context().device().boot().rank() {
             self.count_cpu_atomic();
-            // SAFETY: the caller's duty.
+            // SAFETY: [BUF], [INTO]: [WORK] but for the place; null was refused.
             return match unsafe {
                 state.exposed_region.compute(offset, origin.work(std::ptr::null_mut()))
             } {
@@ -473,7 +473,8 @@ impl<N: Netmod> Access<N> {
             Target::Mapped(at) if !is_atomic(ty, at.addr()) => return packets(in_flight),
             Target::Mapped(at) => {
                 self.count_cpu_atomic();
-                // SAFETY: checked, mapped and aligned.
+                // SAFETY: [WORK]: mapped and checked; [VALID]: checked; [CELL]:
+                // aligned; [SHARED]: all processes keep to it.
                 unsafe { origin.work(at).run_atomic() };
                 return Ok(());
             }
@@ -495,7 +496,7 @@ impl<N: Netmod> Access<N> {
         while from < count {
             let piece = origin.piece(from, limit.min(count - from));
             let at = (from * ty.size()) as u64;
-            // SAFETY: the caller's duty.
+            // SAFETY: [BUF]; [INTO] until the operation's end; no more than the limit.
             unsafe { self.atomic_by_provider(&piece, &remote, at, in_flight.as_deref_mut())? };
             from += piece.count;
         }
@@ -543,7 +544,8 @@ impl<N: Netmod> Access<N> {
     /// One call of the provider's atomics, `byte` behind the target's address.
     ///
     /// # Safety
-    /// The buffers hold the elements, the result until the operation's end.
+    /// \[BUF\]: the buffers hold the elements, no more than the provider takes for
+    /// a target so aligned; \[INTO\]: the result until the operation's end.
     unsafe fn atomic_by_provider(
         &self,
         origin: &Origin,
@@ -556,7 +558,7 @@ impl<N: Netmod> Access<N> {
         if cold.staged_bytes.get() > STAGED {
             self.drain(&[])?;
         }
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         let staged = unsafe { origin.copied() }.into_boxed_slice();
         let compare = match origin.kind {
             // SAFETY: comparands stand behind the operands.
@@ -579,8 +581,8 @@ impl<N: Netmod> Access<N> {
         };
         let mut under_way = true;
         self.issue_with_retry(remote, N::CALLS.atomic, |netmod, endpoint| {
-            // SAFETY: the operands are staged until a flush; the result is the
-            // caller's word; count and alignment were checked.
+            // SAFETY: the operands are staged until a flush; [INTO] until the
+            // token came back; count and alignment were checked.
             let rc = unsafe { netmod.atomic(endpoint, &op) };
             under_way = rc == PENDING;
             if rc == PENDING { 0 } else { rc }
@@ -600,7 +602,7 @@ impl<N: Netmod> Access<N> {
     /// Sends the operation as requests, in pieces.
     ///
     /// # Safety
-    /// As [`Access::elements`].
+    /// \[BUF\], \[INTO\], as [`Access::elements`]; null ones are not used.
     unsafe fn elements_by_packets(
         &self,
         origin: &Origin,
@@ -621,7 +623,7 @@ impl<N: Netmod> Access<N> {
         while from < origin.count {
             let piece = origin.piece(from, fits.min(origin.count - from));
             let answer = in_flight.is_some().then(|| Rc::new(Answer::default()));
-            // SAFETY: the caller's duty.
+            // SAFETY: [BUF].
             let body = unsafe { piece.copied() };
             let result = match piece.kind {
                 Kind::Update => (std::ptr::null_mut(), 0),
@@ -638,7 +640,7 @@ impl<N: Netmod> Access<N> {
                 result,
                 answer: answer.clone(),
             };
-            // SAFETY: the caller's duty.
+            // SAFETY: [INTO], until the answer came.
             unsafe { self.request(peer, request)? };
             if let (Some(in_flight), Some(answer)) = (in_flight.as_deref_mut(), answer) {
                 in_flight.push(InFlight::Answer(answer, peer));

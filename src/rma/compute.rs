@@ -8,6 +8,15 @@
 //! every process decides by the same rule.
 //!
 //! Never looks at ranks, windows or bounds.
+//!
+//! # Contracts
+//! - **\[WORK\]** The place, and the buffers that kind and operation use, hold `count`
+//!   elements.
+//! - **\[VALID\]** [`refusal`] has nothing against type and operation.
+//! - **\[SHARED\]** Others touch the elements by the rule above alone, those that are
+//!   not atomic under the same lock.
+//! - **\[CELL\]** [`is_atomic`] holds for the elements.
+//! - **\[ALONE\]** Nobody else touches the elements meanwhile.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod lanes;
@@ -74,17 +83,14 @@ impl Work {
     /// allow that, else under `lock`.
     ///
     /// # Safety
-    /// `at` and the buffers that kind and operation use hold `count` elements;
-    /// [`refusal`] has none against type and operation. Others touch the
-    /// elements only through this function, with the same lock where they
-    /// are not atomic.
+    /// \[WORK\], \[VALID\], \[SHARED\] with this lock.
     pub(super) unsafe fn run(&self, lock: &Mutex<()>) {
         if is_atomic(self.ty, self.at.addr()) {
-            // SAFETY: the caller's duty, and aligned.
+            // SAFETY: [WORK], [VALID], [SHARED]; [CELL]: tested just now.
             unsafe { self.run_atomic() };
         } else {
             let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
-            // SAFETY: the caller's duty; we hold the lock.
+            // SAFETY: [WORK], [VALID]; [ALONE] by [SHARED], for we hold the lock.
             unsafe { self.run_plain() };
         }
     }
@@ -92,13 +98,13 @@ impl Work {
     /// With the processor's atomics.
     ///
     /// # Safety
-    /// As [`Work::run`], and [`is_atomic`] holds.
+    /// \[WORK\], \[VALID\], \[SHARED\], \[CELL\].
     pub(super) unsafe fn run_atomic(&self) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if self.count >= lanes::MANY
             && let Some(high) = lanes::of(self.kind, self.ty, self.op)
         {
-            // SAFETY: the caller's duty.
+            // SAFETY: [WORK], of which these are parts; [VALID], [SHARED], [CELL].
             unsafe {
                 let (first, behind) = lanes::run(self, high);
                 self.update(0, first).by_element();
@@ -106,7 +112,7 @@ impl Work {
             }
             return;
         }
-        // SAFETY: the caller's duty.
+        // SAFETY: [WORK], [VALID], [SHARED], [CELL].
         unsafe { self.by_element() }
     }
 
@@ -119,9 +125,9 @@ impl Work {
     }
 
     /// # Safety
-    /// As [`Work::run_atomic`].
+    /// \[WORK\], \[VALID\], \[SHARED\], \[CELL\].
     unsafe fn by_element(&self) {
-        // SAFETY: the caller's duty.
+        // SAFETY: [WORK], [VALID], [SHARED], [CELL]; each cell is the type's.
         unsafe {
             match self.ty {
                 Type::I8 => self.each::<AtomicI8>(),
@@ -141,12 +147,12 @@ impl Work {
     }
 
     /// # Safety
-    /// As [`Work::run_atomic`], and `C` is the cell of the type.
+    /// \[WORK\], \[VALID\], \[SHARED\], \[CELL\], and `C` is the cell of the type.
     unsafe fn each<C: Atomic>(&self) {
         let (kind, op) = (self.kind, self.op);
         for i in 0..self.count {
-            // SAFETY: the buffers hold `count` elements; the element is aligned
-            // and only touched atomically.
+            // SAFETY: [WORK]: the buffers hold `count` elements; [CELL], [SHARED]:
+            // the element is aligned and only touched atomically.
             unsafe {
                 let cell = &*self.at.cast::<C>().add(i);
                 let operand = || self.operand.cast::<C::Value>().add(i).read_unaligned();
@@ -169,13 +175,13 @@ impl Work {
     }
 
     /// # Safety
-    /// As [`Work::run`]; nobody else touches the elements meanwhile.
+    /// \[WORK\], \[VALID\], \[ALONE\].
     unsafe fn run_plain(&self) {
         let size = self.ty.size();
         for i in 0..self.count {
             let byte = i * size;
-            // SAFETY: the buffers hold `count` elements; the copy on the stack
-            // is large and aligned enough for any.
+            // SAFETY: [WORK], [ALONE]; the copy on the stack is large and aligned
+            // enough for any.
             unsafe {
                 let at = self.at.add(byte);
                 let mut copy = Wide([0; 16]);
@@ -208,9 +214,9 @@ impl Work {
     /// One element of sixteen bytes.
     ///
     /// # Safety
-    /// As [`Work::run_plain`].
+    /// \[WORK\], \[VALID\], \[ALONE\].
     unsafe fn wide(&self) {
-        // SAFETY: the caller's duty.
+        // SAFETY: [WORK]: sixteen bytes in each buffer; [ALONE].
         unsafe {
             let read = |from: *const u8| from.cast::<[u8; 16]>().read_unaligned();
             let old = read(self.at);

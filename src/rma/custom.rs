@@ -57,8 +57,8 @@ impl<N: Netmod> Access<N> {
     /// As [`Access::custom`].
     ///
     /// # Safety
-    /// `result` stays writable for `len` bytes, and untouched, until the request
-    /// was waited for or the access flushed for `rank`.
+    /// \[INTO\]: `result` stays writable for `len` bytes, and untouched, until the
+    /// request was waited for or the access flushed for `rank`.
     #[allow(clippy::too_many_arguments, reason = "an operand, a result and a place")]
     pub unsafe fn rcustom(
         &self,
@@ -86,7 +86,7 @@ impl<N: Netmod> Access<N> {
             if status != Status::Done || out.len() != len {
                 return Err(error_of(peer, status));
             }
-            // SAFETY: the caller's duty.
+            // SAFETY: [INTO]; `out` is as long.
             unsafe { std::ptr::copy_nonoverlapping(out.as_ptr(), result, len) };
             return Ok(Pending::new(self, Vec::new()));
         }
@@ -112,7 +112,7 @@ impl<N: Netmod> Access<N> {
             result: (result, len),
             answer: answer.clone(),
         };
-        // SAFETY: the caller's duty.
+        // SAFETY: [INTO], until the answer came.
         unsafe { self.request(peer, request)? };
         let in_flight = answer.map(|answer| InFlight::Answer(answer, peer));
         Ok(Pending::new(self, in_flight.into_iter().collect()))

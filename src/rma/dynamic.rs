@@ -26,9 +26,9 @@ impl<N: Netmod> Window<N> {
     /// [`ErrorKind::Freed`].
     ///
     /// # Safety
-    /// `start..start + bytes` stays mapped, and is touched by the process only
-    /// as MPI's rules for windows allow, until it is detached or the window is
-    /// freed or dropped.
+    /// \[MEM\]: `start..start + bytes` stays mapped, and is touched by the process
+    /// only as MPI's rules for windows allow, until it is detached or the window
+    /// is freed or dropped.
     pub unsafe fn attach(&self, start: *mut u8, bytes: usize) -> Result<usize, Error> {
         self.state()?.exposed_region.attach(start, bytes)
     }
@@ -48,7 +48,7 @@ impl<N: Netmod> Access<N> {
     /// Puts bytes by packets, copied on return.
     ///
     /// # Safety
-    /// `buf` is readable for `len` bytes.
+    /// \[BUF\]: `buf` is readable for `len` bytes.
     pub(super) unsafe fn put_by_packets(
         &self,
         buf: *const u8,
@@ -57,7 +57,7 @@ impl<N: Netmod> Access<N> {
         disp: usize,
     ) -> Result<(), Error> {
         let peer = self.world_rank(rank)?;
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         let all = unsafe { std::slice::from_raw_parts(buf, len) };
         if peer == self.context().device().boot().rank() {
             // SAFETY: in range; the window's memory is not the caller's slice.
@@ -68,7 +68,7 @@ impl<N: Netmod> Access<N> {
         let mut at = disp as u64;
         for body in all.chunks(longest) {
             let request = self.bytes_request(opcode::PUT, at, body.len(), body)?;
-            // SAFETY: no result.
+            // SAFETY: no result, of which alone [INTO] speaks.
             unsafe { self.request(peer, request)? };
             at += body.len() as u64;
         }
@@ -79,7 +79,7 @@ impl<N: Netmod> Access<N> {
     /// without it after a flush.
     ///
     /// # Safety
-    /// `buf` is writable for `len` bytes until then.
+    /// \[INTO\]: `buf` is writable for `len` bytes until then.
     pub(super) unsafe fn get_by_packets(
         &self,
         buf: *mut u8,
@@ -90,7 +90,7 @@ impl<N: Netmod> Access<N> {
     ) -> Result<(), Error> {
         let peer = self.world_rank(rank)?;
         if peer == self.context().device().boot().rank() {
-            // SAFETY: in range; the buffer is the caller's.
+            // SAFETY: in range; [INTO].
             let get = |at: *mut u8| unsafe { std::ptr::copy(at, buf, len) };
             return local(peer, self.state()?.exposed_region.with_range(disp as u64, len, get));
         }
@@ -105,7 +105,7 @@ impl<N: Netmod> Access<N> {
                 answer: answer.clone(),
                 ..self.bytes_request(opcode::GET, (disp + done) as u64, piece, &[])?
             };
-            // SAFETY: the caller's duty.
+            // SAFETY: [INTO], until the answer came.
             unsafe { self.request(peer, request)? };
             if let (Some(in_flight), Some(answer)) = (in_flight.as_deref_mut(), answer) {
                 in_flight.push(InFlight::Answer(answer, peer));
@@ -139,7 +139,7 @@ impl<N: Netmod> Access<N> {
     /// flush, else on return.
     ///
     /// # Safety
-    /// `buf` is writable for `len` bytes until then.
+    /// \[INTO\]: `buf` is writable for `len` bytes until then.
     pub(super) unsafe fn get_dynamic(
         &self,
         buf: *mut u8,
@@ -149,11 +149,11 @@ impl<N: Netmod> Access<N> {
         keep: bool,
     ) -> Result<(), Error> {
         if keep {
-            // SAFETY: the caller's duty.
+            // SAFETY: [INTO], until the flush.
             return unsafe { self.get_by_packets(buf, len, rank, disp, None) };
         }
         let mut in_flight = Vec::new();
-        // SAFETY: the caller's duty; what fails is given up before the return.
+        // SAFETY: [INTO]; what fails is given up before the return.
         let started = unsafe { self.get_by_packets(buf, len, rank, disp, Some(&mut in_flight)) };
         let ended = self.await_in_flight(&mut in_flight);
         started.and(ended)

@@ -19,15 +19,15 @@ pub unsafe trait Element: Copy + 'static {
     /// as it was.
     ///
     /// # Safety
-    /// `at` is an element at a multiple of its size; the operation is valid for
-    /// the type.
+    /// \[ELEMENT\]: `at` is an element at a multiple of its size, which others touch
+    /// by atomics alone; \[VALID\]: the operation is valid for the type.
     #[doc(hidden)]
     unsafe fn apply(at: *mut u8, op: Op, operand: Self) -> Option<Self>;
 
     /// Compares and swaps, likewise.
     ///
     /// # Safety
-    /// As [`Element::apply`].
+    /// \[ELEMENT\], as [`Element::apply`].
     #[doc(hidden)]
     unsafe fn swap_if(at: *mut u8, compare: Self, new: Self) -> Option<Self>;
 }
@@ -40,13 +40,13 @@ macro_rules! elements {
 
             #[inline(always)]
             unsafe fn apply(at: *mut u8, op: Op, operand: Self) -> Option<Self> {
-                // SAFETY: the caller's duty.
+                // SAFETY: [ELEMENT]; the cell is the type's.
                 Some(unsafe { &*at.cast::<$cell>() }.apply(op, operand))
             }
 
             #[inline(always)]
             unsafe fn swap_if(at: *mut u8, compare: Self, new: Self) -> Option<Self> {
-                // SAFETY: the caller's duty.
+                // SAFETY: [ELEMENT]; the cell is the type's.
                 Some(unsafe { &*at.cast::<$cell>() }.swap_if(compare, new))
             }
         }

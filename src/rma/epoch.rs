@@ -360,7 +360,7 @@ impl<N: Netmod> Access<N> {
     }
 
     /// # Safety
-    /// As [`RmaHandler::request`]; there is no result.
+    /// None: there is no result, of which alone [`RmaHandler::request`] speaks.
     unsafe fn request_lock(
         &self,
         peer: u32,
@@ -380,7 +380,7 @@ impl<N: Netmod> Access<N> {
             result: (std::ptr::null_mut(), 0),
             answer: Some(Rc::clone(answer)),
         };
-        // SAFETY: the caller's duty.
+        // SAFETY: no result, of which alone [INTO] speaks.
         unsafe {
             self.cold.rma_handler.request(self.context(), peer, &self.cold.outstanding, request)
         }

@@ -201,14 +201,14 @@ impl ExposedRegion {
     /// but their address.
     ///
     /// # Safety
-    /// The buffers of `work` hold its elements.
+    /// \[WORK\] (`compute`) but for the place: the buffers hold its elements.
     pub(super) unsafe fn compute(&self, offset: u64, work: Work) -> Status {
         if work.kind != Kind::Swap && refusal(work.ty, work.op).is_some() {
             return Status::Unsupported;
         }
         let Some(len) = work.count.checked_mul(work.ty.size()) else { return Status::OutOfRange };
-        // SAFETY: in range; the buffers by the caller's word; those who are not
-        // this process never touch elements that need the lock.
+        // SAFETY: [WORK], with a place in range; [VALID]: asked above; [SHARED]: those
+        // who are not this process never touch elements that need the lock.
         let done = self
             .with_range(offset, len, |at| unsafe { Work { at, ..work }.run(&self.element_lock) });
         if done.is_some() { Status::Done } else { Status::OutOfRange }

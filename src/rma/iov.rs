@@ -39,7 +39,8 @@ impl<N: Netmod> Access<N> {
     /// As [`Access::put_iov`], and [`ErrorKind::NullBuffer`].
     ///
     /// # Safety
-    /// `buf` is null or readable for the extent of `from` until then.
+    /// \[BUF\]: `buf` is null or readable for the extent of `from` until then;
+    /// \[APART\].
     pub unsafe fn rput_iov(
         &self,
         buf: *const u8,
@@ -49,7 +50,7 @@ impl<N: Netmod> Access<N> {
         to: &Layout<'_>,
     ) -> Result<Pending<'_, N>, Error> {
         not_null(buf, from)?;
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF], for null was refused, until the end of the request; [APART].
         unsafe { self.request_iov(&Operation::write(buf, from, rank, disp, to)) }
     }
 
@@ -59,8 +60,8 @@ impl<N: Netmod> Access<N> {
     /// As [`Access::rput_iov`].
     ///
     /// # Safety
-    /// `buf` is null or readable for the extent of `from` until the access was
-    /// flushed for `rank`.
+    /// \[BUF\]: `buf` is null or readable for the extent of `from` until the access
+    /// was flushed for `rank`; \[APART\].
     pub unsafe fn put_iov_nb(
         &self,
         buf: *const u8,
@@ -71,7 +72,7 @@ impl<N: Netmod> Access<N> {
     ) -> Result<(), Error> {
         not_null(buf, from)?;
         let operation = Operation::write(buf, from, rank, disp, to);
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF], for null was refused, until the flush; [APART].
         unsafe { self.transfer_iov(&operation, LocalCompletion::Flush) }
     }
 
@@ -101,8 +102,8 @@ impl<N: Netmod> Access<N> {
     /// As [`Access::get_iov`], and [`ErrorKind::NullBuffer`].
     ///
     /// # Safety
-    /// `buf` is null or stays writable for the extent of `to`, and untouched,
-    /// until then.
+    /// \[INTO\]: `buf` is null or stays writable for the extent of `to`, and
+    /// untouched, until then; \[APART\].
     pub unsafe fn rget_iov(
         &self,
         buf: *mut u8,
@@ -112,7 +113,7 @@ impl<N: Netmod> Access<N> {
         from: &Layout<'_>,
     ) -> Result<Pending<'_, N>, Error> {
         not_null(buf, to)?;
-        // SAFETY: the caller's duty.
+        // SAFETY: [INTO], for null was refused, until the end of the request; [APART].
         unsafe { self.request_iov(&Operation::read(buf, to, rank, disp, from)) }
     }
 
@@ -123,8 +124,8 @@ impl<N: Netmod> Access<N> {
     /// As [`Access::rget_iov`].
     ///
     /// # Safety
-    /// `buf` is null or stays writable for the extent of `to`, and untouched,
-    /// until the access was flushed for `rank`.
+    /// \[INTO\]: `buf` is null or stays writable for the extent of `to`, and
+    /// untouched, until the access was flushed for `rank`; \[APART\].
     pub unsafe fn get_iov_nb(
         &self,
         buf: *mut u8,
@@ -135,7 +136,7 @@ impl<N: Netmod> Access<N> {
     ) -> Result<(), Error> {
         not_null(buf, to)?;
         let operation = Operation::read(buf, to, rank, disp, from);
-        // SAFETY: the caller's duty.
+        // SAFETY: [INTO], for null was refused, until the flush; [APART].
         unsafe { self.transfer_iov(&operation, LocalCompletion::Flush) }
     }
 
@@ -145,8 +146,8 @@ impl<N: Netmod> Access<N> {
     /// As [`Access::put_nb`].
     ///
     /// # Safety
-    /// `buf` is null or readable for `len` bytes until the request was waited
-    /// for or the access flushed for `rank`.
+    /// \[BUF\]: `buf` is null or readable for `len` bytes until the request was
+    /// waited for or the access flushed for `rank`; \[APART\].
     pub unsafe fn rput(
         &self,
         buf: *const u8,
@@ -155,7 +156,7 @@ impl<N: Netmod> Access<N> {
         disp: usize,
     ) -> Result<Pending<'_, N>, Error> {
         let all = Layout::contiguous(len);
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF], or null: `len` bytes are the extent; [APART].
         unsafe { self.rput_iov(buf, &all, rank, disp, &all) }
     }
 
@@ -165,8 +166,9 @@ impl<N: Netmod> Access<N> {
     /// As [`Access::get_nb`].
     ///
     /// # Safety
-    /// `buf` is null or stays writable for `len` bytes, and untouched, until
-    /// the request was waited for or the access flushed for `rank`.
+    /// \[INTO\]: `buf` is null or stays writable for `len` bytes, and untouched,
+    /// until the request was waited for or the access flushed for `rank`;
+    /// \[APART\].
     pub unsafe fn rget(
         &self,
         buf: *mut u8,
@@ -175,7 +177,7 @@ impl<N: Netmod> Access<N> {
         disp: usize,
     ) -> Result<Pending<'_, N>, Error> {
         let all = Layout::contiguous(len);
-        // SAFETY: the caller's duty.
+        // SAFETY: [INTO], or null: `len` bytes are the extent; [APART].
         unsafe { self.rget_iov(buf, &all, rank, disp, &all) }
     }
 
@@ -232,8 +234,8 @@ impl<N: Netmod> Access<N> {
     }
 
     /// # Safety
-    /// The buffer is readable for the extent of its layout, when reading
-    /// writable, until completion.
+    /// \[BUF\], when reading \[INTO\], of the extent of its layout, until completion;
+    /// \[APART\].
     unsafe fn transfer_iov(
         &self,
         operation: &Operation<'_>,
@@ -246,13 +248,13 @@ impl<N: Netmod> Access<N> {
         }
         self.mark(rank);
         if self.state()?.dynamic {
-            // SAFETY: the caller's duty.
+            // SAFETY: [BUF], [INTO]: until completion.
             return unsafe { self.pieces_by_packets(operation, completion) };
         }
         match self.target(rank, disp)? {
             Target::Mapped(start) => {
                 for (here, there, len) in Pieces::new(here, there) {
-                    // SAFETY: both within their bounds, and apart.
+                    // SAFETY: [TARGET]: checked; [BUF], [INTO]: within the extent; [APART].
                     let _ = unsafe {
                         let (here, there) = (buf.add(here), start.add(there));
                         if write { copy(there, here, len) } else { copy(here, there, len) }
@@ -260,7 +262,7 @@ impl<N: Netmod> Access<N> {
                 }
                 Ok(())
             }
-            // SAFETY: the caller's duty.
+            // SAFETY: [TARGET]: checked; [BUF], [INTO]: until completion.
             Target::Provider(remote) => unsafe {
                 self.move_pieces(&remote, buf, Pieces::new(here, there), write, completion)
             },
@@ -272,11 +274,11 @@ impl<N: Netmod> Access<N> {
     /// request.
     ///
     /// # Safety
-    /// As there.
+    /// \[BUF\], when reading \[INTO\]; \[APART\]: as there.
     unsafe fn request_iov(&self, operation: &Operation<'_>) -> Result<Pending<'_, N>, Error> {
         let mut in_flight = Vec::new();
         let completion = LocalCompletion::InFlight(&mut in_flight);
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF], [INTO]: until what is in flight has completed; [APART].
         let started = unsafe { self.transfer_iov(operation, completion) };
         let pending = Pending::new(self, in_flight);
         started.map(|()| pending)
@@ -285,7 +287,7 @@ impl<N: Netmod> Access<N> {
     /// The pieces of an operation on a dynamic window.
     ///
     /// # Safety
-    /// As [`Access::transfer_iov`].
+    /// \[BUF\], when reading \[INTO\], as [`Access::transfer_iov`].
     unsafe fn pieces_by_packets(
         &self,
         &Operation { buf, here, rank, disp, there, write }: &Operation<'_>,
@@ -294,7 +296,7 @@ impl<N: Netmod> Access<N> {
         let mut pieces = Pieces::new(here, there);
         if write {
             return pieces.try_for_each(|(here, there, len)| {
-                // SAFETY: the caller's duty; what is sent was copied.
+                // SAFETY: [BUF]: within the extent; what is sent was copied.
                 unsafe { self.put_by_packets(buf.add(here), len, rank, disp + there) }
             });
         }
@@ -306,7 +308,7 @@ impl<N: Netmod> Access<N> {
         };
         let started = pieces.try_for_each(|(here, there, len)| {
             let in_flight = in_flight.as_deref_mut();
-            // SAFETY: the caller's duty.
+            // SAFETY: [INTO]: within the extent, until completion.
             unsafe { self.get_by_packets(buf.add(here), len, rank, disp + there, in_flight) }
         });
         // A failed request is forgotten, so that its answer is not written.
@@ -315,8 +317,7 @@ impl<N: Netmod> Access<N> {
     }
 
     /// # Safety
-    /// The pieces at `buf` are readable, when reading writable, until
-    /// completion.
+    /// \[TARGET\]; \[BUF\], when reading \[INTO\], of the pieces, until completion.
     unsafe fn move_pieces(
         &self,
         remote: &Remote,
@@ -325,7 +326,7 @@ impl<N: Netmod> Access<N> {
         write: bool,
         completion: LocalCompletion<'_>,
     ) -> Result<(), Error> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [TARGET]; [BUF], [INTO]: until completion.
         unsafe {
             match completion {
                 LocalCompletion::Flush => self.each_call(remote, buf, pieces, write, None),
@@ -341,7 +342,7 @@ impl<N: Netmod> Access<N> {
     /// the caller's on return, even after a failure.
     ///
     /// # Safety
-    /// The pieces at `buf` are readable, when reading writable.
+    /// \[TARGET\]; \[BUF\], when reading \[INTO\], of the pieces.
     unsafe fn bounced(
         &self,
         remote: &Remote,
@@ -390,8 +391,8 @@ impl<N: Netmod> Access<N> {
     /// Hands pieces to the provider, as many at a time as it takes.
     ///
     /// # Safety
-    /// The pieces at `buf` stay readable, when reading writable, until the
-    /// end of what goes into `in_flight`.
+    /// \[TARGET\]; \[BUF\], when reading \[INTO\], of the pieces, until the end of
+    /// what goes into `in_flight`, without it until a flush.
     unsafe fn each_call(
         &self,
         remote: &Remote,
@@ -409,7 +410,7 @@ impl<N: Netmod> Access<N> {
             while done < len {
                 let piece = (len - done).min(longest);
                 if list.len() == most || bytes + piece > longest {
-                    // SAFETY: the caller's duty.
+                    // SAFETY: [TARGET]; [BUF], [INTO]; no more than the provider takes.
                     unsafe { self.one_call(remote, &list, write, in_flight.as_deref_mut())? };
                     list.clear();
                     bytes = 0;
@@ -424,12 +425,13 @@ impl<N: Netmod> Access<N> {
                 done += piece;
             }
         }
-        // SAFETY: the caller's duty.
+        // SAFETY: [TARGET]; [BUF], [INTO]; no more than the provider takes.
         unsafe { self.one_call(remote, &list, write, in_flight) }
     }
 
     /// # Safety
-    /// As `each_call`.
+    /// \[TARGET\]; \[BUF\], when reading \[INTO\], as `each_call`; no more than the
+    /// provider takes by one call.
     unsafe fn one_call(
         &self,
         remote: &Remote,
@@ -437,7 +439,7 @@ impl<N: Netmod> Access<N> {
         write: bool,
         in_flight: Option<&mut Vec<InFlight>>,
     ) -> Result<(), Error> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [TARGET]; [BUF], [INTO]: until the token came back.
         let token = unsafe { self.transfer(remote, list, write, in_flight.is_some())? };
         if let Some(in_flight) = in_flight {
             in_flight.push(InFlight::Token(token, remote.peer));

@@ -48,6 +48,24 @@
 //! they return; the operation itself may still be under way until a flush.
 //! [`Access::put_nb`] and [`Access::get_nb`] keep MPI's rule instead: the
 //! buffer belongs to the operation until the flush.
+//!
+//! # Contracts
+//! What the caller of an unsafe call answers for, named once:
+//!
+//! - **\[LIVE\]** The window is not freed.
+//! - **\[RANK\]** The rank is below the size of the access's map.
+//! - **\[TARGET\]** The target's memory holds the bytes of the operation from `disp`
+//!   units on.
+//! - **\[BUF\]** What is put or operated with stays readable, for the bytes, elements
+//!   or extent that the call names, until the operation is complete here: as the
+//!   call says, when it returns, its request was waited for, or the access was
+//!   flushed for the rank.
+//! - **\[INTO\]** Where results go stays writable, and untouched, for as much and as
+//!   long.
+//! - **\[APART\]** The buffer does not overlap the target's bytes.
+//! - **\[MEM\]** Memory that a window is made over, or that is attached, stays mapped,
+//!   and is touched by the process only as MPI's rules for windows allow, until the
+//!   window is freed or dropped or the memory detached.
 
 mod access;
 mod am_fallback;

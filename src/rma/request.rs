@@ -142,7 +142,7 @@ impl<N: Netmod> Access<N> {
     /// peer.
     ///
     /// # Safety
-    /// As [`RmaHandler::request`](super::am_fallback::RmaHandler::request).
+    /// \[INTO\], as [`RmaHandler::request`](super::am_fallback::RmaHandler::request).
     pub(super) unsafe fn request(&self, peer: u32, request: Request<'_>) -> Result<(), Error> {
         let outstanding = &self.cold.outstanding;
         if outstanding.count(peer) >= MAX_OUTSTANDING {
@@ -151,7 +151,7 @@ impl<N: Netmod> Access<N> {
                 Ok(if space { Progress::Done } else { Progress::Waiting })
             })?;
         }
-        // SAFETY: the caller's duty.
+        // SAFETY: [INTO], until the answer came.
         unsafe { self.cold.rma_handler.request(self.context(), peer, outstanding, request) }
     }
 

@@ -53,14 +53,14 @@ impl<N: Netmod> View<'_, N> {
     /// The same without checks.
     ///
     /// # Safety
-    /// `rank` is less than the size of the access's map, the target's memory
-    /// holds `len` bytes from `disp` units on, and `buf` is readable for `len`
-    /// bytes.
+    /// \[RANK\]: `rank` is less than the size of the access's map; \[TARGET\]: the
+    /// target's memory holds `len` bytes from `disp` units on; \[BUF\]: `buf` is
+    /// readable for `len` bytes; \[APART\]: it does not overlap them.
     #[inline(always)]
     pub unsafe fn put_unchecked(&self, buf: *const u8, len: usize, rank: u32, disp: usize) {
         let region = (rank as isize).wrapping_mul(self.stride);
         // SAFETY: the regions of all ranks stay mapped while the access is
-        // borrowed; the range is the caller's word.
+        // borrowed; [RANK], [TARGET]: the range is in one; [BUF], [APART].
         unsafe { copy(self.start.offset(region).add(disp * self.unit), buf, len) };
     }
 

@@ -24,9 +24,9 @@ impl<N: Netmod> Access<N> {
     /// As [`Access::get`], and [`ErrorKind::NullBuffer`].
     ///
     /// # Safety
-    /// `buf` is null or stays writable for `len` bytes, and untouched, until
-    /// this access was flushed for `rank`. A flush that fails does not give it
-    /// back: a peer may write to it as long as this process lives.
+    /// \[INTO\]: `buf` is null or stays writable for `len` bytes, and untouched,
+    /// until this access was flushed for `rank`. A flush that fails does not give
+    /// it back: a peer may write to it as long as this process lives. \[APART\].
     pub unsafe fn get_nb(
         &self,
         buf: *mut u8,
@@ -38,13 +38,13 @@ impl<N: Netmod> Access<N> {
             return Err(ErrorKind::NullBuffer { len }.into());
         }
         self.check(rank, disp, len)?;
-        // SAFETY: checked; the caller keeps `buf` until the flush.
+        // SAFETY: [RANK], [TARGET]: checked; [INTO], [APART].
         unsafe { self.read::<NONBLOCKING>(buf, len, rank, disp) }
     }
 
     /// # Safety
-    /// The target range was checked, `buf` is writable for `len` bytes until
-    /// the flush if `NB`.
+    /// \[RANK\], \[TARGET\]: they were checked; \[INTO\]: `buf` is writable for `len`
+    /// bytes, if `NB` until the flush; \[APART\].
     unsafe fn read<const NB: bool>(
         &self,
         buf: *mut u8,
@@ -57,19 +57,18 @@ impl<N: Netmod> Access<N> {
         }
         if self.path == path::DYNAMIC {
             self.mark(rank);
-            // SAFETY: the caller's duty.
+            // SAFETY: [INTO], until the flush if `NB`.
             return unsafe { self.get_dynamic(buf, len, rank, disp, NB) };
         }
         let target = self.target(rank, disp)?;
         self.mark(rank);
         match target {
             Target::Mapped(from) => {
-                // SAFETY: mapped, within the region, and apart from `buf`, which
-                // is this process's own.
+                // SAFETY: mapped; [TARGET]: checked; [INTO], [APART].
                 let _ = unsafe { copy(buf, from, len) };
                 Ok(())
             }
-            // SAFETY: the caller's duty.
+            // SAFETY: [TARGET]; [INTO], until the flush if `NB`.
             Target::Provider(remote) => unsafe {
                 self.transfer_long::<NB>(buf, len, &remote, false)
             },

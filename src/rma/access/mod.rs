@@ -140,7 +140,8 @@ struct PutVtable<N: Netmod> {
 }
 
 /// A put of `len` bytes at `buf` to a rank and displacement that were checked:
-/// 0, [`AGAIN`](crate::netmod::AGAIN), another error number, or [`FAILED`].
+/// 0, [`AGAIN`](crate::netmod::AGAIN), another error number, or [`FAILED`]. Its
+/// contracts are \[PUT\] and \[PATH\] of `put`.
 type Put<N> = unsafe fn(&Access<N>, *const u8, usize, u32, usize) -> isize;
 
 /// How a put reaches a peer on this node that was inserted before, where

@@ -1,4 +1,13 @@
 //! The put: its paths, from the checks to the provider or the store.
+//!
+//! # Contracts
+//! Beside those of [`crate::rma`]:
+//!
+//! - **\[PUT\]** What [`Access::put_unchecked`] asks for: \[LIVE\], \[RANK\], \[TARGET\],
+//!   \[BUF\] and \[APART\].
+//! - **\[PATH\]** A body runs for an access whose table of paths has it: metadata is
+//!   uniform, and `BODY` the lookup's, or [`LINE`] where all memory is mapped at a line.
+//! - **\[SIDES\]** Both sides of a copy hold `len` bytes and do not overlap.
 
 use super::{Access, BLOCKING, CAbi, FAILED, LocalPath, NONBLOCKING, PutVtable, WindowKind, path};
 use crate::av::{Entry, Transport};
@@ -25,7 +34,7 @@ impl CAbi {
 /// [`FAILED`].
 ///
 /// # Safety
-/// `access` is alive and this thread's; as [`Access::put_unchecked`].
+/// `access` is alive and this thread's; \[PUT\].
 unsafe extern "C" fn put_c_abi<N: Netmod>(
     access: *const c_void,
     buf: *const u8,
@@ -33,7 +42,7 @@ unsafe extern "C" fn put_c_abi<N: Netmod>(
     rank: u32,
     disp: usize,
 ) -> isize {
-    // SAFETY: the caller's word.
+    // SAFETY: [PUT], of an access that lives and is this thread's.
     let put = || unsafe { (*access.cast::<Access<N>>()).put_unchecked(buf, len, rank, disp) };
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(put)).unwrap_or(FAILED)
 }
@@ -67,11 +76,11 @@ impl<N: Netmod> PutVtable<N> {
     fn by<const BODY: u32>() -> PutVtable<N> {
         PutVtable {
             blocking: |access, buf, len, rank, disp| {
-                // SAFETY: the caller's duty.
+                // SAFETY: [PUT], [PATH].
                 unsafe { access.issue::<BLOCKING, BODY>(buf, len, rank, disp, None) }
             },
             nonblocking: |access, buf, len, rank, disp| {
-                // SAFETY: the caller's duty.
+                // SAFETY: [PUT], [PATH].
                 unsafe { access.issue::<NONBLOCKING, BODY>(buf, len, rank, disp, None) }
             },
         }
@@ -117,9 +126,9 @@ impl<N: Netmod> Access<N> {
     /// As [`Access::put`], and [`ErrorKind::NullBuffer`].
     ///
     /// # Safety
-    /// `buf` is null or stays readable for `len` bytes until this access was
-    /// flushed for `rank`. A flush that fails does not give it back: a peer may
-    /// read it as long as this process lives.
+    /// \[BUF\]: `buf` is null or stays readable for `len` bytes until this access
+    /// was flushed for `rank`. A flush that fails does not give it back: a peer
+    /// may read it as long as this process lives. \[APART\].
     #[inline]
     pub unsafe fn put_nb(
         &self,
@@ -130,10 +139,10 @@ impl<N: Netmod> Access<N> {
     ) -> Result<(), Error> {
         if buf.is_null() {
             unlikely();
-            // SAFETY: it is refused, unless it has no bytes.
+            // SAFETY: null: it is refused, unless it has no bytes.
             return unsafe { self.put_general::<NONBLOCKING>(buf, len, rank, disp, AGAIN) };
         }
-        // SAFETY: not null; the caller's word for the rest.
+        // SAFETY: [BUF], for it is not null; [APART].
         unsafe { self.put_checked::<NONBLOCKING>(buf, len, rank, disp) }
     }
 
@@ -144,10 +153,10 @@ impl<N: Netmod> Access<N> {
     /// error number of the provider, or [`FAILED`].
     ///
     /// # Safety
-    /// The window is not freed, `rank` is less than the size of the access's
-    /// map, the target's memory holds `len` bytes from `disp` units on, and
-    /// `buf` stays readable for `len` bytes until the access was flushed for
-    /// `rank`.
+    /// \[LIVE\]: the window is not freed; \[RANK\]: `rank` is less than the size of
+    /// the access's map; \[TARGET\]: the target's memory holds `len` bytes from
+    /// `disp` units on; \[BUF\]: `buf` stays readable for `len` bytes until the
+    /// access was flushed for `rank`; \[APART\]: it does not overlap them.
     #[inline(always)]
     pub unsafe fn put_unchecked(
         &self,
@@ -156,7 +165,7 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> isize {
-        // SAFETY: the caller's duty; the table chose the path by window and map.
+        // SAFETY: [PUT]; [PATH]: the table chose the path by window and map.
         unsafe {
             if self.path == path::AFFINE {
                 return self.issue::<NONBLOCKING, AFFINE>(buf, len, rank, disp, None);
@@ -170,7 +179,8 @@ impl<N: Netmod> Access<N> {
     }
 
     /// # Safety
-    /// `buf` is readable for `len` bytes, if `NB` until the flush.
+    /// \[BUF\]: `buf` is readable for `len` bytes, if `NB` until the flush;
+    /// \[APART\].
     #[inline(always)]
     unsafe fn put_checked<const NB: bool>(
         &self,
@@ -180,8 +190,8 @@ impl<N: Netmod> Access<N> {
         disp: usize,
     ) -> Result<(), Error> {
         let (gate, offset) = (self.gate.get(), disp.wrapping_mul(self.unit));
-        // SAFETY: checked at each path; the table chose it by window and map;
-        // the caller's word for the buffer.
+        // SAFETY: [LIVE], [RANK], [TARGET]: checked at each path, which is open;
+        // [PATH]: the table chose it by window and map; [BUF], [APART].
         unsafe {
             let rc = if gate == path::AFFINE {
                 if self.outside(rank, disp, offset, len) {
@@ -221,8 +231,7 @@ impl<N: Netmod> Access<N> {
     /// of `disp`, where the caller has it.
     ///
     /// # Safety
-    /// As [`Access::put_unchecked`], with uniform metadata; `BODY` is that of
-    /// the lookup, or [`LINE`] on the mapped path.
+    /// \[PUT\], \[BUF\] until the return unless `NB`; \[PATH\].
     #[inline(always)]
     unsafe fn issue<const NB: bool, const BODY: u32>(
         &self,
@@ -234,8 +243,8 @@ impl<N: Netmod> Access<N> {
     ) -> isize {
         if BODY == LINE {
             let region = (rank as isize).wrapping_mul(self.mapped_stride);
-            // SAFETY: the regions of all ranks are mapped while the state lives,
-            // and the range stays within one by the caller's word.
+            // SAFETY: [PATH], [LIVE]: the regions of all ranks are mapped while the
+            // state lives; [RANK], [TARGET]: the range is in one; [BUF], [APART].
             return unsafe {
                 let offset = offset.unwrap_or_else(|| disp * self.unit);
                 let to = self.mapped_start.offset(region).add(offset);
@@ -244,11 +253,11 @@ impl<N: Netmod> Access<N> {
         }
         // The entry first, the offset where it is used: what is computed before
         // takes registers meanwhile.
-        // SAFETY: the caller's word.
+        // SAFETY: [RANK]; [PATH]: the body is the lookup's.
         let entry = Entry::from_bits(unsafe { self.lookup.entry_by::<BODY>(rank as usize) });
         let offset = || offset.unwrap_or_else(|| disp * self.unit);
         if N::KEY_HANDLES {
-            // SAFETY: the table has a place for every rank of the map.
+            // SAFETY: [RANK]: the table has a place for every rank of the map.
             let remote_key = unsafe { &*self.remote_keys.add(rank as usize) };
             let key = remote_key.key.get();
             // A rank has a key only after it was inserted: one test for both.
@@ -257,7 +266,7 @@ impl<N: Netmod> Access<N> {
                 let addr = remote_key.base.get().wrapping_add(offset() as u64);
                 // SAFETY: the key was made for the endpoint in the entry, which a
                 // netmod with handles has no other kind of; the endpoint lives in
-                // the context held here; the rest is the caller's word.
+                // the context held here; [LIVE]: so does the key; [TARGET], [BUF].
                 let rc = unsafe {
                     let dest = N::network(entry).unwrap_unchecked();
                     N::inject_now(self.inject_handle, buf, len, dest, addr, key)
@@ -271,16 +280,16 @@ impl<N: Netmod> Access<N> {
                 self.mark_of(rank).set(1);
                 let addr = self.base.wrapping_add(offset() as u64);
                 // SAFETY: the endpoint lives in the context held here; `dest`
-                // was inserted; the rest is the caller's word.
+                // was inserted; [LIVE], [TARGET], [BUF].
                 return unsafe { N::inject(self.inject_handle, buf, len, dest, addr, self.key) };
             }
         } else if BODY != AFFINE
             && let Some(region) = self.node_region(entry)
         {
-            // SAFETY: the range stays within the region by the caller's word.
+            // SAFETY: [LIVE], [TARGET]: the range is in the region; [BUF], [APART].
             return unsafe { store(self.mark_of(rank), region.add(offset()), buf, len) };
         }
-        // SAFETY: the caller's word.
+        // SAFETY: [PUT].
         unsafe { self.issue_general::<NB>(buf, len, rank, disp) }
     }
 
@@ -299,7 +308,7 @@ impl<N: Netmod> Access<N> {
     /// Puts on any path, whatever is behind the rank's entry.
     ///
     /// # Safety
-    /// As [`Access::put_unchecked`].
+    /// \[PUT\], \[BUF\] until the return unless `NB`.
     #[inline(never)]
     unsafe fn issue_general<const NB: bool>(
         &self,
@@ -312,11 +321,11 @@ impl<N: Netmod> Access<N> {
             return 0;
         }
         if self.path == path::MAPPED {
-            // SAFETY: the caller's word.
+            // SAFETY: [PUT]; [PATH]: all is mapped at a line.
             return unsafe { self.issue::<NB, LINE>(buf, len, rank, disp, None) };
         }
         if self.path < path::GENERAL
-            // SAFETY: the caller's word; metadata is uniform.
+            // SAFETY: [PUT]; [PATH]: metadata is uniform.
             && let Some(rc) = unsafe { self.issue_local(buf, len, rank, disp) }
         {
             return rc;
@@ -324,12 +333,12 @@ impl<N: Netmod> Access<N> {
         let mark = self.mark_of(rank);
         let issued = if self.path == path::DYNAMIC {
             mark.set(1);
-            // SAFETY: the caller's word.
+            // SAFETY: [BUF]; the range is checked where the packets arrive.
             unsafe { self.put_by_packets(buf, len, rank, disp) }.map(|()| 0)
         } else {
             self.target(rank, disp).and_then(|target| {
                 mark.set(1);
-                // SAFETY: the caller's word.
+                // SAFETY: [TARGET], [BUF], [APART].
                 unsafe { self.issue_to::<NB>(buf, len, target) }
             })
         };
@@ -343,7 +352,7 @@ impl<N: Netmod> Access<N> {
     /// others.
     ///
     /// # Safety
-    /// As [`Access::put_unchecked`], with uniform metadata.
+    /// \[PUT\], \[BUF\] until the return; metadata is uniform, as \[PATH\] has it.
     #[inline(always)]
     unsafe fn issue_local(
         &self,
@@ -354,18 +363,18 @@ impl<N: Netmod> Access<N> {
     ) -> Option<isize> {
         let (offset, mark) = (disp * self.unit, self.mark_of(rank));
         if N::KEY_HANDLES {
-            // SAFETY: the table has a place for every rank of the map.
+            // SAFETY: [RANK]: the table has a place for every rank of the map.
             let remote_key = unsafe { &*self.remote_keys.add(rank as usize) };
             let base = remote_key.base.get();
             let mapped = remote_key.key.get() == 0 && base != 0;
-            // SAFETY: the target's memory is mapped there, and the range stays
-            // within it by the caller's word.
+            // SAFETY: [LIVE], [TARGET]: the range is in the target's memory, which
+            // is mapped there; [BUF], [APART].
             return mapped.then(|| unsafe { store(mark, (base as *mut u8).add(offset), buf, len) });
         }
-        // SAFETY: rank is in range by the caller's word.
+        // SAFETY: [RANK]; map and directory stay while the access does.
         let entry = Entry::from_bits(unsafe { self.lookup.entry(rank as usize) });
         if let Some(region) = self.node_region(entry) {
-            // SAFETY: the range stays within the region by the caller's word.
+            // SAFETY: [LIVE], [TARGET]: the range is in the region; [BUF], [APART].
             return Some(unsafe { store(mark, region.add(offset), buf, len) });
         }
         let LocalPath::Provider { inject_handle, inject_size, key } = &self.local_path else {
@@ -377,14 +386,16 @@ impl<N: Netmod> Access<N> {
         }
         let dest = self.context.device().local_address(node_rank as u32)?;
         mark.set(1);
-        // SAFETY: `dest` was inserted; the rest is the caller's word.
+        // SAFETY: `dest` was inserted, the endpoint lives in the context held here;
+        // [LIVE], [TARGET], [BUF].
         Some(unsafe { N::inject(inject_handle.get(), buf, len, dest, offset as u64, key.bits()) })
     }
 
     /// Puts to a target that was found.
     ///
     /// # Safety
-    /// The target holds `len` bytes; as [`Access::put_unchecked`] for `buf`.
+    /// \[TARGET\]: the target holds `len` bytes; \[BUF\], if `NB` until the flush;
+    /// \[APART\].
     unsafe fn issue_to<const NB: bool>(
         &self,
         buf: *const u8,
@@ -392,7 +403,7 @@ impl<N: Netmod> Access<N> {
         target: Target,
     ) -> Result<isize, Error> {
         let remote = match target {
-            // SAFETY: mapped, and within the region by the caller's word.
+            // SAFETY: mapped; [TARGET], [BUF], [APART].
             Target::Mapped(to) => return Ok(unsafe { copy(to, buf, len) }),
             Target::Provider(remote) => remote,
             Target::Unreachable(peer) => return Err(unreachable_error(peer)),
@@ -400,10 +411,10 @@ impl<N: Netmod> Access<N> {
         let (netmod, endpoint) = self.endpoint(&remote)?;
         if len <= netmod.caps().inject_size {
             let (Remote { dest, addr, key, .. }, handle) = (remote, N::inject_handle(endpoint));
-            // SAFETY: the caller's word, and `dest` was inserted.
+            // SAFETY: `dest` was inserted; [TARGET], [BUF].
             return Ok(unsafe { N::inject(handle, buf, len, dest, addr, key.bits()) });
         }
-        // SAFETY: as above; the buffer is kept by the caller, or not used.
+        // SAFETY: [TARGET], [BUF]: until the flush if `NB`; it is not written to.
         unsafe { self.transfer_long::<NB>(buf.cast_mut(), len, &remote, true) }.map(|()| 0)
     }
 
@@ -419,7 +430,7 @@ impl<N: Netmod> Access<N> {
     /// first try.
     ///
     /// # Safety
-    /// As `put_checked`; `buf` may be null.
+    /// \[BUF\], \[APART\], as `put_checked`; `buf` may be null.
     #[inline(never)]
     unsafe fn put_general<const NB: bool>(
         &self,
@@ -433,7 +444,8 @@ impl<N: Netmod> Access<N> {
         if buf.is_null() && len > 0 {
             return Err(ErrorKind::NullBuffer { len }.into());
         }
-        // SAFETY: checked above; the caller's word for the buffer.
+        // SAFETY: [LIVE], [RANK], [TARGET]: checked above; [BUF], for it is not null
+        // unless it is empty; [APART].
         let issue = || unsafe { self.issue_general::<NB>(buf, len, rank, disp) };
         if rc == AGAIN {
             rc = issue();
@@ -442,7 +454,7 @@ impl<N: Netmod> Access<N> {
             let remote = match self.target(rank, disp)? {
                 Target::Provider(remote) => remote,
                 Target::Mapped(to) => {
-                    // SAFETY: mapped, and checked above.
+                    // SAFETY: mapped; [TARGET]: checked above; [BUF], [APART].
                     let _ = unsafe { copy(to, buf, len) };
                     return Ok(());
                 }
@@ -467,13 +479,13 @@ impl<N: Netmod> Access<N> {
 /// the rate of puts; a load does not.
 ///
 /// # Safety
-/// As [`copy`].
+/// \[SIDES\].
 #[inline(always)]
 unsafe fn store(mark: &Cell<u8>, to: *mut u8, buf: *const u8, len: usize) -> isize {
     if mark.get() == 0 {
         mark.set(1);
     }
-    // SAFETY: the caller's duty.
+    // SAFETY: [SIDES].
     unsafe { copy(to, buf, len) }
 }
 
@@ -486,25 +498,25 @@ fn unlikely() {}
 /// The fence keeps each put an event of its own: peers share the memory.
 ///
 /// # Safety
-/// Both sides hold `len` bytes and do not overlap.
+/// \[SIDES\]: both hold `len` bytes and do not overlap.
 #[inline(always)]
 pub(in crate::rma) unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> isize {
     if len != 8 {
         unlikely();
-        // SAFETY: the caller's duty.
+        // SAFETY: [SIDES].
         return unsafe { copy_any(to, from, len) };
     }
-    // SAFETY: eight bytes on both sides, at any alignment.
+    // SAFETY: [SIDES]: eight bytes each, at any alignment.
     unsafe { to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()) };
     compiler_fence(Ordering::Release);
     0
 }
 
 /// # Safety
-/// As [`copy`].
+/// \[SIDES\].
 #[inline(never)]
 unsafe fn copy_any(to: *mut u8, from: *const u8, len: usize) -> isize {
-    // SAFETY: the caller's duty.
+    // SAFETY: [SIDES].
     unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
     0
 }

@@ -12,8 +12,8 @@ impl<N: Netmod> Access<N> {
     /// caller's on return.
     ///
     /// # Safety
-    /// The target holds `len` bytes; `buf` is readable for `len` bytes, when
-    /// reading writable, if `NB` until the flush.
+    /// \[TARGET\]: the target holds `len` bytes; \[BUF\], when reading \[INTO\], of
+    /// `len` bytes, if `NB` until the flush.
     pub(super) unsafe fn transfer_long<const NB: bool>(
         &self,
         buf: *mut u8,
@@ -31,14 +31,14 @@ impl<N: Netmod> Access<N> {
             let at = unsafe { buf.add(done) };
             if NB {
                 let iov = [Iov { buf: at, len: piece, addr }];
-                // SAFETY: the caller keeps the buffer.
+                // SAFETY: [TARGET]; [BUF], [INTO]: until the flush; one entry.
                 unsafe { self.transfer(remote, &iov, write, false)? };
             } else {
                 let mut bounce = self.cold.bounce_pool.take(piece);
                 let start = bounce.start();
                 let iov = [Iov { buf: start, len: piece, addr }];
-                // SAFETY: both hold the piece; the bounce memory is leaked if
-                // this fails.
+                // SAFETY: [BUF], [INTO]: both hold the piece; the bounce memory is
+                // leaked if this fails.
                 unsafe {
                     if write {
                         start.copy_from_nonoverlapping(at, piece);
@@ -59,8 +59,8 @@ impl<N: Netmod> Access<N> {
     /// Writes or reads a list by one call of the provider.
     ///
     /// # Safety
-    /// What the list names stays readable, when reading writable, until the
-    /// token came back.
+    /// \[TARGET\]; \[BUF\], when reading \[INTO\], of what the list names, until the
+    /// token came back. The provider takes as many entries and bytes by one call.
     pub(in crate::rma) unsafe fn transfer(
         &self,
         remote: &Remote,
@@ -72,7 +72,8 @@ impl<N: Netmod> Access<N> {
         let call = if write { N::CALLS.write } else { N::CALLS.read };
         self.issue_tracked(remote, call, awaited, |netmod, endpoint, token| {
             let many = IovTransfer { list, dest, key, token };
-            // SAFETY: the caller's duty.
+            // SAFETY: [TARGET]; [BUF], [INTO]: until the token came back; the
+            // target was found, so inserted, and the list is one call's.
             unsafe {
                 match (list, write) {
                     (&[Iov { buf, len, addr }], true) => {

@@ -32,12 +32,13 @@ pub(super) fn of(kind: Kind, ty: Type, op: Op) -> Option<u64> {
 /// and the one behind the last.
 ///
 /// # Safety
-/// As [`Work::run_atomic`]; `high` is what [`of`] said of its operation.
+/// \[WORK\], \[VALID\], \[SHARED\], \[CELL\], as [`Work::run_atomic`]; `high` is what
+/// [`of`] said of its operation.
 pub(super) unsafe fn run(work: &Work, high: u64) -> (usize, usize) {
     let size = work.ty.size();
     let first = (work.at.addr().wrapping_neg() % WORD / size).min(work.count);
     let words = (work.count - first) * size / WORD;
-    // SAFETY: the words are elements of both buffers.
+    // SAFETY: [WORK]; [WORDS]: they are elements of both buffers, [CELL], [SHARED].
     unsafe {
         let at = work.at.add(first * size).cast::<u64>();
         let operands = work.operand.add(first * size).cast::<u64>();
@@ -56,12 +57,12 @@ pub(super) unsafe fn run(work: &Work, high: u64) -> (usize, usize) {
 }
 
 /// # Safety
-/// `words` of them at both; those at `at` at a multiple of eight, touched by
-/// the processor's atomic instructions only.
+/// \[WORDS\]: `words` of them at both; those at `at` at a multiple of eight, touched
+/// by the processor's atomic instructions only.
 #[inline(always)]
 unsafe fn each(at: *mut u64, operands: *const u64, words: usize, f: impl Fn(u64, u64) -> u64) {
     for i in 0..words {
-        // SAFETY: the caller's duty.
+        // SAFETY: [WORDS].
         unsafe {
             let (at, operand) = (at.add(i), operands.add(i).read_unaligned());
             let mut old: u64;

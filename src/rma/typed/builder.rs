@@ -111,14 +111,14 @@ impl<N: Netmod, T: Pod> WindowBuilder<'_, N, T> {
     /// As [`Window::create`].
     ///
     /// # Safety
-    /// As [`Window::create`], for `len` elements at `start`.
+    /// \[MEM\], as [`Window::create`], for `len` elements at `start`.
     pub unsafe fn create_at(
         self,
         start: *mut T,
         len: usize,
     ) -> Result<TypedWindow<N, T>, WindowError> {
         let bytes = len.saturating_mul(size_of::<T>());
-        // SAFETY: the caller's duty.
+        // SAFETY: [MEM], of `len` elements.
         let window =
             unsafe { Window::create(self.communicator, start.cast(), bytes, size_of::<T>())? };
         self.typed(window)

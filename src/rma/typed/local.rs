@@ -160,14 +160,14 @@ impl<T: Pod> LocalView<'_, T> {
     /// All elements as a slice.
     ///
     /// # Safety
-    /// While the slice is used no process writes to this memory: it is an epoch
-    /// in which all members only read, or none has access.
+    /// \[QUIET\]: while the slice is used no process writes to this memory: it is an
+    /// epoch in which all members only read, or none has access.
     #[must_use]
     pub unsafe fn as_slice(&self) -> &[T] {
         if self.len == 0 {
             return &[];
         }
-        // SAFETY: aligned elements; nobody writes them, by the caller's word.
+        // SAFETY: aligned elements, which stay while the view lives; [QUIET].
         unsafe { std::slice::from_raw_parts(self.start, self.len) }
     }
 

@@ -74,8 +74,8 @@ macro_rules! by_words {
     };
     (@ $ty:ty, $at:ident, $atomic:ident, $int:ident, $word:ident, $cell:ident, $copy:expr) => {
         for i in 0..size_of::<$ty>() / size_of::<$int>() {
-            // SAFETY: within the element by the caller's word, and aligned, as
-            // the element's alignment is no less than the word's.
+            // SAFETY: [PLACE]: within the element, and aligned, as the element's
+            // alignment is no less than the word's.
             let $cell = unsafe { $atomic::from_ptr($at.cast::<$int>().add(i)) };
             let $word = |start: *mut $ty| start.cast::<$int>().wrapping_add(i);
             $copy
@@ -87,8 +87,8 @@ macro_rules! by_words {
 /// bytes whose alignment is its size comes whole; of another each word does.
 ///
 /// # Safety
-/// `at` is an aligned element, and no thread of this process writes it except by
-/// atomic accesses or in other epochs.
+/// \[PLACE\]: `at` is an aligned element, and no thread of this process writes it
+/// except by atomic accesses or in other epochs.
 #[inline]
 pub(super) unsafe fn load<T: Pod>(at: *mut T) -> T {
     let mut value = zeroed::<T>();
@@ -103,7 +103,7 @@ pub(super) unsafe fn load<T: Pod>(at: *mut T) -> T {
 /// Stores an element that other processes may be reading.
 ///
 /// # Safety
-/// As [`load`].
+/// \[PLACE\], as [`load`].
 #[inline]
 pub(super) unsafe fn store<T: Pod>(at: *mut T, value: T) {
     let mut value = value;

@@ -84,7 +84,7 @@ impl<N: Netmod, T: Pod> TypedWindow<N, T> {
         let (start, bytes) = self.window.local()?;
         // SAFETY: the window's own memory, which stays until `free`, which no
         // view outlives. Only views and operations access it: memory of the
-        // program's own was given away, or is the caller's word.
+        // program's own was given away, or [MEM] keeps it so.
         unsafe { LocalView::new(start, bytes, self.window.communicator().rank()) }
     }
 

@@ -88,8 +88,8 @@ impl<N: Netmod> Window<N> {
     /// died, memory the provider cannot register.
     ///
     /// # Safety
-    /// `start..start + bytes` stays mapped, and is touched by the process only
-    /// as MPI's rules for windows allow, until the window is freed or dropped.
+    /// \[MEM\]: `start..start + bytes` stays mapped, and is touched by the process
+    /// only as MPI's rules for windows allow, until the window is freed or dropped.
     /// Where that is because a member died, survivors that have not heard of it
     /// may still put here: over UCX, whose puts by messages check no key, the
     /// memory must stay mapped and unused until a later collective of all
