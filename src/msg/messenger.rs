@@ -143,7 +143,7 @@ impl<'c, N: Netmod> Messenger<'c, N> {
     /// As [`Messenger::send`].
     ///
     /// # Safety
-    /// As [`Tagged::isend`].
+    /// \[BUF\], as [`Tagged::isend`].
     #[inline]
     pub unsafe fn isend(
         &self,
@@ -153,7 +153,7 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         tag: u32,
     ) -> Result<Request<N>, MsgError> {
         let to = self.envelope(dest, tag)?;
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         unsafe { self.tagged.isend(to, buf, len) }
     }
 
@@ -163,7 +163,7 @@ impl<'c, N: Netmod> Messenger<'c, N> {
     /// As [`Messenger::send`].
     ///
     /// # Safety
-    /// As [`Tagged::isend`].
+    /// \[BUF\], as [`Tagged::isend`].
     pub unsafe fn issend(
         &self,
         buf: *const u8,
@@ -172,7 +172,7 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         tag: u32,
     ) -> Result<Request<N>, MsgError> {
         let to = self.envelope(dest, tag)?;
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         unsafe { self.tagged.issend(to, buf, len) }
     }
 
@@ -196,7 +196,7 @@ impl<'c, N: Netmod> Messenger<'c, N> {
     /// [`MsgError::Rank`]; as [`Tagged::irecv`].
     ///
     /// # Safety
-    /// As [`Tagged::irecv`].
+    /// \[INTO\], as [`Tagged::irecv`].
     #[inline]
     pub unsafe fn irecv(
         &self,
@@ -206,7 +206,7 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         tag: impl Into<Tag>,
     ) -> Result<Request<N>, MsgError> {
         let spec = self.match_spec(source.into(), tag.into())?;
-        // SAFETY: the caller's duty.
+        // SAFETY: [INTO].
         unsafe { self.tagged.irecv(&spec, buf, capacity) }
     }
 

@@ -46,6 +46,15 @@
 //! messages have as much again, and wait at their sender past either.
 //! [`Messenger::counts`] tells what lies here.
 //!
+//! # Contracts
+//! What the caller of an unsafe call answers for, named once:
+//!
+//! - **\[BUF\]** What is sent is readable for its length, and not written to, until
+//!   the request is complete, also when it is dropped before.
+//! - **\[INTO\]** Where a message goes is writable for its capacity, and not touched,
+//!   until the request is complete, also when it is dropped before with its message
+//!   on the way.
+//!
 //! # The end of a job
 //! A short message is the network's when its send returns, not its receiver's:
 //! as before `MPI_Finalize`, whoever leaves must have been heard; end with a

@@ -117,7 +117,7 @@ impl<N: Netmod> Tagged<N> {
     /// request was completed or abandoned; `None` if it is already.
     ///
     /// # Safety
-    /// `buf` is readable until then.
+    /// \[BUF\]: `buf` is readable until then.
     #[inline]
     pub(in crate::msg) unsafe fn begin_send(
         &self,
@@ -128,7 +128,7 @@ impl<N: Netmod> Tagged<N> {
         self.refuse_nested()?;
         let mode = SendMode { synchronous, borrowed: true };
         let message = Outgoing { to, buf: buf.as_ptr(), len: buf.len(), mode };
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF], until the request was completed or abandoned.
         let sent = unsafe { self.protocol.send(&self.context, message)? };
         Ok(match sent {
             Sent::Done => None,
@@ -152,14 +152,14 @@ impl<N: Netmod> Tagged<N> {
     /// when the request was completed or abandoned.
     ///
     /// # Safety
-    /// The buffer is writable, and not touched, until then.
+    /// \[INTO\]: the buffer is writable, and not touched, until then.
     pub(in crate::msg) unsafe fn begin_recv(
         &self,
         spec: &MatchSpec,
         buffer: RecvBuffer,
     ) -> Result<u32, MsgError> {
         self.refuse_nested()?;
-        // SAFETY: the caller's duty.
+        // SAFETY: [INTO], until the request was completed or abandoned.
         unsafe { self.protocol.receive(&self.context, spec, buffer) }
     }
 
@@ -335,11 +335,11 @@ impl<N: Netmod> Message<N> {
     }
 
     /// # Safety
-    /// As [`Tagged::irecv`].
+    /// \[INTO\], as [`Tagged::irecv`].
     pub(super) unsafe fn begin(mut self, buffer: RecvBuffer) -> u32 {
         let matched = self.matched.take();
         let Tagged { context, protocol } = &self.tagged;
-        // SAFETY: the caller's duty.
+        // SAFETY: [INTO].
         unsafe { protocol.receive_matched(context, matched, buffer) }
     }
 }

@@ -35,7 +35,7 @@ impl<N: Netmod> Tagged<N> {
     /// As [`Tagged::send`].
     ///
     /// # Safety
-    /// As [`Tagged::isend`]; the buffer is in use until the completion.
+    /// \[BUF\], as [`Tagged::isend`]; the buffer is in use until the completion.
     #[inline]
     pub unsafe fn start_send(
         &self,
@@ -46,7 +46,7 @@ impl<N: Netmod> Tagged<N> {
         cookie: NonZeroU64,
     ) -> Result<Started, MsgError> {
         let message = Outgoing { to, buf, len, mode: SendMode { synchronous, borrowed: false } };
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF], until the completion.
         let sent = unsafe { self.protocol().send(self.context(), message)? };
         Ok(match sent {
             Sent::Done => {
@@ -64,7 +64,7 @@ impl<N: Netmod> Tagged<N> {
     /// [`MsgError::NobodyLeft`].
     ///
     /// # Safety
-    /// `buf` is writable for `capacity` bytes and not touched until the
+    /// \[INTO\]: `buf` is writable for `capacity` bytes and not touched until the
     /// completion.
     #[inline]
     pub unsafe fn start_recv(
@@ -74,16 +74,16 @@ impl<N: Netmod> Tagged<N> {
         capacity: usize,
         cookie: NonZeroU64,
     ) -> Result<Started, MsgError> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [INTO], until the completion.
         if let Some(id) = unsafe { self.protocol().post(spec, buf, capacity, cookie.get()) } {
             return Ok(Started::Pending(RequestId(id)));
         }
-        // SAFETY: the caller's duty.
+        // SAFETY: [INTO], until the completion.
         unsafe { self.recv_slowly(spec, buf, capacity, cookie) }
     }
 
     /// # Safety
-    /// As [`Tagged::start_recv`].
+    /// \[INTO\], as [`Tagged::start_recv`].
     #[inline(never)]
     unsafe fn recv_slowly(
         &self,
@@ -92,7 +92,7 @@ impl<N: Netmod> Tagged<N> {
         capacity: usize,
         cookie: NonZeroU64,
     ) -> Result<Started, MsgError> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [INTO], until the completion.
         let at = unsafe {
             let buffer = RecvBuffer::lent(buf, capacity);
             self.protocol().receive(self.context(), spec, buffer)?
@@ -104,11 +104,11 @@ impl<N: Netmod> Tagged<N> {
     /// if nothing has happened: [`Tagged::start_send`] is to begin it.
     ///
     /// # Safety
-    /// `buf` is readable for `len` bytes.
+    /// \[BUF\], until the return: `buf` is readable for `len` bytes.
     #[inline]
     pub unsafe fn send_now(&self, to: Envelope, buf: *const u8, len: usize) -> bool {
         let message = Outgoing { to, buf, len, mode: SendMode::default() };
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF], until the return.
         unsafe { self.protocol().send_now(self.context(), message) }
     }
 
@@ -145,10 +145,10 @@ impl<N: Netmod> Message<N> {
     /// Begins to receive it. The completion carries `cookie`.
     ///
     /// # Safety
-    /// As [`Tagged::start_recv`].
+    /// \[INTO\], as [`Tagged::start_recv`].
     pub unsafe fn start_recv(self, buf: *mut u8, capacity: usize, cookie: NonZeroU64) -> Started {
         let tagged = self.tagged().clone();
-        // SAFETY: the caller's duty.
+        // SAFETY: [INTO], until the completion.
         let at = unsafe { self.begin(RecvBuffer::lent(buf, capacity)) };
         tagged.started(at, cookie)
     }

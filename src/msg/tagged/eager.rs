@@ -34,8 +34,8 @@ impl TaggedProtocol {
             let start = unsafe { slot.buffer_of(Piece { number: 0, start: 0, len }, true) };
             Body::Kept { start, len, token }
         };
-        // SAFETY: a kept body is readable until the request is done, which
-        // is after its token or the loss of the peer.
+        // SAFETY: a kept body fits a packet, and is readable until the request
+        // is done, which is after its token or the loss of the peer.
         let free = unsafe { context.transmit(slot.peer, head, body)? };
         if free {
             // SAFETY: nothing is received.
@@ -53,21 +53,21 @@ impl TaggedProtocol {
     /// Sends to this process itself.
     ///
     /// # Safety
-    /// As [`TaggedProtocol::send`].
+    /// \[BUF\], as [`TaggedProtocol::send`].
     pub(super) unsafe fn send_own(&self, message: &Outgoing) -> Sent {
         let Outgoing { to, buf, len, mode } = *message;
         let (me, length) = (self.flows.me, len as u64);
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         if let Some(receive) = state.engine.arrive(to.channel, to.bits) {
-            // SAFETY: the caller's duty.
+            // SAFETY: [BUF]; delivered before this returns.
             let body = unsafe { bytes(buf, len) };
             deliver(state, receive, me, to.bits, body);
             return Sent::Done;
         }
         let fits = state.counts.unexpected_bytes + len <= self.flows.limits.bytes as usize;
         let (sent, body) = if fits && !mode.synchronous {
-            // SAFETY: the caller's duty.
+            // SAFETY: [BUF]; copied before this returns.
             let copy = state.pool.copy(unsafe { bytes(buf, len) });
             (Sent::Done, UnexpectedBody::Eager(copy, None))
         } else {

@@ -15,7 +15,7 @@ impl TaggedProtocol {
     /// happened.
     ///
     /// # Safety
-    /// As [`TaggedProtocol::receive`].
+    /// \[INTO\], as [`TaggedProtocol::receive`].
     #[inline]
     pub(super) unsafe fn post(
         &self,
@@ -43,7 +43,7 @@ impl TaggedProtocol {
     /// Begins a receive: its request.
     ///
     /// # Safety
-    /// The buffer is writable until the request is done.
+    /// \[INTO\]: the buffer is writable until the request is done.
     pub(super) unsafe fn receive<N: Netmod>(
         &self,
         context: &Context<N>,
@@ -72,7 +72,7 @@ impl TaggedProtocol {
     /// Receives a message of a matched probe.
     ///
     /// # Safety
-    /// As [`TaggedProtocol::receive`].
+    /// \[INTO\], as [`TaggedProtocol::receive`].
     pub(super) unsafe fn receive_matched<N: Netmod>(
         &self,
         context: &Context<N>,

@@ -113,15 +113,15 @@ impl<N: Netmod> Tagged<N> {
     /// As [`Tagged::send`].
     ///
     /// # Safety
-    /// `buf` is readable for `len` bytes and not written to until the request
-    /// is complete, also when it is dropped before.
+    /// \[BUF\]: `buf` is readable for `len` bytes and not written to until the
+    /// request is complete, also when it is dropped before.
     pub unsafe fn isend(
         &self,
         to: Envelope,
         buf: *const u8,
         len: usize,
     ) -> Result<Request<N>, MsgError> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         unsafe { self.isend_mode(to, buf, len, false) }
     }
 
@@ -131,17 +131,19 @@ impl<N: Netmod> Tagged<N> {
     /// As [`Tagged::send`].
     ///
     /// # Safety
-    /// As [`Tagged::isend`].
+    /// \[BUF\], as [`Tagged::isend`].
     pub unsafe fn issend(
         &self,
         to: Envelope,
         buf: *const u8,
         len: usize,
     ) -> Result<Request<N>, MsgError> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         unsafe { self.isend_mode(to, buf, len, true) }
     }
 
+    /// # Safety
+    /// \[BUF\], as [`Tagged::isend`].
     #[inline]
     unsafe fn isend_mode(
         &self,
@@ -151,7 +153,7 @@ impl<N: Netmod> Tagged<N> {
         synchronous: bool,
     ) -> Result<Request<N>, MsgError> {
         let message = Outgoing { to, buf, len, mode: SendMode { synchronous, borrowed: false } };
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         let sent = unsafe { self.protocol().send(self.context(), message)? };
         Ok(match sent {
             Sent::Done => {
@@ -169,16 +171,16 @@ impl<N: Netmod> Tagged<N> {
     /// [`MsgError::Device`] for a sender that is dead.
     ///
     /// # Safety
-    /// `buf` is writable for `capacity` bytes and not touched until the request is
-    /// complete, also when it is dropped before with its message on the way. A
-    /// dropped request without a message gives the buffer back at once.
+    /// \[INTO\]: `buf` is writable for `capacity` bytes and not touched until the
+    /// request is complete, also when it is dropped before with its message on the
+    /// way. A dropped request without a message gives the buffer back at once.
     pub unsafe fn irecv(
         &self,
         spec: &MatchSpec,
         buf: *mut u8,
         capacity: usize,
     ) -> Result<Request<N>, MsgError> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [INTO].
         let at = unsafe {
             let buffer = RecvBuffer::lent(buf, capacity);
             self.protocol().receive(self.context(), spec, buffer)?
@@ -191,10 +193,10 @@ impl<N: Netmod> Message<N> {
     /// Begins to receive it.
     ///
     /// # Safety
-    /// As [`Tagged::irecv`].
+    /// \[INTO\], as [`Tagged::irecv`].
     pub unsafe fn irecv(self, buf: *mut u8, capacity: usize) -> Request<N> {
         let tagged = self.tagged().clone();
-        // SAFETY: the caller's duty.
+        // SAFETY: [INTO].
         let at = unsafe { self.begin(RecvBuffer::lent(buf, capacity)) };
         Request::under_way(&tagged, at)
     }

@@ -13,18 +13,18 @@ impl TaggedProtocol {
     /// Begins a send.
     ///
     /// # Safety
-    /// The buffer is readable until the request is done.
+    /// \[BUF\]: the buffer is readable until the request is done.
     #[inline]
     pub(super) unsafe fn send<N: Netmod>(
         &self,
         context: &Context<N>,
         message: Outgoing,
     ) -> Result<Sent, MsgError> {
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF], until the return.
         if !message.mode.synchronous && unsafe { self.send_now(context, message) } {
             return Ok(Sent::Done);
         }
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         unsafe { self.send_later(context, message) }
     }
 
@@ -32,7 +32,7 @@ impl TaggedProtocol {
     /// the node at once; else nothing has happened. Its mode is not looked at.
     ///
     /// # Safety
-    /// The buffer is readable.
+    /// \[BUF\], until the return: the buffer is readable.
     #[inline]
     pub(super) unsafe fn send_now<N: Netmod>(
         &self,
@@ -45,7 +45,7 @@ impl TaggedProtocol {
             return false;
         }
         let head = head(EAGER, [to.channel, to.bits, 0]);
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF], until the return.
         let sent = unsafe { context.write(to.peer, head, buf, len) };
         if sent {
             flow.credit.spend(len);
@@ -54,7 +54,7 @@ impl TaggedProtocol {
     }
 
     /// # Safety
-    /// As [`TaggedProtocol::send`].
+    /// \[BUF\], as [`TaggedProtocol::send`].
     #[inline(never)]
     unsafe fn send_later<N: Netmod>(
         &self,
@@ -68,19 +68,19 @@ impl TaggedProtocol {
             && flow.credit.has(&self.flows.limits, len)
         {
             let head = head(EAGER, [to.channel, to.bits, 0]);
-            // SAFETY: the caller's duty; copied before this returns.
+            // SAFETY: [BUF]; copied before this returns.
             let body = unsafe { bytes(buf, len) };
             // SAFETY: a copied body has no conditions.
             unsafe { context.transmit(to.peer, head, Body::Copied(body))? };
             flow.credit.spend(len);
             return Ok(Sent::Done);
         }
-        // SAFETY: the caller's duty.
+        // SAFETY: [BUF].
         unsafe { self.send_slowly(context, &message) }
     }
 
     /// # Safety
-    /// As [`TaggedProtocol::send`].
+    /// \[BUF\], as [`TaggedProtocol::send`].
     #[inline(never)]
     unsafe fn send_slowly<N: Netmod>(
         &self,
@@ -89,7 +89,7 @@ impl TaggedProtocol {
     ) -> Result<Sent, MsgError> {
         let Outgoing { to, buf, len, mode } = *message;
         if to.peer == self.flows.me {
-            // SAFETY: the caller's duty.
+            // SAFETY: [BUF].
             return Ok(unsafe { self.send_own(message) });
         }
         let flow = self.flows.open(context, to.peer)?;

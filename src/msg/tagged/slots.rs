@@ -150,7 +150,7 @@ impl Slot {
     /// or bounce memory in its stead, with its bytes if it is `sent`.
     ///
     /// # Safety
-    /// The buffer holds the piece.
+    /// \[PIECE\]: the buffer holds the piece.
     pub(super) unsafe fn buffer_of(&mut self, piece: Piece, sent: bool) -> *mut u8 {
         let own = self.buf.wrapping_add(piece.start);
         if !self.borrowed {
@@ -159,7 +159,7 @@ impl Slot {
         let mut bounce = Bounce::new(piece.len);
         let to = bounce.start();
         if sent {
-            // SAFETY: the caller's duty; bounce memory of this length.
+            // SAFETY: [PIECE]; bounce memory of this length.
             unsafe { to.copy_from_nonoverlapping(own, piece.len) };
         }
         self.bounced.push((piece, bounce));
@@ -171,14 +171,14 @@ impl Slot {
     /// bits, as tokens have them.
     ///
     /// # Safety
-    /// A buffer of a request that is not detached holds the piece.
+    /// \[PIECE\], of a request that is not detached: the buffer holds the piece.
     pub(super) unsafe fn take_back(&mut self, number: u64, received: bool) {
         let of = |(piece, _): &(Piece, Bounce)| tokens::is_piece(piece.number, number);
         let Some(at) = self.bounced.iter().position(of) else { return };
         let (piece, mut bounce) = self.bounced.swap_remove(at);
         if received && !self.detached {
             let to = self.buf.wrapping_add(piece.start);
-            // SAFETY: the caller's duty; bounce memory of this length.
+            // SAFETY: [PIECE]; bounce memory of this length.
             unsafe { to.copy_from_nonoverlapping(bounce.start(), piece.len) };
         }
         bounce.release();

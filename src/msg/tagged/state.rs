@@ -175,11 +175,11 @@ impl State {
 }
 
 /// # Safety
-/// `buf` is readable for `len` bytes while the answer is used.
+/// \[BUF\]: `buf` is readable for `len` bytes while the answer is used.
 pub(super) unsafe fn bytes<'a>(buf: *const u8, len: usize) -> &'a [u8] {
     if len == 0 {
         return &[];
     }
-    // SAFETY: the caller's duty.
+    // SAFETY: [BUF].
     unsafe { std::slice::from_raw_parts(buf, len) }
 }
