@@ -80,9 +80,9 @@ impl ProbeBuffer {
     /// Frees the memory.
     ///
     /// # Safety
-    /// Once, and all reads into it are over.
+    /// \[OVER\]: once, and all reads into it are over.
     pub(super) unsafe fn release(&mut self) {
-        // SAFETY: the caller's duty.
+        // SAFETY: [OVER].
         unsafe { ManuallyDrop::drop(&mut self.0) };
     }
 }

@@ -88,14 +88,14 @@ impl<N: Netmod> Context<N> {
     /// as they are. Returns false if they must be sent instead.
     ///
     /// # Safety
-    /// `to` is writable for `len` bytes.
+    /// \[INTO\]: `to` is writable for `len` bytes.
     pub(crate) unsafe fn pull(&self, peer: u32, from: u64, to: *mut u8, len: usize) -> bool {
         if self.links.no_pull.get() || self.packet_limits(peer).is_err() {
             return false;
         }
         let outbox = self.links.link(peer).and_then(|link| link.outbox());
         let Some(outbox) = outbox else { return false };
-        // SAFETY: the caller's duty.
+        // SAFETY: [INTO].
         let copied = unsafe { node::pull(outbox.pid(), from, to, len) };
         if let Err(why) = &copied {
             // Forbidden once, forbidden for ever.

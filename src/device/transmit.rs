@@ -4,6 +4,14 @@
 //! into its link's queue, which [`Context::progress`] sends on. A packet that
 //! fails breaks its link: what follows could not be taken in order. The handlers
 //! hear of it as of a death.
+//!
+//! # Contracts
+//! - **\[KEPT\]** A body that is [`Body::Kept`] stays readable until its token came, or
+//!   the handler heard that the peer is lost, and is no longer than
+//!   [`Context::packet_limits`] says. Nothing is asked of one that is copied.
+//! - **\[SEND\]** What [`Netmod::send`] asks for, over a link or route of this context.
+//! - **\[BODY\]** That of a queue of the node (`node/ring.rs`), of at most
+//!   [`node::LONGEST`] bytes.
 
 use super::DeviceError;
 use super::context::Context;
@@ -22,8 +30,8 @@ impl<N: Netmod> Context<N> {
     /// without messages or that failed.
     ///
     /// # Safety
-    /// A body that is [`Body::Kept`] stays readable until its token came, or
-    /// the handler heard that the peer is lost.
+    /// \[KEPT\]: a body that is [`Body::Kept`] fits a packet and stays readable until
+    /// its token came, or the handler heard that the peer is lost.
     #[inline]
     pub(crate) unsafe fn transmit(
         &self,
@@ -36,14 +44,14 @@ impl<N: Netmod> Context<N> {
                 Body::Copied(bytes) if bytes.len() <= link.inject() => {
                     (bytes.as_ptr(), bytes.len(), 0)
                 }
-                // SAFETY: the caller's duty.
+                // SAFETY: [KEPT] asks nothing of a body that is copied.
                 Body::Copied(_) => return unsafe { self.transmit_slowly(peer, head, body) },
                 Body::Kept { start, len, token } => (start, len, token),
             };
             let number = link.number();
             let head = &head.encode(self.links.name_to(peer), number);
-            // SAFETY: the body is the caller's; one that is copied fits what
-            // the provider copies; `route` is this context's.
+            // SAFETY: [SEND] by [KEPT], and of one that is copied because it fits what
+            // the provider copies; the link is this context's.
             let rc = unsafe { self.hand_over(link, Outgoing { head, start, len, token }) };
             if rc >= 0 {
                 link.count(number);
@@ -53,7 +61,7 @@ impl<N: Netmod> Context<N> {
                 return Err(self.refused(peer, link.route(), rc));
             }
         }
-        // SAFETY: the caller's duty.
+        // SAFETY: [KEPT].
         unsafe { self.transmit_slowly(peer, head, body) }
     }
 
@@ -61,7 +69,7 @@ impl<N: Netmod> Context<N> {
     /// node at once, behind those before it; else nothing has happened.
     ///
     /// # Safety
-    /// `start` is readable for `len` bytes.
+    /// \[BODY\], of any length: `start` is readable for `len` bytes.
     #[inline]
     pub(crate) unsafe fn write(&self, peer: u32, head: Head, start: *const u8, len: usize) -> bool {
         let Some(link) = self.links.link(peer) else { return false };
@@ -69,7 +77,7 @@ impl<N: Netmod> Context<N> {
             return false;
         }
         match link.outbox() {
-            // SAFETY: the caller's duty; longer ones are refused.
+            // SAFETY: [BODY]; longer ones are refused.
             Some(outbox) if len <= node::LONGEST => unsafe {
                 outbox.put(head.first(), head.words, start, len)
             },
@@ -80,7 +88,7 @@ impl<N: Netmod> Context<N> {
     /// Transmits where the fast path cannot: resolves the route, copies, queues.
     ///
     /// # Safety
-    /// As [`Context::transmit`].
+    /// \[KEPT\], as [`Context::transmit`].
     #[cold]
     #[inline(never)]
     unsafe fn transmit_slowly(
@@ -193,26 +201,26 @@ impl<N: Netmod> Context<N> {
     }
 
     /// # Safety
-    /// As [`Netmod::send`]; `link` is this context's.
+    /// \[SEND\], over `link`.
     #[inline]
     unsafe fn hand_over(&self, link: &Link, packet: Outgoing<'_>) -> isize {
         let Outgoing { head, start, len, .. } = packet;
         match link.outbox() {
-            // SAFETY: the caller's duty; no longer than `packet_limits` says.
+            // SAFETY: [SEND], and so [BODY]: no longer than `packet_limits` says.
             Some(outbox) if unsafe { outbox.put_encoded(head, start, len) } => 0,
             Some(_) => AGAIN,
-            // SAFETY: the caller's duty.
+            // SAFETY: [SEND].
             None => unsafe { self.to_provider(link.route(), packet) },
         }
     }
 
     /// # Safety
-    /// As [`Netmod::send`]; `route` is this context's.
+    /// \[SEND\], over `route`.
     #[inline]
     unsafe fn to_provider(&self, route: Route, packet: Outgoing<'_>) -> isize {
         let Outgoing { head, start, len, token } = packet;
         match self.endpoint(route.transport) {
-            // SAFETY: the caller's duty.
+            // SAFETY: [SEND].
             Some((netmod, endpoint)) => unsafe {
                 netmod.send(endpoint, head, start, len, route.dest, token)
             },

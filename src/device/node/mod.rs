@@ -303,7 +303,7 @@ fn pipe() -> io::Result<(File, OwnedFd)> {
 /// may be gone, or `from` not its memory. Part may have been copied.
 ///
 /// # Safety
-/// `to` is writable for `len` bytes.
+/// \[INTO\]: `to` is writable for `len` bytes.
 pub(super) unsafe fn pull(pid: u32, from: u64, to: *mut u8, len: usize) -> io::Result<()> {
     let mut done = 0;
     while done < len {
@@ -312,7 +312,7 @@ pub(super) unsafe fn pull(pid: u32, from: u64, to: *mut u8, len: usize) -> io::R
             iov_base: (from as usize + done) as *mut libc::c_void,
             iov_len: len - done,
         };
-        // SAFETY: the caller's duty; the system checks the other side.
+        // SAFETY: [INTO]; the system checks the other side.
         let n = unsafe { libc::process_vm_readv(pid as i32, &local, 1, &remote, 1, 0) };
         match n {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -364,7 +364,7 @@ impl Outbox {
     /// Sends a packet; `false`: there is no space now.
     ///
     /// # Safety
-    /// `body` is readable for `len` bytes, at most [`LONGEST`].
+    /// \[BODY\]: `body` is readable for `len` bytes, at most [`LONGEST`].
     #[inline]
     pub(super) unsafe fn put(
         &self,
@@ -373,7 +373,7 @@ impl Outbox {
         body: *const u8,
         len: usize,
     ) -> bool {
-        // SAFETY: the caller's duty.
+        // SAFETY: [BODY].
         let sent = unsafe { self.writer.put(first, words, body, len) };
         if self.map.head().wake_flag.0.is_set() {
             self.wake();
@@ -384,7 +384,7 @@ impl Outbox {
     /// The same with a head as it goes to providers.
     ///
     /// # Safety
-    /// As [`Outbox::put`].
+    /// \[BODY\], as [`Outbox::put`].
     #[inline]
     pub(super) unsafe fn put_encoded(
         &self,
@@ -393,7 +393,7 @@ impl Outbox {
         len: usize,
     ) -> bool {
         let word = |i: usize| u64::from_le_bytes(std::array::from_fn(|k| head[8 * i + k]));
-        // SAFETY: the caller's duty.
+        // SAFETY: [BODY].
         unsafe { self.put(word(0), [word(1), word(2), word(3)], body, len) }
     }
 

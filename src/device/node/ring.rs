@@ -16,6 +16,12 @@
 //! full ring is the only time the sender looks at the receiver's count.
 //!
 //! One sender, one receiver, no lock: whichever dies, the other goes on.
+//!
+//! # Contracts
+//! - **\[RING\]** The start is that of a ring of [`BYTES`], zeroed when it was made, at
+//!   a multiple of 64, which is mapped as long as its ends live; there is no other
+//!   sender, and no other receiver.
+//! - **\[BODY\]** A body is readable for `len` bytes, at most [`LONGEST`].
 
 use crate::netmod::HEAD;
 use std::cell::{Cell, UnsafeCell};
@@ -114,11 +120,10 @@ impl Writer {
     /// The sending end of a ring nobody sent through yet.
     ///
     /// # Safety
-    /// `start` is a ring of [`BYTES`], zeroed when it was made, at a multiple
-    /// of 64, mapped as long as this lives, and has no other sender.
+    /// \[RING\], of which this is the sender.
     pub(super) unsafe fn new(start: *mut u8, peer: u32) -> Option<Writer> {
         let ring = NonNull::new(start.cast::<Ring>())?;
-        // SAFETY: the caller's duty.
+        // SAFETY: [RING].
         unsafe { &(*ring.as_ptr()).sender.0 }.store(peer + 1, Ordering::Release);
         Some(Writer {
             ring,
@@ -134,7 +139,7 @@ impl Writer {
     /// lower half; `false`: there is no space now.
     ///
     /// # Safety
-    /// `body` is readable for `len` bytes, at most [`LONGEST`].
+    /// \[BODY\].
     #[inline]
     pub(super) unsafe fn put(
         &self,
@@ -152,8 +157,7 @@ impl Writer {
             return false;
         }
         let (at, sent) = (self.at.get(), self.sent.get().wrapping_add(need));
-        // SAFETY: the slots from `at` and one behind are this side's; `body` is
-        // the caller's duty.
+        // SAFETY: [RING]: the slots from `at` and one behind are this side's; [BODY].
         unsafe {
             let slots = slots_in(self.ring);
             if self.soiled.get().wrapping_sub(sent) as i32 > 0 {
@@ -233,10 +237,10 @@ impl Reader {
     /// The receiving end, once the sender has signed.
     ///
     /// # Safety
-    /// As [`Writer::new`], for the receiver.
+    /// \[RING\], of which this is the receiver.
     pub(super) unsafe fn new(start: *mut u8) -> Option<Reader> {
         let ring = NonNull::new(start.cast::<Ring>())?;
-        // SAFETY: the caller's duty.
+        // SAFETY: [RING].
         let sender = unsafe { &(*ring.as_ptr()).sender.0 }.load(Ordering::Acquire);
         let peer = sender.checked_sub(1)?;
         Some(Reader { ring, at: 0, lap: 0, taken: 0, told: 0, peer })
