@@ -31,11 +31,11 @@ pub(crate) fn path_of(address: *const c_void) -> Option<PathBuf> {
 /// Copies a C string; empty for null.
 ///
 /// # Safety
-/// `string` is null or a C string.
+/// \[TEXT\]: `string` is null or a C string.
 pub(crate) unsafe fn text(string: *const c_char) -> String {
     if string.is_null() {
         return String::new();
     }
-    // SAFETY: not null, so a C string by the caller's word.
+    // SAFETY: [TEXT], and not null.
     unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned()
 }
