@@ -62,12 +62,14 @@
 //! | send and receive by rank and tag              | [`msg::Messenger`] |
 //! | call handlers where a message arrives         | [`msg::Active`] |
 //! | translate ranks without any network           | [`rankmap`], [`av`] |
+//! | pack and unpack noncontiguous memory          | [`datatype`] |
 //!
 //! # The modules
 //!
 //! ```text
 //! rankmap   rank → lpid                 pure, no FFI, knows nothing
 //! av        lpid → 64-bit entry         pure, no FFI, knows rankmap
+//! datatype  noncontiguous memory        pure, no FFI, knows nothing
 //! netmod    entry → wire                libfabric, mapped windows, null   (feature `device`)
 //! boot      who are my peers            local fork, PMIx, PMI-1, alone    (feature `device`)
 //! device    peers, providers, entries   opens, inserts on first use       (feature `device`)
@@ -90,15 +92,16 @@
 //! | `baseline` | no      | the loops that a C program would write around libfabric and UCX, on the same endpoints, to measure beside |
 //! | `bindgen`  | no      | makes the bindings again (needs libclang and the libraries' headers) |
 //!
-//! `--no-default-features` leaves [`rankmap`] and [`av`], which need no system
-//! library and no operating system beyond `std`; where the machine has no 64-bit
-//! atomics, [`rankmap`] alone.
+//! `--no-default-features` leaves [`rankmap`], [`av`] and [`datatype`], which need
+//! no system library and no operating system beyond `std`; where the machine has
+//! no 64-bit atomics, [`av`] is not there.
 
 // What the page links to above `av` is not there without `device`.
 #![cfg_attr(not(feature = "device"), allow(rustdoc::broken_intra_doc_links))]
 
 #[cfg(target_has_atomic = "64")]
 pub mod av;
+pub mod datatype;
 pub mod rankmap;
 
 #[cfg(feature = "device")]

@@ -3,7 +3,7 @@
 # repository: puts a cargo that is new enough on PATH, wherever it was installed.
 # Sets CARGO_OK to 1 when there is one, and CARGO_HAVE to the version found.
 
-RUST_NEEDED=1.88
+RUST_NEEDED=1.89
 
 # Whether version $1 (1.NN...) is at least RUST_NEEDED.
 rust_at_least() {

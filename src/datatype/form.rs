@@ -1,0 +1,364 @@
+//! Canonical forms: which bytes, in the order of the packed stream.
+//!
+//! A *run* is a stretch of contiguous bytes as long as it can be. What a layout
+//! selects is a sequence of runs, and its form is made from that sequence alone:
+//! the smallest period of the sequence is a [`Kind::Loop`] over the canonical form
+//! of one period, a sequence without a period a table. So equal layouts have
+//! equal forms however they were built.
+//!
+//! Forms are put together without looking at every run where the parts decide: a
+//! loop over a canonical form is canonical unless its last run touches the first
+//! of the next round, or its stride goes on with that of the loop inside. What is
+//! neither is flattened into runs, up to [`FLAT`] of them; beyond that the parts
+//! are kept as they were given, and equality of two such is that of their runs.
+
+use super::error::LayoutError;
+use super::table::{Offsets, Run, Runs};
+use std::sync::Arc;
+
+/// Runs up to which a form is made from its runs where parts do not decide.
+pub(super) const FLAT: u64 = 1 << 14;
+
+/// Runs whose first begins at 0.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Form {
+    pub(super) kind: Kind,
+    /// Bytes of the packed stream.
+    pub(super) size: u64,
+    /// How many runs.
+    pub(super) runs: u64,
+    /// The lowest byte taken, and one past the highest.
+    pub(super) low: i64,
+    pub(super) high: i64,
+    /// One past the last byte of the last run.
+    pub(super) end: i64,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// `size` bytes from 0.
+    Run,
+    /// `count` times the body, `stride` bytes apart.
+    Loop { count: u64, stride: i64, body: Arc<Form> },
+    /// The body at each of these offsets.
+    Blocks { at: Offsets, body: Arc<Form> },
+    /// Runs of different lengths.
+    Runs(Runs),
+    /// Forms one after the other, each at its offset.
+    Parts(Box<[Part]>),
+}
+
+/// One of several forms.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) offset: i64,
+    /// Where it begins in the packed stream.
+    pub(super) start: u64,
+    pub(super) form: Arc<Form>,
+}
+
+/// A form and where its first run begins; `None` has no byte.
+pub(super) type Placed = Option<(i64, Arc<Form>)>;
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+const OFFSETS: LayoutError = LayoutError::Overflow { what: "an offset" };
+const SIZE: LayoutError = LayoutError::Overflow { what: "the size" };
+
+/// Offsets stay within this either way, so that their differences are numbers too.
+const LIMIT: i64 = 1 << 61;
+
+pub(super) fn add(a: i64, b: i64) -> Result<i64> {
+    a.checked_add(b).filter(|sum| (-LIMIT..=LIMIT).contains(sum)).ok_or(OFFSETS)
+}
+
+pub(super) fn times(count: u64, stride: i64) -> Result<i64> {
+    let product = i64::try_from(count).ok().and_then(|count| count.checked_mul(stride));
+    add(product.ok_or(OFFSETS)?, 0)
+}
+
+/// The sum of sizes.
+fn bytes(a: u64, b: u64) -> Result<u64> {
+    a.checked_add(b).filter(|&sum| sum <= LIMIT as u64).ok_or(SIZE)
+}
+
+/// The size of so many.
+fn bytes_of(count: u64, size: u64) -> Result<u64> {
+    bytes(count.checked_mul(size).ok_or(SIZE)?, 0)
+}
+
+impl Form {
+    /// A run of `len` bytes, not 0.
+    fn run(len: u64) -> Result<Arc<Form>> {
+        let end = bytes(len, 0)? as i64;
+        Ok(Arc::new(Form { kind: Kind::Run, size: len, runs: 1, low: 0, high: end, end }))
+    }
+
+    /// The body `count` times, at least twice, as it stands.
+    fn repeat(count: u64, stride: i64, body: Arc<Form>) -> Result<Arc<Form>> {
+        let size = bytes_of(count, body.size)?;
+        let last = times(count - 1, stride)?;
+        Ok(Arc::new(Form {
+            size,
+            runs: count.saturating_mul(body.runs),
+            low: add(body.low, last.min(0))?,
+            high: add(body.high, last.max(0))?,
+            end: add(body.end, last)?,
+            kind: Kind::Loop { count, stride, body },
+        }))
+    }
+
+    /// Bytes in memory, with what it holds.
+    pub(super) fn bytes_held(&self) -> usize {
+        let inside = match &self.kind {
+            Kind::Run => 0,
+            Kind::Loop { body, .. } => body.bytes_held(),
+            Kind::Blocks { at, body } => at.bytes() + body.bytes_held(),
+            Kind::Runs(runs) => runs.bytes(),
+            Kind::Parts(parts) => {
+                let below = parts.iter().map(|part| part.form.bytes_held()).sum::<usize>();
+                size_of_val::<[Part]>(parts) + below
+            }
+        };
+        size_of::<Form>() + inside
+    }
+
+    /// Returns true if it may hold parts as they were given: others with the same
+    /// runs may have another form.
+    pub(super) fn is_kept(&self) -> bool {
+        match &self.kind {
+            Kind::Run | Kind::Runs(_) => false,
+            Kind::Loop { stride, body, .. } => *stride == body.end || body.is_kept(),
+            Kind::Blocks { body, .. } => !matches!(body.kind, Kind::Run),
+            Kind::Parts(_) => true,
+        }
+    }
+
+    /// Calls `each` with every run, in order, the first beginning at `base`.
+    ///
+    /// Neighbours that touch are not joined. Offsets were checked when the form
+    /// was made.
+    pub(super) fn each_run(&self, base: i64, each: &mut dyn FnMut(Run)) {
+        match &self.kind {
+            Kind::Run => each((base, self.size)),
+            Kind::Loop { count, stride, body } => {
+                (0..*count).for_each(|i| body.each_run(base + i as i64 * stride, each));
+            }
+            Kind::Blocks { at, body } => at.iter().for_each(|o| body.each_run(base + o, each)),
+            Kind::Runs(runs) => runs.iter().for_each(|(o, len)| each((base + o, len))),
+            Kind::Parts(parts) => {
+                parts.iter().for_each(|part| part.form.each_run(base + part.offset, each));
+            }
+        }
+    }
+}
+
+/// `count` times what is placed, `stride` bytes apart.
+pub(super) fn repeat(count: u64, stride: i64, placed: &Placed) -> Result<Placed> {
+    let Some((offset, form)) = placed else { return Ok(None) };
+    if count == 0 {
+        return Ok(None);
+    }
+    if count == 1 {
+        return Ok(placed.clone());
+    }
+    if let Kind::Run = form.kind
+        && stride == form.end
+    {
+        return Ok(Some((*offset, Form::run(bytes_of(count, form.size)?)?)));
+    }
+    if let Kind::Loop { count: inner, stride: step, body } = &form.kind
+        && times(*inner, *step)? == stride
+    {
+        let count = inner.checked_mul(count).ok_or(SIZE)?;
+        return Ok(Some((*offset, Form::repeat(count, *step, body.clone())?)));
+    }
+    let whole = Form::repeat(count, stride, form.clone())?;
+    check(*offset, &whole)?;
+    if form.end == stride && whole.runs <= FLAT {
+        return flatten(&[(*offset, whole)]);
+    }
+    Ok(Some((*offset, whole)))
+}
+
+/// One form after the other.
+pub(super) fn sequence(parts: Vec<(i64, Arc<Form>)>) -> Result<Placed> {
+    for (offset, form) in &parts {
+        check(*offset, form)?;
+    }
+    let Some((first, form)) = parts.first() else { return Ok(None) };
+    if parts.len() == 1 {
+        return Ok(Some((*first, form.clone())));
+    }
+    let runs: u64 = parts.iter().fold(0, |sum, (_, form)| sum.saturating_add(form.runs));
+    if runs <= FLAT.max(4 * parts.len() as u64) {
+        return flatten(&parts);
+    }
+    if let Some(blocks) = equal_blocks(&parts)? {
+        return Ok(Some((*first, blocks)));
+    }
+    kept(parts)
+}
+
+/// The same form at many places, as a loop or a table.
+fn equal_blocks(parts: &[(i64, Arc<Form>)]) -> Result<Option<Arc<Form>>> {
+    let (first, body) = &parts[0];
+    if parts.iter().any(|(_, form)| !Arc::ptr_eq(form, body) && form != body) {
+        return Ok(None);
+    }
+    let offsets: Vec<i64> = parts.iter().map(|(offset, _)| offset - first).collect();
+    let stride = offsets[1];
+    if offsets.windows(2).all(|pair| pair[1] - pair[0] == stride) {
+        let Some((_, form)) = repeat(offsets.len() as u64, stride, &Some((0, body.clone())))?
+        else {
+            unreachable!("more than one of a form that has bytes")
+        };
+        return Ok(Some(form));
+    }
+    blocks(&offsets, body.clone()).map(Some)
+}
+
+/// The body at each offset, the first 0.
+fn blocks(offsets: &[i64], body: Arc<Form>) -> Result<Arc<Form>> {
+    let count = offsets.len() as u64;
+    let size = bytes_of(count, body.size)?;
+    let (lowest, highest) =
+        offsets.iter().fold((0, 0), |(low, high), &o| (o.min(low), o.max(high)));
+    Ok(Arc::new(Form {
+        size,
+        runs: count.saturating_mul(body.runs),
+        low: add(lowest, body.low)?,
+        high: add(highest, body.high)?,
+        end: add(offsets[offsets.len() - 1], body.end)?,
+        kind: Kind::Blocks { at: Offsets::new(offsets), body },
+    }))
+}
+
+/// Parts as they were given, those of parts among them.
+fn kept(parts: Vec<(i64, Arc<Form>)>) -> Result<Placed> {
+    let first = parts[0].0;
+    let mut list: Vec<Part> = Vec::with_capacity(parts.len());
+    let mut whole = Form { kind: Kind::Run, size: 0, runs: 0, low: 0, high: 0, end: 0 };
+    let mut push = |offset: i64, form: Arc<Form>| -> Result<()> {
+        whole.low = whole.low.min(add(offset, form.low)?);
+        whole.high = whole.high.max(add(offset, form.high)?);
+        whole.end = add(offset, form.end)?;
+        whole.runs = whole.runs.saturating_add(form.runs);
+        let start = whole.size;
+        whole.size = bytes(start, form.size)?;
+        list.push(Part { offset, start, form });
+        Ok(())
+    };
+    for (offset, form) in parts {
+        let offset = offset - first;
+        if let Kind::Parts(inner) = &form.kind {
+            for part in inner {
+                push(add(offset, part.offset)?, part.form.clone())?;
+            }
+        } else {
+            push(offset, form)?;
+        }
+    }
+    whole.kind = Kind::Parts(list.into());
+    Ok(Some((first, Arc::new(whole))))
+}
+
+/// All bytes of a form placed there have offsets.
+pub(super) fn check(offset: i64, form: &Form) -> Result<()> {
+    add(offset, form.low)?;
+    add(offset, form.high)?;
+    add(offset, form.end).map(drop)
+}
+
+/// The canonical form of these parts' runs.
+fn flatten(parts: &[(i64, Arc<Form>)]) -> Result<Placed> {
+    let total: u64 = parts.iter().map(|(_, form)| form.runs).sum();
+    let mut runs: Vec<Run> = Vec::with_capacity(total as usize);
+    for (offset, form) in parts {
+        form.each_run(*offset, &mut |run| push_run(&mut runs, run));
+    }
+    from_runs(&runs)
+}
+
+/// Appends a run, or makes the last one longer.
+pub(super) fn push_run(runs: &mut Vec<Run>, (offset, len): Run) {
+    match runs.last_mut() {
+        Some((last, have)) if *last + *have as i64 == offset => *have += len,
+        _ => runs.push((offset, len)),
+    }
+}
+
+/// The canonical form of a sequence of runs, none of which is empty or touches the
+/// next.
+pub(super) fn from_runs(runs: &[Run]) -> Result<Placed> {
+    let Some(&(first, len)) = runs.first() else { return Ok(None) };
+    if runs.len() == 1 {
+        return Ok(Some((first, Form::run(len)?)));
+    }
+    let period = smallest_period(runs);
+    let form = if period < runs.len() {
+        let Some((_, body)) = from_runs(&runs[..period])? else {
+            unreachable!("a period has runs")
+        };
+        Form::repeat((runs.len() / period) as u64, runs[period].0 - first, body)?
+    } else {
+        table(runs)?
+    };
+    Ok(Some((first, form)))
+}
+
+/// A table of runs: offsets alone where all are of one length.
+fn table(runs: &[Run]) -> Result<Arc<Form>> {
+    let (first, len) = runs[0];
+    if runs.iter().all(|run| run.1 == len) {
+        let offsets: Vec<i64> = runs.iter().map(|run| run.0 - first).collect();
+        return blocks(&offsets, Form::run(len)?);
+    }
+    let (mut size, mut low, mut high) = (0u64, 0, 0);
+    let mut list = Vec::with_capacity(runs.len());
+    for &(offset, len) in runs {
+        let offset = offset - first;
+        let end = add(offset, bytes(len, 0)? as i64)?;
+        size = bytes(size, len)?;
+        (low, high) = (offset.min(low), end.max(high));
+        list.push((offset, len));
+    }
+    let (offset, len) = list[list.len() - 1];
+    let (count, end) = (list.len() as u64, offset + len as i64);
+    let kind = Kind::Runs(Runs::new(&list));
+    Ok(Arc::new(Form { kind, size, runs: count, low, high, end }))
+}
+
+/// The smallest `p` that divides the number of runs, such that each run is the one
+/// `p` before it moved by a constant; the number itself if there is none.
+///
+/// (Periods of the sequence of length and distance to the next, by the borders of
+/// Knuth, Morris and Pratt.)
+fn smallest_period(runs: &[Run]) -> usize {
+    let symbols = runs.len() - 1;
+    let symbol = |i: usize| (runs[i].1, runs[i + 1].0 - runs[i].0);
+    let mut borders = vec![0u32; symbols];
+    if symbols > u32::MAX as usize {
+        return runs.len();
+    }
+    let mut have = 0;
+    for i in 1..symbols {
+        while have > 0 && symbol(i) != symbol(have) {
+            have = borders[have - 1] as usize;
+        }
+        have += usize::from(symbol(i) == symbol(have));
+        borders[i] = have as u32;
+    }
+    let last = runs.len() - 1;
+    let mut border = borders[symbols - 1] as usize;
+    loop {
+        let period = symbols - border;
+        if runs.len().is_multiple_of(period) && runs[last].1 == runs[last - period].1 {
+            return period;
+        }
+        if border == 0 {
+            return runs.len();
+        }
+        border = borders[border - 1] as usize;
+    }
+}

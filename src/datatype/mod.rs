@@ -1,0 +1,43 @@
+//! Noncontiguous data: MPI's datatypes as values, and packing by vector kernels.
+//!
+//! A [`Layout`] is made by MPI's constructors and says which bytes of memory an
+//! operation takes, in which order. It has one form however it was built. Pure: it
+//! knows nothing of ranks and networks; nothing moves by it between processes yet.
+//!
+//! ```
+//! use rankway::datatype::{Basic, Layout};
+//!
+//! // A column of a matrix of 4 rows and 3 columns, and all columns: a transpose.
+//! let column = Layout::vector(4, 1, 3, &Layout::basic(Basic::U8))?;
+//! let all = Layout::hvector(3, 1, 1, &column)?;
+//! let matrix: Vec<u8> = (0..12).collect();
+//! let mut packed = [0; 12];
+//! assert_eq!(all.pack(&matrix, 0, 0, &mut packed)?, 12);
+//! assert_eq!(packed, [0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11]);
+//! // From any byte of the packed stream on, as much as there is room for.
+//! assert_eq!(all.pack(&matrix, 0, 5, &mut packed[..2])?, 2);
+//! assert_eq!(packed[..2], [4, 7]);
+//! # Ok::<(), rankway::datatype::LayoutError>(())
+//! ```
+//!
+//! Sources: MPI-4.1, chapter 5; Byna, Sun, Gropp, Thakur (2004) for the tiles.
+
+mod basic;
+mod copy;
+mod error;
+mod form;
+mod kernels;
+mod layout;
+mod machine;
+mod plan;
+mod signature;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use basic::Basic;
+pub use error::LayoutError;
+pub use kernels::Level;
+pub use layout::{Dealt, Distribution, Layout, Order};
+pub use machine::Machine;
+pub use signature::Signature;
