@@ -6,9 +6,9 @@
 //! All are called through the same trait object; bytes are what the allocator
 //! was asked for. `--short` is a small world, to see that it runs.
 
+use rankway::rankmap::compact::{Compact, Representation, Strategy};
 use rankway_cli::observe::maps::{CATALOG, Group, Sample, clock};
 use rankway_cli::observe::memory::Counting;
-use rankway::rankmap::compact::{Compact, Representation, Strategy};
 use rankway_rivals::{KINDS, Rival, bdd};
 use std::process::ExitCode;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Rankway's compact maps answer what other crates' structures answer, for every
 //! kind of map of the catalogue, on small worlds.
 
-use rankway_cli::observe::maps::{CATALOG, Random, Sample, thesis};
 use rankway::rankmap::compact::{Compact, Representation, Strategy};
+use rankway_cli::observe::maps::{CATALOG, Random, Sample, thesis};
 use rankway_rivals::{KINDS, Rival, bdd};
 
 /// Every communicator of the catalogue that fits into a small world, two draws
