@@ -5,7 +5,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use super::issue::{Kind, issue, issue_inject};
+use super::issue::{Kind, issue_inject, issue_vector};
 use crate::bindings::*;
 use crate::info::{ATOMIC_SIZE, IOV_LIMIT};
 use crate::object::ssize;
@@ -58,10 +58,10 @@ unsafe fn issue_atomic<const SAFE: bool>(
 ) -> isize {
     let Some(size) = element(form, datatype, op) else { return ssize(FI_EOPNOTSUPP) };
     let len = elements.and_then(|count| count.checked_mul(size));
-    let Some(len) = len.filter(|len| *len <= ATOMIC_SIZE) else { return ssize(FI_EINVAL) };
+    let len = len.filter(|len| *len <= ATOMIC_SIZE);
     let kind = if form == Form::Plain { Kind::Atomic } else { Kind::FetchAtomic };
     // SAFETY: [OPEN], [APART].
-    unsafe { issue::<SAFE>(ep, kind, len, dest, flags, context, 0) }
+    unsafe { issue_vector::<SAFE>(ep, kind, len, dest, flags, context, 0) }
 }
 
 /// Elements of a vector; None when it is too long.

@@ -150,6 +150,26 @@ pub(super) unsafe fn issue<const SAFE: bool>(
     0
 }
 
+/// [`issue`] for a vector or a message of so many bytes; `None`, one that is too
+/// long, is refused.
+///
+/// # Safety
+/// \[OPEN\], \[APART\].
+#[inline(always)]
+pub(super) unsafe fn issue_vector<const SAFE: bool>(
+    ep: *mut fid_ep,
+    kind: Kind,
+    len: Option<usize>,
+    dest: fi_addr_t,
+    flags: Option<u64>,
+    context: *mut c_void,
+    tag: u64,
+) -> isize {
+    let Some(len) = len else { return ssize(FI_EINVAL) };
+    // SAFETY: [OPEN], [APART].
+    unsafe { issue::<SAFE>(ep, kind, len, dest, flags, context, tag) }
+}
+
 /// Bytes of a vector; None when it is too long.
 ///
 /// # Safety

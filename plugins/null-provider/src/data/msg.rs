@@ -5,7 +5,7 @@
 
 use core::ffi::c_void;
 
-use super::issue::{Kind, add, bytes, issue, issue_inject, this};
+use super::issue::{Kind, add, bytes, issue, issue_inject, issue_vector, this};
 use crate::bindings::*;
 use crate::object::ssize;
 
@@ -30,12 +30,7 @@ pub(super) unsafe extern "C" fn sendv<const SAFE: bool>(
     context: *mut c_void,
 ) -> isize {
     // SAFETY: fi_msg(3).
-    unsafe {
-        match bytes(iov, count) {
-            Some(len) => issue::<SAFE>(ep, Kind::Send, len, dest, None, context, 0),
-            None => ssize(FI_EINVAL),
-        }
-    }
+    unsafe { issue_vector::<SAFE>(ep, Kind::Send, bytes(iov, count), dest, None, context, 0) }
 }
 
 pub(super) unsafe extern "C" fn sendmsg<const SAFE: bool>(
@@ -46,10 +41,8 @@ pub(super) unsafe extern "C" fn sendmsg<const SAFE: bool>(
     // SAFETY: fi_msg(3).
     unsafe {
         let msg = &*msg;
-        match bytes(msg.msg_iov, msg.iov_count) {
-            Some(len) => issue::<SAFE>(ep, Kind::Send, len, msg.addr, Some(flags), msg.context, 0),
-            None => ssize(FI_EINVAL),
-        }
+        let len = bytes(msg.msg_iov, msg.iov_count);
+        issue_vector::<SAFE>(ep, Kind::Send, len, msg.addr, Some(flags), msg.context, 0)
     }
 }
 

@@ -5,9 +5,8 @@
 
 use core::ffi::c_void;
 
-use super::issue::{Kind, bytes, issue, issue_inject, rma_bytes};
+use super::issue::{Kind, bytes, issue, issue_inject, issue_vector, rma_bytes};
 use crate::bindings::*;
-use crate::object::ssize;
 
 pub(super) unsafe extern "C" fn write<const SAFE: bool>(
     ep: *mut fid_ep,
@@ -34,12 +33,7 @@ pub(super) unsafe extern "C" fn writev<const SAFE: bool>(
     context: *mut c_void,
 ) -> isize {
     // SAFETY: fi_rma(3).
-    unsafe {
-        match bytes(iov, count) {
-            Some(len) => issue::<SAFE>(ep, Kind::Write, len, dest, None, context, 0),
-            None => ssize(FI_EINVAL),
-        }
-    }
+    unsafe { issue_vector::<SAFE>(ep, Kind::Write, bytes(iov, count), dest, None, context, 0) }
 }
 
 pub(super) unsafe extern "C" fn writemsg<const SAFE: bool>(
@@ -50,10 +44,8 @@ pub(super) unsafe extern "C" fn writemsg<const SAFE: bool>(
     // SAFETY: fi_rma(3).
     unsafe {
         let msg = &*msg;
-        match rma_bytes(msg) {
-            Some(len) => issue::<SAFE>(ep, Kind::Write, len, msg.addr, Some(flags), msg.context, 0),
-            None => ssize(FI_EINVAL),
-        }
+        let len = rma_bytes(msg);
+        issue_vector::<SAFE>(ep, Kind::Write, len, msg.addr, Some(flags), msg.context, 0)
     }
 }
 
@@ -122,12 +114,7 @@ pub(super) unsafe extern "C" fn readv<const SAFE: bool>(
     context: *mut c_void,
 ) -> isize {
     // SAFETY: fi_rma(3).
-    unsafe {
-        match bytes(iov, count) {
-            Some(len) => issue::<SAFE>(ep, Kind::Read, len, src, None, context, 0),
-            None => ssize(FI_EINVAL),
-        }
-    }
+    unsafe { issue_vector::<SAFE>(ep, Kind::Read, bytes(iov, count), src, None, context, 0) }
 }
 
 pub(super) unsafe extern "C" fn readmsg<const SAFE: bool>(
@@ -138,12 +125,7 @@ pub(super) unsafe extern "C" fn readmsg<const SAFE: bool>(
     // SAFETY: fi_rma(3).
     unsafe {
         let msg = &*msg;
-        match rma_bytes(msg) {
-            Some(len) => {
-                let flags = flags & !FI_INJECT;
-                issue::<SAFE>(ep, Kind::Read, len, msg.addr, Some(flags), msg.context, 0)
-            }
-            None => ssize(FI_EINVAL),
-        }
+        let (len, flags) = (rma_bytes(msg), flags & !FI_INJECT);
+        issue_vector::<SAFE>(ep, Kind::Read, len, msg.addr, Some(flags), msg.context, 0)
     }
 }

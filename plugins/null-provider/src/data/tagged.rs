@@ -5,7 +5,7 @@
 
 use core::ffi::c_void;
 
-use super::issue::{Kind, bytes, issue, issue_inject, this};
+use super::issue::{Kind, bytes, issue, issue_inject, issue_vector, this};
 use super::msg::post;
 use crate::bindings::*;
 use crate::cq::Failure;
@@ -35,10 +35,7 @@ pub(super) unsafe extern "C" fn sendv<const SAFE: bool>(
 ) -> isize {
     // SAFETY: fi_tagged(3).
     unsafe {
-        match bytes(iov, count) {
-            Some(len) => issue::<SAFE>(ep, Kind::TaggedSend, len, dest, None, context, tag),
-            None => ssize(FI_EINVAL),
-        }
+        issue_vector::<SAFE>(ep, Kind::TaggedSend, bytes(iov, count), dest, None, context, tag)
     }
 }
 
@@ -50,13 +47,8 @@ pub(super) unsafe extern "C" fn sendmsg<const SAFE: bool>(
     // SAFETY: fi_tagged(3).
     unsafe {
         let msg = &*msg;
-        match bytes(msg.msg_iov, msg.iov_count) {
-            Some(len) => {
-                let flags = Some(flags);
-                issue::<SAFE>(ep, Kind::TaggedSend, len, msg.addr, flags, msg.context, msg.tag)
-            }
-            None => ssize(FI_EINVAL),
-        }
+        let (len, flags) = (bytes(msg.msg_iov, msg.iov_count), Some(flags));
+        issue_vector::<SAFE>(ep, Kind::TaggedSend, len, msg.addr, flags, msg.context, msg.tag)
     }
 }
 
