@@ -223,8 +223,12 @@ fn a_replaced_word_is_found() {
         let names = declared(&source);
         names.iter().flat_map(|name| faults(path, name, false)).count()
     };
-    let rust = "fn bury_it(n: u8) {} enum E { WireRoom } struct Reach; const fn go(ports: u8) {}";
-    assert_eq!(words("src/msg/a.rs", rust), 5);
+    // (A whole name is put together, so that no line here declares it.)
+    let rust = format!(
+        "fn bury_it(n: u8) {{}} enum E {{ WireRoom }} struct {}; const fn go(ports: u8) {{}}",
+        "Reach"
+    );
+    assert_eq!(words("src/msg/a.rs", &rust), 5);
     assert_eq!(words("src/msg/a.rs", "fn f(mark_failed: u8) { peer.bury(room) }"), 0);
     assert_eq!(words("src/boot/a.rs", "fn f(port: u16, business_card: u8) {}"), 0);
     assert_eq!(words("src/rma/a.rs", "struct S { part: u8, blocks: u8 }"), 2);
