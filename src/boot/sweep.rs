@@ -138,6 +138,9 @@ fn turn(directory: &Path) -> Option<File> {
         if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
             return Some(file);
         }
+        if std::io::Error::last_os_error().kind() != std::io::ErrorKind::WouldBlock {
+            return None;
+        }
         std::thread::sleep(Duration::from_millis(2));
     }
     None
