@@ -155,6 +155,19 @@ impl Form {
 
 /// `count` times what is placed, `stride` bytes apart.
 pub(super) fn repeat(count: u64, stride: i64, placed: &Placed) -> Result<Placed> {
+    let made = fold(count, stride, placed)?;
+    if let Some((offset, whole)) = &made
+        && let Kind::Loop { stride, body, .. } = &whole.kind
+        && body.end == *stride
+        && whole.runs <= FLAT
+    {
+        return flatten(&[(*offset, whole.clone())]);
+    }
+    Ok(made)
+}
+
+/// The same, in constant time: runs of neighbours that touch are not joined.
+pub(super) fn fold(count: u64, stride: i64, placed: &Placed) -> Result<Placed> {
     let Some((offset, form)) = placed else { return Ok(None) };
     if count == 0 {
         return Ok(None);
@@ -175,9 +188,6 @@ pub(super) fn repeat(count: u64, stride: i64, placed: &Placed) -> Result<Placed>
     }
     let whole = Form::repeat(count, stride, form.clone())?;
     check(*offset, &whole)?;
-    if form.end == stride && whole.runs <= FLAT {
-        return flatten(&[(*offset, whole)]);
-    }
     Ok(Some((*offset, whole)))
 }
 

@@ -60,7 +60,7 @@ pub struct Dealt {
 }
 
 /// What a constructor collects: pieces, and the bounds and types of all of them.
-struct Collector {
+pub(super) struct Collector {
     parts: Vec<(i64, Arc<Form>)>,
     bounds: Option<(i64, i64)>,
     alignment: u32,
@@ -69,7 +69,7 @@ struct Collector {
 }
 
 impl Collector {
-    fn new(capacity: usize) -> Collector {
+    pub(super) fn new(capacity: usize) -> Collector {
         Collector {
             parts: Vec::with_capacity(capacity),
             bounds: None,
@@ -81,7 +81,16 @@ impl Collector {
 
     /// `count` elements of `layout`, an extent apart, the first with its origin at
     /// `at`.
-    fn push(&mut self, at: i64, count: u64, layout: &Layout) -> Result<()> {
+    pub(super) fn push(&mut self, at: i64, count: u64, layout: &Layout) -> Result<()> {
+        self.bound(at, count, layout)?;
+        if let Some((offset, form)) = form::repeat(count, layout.extent(), &layout.placed)? {
+            self.parts.push((add(at, offset)?, form));
+        }
+        Ok(())
+    }
+
+    /// Their bounds and types.
+    fn bound(&mut self, at: i64, count: u64, layout: &Layout) -> Result<()> {
         self.alignment = self.alignment.max(layout.alignment);
         if count == 0 {
             return Ok(());
@@ -96,13 +105,10 @@ impl Collector {
             self.basic = Some(if same { layout.basic } else { None });
             self.signature = self.signature.then(layout.signature.times(count));
         }
-        if let Some((offset, form)) = form::repeat(count, layout.extent(), &layout.placed)? {
-            self.parts.push((add(at, offset)?, form));
-        }
         Ok(())
     }
 
-    fn done(self) -> Result<Layout> {
+    pub(super) fn done(self) -> Result<Layout> {
         let (lb, ub) = self.bounds.unwrap_or((0, 0));
         Ok(Layout {
             placed: form::sequence(self.parts)?,
@@ -154,6 +160,25 @@ impl Layout {
         let mut all = Collector::new(1);
         all.push(0, count, of)?;
         all.done()
+    }
+
+    /// `count` elements, an extent apart, for one operation on so many of them.
+    ///
+    /// Takes the bytes of [`Layout::contiguous`], in constant time whatever they are:
+    /// where the last block of an element touches the first of the next they are not
+    /// joined, so the form may not be the one that equal layouts have.
+    ///
+    /// # Errors
+    /// As [`Layout::contiguous`].
+    pub fn times(&self, count: u64) -> Result<Layout> {
+        let mut all = Collector::new(1);
+        if count == 1 || self.is_contiguous() {
+            return Layout::contiguous(count, self);
+        }
+        all.bound(0, count, self)?;
+        let mut made = all.done()?;
+        made.placed = form::fold(count, self.extent(), &self.placed)?;
+        Ok(made)
     }
 
     /// `count` blocks of `block` elements, `stride` extents apart

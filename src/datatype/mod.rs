@@ -23,8 +23,10 @@
 //! Sources: MPI-4.1, chapter 5; Byna, Sun, Gropp, Thakur (2004) for the tiles.
 
 mod basic;
+mod blocks;
 mod copy;
 mod error;
+mod foreign;
 mod form;
 mod kernels;
 mod layout;
@@ -36,7 +38,9 @@ mod table;
 mod tests;
 
 pub use basic::Basic;
+pub use blocks::Blocks;
 pub use error::LayoutError;
+pub use foreign::Item;
 pub use kernels::Level;
 pub use layout::{Dealt, Distribution, Layout, Order};
 pub use machine::Machine;

@@ -5,6 +5,8 @@ use super::kernels::How;
 use super::*;
 use proptest::prelude::*;
 
+mod walk;
+
 /// How a layout is built, for building it and for the oracle.
 #[derive(Clone, Debug)]
 enum Recipe {
