@@ -51,7 +51,10 @@ pub(crate) const NODE_QUEUES: Switch = Switch { name: "RANKWAY_NODE_QUEUES" };
 const NUMBERS: [&Number; 5] = [&TIMEOUT, &SHM_PEERS, &EAGER_CREDIT, &EAGER_MESSAGES, &BULK_PIECE];
 const SWITCHES: [&Switch; 1] = [&NODE_QUEUES];
 /// Variables that hold one of some names.
-const CHOICES: [(&str, &[&str]); 1] = [("RANKWAY_BOOT", &["local", "pmix", "pmi1", "alone"])];
+const CHOICES: [(&str, &[&str]); 2] = [
+    ("RANKWAY_BOOT", &["local", "pmix", "pmi1", "alone"]),
+    ("RANKWAY_TRANSFER", &["store", "crossmemory", "iov", "blocks", "pack"]),
+];
 
 /// The value of a variable; an empty one counts as not set.
 fn value(name: &str) -> Option<String> {

@@ -59,6 +59,7 @@ mod route;
 pub(crate) mod segment;
 mod shared;
 mod streams;
+mod transfer;
 mod transmit;
 mod vci;
 mod wait;
@@ -79,6 +80,9 @@ pub use open::{network_ofi, open_ofi};
 pub(crate) use packet::{Body, Class, Head};
 pub(crate) use peers::PerPeer;
 pub use shared::{ProgressThread, Shared};
+pub use transfer::{Explanation, Medium, Method, explain};
+#[allow(unused_imports, reason = "messages and windows are to choose by it")]
+pub(crate) use transfer::{FRAGMENT, Shape};
 pub(crate) use wait::Progress;
 
 use crate::av::{AddressVector, Entry, Table, Transport};
