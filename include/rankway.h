@@ -34,6 +34,12 @@ extern "C" {
 #define RANKWAY_ANY_TAG (-1)
 
 /**
+ * The length of the blocks in which an array is dealt is the default: as even
+ * as it goes, or 1 where they are dealt in turn.
+ */
+#define RANKWAY_DISTRIBUTE_DEFAULT (-1)
+
+/**
  * Answer of rankway_put_unchecked: the provider has no space now. Call
  * rankway_progress, then call again.
  */
@@ -171,6 +177,14 @@ typedef enum rankway_type {
     RANKWAY_LONG_DOUBLE = 10,
     RANKWAY_COMPLEX = 11,
     RANKWAY_DOUBLE_COMPLEX = 12,
+    /**
+     * From here on for datatypes alone; operations take the integers of their
+     * size.
+     */
+    RANKWAY_BYTE = 13,
+    RANKWAY_CHAR = 14,
+    RANKWAY_WCHAR = 15,
+    RANKWAY_BOOL = 16,
 } rankway_type;
 
 /**
@@ -209,6 +223,38 @@ typedef enum rankway_assert {
     RANKWAY_MODE_NOPRECEDE = 8,
     RANKWAY_MODE_NOSUCCEED = 16,
 } rankway_assert;
+
+/**
+ * In which order an array's elements lie in memory.
+ */
+typedef enum rankway_order {
+    /**
+     * The last dimension's are neighbours.
+     */
+    RANKWAY_ORDER_C = 0,
+    /**
+     * The first dimension's are neighbours.
+     */
+    RANKWAY_ORDER_FORTRAN = 1,
+} rankway_order;
+
+/**
+ * How a dimension of an array is dealt to processes (MPI-4.1, section 5.1.4).
+ */
+typedef enum rankway_distribution {
+    /**
+     * Not dealt: the process has all of it.
+     */
+    RANKWAY_DISTRIBUTE_NONE = 0,
+    /**
+     * One block for each process.
+     */
+    RANKWAY_DISTRIBUTE_BLOCK = 1,
+    /**
+     * Blocks dealt in turn.
+     */
+    RANKWAY_DISTRIBUTE_CYCLIC = 2,
+} rankway_distribution;
 
 /**
  * The job as the caller describes it: for device layers whose MPI is connected
@@ -396,6 +442,14 @@ typedef struct rankway_lookup_t {
 typedef struct rankway_comm_t {
     uint64_t id;
 } rankway_comm_t;
+
+/**
+ * A datatype: which bytes of memory an operation takes, in which order. Of all
+ * threads. Zeroed: none.
+ */
+typedef struct rankway_type_t {
+    uint64_t id;
+} rankway_type_t;
 
 /**
  * A window. Zeroed: none.
@@ -827,6 +881,179 @@ int rankway_comm_connect(struct rankway_comm_t comm, int rank, uint64_t *entry);
  * call over sockets, not a fast barrier.
  */
 int rankway_comm_barrier(struct rankway_comm_t comm);
+
+/**
+ * One element of a rankway_type. Every datatype is the caller's until
+ * rankway_type_free; what is made of it, and operations that began, keep what
+ * they need of it.
+ */
+int rankway_type_basic(int element, struct rankway_type_t *made);
+
+/**
+ * `count` elements, an extent apart (MPI_Type_contiguous).
+ */
+int rankway_type_contiguous(uint64_t count, struct rankway_type_t of, struct rankway_type_t *made);
+
+/**
+ * `count` blocks of `block` elements, `stride` extents apart
+ * (MPI_Type_vector).
+ */
+int rankway_type_vector(uint64_t count,
+                        uint64_t block,
+                        int64_t stride,
+                        struct rankway_type_t of,
+                        struct rankway_type_t *made);
+
+/**
+ * rankway_type_vector with a stride in bytes (MPI_Type_create_hvector).
+ */
+int rankway_type_hvector(uint64_t count,
+                         uint64_t block,
+                         int64_t stride,
+                         struct rankway_type_t of,
+                         struct rankway_type_t *made);
+
+/**
+ * `count` blocks, each of so many elements and so many extents from the origin
+ * (MPI_Type_indexed).
+ */
+int rankway_type_indexed(size_t count,
+                         const uint64_t *blocks,
+                         const int64_t *displacements,
+                         struct rankway_type_t of,
+                         struct rankway_type_t *made);
+
+/**
+ * rankway_type_indexed with displacements in bytes (MPI_Type_create_hindexed).
+ */
+int rankway_type_hindexed(size_t count,
+                          const uint64_t *blocks,
+                          const int64_t *displacements,
+                          struct rankway_type_t of,
+                          struct rankway_type_t *made);
+
+/**
+ * `count` blocks of `block` elements, each at so many extents from the origin
+ * (MPI_Type_create_indexed_block).
+ */
+int rankway_type_indexed_block(size_t count,
+                               uint64_t block,
+                               const int64_t *displacements,
+                               struct rankway_type_t of,
+                               struct rankway_type_t *made);
+
+/**
+ * rankway_type_indexed_block with displacements in bytes
+ * (MPI_Type_create_hindexed_block).
+ */
+int rankway_type_hindexed_block(size_t count,
+                                uint64_t block,
+                                const int64_t *displacements,
+                                struct rankway_type_t of,
+                                struct rankway_type_t *made);
+
+/**
+ * `count` blocks of different datatypes, with displacements in bytes
+ * (MPI_Type_create_struct). The extent is rounded up to the strictest
+ * alignment in it, as C lays out structures.
+ */
+int rankway_type_struct(size_t count,
+                        const uint64_t *blocks,
+                        const int64_t *displacements,
+                        const struct rankway_type_t *types,
+                        struct rankway_type_t *made);
+
+/**
+ * A part of an array: of each dimension its size, how many of it, and which is
+ * the first (MPI_Type_create_subarray). The extent is that of the whole array.
+ */
+int rankway_type_subarray(size_t dimensions,
+                          const uint64_t *sizes,
+                          const uint64_t *subsizes,
+                          const uint64_t *starts,
+                          int array_order,
+                          struct rankway_type_t of,
+                          struct rankway_type_t *made);
+
+/**
+ * The part of an array that process `process` of a grid has: of each dimension
+ * its size, its rankway_distribution, the length of a block or
+ * RANKWAY_DISTRIBUTE_DEFAULT, and the processes along it
+ * (MPI_Type_create_darray). The extent is that of the whole array.
+ */
+int rankway_type_darray(uint64_t process,
+                        size_t dimensions,
+                        const uint64_t *sizes,
+                        const int *distributions,
+                        const int64_t *blocks,
+                        const uint64_t *processes,
+                        int array_order,
+                        struct rankway_type_t of,
+                        struct rankway_type_t *made);
+
+/**
+ * The same bytes with another lower bound and extent
+ * (MPI_Type_create_resized).
+ */
+int rankway_type_resized(struct rankway_type_t of,
+                         int64_t lb,
+                         int64_t extent,
+                         struct rankway_type_t *made);
+
+/**
+ * The same datatype under another handle, to be freed for itself
+ * (MPI_Type_dup). The two share what they hold.
+ */
+int rankway_type_dup(struct rankway_type_t of, struct rankway_type_t *made);
+
+/**
+ * Frees a datatype. Those made of it, and operations under way, go on.
+ */
+int rankway_type_free(struct rankway_type_t datatype);
+
+/**
+ * The bytes of data in a datatype (MPI_Type_size).
+ */
+int rankway_type_size(struct rankway_type_t datatype, uint64_t *size);
+
+/**
+ * The lower bound, and the bytes from one element to the next
+ * (MPI_Type_get_extent).
+ */
+int rankway_type_extent(struct rankway_type_t datatype, int64_t *lb, int64_t *extent);
+
+/**
+ * The first byte taken, and the bytes from there to the end of the last one
+ * (MPI_Type_get_true_extent); both 0 where no byte is taken.
+ */
+int rankway_type_true_extent(struct rankway_type_t datatype, int64_t *lb, int64_t *extent);
+
+/**
+ * Copies bytes `from` and on of the packed stream of `count` elements at
+ * `memory` to `stream`, until either ends, and stores how many: all that are
+ * left where there is room for `capacity` of them (MPI_Pack, in pieces of any
+ * length).
+ */
+int rankway_type_pack(const void *memory,
+                      uint64_t count,
+                      struct rankway_type_t datatype,
+                      uint64_t from,
+                      void *stream,
+                      size_t capacity,
+                      size_t *packed);
+
+/**
+ * Copies `bytes` bytes of a stream, packed bytes `from` and on of `count`
+ * elements, to where they belong at `memory`, and stores how many belong
+ * there (MPI_Unpack, in pieces of any length).
+ */
+int rankway_type_unpack(const void *stream,
+                        size_t bytes,
+                        uint64_t from,
+                        void *memory,
+                        uint64_t count,
+                        struct rankway_type_t datatype,
+                        size_t *unpacked);
 
 /**
  * Allocates `bytes` of zeroed memory in every member and makes a window of it;

@@ -15,6 +15,10 @@ pub const RANKWAY_ANY_SOURCE: c_int = -2;
 /// A receive or probe takes messages with any tag (MPICH's value).
 pub const RANKWAY_ANY_TAG: c_int = -1;
 
+/// The length of the blocks in which an array is dealt is the default: as even
+/// as it goes, or 1 where they are dealt in turn.
+pub const RANKWAY_DISTRIBUTE_DEFAULT: i64 = -1;
+
 /// Answer of rankway_put_unchecked: the provider has no space now. Call
 /// rankway_progress, then call again.
 pub const RANKWAY_AGAIN: isize = -11;
@@ -101,6 +105,34 @@ pub enum rankway_type {
     RANKWAY_LONG_DOUBLE = 10,
     RANKWAY_COMPLEX = 11,
     RANKWAY_DOUBLE_COMPLEX = 12,
+    /// From here on for datatypes alone; operations take the integers of their
+    /// size.
+    RANKWAY_BYTE = 13,
+    RANKWAY_CHAR = 14,
+    RANKWAY_WCHAR = 15,
+    RANKWAY_BOOL = 16,
+}
+
+/// In which order an array's elements lie in memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum rankway_order {
+    /// The last dimension's are neighbours.
+    RANKWAY_ORDER_C = 0,
+    /// The first dimension's are neighbours.
+    RANKWAY_ORDER_FORTRAN = 1,
+}
+
+/// How a dimension of an array is dealt to processes (MPI-4.1, section 5.1.4).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum rankway_distribution {
+    /// Not dealt: the process has all of it.
+    RANKWAY_DISTRIBUTE_NONE = 0,
+    /// One block for each process.
+    RANKWAY_DISTRIBUTE_BLOCK = 1,
+    /// Blocks dealt in turn.
+    RANKWAY_DISTRIBUTE_CYCLIC = 2,
 }
 
 /// Operations on elements (MPI's predefined ones).
@@ -187,6 +219,14 @@ pub struct rankway_message_t {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct rankway_rankmap_t {
+    pub id: u64,
+}
+
+/// A datatype: which bytes of memory an operation takes, in which order. Of all
+/// threads. Zeroed: none.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct rankway_type_t {
     pub id: u64,
 }
 

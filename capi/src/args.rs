@@ -3,6 +3,8 @@
 use crate::abi::*;
 use crate::error::Fail;
 use std::ffi::{CStr, c_char, c_int};
+use std::fmt::Display;
+use transport::datatype::Basic;
 use transport::netmod::{Op, Type};
 use transport::rma::Assert;
 
@@ -43,8 +45,13 @@ pub(crate) unsafe fn ranks(n: c_int, at: *const c_int, what: &str) -> Result<Vec
 
 /// # Safety
 /// `at` is null or readable for `n` elements while the answer is used.
-pub(crate) unsafe fn list<'a, T>(n: c_int, at: *const T, what: &str) -> Result<&'a [T], Fail> {
-    let n = usize::try_from(n).map_err(|_| {
+pub(crate) unsafe fn list<'a, T>(
+    n: impl TryInto<usize> + Copy + Display,
+    at: *const T,
+    what: &str,
+) -> Result<&'a [T], Fail> {
+    let most = isize::MAX as usize / size_of::<T>().max(1);
+    let n = n.try_into().ok().filter(|&n| n <= most).ok_or_else(|| {
         Fail::new(rankway_code::RANKWAY_ERR_ARG, format!("{what} has a length of {n}"))
     })?;
     match at.is_null() {
@@ -83,8 +90,38 @@ pub(crate) fn buffer(buf: *const u8, len: usize) -> Result<*const u8, Fail> {
     }
 }
 
+/// The type of elements that operations are on.
 pub(crate) fn element(ty: c_int) -> Result<Type, Fail> {
     let found = u8::try_from(ty).ok().and_then(Type::from_number);
+    found.ok_or_else(|| {
+        let why = format!("{ty} is no rankway_type that operations take");
+        Fail::new(rankway_code::RANKWAY_ERR_ARG, why)
+    })
+}
+
+/// The basic type of a datatype.
+pub(crate) fn basic(ty: c_int) -> Result<Basic, Fail> {
+    /// In the order of `rankway_type`.
+    const ALL: [Basic; 17] = [
+        Basic::I8,
+        Basic::U8,
+        Basic::I16,
+        Basic::U16,
+        Basic::I32,
+        Basic::U32,
+        Basic::I64,
+        Basic::U64,
+        Basic::F32,
+        Basic::F64,
+        Basic::LongDouble,
+        Basic::C32,
+        Basic::C64,
+        Basic::Byte,
+        Basic::Char,
+        Basic::WideChar,
+        Basic::Bool,
+    ];
+    let found = usize::try_from(ty).ok().and_then(|ty| ALL.get(ty).copied());
     found
         .ok_or_else(|| Fail::new(rankway_code::RANKWAY_ERR_ARG, format!("{ty} is no rankway_type")))
 }

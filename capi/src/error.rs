@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use transport::boot::BootError;
+use transport::datatype::LayoutError;
 use transport::device::DeviceError;
 use transport::msg::MsgError;
 use transport::netmod::NetError;
@@ -74,6 +75,13 @@ impl From<BootError> for Fail {
 impl From<MapError> for Fail {
     #[cold]
     fn from(e: MapError) -> Fail {
+        Fail::of(code::RANKWAY_ERR_ARG, &e, None)
+    }
+}
+
+impl From<LayoutError> for Fail {
+    #[cold]
+    fn from(e: LayoutError) -> Fail {
         Fail::of(code::RANKWAY_ERR_ARG, &e, None)
     }
 }

@@ -15,6 +15,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use transport::datatype::Layout;
 use transport::rankmap::RankMap;
 
 const OWNER_AT: u32 = PLACES + GENERATIONS;
@@ -62,6 +63,7 @@ handles! {
     rankway_request_t 5 "request";
     rankway_message_t 6 "message";
     rankway_rankmap_t 7 "rank map";
+    rankway_type_t 8 "datatype";
 }
 
 /// The objects of one thread, or of all threads of serialized devices.
@@ -185,7 +187,7 @@ fn check_kind<H: Handle>(handle: H) -> Result<(), Fail> {
     match id >> KIND_AT {
         _ if id == 0 => Err(refuse::<H>(format_args!("is null"))),
         kind if kind == H::KIND => Ok(()),
-        kind if (1..=7).contains(&kind) => {
+        kind if (1..=8).contains(&kind) => {
             Err(refuse::<H>(format_args!("is a {} handle", name_of(kind))))
         }
         _ => Err(refuse::<H>(format_args!("is no handle of Rankway"))),
@@ -307,9 +309,11 @@ fn handle<H: Handle>(number: Option<u64>, owner: u16) -> Result<H, Fail> {
 struct Common {
     devices: Slab<Arc<dyn Device>>,
     maps: Slab<Arc<RankMap>>,
+    types: Slab<Layout>,
 }
 
-static COMMON: Mutex<Common> = Mutex::new(Common { devices: Slab::new(), maps: Slab::new() });
+static COMMON: Mutex<Common> =
+    Mutex::new(Common { devices: Slab::new(), maps: Slab::new(), types: Slab::new() });
 
 fn common() -> MutexGuard<'static, Common> {
     COMMON.lock().unwrap_or_else(PoisonError::into_inner)
@@ -347,4 +351,23 @@ pub(crate) fn remove_map(handle: rankway_rankmap_t) -> Result<(), Fail> {
     check_kind(handle)?;
     let map = common().maps.remove(handle.id);
     map.map(drop).ok_or_else(stale::<rankway_rankmap_t>)
+}
+
+pub(crate) fn add_type(layout: Layout) -> Result<rankway_type_t, Fail> {
+    let number = common().types.insert(layout);
+    handle(number, ALL)
+}
+
+/// The layout of a datatype; clones share its form.
+pub(crate) fn layout(handle: rankway_type_t) -> Result<Layout, Fail> {
+    check_kind(handle)?;
+    let found = common().types.get(handle.id).cloned();
+    found.ok_or_else(stale::<rankway_type_t>)
+}
+
+pub(crate) fn remove_type(handle: rankway_type_t) -> Result<(), Fail> {
+    check_kind(handle)?;
+    let layout = common().types.remove(handle.id);
+    // Freed without the lock.
+    layout.map(drop).ok_or_else(stale::<rankway_type_t>)
 }

@@ -17,13 +17,15 @@ const HEAD: &str = "\
  * belongs to another thread is refused with a code. Pointers are null or good.
  */";
 
-const ENUMS: [&str; 6] = [
+const ENUMS: [&str; 8] = [
     "rankway_code",
     "rankway_threads",
     "rankway_type",
     "rankway_op",
     "rankway_lock",
     "rankway_assert",
+    "rankway_order",
+    "rankway_distribution",
 ];
 
 /// cbindgen's text, as C's readers have it: parameters without the underscore
@@ -71,6 +73,7 @@ fn generate(root: &Path) -> Result<String, Box<dyn Error>> {
         "calls/device",
         "calls/rankmap",
         "calls/comm",
+        "calls/datatype",
         "calls/win",
         "calls/rma",
         "calls/epoch",

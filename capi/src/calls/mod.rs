@@ -2,6 +2,7 @@
 
 pub mod am;
 pub mod comm;
+pub mod datatype;
 pub mod device;
 pub mod epoch;
 pub mod message;

@@ -1,0 +1,410 @@
+//! Datatypes: MPI's constructors, and packing.
+
+use crate::abi::*;
+use crate::args::{basic, buffer, list, out};
+use crate::error::{Fail, call};
+use crate::table;
+use std::ffi::{c_int, c_void};
+use transport::datatype::{Dealt, Distribution, Layout, LayoutError, Order};
+
+/// Makes a datatype of another and gives its handle out.
+///
+/// # Safety
+/// `made` is null or can be written to.
+unsafe fn make(
+    name: &str,
+    made: *mut rankway_type_t,
+    layout: impl FnOnce() -> Result<Layout, Fail>,
+) -> c_int {
+    call(name, || {
+        // SAFETY: [PTR].
+        let to = unsafe { out(made, "made")? };
+        to.set(table::add_type(layout()?)?);
+        Ok(())
+    })
+}
+
+/// [`make`] of one other datatype.
+///
+/// # Safety
+/// As there.
+unsafe fn derive(
+    name: &str,
+    of: rankway_type_t,
+    made: *mut rankway_type_t,
+    layout: impl FnOnce(&Layout) -> Result<Layout, LayoutError>,
+) -> c_int {
+    // SAFETY: [PTR].
+    unsafe { make(name, made, || Ok(layout(&table::layout(of)?)?)) }
+}
+
+/// One element of a rankway_type. Every datatype is the caller's until
+/// rankway_type_free; what is made of it, and operations that began, keep what
+/// they need of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_type_basic(element: c_int, made: *mut rankway_type_t) -> c_int {
+    // SAFETY: [PTR].
+    unsafe { make("rankway_type_basic", made, || Ok(Layout::basic(basic(element)?))) }
+}
+
+/// `count` elements, an extent apart (MPI_Type_contiguous).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_type_contiguous(
+    count: u64,
+    of: rankway_type_t,
+    made: *mut rankway_type_t,
+) -> c_int {
+    // SAFETY: [PTR].
+    unsafe { derive("rankway_type_contiguous", of, made, |of| Layout::contiguous(count, of)) }
+}
+
+/// `count` blocks of `block` elements, `stride` extents apart
+/// (MPI_Type_vector).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_type_vector(
+    count: u64,
+    block: u64,
+    stride: i64,
+    of: rankway_type_t,
+    made: *mut rankway_type_t,
+) -> c_int {
+    // SAFETY: [PTR].
+    unsafe {
+        derive("rankway_type_vector", of, made, |of| Layout::vector(count, block, stride, of))
+    }
+}
+
+/// rankway_type_vector with a stride in bytes (MPI_Type_create_hvector).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_type_hvector(
+    count: u64,
+    block: u64,
+    stride: i64,
+    of: rankway_type_t,
+    made: *mut rankway_type_t,
+) -> c_int {
+    // SAFETY: [PTR].
+    unsafe {
+        derive("rankway_type_hvector", of, made, |of| Layout::hvector(count, block, stride, of))
+    }
+}
+
+/// `count` blocks, each of so many elements and so many extents from the origin
+/// (MPI_Type_indexed).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_type_indexed(
+    count: usize,
+    blocks: *const u64,
+    displacements: *const i64,
+    of: rankway_type_t,
+    made: *mut rankway_type_t,
+) -> c_int {
+    // SAFETY: [PTR].
+    unsafe {
+        make("rankway_type_indexed", made, || {
+            let blocks = list(count, blocks, "blocks")?;
+            let displacements = list(count, displacements, "displacements")?;
+            Ok(Layout::indexed(blocks, displacements, &table::layout(of)?)?)
+        })
+    }
+}
+
+/// rankway_type_indexed with displacements in bytes (MPI_Type_create_hindexed).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_type_hindexed(
+    count: usize,
+    blocks: *const u64,
+    displacements: *const i64,
+    of: rankway_type_t,
+    made: *mut rankway_type_t,
+) -> c_int {
+    // SAFETY: [PTR].
+    unsafe {
+        make("rankway_type_hindexed", made, || {
+            let blocks = list(count, blocks, "blocks")?;
+            let displacements = list(count, displacements, "displacements")?;
+            Ok(Layout::hindexed(blocks, displacements, &table::layout(of)?)?)
+        })
+    }
+}
+
+/// `count` blocks of `block` elements, each at so many extents from the origin
+/// (MPI_Type_create_indexed_block).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_type_indexed_block(
+    count: usize,
+    block: u64,
+    displacements: *const i64,
+    of: rankway_type_t,
+    made: *mut rankway_type_t,
+) -> c_int {
+    // SAFETY: [PTR].
+    unsafe {
+        make("rankway_type_indexed_block", made, || {
+            let displacements = list(count, displacements, "displacements")?;
+            Ok(Layout::indexed_block(block, displacements, &table::layout(of)?)?)
+        })
+    }
+}
+
+/// rankway_type_indexed_block with displacements in bytes
+/// (MPI_Type_create_hindexed_block).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_type_hindexed_block(
+    count: usize,
+    block: u64,
+    displacements: *const i64,
+    of: rankway_type_t,
+    made: *mut rankway_type_t,
+) -> c_int {
+    // SAFETY: [PTR].
+    unsafe {
+        make("rankway_type_hindexed_block", made, || {
+            let displacements = list(count, displacements, "displacements")?;
+            Ok(Layout::hindexed_block(block, displacements, &table::layout(of)?)?)
+        })
+    }
+}
+
+/// `count` blocks of different datatypes, with displacements in bytes
+/// (MPI_Type_create_struct). The extent is rounded up to the strictest
+/// alignment in it, as C lays out structures.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_type_struct(
+    count: usize,
+    blocks: *const u64,
+    displacements: *const i64,
+    types: *const rankway_type_t,
+    made: *mut rankway_type_t,
+) -> c_int {
+    // SAFETY: [PTR].
+    unsafe {
+        make("rankway_type_struct", made, || {
+            let blocks = list(count, blocks, "blocks")?;
+            let displacements = list(count, displacements, "displacements")?;
+            let types = list(count, types, "types")?;
+            let layouts =
+                types.iter().map(|&ty| table::layout(ty)).collect::<Result<Vec<_>, _>>()?;
+            let parts = blocks.iter().zip(displacements).zip(&layouts);
+            let parts: Vec<_> = parts.map(|((&block, &at), layout)| (block, at, layout)).collect();
+            Ok(Layout::structure(&parts)?)
+        })
+    }
+}
+
+fn order(number: c_int) -> Result<Order, Fail> {
+    match number {
+        0 => Ok(Order::C),
+        1 => Ok(Order::Fortran),
+        n => Err(Fail::new(rankway_code::RANKWAY_ERR_ARG, format!("{n} is no rankway_order"))),
+    }
+}
+
+/// A part of an array: of each dimension its size, how many of it, and which is
+/// the first (MPI_Type_create_subarray). The extent is that of the whole array.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_type_subarray(
+    dimensions: usize,
+    sizes: *const u64,
+    subsizes: *const u64,
+    starts: *const u64,
+    array_order: c_int,
+    of: rankway_type_t,
+    made: *mut rankway_type_t,
+) -> c_int {
+    // SAFETY: [PTR].
+    unsafe {
+        make("rankway_type_subarray", made, || {
+            let sizes = list(dimensions, sizes, "sizes")?;
+            let subsizes = list(dimensions, subsizes, "subsizes")?;
+            let starts = list(dimensions, starts, "starts")?;
+            let all = sizes.iter().zip(subsizes).zip(starts);
+            let all: Vec<_> = all.map(|((&size, &part), &start)| (size, part, start)).collect();
+            Ok(Layout::subarray(&all, order(array_order)?, &table::layout(of)?)?)
+        })
+    }
+}
+
+fn distribution(number: c_int, block: i64) -> Result<Distribution, Fail> {
+    let refuse = |why: String| Err(Fail::new(rankway_code::RANKWAY_ERR_ARG, why));
+    let block = match u64::try_from(block) {
+        Ok(block) => Some(block),
+        Err(_) if block == RANKWAY_DISTRIBUTE_DEFAULT => None,
+        Err(_) => return refuse(format!("blocks of {block} elements")),
+    };
+    match number {
+        0 => Ok(Distribution::None),
+        1 => Ok(Distribution::Block(block)),
+        2 => Ok(Distribution::Cyclic(block)),
+        n => refuse(format!("{n} is no rankway_distribution")),
+    }
+}
+
+/// The part of an array that process `process` of a grid has: of each dimension
+/// its size, its rankway_distribution, the length of a block or
+/// RANKWAY_DISTRIBUTE_DEFAULT, and the processes along it
+/// (MPI_Type_create_darray). The extent is that of the whole array.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_type_darray(
+    process: u64,
+    dimensions: usize,
+    sizes: *const u64,
+    distributions: *const c_int,
+    blocks: *const i64,
+    processes: *const u64,
+    array_order: c_int,
+    of: rankway_type_t,
+    made: *mut rankway_type_t,
+) -> c_int {
+    // SAFETY: [PTR].
+    unsafe {
+        make("rankway_type_darray", made, || {
+            let sizes = list(dimensions, sizes, "sizes")?;
+            let distributions = list(dimensions, distributions, "distributions")?;
+            let blocks = list(dimensions, blocks, "blocks")?;
+            let processes = list(dimensions, processes, "processes")?;
+            let dealt = |i: usize| {
+                let distribution = distribution(distributions[i], blocks[i])?;
+                Ok(Dealt { size: sizes[i], distribution, processes: processes[i] })
+            };
+            let all = (0..dimensions).map(dealt).collect::<Result<Vec<_>, Fail>>()?;
+            Ok(Layout::darray(process, &all, order(array_order)?, &table::layout(of)?)?)
+        })
+    }
+}
+
+/// The same bytes with another lower bound and extent
+/// (MPI_Type_create_resized).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_type_resized(
+    of: rankway_type_t,
+    lb: i64,
+    extent: i64,
+    made: *mut rankway_type_t,
+) -> c_int {
+    // SAFETY: [PTR].
+    unsafe { derive("rankway_type_resized", of, made, |of| of.resized(lb, extent)) }
+}
+
+/// The same datatype under another handle, to be freed for itself
+/// (MPI_Type_dup). The two share what they hold.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_type_dup(of: rankway_type_t, made: *mut rankway_type_t) -> c_int {
+    // SAFETY: [PTR].
+    unsafe { derive("rankway_type_dup", of, made, |of| Ok(of.clone())) }
+}
+
+/// Frees a datatype. Those made of it, and operations under way, go on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_type_free(datatype: rankway_type_t) -> c_int {
+    call("rankway_type_free", || table::remove_type(datatype))
+}
+
+/// The bytes of data in a datatype (MPI_Type_size).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_type_size(datatype: rankway_type_t, size: *mut u64) -> c_int {
+    call("rankway_type_size", || {
+        // SAFETY: [PTR].
+        let to = unsafe { out(size, "size")? };
+        to.set(table::layout(datatype)?.size());
+        Ok(())
+    })
+}
+
+/// The lower bound, and the bytes from one element to the next
+/// (MPI_Type_get_extent).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_type_extent(
+    datatype: rankway_type_t,
+    lb: *mut i64,
+    extent: *mut i64,
+) -> c_int {
+    call("rankway_type_extent", || {
+        // SAFETY: [PTR].
+        let (first, bytes) = unsafe { (out(lb, "lb")?, out(extent, "extent")?) };
+        let layout = table::layout(datatype)?;
+        first.set(layout.lb());
+        bytes.set(layout.extent());
+        Ok(())
+    })
+}
+
+/// The first byte taken, and the bytes from there to the end of the last one
+/// (MPI_Type_get_true_extent); both 0 where no byte is taken.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_type_true_extent(
+    datatype: rankway_type_t,
+    lb: *mut i64,
+    extent: *mut i64,
+) -> c_int {
+    call("rankway_type_true_extent", || {
+        // SAFETY: [PTR].
+        let (first, bytes) = unsafe { (out(lb, "lb")?, out(extent, "extent")?) };
+        let (low, high) = table::layout(datatype)?.true_bounds().unwrap_or((0, 0));
+        first.set(low);
+        bytes.set(high - low);
+        Ok(())
+    })
+}
+
+/// Copies bytes `from` and on of the packed stream of `count` elements at
+/// `memory` to `stream`, until either ends, and stores how many: all that are
+/// left where there is room for `capacity` of them (MPI_Pack, in pieces of any
+/// length).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_type_pack(
+    memory: *const c_void,
+    count: u64,
+    datatype: rankway_type_t,
+    from: u64,
+    stream: *mut c_void,
+    capacity: usize,
+    packed: *mut usize,
+) -> c_int {
+    call("rankway_type_pack", || {
+        // SAFETY: [PTR].
+        let to = unsafe { out(packed, "packed")? };
+        let layout = Layout::contiguous(count, &table::layout(datatype)?)?;
+        let stream = buffer(stream.cast_const().cast(), capacity)?.cast_mut();
+        let memory = buffer(memory.cast(), left(&layout, from, capacity))?;
+        // SAFETY: [BUF]: the elements at `memory`, and `capacity` bytes.
+        to.set(unsafe {
+            let stream = std::slice::from_raw_parts_mut(stream, capacity);
+            layout.pack_raw(memory, from, stream)
+        });
+        Ok(())
+    })
+}
+
+/// Copies `bytes` bytes of a stream, packed bytes `from` and on of `count`
+/// elements, to where they belong at `memory`, and stores how many belong
+/// there (MPI_Unpack, in pieces of any length).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_type_unpack(
+    stream: *const c_void,
+    bytes: usize,
+    from: u64,
+    memory: *mut c_void,
+    count: u64,
+    datatype: rankway_type_t,
+    unpacked: *mut usize,
+) -> c_int {
+    call("rankway_type_unpack", || {
+        // SAFETY: [PTR].
+        let to = unsafe { out(unpacked, "unpacked")? };
+        let layout = Layout::contiguous(count, &table::layout(datatype)?)?;
+        let stream = buffer(stream.cast(), bytes)?;
+        let memory = buffer(memory.cast_const().cast(), left(&layout, from, bytes))?.cast_mut();
+        // SAFETY: [BUF]: the elements at `memory`, and `bytes` bytes.
+        to.set(unsafe {
+            let stream = std::slice::from_raw_parts(stream, bytes);
+            layout.unpack_raw(memory, from, stream)
+        });
+        Ok(())
+    })
+}
+
+/// How many bytes of a layout are copied: memory may be null where none is.
+fn left(layout: &Layout, from: u64, room: usize) -> usize {
+    layout.size().saturating_sub(from).min(room as u64) as usize
+}
