@@ -1,14 +1,17 @@
 //! `rankway info`: what is there, what is not and how to get it.
 #![cfg(target_os = "linux")]
 
+#[allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+#[path = "../harness/command.rs"]
+mod command;
+
+use command::{closed_pipe, json_of, prints, refuses};
 use serde_json::Value;
-use std::io::Read;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 /// Without the settings of whoever runs the tests.
-fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rankway"));
-    command.arg("info").args(args);
+fn info(args: &[&str]) -> Command {
+    let mut command = command::command("info", args);
     for name in ["FI_PROVIDER", "RANKWAY_PROVIDER", "RANKWAY_UCX", "RANKWAY_PMIX"] {
         command.env_remove(name);
     }
@@ -16,13 +19,11 @@ fn command(args: &[&str]) -> Command {
 }
 
 fn run(args: &[&str], env: &[(&str, &str)]) -> Output {
-    command(args).envs(env.iter().copied()).output().expect("the command runs")
+    info(args).envs(env.iter().copied()).output().expect("the command runs")
 }
 
 fn json(env: &[(&str, &str)]) -> Value {
-    let out = run(&["--json"], env);
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    serde_json::from_slice(&out.stdout).expect("JSON")
+    json_of(info(&["--json"]).envs(env.iter().copied()))
 }
 
 fn missing<'a>(info: &'a Value, what: &str) -> Option<&'a Value> {
@@ -179,24 +180,11 @@ fn without_a_path_there_are_no_launchers() {
 
 #[test]
 fn wrong_arguments_are_explained() {
-    let out = run(&["--jsno"], &[]);
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert_eq!(out.status.code(), Some(2));
-    assert!(said.contains("--json") && said.contains("--help"), "{said}");
-    let help = run(&["--help"], &[]);
-    let text = String::from_utf8_lossy(&help.stdout).into_owned();
-    assert!(text.contains("Examples:") && text.contains("mr_mode"), "{text}");
+    refuses("info", &[(&["--jsno"], "--json")]);
+    prints("info", &["--help"], &["Examples:", "mr_mode"]);
 }
 
 #[test]
 fn a_closed_pipe_is_no_error() {
-    let mut child = command(&[])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command starts");
-    drop(child.stdout.take());
-    let mut said = String::new();
-    child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
-    assert!(child.wait().expect("ends").success() && said.is_empty(), "{said}");
+    closed_pipe("info", &[]);
 }

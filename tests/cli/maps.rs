@@ -1,37 +1,29 @@
 //! `rankway maps`: what is picked, beside the thesis's; input, keys, charts.
 #![cfg(target_os = "linux")]
 
+#[allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+#[path = "../harness/command.rs"]
+mod command;
+
+use command::{array, chart, closed_pipe, named, number, prints, refuses, refuses_chart};
 use serde_json::Value;
-use std::io::{Read, Write};
-use std::process::{Command, Output, Stdio};
+use std::io::Write;
+use std::process::{Output, Stdio};
 
 fn rankway(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rankway"));
-    command.arg("maps").args(args).output().expect("the command runs")
+    command::run("maps", args)
 }
 
 fn json(args: &[&str]) -> Value {
-    let out = rankway(&[args, &["--json"]].concat());
-    assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
-    serde_json::from_slice(&out.stdout).expect("JSON")
-}
-
-fn number(value: &Value, key: &str) -> f64 {
-    value[key].as_f64().unwrap_or_else(|| panic!("{key} is no number in {value}"))
-}
-
-fn array<'a>(value: &'a Value, key: &str) -> &'a Vec<Value> {
-    value[key].as_array().unwrap_or_else(|| panic!("{key} is no array in {value}"))
+    command::json("maps", args)
 }
 
 fn map<'a>(report: &'a Value, name: &str) -> &'a Value {
-    let maps = array(report, "maps");
-    maps.iter().find(|map| map["name"] == name).unwrap_or_else(|| panic!("no {name}"))
+    named(report, "maps", "name", name)
 }
 
 fn chosen<'a>(map: &'a Value, strategy: &str) -> &'a Value {
-    let all = array(map, "chosen");
-    all.iter().find(|c| c["strategy"] == strategy).unwrap_or_else(|| panic!("no {strategy}"))
+    named(map, "chosen", "strategy", strategy)
 }
 
 /// Without times, so a test of bytes alone.
@@ -182,8 +174,7 @@ fn files_and_stdin() {
     assert_eq!(out.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&out.stderr).contains("cannot read"));
 
-    let mut child = Command::new(env!("CARGO_BIN_EXE_rankway"))
-        .args(["maps", "--file", "-", "--json", "--bytes"])
+    let mut child = command::command("maps", &["--file", "-", "--json", "--bytes"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -198,37 +189,19 @@ fn files_and_stdin() {
 fn tables_for_people() {
     let out = rankway(&[]);
     assert!(out.status.success() && out.stderr.is_empty(), "{out:?}");
-    let text = String::from_utf8(out.stdout).expect("text");
-    for part in ["falling ranges", "thesis's", "segments", "diagram", "figure to reach", "pass"] {
-        assert!(text.contains(part), "{part} is not in\n{text}");
-    }
-    let out = rankway(&["E", "--universe", "5000"]);
-    let text = String::from_utf8(out.stdout).expect("text");
-    for part in ["bits a", "wavelet", "space", "canonical", "bitmap cannot hold it", "a list"] {
-        assert!(text.contains(part), "{part} is not in\n{text}");
-    }
-    let out = rankway(&["--list"]);
-    let text = String::from_utf8(out.stdout).expect("text");
-    for part in ["classes", "table6.1", "ranges-10k", "hypercube-face", "random-graph"] {
-        assert!(text.contains(part), "{part} is not in\n{text}");
-    }
+    let parts = ["falling ranges", "thesis's", "segments", "diagram", "figure to reach", "pass"];
+    command::has(&String::from_utf8(out.stdout).expect("text"), &parts);
+    let parts = ["bits a", "wavelet", "space", "canonical", "bitmap cannot hold it", "a list"];
+    prints("maps", &["E", "--universe", "5000"], &parts);
+    let parts = ["classes", "table6.1", "ranges-10k", "hypercube-face", "random-graph"];
+    prints("maps", &["--list"], &parts);
 }
 
 #[test]
 fn bytes_against_time_as_a_chart() {
-    let path = std::env::temp_dir().join(format!("rankway-maps-{}.svg", std::process::id()));
-    let file = path.to_str().expect("a plain path");
-    let out = rankway(&["C", "E", "--universe", "8000", "--svg", file]);
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    let svg = std::fs::read_to_string(&path).expect("written");
-    let _ = std::fs::remove_file(&path);
-    for part in ["<svg", "C: rising ranges", "E: falling ranges", "gap encoding", "bound", "plain"]
-    {
-        assert!(svg.contains(part), "{part}");
-    }
-    let out = rankway(&["--ranks", "1,2,4", "--svg", "/nonexistent/chart.svg"]);
-    assert_eq!(out.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&out.stderr).contains("/nonexistent/chart.svg"));
+    let parts = ["C: rising ranges", "E: falling ranges", "gap encoding", "bound", "plain"];
+    chart("maps", &["C", "E", "--universe", "8000"], &parts);
+    refuses_chart("maps", &["--ranks", "1,2,4"]);
 }
 
 #[test]
@@ -250,30 +223,11 @@ fn wrong_arguments_are_explained() {
         (&["A", "--bytes", "--times"], "cannot be used with"),
         (&["A", "--list"], "cannot be used with"),
     ];
-    for (args, hint) in cases {
-        let out = rankway(args);
-        let said = String::from_utf8_lossy(&out.stderr);
-        assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
-        assert!(said.contains(hint) && said.contains("--help"), "{args:?}: {said}");
-        assert!(out.stdout.is_empty(), "{args:?}");
-    }
-    let help = rankway(&["--help"]);
-    let text = String::from_utf8_lossy(&help.stdout).into_owned();
-    for part in ["Examples:", "--ranks", "thesis_best", "8-15"] {
-        assert!(text.contains(part), "{part} is not in\n{text}");
-    }
+    refuses("maps", &cases);
+    prints("maps", &["--help"], &["Examples:", "--ranks", "thesis_best", "8-15"]);
 }
 
 #[test]
 fn a_closed_pipe_is_no_error() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_rankway"))
-        .args(["maps", "B", "--bytes"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command starts");
-    drop(child.stdout.take());
-    let mut said = String::new();
-    child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
-    assert!(child.wait().expect("ends").success() && said.is_empty(), "{said}");
+    closed_pipe("maps", &["B", "--bytes"]);
 }

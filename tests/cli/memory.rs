@@ -1,28 +1,19 @@
 //! `rankway memory`: the figures to reach, the keys, and wrong arguments.
 #![cfg(target_os = "linux")]
 
-use serde_json::Value;
-use std::io::Read;
-use std::process::{Command, Output, Stdio};
+#[allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+#[path = "../harness/command.rs"]
+mod command;
 
-fn rankway(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rankway"));
-    command.arg("memory").args(args).output().expect("the command runs")
-}
+use command::{chart, closed_pipe, named, number, prints, refuses, refuses_chart};
+use serde_json::Value;
 
 fn json(args: &[&str]) -> Value {
-    let out = rankway(&[args, &["--json"]].concat());
-    assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
-    serde_json::from_slice(&out.stdout).expect("JSON")
-}
-
-fn number(value: &Value, key: &str) -> f64 {
-    value[key].as_f64().unwrap_or_else(|| panic!("{key} is no number in {value}"))
+    command::json("memory", args)
 }
 
 fn kind<'a>(report: &'a Value, name: &str) -> &'a Value {
-    let kinds = report["kinds"].as_array().expect("kinds");
-    kinds.iter().find(|k| k["kind"] == name).unwrap_or_else(|| panic!("no {name}"))
+    named(report, "kinds", "kind", name)
 }
 
 #[test]
@@ -108,33 +99,21 @@ fn what_does_not_fit_is_computed() {
 
 #[test]
 fn the_sweep_is_a_table_and_a_chart() {
-    let path = std::env::temp_dir().join(format!("rankway-memory-{}.svg", std::process::id()));
-    let file = path.to_str().expect("a plain path");
-    let report = json(&["-p", "16k", "--svg", file]);
-    let sizes: Vec<_> =
-        report["sweep"].as_array().expect("points").iter().map(|p| &p["processes"]).collect();
+    let parts = ["VC-VCRT", "none touched", "odd/even split"];
+    let text = chart("memory", &["-p", "16k", "--json"], &parts);
+    let report: Value = serde_json::from_str(&text).expect("JSON");
+    let sweep = command::array(&report, "sweep");
+    let sizes: Vec<_> = sweep.iter().map(|p| &p["processes"]).collect();
     assert_eq!(sizes, [1024, 4096, 16_384]);
-    let svg = std::fs::read_to_string(&path).expect("written");
-    let _ = std::fs::remove_file(&path);
-    for part in ["<svg", "VC-VCRT", "none touched", "odd/even split"] {
-        assert!(svg.contains(part), "{part}");
-    }
-    let out = rankway(&["-p", "16k", "--svg", "/nonexistent/chart.svg"]);
-    assert_eq!(out.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&out.stderr).contains("/nonexistent/chart.svg"));
+    refuses_chart("memory", &["-p", "16k"]);
 }
 
 #[test]
 fn tables_for_people_and_spreadsheets() {
-    let out = rankway(&["-p", "4k", "-c", "3"]);
-    assert!(out.status.success() && out.stderr.is_empty(), "{out:?}");
-    let text = String::from_utf8(out.stdout).expect("text");
-    for part in ["md-blockstride", "VC-VCRT", "figure to reach", "pass", "9 MB"] {
-        assert!(text.contains(part), "{part} is not in\n{text}");
-    }
+    let parts = ["md-blockstride", "VC-VCRT", "figure to reach", "pass", "9 MB"];
+    let text = prints("memory", &["-p", "4k", "-c", "3"], &parts);
     assert!(!text.contains("MISSED"), "{text}");
-    let out = rankway(&["-p", "4k", "-c", "3", "-k", "lut,mlut", "--csv"]);
-    let text = String::from_utf8(out.stdout).expect("text");
+    let text = prints("memory", &["-p", "4k", "-c", "3", "-k", "lut,mlut", "--csv"], &[]);
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines.len() == 3 && lines[0].starts_with("kind,model,ranks,"), "{text}");
     assert!(lines[1].starts_with("lut,lut,2048,") && lines[2].starts_with("mlut,mlut,4096,"));
@@ -153,30 +132,11 @@ fn wrong_arguments_are_explained() {
         (&["-p", "1k", "--touch", "1M"], "more than the 1024 processes"),
         (&["--json", "--csv"], "cannot be used with"),
     ];
-    for (args, hint) in cases {
-        let out = rankway(args);
-        let said = String::from_utf8_lossy(&out.stderr);
-        assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
-        assert!(said.contains(hint) && said.contains("--help"), "{args:?}: {said}");
-        assert!(out.stdout.is_empty(), "{args:?}");
-    }
-    let help = rankway(&["--help"]);
-    let text = String::from_utf8_lossy(&help.stdout).into_owned();
-    for part in ["Examples:", "--touch", "vc_vcrt", "16M"] {
-        assert!(text.contains(part), "{part} is not in\n{text}");
-    }
+    refuses("memory", &cases);
+    prints("memory", &["--help"], &["Examples:", "--touch", "vc_vcrt", "16M"]);
 }
 
 #[test]
 fn a_closed_pipe_is_no_error() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_rankway"))
-        .args(["memory", "-p", "1k", "-c", "1"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command starts");
-    drop(child.stdout.take());
-    let mut said = String::new();
-    child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
-    assert!(child.wait().expect("ends").success() && said.is_empty(), "{said}");
+    closed_pipe("memory", &["-p", "1k", "-c", "1"]);
 }

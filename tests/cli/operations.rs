@@ -2,35 +2,31 @@
 
 #![cfg(target_os = "linux")]
 
-use std::process::{Command, Output};
+#[allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+#[path = "../harness/command.rs"]
+mod command;
 
-fn operations(arguments: &[&str]) -> Output {
-    let command = env!("CARGO_BIN_EXE_rankway");
-    Command::new(command).arg("operations").args(arguments).output().expect("the command runs")
-}
+use command::{array, json, number, run};
 
 #[test]
 fn every_figure_has_its_keys() {
-    let output = operations(&["--network", "shm,tcp,ucx", "--rounds", "1", "--json"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let networks = said["networks"].as_array().unwrap();
+    let said = json("operations", &["--network", "shm,tcp,ucx", "--rounds", "1"]);
+    let networks = array(&said, "networks");
     let names: Vec<_> = networks.iter().map(|n| n["network"].as_str().unwrap()).collect();
     assert_eq!(names, ["shm", "tcp", "ucx"]);
     for network in networks {
-        let rows = network["rows"].as_array().unwrap();
+        let rows = array(network, "rows");
         assert_eq!(rows.len(), 4, "{network}");
         for row in rows {
-            assert!(row["ours"].as_f64().unwrap() > 0.0, "{row}");
-            let ratio = row["raw"].as_f64().map(|raw| row["ours"].as_f64().unwrap() / raw);
-            assert_eq!(ratio.is_some(), row["ratio"].as_f64().is_some(), "{row}");
+            assert!(number(row, "ours") > 0.0, "{row}");
+            assert_eq!(row["raw"].is_number(), row["ratio"].is_number(), "{row}");
         }
     }
 }
 
 #[test]
 fn a_network_that_is_not_there_is_named() {
-    let output = operations(&["--network", "nosuch"]);
+    let output = run("operations", &["--network", "nosuch"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("'nosuch'") && said.contains("tcp;ofi_rxm"), "{said}");
