@@ -3,6 +3,7 @@
 //! so that the readers, which come later, find nothing but values that fit.
 //! Variables that name a library or a provider are refused by whoever opens it.
 
+use crate::datatype::Plan;
 use std::ffi::OsStr;
 
 /// An environment variable with a value that its reader cannot use.
@@ -116,6 +117,7 @@ pub fn check() -> Result<(), BadSetting> {
         let takes = || "1, on or yes, or 0, off or no".to_owned();
         check_one(switch.name, |v| Switch::parse(v).is_some(), takes)?;
     }
+    check_one(Plan::VARIABLE, |v| Plan::check(v).is_ok(), || Plan::TAKES.to_owned())?;
     for (name, names) in CHOICES {
         check_choice(name, names)?;
     }

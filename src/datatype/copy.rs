@@ -2,9 +2,11 @@
 
 use super::error::LayoutError;
 use super::form::{Form, Kind};
-use super::kernels::{self, DEEPEST, Dim, How};
+use super::kernels::{self, DEEPEST, Dim, Level, Plan};
 use super::layout::Layout;
-use super::plan;
+use super::plan::{Direction, by_hand, choose};
+use super::table::Offsets;
+use std::ops::Range;
 
 /// A stretch of the packed stream in memory.
 struct Stream {
@@ -30,7 +32,8 @@ impl Layout {
     /// `memory` holds the layout's bytes, its origin `origin` bytes from the start.
     ///
     /// # Errors
-    /// The layout takes bytes outside of `memory`.
+    /// The layout takes bytes outside of `memory`; `RANKWAY_DATATYPE_PLAN` holds
+    /// nonsense.
     pub fn pack(
         &self,
         memory: &[u8],
@@ -38,10 +41,39 @@ impl Layout {
         from: u64,
         out: &mut [u8],
     ) -> Result<usize, LayoutError> {
+        self.pack_planned(None, memory, origin, from, out)
+    }
+
+    /// [`Layout::pack`] by this plan in place of the chosen one.
+    ///
+    /// # Errors
+    /// As [`Layout::pack`].
+    pub fn pack_by(
+        &self,
+        plan: &Plan,
+        memory: &[u8],
+        origin: usize,
+        from: u64,
+        out: &mut [u8],
+    ) -> Result<usize, LayoutError> {
+        self.pack_planned(Some(plan), memory, origin, from, out)
+    }
+
+    fn pack_planned(
+        &self,
+        plan: Option<&Plan>,
+        memory: &[u8],
+        origin: usize,
+        from: u64,
+        out: &mut [u8],
+    ) -> Result<usize, LayoutError> {
         self.check(memory.len(), origin)?;
+        let plan = plan.map(there);
+        let (at, len) = (out.as_mut_ptr(), out.len());
+        let memory = memory.as_ptr().wrapping_add(origin).cast_mut();
         // SAFETY: all that the layout takes lies in `memory`, as was checked, and
         // `out` is apart from it, as it is borrowed alone.
-        Ok(unsafe { self.pack_raw(memory.as_ptr().wrapping_add(origin), from, out) })
+        Ok(unsafe { self.copy::<true>(memory, from, at, len, plan.as_ref()) })
     }
 
     /// Copies `data` to where bytes `from..` of the packed stream belong, until
@@ -56,9 +88,38 @@ impl Layout {
         from: u64,
         data: &[u8],
     ) -> Result<usize, LayoutError> {
+        self.unpack_planned(None, memory, origin, from, data)
+    }
+
+    /// [`Layout::unpack`] by this plan in place of the chosen one.
+    ///
+    /// # Errors
+    /// As [`Layout::pack`].
+    pub fn unpack_by(
+        &self,
+        plan: &Plan,
+        memory: &mut [u8],
+        origin: usize,
+        from: u64,
+        data: &[u8],
+    ) -> Result<usize, LayoutError> {
+        self.unpack_planned(Some(plan), memory, origin, from, data)
+    }
+
+    fn unpack_planned(
+        &self,
+        plan: Option<&Plan>,
+        memory: &mut [u8],
+        origin: usize,
+        from: u64,
+        data: &[u8],
+    ) -> Result<usize, LayoutError> {
         self.check(memory.len(), origin)?;
-        // SAFETY: as in `pack`.
-        Ok(unsafe { self.unpack_raw(memory.as_mut_ptr().wrapping_add(origin), from, data) })
+        let plan = plan.map(there);
+        let (at, len) = (data.as_ptr().cast_mut(), data.len());
+        let memory = memory.as_mut_ptr().wrapping_add(origin);
+        // SAFETY: as in `pack_planned`; the stream is only read.
+        Ok(unsafe { self.copy::<false>(memory, from, at, len, plan.as_ref()) })
     }
 
     /// [`Layout::pack`] from memory that the caller knows to hold the layout.
@@ -82,6 +143,9 @@ impl Layout {
     }
 
     fn check(&self, len: usize, origin: usize) -> Result<(), LayoutError> {
+        if let Err(bad) = by_hand() {
+            return Err(bad.clone().into());
+        }
         let Some((first, end)) = self.true_bounds() else { return Ok(()) };
         let behind = len.saturating_sub(origin);
         let fits = first >= 0 || first.unsigned_abs() <= origin as u64;
@@ -100,7 +164,7 @@ impl Layout {
         from: u64,
         stream: *mut u8,
         len: usize,
-        how: Option<How>,
+        plan: Option<&Plan>,
     ) -> usize {
         let Some((offset, form)) = &self.placed else { return 0 };
         let Some(rest) = form.size.checked_sub(from) else { return 0 };
@@ -108,17 +172,30 @@ impl Layout {
         if left == 0 {
             return 0;
         }
-        let how = how.unwrap_or_else(|| plan::choose::<PACK>(form, left));
+        let chosen;
+        let plan = match plan {
+            Some(plan) => plan,
+            None => {
+                let direction = if PACK { Direction::Pack } else { Direction::Unpack };
+                chosen = choose(form, direction, left);
+                &chosen
+            }
+        };
         let mut part = Stream { at: stream, skip: from, left };
         // SAFETY: the caller's; the part ends within the form.
         unsafe {
-            walk::<PACK>(form, memory.wrapping_offset(*offset as isize), &mut part, &how);
+            walk::<PACK>(form, memory.wrapping_offset(*offset as isize), &mut part, plan);
         }
-        if how.streaming {
+        if plan.streaming {
             kernels::fence();
         }
         left as usize
     }
+}
+
+/// The plan with instructions that the processor has.
+fn there(plan: &Plan) -> Plan {
+    Plan { level: plan.level.min(Level::best()), ..*plan }
 }
 
 /// Copies what the stream wants of a form whose first run is at `mem`.
@@ -126,50 +203,58 @@ impl Layout {
 /// # Safety
 /// \[MEM\] the form's runs are the caller's to read (write if not `PACK`); the stream
 /// begins within the form and has bytes left.
-unsafe fn walk<const PACK: bool>(form: &Form, mem: *mut u8, stream: &mut Stream, how: &How) {
+unsafe fn walk<const PACK: bool>(form: &Form, mem: *mut u8, stream: &mut Stream, plan: &Plan) {
     // SAFETY: [MEM], for all of it: parts of the form are the form's.
     unsafe {
         if stream.skip == 0 && stream.left >= form.size {
-            return whole::<PACK>(form, mem, stream, how);
+            return whole::<PACK>(Dim::ONE, form, mem, stream, plan);
         }
         match &form.kind {
             Kind::Run => {
                 let len = (form.size - stream.skip).min(stream.left);
                 let mem = mem.wrapping_add(stream.skip as usize);
-                kernels::run::<PACK>(mem, stream.at, len as usize, how);
+                kernels::run::<PACK>(mem, stream.at, len as usize, plan);
                 stream.advance(len);
             }
             Kind::Loop { count, stride, body } => {
                 let place = |i: u64| mem.wrapping_offset((i as i64 * stride) as isize);
                 let rest = |i: u64, n: u64, stream: &mut Stream| {
-                    looped::<PACK>(n, *stride, body, place(i), stream, how);
+                    let rounds = Dim { count: n as usize, stride: *stride as isize };
+                    whole::<PACK>(rounds, body, place(i), stream, plan);
                 };
-                rounds::<PACK>(*count, body, &place, stream, how, &rest);
+                rounds::<PACK>(*count, body, &place, stream, plan, &rest);
             }
             Kind::Blocks { at, body } => {
                 let place = |i: u64| mem.wrapping_offset(at.get(i as usize) as isize);
                 let rest = |i: u64, n: u64, stream: &mut Stream| {
-                    if let Kind::Run = body.kind {
-                        let range = i as usize..(i + n) as usize;
-                        let len = body.size as usize;
-                        kernels::equal_runs::<PACK>(mem, stream.at, Dim::ONE, len, at, range, how);
-                        stream.advance(n * body.size);
-                    } else {
-                        (i..i + n).for_each(|i| whole::<PACK>(body, place(i), stream, how));
-                    }
+                    let range = i as usize..(i + n) as usize;
+                    blocks::<PACK>(Dim::ONE, at, range, body, mem, stream, plan);
                 };
-                rounds::<PACK>(at.len() as u64, body, &place, stream, how, &rest);
+                rounds::<PACK>(at.len() as u64, body, &place, stream, plan, &rest);
             }
             Kind::Runs(runs) => {
-                let (mut i, mut within) = runs.find(stream.skip);
                 // What a stretch begins or ends within goes alone.
-                while i < runs.len() && stream.left > 0 {
-                    let (offset, len) = runs.get(i);
-                    let len = (len - within).min(stream.left);
-                    let mem = mem.wrapping_offset(offset as isize).wrapping_add(within as usize);
-                    kernels::run::<PACK>(mem, stream.at, len as usize, how);
-                    stream.advance(len);
-                    (i, within) = (i + 1, 0);
+                let one = |i: usize, within: u64, end: u64, stream: &mut Stream| {
+                    let mem = mem.wrapping_offset(runs.get(i).0 as isize);
+                    let mem = mem.wrapping_add(within as usize);
+                    kernels::run::<PACK>(mem, stream.at, (end - within) as usize, plan);
+                    stream.advance(end - within);
+                };
+                let mut at = stream.skip;
+                let end = form.size.min(at + stream.left);
+                let (mut first, within) = runs.find(at);
+                let (last, part) = if end < form.size { runs.find(end) } else { (runs.len(), 0) };
+                if within > 0 {
+                    let end = if first == last { part } else { runs.get(first).1 };
+                    one(first, within, end, stream);
+                    (first, at) = (first + 1, at + end - within);
+                }
+                if first < last {
+                    kernels::runs::<PACK>(mem, stream.at, Dim::ONE, runs, first..last, plan);
+                    stream.advance(end - part - at);
+                }
+                if first <= last && part > 0 {
+                    one(last, 0, part, stream);
                 }
             }
             Kind::Parts(parts) => {
@@ -183,7 +268,7 @@ unsafe fn walk<const PACK: bool>(form: &Form, mem: *mut u8, stream: &mut Stream,
                         &part.form,
                         mem.wrapping_offset(part.offset as isize),
                         stream,
-                        how,
+                        plan,
                     );
                 }
             }
@@ -201,7 +286,7 @@ unsafe fn rounds<const PACK: bool>(
     body: &Form,
     place: &dyn Fn(u64) -> *mut u8,
     stream: &mut Stream,
-    how: &How,
+    plan: &Plan,
     rest: &dyn Fn(u64, u64, &mut Stream),
 ) {
     let mut i = stream.skip / body.size;
@@ -209,7 +294,7 @@ unsafe fn rounds<const PACK: bool>(
     // SAFETY: the caller's.
     unsafe {
         if stream.skip > 0 {
-            walk::<PACK>(body, place(i), stream, how);
+            walk::<PACK>(body, place(i), stream, plan);
             i += 1;
         }
         let full = (count - i).min(stream.left / body.size);
@@ -218,110 +303,91 @@ unsafe fn rounds<const PACK: bool>(
             i += full;
         }
         if i < count && stream.left > 0 {
-            walk::<PACK>(body, place(i), stream, how);
+            walk::<PACK>(body, place(i), stream, plan);
         }
     }
 }
 
-/// Copies all of a form.
+/// Copies so many rounds of a form: at once where they are a nest down to a run, or
+/// a table of runs.
 ///
 /// # Safety
-/// As [`walk`]; the stream has room for (has) all of it.
-unsafe fn whole<const PACK: bool>(form: &Form, mem: *mut u8, stream: &mut Stream, how: &How) {
-    // SAFETY: the caller's.
-    unsafe {
-        match &form.kind {
-            Kind::Run => {
-                kernels::run::<PACK>(mem, stream.at, form.size as usize, how);
-                stream.advance(form.size);
-            }
-            Kind::Loop { count, stride, body } => {
-                looped::<PACK>(*count, *stride, body, mem, stream, how);
-            }
-            Kind::Blocks { at, body } => {
-                if let Kind::Run = body.kind {
-                    let len = body.size as usize;
-                    kernels::equal_runs::<PACK>(
-                        mem,
-                        stream.at,
-                        Dim::ONE,
-                        len,
-                        at,
-                        0..at.len(),
-                        how,
-                    );
-                    stream.advance(form.size);
-                } else {
-                    for offset in at.iter() {
-                        whole::<PACK>(body, mem.wrapping_offset(offset as isize), stream, how);
-                    }
-                }
-            }
-            Kind::Runs(runs) => {
-                kernels::runs::<PACK>(mem, stream.at, Dim::ONE, runs, how);
-                stream.advance(form.size);
-            }
-            Kind::Parts(parts) => {
-                for part in parts {
-                    whole::<PACK>(
-                        &part.form,
-                        mem.wrapping_offset(part.offset as isize),
-                        stream,
-                        how,
-                    );
-                }
-            }
-        }
-    }
-}
-
-/// Copies so many rounds of a loop: at once where it is a nest down to a run.
-///
-/// # Safety
-/// As [`whole`].
-unsafe fn looped<const PACK: bool>(
-    count: u64,
-    stride: i64,
-    body: &Form,
+/// As [`walk`] for every round; the stream has room for (has) all of them.
+unsafe fn whole<const PACK: bool>(
+    rounds: Dim,
+    form: &Form,
     mem: *mut u8,
     stream: &mut Stream,
-    how: &How,
+    plan: &Plan,
 ) {
-    let rounds = Dim { count: count as usize, stride: stride as isize };
-    // SAFETY: the caller's.
-    unsafe {
-        match &body.kind {
-            Kind::Blocks { at, body: run } if matches!(run.kind, Kind::Run) => {
-                let (len, all) = (run.size as usize, 0..at.len());
-                kernels::equal_runs::<PACK>(mem, stream.at, rounds, len, at, all, how);
-                stream.advance(count * body.size);
-                return;
-            }
-            Kind::Runs(runs) => {
-                kernels::runs::<PACK>(mem, stream.at, rounds, runs, how);
-                stream.advance(count * body.size);
-                return;
-            }
-            _ => {}
-        }
-    }
     let mut dims = [Dim::ONE; DEEPEST];
     dims[0] = rounds;
-    let (mut depth, mut inner) = (1, body);
+    let (mut depth, mut inner) = (1, form);
     while let Kind::Loop { count, stride, body } = &inner.kind
         && depth < DEEPEST
     {
         dims[depth] = Dim { count: *count as usize, stride: *stride as isize };
         (depth, inner) = (depth + 1, &**body);
     }
+    // SAFETY: the caller's, for all of it: parts of the form are the form's.
+    unsafe {
+        match &form.kind {
+            _ if matches!(inner.kind, Kind::Run) => {
+                let dims = &dims[usize::from(rounds.count == 1)..depth];
+                kernels::nest::<PACK>(mem, stream.at, inner.size as usize, dims, plan);
+                stream.advance(rounds.count as u64 * form.size);
+            }
+            Kind::Runs(runs) => {
+                kernels::runs::<PACK>(mem, stream.at, rounds, runs, 0..runs.len(), plan);
+                stream.advance(rounds.count as u64 * form.size);
+            }
+            Kind::Blocks { at, body } => {
+                blocks::<PACK>(rounds, at, 0..at.len(), body, mem, stream, plan);
+            }
+            Kind::Run | Kind::Loop { .. } | Kind::Parts(_) => {
+                for i in 0..rounds.count {
+                    let mem = mem.wrapping_offset(i as isize * rounds.stride);
+                    if let Kind::Loop { count, stride, body } = &form.kind {
+                        let rounds = Dim { count: *count as usize, stride: *stride as isize };
+                        whole::<PACK>(rounds, body, mem, stream, plan);
+                    } else if let Kind::Parts(parts) = &form.kind {
+                        for part in parts {
+                            let mem = mem.wrapping_offset(part.offset as isize);
+                            whole::<PACK>(Dim::ONE, &part.form, mem, stream, plan);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Copies so many rounds of a range of a table.
+///
+/// # Safety
+/// As [`whole`]; the range is in the table.
+unsafe fn blocks<const PACK: bool>(
+    rounds: Dim,
+    at: &Offsets,
+    range: Range<usize>,
+    body: &Form,
+    mem: *mut u8,
+    stream: &mut Stream,
+    plan: &Plan,
+) {
     // SAFETY: the caller's.
     unsafe {
-        if let Kind::Run = inner.kind {
-            kernels::nest::<PACK>(mem, stream.at, inner.size as usize, &dims[..depth], how);
-            stream.advance(count * body.size);
-        } else {
-            for i in 0..count {
-                whole::<PACK>(body, mem.wrapping_offset((i as i64 * stride) as isize), stream, how);
+        if let Kind::Run = body.kind {
+            let bytes = (rounds.count * range.len()) as u64 * body.size;
+            let len = body.size as usize;
+            kernels::equal_runs::<PACK>(mem, stream.at, rounds, len, at, range, plan);
+            return stream.advance(bytes);
+        }
+        for i in 0..rounds.count {
+            let mem = mem.wrapping_offset(i as isize * rounds.stride);
+            for i in range.clone() {
+                let mem = mem.wrapping_offset(at.get(i) as isize);
+                whole::<PACK>(Dim::ONE, body, mem, stream, plan);
             }
         }
     }

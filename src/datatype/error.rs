@@ -1,5 +1,7 @@
 //! What can be wrong with a layout.
 
+use super::kernels::Plan;
+
 /// Why a layout could not be made or used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -56,6 +58,9 @@ pub enum LayoutError {
         /// Bytes from the origin on.
         behind: usize,
     },
+    /// `RANKWAY_DATATYPE_PLAN` holds nonsense.
+    #[error(transparent)]
+    Plan(#[from] BadPlan),
     /// A description from elsewhere is not well formed.
     #[error("description of a layout: {why} (word {at} of {words})")]
     Description {
@@ -67,3 +72,8 @@ pub enum LayoutError {
         words: usize,
     },
 }
+
+/// Not a plan, or not one of this machine's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no plan; {variable} takes {takes}", variable = Plan::VARIABLE, takes = Plan::TAKES)]
+pub struct BadPlan(pub String);

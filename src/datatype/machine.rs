@@ -1,22 +1,136 @@
-//! What the plans need to know of the machine.
+//! What the plans need to know of the machine, and where each figure is from.
+//!
+//! Caches are the system's word (sysfs). Pages of the TLB are the processor's
+//! (cpuid), else a table's of models; a measurement that was kept for this host may
+//! make them fewer, as a virtual machine's are, and has the costs. Nothing is
+//! measured unless [`Machine::calibrate`] is called.
+
+mod calibrate;
+mod kept;
+mod processor;
 
 use std::sync::OnceLock;
 
-/// Sizes of caches and of the TLB, in bytes and pages.
+/// Where a figure is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The operating system.
+    System,
+    /// The processor.
+    Processor,
+    /// A table of processor models.
+    Table,
+    /// A measurement on this host.
+    Measured,
+    /// Nobody knows: what is common.
+    Assumed,
+}
+
+impl Origin {
+    /// In a word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Origin::System => "system",
+            Origin::Processor => "processor",
+            Origin::Table => "table",
+            Origin::Measured => "measured",
+            Origin::Assumed => "assumed",
+        }
+    }
+}
+
+/// Sizes of caches and of the TLB in bytes and pages, and what a miss costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Machine {
     /// Bytes of the first data cache.
     pub first_cache: usize,
     /// Bytes of the last cache.
     pub last_cache: usize,
+    /// Where the caches' sizes are from.
+    pub caches_from: Origin,
     /// Pages that the last level of the TLB holds.
     pub tlb_pages: usize,
+    /// Where that is from.
+    pub tlb_from: Origin,
     /// Bytes of a page.
     pub page: usize,
+    /// What a copy's steps cost.
+    pub costs: Costs,
+    /// Where the costs are from.
+    pub costs_from: Origin,
+}
+
+/// What steps of a copy cost, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Costs {
+    /// A run of a few bytes, all in the first cache.
+    pub run: f64,
+    /// Each byte of long runs, all in the first cache.
+    pub byte: f64,
+    /// A line from the cache behind the first.
+    pub next_line: f64,
+    /// A line from memory, in order.
+    pub line: f64,
+    /// A line from memory, far from the one before.
+    pub line_apart: f64,
+    /// Such a line that was asked for ahead of its use.
+    pub line_asked: f64,
+    /// A line written past the caches.
+    pub line_past: f64,
+    /// A page that the TLB does not hold.
+    pub page: f64,
+}
+
+impl Costs {
+    /// Of a common server.
+    const ASSUMED: Costs = Costs {
+        run: 0.4,
+        byte: 0.015,
+        next_line: 1.0,
+        line: 3.0,
+        line_apart: 12.0,
+        line_asked: 6.0,
+        line_past: 2.5,
+        page: 8.0,
+    };
+
+    /// Each by its name, as files and reports have them.
+    #[must_use]
+    pub fn named(&self) -> [(&'static str, f64); 8] {
+        [
+            ("run", self.run),
+            ("byte", self.byte),
+            ("next_line", self.next_line),
+            ("line", self.line),
+            ("line_apart", self.line_apart),
+            ("line_asked", self.line_asked),
+            ("line_past", self.line_past),
+            ("page", self.page),
+        ]
+    }
+
+    /// The cost of this name.
+    fn of(&mut self, name: &str) -> Option<&mut f64> {
+        Some(match name {
+            "run" => &mut self.run,
+            "byte" => &mut self.byte,
+            "next_line" => &mut self.next_line,
+            "line" => &mut self.line,
+            "line_apart" => &mut self.line_apart,
+            "line_asked" => &mut self.line_asked,
+            "line_past" => &mut self.line_past,
+            "page" => &mut self.page,
+            _ => return None,
+        })
+    }
 }
 
 impl Machine {
-    /// This machine's.
+    /// This machine's, with what was measured and kept for it, if that was when it was
+    /// first asked for.
     #[must_use]
     pub fn get() -> &'static Machine {
         static MACHINE: OnceLock<Machine> = OnceLock::new();
@@ -30,9 +144,21 @@ impl Machine {
         (self.tlb_pages / 4).max(64)
     }
 
-    fn read() -> Machine {
-        let mut machine =
-            Machine { first_cache: 32 << 10, last_cache: 8 << 20, tlb_pages: 2048, page: 4096 };
+    /// What the system and the processor say.
+    fn told() -> Machine {
+        let mut machine = Machine {
+            first_cache: 32 << 10,
+            last_cache: 8 << 20,
+            caches_from: Origin::Assumed,
+            tlb_pages: 2048,
+            tlb_from: Origin::Assumed,
+            page: page(),
+            costs: Costs::ASSUMED,
+            costs_from: Origin::Assumed,
+        };
+        if let Some((pages, from)) = processor::tlb_pages() {
+            (machine.tlb_pages, machine.tlb_from) = (pages, from);
+        }
         let mut deepest = 0;
         for index in 0..8 {
             let file = |name: &str| {
@@ -44,9 +170,10 @@ impl Machine {
                 continue;
             };
             let (Ok(level), Some(size)) = (level.parse::<u32>(), bytes(&size)) else { continue };
-            if kind == "Instruction" {
+            if kind == "Instruction" || size == 0 {
                 continue;
             }
+            machine.caches_from = Origin::System;
             if level == 1 {
                 machine.first_cache = size;
             }
@@ -56,6 +183,54 @@ impl Machine {
         }
         machine
     }
+
+    /// What was told, and what was measured and kept.
+    fn read() -> Machine {
+        let told = Machine::told();
+        match kept::read(&processor::name()) {
+            Some((pages, costs)) => told.measured(pages, costs),
+            None => told,
+        }
+    }
+
+    fn measured(mut self, pages: usize, costs: Costs) -> Machine {
+        // Of a TLB that a hypervisor's pages share less is left than there is.
+        if self.tlb_from == Origin::Assumed || pages < self.tlb_pages {
+            (self.tlb_pages, self.tlb_from) = (pages, Origin::Measured);
+        }
+        (self.costs, self.costs_from) = (costs, Origin::Measured);
+        self
+    }
+
+    /// Measures the TLB and the costs, for under a second and with up to 256 MiB of
+    /// memory. This process goes on with what [`Machine::get`] has; [`Machine::keep`]
+    /// keeps it for those that come.
+    #[must_use]
+    pub fn calibrate() -> Machine {
+        let told = Machine::told();
+        let (pages, costs) = calibrate::measure(&told);
+        told.measured(pages, costs)
+    }
+
+    /// Keeps what was measured for this host and processor, for the same user:
+    /// in `rankway` under `XDG_CACHE_HOME`, else `HOME/.cache`. Returns the file.
+    ///
+    /// # Errors
+    /// Neither variable is set, or the file cannot be written.
+    pub fn keep(&self) -> std::io::Result<std::path::PathBuf> {
+        kept::write(&processor::name(), self.tlb_pages, &self.costs)
+    }
+}
+
+/// Bytes of a page: the sixth entry of the auxiliary vector.
+fn page() -> usize {
+    const PAGE: usize = 6;
+    let vector = std::fs::read("/proc/self/auxv").unwrap_or_default();
+    let word = |bytes: &[u8]| bytes.try_into().map(usize::from_ne_bytes).unwrap_or(0);
+    let entries = vector.chunks_exact(2 * size_of::<usize>());
+    let mut pairs = entries.map(|entry| entry.split_at(size_of::<usize>()));
+    let found = pairs.find(|(key, _)| word(key) == PAGE).map(|(_, value)| word(value));
+    found.filter(|bytes| bytes.is_power_of_two()).unwrap_or(4096)
 }
 
 /// `32K`, `8M`, in bytes.

@@ -20,6 +20,25 @@
 //! # Ok::<(), rankway::datatype::LayoutError>(())
 //! ```
 //!
+//! What it costs is predicted for each plan that there is, from the machine's caches
+//! and TLB, so that a wrong choice shows:
+//!
+//! ```
+//! use rankway::datatype::{Basic, Direction, Layout};
+//!
+//! let column = Layout::vector(512, 1, 512, &Layout::basic(Basic::F64))?;
+//! let transpose = Layout::hvector(512, 1, 8, &column)?;
+//! let (memory, mut packed) = (vec![1; 512 * 512 * 8], vec![0; 512 * 512 * 8]);
+//! for candidate in transpose.plans(Direction::Pack) {
+//!     transpose.pack_by(&candidate.plan, &memory, 0, 0, &mut packed)?;
+//!     let mark = if candidate.chosen { "*" } else { " " };
+//!     let cost = candidate.cost;
+//!     println!("{mark} {}: {} ns a byte, {} misses of the TLB", candidate.plan,
+//!         cost.ns_per_byte, cost.tlb.misses);
+//! }
+//! # Ok::<(), rankway::datatype::LayoutError>(())
+//! ```
+//!
 //! Sources: MPI-4.1, chapter 5; Byna, Sun, Gropp, Thakur (2004) for the tiles.
 
 mod basic;
@@ -31,6 +50,7 @@ mod form;
 mod kernels;
 mod layout;
 mod machine;
+mod model;
 mod plan;
 mod signature;
 mod table;
@@ -39,9 +59,11 @@ mod tests;
 
 pub use basic::Basic;
 pub use blocks::Blocks;
-pub use error::LayoutError;
+pub use error::{BadPlan, LayoutError};
 pub use foreign::Item;
-pub use kernels::Level;
+pub use kernels::{Level, Plan};
 pub use layout::{Dealt, Distribution, Layout, Order};
-pub use machine::Machine;
+pub use machine::{Costs, Machine, Origin};
+pub use model::{Accesses, Candidate, PlanCost};
+pub use plan::Direction;
 pub use signature::Signature;

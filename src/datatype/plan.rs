@@ -1,19 +1,183 @@
-//! How a copy goes: tiles and stores from the machine's caches and TLB.
+//! Which plan a copy takes: from the machine's caches and TLB, or by hand.
 
+use super::error::BadPlan;
 use super::form::Form;
-use super::kernels::{How, Level};
+use super::kernels::{Level, Plan};
 use super::machine::Machine;
+use std::fmt;
+use std::sync::OnceLock;
+
+/// Which way a copy goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From memory into the packed stream.
+    Pack,
+    /// From the packed stream into memory.
+    Unpack,
+}
 
 /// The plan for a stretch of so many bytes of a form.
-pub(super) fn choose<const PACK: bool>(form: &Form, left: u64) -> How {
+///
+/// Tiles are Byna et al.'s (2004): rows whose pages take half of the TLB, and only
+/// where those that a sweep touches exceed it.
+pub(super) fn choose(form: &Form, direction: Direction, left: u64) -> Plan {
     let machine = Machine::get();
     // What is written: the stream, or all of memory that the form spans.
     let span = (form.high - form.low) as u64;
-    let written = if PACK { left } else { span };
-    How {
+    let written = if direction == Direction::Pack { left } else { span };
+    let plan = Plan {
         level: Level::best(),
-        rows: machine.tile_rows(),
+        tile: machine.tile_rows(),
         streaming: written > machine.last_cache as u64 / 2,
-        ahead: span > 16 * machine.first_cache as u64,
+        prefetch: span > 16 * machine.first_cache as u64,
+    };
+    match by_hand() {
+        Ok(Some(hand)) => hand.over(plan),
+        _ => plan,
+    }
+}
+
+/// Plans that differ in what matters for a form, the chosen one first.
+///
+/// `matrix` says that tiles do.
+pub(super) fn candidates(form: &Form, matrix: bool, direction: Direction) -> Vec<Plan> {
+    let chosen = choose(form, direction, form.size);
+    let tiles = if matrix { vec![0, chosen.tile, usize::MAX] } else { vec![chosen.tile] };
+    let mut plans = vec![chosen];
+    for tile in tiles {
+        for streaming in [false, true] {
+            for prefetch in [false, true] {
+                let plan = Plan { tile, streaming, prefetch, ..chosen };
+                // Matrices are asked for ahead of their use whatever the plan says.
+                let same = matrix && tile > 0 && prefetch != chosen.prefetch;
+                if !same && !plans.contains(&plan) {
+                    plans.push(plan);
+                }
+            }
+        }
+    }
+    plans
+}
+
+/// What stands in `RANKWAY_DATATYPE_PLAN`, read once; `None` if it is not set.
+pub(super) fn by_hand() -> &'static Result<Option<ByHand>, BadPlan> {
+    static HAND: OnceLock<Result<Option<ByHand>, BadPlan>> = OnceLock::new();
+    HAND.get_or_init(|| match std::env::var_os(Plan::VARIABLE) {
+        Some(text) if !text.is_empty() => ByHand::parse(&text.to_string_lossy()).map(Some),
+        _ => Ok(None),
+    })
+}
+
+/// What a text says of a plan; the rest is left as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ByHand {
+    level: Option<Level>,
+    tile: Option<usize>,
+    streaming: Option<bool>,
+    prefetch: Option<bool>,
+}
+
+impl ByHand {
+    fn parse(text: &str) -> Result<ByHand, BadPlan> {
+        let bad = || BadPlan(text.to_owned());
+        let mut hand = ByHand::default();
+        for word in text.split(',') {
+            let (key, value) = word.split_once('=').ok_or_else(bad)?;
+            let twice = match (key.trim(), value.trim()) {
+                ("tile", "none") => hand.tile.replace(0).is_some(),
+                ("tile", "all") => hand.tile.replace(usize::MAX).is_some(),
+                ("tile", rows) => {
+                    let rows = rows.parse().ok().filter(|&rows| rows > 0).ok_or_else(bad)?;
+                    hand.tile.replace(rows).is_some()
+                }
+                ("stores", "cached") => hand.streaming.replace(false).is_some(),
+                ("stores", "past") => hand.streaming.replace(true).is_some(),
+                ("prefetch", "on") => hand.prefetch.replace(true).is_some(),
+                ("prefetch", "off") => hand.prefetch.replace(false).is_some(),
+                ("level", name) => {
+                    let level = Level::ALL.into_iter().find(|level| level.name() == name);
+                    let there = level.filter(|level| *level <= Level::best());
+                    hand.level.replace(there.ok_or_else(bad)?).is_some()
+                }
+                _ => return Err(bad()),
+            };
+            if twice {
+                return Err(bad());
+            }
+        }
+        Ok(hand)
+    }
+
+    fn over(self, plan: Plan) -> Plan {
+        Plan {
+            level: self.level.unwrap_or(plan.level),
+            tile: self.tile.unwrap_or(plan.tile),
+            streaming: self.streaming.unwrap_or(plan.streaming),
+            prefetch: self.prefetch.unwrap_or(plan.prefetch),
+        }
+    }
+}
+
+impl Plan {
+    /// The environment variable that takes a plan by hand.
+    pub const VARIABLE: &'static str = "RANKWAY_DATATYPE_PLAN";
+
+    /// What the variable takes, and [`Plan::with`].
+    pub const TAKES: &'static str = "any of tile=ROWS, tile=none or tile=all, stores=cached or stores=past, \
+         prefetch=on or prefetch=off, and level=portable, level=avx2 or level=avx512 where the \
+         processor has it, with a comma between; what it leaves out is as without it";
+
+    /// Returns if the variable takes `text`.
+    ///
+    /// # Errors
+    /// It does not; [`Plan::TAKES`] says what it takes.
+    pub fn check(text: &str) -> Result<(), BadPlan> {
+        ByHand::parse(text).map(drop)
+    }
+
+    /// This plan with what `text` says in place of its own: `tile=256,stores=past`.
+    ///
+    /// # Errors
+    /// [`Plan::TAKES`] says what it may be.
+    pub fn with(self, text: &str) -> Result<Plan, BadPlan> {
+        Ok(ByHand::parse(text)?.over(self))
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.tile {
+            0 => f.write_str("tile=none")?,
+            usize::MAX => f.write_str("tile=all")?,
+            rows => write!(f, "tile={rows}")?,
+        }
+        let stores = if self.streaming { "past" } else { "cached" };
+        let prefetch = if self.prefetch { "on" } else { "off" };
+        write!(f, ",stores={stores},prefetch={prefetch},level={}", self.level.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_by_hand_are_what_they_print() {
+        let plan = Plan { level: Level::Portable, tile: 64, streaming: false, prefetch: false };
+        for (text, want) in [
+            ("tile=none", Plan { tile: 0, ..plan }),
+            ("tile=all,stores=past", Plan { tile: usize::MAX, streaming: true, ..plan }),
+            ("prefetch=on, tile=7", Plan { tile: 7, prefetch: true, ..plan }),
+            ("level=portable", plan),
+        ] {
+            assert_eq!(plan.with(text), Ok(want), "{text}");
+            assert_eq!(plan.with(&want.to_string()), Ok(want), "{want}");
+        }
+        let nonsense =
+            ["", "tile", "tile=0", "tile=-1", "tile=1,tile=2", "stores=", "level=mmx", "fast"];
+        for text in nonsense {
+            let error = plan.with(text).unwrap_err().to_string();
+            assert!(error.contains(Plan::VARIABLE) && error.contains("tile=ROWS"), "{error}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Random layouts against a list of every byte's offset.
 
 use super::form::{from_runs, push_run};
-use super::kernels::How;
+use super::kernels::Plan;
 use super::*;
 use proptest::prelude::*;
 
@@ -192,11 +192,13 @@ fn weight(recipe: &Recipe) -> u64 {
 }
 
 /// Every level that this processor has, plain and past the caches.
-fn plans() -> Vec<How> {
+fn plans() -> Vec<Plan> {
     let levels = [Level::Portable, Level::Avx2, Level::Avx512];
     let there = levels.into_iter().filter(|level| *level <= Level::best());
     there
-        .flat_map(|level| [false, true].map(|s| How { level, rows: 16, streaming: s, ahead: s }))
+        .flat_map(|level| {
+            [false, true].map(|s| Plan { level, tile: 16, streaming: s, prefetch: s })
+        })
         .collect()
 }
 
@@ -218,7 +220,7 @@ fn check_copies(layout: &Layout, naive: &Naive, cuts: &[usize]) {
     ends.sort_unstable();
     let mut unpacked = vec![0xA5; memory.len()];
     naive.bytes.iter().zip(&packed).for_each(|(&b, &p)| unpacked[at(b)] = p);
-    for how in plans() {
+    for plan in plans() {
         let mut out = vec![0; packed.len()];
         let mut back = vec![0xA5; memory.len()];
         for ends in ends.windows(2) {
@@ -227,20 +229,25 @@ fn check_copies(layout: &Layout, naive: &Naive, cuts: &[usize]) {
             // the processor has the instructions.
             unsafe {
                 let origin_in = memory.as_ptr().wrapping_add(origin).cast_mut();
-                let n =
-                    layout.copy::<true>(origin_in, from, part.as_mut_ptr(), part.len(), Some(how));
+                let n = layout.copy::<true>(
+                    origin_in,
+                    from,
+                    part.as_mut_ptr(),
+                    part.len(),
+                    Some(&plan),
+                );
                 assert_eq!(n, part.len());
                 let origin_out = back.as_mut_ptr().wrapping_add(origin);
                 let part = &packed[ends[0]..ends[1]];
                 let data = part.as_ptr().cast_mut();
                 assert_eq!(
-                    layout.copy::<false>(origin_out, from, data, part.len(), Some(how)),
+                    layout.copy::<false>(origin_out, from, data, part.len(), Some(&plan)),
                     part.len()
                 );
             }
         }
-        assert!(out == packed, "packed, {how:?}: {layout:?}");
-        assert!(back == unpacked, "unpacked, {how:?}: {layout:?}");
+        assert!(out == packed, "packed, {plan:?}: {layout:?}");
+        assert!(back == unpacked, "unpacked, {plan:?}: {layout:?}");
     }
 }
 

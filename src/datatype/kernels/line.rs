@@ -91,7 +91,7 @@ pub(in super::super) fn fence() {
 
 /// Asks for the line at `at` ahead of its use; any address is allowed.
 #[inline(always)]
-pub(super) fn prefetch(at: *const u8) {
+pub(in super::super) fn prefetch(at: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a hint, which faults on no address.
     unsafe {

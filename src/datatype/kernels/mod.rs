@@ -7,6 +7,7 @@ mod line;
 mod nest;
 mod table;
 mod transpose;
+mod words;
 
 use std::sync::OnceLock;
 
@@ -22,6 +23,19 @@ pub enum Level {
 }
 
 impl Level {
+    /// All levels, the plainest first.
+    pub const ALL: [Level; 3] = [Level::Portable, Level::Avx2, Level::Avx512];
+
+    /// As `RANKWAY_DATATYPE_PLAN` names it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Level::Portable => "portable",
+            Level::Avx2 => "avx2",
+            Level::Avx512 => "avx512",
+        }
+    }
+
     /// The best that this processor has.
     #[must_use]
     pub fn best() -> Level {
@@ -44,17 +58,19 @@ impl Level {
     }
 }
 
-/// What the plan of a copy depends on.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code))]
-pub(super) struct How {
-    pub(super) level: Level,
-    /// Rows of a tile of a transpose.
-    pub(super) rows: usize,
-    /// The destination is larger than the last cache: do not read it first.
-    pub(super) streaming: bool,
-    /// Memory is larger than the first caches: ask for what comes ahead of its use.
-    pub(super) ahead: bool,
+/// How a layout is copied: by `Layout::pack_by` and `Layout::unpack_by` at each call,
+/// by all others as the machine's sizes have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The vector instructions; the machine's best where it does not have these.
+    pub level: Level,
+    /// Rows that a tile of a matrix to transpose has at most; 0 for no tiles, in the
+    /// stream's order.
+    pub tile: usize,
+    /// Whole lines are written past the caches.
+    pub streaming: bool,
+    /// Memory is asked for ahead of its use.
+    pub prefetch: bool,
 }
 
 /// Loops of a nest that a kernel takes at once; those outside of them go one by one.
@@ -91,39 +107,39 @@ macro_rules! sets {
 sets!(Portable Avx2 Avx512);
 
 /// Compiles `$body` once for each instruction set and calls the one that
-/// `$how.level` names.
+/// `$plan.level` names.
 macro_rules! dispatch {
     ($vis:vis unsafe fn $name:ident<const PACK: bool>($($arg:ident: $type:ty),*) => $body:ident) => {
         /// # Safety
         /// As the body's.
-        $vis unsafe fn $name<const PACK: bool>($($arg: $type,)* how: &super::How) {
+        $vis unsafe fn $name<const PACK: bool>($($arg: $type,)* plan: &super::Plan) {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
             {
                 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx2")]
-                unsafe fn with_avx512<const PACK: bool>($($arg: $type,)* how: &super::How) {
+                unsafe fn with_avx512<const PACK: bool>($($arg: $type,)* plan: &super::Plan) {
                     // SAFETY: the caller's contract is the body's.
-                    unsafe { $body::<super::Avx512, PACK>($($arg,)* how) }
+                    unsafe { $body::<super::Avx512, PACK>($($arg,)* plan) }
                 }
                 #[target_feature(enable = "avx2")]
-                unsafe fn with_avx2<const PACK: bool>($($arg: $type,)* how: &super::How) {
+                unsafe fn with_avx2<const PACK: bool>($($arg: $type,)* plan: &super::Plan) {
                     // SAFETY: as above.
-                    unsafe { $body::<super::Avx2, PACK>($($arg,)* how) }
+                    unsafe { $body::<super::Avx2, PACK>($($arg,)* plan) }
                 }
-                match how.level {
+                match plan.level {
                     // SAFETY: as above, and the processor has them.
-                    super::Level::Avx512 => return unsafe { with_avx512::<PACK>($($arg,)* how) },
+                    super::Level::Avx512 => return unsafe { with_avx512::<PACK>($($arg,)* plan) },
                     // SAFETY: as above.
-                    super::Level::Avx2 => return unsafe { with_avx2::<PACK>($($arg,)* how) },
+                    super::Level::Avx2 => return unsafe { with_avx2::<PACK>($($arg,)* plan) },
                     super::Level::Portable => {}
                 }
             }
             // SAFETY: the caller's contract is the body's.
-            unsafe { $body::<super::Portable, PACK>($($arg,)* how) }
+            unsafe { $body::<super::Portable, PACK>($($arg,)* plan) }
         }
     };
 }
 use dispatch;
 
-pub(super) use line::fence;
+pub(super) use line::{fence, prefetch};
 pub(super) use nest::{nest, run};
 pub(super) use table::{equal_runs, runs};

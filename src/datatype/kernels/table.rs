@@ -1,8 +1,9 @@
 //! Runs at the places of a table.
 
 use super::super::table::{Offsets, Runs};
-use super::line::{LINE, Word, copy, copy_short, load, prefetch, store, write_line};
-use super::{Dim, How, Set, dispatch};
+use super::line::{LINE, copy, copy_short};
+use super::words::{Listed, by_width};
+use super::{Dim, Plan, Set, dispatch};
 use std::ops::Range;
 
 dispatch! {
@@ -13,12 +14,9 @@ dispatch! {
 
 dispatch! {
     pub(in super::super) unsafe fn runs<const PACK: bool>(
-        mem: *mut u8, stream: *mut u8, rounds: Dim, all: &Runs
+        mem: *mut u8, stream: *mut u8, rounds: Dim, all: &Runs, range: Range<usize>
     ) => different
 }
-
-/// How far ahead of an element its line is asked for.
-const AHEAD: usize = 32;
 
 /// Copies runs of `len` bytes at these offsets, in so many rounds.
 ///
@@ -33,7 +31,7 @@ unsafe fn equal<S: Set, const PACK: bool>(
     len: usize,
     at: &Offsets,
     range: Range<usize>,
-    how: &How,
+    plan: &Plan,
 ) {
     for round in 0..rounds.count {
         let mem = mem.wrapping_offset(round as isize * rounds.stride);
@@ -42,116 +40,15 @@ unsafe fn equal<S: Set, const PACK: bool>(
         unsafe {
             match at {
                 Offsets::Narrow { unit, words } => {
-                    let (unit, words) = (*unit as isize, &words[range.clone()]);
-                    let place = |i: usize| mem.wrapping_offset(unit * words[i] as isize);
-                    sized::<S, PACK>(place, stream, len, words.len(), how);
+                    let places =
+                        Listed { mem, unit: *unit as isize, offsets: &words[range.clone()] };
+                    by_width::<S, _, PACK>(places, stream, len, range.len(), plan);
                 }
                 Offsets::Wide(words) => {
-                    let words = &words[range.clone()];
-                    let place = |i: usize| mem.wrapping_offset(words[i] as isize);
-                    sized::<S, PACK>(place, stream, len, words.len(), how);
+                    let places = Listed { mem, unit: 1, offsets: &words[range.clone()] };
+                    by_width::<S, _, PACK>(places, stream, len, range.len(), plan);
                 }
             }
-        }
-    }
-}
-
-/// # Safety
-/// As [`equal`], where run `i` is at `place(i)`.
-#[inline(always)]
-unsafe fn sized<S: Set, const PACK: bool>(
-    place: impl Fn(usize) -> *mut u8,
-    stream: *mut u8,
-    len: usize,
-    count: usize,
-    how: &How,
-) {
-    // SAFETY: the caller's.
-    unsafe {
-        match len {
-            1 => words::<S, u8, PACK>(place, stream, count, how),
-            2 => words::<S, u16, PACK>(place, stream, count, how),
-            4 => words::<S, u32, PACK>(place, stream, count, how),
-            8 => words::<S, u64, PACK>(place, stream, count, how),
-            16 => words::<S, [u64; 2], PACK>(place, stream, count, how),
-            32 => words::<S, [u64; 4], PACK>(place, stream, count, how),
-            _ => {
-                let whole = PACK
-                    && how.streaming
-                    && len.is_multiple_of(LINE)
-                    && stream.align_offset(LINE) == 0;
-                for i in 0..count {
-                    if how.ahead {
-                        let next = place((i + 8).min(count - 1));
-                        for line in (0..len.min(512)).step_by(LINE) {
-                            prefetch(next.wrapping_add(line));
-                        }
-                    }
-                    let (mem, stream) = (place(i), stream.wrapping_add(i * len));
-                    let (from, to) = if PACK { (mem, stream) } else { (stream, mem) };
-                    if whole {
-                        for at in (0..len).step_by(LINE) {
-                            let line = from.add(at).cast::<[u64; 8]>().read_unaligned();
-                            write_line::<S, true>(to.add(at), line);
-                        }
-                    } else if how.streaming {
-                        copy::<S, true>(from, to, len);
-                    } else {
-                        copy_short(from, to, len);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Single elements.
-///
-/// # Safety
-/// As [`sized`].
-#[inline(always)]
-unsafe fn words<S: Set, W: Word, const PACK: bool>(
-    place: impl Fn(usize) -> *mut u8,
-    stream: *mut u8,
-    count: usize,
-    how: &How,
-) {
-    let n = LINE / W::SIZE;
-    let mut i = 0;
-    // SAFETY: the caller's; elements before `i` are done.
-    unsafe {
-        if PACK && how.streaming && stream.align_offset(W::SIZE) == 0 {
-            let lead = (stream.align_offset(LINE) / W::SIZE).min(count);
-            while i < lead {
-                store::<W>(stream.add(i * W::SIZE), load(place(i)));
-                i += 1;
-            }
-            while i + n + AHEAD <= count {
-                let mut line = [0u64; 8];
-                let words = line.as_mut_ptr().cast::<u8>();
-                for k in 0..n {
-                    prefetch(place(i + k + AHEAD));
-                    store::<W>(words.add(k * W::SIZE), load(place(i + k)));
-                }
-                write_line::<S, true>(stream.add(i * W::SIZE), line);
-                i += n;
-            }
-        }
-        let ahead = if how.ahead { AHEAD } else { 0 };
-        while i + ahead < count {
-            if how.ahead {
-                prefetch(place(i + ahead));
-            }
-            let at = stream.add(i * W::SIZE);
-            let (from, to) = if PACK { (place(i), at) } else { (at, place(i)) };
-            store::<W>(to, load(from));
-            i += 1;
-        }
-        while i < count {
-            let at = stream.add(i * W::SIZE);
-            let (from, to) = if PACK { (place(i), at) } else { (at, place(i)) };
-            store::<W>(to, load(from));
-            i += 1;
         }
     }
 }
@@ -166,17 +63,19 @@ unsafe fn different<S: Set, const PACK: bool>(
     mut stream: *mut u8,
     rounds: Dim,
     all: &Runs,
-    how: &How,
+    range: Range<usize>,
+    plan: &Plan,
 ) {
     for round in 0..rounds.count {
         let mem = mem.wrapping_offset(round as isize * rounds.stride);
-        for (offset, len) in all.iter() {
+        for i in range.clone() {
+            let (offset, len) = all.get(i);
             let len = len as usize;
             let at = mem.wrapping_offset(offset as isize);
             let (from, to) = if PACK { (at, stream) } else { (stream, at) };
             // SAFETY: the caller's.
             unsafe {
-                if how.streaming && len >= 16 * LINE {
+                if plan.streaming && len >= 16 * LINE {
                     copy::<S, true>(from, to, len);
                 } else {
                     copy_short(from, to, len);

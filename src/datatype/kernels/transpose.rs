@@ -1,7 +1,7 @@
 //! Matrices whose rows become columns.
 
 use super::line::{LINE, Word, load, prefetch, store, write_line};
-use super::{How, Level, Set};
+use super::{Level, Plan, Set};
 
 /// A matrix in memory: `count` lines, `stride` bytes apart, of contiguous elements.
 #[derive(Clone, Copy)]
@@ -21,14 +21,14 @@ impl Rows {
 /// Writes element (r, c) of `from` to (c, r) of `to`; each has as many rows as the
 /// other has columns.
 ///
-/// Rows of `from` are taken in tiles of `how.rows`, as each lies on a page of its
+/// Rows of `from` are taken in tiles of `plan.tile`, as each lies on a page of its
 /// own; within a tile all columns go through, a line of the cache at a time.
 ///
 /// # Safety
 /// [MEM] all elements of `from` can be read, those of `to` written, and they are
 /// apart from each other.
 #[inline(always)]
-pub(super) unsafe fn transpose<S: Set, W: Word>(from: Rows, to: Rows, how: &How) {
+pub(super) unsafe fn transpose<S: Set, W: Word>(from: Rows, to: Rows, plan: &Plan) {
     // Elements of a line.
     let n = LINE / W::SIZE;
     let (rows, columns) = (from.count, to.count);
@@ -36,7 +36,7 @@ pub(super) unsafe fn transpose<S: Set, W: Word>(from: Rows, to: Rows, how: &How)
     let lead = to.at.align_offset(LINE) / W::SIZE;
     let aligned = to.stride % LINE as isize == 0 && to.at.align_offset(W::SIZE) == 0;
     let lead = if aligned { lead.min(rows) } else { 0 };
-    let streaming = how.streaming && aligned;
+    let streaming = plan.streaming && aligned;
     let body = lead + (rows - lead) / n * n;
     let whole = columns / n * n;
     // SAFETY: [MEM]; the four parts are the whole matrix.
@@ -44,7 +44,7 @@ pub(super) unsafe fn transpose<S: Set, W: Word>(from: Rows, to: Rows, how: &How)
         plain::<W>(from, to, 0..lead, 0..columns);
         let mut tile = lead;
         while tile < body {
-            let end = (tile + (how.rows / n * n).max(n)).min(body);
+            let end = (tile + (plan.tile / n * n).max(n)).min(body);
             if streaming {
                 tiles::<S, W, true>(from, to, tile..end, whole);
             } else {
@@ -169,69 +169,43 @@ mod avx512 {
 
     /// Which elements of two lines make the lower or the upper of the pair that
     /// stands in their place after the step that exchanges groups of `group`.
-    const fn index16(group: usize, upper: bool) -> [u16; 32] {
-        let mut index = [0; 32];
-        let mut i = 0;
-        while i < 32 {
-            let (block, within) = (i / (2 * group), i % (2 * group));
-            let column = block * 2 * group + within % group + if upper { group } else { 0 };
-            index[i] = (column + if within >= group { 32 } else { 0 }) as u16;
-            i += 1;
-        }
-        index
+    macro_rules! index {
+        ($name:ident: $word:ty; $n:literal) => {
+            const fn $name(group: usize, upper: bool) -> __m512i {
+                let mut index: [$word; $n] = [0; $n];
+                let mut i = 0;
+                while i < $n {
+                    let (block, within) = (i / (2 * group), i % (2 * group));
+                    let column = block * 2 * group + within % group + if upper { group } else { 0 };
+                    index[i] = (column + if within >= group { $n } else { 0 }) as $word;
+                    i += 1;
+                }
+                // SAFETY: an array of 64 bytes.
+                unsafe { std::mem::transmute::<[$word; $n], __m512i>(index) }
+            }
+        };
     }
-
-    const fn index32(group: usize, upper: bool) -> [u32; 16] {
-        let mut index = [0; 16];
-        let mut i = 0;
-        while i < 16 {
-            let (block, within) = (i / (2 * group), i % (2 * group));
-            let column = block * 2 * group + within % group + if upper { group } else { 0 };
-            index[i] = (column + if within >= group { 16 } else { 0 }) as u32;
-            i += 1;
-        }
-        index
-    }
-
-    const fn index64(group: usize, upper: bool) -> [u64; 8] {
-        let mut index = [0; 8];
-        let mut i = 0;
-        while i < 8 {
-            let (block, within) = (i / (2 * group), i % (2 * group));
-            let column = block * 2 * group + within % group + if upper { group } else { 0 };
-            index[i] = (column + if within >= group { 8 } else { 0 }) as u64;
-            i += 1;
-        }
-        index
-    }
+    index!(index16: u16; 32);
+    index!(index32: u32; 16);
+    index!(index64: u64; 8);
 
     /// Both lines of a pair after a step.
     #[inline(always)]
     unsafe fn step<W: Word, const GROUP: usize>(a: __m512i, b: __m512i) -> (__m512i, __m512i) {
-        // SAFETY: the instructions are there; arrays of 64 bytes.
+        macro_rules! both {
+            ($index:ident, $permute:ident) => {
+                (
+                    $permute(a, const { $index(GROUP, false) }, b),
+                    $permute(a, const { $index(GROUP, true) }, b),
+                )
+            };
+        }
+        // SAFETY: the instructions are there.
         unsafe {
             match W::SIZE {
-                2 => {
-                    let low =
-                        std::mem::transmute::<[u16; 32], __m512i>(const { index16(GROUP, false) });
-                    let high =
-                        std::mem::transmute::<[u16; 32], __m512i>(const { index16(GROUP, true) });
-                    (_mm512_permutex2var_epi16(a, low, b), _mm512_permutex2var_epi16(a, high, b))
-                }
-                4 => {
-                    let low =
-                        std::mem::transmute::<[u32; 16], __m512i>(const { index32(GROUP, false) });
-                    let high =
-                        std::mem::transmute::<[u32; 16], __m512i>(const { index32(GROUP, true) });
-                    (_mm512_permutex2var_epi32(a, low, b), _mm512_permutex2var_epi32(a, high, b))
-                }
-                _ => {
-                    let low =
-                        std::mem::transmute::<[u64; 8], __m512i>(const { index64(GROUP, false) });
-                    let high =
-                        std::mem::transmute::<[u64; 8], __m512i>(const { index64(GROUP, true) });
-                    (_mm512_permutex2var_epi64(a, low, b), _mm512_permutex2var_epi64(a, high, b))
-                }
+                2 => both!(index16, _mm512_permutex2var_epi16),
+                4 => both!(index32, _mm512_permutex2var_epi32),
+                _ => both!(index64, _mm512_permutex2var_epi64),
             }
         }
     }
