@@ -35,7 +35,7 @@ fn main() {
         // A type that a clang older than Open MPI's compiler may not know, and
         // nothing here uses.
         .clang_args(["-DNDEBUG", "-mcx16", "-D_Float16=short"])
-        .allowlist_item("(mca|ompi|opal|orte|MPI|MCA|OMPI|OPAL|rw|CONVERTOR)_.*");
+        .allowlist_item("(mca|ompi|opal|orte|P?MPI|MCA|OMPI|OPAL|rw|RW|CONVERTOR)_.*");
     // Their long doubles and 128-bit integers are of no use here.
     bindings = bindings.blocklist_function(".*(strtold|_int128).*");
     bindings

@@ -12,6 +12,7 @@
 //! boot     the launcher, through Open MPI's modex
 //! state    device and context (rankway_plugin), acquired and released
 //! comm     a communicator's group as a rank map
+//! datatype a datatype as a layout
 //! mtl      two-sided: pml/cm's lower half
 //! osc      one-sided
 //! ```
@@ -36,6 +37,7 @@
 
 mod boot;
 mod comm;
+mod datatype;
 mod ffi;
 mod log;
 mod mtl;

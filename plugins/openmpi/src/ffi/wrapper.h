@@ -6,6 +6,7 @@
 #include "opal/util/output.h"
 #include "ompi/constants.h"
 #include "ompi/communicator/communicator.h"
+#include "opal/datatype/opal_convertor.h"
 #include "opal/datatype/opal_datatype_internal.h"
 #include "ompi/datatype/ompi_datatype.h"
 #include "ompi/datatype/ompi_datatype_internal.h"
@@ -27,3 +28,18 @@
 
 #include "osc.h"
 #include "shim.h"
+
+/* Flags of a convertor whose bytes are not just copied: they are in a device's
+ * memory, or summed up. */
+enum {
+#ifdef CONVERTOR_ACCELERATOR
+    RW_CONVERTOR_DEVICE = CONVERTOR_ACCELERATOR | CONVERTOR_ACCELERATOR_UNIFIED,
+#else
+    RW_CONVERTOR_DEVICE = CONVERTOR_CUDA | CONVERTOR_CUDA_UNIFIED,
+#endif
+#ifdef CONVERTOR_WITH_CHECKSUM
+    RW_CONVERTOR_SUMMED = CONVERTOR_WITH_CHECKSUM,
+#else
+    RW_CONVERTOR_SUMMED = 0,
+#endif
+};

@@ -1,27 +1,37 @@
 //! Where a message's bytes are: in the user's memory or packed.
 //!
-//! Data that lies in one piece is found here; all else goes through the
-//! convertor, in the shim.
+//! Data that lies in one piece is found here; other data is packed by its
+//! datatype's layout, or by Open MPI's convertor where it does more than copy.
 
-use crate::{ffi, version};
+use crate::{datatype, ffi, version};
+use rankway::datatype::Layout;
 use std::ffi::{c_int, c_void};
 
 /// Where a message's bytes are.
 pub(super) struct Buffer {
     pub(super) start: *mut u8,
     pub(super) bytes: usize,
-    /// It is an allocation of its own.
-    pub(super) owned: bool,
+    /// What `start` is of, if it is not the user's memory; whoever has it last
+    /// drops it.
+    pub(super) packed: *mut Packed,
+}
+
+/// A message's bytes one after the other, beside the user's memory.
+pub(super) enum Packed {
+    /// By a layout, whose origin is at `memory`.
+    ByLayout { bytes: Vec<u8>, layout: Layout, memory: *mut u8 },
+    /// By a convertor, in an allocation of the shim's.
+    ByConvertor(*mut c_void),
 }
 
 const CONTIGUOUS: u32 = ffi::OPAL_DATATYPE_FLAG_CONTIGUOUS;
 const NO_GAPS: u32 = ffi::OPAL_DATATYPE_FLAG_NO_GAPS;
-const DEVICE: u32 = ffi::CONVERTOR_CUDA | ffi::CONVERTOR_CUDA_UNIFIED;
+const DEVICE: u32 = ffi::RW_CONVERTOR_DEVICE;
 
 impl Buffer {
     #[inline]
     fn users(start: *mut u8, bytes: usize) -> Buffer {
-        Buffer { start, bytes, owned: false }
+        Buffer { start, bytes, packed: std::ptr::null_mut() }
     }
 
     /// What a convertor sends.
@@ -50,7 +60,10 @@ impl Buffer {
                 let offset = if lower { of_type.true_lb } else { 0 };
                 return Ok(Buffer::users(of.pBaseBuf.wrapping_offset(offset), of.local_size));
             }
-            Buffer::packed(convertor, ffi::rw_send_buffer)
+            match Buffer::by_layout(convertor, true) {
+                Some(buffer) => Ok(buffer),
+                None => Buffer::packed(convertor, ffi::rw_send_buffer),
+            }
         }
     }
 
@@ -74,7 +87,10 @@ impl Buffer {
                 let start = of.pBaseBuf.wrapping_offset(end.end_loop.first_elem_disp);
                 return Ok(Buffer::users(start, of.local_size));
             }
-            Buffer::packed(convertor, ffi::rw_recv_buffer)
+            match Buffer::by_layout(convertor, false) {
+                Some(buffer) => Ok(buffer),
+                None => Buffer::packed(convertor, ffi::rw_recv_buffer),
+            }
         }
     }
 
@@ -97,6 +113,75 @@ impl Buffer {
         if rc != ffi::SUCCESS {
             return Err(rc);
         }
-        Ok(Buffer { start: start.cast(), bytes, owned })
+        if !owned {
+            return Ok(Buffer::users(start.cast(), bytes));
+        }
+        let packed = Box::into_raw(Box::new(Packed::ByConvertor(start)));
+        Ok(Buffer { start: start.cast(), bytes, packed })
+    }
+
+    /// Space for what a convertor takes, filled for a send, by its datatype's
+    /// layout; `None` where the bytes are not just copied.
+    ///
+    /// # Safety
+    /// \[MPI\], a convertor; \[BUF\]
+    #[cold]
+    #[inline(never)]
+    unsafe fn by_layout(convertor: *const ffi::opal_convertor_t, send: bool) -> Option<Buffer> {
+        const OTHERS: u32 = DEVICE | ffi::RW_CONVERTOR_SUMMED | ffi::CONVERTOR_COMPLETED;
+        // SAFETY: [MPI]; at this layer a description is that of an Open MPI datatype.
+        let (of, layout) = unsafe {
+            let of = &*convertor;
+            let plain = of.flags & (ffi::CONVERTOR_HOMOGENEOUS | OTHERS);
+            if plain != ffi::CONVERTOR_HOMOGENEOUS || of.pDesc.is_null() || of.bConverted != 0 {
+                return None;
+            }
+            (of, datatype::layout(of.pDesc.cast_mut().cast(), of.count as usize)?)
+        };
+        if of.local_size == 0 || layout.size() != of.local_size as u64 {
+            return None;
+        }
+        let (mut bytes, memory) = (vec![0; of.local_size], of.pBaseBuf);
+        if send {
+            // SAFETY: [BUF].
+            unsafe { layout.pack_raw(memory, 0, &mut bytes) };
+        }
+        let start = bytes.as_mut_ptr();
+        let packed = Box::into_raw(Box::new(Packed::ByLayout { bytes, layout, memory }));
+        Some(Buffer { start, bytes: of.local_size, packed })
+    }
+}
+
+impl Packed {
+    /// Puts the first bytes where they belong.
+    ///
+    /// # Safety
+    /// \[BUF\], of a receive of at least as many bytes with this convertor.
+    pub(super) unsafe fn unpack(
+        &self,
+        convertor: *mut ffi::opal_convertor_t,
+        count: usize,
+    ) -> Result<(), c_int> {
+        match self {
+            Packed::ByLayout { bytes, layout, memory } => {
+                // SAFETY: [BUF].
+                unsafe { layout.unpack_raw(*memory, 0, &bytes[..count]) };
+                Ok(())
+            }
+            // SAFETY: [BUF].
+            Packed::ByConvertor(start) => match unsafe { ffi::rw_unpack(convertor, *start, count) } {
+                ffi::SUCCESS => Ok(()),
+                rc => Err(rc),
+            },
+        }
+    }
+}
+
+impl Drop for Packed {
+    fn drop(&mut self) {
+        if let Packed::ByConvertor(start) = self {
+            // SAFETY: an allocation of the shim's, freed once.
+            unsafe { ffi::rw_free(*start) };
+        }
     }
 }

@@ -3,12 +3,12 @@
 //! Open MPI reserves the place behind its own request. Its address is the
 //! cookie of the operation, which comes back when it has ended.
 
-use super::buffer::Buffer;
+use super::buffer::{Buffer, Packed};
 use super::fill;
 use crate::ffi;
 use crate::log::fatal;
 use rankway::msg::{Completion, MsgError, RequestId, Status};
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,7 +21,7 @@ pub(crate) struct Request {
     pub(super) id: Option<RequestId>,
     /// A packed copy of what is sent, or where to receive what is to be
     /// unpacked; null where the user's memory is used.
-    packed: *mut c_void,
+    packed: *mut Packed,
     /// Of a receive, to unpack with; null for a send.
     convertor: *mut ffi::opal_convertor_t,
     /// Bytes there is space for.
@@ -38,7 +38,7 @@ impl Request {
                 completion_callback: None,
             },
             id: None,
-            packed: if buffer.owned { buffer.start.cast() } else { std::ptr::null_mut() },
+            packed: buffer.packed,
             convertor: std::ptr::null_mut(),
             capacity: buffer.bytes,
             done: AtomicBool::new(false),
@@ -58,11 +58,10 @@ impl Request {
         convertor: *mut ffi::opal_convertor_t,
     ) -> &'a mut Request {
         let place = place.cast::<Request>();
-        let packed = if buffer.owned { buffer.start.cast() } else { std::ptr::null_mut() };
         // SAFETY: [REQ]. Open MPI has filled the first part.
         unsafe {
             (&raw mut (*place).id).write(None);
-            (&raw mut (*place).packed).write(packed);
+            (&raw mut (*place).packed).write(buffer.packed);
             (&raw mut (*place).convertor).write(convertor);
             (&raw mut (*place).capacity).write(buffer.bytes);
             (&raw mut (*place).done).write(AtomicBool::new(false));
@@ -149,8 +148,13 @@ impl Request {
         if let Err(e) = result {
             fatal(&e);
         }
-        release(self.packed);
-        self.packed = std::ptr::null_mut();
+        drop(self.take_packed());
+    }
+
+    fn take_packed(&mut self) -> Option<Box<Packed>> {
+        let packed = std::mem::replace(&mut self.packed, std::ptr::null_mut());
+        // SAFETY: [REQ]; a box of the buffer's, taken once.
+        (!packed.is_null()).then(|| unsafe { Box::from_raw(packed) })
     }
 
     /// Puts what came where it belongs, and fills the status.
@@ -167,17 +171,13 @@ impl Request {
         };
         let bytes = if status.cancelled { 0 } else { status.length as usize };
         let mut error = error;
-        if !self.packed.is_null() {
-            if bytes > 0 {
-                // SAFETY: the convertor of this receive, and as many bytes as
-                // came, at most those of its buffer.
-                let rc = unsafe { ffi::rw_unpack(self.convertor, self.packed, bytes) };
-                if rc != ffi::SUCCESS {
-                    error = rc;
-                }
-            }
-            release(self.packed);
-            self.packed = std::ptr::null_mut();
+        if let Some(packed) = self.take_packed()
+            && bytes > 0
+            // SAFETY: the convertor of this receive, and as many bytes as came,
+            // at most those of its buffer.
+            && let Err(rc) = unsafe { packed.unpack(self.convertor, bytes) }
+        {
+            error = rc;
         }
         // SAFETY: Open MPI's request, which stays until the callback.
         unsafe {
@@ -190,14 +190,6 @@ impl Request {
             }
             (*out).MPI_ERROR = error;
         }
-    }
-}
-
-/// Frees a packed copy.
-pub(super) fn release(start: *mut c_void) {
-    if !start.is_null() {
-        // SAFETY: an allocation of the shim's, freed once.
-        unsafe { ffi::rw_free(start) };
     }
 }
 

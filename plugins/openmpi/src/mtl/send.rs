@@ -31,7 +31,7 @@ unsafe fn now<N: Netmod>(
     mode: ffi::mca_pml_base_send_mode_t,
     buffer: &Buffer,
 ) -> bool {
-    if mode == ffi::MCA_PML_BASE_SEND_SYNCHRONOUS || buffer.owned {
+    if mode == ffi::MCA_PML_BASE_SEND_SYNCHRONOUS || !buffer.packed.is_null() {
         return false;
     }
     let (to, start) = (envelope(comm, dest, tag), buffer.start.cast_const());
