@@ -69,9 +69,8 @@ fn key() -> Option<c_int> {
         // A duplicate gets no copy of the attribute: it is translated for itself.
         let (none, gone) = (ffi::OMPI_C_MPI_TYPE_NULL_COPY_FN, drop_kept);
         // SAFETY: MPI is up; functions as it calls them.
-        let rc = unsafe {
-            ffi::PMPI_Type_create_keyval(Some(none), Some(gone), &raw mut key, state)
-        };
+        let rc =
+            unsafe { ffi::PMPI_Type_create_keyval(Some(none), Some(gone), &raw mut key, state) };
         (rc == ffi::SUCCESS).then_some(key)
     })
 }

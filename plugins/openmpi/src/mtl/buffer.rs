@@ -169,7 +169,8 @@ impl Packed {
                 Ok(())
             }
             // SAFETY: [BUF].
-            Packed::ByConvertor(start) => match unsafe { ffi::rw_unpack(convertor, *start, count) } {
+            Packed::ByConvertor(start) => match unsafe { ffi::rw_unpack(convertor, *start, count) }
+            {
                 ffi::SUCCESS => Ok(()),
                 rc => Err(rc),
             },

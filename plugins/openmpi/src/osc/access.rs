@@ -24,11 +24,15 @@ pub(super) struct Side {
 }
 
 impl Side {
+    /// # Errors
+    /// A datatype that no layout says.
+    ///
     /// # Safety
     /// The type is a datatype.
-    pub(super) unsafe fn iov(&self) -> Iov {
+    pub(super) unsafe fn iov(&self) -> Result<Iov, c_int> {
         // SAFETY: [MPI], [BUF].
-        unsafe { Iov::new(self.ty, self.count.max(0) as usize) }
+        let iov = unsafe { Iov::new(self.ty, self.count.max(0) as usize) };
+        iov.ok_or(ffi::MPI_ERR_TYPE as c_int)
     }
 }
 
@@ -108,9 +112,8 @@ unsafe fn put_any<N: Netmod>(
     }
     // SAFETY: [MPI], [BUF].
     unsafe {
-        let (from, to) = (here.iov(), there.iov());
-        let offset = match range(module, &from, target, disp, &to) {
-            Ok(offset) => offset,
+        let (from, to, offset) = match sides(module, here, target, disp, there) {
+            Ok(sides) => sides,
             Err(code) => return code,
         };
         let (rank, start) = (target as u32, buf.cast::<u8>().wrapping_offset(from.low));
@@ -136,8 +139,7 @@ pub(super) unsafe fn put_iov<'a, N: Netmod>(
     there: Side,
 ) -> Result<Pending<'a, N>, c_int> {
     // SAFETY: [MPI], [BUF].
-    let (from, to) = unsafe { (here.iov(), there.iov()) };
-    let offset = range(module, &from, target, disp, &to)?;
+    let (from, to, offset) = unsafe { sides(module, here, target, disp, there)? };
     // SAFETY: an address within the caller's buffer, which stays until the
     // operation is synchronised.
     let issued = module.enter(|_| unsafe {
@@ -148,18 +150,25 @@ pub(super) unsafe fn put_iov<'a, N: Netmod>(
     issued.map_err(|e| code(&e))
 }
 
-/// The target's offset of an operation whose sides must have the same bytes.
-pub(super) fn range<N: Netmod>(
+/// Both sides of an operation, which must have the same bytes, and the target's
+/// offset.
+///
+/// # Safety
+/// Both types are datatypes.
+pub(super) unsafe fn sides<N: Netmod>(
     module: &Module<N>,
-    here: &Iov,
+    here: Side,
     target: c_int,
     disp: isize,
-    there: &Iov,
-) -> Result<usize, c_int> {
+    there: Side,
+) -> Result<(Iov, Iov, usize), c_int> {
+    // SAFETY: [MPI], [BUF].
+    let (here, there) = unsafe { (here.iov()?, there.iov()?) };
     if here.bytes != there.bytes {
         return Err(ffi::MPI_ERR_TRUNCATE as c_int);
     }
-    module.offset(target, disp, there.low).ok_or(ffi::OMPI_ERR_RMA_RANGE)
+    let offset = module.offset(target, disp, there.low).ok_or(ffi::OMPI_ERR_RMA_RANGE)?;
+    Ok((here, there, offset))
 }
 
 pub(super) unsafe extern "C" fn get<N: Netmod>(
@@ -237,9 +246,8 @@ unsafe fn get_any<N: Netmod>(
     }
     // SAFETY: [MPI], [BUF].
     unsafe {
-        let (to, from) = (here.iov(), there.iov());
-        let offset = match range(module, &to, target, disp, &from) {
-            Ok(offset) => offset,
+        let (to, from, offset) = match sides(module, here, target, disp, there) {
+            Ok(sides) => sides,
             Err(code) => return code,
         };
         let (rank, start) = (target as u32, buf.cast::<u8>().wrapping_offset(to.low));
@@ -270,8 +278,7 @@ pub(super) unsafe fn get_iov<'a, N: Netmod>(
     there: Side,
 ) -> Result<Pending<'a, N>, c_int> {
     // SAFETY: [MPI], [BUF].
-    let (to, from) = unsafe { (here.iov(), there.iov()) };
-    let offset = range(module, &to, target, disp, &from)?;
+    let (to, from, offset) = unsafe { sides(module, here, target, disp, there)? };
     // SAFETY: an address within the caller's buffer, which stays until the
     // operation is synchronised.
     let issued = module.enter(|_| unsafe {

@@ -6,7 +6,7 @@
 //! atomic with each other, and never mixed with the first kind on one element,
 //! since the type decides.
 
-use super::access::{Side, range};
+use super::access::{Side, sides};
 use super::custom::CustomOp;
 use super::element::{element, is_no_op, operation, predefined};
 use super::fault::{answer, code};
@@ -98,9 +98,8 @@ pub(super) unsafe fn update<N: Netmod>(
 ) -> c_int {
     // SAFETY: [MPI], [BUF], here and below.
     unsafe {
-        let (from, to) = (here.iov(), place.side.iov());
-        let offset = match range(module, &from, place.target, place.disp, &to) {
-            Ok(offset) => offset,
+        let (from, to, offset) = match sides(module, here, place.target, place.disp, place.side) {
+            Ok(sides) => sides,
             Err(code) => return code,
         };
         if to.bytes == 0 {
@@ -206,8 +205,7 @@ pub(super) unsafe fn fetch<'a, N: Netmod>(
 ) -> Result<Vec<Pending<'a, N>>, c_int> {
     // SAFETY: [MPI], [BUF], here and below.
     unsafe {
-        let (to, into) = (place.side.iov(), back.iov());
-        let offset = range(module, &into, place.target, place.disp, &to)?;
+        let (into, to, offset) = sides(module, back, place.target, place.disp, place.side)?;
         if to.bytes == 0 {
             let looked = module.enter(|_| empty_operation(module, place.target, offset));
             return looked.map(|()| Vec::new()).map_err(|e| code(&e));
@@ -219,7 +217,7 @@ pub(super) unsafe fn fetch<'a, N: Netmod>(
             // The origin's side says nothing then.
             operands = std::ptr::null();
         } else {
-            let from = here.iov();
+            let from = here.iov()?;
             if from.bytes != to.bytes {
                 return Err(ffi::MPI_ERR_TRUNCATE as c_int);
             }

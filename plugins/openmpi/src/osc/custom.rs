@@ -99,7 +99,9 @@ impl CustomOp {
                 let count = most.min(run.count - from);
                 let span = (count - 1) * extent + end;
                 // SAFETY: the type is alive.
-                let spread = unsafe { Iov::new(self.basic, count) };
+                let Some(spread) = (unsafe { Iov::new(self.basic, count) }) else {
+                    return ffi::MPI_ERR_TYPE as c_int;
+                };
                 let operand = match no_op {
                     true => Vec::new(),
                     false => {
@@ -193,7 +195,7 @@ pub(super) unsafe fn operator(custom: &Custom<'_>, result: &mut Vec<u8>) -> bool
         let from = operand.as_mut_ptr().cast::<u8>();
         std::ptr::copy_nonoverlapping(custom.operand.as_ptr(), from, custom.span);
         if (*op).op_type == ffi::OMPI_OP_REPLACE {
-            let spread = Iov::new(ty, count);
+            let Some(spread) = Iov::new(ty, count) else { return false };
             spread.scatter(&spread.gather(from), custom.at);
         } else if !ffi::rw_op_reduce(op, from.cast(), custom.at.cast(), count, ty) {
             return false;
