@@ -1,6 +1,6 @@
 /* Point-to-point and one-sided operations between two ranks, measured as the
  * OSU micro-benchmarks do: latencies of one operation at a time, rates of 64
- * under way, bandwidth of long ones. Prints "name value" for each value that is
+ * under way, bandwidth of long ones, of one piece of memory or of many. Prints "name value" for each value that is
  * better than those before, and "at name" before the first of a figure, so that
  * a library that crashes leaves what it got to. A round goes through all
  * figures: a machine that is slow for half a second spoils part of the rounds
@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW = 64, LONG = 1 << 20, WORDS = LONG / 8 };
+/* Bytes of a long message, and of the memory that the noncontiguous are spread
+ * over. */
+enum { WINDOW = 64, LONG = 1 << 20, SPREAD = 2 * LONG };
 
 static int rank;
 static double slice = 0.003;
@@ -109,15 +111,23 @@ static void ping(long count, int len)
 
 static void ping_short(long count) { ping(count, 8); }
 
-static void stream(long count, int len)
+/* Elements of a datatype on either side. */
+struct side {
+	MPI_Datatype type;
+	int count;
+};
+
+static void stream(long count, struct side from, struct side to)
 {
 	MPI_Request requests[WINDOW];
 	for (long i = 0; i < count; i += WINDOW) {
 		for (int k = 0; k < WINDOW; k++) {
 			if (rank == 0)
-				MPI_Isend(out, len, MPI_CHAR, 1, 2, MPI_COMM_WORLD, &requests[k]);
+				MPI_Isend(out, from.count, from.type, 1, 2, MPI_COMM_WORLD,
+					  &requests[k]);
 			else
-				MPI_Irecv(in, len, MPI_CHAR, 0, 2, MPI_COMM_WORLD, &requests[k]);
+				MPI_Irecv(in, to.count, to.type, 0, 2, MPI_COMM_WORLD,
+					  &requests[k]);
 		}
 		MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
 		if (rank == 0)
@@ -127,8 +137,43 @@ static void stream(long count, int len)
 	}
 }
 
-static void stream_short(long count) { stream(count, 8); }
-static void stream_long(long count) { stream(count, LONG); }
+static void stream_bytes(long count, int len)
+{
+	struct side bytes = { MPI_CHAR, len };
+	stream(count, bytes, bytes);
+}
+
+static void stream_short(long count) { stream_bytes(count, 8); }
+static void stream_long(long count) { stream_bytes(count, LONG); }
+
+/* Every second double; a matrix of 256 by 512 doubles, column by column; and
+ * structures of 24 bytes with gaps, 16 bytes of them data. */
+static struct side vector, matrix, line, structures;
+
+static void make_types(void)
+{
+	MPI_Datatype column, parts[] = { MPI_DOUBLE, MPI_INT, MPI_INT }, one;
+	MPI_Aint at[] = { 0, 8, 16 };
+	int lens[] = { 1, 1, 1 };
+	vector.count = matrix.count = 1;
+	MPI_Type_vector(LONG / 8, 1, 2, MPI_DOUBLE, &vector.type);
+	MPI_Type_commit(&vector.type);
+	MPI_Type_vector(256, 1, 512, MPI_DOUBLE, &column);
+	MPI_Type_create_hvector(512, 1, 8, column, &matrix.type);
+	MPI_Type_commit(&matrix.type);
+	MPI_Type_free(&column);
+	MPI_Type_create_struct(3, lens, at, parts, &one);
+	MPI_Type_create_resized(one, 0, 24, &structures.type);
+	MPI_Type_commit(&structures.type);
+	MPI_Type_free(&one);
+	structures.count = LONG / 16;
+	line.type = MPI_DOUBLE;
+	line.count = LONG / 8;
+}
+
+static void stream_vector(long count) { stream(count, vector, vector); }
+static void stream_transposed(long count) { stream(count, matrix, line); }
+static void stream_structures(long count) { stream(count, structures, structures); }
 
 /* Rank 1 waits in the barrier behind. */
 #define ORIGIN(body)                                                                               \
@@ -153,6 +198,16 @@ static void put_long(long count)
 	ORIGIN(MPI_Put(out, LONG, MPI_CHAR, 1, 0, LONG, MPI_CHAR, win);
 	       if (i % WINDOW == WINDOW - 1) MPI_Win_flush(1, win))
 }
+
+static void put_sides(long count, struct side from, struct side to)
+{
+	ORIGIN(MPI_Put(out, from.count, from.type, 1, 0, to.count, to.type, win);
+	       if (i % WINDOW == WINDOW - 1) MPI_Win_flush(1, win))
+}
+
+static void put_vector(long count) { put_sides(count, vector, vector); }
+static void put_transposed(long count) { put_sides(count, matrix, line); }
+static void put_structures(long count) { put_sides(count, structures, structures); }
 
 static void get_latency(long count)
 {
@@ -202,12 +257,18 @@ static struct figure sends[] = {
 	{ "send_latency_us", ping_short, 0, 1e6 / 2, 0, 0 },
 	RATE("send_rate_M/s", stream_short),
 	BYTES("send_bandwidth_MB/s", stream_long),
+	BYTES("send_vector_MB/s", stream_vector),
+	BYTES("send_transposed_MB/s", stream_transposed),
+	BYTES("send_structures_MB/s", stream_structures),
 };
 
 static struct figure puts_and_gets[] = {
 	US("put_latency_us", put_latency),
 	RATE("put_rate_M/s", put_rate),
 	BYTES("put_bandwidth_MB/s", put_long),
+	BYTES("put_vector_MB/s", put_vector),
+	BYTES("put_transposed_MB/s", put_transposed),
+	BYTES("put_structures_MB/s", put_structures),
 	US("get_latency_us", get_latency),
 	US("accumulate_latency_us", accumulate_latency),
 	RATE("accumulate_rate_M/s", accumulate_rate),
@@ -240,17 +301,20 @@ int main(int argc, char **argv)
 		omitted = argv + 4;
 		omissions = argc - 4;
 	}
-	out = calloc(1, LONG);
-	in = calloc(1, LONG);
+	out = malloc(SPREAD);
+	in = malloc(SPREAD);
 	if (!out || !in)
 		MPI_Abort(MPI_COMM_WORLD, 3);
+	memset(out, 0, SPREAD);
+	memset(in, 0, SPREAD);
+	make_types();
 
 	if (strcmp(half, "one"))
 		measure(sends, MANY(sends));
 	if (strcmp(half, "two")) {
 		void *base;
-		MPI_Win_allocate(LONG, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
-		memset(base, 0, LONG);
+		MPI_Win_allocate(SPREAD, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+		memset(base, 0, SPREAD);
 		MPI_Barrier(MPI_COMM_WORLD);
 		MPI_Win_lock_all(0, win);
 		measure(puts_and_gets, MANY(puts_and_gets));
