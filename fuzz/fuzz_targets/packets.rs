@@ -20,7 +20,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 const RANKS: u32 = 4;
-const WINDOW: u64 = 5;
 
 /// Requests under way, and their memory, which is freed after the context.
 #[derive(Default)]
@@ -49,14 +48,24 @@ fn word(bytes: &mut Bytes<'_>, network: &ScriptedNetwork) -> u64 {
     }
 }
 
-/// What an accumulate says of its piece: id, elements, type, operation.
+/// What a request of a window says of its piece: id, elements (or bytes), type,
+/// operation. Sometimes more than the answer has room for.
 fn meta(bytes: &mut Bytes<'_>) -> (u64, usize) {
-    let (count, of) = (usize::from(bytes.byte()) % 40, bytes.byte());
+    let (count, of) = (bytes.byte(), bytes.byte());
+    let count = match count {
+        200.. => usize::from(count) * 12,
+        _ => usize::from(count) % 40,
+    };
     let id = u64::from(bytes.byte() & 3);
     (id << 32 | (count as u64) << 8 | u64::from(of), count)
 }
 
-fn packet(bytes: &mut Bytes<'_>, network: &ScriptedNetwork, numbers: &mut [u16; RANKS as usize]) {
+fn packet(
+    bytes: &mut Bytes<'_>,
+    network: &ScriptedNetwork,
+    window: u64,
+    numbers: &mut [u16; RANKS as usize],
+) {
     let (class, kind) = (bytes.byte() % 6, bytes.byte() % 12);
     let from = u32::from(bytes.byte() % 5);
     let mut words = [word(bytes, network), word(bytes, network), word(bytes, network)];
@@ -64,7 +73,7 @@ fn packet(bytes: &mut Bytes<'_>, network: &ScriptedNetwork, numbers: &mut [u16; 
     if class == 4 && words[2] < 128 {
         let (meta, count) = meta(bytes);
         words[2] = meta;
-        words[0] = if words[0] < 120 { WINDOW } else { words[0] };
+        words[0] = if words[0] < 120 { window } else { words[0] };
         // As long as the elements, as a pair of them, or not.
         len = match bytes.byte() % 4 {
             0 => len,
@@ -117,14 +126,15 @@ fn play(
     register(0).ok()?;
     register(1).ok()?;
     let alone = RankMap::from_lpids(0, [0]).ok()?;
-    let alone = Communicator::with_id(context, alone, 0, WINDOW);
-    let mut window = Window::allocate(&alone, 300, 1).ok()?;
+    let alone = Communicator::with_id(context, alone, 0, 5);
+    let mut window = Window::allocate(&alone, 4000, 1).ok()?;
+    let id = window.communicator().id();
     let mut numbers = [0; RANKS as usize];
     let mut attempts = 0;
     while !bytes.is_empty() && attempts < 400 {
         attempts += 1;
         match bytes.byte() % 16 {
-            0..8 => packet(bytes, network, &mut numbers),
+            0..8 => packet(bytes, network, id, &mut numbers),
             8 => {
                 let spec = match_spec(bytes);
                 let mut memory = vec![0; length(bytes)].into_boxed_slice();

@@ -210,6 +210,7 @@ impl Netmod for ScriptedNetwork {
         _: u64,
         token: u64,
     ) -> isize {
+        assert!(len <= self.caps.packet_size - HEAD, "a packet of {len} bytes");
         let mut script = self.script();
         let later = match script.answers.pop_front().unwrap_or(0) % 8 {
             6 => return AGAIN,

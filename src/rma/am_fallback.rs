@@ -15,7 +15,7 @@ use super::locks::{Holder, LockMode, NO_RANK};
 use super::types::Status;
 use super::{Error, ErrorKind};
 use crate::device::{Body, Class, Context, DeviceError, Head, PacketHandler};
-use crate::netmod::{Kind, NetError, Netmod, Op, Type};
+use crate::netmod::{HEAD, Kind, NetError, Netmod, Op, Type};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -529,13 +529,30 @@ fn try_lock(region: &ExposedRegion, place: u64, from: u32) -> (Status, u64) {
     }
 }
 
+/// The answer if a packet to the peer holds it, beside `wrapping` bytes; else that
+/// the request was malformed: who asks in good order asks for no more.
+fn fitting<N: Netmod>(
+    context: &Context<N>,
+    to: u32,
+    wrapping: usize,
+    (mut answer, mut out): (Head, Vec<u8>),
+) -> (Head, Vec<u8>) {
+    let holds = |len| context.packet_limits(to).is_ok_and(|(_, all)| len + wrapping <= all);
+    if !out.is_empty() && !holds(out.len()) {
+        answer.words[1] = Status::Malformed as u64;
+        out.clear();
+    }
+    (answer, out)
+}
+
 impl<N: Netmod> PacketHandler<N> for RmaHandler<N> {
     fn as_any(self: Rc<Self>) -> Rc<dyn Any> {
         self
     }
 
     fn arrived(&self, context: &Context<N>, head: &Head, body: &[u8]) {
-        if let Some((answer, out)) = self.handle(head, body) {
+        if let Some(answer) = self.handle(head, body) {
+            let (answer, out) = fitting(context, head.from, 0, answer);
             if head.kind == opcode::LOCK && answer.words[1] == Status::Busy as u64 {
                 let [window, place, _] = head.words;
                 let (from, id, since) = (head.from, answer.words[0] as u32, Instant::now());
@@ -549,7 +566,8 @@ impl<N: Netmod> PacketHandler<N> for RmaHandler<N> {
     }
 
     fn forwarded(&self, context: &Context<N>, index: u32, head: &Head, body: &[u8]) {
-        if let Some((answer, out)) = self.handle(head, body) {
+        if let Some(answer) = self.handle(head, body) {
+            let (answer, out) = fitting(context, head.from, HEAD, answer);
             context.forward_answer(head.from, index, answer, &out);
         }
     }
