@@ -13,7 +13,7 @@ dir=$TARGET/$profile
 # The whole workspace, as `make build` does: one package alone has other features.
 case $profile in
   debug) cargo build -q -p rankway-capi ;;
-  *) cargo build -q --"$profile" --workspace ;;
+  *) cargo build -q --profile "$profile" --workspace ;;
 esac
 soname=librankway.so.$(sed -n 's/.*librankway\.so\.\([0-9]*\).*/\1/p' capi/build.rs)
 work=$(mktemp -d)
