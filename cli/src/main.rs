@@ -17,6 +17,7 @@ mod scatter;
 
 use clap::{Parser, Subcommand};
 use rankway_cli::observe::memory::Counting;
+use std::io;
 use std::process::ExitCode;
 
 /// Heap bytes are counted for `rankway memory`; two relaxed additions each.
@@ -60,7 +61,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        Err(said) => return say(&said),
+    };
+    let result = match command {
         Command::Info(args) => info::run(&args),
         Command::Rate(args) => rate::run(&args),
         Command::Operations(args) => operations::run(&args),
@@ -75,5 +80,16 @@ fn main() -> ExitCode {
             eprintln!("rankway: {why}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Prints what the command line alone answers: help, the version, what is wrong.
+fn say(said: &clap::Error) -> ExitCode {
+    match said.print() {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+            eprintln!("rankway: cannot write: {e}");
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::from(said.exit_code() as u8),
     }
 }

@@ -104,7 +104,9 @@ fn nonsense_is_named() {
 /// A reader that has gone away has seen enough; a disk that is full is an error.
 #[test]
 fn stdout_ends_early() {
-    for arguments in [&["info"][..], &["info", "--json"], &["maps", "--list"]] {
+    let lists =
+        [&["--help"][..], &["--version"], &["info"], &["info", "--json"], &["maps", "--list"]];
+    for arguments in lists {
         let (read, write) = std::io::pipe().expect("a pipe");
         drop(read);
         let output = command().args(arguments).stdout(write).output().expect("the command runs");
