@@ -1,0 +1,369 @@
+//! A datatype of the MPI library as a layout, by its envelope and contents.
+//!
+//! Sizes and bounds of every step are MPI's own, so that what implementations
+//! settle differently (the extent of a structure) is as this one has it; a type
+//! whose size or true bounds come out otherwise than MPI's is refused.
+
+use crate::mpi::{self, Family, Mpi};
+use rankway::datatype::{Basic, Dealt, Distribution, Layout, LayoutError, Order};
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+
+/// Steps of nested constructors that are followed.
+const DEEPEST: usize = 64;
+
+/// How a type was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Combiner {
+    Named,
+    Dup,
+    Contiguous,
+    Vector,
+    Hvector,
+    Indexed,
+    Hindexed,
+    IndexedBlock,
+    HindexedBlock,
+    Struct,
+    Subarray,
+    Darray,
+    Resized,
+    /// A basic type of Fortran by its precision.
+    F90,
+}
+
+impl Combiner {
+    /// By the number that the library gives it. (Those that end in `_INTEGER` keep
+    /// addresses as integers; they are refused.)
+    fn from_number(mpi: &Mpi, number: c_int) -> Option<Combiner> {
+        use Combiner::*;
+        Some(match (mpi.family, number) {
+            (Family::OpenMpi, 0) | (Family::Mpich, 1) => Named,
+            (Family::OpenMpi, 1) | (Family::Mpich, 2) => Dup,
+            (Family::OpenMpi, 2) | (Family::Mpich, 3) => Contiguous,
+            (Family::OpenMpi, 3) | (Family::Mpich, 4) => Vector,
+            (Family::OpenMpi, 5) | (Family::Mpich, 6) => Hvector,
+            (Family::OpenMpi, 6) | (Family::Mpich, 7) => Indexed,
+            (Family::OpenMpi, 8) | (Family::Mpich, 9) => Hindexed,
+            (Family::OpenMpi, 9) | (Family::Mpich, 10) => IndexedBlock,
+            (Family::OpenMpi, 11) | (Family::Mpich, 12) => Struct,
+            (Family::OpenMpi, 12) | (Family::Mpich, 13) => Subarray,
+            (Family::OpenMpi, 13) | (Family::Mpich, 14) => Darray,
+            (Family::OpenMpi, 14..=16) | (Family::Mpich, 15..=17) => F90,
+            (Family::OpenMpi, 17) | (Family::Mpich, 18) => Resized,
+            (Family::OpenMpi, 18) | (Family::Mpich, 19) => HindexedBlock,
+            _ => return None,
+        })
+    }
+
+    /// A basic type: nothing is to be freed.
+    fn is_leaf(self) -> bool {
+        matches!(self, Combiner::Named | Combiner::F90)
+    }
+}
+
+/// Why a type is not understood; for the counts that a user may ask for.
+pub(crate) type Refusal = String;
+
+fn refused(error: LayoutError) -> Refusal {
+    error.to_string()
+}
+
+/// How many of each the contents have.
+struct Envelope {
+    combiner: Combiner,
+    integers: c_int,
+    addresses: c_int,
+    types: c_int,
+}
+
+/// What MPI says of a type.
+struct Facts {
+    size: i64,
+    lb: i64,
+    extent: i64,
+    true_lb: i64,
+    true_extent: i64,
+}
+
+const MISSING: &str = "a function of the MPI library is missing";
+
+/// Returns true if the type is a basic one.
+///
+/// # Safety
+/// \[MPI\]
+pub(crate) unsafe fn is_leaf(mpi: &Mpi, datatype: usize) -> bool {
+    // SAFETY: [MPI].
+    mpi.is_builtin(datatype)
+        || unsafe { envelope(mpi, datatype) }.is_ok_and(|envelope| envelope.combiner.is_leaf())
+}
+
+/// The layout of one element of a committed type.
+///
+/// # Safety
+/// \[MPI\]
+pub(crate) unsafe fn layout(mpi: &Mpi, datatype: usize) -> Result<Layout, Refusal> {
+    let mut learner = Learner { mpi, known: HashMap::new() };
+    // SAFETY: [MPI].
+    unsafe { learner.layout(datatype, 0) }
+}
+
+/// # Safety
+/// \[MPI\]
+unsafe fn envelope(mpi: &Mpi, datatype: usize) -> Result<Envelope, Refusal> {
+    let (mut integers, mut addresses, mut types, mut combiner) = (0, 0, 0, 0);
+    // The older call ends the program for a type with counts of 64 bits.
+    if let Some(get) = mpi::TYPE_ENVELOPE_C.get() {
+        let (mut i, mut a, mut large, mut t) = (0, 0, 0, 0);
+        // SAFETY: [SIG], [MPI]; places for all answers.
+        if unsafe { get(datatype, &mut i, &mut a, &mut large, &mut t, &mut combiner) } != 0 {
+            return Err("its envelope cannot be had".into());
+        }
+        if large > 0 {
+            return Err("made with counts of 64 bits".into());
+        }
+        let narrow = |count: i64| c_int::try_from(count).map_err(|_| "too long".to_owned());
+        (integers, addresses, types) = (narrow(i)?, narrow(a)?, narrow(t)?);
+    } else {
+        let get = mpi::TYPE_ENVELOPE.get().ok_or(MISSING)?;
+        // SAFETY: as above.
+        let code =
+            unsafe { get(datatype, &mut integers, &mut addresses, &mut types, &mut combiner) };
+        if code != 0 {
+            return Err("its envelope cannot be had".into());
+        }
+    }
+    let combiner = Combiner::from_number(mpi, combiner)
+        .ok_or_else(|| format!("combiner {combiner} is not known"))?;
+    Ok(Envelope { combiner, integers, addresses, types })
+}
+
+/// # Safety
+/// \[MPI\]
+unsafe fn facts(datatype: usize) -> Result<Facts, Refusal> {
+    let (size_of, extent_of, true_of) = (
+        mpi::TYPE_SIZE.get().ok_or(MISSING)?,
+        mpi::TYPE_EXTENT.get().ok_or(MISSING)?,
+        mpi::TYPE_TRUE_EXTENT.get().ok_or(MISSING)?,
+    );
+    let (mut size, mut lb, mut extent, mut true_lb, mut true_extent) = (0, 0, 0, 0, 0);
+    // SAFETY: [SIG], [MPI]; places for all answers.
+    let code = unsafe {
+        size_of(datatype, &mut size)
+            | extent_of(datatype, &mut lb, &mut extent)
+            | true_of(datatype, &mut true_lb, &mut true_extent)
+    };
+    if code != 0 || size < 0 {
+        return Err("its size is not one of 32 bits".into());
+    }
+    Ok(Facts {
+        size: i64::from(size),
+        lb: lb as i64,
+        extent: extent as i64,
+        true_lb: true_lb as i64,
+        true_extent: true_extent as i64,
+    })
+}
+
+struct Learner<'a> {
+    mpi: &'a Mpi,
+    /// Those met already; the type that is learnt holds all of them.
+    known: HashMap<usize, Layout>,
+}
+
+impl Learner<'_> {
+    /// # Safety
+    /// \[MPI\]
+    unsafe fn layout(&mut self, datatype: usize, depth: usize) -> Result<Layout, Refusal> {
+        if let Some(layout) = self.known.get(&datatype) {
+            return Ok(layout.clone());
+        }
+        if depth == DEEPEST {
+            return Err(format!("nested more than {DEEPEST} deep"));
+        }
+        // SAFETY: [MPI].
+        let (envelope, facts) = unsafe { (envelope(self.mpi, datatype)?, facts(datatype)?) };
+        let made = if envelope.combiner.is_leaf() {
+            if facts.true_extent != facts.size {
+                return Err("a basic type with a gap".into());
+            }
+            let bytes = Layout::contiguous(facts.size as u64, &Layout::basic(Basic::Byte));
+            let bytes = bytes.map_err(refused)?;
+            if facts.true_lb != 0 {
+                return Err("a basic type that does not begin at 0".into());
+            }
+            bytes
+        } else {
+            // SAFETY: [MPI]; the envelope is this type's.
+            unsafe { self.derived(datatype, &envelope, depth)? }
+        };
+        let made = made.resized(facts.lb, facts.extent).map_err(refused)?;
+        let bounds = made.true_bounds().unwrap_or((facts.true_lb, facts.true_lb));
+        let (true_lb, true_ub) = (facts.true_lb, facts.true_lb + facts.true_extent);
+        if made.size() != facts.size as u64 || made.size() > 0 && bounds != (true_lb, true_ub) {
+            return Err(format!("{:?} has other bounds here", envelope.combiner));
+        }
+        self.known.insert(datatype, made.clone());
+        Ok(made)
+    }
+
+    /// # Safety
+    /// \[MPI\]; not a basic type.
+    unsafe fn derived(
+        &mut self,
+        datatype: usize,
+        envelope: &Envelope,
+        depth: usize,
+    ) -> Result<Layout, Refusal> {
+        let contents = mpi::TYPE_CONTENTS.get().ok_or(MISSING)?;
+        let mut integers = vec![0 as c_int; envelope.integers as usize];
+        let mut addresses = vec![0isize; envelope.addresses as usize];
+        let mut types = vec![0usize; envelope.types as usize];
+        let (i, a, t) = (envelope.integers, envelope.addresses, envelope.types);
+        let places = (integers.as_mut_ptr(), addresses.as_mut_ptr(), types.as_mut_ptr());
+        // SAFETY: [SIG], [MPI]; as many places as were asked for, each as wide as a
+        // handle or wider.
+        let code = unsafe { contents(datatype, i, a, t, places.0, places.1, places.2.cast()) };
+        if code != 0 {
+            return Err("its contents cannot be had".into());
+        }
+        let handles = types.as_ptr().cast::<c_void>();
+        let mut inner = Vec::with_capacity(types.len());
+        let mut first_error = None;
+        for index in 0..types.len() {
+            // SAFETY: the array has so many handles, all live: the contents hold them.
+            let result = unsafe {
+                let handle = self.mpi.read(handles, index);
+                let layout = if first_error.is_none() {
+                    self.layout(handle, depth + 1)
+                } else {
+                    Err(String::new())
+                };
+                self.give_back(handle);
+                layout
+            };
+            match result {
+                Ok(layout) => inner.push(layout),
+                Err(why) => first_error = first_error.or(Some(why)),
+            }
+        }
+        if let Some(why) = first_error {
+            return Err(why);
+        }
+        let addresses: Vec<i64> = addresses.iter().map(|&at| at as i64).collect();
+        build(self.mpi, envelope.combiner, &integers, &addresses, &inner)
+    }
+
+    /// Frees a handle of contents, which are the caller's but for basic types.
+    ///
+    /// # Safety
+    /// \[MPI\]; a handle of contents that was not freed.
+    unsafe fn give_back(&self, mut handle: usize) {
+        // SAFETY: [MPI]; the place is as wide as a handle (on this side of a word's
+        // bytes where it is narrower).
+        unsafe {
+            if !is_leaf(self.mpi, handle)
+                && let Some(free) = mpi::TYPE_FREE.get()
+            {
+                free((&raw mut handle).cast());
+            }
+        }
+    }
+}
+
+fn count(value: c_int) -> Result<u64, Refusal> {
+    u64::try_from(value).map_err(|_| "a count below 0".into())
+}
+
+fn counts(values: &[c_int]) -> Result<Vec<u64>, Refusal> {
+    values.iter().map(|&value| count(value)).collect()
+}
+
+fn wide(values: &[c_int]) -> Vec<i64> {
+    values.iter().map(|&value| i64::from(value)).collect()
+}
+
+/// The constructor that made a type (MPI-4.1, table 5.1: the order of contents).
+fn build(
+    mpi: &Mpi,
+    combiner: Combiner,
+    integers: &[c_int],
+    addresses: &[i64],
+    types: &[Layout],
+) -> Result<Layout, Refusal> {
+    let short = || "its contents are too short".to_owned();
+    let i = |at: usize| integers.get(at).copied().ok_or_else(short);
+    let some = |at: usize, len: usize| {
+        at.checked_add(len).and_then(|end| integers.get(at..end)).ok_or_else(short)
+    };
+    let a = |at: usize| addresses.get(at).copied().ok_or_else(short);
+    let of = types.first().ok_or_else(short)?;
+    let n = || Ok::<usize, Refusal>(count(i(0)?)? as usize);
+    let at = |len: usize| addresses.get(..len).ok_or_else(short);
+    let made = match combiner {
+        Combiner::Dup => Ok(of.clone()),
+        Combiner::Contiguous => Layout::contiguous(count(i(0)?)?, of),
+        Combiner::Vector => Layout::vector(count(i(0)?)?, count(i(1)?)?, i64::from(i(2)?), of),
+        Combiner::Hvector => Layout::hvector(count(i(0)?)?, count(i(1)?)?, a(0)?, of),
+        Combiner::Indexed => {
+            let n = n()?;
+            Layout::indexed(&counts(some(1, n)?)?, &wide(some(1 + n, n)?), of)
+        }
+        Combiner::Hindexed => Layout::hindexed(&counts(some(1, n()?)?)?, at(n()?)?, of),
+        Combiner::IndexedBlock => Layout::indexed_block(count(i(1)?)?, &wide(some(2, n()?)?), of),
+        Combiner::HindexedBlock => Layout::hindexed_block(count(i(1)?)?, at(n()?)?, of),
+        Combiner::Struct => {
+            let n = n()?;
+            let (lens, at) = (counts(some(1, n)?)?, at(n)?);
+            let members = types.get(..n).ok_or_else(short)?;
+            let blocks: Vec<_> =
+                (0..n).map(|index| (lens[index], at[index], &members[index])).collect();
+            Layout::structure(&blocks)
+        }
+        Combiner::Subarray => {
+            let n = n()?;
+            let (sizes, parts) = (counts(some(1, n)?)?, counts(some(1 + n, n)?)?);
+            let starts = counts(some(1 + 2 * n, n)?)?;
+            let dimensions: Vec<_> =
+                (0..n).map(|index| (sizes[index], parts[index], starts[index])).collect();
+            Layout::subarray(&dimensions, order(mpi, i(1 + 3 * n)?)?, of)
+        }
+        Combiner::Darray => {
+            let n = count(i(2)?)? as usize;
+            let (sizes, dealt) = (counts(some(3, n)?)?, some(3 + n, n)?);
+            let (arguments, grid) = (some(3 + 2 * n, n)?, counts(some(3 + 3 * n, n)?)?);
+            let dimensions: Result<Vec<_>, Refusal> = (0..n)
+                .map(|index| {
+                    let distribution = distribution(mpi, dealt[index], arguments[index])?;
+                    Ok(Dealt { size: sizes[index], distribution, processes: grid[index] })
+                })
+                .collect();
+            Layout::darray(count(i(1)?)?, &dimensions?, order(mpi, i(3 + 4 * n)?)?, of)
+        }
+        Combiner::Resized => of.resized(a(0)?, a(1)?),
+        Combiner::Named | Combiner::F90 => return Err(short()),
+    };
+    made.map_err(refused)
+}
+
+fn order(mpi: &Mpi, number: c_int) -> Result<Order, Refusal> {
+    match (mpi.family, number) {
+        (Family::OpenMpi, 0) | (Family::Mpich, 56) => Ok(Order::C),
+        (Family::OpenMpi, 1) | (Family::Mpich, 57) => Ok(Order::Fortran),
+        _ => Err(format!("order {number} is not known")),
+    }
+}
+
+fn distribution(mpi: &Mpi, number: c_int, argument: c_int) -> Result<Distribution, Refusal> {
+    let default = match mpi.family {
+        Family::OpenMpi => -1,
+        Family::Mpich => -49767,
+    };
+    let argument = if argument == default { None } else { Some(count(argument)?) };
+    match (mpi.family, number) {
+        (Family::OpenMpi, 0) | (Family::Mpich, 121) => Ok(Distribution::Block(argument)),
+        (Family::OpenMpi, 1) | (Family::Mpich, 122) => Ok(Distribution::Cyclic(argument)),
+        (Family::OpenMpi, 2) | (Family::Mpich, 123) => Ok(Distribution::None),
+        _ => Err(format!("distribution {number} is not known")),
+    }
+}

@@ -1,0 +1,344 @@
+//! Sends and receives of derived types: packed bytes, as `MPI_PACKED`, through the
+//! program's own call.
+//!
+//! Envelope, order and matching stay MPI's; a peer receives them as what it likes,
+//! and a status counts bytes, so that it has as many elements as it would have had.
+
+use crate::buffers::{self, Buffer};
+use crate::mpi::{self, Mpi};
+use crate::packing::shielded;
+use crate::requests::{self, Pending};
+use crate::stats::{self, Call, Reason};
+use crate::types::{self, Taken};
+use std::ffi::{c_int, c_void};
+
+/// What `MPI_Send` and its kin take.
+pub(crate) type Send =
+    unsafe extern "C" fn(*const c_void, c_int, usize, c_int, c_int, usize) -> c_int;
+/// What `MPI_Isend` and its kin take.
+pub(crate) type Isend =
+    unsafe extern "C" fn(*const c_void, c_int, usize, c_int, c_int, usize, *mut c_void) -> c_int;
+/// What `MPI_Recv` takes.
+pub(crate) type Recv =
+    unsafe extern "C" fn(*mut c_void, c_int, usize, c_int, c_int, usize, *mut c_void) -> c_int;
+/// What `MPI_Irecv` takes.
+pub(crate) type Irecv = Recv;
+/// What `MPI_Sendrecv` takes.
+pub(crate) type Sendrecv = unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    usize,
+    c_int,
+    c_int,
+    *mut c_void,
+    c_int,
+    usize,
+    c_int,
+    c_int,
+    usize,
+    *mut c_void,
+) -> c_int;
+
+/// A status of any library.
+type Status = [u64; 4];
+
+/// Packed bytes of a message, or memory for them.
+struct Message {
+    buffer: Buffer,
+    taken: Taken,
+    memory: usize,
+}
+
+impl Message {
+    /// Memory for the packed bytes, if the call is taken.
+    ///
+    /// # Safety
+    /// \[MPI\]
+    unsafe fn new(
+        call: Call,
+        memory: usize,
+        count: c_int,
+        datatype: usize,
+        peer: c_int,
+        fits: impl Fn(&Mpi) -> bool,
+    ) -> Option<Message> {
+        // SAFETY: [MPI].
+        let taken = unsafe { types::choose(call, memory, count, datatype) }?;
+        let reason = if peer == taken.mpi.no_process() {
+            Reason::Arguments
+        } else if !fits(taken.mpi) {
+            Reason::Unsafe
+        } else if let Some(buffer) = buffers::get(taken.bytes) {
+            return Some(Message { buffer, taken, memory });
+        } else {
+            Reason::Memory
+        };
+        stats::left(call, reason);
+        None
+    }
+
+    /// To be sent; counted.
+    ///
+    /// # Safety
+    /// \[MPI\], \[BUF\]
+    unsafe fn packed(
+        call: Call,
+        memory: *const c_void,
+        count: c_int,
+        datatype: usize,
+        peer: c_int,
+    ) -> Option<Message> {
+        shielded(|| {
+            // SAFETY: [MPI], [BUF].
+            unsafe {
+                let mut message =
+                    Message::new(call, memory as usize, count, datatype, peer, |_| true)?;
+                message.taken.layout.pack_raw(memory.cast(), 0, message.buffer.bytes_mut());
+                stats::taken(call);
+                Some(message)
+            }
+        })
+    }
+
+    /// To be received; counted.
+    ///
+    /// # Safety
+    /// \[MPI\]
+    unsafe fn to_receive(
+        call: Call,
+        memory: *mut c_void,
+        count: c_int,
+        datatype: usize,
+        peer: c_int,
+    ) -> Option<Message> {
+        shielded(|| {
+            // (What completes out of sight would not be put down.)
+            let fits = |mpi: &Mpi| {
+                (mpi.cuts_at_the_end() || call == Call::Recv)
+                    && (mpi.completes_in_sight || call != Call::Irecv)
+            };
+            let memory = memory as usize;
+            // SAFETY: [MPI].
+            let message = unsafe { Message::new(call, memory, count, datatype, peer, fits) }?;
+            stats::taken(call);
+            Some(message)
+        })
+    }
+
+    fn address(&mut self) -> *mut c_void {
+        self.buffer.bytes_mut().as_mut_ptr().cast()
+    }
+
+    fn len(&self) -> c_int {
+        self.taken.bytes as c_int
+    }
+
+    /// What was received goes where it belongs.
+    ///
+    /// # Safety
+    /// \[MPI\]: of a receive that has completed without an error; \[BUF\].
+    unsafe fn deliver(&self, status: *const c_void) -> bool {
+        let (mpi, layout) = (self.taken.mpi, &self.taken.layout);
+        // SAFETY: [MPI], [BUF].
+        shielded(|| unsafe {
+            requests::deliver(mpi, &self.buffer, status, self.memory, layout).then_some(())
+        })
+        .is_some()
+    }
+
+    /// As an operation under way.
+    fn pending(self, receives: bool) -> std::sync::Arc<Pending> {
+        Pending::new(self.buffer, receives.then_some((self.memory, self.taken.layout)))
+    }
+}
+
+/// # Safety
+/// \[MPI\], \[BUF\]
+#[allow(clippy::too_many_arguments, reason = "MPI's")]
+pub(crate) unsafe fn send(
+    next: Send,
+    call: Call,
+    memory: *const c_void,
+    count: c_int,
+    datatype: usize,
+    peer: c_int,
+    tag: c_int,
+    comm: usize,
+) -> c_int {
+    // SAFETY: [SIG], with what the program passed or a buffer for as much.
+    unsafe {
+        match Message::packed(call, memory, count, datatype, peer) {
+            Some(mut message) => {
+                let packed = message.taken.mpi.packed;
+                next(message.address(), message.len(), packed, peer, tag, comm)
+            }
+            None => next(memory, count, datatype, peer, tag, comm),
+        }
+    }
+}
+
+/// # Safety
+/// \[MPI\], \[BUF\]
+#[allow(clippy::too_many_arguments, reason = "MPI's")]
+pub(crate) unsafe fn recv(
+    next: Recv,
+    memory: *mut c_void,
+    count: c_int,
+    datatype: usize,
+    peer: c_int,
+    tag: c_int,
+    comm: usize,
+    status: *mut c_void,
+) -> c_int {
+    // SAFETY: as in `send`.
+    unsafe {
+        let Some(mut message) = Message::to_receive(Call::Recv, memory, count, datatype, peer)
+        else {
+            return next(memory, count, datatype, peer, tag, comm, status);
+        };
+        let (mpi, mut own) = (message.taken.mpi, Status::default());
+        let theirs = status;
+        let status = seen(mpi, status, &mut own);
+        let (address, mut len) = (message.address(), message.len());
+        let code = if mpi.cuts_at_the_end() {
+            next(address, len, mpi.packed, peer, tag, comm, status)
+        } else {
+            // How long is it? One that is too long is MPI's to refuse.
+            let (Some(probe), Some(recv)) = (mpi::MPROBE.get(), mpi::MRECV.get()) else {
+                return next(memory, count, datatype, peer, tag, comm, theirs);
+            };
+            let mut matched = 0usize;
+            let place = (&raw mut matched).cast::<c_void>();
+            let code = probe(peer, tag, comm, place, status);
+            if code != 0 {
+                return code;
+            }
+            let most = len;
+            if !requests::count(mpi, status, &mut len) || !(0..=most).contains(&len) {
+                return recv(memory, count, datatype, place, theirs);
+            }
+            recv(address, len, mpi.packed, place, status)
+        };
+        if code == 0 && !message.deliver(status) { mpi::failure() } else { code }
+    }
+}
+
+/// The program's place for a status, or our own where it wants none.
+pub(crate) fn seen(mpi: &Mpi, status: *mut c_void, own: &mut Status) -> *mut c_void {
+    if mpi.ignores(status) { own.as_mut_ptr().cast() } else { status }
+}
+
+/// # Safety
+/// \[MPI\], \[BUF\]
+#[allow(clippy::too_many_arguments, reason = "MPI's")]
+pub(crate) unsafe fn sendrecv(
+    next: Sendrecv,
+    memory: *const c_void,
+    count: c_int,
+    datatype: usize,
+    to: c_int,
+    tag: c_int,
+    into: *mut c_void,
+    space: c_int,
+    into_type: usize,
+    from: c_int,
+    from_tag: c_int,
+    comm: usize,
+    status: *mut c_void,
+) -> c_int {
+    // SAFETY: as in `send`.
+    unsafe {
+        let mut sent = Message::packed(Call::Sendrecv, memory, count, datatype, to);
+        let mut got = Message::to_receive(Call::Sendrecv, into, space, into_type, from);
+        let (memory, count, datatype) = match &mut sent {
+            Some(sent) => (sent.address().cast_const(), sent.len(), sent.taken.mpi.packed),
+            None => (memory, count, datatype),
+        };
+        let mut own = Status::default();
+        let (into, space, into_type, status) = match &mut got {
+            Some(got) => {
+                let behind = got.taken.mpi;
+                (got.address(), got.len(), behind.packed, seen(behind, status, &mut own))
+            }
+            None => (into, space, into_type, status),
+        };
+        let code = next(
+            memory, count, datatype, to, tag, into, space, into_type, from, from_tag, comm, status,
+        );
+        match got {
+            Some(got) if code == 0 && !got.deliver(status) => mpi::failure(),
+            _ => code,
+        }
+    }
+}
+
+/// # Safety
+/// \[MPI\], \[BUF\]
+#[allow(clippy::too_many_arguments, reason = "MPI's")]
+pub(crate) unsafe fn isend(
+    next: Isend,
+    call: Call,
+    memory: *const c_void,
+    count: c_int,
+    datatype: usize,
+    peer: c_int,
+    tag: c_int,
+    comm: usize,
+    request: *mut c_void,
+) -> c_int {
+    // SAFETY: as in `send`; the buffer stays until the request has completed.
+    unsafe {
+        match Message::packed(call, memory, count, datatype, peer) {
+            Some(mut message) => {
+                let (address, len, mpi) = (message.address(), message.len(), message.taken.mpi);
+                let code = next(address, len, mpi.packed, peer, tag, comm, request);
+                begun(mpi, code, request, message, false);
+                code
+            }
+            None => next(memory, count, datatype, peer, tag, comm, request),
+        }
+    }
+}
+
+/// # Safety
+/// \[MPI\], \[BUF\]
+#[allow(clippy::too_many_arguments, reason = "MPI's")]
+pub(crate) unsafe fn irecv(
+    next: Irecv,
+    memory: *mut c_void,
+    count: c_int,
+    datatype: usize,
+    peer: c_int,
+    tag: c_int,
+    comm: usize,
+    request: *mut c_void,
+) -> c_int {
+    // SAFETY: as in `isend`.
+    unsafe {
+        let message = Message::to_receive(Call::Irecv, memory, count, datatype, peer);
+        match message {
+            Some(mut message) => {
+                let (address, len, mpi) = (message.address(), message.len(), message.taken.mpi);
+                let code = next(address, len, mpi.packed, peer, tag, comm, request);
+                begun(mpi, code, request, message, true);
+                code
+            }
+            None => next(memory, count, datatype, peer, tag, comm, request),
+        }
+    }
+}
+
+/// MPI has begun an operation, if it says so.
+///
+/// # Safety
+/// \[MPI\]
+unsafe fn begun(mpi: &Mpi, code: c_int, request: *const c_void, message: Message, receives: bool) {
+    if code == 0 {
+        // SAFETY: [MPI]: it has put a request there.
+        requests::insert(unsafe { mpi.read(request, 0) }, message.pending(receives));
+    }
+    let _ = shielded(|| {
+        requests::sweep(mpi, false);
+        Some(())
+    });
+}

@@ -1,0 +1,127 @@
+//! `MPI_Pack` and `MPI_Unpack`.
+
+use crate::stats::{self, Call, Reason};
+use crate::types;
+use std::ffi::{c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Work before MPI is called: a panic in it leaves the call to MPI.
+pub(crate) fn shielded<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(work)).ok().flatten()
+}
+
+/// What `MPI_Pack` takes.
+pub(crate) type Pack = unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    usize,
+    *mut c_void,
+    c_int,
+    *mut c_int,
+    usize,
+) -> c_int;
+
+/// What `MPI_Unpack` takes.
+pub(crate) type Unpack = unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    *mut c_int,
+    *mut c_void,
+    c_int,
+    usize,
+    usize,
+) -> c_int;
+
+/// Where in the packed buffer the bytes are, if they all are: MPI says what is
+/// wrong otherwise.
+///
+/// # Safety
+/// \[MPI\]
+unsafe fn place(
+    packed: *const c_void,
+    size: c_int,
+    position: *const c_int,
+    bytes: usize,
+) -> Option<usize> {
+    if packed.is_null() || position.is_null() {
+        return None;
+    }
+    // SAFETY: [MPI].
+    let at = usize::try_from(unsafe { *position }).ok()?;
+    (at.checked_add(bytes)? <= usize::try_from(size).ok()?).then_some(at)
+}
+
+fn no_place<T>(call: Call) -> Option<T> {
+    stats::left(call, Reason::Arguments);
+    None
+}
+
+/// # Safety
+/// \[MPI\], \[BUF\]
+#[allow(clippy::too_many_arguments, reason = "MPI's")]
+pub(crate) unsafe fn pack(
+    next: Pack,
+    memory: *const c_void,
+    count: c_int,
+    datatype: usize,
+    packed: *mut c_void,
+    size: c_int,
+    position: *mut c_int,
+    comm: usize,
+) -> c_int {
+    let done = shielded(|| {
+        // SAFETY: [MPI]; the bytes lie within `packed`, and [BUF].
+        unsafe {
+            let taken = types::choose(Call::Pack, memory as usize, count, datatype)?;
+            let place = place(packed, size, position, taken.bytes);
+            let Some(at) = place.filter(|_| taken.mpi.is_comm(comm)) else {
+                return no_place(Call::Pack);
+            };
+            let out = std::slice::from_raw_parts_mut(packed.cast::<u8>().add(at), taken.bytes);
+            taken.layout.pack_raw(memory.cast(), 0, out);
+            *position = (at + taken.bytes) as c_int;
+        }
+        stats::taken(Call::Pack);
+        Some(())
+    });
+    match done {
+        Some(()) => 0,
+        // SAFETY: [SIG], with what the program passed.
+        None => unsafe { next(memory, count, datatype, packed, size, position, comm) },
+    }
+}
+
+/// # Safety
+/// \[MPI\], \[BUF\]
+#[allow(clippy::too_many_arguments, reason = "MPI's")]
+pub(crate) unsafe fn unpack(
+    next: Unpack,
+    packed: *const c_void,
+    size: c_int,
+    position: *mut c_int,
+    memory: *mut c_void,
+    count: c_int,
+    datatype: usize,
+    comm: usize,
+) -> c_int {
+    let done = shielded(|| {
+        // SAFETY: [MPI]; the bytes lie within `packed`, and [BUF].
+        unsafe {
+            let taken = types::choose(Call::Unpack, memory as usize, count, datatype)?;
+            let place = place(packed, size, position, taken.bytes);
+            let Some(at) = place.filter(|_| taken.mpi.is_comm(comm)) else {
+                return no_place(Call::Unpack);
+            };
+            let data = std::slice::from_raw_parts(packed.cast::<u8>().add(at), taken.bytes);
+            taken.layout.unpack_raw(memory.cast(), 0, data);
+            *position = (at + taken.bytes) as c_int;
+        }
+        stats::taken(Call::Unpack);
+        Some(())
+    });
+    match done {
+        Some(()) => 0,
+        // SAFETY: [SIG], with what the program passed.
+        None => unsafe { next(packed, size, position, memory, count, datatype, comm) },
+    }
+}

@@ -1,0 +1,31 @@
+//! What the environment asks for.
+
+use std::sync::LazyLock;
+
+/// What is taken, and whether it is counted.
+pub(crate) struct Settings {
+    /// `MPI_Pack` and `MPI_Unpack`.
+    pub(crate) pack: bool,
+    /// Messages.
+    pub(crate) messages: bool,
+    /// Calls are counted, and the counts are printed at the end.
+    pub(crate) stats: bool,
+}
+
+/// Of this process, read once.
+pub(crate) static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
+    let value = |name| std::env::var(name).unwrap_or_default();
+    let chosen = value("RANKWAY_PACK");
+    let (pack, messages) = match chosen.trim() {
+        "" | "on" | "1" => (true, true),
+        "pack" => (true, false),
+        "off" | "0" => (false, false),
+        other => {
+            // The program is not ours to end.
+            eprintln!("rankway_pack: RANKWAY_PACK is '{other}'; it takes on, pack or off; off");
+            (false, false)
+        }
+    };
+    let stats = !matches!(value("RANKWAY_PACK_STATS").trim(), "" | "0" | "off" | "no");
+    Settings { pack, messages, stats }
+});
