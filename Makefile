@@ -132,6 +132,8 @@ clippy: ## no lint is let through, with every feature and with none
 
 structure: ## names, lengths and imports are those that docs/architecture/structure.md promises
 	@$(ENV) cargo test $(CHECKED) --workspace --test structure
+	@crates=$$($(ENV) cargo tree -p rankway -e normal --prefix none | sort -u | wc -l); \
+		[ "$$crates" -le 7 ] || { echo "the library needs $$((crates - 1)) crates, more than 6"; exit 1; }
 
 public: ## list the public items anew (ci/check/public.txt), where they are meant to change
 	@$(ENV) BLESS=1 cargo test $(CHECKED) --workspace --test structure public_interface

@@ -4,11 +4,12 @@
 //! Variables that name a library or a provider are refused by whoever opens it.
 
 use crate::datatype::Plan;
+use std::error::Error;
 use std::ffi::OsStr;
+use std::fmt;
 
 /// An environment variable with a value that its reader cannot use.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name} is '{value}'; it takes {takes}")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadSetting {
     /// The variable.
     pub name: &'static str,
@@ -17,6 +18,15 @@ pub struct BadSetting {
     /// What it takes.
     pub takes: String,
 }
+
+impl fmt::Display for BadSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BadSetting { name, value, takes } = self;
+        write!(f, "{name} is '{value}'; it takes {takes}")
+    }
+}
+
+impl Error for BadSetting {}
 
 /// A whole number between two bounds.
 pub(crate) struct Number {

@@ -37,28 +37,22 @@ pub use entry::{Entry, Transport};
 pub use groups::{AddressVector, MAX_GROUPS};
 pub use table::Table;
 
-use thiserror::Error;
+use std::error::Error;
+use std::fmt;
 
 /// What can be wrong with an address or with the place it should go to.
-#[derive(Debug, Error, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AvError {
     /// An index that does not fit beside the transport bit.
-    #[error("the address {0:#x} does not fit in 63 bits beside the transport bit")]
     Index(u64),
     /// A handle whose low bits are in use, or null.
-    #[error(
-        "the handle {0:#x} is null or not aligned to 8 bytes; its low 3 bits carry the transport"
-    )]
     Handle(u64),
     /// Transport bits that need more than the three a handle leaves.
-    #[error("transport bits {0:#x} do not fit in the low 3 bits of a handle")]
     TransportBits(u8),
     /// A process group that was never added, or was removed.
-    #[error("process group {0} does not exist; add it before looking up or inserting")]
     NoGroup(u32),
     /// An lpid past the end of its process group.
-    #[error("lpid {lpid} is out of range: process group {pg} has {size} processes")]
     Lpid {
         /// The process group.
         pg: u32,
@@ -68,10 +62,8 @@ pub enum AvError {
         size: u32,
     },
     /// More process groups at one time than the directory holds.
-    #[error("all {MAX_GROUPS} process groups are in use; remove one that has disconnected")]
     TooManyGroups,
     /// Growth past what was reserved for the table.
-    #[error("a table of {capacity} entries cannot grow to {wanted}; reserve more when adding it")]
     Capacity {
         /// Entries reserved.
         capacity: u32,
@@ -79,7 +71,6 @@ pub enum AvError {
         wanted: u32,
     },
     /// The system refused the memory.
-    #[error("no memory for a table of {bytes} bytes of address space: {reason}")]
     Memory {
         /// Bytes of address space asked for.
         bytes: usize,
@@ -87,3 +78,43 @@ pub enum AvError {
         reason: String,
     },
 }
+
+impl fmt::Display for AvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AvError::Index(address) => write!(
+                f,
+                "the address {address:#x} does not fit in 63 bits beside the transport bit"
+            ),
+            AvError::Handle(handle) => write!(
+                f,
+                "the handle {handle:#x} is null or not aligned to 8 bytes; its low 3 bits carry \
+                 the transport"
+            ),
+            AvError::TransportBits(bits) => {
+                write!(f, "transport bits {bits:#x} do not fit in the low 3 bits of a handle")
+            }
+            AvError::NoGroup(pg) => write!(
+                f,
+                "process group {pg} does not exist; add it before looking up or inserting"
+            ),
+            AvError::Lpid { pg, lpid, size } => {
+                write!(f, "lpid {lpid} is out of range: process group {pg} has {size} processes")
+            }
+            AvError::TooManyGroups => write!(
+                f,
+                "all {MAX_GROUPS} process groups are in use; remove one that has disconnected"
+            ),
+            AvError::Capacity { capacity, wanted } => write!(
+                f,
+                "a table of {capacity} entries cannot grow to {wanted}; reserve more when adding \
+                 it"
+            ),
+            AvError::Memory { bytes, reason } => {
+                write!(f, "no memory for a table of {bytes} bytes of address space: {reason}")
+            }
+        }
+    }
+}
+
+impl Error for AvError {}

@@ -1,6 +1,8 @@
 //! What can go wrong while finding and meeting the peers.
 
-use std::io;
+use crate::settings::BadSetting;
+use std::error::Error;
+use std::{fmt, io};
 
 /// Errors of the [`boot`](crate::boot) module.
 ///
@@ -8,11 +10,10 @@ use std::io;
 /// world rank. After [`PeerDied`](BootError::PeerDied) or
 /// [`TimedOut`](BootError::TimedOut) other ranks may have failed elsewhere:
 /// repeat nothing, tear down.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum BootError {
     /// A peer ended before it took part.
-    #[error("rank {rank} died: {how}")]
     PeerDied {
         /// World rank of the peer.
         rank: u32,
@@ -20,11 +21,6 @@ pub enum BootError {
         how: String,
     },
     /// Peers are silent, as far as one can tell alive.
-    #[error(
-        "{what}: nothing from {} within {seconds} s; they may be stopped or stuck elsewhere \
-         (RANKWAY_TIMEOUT=seconds sets the limit)",
-        name_ranks(.missing)
-    )]
     TimedOut {
         /// The operation that was waiting.
         what: String,
@@ -34,7 +30,6 @@ pub enum BootError {
         seconds: u64,
     },
     /// A rank outside the job or the group.
-    #[error("rank {rank} is out of range: there are {size} ranks, 0 to {}", .size.wrapping_sub(1))]
     Rank {
         /// The rank asked for.
         rank: u32,
@@ -42,10 +37,6 @@ pub enum BootError {
         size: u32,
     },
     /// The peer has not published that key.
-    #[error(
-        "rank {rank} has published no value for key `{key}`: \
-         it must `put` it before the `fence` both take part in"
-    )]
     NotPublished {
         /// World rank of the publisher.
         rank: u32,
@@ -53,13 +44,11 @@ pub enum BootError {
         key: String,
     },
     /// A key was published a second time; launchers keep the first value.
-    #[error("key `{key}` was already published by this process; use a new key for a new value")]
     Twice {
         /// The key.
         key: String,
     },
     /// A key or value does not fit what the launcher stores.
-    #[error("key `{key}` with {bytes} bytes does not fit: {limit}")]
     TooLarge {
         /// The key.
         key: String,
@@ -69,28 +58,20 @@ pub enum BootError {
         limit: String,
     },
     /// Ranks cannot be forked from a process that has threads.
-    #[error(
-        "cannot fork ranks: this process has {count} threads and a forked child would keep only \
-         one of them; call `boot::local::run` before any thread is started"
-    )]
     Threads {
         /// Threads alive in the calling process.
         count: usize,
     },
     /// An environment variable with a value that cannot be used.
-    #[error(transparent)]
-    Setting(#[from] crate::settings::BadSetting),
+    Setting(BadSetting),
     /// Options that make no job.
-    #[error("{0}")]
     Options(String),
     /// The boot was finalized.
-    #[error("{what} after finalize")]
     Finalized {
         /// The call refused.
         what: &'static str,
     },
     /// A launcher's own refusal.
-    #[error("{launcher}: {call} failed: {why}; {hint}")]
     Launcher {
         /// Which launcher interface.
         launcher: &'static str,
@@ -102,7 +83,6 @@ pub enum BootError {
         hint: String,
     },
     /// The operating system refused.
-    #[error("{what}: {source}")]
     Os {
         /// What was tried, and the remedy where one is known.
         what: String,
@@ -111,7 +91,6 @@ pub enum BootError {
     },
     /// A peer speaks, but not as agreed: usually collectives called in a
     /// different order on two ranks.
-    #[error("rank {rank} broke the set-up protocol: {what}")]
     Protocol {
         /// World rank of the peer.
         rank: u32,
@@ -119,8 +98,69 @@ pub enum BootError {
         what: String,
     },
     /// The caller's idle function gave up.
-    #[error("gave up while waiting for peers: {0}")]
     Idle(String),
+}
+
+impl fmt::Display for BootError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BootError::PeerDied { rank, how } => write!(f, "rank {rank} died: {how}"),
+            BootError::TimedOut { what, missing, seconds } => write!(
+                f,
+                "{what}: nothing from {} within {seconds} s; they may be stopped or stuck \
+                 elsewhere (RANKWAY_TIMEOUT=seconds sets the limit)",
+                name_ranks(missing)
+            ),
+            BootError::Rank { rank, size } => write!(
+                f,
+                "rank {rank} is out of range: there are {size} ranks, 0 to {}",
+                size.wrapping_sub(1)
+            ),
+            BootError::NotPublished { rank, key } => write!(
+                f,
+                "rank {rank} has published no value for key `{key}`: it must `put` it before the \
+                 `fence` both take part in"
+            ),
+            BootError::Twice { key } => write!(
+                f,
+                "key `{key}` was already published by this process; use a new key for a new value"
+            ),
+            BootError::TooLarge { key, bytes, limit } => {
+                write!(f, "key `{key}` with {bytes} bytes does not fit: {limit}")
+            }
+            BootError::Threads { count } => write!(
+                f,
+                "cannot fork ranks: this process has {count} threads and a forked child would \
+                 keep only one of them; call `boot::local::run` before any thread is started"
+            ),
+            BootError::Setting(error) => write!(f, "{error}"),
+            BootError::Options(why) => write!(f, "{why}"),
+            BootError::Finalized { what } => write!(f, "{what} after finalize"),
+            BootError::Launcher { launcher, call, why, hint } => {
+                write!(f, "{launcher}: {call} failed: {why}; {hint}")
+            }
+            BootError::Os { what, source } => write!(f, "{what}: {source}"),
+            BootError::Protocol { rank, what } => {
+                write!(f, "rank {rank} broke the set-up protocol: {what}")
+            }
+            BootError::Idle(why) => write!(f, "gave up while waiting for peers: {why}"),
+        }
+    }
+}
+
+impl Error for BootError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            BootError::Os { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl From<BadSetting> for BootError {
+    fn from(error: BadSetting) -> BootError {
+        BootError::Setting(error)
+    }
 }
 
 impl BootError {

@@ -1,19 +1,19 @@
 //! What can be wrong with a layout.
 
 use super::kernels::Plan;
+use std::error::Error;
+use std::fmt;
 
 /// Why a layout could not be made or used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LayoutError {
     /// Offsets, extents or sizes exceed 2^61.
-    #[error("{what} of a layout exceeds 2^61 bytes; check counts, strides and displacements")]
     Overflow {
         /// Which value.
         what: &'static str,
     },
     /// Two lists of a constructor have different lengths.
-    #[error("{blocks} block lengths for {displacements} displacements; give one for each block")]
     Lists {
         /// Block lengths given.
         blocks: usize,
@@ -21,10 +21,6 @@ pub enum LayoutError {
         displacements: usize,
     },
     /// A subarray leaves its array.
-    #[error(
-        "dimension {dimension}: elements {start}..{start}+{subsize} of an array of {size}; \
-         start + subsize must not exceed the size"
-    )]
     Subarray {
         /// Which dimension, counted from 0.
         dimension: usize,
@@ -36,7 +32,6 @@ pub enum LayoutError {
         start: u64,
     },
     /// A distributed array's description does not fit.
-    #[error("dimension {dimension} of a distributed array: {why}")]
     Darray {
         /// Which dimension, counted from 0.
         dimension: usize,
@@ -44,10 +39,6 @@ pub enum LayoutError {
         why: &'static str,
     },
     /// The memory given does not hold the layout.
-    #[error(
-        "the layout takes bytes {first}..{end} from its origin, the memory given has {origin} \
-         before and {behind} behind it; give all of it, or a smaller count"
-    )]
     Bounds {
         /// First byte the layout touches, from its origin.
         first: i64,
@@ -59,10 +50,8 @@ pub enum LayoutError {
         behind: usize,
     },
     /// `RANKWAY_DATATYPE_PLAN` holds nonsense.
-    #[error(transparent)]
-    Plan(#[from] BadPlan),
+    Plan(BadPlan),
     /// A description from elsewhere is not well formed.
-    #[error("description of a layout: {why} (word {at} of {words})")]
     Description {
         /// What is wrong.
         why: &'static str,
@@ -73,7 +62,55 @@ pub enum LayoutError {
     },
 }
 
+impl fmt::Display for LayoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LayoutError::Overflow { what } => write!(
+                f,
+                "{what} of a layout exceeds 2^61 bytes; check counts, strides and displacements"
+            ),
+            LayoutError::Lists { blocks, displacements } => write!(
+                f,
+                "{blocks} block lengths for {displacements} displacements; give one for each \
+                 block"
+            ),
+            LayoutError::Subarray { dimension, size, subsize, start } => write!(
+                f,
+                "dimension {dimension}: elements {start}..{start}+{subsize} of an array of \
+                 {size}; start + subsize must not exceed the size"
+            ),
+            LayoutError::Darray { dimension, why } => {
+                write!(f, "dimension {dimension} of a distributed array: {why}")
+            }
+            LayoutError::Bounds { first, end, origin, behind } => write!(
+                f,
+                "the layout takes bytes {first}..{end} from its origin, the memory given has \
+                 {origin} before and {behind} behind it; give all of it, or a smaller count"
+            ),
+            LayoutError::Plan(error) => write!(f, "{error}"),
+            LayoutError::Description { why, at, words } => {
+                write!(f, "description of a layout: {why} (word {at} of {words})")
+            }
+        }
+    }
+}
+
+impl Error for LayoutError {}
+
+impl From<BadPlan> for LayoutError {
+    fn from(error: BadPlan) -> LayoutError {
+        LayoutError::Plan(error)
+    }
+}
+
 /// Not a plan, or not one of this machine's.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no plan; {variable} takes {takes}", variable = Plan::VARIABLE, takes = Plan::TAKES)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadPlan(pub String);
+
+impl fmt::Display for BadPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is no plan; {} takes {}", self.0, Plan::VARIABLE, Plan::TAKES)
+    }
+}
+
+impl Error for BadPlan {}

@@ -5,17 +5,16 @@ use crate::boot::BootError;
 use crate::netmod::NetError;
 use crate::rankmap::MapError;
 use crate::rankmap::compact::{CompactError, UnknownStrategy};
-use thiserror::Error;
+use std::error::Error;
+use std::fmt;
 
 /// Why a device could not be opened or a peer not be reached.
-#[derive(Debug, Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum DeviceError {
     /// The network library or a provider.
-    #[error(transparent)]
-    Net(#[from] NetError),
+    Net(NetError),
     /// The network, about one peer.
-    #[error("rank {rank}: {error}")]
     Peer {
         /// World rank of the peer.
         rank: u32,
@@ -23,13 +22,11 @@ pub enum DeviceError {
         error: NetError,
     },
     /// A peer's process is gone.
-    #[error("rank {rank} died: its process has ended; the job cannot reach it any more")]
     PeerDied {
         /// World rank of the peer.
         rank: u32,
     },
     /// No provider on both sides reaches the peer.
-    #[error("no transport reaches rank {rank}: {why}")]
     NoTransport {
         /// World rank of the peer.
         rank: u32,
@@ -37,13 +34,11 @@ pub enum DeviceError {
         why: &'static str,
     },
     /// What the peer published is no business card.
-    #[error("the business card of rank {rank} is garbage; are all ranks the same version?")]
     BadBusinessCard {
         /// World rank of the peer.
         rank: u32,
     },
     /// A rank that is not in the job.
-    #[error("rank {rank} is not in the job of {size} ranks")]
     NoRank {
         /// The rank.
         rank: u32,
@@ -52,48 +47,126 @@ pub enum DeviceError {
     },
     /// Providers connect within their progress, and answer nothing where the
     /// system refuses them a descriptor.
-    #[error(
-        "nothing comes in{}, and connections of this process are held up: it may open no more \
-         descriptors; raise `ulimit -n`",
-        peer.map(|rank| format!(" from rank {rank}")).unwrap_or_default()
-    )]
     NoDescriptor {
         /// World rank of the peer that was waited for.
         peer: Option<u32>,
     },
     /// A second context on a device opened for one thread.
-    #[error("the device was opened for one thread; set Options::threads to open more contexts")]
     OneThread,
     /// A context index that is taken, 0, or too large.
-    #[error("context {index} is open already or no index for one; take another from 1 to 4096")]
     ContextTaken {
         /// The index.
         index: u32,
     },
     /// A wait within a handler or another part of progress.
-    #[error("a handler called something that waits; let it reply, or leave the rest to the thread")]
     Nested,
     /// Something other than a handler panicked within progress.
-    #[error(
-        "a panic within this context's progress left it half done, and nothing comes in on it \
-         any more; close it, and report the panic: it is a fault in Rankway or in an operator"
-    )]
     Poisoned,
     /// The address vector.
-    #[error(transparent)]
-    Av(#[from] AvError),
+    Av(AvError),
     /// A rank map.
-    #[error(transparent)]
-    Map(#[from] MapError),
+    Map(MapError),
     /// A compact rank map.
-    #[error(transparent)]
-    Compact(#[from] CompactError),
+    Compact(CompactError),
     /// `RANKWAY_MAP_STRATEGY` says something else.
-    #[error(transparent)]
-    Strategy(#[from] UnknownStrategy),
+    Strategy(UnknownStrategy),
     /// The launcher or the set-up channel.
-    #[error(transparent)]
-    Boot(#[from] BootError),
+    Boot(BootError),
+}
+
+impl fmt::Display for DeviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceError::Net(error) => write!(f, "{error}"),
+            DeviceError::Peer { rank, error } => write!(f, "rank {rank}: {error}"),
+            DeviceError::PeerDied { rank } => write!(
+                f,
+                "rank {rank} died: its process has ended; the job cannot reach it any more"
+            ),
+            DeviceError::NoTransport { rank, why } => {
+                write!(f, "no transport reaches rank {rank}: {why}")
+            }
+            DeviceError::BadBusinessCard { rank } => write!(
+                f,
+                "the business card of rank {rank} is garbage; are all ranks the same version?"
+            ),
+            DeviceError::NoRank { rank, size } => {
+                write!(f, "rank {rank} is not in the job of {size} ranks")
+            }
+            DeviceError::NoDescriptor { peer } => write!(
+                f,
+                "nothing comes in{}, and connections of this process are held up: it may open no \
+                 more descriptors; raise `ulimit -n`",
+                peer.map(|rank| format!(" from rank {rank}")).unwrap_or_default()
+            ),
+            DeviceError::OneThread => f.write_str(
+                "the device was opened for one thread; set Options::threads to open more contexts",
+            ),
+            DeviceError::ContextTaken { index } => write!(
+                f,
+                "context {index} is open already or no index for one; take another from 1 to 4096"
+            ),
+            DeviceError::Nested => f.write_str(
+                "a handler called something that waits; let it reply, or leave the rest to the \
+                 thread",
+            ),
+            DeviceError::Poisoned => f.write_str(
+                "a panic within this context's progress left it half done, and nothing comes in \
+                 on it any more; close it, and report the panic: it is a fault in Rankway or in \
+                 an operator",
+            ),
+            DeviceError::Av(error) => write!(f, "{error}"),
+            DeviceError::Map(error) => write!(f, "{error}"),
+            DeviceError::Compact(error) => write!(f, "{error}"),
+            DeviceError::Strategy(error) => write!(f, "{error}"),
+            DeviceError::Boot(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl Error for DeviceError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            DeviceError::Boot(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+impl From<NetError> for DeviceError {
+    fn from(error: NetError) -> DeviceError {
+        DeviceError::Net(error)
+    }
+}
+
+impl From<AvError> for DeviceError {
+    fn from(error: AvError) -> DeviceError {
+        DeviceError::Av(error)
+    }
+}
+
+impl From<MapError> for DeviceError {
+    fn from(error: MapError) -> DeviceError {
+        DeviceError::Map(error)
+    }
+}
+
+impl From<CompactError> for DeviceError {
+    fn from(error: CompactError) -> DeviceError {
+        DeviceError::Compact(error)
+    }
+}
+
+impl From<UnknownStrategy> for DeviceError {
+    fn from(error: UnknownStrategy) -> DeviceError {
+        DeviceError::Strategy(error)
+    }
+}
+
+impl From<BootError> for DeviceError {
+    fn from(error: BootError) -> DeviceError {
+        DeviceError::Boot(error)
+    }
 }
 
 impl DeviceError {

@@ -1,18 +1,15 @@
 //! Why a message was refused or failed.
 
 use crate::device::DeviceError;
-use thiserror::Error;
+use std::error::Error;
+use std::fmt;
 
 /// Why a message was refused or failed.
-#[derive(Debug, Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum MsgError {
     /// A message longer than its receive. It is consumed; the receive holds
     /// what fitted of one that was sent eagerly, and nothing of a longer one.
-    #[error(
-        "a message of {length} bytes from rank {source_rank} with tag {tag} does not fit the \
-         receive of {capacity} bytes; probe for its length first"
-    )]
     Truncated {
         /// The sender's rank in the communicator, the upper half of the match
         /// bits.
@@ -25,7 +22,6 @@ pub enum MsgError {
         capacity: usize,
     },
     /// A rank outside the communicator.
-    #[error("rank {rank} is out of range: the communicator has {size} ranks")]
     Rank {
         /// The rank given.
         rank: u32,
@@ -33,10 +29,6 @@ pub enum MsgError {
         size: u32,
     },
     /// An active message longer than a packet.
-    #[error(
-        "an active message to rank {rank} with {header} bytes of header and {payload} of payload: \
-         at most {header_limit} and {limit} fit; send long data as tagged messages"
-    )]
     TooLong {
         /// World rank of the target.
         rank: u32,
@@ -50,26 +42,65 @@ pub enum MsgError {
         limit: usize,
     },
     /// A handler number that is taken.
-    #[error("handler {id} is registered already on this context; take another number")]
     HandlerTaken {
         /// The number.
         id: u16,
     },
     /// The provider that reaches a peer has no messages.
-    #[error("the provider that reaches rank {rank} has no messages; use another (rankway info)")]
     NoMessages {
         /// World rank of the peer.
         rank: u32,
     },
     /// All ranks that could send to a receive from anybody are gone.
-    #[error("a receive from any rank has nobody left to send to it: all {others} others ended")]
     NobodyLeft {
         /// How many there were.
         others: u32,
     },
     /// Device, network, peers.
-    #[error(transparent)]
     Device(DeviceError),
+}
+
+impl fmt::Display for MsgError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MsgError::Truncated { source_rank, tag, length, capacity } => write!(
+                f,
+                "a message of {length} bytes from rank {source_rank} with tag {tag} does not fit \
+                 the receive of {capacity} bytes; probe for its length first"
+            ),
+            MsgError::Rank { rank, size } => {
+                write!(f, "rank {rank} is out of range: the communicator has {size} ranks")
+            }
+            MsgError::TooLong { rank, header, payload, header_limit, limit } => write!(
+                f,
+                "an active message to rank {rank} with {header} bytes of header and {payload} of \
+                 payload: at most {header_limit} and {limit} fit; send long data as tagged \
+                 messages"
+            ),
+            MsgError::HandlerTaken { id } => {
+                write!(f, "handler {id} is registered already on this context; take another number")
+            }
+            MsgError::NoMessages { rank } => write!(
+                f,
+                "the provider that reaches rank {rank} has no messages; use another (rankway \
+                 info)"
+            ),
+            MsgError::NobodyLeft { others } => write!(
+                f,
+                "a receive from any rank has nobody left to send to it: all {others} others ended"
+            ),
+            MsgError::Device(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl Error for MsgError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            MsgError::Device(error) => error.source(),
+            _ => None,
+        }
+    }
 }
 
 impl MsgError {

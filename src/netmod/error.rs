@@ -1,16 +1,15 @@
 //! Why a netmod could not be opened, or an operation failed.
 
-use thiserror::Error;
+use std::error::Error;
+use std::fmt;
 
 /// Why a network library, a provider or one of its calls failed.
-#[derive(Debug, Error, Clone)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum NetError {
     /// The network library could not be opened.
-    #[error("{0}")]
     Library(String),
     /// No netmod has this name.
-    #[error("there is no netmod '{wanted}'; netmods are {}", have.join(" and "))]
     NoNetmod {
         /// What was asked for.
         wanted: String,
@@ -18,11 +17,6 @@ pub enum NetError {
         have: &'static [&'static str],
     },
     /// No provider of this name serves what is needed.
-    #[error(
-        "provider '{wanted}' is not there; this libfabric offers: {}; name one of them in \
-         RANKWAY_PROVIDER, or unset it and FI_PROVIDER to have one chosen",
-        have.join(", ")
-    )]
     NoProvider {
         /// What was asked for.
         wanted: String,
@@ -30,20 +24,11 @@ pub enum NetError {
         have: Vec<String>,
     },
     /// The provider is there but has no one-sided operations.
-    #[error(
-        "provider '{provider}' has no RMA on reliable datagram endpoints, which windows need; \
-         use another (rankway info lists them) or unset FI_PROVIDER"
-    )]
     NoRma {
         /// The provider.
         provider: String,
     },
     /// Shared memory is full.
-    #[error(
-        "{provider}: {place} has {free} bytes free and {needed} may be needed (an endpoint takes \
-         up to 16 MiB, and libfabric wants space for one a processor); remove what is left there, \
-         enlarge it (mount -o remount,size=...), or use another provider (RANKWAY_PROVIDER=tcp)"
-    )]
     NoSpace {
         /// The provider's name.
         provider: String,
@@ -55,10 +40,6 @@ pub enum NetError {
         needed: u64,
     },
     /// The process may not map what a peer takes.
-    #[error(
-        "{provider}: this process may map {left} bytes more and a peer takes up to {needed}; \
-         raise `ulimit -v`"
-    )]
     NoAddressSpace {
         /// The provider's name.
         provider: String,
@@ -68,12 +49,6 @@ pub enum NetError {
         needed: u64,
     },
     /// Memory could not be locked for the device.
-    #[error(
-        "{provider}: {call} failed: {text} ({code}); this process may lock {limit} bytes for \
-         devices (RLIMIT_MEMLOCK), and what it registers counts: raise the limit (ulimit -l \
-         unlimited; memlock in /etc/security/limits.conf; LimitMEMLOCK= of a service or batch \
-         daemon) or use a provider that locks nothing (RANKWAY_PROVIDER=tcp)"
-    )]
     LockLimit {
         /// The provider's name.
         provider: String,
@@ -87,7 +62,6 @@ pub enum NetError {
         limit: u64,
     },
     /// A call of the library failed.
-    #[error("{provider}: {call} failed: {text} ({code})")]
     Call {
         /// The provider's name.
         provider: String,
@@ -99,7 +73,6 @@ pub enum NetError {
         text: String,
     },
     /// A raw address this provider cannot have made.
-    #[error("{provider}: not an address of this provider: {reason}")]
     Address {
         /// The provider's name.
         provider: String,
@@ -107,13 +80,8 @@ pub enum NetError {
         reason: String,
     },
     /// A peer wrote into this process's shared memory what Rankway never writes.
-    #[error(
-        "its queue on this node holds what no packet looks like, so nothing is taken from it any \
-         more; something overwrote its memory, or the ranks are not all of one version"
-    )]
     Corrupt,
     /// An operation failed after it was issued.
-    #[error("{provider}: an operation failed: {text} ({code})")]
     Operation {
         /// The provider's name.
         provider: String,
@@ -125,3 +93,61 @@ pub enum NetError {
         text: String,
     },
 }
+
+impl fmt::Display for NetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NetError::Library(why) => write!(f, "{why}"),
+            NetError::NoNetmod { wanted, have } => {
+                write!(f, "there is no netmod '{wanted}'; netmods are {}", have.join(" and "))
+            }
+            NetError::NoProvider { wanted, have } => write!(
+                f,
+                "provider '{wanted}' is not there; this libfabric offers: {}; name one of them \
+                 in RANKWAY_PROVIDER, or unset it and FI_PROVIDER to have one chosen",
+                have.join(", ")
+            ),
+            NetError::NoRma { provider } => write!(
+                f,
+                "provider '{provider}' has no RMA on reliable datagram endpoints, which windows \
+                 need; use another (rankway info lists them) or unset FI_PROVIDER"
+            ),
+            NetError::NoSpace { provider, place, free, needed } => write!(
+                f,
+                "{provider}: {place} has {free} bytes free and {needed} may be needed (an \
+                 endpoint takes up to 16 MiB, and libfabric wants space for one a processor); \
+                 remove what is left there, enlarge it (mount -o remount,size=...), or use \
+                 another provider (RANKWAY_PROVIDER=tcp)"
+            ),
+            NetError::NoAddressSpace { provider, left, needed } => write!(
+                f,
+                "{provider}: this process may map {left} bytes more and a peer takes up to \
+                 {needed}; raise `ulimit -v`"
+            ),
+            NetError::LockLimit { provider, call, code, text, limit } => write!(
+                f,
+                "{provider}: {call} failed: {text} ({code}); this process may lock {limit} bytes \
+                 for devices (RLIMIT_MEMLOCK), and what it registers counts: raise the limit \
+                 (ulimit -l unlimited; memlock in /etc/security/limits.conf; LimitMEMLOCK= of a \
+                 service or batch daemon) or use a provider that locks nothing \
+                 (RANKWAY_PROVIDER=tcp)"
+            ),
+            NetError::Call { provider, call, code, text } => {
+                write!(f, "{provider}: {call} failed: {text} ({code})")
+            }
+            NetError::Address { provider, reason } => {
+                write!(f, "{provider}: not an address of this provider: {reason}")
+            }
+            NetError::Corrupt => f.write_str(
+                "its queue on this node holds what no packet looks like, so nothing is taken \
+                 from it any more; something overwrote its memory, or the ranks are not all of \
+                 one version",
+            ),
+            NetError::Operation { provider, code, text, .. } => {
+                write!(f, "{provider}: an operation failed: {text} ({code})")
+            }
+        }
+    }
+}
+
+impl Error for NetError {}

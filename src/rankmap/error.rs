@@ -1,13 +1,13 @@
 //! What can be wrong with a rank map.
 
+use std::error::Error;
+use std::fmt;
+
 /// Why a rank map could not be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MapError {
     /// A process has an lpid that no address vector can hold.
-    #[error(
-        "rank {index} maps to lpid {lpid}, above the limit {limit}; lpids number the processes of one process group from 0"
-    )]
     LpidTooLarge {
         /// Rank in the new map.
         index: u32,
@@ -17,15 +17,11 @@ pub enum MapError {
         limit: u32,
     },
     /// More ranks than an MPI communicator can have.
-    #[error("the map has more than {limit} ranks; split the communicator")]
     TooManyRanks {
         /// The largest size allowed ([`super::SIZE_MAX`]).
         limit: u32,
     },
     /// `base + stride · rank` leaves the range of lpids.
-    #[error(
-        "base {base} with stride {stride} over {size} ranks reaches lpid {reached}, outside 0..={limit}; check the sign of the stride and the size"
-    )]
     AffineRange {
         /// lpid of rank 0.
         base: u32,
@@ -39,9 +35,6 @@ pub enum MapError {
         limit: u32,
     },
     /// A child names a rank its parent does not have.
-    #[error(
-        "rank {index} of the child names rank {rank} of a parent of {size} ranks; child ranks count from 0 in the parent"
-    )]
     RankOutOfParent {
         /// Rank in the child.
         index: u32,
@@ -51,15 +44,11 @@ pub enum MapError {
         size: u32,
     },
     /// A child holds processes instead of ranks of its parent.
-    #[error(
-        "the child holds processes of process group {pg:?}, not ranks of its parent; build it from parent ranks (process group 0)"
-    )]
     ChildNotRanks {
         /// The child's process group; `None` when it has several.
         pg: Option<u32>,
     },
     /// A range of ranks that the map does not have.
-    #[error("the ranks {start}..{end} are not a range of a map of {size} ranks")]
     SliceRange {
         /// First rank.
         start: u32,
@@ -69,3 +58,38 @@ pub enum MapError {
         size: u32,
     },
 }
+
+impl fmt::Display for MapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MapError::LpidTooLarge { index, lpid, limit } => write!(
+                f,
+                "rank {index} maps to lpid {lpid}, above the limit {limit}; lpids number the \
+                 processes of one process group from 0"
+            ),
+            MapError::TooManyRanks { limit } => {
+                write!(f, "the map has more than {limit} ranks; split the communicator")
+            }
+            MapError::AffineRange { base, stride, size, reached, limit } => write!(
+                f,
+                "base {base} with stride {stride} over {size} ranks reaches lpid {reached}, \
+                 outside 0..={limit}; check the sign of the stride and the size"
+            ),
+            MapError::RankOutOfParent { index, rank, size } => write!(
+                f,
+                "rank {index} of the child names rank {rank} of a parent of {size} ranks; child \
+                 ranks count from 0 in the parent"
+            ),
+            MapError::ChildNotRanks { pg } => write!(
+                f,
+                "the child holds processes of process group {pg:?}, not ranks of its parent; \
+                 build it from parent ranks (process group 0)"
+            ),
+            MapError::SliceRange { start, end, size } => {
+                write!(f, "the ranks {start}..{end} are not a range of a map of {size} ranks")
+            }
+        }
+    }
+}
+
+impl Error for MapError {}

@@ -1,7 +1,7 @@
 //! Why an operation was refused or failed.
 
 use crate::device::DeviceError;
-use thiserror::Error;
+use std::fmt;
 
 /// An error of a communicator or a window: one pointer, so that a result
 /// travels in a register.
@@ -11,8 +11,8 @@ pub struct WindowError(Box<ErrorKind>);
 /// [`WindowError`] under its short name.
 pub type Error = WindowError;
 
-impl std::fmt::Display for WindowError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for WindowError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
@@ -62,11 +62,10 @@ fn remedy(unit: usize, len: usize, bytes: u64) -> String {
 }
 
 /// What went wrong.
-#[derive(Debug, Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A rank outside the communicator.
-    #[error("rank {rank} is out of range: the communicator has {size} ranks, 0 to {}", size.wrapping_sub(1))]
     Rank {
         /// The rank given; −1 arrives here as 4294967295.
         rank: u32,
@@ -74,11 +73,6 @@ pub enum ErrorKind {
         size: u32,
     },
     /// An operation that leaves the target's memory.
-    #[error(
-        "{len} bytes at displacement {disp} (units of {unit} bytes) leave the window of rank \
-         {rank}, which has {bytes} bytes: {}",
-        remedy(*unit, *len, *bytes)
-    )]
     OutOfBounds {
         /// Target rank.
         rank: u32,
@@ -92,16 +86,13 @@ pub enum ErrorKind {
         bytes: u64,
     },
     /// A null buffer with a length.
-    #[error("the buffer of a {len}-byte operation is null")]
     NullBuffer {
         /// Length of the operation, bytes.
         len: usize,
     },
     /// An operation while no access epoch is open.
-    #[error("no access epoch is open on this window: call fence or lock_all first")]
     NoEpoch,
     /// An epoch call that does not fit the one that is open.
-    #[error("{call} while {open}: {remedy}")]
     Epoch {
         /// The call.
         call: &'static str,
@@ -111,7 +102,6 @@ pub enum ErrorKind {
         remedy: &'static str,
     },
     /// An operation on a rank that the open epoch does not reach.
-    #[error("rank {rank} is not in the access epoch that is open: {remedy}")]
     NotInEpoch {
         /// The rank, in the access's own numbers.
         rank: u32,
@@ -119,7 +109,6 @@ pub enum ErrorKind {
         remedy: &'static str,
     },
     /// An operation that MPI does not have for a type, or that cannot be done.
-    #[error("{op:?} on {ty:?}: {why}")]
     Operation {
         /// The elements' type.
         ty: crate::netmod::Type,
@@ -129,7 +118,6 @@ pub enum ErrorKind {
         why: &'static str,
     },
     /// A peer did not carry out what it was asked for.
-    #[error("rank {rank} did not carry out an operation: {why}")]
     Refused {
         /// World rank of the peer.
         rank: u32,
@@ -137,16 +125,12 @@ pub enum ErrorKind {
         why: &'static str,
     },
     /// The window was freed.
-    #[error("the window was freed; make a new one")]
     Freed,
     /// Arguments that make no sense, or differ between the members.
-    #[error("{0}")]
     Arguments(String),
     /// The allgather that the caller brought failed.
-    #[error("the allgather of a communicator failed: {0}")]
     Allgather(String),
     /// Memory of a window.
-    #[error("no memory for a window: {what}: {source}")]
     Memory {
         /// What was tried.
         what: String,
@@ -154,8 +138,56 @@ pub enum ErrorKind {
         source: std::io::Error,
     },
     /// Device, network, launcher, peers.
-    #[error(transparent)]
     Device(DeviceError),
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ErrorKind::Rank { rank, size } => write!(
+                f,
+                "rank {rank} is out of range: the communicator has {size} ranks, 0 to {}",
+                size.wrapping_sub(1)
+            ),
+            ErrorKind::OutOfBounds { rank, disp, unit, len, bytes } => write!(
+                f,
+                "{len} bytes at displacement {disp} (units of {unit} bytes) leave the window of \
+                 rank {rank}, which has {bytes} bytes: {}",
+                remedy(*unit, *len, *bytes)
+            ),
+            ErrorKind::NullBuffer { len } => {
+                write!(f, "the buffer of a {len}-byte operation is null")
+            }
+            ErrorKind::NoEpoch => {
+                f.write_str("no access epoch is open on this window: call fence or lock_all first")
+            }
+            ErrorKind::Epoch { call, open, remedy } => write!(f, "{call} while {open}: {remedy}"),
+            ErrorKind::NotInEpoch { rank, remedy } => {
+                write!(f, "rank {rank} is not in the access epoch that is open: {remedy}")
+            }
+            ErrorKind::Operation { ty, op, why } => write!(f, "{op:?} on {ty:?}: {why}"),
+            ErrorKind::Refused { rank, why } => {
+                write!(f, "rank {rank} did not carry out an operation: {why}")
+            }
+            ErrorKind::Freed => f.write_str("the window was freed; make a new one"),
+            ErrorKind::Arguments(why) => write!(f, "{why}"),
+            ErrorKind::Allgather(why) => write!(f, "the allgather of a communicator failed: {why}"),
+            ErrorKind::Memory { what, source } => {
+                write!(f, "no memory for a window: {what}: {source}")
+            }
+            ErrorKind::Device(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for ErrorKind {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ErrorKind::Memory { source, .. } => Some(source),
+            ErrorKind::Device(error) => error.source(),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]

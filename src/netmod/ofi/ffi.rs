@@ -12,7 +12,9 @@
 #![allow(dead_code, reason = "the whole surface is kept together, used or not")]
 
 use core::ffi::{CStr, c_char, c_int, c_void};
+use std::error::Error;
 use std::ffi::{CString, OsString};
+use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
@@ -46,15 +48,10 @@ pub(crate) const fn fi_version_code(major: u32, minor: u32) -> u32 {
 pub(crate) const HEADER_VERSION: u32 = fi_version_code(FI_MAJOR_VERSION, FI_MINOR_VERSION);
 
 /// Why libfabric could not be opened.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(unreachable_pub, reason = "public where the netmod says so")]
 pub enum LoadError {
     /// The file could not be opened as a shared library.
-    #[error(
-        "libfabric: cannot open {}: {reason}; install it (Debian, Ubuntu: apt install libfabric1), \
-         or take a newer one from PyPI (pip download mpich) and set {LIBRARY_ENV} to its libfabric.so.1",
-        .file.display()
-    )]
     Open {
         /// The file that was tried.
         file: PathBuf,
@@ -62,11 +59,6 @@ pub enum LoadError {
         reason: String,
     },
     /// The file is a shared library, but lacks a function at the version needed.
-    #[error(
-        "libfabric: {} has no {symbol} at version {version}: {reason}; \
-         it is not libfabric, or older than 1.9; set {LIBRARY_ENV} to a newer libfabric.so.1",
-        .file.display()
-    )]
     Symbol {
         /// The file that was opened.
         file: PathBuf,
@@ -78,6 +70,28 @@ pub enum LoadError {
         reason: String,
     },
 }
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadError::Open { file, reason } => write!(
+                f,
+                "libfabric: cannot open {}: {reason}; install it (Debian, Ubuntu: apt install \
+                 libfabric1), or take a newer one from PyPI (pip download mpich) and set \
+                 {LIBRARY_ENV} to its libfabric.so.1",
+                file.display()
+            ),
+            LoadError::Symbol { file, symbol, version, reason } => write!(
+                f,
+                "libfabric: {} has no {symbol} at version {version}: {reason}; it is not \
+                 libfabric, or older than 1.9; set {LIBRARY_ENV} to a newer libfabric.so.1",
+                file.display()
+            ),
+        }
+    }
+}
+
+impl Error for LoadError {}
 
 type GetInfo = unsafe extern "C" fn(
     version: u32,

@@ -6,7 +6,9 @@
 
 use super::bindings as sys;
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::error::Error;
 use std::ffi::{CString, OsStr, OsString};
+use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -19,15 +21,10 @@ pub(crate) const LIBRARY_ENV: &str = "RANKWAY_UCX";
 const LIBRARY_FILE: &str = "libucp.so.0";
 
 /// Why UCX could not be opened.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(unreachable_pub, reason = "public where the netmod says so")]
 pub enum LoadError {
     /// The file could not be opened as a shared library.
-    #[error(
-        "UCX: cannot open {}: {reason}; install it (Debian, Ubuntu: apt install libucx0), \
-         or set {LIBRARY_ENV} to a libucp.so.0",
-        .file.display()
-    )]
     Open {
         /// The file that was tried.
         file: PathBuf,
@@ -35,7 +32,6 @@ pub enum LoadError {
         reason: String,
     },
     /// The file is a shared library, but not UCX.
-    #[error("UCX: {} has no {symbol}: {reason}; set {LIBRARY_ENV} to a libucp.so.0", .file.display())]
     Symbol {
         /// The file that was opened.
         file: PathBuf,
@@ -45,6 +41,26 @@ pub enum LoadError {
         reason: String,
     },
 }
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadError::Open { file, reason } => write!(
+                f,
+                "UCX: cannot open {}: {reason}; install it (Debian, Ubuntu: apt install \
+                 libucx0), or set {LIBRARY_ENV} to a libucp.so.0",
+                file.display()
+            ),
+            LoadError::Symbol { file, symbol, reason } => write!(
+                f,
+                "UCX: {} has no {symbol}: {reason}; set {LIBRARY_ENV} to a libucp.so.0",
+                file.display()
+            ),
+        }
+    }
+}
+
+impl Error for LoadError {}
 
 /// Declares the table of functions, each found under its own name.
 macro_rules! functions {

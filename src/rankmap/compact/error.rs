@@ -2,18 +2,16 @@
 
 use super::representation::Representation;
 use crate::rankmap::error::MapError;
+use std::error::Error;
+use std::fmt;
 
 /// Why a compact map could not be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CompactError {
     /// Not a map at all.
-    #[error(transparent)]
-    Map(#[from] MapError),
+    Map(MapError),
     /// The representation asked for cannot hold this map.
-    #[error(
-        "{representation} cannot hold this map of {size} ranks: {why}; ask for another or for a strategy"
-    )]
     Unfit {
         /// What was asked for.
         representation: Representation,
@@ -22,4 +20,25 @@ pub enum CompactError {
         /// What is in the way.
         why: &'static str,
     },
+}
+
+impl fmt::Display for CompactError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CompactError::Map(error) => write!(f, "{error}"),
+            CompactError::Unfit { representation, size, why } => write!(
+                f,
+                "{representation} cannot hold this map of {size} ranks: {why}; ask for another \
+                 or for a strategy"
+            ),
+        }
+    }
+}
+
+impl Error for CompactError {}
+
+impl From<MapError> for CompactError {
+    fn from(error: MapError) -> CompactError {
+        CompactError::Map(error)
+    }
 }

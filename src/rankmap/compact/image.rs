@@ -11,6 +11,9 @@
 //! Whatever bytes come in, reading either refuses them or gives a map whose
 //! lookups stay in range: contents are validated after the checksum.
 
+use std::error::Error;
+use std::fmt;
+
 /// Version of this layout; another one is refused.
 pub const VERSION: u16 = 1;
 
@@ -19,20 +22,17 @@ pub(super) const HEADER: usize = 16;
 pub(super) const CHECKSUM: usize = 8;
 
 /// Why bytes are not the image of a map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
     /// The bytes begin with something else.
-    #[error("these bytes are no map image: they do not begin with RWMP; check what was loaded")]
     Magic,
     /// An image of another version.
-    #[error("the map image has version {found}, this library reads {VERSION}; write it again")]
     Version {
         /// Its version.
         found: u16,
     },
     /// Fewer or more bytes than the image says.
-    #[error("the map image has {found} bytes and says {said}; it was cut or something follows it")]
     Length {
         /// Bytes there are.
         found: usize,
@@ -40,18 +40,47 @@ pub enum Refused {
         said: usize,
     },
     /// The checksum does not fit the bytes.
-    #[error("the map image is damaged: its checksum does not fit; load another copy")]
     Checksum,
     /// A representation this build does not have.
-    #[error("the map image holds representation {found}, which this build does not have")]
     Representation {
         /// Its number.
         found: u16,
     },
     /// Whole, but not a map.
-    #[error("the map image is whole but wrong: {0}; it was not written by this library")]
     Content(&'static str),
 }
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::Magic => f.write_str(
+                "these bytes are no map image: they do not begin with RWMP; check what was loaded",
+            ),
+            Refused::Version { found } => write!(
+                f,
+                "the map image has version {found}, this library reads {VERSION}; write it again"
+            ),
+            Refused::Length { found, said } => write!(
+                f,
+                "the map image has {found} bytes and says {said}; it was cut or something \
+                 follows it"
+            ),
+            Refused::Checksum => f.write_str(
+                "the map image is damaged: its checksum does not fit; load another copy",
+            ),
+            Refused::Representation { found } => write!(
+                f,
+                "the map image holds representation {found}, which this build does not have"
+            ),
+            Refused::Content(what) => write!(
+                f,
+                "the map image is whole but wrong: {what}; it was not written by this library"
+            ),
+        }
+    }
+}
+
+impl Error for Refused {}
 
 /// CRC-64/XZ.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {

@@ -62,11 +62,21 @@ impl Strategy {
 }
 
 /// Not the name of a strategy.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{0:?} is no strategy for rank maps; set RANKWAY_MAP_STRATEGY to time, space, hybrid or hybrid:ALPHA, ALPHA from 0 to 1"
-)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownStrategy(pub String);
+
+impl fmt::Display for UnknownStrategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} is no strategy for rank maps; set RANKWAY_MAP_STRATEGY to time, space, hybrid \
+             or hybrid:ALPHA, ALPHA from 0 to 1",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for UnknownStrategy {}
 
 impl FromStr for Strategy {
     type Err = UnknownStrategy;
