@@ -78,8 +78,8 @@ pub(crate) struct Fixture<N: Netmod = Ofi> {
     _memory: Vec<u64>,
 }
 
-impl Fixture {
-    /// Sets the stage over libfabric. Collective over the job.
+impl<N: Netmod> Fixture<N> {
+    /// Opens a device and sets the stage on it. Collective over the job.
     ///
     /// `ranks` is the size of the models' communicators, `bytes` that of each
     /// process's memory, and `targets` the world ranks that their ranks name,
@@ -90,20 +90,17 @@ impl Fixture {
         ranks: u32,
         bytes: usize,
         targets: &[u32],
-    ) -> Result<Fixture, String> {
+    ) -> Result<Fixture<N>, String> {
         let provider = match network {
             Network::Provider(name) => Some(name.clone()),
             _ => None,
         };
         let options = Options::default().provider(provider);
-        let context = device::open_ofi(boot, &options).map_err(|e| explain(&e))?;
+        let context = device::open_over(boot, &options).map_err(|e| explain(&e))?;
         Fixture::on(context, network, ranks, bytes, targets)
     }
-}
 
-impl<N: Netmod> Fixture<N> {
-    /// Sets the stage on an opened device. Collective over the job.
-    pub(crate) fn on(
+    fn on(
         context: Rc<Context<N>>,
         network: &Network,
         ranks: u32,

@@ -2,6 +2,7 @@
 //! many bytes.
 
 mod arguments;
+mod compared;
 mod count;
 mod fixture;
 mod forked;

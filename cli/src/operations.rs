@@ -3,13 +3,14 @@
 mod rival;
 
 use crate::arguments;
+use crate::compared::compared;
 use crate::output::{self, Table};
 use indicatif::ProgressBar;
 use rankway::av::Transport;
 use rankway::boot::{Boot, local};
+use rankway::device::{self, Options};
 use rankway::msg::{Any, Messenger, wait_all};
 use rankway::netmod::ofi::Ofi;
-use rankway::netmod::ucx::Ucx;
 use rankway::netmod::{Netmod, Op};
 use rankway::rma::{Communicator, RawTarget, Window};
 use rival::{LEN, Rival};
@@ -135,9 +136,10 @@ fn fork(args: &Args, network: &str) -> Result<NetworkReport, String> {
     let mut options = local::Options::new(2);
     options.pin = !args.no_pin;
     let body = |boot, _: &mut dyn FnMut(())| {
-        let report = match network {
-            "ucx" => measure::<Ucx>(boot, None, args)?,
-            provider => measure::<Ofi>(boot, Some(provider), args)?,
+        let named = compared!(network, N => measure::<N>(Arc::clone(&boot), None, args));
+        let report = match named {
+            Some(report) => report?,
+            None => measure::<Ofi>(boot, Some(network), args)?,
         };
         Ok(report.map(|r| NetworkReport { network: network.to_owned(), ..r }))
     };
@@ -167,7 +169,8 @@ fn measure<N: Rival>(
     provider: Option<&str>,
     args: &Args,
 ) -> Result<Option<NetworkReport>, String> {
-    let context = N::open(boot, provider)?;
+    let options = Options::default().provider(provider.map(str::to_owned));
+    let context = device::open_over::<N>(boot, &options).map_err(text)?;
     let world = Communicator::world(&context);
     let me = world.rank();
     let first = me == 0;

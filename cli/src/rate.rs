@@ -1,17 +1,19 @@
 //! `rankway rate`: how many puts a second can be issued.
 
 mod loops;
+mod network;
 mod raw;
 mod report;
 
-use crate::fixture::{self, Fixture, MODELS, NULL, Network};
+use crate::compared::{self, compared};
+use crate::fixture::{self, Fixture, MODELS, Network};
 use crate::{arguments, count, output};
+use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
+use network::NetworkReport;
 use rankway::boot::{self, Boot, local};
-use rankway::netmod::ofi::Ofi;
-use rankway::netmod::ucx::Ucx;
 use raw::Measured;
-use report::{NetworkReport, Report};
+use report::Report;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::PathBuf;
@@ -39,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', help = NETWORKS, value_parser = arguments::network)]
     network: Vec<String>,
     /// Netmod
-    #[arg(long, default_value = "ofi", value_parser = ["ofi", "ucx"])]
+    #[arg(long, default_value = compared::NAMES[0], value_parser = PossibleValuesParser::new(compared::NAMES))]
     netmod: String,
     /// Models to measure
     #[arg(long, value_delimiter = ',', default_values = MODELS, value_parser = MODELS)]
@@ -141,23 +143,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
 }
 
 fn plans(args: &Args) -> Result<Vec<Plan>, String> {
-    let ucx = args.netmod == "ucx";
-    let network = |name: &str| match name {
-        "mapped" => Ok(Network::Mapped),
-        "shm" if ucx => Ok(Network::Provided),
-        "created" if ucx => Ok(Network::Created),
-        other if ucx => Err(format!(
-            "no network of the ucx netmod is called {other}; it has mapped, shm and created, and \
-             UCX_TLS chooses transports"
-        )),
-        "null" => Ok(Network::Provider(NULL.into())),
-        other => Ok(Network::Provider(other.into())),
-    };
-    let usual = if ucx { &["mapped", "shm"][..] } else { &["null", "mapped", "shm"] };
-    let usual = || usual.iter().map(|name| (*name).to_owned()).collect();
-    let names: Vec<String> = if args.network.is_empty() { usual() } else { args.network.clone() };
-    let networks = names.iter().map(|name| Ok((name.clone(), network(name)?)));
-    let networks = networks.collect::<Result<Vec<_>, String>>()?;
+    let networks = compared!(&*args.netmod, N => networks::<N>(&args.network))
+        .ok_or_else(|| no_loops(&args.netmod))??;
     let plan = |(name, network): &(String, Network), size: &u32| Plan {
         netmod: args.netmod.clone(),
         network: network.clone(),
@@ -171,6 +158,17 @@ fn plans(args: &Args) -> Result<Vec<Plan>, String> {
     };
     let all = networks.iter().flat_map(|n| args.size.iter().map(move |size| plan(n, size)));
     Ok(all.collect())
+}
+
+/// The networks of these names, or the usual ones.
+fn networks<N: Measured>(names: &[String]) -> Result<Vec<(String, Network)>, String> {
+    let named = names.iter().map(String::as_str);
+    let usual = N::NETWORKS.iter().filter(|_| names.is_empty()).copied();
+    named.chain(usual).map(|name| Ok((name.to_owned(), N::network_called(name)?))).collect()
+}
+
+fn no_loops(netmod: &str) -> String {
+    format!("netmod {netmod} has no loops to compare with")
 }
 
 fn progress(args: &Args) -> ProgressBar {
@@ -197,10 +195,8 @@ fn measure(
     plan: &Plan,
     step: &mut dyn FnMut(Step),
 ) -> Result<Option<NetworkReport>, String> {
-    match plan.netmod.as_str() {
-        "ucx" => measure_on::<Ucx>(boot, plan, step),
-        _ => measure_on::<Ofi>(boot, plan, step),
-    }
+    compared!(&*plan.netmod, N => measure_on::<N>(boot, plan, step))
+        .ok_or_else(|| no_loops(&plan.netmod))?
 }
 
 fn measure_on<N: Measured>(
@@ -211,8 +207,8 @@ fn measure_on<N: Measured>(
     let (rank, size) = (boot.rank(), boot.size());
     let targets: Vec<u32> = if size == 1 { vec![0] } else { (1..size).collect() };
     let bytes = loops::window_bytes(plan);
-    let context = N::open(Arc::clone(boot), &plan.network)?;
-    let mut fixture = Fixture::on(context, &plan.network, plan.ranks, bytes, &targets)?;
+    let mut fixture =
+        Fixture::<N>::new(Arc::clone(boot), &plan.network, plan.ranks, bytes, &targets)?;
     let report = if rank == 0 {
         let report = loops::measure(&fixture, plan, step);
         // Let the others go, whatever came of it.

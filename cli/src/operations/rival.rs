@@ -1,23 +1,16 @@
 //! The libraries' own loops of messages and atomics, which ours are held
 //! against.
 
-use rankway::boot::Boot;
-use rankway::device::{self, Context, Options};
 use rankway::netmod::ofi::{self, Ofi};
 use rankway::netmod::ucx::{self, Ucx};
 use rankway::netmod::{NetError, Netmod};
 use rankway::rma::RawTarget;
-use std::rc::Rc;
-use std::sync::Arc;
 
 /// Bytes of a message.
 pub(super) const LEN: usize = 8;
 
 /// A netmod with loops of its own.
 pub(super) trait Rival: Netmod {
-    /// Opens a device. Collective over the job.
-    fn open(boot: Arc<dyn Boot>, provider: Option<&str>) -> Result<Rc<Context<Self>>, String>;
-
     /// `count` tagged messages there and back; one side is `first`.
     ///
     /// # Safety
@@ -57,11 +50,6 @@ pub(super) trait Rival: Netmod {
 }
 
 impl Rival for Ofi {
-    fn open(boot: Arc<dyn Boot>, provider: Option<&str>) -> Result<Rc<Context<Ofi>>, String> {
-        let options = Options::default().provider(provider.map(str::to_owned));
-        device::open_ofi(boot, &options).map_err(|e| e.to_string())
-    }
-
     unsafe fn ping_pong(
         endpoint: &ofi::Endpoint,
         dest: u64,
@@ -112,10 +100,6 @@ impl Rival for Ofi {
 }
 
 impl Rival for Ucx {
-    fn open(boot: Arc<dyn Boot>, _: Option<&str>) -> Result<Rc<Context<Ucx>>, String> {
-        device::open_ucx(boot, &Options::default()).map_err(|e| e.to_string())
-    }
-
     unsafe fn ping_pong(
         endpoint: &ucx::Worker,
         dest: u64,

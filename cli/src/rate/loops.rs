@@ -1,7 +1,7 @@
 //! The measured loops: ours, the provider's own, and the VC-VCRT baseline.
 
+use super::network::{NetworkReport, Row};
 use super::raw::Measured;
-use super::report::{NetworkReport, Row};
 use super::{Plan, Step};
 use crate::fixture::{Fixture, NULL, Network};
 use rankway::av::Transport;
@@ -143,7 +143,7 @@ pub(super) fn measure<N: Measured>(
         let run = move |n| unsafe { N::put(endpoint, data, targets, key, n) };
         cells.push(Cell::new(What::RawInject, move |n| run(n).map_err(|e| e.to_string())));
     }
-    if !targets.is_empty() && N::TRACKED {
+    if !targets.is_empty() && N::TRACKED.is_some() {
         // SAFETY: as above.
         let run = move |n| unsafe { N::tracked(endpoint, data, targets, key, n, plan.window) };
         cells.push(Cell::new(What::RawWrite, move |n| run(n).map_err(|e| e.to_string())));

@@ -1,24 +1,28 @@
-//! The netmods' own loops, which ours are held against.
+//! The netmods' own loops, which ours are held against, and what differs
+//! between the netmods that have some.
 
-use crate::fixture::Network;
-use rankway::boot::Boot;
-use rankway::device::{self, Context, Options};
+use super::network::NetworkReport;
+use crate::fixture::{NULL, Network};
 use rankway::netmod::ofi::{self, Ofi};
 use rankway::netmod::ucx::{self, Ucx};
 use rankway::netmod::{NetError, Netmod};
 use rankway::rma::RawTarget;
-use std::rc::Rc;
-use std::sync::Arc;
 
 /// A netmod with loops of its own.
 pub(crate) trait Measured: Netmod {
     /// A target as they know it.
     type Target: Copy;
-    /// Whether there is a loop of tracked puts too.
-    const TRACKED: bool;
+    /// The call of its loop of tracked puts, if there is one.
+    const TRACKED: Option<&'static str>;
+    /// Networks that are measured where none is named.
+    const NETWORKS: &'static [&'static str];
 
-    /// Opens a device on a network. Collective over the job.
-    fn open(boot: Arc<dyn Boot>, network: &Network) -> Result<Rc<Context<Self>>, String>;
+    /// The network of this name.
+    fn network_called(name: &str) -> Result<Network, String>;
+
+    /// The figures to reach on a network: what is held against what, the figure
+    /// and the least that it should be.
+    fn figures(report: &NetworkReport) -> Vec<(&'static str, f64, f64)>;
 
     /// A place in a target's memory, `offset` bytes from its start.
     fn target(raw: &RawTarget, offset: u64) -> Self::Target;
@@ -51,15 +55,32 @@ pub(crate) trait Measured: Netmod {
 
 impl Measured for Ofi {
     type Target = ofi::baseline::Target;
-    const TRACKED: bool = true;
+    const TRACKED: Option<&'static str> = Some("fi_write");
+    const NETWORKS: &'static [&'static str] = &["null", "mapped", "shm"];
 
-    fn open(boot: Arc<dyn Boot>, network: &Network) -> Result<Rc<Context<Ofi>>, String> {
-        let provider = match network {
-            Network::Provider(name) => Some(name.clone()),
-            _ => None,
-        };
-        let options = Options::default().provider(provider);
-        device::open_ofi(boot, &options).map_err(|e| crate::fixture::explain(&e))
+    fn network_called(name: &str) -> Result<Network, String> {
+        Ok(match name {
+            "mapped" => Network::Mapped,
+            "null" => Network::Provider(NULL.into()),
+            provider => Network::Provider(provider.into()),
+        })
+    }
+
+    fn figures(report: &NetworkReport) -> Vec<(&'static str, f64, f64)> {
+        let unchecked = report.best_affine(|row| row.unchecked_ratio);
+        let checked = report.best_affine(|row| row.checked_ratio);
+        match report.network.as_str() {
+            "null" => vec![
+                ("null provider, unchecked / fi_inject_write loop", unchecked, 0.75),
+                ("null provider, checked / fi_inject_write loop", checked, 0.55),
+            ],
+            "shm" => vec![("shm, checked / fi_write loop", checked, 0.95)],
+            "mapped" => {
+                let view = report.view.map_or(f64::NAN, |v| v / report.reference);
+                vec![("mapped window, view / store loop", view, 0.4)]
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn target(raw: &RawTarget, offset: u64) -> Self::Target {
@@ -92,10 +113,34 @@ impl Measured for Ofi {
 
 impl Measured for Ucx {
     type Target = ucx::baseline::Target;
-    const TRACKED: bool = false;
+    const TRACKED: Option<&'static str> = None;
+    const NETWORKS: &'static [&'static str] = &["mapped", "shm"];
 
-    fn open(boot: Arc<dyn Boot>, _: &Network) -> Result<Rc<Context<Ucx>>, String> {
-        device::open_ucx(boot, &Options::default()).map_err(|e| e.to_string())
+    fn network_called(name: &str) -> Result<Network, String> {
+        match name {
+            "mapped" => Ok(Network::Mapped),
+            "shm" => Ok(Network::Provided),
+            "created" => Ok(Network::Created),
+            other => Err(format!(
+                "no network of the ucx netmod is called {other}; it has mapped, shm and created, \
+                 and UCX_TLS chooses transports"
+            )),
+        }
+    }
+
+    fn figures(report: &NetworkReport) -> Vec<(&'static str, f64, f64)> {
+        match report.network.as_str() {
+            "shm" => {
+                let unchecked = report.best_affine(|row| row.unchecked_ratio);
+                vec![("UCX, allocated window, unchecked / ucp_put_nbx loop", unchecked, 0.9)]
+            }
+            "mapped" => {
+                let raw = report.raw_inject.unwrap_or(f64::NAN);
+                let put = report.best_affine(|row| row.unchecked) / raw;
+                vec![("mapped window, unchecked / ucp_put_nbx loop", put, 3.0)]
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn target(raw: &RawTarget, offset: u64) -> Self::Target {

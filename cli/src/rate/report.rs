@@ -1,49 +1,17 @@
 //! What `rankway rate` found, for people and for machines.
 
+use super::network::NetworkReport;
+use super::raw::Measured;
+use crate::compared::compared;
 use crate::count::Counted;
 use crate::output::{NONE, Table, bytes, maybe, number, rate};
 use crate::plot;
+use rankway::netmod::{Calls, Netmod};
 use rankway_cli::observe::figures;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
-
-/// One network; rates in million puts a second.
-#[derive(Serialize, Deserialize)]
-pub(super) struct NetworkReport {
-    pub(super) netmod: String,
-    pub(super) network: String,
-    pub(super) provider: String,
-    /// Bytes of a put.
-    pub(super) size: usize,
-    /// The provider's `fi_inject_write` in a loop, or UCX's `ucp_put_nbx`.
-    pub(super) raw_inject: Option<f64>,
-    /// The provider's `fi_write` in a loop, windowed.
-    pub(super) raw_write: Option<f64>,
-    /// Volatile stores in a loop, for mapped windows.
-    pub(super) store: Option<f64>,
-    /// Puts through [`rankway::rma::View`], for mapped windows.
-    pub(super) view: Option<f64>,
-    pub(super) view_checked: Option<f64>,
-    pub(super) vc_vcrt: Option<f64>,
-    pub(super) vc_vcrt_checked: Option<f64>,
-    /// What the ratios are to.
-    pub(super) reference: f64,
-    pub(super) rows: Vec<Row>,
-}
-
-/// One model.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Row {
-    pub(super) model: String,
-    pub(super) unchecked: f64,
-    pub(super) unchecked_ratio: f64,
-    pub(super) checked: f64,
-    pub(super) checked_ratio: f64,
-    /// Bytes of the rank map.
-    pub(super) map_bytes: usize,
-}
 
 /// Instructions of one model.
 #[derive(Clone, Copy, Serialize)]
@@ -159,11 +127,13 @@ impl Report {
     }
 
     fn table(&self, n: &NetworkReport) -> Table {
+        let (inject, write) = compared!(&*n.netmod, N => (N::CALLS.inject, N::TRACKED))
+            .unwrap_or((Calls::GENERIC.inject, None));
+        let write = write.unwrap_or(Calls::GENERIC.write);
         let reference = match (n.store, n.raw_write) {
-            (Some(_), _) => "store loop",
-            (None, Some(w)) if w == n.reference => "fi_write loop",
-            _ if n.netmod == "ucx" => "ucp_put_nbx loop",
-            _ => "fi_inject_write loop",
+            (Some(_), _) => "store",
+            (None, Some(w)) if w == n.reference => write,
+            _ => inject,
         };
         let mut table = Table::new(&[
             "model",
@@ -178,13 +148,14 @@ impl Report {
         ]);
         table
             .title(format!("Put issue rate over {} ({}), {} bytes", n.network, n.provider, n.size));
-        table.title(format!("Best of several rounds; ratios to the {reference} of the same run"));
+        table.title(format!(
+            "Best of several rounds; ratios to the {reference} loop of the same run"
+        ));
         let paper = figures::TABLE_V_BLUES_2_THEORETICAL;
         let plain = |name: &str, value: f64| {
             [name.to_owned(), rate(value * 1e6), number(value / n.reference, 2)]
         };
-        let inject = if n.netmod == "ucx" { "ucp_put_nbx" } else { "fi_inject_write" };
-        let raw = [(inject, n.raw_inject), ("fi_write", n.raw_write), ("store", n.store)];
+        let raw = [(inject, n.raw_inject), (write, n.raw_write), ("store", n.store)];
         for (name, value) in raw {
             if let Some(value) = value {
                 table.row(&plain(name, value));
@@ -221,39 +192,15 @@ impl Report {
     }
 }
 
-/// The figures this project wants to reach, where they were measured: by the
-/// best of the affine models, whose work is the same.
+/// The figures this project wants to reach, where they were measured.
 fn figures_of(networks: &[NetworkReport]) -> Vec<Figure> {
-    let mut all = Vec::new();
-    let mut add = |what, measured, at_least| {
-        all.push(Figure { what, measured, at_least, met: measured >= at_least });
-    };
-    for n in networks.iter().filter(|n| n.size == 8) {
-        let affine =
-            || n.rows.iter().filter(|r| ["direct", "offset", "stride"].contains(&&*r.model));
-        let best = |f: fn(&Row) -> f64| affine().map(f).fold(f64::NAN, f64::max);
-        let (unchecked, checked) = (best(|r| r.unchecked_ratio), best(|r| r.checked_ratio));
-        match n.network.as_str() {
-            "shm" if n.netmod == "ucx" => {
-                add("UCX, allocated window, unchecked / ucp_put_nbx loop", unchecked, 0.9);
-            }
-            "mapped" if n.netmod == "ucx" => {
-                let raw = n.raw_inject.unwrap_or(f64::NAN);
-                let put = best(|r| r.unchecked) / raw;
-                add("mapped window, unchecked / ucp_put_nbx loop", put, 3.0);
-            }
-            "null" => {
-                add("null provider, unchecked / fi_inject_write loop", unchecked, 0.75);
-                add("null provider, checked / fi_inject_write loop", checked, 0.55);
-            }
-            "shm" => add("shm, checked / fi_write loop", checked, 0.95),
-            "mapped" => {
-                let view = n.view.map_or(f64::NAN, |v| v / n.reference);
-                add("mapped window, view / store loop", view, 0.4);
-            }
-            _ => {}
-        }
-    }
-    all.retain(|f| !f.measured.is_nan());
-    all
+    let networks = networks.iter().filter(|n| n.size == 8);
+    let figures = networks.filter_map(|n| compared!(&*n.netmod, N => N::figures(n))).flatten();
+    figures
+        .filter(|(_, measured, _)| !measured.is_nan())
+        .map(|(what, measured, at_least)| {
+            let met = measured >= at_least;
+            Figure { what, measured, at_least, met }
+        })
+        .collect()
 }
