@@ -60,7 +60,10 @@ struct Script {
 // SAFETY: the pointers are used by the one thread that runs a case.
 unsafe impl Send for Script {}
 
-/// A netmod that plays a script.
+/// A netmod that plays a script: made from [`rankway::netmod::null`], the template,
+/// which cannot serve itself. There every operation ends at once and well, and
+/// there are no packets; what is played here is the order of ends, refusals, and
+/// what peers send.
 pub struct ScriptedNetwork {
     caps: Caps,
     script: Mutex<Script>,
