@@ -2,8 +2,8 @@
 
 use crate::state::{Hooks, State};
 use rankway::boot::Boot;
-use rankway::device::{self, Options};
-use rankway::netmod::{self, Netmod};
+use rankway::device::{self, AnyContext, Options};
+use rankway::netmod;
 use rankway::netmods;
 use std::sync::Arc;
 
@@ -28,16 +28,15 @@ macro_rules! chosen {
             options: &Options,
             hooks: Hooks,
         ) -> Result<Chosen<B>, String> {
-            let name = match name {
-                Some(name) => name,
-                None => netmod::preferred(),
+            let opened = device::open_by_name(Arc::clone(&boot) as _, name, options);
+            let chosen = match opened.map_err(|e| e.to_string())? {
+                $(
+                    AnyContext::$netmod(context) => {
+                        State::leak(context, boot, options.threads, hooks).map(Chosen::$netmod)
+                    }
+                )*
             };
-            $(
-                if name == <netmod::$module::$netmod as Netmod>::NAME {
-                    return over(boot, options, hooks).map(Chosen::$netmod);
-                }
-            )*
-            Err(netmod::NetError::NoNetmod { wanted: name.to_owned(), have: netmod::NAMES }.to_string())
+            chosen.map_err(|e| e.to_string())
         }
     };
 }
@@ -51,12 +50,3 @@ impl<B: Boot> Clone for Chosen<B> {
 }
 
 impl<B: Boot> Copy for Chosen<B> {}
-
-fn over<N: Netmod, B: Boot>(
-    boot: Arc<B>,
-    options: &Options,
-    hooks: Hooks,
-) -> Result<&'static State<N, B>, String> {
-    let context = device::open_over(Arc::clone(&boot) as _, options).map_err(|e| e.to_string())?;
-    State::leak(context, boot, options.threads, hooks).map_err(|e| e.to_string())
-}
