@@ -2,10 +2,9 @@
 
 mod inline;
 
-use crate::fixture::{self, Fixture, MODELS, NULL, Network};
+use crate::fixture::{self, Fixture, MODELS};
 use crate::output::{self, Table, maybe};
-use rankway::av::{Entry, Transport};
-use rankway::boot::alone::Alone;
+use rankway::av::Entry;
 use rankway::netmod::ofi::Ofi;
 use rankway::rankmap::Lookup;
 use rankway::rma::Access;
@@ -17,7 +16,6 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// Counts the instructions of rank-to-entry translations and of 8-byte puts
 /// from the call to the provider's function entry, by single-stepping them.
@@ -255,11 +253,7 @@ fn table(report: &Report) -> Table {
 
 pub(crate) fn count_all() -> Result<Vec<Counted>, String> {
     let traces = step::session(Limits::default(), |marker| {
-        let boot = Arc::new(Alone::new().map_err(|e| e.to_string())?);
-        let fixture = Fixture::new(boot, &Network::Provider(NULL.into()), 64, 4096, &[0])?;
-        let endpoint = fixture.context.endpoint(Transport::Network);
-        let (_, endpoint) = endpoint.ok_or("the null provider is not open")?;
-        let provider = endpoint.inject_entry();
+        let (fixture, provider) = Fixture::to_count()?;
         let buf = 7_u64.to_ne_bytes();
         for model in MODELS {
             let access = fixture.access(model)?;

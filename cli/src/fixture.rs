@@ -6,7 +6,9 @@
 //! groups whose lpids are those peers in turn ([`Device::add_group`]). Maps, tables, entries
 //! and puts are the real ones.
 
+use rankway::av::Transport;
 use rankway::boot::Boot;
+use rankway::boot::alone::Alone;
 use rankway::device::{self, Context, Device, DeviceError, Options};
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::{NetError, Netmod};
@@ -76,6 +78,19 @@ pub(crate) struct Fixture<N: Netmod = Ofi> {
     pub(crate) ranks: u32,
     /// Kept for the window's sake; empty when the window allocates.
     _memory: Vec<u64>,
+}
+
+impl Fixture {
+    /// One process over the null provider, to count instructions on, and where
+    /// the provider's put begins.
+    pub(crate) fn to_count() -> Result<(Fixture, usize), String> {
+        let boot = Arc::new(Alone::new().map_err(|e| e.to_string())?);
+        let fixture = Self::new(boot, &Network::Provider(NULL.into()), 64, 4096, &[0])?;
+        let endpoint = fixture.context.endpoint(Transport::Network);
+        let (_, endpoint) = endpoint.ok_or("the null provider is not open")?;
+        let provider = endpoint.inject_entry();
+        Ok((fixture, provider))
+    }
 }
 
 impl<N: Netmod> Fixture<N> {

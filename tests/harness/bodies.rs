@@ -91,3 +91,31 @@ pub fn same(what: &str, got: &[u8], want: &[u8]) -> Result {
         want.get(at)
     ))
 }
+
+/// Runs `work` in a thread for each of these numbers, and makes progress here
+/// until all are done: what peers' threads ask for goes by way of this context.
+/// The first that fails ends the job, as the others would wait for its peers.
+pub fn in_threads<N: Netmod, I: Send>(
+    context: &Context<N>,
+    numbers: impl IntoIterator<Item = I>,
+    work: impl Fn(I) -> Result + Sync,
+) -> Result {
+    let (tell, ended) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| -> Result {
+        let mut left = 0;
+        for number in numbers {
+            let (tell, work) = (tell.clone(), &work);
+            scope.spawn(move || tell.send(work(number)));
+            left += 1;
+        }
+        while left > 0 {
+            context.progress().map_err(text)?;
+            match ended.try_recv() {
+                Ok(Err(why)) => context.device().boot().abort(1, &why),
+                Ok(Ok(())) => left -= 1,
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+        Ok(())
+    })
+}

@@ -13,7 +13,7 @@ mod dice;
 mod processes;
 mod windows;
 
-pub use bodies::{Opens, Over, die, panic_of, pattern, same};
+pub use bodies::{Opens, Over, die, in_threads, panic_of, pattern, same};
 pub use dice::Dice;
 pub use processes::{Result, bounded, bounded_for, ended, gone, group, leftovers, told};
 pub use windows::{ALLOCATED, CREATED, DIRECT, Held, PROVIDED, make, own};

@@ -10,7 +10,7 @@ mod refusals;
 mod threads;
 
 pub use crate::harness::{ALLOCATED, CREATED, DIRECT, Opens, PROVIDED, make, own, pattern, same};
-use crate::harness::{Result, Scenario, text};
+use crate::harness::{Result, Scenario, in_threads, text};
 use crate::{ensure, refused};
 use rankway::av::Transport;
 use rankway::boot::Boot;

@@ -59,47 +59,25 @@ pub fn threads<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let mut w = make::<KIND, _>(&world, THREADS * PUTS * 8 + THREADS * 10_000, 1).map_err(text)?;
     w.fence().map_err(text)?;
     let (state, device, map) = (w.state().map_err(text)?, context.device(), world.map());
-    let (tell, told) = std::sync::mpsc::channel();
-    std::thread::scope(|scope| -> Result {
-        for thread in 0..THREADS {
-            let (state, tell) = (state.clone(), tell.clone());
-            scope.spawn(move || {
-                let body = || -> Result {
-                    let context = device.context().map_err(text)?;
-                    let access = Access::open(&state, &context, map).map_err(text)?;
-                    refused!(access.put(&[1], to, 0), ErrorKind::NoEpoch);
-                    access.lock_all().map_err(text)?;
-                    for i in 0..PUTS {
-                        let at = (thread * PUTS + i) * 8;
-                        let bytes = word(me, thread as u32, i as u32);
-                        access.put(&bytes, to, at).map_err(text)?;
-                        if i % 64 == 0 {
-                            access.flush(to).map_err(text)?;
-                            let mut got = [0; 8];
-                            access.get(&mut got, to, at).map_err(text)?;
-                            same("got by a thread", &got, &bytes)?;
-                        }
-                    }
-                    let long = THREADS * PUTS * 8 + thread * 10_000;
-                    access.put(&pattern(thread as u32, 10_000), to, long).map_err(text)?;
-                    access.unlock_all().map_err(text)
-                };
-                let _ = tell.send(body());
-            });
-        }
-        // Peers' threads send to this context: progress until ours are done.
-        let mut left = THREADS;
-        while left > 0 {
-            context.progress().map_err(text)?;
-            match told.try_recv() {
-                Ok(result) => {
-                    result?;
-                    left -= 1;
-                }
-                Err(_) => std::thread::yield_now(),
+    in_threads(&context, 0..THREADS, |thread| {
+        let context = device.context().map_err(text)?;
+        let access = Access::open(&state, &context, map).map_err(text)?;
+        refused!(access.put(&[1], to, 0), ErrorKind::NoEpoch);
+        access.lock_all().map_err(text)?;
+        for i in 0..PUTS {
+            let at = (thread * PUTS + i) * 8;
+            let bytes = word(me, thread as u32, i as u32);
+            access.put(&bytes, to, at).map_err(text)?;
+            if i % 64 == 0 {
+                access.flush(to).map_err(text)?;
+                let mut got = [0; 8];
+                access.get(&mut got, to, at).map_err(text)?;
+                same("got by a thread", &got, &bytes)?;
             }
         }
-        Ok(())
+        let long = THREADS * PUTS * 8 + thread * 10_000;
+        access.put(&pattern(thread as u32, 10_000), to, long).map_err(text)?;
+        access.unlock_all().map_err(text)
     })?;
     w.fence().map_err(text)?;
     let from = (me + n - 1) % n;

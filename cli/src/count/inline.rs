@@ -2,10 +2,9 @@
 //! made it: functions of a shared object (`capi/count/count.c`).
 
 use super::{MODELS, UNCHECKED_LIMIT};
-use crate::fixture::{Fixture, NULL, Network};
+use crate::fixture::Fixture;
 use crate::output::{Table, maybe};
-use rankway::av::{Entry, Transport};
-use rankway::boot::alone::Alone;
+use rankway::av::Entry;
 use rankway::netmod::ofi::Ofi;
 use rankway::rankmap::Lookup;
 use rankway::rma::Access;
@@ -14,7 +13,6 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::Path;
-use std::sync::Arc;
 
 /// The most instructions a translation may take through an affine map.
 const AFFINE_LIMIT: u64 = 7;
@@ -76,11 +74,7 @@ pub(super) fn count(path: &Path) -> Result<Report, String> {
     let functions = Functions::open(path)?;
     let (translate, put) = (functions.translate, functions.put);
     let traces = step::session(Limits::default(), |marker| {
-        let boot = Arc::new(Alone::new().map_err(|e| e.to_string())?);
-        let fixture = Fixture::new(boot, &Network::Provider(NULL.into()), 64, 4096, &[0])?;
-        let endpoint = fixture.context.endpoint(Transport::Network);
-        let (_, endpoint) = endpoint.ok_or("the null provider is not open")?;
-        let provider = endpoint.inject_entry();
+        let (fixture, provider) = Fixture::to_count()?;
         let buf = 7_u64.to_ne_bytes();
         for model in MODELS {
             let access = fixture.access(model)?;

@@ -7,6 +7,7 @@ use crate::harness::{Result, Scenario, clean, content, print_pid, text};
 use crate::limits::full_queues;
 use crate::rma::{ALLOCATED, CREATED, Opens, late, make, own, pattern, same, word};
 use rankway::boot::Boot;
+use rankway::device::Context;
 use rankway::netmod::Netmod;
 use rankway::rma::{Communicator, Error, Window};
 use std::process::Output;
@@ -31,6 +32,33 @@ fn pids<N: Netmod>(world: &Communicator<N>) -> Result<Vec<u32>> {
     print_pid();
     let all = world.allgather(&std::process::id().to_le_bytes()).map_err(text)?;
     all.iter().map(|b| Ok(u32::from_le_bytes(b.as_slice().try_into().map_err(text)?))).collect()
+}
+
+/// Kills rank 1 after a while, and makes progress until rank 0 says, at `flag`
+/// of this rank's memory, that it has done all it was to do.
+fn kill_until_told<N: Netmod>(window: &Window<N>, flag: usize, pids: &[u32]) -> Result {
+    let start = Instant::now();
+    let mut killed = false;
+    let mut told = [0; 8];
+    while told != word(0, 2, 77) {
+        window.context().progress().map_err(text)?;
+        if !killed && start.elapsed() > Duration::from_millis(200) {
+            signal(pids[1], libc::SIGKILL);
+            killed = true;
+        }
+        window.read_local(flag, &mut told).map_err(text)?;
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+/// Answers the probes of rank 0's last flush.
+fn answer_last<N: Netmod>(context: &Context<N>, pids: &[u32]) -> Result {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(300) && is_there(pids[0]) {
+        context.progress().map_err(text)?;
+    }
+    Ok(())
 }
 
 /// Rank 0 puts to rank 1, which is killed meanwhile, and goes on with rank 2.
@@ -100,29 +128,13 @@ pub fn killed_in_puts<const KIND: u8, const LEN: usize, const IDLE: bool, N: Ope
             }
         }
         _ => {
-            let start = Instant::now();
-            let mut killed = false;
-            let mut flag = [0; 8];
-            while flag != word(0, 2, 77) {
-                context.progress().map_err(text)?;
-                if !killed && start.elapsed() > Duration::from_millis(200) {
-                    signal(pids[1], libc::SIGKILL);
-                    killed = true;
-                }
-                w.read_local(FLAG, &mut flag).map_err(text)?;
-                std::thread::yield_now();
-            }
+            kill_until_told(&w, FLAG, &pids)?;
             let all = own(&w)?;
             for round in 0..300 {
                 same("after the death", &all[64 + round * 8..][..8], &word(0, 2, round as u32))?;
             }
             same("long, after the death", &all[0x4000..][..9000], &pattern(8, 9000))?;
-            // Probes of rank 0's last flush are answered here.
-            let start = Instant::now();
-            while start.elapsed() < Duration::from_millis(300) && is_there(pids[0]) {
-                context.progress().map_err(text)?;
-            }
-            Ok(())
+            answer_last(&context, &pids)
         }
     }
 }
@@ -138,7 +150,6 @@ pub fn killed_in_gets<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     w.write_local(0, &pattern(me, LEN)).map_err(text)?;
     w.fence().map_err(text)?;
     w.lock_all().map_err(text)?;
-    let start = Instant::now();
     match me {
         0 => {
             let mut got = vec![0; LEN];
@@ -170,23 +181,8 @@ pub fn killed_in_gets<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
             context.progress().map_err(text)?;
         },
         _ => {
-            let mut killed = false;
-            let mut flag = [0; 8];
-            while flag != word(0, 2, 77) {
-                context.progress().map_err(text)?;
-                if !killed && start.elapsed() > Duration::from_millis(200) {
-                    signal(pids[1], libc::SIGKILL);
-                    killed = true;
-                }
-                w.read_local(LEN, &mut flag).map_err(text)?;
-                std::thread::yield_now();
-            }
-            // Probes of rank 0's last flush are answered here.
-            let start = Instant::now();
-            while start.elapsed() < Duration::from_millis(300) && is_there(pids[0]) {
-                context.progress().map_err(text)?;
-            }
-            Ok(())
+            kill_until_told(&w, LEN, &pids)?;
+            answer_last(&context, &pids)
         }
     }
 }

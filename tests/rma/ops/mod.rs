@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "lengths that stand beside them")]
 
 pub use crate::harness::{ALLOCATED, CREATED, Dice, Held, Opens, own, same};
-use crate::harness::{Result, Scenario, text};
+use crate::harness::{Result, Scenario, in_threads, text};
 use rankway::boot::Boot;
 use rankway::netmod::{Netmod, Op, Type};
 use rankway::rma::{Communicator, Window};

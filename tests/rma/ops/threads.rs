@@ -69,26 +69,7 @@ pub fn contexts<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         Ok(())
     };
     for _ in 0..ROUNDS {
-        let (tell, ended) = std::sync::mpsc::channel();
-        std::thread::scope(|scope| -> Result {
-            for thread in 0..threads(me) {
-                let (tell, work) = (tell.clone(), &work);
-                scope.spawn(move || tell.send(work(before + thread)));
-            }
-            // The peers' contexts ask this one.
-            let mut left = threads(me);
-            while left > 0 {
-                context.progress().map_err(text)?;
-                match ended.try_recv() {
-                    Ok(result) => {
-                        result?;
-                        left -= 1;
-                    }
-                    Err(_) => std::thread::yield_now(),
-                }
-            }
-            Ok(())
-        })?;
+        in_threads(&context, before..before + threads(me), work)?;
         world.barrier().map_err(text)?;
     }
     let bytes = own(&w)?;
@@ -165,24 +146,6 @@ pub fn windows_at_once<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         }
         Ok(())
     };
-    let (tell, ended) = std::sync::mpsc::channel();
-    std::thread::scope(|scope| -> Result {
-        for number in 1..=THREADS {
-            let (tell, work) = (tell.clone(), &work);
-            scope.spawn(move || tell.send(work(number)));
-        }
-        // The peers' windows are reached by way of this one.
-        let mut left = THREADS;
-        while left > 0 {
-            context.progress().map_err(text)?;
-            match ended.try_recv() {
-                // The other threads would wait for this one's peers.
-                Ok(Err(why)) => device.boot().abort(1, &why),
-                Ok(Ok(())) => left -= 1,
-                Err(_) => std::thread::yield_now(),
-            }
-        }
-        Ok(())
-    })?;
+    in_threads(&context, 1..=THREADS, work)?;
     world.barrier().map_err(text)
 }
