@@ -35,63 +35,85 @@ impl<N: Netmod> std::fmt::Debug for Scope<'_, '_, N> {
 /// are left when it is dropped are abandoned.
 struct Requests<N: Netmod> {
     tagged: Tagged<N>,
-    /// `None` for those that were waited for.
-    all: RefCell<Vec<Option<u32>>>,
+    all: RefCell<Vec<Started>>,
+}
+
+/// One of them.
+struct Started {
+    /// `None` when it was waited for.
+    at: Option<u32>,
+    is_send: bool,
 }
 
 impl<N: Netmod> Requests<N> {
     /// Keeps one that was begun. Returns its number.
-    fn keep(&self, at: u32) -> usize {
+    fn keep(&self, at: u32, is_send: bool) -> usize {
         let mut all = self.all.borrow_mut();
-        all.push(Some(at));
+        all.push(Started { at: Some(at), is_send });
         all.len() - 1
     }
 
     /// Waits for one and takes its result; `None` if that was done before.
     fn wait(&self, number: usize) -> Option<Result<Status, MsgError>> {
-        let at = self.all.borrow_mut()[number].take()?;
+        let at = self.all.borrow_mut()[number].at.take()?;
         Some(self.tagged.complete(at))
     }
 
-    /// Takes back receives that have no message yet, and sends to this process
-    /// itself that have no receive.
-    fn cancel(&self) {
-        for at in self.all.borrow().iter().flatten() {
-            self.tagged.take_back(*at);
+    /// Takes back sends to this process itself that have no receive, or receives
+    /// that have no message yet.
+    fn take_back(&self, sends: bool) {
+        let all = self.all.borrow();
+        for at in
+            all.iter().filter(|started| started.is_send == sends).filter_map(|started| started.at)
+        {
+            self.tagged.take_back(at);
         }
     }
 
     /// Waits for all, also where handlers panic. Returns their first error, or
-    /// the first panic, after which receives without a message are taken back.
-    fn complete(&self) -> std::thread::Result<Result<(), MsgError>> {
+    /// the first panic, after which the scope did not go `well`.
+    fn complete(&self, mut well: bool) -> std::thread::Result<Result<(), MsgError>> {
         let mut first = None;
         loop {
-            match catch_unwind(AssertUnwindSafe(|| self.wait_all())) {
+            match catch_unwind(AssertUnwindSafe(|| self.wait_all(well))) {
                 Ok(completed) => return first.map_or(Ok(completed), Err),
                 Err(panic) => {
                     first.get_or_insert(panic);
-                    self.cancel();
+                    well = false;
                 }
             }
         }
     }
 
     /// Waits for all, whatever becomes of the others. Returns the first error.
-    fn wait_all(&self) -> Result<(), MsgError> {
+    /// Where the scope did not go `well`, receives stay until its sends are over:
+    /// a peer whose scope failed too waits for ours to take what it has sent.
+    fn wait_all(&self, well: bool) -> Result<(), MsgError> {
         let mut first = None;
-        let count = self.all.borrow().len();
-        for number in 0..count {
-            if let Some(Err(e)) = self.wait(number) {
-                first.get_or_insert(e);
+        let mut wait = |sends_only: bool| {
+            let count = self.all.borrow().len();
+            for number in 0..count {
+                if sends_only && !self.all.borrow()[number].is_send {
+                    continue;
+                }
+                if let Some(Err(e)) = self.wait(number) {
+                    first.get_or_insert(e);
+                }
             }
+        };
+        if !well {
+            self.take_back(true);
+            wait(true);
+            self.take_back(false);
         }
+        wait(false);
         first.map_or(Ok(()), Err)
     }
 }
 
 impl<N: Netmod> Drop for Requests<N> {
     fn drop(&mut self) {
-        for at in self.all.take().into_iter().flatten() {
+        for at in self.all.take().into_iter().filter_map(|started| started.at) {
             self.tagged.abandon(at);
         }
     }
@@ -100,10 +122,13 @@ impl<N: Netmod> Drop for Requests<N> {
 impl<N: Netmod> Messenger<'_, N> {
     /// Runs `f`, which begins sends and receives, and completes them: when this
     /// returns all buffers are free, whether `f` went well, failed or panicked.
-    /// Within `f` the compiler keeps borrowed buffers from being touched. Where
-    /// `f` does not go well, receives that have no message yet are taken back,
-    /// as are messages to this process itself that have no receive; all else is
-    /// waited for.
+    /// Within `f` the compiler keeps borrowed buffers from being touched.
+    ///
+    /// Where `f` does not go well, messages to this process itself that have no
+    /// receive are taken back, as are receives that have no message when all sends
+    /// are over. Sends are waited for: a long one until its receiver has taken it
+    /// or died. Two ranks whose scopes fail before they began to receive each
+    /// other's long messages wait for each other, so begin receives first.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -176,10 +201,7 @@ impl<N: Netmod> Messenger<'_, N> {
         let requests = Requests { tagged: self.tagged().clone(), all: RefCell::default() };
         let scope = Scope { messenger: self, requests, scope: PhantomData, env: PhantomData };
         let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-        if !matches!(result, Ok(Ok(_))) {
-            scope.requests.cancel();
-        }
-        let completed = scope.requests.complete();
+        let completed = scope.requests.complete(matches!(result, Ok(Ok(_))));
         match (result, completed) {
             (Err(panic), _) | (_, Err(panic)) => resume_unwind(panic),
             (Ok(result), Ok(completed)) => result.and_then(|value| completed.map(|()| value)),
@@ -228,7 +250,7 @@ impl<'scope, N: Netmod> Scope<'scope, '_, N> {
         // abandons the request.
         let sent = unsafe { self.messenger.tagged().begin_send(to, buf, synchronous)? };
         if let Some(at) = sent {
-            self.requests.keep(at);
+            self.requests.keep(at, true);
         }
         Ok(())
     }
@@ -250,7 +272,7 @@ impl<'scope, N: Netmod> Scope<'scope, '_, N> {
         // SAFETY: borrowed, and by nobody else, until the scope has ended,
         // which completes or abandons the request.
         let at = unsafe { self.messenger.tagged().begin_recv(&spec, buffer)? };
-        let number = self.requests.keep(at);
+        let number = self.requests.keep(at, false);
         Ok(Receive { requests: &self.requests, number, start, len, buf: PhantomData })
     }
 }

@@ -43,6 +43,13 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("scope on little credit", 3, scopes::exchange::<N>, &small);
     add("scope with an error", 2, scopes::error::<N>, &[]);
     add("scope with a panic", 2, scopes::panic::<N>, &[]);
+    add("scopes that both fail", 2, scopes::both_fail::<N>, &[]);
+    add(
+        "scopes that both fail, by network",
+        2,
+        scopes::both_fail::<N>,
+        &[("RANKWAY_NODE_QUEUES", "0")],
+    );
     add("a handler's panic", 2, scopes::handler_panic::<N>, &[]);
     // Some seconds of copying.
     let huge = Scenario::new(format!("past 4 GiB/{name}"), 2, floods::huge::<N>).slow();

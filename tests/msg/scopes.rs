@@ -149,6 +149,43 @@ pub fn panic<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     world.barrier().map_err(text)
 }
 
+/// Scopes of both ranks fail or panic with long messages to each other under
+/// way: neither waits for ever, and what was sent arrives.
+pub fn both_fail<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let (me, other) = (world.rank(), 1 - world.rank());
+    let messages = Messenger::open(&world).map_err(text)?;
+    let ours = values(me, LONG);
+    let mut theirs = vec![0; LONG];
+    for round in 0..40 {
+        theirs.fill(0);
+        let mut fail = |panics: bool| {
+            messages.scope(|s| {
+                s.recv(&mut theirs, other, 1)?;
+                s.send(&ours, other, 1)?;
+                assert!(!panics, "amidst");
+                s.send(&ours, 17, 1)
+            })
+        };
+        // Both panic, one does, none does.
+        if round % 4 == 0 || round % 4 == 1 + me {
+            let said = panic_of(|| fail(true).map_err(text))?;
+            ensure!(said == "amidst", "it said {said:?}");
+        } else {
+            let why = fail(false).map_err(text).err().ok_or("no error")?;
+            ensure!(why.contains("rank 17 is out of range"), "{why}");
+        }
+        if theirs[LONG - 1] == 0 {
+            // Ours was taken before theirs had come.
+            messages.scope(|s| s.recv(&mut theirs, other, 1).map(drop)).map_err(text)?;
+        }
+        ensure!(theirs == values(other, LONG), "what was sent before the failure, round {round}");
+        world.barrier().map_err(text)?;
+    }
+    Ok(())
+}
+
 /// A handler of active messages panics in the wait for a receive: its buffer is
 /// the caller's, also that of a receive that is no scope's.
 pub fn handler_panic<N: Opens>(boot: Arc<dyn Boot>) -> Result {
