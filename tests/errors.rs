@@ -326,12 +326,14 @@ fn every_error_says_what_it_said() {
             Box::new(NetError::NoProvider {
                 wanted: text("psm"),
                 have: vec![text("tcp"), text("shm")],
+                library: "libfabric",
+                variable: "FI_PROVIDER",
             }),
             "provider 'psm' is not there; this libfabric offers: tcp, shm; name one of them in \
              RANKWAY_PROVIDER, or unset it and FI_PROVIDER to have one chosen",
         ),
         (
-            Box::new(NetError::NoRma { provider: text("udp") }),
+            Box::new(NetError::NoRma { provider: text("udp"), variable: "FI_PROVIDER" }),
             "provider 'udp' has no RMA on reliable datagram endpoints, which windows need; use another \
              (rankway info lists them) or unset FI_PROVIDER",
         ),
@@ -341,6 +343,7 @@ fn every_error_says_what_it_said() {
                 place: "/dev/shm",
                 free: 1,
                 needed: 2,
+                why: "an endpoint takes up to 16 MiB, and libfabric wants space for one a processor",
             }),
             "shm: /dev/shm has 1 bytes free and 2 may be needed (an endpoint takes up to 16 MiB, and \
              libfabric wants space for one a processor); remove what is left there, enlarge it (mount -o \

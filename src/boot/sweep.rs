@@ -1,19 +1,20 @@
 //! Removes what ended processes left in `/dev/shm`.
 //!
 //! Two kinds of names are known: Rankway's own segments, which start with
-//! [`segment_prefix`], and those of libfabric's shm provider, `<pid>:<domain>:<endpoint>`,
-//! which it leaks when a process is killed. Anything else and anything of
-//! another user is left alone.
+//! [`segment_prefix`], and those that a network library leaks when a process is
+//! killed, whose names its netmod knows ([`segment_owner`]). Anything else and
+//! anything of another user is left alone.
 //!
 //! A pid in a name proves nothing: `/dev/shm` may be shared by containers that
-//! number their processes alike, and other parts of a program use libfabric
-//! too. So a segment of libfabric's goes only if this process made it
+//! number their processes alike, and other parts of a program use the library
+//! too. So a segment of a library's goes only if this process made it
 //! ([`made_here`]), or if nobody on the machine has it open or mapped, which
 //! the kernel says by granting a lease on it (fcntl(2)), and its owner is known:
 //! by its pid, or by a mark ([`MARK`]) where all of a job were killed and none
 //! is left that knows the pids.
 
 use super::os;
+use crate::netmod::segment_owner;
 use std::fs::{File, Metadata};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt as _, PermissionsExt as _};
@@ -25,7 +26,7 @@ const SHM: &str = "/dev/shm";
 /// Chooses the signal for those who hold a lease; the libc crate lacks it.
 const F_SETSIG: i32 = 10;
 /// The sticky bit, which Linux ignores on files (chmod(2)), says that a segment
-/// of libfabric's was made by a process of Rankway.
+/// of a library's was made by a process of Rankway.
 const MARK: u32 = 0o1000;
 
 /// Start of the name of every segment of a job: `rankway-<job in 16 hex digits>-`.
@@ -39,13 +40,11 @@ pub fn segment_prefix(job: u64) -> String {
 /// Segments that endpoints of this process made: its pid, their inodes.
 static MADE: Mutex<Vec<(u32, u64)>> = Mutex::new(Vec::new());
 
-/// Notes that this process made the segment behind `fi_shm://<name>`, so that it
-/// may remove it, and marks it for later processes. Other addresses are ignored.
-pub(crate) fn made_here(address: &[u8]) {
-    let name = address.strip_suffix(&[0]).and_then(|text| std::str::from_utf8(text).ok());
-    let Some((_, name)) = name.and_then(|text| text.split_once("://")) else { return };
+/// Notes that this process made a segment of a library's, so that it may remove
+/// it, and marks it for later processes. Those of others are left alone.
+pub(crate) fn made_here(name: &str) {
     let me = std::process::id();
-    if libfabric_owner(name) != Some(me) || name.contains('/') {
+    if segment_owner(name) != Some(me) {
         return;
     }
     let path = Path::new(SHM).join(name);
@@ -65,7 +64,7 @@ pub(crate) fn made_here(address: &[u8]) {
     }
 }
 
-/// Removes every segment of job `job`, and libfabric's segments of those of
+/// Removes every segment of job `job`, and libraries' segments of those of
 /// `pids` that have ended, unless somebody has them. Returns how many names
 /// were removed.
 ///
@@ -74,13 +73,13 @@ pub fn sweep(pids: &[u32], job: u64) -> usize {
     let prefix = segment_prefix(job);
     remove(Path::new(SHM), |name, path, _| {
         name.starts_with(&prefix)
-            || libfabric_owner(name).is_some_and(|pid| pids.contains(&pid) && os::ended(pid))
+            || segment_owner(name).is_some_and(|pid| pids.contains(&pid) && os::ended(pid))
                 && nobody_has(path)
     })
 }
 
 /// Removes what one process of job `job` left, others still running: segments
-/// named `rankway-<job>-<pid>-…`, and libfabric's that it made, if it is the
+/// named `rankway-<job>-<pid>-…`, and libraries' that it made, if it is the
 /// caller, or that nobody has. Does nothing while another `pid` lives.
 pub fn sweep_process(pid: u32, job: u64) -> usize {
     let own = pid == std::process::id();
@@ -92,18 +91,18 @@ pub fn sweep_process(pid: u32, job: u64) -> usize {
     remove(Path::new(SHM), |name, path, known| {
         let by_me = || own && made.contains(&(pid, known.ino()));
         name.starts_with(&prefix)
-            || libfabric_owner(name) == Some(pid) && (by_me() || nobody_has(path))
+            || segment_owner(name) == Some(pid) && (by_me() || nobody_has(path))
     })
 }
 
-/// Removes what ended processes left that nobody swept after: libfabric's
-/// segments of this process's pid, of which libfabric refuses to open another,
+/// Removes what ended processes left that nobody swept after: libraries'
+/// segments of this process's pid, of which the library refuses to open another,
 /// and those that bear Rankway's mark. Those that somebody has are in use.
 pub fn sweep_stale() -> usize {
     let me = std::process::id();
     remove(Path::new(SHM), |name, path, known| {
         let is_marked = known.permissions().mode() & MARK != 0;
-        libfabric_owner(name).is_some_and(|pid| pid == me || is_marked) && nobody_has(path)
+        segment_owner(name).is_some_and(|pid| pid == me || is_marked) && nobody_has(path)
     })
 }
 
@@ -119,13 +118,6 @@ fn nobody_has(path: &Path) -> bool {
         libc::fcntl(file.as_raw_fd(), F_SETSIG, libc::SIGURG) == 0
             && libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) == 0
     }
-}
-
-/// The pid in a libfabric segment name.
-fn libfabric_owner(name: &str) -> Option<u32> {
-    let (pid, rest) = name.split_once(':')?;
-    let digits = !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit());
-    (digits && rest.contains(':')).then(|| pid.parse().ok())?
 }
 
 /// Waits until nobody else on this machine sweeps, for at most 100 ms: two who
@@ -166,23 +158,14 @@ fn remove(directory: &Path, ours: impl Fn(&str, &Path, &Metadata) -> bool) -> us
     removed
 }
 
-#[cfg(test)]
+// (Names of segments are those of libfabric's shm.)
+#[cfg(all(test, feature = "ofi"))]
 mod tests {
     use super::*;
     use std::path::PathBuf;
 
     /// Held by tests that sweep: one would sweep what another has made.
     static SWEEPING: Mutex<()> = Mutex::new(());
-
-    #[test]
-    fn libfabric_names_are_told_from_others() {
-        assert_eq!(libfabric_owner("1234:0:1"), Some(1234));
-        assert_eq!(libfabric_owner("1234:dom:ep"), Some(1234));
-        assert_eq!(libfabric_owner("1234:x"), None);
-        assert_eq!(libfabric_owner("sem.1234:0:1"), None);
-        assert_eq!(libfabric_owner(":0:1"), None);
-        assert_eq!(libfabric_owner("+12:0:1"), None);
-    }
 
     #[test]
     fn only_the_job_and_the_dead_are_swept() {
@@ -209,7 +192,7 @@ mod tests {
         assert!(!Path::new(&living).exists());
         // Of this process, which still has it.
         let own = File::create(&living).unwrap();
-        made_here(format!("fi_shm://{}:0:{job:x}\0", std::process::id()).as_bytes());
+        made_here(&format!("{}:0:{job:x}", std::process::id()));
         sweep_stale();
         assert!(Path::new(&living).exists());
         assert!(sweep_process(std::process::id(), job) >= 1);

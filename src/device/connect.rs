@@ -14,7 +14,9 @@ impl<N: Netmod> Context<N> {
     /// This context's own addresses.
     pub(super) fn business_card(&self) -> Result<BusinessCard, DeviceError> {
         let local = self.address_of(Transport::Local)?;
-        crate::boot::made_here(&local);
+        if let Some(segment) = N::segment(&local) {
+            crate::boot::made_here(segment);
+        }
         Ok(BusinessCard {
             local,
             network: self.address_of(Transport::Network)?,
@@ -104,7 +106,7 @@ impl<N: Netmod> Context<N> {
                  has no shared-memory provider; open a network provider too (RANKWAY_PROVIDER)"
             } else {
                 "it is on another node and one of the two has no network provider open; unset \
-                 FI_PROVIDER and RANKWAY_PROVIDER or name a network provider there"
+                 RANKWAY_PROVIDER and the library's own variable, or name a network provider there"
             };
             return Err(DeviceError::NoTransport { rank: peer, why });
         };

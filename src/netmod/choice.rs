@@ -56,6 +56,16 @@ macro_rules! choices {
             let _ = visitor;
             Err(NetError::NoNetmod { wanted: name.to_owned(), have: NAMES })
         }
+
+        /// The process that made a segment of this name, if a netmod's library
+        /// calls its own so ([`Netmod::segment_owner`]).
+        pub(crate) fn segment_owner(name: &str) -> Option<u32> {
+            let owners: &[fn(&str) -> Option<u32>] = &[$(
+                #[cfg(feature = $feature)]
+                <super::$module::$netmod as Netmod>::segment_owner
+            ),*];
+            owners.iter().find_map(|owner| owner(name))
+        }
     };
 }
 

@@ -22,11 +22,17 @@ pub enum NetError {
         wanted: String,
         /// What the library has.
         have: Vec<String>,
+        /// The library's name.
+        library: &'static str,
+        /// Its own variable that chooses one.
+        variable: &'static str,
     },
     /// The provider is there but has no one-sided operations.
     NoRma {
         /// The provider.
         provider: String,
+        /// The library's own variable that chooses one.
+        variable: &'static str,
     },
     /// Shared memory is full.
     NoSpace {
@@ -38,6 +44,8 @@ pub enum NetError {
         free: u64,
         /// Bytes it should have.
         needed: u64,
+        /// What takes them.
+        why: &'static str,
     },
     /// The process may not map what a peer takes.
     NoAddressSpace {
@@ -101,21 +109,20 @@ impl fmt::Display for NetError {
             NetError::NoNetmod { wanted, have } => {
                 write!(f, "there is no netmod '{wanted}'; netmods are {}", have.join(" and "))
             }
-            NetError::NoProvider { wanted, have } => write!(
+            NetError::NoProvider { wanted, have, library, variable } => write!(
                 f,
-                "provider '{wanted}' is not there; this libfabric offers: {}; name one of them \
-                 in RANKWAY_PROVIDER, or unset it and FI_PROVIDER to have one chosen",
+                "provider '{wanted}' is not there; this {library} offers: {}; name one of them \
+                 in RANKWAY_PROVIDER, or unset it and {variable} to have one chosen",
                 have.join(", ")
             ),
-            NetError::NoRma { provider } => write!(
+            NetError::NoRma { provider, variable } => write!(
                 f,
                 "provider '{provider}' has no RMA on reliable datagram endpoints, which windows \
-                 need; use another (rankway info lists them) or unset FI_PROVIDER"
+                 need; use another (rankway info lists them) or unset {variable}"
             ),
-            NetError::NoSpace { provider, place, free, needed } => write!(
+            NetError::NoSpace { provider, place, free, needed, why } => write!(
                 f,
-                "{provider}: {place} has {free} bytes free and {needed} may be needed (an \
-                 endpoint takes up to 16 MiB, and libfabric wants space for one a processor); \
+                "{provider}: {place} has {free} bytes free and {needed} may be needed ({why}); \
                  remove what is left there, enlarge it (mount -o remount,size=...), or use \
                  another provider (RANKWAY_PROVIDER=tcp)"
             ),

@@ -39,8 +39,8 @@ pub mod null;
 mod operation;
 
 pub use caps::{Calls, Caps};
-pub(crate) use choice::check_settings;
 pub use choice::{NAMES, Visit, by_name, preferred};
+pub(crate) use choice::{check_settings, segment_owner};
 pub use element::{Kind, Op, Type};
 pub use error::NetError;
 pub use operation::{Atomic, Bulk, Completion, Iov, IovTransfer, Transfer};
@@ -150,6 +150,17 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// when it is named.
     fn is_installed() -> bool {
         true
+    }
+
+    /// The process that made the shared-memory segment of this name, where it
+    /// is one of the library's own that outlives a process that was killed.
+    fn segment_owner(_name: &str) -> Option<u32> {
+        None
+    }
+
+    /// The name of that segment behind an [address](Netmod::address), if it has one.
+    fn segment(_address: &[u8]) -> Option<&str> {
+        None
     }
 
     /// Opens what reaches the processes of a job.

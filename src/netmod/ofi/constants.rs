@@ -3,6 +3,11 @@
 use super::bindings as sys;
 use crate::netmod::HEAD;
 
+/// What errors call the library.
+pub(super) const LIBRARY: &str = "libfabric";
+/// The library's own variable that chooses providers.
+pub(super) const PROVIDER_ENV: &str = "FI_PROVIDER";
+
 /// The access rights that a window's memory needs.
 pub(super) const REMOTE: u64 = sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE;
 

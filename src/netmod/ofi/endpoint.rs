@@ -1,7 +1,7 @@
 //! An endpoint with its completion queue and counter.
 
 use super::bindings as sys;
-use super::constants::TRACKED;
+use super::constants::{PROVIDER_ENV, TRACKED};
 use super::domain::Ofi;
 use super::ffi;
 use super::pages::Pages;
@@ -152,7 +152,8 @@ impl Endpoint {
             owner.check("fi_ep_bind(av)", rc)?;
             owner.check("fi_enable", ffi::fi_enable(endpoint.ep))?;
             if !ffi::has_rma(endpoint.ep) {
-                return Err(NetError::NoRma { provider: owner.caps.provider.clone() });
+                let provider = owner.caps.provider.clone();
+                return Err(NetError::NoRma { provider, variable: PROVIDER_ENV });
             }
             if owner.caps.packet_size > 0 && !ffi::has_messages(endpoint.ep) {
                 return Err(owner.explain("fi_enable", UNSUPPORTED));

@@ -35,6 +35,14 @@ impl Netmod for Ofi {
         describe::library().is_ok()
     }
 
+    fn segment_owner(name: &str) -> Option<u32> {
+        shm::segment_owner(name)
+    }
+
+    fn segment(address: &[u8]) -> Option<&str> {
+        shm::segment(address)
+    }
+
     fn open_providers(params: &OpenParams) -> Result<Providers<Ofi>, NetError> {
         open::providers(params)
     }

@@ -36,7 +36,7 @@ fn named(names: &str, params: &OpenParams) -> Result<Providers<Ofi>, NetError> {
     }
     if network.is_none() && node.is_none() {
         let have = select::providers(true)?;
-        return Err(NetError::NoProvider { wanted: names.to_owned(), have });
+        return Err(select::not_there(names.to_owned(), have));
     }
     Ok(Providers { network, node })
 }

@@ -1,6 +1,7 @@
 //! Which provider is chosen.
 
 use super::bindings as sys;
+use super::constants::{LIBRARY, PROVIDER_ENV};
 use super::ffi::{Library, get_string};
 use super::shm;
 use crate::netmod::NetError;
@@ -230,19 +231,24 @@ impl ProviderIdentity {
 
 /// Returns true if the user's `FI_PROVIDER` names the provider.
 fn is_named_by_user(core: &str) -> bool {
-    std::env::var("FI_PROVIDER")
+    std::env::var(PROVIDER_ENV)
         .is_ok_and(|v| !v.starts_with('^') && v.split([',', ';']).any(|n| n == core))
+}
+
+/// The error when the library has no such provider.
+pub(super) fn not_there(wanted: String, have: Vec<String>) -> NetError {
+    NetError::NoProvider { wanted, have, library: LIBRARY, variable: PROVIDER_ENV }
 }
 
 /// The error when no provider fits: unknown, or known but without RMA.
 fn none_fits(wanted: Option<&str>) -> NetError {
-    let filter = std::env::var("FI_PROVIDER").ok().filter(|v| !v.is_empty());
+    let filter = std::env::var(PROVIDER_ENV).ok().filter(|v| !v.is_empty());
     let wanted = wanted.map(str::to_owned).or(filter);
     let any = query_any().unwrap_or_default();
     let wanted = wanted.unwrap_or_else(|| "(any network provider)".into());
     let first = wanted.split([',', ';']).next().unwrap_or(&wanted).to_owned();
     if any.iter().any(|have| matches_name(&first, have)) {
-        return NetError::NoRma { provider: wanted };
+        return NetError::NoRma { provider: wanted, variable: PROVIDER_ENV };
     }
     if wanted == "shm" {
         // libfabric does not offer it where less is free than an endpoint for each
@@ -255,10 +261,10 @@ fn none_fits(wanted: Option<&str>) -> NetError {
     }
     if wanted.starts_with('^') && !any.is_empty() {
         // What the user's filter leaves, none of which serves.
-        return NetError::NoRma { provider: any.join(", ") };
+        return NetError::NoRma { provider: any.join(", "), variable: PROVIDER_ENV };
     }
     let have = if any.is_empty() { vec!["nothing under FI_PROVIDER's filter".into()] } else { any };
-    NetError::NoProvider { wanted, have }
+    not_there(wanted, have)
 }
 
 /// Every provider name with any endpoint type and capability.

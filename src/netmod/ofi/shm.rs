@@ -14,6 +14,20 @@ pub(super) fn max_peers() -> u32 {
     crate::settings::SHM_PEERS.get().map_or(SHM_PEERS, |n| SHM_PEERS.min(n as u32))
 }
 
+/// The process that made a segment of shm's, which are called
+/// `<pid>:<domain>:<endpoint>`.
+pub(super) fn segment_owner(name: &str) -> Option<u32> {
+    let (pid, rest) = name.split_once(':')?;
+    let digits = !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit());
+    (digits && rest.contains(':')).then(|| pid.parse().ok())?
+}
+
+/// The segment behind an address `fi_shm://<name>`.
+pub(super) fn segment(address: &[u8]) -> Option<&str> {
+    let (_, name) = std::str::from_utf8(address.strip_suffix(&[0])?).ok()?.split_once("://")?;
+    (segment_owner(name).is_some() && !name.contains('/')).then_some(name)
+}
+
 /// Refuses where so many shm endpoints do not fit into the node's shared memory.
 pub(super) fn check_space(endpoints: u64) -> Result<(), NetError> {
     // SAFETY: all-zero is a valid statvfs, which the call fills.
@@ -24,7 +38,8 @@ pub(super) fn check_space(endpoints: u64) -> Result<(), NetError> {
     let needed = endpoints * SHM_SEGMENT;
     if known && free < needed {
         let place = "/dev/shm";
-        return Err(NetError::NoSpace { provider: "shm".into(), place, free, needed });
+        let why = "an endpoint takes up to 16 MiB, and libfabric wants space for one a processor";
+        return Err(NetError::NoSpace { provider: "shm".into(), place, free, needed, why });
     }
     Ok(())
 }
@@ -40,5 +55,24 @@ pub(super) fn check_address_space() -> Result<(), NetError> {
             Err(NetError::NoAddressSpace { provider: "shm".into(), left, needed })
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_segments_are_told_from_others() {
+        assert_eq!(segment_owner("1234:0:1"), Some(1234));
+        assert_eq!(segment_owner("1234:dom:ep"), Some(1234));
+        assert_eq!(segment_owner("1234:x"), None);
+        assert_eq!(segment_owner("sem.1234:0:1"), None);
+        assert_eq!(segment_owner(":0:1"), None);
+        assert_eq!(segment_owner("+12:0:1"), None);
+        assert_eq!(segment(b"fi_shm://12:0:1\0"), Some("12:0:1"));
+        assert_eq!(segment(b"fi_shm://12:0:1"), None);
+        assert_eq!(segment(b"fi_shm://12:0:../1\0"), None);
+        assert_eq!(segment(&[2, 0, 0x1f, 0x90, 127, 0, 0, 1]), None);
     }
 }
