@@ -232,18 +232,10 @@ impl RankMap {
         let same = parent == Affine { first: 0, step: 1 };
         let form = match &child.form {
             form if same => form.clone(),
-            Form::Regular(Regular::Block(block)) => {
-                match block.widen().scaled(parent.first, parent.step).narrow() {
-                    Some(block) => Form::Regular(Regular::Block(block)),
-                    None => return Ok(None),
-                }
-            }
-            Form::Regular(Regular::Mixed(mixed)) => {
-                Form::Regular(Regular::Mixed(Arc::new(mixed.scaled(parent.first, parent.step))))
-            }
-            Form::Regular(Regular::Tile(tile)) => {
-                Form::Regular(Regular::Tile(Arc::new(tile.scaled(parent.first, parent.step))))
-            }
+            Form::Regular(form) => match form.scaled(parent.first, parent.step) {
+                Some(form) => Form::Regular(form),
+                None => return Ok(None),
+            },
             _ => return Ok(None),
         };
         Ok(Some(RankMap { pg: self.pg, size: child.size, form }))
@@ -257,22 +249,8 @@ impl RankMap {
             let rank = ranks.get(done);
             // The run of this map around `rank`: step, and the ranks it spans.
             let (step, low, high) = match &self.form {
-                Form::Regular(Regular::Affine(affine)) => (affine.step, 0, self.size - 1),
-                Form::Regular(Regular::Block(block)) => {
-                    span(rank, block.step, block.block, block.phase)
-                }
-                Form::Regular(Regular::Mixed(mixed)) => {
-                    span(rank, mixed.step[0], mixed.radix[0], mixed.phase)
-                }
-                Form::Regular(Regular::Segments(segments)) => {
-                    let index = segments.find(rank);
-                    let run = segments.runs[index];
-                    (run.step, run.start, segments.end(index) - 1)
-                }
-                Form::Regular(Regular::Tile(_))
-                | Form::Compact(_)
-                | Form::Lut(_)
-                | Form::Mlut(_) => (1, rank, rank),
+                Form::Regular(form) => form.run_around(rank, self.size),
+                Form::Compact(_) | Form::Lut(_) | Form::Mlut(_) => (1, rank, rank),
             };
             let space = match ranks.step {
                 0 => len,
@@ -291,11 +269,4 @@ impl RankMap {
 
 fn copied<T>(view: &View<T>, len: u32) -> bool {
     view.table.entries.len() as u64 > u64::from(len) * u64::from(COPY_BELOW)
-}
-
-/// Step, first and last rank of the block around `rank`; saturating at the ends
-/// of the map, which the caller stays inside anyway.
-fn span(rank: u32, step: i32, block: u32, phase: u32) -> (i32, u32, u32) {
-    let inside = ((u64::from(rank) + u64::from(phase)) % u64::from(block)) as u32;
-    (step, rank.saturating_sub(inside), rank.saturating_add(block - 1 - inside))
 }

@@ -15,11 +15,9 @@ use super::mixed::MAX_DIGITS;
 use super::odometer::Odometer;
 use super::process::{LPID_MAX, Process, SIZE_MAX};
 use super::regular::{Formula, Regular};
-use super::segments::{Run, Segments};
+use super::segments::{RANKS_PER_RUN, Run, Segments};
 use super::tile::{Periodic, TILE_MAX};
 
-/// Runs are kept while there is at most one for this many ranks.
-pub(super) const RANKS_PER_RUN: u32 = 8;
 /// Runs kept in any case while the stream is still short.
 const RUNS_MIN: usize = 64;
 

@@ -363,10 +363,8 @@ impl fmt::Debug for RankMap {
             Form::Regular(Regular::Affine(a)) => {
                 out.field("base", &a.first).field("stride", &a.step)
             }
-            Form::Regular(Regular::Block(b)) => out.field("block", b),
-            Form::Regular(Regular::Mixed(m)) => out.field("mixed", m),
-            Form::Regular(Regular::Tile(t)) => out.field("tile", t),
             Form::Regular(Regular::Segments(s)) => out.field("runs", &s.runs.len()),
+            Form::Regular(form) => out.field("form", form),
             Form::Compact(c) => out.field("compact", c),
             Form::Lut(view) => out.field("start", &view.start).field("step", &view.step),
             Form::Mlut(_) => &mut out,

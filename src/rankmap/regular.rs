@@ -11,7 +11,7 @@ use super::mixed::{Block, Mixed};
 use super::model::Model;
 use super::odometer::Odometer;
 use super::process::{Process, SIZE_MAX};
-use super::segments::{Run, Segments};
+use super::segments::{RANKS_PER_RUN, Run, Segments};
 use super::tile::Tile;
 
 /// A regular map has exactly one of these, an irregular one segments or none.
@@ -58,6 +58,46 @@ impl Regular {
         }
     }
 
+    /// `base + stride · self`, if that has the same form; the caller has checked
+    /// that lpids stay in range.
+    pub(super) fn scaled(&self, base: u32, stride: i32) -> Option<Regular> {
+        match self {
+            Regular::Block(block) => {
+                block.widen().scaled(base, stride).narrow().map(Regular::Block)
+            }
+            Regular::Mixed(mixed) => Some(Regular::Mixed(Arc::new(mixed.scaled(base, stride)))),
+            Regular::Tile(tile) => Some(Regular::Tile(Arc::new(tile.scaled(base, stride)))),
+            Regular::Affine(_) | Regular::Segments(_) => None,
+        }
+    }
+
+    /// The affine run that a rank of a map of so many is in: its step, and the
+    /// first and last rank that it spans.
+    pub(super) fn run_around(&self, rank: u32, size: u32) -> (i32, u32, u32) {
+        match self {
+            Regular::Affine(affine) => (affine.step, 0, size - 1),
+            Regular::Block(block) => span(rank, block.step, block.block, block.phase),
+            Regular::Mixed(mixed) => span(rank, mixed.step[0], mixed.radix[0], mixed.phase),
+            Regular::Tile(_) => (1, rank, rank),
+            Regular::Segments(segments) => {
+                let index = segments.find(rank);
+                let run = segments.runs[index];
+                (run.step, run.start, segments.end(index) - 1)
+            }
+        }
+    }
+
+    /// At least so many runs a map of so many ranks has, told in constant time.
+    pub(super) fn least_runs(&self, ranks: usize) -> usize {
+        match self {
+            Regular::Affine(_) => 1,
+            Regular::Block(block) => ranks / block.block as usize + 1,
+            Regular::Mixed(mixed) => ranks / mixed.radix[0] as usize + 1,
+            Regular::Tile(_) => ranks / RANKS_PER_RUN as usize,
+            Regular::Segments(segments) => segments.runs.len(),
+        }
+    }
+
     /// How many maps hold what is on the heap.
     pub(super) fn holders(&self) -> usize {
         match self {
@@ -88,6 +128,13 @@ impl Regular {
             Regular::Segments(segments) => Runs::Segments(&segments.runs),
         }
     }
+}
+
+/// Step, first and last rank of the block around `rank`; saturating at the ends
+/// of the map, which the caller stays inside anyway.
+fn span(rank: u32, step: i32, block: u32, phase: u32) -> (i32, u32, u32) {
+    let inside = ((u64::from(rank) + u64::from(phase)) % u64::from(block)) as u32;
+    (step, rank.saturating_sub(inside), rank.saturating_add(block - 1 - inside))
 }
 
 impl PartialEq for Regular {

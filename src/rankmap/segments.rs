@@ -8,6 +8,9 @@ use std::sync::OnceLock;
 
 use super::affine::Affine;
 
+/// Runs are kept while there is at most one for this many ranks.
+pub(super) const RANKS_PER_RUN: u32 = 8;
+
 /// One run: ranks from `start` to the next run's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]

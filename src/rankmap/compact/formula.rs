@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::image::{Reader, Refused, Writer};
 use crate::rankmap::affine::Affine;
-use crate::rankmap::detect::{Detector, RANKS_PER_RUN};
+use crate::rankmap::detect::Detector;
 use crate::rankmap::error::MapError;
 use crate::rankmap::mixed::{MAX_DIGITS, Mixed};
 use crate::rankmap::process::LPID_MAX;
 use crate::rankmap::regular::{Formula, Regular};
-use crate::rankmap::segments::{Run, Segments};
+use crate::rankmap::segments::{RANKS_PER_RUN, Run, Segments};
 use crate::rankmap::tile::{TILE_MAX, Tile};
 
 const AFFINE: u32 = 0;

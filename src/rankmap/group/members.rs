@@ -7,10 +7,10 @@ use super::bits::{Bits, Spans};
 use super::progression::{Progression, position};
 use crate::rankmap::affine::Piece;
 use crate::rankmap::compact::Compact;
-use crate::rankmap::detect::RANKS_PER_RUN;
 use crate::rankmap::iter::Iter;
 use crate::rankmap::map::{Form, RankMap};
 use crate::rankmap::regular::Regular;
+use crate::rankmap::segments::RANKS_PER_RUN;
 
 /// Segments of a map in rank order.
 #[derive(Debug)]
@@ -74,12 +74,9 @@ pub(super) fn is_table(map: &RankMap) -> bool {
 pub(super) fn least_segments(map: &RankMap) -> usize {
     let ranks = map.size as usize;
     match &map.form {
-        Form::Regular(Regular::Affine(_)) => 1,
-        Form::Regular(Regular::Block(block)) => ranks / block.block as usize + 1,
-        Form::Regular(Regular::Mixed(mixed)) => ranks / mixed.radix[0] as usize + 1,
-        Form::Regular(Regular::Segments(segments)) => segments.runs.len(),
+        Form::Regular(form) => form.least_runs(ranks),
         Form::Compact(compact) => compact.ranges().map_or(1, |ranges| ranges.count() as usize),
-        Form::Regular(Regular::Tile(_)) | Form::Lut(_) => ranks / RANKS_PER_RUN as usize,
+        Form::Lut(_) => ranks / RANKS_PER_RUN as usize,
         Form::Mlut(_) => 1,
     }
 }
