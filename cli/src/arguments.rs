@@ -20,9 +20,11 @@ pub(crate) fn number(text: &str) -> Result<u32, String> {
 
 /// The most bytes of a put that is measured.
 const PUT_MAX: u64 = 1 << 22;
+/// The most bytes that are packed at once.
+const PAYLOAD_MAX: u64 = 1 << 30;
 
-/// Bytes of a put: `8`, `64k`, `64KiB`, `1M`, `1MiB`.
-pub(crate) fn put_bytes(text: &str) -> Result<u32, String> {
+/// Bytes: `8`, `64k`, `64KiB`, `1M`, `1MiB`; `None` for more than a number holds.
+fn bytes(text: &str) -> Result<Option<u64>, String> {
     let help = || format!("'{text}' are no bytes; write 8, 64k (64KiB, 64 x 1024) or 1M (1MiB)");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &*text[digits.len()..].to_ascii_lowercase() {
@@ -33,9 +35,22 @@ pub(crate) fn put_bytes(text: &str) -> Result<u32, String> {
         _ => return Err(help()),
     };
     let value: u64 = digits.parse().map_err(|_| help())?;
-    match value.checked_mul(unit) {
+    Ok(value.checked_mul(unit))
+}
+
+/// Bytes of a put.
+pub(crate) fn put_bytes(text: &str) -> Result<u32, String> {
+    match bytes(text)? {
         Some(bytes @ 1..=PUT_MAX) => Ok(bytes as u32),
         _ => Err("a put that is measured has 1 byte to 4 MiB".into()),
+    }
+}
+
+/// Bytes that are packed.
+pub(crate) fn payload(text: &str) -> Result<u64, String> {
+    match bytes(text)? {
+        Some(bytes @ 8..=PAYLOAD_MAX) => Ok(bytes),
+        _ => Err("8 bytes to 1 GiB are packed".into()),
     }
 }
 

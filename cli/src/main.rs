@@ -12,6 +12,7 @@ mod memory;
 mod mpi;
 mod operations;
 mod output;
+mod pack;
 mod plot;
 mod rate;
 mod scatter;
@@ -57,6 +58,8 @@ enum Command {
     Memory(memory::Args),
     /// How small rank maps get and how fast they are, in every representation
     Maps(maps::Args),
+    /// How fast noncontiguous data is packed, beside memcpy, loops and MPIs
+    Pack(pack::Args),
     /// How fast MPI programs are on our components and on Open MPI's own
     Mpi(mpi::Args),
 }
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Count(args) => count::run(&args),
         Command::Memory(args) => memory::run(&args),
         Command::Maps(args) => maps::run(&args),
+        Command::Pack(args) => pack::run(&args),
         Command::Mpi(args) => mpi::run(&args),
     };
     match result {

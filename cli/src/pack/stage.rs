@@ -1,0 +1,167 @@
+//! The memory that is packed from and unpacked into, the stream, what must stand
+//! in them, and the clock. This process and those with an MPI use the same.
+
+use super::shape::Shape;
+use std::time::{Duration, Instant};
+
+/// Where a byte that nobody may write stands, and what is unpacked over.
+const GROUND: u8 = 0xA5;
+/// Shorter runs are timed several at once.
+const SHORTEST: u64 = 100_000;
+/// How long a round of one contender lasts, if a run is not longer.
+const SLICE: Duration = Duration::from_millis(8);
+
+/// Memory and stream of one description.
+pub(super) struct Stage<'a> {
+    shape: &'a Shape,
+    memory: Vec<u128>,
+    stream: Vec<u128>,
+    /// Bytes of memory, and of the stream.
+    end: usize,
+    size: usize,
+}
+
+/// One contender's copy: from memory (first) to the stream, or the other way.
+pub(super) type Copy<'a> = dyn FnMut(&mut [u8], &mut [u8]) -> Result<(), String> + 'a;
+
+impl<'a> Stage<'a> {
+    /// Buffers for a description, in memory that was touched.
+    pub(super) fn new(shape: &'a Shape) -> Stage<'a> {
+        let (end, size) = shape.bytes();
+        let words = |bytes: usize| vec![1_u128; bytes.div_ceil(16)];
+        // (memcpy reads as much as the stream has out of memory.)
+        let (memory, stream) = (words(end.max(size)), words(size));
+        let mut stage = Stage { shape, memory, stream, end, size };
+        stage.fill();
+        stage
+    }
+
+    /// Bytes of the stream.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Every word of memory is another.
+    fn fill(&mut self) {
+        let mut x = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835_u128;
+        for word in &mut self.memory {
+            x = x.wrapping_mul(0xda94_2042_e4dd_58b5).wrapping_add(1);
+            *word = x ^ (x >> 64);
+        }
+    }
+
+    fn bytes(&mut self) -> (&mut [u8], &mut [u8]) {
+        // SAFETY: any bits are bytes, which have no alignment.
+        let (memory, stream) =
+            unsafe { (self.memory.align_to_mut().1, self.stream.align_to_mut().1) };
+        let stream: &mut [u8] = stream;
+        (memory, &mut stream[..self.size])
+    }
+
+    /// Packs once and compares every byte with the reference.
+    pub(super) fn check_pack(&mut self, copy: &mut Copy<'_>) -> Result<(), String> {
+        self.fill();
+        let shape = self.shape;
+        let (memory, stream) = self.bytes();
+        stream.fill(GROUND);
+        copy(memory, stream)?;
+        let (mut from, mut wrong) = (0, None);
+        shape.walk(0, &mut |at, len| {
+            if memory[at..at + len] != stream[from..from + len] {
+                wrong = wrong.or(Some(from));
+            }
+            from += len;
+        });
+        wrong.map_or(Ok(()), |from| Err(format!("packs another byte at {from} or behind it")))
+    }
+
+    /// Unpacks once, compares every byte with the reference and looks that nothing
+    /// else was written.
+    pub(super) fn check_unpack(&mut self, copy: &mut Copy<'_>) -> Result<(), String> {
+        self.fill();
+        let (shape, end) = (self.shape, self.end);
+        let (memory, stream) = self.bytes();
+        let len = stream.len();
+        stream.copy_from_slice(&memory[..len]);
+        memory.fill(GROUND);
+        copy(memory, stream)?;
+        let (mut from, mut wrong) = (0, None);
+        shape.walk(0, &mut |at, len| {
+            if memory[at..at + len] != stream[from..from + len] {
+                wrong = wrong.or(Some(at));
+            }
+            from += len;
+        });
+        if let Some(at) = wrong {
+            return Err(format!("unpacks another byte at {at} or behind it"));
+        }
+        shape.walk(0, &mut |at, len| memory[at..at + len].fill(GROUND));
+        match memory[..end].iter().position(|&byte| byte != GROUND) {
+            Some(at) => Err(format!("writes the byte at {at}, which is not the type's")),
+            None => Ok(()),
+        }
+    }
+
+    /// Nanoseconds of one run: the least processor time of a round.
+    pub(super) fn time(&mut self, copy: &mut Copy<'_>) -> Result<f64, String> {
+        let (memory, stream) = self.bytes();
+        let began = Instant::now();
+        let mut clocked = |runs: u64| {
+            let start = now();
+            for _ in 0..runs {
+                copy(memory, stream)?;
+            }
+            Ok::<u64, String>(now() - start)
+        };
+        let first = clocked(1)?;
+        let runs = (SHORTEST / first.max(20)).clamp(1, 10_000);
+        let mut best = if runs == 1 { first as f64 } else { f64::INFINITY };
+        while best.is_infinite() || began.elapsed() < SLICE {
+            best = best.min(clocked(runs)? as f64 / runs as f64);
+        }
+        Ok(best)
+    }
+}
+
+/// Processor time of this thread, ns: neighbours on the machine do not count.
+fn now() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a structure of ours.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shape::{Unit, basic, vector};
+    use super::*;
+
+    #[test]
+    fn one_byte_too_many_or_too_few_is_found() {
+        let shape = vector(4, 1, 16, basic(Unit::Double));
+        let layout = shape.layout().expect("small");
+        let mut stage = Stage::new(&shape);
+        let pack = |m: &mut [u8], s: &mut [u8]| layout.pack(m, 0, 0, s).map(drop);
+        let unpack = |m: &mut [u8], s: &mut [u8]| layout.unpack(m, 0, 0, s).map(drop);
+        let text = |e: rankway::datatype::LayoutError| e.to_string();
+        assert_eq!(stage.check_pack(&mut |m, s| pack(m, s).map_err(text)), Ok(()));
+        assert_eq!(stage.check_unpack(&mut |m, s| unpack(m, s).map_err(text)), Ok(()));
+        for at in 0..32 {
+            let wrong = stage.check_pack(&mut |m, s| {
+                pack(m, s).map_err(text)?;
+                s[at] ^= 1;
+                Ok(())
+            });
+            assert!(wrong.is_err(), "{at}");
+        }
+        for at in 0..56 {
+            let wrong = stage.check_unpack(&mut |m, s| {
+                unpack(m, s).map_err(text)?;
+                m[at] ^= 1;
+                Ok(())
+            });
+            assert!(wrong.is_err(), "{at}");
+        }
+        assert!(stage.time(&mut |m, s| pack(m, s).map_err(text)).is_ok_and(|ns| ns > 0.0));
+    }
+}
