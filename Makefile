@@ -13,7 +13,7 @@ OPENMPI_DIR ?= $(if $(PREFIX),$(PREFIX)/lib/openmpi,$(CURDIR)/target/openmpi)
 # The profile they are built with: release, or checked, which is sooner done.
 OPENMPI_PROFILE ?= release
 
-.PHONY: help deps build rate count count-c memory maps info openmpi test test-c test-matrix test-random test-openmpi test-mpi \
+.PHONY: help deps build rate count count-c memory maps pack info openmpi test test-c test-matrix test-random test-openmpi test-mpi \
 	test-mpi-short test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi heap-mpi \
 	test-kills check fmt clippy doc structure public package bench rivals miri loom sanitize fuzz ci bindings \
 	install uninstall clean
@@ -42,6 +42,9 @@ memory: build ## bytes of address vectors and communicators
 
 maps: build ## bytes and times of rank maps, beside what they must take at least
 	@$(CARGO_TARGET_DIR)/release/rankway maps $(ARGS)
+
+pack: build ## noncontiguous data packed beside memcpy, loops, Open MPI, MPICH (ARGS: names, --applications, --help)
+	@$(CARGO_TARGET_DIR)/release/rankway pack $(ARGS)
 
 info: build ## netmods and providers of this machine
 	@$(CARGO_TARGET_DIR)/release/rankway info $(ARGS)

@@ -41,7 +41,6 @@ impl Peer {
         let text = |e: std::io::Error| e.to_string();
         let folder = format!("rankway-pack-{}-{name}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
-        std::fs::create_dir_all(&folder).map_err(text)?;
         let mut command = Command::new(std::env::current_exe().map_err(text)?);
         command
             .args(["pack", "--serve", library])
@@ -138,7 +137,11 @@ pub(super) fn serve(library: &str) -> ExitCode {
     // Ctrl-C is for the one who asks; its end is the end of questions here.
     // SAFETY: a signal is ignored, no handler of ours runs.
     unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
-    let folder = std::env::var_os("TMPDIR").map(PathBuf::from);
+    let folder = std::env::var_os("TMPDIR").map(PathBuf::from).filter(|folder| ours(folder));
+    if let Some(folder) = &folder {
+        // Without it the library says what it misses.
+        let _ = std::fs::create_dir_all(folder);
+    }
     let (tell, told) = channel();
     let left = folder.clone();
     std::thread::spawn(move || {
@@ -184,13 +187,14 @@ fn again(told: &Receiver<String>) -> bool {
     matches!(serde_json::from_str(&line), Ok(Question::Round))
 }
 
-/// The folder that was made for this process, and no other.
+/// Returns true for the folder of such a process.
+fn ours(folder: &Path) -> bool {
+    let name = folder.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with("rankway-pack-"))
+}
+
 fn remove(folder: Option<&Path>) {
-    let ours = |folder: &&Path| {
-        let name = folder.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| name.starts_with("rankway-pack-"))
-    };
-    if let Some(folder) = folder.filter(ours) {
+    if let Some(folder) = folder {
         // The other end does so too.
         let _ = std::fs::remove_dir_all(folder);
     }
