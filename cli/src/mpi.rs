@@ -391,7 +391,9 @@ impl Report {
         let mut table = Table::new(&heads);
         table.title("MPI programs on Open MPI's own components and on ours, 2 ranks, one node");
         table.title("8 bytes, rates with 64 under way, bandwidth of 1 MiB; the best of all runs");
-        table.title("Vectors of every second double, a matrix transposed, structures of 16 bytes in 24");
+        table.title(
+            "Vectors of every second double, a matrix transposed, structures of 16 bytes in 24",
+        );
         let number = |v: f64| if v >= 100.0 { format!("{v:.0}") } else { format!("{v:.3}") };
         for figure in &self.figures {
             let mut cells = vec![figure.name.clone()];

@@ -63,6 +63,24 @@ impl Basic {
         }
     }
 
+    /// Bytes in external32 (MPI-4.1, table 14.2).
+    #[must_use]
+    pub const fn external_size(self) -> usize {
+        match self {
+            Basic::WideChar => 2,
+            other => other.size(),
+        }
+    }
+
+    /// Bytes whose multiple its address is.
+    pub(super) const fn alignment(self) -> u32 {
+        match self {
+            Basic::C32 => 4,
+            Basic::C64 => 8,
+            other => other.size() as u32,
+        }
+    }
+
     /// The basic type with this number, as descriptions carry it.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Basic> {

@@ -51,6 +51,15 @@ pub enum LayoutError {
     },
     /// `RANKWAY_DATATYPE_PLAN` holds nonsense.
     Plan(BadPlan),
+    /// A message's types are not the first of those it is received as.
+    Signature {
+        /// Elements of the message.
+        sent: u64,
+        /// Elements of the layout.
+        held: u64,
+    },
+    /// An operation on elements, and a layout of more than one basic type.
+    Mixed,
     /// A description from elsewhere is not well formed.
     Description {
         /// What is wrong.
@@ -88,6 +97,15 @@ impl fmt::Display for LayoutError {
                  {origin} before and {behind} behind it; give all of it, or a smaller count"
             ),
             LayoutError::Plan(error) => write!(f, "{error}"),
+            LayoutError::Signature { sent, held } => write!(
+                f,
+                "a message of {sent} basic elements, whose types are not the first of the {held} \
+                 that the receiver's layout has; give both sides the same sequence of basic types"
+            ),
+            LayoutError::Mixed => write!(
+                f,
+                "an operation on elements needs a layout of one basic type, this one has several"
+            ),
             LayoutError::Description { why, at, words } => {
                 write!(f, "description of a layout: {why} (word {at} of {words})")
             }

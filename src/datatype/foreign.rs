@@ -50,14 +50,15 @@ impl Layout {
     pub fn from_items(items: &[Item], lb: i64, extent: i64) -> Result<Layout, LayoutError> {
         let wrong = |why, at| LayoutError::Description { why, at, words: items.len() };
         let mut open: Vec<(u64, i64, Collector)> = Vec::new();
-        let mut all = Collector::new(items.len());
+        let mut all = Collector::new();
         for (i, item) in items.iter().enumerate() {
             match *item {
                 Item::Blocks { basic, count, length, stride, displacement } => {
-                    all.blocks(basic, count, length, stride, displacement)?;
+                    let block = Layout::contiguous(length, &Layout::basic(basic))?;
+                    all.push(displacement, count, &block.resized(0, stride)?)?;
                 }
                 Item::Loop { count, stride } => {
-                    open.push((count, stride, std::mem::replace(&mut all, Collector::new(4))));
+                    open.push((count, stride, std::mem::replace(&mut all, Collector::new())));
                 }
                 Item::End => {
                     let Some((count, stride, outer)) = open.pop() else {
@@ -72,20 +73,5 @@ impl Layout {
             return Err(wrong("a loop without an end", items.len()));
         }
         all.done()?.resized(lb, extent)
-    }
-}
-
-impl Collector {
-    /// See [`Item::Blocks`].
-    fn blocks(
-        &mut self,
-        basic: Basic,
-        count: u64,
-        length: u64,
-        stride: i64,
-        displacement: i64,
-    ) -> Result<(), LayoutError> {
-        let block = Layout::contiguous(length, &Layout::basic(basic))?;
-        self.push(displacement, count, &block.resized(0, stride)?)
     }
 }

@@ -89,13 +89,13 @@ fn bytes_of(count: u64, size: u64) -> Result<u64> {
 
 impl Form {
     /// A run of `len` bytes, not 0.
-    fn run(len: u64) -> Result<Arc<Form>> {
+    pub(super) fn run(len: u64) -> Result<Arc<Form>> {
         let end = bytes(len, 0)? as i64;
         Ok(Arc::new(Form { kind: Kind::Run, size: len, runs: 1, low: 0, high: end, end }))
     }
 
     /// The body `count` times, at least twice, as it stands.
-    fn repeat(count: u64, stride: i64, body: Arc<Form>) -> Result<Arc<Form>> {
+    pub(super) fn repeat(count: u64, stride: i64, body: Arc<Form>) -> Result<Arc<Form>> {
         let size = bytes_of(count, body.size)?;
         let last = times(count - 1, stride)?;
         Ok(Arc::new(Form {
@@ -161,7 +161,7 @@ pub(super) fn repeat(count: u64, stride: i64, placed: &Placed) -> Result<Placed>
         && body.end == *stride
         && whole.runs <= FLAT
     {
-        return flatten(&[(*offset, whole.clone())]);
+        return flatten(*offset, whole);
     }
     Ok(made)
 }
@@ -191,23 +191,75 @@ pub(super) fn fold(count: u64, stride: i64, placed: &Placed) -> Result<Placed> {
     Ok(Some((*offset, whole)))
 }
 
-/// One form after the other.
-pub(super) fn sequence(parts: Vec<(i64, Arc<Form>)>) -> Result<Placed> {
-    for (offset, form) in &parts {
-        check(*offset, form)?;
+/// Forms one after the other, single runs among them as such.
+#[derive(Default)]
+pub(super) struct Pieces {
+    runs: Vec<Run>,
+    /// Other forms, with how many of the runs come before each.
+    forms: Vec<(usize, i64, Arc<Form>)>,
+    /// Runs of those forms; saturates.
+    inside: u64,
+}
+
+impl Pieces {
+    pub(super) fn reserve(&mut self, runs: usize) {
+        self.runs.reserve(runs);
     }
-    let Some((first, form)) = parts.first() else { return Ok(None) };
-    if parts.len() == 1 {
-        return Ok(Some((*first, form.clone())));
+
+    /// A run of `len` bytes, not 0, that was checked to have offsets.
+    pub(super) fn run(&mut self, offset: i64, len: u64) {
+        let behind = self.forms.last().is_none_or(|form| form.0 < self.runs.len());
+        match self.runs.last_mut() {
+            Some((last, have)) if behind && *last + *have as i64 == offset => *have += len,
+            _ => self.runs.push((offset, len)),
+        }
     }
-    let runs: u64 = parts.iter().fold(0, |sum, (_, form)| sum.saturating_add(form.runs));
-    if runs <= FLAT.max(4 * parts.len() as u64) {
-        return flatten(&parts);
+
+    /// A form placed there.
+    pub(super) fn form(&mut self, offset: i64, form: &Arc<Form>) -> Result<()> {
+        check(offset, form)?;
+        if let Kind::Run = form.kind {
+            self.run(offset, form.size);
+        } else {
+            self.inside = self.inside.saturating_add(form.runs);
+            self.forms.push((self.runs.len(), offset, form.clone()));
+        }
+        Ok(())
     }
-    if let Some(blocks) = equal_blocks(&parts)? {
-        return Ok(Some((*first, blocks)));
+
+    /// The canonical form of all, where that costs little.
+    pub(super) fn done(self) -> Result<Placed> {
+        let parts = self.runs.len() + self.forms.len();
+        if self.forms.is_empty() {
+            return from_runs(&self.runs);
+        }
+        if let (1, [(_, offset, form)]) = (parts, &self.forms[..]) {
+            return Ok(Some((*offset, form.clone())));
+        }
+        if self.inside.saturating_add(self.runs.len() as u64) <= FLAT.max(4 * parts as u64) {
+            let mut runs = Vec::with_capacity(self.runs.len() + self.inside as usize);
+            let mut done = 0;
+            for (before, offset, form) in &self.forms {
+                self.runs[done..*before].iter().for_each(|&run| push_run(&mut runs, run));
+                form.each_run(*offset, &mut |run| push_run(&mut runs, run));
+                done = *before;
+            }
+            self.runs[done..].iter().for_each(|&run| push_run(&mut runs, run));
+            return from_runs(&runs);
+        }
+        let mut list = Vec::with_capacity(2 * self.forms.len() + 1);
+        let mut done = 0;
+        for (before, offset, form) in self.forms {
+            list.extend(from_runs(&self.runs[done..before])?);
+            list.push((offset, form));
+            done = before;
+        }
+        list.extend(from_runs(&self.runs[done..])?);
+        if let Some(blocks) = equal_blocks(&list)? {
+            return Ok(Some((list[0].0, blocks)));
+        }
+        kept(list)
     }
-    kept(parts)
 }
 
 /// The same form at many places, as a loop or a table.
@@ -229,7 +281,7 @@ fn equal_blocks(parts: &[(i64, Arc<Form>)]) -> Result<Option<Arc<Form>>> {
 }
 
 /// The body at each offset, the first 0.
-fn blocks(offsets: &[i64], body: Arc<Form>) -> Result<Arc<Form>> {
+pub(super) fn blocks(offsets: &[i64], body: Arc<Form>) -> Result<Arc<Form>> {
     let count = offsets.len() as u64;
     let size = bytes_of(count, body.size)?;
     let (lowest, highest) =
@@ -245,7 +297,7 @@ fn blocks(offsets: &[i64], body: Arc<Form>) -> Result<Arc<Form>> {
 }
 
 /// Parts as they were given, those of parts among them.
-fn kept(parts: Vec<(i64, Arc<Form>)>) -> Result<Placed> {
+pub(super) fn kept(parts: Vec<(i64, Arc<Form>)>) -> Result<Placed> {
     let first = parts[0].0;
     let mut list: Vec<Part> = Vec::with_capacity(parts.len());
     let mut whole = Form { kind: Kind::Run, size: 0, runs: 0, low: 0, high: 0, end: 0 };
@@ -280,13 +332,10 @@ pub(super) fn check(offset: i64, form: &Form) -> Result<()> {
     add(offset, form.end).map(drop)
 }
 
-/// The canonical form of these parts' runs.
-fn flatten(parts: &[(i64, Arc<Form>)]) -> Result<Placed> {
-    let total: u64 = parts.iter().map(|(_, form)| form.runs).sum();
-    let mut runs: Vec<Run> = Vec::with_capacity(total as usize);
-    for (offset, form) in parts {
-        form.each_run(*offset, &mut |run| push_run(&mut runs, run));
-    }
+/// The canonical form of its runs.
+fn flatten(offset: i64, form: &Form) -> Result<Placed> {
+    let mut runs: Vec<Run> = Vec::with_capacity(form.runs as usize);
+    form.each_run(offset, &mut |run| push_run(&mut runs, run));
     from_runs(&runs)
 }
 
@@ -318,7 +367,7 @@ pub(super) fn from_runs(runs: &[Run]) -> Result<Placed> {
 }
 
 /// A table of runs: offsets alone where all are of one length.
-fn table(runs: &[Run]) -> Result<Arc<Form>> {
+pub(super) fn table(runs: &[Run]) -> Result<Arc<Form>> {
     let (first, len) = runs[0];
     if runs.iter().all(|run| run.1 == len) {
         let offsets: Vec<i64> = runs.iter().map(|run| run.0 - first).collect();
@@ -342,23 +391,14 @@ fn table(runs: &[Run]) -> Result<Arc<Form>> {
 /// The smallest `p` that divides the number of runs, such that each run is the one
 /// `p` before it moved by a constant; the number itself if there is none.
 ///
-/// (Periods of the sequence of length and distance to the next, by the borders of
-/// Knuth, Morris and Pratt.)
+/// (Periods of the sequence of length and distance to the next, by its borders.)
 fn smallest_period(runs: &[Run]) -> usize {
     let symbols = runs.len() - 1;
     let symbol = |i: usize| (runs[i].1, runs[i + 1].0 - runs[i].0);
-    let mut borders = vec![0u32; symbols];
     if symbols > u32::MAX as usize {
         return runs.len();
     }
-    let mut have = 0;
-    for i in 1..symbols {
-        while have > 0 && symbol(i) != symbol(have) {
-            have = borders[have - 1] as usize;
-        }
-        have += usize::from(symbol(i) == symbol(have));
-        borders[i] = have as u32;
-    }
+    let borders = borders(symbols, |i, j| symbol(i) == symbol(j));
     let last = runs.len() - 1;
     let mut border = borders[symbols - 1] as usize;
     loop {
@@ -371,4 +411,19 @@ fn smallest_period(runs: &[Run]) -> usize {
         }
         border = borders[border - 1] as usize;
     }
+}
+
+/// How long the longest end of the first `i + 1` symbols is that they begin with too,
+/// for each i (Knuth, Morris and Pratt).
+pub(super) fn borders(symbols: usize, equal: impl Fn(usize, usize) -> bool) -> Vec<u32> {
+    let mut borders = vec![0u32; symbols];
+    let mut have = 0;
+    for i in 1..symbols {
+        while have > 0 && !equal(i, have) {
+            have = borders[have - 1] as usize;
+        }
+        have += usize::from(equal(i, have));
+        borders[i] = have as u32;
+    }
+    borders
 }

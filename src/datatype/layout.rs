@@ -2,10 +2,9 @@
 
 use super::basic::Basic;
 use super::error::LayoutError;
-use super::form::{self, Form, Placed, add, times};
+use super::form::{self, Kind, Placed, add, times};
 use super::signature::Signature;
-use super::table::Run;
-use std::sync::Arc;
+use super::types::{self, Types};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
@@ -18,15 +17,24 @@ type Result<T> = std::result::Result<T, LayoutError>;
 ///
 /// Offsets, extents and bounds are in bytes and may be negative; counts have 64
 /// bits. All that a layout touches lies within 2^61 bytes of its origin.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Layout {
     pub(super) placed: Placed,
-    lb: i64,
-    ub: i64,
-    alignment: u32,
-    basic: Option<Basic>,
-    signature: Signature,
+    pub(super) lb: i64,
+    pub(super) ub: i64,
+    pub(super) alignment: u32,
+    pub(super) types: Types,
 }
+
+impl PartialEq for Layout {
+    fn eq(&self, other: &Layout) -> bool {
+        (self.lb, self.ub, self.alignment) == (other.lb, other.ub, other.alignment)
+            && self.placed == other.placed
+            && (self.types == other.types || self.signature() == other.signature())
+    }
+}
+
+impl Eq for Layout {}
 
 /// In which order an array's elements lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,63 +69,65 @@ pub struct Dealt {
 
 /// What a constructor collects: pieces, and the bounds and types of all of them.
 pub(super) struct Collector {
-    parts: Vec<(i64, Arc<Form>)>,
+    pieces: form::Pieces,
     bounds: Option<(i64, i64)>,
     alignment: u32,
-    basic: Option<Option<Basic>>,
-    signature: Signature,
+    types: types::Sequence,
 }
 
 impl Collector {
-    pub(super) fn new(capacity: usize) -> Collector {
+    pub(super) fn new() -> Collector {
         Collector {
-            parts: Vec::with_capacity(capacity),
+            pieces: form::Pieces::default(),
             bounds: None,
             alignment: 1,
-            basic: None,
-            signature: Signature::default(),
+            types: types::Sequence::default(),
         }
     }
 
     /// `count` elements of `layout`, an extent apart, the first with its origin at
     /// `at`.
     pub(super) fn push(&mut self, at: i64, count: u64, layout: &Layout) -> Result<()> {
-        self.bound(at, count, layout)?;
+        if !self.bound(at, count, layout)? {
+            return Ok(());
+        }
+        if let Some((offset, form)) = &layout.placed
+            && (count == 1 || form.runs == 1 && form.end == layout.extent())
+        {
+            let offset = add(at, *offset)?;
+            if let Kind::Run = form.kind {
+                let len = times(count, form.end)?;
+                add(offset, len)?;
+                self.pieces.run(offset, len as u64);
+                return Ok(());
+            }
+            return self.pieces.form(offset, form);
+        }
         if let Some((offset, form)) = form::repeat(count, layout.extent(), &layout.placed)? {
-            self.parts.push((add(at, offset)?, form));
+            self.pieces.form(add(at, offset)?, &form)?;
         }
         Ok(())
     }
 
-    /// Their bounds and types.
-    fn bound(&mut self, at: i64, count: u64, layout: &Layout) -> Result<()> {
+    /// Their bounds and types; returns true if there are elements.
+    fn bound(&mut self, at: i64, count: u64, layout: &Layout) -> Result<bool> {
         self.alignment = self.alignment.max(layout.alignment);
         if count == 0 {
-            return Ok(());
+            return Ok(false);
         }
         let last = times(count - 1, layout.extent())?;
         let low = add(at, add(layout.lb, last.min(0))?)?;
         let high = add(at, add(layout.ub, last.max(0))?)?;
         let (lb, ub) = self.bounds.unwrap_or((low, high));
         self.bounds = Some((lb.min(low), ub.max(high)));
-        if layout.signature.elements() > 0 {
-            let same = self.basic.is_none_or(|basic| basic == layout.basic);
-            self.basic = Some(if same { layout.basic } else { None });
-            self.signature = self.signature.then(layout.signature.times(count));
-        }
-        Ok(())
+        self.types.push(&layout.types, count);
+        Ok(true)
     }
 
     pub(super) fn done(self) -> Result<Layout> {
         let (lb, ub) = self.bounds.unwrap_or((0, 0));
-        Ok(Layout {
-            placed: form::sequence(self.parts)?,
-            lb,
-            ub,
-            alignment: self.alignment,
-            basic: self.basic.flatten(),
-            signature: self.signature,
-        })
+        let (placed, types) = (self.pieces.done()?, self.types.done());
+        Ok(Layout { placed, lb, ub, alignment: self.alignment, types })
     }
 }
 
@@ -143,9 +153,8 @@ impl Layout {
             placed: placed.unwrap_or_else(|_| unreachable!("a few bytes")),
             lb: 0,
             ub: size as i64,
-            alignment: (size as u32).min(if basic == Basic::C32 { 4 } else { 16 }),
-            basic: Some(basic),
-            signature: Signature::of(basic),
+            alignment: basic.alignment(),
+            types: Types::Same(basic, 1),
         }
     }
 
@@ -157,7 +166,7 @@ impl Layout {
         if count == 1 {
             return Ok(of.clone());
         }
-        let mut all = Collector::new(1);
+        let mut all = Collector::new();
         all.push(0, count, of)?;
         all.done()
     }
@@ -171,7 +180,7 @@ impl Layout {
     /// # Errors
     /// As [`Layout::contiguous`].
     pub fn times(&self, count: u64) -> Result<Layout> {
-        let mut all = Collector::new(1);
+        let mut all = Collector::new();
         if count == 1 || self.is_contiguous() {
             return Layout::contiguous(count, self);
         }
@@ -203,7 +212,7 @@ impl Layout {
     pub fn hvector(count: u64, block: u64, stride: i64, of: &Layout) -> Result<Layout> {
         let filled = block > 0;
         let block = Layout::contiguous(block, of)?;
-        let mut all = Collector::new(1);
+        let mut all = Collector::new();
         all.push(0, count, &block.resized(block.lb, stride)?)?;
         // The last block ends where it ends, not a stride further.
         let mut made = all.done()?;
@@ -255,37 +264,38 @@ impl Layout {
 
     /// Blocks of one layout, each with its count and byte displacement.
     ///
-    /// Lists are long, so runs of a contiguous element are put down directly.
+    /// Lists are long, so bounds and types of contiguous elements are put down once.
     fn at(
         blocks: impl ExactSizeIterator<Item = (u64, Result<i64>)>,
         of: &Layout,
     ) -> Result<Layout> {
-        let mut all = Collector::new(0);
-        let contiguous = of.is_contiguous();
-        let mut runs: Vec<Run> = Vec::with_capacity(if contiguous { blocks.len() } else { 0 });
+        let mut all = Collector::new();
+        if !of.is_contiguous() {
+            for (count, at) in blocks {
+                all.push(at?, count, of)?;
+            }
+            return all.done();
+        }
+        all.pieces.reserve(blocks.len());
         let (mut total, extent) = (0u64, of.extent());
+        let (mut lb, mut ub) = (i64::MAX, i64::MIN);
         for (count, at) in blocks {
             let at = at?;
-            if !contiguous {
-                all.push(at, count, of)?;
-            } else if count > 0 {
-                let len = times(count, extent)?;
+            let len = times(count, extent)?;
+            if len > 0 {
                 let end = add(at, len)?;
-                let (lb, ub) = all.bounds.unwrap_or((at, end));
-                all.bounds = Some((lb.min(at), ub.max(end)));
+                (lb, ub) = (lb.min(add(at, 0)?), ub.max(end));
                 total =
                     total.checked_add(count).ok_or(LayoutError::Overflow { what: "a count" })?;
-                form::push_run(&mut runs, (at, len as u64));
+                all.pieces.run(at, len as u64);
             }
         }
-        let mut made = all.done()?;
-        if contiguous {
-            made.placed = form::from_runs(&runs)?;
-            made.basic = of.basic;
-            made.signature = of.signature.times(total);
-            made.alignment = of.alignment;
+        all.alignment = of.alignment;
+        if total > 0 {
+            all.bounds = Some((lb, ub));
+            all.types.push(&of.types, total);
         }
-        Ok(made)
+        all.done()
     }
 
     /// Blocks of different layouts: count, byte displacement, element
@@ -297,7 +307,7 @@ impl Layout {
     /// # Errors
     /// As [`Layout::contiguous`].
     pub fn structure(blocks: &[(u64, i64, &Layout)]) -> Result<Layout> {
-        let mut all = Collector::new(blocks.len());
+        let mut all = Collector::new();
         for (count, at, layout) in blocks {
             all.push(*at, *count, layout)?;
         }
@@ -424,13 +434,30 @@ impl Layout {
     /// The basic type of all elements, if they are of one.
     #[must_use]
     pub fn element(&self) -> Option<Basic> {
-        self.basic
+        match self.types {
+            Types::Same(basic, _) => Some(basic),
+            _ => None,
+        }
     }
 
     /// Its sequence of basic types.
     #[must_use]
     pub fn signature(&self) -> Signature {
-        self.signature
+        self.types.signature()
+    }
+
+    /// Tells whether a message of these types may be received into this layout: they
+    /// must be the first of its own (MPI-4.1, 3.3.1 and 3.2.5; the message may be
+    /// shorter).
+    ///
+    /// # Errors
+    /// The message has more elements, or others.
+    pub fn accepts(&self, sent: Signature) -> Result<()> {
+        if self.types.prefix(sent.elements()) == sent {
+            return Ok(());
+        }
+        let (sent, held) = (sent.elements(), self.types.elements());
+        Err(LayoutError::Signature { sent, held })
     }
 
     /// Returns true if consecutive elements are one stretch of memory from the
@@ -449,11 +476,11 @@ impl Layout {
         self.placed.as_ref().map_or(0, |(_, form)| form.runs)
     }
 
-    /// Bytes that its form takes in memory; parts shared with other layouts count
-    /// in each.
+    /// Bytes that its form and types take in memory; parts shared with other layouts
+    /// count in each.
     #[must_use]
     pub fn form_bytes(&self) -> usize {
-        self.placed.as_ref().map_or(0, |(_, form)| form.bytes_held())
+        self.placed.as_ref().map_or(0, |(_, form)| form.bytes_held()) + self.types.bytes_held()
     }
 
     /// Calls `each` with offset and length of every stretch, in order.
@@ -473,18 +500,25 @@ impl Layout {
         match (&self.placed, &other.placed) {
             (None, None) => true,
             (Some((a, x)), Some((b, y))) if a == b && x.size == y.size => {
-                x == y || (x.is_kept() || y.is_kept()) && joined(x) == joined(y)
+                x == y || (x.is_kept() || y.is_kept()) && self.runs_equal(other)
             }
             _ => false,
         }
     }
-}
 
-/// All runs, joined where they touch.
-fn joined(form: &Form) -> Vec<Run> {
-    let mut runs = Vec::new();
-    form.each_run(0, &mut |run| form::push_run(&mut runs, run));
-    runs
+    /// Compares the bytes, whatever blocks they come in; both have as many.
+    fn runs_equal(&self, other: &Layout) -> bool {
+        let (mut ours, mut theirs) = (self.blocks_from(0), other.blocks_from(0));
+        while let (Some((a, x)), Some((b, y))) = (ours.peek(), theirs.peek()) {
+            if a != b {
+                return false;
+            }
+            let both = x.min(y);
+            ours.pass(both);
+            theirs.pass(both);
+        }
+        true
+    }
 }
 
 fn scaled(at: i64, extent: i64) -> Result<i64> {
@@ -535,7 +569,7 @@ impl Dealt {
         let whole = if cyclic { (size - first) / round } else { 0 };
         let rest = block.min(size - first - whole * round);
         let body = Layout::contiguous(block, &of)?;
-        let mut all = Collector::new(2);
+        let mut all = Collector::new();
         let far = times(round.min(size), step)?;
         all.push(times(first, step)?, whole, &body.resized(body.lb, far)?)?;
         all.push(times(first + whole * round, step)?, rest, &of)?;

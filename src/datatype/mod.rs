@@ -42,9 +42,13 @@
 //! Sources: MPI-4.1, chapter 5; Byna, Sun, Gropp, Thakur (2004) for the tiles.
 
 mod basic;
+mod between;
 mod blocks;
+mod combine;
 mod copy;
+mod encode;
 mod error;
+mod external;
 mod foreign;
 mod form;
 mod kernels;
@@ -56,9 +60,11 @@ mod signature;
 mod table;
 #[cfg(test)]
 mod tests;
+mod types;
 
 pub use basic::Basic;
 pub use blocks::Blocks;
+pub use combine::Carry;
 pub use error::{BadPlan, LayoutError};
 pub use foreign::Item;
 pub use kernels::{Level, Plan};

@@ -24,6 +24,10 @@ fn product(a: u64, b: u64) -> u64 {
     sum.checked_sub(PRIME).unwrap_or(sum)
 }
 
+fn sum(a: u64, b: u64) -> u64 {
+    (a + b).checked_sub(PRIME).unwrap_or(a + b)
+}
+
 fn power(mut base: u64, mut exponent: u64) -> u64 {
     let mut all = 1;
     while exponent > 0 {
@@ -58,22 +62,25 @@ impl Signature {
     /// This one, then another.
     #[must_use]
     pub fn then(self, next: Signature) -> Signature {
-        let hash = product(self.hash, power(POINT, next.elements)) + next.hash;
-        let hash = hash.checked_sub(PRIME).unwrap_or(hash);
+        let hash = sum(product(self.hash, power(POINT, next.elements)), next.hash);
         Signature { elements: self.elements.saturating_add(next.elements), hash }
     }
 
     /// This one so many times.
     #[must_use]
     pub fn times(self, mut count: u64) -> Signature {
-        let (mut all, mut square) = (Signature::default(), self);
+        let elements = self.elements.saturating_mul(count);
+        // Squares, and what a sequence before one of them is multiplied by.
+        let (mut square, mut shift) = (self.hash, power(POINT, self.elements));
+        let mut hash = 0;
         while count > 0 {
             if count & 1 == 1 {
-                all = all.then(square);
+                hash = sum(product(hash, shift), square);
             }
-            square = square.then(square);
+            square = sum(product(square, shift), square);
+            shift = product(shift, shift);
             count >>= 1;
         }
-        all
+        Signature { elements, hash }
     }
 }

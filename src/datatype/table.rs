@@ -1,4 +1,4 @@
-//! Tables of offsets and runs in 4 and 8 bytes each, where they fit.
+//! Tables of offsets in 4 and of runs in 6 bytes each, where they fit.
 
 /// A stretch of bytes: where it begins, and how many.
 pub(super) type Run = (i64, u64);
@@ -18,18 +18,28 @@ pub(super) enum Offsets {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Runs {
     words: Words,
-    /// Where in the packed stream every [`Runs::MARK`]th run begins.
-    marks: Box<[u64]>,
+    /// One for every [`Runs::MARK`] runs.
+    marks: Box<[Mark]>,
 }
 
+/// The first of a group of runs: where it begins, in the packed stream and in memory.
+#[derive(Debug, PartialEq, Eq)]
+struct Mark {
+    start: u64,
+    offset: i64,
+}
+
+/// Offsets from the group's first, in units of `1 << shift` bytes; the last has all as
+/// they are.
 #[derive(Debug, PartialEq, Eq)]
 enum Words {
-    Narrow { unit: i64, words: Box<[(i32, u32)]> },
+    Short { shift: u32, offsets: Box<[i32]>, len_shift: u32, lens: Box<[u16]> },
+    Narrow { shift: u32, words: Box<[(i32, u32)]> },
     Wide(Box<[Run]>),
 }
 
-/// The largest unit that divides all.
-fn unit(offsets: impl Iterator<Item = i64>) -> i64 {
+/// The largest unit that divides all, which are not only 0.
+fn unit(offsets: &[i64]) -> i64 {
     let mut all = 0u64;
     for offset in offsets {
         let (mut a, mut b) = (all, offset.unsigned_abs());
@@ -44,14 +54,30 @@ fn unit(offsets: impl Iterator<Item = i64>) -> i64 {
     i64::try_from(all.max(1)).unwrap_or(1)
 }
 
+/// The bits that are 0 at the end of all numbers, whose union this is.
+fn shift(union: u64) -> u32 {
+    union.trailing_zeros().min(62)
+}
+
 impl Offsets {
     pub(super) fn new(offsets: &[i64]) -> Offsets {
-        let unit = unit(offsets.iter().copied());
-        let narrow = offsets.iter().map(|offset| i32::try_from(offset / unit).ok());
-        match narrow.collect::<Option<Box<[i32]>>>() {
-            Some(words) => Offsets::Narrow { unit, words },
-            None => Offsets::Wide(offsets.into()),
+        let (mut union, mut low, mut high) = (0u64, 0, 0);
+        for &offset in offsets {
+            union |= offset as u64;
+            (low, high) = (offset.min(low), offset.max(high));
         }
+        let fits = |unit: i64| (low / unit) >= i32::MIN.into() && (high / unit) <= i32::MAX.into();
+        let shift = shift(union);
+        if fits(1 << shift) {
+            let words = offsets.iter().map(|offset| (offset >> shift) as i32).collect();
+            return Offsets::Narrow { unit: 1 << shift, words };
+        }
+        let unit = unit(offsets);
+        if fits(unit) {
+            let words = offsets.iter().map(|offset| (offset / unit) as i32).collect();
+            return Offsets::Narrow { unit, words };
+        }
+        Offsets::Wide(offsets.into())
     }
 
     pub(super) fn len(&self) -> usize {
@@ -84,36 +110,59 @@ impl Offsets {
 impl Runs {
     const MARK: usize = 64;
 
+    /// Of runs that all lie within 2^61 bytes of the first's begin, which is 0.
     pub(super) fn new(runs: &[Run]) -> Runs {
-        let unit = unit(runs.iter().map(|run| run.0));
-        let narrow = |&(offset, len): &Run| {
-            Some((i32::try_from(offset / unit).ok()?, u32::try_from(len).ok()?))
-        };
-        let words = match runs.iter().map(narrow).collect::<Option<_>>() {
-            Some(words) => Words::Narrow { unit, words },
-            None => Words::Wide(runs.into()),
-        };
-        let mut start = 0;
+        let (mut union, mut lens, mut longest, mut start) = (0u64, 0u64, 0, 0);
+        let (mut low, mut high) = (0, 0);
         let mut marks = Vec::with_capacity(runs.len().div_ceil(Runs::MARK));
         for group in runs.chunks(Runs::MARK) {
-            marks.push(start);
-            start += group.iter().map(|run| run.1).sum::<u64>();
+            let base = group[0].0;
+            marks.push(Mark { start, offset: base });
+            for &(offset, len) in group {
+                union |= offset as u64;
+                lens |= len;
+                (longest, start) = (len.max(longest), start + len);
+                (low, high) = ((offset - base).min(low), (offset - base).max(high));
+            }
         }
+        let (shift, len_shift) = (shift(union), shift(lens));
+        let near = low >> shift >= i32::MIN.into() && high >> shift <= i32::MAX.into();
+        let offsets = runs
+            .chunks(Runs::MARK)
+            .flat_map(|group| group.iter().map(|run| ((run.0 - group[0].0) >> shift) as i32));
+        let words = if near && longest >> len_shift <= u16::MAX.into() {
+            let mut list = Vec::with_capacity(runs.len());
+            list.extend(offsets);
+            let lens = runs.iter().map(|run| (run.1 >> len_shift) as u16).collect();
+            Words::Short { shift, offsets: list.into(), len_shift, lens }
+        } else if near && longest <= u32::MAX.into() {
+            let words = offsets.zip(runs).map(|(offset, run)| (offset, run.1 as u32)).collect();
+            Words::Narrow { shift, words }
+        } else {
+            Words::Wide(runs.into())
+        };
         Runs { words, marks: marks.into() }
     }
 
     pub(super) fn len(&self) -> usize {
         match &self.words {
+            Words::Short { offsets, .. } => offsets.len(),
             Words::Narrow { words, .. } => words.len(),
             Words::Wide(words) => words.len(),
         }
     }
 
+    #[inline(always)]
     pub(super) fn get(&self, i: usize) -> Run {
         match &self.words {
-            Words::Narrow { unit, words } => {
+            Words::Short { shift, offsets, len_shift, lens } => {
+                let base = self.marks[i / Runs::MARK].offset;
+                (base + (i64::from(offsets[i]) << shift), u64::from(lens[i]) << len_shift)
+            }
+            Words::Narrow { shift, words } => {
                 let (offset, len) = words[i];
-                (unit * i64::from(offset), u64::from(len))
+                let base = self.marks[i / Runs::MARK].offset;
+                (base + (i64::from(offset) << shift), u64::from(len))
             }
             Words::Wide(words) => words[i],
         }
@@ -126,8 +175,8 @@ impl Runs {
     /// The run that holds byte `at` of the packed stream, and which byte of it;
     /// `at` is below the size.
     pub(super) fn find(&self, at: u64) -> (usize, u64) {
-        let group = self.marks.partition_point(|&start| start <= at) - 1;
-        let mut left = at - self.marks[group];
+        let group = self.marks.partition_point(|mark| mark.start <= at) - 1;
+        let mut left = at - self.marks[group].start;
         for i in group * Runs::MARK.. {
             let len = self.get(i).1;
             if left < len {
@@ -141,9 +190,12 @@ impl Runs {
     /// Bytes of the table.
     pub(super) fn bytes(&self) -> usize {
         let words = match &self.words {
+            Words::Short { offsets, lens, .. } => {
+                size_of_val::<[i32]>(offsets) + size_of_val::<[u16]>(lens)
+            }
             Words::Narrow { words, .. } => size_of_val::<[(i32, u32)]>(words),
             Words::Wide(words) => size_of_val::<[Run]>(words),
         };
-        words + size_of_val::<[u64]>(&self.marks)
+        words + size_of_val::<[Mark]>(&self.marks)
     }
 }

@@ -5,6 +5,8 @@ use super::kernels::Plan;
 use super::*;
 use proptest::prelude::*;
 
+mod external;
+mod streams;
 mod walk;
 
 /// How a layout is built, for building it and for the oracle.
@@ -62,7 +64,8 @@ fn both(recipe: &Recipe) -> (Layout, Naive) {
         Recipe::Basic(basic) => {
             let size = basic.size() as i64;
             let layout = Layout::basic(*basic);
-            let alignment = if *basic == Basic::C32 { 4 } else { size };
+            let complex = matches!(basic, Basic::C32 | Basic::C64);
+            let alignment = if complex { size / 2 } else { size };
             let basics = vec![*basic];
             (layout, Naive { bytes: (0..size).collect(), lb: 0, ub: size, basics, alignment })
         }

@@ -3,7 +3,10 @@
 //! Names and meanings are those of MPI-4.1, chapter 6.9.2. Nothing here
 //! computes; that is for [`crate::rma`] and the providers.
 
-/// The type of an element, as it lies in memory in the machine's byte order.
+use crate::datatype::Basic;
+
+/// The type of an element that operations know, as it lies in memory in the machine's
+/// byte order: a [`Basic`] type that is a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Type {
@@ -54,16 +57,51 @@ impl Type {
         Type::C64,
     ];
 
+    /// The basic type whose numbers these are.
+    #[must_use]
+    pub const fn basic(self) -> Basic {
+        match self {
+            Type::I8 => Basic::I8,
+            Type::U8 => Basic::U8,
+            Type::I16 => Basic::I16,
+            Type::U16 => Basic::U16,
+            Type::I32 => Basic::I32,
+            Type::U32 => Basic::U32,
+            Type::I64 => Basic::I64,
+            Type::U64 => Basic::U64,
+            Type::F32 => Basic::F32,
+            Type::F64 => Basic::F64,
+            Type::F80 => Basic::LongDouble,
+            Type::C32 => Basic::C32,
+            Type::C64 => Basic::C64,
+        }
+    }
+
+    /// How operations take elements of a basic type: bytes and truth values as unsigned
+    /// numbers, characters as signed ones.
+    #[must_use]
+    pub const fn of(basic: Basic) -> Type {
+        match basic {
+            Basic::Char | Basic::I8 => Type::I8,
+            Basic::Byte | Basic::Bool | Basic::U8 => Type::U8,
+            Basic::I16 => Type::I16,
+            Basic::U16 => Type::U16,
+            Basic::WideChar | Basic::I32 => Type::I32,
+            Basic::U32 => Type::U32,
+            Basic::I64 => Type::I64,
+            Basic::U64 => Type::U64,
+            Basic::F32 => Type::F32,
+            Basic::F64 => Type::F64,
+            Basic::LongDouble => Type::F80,
+            Basic::C32 => Type::C32,
+            Basic::C64 => Type::C64,
+        }
+    }
+
     /// Bytes an element has.
     #[must_use]
     pub const fn size(self) -> usize {
-        match self {
-            Type::I8 | Type::U8 => 1,
-            Type::I16 | Type::U16 => 2,
-            Type::I32 | Type::U32 | Type::F32 => 4,
-            Type::I64 | Type::U64 | Type::F64 | Type::C32 => 8,
-            Type::F80 | Type::C64 => 16,
-        }
+        self.basic().size()
     }
 
     /// The type with this number, as it travels in packets.
