@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use transport::av::Transport;
 use transport::boot::Boot;
+use transport::datatype;
 use transport::device;
 use transport::msg::{
     self, Active, Envelope, MatchSpec, Message, Messenger, Request, Status, Tagged,
@@ -188,6 +189,35 @@ impl<N: Native> Context for NetmodContext<N> {
         Ok(self.operation(unsafe { self.tagged()?.irecv(spec, buf.0, buf.1)? }))
     }
 
+    fn isend_type(
+        &self,
+        memory: *const u8,
+        layout: &datatype::Layout,
+        to: Envelope,
+        sync: bool,
+    ) -> Result<Operation, Fail> {
+        let tagged = self.tagged()?;
+        // SAFETY: [BUF].
+        let request = unsafe {
+            match sync {
+                true => tagged.issend_layout(to, memory, layout)?,
+                false => tagged.isend_layout(to, memory, layout)?,
+            }
+        };
+        Ok(self.operation(request))
+    }
+
+    fn irecv_type(
+        &self,
+        memory: *mut u8,
+        layout: &datatype::Layout,
+        spec: &MatchSpec,
+    ) -> Result<Operation, Fail> {
+        self.check(spec)?;
+        // SAFETY: [BUF].
+        Ok(self.operation(unsafe { self.tagged()?.irecv_layout(spec, memory, layout)? }))
+    }
+
     fn probe(&self, spec: &MatchSpec) -> Result<Option<Status>, Fail> {
         self.check(spec)?;
         Ok(self.tagged()?.iprobe(spec)?)
@@ -306,6 +336,36 @@ impl<N: Native> Comm for Communicator<N> {
         let (source, tag) = (from.source(), from.tag());
         // SAFETY: [BUF].
         let request = unsafe { messages(self)?.irecv(buf.0, buf.1, source, tag)? };
+        Ok(operation(self, request))
+    }
+
+    fn isend_type(
+        &self,
+        memory: *const u8,
+        layout: &datatype::Layout,
+        (to, tag): (u32, u32),
+        sync: bool,
+    ) -> Result<Operation, Fail> {
+        let messages = messages(self)?;
+        // SAFETY: [BUF].
+        let request = unsafe {
+            match sync {
+                true => messages.issend_layout(memory, layout, to, tag)?,
+                false => messages.isend_layout(memory, layout, to, tag)?,
+            }
+        };
+        Ok(operation(self, request))
+    }
+
+    fn irecv_type(
+        &self,
+        memory: *mut u8,
+        layout: &datatype::Layout,
+        from: SourceAndTag,
+    ) -> Result<Operation, Fail> {
+        let (source, tag) = (from.source(), from.tag());
+        // SAFETY: [BUF].
+        let request = unsafe { messages(self)?.irecv_layout(memory, layout, source, tag)? };
         Ok(operation(self, request))
     }
 

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use transport::av::Transport;
 use transport::boot::Boot;
+use transport::datatype::Layout;
 use transport::msg::{Any, Envelope, MatchSpec, Source, Status, Tag};
 use transport::netmod::{Op, Type};
 use transport::rankmap::{Lookup, Process, RankMap};
@@ -43,6 +44,19 @@ pub(crate) trait Context {
     fn connect(&self, process: Process) -> Result<u64, Fail>;
     fn isend(&self, buf: (*const u8, usize), to: Envelope, sync: bool) -> Result<Operation, Fail>;
     fn irecv(&self, buf: (*mut u8, usize), spec: &MatchSpec) -> Result<Operation, Fail>;
+    fn isend_type(
+        &self,
+        memory: *const u8,
+        layout: &Layout,
+        to: Envelope,
+        sync: bool,
+    ) -> Result<Operation, Fail>;
+    fn irecv_type(
+        &self,
+        memory: *mut u8,
+        layout: &Layout,
+        spec: &MatchSpec,
+    ) -> Result<Operation, Fail>;
     fn probe(&self, spec: &MatchSpec) -> Result<Option<Status>, Fail>;
     fn improbe(&self, spec: &MatchSpec) -> Result<Option<Matched>, Fail>;
     fn am_register(&self, id: u16, handler: am::Handler) -> Result<(), Fail>;
@@ -69,6 +83,20 @@ pub(crate) trait Comm {
         sync: bool,
     ) -> Result<Operation, Fail>;
     fn irecv(&self, buf: (*mut u8, usize), from: SourceAndTag) -> Result<Operation, Fail>;
+    /// To a rank, with a tag.
+    fn isend_type(
+        &self,
+        memory: *const u8,
+        layout: &Layout,
+        to: (u32, u32),
+        sync: bool,
+    ) -> Result<Operation, Fail>;
+    fn irecv_type(
+        &self,
+        memory: *mut u8,
+        layout: &Layout,
+        from: SourceAndTag,
+    ) -> Result<Operation, Fail>;
     fn iprobe(&self, from: SourceAndTag) -> Result<Option<Status>, Fail>;
     fn probe(&self, from: SourceAndTag) -> Result<Status, Fail>;
     fn improbe(&self, from: SourceAndTag) -> Result<Option<Matched>, Fail>;

@@ -3,6 +3,7 @@
 use crate::abi::*;
 use crate::error::Fail;
 use std::ffi::c_int;
+use transport::datatype::Layout;
 use transport::match_netmod;
 use transport::msg::{Message, MsgError, Request, Status};
 use transport::netmod::{self, Netmod};
@@ -60,7 +61,8 @@ pub(crate) type Completed = Result<rankway_status_t, (Option<rankway_status_t>, 
 fn completed(result: Result<Status, MsgError>) -> Completed {
     result.map(|s| status(&s)).map_err(|e| {
         let told = match &e {
-            MsgError::Truncated { source_rank, tag, length, .. } => Some(rankway_status_t {
+            MsgError::Truncated { source_rank, tag, length, .. }
+            | MsgError::Types { source_rank, tag, length } => Some(rankway_status_t {
                 source: *source_rank as c_int,
                 tag: *tag as c_int,
                 count: *length,
@@ -135,6 +137,20 @@ impl Matched {
         // SAFETY: [BUF].
         let what = unsafe {
             match_netmod!(self.what, AnyMessage(m) => Native::request(m.irecv(buf, capacity)))
+        };
+        Operation { context_id, what }
+    }
+
+    /// # Safety
+    /// As [`Message::irecv_layout`].
+    pub(crate) unsafe fn irecv_type(self, memory: *mut u8, layout: &Layout) -> Operation {
+        let context_id = self.context_id;
+        // SAFETY: [BUF].
+        let what = unsafe {
+            match_netmod!(
+                self.what,
+                AnyMessage(m) => Native::request(m.irecv_layout(memory, layout))
+            )
         };
         Operation { context_id, what }
     }

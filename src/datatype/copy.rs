@@ -142,7 +142,7 @@ impl Layout {
         unsafe { self.copy::<false>(memory, from, data.as_ptr().cast_mut(), data.len(), None) }
     }
 
-    pub(super) fn check(&self, len: usize, origin: usize) -> Result<(), LayoutError> {
+    pub(crate) fn check(&self, len: usize, origin: usize) -> Result<(), LayoutError> {
         if let Err(bad) = by_hand() {
             return Err(bad.clone().into());
         }

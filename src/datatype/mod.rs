@@ -2,7 +2,7 @@
 //!
 //! A [`Layout`] is made by MPI's constructors and says which bytes of memory an
 //! operation takes, in which order. It has one form however it was built. Pure: it
-//! knows nothing of ranks and networks; nothing moves by it between processes yet.
+//! knows nothing of ranks and networks.
 //!
 //! ```
 //! use rankway::datatype::{Basic, Layout};

@@ -59,6 +59,11 @@ impl Bounce {
     pub(crate) fn start(&mut self) -> *mut u8 {
         self.0.as_mut_ptr().cast()
     }
+
+    /// Bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len() * 8
+    }
 }
 
 /// Bytes of the longest read that only asks whether puts are done.

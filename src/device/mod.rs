@@ -81,7 +81,6 @@ pub(crate) use packet::{Body, Class, Head};
 pub(crate) use peers::PerPeer;
 pub use shared::{ProgressThread, Shared};
 pub use transfer::{Explanation, Medium, Method, explain};
-#[allow(unused_imports, reason = "messages and windows are to choose by it")]
 pub(crate) use transfer::{FRAGMENT, Shape};
 pub(crate) use wait::Progress;
 

@@ -97,6 +97,33 @@ impl<N: Netmod> Context<N> {
         let Some(outbox) = outbox else { return false };
         // SAFETY: [INTO].
         let copied = unsafe { node::pull(outbox.pid(), from, to, len) };
+        self.pulled(peer, copied)
+    }
+
+    /// The same of many stretches: `list` says of each where it is in the peer's
+    /// memory, where it goes, and its length.
+    ///
+    /// # Safety
+    /// \[INTO\]: what `list` names is writable.
+    pub(crate) unsafe fn pull_blocks(
+        &self,
+        peer: u32,
+        list: impl FnOnce(&mut dyn FnMut(u64, *mut u8, usize)),
+    ) -> bool {
+        if self.links.no_pull.get() || self.packet_limits(peer).is_err() {
+            return false;
+        }
+        let outbox = self.links.link(peer).and_then(|link| link.outbox());
+        let Some(outbox) = outbox else { return false };
+        let mut gather = node::Gather::new(outbox.pid());
+        // SAFETY: [INTO].
+        list(&mut |from, to, len| unsafe { gather.add(from, to, len) });
+        let copied = gather.finish();
+        self.pulled(peer, copied)
+    }
+
+    /// Returns true if a copy out of a peer's memory is what it should be.
+    fn pulled(&self, peer: u32, copied: std::io::Result<()>) -> bool {
         if let Err(why) = &copied {
             // Forbidden once, forbidden for ever.
             self.links.no_pull.set(why.raw_os_error() == Some(libc::EPERM));

@@ -85,6 +85,19 @@ impl<N: Netmod> Context<N> {
         }
     }
 
+    /// [`Context::write`] of a body of `len` bytes that `fill` writes where it goes.
+    pub(crate) fn write_with(
+        &self,
+        peer: u32,
+        head: Head,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> bool {
+        let link = self.links.link(peer).filter(|link| link.is_direct());
+        let outbox = link.and_then(|link| link.outbox());
+        outbox.is_some_and(|outbox| outbox.put_with(head.first(), head.words, len, fill))
+    }
+
     /// Transmits where the fast path cannot: resolves the route, copies, queues.
     ///
     /// # Safety

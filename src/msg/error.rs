@@ -1,5 +1,6 @@
 //! Why a message was refused or failed.
 
+use crate::datatype::LayoutError;
 use crate::device::DeviceError;
 use std::error::Error;
 use std::fmt;
@@ -21,6 +22,19 @@ pub enum MsgError {
         /// Bytes of the receive.
         capacity: usize,
     },
+    /// A message of other basic types than its receive's layout. It is consumed, and
+    /// the receive holds nothing of it. Told where sender and receiver gave layouts,
+    /// and those types are at hand when the message is taken.
+    Types {
+        /// As of [`MsgError::Truncated`].
+        source_rank: u32,
+        /// As of [`MsgError::Truncated`].
+        tag: u32,
+        /// Bytes of the message.
+        length: u64,
+    },
+    /// A layout that does not fit the memory given.
+    Layout(LayoutError),
     /// A rank outside the communicator.
     Rank {
         /// The rank given.
@@ -89,6 +103,13 @@ impl fmt::Display for MsgError {
                 f,
                 "a receive from any rank has nobody left to send to it: all {others} others ended"
             ),
+            MsgError::Types { source_rank, tag, length } => write!(
+                f,
+                "a message of {length} bytes from rank {source_rank} with tag {tag} has other \
+                 types than the layout that receives it; give both sides layouts of the same \
+                 types, or of bytes"
+            ),
+            MsgError::Layout(error) => write!(f, "{error}"),
             MsgError::Device(error) => write!(f, "{error}"),
         }
     }
@@ -98,6 +119,7 @@ impl Error for MsgError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             MsgError::Device(error) => error.source(),
+            MsgError::Layout(error) => error.source(),
             _ => None,
         }
     }
@@ -112,6 +134,11 @@ impl MsgError {
     /// A message with these match bits is longer than its receive.
     pub(super) fn truncated(bits: u64, length: u64, capacity: usize) -> MsgError {
         MsgError::Truncated { source_rank: (bits >> 32) as u32, tag: bits as u32, length, capacity }
+    }
+
+    /// A message with these match bits has other types than its receive.
+    pub(super) fn types(bits: u64, length: u64) -> MsgError {
+        MsgError::Types { source_rank: (bits >> 32) as u32, tag: bits as u32, length }
     }
 
     /// The world rank this is about, if a peer is the cause.

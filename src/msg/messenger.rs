@@ -3,8 +3,9 @@
 use super::error::MsgError;
 use super::tagged::{Message, Request, Tagged};
 use super::types::{Counts, Envelope, MatchSpec, Status};
+use crate::datatype::Layout;
 use crate::netmod::Netmod;
-use crate::rma::Communicator;
+use crate::rma::{Communicator, Pod, bytes_of, bytes_of_mut};
 
 /// Stands for any source or any tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +138,105 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         self.tagged.ssend(self.envelope(dest, tag)?, buf)
     }
 
+    /// Sends elements and waits until their memory is free.
+    ///
+    /// # Errors
+    /// As [`Messenger::send`].
+    #[inline]
+    pub fn send_slice<T: Pod>(&self, elements: &[T], dest: u32, tag: u32) -> Result<(), MsgError> {
+        self.send(bytes_of(elements), dest, tag)
+    }
+
+    /// Sends what `layout` takes of `memory`, its origin `origin` bytes from the
+    /// start, and waits until the memory is free.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use rankway::datatype::{Basic, Layout};
+    /// use rankway::msg::Messenger;
+    ///
+    /// # let boot = Arc::new(rankway::boot::alone::Alone::new()?);
+    /// # let context = rankway::device::open_null(boot)?;
+    /// # let world = rankway::rma::Communicator::world(&context);
+    /// let messages = Messenger::open(&world)?;
+    /// // A row goes out, a column comes in.
+    /// let row = Layout::contiguous(3, &Layout::basic(Basic::F64))?;
+    /// let column = Layout::vector(3, 1, 3, &Layout::basic(Basic::F64))?;
+    /// let (ours, mut theirs) = ([1.0, 2.0, 3.0], [0.0; 9]);
+    /// messages.scope(|s| {
+    ///     s.recv_layout(&mut theirs, 8, &column, 0, 7)?;
+    ///     s.send_layout(&ours, 0, &row, 0, 7)
+    /// })?;
+    /// assert_eq!(theirs, [0.0, 1.0, 0.0, 0.0, 2.0, 0.0, 0.0, 3.0, 0.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`MsgError::Rank`]; as [`Tagged::send_layout`].
+    pub fn send_layout<T: Pod>(
+        &self,
+        memory: &[T],
+        origin: usize,
+        layout: &Layout,
+        dest: u32,
+        tag: u32,
+    ) -> Result<(), MsgError> {
+        self.tagged.send_layout(self.envelope(dest, tag)?, bytes_of(memory), origin, layout)
+    }
+
+    /// [`Messenger::send_layout`] that waits until a receive took the message.
+    ///
+    /// # Errors
+    /// As [`Messenger::send_layout`].
+    pub fn ssend_layout<T: Pod>(
+        &self,
+        memory: &[T],
+        origin: usize,
+        layout: &Layout,
+        dest: u32,
+        tag: u32,
+    ) -> Result<(), MsgError> {
+        self.tagged.ssend_layout(self.envelope(dest, tag)?, bytes_of(memory), origin, layout)
+    }
+
+    /// Begins a send of what a layout takes from `origin`.
+    ///
+    /// # Errors
+    /// As [`Messenger::send`].
+    ///
+    /// # Safety
+    /// \[BUF\], as [`Tagged::isend_layout`].
+    pub unsafe fn isend_layout(
+        &self,
+        origin: *const u8,
+        layout: &Layout,
+        dest: u32,
+        tag: u32,
+    ) -> Result<Request<N>, MsgError> {
+        let to = self.envelope(dest, tag)?;
+        // SAFETY: [BUF].
+        unsafe { self.tagged.isend_layout(to, origin, layout) }
+    }
+
+    /// The same, synchronous.
+    ///
+    /// # Errors
+    /// As [`Messenger::send`].
+    ///
+    /// # Safety
+    /// \[BUF\], as [`Tagged::isend_layout`].
+    pub unsafe fn issend_layout(
+        &self,
+        origin: *const u8,
+        layout: &Layout,
+        dest: u32,
+        tag: u32,
+    ) -> Result<Request<N>, MsgError> {
+        let to = self.envelope(dest, tag)?;
+        // SAFETY: [BUF].
+        unsafe { self.tagged.issend_layout(to, origin, layout) }
+    }
+
     /// Begins a send.
     ///
     /// # Errors
@@ -188,6 +288,57 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         tag: impl Into<Tag>,
     ) -> Result<Status, MsgError> {
         self.tagged.recv(&self.match_spec(source.into(), tag.into())?, buf)
+    }
+
+    /// Receives elements and waits. What is longer than `elements` is an error, what
+    /// is shorter fills the first of them.
+    ///
+    /// # Errors
+    /// As [`Messenger::recv`].
+    #[inline]
+    pub fn recv_slice<T: Pod>(
+        &self,
+        elements: &mut [T],
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<Status, MsgError> {
+        self.recv(bytes_of_mut(elements), source, tag)
+    }
+
+    /// Receives into what `layout` takes of `memory`, its origin `origin` bytes
+    /// from the start, and waits; nothing between is written to.
+    ///
+    /// # Errors
+    /// [`MsgError::Rank`]; as [`Tagged::recv_layout`].
+    pub fn recv_layout<T: Pod>(
+        &self,
+        memory: &mut [T],
+        origin: usize,
+        layout: &Layout,
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<Status, MsgError> {
+        let spec = self.match_spec(source.into(), tag.into())?;
+        self.tagged.recv_layout(&spec, bytes_of_mut(memory), origin, layout)
+    }
+
+    /// Begins a receive into what a layout takes from `origin`.
+    ///
+    /// # Errors
+    /// [`MsgError::Rank`]; as [`Tagged::irecv_layout`].
+    ///
+    /// # Safety
+    /// \[INTO\], as [`Tagged::irecv_layout`].
+    pub unsafe fn irecv_layout(
+        &self,
+        origin: *mut u8,
+        layout: &Layout,
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<Request<N>, MsgError> {
+        let spec = self.match_spec(source.into(), tag.into())?;
+        // SAFETY: [INTO].
+        unsafe { self.tagged.irecv_layout(&spec, origin, layout) }
     }
 
     /// Begins a receive.

@@ -34,6 +34,13 @@ impl Pool {
         std::mem::take(buffer)
     }
 
+    /// Memory for so many bytes, all 0.
+    pub(super) fn zeroed(&mut self, len: usize) -> Vec<u8> {
+        let mut buffer = self.copy(&[0][..len.min(1)]);
+        buffer.resize(len, 0);
+        buffer
+    }
+
     /// Gives a copy back.
     pub(super) fn give(&mut self, buffer: Vec<u8>) {
         if buffer.capacity() == 0 {

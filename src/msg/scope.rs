@@ -10,8 +10,9 @@ use super::error::MsgError;
 use super::messenger::{Messenger, Source, Tag};
 use super::tagged::Tagged;
 use super::types::{RecvBuffer, Status};
+use crate::datatype::Layout;
 use crate::netmod::Netmod;
-use crate::rma::{Pod, bytes_of};
+use crate::rma::{Pod, bytes_of, bytes_of_mut};
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -255,6 +256,30 @@ impl<'scope, N: Netmod> Scope<'scope, '_, N> {
         Ok(())
     }
 
+    /// Begins a send of what a layout takes of `memory`, as
+    /// [`Messenger::send_layout`].
+    ///
+    /// # Errors
+    /// As [`Messenger::send_layout`].
+    pub fn send_layout<T: Pod>(
+        &'scope self,
+        memory: &'scope [T],
+        origin: usize,
+        layout: &Layout,
+        dest: u32,
+        tag: u32,
+    ) -> Result<(), MsgError> {
+        let (to, tagged) = (self.messenger.envelope(dest, tag)?, self.messenger.tagged());
+        let at = (origin, layout);
+        // SAFETY: borrowed until the scope has ended, which completes or
+        // abandons the request.
+        let sent = unsafe { tagged.begin_send_layout(to, bytes_of(memory), at, false)? };
+        if let Some(at) = sent {
+            self.requests.keep(at, true);
+        }
+        Ok(())
+    }
+
     /// Begins a receive. What came is in the buffer when the scope has ended
     /// well, or the receive was waited for.
     ///
@@ -272,6 +297,29 @@ impl<'scope, N: Netmod> Scope<'scope, '_, N> {
         // SAFETY: borrowed, and by nobody else, until the scope has ended,
         // which completes or abandons the request.
         let at = unsafe { self.messenger.tagged().begin_recv(&spec, buffer)? };
+        let number = self.requests.keep(at, false);
+        Ok(Receive { requests: &self.requests, number, start, len, buf: PhantomData })
+    }
+
+    /// Begins a receive into what a layout takes of `memory`, as
+    /// [`Messenger::recv_layout`]; all of it is the receive's until then.
+    ///
+    /// # Errors
+    /// As [`Messenger::recv_layout`].
+    pub fn recv_layout<T: Pod>(
+        &'scope self,
+        memory: &'scope mut [T],
+        origin: usize,
+        layout: &Layout,
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<Receive<'scope, N, T>, MsgError> {
+        let spec = self.messenger.match_spec(source.into(), tag.into())?;
+        let (start, len) = (memory.as_mut_ptr(), memory.len());
+        let (tagged, at) = (self.messenger.tagged(), (origin, layout));
+        // SAFETY: borrowed, and by nobody else, until the scope has ended,
+        // which completes or abandons the request.
+        let at = unsafe { tagged.begin_recv_layout(&spec, bytes_of_mut(memory), at)? };
         let number = self.requests.keep(at, false);
         Ok(Receive { requests: &self.requests, number, start, len, buf: PhantomData })
     }

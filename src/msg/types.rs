@@ -2,6 +2,7 @@
 //! began and how it ended. Knows none of them but the error.
 
 use super::error::MsgError;
+use crate::datatype::{Basic, Layout};
 use std::num::NonZeroU64;
 
 /// Which messages a receive or probe matches.
@@ -81,6 +82,13 @@ pub struct Envelope {
     pub bits: u64,
 }
 
+impl Envelope {
+    /// The status of a message that was sent.
+    pub(super) fn sent(self, length: u64) -> Status {
+        Status { peer: self.peer, bits: self.bits, length, cancelled: false }
+    }
+}
+
 /// A message that is sent. Passed by value: what is sent at once is never
 /// written to memory then.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +98,33 @@ pub(super) struct Outgoing {
     /// Bytes of `buf`.
     pub(super) len: usize,
     pub(super) mode: SendMode,
+}
+
+/// What a buffer that is not contiguous is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LaidOut<'a> {
+    pub(super) layout: &'a Layout,
+    /// Hash of its types; 0: not told.
+    pub(super) types: u64,
+}
+
+impl<'a> LaidOut<'a> {
+    /// A layout whose types are told, unless they agree with all.
+    pub(super) fn typed(layout: &'a Layout) -> LaidOut<'a> {
+        let bytes = layout.element() == Some(Basic::Byte);
+        LaidOut { layout, types: if bytes { 0 } else { layout.signature().hash() } }
+    }
+
+    /// A layout whose caller compares types itself.
+    pub(super) fn untyped(layout: &'a Layout) -> LaidOut<'a> {
+        LaidOut { layout, types: 0 }
+    }
+}
+
+/// The offset of the one block that a layout is, or of nothing; `None` where it
+/// has several.
+pub(super) fn one_block(layout: &Layout) -> Option<i64> {
+    (layout.blocks() <= 1).then(|| layout.true_bounds().map_or(0, |(first, _)| first))
 }
 
 /// How a send is to go.

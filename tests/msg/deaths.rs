@@ -4,6 +4,7 @@ use super::{Opens, pattern, same};
 use crate::ensure;
 use crate::harness::{Result, clean, print_pid, text};
 use rankway::boot::Boot;
+use rankway::datatype::{Basic, Layout};
 use rankway::msg::{Any, Messenger, MsgError};
 use rankway::rma::Communicator;
 use std::process::Output;
@@ -33,6 +34,16 @@ pub const RECEIVE: u8 = 0;
 pub const SEND: u8 = 1;
 pub const RENDEZVOUS: u8 = 2;
 pub const RTS: u8 = 3;
+pub const LAYOUTS: u8 = 4;
+
+/// Words with gaps, and pages: packed, and copied block by block.
+fn layouts() -> Result<[Layout; 2]> {
+    let of = |block: u64| {
+        let of = Layout::contiguous(block, &Layout::basic(Basic::U8))?;
+        Layout::vector((16 << 20) / block, 1, 2, &of)
+    };
+    Ok([of(8).map_err(text)?, of(16 << 10).map_err(text)?])
+}
 
 /// Rank 1 is killed while rank 0 is amidst something with it; rank 0 hears of
 /// it by name and goes on with rank 2.
@@ -90,6 +101,22 @@ pub fn killed<N: Opens, const AMIDST: u8>(boot: Arc<dyn Boot>) -> Result {
                     about::<()>(Err(error), 1)?;
                     m.recv(&mut buf, 2, 9).map_err(text)?;
                 }
+                LAYOUTS => {
+                    let all = layouts()?;
+                    let (out, mut got) = (vec![7; LONG], vec![0; LONG]);
+                    let error = loop {
+                        let exchange = all.iter().try_for_each(|layout| {
+                            m.send_layout(&out, 0, layout, 1, 1)?;
+                            m.recv_layout(&mut got, 0, layout, 1, 1).map(drop)
+                        });
+                        if let Err(e) = exchange {
+                            break e;
+                        }
+                        ensure!(start.elapsed() < SOON * 2, "no error");
+                    };
+                    about::<()>(Err(error), 1)?;
+                    m.recv(&mut buf, 2, 9).map_err(text)?;
+                }
                 _ => {
                     about(m.ssend(&pattern(1, 70_000), 1, 77), 1)?;
                     m.recv(&mut buf, 2, 9).map_err(text)?;
@@ -116,6 +143,15 @@ pub fn killed<N: Opens, const AMIDST: u8>(boot: Arc<dyn Boot>) -> Result {
                     m.recv(&mut got, 0, 1).map_err(text)?;
                     m.send(&got, 0, 1).map_err(text)?;
                 },
+                LAYOUTS => {
+                    let all = layouts()?;
+                    loop {
+                        for layout in &all {
+                            m.recv_layout(&mut got, 0, layout, 0, 1).map_err(text)?;
+                            m.send_layout(&got, 0, layout, 0, 1).map_err(text)?;
+                        }
+                    }
+                }
                 _ => {}
             }
             // Idle in its receive.

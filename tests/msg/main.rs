@@ -7,7 +7,7 @@ mod harness;
 mod msg;
 
 use harness::{Over, Scenario};
-use msg::{Opens, basics, calls, corrupt, deaths, floods, programs, scopes, sleeps};
+use msg::{Opens, basics, calls, corrupt, deaths, floods, layouts, programs, scopes, sleeps};
 use rankway::netmod::ofi::Ofi;
 use std::process::ExitCode;
 
@@ -31,6 +31,12 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("programs of eight", 8, programs::random::<N>, &[]);
     add("programs on little credit", 3, programs::random::<N>, &small);
     add("programs in pieces", 2, programs::random::<N>, &pieces);
+    add("layouts", 2, layouts::shapes::<N>, &[]);
+    add("layouts on little credit", 3, layouts::shapes::<N>, &small);
+    add("layouts in pieces", 2, layouts::shapes::<N>, &pieces);
+    add("long layouts", 4, layouts::long::<N>, &[]);
+    add("layouts to itself", 2, layouts::own::<N>, &[]);
+    add("refused layouts", 2, layouts::refusals::<N>, &[]);
     add("replies", 3, calls::replies::<N>, &[]);
     add("replies on little credit", 2, calls::replies::<N>, &small);
     add("nested", 2, calls::nested::<N>, &[]);
@@ -62,6 +68,7 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("killed amidst a receive", deaths::killed::<N, { deaths::RECEIVE }>);
     add("killed amidst sends", deaths::killed::<N, { deaths::SEND }>);
     add("killed amidst a rendezvous", deaths::killed::<N, { deaths::RENDEZVOUS }>);
+    add("killed amidst layouts", deaths::killed::<N, { deaths::LAYOUTS }>);
     add("killed amidst scopes", scopes::dead::<N>);
     add("killed before an RTS is matched", deaths::killed::<N, { deaths::RTS }>);
 }
@@ -79,6 +86,16 @@ fn main() -> ExitCode {
     // Through the node's queues, and through each provider as between nodes.
     scenarios::<Ofi>(&mut all, "auto", &[]);
     all.push(Scenario::new("corrupt queue/auto", 3, corrupt::queue::<Ofi>));
+    // However layouts travel when the costs are others.
+    for method in ["crossmemory", "pack"] {
+        let mut add = |what: &str, body| {
+            let scenario = Scenario::new(format!("{what} by {method}/auto"), 2, body);
+            all.push(scenario.env("RANKWAY_TRANSFER", method));
+        };
+        add("layouts", layouts::shapes::<Ofi>);
+        add("long layouts", layouts::long::<Ofi>);
+        add("refused layouts", layouts::refusals::<Ofi>);
+    }
     let tcp = Scenario::new("corrupt queue/tcp", 3, corrupt::queue::<Ofi>);
     all.push(tcp.env("RANKWAY_PROVIDER", "tcp"));
     let provider = ("RANKWAY_NODE_QUEUES", "0");

@@ -8,8 +8,10 @@ pub mod calls;
 pub mod corrupt;
 pub mod deaths;
 pub mod floods;
+pub mod layouts;
 pub mod programs;
 pub mod scopes;
+pub mod shapes;
 pub mod sleeps;
 
 pub use crate::harness::{Dice, Opens, pattern, same};

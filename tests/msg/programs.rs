@@ -6,6 +6,7 @@
 //! with one take tags that no other receive of the phase could, so that any
 //! interleaving of sources is right, and each source's order is checked.
 
+use super::shapes::{SHAPES, Shape, shape};
 use super::{Dice, Opens, pattern, same, world};
 use crate::ensure;
 use crate::harness::{Result, text};
@@ -55,6 +56,8 @@ struct Receive<N: Opens> {
     source: Option<u32>,
     tag: u32,
     buf: Vec<u8>,
+    /// Where in it the message belongs.
+    into: Shape,
     request: Option<Request<N>>,
 }
 
@@ -88,14 +91,17 @@ pub fn random<N: Opens>(boot: Arc<dyn Boot>) -> Result {
                 match dice.below(5) {
                     0 | 1 => {
                         let Some(s) = sends.pop_front() else { continue };
-                        let body = pattern(s.seed, s.len);
+                        let out = shape(dice.below(2 * SHAPES).saturating_sub(SHAPES), s.len)?;
+                        let body = out.scattered(&pattern(s.seed, s.len), 0);
                         // SAFETY: the body is kept until all requests ended; a
                         // moved vector's bytes stay where they are.
                         let request = unsafe {
-                            if s.synchronous {
-                                m.issend(body.as_ptr(), s.len, s.to, s.tag)
-                            } else {
-                                m.isend(body.as_ptr(), s.len, s.to, s.tag)
+                            let at = body.as_ptr().add(out.origin);
+                            match (out.is_plain(), s.synchronous) {
+                                (true, true) => m.issend(at, s.len, s.to, s.tag),
+                                (true, false) => m.isend(at, s.len, s.to, s.tag),
+                                (false, true) => m.issend_layout(at, &out.layout, s.to, s.tag),
+                                (false, false) => m.isend_layout(at, &out.layout, s.to, s.tag),
                             }
                         };
                         bodies.push(body);
@@ -103,7 +109,8 @@ pub fn random<N: Opens>(boot: Arc<dyn Boot>) -> Result {
                     }
                     2 | 3 => {
                         let Some((source, tag)) = wanted.pop_front() else { continue };
-                        let mut buf = vec![0; 60_000];
+                        let into = shape(dice.below(2 * SHAPES).saturating_sub(SHAPES), 60_000)?;
+                        let mut buf = vec![0; into.bytes];
                         let from = source.map_or(Source::from(Any), Source::from);
                         // A matched probe now and then, where one is there.
                         let found = match dice.below(3) {
@@ -113,14 +120,18 @@ pub fn random<N: Opens>(boot: Arc<dyn Boot>) -> Result {
                         // SAFETY: the buffer is kept until its request ended; a
                         // moved vector's bytes stay where they are.
                         let request = unsafe {
-                            match found {
-                                Some(message) => message.irecv(buf.as_mut_ptr(), buf.len()),
-                                None => m
-                                    .irecv(buf.as_mut_ptr(), buf.len(), from, Tag::from(tag))
-                                    .map_err(text)?,
+                            let at = buf.as_mut_ptr().add(into.origin);
+                            let (layout, tag) = (&into.layout, Tag::from(tag));
+                            match (found, into.is_plain()) {
+                                (Some(message), true) => message.irecv(at, 60_000),
+                                (Some(message), false) => message.irecv_layout(at, layout),
+                                (None, true) => m.irecv(at, 60_000, from, tag).map_err(text)?,
+                                (None, false) => {
+                                    m.irecv_layout(at, layout, from, tag).map_err(text)?
+                                }
                             }
                         };
-                        receives.push(Receive { source, tag, buf, request: Some(request) });
+                        receives.push(Receive { source, tag, buf, into, request: Some(request) });
                     }
                     _ => {
                         let found = m.iprobe(Any, Any).map_err(text)?;
@@ -152,8 +163,8 @@ pub fn random<N: Opens>(boot: Arc<dyn Boot>) -> Result {
                 let want = queue.and_then(|(.., q)| q.pop_front());
                 let want = want.ok_or_else(|| format!("seed {seed}: one too many: {status:?}"))?;
                 ensure!(status.length == want.len as u64, "seed {seed}: {status:?}, {want:?}");
-                same("program", &receive.buf[..want.len], &pattern(want.seed, want.len))
-                    .map_err(told)?;
+                let want = receive.into.scattered(&pattern(want.seed, want.len), 0);
+                same(receive.into.name, &receive.buf, &want).map_err(told)?;
             }
             wait_all(requests).map_err(|e| told(text(e)))?;
             // Open receives of two phases would mix.

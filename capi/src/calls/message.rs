@@ -5,9 +5,10 @@ use crate::args::{Out, buffer, list, out, rank};
 use crate::error::{Fail, call};
 use crate::objects::{Comm, Context, SourceAndTag};
 use crate::operation::{self, Completed, Matched, Operation};
-use crate::table::{TableGuard, find};
+use crate::table::{self, TableGuard, find};
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
+use transport::datatype::Layout;
 use transport::msg::{Envelope, MatchSpec};
 
 fn tag(tag: c_int) -> Result<u32, Fail> {
@@ -83,6 +84,92 @@ pub unsafe extern "C" fn rankway_irecv(
         let found = find::<Rc<dyn Comm>>(comm)?;
         let buf = (buffer(buf.cast(), bytes)?.cast_mut(), bytes);
         to.set(found.guard.insert(found.irecv(buf, from(source, tag)?)?)?);
+        Ok(())
+    })
+}
+
+/// `count` elements of a datatype at `memory`, which must be there if they have a
+/// byte.
+fn elements(
+    memory: *const c_void,
+    count: u64,
+    datatype: rankway_type_t,
+) -> Result<(*const u8, Layout), Fail> {
+    let layout = table::layout(datatype)?.times(count)?;
+    let bytes = usize::try_from(layout.size()).unwrap_or(usize::MAX);
+    Ok((buffer(memory.cast(), bytes)?, layout))
+}
+
+/// rankway_isend of `count` elements of a datatype at `memory`, which are the
+/// operation's until the request is complete; the datatype may be freed before. What
+/// is received may have another datatype of the same basic types, or none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_isend_type(
+    memory: *const c_void,
+    count: u64,
+    datatype: rankway_type_t,
+    dest: c_int,
+    tag: c_int,
+    comm: rankway_comm_t,
+    request: *mut rankway_request_t,
+) -> c_int {
+    let data = (memory, count, datatype);
+    // SAFETY: [PTR], [BUF].
+    call("rankway_isend_type", || unsafe { send_type(data, dest, tag, comm, request, false) })
+}
+
+/// rankway_issend of `count` elements of a datatype, as rankway_isend_type.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_issend_type(
+    memory: *const c_void,
+    count: u64,
+    datatype: rankway_type_t,
+    dest: c_int,
+    tag: c_int,
+    comm: rankway_comm_t,
+    request: *mut rankway_request_t,
+) -> c_int {
+    let data = (memory, count, datatype);
+    // SAFETY: [PTR], [BUF].
+    call("rankway_issend_type", || unsafe { send_type(data, dest, tag, comm, request, true) })
+}
+
+unsafe fn send_type(
+    data: (*const c_void, u64, rankway_type_t),
+    dest: c_int,
+    tag_: c_int,
+    comm: rankway_comm_t,
+    request: *mut rankway_request_t,
+    synchronous: bool,
+) -> Result<(), Fail> {
+    // SAFETY: [PTR].
+    let to = unsafe { out(request, "request")? };
+    let found = find::<Rc<dyn Comm>>(comm)?;
+    let (memory, layout) = elements(data.0, data.1, data.2)?;
+    let (dest, tag) = (rank(dest)?, tag(tag_)?);
+    to.set(found.guard.insert(found.isend_type(memory, &layout, (dest, tag), synchronous)?)?);
+    Ok(())
+}
+
+/// rankway_irecv into `count` elements of a datatype at `memory`; nothing between
+/// them is written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_irecv_type(
+    memory: *mut c_void,
+    count: u64,
+    datatype: rankway_type_t,
+    source: c_int,
+    tag: c_int,
+    comm: rankway_comm_t,
+    request: *mut rankway_request_t,
+) -> c_int {
+    call("rankway_irecv_type", || {
+        // SAFETY: [PTR].
+        let to = unsafe { out(request, "request")? };
+        let found = find::<Rc<dyn Comm>>(comm)?;
+        let (memory, layout) = elements(memory, count, datatype)?;
+        let operation = found.irecv_type(memory.cast_mut(), &layout, from(source, tag)?)?;
+        to.set(found.guard.insert(operation)?);
         Ok(())
     })
 }
@@ -205,6 +292,28 @@ pub unsafe extern "C" fn rankway_imrecv(
     })
 }
 
+/// rankway_imrecv into `count` elements of a datatype, as rankway_irecv_type.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_imrecv_type(
+    memory: *mut c_void,
+    count: u64,
+    datatype: rankway_type_t,
+    message: rankway_message_t,
+    request: *mut rankway_request_t,
+) -> c_int {
+    call("rankway_imrecv_type", || {
+        // SAFETY: [PTR].
+        let to = unsafe { out(request, "request")? };
+        let (memory, layout) = elements(memory, count, datatype)?;
+        let guard = TableGuard::of(message)?;
+        let matched = guard.take::<Matched>(message)?;
+        guard.remove::<Matched>(message);
+        // SAFETY: [BUF].
+        to.set(guard.insert(unsafe { matched.irecv_type(memory.cast_mut(), &layout) })?);
+        Ok(())
+    })
+}
+
 /// Begins a send by match bits, for device layers that lay them out
 /// themselves: to a rank of the job, on a channel, which is any number both
 /// sides know. With `synchronous` not 0 it is complete when a receive took the
@@ -227,6 +336,31 @@ pub unsafe extern "C" fn rankway_tagged_isend(
         let buf = (buffer(buf.cast(), bytes)?, bytes);
         let dest = Envelope { peer, channel, bits: match_bits };
         to.set(found.guard.insert(found.isend(buf, dest, synchronous != 0)?)?);
+        Ok(())
+    })
+}
+
+/// rankway_tagged_isend of `count` elements of a datatype, as rankway_isend_type.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_tagged_isend_type(
+    context: rankway_context_t,
+    memory: *const c_void,
+    count: u64,
+    datatype: rankway_type_t,
+    peer: u32,
+    channel: u64,
+    match_bits: u64,
+    synchronous: c_int,
+    request: *mut rankway_request_t,
+) -> c_int {
+    call("rankway_tagged_isend_type", || {
+        // SAFETY: [PTR].
+        let to = unsafe { out(request, "request")? };
+        let found = find::<Rc<dyn Context>>(context)?;
+        let (memory, layout) = elements(memory, count, datatype)?;
+        let dest = Envelope { peer, channel, bits: match_bits };
+        let operation = found.isend_type(memory, &layout, dest, synchronous != 0)?;
+        to.set(found.guard.insert(operation)?);
         Ok(())
     })
 }
@@ -262,6 +396,30 @@ pub unsafe extern "C" fn rankway_tagged_irecv(
         let buf = (buffer(buf.cast(), bytes)?.cast_mut(), bytes);
         let operation = found.irecv(buf, &match_spec(channel, match_bits, ignore, peer)?)?;
         to.set(found.guard.insert(operation)?);
+        Ok(())
+    })
+}
+
+/// rankway_tagged_irecv into `count` elements of a datatype, as rankway_irecv_type.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_tagged_irecv_type(
+    context: rankway_context_t,
+    memory: *mut c_void,
+    count: u64,
+    datatype: rankway_type_t,
+    peer: i64,
+    channel: u64,
+    match_bits: u64,
+    ignore: u64,
+    request: *mut rankway_request_t,
+) -> c_int {
+    call("rankway_tagged_irecv_type", || {
+        // SAFETY: [PTR].
+        let to = unsafe { out(request, "request")? };
+        let found = find::<Rc<dyn Context>>(context)?;
+        let (memory, layout) = elements(memory, count, datatype)?;
+        let spec = match_spec(channel, match_bits, ignore, peer)?;
+        to.set(found.guard.insert(found.irecv_type(memory.cast_mut(), &layout, &spec)?)?);
         Ok(())
     })
 }

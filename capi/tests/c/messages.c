@@ -157,6 +157,85 @@ static void apart(struct job *job)
     OK(rankway_comm_free(other));
 }
 
+/* Columns of a matrix of `n` rows and 3 columns, to the right, by every call; what
+ * is received is contiguous, or a column again, and the rest of it is as it was. */
+static void columns(struct job *job, uint64_t n)
+{
+    int right = (job->rank + 1) % job->size, left = (job->rank + job->size - 1) % job->size;
+    size_t cells = 3 * (size_t)n;
+    double *out = malloc(cells * sizeof *out), *in = malloc(cells * sizeof *in);
+    rankway_type_t element, column;
+    rankway_request_t requests[2];
+    rankway_status_t status;
+    rankway_message_t message;
+
+    ENSURE(out && in);
+    for (size_t i = 0; i < cells; i++)
+        out[i] = (double)i + 0.5 * job->rank;
+    for (int call = 0; call < 5; call++) {
+        int packed = call == 1;
+        OK(rankway_type_basic(RANKWAY_F64, &element));
+        OK(rankway_type_vector(n, 1, 3, element, &column));
+        for (size_t i = 0; i < cells; i++)
+            in[i] = -1;
+        /* A datatype may go before what was begun with it. */
+        if (call == 0) {
+            OK(rankway_irecv_type(in + 1, 1, column, left, 3, job->world, &requests[0]));
+            OK(rankway_isend_type(out + 2, 1, column, right, 3, job->world, &requests[1]));
+        } else if (call == 1) {
+            OK(rankway_irecv_type(in, n, element, left, 3, job->world, &requests[0]));
+            OK(rankway_issend_type(out + 2, 1, column, right, 3, job->world, &requests[1]));
+        } else if (call == 2) {
+            OK(rankway_isend_type(out + 2, 1, column, right, 3, job->world, &requests[1]));
+            OK(rankway_mprobe(left, 3, job->world, &message, &status));
+            ENSURE(status.count == 8 * n);
+            OK(rankway_imrecv_type(in + 1, 1, column, message, &requests[0]));
+        } else {
+            int synchronous = call == 4;
+            OK(rankway_tagged_irecv_type(job->context, in + 1, 1, column, left, 77, 5, 0,
+                                         &requests[0]));
+            OK(rankway_tagged_isend_type(job->context, out + 2, 1, column, (uint32_t)right, 77, 5,
+                                         synchronous, &requests[1]));
+        }
+        OK(rankway_type_free(column));
+        OK(rankway_type_free(element));
+        OK(rankway_wait(&requests[0], &status));
+        OK(rankway_wait(&requests[1], NULL));
+        ENSURE(status.count == 8 * n && status.peer == (uint32_t)left);
+        for (size_t i = 0; i < cells; i++) {
+            size_t row = packed ? i : i / 3;
+            int hit = packed ? i < n : i % 3 == 1;
+            ENSURE(in[i] == (hit ? (double)(3 * row + 2) + 0.5 * left : -1));
+        }
+    }
+    free(out);
+    free(in);
+    OK(rankway_comm_barrier(job->world));
+}
+
+/* Datatypes that are gone, no memory, and too little of it. */
+static void refused(struct job *job)
+{
+    double out[8] = {0}, in[8] = {0};
+    rankway_type_t element, column, gone;
+    rankway_request_t requests[2];
+    rankway_status_t status;
+
+    OK(rankway_type_basic(RANKWAY_F64, &element));
+    OK(rankway_type_vector(4, 1, 2, element, &column));
+    gone = column;
+    ENSURE(rankway_isend_type(NULL, 1, column, 0, 0, job->world, &requests[0]) == RANKWAY_ERR_NULL);
+    OK(rankway_irecv_type(in, 3, element, job->rank, 0, job->world, &requests[0]));
+    OK(rankway_isend_type(out, 1, column, job->rank, 0, job->world, &requests[1]));
+    ENSURE(rankway_wait(&requests[0], &status) == RANKWAY_ERR_TRUNCATE && status.count == 32);
+    OK(rankway_wait(&requests[1], NULL));
+    OK(rankway_type_free(column));
+    OK(rankway_type_free(element));
+    ENSURE(rankway_isend_type(out, 1, gone, 0, 0, job->world, &requests[0]) ==
+           RANKWAY_ERR_HANDLE);
+    ENSURE(rankway_irecv_type(in, 1, gone, 0, 0, job->world, &requests[0]) == RANKWAY_ERR_HANDLE);
+}
+
 static int body(void *unused)
 {
     struct job job;
@@ -171,6 +250,10 @@ static int body(void *unused)
     cancelled(&job);
     bits(&job);
     apart(&job);
+    columns(&job, 5);
+    columns(&job, 1500);
+    columns(&job, 100000);
+    refused(&job);
     leave(&job);
     return 0;
 }

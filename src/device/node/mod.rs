@@ -323,6 +323,84 @@ pub(super) unsafe fn pull(pid: u32, from: u64, to: *mut u8, len: usize) -> io::R
     Ok(())
 }
 
+/// Stretches of another process's memory, and where they are to be copied to.
+pub(super) struct Gather {
+    pid: u32,
+    local: Vec<libc::iovec>,
+    remote: Vec<libc::iovec>,
+    bytes: usize,
+    /// The first copy that was refused; nothing was done behind it.
+    result: io::Result<()>,
+}
+
+/// Stretches that the system takes at a call (`UIO_MAXIOV`), and bytes that it
+/// surely copies at one.
+const STRETCHES: usize = 1024;
+const AT_ONCE: usize = 1 << 30;
+
+impl Gather {
+    pub(super) fn new(pid: u32) -> Gather {
+        Gather { pid, local: Vec::new(), remote: Vec::new(), bytes: 0, result: Ok(()) }
+    }
+
+    /// Copies a stretch, with others or later.
+    ///
+    /// # Safety
+    /// \[INTO\] until [`Gather::finish`]: `to` is writable for `len` bytes.
+    pub(super) unsafe fn add(&mut self, mut from: u64, mut to: *mut u8, mut len: usize) {
+        while len > 0 && self.result.is_ok() {
+            let full = self.local.len() >= STRETCHES || self.remote.len() >= STRETCHES;
+            if full || self.bytes >= AT_ONCE {
+                self.copy();
+                continue;
+            }
+            let some = len.min(AT_ONCE - self.bytes);
+            extend(&mut self.remote, from as usize as *mut u8, some);
+            extend(&mut self.local, to, some);
+            self.bytes += some;
+            (from, to, len) = (from + some as u64, to.wrapping_add(some), len - some);
+        }
+    }
+
+    /// Copies what is left. Part may have been copied where it fails.
+    ///
+    /// # Errors
+    /// As [`pull`].
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        if self.bytes > 0 && self.result.is_ok() {
+            self.copy();
+        }
+        self.result
+    }
+
+    fn copy(&mut self) {
+        let (local, remote) = (&self.local, &self.remote);
+        let (l, r) = (local.len() as u64, remote.len() as u64);
+        // SAFETY: [INTO], as `add` has it; the system checks the other side.
+        let n = unsafe {
+            libc::process_vm_readv(self.pid as i32, local.as_ptr(), l, remote.as_ptr(), r, 0)
+        };
+        if n < 0 {
+            self.result = Err(io::Error::last_os_error());
+        } else if n as usize != self.bytes {
+            self.result = Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.local.clear();
+        self.remote.clear();
+        self.bytes = 0;
+    }
+}
+
+/// Appends a stretch, or makes the last one longer.
+fn extend(list: &mut Vec<libc::iovec>, start: *mut u8, len: usize) {
+    match list.last_mut() {
+        Some(last) if last.iov_base.wrapping_byte_add(last.iov_len) == start.cast() => {
+            last.iov_len += len;
+        }
+        _ => list.push(libc::iovec { iov_base: start.cast(), iov_len: len }),
+    }
+}
+
 /// Packets to one inbox.
 pub(super) struct Outbox {
     writer: Writer,
@@ -375,6 +453,27 @@ impl Outbox {
     ) -> bool {
         // SAFETY: [BODY].
         let sent = unsafe { self.writer.put(first, words, body, len) };
+        if self.map.head().wake_flag.0.is_set() {
+            self.wake();
+        }
+        sent
+    }
+
+    /// The same, of `len` bytes that `fill` writes into the ring.
+    pub(super) fn put_with(
+        &self,
+        first: u64,
+        words: [u64; 3],
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> bool {
+        if len > LONGEST {
+            return false;
+        }
+        // SAFETY: `len` bytes of the ring, written once, which are this side's alone.
+        let fill = |to: *mut u8| fill(unsafe { std::slice::from_raw_parts_mut(to, len) });
+        // SAFETY: no longer than a slice of `len` bytes is.
+        let sent = unsafe { self.writer.put_with(first, words, len, fill) };
         if self.map.head().wake_flag.0.is_set() {
             self.wake();
         }

@@ -148,6 +148,31 @@ impl Writer {
         body: *const u8,
         len: usize,
     ) -> bool {
+        // SAFETY: [BODY], and the slots' memory is apart from it.
+        let copy = |to: *mut u8| unsafe {
+            if len == 8 {
+                to.cast::<u64>().write(body.cast::<u64>().read_unaligned());
+            } else if len > 0 {
+                to.copy_from_nonoverlapping(body, len);
+            }
+        };
+        // SAFETY: [BODY].
+        unsafe { self.put_with(first, words, len, copy) }
+    }
+
+    /// The same, of `len` bytes that `fill` writes to where it is told, which is a
+    /// multiple of 8 and this side's alone.
+    ///
+    /// # Safety
+    /// `len` is at most [`LONGEST`], and `fill` writes no more.
+    #[inline(always)]
+    pub(super) unsafe fn put_with(
+        &self,
+        first: u64,
+        words: [u64; 3],
+        len: usize,
+        fill: impl FnOnce(*mut u8),
+    ) -> bool {
         let short = words[2] == 0 && len <= SHORT_BYTES;
         let need = if short { 1 } else { slots_of(len) };
         let at = self.at.get();
@@ -157,7 +182,7 @@ impl Writer {
             return false;
         }
         let (at, sent) = (self.at.get(), self.sent.get().wrapping_add(need));
-        // SAFETY: [RING]: the slots from `at` and one behind are this side's; [BODY].
+        // SAFETY: [RING]: the slots from `at` and one behind are this side's.
         unsafe {
             let slots = slots_in(self.ring);
             if self.soiled.get().wrapping_sub(sent) as i32 > 0 {
@@ -176,11 +201,7 @@ impl Writer {
                 self.soiled.set(sent.wrapping_add(SLOTS));
                 to.add(HEAD / 8)
             };
-            if len == 8 {
-                start.write(body.cast::<u64>().read_unaligned());
-            } else if len > 0 {
-                start.cast::<u8>().copy_from_nonoverlapping(body, len);
-            }
+            fill(start.cast());
             (*slot).first.store(flag, Ordering::Release);
             own_soon(slot.wrapping_add(AHEAD));
         }

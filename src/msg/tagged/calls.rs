@@ -5,7 +5,7 @@ use super::state::{Matched, TaggedProtocol};
 use crate::device::{Context, DeviceError, Progress};
 use crate::msg::error::MsgError;
 use crate::msg::types::{
-    Counts, Envelope, MatchSpec, Outgoing, RecvBuffer, SendMode, Sent, Status,
+    Counts, Envelope, LaidOut, MatchSpec, Outgoing, RecvBuffer, SendMode, Sent, Status,
 };
 use crate::netmod::Netmod;
 use std::any::Any;
@@ -235,7 +235,7 @@ impl<N: Netmod> Tagged<N> {
 
     /// Refuses what may wait within a handler, before a buffer is in use.
     #[inline]
-    fn refuse_nested(&self) -> Result<(), MsgError> {
+    pub(super) fn refuse_nested(&self) -> Result<(), MsgError> {
         if self.context.is_progressing() {
             return Err(DeviceError::Nested.into());
         }
@@ -330,17 +330,17 @@ impl<N: Netmod> Message<N> {
         let tagged = self.tagged.clone();
         // SAFETY: the buffer is borrowed until the request is done or given up,
         // below.
-        let at = unsafe { self.begin(RecvBuffer::borrowed(buf.as_mut_ptr(), buf.len())) };
+        let at = unsafe { self.begin(RecvBuffer::borrowed(buf.as_mut_ptr(), buf.len()), None) };
         tagged.complete(at)
     }
 
     /// # Safety
     /// \[INTO\], as [`Tagged::irecv`].
-    pub(super) unsafe fn begin(mut self, buffer: RecvBuffer) -> u32 {
+    pub(super) unsafe fn begin(mut self, buffer: RecvBuffer, laid: Option<LaidOut<'_>>) -> u32 {
         let matched = self.matched.take();
         let Tagged { context, protocol } = &self.tagged;
         // SAFETY: [INTO].
-        unsafe { protocol.receive_matched(context, matched, buffer) }
+        unsafe { protocol.receive_matched(context, matched, buffer, laid) }
     }
 }
 

@@ -113,7 +113,7 @@ impl<N: Netmod> Tagged<N> {
     }
 
     #[inline]
-    fn started(&self, at: u32, cookie: NonZeroU64) -> Started {
+    pub(super) fn started(&self, at: u32, cookie: NonZeroU64) -> Started {
         match self.protocol().set_cookie(at, cookie.get()) {
             Some(id) => Started::Pending(RequestId(id)),
             None => Started::Done(self.protocol().collect(at)),
@@ -149,7 +149,7 @@ impl<N: Netmod> Message<N> {
     pub unsafe fn start_recv(self, buf: *mut u8, capacity: usize, cookie: NonZeroU64) -> Started {
         let tagged = self.tagged().clone();
         // SAFETY: [INTO], until the completion.
-        let at = unsafe { self.begin(RecvBuffer::lent(buf, capacity)) };
+        let at = unsafe { self.begin(RecvBuffer::lent(buf, capacity), None) };
         tagged.started(at, cookie)
     }
 }

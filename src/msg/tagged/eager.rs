@@ -6,9 +6,11 @@ use super::pieces::Piece;
 use super::slots::Phase;
 use super::state::{State, TaggedProtocol, Unexpected, UnexpectedBody, bytes};
 use super::tokens;
+use crate::datatype::Layout;
 use crate::device::{Body, Context, Head};
 use crate::msg::error::MsgError;
-use crate::msg::types::{Outgoing, Sent};
+use crate::msg::pool::Pool;
+use crate::msg::types::{LaidOut, Outgoing, Sent};
 use crate::netmod::Netmod;
 
 impl TaggedProtocol {
@@ -21,25 +23,33 @@ impl TaggedProtocol {
         at: u32,
     ) -> Result<(), MsgError> {
         let id = state.slots.id(at);
-        let slot = state.slots.at(at);
+        let State { slots, staging, .. } = state;
+        let slot = slots.at(at);
         let len = slot.capacity;
         let kind = if slot.synchronous { SYNC } else { EAGER };
         let head = head(kind, [slot.channel, slot.bits, id]);
         let token = tokens::token(id, 0);
-        let body = if len <= flow.inject.get() as usize {
+        let inject = len <= flow.inject.get() as usize;
+        let body = if inject && slot.layout.is_none() {
             // SAFETY: the buffer is readable until the request is done.
             Body::Copied(unsafe { bytes(slot.buf, len) })
         } else {
             // SAFETY: the buffer is readable until the request is done.
-            let start = unsafe { slot.buffer_of(Piece { number: 0, start: 0, len }, true) };
-            Body::Kept { start, len, token }
+            let start =
+                unsafe { slot.buffer_of(staging, Piece { number: 0, start: 0, len }, true) };
+            if inject {
+                // SAFETY: staging memory of this length until it is taken back.
+                Body::Copied(unsafe { bytes(start, len) })
+            } else {
+                Body::Kept { start, len, token }
+            }
         };
         // SAFETY: a kept body fits a packet, and is readable until the request
         // is done, which is after its token or the loss of the peer.
         let free = unsafe { context.transmit(slot.peer, head, body)? };
         if free {
             // SAFETY: nothing is received.
-            unsafe { slot.take_back(0, false) };
+            unsafe { slot.take_back(staging, 0, false) };
         }
         flow.credit.spend(len);
         slot.due = u32::from(!free) + u32::from(slot.synchronous);
@@ -54,21 +64,24 @@ impl TaggedProtocol {
     ///
     /// # Safety
     /// \[BUF\], as [`TaggedProtocol::send`].
-    pub(super) unsafe fn send_own(&self, message: &Outgoing) -> Sent {
+    pub(super) unsafe fn send_own(&self, message: &Outgoing, laid: Option<LaidOut<'_>>) -> Sent {
         let Outgoing { to, buf, len, mode } = *message;
         let (me, length) = (self.flows.me, len as u64);
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         if let Some(receive) = state.engine.arrive(to.channel, to.bits) {
             // SAFETY: [BUF]; delivered before this returns.
-            let body = unsafe { bytes(buf, len) };
-            deliver(state, receive, me, to.bits, body);
+            unsafe { deliver_own(state, receive, me, message, laid) };
             return Sent::Done;
         }
         let fits = state.counts.unexpected_bytes + len <= self.flows.limits.bytes as usize;
         let (sent, body) = if fits && !mode.synchronous {
-            // SAFETY: [BUF]; copied before this returns.
-            let copy = state.pool.copy(unsafe { bytes(buf, len) });
+            let copy = match laid {
+                // SAFETY: [BUF]; copied before this returns.
+                None => state.pool.copy(unsafe { bytes(buf, len) }),
+                // SAFETY: [BUF], of a layout.
+                Some(laid) => unsafe { packed(&mut state.pool, buf, len, laid.layout) },
+            };
             (Sent::Done, UnexpectedBody::Eager(copy, None))
         } else {
             let at = state.slots.take();
@@ -80,6 +93,9 @@ impl TaggedProtocol {
             slot.buf = buf.cast_mut();
             slot.capacity = len;
             slot.length = length;
+            if let Some(laid) = laid {
+                slot.set_layout(laid);
+            }
             (Sent::Pending(at), UnexpectedBody::Own(state.slots.id(at)))
         };
         state.store(to.channel, to.bits, Unexpected { peer: me, length, body });
@@ -131,18 +147,67 @@ pub(super) fn deliver(state: &mut State, at: u32, peer: u32, bits: u64, body: &[
             8 => {
                 slot.buf.cast::<u64>().write_unaligned(body.as_ptr().cast::<u64>().read_unaligned())
             }
-            0 => {}
+            // (Of any receive, also of one with a layout.)
+            0 => slot.forget_layout(),
             len => slot.buf.copy_from(body.as_ptr(), len),
         }
     }
     state.slots.done(at);
 }
 
-/// Ends a receive with as much of a message as fits.
+/// Ends a receive whose message `message` is one of this process to itself.
+///
+/// # Safety
+/// \[BUF\], until the return: what the message says is readable.
+pub(super) unsafe fn deliver_own(
+    state: &mut State,
+    at: u32,
+    me: u32,
+    message: &Outgoing,
+    laid: Option<LaidOut<'_>>,
+) {
+    let Outgoing { to, buf, len, .. } = *message;
+    match laid {
+        // SAFETY: [BUF].
+        None => deliver(state, at, me, to.bits, unsafe { bytes(buf, len) }),
+        Some(LaidOut { layout, types })
+            if !state.slots.at(at).has_other_types(types, len as u64) =>
+        {
+            // SAFETY: [BUF], of a layout.
+            let body = unsafe { packed(&mut state.pool, buf, len, layout) };
+            deliver(state, at, me, to.bits, &body);
+            state.pool.give(body);
+        }
+        Some(_) => {
+            state.slots.at(at).matched(me, to.bits, len as u64);
+            state.slots.end(at, Some(MsgError::types(to.bits, len as u64)));
+        }
+    }
+}
+
+/// A copy of the `len` bytes that a layout takes.
+///
+/// # Safety
+/// \[BUF\]: those bytes are readable, from `origin`.
+unsafe fn packed(pool: &mut Pool, origin: *const u8, len: usize, layout: &Layout) -> Vec<u8> {
+    let mut copy = pool.zeroed(len);
+    // SAFETY: [BUF]; memory of its own.
+    unsafe { layout.pack_raw(origin, 0, &mut copy) };
+    copy
+}
+
+/// Ends a receive that is not contiguous, or with as much of a message as fits.
 #[cold]
 #[inline(never)]
 fn deliver_part(state: &mut State, at: u32, body: &[u8]) {
     let slot = state.slots.at(at);
+    if let Some(layout) = &slot.layout {
+        // SAFETY: the layout's bytes are writable until the receive is done; a body
+        // lies apart from them, as one of this process to itself is a copy.
+        unsafe { layout.unpack_raw(slot.buf, 0, body) };
+        let error = slot.refusal(0, slot.length);
+        return state.slots.end(at, error);
+    }
     if slot.capacity > 0 {
         // SAFETY: as in `deliver`.
         unsafe { slot.buf.copy_from(body.as_ptr(), slot.capacity) };

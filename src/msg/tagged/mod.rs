@@ -8,14 +8,16 @@
 //! Each file knows those below it:
 //!
 //! ```text
+//! layouts                       calls for what is not contiguous
 //! completion_queue  request     nonblocking calls: with a cookie, with an object
 //! calls                         Tagged, blocking calls, probes
 //! protocol                      a packet or a completion comes: who takes it
 //! failure                       deaths, failed waits, delivery queries
 //! send  receive                 a call comes: eager, rendezvous, or it waits
-//! eager  rendezvous             how a body travels
+//! eager  rendezvous  pull       how a body travels
 //! state                         what a context keeps
 //! flow  slots                   by peer; by request
+//! staging                       memory in place of a caller's
 //! pieces  packets  tokens       pure: pieces of a body, layouts
 //! ```
 
@@ -24,14 +26,17 @@ mod completion_queue;
 mod eager;
 mod failure;
 mod flow;
+mod layouts;
 mod packets;
 mod pieces;
 mod protocol;
+mod pull;
 mod receive;
 mod rendezvous;
 mod request;
 mod send;
 mod slots;
+mod staging;
 mod state;
 mod tokens;
 

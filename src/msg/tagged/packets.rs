@@ -1,19 +1,24 @@
 //! Packets of tagged messages: kinds, words, bodies.
 //!
 //! ```text
-//! EAGER      channel bits -       payload      sent whole, on credit
+//! EAGER      channel bits types   payload      sent whole, on credit
 //! SYNC       channel bits id      payload      the same, and answered by
 //! SYNC_ACK   id                                once a receive matched it
-//! RTS        channel bits length  id address   a rendezvous
+//! RTS        channel bits length  id address   a rendezvous; of what is not
+//!                                 blocks list types   contiguous with its blocks
 //! CTS        id tag pieces        piece        receives for so many pieces are
 //!                                              posted, under tag, tag + 1, ...
+//! FRAGMENT   id number address                 the CTS asked for fragments: one is
+//!                                              packed, for the receiver to copy
+//! FRAGMENT_DONE  id number                     and was copied
 //! FIN        id                                nothing more of it is wanted
 //! CREDIT     counts                            consumed so far
 //! QUERY      id                                asks for delivery, answered by
 //! DELIVERED  id                                once the message is here
 //! ```
 //!
-//! An `id` is the sender's request, see [`tokens`](super::tokens).
+//! An `id` is the sender's request, of a FRAGMENT the receiver's, see
+//! [`tokens`](super::tokens). `types` is 0 where they are not told.
 
 use crate::device::{Body, Class, Context, DeviceError, Head};
 use crate::netmod::Netmod;
@@ -27,6 +32,8 @@ pub(super) const FIN: u8 = 5;
 pub(super) const CREDIT: u8 = 6;
 pub(super) const QUERY: u8 = 7;
 pub(super) const DELIVERED: u8 = 8;
+pub(super) const FRAGMENT: u8 = 9;
+pub(super) const FRAGMENT_DONE: u8 = 10;
 
 #[inline]
 pub(super) fn head(kind: u8, words: [u64; 3]) -> Head {
@@ -37,8 +44,14 @@ pub(super) fn head(kind: u8, words: [u64; 3]) -> Head {
 /// gone.
 #[inline]
 pub(super) fn send_word<N: Netmod>(context: &Context<N>, peer: u32, kind: u8, word: u64) {
+    send_words(context, peer, kind, [word, 0, 0]);
+}
+
+/// Sends a packet of words alone; as [`send_word`].
+#[inline]
+pub(super) fn send_words<N: Netmod>(context: &Context<N>, peer: u32, kind: u8, words: [u64; 3]) {
     // SAFETY: a copied body has no conditions.
-    let _ = unsafe { context.transmit(peer, head(kind, [word, 0, 0]), Body::Copied(&[])) };
+    let _ = unsafe { context.transmit(peer, head(kind, words), Body::Copied(&[])) };
 }
 
 #[cold]
@@ -56,22 +69,61 @@ pub(super) fn send_delivered<N: Netmod>(context: &Context<N>, peer: u32, id: u64
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rts {
     pub(super) id: u64,
+    /// Address of the message, or of some byte of one that is not contiguous.
     pub(super) start: u64,
+    /// Contiguous blocks of the message.
+    pub(super) blocks: u64,
+    /// Address of a list of the blocks; 0 where there is none.
+    pub(super) list: u64,
+    /// Hash of the types; 0 where they are not told.
+    pub(super) types: u64,
 }
 
 impl Rts {
-    pub(super) fn encode(self) -> [u8; 16] {
-        let mut out = [0; 16];
-        out[..8].copy_from_slice(&self.id.to_le_bytes());
-        out[8..].copy_from_slice(&self.start.to_le_bytes());
-        out
+    const WORDS: usize = 5;
+    /// Words of a contiguous message's.
+    const CONTIGUOUS: usize = 2;
+
+    /// That of a message at `start`.
+    pub(super) fn contiguous(id: u64, start: *const u8) -> Rts {
+        Rts { id, start: start as u64, blocks: 1, list: 0, types: 0 }
+    }
+
+    /// Returns true if the message is one block.
+    pub(super) fn is_contiguous(&self) -> bool {
+        self.blocks == 1
+    }
+
+    /// The body, of which so many bytes count.
+    pub(super) fn encode(self) -> ([u8; 8 * Rts::WORDS], usize) {
+        let words = [self.id, self.start, self.blocks, self.list, self.types];
+        let mut out = [0; 8 * Rts::WORDS];
+        for (to, word) in out.chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        (out, 8 * if self.is_contiguous() { Rts::CONTIGUOUS } else { Rts::WORDS })
     }
 
     pub(super) fn decode(body: &[u8]) -> Option<Rts> {
-        let (id, start) = body.split_first_chunk()?;
-        let start = u64::from_le_bytes(start.try_into().ok()?);
-        Some(Rts { id: u64::from_le_bytes(*id), start })
+        let word = |i: usize| {
+            let bytes = body.get(8 * i..8 * i + 8)?;
+            Some(u64::from_le_bytes(bytes.try_into().ok()?))
+        };
+        let (id, start) = (word(0)?, word(1)?);
+        if body.len() == 8 * Rts::CONTIGUOUS {
+            return Some(Rts { id, start, blocks: 1, list: 0, types: 0 });
+        }
+        Some(Rts { id, start, blocks: word(2)?, list: word(3)?, types: word(4)? })
+            .filter(|rts| body.len() == 8 * Rts::WORDS && rts.blocks > 1)
     }
+}
+
+/// A FRAGMENT: the sender has packed a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fragment {
+    pub(super) number: u64,
+    /// Where it lies in the sender's memory.
+    pub(super) address: u64,
 }
 
 /// A CTS: the receiver has posted receives for so many pieces.
@@ -112,10 +164,14 @@ mod tests {
 
     #[test]
     fn bodies_come_back_whole_and_others_are_refused() {
-        let rts = Rts { id: 0x0102_0304_0506_0708, start: u64::MAX - 1 };
-        let body = rts.encode();
-        assert_eq!(Rts::decode(&body), Some(rts));
-        assert_eq!((Rts::decode(&body[..15]), Rts::decode(&[])), (None, None));
+        let rts = Rts::contiguous(0x0102_0304_0506_0708, std::ptr::null::<u8>().wrapping_sub(2));
+        let laid_out = Rts { blocks: 7, list: 1 << 40, types: 9, ..rts };
+        for (rts, long) in [(rts, 16), (laid_out, 40)] {
+            let (body, len) = rts.encode();
+            assert_eq!((Rts::decode(&body[..len]), len), (Some(rts), long));
+            assert_eq!((Rts::decode(&body[..len - 1]), Rts::decode(&[])), (None, None));
+        }
+        assert_eq!(Rts::decode(&[0; 40]), None);
         let head = head(CTS, [1, 2, 3]);
         let cts = Cts { id: 1, tag: 2, cleared: 3, size: 4096 };
         assert_eq!(Cts::decode(&head, &4096_u64.to_le_bytes()), Some(cts));

@@ -52,6 +52,16 @@ impl Pieces {
         Some(Piece { number: self.issued, start: start as usize, len })
     }
 
+    /// The tag of the first.
+    pub(super) fn first_tag(&self) -> u64 {
+        self.tag
+    }
+
+    /// The first that was issued and has not ended, where they end in order.
+    pub(super) fn next_to_end(&self) -> Option<Piece> {
+        Pieces { issued: self.ended, ..*self }.next(self.issued)
+    }
+
     /// The tag of a piece.
     pub(super) fn tag(&self, piece: Piece) -> u64 {
         tokens::piece_tag(self.tag, piece.number)
@@ -128,6 +138,11 @@ impl Receiver {
         Receiver { pieces, id, cleared: 0 }
     }
 
+    /// The same in fragments, which `tag` says in place of a tag.
+    pub(super) fn of_fragments(id: u64, length: u64, size: u64, tag: u64) -> Receiver {
+        Receiver { pieces: Pieces::new(length, size, tag), id, cleared: 0 }
+    }
+
     /// The next piece to post a receive for.
     pub(super) fn next(&self) -> Option<Piece> {
         let ahead = self.pieces.ended + AHEAD;
@@ -163,6 +178,8 @@ mod tests {
                     assert_eq!(piece.number, receiver.pieces.issued);
                     receiver.pieces.issued(false);
                 }
+                let oldest = receiver.pieces.next_to_end().expect("one is under way");
+                assert_eq!((oldest.number, oldest.start), (receiver.pieces.ended, at));
                 assert!(receiver.pieces.issued - receiver.pieces.ended <= AHEAD);
                 if let Some(cts) = receiver.take_cts() {
                     assert!(receiver.pieces.issued > before && cts.id == 9);

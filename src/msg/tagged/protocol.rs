@@ -2,7 +2,10 @@
 //! it is about.
 
 use super::eager::one_less;
-use super::packets::{CREDIT, CTS, Cts, DELIVERED, EAGER, FIN, QUERY, RTS, SYNC, SYNC_ACK};
+use super::packets::{
+    CREDIT, CTS, Cts, DELIVERED, EAGER, FIN, FRAGMENT, FRAGMENT_DONE, Fragment, QUERY, RTS, SYNC,
+    SYNC_ACK,
+};
 use super::slots::Phase;
 use super::state::TaggedProtocol;
 use super::tokens;
@@ -24,7 +27,7 @@ impl TaggedProtocol {
         Ok(protocol)
     }
 
-    /// An answer about a send of ours.
+    /// A packet about a request of ours.
     fn answered<N: Netmod>(&self, context: &Context<N>, head: &Head, body: &[u8]) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
@@ -34,6 +37,15 @@ impl TaggedProtocol {
         }
         match (head.kind, slot.phase) {
             (SYNC_ACK, Phase::Eager) => one_less(state, at, None),
+            (FRAGMENT, Phase::Transfer) => {
+                let [_, number, address] = head.words;
+                self.fragment_arrived(context, state, at, Fragment { number, address });
+            }
+            (FRAGMENT_DONE, Phase::Transfer) => {
+                // SAFETY: nothing is received.
+                unsafe { slot.take_back(&mut state.staging, head.words[1], false) };
+                self.piece_ended(context, state, at, None);
+            }
             (FIN, Phase::RtsSent) => state.slots.end(at, None),
             (CTS, Phase::RtsSent | Phase::Transfer) => {
                 let Some(cts) = Cts::decode(head, body) else { return };
@@ -64,7 +76,7 @@ impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
         let Some((at, slot)) = state.slots.known(id) else { return };
         let received = result.is_ok() && slot.receiver().is_some();
         // SAFETY: a request that is under way and not detached has its buffer.
-        unsafe { slot.take_back(piece, received) };
+        unsafe { slot.take_back(&mut state.staging, piece, received) };
         let peer = slot.peer;
         let error = result.err().map(|e| MsgError::from(context.attribute_failure(peer, e)));
         match slot.phase {

@@ -1,12 +1,12 @@
 //! Receives and probes: what has come already, and what is posted.
 
-use super::eager::deliver;
+use super::eager::{deliver, deliver_own};
 use super::packets::send_fin;
 use super::slots::{ANYBODY, Phase};
-use super::state::{Matched, State, TaggedProtocol, Unexpected, UnexpectedBody, bytes};
+use super::state::{Matched, State, TaggedProtocol, Unexpected, UnexpectedBody};
 use crate::device::Context;
 use crate::msg::error::MsgError;
-use crate::msg::types::{MatchSpec, RecvBuffer, Status};
+use crate::msg::types::{Envelope, LaidOut, MatchSpec, Outgoing, RecvBuffer, SendMode, Status};
 use crate::netmod::Netmod;
 
 impl TaggedProtocol {
@@ -50,13 +50,30 @@ impl TaggedProtocol {
         spec: &MatchSpec,
         buffer: RecvBuffer,
     ) -> Result<u32, MsgError> {
+        // SAFETY: [INTO].
+        unsafe { self.receive_laid_out(context, spec, buffer, None) }
+    }
+
+    /// The same into what a layout takes from the buffer's start as its origin; it
+    /// has a capacity of 0 then.
+    ///
+    /// # Safety
+    /// \[INTO\], of the layout's bytes.
+    #[inline]
+    pub(super) unsafe fn receive_laid_out<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        spec: &MatchSpec,
+        buffer: RecvBuffer,
+        laid: Option<LaidOut<'_>>,
+    ) -> Result<u32, MsgError> {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         let found = state.take(spec);
         if found.is_none() {
             self.check_sender(context, state, spec)?;
         }
-        let at = state.take_slot(buffer);
+        let at = state.take_slot(buffer, laid);
         let slot = state.slots.at(at);
         slot.peer = spec.from.unwrap_or(ANYBODY);
         match found {
@@ -78,9 +95,10 @@ impl TaggedProtocol {
         context: &Context<N>,
         matched: Option<Matched>,
         buffer: RecvBuffer,
+        laid: Option<LaidOut<'_>>,
     ) -> u32 {
         let mut state = self.state.borrow_mut();
-        let at = state.take_slot(buffer);
+        let at = state.take_slot(buffer, laid);
         match matched {
             Some(matched) => self.accept(context, &mut state, at, matched),
             // A message is received once, which its type sees to.
@@ -112,15 +130,19 @@ impl TaggedProtocol {
                 self.begin(context, state, at, rts);
             }
             UnexpectedBody::Own(sender) => {
-                let Some((sender, send)) = state.slots.known(sender) else {
+                let Some((sender, _)) = state.slots.known(sender) else {
                     // Taken back between a matched probe and here.
                     state.slots.at(at).cancelled = true;
                     return state.slots.end(at, None);
                 };
-                let (buf, len) = (send.buf, send.capacity);
+                let send = state.slots.at(sender);
+                let to = Envelope { peer, channel: send.channel, bits };
+                let (buf, len, mode) = (send.buf.cast_const(), send.capacity, SendMode::default());
+                let (layout, types) = (send.layout.clone(), send.types);
+                let laid = layout.as_ref().map(|layout| LaidOut { layout, types });
                 // SAFETY: the sender's buffer is readable until its request is
                 // done, which is below.
-                deliver(state, at, peer, bits, unsafe { bytes(buf, len) });
+                unsafe { deliver_own(state, at, peer, &Outgoing { to, buf, len, mode }, laid) };
                 state.slots.end(sender, None);
             }
         }
@@ -199,12 +221,16 @@ impl State {
     }
 
     /// A request that receives into a buffer.
-    fn take_slot(&mut self, buffer: RecvBuffer) -> u32 {
+    #[inline]
+    fn take_slot(&mut self, buffer: RecvBuffer, laid: Option<LaidOut<'_>>) -> u32 {
         let at = self.slots.take();
         let slot = self.slots.at(at);
         slot.buf = buffer.start;
         slot.capacity = buffer.capacity;
         slot.borrowed = buffer.borrowed;
+        if let Some(laid) = laid {
+            slot.set_layout(laid);
+        }
         at
     }
 }

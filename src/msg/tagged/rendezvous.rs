@@ -6,15 +6,20 @@
 //!                -> or posts receives for pieces, CTS ...
 //! ```
 //!
-//! On a node the receiver copies, where the system lets it.
+//! On a node the receiver copies, where the system lets it ([`pull`](super::pull)).
+//! Pieces of a buffer that is not contiguous are packed into staging memory, and
+//! unpacked out of it, while the provider has others; those that are one block of
+//! it go from and to where they lie.
 
 use super::flow::PeerFlow;
 use super::packets::{self, Cts, RTS, Rts, head};
 use super::pieces::{Piece, Receiver, Sender};
+use super::pull;
 use super::slots::{Phase, Slot};
+use super::staging::Staging;
 use super::state::{State, TaggedProtocol, Unexpected, UnexpectedBody};
 use super::tokens;
-use crate::device::{Body, Class, Context, Head, PIECE};
+use crate::device::{Body, Class, Context, FRAGMENT, Head, PIECE};
 use crate::msg::error::MsgError;
 use crate::netmod::{AGAIN, Bulk, NetError, Netmod};
 
@@ -38,9 +43,11 @@ impl TaggedProtocol {
         let id = state.slots.id(at);
         let slot = state.slots.at(at);
         let head = head(RTS, [slot.channel, slot.bits, slot.length]);
-        let rts = Rts { id, start: slot.buf as u64 };
+        let mut list = Vec::new();
+        let (rts, len) = pull::rts_of(context, slot, id, &mut list).encode();
         // SAFETY: a copied body has no conditions.
-        unsafe { context.transmit(slot.peer, head, Body::Copied(&rts.encode()))? };
+        unsafe { context.transmit(slot.peer, head, Body::Copied(&rts[..len]))? };
+        slot.list = list;
         flow.credit.spend(0);
         slot.phase = Phase::RtsSent;
         Ok(())
@@ -70,17 +77,19 @@ impl TaggedProtocol {
     ) {
         let slot = state.slots.at(at);
         let (peer, length) = (slot.peer, slot.length);
-        if length > slot.capacity as u64 || length == 0 {
-            let truncated = || MsgError::truncated(slot.bits, length, slot.capacity);
-            let error = (length > 0).then(truncated);
-            state.slots.end(at, error);
+        if let Some(error) = slot.refusal(rts.types, length) {
+            state.slots.end(at, Some(error));
             return packets::send_fin(context, peer, rts.id);
         }
-        // SAFETY: the buffer is writable until the request is done.
-        if unsafe { context.pull(peer, rts.start, slot.buf, length as usize) } {
+        if length == 0 || self.pull(context, state, at, &rts) {
             state.slots.end(at, None);
             return packets::send_fin(context, peer, rts.id);
         }
+        if let Some(receiver) = self.receive_fragments(context, state, at, &rts) {
+            state.slots.at(at).begin_receiving(receiver);
+            return self.drive(context, state, at);
+        }
+        let slot = state.slots.at(at);
         let inbox = match context.transport_of(peer) {
             Ok(transport) => context.inbox(transport),
             Err(e) => return state.slots.end(at, Some(e.into())),
@@ -89,6 +98,9 @@ impl TaggedProtocol {
         let mut size = longest.min(self.longest);
         if slot.borrowed {
             size = size.min(PIECE as u64);
+        }
+        if slot.layout.is_some() || !rts.is_contiguous() {
+            size = size.min(FRAGMENT as u64);
         }
         slot.begin_receiving(Receiver::new(rts.id, length, size, &mut state.tags));
         self.drive(context, state, at);
@@ -139,13 +151,14 @@ impl TaggedProtocol {
     /// Issues what a rendezvous may issue now.
     pub(super) fn drive<N: Netmod>(&self, context: &Context<N>, state: &mut State, at: u32) {
         let id = state.slots.id(at);
-        let slot = state.slots.at(at);
+        let State { slots, staging, .. } = state;
+        let slot = slots.at(at);
         let stalled = if slot.error.is_some() {
             false
         } else if slot.receiver().is_some() {
-            post_receives(context, slot, id)
+            post_receives(context, staging, slot, id)
         } else {
-            send_pieces(context, slot, id)
+            send_pieces(context, staging, slot, id)
         };
         let failed = slot.error.is_some();
         let Some(pieces) = slot.pieces() else { return };
@@ -175,10 +188,22 @@ impl TaggedProtocol {
 
 /// Sends the pieces that are cleared. Returns true if the provider has no space
 /// for more.
-fn send_pieces<N: Netmod>(context: &Context<N>, slot: &mut Slot, id: u64) -> bool {
+fn send_pieces<N: Netmod>(
+    context: &Context<N>,
+    staging: &mut Staging,
+    slot: &mut Slot,
+    id: u64,
+) -> bool {
     while let Some(sender) = slot.sender().copied()
         && let Some(piece) = sender.next()
     {
+        if let Some(receive) = tokens::of_fragments(sender.pieces.first_tag()) {
+            if let Err(e) = pull::send_fragment(context, staging, slot, receive, piece) {
+                slot.fail(e);
+                return false;
+            }
+            continue;
+        }
         let route = context.packet_route(slot.peer);
         let to = route.and_then(|(transport, dest)| Some((context.endpoint(transport)?, dest)));
         let Some(((netmod, endpoint), dest)) = to else {
@@ -187,13 +212,13 @@ fn send_pieces<N: Netmod>(context: &Context<N>, slot: &mut Slot, id: u64) -> boo
         };
         // SAFETY: the buffer holds the message until the request is done, and
         // one that goes away before has an error.
-        let buf = unsafe { slot.buffer_of(piece, true) }.cast_const();
+        let buf = unsafe { slot.buffer_of(staging, piece, true) }.cast_const();
         let (tag, token) = (sender.pieces.tag(piece), tokens::token(id, piece.number));
         let op = Bulk { buf, len: piece.len, dest, tag, token };
         // SAFETY: the buffer is readable until the request is done, or bounce
         // memory.
         let rc = unsafe { netmod.send_bulk(endpoint, op) };
-        match issued(slot, piece, rc) {
+        match issued(staging, slot, piece, rc) {
             Issue::Accepted => {}
             Issue::Stalled => return true,
             Issue::Refused => {
@@ -207,25 +232,35 @@ fn send_pieces<N: Netmod>(context: &Context<N>, slot: &mut Slot, id: u64) -> boo
 
 /// Posts receives for the next pieces and clears the sender for them. Returns
 /// true if the provider has no space for more.
-fn post_receives<N: Netmod>(context: &Context<N>, slot: &mut Slot, id: u64) -> bool {
+fn post_receives<N: Netmod>(
+    context: &Context<N>,
+    staging: &mut Staging,
+    slot: &mut Slot,
+    id: u64,
+) -> bool {
     let mut stalled = false;
     while let Some(receiver) = slot.receiver().copied()
         && let Some(piece) = receiver.next()
         && !stalled
     {
+        if tokens::of_fragments(receiver.pieces.first_tag()).is_some() {
+            // Nothing is posted: it is copied when it is there.
+            slot.issued_piece(false);
+            continue;
+        }
         let inbox = context.transport_of(slot.peer).ok().and_then(|t| context.inbox(t));
         let Some((netmod, endpoint)) = inbox else {
             slot.fail(MsgError::died(slot.peer));
             return false;
         };
         // SAFETY: as in `send_pieces`.
-        let buf = unsafe { slot.buffer_of(piece, false) };
+        let buf = unsafe { slot.buffer_of(staging, piece, false) };
         let (tag, token) = (receiver.pieces.tag(piece), tokens::token(id, piece.number));
         let op = Bulk { buf, len: piece.len, dest: 0, tag, token };
         // SAFETY: the buffer is writable until the request is done, or bounce
         // memory.
         let rc = unsafe { netmod.recv_bulk(endpoint, op) };
-        match issued(slot, piece, rc) {
+        match issued(staging, slot, piece, rc) {
             Issue::Accepted => {}
             Issue::Stalled => stalled = true,
             Issue::Refused => {
@@ -244,20 +279,18 @@ fn post_receives<N: Netmod>(context: &Context<N>, slot: &mut Slot, id: u64) -> b
 }
 
 /// Counts a piece that a provider took; else its buffer is the request's again.
-fn issued(slot: &mut Slot, piece: Piece, rc: isize) -> Issue {
+fn issued(staging: &mut Staging, slot: &mut Slot, piece: Piece, rc: isize) -> Issue {
     // Refused, or done already.
     if rc <= 0 {
         let received = rc == 0 && slot.receiver().is_some();
         // SAFETY: a request that is issued has its buffer, which holds the piece.
-        unsafe { slot.take_back(piece.number, received) };
+        unsafe { slot.take_back(staging, piece.number, received) };
     }
     match rc {
         AGAIN => Issue::Stalled,
         rc if rc < 0 => Issue::Refused,
         rc => {
-            if let Some(pieces) = slot.pieces() {
-                pieces.issued(rc == 0);
-            }
+            slot.issued_piece(rc == 0);
             Issue::Accepted
         }
     }

@@ -197,7 +197,7 @@ impl<N: Netmod> Message<N> {
     pub unsafe fn irecv(self, buf: *mut u8, capacity: usize) -> Request<N> {
         let tagged = self.tagged().clone();
         // SAFETY: [INTO].
-        let at = unsafe { self.begin(RecvBuffer::lent(buf, capacity)) };
+        let at = unsafe { self.begin(RecvBuffer::lent(buf, capacity), None) };
         Request::under_way(&tagged, at)
     }
 }

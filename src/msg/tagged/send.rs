@@ -6,7 +6,7 @@ use super::slots::Phase;
 use super::state::{State, TaggedProtocol, bytes};
 use crate::device::{Body, Context};
 use crate::msg::error::MsgError;
-use crate::msg::types::{Outgoing, Sent};
+use crate::msg::types::{LaidOut, Outgoing, Sent};
 use crate::netmod::Netmod;
 
 impl TaggedProtocol {
@@ -76,7 +76,39 @@ impl TaggedProtocol {
             return Ok(Sent::Done);
         }
         // SAFETY: [BUF].
-        unsafe { self.send_slowly(context, &message) }
+        unsafe { self.send_slowly(context, &message, None) }
+    }
+
+    /// Begins a send of `message.len` bytes that a layout takes from `message.buf`
+    /// as its origin.
+    ///
+    /// # Safety
+    /// \[BUF\]: those bytes are readable until the request is done.
+    #[inline(never)]
+    pub(super) unsafe fn send_laid_out<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        message: &Outgoing,
+        laid: LaidOut<'_>,
+    ) -> Result<Sent, MsgError> {
+        let Outgoing { to, buf, len, mode } = *message;
+        if !mode.synchronous
+            && let Some(flow) = self.flows.get(to.peer)
+            && len < flow.short.get() as usize
+            && flow.credit.has(&self.flows.limits, len)
+        {
+            let head = head(EAGER, [to.channel, to.bits, 0]);
+            let pack = |body: &mut [u8]| {
+                // SAFETY: [BUF]; a packet is apart from all buffers.
+                unsafe { laid.layout.pack_raw(buf, 0, body) };
+            };
+            if context.write_with(to.peer, head, len, pack) {
+                flow.credit.spend(len);
+                return Ok(Sent::Done);
+            }
+        }
+        // SAFETY: [BUF].
+        unsafe { self.send_slowly(context, message, Some(laid)) }
     }
 
     /// # Safety
@@ -86,11 +118,12 @@ impl TaggedProtocol {
         &self,
         context: &Context<N>,
         message: &Outgoing,
+        laid: Option<LaidOut<'_>>,
     ) -> Result<Sent, MsgError> {
         let Outgoing { to, buf, len, mode } = *message;
         if to.peer == self.flows.me {
             // SAFETY: [BUF].
-            return Ok(unsafe { self.send_own(message) });
+            return Ok(unsafe { self.send_own(message, laid) });
         }
         let flow = self.flows.open(context, to.peer)?;
         let mut state = self.state.borrow_mut();
@@ -104,6 +137,9 @@ impl TaggedProtocol {
         slot.length = len as u64;
         slot.synchronous = mode.synchronous;
         slot.borrowed = mode.borrowed;
+        if let Some(laid) = laid {
+            slot.set_layout(laid);
+        }
         if flow.waits.get() || !flow.credit.has_heads(&self.flows.limits) {
             slot.phase = Phase::Queued;
             flow.push(at);
@@ -111,6 +147,7 @@ impl TaggedProtocol {
             return Ok(Sent::Pending(at));
         }
         if let Err(e) = self.issue(context, &mut state, flow, at) {
+            state.slots.end(at, None);
             state.slots.give(at);
             return Err(e);
         }

@@ -1,10 +1,13 @@
 //! Requests: what is kept of a message under way. Their places are used again.
 
 use super::pieces::{Piece, Pieces, Receiver, Sender};
+use super::pull::Block;
+use super::staging::Staging;
 use super::tokens;
+use crate::datatype::Layout;
 use crate::device::Bounce;
 use crate::msg::error::MsgError;
-use crate::msg::types::{Completion, Status};
+use crate::msg::types::{Completion, LaidOut, Status};
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
@@ -53,8 +56,9 @@ pub(super) struct Slot {
     /// The caller's buffer is borrowed: no provider gets to see it.
     pub(super) borrowed: bool,
     pub(super) bits: u64,
+    /// The origin of the layout, where there is one.
     pub(super) buf: *mut u8,
-    /// Bytes of `buf`.
+    /// Bytes of `buf`; 0 for a receive with a layout, which has its own size.
     pub(super) capacity: usize,
     /// Bytes of the message.
     pub(super) length: u64,
@@ -67,9 +71,15 @@ pub(super) struct Slot {
     pub(super) due: u32,
     /// While pieces of a rendezvous are under way.
     role: Option<Role>,
-    /// What providers have in place of a borrowed buffer. Leaked where they do
-    /// not give it back.
+    /// What providers have in place of a borrowed buffer, or of one that is not
+    /// contiguous. Leaked where they do not give it back.
     bounced: Vec<(Piece, Bounce)>,
+    /// Of a buffer that is not contiguous, until the request has ended.
+    pub(super) layout: Option<Layout>,
+    /// Hash of the layout's types; 0 where they are not told.
+    pub(super) types: u64,
+    /// Blocks of a send, for its receiver to read.
+    pub(super) list: Vec<Block>,
 }
 
 const _: () = assert!(std::mem::offset_of!(Slot, channel) <= 64);
@@ -95,7 +105,38 @@ impl Slot {
             due: 0,
             role: None,
             bounced: Vec::new(),
+            layout: None,
+            types: 0,
+            list: Vec::new(),
         }
+    }
+
+    /// Its buffer is what this layout takes from `buf` as its origin.
+    pub(super) fn set_layout(&mut self, laid: LaidOut<'_>) {
+        (self.layout, self.types) = (Some(laid.layout.clone()), laid.types);
+    }
+
+    /// The request is over.
+    #[inline]
+    pub(super) fn forget_layout(&mut self) {
+        if self.layout.is_some() {
+            (self.layout, self.list) = (None, Vec::new());
+        }
+    }
+
+    /// Bytes that it can receive.
+    pub(super) fn room(&self) -> u64 {
+        self.layout.as_ref().map_or(self.capacity as u64, Layout::size)
+    }
+
+    /// Returns true if a message of these types is none for this receive; false
+    /// where either does not tell, and for a message shorter than the receive.
+    pub(super) fn has_other_types(&self, types: u64, length: u64) -> bool {
+        self.layout.is_some()
+            && types != 0
+            && self.types != 0
+            && types != self.types
+            && self.room() == length
     }
 
     /// A receive has matched a message that is not here yet.
@@ -146,24 +187,88 @@ impl Slot {
         }
     }
 
-    /// What a provider is given for a piece: its place in the caller's buffer,
-    /// or bounce memory in its stead, with its bytes if it is `sent`.
+    /// The next piece was issued, and may have ended at once.
+    pub(super) fn issued_piece(&mut self, ended: bool) {
+        if let Some(pieces) = self.pieces() {
+            pieces.issued(ended);
+        }
+    }
+
+    /// Why a receive refuses a message of so many bytes and of these types.
+    pub(super) fn refusal(&self, types: u64, length: u64) -> Option<MsgError> {
+        if length > self.room() {
+            return Some(MsgError::truncated(self.bits, length, self.room() as usize));
+        }
+        self.has_other_types(types, length).then(|| MsgError::types(self.bits, length))
+    }
+
+    /// What a provider is given for a piece: its place in the caller's buffer if it
+    /// is one block, or staging memory in its stead, with its bytes if it is `sent`.
     ///
     /// # Safety
     /// \[PIECE\]: the buffer holds the piece.
-    pub(super) unsafe fn buffer_of(&mut self, piece: Piece, sent: bool) -> *mut u8 {
-        let own = self.buf.wrapping_add(piece.start);
-        if !self.borrowed {
+    pub(super) unsafe fn buffer_of(
+        &mut self,
+        staging: &mut Staging,
+        piece: Piece,
+        sent: bool,
+    ) -> *mut u8 {
+        if !self.borrowed
+            && let Some(own) = self.in_place(piece)
+        {
             return own;
         }
-        let mut bounce = Bounce::new(piece.len);
+        let mut bounce = staging.take(piece.len);
         let to = bounce.start();
         if sent {
-            // SAFETY: [PIECE]; bounce memory of this length.
-            unsafe { to.copy_from_nonoverlapping(own, piece.len) };
+            // SAFETY: [PIECE]; staging memory of this length.
+            unsafe { self.pack(piece, to) };
         }
         self.bounced.push((piece, bounce));
         to
+    }
+
+    /// Where a piece lies in the caller's buffer, if it is one block of it.
+    pub(super) fn in_place(&self, piece: Piece) -> Option<*mut u8> {
+        let Some(layout) = &self.layout else {
+            return Some(self.buf.wrapping_add(piece.start));
+        };
+        let (offset, len) = layout.blocks_from(piece.start as u64).next()?;
+        (len >= piece.len as u64).then(|| self.buf.wrapping_offset(offset as isize))
+    }
+
+    /// Copies a piece out of the caller's buffer.
+    ///
+    /// # Safety
+    /// \[PIECE\]; `to` is writable for its length, and apart from the buffer.
+    pub(super) unsafe fn pack(&self, piece: Piece, to: *mut u8) {
+        // SAFETY: [PIECE]; `to` as it is asked for.
+        unsafe {
+            match &self.layout {
+                None => to.copy_from_nonoverlapping(self.buf.add(piece.start), piece.len),
+                Some(layout) => {
+                    let out = std::slice::from_raw_parts_mut(to, piece.len);
+                    layout.pack_raw(self.buf, piece.start as u64, out);
+                }
+            }
+        }
+    }
+
+    /// Copies a piece into the caller's buffer.
+    ///
+    /// # Safety
+    /// \[PIECE\]; `from` is readable for its length, and apart from the buffer.
+    pub(super) unsafe fn unpack(&self, piece: Piece, from: *const u8) {
+        // SAFETY: [PIECE]; `from` as it is asked for.
+        unsafe {
+            match &self.layout {
+                None => self.buf.add(piece.start).copy_from_nonoverlapping(from, piece.len),
+                Some(layout) => {
+                    let packed = std::slice::from_raw_parts(from, piece.len);
+                    layout.unpack_raw(self.buf, piece.start as u64, packed);
+                }
+            }
+        }
     }
 
     /// The provider is done with a piece, which goes to the caller's buffer if
@@ -172,16 +277,16 @@ impl Slot {
     ///
     /// # Safety
     /// \[PIECE\], of a request that is not detached: the buffer holds the piece.
-    pub(super) unsafe fn take_back(&mut self, number: u64, received: bool) {
+    pub(super) unsafe fn take_back(&mut self, staging: &mut Staging, number: u64, received: bool) {
         let of = |(piece, _): &(Piece, Bounce)| tokens::is_piece(piece.number, number);
         let Some(at) = self.bounced.iter().position(of) else { return };
         let (piece, mut bounce) = self.bounced.swap_remove(at);
         if received && !self.detached {
-            let to = self.buf.wrapping_add(piece.start);
-            // SAFETY: [PIECE]; bounce memory of this length.
-            unsafe { to.copy_from_nonoverlapping(bounce.start(), piece.len) };
+            let from = bounce.start();
+            // SAFETY: [PIECE]; staging memory of this length.
+            unsafe { self.unpack(piece, from) };
         }
-        bounce.release();
+        staging.give(bounce);
     }
 
     #[inline]
@@ -259,16 +364,19 @@ impl Slots {
 
     /// Ends a request; its place is free if nobody will ask.
     pub(super) fn end(&mut self, at: u32, error: Option<MsgError>) {
+        let slot = &mut self.slots[at as usize];
         if let Some(error) = error {
-            self.slots[at as usize].fail(error);
+            slot.fail(error);
         }
+        slot.forget_layout();
         self.done(at);
     }
 
-    /// The same, with the error it has, if any.
+    /// The same, with the error it has, if any, of a request without a layout.
     #[inline(always)]
     pub(super) fn done(&mut self, at: u32) {
         let slot = &mut self.slots[at as usize];
+        debug_assert!(slot.layout.is_none(), "the next request of this place would have it");
         if let Some(cookie) = NonZeroU64::new(slot.cookie) {
             let result = match slot.error.take() {
                 None => Ok(slot.status()),
@@ -372,15 +480,16 @@ mod tests {
     fn what_is_lent_goes_back_where_it_belongs() {
         const LONG: usize = 20;
         let mut bytes: Vec<u8> = (0..LONG as u8).collect();
+        let staging = &mut Staging::default();
         let mut slot = Slot::new();
         slot.buf = bytes.as_mut_ptr();
         slot.borrowed = true;
         // SAFETY: the last piece, of 4 bytes, and `slot.buf` holds it.
         unsafe {
-            let bounce = slot.buffer_of(Piece { number: 2, start: 16, len: 4 }, true);
+            let bounce = slot.buffer_of(staging, Piece { number: 2, start: 16, len: 4 }, true);
             assert_eq!(std::slice::from_raw_parts(bounce, 4), [16, 17, 18, 19]);
             bounce.write_bytes(9, 4);
-            slot.take_back(2, true);
+            slot.take_back(staging, 2, true);
         }
         assert_eq!(bytes[12..], [12, 13, 14, 15, 9, 9, 9, 9]);
         drop(bytes);
@@ -388,8 +497,8 @@ mod tests {
         slot.detached = true;
         // SAFETY: bounce memory of the piece; the buffer is not touched.
         unsafe {
-            slot.buffer_of(Piece { number: 0, start: 0, len: 8 }, false).write_bytes(1, 8);
-            slot.take_back(0, true);
+            slot.buffer_of(staging, Piece { number: 0, start: 0, len: 8 }, false).write_bytes(1, 8);
+            slot.take_back(staging, 0, true);
         }
     }
 }

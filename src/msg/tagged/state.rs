@@ -3,6 +3,7 @@
 use super::flow::Flows;
 use super::packets::Rts;
 use super::slots::{ANYBODY, Phase, Slots};
+use super::staging::Staging;
 use super::tokens::Tags;
 use crate::device::Context;
 use crate::msg::error::MsgError;
@@ -28,6 +29,7 @@ pub(super) struct State {
     pub(super) engine: Engine<Unexpected>,
     pub(super) slots: Slots,
     pub(super) pool: Pool,
+    pub(super) staging: Staging,
     pub(super) counts: Counts,
     pub(super) tags: Tags,
     /// Rendezvous the provider had no space for.
@@ -70,6 +72,7 @@ impl TaggedProtocol {
                 engine: Engine::new(),
                 slots: Slots::default(),
                 pool: Pool::new(),
+                staging: Staging::default(),
                 counts: Counts::default(),
                 tags: Tags::default(),
                 stalled: Vec::new(),

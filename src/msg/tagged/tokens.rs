@@ -4,6 +4,7 @@
 //! request id   0:12          generation:20  place:32   in packets
 //! token        class:4  piece:8  generation:20  place:32   of a provider's operation
 //! tag          class:4  number:60                      of a bulk message
+//! fragments    1        0:11  generation:20  place:32  in place of a first tag
 //! ```
 //!
 //! A token has the lowest eight bits of its piece's number: few pieces are under
@@ -67,6 +68,19 @@ pub(super) fn piece_tag(first: u64, piece: u64) -> u64 {
     Class::Tagged.token(first + piece)
 }
 
+/// In a CTS in place of a first tag: the receive of this id copies fragments.
+const FRAGMENTS: u64 = 1 << 63;
+
+/// What stands for the first tag where the receive `id` copies fragments.
+pub(super) fn fragments(id: u64) -> u64 {
+    FRAGMENTS | id
+}
+
+/// The receive that copies fragments, if that is what stands for a first tag.
+pub(super) fn of_fragments(tag: u64) -> Option<u64> {
+    (tag & FRAGMENTS != 0).then_some(tag & !FRAGMENTS)
+}
+
 /// Tags not used yet by rendezvous that this process receives.
 #[derive(Debug, Default)]
 pub(super) struct Tags {
@@ -98,6 +112,8 @@ mod tests {
             prop_assert_eq!(same, id);
             prop_assert!(is_piece(piece, low));
             prop_assert!(next_generation(generation) <= GENERATIONS);
+            prop_assert_eq!(of_fragments(fragments(id)), Some(id));
+            prop_assert_eq!(of_fragments(TAGS), None);
         }
     }
 

@@ -21,6 +21,6 @@ mod window;
 pub use builder::WindowBuilder;
 pub use local::LocalView;
 pub use pod::Pod;
-pub(crate) use pod::bytes_of;
+pub(crate) use pod::{bytes_of, bytes_of_mut};
 pub use scope::Scope;
 pub use window::TypedWindow;

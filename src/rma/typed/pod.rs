@@ -48,7 +48,7 @@ pub(crate) fn bytes_of<T: Pod>(values: &[T]) -> &[u8] {
 
 /// The bytes of some elements, to be written to.
 #[inline(always)]
-pub(super) fn bytes_of_mut<T: Pod>(values: &mut [T]) -> &mut [u8] {
+pub(crate) fn bytes_of_mut<T: Pod>(values: &mut [T]) -> &mut [u8] {
     let len = size_of_val(values);
     // SAFETY: as in `bytes_of`; whatever is written there is a value.
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), len) }
