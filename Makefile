@@ -13,7 +13,7 @@ OPENMPI_DIR ?= $(if $(PREFIX),$(PREFIX)/lib/openmpi,$(CURDIR)/target/openmpi)
 # The profile they are built with: release, or checked, which is sooner done.
 OPENMPI_PROFILE ?= release
 
-.PHONY: help deps build rate count count-c memory maps pack info openmpi test test-c test-matrix test-random test-openmpi test-mpi \
+.PHONY: help deps build rate count count-c memory maps pack info openmpi preload bench-preload test test-c test-matrix test-random test-openmpi test-mpi \
 	test-mpi-short test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi heap-mpi \
 	test-kills check fmt clippy doc structure public package bench rivals miri loom sanitize fuzz ci bindings \
 	install uninstall clean
@@ -53,6 +53,15 @@ openmpi: ## build the Open MPI components, install them into OPENMPI_DIR or PREF
 	@ci/deps --openmpi
 	@$(ENV) cargo build --profile $(OPENMPI_PROFILE) --manifest-path plugins/openmpi/Cargo.toml
 	@PROFILE="$(OPENMPI_PROFILE)" ci/install/openmpi.sh "$(OPENMPI_DIR)"
+
+preload: ## build librankway_pack.so, to be preloaded under any program of Open MPI or MPICH
+	@ci/deps
+	@$(ENV) cargo build -q --release -p rankway-pack
+	@echo "use: mpirun ... env LD_PRELOAD=$(abspath $(CARGO_TARGET_DIR))/release/librankway_pack.so ./program"
+
+bench-preload: preload ## packing and messages with it beside each MPI's own and memcpy, in one process (ARGS: seconds each)
+	@ci/deps --preload
+	@CARGO_TARGET_DIR="$(abspath $(CARGO_TARGET_DIR))" ci/measure/preload.sh $(ARGS)
 
 test: build ## every test (a newer libfabric too, where ci/machine/newer-fabric.sh has fetched one)
 	@$(ENV) newer=$$(ci/machine/newer-fabric.sh --if-there 2>/dev/null); \

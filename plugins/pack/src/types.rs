@@ -187,7 +187,7 @@ pub(crate) unsafe fn choose(call: Call, memory: usize, count: c_int, word: usize
 
 /// # Safety
 /// \[MPI\]
-#[cold]
+#[inline(never)]
 unsafe fn decide(call: Call, memory: usize, count: c_int, handle: usize) -> Result<Taken, Reason> {
     let mpi = mpi::get().ok_or(Reason::Off)?;
     let (on, least) = match call.is_packing() {

@@ -7,7 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "../../../tests/harness/processes.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 mod processes;
 
 use processes::{bounded, told};
@@ -100,6 +100,10 @@ impl Mpi {
         for function in taken {
             assert!(takes(&told, function), "{} was not taken: {told}", function);
         }
+    }
+
+    /// It prints this when the library is there and takes nothing.
+    fn is_left(&self, ranks: u32, words: &[&Path], plain: &str) {
         let (off, told) = self.run(ranks, Some("off"), words);
         assert_eq!(plain, off);
         assert!(!told.lines().any(|line| takes(line, "")), "taken though it is off: {told}");
@@ -167,6 +171,7 @@ fn a_peer_without_it_is_none_the_wiser() {
     each("mpicc", |mpi, compiler| {
         let program = mpi.build(compiler, "messages.c", "mixed", &[]);
         let (plain, _) = mpi.run(2, None, &[&program]);
+        mpi.is_left(2, &[&program], &plain);
         for with in [0, 1] {
             // Each launcher tells a process its rank.
             let text = format!(
