@@ -1,10 +1,10 @@
 //! The structures of the header are the library's own: checked where it is
 //! compiled, for every netmod.
 
-use crate::abi::{rankway_access_t, rankway_lookup_t};
+use crate::abi::{rankway_access_t, rankway_lookup_t, rankway_op};
 use std::mem::offset_of;
-use transport::netmod::Netmod;
 use transport::netmod::ofi::Ofi;
+use transport::netmod::{Netmod, Op};
 use transport::rankmap::{Lookup, body};
 use transport::rma::Access;
 
@@ -67,6 +67,8 @@ const _: () = assert!(align_of::<rankway_lookup_t>() == align_of::<Lookup>());
 // What `include/rankway.h` tests for inline.
 const _: () = assert!(body::AFFINE == 0);
 const _: () = assert!(same32(Access::<Ofi>::PATHS, [0, 1, 256]));
+// Numbers of operations are passed on as they are.
+const _: () = assert!(rankway_op::RANKWAY_NO_OP as usize + 1 == Op::ALL.len());
 const _: () = assert!(transport::netmod::AGAIN == crate::abi::RANKWAY_AGAIN);
 const _: () = assert!(transport::rma::FAILED == crate::abi::RANKWAY_FAILED);
 
