@@ -69,14 +69,6 @@ const fn paper<T: Copy>(label: &'static str, figures: [T; 6]) -> ByModel<T> {
 /// Table III.
 pub const TABLE_III: ByModel<u32> = paper("Guo et al. 2017, Table III", [7, 9, 11, 13, 11, 15]);
 
-/// Cache misses per process, 8 million puts to each other rank, 8 processes a
-/// node on Blues: Guo et al. (2017), Table IV: L1D, L2, L3.
-pub const TABLE_IV_BLUES_8: [ByModel<u32>; 3] = [
-    paper("L1D misses, Blues, 8 processes", [120_491, 103, 168, 141, 98, 192]),
-    paper("L2 misses, Blues, 8 processes", [237, 47, 43, 69, 53, 60]),
-    paper("L3 misses, Blues, 8 processes", [47, 48, 47, 46, 47, 45]),
-];
-
 /// Million puts of 8 bytes per second and process, Intel Xeon E5-2670: Guo et
 /// al. (2017), Table V. "Theoretical" is an infinitely fast network.
 pub const TABLE_V_BLUES_2_THEORETICAL: ByModel<f64> =
@@ -87,9 +79,6 @@ pub const TABLE_V_BLUES_8_THEORETICAL: ByModel<f64> =
 /// As [`TABLE_V_BLUES_2_THEORETICAL`] over the real network.
 pub const TABLE_V_BLUES_2_REAL: ByModel<f64> =
     paper("Blues, 2 processes, real", [4.302, 4.311, 4.313, 4.303, 4.304, 4.297]);
-/// As [`TABLE_V_BLUES_2_REAL`] with 8 processes a node.
-pub const TABLE_V_BLUES_8_REAL: ByModel<f64> =
-    paper("Blues, 8 processes, real", [4.325, 4.338, 4.334, 4.322, 4.324, 4.318]);
 
 /// Translation in MPICH 4.0.2, rank of the own process group: measured.
 pub const MPICH_4_0_TRANSLATION: ByModel<u32> = ByModel {
@@ -101,17 +90,6 @@ pub const MPICH_4_0_TRANSLATION: ByModel<u32> = ByModel {
     block_stride: Some(20),
     lut: Some(12),
     mlut: Some(15),
-};
-/// Translation in MPICH 4.0.2, rank of another process group: measured.
-pub const MPICH_4_0_TRANSLATION_OTHER: ByModel<u32> = ByModel {
-    label: "MPICH 4.0.2, other process group",
-    vc_vcrt: None,
-    direct: Some(12),
-    offset: Some(14),
-    stride: Some(14),
-    block_stride: Some(22),
-    lut: Some(14),
-    mlut: None,
 };
 /// Translation in MPICH 5.1, where blockstride and mlut are tables: measured.
 pub const MPICH_5_1_TRANSLATION: ByModel<u32> = ByModel {

@@ -5,7 +5,7 @@
 //! names of their man pages (fi_domain(3), fi_endpoint(3), fi_rma(3), ...). None
 //! retries or decides anything.
 
-#![allow(dead_code, reason = "the whole surface is kept together, used or not")]
+#![allow(dead_code, reason = "some are for `baseline` and the null provider's tests")]
 #![allow(clippy::too_many_arguments, reason = "the calls are libfabric's")]
 
 use super::bindings::*;
@@ -153,9 +153,6 @@ calls! {
         reg(&raw mut (*domain).fid, buf, len, access, offset, requested_key, flags, mr, context);
         buf: *const c_void; len: usize; access: u64; offset: u64; requested_key: u64; flags: u64;
         mr: *mut *mut fid_mr; context: *mut c_void) -> c_int;
-    /// fi_mr(3): registers what `attr` describes.
-    cold fn fi_mr_regattr(domain: fid_domain, mr => regattr(&raw mut (*domain).fid, attr, flags, mr);
-        attr: *const fi_mr_attr; flags: u64; mr: *mut *mut fid_mr) -> c_int;
     /// fi_mr(3): binds a region to an endpoint (`FI_MR_ENDPOINT`) or a counter.
     cold fn fi_mr_bind(mr: fid_mr, fid.ops => bind(&raw mut (*mr).fid, object, flags);
         object: *mut fid; flags: u64) -> c_int;
@@ -184,12 +181,6 @@ calls! {
     /// fi_endpoint(3): asks for a posted operation to be given up.
     cold fn fi_cancel(ep: fid_ep, ops => cancel(&raw mut (*ep).fid, context);
         context: *mut c_void) -> isize;
-    /// fi_endpoint(3): sets an option.
-    cold fn fi_setopt(ep: fid_ep, ops => setopt(&raw mut (*ep).fid, level, name, value, len);
-        level: c_int; name: c_int; value: *const c_void; len: usize) -> c_int;
-    /// fi_endpoint(3): reads an option.
-    cold fn fi_getopt(ep: fid_ep, ops => getopt(&raw mut (*ep).fid, level, name, value, len);
-        level: c_int; name: c_int; value: *mut c_void; len: *mut usize) -> c_int;
     /// fi_cm(3): the endpoint's own raw address. `-FI_ETOOSMALL` when it is
     /// longer than `*addrlen`, which then holds the length needed.
     cold fn fi_getname(ep: fid_ep, cm => getname(&raw mut (*ep).fid, addr, addrlen);
@@ -205,12 +196,6 @@ calls! {
 
     /// fi_cntr(3): successful operations; drives manual progress.
     hot fn fi_cntr_read(cntr: fid_cntr, ops => read(cntr)) -> u64;
-    /// fi_cntr(3): failed operations.
-    hot fn fi_cntr_readerr(cntr: fid_cntr, ops => readerr(cntr)) -> u64;
-    /// fi_cntr(3): adds to the counter.
-    cold fn fi_cntr_add(cntr: fid_cntr, ops => add(cntr, value); value: u64) -> c_int;
-    /// fi_cntr(3): sets the counter.
-    cold fn fi_cntr_set(cntr: fid_cntr, ops => set(cntr, value); value: u64) -> c_int;
     /// fi_cntr(3): waits for the counter to reach `threshold`; `timeout` is in
     /// milliseconds, negative for ever.
     cold fn fi_cntr_wait(cntr: fid_cntr, ops => wait(cntr, threshold, timeout);
@@ -240,12 +225,6 @@ calls! {
         write(ep, buf, count, desc, dest, addr, key, datatype, op, context);
         buf: *const c_void; count: usize; desc: *mut c_void; dest: fi_addr_t; addr: u64; key: u64;
         datatype: fi_datatype; op: fi_op; context: *mut c_void) -> isize;
-    /// fi_atomic(3): the same, giving back what was there before.
-    cold fn fi_fetch_atomic(ep: fid_ep, atomic =>
-        readwrite(ep, buf, count, desc, result, result_desc, dest, addr, key, datatype, op, context);
-        buf: *const c_void; count: usize; desc: *mut c_void; result: *mut c_void;
-        result_desc: *mut c_void; dest: fi_addr_t; addr: u64; key: u64; datatype: fi_datatype;
-        op: fi_op; context: *mut c_void) -> isize;
     /// fi_atomic(3): compare and swap, giving back what was there before.
     cold fn fi_compare_atomic(ep: fid_ep, atomic =>
         compwrite(ep, buf, count, desc, compare, compare_desc, result, result_desc, dest, addr, key,
@@ -286,9 +265,6 @@ calls! {
 
     /// fi_msg(3): the send that takes vectors and flags.
     hot fn fi_sendmsg(ep: fid_ep, msg => sendmsg(ep, msg, flags);
-        msg: *const fi_msg; flags: u64) -> isize;
-    /// fi_msg(3): the receive that takes vectors and flags.
-    cold fn fi_recvmsg(ep: fid_ep, msg => recvmsg(ep, msg, flags);
         msg: *const fi_msg; flags: u64) -> isize;
     /// fi_msg(3).
     cold fn fi_send(ep: fid_ep, msg => send(ep, buf, len, desc, dest, context);
