@@ -108,18 +108,6 @@ pub fn open_ofi(
     open_over(boot, options)
 }
 
-/// [`open_network`] of libfabric.
-///
-/// # Errors
-/// The same.
-#[cfg(feature = "ofi")]
-pub fn network_ofi(
-    boot: &dyn Boot,
-    options: &Options,
-) -> Result<Arc<crate::netmod::ofi::Ofi>, DeviceError> {
-    open_network(boot, options)
-}
-
 /// [`open_over`] UCX.
 ///
 /// # Errors
