@@ -536,17 +536,6 @@ typedef struct rankway_access_t {
 } rankway_access_t;
 
 /**
- * One contiguous entry of a noncontiguous operation.
- */
-typedef struct rankway_iov_t {
-    /**
-     * Bytes from the origin, or from the target's displacement.
-     */
-    size_t at;
-    size_t bytes;
-} rankway_iov_t;
-
-/**
  * An operation under way. Zeroed: none.
  */
 typedef struct rankway_request_t {
@@ -1207,34 +1196,72 @@ int rankway_compare_and_swap(const void *origin,
                              struct rankway_win_t win);
 
 /**
- * Puts iov entries of the origin into those of the memory of a rank, which
- * count from `target_disp` units on; both lists have as many bytes. With
- * `request` null the origin is the operation's until a flush, else until the
- * request is complete.
+ * Puts `origin_count` elements of a datatype at the origin to where
+ * `target_count` elements of another have them in the memory of a rank, around
+ * `target_disp` units; both have as many bytes, which are paired in the order of
+ * the type maps. With `request` null the origin is the operation's until a
+ * flush, else until the request is complete (MPI_Put, MPI_Rput).
  */
-int rankway_put_iov(const void *origin,
-                    int origin_count,
-                    const struct rankway_iov_t *origin_iov,
-                    int target_rank,
-                    size_t target_disp,
-                    int target_count,
-                    const struct rankway_iov_t *target_iov,
-                    struct rankway_win_t win,
-                    struct rankway_request_t *request);
+int rankway_put_typed(const void *origin,
+                      uint64_t origin_count,
+                      struct rankway_type_t origin_type,
+                      int target_rank,
+                      size_t target_disp,
+                      uint64_t target_count,
+                      struct rankway_type_t target_type,
+                      struct rankway_win_t win,
+                      struct rankway_request_t *request);
 
 /**
- * Gets iov entries of the memory of a rank into those of the origin, as
- * rankway_put_iov puts them.
+ * Gets elements of a datatype from the memory of a rank, as rankway_put_typed
+ * puts them. With `request` null they are there after a flush (MPI_Get,
+ * MPI_Rget).
  */
-int rankway_get_iov(void *origin,
-                    int origin_count,
-                    const struct rankway_iov_t *origin_iov,
-                    int target_rank,
-                    size_t target_disp,
-                    int target_count,
-                    const struct rankway_iov_t *target_iov,
-                    struct rankway_win_t win,
-                    struct rankway_request_t *request);
+int rankway_get_typed(void *origin,
+                      uint64_t origin_count,
+                      struct rankway_type_t origin_type,
+                      int target_rank,
+                      size_t target_disp,
+                      uint64_t target_count,
+                      struct rankway_type_t target_type,
+                      struct rankway_win_t win,
+                      struct rankway_request_t *request);
+
+/**
+ * rankway_accumulate with datatypes of one and the same basic type. The origin
+ * may be used again on return; `request` may be null (MPI_Accumulate,
+ * MPI_Raccumulate).
+ */
+int rankway_accumulate_typed(const void *origin,
+                             uint64_t origin_count,
+                             struct rankway_type_t origin_type,
+                             int target_rank,
+                             size_t target_disp,
+                             uint64_t target_count,
+                             struct rankway_type_t target_type,
+                             int op,
+                             struct rankway_win_t win,
+                             struct rankway_request_t *request);
+
+/**
+ * rankway_get_accumulate with datatypes of one and the same basic type. With
+ * `request` null the elements as they were are in `result` after a flush; with
+ * RANKWAY_NO_OP the origin may be null, and its datatype is not looked at
+ * (MPI_Get_accumulate, MPI_Rget_accumulate).
+ */
+int rankway_get_accumulate_typed(const void *origin,
+                                 uint64_t origin_count,
+                                 struct rankway_type_t origin_type,
+                                 void *result,
+                                 uint64_t result_count,
+                                 struct rankway_type_t result_type,
+                                 int target_rank,
+                                 size_t target_disp,
+                                 uint64_t target_count,
+                                 struct rankway_type_t target_type,
+                                 int op,
+                                 struct rankway_win_t win,
+                                 struct rankway_request_t *request);
 
 /**
  * rankway_put with a request: complete when the origin may be used again.
@@ -1382,6 +1409,42 @@ int rankway_irecv(void *buf,
                   struct rankway_request_t *request);
 
 /**
+ * rankway_isend of `count` elements of a datatype at `memory`, which are the
+ * operation's until the request is complete; the datatype may be freed before. What
+ * is received may have another datatype of the same basic types, or none.
+ */
+int rankway_isend_type(const void *memory,
+                       uint64_t count,
+                       struct rankway_type_t datatype,
+                       int dest,
+                       int tag,
+                       struct rankway_comm_t comm,
+                       struct rankway_request_t *request);
+
+/**
+ * rankway_issend of `count` elements of a datatype, as rankway_isend_type.
+ */
+int rankway_issend_type(const void *memory,
+                        uint64_t count,
+                        struct rankway_type_t datatype,
+                        int dest,
+                        int tag,
+                        struct rankway_comm_t comm,
+                        struct rankway_request_t *request);
+
+/**
+ * rankway_irecv into `count` elements of a datatype at `memory`; nothing between
+ * them is written to.
+ */
+int rankway_irecv_type(void *memory,
+                       uint64_t count,
+                       struct rankway_type_t datatype,
+                       int source,
+                       int tag,
+                       struct rankway_comm_t comm,
+                       struct rankway_request_t *request);
+
+/**
  * Sets `flag` to 1 if a message that fits has arrived, else to 0. Makes
  * progress.
  */
@@ -1425,6 +1488,15 @@ int rankway_imrecv(void *buf,
                    struct rankway_request_t *request);
 
 /**
+ * rankway_imrecv into `count` elements of a datatype, as rankway_irecv_type.
+ */
+int rankway_imrecv_type(void *memory,
+                        uint64_t count,
+                        struct rankway_type_t datatype,
+                        struct rankway_message_t message,
+                        struct rankway_request_t *request);
+
+/**
  * Begins a send by match bits, for device layers that lay them out
  * themselves: to a rank of the job, on a channel, which is any number both
  * sides know. With `synchronous` not 0 it is complete when a receive took the
@@ -1440,6 +1512,19 @@ int rankway_tagged_isend(struct rankway_context_t context,
                          struct rankway_request_t *request);
 
 /**
+ * rankway_tagged_isend of `count` elements of a datatype, as rankway_isend_type.
+ */
+int rankway_tagged_isend_type(struct rankway_context_t context,
+                              const void *memory,
+                              uint64_t count,
+                              struct rankway_type_t datatype,
+                              uint32_t peer,
+                              uint64_t channel,
+                              uint64_t match_bits,
+                              int synchronous,
+                              struct rankway_request_t *request);
+
+/**
  * Begins a receive by match bits; those set in `ignore` need not agree. `peer`
  * is the only possible sender, so that its death ends the receive, or -1.
  */
@@ -1451,6 +1536,19 @@ int rankway_tagged_irecv(struct rankway_context_t context,
                          uint64_t match_bits,
                          uint64_t ignore,
                          struct rankway_request_t *request);
+
+/**
+ * rankway_tagged_irecv into `count` elements of a datatype, as rankway_irecv_type.
+ */
+int rankway_tagged_irecv_type(struct rankway_context_t context,
+                              void *memory,
+                              uint64_t count,
+                              struct rankway_type_t datatype,
+                              int64_t peer,
+                              uint64_t channel,
+                              uint64_t match_bits,
+                              uint64_t ignore,
+                              struct rankway_request_t *request);
 
 /**
  * rankway_iprobe by match bits.

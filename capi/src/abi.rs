@@ -240,15 +240,6 @@ pub struct rankway_process_t {
     pub lpid: u32,
 }
 
-/// One contiguous entry of a noncontiguous operation.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct rankway_iov_t {
-    /// Bytes from the origin, or from the target's displacement.
-    pub at: usize,
-    pub bytes: usize,
-}
-
 /// The status of a receive or a probe.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -42,7 +42,9 @@ impl From<rma::Error> for Fail {
     fn from(e: rma::Error) -> Fail {
         let code = match e.kind() {
             ErrorKind::Rank { .. } => code::RANKWAY_ERR_RANK,
-            ErrorKind::OutOfBounds { .. } => code::RANKWAY_ERR_RANGE,
+            ErrorKind::OutOfBounds { .. } | ErrorKind::LayoutOutOfBounds { .. } => {
+                code::RANKWAY_ERR_RANGE
+            }
             ErrorKind::NullBuffer { .. } => code::RANKWAY_ERR_NULL,
             ErrorKind::NoEpoch | ErrorKind::Epoch { .. } | ErrorKind::NotInEpoch { .. } => {
                 code::RANKWAY_ERR_EPOCH

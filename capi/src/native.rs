@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use transport::av::Transport;
 use transport::boot::Boot;
-use transport::datatype;
+use transport::datatype::Layout;
 use transport::device;
 use transport::msg::{
     self, Active, Envelope, MatchSpec, Message, Messenger, Request, Status, Tagged,
 };
-use transport::netmod::Netmod;
+use transport::netmod::{Netmod, Op};
 use transport::rankmap::{Lookup, Process, RankMap};
-use transport::rma::{Access, Communicator, Layout, Pending, Window};
+use transport::rma::{Access, Communicator, Pending, Window};
 
 /// Identifies a context, to compare.
 fn context_id<N: Netmod>(context: &Rc<device::Context<N>>) -> usize {
@@ -192,7 +192,7 @@ impl<N: Native> Context for NetmodContext<N> {
     fn isend_type(
         &self,
         memory: *const u8,
-        layout: &datatype::Layout,
+        layout: &Layout,
         to: Envelope,
         sync: bool,
     ) -> Result<Operation, Fail> {
@@ -210,7 +210,7 @@ impl<N: Native> Context for NetmodContext<N> {
     fn irecv_type(
         &self,
         memory: *mut u8,
-        layout: &datatype::Layout,
+        layout: &Layout,
         spec: &MatchSpec,
     ) -> Result<Operation, Fail> {
         self.check(spec)?;
@@ -342,7 +342,7 @@ impl<N: Native> Comm for Communicator<N> {
     fn isend_type(
         &self,
         memory: *const u8,
-        layout: &datatype::Layout,
+        layout: &Layout,
         (to, tag): (u32, u32),
         sync: bool,
     ) -> Result<Operation, Fail> {
@@ -360,7 +360,7 @@ impl<N: Native> Comm for Communicator<N> {
     fn irecv_type(
         &self,
         memory: *mut u8,
-        layout: &datatype::Layout,
+        layout: &Layout,
         from: SourceAndTag,
     ) -> Result<Operation, Fail> {
         let (source, tag) = (from.source(), from.tag());
@@ -537,19 +537,36 @@ impl<N: Native> Win for Window<N> {
         Ok(held(Rc::clone(&self), pending))
     }
 
-    unsafe fn put_iov(self: Rc<Self>, of: &Pieces<*const u8>) -> Result<Operation, Fail> {
-        let (here, there) = (Layout::List(&of.here), Layout::List(&of.there));
+    unsafe fn put_layout(self: Rc<Self>, of: &Laid<*const u8>) -> Result<Operation, Fail> {
         let access: &Access<N> = &self;
         // SAFETY: [BUF].
-        let pending = unsafe { access.rput_iov(of.buf, &here, of.rank, of.disp, &there)? };
+        let pending = unsafe { access.rput_layout(of.buf, &of.here, of.rank, of.disp, &of.there)? };
         Ok(held(Rc::clone(&self), pending))
     }
 
-    unsafe fn get_iov(self: Rc<Self>, of: &Pieces<*mut u8>) -> Result<Operation, Fail> {
-        let (here, there) = (Layout::List(&of.here), Layout::List(&of.there));
+    unsafe fn get_layout(self: Rc<Self>, of: &Laid<*mut u8>) -> Result<Operation, Fail> {
         let access: &Access<N> = &self;
         // SAFETY: [BUF].
-        let pending = unsafe { access.rget_iov(of.buf, &here, of.rank, of.disp, &there)? };
+        let pending = unsafe { access.rget_layout(of.buf, &of.here, of.rank, of.disp, &of.there)? };
+        Ok(held(Rc::clone(&self), pending))
+    }
+
+    unsafe fn accumulate_layout(
+        self: Rc<Self>,
+        of: &Laid<*const u8>,
+        results: Option<(*mut u8, Layout)>,
+        op: Op,
+    ) -> Result<Operation, Fail> {
+        let access: &Access<N> = &self;
+        let Laid { buf, here, rank, disp, there } = of;
+        // SAFETY: [BUF].
+        let pending = unsafe {
+            match &results {
+                None => access.raccumulate_layout(*buf, here, op, *rank, *disp, there)?,
+                Some((results, into)) => access
+                    .rget_accumulate_layout(*buf, here, *results, into, op, *rank, *disp, there)?,
+            }
+        };
         Ok(held(Rc::clone(&self), pending))
     }
 

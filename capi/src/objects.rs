@@ -175,8 +175,15 @@ pub(crate) trait Win {
         rank: u32,
         disp: usize,
     ) -> Result<Operation, Fail>;
-    unsafe fn put_iov(self: Rc<Self>, of: &Pieces<*const u8>) -> Result<Operation, Fail>;
-    unsafe fn get_iov(self: Rc<Self>, of: &Pieces<*mut u8>) -> Result<Operation, Fail>;
+    unsafe fn put_layout(self: Rc<Self>, of: &Laid<*const u8>) -> Result<Operation, Fail>;
+    unsafe fn get_layout(self: Rc<Self>, of: &Laid<*mut u8>) -> Result<Operation, Fail>;
+    /// With results where there is memory for them.
+    unsafe fn accumulate_layout(
+        self: Rc<Self>,
+        of: &Laid<*const u8>,
+        results: Option<(*mut u8, Layout)>,
+        op: Op,
+    ) -> Result<Operation, Fail>;
     fn epoch(&self, what: Epoch<'_>) -> Result<(), Fail>;
     fn test(&self) -> Result<bool, Fail>;
     /// The memory that the inline put reads.
@@ -194,13 +201,13 @@ pub(crate) struct Elements {
     pub(crate) op: Op,
 }
 
-/// A noncontiguous operation: displacement and length of the iov entries.
-pub(crate) struct Pieces<P> {
+/// An operation with a layout at either end.
+pub(crate) struct Laid<P> {
     pub(crate) buf: P,
-    pub(crate) here: Vec<(usize, usize)>,
+    pub(crate) here: Layout,
     pub(crate) rank: u32,
     pub(crate) disp: usize,
-    pub(crate) there: Vec<(usize, usize)>,
+    pub(crate) there: Layout,
 }
 
 /// Closes or opens an epoch.

@@ -12,8 +12,10 @@
 use super::compute::Work;
 use super::exposed_region::{ExposedRegion, Registry};
 use super::locks::{Holder, LockMode, NO_RANK};
+use super::stretches::Places;
 use super::types::Status;
 use super::{Error, ErrorKind};
+use crate::datatype::Layout;
 use crate::device::{Body, Class, Context, DeviceError, Head, PacketHandler};
 use crate::netmod::{HEAD, Kind, NetError, Netmod, Op, Type};
 use std::any::Any;
@@ -45,6 +47,11 @@ pub(super) mod opcode {
     pub(crate) const ANSWER: u8 = 9;
     /// An operation of the device layer's own; the code in front of the body.
     pub(crate) const CUSTOM: u8 = 10;
+    /// PUT, GET, UPDATE and FETCH of places that stand in front of the body.
+    pub(crate) const SCATTER: u8 = 11;
+    pub(crate) const GATHER: u8 = 12;
+    pub(crate) const UPDATE_EACH: u8 = 13;
+    pub(crate) const FETCH_EACH: u8 = 14;
 }
 
 /// Longest body of a request; several go at a time.
@@ -159,6 +166,7 @@ struct Slot {
     /// Where the body of the answer goes, and its length.
     result: *mut u8,
     len: usize,
+    into: Option<(Layout, u64)>,
     answer: Option<Rc<Answer>>,
 }
 
@@ -190,6 +198,9 @@ pub(super) struct Request<'a> {
     pub(super) body: &'a [u8],
     /// Where the body of the answer goes, and its length.
     pub(super) result: (*mut u8, usize),
+    /// The layout around the result's memory and the byte of its packed stream
+    /// where the answer begins; without one the body goes there as it is.
+    pub(super) into: Option<(Layout, u64)>,
     /// Set when the answer comes; without it a failure waits for the flush.
     pub(super) answer: Option<Rc<Answer>>,
 }
@@ -260,8 +271,9 @@ impl<N: Netmod> RmaHandler<N> {
         }
         self.next.set(id.wrapping_add(1));
         let (result, len) = request.result;
-        let answer = request.answer;
-        slots.insert(id, Slot { peer, outstanding: Rc::clone(outstanding), result, len, answer });
+        let Request { into, answer, .. } = request;
+        let outstanding_here = Rc::clone(outstanding);
+        slots.insert(id, Slot { peer, outstanding: outstanding_here, result, len, into, answer });
         drop(slots);
         outstanding.begin(peer);
         let meta = Meta { id, count: request.count as u32, ty: request.ty, op: request.op };
@@ -319,7 +331,14 @@ impl<N: Netmod> RmaHandler<N> {
             status = Status::Malformed;
         } else if status == Status::Done && slot.len > 0 {
             // SAFETY: [INTO]: the result holds that much.
-            unsafe { std::ptr::copy_nonoverlapping(body.as_ptr(), slot.result, slot.len) };
+            unsafe {
+                match &slot.into {
+                    Some((layout, from)) => drop(layout.unpack_raw(slot.result, *from, body)),
+                    None => {
+                        std::ptr::copy_nonoverlapping(body.as_ptr(), slot.result, slot.len);
+                    }
+                }
+            }
         }
         slot.end(status, words[2]);
     }
@@ -405,6 +424,9 @@ impl<N: Netmod> RmaHandler<N> {
             }
             opcode::PUT | opcode::GET => {
                 Some((bytes(region, head.kind, place, meta, body, &mut out), 0))
+            }
+            opcode::SCATTER | opcode::GATHER | opcode::UPDATE_EACH | opcode::FETCH_EACH => {
+                Some((scattered(region, head.kind, place, meta, body, &mut out), 0))
             }
             opcode::CUSTOM => {
                 let (operator, span) = (self.registry.operator.get().copied(), meta.count as usize);
@@ -512,6 +534,67 @@ fn bytes(
         return Status::OutOfRange;
     }
     Status::Done
+}
+
+/// Carries out a request on the places in front of its body.
+fn scattered(
+    region: &ExposedRegion,
+    opcode: u8,
+    place: u64,
+    meta: Meta,
+    body: &[u8],
+    out: &mut Vec<u8>,
+) -> Status {
+    let Some((places, operands)) = Places::decode(body, MAX_BODY) else {
+        return Status::Malformed;
+    };
+    let fetches = matches!(opcode, opcode::GATHER | opcode::FETCH_EACH);
+    let plain = matches!(opcode, opcode::SCATTER | opcode::GATHER);
+    let has_operands = opcode != opcode::GATHER && (plain || meta.op != Op::NoOp);
+    let want = if has_operands { places.bytes } else { 0 };
+    if operands.len() != want || meta.count as usize != places.bytes {
+        return Status::Malformed;
+    }
+    out.resize(if fetches { places.bytes } else { 0 }, 0);
+    let status = match opcode {
+        opcode::SCATTER => places.each_block(region, place, |at, before, len| {
+            // SAFETY: in range; as many operands as places.
+            unsafe { at.copy_from_nonoverlapping(operands.as_ptr().add(before), len) };
+        }),
+        opcode::GATHER => places.each_block(region, place, |at, before, len| {
+            // SAFETY: in range; `out` has just been made that long.
+            unsafe { at.copy_to_nonoverlapping(out.as_mut_ptr().add(before), len) };
+        }),
+        _ if !places.holds_elements(meta.ty.size()) => return Status::Malformed,
+        _ => places.within(region, place),
+    };
+    let mut status = if status.is_some() { Status::Done } else { Status::OutOfRange };
+    if !plain && status == Status::Done {
+        let (operands, results) = (operands.as_ptr(), out.as_mut_ptr());
+        let kind = if fetches { Kind::Fetch } else { Kind::Update };
+        for (offset, before, len) in places.offsets(place) {
+            let operand = if has_operands { operands.wrapping_add(before) } else { operands };
+            let work = Work {
+                kind,
+                ty: meta.ty,
+                op: meta.op,
+                at: std::ptr::null_mut(),
+                operand,
+                compare: operand,
+                result: if fetches { results.wrapping_add(before) } else { results },
+                count: len / meta.ty.size(),
+            };
+            // SAFETY: the buffers were measured just now.
+            status = unsafe { region.compute(offset, work) };
+            if status != Status::Done {
+                break;
+            }
+        }
+    }
+    if status != Status::Done {
+        out.clear();
+    }
+    status
 }
 
 /// The holder of a lock that a peer requested by a packet.

@@ -19,7 +19,7 @@
 
 use super::access::Access;
 use super::am_fallback::{Answer, Request, error_of, opcode};
-use super::cold::ATOMICS_PER_PROGRESS;
+use super::cold::{ATOMICS_PER_PROGRESS, STAGED};
 use super::compute::{Work, is_atomic, refusal};
 use super::element::{Element, bits};
 use super::request::{InFlight, Pending};
@@ -29,19 +29,16 @@ use crate::netmod::{Atomic, Kind, Netmod, Op, PENDING, Type};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-/// Staged operands of the provider's atomics before they are waited for.
-const STAGED: usize = 1 << 20;
-
 /// The caller's side of an operation on elements.
 #[derive(Clone, Copy)]
-struct Origin {
-    kind: Kind,
-    ty: Type,
-    op: Op,
-    operand: *const u8,
-    compare: *const u8,
-    result: *mut u8,
-    count: usize,
+pub(super) struct Origin {
+    pub(super) kind: Kind,
+    pub(super) ty: Type,
+    pub(super) op: Op,
+    pub(super) operand: *const u8,
+    pub(super) compare: *const u8,
+    pub(super) result: *mut u8,
+    pub(super) count: usize,
 }
 
 impl Origin {
@@ -73,7 +70,7 @@ impl Origin {
         self.count * self.ty.size()
     }
 
-    fn work(&self, at: *mut u8) -> Work {
+    pub(super) fn work(&self, at: *mut u8) -> Work {
         let Origin { kind, ty, op, operand, compare, result, count } = *self;
         Work { kind, ty, op, at, operand, compare, result, count }
     }
@@ -541,6 +538,11 @@ impl<N: Netmod> Access<N> {
         self.drain(&[peer])
     }
 
+    /// Waits for what has staged bytes, if there are many.
+    pub(super) fn make_room_staged(&self) -> Result<(), Error> {
+        if self.cold.staged_bytes.get() >= STAGED { self.drain(&[]) } else { Ok(()) }
+    }
+
     /// One call of the provider's atomics, `byte` behind the target's address.
     ///
     /// # Safety
@@ -554,10 +556,7 @@ impl<N: Netmod> Access<N> {
         in_flight: Option<&mut Vec<InFlight>>,
     ) -> Result<(), Error> {
         let context = self.context();
-        let cold = &self.cold;
-        if cold.staged_bytes.get() > STAGED {
-            self.drain(&[])?;
-        }
+        self.make_room_staged()?;
         // SAFETY: [BUF].
         let staged = unsafe { origin.copied() }.into_boxed_slice();
         let compare = match origin.kind {
@@ -591,8 +590,7 @@ impl<N: Netmod> Access<N> {
             return Ok(());
         }
         context.issued(token, in_flight.is_some());
-        cold.staged_bytes.set(cold.staged_bytes.get() + staged.len());
-        cold.staged.borrow_mut().push((remote.peer, staged));
+        self.cold.stage(remote.peer, staged);
         if let Some(in_flight) = in_flight {
             in_flight.push(InFlight::Token(token, remote.peer));
         }
@@ -603,7 +601,7 @@ impl<N: Netmod> Access<N> {
     ///
     /// # Safety
     /// \[BUF\], \[INTO\], as [`Access::elements`]; null ones are not used.
-    unsafe fn elements_by_packets(
+    pub(super) unsafe fn elements_by_packets(
         &self,
         origin: &Origin,
         peer: u32,
@@ -638,6 +636,7 @@ impl<N: Netmod> Access<N> {
                 op: piece.op,
                 body: &body,
                 result,
+                into: None,
                 answer: answer.clone(),
             };
             // SAFETY: [INTO], until the answer came.

@@ -3,7 +3,7 @@
 use super::am_fallback::{OutstandingRequests, RmaHandler};
 use super::locks::LockHandle;
 use super::types::{AccessPath, Lock};
-use crate::device::{BouncePool, Context};
+use crate::device::{BouncePool, Context, FRAGMENT};
 use crate::netmod::Netmod;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -41,9 +41,12 @@ pub(super) struct ColdState<N> {
     pub(super) all: Cell<bool>,
     /// The ranks of [`Access::start`].
     pub(super) group: RefCell<Vec<u32>>,
-    /// Operands of the provider's atomics, by world rank, until a flush.
-    pub(super) staged: RefCell<Vec<(u32, Box<[u8]>)>>,
+    /// Operands of the provider's atomics and packed fragments, by world rank,
+    /// until a flush.
+    staged: RefCell<Vec<(u32, Box<[u8]>)>>,
     pub(super) staged_bytes: Cell<usize>,
+    /// Fragments that nobody uses.
+    fragments: RefCell<Vec<Box<[u8]>>>,
     /// Bounce memory for calls that borrow their buffer.
     pub(super) bounce_pool: BouncePool,
     /// The path of the last element operation, by world rank.
@@ -63,10 +66,33 @@ impl<N: Netmod> ColdState<N> {
             group: RefCell::default(),
             staged: RefCell::default(),
             staged_bytes: Cell::new(0),
+            fragments: RefCell::default(),
             bounce_pool: BouncePool::default(),
             access_paths: RefCell::default(),
             atomics_until_progress: Cell::new(ATOMICS_PER_PROGRESS),
         }
+    }
+
+    /// Memory for at least `len` bytes, at most [`FRAGMENT`].
+    pub(super) fn fragment(&self, len: usize) -> Box<[u8]> {
+        if len <= FRAGMENT / 8 {
+            return vec![0; len].into();
+        }
+        self.fragments.borrow_mut().pop().unwrap_or_else(|| vec![0; FRAGMENT].into())
+    }
+
+    /// Takes a fragment back that no operation has any more.
+    pub(super) fn put_back(&self, fragment: Box<[u8]>) {
+        let mut fragments = self.fragments.borrow_mut();
+        if fragment.len() == FRAGMENT && fragments.len() < FRAGMENTS {
+            fragments.push(fragment);
+        }
+    }
+
+    /// Keeps what an operation on a peer reads until it is done.
+    pub(super) fn stage(&self, peer: u32, bytes: Box<[u8]>) {
+        self.staged_bytes.set(self.staged_bytes.get() + bytes.len());
+        self.staged.borrow_mut().push((peer, bytes));
     }
 
     /// Frees the operands of what is done. What went wrong may still be read
@@ -82,12 +108,20 @@ impl<N: Netmod> ColdState<N> {
                 std::mem::forget(operands);
             } else if busy(peer) {
                 left.push((peer, operands));
+            } else {
+                self.put_back(operands);
             }
         }
         self.staged_bytes.set(left.iter().map(|(_, b)| b.len()).sum());
         *self.staged.borrow_mut() = left;
     }
 }
+
+/// Fragments that are kept for reuse.
+const FRAGMENTS: usize = 5;
+
+/// Staged bytes before they are waited for.
+pub(super) const STAGED: usize = 1 << 20;
 
 impl<N> Drop for ColdState<N> {
     fn drop(&mut self) {

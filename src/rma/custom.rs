@@ -110,6 +110,7 @@ impl<N: Netmod> Access<N> {
             op: Op::Replace,
             body: &body,
             result: (result, len),
+            into: None,
             answer: answer.clone(),
         };
         // SAFETY: [INTO], until the answer came.

@@ -131,6 +131,7 @@ impl<N: Netmod> Access<N> {
             op: Op::Replace,
             body,
             result: (std::ptr::null_mut(), 0),
+            into: None,
             answer: None,
         })
     }

@@ -378,6 +378,7 @@ impl<N: Netmod> Access<N> {
             op: Op::NoOp,
             body: &[],
             result: (std::ptr::null_mut(), 0),
+            into: None,
             answer: Some(Rc::clone(answer)),
         };
         // SAFETY: no result, of which alone [INTO] speaks.

@@ -1,5 +1,6 @@
 //! Why an operation was refused or failed.
 
+use crate::datatype::LayoutError;
 use crate::device::DeviceError;
 use std::fmt;
 
@@ -61,6 +62,17 @@ fn remedy(unit: usize, len: usize, bytes: u64) -> String {
     }
 }
 
+/// The same for a layout of bytes `first..end`.
+fn layout_remedy(unit: usize, first: i64, end: i64, bytes: u64) -> String {
+    let unit = (unit as u64).max(1);
+    let low = first.min(0).unsigned_abs().div_ceil(unit);
+    let last = i128::from(bytes) - i128::from(end.max(0));
+    match u64::try_from(last).map(|last| last / unit) {
+        Ok(high) if low <= high => format!("displacements {low} to {high} fit"),
+        _ => "move less, or make the window larger there".to_owned(),
+    }
+}
+
 /// What went wrong.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -85,6 +97,23 @@ pub enum ErrorKind {
         /// Bytes of the target's memory.
         bytes: u64,
     },
+    /// A layout that leaves the target's memory.
+    LayoutOutOfBounds {
+        /// Target rank.
+        rank: u32,
+        /// Displacement of the layout's origin, in units.
+        disp: usize,
+        /// Bytes a unit has.
+        unit: usize,
+        /// First byte the layout takes, from its origin.
+        first: i64,
+        /// One past the last.
+        end: i64,
+        /// Bytes of the target's memory.
+        bytes: u64,
+    },
+    /// A layout that does not fit its memory, or cannot be made.
+    Layout(LayoutError),
     /// A null buffer with a length.
     NullBuffer {
         /// Length of the operation, bytes.
@@ -155,6 +184,13 @@ impl fmt::Display for ErrorKind {
                  rank {rank}, which has {bytes} bytes: {}",
                 remedy(*unit, *len, *bytes)
             ),
+            ErrorKind::LayoutOutOfBounds { rank, disp, unit, first, end, bytes } => write!(
+                f,
+                "a layout of bytes {first} to {end} around displacement {disp} (units of {unit} \
+                 bytes) leaves the window of rank {rank}, which has {bytes} bytes: {}",
+                layout_remedy(*unit, *first, *end, *bytes)
+            ),
+            ErrorKind::Layout(error) => write!(f, "{error}"),
             ErrorKind::NullBuffer { len } => {
                 write!(f, "the buffer of a {len}-byte operation is null")
             }
@@ -201,5 +237,18 @@ mod tests {
         assert!(why.contains("rank 3") && why.ends_with("displacements up to 6 fit"), "{why}");
         let why = told(0, 1, 61).to_string();
         assert!(why.ends_with("move less, or make the window larger there"), "{why}");
+    }
+
+    #[test]
+    fn layouts_are_told_where_they_fit() {
+        let told = |disp, first, end| {
+            let (rank, unit, bytes) = (3, 8, 60);
+            ErrorKind::LayoutOutOfBounds { rank, disp, unit, first, end, bytes }.to_string()
+        };
+        let why = told(0, -9, 4);
+        assert!(why.contains("rank 3") && why.ends_with("displacements 2 to 7 fit"), "{why}");
+        assert!(told(6, 0, 16).ends_with("displacements 0 to 5 fit"));
+        assert!(told(6, 0, 61).ends_with("larger there"));
+        assert!(told(6, -40, 40).ends_with("larger there"));
     }
 }

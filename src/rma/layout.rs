@@ -1,165 +1,229 @@
-//! Where the bytes of a noncontiguous operation lie, on either side.
+//! Noncontiguous operations: put and get with a layout at either end.
+//!
+//! How they travel is in `transfer`.
 
+use super::access::Access;
+use super::request::Pending;
+use super::transfer::{LocalCompletion, Operation};
 use super::{Error, ErrorKind};
+use crate::datatype::{Layout, LayoutError};
+use crate::netmod::Netmod;
 
-/// Where the bytes of a noncontiguous operation lie, in the order in which they
-/// are taken: a strided vector or a list. Displacements are in bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Layout<'a> {
-    /// `count` blocks of `len` bytes, the starts `stride` bytes apart.
-    Vector {
-        /// Blocks.
-        count: usize,
-        /// Bytes of each.
+impl<N: Netmod> Access<N> {
+    /// Puts the bytes that `from` takes of `memory`, with byte `origin` of it as
+    /// origin, to where `to` has them in the memory of `rank`, with `disp` units as
+    /// origin. Bytes are paired in the order of the packed streams. `memory` is free
+    /// again on return; the bytes are in the target's after a flush. A target layout
+    /// takes no byte twice.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use rankway::datatype::{Basic, Layout};
+    /// use rankway::rma::{Communicator, Window};
+    ///
+    /// # let boot = Arc::new(rankway::boot::alone::Alone::new()?);
+    /// # let context = rankway::device::open_null(boot)?;
+    /// let world = Communicator::world(&context);
+    /// let mut window = Window::allocate(&world, 64, 1)?;
+    /// // A row becomes a column of a matrix of 8 columns.
+    /// let row = Layout::contiguous(8, &Layout::basic(Basic::U8))?;
+    /// let column = Layout::vector(8, 1, 8, &Layout::basic(Basic::U8))?;
+    /// window.lock_all()?;
+    /// window.put_layout(&[7; 8], 0, &row, 0, 3, &column)?;
+    /// window.flush(0)?;
+    /// let mut second = [0; 8];
+    /// window.get(&mut second, 0, 8)?;
+    /// assert_eq!(second, [0, 0, 0, 7, 0, 0, 0, 0]);
+    /// window.unlock_all()?;
+    /// window.free()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Access::put`]; [`ErrorKind::LayoutOutOfBounds`] for a target layout that
+    /// leaves the window, [`ErrorKind::Layout`] for one that leaves `memory`,
+    /// [`ErrorKind::Arguments`] where the two differ in bytes.
+    pub fn put_layout(
+        &self,
+        memory: &[u8],
+        origin: usize,
+        from: &Layout,
+        rank: u32,
+        disp: usize,
+        to: &Layout,
+    ) -> Result<(), Error> {
+        fits(from, memory.len(), origin)?;
+        let start = memory.as_ptr().wrapping_add(origin);
+        let operation = Operation::write(start, from, rank, disp, to);
+        // SAFETY: within the slice.
+        unsafe { self.transfer_layout(&operation, LocalCompletion::Return) }
+    }
+
+    /// [`Access::put_layout`], the memory the operation's until the request was
+    /// waited for or the access flushed for `rank`.
+    ///
+    /// # Errors
+    /// As [`Access::put_layout`], and [`ErrorKind::NullBuffer`].
+    ///
+    /// # Safety
+    /// \[BUF\]: `origin` is null or the bytes of `from` around it readable until then;
+    /// \[APART\].
+    pub unsafe fn rput_layout(
+        &self,
+        origin: *const u8,
+        from: &Layout,
+        rank: u32,
+        disp: usize,
+        to: &Layout,
+    ) -> Result<Pending<'_, N>, Error> {
+        not_null(origin, from)?;
+        // SAFETY: [BUF], for null was refused, until the end of the request; [APART].
+        unsafe { self.request_layout(&Operation::write(origin, from, rank, disp, to)) }
+    }
+
+    /// [`Access::rput_layout`] without a request: the flush waits.
+    ///
+    /// # Errors
+    /// As [`Access::rput_layout`].
+    ///
+    /// # Safety
+    /// \[BUF\]: `origin` is null or the bytes of `from` around it readable until the
+    /// access was flushed for `rank`; \[APART\].
+    pub unsafe fn put_layout_nb(
+        &self,
+        origin: *const u8,
+        from: &Layout,
+        rank: u32,
+        disp: usize,
+        to: &Layout,
+    ) -> Result<(), Error> {
+        not_null(origin, from)?;
+        let operation = Operation::write(origin, from, rank, disp, to);
+        // SAFETY: [BUF], for null was refused, until the flush; [APART].
+        unsafe { self.transfer_layout(&operation, LocalCompletion::Flush) }
+    }
+
+    /// Gets the bytes that `from` takes of the memory of `rank`, with `disp` units as
+    /// origin, to where `to` has them in `memory`; they are there on return. Bytes
+    /// between them stay as they are.
+    ///
+    /// # Errors
+    /// As [`Access::put_layout`].
+    pub fn get_layout(
+        &self,
+        memory: &mut [u8],
+        origin: usize,
+        to: &Layout,
+        rank: u32,
+        disp: usize,
+        from: &Layout,
+    ) -> Result<(), Error> {
+        fits(to, memory.len(), origin)?;
+        let start = memory.as_mut_ptr().wrapping_add(origin);
+        let operation = Operation::read(start, to, rank, disp, from);
+        // SAFETY: within the slice.
+        unsafe { self.transfer_layout(&operation, LocalCompletion::Return) }
+    }
+
+    /// [`Access::get_layout`], the bytes there when the request was waited for or
+    /// the access flushed for `rank`.
+    ///
+    /// # Errors
+    /// As [`Access::get_layout`], and [`ErrorKind::NullBuffer`].
+    ///
+    /// # Safety
+    /// \[INTO\]: `origin` is null or the bytes of `to` around it stay writable, and
+    /// untouched, until then; \[APART\].
+    pub unsafe fn rget_layout(
+        &self,
+        origin: *mut u8,
+        to: &Layout,
+        rank: u32,
+        disp: usize,
+        from: &Layout,
+    ) -> Result<Pending<'_, N>, Error> {
+        not_null(origin, to)?;
+        // SAFETY: [INTO], for null was refused, until the end of the request; [APART].
+        unsafe { self.request_layout(&Operation::read(origin, to, rank, disp, from)) }
+    }
+
+    /// [`Access::rget_layout`] without a request: the bytes are there after a
+    /// flush.
+    ///
+    /// # Errors
+    /// As [`Access::rget_layout`].
+    ///
+    /// # Safety
+    /// \[INTO\]: `origin` is null or the bytes of `to` around it stay writable, and
+    /// untouched, until the access was flushed for `rank`; \[APART\].
+    pub unsafe fn get_layout_nb(
+        &self,
+        origin: *mut u8,
+        to: &Layout,
+        rank: u32,
+        disp: usize,
+        from: &Layout,
+    ) -> Result<(), Error> {
+        not_null(origin, to)?;
+        let operation = Operation::read(origin, to, rank, disp, from);
+        // SAFETY: [INTO], for null was refused, until the flush; [APART].
+        unsafe { self.transfer_layout(&operation, LocalCompletion::Flush) }
+    }
+
+    /// Puts with a request of its own: MPI_Rput.
+    ///
+    /// # Errors
+    /// As [`Access::put_nb`].
+    ///
+    /// # Safety
+    /// \[BUF\]: `buf` is null or readable for `len` bytes until the request was
+    /// waited for or the access flushed for `rank`; \[APART\].
+    pub unsafe fn rput(
+        &self,
+        buf: *const u8,
         len: usize,
-        /// Bytes from the start of one to that of the next.
-        stride: usize,
-    },
-    /// Displacement and length of each block.
-    List(&'a [(usize, usize)]),
-}
-
-impl Layout<'_> {
-    /// `len` bytes in one block.
-    #[must_use]
-    pub const fn contiguous(len: usize) -> Layout<'static> {
-        Layout::Vector { count: 1, len, stride: len }
+        rank: u32,
+        disp: usize,
+    ) -> Result<Pending<'_, N>, Error> {
+        // SAFETY: [BUF], or null; [APART].
+        unsafe { self.request_bytes(buf.cast_mut(), len, rank, disp, true) }
     }
 
-    /// Bytes of all blocks; `None` where that is not a number.
-    #[must_use]
-    pub fn bytes(&self) -> Option<usize> {
-        match self {
-            Layout::Vector { count, len, .. } => count.checked_mul(*len),
-            Layout::List(list) => {
-                list.iter().try_fold(0_usize, |sum, (_, len)| sum.checked_add(*len))
-            }
-        }
-    }
-
-    /// Bytes from displacement 0 to the end of the last byte; `None` where that
-    /// is not a number.
-    #[must_use]
-    pub fn extent(&self) -> Option<usize> {
-        match self {
-            Layout::Vector { count: 0, .. } | Layout::Vector { len: 0, .. } => Some(0),
-            Layout::Vector { count, len, stride } => {
-                (count - 1).checked_mul(*stride)?.checked_add(*len)
-            }
-            Layout::List(list) => list
-                .iter()
-                .filter(|(_, len)| *len > 0)
-                .try_fold(0_usize, |end, (at, len)| Some(end.max(at.checked_add(*len)?))),
-        }
-    }
-
-    /// Block `i`: displacement and length.
-    fn block(&self, i: usize) -> Option<(usize, usize)> {
-        match self {
-            Layout::Vector { count, len, stride } => (i < *count).then_some((i * stride, *len)),
-            Layout::List(list) => list.get(i).copied(),
-        }
+    /// Gets with a request of its own, whose end brings the bytes: MPI_Rget.
+    ///
+    /// # Errors
+    /// As [`Access::get_nb`].
+    ///
+    /// # Safety
+    /// \[INTO\]: `buf` is null or stays writable for `len` bytes, and untouched,
+    /// until the request was waited for or the access flushed for `rank`;
+    /// \[APART\].
+    pub unsafe fn rget(
+        &self,
+        buf: *mut u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<Pending<'_, N>, Error> {
+        // SAFETY: [INTO], or null; [APART].
+        unsafe { self.request_bytes(buf, len, rank, disp, false) }
     }
 }
 
-/// The contiguous pieces two layouts have in common: displacement here,
-/// displacement there, length.
-pub(super) struct Pieces<'a> {
-    sides: [(&'a Layout<'a>, usize, usize); 2],
-}
-
-impl<'a> Pieces<'a> {
-    pub(super) fn new(here: &'a Layout<'a>, there: &'a Layout<'a>) -> Pieces<'a> {
-        Pieces { sides: [(here, 0, 0), (there, 0, 0)] }
-    }
-}
-
-impl Iterator for Pieces<'_> {
-    type Item = (usize, usize, usize);
-
-    fn next(&mut self) -> Option<(usize, usize, usize)> {
-        let mut found = [(0, 0); 2];
-        for ((layout, index, done), found) in self.sides.iter_mut().zip(&mut found) {
-            loop {
-                let (at, len) = layout.block(*index)?;
-                if *done < len {
-                    *found = (at + *done, len - *done);
-                    break;
-                }
-                (*index, *done) = (*index + 1, 0);
-            }
-        }
-        let len = found[0].1.min(found[1].1);
-        self.sides.iter_mut().for_each(|(_, _, done)| *done += len);
-        Some((found[0].0, found[1].0, len))
-    }
-}
-
-/// Refuses a buffer that does not hold a layout.
-pub(super) fn fits(layout: &Layout<'_>, len: usize) -> Result<(), Error> {
-    if layout.extent().is_some_and(|extent| extent <= len) {
+/// Refuses memory that does not hold a layout whose origin is byte `origin` of it.
+pub(super) fn fits(layout: &Layout, len: usize, origin: usize) -> Result<(), Error> {
+    let Some((first, end)) = layout.true_bounds() else { return Ok(()) };
+    let behind = len.saturating_sub(origin);
+    if origin <= len && -i128::from(first) <= origin as i128 && i128::from(end) <= behind as i128 {
         return Ok(());
     }
-    let why = format!("a buffer of {len} bytes does not hold {layout:?}");
-    Err(ErrorKind::Arguments(why).into())
+    Err(ErrorKind::Layout(LayoutError::Bounds { first, end, origin, behind }).into())
 }
 
 /// Refuses a null buffer, unless the layout has no bytes.
-pub(super) fn not_null(buf: *const u8, layout: &Layout<'_>) -> Result<(), Error> {
-    match layout.bytes() {
-        Some(len) if len > 0 && buf.is_null() => Err(ErrorKind::NullBuffer { len }.into()),
+pub(super) fn not_null(buf: *const u8, layout: &Layout) -> Result<(), Error> {
+    match layout.size() as usize {
+        len if len > 0 && buf.is_null() => Err(ErrorKind::NullBuffer { len }.into()),
         _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn offsets(layout: &Layout<'_>) -> Vec<usize> {
-        let mut all = Vec::new();
-        let mut i = 0;
-        while let Some((at, len)) = layout.block(i) {
-            all.extend(at..at + len);
-            i += 1;
-        }
-        all
-    }
-
-    proptest! {
-        /// Byte by byte in the order of both layouts.
-        #[test]
-        fn pieces_pair_bytes(
-            list in prop::collection::vec((0_usize..1000, 0_usize..20), 0..12),
-            len in 1_usize..9, gap in 0_usize..9,
-        ) {
-            let here = Layout::List(&list);
-            let bytes = here.bytes().unwrap();
-            let count = bytes / len;
-            let rest = bytes - count * len;
-            let mut there: Vec<(usize, usize)> = (0..count).map(|i| (i * (len + gap), len)).collect();
-            there.push((5000, rest));
-            let there = Layout::List(&there);
-            let mut got = (Vec::new(), Vec::new());
-            for (h, t, n) in Pieces::new(&here, &there) {
-                prop_assert!(n > 0);
-                got.0.extend(h..h + n);
-                got.1.extend(t..t + n);
-            }
-            prop_assert_eq!(got, (offsets(&here), offsets(&there)));
-            let vector = Layout::Vector { count, len, stride: len + gap };
-            let end = offsets(&vector).iter().max().map_or(0, |m| m + 1);
-            prop_assert_eq!(vector.extent(), Some(end));
-            prop_assert_eq!(vector.bytes(), Some(count * len));
-        }
-    }
-
-    #[test]
-    fn numbers_too_large() {
-        let vector = Layout::Vector { count: usize::MAX, len: 2, stride: 1 };
-        assert_eq!((vector.bytes(), vector.extent()), (None, None));
-        let list = Layout::List(&[(usize::MAX, 2)]);
-        assert_eq!((list.bytes(), list.extent()), (Some(2), None));
     }
 }

@@ -12,8 +12,8 @@
 //!
 //! Everything else (inserting a peer, long messages, uneven windows, errors) is
 //! out of line. Operations on elements ([`Access::accumulate`] and its like),
-//! iov operations ([`Layout`]) and epochs stand beside the put, and cost it
-//! nothing. What is *not* here: messages.
+//! operations with a [`Layout`](crate::datatype::Layout) and epochs stand beside
+//! the put, and cost it nothing. What is *not* here: messages.
 //!
 //! A window of elements of one type, and a communicator of some ranks:
 //!
@@ -70,6 +70,7 @@
 mod access;
 mod am_fallback;
 mod atomic;
+mod atomic_layout;
 mod cold;
 mod column;
 mod communicator;
@@ -81,14 +82,16 @@ mod epoch;
 mod error;
 mod exposed_region;
 mod hints;
-mod iov;
 mod keys;
 mod layout;
 mod locks;
+mod pieces;
 mod registration;
 mod request;
 mod state;
+mod stretches;
 mod sync;
+mod transfer;
 mod typed;
 mod types;
 mod view;
@@ -100,7 +103,6 @@ pub use custom::register_operator;
 pub use element::Element;
 pub use error::{Error, ErrorKind, WindowError};
 pub use hints::{Hints, SameOp};
-pub use layout::Layout;
 pub use request::Pending;
 pub use state::WindowState;
 pub use typed::{LocalView, Pod, Scope, TypedWindow, WindowBuilder};

@@ -104,9 +104,22 @@ factor! {
     }
 }
 
+factor! {
+    /// How the bytes lie at both ends.
+    Layout {
+        Contiguous = "contiguous",
+        Origin = "strided origin",
+        Target = "strided target",
+        Both = "strided, from behind",
+    }
+}
+
+/// How many factors there are.
+const FACTORS: usize = 10;
+
 /// Levels of each factor. The first ones change slowest from case to case, so
 /// that neighbours can share a window.
-const LEVELS: [usize; 9] = [
+const LEVELS: [usize; FACTORS] = [
     Memory::ALL.len(),
     Units::ALL.len(),
     Sizes::ALL.len(),
@@ -116,6 +129,7 @@ const LEVELS: [usize; 9] = [
     Epoch::ALL.len(),
     Completion::ALL.len(),
     Operation::ALL.len(),
+    Layout::ALL.len(),
 ];
 
 /// What a case is played over.
@@ -139,10 +153,11 @@ pub struct Case {
     pub epoch: Epoch,
     pub completion: Completion,
     pub operation: Operation,
+    pub layout: Layout,
 }
 
-fn digits(mut number: usize) -> [usize; 9] {
-    let mut digits = [0; 9];
+fn digits(mut number: usize) -> [usize; FACTORS] {
+    let mut digits = [0; FACTORS];
     for (digit, levels) in digits.iter_mut().zip(LEVELS).rev() {
         *digit = number % levels;
         number /= levels;
@@ -169,6 +184,7 @@ impl Case {
             epoch: Epoch::ALL[d[6]],
             completion: Completion::ALL[d[7]],
             operation: Operation::ALL[d[8]],
+            layout: Layout::ALL[d[9]],
         }
     }
 
@@ -183,6 +199,7 @@ impl Case {
             self.epoch.name(),
             self.completion.name(),
             self.operation.name(),
+            self.layout.name(),
         ]
         .join("/")
     }
@@ -198,6 +215,7 @@ impl Case {
         let group = matches!(self.epoch, E::Start | E::Starts);
         let elements = matches!(self.operation, O::Accumulate | O::GetAccumulate);
         let slow = elements && self.length == Length::Longest && !place.one_node;
+        let laid = self.layout != Layout::Contiguous;
         let rules = [
             (slow, "UCX changes one element at a time there, for half a minute"),
             (
@@ -208,6 +226,8 @@ impl Case {
             (shared && !place.one_node, "memory is shared on one node only"),
             (one_element && !matches!(self.length, Length::One | Length::Eight), "one element"),
             (one_element && self.completion == C::Request, "MPI has no such request"),
+            (one_element && laid, "one element lies nowhere else"),
+            (place.mpi && laid, "MPI's player has no datatypes; tests of types have them"),
             (
                 place.mpi && !passive && self.completion != C::End,
                 "MPI has it in passive epochs only",
@@ -244,14 +264,14 @@ const ALL: usize = {
 };
 
 /// The pairs and triples of levels in a case, as places in a table.
-fn sets_of(digits: [usize; 9]) -> impl Iterator<Item = usize> {
-    let mut flat = [0; 9];
+fn sets_of(digits: [usize; FACTORS]) -> impl Iterator<Item = usize> {
+    let mut flat = [0; FACTORS];
     let mut before = 0;
     for (i, levels) in LEVELS.into_iter().enumerate() {
         flat[i] = before + digits[i];
         before += levels;
     }
-    let pairs = (0..9).flat_map(move |a| (0..a).map(move |b| flat[a] * ALL + flat[b]));
+    let pairs = (0..FACTORS).flat_map(move |a| (0..a).map(move |b| flat[a] * ALL + flat[b]));
     let triples = (0..PATH_FACTORS.len()).flat_map(move |a| {
         (0..a).flat_map(move |b| {
             (0..b).map(move |c| {
@@ -264,7 +284,7 @@ fn sets_of(digits: [usize; 9]) -> impl Iterator<Item = usize> {
 }
 
 /// Gives a case the levels of a set.
-fn impose(set: usize, digits: &mut [usize; 9]) {
+fn impose(set: usize, digits: &mut [usize; FACTORS]) {
     let mut give = |mut level: usize| {
         for (digit, levels) in digits.iter_mut().zip(LEVELS) {
             if level < levels {

@@ -127,14 +127,23 @@ fn carry_out(step: &Step, memory: &mut [u8]) -> Vec<u8> {
     if matches!(step.act, Act::Flush | Act::FlushAll | Act::FlushLocal) || step.len == 0 {
         return Vec::new();
     }
-    let place = &mut memory[step.at..step.at + step.len];
-    let old = if step.act.answers() { place.to_vec() } else { Vec::new() };
+    let blocks = step.spread[1].blocks(step.len, step.ty);
+    let mut place = Vec::with_capacity(step.len);
+    for &(at, len) in &blocks {
+        place.extend_from_slice(&memory[step.at + at..step.at + at + len]);
+    }
+    let old = if step.act.answers() { place.clone() } else { Vec::new() };
     match step.act {
         Act::Get => {}
         Act::Put => place.copy_from_slice(&operand(step)),
         Act::CompareAndSwap if !hits(step) => {}
         Act::CompareAndSwap => place.copy_from_slice(&operand(step)),
-        _ => apply(step.ty, step.op, place, &operand(step)),
+        _ => apply(step.ty, step.op, &mut place, &operand(step)),
+    }
+    let mut done = 0;
+    for &(at, len) in &blocks {
+        memory[step.at + at..step.at + at + len].copy_from_slice(&place[done..done + len]);
+        done += len;
     }
     old
 }

@@ -2,9 +2,10 @@
 
 use super::factors::{Completion, Memory};
 use super::oracle::{hits, operand};
-use super::program::{Act, Enclosed, Epoch, Frame, Step};
+use super::program::{Act, Enclosed, Epoch, Frame, Spread, Step};
 use super::watch::Watch;
 use crate::harness::{Result, same, text};
+use rankway::datatype::{Basic, Layout};
 use rankway::netmod::{Netmod, Type};
 use rankway::rma::{Access, Assert, Lock, Pending};
 use std::cell::RefCell;
@@ -78,6 +79,29 @@ struct Issued<'a, N: Netmod> {
     expected: Option<Vec<u8>>,
     request: Option<Pending<'a, N>>,
     requested: bool,
+}
+
+/// So many bytes of elements as they lie from the lowest one on.
+fn layout(spread: Spread, len: usize, ty: Type) -> Layout {
+    let element = Layout::basic(match ty {
+        Type::I8 => Basic::I8,
+        Type::U8 => Basic::U8,
+        Type::I16 => Basic::I16,
+        Type::U16 => Basic::U16,
+        Type::I32 => Basic::I32,
+        Type::U32 => Basic::U32,
+        Type::I64 => Basic::I64,
+        Type::U64 => Basic::U64,
+        Type::F32 => Basic::F32,
+        Type::F64 => Basic::F64,
+        Type::F80 => Basic::LongDouble,
+        Type::C32 => Basic::C32,
+        Type::C64 => Basic::C64,
+    });
+    let blocks = spread.blocks(len, ty).into_iter();
+    let (places, lengths): (Vec<i64>, Vec<u64>) =
+        blocks.map(|(at, len)| (at as i64, (len / ty.size()) as u64)).unzip();
+    Layout::hindexed(&lengths, &places, &element).unwrap()
 }
 
 pub struct Perform<'a, N: Netmod> {
@@ -199,7 +223,8 @@ impl<'a, N: Netmod> Perform<'a, N> {
             _ => {}
         }
         let skew = usize::from(step.odd_origin);
-        let sent = operand(step);
+        let unpacked = |packed: &[u8]| step.spread[0].unpacked(packed, step.ty, GUARDED);
+        let sent = unpacked(&operand(step));
         let mut compared = before.to_vec();
         if let (false, Some(first)) = (hits(step), compared.first_mut()) {
             *first ^= 1;
@@ -207,10 +232,10 @@ impl<'a, N: Netmod> Perform<'a, N> {
         let mut one = Issued {
             name: step.name(),
             origin: Guarded::holding(&sent, skew),
-            result: Guarded::new(if step.act.answers() { step.len } else { 0 }, skew),
+            result: Guarded::new(if step.act.answers() { sent.len() } else { 0 }, skew),
             compare: Guarded::holding(&compared, skew),
             sent,
-            expected: (step.alone && step.act.answers()).then(|| before.to_vec()),
+            expected: (step.alone && step.act.answers()).then(|| unpacked(before)),
             request: None,
             requested: false,
         };
@@ -234,6 +259,10 @@ impl<'a, N: Netmod> Perform<'a, N> {
         disp: usize,
         one: &mut Issued<'a, N>,
     ) -> std::result::Result<(), rankway::rma::Error> {
+        if step.laid() {
+            // SAFETY: the caller's.
+            return unsafe { self.call_laid(step, disp, one) };
+        }
         let access = self.access;
         let &Step { to, len, ty, op, at_once, .. } = step;
         let (origin, result, compare) =
@@ -282,6 +311,58 @@ impl<'a, N: Netmod> Perform<'a, N> {
                     access.compare_and_swap_raw(origin, compare, result, ty, to, disp)?;
                 }
                 Act::Flush | Act::FlushLocal | Act::FlushAll => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// [`Perform::call`] with a layout at either end.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn call_laid(
+        &self,
+        step: &Step,
+        disp: usize,
+        one: &mut Issued<'a, N>,
+    ) -> std::result::Result<(), rankway::rma::Error> {
+        let access = self.access;
+        let &Step { to, op, at_once, request, .. } = step;
+        let [here, there] = step.spread.map(|spread| layout(spread, step.len, step.ty));
+        let (from, into) = (one.origin.start(), one.result.start());
+        // SAFETY: the buffers hold what the step says, and stay until it is complete.
+        unsafe {
+            match step.act {
+                Act::Put if request => {
+                    one.request = Some(access.rput_layout(from, &here, to, disp, &there)?);
+                }
+                Act::Put if at_once => {
+                    access.put_layout(one.origin.inside(), 0, &here, to, disp, &there)?;
+                }
+                Act::Put => access.put_layout_nb(from, &here, to, disp, &there)?,
+                Act::Get if request => {
+                    one.request = Some(access.rget_layout(into, &here, to, disp, &there)?);
+                }
+                Act::Get if at_once => {
+                    access.get_layout(one.result.inside(), 0, &here, to, disp, &there)?;
+                }
+                Act::Get => access.get_layout_nb(into, &here, to, disp, &there)?,
+                Act::Accumulate if request => {
+                    let made = access.raccumulate_layout(from, &here, op, to, disp, &there)?;
+                    one.request = Some(made);
+                }
+                Act::Accumulate => {
+                    access.accumulate_layout_raw(from, &here, op, to, disp, &there)?;
+                }
+                Act::GetAccumulate if request => {
+                    let made = access
+                        .rget_accumulate_layout(from, &here, into, &here, op, to, disp, &there)?;
+                    one.request = Some(made);
+                }
+                Act::GetAccumulate => {
+                    access.get_accumulate_layout(from, &here, into, &here, op, to, disp, &there)?
+                }
+                _ => unreachable!("{} with a layout", step.name()),
             }
         }
         Ok(())

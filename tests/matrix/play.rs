@@ -301,7 +301,7 @@ fn who(program: &Program, phase: &Phase, window: usize, target: usize, byte: usi
                 continue;
             }
             for (epoch, step) in epochs.iter().flat_map(|e| e.steps.iter().map(move |s| (e, s))) {
-                if step.to as usize == target && (step.at..step.at + step.len).contains(&byte) {
+                if step.to as usize == target && (step.at..step.at + step.span()).contains(&byte) {
                     let (kind, step) = (epoch.kind, step.name());
                     all.push(format!("{step} by rank {rank}, thread {thread} in {kind:?}"));
                 }

@@ -1,7 +1,7 @@
 //! What ranks do in a case, as a list of steps that any player carries out,
 //! and how a cell of the matrix becomes one.
 
-use super::factors::{Align, Case, Completion, Epoch as Kind, Length, Memory, Operation};
+use super::factors::{Align, Case, Completion, Epoch as Kind, Layout, Length, Memory, Operation};
 use super::factors::{Sizes, Threads, Units};
 use crate::harness::Dice;
 use rankway::netmod::{Op, Type};
@@ -73,6 +73,53 @@ impl Act {
     }
 }
 
+/// How the bytes of a step lie at one end: in blocks of some elements, with gaps of
+/// as many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    Contiguous,
+    Strided,
+    /// The last block first.
+    Backwards,
+}
+
+impl Spread {
+    /// Elements of a block.
+    const BLOCK: usize = 3;
+
+    /// Bytes from the lowest to behind the highest, and of the gap there.
+    pub fn span(self, len: usize, ty: Type) -> usize {
+        let block = Spread::BLOCK * ty.size();
+        if self == Spread::Contiguous { len } else { len.div_ceil(block) * 2 * block }
+    }
+
+    /// Place from the lowest byte and length of each block, in the order in which they
+    /// are taken.
+    pub fn blocks(self, len: usize, ty: Type) -> Vec<(usize, usize)> {
+        let block = Spread::BLOCK * ty.size();
+        let count = len.div_ceil(block);
+        let each = (0..count).map(|i| match self {
+            Spread::Backwards => (count - 1 - i) * 2 * block,
+            _ => i * 2 * block,
+        });
+        match self {
+            Spread::Contiguous => vec![(0, len)],
+            _ => each.enumerate().map(|(i, at)| (at, block.min(len - i * block))).collect(),
+        }
+    }
+
+    /// Packed bytes where they lie, among others of this value.
+    pub fn unpacked(self, packed: &[u8], ty: Type, between: u8) -> Vec<u8> {
+        let mut all = vec![between; self.span(packed.len(), ty)];
+        let mut done = 0;
+        for (at, len) in self.blocks(packed.len(), ty) {
+            all[at..at + len].copy_from_slice(&packed[done..done + len]);
+            done += len;
+        }
+        all
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Step {
     pub act: Act,
@@ -92,12 +139,27 @@ pub struct Step {
     /// Nobody else changes that place, so what is answered is known.
     pub alone: bool,
     pub odd_origin: bool,
+    /// How the bytes lie at the origin, and at the target from `at` on.
+    pub spread: [Spread; 2],
 }
 
 impl Step {
     pub fn name(&self) -> String {
         let Step { act, to, at, len, ty, op, .. } = self;
-        format!("{act:?} of {len} bytes ({ty:?}, {op:?}) to {to} at byte {at}")
+        let [here, there] = self.spread;
+        format!(
+            "{act:?} of {len} bytes ({ty:?}, {op:?}, {here:?}) to {to} at byte {at} ({there:?})"
+        )
+    }
+
+    /// Bytes at the target from the first one to behind the last one.
+    pub fn span(&self) -> usize {
+        self.spread[1].span(self.len, self.ty)
+    }
+
+    /// Returns true if a layout is at either end.
+    pub fn laid(&self) -> bool {
+        self.spread != [Spread::Contiguous; 2]
     }
 }
 
@@ -212,6 +274,15 @@ fn typed(len: usize) -> Type {
     if len.is_multiple_of(8) { Type::I64 } else { Type::U8 }
 }
 
+fn spread(case: &Case) -> [Spread; 2] {
+    match case.layout {
+        Layout::Contiguous => [Spread::Contiguous; 2],
+        Layout::Origin => [Spread::Strided, Spread::Contiguous],
+        Layout::Target => [Spread::Contiguous, Spread::Strided],
+        Layout::Both => [Spread::Strided, Spread::Backwards],
+    }
+}
+
 fn steps(case: &Case, frame: &Frame, places: &Places, len: usize, me: (u32, usize)) -> Vec<Step> {
     let (rank, thread) = me;
     let origin = match case.threads {
@@ -237,7 +308,8 @@ fn steps(case: &Case, frame: &Frame, places: &Places, len: usize, me: (u32, usiz
         let at_once = dice.below(4) == 0;
         let odd_origin = case.align == Align::Origin;
         let (ty, seed) = (typed(len), dice.next());
-        Step { act, to, at, len, ty, op, seed, request, at_once, alone, odd_origin }
+        let spread = spread(case);
+        Step { act, to, at, len, ty, op, seed, request, at_once, alone, odd_origin, spread }
     };
     let mut steps = Vec::new();
     for i in 0..places.each {
@@ -264,7 +336,8 @@ pub fn of_case(case: &Case, ranks: u32, inject: usize) -> Program {
     let each = [3, 2, 1][usize::from(len > 16 << 10) + usize::from(len > 128 << 10)];
     let origins = ranks as usize * if case.threads == Threads::Same { 2 } else { 1 };
     let shift = case.align == Align::Target;
-    let places = Places { stride: (len + 32).next_multiple_of(64), each, origins, shift };
+    let span = spread(case)[1].span(len, typed(len));
+    let places = Places { stride: (span + 32).next_multiple_of(64), each, origins, shift };
     let frame = frame(case, &places, ranks);
     let held = matches!(case.completion, Completion::Flush | Completion::FlushAll);
     let kind = match case.epoch {

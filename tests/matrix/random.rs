@@ -4,7 +4,7 @@
 //! one outcome is right.
 
 use super::factors::{Completion, Memory, Place, Threads};
-use super::program::{Act, Enclosed, Epoch, Frame, Phase, Program, Step, Sync};
+use super::program::{Act, Enclosed, Epoch, Frame, Phase, Program, Spread, Step, Sync};
 use crate::harness::Dice;
 use rankway::netmod::{Op, Type};
 
@@ -12,6 +12,9 @@ const SLOT: usize = 256;
 const SLOTS: usize = 14;
 /// Two places for what is longer than any packet.
 const LONG: usize = 24 << 10;
+
+/// Bytes that operations on elements touch: six of sixteen bytes, with gaps.
+const ZEROS: usize = 2 * 6 * 16;
 
 /// What belongs together and keeps its order.
 type Chain = Vec<Step>;
@@ -84,7 +87,17 @@ impl Maker {
             at_once: self.chance(3),
             alone: true,
             odd_origin: self.chance(3),
+            spread: [Spread::Contiguous; 2],
         }
+    }
+
+    /// How the bytes of an operation lie, mostly contiguous.
+    fn spread(&mut self) -> [Spread; 2] {
+        let all = [Spread::Contiguous, Spread::Strided, Spread::Backwards];
+        if self.place.mpi || !self.chance(3) {
+            return [Spread::Contiguous; 2];
+        }
+        [self.pick(&all), self.pick(&all)]
     }
 
     /// A length up to this one, often one where the path of a put changes.
@@ -98,8 +111,12 @@ impl Maker {
     fn bytes(&mut self, to: u32, at: usize, capacity: usize, unit: usize, flushes: bool) -> Chain {
         let mut chain = Vec::new();
         for _ in 0..if flushes { 1 + self.dice.below(3) } else { 1 } {
-            let len = self.length(capacity - 16);
-            let at = at + self.dice.below((capacity - len) / unit) * unit;
+            let spread = self.spread();
+            let contiguous = spread[1] == Spread::Contiguous;
+            let most = if contiguous { capacity - 16 } else { (capacity - 16) / 2 - 4 };
+            let len = self.length(most);
+            let span = spread[1].span(len, Type::U8);
+            let at = at + self.dice.below((capacity - span) / unit) * unit;
             let requests = flushes && self.chance(3);
             let acts: &[Act] = match flushes {
                 true => &[Act::Put, Act::Get],
@@ -108,7 +125,7 @@ impl Maker {
             };
             for &act in acts {
                 let mut step = self.step(act, to, at, len);
-                step.request = requests;
+                (step.request, step.spread) = (requests, spread);
                 chain.push(step);
                 if flushes {
                     let flush = self.flush();
@@ -158,6 +175,9 @@ impl Maker {
             let request = matches!(act, Act::Accumulate | Act::GetAccumulate);
             step.request = request && requests && self.chance(4);
             (step.ty, step.op, step.alone) = (ty, if fetch { Op::NoOp } else { op }, alone);
+            if request {
+                step.spread = self.spread();
+            }
             chain.push(step);
             if requests && self.chance(6) {
                 chain.push(self.step(Act::FlushLocal, to, 0, 0));
@@ -207,14 +227,14 @@ impl Maker {
                     2 if !long => {
                         let at = at + self.pick(&[0, 0, 0, unit]);
                         let typed = self.typed();
-                        phase.zeros.push((window, to, at, 112));
+                        phase.zeros.push((window, to, at, ZEROS));
                         let chain = self.elements(to, at, typed, [true, flushes]);
                         add(self, owner.0, owner.1, chain);
                     }
                     3 if !long => {
                         let at = at + self.pick(&[0, 0, 0, unit]);
                         let typed = self.typed();
-                        phase.zeros.push((window, to, at, 112));
+                        phase.zeros.push((window, to, at, ZEROS));
                         for rank in 0..self.ranks {
                             for &thread in &workers {
                                 let chain = self.elements(to, at, typed, [false, flushes]);

@@ -2,16 +2,17 @@
 //! answers, its buffer is the caller's afterwards, and the living go on.
 
 use super::*;
+use rankway::datatype::{Basic, Layout};
 use rankway::msg::Messenger;
 use rankway::netmod::Op;
-use rankway::rma::{Error, Layout};
+use rankway::rma::Error;
 use std::time::{Duration, Instant};
 
 pub const GET: u8 = 0;
 pub const LONG_GET: u8 = 1;
-pub const GET_IOV: u8 = 2;
+pub const GET_LAYOUT: u8 = 2;
 pub const PUT: u8 = 3;
-pub const PUT_IOV: u8 = 4;
+pub const PUT_LAYOUT: u8 = 4;
 pub const FETCH: u8 = 5;
 
 const SIZE: usize = 200_000;
@@ -21,25 +22,31 @@ const ROUNDS: usize = 300;
 /// Where rank 0 tells rank 2 to go on.
 const SIGNAL: usize = FLAGS + 8 * ROUNDS;
 const CALLERS: u8 = 0xa5;
-/// Where every second block of eight bytes is in the buffer, all of them there.
-const HERE: Layout<'static> = Layout::Vector { count: 1000, len: 8, stride: 16 };
-const THERE: Layout<'static> = Layout::Vector { count: 2000, len: 4, stride: 8 };
+
+/// Where every second block of eight bytes is in the buffer, and of four there.
+fn layouts() -> [Layout; 2] {
+    let byte = Layout::basic(Basic::U8);
+    [(1000, 8), (2000, 4)].map(|(count, len)| {
+        Layout::hvector(count, len, 2 * len as i64, &byte).expect("a few thousand bytes")
+    })
+}
 
 fn len(what: u8) -> usize {
     match what {
         GET | FETCH => 4096,
         PUT => 9000,
-        GET_IOV | PUT_IOV => 16_000,
+        GET_LAYOUT | PUT_LAYOUT => 16_000,
         _ => SIZE,
     }
 }
 
 fn call<N: Netmod>(w: &Window<N>, what: u8, buf: &mut [u8]) -> std::result::Result<(), Error> {
+    let [here, there] = layouts();
     match what {
         GET | LONG_GET => w.get(buf, 2, 0),
-        GET_IOV => w.get_iov(buf, &HERE, 2, 0, &THERE),
+        GET_LAYOUT => w.get_layout(buf, 0, &here, 2, 0, &there),
         PUT => w.put(buf, 2, 0),
-        PUT_IOV => w.put_iov(buf, &HERE, 2, 0, &THERE),
+        PUT_LAYOUT => w.put_layout(buf, 0, &here, 2, 0, &there),
         _ => w.get_accumulate(&[0; 4096], buf, Op::NoOp, 2, 0),
     }
 }
@@ -54,7 +61,7 @@ pub fn writes<const WHAT: u8, const STUCK: bool, N: Opens>(boot: Arc<dyn Boot>) 
     let world = Communicator::world(&context);
     let w = make::<CREATED, N>(&world, SIZE + 8 * ROUNDS + 8, 1).map_err(text)?;
     let pids = world.allgather(&std::process::id().to_le_bytes()).map_err(text)?;
-    let reads = !matches!(WHAT, PUT | PUT_IOV);
+    let reads = !matches!(WHAT, PUT | PUT_LAYOUT);
     w.write_local(0, &if reads { pattern(world.rank(), SIZE) } else { vec![0; SIZE] })
         .map_err(text)?;
     w.fence().map_err(text)?;
@@ -130,7 +137,7 @@ fn await_signal<N: Netmod>(w: &Window<N>, number: u32) -> Result {
 fn caller<N: Netmod>(w: &Window<N>, what: u8, reads: bool) -> Result {
     let mut buf = if reads { vec![0; len(what)] } else { vec![0x3c; len(what)] };
     match call(w, what, &mut buf) {
-        Ok(()) if what == GET_IOV => {}
+        Ok(()) if what == GET_LAYOUT => {}
         Ok(()) if reads => same("got", &buf, &pattern(2, SIZE)[..len(what)])?,
         Ok(()) => {}
         Err(e) => println!("the call failed: {e}"),

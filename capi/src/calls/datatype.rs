@@ -364,7 +364,7 @@ pub unsafe extern "C" fn rankway_type_pack(
     call("rankway_type_pack", || {
         // SAFETY: [PTR].
         let to = unsafe { out(packed, "packed")? };
-        let layout = Layout::contiguous(count, &table::layout(datatype)?)?;
+        let layout = table::layout(datatype)?.times(count)?;
         let stream = buffer(stream.cast_const().cast(), capacity)?.cast_mut();
         let memory = buffer(memory.cast(), left(&layout, from, capacity))?;
         // SAFETY: [BUF]: the elements at `memory`, and `capacity` bytes.
@@ -392,7 +392,7 @@ pub unsafe extern "C" fn rankway_type_unpack(
     call("rankway_type_unpack", || {
         // SAFETY: [PTR].
         let to = unsafe { out(unpacked, "unpacked")? };
-        let layout = Layout::contiguous(count, &table::layout(datatype)?)?;
+        let layout = table::layout(datatype)?.times(count)?;
         let stream = buffer(stream.cast(), bytes)?;
         let memory = buffer(memory.cast_const().cast(), left(&layout, from, bytes))?.cast_mut();
         // SAFETY: [BUF]: the elements at `memory`, and `bytes` bytes.

@@ -1,14 +1,16 @@
 //! One-sided operations, checked.
 
 use crate::abi::*;
-use crate::args::{buffer, element, list, operation, out, rank};
+use crate::args::{buffer, element, operation, out, rank};
 use crate::error::{Fail, call};
-use crate::objects::{Elements, Pieces, Win};
+use crate::objects::{Elements, Laid, Win};
 use crate::operation::Operation;
-use crate::table::{TableGuard, find};
+use crate::table::{self, TableGuard, find};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::rc::Rc;
+use transport::datatype::Layout;
+use transport::netmod::Op;
 
 /// Puts `bytes` bytes into the memory of a rank, `target_disp` units from its
 /// start. The origin is the operation's until a flush. rankway_put_unchecked is
@@ -116,7 +118,7 @@ fn fetched(
     op: c_int,
 ) -> Result<Elements, Fail> {
     let (ty, op) = (element(datatype)?, operation(op)?);
-    let needed = if op == transport::netmod::Op::NoOp { 0 } else { count };
+    let needed = if op == Op::NoOp { 0 } else { count };
     let operands = buffer(origin.cast(), needed)?;
     let results = buffer(result.cast(), count)?.cast_mut();
     Ok(Elements { operands, results, count, ty, op })
@@ -144,74 +146,144 @@ pub unsafe extern "C" fn rankway_compare_and_swap(
     })
 }
 
-/// Puts iov entries of the origin into those of the memory of a rank, which
-/// count from `target_disp` units on; both lists have as many bytes. With
-/// `request` null the origin is the operation's until a flush, else until the
-/// request is complete.
+/// A side of an operation: so many elements of a datatype.
+fn side(count: u64, datatype: rankway_type_t) -> Result<Layout, Fail> {
+    Ok(table::layout(datatype)?.times(count)?)
+}
+
+/// Puts `origin_count` elements of a datatype at the origin to where
+/// `target_count` elements of another have them in the memory of a rank, around
+/// `target_disp` units; both have as many bytes, which are paired in the order of
+/// the type maps. With `request` null the origin is the operation's until a
+/// flush, else until the request is complete (MPI_Put, MPI_Rput).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rankway_put_iov(
+pub unsafe extern "C" fn rankway_put_typed(
     origin: *const c_void,
-    origin_count: c_int,
-    origin_iov: *const rankway_iov_t,
+    origin_count: u64,
+    origin_type: rankway_type_t,
     target_rank: c_int,
     target_disp: usize,
-    target_count: c_int,
-    target_iov: *const rankway_iov_t,
+    target_count: u64,
+    target_type: rankway_type_t,
     win: rankway_win_t,
     request: *mut rankway_request_t,
 ) -> c_int {
-    call("rankway_put_iov", || {
+    call("rankway_put_typed", || {
         let found = find::<Rc<dyn Win>>(win)?;
+        let of = Laid {
+            buf: origin.cast(),
+            here: side(origin_count, origin_type)?,
+            rank: rank(target_rank)?,
+            disp: target_disp,
+            there: side(target_count, target_type)?,
+        };
         // SAFETY: [PTR], [BUF].
-        unsafe {
-            let of = Pieces {
-                buf: origin.cast(),
-                here: iov(origin_count, origin_iov, "origin_iov")?,
-                rank: rank(target_rank)?,
-                disp: target_disp,
-                there: iov(target_count, target_iov, "target_iov")?,
-            };
-            return_request(&found.guard, Rc::clone(&found).put_iov(&of)?, request)
-        }
+        unsafe { return_request(&found.guard, Rc::clone(&found).put_layout(&of)?, request) }
     })
 }
 
-/// Gets iov entries of the memory of a rank into those of the origin, as
-/// rankway_put_iov puts them.
+/// Gets elements of a datatype from the memory of a rank, as rankway_put_typed
+/// puts them. With `request` null they are there after a flush (MPI_Get,
+/// MPI_Rget).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rankway_get_iov(
+pub unsafe extern "C" fn rankway_get_typed(
     origin: *mut c_void,
-    origin_count: c_int,
-    origin_iov: *const rankway_iov_t,
+    origin_count: u64,
+    origin_type: rankway_type_t,
     target_rank: c_int,
     target_disp: usize,
-    target_count: c_int,
-    target_iov: *const rankway_iov_t,
+    target_count: u64,
+    target_type: rankway_type_t,
     win: rankway_win_t,
     request: *mut rankway_request_t,
 ) -> c_int {
-    call("rankway_get_iov", || {
+    call("rankway_get_typed", || {
         let found = find::<Rc<dyn Win>>(win)?;
+        let of = Laid {
+            buf: origin.cast(),
+            here: side(origin_count, origin_type)?,
+            rank: rank(target_rank)?,
+            disp: target_disp,
+            there: side(target_count, target_type)?,
+        };
+        // SAFETY: [PTR], [BUF].
+        unsafe { return_request(&found.guard, Rc::clone(&found).get_layout(&of)?, request) }
+    })
+}
+
+/// rankway_accumulate with datatypes of one and the same basic type. The origin
+/// may be used again on return; `request` may be null (MPI_Accumulate,
+/// MPI_Raccumulate).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_accumulate_typed(
+    origin: *const c_void,
+    origin_count: u64,
+    origin_type: rankway_type_t,
+    target_rank: c_int,
+    target_disp: usize,
+    target_count: u64,
+    target_type: rankway_type_t,
+    op: c_int,
+    win: rankway_win_t,
+    request: *mut rankway_request_t,
+) -> c_int {
+    call("rankway_accumulate_typed", || {
+        let found = find::<Rc<dyn Win>>(win)?;
+        let of = Laid {
+            buf: origin.cast(),
+            here: side(origin_count, origin_type)?,
+            rank: rank(target_rank)?,
+            disp: target_disp,
+            there: side(target_count, target_type)?,
+        };
         // SAFETY: [PTR], [BUF].
         unsafe {
-            let of = Pieces {
-                buf: origin.cast(),
-                here: iov(origin_count, origin_iov, "origin_iov")?,
-                rank: rank(target_rank)?,
-                disp: target_disp,
-                there: iov(target_count, target_iov, "target_iov")?,
-            };
-            return_request(&found.guard, Rc::clone(&found).get_iov(&of)?, request)
+            let made = Rc::clone(&found).accumulate_layout(&of, None, operation(op)?)?;
+            return_request(&found.guard, made, request)
         }
     })
 }
 
-/// # Safety
-/// `at` is null or readable for `n` entries.
-unsafe fn iov(n: c_int, at: *const rankway_iov_t, what: &str) -> Result<Vec<(usize, usize)>, Fail> {
-    // SAFETY: [PTR].
-    let list = unsafe { list(n, at, what)? };
-    Ok(list.iter().map(|entry| (entry.at, entry.bytes)).collect())
+/// rankway_get_accumulate with datatypes of one and the same basic type. With
+/// `request` null the elements as they were are in `result` after a flush; with
+/// RANKWAY_NO_OP the origin may be null, and its datatype is not looked at
+/// (MPI_Get_accumulate, MPI_Rget_accumulate).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_get_accumulate_typed(
+    origin: *const c_void,
+    origin_count: u64,
+    origin_type: rankway_type_t,
+    result: *mut c_void,
+    result_count: u64,
+    result_type: rankway_type_t,
+    target_rank: c_int,
+    target_disp: usize,
+    target_count: u64,
+    target_type: rankway_type_t,
+    op: c_int,
+    win: rankway_win_t,
+    request: *mut rankway_request_t,
+) -> c_int {
+    call("rankway_get_accumulate_typed", || {
+        let found = find::<Rc<dyn Win>>(win)?;
+        let (op, into) = (operation(op)?, side(result_count, result_type)?);
+        let of = Laid {
+            buf: origin.cast(),
+            here: match op {
+                Op::NoOp => into.clone(),
+                _ => side(origin_count, origin_type)?,
+            },
+            rank: rank(target_rank)?,
+            disp: target_disp,
+            there: side(target_count, target_type)?,
+        };
+        let results = Some((result.cast(), into));
+        // SAFETY: [PTR], [BUF].
+        unsafe {
+            let made = Rc::clone(&found).accumulate_layout(&of, results, op)?;
+            return_request(&found.guard, made, request)
+        }
+    })
 }
 
 /// A handle for an operation, where one is wanted; else the flush ends it.

@@ -181,46 +181,64 @@ static void epochs(struct job *job)
     OK(rankway_win_free(win));
 }
 
-/* Every third word of a row goes into a column, and comes back. */
-static void iov(struct job *job)
+/* Every third word of a row goes into a column, backwards, and comes back; so do
+ * operations on them. */
+static void typed(struct job *job)
 {
     enum { N = 16 };
     rankway_win_t win;
-    rankway_iov_t row[N], column[N];
+    rankway_type_t word, third, column;
     rankway_request_t request;
     int right = (job->rank + 1) % job->size, left = (job->rank + job->size - 1) % job->size;
     uint64_t from[3 * N], back[3 * N], *memory = calloc(N * N, 8);
 
-    for (size_t i = 0; i < N; i++) {
-        row[i] = (rankway_iov_t){24 * i, 8};
-        column[i] = (rankway_iov_t){8 * N * i, 8};
-    }
+    OK(rankway_type_basic(RANKWAY_UINT64, &word));
+    OK(rankway_type_resized(word, 0, 24, &third));
+    OK(rankway_type_vector(N, 1, -N, word, &column));
     for (int i = 0; i < 3 * N; i++)
         from[i] = word_of(job->rank, right, i), back[i] = 7;
     OK(rankway_win_create(memory, 8 * N * N, 8, job->world, &win));
     OK(rankway_win_lock_all(0, win));
-    OK(rankway_put_iov(from, N, row, right, 1, N, column, win, NULL));
+    size_t last = N * (N - 1);
+    OK(rankway_put_typed(from, N, third, right, last + 1, 1, column, win, NULL));
     OK(rankway_win_flush(right, win));
-    OK(rankway_put_iov(from, N, row, right, 2, N, column, win, &request));
+    OK(rankway_put_typed(from, N, third, right, last + 2, 1, column, win, &request));
     OK(rankway_wait(&request, NULL));
     OK(rankway_win_flush(right, win));
-    OK(rankway_get_iov(back, N, row, right, 2, N, column, win, &request));
+    OK(rankway_get_typed(back, N, third, right, last + 2, 1, column, win, &request));
     OK(rankway_wait(&request, NULL));
+    for (int i = 0; i < N; i++)
+        ENSURE(back[3 * i] == from[3 * i] && back[3 * i + 1] == 7);
+    OK(rankway_accumulate_typed(from, N, third, right, last + 1, 1, column, RANKWAY_SUM, win, NULL));
+    OK(rankway_win_flush(right, win));
+    OK(rankway_get_accumulate_typed(from, N, third, back, N, third, right, last + 1, 1, column,
+                                    RANKWAY_BXOR, win, &request));
+    OK(rankway_wait(&request, NULL));
+    for (int i = 0; i < N; i++)
+        ENSURE(back[3 * i] == 2 * from[3 * i] && back[3 * i + 1] == 7);
+    OK(rankway_get_accumulate_typed(NULL, 0, word, back, N, third, right, last + 1, 1, column,
+                                    RANKWAY_NO_OP, win, NULL));
+    OK(rankway_win_flush(right, win));
+    for (int i = 0; i < N; i++)
+        ENSURE(back[3 * i] == ((2 * from[3 * i]) ^ from[3 * i]));
     REFUSED(RANKWAY_ERR_ARG, "bytes",
-            rankway_put_iov(from, N, row, right, 0, N - 1, column, win, NULL));
-    REFUSED(RANKWAY_ERR_RANGE, "window of rank",
-            rankway_put_iov(from, N, row, right, N, N, column, win, NULL));
-    REFUSED(RANKWAY_ERR_NULL, "target_iov",
-            rankway_put_iov(from, N, row, right, 0, N, NULL, win, NULL));
+            rankway_put_typed(from, N - 1, third, right, last, 1, column, win, NULL));
+    REFUSED(RANKWAY_ERR_RANGE, "displacements 240 to 255 fit",
+            rankway_put_typed(from, N, third, right, last - 1, 1, column, win, NULL));
+    REFUSED(RANKWAY_ERR_HANDLE, "datatype",
+            rankway_put_typed(from, N, third, right, last, 1, (rankway_type_t){0}, win, NULL));
     REFUSED(RANKWAY_ERR_NULL, "null",
-            rankway_put_iov(NULL, N, row, right, 0, N, column, win, NULL));
+            rankway_put_typed(NULL, N, third, right, last, 1, column, win, NULL));
     OK(rankway_win_unlock_all(win));
     OK(rankway_win_free(win));
+    OK(rankway_type_free(word));
+    OK(rankway_type_free(third));
+    OK(rankway_type_free(column));
     for (int i = 0; i < N; i++) {
+        uint64_t sent = word_of(left, job->rank, 3 * (N - 1 - i));
         ENSURE(memory[N * i] == 0 && memory[N * i + 3] == 0);
-        ENSURE(memory[N * i + 1] == word_of(left, job->rank, 3 * i));
-        ENSURE(memory[N * i + 2] == word_of(left, job->rank, 3 * i));
-        ENSURE(back[3 * i] == from[3 * i] && back[3 * i + 1] == 7);
+        ENSURE(memory[N * i + 1] == ((2 * sent) ^ sent));
+        ENSURE(memory[N * i + 2] == sent);
     }
     free(memory);
 }
@@ -308,7 +326,7 @@ static int body(void *unused)
     OK(rankway_comm_free(comm));
     elements(&job);
     epochs(&job);
-    iov(&job);
+    typed(&job);
     OK(rankway_rank_is_local(0, job.world, &flag));
     if (flag)
         shared(&job);

@@ -3,9 +3,10 @@
 use super::pair;
 use super::trial::*;
 use crate::ensure;
-use crate::harness::{Opens, Result, pattern, same};
+use crate::harness::{Opens, Result, pattern, same, text};
+use rankway::datatype::{Basic, Layout};
 use rankway::netmod::Op;
-use rankway::rma::{Assert, Error, Layout, Lock, Window};
+use rankway::rma::{Assert, Error, Lock, Window};
 use std::sync::atomic::Ordering::SeqCst;
 
 /// What one lap of a row does towards one rank.
@@ -117,16 +118,18 @@ pub fn get<N: Opens>(run: &Run<'_, N>, w: &Window<N>, to: u32) -> Result {
     run.t.hear("flush", w.flush(to)).map(drop)
 }
 
-pub fn iov<N: Opens>(run: &Run<'_, N>, w: &Window<N>, to: u32) -> Result {
-    let every = Layout::Vector { count: 100, len: 60, stride: 130 };
-    let dense = Layout::contiguous(6000);
+pub fn layouts<N: Opens>(run: &Run<'_, N>, w: &Window<N>, to: u32) -> Result {
+    let byte = Layout::basic(Basic::U8);
+    let every = Layout::hvector(100, 60, 130, &byte).map_err(text)?;
+    let dense = Layout::contiguous(6000, &byte).map_err(text)?;
     let at = share(run.t.me) + LONG;
     let out = pattern(3, LONG_LEN);
-    run.t.reading("put_iov", out, |b| w.put_iov(b, &every, to, at, &every))?;
-    let got = run.t.filling("get_iov", 6000, |b| w.get_iov(b, &dense, to, READ, &every))?;
+    run.t.reading("put_layout", out, |b| w.put_layout(b, 0, &every, to, at, &every))?;
+    let get = |b: &mut [u8]| w.get_layout(b, 0, &dense, to, READ, &every);
+    let got = run.t.filling("get_layout", 6000, get)?;
     let all = readable(to);
     let want: Vec<u8> = all.chunks(130).take(100).flat_map(|c| &c[..60]).copied().collect();
-    got.map_or(Ok(()), |got| same("data: iov", &got, &want))?;
+    got.map_or(Ok(()), |got| same("data: layouts", &got, &want))?;
     run.t.hear("flush", w.flush(to)).map(drop)
 }
 

@@ -348,9 +348,9 @@ pub fn deaths<N: Opens>(network: &str, env: &[(&'static str, &str)]) -> Vec<Scen
         ("killed beside a get, hopeless", late::writes::<{ late::GET }, false, N>),
         ("killed beside a get", late::writes::<{ late::GET }, true, N>),
         ("killed beside a long get", late::writes::<{ late::LONG_GET }, false, N>),
-        ("killed beside a get of blocks", late::writes::<{ late::GET_IOV }, true, N>),
+        ("killed beside a get of blocks", late::writes::<{ late::GET_LAYOUT }, true, N>),
         ("killed beside a put", late::writes::<{ late::PUT }, false, N>),
-        ("killed beside a put of blocks", late::writes::<{ late::PUT_IOV }, true, N>),
+        ("killed beside a put of blocks", late::writes::<{ late::PUT_LAYOUT }, true, N>),
         ("killed beside a fetch", late::writes::<{ late::FETCH }, false, N>),
     ];
     let stopped: [(&str, Body); 2] = [

@@ -15,7 +15,7 @@ pub mod atomicity;
 pub mod dynamic;
 pub mod elements;
 pub mod epochs;
-pub mod iov;
+pub mod layouts;
 pub mod lost;
 #[path = "../../../src/rma/compute/oracle.rs"]
 mod oracle;
@@ -56,10 +56,12 @@ pub fn all<N: Opens>(name: &str, nodes: u32, env: &[(&'static str, &str)]) -> Ve
     add("allocated/misuse", 3, epochs::misuse::<N, ALLOCATED>);
     add("created/misuse", 3, epochs::misuse::<N, CREATED>);
     add("dynamic", 3, dynamic::attached::<N>);
-    add("allocated/iov", 3, iov::lists::<N, ALLOCATED>);
-    add("created/iov", 3, iov::lists::<N, CREATED>);
-    add("allocated/requests", 3, iov::requests::<N, ALLOCATED>);
-    add("created/requests", 3, iov::requests::<N, CREATED>);
+    add("allocated/layouts", 3, layouts::bytes::<N, ALLOCATED>);
+    add("created/layouts", 3, layouts::bytes::<N, CREATED>);
+    add("allocated/layouts, elements", 3, layouts::elements::<N, ALLOCATED>);
+    add("created/layouts, elements", 3, layouts::elements::<N, CREATED>);
+    add("allocated/requests", 3, layouts::requests::<N, ALLOCATED>);
+    add("created/requests", 3, layouts::requests::<N, CREATED>);
     add("contexts", 3, threads::contexts::<N>);
     add("signals of contexts", 3, threads::signals::<N>);
     add("windows of threads", 3, threads::windows_at_once::<N>);
@@ -70,6 +72,12 @@ pub fn all<N: Opens>(name: &str, nodes: u32, env: &[(&'static str, &str)]) -> Ve
     add("created/dead holder", 3, lost::holder::<N, CREATED>);
     add("allocated/dead holder", 3, lost::holder::<N, ALLOCATED>);
     add("created/dead target", 3, lost::target::<N, CREATED>);
+    for method in ["pack", "iov", "blocks"] {
+        let what = format!("created/layouts by {method}/{name}/3");
+        let scenario = Scenario::new(what, 3, layouts::bytes::<N, CREATED>);
+        let scenario = scenario.nodes(nodes).env("RANKWAY_TRANSFER", method);
+        all.push(env.iter().fold(scenario, |s, (key, value)| s.env(key, *value)));
+    }
     for scenario in all.iter_mut().filter(|s| s.name.contains("dead")) {
         scenario.verdict = lost::verdict;
     }

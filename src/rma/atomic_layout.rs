@@ -1,0 +1,326 @@
+//! Accumulate and get_accumulate with layouts.
+//!
+//! The three paths of `atomic`, piece by piece where the memory is mapped here or
+//! this process's own; else packed operands go as packets with the places, and the
+//! target applies the operation on their way into its memory.
+
+use super::access::Access;
+use super::am_fallback::{Answer, Request, error_of, opcode};
+use super::atomic::Origin;
+use super::compute::{is_atomic, refusal};
+use super::layout::{fits, not_null};
+use super::pieces::Pieces;
+use super::request::{InFlight, Pending};
+use super::stretches::Places;
+use super::types::{AccessPath, Status, Target};
+use super::{Error, ErrorKind, Hints};
+use crate::datatype::{Basic, Layout};
+use crate::netmod::{Kind, Netmod, Op, Type};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+/// The sides of an accumulate.
+struct Sides<'l> {
+    /// Where the operands are; not looked at with [`Op::NoOp`].
+    operands: (*const u8, &'l Layout),
+    /// Where the elements go as they were.
+    results: Option<(*mut u8, &'l Layout)>,
+    op: Op,
+    rank: u32,
+    disp: usize,
+    to: &'l Layout,
+}
+
+impl<N: Netmod> Access<N> {
+    /// Applies `op` to the elements that `to` takes of the memory of `rank`, with
+    /// those that `from` takes of `operands`, whose byte `origin` is its origin:
+    /// MPI_Accumulate with datatypes. Both layouts are of elements of one basic
+    /// type, and of the same one. The slice may be used again on return.
+    ///
+    /// # Errors
+    /// As [`Access::accumulate`] and [`Access::put_layout`].
+    #[allow(clippy::too_many_arguments, reason = "they are MPI's")]
+    pub fn accumulate_layout(
+        &self,
+        operands: &[u8],
+        origin: usize,
+        from: &Layout,
+        op: Op,
+        rank: u32,
+        disp: usize,
+        to: &Layout,
+    ) -> Result<(), Error> {
+        fits(from, operands.len(), origin)?;
+        let start = operands.as_ptr().wrapping_add(origin);
+        // SAFETY: within the slice.
+        unsafe { self.accumulate_layout_raw(start, from, op, rank, disp, to) }
+    }
+
+    /// [`Access::accumulate_layout`] from memory that the caller knows to hold the
+    /// layout. The operands may be used again on return.
+    ///
+    /// # Errors
+    /// As [`Access::accumulate_layout`], and [`ErrorKind::NullBuffer`].
+    ///
+    /// # Safety
+    /// \[BUF\]: `operands` is null or the bytes of `from` around it readable.
+    pub unsafe fn accumulate_layout_raw(
+        &self,
+        operands: *const u8,
+        from: &Layout,
+        op: Op,
+        rank: u32,
+        disp: usize,
+        to: &Layout,
+    ) -> Result<(), Error> {
+        let sides = Sides { operands: (operands, from), results: None, op, rank, disp, to };
+        // SAFETY: [BUF], or null.
+        unsafe { self.combine(&sides, None) }
+    }
+
+    /// [`Access::accumulate_layout_raw`] that also brings the elements as they were
+    /// to where `into` has them around `results`, after a flush:
+    /// MPI_Get_accumulate with datatypes.
+    ///
+    /// # Errors
+    /// As [`Access::accumulate_layout_raw`].
+    ///
+    /// # Safety
+    /// \[BUF\]: `operands` as there; \[INTO\]: `results` is null or the bytes of `into`
+    /// around it stay writable, and untouched, until this access was flushed for
+    /// `rank`.
+    #[allow(clippy::too_many_arguments, reason = "they are MPI's")]
+    pub unsafe fn get_accumulate_layout(
+        &self,
+        operands: *const u8,
+        from: &Layout,
+        results: *mut u8,
+        into: &Layout,
+        op: Op,
+        rank: u32,
+        disp: usize,
+        to: &Layout,
+    ) -> Result<(), Error> {
+        let results = Some((results, into));
+        let sides = Sides { operands: (operands, from), results, op, rank, disp, to };
+        // SAFETY: [BUF], or null; [INTO] until the flush, or null.
+        unsafe { self.combine(&sides, None) }
+    }
+
+    /// [`Access::get_accumulate_layout`] with a request of its own, whose end brings
+    /// the results.
+    ///
+    /// # Errors
+    /// As [`Access::get_accumulate_layout`].
+    ///
+    /// # Safety
+    /// \[BUF\], \[INTO\], as there, until the request was waited for or the access
+    /// flushed for `rank`.
+    #[allow(clippy::too_many_arguments, reason = "they are MPI's")]
+    pub unsafe fn rget_accumulate_layout(
+        &self,
+        operands: *const u8,
+        from: &Layout,
+        results: *mut u8,
+        into: &Layout,
+        op: Op,
+        rank: u32,
+        disp: usize,
+        to: &Layout,
+    ) -> Result<Pending<'_, N>, Error> {
+        let results = Some((results, into));
+        let sides = Sides { operands: (operands, from), results, op, rank, disp, to };
+        let mut in_flight = Vec::new();
+        // SAFETY: [BUF], or null; [INTO], or null, until the end of the request.
+        let started = unsafe { self.combine(&sides, Some(&mut in_flight)) };
+        let pending = Pending::new(self, in_flight);
+        started.map(|()| pending)
+    }
+
+    /// [`Access::accumulate_layout_raw`] with a request of its own.
+    ///
+    /// # Errors
+    /// As [`Access::accumulate_layout_raw`].
+    ///
+    /// # Safety
+    /// \[BUF\], as there.
+    pub unsafe fn raccumulate_layout(
+        &self,
+        operands: *const u8,
+        from: &Layout,
+        op: Op,
+        rank: u32,
+        disp: usize,
+        to: &Layout,
+    ) -> Result<Pending<'_, N>, Error> {
+        // SAFETY: [BUF], or null.
+        unsafe { self.accumulate_layout_raw(operands, from, op, rank, disp, to)? };
+        // The operands were copied, or used.
+        Ok(Pending::new(self, Vec::new()))
+    }
+
+    /// # Safety
+    /// \[BUF\]: the operands are null or there; \[INTO\]: the results are null or stay
+    /// until the operation's end.
+    unsafe fn combine(
+        &self,
+        sides: &Sides<'_>,
+        mut in_flight: Option<&mut Vec<InFlight>>,
+    ) -> Result<(), Error> {
+        let &Sides { operands: (operands, from), results, op, rank, disp, to } = sides;
+        let has_operands = op != Op::NoOp;
+        let ty = same_type(has_operands.then_some(from), results.map(|(_, into)| into), to)?;
+        if let Some(why) = refusal(ty, op) {
+            return Err(ErrorKind::Operation { ty, op, why }.into());
+        }
+        let start = self.check_layout(rank, disp, to)?;
+        if to.size() == 0 {
+            return Ok(());
+        }
+        if has_operands {
+            not_null(operands, from)?;
+        }
+        if let Some((results, into)) = results {
+            not_null(results, into)?;
+        } else if !has_operands {
+            return Ok(());
+        }
+        let state = self.state()?;
+        let peer = self.world_rank(rank)?;
+        self.mark(rank);
+        let ordered = Hints::from_bits(state.hints.load(Ordering::Relaxed)).ordered;
+        let order = || if ordered { self.switch_path(peer, AccessPath::Packet) } else { Ok(()) };
+        let own = peer == self.context().device().boot().rank();
+        let mapped = match own || state.dynamic {
+            true => None,
+            false => match self.target(rank, 0)? {
+                Target::Mapped(region) => Some(region),
+                _ => None,
+            },
+        };
+        if !own && mapped.is_none() {
+            order()?;
+            // SAFETY: [BUF], [INTO]: null was refused.
+            return unsafe { self.combine_by_packets(sides, ty, (peer, start), in_flight) };
+        }
+        self.count_cpu_atomic();
+        let kind = if results.is_some() { Kind::Fetch } else { Kind::Update };
+        let (result, into) = results.unwrap_or((std::ptr::null_mut(), to));
+        let from = if has_operands { from } else { to };
+        for ([here, back, there], len) in Pieces::new([from, into, to]) {
+            let operand =
+                if has_operands { operands.wrapping_offset(here) } else { std::ptr::null() };
+            let fetched = if kind == Kind::Fetch { result.wrapping_offset(back) } else { result };
+            let count = len / ty.size();
+            let origin = Origin { kind, ty, op, operand, compare: operand, result: fetched, count };
+            let offset = start + there as i64;
+            let Some(region) = mapped else {
+                let work = origin.work(std::ptr::null_mut());
+                // SAFETY: [BUF], [INTO]: [WORK] but for the place; null was refused.
+                match unsafe { state.exposed_region.compute(offset as u64, work) } {
+                    Status::Done => continue,
+                    status => return Err(error_of(peer, status)),
+                }
+            };
+            let at = region.wrapping_offset(offset as isize);
+            if is_atomic(ty, at.addr()) {
+                // SAFETY: [WORK]: mapped and checked; [VALID]: checked; [CELL]:
+                // aligned; [SHARED]: all processes keep to it.
+                unsafe { origin.work(at).run_atomic() };
+            } else {
+                order()?;
+                // SAFETY: [BUF]; [INTO] until the operation's end; null was refused.
+                unsafe { self.elements_by_packets(&origin, peer, offset as u64, &mut in_flight)? };
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the operation as requests, in pieces.
+    ///
+    /// # Safety
+    /// \[BUF\], \[INTO\], as [`Access::combine`]; null ones are not used.
+    unsafe fn combine_by_packets(
+        &self,
+        &Sides { operands: (operands, from), results, op, to, .. }: &Sides<'_>,
+        ty: Type,
+        (peer, start): (u32, i64),
+        mut in_flight: Option<&mut Vec<InFlight>>,
+    ) -> Result<(), Error> {
+        let has_operands = op != Op::NoOp;
+        let longest = self.request_limit(peer)?;
+        let mut done = 0;
+        while done < to.size() {
+            let places = Places::cut(to, done, longest, usize::from(has_operands), ty.size());
+            let mut body = self.encoded(&places, longest)?;
+            if has_operands {
+                let head = body.len();
+                body.resize(head + places.bytes, 0);
+                // SAFETY: [BUF].
+                unsafe { from.pack_raw(operands, done, &mut body[head..]) };
+            }
+            let answer = in_flight.is_some().then(|| Rc::new(Answer::default()));
+            let request = Request {
+                opcode: if results.is_some() { opcode::FETCH_EACH } else { opcode::UPDATE_EACH },
+                window: self.state()?.exposed_region.id,
+                place: start as u64,
+                count: places.bytes,
+                ty,
+                op,
+                body: &body,
+                result: results.map_or((std::ptr::null_mut(), 0), |(at, _)| (at, places.bytes)),
+                into: results.map(|(_, into)| (into.clone(), done)),
+                answer: answer.clone(),
+            };
+            // SAFETY: [INTO], until the answer came.
+            unsafe { self.request(peer, request)? };
+            if let (Some(in_flight), Some(answer)) = (in_flight.as_deref_mut(), answer) {
+                in_flight.push(InFlight::Answer(answer, peer));
+            }
+            done += places.bytes as u64;
+        }
+        Ok(())
+    }
+}
+
+/// The type of the elements of all these layouts, which have as many.
+fn same_type(from: Option<&Layout>, into: Option<&Layout>, to: &Layout) -> Result<Type, Error> {
+    let refuse = |why: String| Err(ErrorKind::Arguments(why).into());
+    if to.size() == 0 && from.is_none_or(|from| from.size() == 0) {
+        return Ok(Type::U8);
+    }
+    let Some(ty) = to.element().map(type_of) else {
+        return refuse(
+            "operations are on elements of one basic type; the target has several".into(),
+        );
+    };
+    for other in [from, into].into_iter().flatten() {
+        if other.size() != to.size() || other.element().map(type_of) != Some(ty) {
+            let (n, m, have) = (other.size(), to.size(), other.element());
+            return refuse(format!(
+                "{n} bytes of {have:?} at the origin for {m} bytes of {ty:?} at the target; layouts \
+                 of an operation have equal elements"
+            ));
+        }
+    }
+    Ok(ty)
+}
+
+/// The type of elements that operations take for a basic type.
+fn type_of(basic: Basic) -> Type {
+    match basic {
+        Basic::Byte | Basic::Bool | Basic::U8 => Type::U8,
+        Basic::Char | Basic::I8 => Type::I8,
+        Basic::I16 => Type::I16,
+        Basic::U16 => Type::U16,
+        Basic::WideChar | Basic::I32 => Type::I32,
+        Basic::U32 => Type::U32,
+        Basic::I64 => Type::I64,
+        Basic::U64 => Type::U64,
+        Basic::F32 => Type::F32,
+        Basic::F64 => Type::F64,
+        Basic::LongDouble => Type::F80,
+        Basic::C32 => Type::C32,
+        Basic::C64 => Type::C64,
+    }
+}

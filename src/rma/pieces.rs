@@ -1,0 +1,167 @@
+//! What layouts of several memories have in common: contiguous pieces, and copies
+//! from one to another.
+//!
+//! Never looks at ranks, windows or bounds.
+
+use crate::datatype::{Blocks, Layout};
+
+/// The contiguous pieces that layouts have in common: where each begins from the
+/// origin of each layout, and the length.
+pub(super) struct Pieces<'a, const N: usize> {
+    sides: [Side<'a>; N],
+}
+
+/// A layout's blocks, and what is left of the present one.
+struct Side<'a> {
+    blocks: Blocks<'a>,
+    at: i64,
+    left: u64,
+}
+
+impl<'a, const N: usize> Pieces<'a, N> {
+    pub(super) fn new(layouts: [&'a Layout; N]) -> Pieces<'a, N> {
+        let side = |layout: &'a Layout| Side { blocks: layout.blocks_from(0), at: 0, left: 0 };
+        Pieces { sides: layouts.map(side) }
+    }
+}
+
+impl<const N: usize> Iterator for Pieces<'_, N> {
+    type Item = ([isize; N], usize);
+
+    fn next(&mut self) -> Option<([isize; N], usize)> {
+        let mut len = u64::MAX;
+        for side in &mut self.sides {
+            if side.left == 0 {
+                (side.at, side.left) = side.blocks.next()?;
+            }
+            len = len.min(side.left);
+        }
+        let mut found = [0; N];
+        for (side, found) in self.sides.iter_mut().zip(&mut found) {
+            *found = side.at as isize;
+            side.at += len as i64;
+            side.left -= len;
+        }
+        Some((found, len as usize))
+    }
+}
+
+/// Where a layout's bytes begin, if they are one block.
+pub(super) fn single(layout: &Layout) -> Option<isize> {
+    (layout.blocks() == 1).then(|| layout.true_bounds().map_or(0, |(first, _)| first as isize))
+}
+
+/// Bytes of a copy between two layouts that are packed at a time: they stay in
+/// the first-level cache.
+const FRAGMENT: usize = 16 << 10;
+
+/// Blocks from which on each is copied by itself.
+const LONG: u64 = 4096;
+
+/// Copies what one layout takes to where another has it, without a buffer between
+/// where either is contiguous.
+///
+/// # Safety
+/// \[SIDES\]: both layouts have as many bytes, those of `from` can be read and those
+/// of `to` written, from their pointers as origins; they are apart, and nobody
+/// else uses them meanwhile.
+pub(super) unsafe fn copy_layout(
+    (from, here): (*const u8, &Layout),
+    (to, there): (*mut u8, &Layout),
+) {
+    let size = here.size();
+    let blocks = here.blocks().max(there.blocks()).max(1);
+    // SAFETY: [SIDES]: one block of all bytes is a slice; the rest goes piece by
+    // piece, each within both.
+    unsafe {
+        if let Some(at) = single(here) {
+            let all = std::slice::from_raw_parts(from.wrapping_offset(at), size as usize);
+            there.unpack_raw(to, 0, all);
+        } else if let Some(at) = single(there) {
+            let all = std::slice::from_raw_parts_mut(to.wrapping_offset(at), size as usize);
+            here.pack_raw(from, 0, all);
+        } else if size / blocks >= LONG {
+            for ([here, there], len) in Pieces::new([here, there]) {
+                let (from, to) = (from.wrapping_offset(here), to.wrapping_offset(there));
+                std::ptr::copy_nonoverlapping(from, to, len);
+            }
+        } else {
+            let mut packed = vec![0; FRAGMENT.min(size as usize)];
+            let mut done = 0;
+            while done < size {
+                let len = here.pack_raw(from, done, &mut packed);
+                there.unpack_raw(to, done, &packed[..len]);
+                done += len as u64;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::datatype::Basic;
+    use proptest::prelude::*;
+
+    fn offsets(layout: &Layout) -> Vec<i64> {
+        let mut all = Vec::new();
+        layout.for_each_block(|at, len| all.extend(at..at + len as i64));
+        all
+    }
+
+    /// Blocks of these gaps and lengths, forwards or backwards.
+    fn list(blocks: &[(u64, u64)], backwards: bool) -> Layout {
+        let mut at = 0;
+        let mut places = Vec::new();
+        for &(gap, len) in blocks {
+            at += gap as i64;
+            places.push(if backwards { -at - len as i64 } else { at });
+            at += len as i64;
+        }
+        let lengths: Vec<u64> = blocks.iter().map(|block| block.1).collect();
+        Layout::hindexed(&lengths, &places, &Layout::basic(Basic::U8)).unwrap()
+    }
+
+    proptest! {
+        /// Byte by byte in the order of both layouts.
+        #[test]
+        fn pieces_pair_bytes(
+            blocks in prop::collection::vec((0_u64..40, 0_u64..20), 0..12),
+            len in 1_u64..9, gap in 0_i64..9, backwards: bool,
+        ) {
+            let here = list(&blocks, backwards);
+            let byte = Layout::basic(Basic::U8);
+            let (count, rest) = (here.size() / len, here.size() % len);
+            let run = Layout::hvector(count, len, -(len as i64 + gap), &byte).unwrap();
+            let there = Layout::structure(&[(1, 0, &run), (rest, 5000, &byte)]).unwrap();
+            let (mut got, mut from) = ((Vec::new(), Vec::new()), vec![0; 10_000]);
+            for ([h, t], n) in Pieces::new([&here, &there]) {
+                prop_assert!(n > 0);
+                got.0.extend(h as i64..h as i64 + n as i64);
+                got.1.extend(t as i64..t as i64 + n as i64);
+            }
+            prop_assert_eq!(&got, &(offsets(&here), offsets(&there)));
+            from.iter_mut().enumerate().for_each(|(i, b)| *b = (i * 7 % 251) as u8);
+            let (mut to, mut want) = (vec![0xee; 10_000], vec![0xee; 10_000]);
+            for (h, t) in got.0.iter().zip(&got.1) {
+                want[(t + 4000) as usize] = from[(h + 4000) as usize];
+            }
+            // SAFETY: all offsets lie within 4000 of the origin, but for the last
+            // few, at 5000.
+            unsafe {
+                let to = to.as_mut_ptr().wrapping_add(4000);
+                copy_layout((from.as_ptr().wrapping_add(4000), &here), (to, &there));
+            }
+            prop_assert_eq!(to, want);
+        }
+    }
+
+    #[test]
+    fn one_block_is_found_wherever_it_begins() {
+        let byte = Layout::basic(Basic::U8);
+        let far = Layout::hindexed(&[3, 4], &[-9, -6], &byte).unwrap();
+        assert_eq!((single(&byte), single(&far)), (Some(0), Some(-9)));
+        assert_eq!(single(&Layout::hvector(2, 1, 2, &byte).unwrap()), None);
+        assert_eq!(single(&Layout::contiguous(0, &byte).unwrap()), None);
+    }
+}

@@ -1,0 +1,584 @@
+//! How noncontiguous puts and gets travel.
+//!
+//! ```text
+//! mapped     one copy between the two layouts
+//! iov        operations of the provider with as many pieces as it takes
+//! blocks     an operation of the provider for each piece
+//! pack       to or from one block at the target: packed here, in fragments;
+//!            other targets: packets, which the target unpacks
+//! ```
+//!
+//! [`Medium::choose`](crate::device::Medium) says which of the last three, by what
+//! they cost; [`Access::explain_layout`] tells it.
+
+use super::access::Access;
+use super::access::copy;
+use super::am_fallback::{Answer, Request, error_of, opcode};
+use super::pieces::{Pieces, copy_layout, single};
+use super::request::{InFlight, Pending};
+use super::stretches::Places;
+use super::types::{Remote, Status, Target, unreachable_error};
+use super::{Error, ErrorKind};
+use crate::datatype::Layout;
+use crate::device::{Explanation, FRAGMENT, Medium, Method, PIECE, Shape, explain};
+use crate::netmod::{Iov, Netmod, Op, Type};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::atomic::{Ordering, compiler_fence};
+
+/// A noncontiguous put or get.
+#[derive(Clone, Copy)]
+pub(super) struct Operation<'l> {
+    buf: *mut u8,
+    here: &'l Layout,
+    rank: u32,
+    disp: usize,
+    there: &'l Layout,
+    /// Put, and the buffer is only read.
+    write: bool,
+}
+
+impl<'l> Operation<'l> {
+    pub(super) fn write(
+        buf: *const u8,
+        here: &'l Layout,
+        rank: u32,
+        disp: usize,
+        there: &'l Layout,
+    ) -> Operation<'l> {
+        Operation { buf: buf.cast_mut(), here, rank, disp, there, write: true }
+    }
+
+    pub(super) fn read(
+        buf: *mut u8,
+        here: &'l Layout,
+        rank: u32,
+        disp: usize,
+        there: &'l Layout,
+    ) -> Operation<'l> {
+        Operation { buf, here, rank, disp, there, write: false }
+    }
+}
+
+/// When the operation is complete at the origin: its buffer is the caller's
+/// again.
+pub(super) enum LocalCompletion<'t> {
+    /// When the call returns.
+    Return,
+    /// When these have completed.
+    InFlight(&'t mut Vec<InFlight>),
+    /// After a flush.
+    Flush,
+}
+
+/// A contiguous piece: bytes from the origin here and there, and its length.
+type Piece = ([isize; 2], usize);
+
+/// Reads under way that are unpacked when they have come.
+const READS: usize = 3;
+
+impl<N: Netmod> Access<N> {
+    /// Tells how a put or get between these layouts would travel to `rank`, and
+    /// what each method is predicted to cost.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Rank`]; a peer that cannot be reached.
+    pub fn explain_layout(
+        &self,
+        origin: &Layout,
+        rank: u32,
+        target: &Layout,
+    ) -> Result<Explanation, Error> {
+        let peer = self.world_rank(rank)?;
+        let name = self.provider_name();
+        if self.state()?.dynamic {
+            let told = explain(origin, target, Medium::Provider(&name));
+            return Ok(Explanation { method: Method::Pack, ..told });
+        }
+        match self.target(rank, 0)? {
+            Target::Mapped(_) => Ok(explain(origin, target, Medium::Mapped)),
+            Target::Provider(remote) => {
+                let name = self.endpoint(&remote)?.0.caps().provider.clone();
+                let told = explain(origin, target, Medium::Provider(&name));
+                Ok(Explanation { method: self.method(&remote, origin, target)?, ..told })
+            }
+            Target::Unreachable(_) => Err(unreachable_error(peer)),
+        }
+    }
+
+    /// The network's provider; empty where none is open.
+    fn provider_name(&self) -> String {
+        let transports = [crate::av::Transport::Network, crate::av::Transport::Local];
+        let mut open = transports.into_iter().filter_map(|t| self.context().endpoint(t));
+        open.next().map_or_else(String::new, |(netmod, _)| netmod.caps().provider.clone())
+    }
+
+    /// The byte of the target's memory that `disp` names.
+    ///
+    /// # Errors
+    /// Epoch, rank, a layout that leaves the window there.
+    pub(super) fn check_layout(
+        &self,
+        rank: u32,
+        disp: usize,
+        layout: &Layout,
+    ) -> Result<i64, Error> {
+        self.check(rank, 0, 0)?;
+        let state = self.state()?;
+        let (bytes, unit) = (state.sizes.get(rank), state.units.get(rank) as usize);
+        let (first, end) = layout.true_bounds().unwrap_or((0, 0));
+        // (No i128 overflows here: 64 bits times 64 bits, and 62.)
+        let start = disp as u128 * unit as u128;
+        let start = i128::try_from(start).unwrap_or(i128::MAX / 2);
+        let fits = start + i128::from(first) >= 0 && start + i128::from(end) <= i128::from(bytes);
+        match i64::try_from(start) {
+            Ok(start) if fits => Ok(start),
+            _ => Err(ErrorKind::LayoutOutOfBounds { rank, disp, unit, first, end, bytes }.into()),
+        }
+    }
+
+    /// # Safety
+    /// \[BUF\], when reading \[INTO\], of the bytes of its layout, until completion;
+    /// \[APART\].
+    pub(super) unsafe fn transfer_layout(
+        &self,
+        operation: &Operation<'_>,
+        completion: LocalCompletion<'_>,
+    ) -> Result<(), Error> {
+        let Operation { buf, here, rank, disp, there, write } = *operation;
+        if here.size() != there.size() {
+            let (here, there) = (here.size(), there.size());
+            let why = format!("a layout of {here} bytes here and one of {there} bytes there");
+            return Err(ErrorKind::Arguments(why).into());
+        }
+        let start = self.check_layout(rank, disp, there)?;
+        if here.size() == 0 {
+            return Ok(());
+        }
+        self.mark(rank);
+        if self.state()?.dynamic {
+            // SAFETY: [BUF], [INTO]: until completion.
+            return unsafe { self.by_packets(operation, start, completion) };
+        }
+        let mut remote = match self.target(rank, 0)? {
+            Target::Mapped(region) => {
+                let place = region.wrapping_offset(start as isize);
+                // SAFETY: [TARGET]: checked; [BUF], [INTO]; [APART].
+                unsafe {
+                    match write {
+                        true => copy_layout((buf, here), (place, there)),
+                        false => copy_layout((place, there), (buf, here)),
+                    }
+                }
+                compiler_fence(Ordering::Release);
+                return Ok(());
+            }
+            Target::Provider(remote) => remote,
+            Target::Unreachable(peer) => return Err(unreachable_error(peer)),
+        };
+        let method = self.method(&remote, here, there)?;
+        // SAFETY: [TARGET]: checked; [BUF], [INTO]: until completion.
+        unsafe {
+            if method != Method::Pack {
+                remote.addr = remote.addr.wrapping_add_signed(start);
+                let pieces = Pieces::new([here, there]);
+                return self.move_pieces(&remote, buf, pieces, (write, method), completion);
+            }
+            let Some(at) = single(there) else {
+                return self.by_packets(operation, start, completion);
+            };
+            remote.addr = remote.addr.wrapping_add_signed(start + at as i64);
+            match write {
+                true => self.write_packed(&remote, buf, here),
+                false => self.read_packed(&remote, buf, here),
+            }
+        }
+    }
+
+    /// Chooses how a provider moves data between two layouts.
+    fn method(&self, remote: &Remote, here: &Layout, there: &Layout) -> Result<Method, Error> {
+        if here.blocks() == 1 && there.blocks() == 1 {
+            return Ok(Method::Blocks);
+        }
+        let caps = self.endpoint(remote)?.0.caps();
+        let mut there_is = vec![Method::Blocks];
+        if caps.iov_limit > 1 {
+            there_is.push(Method::Iov);
+        }
+        if there.blocks() == 1 || self.request_limit(remote.peer).is_ok() {
+            there_is.push(Method::Pack);
+        }
+        Ok(Medium::Provider(&caps.provider).choose(Shape::of(here, there), &there_is))
+    }
+
+    /// [`Access::transfer_layout`] with a request: how it is started, and the
+    /// request.
+    ///
+    /// # Safety
+    /// \[BUF\], when reading \[INTO\]; \[APART\]: as there.
+    pub(super) unsafe fn request_layout(
+        &self,
+        operation: &Operation<'_>,
+    ) -> Result<Pending<'_, N>, Error> {
+        let mut in_flight = Vec::new();
+        let completion = LocalCompletion::InFlight(&mut in_flight);
+        // SAFETY: [BUF], [INTO]: until what is in flight has completed; [APART].
+        let started = unsafe { self.transfer_layout(operation, completion) };
+        let pending = Pending::new(self, in_flight);
+        started.map(|()| pending)
+    }
+
+    /// A put or get of contiguous bytes with a request.
+    ///
+    /// # Safety
+    /// \[BUF\], when reading \[INTO\], or null; \[APART\].
+    pub(super) unsafe fn request_bytes(
+        &self,
+        buf: *mut u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+        write: bool,
+    ) -> Result<Pending<'_, N>, Error> {
+        if len > 0 && buf.is_null() {
+            return Err(ErrorKind::NullBuffer { len }.into());
+        }
+        self.check(rank, disp, len)?;
+        let mut in_flight = Vec::new();
+        if len == 0 {
+            return Ok(Pending::new(self, in_flight));
+        }
+        self.mark(rank);
+        // SAFETY: [TARGET]: checked; [BUF], [INTO]: until what is in flight has
+        // completed; [APART].
+        let started = unsafe {
+            if self.state()?.dynamic {
+                match write {
+                    true => self.put_by_packets(buf, len, rank, disp),
+                    false => self.get_by_packets(buf, len, rank, disp, Some(&mut in_flight)),
+                }
+            } else {
+                match self.target(rank, disp)? {
+                    Target::Mapped(start) => {
+                        let (to, from) = if write { (start, buf) } else { (buf, start) };
+                        copy(to, from, len);
+                        Ok(())
+                    }
+                    Target::Provider(remote) => {
+                        let all = std::iter::once(([0, 0], len));
+                        let how = (write, Method::Blocks);
+                        self.each_call(&remote, buf, all, how, Some(&mut in_flight))
+                    }
+                    Target::Unreachable(peer) => Err(unreachable_error(peer)),
+                }
+            }
+        };
+        let pending = Pending::new(self, in_flight);
+        started.map(|()| pending)
+    }
+
+    /// Packs in fragments and writes each to its place in one block of the target's
+    /// memory. The buffer is the caller's on return.
+    ///
+    /// # Safety
+    /// \[TARGET\]; \[BUF\] of the bytes of `here`.
+    unsafe fn write_packed(
+        &self,
+        remote: &Remote,
+        buf: *const u8,
+        here: &Layout,
+    ) -> Result<(), Error> {
+        let longest = self.endpoint(remote)?.0.caps().max_message.min(FRAGMENT);
+        let (mut done, size) = (0, here.size());
+        while done < size {
+            self.make_room_staged()?;
+            let len = longest.min((size - done) as usize);
+            let mut fragment = self.cold.fragment(len);
+            // SAFETY: [BUF].
+            unsafe { here.pack_raw(buf, done, &mut fragment[..len]) };
+            let iov = [Iov { buf: fragment.as_mut_ptr(), len, addr: remote.addr + done }];
+            // SAFETY: [TARGET]; the fragment stays until a flush, for ever after a
+            // failure.
+            if let Err(e) = unsafe { self.transfer(remote, &iov, true, false) } {
+                std::mem::forget(fragment);
+                return Err(e);
+            }
+            self.cold.stage(remote.peer, fragment);
+            done += len as u64;
+        }
+        Ok(())
+    }
+
+    /// Reads one block of the target's memory in fragments, and unpacks those that
+    /// have come while others are on their way. The bytes are there on return.
+    ///
+    /// # Safety
+    /// \[TARGET\]; \[INTO\] of the bytes of `here`.
+    unsafe fn read_packed(
+        &self,
+        remote: &Remote,
+        buf: *mut u8,
+        here: &Layout,
+    ) -> Result<(), Error> {
+        let longest = self.endpoint(remote)?.0.caps().max_message.min(FRAGMENT);
+        let (mut issued, mut done, size) = (0, 0, here.size());
+        let mut under_way = VecDeque::new();
+        let mut read = || -> Result<(), Error> {
+            while done < size {
+                while issued < size && under_way.len() < READS {
+                    let len = longest.min((size - issued) as usize);
+                    let mut fragment = self.cold.fragment(len);
+                    let iov = [Iov { buf: fragment.as_mut_ptr(), len, addr: remote.addr + issued }];
+                    // SAFETY: [TARGET]; the fragment is leaked unless this ends.
+                    match unsafe { self.transfer(remote, &iov, false, true) } {
+                        Ok(token) => under_way.push_back((token, fragment, len)),
+                        Err(e) => {
+                            std::mem::forget(fragment);
+                            return Err(e);
+                        }
+                    }
+                    issued += len as u64;
+                }
+                let Some((token, fragment, len)) = under_way.pop_front() else { break };
+                let ended = self.await_in_flight(&mut vec![InFlight::Token(token, remote.peer)]);
+                if let Err(e) = ended {
+                    std::mem::forget(fragment);
+                    return Err(e);
+                }
+                // SAFETY: [INTO].
+                unsafe { here.unpack_raw(buf, done, &fragment[..len]) };
+                self.cold.put_back(fragment);
+                done += len as u64;
+            }
+            Ok(())
+        };
+        let result = read();
+        for (token, fragment, _) in under_way {
+            self.context().forget(token);
+            std::mem::forget(fragment);
+        }
+        result
+    }
+
+    /// Puts or gets by requests that the target carries out; what is put was copied
+    /// on return.
+    ///
+    /// # Safety
+    /// \[BUF\], when reading \[INTO\], as [`Access::transfer_layout`].
+    unsafe fn by_packets(
+        &self,
+        &Operation { buf, here, rank, there, write, .. }: &Operation<'_>,
+        start: i64,
+        completion: LocalCompletion<'_>,
+    ) -> Result<(), Error> {
+        let peer = self.world_rank(rank)?;
+        let state = self.state()?;
+        let region = &state.exposed_region;
+        if peer == self.context().device().boot().rank() {
+            for ([here, there], len) in Pieces::new([here, there]) {
+                let done = region.with_range((start + there as i64) as u64, len, |at| {
+                    let here = buf.wrapping_offset(here);
+                    // SAFETY: in range; [BUF], [INTO].
+                    unsafe {
+                        match write {
+                            true => std::ptr::copy(here, at, len),
+                            false => std::ptr::copy(at, here, len),
+                        }
+                    }
+                });
+                done.ok_or_else(|| error_of(peer, Status::OutOfRange))?;
+            }
+            return Ok(());
+        }
+        let mut own = Vec::new();
+        let (mut in_flight, returns) = match completion {
+            _ if write => (None, false),
+            LocalCompletion::Flush => (None, false),
+            LocalCompletion::InFlight(in_flight) => (Some(in_flight), false),
+            LocalCompletion::Return => (Some(&mut own), true),
+        };
+        let mut send = || -> Result<(), Error> {
+            let longest = self.request_limit(peer)?;
+            let mut done = 0;
+            while done < here.size() {
+                let places = Places::cut(there, done, longest, usize::from(write), 1);
+                let mut body = self.encoded(&places, longest)?;
+                let bytes = places.bytes;
+                let mut result = (std::ptr::null_mut(), 0);
+                let mut answer = None;
+                if write {
+                    let head = body.len();
+                    body.resize(head + bytes, 0);
+                    // SAFETY: [BUF].
+                    unsafe { here.pack_raw(buf, done, &mut body[head..]) };
+                } else {
+                    result = (buf, bytes);
+                    answer = in_flight.is_some().then(|| Rc::new(Answer::default()));
+                }
+                let request = Request {
+                    opcode: if write { opcode::SCATTER } else { opcode::GATHER },
+                    window: region.id,
+                    place: start as u64,
+                    count: bytes,
+                    ty: Type::U8,
+                    op: Op::Replace,
+                    body: &body,
+                    result,
+                    into: (!write).then(|| (here.clone(), done)),
+                    answer: answer.clone(),
+                };
+                // SAFETY: [INTO], until the answer came.
+                unsafe { self.request(peer, request)? };
+                if let (Some(in_flight), Some(answer)) = (in_flight.as_deref_mut(), answer) {
+                    in_flight.push(InFlight::Answer(answer, peer));
+                }
+                done += bytes as u64;
+            }
+            Ok(())
+        };
+        let started = send();
+        // A failed request is forgotten, so that its answer is not written.
+        let ended = if returns { self.await_in_flight(&mut own) } else { Ok(()) };
+        started.and(ended)
+    }
+
+    /// The front of a request's body; refuses requests that hold nothing.
+    pub(super) fn encoded(&self, places: &Places, longest: usize) -> Result<Vec<u8>, Error> {
+        if places.bytes == 0 {
+            let why = format!("the provider's packets of {longest} bytes are too short for this");
+            return Err(ErrorKind::Arguments(why).into());
+        }
+        Ok(places.encode())
+    }
+
+    /// # Safety
+    /// \[TARGET\]; \[BUF\], when reading \[INTO\], of the pieces, until completion.
+    unsafe fn move_pieces(
+        &self,
+        remote: &Remote,
+        buf: *mut u8,
+        pieces: Pieces<'_, 2>,
+        how: (bool, Method),
+        completion: LocalCompletion<'_>,
+    ) -> Result<(), Error> {
+        // SAFETY: [TARGET]; [BUF], [INTO]: until completion.
+        unsafe {
+            match completion {
+                LocalCompletion::Flush => self.each_call(remote, buf, pieces, how, None),
+                LocalCompletion::InFlight(in_flight) => {
+                    self.each_call(remote, buf, pieces, how, Some(in_flight))
+                }
+                LocalCompletion::Return => self.bounced(remote, buf, pieces, how),
+            }
+        }
+    }
+
+    /// Moves pieces through bounce memory, so that the provider holds nothing of
+    /// the caller's on return, even after a failure.
+    ///
+    /// # Safety
+    /// \[TARGET\]; \[BUF\], when reading \[INTO\], of the pieces.
+    unsafe fn bounced(
+        &self,
+        remote: &Remote,
+        buf: *mut u8,
+        pieces: Pieces<'_, 2>,
+        how: (bool, Method),
+    ) -> Result<(), Error> {
+        let mut pieces = pieces.flat_map(|([here, there], len)| {
+            let cuts = (0..len).step_by(PIECE);
+            cuts.map(move |at| (here + at as isize, there + at as isize, PIECE.min(len - at)))
+        });
+        let mut next = pieces.next();
+        while next.is_some() {
+            let (mut bytes, mut list) = (0, Vec::new());
+            while let Some((here, there, len)) = next.filter(|piece| bytes + piece.2 <= PIECE) {
+                list.push((buf.wrapping_offset(here), bytes, there, len));
+                bytes += len;
+                next = pieces.next();
+            }
+            let mut bounce = self.cold.bounce_pool.take(bytes);
+            let start = bounce.start();
+            // SAFETY: within the bounce memory and the caller's; the former is
+            // leaked if this fails.
+            unsafe {
+                if how.0 {
+                    for &(here, at, _, len) in &list {
+                        start.add(at).copy_from_nonoverlapping(here, len);
+                    }
+                }
+                let mut in_flight = Vec::new();
+                let moved = list.iter().map(|&(_, at, there, len)| ([at as isize, there], len));
+                let started = self.each_call(remote, start, moved, how, Some(&mut in_flight));
+                let ended = self.await_in_flight(&mut in_flight);
+                started.and(ended)?;
+                if !how.0 {
+                    for &(here, at, _, len) in &list {
+                        here.copy_from_nonoverlapping(start.add(at), len);
+                    }
+                }
+            }
+            self.cold.bounce_pool.put_back(bounce);
+        }
+        Ok(())
+    }
+
+    /// Hands pieces to the provider, as many at a time as it takes, or one by one.
+    ///
+    /// # Safety
+    /// \[TARGET\]; \[BUF\], when reading \[INTO\], of the pieces, until the end of
+    /// what goes into `in_flight`, without it until a flush.
+    unsafe fn each_call(
+        &self,
+        remote: &Remote,
+        buf: *mut u8,
+        pieces: impl Iterator<Item = Piece>,
+        (write, method): (bool, Method),
+        mut in_flight: Option<&mut Vec<InFlight>>,
+    ) -> Result<(), Error> {
+        let caps = self.endpoint(remote)?.0.caps();
+        let (most, longest) = (caps.iov_limit.max(1), caps.max_message);
+        let most = if method == Method::Iov { most } else { 1 };
+        let mut list: Vec<Iov> = Vec::with_capacity(most.min(64));
+        let mut bytes = 0;
+        for ([here, there], len) in pieces {
+            let mut done = 0;
+            while done < len {
+                let piece = (len - done).min(longest);
+                if list.len() == most || bytes + piece > longest {
+                    // SAFETY: [TARGET]; [BUF], [INTO]; no more than the provider takes.
+                    unsafe { self.one_call(remote, &list, write, in_flight.as_deref_mut())? };
+                    list.clear();
+                    bytes = 0;
+                }
+                list.push(Iov {
+                    buf: buf.wrapping_offset(here).wrapping_add(done),
+                    len: piece,
+                    addr: remote.addr.wrapping_add_signed(there as i64 + done as i64),
+                });
+                bytes += piece;
+                done += piece;
+            }
+        }
+        // SAFETY: [TARGET]; [BUF], [INTO]; no more than the provider takes.
+        unsafe { self.one_call(remote, &list, write, in_flight) }
+    }
+
+    /// # Safety
+    /// \[TARGET\]; \[BUF\], when reading \[INTO\], as `each_call`; no more than the
+    /// provider takes by one call.
+    unsafe fn one_call(
+        &self,
+        remote: &Remote,
+        list: &[Iov],
+        write: bool,
+        in_flight: Option<&mut Vec<InFlight>>,
+    ) -> Result<(), Error> {
+        // SAFETY: [TARGET]; [BUF], [INTO]: until the token came back.
+        let token = unsafe { self.transfer(remote, list, write, in_flight.is_some())? };
+        if let Some(in_flight) = in_flight {
+            in_flight.push(InFlight::Token(token, remote.peer));
+        }
+        Ok(())
+    }
+}
