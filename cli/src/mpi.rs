@@ -310,7 +310,7 @@ fn listen(from: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
 
 /// What Open MPI says went wrong, without frames and process numbers: the
 /// signal, or the first paragraph.
-fn words(text: &str) -> Option<String> {
+pub(crate) fn words(text: &str) -> Option<String> {
     /// Characters that fit under a table.
     const WIDTH: usize = 160;
     // "[host:pid] text"

@@ -4,8 +4,11 @@
 
 use super::library;
 use super::shape::Shape;
+use crate::mpi::words;
 use serde::{Deserialize, Serialize};
-use std::io::{BufRead, BufReader, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, Write};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -25,11 +28,16 @@ enum Answer {
     Failed(String),
 }
 
+/// Seconds that an MPI may take to come up.
+const LIMIT: u32 = 60;
+
 /// The asking end.
 pub(super) struct Peer {
     child: Child,
     ask: Option<ChildStdin>,
     hear: BufReader<ChildStdout>,
+    /// What the library writes to stderr.
+    complaints: File,
     folder: PathBuf,
     /// What the library says it is.
     pub(super) version: String,
@@ -41,6 +49,7 @@ impl Peer {
         let text = |e: std::io::Error| e.to_string();
         let folder = format!("rankway-pack-{}-{name}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
+        let complaints = unnamed().map_err(text)?;
         let mut command = Command::new(std::env::current_exe().map_err(text)?);
         command
             .args(["pack", "--serve", library])
@@ -50,7 +59,7 @@ impl Peer {
             .envs([("OMPI_MCA_btl", "self"), ("OMPI_MCA_osc", "^ucx")])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null());
+            .stderr(complaints.try_clone().map_err(text)?);
         for (key, _) in std::env::vars_os() {
             let launcher = ["PMI_", "PMIX_", "OMPI_COMM_", "HYDRA_"];
             if key.to_str().is_some_and(|key| launcher.iter().any(|name| key.starts_with(name))) {
@@ -60,8 +69,8 @@ impl Peer {
         let mut child = command.spawn().map_err(text)?;
         let ask = child.stdin.take();
         let hear = child.stdout.take().ok_or("no pipe")?;
-        let mut peer =
-            Peer { child, ask, hear: BufReader::new(hear), folder, version: String::new() };
+        let hear = BufReader::new(hear);
+        let mut peer = Peer { child, ask, hear, complaints, folder, version: String::new() };
         match peer.answer()? {
             Answer::Ready(version) => peer.version = version,
             Answer::Failed(why) => return Err(why),
@@ -84,7 +93,12 @@ impl Peer {
             match self.hear.read_line(&mut line) {
                 Ok(0) | Err(_) => {
                     let how = self.child.wait().map_err(|e| e.to_string())?;
-                    return Err(format!("its process ended with {how}"));
+                    let mut said = String::new();
+                    // Without its words how it ended is all there is to tell.
+                    let _ = self.complaints.rewind();
+                    let _ = self.complaints.read_to_string(&mut said);
+                    let said = words(&said).map_or_else(String::new, |said| format!(": {said}"));
+                    return Err(format!("its process ended with {how}{said}"));
                 }
                 // (A library may print something of its own.)
                 Ok(_) => {
@@ -120,6 +134,17 @@ impl Peer {
     pub(super) fn enough(&mut self) -> Result<(), String> {
         self.say(&Question::Enough)
     }
+}
+
+/// A file in memory that has no name.
+fn unnamed() -> std::io::Result<File> {
+    // SAFETY: a C string.
+    let fd = unsafe { libc::memfd_create(c"rankway-pack".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: just made, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) }.into())
 }
 
 impl Drop for Peer {
@@ -158,7 +183,12 @@ pub(super) fn serve(library: &str) -> ExitCode {
         unsafe { libc::_exit(0) };
     });
     let failed = |why: String| say(&Answer::Failed(why));
-    match library::open(library) {
+    // SAFETY: its signal ends this process alone.
+    unsafe { libc::alarm(LIMIT) };
+    let opened = library::open(library);
+    // SAFETY: takes it back.
+    unsafe { libc::alarm(0) };
+    match opened {
         Err(why) => {
             failed(why);
             return ExitCode::SUCCESS;
