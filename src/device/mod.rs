@@ -80,8 +80,10 @@ pub use open::open_ofi;
 pub(crate) use packet::{Body, Class, Head};
 pub(crate) use peers::PerPeer;
 pub use shared::{ProgressThread, Shared};
+#[allow(unused_imports, reason = "windows are to stage by fragments")]
+pub(crate) use transfer::FRAGMENT;
 pub use transfer::{Explanation, Medium, Method, explain};
-pub(crate) use transfer::{FRAGMENT, Shape};
+pub(crate) use transfer::{Shape, fragment_of};
 pub(crate) use wait::Progress;
 
 use crate::av::{AddressVector, Entry, Table, Transport};

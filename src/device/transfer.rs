@@ -63,6 +63,13 @@ pub enum Medium<'a> {
 
 /// Bytes of a fragment that is packed at once: two fit in a second-level cache.
 pub(crate) const FRAGMENT: usize = 256 << 10;
+/// The longest: 64 columns of a large matrix, whose cache lines are fetched once.
+const LONGEST_FRAGMENT: u64 = 4 << 20;
+
+/// Bytes of a fragment of a message of so many: columns of a large matrix are long.
+pub(crate) fn fragment_of(bytes: u64) -> u64 {
+    (bytes / 32).clamp(FRAGMENT as u64, LONGEST_FRAGMENT)
+}
 
 /// What a medium costs, ns.
 #[derive(Clone, Copy, Debug)]
@@ -208,7 +215,7 @@ impl Medium<'_> {
                 // first fragment.
                 let stages = [packed(shape.origin), wire, packed(shape.target)];
                 let slowest = stages.iter().fold(0.0, |most: f64, &stage| most.max(stage));
-                let fragments = (bytes / FRAGMENT as f64).ceil().max(1.0);
+                let fragments = (bytes / fragment_of(shape.bytes) as f64).ceil().max(1.0);
                 let rest = (stages.iter().sum::<f64>() - slowest) / fragments;
                 Some(slowest + rest + fragments * call)
             }
@@ -239,7 +246,8 @@ pub struct Explanation {
 
 /// Tells how data that `origin` describes in this process's memory and `target`
 /// in the peer's would travel through a medium, and what each method is
-/// predicted to cost.
+/// predicted to cost. Over [`Medium::Node`] this process is the one that copies: of
+/// a message its receiver.
 ///
 /// ```
 /// use rankway::datatype::{Basic, Layout};

@@ -34,7 +34,7 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("layouts", 2, layouts::shapes::<N>, &[]);
     add("layouts on little credit", 3, layouts::shapes::<N>, &small);
     add("layouts in pieces", 2, layouts::shapes::<N>, &pieces);
-    add("long layouts", 4, layouts::long::<N>, &[]);
+    add("long layouts", 3, layouts::long::<N>, &[]);
     add("layouts to itself", 2, layouts::own::<N>, &[]);
     add("refused layouts", 2, layouts::refusals::<N>, &[]);
     add("replies", 3, calls::replies::<N>, &[]);

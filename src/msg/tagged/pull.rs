@@ -13,7 +13,7 @@ use super::slots::Slot;
 use super::staging::Staging;
 use super::state::{State, TaggedProtocol};
 use super::tokens;
-use crate::device::{Body, Context, FRAGMENT as FRAGMENT_BYTES, Medium, Method, Shape};
+use crate::device::{Body, Context, Medium, Method, Shape, fragment_of};
 use crate::msg::error::MsgError;
 use crate::netmod::Netmod;
 
@@ -106,7 +106,7 @@ impl TaggedProtocol {
         {
             return None;
         }
-        let size = self.longest.min(FRAGMENT_BYTES as u64);
+        let size = self.longest.min(fragment_of(slot.length));
         Some(Receiver::of_fragments(rts.id, slot.length, size, tokens::fragments(id)))
     }
 
@@ -192,7 +192,7 @@ fn pull_packed<N: Netmod>(
 ) -> bool {
     let mut from = 0;
     while from < slot.length {
-        let len = (slot.length - from).min(FRAGMENT_BYTES as u64) as usize;
+        let len = (slot.length - from).min(fragment_of(slot.length)) as usize;
         let piece = Piece { number: 0, start: from as usize, len };
         if !pull_piece(context, staging, slot, piece, start + from) {
             return false;

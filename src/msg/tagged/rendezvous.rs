@@ -19,7 +19,7 @@ use super::slots::{Phase, Slot};
 use super::staging::Staging;
 use super::state::{State, TaggedProtocol, Unexpected, UnexpectedBody};
 use super::tokens;
-use crate::device::{Body, Class, Context, FRAGMENT, Head, PIECE};
+use crate::device::{Body, Class, Context, Head, PIECE, fragment_of};
 use crate::msg::error::MsgError;
 use crate::netmod::{AGAIN, Bulk, NetError, Netmod};
 
@@ -100,7 +100,7 @@ impl TaggedProtocol {
             size = size.min(PIECE as u64);
         }
         if slot.layout.is_some() || !rts.is_contiguous() {
-            size = size.min(FRAGMENT as u64);
+            size = size.min(fragment_of(length));
         }
         slot.begin_receiving(Receiver::new(rts.id, length, size, &mut state.tags));
         self.drive(context, state, at);

@@ -4,8 +4,8 @@
 
 use crate::device::Bounce;
 
-/// Bytes that are kept for later.
-const KEPT: usize = 2 << 20;
+/// Bytes that are kept for later: four of the longest fragments.
+const KEPT: usize = 16 << 20;
 
 /// Staging memory of a context that nobody uses now.
 #[derive(Default)]
