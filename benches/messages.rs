@@ -118,12 +118,16 @@ fn exchange(
     let peer = 1 - m.communicator().rank();
     match (way, sends) {
         (0, true) => m.send(&memory[..BYTES], peer, 0)?,
-        (0, false) => drop(m.recv(&mut memory[..BYTES], peer, 0)?),
-        // SAFETY: the memory holds the layout, and is borrowed until the wait ends.
-        (1, true) => drop(unsafe { m.isend_layout(memory.as_ptr(), out, peer, 0)? }.wait()?),
+        (0, false) => {
+            m.recv(&mut memory[..BYTES], peer, 0)?;
+        }
+        (1, true) => {
+            // SAFETY: the memory holds the layout, and is borrowed until the wait ends.
+            unsafe { m.isend_layout(memory.as_ptr(), out, peer, 0)? }.wait()?;
+        }
         (1, false) => {
             // SAFETY: as above.
-            drop(unsafe { m.irecv_layout(memory.as_mut_ptr(), into, peer, 0)? }.wait()?);
+            unsafe { m.irecv_layout(memory.as_mut_ptr(), into, peer, 0)? }.wait()?;
         }
         (_, true) => {
             out.pack(memory, 0, 0, staging)?;

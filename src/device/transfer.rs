@@ -247,7 +247,8 @@ pub struct Explanation {
 /// Tells how data that `origin` describes in this process's memory and `target`
 /// in the peer's would travel through a medium, and what each method is
 /// predicted to cost. Over [`Medium::Node`] this process is the one that copies: of
-/// a message its receiver.
+/// a message its receiver. Messages through a provider are packed whatever else is
+/// cheaper, but for fragments within one block.
 ///
 /// ```
 /// use rankway::datatype::{Basic, Layout};
