@@ -82,14 +82,14 @@ fn measure(boot: Arc<dyn Boot>, provider: Option<String>) -> Result {
             let (mut staging, layouts) = (vec![0; BYTES], [out, into]);
             let mut best = [f64::MAX; 3];
             for round in 0..ROUNDS * best.len() {
-                let way = round % best.len();
+                let variant = round % best.len();
                 world.barrier()?;
                 let start = Instant::now();
                 // There and back, so that both clocks agree.
                 for turn in 0..2 {
-                    exchange(&m, &mut memory, &mut staging, layouts, (way, turn == me))?;
+                    exchange(&m, &mut memory, &mut staging, layouts, (variant, turn == me))?;
                 }
-                best[way] = best[way].min(start.elapsed().as_secs_f64() * 1e6 / 2.0);
+                best[variant] = best[variant].min(start.elapsed().as_secs_f64() * 1e6 / 2.0);
             }
             if me == 0 {
                 let [contiguous, ours, packed] = best;
@@ -107,16 +107,16 @@ fn measure(boot: Arc<dyn Boot>, provider: Option<String>) -> Result {
     Ok(())
 }
 
-/// One message, one way: contiguous, by layouts, or packed whole by the program.
+/// One message: contiguous, by layouts, or packed whole by the program.
 fn exchange(
     m: &Messenger<'_, rankway::netmod::ofi::Ofi>,
     memory: &mut [u8],
     staging: &mut [u8],
     [out, into]: [&Layout; 2],
-    (way, sends): (usize, bool),
+    (variant, sends): (usize, bool),
 ) -> Result {
     let peer = 1 - m.communicator().rank();
-    match (way, sends) {
+    match (variant, sends) {
         (0, true) => m.send(&memory[..BYTES], peer, 0)?,
         (0, false) => {
             m.recv(&mut memory[..BYTES], peer, 0)?;

@@ -72,11 +72,11 @@ pub use error::DeviceError;
 pub(crate) use keys::Key;
 #[cfg(fuzzing)]
 pub(crate) use node::fuzz as fuzz_ring;
+#[cfg(feature = "ofi")]
+pub use open::open_ofi;
 #[cfg(feature = "ucx")]
 pub use open::open_ucx;
 pub use open::{AnyContext, Options, open, open_by_name, open_network, open_null, open_over};
-#[cfg(feature = "ofi")]
-pub use open::open_ofi;
 pub(crate) use packet::{Body, Class, Head};
 pub(crate) use peers::PerPeer;
 pub use shared::{ProgressThread, Shared};

@@ -104,20 +104,29 @@ pub(super) struct Outgoing {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LaidOut<'a> {
     pub(super) layout: &'a Layout,
-    /// Hash of its types; 0: not told.
-    pub(super) types: u64,
+    /// Its types are told, and compared where both ends tell.
+    pub(super) typed: bool,
 }
 
 impl<'a> LaidOut<'a> {
-    /// A layout whose types are told, unless they agree with all.
+    /// A layout whose types are told.
     pub(super) fn typed(layout: &'a Layout) -> LaidOut<'a> {
-        let bytes = layout.element() == Some(Basic::Byte);
-        LaidOut { layout, types: if bytes { 0 } else { layout.signature().hash() } }
+        LaidOut { layout, typed: true }
     }
 
     /// A layout whose caller compares types itself.
     pub(super) fn untyped(layout: &'a Layout) -> LaidOut<'a> {
-        LaidOut { layout, types: 0 }
+        LaidOut { layout, typed: false }
+    }
+
+    /// Hash of its types; 0 where they are not told, or are bytes, which agree with
+    /// all.
+    pub(super) fn types(self) -> u64 {
+        match self.layout.element() {
+            Some(Basic::Byte) => 0,
+            _ if self.typed => self.layout.signature().hash(),
+            _ => 0,
+        }
     }
 }
 

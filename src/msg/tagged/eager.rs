@@ -170,11 +170,9 @@ pub(super) unsafe fn deliver_own(
     match laid {
         // SAFETY: [BUF].
         None => deliver(state, at, me, to.bits, unsafe { bytes(buf, len) }),
-        Some(LaidOut { layout, types })
-            if !state.slots.at(at).has_other_types(types, len as u64) =>
-        {
+        Some(laid) if !state.slots.at(at).has_other_types(laid.types(), len as u64) => {
             // SAFETY: [BUF], of a layout.
-            let body = unsafe { packed(&mut state.pool, buf, len, layout) };
+            let body = unsafe { packed(&mut state.pool, buf, len, laid.layout) };
             deliver(state, at, me, to.bits, &body);
             state.pool.give(body);
         }

@@ -118,6 +118,9 @@ impl Rts {
     }
 }
 
+/// A block of the list that an RTS names: address and length.
+pub(super) type Block = [u64; 2];
+
 /// A FRAGMENT: the sender has packed a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fragment {

@@ -7,7 +7,7 @@
 //! ([`Fragment`]). Which one is decided by cost. The receiver copies to its
 //! own blocks at once, or through staging memory.
 
-use super::packets::{self, FRAGMENT, FRAGMENT_DONE, Fragment, Rts};
+use super::packets::{self, Block, FRAGMENT, FRAGMENT_DONE, Fragment, Rts};
 use super::pieces::{Piece, Receiver};
 use super::slots::Slot;
 use super::staging::Staging;
@@ -15,13 +15,11 @@ use super::state::{State, TaggedProtocol};
 use super::tokens;
 use crate::device::{Body, Context, Medium, Method, Shape, fragment_of};
 use crate::msg::error::MsgError;
+use crate::msg::types::LaidOut;
 use crate::netmod::Netmod;
 
 /// The longest list of blocks that a sender makes, and a receiver reads.
 const LONGEST_LIST: u64 = 1 << 16;
-
-/// A block of a list: address and length.
-pub(super) type Block = [u64; 2];
 
 /// What is done with data that these blocks at this process and at the peer hold.
 fn choose(bytes: u64, own: u64, peers: u64) -> Method {
@@ -40,8 +38,13 @@ pub(super) fn rts_of<N: Netmod>(
     let Some(layout) = &slot.layout else { return Rts::contiguous(id, slot.buf) };
     let (first, _) = layout.true_bounds().unwrap_or((0, 0));
     let address = |offset: i64| slot.buf.wrapping_offset(offset as isize) as u64;
-    let mut rts =
-        Rts { id, start: address(first), blocks: layout.blocks(), list: 0, types: slot.types };
+    let mut rts = Rts {
+        id,
+        start: address(first),
+        blocks: layout.blocks(),
+        list: 0,
+        types: slot.laid_out().map_or(0, LaidOut::types),
+    };
     if rts.blocks <= LONGEST_LIST
         && context.has_node_queue(slot.peer)
         && choose(slot.length, 1, rts.blocks) == Method::CrossMemory

@@ -138,8 +138,8 @@ impl TaggedProtocol {
                 let send = state.slots.at(sender);
                 let to = Envelope { peer, channel: send.channel, bits };
                 let (buf, len, mode) = (send.buf.cast_const(), send.capacity, SendMode::default());
-                let (layout, types) = (send.layout.clone(), send.types);
-                let laid = layout.as_ref().map(|layout| LaidOut { layout, types });
+                let own = send.laid_out().map(|laid| (laid.layout.clone(), laid.typed));
+                let laid = own.as_ref().map(|(layout, typed)| LaidOut { layout, typed: *typed });
                 // SAFETY: the sender's buffer is readable until its request is
                 // done, which is below.
                 unsafe { deliver_own(state, at, peer, &Outgoing { to, buf, len, mode }, laid) };

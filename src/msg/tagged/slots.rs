@@ -1,7 +1,7 @@
 //! Requests: what is kept of a message under way. Their places are used again.
 
+use super::packets::Block;
 use super::pieces::{Piece, Pieces, Receiver, Sender};
-use super::pull::Block;
 use super::staging::Staging;
 use super::tokens;
 use crate::datatype::Layout;
@@ -76,8 +76,8 @@ pub(super) struct Slot {
     bounced: Vec<(Piece, Bounce)>,
     /// Of a buffer that is not contiguous, until the request has ended.
     pub(super) layout: Option<Layout>,
-    /// Hash of the layout's types; 0 where they are not told.
-    pub(super) types: u64,
+    /// The layout's types are told.
+    typed: bool,
     /// Blocks of a send, for its receiver to read.
     pub(super) list: Vec<Block>,
 }
@@ -106,14 +106,19 @@ impl Slot {
             role: None,
             bounced: Vec::new(),
             layout: None,
-            types: 0,
+            typed: false,
             list: Vec::new(),
         }
     }
 
     /// Its buffer is what this layout takes from `buf` as its origin.
     pub(super) fn set_layout(&mut self, laid: LaidOut<'_>) {
-        (self.layout, self.types) = (Some(laid.layout.clone()), laid.types);
+        (self.layout, self.typed) = (Some(laid.layout.clone()), laid.typed);
+    }
+
+    /// What its buffer is, if it is not contiguous.
+    pub(super) fn laid_out(&self) -> Option<LaidOut<'_>> {
+        self.layout.as_ref().map(|layout| LaidOut { layout, typed: self.typed })
     }
 
     /// The request is over.
@@ -125,18 +130,15 @@ impl Slot {
     }
 
     /// Bytes that it can receive.
-    pub(super) fn room(&self) -> u64 {
+    pub(super) fn space(&self) -> u64 {
         self.layout.as_ref().map_or(self.capacity as u64, Layout::size)
     }
 
     /// Returns true if a message of these types is none for this receive; false
     /// where either does not tell, and for a message shorter than the receive.
     pub(super) fn has_other_types(&self, types: u64, length: u64) -> bool {
-        self.layout.is_some()
-            && types != 0
-            && self.types != 0
-            && types != self.types
-            && self.room() == length
+        let own = || self.laid_out().map_or(0, LaidOut::types);
+        types != 0 && self.space() == length && ![0, types].contains(&own())
     }
 
     /// A receive has matched a message that is not here yet.
@@ -196,8 +198,8 @@ impl Slot {
 
     /// Why a receive refuses a message of so many bytes and of these types.
     pub(super) fn refusal(&self, types: u64, length: u64) -> Option<MsgError> {
-        if length > self.room() {
-            return Some(MsgError::truncated(self.bits, length, self.room() as usize));
+        if length > self.space() {
+            return Some(MsgError::truncated(self.bits, length, self.space() as usize));
         }
         self.has_other_types(types, length).then(|| MsgError::types(self.bits, length))
     }
