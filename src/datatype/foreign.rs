@@ -54,8 +54,7 @@ impl Layout {
         for (i, item) in items.iter().enumerate() {
             match *item {
                 Item::Blocks { basic, count, length, stride, displacement } => {
-                    let block = Layout::contiguous(length, &Layout::basic(basic))?;
-                    all.push(displacement, count, &block.resized(0, stride)?)?;
+                    all.blocks(basic, (count, length), stride, displacement)?;
                 }
                 Item::Loop { count, stride } => {
                     open.push((count, stride, std::mem::replace(&mut all, Collector::new())));

@@ -2,7 +2,7 @@
 
 use super::basic::Basic;
 use super::error::LayoutError;
-use super::form::{self, Kind, Placed, add, times};
+use super::form::{self, Form, Placed, add, times};
 use super::signature::Signature;
 use super::types::{self, Types};
 
@@ -88,25 +88,58 @@ impl Collector {
     /// `count` elements of `layout`, an extent apart, the first with its origin at
     /// `at`.
     pub(super) fn push(&mut self, at: i64, count: u64, layout: &Layout) -> Result<()> {
+        if layout.is_contiguous() && count > 0 {
+            let end = self.run(at, count, layout.extent())?;
+            let (lb, ub) = self.bounds.unwrap_or((at, end));
+            self.bounds = Some((lb.min(at), ub.max(end)));
+            self.alignment = self.alignment.max(layout.alignment);
+            self.types.push(&layout.types, count);
+            return Ok(());
+        }
         if !self.bound(at, count, layout)? {
             return Ok(());
         }
         if let Some((offset, form)) = &layout.placed
-            && (count == 1 || form.runs == 1 && form.end == layout.extent())
+            && count == 1
         {
-            let offset = add(at, *offset)?;
-            if let Kind::Run = form.kind {
-                let len = times(count, form.end)?;
-                add(offset, len)?;
-                self.pieces.run(offset, len as u64);
-                return Ok(());
-            }
-            return self.pieces.form(offset, form);
+            return self.pieces.form(add(at, *offset)?, form);
         }
         if let Some((offset, form)) = form::repeat(count, layout.extent(), &layout.placed)? {
             self.pieces.form(add(at, offset)?, &form)?;
         }
         Ok(())
+    }
+
+    /// A run of `count` times `len` bytes, not 0; returns its end.
+    fn run(&mut self, at: i64, count: u64, len: i64) -> Result<i64> {
+        let len = times(count, len)?;
+        let end = add(add(at, 0)?, len)?;
+        self.pieces.run(at, len as u64);
+        Ok(end)
+    }
+
+    /// `count` blocks of `length` elements of a basic type, `stride` bytes apart, that
+    /// have no part in the bounds.
+    pub(super) fn blocks(
+        &mut self,
+        basic: Basic,
+        (count, length): (u64, u64),
+        stride: i64,
+        at: i64,
+    ) -> Result<()> {
+        if count == 0 || length == 0 {
+            return Ok(());
+        }
+        self.types.push(&Types::Same(basic, length), count);
+        let len = times(length, basic.size() as i64)?;
+        if count == 1 || stride == len {
+            return self.run(at, count, len).map(drop);
+        }
+        let block = Some((at, Form::run(len as u64)?));
+        match form::repeat(count, stride, &block)? {
+            Some((at, form)) => self.pieces.form(at, &form),
+            None => Ok(()),
+        }
     }
 
     /// Their bounds and types; returns true if there are elements.
@@ -281,13 +314,11 @@ impl Layout {
         let (mut lb, mut ub) = (i64::MAX, i64::MIN);
         for (count, at) in blocks {
             let at = at?;
-            let len = times(count, extent)?;
-            if len > 0 {
-                let end = add(at, len)?;
-                (lb, ub) = (lb.min(add(at, 0)?), ub.max(end));
+            if count > 0 {
+                let end = all.run(at, count, extent)?;
+                (lb, ub) = (lb.min(at), ub.max(end));
                 total =
                     total.checked_add(count).ok_or(LayoutError::Overflow { what: "a count" })?;
-                all.pieces.run(at, len as u64);
             }
         }
         all.alignment = of.alignment;

@@ -216,43 +216,108 @@ impl Types {
 }
 
 /// Sequences one after the other.
+///
+/// Most lists repeat a few types, so that what comes in turn is counted and not kept:
+/// a structure of a million numbers of two types takes as much as one of two.
 #[derive(Default)]
 pub(super) struct Sequence {
-    /// As in [`Kind::List`], neighbours of one type joined.
+    /// What may yet be joined with the next.
+    last: Types,
+    /// As in [`Kind::List`], neighbours of one type joined; one round where they come in
+    /// turn.
     list: Vec<Types>,
+    turn: Turn,
+}
+
+/// How the elements of a [`Sequence`] come.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Turn {
+    /// Too few to know.
+    #[default]
+    Unknown,
+    /// In turn: so many came.
+    Rounds(usize),
+    /// Not in turn.
+    Any,
 }
 
 impl Sequence {
+    /// Elements after which it is looked whether they come in turn.
+    const LOOK: usize = 64;
+
     pub(super) fn push(&mut self, next: &Types, count: u64) {
-        if let Types::Same(basic, more) = next
-            && let Some(Types::Same(last, have)) = self.list.last_mut()
-            && last == basic
-        {
-            *have = have.saturating_add(more.saturating_mul(count));
+        if let Types::Same(basic, more) = next {
+            let more = more.saturating_mul(count);
+            match &mut self.last {
+                Types::Same(last, have) if last == basic => *have = have.saturating_add(more),
+                _ if more == 0 => {}
+                _ => self.flush(Types::Same(*basic, more)),
+            }
             return;
         }
         match next.times(count) {
-            Types::None => {}
             Types::Mixed(mixed) if mixed.is_list() => {
                 let Kind::List(list) = &mixed.kind else { return };
                 list.iter().for_each(|one| self.push(one, 1));
             }
-            one => self.list.push(one),
+            Types::None => {}
+            one => self.flush(one),
+        }
+    }
+
+    /// Puts down the last one; this is the next.
+    fn flush(&mut self, next: Types) {
+        let one = std::mem::replace(&mut self.last, next);
+        if one == Types::None {
+            return;
+        }
+        if let Turn::Rounds(passed) = &mut self.turn {
+            if self.list[*passed % self.list.len()] == one {
+                *passed += 1;
+                return;
+            }
+            let round = self.list.len();
+            (round..*passed).for_each(|i| self.list.push(self.list[i - round].clone()));
+            self.turn = Turn::Any;
+        }
+        self.list.push(one);
+        if self.turn == Turn::Unknown && self.list.len() == Sequence::LOOK {
+            let round = Sequence::LOOK - border(&self.list);
+            self.turn = Turn::Any;
+            if round <= Sequence::LOOK / 2 {
+                self.list.truncate(round);
+                self.turn = Turn::Rounds(Sequence::LOOK);
+            }
         }
     }
 
     pub(super) fn done(mut self) -> Types {
-        if self.list.len() < 2 {
-            return self.list.pop().unwrap_or_default();
+        self.flush(Types::None);
+        let mut list = self.list;
+        let mut passed = list.len();
+        if let Turn::Rounds(all) = self.turn {
+            passed = all;
+        } else if list.len() > 1 {
+            let round = period(&list);
+            list.truncate(round);
         }
-        let period = period(&self.list);
-        let count = (self.list.len() / period) as u64;
-        self.list.truncate(period);
-        if period == 1 {
-            return self.list.pop().unwrap_or_default().times(count);
+        let (rounds, rest) = (passed / list.len().max(1), passed % list.len().max(1));
+        let rest: Vec<Types> = list[..rest].to_vec();
+        let round = match list.len() {
+            0 | 1 => list.pop().unwrap_or_default(),
+            _ => Types::list(list),
+        };
+        let whole = round.times(rounds as u64);
+        if rest.is_empty() {
+            return whole;
         }
-        Types::list(self.list).times(count)
+        Types::list([vec![whole], rest].concat())
     }
+}
+
+/// How long the longest end of these is that they begin with too.
+fn border(list: &[Types]) -> usize {
+    borders(list.len(), |i, j| list[i] == list[j]).last().map_or(0, |&border| border as usize)
 }
 
 /// The smallest number that divides the length such that each is equal to the one so

@@ -116,6 +116,41 @@ proptest! {
             prop_assert_eq!(same, next == other);
         }
     }
+
+    #[test]
+    fn types_that_come_in_turn_are_counted(
+        round in prop::collection::vec((0u64..3, prop::sample::select(Basic::ALL.to_vec())), 1..6),
+        rounds in 0usize..50,
+        tail in prop::collection::vec((0u64..3, prop::sample::select(Basic::ALL.to_vec())), 0..4),
+        mixed in any::<bool>(),
+        cut in any::<usize>(),
+    ) {
+        let pair = [(1, 0, &Layout::basic(Basic::F64)), (2, 8, &Layout::basic(Basic::I16))];
+        let pair = Layout::contiguous(2, &Layout::structure(&pair).unwrap()).unwrap();
+        let pairs = [Basic::F64, Basic::I16, Basic::I16].repeat(2);
+        let layouts: Vec<_> = Basic::ALL.map(Layout::basic).into();
+        let (mut parts, mut basics, mut at) = (Vec::new(), Vec::new(), 0);
+        let rounds = if cfg!(miri) { rounds % 15 } else { rounds };
+        for (count, basic) in round.repeat(rounds).into_iter().chain(tail) {
+            if mixed && basic == Basic::Byte {
+                parts.push((count, at, &pair));
+                basics.extend(pairs.repeat(count as usize));
+            } else {
+                parts.push((count, at, &layouts[basic as usize - 1]));
+                basics.extend((0..count).map(|_| basic));
+            }
+            at += 100;
+        }
+        let layout = Layout::structure(&parts).unwrap();
+        let first = |n: usize| basics[..n].iter().fold(Signature::default(), |all, basic| {
+            all.then(Signature::of(*basic))
+        });
+        prop_assert_eq!(layout.signature(), first(basics.len()));
+        prop_assert!(layout.accepts(first(cut % (basics.len() + 1))).is_ok());
+        let external: usize = basics.iter().map(|basic| basic.external_size()).sum();
+        prop_assert_eq!(layout.pack_external_size(), external as u64);
+        prop_assert_eq!(Layout::decode(&layout.encode()).unwrap(), layout);
+    }
 }
 
 #[test]
