@@ -1020,7 +1020,7 @@ int rankway_type_true_extent(struct rankway_type_t datatype, int64_t *lb, int64_
 /**
  * Copies bytes `from` and on of the packed stream of `count` elements at
  * `memory` to `stream`, until either ends, and stores how many: all that are
- * left where there is room for `capacity` of them (MPI_Pack, in pieces of any
+ * left where `capacity` is enough (MPI_Pack, in pieces of any
  * length).
  */
 int rankway_type_pack(const void *memory,

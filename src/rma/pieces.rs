@@ -1,5 +1,4 @@
-//! What layouts of several memories have in common: contiguous pieces, and copies
-//! from one to another.
+//! The contiguous pieces that layouts of several memories have in common.
 //!
 //! Never looks at ranks, windows or bounds.
 
@@ -51,52 +50,6 @@ pub(super) fn single(layout: &Layout) -> Option<isize> {
     (layout.blocks() == 1).then(|| layout.true_bounds().map_or(0, |(first, _)| first as isize))
 }
 
-/// Bytes of a copy between two layouts that are packed at a time: they stay in
-/// the first-level cache.
-const FRAGMENT: usize = 16 << 10;
-
-/// Blocks from which on each is copied by itself.
-const LONG: u64 = 4096;
-
-/// Copies what one layout takes to where another has it, without a buffer between
-/// where either is contiguous.
-///
-/// # Safety
-/// \[SIDES\]: both layouts have as many bytes, those of `from` can be read and those
-/// of `to` written, from their pointers as origins; they are apart, and nobody
-/// else uses them meanwhile.
-pub(super) unsafe fn copy_layout(
-    (from, here): (*const u8, &Layout),
-    (to, there): (*mut u8, &Layout),
-) {
-    let size = here.size();
-    let blocks = here.blocks().max(there.blocks()).max(1);
-    // SAFETY: [SIDES]: one block of all bytes is a slice; the rest goes piece by
-    // piece, each within both.
-    unsafe {
-        if let Some(at) = single(here) {
-            let all = std::slice::from_raw_parts(from.wrapping_offset(at), size as usize);
-            there.unpack_raw(to, 0, all);
-        } else if let Some(at) = single(there) {
-            let all = std::slice::from_raw_parts_mut(to.wrapping_offset(at), size as usize);
-            here.pack_raw(from, 0, all);
-        } else if size / blocks >= LONG {
-            for ([here, there], len) in Pieces::new([here, there]) {
-                let (from, to) = (from.wrapping_offset(here), to.wrapping_offset(there));
-                std::ptr::copy_nonoverlapping(from, to, len);
-            }
-        } else {
-            let mut packed = vec![0; FRAGMENT.min(size as usize)];
-            let mut done = 0;
-            while done < size {
-                let len = here.pack_raw(from, done, &mut packed);
-                there.unpack_raw(to, done, &packed[..len]);
-                done += len as u64;
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,25 +87,13 @@ mod tests {
             let (count, rest) = (here.size() / len, here.size() % len);
             let run = Layout::hvector(count, len, -(len as i64 + gap), &byte).unwrap();
             let there = Layout::structure(&[(1, 0, &run), (rest, 5000, &byte)]).unwrap();
-            let (mut got, mut from) = ((Vec::new(), Vec::new()), vec![0; 10_000]);
+            let mut got = (Vec::new(), Vec::new());
             for ([h, t], n) in Pieces::new([&here, &there]) {
                 prop_assert!(n > 0);
                 got.0.extend(h as i64..h as i64 + n as i64);
                 got.1.extend(t as i64..t as i64 + n as i64);
             }
             prop_assert_eq!(&got, &(offsets(&here), offsets(&there)));
-            from.iter_mut().enumerate().for_each(|(i, b)| *b = (i * 7 % 251) as u8);
-            let (mut to, mut want) = (vec![0xee; 10_000], vec![0xee; 10_000]);
-            for (h, t) in got.0.iter().zip(&got.1) {
-                want[(t + 4000) as usize] = from[(h + 4000) as usize];
-            }
-            // SAFETY: all offsets lie within 4000 of the origin, but for the last
-            // few, at 5000.
-            unsafe {
-                let to = to.as_mut_ptr().wrapping_add(4000);
-                copy_layout((from.as_ptr().wrapping_add(4000), &here), (to, &there));
-            }
-            prop_assert_eq!(to, want);
         }
     }
 

@@ -14,7 +14,7 @@
 use super::access::Access;
 use super::access::copy;
 use super::am_fallback::{Answer, Request, error_of, opcode};
-use super::pieces::{Pieces, copy_layout, single};
+use super::pieces::{Pieces, single};
 use super::request::{InFlight, Pending};
 use super::stretches::Places;
 use super::types::{Remote, Status, Target, unreachable_error};
@@ -166,9 +166,9 @@ impl<N: Netmod> Access<N> {
                 // SAFETY: [TARGET]: checked; [BUF], [INTO]; [APART].
                 unsafe {
                     match write {
-                        true => copy_layout((buf, here), (place, there)),
-                        false => copy_layout((place, there), (buf, here)),
-                    }
+                        true => here.copy_to_raw(buf, there, place, 0..here.size()),
+                        false => there.copy_to_raw(place, here, buf, 0..here.size()),
+                    };
                 }
                 compiler_fence(Ordering::Release);
                 return Ok(());

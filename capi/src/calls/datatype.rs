@@ -349,7 +349,7 @@ pub unsafe extern "C" fn rankway_type_true_extent(
 
 /// Copies bytes `from` and on of the packed stream of `count` elements at
 /// `memory` to `stream`, until either ends, and stores how many: all that are
-/// left where there is room for `capacity` of them (MPI_Pack, in pieces of any
+/// left where `capacity` is enough (MPI_Pack, in pieces of any
 /// length).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_type_pack(
@@ -405,6 +405,6 @@ pub unsafe extern "C" fn rankway_type_unpack(
 }
 
 /// How many bytes of a layout are copied: memory may be null where none is.
-fn left(layout: &Layout, from: u64, room: usize) -> usize {
-    layout.size().saturating_sub(from).min(room as u64) as usize
+fn left(layout: &Layout, from: u64, space: usize) -> usize {
+    layout.size().saturating_sub(from).min(space as u64) as usize
 }
