@@ -7,6 +7,8 @@ use super::pattern::{Pattern, columns, nest, random};
 use super::shape::{Shape, Unit, basic, blocks, contiguous, subarray, vector};
 
 type Made = (Shape, Vec<Piece>, usize);
+/// Size, part and start of a dimension.
+type Part = (u64, u64, u64);
 
 /// Each at its sizes: the size as the program has it, and the pattern.
 pub(super) fn all() -> Vec<(&'static str, Pattern)> {
@@ -112,8 +114,7 @@ fn weather(n: u64, along_x: bool, parts: bool) -> Made {
         false => ((wide, n, HALO), (wide, HALO, HALO)),
     };
     let (k, scalars) = ((LEVELS, LEVELS - 1, 0), (SCALARS + 1, SCALARS, 1));
-    let arrays: [(usize, &[(u64, u64, u64)]); 3] =
-        [(4, &[j, i]), (3, &[j, k, i]), (2, &[scalars, j, k, i])];
+    let arrays: [(usize, &[Part]); 3] = [(4, &[j, i]), (3, &[j, k, i]), (2, &[scalars, j, k, i])];
     let (mut fields, mut pieces, mut at) = (Vec::new(), Vec::new(), 0_u64);
     for (count, dims) in arrays {
         for _ in 0..count {

@@ -89,6 +89,17 @@ fn symbol(handle: *mut c_void, name: &CStr) -> Result<*mut c_void, String> {
     }
 }
 
+/// The function of this name.
+///
+/// # Safety
+/// `F` is a pointer to a function of its type.
+unsafe fn function<F: Copy>(handle: *mut c_void, name: &CStr) -> Result<F, String> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    let found = symbol(handle, name)?;
+    // SAFETY: the caller's; both are a pointer.
+    Ok(unsafe { std::mem::transmute_copy::<*mut c_void, F>(&found) })
+}
+
 /// The functions (MPI-4.1, chapters 5 and 11), for handles `H`.
 struct Library<H> {
     own: H,
@@ -159,7 +170,7 @@ impl<H: Copy> Library<H> {
         macro_rules! function {
             ($name:literal) => {
                 // SAFETY: [MPI]: the function of this name has the field's type.
-                unsafe { std::mem::transmute(symbol(handle, $name)?) }
+                unsafe { function(handle, $name)? }
             };
         }
         let init: unsafe extern "C" fn(*mut c_int, *mut *mut *mut c_char) -> c_int =
