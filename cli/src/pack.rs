@@ -245,11 +245,21 @@ fn places(path: &Path, unit: Unit) -> Result<Pattern, String> {
     }
     let size = unit.size();
     let blocks = list.iter().map(|&(at, len)| (len, (at * size as u64) as i64)).collect();
-    let loops = list.iter().map(|&(at, len)| (at as usize, len as usize)).collect();
+    let run = list[0].1;
+    let loops = match list.iter().all(|&(_, len)| len == run) {
+        true => {
+            let index = list.iter().map(|&(at, _)| at as u32).collect();
+            manual::Loops::List { at: 0, index, run: run as usize }
+        }
+        false => {
+            let list = list.iter().map(|&(at, len)| (at as usize, len as usize));
+            manual::Loops::Blocks(list.collect())
+        }
+    };
     Ok(Pattern {
         what: "places of a file".into(),
         shape: Shape::Indexed { blocks, of: Box::new(basic(unit)) },
-        pieces: vec![manual::Piece { unit: size, loops: manual::Loops::Blocks(loops) }],
+        pieces: vec![manual::Piece { unit: size, loops }],
         element: size,
         name,
     })
