@@ -1,104 +1,276 @@
-//! Packing and unpacking beside memcpy and a plain loop over blocks, in one run.
+//! Packing and unpacking beside memcpy and the loops that one writes by hand, in one
+//! run: transposes, and ten patterns.
 //!
-//! `cargo bench --no-default-features --bench pack`
+//! `cargo bench --no-default-features --bench pack -- [--level avx512|avx2|portable]
+//! [--huge] [--plan PLAN] [--only NAME]`
 //!
-//! Processor time of the best of many rounds, for each double of the packed stream.
+//! Processor time of the best of many rounds, in nanoseconds for each double of the
+//! packed stream; ratios are of speeds. Pages are those that the system gives, of
+//! 4 KiB unless it gives huge ones to all; `--huge` asks for huge pages. `--plan` is
+//! as `RANKWAY_DATATYPE_PLAN` has it. Each copy is compared with the loop's.
 
-use rankway::datatype::{Basic, Layout, LayoutError, Order};
+mod clock;
+
+use self::clock::least;
+use rankway::datatype::{Basic, Candidate, Direction, Layout, Order};
+use std::error::Error;
 use std::hint::black_box;
+use std::time::Duration;
 
-/// Processor time of this thread, in ns: neighbours on the machine do not count.
-fn now() -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid pointer.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t) };
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+/// What is asked for on the command line.
+#[derive(Default)]
+struct Options {
+    plan: Option<String>,
+    only: Option<String>,
+    huge: bool,
 }
 
-fn best(reps: usize, mut f: impl FnMut()) -> f64 {
-    (0..reps)
-        .map(|_| {
-            let start = now();
-            f();
-            now() - start
-        })
-        .min()
-        .unwrap_or(0) as f64
-}
+/// A loop over doubles: memory, and the packed stream.
+type ByHand<'a> = &'a dyn Fn(&[f64], &mut [f64]);
 
-fn measure(name: &str, layout: &Layout) -> Result<(), LayoutError> {
-    let Some((low, high)) = layout.true_bounds() else { return Ok(()) };
-    let origin = (-low).max(0) as usize;
-    let mut memory: Vec<u8> = (0..(high as usize + origin)).map(|i| i as u8).collect();
-    let size = layout.size() as usize;
-    let mut out = vec![1u8; size];
-    let plain: Vec<u8> = vec![2u8; size];
-    let reps = ((1usize << 28) / size).clamp(3, 2000);
-    let copy = best(reps, || out.copy_from_slice(black_box(&plain)));
-    let mut blocks = Vec::new();
-    if layout.blocks() < 1 << 20 {
-        layout.for_each_block(|at, len| blocks.push((at, len as usize)));
-    }
-    let pack = best(reps, || {
-        let _ = black_box(layout.pack(black_box(&memory), origin, 0, &mut out));
-    });
-    let naive = best(reps.min(10), || {
-        let mut to = 0;
-        for &(at, len) in &blocks {
-            let at = (origin as i64 + at) as usize;
-            out[to..to + len].copy_from_slice(&memory[at..at + len]);
-            to += len;
+/// So many doubles, each touched; in huge pages if that is asked for.
+fn doubles(len: usize, huge: bool) -> Vec<f64> {
+    let mut all: Vec<f64> = Vec::with_capacity(len);
+    #[cfg(target_os = "linux")]
+    if huge {
+        let at = (all.as_ptr() as usize).next_multiple_of(1 << 21);
+        let end = all.as_ptr() as usize + 8 * len;
+        if at < end {
+            // SAFETY: advice on memory that the vector has.
+            unsafe { libc::madvise(at as *mut _, end - at, libc::MADV_HUGEPAGE) };
         }
-        black_box(&out);
+    }
+    let _ = huge;
+    all.extend((0..len).map(|i| i as f64));
+    all
+}
+
+fn bytes(of: &[f64]) -> &[u8] {
+    // SAFETY: doubles are bytes.
+    unsafe { std::slice::from_raw_parts(of.as_ptr().cast(), size_of_val(of)) }
+}
+
+fn bytes_mut(of: &mut [f64]) -> &mut [u8] {
+    // SAFETY: doubles are bytes, any of which make doubles.
+    unsafe { std::slice::from_raw_parts_mut(of.as_mut_ptr().cast(), size_of_val(of)) }
+}
+
+fn measure(
+    options: &Options,
+    name: &str,
+    layout: &Layout,
+    by_hand: ByHand,
+) -> Result<(), Box<dyn Error>> {
+    if options.only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
+        return Ok(());
+    }
+    let Some((_, high)) = layout.true_bounds() else { return Ok(()) };
+    let (size, span) = (layout.size() as usize / 8, high as usize / 8);
+    let mut memory = doubles(span, options.huge);
+    let mut out = doubles(size, options.huge);
+    let plain = doubles(size, options.huge);
+    let plan = |direction| -> Result<_, Box<dyn Error>> {
+        let chosen: Candidate = layout.plans(direction)[0];
+        Ok(match &options.plan {
+            Some(text) => chosen.plan.with(text)?,
+            None => chosen.plan,
+        })
+    };
+    let (packing, unpacking) = (plan(Direction::Pack)?, plan(Direction::Unpack)?);
+    let rounds = ((1usize << 27) / (8 * size)).clamp(5, 50) as u32;
+    let copy = least(rounds, || out.copy_from_slice(black_box(&plain)));
+    let loops = least(rounds.min(10), || by_hand(black_box(&memory), &mut out));
+    let want = out.clone();
+    out.fill(0.0);
+    let pack = least(rounds, || {
+        let packed = layout.pack_by(&packing, bytes(black_box(&memory)), 0, 0, bytes_mut(&mut out));
+        let _ = black_box(packed);
     });
-    let unpack = best(reps, || {
-        let _ = black_box(layout.unpack(black_box(&mut memory), origin, 0, &out));
+    assert!(out == want, "{name}: packed what the loop does not");
+    let before = memory.clone();
+    let unpack = least(rounds, || {
+        let memory = bytes_mut(black_box(&mut memory));
+        let _ = black_box(layout.unpack_by(&unpacking, memory, 0, 0, bytes(&out)));
     });
-    let n = (size / 8) as f64;
-    // (A list of very many blocks would measure itself.)
-    let naive = if blocks.is_empty() { "-".into() } else { format!("{:.3}", naive / n) };
+    assert!(memory == before, "{name}: unpacked elsewhere");
+    let n = size as f64;
     println!(
-        "{name:<28} memcpy {:6.3}  blocks {naive:>7}  pack {:6.3}  unpack {:6.3} ns a double   pack/memcpy speed {:5.2}  unpack {:5.2}",
+        "{name:<26} {:7.3} {:7.3} {:7.3} {:7.3}   {:9.2} {:9.2} {:9.2} {:9.2}",
         copy / n,
+        loops / n,
         pack / n,
         unpack / n,
         copy / pack,
-        copy / unpack
+        copy / unpack,
+        loops / pack,
+        loops / unpack,
     );
+    // (The time of others.)
+    std::thread::sleep(Duration::from_millis(1));
     Ok(())
 }
 
-fn main() -> Result<(), LayoutError> {
-    let d = Layout::basic(Basic::F64);
-    for n in [512i64, 1024, 2048, 4096, 8192] {
-        let column = Layout::vector(n as u64, 1, n, &d)?;
+fn transposes(options: &Options, d: &Layout) -> Result<(), Box<dyn Error>> {
+    for n in [512usize, 1024, 2048, 4096, 8192] {
+        let column = Layout::vector(n as u64, 1, n as i64, d)?;
         let all = Layout::hvector(n as u64, 1, 8, &column)?;
-        measure(&format!("transpose {n}"), &all)?;
+        // The best of its kind in plain code: squares of eight.
+        let by_hand = |from: &[f64], to: &mut [f64]| {
+            for row in (0..n).step_by(8) {
+                for column in (0..n).step_by(8) {
+                    for c in column..column + 8 {
+                        for r in row..row + 8 {
+                            to[c * n + r] = from[r * n + c];
+                        }
+                    }
+                }
+            }
+        };
+        measure(options, &format!("transpose {n}"), &all, &by_hand)?;
     }
-    let big = 4 << 20; // doubles
-    let v = |block: u64, stride: i64| Layout::vector(big / block, block, stride, &d);
-    measure("vector 1 of 2", &v(1, 2)?)?;
-    measure("vector 2 of 4", &v(2, 4)?)?;
-    measure("vector 8 of 16", &v(8, 16)?)?;
-    measure("vector 64 of 128", &v(64, 128)?)?;
-    measure("vector 1, page stride", &Layout::hvector(1 << 14, 1, 4096, &d)?)?;
-    let sorted: Vec<i64> = (0..20_000).map(|i| i * 3 + i % 2).collect();
-    measure("indexed_block 1 in cache", &Layout::indexed_block(1, &sorted, &d)?)?;
-    let sorted: Vec<i64> = (0..big as i64 / 8).map(|i| i * 17 + i % 5).collect();
-    measure("indexed_block 8", &Layout::indexed_block(8, &sorted, &d)?)?;
-    let mut x = 1u64;
-    let random: Vec<i64> = (0..1 << 20)
-        .map(|_| {
-            x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (x >> 40) as i64 % (1 << 20)
-        })
-        .collect();
-    measure("random gather 1M", &Layout::indexed_block(1, &random, &d)?)?;
-    let part = [(512, 510, 1); 3];
-    measure("512^3 interior", &Layout::subarray(&part, Order::C, &d)?)?;
-    let b = Layout::basic(Basic::U8);
-    let body = Layout::structure(&[(24, 0, &b), (32, 40, &b)])?.resized(0, 72)?;
-    measure("structs 72 to 56, cached", &Layout::contiguous(2000, &body)?)?;
-    measure("structs 72 to 56, large", &Layout::contiguous(500_000, &body)?)?;
     Ok(())
+}
+
+/// Blocks of doubles, so many apart.
+fn vector(
+    options: &Options,
+    name: &str,
+    layout: &Layout,
+    (block, stride): (usize, usize),
+) -> Result<(), Box<dyn Error>> {
+    let by_hand = |from: &[f64], to: &mut [f64]| match block {
+        1 => {
+            for (to, from) in to.iter_mut().zip(from.iter().step_by(stride)) {
+                *to = *from;
+            }
+        }
+        2 => {
+            for (to, from) in to.chunks_exact_mut(2).zip(from.chunks(stride)) {
+                (to[0], to[1]) = (from[0], from[1]);
+            }
+        }
+        8 => {
+            for (to, from) in to.chunks_exact_mut(8).zip(from.chunks(stride)) {
+                to.copy_from_slice(&from[..8]);
+            }
+        }
+        _ => {
+            for (to, from) in to.chunks_exact_mut(block).zip(from.chunks(stride)) {
+                to.copy_from_slice(&from[..block]);
+            }
+        }
+    };
+    measure(options, name, layout, &by_hand)
+}
+
+fn indexed(
+    options: &Options,
+    name: &str,
+    block: usize,
+    at: &[i64],
+    d: &Layout,
+) -> Result<(), Box<dyn Error>> {
+    let by_hand = |from: &[f64], to: &mut [f64]| match block {
+        1 => {
+            for (to, &at) in to.iter_mut().zip(at) {
+                *to = from[at as usize];
+            }
+        }
+        _ => {
+            for (to, &at) in to.chunks_exact_mut(block).zip(at) {
+                to.copy_from_slice(&from[block * at as usize..][..block]);
+            }
+        }
+    };
+    let block_of = Layout::contiguous(block as u64, d)?;
+    measure(options, name, &Layout::indexed_block(1, at, &block_of)?, &by_hand)
+}
+
+fn patterns(options: &Options, d: &Layout) -> Result<(), Box<dyn Error>> {
+    let big = 4usize << 20; // doubles
+    for (block, stride) in [(1, 2), (2, 4), (8, 16), (64, 128)] {
+        let layout = Layout::vector((big / block) as u64, block as u64, stride as i64, d)?;
+        vector(options, &format!("vector {block} of {stride}"), &layout, (block, stride))?;
+    }
+    let pages = Layout::hvector(1 << 14, 1, 4096, d)?;
+    vector(options, "vector 1, page stride", &pages, (1, 512))?;
+    let sorted: Vec<i64> = (0..20_000).map(|i| i * 3 + i % 2).collect();
+    indexed(options, "indexed_block 1, cached", 1, &sorted, d)?;
+    let sorted: Vec<i64> = (0..big as i64 / 8).map(|i| i * 2 + i % 5 / 4).collect();
+    indexed(options, "indexed_block 8", 8, &sorted, d)?;
+    let mut x = 1u64;
+    let mut random: Vec<i64> = (0..1 << 20).collect();
+    for i in (1..random.len()).rev() {
+        x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        random.swap(i, (x >> 33) as usize % (i + 1));
+    }
+    indexed(options, "random gather 1M", 1, &random, d)?;
+    interior(options, d)?;
+    for (name, count) in [("structs 72 to 56, cached", 2000), ("structs 72 to 56, large", 500_000)]
+    {
+        let b = Layout::basic(Basic::U8);
+        let body = Layout::structure(&[(24, 0, &b), (32, 40, &b)])?.resized(0, 72)?;
+        let by_hand = |from: &[f64], to: &mut [f64]| {
+            for (to, from) in to.chunks_exact_mut(7).zip(from.chunks_exact(9)) {
+                to[..3].copy_from_slice(&from[..3]);
+                to[3..].copy_from_slice(&from[5..]);
+            }
+        };
+        measure(options, name, &Layout::contiguous(count, &body)?, &by_hand)?;
+    }
+    Ok(())
+}
+
+fn interior(options: &Options, d: &Layout) -> Result<(), Box<dyn Error>> {
+    let n = 512;
+    let layout = Layout::subarray(&[(n as u64, n as u64 - 2, 1); 3], Order::C, d)?;
+    let by_hand = |from: &[f64], to: &mut [f64]| {
+        let mut rows = to.chunks_exact_mut(n - 2);
+        for x in 1..n - 1 {
+            for (y, row) in (1..n - 1).zip(&mut rows) {
+                row.copy_from_slice(&from[(x * n + y) * n + 1..][..n - 2]);
+            }
+        }
+    };
+    measure(options, "512^3 interior", &layout, &by_hand)
+}
+
+fn options() -> Result<Options, Box<dyn Error>> {
+    let mut options = Options::default();
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("{word} takes a value"));
+        match word.as_str() {
+            "--level" => options.plan = Some(format!("level={}", value()?)),
+            "--plan" => options.plan = Some(value()?),
+            "--only" => options.only = Some(value()?),
+            "--huge" => options.huge = true,
+            "--bench" => {}
+            other => return Err(format!("{other} is no option of this").into()),
+        }
+    }
+    Ok(options)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let options = options()?;
+    println!(
+        "{:<26} {:>31}   {:>19} {:>19}\n{:<26} {:>7} {:>7} {:>7} {:>7}   {:>9} {:>9} {:>9} {:>9}",
+        "",
+        "ns a double",
+        "speed to memcpy",
+        "speed to loop",
+        "",
+        "memcpy",
+        "loop",
+        "pack",
+        "unpack",
+        "pack",
+        "unpack",
+        "pack",
+        "unpack",
+    );
+    let d = Layout::basic(Basic::F64);
+    transposes(&options, &d)?;
+    patterns(&options, &d)
 }

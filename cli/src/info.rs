@@ -3,10 +3,12 @@
 
 mod launchers;
 mod machine;
+mod memory;
 mod report;
 
 use self::launchers::Launcher;
 use self::machine::Machine;
+use self::memory::Memory;
 use rankway::netmod::NetError;
 use rankway::netmod::ofi::{self, Provider, Request};
 use rankway::netmod::ucx;
@@ -20,7 +22,9 @@ Examples:
   RANKWAY_LIBFABRIC=/opt/lib/libfabric.so.1 rankway info   with another libfabric
   FI_PROVIDER=tcp rankway info                    what a setting of libfabric's leaves
 
-Nothing is started and no network is opened. The exit code is 0 whatever is missing, unless \
+Nothing is started and no network is opened. Caches and TLB, by which noncontiguous data is \
+copied, are measured for under a second and kept for this host under XDG_CACHE_HOME or \
+~/.cache, if that was not done before. The exit code is 0 whatever is missing, unless \
 --strict.
 
 Keys of --json: command, version, ok; environment {NAME: value}; \
@@ -32,6 +36,9 @@ launchers [{name, path, product, version, interface}]; \
 machine {processors, kernel, architecture, memory_bytes, locked_memory_bytes, open_files, \
 shm_bytes, shm_free_bytes, rdma_devices, ptrace, ptrace_error, hardware_counters, \
 hardware_counters_error}; \
+memory {first_cache_bytes, last_cache_bytes, caches_from, tlb_pages, tlb_from, page_bytes, \
+costs_ns {run, byte, next_line, line, line_apart, line_asked, line_past, page}, costs_from, kept, \
+kept_error}; \
 missing [{what, needed, why, debian, pypi, try}]. What is absent or unlimited is null.";
 
 /// What this machine has: libraries, providers, launchers, and what is missing
@@ -41,6 +48,10 @@ pub(crate) struct Args {
     /// Exits with 1 when something that is needed is missing
     #[arg(long)]
     strict: bool,
+
+    /// Measures the TLB and what memory costs anew, and keeps that for this host
+    #[arg(long)]
+    calibrate: bool,
 
     /// For programs: one JSON object, keys as in --help
     #[arg(long)]
@@ -65,6 +76,7 @@ struct Info {
     choice: Choices,
     launchers: Vec<Launcher>,
     machine: Machine,
+    memory: Memory,
     missing: Vec<Missing>,
 }
 
@@ -152,13 +164,14 @@ struct Missing {
 }
 
 /// Settings that change what is found or chosen.
-const ENVIRONMENT: [&str; 10] = [
+const ENVIRONMENT: [&str; 11] = [
     "RANKWAY_PROVIDER",
     "RANKWAY_LIBFABRIC",
     "RANKWAY_UCX",
     "RANKWAY_PMIX",
     "RANKWAY_BOOT",
     "RANKWAY_TIMEOUT",
+    "RANKWAY_DATATYPE_PLAN",
     "FI_PROVIDER",
     "FI_PROVIDER_PATH",
     "FI_UNIVERSE_SIZE",
@@ -166,7 +179,7 @@ const ENVIRONMENT: [&str; 10] = [
 ];
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
-    let info = Info::gather();
+    let info = Info::gather(args.calibrate);
     let mut out = Vec::new();
     if args.json {
         serde_json::to_writer_pretty(&mut out, &info).map_err(|e| e.to_string())?;
@@ -179,7 +192,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
 }
 
 impl Info {
-    fn gather() -> Info {
+    fn gather(calibrate: bool) -> Info {
         // The machine first: single-stepping forks, which is cheap before the
         // libraries are there.
         let machine = Machine::look();
@@ -205,6 +218,7 @@ impl Info {
             launchers: launchers::find(),
             libfabric,
             machine,
+            memory: Memory::look(calibrate),
             missing: Vec::new(),
         };
         info.missing = info.missing();

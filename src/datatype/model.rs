@@ -127,7 +127,7 @@ impl Nest {
             (outer, Round { count: by, ..round })
         };
         let (tiles, inner) = split(inner, rows);
-        let (groups, columns) = split(columns, 16.0 * n);
+        let (groups, columns) = split(columns, 8.0 * n);
         let (lines, inner) = split(inner, n);
         let (squares, columns) = split(columns, n);
         rounds.extend([tiles, groups, lines, squares, columns, inner]);

@@ -87,6 +87,7 @@ fn everything_has_its_key() {
         "choice",
         "launchers",
         "machine",
+        "memory",
         "missing",
     ] {
         assert!(!info[key].is_null(), "{key} is missing");
@@ -99,6 +100,28 @@ fn everything_has_its_key() {
         let field = if library["found"] == true { "path" } else { "error" };
         assert!(library[field].is_string(), "{library}");
     }
+}
+
+/// What was measured once is kept for this host, and measured anew where the file is
+/// broken or it is asked for.
+#[test]
+fn a_calibration_is_kept() {
+    let cache = std::env::temp_dir().join(format!("rankway-info-{}", std::process::id()));
+    let home = cache.to_str().expect("a name");
+    let look = |args: &[&str]| json_of(info(args).env("XDG_CACHE_HOME", home))["memory"].clone();
+    let first = look(&["--json"]);
+    assert_eq!(first["costs_from"], "measured", "{first}");
+    let file = first["kept"].as_str().expect("kept").to_owned();
+    let second = look(&["--json"]);
+    assert!(second["kept"].is_null() && second["costs_from"] == "measured", "{second}");
+    assert_eq!(second["tlb_pages"], first["tlb_pages"]);
+    std::fs::write(&file, "nonsense").expect("written");
+    assert_eq!(look(&["--json"])["kept"], file.as_str());
+    assert_eq!(look(&["--json", "--calibrate"])["kept"], file.as_str());
+    std::fs::remove_dir_all(&cache).expect("removed");
+    // A place that cannot be: it is measured and said.
+    let nowhere = json_of(info(&["--json"]).env("XDG_CACHE_HOME", "/proc/nowhere"));
+    assert!(nowhere["memory"]["kept_error"].is_string(), "{nowhere}");
 }
 
 #[test]

@@ -177,6 +177,7 @@ fn machine(info: &Info, width: usize, out: &mut impl Write) -> io::Result<()> {
         ["ptrace, for rankway count".into(), able(m.ptrace, &m.ptrace_error)],
         ["hardware counters".into(), able(m.hardware_counters, &m.hardware_counters_error)],
     ];
+    let rows: Vec<[String; 2]> = rows.into_iter().chain(info.memory.rows()).collect();
     columns(&[], &rows, width, out)
 }
 

@@ -80,6 +80,46 @@ pub(super) unsafe fn write_line<S: Set, const STREAM: bool>(to: *mut u8, line: [
     unsafe { to.cast::<[u64; 8]>().write_unaligned(line) }
 }
 
+/// Writes an element past the caches, of 4 bytes and more.
+///
+/// # Safety
+/// [MEM] `to` has room for an element; [ALIGNED] and is a multiple of its size.
+#[inline(always)]
+pub(super) unsafe fn store_past<S: Set, W: Word>(to: *mut u8, word: W) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64 as x86;
+        use std::mem::transmute_copy as cast;
+        // SAFETY: the set's instructions are there; [MEM], [ALIGNED]; a cast is of an
+        // element to as many bytes.
+        unsafe {
+            match (W::SIZE, S::LEVEL) {
+                (4, _) => return x86::_mm_stream_si32(to.cast(), cast(&word)),
+                (8, _) => return x86::_mm_stream_si64(to.cast(), cast(&word)),
+                (16, _) => return x86::_mm_stream_si128(to.cast(), cast(&word)),
+                (32, Level::Avx2 | Level::Avx512) => {
+                    return x86::_mm256_stream_si256(to.cast(), cast(&word));
+                }
+                (64, _) => return write_line::<S, true>(to, cast(&word)),
+                _ => {}
+            }
+        }
+    }
+    // SAFETY: [MEM].
+    unsafe { store(to, word) };
+}
+
+/// Keeps the compiler from making one gather or scatter of what stands before and
+/// after it; no instruction.
+#[inline(always)]
+pub(super) fn apart() {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: no instruction.
+    unsafe {
+        std::arch::asm!("", options(nostack, preserves_flags));
+    }
+}
+
 /// Orders what was written past the caches before what the caller does next.
 pub(in super::super) fn fence() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -144,11 +184,13 @@ pub(super) unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
         match len {
             0 => {}
             1 => store::<u8>(to, load(from)),
+            16 => store::<[u64; 2]>(to, load(from)),
             2..4 => two!(u16),
             4..8 => two!(u32),
             8..16 => two!(u64),
             16..32 => two!([u64; 2]),
-            32..=64 => two!([u64; 4]),
+            32 => store::<[u64; 4]>(to, load(from)),
+            33..=64 => two!([u64; 4]),
             _ => std::ptr::copy_nonoverlapping(from, to, len),
         }
     }

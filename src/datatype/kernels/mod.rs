@@ -109,9 +109,10 @@ sets!(Portable Avx2 Avx512);
 /// Compiles `$body` once for each instruction set and calls the one that
 /// `$plan.level` names.
 macro_rules! dispatch {
-    ($vis:vis unsafe fn $name:ident<const PACK: bool>($($arg:ident: $type:ty),*) => $body:ident) => {
+    ($(#[$attribute:meta])* $vis:vis unsafe fn $name:ident<const PACK: bool>($($arg:ident: $type:ty),*) => $body:ident) => {
         /// # Safety
         /// As the body's.
+        $(#[$attribute])*
         $vis unsafe fn $name<const PACK: bool>($($arg: $type,)* plan: &super::Plan) {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
             {
@@ -142,4 +143,4 @@ use dispatch;
 
 pub(super) use line::{fence, prefetch};
 pub(super) use nest::{nest, run};
-pub(super) use table::{equal_runs, runs};
+pub(super) use table::{SMALL, equal_runs, runs};

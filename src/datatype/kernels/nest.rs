@@ -1,6 +1,7 @@
 //! Runs of one length at the places of nested loops.
 
-use super::line::copy;
+use super::line::{LINE, copy};
+use super::table::{SMALL, few};
 use super::transpose::{Rows, transpose};
 use super::words::{Alternate, Strided, by_width, words};
 use super::{DEEPEST, Dim, Plan, Set, dispatch};
@@ -15,6 +16,14 @@ dispatch! {
     pub(in super::super) unsafe fn run<const PACK: bool>(
         mem: *mut u8, stream: *mut u8, len: usize
     ) => one
+}
+
+// (A call of its own, as it needs room on the stack that other nests do not.)
+dispatch! {
+    #[inline(never)]
+    unsafe fn matrix<const PACK: bool>(
+        mem: *mut u8, stream: *mut u8, len: usize, inner: Dim, columns: usize, apart: isize
+    ) => transposed
 }
 
 /// # Safety
@@ -58,10 +67,19 @@ unsafe fn body<S: Set, const PACK: bool>(
         .iter()
         .position(contiguous)
         .filter(|_| plan.tile > 0 && matches!(len, 1 | 2 | 4 | 8 | 16) && inner.count > 1);
+    // A few runs in many rounds are a table in a loop.
+    let small = unit.is_none() && inner.count <= SMALL && len < LINE;
+    let rounds = if small { outer.last().copied().unwrap_or(Dim::ONE) } else { Dim::ONE };
+    let outer = if small { &outer[..outer.len().saturating_sub(1)] } else { outer };
+    let mut offsets = [0; SMALL];
+    for (i, offset) in offsets.iter_mut().enumerate() {
+        *offset = inner.stride.wrapping_mul(i as isize);
+    }
+    let offsets = &offsets[..inner.count.min(SMALL)];
     // Loops around what is copied at once.
     let mut around = [Dim::ONE; DEEPEST];
     let mut steps = [0; DEEPEST];
-    let (mut step, mut depth) = (len * inner.count, outer.len());
+    let (mut step, mut depth) = (len * inner.count * rounds.count, outer.len());
     for (i, dim) in outer.iter().enumerate().rev() {
         if Some(i) != unit {
             depth -= 1;
@@ -81,8 +99,9 @@ unsafe fn body<S: Set, const PACK: bool>(
         unsafe {
             match unit {
                 Some((columns, apart)) => {
-                    matrix::<S, PACK>(mem, stream, len, inner, columns, apart, plan);
+                    matrix::<PACK>(mem, stream, len, inner, columns, apart, plan);
                 }
+                None if small => few::<S, PACK>(mem, stream, rounds, len, offsets),
                 None => strided::<S, PACK>(mem, stream, len, inner, plan),
             }
         }
@@ -131,7 +150,7 @@ impl<'a> Around<'a> {
 /// # Safety
 /// As [`body`].
 #[inline(always)]
-unsafe fn matrix<S: Set, const PACK: bool>(
+unsafe fn transposed<S: Set, const PACK: bool>(
     mem: *mut u8,
     stream: *mut u8,
     len: usize,

@@ -1,7 +1,9 @@
 //! Matrices whose rows become columns.
 
-use super::line::{LINE, Word, load, prefetch, store, write_line};
+use super::line::{LINE, Word, copy, load, prefetch, store, write_line};
 use super::{Level, Plan, Set};
+use std::mem::MaybeUninit;
+use std::ops::Range;
 
 /// A matrix in memory: `count` lines, `stride` bytes apart, of contiguous elements.
 #[derive(Clone, Copy)]
@@ -18,11 +20,27 @@ impl Rows {
     }
 }
 
+/// Rows and lines of a strip, and the gap between its columns, which are a power of
+/// two apart otherwise and would meet in a few sets of the first cache.
+const ROWS: usize = 64;
+const LINES: usize = 8;
+const GAP: usize = LINE;
+
+/// Lines of the strip of the narrowest elements.
+const STRIP: usize = LINES * LINE * (ROWS + GAP) / LINE;
+
+/// How many squares ahead lines are asked for.
+const AHEAD: usize = 2;
+
 /// Writes element (r, c) of `from` to (c, r) of `to`; each has as many rows as the
 /// other has columns.
 ///
 /// Rows of `from` are taken in tiles of `plan.tile`, as each lies on a page of its
-/// own; within a tile all columns go through, a line of the cache at a time.
+/// own; within a tile all columns go through, a few lines of the cache at a time, in
+/// squares of a line's elements, which are transposed in registers. Past the caches
+/// lines go to `to` from there; else a strip of them is put together in the first
+/// cache, so that each line of `to` gets a long piece at once: lines that are a power
+/// of two apart would drive each other out of the cache.
 ///
 /// # Safety
 /// [MEM] all elements of `from` can be read, those of `to` written, and they are
@@ -32,68 +50,102 @@ pub(super) unsafe fn transpose<S: Set, W: Word>(from: Rows, to: Rows, plan: &Pla
     // Elements of a line.
     let n = LINE / W::SIZE;
     let (rows, columns) = (from.count, to.count);
-    // A row of `from` becomes a column of `to`: those before the first whole line.
+    // Rows of `from` before the first whole line of `to`.
     let lead = to.at.align_offset(LINE) / W::SIZE;
     let aligned = to.stride % LINE as isize == 0 && to.at.align_offset(W::SIZE) == 0;
     let lead = if aligned { lead.min(rows) } else { 0 };
-    let streaming = plan.streaming && aligned;
-    let body = lead + (rows - lead) / n * n;
-    let whole = columns / n * n;
+    let direct = plan.streaming && aligned;
+    let most = if direct { plan.tile } else { plan.tile.min(ROWS) }.max(n) / n * n;
+    let (body, whole) = (lead + (rows - lead) / n * n, columns / n * n);
     // SAFETY: [MEM]; the four parts are the whole matrix.
     unsafe {
         plain::<W>(from, to, 0..lead, 0..columns);
-        let mut tile = lead;
-        while tile < body {
-            let end = (tile + (plan.tile / n * n).max(n)).min(body);
-            if streaming {
-                tiles::<S, W, true>(from, to, tile..end, whole);
-            } else {
-                tiles::<S, W, false>(from, to, tile..end, whole);
+        let mut row = lead;
+        while row < body {
+            let end = row.saturating_add(most).min(body);
+            let mut column = 0;
+            while column < whole {
+                let last = (column + LINES * n).min(whole);
+                if direct {
+                    squares::<S, W, true>(from, to, row..end, column..last);
+                } else {
+                    strip::<S, W>(from, to, row..end, column..last, plan);
+                }
+                column = last;
             }
-            plain::<W>(from, to, tile..end, whole..columns);
-            tile = end;
+            plain::<W>(from, to, row..end, whole..columns);
+            row = end;
         }
         plain::<W>(from, to, body..rows, 0..columns);
     }
 }
 
-/// How many squares ahead lines are asked for.
-const AHEAD: usize = 1;
-/// Lines of a row taken before the next rows' turn, where memory is the limit:
-/// pages and DRAM rows are used before they are left.
-const GROUP: usize = 16;
-
-/// A tile, in squares of a line's elements.
+/// All squares of some rows and columns, whose numbers are a line's elements or a
+/// multiple.
 ///
 /// # Safety
-/// As [`transpose`]; lengths are multiples of a line's elements.
+/// As [`transpose`].
 #[inline(always)]
-unsafe fn tiles<S: Set, W: Word, const STREAM: bool>(
+unsafe fn squares<S: Set, W: Word, const STREAM: bool>(
     from: Rows,
     to: Rows,
-    rows: std::ops::Range<usize>,
-    columns: usize,
+    rows: Range<usize>,
+    columns: Range<usize>,
 ) {
     let n = LINE / W::SIZE;
-    let mut group = 0;
-    while group < columns {
-        let end = (group + if STREAM { GROUP * n } else { n }).min(columns);
-        let mut row = rows.start;
-        while row < rows.end {
-            let mut column = group;
-            while column < end {
-                let (a, b) = (from.element::<W>(row, column), to.element::<W>(column, row));
-                // Rows lie apart: no prefetcher of the machine's follows them.
-                for i in 0..n {
-                    prefetch(from.element::<W>(row + AHEAD * n + i, column));
-                }
-                // SAFETY: [MEM].
-                unsafe { square::<S, W, STREAM>(a, from.stride, b, to.stride) };
-                column += n;
+    let mut row = rows.start;
+    while row < rows.end {
+        let mut column = columns.start;
+        while column < columns.end {
+            // Rows lie apart: no prefetcher of the machine's follows them.
+            for i in 0..n {
+                prefetch(from.element::<W>(row + AHEAD * n + i, column));
             }
-            row += n;
+            let (a, b) = (from.element::<W>(row, column), to.element::<W>(column, row));
+            // SAFETY: [MEM].
+            unsafe { square::<S, W, STREAM>(a, from.stride, b, to.stride) };
+            column += n;
         }
-        group = end;
+        row += n;
+    }
+}
+
+/// The same by way of a strip in the cache.
+///
+/// # Safety
+/// As [`squares`]; at most `ROWS` rows and `LINES` lines of columns.
+#[inline(always)]
+unsafe fn strip<S: Set, W: Word>(
+    from: Rows,
+    to: Rows,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    plan: &Plan,
+) {
+    let mut strip = [const { MaybeUninit::<[u64; 8]>::uninit() }; STRIP];
+    let len = rows.len() * W::SIZE;
+    let at = strip.as_mut_ptr().cast::<u8>();
+    let strip = Rows { at, stride: (len + GAP) as isize, count: columns.len() };
+    // Numbered as rows and columns of `from` are.
+    let numbered = Rows {
+        at: at
+            .wrapping_offset(-(columns.start as isize * strip.stride))
+            .wrapping_sub(rows.start * W::SIZE),
+        ..strip
+    };
+    // SAFETY: [MEM]; the strip has room for as many columns of as many rows, with the
+    // gap behind each, whatever the element's width.
+    unsafe {
+        squares::<S, W, false>(from, numbered, rows.clone(), columns.clone());
+        for column in columns {
+            let at = numbered.element::<W>(column, rows.start);
+            let to = to.element::<W>(column, rows.start);
+            if plan.streaming {
+                copy::<S, true>(at, to, len);
+            } else {
+                copy::<S, false>(at, to, len);
+            }
+        }
     }
 }
 
@@ -102,12 +154,7 @@ unsafe fn tiles<S: Set, W: Word, const STREAM: bool>(
 /// # Safety
 /// As [`transpose`].
 #[inline(always)]
-unsafe fn plain<W: Word>(
-    from: Rows,
-    to: Rows,
-    rows: std::ops::Range<usize>,
-    columns: std::ops::Range<usize>,
-) {
+unsafe fn plain<W: Word>(from: Rows, to: Rows, rows: Range<usize>, columns: Range<usize>) {
     for row in rows {
         for column in columns.clone() {
             // SAFETY: [MEM].

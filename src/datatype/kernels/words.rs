@@ -1,11 +1,17 @@
 //! Runs of one length, each at its place.
 
-use super::line::{LINE, Word, copy, copy_short, load, prefetch, store, write_line};
+use super::line::{
+    LINE, Word, apart, copy, copy_short, load, prefetch, store, store_past, write_line,
+};
 use super::{Plan, Set};
 
 /// Where in memory run `i` is. A trait and no closure, as that would be compiled
 /// without the set's instructions.
 pub(super) trait Places: Copy {
+    /// A compiler that sees the places makes shuffles of them, and not gathers, which
+    /// are slower than loads.
+    const SHUFFLED: bool = false;
+
     /// The place of run `i`, which is below the count.
     ///
     /// # Safety
@@ -52,6 +58,8 @@ pub(super) struct Alternate<const SIZE: usize> {
 }
 
 impl<const SIZE: usize> Places for Alternate<SIZE> {
+    const SHUFFLED: bool = true;
+
     #[inline(always)]
     unsafe fn at(&self, i: usize) -> *mut u8 {
         self.mem.wrapping_add(i * 2 * SIZE)
@@ -68,9 +76,9 @@ impl<const SIZE: usize> Places for Alternate<SIZE> {
     }
 }
 
-/// Runs at the offsets of a table, in units.
+/// Runs at the offsets of a table, in units: a constant, or 0 for what `unit` says.
 #[derive(Clone, Copy)]
-pub(super) struct Listed<'a, T> {
+pub(super) struct Listed<'a, T, const UNIT: isize> {
     pub(super) mem: *mut u8,
     pub(super) unit: isize,
     pub(super) offsets: &'a [T],
@@ -78,18 +86,18 @@ pub(super) struct Listed<'a, T> {
 
 macro_rules! listed {
     ($($type:ty)*) => {$(
-        impl Places for Listed<'_, $type> {
+        impl<const UNIT: isize> Places for Listed<'_, $type, UNIT> {
             #[inline(always)]
             unsafe fn at(&self, i: usize) -> *mut u8 {
                 // SAFETY: [RANGE].
                 let offset = unsafe { *self.offsets.get_unchecked(i) };
-                self.mem.wrapping_offset(self.unit * offset as isize)
+                self.mem.wrapping_offset(if UNIT == 0 { self.unit } else { UNIT } * offset as isize)
             }
 
             #[inline(always)]
             fn ahead(&self, i: usize) -> *const u8 {
                 let offset = self.offsets.get(i).copied().unwrap_or(0);
-                self.mem.wrapping_offset(self.unit * offset as isize)
+                self.mem.wrapping_offset(if UNIT == 0 { self.unit } else { UNIT } * offset as isize)
             }
 
             #[inline(always)]
@@ -144,38 +152,52 @@ pub(super) unsafe fn words<S: Set, W: Word, P: Places, const PACK: bool>(
     count: usize,
     plan: &Plan,
 ) {
-    let n = LINE / W::SIZE;
     let far = plan.prefetch && places.far();
-    let mut i = 0;
-    // SAFETY: the caller's; elements before `i` are done.
+    // SAFETY: the caller's.
     unsafe {
-        if PACK && plan.streaming && stream.align_offset(W::SIZE) == 0 {
-            let lead = (stream.align_offset(LINE) / W::SIZE).min(count);
-            while i < lead {
-                store::<W>(stream.add(i * W::SIZE), load(places.at(i)));
-                i += 1;
-            }
-            while i + n <= count {
-                let mut line = [0u64; 8];
-                let words = line.as_mut_ptr().cast::<u8>();
-                for k in 0..n {
-                    if far {
-                        prefetch(places.ahead(i + k + AHEAD));
-                    }
-                    store::<W>(words.add(k * W::SIZE), load(places.at(i + k)));
-                }
-                write_line::<S, true>(stream.add(i * W::SIZE), line);
-                i += n;
-            }
-        }
-        while i < count {
-            let at = stream.add(i * W::SIZE);
+        if PACK && plan.streaming && W::SIZE >= 4 && stream.align_offset(W::SIZE) == 0 {
             if far {
-                prefetch(places.ahead(i + AHEAD));
+                each::<S, W, P, PACK, true, true>(places, stream, count);
+            } else {
+                each::<S, W, P, PACK, true, false>(places, stream, count);
             }
-            let (from, to) = if PACK { (places.at(i), at) } else { (at, places.at(i)) };
-            store::<W>(to, load(from));
-            i += 1;
+            return;
+        }
+        if far {
+            each::<S, W, P, PACK, false, true>(places, stream, count);
+        } else {
+            each::<S, W, P, PACK, false, false>(places, stream, count);
+        }
+    }
+}
+
+/// One element after the other.
+///
+/// # Safety
+/// As [`by_width`]; [ALIGNED] the stream is aligned to an element if `PAST`.
+#[inline(always)]
+unsafe fn each<S: Set, W: Word, P: Places, const PACK: bool, const PAST: bool, const FAR: bool>(
+    places: P,
+    stream: *mut u8,
+    count: usize,
+) {
+    for i in 0..count {
+        if FAR {
+            prefetch(places.ahead(i + AHEAD));
+        }
+        if !P::SHUFFLED {
+            apart();
+        }
+        // SAFETY: the caller's.
+        unsafe {
+            let at = stream.add(i * W::SIZE);
+            if PAST {
+                store_past::<S, W>(at, load(places.at(i)));
+            } else if PACK {
+                store::<W>(at, load(places.at(i)));
+            } else {
+                store::<W>(places.at(i), load(at));
+            }
         }
     }
 }
@@ -196,7 +218,7 @@ unsafe fn blocks<S: Set, P: Places, const PACK: bool>(
         // SAFETY: the caller's.
         return unsafe { lines::<S, P>(places, stream, len, count, plan) };
     }
-    let past = plan.streaming && len >= 16 * LINE;
+    let past = plan.streaming && len >= 4 * LINE;
     let ask = if plan.prefetch && places.far() { len.min(8 * LINE) } else { 0 };
     for i in 0..count {
         let mut asked = 0;

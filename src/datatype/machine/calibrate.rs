@@ -44,7 +44,11 @@ pub(super) fn measure(told: &Machine) -> (usize, Costs) {
     let size = (2 * told.last_cache).clamp(16 << 20, 128 << 20).max(MOST * told.page);
     // Touched, so that pages are there.
     let (mut a, mut b) = (vec![1u64; size / 8], vec![2u64; size / 8]);
-    let (pages, page) = tlb(&clock, &mut a, told.page / 8);
+    let pages = tlb(&clock, &mut a, told.page / 8);
+    // Several misses are under way at once, as in a copy.
+    let each =
+        |stride: usize| clock.least(8, 2 * MOST, || visit(&a, stride, MOST, 2 * MOST, false));
+    let page = (each(told.page / 8) - each(8)).max(0.1);
     let mut costs = Costs { page, ..Costs::ASSUMED };
     let plan = Plan { level: Level::best(), tile: 0, streaming: false, prefetch: false };
     let mut copy = |len: usize, plan: &Plan| {
@@ -70,35 +74,63 @@ pub(super) fn measure(told: &Machine) -> (usize, Costs) {
         black_box((0..lines).fold(0, |sum, i| sum ^ a[line(i)]));
     });
     costs.line_past = (copied - costs.line).max(0.1);
-    // An order in which no line is near the one before, by a step without a common
-    // divisor.
-    let apart = |lines: usize, i: usize| (i * 0x9E37_79B1) % lines;
+    // Lines in an order in which none is near the one before, all of them apart from
+    // each other, so that the processor has several under way.
     let near = (4 * told.first_cache / 64).min(lines);
-    costs.next_line = clock.least(20, near, || {
-        black_box((0..near).fold(0, |sum, i| sum ^ a[line(apart(near, i))]));
-    });
+    costs.next_line = clock.least(20, near, || visit(&a, 8, near, near, false));
     let n = lines / 8;
-    let scattered = clock.least(3, n, || {
-        black_box((0..n).fold(0, |sum, i| sum ^ a[line(apart(lines, i))]));
-    });
-    let asked = clock.least(3, n, || {
-        let sum = (0..n).fold(0, |sum, i| {
-            prefetch(&raw const a[line(apart(lines, i + 32))] as *const u8);
-            sum ^ a[line(apart(lines, i))]
-        });
-        black_box(sum);
-    });
-    costs.line_apart = (scattered - page).max(costs.line);
+    let apart = clock.least(3, n, || visit(&a, 8, lines, n, false));
+    let asked = clock.least(3, n, || visit(&a, 8, lines, n, true));
+    costs.line_apart = (apart - page).max(costs.line);
     costs.line_asked = (asked - page).max(costs.line);
     (pages, costs)
 }
 
-/// How many pages the last level of the TLB holds, and what another one costs.
+/// Visits `n` of so many places, so many words apart, each far from the one before.
+fn visit(memory: &[u64], stride: usize, count: usize, n: usize, ask: bool) {
+    let mut places = Places { at: 1, mask: count.next_power_of_two() - 1, count, stride };
+    let mut ahead = Places { ..places };
+    for _ in 0..16 {
+        ahead.next();
+    }
+    let mut sum = 0;
+    for _ in 0..n {
+        if ask {
+            prefetch(&raw const memory[ahead.next()] as *const u8);
+        }
+        sum ^= memory[places.next()];
+    }
+    black_box(sum);
+}
+
+/// Words in an order without a stride: a generator modulo a power of
+/// two, of full period (Hull and Dobell, 1962), its bits mixed.
+struct Places {
+    at: usize,
+    mask: usize,
+    count: usize,
+    stride: usize,
+}
+
+impl Places {
+    fn next(&mut self) -> usize {
+        loop {
+            self.at = (self.at.wrapping_mul(0x5DEE_CE65) + 11) & self.mask;
+            let mixed = (self.at ^ self.at >> 7) & self.mask;
+            if mixed < self.count {
+                // (Lines of pages that lie in other sets of the caches.)
+                return mixed * self.stride + if self.stride > 8 { mixed % 61 * 8 } else { 0 };
+            }
+        }
+    }
+}
+
+/// How many pages the last level of the TLB holds.
 ///
 /// A chain of loads through one line of each page costs more than one through as
 /// many lines that are together: by the first level's misses from some tens of pages
 /// on, by those of the last from the number on that is looked for.
-fn tlb(clock: &Clock, memory: &mut [u64], page: usize) -> (usize, f64) {
+fn tlb(clock: &Clock, memory: &mut [u64], page: usize) -> usize {
     let mut extra = |pages: usize| {
         let steps = 2 * pages.max(2048);
         let spread = chain(memory, pages, |i| i * page + i % 61 * 8);
@@ -112,10 +144,10 @@ fn tlb(clock: &Clock, memory: &mut [u64], page: usize) -> (usize, f64) {
         (cost[..4].iter().fold(f64::INFINITY, |a, &b| a.min(b)), cost[SWEEPS.len() - 1]);
     let page = (high - low).max(0.1);
     if high < 1.5 * low.max(0.5) {
-        return (MOST, page);
+        return MOST;
     }
     let knee = cost.iter().rposition(|&ns| ns < low + page / 3.0);
-    (knee.map_or(SWEEPS[0], |i| SWEEPS[i]), page)
+    knee.map_or(SWEEPS[0], |i| SWEEPS[i])
 }
 
 /// Links the words at these places to one cycle in an order that no prefetcher

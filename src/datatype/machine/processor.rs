@@ -75,10 +75,11 @@ fn told() -> Option<usize> {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
     let (most, most_extended) = (__cpuid(0).eax, __cpuid(0x8000_0000).eax);
     if vendor() == AMD && most_extended >= 0x8000_0006 {
+        // From family 26 on in units of 32 pages; hypervisors hide the bit that says so.
         let second = __cpuid(0x8000_0006).ebx;
-        let thirties = most_extended >= 0x8000_0021 && __cpuid(0x8000_0021).eax & 1 << 14 != 0;
+        let unit = if name().starts_with("amd-26-") { 32 } else { 1 };
         let pages = (second >> 16) & 0xfff;
-        return (second >> 28 != 0).then_some(pages as usize * if thirties { 32 } else { 1 });
+        return (second >> 28 != 0).then_some(pages as usize * unit);
     }
     if most < 0x18 {
         return None;
