@@ -52,8 +52,10 @@ pub(crate) enum Reason {
     Short,
     /// One stretch of memory.
     Contiguous,
-    /// Blocks so long that MPI copies them as fast, and a message's without a buffer.
+    /// Blocks so long that MPI sends them as fast.
     LongBlocks,
+    /// So long a message that MPI, which goes by fragments, sends it as fast.
+    Long,
     /// A datatype that is not understood: see the line of types.
     NotLearnt,
     /// MPI is to say what is wrong, or has nothing to do.
@@ -67,11 +69,12 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
-    const ALL: [(Reason, &'static str); 9] = [
+    const ALL: [(Reason, &'static str); 10] = [
         (Reason::Basic, "basic types"),
         (Reason::Short, "short"),
         (Reason::Contiguous, "contiguous"),
         (Reason::LongBlocks, "long blocks"),
+        (Reason::Long, "long"),
         (Reason::NotLearnt, "types not learnt"),
         (Reason::Arguments, "arguments"),
         (Reason::Memory, "memory"),
@@ -81,7 +84,7 @@ impl Reason {
 }
 
 static TAKEN: [AtomicU64; 11] = [const { AtomicU64::new(0) }; 11];
-static LEFT: [[AtomicU64; 9]; 11] = [const { [const { AtomicU64::new(0) }; 9] }; 11];
+static LEFT: [[AtomicU64; 10]; 11] = [const { [const { AtomicU64::new(0) }; 10] }; 11];
 /// Types learnt, and why others were not.
 static LEARNT: AtomicU64 = AtomicU64::new(0);
 static REFUSED: Mutex<Vec<(String, u64)>> = Mutex::new(Vec::new());

@@ -5,7 +5,7 @@
 //! committed out of sight has none, and is left to MPI.
 
 use crate::learn;
-use crate::mpi::{self, Mpi};
+use crate::mpi::{self, Family, Mpi};
 use crate::settings::SETTINGS;
 use crate::stats::{self, Call, Reason};
 use rankway::datatype::Layout;
@@ -18,10 +18,17 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock};
 /// Bytes from which `MPI_Pack` and `MPI_Unpack` are taken.
 const LEAST_PACKED: u64 = 512;
 /// Bytes from which messages are taken.
-const LEAST_MESSAGE: u64 = 4096;
-/// Mean bytes of a block up to which messages are taken: MPI sends longer ones
-/// without a buffer for all of them.
-const LONGEST_BLOCK: u64 = 1024;
+const LEAST_MESSAGE: u64 = 8192;
+
+/// Mean bytes of a block, and bytes of a message, up to which messages are taken:
+/// beyond, MPI packs fragments as fast while the peer unpacks those before, and we
+/// pack, send and unpack all of it in turn. (`make bench-preload`.)
+fn longest(mpi: &Mpi) -> (u64, u64) {
+    match mpi.family {
+        Family::OpenMpi => (16, 1 << 20),
+        Family::Mpich => (128, u64::MAX),
+    }
+}
 
 /// A committed type, learnt when it is first worth it.
 struct Entry {
@@ -36,6 +43,13 @@ struct Learnt {
 }
 
 impl Learnt {
+    /// Returns true if elements lie within each other, as columns do: a walk that
+    /// takes one after the other meets every line of memory many times.
+    fn interleaves(&self, elements: u64) -> bool {
+        let (first, end) = self.layout.true_bounds().unwrap_or_default();
+        elements > 1 && end - first > self.layout.extent().abs()
+    }
+
     fn whole(&self, count: c_int) -> Option<Layout> {
         if count == 1 {
             return Some(self.layout.clone());
@@ -214,8 +228,14 @@ unsafe fn decide(call: Call, memory: usize, count: c_int, handle: usize) -> Resu
     if blocks <= 1 {
         return Err(Reason::Contiguous);
     }
-    if !call.is_packing() && bytes / blocks > LONGEST_BLOCK {
-        return Err(Reason::LongBlocks);
+    if !call.is_packing() {
+        let (block, message) = longest(mpi);
+        if bytes / blocks > block {
+            return Err(Reason::LongBlocks);
+        }
+        if bytes > message && !learnt.interleaves(elements) {
+            return Err(Reason::Long);
+        }
     }
     // (MPI_BOTTOM is 0, and the addresses are the type's.)
     if (memory as i64).wrapping_add(first) < 4096 {
