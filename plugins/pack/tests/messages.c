@@ -304,7 +304,7 @@ static void *thread(void *number) {
   double *in = area(200), *out = area(300 + 10 * rank + me);
   for (int i = 0; i < 60; i++) {
     // Each its own types, made and freed all the time.
-    MPI_Datatype own = pairs(300 + 50 * me + i, 3 + (i + me) % 3);
+    MPI_Datatype own = pairs(600 + 50 * me + i, 3 + (i + me) % 3);
     MPI_Request requests[2];
     MPI_Irecv(in, 1, own, peer, 1000 + me, comm, &requests[0]);
     MPI_Isend(out, 1, own, peer, 1000 + me, comm, &requests[1]);
