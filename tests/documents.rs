@@ -35,10 +35,11 @@ const SOURCES: [&str; 19] = [
 
 /// Files and names of others that pages name: Open MPI's, UCX's, the kernel's, and
 /// a program of MPICH's test suite.
-const FOREIGN: [&str; 10] = [
+const FOREIGN: [&str; 11] = [
     "MEMBARRIER_CMD_GLOBAL_EXPEDITED",
     "large_acc_flush_local",
     "mpi.h",
+    "mpif.h",
     "pending_count",
     "tcp_ep.c",
     "ucp_atomic_req_handler",

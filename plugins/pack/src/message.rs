@@ -9,7 +9,7 @@ use crate::mpi::{self, Mpi};
 use crate::packing::shielded;
 use crate::requests::{self, Pending};
 use crate::stats::{self, Call, Reason};
-use crate::types::{self, Taken};
+use crate::types::{self, Chosen};
 use std::ffi::{c_int, c_void};
 
 /// What `MPI_Send` and its kin take.
@@ -45,7 +45,7 @@ type Status = [u64; 4];
 /// Packed bytes of a message, or memory for them.
 struct Message {
     buffer: Buffer,
-    taken: Taken,
+    chosen: Chosen,
     memory: usize,
 }
 
@@ -63,13 +63,13 @@ impl Message {
         fits: impl Fn(&Mpi) -> bool,
     ) -> Option<Message> {
         // SAFETY: [MPI].
-        let taken = unsafe { types::choose(call, memory, count, datatype) }?;
-        let reason = if peer == taken.mpi.no_process() {
+        let chosen = unsafe { types::choose(call, memory, count, datatype) }?;
+        let reason = if peer == chosen.mpi.no_process() {
             Reason::Arguments
-        } else if !fits(taken.mpi) {
+        } else if !fits(chosen.mpi) {
             Reason::Unsafe
-        } else if let Some(buffer) = buffers::get(taken.bytes) {
-            return Some(Message { buffer, taken, memory });
+        } else if let Some(buffer) = buffers::get(chosen.bytes) {
+            return Some(Message { buffer, chosen, memory });
         } else {
             Reason::Memory
         };
@@ -93,8 +93,8 @@ impl Message {
             unsafe {
                 let mut message =
                     Message::new(call, memory as usize, count, datatype, peer, |_| true)?;
-                message.taken.layout.pack_raw(memory.cast(), 0, message.buffer.bytes_mut());
-                stats::taken(call);
+                message.chosen.layout.pack_raw(memory.cast(), 0, message.buffer.bytes_mut());
+                stats::count(call);
                 Some(message)
             }
         })
@@ -120,7 +120,7 @@ impl Message {
             let memory = memory as usize;
             // SAFETY: [MPI].
             let message = unsafe { Message::new(call, memory, count, datatype, peer, fits) }?;
-            stats::taken(call);
+            stats::count(call);
             Some(message)
         })
     }
@@ -130,7 +130,7 @@ impl Message {
     }
 
     fn len(&self) -> c_int {
-        self.taken.bytes as c_int
+        self.chosen.bytes as c_int
     }
 
     /// What was received goes where it belongs.
@@ -138,7 +138,7 @@ impl Message {
     /// # Safety
     /// \[MPI\]: of a receive that has completed without an error; \[BUF\].
     unsafe fn deliver(&self, status: *const c_void) -> bool {
-        let (mpi, layout) = (self.taken.mpi, &self.taken.layout);
+        let (mpi, layout) = (self.chosen.mpi, &self.chosen.layout);
         // SAFETY: [MPI], [BUF].
         shielded(|| unsafe {
             requests::deliver(mpi, &self.buffer, status, self.memory, layout).then_some(())
@@ -148,7 +148,7 @@ impl Message {
 
     /// As an operation under way.
     fn pending(self, receives: bool) -> std::sync::Arc<Pending> {
-        Pending::new(self.buffer, receives.then_some((self.memory, self.taken.layout)))
+        Pending::new(self.buffer, receives.then_some((self.memory, self.chosen.layout)))
     }
 }
 
@@ -169,7 +169,7 @@ pub(crate) unsafe fn send(
     unsafe {
         match Message::packed(call, memory, count, datatype, peer) {
             Some(mut message) => {
-                let packed = message.taken.mpi.packed;
+                let packed = message.chosen.mpi.packed;
                 next(message.address(), message.len(), packed, peer, tag, comm)
             }
             None => next(memory, count, datatype, peer, tag, comm),
@@ -196,7 +196,7 @@ pub(crate) unsafe fn recv(
         else {
             return next(memory, count, datatype, peer, tag, comm, status);
         };
-        let (mpi, mut own) = (message.taken.mpi, Status::default());
+        let (mpi, mut own) = (message.chosen.mpi, Status::default());
         let theirs = status;
         let status = seen(mpi, status, &mut own);
         let (address, mut len) = (message.address(), message.len());
@@ -251,13 +251,13 @@ pub(crate) unsafe fn sendrecv(
         let mut sent = Message::packed(Call::Sendrecv, memory, count, datatype, to);
         let mut got = Message::to_receive(Call::Sendrecv, into, space, into_type, from);
         let (memory, count, datatype) = match &mut sent {
-            Some(sent) => (sent.address().cast_const(), sent.len(), sent.taken.mpi.packed),
+            Some(sent) => (sent.address().cast_const(), sent.len(), sent.chosen.mpi.packed),
             None => (memory, count, datatype),
         };
         let mut own = Status::default();
         let (into, space, into_type, status) = match &mut got {
             Some(got) => {
-                let behind = got.taken.mpi;
+                let behind = got.chosen.mpi;
                 (got.address(), got.len(), behind.packed, seen(behind, status, &mut own))
             }
             None => (into, space, into_type, status),
@@ -290,7 +290,7 @@ pub(crate) unsafe fn isend(
     unsafe {
         match Message::packed(call, memory, count, datatype, peer) {
             Some(mut message) => {
-                let (address, len, mpi) = (message.address(), message.len(), message.taken.mpi);
+                let (address, len, mpi) = (message.address(), message.len(), message.chosen.mpi);
                 let code = next(address, len, mpi.packed, peer, tag, comm, request);
                 begun(mpi, code, request, message, false);
                 code
@@ -318,7 +318,7 @@ pub(crate) unsafe fn irecv(
         let message = Message::to_receive(Call::Irecv, memory, count, datatype, peer);
         match message {
             Some(mut message) => {
-                let (address, len, mpi) = (message.address(), message.len(), message.taken.mpi);
+                let (address, len, mpi) = (message.address(), message.len(), message.chosen.mpi);
                 let code = next(address, len, mpi.packed, peer, tag, comm, request);
                 begun(mpi, code, request, message, true);
                 code

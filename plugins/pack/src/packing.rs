@@ -72,16 +72,16 @@ pub(crate) unsafe fn pack(
     let done = shielded(|| {
         // SAFETY: [MPI]; the bytes lie within `packed`, and [BUF].
         unsafe {
-            let taken = types::choose(Call::Pack, memory as usize, count, datatype)?;
-            let place = place(packed, size, position, taken.bytes);
-            let Some(at) = place.filter(|_| taken.mpi.is_comm(comm)) else {
+            let chosen = types::choose(Call::Pack, memory as usize, count, datatype)?;
+            let place = place(packed, size, position, chosen.bytes);
+            let Some(at) = place.filter(|_| chosen.mpi.is_comm(comm)) else {
                 return no_place(Call::Pack);
             };
-            let out = std::slice::from_raw_parts_mut(packed.cast::<u8>().add(at), taken.bytes);
-            taken.layout.pack_raw(memory.cast(), 0, out);
-            *position = (at + taken.bytes) as c_int;
+            let out = std::slice::from_raw_parts_mut(packed.cast::<u8>().add(at), chosen.bytes);
+            chosen.layout.pack_raw(memory.cast(), 0, out);
+            *position = (at + chosen.bytes) as c_int;
         }
-        stats::taken(Call::Pack);
+        stats::count(Call::Pack);
         Some(())
     });
     match done {
@@ -107,16 +107,16 @@ pub(crate) unsafe fn unpack(
     let done = shielded(|| {
         // SAFETY: [MPI]; the bytes lie within `packed`, and [BUF].
         unsafe {
-            let taken = types::choose(Call::Unpack, memory as usize, count, datatype)?;
-            let place = place(packed, size, position, taken.bytes);
-            let Some(at) = place.filter(|_| taken.mpi.is_comm(comm)) else {
+            let chosen = types::choose(Call::Unpack, memory as usize, count, datatype)?;
+            let place = place(packed, size, position, chosen.bytes);
+            let Some(at) = place.filter(|_| chosen.mpi.is_comm(comm)) else {
                 return no_place(Call::Unpack);
             };
-            let data = std::slice::from_raw_parts(packed.cast::<u8>().add(at), taken.bytes);
-            taken.layout.unpack_raw(memory.cast(), 0, data);
-            *position = (at + taken.bytes) as c_int;
+            let data = std::slice::from_raw_parts(packed.cast::<u8>().add(at), chosen.bytes);
+            chosen.layout.unpack_raw(memory.cast(), 0, data);
+            *position = (at + chosen.bytes) as c_int;
         }
-        stats::taken(Call::Unpack);
+        stats::count(Call::Unpack);
         Some(())
     });
     match done {

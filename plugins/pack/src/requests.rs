@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, RwLock};
 
 /// A send or a receive of a packed buffer.
 pub(crate) struct Pending {
-    /// Taken when the operation is over.
+    /// Chosen when the operation is over.
     buffer: Mutex<Option<Buffer>>,
     /// Of a receive: the memory, and what belongs where in it.
     to: Option<(usize, Layout)>,

@@ -83,16 +83,16 @@ impl Reason {
     ];
 }
 
-static TAKEN: [AtomicU64; 11] = [const { AtomicU64::new(0) }; 11];
+static CHOSEN: [AtomicU64; 11] = [const { AtomicU64::new(0) }; 11];
 static LEFT: [[AtomicU64; 10]; 11] = [const { [const { AtomicU64::new(0) }; 10] }; 11];
 /// Types learnt, and why others were not.
 static LEARNT: AtomicU64 = AtomicU64::new(0);
 static REFUSED: Mutex<Vec<(String, u64)>> = Mutex::new(Vec::new());
 
 /// Counts a call that was taken.
-pub(crate) fn taken(call: Call) {
+pub(crate) fn count(call: Call) {
     if SETTINGS.stats {
-        TAKEN[call as usize].fetch_add(1, Ordering::Relaxed);
+        CHOSEN[call as usize].fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -135,12 +135,12 @@ pub(crate) fn print(mpi: &str) {
         let _ = writeln!(text, "rankway_pack{who}: types not learnt: {count}, {why}");
     }
     for (call, name) in Call::ALL {
-        let (taken, left) = (load(&TAKEN[call as usize]), &LEFT[call as usize]);
+        let (chosen, left) = (load(&CHOSEN[call as usize]), &LEFT[call as usize]);
         let all: u64 = left.iter().map(load).sum();
-        if taken + all == 0 {
+        if chosen + all == 0 {
             continue;
         }
-        let _ = write!(text, "rankway_pack{who}: {name}: {taken} taken, {all} left");
+        let _ = write!(text, "rankway_pack{who}: {name}: {chosen} taken, {all} left");
         for (reason, words) in Reason::ALL {
             let count = load(&left[reason as usize]);
             if count > 0 {

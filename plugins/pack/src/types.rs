@@ -171,7 +171,7 @@ fn wanted() -> Option<&'static Mpi> {
 }
 
 /// A call that is taken: all its elements as one layout.
-pub(crate) struct Taken {
+pub(crate) struct Chosen {
     pub(crate) mpi: &'static Mpi,
     pub(crate) layout: Layout,
     /// Bytes of the packed stream.
@@ -183,7 +183,12 @@ pub(crate) struct Taken {
 /// # Safety
 /// \[MPI\]
 #[inline]
-pub(crate) unsafe fn choose(call: Call, memory: usize, count: c_int, word: usize) -> Option<Taken> {
+pub(crate) unsafe fn choose(
+    call: Call,
+    memory: usize,
+    count: c_int,
+    word: usize,
+) -> Option<Chosen> {
     let handle = mpi::handle(word);
     if present(handle).load(Ordering::Acquire) == 0 {
         stats::left(call, Reason::Basic);
@@ -191,7 +196,7 @@ pub(crate) unsafe fn choose(call: Call, memory: usize, count: c_int, word: usize
     }
     // SAFETY: [MPI].
     match unsafe { decide(call, memory, count, handle) } {
-        Ok(taken) => Some(taken),
+        Ok(chosen) => Some(chosen),
         Err(reason) => {
             stats::left(call, reason);
             None
@@ -202,7 +207,7 @@ pub(crate) unsafe fn choose(call: Call, memory: usize, count: c_int, word: usize
 /// # Safety
 /// \[MPI\]
 #[inline(never)]
-unsafe fn decide(call: Call, memory: usize, count: c_int, handle: usize) -> Result<Taken, Reason> {
+unsafe fn decide(call: Call, memory: usize, count: c_int, handle: usize) -> Result<Chosen, Reason> {
     let mpi = mpi::get().ok_or(Reason::Off)?;
     let (on, least) = match call.is_packing() {
         true => (SETTINGS.pack, LEAST_PACKED),
@@ -241,7 +246,7 @@ unsafe fn decide(call: Call, memory: usize, count: c_int, handle: usize) -> Resu
     if (memory as i64).wrapping_add(first) < 4096 {
         return Err(Reason::Arguments);
     }
-    Ok(Taken { mpi, layout, bytes: bytes as usize })
+    Ok(Chosen { mpi, layout, bytes: bytes as usize })
 }
 
 impl Entry {

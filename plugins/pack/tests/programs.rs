@@ -92,12 +92,12 @@ impl Mpi {
 
     /// The program prints the same with the library and without; of each of these
     /// functions it took calls in some rank.
-    fn same(&self, ranks: u32, words: &[&Path], taken: &[&str]) {
+    fn same(&self, ranks: u32, words: &[&Path], functions: &[&str]) {
         let (plain, _) = self.run(ranks, None, words);
         assert!(plain.lines().count() > 0);
         let (with, told) = self.run(ranks, Some("on"), words);
         assert_eq!(plain, with, "{}: {words:?}", self.name);
-        for function in taken {
+        for function in functions {
             assert!(takes(&told, function), "{} was not taken: {told}", function);
         }
     }
@@ -156,12 +156,12 @@ fn messages_arrive_as_they_do_without() {
     each("mpicc", |mpi, compiler| {
         let program = mpi.build(compiler, "messages.c", "messages", &[]);
         let sends = ["MPI_Send", "MPI_Ssend", "MPI_Rsend", "MPI_Isend", "MPI_Issend"];
-        let mut taken = [&sends[..], &["MPI_Recv", "MPI_Sendrecv"]].concat();
+        let mut functions = [&sends[..], &["MPI_Recv", "MPI_Sendrecv"]].concat();
         // (Open MPI's goes on behind the buffer of a receive that is too short.)
         if mpi.name == "mpich" {
-            taken.push("MPI_Irecv");
+            functions.push("MPI_Irecv");
         }
-        mpi.same(2, &[&program], &taken);
+        mpi.same(2, &[&program], &functions);
     });
 }
 
