@@ -19,7 +19,8 @@ const ROUNDS: usize = 12;
 /// Elements along a side of the matrix, and of the cube.
 const MATRIX: u64 = 1024;
 const CUBE: u64 = 128;
-const BYTES: usize = (MATRIX * MATRIX * 8) as usize;
+/// The cube is the larger of the two.
+const BYTES: usize = (CUBE * CUBE * CUBE * 8) as usize;
 
 fn main() -> ExitCode {
     for (name, provider, mapped) in
