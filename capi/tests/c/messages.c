@@ -174,7 +174,7 @@ static void columns(struct job *job, uint64_t n)
         out[i] = (double)i + 0.5 * job->rank;
     for (int call = 0; call < 5; call++) {
         int packed = call == 1;
-        OK(rankway_type_basic(RANKWAY_F64, &element));
+        OK(rankway_type_basic(RANKWAY_DOUBLE, &element));
         OK(rankway_type_vector(n, 1, 3, element, &column));
         for (size_t i = 0; i < cells; i++)
             in[i] = -1;
@@ -221,7 +221,7 @@ static void refused(struct job *job)
     rankway_request_t requests[2];
     rankway_status_t status;
 
-    OK(rankway_type_basic(RANKWAY_F64, &element));
+    OK(rankway_type_basic(RANKWAY_DOUBLE, &element));
     OK(rankway_type_vector(4, 1, 2, element, &column));
     gone = column;
     ENSURE(rankway_isend_type(NULL, 1, column, 0, 0, job->world, &requests[0]) == RANKWAY_ERR_NULL);
