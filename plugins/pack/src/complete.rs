@@ -60,7 +60,7 @@ impl Watch {
     ///
     /// # Safety
     /// \[MPI\], after MPI was called with these requests; \[BUF\].
-    unsafe fn settle(
+    unsafe fn complete(
         self,
         requests: *const c_void,
         code: c_int,
@@ -120,7 +120,7 @@ pub(crate) unsafe fn wait(next: Wait, request: *mut c_void, status: *mut c_void)
         let mut own = [0; 4];
         let status = seen(watch.mpi, status, &mut own);
         let code = next(request, status);
-        watch.settle(request, code, |_| Some((status, code == 0)))
+        watch.complete(request, code, |_| Some((status, code == 0)))
     }
 }
 
@@ -138,7 +138,7 @@ pub(crate) unsafe fn test(
         let mut own = [0; 4];
         let status = seen(watch.mpi, status, &mut own);
         let code = next(request, flag, status);
-        watch.settle(request, code, |_| Some((status, code == 0)))
+        watch.complete(request, code, |_| Some((status, code == 0)))
     }
 }
 
@@ -199,7 +199,7 @@ unsafe fn all(
         let (mpi, mut own) = (watch.mpi, Vec::new());
         let statuses = places(mpi, statuses, count, &mut own);
         let code = call(statuses);
-        watch.settle(requests, code, |mine| one(mpi, statuses, mine.index, code))
+        watch.complete(requests, code, |mine| one(mpi, statuses, mine.index, code))
     }
 }
 
@@ -219,7 +219,7 @@ unsafe fn any(
         let mut own = [0; 4];
         let status = seen(watch.mpi, status, &mut own);
         let code = call(status);
-        watch.settle(requests, code, |_| Some((status, code == 0)))
+        watch.complete(requests, code, |_| Some((status, code == 0)))
     }
 }
 
@@ -295,7 +295,7 @@ pub(crate) unsafe fn some(
         let (mpi, mut own) = (watch.mpi, Vec::new());
         let statuses = places(mpi, statuses, count, &mut own);
         let code = next(count, requests, completed, indices, statuses);
-        watch.settle(requests, code, |mine| {
+        watch.complete(requests, code, |mine| {
             let n = usize::try_from(*completed).unwrap_or(0);
             let i = (0..n).find(|&i| *indices.add(i) as usize == mine.index)?;
             one(mpi, statuses, i, code)
