@@ -50,11 +50,11 @@ fn blocks(doubles: u64) -> Result<Layout> {
     Ok(Layout::vector(count, doubles, 2 * doubles as i64, &Layout::basic(Basic::F64))?)
 }
 
-/// The columns of a square matrix.
+/// The columns of a matrix.
 fn transpose() -> Result<Layout> {
-    let side = ((BYTES / 8) as f64).sqrt() as u64;
-    let column = Layout::vector(side, 1, side as i64, &Layout::basic(Basic::F64))?;
-    Ok(Layout::hvector(BYTES as u64 / 8 / side, 1, 8, &column)?)
+    let (columns, rows) = (512, BYTES as u64 / 8 / 512);
+    let column = Layout::vector(rows, 1, columns as i64, &Layout::basic(Basic::F64))?;
+    Ok(Layout::hvector(columns, 1, 8, &column)?)
 }
 
 fn measure(boot: Arc<dyn Boot>, provider: Option<String>) -> Result {
