@@ -214,7 +214,7 @@ mod tests {
             let (mut got, mut from) = (Vec::new(), 0);
             while from < layout.size() {
                 let cut = Places::cut(&layout, from, longest, operands, 8);
-                prop_assert!(cut.bytes > 0 && cut.bytes <= longest && cut.bytes % 8 == 0);
+                prop_assert!(cut.bytes > 0 && cut.bytes <= longest && cut.bytes.is_multiple_of(8));
                 let mut body = cut.encode();
                 prop_assert!(body.len() + operands * cut.bytes <= longest);
                 body.push(7);
