@@ -226,12 +226,12 @@ pub(super) struct Sequence {
     /// As in [`Kind::List`], neighbours of one type joined; one round where they come in
     /// turn.
     list: Vec<Types>,
-    turn: Turn,
+    pattern: Pattern,
 }
 
 /// How the elements of a [`Sequence`] come.
 #[derive(Clone, Copy, Default, PartialEq)]
-enum Turn {
+enum Pattern {
     /// Too few to know.
     #[default]
     Unknown,
@@ -271,22 +271,22 @@ impl Sequence {
         if one == Types::None {
             return;
         }
-        if let Turn::Rounds(passed) = &mut self.turn {
+        if let Pattern::Rounds(passed) = &mut self.pattern {
             if self.list[*passed % self.list.len()] == one {
                 *passed += 1;
                 return;
             }
             let round = self.list.len();
             (round..*passed).for_each(|i| self.list.push(self.list[i - round].clone()));
-            self.turn = Turn::Any;
+            self.pattern = Pattern::Any;
         }
         self.list.push(one);
-        if self.turn == Turn::Unknown && self.list.len() == Sequence::LOOK {
+        if self.pattern == Pattern::Unknown && self.list.len() == Sequence::LOOK {
             let round = Sequence::LOOK - border(&self.list);
-            self.turn = Turn::Any;
+            self.pattern = Pattern::Any;
             if round <= Sequence::LOOK / 2 {
                 self.list.truncate(round);
-                self.turn = Turn::Rounds(Sequence::LOOK);
+                self.pattern = Pattern::Rounds(Sequence::LOOK);
             }
         }
     }
@@ -295,7 +295,7 @@ impl Sequence {
         self.flush(Types::None);
         let mut list = self.list;
         let mut passed = list.len();
-        if let Turn::Rounds(all) = self.turn {
+        if let Pattern::Rounds(all) = self.pattern {
             passed = all;
         } else if list.len() > 1 {
             let round = period(&list);

@@ -4,7 +4,7 @@ use super::*;
 
 /// One element's bytes in external32, written by hand.
 fn converted(basic: Basic, bytes: &[u8]) -> Vec<u8> {
-    let turn = |bytes: &[u8]| -> Vec<u8> {
+    let swapped = |bytes: &[u8]| -> Vec<u8> {
         if cfg!(target_endian = "little") {
             bytes.iter().rev().copied().collect()
         } else {
@@ -12,8 +12,8 @@ fn converted(basic: Basic, bytes: &[u8]) -> Vec<u8> {
         }
     };
     match basic {
-        Basic::WideChar => turn(bytes)[2..].to_vec(),
-        Basic::C32 | Basic::C64 => bytes.chunks(bytes.len() / 2).flat_map(turn).collect(),
+        Basic::WideChar => swapped(bytes)[2..].to_vec(),
+        Basic::C32 | Basic::C64 => bytes.chunks(bytes.len() / 2).flat_map(swapped).collect(),
         Basic::LongDouble if cfg!(target_arch = "x86_64") => {
             // Sign and exponent, then the fraction without its leading bit.
             let mut out = vec![bytes[9], bytes[8]];
@@ -22,7 +22,7 @@ fn converted(basic: Basic, bytes: &[u8]) -> Vec<u8> {
             out.resize(16, 0);
             out
         }
-        _ => turn(bytes),
+        _ => swapped(bytes),
     }
 }
 
@@ -118,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn types_that_come_in_turn_are_counted(
+    fn types_that_repeat_are_counted(
         round in prop::collection::vec((0u64..3, prop::sample::select(Basic::ALL.to_vec())), 1..6),
         rounds in 0usize..50,
         tail in prop::collection::vec((0u64..3, prop::sample::select(Basic::ALL.to_vec())), 0..4),
