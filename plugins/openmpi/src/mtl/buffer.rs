@@ -1,7 +1,7 @@
-//! Where a message's bytes are: in the user's memory or packed.
+//! Where a message's bytes are.
 //!
-//! Data that lies in one piece is found here; other data is packed by its
-//! datatype's layout, or by Open MPI's convertor where it does more than copy.
+//! Data that lies in one piece is found here; other data goes by its datatype's
+//! layout, or through Open MPI's convertor where it does more than copy.
 
 use crate::{datatype, ffi, version};
 use rankway::datatype::Layout;
@@ -9,19 +9,19 @@ use std::ffi::{c_int, c_void};
 
 /// Where a message's bytes are.
 pub(super) struct Buffer {
+    /// The first byte, or the layout's origin.
     pub(super) start: *mut u8,
     pub(super) bytes: usize,
-    /// What `start` is of, if it is not the user's memory; whoever has it last
-    /// drops it.
-    pub(super) packed: *mut Packed,
+    /// Null for one piece of the user's memory; whoever has it last drops it.
+    pub(super) pieces: *mut Pieces,
 }
 
-/// A message's bytes one after the other, beside the user's memory.
-pub(super) enum Packed {
-    /// By a layout, whose origin is at `memory`.
-    ByLayout { bytes: Vec<u8>, layout: Layout, memory: *mut u8 },
-    /// By a convertor, in an allocation of the shim's.
-    ByConvertor(*mut c_void),
+/// A message that is not one piece of the user's memory.
+pub(super) enum Pieces {
+    /// What a layout takes of it.
+    Layout(Layout),
+    /// An allocation of the shim's, packed or to be unpacked by the convertor.
+    Packed(*mut c_void),
 }
 
 const CONTIGUOUS: u32 = ffi::OPAL_DATATYPE_FLAG_CONTIGUOUS;
@@ -31,7 +31,7 @@ const DEVICE: u32 = ffi::RW_CONVERTOR_DEVICE;
 impl Buffer {
     #[inline]
     fn users(start: *mut u8, bytes: usize) -> Buffer {
-        Buffer { start, bytes, packed: std::ptr::null_mut() }
+        Buffer { start, bytes, pieces: std::ptr::null_mut() }
     }
 
     /// What a convertor sends.
@@ -60,7 +60,7 @@ impl Buffer {
                 let offset = if lower { of_type.true_lb } else { 0 };
                 return Ok(Buffer::users(of.pBaseBuf.wrapping_offset(offset), of.local_size));
             }
-            match Buffer::by_layout(convertor, true) {
+            match Buffer::by_layout(convertor) {
                 Some(buffer) => Ok(buffer),
                 None => Buffer::packed(convertor, ffi::rw_send_buffer),
             }
@@ -87,7 +87,7 @@ impl Buffer {
                 let start = of.pBaseBuf.wrapping_offset(end.end_loop.first_elem_disp);
                 return Ok(Buffer::users(start, of.local_size));
             }
-            match Buffer::by_layout(convertor, false) {
+            match Buffer::by_layout(convertor) {
                 Some(buffer) => Ok(buffer),
                 None => Buffer::packed(convertor, ffi::rw_recv_buffer),
             }
@@ -116,24 +116,27 @@ impl Buffer {
         if !owned {
             return Ok(Buffer::users(start.cast(), bytes));
         }
-        let packed = Box::into_raw(Box::new(Packed::ByConvertor(start)));
-        Ok(Buffer { start: start.cast(), bytes, packed })
+        Ok(Buffer::of(start.cast(), bytes, Pieces::Packed(start)))
     }
 
-    /// Space for what a convertor takes, filled for a send, by its datatype's
-    /// layout; `None` where the bytes are not just copied.
+    fn of(start: *mut u8, bytes: usize, pieces: Pieces) -> Buffer {
+        Buffer { start, bytes, pieces: Box::into_raw(Box::new(pieces)) }
+    }
+
+    /// What a convertor takes, by its datatype's layout; `None` where it does more
+    /// than copy bytes.
     ///
     /// # Safety
-    /// \[MPI\], a convertor; \[BUF\]
+    /// \[MPI\], a convertor.
     #[cold]
     #[inline(never)]
-    unsafe fn by_layout(convertor: *const ffi::opal_convertor_t, send: bool) -> Option<Buffer> {
+    unsafe fn by_layout(convertor: *const ffi::opal_convertor_t) -> Option<Buffer> {
         const OTHERS: u32 = DEVICE | ffi::RW_CONVERTOR_SUMMED | ffi::CONVERTOR_COMPLETED;
         // SAFETY: [MPI]; at this layer a description is that of an Open MPI datatype.
         let (of, layout) = unsafe {
             let of = &*convertor;
-            let plain = of.flags & (ffi::CONVERTOR_HOMOGENEOUS | OTHERS);
-            if plain != ffi::CONVERTOR_HOMOGENEOUS || of.pDesc.is_null() || of.bConverted != 0 {
+            let kind = of.flags & (ffi::CONVERTOR_HOMOGENEOUS | OTHERS);
+            if kind != ffi::CONVERTOR_HOMOGENEOUS || of.pDesc.is_null() || of.bConverted != 0 {
                 return None;
             }
             (of, datatype::layout(of.pDesc.cast_mut().cast(), of.count as usize)?)
@@ -141,19 +144,23 @@ impl Buffer {
         if of.local_size == 0 || layout.size() != of.local_size as u64 {
             return None;
         }
-        let (mut bytes, memory) = (vec![0; of.local_size], of.pBaseBuf);
-        if send {
-            // SAFETY: [BUF].
-            unsafe { layout.pack_raw(memory, 0, &mut bytes) };
+        Some(Buffer::of(of.pBaseBuf, of.local_size, Pieces::Layout(layout)))
+    }
+
+    /// The layout, if the message is not in one piece.
+    #[inline]
+    pub(super) fn layout(&self) -> Option<&Layout> {
+        // SAFETY: null, or the box that came with it.
+        match unsafe { self.pieces.as_ref() } {
+            Some(Pieces::Layout(layout)) => Some(layout),
+            _ => None,
         }
-        let start = bytes.as_mut_ptr();
-        let packed = Box::into_raw(Box::new(Packed::ByLayout { bytes, layout, memory }));
-        Some(Buffer { start, bytes: of.local_size, packed })
     }
 }
 
-impl Packed {
-    /// Puts the first bytes where they belong.
+impl Pieces {
+    /// Puts the first bytes of a packed message where they belong; a layout's are
+    /// there.
     ///
     /// # Safety
     /// \[BUF\], of a receive of at least as many bytes with this convertor.
@@ -162,25 +169,18 @@ impl Packed {
         convertor: *mut ffi::opal_convertor_t,
         count: usize,
     ) -> Result<(), c_int> {
-        match self {
-            Packed::ByLayout { bytes, layout, memory } => {
-                // SAFETY: [BUF].
-                unsafe { layout.unpack_raw(*memory, 0, &bytes[..count]) };
-                Ok(())
-            }
-            // SAFETY: [BUF].
-            Packed::ByConvertor(start) => match unsafe { ffi::rw_unpack(convertor, *start, count) }
-            {
-                ffi::SUCCESS => Ok(()),
-                rc => Err(rc),
-            },
+        let Pieces::Packed(start) = self else { return Ok(()) };
+        // SAFETY: [BUF].
+        match unsafe { ffi::rw_unpack(convertor, *start, count) } {
+            ffi::SUCCESS => Ok(()),
+            rc => Err(rc),
         }
     }
 }
 
-impl Drop for Packed {
+impl Drop for Pieces {
     fn drop(&mut self) {
-        if let Packed::ByConvertor(start) = self {
+        if let Pieces::Packed(start) = self {
             // SAFETY: an allocation of the shim's, freed once.
             unsafe { ffi::rw_free(*start) };
         }

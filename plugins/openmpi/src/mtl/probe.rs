@@ -1,5 +1,6 @@
 //! Probes, and messages of a matched probe.
 
+use super::buffer::Buffer;
 use super::module::state;
 use super::{fill, match_spec};
 use crate::comm::Comm;
@@ -118,11 +119,15 @@ impl<N: Netmod> Matched<N> {
     /// As [`Message::start_recv`].
     pub(super) unsafe fn start_recv(
         self,
-        start: *mut u8,
-        capacity: usize,
+        buffer: &Buffer,
         cookie: std::num::NonZeroU64,
     ) -> rankway::msg::Started {
         // SAFETY: [BUF], [REQ].
-        unsafe { self.0.start_recv(start, capacity, cookie) }
+        unsafe {
+            match buffer.layout() {
+                None => self.0.start_recv(buffer.start, buffer.bytes, cookie),
+                Some(layout) => self.0.start_recv_layout(buffer.start, layout, cookie),
+            }
+        }
     }
 }

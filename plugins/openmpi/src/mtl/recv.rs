@@ -37,8 +37,14 @@ pub(super) unsafe extern "C" fn irecv<N: Netmod>(
         let cookie = request.cookie();
         let started = state.enter(|inner| {
             // SAFETY: Open MPI keeps the buffer until the request is completed.
-            let started =
-                unsafe { inner.tagged.start_recv(&spec, buffer.start, buffer.bytes, cookie) };
+            let started = unsafe {
+                match buffer.layout() {
+                    None => inner.tagged.start_recv(&spec, buffer.start, buffer.bytes, cookie),
+                    Some(layout) => {
+                        inner.tagged.start_recv_layout(&spec, buffer.start, layout, cookie)
+                    }
+                }
+            };
             if let Ok(Started::Pending(id)) = started {
                 request.id = Some(id);
             }
@@ -77,7 +83,7 @@ pub(super) unsafe extern "C" fn imrecv<N: Netmod>(
         let cookie = request.cookie();
         let started = state.enter(|_| {
             // SAFETY: as in `irecv`.
-            let started = unsafe { matched.start_recv(buffer.start, buffer.bytes, cookie) };
+            let started = unsafe { matched.start_recv(&buffer, cookie) };
             if let Started::Pending(id) = started {
                 request.id = Some(id);
             }

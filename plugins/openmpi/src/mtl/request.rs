@@ -3,7 +3,7 @@
 //! Open MPI reserves the place behind its own request. Its address is the
 //! cookie of the operation, which comes back when it has ended.
 
-use super::buffer::{Buffer, Packed};
+use super::buffer::{Buffer, Pieces};
 use super::fill;
 use crate::ffi;
 use crate::log::fatal;
@@ -19,9 +19,8 @@ pub(crate) struct Request {
     base: ffi::mca_mtl_request_t,
     /// Names a receive, to take it back.
     pub(super) id: Option<RequestId>,
-    /// A packed copy of what is sent, or where to receive what is to be
-    /// unpacked; null where the user's memory is used.
-    packed: *mut Packed,
+    /// Of a message that is not one piece of the user's memory; null else.
+    pieces: *mut Pieces,
     /// Of a receive, to unpack with; null for a send.
     convertor: *mut ffi::opal_convertor_t,
     /// Bytes there is space for.
@@ -38,7 +37,7 @@ impl Request {
                 completion_callback: None,
             },
             id: None,
-            packed: buffer.packed,
+            pieces: buffer.pieces,
             convertor: std::ptr::null_mut(),
             capacity: buffer.bytes,
             done: AtomicBool::new(false),
@@ -61,7 +60,7 @@ impl Request {
         // SAFETY: [REQ]. Open MPI has filled the first part.
         unsafe {
             (&raw mut (*place).id).write(None);
-            (&raw mut (*place).packed).write(buffer.packed);
+            (&raw mut (*place).pieces).write(buffer.pieces);
             (&raw mut (*place).convertor).write(convertor);
             (&raw mut (*place).capacity).write(buffer.bytes);
             (&raw mut (*place).done).write(AtomicBool::new(false));
@@ -119,7 +118,7 @@ impl Request {
         let request = unsafe { &mut *this };
         match result {
             Ok(status)
-                if request.packed.is_null()
+                if request.pieces.is_null()
                     && !request.convertor.is_null()
                     && !status.cancelled =>
             {
@@ -148,13 +147,13 @@ impl Request {
         if let Err(e) = result {
             fatal(&e);
         }
-        drop(self.take_packed());
+        drop(self.take_pieces());
     }
 
-    fn take_packed(&mut self) -> Option<Box<Packed>> {
-        let packed = std::mem::replace(&mut self.packed, std::ptr::null_mut());
+    fn take_pieces(&mut self) -> Option<Box<Pieces>> {
+        let pieces = std::mem::replace(&mut self.pieces, std::ptr::null_mut());
         // SAFETY: [REQ]; a box of the buffer's, taken once.
-        (!packed.is_null()).then(|| unsafe { Box::from_raw(packed) })
+        (!pieces.is_null()).then(|| unsafe { Box::from_raw(pieces) })
     }
 
     /// Puts what came where it belongs, and fills the status.
@@ -171,11 +170,11 @@ impl Request {
         };
         let bytes = if status.cancelled { 0 } else { status.length as usize };
         let mut error = error;
-        if let Some(packed) = self.take_packed()
+        if let Some(pieces) = self.take_pieces()
             && bytes > 0
             // SAFETY: the convertor of this receive, and as many bytes as came,
             // at most those of its buffer.
-            && let Err(rc) = unsafe { packed.unpack(self.convertor, bytes) }
+            && let Err(rc) = unsafe { pieces.unpack(self.convertor, bytes) }
         {
             error = rc;
         }

@@ -31,7 +31,7 @@ unsafe fn now<N: Netmod>(
     mode: ffi::mca_pml_base_send_mode_t,
     buffer: &Buffer,
 ) -> bool {
-    if mode == ffi::MCA_PML_BASE_SEND_SYNCHRONOUS || !buffer.packed.is_null() {
+    if mode == ffi::MCA_PML_BASE_SEND_SYNCHRONOUS || !buffer.pieces.is_null() {
         return false;
     }
     let (to, start) = (envelope(comm, dest, tag), buffer.start.cast_const());
@@ -61,7 +61,14 @@ unsafe fn begin<N: Netmod>(
     let started = state.enter(|inner| -> Result<_, MsgError> {
         let (start, bytes) = (buffer.start.cast_const(), buffer.bytes);
         // SAFETY: [BUF], [REQ].
-        let started = unsafe { inner.tagged.start_send(to, start, bytes, synchronous, cookie) };
+        let started = unsafe {
+            match buffer.layout() {
+                None => inner.tagged.start_send(to, start, bytes, synchronous, cookie),
+                Some(layout) => {
+                    inner.tagged.start_send_layout(to, start, layout, synchronous, cookie)
+                }
+            }
+        };
         // Under the lock: it may end as soon as that is open.
         match started? {
             Started::Pending(id) => request.id = Some(id),
