@@ -2,17 +2,16 @@
 //!
 //! ```text
 //! put        same contiguous bytes on both sides, epoch, bounds   a store, or Rankway's put
-//! put_any    every other layout, uneven windows, errors           iov lists
+//! put_any    every other layout, uneven windows, errors           layouts
 //! ```
 
 use super::fault::{answer, code};
-use super::layout::Iov;
 use super::module::Module;
-use super::pieces;
-use crate::ffi;
 use crate::log::guarded;
+use crate::{datatype, ffi};
+use rankway::datatype::Layout;
 use rankway::netmod::Netmod;
-use rankway::rma::{Layout, Pending};
+use rankway::rma::Pending;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -23,16 +22,55 @@ pub(super) struct Side {
     pub(super) ty: *mut ffi::ompi_datatype_t,
 }
 
+/// Memory of this process that an operation takes.
+pub(super) struct Memory {
+    /// The layout's origin.
+    pub(super) start: *mut u8,
+    pub(super) layout: Layout,
+}
+
 impl Side {
     /// # Errors
     /// A datatype that no layout says.
     ///
     /// # Safety
     /// The type is a datatype.
-    pub(super) unsafe fn iov(&self) -> Result<Iov, c_int> {
+    pub(super) unsafe fn layout(&self) -> Result<Layout, c_int> {
         // SAFETY: [MPI], [BUF].
-        let iov = unsafe { Iov::new(self.ty, self.count.max(0) as usize) };
-        iov.ok_or(ffi::MPI_ERR_TYPE as c_int)
+        let layout = unsafe { datatype::layout(self.ty, self.count.max(0) as usize) };
+        layout.ok_or(ffi::MPI_ERR_TYPE as c_int)
+    }
+
+    /// # Errors
+    /// As [`Side::layout`].
+    ///
+    /// # Safety
+    /// As [`Side::layout`].
+    pub(super) unsafe fn around(&self, buf: *mut u8) -> Result<Memory, c_int> {
+        // SAFETY: [MPI].
+        let layout = unsafe { self.layout()? };
+        // Behind MPI_BOTTOM are addresses, and its null would be refused.
+        if buf.is_null()
+            && let Some((first, _)) = layout.true_bounds()
+        {
+            let moved = Layout::hindexed(&[1], &[-first], &layout);
+            let layout = moved.map_err(|_| ffi::MPI_ERR_TYPE as c_int)?;
+            return Ok(Memory { start: buf.wrapping_offset(first as isize), layout });
+        }
+        Ok(Memory { start: buf, layout })
+    }
+}
+
+impl Memory {
+    /// The bytes, one behind the other.
+    ///
+    /// # Safety
+    /// \[BUF\]
+    pub(super) unsafe fn packed(&self) -> Vec<u8> {
+        let mut out = vec![0; self.layout.size() as usize];
+        // SAFETY: [BUF].
+        unsafe { self.layout.pack_raw(self.start, 0, &mut out) };
+        out
     }
 }
 
@@ -104,7 +142,7 @@ unsafe fn put_any<N: Netmod>(
 ) -> c_int {
     // SAFETY: [MPI], [BUF].
     if let Some(len) = unsafe { contiguous_len(here, there) }
-        && let Some(offset) = module.offset(target, disp, 0)
+        && let Some(offset) = module.offset(target, disp)
     {
         // SAFETY: the buffer is the operation's until it is synchronised.
         let put = || unsafe { module.window.put_nb(buf.cast(), len, target as u32, offset) };
@@ -112,17 +150,13 @@ unsafe fn put_any<N: Netmod>(
     }
     // SAFETY: [MPI], [BUF].
     unsafe {
-        let (from, to, offset) = match sides(module, here, target, disp, there) {
+        let (from, to, offset) = match sides(module, buf.cast_mut(), here, target, disp, there) {
             Ok(sides) => sides,
             Err(code) => return code,
         };
-        let (rank, start) = (target as u32, buf.cast::<u8>().wrapping_offset(from.low));
-        if pieces::use_packets(module, rank, &to) {
-            let packed = from.gather(buf.cast());
-            return module.enter(|_| answer(pieces::put(module, &packed, rank, offset, &to)));
-        }
-        let (from, to) = (Layout::List(&from.list), Layout::List(&to.list));
-        module.enter(|_| answer(module.window.put_iov_nb(start, &from, rank, offset, &to)))
+        let (rank, window) = (target as u32, &module.window);
+        let put = || window.put_layout_nb(from.start, &from.layout, rank, offset, &to);
+        module.enter(|_| answer(put()))
     }
 }
 
@@ -130,7 +164,7 @@ unsafe fn put_any<N: Netmod>(
 ///
 /// # Safety
 /// As MPI_Put.
-pub(super) unsafe fn put_iov<'a, N: Netmod>(
+pub(super) unsafe fn put_layout<'a, N: Netmod>(
     module: &'a Module<N>,
     buf: *const c_void,
     here: Side,
@@ -138,16 +172,13 @@ pub(super) unsafe fn put_iov<'a, N: Netmod>(
     disp: isize,
     there: Side,
 ) -> Result<Pending<'a, N>, c_int> {
-    // SAFETY: [MPI], [BUF].
-    let (from, to, offset) = unsafe { sides(module, here, target, disp, there)? };
-    // SAFETY: an address within the caller's buffer, which stays until the
-    // operation is synchronised.
-    let issued = module.enter(|_| unsafe {
-        let start = buf.cast::<u8>().wrapping_offset(from.low);
-        let (from, to) = (Layout::List(&from.list), Layout::List(&to.list));
-        module.window.rput_iov(start, &from, target as u32, offset, &to)
-    });
-    issued.map_err(|e| code(&e))
+    // SAFETY: [MPI], [BUF]: the buffer stays until the operation is synchronised.
+    unsafe {
+        let (from, to, offset) = sides(module, buf.cast_mut(), here, target, disp, there)?;
+        let (rank, window) = (target as u32, &module.window);
+        let put = || window.rput_layout(from.start, &from.layout, rank, offset, &to);
+        module.enter(|_| put()).map_err(|e| code(&e))
+    }
 }
 
 /// Both sides of an operation, which must have the same bytes, and the target's
@@ -157,17 +188,18 @@ pub(super) unsafe fn put_iov<'a, N: Netmod>(
 /// Both types are datatypes.
 pub(super) unsafe fn sides<N: Netmod>(
     module: &Module<N>,
+    buf: *mut c_void,
     here: Side,
     target: c_int,
     disp: isize,
     there: Side,
-) -> Result<(Iov, Iov, usize), c_int> {
+) -> Result<(Memory, Layout, usize), c_int> {
     // SAFETY: [MPI], [BUF].
-    let (here, there) = unsafe { (here.iov()?, there.iov()?) };
-    if here.bytes != there.bytes {
+    let (here, there) = unsafe { (here.around(buf.cast())?, there.layout()?) };
+    if here.layout.size() != there.size() {
         return Err(ffi::MPI_ERR_TRUNCATE as c_int);
     }
-    let offset = module.offset(target, disp, there.low).ok_or(ffi::OMPI_ERR_RMA_RANGE)?;
+    let offset = module.offset(target, disp).ok_or(ffi::OMPI_ERR_RMA_RANGE)?;
     Ok((here, there, offset))
 }
 
@@ -238,7 +270,7 @@ unsafe fn get_any<N: Netmod>(
 ) -> c_int {
     // SAFETY: [MPI], [BUF].
     if let Some(len) = unsafe { contiguous_len(here, there) }
-        && let Some(offset) = module.offset(target, disp, 0)
+        && let Some(offset) = module.offset(target, disp)
     {
         // SAFETY: the buffer is the operation's until it is synchronised.
         let get = || unsafe { module.window.get_nb(buf.cast(), len, target as u32, offset) };
@@ -246,22 +278,13 @@ unsafe fn get_any<N: Netmod>(
     }
     // SAFETY: [MPI], [BUF].
     unsafe {
-        let (to, from, offset) = match sides(module, here, target, disp, there) {
+        let (to, from, offset) = match sides(module, buf, here, target, disp, there) {
             Ok(sides) => sides,
             Err(code) => return code,
         };
-        let (rank, start) = (target as u32, buf.cast::<u8>().wrapping_offset(to.low));
-        if pieces::use_packets(module, rank, &from) {
-            return match module.enter(|_| pieces::get(module, rank, offset, &from)) {
-                Ok(packed) => {
-                    to.scatter(&packed, buf.cast());
-                    ffi::SUCCESS
-                }
-                Err(e) => code(&e),
-            };
-        }
-        let (to, from) = (Layout::List(&to.list), Layout::List(&from.list));
-        module.enter(|_| answer(module.window.get_iov_nb(start, &to, rank, offset, &from)))
+        let (rank, window) = (target as u32, &module.window);
+        let get = || window.get_layout_nb(to.start, &to.layout, rank, offset, &from);
+        module.enter(|_| answer(get()))
     }
 }
 
@@ -269,7 +292,7 @@ unsafe fn get_any<N: Netmod>(
 ///
 /// # Safety
 /// As MPI_Get.
-pub(super) unsafe fn get_iov<'a, N: Netmod>(
+pub(super) unsafe fn get_layout<'a, N: Netmod>(
     module: &'a Module<N>,
     buf: *mut c_void,
     here: Side,
@@ -277,14 +300,11 @@ pub(super) unsafe fn get_iov<'a, N: Netmod>(
     disp: isize,
     there: Side,
 ) -> Result<Pending<'a, N>, c_int> {
-    // SAFETY: [MPI], [BUF].
-    let (to, from, offset) = unsafe { sides(module, here, target, disp, there)? };
-    // SAFETY: an address within the caller's buffer, which stays until the
-    // operation is synchronised.
-    let issued = module.enter(|_| unsafe {
-        let start = buf.cast::<u8>().wrapping_offset(to.low);
-        let (to, from) = (Layout::List(&to.list), Layout::List(&from.list));
-        module.window.rget_iov(start, &to, target as u32, offset, &from)
-    });
-    issued.map_err(|e| code(&e))
+    // SAFETY: [MPI], [BUF]: the buffer stays until the operation is synchronised.
+    unsafe {
+        let (to, from, offset) = sides(module, buf, here, target, disp, there)?;
+        let (rank, window) = (target as u32, &module.window);
+        let get = || window.rget_layout(to.start, &to.layout, rank, offset, &from);
+        module.enter(|_| get()).map_err(|e| code(&e))
+    }
 }

@@ -1,12 +1,11 @@
 //! Accumulate, get_accumulate, fetch_and_op, compare_and_swap.
 //!
-//! Elements that Rankway has operations on take its paths, run by run of the
-//! target's layout. All others (pairs with MPI_MINLOC, complex long doubles)
+//! Elements that Rankway has operations on take its paths, in layouts. All others (pairs with MPI_MINLOC, complex long doubles)
 //! go to the target's process, whose Open MPI computes ([`super::custom`]):
 //! atomic with each other, and never mixed with the first kind on one element,
 //! since the type decides.
 
-use super::access::{Side, sides};
+use super::access::{Memory, Side, sides};
 use super::custom::CustomOp;
 use super::element::{element, is_no_op, operation, predefined};
 use super::fault::{answer, code};
@@ -98,39 +97,25 @@ pub(super) unsafe fn update<N: Netmod>(
 ) -> c_int {
     // SAFETY: [MPI], [BUF], here and below.
     unsafe {
-        let (from, to, offset) = match sides(module, here, place.target, place.disp, place.side) {
-            Ok(sides) => sides,
-            Err(code) => return code,
-        };
-        if to.bytes == 0 {
+        let buf = buf.cast_mut().cast();
+        let (from, to, offset) =
+            match sides(module, buf, here, place.target, place.disp, place.side) {
+                Ok(sides) => sides,
+                Err(code) => return code,
+            };
+        if to.size() == 0 {
             return module.enter(|_| answer(empty_operation(module, place.target, offset)));
         }
         let Some(basic) = predefined(place.side.ty) else { return ffi::MPI_ERR_TYPE as c_int };
-        let gathered;
-        let operands = if from.is_one() {
-            buf.wrapping_offset(from.low)
-        } else {
-            gathered = from.gather(buf);
-            gathered.as_ptr()
-        };
-        let rank = place.target as u32;
-        let (Some(ty), Some(op)) = (element(basic), operation(op)) else {
-            let packed = std::slice::from_raw_parts(operands, from.bytes);
+        let (rank, window) = (place.target as u32, &module.window);
+        let (Some(_), Some(op)) = (element(basic), operation(op)) else {
+            let packed = from.packed();
             let custom = CustomOp { basic, op };
-            return module.enter(|_| custom.update(module, packed, rank, offset, &to));
+            return module.enter(|_| custom.update(module, &packed, rank, offset, &to));
         };
-        module.enter(|_| {
-            let mut done = 0;
-            for &(at, len) in &to.list {
-                let (from, count) = (operands.wrapping_add(done), len / ty.size());
-                let sent = module.window.accumulate_raw(from, count, ty, op, rank, offset + at);
-                if let Err(e) = sent {
-                    return code(&e);
-                }
-                done += len;
-            }
-            ffi::SUCCESS
-        })
+        let sent =
+            || window.accumulate_layout_raw(from.start, &from.layout, op, rank, offset, &to);
+        module.enter(|_| answer(sent()))
     }
 }
 
@@ -205,84 +190,41 @@ pub(super) unsafe fn fetch<'a, N: Netmod>(
 ) -> Result<Vec<Pending<'a, N>>, c_int> {
     // SAFETY: [MPI], [BUF], here and below.
     unsafe {
-        let (into, to, offset) = sides(module, back, place.target, place.disp, place.side)?;
-        if to.bytes == 0 {
+        let (into, to, offset) =
+            sides(module, result.cast(), back, place.target, place.disp, place.side)?;
+        if to.size() == 0 {
             let looked = module.enter(|_| empty_operation(module, place.target, offset));
             return looked.map(|()| Vec::new()).map_err(|e| code(&e));
         }
         let no_type = ffi::MPI_ERR_TYPE as c_int;
         let basic = predefined(place.side.ty).ok_or(no_type)?;
-        let (gathered, operands);
-        if is_no_op(op) {
+        let from = match is_no_op(op) {
             // The origin's side says nothing then.
-            operands = std::ptr::null();
-        } else {
-            let from = here.iov()?;
-            if from.bytes != to.bytes {
-                return Err(ffi::MPI_ERR_TRUNCATE as c_int);
-            }
-            operands = if from.is_one() {
-                buf.wrapping_offset(from.low)
-            } else {
-                gathered = from.gather(buf);
-                gathered.as_ptr()
-            };
+            true => Memory { start: std::ptr::null_mut(), layout: to.clone() },
+            false => here.around(buf.cast_mut())?,
+        };
+        if from.layout.size() != to.size() {
+            return Err(ffi::MPI_ERR_TRUNCATE as c_int);
         }
-        let rank = place.target as u32;
-        let (Some(ty), Some(op)) = (element(basic), operation(op)) else {
-            let operands = match operands.is_null() {
-                true => &[][..],
-                false => std::slice::from_raw_parts(operands, to.bytes),
-            };
-            let mut results = vec![0; to.bytes];
+        let (rank, window) = (place.target as u32, &module.window);
+        let (Some(_), Some(op)) = (element(basic), operation(op)) else {
+            let operands = if from.start.is_null() { Vec::new() } else { from.packed() };
+            let mut results = vec![0; to.size() as usize];
             let custom = CustomOp { basic, op };
             let done =
-                module.enter(|_| custom.fetch(module, operands, &mut results, rank, offset, &to));
+                module.enter(|_| custom.fetch(module, &operands, &mut results, rank, offset, &to));
             if done == ffi::SUCCESS {
-                into.scatter(&results, result);
+                into.layout.unpack_raw(into.start, 0, &results);
                 return Ok(Vec::new());
             }
             return Err(done);
         };
-        // Results that do not lie side by side come by way of a buffer.
-        let mut buffer = if into.is_one() { Vec::new() } else { vec![0_u64; to.bytes.div_ceil(8)] };
-        let results = if into.is_one() {
-            result.wrapping_offset(into.low)
-        } else {
-            buffer.as_mut_ptr().cast()
+        let (operands, from) = (from.start.cast_const(), &from.layout);
+        let (results, into) = (into.start, &into.layout);
+        let sent = || {
+            window.rget_accumulate_layout(operands, from, results, into, op, rank, offset, &to)
         };
-        let issue = || {
-            let mut pending = Vec::with_capacity(to.list.len());
-            let mut done = 0;
-            for &(at, len) in &to.list {
-                let operand = if op == Op::NoOp { operands } else { operands.wrapping_add(done) };
-                let result = results.wrapping_add(done);
-                let count = len / ty.size();
-                pending.push(module.window.rget_accumulate(
-                    operand,
-                    result,
-                    count,
-                    ty,
-                    op,
-                    rank,
-                    offset + at,
-                )?);
-                done += len;
-            }
-            Ok(pending)
-        };
-        let pending = module.enter(|_| issue()).map_err(|e| code(&e))?;
-        if into.is_one() {
-            return Ok(pending);
-        }
-        let waited = module.enter(|_| pending.into_iter().try_for_each(Pending::wait));
-        if let Err(e) = waited {
-            // A provider may still write there.
-            std::mem::forget(buffer);
-            return Err(code(&e));
-        }
-        into.scatter(std::slice::from_raw_parts(results, to.bytes), result);
-        Ok(Vec::new())
+        module.enter(|_| sent()).map(|pending| vec![pending]).map_err(|e| code(&e))
     }
 }
 
@@ -306,7 +248,7 @@ pub(super) unsafe extern "C" fn fetch_and_op<N: Netmod>(
         }
         guarded(|| {
             if let (Some(elem), Some(op), Some(offset)) =
-                (element(ty), operation(op), module.offset(target, disp, 0))
+                (element(ty), operation(op), module.offset(target, disp))
             {
                 let (buf, result) = (buf.cast(), result.cast());
                 return module.enter(|_| {
@@ -351,7 +293,7 @@ pub(super) unsafe extern "C" fn compare_and_swap<N: Netmod>(
             }
         }
         guarded(|| {
-            let Some(offset) = module.offset(target, disp, 0) else {
+            let Some(offset) = module.offset(target, disp) else {
                 return ffi::OMPI_ERR_RMA_RANGE;
             };
             let (new, compare, result) = (new.cast(), compare.cast(), result.cast());

@@ -7,10 +7,9 @@
 
 use super::element::is_no_op;
 use super::fault::code;
-use super::layout::Iov;
 use super::module::Module;
-use super::pieces::{self, GATHER, SCATTER};
-use crate::ffi;
+use crate::{datatype, ffi};
+use rankway::datatype::Layout;
 use rankway::netmod::Netmod;
 use rankway::rma::Custom;
 use std::ffi::c_int;
@@ -28,8 +27,8 @@ pub(super) struct CustomOp {
 
 /// Elements of the target that lie at the distance of their extent.
 struct Run {
-    /// Offset of the first.
-    at: usize,
+    /// Bytes from the operation's place to the first.
+    at: isize,
     count: usize,
 }
 
@@ -42,7 +41,7 @@ impl CustomOp {
         packed: &[u8],
         rank: u32,
         offset: usize,
-        to: &Iov,
+        to: &Layout,
     ) -> c_int {
         // SAFETY: [MPI].
         unsafe { self.each(module, packed, None, rank, offset, to) }
@@ -57,7 +56,7 @@ impl CustomOp {
         results: &mut [u8],
         rank: u32,
         offset: usize,
-        to: &Iov,
+        to: &Layout,
     ) -> c_int {
         // SAFETY: [MPI].
         unsafe { self.each(module, packed, Some(results), rank, offset, to) }
@@ -74,7 +73,7 @@ impl CustomOp {
         mut results: Option<&mut [u8]>,
         rank: u32,
         offset: usize,
-        to: &Iov,
+        to: &Layout,
     ) -> c_int {
         // SAFETY: [MPI].
         let (ty, no_op) = unsafe { (&(*self.basic).super_, is_no_op(self.op)) };
@@ -99,7 +98,7 @@ impl CustomOp {
                 let count = most.min(run.count - from);
                 let span = (count - 1) * extent + end;
                 // SAFETY: the type is alive.
-                let Some(spread) = (unsafe { Iov::new(self.basic, count) }) else {
+                let Some(spread) = (unsafe { datatype::layout(self.basic, count) }) else {
                     return ffi::MPI_ERR_TYPE as c_int;
                 };
                 let operand = match no_op {
@@ -110,21 +109,22 @@ impl CustomOp {
                             return ffi::MPI_ERR_TRUNCATE as c_int;
                         };
                         // SAFETY: the span of `count` elements.
-                        unsafe { spread.scatter(piece, operand.as_mut_ptr()) };
+                        unsafe { spread.unpack_raw(operand.as_mut_ptr(), 0, piece) };
                         operand
                     }
                 };
                 let mut old = vec![0; if results.is_some() { span } else { 0 }];
-                let at = offset + run.at + from * extent;
+                let Some(at) = offset.checked_add_signed(run.at + (from * extent) as isize) else {
+                    return ffi::OMPI_ERR_RMA_RANGE;
+                };
                 let sent = module.window.custom(number, &operand, &mut old, rank, at, span);
                 if let Err(e) = sent {
                     return code(&e);
                 }
                 if let Some(results) = results.as_deref_mut() {
-                    // SAFETY: the span of `count` elements.
-                    let old = unsafe { spread.gather(old.as_ptr()) };
-                    if let Some(place) = results.get_mut(done..done + old.len()) {
-                        place.copy_from_slice(&old);
+                    if let Some(place) = results.get_mut(done..done + count * size) {
+                        // SAFETY: the span of `count` elements.
+                        unsafe { spread.pack_raw(old.as_ptr(), 0, place) };
                     }
                 }
                 done += count * size;
@@ -136,22 +136,23 @@ impl CustomOp {
 }
 
 /// The elements of `size` bytes that blocks are made of, neighbours joined.
-fn runs(iov: &Iov, size: usize, extent: usize) -> Vec<Run> {
+fn runs(layout: &Layout, size: usize, extent: usize) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     let mut packed = 0_usize;
-    for &(at, len) in &iov.list {
+    layout.for_each_block(|at, len| {
+        let (at, len) = (at as isize, len as usize);
         // The first element that begins within the block.
         let mut byte = packed.next_multiple_of(size) - packed;
         while byte < len {
-            let place = at + byte;
+            let place = at + byte as isize;
             match runs.last_mut() {
-                Some(run) if run.at + run.count * extent == place => run.count += 1,
+                Some(run) if run.at + (run.count * extent) as isize == place => run.count += 1,
                 _ => runs.push(Run { at: place, count: 1 }),
             }
             byte += size;
         }
         packed += len;
-    }
+    });
     runs
 }
 
@@ -160,10 +161,6 @@ fn runs(iov: &Iov, size: usize, extent: usize) -> Vec<Run> {
 /// # Safety
 /// As [`rankway::rma::Operator`].
 pub(super) unsafe fn operator(custom: &Custom<'_>, result: &mut Vec<u8>) -> bool {
-    if custom.code & (SCATTER | GATHER) != 0 {
-        // SAFETY: [MPI].
-        return unsafe { pieces::operator(custom, result) };
-    }
     let (op, ty) = (custom.code & 0xff_ffff, custom.code >> 24 & 0xff_ffff);
     // SAFETY: numbers of whatever value are looked up in Open MPI's tables.
     let (op, ty) = unsafe { (ffi::MPI_Op_f2c(op as c_int), ffi::MPI_Type_f2c(ty as c_int)) };
@@ -195,8 +192,10 @@ pub(super) unsafe fn operator(custom: &Custom<'_>, result: &mut Vec<u8>) -> bool
         let from = operand.as_mut_ptr().cast::<u8>();
         std::ptr::copy_nonoverlapping(custom.operand.as_ptr(), from, custom.span);
         if (*op).op_type == ffi::OMPI_OP_REPLACE {
-            let Some(spread) = Iov::new(ty, count) else { return false };
-            spread.scatter(&spread.gather(from), custom.at);
+            let Some(spread) = datatype::layout(ty, count) else { return false };
+            let mut packed = vec![0; spread.size() as usize];
+            spread.pack_raw(from, 0, &mut packed);
+            spread.unpack_raw(custom.at, 0, &packed);
         } else if !ffi::rw_op_reduce(op, from.cast(), custom.at.cast(), count, ty) {
             return false;
         }

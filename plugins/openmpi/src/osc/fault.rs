@@ -13,7 +13,9 @@ pub(super) fn code(error: &Error) -> c_int {
     log(1, || error.to_string());
     match error.kind() {
         ErrorKind::Rank { .. } => ffi::MPI_ERR_RANK as c_int,
-        ErrorKind::OutOfBounds { .. } | ErrorKind::Refused { .. } => ffi::OMPI_ERR_RMA_RANGE,
+        ErrorKind::OutOfBounds { .. }
+        | ErrorKind::LayoutOutOfBounds { .. }
+        | ErrorKind::Refused { .. } => ffi::OMPI_ERR_RMA_RANGE,
         ErrorKind::NullBuffer { .. } => ffi::MPI_ERR_BUFFER as c_int,
         ErrorKind::NoEpoch | ErrorKind::Epoch { .. } | ErrorKind::NotInEpoch { .. } => {
             ffi::OMPI_ERR_RMA_SYNC
@@ -21,7 +23,7 @@ pub(super) fn code(error: &Error) -> c_int {
         ErrorKind::Operation { .. } => ffi::MPI_ERR_OP as c_int,
         ErrorKind::Freed => ffi::OMPI_ERR_WIN,
         ErrorKind::Memory { .. } => ffi::OMPI_ERR_OUT_OF_RESOURCE,
-        ErrorKind::Arguments(_) => ffi::MPI_ERR_ARG as c_int,
+        ErrorKind::Arguments(_) | ErrorKind::Layout(_) => ffi::MPI_ERR_ARG as c_int,
         // Whatever fails below takes the window's consistency with it.
         _ => abort(&error.to_string()),
     }

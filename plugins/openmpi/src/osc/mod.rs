@@ -9,10 +9,8 @@
 //! accumulate  operations on elements      element  which of them Rankway has
 //! stored      those on mapped memory
 //! custom      those it has not
-//! pieces      many short blocks, packed
 //! epoch       fence, groups, locks, flushes
 //! request     operations with a request
-//! layout      datatypes as iov lists
 //! fault       errors as codes
 //! ```
 //!
@@ -25,9 +23,7 @@ mod custom;
 mod element;
 mod epoch;
 mod fault;
-mod layout;
 mod module;
-mod pieces;
 mod request;
 mod stored;
 mod table;

@@ -156,12 +156,11 @@ impl<N: Netmod> Module<N> {
         self.sizes.get(rank as usize).copied().unwrap_or(self.bytes as u64)
     }
 
-    /// Byte offset at a target of `low` bytes beside `disp` units; `None` where
-    /// that lies in front of its memory.
-    pub(super) fn offset(&self, target: c_int, disp: isize, low: isize) -> Option<usize> {
+    /// Byte offset of `disp` units at a target; `None` where that lies in front of
+    /// its memory.
+    pub(super) fn offset(&self, target: c_int, disp: isize) -> Option<usize> {
         let unit = self.unit_of(target as u32) as isize;
-        let at = disp.checked_mul(unit)?.checked_add(low)?;
-        usize::try_from(at).ok()
+        usize::try_from(disp.checked_mul(unit)?).ok()
     }
 
     /// Where an offset of a rank is mapped; for windows with a `start`.

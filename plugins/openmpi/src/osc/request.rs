@@ -168,7 +168,7 @@ pub(super) unsafe extern "C" fn rput<N: Netmod>(
     // SAFETY: live handles and a buffer as they say; Open MPI has seen to it.
     unsafe {
         with_request::<N>(win, request, |module| {
-            Ok(vec![access::put_iov(module, buf, here, target, disp, there)?])
+            Ok(vec![access::put_layout(module, buf, here, target, disp, there)?])
         })
     }
 }
@@ -188,7 +188,7 @@ pub(super) unsafe extern "C" fn rget<N: Netmod>(
     // SAFETY: as in `rput`.
     unsafe {
         with_request::<N>(win, request, |module| {
-            Ok(vec![access::get_iov(module, buf, here, target, disp, there)?])
+            Ok(vec![access::get_layout(module, buf, here, target, disp, there)?])
         })
     }
 }
