@@ -113,8 +113,7 @@ pub(super) unsafe fn update<N: Netmod>(
             let custom = CustomOp { basic, op };
             return module.enter(|_| custom.update(module, &packed, rank, offset, &to));
         };
-        let sent =
-            || window.accumulate_layout_raw(from.start, &from.layout, op, rank, offset, &to);
+        let sent = || window.accumulate_layout_raw(from.start, &from.layout, op, rank, offset, &to);
         module.enter(|_| answer(sent()))
     }
 }
@@ -221,9 +220,8 @@ pub(super) unsafe fn fetch<'a, N: Netmod>(
         };
         let (operands, from) = (from.start.cast_const(), &from.layout);
         let (results, into) = (into.start, &into.layout);
-        let sent = || {
-            window.rget_accumulate_layout(operands, from, results, into, op, rank, offset, &to)
-        };
+        let sent =
+            || window.rget_accumulate_layout(operands, from, results, into, op, rank, offset, &to);
         module.enter(|_| sent()).map(|pending| vec![pending]).map_err(|e| code(&e))
     }
 }
