@@ -1,7 +1,7 @@
 //! Which plan a copy takes: from the machine's caches and TLB, or by hand.
 
 use super::error::BadPlan;
-use super::form::Form;
+use super::form::{Form, Kind};
 use super::kernels::{Level, Plan};
 use super::machine::Machine;
 use std::fmt;
@@ -27,7 +27,11 @@ pub(super) fn choose(form: &Form, direction: Direction, left: u64) -> Plan {
     let written = if direction == Direction::Pack { left } else { span };
     let plan = Plan {
         level: Level::best(),
-        tile: machine.tile_rows(),
+        tile: if pages(form, machine) > machine.tlb_pages {
+            machine.tile_rows()
+        } else {
+            usize::MAX
+        },
         streaming: written > machine.last_cache as u64 / 2,
         prefetch: span > 16 * machine.first_cache as u64,
     };
@@ -37,12 +41,27 @@ pub(super) fn choose(form: &Form, direction: Direction, left: u64) -> Plan {
     }
 }
 
+/// Pages that a sweep down the innermost loop touches, on both sides.
+fn pages(form: &Form, machine: &Machine) -> usize {
+    let (mut touched, mut inner) = (0, form);
+    while let Kind::Loop { count, stride, body } = &inner.kind {
+        let apart = stride.unsigned_abs().min(machine.page as u64);
+        touched = (u128::from(*count) * u128::from(apart) / machine.page as u128) as usize;
+        inner = body;
+    }
+    touched.saturating_add(COLUMNS)
+}
+
+/// Lines of the other side that a sweep goes on with, each on a page of its own.
+const COLUMNS: usize = 64;
+
 /// Plans that differ in what matters for a form, the chosen one first.
 ///
 /// `matrix` says that tiles do.
 pub(super) fn candidates(form: &Form, matrix: bool, direction: Direction) -> Vec<Plan> {
     let chosen = choose(form, direction, form.size);
-    let tiles = if matrix { vec![0, chosen.tile, usize::MAX] } else { vec![chosen.tile] };
+    let tiles =
+        if matrix { vec![0, Machine::get().tile_rows(), usize::MAX] } else { vec![chosen.tile] };
     let mut plans = vec![chosen];
     for tile in tiles {
         for streaming in [false, true] {

@@ -168,6 +168,24 @@ impl Runs {
         }
     }
 
+    /// Reads as many runs as `list` has, from `first` on.
+    #[inline(always)]
+    pub(super) fn read(&self, first: usize, list: &mut [Run]) {
+        let base = |i: usize| self.marks[i / Runs::MARK].offset;
+        let range = first..first + list.len();
+        match &self.words {
+            Words::Short { shift, offsets, len_shift, lens } => {
+                let runs = offsets[range.clone()].iter().zip(&lens[range.clone()]);
+                for ((run, (offset, len)), i) in list.iter_mut().zip(runs).zip(range) {
+                    *run = (base(i) + (i64::from(*offset) << shift), u64::from(*len) << len_shift);
+                }
+            }
+            Words::Narrow { .. } | Words::Wide(_) => {
+                list.iter_mut().zip(range).for_each(|(run, i)| *run = self.get(i));
+            }
+        }
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = Run> + '_ {
         (0..self.len()).map(|i| self.get(i))
     }

@@ -101,7 +101,7 @@ unsafe fn body<S: Set, const PACK: bool>(
                 Some((columns, apart)) => {
                     matrix::<PACK>(mem, stream, len, inner, columns, apart, plan);
                 }
-                None if small => few::<S, PACK>(mem, stream, rounds, len, offsets),
+                None if small => few::<PACK>(mem, stream, rounds, len, offsets),
                 None => strided::<S, PACK>(mem, stream, len, inner, plan),
             }
         }

@@ -1,7 +1,7 @@
 //! Runs at the places of a table.
 
 use super::super::table::{Offsets, Runs};
-use super::line::{LINE, Word, apart, copy, copy_short, load, prefetch, store};
+use super::line::{LINE, Word, apart, copy, copy_short, load, store};
 use super::words::{Listed, by_width, words};
 use super::{Dim, Plan, Set, dispatch};
 use std::ops::Range;
@@ -33,13 +33,13 @@ unsafe fn equal<S: Set, const PACK: bool>(
     range: Range<usize>,
     plan: &Plan,
 ) {
-    if rounds.count > 1 && range.len() <= SMALL {
+    if rounds.count > 1 && range.len() <= SMALL && len < LINE {
         let mut offsets = [0; SMALL];
         for (offset, i) in offsets.iter_mut().zip(range.clone()) {
             *offset = at.get(i) as isize;
         }
         // SAFETY: the caller's.
-        return unsafe { few::<S, PACK>(mem, stream, rounds, len, &offsets[..range.len()]) };
+        return unsafe { few::<PACK>(mem, stream, rounds, len, &offsets[..range.len()]) };
     }
     for round in 0..rounds.count {
         let mem = mem.wrapping_offset(round as isize * rounds.stride);
@@ -81,7 +81,7 @@ pub(in super::super) const SMALL: usize = 16;
 /// # Safety
 /// As [`equal`].
 #[inline(always)]
-pub(super) unsafe fn few<S: Set, const PACK: bool>(
+pub(super) unsafe fn few<const PACK: bool>(
     mem: *mut u8,
     stream: *mut u8,
     rounds: Dim,
@@ -102,7 +102,7 @@ pub(super) unsafe fn few<S: Set, const PACK: bool>(
                 for (run, &offset) in list.iter_mut().zip(offsets) {
                     run.0 = offset;
                 }
-                few_runs::<S, PACK>(mem, stream, rounds, &list[..offsets.len()]);
+                few_runs::<PACK>(mem, stream, rounds, &list[..offsets.len()]);
             }
         }
     }
@@ -142,7 +142,7 @@ unsafe fn few_words<W: Word, const PACK: bool>(
             }
         };
     }
-    of!(2 3 4 5 6 7 8 9 10 12 14 15 16);
+    of!(2 3 4 5 6 7 8);
 }
 
 /// # Safety
@@ -179,7 +179,7 @@ unsafe fn one<W: Word, const PACK: bool>(mem: *mut u8, stream: *mut u8) {
 /// # Safety
 /// As [`equal`].
 #[inline(always)]
-unsafe fn few_runs<S: Set, const PACK: bool>(
+unsafe fn few_runs<const PACK: bool>(
     mut mem: *mut u8,
     mut stream: *mut u8,
     rounds: Dim,
@@ -216,43 +216,28 @@ unsafe fn different<S: Set, const PACK: bool>(
             let (offset, len) = all.get(i);
             *run = (offset as isize, len as usize);
         }
-        let list = &list[..range.len()];
-        // Short ones as words, which take no decision for each.
-        let mut words = [0; SMALL];
-        let mut count = 0;
-        for &(offset, len) in list.iter().filter(|_| list.iter().all(|run| run.1 % 8 == 0)) {
-            for word in 0..(len / 8).min(SMALL + 1) {
-                if count < SMALL {
-                    words[count] = offset + 8 * word as isize;
-                }
-                count += 1;
-            }
-        }
         // SAFETY: the caller's.
-        return unsafe {
-            if (1..=SMALL).contains(&count) {
-                few_words::<u64, PACK>(mem, stream, rounds, &words[..count])
-            } else {
-                few_runs::<S, PACK>(mem, stream, rounds, list)
-            }
-        };
+        return unsafe { few_runs::<PACK>(mem, stream, rounds, &list[..range.len()]) };
     }
+    let mut list = [(0, 0); AT_ONCE];
     for round in 0..rounds.count {
         let mem = mem.wrapping_offset(round as isize * rounds.stride);
-        for i in range.clone() {
-            if plan.prefetch && i + AHEAD < range.end {
-                prefetch(mem.wrapping_offset(all.get(i + AHEAD).0 as isize));
+        let mut first = range.start;
+        while first < range.end {
+            let list = &mut list[..AT_ONCE.min(range.end - first)];
+            all.read(first, list);
+            for &(offset, len) in &*list {
+                let at = mem.wrapping_offset(offset as isize);
+                // SAFETY: the caller's.
+                stream = unsafe { run_of::<S, PACK>(at, stream, len as usize, plan) };
             }
-            let (offset, len) = all.get(i);
-            let at = mem.wrapping_offset(offset as isize);
-            // SAFETY: the caller's.
-            stream = unsafe { run_of::<S, PACK>(at, stream, len as usize, plan) };
+            first += list.len();
         }
     }
 }
 
-/// How many runs ahead of its use a run's first line is asked for.
-const AHEAD: usize = 24;
+/// Runs that are read from their table before they are copied.
+const AT_ONCE: usize = 64;
 
 /// Copies a run; returns where the next is in the stream.
 ///

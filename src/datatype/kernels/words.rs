@@ -132,7 +132,6 @@ pub(super) unsafe fn by_width<S: Set, P: Places, const PACK: bool>(
             8 => words::<S, u64, P, PACK>(places, stream, count, plan),
             16 => words::<S, [u64; 2], P, PACK>(places, stream, count, plan),
             32 => words::<S, [u64; 4], P, PACK>(places, stream, count, plan),
-            64 => words::<S, [u64; 8], P, PACK>(places, stream, count, plan),
             _ => blocks::<S, P, PACK>(places, stream, len, count, plan),
         }
     }
@@ -185,7 +184,7 @@ unsafe fn each<S: Set, W: Word, P: Places, const PACK: bool, const PAST: bool, c
         if FAR {
             prefetch(places.ahead(i + AHEAD));
         }
-        if !P::SHUFFLED {
+        if !(P::SHUFFLED && PACK) {
             apart();
         }
         // SAFETY: the caller's.
@@ -214,16 +213,16 @@ unsafe fn blocks<S: Set, P: Places, const PACK: bool>(
     count: usize,
     plan: &Plan,
 ) {
-    if PACK && plan.streaming && (LINE..16 * LINE).contains(&len) {
+    if PACK && plan.streaming && (LINE..16 * LINE).contains(&len) && len * count >= 4096 {
         // SAFETY: the caller's.
-        return unsafe { lines::<S, P>(places, stream, len, count, plan) };
+        return unsafe { lines::<S, P>(places, stream, len, count) };
     }
     let past = plan.streaming && len >= 4 * LINE;
     let ask = if plan.prefetch && places.far() { len.min(8 * LINE) } else { 0 };
     for i in 0..count {
         let mut asked = 0;
         while asked < ask {
-            prefetch(places.ahead(i + 8).wrapping_add(asked));
+            prefetch(places.ahead((i + 8).min(count - 1)).wrapping_add(asked));
             asked += LINE;
         }
         // SAFETY: the caller's.
@@ -255,20 +254,14 @@ unsafe fn line(from: *const u8) -> [u64; 8] {
 /// # Safety
 /// As [`by_width`]; `len` is a line or more.
 #[inline(always)]
-unsafe fn lines<S: Set, P: Places>(
-    places: P,
-    stream: *mut u8,
-    len: usize,
-    count: usize,
-    plan: &Plan,
-) {
+unsafe fn lines<S: Set, P: Places>(places: P, stream: *mut u8, len: usize, count: usize) {
     let total = len * count;
     let head = stream.align_offset(LINE).min(total);
     // (A line before it, the line, and what is copied beyond.)
     let mut joint = [[0u64; 8]; 3];
     let joint = joint.as_mut_ptr().cast::<u8>();
     let (mut run, mut within, mut at) = (0, head, head);
-    let ahead = (4096 / len).max(2);
+    let ahead = (1024 / len).max(4);
     // SAFETY: the caller's: runs are a line at least, so a line lies in two of
     // them at most, the second of which is there as the stream has the line.
     unsafe {
@@ -278,9 +271,7 @@ unsafe fn lines<S: Set, P: Places>(
                 (run, within) = (run + 1, within - len);
             }
             let from = places.at(run);
-            if plan.prefetch {
-                prefetch(places.ahead(run + ahead).wrapping_add(within));
-            }
+            prefetch(places.ahead(run + ahead).wrapping_add(within));
             let left = len - within;
             let whole = if left >= LINE {
                 line(from.add(within))
