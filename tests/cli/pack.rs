@@ -30,8 +30,8 @@ fn every_named_pattern_has_its_times() {
     assert_eq!(patterns.len(), 11, "{report}");
     for row in patterns {
         assert!(number(row, "bytes") > 50_000.0 && number(row, "blocks") >= 1.0, "{row}");
-        for way in ["pack", "unpack"] {
-            let times = &row[way];
+        for direction in ["pack", "unpack"] {
+            let times = &row[direction];
             for who in ["memcpy", "ours", "naive", "manual"] {
                 assert!(number(times, who) > 0.0, "{who}: {row}");
             }
@@ -40,7 +40,8 @@ fn every_named_pattern_has_its_times() {
                 assert!((number(times, &format!("to_{who}")) / ratio - 1.0).abs() < 1e-9, "{row}");
             }
             assert!(times["openmpi"].is_null() && times["to_mpich"].is_null(), "{row}");
-            let plans = array(row, "candidates").iter().filter(|plan| plan["direction"] == way);
+            let plans =
+                array(row, "candidates").iter().filter(|plan| plan["direction"] == direction);
             let (chosen, others): (Vec<_>, Vec<_>) = plans.partition(|plan| plan["chosen"] == true);
             assert!(chosen.len() == 1 && !others.is_empty(), "{row}");
             for plan in chosen.into_iter().chain(others) {

@@ -168,8 +168,9 @@ pub(super) fn measure(
         }
     }
     let elements = layout.size() as f64 / pattern.element as f64;
-    let times = |way: usize| {
-        let [memcpy, ours, naive, manual, openmpi, mpich] = best.map(|both| both[way] / elements);
+    let times = |direction: usize| {
+        let [memcpy, ours, naive, manual, openmpi, mpich] =
+            best.map(|both| both[direction] / elements);
         let some = |ns: f64| ns.is_finite().then_some(ns);
         let to = |ns: f64| ns / ours;
         Times {

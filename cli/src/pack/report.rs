@@ -151,13 +151,13 @@ impl Report {
     }
 }
 
-fn line(name: &str, bytes: &str, way: &str, times: &Times) -> Vec<String> {
+fn line(name: &str, bytes: &str, direction: &str, times: &Times) -> Vec<String> {
     let ns = |value: Option<f64>| output::number(value.unwrap_or(f64::NAN), 3);
     let ratio = |value: Option<f64>| output::number(value.unwrap_or(f64::NAN), 2);
     vec![
         name.to_owned(),
         bytes.to_owned(),
-        way.to_owned(),
+        direction.to_owned(),
         ns(Some(times.memcpy)),
         ns(Some(times.ours)),
         ns(Some(times.naive)),
