@@ -188,7 +188,7 @@ pub(super) unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
             2..4 => two!(u16),
             4..8 => two!(u32),
             8..16 => two!(u64),
-            16..32 => two!([u64; 2]),
+            17..32 => two!([u64; 2]),
             32 => store::<[u64; 4]>(to, load(from)),
             33..=64 => two!([u64; 4]),
             _ => std::ptr::copy_nonoverlapping(from, to, len),
