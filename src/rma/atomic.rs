@@ -539,7 +539,7 @@ impl<N: Netmod> Access<N> {
     }
 
     /// Waits for what has staged bytes, if there are many.
-    pub(super) fn make_room_staged(&self) -> Result<(), Error> {
+    pub(super) fn make_space_staged(&self) -> Result<(), Error> {
         if self.cold.staged_bytes.get() >= STAGED { self.drain(&[]) } else { Ok(()) }
     }
 
@@ -556,7 +556,7 @@ impl<N: Netmod> Access<N> {
         in_flight: Option<&mut Vec<InFlight>>,
     ) -> Result<(), Error> {
         let context = self.context();
-        self.make_room_staged()?;
+        self.make_space_staged()?;
         // SAFETY: [BUF].
         let staged = unsafe { origin.copied() }.into_boxed_slice();
         let compare = match origin.kind {

@@ -12,14 +12,14 @@ pub(super) struct Pieces<'a, const N: usize> {
 
 /// A layout's blocks, and what is left of the present one.
 struct Side<'a> {
-    blocks: Blocks<'a>,
+    rest: Blocks<'a>,
     at: i64,
     left: u64,
 }
 
 impl<'a, const N: usize> Pieces<'a, N> {
     pub(super) fn new(layouts: [&'a Layout; N]) -> Pieces<'a, N> {
-        let side = |layout: &'a Layout| Side { blocks: layout.blocks_from(0), at: 0, left: 0 };
+        let side = |layout: &'a Layout| Side { rest: layout.blocks_from(0), at: 0, left: 0 };
         Pieces { sides: layouts.map(side) }
     }
 }
@@ -31,7 +31,7 @@ impl<const N: usize> Iterator for Pieces<'_, N> {
         let mut len = u64::MAX;
         for side in &mut self.sides {
             if side.left == 0 {
-                (side.at, side.left) = side.blocks.next()?;
+                (side.at, side.left) = side.rest.next()?;
             }
             len = len.min(side.left);
         }
@@ -63,15 +63,15 @@ mod tests {
     }
 
     /// Blocks of these gaps and lengths, forwards or backwards.
-    fn list(blocks: &[(u64, u64)], backwards: bool) -> Layout {
+    fn list(runs: &[(u64, u64)], backwards: bool) -> Layout {
         let mut at = 0;
         let mut places = Vec::new();
-        for &(gap, len) in blocks {
+        for &(gap, len) in runs {
             at += gap as i64;
             places.push(if backwards { -at - len as i64 } else { at });
             at += len as i64;
         }
-        let lengths: Vec<u64> = blocks.iter().map(|block| block.1).collect();
+        let lengths: Vec<u64> = runs.iter().map(|run| run.1).collect();
         Layout::hindexed(&lengths, &places, &Layout::basic(Basic::U8)).unwrap()
     }
 
@@ -79,10 +79,10 @@ mod tests {
         /// Byte by byte in the order of both layouts.
         #[test]
         fn pieces_pair_bytes(
-            blocks in prop::collection::vec((0_u64..40, 0_u64..20), 0..12),
+            runs in prop::collection::vec((0_u64..40, 0_u64..20), 0..12),
             len in 1_u64..9, gap in 0_i64..9, backwards: bool,
         ) {
-            let here = list(&blocks, backwards);
+            let here = list(&runs, backwards);
             let byte = Layout::basic(Basic::U8);
             let (count, rest) = (here.size() / len, here.size() % len);
             let run = Layout::hvector(count, len, -(len as i64 + gap), &byte).unwrap();

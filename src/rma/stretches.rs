@@ -138,8 +138,8 @@ impl Places {
     /// The offset of each block in the region, the packed bytes before it and its
     /// length; nothing is known of the region's bounds.
     pub(super) fn offsets(&self, place: u64) -> impl Iterator<Item = (u64, usize, usize)> + '_ {
-        let blocks = self.list.iter().flat_map(|s| (0..s.count).map(move |i| (s, i)));
-        blocks.scan(0, move |before, (stretch, i)| {
+        let runs = self.list.iter().flat_map(|s| (0..s.count).map(move |i| (s, i)));
+        runs.scan(0, move |before, (stretch, i)| {
             let (at, len) = (*before, stretch.len as usize);
             *before += len;
             let step = stretch.stride.wrapping_mul(i64::from(i));
@@ -201,12 +201,12 @@ mod tests {
     proptest! {
         /// Whatever the pieces, the blocks are the layout's.
         #[test]
-        fn pieces_are_the_layouts_blocks(
-            blocks in prop::collection::vec((0_i64..60, 1_u64..9), 1..40),
+        fn pieces_are_the_layouts_runs(
+            runs in prop::collection::vec((0_i64..60, 1_u64..9), 1..40),
             longest in 64_usize..200, operands in 0_usize..3,
         ) {
             let (lengths, places): (Vec<u64>, Vec<i64>) =
-                blocks.iter().map(|&(at, len)| (8 * len, 9 * at)).unzip();
+                runs.iter().map(|&(at, len)| (8 * len, 9 * at)).unzip();
             let byte = Layout::basic(Basic::U8);
             let layout = Layout::hindexed(&lengths, &places, &byte).unwrap();
             let mut want = Vec::new();

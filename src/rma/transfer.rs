@@ -291,7 +291,7 @@ impl<N: Netmod> Access<N> {
         let longest = self.endpoint(remote)?.0.caps().max_message.min(FRAGMENT);
         let (mut done, size) = (0, here.size());
         while done < size {
-            self.make_room_staged()?;
+            self.make_space_staged()?;
             let len = longest.min((size - done) as usize);
             let mut fragment = self.cold.fragment(len);
             // SAFETY: [BUF].

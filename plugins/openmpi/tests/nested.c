@@ -160,12 +160,12 @@ int main(int argc, char **argv)
 {
     start(&argc, &argv);
     CHECK(size % 2 == 0, "an even number of ranks");
-    int taken = 0;
+    int played = 0;
     for (int round = 0; round < ROUNDS; round++) {
-        taken += transfer(round);
+        played += transfer(round);
         if (round % 50 == 0)
             freed_under_way(round);
     }
-    CHECK(taken > ROUNDS * 9 / 10, "Open MPI's MPI_Pack goes with the type map in %d only", taken);
+    CHECK(played > ROUNDS * 9 / 10, "Open MPI's MPI_Pack goes with the type map in %d only", played);
     return finish();
 }

@@ -70,15 +70,15 @@ static inline void nested_finish(Nested *it)
     }
 }
 
-/* Returns true if no byte is taken twice. */
+/* Returns true if no byte is covered twice. */
 static inline int nested_is_disjoint(const Nested *it)
 {
-    char *taken = calloc(1, it->high - it->low + 1);
+    char *covered = calloc(1, it->high - it->low + 1);
     int disjoint = 1;
     for (int i = 0; i < it->elements; i++)
         for (int k = 0; k < it->map[i].len; k++)
-            disjoint &= !taken[it->map[i].at - it->low + k]++;
-    free(taken);
+            disjoint &= !covered[it->map[i].at - it->low + k]++;
+    free(covered);
     return disjoint;
 }
 
@@ -141,7 +141,7 @@ static inline Nested nested_basic(MPI_Datatype only)
 }
 
 /* Elements of an array, in the order of memory, of which `mine` says which are
- * taken along each dimension. */
+ * covered along each dimension. */
 static inline void nested_array(Nested *it, const Nested *of, int dims, const int *sizes, int order,
                                 char mine[3][64])
 {
@@ -149,13 +149,13 @@ static inline void nested_array(Nested *it, const Nested *of, int dims, const in
     for (int d = 0; d < dims; d++)
         total *= sizes[d];
     for (int at = 0; at < total; at++) {
-        int rest = at, taken = 1;
+        int rest = at, covered = 1;
         for (int k = 0; k < dims; k++) {
             int d = order == MPI_ORDER_C ? dims - 1 - k : k;
-            taken &= mine[d][rest % sizes[d]];
+            covered &= mine[d][rest % sizes[d]];
             rest /= sizes[d];
         }
-        if (taken)
+        if (covered)
             nested_push(it, of, at * of->extent);
     }
 }

@@ -180,7 +180,7 @@ int main(int argc, char **argv)
     want = malloc(SPAN);
     mine = malloc(SPAN);
     other = malloc(SPAN);
-    int taken = 0;
+    int played = 0;
     for (int kind = 0; kind < 2; kind++) {
         if (kind == 0) {
             window = malloc(SPAN);
@@ -189,12 +189,12 @@ int main(int argc, char **argv)
             MPI_Win_allocate(SPAN, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window, &win);
         }
         for (int round = 0; round < ROUNDS; round++)
-            taken += round_of(kind * ROUNDS + round);
+            played += round_of(kind * ROUNDS + round);
         MPI_Win_free(&win);
         if (kind == 0)
             free(window);
     }
-    CHECK(taken > ROUNDS * 2 * 8 / 10, "only %d rounds had a type that fits", taken);
+    CHECK(played > ROUNDS * 2 * 8 / 10, "only %d rounds had a type that fits", played);
     free(want);
     free(mine);
     free(other);

@@ -72,7 +72,7 @@ pub(super) struct Rts {
     /// Address of the message, or of some byte of one that is not contiguous.
     pub(super) start: u64,
     /// Contiguous blocks of the message.
-    pub(super) blocks: u64,
+    pub(super) block_count: u64,
     /// Address of a list of the blocks; 0 where there is none.
     pub(super) list: u64,
     /// Hash of the types; 0 where they are not told.
@@ -86,17 +86,17 @@ impl Rts {
 
     /// That of a message at `start`.
     pub(super) fn contiguous(id: u64, start: *const u8) -> Rts {
-        Rts { id, start: start as u64, blocks: 1, list: 0, types: 0 }
+        Rts { id, start: start as u64, block_count: 1, list: 0, types: 0 }
     }
 
     /// Returns true if the message is one block.
     pub(super) fn is_contiguous(&self) -> bool {
-        self.blocks == 1
+        self.block_count == 1
     }
 
     /// The body, of which so many bytes count.
     pub(super) fn encode(self) -> ([u8; 8 * Rts::WORDS], usize) {
-        let words = [self.id, self.start, self.blocks, self.list, self.types];
+        let words = [self.id, self.start, self.block_count, self.list, self.types];
         let mut out = [0; 8 * Rts::WORDS];
         for (to, word) in out.chunks_exact_mut(8).zip(words) {
             to.copy_from_slice(&word.to_le_bytes());
@@ -111,10 +111,10 @@ impl Rts {
         };
         let (id, start) = (word(0)?, word(1)?);
         if body.len() == 8 * Rts::CONTIGUOUS {
-            return Some(Rts { id, start, blocks: 1, list: 0, types: 0 });
+            return Some(Rts { id, start, block_count: 1, list: 0, types: 0 });
         }
-        Some(Rts { id, start, blocks: word(2)?, list: word(3)?, types: word(4)? })
-            .filter(|rts| body.len() == 8 * Rts::WORDS && rts.blocks > 1)
+        Some(Rts { id, start, block_count: word(2)?, list: word(3)?, types: word(4)? })
+            .filter(|rts| body.len() == 8 * Rts::WORDS && rts.block_count > 1)
     }
 }
 
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn bodies_come_back_whole_and_others_are_refused() {
         let rts = Rts::contiguous(0x0102_0304_0506_0708, std::ptr::null::<u8>().wrapping_sub(2));
-        let laid_out = Rts { blocks: 7, list: 1 << 40, types: 9, ..rts };
+        let laid_out = Rts { block_count: 7, list: 1 << 40, types: 9, ..rts };
         for (rts, long) in [(rts, 16), (laid_out, 40)] {
             let (body, len) = rts.encode();
             assert_eq!((Rts::decode(&body[..len]), len), (Some(rts), long));

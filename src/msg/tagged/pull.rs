@@ -41,16 +41,16 @@ pub(super) fn rts_of<N: Netmod>(
     let mut rts = Rts {
         id,
         start: address(first),
-        blocks: layout.blocks(),
+        block_count: layout.blocks(),
         list: 0,
         types: slot.laid_out().map_or(0, LaidOut::types),
     };
-    if rts.blocks <= LONGEST_LIST
+    if rts.block_count <= LONGEST_LIST
         && context.has_node_queue(slot.peer)
-        && choose(slot.length, 1, rts.blocks) == Method::CrossMemory
+        && choose(slot.length, 1, rts.block_count) == Method::CrossMemory
     {
         list.extend(layout.blocks_from(0).map(|(offset, len)| [address(offset), len]));
-        rts.blocks = list.len() as u64;
+        rts.block_count = list.len() as u64;
         rts.list = list.as_ptr() as u64;
     }
     rts
@@ -79,10 +79,10 @@ impl TaggedProtocol {
             }
             return pull_list(context, slot, &[[rts.start, length]]);
         }
-        if rts.list == 0 || rts.blocks > LONGEST_LIST {
+        if rts.list == 0 || rts.block_count > LONGEST_LIST {
             return false;
         }
-        let mut list = vec![[0; 2]; rts.blocks as usize];
+        let mut list = vec![[0; 2]; rts.block_count as usize];
         let bytes = size_of_val::<[Block]>(&list);
         // SAFETY: a list of this length, of words that may be anything.
         if !unsafe { context.pull(peer, rts.list, list.as_mut_ptr().cast(), bytes) } {
