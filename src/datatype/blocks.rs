@@ -8,8 +8,8 @@ use super::table::Run;
 /// from the origin, and length.
 ///
 /// Holds as much as the layout has levels around its innermost loop, nothing for
-/// each block. A layout that was folded by [`Layout::times`] may give neighbours
-/// that touch.
+/// each block. Neighbours may touch: where a layout was folded by [`Layout::times`],
+/// and where blocks of different lengths are kept as up to twice as many of one.
 #[derive(Clone, Debug)]
 pub struct Blocks<'a> {
     /// Forms around the one that is walked, the outermost first.

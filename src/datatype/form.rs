@@ -13,7 +13,7 @@
 //! are kept as they were given, and equality of two such is that of their runs.
 
 use super::error::LayoutError;
-use super::table::{Offsets, Run, Runs};
+use super::table::{Offsets, Run, Runs, divisor};
 use std::sync::Arc;
 
 /// Runs up to which a form is made from its runs where parts do not decide.
@@ -366,12 +366,17 @@ pub(super) fn from_runs(runs: &[Run]) -> Result<Placed> {
     Ok(Some((first, form)))
 }
 
-/// A table of runs: offsets alone where all are of one length.
+/// A table of runs: offsets alone where all are of one length, or are cut into blocks
+/// of one that are no more than twice as many.
 pub(super) fn table(runs: &[Run]) -> Result<Arc<Form>> {
-    let (first, len) = runs[0];
-    if runs.iter().all(|run| run.1 == len) {
-        let offsets: Vec<i64> = runs.iter().map(|run| run.0 - first).collect();
-        return blocks(&offsets, Form::run(len)?);
+    let first = runs[0].0;
+    if let Some((block, count)) = equal_parts(runs) {
+        let mut offsets = Vec::with_capacity(count);
+        for &(offset, len) in runs {
+            let end = add(offset - first, bytes(len, 0)? as i64)?;
+            offsets.extend((offset - first..end).step_by(block as usize));
+        }
+        return blocks(&offsets, Form::run(block)?);
     }
     let (mut size, mut low, mut high) = (0u64, 0, 0);
     let mut list = Vec::with_capacity(runs.len());
@@ -386,6 +391,24 @@ pub(super) fn table(runs: &[Run]) -> Result<Arc<Form>> {
     let (count, end) = (list.len() as u64, offset + len as i64);
     let kind = Kind::Runs(Runs::new(&list));
     Ok(Arc::new(Form { kind, size, runs: count, low, high, end }))
+}
+
+/// The greatest length that all runs are multiples of, and of how many such blocks they
+/// are; `None` if those are more than twice the runs.
+///
+/// Runs of one or two blocks are copied faster block by block, as nobody can tell the
+/// next one's length ahead.
+fn equal_parts(runs: &[Run]) -> Option<(u64, usize)> {
+    let (mut block, mut total) = (0, 0u64);
+    for &(_, len) in runs {
+        total = total.checked_add(len)?;
+        if block == 0 || len % block != 0 {
+            block = divisor(block, len);
+        }
+    }
+    let count = usize::try_from(total / block).ok()?;
+    let few = count <= runs.len().saturating_mul(2);
+    (few && isize::try_from(block).is_ok()).then_some((block, count))
 }
 
 /// The smallest `p` that divides the number of runs, such that each run is the one

@@ -501,7 +501,8 @@ impl Layout {
         }
     }
 
-    /// How many stretches of contiguous bytes it has; saturates.
+    /// How many stretches of contiguous bytes it has, as [`Layout::blocks_from`] gives
+    /// them; saturates.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.placed.as_ref().map_or(0, |(_, form)| form.runs)

@@ -38,15 +38,19 @@ enum Words {
     Wide(Box<[Run]>),
 }
 
+/// The greatest divisor of both; the other if one is 0.
+pub(super) fn divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
 /// The largest unit that divides all, which are not only 0.
 fn unit(offsets: &[i64]) -> i64 {
     let mut all = 0u64;
     for offset in offsets {
-        let (mut a, mut b) = (all, offset.unsigned_abs());
-        while b != 0 {
-            (a, b) = (b, a % b);
-        }
-        all = a;
+        all = divisor(all, offset.unsigned_abs());
         if all == 1 {
             break;
         }

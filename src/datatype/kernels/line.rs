@@ -80,33 +80,106 @@ pub(super) unsafe fn write_line<S: Set, const STREAM: bool>(to: *mut u8, line: [
     unsafe { to.cast::<[u64; 8]>().write_unaligned(line) }
 }
 
-/// Writes an element past the caches, of 4 bytes and more.
+/// Copies an element of 4 to 32 bytes, past the caches.
 ///
 /// # Safety
-/// [MEM] `to` has room for an element; [ALIGNED] and is a multiple of its size.
+/// [MEM] `from` has an element to read, `to` room for it; [ALIGNED] `to` is a multiple
+/// of its size.
 #[inline(always)]
-pub(super) unsafe fn store_past<S: Set, W: Word>(to: *mut u8, word: W) {
+pub(super) unsafe fn store_past<S: Set, const SIZE: usize>(from: *const u8, to: *mut u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64 as x86;
-        use std::mem::transmute_copy as cast;
-        // SAFETY: the set's instructions are there; [MEM], [ALIGNED]; a cast is of an
-        // element to as many bytes.
+        // SAFETY: the set's instructions are there; [MEM], [ALIGNED].
         unsafe {
-            match (W::SIZE, S::LEVEL) {
-                (4, _) => return x86::_mm_stream_si32(to.cast(), cast(&word)),
-                (8, _) => return x86::_mm_stream_si64(to.cast(), cast(&word)),
-                (16, _) => return x86::_mm_stream_si128(to.cast(), cast(&word)),
-                (32, Level::Avx2 | Level::Avx512) => {
-                    return x86::_mm256_stream_si256(to.cast(), cast(&word));
+            match SIZE {
+                4 => return x86::_mm_stream_si32(to.cast(), load::<u32>(from).cast_signed()),
+                8 => return x86::_mm_stream_si64(to.cast(), load::<u64>(from).cast_signed()),
+                16 => return x86::_mm_stream_si128(to.cast(), x86::_mm_loadu_si128(from.cast())),
+                32 if S::LEVEL > Level::Portable => {
+                    return x86::_mm256_stream_si256(
+                        to.cast(),
+                        x86::_mm256_loadu_si256(from.cast()),
+                    );
                 }
-                (64, _) => return write_line::<S, true>(to, cast(&word)),
                 _ => {}
             }
         }
     }
     // SAFETY: [MEM].
-    unsafe { store(to, word) };
+    unsafe { word::<S, SIZE>(from, to) };
+}
+
+/// Copies a word of 1 to 32 bytes, a power of two.
+///
+/// # Safety
+/// [MEM] `from` has a word to read, `to` room for it, apart from each other.
+#[inline(always)]
+unsafe fn word<S: Set, const SIZE: usize>(from: *const u8, to: *mut u8) {
+    // SAFETY: [MEM].
+    unsafe {
+        // (Arrays go through general registers, or the stack.)
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            use std::arch::x86_64 as x86;
+            match (SIZE, S::LEVEL) {
+                (16, _) => {
+                    return x86::_mm_storeu_si128(to.cast(), x86::_mm_loadu_si128(from.cast()));
+                }
+                (32, Level::Avx2 | Level::Avx512) => {
+                    return x86::_mm256_storeu_si256(
+                        to.cast(),
+                        x86::_mm256_loadu_si256(from.cast()),
+                    );
+                }
+                (32, Level::Portable) => {
+                    word::<S, 16>(from, to);
+                    return word::<S, 16>(from.add(16), to.add(16));
+                }
+                _ => {}
+            }
+        }
+        match SIZE {
+            1 => store::<u8>(to, load(from)),
+            2 => store::<u16>(to, load(from)),
+            4 => store::<u32>(to, load(from)),
+            8 => store::<u64>(to, load(from)),
+            _ => std::ptr::copy_nonoverlapping(from, to, SIZE),
+        }
+    }
+}
+
+/// Runs of one length: a word, two that overlap, or with 0 `WORDS` as many as it takes.
+#[derive(Clone, Copy)]
+pub(super) struct Piece<const WORD: usize, const WORDS: usize> {
+    /// Bytes: those of the word, up to two of them, or more than a word.
+    pub(super) len: usize,
+}
+
+impl<const WORD: usize, const WORDS: usize> Piece<WORD, WORDS> {
+    /// Copies a run between memory and the stream.
+    ///
+    /// # Safety
+    /// [MEM] it can be read on the one side and written on the other, which are apart.
+    #[inline(always)]
+    pub(super) unsafe fn between<S: Set, const PACK: bool>(self, mem: *mut u8, stream: *mut u8) {
+        let (from, to) = if PACK { (mem, stream) } else { (stream, mem) };
+        // SAFETY: [MEM]: words that overlap cover all between.
+        unsafe {
+            if WORDS == 0 {
+                let mut at = 0;
+                while at + WORD < self.len {
+                    word::<S, WORD>(from.add(at), to.add(at));
+                    at += WORD;
+                }
+            } else {
+                word::<S, WORD>(from, to);
+            }
+            if WORDS != 1 {
+                word::<S, WORD>(from.add(self.len - WORD), to.add(self.len - WORD));
+            }
+        }
+    }
 }
 
 /// Keeps the compiler from making one gather or scatter of what stands before and

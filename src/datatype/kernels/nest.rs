@@ -1,9 +1,10 @@
 //! Runs of one length at the places of nested loops.
 
-use super::line::{LINE, copy};
+use super::line::copy;
 use super::table::{SMALL, few};
 use super::transpose::{Rows, transpose};
-use super::words::{Alternate, Strided, by_width, words};
+use super::words::SHORT;
+use super::words::{Strided, by_width};
 use super::{DEEPEST, Dim, Plan, Set, dispatch};
 
 dispatch! {
@@ -68,7 +69,7 @@ unsafe fn body<S: Set, const PACK: bool>(
         .position(contiguous)
         .filter(|_| plan.tile > 0 && matches!(len, 1 | 2 | 4 | 8 | 16) && inner.count > 1);
     // A few runs in many rounds are a table in a loop.
-    let small = unit.is_none() && inner.count <= SMALL && len < LINE;
+    let small = unit.is_none() && inner.count <= SMALL && len <= SHORT && !outer.is_empty();
     let rounds = if small { outer.last().copied().unwrap_or(Dim::ONE) } else { Dim::ONE };
     let outer = if small { &outer[..outer.len().saturating_sub(1)] } else { outer };
     let mut offsets = [0; SMALL];
@@ -101,7 +102,7 @@ unsafe fn body<S: Set, const PACK: bool>(
                 Some((columns, apart)) => {
                     matrix::<PACK>(mem, stream, len, inner, columns, apart, plan);
                 }
-                None if small => few::<PACK>(mem, stream, rounds, len, offsets),
+                None if small => few::<S, PACK>(mem, stream, rounds, len, offsets),
                 None => strided::<S, PACK>(mem, stream, len, inner, plan),
             }
         }
@@ -186,17 +187,7 @@ unsafe fn strided<S: Set, const PACK: bool>(
     dim: Dim,
     plan: &Plan,
 ) {
-    let (count, places) = (dim.count, Strided { mem, stride: dim.stride });
-    // The commonest strides are constants, for which there are shuffles.
+    let places = Strided { mem, stride: dim.stride };
     // SAFETY: the caller's.
-    unsafe {
-        match (len, dim.stride) {
-            (4, 8) => words::<S, u32, _, PACK>(Alternate::<4> { mem }, stream, count, plan),
-            (8, 16) => words::<S, u64, _, PACK>(Alternate::<8> { mem }, stream, count, plan),
-            (16, 32) => {
-                words::<S, [u64; 2], _, PACK>(Alternate::<16> { mem }, stream, count, plan);
-            }
-            _ => by_width::<S, _, PACK>(places, stream, len, count, plan),
-        }
-    }
+    unsafe { by_width::<S, _, PACK>(places, stream, len, len, dim.count, plan) };
 }

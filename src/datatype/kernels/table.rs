@@ -1,8 +1,8 @@
 //! Runs at the places of a table.
 
 use super::super::table::{Offsets, Runs};
-use super::line::{LINE, Word, apart, copy, copy_short, load, store};
-use super::words::{Listed, by_width, words};
+use super::line::{LINE, Piece, apart, copy, copy_short, load, store};
+use super::words::{Listed, SHORT, Strided, by_length, by_width};
 use super::{Dim, Plan, Set, dispatch};
 use std::ops::Range;
 
@@ -33,13 +33,13 @@ unsafe fn equal<S: Set, const PACK: bool>(
     range: Range<usize>,
     plan: &Plan,
 ) {
-    if rounds.count > 1 && range.len() <= SMALL && len < LINE {
+    if rounds.count > 1 && range.len() <= SMALL && len <= SHORT {
         let mut offsets = [0; SMALL];
         for (offset, i) in offsets.iter_mut().zip(range.clone()) {
             *offset = at.get(i) as isize;
         }
         // SAFETY: the caller's.
-        return unsafe { few::<PACK>(mem, stream, rounds, len, &offsets[..range.len()]) };
+        return unsafe { few::<S, PACK>(mem, stream, rounds, len, &offsets[..range.len()]) };
     }
     for round in 0..rounds.count {
         let mem = mem.wrapping_offset(round as isize * rounds.stride);
@@ -49,24 +49,26 @@ unsafe fn equal<S: Set, const PACK: bool>(
             match at {
                 Offsets::Narrow { unit, words: all } => {
                     let (unit, offsets) = (*unit as isize, &all[range.clone()]);
-                    match (len, unit) {
-                        (4, 4) => {
+                    // (Units that are constants need no multiplication.)
+                    let count = range.len();
+                    match unit {
+                        4 => {
                             let places = Listed::<_, 4> { mem, unit, offsets };
-                            words::<S, u32, _, PACK>(places, stream, range.len(), plan);
+                            by_width::<S, _, PACK>(places, stream, len, len, count, plan);
                         }
-                        (8, 8) => {
+                        8 => {
                             let places = Listed::<_, 8> { mem, unit, offsets };
-                            words::<S, u64, _, PACK>(places, stream, range.len(), plan);
+                            by_width::<S, _, PACK>(places, stream, len, len, count, plan);
                         }
                         _ => {
                             let places = Listed::<_, 0> { mem, unit, offsets };
-                            by_width::<S, _, PACK>(places, stream, len, range.len(), plan);
+                            by_width::<S, _, PACK>(places, stream, len, len, count, plan);
                         }
                     }
                 }
                 Offsets::Wide(all) => {
                     let places = Listed::<_, 1> { mem, unit: 1, offsets: &all[range.clone()] };
-                    by_width::<S, _, PACK>(places, stream, len, range.len(), plan);
+                    by_width::<S, _, PACK>(places, stream, len, len, range.len(), plan);
                 }
             }
         }
@@ -79,9 +81,9 @@ pub(in super::super) const SMALL: usize = 16;
 /// Runs of one length at a few places, in many rounds.
 ///
 /// # Safety
-/// As [`equal`].
+/// As [`equal`]; `len` is [`SHORT`] or less, there are up to [`SMALL`] offsets.
 #[inline(always)]
-pub(super) unsafe fn few<const PACK: bool>(
+pub(super) unsafe fn few<S: Set, const PACK: bool>(
     mem: *mut u8,
     stream: *mut u8,
     rounds: Dim,
@@ -90,53 +92,42 @@ pub(super) unsafe fn few<const PACK: bool>(
 ) {
     // SAFETY: the caller's.
     unsafe {
-        match len {
-            1 => few_words::<u8, PACK>(mem, stream, rounds, offsets),
-            2 => few_words::<u16, PACK>(mem, stream, rounds, offsets),
-            4 => few_words::<u32, PACK>(mem, stream, rounds, offsets),
-            8 => few_words::<u64, PACK>(mem, stream, rounds, offsets),
-            16 => few_words::<[u64; 2], PACK>(mem, stream, rounds, offsets),
-            32 => few_words::<[u64; 4], PACK>(mem, stream, rounds, offsets),
-            _ => {
-                let mut list = [(0, len); SMALL];
-                for (run, &offset) in list.iter_mut().zip(offsets) {
-                    run.0 = offset;
-                }
-                few_runs::<PACK>(mem, stream, rounds, &list[..offsets.len()]);
-            }
-        }
+        by_length!(
+            len,
+            piece => few_of::<S, _, _, PACK>(piece, mem, stream, rounds, offsets),
+            unreachable!("runs of more than SHORT bytes are no few")
+        );
     }
 }
 
 /// # Safety
-/// As [`equal`].
+/// As [`few`].
 #[inline(always)]
-unsafe fn few_words<W: Word, const PACK: bool>(
-    mem: *mut u8,
-    stream: *mut u8,
+unsafe fn few_of<S: Set, const WORD: usize, const WORDS: usize, const PACK: bool>(
+    piece: Piece<WORD, WORDS>,
+    mut mem: *mut u8,
+    mut stream: *mut u8,
     rounds: Dim,
     offsets: &[isize],
 ) {
     macro_rules! of {
         ($($n:literal)*) => {
             match offsets.len() {
-                $($n => {
+                $($n if WORDS == 1 => {
                     let mut all = [0; $n];
                     all.copy_from_slice(offsets);
                     // SAFETY: the caller's.
-                    unsafe { rounds_of::<W, $n, PACK>(mem, stream, rounds, all) }
+                    unsafe { rounds_of::<S, WORD, WORDS, $n, PACK>(piece, mem, stream, rounds, all) }
                 })*
                 _ => {
-                    for round in 0..rounds.count {
-                        let mem = mem.wrapping_offset(round as isize * rounds.stride);
-                        let stream = stream.wrapping_add(round * offsets.len() * W::SIZE);
-                        for (k, offset) in offsets.iter().enumerate() {
+                    for _ in 0..rounds.count {
+                        for offset in offsets {
                             apart();
                             // SAFETY: the caller's.
-                            unsafe {
-                                one::<W, PACK>(mem.wrapping_offset(*offset), stream.add(k * W::SIZE));
-                            }
+                            unsafe { piece.between::<S, PACK>(mem.wrapping_offset(*offset), stream) };
+                            stream = stream.wrapping_add(piece.len);
                         }
+                        mem = mem.wrapping_offset(rounds.stride);
                     }
                 }
             }
@@ -146,9 +137,16 @@ unsafe fn few_words<W: Word, const PACK: bool>(
 }
 
 /// # Safety
-/// As [`equal`].
+/// As [`few`].
 #[inline(always)]
-unsafe fn rounds_of<W: Word, const N: usize, const PACK: bool>(
+unsafe fn rounds_of<
+    S: Set,
+    const WORD: usize,
+    const WORDS: usize,
+    const N: usize,
+    const PACK: bool,
+>(
+    piece: Piece<WORD, WORDS>,
     mut mem: *mut u8,
     mut stream: *mut u8,
     rounds: Dim,
@@ -156,44 +154,57 @@ unsafe fn rounds_of<W: Word, const N: usize, const PACK: bool>(
 ) {
     for _ in 0..rounds.count {
         apart();
-        for (k, offset) in offsets.iter().enumerate() {
+        for offset in offsets {
             // SAFETY: the caller's.
-            unsafe { one::<W, PACK>(mem.wrapping_offset(*offset), stream.add(k * W::SIZE)) };
+            unsafe { piece.between::<S, PACK>(mem.wrapping_offset(offset), stream) };
+            stream = stream.wrapping_add(WORD);
         }
         mem = mem.wrapping_offset(rounds.stride);
-        stream = stream.wrapping_add(N * W::SIZE);
     }
 }
 
-/// # Safety
-/// [MEM] an element at both sides.
-#[inline(always)]
-unsafe fn one<W: Word, const PACK: bool>(mem: *mut u8, stream: *mut u8) {
-    let (from, to) = if PACK { (mem, stream) } else { (stream, mem) };
-    // SAFETY: [MEM].
-    unsafe { store::<W>(to, load(from)) };
-}
+/// Bytes on both sides that are copied run by run, within the first cache.
+const STRIP: usize = 16 << 10;
 
-/// A few runs of different lengths, in many rounds.
+/// A few runs of different lengths, in many rounds: where a strip of rounds stays in
+/// the first cache, run by run over each strip.
 ///
 /// # Safety
 /// As [`equal`].
 #[inline(always)]
-unsafe fn few_runs<const PACK: bool>(
-    mut mem: *mut u8,
-    mut stream: *mut u8,
+unsafe fn few_runs<S: Set, const PACK: bool>(
+    mem: *mut u8,
+    stream: *mut u8,
     rounds: Dim,
     list: &[(isize, usize)],
+    plan: &Plan,
 ) {
-    for _ in 0..rounds.count {
+    let size: usize = list.iter().map(|run| run.1).sum();
+    let strip = STRIP / (size + rounds.stride.unsigned_abs());
+    let mut first = 0;
+    while first < rounds.count {
+        let count = strip.clamp(1, rounds.count - first);
+        let mem = mem.wrapping_offset(first as isize * rounds.stride);
+        let mut stream = stream.wrapping_add(first * size);
+        first += count;
         for &(offset, len) in list {
-            let at = mem.wrapping_offset(offset);
-            let (from, to) = if PACK { (at, stream) } else { (stream, at) };
+            let mem = mem.wrapping_offset(offset);
             // SAFETY: the caller's.
-            unsafe { copy_short(from, to, len) };
+            unsafe {
+                if count >= 8 {
+                    let places = Strided { mem, stride: rounds.stride };
+                    by_width::<S, _, PACK>(places, stream, size, len, count, plan);
+                } else {
+                    for i in 0..count {
+                        let mem = mem.wrapping_offset(i as isize * rounds.stride);
+                        let stream = stream.wrapping_add(i * size);
+                        let (from, to) = if PACK { (mem, stream) } else { (stream, mem) };
+                        copy_short(from, to, len);
+                    }
+                }
+            }
             stream = stream.wrapping_add(len);
         }
-        mem = mem.wrapping_offset(rounds.stride);
     }
 }
 
@@ -217,7 +228,7 @@ unsafe fn different<S: Set, const PACK: bool>(
             *run = (offset as isize, len as usize);
         }
         // SAFETY: the caller's.
-        return unsafe { few_runs::<PACK>(mem, stream, rounds, &list[..range.len()]) };
+        return unsafe { few_runs::<S, PACK>(mem, stream, rounds, &list[..range.len()], plan) };
     }
     let mut list = [(0, 0); AT_ONCE];
     for round in 0..rounds.count {

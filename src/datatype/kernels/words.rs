@@ -1,17 +1,11 @@
 //! Runs of one length, each at its place.
 
-use super::line::{
-    LINE, Word, apart, copy, copy_short, load, prefetch, store, store_past, write_line,
-};
+use super::line::{LINE, Piece, apart, copy, prefetch, store, store_past, write_line};
 use super::{Plan, Set};
 
 /// Where in memory run `i` is. A trait and no closure, as that would be compiled
 /// without the set's instructions.
 pub(super) trait Places: Copy {
-    /// A compiler that sees the places makes shuffles of them, and not gathers, which
-    /// are slower than loads.
-    const SHUFFLED: bool = false;
-
     /// The place of run `i`, which is below the count.
     ///
     /// # Safety
@@ -50,32 +44,6 @@ impl Places for Strided {
     }
 }
 
-/// Elements of so many bytes, of which every second is a run: a stride that is a
-/// constant, for which there are shuffles.
-#[derive(Clone, Copy)]
-pub(super) struct Alternate<const SIZE: usize> {
-    pub(super) mem: *mut u8,
-}
-
-impl<const SIZE: usize> Places for Alternate<SIZE> {
-    const SHUFFLED: bool = true;
-
-    #[inline(always)]
-    unsafe fn at(&self, i: usize) -> *mut u8 {
-        self.mem.wrapping_add(i * 2 * SIZE)
-    }
-
-    #[inline(always)]
-    fn ahead(&self, i: usize) -> *const u8 {
-        self.mem.wrapping_add(i * 2 * SIZE)
-    }
-
-    #[inline(always)]
-    fn far(&self) -> bool {
-        false
-    }
-}
-
 /// Runs at the offsets of a table, in units: a constant, or 0 for what `unit` says.
 #[derive(Clone, Copy)]
 pub(super) struct Listed<'a, T, const UNIT: isize> {
@@ -109,7 +77,32 @@ macro_rules! listed {
 }
 listed!(i32 i64);
 
-/// Copies `count` runs of `len` bytes, one behind the other in the stream.
+/// The longest run that [`by_length`] has words for.
+pub(super) const SHORT: usize = 512;
+
+/// Evaluates `$call` with `$piece` as what copies runs of `$len` bytes; `$other` for
+/// long ones.
+macro_rules! by_length {
+    ($len:expr, $piece:ident => $call:expr, $other:expr) => {
+        by_length!(
+            $len, $piece => $call, $other,
+            1 => 1, 1; 2 => 2, 1; 3 => 2, 2; 4 => 4, 1; 5..8 => 4, 2; 8 => 8, 1; 9..16 => 8, 2;
+            16 => 16, 1; 17..32 => 16, 2; 32 => 32, 1; 33..=64 => 32, 2; 65..=512 => 32, 0
+        )
+    };
+    ($len:expr, $piece:ident => $call:expr, $other:expr, $($lens:pat => $word:literal, $words:literal);*) => {
+        match $len {
+            $(len @ $lens => {
+                let $piece = crate::datatype::kernels::line::Piece::<$word, $words> { len };
+                $call
+            })*
+            _ => $other,
+        }
+    };
+}
+pub(super) use by_length;
+
+/// Copies `count` runs of `len` bytes, `step` bytes apart in the stream.
 ///
 /// # Safety
 /// [MEM] run `i` is at its place, in memory that the caller may read (write if not
@@ -119,105 +112,81 @@ listed!(i32 i64);
 pub(super) unsafe fn by_width<S: Set, P: Places, const PACK: bool>(
     places: P,
     stream: *mut u8,
+    step: usize,
     len: usize,
     count: usize,
     plan: &Plan,
 ) {
+    let joined = step == len;
     // SAFETY: the caller's.
     unsafe {
-        match len {
-            1 => words::<S, u8, P, PACK>(places, stream, count, plan),
-            2 => words::<S, u16, P, PACK>(places, stream, count, plan),
-            4 => words::<S, u32, P, PACK>(places, stream, count, plan),
-            8 => words::<S, u64, P, PACK>(places, stream, count, plan),
-            16 => words::<S, [u64; 2], P, PACK>(places, stream, count, plan),
-            32 => words::<S, [u64; 4], P, PACK>(places, stream, count, plan),
-            _ => blocks::<S, P, PACK>(places, stream, len, count, plan),
+        if PACK && joined && plan.streaming {
+            if (LINE..16 * LINE).contains(&len) && len * count >= 4096 {
+                return lines::<S, P>(places, stream, len, count);
+            }
+            let aligned = stream.addr().is_multiple_of(len);
+            match len {
+                4 if aligned => return past::<S, P, 4>(places, stream, count),
+                8 if aligned => return past::<S, P, 8>(places, stream, count),
+                16 if aligned => return past::<S, P, 16>(places, stream, count),
+                32 if aligned => return past::<S, P, 32>(places, stream, count),
+                _ => {}
+            }
         }
+        by_length!(
+            len,
+            piece => each::<S, P, _, _, PACK>(piece, places, stream, step, count),
+            long::<S, P, PACK>(places, stream, step, len, count, plan)
+        );
     }
 }
 
-/// How many elements ahead of its use a line is asked for.
-const AHEAD: usize = 32;
-
-/// Runs of one element.
+/// One run after the other, by words of one length.
 ///
 /// # Safety
 /// As [`by_width`].
 #[inline(always)]
-pub(super) unsafe fn words<S: Set, W: Word, P: Places, const PACK: bool>(
+unsafe fn each<S: Set, P: Places, const WORD: usize, const WORDS: usize, const PACK: bool>(
+    piece: Piece<WORD, WORDS>,
     places: P,
-    stream: *mut u8,
-    count: usize,
-    plan: &Plan,
-) {
-    let far = plan.prefetch && places.far();
-    // SAFETY: the caller's.
-    unsafe {
-        if PACK && plan.streaming && W::SIZE >= 4 && stream.align_offset(W::SIZE) == 0 {
-            if far {
-                each::<S, W, P, PACK, true, true>(places, stream, count);
-            } else {
-                each::<S, W, P, PACK, true, false>(places, stream, count);
-            }
-            return;
-        }
-        if far {
-            each::<S, W, P, PACK, false, true>(places, stream, count);
-        } else {
-            each::<S, W, P, PACK, false, false>(places, stream, count);
-        }
-    }
-}
-
-/// One element after the other.
-///
-/// # Safety
-/// As [`by_width`]; [ALIGNED] the stream is aligned to an element if `PAST`.
-#[inline(always)]
-unsafe fn each<S: Set, W: Word, P: Places, const PACK: bool, const PAST: bool, const FAR: bool>(
-    places: P,
-    stream: *mut u8,
+    mut stream: *mut u8,
+    step: usize,
     count: usize,
 ) {
     for i in 0..count {
-        if FAR {
-            prefetch(places.ahead(i + AHEAD));
-        }
-        if !(P::SHUFFLED && PACK) {
-            apart();
-        }
+        apart();
         // SAFETY: the caller's.
-        unsafe {
-            let at = stream.add(i * W::SIZE);
-            if PAST {
-                store_past::<S, W>(at, load(places.at(i)));
-            } else if PACK {
-                store::<W>(at, load(places.at(i)));
-            } else {
-                store::<W>(places.at(i), load(at));
-            }
-        }
+        unsafe { piece.between::<S, PACK>(places.at(i), stream) };
+        stream = stream.wrapping_add(step);
     }
 }
 
-/// Runs of any length.
+/// Packs one element after the other, past the caches.
+///
+/// # Safety
+/// As [`by_width`]; [ALIGNED] the stream is aligned to an element.
+#[inline(always)]
+unsafe fn past<S: Set, P: Places, const SIZE: usize>(places: P, stream: *mut u8, count: usize) {
+    for i in 0..count {
+        apart();
+        // SAFETY: the caller's.
+        unsafe { store_past::<S, SIZE>(places.at(i), stream.add(i * SIZE)) };
+    }
+}
+
+/// Long runs.
 ///
 /// # Safety
 /// As [`by_width`].
 #[inline(always)]
-unsafe fn blocks<S: Set, P: Places, const PACK: bool>(
+unsafe fn long<S: Set, P: Places, const PACK: bool>(
     places: P,
     stream: *mut u8,
+    step: usize,
     len: usize,
     count: usize,
     plan: &Plan,
 ) {
-    if PACK && plan.streaming && (LINE..16 * LINE).contains(&len) && len * count >= 4096 {
-        // SAFETY: the caller's.
-        return unsafe { lines::<S, P>(places, stream, len, count) };
-    }
-    let past = plan.streaming && len >= 4 * LINE;
     let ask = if plan.prefetch && places.far() { len.min(8 * LINE) } else { 0 };
     for i in 0..count {
         let mut asked = 0;
@@ -227,12 +196,12 @@ unsafe fn blocks<S: Set, P: Places, const PACK: bool>(
         }
         // SAFETY: the caller's.
         unsafe {
-            let (mem, stream) = (places.at(i), stream.add(i * len));
+            let (mem, stream) = (places.at(i), stream.add(i * step));
             let (from, to) = if PACK { (mem, stream) } else { (stream, mem) };
-            if past {
+            if plan.streaming {
                 copy::<S, true>(from, to, len);
             } else {
-                copy_short(from, to, len);
+                copy::<S, false>(from, to, len);
             }
         }
     }
