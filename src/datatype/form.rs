@@ -355,6 +355,15 @@ pub(super) fn from_runs(runs: &[Run]) -> Result<Placed> {
         return Ok(Some((first, Form::run(len)?)));
     }
     let period = smallest_period(runs);
+    if period == runs.len()
+        && let Some((period, rounds)) = inner_period(runs)
+    {
+        // Elements whose last run touches the next one's first: all but the ends.
+        let (head, rest) = runs.split_at(1);
+        let (rounds, tail) = rest.split_at(period * rounds);
+        let parts = [head, rounds, tail].into_iter().filter_map(|part| from_runs(part).transpose());
+        return kept(parts.collect::<Result<_>>()?);
+    }
     let form = if period < runs.len() {
         let Some((_, body)) = from_runs(&runs[..period])? else {
             unreachable!("a period has runs")
@@ -434,6 +443,22 @@ fn smallest_period(runs: &[Run]) -> usize {
         }
         border = borders[border - 1] as usize;
     }
+}
+
+/// The period of all runs but the first and what follows the last whole round, and the
+/// rounds of it, at least 8; short periods of many runs only.
+fn inner_period(runs: &[Run]) -> Option<(usize, usize)> {
+    let inner = &runs[1..runs.len() - 1];
+    if inner.len() < 64 {
+        return None;
+    }
+    let symbol = |i: usize| (inner[i].1, inner[i + 1].0 - inner[i].0);
+    let periodic = |&period: &usize| {
+        (period..inner.len() - 1).all(|i| symbol(i) == symbol(i - period))
+            && inner[inner.len() - 1].1 == inner[inner.len() - 1 - period].1
+    };
+    let period = (1..=(inner.len() / 8).min(16)).find(periodic)?;
+    Some((period, inner.len() / period))
 }
 
 /// How long the longest end of the first `i + 1` symbols is that they begin with too,

@@ -121,11 +121,12 @@ pub(super) unsafe fn by_width<S: Set, P: Places, const PACK: bool>(
     // SAFETY: the caller's.
     unsafe {
         if PACK && joined && plan.streaming {
-            if (LINE..16 * LINE).contains(&len) && len * count >= 4096 {
-                return lines::<S, P>(places, stream, len, count);
-            }
             let aligned = stream.addr().is_multiple_of(len);
             match len {
+                64 if aligned => return past::<S, P, 64>(places, stream, count),
+                LINE..1024 if len * count >= 4096 => {
+                    return lines::<S, P>(places, stream, len, count);
+                }
                 4 if aligned => return past::<S, P, 4>(places, stream, count),
                 8 if aligned => return past::<S, P, 8>(places, stream, count),
                 16 if aligned => return past::<S, P, 16>(places, stream, count),
