@@ -387,6 +387,15 @@ pub(super) fn table(runs: &[Run]) -> Result<Arc<Form>> {
         }
         return blocks(&offsets, Form::run(block)?);
     }
+    if let Some(ends) = equal_stretches(runs) {
+        let (mut done, mut parts) = (0, Vec::with_capacity(ends.len()));
+        for end in ends {
+            parts.extend(from_runs(&runs[done..end])?);
+            done = end;
+        }
+        let Some((_, form)) = kept(parts)? else { unreachable!("stretches have runs") };
+        return Ok(form);
+    }
     let (mut size, mut low, mut high) = (0u64, 0, 0);
     let mut list = Vec::with_capacity(runs.len());
     for &(offset, len) in runs {
@@ -418,6 +427,30 @@ fn equal_parts(runs: &[Run]) -> Option<(u64, usize)> {
     let count = usize::try_from(total / block).ok()?;
     let few = count <= runs.len().saturating_mul(2);
     (few && isize::try_from(block).is_ok()).then_some((block, count))
+}
+
+/// Where stretches end that can be cut like this, each as long as it can be; `None` if
+/// they are of less than 64 runs on average, or the whole is one.
+///
+/// Lists of several fields one after the other, in which elements have other lengths.
+fn equal_stretches(runs: &[Run]) -> Option<Vec<usize>> {
+    let (mut ends, mut begin) = (Vec::new(), 0);
+    let (mut block, mut total) = (0, 0u64);
+    for (i, &(_, len)) in runs.iter().enumerate() {
+        let next = if block == 0 || len % block != 0 { divisor(block, len) } else { block };
+        let sum = total.checked_add(len)?;
+        if sum / next <= 2 * (i - begin + 1) as u64 {
+            (block, total) = (next, sum);
+            continue;
+        }
+        ends.push(i);
+        if ends.len() > 4 + i / 64 {
+            return None;
+        }
+        (begin, block, total) = (i, len, len);
+    }
+    ends.push(runs.len());
+    (ends.len() > 1 && ends.len() * 64 <= runs.len()).then_some(ends)
 }
 
 /// The smallest `p` that divides the number of runs, such that each run is the one

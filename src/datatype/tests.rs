@@ -344,6 +344,26 @@ fn small_tables_in_long_loops_are_copied() {
 }
 
 #[test]
+fn lists_of_several_fields_are_copied() {
+    let count = if cfg!(miri) { 70 } else { 300i64 };
+    let b = Layout::basic(Basic::U8);
+    // Elements of 24 and of 4 bytes at places that rise by one or two of them.
+    let places = |len: i64, base: i64| (0..count).map(move |i| base + len * (i + i * i % 7));
+    let at: Vec<i64> = places(24, 0).chain(places(4, 10_000)).collect();
+    let lens: Vec<u64> = (0..2 * count).map(|i| if i < count { 24 } else { 4 }).collect();
+    let layout = Layout::hindexed(&lens, &at, &b).unwrap();
+    let bytes = at.iter().zip(&lens).flat_map(|(&at, &len)| at..at + len as i64).collect();
+    let naive = Naive { bytes, lb: 0, ub: 0, basics: vec![], alignment: 1 };
+    check_copies(&layout, &naive, &[3, 24 * 100, 24 * count as usize + 2]);
+    let halves = [0, count as usize].map(|i| {
+        let range = i..i + count as usize;
+        Layout::hindexed(&lens[range.clone()], &at[range], &b).unwrap()
+    });
+    let fields = Layout::structure(&[(1, 0, &halves[0]), (1, 0, &halves[1])]).unwrap();
+    assert_eq!(fields.placed, layout.placed);
+}
+
+#[test]
 fn equal_layouts_have_equal_forms() {
     let double = Layout::basic(Basic::F64);
     let vector = Layout::vector(6, 2, 5, &double).unwrap();

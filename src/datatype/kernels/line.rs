@@ -8,19 +8,14 @@ pub(super) const LINE: usize = 64;
 /// An element of a nest: so many bytes moved at once.
 pub(super) trait Word: Copy {
     const SIZE: usize = size_of::<Self>();
-    const ZERO: Self;
 }
 
 macro_rules! words {
-    ($($type:ty = $zero:expr;)*) => {$(
-        impl Word for $type {
-            const ZERO: Self = $zero;
-        }
+    ($($type:ty)*) => {$(
+        impl Word for $type {}
     )*};
 }
-words! {
-    u8 = 0; u16 = 0; u32 = 0; u64 = 0; [u64; 2] = [0; 2]; [u64; 4] = [0; 4]; [u64; 8] = [0; 8];
-}
+words!(u8 u16 u32 u64 [u64; 2] [u64; 4] [u64; 8]);
 
 /// The element at `from`.
 ///

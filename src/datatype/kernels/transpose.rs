@@ -177,7 +177,7 @@ unsafe fn square<S: Set, W: Word, const STREAM: bool>(
     to_stride: isize,
 ) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if S::LEVEL == Level::Avx512 && W::SIZE >= 2 && W::SIZE <= 8 {
+    if S::LEVEL == Level::Avx512 && W::SIZE >= 2 {
         // SAFETY: [MEM]; the instructions are there.
         unsafe { avx512::square::<S, W, STREAM>(from, from_stride, to, to_stride) };
         return;
@@ -191,16 +191,16 @@ unsafe fn square<S: Set, W: Word, const STREAM: bool>(
     let _ = Level::Portable;
     let n = LINE / W::SIZE;
     for column in 0..n {
-        let mut line = [W::ZERO; LINE];
-        for (row, word) in line[..n].iter_mut().enumerate() {
+        let mut line = [0u64; 8];
+        let words = line.as_mut_ptr().cast::<u8>();
+        for row in 0..n {
             let at =
                 from.wrapping_offset(row as isize * from_stride).wrapping_add(column * W::SIZE);
-            // SAFETY: [MEM].
-            *word = unsafe { load(at) };
+            // SAFETY: [MEM]; a line's words are 64 bytes.
+            unsafe { store::<W>(words.add(row * W::SIZE), load(at)) };
         }
-        // SAFETY: [MEM]; a line's words are 64 bytes.
+        // SAFETY: [MEM].
         unsafe {
-            let line = line.as_ptr().cast::<[u64; 8]>().read_unaligned();
             write_line::<S, STREAM>(to.wrapping_offset(column as isize * to_stride), line);
         }
     }
@@ -241,9 +241,12 @@ mod avx512 {
     unsafe fn step<W: Word, const GROUP: usize>(a: __m512i, b: __m512i) -> (__m512i, __m512i) {
         macro_rules! both {
             ($index:ident, $permute:ident) => {
+                both!($index, $permute, 1)
+            };
+            ($index:ident, $permute:ident, $each:literal) => {
                 (
-                    $permute(a, const { $index(GROUP, false) }, b),
-                    $permute(a, const { $index(GROUP, true) }, b),
+                    $permute(a, const { $index(GROUP * $each, false) }, b),
+                    $permute(a, const { $index(GROUP * $each, true) }, b),
                 )
             };
         }
@@ -252,6 +255,7 @@ mod avx512 {
             match W::SIZE {
                 2 => both!(index16, _mm512_permutex2var_epi16),
                 4 => both!(index32, _mm512_permutex2var_epi32),
+                16 => both!(index64, _mm512_permutex2var_epi64, 2),
                 _ => both!(index64, _mm512_permutex2var_epi64),
             }
         }
