@@ -123,6 +123,12 @@ impl Copies {
         self.places.get(at as usize).map_or((std::ptr::null(), 0), |(_, b)| (b.as_ptr(), b.len()))
     }
 
+    /// Returns true if a copy for this peer is in use.
+    fn has(&self, peer: u32) -> bool {
+        let of_peer = |at: &usize| self.places[*at].0 == peer;
+        (0..self.places.len()).filter(of_peer).any(|at| !self.free.contains(&(at as u32)))
+    }
+
     /// The peer it was for.
     fn remove(&mut self, at: u32) -> Option<u32> {
         let peer = self.places.get(at as usize)?.0;
@@ -367,6 +373,13 @@ impl Links {
     /// A copied body was sent, or failed: then the peer it was for.
     pub(super) fn sent(&self, token: u64) -> Option<u32> {
         self.copies.borrow_mut().remove(Class::number(token) as u32)
+    }
+
+    /// Returns true if packets to the peer are copied that have not been sent:
+    /// after [`Links::drop_peer`] the provider has them.
+    #[cold]
+    pub(super) fn has_copies(&self, peer: u32) -> bool {
+        self.copies.borrow().has(peer)
     }
 
     /// Forgets what is queued towards a peer that is dead or out of reach.

@@ -60,7 +60,8 @@ impl<N: Netmod> Context<N> {
         if self.links.drop_peer(rank, None) {
             self.tell_lost(rank);
         }
-        self.completions.give_up(rank) > 0 && self.renew_for(rank)
+        let operations = self.completions.give_up(rank) > 0;
+        (operations || self.links.has_copies(rank)) && self.renew_for(rank)
     }
 
     /// Handlers are told of a loss by the next progress, never at once: it
