@@ -6,11 +6,12 @@ use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// The dynamic linker's last message in this thread.
+/// The dynamic linker's last message in this thread, with the remedy where a
+/// limit kept it from mapping a file.
 pub(crate) fn error() -> String {
     // SAFETY: dlerror gives null or a C string that stays until the next dl call
     // of this thread; it is copied at once.
-    unsafe { text(libc::dlerror()) }
+    crate::ulimit::explained(unsafe { text(libc::dlerror()) })
 }
 
 /// The file that holds `address`, as the dynamic linker resolved it.

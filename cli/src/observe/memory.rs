@@ -8,7 +8,7 @@
 //! | [`Process`] | the whole process as the kernel sees it |
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::io;
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// A counting allocator over the system's.
@@ -27,6 +27,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// Counts the bytes asked for, not what the system's allocator adds to them.
 /// Memory that C libraries allocate is not seen. The counters are relaxed
 /// atomics: exact in sum, not a consistent cut while other threads allocate.
+///
+/// Where the system refuses memory the process ends with status 1 and a line
+/// that names `ulimit -v`; the language's own answer is a crash.
 #[derive(Debug, Default)]
 pub struct Counting {
     live: AtomicUsize,
@@ -81,6 +84,15 @@ impl Counting {
         (result, used)
     }
 
+    /// Counts what the system gave, and ends the process where it gave nothing.
+    fn given(&self, address: *mut u8, bytes: usize) -> *mut u8 {
+        if address.is_null() {
+            refused(bytes);
+        }
+        self.grow(bytes);
+        address
+    }
+
     fn grow(&self, bytes: usize) {
         let live = self.live.fetch_add(bytes, Relaxed).wrapping_add(bytes);
         self.peak.fetch_max(live, Relaxed);
@@ -97,21 +109,13 @@ impl Counting {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises about `layout` are passed on.
-        let address = unsafe { System.alloc(layout) };
-        if !address.is_null() {
-            self.grow(layout.size());
-        }
-        address
+        self.given(unsafe { System.alloc(layout) }, layout.size())
     }
 
     // Passed on as it is: the system's zeroed memory may be untouched pages.
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises about `layout` are passed on.
-        let address = unsafe { System.alloc_zeroed(layout) };
-        if !address.is_null() {
-            self.grow(layout.size());
-        }
-        address
+        self.given(unsafe { System.alloc_zeroed(layout) }, layout.size())
     }
 
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
@@ -123,12 +127,25 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: as for `dealloc`, and the caller's promise about `size`.
-        let moved = unsafe { System.realloc(address, layout, size) };
-        if !moved.is_null() {
-            self.shrink(layout.size());
-            self.grow(size);
-        }
+        let moved = self.given(unsafe { System.realloc(address, layout, size) }, size);
+        self.shrink(layout.size());
         moved
+    }
+}
+
+/// Says that there is no memory, without any, and ends the process.
+#[cold]
+fn refused(bytes: usize) -> ! {
+    let mut line = [0; 120];
+    let mut rest = &mut line[..];
+    // What does not fit in the line is cut off.
+    let _ = writeln!(rest, "rankway: no memory for {bytes} bytes more; raise `ulimit -v`");
+    let left = rest.len();
+    let said = &line[..line.len() - left];
+    // SAFETY: bytes of a local array; the process ends without running anything.
+    unsafe {
+        libc::write(libc::STDERR_FILENO, said.as_ptr().cast(), said.len());
+        libc::_exit(1)
     }
 }
 
