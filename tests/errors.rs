@@ -57,7 +57,7 @@ fn every_error_says_what_it_said() {
         ),
         (
             Box::new(AvError::Memory { bytes: 32, reason: text("refused") }),
-            "no memory for a table of 32 bytes of address space: refused",
+            "no memory for a table of 32 bytes of address space: refused; raise `ulimit -v`",
         ),
         (
             Box::new(BadSetting {

@@ -111,7 +111,11 @@ impl fmt::Display for AvError {
                  it"
             ),
             AvError::Memory { bytes, reason } => {
-                write!(f, "no memory for a table of {bytes} bytes of address space: {reason}")
+                write!(
+                    f,
+                    "no memory for a table of {bytes} bytes of address space: {reason}; raise \
+                     `ulimit -v`"
+                )
             }
         }
     }

@@ -167,7 +167,7 @@ fn little_address_space_is_said() {
     let least = (5_000..50_000).step_by(100).find(|&kib| starts(kib)).expect("it starts");
     for network in ["shm", "tcp"] {
         let job = format!("rate --network {network} --models direct --rounds 1 --iterations 1000");
-        let close = (least..least + 6_000).step_by(200);
+        let close = (least..least + 8_000).step_by(200);
         let wide = [20, 30, 40, 45, 50, 60, 4000].map(|mib| mib * 1000);
         let (mut refused, mut measured) = (0, 0);
         for kib in close.chain(wide) {

@@ -17,6 +17,9 @@ mod calls;
 mod dl;
 #[path = "../../../src/netmod/ofi/ffi.rs"]
 mod ffi;
+#[allow(dead_code, reason = "of it only the text of errors is asked for")]
+#[path = "../../../src/ulimit.rs"]
+mod ulimit;
 
 use core::ffi::{c_int, c_void};
 use core::ptr::{null, null_mut};

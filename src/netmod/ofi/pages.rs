@@ -17,7 +17,8 @@ impl Pages {
             unsafe { libc::mmap(null_mut(), len, rw, private | libc::MAP_ANONYMOUS, -1, 0) };
         if start == libc::MAP_FAILED {
             let why = std::io::Error::last_os_error();
-            return Err(NetError::Library(format!("no memory for {len} bytes of buffers: {why}")));
+            let text = format!("no memory for {len} bytes of buffers: {why}");
+            return Err(NetError::Library(crate::ulimit::explained(text)));
         }
         // A huge page would be touched as a whole by the first byte.
         // SAFETY: the mapping just made; advice only.

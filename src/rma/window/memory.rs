@@ -45,21 +45,19 @@ pub(super) fn provided<N: Netmod>(
     bytes: usize,
     rkey_ptr: bool,
 ) -> Result<LocalMemory<N>, Error> {
-    let refused = |source| ErrorKind::Memory { what: format!("{bytes} bytes"), source };
     if bytes > isize::MAX as usize {
-        return Err(refused(std::io::ErrorKind::OutOfMemory.into()).into());
+        return Err(refused(bytes, std::io::ErrorKind::OutOfMemory.into()));
     }
     if let Some((netmod, endpoint)) = communicator.context().endpoint(Transport::Network)
         && bytes > 0
     {
         let memory = netmod.allocate(endpoint, bytes);
-        let memory = memory.map_err(|e| refused(std::io::Error::other(e)))?;
+        let memory = memory.map_err(|error| refused(bytes, std::io::Error::other(error)))?;
         if let Some((region, start)) = memory {
             return Ok(LocalMemory { region: Some(region), rkey_ptr, ..LocalMemory::of(start) });
         }
     }
-    let segment = Segment::private(bytes)
-        .map_err(|source| ErrorKind::Memory { what: format!("{bytes} bytes"), source })?;
+    let segment = Segment::private(bytes).map_err(|source| refused(bytes, source))?;
     let start = segment.start();
     Ok(LocalMemory { segment: Some(segment), ..LocalMemory::of(start) })
 }
@@ -67,7 +65,13 @@ pub(super) fn provided<N: Netmod>(
 /// The error for a node's segment without its final length.
 pub(super) fn not_final(bytes: usize) -> Error {
     let source = std::io::Error::other("the memory file of the node does not have its length");
-    ErrorKind::Memory { what: format!("{bytes} bytes"), source }.into()
+    refused(bytes, source)
+}
+
+/// The error for memory of `bytes` that cannot be had, with the limit's remedy.
+fn refused(bytes: usize, source: std::io::Error) -> Error {
+    let what = crate::ulimit::explained(format!("{bytes} bytes"));
+    ErrorKind::Memory { what, source }.into()
 }
 
 /// A node's segment, mapped whole.
