@@ -199,7 +199,12 @@ fn interrupted() {
         command.process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
         // SAFETY: a call that is safe in a forked process; who started the tests may
         // have had it ignored.
-        unsafe { command.pre_exec(|| Ok(drop(libc::signal(libc::SIGINT, libc::SIG_DFL)))) };
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            })
+        };
         let mut child = command.spawn().expect("the command starts");
         let start = Instant::now();
         // The command and those MPIs that are there.
