@@ -14,7 +14,7 @@ use super::request::{InFlight, Pending};
 use super::stretches::Places;
 use super::types::{AccessPath, Status, Target};
 use super::{Error, ErrorKind, Hints};
-use crate::datatype::{Basic, Layout};
+use crate::datatype::Layout;
 use crate::netmod::{Kind, Netmod, Op, Type};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -289,13 +289,13 @@ fn same_type(from: Option<&Layout>, into: Option<&Layout>, to: &Layout) -> Resul
     if to.size() == 0 && from.is_none_or(|from| from.size() == 0) {
         return Ok(Type::U8);
     }
-    let Some(ty) = to.element().map(type_of) else {
+    let Some(ty) = to.element().map(Type::of) else {
         return refuse(
             "operations are on elements of one basic type; the target has several".into(),
         );
     };
     for other in [from, into].into_iter().flatten() {
-        if other.size() != to.size() || other.element().map(type_of) != Some(ty) {
+        if other.size() != to.size() || other.element().map(Type::of) != Some(ty) {
             let (n, m, have) = (other.size(), to.size(), other.element());
             return refuse(format!(
                 "{n} bytes of {have:?} at the origin for {m} bytes of {ty:?} at the target; layouts \
@@ -304,23 +304,4 @@ fn same_type(from: Option<&Layout>, into: Option<&Layout>, to: &Layout) -> Resul
         }
     }
     Ok(ty)
-}
-
-/// The type of elements that operations take for a basic type.
-fn type_of(basic: Basic) -> Type {
-    match basic {
-        Basic::Byte | Basic::Bool | Basic::U8 => Type::U8,
-        Basic::Char | Basic::I8 => Type::I8,
-        Basic::I16 => Type::I16,
-        Basic::U16 => Type::U16,
-        Basic::WideChar | Basic::I32 => Type::I32,
-        Basic::U32 => Type::U32,
-        Basic::I64 => Type::I64,
-        Basic::U64 => Type::U64,
-        Basic::F32 => Type::F32,
-        Basic::F64 => Type::F64,
-        Basic::LongDouble => Type::F80,
-        Basic::C32 => Type::C32,
-        Basic::C64 => Type::C64,
-    }
 }
