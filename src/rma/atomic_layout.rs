@@ -8,7 +8,7 @@ use super::access::Access;
 use super::am_fallback::{Answer, Request, error_of, opcode};
 use super::atomic::Origin;
 use super::compute::{is_atomic, refusal};
-use super::layout::{fits, not_null};
+use super::layout::{not_null, origin_in};
 use super::pieces::Pieces;
 use super::request::{InFlight, Pending};
 use super::stretches::Places;
@@ -50,8 +50,7 @@ impl<N: Netmod> Access<N> {
         disp: usize,
         to: &Layout,
     ) -> Result<(), Error> {
-        fits(from, operands.len(), origin)?;
-        let start = operands.as_ptr().wrapping_add(origin);
+        let start = origin_in(operands, origin, from)?;
         // SAFETY: within the slice.
         unsafe { self.accumulate_layout_raw(start, from, op, rank, disp, to) }
     }

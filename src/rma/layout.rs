@@ -6,7 +6,7 @@ use super::access::Access;
 use super::request::Pending;
 use super::transfer::{LocalCompletion, Operation};
 use super::{Error, ErrorKind};
-use crate::datatype::{Layout, LayoutError};
+use crate::datatype::Layout;
 use crate::netmod::Netmod;
 
 impl<N: Netmod> Access<N> {
@@ -52,8 +52,7 @@ impl<N: Netmod> Access<N> {
         disp: usize,
         to: &Layout,
     ) -> Result<(), Error> {
-        fits(from, memory.len(), origin)?;
-        let start = memory.as_ptr().wrapping_add(origin);
+        let start = origin_in(memory, origin, from)?;
         let operation = Operation::write(start, from, rank, disp, to);
         // SAFETY: within the slice.
         unsafe { self.transfer_layout(&operation, LocalCompletion::Return) }
@@ -76,8 +75,7 @@ impl<N: Netmod> Access<N> {
         disp: usize,
         to: &Layout,
     ) -> Result<Pending<'_, N>, Error> {
-        not_null(origin, from)?;
-        // SAFETY: [BUF], for null was refused, until the end of the request; [APART].
+        // SAFETY: [BUF], or null, until the end of the request; [APART].
         unsafe { self.request_layout(&Operation::write(origin, from, rank, disp, to)) }
     }
 
@@ -97,9 +95,8 @@ impl<N: Netmod> Access<N> {
         disp: usize,
         to: &Layout,
     ) -> Result<(), Error> {
-        not_null(origin, from)?;
         let operation = Operation::write(origin, from, rank, disp, to);
-        // SAFETY: [BUF], for null was refused, until the flush; [APART].
+        // SAFETY: [BUF], or null, until the flush; [APART].
         unsafe { self.transfer_layout(&operation, LocalCompletion::Flush) }
     }
 
@@ -118,7 +115,7 @@ impl<N: Netmod> Access<N> {
         disp: usize,
         from: &Layout,
     ) -> Result<(), Error> {
-        fits(to, memory.len(), origin)?;
+        to.check(memory.len(), origin).map_err(ErrorKind::Layout)?;
         let start = memory.as_mut_ptr().wrapping_add(origin);
         let operation = Operation::read(start, to, rank, disp, from);
         // SAFETY: within the slice.
@@ -142,8 +139,7 @@ impl<N: Netmod> Access<N> {
         disp: usize,
         from: &Layout,
     ) -> Result<Pending<'_, N>, Error> {
-        not_null(origin, to)?;
-        // SAFETY: [INTO], for null was refused, until the end of the request; [APART].
+        // SAFETY: [INTO], or null, until the end of the request; [APART].
         unsafe { self.request_layout(&Operation::read(origin, to, rank, disp, from)) }
     }
 
@@ -164,9 +160,8 @@ impl<N: Netmod> Access<N> {
         disp: usize,
         from: &Layout,
     ) -> Result<(), Error> {
-        not_null(origin, to)?;
         let operation = Operation::read(origin, to, rank, disp, from);
-        // SAFETY: [INTO], for null was refused, until the flush; [APART].
+        // SAFETY: [INTO], or null, until the flush; [APART].
         unsafe { self.transfer_layout(&operation, LocalCompletion::Flush) }
     }
 
@@ -210,14 +205,10 @@ impl<N: Netmod> Access<N> {
     }
 }
 
-/// Refuses memory that does not hold a layout whose origin is byte `origin` of it.
-pub(super) fn fits(layout: &Layout, len: usize, origin: usize) -> Result<(), Error> {
-    let Some((first, end)) = layout.true_bounds() else { return Ok(()) };
-    let behind = len.saturating_sub(origin);
-    if origin <= len && -i128::from(first) <= origin as i128 && i128::from(end) <= behind as i128 {
-        return Ok(());
-    }
-    Err(ErrorKind::Layout(LayoutError::Bounds { first, end, origin, behind }).into())
+/// Byte `origin` of memory that holds a layout with it as origin.
+pub(super) fn origin_in(memory: &[u8], origin: usize, layout: &Layout) -> Result<*const u8, Error> {
+    layout.check(memory.len(), origin).map_err(ErrorKind::Layout)?;
+    Ok(memory.as_ptr().wrapping_add(origin))
 }
 
 /// Refuses a null buffer, unless the layout has no bytes.

@@ -14,6 +14,7 @@
 use super::access::Access;
 use super::access::copy;
 use super::am_fallback::{Answer, Request, error_of, opcode};
+use super::layout::not_null;
 use super::pieces::{Pieces, single};
 use super::request::{InFlight, Pending};
 use super::stretches::Places;
@@ -138,14 +139,15 @@ impl<N: Netmod> Access<N> {
     }
 
     /// # Safety
-    /// \[BUF\], when reading \[INTO\], of the bytes of its layout, until completion;
-    /// \[APART\].
+    /// \[BUF\], when reading \[INTO\], of the bytes of its layout, or null, until
+    /// completion; \[APART\].
     pub(super) unsafe fn transfer_layout(
         &self,
         operation: &Operation<'_>,
         completion: LocalCompletion<'_>,
     ) -> Result<(), Error> {
         let Operation { buf, here, rank, disp, there, write } = *operation;
+        not_null(buf, here)?;
         if here.size() != there.size() {
             let (here, there) = (here.size(), there.size());
             let why = format!("a layout of {here} bytes here and one of {there} bytes there");
