@@ -370,11 +370,10 @@ impl<N: Netmod> Access<N> {
         disp: usize,
     ) -> Result<Pending<'_, N>, Error> {
         let origin = Origin::fetch(ty, op, operands, results, count);
-        let mut in_flight = Vec::new();
         // SAFETY: [BUF], or null; [INTO], or null, until the end of the request.
-        let started = unsafe { self.elements(&origin, rank, disp, Some(&mut in_flight)) };
-        let pending = Pending::new(self, in_flight);
-        started.map(|()| pending)
+        Pending::start(self, |in_flight| unsafe {
+            self.elements(&origin, rank, disp, Some(in_flight))
+        })
     }
 
     /// A fetching operation that returns with its results.

@@ -129,11 +129,8 @@ impl<N: Netmod> Access<N> {
     ) -> Result<Pending<'_, N>, Error> {
         let results = Some((results, into));
         let sides = Sides { operands: (operands, from), results, op, rank, disp, to };
-        let mut in_flight = Vec::new();
         // SAFETY: [BUF], or null; [INTO], or null, until the end of the request.
-        let started = unsafe { self.combine(&sides, Some(&mut in_flight)) };
-        let pending = Pending::new(self, in_flight);
-        started.map(|()| pending)
+        Pending::start(self, |in_flight| unsafe { self.combine(&sides, Some(in_flight)) })
     }
 
     /// [`Access::accumulate_layout_raw`] with a request of its own.

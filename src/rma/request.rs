@@ -36,6 +36,18 @@ impl<'a, N: Netmod> Pending<'a, N> {
         Pending { access, in_flight }
     }
 
+    /// The request of an operation that `start` starts, which adds what is in flight.
+    pub(super) fn start(
+        access: &'a Access<N>,
+        start: impl FnOnce(&mut Vec<InFlight>) -> Result<(), Error>,
+    ) -> Result<Pending<'a, N>, Error> {
+        let mut in_flight = Vec::new();
+        let started = start(&mut in_flight);
+        // What was started before a failure is the flush's when this is dropped.
+        let pending = Pending::new(access, in_flight);
+        started.map(|()| pending)
+    }
+
     /// Waits until the operation is complete.
     ///
     /// # Errors

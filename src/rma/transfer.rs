@@ -222,12 +222,10 @@ impl<N: Netmod> Access<N> {
         &self,
         operation: &Operation<'_>,
     ) -> Result<Pending<'_, N>, Error> {
-        let mut in_flight = Vec::new();
-        let completion = LocalCompletion::InFlight(&mut in_flight);
         // SAFETY: [BUF], [INTO]: until what is in flight has completed; [APART].
-        let started = unsafe { self.transfer_layout(operation, completion) };
-        let pending = Pending::new(self, in_flight);
-        started.map(|()| pending)
+        Pending::start(self, |in_flight| unsafe {
+            self.transfer_layout(operation, LocalCompletion::InFlight(in_flight))
+        })
     }
 
     /// A put or get of contiguous bytes with a request.
@@ -246,37 +244,34 @@ impl<N: Netmod> Access<N> {
             return Err(ErrorKind::NullBuffer { len }.into());
         }
         self.check(rank, disp, len)?;
-        let mut in_flight = Vec::new();
         if len == 0 {
-            return Ok(Pending::new(self, in_flight));
+            return Ok(Pending::new(self, Vec::new()));
         }
         self.mark(rank);
+        let dynamic = self.state()?.dynamic;
         // SAFETY: [TARGET]: checked; [BUF], [INTO]: until what is in flight has
         // completed; [APART].
-        let started = unsafe {
-            if self.state()?.dynamic {
-                match write {
+        Pending::start(self, |in_flight| unsafe {
+            if dynamic {
+                return match write {
                     true => self.put_by_packets(buf, len, rank, disp),
-                    false => self.get_by_packets(buf, len, rank, disp, Some(&mut in_flight)),
-                }
-            } else {
-                match self.target(rank, disp)? {
-                    Target::Mapped(start) => {
-                        let (to, from) = if write { (start, buf) } else { (buf, start) };
-                        copy(to, from, len);
-                        Ok(())
-                    }
-                    Target::Provider(remote) => {
-                        let all = std::iter::once(([0, 0], len));
-                        let how = (write, Method::Blocks);
-                        self.each_call(&remote, buf, all, how, Some(&mut in_flight))
-                    }
-                    Target::Unreachable(peer) => Err(unreachable_error(peer)),
-                }
+                    false => self.get_by_packets(buf, len, rank, disp, Some(in_flight)),
+                };
             }
-        };
-        let pending = Pending::new(self, in_flight);
-        started.map(|()| pending)
+            match self.target(rank, disp)? {
+                Target::Mapped(start) => {
+                    let (to, from) = if write { (start, buf) } else { (buf, start) };
+                    copy(to, from, len);
+                    Ok(())
+                }
+                Target::Provider(remote) => {
+                    let all = std::iter::once(([0, 0], len));
+                    let how = (write, Method::Blocks);
+                    self.each_call(&remote, buf, all, how, Some(in_flight))
+                }
+                Target::Unreachable(peer) => Err(unreachable_error(peer)),
+            }
+        })
     }
 
     /// Packs in fragments and writes each to its place in one block of the target's
