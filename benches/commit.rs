@@ -5,27 +5,13 @@
 //! Time of the best of some rounds, bytes of form and types; beside each the time of
 //! copying the description's lists, in the same run.
 
+mod clock;
+
+use self::clock::least;
 use rankway::datatype::{Basic, Item, Layout, LayoutError, Order};
 use std::hint::black_box;
 
-/// Processor time of this thread, in ns: neighbours on the machine do not count.
-fn now() -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid pointer.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t) };
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
-}
-
-fn best<T>(reps: usize, mut f: impl FnMut() -> T) -> f64 {
-    (0..reps)
-        .map(|_| {
-            let start = now();
-            black_box(f());
-            now() - start
-        })
-        .min()
-        .unwrap_or(0) as f64
-}
+const ROUNDS: u32 = 7;
 
 fn measure(
     name: &str,
@@ -33,8 +19,7 @@ fn measure(
     make: impl Fn() -> Result<Layout, LayoutError>,
 ) -> Result<(), LayoutError> {
     let layout = make()?;
-    let reps = if layout.form_bytes() < 1000 { 1000 } else { 7 };
-    let (time, blocks) = (best(reps, make), layout.blocks() as f64);
+    let (time, blocks) = (least(ROUNDS, || drop(black_box(make()))), layout.blocks() as f64);
     let bytes = layout.form_bytes();
     println!(
         "{name:<44} {:>9} blocks {time:>12.0} ns {:>8.2} ns/block {:>6.1} x lists copied \
@@ -63,7 +48,7 @@ fn main() -> Result<(), LayoutError> {
     let far: Vec<i64> = (0..N as i64).map(|i| i << 24).collect();
     let ones = vec![1; N as usize];
     let even: Vec<i64> = (0..N as i64).map(|i| 3 * i).collect();
-    let lists = best(7, || (lens.clone(), gaps.clone()));
+    let lists = least(ROUNDS, || drop(black_box((lens.clone(), gaps.clone()))));
 
     measure("vector", lists, || Layout::vector(N, 1, 2, &double))?;
     measure("5 dimensions of an array", lists, || {
