@@ -4,7 +4,10 @@
 //! `cargo bench --bench atomic`; the ratio is raw time through our time. Windows
 //! that are not mapped, beside the library's atomics: `rankway operations`.
 
-use rankway::boot::{Boot, local};
+mod pair;
+
+use self::pair::Result;
+use rankway::boot::Boot;
 use rankway::device::{self, Options};
 use rankway::netmod::Op;
 use rankway::rma::{Communicator, Window};
@@ -13,27 +16,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
-
 const ROUNDS: usize = 15;
 const CALLS: usize = 2_000_000;
 
 fn main() -> ExitCode {
-    let body = |boot: Arc<dyn Boot>| match measure(boot) {
-        Ok(()) => 0,
-        Err(e) => {
-            eprintln!("{e}");
-            1
-        }
-    };
-    match local::run(&local::Options::new(2), body) {
-        Ok(outcome) if outcome.exit_code() == 0 => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(e) => {
-            eprintln!("{e}");
-            ExitCode::FAILURE
-        }
-    }
+    pair::each(["atomic"], |_, boot| measure(boot))
 }
 
 fn measure(boot: Arc<dyn Boot>) -> Result {

@@ -5,15 +5,16 @@
 //! tcp. The ratio is the contiguous put's time through the layout's; beside it stand
 //! the method taken and how long packing alone takes, in the contiguous put's time.
 
-use rankway::boot::{Boot, local};
+mod pair;
+
+use self::pair::Result;
+use rankway::boot::Boot;
 use rankway::datatype::{Basic, Layout, LayoutError, Order};
 use rankway::device::{self, Options};
 use rankway::rma::{Communicator, Window};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
-
-type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 const ROUNDS: usize = 12;
 /// Elements along a side of the matrix, and of the cube.
@@ -23,26 +24,7 @@ const CUBE: u64 = 128;
 const BYTES: usize = (CUBE * CUBE * CUBE * 8) as usize;
 
 fn main() -> ExitCode {
-    for (name, provider, mapped) in
-        [("mapped", "shm", true), ("shm", "shm", false), ("tcp", "tcp;ofi_rxm", false)]
-    {
-        let body = |boot: Arc<dyn Boot>| match measure(boot, name, provider, mapped) {
-            Ok(()) => 0,
-            Err(e) => {
-                eprintln!("{name}: {e}");
-                1
-            }
-        };
-        match local::run(&local::Options::new(2), body) {
-            Ok(outcome) if outcome.exit_code() == 0 => {}
-            Ok(_) => return ExitCode::FAILURE,
-            Err(e) => {
-                eprintln!("{e}");
-                return ExitCode::FAILURE;
-            }
-        }
-    }
-    ExitCode::SUCCESS
+    pair::each(["mapped", "shm", "tcp"], measure)
 }
 
 /// What is put: at the origin, at the target.
@@ -70,7 +52,12 @@ fn patterns() -> std::result::Result<Vec<(&'static str, Layout, Layout)>, Layout
     Ok(all)
 }
 
-fn measure(boot: Arc<dyn Boot>, name: &str, provider: &str, mapped: bool) -> Result {
+fn measure(name: &str, boot: Arc<dyn Boot>) -> Result {
+    let (provider, mapped) = match name {
+        "mapped" => ("shm", true),
+        "shm" => ("shm", false),
+        _ => ("tcp;ofi_rxm", false),
+    };
     let options = Options::default().provider(provider.to_owned());
     let context = device::open_ofi(boot, &options)?;
     let world = Communicator::world(&context);

@@ -6,7 +6,10 @@
 //! another provider) through that, as between nodes. Wall time, the best of many
 //! rounds that take turns; RANKWAY_TRANSFER makes another choice.
 
-use rankway::boot::{Boot, local};
+mod pair;
+
+use self::pair::Result;
+use rankway::boot::Boot;
 use rankway::datatype::{Basic, Layout};
 use rankway::device::{self, Medium, Options, explain};
 use rankway::msg::Messenger;
@@ -14,8 +17,6 @@ use rankway::rma::Communicator;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
-
-type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 const BYTES: usize = 4 << 20;
 const ROUNDS: usize = 25;
@@ -26,21 +27,8 @@ fn main() -> ExitCode {
         // SAFETY: no other thread is there yet.
         unsafe { std::env::set_var("RANKWAY_NODE_QUEUES", "0") };
     }
-    let body = |boot: Arc<dyn Boot>| match measure(boot, provider.clone()) {
-        Ok(()) => 0,
-        Err(e) => {
-            eprintln!("{e}");
-            1
-        }
-    };
-    match local::run(&local::Options::new(2), body) {
-        Ok(outcome) if outcome.exit_code() == 0 => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(e) => {
-            eprintln!("{e}");
-            ExitCode::FAILURE
-        }
-    }
+    let name = provider.as_deref().unwrap_or("node");
+    pair::each([name], |_, boot| measure(boot, provider.clone()))
 }
 
 /// So many blocks of so many doubles as the message has, each with a gap of its

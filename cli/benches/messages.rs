@@ -5,8 +5,12 @@
 //! `cargo bench -p rankway-cli --bench messages -- [shm] [tcp]`; figures of eight
 //! bytes beside a bound, over UCX too, are `rankway operations`.
 
+#[path = "../../benches/pair/mod.rs"]
+mod pair;
+
+use self::pair::Result;
 use rankway::av::Transport;
-use rankway::boot::{Boot, local};
+use rankway::boot::Boot;
 use rankway::device::{self, Options};
 use rankway::msg::{Messenger, Request};
 use rankway::netmod::ofi::Ofi;
@@ -18,8 +22,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
-
 const ROUNDS: usize = 9;
 const WINDOW: usize = 64;
 const PINGS: usize = 1000;
@@ -28,27 +30,8 @@ const LENGTHS: [usize; 4] = [8, 1024, 4000, 8192];
 
 fn main() -> ExitCode {
     let named: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    for provider in ["shm", "tcp"] {
-        if !named.is_empty() && !named.iter().any(|name| name == provider) {
-            continue;
-        }
-        let body = |boot: Arc<dyn Boot>| match measure(boot, provider) {
-            Ok(()) => 0,
-            Err(e) => {
-                eprintln!("{provider}: {e}");
-                1
-            }
-        };
-        match local::run(&local::Options::new(2), body) {
-            Ok(outcome) if outcome.exit_code() == 0 => {}
-            Ok(_) => return ExitCode::FAILURE,
-            Err(e) => {
-                eprintln!("{e}");
-                return ExitCode::FAILURE;
-            }
-        }
-    }
-    ExitCode::SUCCESS
+    let asked = |provider: &&str| named.is_empty() || named.iter().any(|name| name == provider);
+    pair::each(["shm", "tcp"].into_iter().filter(asked), measure)
 }
 
 /// What one height does: `PINGS` messages there and back, and `STREAM` one way.
@@ -58,7 +41,7 @@ struct Height<'a> {
     stream: Box<dyn Fn() -> Result + 'a>,
 }
 
-fn measure(boot: Arc<dyn Boot>, provider: &str) -> Result {
+fn measure(provider: &str, boot: Arc<dyn Boot>) -> Result {
     pin(boot.rank());
     let options = Options::default().provider(provider.to_owned());
     let context = device::open_ofi(boot, &options)?;
