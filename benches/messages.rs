@@ -13,6 +13,7 @@ use rankway::boot::Boot;
 use rankway::datatype::{Basic, Layout};
 use rankway::device::{self, Medium, Options, explain};
 use rankway::msg::Messenger;
+use rankway::netmod::costs;
 use rankway::rma::Communicator;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ fn measure(boot: Arc<dyn Boot>, provider: Option<String>) -> Result {
     let world = Communicator::world(&context);
     let m = Messenger::open(&world)?;
     let me = world.rank();
-    let medium = provider.as_deref().map_or(Medium::Node, Medium::Provider);
+    let medium = provider.as_deref().map_or(Medium::Node, |p| Medium::Provider(costs(p)));
     let plain = Layout::contiguous(BYTES as u64 / 8, &Layout::basic(Basic::F64))?;
     if me == 0 {
         println!(

@@ -1,10 +1,11 @@
 //! How noncontiguous data travels: what each method costs over each medium, and
 //! which is taken.
 //!
-//! One table ([`COSTS`], and [`NODE`]) holds what an operation, a block and a byte
-//! cost on one machine; a choice needs their proportions alone.
+//! What an operation, a block and a byte cost is the provider's ([`Costs`]), and of
+//! copies between processes [`NODE`].
 
 use crate::datatype::Layout;
+use crate::netmod::Costs;
 use std::sync::OnceLock;
 
 /// A method of moving noncontiguous data.
@@ -51,14 +52,15 @@ impl Method {
 }
 
 /// What data travels through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Medium<'a> {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Medium {
     /// Memory of the peer that is mapped in this process.
     Mapped,
     /// The system's copies between two processes of a node.
     Node,
-    /// A provider, by name: as `rankway info` prints it.
-    Provider(&'a str),
+    /// A provider with these costs: its [`Caps::costs`](crate::netmod::Caps::costs),
+    /// or [`netmod::costs`](crate::netmod::costs) of one that is not opened.
+    Provider(Costs),
 }
 
 /// Bytes of a fragment that is packed at once: two fit in a second-level cache.
@@ -71,88 +73,14 @@ pub(crate) fn fragment_of(bytes: u64) -> u64 {
     (bytes / 32).clamp(FRAGMENT as u64, LONGEST_FRAGMENT)
 }
 
-/// What a medium costs, ns.
-#[derive(Clone, Copy, Debug)]
-struct Costs {
-    /// In the name of its providers.
-    name: &'static str,
-    /// An operation, and each further block in it, at the origin's and at the
-    /// target's side.
-    call: f64,
-    origin_entry: f64,
-    target_entry: f64,
-    /// Blocks that an operation takes.
-    entries: u64,
-    byte: f64,
-}
-
 /// Packing or unpacking: a byte, and a block.
 const PACKED_BYTE: f64 = 0.10;
 const PACKED_BLOCK: f64 = 1.5;
 
 /// Copies between processes: measured as the reader, for whom its own blocks cost
 /// little and the peer's a page to be looked up.
-const NODE: Costs = Costs {
-    name: "node",
-    call: 1100.0,
-    origin_entry: 8.0,
-    target_entry: 300.0,
-    entries: 1024,
-    byte: 0.072,
-};
-
-/// By what a provider's name contains; the first that fits counts, the last fits
-/// all.
-const COSTS: [Costs; 6] = [
-    Costs {
-        name: "shm",
-        call: 650.0,
-        origin_entry: 350.0,
-        target_entry: 350.0,
-        entries: 4,
-        byte: 0.10,
-    },
-    Costs {
-        name: "sockets",
-        call: 9000.0,
-        origin_entry: 300.0,
-        target_entry: 300.0,
-        entries: 8,
-        byte: 0.50,
-    },
-    Costs {
-        name: "tcp",
-        call: 4500.0,
-        origin_entry: 300.0,
-        target_entry: 300.0,
-        entries: 4,
-        byte: 0.35,
-    },
-    Costs {
-        name: "verbs",
-        call: 250.0,
-        origin_entry: 60.0,
-        target_entry: 60.0,
-        entries: 4,
-        byte: 0.08,
-    },
-    Costs {
-        name: "ucx",
-        call: 450.0,
-        origin_entry: 0.0,
-        target_entry: 0.0,
-        entries: 1,
-        byte: 0.12,
-    },
-    Costs {
-        name: "",
-        call: 2000.0,
-        origin_entry: 300.0,
-        target_entry: 300.0,
-        entries: 1,
-        byte: 0.30,
-    },
-];
+const NODE: Costs =
+    Costs { call: 1100.0, origin_entry: 8.0, target_entry: 300.0, entries: 1024, byte: 0.072 };
 
 /// What a choice depends on of the data.
 #[derive(Clone, Copy, Debug)]
@@ -176,13 +104,10 @@ impl Shape {
     }
 }
 
-impl Medium<'_> {
+impl Medium {
     fn costs(self) -> Costs {
         match self {
-            Medium::Provider(name) => {
-                let named = |costs: &&Costs| name.contains(costs.name);
-                COSTS.iter().find(named).copied().unwrap_or(COSTS[COSTS.len() - 1])
-            }
+            Medium::Provider(costs) => costs,
             Medium::Mapped | Medium::Node => NODE,
         }
     }
@@ -190,7 +115,7 @@ impl Medium<'_> {
     /// What a method is predicted to cost, ns; `None` where there is no such
     /// thing.
     pub(crate) fn cost(self, method: Method, shape: Shape) -> Option<f64> {
-        let Costs { call, origin_entry, target_entry, entries, byte, .. } = self.costs();
+        let Costs { call, origin_entry, target_entry, entries, byte } = self.costs();
         let pieces = shape.pieces() as f64;
         let (bytes, wire) = (shape.bytes as f64, shape.bytes as f64 * byte);
         let packed = |blocks: u64| match blocks {
@@ -253,16 +178,17 @@ pub struct Explanation {
 /// ```
 /// use rankway::datatype::{Basic, Layout};
 /// use rankway::device::{Medium, Method, explain};
+/// use rankway::netmod;
 ///
 /// let column = Layout::vector(8192, 1, 8192, &Layout::basic(Basic::F64))?;
 /// let packed = Layout::contiguous(8192, &Layout::basic(Basic::F64))?;
-/// let told = explain(&column, &packed, Medium::Provider("tcp;ofi_rxm"));
+/// let told = explain(&column, &packed, Medium::Provider(netmod::costs("tcp;ofi_rxm")));
 /// assert_eq!(told.method, Method::Pack);
 /// assert!(told.costs.iter().all(|&(method, cost)| method == Method::Pack || cost > 1e6));
 /// # Ok::<(), rankway::datatype::LayoutError>(())
 /// ```
 #[must_use]
-pub fn explain(origin: &Layout, target: &Layout, medium: Medium<'_>) -> Explanation {
+pub fn explain(origin: &Layout, target: &Layout, medium: Medium) -> Explanation {
     let shape = Shape::of(origin, target);
     let cost = |method| Some((method, medium.cost(method, shape)?));
     Explanation {
@@ -274,15 +200,16 @@ pub fn explain(origin: &Layout, target: &Layout, medium: Medium<'_>) -> Explanat
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::netmod::costs;
 
-    fn chosen(medium: Medium<'_>, blocks: u64, block: u64) -> Method {
+    fn chosen(medium: Medium, blocks: u64, block: u64) -> Method {
         medium.choose(Shape { bytes: blocks * block, origin: blocks, target: 1 }, &Method::ALL)
     }
 
     #[test]
     fn small_blocks_are_packed_and_large_ones_are_not() {
         for provider in ["shm", "tcp;ofi_rxm", "verbs;ofi_rxm", "sockets", "ucx", "another"] {
-            let medium = Medium::Provider(provider);
+            let medium = Medium::Provider(costs(provider));
             assert_eq!(chosen(medium, 100_000, 8), Method::Pack, "{provider}");
             assert_ne!(chosen(medium, 3, 8 << 20), Method::Pack, "{provider}");
         }
@@ -300,7 +227,10 @@ mod tests {
     fn what_a_medium_has_not_is_never_chosen() {
         let shape = Shape { bytes: 1 << 20, origin: 2, target: 1 };
         assert_eq!(Medium::Node.choose(shape, &[Method::Store, Method::Pack]), Method::Pack);
-        assert_eq!(Medium::Provider("ucx").cost(Method::Iov, shape), None);
+        assert_eq!(
+            Medium::Provider(Costs { entries: 1, ..Costs::ASSUMED }).cost(Method::Iov, shape),
+            None
+        );
         assert_eq!(Medium::Mapped.cost(Method::Blocks, shape), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What a provider can do, and what errors call its operations.
+//! What a provider can do and what that costs, and what errors call its operations.
 
 #[cfg(doc)]
 use super::Netmod;
@@ -39,6 +39,30 @@ pub struct Caps {
     /// A network provider that also reaches peers on the node, through queues
     /// in shared memory that the death of one of them may stop.
     pub node_queues: bool,
+    /// What its operations cost.
+    pub costs: Costs,
+}
+
+/// What moving noncontiguous data costs, ns on one machine: a choice between
+/// methods needs their proportions alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Costs {
+    /// An operation with one block.
+    pub call: f64,
+    /// Each further block in it of the origin's memory.
+    pub origin_entry: f64,
+    /// Each further block in it of the target's memory.
+    pub target_entry: f64,
+    /// Blocks that an operation takes; 1 where each is one of its own.
+    pub entries: u64,
+    /// A byte.
+    pub byte: f64,
+}
+
+impl Costs {
+    /// Those of a provider of which nothing is known.
+    pub const ASSUMED: Costs =
+        Costs { call: 2000.0, origin_entry: 300.0, target_entry: 300.0, entries: 1, byte: 0.30 };
 }
 
 impl Caps {
@@ -59,6 +83,7 @@ impl Caps {
             max_bulk: 0,
             cpu_atomics: false,
             node_queues: false,
+            costs: Costs::ASSUMED,
         }
     }
 }

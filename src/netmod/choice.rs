@@ -1,6 +1,6 @@
 //! A netmod chosen by name, or the best that is installed.
 
-use super::{NetError, Netmod};
+use super::{Costs, NetError, Netmod};
 use crate::settings::{self, BadSetting};
 
 /// Matches an enum that has a variant for each netmod, named as its type: what
@@ -65,6 +65,17 @@ macro_rules! choices {
                 <super::$module::$netmod as Netmod>::segment_owner
             ),*];
             owners.iter().find_map(|owner| owner(name))
+        }
+
+        /// What operations cost over the provider of this name, opened or not
+        /// ([`Netmod::costs`]); [`Costs::ASSUMED`] of one that no netmod knows.
+        #[must_use]
+        pub fn costs(provider: &str) -> Costs {
+            let all: &[fn(&str) -> Option<Costs>] = &[$(
+                #[cfg(feature = $feature)]
+                <super::$module::$netmod as Netmod>::costs
+            ),*];
+            all.iter().find_map(|costs| costs(provider)).unwrap_or(Costs::ASSUMED)
         }
     };
 }

@@ -38,8 +38,8 @@ mod limits;
 pub mod null;
 mod operation;
 
-pub use caps::{Calls, Caps};
-pub use choice::{NAMES, Visit, by_name, preferred};
+pub use caps::{Calls, Caps, Costs};
+pub use choice::{NAMES, Visit, by_name, costs, preferred};
 pub(crate) use choice::{check_settings, segment_owner};
 pub use element::{Kind, Op, Type};
 pub use error::NetError;
@@ -160,6 +160,12 @@ pub trait Netmod: Send + Sync + Sized + 'static {
 
     /// The name of that segment behind an [address](Netmod::address), if it has one.
     fn segment(_address: &[u8]) -> Option<&str> {
+        None
+    }
+
+    /// What operations cost over a provider of this name, as [`Caps::provider`] has
+    /// it, where it is one of this netmod's.
+    fn costs(_provider: &str) -> Option<Costs> {
         None
     }
 

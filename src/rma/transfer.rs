@@ -22,7 +22,7 @@ use super::types::{Remote, Status, Target, unreachable_error};
 use super::{Error, ErrorKind};
 use crate::datatype::Layout;
 use crate::device::{Explanation, FRAGMENT, Medium, Method, PIECE, Shape, explain};
-use crate::netmod::{Iov, Netmod, Op, Type};
+use crate::netmod::{Costs, Iov, Netmod, Op, Type};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -91,27 +91,26 @@ impl<N: Netmod> Access<N> {
         target: &Layout,
     ) -> Result<Explanation, Error> {
         let peer = self.world_rank(rank)?;
-        let name = self.provider_name();
         if self.state()?.dynamic {
-            let told = explain(origin, target, Medium::Provider(&name));
+            let told = explain(origin, target, Medium::Provider(self.costs()));
             return Ok(Explanation { method: Method::Pack, ..told });
         }
         match self.target(rank, 0)? {
             Target::Mapped(_) => Ok(explain(origin, target, Medium::Mapped)),
             Target::Provider(remote) => {
-                let name = self.endpoint(&remote)?.0.caps().provider.clone();
-                let told = explain(origin, target, Medium::Provider(&name));
+                let costs = self.endpoint(&remote)?.0.caps().costs;
+                let told = explain(origin, target, Medium::Provider(costs));
                 Ok(Explanation { method: self.method(&remote, origin, target)?, ..told })
             }
             Target::Unreachable(_) => Err(unreachable_error(peer)),
         }
     }
 
-    /// The network's provider; empty where none is open.
-    fn provider_name(&self) -> String {
+    /// The network's costs, where one is open.
+    fn costs(&self) -> Costs {
         let transports = [crate::av::Transport::Network, crate::av::Transport::Local];
         let mut open = transports.into_iter().filter_map(|t| self.context().endpoint(t));
-        open.next().map_or_else(String::new, |(netmod, _)| netmod.caps().provider.clone())
+        open.next().map_or(Costs::ASSUMED, |(netmod, _)| netmod.caps().costs)
     }
 
     /// The byte of the target's memory that `disp` names.
@@ -203,14 +202,10 @@ impl<N: Netmod> Access<N> {
             return Ok(Method::Blocks);
         }
         let caps = self.endpoint(remote)?.0.caps();
-        let mut there_is = vec![Method::Blocks];
-        if caps.iov_limit > 1 {
-            there_is.push(Method::Iov);
-        }
-        if there.blocks() == 1 || self.request_limit(remote.peer).is_ok() {
-            there_is.push(Method::Pack);
-        }
-        Ok(Medium::Provider(&caps.provider).choose(Shape::of(here, there), &there_is))
+        let packs = there.blocks() == 1 || self.request_limit(remote.peer).is_ok();
+        let methods = [Method::Blocks, Method::Iov, Method::Pack];
+        let methods = if packs { &methods[..] } else { &methods[..2] };
+        Ok(Medium::Provider(caps.costs).choose(Shape::of(here, there), methods))
     }
 
     /// [`Access::transfer_layout`] with a request: how it is started, and the

@@ -8,6 +8,7 @@ use super::peer::Peer;
 use super::stage::Stage;
 use rankway::datatype::{Basic, Direction, Layout, Level, Plan};
 use rankway::device::{Medium, explain};
+use rankway::netmod::costs;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -289,10 +290,10 @@ fn transfers(layout: &Layout) -> Result<Vec<Transfer>, String> {
     let media = [
         ("mapped window", Medium::Mapped),
         ("node", Medium::Node),
-        ("shm", Medium::Provider("shm")),
-        ("tcp", Medium::Provider("tcp;ofi_rxm")),
-        ("verbs", Medium::Provider("verbs;ofi_rxm")),
-        ("ucx", Medium::Provider("ucx")),
+        ("shm", Medium::Provider(costs("shm"))),
+        ("tcp", Medium::Provider(costs("tcp;ofi_rxm"))),
+        ("verbs", Medium::Provider(costs("verbs;ofi_rxm"))),
+        ("ucx", Medium::Provider(costs("ucx"))),
     ];
     let mut all = Vec::new();
     for (network, medium) in media {

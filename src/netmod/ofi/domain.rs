@@ -7,7 +7,7 @@ use super::lock_reaper::LockReaper;
 use super::select::{Info, Request, open_library, select};
 use super::shm;
 use super::stale_keys::StaleKeys;
-use crate::netmod::{Caps, NetError, Op, Type, limits};
+use crate::netmod::{Caps, Costs, NetError, Netmod, Op, Type, limits};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -96,11 +96,12 @@ impl Ofi {
             true => tx.inject_size.clamp(COPIED, PACKET),
             false => 0,
         };
+        let iov_limit = tx.iov_limit.min(tx.rma_iov_limit).clamp(1, MAX_IOV);
         let caps = Caps {
             packet_size,
             packet_inject,
             max_bulk: if info.messages { ep.max_msg_size } else { 0 },
-            iov_limit: tx.iov_limit.min(tx.rma_iov_limit).clamp(1, MAX_IOV),
+            iov_limit,
             // An injected put is not acknowledged: only order tells its end.
             inject_size: if info.ordered { tx.inject_size } else { 0 },
             max_message: ep.max_msg_size,
@@ -108,6 +109,10 @@ impl Ofi {
             virtual_addresses: mr_mode & sys::FI_MR_VIRT_ADDR != 0,
             provider_keys: mr_mode & sys::FI_MR_PROV_KEY != 0,
             key_size: dom.mr_key_size,
+            costs: Costs {
+                entries: iov_limit as u64,
+                ..Self::costs(&provider).unwrap_or(Costs::ASSUMED)
+            },
             ..Caps::none(provider)
         };
         let inject = tx.inject_size.min(PACKET);

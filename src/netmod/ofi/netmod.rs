@@ -1,15 +1,15 @@
 //! The netmod's operations: libfabric as [`Netmod`] has it.
 
 use super::bindings as sys;
-use super::constants::REMOTE;
+use super::constants::{COSTS, REMOTE};
 use super::domain::Ofi;
 use super::endpoint::{Direction, Endpoint, InjectHandle};
 use super::region::Region;
 use super::{describe, ffi, open, shm};
 use crate::av::{AvError, Entry, Transport};
 use crate::netmod::{
-    Atomic, Bulk, Calls, Caps, Completion, HEAD, IovTransfer, Kind, Neighbours, NetError, Netmod,
-    Op, OpenParams, Providers, Transfer, Type,
+    Atomic, Bulk, Calls, Caps, Completion, Costs, HEAD, IovTransfer, Kind, Neighbours, NetError,
+    Netmod, Op, OpenParams, Providers, Transfer, Type,
 };
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -41,6 +41,10 @@ impl Netmod for Ofi {
 
     fn segment(address: &[u8]) -> Option<&str> {
         shm::segment(address)
+    }
+
+    fn costs(provider: &str) -> Option<Costs> {
+        COSTS.iter().find(|(part, _)| provider.contains(part)).map(|&(_, costs)| costs)
     }
 
     fn open_providers(params: &OpenParams) -> Result<Providers<Ofi>, NetError> {

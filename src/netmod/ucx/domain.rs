@@ -1,10 +1,10 @@
 //! UCX started: the context and what it can do.
 
 use super::bindings as sys;
-use super::constants::{INJECT, IOV_LIMIT, PACKET, PACKET_INJECT};
+use super::constants::{COSTS, INJECT, IOV_LIMIT, PACKET, PACKET_INJECT};
 use super::ffi::{Functions, Library};
 use super::transports;
-use crate::netmod::{Caps, NetError, limits};
+use crate::netmod::{Caps, NetError, Netmod, limits};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -84,7 +84,8 @@ impl Ucx {
                 packet_size: PACKET,
                 packet_inject: PACKET_INJECT,
                 max_bulk: isize::MAX as usize,
-                ..Caps::none("ucx")
+                costs: COSTS,
+                ..Caps::none(<Ucx as Netmod>::NAME)
             },
             wakeup: request.wakeup,
             stale_regions: Mutex::default(),

@@ -1,6 +1,7 @@
 //! The netmod's operations: UCX as [`Netmod`] has it.
 
 use super::bindings as sys;
+use super::constants::COSTS;
 use super::domain::{Request, Ucx};
 use super::endpoint::Worker;
 use super::inject::InjectHandle;
@@ -8,7 +9,7 @@ use super::region::{self, Region};
 use super::{atomic, describe, frame};
 use crate::av::{AvError, Entry, Transport};
 use crate::netmod::{
-    Atomic, Bulk, Calls, Caps, Completion, HEAD, IovTransfer, Kind, NetError, Netmod, Op,
+    Atomic, Bulk, Calls, Caps, Completion, Costs, HEAD, IovTransfer, Kind, NetError, Netmod, Op,
     OpenParams, Providers, Transfer, Type,
 };
 use std::sync::Arc;
@@ -35,6 +36,10 @@ impl Netmod for Ucx {
 
     fn is_installed() -> bool {
         describe::library().is_ok()
+    }
+
+    fn costs(provider: &str) -> Option<Costs> {
+        (provider == Self::NAME).then_some(COSTS)
     }
 
     fn open_providers(params: &OpenParams) -> Result<Providers<Ucx>, NetError> {
