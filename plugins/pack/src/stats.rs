@@ -5,86 +5,77 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A function that may be taken.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub(crate) enum Call {
-    Pack,
-    Unpack,
-    Send,
-    Ssend,
-    Rsend,
-    Recv,
-    Sendrecv,
-    Isend,
-    Issend,
-    Irsend,
-    Irecv,
+/// An enumeration, and the words for each of its variants.
+macro_rules! worded {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident $words:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum $name {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl $name {
+            const ALL: [($name, &'static str); [$($words),*].len()] =
+                [$(($name::$variant, $words)),*];
+        }
+    };
+}
+
+worded! {
+    /// A function that may be taken.
+    Call {
+        Pack "MPI_Pack",
+        Unpack "MPI_Unpack",
+        Send "MPI_Send",
+        Ssend "MPI_Ssend",
+        Rsend "MPI_Rsend",
+        Recv "MPI_Recv",
+        Sendrecv "MPI_Sendrecv",
+        Isend "MPI_Isend",
+        Issend "MPI_Issend",
+        Irsend "MPI_Irsend",
+        Irecv "MPI_Irecv",
+    }
 }
 
 impl Call {
-    const ALL: [(Call, &'static str); 11] = [
-        (Call::Pack, "MPI_Pack"),
-        (Call::Unpack, "MPI_Unpack"),
-        (Call::Send, "MPI_Send"),
-        (Call::Ssend, "MPI_Ssend"),
-        (Call::Rsend, "MPI_Rsend"),
-        (Call::Recv, "MPI_Recv"),
-        (Call::Sendrecv, "MPI_Sendrecv"),
-        (Call::Isend, "MPI_Isend"),
-        (Call::Issend, "MPI_Issend"),
-        (Call::Irsend, "MPI_Irsend"),
-        (Call::Irecv, "MPI_Irecv"),
-    ];
-
     /// Returns true for `MPI_Pack` and `MPI_Unpack`.
     pub(crate) fn is_packing(self) -> bool {
         matches!(self, Call::Pack | Call::Unpack)
     }
 }
 
-/// Why a call is left to MPI.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Reason {
-    /// The datatype is a basic one, or was committed out of sight.
-    Basic,
-    /// Too few bytes to gain by.
-    Short,
-    /// One stretch of memory.
-    Contiguous,
-    /// Blocks so long that MPI sends them as fast.
-    LongBlocks,
-    /// So long a message that MPI, which goes by fragments, sends it as fast.
-    Long,
-    /// A datatype that is not understood: see the line of types.
-    NotLearnt,
-    /// MPI is to say what is wrong, or has nothing to do.
-    Arguments,
-    /// More packed bytes than the buffers may hold.
-    Memory,
-    /// This MPI cannot be asked for it without a risk.
-    Unsafe,
-    /// The environment says so, or this MPI is not known.
-    Off,
+worded! {
+    /// Why a call is left to MPI.
+    Reason {
+        /// The datatype is a basic one, or was committed out of sight.
+        Basic "basic types",
+        /// Too few bytes to gain by.
+        Short "short",
+        /// One stretch of memory.
+        Contiguous "contiguous",
+        /// Blocks so long that MPI sends them as fast.
+        LongBlocks "long blocks",
+        /// So long a message that MPI, which goes by fragments, sends it as fast.
+        Long "long",
+        /// A datatype that is not understood: see the line of types.
+        NotLearnt "types not learnt",
+        /// MPI is to say what is wrong, or has nothing to do.
+        Arguments "arguments",
+        /// More packed bytes than the buffers may hold.
+        Memory "memory",
+        /// This MPI cannot be asked for it without a risk.
+        Unsafe "not safe with this MPI",
+        /// The environment says so, or this MPI is not known.
+        Off "off",
+    }
 }
 
-impl Reason {
-    const ALL: [(Reason, &'static str); 10] = [
-        (Reason::Basic, "basic types"),
-        (Reason::Short, "short"),
-        (Reason::Contiguous, "contiguous"),
-        (Reason::LongBlocks, "long blocks"),
-        (Reason::Long, "long"),
-        (Reason::NotLearnt, "types not learnt"),
-        (Reason::Arguments, "arguments"),
-        (Reason::Memory, "memory"),
-        (Reason::Unsafe, "not safe with this MPI"),
-        (Reason::Off, "off"),
-    ];
-}
-
-static CHOSEN: [AtomicU64; 11] = [const { AtomicU64::new(0) }; 11];
-static LEFT: [[AtomicU64; 10]; 11] = [const { [const { AtomicU64::new(0) }; 10] }; 11];
+const CALLS: usize = Call::ALL.len();
+const REASONS: usize = Reason::ALL.len();
+static CHOSEN: [AtomicU64; CALLS] = [const { AtomicU64::new(0) }; CALLS];
+static LEFT: [[AtomicU64; REASONS]; CALLS] =
+    [const { [const { AtomicU64::new(0) }; REASONS] }; CALLS];
 /// Types learnt, and why others were not.
 static LEARNT: AtomicU64 = AtomicU64::new(0);
 static REFUSED: Mutex<Vec<(String, u64)>> = Mutex::new(Vec::new());
