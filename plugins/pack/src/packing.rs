@@ -2,6 +2,7 @@
 
 use crate::stats::{self, Call, Reason};
 use crate::types;
+use rankway::datatype::Layout;
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -51,9 +52,39 @@ unsafe fn place(
     (at.checked_add(bytes)? <= usize::try_from(size).ok()?).then_some(at)
 }
 
-fn no_place<T>(call: Call) -> Option<T> {
-    stats::left(call, Reason::Arguments);
-    None
+/// Does a call here: `copy` has the layout of its elements and their packed bytes,
+/// from the first on. Returns false if MPI is to do it.
+///
+/// # Safety
+/// \[MPI\]; `copy` keeps to as many bytes as the layout has, all within `packed`.
+#[allow(clippy::too_many_arguments, reason = "MPI's")]
+unsafe fn done(
+    call: Call,
+    memory: *const c_void,
+    count: c_int,
+    datatype: usize,
+    packed: *const c_void,
+    size: c_int,
+    position: *mut c_int,
+    comm: usize,
+    copy: impl FnOnce(&Layout, usize),
+) -> bool {
+    let work = || {
+        // SAFETY: [MPI].
+        unsafe {
+            let chosen = types::choose(call, memory as usize, count, datatype)?;
+            let place = place(packed, size, position, chosen.bytes);
+            let Some(at) = place.filter(|_| chosen.mpi.is_comm(comm)) else {
+                stats::left(call, Reason::Arguments);
+                return None;
+            };
+            copy(&chosen.layout, at);
+            *position = (at + chosen.bytes) as c_int;
+        }
+        stats::count(call);
+        Some(())
+    };
+    shielded(work).is_some()
 }
 
 /// # Safety
@@ -69,25 +100,20 @@ pub(crate) unsafe fn pack(
     position: *mut c_int,
     comm: usize,
 ) -> c_int {
-    let done = shielded(|| {
-        // SAFETY: [MPI]; the bytes lie within `packed`, and [BUF].
+    let copy = |layout: &Layout, at: usize| {
+        let len = layout.size() as usize;
+        // SAFETY: the bytes lie within `packed`, and [BUF].
         unsafe {
-            let chosen = types::choose(Call::Pack, memory as usize, count, datatype)?;
-            let place = place(packed, size, position, chosen.bytes);
-            let Some(at) = place.filter(|_| chosen.mpi.is_comm(comm)) else {
-                return no_place(Call::Pack);
-            };
-            let out = std::slice::from_raw_parts_mut(packed.cast::<u8>().add(at), chosen.bytes);
-            chosen.layout.pack_raw(memory.cast(), 0, out);
-            *position = (at + chosen.bytes) as c_int;
+            let out = std::slice::from_raw_parts_mut(packed.cast::<u8>().add(at), len);
+            layout.pack_raw(memory.cast(), 0, out);
         }
-        stats::count(Call::Pack);
-        Some(())
-    });
-    match done {
-        Some(()) => 0,
-        // SAFETY: [SIG], with what the program passed.
-        None => unsafe { next(memory, count, datatype, packed, size, position, comm) },
+    };
+    // SAFETY: [MPI]; [SIG], with what the program passed.
+    unsafe {
+        if done(Call::Pack, memory, count, datatype, packed, size, position, comm, copy) {
+            return 0;
+        }
+        next(memory, count, datatype, packed, size, position, comm)
     }
 }
 
@@ -104,24 +130,19 @@ pub(crate) unsafe fn unpack(
     datatype: usize,
     comm: usize,
 ) -> c_int {
-    let done = shielded(|| {
-        // SAFETY: [MPI]; the bytes lie within `packed`, and [BUF].
+    let copy = |layout: &Layout, at: usize| {
+        let len = layout.size() as usize;
+        // SAFETY: as in `pack`.
         unsafe {
-            let chosen = types::choose(Call::Unpack, memory as usize, count, datatype)?;
-            let place = place(packed, size, position, chosen.bytes);
-            let Some(at) = place.filter(|_| chosen.mpi.is_comm(comm)) else {
-                return no_place(Call::Unpack);
-            };
-            let data = std::slice::from_raw_parts(packed.cast::<u8>().add(at), chosen.bytes);
-            chosen.layout.unpack_raw(memory.cast(), 0, data);
-            *position = (at + chosen.bytes) as c_int;
+            let data = std::slice::from_raw_parts(packed.cast::<u8>().add(at), len);
+            layout.unpack_raw(memory.cast(), 0, data);
         }
-        stats::count(Call::Unpack);
-        Some(())
-    });
-    match done {
-        Some(()) => 0,
-        // SAFETY: [SIG], with what the program passed.
-        None => unsafe { next(packed, size, position, memory, count, datatype, comm) },
+    };
+    // SAFETY: as in `pack`.
+    unsafe {
+        if done(Call::Unpack, memory, count, datatype, packed, size, position, comm, copy) {
+            return 0;
+        }
+        next(packed, size, position, memory, count, datatype, comm)
     }
 }
