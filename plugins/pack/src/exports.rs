@@ -34,6 +34,11 @@ macro_rules! export {
         export! { one $mpi ($($arg: $type),*) |$next| $body }
         export! { one $pmpi ($($arg: $type),*) |$next| $body }
     )*};
+    // Functions that take the same: `which` is the one.
+    (each $which:ident { $($call:ident $mpi:ident $pmpi:ident,)* }
+        $args:tt |$next:ident| $body:expr) => {$(
+        export! { $mpi $pmpi $args |$next| { let $which = Call::$call; $body }; }
+    )*};
     (one $name:ident ($($arg:ident: $type:ty),*) |$next:ident| $body:expr) => {
         /// MPI's function of this name.
         ///
@@ -84,15 +89,6 @@ export! {
         count: c_int, datatype: usize, comm: usize
     ) |next| packing::unpack(next, packed, size, position, memory, count, datatype, comm);
 
-    MPI_Send PMPI_Send (
-        memory: *const c_void, count: c_int, datatype: usize, to: c_int, tag: c_int, comm: usize
-    ) |next| message::send(next, Call::Send, memory, count, datatype, to, tag, comm);
-    MPI_Ssend PMPI_Ssend (
-        memory: *const c_void, count: c_int, datatype: usize, to: c_int, tag: c_int, comm: usize
-    ) |next| message::send(next, Call::Ssend, memory, count, datatype, to, tag, comm);
-    MPI_Rsend PMPI_Rsend (
-        memory: *const c_void, count: c_int, datatype: usize, to: c_int, tag: c_int, comm: usize
-    ) |next| message::send(next, Call::Rsend, memory, count, datatype, to, tag, comm);
     MPI_Recv PMPI_Recv (
         memory: *mut c_void, count: c_int, datatype: usize, from: c_int, tag: c_int, comm: usize,
         status: *mut c_void
@@ -104,22 +100,6 @@ export! {
     ) |next| message::sendrecv(
         next, memory, count, datatype, to, tag, into, space, into_type, from, from_tag, comm, status
     );
-    MPI_Isend PMPI_Isend (
-        memory: *const c_void, count: c_int, datatype: usize, to: c_int, tag: c_int, comm: usize,
-        request: *mut c_void
-    ) |next| message::isend(next, Call::Isend, memory, count, datatype, to, tag, comm, request);
-    MPI_Issend PMPI_Issend (
-        memory: *const c_void, count: c_int, datatype: usize, to: c_int, tag: c_int, comm: usize,
-        request: *mut c_void
-    ) |next| message::isend(next, Call::Issend, memory, count, datatype, to, tag, comm, request);
-    MPI_Irsend PMPI_Irsend (
-        memory: *const c_void, count: c_int, datatype: usize, to: c_int, tag: c_int, comm: usize,
-        request: *mut c_void
-    ) |next| message::isend(next, Call::Irsend, memory, count, datatype, to, tag, comm, request);
-    MPI_Irecv PMPI_Irecv (
-        memory: *mut c_void, count: c_int, datatype: usize, from: c_int, tag: c_int, comm: usize,
-        request: *mut c_void
-    ) |next| message::irecv(next, memory, count, datatype, from, tag, comm, request);
 
     MPI_Wait PMPI_Wait (request: *mut c_void, status: *mut c_void)
         |next| complete::wait(next, request, status);
@@ -150,6 +130,24 @@ export! {
         count: c_int, requests: *mut c_void, completed: *mut c_int, indices: *mut c_int,
         statuses: *mut c_void
     ) |next| complete::some(next, count, requests, completed, indices, statuses);
+}
+
+export! {
+    each call { Send MPI_Send PMPI_Send, Ssend MPI_Ssend PMPI_Ssend, Rsend MPI_Rsend PMPI_Rsend, }
+    (memory: *const c_void, count: c_int, datatype: usize, to: c_int, tag: c_int, comm: usize)
+    |next| message::send(next, call, memory, count, datatype, to, tag, comm)
+}
+
+export! {
+    each call {
+        Isend MPI_Isend PMPI_Isend,
+        Issend MPI_Issend PMPI_Issend,
+        Irsend MPI_Irsend PMPI_Irsend,
+        Irecv MPI_Irecv PMPI_Irecv,
+    } (
+        memory: *mut c_void, count: c_int, datatype: usize, peer: c_int, tag: c_int,
+        comm: usize, request: *mut c_void
+    ) |next| message::begin(next, call, memory, count, datatype, peer, tag, comm, request)
 }
 
 /// The datatype at `place`, for what is kept of types.

@@ -15,14 +15,11 @@ use std::ffi::{c_int, c_void};
 /// What `MPI_Send` and its kin take.
 pub(crate) type Send =
     unsafe extern "C" fn(*const c_void, c_int, usize, c_int, c_int, usize) -> c_int;
-/// What `MPI_Isend` and its kin take.
-pub(crate) type Isend =
-    unsafe extern "C" fn(*const c_void, c_int, usize, c_int, c_int, usize, *mut c_void) -> c_int;
 /// What `MPI_Recv` takes.
 pub(crate) type Recv =
     unsafe extern "C" fn(*mut c_void, c_int, usize, c_int, c_int, usize, *mut c_void) -> c_int;
-/// What `MPI_Irecv` takes.
-pub(crate) type Irecv = Recv;
+/// What `MPI_Isend`, its kin and `MPI_Irecv` take, the first of a send unchanged.
+pub(crate) type Begin = Recv;
 /// What `MPI_Sendrecv` takes.
 pub(crate) type Sendrecv = unsafe extern "C" fn(
     *const c_void,
@@ -272,13 +269,15 @@ pub(crate) unsafe fn sendrecv(
     }
 }
 
+/// A send or a receive that goes on behind the call.
+///
 /// # Safety
 /// \[MPI\], \[BUF\]
 #[allow(clippy::too_many_arguments, reason = "MPI's")]
-pub(crate) unsafe fn isend(
-    next: Isend,
+pub(crate) unsafe fn begin(
+    next: Begin,
     call: Call,
-    memory: *const c_void,
+    memory: *mut c_void,
     count: c_int,
     datatype: usize,
     peer: c_int,
@@ -288,57 +287,23 @@ pub(crate) unsafe fn isend(
 ) -> c_int {
     // SAFETY: as in `send`; the buffer stays until the request has completed.
     unsafe {
-        match Message::packed(call, memory, count, datatype, peer) {
-            Some(mut message) => {
-                let (address, len, mpi) = (message.address(), message.len(), message.chosen.mpi);
-                let code = next(address, len, mpi.packed, peer, tag, comm, request);
-                begun(mpi, code, request, message, false);
-                code
-            }
-            None => next(memory, count, datatype, peer, tag, comm, request),
+        let message = match call {
+            Call::Irecv => Message::to_receive(call, memory, count, datatype, peer),
+            _ => Message::packed(call, memory, count, datatype, peer),
+        };
+        let Some(mut message) = message else {
+            return next(memory, count, datatype, peer, tag, comm, request);
+        };
+        let (address, len, mpi) = (message.address(), message.len(), message.chosen.mpi);
+        let code = next(address, len, mpi.packed, peer, tag, comm, request);
+        if code == 0 {
+            // (MPI has put a request there.)
+            requests::insert(mpi.read(request, 0), message.pending(call == Call::Irecv));
         }
+        let _ = shielded(|| {
+            requests::sweep(mpi, false);
+            Some(())
+        });
+        code
     }
-}
-
-/// # Safety
-/// \[MPI\], \[BUF\]
-#[allow(clippy::too_many_arguments, reason = "MPI's")]
-pub(crate) unsafe fn irecv(
-    next: Irecv,
-    memory: *mut c_void,
-    count: c_int,
-    datatype: usize,
-    peer: c_int,
-    tag: c_int,
-    comm: usize,
-    request: *mut c_void,
-) -> c_int {
-    // SAFETY: as in `isend`.
-    unsafe {
-        let message = Message::to_receive(Call::Irecv, memory, count, datatype, peer);
-        match message {
-            Some(mut message) => {
-                let (address, len, mpi) = (message.address(), message.len(), message.chosen.mpi);
-                let code = next(address, len, mpi.packed, peer, tag, comm, request);
-                begun(mpi, code, request, message, true);
-                code
-            }
-            None => next(memory, count, datatype, peer, tag, comm, request),
-        }
-    }
-}
-
-/// MPI has begun an operation, if it says so.
-///
-/// # Safety
-/// \[MPI\]
-unsafe fn begun(mpi: &Mpi, code: c_int, request: *const c_void, message: Message, receives: bool) {
-    if code == 0 {
-        // SAFETY: [MPI]: it has put a request there.
-        requests::insert(unsafe { mpi.read(request, 0) }, message.pending(receives));
-    }
-    let _ = shielded(|| {
-        requests::sweep(mpi, false);
-        Some(())
-    });
 }
