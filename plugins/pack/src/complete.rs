@@ -7,25 +7,11 @@ use crate::packing::shielded;
 use crate::requests::{self, Mine};
 use std::ffi::{c_int, c_void};
 
-/// What `MPI_Wait` takes.
-pub(crate) type Wait = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
-/// What `MPI_Test` takes.
-pub(crate) type Test = unsafe extern "C" fn(*mut c_void, *mut c_int, *mut c_void) -> c_int;
 /// What `MPI_Request_get_status` takes.
 pub(crate) type GetStatus = unsafe extern "C" fn(usize, *mut c_int, *mut c_void) -> c_int;
 /// What `MPI_Request_free` takes.
 pub(crate) type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
-/// What `MPI_Waitall` takes.
-pub(crate) type Waitall = unsafe extern "C" fn(c_int, *mut c_void, *mut c_void) -> c_int;
-/// What `MPI_Testall` takes.
-pub(crate) type Testall =
-    unsafe extern "C" fn(c_int, *mut c_void, *mut c_int, *mut c_void) -> c_int;
-/// What `MPI_Waitany` takes.
-pub(crate) type Waitany =
-    unsafe extern "C" fn(c_int, *mut c_void, *mut c_int, *mut c_void) -> c_int;
-/// What `MPI_Testany` takes.
-pub(crate) type Testany =
-    unsafe extern "C" fn(c_int, *mut c_void, *mut c_int, *mut c_int, *mut c_void) -> c_int;
+
 /// What `MPI_Waitsome` and `MPI_Testsome` take.
 pub(crate) type Several =
     unsafe extern "C" fn(c_int, *mut c_void, *mut c_int, *mut c_int, *mut c_void) -> c_int;
@@ -111,39 +97,87 @@ unsafe fn one(
     }
 }
 
+/// `MPI_Wait`, `MPI_Test`, `MPI_Waitany` and `MPI_Testany`: `call` takes the status
+/// of the one.
+///
 /// # Safety
-/// \[MPI\], \[BUF\]; so all here.
-pub(crate) unsafe fn wait(next: Wait, request: *mut c_void, status: *mut c_void) -> c_int {
-    // SAFETY: [SIG], [MPI], [BUF]; so below.
-    unsafe {
-        let Some(watch) = watch(request, 1) else { return next(request, status) };
-        let mut own = [0; 4];
-        let status = seen(watch.mpi, status, &mut own);
-        let code = next(request, status);
-        watch.complete(request, code, |_| Some((status, code == 0)))
-    }
-}
-
-/// # Safety
-/// As [`wait`].
-pub(crate) unsafe fn test(
-    next: Test,
-    request: *mut c_void,
-    flag: *mut c_int,
+/// \[MPI\], \[BUF\]: `call` is that of the program, and so in all here.
+#[inline(always)]
+pub(crate) unsafe fn any(
+    count: c_int,
+    requests: *mut c_void,
     status: *mut c_void,
+    call: impl Fn(*mut c_void) -> c_int,
 ) -> c_int {
-    // SAFETY: as in `wait`.
+    // SAFETY: [MPI], [BUF]; so below.
     unsafe {
-        let Some(watch) = watch(request, 1) else { return next(request, flag, status) };
+        let Some(watch) = watch(requests, count) else { return call(status) };
         let mut own = [0; 4];
         let status = seen(watch.mpi, status, &mut own);
-        let code = next(request, flag, status);
-        watch.complete(request, code, |_| Some((status, code == 0)))
+        let code = call(status);
+        watch.complete(requests, code, |_| Some((status, code == 0)))
+    }
+}
+
+/// `MPI_Waitall` and `MPI_Testall`: `call` takes the statuses.
+///
+/// # Safety
+/// As [`any`].
+pub(crate) unsafe fn all(
+    count: c_int,
+    requests: *mut c_void,
+    statuses: *mut c_void,
+    call: impl Fn(*mut c_void) -> c_int,
+) -> c_int {
+    // SAFETY: as in `any`; the statuses are those of all.
+    unsafe { several(count, requests, statuses, call, Some) }
+}
+
+/// `MPI_Waitsome` and `MPI_Testsome`.
+///
+/// # Safety
+/// As [`any`].
+pub(crate) unsafe fn some(
+    next: Several,
+    count: c_int,
+    requests: *mut c_void,
+    completed: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut c_void,
+) -> c_int {
+    // SAFETY: as in `any`; `completed` indices are there, and as many statuses.
+    unsafe {
+        let call = |statuses| next(count, requests, completed, indices, statuses);
+        several(count, requests, statuses, call, |index| {
+            let n = usize::try_from(*completed).unwrap_or(0);
+            (0..n).find(|&i| *indices.add(i) as usize == index)
+        })
+    }
+}
+
+/// Calls that have a status for each: that of request `index` is at `place(index)`.
+///
+/// # Safety
+/// As [`any`]; a status is at each place, once `call` has returned.
+unsafe fn several(
+    count: c_int,
+    requests: *mut c_void,
+    statuses: *mut c_void,
+    call: impl Fn(*mut c_void) -> c_int,
+    place: impl Fn(usize) -> Option<usize>,
+) -> c_int {
+    // SAFETY: as in `any`.
+    unsafe {
+        let Some(watch) = watch(requests, count) else { return call(statuses) };
+        let (mpi, mut own) = (watch.mpi, Vec::new());
+        let statuses = places(mpi, statuses, count, &mut own);
+        let code = call(statuses);
+        watch.complete(requests, code, |mine| one(mpi, statuses, place(mine.index)?, code))
     }
 }
 
 /// # Safety
-/// As [`wait`].
+/// As [`any`].
 pub(crate) unsafe fn get_status(
     next: GetStatus,
     request: usize,
@@ -151,7 +185,7 @@ pub(crate) unsafe fn get_status(
     status: *mut c_void,
 ) -> c_int {
     let handle = mpi::handle(request);
-    // SAFETY: as in `wait`; the request stays, and its memory is put down once.
+    // SAFETY: as in `any`; the request stays, and its memory is put down once.
     unsafe {
         let place = (&raw const handle).cast::<c_void>();
         let Some(watch) = watch(place, 1) else { return next(request, flag, status) };
@@ -170,9 +204,9 @@ pub(crate) unsafe fn get_status(
 }
 
 /// # Safety
-/// As [`wait`].
+/// As [`any`].
 pub(crate) unsafe fn free(next: Free, request: *mut c_void) -> c_int {
-    // SAFETY: as in `wait`.
+    // SAFETY: as in `any`.
     unsafe {
         let Some(mut watch) = watch(request, 1) else { return next(request) };
         watch.mpi.clear_request(request);
@@ -180,125 +214,5 @@ pub(crate) unsafe fn free(next: Free, request: *mut c_void) -> c_int {
             requests::adopt(mine);
         }
         0
-    }
-}
-
-/// `MPI_Waitall` and `MPI_Testall`: `call` takes the statuses.
-///
-/// # Safety
-/// As [`wait`].
-unsafe fn all(
-    count: c_int,
-    requests: *mut c_void,
-    statuses: *mut c_void,
-    call: impl Fn(*mut c_void) -> c_int,
-) -> c_int {
-    // SAFETY: as in `wait`.
-    unsafe {
-        let Some(watch) = watch(requests, count) else { return call(statuses) };
-        let (mpi, mut own) = (watch.mpi, Vec::new());
-        let statuses = places(mpi, statuses, count, &mut own);
-        let code = call(statuses);
-        watch.complete(requests, code, |mine| one(mpi, statuses, mine.index, code))
-    }
-}
-
-/// `MPI_Waitany` and `MPI_Testany`: `call` takes the status of the one.
-///
-/// # Safety
-/// As [`wait`].
-unsafe fn any(
-    count: c_int,
-    requests: *mut c_void,
-    status: *mut c_void,
-    call: impl Fn(*mut c_void) -> c_int,
-) -> c_int {
-    // SAFETY: as in `wait`.
-    unsafe {
-        let Some(watch) = watch(requests, count) else { return call(status) };
-        let mut own = [0; 4];
-        let status = seen(watch.mpi, status, &mut own);
-        let code = call(status);
-        watch.complete(requests, code, |_| Some((status, code == 0)))
-    }
-}
-
-/// # Safety
-/// As [`wait`].
-pub(crate) unsafe fn waitall(
-    next: Waitall,
-    count: c_int,
-    requests: *mut c_void,
-    statuses: *mut c_void,
-) -> c_int {
-    // SAFETY: as in `wait`.
-    unsafe { all(count, requests, statuses, |statuses| next(count, requests, statuses)) }
-}
-
-/// # Safety
-/// As [`wait`].
-pub(crate) unsafe fn testall(
-    next: Testall,
-    count: c_int,
-    requests: *mut c_void,
-    flag: *mut c_int,
-    statuses: *mut c_void,
-) -> c_int {
-    // SAFETY: as in `wait`.
-    unsafe { all(count, requests, statuses, |statuses| next(count, requests, flag, statuses)) }
-}
-
-/// # Safety
-/// As [`wait`].
-pub(crate) unsafe fn waitany(
-    next: Waitany,
-    count: c_int,
-    requests: *mut c_void,
-    index: *mut c_int,
-    status: *mut c_void,
-) -> c_int {
-    // SAFETY: as in `wait`.
-    unsafe { any(count, requests, status, |status| next(count, requests, index, status)) }
-}
-
-/// # Safety
-/// As [`wait`].
-pub(crate) unsafe fn testany(
-    next: Testany,
-    count: c_int,
-    requests: *mut c_void,
-    index: *mut c_int,
-    flag: *mut c_int,
-    status: *mut c_void,
-) -> c_int {
-    // SAFETY: as in `wait`.
-    unsafe { any(count, requests, status, |status| next(count, requests, index, flag, status)) }
-}
-
-/// `MPI_Waitsome` and `MPI_Testsome`.
-///
-/// # Safety
-/// As [`wait`].
-pub(crate) unsafe fn some(
-    next: Several,
-    count: c_int,
-    requests: *mut c_void,
-    completed: *mut c_int,
-    indices: *mut c_int,
-    statuses: *mut c_void,
-) -> c_int {
-    // SAFETY: as in `wait`; `completed` indices are there, and as many statuses.
-    unsafe {
-        let Some(watch) = watch(requests, count) else {
-            return next(count, requests, completed, indices, statuses);
-        };
-        let (mpi, mut own) = (watch.mpi, Vec::new());
-        let statuses = places(mpi, statuses, count, &mut own);
-        let code = next(count, requests, completed, indices, statuses);
-        watch.complete(requests, code, |mine| {
-            let n = usize::try_from(*completed).unwrap_or(0);
-            let i = (0..n).find(|&i| *indices.add(i) as usize == mine.index)?;
-            one(mpi, statuses, i, code)
-        })
     }
 }

@@ -102,26 +102,34 @@ export! {
     );
 
     MPI_Wait PMPI_Wait (request: *mut c_void, status: *mut c_void)
-        |next| complete::wait(next, request, status);
+        |next| complete::any(1, request, status, |status| next(request, status));
     MPI_Test PMPI_Test (request: *mut c_void, flag: *mut c_int, status: *mut c_void)
-        |next| complete::test(next, request, flag, status);
+        |next| complete::any(1, request, status, |status| next(request, flag, status));
     MPI_Request_get_status PMPI_Request_get_status (
         request: usize, flag: *mut c_int, status: *mut c_void
     ) |next| complete::get_status(next, request, flag, status);
     MPI_Request_free PMPI_Request_free (request: *mut c_void)
         |next| complete::free(next, request);
-    MPI_Waitall PMPI_Waitall (count: c_int, requests: *mut c_void, statuses: *mut c_void)
-        |next| complete::waitall(next, count, requests, statuses);
-    MPI_Testall PMPI_Testall (
-        count: c_int, requests: *mut c_void, flag: *mut c_int, statuses: *mut c_void
-    ) |next| complete::testall(next, count, requests, flag, statuses);
     MPI_Waitany PMPI_Waitany (
         count: c_int, requests: *mut c_void, index: *mut c_int, status: *mut c_void
-    ) |next| complete::waitany(next, count, requests, index, status);
+    ) |next| complete::any(count, requests, status, |status| {
+        next(count, requests, index, status)
+    });
     MPI_Testany PMPI_Testany (
         count: c_int, requests: *mut c_void, index: *mut c_int, flag: *mut c_int,
         status: *mut c_void
-    ) |next| complete::testany(next, count, requests, index, flag, status);
+    ) |next| complete::any(count, requests, status, |status| {
+        next(count, requests, index, flag, status)
+    });
+    MPI_Waitall PMPI_Waitall (count: c_int, requests: *mut c_void, statuses: *mut c_void)
+        |next| complete::all(count, requests, statuses, |statuses| {
+            next(count, requests, statuses)
+        });
+    MPI_Testall PMPI_Testall (
+        count: c_int, requests: *mut c_void, flag: *mut c_int, statuses: *mut c_void
+    ) |next| complete::all(count, requests, statuses, |statuses| {
+        next(count, requests, flag, statuses)
+    });
     MPI_Waitsome PMPI_Waitsome (
         count: c_int, requests: *mut c_void, completed: *mut c_int, indices: *mut c_int,
         statuses: *mut c_void
