@@ -1,9 +1,9 @@
 /* Point-to-point and one-sided operations between two ranks, measured as the
  * OSU micro-benchmarks do: latencies of one operation at a time, rates of 64
- * under way, bandwidth of long ones, of one piece of memory or of many. Prints "name value" for each value that is
- * better than those before, and "at name" before the first of a figure, so that
- * a library that crashes leaves what it got to. A round goes through all
- * figures: a machine that is slow for half a second spoils part of the rounds
+ * under way, bandwidth of long ones, of one piece of memory or of many. Prints
+ * "name value" for each value that is better than those before, and "at name"
+ * before the first of a figure, so that a library that crashes leaves what it got
+ * to. A round goes through all figures: a machine that is slow for half a second spoils part of the rounds
  * then, not all rounds of a figure. Arguments: milliseconds of a figure in a
  * round, rounds, "two" or "one" for the two-sided or the one-sided half alone or
  * "both", and names of figures to leave out. */

@@ -1,33 +1,6 @@
 /* Derived datatypes: vectors, structures, lower bounds, pieces of a receive,
  * and persistent requests of them. */
-#include "check.h"
-
-static void transfer(MPI_Datatype out, MPI_Datatype in, int count, void *from, void *to, int mode)
-{
-    int other = rank ^ 1;
-    MPI_Request requests[2];
-    switch (mode) {
-    case 0:
-        MPI_Sendrecv(from, count, out, other, 1, to, count, in, other, 1, MPI_COMM_WORLD,
-                     MPI_STATUS_IGNORE);
-        break;
-    case 1:
-        MPI_Irecv(to, count, in, other, 1, MPI_COMM_WORLD, &requests[0]);
-        MPI_Issend(from, count, out, other, 1, MPI_COMM_WORLD, &requests[1]);
-        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
-        break;
-    case 2:
-        MPI_Recv_init(to, count, in, other, 1, MPI_COMM_WORLD, &requests[0]);
-        MPI_Send_init(from, count, out, other, 1, MPI_COMM_WORLD, &requests[1]);
-        for (int i = 0; i < 3; i++) {
-            MPI_Startall(2, requests);
-            MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
-        }
-        MPI_Request_free(&requests[0]);
-        MPI_Request_free(&requests[1]);
-        break;
-    }
-}
+#include "exchange.h"
 
 static void vectors(int blocks, int mode)
 {
@@ -40,7 +13,7 @@ static void vectors(int blocks, int mode)
         out[i] = rank * 1000000 + i;
         in[i] = -1;
     }
-    transfer(vector, vector, 2, out, in, mode);
+    exchange(mode, out, 2, vector, in, 2, vector, MPI_STATUS_IGNORE);
     int extent = 7 * (blocks - 1) + 3;
     for (int i = 0; i < span; i++) {
         int at = i % extent, inside = i < 2 * extent && at % 7 < 3;
@@ -63,7 +36,7 @@ static void lower_bound(int count, MPI_Aint shift, int mode)
     unsigned char *out = malloc(count + 200), *in = malloc(count + 200);
     fill(out, count + 200, rank);
     memset(in, 0xee, count + 200);
-    transfer(moved, moved, 1, out + 100, in + 100, mode);
+    exchange(mode, out + 100, 1, moved, in + 100, 1, moved, MPI_STATUS_IGNORE);
     unsigned char *sent = malloc(count + 200);
     fill(sent, count + 200, rank ^ 1);
     for (int i = 0; i < count + 200; i++) {
@@ -89,7 +62,7 @@ static void mixed(int blocks, int mode)
         out[i] = rank + i;
         in[i] = -1;
     }
-    transfer(vector, line, 1, out, in, mode);
+    exchange(mode, out, 1, vector, in, 1, line, MPI_STATUS_IGNORE);
     for (int i = 0; i < 2 * blocks; i++)
         CHECK(in[i] == (i < blocks ? (rank ^ 1) + 2 * i : -1), "blocks %d: [%d]", blocks, i);
     MPI_Status status;
@@ -119,7 +92,7 @@ int main(int argc, char **argv)
             for (MPI_Aint shift = -64; shift <= 64; shift += 32)
                 lower_bound(count, shift, mode);
         /* Nothing at all. */
-        transfer(MPI_INT, MPI_INT, 0, NULL, NULL, mode);
+        exchange(mode, NULL, 0, MPI_INT, NULL, 0, MPI_INT, MPI_STATUS_IGNORE);
     }
     return finish();
 }

@@ -1,9 +1,9 @@
 //! Accumulate, get_accumulate, fetch_and_op, compare_and_swap.
 //!
-//! Elements that Rankway has operations on take its paths, in layouts. All others (pairs with MPI_MINLOC, complex long doubles)
-//! go to the target's process, whose Open MPI computes ([`super::custom`]):
-//! atomic with each other, and never mixed with the first kind on one element,
-//! since the type decides.
+//! Elements that Rankway has operations on take its paths, in layouts. All others
+//! (pairs with MPI_MINLOC, complex long doubles) go to the target's process, whose
+//! Open MPI computes ([`super::custom`]): atomic with each other, and never mixed
+//! with the first kind on one element, since the type decides.
 
 use super::access::{Memory, Side, sides};
 use super::custom::CustomOp;
