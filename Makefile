@@ -191,7 +191,7 @@ bindings: ## make the bindings again from the installed headers, and keep them
 ci: ## everything that is checked before a change is taken
 	@.ci/run
 
-install: build ## the C library, header and pkg-config file (PREFIX=/usr/local, DESTDIR)
+install: build ## the C library, header, pkg-config file, librankway_pack.so (PREFIX=/usr/local, DESTDIR)
 	@PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)" INCLUDEDIR="$(INCLUDEDIR)" DESTDIR="$(DESTDIR)" ci/install/library.sh install
 
 uninstall: ## take them away again

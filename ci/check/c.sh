@@ -102,6 +102,8 @@ if [ "$profile" = release ]; then
   "$cc" -O2 "${strict[@]}" -std=c99 -D_POSIX_C_SOURCE=200809L examples/c/pingpong.c "${flags[@]}" \
     -o "$work/installed"
   run "pingpong, installed" env LD_LIBRARY_PATH="$DESTDIR$PREFIX/lib" "$work/installed"
+  run "librankway_pack.so, installed" env LD_PRELOAD="$DESTDIR$PREFIX/lib/librankway_pack.so" \
+    grep -c librankway_pack /proc/self/maps
   ci/install/library.sh uninstall >"$work/log"
   left=$(find "$DESTDIR" ! -type d)
   [ -z "$left" ] || { echo "c: uninstall left $left" >&2; exit 1; }
