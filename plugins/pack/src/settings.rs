@@ -8,6 +8,8 @@ pub(crate) struct Settings {
     pub(crate) pack: bool,
     /// Messages.
     pub(crate) messages: bool,
+    /// Calls of any length and any blocks, as they come: for tests.
+    pub(crate) all: bool,
     /// Calls are counted, and the counts are printed at the end.
     pub(crate) stats: bool,
 }
@@ -17,15 +19,17 @@ pub(crate) static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
     let value = |name| std::env::var(name).unwrap_or_default();
     let chosen = value("RANKWAY_PACK");
     let (pack, messages) = match chosen.trim() {
-        "" | "on" | "1" => (true, true),
+        "" | "on" | "1" | "all" => (true, true),
         "pack" => (true, false),
         "off" | "0" => (false, false),
         other => {
             // The program is not ours to end.
-            eprintln!("rankway_pack: RANKWAY_PACK is '{other}'; it takes on, pack or off; off");
+            eprintln!(
+                "rankway_pack: RANKWAY_PACK is '{other}'; it takes on, all, pack or off; off"
+            );
             (false, false)
         }
     };
     let stats = !matches!(value("RANKWAY_PACK_STATS").trim(), "" | "0" | "off" | "no");
-    Settings { pack, messages, stats }
+    Settings { pack, messages, all: chosen.trim() == "all", stats }
 });

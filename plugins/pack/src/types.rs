@@ -209,10 +209,13 @@ pub(crate) unsafe fn choose(
 #[inline(never)]
 unsafe fn decide(call: Call, memory: usize, count: c_int, handle: usize) -> Result<Chosen, Reason> {
     let mpi = mpi::get().ok_or(Reason::Off)?;
-    let (on, least) = match call.is_packing() {
+    let (on, mut least) = match call.is_packing() {
         true => (SETTINGS.pack, LEAST_PACKED),
         false => (SETTINGS.messages, LEAST_MESSAGE),
     };
+    if SETTINGS.all {
+        least = 1;
+    }
     if !on {
         return Err(Reason::Off);
     }
@@ -233,7 +236,7 @@ unsafe fn decide(call: Call, memory: usize, count: c_int, handle: usize) -> Resu
     if blocks <= 1 {
         return Err(Reason::Contiguous);
     }
-    if !call.is_packing() {
+    if !call.is_packing() && !SETTINGS.all {
         let (block, message) = longest(mpi);
         if bytes / blocks > block {
             return Err(Reason::LongBlocks);

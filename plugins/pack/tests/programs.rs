@@ -95,10 +95,12 @@ impl Mpi {
     fn same(&self, ranks: u32, words: &[&Path], functions: &[&str]) {
         let (plain, _) = self.run(ranks, None, words);
         assert!(plain.lines().count() > 0);
-        let (with, told) = self.run(ranks, Some("on"), words);
-        assert_eq!(plain, with, "{}: {words:?}", self.name);
-        for function in functions {
-            assert!(takes(&told, function), "{} was not taken: {told}", function);
+        for setting in ["on", "all"] {
+            let (with, told) = self.run(ranks, Some(setting), words);
+            assert_eq!(plain, with, "{}, {setting}: {words:?}", self.name);
+            for function in functions {
+                assert!(takes(&told, function), "{} was not taken: {told}", function);
+            }
         }
     }
 
