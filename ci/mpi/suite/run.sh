@@ -31,26 +31,38 @@ end_all() {
 # FAIL, SLOW, not built, skip), a tab, and seconds; $work/$1.out the output.
 one() { # number
   local number=$1 stack dir key seconds wants program ranks word verdict status=0 start=$SECONDS id
-  local arguments=() environment=() words=()
+  local arguments=() environment=() words=() launcher tree
   IFS=$'\t' read -r stack dir seconds wants key <<<"${list[number]}"
   read -r program ranks word <<<"$key"
   read -ra words <<<"$word"
   if [ "$wants" = skip ]; then printf 'skip\t0\n' >"$work/$number"; return; fi
-  if [ ! -x "$suite/build/$dir/$program" ]; then printf 'not built\t0\n' >"$work/$number"; return; fi
+  tree=$(tree "$stack")
+  if [ ! -x "$tree/$dir/$program" ]; then printf 'not built\t0\n' >"$work/$number"; return; fi
   for word in "${words[@]}"; do
     case $word in
       arg=*) arguments+=("${word#arg=}") ;;
-      env=*) environment+=(-x "${word#env=}") ;;
+      env=*)
+        word=${word#env=}
+        case $stack in
+          mpich*) environment+=(-genv "${word%%=*}" "${word#*=}") ;;
+          *) environment+=(-x "$word") ;;
+        esac
+        ;;
     esac
   done
-  # Where mpirun keeps its session: one that ends removes what it shares.
-  mkdir -p "$work/s$number"
-  # Slots: programs that spawn others only do so where the universe has space.
-  # Then mpirun takes the machine for its own, and has to be told to yield.
+  case $stack in
+    mpich*) launcher=(mpiexec.hydra -n "$ranks") ;;
+    *)
+      # Where mpirun keeps its session: one that ends removes what it shares.
+      mkdir -p "$work/s$number"
+      # Slots: programs that spawn others only do so where the universe has space.
+      # Then mpirun takes the machine for its own, and has to be told to yield.
+      launcher=(mpirun.openmpi --allow-run-as-root --oversubscribe --host localhost:80 -n "$ranks"
+        --mca mpi_yield_when_idle 1 --mca orte_tmpdir_base "$work/s$number")
+      ;;
+  esac
   # shellcheck disable=SC2086 # flags are several
-  (cd "$suite/build/$dir" && exec setsid timeout --kill-after=5 "$seconds" mpirun.openmpi \
-    --allow-run-as-root --oversubscribe --host localhost:80 -n "$ranks" \
-    --mca mpi_yield_when_idle 1 --mca orte_tmpdir_base "$work/s$number" ${flags_of[$stack]} \
+  (cd "$tree/$dir" && exec setsid timeout --kill-after=5 "$seconds" "${launcher[@]}" ${flags_of[$stack]} \
     "${environment[@]}" "./$program" "${arguments[@]}") >"$work/$number.out" 2>&1 </dev/null 9>&- &
   id=$!
   echo $id >"$work/$number.session"
