@@ -99,30 +99,11 @@ pub(crate) fn element(ty: c_int) -> Result<Type, Fail> {
     })
 }
 
-/// The basic type of a datatype.
+/// The basic type of a datatype: `rankway_type` has their order, from 0.
 pub(crate) fn basic(ty: c_int) -> Result<Basic, Fail> {
-    /// In the order of `rankway_type`.
-    const ALL: [Basic; 17] = [
-        Basic::I8,
-        Basic::U8,
-        Basic::I16,
-        Basic::U16,
-        Basic::I32,
-        Basic::U32,
-        Basic::I64,
-        Basic::U64,
-        Basic::F32,
-        Basic::F64,
-        Basic::LongDouble,
-        Basic::C32,
-        Basic::C64,
-        Basic::Byte,
-        Basic::Char,
-        Basic::WideChar,
-        Basic::Bool,
-    ];
-    let found = usize::try_from(ty).ok().and_then(|ty| ALL.get(ty).copied());
-    found
+    let number = u8::try_from(ty).ok().and_then(|ty| ty.checked_add(1));
+    number
+        .and_then(Basic::from_number)
         .ok_or_else(|| Fail::new(rankway_code::RANKWAY_ERR_ARG, format!("{ty} is no rankway_type")))
 }
 
@@ -140,4 +121,29 @@ pub(crate) fn assert(bits: c_int) -> Result<Assert, Fail> {
     }
     let given = ALL.into_iter().enumerate().filter(|(at, _)| bits & 1 << at != 0);
     Ok(given.fold(Assert::NONE, |all, (_, one)| all | one))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn basic_types_are_those_of_the_header() {
+        use rankway_type::*;
+        for (ty, wanted) in [
+            (RANKWAY_INT8, Basic::I8),
+            (RANKWAY_UINT8, Basic::U8),
+            (RANKWAY_UINT64, Basic::U64),
+            (RANKWAY_FLOAT, Basic::F32),
+            (RANKWAY_LONG_DOUBLE, Basic::LongDouble),
+            (RANKWAY_DOUBLE_COMPLEX, Basic::C64),
+            (RANKWAY_BYTE, Basic::Byte),
+            (RANKWAY_BOOL, Basic::Bool),
+        ] {
+            assert_eq!(basic(ty as c_int).unwrap(), wanted);
+        }
+        for wrong in [-1, 17, 255, 256, c_int::MAX] {
+            assert!(basic(wrong).is_err());
+        }
+    }
 }

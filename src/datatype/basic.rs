@@ -8,12 +8,7 @@
 #[repr(u8)]
 #[allow(missing_docs)] // each is named after what it is
 pub enum Basic {
-    /// Never converted, and matches any type of its size in no signature but its own.
-    Byte = 1,
-    Char,
-    WideChar,
-    Bool,
-    I8,
+    I8 = 1,
     U8,
     I16,
     U16,
@@ -27,15 +22,16 @@ pub enum Basic {
     LongDouble,
     C32,
     C64,
+    /// Never converted, and matches any type of its size in no signature but its own.
+    Byte,
+    Char,
+    WideChar,
+    Bool,
 }
 
 impl Basic {
     /// All of them, in the order of their numbers (which start at 1).
     pub const ALL: [Basic; 17] = [
-        Basic::Byte,
-        Basic::Char,
-        Basic::WideChar,
-        Basic::Bool,
         Basic::I8,
         Basic::U8,
         Basic::I16,
@@ -49,6 +45,10 @@ impl Basic {
         Basic::LongDouble,
         Basic::C32,
         Basic::C64,
+        Basic::Byte,
+        Basic::Char,
+        Basic::WideChar,
+        Basic::Bool,
     ];
 
     /// Bytes in memory.
