@@ -1,7 +1,7 @@
 //! Checks of the arguments that come from C.
 
 use crate::abi::*;
-use crate::error::Fail;
+use crate::error::{Fail, call};
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Display;
 use transport::datatype::Basic;
@@ -24,6 +24,20 @@ impl<T> Out<T> {
         // SAFETY: not null; [PTR], by who called `out`.
         unsafe { self.0.write(value) };
     }
+}
+
+/// Runs the body of a call that has one answer, once there is a place for it.
+#[inline]
+pub(crate) fn answer<T>(
+    name: &str,
+    to: Result<Out<T>, Fail>,
+    body: impl FnOnce() -> Result<T, Fail>,
+) -> c_int {
+    call(name, || {
+        let to = to?;
+        to.set(body()?);
+        Ok(())
+    })
 }
 
 pub(crate) fn rank(rank: c_int) -> Result<u32, Fail> {

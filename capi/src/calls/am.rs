@@ -3,7 +3,7 @@
 
 use crate::abi::*;
 use crate::am::{Function, Handler, MARK, OutgoingAm, SHORT, SendMode, running};
-use crate::args::{buffer, out, rank};
+use crate::args::{answer, buffer, out, rank};
 use crate::error::{Fail, call};
 use crate::objects::{Comm, Context};
 use crate::table::find;
@@ -102,13 +102,12 @@ pub unsafe extern "C" fn rankway_am_try_send(
     bytes: usize,
     flag: *mut c_int,
 ) -> c_int {
-    call("rankway_am_try_send", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(flag, "flag")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(flag, "flag") };
+    answer("rankway_am_try_send", to, || {
         let (hdr, data) = ((hdr, hdr_bytes), (data, bytes));
         // SAFETY: [BUF].
-        to.set(c_int::from(unsafe { send(rank, comm, handler_id, hdr, data, SendMode::Try)? }));
-        Ok(())
+        Ok(c_int::from(unsafe { send(rank, comm, handler_id, hdr, data, SendMode::Try)? }))
     })
 }
 
@@ -142,15 +141,12 @@ pub unsafe extern "C" fn rankway_am_try_request(
     bytes: usize,
     flag: *mut c_int,
 ) -> c_int {
-    call("rankway_am_try_request", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(flag, "flag")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(flag, "flag") };
+    answer("rankway_am_try_request", to, || {
         let (hdr, data) = ((hdr, hdr_bytes), (data, bytes));
         // SAFETY: [BUF].
-        to.set(c_int::from(unsafe {
-            send(rank, comm, handler_id, hdr, data, SendMode::TryRequest)?
-        }));
-        Ok(())
+        Ok(c_int::from(unsafe { send(rank, comm, handler_id, hdr, data, SendMode::TryRequest)? }))
     })
 }
 
@@ -203,12 +199,9 @@ pub unsafe extern "C" fn rankway_am_limit(
     comm: rankway_comm_t,
     bytes: *mut usize,
 ) -> c_int {
-    call("rankway_am_limit", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(bytes, "bytes")? };
-        to.set(find::<Rc<dyn Comm>>(comm)?.am_longest(rank(rank_)?)?);
-        Ok(())
-    })
+    // SAFETY: [PTR].
+    let to = unsafe { out(bytes, "bytes") };
+    answer("rankway_am_limit", to, || find::<Rc<dyn Comm>>(comm)?.am_longest(rank(rank_)?))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Communicators.
 
 use crate::abi::*;
-use crate::args::{out, rank, ranks};
+use crate::args::{answer, out, rank, ranks};
 use crate::error::{Fail, call};
 use crate::layout;
 use crate::objects::{Comm, Context};
@@ -15,12 +15,11 @@ pub unsafe extern "C" fn rankway_comm_world(
     context: rankway_context_t,
     comm: *mut rankway_comm_t,
 ) -> c_int {
-    call("rankway_comm_world", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(comm, "comm")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(comm, "comm") };
+    answer("rankway_comm_world", to, || {
         let found = find::<Rc<dyn Context>>(context)?;
-        to.set(found.guard.insert(found.world())?);
-        Ok(())
+        found.guard.insert(found.world())
     })
 }
 
@@ -35,13 +34,12 @@ pub unsafe extern "C" fn rankway_comm_from_rankmap(
     id: u64,
     comm: *mut rankway_comm_t,
 ) -> c_int {
-    call("rankway_comm_from_rankmap", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(comm, "comm")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(comm, "comm") };
+    answer("rankway_comm_from_rankmap", to, || {
         let map = table::map(map)?;
         let found = find::<Rc<dyn Context>>(context)?;
-        to.set(found.guard.insert(found.comm(&map, id)?)?);
-        Ok(())
+        found.guard.insert(found.comm(&map, id)?)
     })
 }
 
@@ -52,12 +50,11 @@ pub unsafe extern "C" fn rankway_comm_dup(
     comm: rankway_comm_t,
     newcomm: *mut rankway_comm_t,
 ) -> c_int {
-    call("rankway_comm_dup", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(newcomm, "newcomm")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(newcomm, "newcomm") };
+    answer("rankway_comm_dup", to, || {
         let found = find::<Rc<dyn Comm>>(comm)?;
-        to.set(found.guard.insert(found.dup())?);
-        Ok(())
+        found.guard.insert(found.dup())
     })
 }
 
@@ -70,13 +67,12 @@ pub unsafe extern "C" fn rankway_comm_split(
     key: c_int,
     newcomm: *mut rankway_comm_t,
 ) -> c_int {
-    call("rankway_comm_split", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(newcomm, "newcomm")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(newcomm, "newcomm") };
+    answer("rankway_comm_split", to, || {
         let found = find::<Rc<dyn Comm>>(comm)?;
         let made = found.split(u32::try_from(color).ok(), key)?;
-        to.set(insert(&found.guard, made)?);
-        Ok(())
+        insert(&found.guard, made)
     })
 }
 
@@ -90,12 +86,13 @@ pub unsafe extern "C" fn rankway_comm_create(
     ranks_: *const c_int,
     newcomm: *mut rankway_comm_t,
 ) -> c_int {
-    call("rankway_comm_create", || {
+    // SAFETY: [PTR].
+    let to = unsafe { out(newcomm, "newcomm") };
+    answer("rankway_comm_create", to, || {
         // SAFETY: [PTR].
-        let (to, ranks) = unsafe { (out(newcomm, "newcomm")?, ranks(size, ranks_, "ranks")?) };
+        let ranks = unsafe { ranks(size, ranks_, "ranks")? };
         let found = find::<Rc<dyn Comm>>(comm)?;
-        to.set(insert(&found.guard, found.create(&ranks)?)?);
-        Ok(())
+        insert(&found.guard, found.create(&ranks)?)
     })
 }
 
@@ -117,34 +114,25 @@ pub unsafe extern "C" fn rankway_comm_free(comm: rankway_comm_t) -> c_int {
 /// The rank of this process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_comm_rank(comm: rankway_comm_t, rank: *mut c_int) -> c_int {
-    call("rankway_comm_rank", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(rank, "rank")? };
-        to.set(find::<Rc<dyn Comm>>(comm)?.rank() as c_int);
-        Ok(())
-    })
+    // SAFETY: [PTR].
+    let to = unsafe { out(rank, "rank") };
+    answer("rankway_comm_rank", to, || Ok(find::<Rc<dyn Comm>>(comm)?.rank() as c_int))
 }
 
 /// The number of processes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_comm_size(comm: rankway_comm_t, size: *mut c_int) -> c_int {
-    call("rankway_comm_size", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(size, "size")? };
-        to.set(find::<Rc<dyn Comm>>(comm)?.map().len() as c_int);
-        Ok(())
-    })
+    // SAFETY: [PTR].
+    let to = unsafe { out(size, "size") };
+    answer("rankway_comm_size", to, || Ok(find::<Rc<dyn Comm>>(comm)?.map().len() as c_int))
 }
 
 /// The channel of a communicator's messages: equal in all members.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_comm_channel(comm: rankway_comm_t, channel: *mut u64) -> c_int {
-    call("rankway_comm_channel", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(channel, "channel")? };
-        to.set(find::<Rc<dyn Comm>>(comm)?.id());
-        Ok(())
-    })
+    // SAFETY: [PTR].
+    let to = unsafe { out(channel, "channel") };
+    answer("rankway_comm_channel", to, || Ok(find::<Rc<dyn Comm>>(comm)?.id()))
 }
 
 /// The process that a rank is.
@@ -154,15 +142,14 @@ pub unsafe extern "C" fn rankway_comm_get_lpid(
     rank_: c_int,
     process: *mut rankway_process_t,
 ) -> c_int {
-    call("rankway_comm_get_lpid", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(process, "process")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(process, "process") };
+    answer("rankway_comm_get_lpid", to, || {
         let found = find::<Rc<dyn Comm>>(comm)?;
         let rank = rank(rank_)?;
         found.world_rank(rank)?;
         let process = found.map().get(rank).unwrap_or_default();
-        to.set(rankway_process_t { pgid: process.pg, lpid: process.lpid });
-        Ok(())
+        Ok(rankway_process_t { pgid: process.pg, lpid: process.lpid })
     })
 }
 
@@ -173,12 +160,9 @@ pub unsafe extern "C" fn rankway_comm_world_rank(
     rank_: c_int,
     peer: *mut u32,
 ) -> c_int {
-    call("rankway_comm_world_rank", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(peer, "peer")? };
-        to.set(find::<Rc<dyn Comm>>(comm)?.world_rank(rank(rank_)?)?);
-        Ok(())
-    })
+    // SAFETY: [PTR].
+    let to = unsafe { out(peer, "peer") };
+    answer("rankway_comm_world_rank", to, || find::<Rc<dyn Comm>>(comm)?.world_rank(rank(rank_)?))
 }
 
 /// Sets 1 if a rank runs on this process's node, else 0.
@@ -188,12 +172,11 @@ pub unsafe extern "C" fn rankway_rank_is_local(
     comm: rankway_comm_t,
     flag: *mut c_int,
 ) -> c_int {
-    call("rankway_rank_is_local", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(flag, "flag")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(flag, "flag") };
+    answer("rankway_rank_is_local", to, || {
         let found = find::<Rc<dyn Comm>>(comm)?;
-        to.set(c_int::from(found.is_local(rank(rank_)?)?));
-        Ok(())
+        Ok(c_int::from(found.is_local(rank(rank_)?)?))
     })
 }
 
@@ -203,12 +186,11 @@ pub unsafe extern "C" fn rankway_comm_rankmap(
     comm: rankway_comm_t,
     map: *mut rankway_rankmap_t,
 ) -> c_int {
-    call("rankway_comm_rankmap", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(map, "map")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(map, "map") };
+    answer("rankway_comm_rankmap", to, || {
         let found = find::<Rc<dyn Comm>>(comm)?;
-        to.set(table::add_map(found.map().clone())?);
-        Ok(())
+        table::add_map(found.map().clone())
     })
 }
 
@@ -220,12 +202,9 @@ pub unsafe extern "C" fn rankway_comm_lookup(
     comm: rankway_comm_t,
     lookup: *mut rankway_lookup_t,
 ) -> c_int {
-    call("rankway_comm_lookup", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(lookup, "lookup")? };
-        to.set(layout::lookup(find::<Rc<dyn Comm>>(comm)?.lookup()));
-        Ok(())
-    })
+    // SAFETY: [PTR].
+    let to = unsafe { out(lookup, "lookup") };
+    answer("rankway_comm_lookup", to, || Ok(layout::lookup(find::<Rc<dyn Comm>>(comm)?.lookup())))
 }
 
 /// Inserts a rank into the address vector, if it is not there, and answers its
@@ -236,12 +215,11 @@ pub unsafe extern "C" fn rankway_comm_connect(
     rank_: c_int,
     entry: *mut u64,
 ) -> c_int {
-    call("rankway_comm_connect", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(entry, "entry")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(entry, "entry") };
+    answer("rankway_comm_connect", to, || {
         let found = find::<Rc<dyn Comm>>(comm)?;
-        to.set(found.connect(rank(rank_)?)?);
-        Ok(())
+        found.connect(rank(rank_)?)
     })
 }
 

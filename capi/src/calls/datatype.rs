@@ -1,7 +1,7 @@
 //! Datatypes: MPI's constructors, and packing.
 
 use crate::abi::*;
-use crate::args::{basic, buffer, list, out};
+use crate::args::{answer, basic, buffer, list, out};
 use crate::error::{Fail, call};
 use crate::table;
 use std::ffi::{c_int, c_void};
@@ -16,12 +16,9 @@ unsafe fn make(
     made: *mut rankway_type_t,
     layout: impl FnOnce() -> Result<Layout, Fail>,
 ) -> c_int {
-    call(name, || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(made, "made")? };
-        to.set(table::add_type(layout()?)?);
-        Ok(())
-    })
+    // SAFETY: [PTR].
+    let to = unsafe { out(made, "made") };
+    answer(name, to, || table::add_type(layout()?))
 }
 
 /// [`make`] of one other datatype.
@@ -303,12 +300,9 @@ pub unsafe extern "C" fn rankway_type_free(datatype: rankway_type_t) -> c_int {
 /// The bytes of data in a datatype (MPI_Type_size).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_type_size(datatype: rankway_type_t, size: *mut u64) -> c_int {
-    call("rankway_type_size", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(size, "size")? };
-        to.set(table::layout(datatype)?.size());
-        Ok(())
-    })
+    // SAFETY: [PTR].
+    let to = unsafe { out(size, "size") };
+    answer("rankway_type_size", to, || Ok(table::layout(datatype)?.size()))
 }
 
 /// The lower bound, and the bytes from one element to the next
@@ -361,18 +355,17 @@ pub unsafe extern "C" fn rankway_type_pack(
     capacity: usize,
     packed: *mut usize,
 ) -> c_int {
-    call("rankway_type_pack", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(packed, "packed")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(packed, "packed") };
+    answer("rankway_type_pack", to, || {
         let layout = table::layout(datatype)?.times(count)?;
         let stream = buffer(stream.cast_const().cast(), capacity)?.cast_mut();
         let memory = buffer(memory.cast(), left(&layout, from, capacity))?;
         // SAFETY: [BUF]: the elements at `memory`, and `capacity` bytes.
-        to.set(unsafe {
+        Ok(unsafe {
             let stream = std::slice::from_raw_parts_mut(stream, capacity);
             layout.pack_raw(memory, from, stream)
-        });
-        Ok(())
+        })
     })
 }
 
@@ -389,18 +382,17 @@ pub unsafe extern "C" fn rankway_type_unpack(
     datatype: rankway_type_t,
     unpacked: *mut usize,
 ) -> c_int {
-    call("rankway_type_unpack", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(unpacked, "unpacked")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(unpacked, "unpacked") };
+    answer("rankway_type_unpack", to, || {
         let layout = table::layout(datatype)?.times(count)?;
         let stream = buffer(stream.cast(), bytes)?;
         let memory = buffer(memory.cast_const().cast(), left(&layout, from, bytes))?.cast_mut();
         // SAFETY: [BUF]: the elements at `memory`, and `bytes` bytes.
-        to.set(unsafe {
+        Ok(unsafe {
             let stream = std::slice::from_raw_parts(stream, bytes);
             layout.unpack_raw(memory, from, stream)
-        });
-        Ok(())
+        })
     })
 }
 

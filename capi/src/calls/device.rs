@@ -1,7 +1,7 @@
 //! Devices and contexts.
 
 use crate::abi::*;
-use crate::args::{out, text};
+use crate::args::{answer, out, text};
 use crate::boot::Caller;
 use crate::error::{Fail, call};
 use crate::native::NetmodDevice;
@@ -158,14 +158,14 @@ pub unsafe extern "C" fn rankway_info(
     device: rankway_device_t,
     info: *mut rankway_info_t,
 ) -> c_int {
-    call("rankway_info", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(info, "info")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(info, "info") };
+    answer("rankway_info", to, || {
         let found = table::device(device)?;
         let network = found.provider(Transport::Network);
         let local = found.provider(Transport::Local);
         let (node_rank, node_size) = found.node();
-        to.set(rankway_info_t {
+        Ok(rankway_info_t {
             rank: found.boot().rank(),
             size: found.boot().size(),
             node_rank,
@@ -175,8 +175,7 @@ pub unsafe extern "C" fn rankway_info(
             network: chars(network.as_ref().map_or("", |(name, _)| name)),
             local: chars(local.as_ref().map_or("", |(name, _)| name)),
             inject_size: network.or(local).map_or(0, |(_, size)| size),
-        });
-        Ok(())
+        })
     })
 }
 
@@ -199,11 +198,11 @@ pub unsafe extern "C" fn rankway_group_add(
     members: rankway_rankmap_t,
     pgid: *mut u32,
 ) -> c_int {
-    call("rankway_group_add", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(pgid, "pgid")? };
-        to.set(table::device(device)?.add_group(&*table::map(members)?)?);
-        Ok(())
+    // SAFETY: [PTR].
+    let to = unsafe { out(pgid, "pgid") };
+    answer("rankway_group_add", to, || {
+        let found = table::device(device)?;
+        found.add_group(&*table::map(members)?)
     })
 }
 
@@ -217,14 +216,13 @@ pub unsafe extern "C" fn rankway_context_open(
     index: c_int,
     context: *mut rankway_context_t,
 ) -> c_int {
-    call("rankway_context_open", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(context, "context")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(context, "context") };
+    answer("rankway_context_open", to, || {
         let found = table::device(device)?;
         let guard = TableGuard::new(found.is_serialized())?;
         let context = found.context(u32::try_from(index).ok())?;
-        to.set(guard.insert(context)?);
-        Ok(())
+        guard.insert(context)
     })
 }
 
@@ -248,12 +246,9 @@ pub unsafe extern "C" fn rankway_context_index(
     context: rankway_context_t,
     index: *mut c_int,
 ) -> c_int {
-    call("rankway_context_index", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(index, "index")? };
-        to.set(find::<Rc<dyn Context>>(context)?.index() as c_int);
-        Ok(())
-    })
+    // SAFETY: [PTR].
+    let to = unsafe { out(index, "index") };
+    answer("rankway_context_index", to, || Ok(find::<Rc<dyn Context>>(context)?.index() as c_int))
 }
 
 /// Makes progress once, for operations of this process and for those

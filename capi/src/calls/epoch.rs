@@ -1,7 +1,7 @@
 //! Epochs and flushes.
 
 use crate::abi::*;
-use crate::args::{assert, out, rank, ranks};
+use crate::args::{answer, assert, out, rank, ranks};
 use crate::error::{Fail, call};
 use crate::objects::{Epoch, Win};
 use crate::table::find;
@@ -146,11 +146,10 @@ pub unsafe extern "C" fn rankway_win_wait(win: rankway_win_t) -> c_int {
 /// exposure epoch, else 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_win_test(win: rankway_win_t, flag: *mut c_int) -> c_int {
-    call("rankway_win_test", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(flag, "flag")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(flag, "flag") };
+    answer("rankway_win_test", to, || {
         let found = find::<Rc<dyn Win>>(win)?;
-        to.set(c_int::from(found.test()?));
-        Ok(())
+        Ok(c_int::from(found.test()?))
     })
 }

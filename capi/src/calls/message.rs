@@ -1,7 +1,7 @@
 //! Tagged messages: by communicator, rank and tag, and by match bits.
 
 use crate::abi::*;
-use crate::args::{Out, buffer, list, out, rank};
+use crate::args::{Out, answer, buffer, list, out, rank};
 use crate::error::{Fail, call};
 use crate::objects::{Comm, Context, SourceAndTag};
 use crate::operation::{self, Completed, Matched, Operation};
@@ -78,13 +78,12 @@ pub unsafe extern "C" fn rankway_irecv(
     comm: rankway_comm_t,
     request: *mut rankway_request_t,
 ) -> c_int {
-    call("rankway_irecv", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(request, "request")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(request, "request") };
+    answer("rankway_irecv", to, || {
         let found = find::<Rc<dyn Comm>>(comm)?;
         let buf = (buffer(buf.cast(), bytes)?.cast_mut(), bytes);
-        to.set(found.guard.insert(found.irecv(buf, from(source, tag)?)?)?);
-        Ok(())
+        found.guard.insert(found.irecv(buf, from(source, tag)?)?)
     })
 }
 
@@ -163,14 +162,13 @@ pub unsafe extern "C" fn rankway_irecv_type(
     comm: rankway_comm_t,
     request: *mut rankway_request_t,
 ) -> c_int {
-    call("rankway_irecv_type", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(request, "request")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(request, "request") };
+    answer("rankway_irecv_type", to, || {
         let found = find::<Rc<dyn Comm>>(comm)?;
         let (memory, layout) = elements(memory, count, datatype)?;
         let operation = found.irecv_type(memory.cast_mut(), &layout, from(source, tag)?)?;
-        to.set(found.guard.insert(operation)?);
-        Ok(())
+        found.guard.insert(operation)
     })
 }
 
@@ -301,16 +299,15 @@ pub unsafe extern "C" fn rankway_imrecv_type(
     message: rankway_message_t,
     request: *mut rankway_request_t,
 ) -> c_int {
-    call("rankway_imrecv_type", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(request, "request")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(request, "request") };
+    answer("rankway_imrecv_type", to, || {
         let (memory, layout) = elements(memory, count, datatype)?;
         let guard = TableGuard::of(message)?;
         let matched = guard.take::<Matched>(message)?;
         guard.remove::<Matched>(message);
         // SAFETY: [BUF].
-        to.set(guard.insert(unsafe { matched.irecv_type(memory.cast_mut(), &layout) })?);
-        Ok(())
+        guard.insert(unsafe { matched.irecv_type(memory.cast_mut(), &layout) })
     })
 }
 
@@ -329,14 +326,13 @@ pub unsafe extern "C" fn rankway_tagged_isend(
     synchronous: c_int,
     request: *mut rankway_request_t,
 ) -> c_int {
-    call("rankway_tagged_isend", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(request, "request")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(request, "request") };
+    answer("rankway_tagged_isend", to, || {
         let found = find::<Rc<dyn Context>>(context)?;
         let buf = (buffer(buf.cast(), bytes)?, bytes);
         let dest = Envelope { peer, channel, bits: match_bits };
-        to.set(found.guard.insert(found.isend(buf, dest, synchronous != 0)?)?);
-        Ok(())
+        found.guard.insert(found.isend(buf, dest, synchronous != 0)?)
     })
 }
 
@@ -353,15 +349,14 @@ pub unsafe extern "C" fn rankway_tagged_isend_type(
     synchronous: c_int,
     request: *mut rankway_request_t,
 ) -> c_int {
-    call("rankway_tagged_isend_type", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(request, "request")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(request, "request") };
+    answer("rankway_tagged_isend_type", to, || {
         let found = find::<Rc<dyn Context>>(context)?;
         let (memory, layout) = elements(memory, count, datatype)?;
         let dest = Envelope { peer, channel, bits: match_bits };
         let operation = found.isend_type(memory, &layout, dest, synchronous != 0)?;
-        to.set(found.guard.insert(operation)?);
-        Ok(())
+        found.guard.insert(operation)
     })
 }
 
@@ -389,14 +384,13 @@ pub unsafe extern "C" fn rankway_tagged_irecv(
     ignore: u64,
     request: *mut rankway_request_t,
 ) -> c_int {
-    call("rankway_tagged_irecv", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(request, "request")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(request, "request") };
+    answer("rankway_tagged_irecv", to, || {
         let found = find::<Rc<dyn Context>>(context)?;
         let buf = (buffer(buf.cast(), bytes)?.cast_mut(), bytes);
         let operation = found.irecv(buf, &match_spec(channel, match_bits, ignore, peer)?)?;
-        to.set(found.guard.insert(operation)?);
-        Ok(())
+        found.guard.insert(operation)
     })
 }
 
@@ -413,14 +407,13 @@ pub unsafe extern "C" fn rankway_tagged_irecv_type(
     ignore: u64,
     request: *mut rankway_request_t,
 ) -> c_int {
-    call("rankway_tagged_irecv_type", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(request, "request")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(request, "request") };
+    answer("rankway_tagged_irecv_type", to, || {
         let found = find::<Rc<dyn Context>>(context)?;
         let (memory, layout) = elements(memory, count, datatype)?;
         let spec = match_spec(channel, match_bits, ignore, peer)?;
-        to.set(found.guard.insert(found.irecv_type(memory.cast_mut(), &layout, &spec)?)?);
-        Ok(())
+        found.guard.insert(found.irecv_type(memory.cast_mut(), &layout, &spec)?)
     })
 }
 

@@ -2,7 +2,7 @@
 //! up in.
 
 use crate::abi::*;
-use crate::args::{list, out};
+use crate::args::{answer, list, out};
 use crate::error::{Fail, call};
 use crate::layout;
 use crate::objects::Context;
@@ -20,9 +20,11 @@ pub unsafe extern "C" fn rankway_rankmap_from_lpids(
     lpids: *const c_int,
     map: *mut rankway_rankmap_t,
 ) -> c_int {
-    call("rankway_rankmap_from_lpids", || {
+    // SAFETY: [PTR].
+    let to = unsafe { out(map, "map") };
+    answer("rankway_rankmap_from_lpids", to, || {
         // SAFETY: [PTR].
-        let (to, lpids) = unsafe { (out(map, "map")?, list(size, lpids, "lpids")?) };
+        let lpids = unsafe { list(size, lpids, "lpids")? };
         let mut detector = Detector::with_pg(pgid);
         detector.expect(lpids.len());
         for (rank, &lpid) in lpids.iter().enumerate() {
@@ -31,8 +33,7 @@ pub unsafe extern "C" fn rankway_rankmap_from_lpids(
                 Fail::new(rankway_code::RANKWAY_ERR_ARG, why)
             })?);
         }
-        to.set(table::add_map(detector.finish()?)?);
-        Ok(())
+        table::add_map(detector.finish()?)
     })
 }
 
@@ -43,12 +44,13 @@ pub unsafe extern "C" fn rankway_rankmap_from_processes(
     processes: *const rankway_process_t,
     map: *mut rankway_rankmap_t,
 ) -> c_int {
-    call("rankway_rankmap_from_processes", || {
+    // SAFETY: [PTR].
+    let to = unsafe { out(map, "map") };
+    answer("rankway_rankmap_from_processes", to, || {
         // SAFETY: [PTR].
-        let (to, all) = unsafe { (out(map, "map")?, list(size, processes, "processes")?) };
+        let all = unsafe { list(size, processes, "processes")? };
         let all = all.iter().map(|p| Process::new(p.pgid, p.lpid));
-        to.set(table::add_map(RankMap::from_processes(all)?)?);
-        Ok(())
+        table::add_map(RankMap::from_processes(all)?)
     })
 }
 
@@ -61,11 +63,10 @@ pub unsafe extern "C" fn rankway_rankmap_affine(
     size: u32,
     map: *mut rankway_rankmap_t,
 ) -> c_int {
-    call("rankway_rankmap_affine", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(map, "map")? };
-        to.set(table::add_map(RankMap::affine(pgid, base, stride, size)?)?);
-        Ok(())
+    // SAFETY: [PTR].
+    let to = unsafe { out(map, "map") };
+    answer("rankway_rankmap_affine", to, || {
+        table::add_map(RankMap::affine(pgid, base, stride, size)?)
     })
 }
 
@@ -76,12 +77,11 @@ pub unsafe extern "C" fn rankway_rankmap_compose(
     child: rankway_rankmap_t,
     map: *mut rankway_rankmap_t,
 ) -> c_int {
-    call("rankway_rankmap_compose", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(map, "map")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(map, "map") };
+    answer("rankway_rankmap_compose", to, || {
         let (parent, child) = (table::map(parent)?, table::map(child)?);
-        to.set(table::add_map(parent.compose(&child)?)?);
-        Ok(())
+        table::add_map(parent.compose(&child)?)
     })
 }
 
@@ -94,12 +94,9 @@ pub unsafe extern "C" fn rankway_rankmap_free(map: rankway_rankmap_t) -> c_int {
 /// The number of ranks of a map.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_rankmap_size(map: rankway_rankmap_t, size: *mut u32) -> c_int {
-    call("rankway_rankmap_size", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(size, "size")? };
-        to.set(table::map(map)?.len());
-        Ok(())
-    })
+    // SAFETY: [PTR].
+    let to = unsafe { out(size, "size") };
+    answer("rankway_rankmap_size", to, || Ok(table::map(map)?.len()))
 }
 
 /// The process that a rank is. The general lookup; operations use a
@@ -110,17 +107,16 @@ pub unsafe extern "C" fn rankway_rankmap_get(
     rank: c_int,
     process: *mut rankway_process_t,
 ) -> c_int {
-    call("rankway_rankmap_get", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(process, "process")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(process, "process") };
+    answer("rankway_rankmap_get", to, || {
         let map = table::map(map)?;
         let found = u32::try_from(rank).ok().and_then(|rank| map.get(rank));
         let found = found.ok_or_else(|| {
             let why = format!("rank {rank} is out of range: the map has {} ranks", map.len());
             Fail::new(rankway_code::RANKWAY_ERR_RANK, why)
         })?;
-        to.set(rankway_process_t { pgid: found.pg, lpid: found.lpid });
-        Ok(())
+        Ok(rankway_process_t { pgid: found.pg, lpid: found.lpid })
     })
 }
 
@@ -131,24 +127,20 @@ pub unsafe extern "C" fn rankway_rankmap_rank_of(
     process: rankway_process_t,
     rank: *mut c_int,
 ) -> c_int {
-    call("rankway_rankmap_rank_of", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(rank, "rank")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(rank, "rank") };
+    answer("rankway_rankmap_rank_of", to, || {
         let found = table::map(map)?.rank_of(Process::new(process.pgid, process.lpid));
-        to.set(found.map_or(-1, |rank| rank as c_int));
-        Ok(())
+        Ok(found.map_or(-1, |rank| rank as c_int))
     })
 }
 
 /// Bytes of a map, tables that it shares with others included.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_rankmap_bytes(map: rankway_rankmap_t, bytes: *mut usize) -> c_int {
-    call("rankway_rankmap_bytes", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(bytes, "bytes")? };
-        to.set(table::map(map)?.bytes());
-        Ok(())
-    })
+    // SAFETY: [PTR].
+    let to = unsafe { out(bytes, "bytes") };
+    answer("rankway_rankmap_bytes", to, || Ok(table::map(map)?.bytes()))
 }
 
 /// The mapping model, under the name of Guo et al. (2017): `direct`, `offset`,
@@ -159,9 +151,9 @@ pub unsafe extern "C" fn rankway_rankmap_model(
     map: rankway_rankmap_t,
     model: *mut *const c_char,
 ) -> c_int {
-    call("rankway_rankmap_model", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(model, "model")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(model, "model") };
+    answer("rankway_rankmap_model", to, || {
         let name = match table::map(map)?.model() {
             Model::Direct => c"direct",
             Model::Offset => c"offset",
@@ -173,8 +165,7 @@ pub unsafe extern "C" fn rankway_rankmap_model(
             Model::Lut => c"lut",
             Model::Mlut => c"mlut",
         };
-        to.set(name.as_ptr());
-        Ok(())
+        Ok(name.as_ptr())
     })
 }
 
@@ -187,13 +178,12 @@ pub unsafe extern "C" fn rankway_rankmap_lookup(
     context: rankway_context_t,
     lookup: *mut rankway_lookup_t,
 ) -> c_int {
-    call("rankway_rankmap_lookup", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(lookup, "lookup")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(lookup, "lookup") };
+    answer("rankway_rankmap_lookup", to, || {
         let map = table::map(map)?;
         let context = find::<Rc<dyn Context>>(context)?;
-        to.set(layout::lookup(context.lookup(&map)?));
-        Ok(())
+        Ok(layout::lookup(context.lookup(&map)?))
     })
 }
 
@@ -205,11 +195,10 @@ pub unsafe extern "C" fn rankway_connect(
     process: rankway_process_t,
     entry: *mut u64,
 ) -> c_int {
-    call("rankway_connect", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(entry, "entry")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(entry, "entry") };
+    answer("rankway_connect", to, || {
         let context = find::<Rc<dyn Context>>(context)?;
-        to.set(context.connect(Process::new(process.pgid, process.lpid))?);
-        Ok(())
+        context.connect(Process::new(process.pgid, process.lpid))
     })
 }

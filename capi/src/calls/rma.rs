@@ -1,7 +1,7 @@
 //! One-sided operations, checked.
 
 use crate::abi::*;
-use crate::args::{buffer, element, operation, out, rank};
+use crate::args::{answer, buffer, element, operation, out, rank};
 use crate::error::{Fail, call};
 use crate::objects::{Elements, Laid, Win};
 use crate::operation::Operation;
@@ -312,16 +312,15 @@ pub unsafe extern "C" fn rankway_rput(
     win: rankway_win_t,
     request: *mut rankway_request_t,
 ) -> c_int {
-    call("rankway_rput", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(request, "request")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(request, "request") };
+    answer("rankway_rput", to, || {
         let found = find::<Rc<dyn Win>>(win)?;
         let buf = buffer(origin.cast(), bytes)?;
         // SAFETY: [BUF].
         let operation =
             unsafe { Rc::clone(&found).rput(buf, bytes, rank(target_rank)?, target_disp)? };
-        to.set(found.guard.insert::<Operation>(operation)?);
-        Ok(())
+        found.guard.insert::<Operation>(operation)
     })
 }
 
@@ -335,16 +334,15 @@ pub unsafe extern "C" fn rankway_rget(
     win: rankway_win_t,
     request: *mut rankway_request_t,
 ) -> c_int {
-    call("rankway_rget", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(request, "request")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(request, "request") };
+    answer("rankway_rget", to, || {
         let found = find::<Rc<dyn Win>>(win)?;
         let buf = buffer(origin.cast(), bytes)?.cast_mut();
         // SAFETY: [BUF].
         let operation =
             unsafe { Rc::clone(&found).rget(buf, bytes, rank(target_rank)?, target_disp)? };
-        to.set(found.guard.insert::<Operation>(operation)?);
-        Ok(())
+        found.guard.insert::<Operation>(operation)
     })
 }
 
@@ -361,15 +359,14 @@ pub unsafe extern "C" fn rankway_rget_accumulate(
     win: rankway_win_t,
     request: *mut rankway_request_t,
 ) -> c_int {
-    call("rankway_rget_accumulate", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(request, "request")? };
+    // SAFETY: [PTR].
+    let to = unsafe { out(request, "request") };
+    answer("rankway_rget_accumulate", to, || {
         let found = find::<Rc<dyn Win>>(win)?;
         let of = fetched(origin, result, count, datatype, op)?;
         // SAFETY: [BUF].
         let operation =
             unsafe { Rc::clone(&found).rget_accumulate(&of, rank(target_rank)?, target_disp)? };
-        to.set(found.guard.insert::<Operation>(operation)?);
-        Ok(())
+        found.guard.insert::<Operation>(operation)
     })
 }

@@ -1,7 +1,7 @@
 //! Windows: made, asked, given back.
 
 use crate::abi::*;
-use crate::args::{out, rank};
+use crate::args::{answer, out, rank};
 use crate::error::{Fail, call};
 use crate::objects::{Comm, Win};
 use crate::table::{TableGuard, find};
@@ -201,12 +201,9 @@ pub unsafe extern "C" fn rankway_win_access(
     win: rankway_win_t,
     access: *mut *const rankway_access_t,
 ) -> c_int {
-    call("rankway_win_access", || {
-        // SAFETY: [PTR].
-        let to = unsafe { out(access, "access")? };
-        to.set(find::<Rc<dyn Win>>(win)?.access().cast());
-        Ok(())
-    })
+    // SAFETY: [PTR].
+    let to = unsafe { out(access, "access") };
+    answer("rankway_win_access", to, || Ok(find::<Rc<dyn Win>>(win)?.access().cast()))
 }
 
 /// Why the last rankway_put_unchecked on a window answered RANKWAY_FAILED: the
