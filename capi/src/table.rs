@@ -297,6 +297,14 @@ pub(crate) fn find<T: TableObject + Clone>(handle: T::Handle) -> Result<Found<T>
     Ok(Found { object, guard })
 }
 
+/// Takes an object out of the table of its owner, and ends its handle.
+pub(crate) fn take<T: TableObject>(handle: T::Handle) -> Result<(TableGuard, T), Fail> {
+    let guard = TableGuard::of(handle)?;
+    let object = guard.take::<T>(handle)?;
+    guard.remove::<T>(handle);
+    Ok((guard, object))
+}
+
 fn handle<H: Handle>(number: Option<u64>, owner: u16) -> Result<H, Fail> {
     let number = number.ok_or_else(|| {
         let why = format!("there are as many {} handles as there can be; free some", H::NAME);

@@ -5,7 +5,7 @@ use crate::args::{Out, answer, buffer, list, out, rank};
 use crate::error::{Fail, call};
 use crate::objects::{Comm, Context, SourceAndTag};
 use crate::operation::{self, Completed, Matched, Operation};
-use crate::table::{self, TableGuard, find};
+use crate::table::{self, TableGuard, TableObject, find, take};
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 use transport::datatype::Layout;
@@ -24,6 +24,20 @@ fn from(source: c_int, tag_: c_int) -> Result<SourceAndTag, Fail> {
     })
 }
 
+/// Begins an operation on an object; its request is the answer.
+#[inline]
+pub(super) fn begin<T: TableObject + Clone>(
+    name: &str,
+    to: Result<Out<rankway_request_t>, Fail>,
+    on: T::Handle,
+    operation: impl FnOnce(&T) -> Result<Operation, Fail>,
+) -> c_int {
+    answer(name, to, || {
+        let found = find::<T>(on)?;
+        found.guard.insert(operation(&found)?)
+    })
+}
+
 /// Begins a send. The buffer is the operation's until the request is complete.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_isend(
@@ -34,8 +48,9 @@ pub unsafe extern "C" fn rankway_isend(
     comm: rankway_comm_t,
     request: *mut rankway_request_t,
 ) -> c_int {
-    // SAFETY: [PTR], [BUF].
-    call("rankway_isend", || unsafe { send((buf, bytes), dest, tag, comm, request, false) })
+    // SAFETY: [PTR].
+    let to = unsafe { out(request, "request") };
+    begin("rankway_isend", to, comm, |comm| send(comm, (buf, bytes), dest, tag, false))
 }
 
 /// Begins a synchronous send: complete when a receive took the message.
@@ -48,24 +63,20 @@ pub unsafe extern "C" fn rankway_issend(
     comm: rankway_comm_t,
     request: *mut rankway_request_t,
 ) -> c_int {
-    // SAFETY: [PTR], [BUF].
-    call("rankway_issend", || unsafe { send((buf, bytes), dest, tag, comm, request, true) })
+    // SAFETY: [PTR].
+    let to = unsafe { out(request, "request") };
+    begin("rankway_issend", to, comm, |comm| send(comm, (buf, bytes), dest, tag, true))
 }
 
-unsafe fn send(
+fn send(
+    comm: &Rc<dyn Comm>,
     buf: (*const c_void, usize),
     dest: c_int,
     tag_: c_int,
-    comm: rankway_comm_t,
-    request: *mut rankway_request_t,
     synchronous: bool,
-) -> Result<(), Fail> {
-    // SAFETY: [PTR].
-    let to = unsafe { out(request, "request")? };
-    let found = find::<Rc<dyn Comm>>(comm)?;
+) -> Result<Operation, Fail> {
     let buf = (buffer(buf.0.cast(), buf.1)?, buf.1);
-    to.set(found.guard.insert(found.isend(buf, rank(dest)?, tag(tag_)?, synchronous)?)?);
-    Ok(())
+    comm.isend(buf, rank(dest)?, tag(tag_)?, synchronous)
 }
 
 /// Begins a receive. `source` may be RANKWAY_ANY_SOURCE, `tag` RANKWAY_ANY_TAG.
@@ -80,10 +91,9 @@ pub unsafe extern "C" fn rankway_irecv(
 ) -> c_int {
     // SAFETY: [PTR].
     let to = unsafe { out(request, "request") };
-    answer("rankway_irecv", to, || {
-        let found = find::<Rc<dyn Comm>>(comm)?;
+    begin("rankway_irecv", to, comm, |comm: &Rc<dyn Comm>| {
         let buf = (buffer(buf.cast(), bytes)?.cast_mut(), bytes);
-        found.guard.insert(found.irecv(buf, from(source, tag)?)?)
+        comm.irecv(buf, from(source, tag)?)
     })
 }
 
@@ -112,9 +122,10 @@ pub unsafe extern "C" fn rankway_isend_type(
     comm: rankway_comm_t,
     request: *mut rankway_request_t,
 ) -> c_int {
+    // SAFETY: [PTR].
+    let to = unsafe { out(request, "request") };
     let data = (memory, count, datatype);
-    // SAFETY: [PTR], [BUF].
-    call("rankway_isend_type", || unsafe { send_type(data, dest, tag, comm, request, false) })
+    begin("rankway_isend_type", to, comm, |comm| send_type(comm, data, dest, tag, false))
 }
 
 /// rankway_issend of `count` elements of a datatype, as rankway_isend_type.
@@ -128,26 +139,21 @@ pub unsafe extern "C" fn rankway_issend_type(
     comm: rankway_comm_t,
     request: *mut rankway_request_t,
 ) -> c_int {
+    // SAFETY: [PTR].
+    let to = unsafe { out(request, "request") };
     let data = (memory, count, datatype);
-    // SAFETY: [PTR], [BUF].
-    call("rankway_issend_type", || unsafe { send_type(data, dest, tag, comm, request, true) })
+    begin("rankway_issend_type", to, comm, |comm| send_type(comm, data, dest, tag, true))
 }
 
-unsafe fn send_type(
+fn send_type(
+    comm: &Rc<dyn Comm>,
     data: (*const c_void, u64, rankway_type_t),
     dest: c_int,
     tag_: c_int,
-    comm: rankway_comm_t,
-    request: *mut rankway_request_t,
     synchronous: bool,
-) -> Result<(), Fail> {
-    // SAFETY: [PTR].
-    let to = unsafe { out(request, "request")? };
-    let found = find::<Rc<dyn Comm>>(comm)?;
+) -> Result<Operation, Fail> {
     let (memory, layout) = elements(data.0, data.1, data.2)?;
-    let (dest, tag) = (rank(dest)?, tag(tag_)?);
-    to.set(found.guard.insert(found.isend_type(memory, &layout, (dest, tag), synchronous)?)?);
-    Ok(())
+    comm.isend_type(memory, &layout, (rank(dest)?, tag(tag_)?), synchronous)
 }
 
 /// rankway_irecv into `count` elements of a datatype at `memory`; nothing between
@@ -164,11 +170,9 @@ pub unsafe extern "C" fn rankway_irecv_type(
 ) -> c_int {
     // SAFETY: [PTR].
     let to = unsafe { out(request, "request") };
-    answer("rankway_irecv_type", to, || {
-        let found = find::<Rc<dyn Comm>>(comm)?;
+    begin("rankway_irecv_type", to, comm, |comm: &Rc<dyn Comm>| {
         let (memory, layout) = elements(memory, count, datatype)?;
-        let operation = found.irecv_type(memory.cast_mut(), &layout, from(source, tag)?)?;
-        found.guard.insert(operation)
+        comm.irecv_type(memory.cast_mut(), &layout, from(source, tag)?)
     })
 }
 
@@ -281,9 +285,7 @@ pub unsafe extern "C" fn rankway_imrecv(
         // SAFETY: [PTR].
         let to = unsafe { out(request, "request")? };
         let buf = buffer(buf.cast(), bytes)?.cast_mut();
-        let guard = TableGuard::of(message)?;
-        let matched = guard.take::<Matched>(message)?;
-        guard.remove::<Matched>(message);
+        let (guard, matched) = take::<Matched>(message)?;
         // SAFETY: [BUF].
         to.set(guard.insert(unsafe { matched.irecv(buf, bytes) })?);
         Ok(())
@@ -303,9 +305,7 @@ pub unsafe extern "C" fn rankway_imrecv_type(
     let to = unsafe { out(request, "request") };
     answer("rankway_imrecv_type", to, || {
         let (memory, layout) = elements(memory, count, datatype)?;
-        let guard = TableGuard::of(message)?;
-        let matched = guard.take::<Matched>(message)?;
-        guard.remove::<Matched>(message);
+        let (guard, matched) = take::<Matched>(message)?;
         // SAFETY: [BUF].
         guard.insert(unsafe { matched.irecv_type(memory.cast_mut(), &layout) })
     })
@@ -328,11 +328,10 @@ pub unsafe extern "C" fn rankway_tagged_isend(
 ) -> c_int {
     // SAFETY: [PTR].
     let to = unsafe { out(request, "request") };
-    answer("rankway_tagged_isend", to, || {
-        let found = find::<Rc<dyn Context>>(context)?;
+    begin("rankway_tagged_isend", to, context, |context: &Rc<dyn Context>| {
         let buf = (buffer(buf.cast(), bytes)?, bytes);
         let dest = Envelope { peer, channel, bits: match_bits };
-        found.guard.insert(found.isend(buf, dest, synchronous != 0)?)
+        context.isend(buf, dest, synchronous != 0)
     })
 }
 
@@ -351,12 +350,10 @@ pub unsafe extern "C" fn rankway_tagged_isend_type(
 ) -> c_int {
     // SAFETY: [PTR].
     let to = unsafe { out(request, "request") };
-    answer("rankway_tagged_isend_type", to, || {
-        let found = find::<Rc<dyn Context>>(context)?;
+    begin("rankway_tagged_isend_type", to, context, |context: &Rc<dyn Context>| {
         let (memory, layout) = elements(memory, count, datatype)?;
         let dest = Envelope { peer, channel, bits: match_bits };
-        let operation = found.isend_type(memory, &layout, dest, synchronous != 0)?;
-        found.guard.insert(operation)
+        context.isend_type(memory, &layout, dest, synchronous != 0)
     })
 }
 
@@ -386,11 +383,9 @@ pub unsafe extern "C" fn rankway_tagged_irecv(
 ) -> c_int {
     // SAFETY: [PTR].
     let to = unsafe { out(request, "request") };
-    answer("rankway_tagged_irecv", to, || {
-        let found = find::<Rc<dyn Context>>(context)?;
+    begin("rankway_tagged_irecv", to, context, |context: &Rc<dyn Context>| {
         let buf = (buffer(buf.cast(), bytes)?.cast_mut(), bytes);
-        let operation = found.irecv(buf, &match_spec(channel, match_bits, ignore, peer)?)?;
-        found.guard.insert(operation)
+        context.irecv(buf, &match_spec(channel, match_bits, ignore, peer)?)
     })
 }
 
@@ -409,11 +404,10 @@ pub unsafe extern "C" fn rankway_tagged_irecv_type(
 ) -> c_int {
     // SAFETY: [PTR].
     let to = unsafe { out(request, "request") };
-    answer("rankway_tagged_irecv_type", to, || {
-        let found = find::<Rc<dyn Context>>(context)?;
+    begin("rankway_tagged_irecv_type", to, context, |context: &Rc<dyn Context>| {
         let (memory, layout) = elements(memory, count, datatype)?;
         let spec = match_spec(channel, match_bits, ignore, peer)?;
-        found.guard.insert(found.irecv_type(memory.cast_mut(), &layout, &spec)?)
+        context.irecv_type(memory.cast_mut(), &layout, &spec)
     })
 }
 
@@ -537,9 +531,7 @@ pub unsafe extern "C" fn rankway_wait(
 unsafe fn wait(request: *mut rankway_request_t, status: *mut rankway_status_t) -> Result<(), Fail> {
     // SAFETY: [PTR].
     let handle = unsafe { handle_at(request)? };
-    let guard = TableGuard::of(handle)?;
-    let operation = guard.take::<Operation>(handle)?;
-    guard.remove::<Operation>(handle);
+    let (_guard, operation) = take::<Operation>(handle)?;
     // SAFETY: [PTR].
     unsafe {
         request.write(rankway_request_t::default());
@@ -604,9 +596,7 @@ pub unsafe extern "C" fn rankway_request_free(request: *mut rankway_request_t) -
     call("rankway_request_free", || {
         // SAFETY: [PTR].
         let handle = unsafe { handle_at(request)? };
-        let guard = TableGuard::of(handle)?;
-        let operation = guard.take::<Operation>(handle)?;
-        guard.remove::<Operation>(handle);
+        let (_guard, operation) = take::<Operation>(handle)?;
         drop(operation);
         // SAFETY: as above.
         unsafe { request.write(rankway_request_t::default()) };

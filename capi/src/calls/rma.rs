@@ -1,7 +1,8 @@
 //! One-sided operations, checked.
 
 use crate::abi::*;
-use crate::args::{answer, buffer, element, operation, out, rank};
+use crate::args::{buffer, element, operation, out, rank};
+use crate::calls::message::begin;
 use crate::error::{Fail, call};
 use crate::objects::{Elements, Laid, Win};
 use crate::operation::Operation;
@@ -314,13 +315,10 @@ pub unsafe extern "C" fn rankway_rput(
 ) -> c_int {
     // SAFETY: [PTR].
     let to = unsafe { out(request, "request") };
-    answer("rankway_rput", to, || {
-        let found = find::<Rc<dyn Win>>(win)?;
+    begin("rankway_rput", to, win, |win: &Rc<dyn Win>| {
         let buf = buffer(origin.cast(), bytes)?;
         // SAFETY: [BUF].
-        let operation =
-            unsafe { Rc::clone(&found).rput(buf, bytes, rank(target_rank)?, target_disp)? };
-        found.guard.insert::<Operation>(operation)
+        unsafe { Rc::clone(win).rput(buf, bytes, rank(target_rank)?, target_disp) }
     })
 }
 
@@ -336,13 +334,10 @@ pub unsafe extern "C" fn rankway_rget(
 ) -> c_int {
     // SAFETY: [PTR].
     let to = unsafe { out(request, "request") };
-    answer("rankway_rget", to, || {
-        let found = find::<Rc<dyn Win>>(win)?;
+    begin("rankway_rget", to, win, |win: &Rc<dyn Win>| {
         let buf = buffer(origin.cast(), bytes)?.cast_mut();
         // SAFETY: [BUF].
-        let operation =
-            unsafe { Rc::clone(&found).rget(buf, bytes, rank(target_rank)?, target_disp)? };
-        found.guard.insert::<Operation>(operation)
+        unsafe { Rc::clone(win).rget(buf, bytes, rank(target_rank)?, target_disp) }
     })
 }
 
@@ -361,12 +356,9 @@ pub unsafe extern "C" fn rankway_rget_accumulate(
 ) -> c_int {
     // SAFETY: [PTR].
     let to = unsafe { out(request, "request") };
-    answer("rankway_rget_accumulate", to, || {
-        let found = find::<Rc<dyn Win>>(win)?;
+    begin("rankway_rget_accumulate", to, win, |win: &Rc<dyn Win>| {
         let of = fetched(origin, result, count, datatype, op)?;
         // SAFETY: [BUF].
-        let operation =
-            unsafe { Rc::clone(&found).rget_accumulate(&of, rank(target_rank)?, target_disp)? };
-        found.guard.insert::<Operation>(operation)
+        unsafe { Rc::clone(win).rget_accumulate(&of, rank(target_rank)?, target_disp) }
     })
 }
