@@ -35,6 +35,48 @@ unsafe fn derive(
     unsafe { make(name, made, || Ok(layout(&table::layout(of)?)?)) }
 }
 
+/// [`make`] of blocks of another datatype, each with its length and displacement.
+///
+/// # Safety
+/// As there; the lists have `count` elements.
+unsafe fn make_indexed(
+    name: &str,
+    (count, blocks, displacements): (usize, *const u64, *const i64),
+    of: rankway_type_t,
+    made: *mut rankway_type_t,
+    layout: impl FnOnce(&[u64], &[i64], &Layout) -> Result<Layout, LayoutError>,
+) -> c_int {
+    // SAFETY: [PTR].
+    unsafe {
+        make(name, made, || {
+            let blocks = list(count, blocks, "blocks")?;
+            let displacements = list(count, displacements, "displacements")?;
+            Ok(layout(blocks, displacements, &table::layout(of)?)?)
+        })
+    }
+}
+
+/// [`make`] of blocks of one length of another datatype, each with its displacement.
+///
+/// # Safety
+/// As there; the list has `count` elements.
+unsafe fn make_indexed_block(
+    name: &str,
+    block: u64,
+    (count, displacements): (usize, *const i64),
+    of: rankway_type_t,
+    made: *mut rankway_type_t,
+    layout: impl FnOnce(u64, &[i64], &Layout) -> Result<Layout, LayoutError>,
+) -> c_int {
+    // SAFETY: [PTR].
+    unsafe {
+        make(name, made, || {
+            let displacements = list(count, displacements, "displacements")?;
+            Ok(layout(block, displacements, &table::layout(of)?)?)
+        })
+    }
+}
+
 /// One element of a rankway_type. Every datatype is the caller's until
 /// rankway_type_free; what is made of it, and operations that began, keep what
 /// they need of it.
@@ -96,14 +138,9 @@ pub unsafe extern "C" fn rankway_type_indexed(
     of: rankway_type_t,
     made: *mut rankway_type_t,
 ) -> c_int {
+    let lists = (count, blocks, displacements);
     // SAFETY: [PTR].
-    unsafe {
-        make("rankway_type_indexed", made, || {
-            let blocks = list(count, blocks, "blocks")?;
-            let displacements = list(count, displacements, "displacements")?;
-            Ok(Layout::indexed(blocks, displacements, &table::layout(of)?)?)
-        })
-    }
+    unsafe { make_indexed("rankway_type_indexed", lists, of, made, Layout::indexed) }
 }
 
 /// rankway_type_indexed with displacements in bytes (MPI_Type_create_hindexed).
@@ -115,14 +152,9 @@ pub unsafe extern "C" fn rankway_type_hindexed(
     of: rankway_type_t,
     made: *mut rankway_type_t,
 ) -> c_int {
+    let lists = (count, blocks, displacements);
     // SAFETY: [PTR].
-    unsafe {
-        make("rankway_type_hindexed", made, || {
-            let blocks = list(count, blocks, "blocks")?;
-            let displacements = list(count, displacements, "displacements")?;
-            Ok(Layout::hindexed(blocks, displacements, &table::layout(of)?)?)
-        })
-    }
+    unsafe { make_indexed("rankway_type_hindexed", lists, of, made, Layout::hindexed) }
 }
 
 /// `count` blocks of `block` elements, each at so many extents from the origin
@@ -135,12 +167,17 @@ pub unsafe extern "C" fn rankway_type_indexed_block(
     of: rankway_type_t,
     made: *mut rankway_type_t,
 ) -> c_int {
+    let list = (count, displacements);
     // SAFETY: [PTR].
     unsafe {
-        make("rankway_type_indexed_block", made, || {
-            let displacements = list(count, displacements, "displacements")?;
-            Ok(Layout::indexed_block(block, displacements, &table::layout(of)?)?)
-        })
+        make_indexed_block(
+            "rankway_type_indexed_block",
+            block,
+            list,
+            of,
+            made,
+            Layout::indexed_block,
+        )
     }
 }
 
@@ -154,12 +191,17 @@ pub unsafe extern "C" fn rankway_type_hindexed_block(
     of: rankway_type_t,
     made: *mut rankway_type_t,
 ) -> c_int {
+    let list = (count, displacements);
     // SAFETY: [PTR].
     unsafe {
-        make("rankway_type_hindexed_block", made, || {
-            let displacements = list(count, displacements, "displacements")?;
-            Ok(Layout::hindexed_block(block, displacements, &table::layout(of)?)?)
-        })
+        make_indexed_block(
+            "rankway_type_hindexed_block",
+            block,
+            list,
+            of,
+            made,
+            Layout::hindexed_block,
+        )
     }
 }
 
