@@ -6,7 +6,7 @@ use crate::calls::message::begin;
 use crate::error::{Fail, call};
 use crate::objects::{Elements, Laid, Win};
 use crate::operation::Operation;
-use crate::table::{self, TableGuard, find};
+use crate::table::{self, find};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::rc::Rc;
@@ -148,8 +148,40 @@ pub unsafe extern "C" fn rankway_compare_and_swap(
 }
 
 /// A side of an operation: so many elements of a datatype.
-fn side(count: u64, datatype: rankway_type_t) -> Result<Layout, Fail> {
+type Side = (u64, rankway_type_t);
+
+fn side((count, datatype): Side) -> Result<Layout, Fail> {
     Ok(table::layout(datatype)?.times(count)?)
+}
+
+/// The rank and displacement of an operation, and the side there.
+type Target = (c_int, usize, Side);
+
+fn laid<P>(buf: P, here: Layout, target: Target) -> Result<Laid<P>, Fail> {
+    let (target_rank, disp, there) = target;
+    Ok(Laid { buf, here, rank: rank(target_rank)?, disp, there: side(there)? })
+}
+
+/// Begins an operation with datatypes. It has a handle where one is wanted; else the
+/// flush ends it.
+///
+/// # Safety
+/// `request` is null or can be written to.
+unsafe fn begin_typed(
+    name: &str,
+    win: rankway_win_t,
+    request: *mut rankway_request_t,
+    operation: impl FnOnce(Rc<dyn Win>) -> Result<Operation, Fail>,
+) -> c_int {
+    call(name, || {
+        let found = find::<Rc<dyn Win>>(win)?;
+        let operation = operation(Rc::clone(&found))?;
+        // SAFETY: [PTR].
+        if let Ok(to) = unsafe { out(request, "request") } {
+            to.set(found.guard.insert::<Operation>(operation)?);
+        }
+        Ok(())
+    })
 }
 
 /// Puts `origin_count` elements of a datatype at the origin to where
@@ -169,18 +201,14 @@ pub unsafe extern "C" fn rankway_put_typed(
     win: rankway_win_t,
     request: *mut rankway_request_t,
 ) -> c_int {
-    call("rankway_put_typed", || {
-        let found = find::<Rc<dyn Win>>(win)?;
-        let of = Laid {
-            buf: origin.cast(),
-            here: side(origin_count, origin_type)?,
-            rank: rank(target_rank)?,
-            disp: target_disp,
-            there: side(target_count, target_type)?,
-        };
-        // SAFETY: [PTR], [BUF].
-        unsafe { return_request(&found.guard, Rc::clone(&found).put_layout(&of)?, request) }
-    })
+    let target = (target_rank, target_disp, (target_count, target_type));
+    // SAFETY: [PTR], [BUF].
+    unsafe {
+        begin_typed("rankway_put_typed", win, request, |win| {
+            let here = side((origin_count, origin_type))?;
+            win.put_layout(&laid(origin.cast(), here, target)?)
+        })
+    }
 }
 
 /// Gets elements of a datatype from the memory of a rank, as rankway_put_typed
@@ -198,18 +226,14 @@ pub unsafe extern "C" fn rankway_get_typed(
     win: rankway_win_t,
     request: *mut rankway_request_t,
 ) -> c_int {
-    call("rankway_get_typed", || {
-        let found = find::<Rc<dyn Win>>(win)?;
-        let of = Laid {
-            buf: origin.cast(),
-            here: side(origin_count, origin_type)?,
-            rank: rank(target_rank)?,
-            disp: target_disp,
-            there: side(target_count, target_type)?,
-        };
-        // SAFETY: [PTR], [BUF].
-        unsafe { return_request(&found.guard, Rc::clone(&found).get_layout(&of)?, request) }
-    })
+    let target = (target_rank, target_disp, (target_count, target_type));
+    // SAFETY: [PTR], [BUF].
+    unsafe {
+        begin_typed("rankway_get_typed", win, request, |win| {
+            let here = side((origin_count, origin_type))?;
+            win.get_layout(&laid(origin.cast(), here, target)?)
+        })
+    }
 }
 
 /// rankway_accumulate with datatypes of one and the same basic type. The origin
@@ -228,21 +252,14 @@ pub unsafe extern "C" fn rankway_accumulate_typed(
     win: rankway_win_t,
     request: *mut rankway_request_t,
 ) -> c_int {
-    call("rankway_accumulate_typed", || {
-        let found = find::<Rc<dyn Win>>(win)?;
-        let of = Laid {
-            buf: origin.cast(),
-            here: side(origin_count, origin_type)?,
-            rank: rank(target_rank)?,
-            disp: target_disp,
-            there: side(target_count, target_type)?,
-        };
-        // SAFETY: [PTR], [BUF].
-        unsafe {
-            let made = Rc::clone(&found).accumulate_layout(&of, None, operation(op)?)?;
-            return_request(&found.guard, made, request)
-        }
-    })
+    let target = (target_rank, target_disp, (target_count, target_type));
+    // SAFETY: [PTR], [BUF].
+    unsafe {
+        begin_typed("rankway_accumulate_typed", win, request, |win| {
+            let of = laid(origin.cast(), side((origin_count, origin_type))?, target)?;
+            win.accumulate_layout(&of, None, operation(op)?)
+        })
+    }
 }
 
 /// rankway_get_accumulate with datatypes of one and the same basic type. With
@@ -265,42 +282,19 @@ pub unsafe extern "C" fn rankway_get_accumulate_typed(
     win: rankway_win_t,
     request: *mut rankway_request_t,
 ) -> c_int {
-    call("rankway_get_accumulate_typed", || {
-        let found = find::<Rc<dyn Win>>(win)?;
-        let (op, into) = (operation(op)?, side(result_count, result_type)?);
-        let of = Laid {
-            buf: origin.cast(),
-            here: match op {
+    let target = (target_rank, target_disp, (target_count, target_type));
+    // SAFETY: [PTR], [BUF].
+    unsafe {
+        begin_typed("rankway_get_accumulate_typed", win, request, |win| {
+            let (op, into) = (operation(op)?, side((result_count, result_type))?);
+            let here = match op {
                 Op::NoOp => into.clone(),
-                _ => side(origin_count, origin_type)?,
-            },
-            rank: rank(target_rank)?,
-            disp: target_disp,
-            there: side(target_count, target_type)?,
-        };
-        let results = Some((result.cast(), into));
-        // SAFETY: [PTR], [BUF].
-        unsafe {
-            let made = Rc::clone(&found).accumulate_layout(&of, results, op)?;
-            return_request(&found.guard, made, request)
-        }
-    })
-}
-
-/// A handle for an operation, where one is wanted; else the flush ends it.
-///
-/// # Safety
-/// `request` is null or can be written to.
-unsafe fn return_request(
-    guard: &TableGuard,
-    operation: Operation,
-    request: *mut rankway_request_t,
-) -> Result<(), Fail> {
-    // SAFETY: [PTR].
-    if let Ok(to) = unsafe { out(request, "request") } {
-        to.set(guard.insert::<Operation>(operation)?);
+                _ => side((origin_count, origin_type))?,
+            };
+            let of = laid(origin.cast(), here, target)?;
+            win.accumulate_layout(&of, Some((result.cast(), into)), op)
+        })
     }
-    Ok(())
 }
 
 /// rankway_put with a request: complete when the origin may be used again.
