@@ -191,8 +191,7 @@ impl<N: Native> Context for NetmodContext<N> {
 
     fn isend_type(
         &self,
-        memory: *const u8,
-        layout: &Layout,
+        data: (*const u8, &Layout),
         to: Envelope,
         sync: bool,
     ) -> Result<Operation, Fail> {
@@ -200,22 +199,17 @@ impl<N: Native> Context for NetmodContext<N> {
         // SAFETY: [BUF].
         let request = unsafe {
             match sync {
-                true => tagged.issend_layout(to, memory, layout)?,
-                false => tagged.isend_layout(to, memory, layout)?,
+                true => tagged.issend_layout(to, data.0, data.1)?,
+                false => tagged.isend_layout(to, data.0, data.1)?,
             }
         };
         Ok(self.operation(request))
     }
 
-    fn irecv_type(
-        &self,
-        memory: *mut u8,
-        layout: &Layout,
-        spec: &MatchSpec,
-    ) -> Result<Operation, Fail> {
+    fn irecv_type(&self, data: (*mut u8, &Layout), spec: &MatchSpec) -> Result<Operation, Fail> {
         self.check(spec)?;
         // SAFETY: [BUF].
-        Ok(self.operation(unsafe { self.tagged()?.irecv_layout(spec, memory, layout)? }))
+        Ok(self.operation(unsafe { self.tagged()?.irecv_layout(spec, data.0, data.1)? }))
     }
 
     fn probe(&self, spec: &MatchSpec) -> Result<Option<Status>, Fail> {
@@ -341,8 +335,7 @@ impl<N: Native> Comm for Communicator<N> {
 
     fn isend_type(
         &self,
-        memory: *const u8,
-        layout: &Layout,
+        data: (*const u8, &Layout),
         (to, tag): (u32, u32),
         sync: bool,
     ) -> Result<Operation, Fail> {
@@ -350,22 +343,17 @@ impl<N: Native> Comm for Communicator<N> {
         // SAFETY: [BUF].
         let request = unsafe {
             match sync {
-                true => messages.issend_layout(memory, layout, to, tag)?,
-                false => messages.isend_layout(memory, layout, to, tag)?,
+                true => messages.issend_layout(data.0, data.1, to, tag)?,
+                false => messages.isend_layout(data.0, data.1, to, tag)?,
             }
         };
         Ok(operation(self, request))
     }
 
-    fn irecv_type(
-        &self,
-        memory: *mut u8,
-        layout: &Layout,
-        from: SourceAndTag,
-    ) -> Result<Operation, Fail> {
+    fn irecv_type(&self, data: (*mut u8, &Layout), from: SourceAndTag) -> Result<Operation, Fail> {
         let (source, tag) = (from.source(), from.tag());
         // SAFETY: [BUF].
-        let request = unsafe { messages(self)?.irecv_layout(memory, layout, source, tag)? };
+        let request = unsafe { messages(self)?.irecv_layout(data.0, data.1, source, tag)? };
         Ok(operation(self, request))
     }
 

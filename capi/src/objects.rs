@@ -46,17 +46,11 @@ pub(crate) trait Context {
     fn irecv(&self, buf: (*mut u8, usize), spec: &MatchSpec) -> Result<Operation, Fail>;
     fn isend_type(
         &self,
-        memory: *const u8,
-        layout: &Layout,
+        data: (*const u8, &Layout),
         to: Envelope,
         sync: bool,
     ) -> Result<Operation, Fail>;
-    fn irecv_type(
-        &self,
-        memory: *mut u8,
-        layout: &Layout,
-        spec: &MatchSpec,
-    ) -> Result<Operation, Fail>;
+    fn irecv_type(&self, data: (*mut u8, &Layout), spec: &MatchSpec) -> Result<Operation, Fail>;
     fn probe(&self, spec: &MatchSpec) -> Result<Option<Status>, Fail>;
     fn improbe(&self, spec: &MatchSpec) -> Result<Option<Matched>, Fail>;
     fn am_register(&self, id: u16, handler: am::Handler) -> Result<(), Fail>;
@@ -86,17 +80,11 @@ pub(crate) trait Comm {
     /// To a rank, with a tag.
     fn isend_type(
         &self,
-        memory: *const u8,
-        layout: &Layout,
+        data: (*const u8, &Layout),
         to: (u32, u32),
         sync: bool,
     ) -> Result<Operation, Fail>;
-    fn irecv_type(
-        &self,
-        memory: *mut u8,
-        layout: &Layout,
-        from: SourceAndTag,
-    ) -> Result<Operation, Fail>;
+    fn irecv_type(&self, data: (*mut u8, &Layout), from: SourceAndTag) -> Result<Operation, Fail>;
     fn iprobe(&self, from: SourceAndTag) -> Result<Option<Status>, Fail>;
     fn probe(&self, from: SourceAndTag) -> Result<Status, Fail>;
     fn improbe(&self, from: SourceAndTag) -> Result<Option<Matched>, Fail>;

@@ -153,7 +153,7 @@ fn send_type(
     synchronous: bool,
 ) -> Result<Operation, Fail> {
     let (memory, layout) = elements(data.0, data.1, data.2)?;
-    comm.isend_type(memory, &layout, (rank(dest)?, tag(tag_)?), synchronous)
+    comm.isend_type((memory, &layout), (rank(dest)?, tag(tag_)?), synchronous)
 }
 
 /// rankway_irecv into `count` elements of a datatype at `memory`; nothing between
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn rankway_irecv_type(
     let to = unsafe { out(request, "request") };
     begin("rankway_irecv_type", to, comm, |comm: &Rc<dyn Comm>| {
         let (memory, layout) = elements(memory, count, datatype)?;
-        comm.irecv_type(memory.cast_mut(), &layout, from(source, tag)?)
+        comm.irecv_type((memory.cast_mut(), &layout), from(source, tag)?)
     })
 }
 
@@ -353,7 +353,7 @@ pub unsafe extern "C" fn rankway_tagged_isend_type(
     begin("rankway_tagged_isend_type", to, context, |context: &Rc<dyn Context>| {
         let (memory, layout) = elements(memory, count, datatype)?;
         let dest = Envelope { peer, channel, bits: match_bits };
-        context.isend_type(memory, &layout, dest, synchronous != 0)
+        context.isend_type((memory, &layout), dest, synchronous != 0)
     })
 }
 
@@ -407,7 +407,7 @@ pub unsafe extern "C" fn rankway_tagged_irecv_type(
     begin("rankway_tagged_irecv_type", to, context, |context: &Rc<dyn Context>| {
         let (memory, layout) = elements(memory, count, datatype)?;
         let spec = match_spec(channel, match_bits, ignore, peer)?;
-        context.irecv_type(memory.cast_mut(), &layout, &spec)
+        context.irecv_type((memory.cast_mut(), &layout), &spec)
     })
 }
 
