@@ -21,7 +21,7 @@ measure() { # name soname launcher...
   fi
   for ranks in 1 2; do
     printf '\n%s, %s\n' "$name" "$([ $ranks = 1 ] && echo packing || echo 'messages, there and back')"
-    "$@" -n $ranks env LD_PRELOAD="$library" "$work/bench" "${seconds:-0.3}"
+    TMPDIR=$work "$@" -n $ranks env LD_PRELOAD="$library" "$work/bench" "${seconds:-0.3}"
   done
 }
 seconds=${1:-}

@@ -15,7 +15,9 @@ mod windows;
 
 pub use bodies::{Opens, Over, die, in_threads, panic_of, pattern, same};
 pub use dice::Dice;
-pub use processes::{Result, bounded, bounded_for, ended, gone, group, leftovers, told};
+pub use processes::{
+    OWN_SESSION, Result, bounded, bounded_for, ended, gone, group, leftovers, told,
+};
 pub use windows::{ALLOCATED, CREATED, DIRECT, Held, PROVIDED, make, own};
 
 use crate::ensure;
@@ -27,11 +29,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub const SCENARIO: &str = "RANKWAY_TEST_SCENARIO";
-/// Words before a launcher that give it a place of its own for its session: one
-/// that ends removes the directory that all of a user share, while another makes
-/// its own in it.
-pub const OWN_SESSION: [&str; 4] =
-    ["sh", "-c", "d=$(mktemp -d) && TMPDIR=$d \"$@\"; s=$?; rm -rf \"$d\"; exit $s", "sh"];
 
 /// One job and what its ranks do.
 pub struct Scenario {

@@ -7,6 +7,12 @@ use std::time::{Duration, Instant};
 /// Longer than any job takes on a loaded machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
+/// Words before a launcher that give it a place of its own for its session: one
+/// that ends removes the directory that all of a user share, while another makes
+/// its own in it.
+pub const OWN_SESSION: [&str; 4] =
+    ["sh", "-c", "d=$(mktemp -d) && TMPDIR=$d \"$@\"; s=$?; rm -rf \"$d\"; exit $s", "sh"];
+
 pub type Result<T = ()> = std::result::Result<T, String>;
 
 pub fn told(why: &str, output: &Output) -> String {

@@ -10,7 +10,7 @@
 #[allow(dead_code, unreachable_pub)]
 mod processes;
 
-use processes::{bounded, told};
+use processes::{OWN_SESSION, bounded, told};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -73,9 +73,10 @@ impl Mpi {
 
     /// What a program prints, and what the library says that it took.
     fn run(&self, ranks: u32, ours: Option<&str>, words: &[&Path]) -> (String, String) {
-        let mut command = Command::new(self.launcher);
+        let mut command = Command::new(OWN_SESSION[0]);
+        command.args(&OWN_SESSION[1..]).arg(self.launcher);
         if self.name == "openmpi" {
-            // (As root in a container; its session is the job's own.)
+            // (As root in a container.)
             command.args(["--allow-run-as-root", "--oversubscribe"]);
         }
         command.args(["-n", &ranks.to_string(), "env"]);
