@@ -132,7 +132,7 @@ fn play<N: Opens>(
     std::thread::scope(|scope| {
         let workers = Workers::new(scope, device, watch);
         let mut player = Player::new(&context, &world, &workers, watch);
-        let place = Place { mpi: false, one_node };
+        let place = Place { mpi: false, ucx: N::NAME == "ucx", one_node };
         let played = body(&mut player, &world, place, inject).and_then(|()| player.close());
         if let Err(why) = played {
             // The others wait for this one, and its own threads too.

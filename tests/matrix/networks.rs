@@ -16,7 +16,7 @@ pub struct Network {
 
 impl Network {
     pub fn place(&self, mpi: bool) -> Place {
-        Place { mpi, one_node: self.nodes == 1 }
+        Place { mpi, ucx: self.ucx, one_node: self.nodes == 1 }
     }
 }
 
