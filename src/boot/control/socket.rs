@@ -231,3 +231,48 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `act` gives on a thread of another user; `None` where this one may not
+    /// become one. (Linux keeps credentials for each thread.)
+    fn as_nobody<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
+        const NOBODY: libc::c_long = 65_534;
+        let become_nobody_and_act = || {
+            // SAFETY: takes integers; of this thread alone, which ends with it.
+            let done = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) } == 0;
+            done.then(act)
+        };
+        std::thread::scope(|scope| scope.spawn(become_nobody_and_act).join().unwrap())
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn another_user_is_nobody_to_talk_to() {
+        let (ours, theirs) =
+            (crate::boot::os::random().unwrap(), crate::boot::os::random().unwrap());
+        let listener = Listener::local(&ours).unwrap();
+        assert!(matches!(listener.accept(), Arrival::Nobody));
+        let peer = connect(Address::Local(ours)).unwrap();
+        assert!(matches!(listener.accept(), Arrival::Caller(_)));
+        drop(peer);
+        // One who took a name that a process listened at and left.
+        let Some(taken) = as_nobody(|| Listener::local(&theirs).unwrap()) else {
+            println!("skipped: needs root, to be another user");
+            return;
+        };
+        let refused = connect(Address::Local(theirs)).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+        assert!(refused.to_string().contains("another user"), "{refused}");
+        drop(taken);
+        // One who calls, as the kernel lets anybody.
+        let call = as_nobody(|| {
+            let address = std::os::unix::net::SocketAddr::from_abstract_name(spelled(&ours));
+            std::os::unix::net::UnixStream::connect_addr(&address.unwrap())
+        });
+        assert!(call.is_some_and(|call| call.is_ok()));
+        assert!(matches!(listener.accept(), Arrival::Stranger));
+    }
+}
