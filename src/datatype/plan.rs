@@ -22,9 +22,9 @@ pub enum Direction {
 /// where those that a sweep touches exceed it.
 pub(super) fn choose(form: &Form, direction: Direction, left: u64) -> Plan {
     let machine = Machine::get();
-    // What is written: the stream, or all of memory that the form spans.
     let span = (form.high - form.low) as u64;
-    let written = if direction == Direction::Pack { left } else { span };
+    // What is written: this stretch of the stream, or in the end all of the form's bytes.
+    let written = if direction == Direction::Pack { left } else { form.size };
     let plan = Plan {
         level: Level::best(),
         tile: if pages(form, machine) > machine.tlb_pages {
@@ -46,7 +46,7 @@ fn pages(form: &Form, machine: &Machine) -> usize {
     let (mut touched, mut inner) = (0, form);
     while let Kind::Loop { count, stride, body } = &inner.kind {
         let apart = stride.unsigned_abs().min(machine.page as u64);
-        touched = (u128::from(*count) * u128::from(apart) / machine.page as u128) as usize;
+        touched = (count.saturating_mul(apart) >> machine.page.trailing_zeros()) as usize;
         inner = body;
     }
     touched.saturating_add(COLUMNS)

@@ -73,10 +73,10 @@ unsafe fn body<S: Set, const PACK: bool>(
     let rounds = if small { outer.last().copied().unwrap_or(Dim::ONE) } else { Dim::ONE };
     let outer = if small { &outer[..outer.len().saturating_sub(1)] } else { outer };
     let mut offsets = [0; SMALL];
+    let offsets = &mut offsets[..if small { inner.count } else { 0 }];
     for (i, offset) in offsets.iter_mut().enumerate() {
         *offset = inner.stride.wrapping_mul(i as isize);
     }
-    let offsets = &offsets[..inner.count.min(SMALL)];
     // Loops around what is copied at once.
     let mut around = [Dim::ONE; DEEPEST];
     let mut steps = [0; DEEPEST];
