@@ -106,7 +106,7 @@ pub(super) unsafe fn store_past<S: Set, const SIZE: usize>(from: *const u8, to: 
     unsafe { word::<S, SIZE>(from, to) };
 }
 
-/// Copies a word of 1 to 32 bytes, a power of two.
+/// Copies a word of 1 to 64 bytes, a power of two.
 ///
 /// # Safety
 /// [MEM] `from` has a word to read, `to` room for it, apart from each other.
@@ -128,9 +128,19 @@ unsafe fn word<S: Set, const SIZE: usize>(from: *const u8, to: *mut u8) {
                         x86::_mm256_loadu_si256(from.cast()),
                     );
                 }
+                (64, Level::Avx512) => {
+                    return x86::_mm512_storeu_si512(
+                        to.cast(),
+                        x86::_mm512_loadu_si512(from.cast()),
+                    );
+                }
                 (32, Level::Portable) => {
                     word::<S, 16>(from, to);
                     return word::<S, 16>(from.add(16), to.add(16));
+                }
+                (64, Level::Portable | Level::Avx2) => {
+                    word::<S, 32>(from, to);
+                    return word::<S, 32>(from.add(32), to.add(32));
                 }
                 _ => {}
             }
@@ -145,14 +155,15 @@ unsafe fn word<S: Set, const SIZE: usize>(from: *const u8, to: *mut u8) {
     }
 }
 
-/// Runs of one length: a word, two that overlap, or with 0 `WORDS` as many as it takes.
+/// Runs of one length: a word, and one of `LAST` bytes that ends where the run does and
+/// may begin within the word; with `MANY` as many words before the last as it takes.
 #[derive(Clone, Copy)]
-pub(super) struct Piece<const WORD: usize, const WORDS: usize> {
-    /// Bytes: those of the word, up to two of them, or more than a word.
+pub(super) struct Piece<const WORD: usize, const LAST: usize, const MANY: bool> {
+    /// Bytes: those of the word if `LAST` is 0, up to both, or more than a word.
     pub(super) len: usize,
 }
 
-impl<const WORD: usize, const WORDS: usize> Piece<WORD, WORDS> {
+impl<const WORD: usize, const LAST: usize, const MANY: bool> Piece<WORD, LAST, MANY> {
     /// Copies a run between memory and the stream.
     ///
     /// # Safety
@@ -162,7 +173,7 @@ impl<const WORD: usize, const WORDS: usize> Piece<WORD, WORDS> {
         let (from, to) = if PACK { (mem, stream) } else { (stream, mem) };
         // SAFETY: [MEM]: words that overlap cover all between.
         unsafe {
-            if WORDS == 0 {
+            if MANY {
                 let mut at = 0;
                 while at + WORD < self.len {
                     word::<S, WORD>(from.add(at), to.add(at));
@@ -171,8 +182,8 @@ impl<const WORD: usize, const WORDS: usize> Piece<WORD, WORDS> {
             } else {
                 word::<S, WORD>(from, to);
             }
-            if WORDS != 1 {
-                word::<S, WORD>(from.add(self.len - WORD), to.add(self.len - WORD));
+            if LAST != 0 {
+                word::<S, LAST>(from.add(self.len - LAST), to.add(self.len - LAST));
             }
         }
     }
@@ -231,6 +242,31 @@ pub(super) unsafe fn copy<S: Set, const STREAM: bool>(from: *const u8, to: *mut 
             at += LINE;
         }
         std::ptr::copy_nonoverlapping(from.add(at), to.add(at), len - at);
+    }
+}
+
+/// Copies a row of a line and more, in words of a line that do not cross the lines of
+/// the destination.
+///
+/// # Safety
+/// As [`copy`]; `len` is [`LINE`] or more.
+#[inline(always)]
+pub(super) unsafe fn copy_row<S: Set>(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: [MEM]; the first and the last word overlap those between.
+    unsafe {
+        word::<S, LINE>(from, to);
+        let mut at = LINE - to.addr() % LINE;
+        while at + 4 * LINE < len {
+            for i in 0..4 {
+                word::<S, LINE>(from.add(at + i * LINE), to.add(at + i * LINE));
+            }
+            at += 4 * LINE;
+        }
+        while at + LINE < len {
+            word::<S, LINE>(from.add(at), to.add(at));
+            at += LINE;
+        }
+        word::<S, LINE>(from.add(len - LINE), to.add(len - LINE));
     }
 }
 

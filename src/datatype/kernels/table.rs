@@ -94,7 +94,7 @@ pub(super) unsafe fn few<S: Set, const PACK: bool>(
     unsafe {
         by_length!(
             len,
-            piece => few_of::<S, _, _, PACK>(piece, mem, stream, rounds, offsets),
+            piece => few_of::<S, _, _, _, PACK>(piece, mem, stream, rounds, offsets),
             unreachable!("runs of more than SHORT bytes are no few")
         );
     }
@@ -103,8 +103,14 @@ pub(super) unsafe fn few<S: Set, const PACK: bool>(
 /// # Safety
 /// As [`few`].
 #[inline(always)]
-unsafe fn few_of<S: Set, const WORD: usize, const WORDS: usize, const PACK: bool>(
-    piece: Piece<WORD, WORDS>,
+unsafe fn few_of<
+    S: Set,
+    const WORD: usize,
+    const LAST: usize,
+    const MANY: bool,
+    const PACK: bool,
+>(
+    piece: Piece<WORD, LAST, MANY>,
     mut mem: *mut u8,
     mut stream: *mut u8,
     rounds: Dim,
@@ -113,11 +119,11 @@ unsafe fn few_of<S: Set, const WORD: usize, const WORDS: usize, const PACK: bool
     macro_rules! of {
         ($($n:literal)*) => {
             match offsets.len() {
-                $($n if WORDS == 1 => {
+                $($n if LAST == 0 => {
                     let mut all = [0; $n];
                     all.copy_from_slice(offsets);
                     // SAFETY: the caller's.
-                    unsafe { rounds_of::<S, WORD, WORDS, $n, PACK>(piece, mem, stream, rounds, all) }
+                    unsafe { rounds_of::<S, WORD, $n, PACK>(Piece { len: WORD }, mem, stream, rounds, all) }
                 })*
                 _ => {
                     for _ in 0..rounds.count {
@@ -139,14 +145,8 @@ unsafe fn few_of<S: Set, const WORD: usize, const WORDS: usize, const PACK: bool
 /// # Safety
 /// As [`few`].
 #[inline(always)]
-unsafe fn rounds_of<
-    S: Set,
-    const WORD: usize,
-    const WORDS: usize,
-    const N: usize,
-    const PACK: bool,
->(
-    piece: Piece<WORD, WORDS>,
+unsafe fn rounds_of<S: Set, const WORD: usize, const N: usize, const PACK: bool>(
+    piece: Piece<WORD, 0, false>,
     mut mem: *mut u8,
     mut stream: *mut u8,
     rounds: Dim,

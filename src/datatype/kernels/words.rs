@@ -1,6 +1,6 @@
 //! Runs of one length, each at its place.
 
-use super::line::{LINE, Piece, apart, copy, prefetch, store, store_past, write_line};
+use super::line::{LINE, Piece, apart, copy, copy_row, prefetch, store, store_past, write_line};
 use super::{Plan, Set};
 
 /// Where in memory run `i` is. A trait and no closure, as that would be compiled
@@ -15,8 +15,8 @@ pub(super) trait Places: Copy {
     /// A place to ask for ahead of its use: of run `i`, if there is such a run.
     fn ahead(&self, i: usize) -> *const u8;
 
-    /// Returns true if neighbours lie so far apart that they are worth asking for.
-    fn far(&self) -> bool;
+    /// Returns true if runs of so many bytes lie so far apart that each is worth asking for.
+    fn far(&self, len: usize) -> bool;
 }
 
 /// Runs one stride apart.
@@ -38,9 +38,9 @@ impl Places for Strided {
     }
 
     #[inline(always)]
-    fn far(&self) -> bool {
-        // Neighbours beyond a quarter of a page have no prefetcher of their own.
-        self.stride.unsigned_abs() >= 1024
+    fn far(&self, len: usize) -> bool {
+        // What is a quarter of a page off or more has no prefetcher of its own.
+        self.stride.unsigned_abs() >= len + 1024
     }
 }
 
@@ -69,7 +69,7 @@ macro_rules! listed {
             }
 
             #[inline(always)]
-            fn far(&self) -> bool {
+            fn far(&self, _: usize) -> bool {
                 true
             }
         }
@@ -86,14 +86,17 @@ macro_rules! by_length {
     ($len:expr, $piece:ident => $call:expr, $other:expr) => {
         by_length!(
             $len, $piece => $call, $other,
-            1 => 1, 1; 2 => 2, 1; 3 => 2, 2; 4 => 4, 1; 5..8 => 4, 2; 8 => 8, 1; 9..16 => 8, 2;
-            16 => 16, 1; 17..32 => 16, 2; 32 => 32, 1; 33..=64 => 32, 2; 65..=512 => 32, 0
+            1 => 1, 0, false; 2 => 2, 0, false; 3 => 2, 1, false; 4 => 4, 0, false;
+            5..8 => 4, 4, false; 8 => 8, 0, false; 9..=12 => 8, 4, false; 13..16 => 8, 8, false;
+            16 => 16, 0, false; 17..=24 => 16, 8, false; 25..32 => 16, 16, false;
+            32 => 32, 0, false; 33..=40 => 32, 8, false; 41..=48 => 32, 16, false;
+            49..64 => 32, 32, false; 64 => 64, 0, false; 65..=512 => 32, 32, true
         )
     };
-    ($len:expr, $piece:ident => $call:expr, $other:expr, $($lens:pat => $word:literal, $words:literal);*) => {
+    ($len:expr, $piece:ident => $call:expr, $other:expr, $($lens:pat => $word:literal, $last:literal, $many:literal);*) => {
         match $len {
             $(len @ $lens => {
-                let $piece = crate::datatype::kernels::line::Piece::<$word, $words> { len };
+                let $piece = crate::datatype::kernels::line::Piece::<$word, $last, $many> { len };
                 $call
             })*
             _ => $other,
@@ -136,7 +139,7 @@ pub(super) unsafe fn by_width<S: Set, P: Places, const PACK: bool>(
         }
         by_length!(
             len,
-            piece => each::<S, P, _, _, PACK>(piece, places, stream, step, count),
+            piece => each::<S, P, _, _, _, PACK>(piece, places, stream, step, count),
             long::<S, P, PACK>(places, stream, step, len, count, plan)
         );
     }
@@ -147,14 +150,31 @@ pub(super) unsafe fn by_width<S: Set, P: Places, const PACK: bool>(
 /// # Safety
 /// As [`by_width`].
 #[inline(always)]
-unsafe fn each<S: Set, P: Places, const WORD: usize, const WORDS: usize, const PACK: bool>(
-    piece: Piece<WORD, WORDS>,
+unsafe fn each<
+    S: Set,
+    P: Places,
+    const WORD: usize,
+    const LAST: usize,
+    const MANY: bool,
+    const PACK: bool,
+>(
+    piece: Piece<WORD, LAST, MANY>,
     places: P,
     mut stream: *mut u8,
     step: usize,
     count: usize,
 ) {
-    for i in 0..count {
+    // (Four a round: a taken branch takes as long as the copy of one.)
+    let four = if MANY { 0 } else { count - count % 4 };
+    for i in (0..four).step_by(4) {
+        for k in 0..4 {
+            apart();
+            // SAFETY: the caller's.
+            unsafe { piece.between::<S, PACK>(places.at(i + k), stream.wrapping_add(k * step)) };
+        }
+        stream = stream.wrapping_add(4 * step);
+    }
+    for i in four..count {
         apart();
         // SAFETY: the caller's.
         unsafe { piece.between::<S, PACK>(places.at(i), stream) };
@@ -188,11 +208,13 @@ unsafe fn long<S: Set, P: Places, const PACK: bool>(
     count: usize,
     plan: &Plan,
 ) {
-    let ask = if plan.prefetch && places.far() { len.min(8 * LINE) } else { 0 };
+    // (The processor asks for the rest itself once it sees that lines follow lines.)
+    let ask = if plan.prefetch && places.far(len) { len.min(4 * LINE) } else { 0 };
+    let ahead = (4096 / len).clamp(1, 8);
     for i in 0..count {
         let mut asked = 0;
         while asked < ask {
-            prefetch(places.ahead((i + 8).min(count - 1)).wrapping_add(asked));
+            prefetch(places.ahead((i + ahead).min(count - 1)).wrapping_add(asked));
             asked += LINE;
         }
         // SAFETY: the caller's.
@@ -201,12 +223,17 @@ unsafe fn long<S: Set, P: Places, const PACK: bool>(
             let (from, to) = if PACK { (mem, stream) } else { (stream, mem) };
             if plan.streaming {
                 copy::<S, true>(from, to, len);
+            } else if len < LONGEST {
+                copy_row::<S>(from, to, len);
             } else {
                 copy::<S, false>(from, to, len);
             }
         }
     }
 }
+
+/// Rows of so many bytes are left to the system's `memcpy`.
+const LONGEST: usize = 64 << 10;
 
 /// The line at `from`.
 ///
