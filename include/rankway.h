@@ -1045,6 +1045,37 @@ int rankway_type_unpack(const void *stream,
                         size_t *unpacked);
 
 /**
+ * The bytes of `count` elements in external32 (MPI_Pack_external_size).
+ */
+int rankway_pack_external_size(uint64_t count, struct rankway_type_t datatype, uint64_t *size);
+
+/**
+ * rankway_type_pack in external32, which every machine reads alike: big endian,
+ * 2 bytes a wide character, 16 a long double. `from` counts bytes of that form
+ * (MPI_Pack_external).
+ */
+int rankway_pack_external(const void *memory,
+                          uint64_t count,
+                          struct rankway_type_t datatype,
+                          uint64_t from,
+                          void *stream,
+                          size_t capacity,
+                          size_t *packed);
+
+/**
+ * rankway_type_unpack of a stream in external32, of which `from` counts the
+ * bytes. What a piece has of an element is laid over the element that is at
+ * `memory` (MPI_Unpack_external).
+ */
+int rankway_unpack_external(const void *stream,
+                            size_t bytes,
+                            uint64_t from,
+                            void *memory,
+                            uint64_t count,
+                            struct rankway_type_t datatype,
+                            size_t *unpacked);
+
+/**
  * Allocates `bytes` of zeroed memory in every member and makes a window of it;
  * sizes and units may differ. Members of one node share the memory, so that a
  * put between them is a store. `base`, if not null, gets this process's

@@ -397,18 +397,9 @@ pub unsafe extern "C" fn rankway_type_pack(
     capacity: usize,
     packed: *mut usize,
 ) -> c_int {
-    // SAFETY: [PTR].
-    let to = unsafe { out(packed, "packed") };
-    answer("rankway_type_pack", to, || {
-        let layout = table::layout(datatype)?.times(count)?;
-        let stream = buffer(stream.cast_const().cast(), capacity)?.cast_mut();
-        let memory = buffer(memory.cast(), left(&layout, from, capacity))?;
-        // SAFETY: [BUF]: the elements at `memory`, and `capacity` bytes.
-        Ok(unsafe {
-            let stream = std::slice::from_raw_parts_mut(stream, capacity);
-            layout.pack_raw(memory, from, stream)
-        })
-    })
+    let (data, stream) = ((memory, count, datatype), (stream, capacity));
+    // SAFETY: [PTR], [BUF].
+    unsafe { pack("rankway_type_pack", Form::Native, data, from, stream, packed) }
 }
 
 /// Copies `bytes` bytes of a stream, packed bytes `from` and on of `count`
@@ -424,21 +415,133 @@ pub unsafe extern "C" fn rankway_type_unpack(
     datatype: rankway_type_t,
     unpacked: *mut usize,
 ) -> c_int {
+    let (data, stream) = ((memory, count, datatype), (stream, bytes));
+    // SAFETY: [PTR], [BUF].
+    unsafe { unpack("rankway_type_unpack", Form::Native, stream, from, data, unpacked) }
+}
+
+/// The bytes of `count` elements in external32 (MPI_Pack_external_size).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_pack_external_size(
+    count: u64,
+    datatype: rankway_type_t,
+    size: *mut u64,
+) -> c_int {
     // SAFETY: [PTR].
-    let to = unsafe { out(unpacked, "unpacked") };
-    answer("rankway_type_unpack", to, || {
+    let to = unsafe { out(size, "size") };
+    answer("rankway_pack_external_size", to, || {
+        Ok(Form::External.size(&table::layout(datatype)?.times(count)?))
+    })
+}
+
+/// rankway_type_pack in external32, which every machine reads alike: big endian,
+/// 2 bytes a wide character, 16 a long double. `from` counts bytes of that form
+/// (MPI_Pack_external).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_pack_external(
+    memory: *const c_void,
+    count: u64,
+    datatype: rankway_type_t,
+    from: u64,
+    stream: *mut c_void,
+    capacity: usize,
+    packed: *mut usize,
+) -> c_int {
+    let (data, stream) = ((memory, count, datatype), (stream, capacity));
+    // SAFETY: [PTR], [BUF].
+    unsafe { pack("rankway_pack_external", Form::External, data, from, stream, packed) }
+}
+
+/// rankway_type_unpack of a stream in external32, of which `from` counts the
+/// bytes. What a piece has of an element is laid over the element that is at
+/// `memory` (MPI_Unpack_external).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_unpack_external(
+    stream: *const c_void,
+    bytes: usize,
+    from: u64,
+    memory: *mut c_void,
+    count: u64,
+    datatype: rankway_type_t,
+    unpacked: *mut usize,
+) -> c_int {
+    let (data, stream) = ((memory, count, datatype), (stream, bytes));
+    // SAFETY: [PTR], [BUF].
+    unsafe { unpack("rankway_unpack_external", Form::External, stream, from, data, unpacked) }
+}
+
+/// How a packed stream has its elements: as memory does, or in external32.
+#[derive(Clone, Copy)]
+enum Form {
+    Native,
+    External,
+}
+
+impl Form {
+    fn size(self, layout: &Layout) -> u64 {
+        match self {
+            Form::Native => layout.size(),
+            Form::External => layout.pack_external_size(),
+        }
+    }
+
+    /// How many bytes of a stream are copied: memory may be null where none is.
+    fn left(self, layout: &Layout, from: u64, space: usize) -> usize {
+        self.size(layout).saturating_sub(from).min(space as u64) as usize
+    }
+}
+
+/// # Safety
+/// `packed` is null or can be written to; \[BUF\] of the elements and the stream.
+unsafe fn pack(
+    name: &str,
+    form: Form,
+    (memory, count, datatype): (*const c_void, u64, rankway_type_t),
+    from: u64,
+    (stream, capacity): (*mut c_void, usize),
+    packed: *mut usize,
+) -> c_int {
+    // SAFETY: [PTR].
+    let to = unsafe { out(packed, "packed") };
+    answer(name, to, || {
         let layout = table::layout(datatype)?.times(count)?;
-        let stream = buffer(stream.cast(), bytes)?;
-        let memory = buffer(memory.cast_const().cast(), left(&layout, from, bytes))?.cast_mut();
-        // SAFETY: [BUF]: the elements at `memory`, and `bytes` bytes.
+        let stream = buffer(stream.cast_const().cast(), capacity)?.cast_mut();
+        let memory = buffer(memory.cast(), form.left(&layout, from, capacity))?;
+        // SAFETY: [BUF]: the elements at `memory`, and `capacity` bytes.
         Ok(unsafe {
-            let stream = std::slice::from_raw_parts(stream, bytes);
-            layout.unpack_raw(memory, from, stream)
+            let stream = std::slice::from_raw_parts_mut(stream, capacity);
+            match form {
+                Form::Native => layout.pack_raw(memory, from, stream),
+                Form::External => layout.pack_external_raw(memory, from, stream),
+            }
         })
     })
 }
 
-/// How many bytes of a layout are copied: memory may be null where none is.
-fn left(layout: &Layout, from: u64, space: usize) -> usize {
-    layout.size().saturating_sub(from).min(space as u64) as usize
+/// # Safety
+/// `unpacked` is null or can be written to; \[BUF\] of the elements and the stream.
+unsafe fn unpack(
+    name: &str,
+    form: Form,
+    (stream, bytes): (*const c_void, usize),
+    from: u64,
+    (memory, count, datatype): (*mut c_void, u64, rankway_type_t),
+    unpacked: *mut usize,
+) -> c_int {
+    // SAFETY: [PTR].
+    let to = unsafe { out(unpacked, "unpacked") };
+    answer(name, to, || {
+        let layout = table::layout(datatype)?.times(count)?;
+        let stream = buffer(stream.cast(), bytes)?;
+        let left = form.left(&layout, from, bytes);
+        let memory = buffer(memory.cast_const().cast(), left)?.cast_mut();
+        // SAFETY: [BUF]: the elements at `memory`, and `bytes` bytes.
+        Ok(unsafe {
+            let stream = std::slice::from_raw_parts(stream, bytes);
+            match form {
+                Form::Native => layout.unpack_raw(memory, from, stream),
+                Form::External => layout.unpack_external_raw(memory, from, stream),
+            }
+        })
+    })
 }

@@ -1,6 +1,8 @@
 /* Datatypes: sizes and bounds as MPI has them, packing in pieces against plain
- * loops, in one form whichever way it was made, and what is refused. */
+ * loops, in one form whichever way it was made, external32 against bytes written by
+ * hand, and what is refused. */
 #include "test.h"
+#include <wchar.h>
 
 enum { ROWS = 7, COLUMNS = 11 };
 
@@ -155,6 +157,95 @@ static void structures(void)
     OK(rankway_type_free(type));
 }
 
+/* Every basic type has C's size in memory, and in external32 that of MPI. */
+static void sizes(void)
+{
+    static const size_t bytes[] = {1, 1, 2, 2, 4, 4, 8, 8, sizeof(float), sizeof(double),
+                                   sizeof(long double), 8, 16, 1, sizeof(char), sizeof(wchar_t), 1};
+    for (int element = RANKWAY_INT8; element <= RANKWAY_BOOL; element++) {
+        rankway_type_t type = basic(element);
+        uint64_t size, external;
+        OK(rankway_type_size(type, &size));
+        OK(rankway_pack_external_size(3, type, &external));
+        ENSURE(size == bytes[element]);
+        ENSURE(external == 3 * (element == RANKWAY_WCHAR ? 2 : size));
+        OK(rankway_type_free(type));
+    }
+}
+
+/* Packed in external32 whole and in pieces, and back to the elements alone. */
+static void external(void)
+{
+    struct record {
+        int32_t number;
+        double value;
+        uint16_t parts[2];
+        wchar_t mark;
+        long double wide;
+    } records[3], back[3];
+    /* -2, 1.5, 0x1234, 0x5678, an e with an acute accent, -1. */
+    static const unsigned char wanted[34] = {255,  255,  255,  254,  0x3f, 0xf8, 0, 0,    0,   0, 0, 0,
+                                             0x12, 0x34, 0x56, 0x78, 0,    0xe9, 0xbf, 0xff};
+    const size_t n = 3 * sizeof wanted;
+    rankway_type_t type, types[5] = {basic(RANKWAY_INT32), basic(RANKWAY_DOUBLE),
+                                     basic(RANKWAY_UINT16), basic(RANKWAY_WCHAR),
+                                     basic(RANKWAY_LONG_DOUBLE)};
+    unsigned char stream[3 * sizeof wanted], piecewise[3 * sizeof wanted];
+    uint64_t size;
+    size_t done;
+
+    OK(rankway_type_struct(5, (uint64_t[]){1, 1, 2, 1, 1},
+                           (int64_t[]){offsetof(struct record, number),
+                                       offsetof(struct record, value),
+                                       offsetof(struct record, parts),
+                                       offsetof(struct record, mark),
+                                       offsetof(struct record, wide)},
+                           types, &type));
+    for (int i = 0; i < 3; i++)
+        records[i] = (struct record){-2, 1.5, {0x1234, 0x5678}, 0xe9, -1};
+    OK(rankway_pack_external_size(3, type, &size));
+    ENSURE(size == n);
+    OK(rankway_pack_external(records, 3, type, 0, stream, sizeof stream, &done));
+    ENSURE(done == n);
+    for (int i = 0; i < 3; i++)
+        ENSURE(memcmp(stream + i * sizeof wanted, wanted, sizeof wanted) == 0);
+    for (size_t piece = 1; piece < n; piece += 4) {
+        memset(back, 0x5a, sizeof back);
+        for (size_t from = 0; from < n; from += done) {
+            size_t left = n - from < piece ? n - from : piece;
+            OK(rankway_pack_external(records, 3, type, from, piecewise + from, left, &done));
+            ENSURE(done == left);
+            OK(rankway_unpack_external(stream + from, left, from, back, 3, type, &done));
+            ENSURE(done == left);
+        }
+        ENSURE(memcmp(piecewise, stream, n) == 0);
+        for (int i = 0; i < 3; i++) {
+            unsigned char gap[4];
+            memcpy(gap, (unsigned char *)&back[i] + 4, sizeof gap);
+            ENSURE(back[i].number == -2 && back[i].value == 1.5 && back[i].mark == 0xe9);
+            ENSURE(back[i].parts[0] == 0x1234 && back[i].parts[1] == 0x5678);
+            ENSURE(back[i].wide == -1 && memcmp(gap, "ZZZZ", 4) == 0);
+        }
+    }
+    /* Nothing is left past the end. */
+    OK(rankway_pack_external(NULL, 3, type, n, stream, sizeof stream, &done));
+    ENSURE(done == 0);
+    OK(rankway_unpack_external(stream, sizeof stream, n, NULL, 3, type, &done));
+    ENSURE(done == 0);
+    REFUSED(RANKWAY_ERR_NULL, "2 bytes is null",
+            rankway_pack_external(NULL, 1, types[3], 0, stream, sizeof stream, &done));
+    REFUSED(RANKWAY_ERR_NULL, "2 bytes is null",
+            rankway_unpack_external(stream, sizeof stream, 0, NULL, 1, types[3], &done));
+    REFUSED(RANKWAY_ERR_NULL, "packed",
+            rankway_pack_external(records, 3, type, 0, stream, sizeof stream, NULL));
+    REFUSED(RANKWAY_ERR_NULL, "size", rankway_pack_external_size(3, type, NULL));
+    for (int i = 0; i < 5; i++)
+        OK(rankway_type_free(types[i]));
+    OK(rankway_type_free(type));
+    REFUSED(RANKWAY_ERR_HANDLE, "freed",
+            rankway_unpack_external(stream, sizeof stream, 0, back, 3, type, &done));
+}
+
 static void *elsewhere(void *type)
 {
     uint64_t size;
@@ -213,6 +304,8 @@ int main(void)
 {
     constructors();
     structures();
+    sizes();
+    external();
     refusals();
     printf("datatypes\n");
     return 0;
