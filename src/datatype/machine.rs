@@ -137,11 +137,11 @@ impl Machine {
         MACHINE.get_or_init(Machine::read)
     }
 
-    /// Rows of a tile whose rows each lie on a page of their own: with as many
-    /// pages at the other side they take half of the TLB (Byna et al., 2004).
+    /// Rows of a tile whose rows each lie on a page of their own: they take half of
+    /// the TLB (Byna et al., 2004); the other side's, of a band at a time, are few.
     #[must_use]
     pub fn tile_rows(&self) -> usize {
-        (self.tlb_pages / 4).max(64)
+        (self.tlb_pages / 2).max(64)
     }
 
     /// What the system and the processor say.

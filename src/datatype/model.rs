@@ -7,7 +7,7 @@
 //! at the beginning.
 
 use super::form::{Form, Kind};
-use super::kernels::{Level, Plan};
+use super::kernels::{BAND, Level, Plan};
 use super::layout::Layout;
 use super::machine::Machine;
 use super::plan::{self, Direction};
@@ -127,7 +127,7 @@ impl Nest {
             (outer, Round { count: by, ..round })
         };
         let (tiles, inner) = split(inner, rows);
-        let (groups, columns) = split(columns, 8.0 * n);
+        let (groups, columns) = split(columns, BAND as f64 * n);
         let (lines, inner) = split(inner, n);
         let (squares, columns) = split(columns, n);
         rounds.extend([tiles, groups, lines, squares, columns, inner]);
@@ -201,10 +201,9 @@ fn cost(form: &Form, plan: &Plan, direction: Direction, machine: &Machine) -> Pl
         _ => 1.0,
     };
     let regular = nest.rounds.last().is_none_or(|round| round.memory.abs() < 1024.0);
-    let asked = plan.prefetch || in_squares;
     let price = if regular {
         costs.line
-    } else if asked {
+    } else if plan.prefetch {
         costs.line_asked
     } else {
         costs.line_apart

@@ -2,7 +2,7 @@
 
 use super::error::BadPlan;
 use super::form::{Form, Kind};
-use super::kernels::{Level, Plan};
+use super::kernels::{BAND, Level, Plan};
 use super::machine::Machine;
 use std::fmt;
 use std::sync::OnceLock;
@@ -49,11 +49,9 @@ fn pages(form: &Form, machine: &Machine) -> usize {
         touched = (count.saturating_mul(apart) >> machine.page.trailing_zeros()) as usize;
         inner = body;
     }
-    touched.saturating_add(COLUMNS)
+    // Those of the other side that a band of doubles goes on with.
+    touched.saturating_add(8 * BAND)
 }
-
-/// Lines of the other side that a sweep goes on with, each on a page of its own.
-const COLUMNS: usize = 64;
 
 /// Plans that differ in what matters for a form, the chosen one first.
 ///
@@ -67,9 +65,7 @@ pub(super) fn candidates(form: &Form, matrix: bool, direction: Direction) -> Vec
         for streaming in [false, true] {
             for prefetch in [false, true] {
                 let plan = Plan { tile, streaming, prefetch, ..chosen };
-                // Matrices are asked for ahead of their use whatever the plan says.
-                let same = matrix && tile > 0 && prefetch != chosen.prefetch;
-                if !same && !plans.contains(&plan) {
+                if !plans.contains(&plan) {
                     plans.push(plan);
                 }
             }

@@ -144,3 +144,4 @@ use dispatch;
 pub(super) use line::{fence, prefetch};
 pub(super) use nest::{nest, run};
 pub(super) use table::{SMALL, equal_runs, runs};
+pub(super) use transpose::BAND;

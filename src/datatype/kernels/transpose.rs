@@ -1,6 +1,6 @@
 //! Matrices whose rows become columns.
 
-use super::line::{LINE, Word, copy, load, prefetch, store, write_line};
+use super::line::{LINE, Word, apart, copy, load, prefetch, store, write_line};
 use super::{Level, Plan, Set};
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -18,7 +18,45 @@ impl Rows {
     fn element<W: Word>(&self, row: usize, column: usize) -> *mut u8 {
         self.at.wrapping_offset(row as isize * self.stride).wrapping_add(column * W::SIZE)
     }
+
+    /// Elements before it of the line that it begins within; 0 where its rows do not
+    /// all begin so.
+    #[inline(always)]
+    fn before<W: Word>(&self) -> usize {
+        let within = self.at.addr() % LINE;
+        let all = self.stride % LINE as isize == 0 && within.is_multiple_of(W::SIZE);
+        if all { within / W::SIZE } else { 0 }
+    }
+
+    /// Asks for as many lines from `at` on as there are elements in one.
+    #[inline(always)]
+    fn ask<W: Word>(&self, at: *const u8) {
+        for i in 0..LINE / W::SIZE {
+            prefetch(at.wrapping_offset(i as isize * self.stride));
+        }
+    }
+
+    /// The same numbered from so many rows and columns before.
+    #[inline(always)]
+    fn back<W: Word>(self, rows: usize, columns: usize) -> Rows {
+        let at = self.at.wrapping_offset(-(rows as isize * self.stride));
+        Rows { at: at.wrapping_sub(columns * W::SIZE), ..self }
+    }
 }
+
+/// Lines of a band of columns.
+pub(in super::super) const BAND: usize = 16;
+
+/// Lines of a row from which on squares lie between lines: what is left at either end
+/// goes element by element.
+const MANY: usize = 8;
+
+/// How many lines are asked for ahead of their use; half of them of each side if both
+/// go through the caches.
+const AHEAD: usize = 96;
+
+/// Columns, or rows, that are copied at a time where there is no square.
+const THIN: usize = 512;
 
 /// Rows and lines of a strip, and the gap between its columns, which are a power of
 /// two apart otherwise and would meet in a few sets of the first cache.
@@ -29,48 +67,188 @@ const GAP: usize = LINE;
 /// Lines of the strip of the narrowest elements.
 const STRIP: usize = LINES * LINE * (ROWS + GAP) / LINE;
 
-/// How many squares ahead lines are asked for.
-const AHEAD: usize = 2;
-
 /// Writes element (r, c) of `from` to (c, r) of `to`; each has as many rows as the
 /// other has columns.
 ///
-/// Rows of `from` are taken in tiles of `plan.tile`, as each lies on a page of its
-/// own; within a tile all columns go through, a few lines of the cache at a time, in
-/// squares of a line's elements, which are transposed in registers. Past the caches
-/// lines go to `to` from there; else a strip of them is put together in the first
-/// cache, so that each line of `to` gets a long piece at once: lines that are a power
-/// of two apart would drive each other out of the cache.
+/// Squares of a line's elements are transposed in registers. They lie between the
+/// lines of a side whose rows are whole lines apart, and [`Squares`] has their order.
+/// Where rows of `to` begin anywhere and are to go past the caches, a strip of them is
+/// put together in the first cache.
 ///
 /// # Safety
 /// [MEM] all elements of `from` can be read, those of `to` written, and they are
 /// apart from each other.
 #[inline(always)]
 pub(super) unsafe fn transpose<S: Set, W: Word>(from: Rows, to: Rows, plan: &Plan) {
-    // Elements of a line.
+    let aligned = to.stride % LINE as isize == 0 && to.at.align_offset(W::SIZE) == 0;
+    // SAFETY: [MEM].
+    unsafe {
+        match (plan.streaming, aligned) {
+            (false, _) => walk::<S, W, false>(from, to, plan),
+            (true, true) => walk::<S, W, true>(from, to, plan),
+            (true, false) => strips::<S, W>(from, to, plan),
+        }
+    }
+}
+
+/// Squares of a matrix in the order in which they are copied: tiles of rows, in these
+/// bands of columns, in these diagonals.
+///
+/// Along a diagonal both sides go on to the next line with each square: down a row or
+/// a column, lines a power of two apart would meet in a few sets of the first cache
+/// and drive each other out. A row of a band is a piece of 16 lines, read or written
+/// within a few diagonals.
+#[derive(Clone, Copy)]
+struct Squares {
+    side: usize,
+    /// All rows, and those of a tile; columns, and those of a band.
+    rows: usize,
+    tile: usize,
+    columns: usize,
+    band: usize,
+    /// The tile and the band.
+    top: usize,
+    bottom: usize,
+    left: usize,
+    right: usize,
+    /// Where the diagonal began, and the next square.
+    start: usize,
+    row: usize,
+    column: usize,
+}
+
+impl Squares {
+    /// Numbers of rows and columns are multiples of `side`.
+    #[inline(always)]
+    fn new(side: usize, rows: usize, tile: usize, columns: usize) -> Squares {
+        let tile = tile.max(side) / side * side;
+        let band = BAND * side;
+        let (bottom, right) = (tile.min(rows), band.min(columns));
+        let (top, left, start, row, column) = (0, 0, 0, 0, 0);
+        Squares { side, rows, tile, columns, band, top, bottom, left, right, start, row, column }
+    }
+
+    /// The next square's row and column.
+    #[inline(always)]
+    fn next(&mut self) -> Option<(usize, usize)> {
+        if self.column >= self.right && !self.turn() {
+            return None;
+        }
+        let square = (self.row, self.column);
+        self.column += self.side;
+        self.row += self.side;
+        if self.row == self.bottom {
+            self.row = self.top;
+        }
+        Some(square)
+    }
+
+    /// Goes to the next diagonal, if there is one.
+    #[inline(never)]
+    fn turn(&mut self) -> bool {
+        if self.top == self.rows {
+            return false;
+        }
+        self.start += self.side;
+        if self.start == self.bottom {
+            self.left = self.right;
+            if self.left == self.columns {
+                self.left = 0;
+                self.top = self.bottom;
+                self.bottom = self.top.saturating_add(self.tile).min(self.rows);
+            }
+            self.right = (self.left + self.band).min(self.columns);
+            self.start = self.top;
+        }
+        (self.row, self.column) = (self.start, self.left);
+        self.top < self.rows
+    }
+}
+
+/// Square by square, those ahead asked for; to lines past the caches where `STREAM`.
+///
+/// # Safety
+/// As [`transpose`]; [ALIGNED] rows of `to` are whole lines apart if `STREAM`, and
+/// elements multiples of their size.
+#[inline(always)]
+unsafe fn walk<S: Set, W: Word, const STREAM: bool>(from: Rows, to: Rows, plan: &Plan) {
+    let n = LINE / W::SIZE;
+    // Elements of the first line before the matrix.
+    let above = if STREAM || from.count >= MANY * n { to.before::<W>() } else { 0 };
+    let beside = if to.count >= MANY * n { from.before::<W>() } else { 0 };
+    let (rows, columns) = (above + from.count, beside + to.count);
+    let whole_rows = above.next_multiple_of(n)..rows / n * n;
+    let whole_columns = beside.next_multiple_of(n)..columns / n * n;
+    if whole_rows.is_empty() || whole_columns.is_empty() {
+        // SAFETY: [MEM].
+        return unsafe { thin::<W>(from, to) };
+    }
+    // Numbered from the beginning of these lines.
+    let (from, to) = (from.back::<W>(above, beside), to.back::<W>(beside, above));
+    let (down, right) = (rows.next_multiple_of(n), columns.next_multiple_of(n));
+    let mut squares = Squares::new(n, down, plan.tile, right);
+    let mut ahead = squares;
+    for _ in 0..AHEAD.div_ceil(if STREAM { n } else { 2 * n }) {
+        ahead.next();
+    }
+    while let Some((row, column)) = squares.next() {
+        if plan.prefetch
+            && let Some((row, column)) = ahead.next()
+        {
+            from.ask::<W>(from.element::<W>(row, column));
+            if !STREAM {
+                to.ask::<W>(to.element::<W>(column, row));
+            }
+        }
+        // SAFETY: [MEM]: of what is no whole square, what is within the matrix;
+        // [ALIGNED]: squares begin where lines of `to` do.
+        unsafe {
+            if whole_rows.contains(&row) && whole_columns.contains(&column) {
+                let (a, b) = (from.element::<W>(row, column), to.element::<W>(column, row));
+                square::<S, W, STREAM>(a, from.stride, b, to.stride);
+            } else {
+                let rows = row.max(above)..(row + n).min(rows);
+                plain::<W>(from, to, rows, column.max(beside)..(column + n).min(columns));
+            }
+        }
+    }
+}
+
+/// A matrix of fewer rows or columns than a square's.
+///
+/// # Safety
+/// As [`transpose`].
+#[inline(always)]
+unsafe fn thin<W: Word>(from: Rows, to: Rows) {
+    let (rows, columns) = (from.count, to.count);
+    for row in (0..rows).step_by(THIN) {
+        for column in (0..columns).step_by(THIN) {
+            let (end, last) = ((row + THIN).min(rows), (column + THIN).min(columns));
+            // SAFETY: [MEM].
+            unsafe { plain::<W>(from, to, row..end, column..last) };
+        }
+    }
+}
+
+/// By way of strips, from where lines go past the caches wherever rows of `to` begin.
+///
+/// # Safety
+/// As [`transpose`].
+#[inline(always)]
+unsafe fn strips<S: Set, W: Word>(from: Rows, to: Rows, plan: &Plan) {
     let n = LINE / W::SIZE;
     let (rows, columns) = (from.count, to.count);
-    // Rows of `from` before the first whole line of `to`.
-    let lead = to.at.align_offset(LINE) / W::SIZE;
-    let aligned = to.stride % LINE as isize == 0 && to.at.align_offset(W::SIZE) == 0;
-    let lead = if aligned { lead.min(rows) } else { 0 };
-    let direct = plan.streaming && aligned;
-    let most = if direct { plan.tile } else { plan.tile.min(ROWS) }.max(n) / n * n;
-    let (body, whole) = (lead + (rows - lead) / n * n, columns / n * n);
-    // SAFETY: [MEM]; the four parts are the whole matrix.
+    let most = plan.tile.min(ROWS).max(n) / n * n;
+    let (body, whole) = (rows / n * n, columns / n * n);
+    // SAFETY: [MEM]; the parts are the whole matrix.
     unsafe {
-        plain::<W>(from, to, 0..lead, 0..columns);
-        let mut row = lead;
+        let mut row = 0;
         while row < body {
             let end = row.saturating_add(most).min(body);
             let mut column = 0;
             while column < whole {
                 let last = (column + LINES * n).min(whole);
-                if direct {
-                    squares::<S, W, true>(from, to, row..end, column..last);
-                } else {
-                    strip::<S, W>(from, to, row..end, column..last, plan);
-                }
+                strip::<S, W>(from, to, row..end, column..last);
                 column = last;
             }
             plain::<W>(from, to, row..end, whole..columns);
@@ -80,88 +258,95 @@ pub(super) unsafe fn transpose<S: Set, W: Word>(from: Rows, to: Rows, plan: &Pla
     }
 }
 
-/// All squares of some rows and columns, whose numbers are a line's elements or a
-/// multiple.
+/// One strip: squares into it, its columns from there.
 ///
 /// # Safety
-/// As [`transpose`].
+/// As [`transpose`]; numbers of rows and columns are multiples of a line's elements,
+/// at most `ROWS` and those of `LINES`.
 #[inline(always)]
-unsafe fn squares<S: Set, W: Word, const STREAM: bool>(
-    from: Rows,
-    to: Rows,
-    rows: Range<usize>,
-    columns: Range<usize>,
-) {
+unsafe fn strip<S: Set, W: Word>(from: Rows, to: Rows, rows: Range<usize>, columns: Range<usize>) {
     let n = LINE / W::SIZE;
-    let mut row = rows.start;
-    while row < rows.end {
-        let mut column = columns.start;
-        while column < columns.end {
-            // Rows lie apart: no prefetcher of the machine's follows them.
-            for i in 0..n {
-                prefetch(from.element::<W>(row + AHEAD * n + i, column));
-            }
-            let (a, b) = (from.element::<W>(row, column), to.element::<W>(column, row));
-            // SAFETY: [MEM].
-            unsafe { square::<S, W, STREAM>(a, from.stride, b, to.stride) };
-            column += n;
-        }
-        row += n;
-    }
-}
-
-/// The same by way of a strip in the cache.
-///
-/// # Safety
-/// As [`squares`]; at most `ROWS` rows and `LINES` lines of columns.
-#[inline(always)]
-unsafe fn strip<S: Set, W: Word>(
-    from: Rows,
-    to: Rows,
-    rows: Range<usize>,
-    columns: Range<usize>,
-    plan: &Plan,
-) {
     let mut strip = [const { MaybeUninit::<[u64; 8]>::uninit() }; STRIP];
     let len = rows.len() * W::SIZE;
     let at = strip.as_mut_ptr().cast::<u8>();
     let strip = Rows { at, stride: (len + GAP) as isize, count: columns.len() };
     // Numbered as rows and columns of `from` are.
-    let numbered = Rows {
-        at: at
-            .wrapping_offset(-(columns.start as isize * strip.stride))
-            .wrapping_sub(rows.start * W::SIZE),
-        ..strip
-    };
+    let strip = strip.back::<W>(columns.start, rows.start);
     // SAFETY: [MEM]; the strip has room for as many columns of as many rows, with the
     // gap behind each, whatever the element's width.
     unsafe {
-        squares::<S, W, false>(from, numbered, rows.clone(), columns.clone());
-        for column in columns {
-            let at = numbered.element::<W>(column, rows.start);
-            let to = to.element::<W>(column, rows.start);
-            if plan.streaming {
-                copy::<S, true>(at, to, len);
-            } else {
-                copy::<S, false>(at, to, len);
+        for row in rows.clone().step_by(n) {
+            for column in columns.clone().step_by(n) {
+                // Rows lie apart: no prefetcher of the machine's follows them.
+                from.ask::<W>(from.element::<W>(row + 2 * n, column));
+                let (a, b) = (from.element::<W>(row, column), strip.element::<W>(column, row));
+                square::<S, W, false>(a, from.stride, b, strip.stride);
             }
+        }
+        for column in columns {
+            let at = strip.element::<W>(column, rows.start);
+            copy::<S, true>(at, to.element::<W>(column, rows.start), len);
         }
     }
 }
 
-/// Element by element.
+/// Element by element, the longer way innermost.
 ///
 /// # Safety
 /// As [`transpose`].
 #[inline(always)]
 unsafe fn plain<W: Word>(from: Rows, to: Rows, rows: Range<usize>, columns: Range<usize>) {
-    for row in rows {
-        for column in columns.clone() {
-            // SAFETY: [MEM].
-            unsafe {
-                store::<W>(to.element::<W>(column, row), load(from.element::<W>(row, column)))
-            };
+    let (a, b) =
+        (from.element::<W>(rows.start, columns.start), to.element::<W>(columns.start, rows.start));
+    // SAFETY: [MEM], for both.
+    unsafe {
+        if rows.len() < columns.len() {
+            lines::<W>(
+                a,
+                (from.stride, W::SIZE as isize),
+                b,
+                (W::SIZE as isize, to.stride),
+                rows.len(),
+                columns.len(),
+            );
+        } else {
+            lines::<W>(
+                a,
+                (W::SIZE as isize, from.stride),
+                b,
+                (to.stride, W::SIZE as isize),
+                columns.len(),
+                rows.len(),
+            );
         }
+    }
+}
+
+/// `outer` times `inner` elements, so many bytes apart on each side.
+///
+/// # Safety
+/// [MEM] the elements can be read on the one side and written on the other, which are
+/// apart.
+#[inline(always)]
+unsafe fn lines<W: Word>(
+    mut from: *const u8,
+    from_strides: (isize, isize),
+    mut to: *mut u8,
+    to_strides: (isize, isize),
+    outer: usize,
+    inner: usize,
+) {
+    for _ in 0..outer {
+        let (mut a, mut b) = (from, to);
+        for _ in 0..inner {
+            apart();
+            // SAFETY: [MEM].
+            unsafe { store::<W>(b, load(a)) };
+            a = a.wrapping_offset(from_strides.1);
+            b = b.wrapping_offset(to_strides.1);
+        }
+        from = from.wrapping_offset(from_strides.0);
+        to = to.wrapping_offset(to_strides.0);
     }
 }
 
@@ -185,7 +370,7 @@ unsafe fn square<S: Set, W: Word, const STREAM: bool>(
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if S::LEVEL == Level::Avx2 && W::SIZE == 8 {
         // SAFETY: [MEM]; the instructions are there.
-        unsafe { avx2::square::<S, STREAM>(from, from_stride, to, to_stride) };
+        unsafe { avx2::square::<STREAM>(from, from_stride, to, to_stride) };
         return;
     }
     let _ = Level::Portable;
@@ -311,10 +496,9 @@ mod avx512 {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod avx2 {
-    use super::super::line::write_line;
-    use super::Set;
     use std::arch::x86_64::{
-        __m256d, _mm256_permute2f128_pd, _mm256_unpackhi_pd, _mm256_unpacklo_pd,
+        __m256d, _mm256_permute2f128_pd, _mm256_storeu_pd, _mm256_stream_pd, _mm256_unpackhi_pd,
+        _mm256_unpacklo_pd,
     };
 
     /// Four lines of four.
@@ -344,7 +528,7 @@ mod avx2 {
     /// # Safety
     /// As [`super::square`]; the instructions are there.
     #[inline(always)]
-    pub(super) unsafe fn square<S: Set, const STREAM: bool>(
+    pub(super) unsafe fn square<const STREAM: bool>(
         from: *const u8,
         from_stride: isize,
         to: *mut u8,
@@ -357,10 +541,27 @@ mod avx2 {
                 let upper = four(at, from_stride);
                 let lower = four(at.wrapping_offset(4 * from_stride), from_stride);
                 for i in 0..4 {
-                    let line = std::mem::transmute::<[__m256d; 2], [u64; 8]>([upper[i], lower[i]]);
                     let column = (4 * half + i) as isize;
-                    write_line::<S, STREAM>(to.wrapping_offset(column * to_stride), line);
+                    let to = to.wrapping_offset(column * to_stride);
+                    put::<STREAM>(to, upper[i]);
+                    put::<STREAM>(to.wrapping_add(32), lower[i]);
                 }
+            }
+        }
+    }
+
+    /// Half a line.
+    ///
+    /// # Safety
+    /// [MEM] `to` has room for it; [ALIGNED] and is a multiple of 32 if `STREAM`.
+    #[inline(always)]
+    unsafe fn put<const STREAM: bool>(to: *mut u8, half: __m256d) {
+        // SAFETY: the caller's.
+        unsafe {
+            if STREAM {
+                _mm256_stream_pd(to.cast(), half);
+            } else {
+                _mm256_storeu_pd(to.cast(), half);
             }
         }
     }
