@@ -41,6 +41,12 @@ pub(crate) struct Switch {
     name: &'static str,
 }
 
+/// One of some names.
+pub(crate) struct Choice {
+    name: &'static str,
+    pub(crate) names: &'static [&'static str],
+}
+
 /// Seconds that set-up waits for peers that live but are silent.
 pub(crate) const TIMEOUT: Number =
     Number { name: "RANKWAY_TIMEOUT", unit: "seconds", least: 1, most: 1 << 32 };
@@ -58,14 +64,16 @@ pub(crate) const BULK_PIECE: Number =
     Number { name: "RANKWAY_BULK_PIECE", unit: "bytes", least: 1, most: 1 << 40 };
 /// Whether packets between processes of a node go through our own queues.
 pub(crate) const NODE_QUEUES: Switch = Switch { name: "RANKWAY_NODE_QUEUES" };
+/// Who starts the job.
+pub(crate) const BOOT: Choice =
+    Choice { name: "RANKWAY_BOOT", names: &["local", "pmix", "pmi1", "alone"] };
+/// How noncontiguous data travels wherever it can.
+pub(crate) const TRANSFER: Choice =
+    Choice { name: "RANKWAY_TRANSFER", names: &["store", "crossmemory", "iov", "blocks", "pack"] };
 
 const NUMBERS: [&Number; 5] = [&TIMEOUT, &SHM_PEERS, &EAGER_CREDIT, &EAGER_MESSAGES, &BULK_PIECE];
 const SWITCHES: [&Switch; 1] = [&NODE_QUEUES];
-/// Variables that hold one of some names.
-const CHOICES: [(&str, &[&str]); 2] = [
-    ("RANKWAY_BOOT", &["local", "pmix", "pmi1", "alone"]),
-    ("RANKWAY_TRANSFER", &["store", "crossmemory", "iov", "blocks", "pack"]),
-];
+const CHOICES: [&Choice; 2] = [&BOOT, &TRANSFER];
 
 /// The value of a variable; an empty one counts as not set.
 fn value(name: &str) -> Option<String> {
@@ -104,6 +112,14 @@ impl Switch {
     }
 }
 
+impl Choice {
+    /// The name, if it is set.
+    pub(crate) fn get(&self) -> Option<&'static str> {
+        let value = value(self.name)?;
+        self.names.iter().copied().find(|name| *name == value)
+    }
+}
+
 fn check_one(
     name: &'static str,
     fits: impl FnOnce(&str) -> bool,
@@ -128,8 +144,8 @@ pub fn check() -> Result<(), BadSetting> {
         check_one(switch.name, |v| Switch::parse(v).is_some(), takes)?;
     }
     check_one(Plan::VARIABLE, |v| Plan::check(v).is_ok(), || Plan::TAKES.to_owned())?;
-    for (name, names) in CHOICES {
-        check_choice(name, names)?;
+    for choice in CHOICES {
+        check_choice(choice.name, choice.names)?;
     }
     Ok(())
 }

@@ -58,6 +58,7 @@ pub use liveness::{Liveness, Watch};
 pub(crate) use sweep::made_here;
 pub use sweep::{segment_prefix, sweep, sweep_process, sweep_stale};
 
+use crate::settings::BOOT;
 use std::sync::{Arc, Mutex};
 
 /// What a launcher knows of the end of a rank.
@@ -192,8 +193,7 @@ pub(crate) fn neighbours(boot: &dyn Boot) -> Option<Vec<(u32, ProcessId, bool)>>
 /// Returns true if a launcher started this process: [`connect`] would find
 /// peers without forking any.
 pub fn launched() -> bool {
-    let forced = std::env::var("RANKWAY_BOOT").ok().filter(|name| !name.is_empty());
-    match forced.as_deref() {
+    match BOOT.get() {
         Some(name) => name == "pmix" || name == "pmi1",
         None => in_pmix() || pmi1::present(),
     }
@@ -223,9 +223,8 @@ pub fn connect() -> Result<Arc<dyn Boot>, BootError> {
         return Ok(boot.clone());
     }
     crate::netmod::check_settings()?;
-    let forced = std::env::var("RANKWAY_BOOT").ok().filter(|name| !name.is_empty());
     sweep_stale();
-    let boot: Arc<dyn Boot> = match forced.as_deref() {
+    let boot: Arc<dyn Boot> = match BOOT.get() {
         None if in_pmix() => connect_pmix()?,
         None if pmi1::present() => Arc::new(pmi1::Pmi1::connect()?),
         None | Some("alone") => Arc::new(alone::Alone::new()?),

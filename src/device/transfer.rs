@@ -6,6 +6,7 @@
 
 use crate::datatype::Layout;
 use crate::netmod::Costs;
+use crate::settings::TRANSFER;
 use std::sync::OnceLock;
 
 /// A method of moving noncontiguous data.
@@ -25,28 +26,22 @@ pub enum Method {
 }
 
 impl Method {
-    /// All of them.
+    /// All of them, in the order of [`TRANSFER`]'s names.
     pub const ALL: [Method; 5] =
         [Method::Store, Method::CrossMemory, Method::Iov, Method::Blocks, Method::Pack];
 
     /// What it is called in `RANKWAY_TRANSFER`.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Method::Store => "store",
-            Method::CrossMemory => "crossmemory",
-            Method::Iov => "iov",
-            Method::Blocks => "blocks",
-            Method::Pack => "pack",
-        }
+        TRANSFER.names[self as usize]
     }
 
     /// The one that `RANKWAY_TRANSFER` asks for wherever it can be taken.
     fn asked() -> Option<Method> {
         static ASKED: OnceLock<Option<Method>> = OnceLock::new();
         *ASKED.get_or_init(|| {
-            let name = std::env::var("RANKWAY_TRANSFER").ok()?;
-            Method::ALL.into_iter().find(|method| method.name() == name.trim())
+            let name = TRANSFER.get()?;
+            Method::ALL.into_iter().find(|method| method.name() == name)
         })
     }
 }
@@ -204,6 +199,13 @@ mod tests {
 
     fn chosen(medium: Medium, blocks: u64, block: u64) -> Method {
         medium.choose(Shape { bytes: blocks * block, origin: blocks, target: 1 }, &Method::ALL)
+    }
+
+    #[test]
+    fn methods_have_their_own_names() {
+        let names = ["store", "crossmemory", "iov", "blocks", "pack"];
+        assert_eq!(Method::ALL.map(Method::name), names);
+        assert!(Method::ALL.iter().enumerate().all(|(at, &method)| method as usize == at));
     }
 
     #[test]
