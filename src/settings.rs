@@ -1,7 +1,8 @@
 //! Environment variables that hold numbers, switches and names: what each
 //! takes, at one place. [`check`] refuses nonsense when a process meets its job,
 //! so that the readers, which come later, find nothing but values that fit.
-//! Variables that name a library or a provider are refused by whoever opens it.
+//! Variables that name a library or a provider are refused by whoever opens it;
+//! those that one netmod alone reads stand there.
 
 use crate::datatype::Plan;
 use std::error::Error;
@@ -30,10 +31,10 @@ impl Error for BadSetting {}
 
 /// A whole number between two bounds.
 pub(crate) struct Number {
-    name: &'static str,
-    unit: &'static str,
-    least: u64,
-    most: u64,
+    pub(crate) name: &'static str,
+    pub(crate) unit: &'static str,
+    pub(crate) least: u64,
+    pub(crate) most: u64,
 }
 
 /// On or off.
@@ -50,9 +51,6 @@ pub(crate) struct Choice {
 /// Seconds that set-up waits for peers that live but are silent.
 pub(crate) const TIMEOUT: Number =
     Number { name: "RANKWAY_TIMEOUT", unit: "seconds", least: 1, most: 1 << 32 };
-/// Peers that libfabric's shm is trusted with.
-pub(crate) const SHM_PEERS: Number =
-    Number { name: "RANKWAY_SHM_PEERS", unit: "peers", least: 0, most: 256 };
 /// Bytes of short messages that may wait unreceived at one peer.
 pub(crate) const EAGER_CREDIT: Number =
     Number { name: "RANKWAY_EAGER_CREDIT", unit: "bytes", least: 16, most: 1 << 30 };
@@ -71,7 +69,7 @@ pub(crate) const BOOT: Choice =
 pub(crate) const TRANSFER: Choice =
     Choice { name: "RANKWAY_TRANSFER", names: &["store", "crossmemory", "iov", "blocks", "pack"] };
 
-const NUMBERS: [&Number; 5] = [&TIMEOUT, &SHM_PEERS, &EAGER_CREDIT, &EAGER_MESSAGES, &BULK_PIECE];
+const NUMBERS: [&Number; 4] = [&TIMEOUT, &EAGER_CREDIT, &EAGER_MESSAGES, &BULK_PIECE];
 const SWITCHES: [&Switch; 1] = [&NODE_QUEUES];
 const CHOICES: [&Choice; 2] = [&BOOT, &TRANSFER];
 
@@ -90,6 +88,14 @@ impl Number {
     /// The number, if it is set.
     pub(crate) fn get(&self) -> Option<u64> {
         value(self.name).and_then(|value| self.parse(&value))
+    }
+
+    /// Refuses a value that is none.
+    ///
+    /// # Errors
+    /// The variable, with what it takes.
+    pub(crate) fn check(&self) -> Result<(), BadSetting> {
+        check_one(self.name, |v| self.parse(v).is_some(), || self.takes())
     }
 
     fn takes(&self) -> String {
@@ -137,7 +143,7 @@ fn check_one(
 /// The first such variable, with what it takes.
 pub fn check() -> Result<(), BadSetting> {
     for number in NUMBERS {
-        check_one(number.name, |v| number.parse(v).is_some(), || number.takes())?;
+        number.check()?;
     }
     for switch in SWITCHES {
         let takes = || "1, on or yes, or 0, off or no".to_owned();

@@ -57,6 +57,20 @@ macro_rules! choices {
             Err(NetError::NoNetmod { wanted: name.to_owned(), have: NAMES })
         }
 
+        /// Refuses settings that could not be used, `RANKWAY_NETMOD` and the
+        /// netmods' own among them.
+        ///
+        /// # Errors
+        /// The first such variable, with what it takes.
+        pub(crate) fn check_settings() -> Result<(), BadSetting> {
+            settings::check()?;
+            $(
+                #[cfg(feature = $feature)]
+                <super::$module::$netmod as Netmod>::check_settings()?;
+            )*
+            settings::check_choice("RANKWAY_NETMOD", NAMES)
+        }
+
         /// The process that made a segment of this name, if a netmod's library
         /// calls its own so ([`Netmod::segment_owner`]).
         pub(crate) fn segment_owner(name: &str) -> Option<u32> {
@@ -91,12 +105,6 @@ impl Visit for Installed {
     fn visit<N: Netmod>(self) -> bool {
         N::is_installed()
     }
-}
-
-/// Refuses settings that could not be used, `RANKWAY_NETMOD` among them.
-pub(crate) fn check_settings() -> Result<(), BadSetting> {
-    settings::check()?;
-    settings::check_choice("RANKWAY_NETMOD", NAMES)
 }
 
 /// The netmod that is taken where none is named: the first whose library is

@@ -46,6 +46,7 @@ pub use error::NetError;
 pub use operation::{Atomic, Bulk, Completion, Iov, IovTransfer, Transfer};
 
 use crate::av::{AvError, Entry, Transport};
+use crate::settings::BadSetting;
 use std::sync::Arc;
 
 /// The provider has no space now: make progress, then call again (`-EAGAIN`).
@@ -150,6 +151,14 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// when it is named.
     fn is_installed() -> bool {
         true
+    }
+
+    /// Refuses settings of this netmod's own that it could not use.
+    ///
+    /// # Errors
+    /// The first such variable, with what it takes.
+    fn check_settings() -> Result<(), BadSetting> {
+        Ok(())
     }
 
     /// The process that made the shared-memory segment of this name, where it

@@ -11,6 +11,7 @@ use crate::netmod::{
     Atomic, Bulk, Calls, Caps, Completion, Costs, HEAD, IovTransfer, Kind, Neighbours, NetError,
     Netmod, Op, OpenParams, Providers, Transfer, Type,
 };
+use crate::settings::BadSetting;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -33,6 +34,10 @@ impl Netmod for Ofi {
 
     fn is_installed() -> bool {
         describe::library().is_ok()
+    }
+
+    fn check_settings() -> Result<(), BadSetting> {
+        shm::PEERS.check()
     }
 
     fn segment_owner(name: &str) -> Option<u32> {

@@ -2,16 +2,21 @@
 
 use super::constants::SHM_PEERS;
 use crate::netmod::NetError;
+use crate::settings::Number;
 
 /// Bytes of a shm endpoint's segment with libfabric 1.17 (2.5: 13 MB), taken as
 /// it fills.
 const SHM_SEGMENT: u64 = 16 << 20;
 
+/// Peers that shm is trusted with.
+pub(super) const PEERS: Number =
+    Number { name: "RANKWAY_SHM_PEERS", unit: "peers", least: 0, most: SHM_PEERS as u64 };
+
 /// The number of peers that shm is used for: [`SHM_PEERS`], or fewer where
-/// `RANKWAY_SHM_PEERS` says so, the same for all ranks. Further peers are
-/// reached over the network.
+/// [`PEERS`] says so, the same for all ranks. Further peers are reached over the
+/// network.
 pub(super) fn max_peers() -> u32 {
-    crate::settings::SHM_PEERS.get().map_or(SHM_PEERS, |n| SHM_PEERS.min(n as u32))
+    PEERS.get().map_or(SHM_PEERS, |n| n as u32)
 }
 
 /// The process that made a segment of shm's, which are called
