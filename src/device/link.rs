@@ -102,18 +102,19 @@ pub(super) struct Outgoing<'a> {
 /// Copied bodies; their memory is used again.
 #[derive(Default)]
 struct Copies {
-    places: Vec<(u32, Vec<u8>)>,
+    /// Whom each is for, `None` when it is free.
+    places: Vec<(Option<u32>, Vec<u8>)>,
     free: Vec<u32>,
 }
 
 impl Copies {
     fn insert(&mut self, peer: u32, body: &[u8]) -> u32 {
         let at = self.free.pop().unwrap_or_else(|| {
-            self.places.push((0, Vec::new()));
+            self.places.push((None, Vec::new()));
             self.places.len() as u32 - 1
         });
         let (owner, bytes) = &mut self.places[at as usize];
-        *owner = peer;
+        *owner = Some(peer);
         bytes.clear();
         bytes.extend_from_slice(body);
         at
@@ -125,13 +126,12 @@ impl Copies {
 
     /// Returns true if a copy for this peer is in use.
     fn has(&self, peer: u32) -> bool {
-        let of_peer = |at: &usize| self.places[*at].0 == peer;
-        (0..self.places.len()).filter(of_peer).any(|at| !self.free.contains(&(at as u32)))
+        self.places.iter().any(|(owner, _)| *owner == Some(peer))
     }
 
     /// The peer it was for.
     fn remove(&mut self, at: u32) -> Option<u32> {
-        let peer = self.places.get(at as usize)?.0;
+        let peer = self.places.get_mut(at as usize)?.0.take()?;
         self.free.push(at);
         Some(peer)
     }
