@@ -5,7 +5,7 @@ use super::oracle::{hits, operand};
 use super::program::{Act, Enclosed, Epoch, Frame, Spread, Step};
 use super::watch::Watch;
 use crate::harness::{Result, same, text};
-use rankway::datatype::{Basic, Layout};
+use rankway::datatype::Layout;
 use rankway::netmod::{Netmod, Type};
 use rankway::rma::{Access, Assert, Lock, Pending};
 use std::cell::RefCell;
@@ -83,21 +83,7 @@ struct Issued<'a, N: Netmod> {
 
 /// So many bytes of elements as they lie from the lowest one on.
 fn layout(spread: Spread, len: usize, ty: Type) -> Layout {
-    let element = Layout::basic(match ty {
-        Type::I8 => Basic::I8,
-        Type::U8 => Basic::U8,
-        Type::I16 => Basic::I16,
-        Type::U16 => Basic::U16,
-        Type::I32 => Basic::I32,
-        Type::U32 => Basic::U32,
-        Type::I64 => Basic::I64,
-        Type::U64 => Basic::U64,
-        Type::F32 => Basic::F32,
-        Type::F64 => Basic::F64,
-        Type::F80 => Basic::LongDouble,
-        Type::C32 => Basic::C32,
-        Type::C64 => Basic::C64,
-    });
+    let element = Layout::basic(ty.basic());
     let blocks = spread.blocks(len, ty).into_iter();
     let (places, lengths): (Vec<i64>, Vec<u64>) =
         blocks.map(|(at, len)| (at as i64, (len / ty.size()) as u64)).unzip();
