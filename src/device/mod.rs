@@ -80,10 +80,8 @@ pub use open::{AnyContext, Options, open, open_by_name, open_network, open_null,
 pub(crate) use packet::{Body, Class, Head};
 pub(crate) use peers::PerPeer;
 pub use shared::{ProgressThread, Shared};
-#[allow(unused_imports, reason = "windows are to stage by fragments")]
-pub(crate) use transfer::FRAGMENT;
 pub use transfer::{Explanation, Medium, Method, explain};
-pub(crate) use transfer::{Shape, fragment_of};
+pub(crate) use transfer::{FRAGMENT, Shape, fragment_of};
 pub(crate) use wait::Progress;
 
 use crate::av::{AddressVector, Entry, Table, Transport};

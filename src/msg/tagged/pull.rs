@@ -213,13 +213,13 @@ fn pull_piece<N: Netmod>(
     piece: Piece,
     address: u64,
 ) -> bool {
-    let Some(layout) = &slot.layout else {
+    if slot.layout.is_none() {
         // SAFETY: the buffer is writable until the request is done, and holds the
         // piece.
         return unsafe {
             context.pull(slot.peer, address, slot.buf.wrapping_add(piece.start), piece.len)
         };
-    };
+    }
     let mut bounce = staging.take(piece.len);
     let to = bounce.start();
     // SAFETY: staging memory of this length; the layout's bytes are writable until
@@ -227,8 +227,7 @@ fn pull_piece<N: Netmod>(
     let copied = unsafe {
         let copied = context.pull(slot.peer, address, to, piece.len);
         if copied {
-            let packed = std::slice::from_raw_parts(to, piece.len);
-            layout.unpack_raw(slot.buf, piece.start as u64, packed);
+            slot.unpack(piece, to);
         }
         copied
     };
