@@ -21,8 +21,9 @@ fn again<T>(
     for turn in 1.. {
         match call() {
             Ok(value) => return Ok(value),
-            Err(e) if turn <= 3 && e.to_string().contains(HELD_BACK) => {}
-            Err(e) if e.peer() != Some(t.victim) => return Err(format!("name: {what}: {e}")),
+            Err(e) if e.peer() != Some(t.victim) && !is_held_back(&e) => {
+                return Err(format!("name: {what}: {e}"));
+            }
             Err(e) if turn > 3 || start.elapsed() > Duration::from_secs(10) => {
                 return Err(format!("pair: {what}, {turn} times: {e}"));
             }

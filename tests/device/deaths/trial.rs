@@ -131,8 +131,19 @@ pub struct Trial {
     watched: RefCell<Vec<Watched>>,
 }
 
-/// In the error of an operation with the living that is to be repeated.
-pub const HELD_BACK: &str = "held back by a peer that died; repeat it";
+/// No error is told before the death that it is about.
+fn told_after_death(what: &str, error: &str) -> Result {
+    if now() < board().death.load(SeqCst) {
+        return Err(format!("name: {what}: told before it died: {error}"));
+    }
+    Ok(())
+}
+
+/// Returns true for the error of an operation with the living that was lost with
+/// what the dead held back, and is to be repeated.
+pub fn is_held_back(error: &dyn std::fmt::Display) -> bool {
+    error.to_string().contains("held back by a peer that died; repeat it")
+}
 
 impl Trial {
     pub fn new(me: u32, seed: u64) -> Trial {
@@ -204,9 +215,8 @@ impl Trial {
             Ok(value) => return Ok(Some(value)),
             Err(error) => error,
         };
-        // What the dead held back was lost with it, and says so.
-        if error.to_string().contains(HELD_BACK) {
-            return Ok(None);
+        if is_held_back(&error) {
+            return told_after_death(what, &error.to_string()).map(|()| None);
         }
         if error.named() != Some(self.victim) {
             return Err(format!("name: {what}: rank {} died, told: {error}", self.victim));
@@ -220,9 +230,7 @@ impl Trial {
         if !error.contains(&format!("rank {}", self.victim)) {
             return Err(format!("name: {what}: rank {} died, told: {error}", self.victim));
         }
-        if now() < board().death.load(SeqCst) {
-            return Err(format!("name: {what}: told before it died: {error}"));
-        }
+        told_after_death(what, error)?;
         if self.heard.get().is_none() {
             self.heard.set(Some(Instant::now()));
         }
