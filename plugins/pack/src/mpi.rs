@@ -290,14 +290,7 @@ impl Mpi {
 
     /// Returns true for `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
     pub(crate) fn ignores(&self, status: *const c_void) -> bool {
-        status as usize == self.ignored()
-    }
-
-    pub(crate) fn ignored(&self) -> usize {
-        match self.family {
-            Family::OpenMpi => 0,
-            Family::Mpich => 1,
-        }
+        status as usize == usize::from(self.family == Family::Mpich)
     }
 
     /// Bytes of a status in an array.

@@ -209,20 +209,17 @@ pub(crate) unsafe fn choose(
 #[inline(never)]
 unsafe fn decide(call: Call, memory: usize, count: c_int, handle: usize) -> Result<Chosen, Reason> {
     let mpi = mpi::get().ok_or(Reason::Off)?;
-    let (on, mut least) = match call.is_packing() {
+    let (on, least) = match call.is_packing() {
         true => (SETTINGS.pack, LEAST_PACKED),
         false => (SETTINGS.messages, LEAST_MESSAGE),
     };
-    if SETTINGS.all {
-        least = 1;
-    }
     if !on {
         return Err(Reason::Off);
     }
     let entry = find(handle).ok_or(Reason::Basic)?;
     let elements = u64::try_from(count).map_err(|_| Reason::Arguments)?;
     let bytes = entry.size.saturating_mul(elements);
-    if bytes < least {
+    if bytes < if SETTINGS.all { 1 } else { least } {
         return Err(Reason::Short);
     }
     // What a count of bytes can say.
