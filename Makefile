@@ -14,12 +14,12 @@ OPENMPI_DIR ?= $(if $(PREFIX),$(PREFIX)/lib/openmpi,$(CURDIR)/target/openmpi)
 OPENMPI_PROFILE ?= release
 
 .PHONY: help deps build rate count count-c memory maps pack info openmpi preload bench-preload test test-c test-matrix test-random test-openmpi test-mpi \
-	test-mpi-short test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi heap-mpi \
+	test-mpi-short test-mpi-preload test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi heap-mpi \
 	test-kills check fmt clippy doc structure public package bench rivals miri loom sanitize fuzz ci bindings \
 	install uninstall clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 deps: ## install what is missing (Debian 12, Ubuntu 22.04 and later)
 	@ci/deps
@@ -97,6 +97,10 @@ test-mpi: openmpi ## MPICH's test suite over our components and Open MPI's own (
 
 test-mpi-short: openmpi ## some 200 programs of it over our components, in minutes
 	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/mpi/suite.sh --short $(ARGS)
+
+test-mpi-preload: preload ## MPICH's test suite with librankway_pack.so before Open MPI and MPICH, and without (ARGS: directories)
+	@ci/deps --preload
+	@ci/mpi/suite.sh -s preload -s mpich-preload $(ARGS)
 
 test-mpi4py: openmpi ## mpi4py's test suite, with our components and with Open MPI's own
 	@ci/deps --python
