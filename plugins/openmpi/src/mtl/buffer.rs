@@ -139,7 +139,7 @@ impl Buffer {
             if kind != ffi::CONVERTOR_HOMOGENEOUS || of.pDesc.is_null() || of.bConverted != 0 {
                 return None;
             }
-            (of, datatype::layout(of.pDesc.cast_mut().cast(), of.count as usize)?)
+            (of, datatype::layout(of.pDesc.cast_mut().cast(), of.count)?)
         };
         if of.local_size == 0 || layout.size() != of.local_size as u64 {
             return None;

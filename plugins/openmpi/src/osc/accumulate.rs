@@ -186,14 +186,14 @@ pub(super) unsafe fn fetch<'a, N: Netmod>(
     back: Side,
     place: Place,
     op: *mut ffi::ompi_op_t,
-) -> Result<Vec<Pending<'a, N>>, c_int> {
+) -> Result<Option<Pending<'a, N>>, c_int> {
     // SAFETY: [MPI], [BUF], here and below.
     unsafe {
         let (into, to, offset) =
             sides(module, result.cast(), back, place.target, place.disp, place.side)?;
         if to.size() == 0 {
             let looked = module.enter(|_| empty_operation(module, place.target, offset));
-            return looked.map(|()| Vec::new()).map_err(|e| code(&e));
+            return looked.map(|()| None).map_err(|e| code(&e));
         }
         let no_type = ffi::MPI_ERR_TYPE as c_int;
         let basic = predefined(place.side.ty).ok_or(no_type)?;
@@ -214,7 +214,7 @@ pub(super) unsafe fn fetch<'a, N: Netmod>(
                 module.enter(|_| custom.fetch(module, &operands, &mut results, rank, offset, &to));
             if done == ffi::SUCCESS {
                 into.layout.unpack_raw(into.start, 0, &results);
-                return Ok(Vec::new());
+                return Ok(None);
             }
             return Err(done);
         };
@@ -222,7 +222,7 @@ pub(super) unsafe fn fetch<'a, N: Netmod>(
         let (results, into) = (into.start, &into.layout);
         let sent =
             || window.rget_accumulate_layout(operands, from, results, into, op, rank, offset, &to);
-        module.enter(|_| sent()).map(|pending| vec![pending]).map_err(|e| code(&e))
+        module.enter(|_| sent()).map(Some).map_err(|e| code(&e))
     }
 }
 

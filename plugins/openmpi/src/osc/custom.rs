@@ -121,11 +121,11 @@ impl CustomOp {
                 if let Err(e) = sent {
                     return code(&e);
                 }
-                if let Some(results) = results.as_deref_mut() {
-                    if let Some(place) = results.get_mut(done..done + count * size) {
-                        // SAFETY: the span of `count` elements.
-                        unsafe { spread.pack_raw(old.as_ptr(), 0, place) };
-                    }
+                if let Some(results) = results.as_deref_mut()
+                    && let Some(place) = results.get_mut(done..done + count * size)
+                {
+                    // SAFETY: the span of `count` elements.
+                    unsafe { spread.pack_raw(old.as_ptr(), 0, place) };
                 }
                 done += count * size;
                 from += count;

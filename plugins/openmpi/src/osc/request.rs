@@ -78,7 +78,7 @@ pub(super) fn finish(module: usize) {
 unsafe fn with_request<'a, N: Netmod>(
     win: *mut ffi::ompi_win_t,
     place: *mut *mut ffi::ompi_request_t,
-    start: impl FnOnce(&'a Module<N>) -> Result<Vec<Pending<'a, N>>, c_int>,
+    start: impl FnOnce(&'a Module<N>) -> Result<Option<Pending<'a, N>>, c_int>,
 ) -> c_int {
     guarded(|| {
         // SAFETY: [MPI], [BUF], here and below.
@@ -101,22 +101,17 @@ unsafe fn with_request<'a, N: Netmod>(
 unsafe fn return_request<N: Netmod>(
     module: &Module<N>,
     win: *mut ffi::ompi_win_t,
-    mut pending: Vec<Pending<'_, N>>,
+    mut pending: Option<Pending<'_, N>>,
     place: *mut *mut ffi::ompi_request_t,
 ) -> c_int {
     let mut poll = move |module: &Module<N>| {
         module.enter(|_| {
-            while let Some(last) = pending.last_mut() {
-                match last.test() {
-                    Ok(true) => drop(pending.pop()),
-                    Ok(false) => return None,
-                    Err(e) => {
-                        pending.pop();
-                        return Some(code(&e));
-                    }
-                }
+            let tested = pending.as_mut().map_or(Ok(true), Pending::test);
+            if let Ok(false) = tested {
+                return None;
             }
-            Some(ffi::SUCCESS)
+            pending = None;
+            Some(tested.map_or_else(|e| code(&e), |_| ffi::SUCCESS))
         })
     };
     match poll(module) {
@@ -168,7 +163,7 @@ pub(super) unsafe extern "C" fn rput<N: Netmod>(
     // SAFETY: live handles and a buffer as they say; Open MPI has seen to it.
     unsafe {
         with_request::<N>(win, request, |module| {
-            Ok(vec![access::put_layout(module, buf, here, target, disp, there)?])
+            access::put_layout(module, buf, here, target, disp, there).map(Some)
         })
     }
 }
@@ -188,7 +183,7 @@ pub(super) unsafe extern "C" fn rget<N: Netmod>(
     // SAFETY: as in `rput`.
     unsafe {
         with_request::<N>(win, request, |module| {
-            Ok(vec![access::get_layout(module, buf, here, target, disp, there)?])
+            access::get_layout(module, buf, here, target, disp, there).map(Some)
         })
     }
 }
@@ -211,7 +206,7 @@ pub(super) unsafe extern "C" fn raccumulate<N: Netmod>(
         with_request::<N>(win, request, |module| {
             let done = accumulate::update(module, buf.cast(), Side { count, ty }, place, op);
             // The operands were copied, or used.
-            if done == ffi::SUCCESS { Ok(Vec::new()) } else { Err(done) }
+            if done == ffi::SUCCESS { Ok(None) } else { Err(done) }
         })
     }
 }
