@@ -23,22 +23,26 @@ impl Pool {
     /// A copy of the bytes.
     #[inline]
     pub(super) fn copy(&mut self, bytes: &[u8]) -> Vec<u8> {
-        if bytes.is_empty() {
-            return Vec::new();
-        }
-        let at = class(bytes.len());
-        let mut buffer = self.classes.get_mut(at).and_then(Vec::pop);
-        let buffer = buffer.get_or_insert_with(|| Vec::with_capacity(1 << (at as u32 + SMALLEST)));
-        buffer.clear();
-        buffer.extend_from_slice(bytes);
-        std::mem::take(buffer)
+        self.filled(bytes.len(), |buffer| buffer.extend_from_slice(bytes))
     }
 
     /// Memory for so many bytes, all 0.
     pub(super) fn zeroed(&mut self, len: usize) -> Vec<u8> {
-        let mut buffer = self.copy(&[0][..len.min(1)]);
-        buffer.resize(len, 0);
-        buffer
+        self.filled(len, |buffer| buffer.resize(len, 0))
+    }
+
+    /// A buffer for so many bytes, empty before it is filled.
+    #[inline(always)]
+    fn filled(&mut self, len: usize, fill: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        if len == 0 {
+            return Vec::new();
+        }
+        let at = class(len);
+        let mut buffer = self.classes.get_mut(at).and_then(Vec::pop);
+        let buffer = buffer.get_or_insert_with(|| Vec::with_capacity(1 << (at as u32 + SMALLEST)));
+        buffer.clear();
+        fill(buffer);
+        std::mem::take(buffer)
     }
 
     /// Gives a copy back.
@@ -69,6 +73,10 @@ mod tests {
         assert_eq!((longer.len(), longer.as_ptr() == first), (200, false));
         let again = pool.copy(&[5; 65]);
         assert_eq!((&again[..], again.as_ptr()), (&[5; 65][..], first));
+        pool.give(again);
+        let zeroed = pool.zeroed(90);
+        assert_eq!((&zeroed[..], zeroed.as_ptr()), (&[0; 90][..], first));
+        assert_eq!(pool.zeroed(0).capacity(), 0);
     }
 
     #[test]
