@@ -184,13 +184,7 @@ impl Layout {
         let mut part = Stream { at: stream, skip: from, left };
         let memory = memory.wrapping_offset(*offset as isize);
         // SAFETY: the caller's; the part ends within the form.
-        unsafe {
-            if PACK && plan.streaming && !in_lines(form) {
-                staged(form, memory, part, plan);
-            } else {
-                walk::<PACK>(form, memory, &mut part, plan);
-            }
-        }
+        unsafe { walk::<PACK>(form, memory, &mut part, plan) };
         if plan.streaming {
             kernels::fence();
         }
@@ -201,43 +195,6 @@ impl Layout {
 /// The plan with instructions that the processor has.
 fn there(plan: &Plan) -> Plan {
     Plan { level: plan.level.min(Level::best()), ..*plan }
-}
-
-/// Bytes that are packed within the caches before they are written past them.
-const STAGE: usize = 16 << 10;
-
-/// Returns true if kernels write the form's stream in whole lines.
-fn in_lines(form: &Form) -> bool {
-    match &form.kind {
-        Kind::Run => matches!(form.size, 4 | 8 | 16 | 32 | 64..),
-        Kind::Loop { count, body, .. } => {
-            (*count > kernels::SMALL as u64 || !matches!(body.kind, Kind::Run)) && in_lines(body)
-        }
-        Kind::Blocks { body, .. } => matches!(body.kind, Kind::Run) && in_lines(body),
-        Kind::Runs(runs) => form.size / runs.len() as u64 >= 1024,
-        Kind::Parts(parts) => parts.iter().all(|part| in_lines(&part.form)),
-    }
-}
-
-/// Packs a stretch through a buffer in the cache, from where whole lines go out.
-///
-/// # Safety
-/// As [`walk`].
-unsafe fn staged(form: &Form, mem: *mut u8, whole: Stream, plan: &Plan) {
-    let mut stage = [[0u64; 8]; STAGE / 64];
-    let stage = stage.as_mut_ptr().cast::<u8>();
-    let cached = Plan { streaming: false, ..*plan };
-    let mut done = 0;
-    while done < whole.left {
-        let left = (whole.left - done).min(STAGE as u64);
-        let mut part = Stream { at: stage, skip: whole.skip + done, left };
-        // SAFETY: the caller's; the buffer has room for the part.
-        unsafe {
-            walk::<true>(form, mem, &mut part, &cached);
-            kernels::run::<true>(stage, whole.at.wrapping_add(done as usize), left as usize, plan);
-        }
-        done += left;
-    }
 }
 
 /// Copies what the stream wants of a form whose first run is at `mem`.

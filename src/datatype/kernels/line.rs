@@ -75,7 +75,7 @@ pub(super) unsafe fn write_line<S: Set, const STREAM: bool>(to: *mut u8, line: [
     unsafe { to.cast::<[u64; 8]>().write_unaligned(line) }
 }
 
-/// Copies an element of 4 to 64 bytes, past the caches.
+/// Copies an element of 4 to 32 bytes, past the caches.
 ///
 /// # Safety
 /// [MEM] `from` has an element to read, `to` room for it; [ALIGNED] `to` is a multiple
@@ -97,7 +97,6 @@ pub(super) unsafe fn store_past<S: Set, const SIZE: usize>(from: *const u8, to: 
                         x86::_mm256_loadu_si256(from.cast()),
                     );
                 }
-                64 => return write_line::<S, true>(to, load(from)),
                 _ => {}
             }
         }

@@ -143,5 +143,5 @@ use dispatch;
 
 pub(super) use line::{fence, prefetch};
 pub(super) use nest::{nest, run};
-pub(super) use table::{SMALL, equal_runs, runs};
+pub(super) use table::{equal_runs, runs};
 pub(super) use transpose::BAND;

@@ -76,7 +76,7 @@ unsafe fn equal<S: Set, const PACK: bool>(
 }
 
 /// Runs up to which a table within a loop is kept at hand.
-pub(in super::super) const SMALL: usize = 16;
+pub(super) const SMALL: usize = 16;
 
 /// Runs of one length at a few places, in many rounds.
 ///

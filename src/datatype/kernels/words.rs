@@ -126,8 +126,8 @@ pub(super) unsafe fn by_width<S: Set, P: Places, const PACK: bool>(
         if PACK && joined && plan.streaming {
             let aligned = stream.addr().is_multiple_of(len);
             match len {
-                64 if aligned => return past::<S, P, 64>(places, stream, count),
-                LINE..1024 if len * count >= 4096 => {
+                // (Single lines apart are read faster if what is written waits in the caches.)
+                WIDE..1024 if len * count >= 4096 => {
                     return lines::<S, P>(places, stream, len, count);
                 }
                 4 if aligned => return past::<S, P, 4>(places, stream, count),
@@ -144,6 +144,9 @@ pub(super) unsafe fn by_width<S: Set, P: Places, const PACK: bool>(
         );
     }
 }
+
+/// Runs from so many bytes on are packed past the caches in whole lines.
+const WIDE: usize = 2 * LINE;
 
 /// One run after the other, by words of one length.
 ///
