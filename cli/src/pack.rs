@@ -259,7 +259,7 @@ fn places(path: &Path, unit: Unit) -> Result<Pattern, String> {
     Ok(Pattern {
         what: "places of a file".into(),
         shape: Shape::Indexed { blocks, of: Box::new(basic(unit)) },
-        pieces: vec![manual::Piece { unit: size, loops }],
+        pieces: vec![manual::Piece::new(size, loops)],
         element: size,
         name,
     })

@@ -59,7 +59,7 @@ pub(super) fn all() -> Vec<(&'static str, Pattern)> {
         let index = rising(n, 6);
         let at = index.iter().map(|&i| 4 * i64::from(i)).collect();
         let loops = Loops::List { at: 0, index, run: 1 };
-        (blocks(1, at, basic(Unit::Float)), vec![Piece { unit: 4, loops }], 4)
+        (blocks(1, at, basic(Unit::Float)), vec![Piece::new(4, loops)], 4)
     });
     add("SPECFEM3D_cm", "3 floats at each of two lists", [3_000, 100_000], &|n| {
         let lists: Vec<Vec<u32>> =
@@ -70,10 +70,8 @@ pub(super) fn all() -> Vec<(&'static str, Pattern)> {
             (1, 4 * at as i64, blocks(3, offsets, basic(Unit::Float)))
         };
         let shape = Shape::Struct(vec![field(0, &lists[0]), field(second, &lists[1])]);
-        let piece = |(at, index): (usize, Vec<u32>)| Piece {
-            unit: 4,
-            loops: Loops::List { at, index, run: 3 },
-        };
+        let piece =
+            |(at, index): (usize, Vec<u32>)| Piece::new(4, Loops::List { at, index, run: 3 });
         (shape, [0, second].into_iter().zip(lists).map(piece).collect(), 4)
     });
     add("SPECFEM3D_mt", "3 floats of each point, planes apart", [32, 128], &|n| {
@@ -170,7 +168,7 @@ fn atoms(n: u64, properties: &[(usize, usize)]) -> Made {
         let of = basic(if unit == 8 { Unit::Double } else { Unit::Int });
         fields.push((1, at as i64, blocks(run as u64, offsets, of)));
         let index = list.iter().map(|i| i * run as u32).collect();
-        pieces.push(Piece { unit, loops: Loops::List { at: at / unit, index, run } });
+        pieces.push(Piece::new(unit, Loops::List { at: at / unit, index, run }));
         at = (at + bytes * there).next_multiple_of(16);
     }
     (Shape::Struct(fields), pieces, 8)

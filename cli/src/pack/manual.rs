@@ -7,8 +7,11 @@ use rankway::datatype::Level;
 /// What a program loops over; places and strides are in elements of `unit` bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
-    pub(super) unit: usize,
-    pub(super) loops: Loops,
+    unit: usize,
+    loops: Loops,
+    /// Elements of the stream, and elements of memory up to the last one: known before
+    /// a run, as a program knows its arrays.
+    reach: (usize, usize),
 }
 
 #[derive(Clone, Debug)]
@@ -62,9 +65,16 @@ impl Style {
 }
 
 impl Piece {
+    pub(super) fn new(unit: usize, loops: Loops) -> Piece {
+        let reach = loops.reach();
+        Piece { unit, loops, reach }
+    }
+}
+
+impl Loops {
     /// Elements of the stream, and elements of memory up to the last one.
     fn reach(&self) -> (usize, usize) {
-        match &self.loops {
+        match self {
             Loops::Nest { at, dims, run } => {
                 let count: usize = dims.iter().map(|(count, _)| count).product();
                 let last: usize = dims.iter().map(|(n, stride)| n.saturating_sub(1) * stride).sum();
@@ -97,7 +107,7 @@ pub(super) fn run<const PACK: bool>(
 ) -> bool {
     let mut from = 0;
     for piece in pieces {
-        let (size, end) = piece.reach();
+        let (size, end) = piece.reach;
         let place = memory.as_ptr() as usize | (stream.as_ptr() as usize + from);
         let aligned = place.is_multiple_of(piece.unit.min(8));
         from += size * piece.unit;

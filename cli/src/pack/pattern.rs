@@ -121,7 +121,7 @@ pub(super) const NAMED: [Named; 11] = [
             let one = Shape::Struct(vec![(3, 0, double()), (4, 40, double())]);
             let fields = vec![(0, 3), (5, 4)];
             let loops = Loops::Records { count: count as usize, stride: 9, fields };
-            (contiguous(count, resized(72, one)), vec![Piece { unit: 8, loops }], 8)
+            (contiguous(count, resized(72, one)), vec![Piece::new(8, loops)], 8)
         },
     },
 ];
@@ -146,7 +146,7 @@ fn shuffled(n: u32) -> Vec<u32> {
 /// `at` a place, loops of (count, stride) around runs: in elements of `unit` bytes.
 pub(super) fn nest(unit: usize, at: usize, dims: &[(u64, u64)], run: u64) -> Piece {
     let dims = dims.iter().map(|&(count, stride)| (count as usize, stride as usize)).collect();
-    Piece { unit, loops: Loops::Nest { at, dims, run: run as usize } }
+    Piece::new(unit, Loops::Nest { at, dims, run: run as usize })
 }
 
 /// Columns of a matrix, `width` side by side at a time.
@@ -172,7 +172,7 @@ fn spaced(bytes: u64, block: u64, stride: u64) -> (Shape, Vec<Piece>, usize) {
 fn indexed(run: usize, index: Vec<u32>) -> (Shape, Vec<Piece>, usize) {
     let at = index.iter().map(|&i| i64::from(i) * 8).collect();
     let shape = blocks(run as u64, at, basic(Unit::Double));
-    (shape, vec![Piece { unit: 8, loops: Loops::List { at: 0, index, run } }], 8)
+    (shape, vec![Piece::new(8, Loops::List { at: 0, index, run })], 8)
 }
 
 /// A part of an array: `(size, part, start)` of each dimension.
