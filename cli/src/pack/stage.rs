@@ -65,14 +65,10 @@ impl<'a> Stage<'a> {
         let (memory, stream) = self.bytes();
         stream.fill(GROUND);
         copy(memory, stream)?;
-        let (mut from, mut wrong) = (0, None);
-        shape.walk(0, &mut |at, len| {
-            if memory[at..at + len] != stream[from..from + len] {
-                wrong = wrong.or(Some(from));
-            }
-            from += len;
-        });
-        wrong.map_or(Ok(()), |from| Err(format!("packs another byte at {from} or behind it")))
+        match difference(shape, memory, stream) {
+            Some((_, from)) => Err(format!("packs another byte at {from} or behind it")),
+            None => Ok(()),
+        }
     }
 
     /// Unpacks once, compares every byte with the reference and looks that nothing
@@ -85,14 +81,7 @@ impl<'a> Stage<'a> {
         stream.copy_from_slice(&memory[..len]);
         memory.fill(GROUND);
         copy(memory, stream)?;
-        let (mut from, mut wrong) = (0, None);
-        shape.walk(0, &mut |at, len| {
-            if memory[at..at + len] != stream[from..from + len] {
-                wrong = wrong.or(Some(at));
-            }
-            from += len;
-        });
-        if let Some(at) = wrong {
+        if let Some((at, _)) = difference(shape, memory, stream) {
             return Err(format!("unpacks another byte at {at} or behind it"));
         }
         shape.walk(0, &mut |at, len| memory[at..at + len].fill(GROUND));
@@ -121,6 +110,18 @@ impl<'a> Stage<'a> {
         }
         Ok(best)
     }
+}
+
+/// Where the first stretch that is not the stream's begins, in memory and in the stream.
+fn difference(shape: &Shape, memory: &[u8], stream: &[u8]) -> Option<(usize, usize)> {
+    let (mut from, mut first) = (0, None);
+    shape.walk(0, &mut |at, len| {
+        if memory[at..at + len] != stream[from..from + len] {
+            first = first.or(Some((at, from)));
+        }
+        from += len;
+    });
+    first
 }
 
 /// Processor time of this thread, ns: neighbours on the machine do not count.
