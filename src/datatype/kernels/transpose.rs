@@ -1,8 +1,7 @@
 //! Matrices whose rows become columns.
 
-use super::line::{LINE, Word, apart, copy, load, prefetch, store, write_line};
+use super::line::{LINE, Word, apart, load, prefetch, store, write_line};
 use super::{Level, Plan, Set};
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// A matrix in memory: `count` lines, `stride` bytes apart, of contiguous elements.
@@ -58,22 +57,13 @@ const AHEAD: usize = 96;
 /// Columns, or rows, that are copied at a time where there is no square.
 const THIN: usize = 512;
 
-/// Rows and lines of a strip, and the gap between its columns, which are a power of
-/// two apart otherwise and would meet in a few sets of the first cache.
-const ROWS: usize = 64;
-const LINES: usize = 8;
-const GAP: usize = LINE;
-
-/// Lines of the strip of the narrowest elements.
-const STRIP: usize = LINES * LINE * (ROWS + GAP) / LINE;
-
 /// Writes element (r, c) of `from` to (c, r) of `to`; each has as many rows as the
 /// other has columns.
 ///
 /// Squares of a line's elements are transposed in registers. They lie between the
 /// lines of a side whose rows are whole lines apart, and [`Squares`] has their order.
-/// Where rows of `to` begin anywhere and are to go past the caches, a strip of them is
-/// put together in the first cache.
+/// Lines of `to` go past the caches where they are whole: put together in the first
+/// cache before, they take longer than through it.
 ///
 /// # Safety
 /// [MEM] all elements of `from` can be read, those of `to` written, and they are
@@ -83,10 +73,10 @@ pub(super) unsafe fn transpose<S: Set, W: Word>(from: Rows, to: Rows, plan: &Pla
     let aligned = to.stride % LINE as isize == 0 && to.at.align_offset(W::SIZE) == 0;
     // SAFETY: [MEM].
     unsafe {
-        match (plan.streaming, aligned) {
-            (false, _) => walk::<S, W, false>(from, to, plan),
-            (true, true) => walk::<S, W, true>(from, to, plan),
-            (true, false) => strips::<S, W>(from, to, plan),
+        if plan.streaming && aligned {
+            walk::<S, W, true>(from, to, plan);
+        } else {
+            walk::<S, W, false>(from, to, plan);
         }
     }
 }
@@ -226,66 +216,6 @@ unsafe fn thin<W: Word>(from: Rows, to: Rows) {
             let (end, last) = ((row + THIN).min(rows), (column + THIN).min(columns));
             // SAFETY: [MEM].
             unsafe { plain::<W>(from, to, row..end, column..last) };
-        }
-    }
-}
-
-/// By way of strips, from where lines go past the caches wherever rows of `to` begin.
-///
-/// # Safety
-/// As [`transpose`].
-#[inline(always)]
-unsafe fn strips<S: Set, W: Word>(from: Rows, to: Rows, plan: &Plan) {
-    let n = LINE / W::SIZE;
-    let (rows, columns) = (from.count, to.count);
-    let most = plan.tile.min(ROWS).max(n) / n * n;
-    let (body, whole) = (rows / n * n, columns / n * n);
-    // SAFETY: [MEM]; the parts are the whole matrix.
-    unsafe {
-        let mut row = 0;
-        while row < body {
-            let end = row.saturating_add(most).min(body);
-            let mut column = 0;
-            while column < whole {
-                let last = (column + LINES * n).min(whole);
-                strip::<S, W>(from, to, row..end, column..last);
-                column = last;
-            }
-            plain::<W>(from, to, row..end, whole..columns);
-            row = end;
-        }
-        plain::<W>(from, to, body..rows, 0..columns);
-    }
-}
-
-/// One strip: squares into it, its columns from there.
-///
-/// # Safety
-/// As [`transpose`]; numbers of rows and columns are multiples of a line's elements,
-/// at most `ROWS` and those of `LINES`.
-#[inline(always)]
-unsafe fn strip<S: Set, W: Word>(from: Rows, to: Rows, rows: Range<usize>, columns: Range<usize>) {
-    let n = LINE / W::SIZE;
-    let mut strip = [const { MaybeUninit::<[u64; 8]>::uninit() }; STRIP];
-    let len = rows.len() * W::SIZE;
-    let at = strip.as_mut_ptr().cast::<u8>();
-    let strip = Rows { at, stride: (len + GAP) as isize, count: columns.len() };
-    // Numbered as rows and columns of `from` are.
-    let strip = strip.back::<W>(columns.start, rows.start);
-    // SAFETY: [MEM]; the strip has room for as many columns of as many rows, with the
-    // gap behind each, whatever the element's width.
-    unsafe {
-        for row in rows.clone().step_by(n) {
-            for column in columns.clone().step_by(n) {
-                // Rows lie apart: no prefetcher of the machine's follows them.
-                from.ask::<W>(from.element::<W>(row + 2 * n, column));
-                let (a, b) = (from.element::<W>(row, column), strip.element::<W>(column, row));
-                square::<S, W, false>(a, from.stride, b, strip.stride);
-            }
-        }
-        for column in columns {
-            let at = strip.element::<W>(column, rows.start);
-            copy::<S, true>(at, to.element::<W>(column, rows.start), len);
         }
     }
 }
