@@ -1,15 +1,15 @@
 //! A worker: endpoints, progress, and what is under way.
 
+use super::arrivals::Arrivals;
 use super::bindings as sys;
 use super::constants::{CLOSE_TIMEOUT, PACKETS};
 use super::domain::{Ucx, return_code};
 use super::ffi::Functions;
 use super::inject::InjectHandle;
-use super::slots::{self, Arrived, CallStatus, Inner};
+use super::slots::{self, CallStatus, Inner};
 use crate::netmod::{AGAIN, Completion, HEAD, NetError, Transfer};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ffi::c_void;
-use std::panic::resume_unwind;
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Instant;
@@ -43,9 +43,7 @@ impl Worker {
                 done: RefCell::default(),
                 failures: RefCell::default(),
                 failed: RefCell::default(),
-                arrived: Cell::new(None),
-                early_packets: RefCell::default(),
-                panic: Cell::new(None),
+                arrivals: Arrivals::default(),
             }),
         };
         // SAFETY: all-zero parameters name no field.
@@ -197,26 +195,12 @@ impl Worker {
     pub(super) fn poll(
         &self,
         mut done: impl FnMut(Completion),
-        mut arrived: impl FnMut(&[u8; HEAD], &[u8]),
+        arrived: impl FnMut(&[u8; HEAD], &[u8]),
     ) -> Result<(), NetError> {
         let inner = &*self.inner;
-        if !inner.early_packets.borrow().is_empty() {
-            let early = inner.early_packets.take();
-            early.iter().for_each(|(head, body)| arrived(head, body));
-        }
-        let taker: &mut Arrived<'_> = &mut arrived;
-        // SAFETY: only the lifetime changes; the pointer is taken out again
-        // before the closure goes.
-        let taker =
-            unsafe { std::mem::transmute::<&mut Arrived<'_>, *mut Arrived<'static>>(taker) };
-        inner.arrived.set(Some(taker));
-        // SAFETY: the worker is open and polled by its owner, not from within a callback:
-        // `arrived` must not poll.
+        // SAFETY: the worker is open and polled by its owner; no callback of ours polls.
         unsafe { (inner.f.ucp_worker_progress)(inner.worker) };
-        inner.arrived.set(None);
-        if let Some(panic) = inner.panic.take() {
-            resume_unwind(panic);
-        }
+        inner.arrivals.hand_on(arrived);
         if !inner.done.borrow().is_empty() {
             let mut list = inner.done.take();
             for (token, dest, status) in list.drain(..) {

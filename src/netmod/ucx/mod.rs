@@ -27,6 +27,7 @@ pub(crate) mod bindings;
 pub mod baseline;
 pub(crate) mod ffi;
 
+mod arrivals;
 mod atomic;
 mod bulk;
 mod constants;

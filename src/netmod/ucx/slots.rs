@@ -1,16 +1,15 @@
 //! Operations in progress, what UCX's callbacks find of them and of their
 //! worker, and copies of bytes that must outlive the caller's buffer.
 
+use super::arrivals::Arrivals;
 use super::bindings as sys;
 use super::constants::{FAILURES, SLOTS};
 use super::domain::{Ucx, return_code};
 use super::ffi::Functions;
 use crate::netmod::{HEAD, PENDING};
-use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -152,11 +151,6 @@ unsafe extern "C" fn received(
     unsafe { Inner::call_done(user_data.cast(), request, status) };
 }
 
-/// A packet that arrived outside a poll.
-type Packet = ([u8; HEAD], Box<[u8]>);
-
-pub(super) type Arrived<'a> = dyn FnMut(&[u8; HEAD], &[u8]) + 'a;
-
 /// The state that callbacks get as their argument; it never moves.
 pub(super) struct Inner {
     pub(super) f: &'static Functions,
@@ -171,13 +165,8 @@ pub(super) struct Inner {
     pub(super) failures: RefCell<Vec<(u64, sys::ucs_status_t)>>,
     /// Endpoints that failed, and why.
     pub(super) failed: RefCell<BTreeMap<u64, sys::ucs_status_t>>,
-    /// The closure that takes packets, within a poll.
-    pub(super) arrived: Cell<Option<*mut Arrived<'static>>>,
-    /// Packets that came outside a poll.
-    pub(super) early_packets: RefCell<Vec<Packet>>,
-    /// The panic of `arrived`, kept until UCX has returned: it must not unwind
-    /// through UCX's frames.
-    pub(super) panic: Cell<Option<Box<dyn Any + Send>>>,
+    /// Packets that a poll has not handed on yet.
+    pub(super) arrivals: Arrivals,
 }
 
 /// The state of an operation after its call.
@@ -283,22 +272,6 @@ impl Inner {
         }
     }
 
-    /// A packet came in.
-    fn packet(&self, head: &[u8; HEAD], body: &[u8]) {
-        match self.arrived.get() {
-            Some(arrived) => {
-                // SAFETY: set by the poll that this runs within, which keeps
-                // the closure; UCX calls back one packet at a time.
-                let call = AssertUnwindSafe(|| unsafe { (*arrived)(head, body) });
-                if let Err(panic) = catch_unwind(call) {
-                    self.arrived.set(None);
-                    self.panic.set(Some(panic));
-                }
-            }
-            None => self.early_packets.borrow_mut().push((*head, body.into())),
-        }
-    }
-
     /// The return code of an operation whose token always comes back.
     pub(super) fn complete_tracked(
         &self,
@@ -350,8 +323,8 @@ pub(super) unsafe extern "C" fn packet(
             length => std::slice::from_raw_parts(data.cast::<u8>(), length),
         };
         match (header_length, bytes.split_first_chunk::<HEAD>()) {
-            (0, Some((head, body))) => inner.packet(head, body),
-            (HEAD, _) => inner.packet(&*header.cast(), bytes),
+            (0, Some((head, body))) => inner.arrivals.push(head, body),
+            (HEAD, _) => inner.arrivals.push(&*header.cast(), bytes),
             _ => {}
         }
     }

@@ -19,7 +19,7 @@ impl Worker {
     pub(super) fn arm(&self) -> bool {
         let inner = self.inner();
         let nothing = inner.done.borrow().is_empty()
-            && inner.early_packets.borrow().is_empty()
+            && inner.arrivals.is_empty()
             && inner.failures.borrow().is_empty();
         // SAFETY: the worker is open.
         let arm = || unsafe { (self.f().ucp_worker_arm)(self.handle()) };
