@@ -121,7 +121,7 @@ impl Squares {
     /// The next square's row and column.
     #[inline(always)]
     fn next(&mut self) -> Option<(usize, usize)> {
-        if self.column >= self.right && !self.turn() {
+        if self.column >= self.right && !self.next_diagonal() {
             return None;
         }
         let square = (self.row, self.column);
@@ -135,7 +135,7 @@ impl Squares {
 
     /// Goes to the next diagonal, if there is one.
     #[inline(never)]
-    fn turn(&mut self) -> bool {
+    fn next_diagonal(&mut self) -> bool {
         if self.top == self.rows {
             return false;
         }
