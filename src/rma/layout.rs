@@ -210,11 +210,3 @@ pub(super) fn origin_in(memory: &[u8], origin: usize, layout: &Layout) -> Result
     layout.check(memory.len(), origin).map_err(ErrorKind::Layout)?;
     Ok(memory.as_ptr().wrapping_add(origin))
 }
-
-/// Refuses a null buffer, unless the layout has no bytes.
-pub(super) fn not_null(buf: *const u8, layout: &Layout) -> Result<(), Error> {
-    match layout.size() as usize {
-        len if len > 0 && buf.is_null() => Err(ErrorKind::NullBuffer { len }.into()),
-        _ => Ok(()),
-    }
-}

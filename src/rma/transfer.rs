@@ -14,7 +14,6 @@
 use super::access::Access;
 use super::access::copy;
 use super::am_fallback::{Answer, Request, error_of, opcode};
-use super::layout::not_null;
 use super::pieces::{Pieces, single};
 use super::request::{InFlight, Pending};
 use super::stretches::Places;
@@ -572,5 +571,13 @@ impl<N: Netmod> Access<N> {
             in_flight.push(InFlight::Token(token, remote.peer));
         }
         Ok(())
+    }
+}
+
+/// Refuses a null buffer, unless the layout has no bytes.
+pub(super) fn not_null(buf: *const u8, layout: &Layout) -> Result<(), Error> {
+    match layout.size() as usize {
+        len if len > 0 && buf.is_null() => Err(ErrorKind::NullBuffer { len }.into()),
+        _ => Ok(()),
     }
 }
