@@ -55,6 +55,7 @@ mod kernels;
 mod layout;
 mod machine;
 mod model;
+mod part;
 mod plan;
 mod signature;
 mod table;

@@ -12,7 +12,7 @@
 use super::compute::Work;
 use super::exposed_region::{ExposedRegion, Registry};
 use super::locks::{Holder, LockMode, NO_RANK};
-use super::stretches::Places;
+use super::places::scattered;
 use super::types::Status;
 use super::{Error, ErrorKind};
 use crate::datatype::Layout;
@@ -420,13 +420,11 @@ impl<N: Netmod> RmaHandler<N> {
         let mut out = Vec::new();
         let served = self.registry.with(window, |region| match head.kind {
             opcode::UPDATE | opcode::FETCH | opcode::SWAP => {
-                Some((elements(region, head.kind, place, meta, body, &mut out), 0))
+                Some((elements(region, head, meta, body, &mut out), 0))
             }
-            opcode::PUT | opcode::GET => {
-                Some((bytes(region, head.kind, place, meta, body, &mut out), 0))
-            }
+            opcode::PUT | opcode::GET => Some((bytes(region, head, meta, body, &mut out), 0)),
             opcode::SCATTER | opcode::GATHER | opcode::UPDATE_EACH | opcode::FETCH_EACH => {
-                Some((scattered(region, head.kind, place, meta, body, &mut out), 0))
+                Some((scattered(region, head, meta, body, &mut out), 0))
             }
             opcode::CUSTOM => {
                 let (operator, span) = (self.registry.operator.get().copied(), meta.count as usize);
@@ -465,14 +463,13 @@ impl<N: Netmod> RmaHandler<N> {
 /// Carries out a request on elements.
 fn elements(
     region: &ExposedRegion,
-    opcode: u8,
-    place: u64,
+    head: &Head,
     meta: Meta,
     body: &[u8],
     out: &mut Vec<u8>,
 ) -> Status {
     let len = meta.count as usize * meta.ty.size();
-    let (kind, want) = match opcode {
+    let (kind, want) = match head.kind {
         opcode::SWAP => (Kind::Swap, 2 * len),
         opcode::FETCH if meta.op == Op::NoOp => (Kind::Fetch, 0),
         opcode::FETCH => (Kind::Fetch, len),
@@ -495,7 +492,7 @@ fn elements(
         count: meta.count as usize,
     };
     // SAFETY: the buffers were measured just now.
-    let status = unsafe { region.compute(place, work) };
+    let status = unsafe { region.compute(head.words[1], work) };
     if status != Status::Done {
         out.clear();
     }
@@ -505,14 +502,13 @@ fn elements(
 /// Carries out a put or get of plain bytes.
 fn bytes(
     region: &ExposedRegion,
-    opcode: u8,
-    place: u64,
+    head: &Head,
     meta: Meta,
     body: &[u8],
     out: &mut Vec<u8>,
 ) -> Status {
-    let len = meta.count as usize;
-    let done = if opcode == opcode::PUT {
+    let (place, len) = (head.words[1], meta.count as usize);
+    let done = if head.kind == opcode::PUT {
         if body.len() != len {
             return Status::Malformed;
         }
@@ -534,67 +530,6 @@ fn bytes(
         return Status::OutOfRange;
     }
     Status::Done
-}
-
-/// Carries out a request on the places in front of its body.
-fn scattered(
-    region: &ExposedRegion,
-    opcode: u8,
-    place: u64,
-    meta: Meta,
-    body: &[u8],
-    out: &mut Vec<u8>,
-) -> Status {
-    let Some((places, operands)) = Places::decode(body, MAX_BODY) else {
-        return Status::Malformed;
-    };
-    let fetches = matches!(opcode, opcode::GATHER | opcode::FETCH_EACH);
-    let plain = matches!(opcode, opcode::SCATTER | opcode::GATHER);
-    let has_operands = opcode != opcode::GATHER && (plain || meta.op != Op::NoOp);
-    let want = if has_operands { places.bytes } else { 0 };
-    if operands.len() != want || meta.count as usize != places.bytes {
-        return Status::Malformed;
-    }
-    out.resize(if fetches { places.bytes } else { 0 }, 0);
-    let status = match opcode {
-        opcode::SCATTER => places.each_block(region, place, |at, before, len| {
-            // SAFETY: in range; as many operands as places.
-            unsafe { at.copy_from_nonoverlapping(operands.as_ptr().add(before), len) };
-        }),
-        opcode::GATHER => places.each_block(region, place, |at, before, len| {
-            // SAFETY: in range; `out` has just been made that long.
-            unsafe { at.copy_to_nonoverlapping(out.as_mut_ptr().add(before), len) };
-        }),
-        _ if !places.holds_elements(meta.ty.size()) => return Status::Malformed,
-        _ => places.within(region, place),
-    };
-    let mut status = if status.is_some() { Status::Done } else { Status::OutOfRange };
-    if !plain && status == Status::Done {
-        let (operands, results) = (operands.as_ptr(), out.as_mut_ptr());
-        let kind = if fetches { Kind::Fetch } else { Kind::Update };
-        for (offset, before, len) in places.offsets(place) {
-            let operand = if has_operands { operands.wrapping_add(before) } else { operands };
-            let work = Work {
-                kind,
-                ty: meta.ty,
-                op: meta.op,
-                at: std::ptr::null_mut(),
-                operand,
-                compare: operand,
-                result: if fetches { results.wrapping_add(before) } else { results },
-                count: len / meta.ty.size(),
-            };
-            // SAFETY: the buffers were measured just now.
-            status = unsafe { region.compute(offset, work) };
-            if status != Status::Done {
-                break;
-            }
-        }
-    }
-    if status != Status::Done {
-        out.clear();
-    }
-    status
 }
 
 /// The holder of a lock that a peer requested by a packet.

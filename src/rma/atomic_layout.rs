@@ -5,19 +5,18 @@
 //! target applies the operation on their way into its memory.
 
 use super::access::Access;
-use super::am_fallback::{Answer, Request, error_of, opcode};
+use super::am_fallback::{error_of, opcode};
 use super::atomic::Origin;
 use super::compute::{is_atomic, refusal};
 use super::layout::origin_in;
 use super::pieces::Pieces;
+use super::places::Scattered;
 use super::request::{InFlight, Pending};
-use super::stretches::Places;
 use super::transfer::not_null;
 use super::types::{AccessPath, Status, Target};
 use super::{Error, ErrorKind, Hints};
 use crate::datatype::Layout;
 use crate::netmod::{Kind, Netmod, Op, Type};
-use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 /// The sides of an accumulate.
@@ -197,8 +196,11 @@ impl<N: Netmod> Access<N> {
         };
         if !own && mapped.is_none() {
             order()?;
+            let opcode = if results.is_some() { opcode::FETCH_EACH } else { opcode::UPDATE_EACH };
+            let operands = has_operands.then_some((operands, from));
+            let scattered = Scattered { opcode, ty, op, operands, results, peer, start, there: to };
             // SAFETY: [BUF], [INTO]: null was refused.
-            return unsafe { self.combine_by_packets(sides, ty, (peer, start), in_flight) };
+            return unsafe { self.scatter(&scattered, in_flight) };
         }
         self.count_cpu_atomic();
         let kind = if results.is_some() { Kind::Fetch } else { Kind::Update };
@@ -229,52 +231,6 @@ impl<N: Netmod> Access<N> {
                 // SAFETY: [BUF]; [INTO] until the operation's end; null was refused.
                 unsafe { self.elements_by_packets(&origin, peer, offset as u64, &mut in_flight)? };
             }
-        }
-        Ok(())
-    }
-
-    /// Sends the operation as requests, in pieces.
-    ///
-    /// # Safety
-    /// \[BUF\], \[INTO\], as [`Access::combine`]; null ones are not used.
-    unsafe fn combine_by_packets(
-        &self,
-        &Sides { operands: (operands, from), results, op, to, .. }: &Sides<'_>,
-        ty: Type,
-        (peer, start): (u32, i64),
-        mut in_flight: Option<&mut Vec<InFlight>>,
-    ) -> Result<(), Error> {
-        let has_operands = op != Op::NoOp;
-        let longest = self.request_limit(peer)?;
-        let mut done = 0;
-        while done < to.size() {
-            let places = Places::cut(to, done, longest, usize::from(has_operands), ty.size());
-            let mut body = self.encoded(&places, longest)?;
-            if has_operands {
-                let head = body.len();
-                body.resize(head + places.bytes, 0);
-                // SAFETY: [BUF].
-                unsafe { from.pack_raw(operands, done, &mut body[head..]) };
-            }
-            let answer = in_flight.is_some().then(|| Rc::new(Answer::default()));
-            let request = Request {
-                opcode: if results.is_some() { opcode::FETCH_EACH } else { opcode::UPDATE_EACH },
-                window: self.state()?.exposed_region.id,
-                place: start as u64,
-                count: places.bytes,
-                ty,
-                op,
-                body: &body,
-                result: results.map_or((std::ptr::null_mut(), 0), |(at, _)| (at, places.bytes)),
-                into: results.map(|(_, into)| (into.clone(), done)),
-                answer: answer.clone(),
-            };
-            // SAFETY: [INTO], until the answer came.
-            unsafe { self.request(peer, request)? };
-            if let (Some(in_flight), Some(answer)) = (in_flight.as_deref_mut(), answer) {
-                in_flight.push(InFlight::Answer(answer, peer));
-            }
-            done += places.bytes as u64;
         }
         Ok(())
     }

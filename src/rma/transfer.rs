@@ -13,17 +13,16 @@
 
 use super::access::Access;
 use super::access::copy;
-use super::am_fallback::{Answer, Request, error_of, opcode};
+use super::am_fallback::{error_of, opcode};
 use super::pieces::{Pieces, single};
+use super::places::Scattered;
 use super::request::{InFlight, Pending};
-use super::stretches::Places;
 use super::types::{Remote, Status, Target, unreachable_error};
 use super::{Error, ErrorKind};
 use crate::datatype::Layout;
 use crate::device::{Explanation, FRAGMENT, Medium, Method, PIECE, Shape, explain};
 use crate::netmod::{Costs, Iov, Netmod, Op, Type};
 use std::collections::VecDeque;
-use std::rc::Rc;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 /// A noncontiguous put or get.
@@ -382,64 +381,27 @@ impl<N: Netmod> Access<N> {
             return Ok(());
         }
         let mut own = Vec::new();
-        let (mut in_flight, returns) = match completion {
+        let (in_flight, returns) = match completion {
             _ if write => (None, false),
             LocalCompletion::Flush => (None, false),
             LocalCompletion::InFlight(in_flight) => (Some(in_flight), false),
             LocalCompletion::Return => (Some(&mut own), true),
         };
-        let mut send = || -> Result<(), Error> {
-            let longest = self.request_limit(peer)?;
-            let mut done = 0;
-            while done < here.size() {
-                let places = Places::cut(there, done, longest, usize::from(write), 1);
-                let mut body = self.encoded(&places, longest)?;
-                let bytes = places.bytes;
-                let mut result = (std::ptr::null_mut(), 0);
-                let mut answer = None;
-                if write {
-                    let head = body.len();
-                    body.resize(head + bytes, 0);
-                    // SAFETY: [BUF].
-                    unsafe { here.pack_raw(buf, done, &mut body[head..]) };
-                } else {
-                    result = (buf, bytes);
-                    answer = in_flight.is_some().then(|| Rc::new(Answer::default()));
-                }
-                let request = Request {
-                    opcode: if write { opcode::SCATTER } else { opcode::GATHER },
-                    window: region.id,
-                    place: start as u64,
-                    count: bytes,
-                    ty: Type::U8,
-                    op: Op::Replace,
-                    body: &body,
-                    result,
-                    into: (!write).then(|| (here.clone(), done)),
-                    answer: answer.clone(),
-                };
-                // SAFETY: [INTO], until the answer came.
-                unsafe { self.request(peer, request)? };
-                if let (Some(in_flight), Some(answer)) = (in_flight.as_deref_mut(), answer) {
-                    in_flight.push(InFlight::Answer(answer, peer));
-                }
-                done += bytes as u64;
-            }
-            Ok(())
+        let scattered = Scattered {
+            opcode: if write { opcode::SCATTER } else { opcode::GATHER },
+            ty: Type::U8,
+            op: Op::Replace,
+            operands: write.then_some((buf.cast_const(), here)),
+            results: (!write).then_some((buf, here)),
+            peer,
+            start,
+            there,
         };
-        let started = send();
+        // SAFETY: [BUF]; [INTO], until the answer came.
+        let started = unsafe { self.scatter(&scattered, in_flight) };
         // A failed request is forgotten, so that its answer is not written.
         let ended = if returns { self.await_in_flight(&mut own) } else { Ok(()) };
         started.and(ended)
-    }
-
-    /// The front of a request's body; refuses requests that hold nothing.
-    pub(super) fn encoded(&self, places: &Places, longest: usize) -> Result<Vec<u8>, Error> {
-        if places.bytes == 0 {
-            let why = format!("the provider's packets of {longest} bytes are too short for this");
-            return Err(ErrorKind::Arguments(why).into());
-        }
-        Ok(places.encode())
     }
 
     /// # Safety

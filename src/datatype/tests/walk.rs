@@ -89,6 +89,26 @@ proptest! {
     }
 
     #[test]
+    fn parts_are_stretches_of_the_stream(
+        recipe in recipe(), a in any::<u64>(), b in any::<u64>(), count in 0u64..4,
+    ) {
+        let (layout, _) = both(&recipe);
+        let layout = layout.times(count).unwrap();
+        let size = layout.size();
+        let (from, to) = ((a % (size + 2)).min(b % (size + 2)), (a % (size + 2)).max(b % (size + 2)));
+        let part = layout.part(from..to).unwrap();
+        let mut want = bytes_from(&layout, from);
+        want.truncate((to - from) as usize);
+        prop_assert_eq!(&bytes_from(&part, 0), &want);
+        prop_assert_eq!(part.size(), want.len() as u64);
+        let bounds = want.iter().min().map(|low| (*low, want.iter().max().unwrap() + 1));
+        prop_assert_eq!(part.true_bounds(), bounds);
+        let back = Layout::decode(&part.encode()).unwrap();
+        prop_assert_eq!(bytes_from(&back, 0), want);
+        prop_assert_eq!(back, part);
+    }
+
+    #[test]
     fn foreign_descriptions_are_what_they_say(list in described()) {
         let (mut items, mut bytes, mut basics) = (Vec::new(), Vec::new(), Vec::new());
         write(&list, &mut items);

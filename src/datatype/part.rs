@@ -1,0 +1,137 @@
+//! A stretch of a layout's packed stream as a layout of its own.
+
+use super::basic::Basic;
+use super::error::LayoutError;
+use super::form::{self, Form, Kind};
+use super::layout::Layout;
+use super::table::Run;
+use super::types::Types;
+use std::ops::Range;
+use std::sync::Arc;
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+impl Layout {
+    /// The bytes `range` of the packed stream, or those of them that there are, as a
+    /// layout of [`Basic::Byte`] around the same origin; its bounds are its true ones.
+    ///
+    /// Loops of this one are loops of the part, and what is before the range takes no
+    /// time: for who describes a long layout piece by piece.
+    ///
+    /// ```
+    /// use rankway::datatype::{Basic, Layout};
+    ///
+    /// let pairs = Layout::vector(100, 2, 5, &Layout::basic(Basic::U8))?;
+    /// let part = pairs.part(3..7)?;
+    /// assert_eq!(part.blocks_from(0).collect::<Vec<_>>(), [(6, 1), (10, 2), (15, 1)]);
+    /// # Ok::<(), rankway::datatype::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// None that a layout which was made can have.
+    pub fn part(&self, range: Range<u64>) -> Result<Layout> {
+        let range = range.start..range.end.min(self.size());
+        let mut parts = Vec::new();
+        if let Some((offset, form)) = &self.placed
+            && !range.is_empty()
+        {
+            cut(form, *offset, range.clone(), &mut parts)?;
+        }
+        let placed = if parts.len() > 1 { form::kept(parts)? } else { parts.pop() };
+        let types = match &placed {
+            Some((_, form)) => Types::Same(Basic::Byte, form.size),
+            None => Types::None,
+        };
+        let mut part = Layout { placed, lb: 0, ub: 0, alignment: 1, types };
+        (part.lb, part.ub) = part.true_bounds().unwrap_or((0, 0));
+        Ok(part)
+    }
+}
+
+/// Appends the forms of the bytes `range` of a form at `at`, in order; it has them.
+fn cut(
+    form: &Arc<Form>,
+    at: i64,
+    range: Range<u64>,
+    parts: &mut Vec<(i64, Arc<Form>)>,
+) -> Result<()> {
+    if range == (0..form.size) {
+        parts.push((at, form.clone()));
+        return Ok(());
+    }
+    match &form.kind {
+        Kind::Run => parts.push((at + range.start as i64, Form::run(range.end - range.start)?)),
+        Kind::Loop { stride, body, .. } => {
+            let place = |i: u64| at + i as i64 * stride;
+            let whole = |rounds: Range<u64>, parts: &mut Vec<_>| {
+                let body = Some((place(rounds.start), body.clone()));
+                parts.extend(form::fold(rounds.end - rounds.start, *stride, &body)?);
+                Ok(())
+            };
+            rounds(body, &place, range, parts, &whole)?;
+        }
+        Kind::Blocks { at: offsets, body } => {
+            let place = |i: u64| at + offsets.get(i as usize);
+            let whole = |rounds: Range<u64>, parts: &mut Vec<_>| {
+                let first = place(rounds.start);
+                let list: Vec<i64> = rounds.map(|i| place(i) - first).collect();
+                parts.push(match list.len() {
+                    1 => (first, body.clone()),
+                    _ => (first, form::blocks(&list, body.clone())?),
+                });
+                Ok(())
+            };
+            rounds(body, &place, range, parts, &whole)?;
+        }
+        Kind::Runs(runs) => {
+            let (first, within) = runs.find(range.start);
+            let mut left = range.end - range.start;
+            let mut list: Vec<Run> = Vec::new();
+            let (mut i, mut skip) = (first, within);
+            while left > 0 {
+                let (offset, len) = runs.get(i);
+                let taken = (len - skip).min(left);
+                list.push((at + offset + skip as i64, taken));
+                (i, skip, left) = (i + 1, 0, left - taken);
+            }
+            parts.push(match list[..] {
+                [(at, len)] => (at, Form::run(len)?),
+                _ => (list[0].0, form::table(&list)?),
+            });
+        }
+        Kind::Parts(inner) => {
+            let first = inner.partition_point(|part| part.start <= range.start) - 1;
+            for part in inner[first..].iter().take_while(|part| part.start < range.end) {
+                let start = range.start.saturating_sub(part.start);
+                let end = (range.end - part.start).min(part.form.size);
+                cut(&part.form, at + part.offset, start..end, parts)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Bytes `range` of so many bodies: what is left of the first, whole ones by `whole`,
+/// the beginning of the last.
+fn rounds(
+    body: &Arc<Form>,
+    place: &dyn Fn(u64) -> i64,
+    range: Range<u64>,
+    parts: &mut Vec<(i64, Arc<Form>)>,
+    whole: &dyn Fn(Range<u64>, &mut Vec<(i64, Arc<Form>)>) -> Result<()>,
+) -> Result<()> {
+    let (mut first, skip) = (range.start / body.size, range.start % body.size);
+    let (last, rest) = (range.end / body.size, range.end % body.size);
+    if skip > 0 {
+        let end = if first == last { rest } else { body.size };
+        cut(body, place(first), skip..end, parts)?;
+        first += 1;
+    }
+    if first < last {
+        whole(first..last, parts)?;
+    }
+    if first <= last && rest > 0 {
+        cut(body, place(last), 0..rest, parts)?;
+    }
+    Ok(())
+}
