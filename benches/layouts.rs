@@ -3,7 +3,9 @@
 //!
 //! `cargo bench --bench layouts`: over mapped windows, over libfabric's shm and over
 //! tcp. The ratio is the contiguous put's time through the layout's; beside it stand
-//! the method taken and how long packing alone takes, in the contiguous put's time.
+//! the method taken, how long packing alone takes, in the contiguous put's time, and
+//! the time of the same copy between two memories of one process through the put's:
+//! near 1 the memory is the limit. `-- shm` (or mapped, tcp) measures that alone.
 
 mod pair;
 
@@ -24,7 +26,9 @@ const CUBE: u64 = 128;
 const BYTES: usize = (CUBE * CUBE * CUBE * 8) as usize;
 
 fn main() -> ExitCode {
-    pair::each(["mapped", "shm", "tcp"], measure)
+    let named: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    let asked = |name: &&str| named.is_empty() || named.iter().any(|other| other == name);
+    pair::each(["mapped", "shm", "tcp"].into_iter().filter(asked), measure)
 }
 
 /// What is put: at the origin, at the target.
@@ -70,7 +74,7 @@ fn measure(name: &str, boot: Arc<dyn Boot>) -> Result {
     window.fence()?;
     if world.rank() == 0 {
         let data: Vec<u8> = (0..BYTES).map(|i| (i * 7 % 251) as u8).collect();
-        let mut packed = vec![0; BYTES];
+        let (mut packed, mut moved) = (vec![0; BYTES], vec![0; BYTES]);
         for (what, origin, target) in patterns()? {
             let all = Layout::contiguous(origin.size(), &Layout::basic(Basic::U8))?;
             let put = |from: &Layout, to: &Layout| -> Result<f64> {
@@ -80,13 +84,17 @@ fn measure(name: &str, boot: Arc<dyn Boot>) -> Result {
                 Ok(start.elapsed().as_secs_f64())
             };
             // In turns, so that what else the machine does meets all.
-            let (mut ours, mut flat, mut alone) = (f64::MAX, f64::MAX, f64::MAX);
+            let (mut ours, mut flat) = (f64::MAX, f64::MAX);
+            let (mut alone, mut inside) = (f64::MAX, f64::MAX);
             for _ in 0..ROUNDS {
                 flat = flat.min(put(&all, &all)?);
                 ours = ours.min(put(&origin, &target)?);
                 let start = Instant::now();
                 origin.pack(&data, 0, 0, &mut packed[..origin.size() as usize])?;
                 alone = alone.min(start.elapsed().as_secs_f64());
+                let start = Instant::now();
+                origin.copy_to((&data, 0), &target, (&mut moved, 0), 0..origin.size())?;
+                inside = inside.min(start.elapsed().as_secs_f64());
             }
             let mut back = vec![0; origin.size() as usize];
             window.get_layout(&mut back, 0, &all, 1, 0, &target)?;
@@ -97,12 +105,13 @@ fn measure(name: &str, boot: Arc<dyn Boot>) -> Result {
             let method = window.explain_layout(&origin, 1, &target)?.method;
             println!(
                 "{name:6} {what:10} at the {side}: {:6.2} GB/s, contiguous {:6.2} GB/s, ratio {:.2} \
-                 ({}; packing alone {:.2})",
+                 ({}; packing alone {:.2}; {:.2} of the same copy in one process)",
                 all.size() as f64 / ours / 1e9,
                 all.size() as f64 / flat / 1e9,
                 flat / ours,
                 method.name(),
                 alone / flat,
+                inside / ours,
             );
         }
     }

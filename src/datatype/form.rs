@@ -262,8 +262,8 @@ impl Pieces {
     }
 }
 
-/// The same form at many places, as a loop or a table.
-fn equal_blocks(parts: &[(i64, Arc<Form>)]) -> Result<Option<Arc<Form>>> {
+/// The same form at many places, at least two, as a loop or a table.
+pub(super) fn equal_blocks(parts: &[(i64, Arc<Form>)]) -> Result<Option<Arc<Form>>> {
     let (first, body) = &parts[0];
     if parts.iter().any(|(_, form)| !Arc::ptr_eq(form, body) && form != body) {
         return Ok(None);

@@ -72,5 +72,6 @@ pub use kernels::{Level, Plan};
 pub use layout::{Dealt, Distribution, Layout, Order};
 pub use machine::{Costs, Machine, Origin};
 pub use model::{Accesses, Candidate, PlanCost};
+pub use part::Columns;
 pub use plan::Direction;
 pub use signature::Signature;

@@ -30,14 +30,35 @@ impl Layout {
     /// # Errors
     /// None that a layout which was made can have.
     pub fn part(&self, range: Range<u64>) -> Result<Layout> {
-        let range = range.start..range.end.min(self.size());
+        self.part_of_each(range, 1, 0)
+    }
+
+    /// [`Layout::part`] of so many ranges one after the other, each `step` bytes behind
+    /// the one before: of stretches of columns.
+    ///
+    /// # Errors
+    /// As [`Layout::part`]; [`LayoutError::Overflow`] for ranges that have more than 2^61
+    /// bytes together.
+    pub fn part_of_each(&self, range: Range<u64>, count: u64, step: u64) -> Result<Layout> {
         let mut parts = Vec::new();
-        if let Some((offset, form)) = &self.placed
-            && !range.is_empty()
-        {
-            cut(form, *offset, range.clone(), &mut parts)?;
+        if let Some((offset, form)) = &self.placed {
+            for i in 0..count {
+                let before = i.saturating_mul(step);
+                let start = range.start.saturating_add(before);
+                let range = start..range.end.saturating_add(before).min(form.size);
+                if range.is_empty() {
+                    break;
+                }
+                cut(form, *offset, range, &mut parts)?;
+            }
         }
-        let placed = if parts.len() > 1 { form::kept(parts)? } else { parts.pop() };
+        let placed = match &parts[..] {
+            [] | [_] => parts.pop(),
+            [(first, _), ..] => match form::equal_blocks(&parts)? {
+                Some(form) => Some((*first, form)),
+                None => form::kept(parts)?,
+            },
+        };
         let types = match &placed {
             Some((_, form)) => Types::Same(Basic::Byte, form.size),
             None => Types::None,
@@ -46,6 +67,40 @@ impl Layout {
         (part.lb, part.ub) = part.true_bounds().unwrap_or((0, 0));
         Ok(part)
     }
+
+    /// The columns of a layout that takes those of a matrix one after the other, if
+    /// they share cache lines: what was fetched for one is better used for all.
+    #[must_use]
+    pub fn columns(&self) -> Option<Columns> {
+        let (_, form) = self.placed.as_ref()?;
+        let Kind::Loop { count, stride, body } = &form.kind else { return None };
+        let Kind::Loop { stride: row, body: block, .. } = &body.kind else { return None };
+        let side_by_side = LINE / stride.unsigned_abs().max(1);
+        let apart = matches!(block.kind, Kind::Run) && row.unsigned_abs() >= LINE;
+        (apart && side_by_side > 1).then_some(Columns {
+            side_by_side,
+            count: *count,
+            bytes: body.size,
+            block: block.size,
+        })
+    }
+}
+
+/// Bytes of a cache line.
+const LINE: u64 = 64;
+
+/// Columns of equal blocks, several to a cache line, one after the other in the packed
+/// stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Columns {
+    /// How many share a line.
+    pub side_by_side: u64,
+    /// How many there are.
+    pub count: u64,
+    /// Bytes of one.
+    pub bytes: u64,
+    /// Bytes of a block.
+    pub block: u64,
 }
 
 /// Appends the forms of the bytes `range` of a form at `at`, in order; it has them.

@@ -12,7 +12,7 @@
 use super::compute::Work;
 use super::exposed_region::{ExposedRegion, Registry};
 use super::locks::{Holder, LockMode, NO_RANK};
-use super::places::scattered;
+use super::places::{self, Stream};
 use super::types::Status;
 use super::{Error, ErrorKind};
 use crate::datatype::Layout;
@@ -530,6 +530,35 @@ fn bytes(
         return Status::OutOfRange;
     }
     Status::Done
+}
+
+/// Carries out a request on the places in front of its body.
+fn scattered(
+    region: &ExposedRegion,
+    head: &Head,
+    meta: Meta,
+    body: &[u8],
+    out: &mut Vec<u8>,
+) -> Status {
+    let Some((layout, operands)) = places::decode(body) else { return Status::Malformed };
+    let (opcode, place, bytes) = (head.kind, head.words[1], meta.count as usize);
+    let fetches = matches!(opcode, opcode::GATHER | opcode::FETCH_EACH);
+    let plain = matches!(opcode, opcode::SCATTER | opcode::GATHER);
+    let has_operands = opcode != opcode::GATHER && (plain || meta.op != Op::NoOp);
+    let want = if has_operands { bytes } else { 0 };
+    if layout.size() != bytes as u64 || bytes > MAX_BODY || operands.len() != want {
+        return Status::Malformed;
+    }
+    out.resize(if fetches { bytes } else { 0 }, 0);
+    let status = match opcode {
+        opcode::SCATTER => places::copy(region, place, &layout, Stream::From(operands)),
+        opcode::GATHER => places::copy(region, place, &layout, Stream::Into(out)),
+        _ => places::elements(region, place, &layout, (meta.ty, meta.op), (operands, out)),
+    };
+    if status != Status::Done {
+        out.clear();
+    }
+    status
 }
 
 /// The holder of a lock that a peer requested by a packet.

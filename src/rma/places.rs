@@ -4,166 +4,114 @@
 //! What comes from a peer is not trusted: [`Layout::decode`] checks descriptions, and
 //! bounds and lengths are checked here before memory is touched.
 
-use super::access::Access;
-use super::am_fallback::{Answer, MAX_BODY, Meta, Request, opcode};
 use super::compute::Work;
 use super::exposed_region::ExposedRegion;
-use super::request::InFlight;
 use super::types::Status;
 use super::{Error, ErrorKind};
-use crate::datatype::Layout;
-use crate::device::Head;
-use crate::netmod::{Kind, Netmod, Op, Type};
-use std::rc::Rc;
+use crate::datatype::{Columns, Layout};
+use crate::netmod::{Kind, Op, Type};
 
 /// Bytes of the length of a description, in front of it.
 const LENGTH: usize = 8;
 
+/// Bytes of a request that may not have space for a row of columns and its description.
+const SHORT: usize = 512;
+
+/// Stretches of a packed stream for one request: as many as there are, of so many bytes
+/// each, the first from `from` on and each `step` behind the one before.
+#[derive(Clone, Copy)]
+pub(super) struct Cut {
+    pub(super) from: u64,
+    pub(super) len: u64,
+    pub(super) count: u64,
+    pub(super) step: u64,
+}
+
+impl Cut {
+    pub(super) fn bytes(self) -> usize {
+        (self.count * self.len) as usize
+    }
+
+    pub(super) fn of(self, layout: &Layout) -> Result<Layout, Error> {
+        let part = layout.part_of_each(self.from..self.from + self.len, self.count, self.step);
+        Ok(part.map_err(ErrorKind::Layout)?)
+    }
+}
+
 /// A layout cut into parts, each for one request.
-struct Parts<'l> {
+pub(super) struct Parts<'l> {
     layout: &'l Layout,
-    /// Bytes of the packed stream that are cut.
+    /// Those that share cache lines go side by side; without any all is one column.
+    columns: Columns,
+    /// Columns of which all was cut, and the bytes that were of the next ones.
+    passed: u64,
     done: u64,
     /// Bytes of a request, and of an answer.
     longest: usize,
     /// How many operands a request has for each byte.
     operands: usize,
-    /// Bytes of an element, which no part ends within.
-    size: usize,
     /// Bytes of the next part, if its description fits beside them.
     next: usize,
 }
 
 impl<'l> Parts<'l> {
-    fn new(layout: &'l Layout, longest: usize, operands: usize, size: usize) -> Parts<'l> {
-        let next = longest / size * size;
-        Parts { layout, done: 0, longest, operands, size, next }
+    /// No part ends within an element of `size` bytes.
+    pub(super) fn new(
+        layout: &'l Layout,
+        longest: usize,
+        operands: usize,
+        size: usize,
+    ) -> Parts<'l> {
+        let (bytes, block) = (layout.size(), size as u64);
+        let whole = Columns { side_by_side: 1, count: 1, bytes, block };
+        let fit = |c: &Columns| c.block.is_multiple_of(block) && longest >= SHORT;
+        let columns = layout.columns().filter(fit).unwrap_or(whole);
+        let (passed, done) = (0, 0);
+        Parts { layout, columns, passed, done, longest, operands, next: longest }
     }
 
-    /// Describes the next part in place of what `body` holds; where it begins in the
-    /// packed stream, and its bytes. `None` behind the last.
-    fn cut(&mut self, body: &mut Vec<u8>) -> Result<Option<(u64, usize)>, Error> {
-        let (from, longest) = (self.done, self.longest);
-        let mut bytes = self.next;
-        while from < self.layout.size() && bytes > 0 {
-            let part = self.layout.part(from..from + bytes as u64).map_err(ErrorKind::Layout)?;
-            let (description, len) = (part.encode(), part.size() as usize);
-            let used = LENGTH + description.len() + self.operands * len;
-            if used <= longest {
-                body.clear();
-                body.extend_from_slice(&(description.len() as u64).to_le_bytes());
-                body.extend_from_slice(&description);
-                self.done += len as u64;
-                // What fits is found out once, unless what follows is described shorter.
-                self.next =
-                    if used < longest / 2 { longest / self.size * self.size } else { bytes };
-                return Ok(Some((from, len)));
-            }
-            bytes = (len * longest / used).min(len - 1) / self.size * self.size;
-        }
-        if from == self.layout.size() {
+    /// Describes the next part in place of what `body` holds. `None` behind the last.
+    pub(super) fn cut(&mut self, body: &mut Vec<u8>) -> Result<Option<Cut>, Error> {
+        let (Columns { side_by_side, count, bytes, block }, longest) = (self.columns, self.longest);
+        if self.passed == count || bytes == 0 {
             return Ok(None);
         }
-        let why = format!("the provider's packets of {longest} bytes are too short for this");
-        Err(ErrorKind::Arguments(why).into())
-    }
-}
-
-/// An operation on the places of a layout in a peer's memory.
-pub(super) struct Scattered<'l> {
-    pub(super) opcode: u8,
-    pub(super) ty: Type,
-    pub(super) op: Op,
-    /// What goes there, in the order of the packed streams.
-    pub(super) operands: Option<(*const u8, &'l Layout)>,
-    /// Where what was there goes.
-    pub(super) results: Option<(*mut u8, &'l Layout)>,
-    /// World rank; the layout's origin from the start of its memory.
-    pub(super) peer: u32,
-    pub(super) start: i64,
-    pub(super) there: &'l Layout,
-}
-
-impl<N: Netmod> Access<N> {
-    /// Asks the peer for an operation, by requests with a part of it each; operands
-    /// were copied on return.
-    ///
-    /// # Safety
-    /// \[BUF\] of the operands; \[INTO\] of the results, until what goes into `in_flight`
-    /// is complete, without it until a flush.
-    pub(super) unsafe fn scatter(
-        &self,
-        &Scattered { opcode, ty, op, operands, results, peer, start, there }: &Scattered<'_>,
-        mut in_flight: Option<&mut Vec<InFlight>>,
-    ) -> Result<(), Error> {
-        let longest = self.request_limit(peer)?;
-        let mut parts = Parts::new(there, longest, usize::from(operands.is_some()), ty.size());
-        let mut body = Vec::with_capacity(longest);
-        while let Some((done, bytes)) = parts.cut(&mut body)? {
-            if let Some((operands, from)) = operands {
-                let front = body.len();
-                body.resize(front + bytes, 0);
-                // SAFETY: [BUF].
-                unsafe { from.pack_raw(operands, done, &mut body[front..]) };
+        let count = side_by_side.min(count - self.passed);
+        let mut next = self.next;
+        loop {
+            let len = (next as u64 / count / block * block).min(bytes - self.done);
+            if len == 0 {
+                let why =
+                    format!("the provider's packets of {longest} bytes are too short for this");
+                return Err(ErrorKind::Arguments(why).into());
             }
-            let answer = in_flight.is_some().then(|| Rc::new(Answer::default()));
-            let request = Request {
-                opcode,
-                window: self.state()?.exposed_region.id,
-                place: start as u64,
-                count: bytes,
-                ty,
-                op,
-                body: &body,
-                result: results.map_or((std::ptr::null_mut(), 0), |(at, _)| (at, bytes)),
-                into: results.map(|(_, into)| (into.clone(), done)),
-                answer: answer.clone(),
-            };
-            // SAFETY: [INTO], until the answer came.
-            unsafe { self.request(peer, request)? };
-            if let (Some(in_flight), Some(answer)) = (in_flight.as_deref_mut(), answer) {
-                in_flight.push(InFlight::Answer(answer, peer));
+            let cut = Cut { from: self.passed * bytes + self.done, len, count, step: bytes };
+            let description = cut.of(self.layout)?.encode();
+            let used = LENGTH + description.len() + self.operands * cut.bytes();
+            if used > longest {
+                next = (cut.bytes() * longest / used).min(cut.bytes() - 1);
+                continue;
             }
+            body.clear();
+            body.extend_from_slice(&(description.len() as u64).to_le_bytes());
+            body.extend_from_slice(&description);
+            self.done += len;
+            if self.done == bytes {
+                (self.passed, self.done) = (self.passed + count, 0);
+            }
+            // What fits is found out once, unless what follows is described shorter.
+            self.next = if used < longest / 2 { longest } else { next };
+            return Ok(Some(cut));
         }
-        Ok(())
     }
 }
 
 /// Takes the places off a request's body; `None` where they are not well formed.
-fn decode(body: &[u8]) -> Option<(Layout, &[u8])> {
+pub(super) fn decode(body: &[u8]) -> Option<(Layout, &[u8])> {
     let (len, rest) = body.split_first_chunk::<LENGTH>()?;
     let len = usize::try_from(u64::from_le_bytes(*len)).ok()?;
     let (description, rest) = rest.split_at_checked(len)?;
     Some((Layout::decode(description).ok()?, rest))
-}
-
-/// Carries out a request on the places in front of its body.
-pub(super) fn scattered(
-    region: &ExposedRegion,
-    head: &Head,
-    meta: Meta,
-    body: &[u8],
-    out: &mut Vec<u8>,
-) -> Status {
-    let Some((layout, operands)) = decode(body) else { return Status::Malformed };
-    let (opcode, place, bytes) = (head.kind, head.words[1], meta.count as usize);
-    let fetches = matches!(opcode, opcode::GATHER | opcode::FETCH_EACH);
-    let plain = matches!(opcode, opcode::SCATTER | opcode::GATHER);
-    let has_operands = opcode != opcode::GATHER && (plain || meta.op != Op::NoOp);
-    let want = if has_operands { bytes } else { 0 };
-    if layout.size() != bytes as u64 || bytes > MAX_BODY || operands.len() != want {
-        return Status::Malformed;
-    }
-    out.resize(if fetches { bytes } else { 0 }, 0);
-    let status = match opcode {
-        opcode::SCATTER => copy(region, place, &layout, Stream::From(operands)),
-        opcode::GATHER => copy(region, place, &layout, Stream::Into(out)),
-        _ => elements(region, place, &layout, meta, (operands, out)),
-    };
-    if status != Status::Done {
-        out.clear();
-    }
-    status
 }
 
 /// Calls `act` with the place of each block, the packed bytes before it and its length;
@@ -197,14 +145,19 @@ fn whole<R>(
 }
 
 /// The packed bytes of a put or get.
-enum Stream<'a> {
+pub(super) enum Stream<'a> {
     From(&'a [u8]),
     Into(&'a mut [u8]),
 }
 
 /// Copies between a layout and as many packed bytes; nothing if a block is not in the
 /// region, unless memory was detached meanwhile.
-fn copy(region: &ExposedRegion, place: u64, layout: &Layout, stream: Stream<'_>) -> Status {
+pub(super) fn copy(
+    region: &ExposedRegion,
+    place: u64,
+    layout: &Layout,
+    stream: Stream<'_>,
+) -> Status {
     let mut stream = stream;
     let copied = whole(region, place, layout, |origin| {
         // SAFETY: [MEM]: in range, and the stream is the provider's or our own.
@@ -233,14 +186,14 @@ fn copy(region: &ExposedRegion, place: u64, layout: &Layout, stream: Stream<'_>)
 
 /// Applies an operation to the elements at places; `results` is empty unless they are
 /// fetched.
-fn elements(
+pub(super) fn elements(
     region: &ExposedRegion,
     place: u64,
     layout: &Layout,
-    meta: Meta,
+    (ty, op): (Type, Op),
     (operands, results): (&[u8], &mut [u8]),
 ) -> Status {
-    let size = meta.ty.size();
+    let size = ty.size();
     if layout.blocks_from(0).any(|(_, len)| !(len as usize).is_multiple_of(size)) {
         return Status::Malformed;
     }
@@ -253,11 +206,11 @@ fn elements(
     let mut before = 0;
     for (at, len) in layout.blocks_from(0) {
         let len = len as usize;
-        let operand = if meta.op == Op::NoOp { operands } else { operands.wrapping_add(before) };
+        let operand = if op == Op::NoOp { operands } else { operands.wrapping_add(before) };
         let work = Work {
             kind,
-            ty: meta.ty,
-            op: meta.op,
+            ty,
+            op,
             at: std::ptr::null_mut(),
             operand,
             compare: operand,
@@ -278,7 +231,6 @@ fn elements(
 mod tests {
     use super::*;
     use crate::datatype::Basic;
-    use crate::device::Class;
     use proptest::prelude::*;
 
     fn list(runs: &[(i64, u64)]) -> Layout {
@@ -291,14 +243,22 @@ mod tests {
         layout.blocks_from(0).flat_map(|(at, len)| at..at + len as i64).collect()
     }
 
-    /// A request on memory whose middle is exposed.
-    fn request(memory: &mut [u8], opcode: u8, body: &[u8], count: u32) -> (Status, Vec<u8>) {
+    /// A put to memory whose middle is exposed, or a get of so many bytes: its status, and
+    /// what was got.
+    fn carry_out(memory: &mut [u8], body: &[u8], gets: Option<usize>) -> (Status, Vec<u8>) {
         let middle = &mut memory[100..900];
         let region = ExposedRegion::new(1, (middle.as_mut_ptr(), 800), false, None, 1);
-        let meta = Meta { id: 0, count, ty: Type::U8, op: Op::Replace };
-        let (head, mut out) = (Head::new(Class::Rma, opcode, [1, 300, 0]), Vec::new());
-        let status = scattered(&region, &head, meta, body, &mut out);
-        (status, out)
+        let mut out = vec![0; gets.unwrap_or(0)];
+        let Some((layout, operands)) = decode(body) else { return (Status::Malformed, out) };
+        let len = gets.unwrap_or(operands.len());
+        if layout.size() != len as u64 {
+            return (Status::Malformed, out);
+        }
+        let stream = match gets {
+            Some(_) => Stream::Into(&mut out),
+            None => Stream::From(operands),
+        };
+        (copy(&region, 300, &layout, stream), out)
     }
 
     proptest! {
@@ -306,21 +266,35 @@ mod tests {
         #[test]
         fn parts_are_the_whole(
             runs in prop::collection::vec((0_i64..60, 1_u64..9), 1..40),
-            longest in 180_usize..600, operands in 0_usize..3,
+            longest in 180_usize..1200, operands in 0_usize..3, rows in 0_u64..90,
         ) {
-            let layout = list(&runs);
+            // Some columns side by side, of which those of different lines are not.
+            let layout = match rows {
+                0..30 => list(&runs),
+                rows => {
+                    let column = Layout::hvector(rows, 8, 168, &Layout::basic(Basic::U8)).unwrap();
+                    Layout::hvector(runs.len() as u64, 1, 8, &column).unwrap()
+                }
+            };
             let mut parts = Parts::new(&layout, longest, operands, 8);
-            let (mut body, mut got) = (Vec::new(), Vec::new());
-            while let Some((from, bytes)) = parts.cut(&mut body).unwrap() {
-                prop_assert!(from == got.len() as u64 && bytes > 0 && bytes <= longest);
+            let (mut body, mut got) = (Vec::new(), vec![None; layout.size() as usize]);
+            let whole = offsets(&layout);
+            while let Some(cut) = parts.cut(&mut body).unwrap() {
+                let bytes = cut.bytes();
+                prop_assert!(bytes > 0 && bytes <= longest);
                 prop_assert!(bytes.is_multiple_of(8));
                 prop_assert!(body.len() + operands * bytes <= longest);
                 body.push(7);
                 let (part, rest) = decode(&body).unwrap();
                 prop_assert_eq!((part.size(), rest), (bytes as u64, &[7][..]));
-                got.extend(offsets(&part));
+                let at = (0..cut.count).flat_map(|i| (0..cut.len).map(move |b| (i, b)));
+                for ((i, b), at) in at.zip(offsets(&part)) {
+                    let byte = &mut got[(cut.from + i * cut.step + b) as usize];
+                    prop_assert_eq!(byte.replace(at), None);
+                }
             }
-            prop_assert_eq!(got, offsets(&layout));
+            let got: Vec<i64> = got.into_iter().map(|byte| byte.unwrap()).collect();
+            prop_assert_eq!(got, whole);
         }
 
         /// A request does what it says, or nothing.
@@ -331,7 +305,7 @@ mod tests {
         ) {
             let layout = list(&runs);
             let mut body = Vec::new();
-            Parts::new(&layout, MAX_BODY, 1, 1).cut(&mut body).unwrap();
+            Parts::new(&layout, 4000, 1, 1).cut(&mut body).unwrap();
             if let Some((word, value, small)) = change {
                 let at = 8 * word % body.len();
                 let value = if small { value % 90 } else { value };
@@ -340,7 +314,7 @@ mod tests {
             let size = layout.size() as usize;
             body.extend((0..size).map(|i| 1 + (i % 250) as u8));
             let mut memory = vec![0; 1000];
-            let (status, _) = request(&mut memory, opcode::SCATTER, &body, size as u32);
+            let (status, _) = carry_out(&mut memory, &body, None);
             prop_assert!(memory[..100].iter().chain(&memory[900..]).all(|&byte| byte == 0));
             if status != Status::Done {
                 prop_assert!(memory.iter().all(|&byte| byte == 0));
@@ -356,7 +330,7 @@ mod tests {
                 }
                 prop_assert_eq!(&memory, &want);
                 body.truncate(body.len() - size);
-                let (status, out) = request(&mut memory, opcode::GATHER, &body, size as u32);
+                let (status, out) = carry_out(&mut memory, &body, Some(size));
                 let back = offsets(&layout).into_iter().map(|at| want[(400 + at) as usize]);
                 prop_assert_eq!((status, out), (Status::Done, back.collect()));
             }
@@ -371,12 +345,12 @@ mod tests {
         body.extend([7; 10]);
         let mut memory = vec![0; 1000];
         for len in 0..body.len() {
-            let (status, _) = request(&mut memory, opcode::SCATTER, &body[..len], 10);
+            let (status, _) = carry_out(&mut memory, &body[..len], None);
             assert_eq!(status, Status::Malformed);
         }
-        let (status, _) = request(&mut memory, opcode::SCATTER, &body, 11);
+        let (status, _) = carry_out(&mut memory, &body, Some(11));
         assert_eq!((status, memory.iter().max()), (Status::Malformed, Some(&0)));
-        assert_eq!(request(&mut memory, opcode::SCATTER, &body, 10).0, Status::Done);
+        assert_eq!(carry_out(&mut memory, &body, None).0, Status::Done);
         assert_eq!(memory.iter().filter(|&&byte| byte == 7).count(), 10);
         body[..8].copy_from_slice(&u64::MAX.to_le_bytes());
         assert!(decode(&body).is_none());

@@ -2,10 +2,12 @@
 
 use super::access::Access;
 use super::am_fallback::{Answer, MAX_BODY, MAX_OUTSTANDING, Request, error_of};
+use super::places::Parts;
 use super::types::Status;
 use super::{Error, ErrorKind};
+use crate::datatype::Layout;
 use crate::device::{Progress, Token};
-use crate::netmod::Netmod;
+use crate::netmod::{Netmod, Op, Type};
 use std::rc::Rc;
 
 /// What completes an operation in flight.
@@ -88,6 +90,21 @@ impl<N: Netmod> Drop for Pending<'_, N> {
             }
         }
     }
+}
+
+/// An operation on the places of a layout in a peer's memory.
+pub(super) struct Scattered<'l> {
+    pub(super) opcode: u8,
+    pub(super) ty: Type,
+    pub(super) op: Op,
+    /// What goes there, in the order of the packed streams.
+    pub(super) operands: Option<(*const u8, &'l Layout)>,
+    /// Where what was there goes.
+    pub(super) results: Option<(*mut u8, &'l Layout)>,
+    /// World rank; the layout's origin from the start of its memory.
+    pub(super) peer: u32,
+    pub(super) start: i64,
+    pub(super) there: &'l Layout,
 }
 
 impl<N: Netmod> Access<N> {
@@ -180,5 +197,58 @@ impl<N: Netmod> Access<N> {
             }
             longest => Ok(longest.min(MAX_BODY)),
         }
+    }
+
+    /// Asks the peer for an operation, by requests with a part of it each; operands
+    /// were copied on return.
+    ///
+    /// # Safety
+    /// \[BUF\] of the operands; \[INTO\] of the results, until what goes into `in_flight`
+    /// is complete, without it until a flush.
+    pub(super) unsafe fn scatter(
+        &self,
+        &Scattered { opcode, ty, op, operands, results, peer, start, there }: &Scattered<'_>,
+        mut in_flight: Option<&mut Vec<InFlight>>,
+    ) -> Result<(), Error> {
+        let longest = self.request_limit(peer)?;
+        let mut parts = Parts::new(there, longest, usize::from(operands.is_some()), ty.size());
+        let mut body = Vec::with_capacity(longest);
+        while let Some(cut) = parts.cut(&mut body)? {
+            let bytes = cut.bytes();
+            if let Some((operands, from)) = operands {
+                let mut front = body.len();
+                body.resize(front + bytes, 0);
+                for i in 0..cut.count {
+                    let out = &mut body[front..front + cut.len as usize];
+                    // SAFETY: [BUF].
+                    unsafe { from.pack_raw(operands, cut.from + i * cut.step, out) };
+                    front += out.len();
+                }
+            }
+            let into = match results {
+                Some((_, into)) if cut.count == 1 => Some((into.clone(), cut.from)),
+                Some((_, into)) => Some((cut.of(into)?, 0)),
+                None => None,
+            };
+            let answer = in_flight.is_some().then(|| Rc::new(Answer::default()));
+            let request = Request {
+                opcode,
+                window: self.state()?.exposed_region.id,
+                place: start as u64,
+                count: bytes,
+                ty,
+                op,
+                body: &body,
+                result: results.map_or((std::ptr::null_mut(), 0), |(at, _)| (at, bytes)),
+                into,
+                answer: answer.clone(),
+            };
+            // SAFETY: [INTO], until the answer came.
+            unsafe { self.request(peer, request)? };
+            if let (Some(in_flight), Some(answer)) = (in_flight.as_deref_mut(), answer) {
+                in_flight.push(InFlight::Answer(answer, peer));
+            }
+        }
+        Ok(())
     }
 }

@@ -106,6 +106,12 @@ proptest! {
         let back = Layout::decode(&part.encode()).unwrap();
         prop_assert_eq!(bytes_from(&back, 0), want);
         prop_assert_eq!(back, part);
+        // Of several ranges, each as if alone.
+        let (len, step) = ((to - from) / 3, b % (size + 1));
+        let each = layout.part_of_each(from..from + len, 3, step).unwrap();
+        let alone = (0..3).map(|i| layout.part(from + i * step..from + i * step + len).unwrap());
+        let alone: Vec<i64> = alone.flat_map(|part| bytes_from(&part, 0)).collect();
+        prop_assert_eq!(bytes_from(&each, 0), alone);
     }
 
     #[test]
