@@ -33,8 +33,8 @@ impl Cut {
     }
 
     pub(super) fn of(self, layout: &Layout) -> Result<Layout, Error> {
-        let part = layout.part_of_each(self.from..self.from + self.len, self.count, self.step);
-        Ok(part.map_err(ErrorKind::Layout)?)
+        let cut = layout.part_of_each(self.from..self.from + self.len, self.count, self.step);
+        Ok(cut.map_err(ErrorKind::Layout)?)
     }
 }
 
