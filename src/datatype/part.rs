@@ -10,6 +10,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 type Result<T> = std::result::Result<T, LayoutError>;
+/// Forms one after the other in the stream, with the offset of each.
+type Parts = Vec<(i64, Arc<Form>)>;
 
 impl Layout {
     /// The bytes `range` of the packed stream, or those of them that there are, as a
@@ -104,12 +106,7 @@ pub struct Columns {
 }
 
 /// Appends the forms of the bytes `range` of a form at `at`, in order; it has them.
-fn cut(
-    form: &Arc<Form>,
-    at: i64,
-    range: Range<u64>,
-    parts: &mut Vec<(i64, Arc<Form>)>,
-) -> Result<()> {
+fn cut(form: &Arc<Form>, at: i64, range: Range<u64>, parts: &mut Parts) -> Result<()> {
     if range == (0..form.size) {
         parts.push((at, form.clone()));
         return Ok(());
@@ -118,16 +115,16 @@ fn cut(
         Kind::Run => parts.push((at + range.start as i64, Form::run(range.end - range.start)?)),
         Kind::Loop { stride, body, .. } => {
             let place = |i: u64| at + i as i64 * stride;
-            let whole = |rounds: Range<u64>, parts: &mut Vec<_>| {
+            let whole = |rounds: Range<u64>, parts: &mut Parts| {
                 let body = Some((place(rounds.start), body.clone()));
                 parts.extend(form::fold(rounds.end - rounds.start, *stride, &body)?);
                 Ok(())
             };
-            rounds(body, &place, range, parts, &whole)?;
+            rounds(body, &place, range, parts, whole)?;
         }
         Kind::Blocks { at: offsets, body } => {
             let place = |i: u64| at + offsets.get(i as usize);
-            let whole = |rounds: Range<u64>, parts: &mut Vec<_>| {
+            let whole = |rounds: Range<u64>, parts: &mut Parts| {
                 let first = place(rounds.start);
                 let list: Vec<i64> = rounds.map(|i| place(i) - first).collect();
                 parts.push(match list.len() {
@@ -136,7 +133,7 @@ fn cut(
                 });
                 Ok(())
             };
-            rounds(body, &place, range, parts, &whole)?;
+            rounds(body, &place, range, parts, whole)?;
         }
         Kind::Runs(runs) => {
             let (first, within) = runs.find(range.start);
@@ -172,8 +169,8 @@ fn rounds(
     body: &Arc<Form>,
     place: &dyn Fn(u64) -> i64,
     range: Range<u64>,
-    parts: &mut Vec<(i64, Arc<Form>)>,
-    whole: &dyn Fn(Range<u64>, &mut Vec<(i64, Arc<Form>)>) -> Result<()>,
+    parts: &mut Parts,
+    whole: impl Fn(Range<u64>, &mut Parts) -> Result<()>,
 ) -> Result<()> {
     let (mut first, skip) = (range.start / body.size, range.start % body.size);
     let (last, rest) = (range.end / body.size, range.end % body.size);

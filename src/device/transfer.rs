@@ -26,7 +26,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// All of them, in the order of [`TRANSFER`]'s names.
+    /// All of them, in the order in which `RANKWAY_TRANSFER` lists them.
     pub const ALL: [Method; 5] =
         [Method::Store, Method::CrossMemory, Method::Iov, Method::Blocks, Method::Pack];
 
