@@ -52,7 +52,9 @@ mod tests {
         let mut first = staging.take(1000);
         let start = first.start();
         staging.give(first);
-        assert_eq!(staging.take(2000).len(), 2000);
+        let longer = staging.take(2000);
+        assert_eq!(longer.len(), 2000);
+        longer.release();
         let mut again = staging.take(900);
         assert_eq!((again.start(), again.len(), staging.kept), (start, 1000, 0));
         staging.give(again);
