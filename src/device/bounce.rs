@@ -104,7 +104,9 @@ mod tests {
         assert_ne!(second.start(), first);
         let start = second.start();
         pool.put_back(second);
-        assert_eq!(pool.take(80).start(), start);
+        let mut third = pool.take(80);
+        assert_eq!(third.start(), start);
+        third.release();
         // SAFETY: made above with this size, and lost.
         drop(unsafe { Vec::from_raw_parts(first.cast::<u64>(), 13, 13) });
     }
