@@ -7,7 +7,7 @@
 //! at the beginning.
 
 use super::form::{Form, Kind};
-use super::kernels::{BAND, Level, Plan};
+use super::kernels::{self, BAND, Level, Plan};
 use super::layout::Layout;
 use super::machine::Machine;
 use super::plan::{self, Direction};
@@ -64,7 +64,7 @@ impl Layout {
 }
 
 /// Bytes of a line of the cache.
-const LINE: f64 = 64.0;
+const LINE: f64 = kernels::LINE as f64;
 
 /// A loop: how often, and how far apart in memory and in the stream.
 #[derive(Clone, Copy, Debug)]

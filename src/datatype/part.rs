@@ -3,6 +3,7 @@
 use super::basic::Basic;
 use super::error::LayoutError;
 use super::form::{self, Form, Kind};
+use super::kernels;
 use super::layout::Layout;
 use super::table::Run;
 use super::types::Types;
@@ -89,7 +90,7 @@ impl Layout {
 }
 
 /// Bytes of a cache line.
-const LINE: u64 = 64;
+const LINE: u64 = kernels::LINE as u64;
 
 /// Columns of equal blocks, several to a cache line, one after the other in the packed
 /// stream.

@@ -3,7 +3,7 @@
 use super::{Level, Set};
 
 /// Bytes of a line of the cache.
-pub(super) const LINE: usize = 64;
+pub(in super::super) const LINE: usize = 64;
 
 /// An element of a nest: so many bytes moved at once.
 pub(super) trait Word: Copy {

@@ -141,7 +141,7 @@ macro_rules! dispatch {
 }
 use dispatch;
 
-pub(super) use line::{fence, prefetch};
+pub(super) use line::{LINE, fence, prefetch};
 pub(super) use nest::{nest, run};
 pub(super) use table::{equal_runs, runs};
 pub(super) use transpose::BAND;
