@@ -20,8 +20,6 @@ struct List {
     heads: VecDeque<([u8; HEAD], usize)>,
     /// The bodies, one after the other.
     bodies: Vec<u8>,
-    /// Bytes of `bodies` that were handed on.
-    taken: usize,
 }
 
 /// More than this is given back when all has been handed on.
@@ -44,12 +42,11 @@ impl Arrivals {
         if self.is_empty() {
             return;
         }
-        let mut rest = Rest { list: self.list.take(), home: self };
-        let List { heads, bodies, taken } = &mut rest.list;
-        while let Some((head, len)) = heads.pop_front() {
-            let begin = *taken;
-            *taken += len;
-            arrived(&head, &bodies[begin..*taken]);
+        let mut rest = Rest { list: self.list.take(), taken: 0, home: self };
+        while let Some((head, len)) = rest.list.heads.pop_front() {
+            let begin = rest.taken;
+            rest.taken += len;
+            arrived(&head, &rest.list.bodies[begin..rest.taken]);
         }
     }
 }
@@ -57,20 +54,19 @@ impl Arrivals {
 /// Packets on their way; back to where they came from, before what came since.
 struct Rest<'a> {
     list: List,
+    /// Bytes of the bodies that were handed on.
+    taken: usize,
     home: &'a Arrivals,
 }
 
 impl Drop for Rest<'_> {
     fn drop(&mut self) {
-        let List { heads, bodies, taken } = &mut self.list;
-        if heads.is_empty() {
-            bodies.clear();
-            bodies.shrink_to(KEPT);
-            *taken = 0;
-        }
+        let List { heads, bodies } = &mut self.list;
+        bodies.drain(..self.taken);
+        bodies.shrink_to(KEPT);
         let home = &mut *self.home.list.borrow_mut();
         heads.append(&mut home.heads);
-        bodies.extend_from_slice(&home.bodies[home.taken..]);
+        bodies.append(&mut home.bodies);
         *home = std::mem::take(&mut self.list);
     }
 }
