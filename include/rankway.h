@@ -1160,8 +1160,9 @@ int rankway_win_error(struct rankway_win_t win);
 
 /**
  * Puts `bytes` bytes into the memory of a rank, `target_disp` units from its
- * start. The origin is the operation's until a flush. rankway_put_unchecked is
- * for callers that have checked everything themselves.
+ * start. The origin is the operation's until a flush, and does not overlap what
+ * it is put to, as in every operation here. rankway_put_unchecked is for callers
+ * that have checked everything themselves.
  */
 int rankway_put(const void *origin,
                 size_t bytes,

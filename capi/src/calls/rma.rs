@@ -14,8 +14,9 @@ use transport::datatype::Layout;
 use transport::netmod::Op;
 
 /// Puts `bytes` bytes into the memory of a rank, `target_disp` units from its
-/// start. The origin is the operation's until a flush. rankway_put_unchecked is
-/// for callers that have checked everything themselves.
+/// start. The origin is the operation's until a flush, and does not overlap what
+/// it is put to, as in every operation here. rankway_put_unchecked is for callers
+/// that have checked everything themselves.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_put(
     origin: *const c_void,

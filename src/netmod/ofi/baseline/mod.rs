@@ -13,6 +13,7 @@ use super::bindings as sys;
 use super::endpoint::Endpoint;
 use super::ffi;
 use crate::netmod::{AGAIN, NetError};
+use std::mem::ManuallyDrop;
 use std::ptr::null_mut;
 
 /// A target as a raw loop knows it; the key is the same for all.
@@ -89,10 +90,10 @@ impl Endpoint {
         window: usize,
     ) -> Result<(), NetError> {
         let (ep, cntr) = (self.ep(), self.counter());
-        // Dropped behind the last completion.
+        // Dropped behind the last completion; after an error never, for writes may be under way.
         let region = match self.owner().requires_registration(sys::FI_MR_LOCAL) {
             // SAFETY: [BUF]: `buf` stays for the writes.
-            true => Some(unsafe { self.register_local(buf, len)? }),
+            true => Some(ManuallyDrop::new(unsafe { self.register_local(buf, len)? })),
             false => None,
         };
         // SAFETY: the registration is open.
@@ -119,6 +120,7 @@ impl Endpoint {
                 self.poll(|_| {}, |_, _| {})?;
             }
         }
+        drop(region.map(ManuallyDrop::into_inner));
         Ok(())
     }
 
