@@ -316,11 +316,6 @@ fn product(
     Ok(failed.len())
 }
 
-fn clock() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map_or(1, |now| now.as_secs() % 1_000_000 * 1_000)
-}
-
 fn programs(options: &Options) -> Result<usize> {
     let files = Files::new(options.mpi)?;
     let mut all = 0;
@@ -345,7 +340,7 @@ fn programs_of(
 ) -> Result<usize> {
     const EACH: u64 = 60;
     let of = options_of(network, options.mpi, several);
-    let mut seed = options.seed.unwrap_or_else(clock);
+    let mut seed = options.seed.map_or_else(job::seed, Ok)?;
     let (first, since, mut failed) = (seed, Instant::now(), Vec::new());
     let end = options.count.map(|count| seed + count);
     let more = |seed: u64| match end {

@@ -34,32 +34,41 @@ pub const COUNT: &str = "RANKWAY_RANDOM_COUNT";
 /// own.
 const LIMIT: Duration = Duration::from_secs(240);
 
-/// The jobs of a network, without threads and with them.
-pub fn scenarios(network: &Network) -> Vec<Scenario> {
+/// The jobs of a network, without threads and with them, and their first seed.
+pub fn scenarios(network: &Network, seed: u64) -> Vec<Scenario> {
     match network.ucx {
-        true => of::<Ucx>(network),
-        false => of::<Ofi>(network),
+        true => of::<Ucx>(network, seed),
+        false => of::<Ofi>(network, seed),
     }
+}
+
+/// The seed that is asked for, or one that differs by run.
+pub fn seed() -> Result<u64> {
+    Ok(number(SEED)?.unwrap_or_else(|| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        now.map_or(1, |now| now.as_secs() % 1_000_000 * 1_000)
+    }))
 }
 
 pub fn name(what: &str, network: &Network, several: bool) -> String {
     format!("{what}/{}{}", network.name, if several { "/threads" } else { "" })
 }
 
-fn of<N: Opens>(network: &Network) -> Vec<Scenario> {
+fn of<N: Opens>(network: &Network, seed: u64) -> Vec<Scenario> {
     let scenario = |name: String, ranks: u32, body: fn(Arc<dyn Boot>) -> Result| {
         let scenario = Scenario::new(name, ranks, body).nodes(network.nodes).limit(LIMIT);
         network.env.iter().fold(scenario, |s, (key, value)| s.env(key, value.as_str()))
     };
+    let random = |name, ranks, body| scenario(name, ranks, body).env(SEED, seed.to_string());
     let mut all = vec![
         scenario(name("pairs", network, false), RANKS, cases::<N, false>),
         scenario(name("pairs", network, true), RANKS, cases::<N, true>),
-        scenario(name("random", network, false), RANKS, programs::<N, false>),
-        scenario(name("random", network, true), RANKS, programs::<N, true>),
+        random(name("random", network, false), RANKS, programs::<N, false>),
+        random(name("random", network, true), RANKS, programs::<N, true>),
     ];
     for ranks in [2, 7] {
         let body = if ranks == 2 { some::<N, false> } else { some::<N, true> };
-        all.push(scenario(format!("random/{}/{ranks}", network.name), ranks, body));
+        all.push(random(format!("random/{}/{ranks}", network.name), ranks, body));
     }
     // Two programs that ended a rank in most runs: it answered a peer that it had not
     // spoken to from within UCX's callback.

@@ -30,8 +30,19 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let ours = words.first().is_some_and(|word| drive::COMMANDS.contains(&word.as_str()));
-    match ours && std::env::var_os(harness::SCENARIO).is_none() {
-        true => drive::main(&words),
-        false => harness::main(networks::all().iter().flat_map(job::scenarios).collect()),
+    let in_scenario = harness::in_scenario();
+    if ours && !in_scenario {
+        return drive::main(&words);
     }
+    let seed = match job::seed() {
+        Ok(seed) => seed,
+        Err(why) => {
+            eprintln!("{why}");
+            return ExitCode::from(2);
+        }
+    };
+    if !in_scenario {
+        eprintln!("{}={seed}", job::SEED);
+    }
+    harness::main(networks::all().iter().flat_map(|n| job::scenarios(n, seed)).collect())
 }

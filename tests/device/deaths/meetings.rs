@@ -39,6 +39,39 @@ pub fn dup<N: Opens>(run: &Run<'_, N>, _: u32) -> std::result::Result<bool, Erro
     Ok(child.size() == 3)
 }
 
+/// A communicator of all, which it needs no message to make, and one of those but
+/// one, which nobody uses: who would wait in it for a living rank that has left
+/// would wait for good.
+pub fn create_group<N: Opens>(run: &Run<'_, N>, round: u32) -> std::result::Result<bool, Error> {
+    let ranks = [0, 1, 2].map(|i| (i + round) % 3);
+    let group = |ranks: &[u32]| run.world.group().incl(ranks).expect("ranks of the world");
+    let some = run.world.create_group(&group(&ranks[..2]))?;
+    let all = run.world.create_group(&group(&ranks))?;
+    let there = some.is_some() == ranks[..2].contains(&run.t.me);
+    Ok(there && speaks(run, all, &ranks)?)
+}
+
+/// The same by lists, by a grid, and the other way around.
+pub fn subsets<N: Opens>(run: &Run<'_, N>, round: u32) -> std::result::Result<bool, Error> {
+    let ranks = [0, 1, 2].map(|i| (i + round) % 3);
+    match round % 3 {
+        0 => speaks(run, run.world.create(ranks)?, &ranks),
+        1 => speaks(run, Some(run.world.cart_sub(&[1, 3], &[false, true])?), &[0, 1, 2]),
+        _ => speaks(run, Some(run.world.reversed()?), &[2, 1, 0]),
+    }
+}
+
+/// The members of a communicator tell each other who they are.
+fn speaks<N: Opens>(
+    run: &Run<'_, N>,
+    child: Option<Communicator<N>>,
+    ranks: &[u32; 3],
+) -> std::result::Result<bool, Error> {
+    let Some(child) = child else { return Ok(false) };
+    let all = child.allgather(&run.t.me.to_le_bytes())?;
+    Ok(all.iter().map(Vec::as_slice).eq(ranks.iter().map(|rank| rank.to_le_bytes())))
+}
+
 pub fn barrier<N: Opens>(run: &Run<'_, N>, _: u32) -> std::result::Result<bool, Error> {
     run.world.barrier().map(|()| true)
 }

@@ -4,7 +4,8 @@ use super::onesided::base;
 use super::pair;
 use super::trial::*;
 use crate::ensure;
-use crate::harness::{Opens, Result, pattern, same};
+use crate::harness::{Opens, Result, pattern, same, text};
+use rankway::datatype::{Basic, Layout};
 use rankway::msg::{Active, Call, HandlerStatus, Messenger};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,6 +13,12 @@ use std::rc::Rc;
 pub const EAGER: u8 = 0;
 pub const RENDEZVOUS: u8 = 1;
 pub const PROBE: u8 = 2;
+/// Sends that end when they are received.
+pub const SSEND: u8 = 3;
+/// Receives that are begun before the sends.
+pub const IRECV: u8 = 4;
+/// Both from and into every second eight bytes.
+pub const LAYOUTS: u8 = 5;
 
 /// Rounds in which everybody sends to everybody. Survivors go on with each
 /// other until both have heard, which each message says of its sender.
@@ -24,22 +31,53 @@ pub fn rounds<N: Opens, const MODE: u8>(run: &Run<'_, N>) -> Result {
         t.going()?;
         let told = t.heard();
         let peers: Vec<u32> = run.others().into_iter().filter(|&p| !told || p == t.other).collect();
+        let mut receives = Vec::new();
+        for &from in peers.iter().filter(|_| MODE == IRECV) {
+            let mut into = vec![0; message::<MODE>(from, t.me, round).len()].into_boxed_slice();
+            // SAFETY: kept until the request was waited for, and for ever where
+            // that failed.
+            let request = unsafe { m.irecv(into.as_mut_ptr(), into.len(), from, round) };
+            match t.hear("irecv", request)? {
+                Some(request) => receives.push((from, request, into)),
+                None => t.watch("irecv", into),
+            }
+        }
         let mut sends = Vec::new();
         for &to in &peers {
             let mut out = message::<MODE>(t.me, to, round);
             out[0] = u8::from(told);
+            let layout = spread(out.len())?;
+            let out = if MODE == LAYOUTS { apart(&out) } else { out };
             // SAFETY: kept until the request was waited for, and for ever where
             // that failed.
-            let request = unsafe { m.isend(out.as_ptr(), out.len(), to, round) };
+            let request = unsafe {
+                match MODE {
+                    SSEND => m.issend(out.as_ptr(), out.len(), to, round),
+                    LAYOUTS => m.isend_layout(out.as_ptr(), &layout, to, round),
+                    _ => m.isend(out.as_ptr(), out.len(), to, round),
+                }
+            };
             match t.hear("isend", request)? {
                 Some(request) => sends.push((request, out)),
                 None => t.watch("isend", out.into_boxed_slice()),
             }
         }
+        let mut came = Vec::new();
+        for (from, request, into) in receives {
+            let done = request.wait();
+            match done.is_err() {
+                true => t.watch("irecv", into),
+                false => came.push((from, into)),
+            }
+            t.hear("irecv", done)?;
+        }
+        for &from in peers.iter().filter(|_| MODE != IRECV) {
+            let len = message::<MODE>(from, t.me, round).len();
+            came.extend(received::<N, MODE>(t, &m, len, from, round)?.map(|got| (from, got)));
+        }
         let mut both = false;
-        for &from in &peers {
+        for (from, got) in came {
             let want = message::<MODE>(from, t.me, round);
-            let Some(got) = received::<N, MODE>(t, &m, want.len(), from, round)? else { continue };
             same(&format!("data: from {from} in round {round}"), &got[1..], &want[1..])?;
             both |= from == t.other && told && got[0] == 1;
         }
@@ -62,9 +100,20 @@ fn message<const MODE: u8>(from: u32, to: u32, round: u32) -> Vec<u8> {
     let len = match MODE {
         EAGER => 1 + spread % 3000,
         RENDEZVOUS => 40_000 + spread % 300_000,
+        LAYOUTS => 8 + spread % 5000 * 8,
         _ => 1 + spread % 40_000,
     };
     pattern(round * 9 + from * 3 + to, len)
+}
+
+/// Every second eight bytes.
+fn spread(len: usize) -> Result<Layout> {
+    Layout::hvector(len as u64 / 8, 8, 16, &Layout::basic(Basic::U8)).map_err(text)
+}
+
+/// Bytes as they lie there.
+fn apart(dense: &[u8]) -> Vec<u8> {
+    dense.chunks_exact(8).flat_map(|b| [b, &[0; 8]].concat()).collect()
 }
 
 fn received<N: Opens, const MODE: u8>(
@@ -79,6 +128,14 @@ fn received<N: Opens, const MODE: u8>(
         let length = message.status().length as usize;
         ensure!(length == len, "data: {length} bytes were probed, not {len}");
         return t.filling("mrecv", len, |b| message.recv(b));
+    }
+    if MODE == LAYOUTS {
+        let layout = spread(len)?;
+        let call = |b: &mut [u8]| m.recv_layout(b, 0, &layout, from, tag);
+        let Some(got) = t.filling("recv_layout", 2 * len, call)? else { return Ok(None) };
+        let dense: Vec<u8> = got.chunks_exact(16).flat_map(|b| &b[..8]).copied().collect();
+        same("data: between the blocks", &apart(&dense), &got)?;
+        return Ok(Some(dense.into()));
     }
     t.filling("recv", len, |b| m.recv(b, from, tag))
 }

@@ -4,6 +4,7 @@
 #![allow(unreachable_pub, reason = "a module of one test program")]
 
 pub mod apart;
+mod elements;
 mod meetings;
 mod messages;
 mod onesided;
@@ -11,6 +12,7 @@ mod pair;
 pub mod trial;
 
 use crate::harness::{Opens, Result};
+use elements as e;
 use onesided as o;
 use rankway::boot::Boot;
 use rankway::rma::Communicator;
@@ -19,7 +21,7 @@ use std::time::{Duration, Instant};
 use trial::{Run, Trial};
 
 /// The operations amidst which a rank dies.
-pub const ROWS: [&str; 28] = [
+pub const ROWS: [&str; 37] = [
     "put",
     "long put",
     "stream",
@@ -28,6 +30,10 @@ pub const ROWS: [&str; 28] = [
     "accumulate",
     "fetch_and_op",
     "compare_and_swap",
+    "get_accumulate",
+    "atomic layouts",
+    "custom",
+    "requests",
     "flush_all",
     "lock",
     "lock_all",
@@ -39,12 +45,17 @@ pub const ROWS: [&str; 28] = [
     "dynamic",
     "split",
     "dup",
+    "create_group",
+    "subsets",
     "barrier",
     "allgather",
     "broadcast",
     "eager",
     "rendezvous",
     "probe",
+    "ssend",
+    "irecv",
+    "message layouts",
     "active",
     "boot",
     "finalize",
@@ -59,6 +70,7 @@ pub fn play<N: Opens>(row: &str, seed: u64, boot: Arc<dyn Boot>) -> Result {
         _ => {}
     }
     let context = N::open(boot).map_err(|e| format!("name: before: {e}"))?;
+    elements::register(&context);
     let world = Communicator::world(&context);
     let run = &Run { t, context, world };
     let ended = match row {
@@ -70,6 +82,10 @@ pub fn play<N: Opens>(row: &str, seed: u64, boot: Arc<dyn Boot>) -> Result {
         "accumulate" => o::passive(run, o::accumulate::<N>),
         "fetch_and_op" => o::passive(run, o::fetch::<N>),
         "compare_and_swap" => o::passive(run, o::swap::<N>),
+        "get_accumulate" => o::passive(run, e::get_accumulate::<N>),
+        "atomic layouts" => o::passive(run, e::layouts::<N>),
+        "custom" => o::passive(run, e::custom::<N>),
+        "requests" => o::passive(run, e::requests::<N>),
         "flush_all" => o::passive(run, o::flush::<N>),
         "lock" => o::lock(run),
         "lock_all" => o::lock_all(run),
@@ -81,12 +97,17 @@ pub fn play<N: Opens>(row: &str, seed: u64, boot: Arc<dyn Boot>) -> Result {
         "dynamic" => o::made::<N, { o::DYNAMIC }>(run),
         "split" => meetings::collective(run, meetings::split::<N>),
         "dup" => meetings::collective(run, meetings::dup::<N>),
+        "create_group" => meetings::collective(run, meetings::create_group::<N>),
+        "subsets" => meetings::collective(run, meetings::subsets::<N>),
         "barrier" => meetings::collective(run, meetings::barrier::<N>),
         "allgather" => meetings::collective(run, meetings::allgather::<N>),
         "broadcast" => meetings::collective(run, meetings::broadcast::<N>),
         "eager" => messages::rounds::<N, { messages::EAGER }>(run),
         "rendezvous" => messages::rounds::<N, { messages::RENDEZVOUS }>(run),
         "probe" => messages::rounds::<N, { messages::PROBE }>(run),
+        "ssend" => messages::rounds::<N, { messages::SSEND }>(run),
+        "irecv" => messages::rounds::<N, { messages::IRECV }>(run),
+        "message layouts" => messages::rounds::<N, { messages::LAYOUTS }>(run),
         "active" => messages::active(run),
         other => Err(format!("no row '{other}'")),
     };

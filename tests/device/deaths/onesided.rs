@@ -36,7 +36,7 @@ pub fn base<N: Opens>(run: &Run<'_, N>) -> Result<Held<N>> {
     Ok(w)
 }
 
-fn ledger<N: Opens>(run: &Run<'_, N>, to: u32) -> &'static Ledger {
+pub fn ledger<N: Opens>(run: &Run<'_, N>, to: u32) -> &'static Ledger {
     &board().puts[run.t.me as usize][to as usize]
 }
 

@@ -1,5 +1,6 @@
 //! What the survivors do together afterwards, every byte checked.
 
+use super::elements::tallied;
 use super::onesided::check_sum;
 use super::trial::*;
 use crate::ensure;
@@ -92,6 +93,11 @@ fn came<N: Opens>(run: &Run<'_, N>, w: &Window<N>) -> Result {
     let (done, begun) = board().sums[other as usize][me].read();
     let sum = word(base + SUM);
     ensure!((done..=begun).contains(&sum), "data: a sum of {sum}, not of {done} to {begun}");
+    let (done, begun) = board().tallies[other as usize][me].read();
+    let tallies = all[base + TALLY..][..8 * tallied(run.t)].chunks_exact(8);
+    let mut tallies = tallies.map(|b| u64::from_ne_bytes(b.try_into().unwrap_or_default()));
+    let wrong = tallies.find(|n| !(done..=begun).contains(n));
+    ensure!(wrong.is_none(), "data: {wrong:?} beside others, not of {done} to {begun}");
     let locked = |f: fn(&Ledger) -> u64| board().locked.iter().map(|l| f(&l[me])).sum::<u64>();
     let (least, most) = (locked(|l| l.read().0), locked(|l| l.read().1));
     let count = word(LOCKED);

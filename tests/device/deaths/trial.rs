@@ -35,6 +35,8 @@ pub struct Board {
     /// By source and target.
     pub puts: [[Ledger; RANKS]; RANKS],
     pub sums: [[Ledger; RANKS]; RANKS],
+    /// Of each of the numbers that one operation changes.
+    pub tallies: [[Ledger; RANKS]; RANKS],
     pub locked: [[Ledger; RANKS]; RANKS],
 }
 
@@ -367,6 +369,8 @@ pub const LONG: usize = 0x2000;
 pub const LONG_LEN: usize = 20_000;
 pub const READ: usize = 0x8000;
 pub const PAIR: usize = 0xd000;
+pub const TALLY: usize = 0x1_0800;
+pub const TALLIES: usize = 1000;
 pub const BYTES: usize = SHARE * RANKS;
 
 /// Where a source's share begins.
