@@ -45,7 +45,8 @@ impl Layout {
     pub fn part_of_each(&self, range: Range<u64>, count: u64, step: u64) -> Result<Layout> {
         let mut parts = Vec::new();
         if let Some((offset, form)) = &self.placed {
-            for i in 0..count {
+            let apart = apart(form, &range, count, step);
+            for i in 0..if apart.is_some() { 1 } else { count } {
                 let before = i.saturating_mul(step);
                 let start = range.start.saturating_add(before);
                 let range = start..range.end.saturating_add(before).min(form.size);
@@ -53,6 +54,10 @@ impl Layout {
                     break;
                 }
                 cut(form, *offset, range, &mut parts)?;
+            }
+            if let Some(stride) = apart {
+                let one = if parts.len() == 1 { parts.pop() } else { form::kept(parts)? };
+                parts = form::fold(count, stride, &one)?.into_iter().collect();
             }
         }
         let placed = match &parts[..] {
@@ -104,6 +109,19 @@ pub struct Columns {
     pub bytes: u64,
     /// Bytes of a block.
     pub block: u64,
+}
+
+/// How far apart so many ranges of a form lie in memory, where each is as the first:
+/// whole rounds of a loop behind it, or bytes of one run.
+fn apart(form: &Form, range: &Range<u64>, count: u64, step: u64) -> Option<i64> {
+    let end = step.checked_mul(count.checked_sub(1)?)?.checked_add(range.end)?;
+    let (round, stride) = match &form.kind {
+        Kind::Run => (1, 1),
+        Kind::Loop { stride, body, .. } => (body.size, *stride),
+        _ => return None,
+    };
+    let regular = !range.is_empty() && end <= form.size && step.is_multiple_of(round);
+    i64::try_from(step / round).ok().filter(|_| regular)?.checked_mul(stride)
 }
 
 /// Appends the forms of the bytes `range` of a form at `at`, in order; it has them.

@@ -17,6 +17,11 @@ const LENGTH: usize = 8;
 /// Bytes of a request that may not have space for a row of columns and its description.
 const SHORT: usize = 512;
 
+/// Cache lines of a row of columns: the kernels write whole lines to a page they have
+/// open. And bytes of a request for each, so that columns have as many rows.
+const ROW: u64 = 8;
+const FOR_LINE: u64 = 1024;
+
 /// Stretches of a packed stream for one request: as many as there are, of so many bytes
 /// each, the first from `from` on and each `step` behind the one before.
 #[derive(Clone, Copy)]
@@ -32,7 +37,15 @@ impl Cut {
         (self.count * self.len) as usize
     }
 
-    pub(super) fn of(self, layout: &Layout) -> Result<Layout, Error> {
+    /// The layout's part, and the byte of the part's stream that is its first.
+    pub(super) fn of(self, layout: &Layout) -> Result<(Layout, u64), Error> {
+        match self.count {
+            1 => Ok((layout.clone(), self.from)),
+            _ => Ok((self.described(layout)?, 0)),
+        }
+    }
+
+    fn described(self, layout: &Layout) -> Result<Layout, Error> {
         let cut = layout.part_of_each(self.from..self.from + self.len, self.count, self.step);
         Ok(cut.map_err(ErrorKind::Layout)?)
     }
@@ -65,13 +78,16 @@ impl<'l> Parts<'l> {
         let (bytes, block) = (layout.size(), size as u64);
         let whole = Columns { side_by_side: 1, count: 1, bytes, block };
         let fit = |c: &Columns| c.block.is_multiple_of(block) && longest >= SHORT;
-        let columns = layout.columns().filter(fit).unwrap_or(whole);
+        let lines = (longest as u64 / FOR_LINE).clamp(1, ROW);
+        let rows = |c: Columns| Columns { side_by_side: lines * c.side_by_side, ..c };
+        let columns = layout.columns().filter(fit).map_or(whole, rows);
         let (passed, done) = (0, 0);
         Parts { layout, columns, passed, done, longest, operands, next: longest }
     }
 
-    /// Describes the next part in place of what `body` holds. `None` behind the last.
-    pub(super) fn cut(&mut self, body: &mut Vec<u8>) -> Result<Option<Cut>, Error> {
+    /// Describes the next part at the beginning of `body`, which has space for a request;
+    /// the bytes that took. `None` behind the last.
+    pub(super) fn cut(&mut self, body: &mut [u8]) -> Result<Option<(Cut, usize)>, Error> {
         let (Columns { side_by_side, count, bytes, block }, longest) = (self.columns, self.longest);
         if self.passed == count || bytes == 0 {
             return Ok(None);
@@ -86,22 +102,22 @@ impl<'l> Parts<'l> {
                 return Err(ErrorKind::Arguments(why).into());
             }
             let cut = Cut { from: self.passed * bytes + self.done, len, count, step: bytes };
-            let description = cut.of(self.layout)?.encode();
-            let used = LENGTH + description.len() + self.operands * cut.bytes();
+            let description = cut.described(self.layout)?.encode();
+            let front = LENGTH + description.len();
+            let used = front + self.operands * cut.bytes();
             if used > longest {
                 next = (cut.bytes() * longest / used).min(cut.bytes() - 1);
                 continue;
             }
-            body.clear();
-            body.extend_from_slice(&(description.len() as u64).to_le_bytes());
-            body.extend_from_slice(&description);
+            body[..LENGTH].copy_from_slice(&(description.len() as u64).to_le_bytes());
+            body[LENGTH..front].copy_from_slice(&description);
             self.done += len;
             if self.done == bytes {
                 (self.passed, self.done) = (self.passed + count, 0);
             }
             // What fits is found out once, unless what follows is described shorter.
             self.next = if used < longest / 2 { longest } else { next };
-            return Ok(Some(cut));
+            return Ok(Some((cut, front)));
         }
     }
 }
@@ -277,15 +293,15 @@ mod tests {
                 }
             };
             let mut parts = Parts::new(&layout, longest, operands, 8);
-            let (mut body, mut got) = (Vec::new(), vec![None; layout.size() as usize]);
+            let (mut body, mut got) = (vec![7; longest + 1], vec![None; layout.size() as usize]);
             let whole = offsets(&layout);
-            while let Some(cut) = parts.cut(&mut body).unwrap() {
+            while let Some((cut, front)) = parts.cut(&mut body).unwrap() {
                 let bytes = cut.bytes();
                 prop_assert!(bytes > 0 && bytes <= longest);
                 prop_assert!(bytes.is_multiple_of(8));
-                prop_assert!(body.len() + operands * bytes <= longest);
-                body.push(7);
-                let (part, rest) = decode(&body).unwrap();
+                prop_assert!(front + operands * bytes <= longest);
+                body[front] = 7;
+                let (part, rest) = decode(&body[..=front]).unwrap();
                 prop_assert_eq!((part.size(), rest), (bytes as u64, &[7][..]));
                 let at = (0..cut.count).flat_map(|i| (0..cut.len).map(move |b| (i, b)));
                 for ((i, b), at) in at.zip(offsets(&part)) {
@@ -304,8 +320,9 @@ mod tests {
             change in prop::option::of((0_usize..40, any::<i64>(), any::<bool>())),
         ) {
             let layout = list(&runs);
-            let mut body = Vec::new();
-            Parts::new(&layout, 4000, 1, 1).cut(&mut body).unwrap();
+            let mut body = vec![0; 4000];
+            let (_, front) = Parts::new(&layout, 4000, 1, 1).cut(&mut body).unwrap().unwrap();
+            body.truncate(front);
             if let Some((word, value, small)) = change {
                 let at = 8 * word % body.len();
                 let value = if small { value % 90 } else { value };
@@ -340,8 +357,9 @@ mod tests {
     #[test]
     fn bodies_that_are_cut_are_refused() {
         let layout = Layout::hvector(5, 2, -7, &Layout::basic(Basic::U8)).unwrap();
-        let mut body = Vec::new();
-        Parts::new(&layout, 400, 1, 1).cut(&mut body).unwrap();
+        let mut body = vec![0; 400];
+        let (_, front) = Parts::new(&layout, 400, 1, 1).cut(&mut body).unwrap().unwrap();
+        body.truncate(front);
         body.extend([7; 10]);
         let mut memory = vec![0; 1000];
         for len in 0..body.len() {

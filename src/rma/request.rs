@@ -212,24 +212,16 @@ impl<N: Netmod> Access<N> {
     ) -> Result<(), Error> {
         let longest = self.request_limit(peer)?;
         let mut parts = Parts::new(there, longest, usize::from(operands.is_some()), ty.size());
-        let mut body = Vec::with_capacity(longest);
-        while let Some(cut) = parts.cut(&mut body)? {
-            let bytes = cut.bytes();
+        let mut body = vec![0; longest];
+        while let Some((cut, front)) = parts.cut(&mut body)? {
+            let (bytes, mut end) = (cut.bytes(), front);
             if let Some((operands, from)) = operands {
-                let mut front = body.len();
-                body.resize(front + bytes, 0);
-                for i in 0..cut.count {
-                    let out = &mut body[front..front + cut.len as usize];
-                    // SAFETY: [BUF].
-                    unsafe { from.pack_raw(operands, cut.from + i * cut.step, out) };
-                    front += out.len();
-                }
+                end += bytes;
+                let (from, first) = cut.of(from)?;
+                // SAFETY: [BUF].
+                unsafe { from.pack_raw(operands, first, &mut body[front..end]) };
             }
-            let into = match results {
-                Some((_, into)) if cut.count == 1 => Some((into.clone(), cut.from)),
-                Some((_, into)) => Some((cut.of(into)?, 0)),
-                None => None,
-            };
+            let into = results.map(|(_, into)| cut.of(into)).transpose()?;
             let answer = in_flight.is_some().then(|| Rc::new(Answer::default()));
             let request = Request {
                 opcode,
@@ -238,7 +230,7 @@ impl<N: Netmod> Access<N> {
                 count: bytes,
                 ty,
                 op,
-                body: &body,
+                body: &body[..end],
                 result: results.map_or((std::ptr::null_mut(), 0), |(at, _)| (at, bytes)),
                 into,
                 answer: answer.clone(),

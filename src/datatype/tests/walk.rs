@@ -107,11 +107,13 @@ proptest! {
         prop_assert_eq!(bytes_from(&back, 0), want);
         prop_assert_eq!(back, part);
         // Of several ranges, each as if alone.
-        let (len, step) = ((to - from) / 3, b % (size + 1));
-        let each = layout.part_of_each(from..from + len, 3, step).unwrap();
-        let alone = (0..3).map(|i| layout.part(from + i * step..from + i * step + len).unwrap());
-        let alone: Vec<i64> = alone.flat_map(|part| bytes_from(&part, 0)).collect();
-        prop_assert_eq!(bytes_from(&each, 0), alone);
+        for (from, step) in [(from, b % (size + 1)), (from, size / 3), (from / 3, size / 3)] {
+            let len = (to - from) / 3;
+            let each = layout.part_of_each(from..from + len, 3, step).unwrap();
+            let alone = (0..3).map(|i| from + i * step);
+            let alone = alone.flat_map(|from| bytes_from(&layout.part(from..from + len).unwrap(), 0));
+            prop_assert_eq!(bytes_from(&each, 0), alone.collect::<Vec<i64>>());
+        }
     }
 
     #[test]
