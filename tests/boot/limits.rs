@@ -34,6 +34,8 @@ fn part(name: &str) {
         "start" => start(64, 4, |boot| boot),
         "start far apart" => start(64, 4, |boot| Arc::new(Far(boot))),
         "stranger" => stranger(),
+        "watched" => watched(),
+        "spy" => spy(),
         "normal job" => normal_job(),
         other => match other.split_once(" ranks with ") {
             Some((ranks, descriptors)) => {
@@ -147,8 +149,75 @@ impl Drop for KillOnDrop {
     }
 }
 
-/// Runs `part` while a stranger calls, of another user where that can be.
-fn under_siege(part: &str) {
+/// A job with windows and packets that waits until the spy has tried everything.
+fn watched() {
+    let place = PathBuf::from(std::env::var_os(PLACE).unwrap());
+    let outcome = local::run(&Options::new(2), |boot| {
+        let context = open_ofi(boot.clone(), &device::Options::default()).unwrap();
+        let world = Communicator::world(&context);
+        let mut window = Window::allocate(&world, 64, 1).unwrap();
+        window.fence().unwrap();
+        window.put(&[7; 8], 1 - boot.rank(), 0).unwrap();
+        window.fence().unwrap();
+        let pid = std::process::id().to_string();
+        std::fs::write(place.join(format!("new{}", boot.rank())), pid).unwrap();
+        let (new, told) = (format!("new{}", boot.rank()), format!("rank{}", boot.rank()));
+        std::fs::rename(place.join(new), place.join(told)).unwrap();
+        assert!(eventually(30, || place.join("tried").exists()));
+        window.free().unwrap();
+        0
+    });
+    assert!(outcome.as_ref().unwrap().success(), "{outcome:?}");
+    assert_eq!(std::fs::read_to_string(place.join("tried")).unwrap(), "");
+}
+
+/// Another user tries the memory, the descriptors and the segments of a job,
+/// and to end it; says what it got at.
+fn spy() {
+    let place = PathBuf::from(std::env::var_os(PLACE).unwrap());
+    let pids: Vec<String> = (0..2)
+        .map(|rank| {
+            let name = place.join(format!("rank{rank}"));
+            assert!(eventually(30, || name.exists()));
+            std::fs::read_to_string(name).unwrap()
+        })
+        .collect();
+    let mut got = String::new();
+    let mut tries = |what: String, refused: bool| {
+        if !refused {
+            got += &format!("{what}\n");
+        }
+    };
+    let open = |path: &std::path::Path, write: bool| {
+        std::fs::OpenOptions::new().read(!write).write(write).open(path)
+    };
+    let denied = |error: std::io::Error| error.kind() == std::io::ErrorKind::PermissionDenied;
+    let mut segments = 0;
+    for pid in &pids {
+        let process = PathBuf::from(format!("/proc/{pid}"));
+        tries(format!("descriptors of {pid}"), process.join("fd").read_dir().is_err_and(denied));
+        tries(format!("memory of {pid}"), open(&process.join("mem"), true).is_err_and(denied));
+        let number = pid.parse().unwrap();
+        // SAFETY: kill takes two integers.
+        let rc = unsafe { libc::kill(number, libc::SIGTERM) };
+        let errno = std::io::Error::last_os_error().raw_os_error();
+        tries(format!("a signal to {pid}"), rc != 0 && errno == Some(libc::EPERM));
+        for entry in std::fs::read_dir("/dev/shm").unwrap().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with(&format!("{pid}:")) || name.contains(&format!("-{pid}-")) {
+                segments += 1;
+                tries(format!("reads {name}"), open(&entry.path(), false).is_err_and(denied));
+                tries(format!("writes {name}"), open(&entry.path(), true).is_err_and(denied));
+            }
+        }
+    }
+    tries("no segment was found".to_owned(), segments > 0);
+    std::fs::write(place.join("result"), got).unwrap();
+    std::fs::rename(place.join("result"), place.join("tried")).unwrap();
+}
+
+/// Runs `part` while a `stranger` is there, of another user where that can be.
+fn beside(stranger: &str, part: &str) {
     let place = std::env::temp_dir().join(format!("{part}-{}", std::process::id()));
     std::fs::create_dir_all(&place).unwrap();
     // SAFETY: no arguments, cannot fail.
@@ -163,7 +232,7 @@ fn under_siege(part: &str) {
     let program = place.join("program");
     std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     let mut siege = Command::new(&program);
-    siege.env("RANKWAY_TEST_PART", "stranger").env(PLACE, &place).current_dir("/");
+    siege.env("RANKWAY_TEST_PART", stranger).env(PLACE, &place).current_dir("/");
     if root {
         siege.uid(65534).gid(65534);
     }
@@ -176,7 +245,7 @@ fn under_siege(part: &str) {
 #[test]
 fn a_siege_does_not_keep_a_job_from_starting() {
     must_succeed(play("start"));
-    under_siege("start");
+    beside("stranger", "start");
 }
 
 #[test]
@@ -186,7 +255,17 @@ fn a_siege_over_the_network() {
         return;
     }
     must_succeed(play("start far apart"));
-    under_siege("start far apart");
+    beside("stranger", "start far apart");
+}
+
+#[test]
+fn another_user_gets_at_nothing() {
+    // SAFETY: no arguments, cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("skipped: needs root, to be another user");
+        return;
+    }
+    beside("spy", "watched");
 }
 
 fn windows(boot: Arc<dyn Boot>) -> Result<(), String> {

@@ -10,11 +10,13 @@
 
 mod bodies;
 mod dice;
+mod networks;
 mod processes;
 mod windows;
 
 pub use bodies::{Opens, Over, die, in_threads, panic_of, pattern, same};
 pub use dice::Dice;
+pub use networks::{cannot_join, join};
 pub use processes::{
     OWN_SESSION, Result, bounded, bounded_for, ended, gone, group, leftovers, told,
 };

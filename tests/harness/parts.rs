@@ -4,8 +4,10 @@
 // Every test program uses a part of this.
 #![allow(dead_code, unreachable_pub, unused_imports)]
 
+mod networks;
 mod processes;
 
+pub use networks::{cannot_join, cut, join};
 pub use processes::alive;
 use rankway::boot::{Boot, BootError, Group};
 use std::process::{Child, Command, Output, Stdio};

@@ -37,9 +37,11 @@ const GREETING_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_UNAUTHENTICATED: usize = 8;
 /// Callers taken in at a time at each listener.
 const MAX_ARRIVALS: usize = 1024;
-/// Before connecting again where the backlog was full.
+/// Between two looks for machines that have stopped answering.
+const SILENCE_INTERVAL: Duration = Duration::from_millis(250);
+/// Before connecting again: where the backlog was full, and where the peer cut
+/// the connection off unread.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
-/// Before connecting again where the peer cut the connection off unread.
 const CUT_OFF_PAUSE: Duration = Duration::from_millis(50);
 /// How long to connect to one that cuts every connection off.
 const CUT_OFF_TIMEOUT: Duration = Duration::from_secs(10);
@@ -132,6 +134,8 @@ pub(super) struct Mesh {
     deaths: Vec<(u32, String)>,
     /// Groups of which somebody gave up a collective, by name.
     broken: HashMap<u64, FailureNotice>,
+    /// When to look again for machines that have stopped answering.
+    silence_due: Instant,
     /// This side is closing.
     closing: bool,
 }
@@ -153,6 +157,7 @@ impl Mesh {
             suspected: BTreeMap::new(),
             deaths: Vec::new(),
             broken: HashMap::new(),
+            silence_due: Instant::now() + SILENCE_INTERVAL,
             closing: false,
         })
     }
@@ -398,6 +403,7 @@ impl Mesh {
             }
         }
         self.expire()?;
+        self.drop_unanswered()?;
         self.retry()?;
         self.mark_failed()
     }
@@ -443,6 +449,20 @@ impl Mesh {
             self.dial(rank)?;
         }
         Ok(())
+    }
+
+    /// Closes connections to machines that have stopped answering.
+    fn drop_unanswered(&mut self) -> Result<(), BootError> {
+        if Instant::now() < self.silence_due {
+            return Ok(());
+        }
+        self.silence_due = Instant::now() + SILENCE_INTERVAL;
+        // Those under way are given up otherwise.
+        let made = self.connections.iter().filter(|(_, c)| c.state != State::Connecting);
+        let unanswered = made.filter(|(_, c)| socket::is_unanswered(&c.stream));
+        let unanswered: Vec<u64> = unanswered.map(|(id, _)| *id).collect();
+        let why = || "its machine has acknowledged nothing for 5 s".to_owned();
+        unanswered.into_iter().try_for_each(|id| self.drop_connection(id, why()))
     }
 
     fn unauthenticated(&self) -> impl Iterator<Item = u64> + '_ {
@@ -541,7 +561,9 @@ impl Mesh {
             };
             let expected = protocol::answer(&self.peers[&rank].contact_info.answer_secret);
             if !protocol::same_secret(bytes, &expected) {
-                return self.drop_connection(id, "answered without the secret of the peer".into());
+                let address = connection.address;
+                self.connections.remove(&id);
+                return self.refused(rank, id, address, "answered without the secret of the peer");
             }
             connection.input.drain(..protocol::ANSWER);
             connection.state = State::Open;
@@ -596,6 +618,21 @@ impl Mesh {
         Ok(())
     }
 
+    /// An address of `rank` leads nowhere, found by connection `id`: on to the next.
+    fn refused(
+        &mut self,
+        rank: u32,
+        id: u64,
+        address: Option<Address>,
+        why: &str,
+    ) -> Result<(), BootError> {
+        let peer = self.peer(rank)?;
+        peer.connection.take_if(|connection| *connection == id);
+        let address = address.map(|a| a.to_string()).unwrap_or_default();
+        peer.refusals.push(format!("{address}: {why}"));
+        self.dial(rank)
+    }
+
     /// Closes a connection that failed, and draws the consequence.
     fn drop_connection(&mut self, id: u64, why: String) -> Result<(), BootError> {
         let Some(connection) = self.connections.remove(&id) else { return Ok(()) };
@@ -617,16 +654,10 @@ impl Mesh {
                     peer.retry = Some(Instant::now() + CUT_OFF_PAUSE);
                     return Ok(());
                 }
-                let address = connection.address.map(|a| a.to_string()).unwrap_or_default();
                 let hint = "it cuts off every call; has it descriptors left (`ulimit -n`)?";
-                peer.refusals.push(format!("{address}: {why}; {hint}"));
-                self.dial(rank)
+                self.refused(rank, id, connection.address, &format!("{why}; {hint}"))
             }
-            State::Connecting => {
-                let address = connection.address.map(|a| a.to_string()).unwrap_or_default();
-                peer.refusals.push(format!("{address}: {why}"));
-                self.dial(rank)
-            }
+            State::Connecting => self.refused(rank, id, connection.address, &why),
             _ => {
                 self.suspected.entry(rank).or_insert(why);
                 Ok(())

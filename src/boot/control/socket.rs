@@ -232,6 +232,27 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns true if the machine at the other end of a TCP connection does not answer:
+/// for five seconds nothing was acknowledged that it was sent, and sent again.
+/// Probes that find this on an idle connection are not sent where something is on
+/// its way, and the system's own patience is a quarter of an hour then
+/// (TCP_USER_TIMEOUT would end connections to stopped processes, too, whose system
+/// acknowledges while it takes nothing).
+pub(super) fn is_unanswered(stream: &TcpStream) -> bool {
+    const SILENCE: u32 = 5_000;
+    /// Packets sent again, or questions whether there is room, without an answer.
+    const TRIES: u8 = 3;
+    // SAFETY: all-zero is a valid tcp_info.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut length = size_of_val(&info) as libc::socklen_t;
+    let (level, name, fd) = (libc::IPPROTO_TCP, libc::TCP_INFO, stream.as_raw_fd());
+    // SAFETY: pointer and length describe the live local `info`. A Unix socket
+    // refuses.
+    let rc = unsafe { libc::getsockopt(fd, level, name, (&raw mut info).cast(), &mut length) };
+    let tries = info.tcpi_retransmits.max(info.tcpi_probes);
+    rc == 0 && tries >= TRIES && info.tcpi_last_ack_recv > SILENCE
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

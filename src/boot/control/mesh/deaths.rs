@@ -116,6 +116,8 @@ impl Mesh {
         if known || rank == self.boot.rank() || rank >= self.boot.size() {
             return;
         }
+        // Where it cannot be asked for, the report is all there is.
+        let _ = self.peer(rank);
         if let Some(peer) = self.peers.get(&rank) {
             // What this process sees counts more: their connection to it broke.
             if peer.bye || peer.living(&self.me) {

@@ -1,0 +1,66 @@
+//! Ranks in network namespaces of their own, joined by a wire (a veth pair), as
+//! two machines are. Needs root and `ip`.
+
+use super::processes::Result;
+use rankway::boot::Boot;
+use std::process::Command;
+
+/// The end of the wire in each namespace.
+const WIRE: &str = "wire";
+/// A hardware address that nobody has.
+const NOBODY: &str = "02:00:00:00:00:99";
+
+/// Why this machine cannot join two namespaces, if so.
+pub fn cannot_join() -> Option<String> {
+    let mut command = Command::new("unshare");
+    command.args(["--net", "ip", "link", "add", "wire0", "type", "veth", "peer", "name", "wire1"]);
+    match command.output() {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+        Err(e) => Some(format!("unshare: {e}")),
+    }
+}
+
+fn ip(words: &str) -> Result {
+    let output = Command::new("ip").args(words.split_whitespace()).output();
+    let output = output.map_err(|e| format!("ip: {e}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("ip {words}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+fn address(rank: u32) -> String {
+    format!("10.77.0.{}", rank + 1)
+}
+
+/// Moves each of the two ranks into a network namespace of its own and joins
+/// them. Before anything of the library looks at the network; the namespaces
+/// end with the processes.
+pub fn join(boot: &dyn Boot) -> Result {
+    const PID: &str = "test-pid";
+    let rank = boot.rank();
+    // SAFETY: takes an integer; this process has one thread.
+    if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+        return Err(format!("unshare: {}", std::io::Error::last_os_error()));
+    }
+    let fence = || boot.fence(&mut || ()).map_err(|e| e.to_string());
+    boot.put(PID, &std::process::id().to_le_bytes()).map_err(|e| e.to_string())?;
+    fence()?;
+    if rank == 0 {
+        let pid = boot.get(1, PID).map_err(|e| e.to_string())?;
+        let pid = u32::from_le_bytes(pid.try_into().map_err(|_| "four bytes of a pid")?);
+        ip(&format!("link add {WIRE} type veth peer name {WIRE} netns {pid}"))?;
+    }
+    fence()?;
+    ip(&format!("addr add {}/24 dev {WIRE}", address(rank)))?;
+    ip("link set lo up")?;
+    ip(&format!("link set {WIRE} up"))?;
+    fence()
+}
+
+/// From now on what this rank sends to the other goes to nobody, without a word.
+pub fn cut(boot: &dyn Boot) -> Result {
+    let other = address(1 - boot.rank());
+    ip(&format!("neigh replace {other} lladdr {NOBODY} dev {WIRE} nud permanent"))
+}
