@@ -229,8 +229,8 @@ fn liar(boot: Arc<dyn Boot>, seen: bool) {
     fence(&boot);
 }
 
-/// Two machines and a wire between them. A process that is stopped is waited
-/// for, however much is on its way to it; one behind a wire that takes every
+/// Two machines and a link between them. A process that is stopped is waited
+/// for, however much is on its way to it; one behind a link that takes every
 /// packet and answers nothing is not, whether something is on its way or not.
 fn silence(boot: Arc<dyn Boot>) {
     join(&*boot).unwrap();

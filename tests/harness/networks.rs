@@ -1,19 +1,19 @@
-//! Ranks in network namespaces of their own, joined by a wire (a veth pair), as
+//! Ranks in network namespaces of their own, joined by a link (a veth pair), as
 //! two machines are. Needs root and `ip`.
 
 use super::processes::Result;
 use rankway::boot::Boot;
 use std::process::Command;
 
-/// The end of the wire in each namespace.
-const WIRE: &str = "wire";
+/// The end of the link in each namespace.
+const LINK: &str = "link0";
 /// A hardware address that nobody has.
 const NOBODY: &str = "02:00:00:00:00:99";
 
 /// Why this machine cannot join two namespaces, if so.
 pub fn cannot_join() -> Option<String> {
     let mut command = Command::new("unshare");
-    command.args(["--net", "ip", "link", "add", "wire0", "type", "veth", "peer", "name", "wire1"]);
+    command.args(["--net", "ip", "link", "add", "link0", "type", "veth", "peer", "name", "link1"]);
     match command.output() {
         Ok(output) if output.status.success() => None,
         Ok(output) => Some(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
@@ -50,17 +50,17 @@ pub fn join(boot: &dyn Boot) -> Result {
     if rank == 0 {
         let pid = boot.get(1, PID).map_err(|e| e.to_string())?;
         let pid = u32::from_le_bytes(pid.try_into().map_err(|_| "four bytes of a pid")?);
-        ip(&format!("link add {WIRE} type veth peer name {WIRE} netns {pid}"))?;
+        ip(&format!("link add {LINK} type veth peer name {LINK} netns {pid}"))?;
     }
     fence()?;
-    ip(&format!("addr add {}/24 dev {WIRE}", address(rank)))?;
+    ip(&format!("addr add {}/24 dev {LINK}", address(rank)))?;
     ip("link set lo up")?;
-    ip(&format!("link set {WIRE} up"))?;
+    ip(&format!("link set {LINK} up"))?;
     fence()
 }
 
 /// From now on what this rank sends to the other goes to nobody, without a word.
 pub fn cut(boot: &dyn Boot) -> Result {
     let other = address(1 - boot.rank());
-    ip(&format!("neigh replace {other} lladdr {NOBODY} dev {WIRE} nud permanent"))
+    ip(&format!("neigh replace {other} lladdr {NOBODY} dev {LINK} nud permanent"))
 }
