@@ -1,72 +1,236 @@
-//! A lock word and the counts behind it, by which those who wait find out that a
-//! holder died: whatever step it died at, a word that is held has a holder who
-//! can be named.
+//! The two lock words of a region and the counts behind them: who excludes whom,
+//! and that whatever step a holder died at, those who wait for it can name it.
 
+use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use loom::thread;
+use std::cell::Cell;
 
-/// Shared holders, as `locks.rs` counts them, and what each process holds.
+const ONE_HIGH: u64 = 1 << 32;
+const LOW: u64 = ONE_HIGH - 1;
+
+/// As in `src/rma/locks.rs`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mode {
+    Shared,
+    Exclusive,
+    GlobalShared,
+    GlobalExclusive,
+}
+
+use Mode::{Exclusive, GlobalExclusive, GlobalShared, Shared};
+
+/// The words, the counts of two processes and one that looks at the end, and what
+/// the locks are for.
 #[derive(Default)]
 struct Words {
-    holders: AtomicU64,
-    counts: [AtomicU16; 2],
+    lock: AtomicU64,
+    global: AtomicU64,
+    counts: [AtomicU16; 3],
+    data: UnsafeCell<u32>,
 }
 
-/// In which order a process takes a lock and says that it does.
+// SAFETY: the data is under test: loom says where it is not one side's.
+unsafe impl Sync for Words {}
+// SAFETY: as above.
+unsafe impl Send for Words {}
+
+/// What a process does: `src/rma/epoch.rs`.
 #[derive(Clone, Copy)]
-enum Order {
-    CountFirst,
+enum Epoch {
+    /// A shared lock of the rank.
+    Shared,
+    /// An exclusive one: of the rank, within one that excludes locks of all.
+    Exclusive,
+    /// `lock_all`.
+    All,
+}
+
+/// What is done otherwise than there, and must be found.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    /// Its holder is counted when the word is taken already.
     WordFirst,
+    /// An exclusive lock of the rank alone.
+    NoGlobal,
+    /// Where the rank's own lock is not to be had, that on all is kept.
+    Kept,
 }
 
-impl Words {
-    fn add_holder(&self, me: usize, by: i16) {
-        self.counts[me].fetch_add(by as u16, Ordering::AcqRel);
+struct Process<'w> {
+    words: &'w Words,
+    me: usize,
+    fault: Fault,
+    /// Steps until it is killed.
+    left: Cell<u32>,
+}
+
+/// How a process that is killed goes on: not at all.
+type Alive<T = ()> = Option<T>;
+
+impl Process<'_> {
+    fn step(&self) -> Alive {
+        self.left.set(self.left.get().checked_sub(1)?);
+        Some(())
     }
 
-    /// Takes and gives back, and dies after so many steps.
-    fn live(&self, me: usize, order: Order, steps: usize) {
-        let word = |by: i64| {
-            self.holders.fetch_add(by as u64, Ordering::AcqRel);
-        };
-        let taken: [&dyn Fn(); 4] = match order {
-            Order::CountFirst => {
-                [&|| self.add_holder(me, 1), &|| word(1), &|| word(-1), &|| self.add_holder(me, -1)]
+    fn count(&self, mode: Mode, by: i16) -> Alive {
+        if mode != Exclusive {
+            self.step()?;
+            // The first has no other thread that counts.
+            let count = &self.words.counts[self.me];
+            if self.me == 0 {
+                let more = count.load(Ordering::Relaxed).wrapping_add_signed(by);
+                count.store(more, Ordering::Release);
+            } else {
+                count.fetch_add(by as u16, Ordering::AcqRel);
             }
-            Order::WordFirst => {
-                [&|| word(1), &|| self.add_holder(me, 1), &|| self.add_holder(me, -1), &|| word(-1)]
-            }
+        }
+        Some(())
+    }
+
+    fn word(&self, mode: Mode) -> &AtomicU64 {
+        if matches!(mode, Shared | Exclusive) { &self.words.lock } else { &self.words.global }
+    }
+
+    /// What a mode adds to its word: for an exclusive lock, whose it is.
+    fn mine(&self, mode: Mode) -> u64 {
+        match mode {
+            Shared | GlobalExclusive => ONE_HIGH,
+            Exclusive => self.me as u64 + 1,
+            GlobalShared => 1,
+        }
+    }
+
+    fn try_acquire(&self, mode: Mode) -> Alive<bool> {
+        if self.fault != Fault::WordFirst {
+            self.count(mode, 1)?;
+        }
+        self.step()?;
+        let free = |word: u64| match mode {
+            Shared | GlobalExclusive => word & LOW == 0,
+            Exclusive => word == 0,
+            GlobalShared => word < ONE_HIGH,
         };
-        taken.iter().take(steps).for_each(|step| step());
+        let more = |word| free(word).then(|| word + self.mine(mode));
+        let acquired =
+            self.word(mode).fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok();
+        match (self.fault, acquired) {
+            (Fault::WordFirst, true) => self.count(mode, 1)?,
+            (Fault::WordFirst, false) | (_, true) => {}
+            (_, false) => self.count(mode, -1)?,
+        }
+        Some(acquired)
+    }
+
+    fn release(&self, mode: Mode) -> Alive {
+        self.step()?;
+        self.word(mode).fetch_sub(self.mine(mode), Ordering::AcqRel);
+        self.count(mode, -1)
+    }
+
+    /// One epoch, if its locks are free.
+    fn live(&self, epoch: Epoch) -> Alive {
+        // SAFETY: under a lock: loom says where it is not.
+        let read = || self.words.data.with(|data| unsafe { *data });
+        match epoch {
+            Epoch::Shared | Epoch::All => {
+                let mode = if matches!(epoch, Epoch::All) { GlobalShared } else { Shared };
+                if self.try_acquire(mode)? {
+                    read();
+                    self.release(mode)?;
+                }
+            }
+            Epoch::Exclusive => {
+                let global = self.fault != Fault::NoGlobal;
+                if global && !self.try_acquire(GlobalExclusive)? {
+                    return Some(());
+                }
+                if self.try_acquire(Exclusive)? {
+                    // SAFETY: as above.
+                    self.words.data.with_mut(|data| unsafe { *data += 1 });
+                    self.release(Exclusive)?;
+                } else if self.fault == Fault::Kept {
+                    return Some(());
+                }
+                if global {
+                    self.release(GlobalExclusive)?;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Who is known to hold what this one could not get.
+    fn holder(&self, mode: Mode) -> Option<usize> {
+        let exclusive = self.words.lock.load(Ordering::Acquire) & LOW;
+        if matches!(mode, Shared | Exclusive) && exclusive != 0 {
+            return Some(exclusive as usize - 1);
+        }
+        self.words.counts.iter().position(|count| count.load(Ordering::Acquire) > 0)
     }
 }
 
-/// Process 0 dies, process 1 lives and takes its turns; then somebody waits.
-fn dies(order: Order, steps: usize) {
+const ALL: u32 = 100;
+
+/// Process 0 is killed after some steps, process 1 lives; then somebody wants each
+/// lock, and gets it or is told of process 0. (While they go on, who is seen to hold
+/// it and is not named is asked for again: it is what stays that counts.)
+fn play(epochs: [Epoch; 2], steps: u32, fault: Fault) {
     loom::model(move || {
         let words = Arc::new(Words::default());
-        let all = [(0, steps), (1, 4)].map(|(me, steps)| {
+        let all = [(0, steps), (1, ALL)].map(|(me, steps)| {
             let words = Arc::clone(&words);
-            thread::spawn(move || words.live(me, order, steps))
+            let epoch = epochs[me];
+            thread::spawn(move || {
+                let left = Cell::new(steps);
+                Process { words: &words, me, fault, left }.live(epoch);
+            })
         });
-        // Whoever is seen to hold it and is not named is asked for again, so it
-        // is what stays that counts.
         all.into_iter().for_each(|process| process.join().unwrap());
-        let held = words.holders.load(Ordering::Acquire);
-        let named = words.counts[0].load(Ordering::Acquire);
-        assert_eq!(words.counts[1].load(Ordering::Acquire), 0);
-        assert!(held == 0 || named > 0, "held by the dead, whom nobody can name");
+        let last = Process { words: &words, me: 2, fault: Fault::None, left: Cell::new(ALL) };
+        for mode in [Shared, Exclusive, GlobalShared, GlobalExclusive] {
+            if last.try_acquire(mode) == Some(true) {
+                last.release(mode);
+            } else {
+                assert!(steps < ALL, "held by nobody");
+                assert_eq!(last.holder(mode), Some(0), "held by the dead, whom nobody can name");
+            }
+        }
+        assert_eq!(words.counts[1].load(Ordering::Acquire), 0, "counted for the living");
     });
 }
 
+/// Every two epochs, the first process killed at each of its steps.
+fn all_pairs(fault: Fault) {
+    for first in [Epoch::Shared, Epoch::Exclusive, Epoch::All] {
+        for second in [Epoch::Shared, Epoch::Exclusive, Epoch::All] {
+            (0..=6).chain([ALL]).for_each(|steps| play([first, second], steps, fault));
+        }
+    }
+}
+
 #[test]
-fn a_dead_holder_is_named_whatever_step_it_died_at() {
-    (0..=4).for_each(|steps| dies(Order::CountFirst, steps));
+fn locks_exclude_each_other_and_a_dead_holder_is_named_whatever_step_it_died_at() {
+    all_pairs(Fault::None);
 }
 
 #[test]
 #[should_panic(expected = "nobody can name")]
 fn a_word_taken_before_its_holder_is_counted_is_found() {
-    (0..=4).for_each(|steps| dies(Order::WordFirst, steps));
+    all_pairs(Fault::WordFirst);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn an_exclusive_lock_beside_locks_of_all_is_found() {
+    play([Epoch::Exclusive, Epoch::All], ALL, Fault::NoGlobal);
+}
+
+#[test]
+#[should_panic(expected = "held by nobody")]
+fn a_lock_of_all_kept_for_one_that_was_not_to_be_had_is_found() {
+    play([Epoch::Shared, Epoch::Exclusive], ALL, Fault::Kept);
 }

@@ -6,6 +6,7 @@
 //! sent to anybody: a collective on the set-up channel would wait in vain.
 
 use super::{Boot, BootError, ContactInfo, alone::Alone, check_rank, os};
+use std::io::Write as _;
 
 /// The [`Boot`] of one process of a job whose other processes do not exist.
 ///
@@ -78,7 +79,11 @@ impl Boot for Simulated {
     }
 
     fn abort(&self, code: i32, reason: &str) -> ! {
-        eprintln!("rankway: rank {} of a simulated job aborted: {reason}", self.rank);
+        let _ = writeln!(
+            std::io::stderr(),
+            "rankway: rank {} of a simulated job aborted: {reason}",
+            self.rank
+        );
         os::leave(code)
     }
 

@@ -177,20 +177,60 @@ fn recipe() -> impl Strategy<Value = Recipe> {
             (-9i64..9, -20i64..60, of).prop_map(|(lb, e, of)| Recipe::Resized(lb, e, of)),
         ]
     })
-    .prop_filter("a small one", |recipe| weight(recipe) <= if cfg!(miri) { 300 } else { 20_000 })
+    .prop_filter("a small one", small)
 }
 
-/// Bytes of the packed stream.
-fn weight(recipe: &Recipe) -> u64 {
-    let sum = |list: &[(u64, i64)]| list.iter().map(|l| l.0).sum::<u64>();
+/// The oracle and the memory fit into what a test may take, and an interpreter's.
+fn small(recipe: &Recipe) -> bool {
+    let size = size(recipe);
+    let (bytes, reach) = if cfg!(miri) { (300, 1 << 14) } else { (20_000, 1 << 26) };
+    size.bytes <= bytes && size.reach <= reach
+}
+
+/// What the oracle lists and what memory a recipe takes, at most.
+#[derive(Clone, Copy)]
+struct Size {
+    /// Bytes of the packed stream, of the recipe or anything within it: what stands
+    /// in a loop of none is built too.
+    bytes: u64,
+    /// How far from the origin it goes.
+    reach: u64,
+}
+
+fn size(recipe: &Recipe) -> Size {
+    // `bytes` times as many, whose reach is some units of its own and some bytes.
+    let of = |of: &Recipe, bytes: u64, times: u64, beside: u64| {
+        let one = size(of);
+        let reach = one.reach.saturating_mul(times.max(1)).saturating_add(beside);
+        Size { bytes: one.bytes.saturating_mul(bytes.max(1)), reach }
+    };
+    let sum = |list: &[(u64, i64)]| list.iter().map(|l| l.0).sum();
+    let farthest = |list: &[(u64, i64)]| list.iter().map(|l| l.1.unsigned_abs()).max();
     match recipe {
-        Recipe::Basic(basic) => basic.size() as u64,
-        Recipe::Contiguous(n, of) => n * weight(of),
-        Recipe::Vector(n, b, _, of) | Recipe::Hvector(n, b, _, of) => n * b * weight(of),
-        Recipe::Hindexed(list, of) | Recipe::Indexed(list, of) => sum(list) * weight(of),
-        Recipe::Structure(list) => list.iter().map(|(n, _, of)| n * weight(of)).sum(),
-        Recipe::Subarray(dims, _, of) => dims.iter().map(|d| d.1).product::<u64>() * weight(of),
-        Recipe::Resized(_, _, of) => weight(of),
+        Recipe::Basic(basic) => Size { bytes: basic.size() as u64, reach: basic.size() as u64 },
+        Recipe::Contiguous(n, one) => of(one, *n, *n, 0),
+        Recipe::Vector(n, b, s, one) => of(one, n * b, n * s.unsigned_abs() + b, 0),
+        Recipe::Hvector(n, b, s, one) => of(one, n * b, *b, n * s.unsigned_abs()),
+        Recipe::Hindexed(list, one) => of(one, sum(list), sum(list), farthest(list).unwrap_or(0)),
+        Recipe::Indexed(list, one) => {
+            of(one, sum(list), sum(list) + farthest(list).unwrap_or(0), 0)
+        }
+        Recipe::Structure(list) => {
+            let all = list.iter().map(|(n, at, one)| of(one, *n, *n, at.unsigned_abs()));
+            all.fold(Size { bytes: 0, reach: 0 }, |all, one| Size {
+                bytes: all.bytes.saturating_add(one.bytes),
+                reach: all.reach.max(one.reach),
+            })
+        }
+        Recipe::Subarray(dims, _, one) => {
+            let (all, part) = dims.iter().fold((1, 1), |(all, part), d| (all * d.0, part * d.1));
+            of(one, part, all, 0)
+        }
+        Recipe::Resized(lb, extent, one) => {
+            let bounds = lb.unsigned_abs() + extent.unsigned_abs();
+            let one = size(one);
+            Size { reach: one.reach.max(bounds), ..one }
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use parts::*;
 use rankway::boot::local::{self, Exit, Layout, Options, Outcome};
 use rankway::boot::{self, Boot, BootError, segment_prefix};
 use std::io::{BufRead, BufReader};
+use std::os::fd::AsRawFd;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -162,6 +163,13 @@ fn exits() {
 fn abort() {
     let outcome = run(4, |boot| {
         if boot.rank() == 3 {
+            let (read, closed) = std::os::unix::net::UnixStream::pair().unwrap();
+            drop(read);
+            // SAFETY: takes integers. (What says why has nobody to say it to.)
+            unsafe {
+                libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+                libc::dup2(closed.as_raw_fd(), libc::STDERR_FILENO);
+            }
             boot.abort(5, "this abort is part of the test");
         }
         std::thread::sleep(Duration::from_secs(60));

@@ -19,6 +19,7 @@ use ffi::{ByteObject, Data, Info, Proc, Status, Value};
 use library::Library;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CString, c_void};
+use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -369,7 +370,11 @@ impl Boot for Pmix {
     }
 
     fn abort(&self, code: i32, reason: &str) -> ! {
-        eprintln!("rankway: rank {} aborted the job with code {code}: {reason}", self.me.rank);
+        let _ = writeln!(
+            std::io::stderr(),
+            "rankway: rank {} aborted the job with code {code}: {reason}",
+            self.me.rank
+        );
         let message = CString::new(reason.replace('\0', " ")).unwrap_or_default();
         // SAFETY: `message` is live; no procs means all of the job.
         unsafe { (self.library.functions.abort)(code, message.as_ptr(), std::ptr::null_mut(), 0) };

@@ -86,7 +86,7 @@ proptest! {
         cuts in prop::collection::vec(any::<usize>(), 0..5),
     ) {
         let recipe = uniform(&recipe, basic);
-        prop_assume!(weight(&recipe) <= if cfg!(miri) { 300 } else { 20_000 });
+        prop_assume!(small(&recipe));
         let (layout, naive) = both(&recipe);
         let (mut memory, origin) = memory(&naive);
         let size = basic.size();

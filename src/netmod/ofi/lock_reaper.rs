@@ -25,6 +25,7 @@
 use super::threads::ThreadObserver;
 use crate::netmod::Neighbours;
 use std::fs::File;
+use std::io::Write as _;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -282,7 +283,9 @@ impl Holder {
     fn warn(&mut self, dead: u32, unproved: &[u32]) {
         if self.since.elapsed() > WARN_AFTER && !self.warned {
             self.warned = true;
-            eprintln!(
+            // (Who has closed its standard error is no worse off.)
+            let _ = writeln!(
+                std::io::stderr(),
                 "rankway: rank {dead} died, maybe with a lock of libfabric's shared memory; waiting \
                  for ranks {unproved:?}, which may hold it too: are they stopped? A newer libfabric \
                  has no such locks"
