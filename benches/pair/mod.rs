@@ -1,4 +1,5 @@
-//! Two processes of this machine that measure something between them.
+//! Two processes of this machine that measure something between them, each on a
+//! processor of its own: on one, what both do is waiting for their turns.
 
 use rankway::boot::{Boot, local};
 use std::process::ExitCode;
@@ -16,7 +17,7 @@ fn ran(what: &str, body: impl Fn(Arc<dyn Boot>) -> Result) -> bool {
             1
         }
     };
-    match local::run(&local::Options::new(2), body) {
+    match local::run(&local::Options::new(2).pin(true), body) {
         Ok(outcome) => outcome.exit_code() == 0,
         Err(e) => {
             eprintln!("{e}");

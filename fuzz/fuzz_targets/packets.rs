@@ -1,6 +1,6 @@
 //! Bytes → packets into every handler, between operations of this process: tagged
-//! and active messages, requests of windows with pieces of accumulates, and the
-//! link's own with business cards and packets in packets. Nothing panics, and no memory
+//! and active messages, requests of windows with pieces of accumulates and encoded
+//! layouts, and the link's own with business cards and packets in packets. Nothing panics, and no memory
 //! is used that is not the library's at the time.
 //!
 //! `ci/proof/fuzz.sh packets`
@@ -9,6 +9,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use rankway::boot::simulated::Simulated;
+use rankway::datatype::{Basic, Layout};
 use rankway::device::{Context, Device};
 use rankway::msg::{Active, Envelope, HandlerStatus, MatchSpec, Request, Tagged};
 use rankway::netmod::HEAD;
@@ -60,25 +61,64 @@ fn meta(bytes: &mut Bytes<'_>) -> (u64, usize) {
     (id << 32 | (count as u64) << 8 | u64::from(of), count)
 }
 
+/// Kinds of a window's requests from here on have a layout in front of the body.
+const SCATTER: u8 = 11;
+
+/// The length of an encoded layout and that, one of its words changed perhaps; the
+/// bytes that the layout takes.
+fn places(bytes: &mut Bytes<'_>) -> (Vec<u8>, usize) {
+    let basic = if bytes.byte() & 1 == 0 { Basic::F64 } else { Basic::U8 };
+    let (count, len, stride) = (bytes.byte() % 40, bytes.byte() % 9, bytes.byte() as i8);
+    let (count, stride) = (u64::from(count), i64::from(stride));
+    let layout = match len {
+        // A list of places.
+        0 => {
+            let places: Vec<i64> = (0..count).map(|_| i64::from(bytes.byte()) * 8).collect();
+            Layout::hindexed(&vec![1; places.len()], &places, &Layout::basic(basic))
+        }
+        len => Layout::hvector(count, len.into(), stride * 8, &Layout::basic(basic)),
+    }
+    .unwrap();
+    let encoded = layout.encode();
+    let mut front = [&(encoded.len() as u64).to_le_bytes()[..], &encoded].concat();
+    let change = usize::from(bytes.byte());
+    if change % 4 == 3 {
+        let at = change / 4 * 8 % front.len();
+        front[at..at + 8].copy_from_slice(&bytes.word().to_le_bytes());
+    }
+    (front, layout.size() as usize)
+}
+
 fn packet(
     bytes: &mut Bytes<'_>,
     network: &ScriptedNetwork,
     window: u64,
     numbers: &mut [u16; RANKS as usize],
 ) {
-    let (class, kind) = (bytes.byte() % 6, bytes.byte() % 12);
+    let (class, kind) = (bytes.byte() % 6, bytes.byte() % 15);
     let from = u32::from(bytes.byte() % 5);
     let mut words = [word(bytes, network), word(bytes, network), word(bytes, network)];
-    let mut len = length(bytes);
+    let (mut len, mut body) = (length(bytes), Vec::new());
     if class == 4 && words[2] < 128 {
         let (meta, count) = meta(bytes);
         words[2] = meta;
         words[0] = if words[0] < 120 { window } else { words[0] };
-        // As long as the elements, as a pair of them, or not.
-        len = match bytes.byte() % 4 {
-            0 => len,
-            size => count << size,
-        };
+        if kind < SCATTER {
+            // As long as the elements, as a pair of them, or not.
+            len = match bytes.byte() % 4 {
+                0 => len,
+                size => count << size,
+            };
+        } else {
+            let (front, all) = places(bytes);
+            (body, words[2]) = (front, meta & !0xffff_ff00 | (all as u64) << 8);
+            // As long as the layout, without operands, or not.
+            len = match bytes.byte() % 4 {
+                0 => len,
+                1 => 0,
+                _ => all,
+            };
+        }
     }
     let number = match numbers.get_mut(from as usize) {
         Some(next) if bytes.byte() % 16 != 1 && class != 1 => {
@@ -93,8 +133,9 @@ fn packet(
     for (to, word) in head.chunks_mut(8).zip([first, words[0], words[1], words[2]]) {
         to.copy_from_slice(&word.to_le_bytes());
     }
-    let mut body = bytes.take(len).to_vec();
-    body.resize(len, 0x3c);
+    let end = body.len() + len;
+    body.extend_from_slice(bytes.take(len));
+    body.resize(end, 0x3c);
     network.bring(head, body);
 }
 

@@ -15,7 +15,7 @@ use crate::netmod::{Kind, Op, Type};
 const LENGTH: usize = 8;
 
 /// Bytes of a request that may not have space for a row of columns and its description.
-const SHORT: usize = 512;
+pub(super) const SHORT: usize = 512;
 
 /// Cache lines of a row of columns: the kernels write whole lines to a page they have
 /// open. And bytes of a request for each, so that columns have as many rows.

@@ -5,7 +5,8 @@
 //! iov        operations of the provider with as many pieces as it takes
 //! blocks     an operation of the provider for each piece
 //! pack       to or from one block at the target: packed here, in fragments;
-//!            other targets: packets, which the target unpacks
+//!            other targets, and short puts on a node: packets, which the target
+//!            unpacks
 //! ```
 //!
 //! [`Medium::choose`](crate::device::Medium) says which of the last three, by what
@@ -15,11 +16,12 @@ use super::access::Access;
 use super::access::copy;
 use super::am_fallback::{error_of, opcode};
 use super::pieces::{Pieces, single};
+use super::places::SHORT;
 use super::request::{InFlight, Pending, Scattered};
 use super::types::{Remote, Status, Target, unreachable_error};
 use super::{Error, ErrorKind};
 use crate::datatype::Layout;
-use crate::device::{Explanation, FRAGMENT, Medium, Method, PIECE, Shape, explain};
+use crate::device::{Explanation, FRAGMENT, Medium, Method, PIECE, Shape, Token, explain};
 use crate::netmod::{Costs, Iov, Netmod, Op, Type};
 use std::collections::VecDeque;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -72,8 +74,10 @@ pub(super) enum LocalCompletion<'t> {
 /// A contiguous piece: bytes from the origin here and there, and its length.
 type Piece = ([isize; 2], usize);
 
-/// Reads under way that are unpacked when they have come.
-const READS: usize = 3;
+/// Fragments under way while the next is packed, or the one before unpacked.
+const UNDER_WAY: usize = 3;
+/// An operation under way, its fragment, and bytes of it.
+type Fragments = VecDeque<(Token, Box<[u8]>, usize)>;
 
 impl<N: Netmod> Access<N> {
     /// Tells how a put or get between these layouts would travel to `rank`, and
@@ -182,7 +186,8 @@ impl<N: Netmod> Access<N> {
                 let pieces = Pieces::new([here, there]);
                 return self.move_pieces(&remote, buf, pieces, (write, method), completion);
             }
-            let Some(at) = single(there) else {
+            let by_packet = write && self.fits_node_queue(remote.peer, here.size());
+            let Some(at) = single(there).filter(|_| !by_packet) else {
                 return self.by_packets(operation, start, completion);
             };
             remote.addr = remote.addr.wrapping_add_signed(start + at as i64);
@@ -203,6 +208,13 @@ impl<N: Netmod> Access<N> {
         let methods = [Method::Blocks, Method::Iov, Method::Pack];
         let methods = if packs { &methods[..] } else { &methods[..2] };
         Ok(Medium::Provider(caps.costs).choose(Shape::of(here, there), methods))
+    }
+
+    /// Returns true if a put of so many bytes is one packet through a queue of the node:
+    /// it is packed into it, where a provider begins when all is packed.
+    fn fits_node_queue(&self, peer: u32, bytes: u64) -> bool {
+        let longest = self.request_limit(peer).map_or(0, |longest| longest.saturating_sub(SHORT));
+        bytes <= longest as u64 && self.context().has_node_queue(peer)
     }
 
     /// [`Access::transfer_layout`] with a request: how it is started, and the
@@ -278,24 +290,74 @@ impl<N: Netmod> Access<N> {
         here: &Layout,
     ) -> Result<(), Error> {
         let longest = self.endpoint(remote)?.0.caps().max_message.min(FRAGMENT);
+        self.make_space_staged()?;
         let (mut done, size) = (0, here.size());
-        while done < size {
-            self.make_space_staged()?;
-            let len = longest.min((size - done) as usize);
-            let mut fragment = self.cold.fragment(len);
-            // SAFETY: [BUF].
-            unsafe { here.pack_raw(buf, done, &mut fragment[..len]) };
-            let iov = [Iov { buf: fragment.as_mut_ptr(), len, addr: remote.addr + done }];
-            // SAFETY: [TARGET]; the fragment stays until a flush, for ever after a
-            // failure.
-            if let Err(e) = unsafe { self.transfer(remote, &iov, true, false) } {
+        let mut under_way = VecDeque::new();
+        let mut write = || -> Result<(), Error> {
+            while done < size {
+                if under_way.len() == UNDER_WAY
+                    && let Some((fragment, _)) = self.oldest(&mut under_way, remote.peer)?
+                {
+                    self.cold.put_back(fragment);
+                }
+                let len = longest.min((size - done) as usize);
+                let mut fragment = self.cold.fragment(len);
+                // SAFETY: [BUF].
+                unsafe { here.pack_raw(buf, done, &mut fragment[..len]) };
+                // SAFETY: [TARGET]; the fragment stays until this ended.
+                unsafe { self.move_fragment(remote, (fragment, len), done, true, &mut under_way)? };
+                done += len as u64;
+            }
+            Ok(())
+        };
+        let result = write();
+        for (token, fragment, _) in under_way {
+            // A flush waits for them, and tells how they ended.
+            self.context().forget(token);
+            self.cold.stage(remote.peer, fragment);
+        }
+        result
+    }
+
+    /// Writes a fragment to, or reads it from, so many bytes behind the target's address.
+    ///
+    /// # Safety
+    /// \[TARGET\]; the fragment is kept until its token came, for ever if it does not.
+    unsafe fn move_fragment(
+        &self,
+        remote: &Remote,
+        (mut fragment, len): (Box<[u8]>, usize),
+        behind: u64,
+        write: bool,
+        under_way: &mut Fragments,
+    ) -> Result<(), Error> {
+        let iov = [Iov { buf: fragment.as_mut_ptr(), len, addr: remote.addr + behind }];
+        // SAFETY: [TARGET]; [BUF], [INTO]: the fragment, which is leaked after a failure.
+        match unsafe { self.transfer(remote, &iov, write, true) } {
+            Ok(token) => under_way.push_back((token, fragment, len)),
+            Err(e) => {
                 std::mem::forget(fragment);
                 return Err(e);
             }
-            self.cold.stage(remote.peer, fragment);
-            done += len as u64;
         }
         Ok(())
+    }
+
+    /// Waits for the fragment that is under way longest; one whose end is not known is
+    /// leaked.
+    fn oldest(
+        &self,
+        under_way: &mut Fragments,
+        peer: u32,
+    ) -> Result<Option<(Box<[u8]>, usize)>, Error> {
+        let Some((token, fragment, len)) = under_way.pop_front() else { return Ok(None) };
+        match self.await_in_flight(&mut vec![InFlight::Token(token, peer)]) {
+            Ok(()) => Ok(Some((fragment, len))),
+            Err(e) => {
+                std::mem::forget(fragment);
+                Err(e)
+            }
+        }
     }
 
     /// Reads one block of the target's memory in fragments, and unpacks those that
@@ -314,26 +376,16 @@ impl<N: Netmod> Access<N> {
         let mut under_way = VecDeque::new();
         let mut read = || -> Result<(), Error> {
             while done < size {
-                while issued < size && under_way.len() < READS {
+                while issued < size && under_way.len() < UNDER_WAY {
                     let len = longest.min((size - issued) as usize);
-                    let mut fragment = self.cold.fragment(len);
-                    let iov = [Iov { buf: fragment.as_mut_ptr(), len, addr: remote.addr + issued }];
+                    let next = (self.cold.fragment(len), len);
                     // SAFETY: [TARGET]; the fragment is leaked unless this ends.
-                    match unsafe { self.transfer(remote, &iov, false, true) } {
-                        Ok(token) => under_way.push_back((token, fragment, len)),
-                        Err(e) => {
-                            std::mem::forget(fragment);
-                            return Err(e);
-                        }
-                    }
+                    unsafe { self.move_fragment(remote, next, issued, false, &mut under_way)? };
                     issued += len as u64;
                 }
-                let Some((token, fragment, len)) = under_way.pop_front() else { break };
-                let ended = self.await_in_flight(&mut vec![InFlight::Token(token, remote.peer)]);
-                if let Err(e) = ended {
-                    std::mem::forget(fragment);
-                    return Err(e);
-                }
+                let Some((fragment, len)) = self.oldest(&mut under_way, remote.peer)? else {
+                    break;
+                };
                 // SAFETY: [INTO].
                 unsafe { here.unpack_raw(buf, done, &fragment[..len]) };
                 self.cold.put_back(fragment);

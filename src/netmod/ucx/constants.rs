@@ -11,8 +11,6 @@ pub(super) const INJECT: usize = 8192;
 pub(super) const PACKET: usize = 16 * 1024;
 /// Packets up to this are copied before they are handed to UCX.
 pub(super) const PACKET_INJECT: usize = 4096;
-/// Iov entries of one call; UCX has none for RMA, so each is a put of its own.
-pub(super) const IOV_LIMIT: usize = 256;
 /// Operations under way at one time on a worker; one more is answered with
 /// "again".
 pub(super) const SLOTS: usize = 1024;
@@ -22,6 +20,6 @@ pub(super) const PACKETS: u32 = 0;
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 /// Failures nobody waits for that are kept until the next poll.
 pub(super) const FAILURES: usize = 64;
-/// What operations cost. An iov saves nothing: each of its entries is a put.
+/// What operations cost. UCX has no iov for RMA: each block is a put of its own.
 pub(super) const COSTS: Costs =
     Costs { call: 450.0, origin_entry: 0.0, target_entry: 0.0, entries: 1, byte: 0.12 };

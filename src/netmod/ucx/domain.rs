@@ -1,7 +1,7 @@
 //! UCX started: the context and what it can do.
 
 use super::bindings as sys;
-use super::constants::{COSTS, INJECT, IOV_LIMIT, PACKET, PACKET_INJECT};
+use super::constants::{COSTS, INJECT, PACKET, PACKET_INJECT};
 use super::ffi::{Functions, Library};
 use super::transports;
 use crate::netmod::{Caps, NetError, Netmod, limits};
@@ -80,7 +80,6 @@ impl Ucx {
                 inject_size: INJECT,
                 max_message: isize::MAX as usize,
                 virtual_addresses: true,
-                iov_limit: IOV_LIMIT,
                 packet_size: PACKET,
                 packet_inject: PACKET_INJECT,
                 max_bulk: isize::MAX as usize,

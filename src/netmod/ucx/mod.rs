@@ -36,7 +36,6 @@ mod domain;
 mod endpoint;
 mod frame;
 mod inject;
-mod iov;
 mod netmod;
 mod packet;
 mod region;

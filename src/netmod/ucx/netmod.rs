@@ -9,8 +9,8 @@ use super::region::{self, Region};
 use super::{atomic, describe, frame};
 use crate::av::{AvError, Entry, Transport};
 use crate::netmod::{
-    Atomic, Bulk, Calls, Caps, Completion, Costs, HEAD, IovTransfer, Kind, NetError, Netmod, Op,
-    OpenParams, Providers, Transfer, Type,
+    Atomic, Bulk, Calls, Caps, Completion, Costs, HEAD, Kind, NetError, Netmod, Op, OpenParams,
+    Providers, Transfer, Type,
 };
 use std::sync::Arc;
 
@@ -169,16 +169,6 @@ impl Netmod for Ucx {
     unsafe fn read(&self, worker: &Worker, op: Transfer<*mut u8>) -> isize {
         // SAFETY: [DEST], [KEY], [BUF].
         unsafe { worker.read(op) }
-    }
-
-    unsafe fn write_iov(&self, worker: &Worker, op: IovTransfer<'_>) -> isize {
-        // SAFETY: [DEST]; [KEY], [BUF] for every entry.
-        unsafe { worker.transfer_iov(op, true) }
-    }
-
-    unsafe fn read_iov(&self, worker: &Worker, op: IovTransfer<'_>) -> isize {
-        // SAFETY: [DEST]; [KEY], [BUF] for every entry.
-        unsafe { worker.transfer_iov(op, false) }
     }
 
     unsafe fn flush(&self, worker: &Worker, dest: u64, token: u64) -> isize {

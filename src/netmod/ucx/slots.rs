@@ -20,10 +20,6 @@ pub(super) struct Slot {
     pub(super) token: Option<u64>,
     /// The endpoint; 0 for a receive.
     pub(super) dest: u64,
-    /// Calls that are not complete yet.
-    pub(super) calls_left: u32,
-    /// The first failure among the calls.
-    pub(super) failed: sys::ucs_status_t,
     /// UCX's own, while it is under way.
     pub(super) request: *mut c_void,
     pub(super) head: [u8; HEAD],
@@ -39,8 +35,6 @@ impl Slot {
             inner,
             token: None,
             dest: 0,
-            calls_left: 0,
-            failed: sys::UCS_OK,
             request: std::ptr::null_mut(),
             head: [0; HEAD],
             discarded: 0,
@@ -191,7 +185,7 @@ impl Inner {
         };
         // SAFETY: a free slot is nobody else's.
         let s = unsafe { &mut *slot };
-        (s.token, s.dest, s.calls_left, s.failed) = (token, dest, 1, sys::UCS_OK);
+        (s.token, s.dest) = (token, dest);
         Some(slot)
     }
 
@@ -228,7 +222,7 @@ impl Inner {
         }
     }
 
-    /// One of an operation's calls completed.
+    /// An operation's call completed.
     ///
     /// # Safety
     /// `slot` is one of a live worker's, in use; the caller is the worker's
@@ -242,24 +236,12 @@ impl Inner {
         unsafe {
             let inner = &*(*slot).inner;
             (inner.f.ucp_request_free)(request);
-            inner.end_call(slot, status);
+            inner.ended((*slot).token, (*slot).dest, status);
+            inner.release(slot);
         }
     }
 
-    /// # Safety
-    /// As [`Inner::call_done`].
-    pub(super) unsafe fn end_call(&self, slot: *mut Slot, status: sys::ucs_status_t) {
-        // SAFETY: in use, and its worker's owner is here: nobody else refers to it.
-        let s = unsafe { &mut *slot };
-        if s.failed == sys::UCS_OK {
-            s.failed = status;
-        }
-        s.calls_left -= 1;
-        if s.calls_left > 0 {
-            return;
-        }
-        let (token, dest, status) = (s.token, s.dest, s.failed);
-        self.release(slot);
+    fn ended(&self, token: Option<u64>, dest: u64, status: sys::ucs_status_t) {
         match token {
             Some(token) => self.done.borrow_mut().push((token, dest, status)),
             None if status != sys::UCS_OK => {
