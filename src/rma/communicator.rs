@@ -341,7 +341,7 @@ impl<N: Netmod> Communicator<N> {
         }
         let tag = mix(&[self.id, self.call(), 7]);
         let control = self.device().control();
-        self.check_collective(control.barrier(&Members(self), tag, &mut || self.idle()))
+        self.check_collective(control.barrier(&Members(self), tag, &mut self.idle()))
     }
 
     /// Collects `mine` from all members, by rank; lengths may differ.
@@ -367,9 +367,7 @@ impl<N: Netmod> Communicator<N> {
             return Ok(all.swap_remove(root as usize));
         }
         let control = self.device().control();
-        self.check_collective(
-            control.broadcast(&Members(self), tag, root, value, &mut || self.idle()),
-        )
+        self.check_collective(control.broadcast(&Members(self), tag, root, value, &mut self.idle()))
     }
 
     fn allgather_tagged(&self, tag: u64, mine: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
@@ -377,7 +375,7 @@ impl<N: Netmod> Communicator<N> {
             return self.check_collective(allgather.allgather(mine).map_err(ErrorKind::Allgather));
         }
         let control = self.device().control();
-        self.check_collective(control.allgather(&Members(self), tag, mine, &mut || self.idle()))
+        self.check_collective(control.allgather(&Members(self), tag, mine, &mut self.idle()))
     }
 
     /// Records a collective's failure: other members may not have seen it.
@@ -388,21 +386,28 @@ impl<N: Netmod> Communicator<N> {
         })
     }
 
-    /// Progress while the set-up channel waits: for a while at a time, since
-    /// peers may have thousands of operations here that only we can carry out.
-    fn idle(&self) -> Result<bool, String> {
+    /// Progress while the set-up channel waits: the longer it does, the longer at a
+    /// time, since peers may have thousands of operations here that only we can
+    /// carry out, while most answers come at once.
+    fn idle(&self) -> impl FnMut() -> Result<bool, String> {
         const SLICE: Duration = Duration::from_micros(500);
         const POLLS: u32 = 64;
-        let events = self.context.events();
-        let start = Instant::now();
-        while start.elapsed() < SLICE {
-            for _ in 0..POLLS {
-                self.context.progress().map_err(|e| e.to_string())?;
+        let begun = Instant::now();
+        move || {
+            let events = self.context.events();
+            let start = Instant::now();
+            let slice = SLICE.min(start.duration_since(begun) / 4);
+            loop {
+                for _ in 0..POLLS {
+                    self.context.progress().map_err(|e| e.to_string())?;
+                }
+                self.context.run_progress_hook();
+                std::thread::yield_now();
+                if start.elapsed() >= slice {
+                    return Ok(self.context.events() != events);
+                }
             }
-            self.context.run_progress_hook();
-            std::thread::yield_now();
         }
-        Ok(self.context.events() != events)
     }
 
     /// The number of this collective call, equal in all members.

@@ -7,15 +7,19 @@ use super::job::{self, CASES, COUNT, FILTER, SEED};
 use super::networks::{self, Network};
 use super::program::of_case;
 use super::{random, watch};
+use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 use std::time::{Duration, Instant};
 
 pub(super) const COMMANDS: [&str; 3] = ["pairs", "whole", "random"];
 
-/// Cases a job plays; few enough that a look at how far it is comes now and
-/// then.
-const BATCH: usize = 1500;
+/// Time a job is to take, by those before it: so that a look at how far it is
+/// comes now and then.
+const BATCH: Duration = Duration::from_secs(30);
+/// Cases of the first job, and at most: their numbers are one variable's value.
+const CASES_FIRST: usize = 500;
+const CASES_MOST: usize = 15_000;
 /// A job watches its cases itself; this is for what it cannot see.
 const LIMIT: Duration = Duration::from_secs(1200);
 
@@ -28,12 +32,12 @@ options:
   --mpi                over Open MPI, with the components in OPENMPI_DIR
   --threads yes|no     jobs in which there may be several threads, or others
   --case N             whole: this case alone
-  --from N             whole: from this one on
+  --from N, --to N     whole: from this one on, up to this one
   --every N            whole: one case of N
   --filter A,B         whole: cases whose names contain these words
   --seed N             random: of the first program
   --count N            random: this many, not for a time
-  --seconds N          random: on each network (20)";
+  --seconds N          random: on each network (20); whole: no new job after these";
 
 #[derive(Default)]
 struct Options {
@@ -42,16 +46,17 @@ struct Options {
     threads: Option<bool>,
     case: Option<usize>,
     from: usize,
+    to: usize,
     every: usize,
     filter: String,
     seed: Option<u64>,
     count: Option<u64>,
-    seconds: u64,
+    seconds: Option<u64>,
 }
 
 impl Options {
     fn parse(words: &[String]) -> Result<Options> {
-        let mut options = Options { every: 1, seconds: 20, ..Options::default() };
+        let mut options = Options { every: 1, to: usize::MAX, ..Options::default() };
         let mut words = words.iter();
         while let Some(option) = words.next() {
             if option == "--mpi" {
@@ -65,11 +70,12 @@ impl Options {
                 "--threads" => options.threads = Some(value == "yes"),
                 "--case" => options.case = Some(number()? as usize),
                 "--from" => options.from = number()? as usize,
+                "--to" => options.to = number()? as usize,
                 "--every" => options.every = (number()? as usize).max(1),
                 "--filter" => options.filter.clone_from(value),
                 "--seed" => options.seed = Some(number()?),
                 "--count" => options.count = Some(number()?),
-                "--seconds" => options.seconds = number()?,
+                "--seconds" => options.seconds = Some(number()?),
                 _ => return Err(format!("{option} is no option{USAGE}")),
             }
         }
@@ -100,7 +106,7 @@ impl Options {
             mine && self.case.is_none_or(|case| case == n)
                 && words.iter().all(|word| case.name().contains(word))
         };
-        let all = all.into_iter().filter(|&n| n >= self.from);
+        let all = all.into_iter().filter(|n| (self.from..=self.to).contains(n));
         all.filter(wanted).step_by(self.every).collect()
     }
 }
@@ -210,26 +216,36 @@ fn under_mpi(network: &Network, text: &str, files: &Files) -> Result<Output> {
     harness::bounded_for(command, LIMIT, |_| ())
 }
 
-/// What a job of programs said: whether it came to its end, and the numbers of
-/// those that failed, once each.
-fn verdict(output: &Result<Output>, files: &Files) -> (bool, Vec<usize>) {
+/// What a job of programs said.
+struct Verdict {
+    /// It came to its end.
+    completed: bool,
+    /// The numbers of those that failed, once each.
+    failed: Vec<usize>,
+    /// Of these, how many did not come to an end.
+    hangs: usize,
+}
+
+fn verdict(output: &Result<Output>, files: &Files) -> Verdict {
     let output = match output {
         Ok(output) => output,
         Err(why) => {
             println!("  {why}");
-            return (false, files.recorded().into_iter().collect());
+            let failed: Vec<usize> = files.recorded().into_iter().collect();
+            return Verdict { completed: false, hangs: failed.len(), failed };
         }
     };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (said, told) = (text(&output.stdout), text(&output.stderr));
     let completed = said.lines().any(|line| line.starts_with("completed"));
-    let mut failed = Vec::new();
+    let (mut failed, mut hangs) = (Vec::new(), 0);
     for line in said.lines().chain(told.lines()) {
         let case = line.strip_prefix("FAILED case ").or_else(|| line.strip_prefix("HANGS case "));
         let number = case.and_then(|rest| rest.split(' ').next()?.parse().ok());
         if let Some(number) = number.filter(|n| !failed.contains(n)) {
             println!("  {line}");
             failed.push(number);
+            hangs += usize::from(line.starts_with("HANGS"));
         }
     }
     if !completed && failed.is_empty() {
@@ -240,7 +256,7 @@ fn verdict(output: &Result<Output>, files: &Files) -> (bool, Vec<usize>) {
             told.lines().rev().take(8).collect::<Vec<_>>().join("\n  ")
         );
     }
-    (completed, failed)
+    Verdict { completed, failed, hangs }
 }
 
 fn options_of(network: &Network, mpi: bool, several: bool) -> String {
@@ -258,20 +274,60 @@ fn written(cases: &[usize], several: bool, inject: usize) -> String {
     text
 }
 
+/// What came of some cases.
+#[derive(Default)]
+struct Tally {
+    played: usize,
+    wrong: usize,
+    hangs: usize,
+    /// Where to go on, if the time was over before the cases were.
+    next: Option<String>,
+}
+
 fn whole(options: &Options, pairs: bool) -> Result<usize> {
     let files = Files::new(options.mpi)?;
-    let mut all = 0;
+    let mut failed = 0;
     for network in options.chosen()? {
+        let (mut tally, since) = (Tally::default(), Instant::now());
         let inject = inject_size(&network, &files)?;
         for several in options.several() {
             let cases = options.cases(&network, several, pairs);
-            all += product(options, &network, several, &cases, inject, &files)?;
+            product(options, &network, several, &cases, inject, &files, since, &mut tally)?;
+            if tally.next.is_some() {
+                break;
+            }
         }
+        let Tally { played, wrong, hangs, next } = tally;
+        let (name, seconds) = (&network.name, since.elapsed().as_secs());
+        let next = next.map_or(String::new(), |next| format!("; go on with {next}"));
+        println!("{name}: {played} cases, {seconds} s, {wrong} wrong, {hangs} hangs{next}");
+        failed += wrong + hangs;
     }
-    Ok(all)
+    Ok(failed)
 }
 
-/// Cases of a network, with threads or without; how many failed.
+/// Says how far it is: on a terminal in one line.
+fn progress(line: &str, last: bool) {
+    let mut out = std::io::stdout();
+    let _ = match out.is_terminal() && !last {
+        true => write!(out, "{line}\x1b[K\r"),
+        false => writeln!(out, "{line}"),
+    };
+    let _ = out.flush();
+}
+
+/// How to play a case again, alone and with those before it on its window.
+fn again(of: &str, batch: &[usize], number: usize, inject: usize) {
+    println!("  again: make test-matrix ARGS=\"{of} --case {number}\"");
+    let frame = |n: usize| of_case(&Case::numbered(n), RANKS, inject).frame;
+    let before = batch.iter().rev().skip_while(|&&n| n >= number);
+    if let Some(first) = before.take_while(|&&n| frame(n) == frame(number)).last() {
+        println!("  after others on its window: ARGS=\"{of} --from {first} --to {number}\"");
+    }
+}
+
+/// Cases of a network, with threads or without.
+#[allow(clippy::too_many_arguments, reason = "what each job needs, and whom it adds to")]
 fn product(
     options: &Options,
     network: &Network,
@@ -279,11 +335,18 @@ fn product(
     cases: &[usize],
     inject: usize,
     files: &Files,
-) -> Result<usize> {
+    start: Instant,
+    tally: &mut Tally,
+) -> Result {
     let of = options_of(network, options.mpi, several);
-    let (mut done, mut failed, since) = (0, Vec::new(), Instant::now());
+    let (mut done, since, mut size) = (0, Instant::now(), CASES_FIRST);
     while done < cases.len() {
-        let batch = &cases[done..cases.len().min(done + BATCH)];
+        if options.seconds.is_some_and(|seconds| start.elapsed().as_secs() >= seconds) {
+            tally.next = Some(format!("{of} --from {}", cases[done]));
+            break;
+        }
+        let batch = &cases[done..cases.len().min(done + size)];
+        let begun = Instant::now();
         files.reset()?;
         let output = if options.mpi {
             under_mpi(network, &written(batch, several, inject), files)
@@ -292,28 +355,35 @@ fn product(
             let env = [(CASES, list.join(",")), (FILTER, String::new())];
             job(network, job::name("pairs", network, several), &env, files)
         };
-        let (completed, wrong) = verdict(&output, files);
-        for number in &wrong {
-            println!("  again: make test-matrix ARGS=\"{of} --case {number}\"");
-        }
+        let Verdict { completed, failed, hangs } = verdict(&output, files);
+        failed.iter().for_each(|&number| again(&of, batch, number, inject));
         // One that ended the job is passed over.
-        let last = wrong.last().and_then(|n| batch.iter().position(|m| m == n));
-        done += match (completed, last) {
+        let last = failed.last().and_then(|n| batch.iter().position(|m| m == n));
+        let played = match (completed, last) {
             (true, _) => batch.len(),
             (false, Some(at)) => at + 1,
             (false, None) => return Err(format!("{of}: no case could be played: {output:?}")),
         };
-        failed.extend(wrong);
+        done += played;
+        tally.played += played;
+        tally.hangs += hangs;
+        tally.wrong += failed.len() - hangs;
+        let each = begun.elapsed().as_secs_f64() / played as f64;
+        size = ((BATCH.as_secs_f64() / each) as usize).clamp(100, CASES_MOST);
         let time = since.elapsed().as_secs_f64();
-        let left = time / done as f64 * (cases.len() - done) as f64;
-        println!(
-            "{of}: {done} of {} cases, {} failed, {time:.0} s, {left:.0} s to go; next: --from {}",
+        let line = format!(
+            "{of}: {done} of {} cases, {} wrong, {} hangs, {:.2} ms each, {time:.0} s, {:.0} s to \
+             go; next: --from {}",
             cases.len(),
-            failed.len(),
+            tally.wrong,
+            tally.hangs,
+            each * 1e3,
+            time / done as f64 * (cases.len() - done) as f64,
             cases.get(done).map_or_else(|| "none".into(), usize::to_string)
         );
+        progress(&line, done == cases.len());
     }
-    Ok(failed.len())
+    Ok(())
 }
 
 fn programs(options: &Options) -> Result<usize> {
@@ -322,7 +392,7 @@ fn programs(options: &Options) -> Result<usize> {
     for network in options.chosen()? {
         let inject = inject_size(&network, &files)?;
         for several in options.several() {
-            let seconds = options.seconds / options.several().len() as u64;
+            let seconds = options.seconds.unwrap_or(20) / options.several().len() as u64;
             all += programs_of(options, &network, several, seconds, inject, &files)?;
         }
     }
@@ -361,7 +431,7 @@ fn programs_of(
             let env = [(SEED, seed.to_string()), (COUNT, count.to_string())];
             job(network, job::name("random", network, several), &env, files)
         };
-        let (completed, wrong) = verdict(&output, files);
+        let Verdict { completed, failed: wrong, .. } = verdict(&output, files);
         for number in &wrong {
             println!("  again: make test-random ARGS=\"{of} --seed {number} --count 1\"");
         }

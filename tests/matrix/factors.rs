@@ -126,10 +126,10 @@ const LEVELS: [usize; FACTORS] = [
     Threads::ALL.len(),
     Align::ALL.len(),
     Length::ALL.len(),
+    Layout::ALL.len(),
     Epoch::ALL.len(),
     Completion::ALL.len(),
     Operation::ALL.len(),
-    Layout::ALL.len(),
 ];
 
 /// What a case is played over.
@@ -151,10 +151,10 @@ pub struct Case {
     pub threads: Threads,
     pub align: Align,
     pub length: Length,
+    pub layout: Layout,
     pub epoch: Epoch,
     pub completion: Completion,
     pub operation: Operation,
-    pub layout: Layout,
 }
 
 fn digits(mut number: usize) -> [usize; FACTORS] {
@@ -182,10 +182,10 @@ impl Case {
             threads: Threads::ALL[d[3]],
             align: Align::ALL[d[4]],
             length: Length::ALL[d[5]],
-            epoch: Epoch::ALL[d[6]],
-            completion: Completion::ALL[d[7]],
-            operation: Operation::ALL[d[8]],
-            layout: Layout::ALL[d[9]],
+            layout: Layout::ALL[d[6]],
+            epoch: Epoch::ALL[d[7]],
+            completion: Completion::ALL[d[8]],
+            operation: Operation::ALL[d[9]],
         }
     }
 
@@ -197,10 +197,10 @@ impl Case {
             self.threads.name(),
             self.align.name(),
             self.length.name(),
+            self.layout.name(),
             self.epoch.name(),
             self.completion.name(),
             self.operation.name(),
-            self.layout.name(),
         ]
         .join("/")
     }
@@ -252,7 +252,7 @@ pub fn possible(place: Place) -> Vec<usize> {
 
 /// The factors of which all triples occur, too: those that choose the path of an
 /// operation. What went wrong once took three of them.
-const PATH_FACTORS: [usize; 6] = [0, 1, 3, 5, 6, 8];
+const PATH_FACTORS: [usize; 6] = [0, 1, 3, 5, 7, 9];
 
 /// Levels of all factors: a level's own number is its place among them.
 const ALL: usize = {

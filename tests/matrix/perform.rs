@@ -3,7 +3,7 @@
 use super::factors::{Completion, Memory};
 use super::oracle::{hits, operand};
 use super::program::{Act, Enclosed, Epoch, Frame, Spread, Step};
-use super::watch::Watch;
+use super::watch::{Doing, Watch};
 use crate::harness::{Result, same, text};
 use rankway::datatype::Layout;
 use rankway::netmod::{Netmod, Type};
@@ -70,7 +70,7 @@ impl Guarded {
 
 /// A step under way, with its buffers.
 struct Issued<'a, N: Netmod> {
-    name: String,
+    step: Step,
     origin: Guarded,
     result: Guarded,
     compare: Guarded,
@@ -106,6 +106,11 @@ impl<'a, N: Netmod> Perform<'a, N> {
         }
     }
 
+    fn at(&self, stage: &'static str, epoch: &Epoch) {
+        let Epoch { kind, completion, targets, .. } = epoch;
+        self.watch.now(Doing::Epoch(stage, *kind, *completion, targets.len()));
+    }
+
     /// Opens an epoch, carries out its steps and ends it. `between` is called
     /// when they are complete, `fence` ends the epoch of a fence.
     pub fn epoch(
@@ -136,10 +141,10 @@ impl<'a, N: Netmod> Perform<'a, N> {
     ) -> Result {
         self.open(epoch)?;
         for (step, before) in epoch.steps.iter().zip(before) {
-            self.watch.now(&step.name());
+            self.watch.now(Doing::Step(*step));
             issued.extend(self.issue(step, before).map_err(|e| format!("{}: {e}", step.name()))?);
         }
-        self.watch.now(&format!("{:?} of {:?}", epoch.completion, epoch.targets));
+        self.at("completion", epoch);
         self.complete(epoch, issued)?;
         for one in std::mem::take(issued) {
             let done = match epoch.completion {
@@ -154,7 +159,7 @@ impl<'a, N: Netmod> Perform<'a, N> {
     }
 
     fn open(&self, epoch: &Epoch) -> Result {
-        self.watch.now(&format!("{:?} of {:?}", epoch.kind, epoch.targets));
+        self.at("opening", epoch);
         let lock = |kind| {
             let mut all = epoch.targets.iter();
             all.try_for_each(|&to| self.access.lock(kind, to, Assert::NONE).map_err(text))
@@ -186,7 +191,7 @@ impl<'a, N: Netmod> Perform<'a, N> {
     }
 
     fn close(&self, epoch: &Epoch, fence: impl FnOnce() -> Result) -> Result {
-        self.watch.now(&format!("the end of {:?} of {:?}", epoch.kind, epoch.targets));
+        self.at("end", epoch);
         match epoch.kind {
             Enclosed::Fence => fence(),
             Enclosed::Start => self.access.complete().map_err(text),
@@ -211,12 +216,13 @@ impl<'a, N: Netmod> Perform<'a, N> {
         let skew = usize::from(step.odd_origin);
         let unpacked = |packed: &[u8]| step.spread[0].unpacked(packed, step.ty, GUARDED);
         let sent = unpacked(&operand(step));
-        let mut compared = before.to_vec();
+        let swaps = step.act == Act::CompareAndSwap;
+        let mut compared = if swaps { before.to_vec() } else { Vec::new() };
         if let (false, Some(first)) = (hits(step), compared.first_mut()) {
             *first ^= 1;
         }
         let mut one = Issued {
-            name: step.name(),
+            step: *step,
             origin: Guarded::holding(&sent, skew),
             result: Guarded::new(if step.act.answers() { sent.len() } else { 0 }, skew),
             compare: Guarded::holding(&compared, skew),
@@ -359,7 +365,7 @@ impl<'a, N: Netmod> Perform<'a, N> {
     fn collect(&self, mut one: Issued<'a, N>) {
         let check = |what: &str, checked: Result| {
             if let Err(why) = checked {
-                self.wrong.borrow_mut().push(format!("{}: {what}: {why}", one.name));
+                self.wrong.borrow_mut().push(format!("{}: {what}: {why}", one.step.name()));
             }
         };
         check("around what was sent", one.origin.intact());

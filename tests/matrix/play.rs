@@ -5,7 +5,7 @@ use super::factors::{Memory, Threads};
 use super::oracle::{self, Outcome};
 use super::perform::{Guarded, Perform};
 use super::program::{Epoch, Frame, Phase, Program, Sync};
-use super::watch::Watch;
+use super::watch::{Doing, Watch};
 use super::workers::{Job, Workers};
 use crate::harness::{Opens, Result, text};
 use rankway::device::Context;
@@ -20,10 +20,13 @@ struct Held<N: Netmod> {
     window: Window<N>,
     memory: Guarded,
     starts: Arc<[usize]>,
+    /// The memory that is looked at here: whose it is, where it begins, and what it
+    /// has to hold. Places that a phase does not touch keep what they held.
+    models: Vec<(u32, *mut u8, RefCell<Vec<u8>>)>,
 }
 
 impl<N: Netmod> Held<N> {
-    fn make(world: &Communicator<N>, frame: &Frame) -> Result<Held<N>> {
+    fn make(world: &Communicator<N>, frame: &Frame, looks: &[u32], seed: u64) -> Result<Held<N>> {
         let me = world.rank() as usize;
         let (bytes, unit) = (frame.sizes[me], frame.units[me]);
         let own_memory = matches!(frame.memory, Memory::Created | Memory::Dynamic);
@@ -49,15 +52,21 @@ impl<N: Netmod> Held<N> {
             let word = |b: &Vec<u8>| b[..].try_into().map(usize::from_ne_bytes);
             starts = told.iter().map(word).collect::<std::result::Result<_, _>>().map_err(text)?;
         }
-        Ok(Held { window, memory, starts: starts.into() })
-    }
-
-    /// Where this process's memory is.
-    fn local(&self) -> Result<*mut u8> {
-        match self.starts.is_empty() {
-            true => Ok(self.window.local().map_err(text)?.0),
-            false => Ok(self.memory.start()),
+        let mut models = Vec::new();
+        for &rank in looks {
+            let at = match rank == world.rank() {
+                true if frame.memory == Memory::Dynamic => memory.start(),
+                true => window.local().map_err(text)?.0,
+                false => window.shared_query(rank).map_err(text)?.0,
+            };
+            let holds = oracle::filled(seed, 0, rank, 0, frame.sizes[rank as usize]);
+            if rank == world.rank() {
+                // SAFETY: this process's memory of the window, before anybody uses it.
+                unsafe { at.copy_from_nonoverlapping(holds.as_ptr(), holds.len()) };
+            }
+            models.push((rank, at, RefCell::new(holds)));
         }
+        Ok(Held { window, memory, starts: starts.into(), models })
     }
 }
 
@@ -90,14 +99,25 @@ impl<'a, N: Opens> Player<'a, N> {
         self.world.rank() as usize
     }
 
+    /// Whose memory is looked at here: neighbours', too, where it is shared.
+    fn looks(&self, program: &Program) -> Vec<u32> {
+        let me = self.world.rank();
+        match program.frame.memory {
+            Memory::Shared | Memory::Apart => vec![me, (me + 1) % self.world.size()],
+            _ => vec![me],
+        }
+    }
+
     /// Plays a program: an error if it cannot go on, else what is wrong is noted.
     pub fn play(&mut self, program: &Program) -> Result {
         self.watch.begins(program.number, &program.name);
         if self.frame.as_ref() != Some(&program.frame) {
             self.close()?;
-            self.watch.now("making a window");
-            for _ in 0..program.frame.windows() {
-                self.held.push(Held::make(self.world, &program.frame)?);
+            self.watch.now(Doing::Word("making a window"));
+            let (looks, seed) = (self.looks(program), program.number as u64);
+            for window in 0..program.frame.windows() {
+                let seed = seed << 1 | window as u64;
+                self.held.push(Held::make(self.world, &program.frame, &looks, seed)?);
             }
             self.frame = Some(program.frame.clone());
         }
@@ -114,7 +134,7 @@ impl<'a, N: Opens> Player<'a, N> {
 
     /// Frees the windows.
     pub fn close(&mut self) -> Result {
-        self.watch.now("freeing a window");
+        self.watch.now(Doing::Word("freeing a window"));
         self.frame = None;
         let (me, world) = (self.me(), self.world);
         self.held.drain(..).try_for_each(|mut held| {
@@ -127,26 +147,30 @@ impl<'a, N: Opens> Player<'a, N> {
     }
 
     fn phase(&mut self, program: &Program, phase: &Phase) -> Result {
-        let beside = matches!(program.frame.memory, Memory::Shared | Memory::Apart);
-        let outcome = oracle::outcome(program, phase, self.me() as u32, beside);
-        let before = oracle::before(program, phase);
-        for (held, memory) in self.held.iter().zip(&before) {
-            let mine = &memory[self.me()];
-            // SAFETY: this process's memory of the window, between epochs of all.
-            unsafe { held.local()?.copy_from_nonoverlapping(mine.as_ptr(), mine.len()) };
+        let looks = self.looks(program);
+        let outcome = oracle::outcome(program, phase, self.me() as u32, &looks);
+        for (window, held) in self.held.iter().enumerate() {
+            for (rank, at, model) in &held.models {
+                if *rank == self.world.rank() {
+                    // SAFETY: this process's memory of the window, between epochs of all.
+                    unsafe { outcome.before[window][*rank as usize].write(*at) };
+                }
+                let mut model = model.borrow_mut();
+                // SAFETY: as long as the memory, and this function's alone.
+                unsafe { outcome.after[window][*rank as usize].write(model.as_mut_ptr()) };
+            }
         }
-        drop(before);
-        self.watch.now("barrier before the phase");
+        self.watch.now(Doing::Word("barrier before the phase"));
         self.world.barrier().map_err(text)?;
         match program.frame.threads {
             Threads::One | Threads::Multiple => self.alone(program, phase, &outcome)?,
             _ => self.threads(program, phase, &outcome)?,
         }
-        self.watch.now("barrier behind the phase");
+        self.watch.now(Doing::Word("barrier behind the phase"));
         self.world.barrier().map_err(text)?;
-        self.compare(program, phase, &outcome, "after the epoch");
+        self.compare(program, phase, "after the epoch");
         // Neighbours look at this memory, too.
-        if beside { self.world.barrier().map_err(text) } else { Ok(()) }
+        if looks.len() > 1 { self.world.barrier().map_err(text) } else { Ok(()) }
     }
 
     /// The ranks that work on this one's memory in a window.
@@ -167,11 +191,11 @@ impl<'a, N: Opens> Player<'a, N> {
         let held = &self.held[0];
         let window = &held.window;
         if phase.sync == Sync::Group {
-            self.watch.now("post");
+            self.watch.now(Doing::Word("post"));
             window.post(&self.origins(program, phase, 0), Assert::NONE).map_err(text)?;
         }
         if phase.sync == Sync::Fence {
-            self.watch.now("fence before");
+            self.watch.now(Doing::Word("fence before"));
             window.fence_with(Assert::NOPRECEDE).map_err(text)?;
         }
         let perform = Perform {
@@ -181,10 +205,10 @@ impl<'a, N: Opens> Player<'a, N> {
             watch: self.watch,
             wrong: &self.wrong,
         };
-        let epochs = phase.work[self.me()][0].iter().zip(&outcome.before[0]);
+        let epochs = phase.work[self.me()][0].iter().zip(&outcome.answers[0]);
         for (epoch, before) in epochs {
             let between = || match phase.held {
-                true => self.look(program, phase, outcome),
+                true => self.look(program, phase),
                 false => Ok(()),
             };
             let assert =
@@ -193,7 +217,7 @@ impl<'a, N: Opens> Player<'a, N> {
             perform.epoch(epoch, before, between, fence)?;
         }
         if phase.sync == Sync::Group {
-            self.watch.now("wait");
+            self.watch.now(Doing::Word("wait"));
             window.wait().map_err(text)?;
         }
         Ok(())
@@ -204,13 +228,13 @@ impl<'a, N: Opens> Player<'a, N> {
         let mut exposed = Vec::new();
         if phase.sync == Sync::Group {
             for (window, held) in self.held.iter().enumerate() {
-                self.watch.now("post");
+                self.watch.now(Doing::Word("post"));
                 let origins = self.origins(program, phase, window);
                 held.window.post(&origins, Assert::NONE).map_err(text)?;
                 exposed.push(&held.window);
             }
         }
-        self.watch.now("threads at work");
+        self.watch.now(Doing::Word("threads at work"));
         for (thread, epochs) in phase.work[self.me()].iter().enumerate() {
             let held = &self.held[program.frame.window_of(thread)];
             self.workers.start(
@@ -221,7 +245,7 @@ impl<'a, N: Opens> Player<'a, N> {
                     frame: program.frame.clone(),
                     starts: Arc::clone(&held.starts),
                     epochs: epochs.clone(),
-                    before: outcome.before[thread].clone(),
+                    before: outcome.answers[thread].clone(),
                     held: phase.held,
                 },
             );
@@ -229,7 +253,7 @@ impl<'a, N: Opens> Player<'a, N> {
         let progress = || self.context.progress().map(drop).map_err(text);
         if phase.held {
             self.workers.reached(progress)?;
-            self.look(program, phase, outcome)?;
+            self.look(program, phase)?;
             self.workers.go_on();
         }
         let wrong = self.workers.done(|| {
@@ -244,46 +268,40 @@ impl<'a, N: Opens> Player<'a, N> {
             left.and_then(|()| progress())
         })?;
         self.wrong.borrow_mut().extend(wrong);
-        self.watch.now("wait");
+        self.watch.now(Doing::Word("wait"));
         exposed.into_iter().try_for_each(|window| window.wait().map_err(text))
     }
 
     /// Within an epoch whose operations are done everywhere.
-    fn look(&self, program: &Program, phase: &Phase, outcome: &Outcome) -> Result {
-        self.watch.now("barrier behind the flush");
+    fn look(&self, program: &Program, phase: &Phase) -> Result {
+        self.watch.now(Doing::Word("barrier behind the flush"));
         self.world.barrier().map_err(text)?;
-        self.compare(program, phase, outcome, "after the flush");
+        self.compare(program, phase, "after the flush");
         self.world.barrier().map_err(text)
     }
 
     /// All memory with what the oracle says.
-    fn compare(&self, program: &Program, phase: &Phase, outcome: &Outcome, when: &str) {
-        let me = self.me();
-        for (number, (held, memory)) in self.held.iter().zip(&outcome.memory).enumerate() {
-            let note = |rank: usize, at: *const u8, want: &[u8]| {
+    fn compare(&self, program: &Program, phase: &Phase, when: &str) {
+        for (number, held) in self.held.iter().enumerate() {
+            for (rank, at, model) in &held.models {
+                let mut want = model.borrow_mut();
                 if want.is_empty() {
-                    return;
+                    continue;
                 }
                 // SAFETY: mapped memory of a window that nobody writes to now.
-                let got = unsafe { std::slice::from_raw_parts(at, want.len()) };
-                let Some(byte) = got.iter().zip(want).position(|(g, w)| g != w) else { return };
+                let got = unsafe { std::slice::from_raw_parts(*at, want.len()) };
+                if got == &want[..] {
+                    continue;
+                }
+                let byte = got.iter().zip(&want[..]).position(|(g, w)| g != w).unwrap_or(0);
                 let (is, was) = (got[byte], want[byte]);
-                let who = who(program, phase, number, rank, byte);
+                let who = who(program, phase, number, *rank, byte);
                 self.wrong.borrow_mut().push(format!(
                     "{when}: window {number}, memory of rank {rank}: byte {byte} is {is:02x}, not \
                      {was:02x}: {who}"
                 ));
-            };
-            match held.local() {
-                Ok(at) => note(me, at, &memory[me]),
-                Err(why) => self.wrong.borrow_mut().push(why),
-            }
-            if matches!(program.frame.memory, Memory::Shared | Memory::Apart) {
-                let next = (me + 1) % memory.len();
-                match held.window.shared_query(next as u32) {
-                    Ok((at, ..)) => note(next, at, &memory[next]),
-                    Err(e) => self.wrong.borrow_mut().push(format!("shared_query({next}): {e}")),
-                }
+                // Told once, not in each case from now on.
+                want.copy_from_slice(got);
             }
             if let Err(why) = held.memory.intact() {
                 self.wrong.borrow_mut().push(format!("{when}: window {number}: {why}"));
@@ -293,7 +311,7 @@ impl<'a, N: Opens> Player<'a, N> {
 }
 
 /// Whose steps change a byte.
-fn who(program: &Program, phase: &Phase, window: usize, target: usize, byte: usize) -> String {
+fn who(program: &Program, phase: &Phase, window: usize, target: u32, byte: usize) -> String {
     let mut all = Vec::new();
     for (rank, threads) in phase.work.iter().enumerate() {
         for (thread, epochs) in threads.iter().enumerate() {
@@ -301,7 +319,7 @@ fn who(program: &Program, phase: &Phase, window: usize, target: usize, byte: usi
                 continue;
             }
             for (epoch, step) in epochs.iter().flat_map(|e| e.steps.iter().map(move |s| (e, s))) {
-                if step.to as usize == target && (step.at..step.at + step.span()).contains(&byte) {
+                if step.to == target && (step.at..step.at + step.span()).contains(&byte) {
                     let (kind, step) = (epoch.kind, step.name());
                     all.push(format!("{step} by rank {rank}, thread {thread} in {kind:?}"));
                 }

@@ -84,19 +84,21 @@ pub enum Spread {
 }
 
 impl Spread {
-    /// Elements of a block.
-    const BLOCK: usize = 3;
+    /// Bytes of a block: three elements, more where there would be too many of them.
+    fn block(len: usize, ty: Type) -> usize {
+        ty.size() * if len > LONG { 51 } else { 3 }
+    }
 
     /// Bytes from the lowest to behind the highest, and of the gap there.
     pub fn span(self, len: usize, ty: Type) -> usize {
-        let block = Spread::BLOCK * ty.size();
+        let block = Spread::block(len, ty);
         if self == Spread::Contiguous { len } else { len.div_ceil(block) * 2 * block }
     }
 
     /// Place from the lowest byte and length of each block, in the order in which they
     /// are taken.
     pub fn blocks(self, len: usize, ty: Type) -> Vec<(usize, usize)> {
-        let block = Spread::BLOCK * ty.size();
+        let block = Spread::block(len, ty);
         let count = len.div_ceil(block);
         let each = (0..count).map(|i| match self {
             Spread::Backwards => (count - 1 - i) * 2 * block,
@@ -120,7 +122,7 @@ impl Spread {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Step {
     pub act: Act,
     pub to: u32,
@@ -213,12 +215,15 @@ impl Places {
         self.at(self.origins, 0, unit)
     }
 
-    /// A power of two, so that many cases share a window, and some more, so
-    /// that contiguous regions begin in the middle of a page.
+    /// Whole pages, so that lengths that are nearly the same share a window, and some
+    /// more, so that contiguous regions begin in the middle of a page.
     fn bytes(&self) -> usize {
-        ((self.origins * self.each + 1) * self.stride).next_power_of_two() + 72
+        ((self.origins * self.each + 1) * self.stride).next_multiple_of(4096) + 72
     }
 }
+
+/// The longest of which there are two in a row to a target.
+const LONG: usize = 128 << 10;
 
 fn length(length: Length, inject: usize) -> usize {
     match length {
@@ -264,6 +269,8 @@ fn targets(case: &Case, frame: &Frame, len: usize, first: u32, thread: usize) ->
             some.nth(nth).into_iter().collect()
         }
         _ if same => (0..2).map(|i| round(first + 2 * thread as u32 + i)).collect(),
+        // Two are several, where each of them takes as long as a thousand others.
+        _ if len > LONG => (0..2).map(|i| round(first + thread as u32 + i)).collect(),
         Kind::Locks | Kind::Starts => (0..3).map(|i| round(first + thread as u32 + i)).collect(),
         Kind::Fence | Kind::LockAll => (0..ranks).map(|i| round(first + i)).collect(),
     }
@@ -285,10 +292,8 @@ fn spread(case: &Case) -> [Spread; 2] {
 
 fn steps(case: &Case, frame: &Frame, places: &Places, len: usize, me: (u32, usize)) -> Vec<Step> {
     let (rank, thread) = me;
-    let origin = match case.threads {
-        Threads::Same => rank as usize * 2 + thread,
-        _ => rank as usize,
-    };
+    // Two threads of one rank have targets or windows of their own.
+    let origin = rank as usize;
     let mut dice = Dice::new(case.number as u64 * 64 + origin as u64 * 2 + thread as u64);
     let first = (rank + 1 + (case.number / 7) as u32) % frame.sizes.len() as u32;
     let targets = targets(case, frame, len, first, thread);
@@ -315,7 +320,12 @@ fn steps(case: &Case, frame: &Frame, places: &Places, len: usize, me: (u32, usiz
     for i in 0..places.each {
         for &to in &targets {
             let at = places.at(origin, i, frame.units[to as usize]);
-            steps.push(step(to, at, ops[(case.number + i) % ops.len()], true));
+            steps.push(step(
+                to,
+                at,
+                ops[(case.number / Operation::ALL.len() + i) % ops.len()],
+                true,
+            ));
         }
     }
     if matches!(act, Act::Accumulate | Act::GetAccumulate | Act::FetchAndOp) {
@@ -333,11 +343,11 @@ fn steps(case: &Case, frame: &Frame, places: &Places, len: usize, me: (u32, usiz
 /// A case of the matrix, over a network with this inject size.
 pub fn of_case(case: &Case, ranks: u32, inject: usize) -> Program {
     let len = length(case.length, inject);
-    let each = [3, 2, 1][usize::from(len > 16 << 10) + usize::from(len > 128 << 10)];
-    let origins = ranks as usize * if case.threads == Threads::Same { 2 } else { 1 };
+    let each = [3, 2, 1][usize::from(len > 16 << 10) + usize::from(len > LONG)];
     let shift = case.align == Align::Target;
     let span = spread(case)[1].span(len, typed(len));
-    let places = Places { stride: (span + 32).next_multiple_of(64), each, origins, shift };
+    let places =
+        Places { stride: (span + 32).next_multiple_of(64), each, origins: ranks as usize, shift };
     let frame = frame(case, &places, ranks);
     let held = matches!(case.completion, Completion::Flush | Completion::FlushAll);
     let kind = match case.epoch {

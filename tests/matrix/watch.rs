@@ -1,5 +1,7 @@
 //! Knows what is under way, and says so where it does not come to an end.
 
+use super::factors::Completion;
+use super::program::{Enclosed, Step};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,13 +10,34 @@ use std::time::{Duration, Instant};
 /// The variable that names the file where the number of the case under way is
 /// kept, for whoever finds the job dead.
 pub const NOTE: &str = "RANKWAY_MATRIX_NOTE";
-/// Longer than any case takes on a loaded machine.
-const LIMIT: Duration = Duration::from_secs(40);
+/// Longer than any case takes on a machine that has much else to do.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// What is under way within a case, in words once somebody asks.
+#[derive(Clone, Debug)]
+pub enum Doing {
+    Word(&'static str),
+    Step(Step),
+    /// Some stage of an epoch on so many ranks.
+    Epoch(&'static str, Enclosed, Completion, usize),
+}
+
+impl std::fmt::Display for Doing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Doing::Word(word) => f.write_str(word),
+            Doing::Step(step) => f.write_str(&step.name()),
+            Doing::Epoch(stage, kind, completion, targets) => {
+                write!(f, "the {stage} ({completion:?}) of {kind:?} of {targets} ranks")
+            }
+        }
+    }
+}
 
 struct State {
     number: usize,
     name: String,
-    doing: String,
+    doing: Doing,
     since: Option<Instant>,
 }
 
@@ -26,7 +49,7 @@ pub struct Watch {
 impl Watch {
     /// Ends the process, and says why, if a case takes too long.
     pub fn new(rank: u32) -> Watch {
-        let state = State { number: 0, name: String::new(), doing: String::new(), since: None };
+        let state = State { number: 0, name: String::new(), doing: Doing::Word(""), since: None };
         let state = Arc::new(Mutex::new(state));
         let watched = Arc::clone(&state);
         std::thread::spawn(move || {
@@ -56,10 +79,8 @@ impl Watch {
         s.name.push_str(name);
     }
 
-    pub fn now(&self, doing: &str) {
-        let mut s = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        s.doing.clear();
-        s.doing.push_str(doing);
+    pub fn now(&self, doing: Doing) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).doing = doing;
     }
 
     /// What is under way, in a message's words.

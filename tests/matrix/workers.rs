@@ -107,13 +107,16 @@ impl<N: Opens> Workers<N> {
 
 /// The next order; progress until it comes.
 fn next<N: Opens>(orders: &Receiver<Order<N>>, progress: impl Fn() -> Result) -> Option<Order<N>> {
+    // Others want progress soon or not at all, and processors.
+    let mut nap = Duration::from_micros(50);
     loop {
-        match orders.recv_timeout(Duration::from_micros(100)) {
+        match orders.recv_timeout(nap) {
             Ok(order) => return Some(order),
             // What fails here fails the next operation too, which tells.
             Err(RecvTimeoutError::Timeout) => drop(progress()),
             Err(RecvTimeoutError::Disconnected) => return None,
         }
+        nap = (nap * 2).min(Duration::from_millis(1));
     }
 }
 

@@ -132,8 +132,8 @@ impl<'a> Collective<'a> {
         on: &[u32],
         mut done: impl FnMut(&mut Mesh) -> Result<Option<T>, BootError>,
     ) -> Result<T, BootError> {
-        /// Rounds without sleeping, for peers that are just about to answer.
-        const EAGER: u32 = 20;
+        /// Time without sleeping, for peers that are just about to answer.
+        const EAGER: Duration = Duration::from_millis(10);
         const NAP: Duration = Duration::from_millis(1);
         /// After that, call the silent ones whose end would go unnoticed, and
         /// check the other members.
@@ -141,7 +141,7 @@ impl<'a> Collective<'a> {
         let begin = Instant::now();
         let mut called = false;
         let mut busy = false;
-        for round in 0u32.. {
+        loop {
             let control = self.control;
             {
                 let mut mesh = control.mesh();
@@ -153,7 +153,7 @@ impl<'a> Collective<'a> {
                 self.failed_member(&mesh).map_or(Ok(()), Err)?;
                 outcome?;
             }
-            let awake = busy || round < EAGER;
+            let awake = busy || begin.elapsed() < EAGER;
             control.progress(if awake { Duration::ZERO } else { NAP })?;
             busy = (self.idle)().map_err(BootError::Idle)?;
             if begin.elapsed() > SILENCE {
@@ -176,7 +176,6 @@ impl<'a> Collective<'a> {
                 });
             }
         }
-        unreachable!("the loop above only ends by returning")
     }
 
     /// The first death of a member, or why the group is of no use any more.
