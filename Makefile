@@ -78,7 +78,7 @@ test-c: build ## the C interface: its tests and examples, under every launcher h
 # `whole` and `random` of tests/matrix; over Open MPI with ARGS="--mpi".
 MATRIX = $(ENV) OPENMPI_DIR="$(OPENMPI_DIR)" cargo test -q --profile checked --workspace --test matrix --
 
-test-matrix: ## every combination of windows, epochs, operations, lengths (ARGS: --network NAME, --mpi, --case N, --help)
+test-matrix: ## every combination of windows, epochs, operations, lengths (ARGS: --network NAME, --mpi, --seconds N, --from N, --case N, --help)
 	@$(MATRIX) whole $(ARGS)
 
 test-random: ## random programs of them, 10 minutes a network (ARGS: --seconds N, --network NAME, --mpi, --seed N)
