@@ -85,6 +85,10 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     repetitions: u32,
 
+    /// Memory and stream begin so many bytes behind a line of the cache, 0 to 56 in eights
+    #[arg(long, value_name = "BYTES", default_value = "16", value_parser = offset)]
+    offset: usize,
+
     /// Instructions of ours and of the loops: portable, avx2, avx512 [default: the best]
     #[arg(long, value_parser = level)]
     level: Option<Level>,
@@ -142,6 +146,11 @@ fn unit(text: &str) -> Result<Unit, String> {
         "complex" => Ok(Unit::Complex),
         _ => Err("byte, int, float, double or complex".into()),
     }
+}
+
+fn offset(text: &str) -> Result<usize, String> {
+    let found = text.parse().ok().filter(|&bytes: &usize| bytes < 64 && bytes.is_multiple_of(8));
+    found.ok_or_else(|| "0, 8, 16 and so on to 56".into())
 }
 
 fn level(text: &str) -> Result<Level, String> {
@@ -345,6 +354,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     let wanted = Wanted {
         level: args.level,
         repetitions: args.repetitions,
+        offset: args.offset,
         model: args.model,
         explain: args.explain,
     };

@@ -172,6 +172,17 @@ impl Layout {
         if left == 0 {
             return 0;
         }
+        let memory = memory.wrapping_offset(*offset as isize);
+        if plan.is_none()
+            && left <= SHORT
+            && let Kind::Run = form.kind
+        {
+            let memory = memory.wrapping_add(from as usize);
+            let (from, to) = if PACK { (memory, stream) } else { (stream, memory) };
+            // SAFETY: the caller's; the stretch ends within the run.
+            unsafe { std::ptr::copy_nonoverlapping(from, to, left as usize) };
+            return left as usize;
+        }
         let chosen;
         let plan = match plan {
             Some(plan) => plan,
@@ -182,7 +193,6 @@ impl Layout {
             }
         };
         let mut part = Stream { at: stream, skip: from, left };
-        let memory = memory.wrapping_offset(*offset as isize);
         // SAFETY: the caller's; the part ends within the form.
         unsafe { walk::<PACK>(form, memory, &mut part, plan) };
         if plan.streaming {
@@ -191,6 +201,9 @@ impl Layout {
         left as usize
     }
 }
+
+/// Contiguous bytes for which no plan is made: any would copy them alike.
+const SHORT: u64 = 64 << 10;
 
 /// The plan with instructions that the processor has.
 fn there(plan: &Plan) -> Plan {

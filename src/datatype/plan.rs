@@ -21,23 +21,48 @@ pub enum Direction {
 /// Tiles are Byna et al.'s (2004): rows whose pages take half of the TLB, and only
 /// where those that a sweep touches exceed it.
 pub(super) fn choose(form: &Form, direction: Direction, left: u64) -> Plan {
-    let machine = Machine::get();
+    let rule = Rule::get();
     let span = (form.high - form.low) as u64;
     // What is written: this stretch of the stream, or in the end all of the form's bytes.
     let written = if direction == Direction::Pack { left } else { form.size };
+    let tiled = span > rule.tiled && pages(form, rule.machine) > rule.machine.tlb_pages;
     let plan = Plan {
-        level: Level::best(),
-        tile: if pages(form, machine) > machine.tlb_pages {
-            machine.tile_rows()
-        } else {
-            usize::MAX
-        },
-        streaming: written > machine.last_cache as u64 / 2,
-        prefetch: span > 16 * machine.first_cache as u64,
+        level: rule.level,
+        tile: if tiled { rule.machine.tile_rows() } else { usize::MAX },
+        streaming: written > rule.streaming,
+        prefetch: span > rule.prefetch,
     };
-    match by_hand() {
-        Ok(Some(hand)) => hand.over(plan),
-        _ => plan,
+    rule.hand.map_or(plan, |hand| hand.over(plan))
+}
+
+/// What plans follow from, read once.
+struct Rule {
+    machine: &'static Machine,
+    level: Level,
+    hand: Option<ByHand>,
+    /// Bytes of memory beyond which a sweep may touch more pages than the TLB has, of
+    /// written ones beyond which they go past the caches, of memory beyond which it is
+    /// asked for ahead.
+    tiled: u64,
+    streaming: u64,
+    prefetch: u64,
+}
+
+impl Rule {
+    fn get() -> &'static Rule {
+        static RULE: OnceLock<Rule> = OnceLock::new();
+        RULE.get_or_init(|| {
+            let machine = Machine::get();
+            let pages = machine.tlb_pages.saturating_sub(8 * BAND + 1);
+            Rule {
+                machine,
+                level: Level::best(),
+                hand: by_hand().as_ref().ok().copied().flatten(),
+                tiled: pages as u64 * machine.page as u64,
+                streaming: machine.last_cache as u64 / 2,
+                prefetch: 16 * machine.first_cache as u64,
+            }
+        })
     }
 }
 

@@ -356,6 +356,31 @@ fn matrices_of_every_width_are_transposed() {
 }
 
 #[test]
+fn rows_of_every_length_are_copied() {
+    let lens: &[i64] = match cfg!(miri) {
+        true => &[12, 65, 300],
+        false => &[3, 4, 12, 20, 24, 40, 64, 65, 96, 192, 256, 300, 512, 1000, 2047, 2048, 5000],
+    };
+    let count: i64 = if cfg!(miri) { 5 } else { 66 };
+    let byte = Layout::basic(Basic::U8);
+    for &len in lens {
+        // (Somewhere every row is whole lines.)
+        for lead in [0, 5, 16, 32, 48] {
+            let apart = (len + 100) / 64 * 64;
+            for (stride, shift) in [(apart, 0), (len + 9, 0), (apart, 3)] {
+                // In two planes, in the last at places of no stride.
+                let at = |i: i64| lead + i * stride + i / count * 700 + i % 5 / 4 * shift;
+                let places: Vec<i64> = (0..2 * count).map(at).collect();
+                let rows = Layout::hindexed_block(len as u64, &places, &byte).unwrap();
+                let bytes = places.iter().flat_map(|&at| at..at + len).collect();
+                let naive = Naive { bytes, lb: 0, ub: 0, basics: vec![], alignment: 1 };
+                check_copies(&rows, &naive, &[1, 4097]);
+            }
+        }
+    }
+}
+
+#[test]
 fn small_tables_in_long_loops_are_copied() {
     let count = if cfg!(miri) { 20 } else { 700 };
     let b = Layout::basic(Basic::U8);

@@ -18,6 +18,7 @@ pub(super) trait Mpi {
     fn measure(
         &self,
         shape: &Shape,
+        offset: usize,
         next: &mut dyn FnMut(Option<(f64, f64)>) -> bool,
     ) -> Result<(), String>;
     /// Leaves MPI.
@@ -293,12 +294,13 @@ impl<H: Copy> Mpi for Library<H> {
     fn measure(
         &self,
         shape: &Shape,
+        offset: usize,
         next: &mut dyn FnMut(Option<(f64, f64)>) -> bool,
     ) -> Result<(), String> {
         let mut datatype = self.build(shape)?;
         // SAFETY: [MPI].
         done("MPI_Type_commit", unsafe { (self.commit)(&mut datatype.handle) })?;
-        let mut stage = Stage::new(shape);
+        let mut stage = Stage::new(shape, offset);
         let size = int(stage.size())?;
         let (handle, own) = (datatype.handle, self.own);
         let mut pack = |memory: &mut [u8], stream: &mut [u8]| {

@@ -5,7 +5,7 @@
 use super::manual::{self, Style};
 use super::pattern::Pattern;
 use super::peer::Peer;
-use super::stage::Stage;
+use super::stage::{Copy, Stage};
 use rankway::datatype::{Basic, Direction, Layout, Level, Plan};
 use rankway::device::{Medium, explain};
 use rankway::netmod::costs;
@@ -23,6 +23,8 @@ pub(super) struct Wanted {
     /// The instructions, if not the machine's best.
     pub(super) level: Option<Level>,
     pub(super) repetitions: u32,
+    /// Where memory and stream begin behind a line.
+    pub(super) offset: usize,
     pub(super) model: bool,
     pub(super) explain: bool,
 }
@@ -82,7 +84,10 @@ pub(super) struct Row {
     pub(super) transfers: Vec<Transfer>,
 }
 
-const CONTENDERS: usize = 6;
+/// Those of this process: memcpy, ours, the plain loops, the quickest.
+const HERE: usize = 4;
+/// With the MPIs.
+const CONTENDERS: usize = HERE + 2;
 
 /// Measures a pattern.
 pub(super) fn measure(
@@ -96,13 +101,13 @@ pub(super) fn measure(
     let mut there = [false; 2];
     for (there, rival) in there.iter_mut().zip(rivals.iter_mut()) {
         if let Ok(peer) = &mut rival.peer {
-            match peer.prepare(&pattern.shape) {
+            match peer.prepare(&pattern.shape, wanted.offset) {
                 Ok(()) => *there = true,
                 Err(why) => drop(failed.insert(rival.name, why)),
             }
         }
     }
-    let mut stage = Stage::new(&pattern.shape);
+    let mut stage = Stage::new(&pattern.shape, wanted.offset);
     let plan = |direction| {
         let chosen = layout.plans(direction).first().map(|one| one.plan);
         wanted.level.and_then(|level| chosen.map(|plan| Plan { level, ..plan }))
@@ -132,33 +137,36 @@ pub(super) fn measure(
         m[..s.len()].copy_from_slice(s);
         Ok(())
     };
+    let mut here: [[&mut Copy<'_>; 2]; HERE] = [
+        [&mut copy_pack, &mut copy_unpack],
+        [&mut ours_pack, &mut ours_unpack],
+        [&mut naive_pack, &mut naive_unpack],
+        [&mut manual_pack, &mut manual_unpack],
+    ];
     let mut best = [[f64::INFINITY; 2]; CONTENDERS];
-    for _ in 0..wanted.repetitions {
-        let round = [
-            [stage.time(&mut copy_pack)?, stage.time(&mut copy_unpack)?],
-            [stage.time(&mut ours_pack)?, stage.time(&mut ours_unpack)?],
-            [stage.time(&mut naive_pack)?, stage.time(&mut naive_unpack)?],
-            [stage.time(&mut manual_pack)?, stage.time(&mut manual_unpack)?],
-        ];
-        for (best, took) in best.iter_mut().zip(round) {
-            *best = [best[0].min(took[0]), best[1].min(took[1])];
-        }
-        for (i, rival) in rivals.iter_mut().enumerate() {
-            if let Ok(peer) = &mut rival.peer
-                && there[i]
-            {
-                match peer.round() {
-                    Ok((pack, unpack)) => {
-                        let best = &mut best[4 + i];
-                        *best = [best[0].min(pack), best[1].min(unpack)];
-                    }
-                    Err(why) => {
-                        there[i] = false;
-                        best[4 + i] = [f64::INFINITY; 2];
-                        failed.insert(rival.name, why);
+    for round in 0..wanted.repetitions as usize {
+        // Each is the first in its turn.
+        for i in (0..CONTENDERS).map(|i| (i + round) % CONTENDERS) {
+            let took = match i.checked_sub(HERE) {
+                None => {
+                    let [pack, unpack] = &mut here[i];
+                    [stage.time(pack)?, stage.time(unpack)?]
+                }
+                Some(rival) if there[rival] => {
+                    let Ok(peer) = &mut rivals[rival].peer else { continue };
+                    match peer.round() {
+                        Ok((pack, unpack)) => [pack, unpack],
+                        Err(why) => {
+                            there[rival] = false;
+                            best[i] = [f64::INFINITY; 2];
+                            failed.insert(rivals[rival].name, why);
+                            continue;
+                        }
                     }
                 }
-            }
+                Some(_) => continue,
+            };
+            best[i] = [best[i][0].min(took[0]), best[i][1].min(took[1])];
         }
     }
     for (rival, there) in rivals.iter_mut().zip(there) {

@@ -205,7 +205,7 @@ mod tests {
         all.extend(super::super::applications::all().into_iter().map(|(_, pattern)| pattern));
         for level in Level::ALL.into_iter().filter(|level| *level <= Level::best()) {
             for pattern in all.iter().filter(|pattern| pattern.shape.bytes().0 < 64 << 20) {
-                let mut stage = Stage::new(&pattern.shape);
+                let mut stage = Stage::new(&pattern.shape, 16);
                 let pieces = &pattern.pieces;
                 let styles = [&[Style::NAIVE], &Style::all(level, pieces)[..]].concat();
                 for style in styles {

@@ -15,7 +15,8 @@ use std::sync::mpsc::{Receiver, channel};
 
 #[derive(Serialize, Deserialize)]
 enum Question {
-    Measure(Shape),
+    /// What, and how far behind a line's begin.
+    Measure(Shape, usize),
     Round,
     Enough,
 }
@@ -119,8 +120,8 @@ impl Peer {
     }
 
     /// Makes the datatype there and has what it packs and unpacks compared.
-    pub(super) fn prepare(&mut self, shape: &Shape) -> Result<(), String> {
-        self.say(&Question::Measure(shape.clone()))?;
+    pub(super) fn prepare(&mut self, shape: &Shape, offset: usize) -> Result<(), String> {
+        self.say(&Question::Measure(shape.clone(), offset))?;
         self.took().map(drop)
     }
 
@@ -196,12 +197,14 @@ pub(super) fn serve(library: &str) -> ExitCode {
         Ok(mpi) => {
             say(&Answer::Ready(mpi.version()));
             while let Ok(line) = told.recv() {
-                let Ok(Question::Measure(shape)) = serde_json::from_str(&line) else { continue };
+                let Ok(Question::Measure(shape, offset)) = serde_json::from_str(&line) else {
+                    continue;
+                };
                 let mut next = |took| {
                     say(&Answer::Took(took));
                     again(&told)
                 };
-                if let Err(why) = mpi.measure(&shape, &mut next) {
+                if let Err(why) = mpi.measure(&shape, offset, &mut next) {
                     failed(why);
                 }
             }

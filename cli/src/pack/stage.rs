@@ -14,24 +14,32 @@ const SLICE: Duration = Duration::from_millis(8);
 /// Memory and stream of one description.
 pub(super) struct Stage<'a> {
     shape: &'a Shape,
-    memory: Vec<u128>,
-    stream: Vec<u128>,
+    memory: Vec<Line>,
+    stream: Vec<Line>,
+    /// Both begin so many bytes behind a line's begin.
+    offset: usize,
     /// Bytes of memory, and of the stream.
     end: usize,
     size: usize,
 }
 
+/// A line of the cache.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([u128; 4]);
+
 /// One contender's copy: from memory (first) to the stream, or the other way.
 pub(super) type Copy<'a> = dyn FnMut(&mut [u8], &mut [u8]) -> Result<(), String> + 'a;
 
 impl<'a> Stage<'a> {
-    /// Buffers for a description, in memory that was touched.
-    pub(super) fn new(shape: &'a Shape) -> Stage<'a> {
+    /// Buffers for a description, in memory that was touched, both `offset` bytes behind
+    /// the begin of a line.
+    pub(super) fn new(shape: &'a Shape, offset: usize) -> Stage<'a> {
         let (end, size) = shape.bytes();
-        let words = |bytes: usize| vec![1_u128; bytes.div_ceil(16)];
+        let lines = |bytes: usize| vec![Line([1; 4]); (offset + bytes).div_ceil(64)];
         // (memcpy reads as much as the stream has out of memory.)
-        let (memory, stream) = (words(end.max(size)), words(size));
-        let mut stage = Stage { shape, memory, stream, end, size };
+        let (memory, stream) = (lines(end.max(size)), lines(size));
+        let mut stage = Stage { shape, memory, stream, offset, end, size };
         stage.fill();
         stage
     }
@@ -44,7 +52,7 @@ impl<'a> Stage<'a> {
     /// Every word of memory is another.
     fn fill(&mut self) {
         let mut x = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835_u128;
-        for word in &mut self.memory {
+        for word in self.memory.iter_mut().flat_map(|line| &mut line.0) {
             x = x.wrapping_mul(0xda94_2042_e4dd_58b5).wrapping_add(1);
             *word = x ^ (x >> 64);
         }
@@ -54,8 +62,8 @@ impl<'a> Stage<'a> {
         // SAFETY: any bits are bytes, which have no alignment.
         let (memory, stream) =
             unsafe { (self.memory.align_to_mut().1, self.stream.align_to_mut().1) };
-        let stream: &mut [u8] = stream;
-        (memory, &mut stream[..self.size])
+        let (memory, stream): (&mut [u8], &mut [u8]) = (memory, stream);
+        (&mut memory[self.offset..], &mut stream[self.offset..][..self.size])
     }
 
     /// Packs once and compares every byte with the reference.
@@ -141,7 +149,7 @@ mod tests {
     fn one_byte_too_many_or_too_few_is_found() {
         let shape = vector(4, 1, 16, basic(Unit::Double));
         let layout = shape.layout().expect("small");
-        let mut stage = Stage::new(&shape);
+        let mut stage = Stage::new(&shape, 16);
         let pack = |m: &mut [u8], s: &mut [u8]| layout.pack(m, 0, 0, s).map(drop);
         let unpack = |m: &mut [u8], s: &mut [u8]| layout.unpack(m, 0, 0, s).map(drop);
         let text = |e: rankway::datatype::LayoutError| e.to_string();

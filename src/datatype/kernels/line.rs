@@ -154,6 +154,70 @@ unsafe fn word<S: Set, const SIZE: usize>(from: *const u8, to: *mut u8) {
     }
 }
 
+/// Copies up to two words by one that is masked.
+///
+/// # Safety
+/// [MEM] `len` bytes can be read on the one side and written on the other, which are apart;
+/// they are no more than twice `WORD`, 8 to 32; the set is AVX-512.
+#[inline(always)]
+unsafe fn masked<S: Set, const WORD: usize>(from: *const u8, to: *mut u8, len: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if S::LEVEL == Level::Avx512 {
+        use std::arch::x86_64 as x86;
+        let mask = u64::MAX >> (64 - len);
+        let (from, to) = (from.cast::<i8>(), to.cast::<i8>());
+        // SAFETY: the set's instructions are there; [MEM]: what is masked is not touched.
+        unsafe {
+            match WORD {
+                8 => {
+                    let word = x86::_mm_maskz_loadu_epi8(mask as u16, from);
+                    x86::_mm_mask_storeu_epi8(to, mask as u16, word);
+                }
+                16 => {
+                    let word = x86::_mm256_maskz_loadu_epi8(mask as u32, from);
+                    x86::_mm256_mask_storeu_epi8(to, mask as u32, word);
+                }
+                _ => {
+                    let word = x86::_mm512_maskz_loadu_epi8(mask, from);
+                    x86::_mm512_mask_storeu_epi8(to, mask, word);
+                }
+            }
+        }
+        return;
+    }
+    // SAFETY: [MEM].
+    unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
+}
+
+/// The last `left` bytes of a run, from `from` on, and the first of the next: a line.
+///
+/// # Safety
+/// [MEM] both runs have as many bytes to read, and `left` is 1 to 63; the first has 64
+/// bytes up to its end.
+#[inline(always)]
+pub(super) unsafe fn joint<S: Set>(from: *const u8, next: *const u8, left: usize) -> [u64; 8] {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if S::LEVEL == Level::Avx512 {
+        use std::arch::x86_64 as x86;
+        // SAFETY: the set's instructions are there; [MEM]: what is masked is not read.
+        return unsafe {
+            let first = x86::_mm512_maskz_loadu_epi8(u64::MAX >> (LINE - left), from.cast());
+            let next = next.wrapping_sub(left).cast();
+            let both = x86::_mm512_mask_loadu_epi8(first, u64::MAX << left, next);
+            std::mem::transmute::<x86::__m512i, [u64; 8]>(both)
+        };
+    }
+    // (A line before it, the line, and what is copied beyond.)
+    let mut lines = [[0u64; 8]; 3];
+    let at = lines.as_mut_ptr().cast::<u8>();
+    // SAFETY: [MEM]; three lines have room for all.
+    unsafe {
+        store::<[u64; 8]>(at.add(left), load(from.add(left).sub(LINE)));
+        store::<[u64; 8]>(at.add(LINE + left), load(next));
+        load(at.add(LINE))
+    }
+}
+
 /// Runs of one length: a word, and one of `LAST` bytes that ends where the run does and
 /// may begin within the word; with `MANY` as many words before the last as it takes.
 #[derive(Clone, Copy)]
@@ -172,6 +236,9 @@ impl<const WORD: usize, const LAST: usize, const MANY: bool> Piece<WORD, LAST, M
         let (from, to) = if PACK { (mem, stream) } else { (stream, mem) };
         // SAFETY: [MEM]: words that overlap cover all between.
         unsafe {
+            if S::LEVEL == Level::Avx512 && LAST != 0 && !MANY && WORD >= 8 {
+                return masked::<S, WORD>(from, to, self.len);
+            }
             if MANY {
                 let mut at = 0;
                 while at + WORD < self.len {
@@ -215,6 +282,17 @@ pub(in super::super) fn prefetch(at: *const u8) {
     // SAFETY: a hint, which faults on no address.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    let _ = at;
+}
+
+/// Asks for the line at `at`, which is to be written in part; any address is allowed.
+#[inline(always)]
+pub(super) fn prefetch_write(at: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a hint, which faults on no address; processors without it do nothing.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags));
     }
     let _ = at;
 }
@@ -269,14 +347,68 @@ pub(super) unsafe fn copy_row<S: Set>(from: *const u8, to: *mut u8, len: usize) 
     }
 }
 
+/// Copies a row past the caches, what is no whole line at its ends through them.
+///
+/// # Safety
+/// As [`copy`]; `len` is [`LINE`] or more.
+#[inline(always)]
+pub(super) unsafe fn copy_row_past<S: Set>(from: *const u8, to: *mut u8, len: usize) {
+    let mut at = (LINE - to.addr() % LINE) % LINE;
+    // SAFETY: [MEM].
+    unsafe {
+        copy_short::<S>(from, to, at);
+        while at + LINE <= len {
+            write_line::<S, true>(to.add(at), load(from.add(at)));
+            at += LINE;
+        }
+        copy_short::<S>(from.add(at), to.add(at), len - at);
+    }
+}
+
+/// Copies a long row as the processor copies strings, which does not read the lines of the
+/// destination first.
+///
+/// # Safety
+/// As [`copy`]; `len` is [`LINE`] or more, the processor has [`strings`].
+#[inline(always)]
+pub(super) unsafe fn copy_string<S: Set>(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: [MEM].
+    unsafe {
+        // (Strings that begin with a line are the quickest.)
+        word::<S, LINE>(from, to);
+        let at = LINE - to.addr() % LINE;
+        let (from, to, len) = (from.add(at), to.add(at), len - at);
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        std::arch::asm!(
+            "rep movsb",
+            inout("rcx") len => _, inout("rsi") from => _, inout("rdi") to => _,
+            options(nostack, preserves_flags)
+        );
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        std::ptr::copy_nonoverlapping(from, to, len);
+    }
+}
+
+/// Returns true if the processor copies strings quickly.
+pub(super) fn strings() -> bool {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    return is_x86_feature_detected!("ermsb");
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    false
+}
+
 /// Copies a few bytes, without a call for most lengths.
 ///
 /// # Safety
 /// As [`copy`].
 #[inline(always)]
-pub(super) unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
+pub(super) unsafe fn copy_short<S: Set>(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: [MEM]; two words of a size that overlap cover all between.
     unsafe {
+        // (No branch that a length could mislead.)
+        if S::LEVEL == Level::Avx512 && matches!(len, 1..=LINE) {
+            return masked::<S, 32>(from, to, len);
+        }
         macro_rules! two {
             ($w:ty) => {{
                 let size = size_of::<$w>();

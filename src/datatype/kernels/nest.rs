@@ -3,8 +3,7 @@
 use super::line::copy;
 use super::table::{SMALL, few};
 use super::transpose::{Rows, transpose};
-use super::words::SHORT;
-use super::words::{Strided, by_width};
+use super::words::{Rounds, SHORT, Strided, by_width};
 use super::{DEEPEST, Dim, Plan, Set, dispatch};
 
 dispatch! {
@@ -68,10 +67,16 @@ unsafe fn body<S: Set, const PACK: bool>(
         .iter()
         .position(contiguous)
         .filter(|_| plan.tile > 0 && matches!(len, 1 | 2 | 4 | 8 | 16) && inner.count > 1);
-    // A few runs in many rounds are a table in a loop.
-    let small = unit.is_none() && inner.count <= SMALL && len <= SHORT && !outer.is_empty();
-    let rounds = if small { outer.last().copied().unwrap_or(Dim::ONE) } else { Dim::ONE };
-    let outer = if small { &outer[..outer.len().saturating_sub(1)] } else { outer };
+    // The two innermost loops go at once; a few runs in many rounds are a table in a loop.
+    let (rounds, outer) = match outer.split_last() {
+        Some((&rounds, outer)) if unit.is_none() => (rounds, outer),
+        _ => (Dim::ONE, outer),
+    };
+    let small = rounds.count > 1 && inner.count <= SMALL && len <= SHORT;
+    if outer.is_empty() && !small {
+        // SAFETY: the caller's.
+        return unsafe { strided::<S, PACK>(mem, stream, len, inner, rounds, plan) };
+    }
     let mut offsets = [0; SMALL];
     let offsets = &mut offsets[..if small { inner.count } else { 0 }];
     for (i, offset) in offsets.iter_mut().enumerate() {
@@ -103,7 +108,7 @@ unsafe fn body<S: Set, const PACK: bool>(
                     matrix::<PACK>(mem, stream, len, inner, columns, apart, plan);
                 }
                 None if small => few::<S, PACK>(mem, stream, rounds, len, offsets),
-                None => strided::<S, PACK>(mem, stream, len, inner, plan),
+                None => strided::<S, PACK>(mem, stream, len, inner, rounds, plan),
             }
         }
     }
@@ -175,7 +180,7 @@ unsafe fn transposed<S: Set, const PACK: bool>(
     }
 }
 
-/// Runs one stride apart.
+/// Runs one stride apart, in rounds.
 ///
 /// # Safety
 /// As [`body`].
@@ -184,10 +189,12 @@ unsafe fn strided<S: Set, const PACK: bool>(
     mem: *mut u8,
     stream: *mut u8,
     len: usize,
-    dim: Dim,
+    inner: Dim,
+    rounds: Dim,
     plan: &Plan,
 ) {
-    let places = Strided { mem, stride: dim.stride };
+    let places = Strided { mem, stride: inner.stride };
+    let all = Rounds { stream, step: len, count: inner.count, rounds };
     // SAFETY: the caller's.
-    unsafe { by_width::<S, _, PACK>(places, stream, len, len, dim.count, plan) };
+    unsafe { by_width::<S, _, PACK>(places, all, len, plan) };
 }

@@ -1,8 +1,8 @@
 //! Runs at the places of a table.
 
 use super::super::table::{Offsets, Runs};
-use super::line::{LINE, Piece, apart, copy, copy_short, load, store};
-use super::words::{Listed, SHORT, Strided, by_length, by_width};
+use super::line::{LINE, Piece, apart, copy, copy_short, load, store, write_line};
+use super::words::{Listed, Rounds, SHORT, Strided, by_length, by_width};
 use super::{Dim, Plan, Set, dispatch};
 use std::ops::Range;
 
@@ -41,35 +41,31 @@ unsafe fn equal<S: Set, const PACK: bool>(
         // SAFETY: the caller's.
         return unsafe { few::<S, PACK>(mem, stream, rounds, len, &offsets[..range.len()]) };
     }
-    for round in 0..rounds.count {
-        let mem = mem.wrapping_offset(round as isize * rounds.stride);
-        let stream = stream.wrapping_add(round * len * range.len());
-        // SAFETY: the caller's.
-        unsafe {
-            match at {
-                Offsets::Narrow { unit, words: all } => {
-                    let (unit, offsets) = (*unit as isize, &all[range.clone()]);
-                    // (Units that are constants need no multiplication.)
-                    let count = range.len();
-                    match unit {
-                        4 => {
-                            let places = Listed::<_, 4> { mem, unit, offsets };
-                            by_width::<S, _, PACK>(places, stream, len, len, count, plan);
-                        }
-                        8 => {
-                            let places = Listed::<_, 8> { mem, unit, offsets };
-                            by_width::<S, _, PACK>(places, stream, len, len, count, plan);
-                        }
-                        _ => {
-                            let places = Listed::<_, 0> { mem, unit, offsets };
-                            by_width::<S, _, PACK>(places, stream, len, len, count, plan);
-                        }
+    let all = Rounds { stream, step: len, count: range.len(), rounds };
+    // SAFETY: the caller's.
+    unsafe {
+        match at {
+            Offsets::Narrow { unit, words } => {
+                let (unit, offsets) = (*unit as isize, &words[range]);
+                // (Units that are constants need no multiplication.)
+                match unit {
+                    4 => {
+                        let places = Listed::<_, 4> { mem, unit, offsets };
+                        by_width::<S, _, PACK>(places, all, len, plan);
+                    }
+                    8 => {
+                        let places = Listed::<_, 8> { mem, unit, offsets };
+                        by_width::<S, _, PACK>(places, all, len, plan);
+                    }
+                    _ => {
+                        let places = Listed::<_, 0> { mem, unit, offsets };
+                        by_width::<S, _, PACK>(places, all, len, plan);
                     }
                 }
-                Offsets::Wide(all) => {
-                    let places = Listed::<_, 1> { mem, unit: 1, offsets: &all[range.clone()] };
-                    by_width::<S, _, PACK>(places, stream, len, len, range.len(), plan);
-                }
+            }
+            Offsets::Wide(words) => {
+                let places = Listed::<_, 1> { mem, unit: 1, offsets: &words[range] };
+                by_width::<S, _, PACK>(places, all, len, plan);
             }
         }
     }
@@ -167,7 +163,8 @@ unsafe fn rounds_of<S: Set, const WORD: usize, const N: usize, const PACK: bool>
 const STRIP: usize = 16 << 10;
 
 /// A few runs of different lengths, in many rounds: where a strip of rounds stays in
-/// the first cache, run by run over each strip.
+/// the first cache, run by run over each strip. What comes from memory goes round by
+/// round, so that it is read all the time.
 ///
 /// # Safety
 /// As [`equal`].
@@ -180,31 +177,99 @@ unsafe fn few_runs<S: Set, const PACK: bool>(
     plan: &Plan,
 ) {
     let size: usize = list.iter().map(|run| run.1).sum();
-    let strip = STRIP / (size + rounds.stride.unsigned_abs());
-    let mut first = 0;
-    while first < rounds.count {
-        let count = strip.clamp(1, rounds.count - first);
-        let mem = mem.wrapping_offset(first as isize * rounds.stride);
-        let mut stream = stream.wrapping_add(first * size);
-        first += count;
-        for &(offset, len) in list {
-            let mem = mem.wrapping_offset(offset);
-            // SAFETY: the caller's.
-            unsafe {
-                if count >= 8 {
-                    let places = Strided { mem, stride: rounds.stride };
-                    by_width::<S, _, PACK>(places, stream, size, len, count, plan);
-                } else {
-                    for i in 0..count {
-                        let mem = mem.wrapping_offset(i as isize * rounds.stride);
-                        let stream = stream.wrapping_add(i * size);
-                        let (from, to) = if PACK { (mem, stream) } else { (stream, mem) };
-                        copy_short(from, to, len);
-                    }
-                }
+    // SAFETY: the caller's.
+    unsafe {
+        if PACK && plan.streaming && size <= GATHERED {
+            return gathered::<S>(mem, stream, rounds, list, size);
+        }
+        let strip = STRIP / (size + rounds.stride.unsigned_abs());
+        if plan.streaming || strip < 8 {
+            return round_by_round::<S, PACK>(mem, stream, rounds, list);
+        }
+        let mut first = 0;
+        while first < rounds.count {
+            let count = strip.min(rounds.count - first);
+            let mem = mem.wrapping_offset(first as isize * rounds.stride);
+            let mut stream = stream.wrapping_add(first * size);
+            first += count;
+            for &(offset, len) in list {
+                let places = Strided { mem: mem.wrapping_offset(offset), stride: rounds.stride };
+                let all = Rounds { stream, step: size, count, rounds: Dim::ONE };
+                by_width::<S, _, PACK>(places, all, len, plan);
+                stream = stream.wrapping_add(len);
             }
+        }
+    }
+}
+
+/// # Safety
+/// As [`few_runs`].
+#[inline(always)]
+unsafe fn round_by_round<S: Set, const PACK: bool>(
+    mut mem: *mut u8,
+    mut stream: *mut u8,
+    rounds: Dim,
+    list: &[(isize, usize)],
+) {
+    for _ in 0..rounds.count {
+        for &(offset, len) in list {
+            let at = mem.wrapping_offset(offset);
+            let (from, to) = if PACK { (at, stream) } else { (stream, at) };
+            // SAFETY: the caller's.
+            unsafe { copy_short::<S>(from, to, len) };
             stream = stream.wrapping_add(len);
         }
+        mem = mem.wrapping_offset(rounds.stride);
+    }
+}
+
+/// Bytes that are put together before their lines are written past the caches.
+const GATHERED: usize = 2048;
+
+/// Packs rounds into a buffer, and whole lines of that past the caches.
+///
+/// # Safety
+/// As [`few_runs`]; a round has up to [`GATHERED`] bytes.
+#[inline(always)]
+unsafe fn gathered<S: Set>(
+    mut mem: *mut u8,
+    stream: *mut u8,
+    rounds: Dim,
+    list: &[(isize, usize)],
+    size: usize,
+) {
+    let mut buffer = [[0u64; 8]; (2 * GATHERED) / LINE + 1];
+    let buffer = buffer.as_mut_ptr().cast::<u8>();
+    // Lines of the buffer are the stream's; of the first, some bytes are another's.
+    let mut skip = stream.addr() % LINE;
+    let (mut have, mut out) = (skip, stream.wrapping_sub(skip));
+    // SAFETY: the caller's: the buffer has room for a line that is left and as many rounds
+    // as go into it.
+    unsafe {
+        for i in 0..rounds.count {
+            for &(offset, len) in list {
+                copy_short::<S>(mem.wrapping_offset(offset), buffer.add(have), len);
+                have += len;
+            }
+            mem = mem.wrapping_offset(rounds.stride);
+            if have + size <= 2 * GATHERED && i + 1 < rounds.count {
+                continue;
+            }
+            let mut at = 0;
+            if skip > 0 {
+                at = LINE.min(have);
+                copy_short::<S>(buffer.add(skip), out.wrapping_add(skip), at - skip);
+                skip = 0;
+            }
+            while at + LINE <= have {
+                write_line::<S, true>(out.wrapping_add(at), load(buffer.add(at)));
+                at += LINE;
+            }
+            have -= at;
+            out = out.wrapping_add(at);
+            std::ptr::copy(buffer.add(at), buffer, have);
+        }
+        copy_short::<S>(buffer, out, have);
     }
 }
 
@@ -269,7 +334,7 @@ unsafe fn run_of<S: Set, const PACK: bool>(
         } else if plan.streaming && len >= 16 * LINE {
             copy::<S, true>(from, to, len);
         } else {
-            copy_short(from, to, len);
+            copy_short::<S>(from, to, len);
         }
     }
     stream.wrapping_add(len)

@@ -1,7 +1,10 @@
 //! Runs of one length, each at its place.
 
-use super::line::{LINE, Piece, apart, copy, copy_row, prefetch, store, store_past, write_line};
-use super::{Plan, Set};
+use super::line::{
+    LINE, Piece, apart, copy, copy_row, copy_row_past, copy_short, copy_string, joint, load,
+    prefetch, prefetch_write, store, store_past, strings, write_line,
+};
+use super::{Dim, Level, Plan, Set};
 
 /// Where in memory run `i` is. A trait and no closure, as that would be compiled
 /// without the set's instructions.
@@ -17,6 +20,12 @@ pub(super) trait Places: Copy {
 
     /// Returns true if runs of so many bytes lie so far apart that each is worth asking for.
     fn far(&self, len: usize) -> bool;
+
+    /// Returns true if it is known that all runs of so many bytes are whole lines.
+    fn whole_lines(&self, len: usize) -> bool;
+
+    /// The same runs so many bytes on.
+    fn moved(self, by: isize) -> Self;
 }
 
 /// Runs one stride apart.
@@ -41,6 +50,16 @@ impl Places for Strided {
     fn far(&self, len: usize) -> bool {
         // What is a quarter of a page off or more has no prefetcher of its own.
         self.stride.unsigned_abs() >= len + 1024
+    }
+
+    #[inline(always)]
+    fn whole_lines(&self, len: usize) -> bool {
+        (self.mem.addr() | self.stride.unsigned_abs() | len).is_multiple_of(LINE)
+    }
+
+    #[inline(always)]
+    fn moved(self, by: isize) -> Self {
+        Strided { mem: self.mem.wrapping_offset(by), ..self }
     }
 }
 
@@ -71,6 +90,16 @@ macro_rules! listed {
             #[inline(always)]
             fn far(&self, _: usize) -> bool {
                 true
+            }
+
+            #[inline(always)]
+            fn whole_lines(&self, _: usize) -> bool {
+                false
+            }
+
+            #[inline(always)]
+            fn moved(self, by: isize) -> Self {
+                Listed { mem: self.mem.wrapping_offset(by), ..self }
             }
         }
     )*};
@@ -105,48 +134,87 @@ macro_rules! by_length {
 }
 pub(super) use by_length;
 
-/// Copies `count` runs of `len` bytes, `step` bytes apart in the stream.
+/// Runs of one length in rounds, and where the stream has them.
+#[derive(Clone, Copy)]
+pub(super) struct Rounds {
+    pub(super) stream: *mut u8,
+    /// Bytes from one run to the next in the stream, where a round's runs and the rounds
+    /// are one behind the other.
+    pub(super) step: usize,
+    /// Runs of a round.
+    pub(super) count: usize,
+    /// How often, and how far apart in memory.
+    pub(super) rounds: Dim,
+}
+
+impl Rounds {
+    /// The runs and the stream of a round.
+    #[inline(always)]
+    fn of<P: Places>(&self, places: P, round: usize) -> (P, *mut u8) {
+        let stream = self.stream.wrapping_add(round * self.step * self.count);
+        (places.moved(self.rounds.stride.wrapping_mul(round as isize)), stream)
+    }
+}
+
+/// Copies runs of `len` bytes.
 ///
 /// # Safety
-/// [MEM] run `i` is at its place, in memory that the caller may read (write if not
-/// `PACK`), and the stream has room for (has) all of them; [RANGE] there are `count`
-/// places.
+/// [MEM] run `i` of each round is at its place, in memory that the caller may read (write
+/// if not `PACK`), and the stream has room for (has) all of them; [RANGE] there are
+/// `count` places.
 #[inline(always)]
 pub(super) unsafe fn by_width<S: Set, P: Places, const PACK: bool>(
     places: P,
-    stream: *mut u8,
-    step: usize,
+    all: Rounds,
     len: usize,
-    count: usize,
     plan: &Plan,
 ) {
-    let joined = step == len;
     // SAFETY: the caller's.
     unsafe {
-        if PACK && joined && plan.streaming {
-            let aligned = stream.addr().is_multiple_of(len);
-            match len {
-                // (Single lines apart are read faster if what is written waits in the caches.)
-                WIDE..1024 if len * count >= 4096 => {
-                    return lines::<S, P>(places, stream, len, count);
-                }
-                4 if aligned => return past::<S, P, 4>(places, stream, count),
-                8 if aligned => return past::<S, P, 8>(places, stream, count),
-                16 if aligned => return past::<S, P, 16>(places, stream, count),
-                32 if aligned => return past::<S, P, 32>(places, stream, count),
-                _ => {}
-            }
+        if plan.streaming && all.step == len && past::<S, P, PACK>(places, all, len) {
+            return;
         }
         by_length!(
             len,
-            piece => each::<S, P, _, _, _, PACK>(piece, places, stream, step, count),
-            long::<S, P, PACK>(places, stream, step, len, count, plan)
+            piece => each::<S, P, _, _, _, PACK>(piece, places, all),
+            long::<S, P, PACK>(places, all, len, plan)
         );
     }
 }
 
-/// Runs from so many bytes on are packed past the caches in whole lines.
-const WIDE: usize = 2 * LINE;
+/// Copies runs past the caches in whole lines, or elements, where these are found;
+/// returns false, and copies nothing, where they are not.
+///
+/// # Safety
+/// As [`by_width`]; runs are one behind the other in the stream.
+#[inline(always)]
+unsafe fn past<S: Set, P: Places, const PACK: bool>(places: P, all: Rounds, len: usize) -> bool {
+    // (Without masks a line out of two runs takes longer than it saves where each is one.)
+    let joined = if S::LEVEL == Level::Avx512 { LINE } else { 2 * LINE };
+    let aligned = PACK && all.stream.addr().is_multiple_of(len);
+    let lined = PACK && (joined..1024).contains(&len) && len * all.count >= 4096;
+    let rows = !PACK && (4 * LINE..2048).contains(&len);
+    let whole = !PACK && len < 4 * LINE && places.whole_lines(len);
+    if !(lined || rows || whole || aligned && matches!(len, 4 | 8 | 16 | 32)) {
+        return false;
+    }
+    for round in 0..all.rounds.count {
+        let (places, stream) = all.of(places, round);
+        // SAFETY: the caller's.
+        unsafe {
+            match len {
+                _ if lined => lines::<S, P>(places, stream, len, all.count),
+                _ if rows => rows_past::<S, P, true>(places, stream, len, all.count),
+                _ if whole => rows_past::<S, P, false>(places, stream, len, all.count),
+                4 => elements::<S, P, 4>(places, stream, all.count),
+                8 => elements::<S, P, 8>(places, stream, all.count),
+                16 => elements::<S, P, 16>(places, stream, all.count),
+                _ => elements::<S, P, 32>(places, stream, all.count),
+            }
+        }
+    }
+    true
+}
 
 /// One run after the other, by words of one length.
 ///
@@ -163,25 +231,65 @@ unsafe fn each<
 >(
     piece: Piece<WORD, LAST, MANY>,
     places: P,
-    mut stream: *mut u8,
-    step: usize,
-    count: usize,
+    all: Rounds,
 ) {
+    let (step, count) = (all.step, all.count);
     // (Four a round: a taken branch takes as long as the copy of one.)
     let four = if MANY { 0 } else { count - count % 4 };
-    for i in (0..four).step_by(4) {
-        for k in 0..4 {
+    for round in 0..all.rounds.count {
+        let (places, mut stream) = all.of(places, round);
+        for i in (0..four).step_by(4) {
+            // SAFETY: the caller's.
+            unsafe {
+                if WORD == 4 && LAST == 0 && S::LEVEL > Level::Portable && step == WORD {
+                    quad::<P, PACK>(places, i, stream);
+                } else {
+                    for k in 0..4 {
+                        apart();
+                        let stream = stream.wrapping_add(k * step);
+                        piece.between::<S, PACK>(places.at(i + k), stream);
+                    }
+                }
+            }
+            stream = stream.wrapping_add(4 * step);
+        }
+        for i in four..count {
             apart();
             // SAFETY: the caller's.
-            unsafe { piece.between::<S, PACK>(places.at(i + k), stream.wrapping_add(k * step)) };
+            unsafe { piece.between::<S, PACK>(places.at(i), stream) };
+            stream = stream.wrapping_add(step);
         }
-        stream = stream.wrapping_add(4 * step);
     }
-    for i in four..count {
-        apart();
-        // SAFETY: the caller's.
-        unsafe { piece.between::<S, PACK>(places.at(i), stream) };
-        stream = stream.wrapping_add(step);
+}
+
+/// Four elements of 4 bytes from run `i` on, by fewer words of the stream.
+///
+/// # Safety
+/// As [`by_width`].
+#[inline(always)]
+unsafe fn quad<P: Places, const PACK: bool>(places: P, i: usize, stream: *mut u8) {
+    apart();
+    // SAFETY: the caller's.
+    unsafe {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if PACK {
+            use std::arch::x86_64 as x86;
+            let word = |k: usize| load::<u32>(places.at(i + k)).cast_signed();
+            let four = x86::_mm_set_epi32(word(3), word(2), word(1), word(0));
+            return x86::_mm_storeu_si128(stream.cast(), four);
+        }
+        for k in 0..2 {
+            let (first, second) = (places.at(i + 2 * k), places.at(i + 2 * k + 1));
+            let stream = stream.add(8 * k);
+            if PACK {
+                store::<u32>(stream, load(first));
+                store::<u32>(stream.add(4), load(second));
+            } else {
+                let two = load::<u64>(stream).to_le();
+                store::<u32>(first, (two as u32).to_le());
+                store::<u32>(second, ((two >> 32) as u32).to_le());
+            }
+        }
     }
 }
 
@@ -190,11 +298,34 @@ unsafe fn each<
 /// # Safety
 /// As [`by_width`]; [ALIGNED] the stream is aligned to an element.
 #[inline(always)]
-unsafe fn past<S: Set, P: Places, const SIZE: usize>(places: P, stream: *mut u8, count: usize) {
+unsafe fn elements<S: Set, P: Places, const SIZE: usize>(places: P, stream: *mut u8, count: usize) {
     for i in 0..count {
         apart();
         // SAFETY: the caller's.
         unsafe { store_past::<S, SIZE>(places.at(i), stream.add(i * SIZE)) };
+    }
+}
+
+/// Unpacks runs of a line and more, lines of memory past the caches; `ENDS` if runs may
+/// begin and end within lines, which are asked for ahead of their use.
+///
+/// # Safety
+/// As [`by_width`].
+#[inline(always)]
+unsafe fn rows_past<S: Set, P: Places, const ENDS: bool>(
+    places: P,
+    stream: *mut u8,
+    len: usize,
+    count: usize,
+) {
+    for i in 0..count {
+        if ENDS {
+            let ahead = places.ahead((i + 8).min(count - 1));
+            prefetch_write(ahead);
+            prefetch_write(ahead.wrapping_add(len - 1));
+        }
+        // SAFETY: the caller's.
+        unsafe { copy_row_past::<S>(stream.add(i * len), places.at(i), len) };
     }
 }
 
@@ -205,48 +336,53 @@ unsafe fn past<S: Set, P: Places, const SIZE: usize>(places: P, stream: *mut u8,
 #[inline(always)]
 unsafe fn long<S: Set, P: Places, const PACK: bool>(
     places: P,
-    stream: *mut u8,
-    step: usize,
+    all: Rounds,
     len: usize,
-    count: usize,
     plan: &Plan,
 ) {
+    let count = all.count;
     // (The processor asks for the rest itself once it sees that lines follow lines.)
     let ask = if plan.prefetch && places.far(len) { len.min(4 * LINE) } else { 0 };
     let ahead = (4096 / len).clamp(1, 8);
-    for i in 0..count {
-        let mut asked = 0;
-        while asked < ask {
-            prefetch(places.ahead((i + ahead).min(count - 1)).wrapping_add(asked));
-            asked += LINE;
-        }
-        // SAFETY: the caller's.
-        unsafe {
-            let (mem, stream) = (places.at(i), stream.add(i * step));
-            let (from, to) = if PACK { (mem, stream) } else { (stream, mem) };
-            if plan.streaming {
-                copy::<S, true>(from, to, len);
-            } else if len < LONGEST {
-                copy_row::<S>(from, to, len);
-            } else {
-                copy::<S, false>(from, to, len);
+    // (What is in the first cache is copied faster by words.)
+    let copied = len * count * all.rounds.count;
+    // (Short ones side by side are one stream to the processor's prefetcher.)
+    let shortest = if places.far(len) { STRING } else { 2 * STRING };
+    let string = len >= shortest && copied > IN_FIRST && strings();
+    for round in 0..all.rounds.count {
+        let (places, stream) = all.of(places, round);
+        for i in 0..count {
+            let mut asked = 0;
+            while asked < ask {
+                prefetch(places.ahead((i + ahead).min(count - 1)).wrapping_add(asked));
+                asked += LINE;
+            }
+            // SAFETY: the caller's.
+            unsafe {
+                let (mem, stream) = (places.at(i), stream.add(i * all.step));
+                let (from, to) = if PACK { (mem, stream) } else { (stream, mem) };
+                if plan.streaming {
+                    copy::<S, true>(from, to, len);
+                } else if string {
+                    copy_string::<S>(from, to, len);
+                } else if len < LONGEST {
+                    copy_row::<S>(from, to, len);
+                } else {
+                    copy::<S, false>(from, to, len);
+                }
             }
         }
     }
 }
 
+/// Rows of so many bytes are copied as strings, as that takes some time to begin.
+const STRING: usize = 2048;
+
+/// Bytes of a side that the first cache has surely room for.
+const IN_FIRST: usize = 16 << 10;
+
 /// Rows of so many bytes are left to the system's `memcpy`.
 const LONGEST: usize = 64 << 10;
-
-/// The line at `from`.
-///
-/// # Safety
-/// [MEM] there are 64 bytes to read.
-#[inline(always)]
-unsafe fn line(from: *const u8) -> [u64; 8] {
-    // SAFETY: [MEM]; unaligned.
-    unsafe { from.cast::<[u64; 8]>().read_unaligned() }
-}
 
 /// Packs runs of a line and more in whole lines of the stream, wherever these
 /// begin and end within runs.
@@ -257,15 +393,12 @@ unsafe fn line(from: *const u8) -> [u64; 8] {
 unsafe fn lines<S: Set, P: Places>(places: P, stream: *mut u8, len: usize, count: usize) {
     let total = len * count;
     let head = stream.align_offset(LINE).min(total);
-    // (A line before it, the line, and what is copied beyond.)
-    let mut joint = [[0u64; 8]; 3];
-    let joint = joint.as_mut_ptr().cast::<u8>();
     let (mut run, mut within, mut at) = (0, head, head);
     let ahead = (1024 / len).max(4);
     // SAFETY: the caller's: runs are a line at least, so a line lies in two of
     // them at most, the second of which is there as the stream has the line.
     unsafe {
-        std::ptr::copy_nonoverlapping(places.at(0), stream, head);
+        copy_short::<S>(places.at(0), stream, head);
         while at + LINE <= total {
             if within >= len {
                 (run, within) = (run + 1, within - len);
@@ -274,19 +407,17 @@ unsafe fn lines<S: Set, P: Places>(places: P, stream: *mut u8, len: usize, count
             prefetch(places.ahead(run + ahead).wrapping_add(within));
             let left = len - within;
             let whole = if left >= LINE {
-                line(from.add(within))
+                load(from.add(within))
             } else {
-                store::<[u64; 8]>(joint.add(left), line(from.add(len - LINE)));
-                store::<[u64; 8]>(joint.add(LINE + left), line(places.at(run + 1)));
-                line(joint.add(LINE))
+                // (The next run's first line has a begin that no other line's lies in.)
+                prefetch(places.ahead(run + 1 + ahead));
+                joint::<S>(from.add(within), places.at(run + 1), left)
             };
             write_line::<S, true>(stream.add(at), whole);
             (within, at) = (within + LINE, at + LINE);
         }
         // What is left of the last run.
-        if at < total {
-            let from = places.at(count - 1).add(len - (total - at));
-            std::ptr::copy_nonoverlapping(from, stream.add(at), total - at);
-        }
+        let from = places.at(count - 1).add(len - (total - at));
+        copy_short::<S>(from, stream.add(at), total - at);
     }
 }
