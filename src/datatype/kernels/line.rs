@@ -15,7 +15,7 @@ macro_rules! words {
         impl Word for $type {}
     )*};
 }
-words!(u8 u16 u32 u64 [u64; 2] [u64; 4] [u64; 8]);
+words!(u8 u16 u32 i32 u64 [u64; 2] [u64; 4] [u64; 8]);
 
 /// The element at `from`.
 ///

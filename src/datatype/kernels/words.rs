@@ -274,9 +274,9 @@ unsafe fn quad<P: Places, const PACK: bool>(places: P, i: usize, stream: *mut u8
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if PACK {
             use std::arch::x86_64 as x86;
-            let word = |k: usize| load::<u32>(places.at(i + k)).cast_signed();
-            let four = x86::_mm_set_epi32(word(3), word(2), word(1), word(0));
-            return x86::_mm_storeu_si128(stream.cast(), four);
+            let (a, b) = (load::<i32>(places.at(i)), load::<i32>(places.at(i + 1)));
+            let (c, d) = (load::<i32>(places.at(i + 2)), load::<i32>(places.at(i + 3)));
+            return x86::_mm_storeu_si128(stream.cast(), x86::_mm_set_epi32(d, c, b, a));
         }
         for k in 0..2 {
             let (first, second) = (places.at(i + 2 * k), places.at(i + 2 * k + 1));
@@ -394,7 +394,8 @@ unsafe fn lines<S: Set, P: Places>(places: P, stream: *mut u8, len: usize, count
     let total = len * count;
     let head = stream.align_offset(LINE).min(total);
     let (mut run, mut within, mut at) = (0, head, head);
-    let ahead = (1024 / len).max(4);
+    // (The last bytes are asked for, as lines of memory are others, and each run's first.)
+    let ahead = (8192 / len).clamp(8, 64);
     // SAFETY: the caller's: runs are a line at least, so a line lies in two of
     // them at most, the second of which is there as the stream has the line.
     unsafe {
@@ -402,15 +403,14 @@ unsafe fn lines<S: Set, P: Places>(places: P, stream: *mut u8, len: usize, count
         while at + LINE <= total {
             if within >= len {
                 (run, within) = (run + 1, within - len);
+                prefetch(places.ahead(run + ahead));
             }
             let from = places.at(run);
-            prefetch(places.ahead(run + ahead).wrapping_add(within));
+            prefetch(places.ahead(run + ahead).wrapping_add((within + LINE).min(len) - 1));
             let left = len - within;
             let whole = if left >= LINE {
                 load(from.add(within))
             } else {
-                // (The next run's first line has a begin that no other line's lies in.)
-                prefetch(places.ahead(run + 1 + ahead));
                 joint::<S>(from.add(within), places.at(run + 1), left)
             };
             write_line::<S, true>(stream.add(at), whole);
