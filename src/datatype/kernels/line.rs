@@ -397,7 +397,8 @@ pub(super) fn strings() -> bool {
     false
 }
 
-/// Copies a few bytes, without a call for most lengths.
+/// Copies a few bytes, without a call for most lengths. (Words with masks of lengths that
+/// change take several times as long as the branches.)
 ///
 /// # Safety
 /// As [`copy`].
@@ -405,28 +406,20 @@ pub(super) fn strings() -> bool {
 pub(super) unsafe fn copy_short<S: Set>(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: [MEM]; two words of a size that overlap cover all between.
     unsafe {
-        // (No branch that a length could mislead.)
-        if S::LEVEL == Level::Avx512 && matches!(len, 1..=LINE) {
-            return masked::<S, 32>(from, to, len);
-        }
         macro_rules! two {
-            ($w:ty) => {{
-                let size = size_of::<$w>();
-                let (a, b): ($w, $w) = (load(from), load(from.add(len - size)));
-                store(to, a);
-                store(to.add(len - size), b);
+            ($size:literal) => {{
+                word::<S, $size>(from, to);
+                word::<S, $size>(from.add(len - $size), to.add(len - $size));
             }};
         }
         match len {
             0 => {}
-            1 => store::<u8>(to, load(from)),
-            16 => store::<[u64; 2]>(to, load(from)),
-            2..4 => two!(u16),
-            4..8 => two!(u32),
-            8..16 => two!(u64),
-            17..32 => two!([u64; 2]),
-            32 => store::<[u64; 4]>(to, load(from)),
-            33..=64 => two!([u64; 4]),
+            1 => word::<S, 1>(from, to),
+            2..4 => two!(2),
+            4..8 => two!(4),
+            8..16 => two!(8),
+            16..=32 => two!(16),
+            33..=64 => two!(32),
             _ => std::ptr::copy_nonoverlapping(from, to, len),
         }
     }
