@@ -12,6 +12,7 @@ mod bodies;
 mod dice;
 mod networks;
 mod processes;
+mod watched;
 mod windows;
 
 pub use bodies::{Opens, Over, die, in_threads, panic_of, pattern, same};
@@ -20,6 +21,7 @@ pub use networks::{cannot_join, join};
 pub use processes::{
     OWN_SESSION, Result, bounded, bounded_for, ended, gone, group, leftovers, told,
 };
+pub use watched::{CANARY, Watched};
 pub use windows::{ALLOCATED, CREATED, DIRECT, Held, PROVIDED, make, own};
 
 use crate::ensure;

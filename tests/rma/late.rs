@@ -21,7 +21,6 @@ const FLAGS: usize = SIZE;
 const ROUNDS: usize = 300;
 /// Where rank 0 tells rank 2 to go on.
 const SIGNAL: usize = FLAGS + 8 * ROUNDS;
-const CALLERS: u8 = 0xa5;
 
 /// Where every second block of eight bytes is in the buffer, and of four there.
 fn layouts() -> [Layout; 2] {
@@ -101,7 +100,7 @@ pub fn writes<const WHAT: u8, const STUCK: bool, N: Opens>(boot: Arc<dyn Boot>) 
             await_signal(&w, 2)?;
             let all = own(&w)?;
             if !reads {
-                let late = all[..SIZE].iter().filter(|&&byte| byte == CALLERS).count();
+                let late = all[..SIZE].iter().filter(|&&byte| byte == CANARY).count();
                 ensure!(late == 0, "{late} bytes that the caller wrote after its put");
             }
             for round in 0..ROUNDS {
@@ -143,14 +142,13 @@ fn caller<N: Netmod>(w: &Window<N>, what: u8, reads: bool) -> Result {
         Err(e) => println!("the call failed: {e}"),
     }
     // The buffer is the program's again.
-    buf.fill(CALLERS);
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(3200) {
-        w.context().progress().map_err(text)?;
-        std::thread::yield_now();
-    }
-    let late = buf.iter().filter(|&&byte| byte != CALLERS).count();
-    ensure!(late == 0, "{late} bytes were written into the buffer of a call that had returned");
+    let watched = Watched::default();
+    watched.keep("call, or one that went well", buf);
+    let mut failed = Ok(());
+    watched.unwritten(Duration::from_millis(3200), &mut || {
+        failed = w.context().progress().map_err(text);
+    })?;
+    failed?;
     let puts = || -> Result {
         let start = Instant::now();
         for round in 0..ROUNDS {
@@ -194,14 +192,13 @@ pub fn message<const SENDS: bool, N: Opens>(boot: Arc<dyn Boot>) -> Result {
                 }
             };
             ensure!(error.to_string().contains("rank 1"), "not about rank 1: {error}");
-            buf.fill(CALLERS);
-            let start = Instant::now();
-            while start.elapsed() < Duration::from_millis(1000) {
-                context.progress().map_err(text)?;
-            }
-            let late = buf.iter().filter(|&&byte| byte != CALLERS).count();
-            ensure!(late == 0, "{late} bytes were written after the receive had returned");
-            Ok(())
+            let watched = Watched::default();
+            watched.keep("message", buf);
+            let mut failed = Ok(());
+            watched.unwritten(Duration::from_millis(1000), &mut || {
+                failed = context.progress().map_err(text);
+            })?;
+            failed
         }
         1 => loop {
             if SENDS {

@@ -9,8 +9,10 @@ pub mod maps;
 mod refusals;
 mod threads;
 
-pub use crate::harness::{ALLOCATED, CREATED, DIRECT, Opens, PROVIDED, make, own, pattern, same};
-use crate::harness::{Result, Scenario, in_threads, text};
+pub use crate::harness::{
+    ALLOCATED, CANARY, CREATED, DIRECT, Opens, PROVIDED, make, own, pattern, same,
+};
+use crate::harness::{Result, Scenario, Watched, in_threads, text};
 use crate::{ensure, refused};
 use rankway::av::Transport;
 use rankway::boot::Boot;

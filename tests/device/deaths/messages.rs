@@ -59,7 +59,7 @@ pub fn rounds<N: Opens, const MODE: u8>(run: &Run<'_, N>) -> Result {
             };
             match t.hear("isend", request)? {
                 Some(request) => sends.push((request, out)),
-                None => t.watch("isend", out.into_boxed_slice()),
+                None => t.watch("isend", out),
             }
         }
         let mut came = Vec::new();
@@ -84,7 +84,7 @@ pub fn rounds<N: Opens, const MODE: u8>(run: &Run<'_, N>) -> Result {
         for (request, out) in sends {
             let done = request.wait();
             if done.is_err() {
-                t.watch("isend", out.into_boxed_slice());
+                t.watch("isend", out);
                 t.hear("wait", done)?;
             }
         }

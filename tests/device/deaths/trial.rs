@@ -1,11 +1,11 @@
 //! One job of three ranks, of which one is killed: what all rows share.
 
 pub use crate::harness::Held;
-use crate::harness::{ALLOCATED, CREATED, Opens, PROVIDED, Result, pattern};
+use crate::harness::{ALLOCATED, CREATED, Opens, PROVIDED, Result, Watched, pattern};
 use rankway::device::Context;
 use rankway::msg::MsgError;
 use rankway::rma::{Communicator, Error};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -16,8 +16,6 @@ pub const RANKS: usize = 3;
 const SOON: Duration = Duration::from_secs(10);
 /// How long buffers of failed calls are watched for late writes.
 const WATCH: Duration = Duration::from_millis(250);
-/// What such buffers are filled with.
-const CANARY: u8 = 0xc5;
 
 /// Memory that the ranks of a job share beside the library that is tested: who
 /// is how far, and what the oracle must know about the others.
@@ -118,9 +116,6 @@ impl Named for MsgError {
     }
 }
 
-/// A buffer of a failed call, by the call's name.
-type Watched = (&'static str, Box<[u8]>);
-
 /// A rank's view of the trial before there is a device.
 pub struct Trial {
     pub me: u32,
@@ -130,7 +125,7 @@ pub struct Trial {
     seed: u64,
     random: Cell<u64>,
     heard: Cell<Option<Instant>>,
-    watched: RefCell<Vec<Watched>>,
+    watched: Watched,
 }
 
 /// No error is told before the death that it is about.
@@ -253,9 +248,8 @@ impl Trial {
     }
 
     /// A buffer that was handed to a call that failed: nobody writes to it now.
-    pub fn watch(&self, what: &'static str, mut buf: Box<[u8]>) {
-        buf.fill(CANARY);
-        self.watched.borrow_mut().push((what, buf));
+    pub fn watch(&self, what: &'static str, buf: impl Into<Box<[u8]>>) {
+        self.watched.keep(what, buf);
     }
 
     /// The result of a call into a fresh buffer, which is watched if it failed.
@@ -265,49 +259,23 @@ impl Trial {
         len: usize,
         call: impl FnOnce(&mut [u8]) -> std::result::Result<T, E>,
     ) -> Result<Option<Box<[u8]>>> {
-        let mut buf = vec![0; len].into_boxed_slice();
-        let result = call(&mut buf);
-        if result.is_err() {
-            self.watch(what, buf);
-            self.hear(what, result)?;
-            return Ok(None);
-        }
-        Ok(Some(buf))
+        self.hear(what, self.watched.filling(what, len, call))
     }
 
-    /// The result of a call that reads a buffer; if it failed, nobody reads the
-    /// buffer any more either: what would come of it is not what was put.
+    /// The result of a call that reads a buffer, which nobody reads any more if it
+    /// failed.
     pub fn reading<T, E: Named>(
         &self,
         what: &'static str,
         buf: Vec<u8>,
         call: impl FnOnce(&[u8]) -> std::result::Result<T, E>,
     ) -> Result<Option<T>> {
-        let result = call(&buf);
-        if result.is_err() {
-            self.watch(what, buf.into_boxed_slice());
-        }
-        self.hear(what, result)
+        self.hear(what, self.watched.reading(what, buf, call))
     }
 
     /// Nobody wrote where a call had failed.
     pub fn unwritten(&self, idle: &mut dyn FnMut()) -> Result {
-        let start = Instant::now();
-        while start.elapsed() < WATCH && !self.watched.borrow().is_empty() {
-            idle();
-            std::thread::yield_now();
-        }
-        for (what, buf) in &*self.watched.borrow() {
-            // SAFETY: a live buffer; a late write would be seen.
-            let seen = |b: &u8| unsafe { std::ptr::from_ref(b).read_volatile() };
-            if let Some(at) = buf.iter().position(|b| seen(b) != CANARY) {
-                let len = buf.len();
-                return Err(format!("write: byte {at} of {len} after a failed {what}"));
-            }
-        }
-        // Whoever still has them keeps them.
-        self.watched.take().into_iter().for_each(|(_, buf)| std::mem::forget(buf));
-        Ok(())
+        self.watched.unwritten(WATCH, idle)
     }
 
     /// Stays until the other survivor is done: its own end is not what that one

@@ -3,7 +3,7 @@
 
 use super::{Body, about, well_and_clean};
 use crate::ensure;
-use crate::harness::{Result, Scenario, clean, content, print_pid, text};
+use crate::harness::{Result, Scenario, Watched, clean, content, print_pid, text};
 use crate::limits::full_queues;
 use crate::rma::{ALLOCATED, CREATED, Opens, late, make, own, pattern, same, word};
 use rankway::boot::Boot;
@@ -97,9 +97,14 @@ pub fn killed_in_puts<const KIND: u8, const LEN: usize, const IDLE: bool, N: Ope
             };
             ensure!(!is_there(pids[1]) || died.is_none(), "an error before the death: {error}");
             about::<()>(Err(error), 1)?;
+            same("the buffer of the failed put", &buf, &pattern(7, LEN))?;
+            // Whoever still reads it has it: it stays.
+            let buf = Vec::leak(buf);
+            let watched = Watched::default();
             // Once more: refused at once, and the others are as they were.
             for round in 0..300_u32 {
-                let again = w.put(&buf, 1, 0).and_then(|()| w.flush(1));
+                let again = watched
+                    .reading("put", buf.to_vec(), |b| w.put(b, 1, 0).and_then(|()| w.flush(1)));
                 about(again, 1)?;
                 w.put(&word(0, 2, round), 2, 64 + round as usize * 8).map_err(text)?;
                 w.flush(2).map_err(|e| format!("flush towards the living: {e}"))?;
@@ -110,6 +115,9 @@ pub fn killed_in_puts<const KIND: u8, const LEN: usize, const IDLE: bool, N: Ope
             let mut got = vec![0; 9000];
             w.get(&mut got, 2, 0x4000).map_err(text)?;
             same("got from the living", &got, &long)?;
+            let idle = &mut || drop(context.progress());
+            watched.unwritten(Duration::from_millis(100), idle)?;
+            same("the buffer of a failed put", buf, &pattern(7, LEN))?;
             // The dead one's epoch ends too: well, or about it.
             if let Err(e) = w.flush_all() {
                 about::<()>(Err(e), 1)?;
@@ -152,11 +160,11 @@ pub fn killed_in_gets<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     w.lock_all().map_err(text)?;
     match me {
         0 => {
-            let mut got = vec![0; LEN];
-            let mut fetch = |rank: u32, len: usize| -> std::result::Result<Result, Error> {
-                w.get(&mut got[..len], rank, 0)?;
-                w.flush(rank)?;
-                Ok(same("got", &got[..len], &pattern(rank, LEN)[..len]))
+            let watched = Watched::default();
+            let fetch = |rank: u32, len: usize| -> std::result::Result<Result, Error> {
+                let call = |b: &mut [u8]| w.get(b, rank, 0).and_then(|()| w.flush(rank));
+                let got = watched.filling("get", len, call)?;
+                Ok(same("got", &got, &pattern(rank, LEN)[..len]))
             };
             let mut died = None;
             let error = loop {
@@ -174,6 +182,8 @@ pub fn killed_in_gets<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
             for i in 0..100 {
                 fetch(2, if i % 2 == 0 { LEN } else { 8 }).map_err(text)??;
             }
+            let idle = &mut || drop(context.progress());
+            watched.unwritten(Duration::from_millis(300), idle)?;
             w.put(&word(0, 2, 77), 2, LEN).map_err(text)?;
             w.flush(2).map_err(text)
         }
@@ -215,10 +225,11 @@ pub fn dropped_for_a_death<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         memory.fill(0x55);
     }
     two.barrier().map_err(text)?;
+    let watched = Watched::default();
     if let Some(dropped) = &dropped {
         // What becomes of these is all the same.
-        let _ = dropped.put(&[2; 8], 0, 8);
-        let _ = dropped.put(&pattern(3, 9000), 0, 16);
+        let _ = watched.reading("put", vec![2; 8], |b| dropped.put(b, 0, 8));
+        let _ = watched.reading("put", pattern(3, 9000), |b| dropped.put(b, 0, 16));
         let _ = dropped.flush(0);
         w.put(&pattern(4, 9000), 0, 16).map_err(text)?;
         w.flush(0).map_err(text)?;
@@ -228,6 +239,7 @@ pub fn dropped_for_a_death<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         same("below a dropped window", &memory, &vec![0x55; LEN])?;
         same("beside it", &own(&w)?[16..9016], &pattern(4, 9000))?;
     }
+    watched.unwritten(Duration::from_millis(100), &mut || drop(context.progress()))?;
     println!("rank {me} done");
     Ok(())
 }
@@ -255,12 +267,14 @@ pub fn killed_in_collectives<const KIND: u8, const FENCES: bool, N: Opens>(
         });
     }
     let start = Instant::now();
+    let watched = Watched::default();
     let turn = || -> std::result::Result<(), Error> {
         let mut w = make::<KIND, N>(&world, 4096, 8)?;
         w.fence()?;
         if FENCES {
             loop {
-                w.put(&word(me, 0, 1), (me + 1) % 3, me as usize)?;
+                let word = word(me, 0, 1).to_vec();
+                watched.reading("put", word, |b| w.put(b, (me + 1) % 3, me as usize))?;
                 w.fence()?;
             }
         }
@@ -280,6 +294,7 @@ pub fn killed_in_collectives<const KIND: u8, const FENCES: bool, N: Opens>(
         context.progress().map_err(text)?;
         std::thread::yield_now();
     }
+    watched.unwritten(Duration::from_millis(100), &mut || drop(context.progress()))?;
     about::<()>(Err(error), 1)
 }
 

@@ -3,7 +3,7 @@
 
 use super::about;
 use crate::ensure;
-use crate::harness::{Result, print_pid, text};
+use crate::harness::{Result, Watched, print_pid, text};
 use crate::rma::{CREATED, Opens, make, open, own, pattern, same, word};
 use rankway::boot::{Boot, BootError};
 use rankway::device::{self, DeviceError, Options};
@@ -11,6 +11,7 @@ use rankway::netmod::ofi::{Ofi, Request};
 use rankway::netmod::{NetError, Netmod, null::Null};
 use rankway::rma::{Communicator, ErrorKind, Window};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Opening fails, and the reason holds every one of `words`.
 pub fn refuses(boot: Arc<dyn Boot>, words: &[&str]) -> Result {
@@ -62,10 +63,13 @@ pub fn stale_key<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         memory.fill(0x55);
     }
     world.barrier().map_err(text)?;
+    let watched = Watched::default();
     if let Some(w) = w.as_ref().filter(|_| me == 0) {
-        about(w.put(&[2; 8], 1, 8).and_then(|()| w.flush(1)), 1)?;
-        about(w.put(&pattern(3, 9000), 1, 16).and_then(|()| w.flush(1)), 1)?;
-        about(w.get(&mut [0; 64], 1, 0), 1)?;
+        for (len, at) in [(8, 8), (9000, 16)] {
+            let put = |b: &[u8]| w.put(b, 1, at).and_then(|()| w.flush(1));
+            about(watched.reading("put", pattern(3, len), put), 1)?;
+        }
+        about(watched.filling("get", 64, |b| w.get(b, 1, 0)), 1)?;
         // Others are as they were.
         w.put(&pattern(4, 9000), 2, 16).map_err(text)?;
         w.flush(2).map_err(text)?;
@@ -73,6 +77,7 @@ pub fn stale_key<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     }
     // By the set-up channel: the route between the two may be broken for good.
     world.barrier().map_err(text)?;
+    watched.unwritten(Duration::from_millis(100), &mut || drop(context.progress()))?;
     if me == 1 {
         same("after wrong keys", &memory, &vec![0x55; LEN])?;
     }
@@ -151,8 +156,12 @@ pub fn garbage_business_card<const WHICH: u8>(boot: Arc<dyn Boot>) -> Result {
     let world = Communicator::world(&context);
     let w = make::<CREATED, _>(&world, 64, 8).map_err(text)?;
     w.fence().map_err(text)?;
+    let watched = Watched::default();
     if rank == 0 {
-        let bad = w.put(&[1; 8], 1, 0).err().ok_or("the put went well")?;
+        let bad = watched
+            .reading("put", vec![1; 8], |b| w.put(b, 1, 0))
+            .err()
+            .ok_or("the put went well")?;
         ensure!(bad.peer() == Some(1), "not about rank 1: {bad}");
         match bad.kind() {
             ErrorKind::Device(DeviceError::BadBusinessCard { rank: 1 }) if WHICH < 3 => {}
@@ -160,10 +169,11 @@ pub fn garbage_business_card<const WHICH: u8>(boot: Arc<dyn Boot>) -> Result {
                 if WHICH >= 3 => {}
             other => return Err(format!("{other:?}")),
         }
-        about(w.get(&mut [0; 8], 1, 0), 1)?;
+        about(watched.filling("get", 8, |b| w.get(b, 1, 0)), 1)?;
         w.put(&word(0, 2, 4), 2, 1).map_err(text)?;
     }
     w.fence().map_err(text)?;
+    watched.unwritten(Duration::from_millis(50), &mut || drop(context.progress()))?;
     if rank == 2 {
         same("beside garbage", &own(&w)?[8..16], &word(0, 2, 4))?;
     }
