@@ -297,6 +297,17 @@ pub(super) fn prefetch_write(at: *const u8) {
     let _ = at;
 }
 
+/// [`prefetch`] into the second cache.
+#[inline(always)]
+pub(super) fn prefetch_far(at: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a hint, which faults on no address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(at.cast());
+    }
+    let _ = at;
+}
+
 /// Copies `len` contiguous bytes, past the caches where `STREAM`.
 ///
 /// # Safety

@@ -1,6 +1,6 @@
 //! Matrices whose rows become columns.
 
-use super::line::{LINE, Word, apart, load, prefetch, store, write_line};
+use super::line::{LINE, Word, apart, load, prefetch, prefetch_far, store, write_line};
 use super::{Level, Plan, Set};
 use std::ops::Range;
 
@@ -35,6 +35,14 @@ impl Rows {
         }
     }
 
+    /// [`Rows::ask`] into the second cache.
+    #[inline(always)]
+    fn ask_far<W: Word>(&self, at: *const u8) {
+        for i in 0..LINE / W::SIZE {
+            prefetch_far(at.wrapping_offset(i as isize * self.stride));
+        }
+    }
+
     /// The same numbered from so many rows and columns before.
     #[inline(always)]
     fn back<W: Word>(self, rows: usize, columns: usize) -> Rows {
@@ -50,9 +58,12 @@ pub(in super::super) const BAND: usize = 16;
 /// goes element by element.
 const MANY: usize = 8;
 
-/// How many lines are asked for ahead of their use; half of them of each side if both
-/// go through the caches.
-const AHEAD: usize = 96;
+/// How many lines of a side are asked for ahead of their use.
+const NEAR: usize = 48;
+
+/// How many lines of `from` are asked for into the second cache where `to` goes past
+/// the caches: of those more can be under way.
+const FAR: usize = 192;
 
 /// Columns, or rows, that are copied at a time where there is no square.
 const THIN: usize = 512;
@@ -177,18 +188,27 @@ unsafe fn walk<S: Set, W: Word, const STREAM: bool>(from: Rows, to: Rows, plan: 
     let (from, to) = (from.back::<W>(above, beside), to.back::<W>(beside, above));
     let (down, right) = (rows.next_multiple_of(n), columns.next_multiple_of(n));
     let mut squares = Squares::new(n, down, plan.tile, right);
-    let mut ahead = squares;
-    for _ in 0..AHEAD.div_ceil(if STREAM { n } else { 2 * n }) {
-        ahead.next();
+    let (mut near, mut far) = (squares, squares);
+    for _ in 0..NEAR.div_ceil(n) {
+        near.next();
+    }
+    for _ in 0..if STREAM { FAR.div_ceil(n) } else { 0 } {
+        far.next();
     }
     while let Some((row, column)) = squares.next() {
         if plan.prefetch
-            && let Some((row, column)) = ahead.next()
+            && let Some((row, column)) = near.next()
         {
             from.ask::<W>(from.element::<W>(row, column));
             if !STREAM {
                 to.ask::<W>(to.element::<W>(column, row));
             }
+        }
+        if STREAM
+            && plan.prefetch
+            && let Some((row, column)) = far.next()
+        {
+            from.ask_far::<W>(from.element::<W>(row, column));
         }
         // SAFETY: [MEM]: of what is no whole square, what is within the matrix;
         // [ALIGNED]: squares begin where lines of `to` do.
