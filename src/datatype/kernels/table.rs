@@ -3,7 +3,7 @@
 use super::super::table::{Offsets, Runs};
 use super::line::{LINE, Piece, apart, copy, copy_short, load, store, write_line};
 use super::words::{Listed, Rounds, SHORT, Strided, by_length, by_width};
-use super::{Dim, Plan, Set, dispatch};
+use super::{Dim, Level, Plan, Set, dispatch};
 use std::ops::Range;
 
 dispatch! {
@@ -163,8 +163,8 @@ unsafe fn rounds_of<S: Set, const WORD: usize, const N: usize, const PACK: bool>
 const STRIP: usize = 16 << 10;
 
 /// A few runs of different lengths, in many rounds: where a strip of rounds stays in
-/// the first cache, run by run over each strip. What comes from memory goes round by
-/// round, so that it is read all the time.
+/// the first cache, run by run over each strip. What goes past the caches is copied round
+/// by round, so that memory is read all the time, where the instructions are wide enough.
 ///
 /// # Safety
 /// As [`equal`].
@@ -179,11 +179,12 @@ unsafe fn few_runs<S: Set, const PACK: bool>(
     let size: usize = list.iter().map(|run| run.1).sum();
     // SAFETY: the caller's.
     unsafe {
-        if PACK && plan.streaming && size <= GATHERED {
+        if PACK && plan.streaming && S::LEVEL == Level::Avx512 && size <= GATHERED {
             return gathered::<S>(mem, stream, rounds, list, size);
         }
         let strip = STRIP / (size + rounds.stride.unsigned_abs());
-        if plan.streaming || strip < 8 {
+        let one_by_one = !PACK && plan.streaming && S::LEVEL > Level::Portable;
+        if one_by_one || strip < 8 {
             return round_by_round::<S, PACK>(mem, stream, rounds, list);
         }
         let mut first = 0;

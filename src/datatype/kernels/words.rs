@@ -395,7 +395,7 @@ unsafe fn lines<S: Set, P: Places>(places: P, stream: *mut u8, len: usize, count
     let head = stream.align_offset(LINE).min(total);
     let (mut run, mut within, mut at) = (0, head, head);
     // (The last bytes are asked for, as lines of memory are others, and each run's first.)
-    let ahead = (8192 / len).clamp(8, 64);
+    let ahead = (4096 / len).clamp(4, 64);
     // SAFETY: the caller's: runs are a line at least, so a line lies in two of
     // them at most, the second of which is there as the stream has the line.
     unsafe {
