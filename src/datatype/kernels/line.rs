@@ -158,7 +158,7 @@ unsafe fn word<S: Set, const SIZE: usize>(from: *const u8, to: *mut u8) {
 ///
 /// # Safety
 /// [MEM] `len` bytes can be read on the one side and written on the other, which are apart;
-/// they are no more than twice `WORD`, 8 to 32; the set is AVX-512.
+/// they are no more than twice `WORD`, 8 or 16; the set is AVX-512.
 #[inline(always)]
 unsafe fn masked<S: Set, const WORD: usize>(from: *const u8, to: *mut u8, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -173,13 +173,9 @@ unsafe fn masked<S: Set, const WORD: usize>(from: *const u8, to: *mut u8, len: u
                     let word = x86::_mm_maskz_loadu_epi8(mask as u16, from);
                     x86::_mm_mask_storeu_epi8(to, mask as u16, word);
                 }
-                16 => {
+                _ => {
                     let word = x86::_mm256_maskz_loadu_epi8(mask as u32, from);
                     x86::_mm256_mask_storeu_epi8(to, mask as u32, word);
-                }
-                _ => {
-                    let word = x86::_mm512_maskz_loadu_epi8(mask, from);
-                    x86::_mm512_mask_storeu_epi8(to, mask, word);
                 }
             }
         }
@@ -236,7 +232,7 @@ impl<const WORD: usize, const LAST: usize, const MANY: bool> Piece<WORD, LAST, M
         let (from, to) = if PACK { (mem, stream) } else { (stream, mem) };
         // SAFETY: [MEM]: words that overlap cover all between.
         unsafe {
-            if S::LEVEL == Level::Avx512 && LAST != 0 && !MANY && WORD >= 8 {
+            if S::LEVEL == Level::Avx512 && LAST != 0 && !MANY && matches!(WORD, 8 | 16) {
                 return masked::<S, WORD>(from, to, self.len);
             }
             if MANY {

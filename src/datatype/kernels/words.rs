@@ -346,8 +346,9 @@ unsafe fn long<S: Set, P: Places, const PACK: bool>(
     let ahead = (4096 / len).clamp(1, 8);
     // (What is in the first cache is copied faster by words.)
     let copied = len * count * all.rounds.count;
-    // (Short ones side by side are one stream to the processor's prefetcher.)
-    let shortest = if places.far(len) { STRING } else { 2 * STRING };
+    // (Short ones side by side are one stream to the processor's prefetcher, and so is
+    // what is packed.)
+    let shortest = if !PACK && places.far(len) { STRING } else { 2 * STRING };
     let string = len >= shortest && copied > IN_FIRST && strings();
     for round in 0..all.rounds.count {
         let (places, stream) = all.of(places, round);
