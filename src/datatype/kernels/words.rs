@@ -396,7 +396,7 @@ unsafe fn lines<S: Set, P: Places>(places: P, stream: *mut u8, len: usize, count
     let head = stream.align_offset(LINE).min(total);
     let (mut run, mut within, mut at) = (0, head, head);
     // (The last bytes are asked for, as lines of memory are others, and each run's first.)
-    let ahead = (4096 / len).clamp(4, 64);
+    let ahead = if len < 2 * LINE { 64 } else { (1024 / len).max(4) };
     // SAFETY: the caller's: runs are a line at least, so a line lies in two of
     // them at most, the second of which is there as the stream has the line.
     unsafe {
