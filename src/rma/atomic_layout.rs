@@ -193,7 +193,8 @@ impl<N: Netmod> Access<N> {
                 _ => None,
             },
         };
-        if !own && mapped.is_none() {
+        // (Elements that no processor changes at once: as one request, not by the piece.)
+        if !own && (mapped.is_none() || !is_atomic(ty, 0)) {
             order()?;
             let opcode = if results.is_some() { opcode::FETCH_EACH } else { opcode::UPDATE_EACH };
             let operands = has_operands.then_some((operands, from));

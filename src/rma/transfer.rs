@@ -78,6 +78,8 @@ type Piece = ([isize; 2], usize);
 const UNDER_WAY: usize = 3;
 /// An operation under way, its fragment, and bytes of it.
 type Fragments = VecDeque<(Token, Box<[u8]>, usize)>;
+/// A fragment, and bytes of it.
+type Fragment = (Box<[u8]>, usize);
 
 impl<N: Netmod> Access<N> {
     /// Tells how a put or get between these layouts would travel to `rank`, and
@@ -326,7 +328,7 @@ impl<N: Netmod> Access<N> {
     unsafe fn move_fragment(
         &self,
         remote: &Remote,
-        (mut fragment, len): (Box<[u8]>, usize),
+        (mut fragment, len): Fragment,
         behind: u64,
         write: bool,
         under_way: &mut Fragments,
@@ -345,11 +347,7 @@ impl<N: Netmod> Access<N> {
 
     /// Waits for the fragment that is under way longest; one whose end is not known is
     /// leaked.
-    fn oldest(
-        &self,
-        under_way: &mut Fragments,
-        peer: u32,
-    ) -> Result<Option<(Box<[u8]>, usize)>, Error> {
+    fn oldest(&self, under_way: &mut Fragments, peer: u32) -> Result<Option<Fragment>, Error> {
         let Some((token, fragment, len)) = under_way.pop_front() else { return Ok(None) };
         match self.await_in_flight(&mut vec![InFlight::Token(token, peer)]) {
             Ok(()) => Ok(Some((fragment, len))),
