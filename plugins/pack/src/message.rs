@@ -44,6 +44,8 @@ struct Message {
     buffer: Buffer,
     chosen: Chosen,
     memory: usize,
+    /// The datatype of a receive that MPI would not cut at the end of the buffer.
+    gapped: Option<usize>,
 }
 
 impl Message {
@@ -58,15 +60,26 @@ impl Message {
         datatype: usize,
         peer: c_int,
         fits: impl Fn(&Mpi) -> bool,
+        gap: impl Fn(&Mpi) -> bool,
     ) -> Option<Message> {
         // SAFETY: [MPI].
         let chosen = unsafe { types::choose(call, memory, count, datatype) }?;
+        let gap = gap(chosen.mpi);
         let reason = if peer == chosen.mpi.no_process() {
             Reason::Arguments
         } else if !fits(chosen.mpi) {
             Reason::Unsafe
-        } else if let Some(buffer) = buffers::get(chosen.bytes) {
-            return Some(Message { buffer, chosen, memory });
+        } else if let Some(buffer) = buffers::get(chosen.bytes + usize::from(gap)) {
+            // SAFETY: [MPI].
+            let gapped = if gap {
+                unsafe { requests::gapped(chosen.mpi, chosen.bytes as c_int) }
+            } else {
+                None
+            };
+            if gapped.is_some() == gap {
+                return Some(Message { buffer, chosen, memory, gapped });
+            }
+            Reason::Unsafe
         } else {
             Reason::Memory
         };
@@ -88,8 +101,15 @@ impl Message {
         shielded(|| {
             // SAFETY: [MPI], [BUF].
             unsafe {
-                let mut message =
-                    Message::new(call, memory as usize, count, datatype, peer, |_| true)?;
+                let mut message = Message::new(
+                    call,
+                    memory as usize,
+                    count,
+                    datatype,
+                    peer,
+                    |_| true,
+                    |_| false,
+                )?;
                 message.chosen.layout.pack_raw(memory.cast(), 0, message.buffer.bytes_mut());
                 stats::count(call);
                 Some(message)
@@ -110,13 +130,12 @@ impl Message {
     ) -> Option<Message> {
         shielded(|| {
             // (What completes out of sight would not be put down.)
-            let fits = |mpi: &Mpi| {
-                (mpi.cuts_at_the_end() || call == Call::Recv)
-                    && (mpi.completes_in_sight || call != Call::Irecv)
-            };
+            let fits = |mpi: &Mpi| mpi.completes_in_sight || call != Call::Irecv;
+            // (A call that waits learns the length first.)
+            let gap = |mpi: &Mpi| !mpi.cuts_at_the_end() && call != Call::Recv;
             let memory = memory as usize;
             // SAFETY: [MPI].
-            let message = unsafe { Message::new(call, memory, count, datatype, peer, fits) }?;
+            let message = unsafe { Message::new(call, memory, count, datatype, peer, fits, gap) }?;
             stats::count(call);
             Some(message)
         })
@@ -128,6 +147,14 @@ impl Message {
 
     fn len(&self) -> c_int {
         self.chosen.bytes as c_int
+    }
+
+    /// The count and the datatype of the buffer.
+    fn shape(&self) -> (c_int, usize) {
+        match self.gapped {
+            Some(datatype) => (1, datatype),
+            None => (self.len(), self.chosen.mpi.packed),
+        }
     }
 
     /// What was received goes where it belongs.
@@ -145,7 +172,19 @@ impl Message {
 
     /// As an operation under way.
     fn pending(self, receives: bool) -> std::sync::Arc<Pending> {
-        Pending::new(self.buffer, receives.then_some((self.memory, self.chosen.layout)))
+        let Message { buffer, chosen, memory, .. } = self;
+        Pending::new(buffer, receives.then_some((memory, chosen.layout)))
+    }
+
+    /// Gives the datatype back, which MPI keeps as long as an operation has it.
+    ///
+    /// # Safety
+    /// \[MPI\]
+    unsafe fn free_datatype(&mut self) {
+        if let (Some(mut datatype), Some(free)) = (self.gapped.take(), mpi::TYPE_FREE.get()) {
+            // SAFETY: [SIG]; a datatype of our own, given back once.
+            unsafe { free((&raw mut datatype).cast()) };
+        }
     }
 }
 
@@ -254,18 +293,17 @@ pub(crate) unsafe fn sendrecv(
         let mut own = Status::default();
         let (into, space, into_type, status) = match &mut got {
             Some(got) => {
-                let behind = got.chosen.mpi;
-                (got.address(), got.len(), behind.packed, seen(behind, status, &mut own))
+                let (count, datatype) = got.shape();
+                (got.address(), count, datatype, seen(got.chosen.mpi, status, &mut own))
             }
             None => (into, space, into_type, status),
         };
         let code = next(
             memory, count, datatype, to, tag, into, space, into_type, from, from_tag, comm, status,
         );
-        match got {
-            Some(got) if code == 0 && !got.deliver(status) => mpi::failure(),
-            _ => code,
-        }
+        let Some(mut got) = got else { return code };
+        got.free_datatype();
+        if code == 0 && !got.deliver(status) { mpi::failure() } else { code }
     }
 }
 
@@ -294,8 +332,10 @@ pub(crate) unsafe fn begin(
         let Some(mut message) = message else {
             return next(memory, count, datatype, peer, tag, comm, request);
         };
-        let (address, len, mpi) = (message.address(), message.len(), message.chosen.mpi);
-        let code = next(address, len, mpi.packed, peer, tag, comm, request);
+        let (address, mpi) = (message.address(), message.chosen.mpi);
+        let (count, datatype) = message.shape();
+        let code = next(address, count, datatype, peer, tag, comm, request);
+        message.free_datatype();
         if code == 0 {
             // (MPI has put a request there.)
             requests::insert(mpi.read(request, 0), message.pending(call == Call::Irecv));

@@ -60,6 +60,9 @@ functions! {
     TYPE_ENVELOPE_C c"PMPI_Type_get_envelope_c" (usize, *mut i64, *mut i64, *mut i64, *mut i64, *mut c_int);
     TYPE_CONTENTS c"PMPI_Type_get_contents"
         (usize, c_int, c_int, c_int, *mut c_int, *mut isize, *mut c_void);
+    TYPE_HINDEXED c"PMPI_Type_create_hindexed"
+        (c_int, *const c_int, *const isize, usize, *mut c_void);
+    TYPE_COMMIT c"PMPI_Type_commit" (*mut c_void);
     TYPE_FREE c"PMPI_Type_free" (*mut c_void);
     GET_COUNT c"PMPI_Get_count" (*const c_void, usize, *mut c_int);
     MPROBE c"PMPI_Mprobe" (c_int, c_int, usize, *mut c_void, *mut c_void);

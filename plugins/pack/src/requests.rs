@@ -74,12 +74,36 @@ pub(crate) unsafe fn deliver(
     if !unsafe { count(mpi, status, &mut len) } {
         return false;
     }
-    let Some(data) = usize::try_from(len).ok().and_then(|len| buffer.bytes().get(..len)) else {
-        return false;
-    };
+    let (all, Ok(len)) = (layout.size() as usize, usize::try_from(len)) else { return false };
+    // The last byte of a whole one is behind the gap, if there is one.
+    let gap = buffer.bytes().len() - all;
+    let front = if len == all { all - gap } else { len };
+    let Some(data) = buffer.bytes().get(..front) else { return false };
     // SAFETY: [BUF].
-    unsafe { layout.unpack_raw(memory as *mut u8, 0, data) };
+    unsafe {
+        layout.unpack_raw(memory as *mut u8, 0, data);
+        if front < len {
+            layout.unpack_raw(memory as *mut u8, front as u64, &buffer.bytes()[all..]);
+        }
+    }
     true
+}
+
+/// A datatype of so many bytes with a gap before the last: what a receive into that is
+/// cut to. Who calls frees it; `None` for fewer than two bytes, or if MPI makes none.
+///
+/// # Safety
+/// \[MPI\]
+pub(crate) unsafe fn gapped(mpi: &Mpi, bytes: c_int) -> Option<usize> {
+    let (make, commit) = (mpi::TYPE_HINDEXED.get()?, mpi::TYPE_COMMIT.get()?);
+    let (lengths, places) = ([bytes - 1, 1], [0, bytes as isize]);
+    let mut datatype = 0usize;
+    let place = (&raw mut datatype).cast::<c_void>();
+    // SAFETY: [SIG]; two blocks of MPI_PACKED, and a place for a handle.
+    let made =
+        bytes > 1 && unsafe { make(2, lengths.as_ptr(), places.as_ptr(), mpi.packed, place) } == 0;
+    // SAFETY: [SIG]; a datatype that was just made.
+    (made && unsafe { commit(place) } == 0).then_some(datatype)
 }
 
 /// Writes how many bytes a message has; returns false if MPI does not say.
