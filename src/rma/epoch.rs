@@ -124,7 +124,10 @@ impl<N: Netmod> Access<N> {
     ///
     /// # Errors
     /// [`ErrorKind::Epoch`] when one is open with operations in it,
-    /// [`ErrorKind::Freed`]; a peer that died while it held an exclusive lock.
+    /// [`ErrorKind::Freed`]; a peer that died while it held an exclusive lock;
+    /// [`ErrorKind::Arguments`] where the first member cannot be asked, since its
+    /// provider has no messages: others could lock exclusively meanwhile. With
+    /// [`Assert::NOCHECK`] nobody is asked.
     pub fn lock_all(&self) -> Result<(), Error> {
         self.lock_all_with(Assert::NONE)
     }
@@ -135,12 +138,9 @@ impl<N: Netmod> Access<N> {
     /// As [`Access::lock_all`].
     pub fn lock_all_with(&self, assert: Assert) -> Result<(), Error> {
         self.may_open("lock_all", false)?;
-        let first = self.first()?;
-        // Without requests to the first member nobody can lock exclusively
-        // either: there is nothing to be excluded from.
-        let lock_word = !assert.contains(Assert::NOCHECK) && self.can_request(&first)?;
+        let lock_word = !assert.contains(Assert::NOCHECK);
         if lock_word {
-            self.acquire(&first, LockMode::GlobalShared)?;
+            self.acquire(&self.first()?, LockMode::GlobalShared)?;
         }
         self.cold.all.set(lock_word);
         self.set_epoch(Epoch::LockAll);
@@ -214,15 +214,6 @@ impl<N: Netmod> Access<N> {
             _ => (self.held(rank).is_ok(), "lock it, or call lock_all"),
         };
         if there { Ok(()) } else { Err(ErrorKind::NotInEpoch { rank, remedy }.into()) }
-    }
-
-    /// Returns true if requests to a peer can be made: it is this process, its
-    /// lock words are mapped, or packets reach it.
-    fn can_request(&self, target: &LockTarget) -> Result<bool, Error> {
-        if target.words.is_some() {
-            return Ok(true);
-        }
-        Ok(self.context().forward_limit(target.peer)? > 0)
     }
 
     /// The process that keeps the lock word of a rank.

@@ -120,6 +120,21 @@ fn stdout_ends_early() {
     }
 }
 
+/// Both ranks of a job fail at once: one reason is told, in words.
+#[test]
+fn failures_of_several_ranks_are_told_as_one() {
+    for _ in 0..20 {
+        let arguments = ["rate", "--network", "nonsense", "--json"];
+        let output = command().args(arguments).output().expect("the command runs");
+        let (code, said) = answer(&output);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(output.stdout.is_empty());
+        assert_eq!(said.matches("is not there").count(), 1, "{said}");
+        let parts_of_messages = ['{', '}', '"'];
+        assert!(!said.contains(parts_of_messages) && !said.contains("cannot be read"), "{said}");
+    }
+}
+
 /// One that cannot be measured leaves no chart behind.
 #[test]
 fn no_chart_of_nothing() {

@@ -460,8 +460,15 @@ fn can_separate() -> bool {
     Command::new("unshare").args(words).output().is_ok_and(|o| o.status.success())
 }
 
+/// The number that a variable holds, if it is set; nonsense ends this program.
 fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
+    let value = std::env::var_os(variable).filter(|value| !value.is_empty())?;
+    let number = value.to_str().and_then(|value| value.trim().parse().ok());
+    if number.is_none() {
+        eprintln!("{variable} is '{}'; it takes a whole number", value.display());
+        std::process::exit(2);
+    }
+    number
 }
 
 fn main() -> ExitCode {

@@ -17,7 +17,7 @@ mod windows;
 
 pub use bodies::{Opens, Over, die, in_threads, panic_of, pattern, same};
 pub use dice::Dice;
-pub use networks::{cannot_join, join};
+pub use networks::{Far, cannot_join, join, sent};
 pub use processes::{
     OWN_SESSION, Result, bounded, bounded_for, ended, gone, group, leftovers, told,
 };

@@ -1,9 +1,10 @@
 //! Ranks in network namespaces of their own, joined by a link (a veth pair), as
-//! two machines are. Needs root and `ip`.
+//! two machines are (root and `ip`), or said to be on machines of their own.
 
 use super::processes::Result;
-use rankway::boot::Boot;
+use rankway::boot::{Boot, BootError, ContactInfo};
 use std::process::Command;
+use std::sync::Arc;
 
 /// The end of the link in each namespace.
 const LINK: &str = "link0";
@@ -63,4 +64,57 @@ pub fn join(boot: &dyn Boot) -> Result {
 pub fn cut(boot: &dyn Boot) -> Result {
     let other = address(1 - boot.rank());
     ip(&format!("neigh replace {other} lladdr {NOBODY} dev {LINK} nud permanent"))
+}
+
+/// Bytes this rank has sent over the link.
+pub fn sent() -> Result<u64> {
+    // (Of this process's network; /sys shows that of who mounted it.)
+    let table = std::fs::read_to_string("/proc/self/net/dev").map_err(|e| e.to_string())?;
+    let line = table.lines().find_map(|line| line.trim().strip_prefix(LINK)?.strip_prefix(':'));
+    let word = line.and_then(|line| line.split_whitespace().nth(8));
+    word.and_then(|word| word.parse().ok()).ok_or_else(|| format!("no {LINK} in\n{table}"))
+}
+
+/// A boot whose ranks seem to be on machines of their own: the control
+/// channel then goes over the network's addresses and has no pidfds.
+pub struct Far(pub Arc<dyn Boot>);
+
+impl Boot for Far {
+    fn launcher(&self) -> &'static str {
+        self.0.launcher()
+    }
+    fn rank(&self) -> u32 {
+        self.0.rank()
+    }
+    fn size(&self) -> u32 {
+        self.0.size()
+    }
+    fn job(&self) -> u64 {
+        self.0.job()
+    }
+    fn put(&self, key: &str, value: &[u8]) -> Result<(), BootError> {
+        self.0.put(key, value)
+    }
+    fn fence(&self, idle: &mut dyn FnMut()) -> Result<(), BootError> {
+        self.0.fence(idle)
+    }
+    fn get(&self, rank: u32, key: &str) -> Result<Vec<u8>, BootError> {
+        let bytes = self.0.get(rank, key)?;
+        match ContactInfo::decode(&bytes) {
+            Some(mut contact_info) if rank != self.rank() => {
+                contact_info.process.machine = [rank as u8; 16];
+                Ok(contact_info.encode())
+            }
+            _ => Ok(bytes),
+        }
+    }
+    fn node_of(&self, rank: u32) -> Result<u32, BootError> {
+        Ok(rank)
+    }
+    fn abort(&self, code: i32, reason: &str) -> ! {
+        self.0.abort(code, reason)
+    }
+    fn finalize(&self) -> Result<(), BootError> {
+        self.0.finalize()
+    }
 }

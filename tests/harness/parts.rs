@@ -7,11 +7,10 @@
 mod networks;
 mod processes;
 
-pub use networks::{cannot_join, cut, join};
+pub use networks::{Far, cannot_join, cut, join};
 pub use processes::alive;
-use rankway::boot::{Boot, BootError, Group};
+use rankway::boot::Group;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const PART: &str = "RANKWAY_TEST_PART";
@@ -170,50 +169,6 @@ impl Group for Named {
 pub fn sample(rank: u32, round: u32) -> Vec<u8> {
     let length = (rank as usize * 37 + round as usize * 11) % 300;
     (0..length).map(|i| (i as u32 ^ rank ^ (round << 4)) as u8).collect()
-}
-
-/// A boot whose ranks seem to be on machines of their own: the control
-/// channel then goes over the network's addresses and has no pidfds.
-pub struct Far(pub Arc<dyn Boot>);
-
-impl Boot for Far {
-    fn launcher(&self) -> &'static str {
-        self.0.launcher()
-    }
-    fn rank(&self) -> u32 {
-        self.0.rank()
-    }
-    fn size(&self) -> u32 {
-        self.0.size()
-    }
-    fn job(&self) -> u64 {
-        self.0.job()
-    }
-    fn put(&self, key: &str, value: &[u8]) -> Result<(), BootError> {
-        self.0.put(key, value)
-    }
-    fn fence(&self, idle: &mut dyn FnMut()) -> Result<(), BootError> {
-        self.0.fence(idle)
-    }
-    fn get(&self, rank: u32, key: &str) -> Result<Vec<u8>, BootError> {
-        let bytes = self.0.get(rank, key)?;
-        match rankway::boot::ContactInfo::decode(&bytes) {
-            Some(mut contact_info) if rank != self.rank() => {
-                contact_info.process.machine = [rank as u8; 16];
-                Ok(contact_info.encode())
-            }
-            _ => Ok(bytes),
-        }
-    }
-    fn node_of(&self, rank: u32) -> Result<u32, BootError> {
-        Ok(rank)
-    }
-    fn abort(&self, code: i32, reason: &str) -> ! {
-        self.0.abort(code, reason)
-    }
-    fn finalize(&self) -> Result<(), BootError> {
-        self.0.finalize()
-    }
 }
 
 /// Returns true if this machine has an address besides the loopback.

@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         all.extend(rma::all::<Ofi>(name, &[("RANKWAY_PROVIDER", providers)]));
     }
     two_nodes::<Ofi>(&mut all, "two nodes");
+    all.push(Scenario::new("no messages", 2, rma::no_messages).nodes(2));
     all.push(Scenario::new("views", 4, rma::views::<Ofi>));
     all.push(Scenario::new("one thread", 1, rma::one_thread::<Ofi>));
     for strategy in ["space", "hybrid:0.5", "time"] {

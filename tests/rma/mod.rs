@@ -20,12 +20,12 @@ use rankway::device::{self, Context, Options};
 use rankway::netmod::Netmod;
 use rankway::netmod::ofi::Ofi;
 use rankway::rankmap::group::RankRange;
-use rankway::rma::{Communicator, ErrorKind, Window};
+use rankway::rma::{Assert, Communicator, ErrorKind, Lock, Window};
 use std::rc::Rc;
 use std::sync::Arc;
 
 pub use bytes::{given_back, lengths, many, unaligned, uneven};
-pub use refusals::{bounds, epochs, no_memory};
+pub use refusals::{bounds, epochs, no_memory, no_messages};
 pub use threads::{one_thread, threads, views};
 
 /// Over libfabric, for scenarios about its providers.

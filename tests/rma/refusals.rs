@@ -201,3 +201,33 @@ pub fn no_memory<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     all_to_all(&last)?;
     last.free().map_err(text)
 }
+
+/// Where a provider has no messages a process cannot ask the first member, which
+/// can lock itself exclusively all the same: lock_all is refused, unless it is
+/// promised that nobody locks.
+pub fn no_messages(boot: Arc<dyn Boot>) -> Result {
+    use ErrorKind::Arguments;
+    let context = device::open_null(boot).map_err(text)?;
+    let world = Communicator::world(&context);
+    let mut memory = [0_u8; 64];
+    // SAFETY: the memory outlives the window.
+    let w = unsafe { Window::create(&world, memory.as_mut_ptr(), 64, 1) };
+    let mut w = w.map_err(text)?;
+    if world.rank() == 0 {
+        w.lock(Lock::Exclusive, 0, Assert::NONE).map_err(text)?;
+        world.barrier().map_err(text)?;
+        world.barrier().map_err(text)?;
+        w.unlock(0).map_err(text)?;
+        w.lock_all().map_err(text)?;
+        w.unlock_all().map_err(text)?;
+    } else {
+        world.barrier().map_err(text)?;
+        refused!(w.lock_all(), Arguments(why) if why.contains("rank 0"));
+        refused!(w.lock(Lock::Exclusive, 0, Assert::NONE), Arguments(_));
+        refused!(w.lock(Lock::Exclusive, 1, Assert::NONE), Arguments(_));
+        w.lock_all_with(Assert::NOCHECK).map_err(text)?;
+        w.unlock_all().map_err(text)?;
+        world.barrier().map_err(text)?;
+    }
+    w.free().map_err(text)
+}

@@ -12,21 +12,11 @@ use std::time::{Duration, Instant};
 use crate::bindings::*;
 use crate::data;
 use crate::object::ssize;
+use crate::settings::SETTINGS;
 
 /// How long the provider is busy, if at all.
 fn time() -> Option<Duration> {
-    static TIME: OnceLock<Option<Duration>> = OnceLock::new();
-    TIME.get_or_init(read).filter(|t| !t.is_zero())
-}
-
-fn read() -> Option<Duration> {
-    const NAME: &str = "RANKWAY_NULL_BUSY";
-    let value = std::env::var(NAME).ok().filter(|value| !value.is_empty())?;
-    let millis = value.trim().parse().ok();
-    if millis.is_none() {
-        eprintln!("rankway_null: {NAME} is '{value}'; it takes a whole number of milliseconds");
-    }
-    millis.map(Duration::from_millis)
+    SETTINGS.as_ref().ok()?.busy
 }
 
 /// The RMA table that is busy for a while, where that is asked for.

@@ -14,6 +14,7 @@ use crate::data;
 use crate::domain::Domain;
 use crate::eq::Eq;
 use crate::object::{err, fid_ops, free, give, header, not_supported};
+use crate::settings::SETTINGS;
 
 /// Nobody is known to an endpoint that is not enabled.
 static NOBODY: AtomicU64 = AtomicU64::new(0);
@@ -298,7 +299,7 @@ unsafe extern "C" fn close(ep: *mut fid) -> c_int {
     // bound to it is open, because it is in use.
     unsafe {
         let ep = this(ep);
-        if std::env::var_os("RANKWAY_NULL_STATS").is_some_and(|value| value == "1") {
+        if SETTINGS.as_ref().is_ok_and(|settings| settings.stats) {
             ep.stats.print(ep.number);
         }
         for cq in [ep.tx_cq, ep.rx_cq] {

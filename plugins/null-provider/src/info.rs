@@ -5,6 +5,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::bindings::*;
 use crate::object::err;
+use crate::settings::SETTINGS;
 use crate::{NAME, VERSION};
 
 /// The longest `fi_inject*`, in bytes.
@@ -84,7 +85,7 @@ pub(crate) unsafe extern "C" fn getinfo(
     // SAFETY: [ARG], during the call.
     let hints = unsafe { hints.as_ref() };
     // SAFETY: as above.
-    if hints.is_some_and(|hints| !unsafe { fits(hints) }) {
+    if hints.is_some_and(|hints| !unsafe { fits(hints) }) || SETTINGS.is_err() {
         return err(FI_ENODATA);
     }
     // SAFETY: as above; `node` is null or a C string.

@@ -54,6 +54,7 @@ mod eq;
 mod fabric;
 mod info;
 mod object;
+mod settings;
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_void};

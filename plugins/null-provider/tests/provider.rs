@@ -125,6 +125,24 @@ fn the_newer_libfabric() {
     }
 }
 
+/// Nonsense in its variables: it names them, and is not there.
+#[test]
+fn nonsense_in_the_environment_is_named() {
+    if !installed() {
+        return;
+    }
+    for (name, value) in [("RANKWAY_NULL_BUSY", "soon"), ("RANKWAY_NULL_STATS", "maybe")] {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "client_hints", "--ignored", "--nocapture"]);
+        command.env("FI_PROVIDER_PATH", providers()).env("FI_PROVIDER", "rankway_null");
+        let output = command.env(name, value).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{name}={value}: {said}");
+        let named = format!("{name} is '{value}'; it takes");
+        assert_eq!(said.matches(&named).count(), 1, "{said}");
+    }
+}
+
 /// A program that knows nothing of this provider.
 #[test]
 fn fi_info_lists_it() {

@@ -30,6 +30,17 @@ pub(crate) static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
             (false, false)
         }
     };
-    let stats = !matches!(value("RANKWAY_PACK_STATS").trim(), "" | "0" | "off" | "no");
+    let counted = value("RANKWAY_PACK_STATS");
+    let stats = match counted.trim() {
+        "" | "0" | "off" | "no" => false,
+        "1" | "on" | "yes" => true,
+        other => {
+            eprintln!(
+                "rankway_pack: RANKWAY_PACK_STATS is '{other}'; it takes 1, on or yes, or 0, off or \
+                 no; off"
+            );
+            false
+        }
+    };
     Settings { pack, messages, all: chosen.trim() == "all", stats }
 });

@@ -197,3 +197,142 @@ impl<N: Netmod> Access<N> {
         result
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::av::{AvError, Entry, Transport};
+    use crate::boot::alone::Alone;
+    use crate::device::Device;
+    use crate::netmod::null::Null;
+    use crate::netmod::{Caps, Completion, HEAD, NetError, OpenParams, Providers, Transfer};
+    use crate::rma::{Communicator, Window};
+    use std::sync::{Arc, Mutex};
+
+    /// A network that holds every read back and fails whoever asks for its end.
+    struct Held {
+        caps: Caps,
+        reads: Arc<Mutex<Vec<(usize, usize)>>>,
+    }
+
+    impl Netmod for Held {
+        type Endpoint = ();
+        type InjectHandle = ();
+        type Region = u64;
+
+        const NAME: &'static str = "held";
+
+        fn open_providers(_: &OpenParams) -> Result<Providers<Self>, NetError> {
+            Err(NetError::Library("made by the test".to_owned()))
+        }
+
+        fn caps(&self) -> &Caps {
+            &self.caps
+        }
+
+        fn open_endpoint(self: &Arc<Self>) -> Result<(), NetError> {
+            Ok(())
+        }
+
+        fn address(&self, (): &()) -> Result<Vec<u8>, NetError> {
+            Ok(b"held".to_vec())
+        }
+
+        fn insert(&self, (): &(), _: &[u8]) -> Result<u64, NetError> {
+            Ok(0)
+        }
+
+        unsafe fn register(
+            self: &Arc<Self>,
+            (): &(),
+            _: *mut u8,
+            _: usize,
+            key: u64,
+        ) -> Result<u64, NetError> {
+            Ok(key)
+        }
+
+        fn key(&self, region: &u64) -> u64 {
+            *region
+        }
+
+        fn pack(address: u64, transport: Transport) -> Result<Entry, AvError> {
+            Null::pack(address, transport)
+        }
+
+        fn unpack(entry: Entry) -> Option<(u64, Transport)> {
+            Null::unpack(entry)
+        }
+
+        fn network(entry: Entry) -> Option<u64> {
+            Null::network(entry)
+        }
+
+        fn inject_handle((): &()) {}
+
+        unsafe fn inject((): (), _: *const u8, _: usize, _: u64, _: u64, _: u64) -> isize {
+            0
+        }
+
+        unsafe fn write(&self, (): &(), _: Transfer<*const u8>) -> isize {
+            0
+        }
+
+        unsafe fn read(&self, (): &(), op: Transfer<*mut u8>) -> isize {
+            self.reads.lock().unwrap().push((op.buf.expose_provenance(), op.len));
+            0
+        }
+
+        fn poll(
+            &self,
+            (): &(),
+            _: impl FnMut(Completion),
+            _: impl FnMut(&[u8; HEAD], &[u8]),
+        ) -> Result<(), NetError> {
+            match self.reads.lock().unwrap().is_empty() {
+                true => Ok(()),
+                false => Err(self.explain("poll", -5)),
+            }
+        }
+
+        fn explain(&self, call: &'static str, code: isize) -> NetError {
+            let text = "a read is held back".to_owned();
+            NetError::Call { provider: "held".into(), call, code: code as i64, text }
+        }
+    }
+
+    /// A flush that fails while its probes are under way leaves what they read
+    /// into where it is, and so do the ends of the window and of the context.
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_flush_that_fails_leaves_the_memory_of_its_probes() {
+        let reads = Arc::new(Mutex::new(Vec::new()));
+        let caps = Caps { inject_size: 64, ..Caps::none("held") };
+        let held = Arc::new(Held { caps, reads: Arc::clone(&reads) });
+        let boot = Arc::new(Alone::new().unwrap());
+        let context = Device::open(boot, Some(held), None, false).unwrap();
+        let world = Communicator::world(&context);
+        let mut memory = [0_u64; 8];
+        // SAFETY: the memory outlives the window.
+        let window = unsafe { Window::create(&world, memory.as_mut_ptr().cast(), 64, 1) }.unwrap();
+        window.lock_all().unwrap();
+        window.put(&[1; 8], 0, 0).unwrap();
+        let error = window.flush_all().unwrap_err();
+        assert!(error.to_string().contains("held back"), "{error}");
+        drop(window);
+        drop((world, context));
+        let reads = std::mem::take(&mut *reads.lock().unwrap());
+        assert!(!reads.is_empty(), "no probe was sent");
+        for (at, len) in reads {
+            let others: Vec<_> = (0..256).map(|_| Box::new([0_u8; crate::device::PROBE])).collect();
+            for other in &others {
+                let start = other.as_ptr().addr();
+                assert!(start + other.len() <= at || at + len <= start, "it was given away");
+            }
+            // SAFETY: what is under test: a read may end late. (AddressSanitizer
+            // would say what the addresses do not.)
+            unsafe { std::ptr::with_exposed_provenance_mut::<u8>(at).write_bytes(0xa5, len) };
+            drop(others);
+        }
+    }
+}

@@ -9,7 +9,8 @@ use crate::rma::{ALLOCATED, CREATED, Opens, late, make, own, pattern, same, word
 use rankway::boot::Boot;
 use rankway::device::Context;
 use rankway::netmod::Netmod;
-use rankway::rma::{Communicator, Error, Window};
+use rankway::rankmap::RankMap;
+use rankway::rma::{Access, Communicator, Error, Window};
 use std::process::Output;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,13 +40,21 @@ fn pids<N: Netmod>(world: &Communicator<N>) -> Result<Vec<u32>> {
 fn kill_until_told<N: Netmod>(window: &Window<N>, flag: usize, pids: &[u32]) -> Result {
     let start = Instant::now();
     let mut killed = false;
-    let mut told = [0; 8];
-    while told != word(0, 2, 77) {
-        window.context().progress().map_err(text)?;
+    until_told(window, flag, || {
         if !killed && start.elapsed() > Duration::from_millis(200) {
             signal(pids[1], libc::SIGKILL);
             killed = true;
         }
+    })
+}
+
+/// Makes progress, and calls `each_round` as often, until rank 0 says at `flag` that
+/// it is done.
+fn until_told<N: Netmod>(window: &Window<N>, flag: usize, mut each_round: impl FnMut()) -> Result {
+    let mut told = [0; 8];
+    while told != word(0, 2, 77) {
+        window.context().progress().map_err(text)?;
+        each_round();
         window.read_local(flag, &mut told).map_err(text)?;
         std::thread::yield_now();
     }
@@ -195,6 +204,56 @@ pub fn killed_in_gets<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
             answer_last(&context, &pids)
         }
     }
+}
+
+/// Ranks 0 and 256 of a map of 257 share a mark: a flush of all asks 256, which is
+/// dead, though only 0 was put to. A flush of 0 does not, nor one of all where the
+/// put was to a rank that shares with nobody.
+pub fn shared_marks<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const FLAG: usize = 256;
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let w = make::<CREATED, N>(&world, 512, 1).map_err(text)?;
+    let pids = pids(&world)?;
+    let map = RankMap::from_lpids(0, (0..=256).map(|r| if r == 256 { 1 } else { 2 }));
+    let state = w.state().map_err(text)?;
+    let access = Access::open(&state, &context, &map.map_err(text)?).map_err(text)?;
+    w.lock_all().map_err(text)?;
+    world.barrier().map_err(text)?;
+    match world.rank() {
+        0 => {
+            access.lock_all().map_err(text)?;
+            for rank in [0, 256] {
+                access.put(&word(0, 2, 1), rank, 0).map_err(text)?;
+                access.flush(rank).map_err(text)?;
+            }
+            access.flush_all().map_err(text)?;
+            signal(pids[1], libc::SIGKILL);
+            while is_there(pids[1]) {
+                std::thread::yield_now();
+            }
+            access.put(&word(0, 2, 2), 0, 8).map_err(text)?;
+            access.flush(0).map_err(text)?;
+            about(access.flush_all(), 1)?;
+            for disp in [16, 24] {
+                access.put(&word(0, 2, 3), 1, disp).map_err(text)?;
+                access.flush_all().map_err(text)?;
+            }
+            w.put(&word(0, 2, 77), 2, FLAG).map_err(text)?;
+            w.flush(2).map_err(text)?;
+        }
+        1 => loop {
+            context.progress().map_err(text)?;
+        },
+        _ => {
+            until_told(&w, FLAG, || ())?;
+            let want = [1, 2, 3, 3].map(|number| word(0, 2, number)).concat();
+            same("what was put", &own(&w)?[..32], &want)?;
+            answer_last(&context, &pids)?;
+        }
+    }
+    println!("rank {} done", world.rank());
+    Ok(())
 }
 
 /// Rank 1 dies, and rank 0 drops a window for it that rank 2, which has not got

@@ -12,7 +12,7 @@ mod refusals;
 #[path = "../../rma/mod.rs"]
 mod rma;
 
-use deaths::{deaths, dropped_for_a_death, killed_in_puts, survivors};
+use deaths::{deaths, dropped_for_a_death, killed_in_puts, shared_marks, survivors};
 use harness::{Over, Result, Scenario, clean, content, text};
 use limits::*;
 use rankway::boot::Boot;
@@ -123,6 +123,10 @@ fn main() -> ExitCode {
         for (i, body) in bodies.into_iter().enumerate() {
             add(over(format!("garbage business card {i}/{provider}"), provider, 3, body));
         }
+    }
+    for provider in ["shm", "tcp"] {
+        let name = format!("marks that ranks share/{provider}");
+        add(over(name, provider, 3, shared_marks::<Ofi>).verdict(survivors));
     }
     // No memory is shared between nodes, so the library moves the bytes.
     let message: [(&str, Body); 2] = [
