@@ -49,6 +49,14 @@ fn main() -> ExitCode {
             Err(why) => skipped.push(("another namespace's proc", why)),
         }
     }
+    // As two machines with a link between them.
+    match harness::cannot_join().filter(|_| !harness::in_scenario()) {
+        None => {
+            let joined = Scenario::new("a network namespace for each/tcp", 2, over_a_link);
+            all.push(joined.env("RANKWAY_PROVIDER", "tcp"));
+        }
+        Some(why) => skipped.push(("a network namespace for each", why)),
+    }
     for (what, why) in skipped {
         eprintln!("{what}: skipped: {why}");
     }
@@ -113,6 +121,17 @@ impl Drop for Files {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// The same between two network namespaces, where nothing else leads from one to
+/// the other.
+fn over_a_link(boot: Arc<dyn Boot>) -> Result {
+    harness::join(&*boot)?;
+    windows_and_packets(Arc::new(harness::Far(boot)))?;
+    let sent = harness::sent()?;
+    // More than the windows' bytes: they went this way.
+    ensure!(sent > 2 * 8192, "{sent} bytes went over the link");
+    Ok(())
 }
 
 /// Puts into windows of every kind, and packets: the target has the bytes, and
