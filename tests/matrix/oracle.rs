@@ -63,17 +63,22 @@ pub fn hits(step: &Step) -> bool {
 
 fn apply(ty: Type, op: Op, memory: &mut [u8], operands: &[u8]) {
     // A word at a time where most of the bytes are.
-    match (ty, op) {
+    let by_word: Option<fn(i64, i64) -> i64> = match op {
+        _ if ty != Type::I64 => None,
+        Op::Sum => Some(i64::wrapping_add),
+        Op::Max => Some(i64::max),
+        Op::Bxor => Some(|a, b| a ^ b),
+        Op::Band => Some(|a, b| a & b),
+        _ => None,
+    };
+    match (by_word, op) {
         (_, Op::Replace) => memory.copy_from_slice(operands),
         (_, Op::NoOp) => {}
-        (Type::U8, Op::Sum) => {
-            memory.iter_mut().zip(operands).for_each(|(a, b)| *a = a.wrapping_add(*b));
-        }
-        (Type::I64, Op::Sum) => {
+        (Some(word_of), _) => {
             for (a, b) in memory.chunks_exact_mut(8).zip(operands.chunks_exact(8)) {
                 let word = |v: &[u8]| i64::from_ne_bytes(v.try_into().unwrap());
-                let sum = word(a).wrapping_add(word(b));
-                a.copy_from_slice(&sum.to_ne_bytes());
+                let new = word_of(word(a), word(b));
+                a.copy_from_slice(&new.to_ne_bytes());
             }
         }
         _ => {
