@@ -92,13 +92,13 @@ impl Boot for Far {
     fn job(&self) -> u64 {
         self.0.job()
     }
-    fn put(&self, key: &str, value: &[u8]) -> Result<(), BootError> {
+    fn put(&self, key: &str, value: &[u8]) -> std::result::Result<(), BootError> {
         self.0.put(key, value)
     }
-    fn fence(&self, idle: &mut dyn FnMut()) -> Result<(), BootError> {
+    fn fence(&self, idle: &mut dyn FnMut()) -> std::result::Result<(), BootError> {
         self.0.fence(idle)
     }
-    fn get(&self, rank: u32, key: &str) -> Result<Vec<u8>, BootError> {
+    fn get(&self, rank: u32, key: &str) -> std::result::Result<Vec<u8>, BootError> {
         let bytes = self.0.get(rank, key)?;
         match ContactInfo::decode(&bytes) {
             Some(mut contact_info) if rank != self.rank() => {
@@ -108,13 +108,13 @@ impl Boot for Far {
             _ => Ok(bytes),
         }
     }
-    fn node_of(&self, rank: u32) -> Result<u32, BootError> {
+    fn node_of(&self, rank: u32) -> std::result::Result<u32, BootError> {
         Ok(rank)
     }
     fn abort(&self, code: i32, reason: &str) -> ! {
         self.0.abort(code, reason)
     }
-    fn finalize(&self) -> Result<(), BootError> {
+    fn finalize(&self) -> std::result::Result<(), BootError> {
         self.0.finalize()
     }
 }

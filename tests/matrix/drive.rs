@@ -217,7 +217,7 @@ fn under_mpi(network: &Network, text: &str, files: &Files) -> Result<Output> {
 }
 
 /// What a job of programs said.
-struct Verdict {
+struct Outcome {
     /// It came to its end.
     completed: bool,
     /// The numbers of those that failed, once each.
@@ -226,13 +226,13 @@ struct Verdict {
     hangs: usize,
 }
 
-fn verdict(output: &Result<Output>, files: &Files) -> Verdict {
+fn verdict(output: &Result<Output>, files: &Files) -> Outcome {
     let output = match output {
         Ok(output) => output,
         Err(why) => {
             println!("  {why}");
             let failed: Vec<usize> = files.recorded().into_iter().collect();
-            return Verdict { completed: false, hangs: failed.len(), failed };
+            return Outcome { completed: false, hangs: failed.len(), failed };
         }
     };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -256,7 +256,7 @@ fn verdict(output: &Result<Output>, files: &Files) -> Verdict {
             told.lines().rev().take(8).collect::<Vec<_>>().join("\n  ")
         );
     }
-    Verdict { completed, failed, hangs }
+    Outcome { completed, failed, hangs }
 }
 
 fn options_of(network: &Network, mpi: bool, several: bool) -> String {
@@ -355,7 +355,7 @@ fn product(
             let env = [(CASES, list.join(",")), (FILTER, String::new())];
             job(network, job::name("pairs", network, several), &env, files)
         };
-        let Verdict { completed, failed, hangs } = verdict(&output, files);
+        let Outcome { completed, failed, hangs } = verdict(&output, files);
         failed.iter().for_each(|&number| again(&of, batch, number, inject));
         // One that ended the job is passed over.
         let last = failed.last().and_then(|n| batch.iter().position(|m| m == n));
@@ -431,7 +431,7 @@ fn programs_of(
             let env = [(SEED, seed.to_string()), (COUNT, count.to_string())];
             job(network, job::name("random", network, several), &env, files)
         };
-        let Verdict { completed, failed: wrong, .. } = verdict(&output, files);
+        let Outcome { completed, failed: wrong, .. } = verdict(&output, files);
         for number in &wrong {
             println!("  again: make test-random ARGS=\"{of} --seed {number} --count 1\"");
         }
