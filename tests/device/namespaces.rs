@@ -127,8 +127,10 @@ impl Drop for Files {
 /// the other.
 fn over_a_link(boot: Arc<dyn Boot>) -> Result {
     harness::join(&*boot)?;
-    windows_and_packets(Arc::new(harness::Far(boot)))?;
+    windows_and_packets(Arc::new(harness::Far(boot.clone())))?;
     let sent = harness::sent()?;
+    // The link is gone with either end.
+    boot.fence(&mut || ()).map_err(text)?;
     // More than the windows' bytes: they went this way.
     ensure!(sent > 2 * 8192, "{sent} bytes went over the link");
     Ok(())

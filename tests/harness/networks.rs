@@ -5,6 +5,7 @@ use super::processes::Result;
 use rankway::boot::{Boot, BootError, ContactInfo};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The end of the link in each namespace.
 const LINK: &str = "link0";
@@ -22,11 +23,11 @@ pub fn cannot_join() -> Option<String> {
     }
 }
 
-fn ip(words: &str) -> Result {
+fn ip(words: &str) -> Result<String> {
     let output = Command::new("ip").args(words.split_whitespace()).output();
     let output = output.map_err(|e| format!("ip: {e}"))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     Err(format!("ip {words}: {}", String::from_utf8_lossy(&output.stderr).trim()))
 }
@@ -57,13 +58,23 @@ pub fn join(boot: &dyn Boot) -> Result {
     ip(&format!("addr add {}/24 dev {LINK}", address(rank)))?;
     ip("link set lo up")?;
     ip(&format!("link set {LINK} up"))?;
+    fence()?;
+    // It runs a moment after both ends are up; libraries overlook it until then.
+    let start = Instant::now();
+    while !ip(&format!("link show {LINK}"))?.contains("state UP") {
+        if start.elapsed() > Duration::from_secs(10) {
+            return Err(format!("{LINK} does not come up"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
     fence()
 }
 
 /// From now on what this rank sends to the other goes to nobody, without a word.
 pub fn cut(boot: &dyn Boot) -> Result {
     let other = address(1 - boot.rank());
-    ip(&format!("neigh replace {other} lladdr {NOBODY} dev {LINK} nud permanent"))
+    ip(&format!("neigh replace {other} lladdr {NOBODY} dev {LINK} nud permanent"))?;
+    Ok(())
 }
 
 /// Bytes this rank has sent over the link.
