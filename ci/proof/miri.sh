@@ -18,7 +18,8 @@ has_miri || skip miri "no nightly Rust with Miri: $nightly_by_hand"
 
 words=("$@")
 [ ${#words[@]} != 0 ] || words=(
-  av::entry av::table datatype rankmap::compact::image device::node device::business_card device::packet
+  av::entry av::table datatype rankmap::tests rankmap::group rankmap::compact::cpu rankmap::compact::image
+  rankmap::compact::refused device::node device::business_card device::packet
   device::completions device::failures
   msg::credit msg::tagged msg::pool matching::tests::takes boot::control::protocol boot::contact_info rma::keys rma::typed
 )
