@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 /// What such buffers are filled with.
 pub const CANARY: u8 = 0xc5;
 
+/// A call, and the buffer it was handed.
+type Handed = (&'static str, Box<[u8]>);
+
 /// They are the caller's again: nobody writes to them, nor reads what is in them.
 #[derive(Default)]
-pub struct Watched(RefCell<Vec<(&'static str, Box<[u8]>)>>);
+pub struct Watched(RefCell<Vec<Handed>>);
 
 impl Watched {
     /// Watches the buffer of a call from now on.

@@ -71,11 +71,8 @@ impl Message {
             Reason::Unsafe
         } else if let Some(buffer) = buffers::get(chosen.bytes + usize::from(gap)) {
             // SAFETY: [MPI].
-            let gapped = if gap {
-                unsafe { requests::gapped(chosen.mpi, chosen.bytes as c_int) }
-            } else {
-                None
-            };
+            let make = || unsafe { requests::gapped(chosen.mpi, chosen.bytes as c_int) };
+            let gapped = gap.then(make).flatten();
             if gapped.is_some() == gap {
                 return Some(Message { buffer, chosen, memory, gapped });
             }
