@@ -395,8 +395,8 @@ unsafe fn lines<S: Set, P: Places>(places: P, stream: *mut u8, len: usize, count
     let total = len * count;
     let head = stream.align_offset(LINE).min(total);
     let (mut run, mut within, mut at) = (0, head, head);
-    // (The last bytes are asked for, as lines of memory are others, and each run's first.)
-    let ahead = if len < 2 * LINE { 64 } else { (1024 / len).max(4) };
+    // (A page ahead, a run at a time; its last bytes too, for lines of memory are others.)
+    let ahead = (4096 / len).max(2);
     // SAFETY: the caller's: runs are a line at least, so a line lies in two of
     // them at most, the second of which is there as the stream has the line.
     unsafe {
@@ -404,10 +404,14 @@ unsafe fn lines<S: Set, P: Places>(places: P, stream: *mut u8, len: usize, count
         while at + LINE <= total {
             if within >= len {
                 (run, within) = (run + 1, within - len);
-                prefetch(places.ahead(run + ahead));
+                let mut asked = 0;
+                while asked < len {
+                    prefetch(places.ahead(run + ahead).wrapping_add(asked));
+                    asked += LINE;
+                }
+                prefetch(places.ahead(run + ahead).wrapping_add(len - 1));
             }
             let from = places.at(run);
-            prefetch(places.ahead(run + ahead).wrapping_add((within + LINE).min(len) - 1));
             let left = len - within;
             let whole = if left >= LINE {
                 load(from.add(within))
