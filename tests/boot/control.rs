@@ -314,6 +314,8 @@ fn death(ranks: u32, wrap: impl Fn(Arc<dyn Boot>) -> Arc<dyn Boot>, deed: Deed) 
             }
         };
         act().unwrap();
+        // Who is late in the round may hear of the death there.
+        boot.fence(&mut || ()).unwrap();
         if boot.rank() == victim {
             std::thread::sleep(Duration::from_millis(50));
             // SAFETY: raise takes an integer.
