@@ -67,6 +67,15 @@ pub fn panic_of<R>(f: impl FnOnce() -> R) -> Result<String> {
     Ok(panic.downcast_ref::<&str>().map_or_else(String::new, |s| (*s).to_owned()))
 }
 
+/// All ranks are out of what they did before, when any is out of this: who died right
+/// after a collective could end it for others, who are still in it.
+pub fn leave_together<N: Netmod>(boot: &dyn Boot, context: &Context<N>) -> Result {
+    let mut progress = || {
+        let _ = context.progress();
+    };
+    boot.fence(&mut progress).map_err(text)
+}
+
 /// Kills this process, so that nothing of it is cleaned up.
 pub fn die() -> ! {
     // SAFETY: ends this process.

@@ -15,7 +15,7 @@ mod processes;
 mod watched;
 mod windows;
 
-pub use bodies::{Opens, Over, die, in_threads, panic_of, pattern, same};
+pub use bodies::{Opens, Over, die, in_threads, leave_together, panic_of, pattern, same};
 pub use dice::Dice;
 pub use networks::{Far, cannot_join, join, sent};
 pub use processes::{

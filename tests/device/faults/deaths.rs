@@ -3,7 +3,7 @@
 
 use super::{Body, about, well_and_clean};
 use crate::ensure;
-use crate::harness::{Result, Scenario, Watched, clean, content, print_pid, text};
+use crate::harness::{Result, Scenario, Watched, clean, content, leave_together, print_pid, text};
 use crate::limits::full_queues;
 use crate::rma::{ALLOCATED, CREATED, Opens, late, make, own, pattern, same, word};
 use rankway::boot::Boot;
@@ -261,7 +261,7 @@ pub fn shared_marks<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 /// two suffers.
 pub fn dropped_for_a_death<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     const LEN: usize = 20_000;
-    let context = N::open(boot)?;
+    let context = N::open(boot.clone())?;
     let world = Communicator::world(&context);
     let me = world.rank();
     let w = make::<ALLOCATED, N>(&world, LEN, 1).map_err(text)?;
@@ -273,6 +273,7 @@ pub fn dropped_for_a_death<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     w.lock_all().map_err(text)?;
     dropped.lock_all().map_err(text)?;
     world.barrier().map_err(text)?;
+    leave_together(&*boot, &context)?;
     if me == 1 {
         signal(pids[1], libc::SIGKILL);
     }

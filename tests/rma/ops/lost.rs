@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ensure;
+use crate::harness::leave_together;
 use rankway::device::Context;
 use rankway::rma::{Assert, Lock};
 use std::process::Output;
@@ -50,7 +51,7 @@ fn names_victim<T>(what: &str, result: std::result::Result<T, rankway::rma::Erro
 
 /// A dead holder is named, whatever it held, and not waited for.
 pub fn holder<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
-    let context = N::open(boot)?;
+    let context = N::open(boot.clone())?;
     let world = Communicator::world(&context);
     let me = world.rank();
     let w = make::<N, KIND>(&world, 64, 8)?;
@@ -59,10 +60,12 @@ pub fn holder<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     if me == VICTIM {
         w.lock(Lock::Exclusive, 0, Assert::NONE).map_err(text)?;
         v.lock(Lock::Shared, 2, Assert::NONE).map_err(text)?;
-        world.barrier().map_err(text)?;
-        die();
     }
     world.barrier().map_err(text)?;
+    leave_together(&*boot, &context)?;
+    if me == VICTIM {
+        die();
+    }
     let start = Instant::now();
     names_victim("a shared lock", w.lock(Lock::Shared, 0, Assert::NONE))?;
     names_victim("an exclusive lock", w.lock(Lock::Exclusive, 0, Assert::NONE))?;
