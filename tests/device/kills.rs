@@ -86,7 +86,7 @@ struct Limit {
     said: &'static str,
 }
 
-const LIMITS: [Limit; 3] = [
+const LIMITS: [Limit; 4] = [
     // UCX answers puts, gets and atomics over tcp by messages of its own, and
     // aborts when the answer's endpoint has just failed; it also asserts, in
     // several places, when a connection fails while it is being made.
@@ -98,6 +98,8 @@ const LIMITS: [Limit; 3] = [
     // Who is killed while it writes into a queue of UCX's shared memory leaves a
     // gap there, behind which nothing is read.
     Limit { networks: &["ucx", "ucx posix"], fault: "pair", said: "put and flush" },
+    // The same where packets go over it, too: then the living wait for each other.
+    Limit { networks: &["ucx posix"], fault: "hang", said: "still running after" },
     // Killed between making a segment and taking its name away.
     Limit { networks: &["ucx", "ucx posix"], fault: "left", said: "left: ucx_shm_posix_" },
 ];
