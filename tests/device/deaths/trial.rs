@@ -279,9 +279,12 @@ impl Trial {
     }
 
     /// Stays until the other survivor is done: its own end is not what that one
-    /// should hear of.
+    /// should hear of. The victim, which may have come as far, until it is killed.
     pub fn finish(&self, idle: &mut dyn FnMut()) -> Result {
         let board = board();
+        if self.is_victim() {
+            return self.wait("the victim's death", || false, idle);
+        }
         board.finished[self.me as usize].store(1, SeqCst);
         let other = &board.finished[self.other as usize];
         self.wait("the other's end", || other.load(SeqCst) > 0, idle)
