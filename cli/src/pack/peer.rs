@@ -4,7 +4,7 @@
 
 use super::library;
 use super::shape::Shape;
-use crate::mpi::words;
+use crate::mpirun::words;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, Write};

@@ -2,6 +2,7 @@
 //! in them, and the clock. This process and those with an MPI use the same.
 
 use super::shape::Shape;
+use crate::clock::thread_ns;
 use std::time::{Duration, Instant};
 
 /// Where a byte that nobody may write stands, and what is unpacked over.
@@ -104,11 +105,11 @@ impl<'a> Stage<'a> {
         let (memory, stream) = self.bytes();
         let began = Instant::now();
         let mut clocked = |runs: u64| {
-            let start = now();
+            let start = thread_ns();
             for _ in 0..runs {
                 copy(memory, stream)?;
             }
-            Ok::<u64, String>(now() - start)
+            Ok::<u64, String>(thread_ns() - start)
         };
         let first = clocked(1)?;
         let runs = (SHORTEST / first.max(20)).clamp(1, 10_000);
@@ -134,14 +135,6 @@ fn difference(shape: &Shape, memory: &[u8], stream: &[u8]) -> Option<(usize, usi
         from += len;
     });
     first
-}
-
-/// Processor time of this thread, ns: neighbours on the machine do not count.
-fn now() -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a structure of ours.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t) };
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
 #[cfg(test)]

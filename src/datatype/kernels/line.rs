@@ -262,6 +262,26 @@ pub(super) fn apart() {
     }
 }
 
+/// So many bytes on. (Where the compiler sees it, it makes all multiples of a stride before
+/// a loop and keeps them on the stack: loads of them wait for stores to other pages at the
+/// same place of a page.)
+#[inline(always)]
+#[allow(clippy::pointers_in_nomem_asm_block, reason = "what it points to is not touched")]
+pub(super) fn on(at: *mut u8, by: isize) -> *mut u8 {
+    let at = at.wrapping_offset(by);
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let mut at = at;
+        // SAFETY: no instruction.
+        unsafe {
+            std::arch::asm!("/* {0} */", inout(reg) at, options(nomem, nostack, preserves_flags));
+        }
+        at
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    at
+}
+
 /// Orders what was written past the caches before what the caller does next.
 pub(in super::super) fn fence() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -280,6 +300,14 @@ pub(in super::super) fn prefetch(at: *const u8) {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
     }
     let _ = at;
+}
+
+/// [`prefetch`] of a run: its lines, one each 64 bytes from `at` on.
+#[inline(always)]
+pub(super) fn prefetch_run(at: *const u8, len: usize) {
+    for within in (0..len).step_by(LINE) {
+        prefetch(at.wrapping_add(within));
+    }
 }
 
 /// Asks for the line at `at`, which is to be written in part; any address is allowed.

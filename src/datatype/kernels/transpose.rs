@@ -1,6 +1,6 @@
 //! Matrices whose rows become columns.
 
-use super::line::{LINE, Word, apart, load, prefetch, prefetch_far, store, write_line};
+use super::line::{LINE, Word, apart, load, on, prefetch, prefetch_far, store, write_line};
 use super::{Level, Plan, Set};
 use std::ops::Range;
 
@@ -27,20 +27,19 @@ impl Rows {
         if all { within / W::SIZE } else { 0 }
     }
 
-    /// Asks for as many lines from `at` on as there are elements in one.
+    /// Asks for as many lines from `at` on as there are elements in one; returns the
+    /// next of this diagonal.
     #[inline(always)]
-    fn ask<W: Word>(&self, at: *const u8) {
-        for i in 0..LINE / W::SIZE {
-            prefetch(at.wrapping_offset(i as isize * self.stride));
+    fn ask<W: Word, const FAR: bool>(&self, mut at: *mut u8) -> *mut u8 {
+        for _ in 0..LINE / W::SIZE {
+            if FAR {
+                prefetch_far(at)
+            } else {
+                prefetch(at)
+            }
+            at = on(at, self.stride);
         }
-    }
-
-    /// [`Rows::ask`] into the second cache.
-    #[inline(always)]
-    fn ask_far<W: Word>(&self, at: *const u8) {
-        for i in 0..LINE / W::SIZE {
-            prefetch_far(at.wrapping_offset(i as isize * self.stride));
-        }
+        at.wrapping_add(LINE)
     }
 
     /// The same numbered from so many rows and columns before.
@@ -51,11 +50,16 @@ impl Rows {
     }
 }
 
-/// Lines of a band of columns.
+/// Lines of a band of columns: few enough that lines which lie in two squares stay in the
+/// first cache up to the next diagonal, and the other side's pages in the TLB.
 pub(in super::super) const BAND: usize = 16;
 
+/// The same where each line lies in one square and both sides go through the caches: longer
+/// diagonals are begun more rarely.
+const WIDE: usize = 64;
+
 /// Lines of a row from which on squares lie between lines: what is left at either end
-/// goes element by element.
+/// is no whole square.
 const MANY: usize = 8;
 
 /// How many lines of a side are asked for ahead of their use.
@@ -97,12 +101,12 @@ pub(super) unsafe fn transpose<S: Set, W: Word>(from: Rows, to: Rows, plan: &Pla
 ///
 /// Along a diagonal both sides go on to the next line with each square: down a row or
 /// a column, lines a power of two apart would meet in a few sets of the first cache
-/// and drive each other out. A row of a band is a piece of 16 lines, read or written
-/// within a few diagonals.
+/// and drive each other out.
 #[derive(Clone, Copy)]
 struct Squares {
+    /// Elements of a side; multiples of it are all rows, those of a tile, all columns, those
+    /// of a band.
     side: usize,
-    /// All rows, and those of a tile; columns, and those of a band.
     rows: usize,
     tile: usize,
     columns: usize,
@@ -112,57 +116,114 @@ struct Squares {
     bottom: usize,
     left: usize,
     right: usize,
-    /// Where the diagonal began, and the next square.
+    /// The row that the diagonal began with.
     start: usize,
+    /// The next square, and how many there are from it on before the diagonal ends or goes
+    /// on at the top; 0 at the end of the matrix.
     row: usize,
     column: usize,
+    count: usize,
 }
 
 impl Squares {
-    /// Numbers of rows and columns are multiples of `side`.
     #[inline(always)]
-    fn new(side: usize, rows: usize, tile: usize, columns: usize) -> Squares {
-        let tile = tile.max(side) / side * side;
-        let band = BAND * side;
-        let (bottom, right) = (tile.min(rows), band.min(columns));
+    fn new(side: usize, rows: usize, tile: usize, columns: usize, band: usize) -> Squares {
+        let (tile, band) = (even(rows, tile, side), even(columns, band, side));
         let (top, left, start, row, column) = (0, 0, 0, 0, 0);
-        Squares { side, rows, tile, columns, band, top, bottom, left, right, start, row, column }
+        let count = tile.min(band) / side;
+        let (bottom, right) = (tile, band);
+        Squares {
+            side,
+            rows,
+            tile,
+            columns,
+            band,
+            top,
+            bottom,
+            left,
+            right,
+            start,
+            row,
+            column,
+            count,
+        }
     }
 
-    /// The next square's row and column.
+    /// Goes on by so many squares, `count` at most.
     #[inline(always)]
-    fn next(&mut self) -> Option<(usize, usize)> {
-        if self.column >= self.right && !self.next_diagonal() {
-            return None;
+    fn advance(&mut self, squares: usize) {
+        self.row += squares * self.side;
+        self.column += squares * self.side;
+        self.count -= squares;
+        if self.count == 0 {
+            self.next_stretch();
         }
-        let square = (self.row, self.column);
-        self.column += self.side;
-        self.row += self.side;
-        if self.row == self.bottom {
-            self.row = self.top;
-        }
-        Some(square)
     }
 
-    /// Goes to the next diagonal, if there is one.
+    /// So many squares later.
+    fn after(mut self, mut squares: usize) -> Squares {
+        while squares > 0 && self.count > 0 {
+            let some = squares.min(self.count);
+            self.advance(some);
+            squares -= some;
+        }
+        self
+    }
+
+    /// Goes on at the top, or with the next diagonal.
     #[inline(never)]
-    fn next_diagonal(&mut self) -> bool {
-        if self.top == self.rows {
-            return false;
-        }
-        self.start += self.side;
-        if self.start == self.bottom {
-            self.left = self.right;
-            if self.left == self.columns {
-                self.left = 0;
-                self.top = self.bottom;
-                self.bottom = self.top.saturating_add(self.tile).min(self.rows);
+    fn next_stretch(&mut self) {
+        self.row = self.top;
+        if self.column == self.right {
+            self.start += self.side;
+            if self.start == self.bottom {
+                self.left = self.right;
+                if self.left == self.columns {
+                    self.left = 0;
+                    self.top = self.bottom;
+                    self.bottom = (self.top + self.tile).min(self.rows);
+                }
+                self.right = (self.left + self.band).min(self.columns);
+                self.start = self.top;
             }
-            self.right = (self.left + self.band).min(self.columns);
-            self.start = self.top;
+            (self.row, self.column) = (self.start, self.left);
         }
-        (self.row, self.column) = (self.start, self.left);
-        self.top < self.rows
+        self.count = (self.bottom - self.row).min(self.right - self.column) / self.side;
+    }
+}
+
+/// The length of pieces of `all` that are as many as those of `most` would be, but none much
+/// shorter than others; multiples of `side`.
+#[inline(always)]
+fn even(all: usize, most: usize, side: usize) -> usize {
+    let pieces = all.div_ceil(most.max(side) / side * side);
+    all.div_ceil(pieces * side) * side
+}
+
+/// Where squares are that are asked for next, if there are some: on both sides, and of
+/// `from` into the second cache.
+struct Ahead {
+    from: Rows,
+    to: Rows,
+    asks: bool,
+    near: (*mut u8, *mut u8),
+    asks_far: bool,
+    far: *mut u8,
+}
+
+impl Ahead {
+    /// Asks for them, and goes on to the next of their diagonals.
+    #[inline(always)]
+    fn ask<W: Word, const STREAM: bool>(&mut self) {
+        if self.asks {
+            self.near.0 = self.from.ask::<W, false>(self.near.0);
+            if !STREAM {
+                self.near.1 = self.to.ask::<W, false>(self.near.1);
+            }
+        }
+        if STREAM && self.asks_far {
+            self.far = self.from.ask::<W, true>(self.far);
+        }
     }
 }
 
@@ -177,51 +238,98 @@ unsafe fn walk<S: Set, W: Word, const STREAM: bool>(from: Rows, to: Rows, plan: 
     // Elements of the first line before the matrix.
     let above = if STREAM || from.count >= MANY * n { to.before::<W>() } else { 0 };
     let beside = if to.count >= MANY * n { from.before::<W>() } else { 0 };
-    let (rows, columns) = (above + from.count, beside + to.count);
-    let whole_rows = above.next_multiple_of(n)..rows / n * n;
-    let whole_columns = beside.next_multiple_of(n)..columns / n * n;
-    if whole_rows.is_empty() || whole_columns.is_empty() {
+    let (rows, columns) = (above..above + from.count, beside..beside + to.count);
+    let whole = |row, column| {
+        rows.start <= row
+            && row + n <= rows.end
+            && columns.start <= column
+            && column + n <= columns.end
+    };
+    if !whole(rows.start.next_multiple_of(n), columns.start.next_multiple_of(n)) {
         // SAFETY: [MEM].
         return unsafe { thin::<W>(from, to) };
     }
     // Numbered from the beginning of these lines.
     let (from, to) = (from.back::<W>(above, beside), to.back::<W>(beside, above));
-    let (down, right) = (rows.next_multiple_of(n), columns.next_multiple_of(n));
-    let mut squares = Squares::new(n, down, plan.tile, right);
-    let (mut near, mut far) = (squares, squares);
-    for _ in 0..NEAR.div_ceil(n) {
-        near.next();
+    let places = |row, column| (from.element::<W>(row, column), to.element::<W>(column, row));
+    let lined = (from.stride | to.stride) % LINE as isize == 0;
+    let band = if lined && !STREAM { WIDE } else { BAND };
+    let (down, right) = (rows.end.next_multiple_of(n), columns.end.next_multiple_of(n));
+    let mut now = Squares::new(n, down, plan.tile, right, band * n);
+    let none = Squares { count: 0, ..now };
+    let (mut near, mut far) = (none, none);
+    if plan.prefetch {
+        near = now.after(NEAR.div_ceil(n));
     }
-    for _ in 0..if STREAM { FAR.div_ceil(n) } else { 0 } {
-        far.next();
+    if plan.prefetch && STREAM {
+        far = now.after(FAR.div_ceil(n));
     }
-    while let Some((row, column)) = squares.next() {
-        if plan.prefetch
-            && let Some((row, column)) = near.next()
-        {
-            from.ask::<W>(from.element::<W>(row, column));
-            if !STREAM {
-                to.ask::<W>(to.element::<W>(column, row));
-            }
+    while now.count > 0 {
+        let (asks, asks_far) = (near.count > 0, far.count > 0);
+        let mut count = now.count;
+        if asks {
+            count = count.min(near.count);
         }
-        if STREAM
-            && plan.prefetch
-            && let Some((row, column)) = far.next()
-        {
-            from.ask_far::<W>(from.element::<W>(row, column));
+        if asks_far {
+            count = count.min(far.count);
         }
-        // SAFETY: [MEM]: of what is no whole square, what is within the matrix;
-        // [ALIGNED]: squares begin where lines of `to` do.
+        let end = ((count - 1) * n + now.row, (count - 1) * n + now.column);
+        // (Only the first and the last of a diagonal may be no whole squares.)
+        let first = !whole(now.row, now.column);
+        let last = count > 1 && !whole(end.0, end.1);
+        let begin = usize::from(first) * n;
+        let (mut a, mut b) = places(now.row + begin, now.column + begin);
+        let (near_a, near_b) = places(near.row, near.column);
+        let (far_a, _) = places(far.row, far.column);
+        let mut ahead = Ahead { from, to, asks, near: (near_a, near_b), asks_far, far: far_a };
+        // SAFETY: [MEM]: of what is no whole square, what is within the matrix; [ALIGNED]:
+        // squares begin where lines of `to` do.
         unsafe {
-            if whole_rows.contains(&row) && whole_columns.contains(&column) {
-                let (a, b) = (from.element::<W>(row, column), to.element::<W>(column, row));
-                square::<S, W, STREAM>(a, from.stride, b, to.stride);
-            } else {
-                let rows = row.max(above)..(row + n).min(rows);
-                plain::<W>(from, to, rows, column.max(beside)..(column + n).min(columns));
+            if first {
+                ahead.ask::<W, STREAM>();
+                part::<S, W>(from, to, &rows, &columns, (now.row, now.column));
+            }
+            for _ in usize::from(first) + usize::from(last)..count {
+                ahead.ask::<W, STREAM>();
+                (a, b) = square::<S, W, STREAM>(a, from.stride, b, to.stride);
+            }
+            if last {
+                ahead.ask::<W, STREAM>();
+                part::<S, W>(from, to, &rows, &columns, end);
             }
         }
+        now.advance(count);
+        if asks {
+            near.advance(count);
+        }
+        if asks_far {
+            far.advance(count);
+        }
     }
+}
+
+/// What is within the matrix of the square at this row and column.
+///
+/// # Safety
+/// As [`transpose`].
+#[inline(always)]
+unsafe fn part<S: Set, W: Word>(
+    from: Rows,
+    to: Rows,
+    rows: &Range<usize>,
+    columns: &Range<usize>,
+    (row, column): (usize, usize),
+) {
+    let n = LINE / W::SIZE;
+    let rows = rows.start.max(row)..rows.end.min(row + n);
+    let columns = columns.start.max(column)..columns.end.min(column + n);
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if S::LEVEL == Level::Avx512 && W::SIZE >= 2 {
+        // SAFETY: [MEM]; the instructions are there.
+        return unsafe { avx512::part::<W>(from, to, rows, columns) };
+    }
+    // SAFETY: [MEM].
+    unsafe { plain::<W>(from, to, rows, columns) };
 }
 
 /// A matrix of fewer rows or columns than a square's.
@@ -300,54 +408,55 @@ unsafe fn lines<W: Word>(
     }
 }
 
-/// One square: as many rows and columns as a line has elements.
+/// One square: as many rows and columns as a line has elements. Returns where the next of
+/// the diagonal is on both sides.
 ///
 /// # Safety
 /// [MEM] as [`transpose`].
 #[inline(always)]
 unsafe fn square<S: Set, W: Word, const STREAM: bool>(
-    from: *const u8,
+    mut from: *mut u8,
     from_stride: isize,
-    to: *mut u8,
+    mut to: *mut u8,
     to_stride: isize,
-) {
+) -> (*mut u8, *mut u8) {
+    let n = LINE / W::SIZE;
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if S::LEVEL == Level::Avx512 && W::SIZE >= 2 {
         // SAFETY: [MEM]; the instructions are there.
-        unsafe { avx512::square::<S, W, STREAM>(from, from_stride, to, to_stride) };
-        return;
+        return unsafe { avx512::square::<S, W, STREAM>(from, from_stride, to, to_stride) };
     }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if S::LEVEL == Level::Avx2 && W::SIZE == 8 {
         // SAFETY: [MEM]; the instructions are there.
-        unsafe { avx2::square::<STREAM>(from, from_stride, to, to_stride) };
-        return;
+        return unsafe { avx2::square::<STREAM>(from, from_stride, to, to_stride) };
     }
     let _ = Level::Portable;
-    let n = LINE / W::SIZE;
-    for column in 0..n {
+    for _ in 0..n {
         let mut line = [0u64; 8];
         let words = line.as_mut_ptr().cast::<u8>();
+        let mut at = from;
         for row in 0..n {
-            let at =
-                from.wrapping_offset(row as isize * from_stride).wrapping_add(column * W::SIZE);
             // SAFETY: [MEM]; a line's words are 64 bytes.
             unsafe { store::<W>(words.add(row * W::SIZE), load(at)) };
+            at = at.wrapping_offset(from_stride);
         }
         // SAFETY: [MEM].
-        unsafe {
-            write_line::<S, STREAM>(to.wrapping_offset(column as isize * to_stride), line);
-        }
+        unsafe { write_line::<S, STREAM>(to, line) };
+        (from, to) = (from.wrapping_add(W::SIZE), to.wrapping_offset(to_stride));
     }
+    (from.wrapping_offset(n as isize * from_stride), to.wrapping_add(LINE))
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod avx512 {
-    use super::super::line::{LINE, Word, write_line};
-    use super::Set;
+    use super::super::line::{LINE, Word, on, write_line};
+    use super::{Rows, Set};
     use std::arch::x86_64::{
-        __m512i, _mm512_permutex2var_epi16, _mm512_permutex2var_epi32, _mm512_permutex2var_epi64,
+        __m512i, _mm512_mask_storeu_epi8, _mm512_maskz_loadu_epi8, _mm512_permutex2var_epi16,
+        _mm512_permutex2var_epi32, _mm512_permutex2var_epi64,
     };
+    use std::ops::Range;
 
     /// Which elements of two lines make the lower or the upper of the pair that
     /// stands in their place after the step that exchanges groups of `group`.
@@ -416,60 +525,113 @@ mod avx512 {
     /// As [`super::square`]; the instructions are there.
     #[inline(always)]
     pub(super) unsafe fn square<S: Set, W: Word, const STREAM: bool>(
-        from: *const u8,
+        mut from: *mut u8,
         from_stride: isize,
-        to: *mut u8,
+        mut to: *mut u8,
         to_stride: isize,
-    ) {
+    ) -> (*mut u8, *mut u8) {
         let n = LINE / W::SIZE;
         // SAFETY: the caller's; `n` lines either way.
         unsafe {
             let mut lines: [__m512i; 32] = std::mem::zeroed();
-            for (row, line) in lines[..n].iter_mut().enumerate() {
-                *line = from
-                    .wrapping_offset(row as isize * from_stride)
-                    .cast::<__m512i>()
-                    .read_unaligned();
+            for line in &mut lines[..n] {
+                *line = from.cast::<__m512i>().read_unaligned();
+                from = on(from, from_stride);
             }
-            exchange::<W, 1>(&mut lines, n);
-            exchange::<W, 2>(&mut lines, n);
-            exchange::<W, 4>(&mut lines, n);
-            exchange::<W, 8>(&mut lines, n);
-            exchange::<W, 16>(&mut lines, n);
-            for (column, line) in lines[..n].iter().enumerate() {
+            exchange_all::<W>(&mut lines, n);
+            for line in &lines[..n] {
                 let line = std::mem::transmute::<__m512i, [u64; 8]>(*line);
-                write_line::<S, STREAM>(to.wrapping_offset(column as isize * to_stride), line);
+                write_line::<S, STREAM>(to, line);
+                to = on(to, to_stride);
             }
+        }
+        (from.wrapping_add(LINE), to.wrapping_add(LINE))
+    }
+
+    /// As [`super::part`], by masks.
+    ///
+    /// # Safety
+    /// As [`super::part`]; the instructions are there.
+    #[inline(never)]
+    #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx2")]
+    pub(super) unsafe fn part<W: Word>(
+        from: Rows,
+        to: Rows,
+        rows: Range<usize>,
+        columns: Range<usize>,
+    ) {
+        let n = LINE / W::SIZE;
+        let (row, column) = (rows.start / n * n, columns.start / n * n);
+        let (mut a, mut b) = (from.element::<W>(row, column), to.element::<W>(column, row));
+        let (rows, columns) =
+            (rows.start - row..rows.end - row, columns.start - column..columns.end - column);
+        let mask =
+            |of: &Range<usize>| u64::MAX >> (LINE - of.len() * W::SIZE) << (of.start * W::SIZE);
+        let (across, down) = (mask(&columns), mask(&rows));
+        // SAFETY: the caller's: what is masked is neither read nor written.
+        unsafe {
+            let mut lines: [__m512i; 32] = std::mem::zeroed();
+            for (i, line) in lines[..n].iter_mut().enumerate() {
+                if rows.contains(&i) {
+                    *line = _mm512_maskz_loadu_epi8(across, a.cast());
+                }
+                a = on(a, from.stride);
+            }
+            exchange_all::<W>(&mut lines, n);
+            for (i, line) in lines[..n].iter().enumerate() {
+                if columns.contains(&i) {
+                    _mm512_mask_storeu_epi8(b.cast(), down, *line);
+                }
+                b = on(b, to.stride);
+            }
+        }
+    }
+
+    /// Rows of a square into its columns.
+    #[inline(always)]
+    unsafe fn exchange_all<W: Word>(lines: &mut [__m512i; 32], n: usize) {
+        // SAFETY: the instructions are there.
+        unsafe {
+            exchange::<W, 1>(lines, n);
+            exchange::<W, 2>(lines, n);
+            exchange::<W, 4>(lines, n);
+            exchange::<W, 8>(lines, n);
+            exchange::<W, 16>(lines, n);
         }
     }
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod avx2 {
+    use super::super::line::{LINE, on};
     use std::arch::x86_64::{
         __m256d, _mm256_permute2f128_pd, _mm256_storeu_pd, _mm256_stream_pd, _mm256_unpackhi_pd,
         _mm256_unpacklo_pd,
     };
 
-    /// Four lines of four.
+    /// Four lines of four, and where the fifth is.
     ///
     /// # Safety
     /// Four words can be read from each of four lines; the instructions are there.
     #[inline(always)]
-    unsafe fn four(from: *const u8, stride: isize) -> [__m256d; 4] {
+    unsafe fn four(mut from: *mut u8, stride: isize) -> ([__m256d; 4], *mut u8) {
         // SAFETY: the caller's.
         unsafe {
-            let row =
-                |i: isize| from.wrapping_offset(i * stride).cast::<__m256d>().read_unaligned();
-            let (a, b, c, d) = (row(0), row(1), row(2), row(3));
+            let mut rows: [__m256d; 4] = std::mem::zeroed();
+            for row in &mut rows {
+                *row = from.cast::<__m256d>().read_unaligned();
+                from = on(from, stride);
+            }
+            let [a, b, c, d] = rows;
             let (low, high) = (_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
             let (lower, higher) = (_mm256_unpacklo_pd(c, d), _mm256_unpackhi_pd(c, d));
-            [
+            let columns = [
                 _mm256_permute2f128_pd::<0x20>(low, lower),
                 _mm256_permute2f128_pd::<0x20>(high, higher),
                 _mm256_permute2f128_pd::<0x31>(low, lower),
                 _mm256_permute2f128_pd::<0x31>(high, higher),
-            ]
+            ];
+            (columns, from)
         }
     }
 
@@ -479,25 +641,26 @@ mod avx2 {
     /// As [`super::square`]; the instructions are there.
     #[inline(always)]
     pub(super) unsafe fn square<const STREAM: bool>(
-        from: *const u8,
+        from: *mut u8,
         from_stride: isize,
-        to: *mut u8,
+        mut to: *mut u8,
         to_stride: isize,
-    ) {
-        for half in 0..2usize {
-            let at = from.wrapping_add(32 * half);
+    ) -> (*mut u8, *mut u8) {
+        let mut end = from;
+        for half in 0..2 {
             // SAFETY: the caller's.
             unsafe {
-                let upper = four(at, from_stride);
-                let lower = four(at.wrapping_offset(4 * from_stride), from_stride);
-                for i in 0..4 {
-                    let column = (4 * half + i) as isize;
-                    let to = to.wrapping_offset(column * to_stride);
-                    put::<STREAM>(to, upper[i]);
-                    put::<STREAM>(to.wrapping_add(32), lower[i]);
+                let (upper, middle) = four(from.wrapping_add(32 * half), from_stride);
+                let (lower, below) = four(middle, from_stride);
+                for (upper, lower) in upper.into_iter().zip(lower) {
+                    put::<STREAM>(to, upper);
+                    put::<STREAM>(to.wrapping_add(32), lower);
+                    to = on(to, to_stride);
                 }
+                end = below.wrapping_add(32);
             }
         }
+        (end, to.wrapping_add(LINE))
     }
 
     /// Half a line.

@@ -2,7 +2,7 @@
 
 use super::line::{
     LINE, Piece, apart, copy, copy_row, copy_row_past, copy_short, copy_string, joint, load,
-    prefetch, prefetch_write, store, store_past, strings, write_line,
+    prefetch, prefetch_run, prefetch_write, store, store_past, strings, write_line,
 };
 use super::{Dim, Level, Plan, Set};
 
@@ -353,11 +353,7 @@ unsafe fn long<S: Set, P: Places, const PACK: bool>(
     for round in 0..all.rounds.count {
         let (places, stream) = all.of(places, round);
         for i in 0..count {
-            let mut asked = 0;
-            while asked < ask {
-                prefetch(places.ahead((i + ahead).min(count - 1)).wrapping_add(asked));
-                asked += LINE;
-            }
+            prefetch_run(places.ahead((i + ahead).min(count - 1)), ask);
             // SAFETY: the caller's.
             unsafe {
                 let (mem, stream) = (places.at(i), stream.add(i * all.step));
@@ -404,12 +400,9 @@ unsafe fn lines<S: Set, P: Places>(places: P, stream: *mut u8, len: usize, count
         while at + LINE <= total {
             if within >= len {
                 (run, within) = (run + 1, within - len);
-                let mut asked = 0;
-                while asked < len {
-                    prefetch(places.ahead(run + ahead).wrapping_add(asked));
-                    asked += LINE;
-                }
-                prefetch(places.ahead(run + ahead).wrapping_add(len - 1));
+                let next = places.ahead(run + ahead);
+                prefetch_run(next, len);
+                prefetch(next.wrapping_add(len - 1));
             }
             let from = places.at(run);
             let left = len - within;
