@@ -1,10 +1,10 @@
 //! What threads and processes share, tried under every interleaving and every
 //! order of memory that loom knows: `make loom`.
 //!
-//! `wake_flag.rs` and `notifier.rs` are the library's own files, made of loom's atomics
-//! and locks. The ring and the lock words lie in raw memory, which loom cannot
-//! follow: of them the protocol is modelled, step by step (their code runs under
-//! Miri). Each model also shows that it finds the fault it is there for.
+//! `wake_flag.rs`, `notifier.rs` and the ring of a recording are the library's own files,
+//! made of loom's atomics, cells and locks. The ring of the node and the lock words lie in
+//! raw memory, which loom cannot follow: of them the protocol is modelled, step by step
+//! (their code runs under Miri). Each model also shows that it finds the fault it is there for.
 
 #![cfg(all(loom, test))]
 
@@ -13,14 +13,39 @@ mod mailbox;
 #[path = "../../src/msg/notifier.rs"]
 mod notifier;
 mod queue;
-#[path = "../../src/device/node/wake_flag.rs"]
+mod recording;
+#[path = "../../src/track/ring.rs"]
+mod ring;
+#[path = "../../src/shm/wake_flag.rs"]
 mod wake_flag;
 
 /// What the library's files are made of here.
 mod sync {
-    pub(super) use loom::sync::atomic::{AtomicU32, Ordering, fence};
+    pub(super) use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
     pub(super) use loom::sync::{Condvar, Mutex};
     pub(super) use std::sync::PoisonError;
+
+    /// A place for a value; loom says where two threads have it at once.
+    pub(super) struct Slot<T>(loom::cell::UnsafeCell<Option<T>>);
+
+    // SAFETY: who has it when is under test.
+    unsafe impl<T: Send> Sync for Slot<T> {}
+
+    impl<T: Copy> Slot<T> {
+        pub(super) fn empty() -> Slot<T> {
+            Slot(loom::cell::UnsafeCell::new(None))
+        }
+
+        pub(super) unsafe fn write(&self, value: T) {
+            // SAFETY: nobody else has it, or loom says so.
+            self.0.with_mut(|at| unsafe { *at = Some(value) });
+        }
+
+        pub(super) unsafe fn read(&self) -> T {
+            // SAFETY: nobody writes it, or loom says so.
+            self.0.with(|at| unsafe { *at }).expect("a value")
+        }
+    }
 
     /// The sender's half of a barrier that the receiver has it pass: together
     /// they are a full fence on each side.
