@@ -17,7 +17,7 @@ real=librankway.so.$version
 
 case "${1:-}" in
   install)
-    for file in librankway.so librankway.a librankway_pack.so; do
+    for file in librankway.so librankway.a librankway_pack.so librankway_track.so; do
       [ -e "$release/$file" ] || { echo "install: $release/$file is not there: make build" >&2; exit 1; }
     done
     install -d "$root$libdir/pkgconfig" "$root$includedir"
@@ -25,7 +25,9 @@ case "${1:-}" in
     ln -sf "$real" "$root$libdir/$soname"
     ln -sf "$soname" "$root$libdir/librankway.so"
     install -m 644 "$release/librankway.a" "$root$libdir/librankway.a"
-    install -m 755 "$release/librankway_pack.so" "$root$libdir/librankway_pack.so"
+    for file in librankway_pack.so librankway_track.so; do
+      install -m 755 "$release/$file" "$root$libdir/$file"
+    done
     install -m 644 include/rankway.h "$root$includedir/rankway.h"
     # Programs find the library where the loader does not look by itself.
     # shellcheck disable=SC2016 # pkg-config's
@@ -35,13 +37,14 @@ case "${1:-}" in
     esac
     sed -e "s|@RPATH@|$rpath|; s|@PREFIX@|$prefix|; s|@LIBDIR@|$libdir|; s|@INCLUDEDIR@|$includedir|; s|@VERSION@|$version|" \
       capi/rankway.pc.in >"$root$libdir/pkgconfig/rankway.pc"
-    echo "install: $root$libdir/$real, librankway.a, librankway_pack.so, pkgconfig/rankway.pc, $root$includedir/rankway.h"
+    echo "install: $root$libdir/$real, librankway.a, librankway_pack.so, librankway_track.so, pkgconfig/rankway.pc, $root$includedir/rankway.h"
     # A prefix of its own, or one that the loader knows only after this.
     if [ -z "$root" ] && [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then ldconfig; fi
     ;;
   uninstall)
     rm -f "$root$libdir/$real" "$root$libdir/$soname" "$root$libdir/librankway.so" \
-      "$root$libdir/librankway.a" "$root$libdir/librankway_pack.so" "$root$libdir/pkgconfig/rankway.pc" "$root$includedir/rankway.h"
+      "$root$libdir/librankway.a" "$root$libdir/librankway_pack.so" "$root$libdir/librankway_track.so" \
+      "$root$libdir/pkgconfig/rankway.pc" "$root$includedir/rankway.h"
     echo "uninstall: nothing of Rankway is left in $root$libdir and $root$includedir"
     ;;
   *)

@@ -76,15 +76,6 @@ pub fn leave_together<N: Netmod>(boot: &dyn Boot, context: &Context<N>) -> Resul
     boot.fence(&mut progress).map_err(text)
 }
 
-/// Kills this process, so that nothing of it is cleaned up.
-pub fn die() -> ! {
-    // SAFETY: ends this process.
-    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
-    loop {
-        std::hint::spin_loop();
-    }
-}
-
 /// Compares and names the first byte that differs.
 pub fn same(what: &str, got: &[u8], want: &[u8]) -> Result {
     if got == want {

@@ -8,9 +8,11 @@ mod networks;
 mod processes;
 
 pub use networks::{Far, cannot_join, cut, join};
-pub use processes::alive;
-use rankway::boot::Group;
+pub use processes::{alive, die};
+use rankway::boot::local::{self, Options, Outcome};
+use rankway::boot::{Boot, Control, Group};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const PART: &str = "RANKWAY_TEST_PART";
@@ -96,6 +98,33 @@ pub fn finish(child: Child) -> Output {
     drop(done);
     guard.join().unwrap();
     output
+}
+
+/// Forks so many ranks, each of which returns from `f` or panics.
+pub fn run(ranks: u32, f: impl FnOnce(Arc<dyn Boot>)) -> Outcome {
+    local::run(&Options::new(ranks), |boot| {
+        f(boot);
+        0
+    })
+    .unwrap()
+}
+
+/// The same, where all of them must return.
+pub fn all_succeed(ranks: u32, f: impl FnOnce(Arc<dyn Boot>)) {
+    let outcome = run(ranks, f);
+    assert!(outcome.success(), "{outcome:?}");
+}
+
+/// The set-up channel, once all ranks have opened it.
+pub fn open(boot: &Arc<dyn Boot>) -> Control {
+    let control = Control::open(boot.clone()).unwrap();
+    boot.fence(&mut || ()).unwrap();
+    control
+}
+
+/// What is done while a collective waits: nothing.
+pub fn ok() -> Result<bool, String> {
+    Ok(false)
 }
 
 /// Polls until `condition`, at most `seconds`.

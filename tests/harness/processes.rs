@@ -20,23 +20,31 @@ pub fn told(why: &str, output: &Output) -> String {
     format!("{why}\n--- stdout\n{}--- stderr\n{}", text(&output.stdout), text(&output.stderr))
 }
 
+/// Ends its process group when the test program that holds its standard input is
+/// gone, killed or not: with a second for those who sweep behind their children.
+const GUARD: &str = "trap '' TERM INT HUP; read -r _; kill 0; sleep 2; kill -9 0";
+
 /// Runs a command, killing its whole process group when it takes too long.
 pub fn bounded(command: Command) -> Result<Output> {
     bounded_for(command, LIMIT, |_| ())
 }
 
 /// The same with a limit of its own, and a look at the process group of a
-/// command that is late before it is killed.
+/// command that is late before it is killed. The group is led by its [`GUARD`].
 pub fn bounded_for(
     mut command: Command,
     limit: Duration,
     look: impl FnOnce(u32),
 ) -> Result<Output> {
     use std::os::unix::process::CommandExt;
-    let command = command.process_group(0).stdin(Stdio::null());
+    let mut guard = Command::new("sh");
+    guard.args(["-c", GUARD]).process_group(0).stdin(Stdio::piped());
+    let guard = guard.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut guard = guard.map_err(|e| format!("sh: {e}"))?;
+    let group = guard.id() as i32;
+    let command = command.process_group(group).stdin(Stdio::null());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let child = child.map_err(|e| format!("{command:?}: {e}"))?;
-    let group = child.id() as i32;
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || tell.send(child.wait_with_output()));
     let started = Instant::now();
@@ -44,8 +52,9 @@ pub fn bounded_for(
     if ended.is_err() {
         look(group as u32);
     }
-    // SAFETY: the group was made for this child; it may be gone already.
+    // SAFETY: the group is the guard's, which is our child and not reaped.
     unsafe { libc::kill(-group, libc::SIGKILL) };
+    guard.wait().map_err(|e| format!("sh: {e}"))?;
     match ended {
         Ok(output) => output.map_err(|e| e.to_string()),
         Err(_) => {
@@ -57,6 +66,15 @@ pub fn bounded_for(
 
 fn told_late(started: Instant, output: &Output) -> String {
     told(&format!("still running after {:?}", started.elapsed()), output)
+}
+
+/// Kills this process, so that nothing of it is cleaned up.
+pub fn die() -> ! {
+    // SAFETY: ends this process.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    loop {
+        std::hint::spin_loop();
+    }
 }
 
 /// Process ids in a process group, its leader included.

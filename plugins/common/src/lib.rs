@@ -7,11 +7,11 @@
 //! ```
 //!
 //! Knows nothing of any device layer: a plug-in brings its own view of the
-//! launcher (a [`Boot`](rankway::boot::Boot)) and says what to call ([`Hooks`]).
+//! launcher (a [`Boot`](rankway::boot::Boot)) and says what to call ([`Layer`]).
 //!
 //! # Contracts
 //! Named once, cited by the comments.
-//! - **\[COOKIE\]** The cookie of an operation is one that [`Hooks::ended`] takes,
+//! - **\[COOKIE\]** The cookie of an operation is one that [`Layer::ended`] takes,
 //!   until it was called with it, once.
 //! - **\[LOCK\]** Whoever reads or writes this holds the lock, or there is one
 //!   thread only.
@@ -20,4 +20,4 @@ mod open;
 mod state;
 
 pub use open::{Chosen, open};
-pub use state::{Hooks, Inner, State};
+pub use state::{Inner, Layer, State};

@@ -1,8 +1,7 @@
 //! The device, over the netmod of a name.
 
-use crate::state::{Hooks, State};
-use rankway::boot::Boot;
-use rankway::device::{self, AnyContext, Options};
+use crate::state::{Layer, State};
+use rankway::device::{self, AnyContext, OpenedBy, Options};
 use rankway::netmod;
 use rankway::netmods;
 use std::sync::Arc;
@@ -10,10 +9,10 @@ use std::sync::Arc;
 macro_rules! chosen {
     ([$($feature:literal $module:ident::$netmod:ident),*]) => {
         /// The state of whichever netmod was chosen.
-        pub enum Chosen<B: Boot + 'static> {
+        pub enum Chosen<L: Layer> {
             $(
                 #[doc = concat!("Over ", stringify!($netmod), ".")]
-                $netmod(&'static State<netmod::$module::$netmod, B>),
+                $netmod(&'static State<netmod::$module::$netmod, L>),
             )*
         }
 
@@ -22,17 +21,18 @@ macro_rules! chosen {
         ///
         /// # Errors
         /// Why it cannot be opened, for people.
-        pub fn open<B: Boot + 'static>(
+        pub fn open<L: Layer>(
             name: Option<&str>,
-            boot: Arc<B>,
+            boot: Arc<L::Boot>,
             options: &Options,
-            hooks: Hooks,
-        ) -> Result<Chosen<B>, String> {
-            let opened = device::open_by_name(Arc::clone(&boot) as _, name, options);
+        ) -> Result<Chosen<L>, String> {
+            // (Its communicators are not the program's.)
+            let options = options.clone().opened_by(OpenedBy::DeviceLayer);
+            let opened = device::open_by_name(Arc::clone(&boot) as _, name, &options);
             let chosen = match opened.map_err(|e| e.to_string())? {
                 $(
                     AnyContext::$netmod(context) => {
-                        State::leak(context, boot, options.threads, hooks).map(Chosen::$netmod)
+                        State::leak(context, boot, options.threads).map(Chosen::$netmod)
                     }
                 )*
             };
@@ -43,10 +43,10 @@ macro_rules! chosen {
 
 netmods!(chosen);
 
-impl<B: Boot> Clone for Chosen<B> {
-    fn clone(&self) -> Chosen<B> {
+impl<L: Layer> Clone for Chosen<L> {
+    fn clone(&self) -> Chosen<L> {
         *self
     }
 }
 
-impl<B: Boot> Copy for Chosen<B> {}
+impl<L: Layer> Copy for Chosen<L> {}

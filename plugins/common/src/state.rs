@@ -15,16 +15,29 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a plug-in is called for. Nothing of it runs under the lock.
-#[derive(Clone, Copy)]
-pub struct Hooks {
-    /// An operation with this cookie ended. May come back here. Its contract:
-    /// \[COOKIE\].
-    pub ended: unsafe fn(Completion),
+/// The device layer of a plug-in: what it is called for. Nothing of it runs under the
+/// lock.
+pub trait Layer: Sized + 'static {
+    /// The launcher, as the layer sees it.
+    type Boot: Boot + 'static;
+
+    /// An operation with this cookie ended. May come back here.
+    ///
+    /// # Safety
+    /// Its contract: \[COOKIE\].
+    unsafe fn ended(ended: Completion);
+
+    /// The same of a message that went or came, with its status.
+    ///
+    /// # Safety
+    /// As [`Layer::ended`].
+    unsafe fn succeeded(cookie: NonZeroU64, status: Status);
+
     /// The device layer's own progress, while a call waits.
-    pub progress: fn(),
+    fn progress();
+
     /// Ends the job over an error after which nothing can go on.
-    pub fatal: fn(&MsgError) -> !,
+    fn fatal(error: &MsgError) -> !;
 }
 
 /// What is guarded by the lock.
@@ -69,14 +82,13 @@ impl<N: Netmod> Inner<N> {
 }
 
 /// The process's one device with all that stands on it.
-pub struct State<N: Netmod, B: Boot> {
+pub struct State<N: Netmod, L: Layer> {
     inner: Inner<N>,
     lock: Option<Mutex<()>>,
     /// The lock's guard, while a call that may wait holds it. Accessed only
     /// under the lock.
     waiting_guard: UnsafeCell<Option<MutexGuard<'static, ()>>>,
-    boot: Arc<B>,
-    hooks: Hooks,
+    boot: Arc<L::Boot>,
     /// This process's rank in its job.
     me: u32,
     /// Progress calls so far.
@@ -86,27 +98,25 @@ pub struct State<N: Netmod, B: Boot> {
 // SAFETY: the context and what shares ownership with it are only reached
 // through `enter`, one thread at a time, and leave it in no other way than
 // within values that come back through it (as matched messages do).
-unsafe impl<N: Netmod, B: Boot> Sync for State<N, B> {}
+unsafe impl<N: Netmod, L: Layer> Sync for State<N, L> {}
 // SAFETY: as above.
-unsafe impl<N: Netmod, B: Boot> Send for State<N, B> {}
+unsafe impl<N: Netmod, L: Layer> Send for State<N, L> {}
 
-impl<N: Netmod, B: Boot + 'static> State<N, B> {
+impl<N: Netmod, L: Layer> State<N, L> {
     /// The state of a device by its context, for the rest of the program, or
     /// until [`State::close`].
     pub(crate) fn leak(
         context: Rc<Context<N>>,
-        boot: Arc<B>,
+        boot: Arc<L::Boot>,
         threads: bool,
-        hooks: Hooks,
-    ) -> Result<&'static State<N, B>, MsgError> {
+    ) -> Result<&'static State<N, L>, MsgError> {
         let tagged = Tagged::open(&context)?;
         let me = boot.rank();
-        let state: &'static State<N, B> = Box::leak(Box::new(State {
+        let state: &'static State<N, L> = Box::leak(Box::new(State {
             inner: Inner { context, tagged, deferred: RefCell::default() },
             lock: threads.then(Mutex::default),
             waiting_guard: UnsafeCell::new(None),
             boot,
-            hooks,
             me,
             progress_calls: AtomicU32::new(0),
         }));
@@ -128,7 +138,7 @@ impl<N: Netmod, B: Boot + 'static> State<N, B> {
     }
 
     /// The launcher's view.
-    pub fn boot(&self) -> &B {
+    pub fn boot(&self) -> &L::Boot {
         &self.boot
     }
 
@@ -160,6 +170,13 @@ impl<N: Netmod, B: Boot + 'static> State<N, B> {
         f(&self.inner)
     }
 
+    /// The context without a lock, where there is one thread only: for what is short
+    /// and has another way. Of it is asked what [`State::enter`] asks.
+    #[inline(always)]
+    pub fn unlocked(&self) -> Option<&Inner<N>> {
+        if self.lock.is_none() { Some(&self.inner) } else { None }
+    }
+
     /// [`State::enter`] for calls that may wait for peers: while they do, the
     /// device layer makes progress, and other threads may enter.
     pub fn enter_waiting<R>(&'static self, f: impl FnOnce(&Inner<N>) -> R) -> R {
@@ -177,7 +194,7 @@ impl<N: Netmod, B: Boot + 'static> State<N, B> {
 
     /// What is done while a call waits: the device layer's progress.
     fn progress_hook(&'static self) {
-        self.without_lock(self.hooks.progress);
+        self.without_lock(L::progress);
     }
 
     /// Calls a function of the device layer that may call back here, within
@@ -221,14 +238,14 @@ impl<N: Netmod, B: Boot + 'static> State<N, B> {
     #[inline(never)]
     fn check_liveness(&self) {
         let checked = self.enter(|inner| inner.context.check_watched_peers());
-        checked.unwrap_or_else(|e| (self.hooks.fatal)(&MsgError::from(e)));
+        checked.unwrap_or_else(|e| L::fatal(&MsgError::from(e)));
     }
 
     /// Returns true if requests ended.
     #[inline]
     fn poll(&self) -> bool {
         if let Err(e) = self.inner.context.progress() {
-            (self.hooks.fatal)(&MsgError::from(e));
+            L::fatal(&MsgError::from(e));
         }
         self.inner.has_completion()
     }
@@ -245,14 +262,26 @@ impl<N: Netmod, B: Boot + 'static> State<N, B> {
     /// Completes the requests that ended. Their callbacks may come back.
     pub fn complete_requests(&self) -> u32 {
         let mut count = 0;
-        while let Some(ended) = self.enter(|inner| inner.tagged.next_completion()) {
+        loop {
+            // (What was called may have made others.)
+            while let Some(inner) = self.unlocked()
+                && let Some((cookie, status)) = inner.tagged.next_success()
+            {
+                // SAFETY: [COOKIE].
+                unsafe { L::succeeded(cookie, status) };
+                count += 1;
+            }
+            if self.unlocked().is_some_and(|inner| !inner.has_completion()) {
+                return count;
+            }
+            let Some(ended) = self.enter(|inner| inner.tagged.next_completion()) else { break };
             // SAFETY: [COOKIE].
-            unsafe { (self.hooks.ended)(ended) };
+            unsafe { L::ended(ended) };
             count += 1;
         }
         while let Some(ended) = self.enter(Inner::next_deferred) {
             // SAFETY: [COOKIE].
-            unsafe { (self.hooks.ended)(ended) };
+            unsafe { L::ended(ended) };
             count += 1;
         }
         count

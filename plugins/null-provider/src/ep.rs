@@ -2,7 +2,6 @@
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::io::Write;
 use std::sync::Mutex;
 
 use crate::av::{Av, put_address};
@@ -14,7 +13,7 @@ use crate::data;
 use crate::domain::Domain;
 use crate::eq::Eq;
 use crate::object::{err, fid_ops, free, give, header, not_supported};
-use crate::settings::SETTINGS;
+use crate::settings::{SETTINGS, say};
 
 /// Nobody is known to an endpoint that is not enabled.
 static NOBODY: AtomicU64 = AtomicU64::new(0);
@@ -323,17 +322,16 @@ unsafe extern "C" fn close(ep: *mut fid) -> c_int {
 }
 
 impl Stats {
-    /// One line on standard error; a closed standard error is not a fault.
+    /// One line on standard error.
     fn print(&self, number: u64) {
         let [writes, reads, sends, atomics, receives, bytes] =
             [&self.writes, &self.reads, &self.sends, &self.atomics, &self.receives, &self.bytes]
                 .map(|count| count.load(Relaxed));
-        let line = format!(
-            "rankway_null: pid {} endpoint {number}: {writes} writes, {reads} reads, \
-             {sends} sends, {atomics} atomics, {receives} receives posted, {bytes} bytes\n",
+        say(&format!(
+            "pid {} endpoint {number}: {writes} writes, {reads} reads, \
+             {sends} sends, {atomics} atomics, {receives} receives posted, {bytes} bytes",
             std::process::id(),
-        );
-        let _ = std::io::stderr().write_all(line.as_bytes());
+        ));
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the environment asks for. A provider cannot end a program: with nonsense
 //! there it says so, and offers itself to nobody.
 
+use std::io::Write;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -17,7 +18,12 @@ pub(crate) struct Settings {
 /// Of this process, read once; `Err` after a variable was named that holds
 /// something else than it takes.
 pub(crate) static SETTINGS: LazyLock<Result<Settings, ()>> =
-    LazyLock::new(|| read().map_err(|why| eprintln!("rankway_null: {why}")));
+    LazyLock::new(|| read().map_err(|why| say(&why)));
+
+/// Prints a line in one piece; a standard error that nobody reads is not a fault.
+pub(crate) fn say(line: &str) {
+    let _ = std::io::stderr().write_all(format!("rankway_null: {line}\n").as_bytes());
+}
 
 fn read() -> Result<Settings, String> {
     let value = |name| std::env::var_os(name).unwrap_or_default().to_string_lossy().into_owned();

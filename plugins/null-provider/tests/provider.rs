@@ -132,14 +132,23 @@ fn nonsense_in_the_environment_is_named() {
         return;
     }
     for (name, value) in [("RANKWAY_NULL_BUSY", "soon"), ("RANKWAY_NULL_STATS", "maybe")] {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "client_hints", "--ignored", "--nocapture"]);
-        command.env("FI_PROVIDER_PATH", providers()).env("FI_PROVIDER", "rankway_null");
-        let output = command.env(name, value).output().unwrap();
+        let client = || {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.args(["--exact", "client_hints", "--ignored", "--nocapture"]);
+            command.env("FI_PROVIDER_PATH", providers()).env("FI_PROVIDER", "rankway_null");
+            command.env(name, value);
+            command
+        };
+        let output = client().output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success(), "{name}={value}: {said}");
         let named = format!("{name} is '{value}'; it takes");
         assert_eq!(said.matches(&named).count(), 1, "{said}");
+        // Where nobody reads what it says it ends no program either: the same failure.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let unheard = client().stderr(writer).output().unwrap();
+        assert_eq!(unheard.status, output.status, "{name}={value}: {unheard:?}");
     }
 }
 

@@ -3,8 +3,8 @@
 
 use crate::message::seen;
 use crate::mpi::{self, Mpi};
-use crate::packing::shielded;
 use crate::requests::{self, Mine};
+use rankway_preload::shielded;
 use std::ffi::{c_int, c_void};
 
 /// What `MPI_Request_get_status` takes.

@@ -358,6 +358,7 @@ fn distribution(mpi: &Mpi, number: c_int, argument: c_int) -> Result<Distributio
     let default = match mpi.family {
         Family::OpenMpi => -1,
         Family::Mpich => -49767,
+        Family::Abi => return Err("the standard ABI is left alone".to_owned()),
     };
     let argument = if argument == default { None } else { Some(count(argument)?) };
     match (mpi.family, number) {

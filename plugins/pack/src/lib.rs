@@ -6,7 +6,7 @@
 //! settings  RANKWAY_PACK, RANKWAY_PACK_STATS
 //! stats     what was taken and what was left, and why
 //! buffers   packed bytes of messages: bounded, used again
-//! mpi       the MPI library behind: its functions by name, its handles, its constants
+//! mpi       functions of the MPI library that are called here
 //! learn     a datatype's envelope and contents as a layout
 //! types     the committed types, and whether a call is worth taking
 //! requests  operations under way that have a packed buffer
@@ -19,15 +19,7 @@
 //! Each imports those above it alone. What is not known is handed to MPI's own
 //! function as it came.
 //!
-//! # Contracts
-//! What the program answers for when it calls MPI, named once:
-//!
-//! - **\[MPI\]** A handle is a live one of its kind or a constant, a place for an
-//!   answer can be written, an array has as many members as the count beside it says.
-//! - **\[BUF\]** A buffer holds what count and datatype say, and is the operation's
-//!   until that has completed.
-//! - **\[SIG\]** The function of this name in the MPI library takes what its type
-//!   here says: handles as words, of which MPICH reads the lower half.
+//! The contracts that its blocks cite are those of `rankway_preload`.
 //!
 //! No panic leaves the library: work that fails before MPI is called is left to
 //! MPI, and afterwards it is an error code.

@@ -6,10 +6,10 @@
 
 use crate::buffers::{self, Buffer};
 use crate::mpi::{self, Mpi};
-use crate::packing::shielded;
 use crate::requests::{self, Pending};
 use crate::stats::{self, Call, Reason};
 use crate::types::{self, Chosen};
+use rankway_preload::shielded;
 use std::ffi::{c_int, c_void};
 
 /// What `MPI_Send` and its kin take.

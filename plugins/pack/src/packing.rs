@@ -3,13 +3,8 @@
 use crate::stats::{self, Call, Reason};
 use crate::types;
 use rankway::datatype::Layout;
+use rankway_preload::shielded;
 use std::ffi::{c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// Work before MPI is called: a panic in it leaves the call to MPI.
-pub(crate) fn shielded<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(work)).ok().flatten()
-}
 
 /// What `MPI_Pack` takes.
 pub(crate) type Pack = unsafe extern "C" fn(

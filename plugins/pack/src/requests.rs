@@ -7,8 +7,8 @@
 
 use crate::buffers::Buffer;
 use crate::mpi::{self, Mpi};
-use crate::types::ByHandle;
 use rankway::datatype::Layout;
+use rankway_preload::ByHandle;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};

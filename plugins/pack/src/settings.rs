@@ -1,5 +1,6 @@
 //! What the environment asks for.
 
+use rankway_preload::say;
 use std::sync::LazyLock;
 
 /// What is taken, and whether it is counted.
@@ -24,9 +25,9 @@ pub(crate) static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
         "off" | "0" => (false, false),
         other => {
             // The program is not ours to end.
-            eprintln!(
-                "rankway_pack: RANKWAY_PACK is '{other}'; it takes on, all, pack or off; off"
-            );
+            say(&format!(
+                "rankway_pack: RANKWAY_PACK is '{other}'; it takes on, all, pack or off; off\n"
+            ));
             (false, false)
         }
     };
@@ -35,10 +36,10 @@ pub(crate) static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
         "" | "0" | "off" | "no" => false,
         "1" | "on" | "yes" => true,
         other => {
-            eprintln!(
+            say(&format!(
                 "rankway_pack: RANKWAY_PACK_STATS is '{other}'; it takes 1, on or yes, or 0, off or \
-                 no; off"
-            );
+                 no; off\n"
+            ));
             false
         }
     };

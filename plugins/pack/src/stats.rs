@@ -1,6 +1,7 @@
 //! What was taken and what was left to MPI, and why.
 
 use crate::settings::SETTINGS;
+use rankway_preload::say;
 use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -140,5 +141,5 @@ pub(crate) fn print(mpi: &str) {
         }
         text.push('\n');
     }
-    eprint!("{text}");
+    say(&text);
 }

@@ -9,9 +9,9 @@ use crate::mpi::{self, Family, Mpi};
 use crate::settings::SETTINGS;
 use crate::stats::{self, Call, Reason};
 use rankway::datatype::Layout;
+use rankway_preload::ByHandle;
 use std::collections::HashMap;
 use std::ffi::c_int;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
@@ -26,7 +26,7 @@ const LEAST_MESSAGE: u64 = 8192;
 fn longest(mpi: &Mpi) -> (u64, u64) {
     match mpi.family {
         Family::OpenMpi => (16, 1 << 20),
-        Family::Mpich => (128, u64::MAX),
+        Family::Mpich | Family::Abi => (128, u64::MAX),
     }
 }
 
@@ -61,32 +61,6 @@ impl Learnt {
         Some(last.1.clone())
     }
 }
-
-/// Spreads handles: addresses and small numbers.
-#[derive(Default)]
-pub(crate) struct Spread(u64);
-
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_usize(usize::from(byte));
-        }
-    }
-
-    fn write_usize(&mut self, value: usize) {
-        // (The upper bits of the product are the well mixed ones, and tables take
-        // from both ends.)
-        let product = (self.0 ^ value as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = product ^ product >> 32;
-    }
-}
-
-/// A table by handle.
-pub(crate) type ByHandle<T> = HashMap<usize, T, BuildHasherDefault<Spread>>;
 
 static TYPES: RwLock<Option<ByHandle<Arc<Entry>>>> = RwLock::new(None);
 

@@ -10,81 +10,35 @@
 #[allow(dead_code, unreachable_pub)]
 mod processes;
 
-use processes::{OWN_SESSION, bounded, told};
+#[path = "../../../tests/harness/mpis.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod mpis;
+
+use mpis::{Mpi, each, scratch};
+use processes::told;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// One MPI of Debian's.
-struct Mpi {
-    name: &'static str,
-    library: &'static str,
-    launcher: &'static str,
-}
-
-const ALL: [Mpi; 2] = [
-    Mpi { name: "openmpi", library: "libmpi.so.40", launcher: "mpirun.openmpi" },
-    Mpi { name: "mpich", library: "libmpich.so.12", launcher: "mpiexec.hydra" },
-];
-
 /// Where cargo put the shared library it built for this test.
 fn preloaded() -> PathBuf {
-    let directory = std::env::current_exe().unwrap().parent().unwrap().to_path_buf();
-    let library = directory.join("librankway_pack.so");
-    assert!(library.exists(), "{} is not there", library.display());
-    library
+    mpis::preloaded("librankway_pack.so")
 }
 
-fn has(program: &str) -> bool {
-    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+/// What the tests ask of an MPI.
+trait Packing {
+    fn run(&self, ranks: u32, ours: Option<&str>, words: &[&Path]) -> (String, String);
+    fn same(&self, ranks: u32, words: &[&Path], functions: &[&str]);
+    fn is_left(&self, ranks: u32, words: &[&Path], plain: &str);
 }
 
-impl Mpi {
-    /// The compiler of a language, if it builds a program; the reason is printed
-    /// where it does not.
-    fn compiler(&self, kind: &str) -> Option<String> {
-        let compiler = format!("{kind}.{}", self.name);
-        let file = scratch().join(format!("empty.{}", if kind == "mpicc" { "c" } else { "F90" }));
-        let (text, file_out) = match kind {
-            "mpicc" => ("#include <mpi.h>\nint main(void) { return MPI_Finalize(); }\n", "c.out"),
-            _ => ("include 'mpif.h'\nend\n", "f.out"),
-        };
-        let text = if kind == "mpicc" { text.into() } else { format!("program p\n{text}") };
-        std::fs::write(&file, text).unwrap();
-        let out = scratch().join(format!("{}.{file_out}", self.name));
-        let mut command = Command::new(&compiler);
-        let builds = command.arg(&file).arg("-o").arg(out).output();
-        if builds.is_ok_and(|output| output.status.success()) && has(self.launcher) {
-            return Some(compiler);
-        }
-        eprintln!("skipped: {compiler} builds nothing, or there is no {}", self.launcher);
-        None
-    }
-
-    /// Builds a program of this folder.
-    fn build(&self, compiler: &str, source: &str, name: &str, flags: &[&str]) -> PathBuf {
-        let program = scratch().join(format!("{name}.{}", self.name));
-        let mut command = Command::new(compiler);
-        command.arg("-O1").arg(format!("-DLIBMPI=\"{}\"", self.library));
-        command.arg("-o").arg(&program).arg(folder().join(source)).args(flags);
-        let output = command.args(["-lpthread", "-ldl"]).output().unwrap();
-        assert!(output.status.success(), "{}", told(source, &output));
-        program
-    }
-
+impl Packing for Mpi {
     /// What a program prints, and what the library says that it took.
     fn run(&self, ranks: u32, ours: Option<&str>, words: &[&Path]) -> (String, String) {
-        let mut command = Command::new(OWN_SESSION[0]);
-        command.args(&OWN_SESSION[1..]).arg(self.launcher);
-        if self.name == "openmpi" {
-            // (As root in a container.)
-            command.args(["--allow-run-as-root", "--oversubscribe"]);
-        }
-        command.args(["-n", &ranks.to_string(), "env"]);
-        if let Some(setting) = ours {
-            command.arg(format!("LD_PRELOAD={}", preloaded().display()));
-            command.arg(format!("RANKWAY_PACK={setting}")).arg("RANKWAY_PACK_STATS=1");
-        }
-        let output = bounded(command_with(command, words)).unwrap();
+        let variables = ours.map_or(Vec::new(), |setting| {
+            let library = format!("LD_PRELOAD={}", preloaded().display());
+            vec![library, format!("RANKWAY_PACK={setting}"), "RANKWAY_PACK_STATS=1".to_owned()]
+        });
+        let output = self.launch(ranks, &variables, words);
         let name = format!("{} {:?}, {:?}", self.name, words, ours);
         assert!(output.status.success(), "{}", told(&name, &output));
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -121,28 +75,6 @@ fn takes(told: &str, function: &str) -> bool {
             name.ends_with(function) && count != "0"
         })
     })
-}
-
-fn command_with(mut command: Command, words: &[&Path]) -> Command {
-    command.args(words);
-    command
-}
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
-}
-
-fn scratch() -> &'static Path {
-    Path::new(env!("CARGO_TARGET_TMPDIR"))
-}
-
-/// Each MPI with a compiler of the language.
-fn each(kind: &str, test: impl Fn(&Mpi, &str)) {
-    for mpi in &ALL {
-        if let Some(compiler) = mpi.compiler(kind) {
-            test(mpi, &compiler);
-        }
-    }
 }
 
 /// Against the MPI's own pack of the same process.
@@ -184,6 +116,40 @@ fn a_peer_without_it_is_none_the_wiser() {
             assert_eq!(plain, mixed, "{}: rank {with} with the library", mpi.name);
         }
     });
+}
+
+/// Without any MPI a call is an error code and a word on standard error; where that
+/// is a pipe that nobody reads, the error code alone.
+#[test]
+fn a_library_without_an_mpi_ends_no_program() {
+    let client = || {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "client_without_mpi", "--ignored", "--nocapture"]);
+        command
+    };
+    let heard = client().output().unwrap();
+    let named = String::from_utf8_lossy(&heard.stderr).contains("has no MPI_Finalize");
+    assert!(heard.status.success() && named, "{}", told("heard", &heard));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let unheard = client().stderr(writer).output().unwrap();
+    assert!(unheard.status.success(), "{}", told("unheard", &unheard));
+}
+
+#[test]
+#[ignore = "played by the test above"]
+fn client_without_mpi() {
+    let path = std::ffi::CString::new(preloaded().to_str().unwrap()).unwrap();
+    // SAFETY: C strings.
+    let finalize = unsafe {
+        let library = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+        assert!(!library.is_null());
+        libc::dlsym(library, c"MPI_Finalize".as_ptr())
+    };
+    assert!(!finalize.is_null());
+    // SAFETY: MPI_Finalize has this type.
+    let finalize: extern "C" fn() -> std::ffi::c_int = unsafe { std::mem::transmute(finalize) };
+    assert_ne!(finalize(), 0);
 }
 
 /// MPI that only one module of the program sees, as under Python.

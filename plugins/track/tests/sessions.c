@@ -1,0 +1,44 @@
+// Communicators without MPI_Init: of all processes, of the upper half, and a second session.
+#include <mpi.h>
+#include <stdio.h>
+
+static void once(const char *tag) {
+  MPI_Session session;
+  MPI_Group all, half;
+  MPI_Comm comm, upper, odd;
+  int rank, size, sum;
+  MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
+  MPI_Group_from_session_pset(session, "mpi://WORLD", &all);
+  MPI_Group_rank(all, &rank);
+  MPI_Group_size(all, &size);
+  int range[1][3] = {{size / 2, size - 1, 1}};
+  MPI_Group_range_incl(all, 1, range, &half);
+  // Those of the upper half meet first, where MPI can make one of a part.
+#ifdef PARTS
+  const int meets = rank >= size / 2;
+#else
+  const int meets = 0;
+#endif
+  if (meets) {
+    MPI_Comm_create_from_group(half, "half", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &upper);
+    MPI_Comm_free(&upper);
+  }
+  MPI_Comm_create_from_group(all, tag, MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm);
+  MPI_Comm_split(comm, rank % 2, 0, &odd);
+  if (rank == 0) printf("%s: %d of %d\n", tag, sum, size);
+  MPI_Comm_free(&odd);
+  MPI_Comm_free(&comm);
+  MPI_Group_free(&half);
+  MPI_Group_free(&all);
+  MPI_Session_finalize(&session);
+}
+
+int main(void) {
+  once("first");
+#ifdef PARTS
+  // (MPICH 4.0 crashes in a second MPI_Session_init.)
+  once("second");
+#endif
+  return 0;
+}
