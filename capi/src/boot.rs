@@ -4,6 +4,7 @@ use crate::abi::rankway_boot_t;
 use crate::error::Fail;
 use std::collections::HashSet;
 use std::ffi::{CString, c_char, c_void};
+use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 use transport::boot::{Boot, BootError};
 
@@ -154,7 +155,8 @@ impl Boot for Caller {
             // SAFETY: the caller's function, with its own pointer.
             unsafe { abort(self.table.self_, code, why.as_ptr()) };
         }
-        eprintln!("rankway: aborted with code {code}: {reason}");
+        // (Who has closed its standard error is no worse off.)
+        let _ = writeln!(std::io::stderr(), "rankway: aborted with code {code}: {reason}");
         // SAFETY: ends the process at once, without handlers that may wait.
         unsafe { libc::_exit(code) }
     }

@@ -67,7 +67,7 @@ where
     }
     let outcome = job.wait().map_err(|e| e.to_string())?;
     let ended = || match outcome.first_failure() {
-        Some((rank, exit)) => format!("rank {rank} ended with {exit:?}"),
+        Some((rank, exit)) => format!("rank {rank} ended with {exit:?}{}", limit_of_memory()),
         None => "the measuring processes ended without a word".into(),
     };
     // The first to fail knows why; others saw that it left.
@@ -77,6 +77,19 @@ where
         _ if failures.is_empty() => Err(format!("{name}: {}", ended())),
         _ => Err(format!("{name}: {}", failures[knows.unwrap_or(0)])),
     }
+}
+
+/// What a process that ended without a word may have lacked: nothing that a crash
+/// within a library says of memory reaches its own error.
+fn limit_of_memory() -> String {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
+    // SAFETY: a structure of ours, which the call fills.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) } == 0;
+    if !known || limit.rlim_cur == libc::RLIM_INFINITY {
+        return String::new();
+    }
+    let kib = limit.rlim_cur >> 10;
+    format!("; a process may map {kib} KiB here: if that was too little, raise `ulimit -v`")
 }
 
 /// Two ends that keep messages apart, however many processes write at once.

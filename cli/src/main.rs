@@ -2,20 +2,26 @@
 //! many bytes.
 
 mod arguments;
+mod clock;
 mod compared;
 mod count;
+mod count_mpi;
 mod fixture;
 mod forked;
 mod info;
 mod maps;
 mod memory;
 mod mpi;
+mod mpirun;
+mod node;
 mod operations;
 mod output;
 mod pack;
 mod plot;
 mod rate;
 mod scatter;
+mod shared_object;
+mod trace;
 
 use clap::{Parser, Subcommand};
 use rankway_cli::observe::memory::Counting;
@@ -52,8 +58,12 @@ enum Command {
     Rate(rate::Args),
     /// How fast messages and atomics are, beside the library's own loops
     Operations(operations::Args),
+    /// How fast windows over a program's own memory are within a node, beside the libraries
+    Node(node::Args),
     /// How many instructions a translation and a put take, exactly
     Count(count::Args),
+    /// How many instructions MPI's calls take on our components and on Open MPI's own
+    CountMpi(count_mpi::Args),
     /// How many bytes address vectors and communicators take
     Memory(memory::Args),
     /// How small rank maps get and how fast they are, in every representation
@@ -62,6 +72,8 @@ enum Command {
     Pack(pack::Args),
     /// How fast MPI programs are on our components and on Open MPI's own
     Mpi(mpi::Args),
+    /// Who talks in which communicator: records MPI programs and tells what they did
+    Trace(trace::Args),
 }
 
 fn main() -> ExitCode {
@@ -73,11 +85,14 @@ fn main() -> ExitCode {
         Command::Info(args) => info::run(&args),
         Command::Rate(args) => rate::run(&args),
         Command::Operations(args) => operations::run(&args),
+        Command::Node(args) => node::run(&args),
         Command::Count(args) => count::run(&args),
+        Command::CountMpi(args) => count_mpi::run(&args),
         Command::Memory(args) => memory::run(&args),
         Command::Maps(args) => maps::run(&args),
         Command::Pack(args) => pack::run(&args),
         Command::Mpi(args) => mpi::run(&args),
+        Command::Trace(args) => trace::run(&args),
     };
     match result {
         Ok(code) => code,

@@ -258,7 +258,7 @@ fn measure(
 ) -> Result<(Vec<KindReport>, World), String> {
     let layout = Layout::new(processes, args.ppn);
     let count = crate::output::count(u64::from(processes));
-    let bar = progress(1, format!("{count} processes: opening"));
+    let bar = progress(1_u32, format!("{count} processes: opening"));
     let mut world = World::open(layout)?;
     bar.finish_and_clear();
     let peers = args.touch.peers(processes);

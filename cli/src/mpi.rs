@@ -1,16 +1,15 @@
 //! `rankway mpi`: Open MPI's own components and ours, in turn, by one program.
 
 use crate::arguments;
+use crate::mpirun::{self, STACKS, Session, Stack};
 use crate::output::{self, Table};
 use crate::plot;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::process::ExitCode;
 
 /// Runs the benchmark of plugins/openmpi under mpirun with each stack in turn,
 /// round after round, and keeps the best of each: ratios of ours to the best of
@@ -53,45 +52,6 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", value_parser = arguments::chart)]
     svg: Option<PathBuf>,
 }
-
-/// A choice of components.
-struct Stack {
-    name: &'static str,
-    /// MCA parameters and their values.
-    flags: &'static str,
-    /// Which half of the benchmark it is for: of two-sided or one-sided calls.
-    half: &'static str,
-    ours: bool,
-}
-
-const STACKS: [Stack; 8] = [
-    Stack { name: "rankway", flags: "pml cm, mtl rankway, osc rankway", half: "both", ours: true },
-    Stack {
-        name: "rankway-ucx",
-        flags: "pml cm, mtl rankway, osc rankway, mtl_rankway_netmod ucx",
-        half: "both",
-        ours: true,
-    },
-    Stack { name: "ob1+vader", flags: "pml ob1, btl self+vader", half: "two", ours: false },
-    Stack { name: "cm+ofi", flags: "pml cm, mtl ofi", half: "two", ours: false },
-    Stack { name: "ucx", flags: UCX, half: "two", ours: false },
-    Stack {
-        name: "osc-rdma",
-        flags: "pml ob1, btl self+vader, osc rdma",
-        half: "one",
-        ours: false,
-    },
-    Stack {
-        name: "osc-sm",
-        flags: "pml ob1, btl self+vader, osc sm+pt2pt",
-        half: "one",
-        ours: false,
-    },
-    Stack { name: "osc-ucx", flags: UCX, half: "one", ours: false },
-];
-
-/// Without the last two Open MPI takes UCX with InfiniBand only.
-const UCX: &str = "pml ucx, osc ucx, opal_common_ucx_tls any, opal_common_ucx_devices any";
 
 /// What a figure's ratio should reach; the others have no bound.
 const BOUNDS: [(&str, f64); 5] = [
@@ -147,13 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
             return Err(format!("{what} is not at {}; run it as: make bench-mpi", path.display()));
         }
     }
-    let chosen =
-        |stack: &&Stack| args.stack.is_empty() || args.stack.iter().any(|s| s == stack.name);
-    if let Some(unknown) = args.stack.iter().find(|s| STACKS.iter().all(|k| k.name != **s)) {
-        let names: Vec<&str> = STACKS.iter().map(|s| s.name).collect();
-        return Err(format!("no stack '{unknown}'; there are {}", names.join(", ")));
-    }
-    let stacks: Vec<&Stack> = STACKS.iter().filter(chosen).collect();
+    let stacks = mpirun::chosen(STACKS.iter(), &args.stack)?;
     let bar = match args.json {
         true => indicatif::ProgressBar::hidden(),
         false => output::progress(args.rounds * stacks.len() as u32, String::new()),
@@ -207,25 +161,6 @@ struct Failure {
     figure: Option<String>,
 }
 
-/// Where an mpirun keeps its session: one that ends removes what all of a user
-/// share, while another makes its own in it.
-struct Session(PathBuf);
-
-impl Session {
-    fn new() -> std::io::Result<Session> {
-        let place = std::env::temp_dir().join(format!("rankway-mpi-{}", std::process::id()));
-        std::fs::create_dir_all(&place)?;
-        Ok(Session(place))
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        // What is left lies among temporary files.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// One run of one stack, without some figures; what it printed before it ended
 /// is taken into `figures` where it is better.
 fn once(
@@ -234,49 +169,19 @@ fn once(
     omitted: &[String],
     figures: &mut Figures,
 ) -> Result<(), Failure> {
-    let session = Session::new()
-        .map_err(|e| Failure { text: format!("a directory for mpirun: {e}"), figure: None })?;
-    let mut command = Command::new("mpirun.openmpi");
-    command.env("TMPDIR", &session.0).args(["--allow-run-as-root", "--oversubscribe", "-n", "2"]);
-    // Ours wins by priority wherever it is found.
-    if stack.ours {
-        let path = format!("{}:SYS_DEFAULT", args.components.display());
-        command.args(["--mca", "mca_base_component_path", &path]);
-    }
-    for flag in stack.flags.split(", ") {
-        let (name, value) = flag.split_once(' ').unwrap_or((flag, ""));
-        command.args(["--mca", name, &value.replace('+', ",")]);
-    }
+    let failed = |text, figure| Err(Failure { text, figure });
+    let session = match Session::new() {
+        Ok(session) => session,
+        Err(why) => return failed(why, None),
+    };
+    let mut command = session.mpirun(stack, &args.components);
     command
         .arg(&args.program)
         .args([args.slice.to_string(), args.samples.to_string(), stack.half.to_owned()])
-        .args(omitted)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command
-        .spawn()
-        .map_err(|e| Failure { text: format!("mpirun.openmpi: {e}"), figure: None })?;
-    let (out, err) = (listen(child.stdout.take()), listen(child.stderr.take()));
-    let start = Instant::now();
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break Ok(status),
-            Ok(None) if start.elapsed() > Duration::from_secs(args.limit) => {
-                // It takes its ranks along when it is asked to end.
-                // SAFETY: a process of ours that was not waited for.
-                unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
-                let _ = child.wait();
-                break Err(format!("no end after {} s", args.limit));
-            }
-            Ok(None) => std::thread::sleep(Duration::from_millis(20)),
-            Err(e) => break Err(e.to_string()),
-        }
-    };
-    // A thread that failed has read nothing.
-    let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
+        .args(omitted);
+    let outcome = mpirun::run(command, args.limit);
     let mut at = None;
-    for (name, value) in out.lines().filter_map(|line| line.split_once(' ')) {
+    for (name, value) in outcome.out.lines().filter_map(|line| line.split_once(' ')) {
         if name == "at" {
             at = Some(value.to_owned());
         } else if let Ok(value) = value.trim().parse() {
@@ -284,51 +189,11 @@ fn once(
             figures.insert(name.to_owned(), better(name, known, value));
         }
     }
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => {
-            let words = words(&err).unwrap_or_else(|| status.to_string());
-            let text = match &at {
-                Some(at) => format!("in {at}: {words}"),
-                None => words,
-            };
-            Err(Failure { text, figure: at })
-        }
-        Err(text) => Err(Failure { text, figure: at }),
+    match (outcome.result, at) {
+        (Ok(()), _) => Ok(()),
+        (Err(why), Some(at)) => failed(format!("in {at}: {why}"), Some(at)),
+        (Err(why), None) => failed(why, None),
     }
-}
-
-/// Reads to the end meanwhile, so that nobody waits for space in a pipe.
-fn listen(from: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        // A line or two less is what a run that failed has to say.
-        let _ = from.map(|mut from| from.read_to_end(&mut bytes));
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
-}
-
-/// What Open MPI says went wrong, without frames and process numbers: the
-/// signal, or the first paragraph.
-pub(crate) fn words(text: &str) -> Option<String> {
-    /// Characters that fit under a table.
-    const WIDTH: usize = 160;
-    // "[host:pid] text"
-    let lines = text.lines().map(|line| match line.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or(line, |(_, rest)| rest).trim(),
-        None => line.trim(),
-    });
-    let frame = |line: &&str| line.chars().all(|c| c == '-');
-    let lines: Vec<&str> = lines.skip_while(frame).collect();
-    let signal = lines.iter().find_map(|line| line.strip_prefix("Signal: "));
-    let words = match signal {
-        Some(signal) => signal.to_owned(),
-        None => {
-            let paragraph = lines.into_iter().take_while(|line| !frame(line));
-            paragraph.collect::<Vec<_>>().join(" ")
-        }
-    };
-    (!words.is_empty()).then(|| words.chars().take(WIDTH).collect())
 }
 
 /// The names of all figures, in the benchmark's order.
@@ -433,21 +298,5 @@ impl Report {
         let title = "MPI on Open MPI's own components and on Rankway";
         plot::bars(path, title, &names, &series, "speed, the best of Open MPI's own = 1")
             .map_err(|e| e.to_string())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::words;
-
-    #[test]
-    fn open_mpi_in_its_own_words() {
-        let crash =
-            "[vm:1] *** Process received signal ***\n[vm:1] Signal: Segmentation fault (11)\n";
-        assert_eq!(words(crash).as_deref(), Some("Segmentation fault (11)"));
-        let refused = "-----\nNo components were able to be opened in the pml framework.\n\nThis\n";
-        let first = "No components were able to be opened in the pml framework.";
-        assert_eq!(words(refused).as_deref(), Some(first));
-        assert_eq!(words("\n---\n"), None);
     }
 }

@@ -2,6 +2,7 @@
 //! in the style of the OSU micro-benchmarks, and the same table as CSV.
 
 use indicatif::{ProgressBar, ProgressStyle};
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 /// A table; the first column is of names and left-aligned, the others are of
@@ -45,6 +46,27 @@ impl Table {
     pub(crate) fn note(&mut self, line: impl Into<String>) -> &mut Self {
         self.rows.push(Row::Note(line.into()));
         self
+    }
+
+    /// Its heads.
+    pub(crate) fn head(&self) -> &[String] {
+        &self.head
+    }
+
+    /// Cells, row by row.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = &[String]> {
+        self.rows.iter().filter_map(|row| match row {
+            Row::Cells(cells) => Some(cells.as_slice()),
+            Row::Note(_) => None,
+        })
+    }
+
+    /// Lines between rows.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = &str> {
+        self.rows.iter().filter_map(|row| match row {
+            Row::Cells(_) => None,
+            Row::Note(line) => Some(line.as_str()),
+        })
     }
 
     /// For people: ends with a newline, has no blanks at line ends.
@@ -105,11 +127,8 @@ impl Table {
     /// Those of `out`.
     pub(crate) fn csv(&self, out: &mut impl Write) -> io::Result<()> {
         let head: Vec<String> = self.head.iter().map(|cell| cell.replace('\n', " ")).collect();
-        let mut lines = vec![&head];
-        lines.extend(self.rows.iter().filter_map(|row| match row {
-            Row::Cells(cells) => Some(cells),
-            Row::Note(_) => None,
-        }));
+        let mut lines = vec![head.as_slice()];
+        lines.extend(self.cells());
         for line in lines {
             let cells: Vec<String> = line.iter().map(|cell| quote(cell)).collect();
             writeln!(out, "{}", cells.join(","))?;
@@ -220,12 +239,15 @@ fn align<S: AsRef<str>>(mark: &str, cells: &[S], widths: &[usize]) -> String {
 }
 
 fn quote(cell: &str) -> String {
-    if cell == NONE {
-        String::new()
-    } else if cell.contains(['"', ',', '\n', '\r']) {
-        format!("\"{}\"", cell.replace('"', "\"\""))
+    if cell == NONE { String::new() } else { quoted(cell).into_owned() }
+}
+
+/// A field of RFC 4180.
+pub(crate) fn quoted(cell: &str) -> Cow<'_, str> {
+    if cell.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", cell.replace('"', "\"\"")).into()
     } else {
-        cell.to_owned()
+        cell.into()
     }
 }
 
@@ -240,7 +262,7 @@ pub(crate) fn emit(text: &[u8]) -> Result<(), String> {
 }
 
 /// A bar on stderr, shown on terminals only.
-pub(crate) fn progress(len: u32, what: String) -> ProgressBar {
+pub(crate) fn progress(len: impl Into<u64>, what: String) -> ProgressBar {
     let bar = ProgressBar::new(len.into()).with_message(what);
     if let Ok(style) = ProgressStyle::with_template("{msg:44} {bar:30} {percent:>3}%") {
         bar.set_style(style);

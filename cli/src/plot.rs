@@ -333,7 +333,7 @@ pub(crate) enum Axis {
 }
 
 impl Axis {
-    fn linear(high: f64) -> Self {
+    pub(crate) fn linear(high: f64) -> Self {
         Self::Linear { high }
     }
 

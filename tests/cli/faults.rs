@@ -11,14 +11,19 @@ use processes::{bounded, gone};
 use std::process::{Child, Command, ExitCode};
 use std::time::{Duration, Instant};
 
-/// `rankway rate` in a process group of its own, and its members, once both
-/// ranks have their segments.
+/// A process may map this much, which is enough.
+const LIMIT_KIB: u32 = 8_000_000;
+
+/// `rankway rate` in a process group of its own under a limit of memory, and its members,
+/// once both ranks have their segments.
 fn running() -> std::result::Result<(Child, Vec<u32>), libtest_mimic::Failed> {
     use std::os::unix::process::CommandExt;
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rankway"));
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -v {LIMIT_KIB}; exec \"$0\" \"$@\"")]);
+    command.arg(env!("CARGO_BIN_EXE_rankway"));
     command.args(["rate", "--network", "shm", "--rounds", "100000", "--models", "direct"]);
     command.process_group(0).stdout(std::process::Stdio::null());
-    let child = command.stderr(std::process::Stdio::null()).spawn()?;
+    let child = command.stderr(std::process::Stdio::piped()).spawn()?;
     let start = Instant::now();
     let mine = |members: &[u32]| {
         let of = |name: &String| members.iter().any(|pid| name.starts_with(&format!("{pid}:")));
@@ -70,6 +75,29 @@ fn interrupted(everyone: bool) -> std::result::Result<(), libtest_mimic::Failed>
     Ok(left?)
 }
 
+/// Ranks that crash tell no reason; that memory is limited is told for them.
+fn all_ranks_killed() -> std::result::Result<(), libtest_mimic::Failed> {
+    let (child, members) = running()?;
+    let mine =
+        |name: &str| members.iter().find(|pid| name.starts_with(&format!("{pid}:"))).copied();
+    let ranks: Vec<u32> = processes::leftovers().iter().filter_map(|name| mine(name)).collect();
+    // None sees another's death and tells of that.
+    for signal in [libc::SIGSTOP, libc::SIGKILL] {
+        for &rank in &ranks {
+            // SAFETY: a rank of a job of ours, which its supervisor has not reaped.
+            unsafe { libc::kill(rank as i32, signal) };
+        }
+    }
+    let output = child.wait_with_output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let limit = format!("{LIMIT_KIB} KiB");
+    let missing = ["Signal(9)", "ulimit -v", &limit].into_iter().find(|word| !said.contains(word));
+    if output.status.code() != Some(1) || missing.is_some() {
+        return Err(format!("{}, without {missing:?}: {said}", output.status).into());
+    }
+    Ok(gone(&members)?)
+}
+
 /// Nobody is left to sweep after the ranks: the next job does.
 fn all_killed() -> std::result::Result<(), libtest_mimic::Failed> {
     let (mut child, members) = running()?;
@@ -111,6 +139,7 @@ fn main() -> ExitCode {
         Trial::test("command/Ctrl-C", || interrupted(true)),
         Trial::test("command/SIGINT to the leader", || interrupted(false)),
         Trial::test("command/SIGKILL to all", all_killed),
+        Trial::test("command/SIGKILL to all ranks", all_ranks_killed),
         command("no libfabric", nowhere, &["/nonexistent", "install"]),
         command("FI_PROVIDER", &[("FI_PROVIDER", "nosuch")], &["FI_PROVIDER"]),
     ];

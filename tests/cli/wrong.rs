@@ -24,6 +24,9 @@ fn answer(output: &Output) -> (Option<i32>, String) {
 const WRONG: &[(&[&str], i32, &[&str])] = &[
     (&[], 2, &["Usage"]),
     (&["nonsense"], 2, &["nonsense"]),
+    (&["count-mpi"], 2, &["--program", "--components"]),
+    (&["count-mpi", "--program", "/nonexistent", "--components", "/"], 1, &["make count-mpi"]),
+    (&["count-mpi", "--program", "/", "--components", "/", "--stack", "a"], 1, &["osc-pt2pt"]),
     (&["info", "extra"], 2, &["extra"]),
     (&["info", "--json=3"], 2, &["--json"]),
     (&["rate", "--network", ""], 2, &["--network", "rankway info"]),

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use transport::av::Transport;
 use transport::boot::{self, Boot, local};
-use transport::device::{self, AnyContext, Options};
+use transport::device::{self, AnyContext, OpenedBy, Options};
 use transport::match_netmod;
 use transport::netmod::NAMES;
 
@@ -102,6 +102,11 @@ fn open(given: Option<rankway_options_t>) -> Result<DeviceAndContext, Fail> {
             return Err(Fail::new(rankway_code::RANKWAY_ERR_BOOT, why));
         }
         None => boot::connect()?,
+    };
+    // (Who brings the job along is a device layer, whose communicators are not the program's.)
+    options.opened_by = match boot.launcher() == Caller::LAUNCHER {
+        true => OpenedBy::DeviceLayer,
+        false => OpenedBy::Program,
     };
     let context = match netmod.as_deref() {
         None | Some("") => device::open(boot, &options)?,

@@ -4,6 +4,7 @@
 use super::{MODELS, UNCHECKED_LIMIT};
 use crate::fixture::Fixture;
 use crate::output::{Table, maybe};
+use crate::shared_object::SharedObject;
 use rankway::av::Entry;
 use rankway::netmod::ofi::Ofi;
 use rankway::rankmap::Lookup;
@@ -11,7 +12,7 @@ use rankway::rma::Access;
 use rankway_cli::observe::step::{self, Limits, Region, Stop, Trace};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::path::Path;
 
 /// The most instructions a translation may take through an affine map.
@@ -32,18 +33,8 @@ struct Functions {
 
 impl Functions {
     fn open(path: &Path) -> Result<Functions, String> {
-        let name = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|e| e.to_string())?;
-        // SAFETY: a library that the user names; it is never closed.
-        let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
-        if library.is_null() {
-            return Err(format!("{} cannot be opened; make count-c makes it", path.display()));
-        }
-        let find = |name: &CStr| {
-            // SAFETY: the library is open.
-            let at = unsafe { libc::dlsym(library, name.as_ptr()) };
-            let gone = || format!("{} has no {}", path.display(), name.to_string_lossy());
-            if at.is_null() { Err(gone()) } else { Ok(at) }
-        };
+        let library = SharedObject::open(path, "make count-c makes it")?;
+        let find = |name| library.find(name);
         let (translate, put) = (find(c"rankway_c_entry")?, find(c"rankway_c_put")?);
         let compiler = find(c"rankway_c_compiler")?.cast::<c_char>();
         // SAFETY: the types that `count.c` gives them, whose structures the C

@@ -151,6 +151,30 @@ pub const MPICH_WHOLE_CALL: [WholeCall; 4] = [
     },
 ];
 
+/// What putting the definitions of all processes together took a performance tool.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct UnificationFigures {
+    /// Tool, program and publication.
+    pub label: &'static str,
+    /// Processes.
+    pub processes: u32,
+    /// Seconds, with writing them.
+    pub seconds: f64,
+    /// Megabytes of definitions.
+    pub definitions_mb: f64,
+    /// Megabytes of what the numbers of each process mean.
+    pub mappings_mb: f64,
+}
+
+/// [`UnificationFigures`] of Geimer et al. (2011), section 5.
+pub const SCALASCA: UnificationFigures = UnificationFigures {
+    label: "Scalasca, PFLOTRAN (Geimer et al. 2011)",
+    processes: 131_072,
+    seconds: 6.7,
+    definitions_mb: 10.4,
+    mappings_mb: 242.9,
+};
+
 /// Bytes of an address-vector entry: Guo et al. (2017), section III-B.
 pub const AVE_BYTES: usize = 12;
 /// Bytes of a virtual connection of MPICH 3.2: Guo et al. (2017), III-B.

@@ -1,0 +1,334 @@
+//! `rankway trace comms`: the tree of communicators, and the census of their maps.
+
+use super::calls::{Call, Process, Program, key};
+use super::load::Source;
+use super::replay::{Visitor, replay};
+use super::site::{Sites, told};
+use crate::output::{NONE, Table, bytes, count};
+use rankway::rankmap::{Model, RankMap};
+use rankway::track::CallClass;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The tree of communicators: who made them, their maps, what went through each
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    source: Source,
+
+    /// Each communicator in a line of its own, though many are alike
+    #[arg(short, long)]
+    all: bool,
+
+    /// For programs: one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A communicator, window or file.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Communicator {
+    id: usize,
+    parent: Option<usize>,
+    kind: &'static str,
+    constructor: &'static str,
+    name: Option<String>,
+    key: Option<(u32, u32)>,
+    site: Option<String>,
+    function: Option<String>,
+    size: u64,
+    reported: u64,
+    maps: Vec<Map>,
+    freed: u64,
+    messages: u64,
+    message_bytes: u64,
+    puts: u64,
+    put_bytes: u64,
+    collectives: u64,
+    collective_bytes: u64,
+}
+
+/// The members of a group, as they are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+struct Map {
+    model: &'static str,
+    map_bytes: u64,
+}
+
+/// How many maps are of a model.
+#[derive(Debug, Serialize)]
+struct Row {
+    model: &'static str,
+    communicators: u64,
+    alive_at_once: u64,
+    map_bytes: u64,
+}
+
+#[derive(Serialize)]
+pub(super) struct Comms {
+    communicators: Vec<Communicator>,
+    census: Vec<Row>,
+    distinct_maps: usize,
+    distinct_map_bytes: u64,
+    alive_at_once: u64,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), String> {
+    let traces = args.source.load()?;
+    let program = Program::of(&traces);
+    let mut tree = Tree::new(&program);
+    replay(&program, false, &mut [&mut tree])?;
+    let comms = Comms::new(&program, tree);
+    if args.json {
+        return traces.json("comms", comms);
+    }
+    let mut table = comms.tree(args.all);
+    traces.head(&mut table);
+    let mut out = Vec::new();
+    table.print(&mut out).map_err(|e| e.to_string())?;
+    comms.census_table().print(&mut out).map_err(|e| e.to_string())?;
+    crate::output::emit(&out)
+}
+
+/// Communicators, windows and files by number, and what goes through them as calls come by.
+pub(super) struct Tree(BTreeMap<usize, Communicator>);
+
+impl Tree {
+    pub(super) fn new(program: &Program<'_>) -> Tree {
+        let unified = &program.unified;
+        let sites = Sites::default();
+        let mut all: BTreeMap<usize, Communicator> = BTreeMap::new();
+        for (id, object) in unified.objects.iter().enumerate() {
+            let kind = object.constructor.object();
+            if !kind.has_communicator() {
+                continue;
+            }
+            let maps = object.groups.iter().flatten().map(|&group| match object.family {
+                // Each has itself alone.
+                true => Map { model: Model::Offset.name(), map_bytes: size_of::<RankMap>() as u64 },
+                false => {
+                    let group = &unified.groups[group];
+                    Map { model: group.map().model().name(), map_bytes: group.bytes() as u64 }
+                }
+            });
+            let place = object.site.as_ref().map(|site| sites.place(site, object.made.0));
+            all.insert(
+                id,
+                Communicator {
+                    id,
+                    parent: object.parent,
+                    kind: kind.name(),
+                    constructor: object.constructor.name(),
+                    name: object.name.as_ref().map(ToString::to_string),
+                    key: object.key,
+                    site: place.as_ref().map(|place| place.text.clone()),
+                    function: place.and_then(|place| place.function),
+                    size: object.size.into(),
+                    reported: object.seen.into(),
+                    maps: maps.collect(),
+                    freed: object.freed.into(),
+                    messages: 0,
+                    message_bytes: 0,
+                    puts: 0,
+                    put_bytes: 0,
+                    collectives: 0,
+                    collective_bytes: 0,
+                },
+            );
+        }
+        Tree(all)
+    }
+}
+
+impl Visitor for Tree {
+    fn call(&mut self, _: &Program<'_>, _: &Process<'_>, call: &Call) {
+        let into = call.object.filter(|_| !call.failed).and_then(|id| self.0.get_mut(&id));
+        let Some(into) = into else { return };
+        let (calls, bytes) = match call.class {
+            CallClass::Send => (&mut into.messages, &mut into.message_bytes),
+            CallClass::OneSided => (&mut into.puts, &mut into.put_bytes),
+            CallClass::Collective | CallClass::CollectiveStart => {
+                (&mut into.collectives, &mut into.collective_bytes)
+            }
+            _ => return,
+        };
+        *calls += 1;
+        *bytes += call.bytes;
+    }
+}
+
+impl Comms {
+    pub(super) fn new(program: &Program<'_>, tree: Tree) -> Comms {
+        let (unified, all) = (&program.unified, tree.0);
+        let (census, alive_at_once) = census(program, &all);
+        Comms {
+            communicators: all.into_values().collect(),
+            census,
+            distinct_maps: unified.groups.len(),
+            distinct_map_bytes: unified.group_bytes() as u64,
+            alive_at_once,
+        }
+    }
+
+    /// The tree, children under what they were made of; those that are alike as one line
+    /// unless `all` are asked for.
+    pub(super) fn tree(&self, all: bool) -> Table {
+        let mut table = Table::new(&[
+            "communicator",
+            "key",
+            "size",
+            "map",
+            "map\nbytes",
+            "reported\nby",
+            "messages",
+            "bytes",
+            "puts,\ngets",
+            "bytes",
+            "collective\ncalls",
+            "bytes",
+            "freed",
+            "made at",
+        ]);
+        let known: std::collections::BTreeSet<usize> =
+            self.communicators.iter().map(|one| one.id).collect();
+        let mut children: BTreeMap<Option<usize>, Vec<&Communicator>> = BTreeMap::new();
+        for one in &self.communicators {
+            let parent = one.parent.filter(|parent| known.contains(parent) && *parent != one.id);
+            children.entry(parent).or_default().push(one);
+        }
+        let mut stack: Vec<(usize, Vec<&Communicator>)> = Vec::new();
+        let push = |stack: &mut Vec<_>, depth, of| {
+            let mut groups: Vec<Vec<&Communicator>> = Vec::new();
+            for &one in children.get(&of).into_iter().flatten() {
+                let alike = |group: &&mut Vec<&Communicator>| {
+                    let leaf = |one: &Communicator| !children.contains_key(&Some(one.id));
+                    !all && leaf(one) && leaf(group[0]) && one.alike(group[0])
+                };
+                match groups.iter_mut().find(alike) {
+                    Some(group) => group.push(one),
+                    None => groups.push(vec![one]),
+                }
+            }
+            stack.extend(groups.into_iter().rev().map(|group| (depth, group)));
+        };
+        push(&mut stack, 0, None);
+        while let Some((depth, group)) = stack.pop() {
+            table.row(&Communicator::cells(&group, depth));
+            if let [one] = group[..] {
+                push(&mut stack, depth + 1, Some(one.id));
+            }
+        }
+        table
+    }
+
+    pub(super) fn census_table(&self) -> Table {
+        let mut table =
+            Table::new(&["map", "communicators", "alive at once\non a process", "map bytes"]);
+        table.title("");
+        for row in &self.census {
+            table.row(&[
+                row.model.to_owned(),
+                count(row.communicators),
+                count(row.alive_at_once),
+                count(row.map_bytes),
+            ]);
+        }
+        table.note(format!(
+            "at most {} alive at once on a process; {} different maps of {} together",
+            count(self.alive_at_once),
+            count(self.distinct_maps as u64),
+            bytes(self.distinct_map_bytes)
+        ));
+        table
+    }
+}
+
+impl Communicator {
+    /// Returns true if a line can say both.
+    fn alike(&self, other: &Communicator) -> bool {
+        (self.constructor, &self.site, &self.name, self.size, self.freed)
+            == (other.constructor, &other.site, &other.name, other.size, other.freed)
+            && self.maps.iter().map(|map| map.model).eq(other.maps.iter().map(|map| map.model))
+    }
+
+    /// A line for those that are alike.
+    fn cells(group: &[&Communicator], depth: usize) -> Vec<String> {
+        let one = group[0];
+        let sum = |of: fn(&Communicator) -> u64| group.iter().map(|one| of(one)).sum::<u64>();
+        let called = one.name.clone().unwrap_or_else(|| one.constructor.to_owned());
+        let made_by = match &one.name {
+            Some(name) if name != one.constructor => format!(" ({})", one.constructor),
+            _ => String::new(),
+        };
+        let times = match group.len() {
+            1 => String::new(),
+            n => format!(" ×{}", count(n as u64)),
+        };
+        let models: Vec<&str> = one.maps.iter().map(|map| map.model).collect();
+        let or_none = |text: String| if text.is_empty() { NONE.to_owned() } else { text };
+        let some = |calls: u64, text: String| if calls == 0 { NONE.to_owned() } else { text };
+        let through =
+            |calls: u64, moved: u64| [some(calls, count(calls)), some(calls, bytes(moved))];
+        let [messages, message_bytes] =
+            through(sum(|one| one.messages), sum(|one| one.message_bytes));
+        let [puts, put_bytes] = through(sum(|one| one.puts), sum(|one| one.put_bytes));
+        let [collectives, collective_bytes] =
+            through(sum(|one| one.collectives), sum(|one| one.collective_bytes));
+        vec![
+            format!("{}{called}{made_by}{times}", "  ".repeat(depth)),
+            if group.len() > 1 { NONE.to_owned() } else { or_none(key(one.key)) },
+            count(one.size),
+            or_none(models.join("+")),
+            count(sum(|one| one.maps.iter().map(|map| map.map_bytes).sum())),
+            count(one.reported),
+            messages,
+            message_bytes,
+            puts,
+            put_bytes,
+            collectives,
+            collective_bytes,
+            match one.freed {
+                0 => "no".to_owned(),
+                all if all >= one.reported => "yes".to_owned(),
+                some => format!("by {some}"),
+            },
+            told(one.site.as_deref(), one.function.as_deref()),
+        ]
+    }
+}
+
+/// Maps by model, as the paper's Table I counts them, and how many a process had at once.
+fn census(program: &Program<'_>, all: &BTreeMap<usize, Communicator>) -> (Vec<Row>, u64) {
+    let mut rows: Vec<Row> = (Model::ALL.iter())
+        .map(|model| Row { model: model.name(), communicators: 0, alive_at_once: 0, map_bytes: 0 })
+        .collect();
+    let row_of = |model: &str| Model::ALL.iter().position(|one| one.name() == model);
+    for map in all.values().flat_map(|one| &one.maps) {
+        if let Some(row) = row_of(map.model) {
+            rows[row].communicators += 1;
+            rows[row].map_bytes += map.map_bytes;
+        }
+    }
+    let mut most = 0;
+    for process in &program.processes {
+        let mut changes: Vec<(u64, i64, usize)> = Vec::new();
+        for defined in &process.trace.definitions {
+            let Some(one) = process.object(defined.id).and_then(|id| all.get(&id)) else {
+                continue;
+            };
+            for row in one.maps.iter().filter_map(|map| row_of(map.model)) {
+                changes.push((defined.made, 1, row));
+                changes.extend(defined.freed.map(|ticks| (ticks, -1, row)));
+            }
+        }
+        changes.sort_unstable();
+        let mut now = vec![0_i64; rows.len()];
+        for (_, change, row) in changes {
+            now[row] += change;
+            rows[row].alive_at_once = rows[row].alive_at_once.max(now[row] as u64);
+            most = most.max(now.iter().sum::<i64>() as u64);
+        }
+    }
+    rows.retain(|row| row.communicators > 0);
+    (rows, most)
+}

@@ -1,0 +1,57 @@
+//! Which receive takes which send, as [`Sequences`] count them, told by each process alone:
+//! it sees one side.
+
+use crate::trace::messages::{Sequences, Side};
+use rankway::track::{CallClass, DefinitionFlags, Event, NO_PEER, ProcessTrace};
+use std::collections::{BTreeMap, HashMap};
+
+/// Numbers of the messages of a process, equal on both ends.
+pub(super) struct Flows {
+    by_thread: BTreeMap<u32, HashMap<usize, u64>>,
+}
+
+impl Flows {
+    pub(super) fn of(trace: &ProcessTrace) -> Flows {
+        let mut messages: Vec<(u64, u32, usize, &Event)> = Vec::new();
+        for (&thread, events) in &trace.events {
+            for (at, event) in events.iter().enumerate() {
+                let class = event.kind().map(|kind| kind.class());
+                if !matches!(class, Some(CallClass::Send | CallClass::Receive)) {
+                    continue;
+                }
+                if event.peer != NO_PEER && !event.flags().is_void() {
+                    messages.push((event.end(), thread, at, event));
+                }
+            }
+        }
+        messages.sort_by_key(|&(time, ..)| time);
+        let defined: HashMap<u32, _> =
+            trace.definitions.iter().map(|one| (one.id, &one.definition)).collect();
+        let mut sequences: Sequences<(u32, u32, i32, bool), ()> = Sequences::default();
+        let mut by_thread: BTreeMap<u32, HashMap<usize, u64>> = BTreeMap::new();
+        for (_, thread, at, event) in messages {
+            let Some(definition) = defined.get(&event.comm) else { continue };
+            let sent = event.kind().is_some_and(|kind| kind.class() == CallClass::Send);
+            let key = (event.comm, event.peer, event.tag, sent);
+            let number = sequences.add(key, Side::Sent, ()).0 as u32;
+            let (from, to) = match sent {
+                true => (definition.rank, event.peer),
+                false => (event.peer, definition.rank),
+            };
+            // Of the two groups of an intercommunicator: the sender's.
+            let second = definition.flags.has(DefinitionFlags::SECOND_GROUP) == sent;
+            let second = definition.constructor.object()
+                != rankway::track::ObjectKind::Communicator
+                && second;
+            let ends = u64::from(to) << 32 | u64::from(event.tag as u32);
+            let flow = definition.identity.child(from, ends).child(number, second.into()).0;
+            by_thread.entry(thread).or_default().insert(at, flow);
+        }
+        Flows { by_thread }
+    }
+
+    /// Of the `at`-th event of a thread.
+    pub(super) fn get(&self, thread: u32, at: usize) -> Option<u64> {
+        self.by_thread.get(&thread)?.get(&at).copied()
+    }
+}

@@ -1,0 +1,108 @@
+//! `rankway trace record`: the program's environment, signals and status.
+
+use crate::command::command;
+use crate::job::Directory;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// `rankway trace record args`, with a file in place of the library.
+fn record(library: &Path, args: &[&str]) -> Command {
+    let mut command = command("trace", &[&["record"], args].concat());
+    command.env("RANKWAY_TRACK_LIBRARY", library).env_remove("LD_PRELOAD");
+    command
+}
+
+fn output(command: &mut Command) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = command.output().expect("the command runs");
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    (status.code(), text(&stdout), text(&stderr))
+}
+
+/// An empty file would make the loader complain in every process: the C library itself is
+/// one that is always there already.
+fn harmless() -> std::path::PathBuf {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux");
+    let line = maps.lines().find(|line| line.contains("libc.so") || line.contains("libc-2"));
+    line.and_then(|line| line.split_whitespace().last()).expect("the C library").into()
+}
+
+#[test]
+fn the_program_gets_library_and_directory() {
+    let directory = Directory::new();
+    let traces = directory.path().join("new");
+    let script = "echo $LD_PRELOAD; echo $RANKWAY_TRACE; echo $RANKWAY_TRACE_EVENTS; exit 7";
+    let args = ["-o", traces.to_str().expect("text"), "--", "sh", "-c", script];
+    let (code, out, said) = output(&mut record(&harmless(), &args));
+    assert_eq!(code, Some(7), "{said}");
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(Path::new(lines[0]), harmless().canonicalize().expect("there"));
+    assert_eq!(Path::new(lines[1]), traces);
+    assert_eq!(lines[2], "");
+    assert!(said.contains("nothing was recorded"), "{said}");
+
+    let args = [&["--no-events"], &args[..]].concat();
+    let mut command = record(&harmless(), &args);
+    let (_, out, _) = output(command.env("LD_PRELOAD", harmless()));
+    assert_eq!(out.lines().nth(2), Some("0"));
+    assert_eq!(out.lines().next().map(|line| line.split(':').count()), Some(2));
+}
+
+/// Open MPI's launcher is told what to pass on; others are not.
+#[test]
+fn open_mpi_s_launcher_gets_x() {
+    let directory = Directory::new();
+    for (name, says, expected) in [
+        ("mpirun", "mpirun (Open MPI) 4.1.4", "-x LD_PRELOAD -x RANKWAY_TRACE -n 2 a"),
+        ("mpiexec", "HYDRA build details", "-n 2 a"),
+        ("other", "mpirun (Open MPI) 4.1.4", "-n 2 a"),
+    ] {
+        let path = directory.path().join(name);
+        let script = format!(
+            "#!/bin/sh\n[ \"$1\" = --version ] && echo '{says}' || printf '%s\\n' \"$*\"\n"
+        );
+        std::fs::write(&path, script).expect("written");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&path, mode).expect("ours");
+        let args = ["-o", directory.text(), "--", path.to_str().expect("text"), "-n", "2", "a"];
+        let (code, out, said) = output(&mut record(&harmless(), &args));
+        assert_eq!((code, out.trim()), (Some(0), expected), "{name}: {said}");
+    }
+}
+
+#[test]
+fn signals_and_their_status_are_passed_on() {
+    let directory = Directory::new();
+    let script = "trap 'exit 42' USR1; echo ready; while :; do sleep 0.05; done";
+    let mut command = record(&harmless(), &["-o", directory.text(), "--", "sh", "-c", script]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("starts");
+    let mut line = String::new();
+    let mut out = BufReader::new(child.stdout.take().expect("piped"));
+    out.read_line(&mut line).expect("a line");
+    // SAFETY: a process of ours that nobody has waited for.
+    unsafe { libc::kill(child.id() as i32, libc::SIGUSR1) };
+    assert_eq!(child.wait().expect("ends").code(), Some(42));
+
+    let args = ["-o", directory.text(), "--", "sh", "-c", "kill -KILL $$"];
+    assert_eq!(output(&mut record(&harmless(), &args)).0, Some(128 + 9));
+}
+
+#[test]
+fn what_cannot_be_is_named() {
+    let directory = Directory::new();
+    let nowhere = Path::new("/nonexistent/lib.so");
+    let (code, _, said) = output(&mut record(nowhere, &["--", "true"]));
+    assert_eq!(code, Some(1));
+    assert!(said.contains("RANKWAY_TRACK_LIBRARY") && said.contains("/nonexistent/lib.so"));
+    for (args, parts) in [
+        (["-o", "/dev/null/x", "--", "true"], ["--output", "/dev/null/x"]),
+        (["-o", directory.text(), "--", "/nonexistent/program"], ["cannot start", "/nonexistent"]),
+    ] {
+        let (code, _, said) = output(&mut record(&harmless(), &args));
+        assert_eq!(code, Some(1), "{said}");
+        assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+    }
+    let (code, _, said) = output(&mut record(&harmless(), &[]));
+    assert!(code == Some(2) && said.contains("COMMAND"), "{said}");
+}
