@@ -3,7 +3,7 @@
 
 /// A ring of the node, and a sender that writes anything.
 pub fn ring(script: &[u8]) {
-    crate::device::fuzz_ring(script);
+    crate::shm::ring::fuzz(script);
 }
 
 /// Greetings and frames of the set-up channel.

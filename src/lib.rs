@@ -63,6 +63,7 @@
 //! | call handlers where a message arrives         | [`msg::Active`] |
 //! | translate ranks without any network           | [`rankmap`], [`av`] |
 //! | pack and unpack noncontiguous memory          | [`datatype`] |
+//! | record who talks in which communicator        | [`track`] |
 //!
 //! # The modules
 //!
@@ -70,6 +71,7 @@
 //! rankmap   rank → lpid                 pure, no FFI, knows nothing
 //! av        lpid → 64-bit entry         pure, no FFI, knows rankmap
 //! datatype  noncontiguous memory        pure, no FFI, knows nothing
+//! track     communicators and calls     pure, no FFI, knows rankmap
 //! netmod    entry → wire                libfabric, mapped windows, null   (feature `device`)
 //! boot      who are my peers            local fork, PMIx, PMI-1, alone    (feature `device`)
 //! device    peers, providers, entries   opens, inserts on first use       (feature `device`)
@@ -92,7 +94,7 @@
 //! | `baseline` | no      | the loops that a C program would write around libfabric and UCX, on the same endpoints, to measure beside |
 //! | `bindgen`  | no      | makes the bindings again (needs libclang and the libraries' headers) |
 //!
-//! `--no-default-features` leaves [`rankmap`], [`av`] and [`datatype`], which need
+//! `--no-default-features` leaves [`rankmap`], [`av`], [`datatype`] and [`track`], which need
 //! no system library and no operating system beyond `std`; where the machine has
 //! no 64-bit atomics, [`av`] is not there.
 
@@ -103,6 +105,7 @@
 pub mod av;
 pub mod datatype;
 pub mod rankmap;
+pub mod track;
 
 #[cfg(feature = "device")]
 pub mod boot;
@@ -118,9 +121,14 @@ pub mod msg;
 #[cfg(feature = "device")]
 pub mod netmod;
 #[cfg(feature = "device")]
+mod process;
+#[cfg(feature = "device")]
 pub mod rma;
 #[cfg(feature = "device")]
 pub mod settings;
+#[cfg(feature = "device")]
+#[cfg_attr(not(feature = "node"), allow(dead_code, reason = "that netmod uses all of it"))]
+mod shm;
 #[cfg(feature = "device")]
 mod ulimit;
 

@@ -3,7 +3,6 @@
 use super::{Boot, BootError, check_rank, os, sweep};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::io::Write as _;
 use std::sync::Mutex;
 
 /// The [`Boot`] of a job of size 1.
@@ -66,7 +65,7 @@ impl Boot for Alone {
     }
 
     fn abort(&self, code: i32, reason: &str) -> ! {
-        let _ = writeln!(std::io::stderr(), "rankway: aborted with code {code}: {reason}");
+        os::say_aborted(0, code, reason);
         os::leave(code)
     }
 

@@ -1,36 +1,8 @@
 //! What a process tells its peers about itself: who it is, where it listens.
 
 use super::{BootError, os};
+use crate::process::ProcessId;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-/// A process of this machine, named for good: pids are reused, a pid with
-/// its start time is not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProcessId {
-    /// Process id in its own pid namespace.
-    pub pid: u32,
-    /// Clock ticks since boot, field 22 of `/proc/<pid>/stat`; 0 if unknown.
-    pub start_time: u64,
-    /// Inode of the pid namespace; 0 if unknown, as where `/proc` is that of
-    /// another one: its numbers mean other processes there.
-    pub pid_namespace: u64,
-    /// The running kernel (`boot_id`).
-    pub machine: [u8; 16],
-}
-
-impl ProcessId {
-    /// The calling process.
-    pub fn current() -> Self {
-        let pid = std::process::id();
-        let true_proc = os::proc_knows(pid);
-        ProcessId {
-            pid,
-            start_time: os::start_time(pid).filter(|_| true_proc).unwrap_or(0),
-            pid_namespace: if true_proc { os::namespace("pid") } else { 0 },
-            machine: os::machine(),
-        }
-    }
-}
 
 /// What every process publishes when its [`Control`](super::Control) opens.
 ///

@@ -4,8 +4,8 @@
 //! its queue fill up and then waits for ever. A pidfd (pidfd_open(2), Linux
 //! 5.3) per watched peer tells. Nothing is opened for peers never watched.
 
-use super::contact_info::ProcessId;
 use super::os;
+use crate::process::ProcessId;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;

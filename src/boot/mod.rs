@@ -49,7 +49,8 @@ pub mod pmix;
 pub mod simulated;
 mod sweep;
 
-pub use contact_info::{ContactInfo, ProcessId};
+pub use crate::process::ProcessId;
+pub use contact_info::ContactInfo;
 #[cfg(fuzzing)]
 pub(crate) use control::fuzz as fuzz_control;
 pub use control::{Control, Group, Idle, World};

@@ -1,8 +1,10 @@
 //! The few system calls and /proc files this module needs.
 
 use super::BootError;
-use std::io::Read;
-use std::os::fd::{FromRawFd, OwnedFd};
+pub(crate) use crate::process::{
+    ended, fnv1a, is_exiting, namespace, pidfd_open, poll, start_time,
+};
+use std::io::{Read, Write};
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
@@ -33,20 +35,6 @@ pub(crate) fn thread_count() -> Option<usize> {
     std::fs::read_dir("/proc/self/task").ok().map(Iterator::count)
 }
 
-/// Returns true if the process behind a pidfd has begun to exit (PF_EXITING);
-/// yes for one that is gone, no where /proc does not say.
-pub(crate) fn is_exiting(pidfd: i32) -> bool {
-    const PF_EXITING: u64 = 4;
-    let Ok(info) = std::fs::read_to_string(format!("/proc/self/fdinfo/{pidfd}")) else {
-        return false;
-    };
-    let Some(pid) = info.lines().find_map(|line| line.strip_prefix("Pid:")) else { return false };
-    let Some(stat) = pid.trim().parse().ok().and_then(stat_after_name) else { return true };
-    // state parent group session terminal its-group flags
-    let flags = stat.split_ascii_whitespace().nth(6).and_then(|flags| flags.parse::<u64>().ok());
-    flags.is_some_and(|flags| flags & PF_EXITING != 0)
-}
-
 /// Sleeps while `*word == expected`, at most `limit`; may return early.
 /// `word` may lie in memory shared with other processes.
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, limit: Duration) {
@@ -71,108 +59,18 @@ pub(crate) fn futex_wake_all(word: &AtomicU32) {
     }
 }
 
-/// A descriptor that polls readable once process `pid` has ended.
-pub(crate) fn pidfd_open(pid: u32) -> std::io::Result<OwnedFd> {
-    // SAFETY: takes two integers; the result is checked before it is owned.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0u32) };
-    if fd < 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    // SAFETY: the kernel just handed this descriptor to us alone.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
-}
-
-/// Polls `fds`, repeating when a signal interrupts; `limit` 0 returns at once.
-pub(crate) fn poll(fds: &mut [libc::pollfd], limit: Duration) -> std::io::Result<usize> {
-    let millis = limit.as_millis().min(i32::MAX as u128) as i32;
-    loop {
-        // SAFETY: pointer and length describe the caller's live slice.
-        let ready = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, millis) };
-        if ready >= 0 {
-            return Ok(ready as usize);
-        }
-        let error = std::io::Error::last_os_error();
-        if error.kind() != std::io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
-}
-
-/// Returns true if process `pid` has ended, reaped or not.
-pub(crate) fn ended(pid: u32) -> bool {
-    // SAFETY: signal 0 only asks whether the process exists.
-    if unsafe { libc::kill(pid as libc::pid_t, 0) } != 0 {
-        return std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH);
-    }
-    stat_after_name(pid).is_some_and(|stat| stat.starts_with(['Z', 'X']))
-}
-
-/// Start time of `pid` in clock ticks since boot: field 22 of
-/// `/proc/<pid>/stat` (proc(5)). With the pid it names a process for good.
-pub(crate) fn start_time(pid: u32) -> Option<u64> {
-    stat_after_name(pid)?.split_ascii_whitespace().nth(19)?.parse().ok()
-}
-
-/// `/proc/<pid>/stat` from field 3, the state, on. The command name before
-/// it may hold spaces and brackets.
-fn stat_after_name(pid: u32) -> Option<String> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    Some(stat.rsplit_once(')')?.1.trim_start().to_string())
-}
-
-/// Returns true if `/proc` calls this process by its pid: not so where it was
-/// mounted for another pid namespace.
-pub(crate) fn proc_knows(pid: u32) -> bool {
-    std::fs::read_link("/proc/self").is_ok_and(|name| name.as_os_str() == pid.to_string().as_str())
-}
-
-/// Inode number of a namespace of this process, 0 if unknown.
-pub(crate) fn namespace(kind: &str) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata(format!("/proc/self/ns/{kind}")).map_or(0, |meta| meta.ino())
-}
-
-/// 128 bits naming the running kernel; falls back to the host's name.
-pub(crate) fn machine() -> [u8; 16] {
-    let mut id = [0u8; 16];
-    if let Ok(text) = std::fs::read_to_string("/proc/sys/kernel/random/boot_id") {
-        let hex: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
-        for (byte, pair) in id.iter_mut().zip(hex.chunks_exact(2)) {
-            *byte = std::str::from_utf8(pair)
-                .ok()
-                .and_then(|pair| u8::from_str_radix(pair, 16).ok())
-                .unwrap_or(0);
-        }
-    }
-    if id == [0; 16] {
-        let name = hostname();
-        id[..8].copy_from_slice(&fnv1a(name.as_bytes()).to_le_bytes());
-        id[8..].copy_from_slice(b"hostname");
-    }
-    id
-}
-
-/// The host's name as gethostname(2) has it.
-pub(crate) fn hostname() -> String {
-    let mut buffer = [0u8; 256];
-    // SAFETY: pointer and length describe the local buffer; its last byte is
-    // kept 0 so that it is terminated whatever the call wrote.
-    unsafe { libc::gethostname(buffer.as_mut_ptr().cast(), buffer.len() - 1) };
-    let end = buffer.iter().position(|&byte| byte == 0).unwrap_or(0);
-    String::from_utf8_lossy(&buffer[..end]).into_owned()
-}
-
-/// FNV-1a, 64 bits (Fowler, Noll, Vo): names keys, protects nothing.
-pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ byte as u64).wrapping_mul(0x100_0000_01b3)
-    })
+/// Says that this process ends its job. (Where standard error cannot be written, nobody
+/// is there to be told, and the job ends all the same.)
+pub(crate) fn say_aborted(rank: u32, code: i32, reason: &str) {
+    let (mut out, what) = (std::io::stderr(), "aborted the job with code");
+    let _ = writeln!(out, "rankway: rank {rank} {what} {code}: {reason}");
 }
 
 /// Flushes standard output and ends the process without running the exit
-/// handlers it may have inherited from the program that forked it.
+/// handlers it may have inherited from the program that forked it. Files of what
+/// it recorded end.
 pub(crate) fn leave(code: i32) -> ! {
-    use std::io::Write;
+    let _ = std::panic::catch_unwind(crate::track::close_all);
     let _ = std::io::stdout().flush();
     let _ = std::io::stderr().flush();
     // SAFETY: _exit never returns and touches no memory of ours.
@@ -203,18 +101,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_start_time_is_stable() {
-        let pid = std::process::id();
-        assert!(start_time(pid).is_some());
-        assert_eq!(start_time(pid), start_time(pid));
-        assert_eq!(start_time(u32::MAX), None);
-    }
-
-    #[test]
     fn identities_are_not_empty() {
-        assert_ne!(machine(), [0; 16]);
         assert_ne!(random::<16>().unwrap(), random::<16>().unwrap());
-        assert!(!hostname().is_empty());
         assert!(thread_count().unwrap() >= 1);
     }
 }

@@ -9,7 +9,6 @@
 
 use super::{Boot, BootError, check_rank, os, sweep};
 use std::collections::{HashSet, VecDeque};
-use std::io::Write as _;
 use std::os::fd::RawFd;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -208,11 +207,7 @@ impl Boot for Pmi1 {
     }
 
     fn abort(&self, code: i32, reason: &str) -> ! {
-        let _ = writeln!(
-            std::io::stderr(),
-            "rankway: rank {} aborted the job with code {code}: {reason}",
-            self.rank
-        );
+        os::say_aborted(self.rank, code, reason);
         // Hydra drops output it has not forwarded when it ends a job.
         std::thread::sleep(Duration::from_millis(200));
         let _ = self.connection().send(&format!("cmd=abort exitcode={code}"));
@@ -438,6 +433,7 @@ impl Mapping {
 /// A process manager that says `lines`, whatever it is asked.
 #[cfg(fuzzing)]
 pub(crate) fn fuzz(lines: &[u8]) {
+    use std::io::Write as _;
     use std::os::fd::AsRawFd as _;
     use std::os::unix::net::UnixStream;
     let Ok((ours, mut theirs)) = UnixStream::pair() else { return };
@@ -477,6 +473,7 @@ mod tests {
 
     /// What Hydra's place says, and then closes.
     fn greeted(maxes: &str, mapping: &str, value: &str) -> Result<Vec<u8>, BootError> {
+        use std::io::Write as _;
         use std::os::fd::AsRawFd as _;
         let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let lines = format!(

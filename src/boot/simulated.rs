@@ -6,7 +6,6 @@
 //! sent to anybody: a collective on the set-up channel would wait in vain.
 
 use super::{Boot, BootError, ContactInfo, alone::Alone, check_rank, os};
-use std::io::Write as _;
 
 /// The [`Boot`] of one process of a job whose other processes do not exist.
 ///
@@ -79,11 +78,7 @@ impl Boot for Simulated {
     }
 
     fn abort(&self, code: i32, reason: &str) -> ! {
-        let _ = writeln!(
-            std::io::stderr(),
-            "rankway: rank {} of a simulated job aborted: {reason}",
-            self.rank
-        );
+        os::say_aborted(self.rank, code, reason);
         os::leave(code)
     }
 

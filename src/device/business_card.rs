@@ -1,6 +1,6 @@
 //! What a process publishes so that peers can reach it: its raw addresses.
 
-use super::segment::Place;
+use crate::shm::segment::Place;
 
 /// The key it is published under.
 pub(super) const KEY: &str = "rankway.addresses";

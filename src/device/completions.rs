@@ -98,10 +98,12 @@ impl Completions {
         }
     }
 
-    /// Nobody waits for a token any more.
-    #[inline]
-    pub(super) fn forget(&self, token: Token) {
-        self.awaited.borrow_mut().remove(&token.0);
+    /// Nobody waits for a token any more. Returns the failure, with the world rank it
+    /// was for, where the operation has failed already.
+    #[must_use = "else the failure is told nowhere"]
+    pub(super) fn forget(&self, token: Token) -> Option<(u32, NetError)> {
+        let answer = self.awaited.borrow_mut().remove(&token.0)?;
+        Some((token.rank(), answer?.err()?))
     }
 
     /// The result of an expected token, once.
@@ -165,5 +167,14 @@ mod tests {
         let failed = completions.finished(far.bits(), Err(NetError::Corrupt));
         assert!(matches!(failed, Some((9, NetError::Corrupt))));
         assert_eq!(completions.outstanding(), 0);
+        for (failed, told) in [(false, false), (true, true)] {
+            let token = completions.token(7);
+            completions.issued(token, true);
+            if failed {
+                assert!(completions.finished(token.bits(), Err(NetError::Corrupt)).is_none());
+            }
+            assert_eq!(completions.forget(token).is_some(), told);
+            assert!(completions.answer(token).is_none());
+        }
     }
 }

@@ -196,9 +196,12 @@ impl<N: Netmod> Context<N> {
         self.completions.pending(peers)
     }
 
-    /// Nobody waits for a token any more.
+    /// Nobody waits for a token any more: how it ends, or has ended, is for the next
+    /// flush to tell.
     pub(crate) fn forget(&self, token: Token) {
-        self.completions.forget(token);
+        if let Some((rank, error)) = self.completions.forget(token) {
+            self.failures.add(rank, error);
+        }
     }
 
     /// The result of an expected token, once.
@@ -231,7 +234,7 @@ impl<N: Netmod> Context<N> {
     }
 
     /// To the handler of a packet's class, or kept until there is one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn hand_out(&self, head: &Head, body: &[u8]) {
         match self.dispatch.handler(head.class) {
             Some(handler) => handler.arrived(self, head, body),

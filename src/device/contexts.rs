@@ -2,6 +2,8 @@
 //! further ones.
 
 use super::context::Context;
+use super::open::OpenedBy;
+use super::trace::Trace;
 use super::{Device, DeviceError, business_card, keys};
 use crate::av::{AddressVector, Table};
 use crate::boot::{Boot, BootError, Control, Liveness, ProcessId};
@@ -49,6 +51,7 @@ impl<N: Netmod> Device<N> {
             extensions: Mutex::default(),
             business_cards: Mutex::default(),
             diverged: AtomicBool::new(false),
+            trace: OnceLock::new(),
             boot,
         });
         if let Some(local) = &device.local {
@@ -63,6 +66,14 @@ impl<N: Netmod> Device<N> {
             }
         })?;
         failed.map_or(Ok(context), Err)
+    }
+
+    /// Records from now on what the program does, if it is to be; it began to open this at
+    /// `start`.
+    pub(super) fn record(&self, by: OpenedBy, start: u64) {
+        if let Some(trace) = Trace::open(&*self.boot, by, start) {
+            let _ = self.trace.set(trace);
+        }
     }
 
     /// Opens another context, for the calling thread, under the smallest index

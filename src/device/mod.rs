@@ -56,9 +56,9 @@ mod progress;
 mod progress_lock;
 mod questions;
 mod route;
-pub(crate) mod segment;
 mod shared;
 mod streams;
+pub(crate) mod trace;
 mod transfer;
 mod transmit;
 mod vci;
@@ -70,13 +70,13 @@ pub use context::Context;
 pub(crate) use context::PacketHandler;
 pub use error::DeviceError;
 pub(crate) use keys::Key;
-#[cfg(fuzzing)]
-pub(crate) use node::fuzz as fuzz_ring;
 #[cfg(feature = "ofi")]
 pub use open::open_ofi;
 #[cfg(feature = "ucx")]
 pub use open::open_ucx;
-pub use open::{AnyContext, Options, open, open_by_name, open_network, open_null, open_over};
+pub use open::{
+    AnyContext, OpenedBy, Options, open, open_by_name, open_network, open_null, open_over,
+};
 pub(crate) use packet::{Body, Class, Head};
 pub(crate) use peers::PerPeer;
 pub use shared::{ProgressThread, Shared};
@@ -126,6 +126,8 @@ pub struct Device<N: Netmod> {
     business_cards: Mutex<Vec<Option<BusinessCard>>>,
     /// Some collective has failed here.
     diverged: AtomicBool,
+    /// What the program does is recorded.
+    trace: OnceLock<Arc<trace::Trace>>,
 }
 
 impl<N: Netmod> std::fmt::Debug for Device<N> {
@@ -372,6 +374,11 @@ impl<N: Netmod> Device<N> {
     /// tables.
     pub fn map_strategy(&self) -> Option<Strategy> {
         self.map_strategy
+    }
+
+    /// The record of what the program does, where there is one.
+    pub(crate) fn trace(&self) -> Option<&Arc<trace::Trace>> {
+        self.trace.get()
     }
 
     /// A key for a window's memory that no other of this process has.

@@ -4,6 +4,7 @@ use super::{Context, Device, DeviceError};
 use crate::boot::Boot;
 use crate::netmod::null::Null;
 use crate::netmod::{self, NetError, Netmod, OpenParams};
+use crate::track::Recorder;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -29,6 +30,20 @@ pub struct Options {
     /// Contexts are to have descriptors to sleep on. UCX leaves transports
     /// without any out then.
     pub wakeup: bool,
+    /// Whose calls they are that `RANKWAY_TRACE` records.
+    pub opened_by: OpenedBy,
+}
+
+/// Who opens a device, which decides what `RANKWAY_TRACE` records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OpenedBy {
+    /// A program in Rust: all, and constructors with the line that called.
+    #[default]
+    RustProgram,
+    /// One in another language: all, without lines.
+    Program,
+    /// A device layer of an MPI, whose communicators are not the program's: nothing.
+    DeviceLayer,
 }
 
 impl Options {
@@ -49,6 +64,12 @@ impl Options {
     pub fn wakeup(self, wakeup: bool) -> Options {
         Options { wakeup, ..self }
     }
+
+    /// By a program, or by a device layer.
+    #[must_use]
+    pub fn opened_by(self, opened_by: OpenedBy) -> Options {
+        Options { opened_by, ..self }
+    }
 }
 
 /// The environment variable that names the netmod.
@@ -59,7 +80,10 @@ const NETMOD_ENV: &str = "RANKWAY_NETMOD";
 /// # Errors
 /// What the launcher refuses.
 pub fn open_null(boot: Arc<dyn Boot>) -> Result<Rc<Context<Null>>, DeviceError> {
-    Device::open(boot, Some(Null::open()), None, true)
+    let start = Recorder::now();
+    let context = Device::open(boot, Some(Null::open()), None, true)?;
+    context.device().record(OpenedBy::default(), start);
+    Ok(context)
 }
 
 /// Opens a device over the netmod `N`. Collective over the job, all of which
@@ -72,8 +96,11 @@ pub fn open_over<N: Netmod>(
     boot: Arc<dyn Boot>,
     options: &Options,
 ) -> Result<Rc<Context<N>>, DeviceError> {
+    let start = Recorder::now();
     let providers = N::open_providers(&params(&*boot, options)?)?;
-    Device::open(boot, providers.network, providers.node, options.threads)
+    let context = Device::open(boot, providers.network, providers.node, options.threads)?;
+    context.device().record(options.opened_by, start);
+    Ok(context)
 }
 
 /// The network of a device that has none yet, for
@@ -92,7 +119,7 @@ fn params(boot: &dyn Boot, options: &Options) -> Result<OpenParams, DeviceError>
     for rank in 0..boot.size() {
         on_node += u32::from(boot.node_of(rank)? == mine);
     }
-    let Options { provider, threads, wakeup } = options.clone();
+    let Options { provider, threads, wakeup, .. } = options.clone();
     Ok(OpenParams { provider, threads, wakeup, peers: boot.size(), on_node })
 }
 

@@ -23,10 +23,16 @@ impl Class {
     pub(crate) const COUNT: usize = 5;
     const SHIFT: u32 = 60;
 
-    #[inline]
+    #[inline(always)]
     fn from_number(n: u8) -> Option<Class> {
-        let all = [Class::Plain, Class::Link, Class::Tagged, Class::Active, Class::Rma];
-        all.get(usize::from(n)).copied()
+        Some(match n {
+            0 => Class::Plain,
+            1 => Class::Link,
+            2 => Class::Tagged,
+            3 => Class::Active,
+            4 => Class::Rma,
+            _ => return None,
+        })
     }
 
     /// A token of this class; `number` is below 2^60.
@@ -84,7 +90,7 @@ impl Head {
     }
 
     /// Of a packet that came through shared memory.
-    #[inline]
+    #[inline(always)]
     pub(super) fn of_words(from: u32, first: u64, words: [u64; 3]) -> Option<Head> {
         let class = Class::from_number(first as u8).filter(|&c| c != Class::Plain)?;
         Some(Head { class, kind: (first >> 8) as u8, from, words })

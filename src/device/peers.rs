@@ -3,6 +3,7 @@
 use crate::av::{AvError, Entry, Table};
 use std::cell::RefCell;
 use std::marker::PhantomData;
+use std::sync::atomic::Ordering;
 
 /// A `T` for each peer that was asked for, by world rank: eight demand-zero
 /// bytes of address space for a peer, and a box for those in use. A box stays
@@ -20,18 +21,26 @@ impl<T: Default> PerPeer<T> {
     }
 
     /// What is kept for a world rank, if anything is.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get(&self, peer: u32) -> Option<&T> {
-        let entry = self.table.get(peer)?;
-        // SAFETY: a word of the table is 0 or a box's pointer, made below and
-        // freed with the table; values are only ever shared.
-        unsafe { (entry.to_bits() as *const T).as_ref() }
+        if peer >= self.table.len() {
+            return None;
+        }
+        // SAFETY: an entry of the table, which lives as long. A word is 0 or a box's
+        // pointer, made below and freed with the table; values are only ever shared.
+        unsafe {
+            let word = (*self.table.entries().add(peer as usize)).load(Ordering::Acquire);
+            (word as *const T).as_ref()
+        }
     }
 
     /// The same, made now if need be; `None` for a rank that does not exist.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get_or_new(&self, peer: u32) -> Option<&T> {
-        self.get(peer).or_else(|| self.make(peer))
+        match self.get(peer) {
+            None => self.make(peer),
+            known => known,
+        }
     }
 
     #[cold]

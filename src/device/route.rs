@@ -10,6 +10,7 @@ use super::packet::Route;
 use crate::av::Transport;
 use crate::netmod::{HEAD, Netmod};
 use crate::rankmap::Process;
+use crate::shm::attach::{self, Copies, Direction};
 
 impl<N: Netmod> Context<N> {
     /// Finds where packets go; connects on first use.
@@ -96,7 +97,7 @@ impl<N: Netmod> Context<N> {
         let outbox = self.links.link(peer).and_then(|link| link.outbox());
         let Some(outbox) = outbox else { return false };
         // SAFETY: [INTO].
-        let copied = unsafe { node::pull(outbox.pid(), from, to, len) };
+        let copied = unsafe { attach::copy(Direction::Out, outbox.pid(), from, to, len) };
         self.pulled(peer, copied)
     }
 
@@ -115,7 +116,7 @@ impl<N: Netmod> Context<N> {
         }
         let outbox = self.links.link(peer).and_then(|link| link.outbox());
         let Some(outbox) = outbox else { return false };
-        let mut gather = node::Gather::new(outbox.pid());
+        let mut gather = Copies::new(Direction::Out, outbox.pid());
         // SAFETY: [INTO].
         list(&mut |from, to, len| unsafe { gather.add(from, to, len) });
         let copied = gather.finish();

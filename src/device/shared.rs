@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::wait::Quiet;
 use crate::netmod::Netmod;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -76,14 +77,18 @@ impl<T: 'static> Shared<T> {
 
     /// Starts a thread that makes progress on the context until the answer is
     /// dropped, and sleeps while nothing comes in.
+    ///
+    /// # Errors
+    /// The system's, where it refuses a thread.
     pub fn progress_thread<N: Netmod>(
         &self,
         context: impl Fn(&T) -> &Rc<Context<N>> + Send + 'static,
-    ) -> ProgressThread {
+    ) -> io::Result<ProgressThread> {
         let stop = Arc::new(AtomicBool::new(false));
         let (inner, stopped) = (Arc::clone(&self.inner), Arc::clone(&stop));
-        let thread = std::thread::spawn(move || inner.progress(&stopped, context));
-        ProgressThread { stop, thread: Some(thread) }
+        let thread = std::thread::Builder::new().name("rankway-progress".into());
+        let thread = thread.spawn(move || inner.progress(&stopped, context))?;
+        Ok(ProgressThread { stop, thread: Some(thread) })
     }
 }
 

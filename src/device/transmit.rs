@@ -70,7 +70,7 @@ impl<N: Netmod> Context<N> {
     ///
     /// # Safety
     /// \[BODY\], of any length: `start` is readable for `len` bytes.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn write(&self, peer: u32, head: Head, start: *const u8, len: usize) -> bool {
         let Some(link) = self.links.link(peer) else { return false };
         if !link.is_direct() {
@@ -80,6 +80,20 @@ impl<N: Netmod> Context<N> {
             // SAFETY: [BODY]; longer ones are refused.
             Some(outbox) if len <= node::LONGEST => unsafe {
                 outbox.put(head.first(), head.words, start, len)
+            },
+            _ => false,
+        }
+    }
+
+    /// [`Context::write`] of a head without a third word and a body of a word; `sent` is
+    /// called when it was written.
+    #[inline(always)]
+    pub(crate) fn write_word(&self, peer: u32, head: Head, body: u64, sent: impl FnOnce()) -> bool {
+        let [first, second, _] = head.words;
+        match self.links.link(peer) {
+            Some(link) if link.is_direct() => match link.outbox() {
+                Some(outbox) => outbox.put_word(head.first(), [first, second], body, sent),
+                None => false,
             },
             _ => false,
         }

@@ -32,6 +32,9 @@ pub struct Caps {
     pub packet_inject: usize,
     /// Longest bulk message, bytes.
     pub max_bulk: usize,
+    /// Longer writes and reads are over when the call returns, whose token comes back
+    /// all the same.
+    pub done_at_call: usize,
     /// The provider's atomics are those of the target's processor: they and
     /// processors that do the same to the memory do not disturb each other, and
     /// those of one endpoint to one peer take effect in the order of the calls.
@@ -81,6 +84,7 @@ impl Caps {
             packet_size: 0,
             packet_inject: 0,
             max_bulk: 0,
+            done_at_call: usize::MAX,
             cpu_atomics: false,
             node_queues: false,
             costs: Costs::ASSUMED,

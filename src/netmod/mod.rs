@@ -10,6 +10,8 @@
 //! of ranks: it takes addresses that [`crate::av`] entries carry. The types of
 //! the network libraries never leave the netmods' own directories.
 
+#[cfg(feature = "node")]
+pub mod node;
 #[cfg(feature = "ofi")]
 pub mod ofi;
 #[cfg(feature = "ucx")]
@@ -23,7 +25,7 @@ pub mod ucx;
 macro_rules! netmods {
     ($($then:ident)::+ $(, $($given:tt)*)?) => {
         $($then)::+! {
-            ["ofi" ofi::Ofi, "ucx" ucx::Ucx]
+            ["ofi" ofi::Ofi, "ucx" ucx::Ucx, "node" node::Node]
             $($($given)*)?
         }
     };

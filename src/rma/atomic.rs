@@ -26,6 +26,7 @@ use super::request::{InFlight, Pending};
 use super::types::{AccessPath, Remote, Status, Target, unreachable_error};
 use super::{Error, ErrorKind, Hints};
 use crate::netmod::{Atomic, Kind, Netmod, Op, PENDING, Type};
+use crate::track;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
@@ -42,6 +43,12 @@ pub(super) struct Origin {
 }
 
 impl Origin {
+    /// Elements that are changed.
+    fn update(ty: Type, op: Op, operand: *const u8, count: usize) -> Origin {
+        let (compare, result) = (std::ptr::null(), std::ptr::null_mut());
+        Origin { kind: Kind::Update, ty, op, operand, compare, result, count }
+    }
+
     /// Elements that are fetched and changed.
     fn fetch(ty: Type, op: Op, operand: *const u8, result: *mut u8, count: usize) -> Origin {
         Origin { kind: Kind::Fetch, ty, op, operand, compare: std::ptr::null(), result, count }
@@ -132,17 +139,11 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Result<(), Error> {
-        let origin = Origin {
-            kind: Kind::Update,
-            ty,
-            op,
-            operand: operands,
-            compare: std::ptr::null(),
-            result: std::ptr::null_mut(),
-            count,
-        };
-        // SAFETY: [BUF], or null.
-        unsafe { self.elements(&origin, rank, disp, None) }
+        let origin = Origin::update(ty, op, operands, count);
+        self.recorded(track::Kind::Accumulate, rank, origin.bytes(), || {
+            // SAFETY: [BUF], or null.
+            unsafe { self.elements(&origin, rank, disp, None) }
+        })
     }
 
     /// [`Access::accumulate`] that also brings the elements as they were into
@@ -171,8 +172,10 @@ impl<N: Netmod> Access<N> {
             std::ptr::null_mut(),
             results.len(),
         );
-        // SAFETY: the slices hold the elements; the result is given inside.
-        unsafe { self.fetch_blocking(&origin, results.as_mut_ptr().cast(), rank, disp) }
+        self.recorded(track::Kind::GetAccumulate, rank, origin.bytes(), || {
+            // SAFETY: the slices hold the elements; the result is given inside.
+            unsafe { self.fetch_blocking(&origin, results.as_mut_ptr().cast(), rank, disp) }
+        })
     }
 
     /// [`Access::get_accumulate`] for elements of a type that is known when it
@@ -197,8 +200,10 @@ impl<N: Netmod> Access<N> {
         disp: usize,
     ) -> Result<(), Error> {
         let origin = Origin::fetch(ty, op, operands, results, count);
-        // SAFETY: [BUF], or null; [INTO] until the flush, or null.
-        unsafe { self.elements(&origin, rank, disp, None) }
+        self.recorded(track::Kind::GetAccumulate, rank, origin.bytes(), || {
+            // SAFETY: [BUF], or null; [INTO] until the flush, or null.
+            unsafe { self.elements(&origin, rank, disp, None) }
+        })
     }
 
     /// Applies `op` to one element and answers it as it was: MPI_Fetch_and_op.
@@ -276,8 +281,14 @@ impl<N: Netmod> Access<N> {
             result: std::ptr::null_mut(),
             count: 1,
         };
-        // SAFETY: one element each.
-        unsafe { self.fetch_blocking(&origin, (&raw mut old).cast(), rank, disp)? };
+        let called = match kind {
+            Kind::Swap => track::Kind::CompareAndSwap,
+            _ => track::Kind::FetchAndOp,
+        };
+        self.recorded(called, rank, origin.bytes(), || {
+            // SAFETY: one element each.
+            unsafe { self.fetch_blocking(&origin, (&raw mut old).cast(), rank, disp) }
+        })?;
         Ok(old)
     }
 
@@ -298,8 +309,11 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Result<(), Error> {
-        // SAFETY: [BUF], [INTO], or null: of one element.
-        unsafe { self.get_accumulate_raw(operand, result, 1, ty, op, rank, disp) }
+        let origin = Origin::fetch(ty, op, operand, result, 1);
+        self.recorded(track::Kind::FetchAndOp, rank, origin.bytes(), || {
+            // SAFETY: [BUF], [INTO], or null: of one element.
+            unsafe { self.elements(&origin, rank, disp, None) }
+        })
     }
 
     /// [`Access::compare_and_swap`] for an element of a type that is known when
@@ -329,8 +343,10 @@ impl<N: Netmod> Access<N> {
             result,
             count: 1,
         };
-        // SAFETY: [BUF], [INTO], or null: of one element each.
-        unsafe { self.elements(&origin, rank, disp, None) }
+        self.recorded(track::Kind::CompareAndSwap, rank, origin.bytes(), || {
+            // SAFETY: [BUF], [INTO], or null: of one element each.
+            unsafe { self.elements(&origin, rank, disp, None) }
+        })
     }
 
     /// [`Access::accumulate`] with a request of its own: MPI_Raccumulate.
@@ -344,7 +360,12 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Result<Pending<'_, N>, Error> {
-        self.accumulate(operands, op, rank, disp)?;
+        let (from, count) = (operands.as_ptr().cast(), operands.len());
+        let origin = Origin::update(T::TYPE, op, from, count);
+        self.recorded(track::Kind::Raccumulate, rank, origin.bytes(), || {
+            // SAFETY: a slice of that many elements.
+            unsafe { self.elements(&origin, rank, disp, None) }
+        })?;
         // The operands were copied, or used.
         Ok(Pending::new(self, Vec::new()))
     }
@@ -370,9 +391,11 @@ impl<N: Netmod> Access<N> {
         disp: usize,
     ) -> Result<Pending<'_, N>, Error> {
         let origin = Origin::fetch(ty, op, operands, results, count);
-        // SAFETY: [BUF], or null; [INTO], or null, until the end of the request.
-        Pending::start(self, |in_flight| unsafe {
-            self.elements(&origin, rank, disp, Some(in_flight))
+        self.recorded(track::Kind::RgetAccumulate, rank, origin.bytes(), || {
+            // SAFETY: [BUF], or null; [INTO], or null, until the end of the request.
+            Pending::start(self, |in_flight| unsafe {
+                self.elements(&origin, rank, disp, Some(in_flight))
+            })
         })
     }
 

@@ -16,6 +16,7 @@ use super::types::{AccessPath, Status, Target};
 use super::{Error, ErrorKind, Hints};
 use crate::datatype::Layout;
 use crate::netmod::{Kind, Netmod, Op, Type};
+use crate::track;
 use std::sync::atomic::Ordering;
 
 /// The sides of an accumulate.
@@ -72,8 +73,10 @@ impl<N: Netmod> Access<N> {
         to: &Layout,
     ) -> Result<(), Error> {
         let sides = Sides { operands: (operands, from), results: None, op, rank, disp, to };
-        // SAFETY: [BUF], or null.
-        unsafe { self.combine(&sides, None) }
+        self.recorded(track::Kind::Accumulate, rank, to.size() as usize, || {
+            // SAFETY: [BUF], or null.
+            unsafe { self.combine(&sides, None) }
+        })
     }
 
     /// [`Access::accumulate_layout_raw`] that also brings the elements as they were
@@ -101,8 +104,10 @@ impl<N: Netmod> Access<N> {
     ) -> Result<(), Error> {
         let results = Some((results, into));
         let sides = Sides { operands: (operands, from), results, op, rank, disp, to };
-        // SAFETY: [BUF], or null; [INTO] until the flush, or null.
-        unsafe { self.combine(&sides, None) }
+        self.recorded(track::Kind::GetAccumulate, rank, to.size() as usize, || {
+            // SAFETY: [BUF], or null; [INTO] until the flush, or null.
+            unsafe { self.combine(&sides, None) }
+        })
     }
 
     /// [`Access::get_accumulate_layout`] with a request of its own, whose end brings
@@ -128,8 +133,10 @@ impl<N: Netmod> Access<N> {
     ) -> Result<Pending<'_, N>, Error> {
         let results = Some((results, into));
         let sides = Sides { operands: (operands, from), results, op, rank, disp, to };
-        // SAFETY: [BUF], or null; [INTO], or null, until the end of the request.
-        Pending::start(self, |in_flight| unsafe { self.combine(&sides, Some(in_flight)) })
+        self.recorded(track::Kind::RgetAccumulate, rank, to.size() as usize, || {
+            // SAFETY: [BUF], or null; [INTO], or null, until the end of the request.
+            Pending::start(self, |in_flight| unsafe { self.combine(&sides, Some(in_flight)) })
+        })
     }
 
     /// [`Access::accumulate_layout_raw`] with a request of its own.
@@ -148,8 +155,11 @@ impl<N: Netmod> Access<N> {
         disp: usize,
         to: &Layout,
     ) -> Result<Pending<'_, N>, Error> {
-        // SAFETY: [BUF], or null.
-        unsafe { self.accumulate_layout_raw(operands, from, op, rank, disp, to)? };
+        let sides = Sides { operands: (operands, from), results: None, op, rank, disp, to };
+        self.recorded(track::Kind::Raccumulate, rank, to.size() as usize, || {
+            // SAFETY: [BUF], or null.
+            unsafe { self.combine(&sides, None) }
+        })?;
         // The operands were copied, or used.
         Ok(Pending::new(self, Vec::new()))
     }

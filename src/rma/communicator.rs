@@ -1,5 +1,9 @@
 //! Communicators: a rank map over a device.
 
+mod recorded;
+
+pub(super) use recorded::End;
+
 use super::{Error, ErrorKind};
 use crate::boot::Group as Peers;
 use crate::device::{Context, Device, DeviceError};
@@ -7,6 +11,8 @@ use crate::netmod::Netmod;
 use crate::rankmap::compact::Strategy;
 use crate::rankmap::group::Group;
 use crate::rankmap::{Detector, Model, Process, RankMap};
+use crate::track::{Constructor, Kind, NO_PEER};
+use recorded::Record;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,6 +26,8 @@ use std::time::{Duration, Instant};
 /// compositions of this map with the device's compressed world tables.
 pub struct Communicator<N: Netmod> {
     context: Rc<Context<N>>,
+    /// Empty where calls are recorded: messages find no rank here then, and what finds none
+    /// is out of line.
     map: RankMap,
     /// Agreed on without a message: a hash of how this communicator was made,
     /// equal in all members.
@@ -36,6 +44,8 @@ struct ColdState {
     strategy: Option<Strategy>,
     /// The caller's allgather, in place of the set-up channel.
     allgather: Option<Rc<dyn Allgather>>,
+    /// Where its calls are recorded.
+    record: Option<Record>,
 }
 
 impl ColdState {
@@ -44,7 +54,7 @@ impl ColdState {
         allgather: Option<Rc<dyn Allgather>>,
     ) -> Option<Rc<ColdState>> {
         let any = strategy.is_some() || allgather.is_some();
-        any.then(|| Rc::new(ColdState { strategy, allgather }))
+        any.then(|| Rc::new(ColdState { strategy, allgather, record: None }))
     }
 }
 
@@ -64,7 +74,7 @@ impl<N: Netmod> std::fmt::Debug for Communicator<N> {
         f.debug_struct("Communicator")
             .field("rank", &self.rank)
             .field("size", &self.size())
-            .field("model", &self.map.model())
+            .field("model", &self.map().model())
             .field("id", &format_args!("{:016x}", self.id))
             .finish_non_exhaustive()
     }
@@ -84,13 +94,17 @@ impl<N: Netmod> Communicator<N> {
     /// as [`Device::map_strategy`] says until another is given.
     pub fn world(context: &Rc<Context<N>>) -> Communicator<N> {
         let boot = context.device().boot();
-        Communicator {
+        let world = Communicator {
             map: RankMap::direct(boot.size()),
             rank: boot.rank(),
             cold: ColdState::new(context.device().map_strategy(), None),
             id: mix(&[boot.job()]),
             calls: Cell::new(0),
             context: Rc::clone(context),
+        };
+        match context.device().trace() {
+            Some(trace) => world.recorded_as(trace.world(context.index()), End::Never),
+            None => world,
         }
     }
 
@@ -107,18 +121,23 @@ impl<N: Netmod> Communicator<N> {
 
     /// Number of processes.
     pub fn size(&self) -> u32 {
-        self.map.len()
+        self.map().len()
     }
 
     /// The rank map: rank → (process group, lpid).
     pub fn map(&self) -> &RankMap {
+        if self.map.is_empty()
+            && let Some(record) = self.record()
+        {
+            return &record.map;
+        }
         &self.map
     }
 
     /// Its members as a group, which shares the map. Local.
     pub fn group(&self) -> Group {
         // The members of a communicator differ, wherever its map is from.
-        Group::of(self.map.clone())
+        Group::of(self.map().clone())
     }
 
     /// The context operations are issued on.
@@ -137,13 +156,13 @@ impl<N: Netmod> Communicator<N> {
     /// [`ErrorKind::Rank`].
     pub fn world_rank(&self, rank: u32) -> Result<u32, Error> {
         let size = self.size();
-        let process = self.map.get(rank).ok_or(ErrorKind::Rank { rank, size })?;
+        let process = self.map().get(rank).ok_or(ErrorKind::Rank { rank, size })?;
         Ok(self.device().world_rank(process)?)
     }
 
     /// The rank of a world rank here, if it is a member.
     pub fn rank_of(&self, peer: u32) -> Option<u32> {
-        self.map.rank_of(Process { pg: 0, lpid: peer })
+        self.map().rank_of(Process { pg: 0, lpid: peer })
     }
 
     /// Rank → node, composed from the world's table; it is not stored.
@@ -151,7 +170,7 @@ impl<N: Netmod> Communicator<N> {
     /// # Errors
     /// A map that reaches outside this job.
     pub fn nodes(&self) -> Result<RankMap, Error> {
-        Ok(self.device().nodes().compose_with(&self.map, self.map_strategy())?)
+        Ok(self.device().nodes().compose_with(self.map(), self.map_strategy())?)
     }
 
     /// Rank → rank on its node, in world order; composed, not stored.
@@ -159,21 +178,36 @@ impl<N: Netmod> Communicator<N> {
     /// # Errors
     /// A map that reaches outside this job.
     pub fn node_ranks(&self) -> Result<RankMap, Error> {
-        Ok(self.device().node_ranks().compose_with(&self.map, self.map_strategy())?)
+        Ok(self.device().node_ranks().compose_with(self.map(), self.map_strategy())?)
     }
 
     /// A communicator of the same processes with a context of its own. Sends
     /// no message, shares the map. Collective.
     #[must_use]
+    #[track_caller]
     pub fn dup(&self) -> Communicator<N> {
+        match self.construct(Constructor::Dup, || Ok(Some(self.duplicate()))) {
+            Ok(Some(made)) => made,
+            // (It does not fail.)
+            _ => self.duplicate(),
+        }
+    }
+
+    /// [`dup`](Self::dup), of which nothing is recorded.
+    pub(super) fn duplicate(&self) -> Communicator<N> {
         let id = mix(&[self.id, self.call(), 1]);
-        let same = self.child(self.map.clone(), self.rank, id);
-        Communicator { cold: self.cold.clone(), ..same }
+        let same = self.child(self.map().clone(), self.rank, id);
+        let cold = ColdState::new(self.map_strategy(), self.shared_allgather());
+        Communicator { cold, ..same }
     }
 
     /// How irregular maps made of this one are held; `None` for tables.
     pub fn map_strategy(&self) -> Option<Strategy> {
         self.cold.as_ref().and_then(|cold| cold.strategy)
+    }
+
+    fn shared_allgather(&self) -> Option<Rc<dyn Allgather>> {
+        self.cold.as_ref().and_then(|cold| cold.allgather.clone())
     }
 
     fn own_allgather(&self) -> Option<&dyn Allgather> {
@@ -187,14 +221,19 @@ impl<N: Netmod> Communicator<N> {
     ///
     /// # Errors
     /// None in practice: whatever was a map can be one in another form.
+    #[track_caller]
     pub fn with_strategy(&self, strategy: Option<Strategy>) -> Result<Communicator<N>, Error> {
+        self.construct_one(Constructor::Dup, || self.held_by(strategy))
+    }
+
+    fn held_by(&self, strategy: Option<Strategy>) -> Result<Communicator<N>, Error> {
         let id = mix(&[self.id, self.call(), 11]);
-        let map = match (strategy, self.map.pg()) {
-            (Some(strategy), _) => self.map.compressed(strategy)?,
-            (None, Some(pg)) if self.map.as_compact().is_some() => {
-                RankMap::from_lpids(pg, self.map.iter().map(|process| process.lpid))?
+        let map = match (strategy, self.map().pg()) {
+            (Some(strategy), _) => self.map().compressed(strategy)?,
+            (None, Some(pg)) if self.map().as_compact().is_some() => {
+                RankMap::from_lpids(pg, self.map().iter().map(|process| process.lpid))?
             }
-            (None, _) => self.map.clone(),
+            (None, _) => self.map().clone(),
         };
         Ok(Communicator { cold: ColdState::new(strategy, None), ..self.child(map, self.rank, id) })
     }
@@ -203,11 +242,14 @@ impl<N: Netmod> Communicator<N> {
     ///
     /// # Errors
     /// None in practice: the reverse of a map is a map.
+    #[track_caller]
     pub fn reversed(&self) -> Result<Communicator<N>, Error> {
-        let id = mix(&[self.id, self.call(), 2]);
-        let child = RankMap::affine(0, self.size() - 1, -1, self.size())?;
-        let map = self.map.compose_with(&child, self.map_strategy())?;
-        Ok(self.child(map, self.size() - 1 - self.rank, id))
+        self.construct_one(Constructor::Create, || {
+            let id = mix(&[self.id, self.call(), 2]);
+            let child = RankMap::affine(0, self.size() - 1, -1, self.size())?;
+            let map = self.map().compose_with(&child, self.map_strategy())?;
+            Ok(self.child(map, self.size() - 1 - self.rank, id))
+        })
     }
 
     /// One communicator for each color; ranks in the order of `key`, then of
@@ -215,7 +257,12 @@ impl<N: Netmod> Communicator<N> {
     ///
     /// # Errors
     /// A peer that died.
+    #[track_caller]
     pub fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Communicator<N>>, Error> {
+        self.construct(Constructor::Split, || self.split_by(color, key))
+    }
+
+    fn split_by(&self, color: Option<u32>, key: i32) -> Result<Option<Communicator<N>>, Error> {
         let call = self.call();
         let mut mine = [0; 9];
         mine[0] = u8::from(color.is_some());
@@ -247,12 +294,15 @@ impl<N: Netmod> Communicator<N> {
     /// # Errors
     /// [`ErrorKind::Rank`] for a rank that is not here,
     /// [`ErrorKind::Arguments`] for one that is named twice.
+    #[track_caller]
     pub fn create(
         &self,
         ranks: impl IntoIterator<Item = u32>,
     ) -> Result<Option<Communicator<N>>, Error> {
-        let id = mix(&[self.id, self.call(), 5]);
-        self.subset(ranks, id)
+        self.construct(Constructor::Create, || {
+            let id = mix(&[self.id, self.call(), 5]);
+            self.subset(ranks, id)
+        })
     }
 
     /// A communicator of the members of a group, in its order; `None` for
@@ -265,7 +315,12 @@ impl<N: Netmod> Communicator<N> {
     ///
     /// # Errors
     /// [`ErrorKind::Arguments`] for a group with a process that is not here.
+    #[track_caller]
     pub fn create_group(&self, group: &Group) -> Result<Option<Communicator<N>>, Error> {
+        self.construct(Constructor::Create, || self.of_group(group))
+    }
+
+    fn of_group(&self, group: &Group) -> Result<Option<Communicator<N>>, Error> {
         let first = group.get(0).unwrap_or_default();
         let id = mix(&[self.id, self.call(), 11, first.pg.into(), first.lpid.into()]);
         let outside = group.difference(&self.group());
@@ -274,7 +329,7 @@ impl<N: Netmod> Communicator<N> {
             let why = format!("process {process} of the group is not in the communicator");
             return Err(ErrorKind::Arguments(why).into());
         }
-        let Some(me) = self.map.get(self.rank) else { return Ok(None) };
+        let Some(me) = self.map().get(self.rank) else { return Ok(None) };
         let map = group.map();
         let rank = match map.model() {
             // One search is not worth an inverse.
@@ -293,7 +348,12 @@ impl<N: Netmod> Communicator<N> {
     /// # Errors
     /// [`ErrorKind::Arguments`] when the extents do not multiply to the size
     /// or the lengths differ.
+    #[track_caller]
     pub fn cart_sub(&self, dims: &[u32], keep: &[bool]) -> Result<Communicator<N>, Error> {
+        self.construct_one(Constructor::CartSub, || self.sub_grid(dims, keep))
+    }
+
+    fn sub_grid(&self, dims: &[u32], keep: &[bool]) -> Result<Communicator<N>, Error> {
         let id = mix(&[self.id, self.call(), 6]);
         let cells = dims.iter().try_fold(1_u32, |n, &d| n.checked_mul(d));
         if cells != Some(self.size()) || dims.len() != keep.len() {
@@ -334,6 +394,11 @@ impl<N: Netmod> Communicator<N> {
     /// # Errors
     /// A peer that died, by name.
     pub fn barrier(&self) -> Result<(), Error> {
+        self.collective(Kind::Barrier, NO_PEER, 0, || self.meet())
+    }
+
+    /// [`barrier`](Self::barrier), of which nothing is recorded.
+    pub(super) fn meet(&self) -> Result<(), Error> {
         if let Some(allgather) = self.own_allgather() {
             return self.check_collective(
                 allgather.allgather(&[]).map(drop).map_err(ErrorKind::Allgather),
@@ -350,7 +415,9 @@ impl<N: Netmod> Communicator<N> {
     /// # Errors
     /// A peer that died, by name.
     pub fn allgather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
-        self.allgather_tagged(mix(&[self.id, self.call(), 8]), mine)
+        self.collective(Kind::Allgatherv, NO_PEER, mine.len(), || {
+            self.allgather_tagged(mix(&[self.id, self.call(), 8]), mine)
+        })
     }
 
     /// Sends the root's bytes to all members. Collective.
@@ -358,12 +425,18 @@ impl<N: Netmod> Communicator<N> {
     /// # Errors
     /// [`ErrorKind::Rank`] for a root that is not here; a peer that died.
     pub fn broadcast(&self, root: u32, value: Option<&[u8]>) -> Result<Vec<u8>, Error> {
+        let given = value.filter(|_| root == self.rank).map_or(0, <[u8]>::len);
+        self.collective(Kind::Bcast, root, given, || self.send_to_all(root, value))
+    }
+
+    fn send_to_all(&self, root: u32, value: Option<&[u8]>) -> Result<Vec<u8>, Error> {
         if root >= self.size() {
             return Err(ErrorKind::Rank { rank: root, size: self.size() }.into());
         }
         let tag = mix(&[self.id, self.call(), 9]);
         if self.own_allgather().is_some() {
-            let mut all = self.allgather(value.filter(|_| root == self.rank).unwrap_or(&[]))?;
+            let mine = value.filter(|_| root == self.rank).unwrap_or(&[]);
+            let mut all = self.allgather_tagged(tag, mine)?;
             return Ok(all.swap_remove(root as usize));
         }
         let control = self.device().control();
@@ -440,7 +513,7 @@ impl<N: Netmod> Communicator<N> {
             let why = format!("rank {rank} is named twice in the new communicator");
             return Err(ErrorKind::Arguments(why).into());
         }
-        let map = self.map.compose_with(&child, self.map_strategy())?;
+        let map = self.map().compose_with(&child, self.map_strategy())?;
         Ok(mine.map(|rank| self.child(map, rank, id)))
     }
 
@@ -464,25 +537,31 @@ impl<N: Netmod> Communicator<N> {
     /// A communicator over any map, for structures that are measured and for
     /// device layers that bring their own: no message, no check of membership.
     #[must_use]
+    #[track_caller]
     pub fn with_map(&self, map: RankMap, rank: u32) -> Communicator<N> {
         let id = mix(&[self.id, self.call(), 10]);
-        self.child(map, rank, id)
+        self.child(map, rank, id).recorded_by_id()
     }
 
     /// A communicator whose map and id a device layer has agreed on: this
     /// process is `rank` of `map`, and members that name the same `id` mean the
     /// same communicator. No message, no check of membership.
     #[must_use]
+    #[track_caller]
     pub fn with_id(context: &Rc<Context<N>>, map: RankMap, rank: u32, id: u64) -> Communicator<N> {
         let id = mix(&[context.device().boot().job(), id, 11]);
         let cold = ColdState::new(context.device().map_strategy(), None);
-        Communicator { context: Rc::clone(context), map, id, rank, calls: Cell::new(0), cold }
+        let context = Rc::clone(context);
+        let made = Communicator { context, map, id, rank, calls: Cell::new(0), cold };
+        made.recorded_by_id()
     }
 
     fn child(&self, map: RankMap, rank: u32, id: u64) -> Communicator<N> {
         let context = Rc::clone(&self.context);
         let cold = match self.cold.as_ref() {
-            Some(cold) if cold.allgather.is_some() => ColdState::new(cold.strategy, None),
+            Some(cold) if cold.allgather.is_some() || cold.record.is_some() => {
+                ColdState::new(cold.strategy, None)
+            }
             same => same.cloned(),
         };
         Communicator { context, map, id, rank, calls: Cell::new(0), cold }
@@ -502,7 +581,7 @@ impl<N: Netmod> Peers for Members<'_, N> {
     }
 
     fn world_rank(&self, rank: u32) -> u32 {
-        let process = self.0.map.get(rank);
+        let process = self.0.map().get(rank);
         let peer = process.and_then(|p| self.0.device().world_rank(p).ok());
         peer.unwrap_or(u32::MAX)
     }

@@ -47,7 +47,7 @@ impl<N: Netmod> Access<N> {
     ) -> Result<(), Error> {
         let (start, len) = (result.as_mut_ptr(), result.len());
         // SAFETY: the result is the caller's until the return.
-        unsafe { self.rcustom(code, operand, start, len, rank, disp, span)?.wait() }
+        unsafe { self.rcustom(code, operand, start, len, rank, disp, span)?.end() }
     }
 
     /// [`Access::custom`] with a request of its own, whose end brings the

@@ -9,6 +9,7 @@ use super::types::{Assert, Epoch, Lock, Status};
 use super::{Error, ErrorKind};
 use crate::device::DeviceError;
 use crate::netmod::{Netmod, Op, Type};
+use crate::track::Kind;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -27,6 +28,10 @@ impl<N: Netmod> Access<N> {
     /// already, [`ErrorKind::Rank`], [`ErrorKind::Freed`]; a holder or target
     /// that died, by name.
     pub fn lock(&self, kind: Lock, rank: u32, assert: Assert) -> Result<(), Error> {
+        self.recorded(Kind::Lock, rank, 0, || self.open_lock(kind, rank, assert))
+    }
+
+    fn open_lock(&self, kind: Lock, rank: u32, assert: Assert) -> Result<(), Error> {
         self.may_open("lock", self.epoch() == Epoch::Locks)?;
         let target = self.lock_target(rank)?;
         if self.held(rank).is_ok() {
@@ -73,6 +78,10 @@ impl<N: Netmod> Access<N> {
     /// died or an operation that failed, after which the lock is given back
     /// too.
     pub fn unlock(&self, rank: u32) -> Result<(), Error> {
+        self.recorded(Kind::Unlock, rank, 0, || self.close_lock(rank))
+    }
+
+    fn close_lock(&self, rank: u32) -> Result<(), Error> {
         if self.epoch() == Epoch::Freed {
             return Err(ErrorKind::Freed.into());
         }
@@ -91,7 +100,7 @@ impl<N: Netmod> Access<N> {
             self.count_cpu_atomic();
             Ok(())
         } else {
-            self.flush(rank)
+            self.flush_rank(rank)
         };
         let released = if held.acquired { self.release_lock(held.kind, rank) } else { Ok(()) };
         let at = self.held(rank);
@@ -137,6 +146,10 @@ impl<N: Netmod> Access<N> {
     /// # Errors
     /// As [`Access::lock_all`].
     pub fn lock_all_with(&self, assert: Assert) -> Result<(), Error> {
+        self.recorded_all(Kind::LockAll, || self.open_all(assert))
+    }
+
+    fn open_all(&self, assert: Assert) -> Result<(), Error> {
         self.may_open("lock_all", false)?;
         let lock_word = !assert.contains(Assert::NOCHECK);
         if lock_word {
@@ -154,6 +167,10 @@ impl<N: Netmod> Access<N> {
     /// [`ErrorKind::Epoch`] without lock_all, [`ErrorKind::Freed`]; a peer that
     /// died or an operation that failed, after which the epoch is closed too.
     pub fn unlock_all(&self) -> Result<(), Error> {
+        self.recorded_all(Kind::UnlockAll, || self.close_all())
+    }
+
+    fn close_all(&self) -> Result<(), Error> {
         match self.epoch() {
             Epoch::Freed => Err(ErrorKind::Freed.into()),
             Epoch::LockAll => {
@@ -180,11 +197,13 @@ impl<N: Netmod> Access<N> {
     /// # Errors
     /// [`ErrorKind::Freed`]; what breaks the completion queue.
     pub fn sync(&self) -> Result<(), Error> {
-        self.state()?;
-        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-        self.context().progress()?;
-        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-        Ok(())
+        self.recorded_all(Kind::Sync, || {
+            self.state()?;
+            fence(Ordering::SeqCst);
+            self.context().progress()?;
+            fence(Ordering::SeqCst);
+            Ok(())
+        })
     }
 
     /// Refuses to open an epoch within another, unless that is `allowed`.

@@ -7,10 +7,11 @@
 //! puts to costs no memory.
 
 use super::Error;
+use super::registration::{RemoteKey, RemoteKeyEntry};
 use crate::av::Table;
 use crate::device::DeviceError;
 use crate::netmod::Netmod;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -104,24 +105,13 @@ impl PackedKeys {
     }
 }
 
-/// A rank's unpacked key and the address of its memory. Key 0: stores go to
-/// `base`, where the memory is mapped here. Both 0: not resolved yet.
-#[derive(Debug, Default)]
-#[repr(C)]
-pub(super) struct RemoteKeyEntry {
-    pub(super) key: Cell<u64>,
-    pub(super) base: Cell<u64>,
-}
-
-const _: () = assert!(size_of::<RemoteKeyEntry>() == 16);
-
 /// The unpacked keys of one access.
 pub(super) struct UnpackedKeys<N: Netmod> {
     /// Two words a rank; absent where keys are no handles.
     table: Option<Table>,
     /// Every handle, by the window's rank: ranks of an access may name one
     /// process several times.
-    unpacked: RefCell<BTreeMap<u32, u64>>,
+    unpacked: RefCell<BTreeMap<u32, RemoteKey>>,
     netmod: Arc<N>,
 }
 
@@ -146,8 +136,8 @@ impl<N: Netmod> UnpackedKeys<N> {
     pub(super) fn get_or_unpack(
         &self,
         rank: u32,
-        unpack: impl FnOnce() -> Result<u64, Error>,
-    ) -> Result<u64, Error> {
+        unpack: impl FnOnce() -> Result<RemoteKey, Error>,
+    ) -> Result<RemoteKey, Error> {
         if let Some(&key) = self.unpacked.borrow().get(&rank) {
             return Ok(key);
         }
@@ -161,7 +151,7 @@ impl<N: Netmod> UnpackedKeys<N> {
         for key in self.unpacked.take().into_values() {
             // SAFETY: it came from `unpack`, and the window's end forbids
             // further use.
-            unsafe { self.netmod.rkey_destroy(key) };
+            unsafe { self.netmod.rkey_destroy(key.bits()) };
         }
     }
 }

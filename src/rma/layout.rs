@@ -8,6 +8,7 @@ use super::transfer::{LocalCompletion, Operation};
 use super::{Error, ErrorKind};
 use crate::datatype::Layout;
 use crate::netmod::Netmod;
+use crate::track::Kind;
 
 impl<N: Netmod> Access<N> {
     /// Puts the bytes that `from` takes of `memory`, with byte `origin` of it as
@@ -54,8 +55,10 @@ impl<N: Netmod> Access<N> {
     ) -> Result<(), Error> {
         let start = origin_in(memory, origin, from)?;
         let operation = Operation::write(start, from, rank, disp, to);
-        // SAFETY: within the slice.
-        unsafe { self.transfer_layout(&operation, LocalCompletion::Return) }
+        self.recorded(Kind::Put, rank, from.size() as usize, || {
+            // SAFETY: within the slice.
+            unsafe { self.transfer_layout(&operation, LocalCompletion::Return) }
+        })
     }
 
     /// [`Access::put_layout`], the memory the operation's until the request was
@@ -75,8 +78,10 @@ impl<N: Netmod> Access<N> {
         disp: usize,
         to: &Layout,
     ) -> Result<Pending<'_, N>, Error> {
-        // SAFETY: [BUF], or null, until the end of the request; [APART].
-        unsafe { self.request_layout(&Operation::write(origin, from, rank, disp, to)) }
+        self.recorded(Kind::Rput, rank, from.size() as usize, || {
+            // SAFETY: [BUF], or null, until the end of the request; [APART].
+            unsafe { self.request_layout(&Operation::write(origin, from, rank, disp, to)) }
+        })
     }
 
     /// [`Access::rput_layout`] without a request: the flush waits.
@@ -96,8 +101,10 @@ impl<N: Netmod> Access<N> {
         to: &Layout,
     ) -> Result<(), Error> {
         let operation = Operation::write(origin, from, rank, disp, to);
-        // SAFETY: [BUF], or null, until the flush; [APART].
-        unsafe { self.transfer_layout(&operation, LocalCompletion::Flush) }
+        self.recorded(Kind::Put, rank, from.size() as usize, || {
+            // SAFETY: [BUF], or null, until the flush; [APART].
+            unsafe { self.transfer_layout(&operation, LocalCompletion::Flush) }
+        })
     }
 
     /// Gets the bytes that `from` takes of the memory of `rank`, with `disp` units as
@@ -118,8 +125,10 @@ impl<N: Netmod> Access<N> {
         to.check(memory.len(), origin).map_err(ErrorKind::Layout)?;
         let start = memory.as_mut_ptr().wrapping_add(origin);
         let operation = Operation::read(start, to, rank, disp, from);
-        // SAFETY: within the slice.
-        unsafe { self.transfer_layout(&operation, LocalCompletion::Return) }
+        self.recorded(Kind::Get, rank, to.size() as usize, || {
+            // SAFETY: within the slice.
+            unsafe { self.transfer_layout(&operation, LocalCompletion::Return) }
+        })
     }
 
     /// [`Access::get_layout`], the bytes there when the request was waited for or
@@ -139,8 +148,10 @@ impl<N: Netmod> Access<N> {
         disp: usize,
         from: &Layout,
     ) -> Result<Pending<'_, N>, Error> {
-        // SAFETY: [INTO], or null, until the end of the request; [APART].
-        unsafe { self.request_layout(&Operation::read(origin, to, rank, disp, from)) }
+        self.recorded(Kind::Rget, rank, to.size() as usize, || {
+            // SAFETY: [INTO], or null, until the end of the request; [APART].
+            unsafe { self.request_layout(&Operation::read(origin, to, rank, disp, from)) }
+        })
     }
 
     /// [`Access::rget_layout`] without a request: the bytes are there after a
@@ -161,8 +172,10 @@ impl<N: Netmod> Access<N> {
         from: &Layout,
     ) -> Result<(), Error> {
         let operation = Operation::read(origin, to, rank, disp, from);
-        // SAFETY: [INTO], or null, until the flush; [APART].
-        unsafe { self.transfer_layout(&operation, LocalCompletion::Flush) }
+        self.recorded(Kind::Get, rank, to.size() as usize, || {
+            // SAFETY: [INTO], or null, until the flush; [APART].
+            unsafe { self.transfer_layout(&operation, LocalCompletion::Flush) }
+        })
     }
 
     /// Puts with a request of its own: MPI_Rput.
@@ -180,8 +193,10 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Result<Pending<'_, N>, Error> {
-        // SAFETY: [BUF], or null; [APART].
-        unsafe { self.request_bytes(buf.cast_mut(), len, rank, disp, true) }
+        self.recorded(Kind::Rput, rank, len, || {
+            // SAFETY: [BUF], or null; [APART].
+            unsafe { self.request_bytes(buf.cast_mut(), len, rank, disp, true) }
+        })
     }
 
     /// Gets with a request of its own, whose end brings the bytes: MPI_Rget.
@@ -200,8 +215,10 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Result<Pending<'_, N>, Error> {
-        // SAFETY: [INTO], or null; [APART].
-        unsafe { self.request_bytes(buf, len, rank, disp, false) }
+        self.recorded(Kind::Rget, rank, len, || {
+            // SAFETY: [INTO], or null; [APART].
+            unsafe { self.request_bytes(buf, len, rank, disp, false) }
+        })
     }
 }
 

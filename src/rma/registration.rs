@@ -1,23 +1,155 @@
 //! The providers with which the members of a window registered their memory,
 //! and their keys.
+//!
+//! A [`RemoteKey`] is made only here: from what the owner sent about its
+//! registrations, or by a netmod from the packed key that the owner sent. The words
+//! that hot code reads keys from ([`InjectTarget`], [`RemoteKeyEntry`]) are private,
+//! and answer `None` where there is no key. So no operation can be handed to a
+//! provider that does not know the memory.
 
 use super::column::Column;
+use crate::netmod::{NetError, Netmod};
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::mem::offset_of;
 
-/// The key of memory that its owner registered with a provider. It is made only
-/// from what the owner sent about its registrations, so that no operation can be
-/// handed to a provider that does not know the memory.
+/// The key of memory that its owner registered with a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RemoteKey(u64);
 
 impl RemoteKey {
-    /// A key that [`Netmod::rkey_unpack`](crate::netmod::Netmod::rkey_unpack)
-    /// made for one target; `None` where there is none.
-    pub(super) fn unpacked(handle: u64) -> Option<RemoteKey> {
-        (handle != 0).then_some(RemoteKey(handle))
+    /// The key that a netmod makes of a packed one, for one target; `None` if it
+    /// makes none.
+    ///
+    /// # Safety
+    /// That of [`Netmod::rkey_unpack`].
+    pub(super) unsafe fn unpack<N: Netmod>(
+        netmod: &N,
+        endpoint: &N::Endpoint,
+        dest: u64,
+        packed: &[u8],
+    ) -> Result<Option<RemoteKey>, NetError> {
+        // SAFETY: the caller's.
+        let handle = unsafe { netmod.rkey_unpack(endpoint, dest, packed) }?;
+        Ok((handle != 0).then_some(RemoteKey(handle)))
     }
 
     pub(super) fn bits(self) -> u64 {
         self.0
+    }
+}
+
+/// The longest put that may be handed to the provider inline, bytes; 0 where there is
+/// no key for it. Comes from an [`InjectTarget`] alone.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(super) struct InjectLimit(usize);
+
+/// Where an inline put goes, if the network knows the memory of all members alike.
+/// The words are those that C reads too, in this order; they are made together.
+#[repr(C)]
+pub(super) struct InjectTarget<N> {
+    limit: InjectLimit,
+    unit: usize,
+    base: u64,
+    key: u64,
+    netmod: PhantomData<fn(&N)>,
+}
+
+impl<N: Netmod> InjectTarget<N> {
+    /// Where unit, base and key stand, in bytes from the start.
+    pub(super) const LAYOUT: [usize; 3] = [
+        offset_of!(InjectTarget<N>, unit),
+        offset_of!(InjectTarget<N>, base),
+        offset_of!(InjectTarget<N>, key),
+    ];
+
+    /// Of memory that begins at a base and has a key, where it is registered with
+    /// the network. `longest`: what that copies at the call, bytes. Where keys are
+    /// handles, each rank has its own ([`RemoteKeyEntry`]).
+    pub(super) fn new(unit: u64, registered: Option<(u64, RemoteKey)>, longest: usize) -> Self {
+        let known = N::KEY_HANDLES || registered.is_some();
+        let (base, key) = registered.map_or((0, 0), |(base, key)| (base, key.0));
+        let limit = InjectLimit(if known { longest } else { 0 });
+        InjectTarget { limit, unit: unit as usize, base, key, netmod: PhantomData }
+    }
+
+    /// What C may put inline, which it does only with one key for all ranks.
+    pub(super) fn limit_in_c(&self) -> InjectLimit {
+        if N::KEY_HANDLES { InjectLimit(0) } else { self.limit }
+    }
+
+    /// Bytes of a displacement.
+    #[inline(always)]
+    pub(super) fn unit(&self) -> usize {
+        self.unit
+    }
+
+    /// Returns true if a put of so many bytes, not 0, may be inline.
+    #[inline(always)]
+    pub(super) fn takes(&self, len: usize) -> bool {
+        len.wrapping_sub(1) < self.limit.0
+    }
+
+    /// The key for a put that may be inline, where one serves all ranks.
+    #[inline(always)]
+    pub(super) fn key_for(&self, len: usize) -> Option<RemoteKey> {
+        (!N::KEY_HANDLES && self.takes(len)).then_some(RemoteKey(self.key))
+    }
+
+    /// The address of this offset, where the key is one for all ranks.
+    #[inline(always)]
+    pub(super) fn address(&self, offset: usize) -> u64 {
+        self.base.wrapping_add(offset as u64)
+    }
+}
+
+/// How one rank's memory is reached, where keys are handles: not known yet, mapped
+/// here, or by a key. All zeroes: not known.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct RemoteKeyEntry {
+    /// 0 where the memory is mapped.
+    key: Cell<u64>,
+    base: Cell<u64>,
+}
+
+const _: () = assert!(size_of::<RemoteKeyEntry>() == 16);
+
+impl RemoteKeyEntry {
+    #[inline(always)]
+    pub(super) fn is_known(&self) -> bool {
+        self.base.get() != 0
+    }
+
+    /// The key, if the memory is reached by one.
+    #[inline(always)]
+    pub(super) fn key(&self) -> Option<RemoteKey> {
+        let key = self.key.get();
+        (key != 0).then_some(RemoteKey(key))
+    }
+
+    /// The address of this offset for the provider, where there is a key.
+    #[inline(always)]
+    pub(super) fn address(&self, offset: usize) -> u64 {
+        self.base.get().wrapping_add(offset as u64)
+    }
+
+    /// Where the memory is mapped here, if so.
+    #[inline(always)]
+    pub(super) fn mapped(&self) -> Option<*mut u8> {
+        let base = self.base.get();
+        (self.key.get() == 0 && base != 0).then_some(base as *mut u8)
+    }
+
+    pub(super) fn set_mapped(&self, start: *mut u8) {
+        self.key.set(0);
+        self.base.set(start.addr() as u64);
+    }
+
+    pub(super) fn set_key(&self, base: u64, key: RemoteKey) {
+        self.key.set(key.0);
+        self.base.set(base);
     }
 }
 
@@ -130,6 +262,5 @@ mod tests {
         assert!(all.uniform().is_none());
         let uniform = all.pick(&[0, 0]).uniform().unwrap();
         assert!(uniform.network.is_none() && uniform.local.is_none());
-        assert_eq!(RemoteKey::unpacked(0), None);
     }
 }

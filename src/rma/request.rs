@@ -8,6 +8,7 @@ use super::{Error, ErrorKind};
 use crate::datatype::Layout;
 use crate::device::{Progress, Token};
 use crate::netmod::{Netmod, Op, Type};
+use crate::track::Kind;
 use std::rc::Rc;
 
 /// What completes an operation in flight.
@@ -54,7 +55,13 @@ impl<'a, N: Netmod> Pending<'a, N> {
     ///
     /// # Errors
     /// A peer that died or an operation that failed, by name.
-    pub fn wait(mut self) -> Result<(), Error> {
+    pub fn wait(self) -> Result<(), Error> {
+        let access = self.access;
+        access.recorded_completion(Kind::Wait, |()| true, || self.end())
+    }
+
+    /// [`Pending::wait`], of which nothing is recorded.
+    pub(super) fn end(mut self) -> Result<(), Error> {
         self.access.await_in_flight(&mut self.in_flight)
     }
 
@@ -63,6 +70,11 @@ impl<'a, N: Netmod> Pending<'a, N> {
     /// # Errors
     /// As [`Pending::wait`].
     pub fn test(&mut self) -> Result<bool, Error> {
+        let access = self.access;
+        access.recorded_completion(Kind::Test, |&complete| complete, || self.is_over())
+    }
+
+    fn is_over(&mut self) -> Result<bool, Error> {
         self.access.context().progress()?;
         while let Some(operation) = self.in_flight.pop() {
             match self.access.ended(&operation) {

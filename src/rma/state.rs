@@ -6,13 +6,14 @@ use super::keys::PackedKeys;
 use super::locks::{LockHandle, LockWords};
 use super::registration::{Registrations, UniformKeys};
 use super::{Error, ErrorKind};
-use crate::device::segment::Segment;
+use crate::device::trace::Recorded;
 use crate::device::{Device, Key};
 use crate::netmod::Netmod;
 use crate::rankmap::{Process, RankMap};
+use crate::shm::segment::Segment;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The segment of a window on this node, as this process has it mapped: the
 /// region of node rank `n` starts at `start + n * pitch`.
@@ -118,6 +119,8 @@ pub struct WindowState<N: Netmod> {
     pub(super) segment: Option<Segment>,
     /// Whose ranks the tables go by.
     pub(super) map: RankMap,
+    /// Where calls are recorded, if they are.
+    pub(super) recorded: OnceLock<Recorded>,
     /// The state this was derived from, whose memory it uses.
     pub(super) _of: Option<Arc<WindowState<N>>>,
 }
@@ -228,6 +231,7 @@ impl<N: Netmod> WindowState<N> {
             bytes: self.bytes,
             segment: None,
             map: map.clone(),
+            recorded: self.recorded.clone(),
             _of: Some(Arc::clone(self)),
         }))
     }

@@ -7,7 +7,9 @@ use super::types::{Assert, Epoch};
 use super::window::Window;
 use super::{Error, ErrorKind};
 use crate::device::Progress;
+use crate::device::trace::Call;
 use crate::netmod::Netmod;
+use crate::track::Kind;
 
 impl<N: Netmod> Access<N> {
     /// Opens an access epoch to the ranks of a group, once they have all called
@@ -18,6 +20,10 @@ impl<N: Netmod> Access<N> {
     /// [`ErrorKind::Arguments`] for a rank named twice, [`ErrorKind::Freed`]; a
     /// member that died.
     pub fn start(&self, group: &[u32], assert: Assert) -> Result<(), Error> {
+        self.recorded_all(Kind::Start, || self.open_start(group, assert))
+    }
+
+    fn open_start(&self, group: &[u32], assert: Assert) -> Result<(), Error> {
         self.may_open("start", false)?;
         let (ranks, peers) = self.group(group)?;
         let state = self.state()?;
@@ -40,6 +46,10 @@ impl<N: Netmod> Access<N> {
     /// died or an operation that failed, after which the epoch is closed too
     /// and the other targets have been notified.
     pub fn complete(&self) -> Result<(), Error> {
+        self.recorded_all(Kind::Complete, || self.close_start())
+    }
+
+    fn close_start(&self) -> Result<(), Error> {
         match self.epoch() {
             Epoch::Start => {}
             Epoch::Freed => return Err(ErrorKind::Freed.into()),
@@ -96,6 +106,10 @@ impl<N: Netmod> Window<N> {
     /// [`ErrorKind::Arguments`] for a rank named twice, [`ErrorKind::Freed`]; a
     /// member that died.
     pub fn post(&self, group: &[u32], assert: Assert) -> Result<(), Error> {
+        self.recorded_all(Kind::Post, || self.expose(group, assert))
+    }
+
+    fn expose(&self, group: &[u32], assert: Assert) -> Result<(), Error> {
         self.state()?;
         if self.exposed.borrow().is_some() {
             let (open, remedy) = ("an exposure epoch is open", "call wait first");
@@ -119,6 +133,10 @@ impl<N: Netmod> Window<N> {
     /// [`ErrorKind::Epoch`] without post, [`ErrorKind::Freed`]; a member that
     /// died before it completed, after which the epoch is closed too.
     pub fn wait(&self) -> Result<(), Error> {
+        self.recorded_all(Kind::WinWait, || self.await_completed())
+    }
+
+    fn await_completed(&self) -> Result<(), Error> {
         let peers = self.posted("wait")?;
         let state = self.state()?;
         let waited = self.context().wait(&peers, || {
@@ -136,6 +154,11 @@ impl<N: Netmod> Window<N> {
     /// # Errors
     /// As [`Window::wait`].
     pub fn test(&self) -> Result<bool, Error> {
+        let call = Call::new(Kind::WinTest);
+        self.recorded_where(call, |&completed| completed, || self.has_completed())
+    }
+
+    fn has_completed(&self) -> Result<bool, Error> {
         let peers = self.posted("test")?;
         let state = self.state()?;
         self.context().progress()?;

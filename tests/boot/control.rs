@@ -51,25 +51,6 @@ fn part(name: &str) {
     }
 }
 
-fn all_succeed(ranks: u32, f: impl FnOnce(Arc<dyn Boot>)) {
-    let outcome = local::run(&Options::new(ranks), |boot| {
-        f(boot);
-        0
-    });
-    let outcome = outcome.unwrap();
-    assert!(outcome.success(), "{outcome:?}");
-}
-
-fn open(boot: &Arc<dyn Boot>) -> Control {
-    let control = Control::open(boot.clone()).unwrap();
-    boot.fence(&mut || ()).unwrap();
-    control
-}
-
-fn ok() -> Result<bool, String> {
-    Ok(false)
-}
-
 /// The groups every rank tries, in the same order: those it is not in it skips.
 fn groups(size: u32) -> Vec<Vec<u32>> {
     vec![
@@ -267,13 +248,12 @@ fn one_leaves(boot: Arc<dyn Boot>) {
 }
 
 fn liveness() {
-    let outcome = local::run(&Options::new(3), |boot| {
+    let outcome = run(3, |boot| {
         let control = open(&boot);
         let liveness = Liveness::new();
         assert_eq!(liveness.dead(), None);
         if boot.rank() == 1 {
-            // SAFETY: raise takes an integer.
-            unsafe { libc::raise(libc::SIGKILL) };
+            die();
         }
         let survivors = List::new([0, 2], boot.rank()).unwrap();
         assert_ne!(control.watch(&liveness, 1).unwrap(), Watch::Unwatchable);
@@ -282,9 +262,8 @@ fn liveness() {
         liveness.forget(1);
         assert_eq!(liveness.dead(), None);
         control.barrier(&survivors, 1, &mut ok).unwrap();
-        0
     });
-    assert_eq!(outcome.unwrap().exits, [Exit::Code(0), Exit::Signal(9), Exit::Code(0)]);
+    assert_eq!(outcome.exits, [Exit::Code(0), Exit::Signal(9), Exit::Code(0)]);
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -299,7 +278,7 @@ enum Deed {
 fn death(ranks: u32, wrap: impl Fn(Arc<dyn Boot>) -> Arc<dyn Boot>, deed: Deed) {
     // The root's death: nobody can have the value then.
     let victim = if deed == Deed::Broadcast { 0 } else { ranks / 2 };
-    let outcome = local::run(&Options::new(ranks), |boot| {
+    let outcome = run(ranks, |boot| {
         let boot = wrap(boot);
         let control = open(&boot);
         let world = World::of(&*boot);
@@ -318,8 +297,7 @@ fn death(ranks: u32, wrap: impl Fn(Arc<dyn Boot>) -> Arc<dyn Boot>, deed: Deed) 
         boot.fence(&mut || ()).unwrap();
         if boot.rank() == victim {
             std::thread::sleep(Duration::from_millis(50));
-            // SAFETY: raise takes an integer.
-            unsafe { libc::raise(libc::SIGKILL) };
+            die();
         }
         let start = Instant::now();
         let error = act().unwrap_err();
@@ -327,9 +305,7 @@ fn death(ranks: u32, wrap: impl Fn(Arc<dyn Boot>) -> Arc<dyn Boot>, deed: Deed) 
         eprintln!("rank {} after {took:?}: {error}", boot.rank());
         assert!(took < Duration::from_secs(5));
         assert!(matches!(error, BootError::PeerDied { rank, .. } if rank == victim), "{error}");
-        0
     });
-    let outcome = outcome.unwrap();
     for (rank, exit) in (0..).zip(&outcome.exits) {
         let expected = if rank == victim { Exit::Signal(9) } else { Exit::Code(0) };
         assert_eq!(*exit, expected, "rank {rank}");

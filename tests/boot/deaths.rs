@@ -7,7 +7,7 @@
 mod parts;
 
 use parts::*;
-use rankway::boot::local::{self, Exit, Options};
+use rankway::boot::local::{self, Exit};
 use rankway::boot::{Boot, BootError, Control, Liveness, World, segment_prefix};
 use rankway::device::open_null;
 use rankway::rma::{Communicator, Window};
@@ -43,22 +43,6 @@ fn part(name: &str) {
         "gave up" => gave_up(),
         other => panic!("no part {other}"),
     }
-}
-
-fn open(boot: &Arc<dyn Boot>) -> Control {
-    let control = Control::open(boot.clone()).unwrap();
-    boot.fence(&mut || ()).unwrap();
-    control
-}
-
-fn ok() -> Result<bool, String> {
-    Ok(false)
-}
-
-fn die() -> ! {
-    // SAFETY: raise takes an integer.
-    unsafe { libc::raise(libc::SIGKILL) };
-    unreachable!("SIGKILL cannot be survived")
 }
 
 /// A file by which ranks of a job tell each other without the channel. It
@@ -123,7 +107,7 @@ fn expect(outcome: &local::Outcome, victim: u32) {
 /// Rank 1 is killed within a barrier, rank 2 sees it and never comes, rank 0
 /// is in the barrier.
 fn seen_and_left() {
-    let outcome = local::run(&Options::new(3), |boot| {
+    let outcome = run(3, |boot| {
         let control = open(&boot);
         let done = mark(&boot, "done");
         Deed::Barrier.run(&control, 1, 0, &mut ok).unwrap();
@@ -150,9 +134,8 @@ fn seen_and_left() {
                 await_mark(&done);
             }
         }
-        0
     });
-    expect(&outcome.unwrap(), 1);
+    expect(&outcome, 1);
 }
 
 /// Each victim once, with operations and waiters taking turns.
@@ -176,7 +159,7 @@ fn abandoned(
     wrap: impl Fn(Arc<dyn Boot>) -> Arc<dyn Boot>,
 ) {
     eprintln!("{deed:?} of {ranks}: rank {victim} dies, rank {waiter} waits");
-    let outcome = local::run(&Options::new(ranks), |boot| {
+    let outcome = run(ranks, |boot| {
         let boot = wrap(boot);
         let control = open(&boot);
         let done = mark(&boot, "done");
@@ -193,15 +176,14 @@ fn abandoned(
         } else {
             await_mark(&done);
         }
-        0
     });
-    expect(&outcome.unwrap(), victim);
+    expect(&outcome, victim);
 }
 
 /// The same in what windows and communicators are made of.
 fn calls_of_windows(deed: &str, ranks: u32, victim: u32) {
     eprintln!("{deed} of {ranks}: rank {victim} dies");
-    let outcome = local::run(&Options::new(ranks), |boot| {
+    let outcome = run(ranks, |boot| {
         let context = open_null(boot.clone()).unwrap();
         let world = Communicator::world(&context);
         let mut window = Window::allocate(&world, 64, 1).unwrap();
@@ -230,15 +212,14 @@ fn calls_of_windows(deed: &str, ranks: u32, victim: u32) {
         }
         // Not freed: the others are elsewhere.
         std::mem::forget(window);
-        0
     });
-    expect(&outcome.unwrap(), victim);
+    expect(&outcome, victim);
 }
 
 /// Collectives called after a death over a group that had the dead one answer
 /// with its name, at once; a group without it works.
 fn remembered() {
-    let outcome = local::run(&Options::new(5), |boot| {
+    let outcome = run(5, |boot| {
         let control = open(&boot);
         Deed::Barrier.run(&control, 1, 0, &mut ok).unwrap();
         boot.fence(&mut || ()).unwrap();
@@ -255,15 +236,14 @@ fn remembered() {
             assert!(all.iter().zip([4, 2, 1, 0]).all(|(got, rank)| *got == sample(rank, round)));
         }
         control.barrier(&living, 51, &mut ok).unwrap();
-        0
     });
-    expect(&outcome.unwrap(), 3);
+    expect(&outcome, 3);
 }
 
 /// The root of a broadcast returns early and may leave in good order; those
 /// who wait for others on the way are not told of a death.
 fn left_well() {
-    let outcome = local::run(&Options::new(8), |boot| {
+    all_succeed(8, |boot| {
         let control = open(&boot);
         let world = World::of(&*boot);
         Deed::Barrier.run(&control, 1, 0, &mut ok).unwrap();
@@ -274,15 +254,13 @@ fn left_well() {
         let value = (boot.rank() == 0).then_some(&b"value"[..]);
         assert_eq!(control.broadcast(&world, 2, 0, value, &mut ok).unwrap(), b"value");
         drop(control);
-        0
     });
-    assert!(outcome.as_ref().unwrap().success(), "{outcome:?}");
 }
 
 /// A rank that gives up one collective of a group is not waited for in the
 /// next of the same group, whatever its tag.
 fn gave_up() {
-    let outcome = local::run(&Options::new(3), |boot| {
+    all_succeed(3, |boot| {
         let control = open(&boot);
         let done = mark(&boot, "done");
         let group = Named { list: List::new(0..3, boot.rank()).unwrap(), name: 77 };
@@ -302,9 +280,7 @@ fn gave_up() {
             await_mark(&done);
         }
         boot.fence(&mut || ()).unwrap();
-        0
     });
-    assert!(outcome.as_ref().unwrap().success(), "{outcome:?}");
 }
 
 parts! {

@@ -368,7 +368,7 @@ fn settings_are_checked() {
         ("RANKWAY_EAGER_MESSAGES", "1e3", "messages"),
         ("RANKWAY_BULK_PIECE", "0", "from 1"),
         ("RANKWAY_NODE_QUEUES", "maybe", "1, on or yes"),
-        ("RANKWAY_NETMOD", "verbs", "ofi or ucx"),
+        ("RANKWAY_NETMOD", "verbs", "ofi, ucx or node"),
         ("RANKWAY_DATATYPE_PLAN", "tile", "tile="),
         ("RANKWAY_TRANSFER", "fast", "store, crossmemory, iov, blocks or pack"),
         ("RANKWAY_BOOT", "telepathy", "local, pmix, pmi1 or alone"),

@@ -8,7 +8,7 @@ mod parts;
 
 use parts::*;
 use rankway::boot::local::{self, Options};
-use rankway::boot::{Boot, Control, World};
+use rankway::boot::{Boot, World};
 use rankway::device::{self, open_ofi};
 use rankway::rma::{Communicator, Window};
 use std::io::Write;
@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -52,27 +52,37 @@ fn allow_descriptors(count: u64) {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
 }
 
-fn ok() -> Result<bool, String> {
-    Ok(false)
+/// Writes what a rank tells at a place, there in one piece.
+fn tell(place: &Path, rank: u32, text: &str) {
+    let name = place.join(format!("rank{rank}"));
+    std::fs::write(name.with_extension("new"), text).unwrap();
+    std::fs::rename(name.with_extension("new"), name).unwrap();
+}
+
+/// What so many ranks told there, once all have.
+fn told(place: &Path, ranks: u32) -> Vec<String> {
+    let read = |rank| {
+        let name = place.join(format!("rank{rank}"));
+        assert!(eventually(30, || name.exists()));
+        std::fs::read_to_string(name).unwrap()
+    };
+    (0..ranks).map(read).collect()
 }
 
 /// A job that opens the channel, and meets once the stranger is there.
 fn start(descriptors: u64, ranks: u32, wrap: impl Fn(Arc<dyn Boot>) -> Arc<dyn Boot>) {
     allow_descriptors(descriptors);
     let place = std::env::var_os(PLACE).map(PathBuf::from);
-    let outcome = local::run(&Options::new(ranks), |boot| {
+    all_succeed(ranks, |boot| {
         let boot = wrap(boot);
-        let control = Control::open(boot.clone()).unwrap();
-        boot.fence(&mut || ()).unwrap();
+        let control = open(&boot);
         if let Some(place) = &place {
             let contact_info = control.contact_info(boot.rank()).unwrap();
             let text = match contact_info.addresses.first() {
                 Some(ip) => format!("{ip} {}", contact_info.port),
                 None => contact_info.local.iter().map(|byte| format!("{byte:02x}")).collect(),
             };
-            let name = place.join(format!("rank{}", boot.rank()));
-            std::fs::write(name.with_extension("new"), text).unwrap();
-            std::fs::rename(name.with_extension("new"), name).unwrap();
+            tell(place, boot.rank(), &text);
             assert!(eventually(30, || place.join("calling").exists()));
         }
         let begin = Instant::now();
@@ -84,9 +94,7 @@ fn start(descriptors: u64, ranks: u32, wrap: impl Fn(Arc<dyn Boot>) -> Arc<dyn B
         println!("rank {} met after {:?}", boot.rank(), begin.elapsed());
         assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
         boot.fence(&mut || ()).unwrap();
-        0
     });
-    assert!(outcome.as_ref().unwrap().success(), "{outcome:?}");
 }
 
 /// Calls every rank again and again, keeps up to [`CALLS`] connections, and
@@ -96,13 +104,7 @@ fn stranger() {
     // SAFETY: alarm takes an integer.
     unsafe { libc::alarm(60) };
     let place = PathBuf::from(std::env::var_os(PLACE).unwrap());
-    let ranks: Vec<String> = (0..4)
-        .map(|rank| {
-            let name = place.join(format!("rank{rank}"));
-            assert!(eventually(30, || name.exists()));
-            std::fs::read_to_string(name).unwrap()
-        })
-        .collect();
+    let ranks = told(&place, 4);
     let mut held = std::collections::VecDeque::new();
     let mut calls = 0;
     loop {
@@ -152,22 +154,17 @@ impl Drop for KillOnDrop {
 /// A job with windows and packets that waits until the spy has tried everything.
 fn watched() {
     let place = PathBuf::from(std::env::var_os(PLACE).unwrap());
-    let outcome = local::run(&Options::new(2), |boot| {
+    all_succeed(2, |boot| {
         let context = open_ofi(boot.clone(), &device::Options::default()).unwrap();
         let world = Communicator::world(&context);
         let mut window = Window::allocate(&world, 64, 1).unwrap();
         window.fence().unwrap();
         window.put(&[7; 8], 1 - boot.rank(), 0).unwrap();
         window.fence().unwrap();
-        let pid = std::process::id().to_string();
-        std::fs::write(place.join(format!("new{}", boot.rank())), pid).unwrap();
-        let (new, told) = (format!("new{}", boot.rank()), format!("rank{}", boot.rank()));
-        std::fs::rename(place.join(new), place.join(told)).unwrap();
+        tell(&place, boot.rank(), &std::process::id().to_string());
         assert!(eventually(30, || place.join("tried").exists()));
         window.free().unwrap();
-        0
     });
-    assert!(outcome.as_ref().unwrap().success(), "{outcome:?}");
     assert_eq!(std::fs::read_to_string(place.join("tried")).unwrap(), "");
 }
 
@@ -175,13 +172,7 @@ fn watched() {
 /// and to end it; says what it got at.
 fn spy() {
     let place = PathBuf::from(std::env::var_os(PLACE).unwrap());
-    let pids: Vec<String> = (0..2)
-        .map(|rank| {
-            let name = place.join(format!("rank{rank}"));
-            assert!(eventually(30, || name.exists()));
-            std::fs::read_to_string(name).unwrap()
-        })
-        .collect();
+    let pids = told(&place, 2);
     let mut got = String::new();
     let mut tries = |what: String, refused: bool| {
         if !refused {
@@ -294,10 +285,7 @@ fn windows(boot: Arc<dyn Boot>) -> Result<(), String> {
 /// A device, a window and puts with 64 descriptors, as without a limit.
 fn normal_job() {
     allow_descriptors(64);
-    let outcome = local::run(&Options::new(4), |boot| {
-        windows(boot).map_or_else(|why| panic!("{why}"), |()| 0)
-    });
-    assert!(outcome.as_ref().unwrap().success(), "{outcome:?}");
+    all_succeed(4, |boot| windows(boot).unwrap());
 }
 
 /// More ranks than descriptors: they meet, or say what to raise.

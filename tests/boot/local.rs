@@ -6,27 +6,13 @@
 mod parts;
 
 use parts::*;
-use rankway::boot::local::{self, Exit, Layout, Options, Outcome};
+use rankway::boot::local::{self, Exit, Layout, Options};
 use rankway::boot::{self, Boot, BootError, segment_prefix};
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsRawFd;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-fn die(signal: i32) -> ! {
-    // SAFETY: raise takes an integer.
-    unsafe { libc::raise(signal) };
-    unreachable!("signal {signal} did not end the process")
-}
-
-fn run(ranks: u32, f: impl FnOnce(Arc<dyn Boot>)) -> Outcome {
-    local::run(&Options::new(ranks), |boot| {
-        f(boot);
-        0
-    })
-    .unwrap()
-}
 
 fn no_children_left() {
     // SAFETY: a null status is allowed.
@@ -105,7 +91,7 @@ fn death_in_a_fence() {
     let outcome = run(4, |boot| {
         boot.fence(&mut || ()).unwrap();
         if boot.rank() == 2 {
-            die(libc::SIGKILL);
+            die();
         }
         let start = Instant::now();
         for _ in 0..2 {

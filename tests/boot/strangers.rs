@@ -8,7 +8,6 @@
 mod parts;
 
 use parts::*;
-use rankway::boot::local::{self, Options};
 use rankway::boot::{Boot, BootError, Control, World};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -40,27 +39,8 @@ fn part(name: &str) {
     }
 }
 
-fn all_succeed(ranks: u32, f: impl FnOnce(Arc<dyn Boot>)) {
-    let outcome = local::run(&Options::new(ranks), |boot| {
-        f(boot);
-        0
-    });
-    let outcome = outcome.unwrap();
-    assert!(outcome.success(), "{outcome:?}");
-}
-
-fn open(boot: &Arc<dyn Boot>) -> Control {
-    let control = Control::open(boot.clone()).unwrap();
-    fence(boot);
-    control
-}
-
 fn fence(boot: &Arc<dyn Boot>) {
     boot.fence(&mut || ()).unwrap();
-}
-
-fn ok() -> Result<bool, String> {
-    Ok(false)
 }
 
 /// Rank 1 leaves, and another program takes its port: it is sent a greeting and

@@ -2,7 +2,8 @@
 //! operation and collective, over each network. The survivors' bytes are
 //! checked, the error names the dead and nobody else, nobody hangs or crashes,
 //! nothing is left, buffers of failed calls are not written to late, and the
-//! two that are left work together afterwards.
+//! two that are left work together afterwards. A run that is ended itself takes
+//! its jobs with it.
 //!
 //! As a test, ten trials a row (`RANKWAY_KILLS_TRIALS`), and some with ranks in
 //! namespaces of their own; `make test-kills` runs all of it and prints a table.
@@ -18,10 +19,11 @@ use harness::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use libtest_mimic::{Arguments, Trial};
 use rankway::boot::{Boot, local};
+use rankway::netmod::node::Node;
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::ucx::Ucx;
 use std::collections::BTreeMap;
-use std::process::{Command, ExitCode, Output};
+use std::process::{Command, ExitCode, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
@@ -53,11 +55,13 @@ const ALONE: (&str, &str) = ("RANKWAY_NODE_QUEUES", "0");
 const TCP: (&str, &str) = ("RANKWAY_PROVIDER", "tcp");
 const UCX_TCP: (&str, &str) = ("UCX_TLS", "tcp,self");
 
-static NETWORKS: [Network; 12] = [
+static NETWORKS: [Network; 14] = [
     network("default", &[], None),
     network("shm", &[("RANKWAY_PROVIDER", "shm"), ALONE], None),
     network("tcp", &[TCP], None),
     network("tcp alone", &[TCP, ALONE], None),
+    network("node", &[], None),
+    network("node alone", &[ALONE], None),
     network("ucx", &[], None),
     network("ucx posix", &[("UCX_TLS", "posix,self"), ALONE], None),
     network("ucx tcp", &[UCX_TCP], None),
@@ -70,7 +74,7 @@ static NETWORKS: [Network; 12] = [
     network("ucx ipc", &[UCX_TCP], Some(Apart::Ipc)),
 ];
 /// So many of them have all ranks in one place.
-const TOGETHER: usize = 8;
+const TOGETHER: usize = 10;
 
 /// What can go wrong, as the table heads it.
 const FAULTS: [&str; 10] =
@@ -86,7 +90,7 @@ struct Limit {
     said: &'static str,
 }
 
-const LIMITS: [Limit; 4] = [
+const LIMITS: [Limit; 5] = [
     // UCX answers puts, gets and atomics over tcp by messages of its own, and
     // aborts when the answer's endpoint has just failed; it also asserts, in
     // several places, when a connection fails while it is being made.
@@ -100,6 +104,7 @@ const LIMITS: [Limit; 4] = [
     Limit { networks: &["ucx", "ucx posix"], fault: "pair", said: "put and flush" },
     // The same where packets go over it, too: then the living wait for each other.
     Limit { networks: &["ucx posix"], fault: "hang", said: "still running after" },
+    Limit { networks: &["ucx posix"], fault: "late", said: "the other's last message" },
     // Killed between making a segment and taking its name away.
     Limit { networks: &["ucx", "ucx posix"], fault: "left", said: "left: ucx_shm_posix_" },
 ];
@@ -139,10 +144,14 @@ fn play(what: &str) -> ExitCode {
     trial::make_board();
     let play = |boot: Arc<dyn Boot>| {
         let rank = boot.rank();
-        let ended = match network.starts_with("ucx") {
+        let ended = match network.split(' ').next() {
+            _ if row == STAYS => loop {
+                std::thread::park();
+            },
             _ if row == NOWHERE => deaths::unreachable::<Ofi>(boot),
-            true => deaths::play::<Ucx>(row, seed, boot),
-            false => deaths::play::<Ofi>(row, seed, boot),
+            Some("ucx") => deaths::play::<Ucx>(row, seed, boot),
+            Some("node") => deaths::play::<Node>(row, seed, boot),
+            _ => deaths::play::<Ofi>(row, seed, boot),
         };
         let line = match &ended {
             Ok(()) => format!("rank {rank} is content.\n"),
@@ -182,6 +191,13 @@ fn apart() -> &'static [&'static str] {
 
 /// The row of ranks that cannot reach each other.
 const NOWHERE: &str = "no network";
+/// The row of ranks that do nothing, and do not end.
+const STAYS: &str = "stays";
+
+/// What [`TRIAL`] says.
+fn told_as(row: &str, network: &Network, seed: u64) -> String {
+    format!("{row}|{}|{seed}", network.name)
+}
 
 fn run_one(row: &'static str, network: &'static Network, seed: u64, stacks: bool) -> Told {
     let me = std::env::current_exe().expect("this program");
@@ -193,7 +209,7 @@ fn run_one(row: &'static str, network: &'static Network, seed: u64, stacks: bool
             command
         }
     };
-    command.env(TRIAL, format!("{row}|{}|{seed}", network.name));
+    command.env(TRIAL, told_as(row, network, seed));
     command.envs(network.env.iter().copied());
     let ended = harness::bounded_for(command, LIMIT, |group| {
         if stacks {
@@ -254,6 +270,8 @@ struct Asked {
     trials: usize,
     seed: u64,
     jobs: usize,
+    /// No trial begins after that.
+    limit: Duration,
     stacks: bool,
 }
 
@@ -265,6 +283,7 @@ impl Asked {
             trials: 200,
             seed: fresh_seed(),
             jobs: 2,
+            limit: Duration::MAX,
             stacks: false,
         };
         let mut words = words.iter();
@@ -284,9 +303,11 @@ impl Asked {
                 "--trials" => asked.trials = number()? as usize,
                 "--seed" => asked.seed = number()?,
                 "--jobs" => asked.jobs = number()? as usize,
+                "--seconds" => asked.limit = Duration::from_secs(number()?),
                 _ => {
                     return Err(format!(
-                        "'{word}' is none of --row A,B --network A,B --trials N --seed N --jobs N --stacks"
+                        "'{word}' is none of --row A,B --network A,B --trials N --seed N --jobs N \
+                         --seconds N --stacks"
                     ));
                 }
             }
@@ -336,17 +357,20 @@ fn matrix(words: &[String]) -> ExitCode {
     let style = "{elapsed_precise} {bar:30} {pos} of {len}, {msg}; {eta} left";
     let bar = ProgressBar::new(list.len() as u64).with_message("no faults");
     bar.set_style(ProgressStyle::with_template(style).expect("a template"));
-    let next = AtomicUsize::new(0);
+    let (started, next) = (Instant::now(), AtomicUsize::new(0));
     let all = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..asked.jobs {
             scope.spawn(|| {
-                while let Some(&(row, network, seed)) =
-                    list.get(next.fetch_add(1, Ordering::SeqCst))
+                while started.elapsed() < asked.limit
+                    && let Some(&(row, network, seed)) =
+                        list.get(next.fetch_add(1, Ordering::SeqCst))
                 {
                     let told = run_one(row, network, seed, asked.stacks);
                     let mut all = all.lock().expect("no panic within");
-                    if let Some((kind, said)) = told.ours() {
+                    // Who asks for stacks wants to see the library's, too.
+                    let shown = if asked.stacks { told.fault.as_ref() } else { told.ours() };
+                    if let Some((kind, said)) = shown {
                         bar.suspend(|| println!("\n{kind}: {}\n{said}", told.again()));
                     }
                     all.push(told);
@@ -372,7 +396,7 @@ fn show(all: &[Told]) {
     let seen = |network: &&Network| all.iter().any(|told| told.network.name == network.name);
     let networks: Vec<&str> = NETWORKS.iter().filter(seen).map(|network| network.name).collect();
     let line = |head: &str, cells: Vec<String>| {
-        println!("{head:<18}{}", cells.iter().map(|c| format!("{c:>15}")).collect::<String>());
+        println!("{head:<18}{}", cells.iter().map(|c| format!(" {c:>15}")).collect::<String>());
     };
     println!("\ntrials, and faults among them:");
     line("", networks.iter().map(|n| (*n).to_owned()).collect());
@@ -456,6 +480,45 @@ fn nowhere() -> std::result::Result<(), libtest_mimic::Failed> {
     }
 }
 
+/// Processes whose environment has this variable of this value.
+fn having(variable: &str, value: &str) -> Vec<u32> {
+    let words = format!("{variable}={value}");
+    let has = |pid: &u32| {
+        let all = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        all.split(|byte| *byte == 0).any(|one| one == words.as_bytes())
+    };
+    let entries = std::fs::read_dir("/proc").map(|d| d.flatten().collect::<Vec<_>>());
+    let pid = |e: std::fs::DirEntry| e.file_name().to_str()?.parse().ok();
+    entries.unwrap_or_default().into_iter().filter_map(pid).filter(has).collect()
+}
+
+/// A run that is ended itself leaves no process, even of a job that would not end.
+fn driver_ended_by(signal: i32) -> std::result::Result<(), libtest_mimic::Failed> {
+    let seed = (u64::from(std::process::id()) << 8) + signal as u64;
+    let mut driver = Command::new(std::env::current_exe()?);
+    driver.args([STAYS, &seed.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut driver = driver.spawn()?;
+    // The shell around the job, the job, the process that forks the ranks, and these.
+    let all = usize::from(!apart().is_empty()) + 2 + trial::RANKS;
+    let (started, mut job) = (Instant::now(), Vec::new());
+    while job.len() < all && started.elapsed() < LIMIT {
+        std::thread::sleep(Duration::from_millis(5));
+        job = having(TRIAL, &told_as(STAYS, &NETWORKS[0], seed));
+    }
+    // SAFETY: our child, not reaped.
+    unsafe { libc::kill(driver.id() as i32, signal) };
+    driver.wait()?;
+    let ended = harness::ended(&job);
+    for &pid in &job {
+        // SAFETY: a process of the job, if it is still there.
+        unsafe { libc::kill(pid as i32, libc::SIGKILL) };
+    }
+    if job.len() < all {
+        return Err(format!("the job had {} processes", job.len()).into());
+    }
+    Ok(ended?)
+}
+
 /// Returns true if the system lets us have namespaces.
 fn can_separate() -> bool {
     let words = ["--mount", "--pid", "--ipc", "--net", "--fork", "true"];
@@ -481,6 +544,12 @@ fn main() -> ExitCode {
     if words.first().is_some_and(|word| word == "matrix") {
         return matrix(&words[1..]);
     }
+    if let [row, seed] = &words[..]
+        && row == STAYS
+    {
+        run_one(STAYS, &NETWORKS[0], seed.parse().expect("a seed"), false);
+        return ExitCode::SUCCESS;
+    }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(Some(2));
     let seed = number("RANKWAY_KILLS_SEED").unwrap_or_else(fresh_seed);
@@ -494,6 +563,11 @@ fn main() -> ExitCode {
         Trial::test(format!("killed in {name}"), move || row_of(at, trials, seed, started))
     };
     let mut all: Vec<Trial> = ROWS.iter().copied().enumerate().map(row).collect();
+    for (name, signal) in [("TERM", libc::SIGTERM), ("INT", libc::SIGINT), ("KILL", libc::SIGKILL)]
+    {
+        let name = format!("driver/ended by SIG{name}");
+        all.push(Trial::test(name, move || driver_ended_by(signal)));
+    }
     if can_separate() {
         all.extend(NETWORKS[TOGETHER..].iter().map(|network| {
             let name = format!("apart/{}", network.name);

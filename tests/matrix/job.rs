@@ -13,6 +13,7 @@ use rankway::av::Transport;
 use rankway::boot::Boot;
 use rankway::device::{Context, Options};
 use rankway::netmod::Netmod;
+use rankway::netmod::node::Node;
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::ucx::Ucx;
 use rankway::rma::Communicator;
@@ -36,9 +37,10 @@ const LIMIT: Duration = Duration::from_secs(240);
 
 /// The jobs of a network, without threads and with them, and their first seed.
 pub fn scenarios(network: &Network, seed: u64) -> Vec<Scenario> {
-    match network.ucx {
-        true => of::<Ucx>(network, seed),
-        false => of::<Ofi>(network, seed),
+    match network.netmod {
+        "ucx" => of::<Ucx>(network, seed),
+        "node" => of::<Node>(network, seed),
+        _ => of::<Ofi>(network, seed),
     }
 }
 
@@ -127,12 +129,22 @@ fn inject<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     Ok(())
 }
 
+/// Keeps what was freed: megabytes come back in every case, and the kernel would clear
+/// their pages each time.
+fn keep_memory() {
+    for setting in [libc::M_MMAP_THRESHOLD, libc::M_TRIM_THRESHOLD] {
+        // SAFETY: mallopt takes two integers.
+        unsafe { libc::mallopt(setting, 1 << 30) };
+    }
+}
+
 /// Opens what a job needs and has it play; what was wrong fails the job.
 fn play<N: Opens>(
     boot: Arc<dyn Boot>,
     several: bool,
     body: impl FnOnce(&mut Player<'_, N>, &Communicator<N>, Place, usize) -> Result,
 ) -> Result {
+    keep_memory();
     let rank = boot.rank();
     let first = boot.node_of(0).map_err(text)?;
     let mut one_node = true;

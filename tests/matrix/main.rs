@@ -43,6 +43,7 @@ fn main() -> ExitCode {
     };
     if !in_scenario {
         eprintln!("{}={seed}", job::SEED);
+        let _ = std::fs::remove_dir_all(networks::TRACES);
     }
     harness::main(networks::all().iter().flat_map(|n| job::scenarios(n, seed)).collect())
 }

@@ -7,7 +7,8 @@ use rankway::netmod::ucx;
 #[derive(Clone, Debug)]
 pub struct Network {
     pub name: String,
-    pub ucx: bool,
+    /// By name, as `RANKWAY_NETMOD` has it.
+    pub netmod: &'static str,
     pub nodes: u32,
     pub env: Vec<(&'static str, String)>,
     /// The same under MPI: options of mpirun.
@@ -16,9 +17,12 @@ pub struct Network {
 
 impl Network {
     pub fn place(&self, mpi: bool) -> Place {
-        Place { mpi, ucx: self.ucx, one_node: self.nodes == 1 }
+        Place { mpi, ucx: self.netmod == "ucx", one_node: self.nodes == 1 }
     }
 }
+
+/// Where the jobs of one network are recorded.
+pub const TRACES: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/matrix-traces");
 
 const QUEUES: &str = "RANKWAY_NODE_QUEUES";
 const PROVIDER: &str = "RANKWAY_PROVIDER";
@@ -28,25 +32,30 @@ const PROVIDER: &str = "RANKWAY_PROVIDER";
 pub fn all() -> Vec<Network> {
     if let Some(over) = Over::chosen() {
         let env = over.env().map(|(key, value)| (key, value.to_owned())).to_vec();
-        return vec![Network { name: over.name, ucx: over.ucx, nodes: 1, env, mpi: None }];
+        let netmod = if over.ucx { "ucx" } else { "ofi" };
+        return vec![Network { name: over.name, netmod, nodes: 1, env, mpi: None }];
     }
     let network = |name: &str, nodes, env: &[(&'static str, &str)], mpi: &[&'static str]| Network {
         name: name.into(),
-        ucx: name.starts_with("ucx"),
+        netmod: ["ucx", "node"].into_iter().find(|n| name.starts_with(n)).unwrap_or("ofi"),
         nodes,
         env: env.iter().map(|&(key, value)| (key, value.to_owned())).collect(),
-        mpi: (nodes == 1).then(|| mpi.to_vec()),
+        mpi: (nodes == 1 && name != "recorded").then(|| mpi.to_vec()),
     };
     let through = ["-x", "RANKWAY_NODE_QUEUES=0"];
     let mca = |key: &'static str, value: &'static str| ["--mca", key, value];
     let provider = "mtl_rankway_provider";
-    let over_ucx = mca("mtl_rankway_netmod", "ucx");
+    let netmod = "mtl_rankway_netmod";
+    let over_ucx = mca(netmod, "ucx");
     let (shm, tcp) = (mca(provider, "shm"), mca(provider, "tcp;ofi_rxm"));
     let mut all = vec![
         network("mapped", 1, &[], &[]),
         network("shm", 1, &[(PROVIDER, "shm"), (QUEUES, "0")], &[&shm[..], &through].concat()),
         network("tcp", 1, &[(PROVIDER, "tcp"), (QUEUES, "0")], &[&tcp[..], &through].concat()),
-        network("nodes", 2, &[(PROVIDER, "shm,tcp")], &[]),
+        network("two nodes", 2, &[(PROVIDER, "shm,tcp")], &[]),
+        network("node", 1, &[], &mca(netmod, "node")),
+        // Recorded, which must change no byte.
+        network("recorded", 1, &[("RANKWAY_TRACE", TRACES)], &[]),
     ];
     if let Err(e) = ucx::library() {
         eprintln!("UCX: skipped: {e}");

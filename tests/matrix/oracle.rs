@@ -3,7 +3,7 @@
 //! it held.
 
 use super::elements::{elements, naive};
-use super::program::{Act, Phase, Program, Step};
+use super::program::{Act, Phase, Program, Spread, Step};
 use crate::harness::Dice;
 use rankway::netmod::{Op, Type};
 
@@ -11,47 +11,55 @@ use rankway::netmod::{Op, Type};
 /// operations keep.
 const PERIOD: usize = 509;
 
-/// So many bytes.
-fn random(dice: &mut Dice, len: usize) -> Vec<u8> {
-    let period = len.min(PERIOD);
-    let mut bytes = Vec::with_capacity(len + 8);
-    while bytes.len() < period {
-        bytes.extend_from_slice(&dice.next().to_ne_bytes());
+fn random(dice: &mut Dice, bytes: &mut [u8]) {
+    let period = bytes.len().min(PERIOD);
+    for some in bytes[..period].chunks_mut(8) {
+        some.copy_from_slice(&dice.next().to_ne_bytes()[..some.len()]);
     }
-    bytes.truncate(period);
-    repeat(&mut bytes, len);
-    bytes
+    repeat(bytes, period);
+}
+
+/// The first bytes again and again.
+fn repeat(bytes: &mut [u8], period: usize) {
+    let mut done = period;
+    while done < bytes.len() {
+        let more = done.min(bytes.len() - done);
+        bytes.copy_within(..more, done);
+        done += more;
+    }
 }
 
 /// What stands in memory from `at` on before a phase.
 pub fn filled(seed: u64, window: usize, rank: u32, at: usize, len: usize) -> Vec<u8> {
-    let mut dice = Dice::new(seed << 8 | (rank as u64) << 1 | window as u64);
-    let mut bytes = random(&mut dice, at % PERIOD + len);
-    bytes.drain(..at % PERIOD);
+    let mut period = [0; PERIOD];
+    random(&mut Dice::new(seed << 8 | (rank as u64) << 1 | window as u64), &mut period);
+    period.rotate_left(at % PERIOD);
+    let mut bytes = vec![0; len];
+    let first = len.min(PERIOD);
+    bytes[..first].copy_from_slice(&period[..first]);
+    repeat(&mut bytes, first);
     bytes
-}
-
-/// The same again until there are so many.
-fn repeat<T: Copy>(all: &mut Vec<T>, len: usize) {
-    let period = all.len();
-    while all.len() < len {
-        let whole = all.len() / period * period;
-        all.extend_from_within(..whole.min(len - all.len()));
-    }
 }
 
 /// The bytes a step sends.
 pub fn operand(step: &Step) -> Vec<u8> {
+    let mut bytes = vec![0; step.len];
+    send(step, &mut bytes);
+    bytes
+}
+
+/// Writes the bytes that a step sends.
+fn send(step: &Step, to: &mut [u8]) {
     let mut dice = Dice::new(step.seed);
     match step.act {
-        Act::Put => random(&mut dice, step.len),
+        Act::Put => random(&mut dice, to),
         // Whole numbers, whose sums do not depend on the order.
         _ => {
             let count = (step.len / step.ty.size()).min(PERIOD);
             let words: Vec<i64> = (0..count).map(|_| dice.below(200) as i64 - 100).collect();
-            let mut bytes = elements(step.ty, &words);
-            repeat(&mut bytes, step.len);
-            bytes
+            let first = elements(step.ty, &words);
+            to[..first.len()].copy_from_slice(&first);
+            repeat(to, first.len());
         }
     }
 }
@@ -91,7 +99,6 @@ fn apply(ty: Type, op: Op, memory: &mut [u8], operands: &[u8]) {
 }
 
 /// The places in one rank's memory of a window that a phase touches, in order.
-#[derive(Clone, Default)]
 pub struct Places(Vec<(usize, Vec<u8>)>);
 
 impl Places {
@@ -132,80 +139,106 @@ impl Places {
     }
 }
 
-/// What a phase touches, as far as one rank needs it, and what its own steps are
-/// answered.
-pub struct Outcome {
-    /// Before and after the phase: by window, then by rank; of ranks whose memory
-    /// is not looked at only what this one's steps touch.
-    pub before: Vec<Vec<Places>>,
-    pub after: Vec<Vec<Places>>,
-    /// What stood at the target before each of this rank's steps that answer:
-    /// by thread, epoch and step.
-    pub answers: Vec<Vec<Vec<Vec<u8>>>>,
+/// What was answered to one thread: by epoch and step, what stood at the target
+/// before each step that answers.
+pub type Answers = Vec<Vec<Vec<u8>>>;
+
+/// What a phase touches, as far as one rank needs it: by window, then by rank.
+pub struct Touched<'a> {
+    program: &'a Program,
+    phase: &'a Phase,
+    me: u32,
+    looks: &'a [u32],
+    pub places: Vec<Vec<Places>>,
 }
 
-/// The outcome for this rank, which looks at the memory of these.
-pub fn outcome(program: &Program, phase: &Phase, me: u32, looks: &[u32]) -> Outcome {
-    let frame = &program.frame;
-    // A flush has no length.
-    let counts = |rank: usize, step: &Step| {
-        (rank == me as usize || looks.contains(&step.to)) && step.len > 0
-    };
-    let mut spans = vec![vec![Vec::new(); frame.sizes.len()]; frame.windows()];
-    for (rank, threads) in phase.work.iter().enumerate() {
-        for (thread, epochs) in threads.iter().enumerate() {
-            let steps = epochs.iter().flat_map(|epoch| &epoch.steps);
-            for step in steps.filter(|step| counts(rank, step)) {
-                let to = step.to as usize;
-                spans[frame.window_of(thread)][to].push((step.at, step.at + step.span()));
+impl<'a> Touched<'a> {
+    /// For this rank, which looks at the memory of these; before the phase.
+    pub fn new(program: &'a Program, phase: &'a Phase, me: u32, looks: &'a [u32]) -> Touched<'a> {
+        let frame = &program.frame;
+        let mut touched = Touched { program, phase, me, looks, places: Vec::new() };
+        let mut spans = vec![vec![Vec::new(); frame.sizes.len()]; frame.windows()];
+        for (rank, threads) in phase.work.iter().enumerate() {
+            for (thread, epochs) in threads.iter().enumerate() {
+                let steps = epochs.iter().flat_map(|epoch| &epoch.steps);
+                for step in steps.filter(|step| touched.counts(rank, step)) {
+                    let to = step.to as usize;
+                    spans[frame.window_of(thread)][to].push((step.at, step.at + step.span()));
+                }
             }
         }
+        let of_window = |(window, ranks): (usize, Vec<_>)| {
+            let all = (0..).zip(ranks);
+            all.map(|(rank, spans)| Places::before(phase, window, rank, spans)).collect()
+        };
+        touched.places = spans.into_iter().enumerate().map(of_window).collect();
+        touched
     }
-    let of_window = |(window, ranks): (usize, Vec<_>)| {
-        let all = (0..).zip(ranks);
-        all.map(|(rank, spans)| Places::before(phase, window, rank, spans)).collect()
-    };
-    let before: Vec<Vec<Places>> = spans.into_iter().enumerate().map(of_window).collect();
-    let mut after = before.clone();
-    let mut answers = Vec::new();
-    for (rank, threads) in phase.work.iter().enumerate() {
-        for (thread, epochs) in threads.iter().enumerate() {
-            let places = &mut after[frame.window_of(thread)];
-            let mut told = Vec::new();
-            for epoch in epochs {
-                let each = epoch.steps.iter().map(|step| match counts(rank, step) {
-                    true => carry_out(step, &mut places[step.to as usize]),
-                    false => Vec::new(),
-                });
-                told.push(each.collect());
-            }
-            if rank == me as usize {
-                answers.push(told);
+
+    /// Returns true for a step that changes what is looked at; and for one of this
+    /// rank, if any of them is answered. (A flush has no length.)
+    fn counts(&self, rank: usize, step: &Step) -> bool {
+        let answered = || {
+            let mut epochs = self.phase.work[rank].iter().flatten();
+            rank == self.me as usize && epochs.any(|e| e.steps.iter().any(|s| s.act.answers()))
+        };
+        step.len > 0 && (self.looks.contains(&step.to) || answered())
+    }
+
+    /// Makes of the places what they hold after the phase; by thread, what this rank's
+    /// steps are answered.
+    pub fn carry_out(&mut self) -> Vec<Answers> {
+        let mut answers = Vec::new();
+        for (rank, threads) in self.phase.work.iter().enumerate() {
+            let asks = rank == self.me as usize;
+            for (thread, epochs) in threads.iter().enumerate() {
+                let window = self.program.frame.window_of(thread);
+                let mut told = Vec::new();
+                for epoch in epochs {
+                    let each = epoch.steps.iter().map(|step| match self.counts(rank, step) {
+                        true => carry_out(step, &mut self.places[window][step.to as usize], asks),
+                        false => Vec::new(),
+                    });
+                    told.push(each.collect());
+                }
+                if asks {
+                    answers.push(told);
+                }
             }
         }
+        answers
     }
-    Outcome { before, after, answers }
 }
 
-/// Does to memory what a step does; what stood there, where it is answered.
-fn carry_out(step: &Step, places: &mut Places) -> Vec<u8> {
+/// Does to memory what a step does; what stood there, where it is answered to one who
+/// asks.
+fn carry_out(step: &Step, places: &mut Places, asks: bool) -> Vec<u8> {
     let memory = places.from(step.at);
+    if step.spread[1] == Spread::Contiguous {
+        return change(step, &mut memory[..step.len], asks);
+    }
     let blocks = step.spread[1].blocks(step.len, step.ty);
     let mut place = Vec::with_capacity(step.len);
     for &(at, len) in &blocks {
         place.extend_from_slice(&memory[at..at + len]);
     }
-    let old = if step.act.answers() { place.clone() } else { Vec::new() };
-    match step.act {
-        Act::Get => return old,
-        Act::CompareAndSwap if !hits(step) => return old,
-        Act::Put | Act::CompareAndSwap => place = operand(step),
-        _ => apply(step.ty, step.op, &mut place, &operand(step)),
-    }
+    let old = change(step, &mut place, asks);
     let mut done = 0;
     for &(at, len) in &blocks {
         memory[at..at + len].copy_from_slice(&place[done..done + len]);
         done += len;
+    }
+    old
+}
+
+/// The same to bytes side by side.
+fn change(step: &Step, place: &mut [u8], asks: bool) -> Vec<u8> {
+    let old = if asks && step.act.answers() { place.to_vec() } else { Vec::new() };
+    match step.act {
+        Act::Get => {}
+        Act::CompareAndSwap if !hits(step) => {}
+        Act::Put | Act::CompareAndSwap => send(step, place),
+        _ => apply(step.ty, step.op, place, &operand(step)),
     }
     old
 }

@@ -214,8 +214,8 @@ impl<'a, N: Netmod> Perform<'a, N> {
             _ => {}
         }
         let skew = usize::from(step.odd_origin);
-        let unpacked = |packed: &[u8]| step.spread[0].unpacked(packed, step.ty, GUARDED);
-        let sent = unpacked(&operand(step));
+        let unpacked = |packed| step.spread[0].unpacked(packed, step.ty, GUARDED);
+        let sent = unpacked(operand(step));
         let swaps = step.act == Act::CompareAndSwap;
         let mut compared = if swaps { before.to_vec() } else { Vec::new() };
         if let (false, Some(first)) = (hits(step), compared.first_mut()) {
@@ -227,7 +227,7 @@ impl<'a, N: Netmod> Perform<'a, N> {
             result: Guarded::new(if step.act.answers() { sent.len() } else { 0 }, skew),
             compare: Guarded::holding(&compared, skew),
             sent,
-            expected: (step.alone && step.act.answers()).then(|| unpacked(before)),
+            expected: (step.alone && step.act.answers()).then(|| unpacked(before.to_vec())),
             request: None,
             requested: false,
         };

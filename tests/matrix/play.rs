@@ -2,7 +2,7 @@
 //! what the oracle says.
 
 use super::factors::{Memory, Threads};
-use super::oracle::{self, Outcome};
+use super::oracle::{self, Answers, Touched};
 use super::perform::{Guarded, Perform};
 use super::program::{Epoch, Frame, Phase, Program, Sync};
 use super::watch::{Doing, Watch};
@@ -148,23 +148,25 @@ impl<'a, N: Opens> Player<'a, N> {
 
     fn phase(&mut self, program: &Program, phase: &Phase) -> Result {
         let looks = self.looks(program);
-        let outcome = oracle::outcome(program, phase, self.me() as u32, &looks);
-        for (window, held) in self.held.iter().enumerate() {
-            for (rank, at, model) in &held.models {
-                if *rank == self.world.rank() {
-                    // SAFETY: this process's memory of the window, between epochs of all.
-                    unsafe { outcome.before[window][*rank as usize].write(*at) };
-                }
-                let mut model = model.borrow_mut();
+        let mut touched = Touched::new(program, phase, self.me() as u32, &looks);
+        for (held, places) in self.held.iter().zip(&touched.places) {
+            for (rank, at, _) in held.models.iter().filter(|of| of.0 == self.world.rank()) {
+                // SAFETY: this process's memory of the window, between epochs of all.
+                unsafe { places[*rank as usize].write(*at) };
+            }
+        }
+        let answers = touched.carry_out();
+        for (held, places) in self.held.iter().zip(&touched.places) {
+            for (rank, _, model) in &held.models {
                 // SAFETY: as long as the memory, and this function's alone.
-                unsafe { outcome.after[window][*rank as usize].write(model.as_mut_ptr()) };
+                unsafe { places[*rank as usize].write(model.borrow_mut().as_mut_ptr()) };
             }
         }
         self.watch.now(Doing::Word("barrier before the phase"));
         self.world.barrier().map_err(text)?;
         match program.frame.threads {
-            Threads::One | Threads::Multiple => self.alone(program, phase, &outcome)?,
-            _ => self.threads(program, phase, &outcome)?,
+            Threads::One | Threads::Multiple => self.alone(program, phase, &answers)?,
+            _ => self.threads(program, phase, answers)?,
         }
         self.watch.now(Doing::Word("barrier behind the phase"));
         self.world.barrier().map_err(text)?;
@@ -187,7 +189,7 @@ impl<'a, N: Opens> Player<'a, N> {
     }
 
     /// By the window's own access, in this thread.
-    fn alone(&self, program: &Program, phase: &Phase, outcome: &Outcome) -> Result {
+    fn alone(&self, program: &Program, phase: &Phase, answers: &[Answers]) -> Result {
         let held = &self.held[0];
         let window = &held.window;
         if phase.sync == Sync::Group {
@@ -205,7 +207,7 @@ impl<'a, N: Opens> Player<'a, N> {
             watch: self.watch,
             wrong: &self.wrong,
         };
-        let epochs = phase.work[self.me()][0].iter().zip(&outcome.answers[0]);
+        let epochs = phase.work[self.me()][0].iter().zip(&answers[0]);
         for (epoch, before) in epochs {
             let between = || match phase.held {
                 true => self.look(program, phase),
@@ -224,7 +226,7 @@ impl<'a, N: Opens> Player<'a, N> {
     }
 
     /// By accesses of other threads, while this one makes progress.
-    fn threads(&self, program: &Program, phase: &Phase, outcome: &Outcome) -> Result {
+    fn threads(&self, program: &Program, phase: &Phase, answers: Vec<Answers>) -> Result {
         let mut exposed = Vec::new();
         if phase.sync == Sync::Group {
             for (window, held) in self.held.iter().enumerate() {
@@ -235,7 +237,7 @@ impl<'a, N: Opens> Player<'a, N> {
             }
         }
         self.watch.now(Doing::Word("threads at work"));
-        for (thread, epochs) in phase.work[self.me()].iter().enumerate() {
+        for (thread, (epochs, before)) in phase.work[self.me()].iter().zip(answers).enumerate() {
             let held = &self.held[program.frame.window_of(thread)];
             self.workers.start(
                 thread,
@@ -245,7 +247,7 @@ impl<'a, N: Opens> Player<'a, N> {
                     frame: program.frame.clone(),
                     starts: Arc::clone(&held.starts),
                     epochs: epochs.clone(),
-                    before: outcome.answers[thread].clone(),
+                    before,
                     held: phase.held,
                 },
             );

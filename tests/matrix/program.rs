@@ -111,7 +111,10 @@ impl Spread {
     }
 
     /// Packed bytes where they lie, among others of this value.
-    pub fn unpacked(self, packed: &[u8], ty: Type, between: u8) -> Vec<u8> {
+    pub fn unpacked(self, packed: Vec<u8>, ty: Type, between: u8) -> Vec<u8> {
+        if self == Spread::Contiguous {
+            return packed;
+        }
         let mut all = vec![between; self.span(packed.len(), ty)];
         let mut done = 0;
         for (at, len) in self.blocks(packed.len(), ty) {

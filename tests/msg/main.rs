@@ -8,6 +8,7 @@ mod msg;
 
 use harness::{Over, Scenario};
 use msg::{Opens, basics, calls, corrupt, deaths, floods, layouts, programs, scopes, sleeps};
+use rankway::netmod::node::Node;
 use rankway::netmod::ofi::Ofi;
 use std::process::ExitCode;
 
@@ -102,6 +103,9 @@ fn main() -> ExitCode {
     for (name, providers) in [("shm", "shm"), ("tcp", "tcp"), ("both", "shm,tcp")] {
         scenarios::<Ofi>(&mut all, name, &[("RANKWAY_PROVIDER", providers), provider]);
     }
+    scenarios::<Node>(&mut all, "node", &[]);
+    scenarios::<Node>(&mut all, "node alone", &[provider]);
+    all.push(Scenario::new("corrupt queue/node", 3, corrupt::queue::<Node>));
     #[cfg(feature = "ucx")]
     {
         use rankway::netmod::ucx::Ucx;

@@ -138,7 +138,7 @@ pub fn shared<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             Ok::<_, String>(Held { requests, world, context })
         })?
     };
-    let progress = shared.progress_thread(|held| &held.context);
+    let progress = shared.progress_thread(|held| &held.context).expect("a thread");
     let threads: Vec<_> = (0..THREADS)
         .map(|at| {
             let shared = shared.clone();

@@ -2,7 +2,7 @@
 
 use super::{Opens, Pair};
 use crate::ensure;
-use crate::harness::Result;
+use crate::harness::{Result, die};
 use rankway::boot::Boot;
 use rankway::netmod::{AGAIN, HEAD};
 use std::process::Output;
@@ -22,8 +22,7 @@ pub fn sender<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             (seen > 2000).then_some(())
         })?;
         // Between two calls of the library, which may hold locks within.
-        // SAFETY: ends this process.
-        unsafe { libc::raise(libc::SIGKILL) };
+        die();
     }
     let body = vec![3; p.net.caps().packet_size - HEAD];
     let (mut sent, mut refused, mut failed, mut token) = (0_u64, 0_u64, 0_u64, 0);

@@ -6,12 +6,16 @@ mod harness;
 #[path = "mod.rs"]
 mod netmod;
 
+use rankway::netmod::node::Node;
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::ucx::{self, Ucx};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut all = Vec::new();
+    all.extend(netmod::all::<Node>("node", &[]));
+    let absent = netmod::memory::absent_target::<Node>;
+    all.push(harness::Scenario::new("node/a target that never polls", 2, absent));
     for (name, provider) in [("shm", "shm"), ("tcp", "tcp;ofi_rxm")] {
         let env = [("RANKWAY_PROVIDER", provider)];
         all.extend(netmod::all::<Ofi>(name, &env));

@@ -176,3 +176,58 @@ pub fn wrong_key<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     ensure!(x.read() == vec![0; 4096], "something was written");
     p.boot.fence(&mut || drop(p.poll())).map_err(text)
 }
+
+/// A target that never polls: puts, gets and flushes of another do not wait for it, more of
+/// them than a ring holds.
+pub fn absent_target<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const LEN: usize = 1 << 20;
+    let p = Pair::<N>::open(boot)?;
+    let x = Exposed::open(&p, "absent", LEN)?;
+    let data = bytes(3, LEN);
+    // The ends of what is put, one after the other; then the whole.
+    let ends: Vec<usize> = (0..)
+        .scan(0, |at, i| {
+            *at += [8, 1, 300, 8, 8, 4096, 17][i % 7];
+            (*at < LEN - 1).then_some(*at)
+        })
+        .collect();
+    let last = ends.last().copied().unwrap_or(0);
+    if p.rank == 1 {
+        let start = Instant::now();
+        // SAFETY: within the memory.
+        while unsafe { x.start().add(LEN - 1).read_volatile() } != 0xaa {
+            ensure!(start.elapsed() < Duration::from_secs(20), "nothing came");
+            std::hint::spin_loop();
+        }
+        ensure!(x.read()[..last] == data[..last], "what came differs");
+    } else {
+        let put = |at: usize, bytes: &[u8]| -> Result {
+            let handle = N::inject_handle(&p.endpoint);
+            let (buf, len, addr) = (bytes.as_ptr(), bytes.len(), x.addr + at as u64);
+            // SAFETY: the peer's memory holds them; copied within the call.
+            p.issue("inject", || unsafe { N::inject(handle, buf, len, p.dest, addr, x.key) })?;
+            Ok(())
+        };
+        let (mut from, mut token) = (0, 0);
+        for &end in &ends {
+            put(from, &data[from..end])?;
+            from = end;
+            if end % 11 == 0 {
+                p.flush()?;
+                let mut back = vec![0; end.min(5000)];
+                let addr = x.addr + (end - back.len()) as u64;
+                let (buf, len) = (back.as_mut_ptr(), back.len());
+                token += 1;
+                let op = Transfer { buf, len, dest: p.dest, addr, key: x.key, token };
+                // SAFETY: the buffer stays until the token came back.
+                p.issue("read", || unsafe { p.net.read(&p.endpoint, op) })?;
+                p.wait("read", token)?;
+                ensure!(back == data[end - back.len()..end], "read before {end}");
+            }
+        }
+        p.flush()?;
+        put(LEN - 1, &[0xaa])?;
+        p.flush()?;
+    }
+    p.meet()
+}

@@ -12,7 +12,7 @@ use std::sync::Arc;
 mod atomics;
 mod bulk;
 mod death;
-mod memory;
+pub mod memory;
 mod packets;
 mod pair;
 mod sleep;

@@ -7,6 +7,7 @@ mod harness;
 mod rma;
 
 use harness::Scenario;
+use rankway::netmod::node::Node;
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::ucx::{self, Ucx};
 use rankway::rankmap::compact::Strategy;
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
     for (name, providers) in [("auto", ""), ("shm", "shm"), ("tcp", "tcp"), ("both", "shm,tcp")] {
         all.extend(rma::all::<Ofi>(name, &[("RANKWAY_PROVIDER", providers)]));
     }
+    all.extend(rma::all::<Node>("node", &[]));
     two_nodes::<Ofi>(&mut all, "two nodes");
     all.push(Scenario::new("no messages", 2, rma::no_messages).nodes(2));
     all.push(Scenario::new("views", 4, rma::views::<Ofi>));

@@ -3,7 +3,6 @@
 use super::arena::{Arena, FINALIZED, RUNNING};
 use super::{Layout, Options};
 use crate::boot::{Boot, BootError, Fate, check_rank, os, sweep};
-use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -147,11 +146,7 @@ impl Boot for Local {
     }
 
     fn abort(&self, code: i32, reason: &str) -> ! {
-        let _ = writeln!(
-            std::io::stderr(),
-            "rankway: rank {} aborted the job with code {code}: {reason}",
-            self.rank
-        );
+        os::say_aborted(self.rank, code, reason);
         let header = self.arena.header();
         header.abort_code.store(code, Ordering::Relaxed);
         let _ =

@@ -19,7 +19,6 @@ use ffi::{ByteObject, Data, Info, Proc, Status, Value};
 use library::Library;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CString, c_void};
-use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -370,11 +369,7 @@ impl Boot for Pmix {
     }
 
     fn abort(&self, code: i32, reason: &str) -> ! {
-        let _ = writeln!(
-            std::io::stderr(),
-            "rankway: rank {} aborted the job with code {code}: {reason}",
-            self.me.rank
-        );
+        os::say_aborted(self.me.rank, code, reason);
         let message = CString::new(reason.replace('\0', " ")).unwrap_or_default();
         // SAFETY: `message` is live; no procs means all of the job.
         unsafe { (self.library.functions.abort)(code, message.as_ptr(), std::ptr::null_mut(), 0) };

@@ -16,36 +16,28 @@
 //!    ([`ThreadObserver`]). One that is stopped proves nothing, so it is waited
 //!    for.
 //!
-//! A lock that was taken over is safe to give back: a command becomes visible
-//! only with the store that ends its making, so at worst one buffer is lost.
+//! A lock that was taken over is given back once the queue is whole again
+//! ([`CommandQueue::take_back_half`]); at worst one buffer is lost.
 //!
 //! Only segments that say of themselves what 1.17's do are looked at: newer
 //! libraries have another layout and no such lock.
 
+use super::command_queue::CommandQueue;
 use super::threads::ThreadObserver;
 use crate::netmod::Neighbours;
 use std::fs::File;
 use std::io::Write as _;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// `SMR_VERSION` of libfabric 1.17, in the segment's first byte.
-const VERSION: u8 = 4;
-/// Where 1.17 keeps the owner's pid, the lock and the segment's size.
-const PID: usize = 4;
-const LOCK: usize = 24;
-const SIZE: usize = 40;
 /// A free `pthread_spinlock_t` on x86: holders and waiters count down from it,
 /// and waiters look for a positive number.
 const FREE: i32 = 1;
 /// Marks are multiples of this: more than there are waiters.
 const MARK: i32 = 1 << 16;
-const PAGE: usize = 4096;
 
 /// How long proof is looked for before a warning.
 const WARN_AFTER: Duration = Duration::from_secs(10);
@@ -102,6 +94,7 @@ impl LockReaper {
         if !state.running {
             let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name("rankway-locks".into());
+            let thread = thread.stack_size(128 << 10);
             // Without it things are as they were: the library may hang.
             state.running = thread.spawn(move || shared.run()).is_ok();
         }
@@ -130,11 +123,11 @@ impl Shared {
     }
 }
 
-/// The first page of an endpoint's segment.
+/// An endpoint's segment.
 struct Segment {
     /// Of its file in /dev/shm; a name would be longer, and is seldom needed.
     inode: u64,
-    page: NonNull<u8>,
+    queue: CommandQueue,
     /// A lock that the dead may hold.
     holder: Option<Holder>,
 }
@@ -146,9 +139,6 @@ struct Holder {
     observer: ThreadObserver,
     warned: bool,
 }
-
-// SAFETY: a mapping of its own, in which only the lock is touched, atomically.
-unsafe impl Send for Segment {}
 
 impl Segment {
     /// The segment behind `fi_shm://<pid>:<domain>:<endpoint>`, when it is one
@@ -162,36 +152,12 @@ impl Segment {
         }
         let path = PathBuf::from("/dev/shm").join(name);
         let file = File::options().read(true).write(true).open(&path).ok()?;
-        let metadata = file.metadata().ok()?;
-        let (len, inode) = (metadata.len(), metadata.ino());
-        if len < PAGE as u64 {
-            return None;
-        }
-        let prot = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping of the kernel's choice.
-        let page = unsafe {
-            libc::mmap(std::ptr::null_mut(), PAGE, prot, libc::MAP_SHARED, file.as_raw_fd(), 0)
-        };
-        if page == libc::MAP_FAILED {
-            return None;
-        }
-        let segment = Segment { inode, page: NonNull::new(page.cast())?, holder: None };
-        // SAFETY: all within the mapped page and aligned to their size; what
-        // the library writes there does not change once an address is told.
-        let says = unsafe {
-            (
-                segment.page.read(),
-                segment.page.add(PID).cast::<i32>().read(),
-                segment.page.add(SIZE).cast::<u64>().read(),
-            )
-        };
-        (says == (VERSION, pid, len)).then_some(segment)
+        let inode = file.metadata().ok()?.ino();
+        Some(Segment { inode, queue: CommandQueue::of(&file, pid)?, holder: None })
     }
 
     fn lock(&self) -> &AtomicI32 {
-        // SAFETY: within the page, aligned; a spin lock is only ever used by
-        // atomic instructions, here as in the library.
-        unsafe { self.page.add(LOCK).cast::<AtomicI32>().as_ref() }
+        self.queue.lock()
     }
 
     fn inspect(&mut self, neighbours: &Neighbours) {
@@ -241,11 +207,19 @@ impl Segment {
         None
     }
 
-    /// Frees the lock if its holder is still the one that was marked.
+    /// Takes the lock over if its holder is still the one that was marked, and gives
+    /// it back.
     fn free(&self, mark: i32) {
-        let free = |word| (word < FREE && mark_in(word) == mark).then_some(FREE);
-        // Waiters that come meanwhile count it down.
-        let _ = self.lock().fetch_update(Ordering::AcqRel, Ordering::Acquire, free);
+        // Who is killed in here leaves a holder of another mark, for whom all this
+        // begins anew.
+        let next = new_mark();
+        let own = -MARK * if next == mark { mark + 1 } else { next };
+        let take = |word| (word < FREE && mark_in(word) == mark).then_some(own);
+        // Waiters count down once, when they come.
+        if self.lock().fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok() {
+            self.queue.take_back_half();
+            self.lock().store(FREE, Ordering::Release);
+        }
     }
 
     /// Most holders let go within the look, or did before.
@@ -294,15 +268,9 @@ impl Holder {
     }
 }
 
-impl Drop for Segment {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `of`, unmapped once.
-        unsafe { libc::munmap(self.page.as_ptr().cast(), PAGE) };
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::command_queue::tests::segment;
     use super::*;
     use crate::netmod::Neighbour;
     use std::process::Command;
@@ -310,17 +278,15 @@ mod tests {
     static COUNT: AtomicI32 = AtomicI32::new(0);
 
     /// A segment as 1.17 makes them, of a process that has ended; locked.
-    fn left_behind(version: u8) -> (Vec<u8>, PathBuf) {
+    fn left_behind() -> (Vec<u8>, PathBuf) {
         let mut child = Command::new("true").spawn().unwrap();
         let pid = child.id();
         child.wait().unwrap();
         let unique = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{pid}:{}:{unique}", std::process::id());
         let path = PathBuf::from("/dev/shm").join(&name);
-        let mut bytes = vec![0_u8; 2 * PAGE];
-        bytes[0] = version;
-        bytes[PID..PID + 4].copy_from_slice(&pid.to_ne_bytes());
-        bytes[SIZE..SIZE + 8].copy_from_slice(&(2 * PAGE as u64).to_ne_bytes());
+        // Half of a write is in its queue.
+        let bytes = segment(pid, &[4, 0, 4], 6);
         std::fs::write(&path, bytes).unwrap();
         (format!("fi_shm://{name}\0").into_bytes(), path)
     }
@@ -344,7 +310,7 @@ mod tests {
 
     #[test]
     fn the_lock_of_a_dead_process_is_given_back() {
-        let (raw, path) = left_behind(VERSION);
+        let (raw, path) = left_behind();
         let segment = Segment::of(&raw).expect("one of 1.17's");
         let lock_reaper = LockReaper::new();
         lock_reaper.set_neighbours(neighbours(&[(1 << 23, true)]));
@@ -355,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_lock_is_not_given_back_without_proof() {
-        let (raw, path) = left_behind(VERSION);
+        let (raw, path) = left_behind();
         let segment = Segment::of(&raw).expect("one of 1.17's");
         let mut stopped = Command::new("sleep").arg("60").spawn().unwrap();
         // SAFETY: a child of this test's.
@@ -381,7 +347,7 @@ mod tests {
     /// name lies about: never has it two owners.
     #[test]
     fn a_lock_that_is_handed_on_has_one_owner() {
-        let (raw, path) = left_behind(VERSION);
+        let (raw, path) = left_behind();
         let segment = Segment::of(&raw).expect("one of 1.17's");
         segment.lock().store(FREE, Ordering::Release);
         let lock_reaper = LockReaper::new();
@@ -416,7 +382,8 @@ mod tests {
 
     #[test]
     fn other_layouts_and_garbage_are_left_alone() {
-        let (raw, path) = left_behind(VERSION + 1);
+        let (raw, path) = left_behind();
+        std::fs::write(&path, [0; 8192]).unwrap();
         assert!(Segment::of(&raw).is_none());
         std::fs::remove_file(path).unwrap();
         for raw in [b"".as_slice(), b"fi_shm://\0", b"fi_shm://1:0:0\0", b"fi_shm://../x:1\0"] {

@@ -35,6 +35,7 @@ pub mod baseline;
 mod atomic;
 mod bulk;
 mod calls;
+mod command_queue;
 mod constants;
 mod describe;
 mod domain;

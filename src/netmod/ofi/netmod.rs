@@ -86,6 +86,9 @@ impl Netmod for Ofi {
         raw.truncate(len);
         // A process killed inside this queue would hang its owner too.
         if let Some(lock_reaper) = &self.lock_reaper {
+            // (A thread that starts where memory ends is ended by the C library, and all
+            // of the process with it.)
+            shm::check_address_space()?;
             lock_reaper.watch(&raw);
         }
         Ok(raw)

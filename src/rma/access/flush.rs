@@ -5,6 +5,7 @@ use crate::device::{DeviceError, PROBE, Progress, Token};
 use crate::netmod::{Iov, Netmod, PENDING};
 use crate::rma::Error;
 use crate::rma::types::{Remote, Target};
+use crate::track::Kind;
 use std::collections::HashSet;
 use std::sync::atomic::{Ordering, fence};
 
@@ -15,6 +16,11 @@ impl<N: Netmod> Access<N> {
     /// # Errors
     /// A peer that died or an operation that failed, by name.
     pub fn flush(&self, rank: u32) -> Result<(), Error> {
+        self.recorded(Kind::Flush, rank, 0, || self.flush_rank(rank))
+    }
+
+    /// [`Access::flush`], of which nothing is recorded.
+    pub(in crate::rma) fn flush_rank(&self, rank: u32) -> Result<(), Error> {
         self.check(rank, 0, 0)?;
         self.flush_ranks(&[rank])
     }
@@ -26,8 +32,10 @@ impl<N: Netmod> Access<N> {
     /// named may be one that died and was not put to: ranks that are equal
     /// modulo 256 share a mark.
     pub fn flush_all(&self) -> Result<(), Error> {
-        self.check_open()?;
-        self.flush_dirty()
+        self.recorded_all(Kind::FlushAll, || {
+            self.check_open()?;
+            self.flush_dirty()
+        })
     }
 
     /// Waits until the buffers of operations with `rank` may be used again.
@@ -35,9 +43,11 @@ impl<N: Netmod> Access<N> {
     /// # Errors
     /// As [`Access::flush`].
     pub fn flush_local(&self, rank: u32) -> Result<(), Error> {
-        self.check(rank, 0, 0)?;
-        let peer = self.world_rank(rank)?;
-        self.drain(&[peer])
+        self.recorded(Kind::FlushLocal, rank, 0, || {
+            self.check(rank, 0, 0)?;
+            let peer = self.world_rank(rank)?;
+            self.drain(&[peer])
+        })
     }
 
     /// Waits until the buffers of all operations may be used again.
@@ -45,8 +55,10 @@ impl<N: Netmod> Access<N> {
     /// # Errors
     /// As [`Access::flush`].
     pub fn flush_local_all(&self) -> Result<(), Error> {
-        self.check_open()?;
-        self.drain(&[])
+        self.recorded_all(Kind::FlushLocalAll, || {
+            self.check_open()?;
+            self.drain(&[])
+        })
     }
 
     pub(in crate::rma) fn flush_dirty(&self) -> Result<(), Error> {
@@ -88,7 +100,7 @@ impl<N: Netmod> Access<N> {
         // uniform are all different processes.
         let mut seen = HashSet::new();
         // On the other paths there were only stores, or packets.
-        let providers = !matches!(self.path, path::MAPPED | path::DYNAMIC);
+        let providers = !matches!(self.own_path, path::MAPPED | path::DYNAMIC);
         let probed = ranks.iter().zip(&peers).filter(|_| providers);
         for (&rank, &peer) in probed {
             match self.probe_completion(rank, ranks.len() == 1, &mut seen) {
@@ -121,7 +133,7 @@ impl<N: Netmod> Access<N> {
     ) -> Result<Option<Token>, Error> {
         // Nothing was issued to a rank nobody has used.
         let used = if N::KEY_HANDLES {
-            self.remote_key(rank).key.get() != 0
+            self.remote_key(rank).key().is_some()
         } else {
             !self.entry(rank).is_empty()
         };
@@ -203,16 +215,37 @@ mod tests {
     use super::*;
     use crate::av::{AvError, Entry, Transport};
     use crate::boot::alone::Alone;
-    use crate::device::Device;
+    use crate::datatype::{Basic, Layout};
+    use crate::device::{Context, Device, FRAGMENT};
     use crate::netmod::null::Null;
     use crate::netmod::{Caps, Completion, HEAD, NetError, OpenParams, Providers, Transfer};
     use crate::rma::{Communicator, Window};
+    use std::rc::Rc;
     use std::sync::{Arc, Mutex};
 
-    /// A network that holds every read back and fails whoever asks for its end.
+    /// A network that holds reads back and fails whoever asks for their end, or, without
+    /// a place to note them, fails the second operation.
     struct Held {
         caps: Caps,
-        reads: Arc<Mutex<Vec<(usize, usize)>>>,
+        reads: Option<Reads>,
+        /// Tokens of what is not held back, and how many have ended.
+        others: Mutex<(Vec<u64>, u32)>,
+    }
+
+    /// Where held reads may write, and how much.
+    type Reads = Arc<Mutex<Vec<(usize, usize)>>>;
+
+    impl Held {
+        fn open(reads: Option<Reads>) -> Rc<Context<Held>> {
+            let caps = Caps { inject_size: 64, ..Caps::none("held") };
+            let held = Held { caps, reads, others: Mutex::default() };
+            let boot = Arc::new(Alone::new().unwrap());
+            Device::open(boot, Some(Arc::new(held)), None, false).unwrap()
+        }
+
+        fn error(&self, call: &'static str, text: &str) -> NetError {
+            NetError::Call { provider: "held".into(), call, code: -5, text: text.to_owned() }
+        }
     }
 
     impl Netmod for Held {
@@ -274,30 +307,39 @@ mod tests {
             0
         }
 
-        unsafe fn write(&self, (): &(), _: Transfer<*const u8>) -> isize {
+        unsafe fn write(&self, (): &(), op: Transfer<*const u8>) -> isize {
+            self.others.lock().unwrap().0.push(op.token);
             0
         }
 
         unsafe fn read(&self, (): &(), op: Transfer<*mut u8>) -> isize {
-            self.reads.lock().unwrap().push((op.buf.expose_provenance(), op.len));
+            match &self.reads {
+                Some(reads) => reads.lock().unwrap().push((op.buf.expose_provenance(), op.len)),
+                None => self.others.lock().unwrap().0.push(op.token),
+            }
             0
         }
 
         fn poll(
             &self,
             (): &(),
-            _: impl FnMut(Completion),
+            mut complete: impl FnMut(Completion),
             _: impl FnMut(&[u8; HEAD], &[u8]),
         ) -> Result<(), NetError> {
-            match self.reads.lock().unwrap().is_empty() {
-                true => Ok(()),
-                false => Err(self.explain("poll", -5)),
+            let (tokens, ended) = &mut *self.others.lock().unwrap();
+            for token in tokens.drain(..) {
+                *ended += 1;
+                let failed = (*ended == 2).then(|| self.error("write", "it failed"));
+                complete(Completion { token, result: failed.map_or(Ok(()), Err) });
+            }
+            match &self.reads {
+                Some(reads) if !reads.lock().unwrap().is_empty() => Err(self.explain("poll", -5)),
+                _ => Ok(()),
             }
         }
 
-        fn explain(&self, call: &'static str, code: isize) -> NetError {
-            let text = "a read is held back".to_owned();
-            NetError::Call { provider: "held".into(), call, code: code as i64, text }
+        fn explain(&self, call: &'static str, _: isize) -> NetError {
+            self.error(call, "a read is held back")
         }
     }
 
@@ -306,11 +348,8 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "sockets")]
     fn a_flush_that_fails_leaves_the_memory_of_its_probes() {
-        let reads = Arc::new(Mutex::new(Vec::new()));
-        let caps = Caps { inject_size: 64, ..Caps::none("held") };
-        let held = Arc::new(Held { caps, reads: Arc::clone(&reads) });
-        let boot = Arc::new(Alone::new().unwrap());
-        let context = Device::open(boot, Some(held), None, false).unwrap();
+        let reads = Reads::default();
+        let context = Held::open(Some(Arc::clone(&reads)));
         let world = Communicator::world(&context);
         let mut memory = [0_u64; 8];
         // SAFETY: the memory outlives the window.
@@ -334,5 +373,41 @@ mod tests {
             unsafe { std::ptr::with_exposed_provenance_mut::<u8>(at).write_bytes(0xa5, len) };
             drop(others);
         }
+    }
+
+    /// An operation that failed before anybody asked, and whose answer nobody asks
+    /// for any more, fails the flush.
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn what_failed_unasked_fails_the_flush() {
+        const LONG: usize = 6 * FRAGMENT;
+        let put = |start: &dyn Fn(&Access<Held>)| {
+            let context = Held::open(None);
+            let world = Communicator::world(&context);
+            let mut memory = vec![0_u64; LONG / 8];
+            let memory = memory.as_mut_ptr().cast();
+            // SAFETY: the memory outlives the window.
+            let window = unsafe { Window::create(&world, memory, LONG, 1) }.unwrap();
+            window.lock_all().unwrap();
+            start(&window);
+            let error = window.flush_all().unwrap_err();
+            assert!(error.to_string().contains("it failed"), "{error}");
+        };
+        let bytes = [7_u8; 256];
+        put(&|access| {
+            // SAFETY: the network of this test never reads.
+            let [first, second] =
+                [0, 1].map(|_| unsafe { access.rput(bytes.as_ptr(), 256, 0, 0) }.unwrap());
+            access.context().progress().unwrap();
+            first.wait().unwrap();
+            drop(second);
+        });
+        // The first fragment is waited for, to make space for the fourth; the second has
+        // failed by then.
+        let (element, count) = (Layout::basic(Basic::F64), 4 * FRAGMENT as u64 / 8);
+        let from = Layout::vector(count, 1, 2, &element).unwrap();
+        let to = Layout::contiguous(count, &element).unwrap();
+        let memory = vec![7_u8; 2 * LONG];
+        put(&|access| access.put_layout(&memory, 0, &from, 0, 0, &to).unwrap());
     }
 }

@@ -4,6 +4,7 @@ use super::{Access, BLOCKING, NONBLOCKING, copy, path};
 use crate::netmod::Netmod;
 use crate::rma::types::{Target, unreachable_error};
 use crate::rma::{Error, ErrorKind};
+use crate::track::Kind;
 
 impl<N: Netmod> Access<N> {
     /// Gets `buf.len()` bytes from the memory of `rank`, `disp` units from its
@@ -52,13 +53,55 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Result<(), Error> {
-        if len == 0 {
-            return Ok(());
+        if self.path >= path::DYNAMIC {
+            // SAFETY: [RANK], [TARGET], [INTO], [APART].
+            return unsafe { self.read_elsewhere::<NB>(buf, len, rank, disp) };
         }
-        if self.path == path::DYNAMIC {
+        // SAFETY: [RANK], [TARGET], [INTO], [APART].
+        unsafe { self.read_target::<NB>(buf, len, rank, disp) }
+    }
+
+    /// [`Access::read`] by packets, or recorded.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    #[inline(never)]
+    unsafe fn read_elsewhere<const NB: bool>(
+        &self,
+        buf: *mut u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Error> {
+        self.recorded(Kind::Get, rank, len, || {
+            if self.own_path != path::DYNAMIC {
+                // SAFETY: [RANK], [TARGET], [INTO], [APART].
+                return unsafe { self.read_target::<NB>(buf, len, rank, disp) };
+            }
+            if len == 0 {
+                return Ok(());
+            }
             self.mark(rank);
             // SAFETY: [INTO], until the flush if `NB`.
-            return unsafe { self.get_dynamic(buf, len, rank, disp, NB) };
+            unsafe { self.get_dynamic(buf, len, rank, disp, NB) }
+        })
+    }
+
+    /// [`Access::read`] of memory that is not dynamic.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    unsafe fn read_target<const NB: bool>(
+        &self,
+        buf: *mut u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Error> {
+        if len == 0 {
+            return Ok(());
         }
         let target = self.target(rank, disp)?;
         self.mark(rank);

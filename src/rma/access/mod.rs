@@ -1,20 +1,22 @@
 //! A window seen through a context.
 //!
 //! `put`, `get` and `flush` have the operations, `target` how one rank's memory
-//! is reached, `tracked` the operations that answer with a token. What they
-//! share stands here: the fields, opening, the checks, the marks.
+//! is reached, `tracked` the operations that answer with a token, `recorded` those
+//! that are recorded. What they share stands here: the fields, opening, the checks,
+//! the marks.
 
 mod flush;
 mod get;
 mod put;
+mod recorded;
 mod target;
 mod tracked;
 
 pub(super) use put::copy;
 
 use super::cold::ColdState;
-use super::keys::{RemoteKeyEntry, UnpackedKeys};
-use super::registration::RemoteKey;
+use super::keys::UnpackedKeys;
+use super::registration::{InjectLimit, InjectTarget, RemoteKey, RemoteKeyEntry};
 use super::state::WindowState;
 use super::types::{Epoch, Remote, unreachable_error};
 use super::{Error, ErrorKind};
@@ -22,6 +24,7 @@ use crate::av::{Entry, Transport};
 use crate::device::{Context, DeviceError};
 use crate::netmod::Netmod;
 use crate::rankmap::{Lookup, RankMap};
+use recorded::Recording;
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::mem::offset_of;
@@ -46,6 +49,8 @@ mod path {
     pub(super) const CLOSED: u32 = 4;
     /// Packets, all of them: memory that comes and goes.
     pub(super) const DYNAMIC: u32 = 5;
+    /// Any of those, and what is done is recorded.
+    pub(super) const RECORDED: u32 = 6;
 }
 
 /// The caller may use the buffer again when the call returns.
@@ -68,14 +73,11 @@ pub struct Access<N: Netmod> {
     lookup: Lookup,
     /// The path operations take now: [`path::CLOSED`] outside an epoch.
     gate: Cell<u32>,
-    /// The same, whether an epoch is open or not.
+    /// The same, whether an epoch is open or not; [`path::RECORDED`] where calls are recorded.
     path: u32,
     ranks: u32,
     inject_handle: N::InjectHandle,
-    inject_size: usize,
-    unit: usize,
-    base: u64,
-    key: u64,
+    inject_target: InjectTarget<N>,
     /// Unpacked keys and addresses by rank, where keys are handles.
     remote_keys: *const RemoteKeyEntry,
     bytes: usize,
@@ -86,6 +88,10 @@ pub struct Access<N: Netmod> {
     marks: [Cell<u8>; MARKS],
     put_vtable: PutVtable<N>,
     local_path: LocalPath<N>,
+    /// The path by window and map, whether calls are recorded or not.
+    own_path: u32,
+    /// How they are, if they are.
+    recording: Option<Box<Recording<N>>>,
     /// A [`View`](super::View) was made.
     viewed: Cell<bool>,
     epoch: Cell<Epoch>,
@@ -103,7 +109,7 @@ pub struct Access<N: Netmod> {
 struct CAbi {
     /// The longest put it may hand to the provider; 0 where targets are not
     /// plain addresses.
-    longest: usize,
+    longest: InjectLimit,
     /// All other puts.
     put: unsafe extern "C" fn(*const c_void, *const u8, usize, u32, usize) -> isize,
 }
@@ -160,7 +166,7 @@ impl<N: Netmod> std::fmt::Debug for Access<N> {
         f.debug_struct("Access")
             .field("ranks", &self.ranks)
             .field("model", &self.map.model())
-            .field("path", &self.path)
+            .field("path", &self.own_path)
             .field("epoch", &self.epoch.get())
             .finish_non_exhaustive()
     }
@@ -178,9 +184,9 @@ impl<N: Netmod> Access<N> {
         offset_of!(Access<N>, path),
         offset_of!(Access<N>, ranks),
         offset_of!(Access<N>, inject_handle),
-        offset_of!(Access<N>, unit),
-        offset_of!(Access<N>, base),
-        offset_of!(Access<N>, key),
+        offset_of!(Access<N>, inject_target) + InjectTarget::<N>::LAYOUT[0],
+        offset_of!(Access<N>, inject_target) + InjectTarget::<N>::LAYOUT[1],
+        offset_of!(Access<N>, inject_target) + InjectTarget::<N>::LAYOUT[2],
         offset_of!(Access<N>, mapped_start),
         offset_of!(Access<N>, mapped_stride),
         offset_of!(Access<N>, c_abi) + offset_of!(CAbi, longest),
@@ -231,27 +237,24 @@ impl<N: Netmod> Access<N> {
         let uniform = uniform.unwrap_or_default();
         let (mapped_start, mapped_stride) = mapped.unwrap_or((std::ptr::null_mut(), 0));
         let keys = UnpackedKeys::new(netmod, map.len())?;
-        let (base, key) = uniform.registered.network.unzip();
-        // Nothing is put inline into memory that the network does not know.
-        let known = network.is_some() && (N::KEY_HANDLES || key.is_some());
-        let inject_size = if known { netmod.caps().inject_size } else { 0 };
-        Ok(Access {
+        let longest = network.map_or(0, |(netmod, _)| netmod.caps().inject_size);
+        let inject_target = InjectTarget::new(uniform.unit, uniform.registered.network, longest);
+        let mut access = Access {
             lookup,
             gate: Cell::new(path::CLOSED),
             path,
             ranks: map.len(),
             inject_handle: N::inject_handle(endpoint),
-            inject_size,
-            unit: uniform.unit as usize,
-            base: base.unwrap_or(0),
-            key: key.map_or(0, RemoteKey::bits),
+            c_abi: CAbi::new(&inject_target),
+            inject_target,
             remote_keys: keys.start(),
             bytes: uniform.bytes as usize,
             max_disp: uniform.bytes.checked_div(uniform.unit).unwrap_or(0) as usize,
             mapped_start,
             mapped_stride,
-            c_abi: CAbi::new::<N>(inject_size),
             put_vtable,
+            own_path: path,
+            recording: None,
             local_path: LocalPath::new(state, context, uniform.registered.local),
             marks: [const { Cell::new(0) }; MARKS],
             viewed: Cell::new(false),
@@ -262,7 +265,11 @@ impl<N: Netmod> Access<N> {
             state: RefCell::new(Some(Arc::clone(state))),
             error: RefCell::new(None),
             cold: ColdState::new(context),
-        })
+        };
+        if let Some(window) = state.recorded.get() {
+            access.record(window);
+        }
+        Ok(access)
     }
 
     /// The address-vector entry of a rank, which is in range.
@@ -391,14 +398,14 @@ impl<N: Netmod> Access<N> {
     pub(super) fn view_parts(&self) -> ((*mut u8, isize), usize, u32, usize, usize) {
         self.viewed.set(true);
         let mapped = (self.mapped_start, self.mapped_stride);
-        (mapped, self.unit, self.ranks, self.bytes, self.max_disp)
+        (mapped, self.inject_target.unit(), self.ranks, self.bytes, self.max_disp)
     }
 
     /// An element of a rank's memory, mapped here and aligned, while the epoch
     /// that is open reaches all ranks; `None` for everything else.
     #[inline(always)]
     pub(super) fn mapped_element(&self, size: usize, rank: u32, disp: usize) -> Option<*mut u8> {
-        let offset = disp.wrapping_mul(self.unit);
+        let offset = disp.wrapping_mul(self.inject_target.unit());
         if self.gate.get() != path::MAPPED || self.outside(rank, disp, offset, size) {
             return None;
         }
@@ -424,12 +431,12 @@ impl<N: Netmod> Access<N> {
     /// unanswered.
     #[inline]
     pub fn has_only_stores(&self) -> bool {
-        self.path == path::MAPPED && self.cold.outstanding.is_idle()
+        self.own_path == path::MAPPED && self.cold.outstanding.is_idle()
     }
 
     /// Returns true if every put is a store into mapped memory, found without an
     /// address-vector entry.
     pub fn is_mapped(&self) -> bool {
-        self.path == path::MAPPED
+        self.own_path == path::MAPPED
     }
 }

@@ -14,7 +14,7 @@ use crate::av::{Entry, Transport};
 use crate::device::Context;
 use crate::netmod::{AGAIN, Netmod};
 use crate::rankmap::body::{AFFINE, BLOCK, LUT, MLUT, OTHER};
-use crate::rma::registration::RemoteKey;
+use crate::rma::registration::{InjectTarget, RemoteKey};
 use crate::rma::state::WindowState;
 use crate::rma::types::{Remote, Target, unreachable_error};
 use crate::rma::{Error, ErrorKind};
@@ -24,9 +24,8 @@ use std::rc::Rc;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 impl CAbi {
-    pub(super) fn new<N: Netmod>(inject_size: usize) -> CAbi {
-        let longest = if N::KEY_HANDLES { 0 } else { inject_size };
-        CAbi { longest, put: put_c_abi::<N> }
+    pub(super) fn new<N: Netmod>(target: &InjectTarget<N>) -> CAbi {
+        CAbi { longest: target.limit_in_c(), put: put_c_abi::<N> }
     }
 }
 
@@ -69,6 +68,16 @@ impl<N: Netmod> PutVtable<N> {
             (WindowKind::Uneven, _) => (path::GENERAL, general()),
             (WindowKind::Dynamic, _) => (path::DYNAMIC, general()),
         }
+    }
+
+    /// What is inline where calls are not recorded: an affine map.
+    pub(super) fn affine() -> PutVtable<N> {
+        Self::by::<AFFINE>()
+    }
+
+    /// The same: memory mapped at a line.
+    pub(super) fn line() -> PutVtable<N> {
+        Self::by::<LINE>()
     }
 
     /// Compiled once for each lookup body, so that no call stands between a
@@ -189,7 +198,7 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Result<(), Error> {
-        let (gate, offset) = (self.gate.get(), disp.wrapping_mul(self.unit));
+        let (gate, offset) = (self.gate.get(), disp.wrapping_mul(self.inject_target.unit()));
         // SAFETY: [LIVE], [RANK], [TARGET]: checked at each path, which is open;
         // [PATH]: the table chose it by window and map; [BUF], [APART].
         unsafe {
@@ -246,7 +255,7 @@ impl<N: Netmod> Access<N> {
             // SAFETY: [PATH], [LIVE]: the regions of all ranks are mapped while the
             // state lives; [RANK], [TARGET]: the range is in one; [BUF], [APART].
             return unsafe {
-                let offset = offset.unwrap_or_else(|| disp * self.unit);
+                let offset = offset.unwrap_or_else(|| disp * self.inject_target.unit());
                 let to = self.mapped_start.offset(region).add(offset);
                 store(self.mark_of(rank), to, buf, len)
             };
@@ -255,33 +264,34 @@ impl<N: Netmod> Access<N> {
         // takes registers meanwhile.
         // SAFETY: [RANK]; [PATH]: the body is the lookup's.
         let entry = Entry::from_bits(unsafe { self.lookup.entry_by::<BODY>(rank as usize) });
-        let offset = || offset.unwrap_or_else(|| disp * self.unit);
+        let offset = || offset.unwrap_or_else(|| disp * self.inject_target.unit());
         if N::KEY_HANDLES {
             // SAFETY: [RANK]: the table has a place for every rank of the map.
             let remote_key = unsafe { &*self.remote_keys.add(rank as usize) };
-            let key = remote_key.key.get();
             // A rank has a key only after it was inserted: one test for both.
-            if key != 0 && len.wrapping_sub(1) < self.inject_size {
+            if let Some(key) = remote_key.key()
+                && self.inject_target.takes(len)
+            {
                 self.mark_of(rank).set(1);
-                let addr = remote_key.base.get().wrapping_add(offset() as u64);
+                let addr = remote_key.address(offset());
                 // SAFETY: the key was made for the endpoint in the entry, which a
                 // netmod with handles has no other kind of; the endpoint lives in
                 // the context held here; [LIVE]: so does the key; [TARGET], [BUF].
                 let rc = unsafe {
                     let dest = N::network(entry).unwrap_unchecked();
-                    N::inject_now(self.inject_handle, buf, len, dest, addr, key)
+                    N::inject_now(self.inject_handle, buf, len, dest, addr, key.bits())
                 };
                 if rc == 0 {
                     return 0;
                 }
             }
         } else if let Some(dest) = N::network(entry) {
-            if len.wrapping_sub(1) < self.inject_size {
+            if let Some(key) = self.inject_target.key_for(len) {
                 self.mark_of(rank).set(1);
-                let addr = self.base.wrapping_add(offset() as u64);
+                let addr = self.inject_target.address(offset());
                 // SAFETY: the endpoint lives in the context held here; `dest`
                 // was inserted; [LIVE], [TARGET], [BUF].
-                return unsafe { N::inject(self.inject_handle, buf, len, dest, addr, self.key) };
+                return unsafe { N::inject(self.inject_handle, buf, len, dest, addr, key.bits()) };
             }
         } else if BODY != AFFINE
             && let Some(region) = self.node_region(entry)
@@ -320,18 +330,18 @@ impl<N: Netmod> Access<N> {
         if len == 0 {
             return 0;
         }
-        if self.path == path::MAPPED {
+        if self.own_path == path::MAPPED {
             // SAFETY: [PUT]; [PATH]: all is mapped at a line.
             return unsafe { self.issue::<NB, LINE>(buf, len, rank, disp, None) };
         }
-        if self.path < path::GENERAL
+        if self.own_path < path::GENERAL
             // SAFETY: [PUT]; [PATH]: metadata is uniform.
             && let Some(rc) = unsafe { self.issue_local(buf, len, rank, disp) }
         {
             return rc;
         }
         let mark = self.mark_of(rank);
-        let issued = if self.path == path::DYNAMIC {
+        let issued = if self.own_path == path::DYNAMIC {
             mark.set(1);
             // SAFETY: [BUF]; the range is checked where the packets arrive.
             unsafe { self.put_by_packets(buf, len, rank, disp) }.map(|()| 0)
@@ -361,15 +371,14 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Option<isize> {
-        let (offset, mark) = (disp * self.unit, self.mark_of(rank));
+        let (offset, mark) = (disp * self.inject_target.unit(), self.mark_of(rank));
         if N::KEY_HANDLES {
             // SAFETY: [RANK]: the table has a place for every rank of the map.
             let remote_key = unsafe { &*self.remote_keys.add(rank as usize) };
-            let base = remote_key.base.get();
-            let mapped = remote_key.key.get() == 0 && base != 0;
+            let start = remote_key.mapped()?;
             // SAFETY: [LIVE], [TARGET]: the range is in the target's memory, which
             // is mapped there; [BUF], [APART].
-            return mapped.then(|| unsafe { store(mark, (base as *mut u8).add(offset), buf, len) });
+            return Some(unsafe { store(mark, start.add(offset), buf, len) });
         }
         // SAFETY: [RANK]; map and directory stay while the access does.
         let entry = Entry::from_bits(unsafe { self.lookup.entry(rank as usize) });
@@ -444,9 +453,10 @@ impl<N: Netmod> Access<N> {
         if buf.is_null() && len > 0 {
             return Err(ErrorKind::NullBuffer { len }.into());
         }
+        let put = if NB { self.put_vtable.nonblocking } else { self.put_vtable.blocking };
         // SAFETY: [LIVE], [RANK], [TARGET]: checked above; [BUF], for it is not null
-        // unless it is empty; [APART].
-        let issue = || unsafe { self.issue_general::<NB>(buf, len, rank, disp) };
+        // unless it is empty; [APART]; [PATH]: the table chose it by window and map.
+        let issue = || unsafe { put(self, buf, len, rank, disp) };
         if rc == AGAIN {
             rc = issue();
         }

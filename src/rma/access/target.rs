@@ -5,8 +5,7 @@ use crate::av::Transport;
 use crate::device::{Context, DeviceError};
 use crate::netmod::Netmod;
 use crate::rankmap::{Model, Process, RankMap};
-use crate::rma::keys::RemoteKeyEntry;
-use crate::rma::registration::RemoteKey;
+use crate::rma::registration::{RemoteKey, RemoteKeyEntry};
 use crate::rma::state::WindowState;
 use crate::rma::types::{RawTarget, Remote, Target, unreachable_error};
 use crate::rma::{Error, ErrorKind};
@@ -97,19 +96,24 @@ impl<N: Netmod> Access<N> {
         let (process, peer) = self.process(rank)?;
         self.context().check_alive(peer)?;
         let remote_key = self.remote_key(rank);
-        if remote_key.base.get() == 0 {
+        if !remote_key.is_known() {
             self.resolve_remote_key(&state, remote_key, peer, process)?;
         }
-        let offset = disp as u64 * state.units.get(rank);
-        let base = remote_key.base.get();
-        let Some(key) = RemoteKey::unpacked(remote_key.key.get()) else {
+        let offset = disp * state.units.get(rank) as usize;
+        if let Some(start) = remote_key.mapped() {
             // SAFETY: mapped here, and the displacement is within the region.
-            let at = || unsafe { (base as *mut u8).add(offset as usize) };
-            return Ok(if base == 0 { Target::Unreachable(peer) } else { Target::Mapped(at()) });
-        };
+            return Ok(Target::Mapped(unsafe { start.add(offset) }));
+        }
+        let Some(key) = remote_key.key() else { return Ok(Target::Unreachable(peer)) };
         let transport = Transport::Network;
         let dest = N::network(self.entry(rank)).ok_or_else(|| unreachable_error(peer))?;
-        Ok(Target::Provider(Remote { peer, transport, dest, addr: base + offset, key }))
+        Ok(Target::Provider(Remote {
+            peer,
+            transport,
+            dest,
+            addr: remote_key.address(offset),
+            key,
+        }))
     }
 
     /// A rank's process, and its rank in the world.
@@ -136,7 +140,7 @@ impl<N: Netmod> Access<N> {
                 _ => device.node_rank(peer).unwrap_or(0) as usize * m.pitch,
             };
             // SAFETY: the segment holds a region for every node rank.
-            remote_key.base.set(unsafe { m.start.add(start) }.addr() as u64);
+            remote_key.set_mapped(unsafe { m.start.add(start) });
             return Ok(());
         }
         let member = state.member(device, peer);
@@ -157,18 +161,16 @@ impl<N: Netmod> Access<N> {
                 return Err(DeviceError::PeerDied { rank: peer }.into());
             }
             // SAFETY: the entry is of this context's own address vector.
-            let key = unsafe { netmod.rkey_unpack(endpoint, dest, &packed) };
-            Ok(key.map_err(|e| DeviceError::peer(peer, e))?)
+            let key = unsafe { RemoteKey::unpack(&**netmod, endpoint, dest, &packed) };
+            let key = key.map_err(|e| DeviceError::peer(peer, e))?;
+            key.ok_or_else(|| unreachable_error(peer))
         })?;
         let base = state.registered.base(member);
         let by_pointer = state.rkey_ptr && device.on_node(peer);
         // SAFETY: just unpacked; the base is the region's start.
-        match unsafe { by_pointer.then(|| netmod.rkey_ptr(key, base)).flatten() } {
-            Some(start) => remote_key.base.set(start.addr() as u64),
-            None => {
-                remote_key.base.set(base);
-                remote_key.key.set(key);
-            }
+        match unsafe { by_pointer.then(|| netmod.rkey_ptr(key.bits(), base)).flatten() } {
+            Some(start) => remote_key.set_mapped(start),
+            None => remote_key.set_key(base, key),
         }
         Ok(())
     }

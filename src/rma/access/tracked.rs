@@ -21,17 +21,19 @@ impl<N: Netmod> Access<N> {
         remote: &Remote,
         write: bool,
     ) -> Result<(), Error> {
-        let longest = self.endpoint(remote)?.0.caps().max_message;
-        let longest = if NB { longest } else { longest.min(device::PIECE) };
+        let caps = self.endpoint(remote)?.0.caps();
+        let direct = NB || len > caps.done_at_call;
+        let longest = if direct { caps.max_message } else { caps.max_message.min(device::PIECE) };
         let mut done = 0;
         while done < len {
             let piece = (len - done).min(longest);
             let addr = remote.addr + done as u64;
             // SAFETY: done < len.
             let at = unsafe { buf.add(done) };
-            if NB {
+            if direct {
                 let iov = [Iov { buf: at, len: piece, addr }];
-                // SAFETY: [TARGET]; [BUF], [INTO]: until the flush; one entry.
+                // SAFETY: [TARGET]; [BUF], [INTO]: until the flush, or all is over when
+                // the call returns; one entry.
                 unsafe { self.transfer(remote, &iov, write, false)? };
             } else {
                 let mut bounce = self.cold.bounce_pool.take(piece);

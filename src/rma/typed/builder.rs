@@ -69,6 +69,7 @@ impl<N: Netmod, T: Pod> WindowBuilder<'_, N, T> {
     ///
     /// # Errors
     /// As [`Window::allocate_with`].
+    #[track_caller]
     pub fn allocate(self) -> Result<TypedWindow<N, T>, WindowError> {
         let window =
             Window::allocate_with(self.communicator, self.bytes(), size_of::<T>(), self.backing)?;
@@ -81,6 +82,7 @@ impl<N: Netmod, T: Pod> WindowBuilder<'_, N, T> {
     ///
     /// # Errors
     /// As [`Window::shared`].
+    #[track_caller]
     pub fn shared(self) -> Result<TypedWindow<N, T>, WindowError> {
         let window = Window::shared(self.communicator, self.bytes(), size_of::<T>())?;
         self.typed(window)
@@ -94,6 +96,7 @@ impl<N: Netmod, T: Pod> WindowBuilder<'_, N, T> {
     ///
     /// # Errors
     /// As [`Window::create`]; the memory is leaked then.
+    #[track_caller]
     pub fn create(self, memory: Vec<T>) -> Result<TypedWindow<N, T>, WindowError> {
         let mut memory = ManuallyDrop::new(memory);
         let (start, len, capacity) = (memory.as_mut_ptr(), memory.len(), memory.capacity());
@@ -112,6 +115,7 @@ impl<N: Netmod, T: Pod> WindowBuilder<'_, N, T> {
     ///
     /// # Safety
     /// \[MEM\], as [`Window::create`], for `len` elements at `start`.
+    #[track_caller]
     pub unsafe fn create_at(
         self,
         start: *mut T,

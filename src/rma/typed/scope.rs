@@ -15,6 +15,7 @@ use crate::netmod::{Netmod, Op};
 use crate::rma::request::Pending;
 use crate::rma::types::Target;
 use crate::rma::{Element, WindowError};
+use crate::track::Kind;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -206,15 +207,18 @@ impl<'scope, 'env, N: Netmod, T: Pod> Scope<'scope, 'env, N, T> {
     /// Completes what is under way, and nothing it was asked for is lost: the
     /// first failure is that of the scope.
     fn complete(&self) -> Result<(), WindowError> {
-        self.wait();
-        let flushed = self.window.access().flush_dirty();
-        self.failed.take().map_or(flushed, Err)
+        let access = self.window.access();
+        access.recorded_all(Kind::FlushAll, || {
+            self.wait();
+            let flushed = access.flush_dirty();
+            self.failed.take().map_or(flushed, Err)
+        })
     }
 
     /// Waits for what is under way.
     fn wait(&self) {
         for Staged { pending, mut bounce, len, into } in self.under_way.take() {
-            if let Err(e) = pending.wait() {
+            if let Err(e) = pending.end() {
                 self.failed.borrow_mut().get_or_insert(e);
                 continue;
             }

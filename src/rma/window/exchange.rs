@@ -1,12 +1,12 @@
 //! What the members of a window tell each other while it is made.
 
 use crate::device::Key;
-use crate::device::segment::Place;
 use crate::netmod::Netmod;
 use crate::rma::column::Column;
 use crate::rma::keys::PackedKeys;
 use crate::rma::registration::{Providers, Registrations};
 use crate::rma::{Communicator, Error, ErrorKind};
+use crate::shm::segment::Place;
 
 /// What each member tells the others before a window is made.
 #[derive(Clone, Copy, Debug)]

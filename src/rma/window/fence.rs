@@ -4,6 +4,7 @@ use super::Window;
 use crate::netmod::Netmod;
 use crate::rma::types::{Assert, Epoch};
 use crate::rma::{Error, ErrorKind};
+use crate::track::Kind;
 
 impl<N: Netmod> Window<N> {
     /// Ends the epoch that is open, waits until all members' operations are
@@ -23,13 +24,15 @@ impl<N: Netmod> Window<N> {
     /// As [`Window::fence`], and [`ErrorKind::Epoch`] for NOPRECEDE after
     /// operations.
     pub fn fence_with(&self, assert: Assert) -> Result<(), Error> {
-        self.may_fence(assert)?;
-        let flushed = self.fence_flush(assert);
-        // The others wait there, whatever became of this one's operations.
-        let barrier = self.communicator.barrier();
-        prefer_death(flushed, barrier)?;
-        self.fence_open(assert);
-        Ok(())
+        self.access.recorded_all(Kind::Fence, || {
+            self.may_fence(assert)?;
+            let flushed = self.fence_flush(assert);
+            // The others wait there, whatever became of this one's operations.
+            let barrier = self.communicator.meet();
+            prefer_death(flushed, barrier)?;
+            self.fence_open(assert);
+            Ok(())
+        })
     }
 
     /// Refuses a fence that must not be called now.
@@ -107,14 +110,19 @@ impl<N: Netmod> Window<N> {
     /// are locked, started or posted to; a peer that died (the window is freed then
     /// too).
     pub fn free(&mut self) -> Result<(), Error> {
-        self.may_end("free")?;
-        let flushed = self.access.flush_dirty();
-        let barrier = self.communicator.barrier();
-        if barrier.is_ok() {
-            self.free_leave();
-        }
-        self.access.set_epoch(Epoch::Freed);
-        prefer_death(flushed, barrier)
+        self.access.recorded_all(Kind::WinFree, || {
+            self.may_end("free")?;
+            let flushed = self.access.flush_dirty();
+            let barrier = self.communicator.meet();
+            if barrier.is_ok() {
+                self.free_leave();
+            }
+            self.access.set_epoch(Epoch::Freed);
+            if let Some(recorded) = self.communicator.recorded() {
+                recorded.freed();
+            }
+            prefer_death(flushed, barrier)
+        })
     }
 
     /// To be called when all members have entered [`free`](Self::free): no more

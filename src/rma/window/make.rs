@@ -5,18 +5,21 @@ use super::memory::{LocalMemory, NodeSegment, first_on_node, not_final, provided
 use super::{Backing, Flavor, Window};
 use crate::av::Transport;
 use crate::device::Key;
-use crate::device::segment::Shared;
 use crate::netmod::Netmod;
 use crate::rma::access::Access;
 use crate::rma::am_fallback::RmaHandler;
 use crate::rma::column::Column;
+use crate::rma::communicator::End;
 use crate::rma::exposed_region::{ExposedRegion, RegistryEntry};
 use crate::rma::registration::Providers;
 use crate::rma::state::{MemoryRegion, WindowState};
 use crate::rma::{Communicator, Error, ErrorKind, Hints};
+use crate::shm::segment::Shared;
+use crate::track::Constructor;
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::panic::Location;
 use std::sync::atomic::AtomicU8;
+use std::sync::{Arc, OnceLock};
 
 impl<N: Netmod> Window<N> {
     /// Allocates `bytes` of zeroed memory in every member and makes a window
@@ -26,6 +29,7 @@ impl<N: Netmod> Window<N> {
     /// # Errors
     /// [`ErrorKind::Arguments`] for a unit of 0 (in all members),
     /// [`ErrorKind::Memory`], a peer that died.
+    #[track_caller]
     pub fn allocate(
         communicator: &Communicator<N>,
         bytes: usize,
@@ -39,13 +43,24 @@ impl<N: Netmod> Window<N> {
     ///
     /// # Errors
     /// As [`Window::allocate`].
+    #[track_caller]
     pub fn allocate_with(
         communicator: &Communicator<N>,
         bytes: usize,
         unit: usize,
         backing: Backing,
     ) -> Result<Window<N>, Error> {
-        let communicator = communicator.dup();
+        Window::construct(communicator, Constructor::WinAllocate, |communicator| {
+            Window::allocate_on(communicator, bytes, unit, backing)
+        })
+    }
+
+    fn allocate_on(
+        communicator: Communicator<N>,
+        bytes: usize,
+        unit: usize,
+        backing: Backing,
+    ) -> Result<Window<N>, Error> {
         if backing != Backing::Shared {
             let (infos, key) = exchange_infos(&communicator, bytes, unit, None, 0)?;
             let local_memory = provided(&communicator, bytes, backing == Backing::Direct);
@@ -94,13 +109,27 @@ impl<N: Netmod> Window<N> {
     /// may still put here: over UCX, whose puts by messages check no key, the
     /// memory must stay mapped and unused until a later collective of all
     /// survivors.
+    #[track_caller]
     pub unsafe fn create(
         communicator: &Communicator<N>,
         start: *mut u8,
         bytes: usize,
         unit: usize,
     ) -> Result<Window<N>, Error> {
-        let communicator = communicator.dup();
+        Window::construct(communicator, Constructor::WinCreate, |communicator| {
+            // SAFETY: [MEM].
+            unsafe { Window::create_on(communicator, start, bytes, unit) }
+        })
+    }
+
+    /// # Safety
+    /// \[MEM\], as [`Window::create`].
+    unsafe fn create_on(
+        communicator: Communicator<N>,
+        start: *mut u8,
+        bytes: usize,
+        unit: usize,
+    ) -> Result<Window<N>, Error> {
         let null = start.is_null() && bytes > 0;
         let misalignment = (start.addr() % 8) as u8;
         let infos =
@@ -120,12 +149,22 @@ impl<N: Netmod> Window<N> {
     /// # Errors
     /// [`ErrorKind::Arguments`] when the members are not all on one node, or a
     /// unit is 0 (in all members), [`ErrorKind::Memory`], a peer that died.
+    #[track_caller]
     pub fn shared(
         communicator: &Communicator<N>,
         bytes: usize,
         unit: usize,
     ) -> Result<Window<N>, Error> {
-        let communicator = communicator.dup();
+        Window::construct(communicator, Constructor::WinAllocateShared, |communicator| {
+            Window::shared_on(communicator, bytes, unit)
+        })
+    }
+
+    fn shared_on(
+        communicator: Communicator<N>,
+        bytes: usize,
+        unit: usize,
+    ) -> Result<Window<N>, Error> {
         let first = first_on_node(&communicator)?;
         let file =
             if first == communicator.rank() { Shared::create("rankway-window").ok() } else { None };
@@ -161,11 +200,35 @@ impl<N: Netmod> Window<N> {
     ///
     /// # Errors
     /// A peer that died.
+    #[track_caller]
     pub fn dynamic(communicator: &Communicator<N>) -> Result<Window<N>, Error> {
-        let communicator = communicator.dup();
-        let (infos, key) = exchange_infos(&communicator, 0, 1, None, 0)?;
-        let local_memory = LocalMemory::of(std::ptr::null_mut());
-        Window::build(communicator, &infos, key, Ok(local_memory), Flavor::Dynamic)
+        Window::construct(communicator, Constructor::WinCreateDynamic, |communicator| {
+            let (infos, key) = exchange_infos(&communicator, 0, 1, None, 0)?;
+            let local_memory = LocalMemory::of(std::ptr::null_mut());
+            Window::build(communicator, &infos, key, Ok(local_memory), Flavor::Dynamic)
+        })
+    }
+
+    /// Makes a window on a duplicate of a communicator, and records it where the
+    /// communicator's calls are: the duplicate's are the window's then.
+    #[track_caller]
+    fn construct(
+        communicator: &Communicator<N>,
+        constructor: Constructor,
+        make: impl FnOnce(Communicator<N>) -> Result<Window<N>, Error>,
+    ) -> Result<Window<N>, Error> {
+        let make = || make(communicator.duplicate());
+        let Some(parent) = communicator.recorded() else { return make() };
+        let place = |made: &Window<N>| Some(made.communicator.place());
+        let (made, recorded) = parent.construct(constructor, Location::caller(), make, place);
+        let mut window = made?;
+        let Some(recorded) = recorded else { return Ok(window) };
+        if let Ok(state) = window.access.state() {
+            let _ = state.recorded.set(recorded.clone());
+        }
+        window.access.record(&recorded);
+        let communicator = window.communicator.recorded_as(recorded, End::Window);
+        Ok(Window { communicator, ..window })
     }
 
     /// Registers the memory and exchanges the keys; a failure is exchanged too,
@@ -270,6 +333,7 @@ impl<N: Netmod> Window<N> {
             bytes: mine.bytes as usize,
             segment: local_memory.segment,
             map: communicator.map().clone(),
+            recorded: OnceLock::new(),
             _of: None,
         });
         let access = Access::new(&state, context, communicator.map())?;

@@ -3,11 +3,11 @@
 
 use super::exchange::MemberInfo;
 use crate::av::Transport;
-use crate::device::segment::{self, PAGE, Segment, Shared};
 use crate::netmod::Netmod;
 use crate::rma::locks::LockWords;
 use crate::rma::state::{Mapped, NodeLocks};
 use crate::rma::{Communicator, Error, ErrorKind};
+use crate::shm::segment::{self, PAGE, Segment, Shared};
 use std::fs::File;
 
 /// This process's memory for a window that is being made.

@@ -2,7 +2,7 @@
 //! dies. Each source has numbers of its own in every member's memory, of which one
 //! operation changes all.
 
-use super::onesided::ledger;
+use super::onesided::{every_second, ledger};
 use super::trial::*;
 use crate::ensure;
 use crate::harness::{Opens, Result, pattern, same, text};
@@ -124,19 +124,27 @@ pub fn register<N: Opens>(context: &Context<N>) {
     register_operator(context, add);
 }
 
-/// As many as one packet has, each fetched.
-pub fn custom<N: Opens>(run: &Run<'_, N>, w: &Window<N>, to: u32) -> Result {
-    let at = share(run.t.me) + SUM;
+/// One addition of the program's own, which fetches what was there.
+fn custom_by<N: Opens>(
+    run: &Run<'_, N>,
+    to: u32,
+    call: impl FnOnce(&[u8], &mut [u8], usize) -> std::result::Result<(), Error>,
+) -> Result {
     let sums = &board().sums[run.t.me as usize][to as usize];
     let (done, before) = sums.read();
     sums.begin();
-    let call = |b: &mut [u8]| w.custom(1, &1_u64.to_ne_bytes(), b, to, at, 8);
+    let call = |b: &mut [u8]| call(&1_u64.to_ne_bytes(), b, share(run.t.me) + SUM);
     if let Some(old) = run.t.filling("custom", 8, call)? {
         let old = u64::from_ne_bytes(old[..].try_into().map_err(|_| "8 bytes")?);
         ensure!((done..=before).contains(&old), "data: fetched {old}, not {done} to {before}");
         sums.done.store(old + 1, SeqCst);
         sums.begun.store(old + 1, SeqCst);
     }
+    Ok(())
+}
+
+pub fn custom<N: Opens>(run: &Run<'_, N>, w: &Window<N>, to: u32) -> Result {
+    custom_by(run, to, |one, old, at| w.custom(1, one, old, to, at, 8))?;
     run.t.hear("flush", w.flush(to)).map(drop)
 }
 
@@ -153,6 +161,66 @@ fn complete<N: Opens>(
         std::thread::yield_now();
     }
     Ok(())
+}
+
+/// Changes by requests of their own, and an operation of the program's.
+pub fn accumulate_requests<N: Opens>(run: &Run<'_, N>, w: &Window<N>, to: u32) -> Result {
+    let count = tallied(run.t);
+    let word = Layout::basic(Basic::U64);
+    let dense = Layout::contiguous(count as u64, &word).map_err(text)?;
+    let backwards = Layout::hvector(count as u64, 1, -8, &word).map_err(text)?;
+    let at = share(run.t.me) + TALLY;
+    let last = at + 8 * (count - 1);
+    let flushed = |request| complete(run, request).and_then(|()| w.flush(to));
+    match run.t.random(4) {
+        0 => add_one(run, "raccumulate", to, false, |_, _| {
+            flushed(w.raccumulate(&vec![1_u64; count], Op::Sum, to, at))
+        }),
+        1 => add_one(run, "raccumulate_layout", to, false, |ones, _| {
+            let ones = ones.as_ptr();
+            // SAFETY: flushed; where that fails, the operands are kept.
+            flushed(unsafe { w.raccumulate_layout(ones, &dense, Op::Sum, to, last, &backwards) })
+        }),
+        2 => add_one(run, "rget_accumulate_layout", to, true, |ones, old| {
+            let (ones, old) = (ones.as_ptr(), old.as_mut_ptr());
+            // SAFETY: flushed; where that fails, both buffers are kept.
+            flushed(unsafe {
+                w.rget_accumulate_layout(ones, &dense, old, &dense, Op::Sum, to, last, &backwards)
+            })
+        }),
+        _ => custom_by(run, to, |one, old, at| {
+            // SAFETY: flushed; where that fails, the result is kept.
+            flushed(unsafe { w.rcustom(1, one, old.as_mut_ptr(), 8, to, at, 8) })
+        }),
+    }?;
+    run.t.hear("flush", w.flush(to)).map(drop)
+}
+
+/// Puts and gets of layouts by requests, completed in any order.
+pub fn layout_requests<N: Opens>(run: &Run<'_, N>, w: &Window<N>, to: u32) -> Result {
+    let byte = Layout::basic(Basic::U8);
+    let every = Layout::hvector(100, 60, 130, &byte).map_err(text)?;
+    let dense = Layout::contiguous(6000, &byte).map_err(text)?;
+    let (out, mut got) = (pattern(3, LONG_LEN), vec![0; 6000].into_boxed_slice());
+    // SAFETY: the buffers live until both were completed, and where one fails, on.
+    let all = unsafe {
+        let (from, into) = (out.as_ptr(), got.as_mut_ptr());
+        let mut all = [
+            w.rput_layout(from, &every, to, share(run.t.me) + LONG, &every),
+            w.rget_layout(into, &dense, to, READ, &every),
+        ];
+        all.rotate_left(run.t.random(2) as usize);
+        // Both are waited for: the buffers are theirs until then.
+        all.map(|request| complete(run, request))
+            .into_iter()
+            .collect::<std::result::Result<(), _>>()
+    };
+    if all.is_err() {
+        std::mem::forget((out, got));
+        return run.t.hear("requests of layouts", all).map(drop);
+    }
+    same("data: got by a request", &got, &every_second(&readable(to)))?;
+    run.t.hear("flush", w.flush(to)).map(drop)
 }
 
 /// Puts, gets and changes with requests of their own, completed in any order.

@@ -9,19 +9,22 @@ mod meetings;
 mod messages;
 mod onesided;
 mod pair;
+mod scopes;
+mod threads;
 pub mod trial;
 
 use crate::harness::{Opens, Result};
 use elements as e;
 use onesided as o;
 use rankway::boot::Boot;
+use rankway::device::Options;
 use rankway::rma::Communicator;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use trial::{Run, Trial};
 
 /// The operations amidst which a rank dies.
-pub const ROWS: [&str; 37] = [
+pub const ROWS: [&str; 44] = [
     "put",
     "long put",
     "stream",
@@ -34,6 +37,9 @@ pub const ROWS: [&str; 37] = [
     "atomic layouts",
     "custom",
     "requests",
+    "raccumulate",
+    "request layouts",
+    "scopes",
     "flush_all",
     "lock",
     "lock_all",
@@ -43,6 +49,8 @@ pub const ROWS: [&str; 37] = [
     "allocate",
     "shared",
     "dynamic",
+    "pairs",
+    "threads",
     "split",
     "dup",
     "create_group",
@@ -56,7 +64,9 @@ pub const ROWS: [&str; 37] = [
     "ssend",
     "irecv",
     "message layouts",
+    "message scopes",
     "active",
+    "mailbox",
     "boot",
     "finalize",
 ];
@@ -69,7 +79,8 @@ pub fn play<N: Opens>(row: &str, seed: u64, boot: Arc<dyn Boot>) -> Result {
         "finalize" => return meetings::finalize::<N>(t, boot),
         _ => {}
     }
-    let context = N::open(boot).map_err(|e| format!("name: before: {e}"))?;
+    let options = Options::default().threads(row == "threads");
+    let context = N::open_with(boot, &options).map_err(|e| format!("name: before: {e}"))?;
     elements::register(&context);
     let world = Communicator::world(&context);
     let run = &Run { t, context, world };
@@ -86,6 +97,9 @@ pub fn play<N: Opens>(row: &str, seed: u64, boot: Arc<dyn Boot>) -> Result {
         "atomic layouts" => o::passive(run, e::layouts::<N>),
         "custom" => o::passive(run, e::custom::<N>),
         "requests" => o::passive(run, e::requests::<N>),
+        "raccumulate" => o::passive(run, e::accumulate_requests::<N>),
+        "request layouts" => o::passive(run, e::layout_requests::<N>),
+        "scopes" => scopes::on_windows(run),
         "flush_all" => o::passive(run, o::flush::<N>),
         "lock" => o::lock(run),
         "lock_all" => o::lock_all(run),
@@ -95,6 +109,8 @@ pub fn play<N: Opens>(row: &str, seed: u64, boot: Arc<dyn Boot>) -> Result {
         "allocate" => o::made::<N, { o::ALLOCATED }>(run),
         "shared" => o::made::<N, { o::SHARED }>(run),
         "dynamic" => o::made::<N, { o::DYNAMIC }>(run),
+        "pairs" => o::pairs(run),
+        "threads" => threads::contexts(run),
         "split" => meetings::collective(run, meetings::split::<N>),
         "dup" => meetings::collective(run, meetings::dup::<N>),
         "create_group" => meetings::collective(run, meetings::create_group::<N>),
@@ -108,7 +124,9 @@ pub fn play<N: Opens>(row: &str, seed: u64, boot: Arc<dyn Boot>) -> Result {
         "ssend" => messages::rounds::<N, { messages::SSEND }>(run),
         "irecv" => messages::rounds::<N, { messages::IRECV }>(run),
         "message layouts" => messages::rounds::<N, { messages::LAYOUTS }>(run),
+        "message scopes" => scopes::of_messages(run),
         "active" => messages::active(run),
+        "mailbox" => scopes::mailbox(run),
         other => Err(format!("no row '{other}'")),
     };
     // Who found something wrong stays as long as the other works, too.

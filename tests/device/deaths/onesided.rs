@@ -40,6 +40,51 @@ pub fn ledger<N: Opens>(run: &Run<'_, N>, to: u32) -> &'static Ledger {
     &board().puts[run.t.me as usize][to as usize]
 }
 
+/// Windows of each two ranks: that of the survivors goes on, and is freed.
+pub fn pairs<N: Opens>(run: &Run<'_, N>) -> Result {
+    let (t, w) = (run.t, base(run)?);
+    let mut windows = Vec::new();
+    for pair in [[0, 1], [1, 2], [2, 0]] {
+        let group = run.world.group().incl(&pair).map_err(text)?;
+        let both = run.world.create_group(&group).map_err(|e| format!("name: before: {e}"))?;
+        let Some(both) = both else { continue };
+        let window = make(&both, t.common(4, 3), BYTES);
+        let window = window.map_err(|e| format!("name: before: {e}"))?;
+        window.write_local(READ, &readable(t.me)).map_err(|e| format!("name: before: {e}"))?;
+        window.lock_all().map_err(|e| format!("name: before: {e}"))?;
+        windows.push((pair[0] + pair[1] - t.me, 1 - both.rank(), window, 0_u64));
+    }
+    run.world.barrier().map_err(|e| format!("name: before: {e}"))?;
+    run.go(30)?;
+    let lap = |(of, to, window, number): &mut (u32, u32, Held<N>, u64)| -> Result {
+        *number += 1;
+        let word = number.to_le_bytes();
+        let put = t.reading("put", word.to_vec(), |b| window.put(b, *to, PAIR))?;
+        let flush = t.hear("flush", window.flush(*to))?;
+        let got = t.filling("get", 8, |b| window.get(b, *to, PAIR))?;
+        if let (Some(got), Some(_)) = (got, put.and(flush)) {
+            same("data: in a window of two", &got, &word)?;
+        }
+        let got = t.filling("get", LONG_LEN, |b| window.get(b, *to, READ))?;
+        got.map_or(Ok(()), |got| same("data: got in a window of two", &got, &readable(*of)))
+    };
+    while t.going()? {
+        windows.iter_mut().try_for_each(lap)?;
+    }
+    for mut window in windows {
+        if window.0 == t.other {
+            // Deaths are told of once: the third of these is not about one any more.
+            (0..3).try_for_each(|_| lap(&mut window))?;
+            let mut w = window.2;
+            w.unlock_all().map_err(|e| format!("pair: unlock_all of the two: {e}"))?;
+            w.free().map_err(|e| format!("pair: free of the two: {e}"))?;
+        } else {
+            t.hear("unlock_all", window.2.unlock_all())?;
+        }
+    }
+    pair::with_locks(run, &w)
+}
+
 /// A put of the next number into the slot of its turn, not flushed.
 fn short<N: Opens>(run: &Run<'_, N>, w: &Window<N>, to: u32) -> Result<Option<u64>> {
     let number = ledger(run, to).begin();
@@ -127,10 +172,13 @@ pub fn layouts<N: Opens>(run: &Run<'_, N>, w: &Window<N>, to: u32) -> Result {
     run.t.reading("put_layout", out, |b| w.put_layout(b, 0, &every, to, at, &every))?;
     let get = |b: &mut [u8]| w.get_layout(b, 0, &dense, to, READ, &every);
     let got = run.t.filling("get_layout", 6000, get)?;
-    let all = readable(to);
-    let want: Vec<u8> = all.chunks(130).take(100).flat_map(|c| &c[..60]).copied().collect();
-    got.map_or(Ok(()), |got| same("data: layouts", &got, &want))?;
+    got.map_or(Ok(()), |got| same("data: layouts", &got, &every_second(&readable(to))))?;
     run.t.hear("flush", w.flush(to)).map(drop)
+}
+
+/// The first 60 of each 130 bytes, 100 times.
+pub fn every_second(all: &[u8]) -> Vec<u8> {
+    all.chunks(130).take(100).flat_map(|c| &c[..60]).copied().collect()
 }
 
 pub fn accumulate<N: Opens>(run: &Run<'_, N>, w: &Window<N>, to: u32) -> Result {

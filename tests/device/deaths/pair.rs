@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// An operation with the living that names the dead was lost with what was
 /// under way, and says so: it is repeated, a few times.
-fn again<T>(
+pub fn again<T>(
     t: &Trial,
     what: &str,
     mut call: impl FnMut() -> std::result::Result<T, Error>,

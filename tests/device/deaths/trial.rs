@@ -152,6 +152,19 @@ impl Trial {
         Trial { me, victim, other, seed, random, heard, watched }
     }
 
+    /// The same trial for a thread of this rank, which hears for itself.
+    pub fn of_thread(&self, thread: u32) -> Trial {
+        let t = Trial::new(self.me, self.seed);
+        t.random.set(mix(t.random.get() ^ u64::from(thread + 1)));
+        t
+    }
+
+    /// The two others, in any order.
+    pub fn others(&self) -> [u32; 2] {
+        let first = 1 + self.random(2) as u32;
+        [(self.me + first) % 3, (self.me + 3 - first) % 3]
+    }
+
     /// A number below `bound`.
     pub fn random(&self, bound: u64) -> u64 {
         self.random.set(mix(self.random.get()));
@@ -308,10 +321,8 @@ impl<N: Opens> Run<'_, N> {
         self.t.go(window, &mut || self.idle())
     }
 
-    /// The two others, in any order.
     pub fn others(&self) -> [u32; 2] {
-        let first = 1 + self.t.random(2) as u32;
-        [(self.t.me + first) % 3, (self.t.me + 3 - first) % 3]
+        self.t.others()
     }
 }
 

@@ -29,7 +29,7 @@ fn is_there(pid: u32) -> bool {
 }
 
 /// The process id of every rank.
-fn pids<N: Netmod>(world: &Communicator<N>) -> Result<Vec<u32>> {
+pub fn pids<N: Netmod>(world: &Communicator<N>) -> Result<Vec<u32>> {
     print_pid();
     let all = world.allgather(&std::process::id().to_le_bytes()).map_err(text)?;
     all.iter().map(|b| Ok(u32::from_le_bytes(b.as_slice().try_into().map_err(text)?))).collect()

@@ -5,6 +5,8 @@
 #![allow(unreachable_pub, reason = "modules of one test program")]
 
 mod deaths;
+#[cfg(target_arch = "x86_64")]
+mod halves;
 #[path = "../../harness/mod.rs"]
 mod harness;
 mod limits;
@@ -16,6 +18,7 @@ use deaths::{deaths, dropped_for_a_death, killed_in_puts, shared_marks, survivor
 use harness::{Over, Result, Scenario, clean, content, text};
 use limits::*;
 use rankway::boot::Boot;
+use rankway::netmod::node::Node;
 use rankway::netmod::ofi::Ofi;
 #[cfg(feature = "ucx")]
 use rankway::netmod::ucx::Ucx;
@@ -124,6 +127,9 @@ fn main() -> ExitCode {
             add(over(format!("garbage business card {i}/{provider}"), provider, 3, body));
         }
     }
+    deaths::<Node>("node", &[]).into_iter().for_each(&mut add);
+    #[cfg(target_arch = "x86_64")]
+    halves::halves().into_iter().for_each(&mut add);
     for provider in ["shm", "tcp"] {
         let name = format!("marks that ranks share/{provider}");
         add(over(name, provider, 3, shared_marks::<Ofi>).verdict(survivors));
@@ -152,6 +158,7 @@ fn main() -> ExitCode {
     // registered for another time, UCX's own puts by messages look at none.)
     let dropped = over("dropped for a death/tcp".into(), "tcp", 3, dropped_for_a_death::<Ofi>);
     add(dropped.nodes(3).verdict(survivors));
+    add(Scenario::new("stale key/node", 3, stale_key::<Node>));
     add(over("stale key/tcp".into(), "tcp", 3, stale_key::<Ofi>));
     // Between nodes nobody sees a process end: the network tells.
     let body = killed_in_puts::<CREATED, 8, false, Ofi>;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ensure;
-use crate::harness::leave_together;
+use crate::harness::{die, leave_together};
 use rankway::device::Context;
 use rankway::rma::{Assert, Lock};
 use std::process::Output;
@@ -17,16 +17,6 @@ pub fn verdict(output: &Output) -> Result {
     let content = said.matches("content.").count();
     ensure!(content == 2, "{content} of 2 survivors are content");
     Ok(())
-}
-
-fn die() -> ! {
-    // SAFETY: ends this process.
-    unsafe {
-        libc::kill(libc::getpid(), libc::SIGKILL);
-    }
-    loop {
-        std::hint::spin_loop();
-    }
 }
 
 /// Says that this rank is content, and stays until the others are too: its

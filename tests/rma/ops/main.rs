@@ -7,6 +7,7 @@ mod harness;
 mod ops;
 
 use harness::Over;
+use rankway::netmod::node::Node;
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::ucx::{self, Ucx};
 use std::process::ExitCode;
@@ -25,6 +26,8 @@ fn main() -> ExitCode {
     for (name, providers) in [("shm", "shm"), ("tcp", "tcp")] {
         all.extend(ops::all::<Ofi>(name, 1, &[("RANKWAY_PROVIDER", providers), provider]));
     }
+    all.extend(ops::all::<Node>("node", 1, &[]));
+    all.extend(ops::all::<Node>("node alone", 1, &[provider]));
     all.extend(ops::all::<Ofi>("two nodes", 2, &[("RANKWAY_PROVIDER", "shm,tcp")]));
     match ucx::library() {
         Ok(_) => {

@@ -7,6 +7,7 @@ mod harness;
 mod typed;
 
 use harness::Over;
+use rankway::netmod::node::Node;
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::ucx::{self, Ucx};
 use std::process::ExitCode;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
     for (name, providers) in [("shm", "shm"), ("tcp", "tcp")] {
         all.extend(typed::all::<Ofi>(name, &[("RANKWAY_PROVIDER", providers), provider]));
     }
+    all.extend(typed::all::<Node>("node", &[]));
     match ucx::library() {
         Ok(_) => {
             all.extend(typed::all::<Ucx>("ucx", &[]));

@@ -1,7 +1,8 @@
 //! A ring of packets in shared memory, from one process to another.
 //!
 //! ```text
-//! line 0       taken: slots the receiver gave back, written by it now and then
+//! line 0       taken: slots the receiver gave back, written by it now and then;
+//!              role and place, where several processes may be the receiver
 //! line 1       sender: world rank + 1, written once
 //! line 2 ...   packets: head and body, each from the start of a slot of 32 bytes
 //! ```
@@ -23,16 +24,18 @@
 //!   sender, and no other receiver.
 //! - **\[BODY\]** A body is readable for `len` bytes, at most [`LONGEST`].
 
-use crate::netmod::HEAD;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+/// Bytes of a packet's head.
+const HEAD: usize = 32;
+
 /// Bytes of a ring; a multiple of the page.
-pub(super) const BYTES: usize = 64 << 10;
+pub(crate) const BYTES: usize = 64 << 10;
 /// The longest body. Two such packets and the end of the ring that the second
 /// one leaves out are half a ring, so the count may lag behind by a quarter.
-pub(super) const LONGEST: usize = 16 * 1024 - HEAD;
+pub(crate) const LONGEST: usize = 16 * 1024 - HEAD;
 
 const SLOT: usize = 32;
 const LINE: usize = 64;
@@ -60,9 +63,21 @@ struct Slot {
 
 #[repr(C)]
 struct Ring {
-    taken: Count,
+    received: Received,
     sender: Count,
     slots: [Slot; SLOTS as usize],
+}
+
+/// The receiver's line.
+#[repr(C, align(64))]
+struct Received {
+    taken: AtomicU32,
+    /// The process that receives now, 0 for none ([`SharedReader`]).
+    role: AtomicU32,
+    /// Where the next who receives goes on: lap and slot.
+    place: AtomicU64,
+    /// Packets that could not be carried out; wraps.
+    refused: AtomicU32,
 }
 
 #[repr(C, align(64))]
@@ -71,7 +86,7 @@ struct Count(AtomicU32);
 /// What the next slot holds was not written by a [`Writer`]: nothing behind it
 /// can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Corrupt;
+pub(crate) struct Corrupt;
 
 const _: () = assert!(size_of::<Ring>() == BYTES && SLOT == HEAD);
 
@@ -100,7 +115,7 @@ fn own_soon<T>(at: *const T) {
 }
 
 /// The sending end.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     ring: NonNull<Ring>,
     /// The slot of the next packet.
     at: Cell<u32>,
@@ -108,8 +123,11 @@ pub(super) struct Writer {
     lap: Cell<u64>,
     /// Slots used so far, those left out at the end too; wraps.
     sent: Cell<u32>,
-    /// What `taken` was when last looked at.
-    taken: Cell<u32>,
+    /// Slots from `at` on that are known to be free; the one behind them is the
+    /// sender's too.
+    space: Cell<u32>,
+    /// Slots from this count on are not used again yet ([`Writer::hold`]).
+    held: Cell<Option<u32>>,
     /// Until `sent` is this the first words of slots may be anything: for a lap
     /// behind a packet of several slots. (Only for such a one the end of a lap is
     /// left out, where flags of laps before stay.)
@@ -121,7 +139,7 @@ impl Writer {
     ///
     /// # Safety
     /// \[RING\], of which this is the sender.
-    pub(super) unsafe fn new(start: *mut u8, peer: u32) -> Option<Writer> {
+    pub(crate) unsafe fn new(start: *mut u8, peer: u32) -> Option<Writer> {
         let ring = NonNull::new(start.cast::<Ring>())?;
         // SAFETY: [RING].
         unsafe { &(*ring.as_ptr()).sender.0 }.store(peer + 1, Ordering::Release);
@@ -130,7 +148,8 @@ impl Writer {
             at: Cell::new(0),
             lap: Cell::new(0),
             sent: Cell::new(0),
-            taken: Cell::new(0),
+            space: Cell::new(SLOTS - 1),
+            held: Cell::new(None),
             soiled: Cell::new(0),
         })
     }
@@ -140,8 +159,8 @@ impl Writer {
     ///
     /// # Safety
     /// \[BODY\].
-    #[inline]
-    pub(super) unsafe fn put(
+    #[inline(always)]
+    pub(crate) unsafe fn put(
         &self,
         first: u64,
         words: [u64; 3],
@@ -166,7 +185,7 @@ impl Writer {
     /// # Safety
     /// `len` is at most [`LONGEST`], and `fill` writes no more.
     #[inline(always)]
-    pub(super) unsafe fn put_with(
+    pub(crate) unsafe fn put_with(
         &self,
         first: u64,
         words: [u64; 3],
@@ -175,12 +194,47 @@ impl Writer {
     ) -> bool {
         let short = words[2] == 0 && len <= SHORT_BYTES;
         let need = if short { 1 } else { slots_of(len) };
-        let at = self.at.get();
-        // One slot more: the one behind the packet is the sender's too.
-        let free = SLOTS - self.sent.get().wrapping_sub(self.taken.get());
-        if (at + need >= SLOTS || need >= free) && !self.make_space(need) {
+        if !self.has_space(need) && !self.make_space(need) {
             return false;
         }
+        // SAFETY: there is space; `fill` as it is asked for.
+        unsafe { self.write(first, words, len, short, fill) };
+        true
+    }
+
+    /// Writes a packet whose body is a word, where its space is known; calls nothing.
+    /// `false`: [`Writer::put`] may find some.
+    #[inline(always)]
+    pub(crate) fn put_word(&self, first: u64, words: [u64; 2], body: u64) -> bool {
+        if !self.has_space(1) {
+            return false;
+        }
+        // SAFETY: writes a word, for which a short packet has space.
+        let fill = |to: *mut u8| unsafe { to.cast::<u64>().write(body) };
+        // SAFETY: there is space, and of one slot it takes what is short.
+        unsafe { self.write(first, [words[0], words[1], 0], SHORT_BYTES, true, fill) };
+        true
+    }
+
+    /// Returns true if so many slots are known to be free.
+    #[inline(always)]
+    fn has_space(&self, need: u32) -> bool {
+        need <= self.space.get()
+    }
+
+    /// # Safety
+    /// There is space ([`Writer::has_space`]) for the packet, which is `short` if its
+    /// last word is 0 and its body fits that word; as [`Writer::put_with`].
+    #[inline(always)]
+    unsafe fn write(
+        &self,
+        first: u64,
+        words: [u64; 3],
+        len: usize,
+        short: bool,
+        fill: impl FnOnce(*mut u8),
+    ) {
+        let need = if short { 1 } else { slots_of(len) };
         let (at, sent) = (self.at.get(), self.sent.get().wrapping_add(need));
         // SAFETY: [RING]: the slots from `at` and one behind are this side's.
         unsafe {
@@ -207,7 +261,46 @@ impl Writer {
         }
         self.at.set(at + need);
         self.sent.set(sent);
-        true
+        self.space.set(self.space.get() - need);
+    }
+
+    /// A packet whose body of `len` bytes the receiver writes, in the ring: where. To be
+    /// read when it was taken, until when [`Writer::hold`] has to keep the slots, from the
+    /// count before.
+    pub(crate) fn ask(&self, first: u64, words: [u64; 3], len: usize) -> Option<*const u8> {
+        let mut body = std::ptr::null();
+        // SAFETY: nothing is written; longer ones are not sent.
+        let sent = len <= LONGEST && unsafe { self.put_with(first, words, len, |to| body = to) };
+        sent.then_some(body)
+    }
+
+    /// Keeps slots from a count of [`Writer::sent`] on as they are when they were taken,
+    /// `None` no longer any. To be called before the next packet.
+    pub(crate) fn hold(&self, from: Option<u32>) {
+        self.held.set(from);
+    }
+
+    /// Slots used so far; wraps.
+    pub(crate) fn sent(&self) -> u32 {
+        self.sent.get()
+    }
+
+    /// Slots that the receiver has given back; wraps. A [`SharedReader`] gives back all
+    /// that it has taken when it gives back its role.
+    pub(crate) fn taken(&self) -> u32 {
+        // SAFETY: mapped as long as this lives.
+        unsafe { &(*self.ring.as_ptr()).received.taken }.load(Ordering::Acquire)
+    }
+
+    /// Returns true if what was sent when `sent` was the count has been taken.
+    pub(crate) fn has_taken(&self, sent: u32) -> bool {
+        self.taken().wrapping_sub(sent) as i32 >= 0
+    }
+
+    /// Returns true if everything that was sent has been taken.
+    #[inline]
+    pub(crate) fn is_drained(&self) -> bool {
+        self.taken() == self.sent.get()
     }
 
     /// Asks how much was taken; begins the next lap where the rest of this one is
@@ -217,16 +310,18 @@ impl Writer {
     fn make_space(&self, need: u32) -> bool {
         let at = self.at.get();
         // SAFETY: mapped as long as this lives.
-        let taken = unsafe { &(*self.ring.as_ptr()).taken.0 };
+        let taken = unsafe { &(*self.ring.as_ptr()).received.taken };
         let taken = taken.load(Ordering::Acquire);
         if self.sent.get().wrapping_sub(taken) > SLOTS {
             // No receiver says so; the ring stays full.
             return false;
         }
-        self.taken.set(taken);
-        let free = SLOTS - self.sent.get().wrapping_sub(self.taken.get());
+        let held = self.held.get().filter(|held| taken.wrapping_sub(*held) as i32 > 0);
+        let taken = held.unwrap_or(taken);
+        let free = SLOTS - self.sent.get().wrapping_sub(taken);
         let left_out = if at + need < SLOTS { 0 } else { SLOTS - at };
         if left_out + need >= free {
+            self.space.set((SLOTS - 1 - at).min(free.saturating_sub(1)));
             return false;
         }
         if left_out > 0 {
@@ -238,12 +333,13 @@ impl Writer {
             self.at.set(0);
             self.lap.set(lap ^ LAP);
         }
+        self.space.set((SLOTS - 1 - self.at.get()).min(free - 1 - left_out));
         true
     }
 }
 
 /// The receiving end.
-pub(super) struct Reader {
+pub(crate) struct Reader {
     ring: NonNull<Ring>,
     /// The slot of the next packet.
     at: u32,
@@ -251,6 +347,7 @@ pub(super) struct Reader {
     lap: u64,
     taken: u32,
     told: u32,
+    /// World rank of the sender.
     peer: u32,
 }
 
@@ -259,7 +356,7 @@ impl Reader {
     ///
     /// # Safety
     /// \[RING\], of which this is the receiver.
-    pub(super) unsafe fn new(start: *mut u8) -> Option<Reader> {
+    pub(crate) unsafe fn new(start: *mut u8) -> Option<Reader> {
         let ring = NonNull::new(start.cast::<Ring>())?;
         // SAFETY: [RING].
         let sender = unsafe { &(*ring.as_ptr()).sender.0 }.load(Ordering::Acquire);
@@ -268,30 +365,30 @@ impl Reader {
     }
 
     /// Returns true if this is the receiving end of the ring at `start`.
-    pub(super) fn reads(&self, start: *mut u8) -> bool {
+    pub(crate) fn reads(&self, start: *mut u8) -> bool {
         self.ring.as_ptr().cast() == start
     }
 
     /// World rank of the sender.
-    pub(super) fn peer(&self) -> u32 {
+    pub(crate) fn peer(&self) -> u32 {
         self.peer
     }
 
     /// The first word of the next packet, without the lap, and where it is.
     #[inline]
-    fn next(&self) -> Option<(u64, *const u64)> {
+    fn next(&self) -> Option<(u64, *mut u64)> {
         // SAFETY: `at` is a slot of the ring, which is mapped.
         let slot = unsafe { slots_in(self.ring).add(self.at as usize) };
         // SAFETY: as above; of the slot itself there is no reference, so that
         // the pointer reaches what lies behind it too.
         let first = unsafe { &(*slot).first }.load(Ordering::Acquire) ^ self.lap;
         // Of the lap before: negative. Never written: 0, or that.
-        (first as i64 > 0).then_some((first, slot.cast::<u64>().cast_const()))
+        (first as i64 > 0).then_some((first, slot.cast::<u64>()))
     }
 
     /// Returns true if a packet is there.
     #[inline]
-    pub(super) fn has_some(&self) -> bool {
+    pub(crate) fn has_some(&self) -> bool {
         self.next().is_some()
     }
 
@@ -301,10 +398,28 @@ impl Reader {
     /// [`Corrupt`], also where `take` says that a head is none. Those before
     /// were handed out; this must not be polled any more.
     #[inline]
-    pub(super) fn poll(
+    pub(crate) fn poll(
         &mut self,
         most: u32,
         mut take: impl FnMut(u64, [u64; 3], &[u8]) -> bool,
+    ) -> Result<u32, Corrupt> {
+        self.poll_places(most, |first, words, body, len| {
+            // SAFETY: the sender does not touch these slots before they are given back,
+            // which is after `take`.
+            take(first, words, unsafe { std::slice::from_raw_parts(body, len) })
+        })
+    }
+
+    /// The same with the place of the body, which is the receiver's to write to within
+    /// `take`, and its length.
+    ///
+    /// # Errors
+    /// The same.
+    #[inline]
+    pub(crate) fn poll_places(
+        &mut self,
+        most: u32,
+        mut take: impl FnMut(u64, [u64; 3], *mut u8, usize) -> bool,
     ) -> Result<u32, Corrupt> {
         let mut count = 0;
         while count < most {
@@ -324,12 +439,9 @@ impl Reader {
             let (words, body) = unsafe {
                 let body = words.add(if short { 3 } else { HEAD / 8 });
                 let third = if short { 0 } else { words.add(3).read() };
-                (
-                    [words.add(1).read(), words.add(2).read(), third],
-                    std::slice::from_raw_parts(body.cast(), len),
-                )
+                ([words.add(1).read(), words.add(2).read(), third], body.cast())
             };
-            if !take(first, words, body) {
+            if !take(first, words, body, len) {
                 return Err(Corrupt);
             }
             self.at += need;
@@ -357,7 +469,105 @@ impl Reader {
     fn tell(&mut self) {
         self.told = self.taken;
         // SAFETY: mapped as long as this lives.
-        unsafe { &(*self.ring.as_ptr()).taken.0 }.store(self.taken, Ordering::Release);
+        unsafe { &(*self.ring.as_ptr()).received.taken }.store(self.taken, Ordering::Release);
+    }
+}
+
+/// The receiving end of a ring that several processes may receive from, one at a
+/// time: whoever has the role. Who died with it keeps it; nobody else may go on with
+/// what that one had begun.
+pub(crate) struct SharedReader {
+    ring: NonNull<Ring>,
+    /// In the role word.
+    me: u32,
+}
+
+/// Who receives now; gives the role back when dropped.
+pub(crate) struct Role<'a> {
+    of: &'a SharedReader,
+    pub(crate) reader: Reader,
+    /// What the role word is then.
+    next: u32,
+}
+
+/// In the role word: nobody receives now.
+const NOBODY: u32 = 0;
+/// In the role word: nobody will any more.
+const SHUT: u32 = u32::MAX;
+
+impl SharedReader {
+    /// The receiving end, once the sender has signed, as process `me` (not 0) has it.
+    ///
+    /// # Safety
+    /// \[RING\], but that others may receive by such an end too.
+    pub(crate) unsafe fn new(start: *mut u8, me: u32) -> Option<SharedReader> {
+        // SAFETY: [RING].
+        let reader = unsafe { Reader::new(start) }?;
+        Some(SharedReader { ring: reader.ring, me })
+    }
+
+    fn received(&self) -> &Received {
+        // SAFETY: mapped as long as this lives.
+        unsafe { &(*self.ring.as_ptr()).received }
+    }
+
+    /// The receiving end as whoever had the role last left it.
+    fn reader(&self) -> Reader {
+        let place = self.received().place.load(Ordering::Relaxed);
+        let taken = self.received().taken.load(Ordering::Relaxed);
+        // (Peers can write there: not beyond the last slot, whatever it says.)
+        let at = (place as u32).min(SLOTS - 1);
+        Reader { ring: self.ring, at, lap: place & LAP, taken, told: taken, peer: 0 }
+    }
+
+    /// Returns true if a packet is there, or was a moment ago.
+    #[inline]
+    pub(crate) fn has_some(&self) -> bool {
+        self.reader().has_some()
+    }
+
+    /// Returns true if somebody receives now, or nobody will any more.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.received().role.load(Ordering::Relaxed) != NOBODY
+    }
+
+    /// Returns true if nobody will receive any more ([`Role::shut`]).
+    pub(crate) fn is_shut(&self) -> bool {
+        self.received().role.load(Ordering::Relaxed) == SHUT
+    }
+
+    /// Times that [`Role::refuse`] was called; wraps.
+    pub(crate) fn refused(&self) -> u32 {
+        self.received().refused.load(Ordering::Relaxed)
+    }
+
+    /// Takes the role; `Err` has the process that has it.
+    pub(crate) fn take(&self) -> Result<Role<'_>, u32> {
+        let role = &self.received().role;
+        role.compare_exchange(NOBODY, self.me, Ordering::Acquire, Ordering::Relaxed)?;
+        Ok(Role { of: self, reader: self.reader(), next: NOBODY })
+    }
+}
+
+impl Role<'_> {
+    /// Something that was taken could not be done, which the sender hears of.
+    pub(crate) fn refuse(&self) {
+        self.of.received().refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What was found is [`Corrupt`]: nobody is to go on, which the sender hears of.
+    pub(crate) fn shut(&mut self) {
+        self.next = SHUT;
+    }
+}
+
+impl Drop for Role<'_> {
+    fn drop(&mut self) {
+        let received = self.of.received();
+        let Reader { at, lap, .. } = self.reader;
+        received.place.store(lap | u64::from(at), Ordering::Relaxed);
+        self.reader.tell();
+        received.role.store(self.next, Ordering::Release);
     }
 }
 
@@ -391,7 +601,7 @@ pub(crate) fn fuzz(script: &[u8]) {
                     let first = &(*slots.add(reader.at as usize)).first;
                     first.store(word >> 3 ^ reader.lap, Ordering::Relaxed);
                 }
-                _ => (*reader.ring.as_ptr()).taken.0.store(value as u32, Ordering::Relaxed),
+                _ => (*reader.ring.as_ptr()).received.taken.store(value as u32, Ordering::Relaxed),
             }
         }
         if !corrupt {
@@ -408,194 +618,4 @@ pub(crate) fn fuzz(script: &[u8]) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::alloc::{Layout, alloc_zeroed, dealloc};
-
-    const BURST: u64 = if cfg!(miri) { 12 } else { 600 };
-    const STEPS: usize = if cfg!(miri) { 5 } else { 60 };
-
-    struct Memory(*mut u8);
-
-    impl Memory {
-        fn new() -> Memory {
-            let layout = Layout::new::<Ring>();
-            // SAFETY: of a size that is not 0.
-            Memory(unsafe { alloc_zeroed(layout) })
-        }
-    }
-
-    impl Drop for Memory {
-        fn drop(&mut self) {
-            // SAFETY: from `alloc_zeroed` with this layout.
-            unsafe { dealloc(self.0, Layout::new::<Ring>()) };
-        }
-    }
-
-    /// Packets between two threads: fewer under Miri, which is slow.
-    const MANY: u64 = if cfg!(miri) { 64 } else { 20_000 };
-    const LONG: usize = if cfg!(miri) { 200 } else { LONGEST };
-
-    fn body(n: u64, len: usize) -> Vec<u8> {
-        (0..len).map(|i| (n as usize * 31 + i * 7) as u8).collect()
-    }
-
-    fn first(n: u64) -> u64 {
-        (1 + n % 4) | ((n & 0xff) << 8)
-    }
-
-    /// Every other packet may be a short one.
-    fn words(n: u64) -> [u64; 3] {
-        [n, n * n, if n.is_multiple_of(2) { 0 } else { !n }]
-    }
-
-    #[test]
-    fn nothing_is_lost_between_threads() {
-        let memory = Memory::new();
-        // SAFETY: zeroed memory of a ring with one sender and one receiver.
-        let (writer, mut reader) = unsafe {
-            let writer = Writer::new(memory.0, 6).unwrap();
-            (writer, Reader::new(memory.0).unwrap())
-        };
-        assert_eq!(reader.peer(), 6);
-        struct Sent(Writer);
-        // SAFETY: moved to the one thread that sends.
-        unsafe impl Send for Sent {}
-        let sent = Sent(writer);
-        // Laps of short ones, laps of all sorts.
-        let lengths = |n: u64| match n / (MANY / 4) % 2 {
-            0 => (n % 9) as usize,
-            _ => [0, 8, 31, 32, 33, 500, LONG, 1][(n % 8) as usize],
-        };
-        std::thread::scope(|s| {
-            s.spawn(move || {
-                let sent = sent;
-                for n in 0..MANY {
-                    let bytes = body(n, lengths(n));
-                    // SAFETY: `bytes` is readable.
-                    while !unsafe { sent.0.put(first(n), words(n), bytes.as_ptr(), bytes.len()) } {
-                        std::thread::yield_now();
-                    }
-                }
-            });
-            let mut due = 0;
-            while due < MANY {
-                let got = reader.poll(16, |got, head, bytes| {
-                    assert_eq!(got as u32, first(due) as u32);
-                    assert_eq!(head, words(due));
-                    assert!(bytes == body(due, lengths(due)), "packet {due}");
-                    due += 1;
-                    true
-                });
-                let got = got.unwrap();
-                if got == 0 {
-                    std::thread::yield_now();
-                }
-            }
-        });
-        assert!(!reader.has_some());
-    }
-
-    /// A ring with one packet in it, taken, and whatever is written behind it.
-    fn behind_a_packet(garbage: &[u64]) -> Result<u32, Corrupt> {
-        let memory = Memory::new();
-        // SAFETY: zeroed memory of a ring with one sender and one receiver.
-        let (writer, mut reader) = unsafe {
-            let writer = Writer::new(memory.0, 0).unwrap();
-            (writer, Reader::new(memory.0).unwrap())
-        };
-        // SAFETY: `LONG` readable bytes; slots of the ring.
-        unsafe {
-            assert!(writer.put(first(0), words(1), body(0, LONG).as_ptr(), 9));
-            let slots = slots_in(reader.ring).cast::<u64>();
-            slots.add(8).copy_from_nonoverlapping(garbage.as_ptr(), garbage.len());
-        }
-        assert_eq!(reader.poll(1, |_, _, got| got == body(0, 9)), Ok(1));
-        reader.poll(8, |first, _, _| first as u8 != 0xee)
-    }
-
-    #[test]
-    fn what_no_sender_writes_is_an_error_and_is_not_read() {
-        // A body past the end of the ring, one past the longest, a short packet
-        // that is long, the end of a lap where there is none, no class.
-        let len = |len: usize| (len as u64) << 32 | 2;
-        for word in [
-            len(BYTES),
-            len(LONGEST + 1),
-            len((1 << 30) - 1),
-            SHORT | len(9),
-            SHORT | len(BYTES),
-            WRAP,
-            0xee,
-        ] {
-            assert_eq!(behind_a_packet(&[word]), Err(Corrupt), "{word:#x}");
-        }
-        assert_eq!(behind_a_packet(&[0]), Ok(0));
-        assert_eq!(behind_a_packet(&[LAP | 2]), Ok(0));
-        assert_eq!(behind_a_packet(&[len(8), 1, 2, 3, 4]), Ok(1));
-    }
-
-    #[test]
-    fn what_is_left_out_is_not_read_two_laps_later() {
-        let memory = Memory::new();
-        // SAFETY: zeroed memory of a ring with one sender and one receiver.
-        let (writer, mut reader) = unsafe {
-            let writer = Writer::new(memory.0, 0).unwrap();
-            (writer, Reader::new(memory.0).unwrap())
-        };
-        let bytes = body(0, LONGEST);
-        let mut pass = |len| {
-            // SAFETY: `bytes` is readable.
-            assert!(unsafe { writer.put(first(0), words(0), bytes.as_ptr(), len) });
-            assert_eq!(reader.poll(9, |_, _, got| got.len() == len), Ok(1));
-        };
-        (1..SLOTS).for_each(|_| pass(8));
-        // The second lap leaves out where the first one had packets.
-        (50..SLOTS).for_each(|_| pass(8));
-        pass(LONGEST);
-        (0..2 * SLOTS).for_each(|_| pass(8));
-    }
-
-    proptest! {
-        #[test]
-        fn comes_out_as_a_queue(
-            // The longest of a burst, how many, how many are taken behind it.
-            steps in prop::collection::vec((0..6_usize, 1..BURST, 0..900_u32), 1..STEPS)
-        ) {
-            let memory = Memory::new();
-            // SAFETY: zeroed memory of a ring with one sender and one receiver.
-            let (writer, mut reader) = unsafe {
-                let writer = Writer::new(memory.0, 0).unwrap();
-                (writer, Reader::new(memory.0).unwrap())
-            };
-            let mut queue = std::collections::VecDeque::new();
-            let mut n = 0;
-            for (longest, many, take) in steps {
-                for _ in 0..many {
-                    let len = (n as usize * 7919) % ([9, 9, 33, 100, 700, LONG + 1][longest]);
-                    let bytes = body(n, len);
-                    // SAFETY: `bytes` is readable.
-                    if !unsafe { writer.put(first(n), words(n), bytes.as_ptr(), len) } {
-                        prop_assert!(!queue.is_empty(), "an empty ring has space");
-                        break;
-                    }
-                    queue.push_back((n, len));
-                    n += 1;
-                }
-                let polled = reader.poll(take, |_, head, got| {
-                    let (n, len) = queue.pop_front().unwrap();
-                    head == words(n) && got == body(n, len)
-                });
-                prop_assert!(polled.is_ok());
-            }
-            let mut empty = 0;
-            while empty == 0 {
-                let polled = reader.poll(8, |_, words, _| words[0] == queue.pop_front().unwrap().0);
-                empty = u32::from(polled == Ok(0));
-                prop_assert!(polled.is_ok());
-            }
-            prop_assert!(queue.is_empty());
-        }
-    }
-}
+mod tests;

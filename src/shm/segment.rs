@@ -11,7 +11,7 @@
 //! whoever opens it looks at these first: a file that is not meant is neither
 //! opened nor changed. Its length is for the maker alone to set, once.
 
-use crate::boot::ProcessId;
+use crate::process::ProcessId;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;

@@ -1,7 +1,7 @@
 //! Packets between processes of one node, over shared memory of our own.
 //!
 //! Every context has an inbox: an anonymous memory file with a
-//! [ring](ring) for each process of the node. A process that sends to it for
+//! [ring](crate::shm::ring) for each process of the node. A process that sends to it for
 //! the first time maps the file, through `/proc/<pid>/fd`, and signs its own
 //! ring; the pages of rings that nobody signed are never touched. So a peer
 //! costs nothing before the first packet and 64 KiB of shared memory after it,
@@ -14,28 +14,14 @@
 //!
 //! Carries packets only: puts and bulk messages are for windows and netmods.
 
-mod barrier;
-mod ring;
-mod wake_flag;
-
-/// What [`wake_flag`] is made of, which `proofs/` has made of something else.
-mod sync {
-    pub(super) use std::sync::atomic::{AtomicU32, Ordering, compiler_fence as light_fence, fence};
-}
-
-use super::segment::{self, PAGE, Place, Segment, Shared};
 use crate::netmod::HEAD;
-use ring::{BYTES, Corrupt, Reader, Writer};
-use std::cell::{Cell, OnceCell, RefCell};
-use std::fs::File;
-use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
-use wake_flag::WakeFlag;
-
-#[cfg(fuzzing)]
-pub(crate) use ring::fuzz;
+use crate::shm::bell::{Bell, Sleeper};
+use crate::shm::ring::{self, BYTES, Corrupt, Reader, Writer};
+use crate::shm::segment::{self, PAGE, Place, Segment, Shared};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The longest body of a packet.
 pub(super) const LONGEST: usize = ring::LONGEST;
@@ -55,11 +41,7 @@ struct Head {
     peer: u32,
     context: u32,
     places: u32,
-    /// The receiver sleeps: whoever sends writes to the pipe.
-    wake_flag: CachePadded<WakeFlag>,
-    /// The pipe's descriptor, in the receiver's process, and its inode.
-    pipe: AtomicI32,
-    pipe_inode: AtomicU64,
+    bell: Bell,
     /// Rings signed so far.
     signed: CachePadded<AtomicU32>,
     /// Which ones, by rank on the node.
@@ -125,13 +107,9 @@ pub(super) struct Inbox {
     shut: RefCell<Vec<Reader>>,
     /// Rings there are. (What the head says, peers may overwrite.)
     places: u32,
-    /// All senders fence, from their first packet on.
-    fenced: bool,
     /// Signatures seen so far.
     signed: Cell<u32>,
-    /// Marked asleep.
-    armed: Cell<bool>,
-    pipe: OnceCell<(File, OwnedFd)>,
+    sleeper: Sleeper,
     file: Shared,
     map: Map,
 }
@@ -161,20 +139,14 @@ impl Inbox {
             (*head).peer = owner.peer;
             (*head).context = owner.context;
             (*head).places = owner.places;
-            (*head).pipe = AtomicI32::new(-1);
         }
-        let fenced = !barrier::join() || !barrier::raise();
-        if fenced {
-            map.head().wake_flag.0.demand_fences();
-        }
+        let sleeper = Sleeper::new(&map.head().bell);
         Ok(Some(Inbox {
             readers: RefCell::default(),
             shut: RefCell::default(),
             places: owner.places,
-            fenced,
             signed: Cell::new(0),
-            armed: Cell::new(false),
-            pipe: OnceCell::new(),
+            sleeper,
             file,
             map,
         }))
@@ -197,8 +169,8 @@ impl Inbox {
         if self.map.head().signed.0.load(Ordering::Relaxed) != self.signed.get() {
             self.welcome();
         }
-        if self.armed.get() {
-            self.wake_up();
+        if self.sleeper.is_armed() {
+            self.sleeper.wake_up(&self.map.head().bell);
         }
         let mut count = 0;
         let mut corrupt = None;
@@ -250,154 +222,16 @@ impl Inbox {
     /// becomes readable when a packet comes.
     pub(super) fn arm(&self) -> Option<RawFd> {
         let head = self.map.head();
-        if self.pipe.get().is_none() {
-            let (read, write) = pipe().ok()?;
-            head.pipe_inode.store(read.metadata().ok()?.ino(), Ordering::Relaxed);
-            head.pipe.store(read.as_raw_fd(), Ordering::Release);
-            let _ = self.pipe.set((read, write));
-        }
-        self.armed.set(true);
-        let may = head.wake_flag.0.set(|| self.fenced || barrier::raise());
-        let news = head.signed.0.load(Ordering::Acquire) != self.signed.get()
-            || self.readers.borrow().iter().any(Reader::has_some);
-        if news || !may {
-            self.wake_up();
-            return None;
-        }
-        self.pipe.get().map(|(read, _)| read.as_raw_fd())
-    }
-
-    #[cold]
-    fn wake_up(&self) {
-        self.armed.set(false);
-        self.map.head().wake_flag.0.clear();
-        if let Some((read, _)) = self.pipe.get() {
-            // What is left wakes the next sleep for nothing, once.
-            let _ = (&*read).read(&mut [0; 64]);
-        }
+        self.sleeper.arm(&head.bell, || {
+            head.signed.0.load(Ordering::Acquire) != self.signed.get()
+                || self.readers.borrow().iter().any(Reader::has_some)
+        })
     }
 }
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        // The descriptor's number may be another file's soon.
-        self.map.head().wake_flag.0.clear();
-    }
-}
-
-/// A pipe whose ends do not block.
-fn pipe() -> io::Result<(File, OwnedFd)> {
-    let mut ends = [0; 2];
-    // SAFETY: the array holds two descriptors.
-    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: just opened, ours alone.
-    Ok(unsafe { (File::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
-}
-
-/// Copies from another process's memory; process_vm_readv(2).
-///
-/// # Errors
-/// What the system refuses: it may be forbidden (ptrace_scope), the process
-/// may be gone, or `from` not its memory. Part may have been copied.
-///
-/// # Safety
-/// \[INTO\]: `to` is writable for `len` bytes.
-pub(super) unsafe fn pull(pid: u32, from: u64, to: *mut u8, len: usize) -> io::Result<()> {
-    let mut done = 0;
-    while done < len {
-        let local = libc::iovec { iov_base: to.wrapping_add(done).cast(), iov_len: len - done };
-        let remote = libc::iovec {
-            iov_base: (from as usize + done) as *mut libc::c_void,
-            iov_len: len - done,
-        };
-        // SAFETY: [INTO]; the system checks the other side.
-        let n = unsafe { libc::process_vm_readv(pid as i32, &local, 1, &remote, 1, 0) };
-        match n {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            n if n < 0 => return Err(io::Error::last_os_error()),
-            n => done += n as usize,
-        }
-    }
-    Ok(())
-}
-
-/// Stretches of another process's memory, and where they are to be copied to.
-pub(super) struct Gather {
-    pid: u32,
-    local: Vec<libc::iovec>,
-    remote: Vec<libc::iovec>,
-    bytes: usize,
-    /// The first copy that was refused; nothing was done behind it.
-    result: io::Result<()>,
-}
-
-/// Stretches that the system takes at a call (`UIO_MAXIOV`), and bytes that it
-/// surely copies at one.
-const STRETCHES: usize = 1024;
-const AT_ONCE: usize = 1 << 30;
-
-impl Gather {
-    pub(super) fn new(pid: u32) -> Gather {
-        Gather { pid, local: Vec::new(), remote: Vec::new(), bytes: 0, result: Ok(()) }
-    }
-
-    /// Copies a stretch, with others or later.
-    ///
-    /// # Safety
-    /// \[INTO\] until [`Gather::finish`]: `to` is writable for `len` bytes.
-    pub(super) unsafe fn add(&mut self, mut from: u64, mut to: *mut u8, mut len: usize) {
-        while len > 0 && self.result.is_ok() {
-            let full = self.local.len() >= STRETCHES || self.remote.len() >= STRETCHES;
-            if full || self.bytes >= AT_ONCE {
-                self.copy();
-                continue;
-            }
-            let some = len.min(AT_ONCE - self.bytes);
-            extend(&mut self.remote, from as usize as *mut u8, some);
-            extend(&mut self.local, to, some);
-            self.bytes += some;
-            (from, to, len) = (from + some as u64, to.wrapping_add(some), len - some);
-        }
-    }
-
-    /// Copies what is left. Part may have been copied where it fails.
-    ///
-    /// # Errors
-    /// As [`pull`].
-    pub(super) fn finish(mut self) -> io::Result<()> {
-        if self.bytes > 0 && self.result.is_ok() {
-            self.copy();
-        }
-        self.result
-    }
-
-    fn copy(&mut self) {
-        let (local, remote) = (&self.local, &self.remote);
-        let (l, r) = (local.len() as u64, remote.len() as u64);
-        // SAFETY: [INTO], as `add` has it; the system checks the other side.
-        let n = unsafe {
-            libc::process_vm_readv(self.pid as i32, local.as_ptr(), l, remote.as_ptr(), r, 0)
-        };
-        if n < 0 {
-            self.result = Err(io::Error::last_os_error());
-        } else if n as usize != self.bytes {
-            self.result = Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        self.local.clear();
-        self.remote.clear();
-        self.bytes = 0;
-    }
-}
-
-/// Appends a stretch, or makes the last one longer.
-fn extend(list: &mut Vec<libc::iovec>, start: *mut u8, len: usize) {
-    match list.last_mut() {
-        Some(last) if last.iov_base.wrapping_byte_add(last.iov_len) == start.cast() => {
-            last.iov_len += len;
-        }
-        _ => list.push(libc::iovec { iov_base: start.cast(), iov_len: len }),
+        self.sleeper.leave(&self.map.head().bell);
     }
 }
 
@@ -428,9 +262,7 @@ impl Outbox {
         if map.owner() != Some(*owner) || word.fetch_or(0, Ordering::Relaxed) & bit != 0 {
             return None;
         }
-        if !barrier::join() {
-            head.wake_flag.0.demand_fences();
-        }
+        head.bell.join();
         // SAFETY: a ring of the map, which lives as long; its place is this
         // process's alone, and nothing was signed there.
         let writer = unsafe { Writer::new(map.ring(mine), me)? };
@@ -443,7 +275,7 @@ impl Outbox {
     ///
     /// # Safety
     /// \[BODY\]: `body` is readable for `len` bytes, at most [`LONGEST`].
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn put(
         &self,
         first: u64,
@@ -453,10 +285,26 @@ impl Outbox {
     ) -> bool {
         // SAFETY: [BODY].
         let sent = unsafe { self.writer.put(first, words, body, len) };
-        if self.map.head().wake_flag.0.is_set() {
-            self.wake();
-        }
+        self.map.head().bell.ring(self.pid);
         sent
+    }
+
+    /// Sends a packet whose body is a word, if its space is known; `sent` is called before
+    /// the receiver is woken.
+    #[inline(always)]
+    pub(super) fn put_word(
+        &self,
+        first: u64,
+        words: [u64; 2],
+        body: u64,
+        sent: impl FnOnce(),
+    ) -> bool {
+        if !self.writer.put_word(first, words, body) {
+            return false;
+        }
+        sent();
+        self.map.head().bell.ring(self.pid);
+        true
     }
 
     /// The same, of `len` bytes that `fill` writes into the ring.
@@ -474,9 +322,7 @@ impl Outbox {
         let fill = |to: *mut u8| fill(unsafe { std::slice::from_raw_parts_mut(to, len) });
         // SAFETY: no longer than a slice of `len` bytes is.
         let sent = unsafe { self.writer.put_with(first, words, len, fill) };
-        if self.map.head().wake_flag.0.is_set() {
-            self.wake();
-        }
+        self.map.head().bell.ring(self.pid);
         sent
     }
 
@@ -500,31 +346,6 @@ impl Outbox {
     pub(super) fn pid(&self) -> u32 {
         self.pid
     }
-
-    /// Wakes the receiver, which may just have woken.
-    #[cold]
-    #[inline(never)]
-    fn wake(&self) {
-        let head = self.map.head();
-        if !head.wake_flag.0.claim() {
-            return;
-        }
-        let _ = wake_by(self.pid, &head.pipe, &head.pipe_inode);
-    }
-}
-
-/// Writes to the pipe that a process has under a descriptor, if it is the one
-/// that is meant: the process may be gone, and its number another's.
-fn wake_by(pid: u32, fd: &AtomicI32, inode: &AtomicU64) -> io::Result<()> {
-    let found = segment::open_path(pid, fd.load(Ordering::Acquire))?;
-    let known = found.metadata()?;
-    if known.file_type().is_fifo() && known.ino() == inode.load(Ordering::Relaxed) {
-        // For reading too: a write behind the last reader would raise SIGPIPE.
-        let mut options = File::options();
-        options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
-        options.open(segment::own_path(&found))?.write_all(&[1])?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -597,7 +418,7 @@ mod tests {
         for fences in [false, true] {
             let (inbox, out) = pair(2).unwrap();
             if fences {
-                inbox.map.head().wake_flag.0.demand_fences();
+                inbox.map.head().bell.demand_fences();
             }
             assert_eq!(received(&inbox), (vec![], vec![]), "finds the ring");
             for word in 0..1000 {

@@ -21,19 +21,19 @@ const FENCED: u32 = 2;
 /// Lies in shared memory: zeros are a flag that is not set.
 #[repr(transparent)]
 #[derive(Default)]
-pub(super) struct WakeFlag(AtomicU32);
+pub(crate) struct WakeFlag(AtomicU32);
 
 impl WakeFlag {
     /// For the sender, behind its packet: whether it has to [`WakeFlag::claim`].
     #[inline(always)]
-    pub(super) fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         light_fence(Ordering::SeqCst);
         self.0.load(Ordering::Relaxed) != 0
     }
 
     /// Returns true if the caller has to wake the receiver; nobody else does
     /// then.
-    pub(super) fn claim(&self) -> bool {
+    pub(crate) fn claim(&self) -> bool {
         // For those who found `FENCED`: behind the packet, before the look.
         fence(Ordering::SeqCst);
         self.0.load(Ordering::Relaxed) & ASLEEP != 0
@@ -42,21 +42,21 @@ impl WakeFlag {
 
     /// This process cannot take part in the receiver's barriers, or the
     /// receiver cannot ask for them. Before the first packet.
-    pub(super) fn demand_fences(&self) {
+    pub(crate) fn demand_fences(&self) {
         self.0.fetch_or(FENCED, Ordering::AcqRel);
     }
 
     /// The receiver is about to sleep, if it finds nothing from here on.
     /// `barrier` is one for all senders that do not fence themselves, and
     /// answers whether there was one: else it must not sleep.
-    pub(super) fn set(&self, barrier: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn set(&self, barrier: impl FnOnce() -> bool) -> bool {
         self.0.fetch_or(ASLEEP, Ordering::AcqRel);
         fence(Ordering::SeqCst);
         barrier()
     }
 
     /// The receiver is awake.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.0.fetch_and(!ASLEEP, Ordering::Relaxed);
     }
 }

@@ -15,12 +15,12 @@ fn membarrier(command: libc::c_int) -> bool {
 
 /// Has this process take part in the others' barriers. `false`: the system does
 /// not let it. Takes no time where it does already.
-pub(super) fn join() -> bool {
+pub(crate) fn join() -> bool {
     membarrier(REGISTER_GLOBAL_EXPEDITED)
 }
 
 /// Has every running thread of every process that joined pass a full barrier
 /// before this returns; those that do not run have passed one.
-pub(super) fn raise() -> bool {
+pub(crate) fn raise() -> bool {
     membarrier(GLOBAL_EXPEDITED)
 }

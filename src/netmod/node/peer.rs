@@ -1,0 +1,486 @@
+//! A process of the node, as an endpoint here reaches it.
+
+use super::bulk::Posted;
+use super::table::{self, Table};
+use super::{Error, PATIENCE};
+use crate::netmod::{AGAIN, HEAD, Iov};
+use crate::process;
+use crate::shm::attach::{self, Copies, Direction};
+use crate::shm::bell::Bell;
+use crate::shm::ring::{self, SharedReader, Writer};
+use crate::shm::segment::{self, PAGE, Place, Segment};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// "rw node1", as a number.
+const MAGIC: u64 = u64::from_le_bytes(*b"rw node1");
+
+/// What stands before an endpoint's rings. Peers can write to it.
+#[repr(C)]
+pub(super) struct Head {
+    magic: u64,
+    /// Which file it is: the same bits as in its [`Place`].
+    nonce: u64,
+    /// Places that somebody sends from, or will at once.
+    claimed: AtomicU32,
+    /// Times that the owner has polled; wraps.
+    polls: Line,
+    /// Rung behind packets and bulk messages.
+    bell: Bell,
+    posted: Posted,
+}
+
+#[repr(C, align(64))]
+struct Line(AtomicU32);
+
+/// Bytes of the head, in pages.
+const HEAD_BYTES: usize = size_of::<Head>().next_multiple_of(PAGE);
+
+/// What rings of an endpoint lie in: a page that says whose they are, then, for each
+/// sender, one of puts and one of packets.
+pub(super) struct Rings(Segment);
+
+/// Rings of a sender.
+const EACH: usize = 2;
+
+impl Rings {
+    pub(super) fn bytes(places: u32) -> usize {
+        HEAD_BYTES + places as usize * EACH * ring::BYTES
+    }
+
+    /// # Safety
+    /// The segment has the [`bytes`](Rings::bytes) of `places`, zeroed, and nobody else
+    /// knows of it.
+    pub(super) unsafe fn new(segment: Segment, nonce: u64) -> Rings {
+        let head = segment.start().cast::<Head>();
+        // SAFETY: the first words of a mapping of ours.
+        unsafe {
+            (*head).magic = MAGIC;
+            (*head).nonce = nonce;
+        }
+        Rings(segment)
+    }
+
+    pub(super) fn start(&self) -> *mut u8 {
+        self.0.start()
+    }
+
+    fn head(&self) -> *const Head {
+        self.0.start().cast()
+    }
+
+    pub(super) fn claimed(&self) -> &AtomicU32 {
+        // SAFETY: mapped; only atomically changed.
+        unsafe { &(*self.head()).claimed }
+    }
+
+    /// Times that the owner has polled.
+    pub(super) fn polls(&self) -> &AtomicU32 {
+        // SAFETY: as above.
+        unsafe { &(*self.head()).polls.0 }
+    }
+
+    pub(super) fn bell(&self) -> &Bell {
+        // SAFETY: as above.
+        unsafe { &(*self.head()).bell }
+    }
+
+    /// Receives of bulk messages.
+    pub(super) fn posted(&self) -> &Posted {
+        // SAFETY: as above.
+        unsafe { &(*self.head()).posted }
+    }
+
+    /// The ring of puts of a place; that of packets is behind it.
+    pub(super) fn puts(&self, place: u32) -> *mut u8 {
+        self.0.start().wrapping_add(Rings::bytes(place))
+    }
+
+    pub(super) fn packets(&self, place: u32) -> *mut u8 {
+        self.puts(place).wrapping_add(ring::BYTES)
+    }
+}
+
+/// What an endpoint publishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Address {
+    pub(super) table: Place,
+    pub(super) rings: Place,
+    /// Places of the rings.
+    pub(super) places: u32,
+    /// Where the rings are mapped in their own process.
+    pub(super) start: u64,
+}
+
+impl Address {
+    const LEN: usize = 2 * Place::LEN + 12;
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let Address { table, rings, places, start } = self;
+        let (places, start) = (places.to_le_bytes(), start.to_le_bytes());
+        [&table.encode()[..], &rings.encode(), &places, &start].concat()
+    }
+
+    pub(super) fn decode(raw: &[u8]) -> Option<Address> {
+        let raw: &[u8; Address::LEN] = raw.try_into().ok()?;
+        let (table, rest) = raw.split_first_chunk::<{ Place::LEN }>()?;
+        let (rings, rest) = rest.split_first_chunk::<{ Place::LEN }>()?;
+        let (places, start) = rest.split_first_chunk::<4>()?;
+        Some(Address {
+            table: Place::decode(table),
+            rings: Place::decode(rings),
+            places: u32::from_le_bytes(*places),
+            start: u64::from_le_bytes(start.try_into().ok()?),
+        })
+    }
+}
+
+/// What a packet is, in its first word: a put and a get, whose words are a key and an
+/// offset; in the other ring a packet of the layers above.
+pub(super) const PUT: u64 = 1;
+pub(super) const GET: u64 = 2;
+pub(super) const PACKET: u64 = 3;
+
+/// An operation that is not known to be done: all that was sent before `end`.
+pub(super) struct Awaited {
+    begin: u32,
+    end: u32,
+    token: u64,
+    /// Of a get: where its bytes will be in the ring, where they go, how many.
+    result: Option<(*const u8, *mut u8, usize)>,
+}
+
+/// Another process's endpoint, or this one's own.
+pub(super) struct Peer {
+    pid: u32,
+    pidfd: OwnedFd,
+    /// When it was last seen alive.
+    seen: Cell<Instant>,
+    table: Table,
+    pub(super) puts: Writer,
+    packets: Writer,
+    /// The receiving end of `puts`: what the peer has no time for is carried out here.
+    carrier: SharedReader,
+    /// Operations that the peer refused and that were told of.
+    refused: Cell<u32>,
+    /// In the order of their ends.
+    awaited: RefCell<VecDeque<Awaited>>,
+    /// Its count of polls when last looked at, and when that was another.
+    polls: Cell<u32>,
+    polled: Cell<Instant>,
+    /// Behind what points into it.
+    rings: Rings,
+}
+
+impl Peer {
+    /// Maps a peer's table and rings, and makes sure that the process is the one that
+    /// is meant, and lets this one copy to and from its memory.
+    pub(super) fn open(address: &Address) -> io::Result<Peer> {
+        let Address { table, rings, places, start } = *address;
+        let pid = rings.pid;
+        let map = |place: Place, len: usize| {
+            let file = place.open()?;
+            match place.pid == pid && segment::is_final(&file, len) {
+                true => Segment::map(&file, len),
+                false => Err(io::Error::other("its memory files are not what they should be")),
+            }
+        };
+        // Before its number can be another's.
+        let pidfd = process::pidfd_open(pid)?;
+        // SAFETY: a table's length for good, zeroed as a memory file is.
+        let table = unsafe { Table::new(map(table, table::BYTES)?) };
+        let rings = Rings(map(rings, Rings::bytes(places))?);
+        let mut theirs = [0_u64; 2];
+        // SAFETY: two words, local.
+        unsafe {
+            let here = theirs.as_mut_ptr().cast();
+            attach::copy(Direction::Out, pid, start, here, size_of_val(&theirs))
+        }
+        .map_err(|why| {
+            let text = format!("this process may not attach to process {pid} ({why})");
+            io::Error::new(why.kind(), text)
+        })?;
+        if theirs != [MAGIC, address.rings.nonce] {
+            return Err(io::Error::other("another process goes by that number"));
+        }
+        rings.bell().join();
+        let place = rings.claimed().fetch_add(1, Ordering::Relaxed);
+        if place >= places {
+            rings.claimed().fetch_sub(1, Ordering::Relaxed);
+            let text = format!("all {places} places of its rings are taken");
+            return Err(io::Error::other(text));
+        }
+        let me = std::process::id();
+        // SAFETY: rings of the map, which lives as long; the place is this endpoint's
+        // alone, so nobody else sends there. (A ring's sender is never 0, nor a role.)
+        let ends = unsafe {
+            let packets = Writer::new(rings.packets(place), me);
+            let puts = Writer::new(rings.puts(place), me);
+            puts.zip(packets).zip(SharedReader::new(rings.puts(place), me))
+        };
+        let ((puts, packets), carrier) = ends.ok_or_else(|| io::Error::other("no ring"))?;
+        Ok(Peer {
+            pid,
+            pidfd,
+            seen: Cell::new(Instant::now()),
+            table,
+            puts,
+            packets,
+            carrier,
+            refused: Cell::new(0),
+            awaited: RefCell::default(),
+            polls: Cell::new(0),
+            polled: Cell::new(Instant::now()),
+            rings,
+        })
+    }
+
+    /// A put of at most [`ring::LONGEST`] bytes, carried out by the peer, or here at a
+    /// flush.
+    ///
+    /// # Safety
+    /// \[BUF\].
+    #[inline]
+    pub(super) unsafe fn put(&self, key: u64, offset: u64, buf: *const u8, len: usize) -> isize {
+        // SAFETY: [BUF].
+        if unsafe { self.puts.put(PUT, [key, offset, 0], buf, len) } {
+            return 0;
+        }
+        self.make_space()
+    }
+
+    /// A get of at most [`ring::LONGEST`] bytes: 0, [`AGAIN`] or an error. The token
+    /// comes from [`Peer::advance`].
+    pub(super) fn get(&self, key: u64, offset: u64, into: (*mut u8, usize), token: u64) -> isize {
+        let begin = self.puts.sent();
+        let Some(from) = self.puts.ask(GET, [key, offset, 0], into.1) else {
+            return self.make_space();
+        };
+        self.awaits(begin, token, Some((from, into.0, into.1)));
+        0
+    }
+
+    /// The token comes back from [`Peer::advance`] when all that was put is in the peer's
+    /// memory.
+    pub(super) fn flush(&self, token: u64) {
+        self.awaits(self.puts.sent(), token, None);
+    }
+
+    fn awaits(&self, begin: u32, token: u64, result: Option<(*const u8, *mut u8, usize)>) {
+        let mut awaited = self.awaited.borrow_mut();
+        if awaited.is_empty() {
+            self.puts.hold(Some(begin));
+        }
+        awaited.push_back(Awaited { begin, end: self.puts.sent(), token, result });
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.awaited.borrow().is_empty()
+    }
+
+    /// Hands out tokens of operations that are done. What the peer does not come to is
+    /// carried out here.
+    pub(super) fn advance(&self, done: &mut impl FnMut(u64, Result<(), Error>)) {
+        /// A peer that was killed amidst its work never gives it back.
+        const LATE: Duration = Duration::from_millis(1);
+        loop {
+            self.take_done(done);
+            let is_shut = self.carrier.is_shut();
+            if self.is_idle() || !(is_shut || self.is_absent()) {
+                return;
+            }
+            let carried = match is_shut {
+                true => Err(Error(libc::EPROTO)),
+                false => self.carry_out(),
+            };
+            let carried = match carried {
+                Ok(false) if self.polled.get().elapsed() > LATE => {
+                    self.check_alive().map(|()| false)
+                }
+                other => other,
+            };
+            match carried {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => {
+                    let awaited = std::mem::take(&mut *self.awaited.borrow_mut());
+                    self.puts.hold(None);
+                    // (Of a dead peer's the device knows by itself, and tells it once.)
+                    if error != Error(libc::ESRCH) {
+                        awaited.iter().for_each(|a| done(a.token, Err(error)));
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Hands out tokens of what was taken.
+    fn take_done(&self, done: &mut impl FnMut(u64, Result<(), Error>)) {
+        let mut awaited = self.awaited.borrow_mut();
+        while let Some(first) = awaited.front()
+            && self.puts.has_taken(first.end)
+        {
+            let count = self.carrier.refused();
+            let refused = self.refused.replace(count) != count;
+            if let Some((from, to, len)) = first.result
+                && !refused
+            {
+                // SAFETY: [BUF]; in the ring, where it is held.
+                unsafe { to.copy_from_nonoverlapping(from, len) };
+            }
+            done(first.token, if refused { Err(Error(libc::ENOKEY)) } else { Ok(()) });
+            awaited.pop_front();
+        }
+        self.puts.hold(awaited.front().map(|first| first.begin));
+    }
+
+    /// The ring is full: waits a moment for the peer to take some, else empties it.
+    #[cold]
+    fn make_space(&self) -> isize {
+        if !self.is_idle() {
+            // What was taken is kept for its answers: the next poll looks at those.
+            return AGAIN;
+        }
+        let taken = self.puts.taken();
+        while self.puts.taken() == taken {
+            if self.carrier.is_shut() {
+                return Error(libc::EPROTO).code();
+            }
+            if self.is_absent() {
+                return self.carry_out().map_or_else(|error| error.code(), |_| AGAIN);
+            }
+            std::hint::spin_loop();
+        }
+        AGAIN
+    }
+
+    /// A packet; false where there is no space.
+    ///
+    /// # Safety
+    /// \[BUF\].
+    pub(super) unsafe fn packet(&self, head: &[u8; HEAD], body: *const u8, len: usize) -> bool {
+        let fill = |to: *mut u8| {
+            // SAFETY: [BUF]; the ring has place for both.
+            unsafe {
+                to.copy_from_nonoverlapping(head.as_ptr(), HEAD);
+                to.add(HEAD).copy_from_nonoverlapping(body, len);
+            }
+        };
+        // SAFETY: [LIMIT]: head and body are no longer than the ring's longest.
+        let sent = unsafe { self.packets.put_with(PACKET, [0, 0, 1], HEAD + len, fill) };
+        self.rings.bell().ring(self.pid);
+        sent
+    }
+
+    /// Copies a bulk message to where the peer waits for it.
+    ///
+    /// # Safety
+    /// \[BUF\].
+    pub(super) unsafe fn fill(&self, tag: u64, buf: *const u8, len: usize) -> Result<(), Error> {
+        self.check_alive()?;
+        self.rings.posted().fill(tag, len, |there| {
+            // SAFETY: [BUF], only read.
+            unsafe { attach::copy(Direction::Into, self.pid, there, buf.cast_mut(), len) }
+                .map_err(|why| Error::of(&why))
+        })?;
+        self.rings.bell().ring(self.pid);
+        Ok(())
+    }
+
+    /// Carries out what the peer has not taken of the puts, if it is not about to: false
+    /// where it is.
+    pub(super) fn carry_out(&self) -> Result<bool, Error> {
+        let Ok(mut role) = self.carrier.take() else { return Ok(false) };
+        self.check_alive()?;
+        let (mut copied, mut refused) = (Ok(()), false);
+        let mut copies = Copies::new(Direction::Into, self.pid);
+        let drained = role.reader.poll_places(u32::MAX, |first, [key, offset, _], body, len| {
+            let direction = match first & 0xff {
+                PUT => Direction::Into,
+                GET => Direction::Out,
+                _ => return false,
+            };
+            if direction != copies.direction() {
+                let before = std::mem::replace(&mut copies, Copies::new(direction, self.pid));
+                copied = std::mem::replace(&mut copied, Ok(())).and(before.finish());
+            }
+            match self.table.find(key, offset, len) {
+                // SAFETY: [SIDE]: in the ring until the role is given back.
+                Some(there) => unsafe { copies.add(there, body, len) },
+                None => refused = true,
+            }
+            true
+        });
+        let copied = copied.and(copies.finish());
+        if drained.is_err() {
+            role.shut();
+            return Err(Error(libc::EPROTO));
+        }
+        copied.map_err(|why| Error::of(&why))?;
+        if refused { Err(Error(libc::ENOKEY)) } else { Ok(true) }
+    }
+
+    /// Returns true if the peer has not polled for some time: what it is asked for is
+    /// done sooner without it.
+    pub(super) fn is_absent(&self) -> bool {
+        let polls = self.rings.polls().load(Ordering::Relaxed);
+        if polls != self.polls.replace(polls) {
+            self.polled.set(Instant::now());
+        }
+        self.polled.get().elapsed() > PATIENCE
+    }
+
+    /// Copies between this process and the region of a key; `list` has offsets.
+    ///
+    /// # Safety
+    /// \[BUF\] of each entry, to read from or to write to as the direction has it.
+    pub(super) unsafe fn copy(
+        &self,
+        direction: Direction,
+        key: u64,
+        list: &[Iov],
+    ) -> Result<(), Error> {
+        self.check_alive()?;
+        let place = |iov: &Iov| self.table.find(key, iov.addr, iov.len).ok_or(Error(libc::ENOKEY));
+        if let [iov] = list {
+            let there = place(iov)?;
+            // SAFETY: [BUF].
+            let done = unsafe { attach::copy(direction, self.pid, there, iov.buf, iov.len) };
+            return done.map_err(|why| Error::of(&why));
+        }
+        let mut copies = Copies::new(direction, self.pid);
+        for iov in list {
+            // SAFETY: [BUF].
+            unsafe { copies.add(place(iov)?, iov.buf, iov.len) };
+        }
+        copies.finish().map_err(|why| Error::of(&why))
+    }
+
+    /// Returns true if nothing is to be waited for, nor told of.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.puts.is_drained() && self.carrier.refused() == self.refused.get()
+    }
+
+    /// An error if the process has ended: its number may be another's soon.
+    pub(super) fn check_alive(&self) -> Result<(), Error> {
+        /// Numbers are not given again as fast as that.
+        const SURE: Duration = Duration::from_micros(100);
+        if self.seen.get().elapsed() < SURE {
+            return Ok(());
+        }
+        let mut entry =
+            [libc::pollfd { fd: self.pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
+        match process::poll(&mut entry, Duration::ZERO) {
+            Ok(0) => {
+                self.seen.set(Instant::now());
+                Ok(())
+            }
+            _ => Err(Error(libc::ESRCH)),
+        }
+    }
+}

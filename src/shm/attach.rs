@@ -1,0 +1,146 @@
+//! Memory of another process, copied by the system: process_vm_readv(2) and
+//! process_vm_writev(2).
+//!
+//! # Contracts
+//! - **\[SIDE\]** This process's side of a copy is readable for `len` bytes, writable
+//!   where bytes come in. (The system checks the other side.)
+
+use std::io;
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// Out of the other process's memory.
+    Out,
+    /// Into it.
+    Into,
+}
+
+impl Direction {
+    /// Bytes copied between lists of stretches, or a negative answer.
+    ///
+    /// # Safety
+    /// \[SIDE\] for each stretch of `local`.
+    unsafe fn copy(self, pid: u32, local: &[libc::iovec], remote: &[libc::iovec]) -> isize {
+        let (l, r) = (local.len() as u64, remote.len() as u64);
+        let (pid, local, remote) = (pid as i32, local.as_ptr(), remote.as_ptr());
+        // SAFETY: [SIDE]; both lists are as long as said.
+        unsafe {
+            match self {
+                Direction::Out => libc::process_vm_readv(pid, local, l, remote, r, 0),
+                Direction::Into => libc::process_vm_writev(pid, local, l, remote, r, 0),
+            }
+        }
+    }
+}
+
+/// Copies between `here` and the memory of another process at `there`.
+///
+/// # Errors
+/// What the system refuses: it may be forbidden (ptrace_scope), the process
+/// may be gone, or `there` not its memory. Part may have been copied.
+///
+/// # Safety
+/// \[SIDE\].
+pub(crate) unsafe fn copy(
+    direction: Direction,
+    pid: u32,
+    there: u64,
+    here: *mut u8,
+    len: usize,
+) -> io::Result<()> {
+    let mut done = 0;
+    while done < len {
+        let stretch = |start: *mut u8| libc::iovec {
+            iov_base: start.wrapping_add(done).cast(),
+            iov_len: len - done,
+        };
+        let remote = stretch(there as usize as *mut u8);
+        // SAFETY: [SIDE].
+        match unsafe { direction.copy(pid, &[stretch(here)], &[remote]) } {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            n if n < 0 => return Err(io::Error::last_os_error()),
+            n => done += n as usize,
+        }
+    }
+    Ok(())
+}
+
+/// Stretches of another process's memory, and those here that they go with.
+pub(crate) struct Copies {
+    direction: Direction,
+    pid: u32,
+    local: Vec<libc::iovec>,
+    remote: Vec<libc::iovec>,
+    bytes: usize,
+    /// The first copy that was refused; nothing was done behind it.
+    result: io::Result<()>,
+}
+
+/// Stretches that the system takes at a call (`UIO_MAXIOV`), and bytes that it
+/// surely copies at one.
+const STRETCHES: usize = 1024;
+const AT_ONCE: usize = 1 << 30;
+
+impl Copies {
+    pub(crate) fn new(direction: Direction, pid: u32) -> Copies {
+        Copies { direction, pid, local: Vec::new(), remote: Vec::new(), bytes: 0, result: Ok(()) }
+    }
+
+    pub(crate) fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// Copies a stretch, with others or later.
+    ///
+    /// # Safety
+    /// \[SIDE\] until [`Copies::finish`].
+    pub(crate) unsafe fn add(&mut self, mut there: u64, mut here: *mut u8, mut len: usize) {
+        while len > 0 && self.result.is_ok() {
+            let full = self.local.len() >= STRETCHES || self.remote.len() >= STRETCHES;
+            if full || self.bytes >= AT_ONCE {
+                self.copy();
+                continue;
+            }
+            let some = len.min(AT_ONCE - self.bytes);
+            extend(&mut self.remote, there as usize as *mut u8, some);
+            extend(&mut self.local, here, some);
+            self.bytes += some;
+            (there, here, len) = (there + some as u64, here.wrapping_add(some), len - some);
+        }
+    }
+
+    /// Copies what is left. Part may have been copied where it fails.
+    ///
+    /// # Errors
+    /// As [`copy`].
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        if self.bytes > 0 && self.result.is_ok() {
+            self.copy();
+        }
+        self.result
+    }
+
+    fn copy(&mut self) {
+        // SAFETY: [SIDE], as `add` has it.
+        let n = unsafe { self.direction.copy(self.pid, &self.local, &self.remote) };
+        if n < 0 {
+            self.result = Err(io::Error::last_os_error());
+        } else if n as usize != self.bytes {
+            self.result = Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.local.clear();
+        self.remote.clear();
+        self.bytes = 0;
+    }
+}
+
+/// Appends a stretch, or makes the last one longer.
+fn extend(list: &mut Vec<libc::iovec>, start: *mut u8, len: usize) {
+    match list.last_mut() {
+        Some(last) if last.iov_base.wrapping_byte_add(last.iov_len) == start.cast() => {
+            last.iov_len += len;
+        }
+        _ => list.push(libc::iovec { iov_base: start.cast(), iov_len: len }),
+    }
+}

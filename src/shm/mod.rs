@@ -1,0 +1,16 @@
+//! Memory that processes of a node share, and what lies there.
+//!
+//! Memory files without a name, rings of packets in them, flags by which who sleeps is
+//! woken, and copies out of and into memory that is not shared.
+
+pub(crate) mod attach;
+mod barrier;
+pub(crate) mod bell;
+pub(crate) mod ring;
+pub(crate) mod segment;
+mod wake_flag;
+
+/// What [`wake_flag`] is made of, which `proofs/` has made of something else.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicU32, Ordering, compiler_fence as light_fence, fence};
+}
