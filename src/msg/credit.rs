@@ -14,16 +14,25 @@ use std::cell::Cell;
 pub(super) struct Limits {
     pub(super) bytes: u32,
     pub(super) heads: u32,
+    /// Of each, what may be consumed before it is told.
+    untold_bytes: u32,
+    untold_heads: u32,
 }
+
+/// Bytes of a word, and messages of one for which credit is spent ahead.
+const WORD: u32 = 8;
+const WORDS_AHEAD: u32 = 64;
 
 impl Limits {
     /// From the environment: `RANKWAY_EAGER_CREDIT` in bytes, 1 MiB without it,
     /// and `RANKWAY_EAGER_MESSAGES`, 65,536.
     pub(super) fn from_env() -> Limits {
-        Limits {
-            bytes: EAGER_CREDIT.get().map_or(1 << 20, |n| n as u32),
-            heads: EAGER_MESSAGES.get().map_or(65_536, |n| n as u32),
-        }
+        let bytes = EAGER_CREDIT.get().map_or(1 << 20, |n| n as u32);
+        Limits::new(bytes, EAGER_MESSAGES.get().map_or(65_536, |n| n as u32))
+    }
+
+    fn new(bytes: u32, heads: u32) -> Limits {
+        Limits { bytes, heads, untold_bytes: bytes / 4, untold_heads: heads / 4 }
     }
 }
 
@@ -32,14 +41,16 @@ impl Limits {
 pub(super) struct Credit {
     sent_bytes: Cell<u32>,
     sent_heads: Cell<u32>,
+    /// Messages of a word that may go without a look: they are among those sent.
+    words: Cell<u32>,
     /// Of those, consumed there as far as is known.
     back_bytes: Cell<u32>,
     back_heads: Cell<u32>,
-    /// From there, consumed here.
-    used_bytes: Cell<u32>,
-    used_heads: Cell<u32>,
+    /// From there, consumed here: as told, and since.
     told_bytes: Cell<u32>,
     told_heads: Cell<u32>,
+    used_bytes: Cell<u32>,
+    used_heads: Cell<u32>,
 }
 
 #[inline]
@@ -74,21 +85,54 @@ impl Credit {
         add(&self.sent_bytes, len as u32);
     }
 
+    /// Returns true if a message of a word may go, as one of those that
+    /// [`Credit::spend_ahead`] counted.
+    #[inline(always)]
+    pub(super) fn has_word(&self) -> bool {
+        self.words.get() > 0
+    }
+
+    /// It went.
+    #[inline(always)]
+    pub(super) fn spend_word(&self) {
+        self.words.set(self.words.get() - 1);
+    }
+
+    /// Spends for messages of a word that are to come, of what is left a quarter at most.
+    pub(super) fn spend_ahead(&self, limits: &Limits) {
+        let left = |limit: u32, sent: &Cell<u32>, back: &Cell<u32>| {
+            limit.saturating_sub(sent.get().wrapping_sub(back.get()))
+        };
+        let bytes = left(limits.bytes, &self.sent_bytes, &self.back_bytes);
+        let heads = left(limits.heads, &self.sent_heads, &self.back_heads);
+        let more = (heads / 4).min(bytes / (4 * WORD)).min(WORDS_AHEAD);
+        let more = more.saturating_sub(self.words.get());
+        add(&self.sent_heads, more);
+        add(&self.sent_bytes, more * WORD);
+        add(&self.words, more);
+    }
+
+    /// Takes back what was spent ahead.
+    pub(super) fn take_back(&self) {
+        let words = self.words.take();
+        add(&self.sent_heads, words.wrapping_neg());
+        add(&self.sent_bytes, (words * WORD).wrapping_neg());
+    }
+
     /// A header and so many bytes from there were consumed here. Returns true if
     /// it is time to tell.
-    #[inline]
+    #[inline(always)]
     pub(super) fn consume(&self, limits: &Limits, len: usize) -> bool {
         add(&self.used_heads, 1);
         add(&self.used_bytes, len as u32);
-        self.used_bytes.get().wrapping_sub(self.told_bytes.get()) >= limits.bytes / 4
-            || self.used_heads.get().wrapping_sub(self.told_heads.get()) >= limits.heads / 4
+        self.used_bytes.get() >= limits.untold_bytes || self.used_heads.get() >= limits.untold_heads
     }
 
     /// What to tell the peer: consumed so far.
     pub(super) fn tell(&self) -> u64 {
-        self.told_bytes.set(self.used_bytes.get());
-        self.told_heads.set(self.used_heads.get());
-        u64::from(self.used_bytes.get()) << 32 | u64::from(self.used_heads.get())
+        add(&self.told_bytes, self.used_bytes.take());
+        add(&self.told_heads, self.used_heads.take());
+        u64::from(self.told_bytes.get()) << 32 | u64::from(self.told_heads.get())
     }
 
     /// The peer told.
@@ -104,14 +148,17 @@ mod tests {
 
     #[test]
     fn what_is_unreported_never_exhausts_the_limit() {
-        let limits = Limits { bytes: 100, heads: 16 };
+        let limits = Limits::new(100, 16);
         let (sender, receiver) = (Credit::default(), Credit::default());
         sender.sent_bytes.set(u32::MAX - 50);
         sender.back_bytes.set(u32::MAX - 50);
-        receiver.used_bytes.set(u32::MAX - 50);
         receiver.told_bytes.set(u32::MAX - 50);
         for round in 0..1000 {
             let len = round % 26;
+            if round % 3 == 0 {
+                sender.spend_ahead(&limits);
+                sender.take_back();
+            }
             assert!(sender.has_heads(&limits) && sender.has_bytes(&limits, len));
             sender.spend(len);
             if receiver.consume(&limits, len) {
@@ -124,5 +171,23 @@ mod tests {
             sent += 1;
         }
         assert!((1..=10).contains(&sent));
+        sender.spend_ahead(&limits);
+        assert!(!sender.has_word(), "of what is left, a quarter");
+    }
+
+    #[test]
+    fn words_ahead_are_a_quarter_of_what_is_left_and_come_back() {
+        let limits = Limits::new(4096, 40);
+        let credit = Credit::default();
+        credit.spend_ahead(&limits);
+        let mut words = 0;
+        while credit.has_word() {
+            credit.spend_word();
+            words += 1;
+        }
+        assert_eq!((words, credit.sent_heads.get(), credit.sent_bytes.get()), (10, 10, 80));
+        credit.spend_ahead(&limits);
+        credit.take_back();
+        assert_eq!((credit.sent_heads.get(), credit.has_word()), (10, false));
     }
 }

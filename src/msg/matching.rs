@@ -2,22 +2,28 @@
 //!
 //! MPI's rule (MPI-4.1, 3.5): a message goes to the receive that was posted
 //! first among those it fits, a receive takes the message that came first
-//! among those that fit it. Posted receives are queued by their mask, so an
-//! arrival looks once for each mask in use (one without wildcards, four with
-//! all that MPI has), however many receives are posted. A receive without
-//! wildcards finds its message at once; one with a wildcard goes through its
-//! channel's messages in the order they came.
+//! among those that fit it. The receives posted last stand in a short queue, where
+//! those that are matched in their order are found at its front. The others are
+//! older, and queued by their mask: an arrival looks once for each mask in use (one
+//! without wildcards, four with all that MPI has), however many receives are
+//! posted. A receive without wildcards finds its message at once; one with a
+//! wildcard goes through its channel's messages in the order they came.
 //!
 //! Knows nothing of peers, buffers or packets.
 
 use super::index::{Index, Key};
+use super::recent::{Found, Posted, Recent};
 
 /// Posted receives and messages nobody has asked for yet.
 pub(super) struct Engine<U> {
+    recent: Recent,
+    /// Those posted before the recent ones.
     posted: Index,
-    /// By request: when it was posted.
+    /// How many there are.
+    tabled: usize,
+    /// Of those, by request: when it was posted.
     stamps: Vec<u64>,
-    /// Masks of posted receives with wildcards, and how many have each.
+    /// Their masks with wildcards, and how many have each.
     masks: Vec<(u64, usize)>,
     clock: u64,
     messages: Slab<Message<U>>,
@@ -75,7 +81,9 @@ fn whole(channel: u64) -> Key {
 impl<U> Engine<U> {
     pub(super) fn new() -> Engine<U> {
         Engine {
+            recent: Recent::new(),
             posted: Index::new(),
+            tabled: 0,
             stamps: Vec::new(),
             masks: Vec::new(),
             clock: 0,
@@ -90,24 +98,47 @@ impl<U> Engine<U> {
     /// which is not posted.
     #[inline]
     pub(super) fn post(&mut self, channel: u64, bits: u64, ignore: u64, request: u32) {
-        if ignore != 0 {
-            self.note_mask(ignore);
+        if self.recent.is_full() {
+            self.file();
         }
-        self.clock += 1;
-        match self.stamps.get_mut(request as usize) {
-            Some(stamp) => *stamp = self.clock,
-            None => self.more_stamps(request),
-        }
-        self.posted.push(&Key::new(channel, bits, ignore), request);
+        self.post_open(channel, bits, ignore, request);
     }
 
+    /// The same where the engine [is open](Engine::is_open).
+    #[inline(always)]
+    pub(super) fn post_open(&mut self, channel: u64, bits: u64, ignore: u64, request: u32) {
+        self.recent.push(Posted { channel, bits, mask: !ignore, request });
+    }
+
+    /// Returns true if a receive can be posted without a look at a message or a table.
+    #[inline(always)]
+    pub(super) fn is_open(&self) -> bool {
+        self.kept == 0 && !self.recent.is_full()
+    }
+
+    /// Moves the recent receives to the table.
     #[cold]
     #[inline(never)]
+    fn file(&mut self) {
+        while let Some(Posted { channel, bits, mask, request }) = self.recent.take_first() {
+            let ignore = !mask;
+            if ignore != 0 {
+                self.note_mask(ignore);
+            }
+            self.clock += 1;
+            match self.stamps.get_mut(request as usize) {
+                Some(stamp) => *stamp = self.clock,
+                None => self.more_stamps(request),
+            }
+            self.posted.push(&Key::new(channel, bits, ignore), request);
+            self.tabled += 1;
+        }
+    }
+
     fn more_stamps(&mut self, request: u32) {
         self.stamps.resize(request as usize + 1, self.clock);
     }
 
-    #[inline(never)]
     fn note_mask(&mut self, ignore: u64) {
         match self.masks.iter_mut().find(|(mask, _)| *mask == ignore) {
             Some((_, count)) => *count += 1,
@@ -117,8 +148,15 @@ impl<U> Engine<U> {
 
     /// Takes back a posted receive.
     pub(super) fn withdraw(&mut self, request: u32) {
+        if !self.recent.remove(request) {
+            self.withdraw_tabled(request);
+        }
+    }
+
+    fn withdraw_tabled(&mut self, request: u32) {
         let mask = self.posted.key(request).ignore();
         self.posted.remove(request);
+        self.tabled -= 1;
         self.forget_mask(mask);
     }
 
@@ -132,16 +170,58 @@ impl<U> Engine<U> {
     }
 
     /// A message came: the request of the receive that takes it, if any.
-    #[inline]
+    #[inline(always)]
     pub(super) fn arrive(&mut self, channel: u64, bits: u64) -> Option<u32> {
+        let Some(request) = self.first(channel, bits) else {
+            return self.arrive_slowly(channel, bits);
+        };
+        self.pop_first();
+        Some(request)
+    }
+
+    /// The request of the oldest receive, if that takes such a message: it is posted until
+    /// [`Engine::pop_first`].
+    #[inline(always)]
+    pub(super) fn first(&self, channel: u64, bits: u64) -> Option<u32> {
+        if self.tabled == 0 { self.recent.first(channel, bits) } else { None }
+    }
+
+    /// Takes the oldest receive out, which [`Engine::first`] found.
+    #[inline(always)]
+    pub(super) fn pop_first(&mut self) {
+        self.recent.pop_first();
+    }
+
+    /// The same as [`Engine::arrive`] where receives are in the table, or the first does
+    /// not fit.
+    #[inline(never)]
+    fn arrive_slowly(&mut self, channel: u64, bits: u64) -> Option<u32> {
+        if let Some(request) = self.arrive_tabled(channel, bits) {
+            return Some(request);
+        }
+        match self.recent.search(channel, bits) {
+            Found::Request(request) => Some(request),
+            Found::Nothing => None,
+            Found::TooMany => {
+                self.file();
+                self.arrive_tabled(channel, bits)
+            }
+        }
+    }
+
+    fn arrive_tabled(&mut self, channel: u64, bits: u64) -> Option<u32> {
+        if self.tabled == 0 {
+            return None;
+        }
         if !self.masks.is_empty() {
             return self.arrive_among(channel, bits);
         }
-        self.posted.pop(&Key::new(channel, bits, 0))
+        let request = self.posted.pop(&Key::new(channel, bits, 0))?;
+        self.tabled -= 1;
+        Some(request)
     }
 
-    /// The same where receives with wildcards are posted.
-    #[inline(never)]
+    /// The same where receives with wildcards are in it.
     fn arrive_among(&mut self, channel: u64, bits: u64) -> Option<u32> {
         let mut first: Option<(u64, u32)> = None;
         let wild = self.masks.iter().map(|&(mask, _)| mask);
@@ -153,7 +233,7 @@ impl<U> Engine<U> {
             }
         }
         let (_, request) = first?;
-        self.withdraw(request);
+        self.withdraw_tabled(request);
         Some(request)
     }
 
@@ -178,12 +258,6 @@ impl<U> Engine<U> {
             node = self.ordered.behind(node)?;
         }
         Some(node)
-    }
-
-    /// Returns true if a message that fits is kept.
-    #[inline]
-    pub(super) fn has(&self, channel: u64, bits: u64, ignore: u64) -> bool {
-        self.kept > 0 && self.find(channel, bits, ignore).is_some()
     }
 
     /// Drops the kept message of these bits that `is` says it is. Returns false
@@ -319,6 +393,26 @@ mod tests {
         #[test]
         fn many_tags(steps in proptest::collection::vec(step(1 << 20), 0..2000)) {
             play(steps);
+        }
+    }
+
+    /// More receives than are recent, matched in their order and against it, with
+    /// one between them that takes all.
+    #[test]
+    fn receives_are_matched_in_their_order_from_the_table_too() {
+        for backwards in [false, true] {
+            let mut engine = Engine::<()>::new();
+            (0..300).for_each(|n| engine.post(1, u64::from(n), 0, n));
+            engine.post(1, 0, u64::MAX, 300);
+            (301..350).for_each(|n| engine.post(1, u64::from(n), 0, n));
+            let order = |n: u32| if backwards { 299 - n } else { n };
+            for n in (0..300).map(order) {
+                assert_eq!(engine.arrive(1, u64::from(n)), Some(n));
+            }
+            assert_eq!(engine.arrive(1, 349), Some(300), "it was posted before");
+            assert_eq!((engine.arrive(1, 349), engine.arrive(1, 349)), (Some(349), None));
+            engine.withdraw(301);
+            assert_eq!((engine.arrive(1, 301), engine.arrive(1, 302)), (None, Some(302)));
         }
     }
 

@@ -5,7 +5,9 @@ use super::tagged::{Message, Request, Tagged};
 use super::types::{Counts, Envelope, MatchSpec, Status};
 use crate::datatype::Layout;
 use crate::netmod::Netmod;
+use crate::rankmap::RankMap;
 use crate::rma::{Communicator, Pod, bytes_of, bytes_of_mut};
+use crate::track::Kind;
 
 /// Stands for any source or any tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,11 +15,11 @@ pub struct Any;
 
 /// Whom a receive takes messages from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Source(Option<u32>);
+pub struct Source(pub(super) Option<u32>);
 
 /// Which tags a receive takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tag(Option<u32>);
+pub struct Tag(pub(super) Option<u32>);
 
 impl From<u32> for Source {
     fn from(rank: u32) -> Source {
@@ -52,6 +54,9 @@ const TAGS: u64 = u32::MAX as u64;
 pub struct Messenger<'c, N: Netmod> {
     communicator: &'c Communicator<N>,
     tagged: Tagged<N>,
+    /// In which ranks are found: empty where calls are recorded, so that they go by
+    /// `elsewhere`.
+    map: &'c RankMap,
     me: u64,
     channel: u64,
 }
@@ -75,6 +80,7 @@ impl<'c, N: Netmod> Messenger<'c, N> {
             tagged: Tagged::open(communicator.context())?,
             me: u64::from(communicator.rank()) << 32,
             channel: communicator.id(),
+            map: communicator.message_map(),
             communicator,
         })
     }
@@ -94,31 +100,57 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         self.tagged.counts()
     }
 
+    /// Of a message to a rank of the job's world; `None` for what is looked at by
+    /// [`envelope_elsewhere`](Self::envelope_elsewhere).
     #[inline]
+    pub(super) fn envelope(&self, dest: u32, tag: u32) -> Option<Envelope> {
+        let process = self.map.get(dest)?;
+        let bits = self.me | u64::from(tag);
+        let envelope = Envelope { peer: process.lpid, channel: self.channel, bits };
+        (process.pg == 0).then_some(envelope)
+    }
+
+    /// Of a message to any rank, wherever its process is, and whether calls are recorded or
+    /// not.
+    pub(super) fn envelope_elsewhere(&self, dest: u32, tag: u32) -> Result<Envelope, MsgError> {
+        let bits = self.me | u64::from(tag);
+        Ok(Envelope { peer: self.world_rank(dest)?, channel: self.channel, bits })
+    }
+
     fn world_rank(&self, rank: u32) -> Result<u32, MsgError> {
         match self.communicator.map().get(rank) {
-            Some(process) if process.pg == 0 => Ok(process.lpid),
             Some(process) => Ok(self.communicator.device().world_rank(process)?),
             None => Err(MsgError::Rank { rank, size: self.communicator.size() }),
         }
     }
 
+    /// As [`envelope`](Self::envelope), for a receive.
     #[inline]
-    pub(super) fn envelope(&self, dest: u32, tag: u32) -> Result<Envelope, MsgError> {
-        let bits = self.me | u64::from(tag);
-        Ok(Envelope { peer: self.world_rank(dest)?, channel: self.channel, bits })
+    pub(super) fn match_spec(&self, source: Source, tag: Tag) -> Option<MatchSpec> {
+        let from = match source.0 {
+            Some(rank) => Some(self.map.get(rank).filter(|process| process.pg == 0)?.lpid),
+            None if self.map.is_empty() => return None,
+            None => None,
+        };
+        Some(self.match_spec_from(from, source, tag))
+    }
+
+    /// As [`envelope_elsewhere`](Self::envelope_elsewhere), for a receive.
+    pub(super) fn match_spec_elsewhere(
+        &self,
+        source: Source,
+        tag: Tag,
+    ) -> Result<MatchSpec, MsgError> {
+        let from = source.0.map(|rank| self.world_rank(rank)).transpose()?;
+        Ok(self.match_spec_from(from, source, tag))
     }
 
     #[inline]
-    pub(super) fn match_spec(&self, source: Source, tag: Tag) -> Result<MatchSpec, MsgError> {
-        let from = match source.0 {
-            Some(rank) => Some(self.world_rank(rank)?),
-            None => None,
-        };
+    fn match_spec_from(&self, from: Option<u32>, source: Source, tag: Tag) -> MatchSpec {
         let bits = u64::from(source.0.unwrap_or(0)) << 32 | u64::from(tag.0.unwrap_or(0));
         let sources = if source.0.is_none() { SOURCES } else { 0 };
         let tags = if tag.0.is_none() { TAGS } else { 0 };
-        Ok(MatchSpec { channel: self.channel, bits, ignore: sources | tags, from })
+        MatchSpec { channel: self.channel, bits, ignore: sources | tags, from }
     }
 
     /// Sends and waits until the buffer is free.
@@ -127,7 +159,10 @@ impl<'c, N: Netmod> Messenger<'c, N> {
     /// [`MsgError::Rank`]; as [`Tagged::send`].
     #[inline]
     pub fn send(&self, buf: &[u8], dest: u32, tag: u32) -> Result<(), MsgError> {
-        self.tagged.send(self.envelope(dest, tag)?, buf)
+        match self.envelope(dest, tag) {
+            Some(to) => self.tagged.send(to, buf),
+            None => self.send_elsewhere(Kind::Send, buf, (dest, tag)),
+        }
     }
 
     /// Sends and waits until a receive took the message.
@@ -135,7 +170,10 @@ impl<'c, N: Netmod> Messenger<'c, N> {
     /// # Errors
     /// As [`Messenger::send`].
     pub fn ssend(&self, buf: &[u8], dest: u32, tag: u32) -> Result<(), MsgError> {
-        self.tagged.ssend(self.envelope(dest, tag)?, buf)
+        match self.envelope(dest, tag) {
+            Some(to) => self.tagged.ssend(to, buf),
+            None => self.send_elsewhere(Kind::Ssend, buf, (dest, tag)),
+        }
     }
 
     /// Sends elements and waits until their memory is free.
@@ -181,7 +219,9 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         dest: u32,
         tag: u32,
     ) -> Result<(), MsgError> {
-        self.tagged.send_layout(self.envelope(dest, tag)?, bytes_of(memory), origin, layout)
+        let (memory, bytes) = (bytes_of(memory), layout.size());
+        let send = |to| self.tagged.send_layout(to, memory, origin, layout);
+        self.sending(Kind::Send, bytes, (dest, tag), send)
     }
 
     /// [`Messenger::send_layout`] that waits until a receive took the message.
@@ -196,7 +236,9 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         dest: u32,
         tag: u32,
     ) -> Result<(), MsgError> {
-        self.tagged.ssend_layout(self.envelope(dest, tag)?, bytes_of(memory), origin, layout)
+        let (memory, bytes) = (bytes_of(memory), layout.size());
+        let send = |to| self.tagged.ssend_layout(to, memory, origin, layout);
+        self.sending(Kind::Ssend, bytes, (dest, tag), send)
     }
 
     /// Begins a send of what a layout takes from `origin`.
@@ -213,9 +255,10 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         dest: u32,
         tag: u32,
     ) -> Result<Request<N>, MsgError> {
-        let to = self.envelope(dest, tag)?;
-        // SAFETY: [BUF].
-        unsafe { self.tagged.isend_layout(to, origin, layout) }
+        self.beginning(Kind::Isend, layout.size(), (dest, tag), |to| {
+            // SAFETY: [BUF].
+            unsafe { self.tagged.isend_layout(to, origin, layout) }
+        })
     }
 
     /// The same, synchronous.
@@ -232,9 +275,10 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         dest: u32,
         tag: u32,
     ) -> Result<Request<N>, MsgError> {
-        let to = self.envelope(dest, tag)?;
-        // SAFETY: [BUF].
-        unsafe { self.tagged.issend_layout(to, origin, layout) }
+        self.beginning(Kind::Issend, layout.size(), (dest, tag), |to| {
+            // SAFETY: [BUF].
+            unsafe { self.tagged.issend_layout(to, origin, layout) }
+        })
     }
 
     /// Begins a send.
@@ -252,9 +296,12 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         dest: u32,
         tag: u32,
     ) -> Result<Request<N>, MsgError> {
-        let to = self.envelope(dest, tag)?;
-        // SAFETY: [BUF].
-        unsafe { self.tagged.isend(to, buf, len) }
+        match self.envelope(dest, tag) {
+            // SAFETY: [BUF].
+            Some(to) => unsafe { self.tagged.isend(to, buf, len) },
+            // SAFETY: [BUF].
+            None => unsafe { self.isend_elsewhere(Kind::Isend, (buf, len), (dest, tag)) },
+        }
     }
 
     /// Begins a synchronous send.
@@ -271,9 +318,12 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         dest: u32,
         tag: u32,
     ) -> Result<Request<N>, MsgError> {
-        let to = self.envelope(dest, tag)?;
-        // SAFETY: [BUF].
-        unsafe { self.tagged.issend(to, buf, len) }
+        match self.envelope(dest, tag) {
+            // SAFETY: [BUF].
+            Some(to) => unsafe { self.tagged.issend(to, buf, len) },
+            // SAFETY: [BUF].
+            None => unsafe { self.isend_elsewhere(Kind::Issend, (buf, len), (dest, tag)) },
+        }
     }
 
     /// Receives and waits.
@@ -287,7 +337,8 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Status, MsgError> {
-        self.tagged.recv(&self.match_spec(source.into(), tag.into())?, buf)
+        let from = (source.into(), tag.into());
+        self.receiving(Kind::Recv, from, |spec| self.tagged.recv(spec, buf))
     }
 
     /// Receives elements and waits. What is longer than `elements` is an error, what
@@ -318,8 +369,10 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Status, MsgError> {
-        let spec = self.match_spec(source.into(), tag.into())?;
-        self.tagged.recv_layout(&spec, bytes_of_mut(memory), origin, layout)
+        let (from, memory) = ((source.into(), tag.into()), bytes_of_mut(memory));
+        self.receiving(Kind::Recv, from, |spec| {
+            self.tagged.recv_layout(spec, memory, origin, layout)
+        })
     }
 
     /// Begins a receive into what a layout takes from `origin`.
@@ -336,9 +389,11 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Request<N>, MsgError> {
-        let spec = self.match_spec(source.into(), tag.into())?;
-        // SAFETY: [INTO].
-        unsafe { self.tagged.irecv_layout(&spec, origin, layout) }
+        let request = self.posting((source.into(), tag.into()), |spec| {
+            // SAFETY: [INTO].
+            unsafe { self.tagged.irecv_layout(spec, origin, layout) }
+        });
+        request.map(|request| self.requested(request, false))
     }
 
     /// Begins a receive.
@@ -356,9 +411,13 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Request<N>, MsgError> {
-        let spec = self.match_spec(source.into(), tag.into())?;
-        // SAFETY: [INTO].
-        unsafe { self.tagged.irecv(&spec, buf, capacity) }
+        let from = (source.into(), tag.into());
+        match self.match_spec(from.0, from.1) {
+            // SAFETY: [INTO].
+            Some(spec) => unsafe { self.tagged.irecv(&spec, buf, capacity) },
+            // SAFETY: [INTO].
+            None => unsafe { self.irecv_elsewhere(buf, capacity, from) },
+        }
     }
 
     /// The first message that fits, if one came in. Makes progress once.
@@ -370,7 +429,8 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Option<Status>, MsgError> {
-        self.tagged.iprobe(&self.match_spec(source.into(), tag.into())?)
+        let from = (source.into(), tag.into());
+        self.looking(Kind::Iprobe, from, |found| *found, |spec| self.tagged.iprobe(spec))
     }
 
     /// Waits for a message that fits.
@@ -382,7 +442,8 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Status, MsgError> {
-        self.tagged.probe(&self.match_spec(source.into(), tag.into())?)
+        let from = (source.into(), tag.into());
+        self.receiving(Kind::Probe, from, |spec| self.tagged.probe(spec))
     }
 
     /// Takes the first message that fits, if one came in.
@@ -394,7 +455,10 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Option<Message<N>>, MsgError> {
-        self.tagged.improbe(&self.match_spec(source.into(), tag.into())?)
+        let from = (source.into(), tag.into());
+        let found = |found: &Option<Message<N>>| found.as_ref().map(Message::status);
+        let found = self.looking(Kind::Improbe, from, found, |spec| self.tagged.improbe(spec))?;
+        Ok(found.map(|message| message.recorded(self.communicator.recorded())))
     }
 
     /// Waits for a message that fits and takes it.
@@ -406,6 +470,9 @@ impl<'c, N: Netmod> Messenger<'c, N> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Message<N>, MsgError> {
-        self.tagged.mprobe(&self.match_spec(source.into(), tag.into())?)
+        let from = (source.into(), tag.into());
+        let found = |found: &Message<N>| Some(found.status());
+        let found = self.looking(Kind::Mprobe, from, found, |spec| self.tagged.mprobe(spec))?;
+        Ok(found.recorded(self.communicator.recorded()))
     }
 }

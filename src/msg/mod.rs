@@ -62,6 +62,7 @@
 
 mod active;
 mod credit;
+mod elsewhere;
 mod error;
 mod index;
 mod mailbox;
@@ -69,6 +70,7 @@ mod matching;
 mod messenger;
 mod notifier;
 mod pool;
+mod recent;
 mod scope;
 mod tagged;
 mod types;

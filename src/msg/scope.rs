@@ -11,8 +11,10 @@ use super::messenger::{Messenger, Source, Tag};
 use super::tagged::Tagged;
 use super::types::{RecvBuffer, Status};
 use crate::datatype::Layout;
+use crate::device::trace::Recorded;
 use crate::netmod::Netmod;
 use crate::rma::{Pod, bytes_of, bytes_of_mut};
+use crate::track::Kind;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -37,6 +39,8 @@ impl<N: Netmod> std::fmt::Debug for Scope<'_, '_, N> {
 struct Requests<N: Netmod> {
     tagged: Tagged<N>,
     all: RefCell<Vec<Started>>,
+    /// Where calls are recorded, if they are.
+    recorded: Option<Recorded>,
 }
 
 /// One of them.
@@ -56,8 +60,27 @@ impl<N: Netmod> Requests<N> {
 
     /// Waits for one and takes its result; `None` if that was done before.
     fn wait(&self, number: usize) -> Option<Result<Status, MsgError>> {
-        let at = self.all.borrow_mut()[number].at.take()?;
-        Some(self.tagged.complete(at))
+        let (at, is_send) = {
+            let started = &mut self.all.borrow_mut()[number];
+            (started.at.take()?, started.is_send)
+        };
+        let result = self.tagged.complete(at);
+        if let (Some(recorded), Ok(status), false) = (&self.recorded, &result, is_send) {
+            recorded.at_once(status.recorded(Kind::Received));
+        }
+        Some(result)
+    }
+
+    /// Waits for one or for all, and records that where calls are.
+    fn recorded<T>(
+        &self,
+        kind: Kind,
+        wait: impl FnOnce() -> Result<T, MsgError>,
+    ) -> Result<T, MsgError> {
+        match &self.recorded {
+            Some(recorded) => recorded.completion(kind, |_| true, wait),
+            None => wait(),
+        }
     }
 
     /// Takes back sends to this process itself that have no receive, or receives
@@ -76,7 +99,8 @@ impl<N: Netmod> Requests<N> {
     fn complete(&self, mut well: bool) -> std::thread::Result<Result<(), MsgError>> {
         let mut first = None;
         loop {
-            match catch_unwind(AssertUnwindSafe(|| self.wait_all(well))) {
+            let wait = || self.recorded(Kind::Waitall, || self.wait_all(well));
+            match catch_unwind(AssertUnwindSafe(wait)) {
                 Ok(completed) => return first.map_or(Ok(completed), Err),
                 Err(panic) => {
                     first.get_or_insert(panic);
@@ -199,7 +223,9 @@ impl<N: Netmod> Messenger<'_, N> {
         &'env self,
         f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env, N>) -> Result<R, MsgError>,
     ) -> Result<R, MsgError> {
-        let requests = Requests { tagged: self.tagged().clone(), all: RefCell::default() };
+        let recorded = self.communicator().recorded().cloned();
+        let (tagged, all) = (self.tagged().clone(), RefCell::default());
+        let requests = Requests { tagged, all, recorded };
         let scope = Scope { messenger: self, requests, scope: PhantomData, env: PhantomData };
         let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
         let completed = scope.requests.complete(matches!(result, Ok(Ok(_))));
@@ -246,10 +272,14 @@ impl<'scope, N: Netmod> Scope<'scope, '_, N> {
         tag: u32,
         synchronous: bool,
     ) -> Result<(), MsgError> {
-        let to = self.messenger.envelope(dest, tag)?;
         // SAFETY: borrowed until the scope has ended, which completes or
         // abandons the request.
-        let sent = unsafe { self.messenger.tagged().begin_send(to, buf, synchronous)? };
+        let sent = unsafe {
+            match self.messenger.envelope(dest, tag) {
+                Some(to) => self.messenger.tagged().begin_send(to, buf, synchronous)?,
+                None => self.messenger.begin_elsewhere(buf, (dest, tag), synchronous)?,
+            }
+        };
         if let Some(at) = sent {
             self.requests.keep(at, true);
         }
@@ -269,11 +299,12 @@ impl<'scope, N: Netmod> Scope<'scope, '_, N> {
         dest: u32,
         tag: u32,
     ) -> Result<(), MsgError> {
-        let (to, tagged) = (self.messenger.envelope(dest, tag)?, self.messenger.tagged());
-        let at = (origin, layout);
-        // SAFETY: borrowed until the scope has ended, which completes or
-        // abandons the request.
-        let sent = unsafe { tagged.begin_send_layout(to, bytes_of(memory), at, false)? };
+        let (tagged, at) = (self.messenger.tagged(), (origin, layout));
+        let sent = self.messenger.sending(Kind::Isend, layout.size(), (dest, tag), |to| {
+            // SAFETY: borrowed until the scope has ended, which completes or
+            // abandons the request.
+            unsafe { tagged.begin_send_layout(to, bytes_of(memory), at, false) }
+        })?;
         if let Some(at) = sent {
             self.requests.keep(at, true);
         }
@@ -291,12 +322,13 @@ impl<'scope, N: Netmod> Scope<'scope, '_, N> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Receive<'scope, N, T>, MsgError> {
-        let spec = self.messenger.match_spec(source.into(), tag.into())?;
         let (start, len) = (buf.as_mut_ptr(), buf.len());
         let buffer = RecvBuffer::borrowed(start.cast(), size_of_val(buf));
-        // SAFETY: borrowed, and by nobody else, until the scope has ended,
-        // which completes or abandons the request.
-        let at = unsafe { self.messenger.tagged().begin_recv(&spec, buffer)? };
+        let at = self.messenger.posting((source.into(), tag.into()), |spec| {
+            // SAFETY: borrowed, and by nobody else, until the scope has ended,
+            // which completes or abandons the request.
+            unsafe { self.messenger.tagged().begin_recv(spec, buffer) }
+        })?;
         let number = self.requests.keep(at, false);
         Ok(Receive { requests: &self.requests, number, start, len, buf: PhantomData })
     }
@@ -314,12 +346,13 @@ impl<'scope, N: Netmod> Scope<'scope, '_, N> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Receive<'scope, N, T>, MsgError> {
-        let spec = self.messenger.match_spec(source.into(), tag.into())?;
         let (start, len) = (memory.as_mut_ptr(), memory.len());
         let (tagged, at) = (self.messenger.tagged(), (origin, layout));
-        // SAFETY: borrowed, and by nobody else, until the scope has ended,
-        // which completes or abandons the request.
-        let at = unsafe { tagged.begin_recv_layout(&spec, bytes_of_mut(memory), at)? };
+        let at = self.messenger.posting((source.into(), tag.into()), |spec| {
+            // SAFETY: borrowed, and by nobody else, until the scope has ended,
+            // which completes or abandons the request.
+            unsafe { tagged.begin_recv_layout(spec, bytes_of_mut(memory), at) }
+        })?;
         let number = self.requests.keep(at, false);
         Ok(Receive { requests: &self.requests, number, start, len, buf: PhantomData })
     }
@@ -346,10 +379,9 @@ impl<'scope, N: Netmod, T: Pod> Receive<'scope, N, T> {
     /// # Errors
     /// As [`Messenger::recv`]; the scope goes on.
     pub fn wait(self) -> Result<(Status, &'scope mut [T]), MsgError> {
-        let status = match self.requests.wait(self.number) {
-            Some(result) => result?,
-            None => Status { peer: 0, bits: 0, length: 0, cancelled: true },
-        };
+        let none = Status { peer: 0, bits: 0, length: 0, cancelled: true };
+        let wait = || self.requests.wait(self.number).unwrap_or(Ok(none));
+        let status = self.requests.recorded(Kind::Wait, wait)?;
         // SAFETY: the borrowed buffer; its request is over.
         Ok((status, unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }))
     }

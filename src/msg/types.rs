@@ -3,6 +3,8 @@
 
 use super::error::MsgError;
 use crate::datatype::{Basic, Layout};
+use crate::device::trace::Call;
+use crate::track::Kind;
 use std::num::NonZeroU64;
 
 /// Which messages a receive or probe matches.
@@ -42,6 +44,13 @@ impl Status {
     /// The lower half of the bits.
     pub fn tag(&self) -> u32 {
         self.bits as u32
+    }
+
+    /// What a receive or a probe is that found this, to be recorded.
+    pub(super) fn recorded(&self, kind: Kind) -> Call {
+        let call = Call { peer: self.source(), bytes: self.length, ..Call::new(kind) };
+        let call = call.tagged(self.tag());
+        if self.cancelled { call.cancelled() } else { call }
     }
 }
 

@@ -10,12 +10,16 @@ use crate::state::State;
 use crate::{ffi, params};
 use rankway::boot::Boot;
 use rankway::netmod::Netmod;
-use rankway::rankmap::{Detector, RankMap};
+use rankway::rankmap::{Detector, Model, RankMap};
 
 /// What the MTL keeps of a communicator.
 pub(crate) struct Comm {
     /// Rank of the remote group → number of the process.
     map: RankMap,
+    /// The same of ranks below `affine`: `first + step · rank`.
+    affine: u32,
+    first: u32,
+    step: u32,
     /// The channel of its messages: the context id, which both sides of an
     /// intercommunicator know it by.
     pub(crate) channel: u64,
@@ -48,7 +52,20 @@ impl Comm {
         // SAFETY: the group of a communicator.
         let map = unsafe { group_map(state, group)? };
         log(20, || format!("communicator {id}: rank {me} of {:?}", map.model()));
-        Ok(Comm { map, channel: u64::from(id), me: u64::from(me as u32) << 32 })
+        let number = |rank| map.get(rank).map_or(0, |process| process.lpid);
+        let (first, second) = (number(0), number(1));
+        let affine = match map.model() {
+            Model::Direct | Model::Offset | Model::Stride => map.len(),
+            _ => 0,
+        };
+        Ok(Comm {
+            map,
+            affine,
+            first,
+            step: second.wrapping_sub(first),
+            channel: u64::from(id),
+            me: u64::from(me as u32) << 32,
+        })
     }
 
     /// What was kept of a communicator.
@@ -61,8 +78,16 @@ impl Comm {
         unsafe { &*(*comm).c_pml_comm.cast::<Comm>() }
     }
 
-    /// The number of the process that is a rank of the remote group.
-    #[inline]
+    /// The number of the process that is a rank of the remote group, where that is a
+    /// formula; `None` also of what is no rank, such as `MPI_ANY_SOURCE`.
+    #[inline(always)]
+    pub(crate) fn affine_peer(&self, rank: i32) -> Option<u32> {
+        let rank = rank as u32;
+        let peer = || self.first.wrapping_add(self.step.wrapping_mul(rank));
+        if rank < self.affine { Some(peer()) } else { None }
+    }
+
+    /// The same of any map.
     pub(crate) fn peer(&self, rank: i32) -> u32 {
         // A rank outside the group is refused by Open MPI, and by the peer
         // tables below.

@@ -10,9 +10,11 @@
 //! params   MCA parameters
 //! log      what is said, and how the job ends
 //! boot     the launcher, through Open MPI's modex
+//! datatype a datatype as a layout
+//! buffer   where a message's bytes are
+//! request  a message under way, and how it ends
 //! state    device and context (rankway_plugin), acquired and released
 //! comm     a communicator's group as a rank map
-//! datatype a datatype as a layout
 //! mtl      two-sided: pml/cm's lower half
 //! osc      one-sided
 //! ```
@@ -36,6 +38,7 @@
 //! looks at Open MPI's process tables for a message.
 
 mod boot;
+mod buffer;
 mod comm;
 mod datatype;
 mod ffi;
@@ -43,6 +46,7 @@ mod log;
 mod mtl;
 mod osc;
 mod params;
+mod request;
 mod state;
 mod version;
 

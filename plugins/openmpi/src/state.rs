@@ -3,20 +3,47 @@
 
 use crate::boot::Modex;
 use crate::log::{fatal, guarded, log};
-use crate::{ffi, params, version};
+use crate::{ffi, params, request, version};
 use rankway::device::Options;
 use rankway::match_netmod;
-use rankway::msg::Completion;
+use rankway::msg::{Completion, MsgError, Status};
 use rankway::netmod::Netmod;
-use rankway_plugin::Hooks;
+use rankway_plugin::Layer;
 use std::ffi::{c_int, c_void};
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Open MPI, as what the device calls.
+pub(crate) struct OpenMpi;
+
+impl Layer for OpenMpi {
+    type Boot = Modex;
+
+    unsafe fn ended(ended: Completion) {
+        // SAFETY: [REQ]: cookies are requests' addresses.
+        unsafe { request::ended(ended.cookie, ended.result) };
+    }
+
+    #[inline(always)]
+    unsafe fn succeeded(cookie: NonZeroU64, status: Status) {
+        // SAFETY: [REQ], as above.
+        unsafe { request::succeeded(cookie, &status) };
+    }
+
+    fn progress() {
+        ffi::progress();
+    }
+
+    fn fatal(error: &MsgError) -> ! {
+        fatal(error)
+    }
+}
+
 /// The process's one device, over a netmod.
-pub(crate) type State<N> = rankway_plugin::State<N, Modex>;
+pub(crate) type State<N> = rankway_plugin::State<N, OpenMpi>;
 /// The state of whichever netmod was chosen.
-pub(crate) type Chosen = rankway_plugin::Chosen<Modex>;
+pub(crate) type Chosen = rankway_plugin::Chosen<OpenMpi>;
 
 /// The state, and how many components use it.
 struct Shared {
@@ -29,11 +56,11 @@ static SHARED: Mutex<Shared> = Mutex::new(Shared { users: 0, chosen: None });
 static CURRENT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The state, opened by the first component that asks; each gives it back with
-/// [`release`]. `ended` is called with the completion of each message.
+/// [`release`].
 ///
 /// # Errors
 /// Why it cannot be opened, for people.
-pub(crate) fn acquire(threads: bool, ended: unsafe fn(Completion)) -> Result<Chosen, String> {
+pub(crate) fn acquire(threads: bool) -> Result<Chosen, String> {
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(chosen) = shared.chosen {
         shared.users += 1;
@@ -44,9 +71,8 @@ pub(crate) fn acquire(threads: bool, ended: unsafe fn(Completion)) -> Result<Cho
     }
     params::strategy()?;
     let options = Options::default().provider(params::provider()).threads(threads);
-    let hooks = Hooks { ended, progress: ffi::progress, fatal };
     let name = params::netmod();
-    let opened = rankway_plugin::open(name.as_deref(), Arc::new(Modex::new()), &options, hooks);
+    let opened = rankway_plugin::open(name.as_deref(), Arc::new(Modex::new()), &options);
     let chosen = opened.map_err(|why| match name {
         Some(name) => format!("mtl_rankway_netmod is '{name}': {why}"),
         None => why,

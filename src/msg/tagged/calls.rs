@@ -2,12 +2,14 @@
 //! the bits out themselves.
 
 use super::state::{Matched, TaggedProtocol};
+use crate::device::trace::Recorded;
 use crate::device::{Context, DeviceError, Progress};
 use crate::msg::error::MsgError;
 use crate::msg::types::{
     Counts, Envelope, LaidOut, MatchSpec, Outgoing, RecvBuffer, SendMode, Sent, Status,
 };
 use crate::netmod::Netmod;
+use crate::track::{Kind, Recorder};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
@@ -201,7 +203,7 @@ impl<N: Netmod> Tagged<N> {
         if found.is_none() {
             self.protocol.check_probe(&self.context, spec)?;
         }
-        Ok(found.map(|matched| Message { tagged: self.clone(), matched: Some(matched) }))
+        Ok(found.map(|matched| Message { tagged: self.clone(), matched: Some(matched), number: 0 }))
     }
 
     /// Waits for a message that fits and takes it.
@@ -210,7 +212,7 @@ impl<N: Netmod> Tagged<N> {
     /// As [`Tagged::iprobe`].
     pub fn mprobe(&self, spec: &MatchSpec) -> Result<Message<N>, MsgError> {
         let matched = self.probe_with(spec, || self.protocol.take(spec))?;
-        Ok(Message { tagged: self.clone(), matched: Some(matched) })
+        Ok(Message { tagged: self.clone(), matched: Some(matched), number: 0 })
     }
 
     fn probe_with<T>(
@@ -301,6 +303,8 @@ impl<N: Netmod> Tagged<N> {
 pub struct Message<N: Netmod> {
     tagged: Tagged<N>,
     matched: Option<Matched>,
+    /// The number of its communicator, if its receive is recorded.
+    number: u32,
 }
 
 impl<N: Netmod> std::fmt::Debug for Message<N> {
@@ -321,17 +325,50 @@ impl<N: Netmod> Message<N> {
         Status { peer, bits, length, cancelled: false }
     }
 
+    /// With its receive recorded there.
+    pub(in crate::msg) fn recorded(self, recorded: Option<&Recorded>) -> Message<N> {
+        let mut message = self;
+        message.number = recorded.map_or(0, Recorded::number);
+        message
+    }
+
+    /// The number of its communicator, if its receive is recorded.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Receives it, and records that if it is to be.
+    pub(super) fn receiving(
+        self,
+        receive: impl FnOnce(Message<N>) -> Result<Status, MsgError>,
+    ) -> Result<Status, MsgError> {
+        if self.number == 0 {
+            return receive(self);
+        }
+        let (number, tagged, start) = (self.number, self.tagged.clone(), Recorder::now());
+        let asked = self.status().recorded(Kind::Mrecv);
+        let result = receive(self);
+        if let Some(trace) = tagged.context().device().trace() {
+            let call = result.as_ref().map_or(asked, |status| status.recorded(Kind::Mrecv));
+            trace.record(number, call, start, result.is_ok());
+        }
+        result
+    }
+
     /// Receives it and waits until it is here.
     ///
     /// # Errors
     /// As [`Tagged::recv`].
     pub fn recv(self, buf: &mut [u8]) -> Result<Status, MsgError> {
-        self.tagged.refuse_nested()?;
-        let tagged = self.tagged.clone();
-        // SAFETY: the buffer is borrowed until the request is done or given up,
-        // below.
-        let at = unsafe { self.begin(RecvBuffer::borrowed(buf.as_mut_ptr(), buf.len()), None) };
-        tagged.complete(at)
+        self.receiving(|message| {
+            message.tagged.refuse_nested()?;
+            let tagged = message.tagged.clone();
+            let buffer = RecvBuffer::borrowed(buf.as_mut_ptr(), buf.len());
+            // SAFETY: the buffer is borrowed until the request is done or given up,
+            // below.
+            let at = unsafe { message.begin(buffer, None) };
+            tagged.complete(at)
+        })
     }
 
     /// # Safety

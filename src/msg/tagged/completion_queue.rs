@@ -16,7 +16,19 @@ use std::num::NonZeroU64;
 /// Names a request under way, for [`Tagged::cancel`]. The id of one that has
 /// ended names nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestId(u64);
+pub struct RequestId(NonZeroU64);
+
+impl RequestId {
+    /// Of an id, which may be 0: the names begin at 1, so that none takes no space.
+    #[inline(always)]
+    fn new(id: u64) -> RequestId {
+        RequestId(NonZeroU64::MIN.saturating_add(id))
+    }
+
+    fn id(self) -> u64 {
+        self.0.get() - 1
+    }
+}
 
 /// How an operation began.
 #[derive(Debug)]
@@ -66,26 +78,7 @@ impl<N: Netmod> Tagged<N> {
     /// # Safety
     /// \[INTO\]: `buf` is writable for `capacity` bytes and not touched until the
     /// completion.
-    #[inline]
     pub unsafe fn start_recv(
-        &self,
-        spec: &MatchSpec,
-        buf: *mut u8,
-        capacity: usize,
-        cookie: NonZeroU64,
-    ) -> Result<Started, MsgError> {
-        // SAFETY: [INTO], until the completion.
-        if let Some(id) = unsafe { self.protocol().post(spec, buf, capacity, cookie.get()) } {
-            return Ok(Started::Pending(RequestId(id)));
-        }
-        // SAFETY: [INTO], until the completion.
-        unsafe { self.recv_slowly(spec, buf, capacity, cookie) }
-    }
-
-    /// # Safety
-    /// \[INTO\], as [`Tagged::start_recv`].
-    #[inline(never)]
-    unsafe fn recv_slowly(
         &self,
         spec: &MatchSpec,
         buf: *mut u8,
@@ -100,6 +93,24 @@ impl<N: Netmod> Tagged<N> {
         Ok(self.started(at, cookie))
     }
 
+    /// Posts a receive, if that is all there is to do, as it mostly is where no message
+    /// lies here. `None`: nothing has happened, [`Tagged::start_recv`] is to begin it.
+    ///
+    /// # Safety
+    /// \[INTO\], as [`Tagged::start_recv`].
+    #[inline(always)]
+    pub unsafe fn post_recv(
+        &self,
+        spec: MatchSpec,
+        buf: *mut u8,
+        capacity: usize,
+        cookie: NonZeroU64,
+    ) -> Option<RequestId> {
+        // SAFETY: [INTO], until the completion.
+        let id = unsafe { self.protocol().post(spec, buf, capacity, cookie.get())? };
+        Some(RequestId::new(id))
+    }
+
     /// Sends a message if that can be done at once and for good. Returns `false`
     /// if nothing has happened: [`Tagged::start_send`] is to begin it.
     ///
@@ -112,12 +123,26 @@ impl<N: Netmod> Tagged<N> {
         unsafe { self.protocol().send_now(self.context(), message) }
     }
 
+    /// [`Tagged::send_now`] of the 8 bytes of a word, quicker; now and then it returns
+    /// `false` where [`Tagged::send_now`] sends.
+    #[inline(always)]
+    pub fn send_word(&self, to: Envelope, word: u64) -> bool {
+        self.protocol().send_word(self.context(), to, word)
+    }
+
     #[inline]
     pub(super) fn started(&self, at: u32, cookie: NonZeroU64) -> Started {
         match self.protocol().set_cookie(at, cookie.get()) {
-            Some(id) => Started::Pending(RequestId(id)),
+            Some(id) => Started::Pending(RequestId::new(id)),
             None => Started::Done(self.protocol().collect(at)),
         }
+    }
+
+    /// The next completion, if it is that of a message that went or came; its cookie
+    /// and status. `None` for others, which [`Tagged::next_completion`] has.
+    #[inline(always)]
+    pub fn next_success(&self) -> Option<(NonZeroU64, Status)> {
+        self.protocol().next_success()
     }
 
     /// The next completion, each once, in the order the operations ended. Makes
@@ -137,7 +162,7 @@ impl<N: Netmod> Tagged<N> {
     /// [`Status::cancelled`]. Returns `false` where it is too late, and for
     /// sends.
     pub fn cancel(&self, id: RequestId) -> bool {
-        self.protocol().known(id.0).is_some_and(|at| self.protocol().cancel(at))
+        self.protocol().known(id.id()).is_some_and(|at| self.protocol().cancel(at))
     }
 }
 

@@ -84,8 +84,7 @@ impl TaggedProtocol {
             };
             (Sent::Done, UnexpectedBody::Eager(copy, None))
         } else {
-            let at = state.slots.take();
-            let slot = state.slots.at(at);
+            let (at, slot) = state.slots.take();
             slot.phase = Phase::RtsSent;
             slot.peer = me;
             slot.channel = to.channel;
@@ -102,21 +101,62 @@ impl TaggedProtocol {
         sent
     }
 
-    /// A message came whole; `answer`: the id to acknowledge of a synchronous
-    /// one.
-    pub(super) fn eager_arrived<N: Netmod>(&self, context: &Context<N>, head: &Head, body: &[u8]) {
-        let [channel, bits, id] = head.words;
-        let answer = (head.kind == SYNC).then_some(id);
-        let mut state = self.state.borrow_mut();
-        let state = &mut *state;
-        if let Some(at) = state.engine.arrive(channel, bits) {
-            deliver(state, at, head.from, bits, body);
-            self.flows.consumed(context, head.from, body.len(), answer);
-            return;
+    /// A message of a word came for the oldest receive, and there is nothing else to it:
+    /// calls nothing but to tell of credit. Returns false otherwise, and nothing has
+    /// happened.
+    #[inline(always)]
+    pub(super) fn word_arrived<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        head: &Head,
+        body: &[u8],
+    ) -> bool {
+        let [channel, bits, _] = head.words;
+        let Ok(word) = body.try_into().map(u64::from_ne_bytes) else { return false };
+        let Some(flow) = self.flows.get(head.from) else { return false };
+        let Ok(mut state) = self.state.try_borrow_mut() else { return false };
+        let Some(at) = state.engine.first(channel, bits) else { return false };
+        if !state.slots.receive_word(at, head.from, bits, word) {
+            return false;
         }
+        state.engine.pop_first();
+        drop(state);
+        self.flows.consumed_of(context, head.from, flow, body.len());
+        true
+    }
+
+    /// A message came whole, which no sender waits to hear of.
+    pub(super) fn eager_arrived<N: Netmod>(&self, context: &Context<N>, head: &Head, body: &[u8]) {
+        let [channel, bits, _] = head.words;
+        let mut state = self.state.borrow_mut();
+        if let Some(at) = state.engine.arrive(channel, bits) {
+            deliver(&mut state, at, head.from, bits, body);
+            return self.flows.consumed(context, head.from, body.len());
+        }
+        state.keep(head, body, None);
+    }
+
+    /// The message of a synchronous send came, which is answered by its id.
+    #[inline(never)]
+    pub(super) fn sync_arrived<N: Netmod>(&self, context: &Context<N>, head: &Head, body: &[u8]) {
+        let [channel, bits, id] = head.words;
+        let mut state = self.state.borrow_mut();
+        if let Some(at) = state.engine.arrive(channel, bits) {
+            deliver(&mut state, at, head.from, bits, body);
+            return self.flows.answered(context, head.from, body.len(), Some(id));
+        }
+        state.keep(head, body, Some(id));
+    }
+}
+
+impl State {
+    /// Keeps a copy of a message that came whole.
+    #[inline(never)]
+    fn keep(&mut self, head: &Head, body: &[u8], answer: Option<u64>) {
+        let [channel, bits, _] = head.words;
         let length = body.len() as u64;
-        let body = UnexpectedBody::Eager(state.pool.copy(body), answer);
-        state.store(channel, bits, Unexpected { peer: head.from, length, body });
+        let body = UnexpectedBody::Eager(self.pool.copy(body), answer);
+        self.store(channel, bits, Unexpected { peer: head.from, length, body });
     }
 }
 
@@ -130,29 +170,11 @@ pub(super) fn one_less(state: &mut State, at: u32, error: Option<MsgError>) {
 }
 
 /// Ends a receive with a whole message.
-#[inline]
+#[inline(always)]
 pub(super) fn deliver(state: &mut State, at: u32, peer: u32, bits: u64, body: &[u8]) {
-    let slot = state.slots.at(at);
-    slot.peer = peer;
-    slot.bits = bits;
-    slot.length = body.len() as u64;
-    if body.len() > slot.capacity {
-        return deliver_part(state, at, body);
+    if !state.slots.receive(at, peer, bits, body) {
+        deliver_slowly(state, at, peer, bits, body);
     }
-    // SAFETY: the receive's buffer is writable for `capacity` bytes until it is
-    // done; a body never lies in it, unless a process sends itself what it
-    // receives into, which `copy` allows.
-    unsafe {
-        match body.len() {
-            8 => {
-                slot.buf.cast::<u64>().write_unaligned(body.as_ptr().cast::<u64>().read_unaligned())
-            }
-            // (Of any receive, also of one with a layout.)
-            0 => slot.forget_layout(),
-            len => slot.buf.copy_from(body.as_ptr(), len),
-        }
-    }
-    state.slots.done(at);
 }
 
 /// Ends a receive whose message `message` is one of this process to itself.
@@ -194,11 +216,15 @@ unsafe fn packed(pool: &mut Pool, origin: *const u8, len: usize, layout: &Layout
     copy
 }
 
-/// Ends a receive that is not contiguous, or with as much of a message as fits.
-#[cold]
+/// The same of a receive that is not contiguous, with nothing in its message, or with
+/// as much of a message as fits.
 #[inline(never)]
-fn deliver_part(state: &mut State, at: u32, body: &[u8]) {
+fn deliver_slowly(state: &mut State, at: u32, peer: u32, bits: u64, body: &[u8]) {
     let slot = state.slots.at(at);
+    slot.matched(peer, bits, body.len() as u64);
+    if body.is_empty() {
+        return state.slots.end(at, None);
+    }
     if let Some(layout) = &slot.layout {
         // SAFETY: the layout's bytes are writable until the receive is done; a body
         // lies apart from them, as one of this process to itself is a copy.
@@ -206,10 +232,12 @@ fn deliver_part(state: &mut State, at: u32, body: &[u8]) {
         let error = slot.refusal(0, slot.length);
         return state.slots.end(at, error);
     }
-    if slot.capacity > 0 {
-        // SAFETY: as in `deliver`.
-        unsafe { slot.buf.copy_from(body.as_ptr(), slot.capacity) };
+    let fits = body.len().min(slot.capacity);
+    if fits > 0 {
+        // SAFETY: the receive's buffer is writable for `capacity` bytes until it is
+        // done; `copy` lets a body lie in it, as in `Slots::receive`.
+        unsafe { slot.buf.copy_from(body.as_ptr(), fits) };
     }
-    let error = MsgError::truncated(slot.bits, slot.length, slot.capacity);
-    state.slots.end(at, Some(error));
+    let error = (fits < body.len()).then(|| MsgError::truncated(bits, slot.length, slot.capacity));
+    state.slots.end(at, error);
 }

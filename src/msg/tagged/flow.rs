@@ -43,8 +43,21 @@ impl PeerFlow {
     /// Sends to it wait for credit from now on, or no longer.
     fn set_waits(&self, waits: bool) {
         self.waits.set(waits);
+        if waits {
+            self.credit.take_back();
+        }
         let short = self.known.get() && !waits;
         self.short.set(if short { self.inject.get().saturating_add(1) } else { 0 });
+    }
+
+    /// A message of a word went without a look at what else may go: others of one may,
+    /// as many as there is credit to spare for.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn allow_words(&self, limits: &Limits) {
+        if self.short.get() as usize > size_of::<u64>() {
+            self.credit.spend_ahead(limits);
+        }
     }
 
     /// A send waits for credit, behind those that do.
@@ -136,24 +149,49 @@ impl Flows {
         Ok(flow)
     }
 
-    /// A message from a peer was consumed: credit, and the acknowledgement of a
-    /// synchronous one.
+    /// A message from a peer was consumed: it may be told of its credit.
     #[inline]
-    pub(super) fn consumed<N: Netmod>(
+    pub(super) fn consumed<N: Netmod>(&self, context: &Context<N>, peer: u32, len: usize) {
+        if peer == self.me {
+            return;
+        }
+        if let Some(flow) = self.peers.get_or_new(peer) {
+            self.consumed_of(context, peer, flow, len);
+        }
+    }
+
+    /// The same of another process, by its flow.
+    #[inline(always)]
+    pub(super) fn consumed_of<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        peer: u32,
+        flow: &PeerFlow,
+        len: usize,
+    ) {
+        if flow.credit.consume(&self.limits, len) {
+            Flows::tell(context, peer, flow);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell<N: Netmod>(context: &Context<N>, peer: u32, flow: &PeerFlow) {
+        packets::send_word(context, peer, CREDIT, flow.credit.tell());
+    }
+
+    /// The same, with the acknowledgement of a synchronous message.
+    pub(super) fn answered<N: Netmod>(
         &self,
         context: &Context<N>,
         peer: u32,
         len: usize,
         answer: Option<u64>,
     ) {
-        if peer == self.me {
-            return;
-        }
-        let Some(flow) = self.peers.get_or_new(peer) else { return };
-        if flow.credit.consume(&self.limits, len) {
-            packets::send_word(context, peer, CREDIT, flow.credit.tell());
-        }
-        if let Some(id) = answer {
+        self.consumed(context, peer, len);
+        if let Some(id) = answer
+            && peer != self.me
+        {
             packets::send_word(context, peer, SYNC_ACK, id);
         }
     }

@@ -322,15 +322,17 @@ impl<N: Netmod> Message<N> {
         origin: usize,
         layout: &Layout,
     ) -> Result<Status, MsgError> {
-        check(layout, memory.len(), origin)?;
-        let tagged = self.tagged().clone();
-        tagged.refuse_nested()?;
-        let start = memory.as_mut_ptr().wrapping_add(origin);
-        let (buffer, laid) = into(start, LaidOut::typed(layout), true);
-        // SAFETY: the memory holds the layout, and is borrowed until the request is
-        // done or given up, below.
-        let at = unsafe { self.begin(buffer, laid) };
-        tagged.complete(at)
+        self.receiving(|message| {
+            check(layout, memory.len(), origin)?;
+            let tagged = message.tagged().clone();
+            tagged.refuse_nested()?;
+            let start = memory.as_mut_ptr().wrapping_add(origin);
+            let (buffer, laid) = into(start, LaidOut::typed(layout), true);
+            // SAFETY: the memory holds the layout, and is borrowed until the request is
+            // done or given up, below.
+            let at = unsafe { message.begin(buffer, laid) };
+            tagged.complete(at)
+        })
     }
 
     /// [`Message::irecv`] into what a layout takes from `origin`.
@@ -338,11 +340,13 @@ impl<N: Netmod> Message<N> {
     /// # Safety
     /// \[INTO\], as [`Tagged::irecv_layout`].
     pub unsafe fn irecv_layout(self, origin: *mut u8, layout: &Layout) -> Request<N> {
-        let tagged = self.tagged().clone();
-        let (buffer, laid) = into(origin, LaidOut::typed(layout), false);
-        // SAFETY: [INTO].
-        let at = unsafe { self.begin(buffer, laid) };
-        Request::under_way(&tagged, at)
+        self.posting(|message| {
+            let tagged = message.tagged().clone();
+            let (buffer, laid) = into(origin, LaidOut::typed(layout), false);
+            // SAFETY: [INTO].
+            let at = unsafe { message.begin(buffer, laid) };
+            Request::under_way(&tagged, at)
+        })
     }
 
     /// [`Message::start_recv`] into what a layout takes from `origin`; types as

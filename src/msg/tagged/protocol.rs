@@ -27,6 +27,18 @@ impl TaggedProtocol {
         Ok(protocol)
     }
 
+    #[inline(never)]
+    fn any_arrived<N: Netmod>(&self, context: &Context<N>, head: &Head, body: &[u8]) {
+        match head.kind {
+            EAGER => self.eager_arrived(context, head, body),
+            SYNC => self.sync_arrived(context, head, body),
+            RTS => self.rts_arrived(context, head, body),
+            QUERY => self.delivery_queried(context, head),
+            CREDIT => self.credit_arrived(context, head.from, head.words[0]),
+            _ => self.answered(context, head, body),
+        }
+    }
+
     /// A packet about a request of ours.
     fn answered<N: Netmod>(&self, context: &Context<N>, head: &Head, body: &[u8]) {
         let mut state = self.state.borrow_mut();
@@ -58,14 +70,9 @@ impl TaggedProtocol {
 }
 
 impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
-    #[inline]
     fn arrived(&self, context: &Context<N>, head: &Head, body: &[u8]) {
-        match head.kind {
-            EAGER | SYNC => self.eager_arrived(context, head, body),
-            RTS => self.rts_arrived(context, head, body),
-            QUERY => self.delivery_queried(context, head),
-            CREDIT => self.credit_arrived(context, head.from, head.words[0]),
-            _ => self.answered(context, head, body),
+        if head.kind != EAGER || !self.word_arrived(context, head, body) {
+            self.any_arrived(context, head, body);
         }
     }
 

@@ -4,40 +4,40 @@ use super::eager::{deliver, deliver_own};
 use super::packets::send_fin;
 use super::slots::{ANYBODY, Phase};
 use super::state::{Matched, State, TaggedProtocol, Unexpected, UnexpectedBody};
+use super::tokens;
 use crate::device::Context;
 use crate::msg::error::MsgError;
 use crate::msg::types::{Envelope, LaidOut, MatchSpec, Outgoing, RecvBuffer, SendMode, Status};
 use crate::netmod::Netmod;
 
 impl TaggedProtocol {
-    /// Posts a receive whose completion carries `cookie`, and returns its id.
-    /// Returns `None` where that is not all there is to do, and nothing has
+    /// Posts a receive whose completion carries `cookie`, and returns its id; calls
+    /// nothing. Returns `None` where that is not all there is to do, and nothing has
     /// happened.
     ///
     /// # Safety
     /// \[INTO\], as [`TaggedProtocol::receive`].
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn post(
         &self,
-        spec: &MatchSpec,
+        spec: MatchSpec,
         buf: *mut u8,
         capacity: usize,
         cookie: u64,
     ) -> Option<u64> {
-        let mut state = self.state.borrow_mut();
+        let mut state = self.state.try_borrow_mut().ok()?;
         let state = &mut *state;
-        if state.gone > 0 || state.engine.has(spec.channel, spec.bits, spec.ignore) {
+        if state.gone > 0 || !state.engine.is_open() || !state.slots.has_free() {
             return None;
         }
-        let at = state.slots.take();
-        let slot = state.slots.at(at);
+        let (at, slot) = state.slots.take_free(Phase::Posted);
         slot.buf = buf;
         slot.capacity = capacity;
         slot.peer = spec.from.unwrap_or(ANYBODY);
-        slot.phase = Phase::Posted;
         slot.cookie = cookie;
-        state.engine.post(spec.channel, spec.bits, spec.ignore, at);
-        Some(state.slots.id(at))
+        let id = tokens::request_id(slot.generation, at);
+        state.engine.post_open(spec.channel, spec.bits, spec.ignore, at);
+        Some(id)
     }
 
     /// Begins a receive: its request.
@@ -121,11 +121,11 @@ impl TaggedProtocol {
             UnexpectedBody::Eager(body, answer) => {
                 state.counts.unexpected_bytes -= body.len();
                 deliver(state, at, peer, bits, &body);
-                self.flows.consumed(context, peer, body.len(), answer);
+                self.flows.answered(context, peer, body.len(), answer);
                 state.pool.give(body);
             }
             UnexpectedBody::Rendezvous(rts) => {
-                self.flows.consumed(context, peer, 0, None);
+                self.flows.consumed(context, peer, 0);
                 state.slots.at(at).matched(peer, bits, length);
                 self.begin(context, state, at, rts);
             }
@@ -198,11 +198,11 @@ impl TaggedProtocol {
         match message.body {
             UnexpectedBody::Eager(body, answer) => {
                 state.counts.unexpected_bytes -= body.len();
-                self.flows.consumed(context, peer, body.len(), answer);
+                self.flows.answered(context, peer, body.len(), answer);
                 state.pool.give(body);
             }
             UnexpectedBody::Rendezvous(rts) => {
-                self.flows.consumed(context, peer, 0, None);
+                self.flows.consumed(context, peer, 0);
                 send_fin(context, peer, rts.id);
             }
             UnexpectedBody::Own(sender) => {
@@ -223,8 +223,7 @@ impl State {
     /// A request that receives into a buffer.
     #[inline]
     fn take_slot(&mut self, buffer: RecvBuffer, laid: Option<LaidOut<'_>>) -> u32 {
-        let at = self.slots.take();
-        let slot = self.slots.at(at);
+        let (at, slot) = self.slots.take();
         slot.buf = buffer.start;
         slot.capacity = buffer.capacity;
         slot.borrowed = buffer.borrowed;

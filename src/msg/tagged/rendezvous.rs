@@ -59,7 +59,7 @@ impl TaggedProtocol {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         if let Some(at) = state.engine.arrive(channel, bits) {
-            self.flows.consumed(context, peer, 0, None);
+            self.flows.consumed(context, peer, 0);
             state.slots.at(at).matched(peer, bits, length);
             return self.begin(context, state, at, rts);
         }

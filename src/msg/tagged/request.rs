@@ -2,9 +2,11 @@
 
 use super::calls::{Message, Tagged};
 use crate::device::Progress;
+use crate::device::trace::Call;
 use crate::msg::error::MsgError;
 use crate::msg::types::{Envelope, MatchSpec, Outgoing, RecvBuffer, SendMode, Sent, Status};
 use crate::netmod::Netmod;
+use crate::track::{Kind, Recorder};
 
 /// A send or a receive under way. Dropped, it goes on by itself, but for a
 /// receive without a message, which is taken back.
@@ -16,10 +18,35 @@ pub struct Request<N: Netmod> {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    Pending(u32),
+    Pending(Place),
     Done(Status),
     /// The result was handed out.
     Returned,
+}
+
+/// The place of a request; in the upper half the communicator that its end is recorded in:
+/// 0 if it is not, [`NO_MESSAGE`], or the number of the one that a message is received in.
+#[derive(Clone, Copy, Debug)]
+struct Place(u64);
+
+/// The wait for a send is recorded.
+const NO_MESSAGE: u32 = u32::MAX;
+
+impl Place {
+    fn recorded(at: u32, number: u32) -> Place {
+        Place(u64::from(number) << 32 | u64::from(at))
+    }
+
+    #[inline]
+    fn at(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// 0 if the end is not recorded.
+    #[inline]
+    fn number(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
 }
 
 impl<N: Netmod> std::fmt::Debug for Request<N> {
@@ -36,16 +63,65 @@ impl<N: Netmod> Request<N> {
 
     #[inline]
     pub(super) fn under_way(tagged: &Tagged<N>, at: u32) -> Request<N> {
-        Request { tagged: tagged.clone(), state: State::Pending(at) }
+        Request { tagged: tagged.clone(), state: State::Pending(Place(u64::from(at))) }
     }
 
     /// Returns true if it is complete, without progress.
     #[inline]
     pub fn is_complete(&self) -> bool {
         match self.state {
-            State::Pending(at) => self.tagged.protocol().is_done(at),
+            State::Pending(place) => self.tagged.protocol().is_done(place.at()),
             _ => true,
         }
+    }
+
+    /// With its end recorded: the message of a receive as that of the communicator of this
+    /// number.
+    #[cold]
+    pub(in crate::msg) fn recorded(mut self, number: Option<u32>) -> Request<N> {
+        let at = match self.state {
+            State::Pending(place) => place.at(),
+            State::Done(status) => self.tagged.protocol().ended(status),
+            State::Returned => return self,
+        };
+        self.state = State::Pending(Place::recorded(at, number.unwrap_or(NO_MESSAGE)));
+        self
+    }
+
+    /// When a call begins that may take the result, if it is to be recorded.
+    #[inline]
+    fn watched(&self) -> Option<u64> {
+        let is = matches!(self.state, State::Pending(place) if place.number() != 0);
+        is.then(Recorder::now)
+    }
+
+    /// A call that may take the result, and began at `start`, recorded if it did.
+    #[cold]
+    #[inline(never)]
+    fn recorded_call(
+        &mut self,
+        kind: Kind,
+        start: u64,
+        call: impl FnOnce(&mut Request<N>) -> Result<Option<Status>, MsgError>,
+    ) -> Result<Option<Status>, MsgError> {
+        let State::Pending(place) = self.state else { return call(self) };
+        let number = place.number();
+        self.state = State::Pending(Place::recorded(place.at(), 0));
+        let result = call(self);
+        if let State::Pending(..) = self.state {
+            self.state = State::Pending(place);
+        }
+        if let Ok(None) = result {
+            return result;
+        }
+        if let Some(trace) = self.tagged.context().device().trace() {
+            // (The message before the call: it came while that lasted.)
+            if let (Ok(Some(status)), true) = (&result, number != NO_MESSAGE) {
+                trace.record(number, status.recorded(Kind::Received), Recorder::now(), true);
+            }
+            trace.record(0, Call::new(kind), start, result.is_ok());
+        }
+        result
     }
 
     /// Makes progress once; the result when it is complete. Once only: `None`
@@ -54,6 +130,13 @@ impl<N: Netmod> Request<N> {
     /// # Errors
     /// As [`Tagged::recv`] and [`Tagged::send`].
     pub fn test(&mut self) -> Result<Option<Status>, MsgError> {
+        match self.watched() {
+            Some(start) => self.recorded_call(Kind::Test, start, Request::take_after_progress),
+            None => self.take_after_progress(),
+        }
+    }
+
+    fn take_after_progress(&mut self) -> Result<Option<Status>, MsgError> {
         if !self.is_complete() {
             self.tagged.context().progress()?;
         }
@@ -66,9 +149,9 @@ impl<N: Netmod> Request<N> {
                 self.state = State::Returned;
                 Ok(Some(status))
             }
-            State::Pending(at) if self.tagged.protocol().is_done(at) => {
+            State::Pending(place) if self.tagged.protocol().is_done(place.at()) => {
                 self.state = State::Returned;
-                self.tagged.protocol().collect(at).map(Some)
+                self.tagged.protocol().collect(place.at()).map(Some)
             }
             _ => Ok(None),
         }
@@ -82,17 +165,34 @@ impl<N: Netmod> Request<N> {
     pub fn wait(mut self) -> Result<Status, MsgError> {
         let state = std::mem::replace(&mut self.state, State::Returned);
         match state {
-            State::Pending(at) => self.tagged.complete(at),
+            State::Pending(place) if place.number() == 0 => self.tagged.complete(place.at()),
+            State::Pending(_) => {
+                self.state = state;
+                self.recorded_wait()
+            }
             State::Done(status) => Ok(status),
             State::Returned => Ok(Status { peer: 0, bits: 0, length: 0, cancelled: true }),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn recorded_wait(mut self) -> Result<Status, MsgError> {
+        let status = self.recorded_call(Kind::Wait, Recorder::now(), |request| {
+            let state = std::mem::replace(&mut request.state, State::Returned);
+            match state {
+                State::Pending(place) => request.tagged.complete(place.at()).map(Some),
+                _ => Ok(None),
+            }
+        })?;
+        Ok(status.unwrap_or(Status { peer: 0, bits: 0, length: 0, cancelled: true }))
     }
 
     /// Takes back a receive that has no message yet; it then completes with
     /// [`Status::cancelled`]. `false` where it is too late, and for sends.
     pub fn cancel(&mut self) -> bool {
         match self.state {
-            State::Pending(at) => self.tagged.protocol().cancel(at),
+            State::Pending(place) => self.tagged.protocol().cancel(place.at()),
             _ => false,
         }
     }
@@ -100,8 +200,8 @@ impl<N: Netmod> Request<N> {
 
 impl<N: Netmod> Drop for Request<N> {
     fn drop(&mut self) {
-        if let State::Pending(at) = self.state {
-            self.tagged.protocol().detach(at);
+        if let State::Pending(place) = self.state {
+            self.tagged.protocol().detach(place.at());
         }
     }
 }
@@ -195,10 +295,27 @@ impl<N: Netmod> Message<N> {
     /// # Safety
     /// \[INTO\], as [`Tagged::irecv`].
     pub unsafe fn irecv(self, buf: *mut u8, capacity: usize) -> Request<N> {
-        let tagged = self.tagged().clone();
-        // SAFETY: [INTO].
-        let at = unsafe { self.begin(RecvBuffer::lent(buf, capacity), None) };
-        Request::under_way(&tagged, at)
+        self.posting(|message| {
+            let tagged = message.tagged().clone();
+            // SAFETY: [INTO].
+            let at = unsafe { message.begin(RecvBuffer::lent(buf, capacity), None) };
+            Request::under_way(&tagged, at)
+        })
+    }
+
+    /// Begins to receive it, and records that if it is to be.
+    pub(super) fn posting(self, post: impl FnOnce(Message<N>) -> Request<N>) -> Request<N> {
+        let (number, status) = (self.number(), self.status());
+        if number == 0 {
+            return post(self);
+        }
+        let start = Recorder::now();
+        let request = post(self);
+        if let Some(trace) = request.tagged.context().device().trace() {
+            let call = Call { bytes: 0, ..status.recorded(Kind::Imrecv) };
+            trace.record(number, call, start, true);
+        }
+        request.recorded(Some(number))
     }
 }
 
@@ -227,6 +344,7 @@ pub fn wait_any<N: Netmod>(
     let open = |r: &Request<N>| !matches!(r.state, State::Returned);
     let Some(first) = requests.iter().find(|r| open(r)) else { return Ok(None) };
     let context = std::rc::Rc::clone(first.tagged.context());
+    let start = requests.iter().find_map(Request::watched);
     let ready = |all: &[Request<N>]| all.iter().position(|r| open(r) && r.is_complete());
     let mut found = ready(requests);
     // Whose peers are watched while this drags on: all of them.
@@ -238,7 +356,11 @@ pub fn wait_any<N: Netmod>(
         waited.map_err(|e| (none, e.into()))?;
     }
     let Some(at) = found else { return Ok(None) };
-    match requests[at].take() {
+    let result = match start {
+        Some(start) => requests[at].recorded_call(Kind::Waitany, start, Request::take),
+        None => requests[at].take(),
+    };
+    match result {
         Ok(status) => Ok(status.map(|status| (at, status))),
         Err(e) => Err((at, e)),
     }

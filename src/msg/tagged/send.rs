@@ -6,7 +6,7 @@ use super::slots::Phase;
 use super::state::{State, TaggedProtocol, bytes};
 use crate::device::{Body, Context};
 use crate::msg::error::MsgError;
-use crate::msg::types::{LaidOut, Outgoing, Sent};
+use crate::msg::types::{Envelope, LaidOut, Outgoing, Sent};
 use crate::netmod::Netmod;
 
 impl TaggedProtocol {
@@ -49,8 +49,27 @@ impl TaggedProtocol {
         let sent = unsafe { context.write(to.peer, head, buf, len) };
         if sent {
             flow.credit.spend(len);
+            if len == size_of::<u64>() {
+                flow.allow_words(&self.flows.limits);
+            }
         }
         sent
+    }
+
+    /// The same of a message of a word, if several may go without a look at the credit.
+    #[inline(always)]
+    pub(super) fn send_word<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        to: Envelope,
+        word: u64,
+    ) -> bool {
+        let Some(flow) = self.flows.get(to.peer) else { return false };
+        if !flow.credit.has_word() {
+            return false;
+        }
+        let head = head(EAGER, [to.channel, to.bits, 0]);
+        context.write_word(to.peer, head, word, || flow.credit.spend_word())
     }
 
     /// # Safety
@@ -127,8 +146,7 @@ impl TaggedProtocol {
         }
         let flow = self.flows.open(context, to.peer)?;
         let mut state = self.state.borrow_mut();
-        let at = state.slots.take();
-        let slot = state.slots.at(at);
+        let (at, slot) = state.slots.take();
         slot.peer = to.peer;
         slot.channel = to.channel;
         slot.bits = to.bits;

@@ -42,7 +42,7 @@ enum Role {
 #[repr(C, align(64))]
 pub(super) struct Slot {
     pub(super) generation: u32,
-    /// World rank.
+    /// World rank; of a free place, the next that is free.
     pub(super) peer: u32,
     pub(super) phase: Phase,
     /// Nobody will ask for the result.
@@ -298,37 +298,142 @@ impl Slot {
     }
 }
 
+/// Where the free places end.
+const NONE: u32 = u32::MAX;
+
 /// All requests of a context.
-#[derive(Default)]
 pub(super) struct Slots {
     slots: Vec<Slot>,
-    free: Vec<u32>,
-    /// Completions of those with a cookie, in the order they ended; their
-    /// places are free.
-    completions: VecDeque<Completion>,
+    /// The first free place.
+    free: u32,
+    /// Those with a cookie that ended; their places are free.
+    ended: CompletionQueue,
+}
+
+/// Completions, in the order the requests ended.
+#[derive(Default)]
+struct CompletionQueue {
+    all: Vec<End>,
+    /// How many of them were told.
+    told: usize,
+    /// Of those that failed, in the same order.
+    errors: VecDeque<Box<MsgError>>,
+}
+
+/// A completion as it is kept: copied and dropped for nothing.
+#[derive(Clone, Copy)]
+struct End {
+    cookie: NonZeroU64,
+    bits: u64,
+    length: u64,
+    peer: u32,
+    how: How,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    Success,
+    Cancelled,
+    Failure,
+}
+
+impl End {
+    #[inline(always)]
+    fn status(&self) -> Status {
+        let &End { bits, length, peer, how, .. } = self;
+        Status { peer, bits, length, cancelled: how == How::Cancelled }
+    }
+}
+
+impl CompletionQueue {
+    #[inline(always)]
+    fn push(&mut self, end: End) {
+        if self.all.len() == self.all.capacity() {
+            self.make_space();
+        }
+        self.all.push(end);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_space(&mut self) {
+        self.all.drain(..std::mem::take(&mut self.told));
+        self.all.reserve(self.all.len().max(64));
+    }
+
+    fn pop(&mut self) -> Option<Completion> {
+        let end = *self.all.get(self.told)?;
+        self.tell();
+        let error = if end.how == How::Failure { self.errors.pop_front() } else { None };
+        Some(Completion { cookie: end.cookie, result: error.map_or(Ok(end.status()), Err) })
+    }
+
+    /// The next, if it succeeded.
+    #[inline(always)]
+    fn pop_success(&mut self) -> Option<(NonZeroU64, Status)> {
+        let end = *self.all.get(self.told)?;
+        if end.how != How::Success {
+            return None;
+        }
+        self.tell();
+        let status = Status { cancelled: false, ..end.status() };
+        Some((end.cookie, status))
+    }
+
+    #[inline(always)]
+    fn tell(&mut self) {
+        self.told += 1;
+        if self.told == self.all.len() {
+            self.all.clear();
+            self.told = 0;
+        }
+    }
+}
+
+impl Default for Slots {
+    fn default() -> Slots {
+        Slots { slots: Vec::new(), free: NONE, ended: CompletionQueue::default() }
+    }
 }
 
 impl Slots {
     /// A place for a request; the caller sets what it needs.
     #[inline]
-    pub(super) fn take(&mut self) -> u32 {
-        let at = self.free.pop().unwrap_or_else(|| self.grow());
+    pub(super) fn take(&mut self) -> (u32, &mut Slot) {
+        if self.free == NONE {
+            self.grow();
+        }
+        self.take_free(Phase::Free)
+    }
+
+    /// Returns true if a place is free.
+    #[inline(always)]
+    pub(super) fn has_free(&self) -> bool {
+        self.free != NONE
+    }
+
+    /// The place that is free, as it is known to be.
+    #[inline(always)]
+    pub(super) fn take_free(&mut self, phase: Phase) -> (u32, &mut Slot) {
+        let at = self.free;
         let slot = &mut self.slots[at as usize];
+        self.free = slot.peer;
         slot.generation = tokens::next_generation(slot.generation);
+        slot.phase = phase;
         slot.detached = false;
         slot.cancelled = false;
         slot.synchronous = false;
         slot.delivery_query = false;
         slot.borrowed = false;
         slot.cookie = 0;
-        at
+        (at, slot)
     }
 
     #[cold]
     #[inline(never)]
-    fn grow(&mut self) -> u32 {
-        self.slots.push(Slot::new());
-        self.slots.len() as u32 - 1
+    fn grow(&mut self) {
+        self.free = self.slots.len() as u32;
+        self.slots.push(Slot { peer: NONE, ..Slot::new() });
     }
 
     #[inline]
@@ -361,7 +466,8 @@ impl Slots {
         if !slot.bounced.is_empty() {
             slot.bounced.clear();
         }
-        self.free.push(at);
+        slot.peer = self.free;
+        self.free = at;
     }
 
     /// Ends a request; its place is free if nobody will ask.
@@ -375,24 +481,84 @@ impl Slots {
     }
 
     /// The same, with the error it has, if any, of a request without a layout.
-    #[inline(always)]
-    pub(super) fn done(&mut self, at: u32) {
+    #[inline(never)]
+    fn done(&mut self, at: u32) {
         let slot = &mut self.slots[at as usize];
         debug_assert!(slot.layout.is_none(), "the next request of this place would have it");
         if let Some(cookie) = NonZeroU64::new(slot.cookie) {
-            let result = match slot.error.take() {
-                None => Ok(slot.status()),
-                Some(error) => Err(error),
-            };
+            let (status, error) = (slot.status(), slot.error.take());
             slot.phase = Phase::Free;
-            self.completions.push_back(Completion { cookie, result });
-            self.free.push(at);
+            slot.peer = self.free;
+            self.free = at;
+            let how = match () {
+                () if error.is_some() => How::Failure,
+                () if status.cancelled => How::Cancelled,
+                () => How::Success,
+            };
+            let Status { peer, bits, length, .. } = status;
+            self.ended.push(End { cookie, bits, length, peer, how });
+            self.ended.errors.extend(error);
             return;
         }
         slot.phase = Phase::Done;
         if slot.detached {
             self.give(at);
         }
+    }
+
+    /// Gives a receive with a cookie a message of a word, if that is all there is to do.
+    /// Returns false otherwise, and nothing has happened.
+    #[inline(always)]
+    pub(super) fn receive_word(&mut self, at: u32, peer: u32, bits: u64, word: u64) -> bool {
+        let slot = &mut self.slots[at as usize];
+        let (buf, cookie) = (slot.buf, slot.cookie);
+        let Some(cookie) = NonZeroU64::new(cookie) else { return false };
+        // (A layout has a capacity of 0.)
+        let length = size_of::<u64>();
+        if slot.capacity < length || self.ended.all.len() == self.ended.all.capacity() {
+            return false;
+        }
+        let length = length as u64;
+        self.ended.all.push(End { cookie, bits, length, peer, how: How::Success });
+        slot.phase = Phase::Free;
+        slot.peer = self.free;
+        self.free = at;
+        // SAFETY: the receive's buffer is writable for `capacity` bytes until it is done.
+        unsafe { buf.cast::<u64>().write_unaligned(word) };
+        true
+    }
+
+    /// Gives a receive the whole message, if it is contiguous and has space for it.
+    /// Returns false otherwise, and nothing has happened.
+    #[inline(always)]
+    pub(super) fn receive(&mut self, at: u32, peer: u32, bits: u64, body: &[u8]) -> bool {
+        let slot = &mut self.slots[at as usize];
+        if body.len() > slot.capacity || body.is_empty() {
+            return false;
+        }
+        // SAFETY: the receive's buffer is writable for `capacity` bytes until it is
+        // done; a body never lies in it, unless a process sends itself what it
+        // receives into, which `copy` allows.
+        unsafe {
+            if body.len() == 8 {
+                let word = body.as_ptr().cast::<u64>().read_unaligned();
+                slot.buf.cast::<u64>().write_unaligned(word);
+            } else {
+                slot.buf.copy_from(body.as_ptr(), body.len());
+            }
+        }
+        debug_assert!(slot.layout.is_none() && slot.error.is_none() && !slot.cancelled);
+        let Some(cookie) = NonZeroU64::new(slot.cookie) else {
+            slot.matched(peer, bits, body.len() as u64);
+            self.done(at);
+            return true;
+        };
+        slot.phase = Phase::Free;
+        slot.peer = self.free;
+        self.free = at;
+        let length = body.len() as u64;
+        self.ended.push(End { cookie, bits, length, peer, how: How::Success });
+        true
     }
 
     /// The result of a request that is done; its place is free.
@@ -410,12 +576,18 @@ impl Slots {
     /// The next completion, in the order the requests ended.
     #[inline]
     pub(super) fn next_completion(&mut self) -> Option<Completion> {
-        self.completions.pop_front()
+        self.ended.pop()
+    }
+
+    /// The same, if it succeeded.
+    #[inline(always)]
+    pub(super) fn next_success(&mut self) -> Option<(NonZeroU64, Status)> {
+        self.ended.pop_success()
     }
 
     #[inline]
     pub(super) fn has_completion(&self) -> bool {
-        !self.completions.is_empty()
+        !self.ended.all.is_empty()
     }
 
     /// Those that are not free.
@@ -441,14 +613,14 @@ mod tests {
     #[test]
     fn a_place_used_again_is_another_request() {
         let mut slots = Slots::default();
-        let first = slots.take();
+        let (first, _) = slots.take();
         slots.at(first).phase = Phase::Posted;
         let id = slots.id(first);
         assert_eq!(slots.known(id).map(|(at, _)| at), Some(first));
         slots.at(first).detached = true;
         slots.end(first, None);
         assert!(slots.known(id).is_none());
-        let again = slots.take();
+        let (again, _) = slots.take();
         slots.at(again).phase = Phase::Posted;
         assert_eq!(again, first);
         assert!(slots.known(id).is_none() && slots.known(slots.id(again)).is_some());
@@ -460,7 +632,7 @@ mod tests {
     #[test]
     fn ends_are_told_in_their_order_with_the_first_error() {
         let mut slots = Slots::default();
-        let places: Vec<u32> = (0..3).map(|_| slots.take()).collect();
+        let places: Vec<u32> = (0..3).map(|_| slots.take().0).collect();
         for (&at, cookie) in places.iter().zip(10..) {
             let slot = slots.at(at);
             (slot.phase, slot.cookie) = (Phase::Posted, cookie);

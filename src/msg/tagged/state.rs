@@ -12,6 +12,7 @@ use crate::msg::pool::Pool;
 use crate::msg::types::{Completion, Counts, Status};
 use crate::netmod::Netmod;
 use std::cell::RefCell;
+use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 /// What a peer sent before it died may still be on its way through the kernel.
@@ -118,6 +119,12 @@ impl TaggedProtocol {
         self.state.borrow_mut().slots.next_completion()
     }
 
+    /// The same, if it succeeded.
+    #[inline(always)]
+    pub(super) fn next_success(&self) -> Option<(NonZeroU64, Status)> {
+        self.state.try_borrow_mut().ok()?.slots.next_success()
+    }
+
     #[inline]
     pub(super) fn has_completion(&self) -> bool {
         self.state.borrow().slots.has_completion()
@@ -144,6 +151,15 @@ impl TaggedProtocol {
         state.engine.withdraw(at);
         state.slots.end(at, None);
         true
+    }
+
+    /// A request that has ended so.
+    pub(super) fn ended(&self, status: Status) -> u32 {
+        let mut state = self.state.borrow_mut();
+        let (at, slot) = state.slots.take();
+        slot.matched(status.peer, status.bits, status.length);
+        state.slots.end(at, None);
+        at
     }
 
     /// Nobody will ask for a request's result any more.

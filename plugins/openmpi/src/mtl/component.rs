@@ -1,6 +1,6 @@
 //! What Open MPI loads: `mca_mtl_rankway_component`.
 
-use super::{module, request, table};
+use super::{module, table};
 use crate::log::print;
 use crate::state::{self, Chosen};
 use crate::{ffi, params, version};
@@ -104,7 +104,7 @@ unsafe extern "C" fn init(
     unsafe {
         *accelerators = false
     };
-    let opened = std::panic::catch_unwind(|| state::acquire(mpi_threads, request::ended));
+    let opened = std::panic::catch_unwind(|| state::acquire(mpi_threads));
     match opened.unwrap_or_else(|_| Err("a bug in rankway".into())) {
         Ok(chosen) => rankway::match_netmod!(chosen, Chosen(state) => table::module(state)),
         Err(why) => {

@@ -1,11 +1,12 @@
 //! Probes, and messages of a matched probe.
 
-use super::buffer::Buffer;
+use super::match_spec;
 use super::module::state;
-use super::{fill, match_spec};
+use crate::buffer::Buffer;
 use crate::comm::Comm;
 use crate::ffi;
 use crate::log::{fatal, guarded};
+use crate::request::fill;
 use crate::state::State;
 use rankway::msg::{Message, MsgError};
 use rankway::netmod::Netmod;

@@ -1,14 +1,14 @@
 //! Receives, of messages of a matched probe too, and how they are taken back.
 
-use super::buffer::Buffer;
-use super::match_spec;
 use super::module::state;
 use super::probe::Matched;
-use super::request::Request;
+use super::{ANY_TAG, match_spec};
+use crate::buffer::Buffer;
 use crate::comm::Comm;
 use crate::ffi;
 use crate::log::{fatal, guarded};
-use rankway::msg::Started;
+use crate::request::Request;
+use rankway::msg::{MatchSpec, Started};
 use rankway::netmod::Netmod;
 use std::ffi::c_int;
 
@@ -21,22 +21,57 @@ pub(super) unsafe extern "C" fn irecv<N: Netmod>(
     convertor: *mut ffi::opal_convertor_t,
     request: *mut ffi::mca_mtl_request_t,
 ) -> c_int {
+    // SAFETY: Open MPI's module, a communicator that was added, a prepared
+    // convertor; the place that Open MPI reserved, and its convertor and buffer,
+    // which stay until the request is completed.
+    unsafe {
+        let comm_of = Comm::of(comm);
+        if let Some(inner) = state::<N>(mtl).unlocked()
+            && let Some(buffer) = Buffer::plainly_received(convertor)
+            && let Some(peer) = comm_of.affine_peer(source)
+            && tag != ANY_TAG
+        {
+            let bits = u64::from(source as u32) << 32 | u64::from(tag as u32);
+            let spec = MatchSpec { channel: comm_of.channel, bits, ignore: 0, from: Some(peer) };
+            let place = Request::set(request, &buffer, convertor);
+            let cookie = place.cookie();
+            if let Some(id) = inner.tagged.post_recv(spec, buffer.start, buffer.bytes, cookie) {
+                place.id = Some(id);
+                return ffi::SUCCESS;
+            }
+        }
+        irecv_slowly::<N>(mtl, comm, source, tag, convertor, request)
+    }
+}
+
+/// Begins a receive with wildcards, one that is not one piece of the user's memory, one
+/// that may have a message already, or one of several threads'.
+///
+/// # Safety
+/// \[MPI\], \[REQ\], as [`irecv`].
+#[inline(never)]
+unsafe extern "C" fn irecv_slowly<N: Netmod>(
+    mtl: *mut ffi::mca_mtl_base_module_t,
+    comm: *mut ffi::ompi_communicator_t,
+    source: c_int,
+    tag: c_int,
+    convertor: *mut ffi::opal_convertor_t,
+    place: *mut ffi::mca_mtl_request_t,
+) -> c_int {
     guarded(|| {
-        // SAFETY: Open MPI's module, a communicator that was added, a prepared
-        // convertor.
+        // SAFETY: [MPI].
         let (state, comm, buffer) =
             unsafe { (state::<N>(mtl), Comm::of(comm), Buffer::received(convertor)) };
         let buffer = match buffer {
             Ok(buffer) => buffer,
             Err(rc) => return rc,
         };
+        // SAFETY: [REQ].
+        let request = unsafe { Request::set(place, &buffer, convertor) };
         let spec = match_spec(comm, source, tag);
-        // SAFETY: the place that Open MPI reserved, and its convertor, which
-        // stays until the request is completed.
-        let request = unsafe { Request::set(request, &buffer, convertor) };
         let cookie = request.cookie();
         let started = state.enter(|inner| {
-            // SAFETY: Open MPI keeps the buffer until the request is completed.
+            // SAFETY: [BUF].
             let started = unsafe {
                 match buffer.layout() {
                     None => inner.tagged.start_recv(&spec, buffer.start, buffer.bytes, cookie),

@@ -1,43 +1,73 @@
 //! Sends.
 
-use super::buffer::Buffer;
 use super::module::state;
-use super::request::Request;
+use crate::buffer::Buffer;
 use crate::comm::Comm;
 use crate::ffi;
 use crate::log::{fatal, guarded};
+use crate::request::Request;
 use crate::state::State;
 use rankway::msg::{Envelope, MsgError, Started, Status};
 use rankway::netmod::Netmod;
 use std::ffi::c_int;
 
 /// Where a message to a rank of a communicator goes.
-#[inline]
 fn envelope(comm: &Comm, dest: c_int, tag: c_int) -> Envelope {
     let bits = comm.me | u64::from(tag as u32);
     Envelope { peer: comm.peer(dest), channel: comm.channel, bits }
 }
 
-/// Sends at once and for good, if that can be done.
+/// Sends a message of a word at once and for good, if that can be done: of a send that
+/// waits for no receive, in a process of one thread. Of what may take longer it calls
+/// nothing.
 ///
 /// # Safety
-/// The buffer is readable.
-#[inline]
+/// \[MPI\], a convertor of a send, whose buffer is readable.
+#[inline(always)]
 unsafe fn now<N: Netmod>(
-    state: &State<N>,
-    comm: &Comm,
+    mtl: *mut ffi::mca_mtl_base_module_t,
+    comm: *mut ffi::ompi_communicator_t,
     dest: c_int,
     tag: c_int,
+    convertor: *mut ffi::opal_convertor_t,
+    mode: ffi::mca_pml_base_send_mode_t,
+) -> bool {
+    if mode == ffi::MCA_PML_BASE_SEND_SYNCHRONOUS {
+        return false;
+    }
+    // SAFETY: [MPI].
+    unsafe {
+        if let Some(inner) = state::<N>(mtl).unlocked()
+            && let Some(buffer) = Buffer::plainly_sent(convertor)
+            && buffer.bytes == size_of::<u64>()
+            && let comm = Comm::of(comm)
+            && let Some(peer) = comm.affine_peer(dest)
+        {
+            let word = buffer.start.cast::<u64>().read_unaligned();
+            let bits = comm.me | u64::from(tag as u32);
+            return inner.tagged.send_word(Envelope { peer, channel: comm.channel, bits }, word);
+        }
+    }
+    false
+}
+
+/// Sends a message of one piece of the user's memory at once and for good, if that can
+/// be done.
+///
+/// # Safety
+/// \[BUF\].
+unsafe fn whole<N: Netmod>(
+    state: &State<N>,
+    to: Envelope,
     mode: ffi::mca_pml_base_send_mode_t,
     buffer: &Buffer,
 ) -> bool {
-    if mode == ffi::MCA_PML_BASE_SEND_SYNCHRONOUS || !buffer.pieces.is_null() {
+    if mode == ffi::MCA_PML_BASE_SEND_SYNCHRONOUS || !buffer.is_users() {
         return false;
     }
-    let (to, start) = (envelope(comm, dest, tag), buffer.start.cast_const());
     state.enter(|inner| {
-        // SAFETY: [BUF], [REQ].
-        unsafe { inner.tagged.send_now(to, start, buffer.bytes) }
+        // SAFETY: [BUF].
+        unsafe { inner.tagged.send_now(to, buffer.start.cast_const(), buffer.bytes) }
     })
 }
 
@@ -48,14 +78,11 @@ unsafe fn now<N: Netmod>(
 #[inline(never)]
 unsafe fn begin<N: Netmod>(
     state: &State<N>,
-    comm: &Comm,
-    dest: c_int,
-    tag: c_int,
+    to: Envelope,
     mode: ffi::mca_pml_base_send_mode_t,
     buffer: &Buffer,
     request: &mut Request,
 ) -> Option<Result<Status, MsgError>> {
-    let to = envelope(comm, dest, tag);
     let synchronous = mode == ffi::MCA_PML_BASE_SEND_SYNCHRONOUS;
     let cookie = request.cookie();
     let started = state.enter(|inner| -> Result<_, MsgError> {
@@ -91,45 +118,55 @@ pub(super) unsafe extern "C" fn send<N: Netmod>(
     convertor: *mut ffi::opal_convertor_t,
     mode: ffi::mca_pml_base_send_mode_t,
 ) -> c_int {
+    // SAFETY: Open MPI's module, a communicator that was added, a prepared
+    // convertor, whose buffer pml/cm keeps until this function returns.
+    unsafe {
+        match now::<N>(mtl, comm, dest, tag, convertor, mode) {
+            true => ffi::SUCCESS,
+            false => send_and_wait::<N>(mtl, comm, dest, tag, convertor, mode),
+        }
+    }
+}
+
+/// Sends what takes longer, and waits until the buffer is free.
+///
+/// # Safety
+/// \[MPI\], as [`send`].
+#[inline(never)]
+unsafe extern "C" fn send_and_wait<N: Netmod>(
+    mtl: *mut ffi::mca_mtl_base_module_t,
+    comm: *mut ffi::ompi_communicator_t,
+    dest: c_int,
+    tag: c_int,
+    convertor: *mut ffi::opal_convertor_t,
+    mode: ffi::mca_pml_base_send_mode_t,
+) -> c_int {
     guarded(|| {
-        // SAFETY: Open MPI's module, a communicator that was added, a prepared
-        // convertor.
+        // SAFETY: [MPI].
         let (state, comm, buffer) =
             unsafe { (state::<N>(mtl), Comm::of(comm), Buffer::sent(convertor)) };
         let buffer = match buffer {
             Ok(buffer) => buffer,
             Err(rc) => return rc,
         };
-        // SAFETY: pml/cm keeps the buffer until this function returns.
-        if !unsafe { now(state, comm, dest, tag, mode, &buffer) } {
-            send_and_wait(state, comm, dest, tag, mode, &buffer);
+        let to = envelope(comm, dest, tag);
+        // SAFETY: [BUF].
+        if unsafe { whole(state, to, mode, &buffer) } {
+            return ffi::SUCCESS;
+        }
+        let mut request = Request::waited(&buffer);
+        // SAFETY: this function does not return before the request is done.
+        match unsafe { begin(state, to, mode, &buffer, &mut request) } {
+            // SAFETY: done, and completed here only.
+            Some(result) => unsafe { Request::complete(&mut request, result.map_err(Box::new)) },
+            None => {
+                while !request.is_done() {
+                    ffi::progress();
+                }
+            }
         }
         ffi::SUCCESS
     })
-}
-
-/// Sends what takes longer, and waits until the buffer is free.
-#[inline(never)]
-fn send_and_wait<N: Netmod>(
-    state: &State<N>,
-    comm: &Comm,
-    dest: c_int,
-    tag: c_int,
-    mode: ffi::mca_pml_base_send_mode_t,
-    buffer: &Buffer,
-) {
-    let mut request = Request::waited(buffer);
-    // SAFETY: this function does not return before the request is done.
-    let started = unsafe { begin(state, comm, dest, tag, mode, buffer, &mut request) };
-    match started {
-        // SAFETY: done, and completed here only.
-        Some(result) => unsafe { Request::complete(&mut request, result.map_err(Box::new)) },
-        None => {
-            while !request.is_done() {
-                ffi::progress();
-            }
-        }
-    }
 }
 
 /// Begins a send.
@@ -140,32 +177,54 @@ pub(super) unsafe extern "C" fn isend<N: Netmod>(
     tag: c_int,
     convertor: *mut ffi::opal_convertor_t,
     mode: ffi::mca_pml_base_send_mode_t,
-    _blocking: bool,
+    blocking: bool,
     request: *mut ffi::mca_mtl_request_t,
 ) -> c_int {
+    // SAFETY: as in `send`; pml/cm keeps the buffer until the request is completed,
+    // and the place is the one it reserved.
+    unsafe {
+        if now::<N>(mtl, comm, dest, tag, convertor, mode) {
+            Request::sent(request);
+            return ffi::SUCCESS;
+        }
+        isend_slowly::<N>(mtl, comm, dest, tag, convertor, mode, blocking, request)
+    }
+}
+
+/// Begins a send that takes longer.
+///
+/// # Safety
+/// \[MPI\], \[REQ\], as [`isend`].
+#[inline(never)]
+unsafe extern "C" fn isend_slowly<N: Netmod>(
+    mtl: *mut ffi::mca_mtl_base_module_t,
+    comm: *mut ffi::ompi_communicator_t,
+    dest: c_int,
+    tag: c_int,
+    convertor: *mut ffi::opal_convertor_t,
+    mode: ffi::mca_pml_base_send_mode_t,
+    _blocking: bool,
+    place: *mut ffi::mca_mtl_request_t,
+) -> c_int {
     guarded(|| {
-        // SAFETY: as in `send`.
+        // SAFETY: [MPI].
         let (state, comm, buffer) =
             unsafe { (state::<N>(mtl), Comm::of(comm), Buffer::sent(convertor)) };
         let buffer = match buffer {
             Ok(buffer) => buffer,
             Err(rc) => return rc,
         };
-        // SAFETY: pml/cm keeps the buffer until the request is completed; the
-        // place is the one it reserved.
+        let to = envelope(comm, dest, tag);
+        // SAFETY: [BUF], [REQ].
         unsafe {
-            if now(state, comm, dest, tag, mode, &buffer) {
-                Request::sent(request);
+            if whole(state, to, mode, &buffer) {
+                Request::sent(place);
                 return ffi::SUCCESS;
             }
-        }
-        // SAFETY: the place that Open MPI reserved.
-        let request = unsafe { Request::set(request, &buffer, std::ptr::null_mut()) };
-        // SAFETY: Open MPI keeps request and buffer until it is completed.
-        let started = unsafe { begin(state, comm, dest, tag, mode, &buffer, request) };
-        if let Some(result) = started {
-            // SAFETY: done, and completed here only.
-            unsafe { Request::complete(request, result.map_err(Box::new)) };
+            let request = Request::set(place, &buffer, std::ptr::null_mut());
+            if let Some(result) = begin(state, to, mode, &buffer, request) {
+                Request::complete(request, result.map_err(Box::new));
+            }
         }
         ffi::SUCCESS
     })

@@ -1,11 +1,11 @@
 //! The table of entry points, and the communicators' hooks.
 
 use super::module::{self, state};
-use super::request::Request;
 use super::{probe, recv, send};
 use crate::comm::Comm;
 use crate::ffi;
 use crate::log::{guarded, print};
+use crate::request::Request;
 use crate::state::{State, release};
 use rankway::netmod::Netmod;
 use std::ffi::c_int;

@@ -8,16 +8,16 @@ use rankway::datatype::Layout;
 use std::ffi::{c_int, c_void};
 
 /// Where a message's bytes are.
-pub(super) struct Buffer {
+pub(crate) struct Buffer {
     /// The first byte, or the layout's origin.
-    pub(super) start: *mut u8,
-    pub(super) bytes: usize,
+    pub(crate) start: *mut u8,
+    pub(crate) bytes: usize,
     /// Null for one piece of the user's memory; whoever has it last drops it.
-    pub(super) pieces: *mut Pieces,
+    pub(crate) pieces: *mut Pieces,
 }
 
 /// A message that is not one piece of the user's memory.
-pub(super) enum Pieces {
+pub(crate) enum Pieces {
     /// What a layout takes of it.
     Layout(Layout),
     /// An allocation of the shim's, packed or to be unpacked by the convertor.
@@ -26,12 +26,33 @@ pub(super) enum Pieces {
 
 const CONTIGUOUS: u32 = ffi::OPAL_DATATYPE_FLAG_CONTIGUOUS;
 const NO_GAPS: u32 = ffi::OPAL_DATATYPE_FLAG_NO_GAPS;
+/// Of a datatype whose elements follow each other without gaps.
+const PLAIN: u32 = CONTIGUOUS | NO_GAPS;
 const DEVICE: u32 = ffi::RW_CONVERTOR_DEVICE;
 
 impl Buffer {
-    #[inline]
+    #[inline(always)]
     fn users(start: *mut u8, bytes: usize) -> Buffer {
         Buffer { start, bytes, pieces: std::ptr::null_mut() }
+    }
+
+    /// What a convertor sends, of most: data in one piece from the base on. `None` of
+    /// the others, which [`Buffer::sent`] finds.
+    ///
+    /// # Safety
+    /// `convertor` is one that pml/cm prepared for a send.
+    #[inline(always)]
+    pub(crate) unsafe fn plainly_sent(convertor: *mut ffi::opal_convertor_t) -> Option<Buffer> {
+        // SAFETY: [MPI]. pml/cm may leave a contiguous convertor
+        // unprepared: nothing of it but these fields is to be looked at then.
+        unsafe {
+            let of = &*convertor;
+            let of_type = of.pDesc.as_ref()?;
+            let plain = of.flags & ffi::CONVERTOR_COMPLETED == 0
+                && u32::from(of_type.flags) & PLAIN == PLAIN
+                && of_type.true_lb == 0;
+            plain.then(|| Buffer::users(of.pBaseBuf, of.local_size))
+        }
     }
 
     /// What a convertor sends.
@@ -41,10 +62,9 @@ impl Buffer {
     ///
     /// # Safety
     /// `convertor` is one that pml/cm prepared for a send.
-    #[inline]
-    pub(super) unsafe fn sent(convertor: *mut ffi::opal_convertor_t) -> Result<Buffer, c_int> {
-        // SAFETY: [MPI]. pml/cm may leave a contiguous convertor
-        // unprepared: nothing of it but these fields is to be looked at then.
+    #[inline(never)]
+    pub(crate) unsafe fn sent(convertor: *mut ffi::opal_convertor_t) -> Result<Buffer, c_int> {
+        // SAFETY: [MPI], as in `plainly_sent`.
         unsafe {
             let of = &*convertor;
             if let Some(of_type) = of.pDesc.as_ref()
@@ -67,6 +87,28 @@ impl Buffer {
         }
     }
 
+    /// Where a convertor's data is received, of most: in one piece. `None` of the
+    /// others, for [`Buffer::received`].
+    ///
+    /// # Safety
+    /// `convertor` is one that pml/cm prepared for a receive.
+    #[inline(always)]
+    pub(crate) unsafe fn plainly_received(convertor: *mut ffi::opal_convertor_t) -> Option<Buffer> {
+        const WANTED: u32 = ffi::CONVERTOR_HOMOGENEOUS | NO_GAPS;
+        // SAFETY: [MPI]. A description ends with an element for the
+        // whole, which says where the first byte is.
+        unsafe {
+            let of = &*convertor;
+            if of.flags & (WANTED | DEVICE) != WANTED || of.local_size == 0 {
+                return None;
+            }
+            let description = &*of.use_desc;
+            let end = &*description.desc.add(description.used);
+            let start = of.pBaseBuf.wrapping_offset(end.end_loop.first_elem_disp);
+            Some(Buffer::users(start, of.local_size))
+        }
+    }
+
     /// Where a convertor's data is received.
     ///
     /// # Errors
@@ -74,18 +116,12 @@ impl Buffer {
     ///
     /// # Safety
     /// `convertor` is one that pml/cm prepared for a receive.
-    #[inline]
-    pub(super) unsafe fn received(convertor: *mut ffi::opal_convertor_t) -> Result<Buffer, c_int> {
-        const WANTED: u32 = ffi::CONVERTOR_HOMOGENEOUS | NO_GAPS;
-        // SAFETY: [MPI]. A description ends with an element for the
-        // whole, which says where the first byte is.
+    #[inline(never)]
+    pub(crate) unsafe fn received(convertor: *mut ffi::opal_convertor_t) -> Result<Buffer, c_int> {
+        // SAFETY: [MPI].
         unsafe {
-            let of = &*convertor;
-            if of.flags & (WANTED | DEVICE) == WANTED && of.local_size > 0 {
-                let description = &*of.use_desc;
-                let end = &*description.desc.add(description.used);
-                let start = of.pBaseBuf.wrapping_offset(end.end_loop.first_elem_disp);
-                return Ok(Buffer::users(start, of.local_size));
+            if let Some(buffer) = Buffer::plainly_received(convertor) {
+                return Ok(buffer);
             }
             match Buffer::by_layout(convertor) {
                 Some(buffer) => Ok(buffer),
@@ -147,9 +183,14 @@ impl Buffer {
         Some(Buffer::of(of.pBaseBuf, of.local_size, Pieces::Layout(layout)))
     }
 
+    /// Returns true for one piece of the user's memory.
+    pub(crate) fn is_users(&self) -> bool {
+        self.pieces.is_null()
+    }
+
     /// The layout, if the message is not in one piece.
     #[inline]
-    pub(super) fn layout(&self) -> Option<&Layout> {
+    pub(crate) fn layout(&self) -> Option<&Layout> {
         // SAFETY: null, or the box that came with it.
         match unsafe { self.pieces.as_ref() } {
             Some(Pieces::Layout(layout)) => Some(layout),
@@ -164,7 +205,7 @@ impl Pieces {
     ///
     /// # Safety
     /// \[BUF\], of a receive of at least as many bytes with this convertor.
-    pub(super) unsafe fn unpack(
+    pub(crate) unsafe fn unpack(
         &self,
         convertor: *mut ffi::opal_convertor_t,
         count: usize,

@@ -3,11 +3,10 @@
 //! Open MPI reserves the place behind its own request. Its address is the
 //! cookie of the operation, which comes back when it has ended.
 
-use super::buffer::{Buffer, Pieces};
-use super::fill;
+use crate::buffer::{Buffer, Pieces};
 use crate::ffi;
 use crate::log::fatal;
-use rankway::msg::{Completion, MsgError, RequestId, Status};
+use rankway::msg::{MsgError, RequestId, Status};
 use std::ffi::c_int;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +17,7 @@ pub(crate) struct Request {
     /// Open MPI's part. Without a callback: somebody waits for `done`.
     base: ffi::mca_mtl_request_t,
     /// Names a receive, to take it back.
-    pub(super) id: Option<RequestId>,
+    pub(crate) id: Option<RequestId>,
     /// Of a message that is not one piece of the user's memory; null else.
     pieces: *mut Pieces,
     /// Of a receive, to unpack with; null for a send.
@@ -30,7 +29,7 @@ pub(crate) struct Request {
 
 impl Request {
     /// A blocking send's own, on its stack.
-    pub(super) fn waited(buffer: &Buffer) -> Request {
+    pub(crate) fn waited(buffer: &Buffer) -> Request {
         Request {
             base: ffi::mca_mtl_request_t {
                 ompi_req: std::ptr::null_mut(),
@@ -50,21 +49,20 @@ impl Request {
     /// `place` was reserved by Open MPI with the size that the module asks for,
     /// and lives until the request is completed; so does `convertor`, which is
     /// null for a send.
-    #[inline]
-    pub(super) unsafe fn set<'a>(
+    #[inline(always)]
+    pub(crate) unsafe fn set<'a>(
         place: *mut ffi::mca_mtl_request_t,
         buffer: &Buffer,
         convertor: *mut ffi::opal_convertor_t,
     ) -> &'a mut Request {
         let place = place.cast::<Request>();
-        // SAFETY: [REQ]. Open MPI has filled the first part.
+        // SAFETY: [REQ]. Open MPI has filled the first part; nobody looks at `done` of a
+        // request with a callback.
         unsafe {
             (&raw mut (*place).id).write(None);
             (&raw mut (*place).pieces).write(buffer.pieces);
             (&raw mut (*place).convertor).write(convertor);
             (&raw mut (*place).capacity).write(buffer.bytes);
-            (&raw mut (*place).done).write(AtomicBool::new(false));
-            (*(*place).base.ompi_req).req_status.MPI_ERROR = ffi::SUCCESS;
             &mut *place
         }
     }
@@ -74,8 +72,8 @@ impl Request {
     ///
     /// # Safety
     /// `place` as in [`Request::set`].
-    #[inline]
-    pub(super) unsafe fn sent(place: *mut ffi::mca_mtl_request_t) {
+    #[inline(always)]
+    pub(crate) unsafe fn sent(place: *mut ffi::mca_mtl_request_t) {
         // SAFETY: [REQ].
         unsafe {
             (&raw mut (*place.cast::<Request>()).id).write(None);
@@ -90,21 +88,21 @@ impl Request {
     ///
     /// # Safety
     /// `place` was filled by [`Request::set`] or [`Request::sent`].
-    pub(super) unsafe fn id(place: *const ffi::mca_mtl_request_t) -> Option<RequestId> {
+    pub(crate) unsafe fn id(place: *const ffi::mca_mtl_request_t) -> Option<RequestId> {
         // SAFETY: [REQ]; both fill this field, not all of them.
         unsafe { (&raw const (*place.cast::<Request>()).id).read() }
     }
 
     /// What names it when it has ended.
-    #[inline]
-    pub(super) fn cookie(&self) -> NonZeroU64 {
+    #[inline(always)]
+    pub(crate) fn cookie(&self) -> NonZeroU64 {
         let address = std::ptr::from_ref(self) as u64;
         // SAFETY: a reference is not null.
         unsafe { NonZeroU64::new_unchecked(address) }
     }
 
     /// Returns true if a blocking send is over.
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.done.load(Ordering::Acquire)
     }
 
@@ -112,25 +110,11 @@ impl Request {
     ///
     /// # Safety
     /// `this` is under way or was just done, and completed once.
-    #[inline]
-    pub(super) unsafe fn complete(this: *mut Request, result: Result<Status, Box<MsgError>>) {
+    #[inline(never)]
+    pub(crate) unsafe fn complete(this: *mut Request, result: Result<Status, Box<MsgError>>) {
         // SAFETY: [REQ]; the place stays until the callback.
         let request = unsafe { &mut *this };
-        match result {
-            Ok(status)
-                if request.pieces.is_null()
-                    && !request.convertor.is_null()
-                    && !status.cancelled =>
-            {
-                // SAFETY: Open MPI's request, which stays until the callback.
-                unsafe {
-                    let out = &raw mut (*request.base.ompi_req).req_status;
-                    fill(out, &status, status.length as usize);
-                    (*out).MPI_ERROR = ffi::SUCCESS;
-                }
-            }
-            result => request.finish(result),
-        }
+        request.finish(result);
         match request.base.completion_callback {
             // SAFETY: Open MPI's own, for its request.
             Some(callback) => unsafe { callback(&raw mut request.base) },
@@ -138,14 +122,17 @@ impl Request {
         }
     }
 
-    /// All that is not a receive into the user's memory.
-    #[inline(never)]
+    /// Gives back what it holds, and fills the status.
     fn finish(&mut self, result: Result<Status, Box<MsgError>>) {
         if !self.convertor.is_null() {
             return self.received(result);
         }
         if let Err(e) = result {
             fatal(&e);
+        }
+        if !self.base.ompi_req.is_null() {
+            // SAFETY: Open MPI's request, which stays until the callback.
+            unsafe { (*self.base.ompi_req).req_status.MPI_ERROR = ffi::SUCCESS };
         }
         drop(self.take_pieces());
     }
@@ -196,8 +183,45 @@ impl Request {
 ///
 /// # Safety
 /// The cookie is that of a request of this module that is under way.
-#[inline]
-pub(crate) unsafe fn ended(ended: Completion) {
+pub(crate) unsafe fn ended(cookie: NonZeroU64, result: Result<Status, Box<MsgError>>) {
     // SAFETY: [REQ].
-    unsafe { Request::complete(ended.cookie.get() as *mut Request, ended.result) };
+    unsafe { Request::complete(cookie.get() as *mut Request, result) };
+}
+
+/// The same of a message that went or came. A receive of one piece of the user's
+/// memory has nothing else to it.
+///
+/// # Safety
+/// As [`ended`].
+#[inline(always)]
+pub(crate) unsafe fn succeeded(cookie: NonZeroU64, status: &Status) {
+    let this = cookie.get() as *mut Request;
+    // SAFETY: [REQ]; the place, and Open MPI's request, stay until the callback.
+    unsafe {
+        let plain = (*this).pieces.is_null() && !(*this).convertor.is_null();
+        match (*this).base.completion_callback {
+            Some(callback) if plain => {
+                let out = &raw mut (*(*this).base.ompi_req).req_status;
+                fill(out, status, status.length as usize);
+                (*out).MPI_ERROR = ffi::SUCCESS;
+                callback(this.cast());
+            }
+            _ => ended(cookie, Ok(*status)),
+        }
+    }
+}
+
+/// Fills what a probe or a receive tells, but for the error field, which is
+/// not a probe's to touch.
+///
+/// # Safety
+/// `out` is a status to write to.
+#[inline(always)]
+pub(crate) unsafe fn fill(out: *mut ffi::ompi_status_public_t, status: &Status, bytes: usize) {
+    // SAFETY: [MPI].
+    let out = unsafe { &mut *out };
+    out.MPI_SOURCE = status.source() as c_int;
+    out.MPI_TAG = status.tag() as c_int;
+    out._ucount = bytes;
+    out._cancelled = c_int::from(status.cancelled);
 }
