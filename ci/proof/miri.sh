@@ -19,9 +19,10 @@ has_miri || skip miri "no nightly Rust with Miri: $nightly_by_hand"
 words=("$@")
 [ ${#words[@]} != 0 ] || words=(
   av::entry av::table datatype rankmap::tests rankmap::group rankmap::compact::cpu rankmap::compact::image
-  rankmap::compact::refused device::node device::business_card device::packet
+  rankmap::compact::refused shm::ring device::business_card device::packet
   device::completions device::failures
-  msg::credit msg::tagged msg::pool matching::tests::takes boot::control::protocol boot::contact_info rma::keys rma::typed
+  msg::credit msg::recent msg::tagged msg::pool matching::tests::takes boot::control::protocol boot::contact_info rma::keys rma::typed
+  track::definition track::event track::file track::ring
 )
 # Without isolation: proptest looks for its files.
 export MIRIFLAGS="-Zmiri-disable-isolation ${MIRIFLAGS:-}" PROPTEST_CASES="${PROPTEST_CASES:-3}"

@@ -42,6 +42,6 @@ fi
 if [ "$which" != address ]; then
   CARGO_TARGET_DIR=$target/thread RUSTFLAGS="-Zsanitizer=thread" \
     TSAN_OPTIONS="halt_on_error=1:suppressions=$PWD/ci/proof/sanitize.supp" \
-    "${library[@]}" -Zbuild-std -- device::node msg:: av::table boot::control
+    "${library[@]}" -Zbuild-std -- shm:: device::node msg:: av::table boot::control
   echo "sanitize: ThreadSanitizer has nothing to say"
 fi
