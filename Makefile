@@ -13,8 +13,8 @@ OPENMPI_DIR ?= $(if $(PREFIX),$(PREFIX)/lib/openmpi,$(CURDIR)/target/openmpi)
 # The profile they are built with: release, or checked, which is sooner done.
 OPENMPI_PROFILE ?= release
 
-.PHONY: help deps build rate count count-c memory maps pack info openmpi preload bench-preload test test-c test-matrix test-random test-openmpi test-mpi \
-	test-mpi-short test-mpi-preload test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi heap-mpi \
+.PHONY: help deps build rate count count-c count-mpi memory maps pack info openmpi preload bench-preload bench-track test test-c test-matrix test-random test-openmpi test-mpi \
+	test-mpi-short test-mpi-preload test-mpi-track test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi heap-mpi \
 	test-kills check fmt clippy doc structure public package bench rivals miri loom sanitize fuzz ci bindings \
 	install uninstall clean
 
@@ -37,6 +37,11 @@ count: build ## instructions of a translation and of a put
 count-c: build ## instructions of what include/rankway.h has inline, as C compiles it
 	@ci/measure/golden.sh c --show $(ARGS)
 
+count-mpi: openmpi build ## instructions of MPI calls on our components and Open MPI's own, by library (ARGS: --stack, --functions, --listing CALL, --created)
+	@mpicc.openmpi -std=gnu11 -O2 -Wall -Wextra -shared -fPIC -o "$(OPENMPI_DIR)/rankway-count.so" plugins/openmpi/bench/count.c
+	@$(CARGO_TARGET_DIR)/release/rankway count-mpi --program "$(OPENMPI_DIR)/rankway-count.so" \
+		--components "$(OPENMPI_DIR)" $(ARGS)
+
 memory: build ## bytes of address vectors and communicators
 	@$(CARGO_TARGET_DIR)/release/rankway memory $(ARGS)
 
@@ -54,22 +59,28 @@ openmpi: ## build the Open MPI components, install them into OPENMPI_DIR or PREF
 	@$(ENV) cargo build --profile $(OPENMPI_PROFILE) --manifest-path plugins/openmpi/Cargo.toml
 	@PROFILE="$(OPENMPI_PROFILE)" ci/install/openmpi.sh "$(OPENMPI_DIR)"
 
-preload: ## build librankway_pack.so, to be preloaded under any program of Open MPI or MPICH
+preload: ## build librankway_pack.so and librankway_track.so, to be preloaded under any MPI program
 	@ci/deps
-	@$(ENV) cargo build -q --release -p rankway-pack
+	@$(ENV) cargo build -q --release -p rankway-pack -p rankway-track
 	@echo "use: mpirun ... env LD_PRELOAD=$(abspath $(CARGO_TARGET_DIR))/release/librankway_pack.so ./program"
+	@echo "use: mpirun ... env LD_PRELOAD=$(abspath $(CARGO_TARGET_DIR))/release/librankway_track.so ./program"
 
 bench-preload: preload ## packing and messages with it beside each MPI's own and memcpy, in one process (ARGS: seconds each)
 	@ci/deps --preload
 	@CARGO_TARGET_DIR="$(abspath $(CARGO_TARGET_DIR))" ci/measure/preload.sh $(ARGS)
 
+bench-track: preload ## MPI_Send and a ping-pong with librankway_track.so beside MPI's own, in one process
+	@ci/deps --preload
+	@CARGO_TARGET_DIR="$(abspath $(CARGO_TARGET_DIR))" ci/measure/track.sh
+
 test: build ## every test (a newer libfabric too, where ci/machine/newer-fabric.sh has fetched one)
+	@ci/deps --otf2 || true
 	@$(ENV) newer=$$(ci/machine/newer-fabric.sh --if-there 2>/dev/null); \
 		RANKWAY_NEWER_LIBFABRIC=$$newer \
 		RANKWAY_NEWER_UCX=$$(ls $${newer%/*}/libucp.so.0 2>/dev/null) \
 		cargo test --profile checked --workspace $(ARGS)
 
-test-kills: build ## a rank killed amidst every operation (ARGS: --row --network --trials --seed --jobs)
+test-kills: build ## a rank killed amidst every operation (ARGS: --row --network --trials --seed --jobs --seconds)
 	@$(ENV) cargo test --profile checked --workspace --test kills -- matrix $(ARGS)
 
 test-c: build ## the C interface: its tests and examples, under every launcher here
@@ -85,6 +96,7 @@ test-random: ## random programs of them, 10 minutes a network (ARGS: --seconds N
 	@$(MATRIX) random --seconds 600 $(ARGS)
 
 test-openmpi: openmpi ## our own MPI programs under mpirun with our components
+	@ci/deps --valgrind || true
 	@OPENMPI_DIR="$(OPENMPI_DIR)" plugins/openmpi/tests/run $(ARGS)
 
 bench-mpi: openmpi build ## MPI programs on our components beside Open MPI's own, in one run
@@ -101,6 +113,10 @@ test-mpi-short: openmpi ## some 200 programs of it over our components, in minut
 test-mpi-preload: preload ## MPICH's test suite with librankway_pack.so before Open MPI and MPICH, and without (ARGS: directories)
 	@ci/deps --preload
 	@ci/mpi/suite.sh -s preload -s mpich-preload $(ARGS)
+
+test-mpi-track: preload ## MPICH's test suite with librankway_track.so before Open MPI and MPICH, and without (ARGS: directories)
+	@ci/deps --preload
+	@ci/mpi/suite.sh -s track -s mpich-track $(or $(ARGS),comm topo spawn)
 
 test-mpi4py: openmpi ## mpi4py's test suite, with our components and with Open MPI's own
 	@ci/deps --python
@@ -126,6 +142,7 @@ test-fresh: ## all a newcomer runs, in a minimal Debian made for it (root; ARGS:
 
 check: ## formatting, lints, documentation, structure, bindings, other targets
 	@ci/deps --ci
+	@ci/check/locks.sh
 	@$(MAKE) --no-print-directory fmt clippy doc structure package
 	@ci/check/bindings.sh
 	@ci/check/header.sh
@@ -195,7 +212,7 @@ bindings: ## make the bindings again from the installed headers, and keep them
 ci: ## everything that is checked before a change is taken
 	@.ci/run
 
-install: build ## the C library, header, pkg-config file, librankway_pack.so (PREFIX=/usr/local, DESTDIR)
+install: build ## the C library, header, pkg-config file, preloaded libraries (PREFIX=/usr/local, DESTDIR)
 	@PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)" INCLUDEDIR="$(INCLUDEDIR)" DESTDIR="$(DESTDIR)" ci/install/library.sh install
 
 uninstall: ## take them away again

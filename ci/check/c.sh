@@ -74,6 +74,23 @@ for name in rma messages am; do
   fi
 done
 
+# What a C program calls, as `rankway trace` reads it, event by event; and that a device layer
+# (which brings its own boot) is not recorded.
+for over in shm tcp; do
+  run "recorded over $over" env TEST_PROVIDER=$over RANKWAY_TRACE="$work/traces-$over" "$work/recorded"
+  "$dir/rankway" trace export --csv "$work/csv-$over" "$work/traces-$over" >"$work/log"
+  if ! tr -d '\r' <"$work/csv-$over/events.csv" | cut -d, -f2,4,8,11,13,14 | LC_ALL=C sort -s -t, -k1,1 |
+    diff -u capi/tests/recorded.csv -; then
+    echo "c: recorded over $over: other events than capi/tests/recorded.csv" >&2
+    exit 1
+  fi
+done
+run "a device layer" env RANKWAY_TRACE="$work/traces-none" "$work/boot"
+if [ -e "$work/traces-none" ]; then
+  echo "c: a device layer was recorded" >&2
+  exit 1
+fi
+
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 open_mpi=$(command -v mpirun.openmpi || true)
 hydra=$(command -v mpiexec.hydra || true)
@@ -102,8 +119,10 @@ if [ "$profile" = release ]; then
   "$cc" -O2 "${strict[@]}" -std=c99 -D_POSIX_C_SOURCE=200809L examples/c/pingpong.c "${flags[@]}" \
     -o "$work/installed"
   run "pingpong, installed" env LD_LIBRARY_PATH="$DESTDIR$PREFIX/lib" "$work/installed"
-  run "librankway_pack.so, installed" env LD_PRELOAD="$DESTDIR$PREFIX/lib/librankway_pack.so" \
-    grep -c librankway_pack /proc/self/maps
+  for one in pack track; do
+    run "librankway_$one.so, installed" env LD_PRELOAD="$DESTDIR$PREFIX/lib/librankway_$one.so" \
+      grep -c "librankway_$one" /proc/self/maps
+  done
   ci/install/library.sh uninstall >"$work/log"
   left=$(find "$DESTDIR" ! -type d)
   [ -z "$left" ] || { echo "c: uninstall left $left" >&2; exit 1; }

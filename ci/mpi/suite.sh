@@ -13,6 +13,7 @@
 #                   preload       stock with librankway_pack.so before it, and stock
 #                       (make preload); what fails fails without it too
 #                   mpich-preload the same with the distribution's MPICH
+#                   track, mpich-track   the same with librankway_track.so
 #                   NAME=FLAGS    flags of mpirun; no failures of it are known
 #     -t SECONDS  limit of a program (30), up to four times where its list says so
 #     -p PATTERN  only programs whose name matches (a shell pattern)
@@ -56,6 +57,8 @@ components=${OPENMPI_DIR:-$PWD/target/openmpi}
 ours="--mca mca_base_component_path $components:SYS_DEFAULT --mca pml cm --mca mtl rankway --mca osc rankway"
 # Whatever their lengths and blocks, all calls that can be are taken.
 library=$(realpath -m "${CARGO_TARGET_DIR:-target}/release/librankway_pack.so")
+recorder=$(dirname "$library")/librankway_track.so
+traces=$(mktemp -d -u)
 declare -A flags_of=(
   [ours]="$ours"
   [ours-tcp]="$ours --mca mtl_rankway_provider tcp;ofi_rxm -x RANKWAY_NODE_QUEUES=0"
@@ -64,10 +67,12 @@ declare -A flags_of=(
   [stock-rdma]="--mca pml ob1"
   [mpich]=""
   [mpich-preload]="-genv LD_PRELOAD $library -genv RANKWAY_PACK all"
+  [mpich-track]="-genv LD_PRELOAD $recorder -genv RANKWAY_TRACE $traces"
 )
 flags_of[preload]="${flags_of[stock]} -x LD_PRELOAD=$library -x RANKWAY_PACK=all"
+flags_of[track]="${flags_of[stock]} -x LD_PRELOAD=$recorder -x RANKWAY_TRACE=$traces"
 # What fails there too is no failure of these; what fails over mpich alone, of none.
-declare -A without=([preload]=stock [mpich-preload]=mpich) fails=()
+declare -A without=([preload]=stock [mpich-preload]=mpich [track]=stock [mpich-track]=mpich) fails=()
 
 stacks=() directories=() known=() whole=1 short=0 verbose=0 only_build=0
 limit=30 patience=180 pattern='*' most=100000 at_a_time=$(($(nproc) + 1))
@@ -114,6 +119,7 @@ for stack in "${stacks[@]}"; do
   case $stack in
     ours*) [ -e "$components/mca_mtl_rankway.so" ] || die "no components in $components; make openmpi" ;;
     *preload) [ -e "$library" ] || die "there is no $library; make preload" ;;
+    *track) [ -e "$recorder" ] || die "there is no $recorder; make preload" ;;
     mpich) command -v mpiexec.hydra >/dev/null 2>&1 || die "there is no mpiexec.hydra; ci/deps --preload" ;;
   esac
 done
@@ -138,7 +144,7 @@ touch "$work/started"
 finish() {
   end_all
   sweep
-  rm -rf "$work"
+  rm -rf "$work" "$traces"
 }
 trap finish EXIT
 trap 'exit 130' INT
