@@ -38,6 +38,11 @@ impl ObjectKind {
         }
     }
 
+    /// Returns true of what each process has for itself, whatever its size.
+    pub(super) fn is_of_one(self) -> bool {
+        matches!(self, ObjectKind::Group | ObjectKind::Datatype | ObjectKind::Request)
+    }
+
     /// Returns true of communicators and of what has one within: what MPIs can run out of.
     pub fn has_communicator(self) -> bool {
         use ObjectKind::{Communicator, File, Intercommunicator, Window};
@@ -105,6 +110,7 @@ constructors! {
     Connect = 37 Intercommunicator "MPI_Comm_connect",
     Join = 38 Intercommunicator "MPI_Comm_join",
     IntercommCreateOf = 39 Intercommunicator "MPI_Comm_create (of an intercommunicator)",
+    IntercommCreateFromGroups = 40 Intercommunicator "MPI_Intercomm_create_from_groups",
     WinCreate = 50 Window "MPI_Win_create",
     WinAllocate = 51 Window "MPI_Win_allocate",
     WinAllocateShared = 52 Window "MPI_Win_allocate_shared",

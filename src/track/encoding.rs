@@ -272,6 +272,12 @@ impl<'a> In<'a> {
         let family = has & FAMILY != 0;
         let order = if family { Order::Scattered } else { Order::Ranks };
         let runs = [self.runs(order)?, self.runs(order)?];
+        // Members have ranks in their group.
+        let inside = |(runs, size): (&Runs, u32)| {
+            let last = |run: &Run| run.local_at(run.count - 1);
+            family || runs.as_slice().iter().all(|run| last(run) < size)
+        };
+        runs.iter().zip(sizes).all(inside).then_some(())?;
         Some(Entry {
             identity,
             constructor,

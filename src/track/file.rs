@@ -368,8 +368,11 @@ impl ProcessTrace {
                 let body: &[u8; 16 + Definition::BYTES] = body.try_into().ok()?;
                 let definition = Definition::from_bytes(body.last_chunk()?)?;
                 let id = half(body, 0);
-                let Definition { rank, size, .. } = definition;
-                (id != 0 && rank < size.max(1) && size <= SIZE_MAX).then_some(())?;
+                let Definition { rank, size, constructor, .. } = definition;
+                // (Groups may be empty, and datatypes are of nobody.)
+                let least = u32::from(!constructor.object().is_of_one());
+                (id != 0 && rank < size.max(1) && (least..=SIZE_MAX).contains(&size))
+                    .then_some(())?;
                 live.insert(id, self.definitions.len());
                 let made = word(body, 8);
                 self.definitions.push(Defined { id, made, freed: None, definition });
@@ -480,6 +483,31 @@ mod tests {
         assert_eq!(trace.events[&2][0].bytes(), 64);
         assert_eq!((trace.dropped, trace.lost, trace.ended), (5, 2, true));
         assert_eq!((trace.nanos(1000), trace.nanos(2000)), (5_000_000, 5_000_600));
+    }
+
+    /// Communicators have members; groups may have none.
+    #[test]
+    fn a_communicator_of_nobody_is_refused() {
+        for (constructor, is_read) in [
+            (Constructor::World, false),
+            (Constructor::Dup, false),
+            (Constructor::WinCreate, false),
+            (Constructor::GroupIncl, true),
+        ] {
+            let mut writer = Writer::new(Vec::new(), &HEADER_OF_TEST).unwrap();
+            let definition = Definition {
+                identity: Identity(5),
+                rank: 0,
+                size: 0,
+                parent: 0,
+                site: 0,
+                constructor,
+                flags: DefinitionFlags::NONE,
+            };
+            writer.add(&Chunk::Defined { id: 1, ticks: 1001, definition }).unwrap();
+            let read = ProcessTrace::from_bytes(writer.get_mut());
+            assert_eq!(read.is_ok(), is_read, "{constructor}");
+        }
     }
 
     /// Cut off anywhere it is read up to the last whole chunk; with any byte changed it is

@@ -281,13 +281,8 @@ const FAMILY: u64 = 0x6661_6d69_6c79;
 
 /// Returns true if each process has its own.
 fn is_family(kind: ObjectKind, constructor: Constructor, size: u32) -> bool {
-    match kind {
-        ObjectKind::Group | ObjectKind::Datatype | ObjectKind::Request => true,
-        ObjectKind::Intercommunicator => false,
-        ObjectKind::Communicator | ObjectKind::Window | ObjectKind::File => {
-            size <= 1 && constructor != Constructor::World
-        }
-    }
+    kind.is_of_one()
+        || (kind != ObjectKind::Intercommunicator && size <= 1 && constructor != Constructor::World)
 }
 
 pub(super) fn key(entry: &Entry) -> (u64, bool) {
