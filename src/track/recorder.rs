@@ -2,11 +2,11 @@
 //!
 //! Definitions go to the file at once (into a buffer), and stay in memory while they are
 //! live. Events go into a ring of the thread that makes them; one thread in the background
-//! writes all rings to the file, every tenth of a second and when a ring is half full.
+//! writes all rings to the file, every tenth of a second and when an eighth of a ring is full.
 //!
 //! Locks: `sink` before `objects`. A thread takes them with its first event; after that
 //! recording an event takes none, and no system call but the one that wakes the thread in
-//! the background, once in half a ring.
+//! the background, once in an eighth of a ring.
 //!
 //! A process that was forked off writes nothing: the file is its parent's.
 
@@ -478,7 +478,6 @@ impl Output {
 
     /// Writes what is in the rings now, and the clock from time to time.
     fn write_events(&mut self) {
-        let mut bytes = Vec::new();
         let mut rings = std::mem::take(&mut self.rings);
         rings.retain(|(thread, ring)| {
             let ended = Arc::strong_count(ring) == 1;
@@ -486,14 +485,14 @@ impl Output {
             fence(Ordering::Acquire);
             // (A thread that records as fast as this writes does not hold it up.)
             for _ in 0..=ring.capacity() / CHUNK {
-                bytes.clear();
-                // SAFETY: pops are made by who has this locked.
-                let popped =
-                    unsafe { ring.pop(CHUNK, |event| bytes.extend_from_slice(&event.to_bytes())) };
+                let popped = self.batch.add_events(*thread, |bytes| {
+                    bytes.reserve(CHUNK * Event::BYTES);
+                    // SAFETY: pops are made by who has this locked.
+                    unsafe { ring.pop(CHUNK, |event| bytes.extend_from_slice(&event.to_bytes())) }
+                });
                 if popped == 0 {
                     break;
                 }
-                self.batch.add(&Chunk::Events { thread: *thread, bytes: &bytes });
                 self.write_batch();
                 if popped < CHUNK {
                     break;

@@ -13,8 +13,9 @@ use super::sync::{AtomicUsize, Ordering, Slot};
 pub(super) enum Pushed {
     /// It is in the ring.
     In,
-    /// It is in the ring, and half a ring has been pushed since this was last returned.
-    HalfRing,
+    /// It is in the ring, and an eighth of one has been pushed since this was last returned:
+    /// early enough for who pops to be late by most of a ring.
+    Share,
     /// It found no space and was dropped.
     Dropped,
 }
@@ -25,6 +26,8 @@ struct Producer {
     /// `tail` as it was seen last, the producer's alone.
     seen: Slot<usize>,
     dropped: AtomicUsize,
+    /// An eighth of the ring, less one.
+    share: usize,
 }
 
 #[repr(align(64))]
@@ -47,7 +50,12 @@ impl<T: Copy> Ring<T> {
         unsafe { seen.write(0) };
         Ring {
             slots: (0..capacity).map(|_| Slot::empty()).collect(),
-            producer: Producer { head: AtomicUsize::new(0), seen, dropped: AtomicUsize::new(0) },
+            producer: Producer {
+                head: AtomicUsize::new(0),
+                seen,
+                dropped: AtomicUsize::new(0),
+                share: (capacity / 8).max(1) - 1,
+            },
             consumer: Consumer { tail: AtomicUsize::new(0) },
         }
     }
@@ -77,7 +85,7 @@ impl<T: Copy> Ring<T> {
         let head = head.wrapping_add(1);
         // Pairs with the Acquire load in `pop`: who sees the count sees the value.
         self.producer.head.store(head, Ordering::Release);
-        if head & (self.slots.len() / 2 - 1) == 0 { Pushed::HalfRing } else { Pushed::In }
+        if head & self.producer.share == 0 { Pushed::Share } else { Pushed::In }
     }
 
     /// Returns true if there is space behind the consumer's last count; else counts a drop.

@@ -43,6 +43,27 @@ impl Batch {
         }
     }
 
+    /// A chunk of events of a thread, as bytes that `fill` puts behind those that are there;
+    /// it returns how many events that were.
+    pub(super) fn add_events(
+        &mut self,
+        thread: u32,
+        fill: impl FnOnce(&mut Vec<u8>) -> usize,
+    ) -> usize {
+        let at = self.bytes.len();
+        Chunk::Events { thread, bytes: &[] }.append_to(&mut self.bytes);
+        let body = self.bytes.len();
+        let count = fill(&mut self.bytes);
+        let len = (self.bytes.len() - body) as u64;
+        debug_assert_eq!(len, (count * super::Event::BYTES) as u64);
+        match count {
+            0 => self.bytes.truncate(at),
+            _ => self.bytes[body - 8..body].copy_from_slice(&len.to_le_bytes()),
+        }
+        self.events += count as u64;
+        count
+    }
+
     pub(super) fn is_large(&self) -> bool {
         self.bytes.len() >= BUFFER
     }
