@@ -84,6 +84,12 @@ for over in shm tcp; do
     echo "c: recorded over $over: other events than capi/tests/recorded.csv" >&2
     exit 1
   fi
+  # Each constructor has the place that called it.
+  if grep -E '(MPI_Comm_(dup|split)|MPI_Win_[a-z]+),' "$work/csv-$over/definitions.csv" |
+    grep -vE '/recorded\+0x[0-9a-f]+|recorded\.c:[0-9]+' >&2; then
+    echo "c: recorded over $over: objects without the place that made them" >&2
+    exit 1
+  fi
 done
 run "a device layer" env RANKWAY_TRACE="$work/traces-none" "$work/boot"
 if [ -e "$work/traces-none" ]; then

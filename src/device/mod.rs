@@ -35,6 +35,8 @@
 
 mod bounce;
 mod business_card;
+#[cfg(target_os = "linux")]
+mod caller;
 mod completions;
 mod connect;
 mod context;

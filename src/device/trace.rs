@@ -111,10 +111,13 @@ impl Trace {
     }
 
     fn site(&self, caller: &'static Location<'static>) -> u16 {
-        if !self.sites {
-            return 0;
+        match self.sites {
+            true => self.recorder.site(&format!("{}:{}", caller.file(), caller.line())),
+            #[cfg(target_os = "linux")]
+            false => super::caller::outside().map_or(0, |place| self.recorder.site(&place)),
+            #[cfg(not(target_os = "linux"))]
+            false => 0,
         }
-        self.recorder.site(&format!("{}:{}", caller.file(), caller.line()))
     }
 }
 
