@@ -6,10 +6,12 @@ use crate::job::Job;
 use crate::mpi;
 use crate::settings;
 use rankway::track::Identity;
+use rankway_preload::say;
 use std::ffi::{c_int, c_void};
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Once;
 use std::time::{Duration, Instant};
 
 /// The paper's key: who leads, and its counter.
@@ -152,6 +154,54 @@ pub(crate) unsafe fn by_lead(job: &Job, comm: usize) -> Option<Identity> {
             lead = Lead::own(job);
         }
         tell(job.mpi.packed, &mut lead, 0, comm).then(|| lead.identity())
+    }
+}
+
+/// The same of a communicator that was made without one of all processes: where some of its
+/// members have not this library, its name is each one's own.
+///
+/// # Safety
+/// \[MPI\]; all members that have this library call it.
+pub(crate) unsafe fn by_lead_in_time(job: &Job, comm: usize) -> Option<Identity> {
+    let own = Lead::own(job);
+    // SAFETY: [MPI]; all bytes make a lead.
+    let told = unsafe {
+        let place = crate::job::place_in(comm)?;
+        tell_all(job.mpi.packed, own, comm, place)
+    };
+    if told.is_none() {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            say(&format!(
+                "rankway_track: rank {}: not all of a communicator have this library; each has it \
+                 alone: preload it to all, or to none\n",
+                job.rank
+            ));
+        });
+    }
+    Some(told.unwrap_or(own).identity())
+}
+
+/// The name of an intercommunicator that was made of groups alone, which have no communicators:
+/// all meet in one of both for a moment, whose rank 0 names it. Returns also whether this group
+/// is the one behind there.
+///
+/// # Safety
+/// \[MPI\]; all members of both groups call it.
+pub(crate) unsafe fn between_groups(job: &Job, inter: usize) -> Option<(Identity, bool)> {
+    let mut both = 0usize;
+    let place = (&raw mut both).cast::<c_void>();
+    // SAFETY: [MPI], [SIG]; a place for a handle of any library, which is given back.
+    unsafe {
+        let (merge, free) = (mpi::INTERCOMM_MERGE.get()?, mpi::COMM_FREE.get()?);
+        if merge(inter, 0, place) != 0 {
+            return None;
+        }
+        let comm = mpi::handle(both);
+        let name = by_lead_in_time(job, comm);
+        let ranks = [inter, comm].map(|comm| mpi::number(&mpi::COMM_RANK, comm));
+        free(place);
+        Some((name?, ranks[0] != ranks[1]))
     }
 }
 

@@ -25,9 +25,21 @@ pub(crate) enum Selector {
     Lead,
     /// Not all of the parent call: its rank 0 tells a name.
     Told,
+    /// The same where a session may be all that there is: some may be without this library.
+    ToldInTime,
     /// An intercommunicator of which this is the local group's communicator: the leads
     /// exchange names.
     Between(usize),
+    /// One that was made of groups alone.
+    BetweenGroups,
+}
+
+impl Selector {
+    /// Members hear the name by a message.
+    fn is_told(self) -> bool {
+        use Selector::{Between, BetweenGroups, Told, ToldInTime};
+        matches!(self, Told | ToldInTime | Between(_) | BetweenGroups)
+    }
 }
 
 /// A call that makes or frees objects, as an event of its own; `done` is given when it
@@ -175,12 +187,12 @@ unsafe fn made(
         let is_member = job.mpi.is_comm(handle);
         // (All that are to answer do, whether they can write or not.)
         let told = match selector {
-            Selector::Told | Selector::Between(_) if is_member && job.is_alone => {
-                Some((Lead::own(job).identity(), false))
-            }
-            Selector::Told if is_member => Some((agree::by_lead(job, handle)?, false)),
-            Selector::Between(local) if is_member => Some(agree::between(job, handle, local)?),
-            _ => None,
+            _ if !is_member || !selector.is_told() => None,
+            _ if job.is_alone => Some((Lead::own(job).identity(), false)),
+            Selector::ToldInTime => Some((agree::by_lead_in_time(job, handle)?, false)),
+            Selector::Between(local) => Some(agree::between(job, handle, local)?),
+            Selector::BetweenGroups => Some(agree::between_groups(job, handle)?),
+            _ => Some((agree::by_lead(job, handle)?, false)),
         };
         let recorder = job.recorder.as_ref()?;
         let parent = id_of(parent_word);
@@ -193,7 +205,7 @@ unsafe fn made(
                 Some(identity)
             }
             // (All of the parent have called, and count: also who got none.)
-            None if matches!(selector, Selector::Told | Selector::Between(_)) => None,
+            None if selector.is_told() => None,
             None => {
                 let selector = match selector {
                     Selector::Color(color) => u64::from(color as u32),

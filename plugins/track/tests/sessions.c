@@ -27,6 +27,20 @@ static void once(const char *tag) {
   MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm);
   MPI_Comm_split(comm, rank % 2, 0, &odd);
   if (rank == 0) printf("%s: %d of %d\n", tag, sum, size);
+#ifdef PARTS
+  // The two halves.
+  MPI_Group rest;
+  MPI_Comm between;
+  int theirs = -1;
+  MPI_Group_difference(all, half, &rest);
+  MPI_Intercomm_create_from_groups(meets ? half : rest, 0, meets ? rest : half, 0, "halves",
+                                   MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &between);
+  if (rank == 0) MPI_Send(&sum, 1, MPI_INT, 0, 3, between);
+  if (rank == size / 2) MPI_Recv(&theirs, 1, MPI_INT, 0, 3, between, MPI_STATUS_IGNORE);
+  if (rank == size / 2) printf("%s: %d\n", tag, theirs);
+  MPI_Comm_free(&between);
+  MPI_Group_free(&rest);
+#endif
   MPI_Comm_free(&odd);
   MPI_Comm_free(&comm);
   MPI_Group_free(&half);

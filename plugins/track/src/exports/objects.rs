@@ -25,7 +25,12 @@ calls! {
     MPI_Comm_create_group (comm, group, tag, new) |call|
         objects::comm(Constructor::CreateGroup, comm, new, Selector::Told, call);
     MPI_Comm_create_from_group (group, text, info, handler, new) |call|
-        objects::comm(Constructor::CreateFromGroup, 0, new, Selector::Told, call);
+        objects::comm(Constructor::CreateFromGroup, 0, new, Selector::ToldInTime, call);
+    MPI_Intercomm_create_from_groups (
+        group, lead, others, their_lead, text, info, handler, new
+    ) |call| objects::comm(
+        Constructor::IntercommCreateFromGroups, 0, new, Selector::BetweenGroups, call
+    );
     MPI_Cart_create (comm, n, dims, periods, reorder, new) |call|
         objects::comm(Constructor::CartCreate, comm, new, Selector::Single, call);
     MPI_Cart_sub (comm, remain, new) |call|
