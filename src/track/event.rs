@@ -103,6 +103,7 @@ kinds! {
         Pready = 4 "MPI_Pready",
         PreadyRange = 5 "MPI_Pready_range",
         PreadyList = 6 "MPI_Pready_list",
+        Completed = 7 "(completed)",
     }
     Send {
         Send = 10 "MPI_Send",
@@ -234,6 +235,28 @@ kinds! {
     }
 }
 
+impl Kind {
+    /// Returns true of what is no call, but came to its end in one: a message that was
+    /// received, or what else a request was of. Where a call began it, [`Event::start`] is
+    /// that of its event, which no other of the process begins at; else it is the end.
+    pub fn is_end(self) -> bool {
+        matches!(self, Kind::Received | Kind::Completed)
+    }
+
+    /// Returns true if the call makes or starts a request, and comes back before what it
+    /// began is over.
+    pub fn begins(self) -> bool {
+        use Kind::{
+            Ibsend, Irsend, Isend, Isendrecv, IsendrecvReplace, Issend, Raccumulate, Rget,
+            RgetAccumulate, Rput, StartSend,
+        };
+        matches!(self.class(), CallClass::Post | CallClass::CollectiveStart)
+            || matches!(self, Isend | Ibsend | Issend | Irsend | StartSend)
+            || matches!(self, Isendrecv | IsendrecvReplace)
+            || matches!(self, Rput | Rget | Raccumulate | RgetAccumulate)
+    }
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
@@ -276,7 +299,8 @@ pub struct Event {
     /// When the call began, in ticks of the process's clock
     /// ([`Header::nanos`](super::Header::nanos)).
     pub start: u64,
-    /// Ticks that it took; in 1,024 of them where [`Event::LONG`] is set.
+    /// The lower half of the ticks that it took; in 1,024 of them where [`Event::LONG`] is
+    /// set.
     duration: u32,
     /// The object that it was made on: the number that this process gave it, 0 for none.
     pub comm: u32,
@@ -284,7 +308,8 @@ pub struct Event {
     pub peer: u32,
     /// The message's tag, 0 where there is none.
     pub tag: i32,
-    /// Bytes in the lower 40 bits, kind, flags, and [`Event::LONG`].
+    /// Bytes in the lower 40 bits, kind, flags, seven bits more of the ticks that it took, and
+    /// [`Event::LONG`].
     word: u64,
 }
 
@@ -294,6 +319,9 @@ impl Event {
     /// Bytes of an event.
     pub const BYTES: usize = 32;
     const LONG: u64 = 1 << 63;
+    /// Where the upper bits of the ticks are, and how many bits they have in all.
+    const UPPER: u32 = 56;
+    const MOST_TICKS: u32 = 39;
     const MOST_BYTES: u64 = (1 << 40) - 1;
 
     /// A call from `start` to `end`. More than a terabyte counts as one.
@@ -301,12 +329,22 @@ impl Event {
     #[must_use]
     pub fn new(kind: Kind, start: u64, end: u64) -> Event {
         let ticks = end.saturating_sub(start);
-        let (duration, long) = match u32::try_from(ticks) {
+        let (duration, upper) = match u32::try_from(ticks) {
             Ok(duration) => (duration, 0),
-            Err(_) => (u32::try_from(ticks >> 10).unwrap_or(u32::MAX), Event::LONG),
+            Err(_) => Event::long(ticks),
         };
-        let word = u64::from(kind as u8) << 40 | long;
+        let word = u64::from(kind as u8) << 40 | upper;
         Event { start, duration, comm: 0, peer: NO_PEER, tag: 0, word }
+    }
+
+    /// More ticks than half of them has bits for.
+    #[cold]
+    fn long(ticks: u64) -> (u32, u64) {
+        let (ticks, long) = match ticks >> Event::MOST_TICKS {
+            0 => (ticks, 0),
+            _ => ((ticks >> 10).min((1 << Event::MOST_TICKS) - 1), Event::LONG),
+        };
+        (ticks as u32, ticks >> 32 << Event::UPPER | long)
     }
 
     /// In this communicator or window, with this peer and tag.
@@ -349,10 +387,12 @@ impl Event {
         EventFlags((self.word >> 48) as u8)
     }
 
-    /// Ticks that it took; of more than four billion the lowest ten bits are lost.
+    /// Ticks that it took; of more than 2^39 (minutes) the lowest ten bits are lost.
     #[inline]
     pub fn ticks(&self) -> u64 {
-        u64::from(self.duration) << if self.word & Event::LONG == 0 { 0 } else { 10 }
+        let upper = (self.word & !Event::LONG) >> Event::UPPER;
+        let ticks = upper << 32 | u64::from(self.duration);
+        ticks << if self.word & Event::LONG == 0 { 0 } else { 10 }
     }
 
     /// When the call returned, in ticks.
@@ -411,7 +451,9 @@ mod tests {
 
     #[test]
     fn an_event_comes_back_from_its_bytes() {
-        for (ticks, bytes) in [(0, 0), (7, 8), (u64::from(u32::MAX), 1 << 39), (1 << 41, u64::MAX)]
+        let whole = (1 << 39) - 1;
+        for (ticks, bytes) in
+            [(0, 0), (7, 8), (u64::from(u32::MAX), 1 << 39), (whole, 3), (1 << 41, u64::MAX)]
         {
             let event = Event::new(Kind::Send, 1 << 62, (1 << 62) + ticks)
                 .with(3, 9, -1)
@@ -425,6 +467,31 @@ mod tests {
             assert!(again.flags().has(EventFlags::FAILED));
             assert!(!again.flags().has(EventFlags::CANCELLED));
         }
+    }
+
+    /// What began stays the same number, however long it takes.
+    #[test]
+    fn long_times_end_about_when_they_did() {
+        for shift in 0..60 {
+            for ticks in [(1u64 << shift) - 1, 1 << shift, (1 << shift) + 1] {
+                let event = Event::new(Kind::Received, 5, 5 + ticks).flagged(EventFlags::CANCELLED);
+                assert_eq!(event.start, 5);
+                let most = 1u64 << 39 << 10;
+                let lost = if ticks < 1 << 39 { 0 } else { 1 << 10 };
+                assert!(event.ticks() <= ticks && event.ticks() + lost >= ticks.min(most - 1024));
+                assert!(!event.flags().has(EventFlags::FAILED));
+            }
+        }
+    }
+
+    #[test]
+    fn what_ends_was_begun() {
+        let (ends, begins): (Vec<_>, Vec<_>) = (
+            Kind::ALL.iter().filter(|kind| kind.is_end()).collect(),
+            Kind::ALL.iter().filter(|kind| kind.begins()).collect(),
+        );
+        assert_eq!(ends, [&Kind::Completed, &Kind::Received]);
+        assert!(begins.iter().all(|kind| !kind.is_end()) && begins.len() == 4 + 1 + 2 + 3 + 22 + 4);
     }
 
     #[test]

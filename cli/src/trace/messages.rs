@@ -3,7 +3,7 @@
 //! The k-th receive of a communicator, source, destination and tag has the k-th send of
 //! them: messages of MPI do not overtake each other (MPI-4.1, 3.5). Receives count in the
 //! order in which they were over; those of one tag that were under way at once and waited
-//! for in another order are taken for each other.
+//! for in another order are taken for each other. When each was posted its end says.
 
 use super::calls::{Call, Process, Program};
 use rankway::track::{CallClass, Kind};
@@ -181,6 +181,9 @@ impl Messages {
         call: &Call,
         met: &mut impl FnMut(Message),
     ) {
+        if call.kind == Kind::Completed {
+            return;
+        }
         match call.class {
             CallClass::Send => self.sent(process, call, met),
             CallClass::Post => {
@@ -241,13 +244,16 @@ impl Messages {
         call: &Call,
         met: &mut impl FnMut(Message),
     ) {
-        let (Some(object), false) = (call.object, call.failed) else { return };
+        let Some(object) = call.object else { return };
         let last = self.threads.get_mut(&(process.at, thread)).and_then(|of| of.call.as_mut());
         let waited = last
             .filter(|(last, _)| within(last, call))
             .map(|(last, waited)| Rc::clone(waited.get_or_insert_with(|| Waited::of(last))));
         let posts = self.posts.get_mut(&(process.at, object));
         let posted = posts.and_then(|posts| take(posts, call));
+        if call.failed {
+            return;
+        }
         let posted = posted.or(waited.as_ref().map(|one| one.start)).unwrap_or(call.start);
         let end = waited.as_ref().map_or(call.end, |one| one.end.max(call.end));
         self.arrived(process, call, Receive { posted, end, waited }, met);
@@ -332,14 +338,17 @@ fn within(call: &Call, receive: &Call) -> bool {
     (call.start..=call.end).contains(&receive.end)
 }
 
-/// When the first was posted that such a message fits.
+/// When the receive was posted that ended; where its end does not say, when the first was
+/// that such a message fits.
 fn take(posts: &mut VecDeque<Post>, call: &Call) -> Option<u64> {
+    let is_it = |post: &Post| call.start < call.end && post.start == call.start;
     let fits = |post: &Post| {
         post.start <= call.end
             && (post.source.is_none() || post.source == call.rank)
             && (post.tag < 0 || post.tag == call.tag)
     };
-    let at = posts.iter().position(fits)?;
+    let first = || posts.iter().position(fits).filter(|_| !call.failed);
+    let at = posts.iter().position(is_it).or_else(first)?;
     posts.remove(at).map(|post| post.start)
 }
 

@@ -5,7 +5,7 @@ use rankway::track::{CallClass, Kind};
 /// What people call calls of a class; `None` for what takes no time of its own, and for
 /// `MPI_Init` and `MPI_Finalize`, which are no part of what the program does.
 pub(super) fn word(kind: Kind) -> Option<usize> {
-    if matches!(kind, Kind::Received | Kind::Init | Kind::Finalize) {
+    if kind.is_end() || matches!(kind, Kind::Init | Kind::Finalize) {
         return None;
     }
     Some(match kind.class() {

@@ -7,8 +7,8 @@ use crate::calls::{Here, arrived, timed};
 use crate::handles::{self, Local};
 use crate::job;
 use crate::objects::{define_duplicates, duplicates_wait};
-use crate::requests::{self, Receive};
-use rankway::track::{Event, EventFlags, Kind, Recorder};
+use crate::requests::{self, Of, Operation};
+use rankway::track::{Event, EventFlags, Kind, NO_PEER, Recorder};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
@@ -28,7 +28,7 @@ type Status = [u64; 4];
 #[derive(Default)]
 struct Scratch {
     /// Index, request, and what it is.
-    found: Vec<(usize, usize, Receive)>,
+    found: Vec<(usize, usize, Operation)>,
     statuses: Vec<Status>,
 }
 
@@ -70,7 +70,8 @@ pub(crate) unsafe fn complete(
         // SAFETY: [MPI].
         let handle = |i| unsafe { job.mpi.read(requests as *const c_void, i) };
         requests::among((0..count).map(handle), &mut own.found);
-        if !own.found.is_empty() && job.mpi.ignores(statuses as *const c_void) {
+        let receives = own.found.iter().any(|(.., one)| one.of != Of::Other);
+        if receives && job.mpi.ignores(statuses as *const c_void) {
             own.statuses.resize(own.statuses.len().max(count), Status::default());
             given = own.statuses.as_mut_ptr() as usize;
         }
@@ -89,7 +90,7 @@ pub(crate) unsafe fn complete(
         _ => job.record(event.flagged(EventFlags::FAILED)),
     }
     if let Some(own) = scratch {
-        for &(i, request, receive) in &own.found {
+        for &(i, request, operation) in &own.found {
             let at = match completed {
                 Completed::All => i,
                 Completed::One(index) if index == i as c_int => 0,
@@ -104,19 +105,26 @@ pub(crate) unsafe fn complete(
                     // SAFETY: [MPI].
                     if code != 0 && unsafe { job.mpi.read(requests as *const c_void, i) } != request
                     {
-                        requests::over(request, receive);
+                        requests::over(request, operation);
                     }
                     continue;
                 }
             };
             let status = (given + at * job.mpi.status_size()) as *const c_void;
-            let event = Event::new(Kind::Received, end, end);
-            job.record(match receive.asked {
-                Some((peer, tag)) => event.with(receive.comm, peer, tag),
-                // SAFETY: [MPI]: the status of a receive that has completed.
-                None => unsafe { arrived(job, event, receive.comm, status) },
-            });
-            requests::over(request, receive);
+            let Operation { of, start, comm, asked, .. } = operation;
+            if of != Of::Receive {
+                let event = Event::new(Kind::Completed, start, end);
+                job.record(event.with(comm, NO_PEER, 0));
+            }
+            if of != Of::Other {
+                let event = Event::new(Kind::Received, start, end);
+                job.record(match asked {
+                    Some((peer, tag)) => event.with(comm, peer, tag),
+                    // SAFETY: [MPI]: the status of a receive that has completed.
+                    None => unsafe { arrived(job, event, comm, status) },
+                });
+            }
+            requests::over(request, operation);
         }
         let _ = SCRATCH.try_with(|slot| slot.set(Some(own)));
     }

@@ -103,6 +103,28 @@ fn lines(trace: &ProcessTrace) -> Vec<String> {
     trace.events.values().flatten().filter(wanted).map(line).collect()
 }
 
+/// Every request that a call began has its end, which names the call by the time it began.
+fn requests_end(mpi: &Mpi, trace: &ProcessTrace) {
+    let mut ends = BTreeMap::<u64, Vec<Kind>>::new();
+    for event in trace.events.values().flatten() {
+        if event.kind().is_some_and(Kind::is_end) && event.ticks() > 0 {
+            ends.entry(event.start).or_default().push(event.kind().unwrap());
+        }
+    }
+    for event in trace.events.values().flatten() {
+        let Some(kind) = event.kind().filter(|kind| kind.begins()) else { continue };
+        let expected = match kind.class() {
+            CallClass::Post => vec![Kind::Received],
+            _ if matches!(kind, Kind::Isendrecv | Kind::IsendrecvReplace) => {
+                vec![Kind::Completed, Kind::Received]
+            }
+            _ => vec![Kind::Completed],
+        };
+        assert_eq!(ends.remove(&event.start), Some(expected), "{}: {event:?}", mpi.name);
+    }
+    assert!(ends.is_empty(), "{}: {ends:?}", mpi.name);
+}
+
 /// Every call of point-to-point, as the program makes them.
 fn calls(mpi: &Mpi, program: &Path) {
     let after = |rank: u32| {
@@ -210,6 +232,7 @@ fn calls(mpi: &Mpi, program: &Path) {
     members_agree(mpi, &traces);
     for (trace, expected) in traces.iter().zip([&sends, &receives]) {
         assert_eq!(&lines(trace), expected, "{}", mpi.name);
+        requests_end(mpi, trace);
         let ends: Vec<_> = trace.events.values().flatten().map(Event::end).collect();
         assert!(ends.is_sorted());
         // All of it was on the duplicate, but for the window's and the waits.
@@ -283,6 +306,7 @@ fn later_calls(mpi: &Mpi, program: &Path, is_mpi_4: bool) {
             expected.extend(later);
         }
         assert_eq!(lines(trace), expected, "{}", mpi.name);
+        requests_end(mpi, trace);
         let made = made(trace);
         let requests = if is_mpi_4 { 2 } else { 0 };
         assert_eq!(made.get(&Constructor::PersistentRequest).copied().unwrap_or(0), requests);
@@ -321,6 +345,8 @@ fn sessions(mpi: &Mpi, ranks: u32, program: &Path, parts: bool) {
         let (made, times) = (made(trace), if parts { 2 } else { 1 });
         assert_eq!(made[&CreateFromGroup], times + times * usize::from(is_upper));
         assert_eq!([made[&Split], made[&GroupFromSessionPset], made[&GroupRangeIncl]], [times; 3]);
+        let between = made.get(&IntercommCreateFromGroups).copied();
+        assert_eq!(between, parts.then_some(times), "{}", mpi.name);
         assert_eq!((made.get(&World), leaked(trace).len()), (None, 0));
         let of = |kind| {
             let is = |event: &&Event| event.kind() == Some(kind);

@@ -10,9 +10,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
-/// Events of a step: a receive posted, a send, a wait, the message; of every fourth an
+/// Events of a step: a receive posted, a send, a wait, the ends of both; of every fourth an
 /// allreduce.
-pub const STEP: u64 = 4;
+pub const STEP: u64 = 5;
 const REDUCES: u64 = 4;
 /// Events of a chunk.
 const CHUNK: u64 = 4096;
@@ -58,10 +58,11 @@ pub fn written(directory: &Path, ranks: u32, steps: u64) -> u64 {
                 bytes.extend_from_slice(&event.to_bytes());
                 events += 1;
             };
-            event(Kind::Irecv, at(0), at(10), last, 100);
+            event(Kind::Irecv, at(0), at(10), last, 0);
             event(Kind::Isend, at(20), at(40), next, 100);
             event(Kind::Waitall, at(50), at(500), NO_PEER, 0);
-            event(Kind::Received, at(500), at(500), last, 100);
+            event(Kind::Completed, at(20), at(500), NO_PEER, 0);
+            event(Kind::Received, at(0), at(500), last, 100);
             if step % REDUCES == 0 {
                 event(Kind::Allreduce, at(510), at(600), NO_PEER, 8);
             }

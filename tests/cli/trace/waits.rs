@@ -182,3 +182,33 @@ fn one_clock_for_a_node() {
     }
     assert_eq!(ns(&directory.json("waits", &[]), 0, "barrier"), 300);
 }
+
+/// The end of a receive says which it is: one that was cancelled, and one that was posted for
+/// another message, are not taken for it.
+#[test]
+fn receives_are_as_old_as_their_posts() {
+    let directory = Directory::new();
+    job(&directory, 2, |process, rank| {
+        if rank == 0 {
+            process.call(Kind::Ssend, (1000, 1600), WORLD, 1, 8);
+            process.call(Kind::Ssend, (2000, 2900), WORLD, 1, 8);
+            return;
+        }
+        process.call(Kind::Irecv, (100, 110), WORLD, 0, 0);
+        process.call(Kind::Cancel, (120, 130), WORLD, NO_PEER, 0);
+        process.call(Kind::Wait, (140, 150), WORLD, NO_PEER, 0);
+        let cancelled = Event::new(Kind::Received, 100, 150).with(WORLD, NO_PEER, -1);
+        process.event(cancelled.flagged(EventFlags::CANCELLED));
+        process.call(Kind::Irecv, (1500, 1510), WORLD, 0, 0);
+        process.call(Kind::Wait, (1520, 1600), WORLD, NO_PEER, 0);
+        process.call(Kind::Received, (1500, 1600), WORLD, 0, 8);
+        // (A wildcard that takes nothing in the end.)
+        process.call(Kind::Irecv, (1700, 1710), WORLD, NO_PEER, 0);
+        process.call(Kind::Irecv, (2800, 2810), WORLD, 0, 0);
+        process.call(Kind::Wait, (2820, 2900), WORLD, NO_PEER, 0);
+        process.call(Kind::Received, (2800, 2900), WORLD, 0, 8);
+    });
+    let report = directory.json("waits", &[]);
+    assert_eq!(ns(&report, 0, "late_receiver"), 500 + 800, "{report}");
+    assert_eq!((&report["messages"], array(&report, "unmatched").len()), (&2.into(), 0));
+}

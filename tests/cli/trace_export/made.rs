@@ -44,6 +44,12 @@ impl Made {
         (0..3).flat_map(threads).map(|(_, events)| events.len()).sum()
     }
 
+    /// Those of them that are calls.
+    pub(crate) fn calls(&self) -> usize {
+        let events = (0..3).flat_map(threads).flat_map(|(_, events)| events);
+        events.filter(|event| !event.kind().is_some_and(Kind::is_end)).count()
+    }
+
     /// Exactly these were made.
     pub(crate) fn holds(&self, names: &[&str]) {
         let mut there: Vec<String> = fs::read_dir(self.beside.path())
@@ -79,6 +85,7 @@ pub(crate) fn threads(rank: u32) -> Vec<(u32, Vec<Event>)> {
                 of(Kind::Send, 2000, 2100).with(DUP, 1, 7).of_bytes(64),
                 of(Kind::Isend, 2200, 2250).with(DUP, 1, 7).of_bytes(128),
                 of(Kind::Wait, 2300, 2400),
+                of(Kind::Completed, 2200, 2400).with(DUP, NO_PEER, 0),
                 of(Kind::Send, 2420, 2430).with(BETWEEN, 0, 3).of_bytes(32),
                 of(Kind::Ssend, 2500, 2600).with(WORLD, 2, 1).flagged(EventFlags::FAILED),
             ]);
@@ -87,7 +94,7 @@ pub(crate) fn threads(rank: u32) -> Vec<(u32, Vec<Event>)> {
         1 => main.extend([
             of(Kind::Irecv, 1900, 1950).with(DUP, 0, 7),
             of(Kind::Recv, 2000, 2150).with(DUP, 0, 7).of_bytes(64),
-            of(Kind::Received, 2390, 2390).with(DUP, 0, 7).of_bytes(128),
+            of(Kind::Received, 1900, 2390).with(DUP, 0, 7).of_bytes(128),
             of(Kind::Waitall, 2200, 2400),
             of(Kind::Mrecv, 2500, 2600).with(WORLD, 0, 9).of_bytes(8),
         ]),
@@ -95,6 +102,14 @@ pub(crate) fn threads(rank: u32) -> Vec<(u32, Vec<Event>)> {
         _ => {
             // One whose call found no space.
             main.pop();
+            main.extend([
+                of(Kind::Irecv, 1710, 1720).with(WORLD, NO_PEER, -1),
+                of(Kind::Cancel, 1730, 1740),
+                of(Kind::Wait, 1750, 1760),
+                of(Kind::Received, 1710, 1760)
+                    .with(WORLD, NO_PEER, -1)
+                    .flagged(EventFlags::CANCELLED),
+            ]);
             main.push(of(Kind::Recv, 2000, 2440).with(BETWEEN, 0, 3).of_bytes(32));
             return vec![(0, main)];
         }
@@ -102,10 +117,18 @@ pub(crate) fn threads(rank: u32) -> Vec<(u32, Vec<Event>)> {
     main.extend([
         all(Kind::Barrier, 3000, 3100, WORLD),
         of(Kind::Bcast, 3200, 3300).with(DUP, 0, 0).of_bytes(1 << 33),
+        of(Kind::Iallreduce, 3310, 3320).with(DUP, NO_PEER, 0).of_bytes(24),
+        // (Of this one no end was recorded.)
+        all(Kind::Ibarrier, 3330, 3340, WORLD),
+        of(Kind::Waitall, 3350, 3360),
+        of(Kind::Completed, 3310, 3360).with(DUP, NO_PEER, 0),
         all(Kind::Fence, 4000, 4100, WINDOW),
         of(Kind::Put, 4200, 4210).with(WINDOW, 1 - rank, 0).of_bytes(4096),
         of(Kind::Get, 4220, 4230).with(WINDOW, 1 - rank, 0).of_bytes(16),
         of(Kind::FetchAndOp, 4240, 4250).with(WINDOW, 2, 0).of_bytes(8),
+        of(Kind::Rput, 4260, 4265).with(WINDOW, 2, 0).of_bytes(40),
+        of(Kind::Wait, 4270, 4280),
+        of(Kind::Completed, 4260, 4280).with(WINDOW, NO_PEER, 0),
         all(Kind::Fence, 4300, 4400, WINDOW),
         all(Kind::WinFree, 8900, 9000, WINDOW),
         all(Kind::CommFree, 9000, 9200, DUP),

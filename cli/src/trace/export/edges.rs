@@ -9,7 +9,7 @@ pub(super) enum Edge {
     Enter,
     /// It returned.
     Leave,
-    /// What is no call: a message that came by in one.
+    /// What is no call, but came to its end in one ([`Kind::is_end`]).
     Moment,
 }
 
@@ -26,7 +26,7 @@ pub(super) fn edges<E>(
     for (at, event) in events.iter().enumerate() {
         let (start, end) = (trace.nanos(event.start), trace.nanos(event.end()));
         match event.kind() {
-            Some(Kind::Received) => calls.push((end, end, at)),
+            Some(kind) if kind.is_end() => calls.push((end, end, at)),
             Some(_) => calls.push((start, end, at)),
             None => (),
         }
@@ -36,7 +36,7 @@ pub(super) fn edges<E>(
     calls.sort_by_key(|&(start, end, at)| (start, Reverse(end), Reverse(at)));
     let mut open: Vec<(u64, usize)> = Vec::new();
     for &(start, end, at) in &calls {
-        let moment = events[at].kind() == Some(Kind::Received);
+        let moment = events[at].kind().is_some_and(Kind::is_end);
         while let Some(&(until, call)) = open.last() {
             if until > start || (moment && until == start) {
                 break;
@@ -132,7 +132,7 @@ mod tests {
                 match edge {
                     Edge::Enter => open.push(at),
                     Edge::Leave => assert_eq!(open.pop(), Some(at), "{events:?}"),
-                    Edge::Moment => assert_eq!(events[at].kind(), Some(Kind::Received)),
+                    Edge::Moment => assert!(events[at].kind().is_some_and(Kind::is_end)),
                 }
                 calls += usize::from(edge != Edge::Leave);
             }

@@ -20,7 +20,9 @@ impl Flows {
                     continue;
                 }
                 if event.peer != NO_PEER && !event.flags().is_void() {
-                    messages.push((event.end(), thread, at, event));
+                    // (They follow each other in the order in which they were begun; an end
+                    // that says nothing of that is all there is.)
+                    messages.push((event.start, thread, at, event));
                 }
             }
         }

@@ -3,6 +3,8 @@
 //! ```text
 //! ffi          the library, opened at run time
 //! events       the calls of a thread as records
+//! requests     what a call began and another ended
+//! pending      accesses to windows that are not over
 //! numbers      what objects and processes are called in it
 //! definitions  what all share: processes, groups, communicators, windows
 //! ```
@@ -14,6 +16,8 @@ mod definitions;
 mod events;
 mod ffi;
 mod numbers;
+mod pending;
+mod requests;
 
 use super::target::Target;
 use super::{Export, Survey};
@@ -22,6 +26,7 @@ use events::{Objects, Used};
 use ffi::Archive;
 use numbers::Numbers;
 use rankway::track::{ProcessTrace, Unified};
+use requests::Requests;
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
@@ -52,6 +57,7 @@ impl Otf2 {
             return Err(format!("rank {} is in no job; was the trace overwritten?", header.rank));
         };
         let objects = Objects::new(&survey.unified, &self.numbers, trace);
+        let requests = Requests::of(trace);
         let mut locations = Vec::new();
         // (A process without events has a location for its place in groups.)
         let first = trace.events.keys().next().copied().unwrap_or(0);
@@ -68,7 +74,7 @@ impl Otf2 {
             };
             let writer = self.archive.events(location)?;
             let untold = if thread == first { objects.untold(trace) } else { Vec::new() };
-            objects.write(&writer, trace, events, &untold, &mut self.used)?;
+            objects.write(&writer, trace, events, &untold, &requests, &mut self.used)?;
             let written = writer.close()?;
             self.records += written;
             locations.push((thread, location, written));

@@ -210,7 +210,9 @@ impl Export for Perfetto {
             })?;
             edges(trace, events, |edge, time, at| {
                 let event = &events[at];
-                let Some(kind) = event.kind() else { return Ok(()) };
+                let Some(kind) = event.kind().filter(|&kind| kind != Kind::Completed) else {
+                    return Ok(());
+                };
                 let receives = kind.class() == CallClass::Receive;
                 let flow = flows.get(thread, at);
                 let time = Some(time.saturating_sub(survey.begin));

@@ -2,10 +2,10 @@
 //! take the same, but for the request.
 
 use super::calls;
-use super::messages::persistent;
+use super::messages::{begun, persistent};
 use crate::calls::{
-    Here, bytes, collective, from_neighbors, is_root, own_count, root_of, sum, sum_each, to_all,
-    to_neighbors,
+    Here, bytes, collective, from_neighbors, is_root, own_count, root_of, sum, sum_each, timed,
+    to_all, to_neighbors,
 };
 use crate::mpi;
 use crate::requests::Persistent;
@@ -21,7 +21,10 @@ macro_rules! collectives {
             events;
             $mpi ($($args)* $comm) |call| collective(Kind::$kind, $comm, $root, call, |$here| $gives);
             $impi ($($args)* $comm, request: keeps)
-                |call| collective(Kind::$begin, $comm, $root, call, |$here| $gives);
+                |call| timed(Kind::$begin, call, |$here, event| {
+                    let event = event.with($here.id_of($comm), root_of($root), 0);
+                    begun(event.of_bytes($gives), request)
+                });
         }
         calls! {
             always [stringify!($mpi), "_init"] ($($args)* $comm, info, request: keeps) |call|

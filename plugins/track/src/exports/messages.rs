@@ -6,7 +6,7 @@ use crate::complete::{Completed, complete, probe, receive, with_status};
 use crate::job;
 use crate::mpi::at;
 use crate::objects::{self, id_of};
-use crate::requests::{self, Persistent};
+use crate::requests::{self, Of, Persistent};
 use crate::{calls as made, handles, mpi};
 use rankway::track::{Constructor, Event, Kind, NO_PEER};
 use std::ffi::c_int;
@@ -30,7 +30,10 @@ calls! {
         Issend MPI_Issend,
         Irsend MPI_Irsend,
     } (memory, count: int, datatype, to, tag, comm, request)
-    |call| timed(kind, call, |here, event| message(here, event, (count, datatype), to, tag, comm))
+    |call| timed(kind, call, |here, event| {
+        let event = message(here, event, (count, datatype), to, tag, comm);
+        begun(event, request)
+    })
 }
 
 calls! {
@@ -76,7 +79,7 @@ calls! {
         timed(Kind::Irecv, call, |here, event| {
             let comm = here.id_of(comm);
             if from as c_int != here.job.mpi.no_process() {
-                requests::begun(at(request), comm);
+                requests::receives(at(request), comm, event.start);
             }
             event.with(comm, peer(from), tag as c_int)
         });
@@ -84,7 +87,7 @@ calls! {
         let comm = comm_of(matched);
         timed(Kind::Imrecv, call, |_, event| {
             if comm != 0 {
-                requests::begun(at(request), comm);
+                requests::receives(at(request), comm, event.start);
             }
             event.with(comm, NO_PEER, 0)
         })
@@ -201,7 +204,7 @@ unsafe fn all_if(flag: usize) -> Completed {
 unsafe fn matches(code: c_int, matched: usize, comm: usize) {
     if code == 0 && job::recording().is_some() {
         // SAFETY: [MPI].
-        requests::begun(unsafe { at(matched) }, id_of(comm));
+        requests::receives(unsafe { at(matched) }, id_of(comm), 0);
     }
 }
 
@@ -219,6 +222,16 @@ unsafe fn comm_of(matched: usize) -> u32 {
     let Some(receive) = requests::find(matched) else { return 0 };
     requests::over(matched, receive);
     receive.comm
+}
+
+/// A call has made this request, whose completion will be recorded.
+///
+/// # Safety
+/// \[MPI\]
+pub(super) unsafe fn begun(event: Event, request: usize) -> Event {
+    // SAFETY: [MPI].
+    requests::begun(unsafe { at(request) }, Of::Other, event.start, event.comm, None);
+    event
 }
 
 /// A send and a receive: two events of the same time.
@@ -260,7 +273,8 @@ unsafe fn begins_exchange(
         if from as c_int != mpi.no_process() {
             let asked = (!mpi.tells_of_exchanges()).then_some((peer(from), from_tag as c_int));
             // SAFETY: [MPI].
-            requests::asks(unsafe { at(request) }, here.id_of(comm), asked);
+            let request = unsafe { at(request) };
+            requests::begun(request, Of::Exchange, event.start, here.id_of(comm), asked);
         }
         message(here, event, what, to, tag, comm)
     })
@@ -331,9 +345,8 @@ unsafe fn sends_or_receives(
 fn started(event: Event, request: usize) -> Event {
     let Some(what) = requests::persistent(request) else { return event };
     let is_receive = what.kind == Kind::StartRecv;
-    if is_receive {
-        requests::begun(request, what.comm);
-    }
+    let of = if is_receive { Of::Receive } else { Of::Other };
+    requests::begun(request, of, event.start, what.comm, None);
     let event = Event::new(what.kind, event.start, event.end());
     event.with(what.comm, what.peer, what.tag).of_bytes(if is_receive { 0 } else { what.bytes })
 }
@@ -346,7 +359,9 @@ unsafe fn start_all(count: usize, all: usize, call: impl FnOnce() -> c_int) -> c
         // SAFETY: [MPI]: the requests stay what they are.
         let request = |i| mpi::get().map_or(0, |mpi| unsafe { mpi.read(all as *const _, i) });
         for i in 1..count {
-            here.job.record(started(event, request(i)));
+            // (Each begins at a time of its own, which names it.)
+            let start = event.start + i as u64;
+            here.job.record(started(Event::new(Kind::StartSend, start, event.end()), request(i)));
         }
         if count > 0 { started(event, request(0)) } else { event }
     })

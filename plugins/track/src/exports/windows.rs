@@ -1,8 +1,28 @@
 //! Accesses to windows, and their epochs.
 
 use super::calls;
-use crate::calls::{access, synchronization};
+use super::messages::begun;
+use crate::calls::{access, message, synchronization, timed};
 use rankway::track::Kind;
+use std::ffi::c_int;
+
+/// An access that a request completes.
+///
+/// # Safety
+/// \[MPI\]
+unsafe fn begins(
+    kind: Kind,
+    what: (usize, usize),
+    target: usize,
+    window: usize,
+    request: usize,
+    call: impl FnOnce() -> c_int,
+) -> c_int {
+    timed(kind, call, |here, event| {
+        // SAFETY: [MPI].
+        unsafe { begun(message(here, event, what, target, 0, window), request) }
+    })
+}
 
 calls! {
     events;
@@ -15,7 +35,7 @@ calls! {
     events;
     each kind: Kind { Rput MPI_Rput, Rget MPI_Rget, }
     (memory, count: int, datatype, target, place, target_count: int, target_type, window, request)
-    |call| access(kind, (count, datatype), target, window, call)
+    |call| begins(kind, (count, datatype), target, window, request, call)
 }
 
 calls! {
@@ -25,7 +45,7 @@ calls! {
     ) |call| access(Kind::Accumulate, (count, datatype), target, window, call);
     MPI_Raccumulate (
         memory, count: int, datatype, target, place, target_count: int, target_type, op, window, request
-    ) |call| access(Kind::Raccumulate, (count, datatype), target, window, call);
+    ) |call| begins(Kind::Raccumulate, (count, datatype), target, window, request, call);
     MPI_Get_accumulate (
         memory, count: int, datatype, result, result_count: int, result_type, target, place,
         target_count: int, target_type, op, window
@@ -33,7 +53,9 @@ calls! {
     MPI_Rget_accumulate (
         memory, count: int, datatype, result, result_count: int, result_type, target, place,
         target_count: int, target_type, op, window, request
-    ) |call| access(Kind::RgetAccumulate, (result_count, result_type), target, window, call);
+    ) |call| begins(
+        Kind::RgetAccumulate, (result_count, result_type), target, window, request, call
+    );
     MPI_Fetch_and_op (memory, result, datatype, target, place, op, window)
         |call| access(Kind::FetchAndOp, (1, datatype), target, window, call);
     MPI_Compare_and_swap (

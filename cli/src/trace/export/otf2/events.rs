@@ -1,14 +1,17 @@
 //! The calls of a thread as records of OTF2.
 //!
-//! A call is an `Enter` and a `Leave` of its region; between them stands what it did. A
-//! recording does not tell which request a message goes by, so messages are `MpiSend` and
-//! `MpiRecv` whatever sent them, and a collective that does not block is where it began.
+//! A call is an `Enter` and a `Leave` of its region; between them stands what it did. What a
+//! call began and a request completed has both records, by the request's number; where one
+//! of them was not recorded messages are `MpiSend` and `MpiRecv`, and a collective is where it
+//! began.
 
 use super::super::called;
 use super::super::edges::{Edge, edges};
 use super::UNDEFINED;
 use super::ffi::EventWriter;
 use super::numbers::Numbers;
+use super::pending::Pending;
+use super::requests::Requests;
 use rankway::track::{
     CallClass, Constructor, Event, EventFlags, Kind, NO_PEER, ProcessTrace, Unified,
 };
@@ -152,35 +155,6 @@ pub(super) struct Untold {
     made: bool,
 }
 
-/// Puts and the like that are not known to be over: window, target, number.
-#[derive(Default)]
-struct Pending {
-    open: Vec<(u32, u32, u64)>,
-    count: u64,
-}
-
-impl Pending {
-    fn begin(&mut self, window: u32, target: u32) -> u64 {
-        self.count += 1;
-        self.open.push((window, target, self.count));
-        self.count
-    }
-
-    /// Those to `target`, or to all, are over.
-    fn complete(
-        &mut self,
-        writer: &EventWriter<'_>,
-        time: u64,
-        window: u32,
-        target: Option<u32>,
-    ) -> Result<(), String> {
-        let over = |one: &mut (u32, u32, u64)| one.0 == window && target.is_none_or(|t| t == one.1);
-        self.open
-            .extract_if(.., over)
-            .try_for_each(|(.., number)| writer.complete(time, window, number))
-    }
-}
-
 impl Objects {
     pub(super) fn new(unified: &Unified, numbers: &Numbers, trace: &ProcessTrace) -> Objects {
         let header = &trace.header;
@@ -236,10 +210,11 @@ impl Objects {
         trace: &ProcessTrace,
         events: &[Event],
         untold: &[Untold],
+        requests: &Requests,
         used: &mut Used,
     ) -> Result<(), String> {
         let mut untold = untold.iter().peekable();
-        let mut pending = Pending::default();
+        let mut of = Thread { writer, requests, pending: Pending::default() };
         edges(trace, events, |edge, time, at| {
             while let Some(one) = untold.next_if(|one| one.time <= time) {
                 used.at(one.time);
@@ -254,13 +229,14 @@ impl Objects {
             match edge {
                 Edge::Enter => {
                     writer.enter(time, used.region(call))?;
-                    enters(writer, time, event, kind, on, &mut pending)
+                    of.enters(time, event, kind, on)
                 }
                 Edge::Leave => {
-                    leaves(writer, time, event, kind, on, &mut pending)?;
+                    of.leaves(time, event, kind, on)?;
                     writer.leave(time, used.region(call))
                 }
-                Edge::Moment => received(writer, time, event, on),
+                Edge::Moment if kind == Kind::Received => of.received(time, event, on),
+                Edge::Moment => of.completed(time, event, on),
             }
         })?;
         for one in untold {
@@ -333,102 +309,155 @@ fn moves<'a>(event: &Event, on: Option<&'a Object>) -> Option<&'a Object> {
     on.filter(|_| event.peer != NO_PEER && !event.flags().is_void())
 }
 
-fn enters(
-    writer: &EventWriter<'_>,
-    time: u64,
-    event: &Event,
-    kind: Kind,
-    on: Option<&Object>,
-    pending: &mut Pending,
-) -> Result<(), String> {
-    if let Some((object, _)) = managed(event, kind, on) {
-        return object.begin(writer, time);
-    }
-    let bytes = event.bytes();
-    match kind.class() {
-        CallClass::Send => match moves(event, on) {
-            Some(on) => writer.send(time, event.peer, on.comm, event.tag as u32, bytes),
-            None => Ok(()),
-        },
-        CallClass::Collective | CallClass::CollectiveStart if on.is_some() => {
-            writer.collective_begin(time)
+/// A thread whose events are written.
+struct Thread<'a> {
+    writer: &'a EventWriter<'a>,
+    requests: &'a Requests,
+    pending: Pending,
+}
+
+impl Thread<'_> {
+    fn enters(
+        &mut self,
+        time: u64,
+        event: &Event,
+        kind: Kind,
+        on: Option<&Object>,
+    ) -> Result<(), String> {
+        let writer = self.writer;
+        if let Some((object, _)) = managed(event, kind, on) {
+            return object.begin(writer, time);
         }
-        CallClass::OneSided => {
-            let Some(on) = moves(event, on).filter(|on| on.window != UNDEFINED) else {
-                return Ok(());
-            };
-            let (window, target) = (on.window, event.peer);
-            let number = pending.begin(window, target);
-            // `OTF2_RmaAtomicType`.
-            const ACCUMULATE: u8 = 0;
-            const COMPARE_AND_SWAP: u8 = 3;
-            const FETCH_AND_ACCUMULATE: u8 = 7;
-            let atomic =
-                |what, back| writer.atomic(time, window, target, what, bytes, back, number);
-            match kind {
-                Kind::Put | Kind::Rput => writer.put(time, window, target, bytes, number),
-                Kind::Get | Kind::Rget => writer.get(time, window, target, bytes, number),
-                Kind::Accumulate | Kind::Raccumulate => atomic(ACCUMULATE, 0),
-                Kind::CompareAndSwap => atomic(COMPARE_AND_SWAP, bytes),
-                _ => atomic(FETCH_AND_ACCUMULATE, bytes),
+        let bytes = event.bytes();
+        let request = self.requests.begun(event).map(|(number, _)| number);
+        match kind.class() {
+            CallClass::Send => match (moves(event, on), request) {
+                (Some(on), Some(request)) => {
+                    writer.isend(time, event.peer, on.comm, event.tag as u32, bytes, request)
+                }
+                (Some(on), None) => writer.send(time, event.peer, on.comm, event.tag as u32, bytes),
+                (None, _) => Ok(()),
+            },
+            CallClass::Collective if on.is_some() => writer.collective_begin(time),
+            CallClass::CollectiveStart if on.is_some() && request.is_none() => {
+                writer.collective_begin(time)
             }
-        }
-        CallClass::Synchronization if kind == Kind::Fence => match on {
-            Some(on) if on.window != UNDEFINED => writer.rma_collective_begin(time),
+            CallClass::OneSided => {
+                let Some(on) = moves(event, on).filter(|on| on.window != UNDEFINED) else {
+                    return Ok(());
+                };
+                let (window, target) = (on.window, event.peer);
+                let number = self.pending.begin(window, target, request);
+                // `OTF2_RmaAtomicType`.
+                const ACCUMULATE: u8 = 0;
+                const COMPARE_AND_SWAP: u8 = 3;
+                const FETCH_AND_ACCUMULATE: u8 = 7;
+                let atomic =
+                    |what, back| writer.atomic(time, window, target, what, bytes, back, number);
+                match kind {
+                    Kind::Put | Kind::Rput => writer.put(time, window, target, bytes, number),
+                    Kind::Get | Kind::Rget => writer.get(time, window, target, bytes, number),
+                    Kind::Accumulate | Kind::Raccumulate => atomic(ACCUMULATE, 0),
+                    Kind::CompareAndSwap => atomic(COMPARE_AND_SWAP, bytes),
+                    _ => atomic(FETCH_AND_ACCUMULATE, bytes),
+                }
+            }
+            CallClass::Synchronization if kind == Kind::Fence => match on {
+                Some(on) if on.window != UNDEFINED => writer.rma_collective_begin(time),
+                _ => Ok(()),
+            },
             _ => Ok(()),
-        },
-        _ => Ok(()),
-    }
-}
-
-fn leaves(
-    writer: &EventWriter<'_>,
-    time: u64,
-    event: &Event,
-    kind: Kind,
-    on: Option<&Object>,
-    pending: &mut Pending,
-) -> Result<(), String> {
-    let window = on.map_or(UNDEFINED, |on| on.window);
-    if window != UNDEFINED {
-        let target = Some(event.peer);
-        match kind {
-            Kind::Flush | Kind::Unlock => pending.complete(writer, time, window, target)?,
-            Kind::FlushAll | Kind::UnlockAll | Kind::Complete | Kind::Fence | Kind::WinFree => {
-                pending.complete(writer, time, window, None)?;
-            }
-            _ => (),
         }
     }
-    if let Some((object, made)) = managed(event, kind, on) {
-        return object.end(writer, time, made);
-    }
-    match kind.class() {
-        CallClass::Receive => received(writer, time, event, on),
-        CallClass::Collective | CallClass::CollectiveStart => match on {
-            // (A root that is not there is `OTF2_COLLECTIVE_ROOT_NONE`.)
-            Some(on) => {
-                let (operation, sent) = (operation(kind).unwrap_or(BARRIER), event.bytes());
-                writer.collective_end(time, operation, on.comm, event.peer, sent, 0)
-            }
-            None => Ok(()),
-        },
-        CallClass::Synchronization if kind == Kind::Fence && window != UNDEFINED => {
-            writer.rma_collective_end(time, BARRIER, BOTH, window, UNDEFINED, 0, 0)
-        }
-        _ => Ok(()),
-    }
-}
 
-fn received(
-    writer: &EventWriter<'_>,
-    time: u64,
-    event: &Event,
-    on: Option<&Object>,
-) -> Result<(), String> {
-    match moves(event, on) {
-        Some(on) => writer.receive(time, event.peer, on.comm, event.tag as u32, event.bytes()),
-        None => Ok(()),
+    fn leaves(
+        &mut self,
+        time: u64,
+        event: &Event,
+        kind: Kind,
+        on: Option<&Object>,
+    ) -> Result<(), String> {
+        let writer = self.writer;
+        let window = on.map_or(UNDEFINED, |on| on.window);
+        if window != UNDEFINED {
+            let pending = &mut self.pending;
+            match kind {
+                Kind::Flush | Kind::Unlock => {
+                    pending.complete(writer, time, window, Some(event.peer))?;
+                }
+                Kind::FlushAll | Kind::UnlockAll | Kind::Complete | Kind::Fence | Kind::WinFree => {
+                    pending.complete(writer, time, window, None)?;
+                }
+                _ => (),
+            }
+        }
+        if let Some((object, made)) = managed(event, kind, on) {
+            return object.end(writer, time, made);
+        }
+        let request = self.requests.begun(event);
+        match kind.class() {
+            CallClass::Receive => self.received(time, event, on),
+            CallClass::Post | CallClass::Send => match request {
+                Some((number, ends)) if ends.receives => writer.irecv_request(time, number),
+                _ => Ok(()),
+            },
+            CallClass::Collective | CallClass::CollectiveStart => match (on, request) {
+                (Some(_), Some((number, _))) => writer.collective_request(time, number),
+                // (A root that is not there is `OTF2_COLLECTIVE_ROOT_NONE`.)
+                (Some(on), None) => {
+                    let (operation, sent) = (operation(kind).unwrap_or(BARRIER), event.bytes());
+                    writer.collective_end(time, operation, on.comm, event.peer, sent, 0)
+                }
+                (None, _) => Ok(()),
+            },
+            CallClass::Synchronization if kind == Kind::Fence && window != UNDEFINED => {
+                writer.rma_collective_end(time, BARRIER, BOTH, window, UNDEFINED, 0, 0)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A message came, by a request or in the call that asked for it.
+    fn received(&self, time: u64, event: &Event, on: Option<&Object>) -> Result<(), String> {
+        let (writer, request) = (self.writer, self.requests.ended(event));
+        match (moves(event, on), request) {
+            (Some(on), Some((number, _))) => {
+                let (peer, tag) = (event.peer, event.tag as u32);
+                writer.irecv(time, peer, on.comm, tag, event.bytes(), number)
+            }
+            (Some(on), None) => {
+                writer.receive(time, event.peer, on.comm, event.tag as u32, event.bytes())
+            }
+            (None, Some((number, _))) if event.flags().has(EventFlags::CANCELLED) => {
+                writer.cancelled(time, number)
+            }
+            (None, _) => Ok(()),
+        }
+    }
+
+    /// What else a request was of is over.
+    fn completed(&mut self, time: u64, event: &Event, on: Option<&Object>) -> Result<(), String> {
+        let writer = self.writer;
+        let Some((number, begun)) = self.requests.ended(event) else { return Ok(()) };
+        match (begun.kind.class(), on) {
+            (CallClass::Send, Some(_)) if begun.peer != NO_PEER => {
+                writer.isend_complete(time, number)
+            }
+            (CallClass::CollectiveStart, Some(on)) => {
+                let operation = operation(begun.kind).unwrap_or(BARRIER);
+                writer.collective_complete(
+                    time,
+                    operation,
+                    on.comm,
+                    begun.peer,
+                    begun.bytes,
+                    0,
+                    number,
+                )
+            }
+            (CallClass::OneSided, _) => self.pending.complete_locally(writer, time, number),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -165,6 +165,19 @@ functions! {
         leave = c"OTF2_EvtWriter_Leave"(region: u32);
         send = c"OTF2_EvtWriter_MpiSend"(to: u32, comm: u32, tag: u32, bytes: u64);
         receive = c"OTF2_EvtWriter_MpiRecv"(from: u32, comm: u32, tag: u32, bytes: u64);
+        isend = c"OTF2_EvtWriter_MpiIsend"(
+            to: u32, comm: u32, tag: u32, bytes: u64, request: u64
+        );
+        isend_complete = c"OTF2_EvtWriter_MpiIsendComplete"(request: u64);
+        irecv_request = c"OTF2_EvtWriter_MpiIrecvRequest"(request: u64);
+        irecv = c"OTF2_EvtWriter_MpiIrecv"(
+            from: u32, comm: u32, tag: u32, bytes: u64, request: u64
+        );
+        cancelled = c"OTF2_EvtWriter_MpiRequestCancelled"(request: u64);
+        collective_request = c"OTF2_EvtWriter_NonBlockingCollectiveRequest"(request: u64);
+        collective_complete = c"OTF2_EvtWriter_NonBlockingCollectiveComplete"(
+            operation: u8, comm: u32, root: u32, sent: u64, received: u64, request: u64
+        );
         collective_begin = c"OTF2_EvtWriter_MpiCollectiveBegin"();
         collective_end = c"OTF2_EvtWriter_MpiCollectiveEnd"(
             operation: u8, comm: u32, root: u32, sent: u64, received: u64
@@ -183,6 +196,8 @@ functions! {
             window: u32, target: u32, what: u8, sent: u64, received: u64, operation: u64
         );
         complete = c"OTF2_EvtWriter_RmaOpCompleteBlocking"(window: u32, operation: u64);
+        complete_locally = c"OTF2_EvtWriter_RmaOpCompleteNonBlocking"(window: u32, operation: u64);
+        complete_remotely = c"OTF2_EvtWriter_RmaOpCompleteRemote"(window: u32, operation: u64);
     }
     definitions {
         clock = c"OTF2_GlobalDefWriter_WriteClockProperties"(
