@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 /// What a request is of.
 #[derive(Clone, Copy)]
-pub(super) struct Begun {
+pub(super) struct Started {
     pub(super) kind: Kind,
     pub(super) peer: u32,
     pub(super) bytes: u64,
@@ -17,7 +17,7 @@ pub(super) struct Begun {
 }
 
 /// Requests of a process, by the time of the call.
-pub(super) struct Requests(HashMap<u64, (u64, Begun)>);
+pub(super) struct Requests(HashMap<u64, (u64, Started)>);
 
 impl Requests {
     pub(super) fn of(trace: &ProcessTrace) -> Requests {
@@ -34,22 +34,22 @@ impl Requests {
         let begun = begins.filter_map(|(event, kind)| {
             let &receives = ended.get(&event.start)?;
             let (peer, bytes) = (event.peer, event.bytes());
-            Some((event.start, Begun { kind, peer, bytes, receives }))
+            Some((event.start, Started { kind, peer, bytes, receives }))
         });
-        let mut begun: Vec<(u64, Begun)> = begun.collect();
+        let mut begun: Vec<(u64, Started)> = begun.collect();
         begun.sort_by_key(|&(start, _)| start);
         let numbered = (1..).zip(begun).map(|(number, (start, begun))| (start, (number, begun)));
         Requests(numbered.collect())
     }
 
     /// The number of the request that a call made or started.
-    pub(super) fn begun(&self, event: &Event) -> Option<(u64, Begun)> {
+    pub(super) fn begun(&self, event: &Event) -> Option<(u64, Started)> {
         event.kind().filter(|kind| kind.begins())?;
         self.0.get(&event.start).copied()
     }
 
     /// That of the one that ended.
-    pub(super) fn ended(&self, event: &Event) -> Option<(u64, Begun)> {
+    pub(super) fn ended(&self, event: &Event) -> Option<(u64, Started)> {
         event.kind().filter(|kind| kind.is_end() && event.ticks() > 0)?;
         self.0.get(&event.start).copied()
     }
