@@ -197,7 +197,7 @@ fn once(
 }
 
 /// The names of all figures, in the benchmark's order.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 22] = [
     "send_latency_us",
     "send_rate_M/s",
     "send_bandwidth_MB/s",
@@ -213,6 +213,9 @@ const NAMES: [&str; 19] = [
     "get_latency_us",
     "accumulate_latency_us",
     "accumulate_rate_M/s",
+    "accumulate_1MiB_us",
+    "accumulate_replace_1MiB_us",
+    "get_accumulate_1MiB_us",
     "fetch_and_op_latency_us",
     "compare_and_swap_latency_us",
     "lock_shared_latency_us",
@@ -258,6 +261,9 @@ impl Report {
         table.title("8 bytes, rates with 64 under way, bandwidth of 1 MiB; the best of all runs");
         table.title(
             "Vectors of every second double, a matrix transposed, structures of 16 bytes in 24",
+        );
+        table.title(
+            "Accumulates of 1 MiB: sums of doubles, doubles replaced, the larger of bytes with get",
         );
         let number = |v: f64| if v >= 100.0 { format!("{v:.0}") } else { format!("{v:.3}") };
         for figure in &self.figures {

@@ -1,13 +1,16 @@
 //! What threads and processes share, tried under every interleaving and every
 //! order of memory that loom knows: `make loom`.
 //!
-//! `wake_flag.rs`, `notifier.rs` and the ring of a recording are the library's own files,
+//! `wake_flag.rs`, `biased_lock.rs`, `notifier.rs` and the ring of a recording are the library's own files,
 //! made of loom's atomics, cells and locks. The ring of the node and the lock words lie in
 //! raw memory, which loom cannot follow: of them the protocol is modelled, step by step
 //! (their code runs under Miri). Each model also shows that it finds the fault it is there for.
 
 #![cfg(all(loom, test))]
 
+#[path = "../../src/shm/biased_lock.rs"]
+mod biased_lock;
+mod elements;
 mod locks;
 mod mailbox;
 #[path = "../../src/msg/notifier.rs"]

@@ -221,7 +221,8 @@ impl<N: Netmod> Access<N> {
         if refusal(T::TYPE, op).is_none()
             && let Some(at) = self.mapped_element(size_of::<T>(), rank, disp)
             // SAFETY: [ELEMENT]: of the window, aligned; [VALID] by the line above.
-            && let Some(old) = unsafe { T::apply(at, op, operand) }
+            && let Some(Some(old)) =
+                unsafe { self.inline_gate().enter(at, || T::apply(at, op, operand)) }
         {
             // Additions are no spinning, and counting each would double its
             // cost.
@@ -249,7 +250,8 @@ impl<N: Netmod> Access<N> {
     ) -> Result<T, Error> {
         if let Some(at) = self.mapped_element(size_of::<T>(), rank, disp)
             // SAFETY: [ELEMENT]: of the window, aligned.
-            && let Some(old) = unsafe { T::swap_if(at, compare, new) }
+            && let Some(Some(old)) =
+                unsafe { self.inline_gate().enter(at, || T::swap_if(at, compare, new)) }
         {
             // A spinning process fails again and again; only failures are
             // counted.
@@ -494,7 +496,7 @@ impl<N: Netmod> Access<N> {
                 self.count_cpu_atomic();
                 // SAFETY: [WORK]: mapped and checked; [VALID]: checked; [CELL]:
                 // aligned; [SHARED]: all processes keep to it.
-                unsafe { origin.work(at).run_atomic() };
+                unsafe { self.cold.entrance.run(&origin.work(at)) };
                 return Ok(());
             }
             Target::Provider(remote) => remote,

@@ -235,7 +235,7 @@ impl<N: Netmod> Access<N> {
             if is_atomic(ty, at.addr()) {
                 // SAFETY: [WORK]: mapped and checked; [VALID]: checked; [CELL]:
                 // aligned; [SHARED]: all processes keep to it.
-                unsafe { origin.work(at).run_atomic() };
+                unsafe { self.cold.entrance.run(&origin.work(at)) };
             } else {
                 order()?;
                 // SAFETY: [BUF]; [INTO] until the operation's end; null was refused.

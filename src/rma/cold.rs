@@ -1,6 +1,7 @@
 //! What an access keeps beside what its puts need.
 
 use super::am_fallback::{OutstandingRequests, RmaHandler};
+use super::element_gate::{ElementGate, Entrance};
 use super::locks::LockHandle;
 use super::types::{AccessPath, Lock};
 use crate::device::{BouncePool, Context, FRAGMENT};
@@ -8,6 +9,7 @@ use crate::netmod::Netmod;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A lock of a single rank.
 #[derive(Clone, Copy)]
@@ -53,10 +55,12 @@ pub(super) struct ColdState<N> {
     pub(super) access_paths: RefCell<BTreeMap<u32, AccessPath>>,
     /// Operations by the processor's atomics left until the next progress.
     pub(super) atomics_until_progress: Cell<u32>,
+    /// By which mapped elements are changed.
+    pub(super) entrance: Entrance,
 }
 
 impl<N: Netmod> ColdState<N> {
-    pub(super) fn new(context: &Context<N>) -> ColdState<N> {
+    pub(super) fn new(context: &Context<N>, gate: Option<&Arc<ElementGate>>) -> ColdState<N> {
         ColdState {
             rma_handler: RmaHandler::of(context),
             outstanding: Rc::default(),
@@ -70,6 +74,7 @@ impl<N: Netmod> ColdState<N> {
             bounce_pool: BouncePool::default(),
             access_paths: RefCell::default(),
             atomics_until_progress: Cell::new(ATOMICS_PER_PROGRESS),
+            entrance: Entrance::new(gate),
         }
     }
 

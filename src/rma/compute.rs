@@ -18,6 +18,7 @@
 //! - **\[CELL\]** [`is_atomic`] holds for the elements.
 //! - **\[ALONE\]** Nobody else touches the elements meanwhile.
 
+mod alone;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod lanes;
 
@@ -107,8 +108,8 @@ impl Work {
             // SAFETY: [WORK], of which these are parts; [VALID], [SHARED], [CELL].
             unsafe {
                 let (first, behind) = lanes::run(self, high);
-                self.update(0, first).by_element();
-                self.update(behind, self.count - behind).by_element();
+                self.piece(0, first).by_element();
+                self.piece(behind, self.count - behind).by_element();
             }
             return;
         }
@@ -116,12 +117,31 @@ impl Work {
         unsafe { self.by_element() }
     }
 
-    /// `count` elements of an update from the one at `from`.
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    fn update(&self, from: usize, count: usize) -> Work {
+    /// With nobody else there: as fast as memory is, where there are many.
+    ///
+    /// # Safety
+    /// \[WORK\], \[VALID\], \[CELL\], \[ALONE\].
+    pub(super) unsafe fn run_alone(&self) {
+        // SAFETY: [WORK], [VALID], [CELL], [ALONE], which has [SHARED] in it.
+        unsafe {
+            if !alone::run(self) {
+                self.by_element();
+            }
+        }
+    }
+
+    /// `count` elements of it from the one at `from`.
+    pub(super) fn piece(&self, from: usize, count: usize) -> Work {
         let byte = from * self.ty.size();
-        let (at, operand) = (self.at.wrapping_add(byte), self.operand.wrapping_add(byte));
-        Work { at, operand, count, ..*self }
+        // (Of buffers that are not used the addresses mean nothing.)
+        Work {
+            at: self.at.wrapping_add(byte),
+            operand: self.operand.wrapping_add(byte),
+            compare: self.compare.wrapping_add(byte),
+            result: self.result.wrapping_add(byte),
+            count,
+            ..*self
+        }
     }
 
     /// # Safety

@@ -5,12 +5,14 @@
 //! comes in on finds the window by its id. A region is entered before any peer
 //! knows that the window exists, and taken out before its memory goes.
 
-use super::compute::{Work, refusal};
+use super::compute::{Work, is_atomic, refusal};
+use super::element_gate::ElementGate;
 use super::locks::{LockHandle, LockWords};
 use super::types::{Custom, Operator, Status};
 use super::{Error, ErrorKind};
 use crate::netmod::Kind;
 use crate::shm::segment::Segment;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -97,8 +99,14 @@ pub(super) struct ExposedRegion {
     /// Start and bytes of what is attached; `None` where the window has memory
     /// of its own.
     attached: Option<Mutex<BTreeMap<usize, usize>>>,
-    /// Held while elements without an atomic instruction are changed.
+    /// Held while elements without an atomic instruction are changed, and others where
+    /// they are this process's own.
     element_lock: Mutex<()>,
+    /// By which those with one are changed, where others have the memory mapped.
+    element_gate: Option<Arc<ElementGate>>,
+    /// No other process changes elements here: all take the lock, and are changed as
+    /// fast as memory is.
+    own_elements: bool,
     signals: Mutex<Signals>,
     shared_lock: Option<LockHandle>,
     /// Lock words of a window that nobody else has mapped.
@@ -113,13 +121,15 @@ unsafe impl Send for ExposedRegion {}
 unsafe impl Sync for ExposedRegion {}
 
 impl ExposedRegion {
-    /// `shared_lock` is where the lock words are mapped for the node; `job_size`
-    /// the size of the job.
+    /// The lock words and the gate of the elements are those mapped for the node;
+    /// `own_elements`: nobody else changes elements but by packets; `job_size` is the
+    /// size of the job.
     pub(super) fn new(
         id: u64,
         (start, bytes): (*mut u8, usize),
         dynamic: bool,
-        shared_lock: Option<LockHandle>,
+        (shared_lock, element_gate): (Option<LockHandle>, Option<Arc<ElementGate>>),
+        own_elements: bool,
         job_size: u32,
     ) -> ExposedRegion {
         ExposedRegion {
@@ -128,6 +138,8 @@ impl ExposedRegion {
             bytes,
             attached: dynamic.then(Mutex::default),
             element_lock: Mutex::default(),
+            element_gate,
+            own_elements,
             signals: Mutex::default(),
             shared_lock,
             private_lock: OnceLock::new(),
@@ -207,10 +219,26 @@ impl ExposedRegion {
             return Status::Unsupported;
         }
         let Some(len) = work.count.checked_mul(work.ty.size()) else { return Status::OutOfRange };
-        // SAFETY: [WORK], with a place in range; [VALID]: asked above; [SHARED]: those
-        // who are not this process never touch elements that need the lock.
-        let done = self
-            .with_range(offset, len, |at| unsafe { Work { at, ..work }.run(&self.element_lock) });
+        let done = self.with_range(offset, len, |at| {
+            let work = Work { at, ..work };
+            let atomic = is_atomic(work.ty, at.addr());
+            let gate = self.element_gate.as_ref().filter(|gate| atomic && gate.is_usable());
+            // SAFETY: [WORK], with a place in range; [VALID]: asked above; [CELL]: asked
+            // for the first two; [SHARED]: all have the gate, or nobody else changes
+            // elements, or those who are not this process never touch elements that
+            // need the lock; [ALONE] by the lock, which all take then.
+            unsafe {
+                match gate {
+                    Some(gate) => gate.run(&work, None, &Cell::new(0)),
+                    None if atomic && self.own_elements => {
+                        let _held =
+                            self.element_lock.lock().unwrap_or_else(PoisonError::into_inner);
+                        work.run_alone();
+                    }
+                    None => work.run(&self.element_lock),
+                }
+            }
+        });
         if done.is_some() { Status::Done } else { Status::OutOfRange }
     }
 

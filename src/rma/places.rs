@@ -263,7 +263,8 @@ mod tests {
     /// what was got.
     fn carry_out(memory: &mut [u8], body: &[u8], gets: Option<usize>) -> (Status, Vec<u8>) {
         let middle = &mut memory[100..900];
-        let region = ExposedRegion::new(1, (middle.as_mut_ptr(), 800), false, None, 1);
+        let region =
+            ExposedRegion::new(1, (middle.as_mut_ptr(), 800), false, (None, None), false, 1);
         let mut out = vec![0; gets.unwrap_or(0)];
         let Some((layout, operands)) = decode(body) else { return (Status::Malformed, out) };
         let len = gets.unwrap_or(operands.len());

@@ -1,6 +1,7 @@
 //! What all accesses of a window share: memory, keys, sizes.
 
 use super::column::Column;
+use super::element_gate::ElementGate;
 use super::exposed_region::RegistryEntry;
 use super::keys::PackedKeys;
 use super::locks::{LockHandle, LockWords};
@@ -103,6 +104,8 @@ pub struct WindowState<N: Netmod> {
     /// rank; others lie a pitch apart.
     pub(super) contiguous: Option<Column>,
     pub(super) node_locks: Option<NodeLocks>,
+    /// Where all members have the memory mapped.
+    pub(super) element_gate: Option<Arc<ElementGate>>,
     /// Address of each rank's memory modulo 8.
     pub(super) misalignments: Column,
     /// World rank of the first member, whose word lock_all takes.
@@ -213,6 +216,7 @@ impl<N: Netmod> WindowState<N> {
             exposed_region: Arc::clone(&self.exposed_region),
             contiguous: self.contiguous.as_ref().map(|c| c.pick(&ranks)),
             node_locks: self.node_locks,
+            element_gate: self.element_gate.clone(),
             misalignments: self.misalignments.pick(&ranks),
             master: self.master,
             dynamic: self.dynamic,

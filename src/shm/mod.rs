@@ -4,13 +4,14 @@
 //! woken, and copies out of and into memory that is not shared.
 
 pub(crate) mod attach;
-mod barrier;
+pub(crate) mod barrier;
 pub(crate) mod bell;
+pub(crate) mod biased_lock;
 pub(crate) mod ring;
 pub(crate) mod segment;
 mod wake_flag;
 
-/// What [`wake_flag`] is made of, which `proofs/` has made of something else.
+/// What [`wake_flag`] and [`biased_lock`] are made of, which `proofs/` has made of something else.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicU32, Ordering, compiler_fence as light_fence, fence};
 }

@@ -226,6 +226,27 @@ static void accumulate_rate(long count)
 	       if (i % WINDOW == WINDOW - 1) MPI_Win_flush(1, win))
 }
 
+/* Long ones: of numbers, of bytes, and with the elements as they were. */
+static void accumulate_long(long count)
+{
+	ORIGIN(MPI_Accumulate(out, LONG / 8, MPI_DOUBLE, 1, 0, LONG / 8, MPI_DOUBLE, MPI_SUM, win);
+	       MPI_Win_flush(1, win))
+}
+
+static void replace_long(long count)
+{
+	ORIGIN(MPI_Accumulate(out, LONG / 8, MPI_DOUBLE, 1, 0, LONG / 8, MPI_DOUBLE, MPI_REPLACE,
+			      win);
+	       MPI_Win_flush(1, win))
+}
+
+static void get_accumulate_long(long count)
+{
+	ORIGIN(MPI_Get_accumulate(out, LONG, MPI_SIGNED_CHAR, in, LONG, MPI_SIGNED_CHAR, 1, 0,
+				  LONG, MPI_SIGNED_CHAR, MPI_MAX, win);
+	       MPI_Win_flush(1, win))
+}
+
 static void fetch_latency(long count)
 {
 	ORIGIN(MPI_Fetch_and_op(out, in, MPI_LONG, 1, 0, MPI_SUM, win); MPI_Win_flush(1, win))
@@ -272,6 +293,9 @@ static struct figure puts_and_gets[] = {
 	US("get_latency_us", get_latency),
 	US("accumulate_latency_us", accumulate_latency),
 	RATE("accumulate_rate_M/s", accumulate_rate),
+	US("accumulate_1MiB_us", accumulate_long),
+	US("accumulate_replace_1MiB_us", replace_long),
+	US("get_accumulate_1MiB_us", get_accumulate_long),
 	US("fetch_and_op_latency_us", fetch_latency),
 	US("compare_and_swap_latency_us", swap_latency),
 };

@@ -15,6 +15,7 @@ mod tracked;
 pub(super) use put::copy;
 
 use super::cold::ColdState;
+use super::element_gate::InlineGate;
 use super::keys::UnpackedKeys;
 use super::registration::{InjectLimit, InjectTarget, RemoteKey, RemoteKeyEntry};
 use super::state::WindowState;
@@ -101,6 +102,7 @@ pub struct Access<N: Netmod> {
     context: Rc<Context<N>>,
     pub(super) state: RefCell<Option<Arc<WindowState<N>>>>,
     error: RefCell<Option<Error>>,
+    inline_gate: InlineGate,
     pub(super) cold: ColdState<N>,
 }
 
@@ -239,6 +241,8 @@ impl<N: Netmod> Access<N> {
         let keys = UnpackedKeys::new(netmod, map.len())?;
         let longest = network.map_or(0, |(netmod, _)| netmod.caps().inject_size);
         let inject_target = InjectTarget::new(uniform.unit, uniform.registered.network, longest);
+        let cold = ColdState::new(context, state.element_gate.as_ref());
+        let inline_gate = cold.entrance.inline();
         let mut access = Access {
             lookup,
             gate: Cell::new(path::CLOSED),
@@ -264,7 +268,8 @@ impl<N: Netmod> Access<N> {
             context: Rc::clone(context),
             state: RefCell::new(Some(Arc::clone(state))),
             error: RefCell::new(None),
-            cold: ColdState::new(context),
+            inline_gate,
+            cold,
         };
         if let Some(window) = state.recorded.get() {
             access.record(window);
@@ -418,6 +423,13 @@ impl<N: Netmod> Access<N> {
         // the element is within one.
         let at = unsafe { self.mapped_start.offset(region).add(offset) };
         (at.addr() & (size - 1) == 0).then_some(at)
+    }
+
+    /// By what single elements of mapped memory are changed inline, as long as this
+    /// access and the window live.
+    #[inline(always)]
+    pub fn inline_gate(&self) -> &InlineGate {
+        &self.inline_gate
     }
 
     /// Returns true if an access epoch is open, to any ranks.

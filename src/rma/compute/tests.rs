@@ -51,6 +51,49 @@ fn elements_and_words_meet() {
     }
 }
 
+/// With nobody else there, loops over many elements do what is done one by one.
+#[test]
+fn alone_as_by_element() {
+    let counts: &[usize] = if cfg!(miri) { &[67] } else { &[1, 2, 31, 67, 1025, 9000] };
+    let value = |i: i64| {
+        if i % 5 == 0 { 0 } else { i.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64) >> (i % 57) }
+    };
+    for (&count, ty) in counts.iter().flat_map(|c| Type::ALL.map(|ty| (c, ty))) {
+        if ty.size() > 8 {
+            continue;
+        }
+        let values = |from: i64| {
+            elements(ty, &(0..count as i64).map(|i| value(i + from)).collect::<Vec<_>>())
+        };
+        let (start, operands) = (values(0), [vec![0], values(77)].concat());
+        for (op, kind) in Op::ALL.into_iter().flat_map(|op| [(op, Kind::Update), (op, Kind::Fetch)])
+        {
+            if refusal(ty, op).is_some() {
+                continue;
+            }
+            let outcome = |alone: bool| {
+                let mut memory = vec![0_u64; start.len().div_ceil(8) + 1];
+                let mut fetched = vec![0; start.len() + 1];
+                // Not at a multiple of a vector, nor the other buffers of an element.
+                let at = memory.as_mut_ptr().cast::<u8>().wrapping_add(ty.size() % 8);
+                // SAFETY: all hold the elements; nobody else is there.
+                unsafe {
+                    at.copy_from_nonoverlapping(start.as_ptr(), start.len());
+                    let (operand, result) = (operands[1..].as_ptr(), fetched[1..].as_mut_ptr());
+                    let work = Work { kind, ty, op, at, operand, compare: operand, result, count };
+                    if alone {
+                        work.run_alone()
+                    } else {
+                        work.by_element()
+                    }
+                    (std::slice::from_raw_parts(at, start.len()).to_vec(), fetched)
+                }
+            };
+            assert!(outcome(true) == outcome(false), "{count} of {ty:?}, {op:?}, {kind:?}");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn all_operations(

@@ -78,7 +78,9 @@ impl<N: Netmod> Window<N> {
         let agreed = shared.iter().all(|s| s.as_slice() == [1]);
         let local_memory = match node.filter(|_| agreed) {
             Some(node) if !node.is_final() => Err(not_final(bytes)),
-            Some(NodeSegment { segment, mapped, node_locks, .. }) => {
+            Some(node) => {
+                let element_gate = node.element_gate(&communicator);
+                let NodeSegment { segment, mapped, node_locks, .. } = node;
                 let device = communicator.device();
                 let mine = device.node_rank(device.boot().rank()).unwrap_or(0);
                 // SAFETY: the segment has a region for every node rank.
@@ -86,6 +88,7 @@ impl<N: Netmod> Window<N> {
                 Ok(LocalMemory {
                     mapped: Some(mapped),
                     node_locks: Some(node_locks),
+                    element_gate,
                     segment: Some(segment),
                     ..LocalMemory::of(start)
                 })
@@ -188,6 +191,7 @@ impl<N: Netmod> Window<N> {
             mapped: Some(node.mapped),
             starts: Some(starts),
             node_locks: Some(node.node_locks),
+            element_gate: node.element_gate(&communicator),
             segment: Some(node.segment),
             ..LocalMemory::of(start)
         };
@@ -283,8 +287,13 @@ impl<N: Netmod> Window<N> {
             let node_rank = device.node_rank(device.boot().rank()).unwrap_or(0);
             let shared_lock = local_memory.node_locks.map(|l| l.of(node_rank));
             let memory = (local_memory.start, mine.bytes as usize);
+            let shared = (shared_lock, local_memory.element_gate.clone());
+            let cpu_atomics = [Transport::Network, Transport::Local].into_iter().any(|transport| {
+                device.provider(transport).is_some_and(|netmod| netmod.caps().cpu_atomics)
+            });
+            let own = local_memory.mapped.is_none() && !cpu_atomics;
             let region =
-                ExposedRegion::new(communicator.id(), memory, dynamic, shared_lock, job_size);
+                ExposedRegion::new(communicator.id(), memory, dynamic, shared, own, job_size);
             Arc::new(RegistryEntry::new(Arc::clone(RmaHandler::of(context).registry()), region))
         });
         let own_keys = prepared.as_ref().ok().map(|(local_memory, network, local, _)| {
@@ -312,6 +321,7 @@ impl<N: Netmod> Window<N> {
             exposed_region: exposed_region.ok_or_else(gone)?,
             contiguous: local_memory.starts.map(|starts| Column::new(starts.iter().copied())),
             node_locks: local_memory.node_locks,
+            element_gate: local_memory.element_gate,
             misalignments: Column::new(infos.iter().map(|o| u64::from(o.misalignment))),
             master: communicator.world_rank(0)?,
             dynamic,

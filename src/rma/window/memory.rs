@@ -4,11 +4,13 @@
 use super::exchange::MemberInfo;
 use crate::av::Transport;
 use crate::netmod::Netmod;
+use crate::rma::element_gate::ElementGate;
 use crate::rma::locks::LockWords;
 use crate::rma::state::{Mapped, NodeLocks};
 use crate::rma::{Communicator, Error, ErrorKind};
 use crate::shm::segment::{self, PAGE, Segment, Shared};
 use std::fs::File;
+use std::sync::Arc;
 
 /// This process's memory for a window that is being made.
 pub(super) struct LocalMemory<N: Netmod> {
@@ -17,6 +19,7 @@ pub(super) struct LocalMemory<N: Netmod> {
     /// By rank, where the regions are contiguous.
     pub(super) starts: Option<Vec<u64>>,
     pub(super) node_locks: Option<NodeLocks>,
+    pub(super) element_gate: Option<Arc<ElementGate>>,
     /// Where the memory is the window's own.
     pub(super) segment: Option<Segment>,
     /// Where it is the provider's.
@@ -32,6 +35,7 @@ impl<N: Netmod> LocalMemory<N> {
             mapped: None,
             starts: None,
             node_locks: None,
+            element_gate: None,
             segment: None,
             region: None,
             rkey_ptr: false,
@@ -79,6 +83,9 @@ pub(super) struct NodeSegment {
     pub(super) segment: Segment,
     pub(super) mapped: Mapped,
     pub(super) node_locks: NodeLocks,
+    /// Bytes of the regions, and where the gate's stand.
+    regions: usize,
+    gate: usize,
     /// The members that come later open it through this process.
     file: File,
     len: usize,
@@ -89,6 +96,24 @@ impl NodeSegment {
     /// may be touched.
     pub(super) fn is_final(&self) -> bool {
         segment::is_final(&self.file, self.len)
+    }
+
+    /// The gate for its elements, where all members are on the node; once it has its
+    /// final length. All have joined when they have exchanged anything after.
+    pub(super) fn element_gate<N: Netmod>(
+        &self,
+        communicator: &Communicator<N>,
+    ) -> Option<Arc<ElementGate>> {
+        let device = communicator.device();
+        let on_node = |rank| device.node_rank(communicator.world_rank(rank).ok()?);
+        let members = (0..communicator.size()).map(on_node).collect::<Option<_>>()?;
+        let me = device.node_rank(device.boot().rank()).filter(|_| self.mapped.all)?;
+        let start = self.segment.start();
+        // SAFETY: within the segment, at a multiple of 64 behind the words; node ranks
+        // are below the node's size.
+        let gate =
+            unsafe { ElementGate::join((start, self.regions), start.add(self.gate), me, members) };
+        Some(Arc::new(gate))
     }
 
     /// Maps the segment the node's first member made; `None` when it cannot
@@ -140,7 +165,7 @@ impl NodeSegment {
         Ok(node.map(|node| (node, starts)))
     }
 
-    /// Maps `len` bytes of regions and the node's lock words behind them.
+    /// Maps `len` bytes of regions and the node's lock words and gate behind them.
     fn open<N: Netmod>(
         communicator: &Communicator<N>,
         info: MemberInfo,
@@ -149,9 +174,12 @@ impl NodeSegment {
     ) -> Option<NodeSegment> {
         let device = communicator.device();
         let job_size = device.boot().size();
-        let words = LockWords::bytes(job_size).checked_mul(device.node_size() as usize)?;
+        let node_size = device.node_size();
+        let words = LockWords::bytes(job_size).checked_mul(node_size as usize)?;
         let behind = len.checked_next_multiple_of(PAGE)?;
-        let all = behind.checked_add(words).filter(|&all| all <= isize::MAX as usize)?;
+        let gate = behind.checked_add(words)?;
+        let all = gate.checked_add(ElementGate::bytes(node_size));
+        let all = all.filter(|&all| all <= isize::MAX as usize)?;
         let (segment, file) = match file {
             Some(file) => (file.map(all).ok()?, file.into_file()),
             None => {
@@ -163,7 +191,7 @@ impl NodeSegment {
         // SAFETY: within the segment, which holds `words` bytes behind there.
         let node_locks = NodeLocks { start: unsafe { start.add(behind) }, job_size };
         let mapped = Mapped { start, pitch: 0, all: true };
-        Some(NodeSegment { segment, mapped, node_locks, file, len: all })
+        Some(NodeSegment { segment, mapped, node_locks, regions: len, gate, file, len: all })
     }
 }
 

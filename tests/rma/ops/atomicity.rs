@@ -89,6 +89,46 @@ pub fn hammer<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     w.free().map_err(text)
 }
 
+/// Long and short operations on the same elements at once, alone in a target's
+/// memory or one by one: no addition is lost, and what is fetched has one's own.
+pub fn long_and_short<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
+    const WORDS: usize = 5000;
+    const ROUNDS: u64 = 12;
+    // Around the lengths at which the way changes.
+    const LENGTHS: [usize; 7] = [1, 15, 16, 1023, 1024, 1025, WORDS];
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let n = world.size();
+    let mut w = make::<N, KIND>(&world, WORDS * 8, 8)?;
+    let ones = vec![1_u64; WORDS];
+    let mut fetched = vec![0_u64; WORDS];
+    w.fence().map_err(text)?;
+    for round in 0..ROUNDS {
+        for to in 0..n {
+            for len in LENGTHS {
+                w.accumulate(&ones[..len], Op::Sum, to, WORDS - len).map_err(text)?;
+            }
+            w.get_accumulate(&ones, &mut fetched, Op::Sum, to, 0).map_err(text)?;
+            let least = round * (LENGTHS.len() as u64 + 1) + LENGTHS.len() as u64;
+            ensure!(fetched[WORDS - 1] >= least, "fetched {}", fetched[WORDS - 1]);
+            // Enough of them that all are short again.
+            for _ in 0..if round % 3 == 0 { 300 } else { 1 } {
+                w.fetch_and_op(1_u64, Op::Sum, to, WORDS - 1).map_err(text)?;
+            }
+        }
+    }
+    w.fence().map_err(text)?;
+    let all = own(&w)?;
+    for (i, word) in all.chunks(8).enumerate() {
+        let covered = 1 + LENGTHS.iter().filter(|&&len| i >= WORDS - len).count() as u64;
+        let single = if i == WORDS - 1 { 4 * 300 + 8 } else { 0 };
+        let want = u64::from(n) * (ROUNDS * covered + single);
+        let got = u64::from_ne_bytes(word.try_into().unwrap());
+        ensure!(got == want, "word {i}: {got}, not {want}");
+    }
+    w.free().map_err(text)
+}
+
 /// Operations that keep no order, on one place and by whatever path: the
 /// sums are right all the same.
 pub fn unordered<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {

@@ -46,6 +46,8 @@ pub fn all<N: Opens>(name: &str, nodes: u32, env: &[(&'static str, &str)]) -> Ve
     add("created/skewed elements", 3, elements::skewed::<N>);
     add("allocated/atomicity", 4, atomicity::hammer::<N, ALLOCATED>);
     add("created/atomicity", 4, atomicity::hammer::<N, CREATED>);
+    add("allocated/long and short", 3, atomicity::long_and_short::<N, ALLOCATED>);
+    add("created/long and short", 3, atomicity::long_and_short::<N, CREATED>);
     add("allocated/unordered", 3, atomicity::unordered::<N, ALLOCATED>);
     add("created/unordered", 3, atomicity::unordered::<N, CREATED>);
     add("created/order", 2, elements::order::<N>);

@@ -43,8 +43,10 @@ pub(super) unsafe extern "C" fn accumulate<N: Netmod>(
     unsafe {
         if here == there
             && let Some((cached, at)) = elements_at(module, target, disp, there, op)
+            && let Some(()) = module.gate.enter(at, || {
+                cached.run(at, buf.cast(), std::ptr::null_mut(), count as usize);
+            })
         {
-            cached.run(at, buf.cast(), std::ptr::null_mut(), count as usize);
             module.count_store();
             return ffi::SUCCESS;
         }
@@ -156,8 +158,10 @@ pub(super) unsafe extern "C" fn get_accumulate<N: Netmod>(
         if back == there
             && (here == there || is_no_op(op))
             && let Some((cached, at)) = elements_at(module, target, disp, there, op)
+            && let Some(()) = module.gate.enter(at, || {
+                cached.run(at, buf.cast(), result.cast(), target_count as usize);
+            })
         {
-            cached.run(at, buf.cast(), result.cast(), target_count as usize);
             module.count_store();
             return ffi::SUCCESS;
         }
@@ -239,8 +243,10 @@ pub(super) unsafe extern "C" fn fetch_and_op<N: Netmod>(
     unsafe {
         let module = Module::<N>::of(win);
         let one = Side { count: 1, ty };
-        if let Some((cached, at)) = elements_at(module, target, disp, one, op) {
-            cached.run(at, buf.cast(), result.cast(), 1);
+        if let Some((cached, at)) = elements_at(module, target, disp, one, op)
+            && let Some(()) =
+                module.gate.enter(at, || cached.run(at, buf.cast(), result.cast(), 1))
+        {
             module.count_store();
             return ffi::SUCCESS;
         }
@@ -285,7 +291,9 @@ pub(super) unsafe extern "C" fn compare_and_swap<N: Netmod>(
             && let Some(offset) = module.fast_offset(target, disp, elem.size())
         {
             let at = module.at(target as u32, offset);
-            if swap(elem, at, compare.cast(), new.cast(), result.cast()) {
+            let swapped =
+                module.gate.enter(at, || swap(elem, at, compare.cast(), new.cast(), result.cast()));
+            if swapped == Some(true) {
                 module.count_store();
                 return ffi::SUCCESS;
             }

@@ -8,7 +8,7 @@ use super::stored::CachedOp;
 use crate::ffi;
 use crate::state::State;
 use rankway::netmod::Netmod;
-use rankway::rma::Window;
+use rankway::rma::{InlineGate, Window};
 use rankway_plugin::Inner;
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -33,6 +33,8 @@ pub(super) struct Module<N: Netmod> {
     /// Where every rank's memory is mapped: an affine function of the rank.
     pub(super) start: *mut u8,
     pub(super) stride: isize,
+    /// By what elements there are changed inline.
+    pub(super) gate: InlineGate,
     /// This process's rank and memory; [`NO_RANK`] where it has none of its own.
     pub(super) me: u32,
     pub(super) own: *mut u8,
@@ -99,6 +101,7 @@ impl<N: Netmod> Module<N> {
             max_disp: bytes.checked_div(unit).unwrap_or(0),
             start,
             stride,
+            gate: *window.inline_gate(),
             me,
             own,
             threads,
