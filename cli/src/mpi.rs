@@ -197,7 +197,7 @@ fn once(
 }
 
 /// The names of all figures, in the benchmark's order.
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 26] = [
     "send_latency_us",
     "send_rate_M/s",
     "send_bandwidth_MB/s",
@@ -207,6 +207,10 @@ const NAMES: [&str; 22] = [
     "put_latency_us",
     "put_rate_M/s",
     "put_bandwidth_MB/s",
+    "put_8KiB_MB/s",
+    "put_256KiB_MB/s",
+    "get_8KiB_MB/s",
+    "get_bandwidth_MB/s",
     "put_vector_MB/s",
     "put_transposed_MB/s",
     "put_structures_MB/s",

@@ -220,8 +220,8 @@ impl<N: Netmod> Access<N> {
     ) -> Result<T, Error> {
         if refusal(T::TYPE, op).is_none()
             && let Some(at) = self.mapped_element(size_of::<T>(), rank, disp)
-            // SAFETY: [ELEMENT]: of the window, aligned; [VALID] by the line above.
             && let Some(Some(old)) =
+                // SAFETY: [ELEMENT]: of the window, aligned; [VALID] by the first line.
                 unsafe { self.inline_gate().enter(at, || T::apply(at, op, operand)) }
         {
             // Additions are no spinning, and counting each would double its
@@ -249,8 +249,8 @@ impl<N: Netmod> Access<N> {
         disp: usize,
     ) -> Result<T, Error> {
         if let Some(at) = self.mapped_element(size_of::<T>(), rank, disp)
-            // SAFETY: [ELEMENT]: of the window, aligned.
             && let Some(Some(old)) =
+                // SAFETY: [ELEMENT]: of the window, aligned.
                 unsafe { self.inline_gate().enter(at, || T::swap_if(at, compare, new)) }
         {
             // A spinning process fails again and again; only failures are

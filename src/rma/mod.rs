@@ -112,3 +112,14 @@ pub(crate) use typed::{bytes_of, bytes_of_mut};
 pub use types::{Assert, Custom, Lock, Operator, RawTarget};
 pub use view::View;
 pub use window::{Backing, Flavor, Window};
+
+/// Copies `len` bytes between a buffer and memory of a window that is mapped here, as
+/// puts and gets do: by what is best for the length.
+///
+/// # Safety
+/// \[BUF\], \[INTO\], \[APART\]: both sides hold `len` bytes and do not overlap.
+#[inline]
+pub unsafe fn copy_mapped(to: *mut u8, from: *const u8, len: usize) {
+    // SAFETY: by the contract.
+    unsafe { crate::shm::copy::copy(to, from, len) }
+}

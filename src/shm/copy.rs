@@ -72,7 +72,7 @@ mod tests {
                 0, 1, 7, 255, 256, 257, 287, 288, 289, 383, 384, 385, 511, 1000, 4096, 4097, 65_535,
             ],
         };
-        let from: Vec<u8> = (0..70_000_u32).map(|i| (i * 31 >> 3) as u8).collect();
+        let from: Vec<u8> = (0..70_000_u32).map(|i| ((i * 31) >> 3) as u8).collect();
         let mut to = vec![0_u8; 70_000];
         for &len in lengths {
             for (there, here) in [(0, 0), (1, 0), (0, 1), (31, 32), (33, 5), (64, 17), (95, 63)] {
@@ -86,7 +86,7 @@ mod tests {
         }
         if cfg!(not(miri)) {
             for len in [2 << 20, (2 << 20) + 1] {
-                let from: Vec<u8> = (0..len as u32).map(|i| (i * 7 >> 2) as u8).collect();
+                let from: Vec<u8> = (0..len as u32).map(|i| ((i * 7) >> 2) as u8).collect();
                 let mut to = vec![0; len];
                 // SAFETY: both are as long.
                 unsafe { copy(to.as_mut_ptr(), from.as_ptr(), len) };

@@ -7,6 +7,7 @@ pub(crate) mod attach;
 pub(crate) mod barrier;
 pub(crate) mod bell;
 pub(crate) mod biased_lock;
+pub(crate) mod copy;
 pub(crate) mod ring;
 pub(crate) mod segment;
 mod wake_flag;

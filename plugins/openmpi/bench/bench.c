@@ -209,6 +209,23 @@ static void put_vector(long count) { put_sides(count, vector, vector); }
 static void put_transposed(long count) { put_sides(count, matrix, line); }
 static void put_structures(long count) { put_sides(count, structures, structures); }
 
+static void put_bytes(long count, int len)
+{
+	ORIGIN(MPI_Put(out, len, MPI_CHAR, 1, 0, len, MPI_CHAR, win);
+	       if (i % WINDOW == WINDOW - 1) MPI_Win_flush(1, win))
+}
+
+static void get_bytes(long count, int len)
+{
+	ORIGIN(MPI_Get(in, len, MPI_CHAR, 1, 0, len, MPI_CHAR, win);
+	       if (i % WINDOW == WINDOW - 1) MPI_Win_flush(1, win))
+}
+
+static void put_8k(long count) { put_bytes(count, 8 << 10); }
+static void put_256k(long count) { put_bytes(count, 256 << 10); }
+static void get_8k(long count) { get_bytes(count, 8 << 10); }
+static void get_long(long count) { get_bytes(count, LONG); }
+
 static void get_latency(long count)
 {
 	ORIGIN(MPI_Get(in, 8, MPI_CHAR, 1, 0, 8, MPI_CHAR, win); MPI_Win_flush(1, win))
@@ -287,6 +304,10 @@ static struct figure puts_and_gets[] = {
 	US("put_latency_us", put_latency),
 	RATE("put_rate_M/s", put_rate),
 	BYTES("put_bandwidth_MB/s", put_long),
+	{ "put_8KiB_MB/s", put_8k, 1, 8 * 1024e-6, 0, 0 },
+	{ "put_256KiB_MB/s", put_256k, 1, 256 * 1024e-6, 0, 0 },
+	{ "get_8KiB_MB/s", get_8k, 1, 8 * 1024e-6, 0, 0 },
+	BYTES("get_bandwidth_MB/s", get_long),
 	BYTES("put_vector_MB/s", put_vector),
 	BYTES("put_transposed_MB/s", put_transposed),
 	BYTES("put_structures_MB/s", put_structures),

@@ -527,6 +527,6 @@ pub(in crate::rma) unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> i
 #[inline(never)]
 unsafe fn copy_any(to: *mut u8, from: *const u8, len: usize) -> isize {
     // SAFETY: [SIDES].
-    unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
+    unsafe { crate::shm::copy::copy(to, from, len) };
     0
 }

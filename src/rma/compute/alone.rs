@@ -4,6 +4,7 @@
 
 use super::{Work, complex32, real};
 use crate::netmod::{Kind, Op, Type};
+use crate::shm::copy::copy;
 
 /// Elements are fetched so many bytes ahead of their change: both happen in the
 /// first cache.
@@ -21,7 +22,7 @@ pub(super) unsafe fn run(work: &Work) -> bool {
         (Kind::Update, Op::NoOp) => return true,
         // SAFETY: [WORK], [ALONE].
         (Kind::Fetch, Op::NoOp) => unsafe {
-            work.result.copy_from_nonoverlapping(work.at, work.count * size);
+            copy(work.result, work.at, work.count * size);
             return true;
         },
         // SAFETY: as above.
@@ -32,7 +33,7 @@ pub(super) unsafe fn run(work: &Work) -> bool {
                 let piece = work.piece(from, (BLOCK / size).min(work.count - from));
                 // SAFETY: as above.
                 unsafe {
-                    piece.result.copy_from_nonoverlapping(piece.at, piece.count * size);
+                    copy(piece.result, piece.at, piece.count * size);
                     update(&piece);
                 }
                 from += piece.count;
@@ -48,7 +49,7 @@ unsafe fn update(work: &Work) {
     if work.op == Op::Replace {
         // SAFETY: [WORK], [ALONE].
         unsafe {
-            return work.at.copy_from_nonoverlapping(work.operand, work.count * work.ty.size());
+            return copy(work.at, work.operand, work.count * work.ty.size());
         }
     }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -175,7 +176,7 @@ macro_rules! integers {
                     Op::Land => {
                         each::<$value>(work, work.count, |a, b| ((a != 0) & (b != 0)).into());
                     }
-                    Op::Lor => each::<$value>(work, work.count, |a, b| (a | b != 0).into()),
+                    Op::Lor => each::<$value>(work, work.count, |a, b| ((a | b) != 0).into()),
                     _ => each::<$value>(work, work.count, |a, b| ((a != 0) ^ (b != 0)).into()),
                 }
             }

@@ -11,7 +11,7 @@ use crate::log::guarded;
 use crate::{datatype, ffi};
 use rankway::datatype::Layout;
 use rankway::netmod::Netmod;
-use rankway::rma::Pending;
+use rankway::rma::{Pending, copy_mapped};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -230,7 +230,13 @@ pub(super) unsafe extern "C" fn get<N: Netmod>(
         if !module.start.is_null() {
             // SAFETY: epoch, rank and bounds were looked at; the buffer is
             // another, by MPI's rules.
-            unsafe { copy(module.at(target as u32, offset), buf.cast(), len) };
+            unsafe {
+                let from = module.at(target as u32, offset);
+                match len {
+                    ..256 => copy(from, buf.cast(), len),
+                    _ => copy_mapped(buf.cast(), from, len),
+                }
+            }
             module.count_store();
             return ffi::SUCCESS;
         }

@@ -244,8 +244,7 @@ pub(super) unsafe extern "C" fn fetch_and_op<N: Netmod>(
         let module = Module::<N>::of(win);
         let one = Side { count: 1, ty };
         if let Some((cached, at)) = elements_at(module, target, disp, one, op)
-            && let Some(()) =
-                module.gate.enter(at, || cached.run(at, buf.cast(), result.cast(), 1))
+            && let Some(()) = module.gate.enter(at, || cached.run(at, buf.cast(), result.cast(), 1))
         {
             module.count_store();
             return ffi::SUCCESS;
