@@ -16,8 +16,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Measures puts, gets and flushes between two processes of this machine on a window over
-/// memory of their own: by the node's own netmod, libfabric's shared memory and UCX, and by
+/// Measures puts, gets, operations on elements and flushes between two processes of this
+/// machine on a window over memory of their own: by the node's own netmod, libfabric's shared memory and UCX, and by
 /// libfabric's bare loop. The target waits in a barrier, and then computes.
 #[derive(clap::Args)]
 #[command(
@@ -249,7 +249,42 @@ fn attending<N: Netmod>(
         (0..MANY)
             .try_for_each(|_| window.fetch_and_op(1_u64, Op::Sum, 1, 0).map(drop))
             .map_err(text)
-    })
+    })?;
+    time("compare_and_swap".into(), MANY, &mut || {
+        (0..MANY)
+            .try_for_each(|i| window.compare_and_swap(0, i as u64, 1, 0).map(drop))
+            .map_err(text)
+    })?;
+    time("accumulate of 8 bytes and flush".into(), MANY, &mut || {
+        (0..MANY)
+            .try_for_each(|_| {
+                window.accumulate(&[1_u64], Op::Sum, 1, 0)?;
+                window.flush(1)
+            })
+            .map_err(text)
+    })?;
+    time("accumulate of 8 bytes, 256 a flush".into(), 256 * MANY, &mut || {
+        for _ in 0..MANY {
+            (0..256)
+                .try_for_each(|i| window.accumulate(&[1_u64], Op::Sum, 1, i * 8))
+                .map_err(text)?;
+            window.flush(1).map_err(text)?;
+        }
+        Ok(())
+    })?;
+    let doubles = vec![1.0_f64; (1 << 20) / 8];
+    for bytes in [4096, 1 << 20] {
+        let many = if bytes > 65_536 { 10 } else { MANY };
+        time(format!("accumulate of {bytes} bytes and flush"), many, &mut || {
+            (0..many)
+                .try_for_each(|_| {
+                    window.accumulate(&doubles[..bytes / 8], Op::Sum, 1, 0)?;
+                    window.flush(1)
+                })
+                .map_err(text)
+        })?;
+    }
+    Ok(())
 }
 
 /// While the target computes: each twice, and the worse counts: the first may wait.
@@ -280,6 +315,21 @@ fn computing<N: Netmod>(window: &Window<N>, times: &mut Times) -> Result<(), Str
         }
         time("get", &mut || window.get(&mut into, 1, 0))?;
         time("fetch_and_op", &mut || window.fetch_and_op(1_u64, Op::Sum, 1, 0).map(drop))?;
+        time("compare_and_swap", &mut || window.compare_and_swap(0_u64, 1, 1, 0).map(drop))?;
+        time("accumulate of 8 bytes and flush", &mut || {
+            window.accumulate(&[1_u64], Op::Sum, 1, 0)?;
+            window.flush(1)
+        })?;
+        for (name, apart) in [
+            ("256 accumulates and a flush", 8),
+            ("256 accumulates into one and a flush", 0),
+            ("256 accumulates apart and a flush", 64),
+        ] {
+            time(name, &mut || {
+                (0..256).try_for_each(|i| window.accumulate(&[1_u64], Op::Sum, 1, i * apart))?;
+                window.flush(1)
+            })?;
+        }
     }
     times.append(&mut worst);
     Ok(())

@@ -1,7 +1,7 @@
 //! What threads and processes share, tried under every interleaving and every
 //! order of memory that loom knows: `make loom`.
 //!
-//! `wake_flag.rs`, `biased_lock.rs`, `notifier.rs` and the ring of a recording are the library's own files,
+//! `wake_flag.rs`, `biased_lock.rs`, `lock_word.rs`, `notifier.rs` and the ring of a recording are the library's own files,
 //! made of loom's atomics, cells and locks. The ring of the node and the lock words lie in
 //! raw memory, which loom cannot follow: of them the protocol is modelled, step by step
 //! (their code runs under Miri). Each model also shows that it finds the fault it is there for.
@@ -10,7 +10,10 @@
 
 #[path = "../../src/shm/biased_lock.rs"]
 mod biased_lock;
+mod carried;
 mod elements;
+#[path = "../../src/shm/lock_word.rs"]
+mod lock_word;
 mod locks;
 mod mailbox;
 #[path = "../../src/msg/notifier.rs"]
@@ -24,7 +27,7 @@ mod wake_flag;
 
 /// What the library's files are made of here.
 mod sync {
-    pub(super) use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+    pub(super) use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub(super) use loom::sync::{Condvar, Mutex};
     pub(super) use std::sync::PoisonError;
 

@@ -33,6 +33,7 @@ macro_rules! netmods {
 
 mod caps;
 mod choice;
+pub(crate) mod compute;
 mod element;
 mod error;
 #[cfg(any(feature = "ofi", feature = "ucx"))]
@@ -49,6 +50,7 @@ pub use operation::{Atomic, Bulk, Completion, Iov, IovTransfer, Transfer};
 
 use crate::av::{AvError, Entry, Transport};
 use crate::settings::BadSetting;
+pub use crate::shm::element_lock::ElementLock;
 use std::sync::Arc;
 
 /// The provider has no space now: make progress, then call again (`-EAGAIN`).
@@ -148,6 +150,11 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     const KEY_HANDLES: bool = false;
     /// [`Netmod::flush`] is there; elsewhere a read behind the puts serves.
     const FLUSHES: bool = false;
+    /// Its atomics are done under a lock of the target's ([`Netmod::element_lock`]), on
+    /// elements of any type at any address. Operands are copied at the call, and an
+    /// update answers 0 when it is on its way, in order with those before and behind it
+    /// and with puts; the flush tells when it is done.
+    const LOCKS_ELEMENTS: bool = false;
 
     /// Returns true if its library is there. One that answers no is taken only
     /// when it is named.
@@ -395,6 +402,22 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         UNSUPPORTED
     }
 
+    /// The lock under which all who change elements of memory of this process's do so,
+    /// where peers change some by [`Netmod::atomic`]; with [`Netmod::LOCKS_ELEMENTS`].
+    #[doc(hidden)]
+    fn element_lock(&self) -> Option<ElementLock> {
+        None
+    }
+
+    /// The same of a peer's memory.
+    ///
+    /// # Safety
+    /// \[ENDPOINT\], \[DEST\].
+    #[doc(hidden)]
+    unsafe fn element_lock_of(&self, _: &Self::Endpoint, _dest: u64) -> Option<ElementLock> {
+        None
+    }
+
     /// Elements one atomic call of this kind takes; 0 where the provider has
     /// none for that type and operation. Asked of the provider, never assumed.
     fn atomic_limit(&self, _endpoint: &Self::Endpoint, _kind: Kind, _ty: Type, _op: Op) -> usize {
@@ -402,13 +425,13 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     }
 
     /// An atomic operation; the token comes back when it is done at the target
-    /// and its result is here. [`PENDING`], 0 when that is so already,
-    /// [`AGAIN`], or an error.
+    /// and its result is here. [`PENDING`], 0 when that is so already (or, with
+    /// [`Netmod::LOCKS_ELEMENTS`], will be at the flush), [`AGAIN`], or an error.
     ///
     /// # Safety
     /// \[ENDPOINT\], \[DEST\], \[KEY\], \[BUF\] for `count` elements of each buffer that
     /// the kind uses, \[LIMIT\]: [`Netmod::atomic_limit`] for the count. `addr` is a
-    /// multiple of the element's size.
+    /// multiple of the element's size, unless [`Netmod::LOCKS_ELEMENTS`].
     unsafe fn atomic(&self, _endpoint: &Self::Endpoint, _op: &Atomic) -> isize {
         UNSUPPORTED
     }

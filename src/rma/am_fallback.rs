@@ -9,7 +9,6 @@
 //!
 //! Nothing here waits.
 
-use super::compute::Work;
 use super::exposed_region::{ExposedRegion, Registry};
 use super::locks::{Holder, LockMode, NO_RANK};
 use super::places::{self, Stream};
@@ -17,6 +16,7 @@ use super::types::Status;
 use super::{Error, ErrorKind};
 use crate::datatype::Layout;
 use crate::device::{Body, Class, Context, DeviceError, Head, PacketHandler};
+use crate::netmod::compute::Work;
 use crate::netmod::{HEAD, Kind, NetError, Netmod, Op, Type};
 use std::any::Any;
 use std::cell::{Cell, RefCell};

@@ -16,16 +16,21 @@
 //! the target holds a lock. Operations of one access on one rank are done in
 //! the order of their calls: a change between the second and the third path
 //! waits for what went before, unless [`Hints::ordered`] was given up.
+//!
+//! Where the provider's atomics are under a lock of the target's
+//! ([`Netmod::LOCKS_ELEMENTS`]), the second path takes all elements that are not mapped,
+//! whoever changes some of these takes the lock, and so do those who have elements mapped
+//! that no processor changes in one instruction: nothing is left for the third.
 
 use super::access::Access;
 use super::am_fallback::{Answer, Request, error_of, opcode};
-use super::cold::{ATOMICS_PER_PROGRESS, STAGED};
-use super::compute::{Work, is_atomic, refusal};
+use super::cold::ATOMICS_PER_PROGRESS;
 use super::element::{Element, bits};
 use super::request::{InFlight, Pending};
-use super::types::{AccessPath, Remote, Status, Target, unreachable_error};
+use super::types::{AccessPath, Status, Target, unreachable_error};
 use super::{Error, ErrorKind, Hints};
-use crate::netmod::{Atomic, Kind, Netmod, Op, PENDING, Type};
+use crate::netmod::compute::{Work, is_atomic, refusal};
+use crate::netmod::{Kind, Netmod, Op, Type};
 use crate::track;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -55,7 +60,7 @@ impl Origin {
     }
 
     /// `count` elements of it from element `from` on.
-    fn piece(&self, from: usize, count: usize) -> Origin {
+    pub(super) fn piece(&self, from: usize, count: usize) -> Origin {
         let byte = from * self.ty.size();
         let has_operand = self.op != Op::NoOp || self.kind == Kind::Swap;
         Origin {
@@ -73,7 +78,7 @@ impl Origin {
         }
     }
 
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.count * self.ty.size()
     }
 
@@ -86,7 +91,7 @@ impl Origin {
     ///
     /// # Safety
     /// \[BUF\]: the buffers that the operation uses hold its elements.
-    unsafe fn copied(&self) -> Vec<u8> {
+    pub(super) unsafe fn copied(&self) -> Vec<u8> {
         let len = self.bytes();
         let mut out = Vec::new();
         // SAFETY: [BUF].
@@ -471,7 +476,10 @@ impl<N: Netmod> Access<N> {
         self.mark(rank);
         let offset = if state.dynamic { disp as u64 } else { disp as u64 * state.units.get(rank) };
         let hints = Hints::from_bits(state.hints.load(Ordering::Relaxed));
-        let order = |path| if hints.ordered { self.switch_path(peer, path) } else { Ok(()) };
+        let order = |path| match hints.ordered {
+            true => self.switch_path(rank, peer, path),
+            false => Ok(()),
+        };
         let packets = |mut in_flight: Option<&mut Vec<InFlight>>| -> Result<(), Error> {
             order(AccessPath::Packet)?;
             // SAFETY: [BUF]; [INTO] until the operation's end; null was refused.
@@ -491,7 +499,15 @@ impl<N: Netmod> Access<N> {
             return packets(in_flight);
         }
         let remote = match self.target(rank, disp)? {
-            Target::Mapped(at) if !is_atomic(ty, at.addr()) => return packets(in_flight),
+            Target::Mapped(at) if !is_atomic(ty, at.addr()) => {
+                let Some(lock) = self.element_lock(rank) else { return packets(in_flight) };
+                order(AccessPath::Provider)?;
+                let _held = lock.lock();
+                // SAFETY: [WORK]: mapped and checked; [VALID]: checked; [ALONE]: under
+                // the lock.
+                unsafe { origin.work(at).run_plain() };
+                return Ok(());
+            }
             Target::Mapped(at) => {
                 self.count_cpu_atomic();
                 // SAFETY: [WORK]: mapped and checked; [VALID]: checked; [CELL]:
@@ -509,19 +525,13 @@ impl<N: Netmod> Access<N> {
         );
         // For memory that it did not allocate a library sends messages, and ours
         // are faster on a node.
-        if limit == 0 || (state.created && self.context().has_node_queue(remote.peer)) {
+        let sends = !N::LOCKS_ELEMENTS && state.created;
+        if limit == 0 || (sends && self.context().has_node_queue(remote.peer)) {
             return packets(in_flight);
         }
         order(AccessPath::Provider)?;
-        let mut from = 0;
-        while from < count {
-            let piece = origin.piece(from, limit.min(count - from));
-            let at = (from * ty.size()) as u64;
-            // SAFETY: [BUF]; [INTO] until the operation's end; no more than the limit.
-            unsafe { self.atomic_by_provider(&piece, &remote, at, in_flight.as_deref_mut())? };
-            from += piece.count;
-        }
-        Ok(())
+        // SAFETY: [BUF]; [INTO] until the operation's end.
+        unsafe { self.elements_by_provider(origin, &remote, limit, &mut in_flight) }
     }
 
     /// Counts an operation by the processor's atomics; makes progress now and
@@ -543,82 +553,17 @@ impl<N: Netmod> Access<N> {
         let _ = self.context().progress();
     }
 
-    /// How many elements one call of the provider takes; 0 where it must not.
-    fn provider_atomic_limit(&self, remote: &Remote, origin: &Origin, address: u64) -> usize {
-        let Ok((netmod, endpoint)) = self.endpoint(remote) else { return 0 };
-        if !netmod.caps().cpu_atomics || !is_atomic(origin.ty, address as usize) {
-            return 0;
-        }
-        netmod.atomic_limit(endpoint, origin.kind, origin.ty, origin.op)
-    }
-
     /// Waits for operations that took another path to the rank, so that they
     /// stay in order.
-    pub(super) fn switch_path(&self, peer: u32, path: AccessPath) -> Result<(), Error> {
+    pub(super) fn switch_path(&self, rank: u32, peer: u32, path: AccessPath) -> Result<(), Error> {
         let before = self.cold.access_paths.borrow_mut().insert(peer, path);
-        if before.is_none_or(|before| before == path) {
-            return Ok(());
+        match before {
+            None => Ok(()),
+            Some(before) if before == path => Ok(()),
+            // Updates are told of by the flush alone.
+            Some(AccessPath::Provider) if N::LOCKS_ELEMENTS => self.flush_rank(rank),
+            Some(_) => self.drain(&[peer]),
         }
-        self.drain(&[peer])
-    }
-
-    /// Waits for what has staged bytes, if there are many.
-    pub(super) fn make_space_staged(&self) -> Result<(), Error> {
-        if self.cold.staged_bytes.get() >= STAGED { self.drain(&[]) } else { Ok(()) }
-    }
-
-    /// One call of the provider's atomics, `byte` behind the target's address.
-    ///
-    /// # Safety
-    /// \[BUF\]: the buffers hold the elements, no more than the provider takes for
-    /// a target so aligned; \[INTO\]: the result until the operation's end.
-    unsafe fn atomic_by_provider(
-        &self,
-        origin: &Origin,
-        remote: &Remote,
-        byte: u64,
-        in_flight: Option<&mut Vec<InFlight>>,
-    ) -> Result<(), Error> {
-        let context = self.context();
-        self.make_space_staged()?;
-        // SAFETY: [BUF].
-        let staged = unsafe { origin.copied() }.into_boxed_slice();
-        let compare = match origin.kind {
-            // SAFETY: comparands stand behind the operands.
-            Kind::Swap => unsafe { staged.as_ptr().add(origin.bytes()) },
-            _ => std::ptr::null(),
-        };
-        let token = context.token(remote.peer);
-        let op = Atomic {
-            kind: origin.kind,
-            ty: origin.ty,
-            op: origin.op,
-            operand: if staged.is_empty() { std::ptr::null() } else { staged.as_ptr() },
-            compare,
-            result: origin.result,
-            count: origin.count,
-            dest: remote.dest,
-            addr: remote.addr + byte,
-            key: remote.key.bits(),
-            token: token.bits(),
-        };
-        let mut under_way = true;
-        self.issue_with_retry(remote, N::CALLS.atomic, |netmod, endpoint| {
-            // SAFETY: the operands are staged until a flush; [INTO] until the
-            // token came back; count and alignment were checked.
-            let rc = unsafe { netmod.atomic(endpoint, &op) };
-            under_way = rc == PENDING;
-            if rc == PENDING { 0 } else { rc }
-        })?;
-        if !under_way {
-            return Ok(());
-        }
-        context.issued(token, in_flight.is_some());
-        self.cold.stage(remote.peer, staged);
-        if let Some(in_flight) = in_flight {
-            in_flight.push(InFlight::Token(token, remote.peer));
-        }
-        Ok(())
     }
 
     /// Sends the operation as requests, in pieces.

@@ -7,14 +7,14 @@
 use super::access::Access;
 use super::am_fallback::{error_of, opcode};
 use super::atomic::Origin;
-use super::compute::{is_atomic, refusal};
 use super::layout::origin_in;
 use super::pieces::Pieces;
 use super::request::{InFlight, Pending, Scattered};
 use super::transfer::not_null;
-use super::types::{AccessPath, Status, Target};
+use super::types::{AccessPath, Remote, Status, Target};
 use super::{Error, ErrorKind, Hints};
 use crate::datatype::Layout;
+use crate::netmod::compute::{is_atomic, refusal};
 use crate::netmod::{Kind, Netmod, Op, Type};
 use crate::track;
 use std::sync::atomic::Ordering;
@@ -194,25 +194,36 @@ impl<N: Netmod> Access<N> {
         let peer = self.world_rank(rank)?;
         self.mark(rank);
         let ordered = Hints::from_bits(state.hints.load(Ordering::Relaxed)).ordered;
-        let order = || if ordered { self.switch_path(peer, AccessPath::Packet) } else { Ok(()) };
+        let order = |path| if ordered { self.switch_path(rank, peer, path) } else { Ok(()) };
         let own = peer == self.context().device().boot().rank();
-        let mapped = match own || state.dynamic {
+        let target = match own || state.dynamic {
             true => None,
-            false => match self.target(rank, 0)? {
-                Target::Mapped(region) => Some(region),
-                _ => None,
-            },
+            false => Some(self.target(rank, 0)?),
         };
-        // (Elements that no processor changes at once: as one request, not by the piece.)
-        if !own && (mapped.is_none() || !is_atomic(ty, 0)) {
-            order()?;
+        let (mapped, remote) = match target {
+            Some(Target::Mapped(region)) => (Some(region), None),
+            Some(Target::Provider(remote)) if N::LOCKS_ELEMENTS => (None, Some(remote)),
+            _ => (None, None),
+        };
+        let lock = mapped.and_then(|_| self.element_lock(rank));
+        let by_piece = match mapped {
+            // (Elements that no processor changes at once: as one request.)
+            Some(_) => is_atomic(ty, 0) || lock.is_some(),
+            None => own || remote.is_some(),
+        };
+        if !by_piece {
+            order(AccessPath::Packet)?;
             let opcode = if results.is_some() { opcode::FETCH_EACH } else { opcode::UPDATE_EACH };
             let operands = has_operands.then_some((operands, from));
             let scattered = Scattered { opcode, ty, op, operands, results, peer, start, there: to };
             // SAFETY: [BUF], [INTO]: null was refused.
             return unsafe { self.scatter(&scattered, in_flight) };
         }
-        self.count_cpu_atomic();
+        if remote.is_some() || (lock.is_some() && !is_atomic(ty, 0)) {
+            order(AccessPath::Provider)?;
+        } else {
+            self.count_cpu_atomic();
+        }
         let kind = if results.is_some() { Kind::Fetch } else { Kind::Update };
         let (result, into) = results.unwrap_or((std::ptr::null_mut(), to));
         let from = if has_operands { from } else { to };
@@ -223,6 +234,13 @@ impl<N: Netmod> Access<N> {
             let count = len / ty.size();
             let origin = Origin { kind, ty, op, operand, compare: operand, result: fetched, count };
             let offset = start + there as i64;
+            if let Some(remote) = &remote {
+                let place = Remote { addr: remote.addr.wrapping_add_signed(offset), ..*remote };
+                let limit = self.provider_atomic_limit(&place, &origin, 0);
+                // SAFETY: [BUF], [INTO]: null was refused.
+                unsafe { self.elements_by_provider(&origin, &place, limit, &mut in_flight)? };
+                continue;
+            }
             let Some(region) = mapped else {
                 let work = origin.work(std::ptr::null_mut());
                 // SAFETY: [BUF], [INTO]: [WORK] but for the place; null was refused.
@@ -236,8 +254,12 @@ impl<N: Netmod> Access<N> {
                 // SAFETY: [WORK]: mapped and checked; [VALID]: checked; [CELL]:
                 // aligned; [SHARED]: all processes keep to it.
                 unsafe { self.cold.entrance.run(&origin.work(at)) };
+            } else if let Some(lock) = &lock {
+                let _held = lock.lock();
+                // SAFETY: [WORK], [VALID], as above; [ALONE]: under the lock.
+                unsafe { origin.work(at).run_plain() };
             } else {
-                order()?;
+                order(AccessPath::Packet)?;
                 // SAFETY: [BUF]; [INTO] until the operation's end; null was refused.
                 unsafe { self.elements_by_packets(&origin, peer, offset as u64, &mut in_flight)? };
             }

@@ -99,7 +99,7 @@ impl<N: Netmod> Access<N> {
             );
             return Err(ErrorKind::Arguments(why).into());
         }
-        self.switch_path(peer, AccessPath::Packet)?;
+        self.switch_path(rank, peer, AccessPath::Packet)?;
         let answer = (len > 0).then(|| Rc::new(Answer::default()));
         let request = Request {
             opcode: opcode::CUSTOM,

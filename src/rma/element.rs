@@ -1,6 +1,6 @@
 //! Rust's types for the elements of a window.
 
-use super::compute::Atomic;
+use crate::netmod::compute::Atomic;
 use crate::netmod::{Op, Type};
 use std::sync::atomic::{
     AtomicI8, AtomicI16, AtomicI32, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
@@ -62,9 +62,9 @@ elements! {
     u32: U32 in AtomicU32;
     i64: I64 in AtomicI64;
     u64: U64 in AtomicU64;
-    f32: F32 in super::compute::BitsF32;
-    f64: F64 in super::compute::BitsF64;
-    [f32; 2]: C32 in super::compute::BitsC32;
+    f32: F32 in crate::netmod::compute::BitsF32;
+    f64: F64 in crate::netmod::compute::BitsF64;
+    [f32; 2]: C32 in crate::netmod::compute::BitsC32;
 }
 
 // SAFETY: two binary64 side by side.

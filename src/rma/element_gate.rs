@@ -10,7 +10,7 @@
 //! Never looks at ranks, windows or bounds: an element's place in the segment says
 //! which lock is its.
 
-use super::compute::Work;
+use crate::netmod::compute::Work;
 use crate::process;
 use crate::shm::barrier;
 use crate::shm::biased_lock::{Acquired, BiasedLock, Count, Slot, revoke};

@@ -5,12 +5,12 @@
 //! comes in on finds the window by its id. A region is entered before any peer
 //! knows that the window exists, and taken out before its memory goes.
 
-use super::compute::{Work, is_atomic, refusal};
 use super::element_gate::ElementGate;
 use super::locks::{LockHandle, LockWords};
 use super::types::{Custom, Operator, Status};
 use super::{Error, ErrorKind};
-use crate::netmod::Kind;
+use crate::netmod::compute::{Work, is_atomic, refusal};
+use crate::netmod::{ElementLock, Kind};
 use crate::shm::segment::Segment;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -91,6 +91,62 @@ pub(super) fn take_all(signals: &mut BTreeMap<u32, u32>, peers: &[u32]) -> bool 
     all
 }
 
+/// How elements of a region are changed without disturbing others who change them.
+pub(super) enum Elements {
+    /// By the processor's atomics; what these do not take, by this process alone, under a
+    /// lock.
+    Own(Mutex<()>),
+    /// By this process alone, all under the lock.
+    Alone(Mutex<()>),
+    /// Under a lock that peers take, too, who change them by copying.
+    Locked(ElementLock),
+    /// The same where peers have the memory mapped: only what the processor's atomics do
+    /// not take.
+    LockedUnlessAtomic(ElementLock),
+}
+
+impl Elements {
+    /// Those of memory that peers have mapped, or that they change by a netmod with this
+    /// lock, or one whose atomics are the processor's.
+    pub(super) fn new(lock: Option<ElementLock>, mapped: bool, cpu_atomics: bool) -> Elements {
+        match lock {
+            Some(lock) if mapped => Elements::LockedUnlessAtomic(lock),
+            Some(lock) => Elements::Locked(lock),
+            None if mapped || cpu_atomics => Elements::Own(Mutex::default()),
+            None => Elements::Alone(Mutex::default()),
+        }
+    }
+
+    /// Runs `act` under the lock.
+    fn exclusively<R>(&self, act: impl FnOnce() -> R) -> R {
+        match self {
+            Elements::Own(lock) | Elements::Alone(lock) => {
+                let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+                act()
+            }
+            Elements::Locked(lock) | Elements::LockedUnlessAtomic(lock) => {
+                let _held = lock.lock();
+                act()
+            }
+        }
+    }
+
+    /// # Safety
+    /// \[WORK\], \[VALID\] (`compute`); others change the elements as this says.
+    unsafe fn run(&self, work: &Work) {
+        let atomic = is_atomic(work.ty, work.at.addr());
+        let all_locked = matches!(self, Elements::Locked(_) | Elements::Alone(_));
+        // SAFETY: [WORK], [VALID], [SHARED]; [CELL]: tested just now; [ALONE]: under the lock.
+        unsafe {
+            match atomic {
+                true if all_locked => self.exclusively(|| work.run_alone()),
+                true => work.run_atomic(),
+                false => self.exclusively(|| work.run_plain()),
+            }
+        }
+    }
+}
+
 /// The memory this process exposes in a window.
 pub(super) struct ExposedRegion {
     pub(super) id: u64,
@@ -99,14 +155,10 @@ pub(super) struct ExposedRegion {
     /// Start and bytes of what is attached; `None` where the window has memory
     /// of its own.
     attached: Option<Mutex<BTreeMap<usize, usize>>>,
-    /// Held while elements without an atomic instruction are changed, and others where
-    /// they are this process's own.
-    element_lock: Mutex<()>,
-    /// By which those with one are changed, where others have the memory mapped.
+    elements: Elements,
+    /// By which those with an atomic instruction are changed, where others have the memory
+    /// mapped.
     element_gate: Option<Arc<ElementGate>>,
-    /// No other process changes elements here: all take the lock, and are changed as
-    /// fast as memory is.
-    own_elements: bool,
     signals: Mutex<Signals>,
     shared_lock: Option<LockHandle>,
     /// Lock words of a window that nobody else has mapped.
@@ -128,8 +180,8 @@ impl ExposedRegion {
         id: u64,
         (start, bytes): (*mut u8, usize),
         dynamic: bool,
+        elements: Elements,
         (shared_lock, element_gate): (Option<LockHandle>, Option<Arc<ElementGate>>),
-        own_elements: bool,
         job_size: u32,
     ) -> ExposedRegion {
         ExposedRegion {
@@ -137,9 +189,8 @@ impl ExposedRegion {
             start,
             bytes,
             attached: dynamic.then(Mutex::default),
-            element_lock: Mutex::default(),
+            elements,
             element_gate,
-            own_elements,
             signals: Mutex::default(),
             shared_lock,
             private_lock: OnceLock::new(),
@@ -203,10 +254,7 @@ impl ExposedRegion {
         len: usize,
         act: impl FnOnce(*mut u8) -> R,
     ) -> Option<R> {
-        self.with_range(offset, len, |at| {
-            let _held = self.element_lock.lock().unwrap_or_else(PoisonError::into_inner);
-            act(at)
-        })
+        self.with_range(offset, len, |at| self.elements.exclusively(|| act(at)))
     }
 
     /// Carries out an operation on elements at `offset`. `work` has everything
@@ -224,18 +272,11 @@ impl ExposedRegion {
             let atomic = is_atomic(work.ty, at.addr());
             let gate = self.element_gate.as_ref().filter(|gate| atomic && gate.is_usable());
             // SAFETY: [WORK], with a place in range; [VALID]: asked above; [CELL]: asked
-            // for the first two; [SHARED]: all have the gate, or nobody else changes
-            // elements, or those who are not this process never touch elements that
-            // need the lock; [ALONE] by the lock, which all take then.
+            // for the gate; [SHARED]: all have it, or none.
             unsafe {
                 match gate {
                     Some(gate) => gate.run(&work, None, &Cell::new(0)),
-                    None if atomic && self.own_elements => {
-                        let _held =
-                            self.element_lock.lock().unwrap_or_else(PoisonError::into_inner);
-                        work.run_alone();
-                    }
-                    None => work.run(&self.element_lock),
+                    None => self.elements.run(&work),
                 }
             }
         });

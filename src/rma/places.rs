@@ -4,11 +4,11 @@
 //! What comes from a peer is not trusted: [`Layout::decode`] checks descriptions, and
 //! bounds and lengths are checked here before memory is touched.
 
-use super::compute::Work;
 use super::exposed_region::ExposedRegion;
 use super::types::Status;
 use super::{Error, ErrorKind};
 use crate::datatype::{Columns, Layout};
+use crate::netmod::compute::Work;
 use crate::netmod::{Kind, Op, Type};
 
 /// Bytes of the length of a description, in front of it.
@@ -247,6 +247,7 @@ pub(super) fn elements(
 mod tests {
     use super::*;
     use crate::datatype::Basic;
+    use crate::rma::exposed_region::Elements;
     use proptest::prelude::*;
 
     fn list(runs: &[(i64, u64)]) -> Layout {
@@ -263,8 +264,9 @@ mod tests {
     /// what was got.
     fn carry_out(memory: &mut [u8], body: &[u8], gets: Option<usize>) -> (Status, Vec<u8>) {
         let middle = &mut memory[100..900];
-        let region =
-            ExposedRegion::new(1, (middle.as_mut_ptr(), 800), false, (None, None), false, 1);
+        let elements = Elements::new(None, false, false);
+        let memory = (middle.as_mut_ptr(), 800);
+        let region = ExposedRegion::new(1, memory, false, elements, (None, None), 1);
         let mut out = vec![0; gets.unwrap_or(0)];
         let Some((layout, operands)) = decode(body) else { return (Status::Malformed, out) };
         let len = gets.unwrap_or(operands.len());

@@ -66,7 +66,8 @@ pub(crate) unsafe fn copy(
     Ok(())
 }
 
-/// Stretches of another process's memory, and those here that they go with.
+/// Stretches of another process's memory, and those here that they go with. Kept, so that
+/// its lists are allocated once.
 pub(crate) struct Copies {
     direction: Direction,
     pid: u32,
@@ -87,19 +88,23 @@ impl Copies {
         Copies { direction, pid, local: Vec::new(), remote: Vec::new(), bytes: 0, result: Ok(()) }
     }
 
-    pub(crate) fn direction(&self) -> Direction {
-        self.direction
+    /// Goes on in this direction, behind what was added in another.
+    pub(crate) fn set_direction(&mut self, direction: Direction) {
+        if direction != self.direction {
+            self.copy_all();
+            self.direction = direction;
+        }
     }
 
     /// Copies a stretch, with others or later.
     ///
     /// # Safety
-    /// \[SIDE\] until [`Copies::finish`].
+    /// \[SIDE\] until [`Copies::copy_all`] or [`Copies::finish`].
     pub(crate) unsafe fn add(&mut self, mut there: u64, mut here: *mut u8, mut len: usize) {
         while len > 0 && self.result.is_ok() {
             let full = self.local.len() >= STRETCHES || self.remote.len() >= STRETCHES;
             if full || self.bytes >= AT_ONCE {
-                self.copy();
+                self.copy_all();
                 continue;
             }
             let some = len.min(AT_ONCE - self.bytes);
@@ -110,15 +115,28 @@ impl Copies {
         }
     }
 
-    /// Copies what is left. Part may have been copied where it fails.
+    /// Copies what is left, and begins anew. Part may have been copied where it fails.
     ///
     /// # Errors
     /// As [`copy`].
-    pub(crate) fn finish(mut self) -> io::Result<()> {
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        self.copy_all();
+        std::mem::replace(&mut self.result, Ok(()))
+    }
+
+    /// Returns true if a copy was refused since the last [`Copies::finish`].
+    pub(crate) fn has_failed(&self) -> bool {
+        self.result.is_err()
+    }
+
+    /// Copies what was added, unless something before was refused.
+    pub(crate) fn copy_all(&mut self) {
         if self.bytes > 0 && self.result.is_ok() {
             self.copy();
         }
-        self.result
+        self.local.clear();
+        self.remote.clear();
+        self.bytes = 0;
     }
 
     fn copy(&mut self) {
@@ -129,9 +147,6 @@ impl Copies {
         } else if n as usize != self.bytes {
             self.result = Err(io::ErrorKind::UnexpectedEof.into());
         }
-        self.local.clear();
-        self.remote.clear();
-        self.bytes = 0;
     }
 }
 

@@ -8,11 +8,16 @@ pub(crate) mod barrier;
 pub(crate) mod bell;
 pub(crate) mod biased_lock;
 pub(crate) mod copy;
+pub(crate) mod element_lock;
+mod lock_word;
 pub(crate) mod ring;
 pub(crate) mod segment;
 mod wake_flag;
 
-/// What [`wake_flag`] and [`biased_lock`] are made of, which `proofs/` has made of something else.
+/// What [`wake_flag`], [`biased_lock`] and [`lock_word`] are made of, which `proofs/` has made
+/// of something else.
 mod sync {
-    pub(super) use std::sync::atomic::{AtomicU32, Ordering, compiler_fence as light_fence, fence};
+    pub(super) use std::sync::atomic::{
+        AtomicU32, AtomicU64, Ordering, compiler_fence as light_fence, fence,
+    };
 }

@@ -8,7 +8,7 @@
 #![allow(clippy::unwrap_used, reason = "lengths that stand beside them")]
 
 mod drive;
-#[path = "../../src/rma/compute/oracle.rs"]
+#[path = "../../src/netmod/compute/oracle.rs"]
 #[allow(dead_code, reason = "of which other tests use more")]
 mod elements;
 mod factors;

@@ -6,9 +6,10 @@ use super::{Opens, Pair};
 use crate::ensure;
 use crate::harness::Result;
 use rankway::boot::Boot;
-use rankway::netmod::{Atomic, Kind, Op, Type};
+use rankway::netmod::{Atomic, Kind, Op, PENDING, Type};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 const KINDS: [Kind; 3] = [Kind::Update, Kind::Fetch, Kind::Swap];
 
@@ -221,8 +222,9 @@ pub fn all<N: Opens>(boot: Arc<dyn Boot>) -> Result {
                 token,
             };
             // SAFETY: the buffers stay until the token came back.
-            if p.issue(&what, || unsafe { p.net.atomic(&p.endpoint, &a) })? != 0 {
-                p.wait(&what, token)?;
+            match p.issue(&what, || unsafe { p.net.atomic(&p.endpoint, &a) })? {
+                0 => p.flush()?,
+                _ => p.wait(&what, token)?,
             }
             let len = count * size;
             if kind == Kind::Update {
@@ -290,6 +292,78 @@ pub fn hammer<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     p.meet()
 }
 
+/// Elements of a target that never polls, changed from two endpoints at once: every sum is
+/// right, and what one of them does is in order.
+pub fn absent_target<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const LEN: usize = 1 << 16;
+    const ROUNDS: u64 = 2000;
+    let p = Pair::<N>::open(boot)?;
+    let x = Exposed::open(&p, "absent", LEN)?;
+    let word = |at: usize| {
+        // SAFETY: within the memory, which peers write to.
+        unsafe { x.start().cast::<u64>().add(at).read_volatile() }
+    };
+    // Words: those of both, then of each its own, then how many are done.
+    let (own, done) = (|who: usize| 4000 + who, 8000);
+    if p.rank == 1 {
+        let start = Instant::now();
+        while word(done) != 2 {
+            ensure!(start.elapsed() < Duration::from_secs(20), "they wait for this one");
+            std::hint::spin_loop();
+        }
+        for at in 0..300 {
+            ensure!(word(at) == 2 * ROUNDS, "{} at {at}, not {}", word(at), 2 * ROUNDS);
+        }
+        ensure!([own(0), own(1)].map(word) == [ROUNDS; 2], "{:?}", [own(0), own(1)].map(word));
+        return p.meet();
+    }
+    let (start, key) = (x.addr, x.key);
+    let change = |p: &Pair<N>, who: usize| -> Result {
+        let mut token = 0;
+        let mut operate = |kind, op, at: usize, words: &[u64], compare: &[u64]| {
+            let mut old = vec![0_u64; words.len()];
+            token += 1;
+            let a = Atomic {
+                kind,
+                ty: Type::U64,
+                op,
+                operand: words.as_ptr().cast(),
+                compare: compare.as_ptr().cast(),
+                result: old.as_mut_ptr().cast(),
+                count: words.len(),
+                dest: p.dest,
+                addr: start + 8 * at as u64,
+                key,
+                token,
+            };
+            // SAFETY: the buffers stay until the token came back.
+            if p.issue("an operation", || unsafe { p.net.atomic(&p.endpoint, &a) })? == PENDING {
+                p.wait("an operation", token)?;
+            }
+            Ok::<_, String>(old)
+        };
+        for round in 0..ROUNDS {
+            operate(Kind::Update, Op::Sum, 0, &[1; 300], &[])?;
+            let old = operate(Kind::Swap, Op::Replace, own(who), &[round + 1], &[round])?;
+            ensure!(old == [round], "{old:?} in round {round}");
+            if round % 7 == 0 {
+                let old = operate(Kind::Fetch, Op::Max, own(who), &[round], &[])?;
+                ensure!(old == [round + 1], "{old:?} behind round {round}");
+                p.flush()?;
+            }
+        }
+        operate(Kind::Fetch, Op::Sum, done, &[1], &[])?;
+        Ok(())
+    };
+    let other = p.another()?;
+    std::thread::scope(|scope| {
+        let other = scope.spawn(move || change(&other, 1));
+        let mine = change(&p, 0);
+        mine.and(other.join().map_err(|_| "the thread died".to_owned())?)
+    })?;
+    p.meet()
+}
+
 /// How often the peer adds.
 const ADDED: u64 = 5000;
 
@@ -326,7 +400,8 @@ fn add_remotely<N: Opens>(
             p.done.borrow_mut().insert(*token, Ok(()));
         }
     }
-    (*token - WINDOW + 1..=*token).try_for_each(|t| p.wait("add", t))
+    (*token - WINDOW + 1..=*token).try_for_each(|t| p.wait("add", t))?;
+    p.flush()
 }
 
 /// Adds one again and again; says how often.

@@ -16,6 +16,8 @@ fn main() -> ExitCode {
     all.extend(netmod::all::<Node>("node", &[]));
     let absent = netmod::memory::absent_target::<Node>;
     all.push(harness::Scenario::new("node/a target that never polls", 2, absent));
+    let absent = netmod::atomics::absent_target::<Node>;
+    all.push(harness::Scenario::new("node/elements of a target that never polls", 2, absent));
     for (name, provider) in [("shm", "shm"), ("tcp", "tcp;ofi_rxm")] {
         let env = [("RANKWAY_PROVIDER", provider)];
         all.extend(netmod::all::<Ofi>(name, &env));

@@ -9,7 +9,7 @@ use rankway::boot::Boot;
 use rankway::netmod::{Netmod, OpenParams};
 use std::sync::Arc;
 
-mod atomics;
+pub mod atomics;
 mod bulk;
 mod death;
 pub mod memory;

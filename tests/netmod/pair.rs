@@ -38,6 +38,16 @@ impl<N: Opens> Pair<N> {
         Ok(Pair { boot, rank, net, endpoint, dest, inbox, done })
     }
 
+    /// Another endpoint of this process, that knows the same peer.
+    pub fn another(&self) -> Result<Pair<N>> {
+        let endpoint = self.net.open_endpoint().map_err(text)?;
+        let raw = self.boot.get(1 - self.rank, "netmod.addr").map_err(text)?;
+        let dest = self.net.insert(&endpoint, &raw).map_err(text)?;
+        let (boot, rank, net) = (Arc::clone(&self.boot), self.rank, Arc::clone(&self.net));
+        let (inbox, done) = (RefCell::default(), RefCell::default());
+        Ok(Pair { boot, rank, net, endpoint, dest, inbox, done })
+    }
+
     pub fn poll(&self) -> Result {
         let done = |c: rankway::netmod::Completion| {
             let before = self.done.borrow_mut().insert(c.token, c.result);

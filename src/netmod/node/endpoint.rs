@@ -2,8 +2,10 @@
 
 use super::Node;
 use super::bulk::Receive;
+use super::elements::{self, ELEMENTS};
 use super::peer::{Address, GET, PACKET, PUT, Peer, Rings};
 use super::table::Table;
+use crate::netmod::compute::Work;
 use crate::netmod::{Completion, HEAD, NetError};
 use crate::shm::bell::Sleeper;
 use crate::shm::ring::{Corrupt, Reader, SharedReader};
@@ -15,6 +17,8 @@ use std::sync::atomic::Ordering;
 
 /// Packets of one sender before the others get a turn.
 const BATCH: u32 = 64;
+/// Behind a longer packet others may have the lock of elements.
+const AT_ONCE: usize = 1024;
 
 /// Rings of a sender.
 struct Incoming {
@@ -192,17 +196,33 @@ impl Endpoint {
             if incoming.puts.has_some()
                 && let Ok(mut role) = incoming.puts.take()
             {
-                let mut refused = false;
+                let (mut refused, mut held) = (false, None);
                 served = self.owner.with_regions(|table| {
                     role.reader.poll_places(BATCH, |first, words, body, len| {
                         let kind = first & 0xff;
-                        let known = matches!(kind, PUT | GET);
-                        // SAFETY: the body's place, until this returns.
-                        refused |=
-                            known && !unsafe { carry_out(table, kind == PUT, words, body, len) };
-                        known
+                        let done = match kind {
+                            // SAFETY: the body's place, until this returns.
+                            PUT | GET => unsafe { carry_out(table, kind == PUT, words, body, len) },
+                            ELEMENTS => {
+                                // SAFETY: as above.
+                                let Some(work) = (unsafe { elements::decode(first, body, len) })
+                                else {
+                                    return false;
+                                };
+                                held.get_or_insert_with(|| self.owner.element_lock.lock());
+                                // SAFETY: as above; the lock is held.
+                                unsafe { operate(table, words, work) }
+                            }
+                            _ => return false,
+                        };
+                        refused |= !done;
+                        if len > AT_ONCE {
+                            held = None;
+                        }
+                        true
                     })
                 });
+                drop(held);
                 if refused {
                     role.refuse();
                 }
@@ -298,5 +318,18 @@ unsafe fn carry_out(
             len => to.copy_from_nonoverlapping(from, len),
         }
     }
+    true
+}
+
+/// Carries out an operation on elements; false as [`carry_out`].
+///
+/// # Safety
+/// The body of `work` is there, and the lock of elements is held.
+unsafe fn operate(table: &Table, [key, offset, _]: [u64; 3], (work, bytes): (Work, usize)) -> bool {
+    let Some(at) = table.find(key, offset, bytes) else { return false };
+    let at = std::ptr::with_exposed_provenance_mut::<u8>(at as usize);
+    // SAFETY: [WORK]: within memory that is registered, which stays while regions are
+    // held; [VALID]: `decode` looked at that; [ALONE]: the lock is held.
+    unsafe { Work { at, ..work }.run_plain() };
     true
 }

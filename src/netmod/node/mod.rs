@@ -5,19 +5,21 @@
 //! |---|---|
 //! | short put, short get | a packet in a ring of the target's, which its next poll carries out; what a get brings is written into the packet |
 //! | flush | waits until the ring is empty; a target that does not come to it in a few microseconds is spared it: the origin takes the ring's receiving end and copies what is left into the target's memory itself |
+//! | operation on elements | a packet in the same ring, carried out as a put is, under the [lock](crate::shm::element_lock) of the target's elements |
 //! | long put, get, with layouts too | one call of process_vm_writev(2) or process_vm_readv(2), whatever the target does |
 //! | packet | a packet in another ring |
 //! | bulk message | one call of process_vm_writev(2), to where the receiver has said |
 //!
-//! So nothing waits for a target's progress, no process waits for a lock of another (the
-//! role of a ring's receiver is taken or left alone), a death stops nobody, and nothing is
-//! left behind. Operations on elements are the layer's above, by packets.
+//! So nothing waits for a target's progress, a death stops nobody, and nothing is left
+//! behind. The role of a ring's receiver is taken or left alone; the lock of elements is held
+//! for as long as some operations take, and taken from holders that have ended.
 //!
 //! Attaching to a process must be allowed (which is tried when a peer is inserted): not so
 //! in another pid or user namespace, or where Yama forbids it (`ptrace_scope` of 2 or 3;
 //! of 1 a process says that its peers may).
 
 mod bulk;
+mod elements;
 mod endpoint;
 mod peer;
 mod table;
@@ -25,11 +27,12 @@ mod table;
 pub use endpoint::Endpoint;
 
 use super::{
-    AGAIN, Bulk, Caps, Completion, Costs, HEAD, Iov, IovTransfer, NetError, Netmod, OpenParams,
-    Providers, Transfer,
+    AGAIN, Atomic, Bulk, Caps, Completion, Costs, HEAD, Iov, IovTransfer, Kind, NetError, Netmod,
+    Op, OpenParams, Providers, Transfer, Type,
 };
 use crate::av::{AvError, Entry, Transport};
 use crate::shm::attach::Direction;
+use crate::shm::element_lock::{ElementLock, Holder};
 use crate::shm::ring::LONGEST;
 use crate::shm::segment::{Place, Shared};
 use peer::{Address, Peer};
@@ -78,6 +81,9 @@ pub struct Node {
     /// Senders that the rings of an endpoint have places for.
     places: u32,
     table: Table,
+    me: Holder,
+    /// Held while elements of this process's memory are changed.
+    element_lock: ElementLock,
     file: Shared,
     /// Held to read while regions are written to, to write while they change.
     regions: RwLock<()>,
@@ -104,11 +110,14 @@ impl Node {
         let file =
             Shared::create("rankway-regions").map_err(|why| refused("memfd_create", &why))?;
         let segment = file.map(table::BYTES).map_err(|why| refused("mmap", &why))?;
+        // SAFETY: a new memory file of that length.
+        let (table, me) = (unsafe { Table::new(segment) }, Holder::current());
         Ok(Node {
             caps,
             places: params.on_node.saturating_mul(contexts).saturating_add(FURTHER),
-            // SAFETY: a new memory file of that length.
-            table: unsafe { Table::new(segment) },
+            element_lock: table.element_lock(me),
+            table,
+            me,
             file,
             regions: RwLock::default(),
         })
@@ -214,6 +223,7 @@ impl Netmod for Node {
     const NAME: &'static str = NAME;
     const OWN_ADDRESSES: bool = true;
     const FLUSHES: bool = true;
+    const LOCKS_ELEMENTS: bool = true;
 
     fn costs(provider: &str) -> Option<Costs> {
         (provider == NAME).then_some(COSTS)
@@ -247,7 +257,7 @@ impl Netmod for Node {
         let wrong = |reason: String| NetError::Address { provider: NAME.into(), reason };
         let address =
             Address::decode(raw).ok_or_else(|| wrong(format!("{} bytes are none", raw.len())))?;
-        let peer = Peer::open(&address).map_err(|why| {
+        let peer = Peer::open(&address, self.me).map_err(|why| {
             let remedy = "RANKWAY_NETMOD=ofi goes by libfabric";
             wrong(crate::ulimit::explained(format!("{why}; {remedy}")))
         })?;
@@ -344,6 +354,26 @@ impl Netmod for Node {
             peer.flush(token);
             super::PENDING
         })
+    }
+
+    fn element_lock(&self) -> Option<ElementLock> {
+        Some(self.element_lock.clone())
+    }
+
+    unsafe fn element_lock_of(&self, _: &Endpoint, dest: u64) -> Option<ElementLock> {
+        // SAFETY: [DEST].
+        Some(unsafe { peer_at(dest) }.element_lock().clone())
+    }
+
+    fn atomic_limit(&self, _: &Endpoint, kind: Kind, ty: Type, op: Op) -> usize {
+        elements::limit(kind, ty, op)
+    }
+
+    unsafe fn atomic(&self, endpoint: &Endpoint, op: &Atomic) -> isize {
+        // SAFETY: [DEST].
+        let peer = unsafe { peer_at(op.dest) };
+        // SAFETY: [BUF], [LIMIT].
+        endpoint.start(peer, || unsafe { peer.operate(op) })
     }
 
     unsafe fn send(

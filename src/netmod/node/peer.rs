@@ -1,12 +1,14 @@
 //! A process of the node, as an endpoint here reaches it.
 
 use super::bulk::Posted;
+use super::elements::{self, Carried, ELEMENTS};
 use super::table::{self, Table};
 use super::{Error, PATIENCE};
-use crate::netmod::{AGAIN, HEAD, Iov};
+use crate::netmod::{AGAIN, Atomic, HEAD, Iov, Kind, PENDING};
 use crate::process;
 use crate::shm::attach::{self, Copies, Direction};
 use crate::shm::bell::Bell;
+use crate::shm::element_lock::{ElementLock, Holder};
 use crate::shm::ring::{self, SharedReader, Writer};
 use crate::shm::segment::{self, PAGE, Place, Segment};
 use std::cell::{Cell, RefCell};
@@ -140,7 +142,7 @@ impl Address {
 }
 
 /// What a packet is, in its first word: a put and a get, whose words are a key and an
-/// offset; in the other ring a packet of the layers above.
+/// offset, as those of [`ELEMENTS`] are; in the other ring a packet of the layers above.
 pub(super) const PUT: u64 = 1;
 pub(super) const GET: u64 = 2;
 pub(super) const PACKET: u64 = 3;
@@ -161,10 +163,14 @@ pub(super) struct Peer {
     /// When it was last seen alive.
     seen: Cell<Instant>,
     table: Table,
+    /// Held while elements of its memory are changed.
+    element_lock: ElementLock,
     pub(super) puts: Writer,
     packets: Writer,
     /// The receiving end of `puts`: what the peer has no time for is carried out here.
     carrier: SharedReader,
+    /// What is being carried out, whose lists are kept.
+    carried: RefCell<Carried>,
     /// Operations that the peer refused and that were told of.
     refused: Cell<u32>,
     /// In the order of their ends.
@@ -178,8 +184,8 @@ pub(super) struct Peer {
 
 impl Peer {
     /// Maps a peer's table and rings, and makes sure that the process is the one that
-    /// is meant, and lets this one copy to and from its memory.
-    pub(super) fn open(address: &Address) -> io::Result<Peer> {
+    /// is meant, and lets this one, `me`, copy to and from its memory.
+    pub(super) fn open(address: &Address, me: Holder) -> io::Result<Peer> {
         let Address { table, rings, places, start } = *address;
         let pid = rings.pid;
         let map = |place: Place, len: usize| {
@@ -214,6 +220,7 @@ impl Peer {
             let text = format!("all {places} places of its rings are taken");
             return Err(io::Error::other(text));
         }
+        let element_lock = table.element_lock(me);
         let me = std::process::id();
         // SAFETY: rings of the map, which lives as long; the place is this endpoint's
         // alone, so nobody else sends there. (A ring's sender is never 0, nor a role.)
@@ -228,9 +235,11 @@ impl Peer {
             pidfd,
             seen: Cell::new(Instant::now()),
             table,
+            element_lock,
             puts,
             packets,
             carrier,
+            carried: RefCell::new(Carried::new(pid)),
             refused: Cell::new(0),
             awaited: RefCell::default(),
             polls: Cell::new(0),
@@ -262,6 +271,36 @@ impl Peer {
         };
         self.awaits(begin, token, Some((from, into.0, into.1)));
         0
+    }
+
+    /// An operation on elements: 0 for an update, [`PENDING`] where the token will come from
+    /// [`Peer::advance`], [`AGAIN`] or an error.
+    ///
+    /// # Safety
+    /// \[BUF\]; the operation is within [`elements::limit`].
+    pub(super) unsafe fn operate(&self, op: &Atomic) -> isize {
+        let begin = self.puts.sent();
+        let (first, len) = elements::encode(op);
+        let mut body = std::ptr::null();
+        let fill = |to: *mut u8| {
+            body = to;
+            // SAFETY: [BUF]; a place for the body.
+            unsafe { elements::fill(op, to) };
+        };
+        // SAFETY: [LIMIT]: no longer than a packet.
+        if !unsafe { self.puts.put_with(first, [op.key, op.addr, 0], len, fill) } {
+            return self.make_space();
+        }
+        if op.kind == Kind::Update {
+            return 0;
+        }
+        self.awaits(begin, op.token, Some((body, op.result, op.count * op.ty.size())));
+        PENDING
+    }
+
+    /// Held while elements of the peer's memory are changed.
+    pub(super) fn element_lock(&self) -> &ElementLock {
+        &self.element_lock
     }
 
     /// The token comes back from [`Peer::advance`] when all that was put is in the peer's
@@ -397,31 +436,39 @@ impl Peer {
     pub(super) fn carry_out(&self) -> Result<bool, Error> {
         let Ok(mut role) = self.carrier.take() else { return Ok(false) };
         self.check_alive()?;
-        let (mut copied, mut refused) = (Ok(()), false);
-        let mut copies = Copies::new(Direction::Into, self.pid);
+        let (mut carried, lock) = (self.carried.borrow_mut(), &self.element_lock);
+        let mut refused = false;
         let drained = role.reader.poll_places(u32::MAX, |first, [key, offset, _], body, len| {
             let direction = match first & 0xff {
                 PUT => Direction::Into,
                 GET => Direction::Out,
+                ELEMENTS => {
+                    // SAFETY: [BODY]: in the ring until the role is given back.
+                    let Some(work) = (unsafe { elements::decode(first, body, len) }) else {
+                        return false;
+                    };
+                    match self.table.find(key, offset, work.1) {
+                        // SAFETY: [BODY].
+                        Some(there) => unsafe { carried.operate(lock, work, there) },
+                        None => refused = true,
+                    }
+                    return true;
+                }
                 _ => return false,
             };
-            if direction != copies.direction() {
-                let before = std::mem::replace(&mut copies, Copies::new(direction, self.pid));
-                copied = std::mem::replace(&mut copied, Ok(())).and(before.finish());
-            }
             match self.table.find(key, offset, len) {
-                // SAFETY: [SIDE]: in the ring until the role is given back.
-                Some(there) => unsafe { copies.add(there, body, len) },
+                // SAFETY: [BODY]: in the ring until the role is given back.
+                Some(there) => unsafe { carried.copy(lock, direction, (there, body, len)) },
                 None => refused = true,
             }
             true
         });
-        let copied = copied.and(copies.finish());
+        let done = carried.finish(lock);
         if drained.is_err() {
             role.shut();
             return Err(Error(libc::EPROTO));
         }
-        copied.map_err(|why| Error::of(&why))?;
+        done?;
         if refused { Err(Error(libc::ENOKEY)) } else { Ok(true) }
     }
 

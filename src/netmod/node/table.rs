@@ -1,6 +1,7 @@
 //! The memory that a process has registered, as its peers on the node find it.
 //!
-//! A table in a memory file: key, start, length. Its owner writes, everybody reads. An
+//! A table in a memory file: first the [lock](crate::shm::element_lock) of elements there,
+//! then key, start, length. Its owner writes, everybody reads. An
 //! entry is found at its key, modulo the table's length, or behind it; keys are small
 //! numbers that grow, so mostly at once, and pages without entries are never touched.
 //!
@@ -8,13 +9,15 @@
 //! - **\[TABLE\]** The start is that of [`BYTES`] that were zeroed when they were made,
 //!   mapped as long as the table lives.
 
-use crate::shm::segment::Segment;
+use crate::shm::element_lock::{ElementLock, Holder};
+use crate::shm::segment::{PAGE, Segment};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Regions at once.
 const ENTRIES: usize = 1 << 16;
 /// Bytes of a table.
-pub(super) const BYTES: usize = ENTRIES * size_of::<Entry>();
+pub(super) const BYTES: usize = PAGE + ENTRIES * size_of::<Entry>();
 
 /// No key was here: what is looked for is not behind it either.
 const NEVER: u64 = 0;
@@ -33,18 +36,25 @@ struct Entry {
 
 /// A process's regions.
 #[derive(Debug)]
-pub(super) struct Table(Segment);
+pub(super) struct Table(Arc<Segment>);
 
 impl Table {
     /// # Safety
     /// \[TABLE\].
     pub(super) unsafe fn new(segment: Segment) -> Table {
-        Table(segment)
+        Table(Arc::new(segment))
     }
 
     fn entries(&self) -> &[Entry] {
+        let start = self.0.start().wrapping_add(PAGE);
         // SAFETY: [TABLE]; all that changes is atomic.
-        unsafe { std::slice::from_raw_parts(self.0.start().cast(), ENTRIES) }
+        unsafe { std::slice::from_raw_parts(start.cast(), ENTRIES) }
+    }
+
+    /// The lock of elements in this memory, as process `me` takes it.
+    pub(super) fn element_lock(&self, me: Holder) -> ElementLock {
+        // SAFETY: [TABLE]: the first word is the lock's.
+        unsafe { ElementLock::new(Arc::clone(&self.0), me) }
     }
 
     /// Places from where a key belongs.

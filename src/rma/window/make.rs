@@ -10,7 +10,7 @@ use crate::rma::access::Access;
 use crate::rma::am_fallback::RmaHandler;
 use crate::rma::column::Column;
 use crate::rma::communicator::End;
-use crate::rma::exposed_region::{ExposedRegion, RegistryEntry};
+use crate::rma::exposed_region::{Elements, ExposedRegion, RegistryEntry};
 use crate::rma::registration::Providers;
 use crate::rma::state::{MemoryRegion, WindowState};
 use crate::rma::{Communicator, Error, ErrorKind, Hints};
@@ -291,9 +291,10 @@ impl<N: Netmod> Window<N> {
             let cpu_atomics = [Transport::Network, Transport::Local].into_iter().any(|transport| {
                 device.provider(transport).is_some_and(|netmod| netmod.caps().cpu_atomics)
             });
-            let own = local_memory.mapped.is_none() && !cpu_atomics;
-            let region =
-                ExposedRegion::new(communicator.id(), memory, dynamic, shared, own, job_size);
+            let lock = device.provider(Transport::Network).and_then(|netmod| netmod.element_lock());
+            let elements = Elements::new(lock, local_memory.mapped.is_some(), cpu_atomics);
+            let id = communicator.id();
+            let region = ExposedRegion::new(id, memory, dynamic, elements, shared, job_size);
             Arc::new(RegistryEntry::new(Arc::clone(RmaHandler::of(context).registry()), region))
         });
         let own_keys = prepared.as_ref().ok().map(|(local_memory, network, local, _)| {

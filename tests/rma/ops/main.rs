@@ -6,7 +6,7 @@ mod harness;
 #[path = "mod.rs"]
 mod ops;
 
-use harness::Over;
+use harness::{Over, Scenario};
 use rankway::netmod::node::Node;
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::ucx::{self, Ucx};
@@ -28,6 +28,9 @@ fn main() -> ExitCode {
     }
     all.extend(ops::all::<Node>("node", 1, &[]));
     all.extend(ops::all::<Node>("node alone", 1, &[provider]));
+    let computes = |what, body| Scenario::new(format!("{what}/computing target/node/3"), 3, body);
+    all.push(computes("created", ops::computing::target::<Node, { ops::CREATED }>));
+    all.push(computes("allocated", ops::computing::target::<Node, { ops::ALLOCATED }>));
     all.extend(ops::all::<Ofi>("two nodes", 2, &[("RANKWAY_PROVIDER", "shm,tcp")]));
     match ucx::library() {
         Ok(_) => {

@@ -12,12 +12,13 @@ use rankway::rma::{Communicator, Window};
 use std::sync::Arc;
 
 pub mod atomicity;
+pub mod computing;
 pub mod dynamic;
 pub mod elements;
 pub mod epochs;
 pub mod layouts;
 pub mod lost;
-#[path = "../../../src/rma/compute/oracle.rs"]
+#[path = "../../../src/netmod/compute/oracle.rs"]
 mod oracle;
 pub mod shared;
 pub mod threads;

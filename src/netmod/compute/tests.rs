@@ -3,9 +3,24 @@
 use super::*;
 use oracle::{elements, equal, naive};
 use proptest::prelude::*;
+use std::sync::{Mutex, PoisonError};
 
 #[path = "oracle.rs"]
 mod oracle;
+
+impl Work {
+    /// Atomically element by element where the elements allow that, else under `lock`.
+    unsafe fn run(&self, lock: &Mutex<()>) {
+        if is_atomic(self.ty, self.at.addr()) {
+            // SAFETY: the caller's; tested just now.
+            unsafe { self.run_atomic() };
+        } else {
+            let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: the caller's; the lock is held.
+            unsafe { self.run_plain() };
+        }
+    }
+}
 
 /// Threads that add to elements one by one, and to many at once, lose nothing.
 #[test]
@@ -113,7 +128,12 @@ proptest! {
             let (va, vb) = (elements(ty, &a), elements(ty, &b));
             for op in Op::ALL {
                 if refusal(ty, op).is_some() { continue }
-                for kind in [Kind::Update, Kind::Fetch] {
+                for (kind, alone) in [
+                    (Kind::Update, false),
+                    (Kind::Fetch, false),
+                    (Kind::Update, true),
+                    (Kind::Fetch, true),
+                ] {
                     let mut memory = vec![0_u128; a.len() + 2];
                     let base = memory.as_mut_ptr().cast::<u8>();
                     let mut result = vec![0x77; va.len() + 1];
@@ -123,13 +143,14 @@ proptest! {
                     let after = unsafe {
                         let at = base.add(skew);
                         std::ptr::copy_nonoverlapping(va.as_ptr(), at, va.len());
-                        Work {
+                        let work = Work {
                             kind, ty, op, at,
                             operand: operand.as_ptr().add(1),
                             compare: std::ptr::null(),
                             result: result.as_mut_ptr().add(1),
                             count: a.len(),
-                        }.run(&lock);
+                        };
+                        if alone { work.run_plain() } else { work.run(&lock) }
                         std::slice::from_raw_parts(at, va.len()).to_vec()
                     };
                     for i in 0..a.len() {

@@ -1,11 +1,12 @@
 //! Applies operations to elements in memory.
 //!
 //! Elements that lie at a multiple of their size and have at most eight bytes
-//! are changed by the processor's atomic instructions, so that processes which
+//! can be changed by the processor's atomic instructions, so that processes which
 //! share the memory, and providers whose atomics are the processor's, do not
 //! disturb each other. All others ([`is_atomic`] says no) are changed plainly
-//! under a lock that their owner holds; they never meet the first kind, because
-//! every process decides by the same rule.
+//! under a lock; they never meet the first kind, because every process decides by
+//! the same rule. Where a netmod changes elements under its own lock
+//! ([`Netmod::LOCKS_ELEMENTS`](super::Netmod)), all are.
 //!
 //! Never looks at ranks, windows or bounds.
 //!
@@ -21,17 +22,16 @@
 mod alone;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod lanes;
+mod plain;
 
-use crate::netmod::{Kind, Op, Type};
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use super::{Kind, Op, Type};
 use std::sync::atomic::{
     AtomicI8, AtomicI16, AtomicI32, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering,
 };
 
 /// What MPI lets an operation be applied to (MPI-4.1, section 6.9.2): the
 /// reason why not, where it does not.
-pub(super) fn refusal(ty: Type, op: Op) -> Option<&'static str> {
+pub(crate) fn refusal(ty: Type, op: Op) -> Option<&'static str> {
     let complex = matches!(ty, Type::C32 | Type::C64);
     let float = matches!(ty, Type::F32 | Type::F64 | Type::F80);
     match op {
@@ -57,50 +57,34 @@ const HAVE_F80: bool = cfg!(any(target_arch = "x86", target_arch = "x86_64"));
 /// Returns true if an element at an address that is `address` modulo its size
 /// can be changed by one atomic instruction, or a loop around one.
 #[inline(always)]
-pub(super) const fn is_atomic(ty: Type, address: usize) -> bool {
+pub(crate) const fn is_atomic(ty: Type, address: usize) -> bool {
     let size = ty.size();
     size <= 8 && address & (size - 1) == 0
 }
 
 /// The buffers of one operation on `count` elements.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Work {
-    pub(super) kind: Kind,
-    pub(super) ty: Type,
-    pub(super) op: Op,
+pub(crate) struct Work {
+    pub(crate) kind: Kind,
+    pub(crate) ty: Type,
+    pub(crate) op: Op,
     /// The elements.
-    pub(super) at: *mut u8,
+    pub(crate) at: *mut u8,
     /// Operands, at any alignment; unused with [`Op::NoOp`].
-    pub(super) operand: *const u8,
+    pub(crate) operand: *const u8,
     /// Comparands, for [`Kind::Swap`].
-    pub(super) compare: *const u8,
+    pub(crate) compare: *const u8,
     /// Where the elements go as they were, unless the kind is an update.
-    pub(super) result: *mut u8,
-    pub(super) count: usize,
+    pub(crate) result: *mut u8,
+    pub(crate) count: usize,
 }
 
 impl Work {
-    /// Runs the operation: atomically element by element where the elements
-    /// allow that, else under `lock`.
-    ///
-    /// # Safety
-    /// \[WORK\], \[VALID\], \[SHARED\] with this lock.
-    pub(super) unsafe fn run(&self, lock: &Mutex<()>) {
-        if is_atomic(self.ty, self.at.addr()) {
-            // SAFETY: [WORK], [VALID], [SHARED]; [CELL]: tested just now.
-            unsafe { self.run_atomic() };
-        } else {
-            let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
-            // SAFETY: [WORK], [VALID]; [ALONE] by [SHARED], for we hold the lock.
-            unsafe { self.run_plain() };
-        }
-    }
-
     /// With the processor's atomics.
     ///
     /// # Safety
     /// \[WORK\], \[VALID\], \[SHARED\], \[CELL\].
-    pub(super) unsafe fn run_atomic(&self) {
+    pub(crate) unsafe fn run_atomic(&self) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if self.count >= lanes::MANY
             && let Some(high) = lanes::of(self.kind, self.ty, self.op)
@@ -121,7 +105,7 @@ impl Work {
     ///
     /// # Safety
     /// \[WORK\], \[VALID\], \[CELL\], \[ALONE\].
-    pub(super) unsafe fn run_alone(&self) {
+    pub(crate) unsafe fn run_alone(&self) {
         // SAFETY: [WORK], [VALID], [CELL], [ALONE], which has [SHARED] in it.
         unsafe {
             if !alone::run(self) {
@@ -131,7 +115,7 @@ impl Work {
     }
 
     /// `count` elements of it from the one at `from`.
-    pub(super) fn piece(&self, from: usize, count: usize) -> Work {
+    pub(crate) fn piece(&self, from: usize, count: usize) -> Work {
         let byte = from * self.ty.size();
         // (Of buffers that are not used the addresses mean nothing.)
         Work {
@@ -193,74 +177,7 @@ impl Work {
             }
         }
     }
-
-    /// # Safety
-    /// \[WORK\], \[VALID\], \[ALONE\].
-    unsafe fn run_plain(&self) {
-        let size = self.ty.size();
-        for i in 0..self.count {
-            let byte = i * size;
-            // SAFETY: [WORK], [ALONE]; the copy on the stack is large and aligned
-            // enough for any.
-            unsafe {
-                let at = self.at.add(byte);
-                let mut copy = Wide([0; 16]);
-                std::ptr::copy_nonoverlapping(at, copy.0.as_mut_ptr(), size);
-                let uses_operand = self.op != Op::NoOp || self.kind == Kind::Swap;
-                let one = Work {
-                    at: copy.0.as_mut_ptr(),
-                    operand: if uses_operand { self.operand.add(byte) } else { self.operand },
-                    compare: match self.kind {
-                        Kind::Swap => self.compare.add(byte),
-                        _ => self.compare,
-                    },
-                    result: match self.kind {
-                        Kind::Update => self.result,
-                        _ => self.result.add(byte),
-                    },
-                    count: 1,
-                    ..*self
-                };
-                if size <= 8 {
-                    one.run_atomic()
-                } else {
-                    one.wide()
-                }
-                std::ptr::copy_nonoverlapping(copy.0.as_ptr(), at, size);
-            }
-        }
-    }
-
-    /// One element of sixteen bytes.
-    ///
-    /// # Safety
-    /// \[WORK\], \[VALID\], \[ALONE\].
-    unsafe fn wide(&self) {
-        // SAFETY: [WORK]: sixteen bytes in each buffer; [ALONE].
-        unsafe {
-            let read = |from: *const u8| from.cast::<[u8; 16]>().read_unaligned();
-            let old = read(self.at);
-            let new = match (self.kind, self.op) {
-                (Kind::Swap, _) => {
-                    let bytes = if self.ty == Type::F80 { 10 } else { 16 };
-                    let same = old[..bytes] == read(self.compare)[..bytes];
-                    if same { read(self.operand) } else { old }
-                }
-                (_, Op::NoOp) => old,
-                (_, Op::Replace) => read(self.operand),
-                (_, op) if self.ty == Type::F80 => f80::apply(op, old, read(self.operand)),
-                (_, op) => complex64(op, old, read(self.operand)),
-            };
-            self.at.cast::<[u8; 16]>().write_unaligned(new);
-            if self.kind != Kind::Update {
-                self.result.cast::<[u8; 16]>().write_unaligned(old);
-            }
-        }
-    }
 }
-
-#[repr(C, align(16))]
-struct Wide([u8; 16]);
 
 /// Elements of sixteen bytes never come this far.
 #[cold]
@@ -269,7 +186,7 @@ fn unreachable_size(ty: Type) {
 }
 
 /// A place in memory that is changed atomically.
-pub(super) trait Atomic {
+pub(crate) trait Atomic {
     type Value: Copy;
 
     fn fetch(&self) -> Self::Value;
@@ -340,7 +257,7 @@ integers! {
 macro_rules! numbers {
     ($($cell:ident: $atomic:ty, $bits:ty, $value:ty, $to:expr, $from:expr, $apply:expr;)*) => {$(
         #[repr(transparent)]
-        pub(super) struct $cell($atomic);
+        pub(crate) struct $cell($atomic);
 
         impl Atomic for $cell {
             type Value = $value;
@@ -432,7 +349,7 @@ mod f80 {
     use crate::netmod::Op;
 
     #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
-    pub(super) fn apply(op: Op, mut a: [u8; 16], b: [u8; 16]) -> [u8; 16] {
+    pub(crate) fn apply(op: Op, mut a: [u8; 16], b: [u8; 16]) -> [u8; 16] {
         use std::arch::asm;
         macro_rules! both {
             ($middle:literal) => {
@@ -489,7 +406,7 @@ mod f80 {
     }
 
     #[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
-    pub(super) fn apply(_: Op, a: [u8; 16], _: [u8; 16]) -> [u8; 16] {
+    pub(crate) fn apply(_: Op, a: [u8; 16], _: [u8; 16]) -> [u8; 16] {
         a
     }
 }

@@ -1,0 +1,157 @@
+//! The lock under which the elements of a process's memory are changed: one word in
+//! memory that its peers map, too.
+//!
+//! Held for as long as it takes to carry out some operations, never across a call of
+//! anybody else's; a holder that has ended is found, and its place taken.
+
+use super::lock_word::LockWord;
+use super::segment::Segment;
+use crate::process;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A process of this machine, as lock words have it: its number, and when it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holder(u64);
+
+impl Holder {
+    /// The calling process.
+    pub(crate) fn current() -> Holder {
+        let pid = std::process::id();
+        // (Peers see what this process sees: none of them attaches from elsewhere.)
+        let began = if process::proc_knows(pid) { began(pid) } else { 0 };
+        Holder(u64::from(pid) | began << 32)
+    }
+
+    /// Returns true if the process is no more.
+    fn has_ended(self) -> bool {
+        let pid = self.0 as u32;
+        process::ended(pid) || (self.0 >> 32 != 0 && began(pid) != self.0 >> 32)
+    }
+}
+
+/// Half of a process's start time, 0 if unknown.
+fn began(pid: u32) -> u64 {
+    u64::from(process::start_time(pid).unwrap_or(0) as u32)
+}
+
+/// A process's lock, as another or itself takes it.
+#[derive(Clone, Debug)]
+pub struct ElementLock {
+    /// Begins with the word.
+    segment: Arc<Segment>,
+    me: Holder,
+}
+
+/// The lock held; given back when dropped.
+#[must_use]
+pub(crate) struct Held<'a>(&'a LockWord);
+
+impl ElementLock {
+    /// The lock whose word the segment begins with.
+    ///
+    /// # Safety
+    /// The segment's first word was zero when it was made, and only this type changes it.
+    pub(crate) unsafe fn new(segment: Arc<Segment>, me: Holder) -> ElementLock {
+        ElementLock { segment, me }
+    }
+
+    fn word(&self) -> &LockWord {
+        // SAFETY: mapped as long as the segment; aligned, as a page is.
+        unsafe { &*self.segment.start().cast::<LockWord>() }
+    }
+
+    /// Waits for the lock.
+    #[inline]
+    pub(crate) fn lock(&self) -> Held<'_> {
+        let word = self.word();
+        if word.try_take(self.me.0).is_err() {
+            self.wait();
+        }
+        Held(word)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait(&self) {
+        /// Longer than anybody has it whom nothing has stopped.
+        const LATE: Duration = Duration::from_millis(1);
+        const SPINS: u32 = 100;
+        let (word, me) = (self.word(), self.me);
+        let mut since = Instant::now();
+        for spins in 1_u32.. {
+            let Err(holder) = word.try_take(me.0) else { return };
+            if spins < SPINS {
+                std::hint::spin_loop();
+                continue;
+            }
+            std::thread::yield_now();
+            if since.elapsed() > LATE {
+                // (Another thread of this process lives.)
+                let of_another = Holder(holder) != me;
+                if of_another && Holder(holder).has_ended() && word.take_over(holder, me.0).is_ok()
+                {
+                    return;
+                }
+                since = Instant::now();
+            }
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.give_back();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shm::segment::PAGE;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    fn segment() -> Arc<Segment> {
+        Arc::new(Segment::private(PAGE).unwrap())
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "maps memory")]
+    fn one_has_it_at_a_time() {
+        // SAFETY: zeroed.
+        let lock = unsafe { ElementLock::new(segment(), Holder::current()) };
+        let count = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..10_000 {
+                        let _held = lock.lock();
+                        let before = count.load(Ordering::Relaxed);
+                        count.store(before + 1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        assert_eq!(count.into_inner(), 40_000);
+    }
+
+    /// A process that is no more, and one whose number is another's now.
+    #[test]
+    #[cfg_attr(miri, ignore = "starts processes")]
+    fn who_has_ended_has_it_no_more() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let ended = Holder(u64::from(child.id()) | began(child.id()) << 32);
+        child.wait().unwrap();
+        let me = Holder::current();
+        assert!(!me.has_ended());
+        let other = Holder(u64::from(me.0 as u32) | ((me.0 >> 32) + 1) << 32);
+        for gone in [ended, other] {
+            // SAFETY: zeroed.
+            let lock = unsafe { ElementLock::new(segment(), me) };
+            lock.word().try_take(gone.0).unwrap();
+            drop(lock.lock());
+            assert_eq!(lock.word().try_take(1), Ok(()));
+        }
+    }
+}
