@@ -183,19 +183,23 @@ fn measured<N: Netmod>(
     world.barrier().map_err(text)?;
     let computes = Duration::from_millis(args.compute);
     if first {
-        // The other is at it by then.
-        std::thread::sleep(computes / 5);
+        // The other is at it by then; this one does not sleep meanwhile.
+        spin(computes / 5);
         computing(&window, &mut times)?;
     } else {
-        let start = Instant::now();
-        while start.elapsed() < computes {
-            std::hint::spin_loop();
-        }
+        spin(computes);
     }
     world.barrier().map_err(text)?;
     window.unlock_all().map_err(text)?;
     window.free().map_err(text)?;
     Ok(first.then_some(times))
+}
+
+fn spin(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
 }
 
 /// Measures `body`, which does so many of an operation.
