@@ -3,7 +3,7 @@
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicU16, AtomicU64, Ordering, fence};
 use loom::thread;
 use std::cell::Cell;
 
@@ -28,6 +28,8 @@ struct Words {
     lock: AtomicU64,
     global: AtomicU64,
     counts: [AtomicU16; 3],
+    /// Exclusive locks that each holds or tries to take, where all are on one node.
+    exclusive: [AtomicU16; 3],
     data: UnsafeCell<u32>,
 }
 
@@ -47,6 +49,15 @@ enum Epoch {
     All,
 }
 
+/// How exclusive locks and locks of all exclude each other.
+#[derive(Clone, Copy, PartialEq)]
+enum Members {
+    /// Both take the global word.
+    Anywhere,
+    /// Each looks at the other's: `NodeLocks` of `src/rma/locks.rs`.
+    OnNode,
+}
+
 /// What is done otherwise than there, and must be found.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
@@ -57,11 +68,14 @@ enum Fault {
     NoGlobal,
     /// Where the rank's own lock is not to be had, that on all is kept.
     Kept,
+    /// What the other has is looked at before one's own is there.
+    LookFirst,
 }
 
 struct Process<'w> {
     words: &'w Words,
     me: usize,
+    members: Members,
     fault: Fault,
     /// Steps until it is killed.
     left: Cell<u32>,
@@ -78,17 +92,56 @@ impl Process<'_> {
 
     fn count(&self, mode: Mode, by: i16) -> Alive {
         if mode != Exclusive {
-            self.step()?;
-            // The first has no other thread that counts.
-            let count = &self.words.counts[self.me];
-            if self.me == 0 {
-                let more = count.load(Ordering::Relaxed).wrapping_add_signed(by);
-                count.store(more, Ordering::Release);
-            } else {
-                count.fetch_add(by as u16, Ordering::AcqRel);
-            }
+            self.add(&self.words.counts[self.me], by)?;
         }
         Some(())
+    }
+
+    fn add(&self, count: &AtomicU16, by: i16) -> Alive {
+        self.step()?;
+        // The first has no other thread that counts.
+        if self.me == 0 {
+            let more = count.load(Ordering::Relaxed).wrapping_add_signed(by);
+            count.store(more, Ordering::Release);
+        } else {
+            count.fetch_add(by as u16, Ordering::AcqRel);
+        }
+        Some(())
+    }
+
+    /// `NodeLocks::try_exclusive`.
+    fn try_exclusive(&self) -> Alive<bool> {
+        let all = || self.words.global.load(Ordering::Acquire) & LOW;
+        let early = (self.fault == Fault::LookFirst).then(all);
+        self.add(&self.words.exclusive[self.me], 1)?;
+        self.step()?;
+        let (lock, mine) = (&self.words.lock, self.mine(Exclusive));
+        let taken = lock.compare_exchange(0, mine, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        self.step()?;
+        fence(Ordering::SeqCst);
+        if taken && early.unwrap_or_else(all) == 0 {
+            return Some(true);
+        }
+        if taken {
+            self.step()?;
+            lock.store(0, Ordering::Release);
+        }
+        self.add(&self.words.exclusive[self.me], -1)?;
+        Some(false)
+    }
+
+    /// `NodeLocks::try_all`.
+    fn try_all(&self) -> Alive<bool> {
+        if !self.try_acquire(GlobalShared)? {
+            return Some(false);
+        }
+        self.step()?;
+        fence(Ordering::SeqCst);
+        if self.words.exclusive.iter().all(|count| count.load(Ordering::Acquire) == 0) {
+            return Some(true);
+        }
+        self.release(GlobalShared)?;
+        Some(false)
     }
 
     fn word(&self, mode: Mode) -> &AtomicU64 {
@@ -127,6 +180,10 @@ impl Process<'_> {
 
     fn release(&self, mode: Mode) -> Alive {
         self.step()?;
+        if mode == Exclusive {
+            self.words.lock.store(0, Ordering::Release);
+            return Some(());
+        }
         self.word(mode).fetch_sub(self.mine(mode), Ordering::AcqRel);
         self.count(mode, -1)
     }
@@ -136,6 +193,20 @@ impl Process<'_> {
         // SAFETY: under a lock: loom says where it is not.
         let read = || self.words.data.with(|data| unsafe { *data });
         match epoch {
+            Epoch::All if self.members == Members::OnNode => {
+                if self.try_all()? {
+                    read();
+                    self.release(GlobalShared)?;
+                }
+            }
+            Epoch::Exclusive if self.members == Members::OnNode => {
+                if self.try_exclusive()? {
+                    // SAFETY: as above.
+                    self.words.data.with_mut(|data| unsafe { *data += 1 });
+                    self.release(Exclusive)?;
+                    self.add(&self.words.exclusive[self.me], -1)?;
+                }
+            }
             Epoch::Shared | Epoch::All => {
                 let mode = if matches!(epoch, Epoch::All) { GlobalShared } else { Shared };
                 if self.try_acquire(mode)? {
@@ -169,7 +240,31 @@ impl Process<'_> {
         if matches!(mode, Shared | Exclusive) && exclusive != 0 {
             return Some(exclusive as usize - 1);
         }
-        self.words.counts.iter().position(|count| count.load(Ordering::Acquire) > 0)
+        let counts = self.words.counts.iter().chain(&self.words.exclusive);
+        counts.map(|count| count.load(Ordering::Acquire)).position(|n| n > 0).map(|at| at % 3)
+    }
+
+    /// Wants each lock at the end: each is got, or its holder is known.
+    fn want_each(&self) -> Vec<(Mode, Option<bool>)> {
+        let modes = match self.members {
+            Members::Anywhere => &[Shared, Exclusive, GlobalShared, GlobalExclusive][..],
+            Members::OnNode => &[Shared, Exclusive, GlobalShared],
+        };
+        let want = |&mode: &Mode| {
+            let got = match (self.members, mode) {
+                (Members::OnNode, Exclusive) => self.try_exclusive(),
+                (Members::OnNode, GlobalShared) => self.try_all(),
+                _ => self.try_acquire(mode),
+            };
+            if got == Some(true) {
+                self.release(mode);
+                if (self.members, mode) == (Members::OnNode, Exclusive) {
+                    self.add(&self.words.exclusive[self.me], -1);
+                }
+            }
+            (mode, got)
+        };
+        modes.iter().map(want).collect()
     }
 }
 
@@ -178,7 +273,7 @@ const ALL: u32 = 100;
 /// Process 0 is killed after some steps, process 1 lives; then somebody wants each
 /// lock, and gets it or is told of process 0. (While they go on, who is seen to hold
 /// it and is not named is asked for again: it is what stays that counts.)
-fn play(epochs: [Epoch; 2], steps: u32, fault: Fault) {
+fn play(members: Members, epochs: [Epoch; 2], steps: u32, fault: Fault) {
     loom::model(move || {
         let words = Arc::new(Words::default());
         let all = [(0, steps), (1, ALL)].map(|(me, steps)| {
@@ -186,51 +281,62 @@ fn play(epochs: [Epoch; 2], steps: u32, fault: Fault) {
             let epoch = epochs[me];
             thread::spawn(move || {
                 let left = Cell::new(steps);
-                Process { words: &words, me, fault, left }.live(epoch);
+                Process { words: &words, me, members, fault, left }.live(epoch);
             })
         });
         all.into_iter().for_each(|process| process.join().unwrap());
-        let last = Process { words: &words, me: 2, fault: Fault::None, left: Cell::new(ALL) };
-        for mode in [Shared, Exclusive, GlobalShared, GlobalExclusive] {
-            if last.try_acquire(mode) == Some(true) {
-                last.release(mode);
-            } else {
+        let left = Cell::new(ALL);
+        let last = Process { words: &words, me: 2, members, fault: Fault::None, left };
+        for (mode, got) in last.want_each() {
+            if got != Some(true) {
                 assert!(steps < ALL, "held by nobody");
                 assert_eq!(last.holder(mode), Some(0), "held by the dead, whom nobody can name");
             }
         }
         assert_eq!(words.counts[1].load(Ordering::Acquire), 0, "counted for the living");
+        assert_eq!(words.exclusive[1].load(Ordering::Acquire), 0, "counted for the living");
     });
 }
 
 /// Every two epochs, the first process killed at each of its steps.
-fn all_pairs(fault: Fault) {
+fn all_pairs(members: Members, fault: Fault) {
     for first in [Epoch::Shared, Epoch::Exclusive, Epoch::All] {
         for second in [Epoch::Shared, Epoch::Exclusive, Epoch::All] {
-            (0..=6).chain([ALL]).for_each(|steps| play([first, second], steps, fault));
+            (0..=7).chain([ALL]).for_each(|steps| play(members, [first, second], steps, fault));
         }
     }
 }
 
 #[test]
 fn locks_exclude_each_other_and_a_dead_holder_is_named_whatever_step_it_died_at() {
-    all_pairs(Fault::None);
+    all_pairs(Members::Anywhere, Fault::None);
+}
+
+#[test]
+fn locks_of_one_node_exclude_each_other_and_a_dead_holder_is_named() {
+    all_pairs(Members::OnNode, Fault::None);
 }
 
 #[test]
 #[should_panic(expected = "nobody can name")]
 fn a_word_taken_before_its_holder_is_counted_is_found() {
-    all_pairs(Fault::WordFirst);
+    all_pairs(Members::Anywhere, Fault::WordFirst);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn an_exclusive_lock_beside_locks_of_all_is_found() {
-    play([Epoch::Exclusive, Epoch::All], ALL, Fault::NoGlobal);
+    play(Members::Anywhere, [Epoch::Exclusive, Epoch::All], ALL, Fault::NoGlobal);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn a_look_at_locks_of_all_before_the_own_is_there_is_found() {
+    play(Members::OnNode, [Epoch::Exclusive, Epoch::All], ALL, Fault::LookFirst);
 }
 
 #[test]
 #[should_panic(expected = "held by nobody")]
 fn a_lock_of_all_kept_for_one_that_was_not_to_be_had_is_found() {
-    play([Epoch::Shared, Epoch::Exclusive], ALL, Fault::Kept);
+    play(Members::Anywhere, [Epoch::Shared, Epoch::Exclusive], ALL, Fault::Kept);
 }

@@ -20,6 +20,7 @@ pub(super) struct Failures {
     /// Peers known to be dead. What is under way towards them is not waited
     /// for: shared memory would never complete it.
     lost: RefCell<Vec<u32>>,
+    has_lost: Cell<bool>,
     /// Those of them for whose death another endpoint was taken.
     renewed: RefCell<Vec<u32>>,
     /// Peers whose liveness is checked.
@@ -34,6 +35,7 @@ impl Failures {
         Failures {
             untold: RefCell::default(),
             lost: RefCell::default(),
+            has_lost: Cell::new(false),
             renewed: RefCell::default(),
             watched: RefCell::default(),
             node_watched: Cell::new(false),
@@ -80,6 +82,7 @@ impl Failures {
             return false;
         }
         lost.push(rank);
+        self.has_lost.set(true);
         self.untold.borrow_mut().retain(|(about, _)| ![rank, NOBODY].contains(about));
         true
     }
@@ -88,6 +91,12 @@ impl Failures {
     #[inline]
     pub(super) fn is_lost(&self, rank: u32) -> bool {
         self.lost.borrow().contains(&rank)
+    }
+
+    /// Returns true if any peer is known to be dead.
+    #[inline(always)]
+    pub(super) fn has_lost(&self) -> bool {
+        self.has_lost.get()
     }
 
     /// The peer whose death was noticed first.

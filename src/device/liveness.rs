@@ -121,6 +121,12 @@ impl<N: Netmod> Context<N> {
         Ok(())
     }
 
+    /// Returns true if any peer is known to be dead.
+    #[inline(always)]
+    pub(crate) fn has_lost(&self) -> bool {
+        self.failures.has_lost()
+    }
+
     /// Checks the liveness of all peers that were ever waited for or connected to
     /// here, at most every 20 ms: what is under way with one that died ends with
     /// an error that names it. For callers that make progress in loops of their

@@ -4,6 +4,7 @@
 //! waiting packet of the node should not have to wait for.
 
 use std::cell::Cell;
+use std::time::{Duration, Instant};
 
 /// What a context knows of its last polls.
 #[derive(Default)]
@@ -17,6 +18,8 @@ pub(super) struct Pace {
     /// Polls in a row that left the providers out.
     skipped: Cell<u32>,
     last_poll: Cell<u64>,
+    /// Others wanted the processor at the last yields: so many more are to find it free.
+    crowd: Cell<u32>,
 }
 
 impl Pace {
@@ -56,6 +59,25 @@ impl Pace {
         };
         self.skipped.set(if skip && came { self.skipped.get() + 1 } else { 0 });
         skip
+    }
+
+    /// Lets other processes have the processor.
+    pub(super) fn yield_now(&self) {
+        /// A yield takes longer where another process ran meanwhile.
+        const ALONE: Duration = Duration::from_micros(5);
+        /// Yields until it is taken that nobody comes back.
+        const REMEMBERED: u32 = 64;
+        let before = Instant::now();
+        std::thread::yield_now();
+        let alone = before.elapsed() < ALONE;
+        self.crowd.set(if alone { self.crowd.get().saturating_sub(1) } else { REMEMBERED });
+    }
+
+    /// Returns true if there are more processes than processors: those that are waited
+    /// for run when this one yields.
+    #[inline]
+    pub(super) fn is_crowded(&self) -> bool {
+        self.crowd.get() > 0
     }
 
     /// A poll of the providers begins.

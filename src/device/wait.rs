@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 /// Polls of the providers in a wait before it lets other processes have the
 /// core; those of the inbox in between take a tenth of the time.
 const SPINS: u32 = 200;
+/// The same where other processes wanted the core a moment ago.
+const CROWDED_SPINS: u32 = 4;
 /// How long a wait goes on before peers on other nodes are asked whether they
 /// are still there: a network may try for ever to reach those that are not.
 const SILENCE: Duration = Duration::from_millis(250);
@@ -187,10 +189,15 @@ impl<N: Netmod> Context<N> {
             if ready()? == Progress::Done {
                 return Ok(());
             }
-            if self.pace.polls().wrapping_sub(begun) >= SPINS {
+            if self.pace.polls().wrapping_sub(begun) >= self.spins() {
                 return self.wait_long(what, peers, ready);
             }
         }
+    }
+
+    /// Polls of the providers before the core is given to others.
+    fn spins(&self) -> u32 {
+        if self.pace.is_crowded() { CROWDED_SPINS } else { SPINS }
     }
 
     #[cold]
@@ -226,9 +233,9 @@ impl<N: Netmod> Context<N> {
             self.run_progress_hook();
             match quiet.sleep(self, !what.ends_with_peers()) {
                 Some(sleep) => sleep.sleep(),
-                None => std::thread::yield_now(),
+                None => self.pace.yield_now(),
             }
-            let polls = if quiet.since.elapsed() < AWAKE { SPINS } else { 2 };
+            let polls = if quiet.since.elapsed() < AWAKE { self.spins() } else { 2 };
             let begun = self.pace.polls();
             while self.pace.polls().wrapping_sub(begun) < polls {
                 self.progress()?;

@@ -11,6 +11,7 @@
 
 use super::exposed_region::{ExposedRegion, Registry};
 use super::locks::{Holder, LockMode, NO_RANK};
+use super::node_words::Signal;
 use super::places::{self, Stream};
 use super::types::Status;
 use super::{Error, ErrorKind};
@@ -443,11 +444,11 @@ impl<N: Netmod> RmaHandler<N> {
                 None
             }
             opcode::POST => {
-                *region.signals().posted.entry(from).or_default() += 1;
+                region.signals().came(from, Signal::Posted);
                 None
             }
             opcode::COMPLETE => {
-                *region.signals().completed.entry(from).or_default() += 1;
+                region.signals().came(from, Signal::Completed);
                 None
             }
             _ => Some((Status::Malformed, 0)),

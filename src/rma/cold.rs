@@ -2,7 +2,8 @@
 
 use super::am_fallback::{OutstandingRequests, RmaHandler};
 use super::element_gate::{ElementGate, Entrance};
-use super::locks::LockHandle;
+use super::locks::{Holder, LockHandle, NodeLocks};
+use super::state::WindowState;
 use super::types::{AccessPath, Lock};
 use crate::device::{BouncePool, Context, FRAGMENT};
 use crate::netmod::Netmod;
@@ -30,12 +31,29 @@ pub(super) struct LockTarget {
     pub(super) words: Option<LockHandle>,
 }
 
+/// What the short path of a lock needs: the target that the long one found last, in
+/// a window whose members are all on this node.
+pub(super) struct ShortLock<N: Netmod> {
+    /// Its rank in the access's numbers.
+    pub(super) rank: u32,
+    pub(super) words: LockHandle,
+    pub(super) locks: NodeLocks,
+    /// This process, which has one access of the window alone.
+    pub(super) holder: Holder,
+    /// Of the access's own [`Arc`].
+    pub(super) state: *const WindowState<N>,
+}
+
 /// What an access keeps beside what its puts need: cold state.
-pub(super) struct ColdState<N> {
+pub(super) struct ColdState<N: Netmod> {
     pub(super) rma_handler: Rc<RmaHandler<N>>,
     pub(super) outstanding: Rc<OutstandingRequests>,
-    /// Locks of single ranks, in their order.
+    /// Locks of single ranks, in their order, but for `only`.
     pub(super) locks: RefCell<Vec<Held>>,
+    /// The target of the short path.
+    pub(super) short: RefCell<Option<ShortLock<N>>>,
+    /// The lock that the short path took, while there is no other.
+    pub(super) only: Cell<Option<Lock>>,
     /// The peers whose lock words were used last: a target, and the first
     /// member.
     pub(super) lock_targets: [Cell<Option<LockTarget>>; 2],
@@ -65,6 +83,8 @@ impl<N: Netmod> ColdState<N> {
             rma_handler: RmaHandler::of(context),
             outstanding: Rc::default(),
             locks: RefCell::default(),
+            short: RefCell::new(None),
+            only: Cell::new(None),
             lock_targets: Default::default(),
             all: Cell::new(false),
             group: RefCell::default(),
@@ -128,7 +148,7 @@ const FRAGMENTS: usize = 5;
 /// Staged bytes before they are waited for.
 pub(super) const STAGED: usize = 1 << 20;
 
-impl<N> Drop for ColdState<N> {
+impl<N: Netmod> Drop for ColdState<N> {
     fn drop(&mut self) {
         // Dropped without a flush: the provider may still read them.
         self.staged.get_mut().drain(..).for_each(|(_, operands)| std::mem::forget(operands));

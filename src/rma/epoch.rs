@@ -2,14 +2,15 @@
 
 use super::access::Access;
 use super::am_fallback::{Answer, Request, error_of, opcode};
-use super::cold::{Held, LockTarget};
-use super::locks::{Holder, LockHandle, LockMode, NO_RANK};
+use super::cold::{Held, LockTarget, ShortLock};
+use super::locks::{Blocker, Holder, LockHandle, LockMode, NO_RANK};
 use super::state::WindowState;
 use super::types::{Assert, Epoch, Lock, Status};
 use super::{Error, ErrorKind};
 use crate::device::DeviceError;
 use crate::netmod::{Netmod, Op, Type};
 use crate::track::Kind;
+use std::mem::ManuallyDrop;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -27,12 +28,92 @@ impl<N: Netmod> Access<N> {
     /// [`ErrorKind::Epoch`] when another epoch is open or the rank is locked
     /// already, [`ErrorKind::Rank`], [`ErrorKind::Freed`]; a holder or target
     /// that died, by name.
+    #[inline]
     pub fn lock(&self, kind: Lock, rank: u32, assert: Assert) -> Result<(), Error> {
+        if assert == Assert::NONE && self.lock_at_once(kind, rank) {
+            return Ok(());
+        }
+        self.lock_by_all_means(kind, rank, assert)
+    }
+
+    #[inline(never)]
+    fn lock_by_all_means(&self, kind: Lock, rank: u32, assert: Assert) -> Result<(), Error> {
         self.recorded(Kind::Lock, rank, 0, || self.open_lock(kind, rank, assert))
+    }
+
+    /// For device layers: locks the rank that was locked last, if its lock is free, where
+    /// that is a change of words of the node and nothing else is to be looked at. False,
+    /// and nothing is done, where that is not so: [`Access::lock`] is for all cases.
+    #[inline(always)]
+    pub fn lock_at_once(&self, kind: Lock, rank: u32) -> bool {
+        let Some(short) = self.short_lock(rank) else { return false };
+        if self.epoch() != Epoch::Closed || self.context().has_lost() {
+            return false;
+        }
+        let acquired = match kind {
+            Lock::Exclusive => short.locks.try_exclusive(short.words, short.holder, 0),
+            Lock::Shared => short.words.try_acquire(LockMode::Shared, short.holder, 0),
+        };
+        if acquired.is_ok() {
+            self.cold.only.set(Some(kind));
+            self.set_closed_epoch(Epoch::Locks);
+        }
+        acquired.is_ok()
+    }
+
+    /// For device layers: releases the only lock, of this rank, where
+    /// [`Access::lock_at_once`] took it and nothing is to be waited for. False, and
+    /// nothing is done, where that is not so: [`Access::unlock`] is for all cases. Makes
+    /// no progress.
+    #[inline(always)]
+    pub fn unlock_at_once(&self, rank: u32) -> bool {
+        let Some(kind) = self.cold.only.get() else { return false };
+        let Some(short) = self.short_lock(rank) else { return false };
+        if !self.has_only_stores_to(rank) {
+            return false;
+        }
+        // There were only stores.
+        if cfg!(not(target_arch = "x86_64")) {
+            fence(Ordering::SeqCst);
+        }
+        match kind {
+            Lock::Exclusive => short.locks.release_exclusive(short.words, short.holder),
+            Lock::Shared => short.words.release(LockMode::Shared, short.holder),
+        }
+        self.cold.only.set(None);
+        self.unmark_rank(rank);
+        self.set_closed_epoch(Epoch::Closed);
+        true
+    }
+
+    /// What the short path needs to lock this rank, while no other access of this process
+    /// counts locks too.
+    #[inline(always)]
+    fn short_lock(&self, rank: u32) -> Option<&ShortLock<N>> {
+        // SAFETY: changed by the long path alone, which no short one calls.
+        let short = unsafe { &*self.cold.short.as_ptr() }.as_ref()?;
+        if short.rank != rank {
+            return None;
+        }
+        // SAFETY: the access's own, which it has until the window is freed; that takes
+        // what is here along.
+        let state = ManuallyDrop::new(unsafe { Arc::from_raw(short.state) });
+        let only = Arc::strong_count(&state) == 1;
+        // Makes visible what accesses that were dropped have done.
+        fence(Ordering::Acquire);
+        only.then_some(short)
+    }
+
+    /// Moves the lock that the short path took to the others.
+    fn list_only(&self) {
+        if let (Some(kind), Some(short)) = (self.cold.only.take(), &*self.cold.short.borrow()) {
+            self.cold.locks.borrow_mut().push(Held { rank: short.rank, kind, acquired: true });
+        }
     }
 
     fn open_lock(&self, kind: Lock, rank: u32, assert: Assert) -> Result<(), Error> {
         self.may_open("lock", self.epoch() == Epoch::Locks)?;
+        self.list_only();
         let target = self.lock_target(rank)?;
         if self.held(rank).is_ok() {
             let remedy = "unlock it first";
@@ -44,6 +125,7 @@ impl<N: Netmod> Access<N> {
         let acquired = !assert.contains(Assert::NOCHECK);
         if acquired {
             self.acquire_lock(kind, &target)?;
+            self.prepare_short(&target)?;
         }
         // Progress may have changed the list.
         let (Ok(at) | Err(at)) = self.held(rank);
@@ -54,12 +136,24 @@ impl<N: Netmod> Access<N> {
 
     /// Where a rank's lock is among those held, or would be.
     fn held(&self, rank: u32) -> Result<usize, usize> {
+        self.list_only();
         self.cold.locks.borrow().binary_search_by_key(&rank, |held| held.rank)
+    }
+
+    fn is_held(&self, rank: u32) -> bool {
+        match (self.cold.only.get(), &*self.cold.short.borrow()) {
+            (Some(_), Some(short)) => short.rank == rank,
+            _ => self.held(rank).is_ok(),
+        }
     }
 
     fn acquire_lock(&self, kind: Lock, target: &LockTarget) -> Result<(), Error> {
         match kind {
             Lock::Shared => self.acquire(target, LockMode::Shared),
+            // One word where the members are all on this node.
+            Lock::Exclusive if self.state()?.node_locks.is_some() => {
+                self.acquire(target, LockMode::Exclusive)
+            }
             Lock::Exclusive => {
                 let first = self.first()?;
                 self.acquire(&first, LockMode::GlobalExclusive)?;
@@ -70,6 +164,23 @@ impl<N: Netmod> Access<N> {
         }
     }
 
+    /// Keeps what the short path needs to lock this target again.
+    fn prepare_short(&self, target: &LockTarget) -> Result<(), Error> {
+        let state = self.state()?;
+        let usual = !self.is_recorded() && !state.is_derived();
+        let holder = Holder { peer: self.context().device().boot().rank(), single_writer: true };
+        let short = target.words.zip(state.node_locks).filter(|_| usual);
+        let short = short.map(|(words, locks)| ShortLock {
+            rank: target.rank,
+            words,
+            locks,
+            holder,
+            state: Arc::as_ptr(&state),
+        });
+        *self.cold.short.borrow_mut() = short;
+        Ok(())
+    }
+
     /// Closes the epoch that [`Access::lock`] opened; everything issued to the
     /// rank is done there on return.
     ///
@@ -77,7 +188,18 @@ impl<N: Netmod> Access<N> {
     /// [`ErrorKind::Epoch`] without a lock, [`ErrorKind::Freed`]; a peer that
     /// died or an operation that failed, after which the lock is given back
     /// too.
+    #[inline]
     pub fn unlock(&self, rank: u32) -> Result<(), Error> {
+        if self.unlock_at_once(rank) {
+            // A process that locks again and again must still make progress.
+            self.count_cpu_atomic();
+            return Ok(());
+        }
+        self.unlock_by_all_means(rank)
+    }
+
+    #[inline(never)]
+    fn unlock_by_all_means(&self, rank: u32) -> Result<(), Error> {
         self.recorded(Kind::Unlock, rank, 0, || self.close_lock(rank))
     }
 
@@ -100,7 +222,7 @@ impl<N: Netmod> Access<N> {
             self.count_cpu_atomic();
             Ok(())
         } else {
-            self.flush_rank(rank)
+            self.flush_marked(rank)
         };
         let released = if held.acquired { self.release_lock(held.kind, rank) } else { Ok(()) };
         let at = self.held(rank);
@@ -121,6 +243,9 @@ impl<N: Netmod> Access<N> {
         let target = self.lock_target(rank)?;
         match kind {
             Lock::Shared => self.release(&target, LockMode::Shared),
+            Lock::Exclusive if self.state()?.node_locks.is_some() => {
+                self.release(&target, LockMode::Exclusive)
+            }
             Lock::Exclusive => {
                 let released = self.release(&target, LockMode::Exclusive);
                 released.and(self.release(&self.first()?, LockMode::GlobalExclusive))
@@ -230,7 +355,7 @@ impl<N: Netmod> Access<N> {
             Epoch::Start => {
                 (self.cold.group.borrow().binary_search(&rank).is_ok(), "name it in start")
             }
-            _ => (self.held(rank).is_ok(), "lock it, or call lock_all"),
+            _ => (self.is_held(rank), "lock it, or call lock_all"),
         };
         if there { Ok(()) } else { Err(ErrorKind::NotInEpoch { rank, remedy }.into()) }
     }
@@ -268,7 +393,7 @@ impl<N: Netmod> Access<N> {
             return Ok(Some(state.exposed_region.lock_handle()?));
         }
         let node_rank = device.node_rank(peer).filter(|_| device.on_node(peer));
-        Ok(state.node_locks.zip(node_rank).map(|(node_locks, n)| node_locks.of(n)))
+        Ok(state.node_words.zip(node_rank).map(|(words, n)| words.lock(n)))
     }
 
     /// This process as a holder of locks.
@@ -293,7 +418,7 @@ impl<N: Netmod> Access<N> {
         // Requests that came by packets are served first.
         let waits = target.peer == me.peer && self.cold.rma_handler.has_waiters();
         if let Some(lock) = target.words.filter(|_| !waits)
-            && lock.try_acquire(mode, me, 0).is_ok()
+            && self.try_words(lock, mode, me, 0)?.is_ok()
         {
             return Ok(());
         }
@@ -322,7 +447,7 @@ impl<N: Netmod> Access<N> {
             let acquired = match &words {
                 // Requests that came by packets are served first.
                 Some(_) if waits && look == 0 => Err(NO_RANK),
-                Some(lock) => lock.try_acquire(mode, me, look),
+                Some(lock) => self.try_words(*lock, mode, me, look)?,
                 None => self.acquire_by_packet(peer, mode, look)?,
             };
             let Err(holder) = acquired else { return Ok(()) };
@@ -350,6 +475,40 @@ impl<N: Netmod> Access<N> {
             }
             round = round.wrapping_add(1);
         }
+    }
+
+    /// Takes a lock by its words, or returns a holder: [`NO_RANK`] where none is known.
+    #[inline]
+    fn try_words(
+        &self,
+        lock: LockHandle,
+        mode: LockMode,
+        me: Holder,
+        look: u32,
+    ) -> Result<Result<(), u32>, Error> {
+        let state = self.state()?;
+        Ok(match (mode, state.node_locks) {
+            (LockMode::Exclusive, Some(locks)) => locks.try_exclusive(lock, me, look),
+            (LockMode::GlobalShared, Some(locks)) => {
+                locks.try_all(me, look).map_err(|blocker| match blocker {
+                    Blocker::Peer(peer) => peer,
+                    Blocker::OnNode(rank) => self.peer_of_node_rank(rank),
+                })
+            }
+            _ => lock.try_acquire(mode, me, look),
+        })
+    }
+
+    /// The rank in the job of another process of this node; [`NO_RANK`] for none.
+    #[cold]
+    fn peer_of_node_rank(&self, rank: u32) -> u32 {
+        let device = self.context().device();
+        let is = |peer: &u32| {
+            *peer != device.boot().rank()
+                && device.on_node(*peer)
+                && device.node_rank(*peer) == Some(rank)
+        };
+        (0..device.boot().size()).find(is).unwrap_or(NO_RANK)
     }
 
     fn acquire_by_packet(
@@ -402,7 +561,10 @@ impl<N: Netmod> Access<N> {
     fn release(&self, target: &LockTarget, mode: LockMode) -> Result<(), Error> {
         let context = self.context();
         if let Some(lock) = target.words {
-            lock.release(mode, self.holder());
+            match (mode, self.state()?.node_locks) {
+                (LockMode::Exclusive, Some(locks)) => locks.release_exclusive(lock, self.holder()),
+                _ => lock.release(mode, self.holder()),
+            }
             self.cold.rma_handler.grant(context);
             return Ok(());
         }

@@ -7,6 +7,7 @@
 
 use super::element_gate::ElementGate;
 use super::locks::{LockHandle, LockWords};
+use super::node_words::Signal;
 use super::types::{Custom, Operator, Status};
 use super::{Error, ErrorKind};
 use crate::netmod::compute::{Work, is_atomic, refusal};
@@ -66,29 +67,43 @@ impl Drop for RegistryEntry {
     }
 }
 
-/// Signals of each peer, by world rank, that were not waited for yet.
+/// Signals that came by packets or from this process, less those that were taken,
+/// by world rank: with those in the node's words, how many wait to be taken. All by
+/// wrapping.
 #[derive(Default, Debug)]
-pub(super) struct Signals {
-    /// It posted an exposure epoch.
-    pub(super) posted: BTreeMap<u32, u32>,
-    /// It completed its access epoch.
-    pub(super) completed: BTreeMap<u32, u32>,
-}
+pub(super) struct Signals([BTreeMap<u32, u32>; 2]);
 
-/// Takes one signal from each of `peers`, when all have sent one.
-pub(super) fn take_all(signals: &mut BTreeMap<u32, u32>, peers: &[u32]) -> bool {
-    let all = peers.iter().all(|w| signals.get(w).is_some_and(|&n| n > 0));
-    if all {
-        for peer in peers {
-            match signals.get_mut(peer) {
-                Some(n) if *n > 1 => *n -= 1,
-                _ => {
-                    signals.remove(peer);
-                }
-            }
+impl Signals {
+    /// A signal came.
+    pub(super) fn came(&mut self, from: u32, signal: Signal) {
+        self.change(from, signal, 1);
+    }
+
+    fn change(&mut self, from: u32, signal: Signal, by: u32) {
+        let counts = &mut self.0[signal as usize];
+        let count = counts.entry(from).or_default();
+        *count = count.wrapping_add(by);
+        if *count == 0 {
+            counts.remove(&from);
         }
     }
-    all
+
+    /// Takes one signal from each of `peers`, when all have sent one; `shared` says how
+    /// many of a peer's are in the node's words.
+    pub(super) fn take_all(
+        &mut self,
+        signal: Signal,
+        peers: &[u32],
+        shared: impl Fn(u32) -> u32,
+    ) -> bool {
+        let counts = &self.0[signal as usize];
+        let own = |peer| counts.get(peer).copied().unwrap_or(0);
+        let all = peers.iter().all(|peer| own(peer).wrapping_add(shared(*peer)) != 0);
+        if all {
+            peers.iter().for_each(|&peer| self.change(peer, signal, u32::MAX));
+        }
+        all
+    }
 }
 
 /// How elements of a region are changed without disturbing others who change them.

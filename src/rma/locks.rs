@@ -8,9 +8,15 @@
 //! puts nothing. Behind the words stands a count for each process of the job,
 //! by which those who wait find out that a holder died.
 //!
+//! Where all members of a window are on one node ([`NodeLocks`]), an exclusive lock
+//! changes the rank's own word alone: each process counts beside the others' counts
+//! the exclusive locks that it holds or tries to take, and looks at the global word
+//! behind that; lock_all changes the global word and looks at the counts behind that.
+//! One of two that meet sees the other, and steps back.
+//!
 //! Never waits: a failed attempt returns a holder.
 
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering, compiler_fence, fence};
 
 /// Which word a lock takes, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +63,17 @@ pub(super) const NO_RANK: u32 = u32::MAX;
 const ONE_HIGH: u64 = 1 << 32;
 const LOW: u64 = ONE_HIGH - 1;
 
+/// Stores before a change of a word are visible before what is loaded behind it.
+#[inline(always)]
+fn fence_behind_change() {
+    // On x86 the change itself sees to that.
+    if cfg!(all(target_arch = "x86_64", not(miri))) {
+        compiler_fence(Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
+    }
+}
+
 /// The process that takes a lock.
 #[derive(Clone, Copy)]
 pub(super) struct Holder {
@@ -71,6 +88,16 @@ impl Holder {
     /// The word of a rank that it has locked exclusively.
     fn word(self) -> u64 {
         u64::from(self.peer) + 1
+    }
+
+    /// Changes a count of this process.
+    #[inline(always)]
+    fn add_to(self, count: &AtomicU16, by: i16) {
+        if self.single_writer {
+            count.store(count.load(Ordering::Relaxed).wrapping_add_signed(by), Ordering::Release);
+        } else {
+            count.fetch_add(by as u16, Ordering::AcqRel);
+        }
     }
 }
 
@@ -112,11 +139,7 @@ impl LockHandle {
         let Some(count) = self.count(holder.peer).filter(|_| mode != LockMode::Exclusive) else {
             return;
         };
-        if holder.single_writer {
-            count.store(count.load(Ordering::Relaxed).wrapping_add_signed(by), Ordering::Release);
-        } else {
-            count.fetch_add(by as u16, Ordering::AcqRel);
-        }
+        holder.add_to(count, by);
     }
 
     /// Takes a lock, or returns a holder: [`NO_RANK`] where none is known.
@@ -169,11 +192,133 @@ impl LockHandle {
         let words = self.words();
         match mode {
             LockMode::Shared => words.lock.fetch_sub(ONE_HIGH, Ordering::AcqRel),
-            LockMode::Exclusive => words.lock.fetch_sub(holder.word(), Ordering::AcqRel),
+            LockMode::Exclusive => {
+                // While it is held nobody else changes it.
+                words.lock.store(0, Ordering::Release);
+                return;
+            }
             LockMode::GlobalShared => words.global.fetch_sub(1, Ordering::AcqRel),
             LockMode::GlobalExclusive => words.global.fetch_sub(ONE_HIGH, Ordering::AcqRel),
         };
         self.add_holder(mode, holder, -1);
+    }
+}
+
+/// The locks of a window whose members are all on this node and share its words.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NodeLocks {
+    /// The first member's words: who holds locks on all ranks.
+    first: LockHandle,
+    /// How many exclusive locks each process holds or tries to take, by node rank.
+    exclusive: *const AtomicU16,
+    node_size: u32,
+    /// This process's node rank.
+    me: u32,
+}
+
+/// Who may keep another from a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Blocker {
+    /// By rank in the job; [`NO_RANK`] where none is known.
+    Peer(u32),
+    /// By rank on the node.
+    OnNode(u32),
+}
+
+// SAFETY: all access is atomic, and the memory stays with the window.
+unsafe impl Send for NodeLocks {}
+// SAFETY: as above.
+unsafe impl Sync for NodeLocks {}
+
+impl NodeLocks {
+    /// # Safety
+    /// `node_size` counts at `exclusive`, zeroed before anybody used them, that stay
+    /// while this is used; `me` is below that.
+    pub(super) unsafe fn at(
+        first: LockHandle,
+        exclusive: *const AtomicU16,
+        node_size: u32,
+        me: u32,
+    ) -> NodeLocks {
+        NodeLocks { first, exclusive, node_size, me }
+    }
+
+    fn exclusive(&self, node_rank: u32) -> &AtomicU16 {
+        // SAFETY: by the contract of `at`; callers pass ranks of the node.
+        unsafe { &*self.exclusive.add(node_rank as usize) }
+    }
+
+    /// Takes an exclusive lock of `target`, or returns who may have kept it.
+    #[inline(always)]
+    pub(super) fn try_exclusive(
+        &self,
+        target: LockHandle,
+        holder: Holder,
+        look: u32,
+    ) -> Result<(), u32> {
+        // Counted before, as in `LockHandle::try_acquire`.
+        holder.add_to(self.exclusive(self.me), 1);
+        let word = &target.words().lock;
+        let exchanged =
+            word.compare_exchange(0, holder.word(), Ordering::AcqRel, Ordering::Acquire);
+        fence_behind_change();
+        // The other side: `try_all`.
+        let all = self.first.words().global.load(Ordering::Acquire) & LOW;
+        if exchanged.is_ok() && all == 0 {
+            return Ok(());
+        }
+        Err(self.step_back(target, holder, exchanged, look))
+    }
+
+    /// Gives back what `try_exclusive` has of a lock that it does not get.
+    #[cold]
+    #[inline(never)]
+    fn step_back(
+        &self,
+        target: LockHandle,
+        holder: Holder,
+        exchanged: Result<u64, u64>,
+        look: u32,
+    ) -> u32 {
+        if exchanged.is_ok() {
+            target.words().lock.store(0, Ordering::Release);
+        }
+        holder.add_to(self.exclusive(self.me), -1);
+        match exchanged {
+            Err(word) if word & LOW != 0 => (word & LOW) as u32 - 1,
+            _ if look == 0 => NO_RANK,
+            Err(_) => target.some_holder(holder.peer, look),
+            Ok(_) => self.first.some_holder(holder.peer, look),
+        }
+    }
+
+    /// Releases what [`NodeLocks::try_exclusive`] took.
+    #[inline(always)]
+    pub(super) fn release_exclusive(&self, target: LockHandle, holder: Holder) {
+        target.release(LockMode::Exclusive, holder);
+        holder.add_to(self.exclusive(self.me), -1);
+    }
+
+    /// Takes a shared lock on all ranks, or returns who may have kept it.
+    pub(super) fn try_all(&self, holder: Holder, look: u32) -> Result<(), Blocker> {
+        self.first.try_acquire(LockMode::GlobalShared, holder, look).map_err(Blocker::Peer)?;
+        fence_behind_change();
+        // The other side: `try_exclusive`.
+        let holds = |&rank: &u32| self.exclusive(rank).load(Ordering::Acquire) != 0;
+        let Some(rank) = (0..self.node_size).find(holds) else { return Ok(()) };
+        self.release_all(holder);
+        if look == 0 {
+            return Err(Blocker::Peer(NO_RANK));
+        }
+        // Each look finds another one.
+        let others: Vec<u32> = (0..self.node_size).filter(holds).collect();
+        let number = look as usize % others.len().max(1);
+        Err(Blocker::OnNode(others.get(number).copied().unwrap_or(rank)))
+    }
+
+    /// Releases what [`NodeLocks::try_all`] took.
+    pub(super) fn release_all(&self, holder: Holder) {
+        self.first.release(LockMode::GlobalShared, holder);
     }
 }
 
@@ -215,41 +360,84 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "forks")]
     fn no_lock_of_the_killed_is_without_a_name() {
-        let (prot, flags) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        let each = |lock: LockHandle, _: NodeLocks, two| {
+            for mode in [LockMode::Shared, LockMode::GlobalShared, LockMode::GlobalExclusive] {
+                let _ = lock.try_acquire(mode, two, 0).map(|()| lock.release(mode, two));
+            }
+        };
         for trial in 0..200 {
-            // SAFETY: a new mapping, of zeros.
-            let start = unsafe { libc::mmap(std::ptr::null_mut(), 4096, prot, flags, -1, 0) };
-            assert_ne!(start, libc::MAP_FAILED);
-            // SAFETY: a page of zeros; 6 counts fit.
-            let lock = unsafe { LockHandle::at(start.cast(), 6) };
-            // SAFETY: the child only changes the page until it is killed.
-            let child = unsafe { libc::fork() };
-            let two = Holder { peer: 2, single_writer: trial % 2 == 0 };
-            if child == 0 {
-                // SAFETY: ends the child should this test end before it is killed.
-                unsafe { libc::alarm(10) };
-                loop {
-                    for mode in
-                        [LockMode::Shared, LockMode::GlobalShared, LockMode::GlobalExclusive]
-                    {
-                        let _ = lock.try_acquire(mode, two, 0).map(|()| lock.release(mode, two));
+            killed_within(trial, each, |lock, _| {
+                let words = lock.words();
+                let held = [&words.lock, &words.global].map(|word| word.load(Ordering::Acquire));
+                let known = lock.some_holder(5, 1);
+                assert!(held == [0, 0] || known == 2, "{held:x?} is held by nobody known");
+            });
+        }
+    }
+
+    /// The same of a window whose members are all on one node.
+    #[test]
+    #[cfg_attr(miri, ignore = "forks")]
+    fn no_lock_of_the_killed_on_a_node_is_without_a_name() {
+        let each = |lock: LockHandle, locks: NodeLocks, two| {
+            let _ = locks.try_exclusive(lock, two, 0).map(|()| locks.release_exclusive(lock, two));
+            let _ = locks.try_all(two, 0).map(|()| locks.release_all(two));
+            let shared = lock.try_acquire(LockMode::Shared, two, 0);
+            let _ = shared.map(|()| lock.release(LockMode::Shared, two));
+        };
+        for trial in 0..200 {
+            killed_within(trial, each, |lock, locks| {
+                let five = Holder { peer: 5, single_writer: true };
+                let locks = NodeLocks { me: 5, ..locks };
+                match locks.try_exclusive(lock, five, 1) {
+                    Ok(()) => locks.release_exclusive(lock, five),
+                    Err(holder) => assert_eq!(holder, 2, "keeps an exclusive lock"),
+                }
+                match locks.try_all(five, 1) {
+                    Ok(()) => locks.release_all(five),
+                    Err(Blocker::Peer(holder) | Blocker::OnNode(holder)) => {
+                        assert_eq!(holder, 2, "keeps a lock of all");
                     }
                 }
-            }
-            assert!(child > 0);
-            std::thread::sleep(std::time::Duration::from_micros(500 + trial * 7));
-            // SAFETY: a child of this test's; a null status is allowed.
-            unsafe {
-                libc::kill(child, libc::SIGKILL);
-                libc::waitpid(child, std::ptr::null_mut(), 0);
-            }
-            let words = lock.words();
-            let held = [&words.lock, &words.global].map(|word| word.load(Ordering::Acquire));
-            let known = lock.some_holder(5, 1);
-            assert!(held == [0, 0] || known == 2, "{held:x?} is held by nobody known");
-            // SAFETY: mapped above, used no more.
-            unsafe { libc::munmap(start, 4096) };
+            });
         }
+    }
+
+    /// Has process 2 do `each` again and again until it is killed, then has a look.
+    fn killed_within(
+        trial: u64,
+        each: impl Fn(LockHandle, NodeLocks, Holder),
+        look: impl FnOnce(LockHandle, NodeLocks),
+    ) {
+        let (prot, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, of zeros.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), 4096, prot, flags, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED);
+        // SAFETY: a page of zeros; 6 counts fit behind the words, and 6 in the middle.
+        let (lock, locks) = unsafe {
+            let lock = LockHandle::at(start.cast(), 6);
+            (lock, NodeLocks::at(lock, start.byte_add(2048).cast(), 6, 2))
+        };
+        // SAFETY: the child only changes the page until it is killed.
+        let child = unsafe { libc::fork() };
+        let two = Holder { peer: 2, single_writer: trial.is_multiple_of(2) };
+        if child == 0 {
+            // SAFETY: ends the child should this test end before it is killed.
+            unsafe { libc::alarm(10) };
+            loop {
+                each(lock, locks, two);
+            }
+        }
+        assert!(child > 0);
+        std::thread::sleep(std::time::Duration::from_micros(500 + trial * 7));
+        // SAFETY: a child of this test's; a null status is allowed.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
+        look(lock, locks);
+        // SAFETY: mapped above, used no more.
+        unsafe { libc::munmap(start, 4096) };
     }
 }

@@ -4,7 +4,8 @@ use super::column::Column;
 use super::element_gate::ElementGate;
 use super::exposed_region::RegistryEntry;
 use super::keys::PackedKeys;
-use super::locks::{LockHandle, LockWords};
+use super::locks::NodeLocks;
+use super::node_words::NodeWords;
 use super::registration::{Registrations, UniformKeys};
 use super::{Error, ErrorKind};
 use crate::device::trace::Recorded;
@@ -24,23 +25,6 @@ pub(super) struct Mapped {
     pub(super) pitch: usize,
     /// Every member of the communicator is on this node.
     pub(super) all: bool,
-}
-
-/// The lock words of the node's regions, as this process has them mapped.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct NodeLocks {
-    pub(super) start: *mut u8,
-    /// Processes of the job.
-    pub(super) job_size: u32,
-}
-
-impl NodeLocks {
-    /// Those of a node rank.
-    pub(super) fn of(&self, node_rank: u32) -> LockHandle {
-        let at = node_rank as usize * LockWords::bytes(self.job_size);
-        // SAFETY: the segment holds words for every node rank.
-        unsafe { LockHandle::at(self.start.add(at), self.job_size) }
-    }
 }
 
 /// Memory registered with a provider for a window. When it is dropped after a
@@ -103,6 +87,9 @@ pub struct WindowState<N: Netmod> {
     /// Where the regions of a shared window start in the node's segment, by
     /// rank; others lie a pitch apart.
     pub(super) contiguous: Option<Column>,
+    /// Where the members of this node share words: all of them do, or none.
+    pub(super) node_words: Option<NodeWords>,
+    /// Where all members are on this node and share words.
     pub(super) node_locks: Option<NodeLocks>,
     /// Where all members have the memory mapped.
     pub(super) element_gate: Option<Arc<ElementGate>>,
@@ -120,6 +107,8 @@ pub struct WindowState<N: Netmod> {
     pub(super) bytes: usize,
     /// The window's memory, where it is its own.
     pub(super) segment: Option<Segment>,
+    /// The node's words, where they have a segment of their own.
+    pub(super) _words: Option<Segment>,
     /// Whose ranks the tables go by.
     pub(super) map: RankMap,
     /// Where calls are recorded, if they are.
@@ -215,6 +204,7 @@ impl<N: Netmod> WindowState<N> {
         Ok(Arc::new(WindowState {
             exposed_region: Arc::clone(&self.exposed_region),
             contiguous: self.contiguous.as_ref().map(|c| c.pick(&ranks)),
+            node_words: self.node_words,
             node_locks: self.node_locks,
             element_gate: self.element_gate.clone(),
             misalignments: self.misalignments.pick(&ranks),
@@ -234,6 +224,7 @@ impl<N: Netmod> WindowState<N> {
             start: self.start,
             bytes: self.bytes,
             segment: None,
+            _words: None,
             map: map.clone(),
             recorded: self.recorded.clone(),
             _of: Some(Arc::clone(self)),

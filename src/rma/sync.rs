@@ -2,7 +2,8 @@
 
 use super::access::Access;
 use super::am_fallback::opcode;
-use super::exposed_region::take_all;
+use super::node_words::{NodeWords, Signal};
+use super::state::WindowState;
 use super::types::{Assert, Epoch};
 use super::window::Window;
 use super::{Error, ErrorKind};
@@ -29,7 +30,7 @@ impl<N: Netmod> Access<N> {
         let state = self.state()?;
         if !assert.contains(Assert::NOCHECK) {
             self.context().wait(&peers, || {
-                let posted = take_all(&mut state.exposed_region.signals().posted, &peers);
+                let posted = self.take_signals(&state, Signal::Posted, &peers);
                 Ok(if posted { Progress::Done } else { Progress::Waiting })
             })?;
         }
@@ -62,7 +63,7 @@ impl<N: Netmod> Access<N> {
         let mut result = self.flush_group(&group);
         for rank in group {
             let notified =
-                self.world_rank(rank).and_then(|peer| self.notify(peer, opcode::COMPLETE));
+                self.world_rank(rank).and_then(|peer| self.notify(peer, Signal::Completed));
             result = result.and(notified);
         }
         self.set_epoch(Epoch::Closed);
@@ -70,18 +71,48 @@ impl<N: Netmod> Access<N> {
     }
 
     /// Sends a signal to a world rank.
-    fn notify(&self, peer: u32, opcode: u8) -> Result<(), Error> {
+    fn notify(&self, peer: u32, signal: Signal) -> Result<(), Error> {
         let state = self.state()?;
-        let me = self.context().device().boot().rank();
+        let context = self.context();
+        let me = context.device().boot().rank();
         if peer == me {
-            let mut signals = state.exposed_region.signals();
-            let counts =
-                if opcode == opcode::POST { &mut signals.posted } else { &mut signals.completed };
-            *counts.entry(me).or_default() += 1;
+            state.exposed_region.signals().came(me, signal);
+            return Ok(());
+        }
+        if let Some((words, [from, to])) = self.shared_signals(&state, [me, peer]) {
+            context.check_alive(peer)?;
+            words.send(from, to, signal);
             return Ok(());
         }
         self.request_limit(peer)?;
-        self.cold.rma_handler.notify(self.context(), peer, opcode, state.exposed_region.id, 0)
+        let opcode = match signal {
+            Signal::Posted => opcode::POST,
+            Signal::Completed => opcode::COMPLETE,
+        };
+        self.cold.rma_handler.notify(context, peer, opcode, state.exposed_region.id, 0)
+    }
+
+    /// Takes one signal from each of these world ranks, when all have sent one.
+    fn take_signals(&self, state: &WindowState<N>, signal: Signal, peers: &[u32]) -> bool {
+        let me = self.context().device().boot().rank();
+        let shared = |peer| match self.shared_signals(state, [peer, me]) {
+            Some((words, [from, to])) => words.sent(from, to, signal),
+            None => 0,
+        };
+        state.exposed_region.signals().take_all(signal, peers, shared)
+    }
+
+    /// The words of signals from one world rank to another, one of which is this
+    /// process, and their ranks on the node.
+    fn shared_signals(
+        &self,
+        state: &WindowState<N>,
+        peers: [u32; 2],
+    ) -> Option<(NodeWords, [u32; 2])> {
+        let words = state.node_words?;
+        let device = self.context().device();
+        let node_rank = |peer| device.node_rank(peer).filter(|_| device.on_node(peer));
+        Some((words, [node_rank(peers[0])?, node_rank(peers[1])?]))
     }
 
     /// A group sorted, and the world rank of each.
@@ -119,7 +150,7 @@ impl<N: Netmod> Window<N> {
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         if !assert.contains(Assert::NOCHECK) {
             for &peer in &peers {
-                self.notify(peer, opcode::POST)?;
+                self.notify(peer, Signal::Posted)?;
             }
         }
         *self.exposed.borrow_mut() = Some(peers);
@@ -140,7 +171,7 @@ impl<N: Netmod> Window<N> {
         let peers = self.posted("wait")?;
         let state = self.state()?;
         let waited = self.context().wait(&peers, || {
-            let completed = take_all(&mut state.exposed_region.signals().completed, &peers);
+            let completed = self.take_signals(&state, Signal::Completed, &peers);
             Ok(if completed { Progress::Done } else { Progress::Waiting })
         });
         *self.exposed.borrow_mut() = None;
@@ -162,7 +193,7 @@ impl<N: Netmod> Window<N> {
         let peers = self.posted("test")?;
         let state = self.state()?;
         self.context().progress()?;
-        let completed = take_all(&mut state.exposed_region.signals().completed, &peers);
+        let completed = self.take_signals(&state, Signal::Completed, &peers);
         let watched = if completed { Ok(()) } else { self.context().check_liveness(&peers) };
         if completed || watched.is_err() {
             *self.exposed.borrow_mut() = None;

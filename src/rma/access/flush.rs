@@ -25,6 +25,15 @@ impl<N: Netmod> Access<N> {
         self.flush_ranks(&[rank])
     }
 
+    /// [`Access::flush_rank`] that asks the target only if something was issued to it.
+    pub(in crate::rma) fn flush_marked(&self, rank: u32) -> Result<(), Error> {
+        if self.mark_of(rank).get() != 0 || self.viewed.get() {
+            return self.flush_rank(rank);
+        }
+        fence(Ordering::SeqCst);
+        self.drain(&[self.world_rank(rank)?])
+    }
+
     /// Waits until everything issued on this access is done at the targets.
     ///
     /// # Errors

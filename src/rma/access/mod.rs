@@ -355,6 +355,24 @@ impl<N: Netmod> Access<N> {
         self.mark_of(rank).set(1);
     }
 
+    #[inline(always)]
+    pub(super) fn unmark_rank(&self, rank: u32) {
+        self.mark_of(rank).set(0);
+    }
+
+    /// Returns true if nothing is outstanding towards a rank beyond stores into mapped
+    /// memory.
+    #[inline(always)]
+    pub(super) fn has_only_stores_to(&self, rank: u32) -> bool {
+        (self.own_path == path::MAPPED || self.mark_of(rank).get() == 0)
+            && self.cold.outstanding.is_idle()
+    }
+
+    /// Returns true if calls are recorded.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.recording.is_some()
+    }
+
     /// Forgets all marks.
     pub(super) fn unmark(&self) {
         self.marks.iter().for_each(|mark| mark.set(0));
@@ -375,8 +393,16 @@ impl<N: Netmod> Access<N> {
         self.gate.set(if open { self.path } else { path::CLOSED });
         if epoch == Epoch::Freed {
             self.keys.destroy();
+            *self.cold.short.borrow_mut() = None;
             *self.state.borrow_mut() = None;
         }
+    }
+
+    /// Sets one of the epochs that leave the gate closed, from another of those.
+    #[inline(always)]
+    pub(super) fn set_closed_epoch(&self, epoch: Epoch) {
+        debug_assert!(self.gate.get() == path::CLOSED, "no epoch of all ranks is open");
+        self.epoch.set(epoch);
     }
 
     /// The window's shared state.

@@ -1,7 +1,9 @@
 //! The ways to make a window.
 
 use super::exchange::{MemberInfo, MemberKeys, OwnKeys, exchange_infos, exchange_keys};
-use super::memory::{LocalMemory, NodeSegment, first_on_node, not_final, provided};
+use super::memory::{
+    LocalMemory, NodeSegment, OwnWords, first_on_node, node_locks, not_final, provided,
+};
 use super::{Backing, Flavor, Window};
 use crate::av::Transport;
 use crate::device::Key;
@@ -62,8 +64,11 @@ impl<N: Netmod> Window<N> {
         backing: Backing,
     ) -> Result<Window<N>, Error> {
         if backing != Backing::Shared {
-            let (infos, key) = exchange_infos(&communicator, bytes, unit, None, 0)?;
+            let words = OwnWords::make(&communicator)?;
+            let (infos, key) = exchange_infos(&communicator, bytes, unit, words.place(), 0)?;
+            let words = words.share(&communicator, &infos)?;
             let local_memory = provided(&communicator, bytes, backing == Backing::Direct);
+            let local_memory = local_memory.map(|local_memory| local_memory.with(words));
             return Window::build(communicator, &infos, key, local_memory, Flavor::Allocated);
         }
         let first = first_on_node(&communicator)?;
@@ -80,14 +85,14 @@ impl<N: Netmod> Window<N> {
             Some(node) if !node.is_final() => Err(not_final(bytes)),
             Some(node) => {
                 let element_gate = node.element_gate(&communicator);
-                let NodeSegment { segment, mapped, node_locks, .. } = node;
+                let NodeSegment { segment, mapped, node_words, .. } = node;
                 let device = communicator.device();
                 let mine = device.node_rank(device.boot().rank()).unwrap_or(0);
                 // SAFETY: the segment has a region for every node rank.
                 let start = unsafe { mapped.start.add(mine as usize * mapped.pitch) };
                 Ok(LocalMemory {
                     mapped: Some(mapped),
-                    node_locks: Some(node_locks),
+                    node_words: Some(node_words),
                     element_gate,
                     segment: Some(segment),
                     ..LocalMemory::of(start)
@@ -135,13 +140,16 @@ impl<N: Netmod> Window<N> {
     ) -> Result<Window<N>, Error> {
         let null = start.is_null() && bytes > 0;
         let misalignment = (start.addr() % 8) as u8;
+        let words = OwnWords::make(&communicator)?;
+        let place = words.place();
         let infos =
-            exchange_infos(&communicator, bytes, if null { 0 } else { unit }, None, misalignment);
+            exchange_infos(&communicator, bytes, if null { 0 } else { unit }, place, misalignment);
         if null {
             return Err(ErrorKind::NullBuffer { len: bytes }.into());
         }
         let (infos, key) = infos?;
-        Window::build(communicator, &infos, key, Ok(LocalMemory::of(start)), Flavor::Created)
+        let local_memory = LocalMemory::of(start).with(words.share(&communicator, &infos)?);
+        Window::build(communicator, &infos, key, Ok(local_memory), Flavor::Created)
     }
 
     /// Allocates `bytes` of zeroed memory in every member, all on one node,
@@ -190,7 +198,7 @@ impl<N: Netmod> Window<N> {
         let local_memory = LocalMemory {
             mapped: Some(node.mapped),
             starts: Some(starts),
-            node_locks: Some(node.node_locks),
+            node_words: Some(node.node_words),
             element_gate: node.element_gate(&communicator),
             segment: Some(node.segment),
             ..LocalMemory::of(start)
@@ -207,8 +215,10 @@ impl<N: Netmod> Window<N> {
     #[track_caller]
     pub fn dynamic(communicator: &Communicator<N>) -> Result<Window<N>, Error> {
         Window::construct(communicator, Constructor::WinCreateDynamic, |communicator| {
-            let (infos, key) = exchange_infos(&communicator, 0, 1, None, 0)?;
-            let local_memory = LocalMemory::of(std::ptr::null_mut());
+            let words = OwnWords::make(&communicator)?;
+            let (infos, key) = exchange_infos(&communicator, 0, 1, words.place(), 0)?;
+            let words = words.share(&communicator, &infos)?;
+            let local_memory = LocalMemory::of(std::ptr::null_mut()).with(words);
             Window::build(communicator, &infos, key, Ok(local_memory), Flavor::Dynamic)
         })
     }
@@ -285,7 +295,7 @@ impl<N: Netmod> Window<N> {
         let job_size = device.boot().size();
         let exposed_region = prepared.as_ref().ok().map(|(local_memory, ..)| {
             let node_rank = device.node_rank(device.boot().rank()).unwrap_or(0);
-            let shared_lock = local_memory.node_locks.map(|l| l.of(node_rank));
+            let shared_lock = local_memory.node_words.map(|words| words.lock(node_rank));
             let memory = (local_memory.start, mine.bytes as usize);
             let shared = (shared_lock, local_memory.element_gate.clone());
             let cpu_atomics = [Transport::Network, Transport::Local].into_iter().any(|transport| {
@@ -318,10 +328,12 @@ impl<N: Netmod> Window<N> {
         let memory_regions = [network_region, local_region].map(|r| MemoryRegion::new(r, device));
         let MemberKeys { registered, packed_keys } = member_keys?;
         let gone = || ErrorKind::Arguments("the window has no memory of its own".into());
+        let node_locks = node_locks(&communicator, local_memory.node_words)?;
         let state = Arc::new(WindowState {
             exposed_region: exposed_region.ok_or_else(gone)?,
             contiguous: local_memory.starts.map(|starts| Column::new(starts.iter().copied())),
-            node_locks: local_memory.node_locks,
+            node_words: local_memory.node_words,
+            node_locks,
             element_gate: local_memory.element_gate,
             misalignments: Column::new(infos.iter().map(|o| u64::from(o.misalignment))),
             master: communicator.world_rank(0)?,
@@ -343,6 +355,7 @@ impl<N: Netmod> Window<N> {
             start: local_memory.start,
             bytes: mine.bytes as usize,
             segment: local_memory.segment,
+            _words: local_memory.words,
             map: communicator.map().clone(),
             recorded: OnceLock::new(),
             _of: None,

@@ -5,10 +5,11 @@ use super::exchange::MemberInfo;
 use crate::av::Transport;
 use crate::netmod::Netmod;
 use crate::rma::element_gate::ElementGate;
-use crate::rma::locks::LockWords;
-use crate::rma::state::{Mapped, NodeLocks};
+use crate::rma::locks::NodeLocks;
+use crate::rma::node_words::NodeWords;
+use crate::rma::state::Mapped;
 use crate::rma::{Communicator, Error, ErrorKind};
-use crate::shm::segment::{self, PAGE, Segment, Shared};
+use crate::shm::segment::{self, PAGE, Place, Segment, Shared};
 use std::fs::File;
 use std::sync::Arc;
 
@@ -18,10 +19,12 @@ pub(super) struct LocalMemory<N: Netmod> {
     pub(super) mapped: Option<Mapped>,
     /// By rank, where the regions are contiguous.
     pub(super) starts: Option<Vec<u64>>,
-    pub(super) node_locks: Option<NodeLocks>,
+    pub(super) node_words: Option<NodeWords>,
     pub(super) element_gate: Option<Arc<ElementGate>>,
     /// Where the memory is the window's own.
     pub(super) segment: Option<Segment>,
+    /// Where the node's words have a segment of their own.
+    pub(super) words: Option<Segment>,
     /// Where it is the provider's.
     pub(super) region: Option<N::Region>,
     pub(super) rkey_ptr: bool,
@@ -34,12 +37,19 @@ impl<N: Netmod> LocalMemory<N> {
             start,
             mapped: None,
             starts: None,
-            node_locks: None,
+            node_words: None,
+            words: None,
             element_gate: None,
             segment: None,
             region: None,
             rkey_ptr: false,
         }
+    }
+
+    /// This with the node's words in a segment of their own, where it has one.
+    pub(super) fn with(self, words: Option<(Segment, NodeWords)>) -> LocalMemory<N> {
+        let Some((segment, node_words)) = words else { return self };
+        LocalMemory { words: Some(segment), node_words: Some(node_words), ..self }
     }
 }
 
@@ -82,7 +92,7 @@ fn refused(bytes: usize, source: std::io::Error) -> Error {
 pub(super) struct NodeSegment {
     pub(super) segment: Segment,
     pub(super) mapped: Mapped,
-    pub(super) node_locks: NodeLocks,
+    pub(super) node_words: NodeWords,
     /// Bytes of the regions, and where the gate's stand.
     regions: usize,
     gate: usize,
@@ -165,7 +175,7 @@ impl NodeSegment {
         Ok(node.map(|node| (node, starts)))
     }
 
-    /// Maps `len` bytes of regions and the node's lock words and gate behind them.
+    /// Maps `len` bytes of regions and the node's words and gate behind them.
     fn open<N: Netmod>(
         communicator: &Communicator<N>,
         info: MemberInfo,
@@ -173,9 +183,8 @@ impl NodeSegment {
         len: usize,
     ) -> Option<NodeSegment> {
         let device = communicator.device();
-        let job_size = device.boot().size();
-        let node_size = device.node_size();
-        let words = LockWords::bytes(job_size).checked_mul(node_size as usize)?;
+        let (job_size, node_size) = (device.boot().size(), device.node_size());
+        let words = NodeWords::bytes(job_size, node_size)?;
         let behind = len.checked_next_multiple_of(PAGE)?;
         let gate = behind.checked_add(words)?;
         let all = gate.checked_add(ElementGate::bytes(node_size));
@@ -189,10 +198,108 @@ impl NodeSegment {
         };
         let start = segment.start();
         // SAFETY: within the segment, which holds `words` bytes behind there.
-        let node_locks = NodeLocks { start: unsafe { start.add(behind) }, job_size };
+        let node_words = unsafe { NodeWords::at(start.add(behind), job_size, node_size) };
         let mapped = Mapped { start, pitch: 0, all: true };
-        Some(NodeSegment { segment, mapped, node_locks, regions: len, gate, file, len: all })
+        Some(NodeSegment { segment, mapped, node_words, regions: len, gate, file, len: all })
     }
+}
+
+/// The node's words of a window whose memory the node does not share: in a small
+/// segment of their own, which the first member on the node makes.
+pub(super) struct OwnWords {
+    first: u32,
+    /// Made here, before the others hear of it.
+    made: Option<(File, Segment)>,
+    place: Option<Place>,
+}
+
+impl OwnWords {
+    /// Makes the segment, if that is for this process to do.
+    pub(super) fn make<N: Netmod>(communicator: &Communicator<N>) -> Result<OwnWords, Error> {
+        let first = first_on_node(communicator)?;
+        let none = OwnWords { first, made: None, place: None };
+        let device = communicator.device();
+        if first != communicator.rank() {
+            return Ok(none);
+        }
+        let near = |rank| communicator.world_rank(rank).map(|peer| device.on_node(peer));
+        let mut others = first + 1..communicator.size();
+        if !others.try_fold(false, |found, rank| Ok::<_, Error>(found || near(rank)?))? {
+            return Ok(none);
+        }
+        let make = |len| {
+            let shared = Shared::create("rankway-words").ok()?;
+            let (place, segment) = (shared.place(), shared.map(len).ok()?);
+            Some(OwnWords { first, made: Some((shared.into_file(), segment)), place: Some(place) })
+        };
+        Ok(words_len(communicator).and_then(make).unwrap_or(none))
+    }
+
+    /// What the other members are to be told.
+    pub(super) fn place(&self) -> Option<Place> {
+        self.place
+    }
+
+    /// The words, when all members on the node have them. Collective where any member
+    /// told of a segment.
+    pub(super) fn share<N: Netmod>(
+        self,
+        communicator: &Communicator<N>,
+        infos: &[MemberInfo],
+    ) -> Result<Option<(Segment, NodeWords)>, Error> {
+        if infos.iter().all(|info| info.memory.is_none()) {
+            return Ok(None);
+        }
+        let device = communicator.device();
+        let len = words_len(communicator);
+        let place = infos[self.first as usize].memory;
+        let opened = match self.made {
+            Some((file, segment)) => Some((file, segment)),
+            None => place.zip(len).and_then(|(place, len)| {
+                let file = place.open().ok().filter(|file| segment::is_final(file, len))?;
+                let segment = Segment::map(&file, len).ok()?;
+                Some((file, segment))
+            }),
+        };
+        // The file stays open until all have opened it.
+        let shared = communicator.allgather(&[u8::from(opened.is_some())])?;
+        for (rank, shared) in (0..).zip(&shared) {
+            if device.on_node(communicator.world_rank(rank)?) && shared.as_slice() != [1] {
+                return Ok(None);
+            }
+        }
+        Ok(opened.map(|(_, segment)| {
+            let (job_size, node_size) = (device.boot().size(), device.node_size());
+            // SAFETY: the segment has that length for good, was zeros and is kept with
+            // the window.
+            let words = unsafe { NodeWords::at(segment.start(), job_size, node_size) };
+            (segment, words)
+        }))
+    }
+}
+
+/// The locks of a window whose members are all on this node and share words.
+pub(super) fn node_locks<N: Netmod>(
+    communicator: &Communicator<N>,
+    words: Option<NodeWords>,
+) -> Result<Option<NodeLocks>, Error> {
+    let device = communicator.device();
+    let Some(words) = words else { return Ok(None) };
+    for rank in 0..communicator.size() {
+        if !device.on_node(communicator.world_rank(rank)?) {
+            return Ok(None);
+        }
+    }
+    let first = device.node_rank(communicator.world_rank(0)?);
+    let me = device.node_rank(device.boot().rank());
+    Ok(first.zip(me).map(|(first, me)| words.locks(first, me)))
+}
+
+/// Bytes of the node's words.
+fn words_len<N: Netmod>(communicator: &Communicator<N>) -> Option<usize> {
+    let device = communicator.device();
+    let len = NodeWords::bytes(device.boot().size(), device.node_size())?;
+    len.checked_next_multiple_of(PAGE).filter(|&len| len <= isize::MAX as usize)
 }
 
 /// The first member on this process's node; it makes the segment.

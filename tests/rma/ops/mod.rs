@@ -11,6 +11,7 @@ use rankway::netmod::{Netmod, Op, Type};
 use rankway::rma::{Communicator, Window};
 use std::sync::Arc;
 
+pub mod absent;
 pub mod atomicity;
 pub mod computing;
 pub mod dynamic;
@@ -69,6 +70,9 @@ pub fn all<N: Opens>(name: &str, nodes: u32, env: &[(&'static str, &str)]) -> Ve
     add("signals of contexts", 3, threads::signals::<N>);
     add("windows of threads", 3, threads::windows_at_once::<N>);
     if nodes == 1 {
+        add("allocated/locks and groups of one that computes", 3, absent::epochs::<N, ALLOCATED>);
+        add("created/locks and groups of one that computes", 3, absent::epochs::<N, CREATED>);
+        add("dynamic/locks and groups of one that computes", 3, absent::dynamic_epochs::<N>);
         add("shared", 3, dynamic::shared::<N>);
         add("shared in every epoch", 4, shared::every_epoch::<N>);
     }

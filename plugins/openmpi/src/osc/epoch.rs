@@ -21,6 +21,9 @@ fn is_proc_null(target: c_int) -> bool {
 
 /// Open MPI's promises as Rankway's.
 fn asserts(assert: c_int) -> Assert {
+    if assert == 0 {
+        return Assert::NONE;
+    }
     let pairs = [
         (ffi::MPI_MODE_NOCHECK, Assert::NOCHECK),
         (ffi::MPI_MODE_NOSTORE, Assert::NOSTORE),
@@ -68,8 +71,13 @@ impl<N: Netmod> Module<N> {
     }
 
     /// Runs a call that ends or opens an epoch; `after` when that went well.
+    #[inline(always)]
     fn synchronize(&self, call: impl FnOnce() -> Result<(), Error>, after: impl FnOnce()) -> c_int {
-        guarded(|| self.enter(|_| answer(call().map(|()| after()))))
+        // Without threads there is no lock.
+        guarded(|| match self.threads {
+            false => answer(call().map(|()| after())),
+            true => self.enter(|_| answer(call().map(|()| after()))),
+        })
     }
 
     /// Refuses what MPI has for passive epochs only.
@@ -186,11 +194,30 @@ pub(super) unsafe extern "C" fn lock<N: Netmod>(
 ) -> c_int {
     // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
+    let rank = target as u32;
+    if assert == 0 && !module.threads && module.window.lock_at_once(kind_of(kind), rank) {
+        module.epoch.set(Kind::Passive);
+        module.set_open_ranks(rank, 1);
+        return ffi::SUCCESS;
+    }
+    lock_by_all_means(module, kind_of(kind), target, assert)
+}
+
+fn kind_of(kind: c_int) -> Lock {
+    if kind == ffi::MPI_LOCK_EXCLUSIVE as c_int { Lock::Exclusive } else { Lock::Shared }
+}
+
+#[cold]
+#[inline(never)]
+fn lock_by_all_means<N: Netmod>(
+    module: &Module<N>,
+    kind: Lock,
+    target: c_int,
+    assert: c_int,
+) -> c_int {
     if is_proc_null(target) {
         return ffi::SUCCESS;
     }
-    let exclusive = kind == ffi::MPI_LOCK_EXCLUSIVE as c_int;
-    let kind = if exclusive { Lock::Exclusive } else { Lock::Shared };
     let first = !module.passive();
     if !module.threads {
         // A process that locks again and again must still make progress.
@@ -216,6 +243,19 @@ pub(super) unsafe extern "C" fn unlock<N: Netmod>(
 ) -> c_int {
     // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
+    if !module.threads && module.window.unlock_at_once(target as u32) {
+        module.epoch.set(Kind::Active);
+        module.set_open_ranks(0, 0);
+        // A process that locks again and again must still make progress.
+        module.count_store();
+        return ffi::SUCCESS;
+    }
+    unlock_by_all_means(module, target)
+}
+
+#[cold]
+#[inline(never)]
+fn unlock_by_all_means<N: Netmod>(module: &Module<N>, target: c_int) -> c_int {
     if is_proc_null(target) {
         return ffi::SUCCESS;
     }
