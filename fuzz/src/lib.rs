@@ -1,7 +1,6 @@
 //! A network that the bytes of a fuzzer play: what comes in, in which order
 //! operations end, and how.
 
-use rankway::av::{AvError, Entry, Transport};
 use rankway::netmod::{
     AGAIN, Bulk, Caps, Completion, HEAD, NetError, Netmod, OpenParams, PENDING, Providers, Transfer,
 };
@@ -172,20 +171,6 @@ impl Netmod for ScriptedNetwork {
 
     fn key(&self, region: &u64) -> u64 {
         *region
-    }
-
-    fn pack(address: u64, transport: Transport) -> Result<Entry, AvError> {
-        Entry::index(address, transport)
-    }
-
-    #[inline(always)]
-    fn unpack(entry: Entry) -> Option<(u64, Transport)> {
-        entry.as_index()
-    }
-
-    #[inline(always)]
-    fn network(entry: Entry) -> Option<u64> {
-        entry.network_index()
     }
 
     fn inject_handle(_: &Endpoint) {}

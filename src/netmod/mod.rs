@@ -309,18 +309,27 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         None
     }
 
-    /// Packs an address of this netmod into an address-vector entry.
+    /// Packs an address of this netmod into an address-vector entry: as a small number,
+    /// unless the netmod has others.
     ///
     /// # Errors
     /// An address that would lose a bit.
-    fn pack(address: u64, transport: Transport) -> Result<Entry, AvError>;
+    fn pack(address: u64, transport: Transport) -> Result<Entry, AvError> {
+        Entry::index(address, transport)
+    }
 
     /// Unpacks an entry; `None` when it is empty.
-    fn unpack(entry: Entry) -> Option<(u64, Transport)>;
+    #[inline(always)]
+    fn unpack(entry: Entry) -> Option<(u64, Transport)> {
+        entry.as_index()
+    }
 
     /// The address of an entry reached over the network; `None` when it is
     /// empty or node-local. What the put path asks first.
-    fn network(entry: Entry) -> Option<u64>;
+    #[inline(always)]
+    fn network(entry: Entry) -> Option<u64> {
+        entry.network_index()
+    }
 
     /// The inject handle of an endpoint.
     fn inject_handle(endpoint: &Self::Endpoint) -> Self::InjectHandle;

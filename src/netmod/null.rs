@@ -23,7 +23,6 @@
 //! ```
 
 use super::{Caps, Completion, HEAD, NetError, Netmod, OpenParams, Providers, Transfer};
-use crate::av::{AvError, Entry, Transport};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -93,20 +92,6 @@ impl Netmod for Null {
 
     fn key(&self, region: &u64) -> u64 {
         *region
-    }
-
-    fn pack(address: u64, transport: Transport) -> Result<Entry, AvError> {
-        Entry::index(address, transport)
-    }
-
-    #[inline(always)]
-    fn unpack(entry: Entry) -> Option<(u64, Transport)> {
-        entry.as_index()
-    }
-
-    #[inline(always)]
-    fn network(entry: Entry) -> Option<u64> {
-        entry.network_index()
     }
 
     fn inject_handle(_: &Endpoint) {}

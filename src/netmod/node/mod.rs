@@ -30,7 +30,6 @@ use super::{
     AGAIN, Atomic, Bulk, Caps, Completion, Costs, HEAD, Iov, IovTransfer, Kind, NetError, Netmod,
     Op, OpenParams, Providers, Transfer, Type,
 };
-use crate::av::{AvError, Entry, Transport};
 use crate::shm::attach::Direction;
 use crate::shm::element_lock::{ElementLock, Holder};
 use crate::shm::ring::LONGEST;
@@ -282,20 +281,6 @@ impl Netmod for Node {
 
     fn key(&self, region: &Region) -> u64 {
         region.key
-    }
-
-    fn pack(address: u64, transport: Transport) -> Result<Entry, AvError> {
-        Entry::index(address, transport)
-    }
-
-    #[inline(always)]
-    fn unpack(entry: Entry) -> Option<(u64, Transport)> {
-        entry.as_index()
-    }
-
-    #[inline(always)]
-    fn network(entry: Entry) -> Option<u64> {
-        entry.network_index()
     }
 
     fn inject_handle(_: &Endpoint) -> InjectHandle {

@@ -6,7 +6,6 @@ use super::domain::Ofi;
 use super::endpoint::{Direction, Endpoint, InjectHandle};
 use super::region::Region;
 use super::{describe, ffi, open, shm};
-use crate::av::{AvError, Entry, Transport};
 use crate::netmod::{
     Atomic, Bulk, Calls, Caps, Completion, Costs, HEAD, IovTransfer, Kind, Neighbours, NetError,
     Netmod, Op, OpenParams, Providers, Transfer, Type,
@@ -143,20 +142,6 @@ impl Netmod for Ofi {
     fn key(&self, region: &Region) -> u64 {
         // SAFETY: the registration is open.
         unsafe { ffi::fi_mr_key(region.mr) }
-    }
-
-    fn pack(address: u64, transport: Transport) -> Result<Entry, AvError> {
-        Entry::index(address, transport)
-    }
-
-    #[inline(always)]
-    fn unpack(entry: Entry) -> Option<(u64, Transport)> {
-        entry.as_index()
-    }
-
-    #[inline(always)]
-    fn network(entry: Entry) -> Option<u64> {
-        entry.network_index()
     }
 
     #[inline(always)]

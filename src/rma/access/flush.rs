@@ -222,7 +222,6 @@ impl<N: Netmod> Access<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::av::{AvError, Entry, Transport};
     use crate::boot::alone::Alone;
     use crate::datatype::{Basic, Layout};
     use crate::device::{Context, Device, FRAGMENT};
@@ -296,18 +295,6 @@ mod tests {
 
         fn key(&self, region: &u64) -> u64 {
             *region
-        }
-
-        fn pack(address: u64, transport: Transport) -> Result<Entry, AvError> {
-            Null::pack(address, transport)
-        }
-
-        fn unpack(entry: Entry) -> Option<(u64, Transport)> {
-            Null::unpack(entry)
-        }
-
-        fn network(entry: Entry) -> Option<u64> {
-            Null::network(entry)
         }
 
         fn inject_handle((): &()) {}
