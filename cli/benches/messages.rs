@@ -54,6 +54,7 @@ fn measure(provider: &str, boot: Arc<dyn Boot>) -> Result {
     };
     let net: &Arc<Ofi> = context.device().provider(transport).ok_or("no provider")?;
     let endpoint = net.open_endpoint()?;
+    let raw = endpoint.library()?;
     let addresses = world.allgather(&net.address(&endpoint)?)?;
     let dest = net.insert(&endpoint, &addresses[1 - world.rank() as usize])?;
     let (seen, sent) = (Cell::new(0), Cell::new(0));
@@ -67,13 +68,13 @@ fn measure(provider: &str, boot: Arc<dyn Boot>) -> Result {
             Height {
                 name: "tagged",
                 // SAFETY: the buffers are that long, both ranks do the same.
-                ping: Box::new(|| unsafe { Ok(endpoint.raw_ping_pong(partner, first, PINGS)?) }),
+                ping: Box::new(|| unsafe { Ok(raw.raw_ping_pong(partner, first, PINGS)?) }),
                 // SAFETY: as above.
                 stream: Box::new(|| unsafe {
                     if first {
-                        endpoint.raw_stream(partner, STREAM, WINDOW)?;
+                        raw.raw_stream(partner, STREAM, WINDOW)?;
                     } else {
-                        endpoint.raw_sink(partner, STREAM, WINDOW)?;
+                        raw.raw_sink(partner, STREAM, WINDOW)?;
                     }
                     Ok(())
                 }),

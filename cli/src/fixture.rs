@@ -88,7 +88,7 @@ impl Fixture {
         let fixture = Self::new(boot, &Network::Provider(NULL.into()), 64, 4096, &[0])?;
         let endpoint = fixture.context.endpoint(Transport::Network);
         let (_, endpoint) = endpoint.ok_or("the null provider is not open")?;
-        let provider = endpoint.inject_entry();
+        let provider = endpoint.library().map_err(|e| e.to_string())?.inject_entry();
         Ok((fixture, provider))
     }
 }

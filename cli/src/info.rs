@@ -10,6 +10,7 @@ use self::launchers::Launcher;
 use self::machine::Machine;
 use self::memory::Memory;
 use rankway::netmod::NetError;
+use rankway::netmod::node;
 use rankway::netmod::ofi::{self, Provider, Request};
 use rankway::netmod::ucx;
 use serde::Serialize;
@@ -322,6 +323,11 @@ fn short(error: &str) -> String {
     error.split(';').next().unwrap_or(error).to_owned()
 }
 
+/// The module for the node.
+fn module(why: &str) -> Choice {
+    Choice { provider: Some(node::NAME.to_owned()), why: why.to_owned(), error: None }
+}
+
 /// What opening a device would take, as [`rankway::device::open_ofi`] does.
 fn choose(providers: &[Provider]) -> Choices {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -340,9 +346,15 @@ fn choose(providers: &[Provider]) -> Choices {
             filter.unwrap_or_default(),
             if over.is_empty() { String::new() } else { format!("; only when named: {over}") }
         );
+        let network = Choice::new(network, &first);
+        if set("FI_PROVIDER").is_none() && node::is_possible() {
+            return Choices {
+                node: module("no provider is named, and it needs no library"),
+                network,
+            };
+        }
         let shm = "shared memory reaches ranks on the node faster than any network";
         let mut node = Choice::new(node, shm);
-        let network = Choice::new(network, &first);
         if node.provider.is_none() && network.provider.is_some() {
             // The network serves the node too.
             node.why = format!("no shared-memory provider ({}); the network's serves", node.why);
@@ -351,9 +363,10 @@ fn choose(providers: &[Provider]) -> Choices {
         }
         return Choices { node, network };
     };
-    let named = |shm: bool| {
+    let named = |on_node: bool| {
+        let of_node = |name: &str| name == "shm" || name == node::NAME;
         let mut fitting =
-            names.split(',').map(str::trim).filter(|n| !n.is_empty() && (*n == "shm") == shm);
+            names.split(',').map(str::trim).filter(|n| !n.is_empty() && of_node(n) == on_node);
         fitting.next_back()
     };
     let why = format!("RANKWAY_PROVIDER={names} names it");
@@ -368,6 +381,7 @@ fn choose(providers: &[Provider]) -> Choices {
     };
     let network = named(false).map_or_else(|| absent("other nodes"), take);
     let node = match named(true) {
+        Some(node::NAME) => module(&why),
         Some(name) => take(name),
         None if network.provider.is_some() => Choice {
             provider: network.provider.clone(),

@@ -116,7 +116,10 @@ fn bare_loop(window: &Window<Ofi>, count: usize) -> Result<(), String> {
     let (_, endpoint) = window.context().endpoint(Transport::Local).ok_or("no provider")?;
     let place = baseline::Target { dest: target.dest, addr: target.addr };
     // SAFETY: [DEST], [KEY]: the window's; it holds 8 bytes.
-    unsafe { endpoint.raw_write([7; 8].as_ptr(), 8, &[place], target.key, count, 64) }.map_err(text)
+    unsafe {
+        let endpoint = endpoint.library().map_err(text)?;
+        endpoint.raw_write([7; 8].as_ptr(), 8, &[place], target.key, count, 64).map_err(text)
+    }
 }
 
 impl Report {

@@ -34,8 +34,10 @@ const MARK: u32 = 0o1000;
 /// A segment owned by one process should go on with `<pid>-`, so that
 /// [`sweep_process`] finds it when that process is known to be gone.
 pub fn segment_prefix(job: u64) -> String {
-    format!("rankway-{job:016x}-")
+    format!("{PREFIX}{job:016x}-")
 }
+
+const PREFIX: &str = "rankway-";
 
 /// Segments that endpoints of this process made: its pid, their inodes.
 static MADE: Mutex<Vec<(u32, u64)>> = Mutex::new(Vec::new());
@@ -97,12 +99,13 @@ pub fn sweep_process(pid: u32, job: u64) -> usize {
 
 /// Removes what ended processes left that nobody swept after: libraries'
 /// segments of this process's pid, of which the library refuses to open another,
-/// and those that bear Rankway's mark. Those that somebody has are in use.
+/// those that bear Rankway's mark, and Rankway's own. Those that somebody has are in use.
 pub fn sweep_stale() -> usize {
     let me = std::process::id();
     remove(Path::new(SHM), |name, path, known| {
         let is_marked = known.permissions().mode() & MARK != 0;
-        segment_owner(name).is_some_and(|pid| pid == me || is_marked) && nobody_has(path)
+        let left = segment_owner(name).is_some_and(|pid| pid == me || is_marked);
+        (left || name.starts_with(PREFIX)) && nobody_has(path)
     })
 }
 

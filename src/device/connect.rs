@@ -135,11 +135,11 @@ impl<N: Netmod> Context<N> {
         if theirs >= limit || ours >= limit {
             return Ok(None);
         }
-        if device.local_address(theirs).is_none() {
+        if self.local_address(theirs).is_none() {
             let address = local
                 .insert(endpoint, &business_card.local)
                 .map_err(|e| DeviceError::peer(peer, e))?;
-            device.set_local_address(theirs, address);
+            self.set_local_address(theirs, address);
         }
         Ok(Some(N::pack(u64::from(theirs), Transport::Local)?))
     }

@@ -19,7 +19,7 @@ use super::progress_lock::ProgressLock;
 use super::questions::Questions;
 use super::streams::Streams;
 use super::{Device, DeviceError};
-use crate::av::{AddressVector, Transport};
+use crate::av::{AddressVector, Entry, Table, Transport};
 use crate::netmod::Netmod;
 use std::any::Any;
 use std::cell::{Cell, OnceCell};
@@ -29,8 +29,11 @@ use std::sync::Arc;
 /// Endpoints and completion queues of one thread.
 pub struct Context<N: Netmod> {
     device: Arc<Device<N>>,
-    /// The device's, or this context's own ([`Netmod::OWN_ADDRESSES`]).
+    /// The device's, or this context's own ([`Netmod::own_addresses`]).
     av: Arc<AddressVector>,
+    /// The same for the node's provider, by rank on the node: the peer's address
+    /// there, plus one; 0 where it was not inserted.
+    local_addresses: Arc<Table>,
     pub(super) endpoints: Endpoints<N>,
     /// Where packets of processes on the node arrive.
     pub(super) node_inbox: Option<Inbox>,
@@ -96,10 +99,11 @@ impl<N: Netmod> std::fmt::Debug for Context<N> {
 
 impl<N: Netmod> Context<N> {
     pub(super) fn open(device: &Arc<Device<N>>, index: u32) -> Result<Rc<Self>, DeviceError> {
-        let av = if N::OWN_ADDRESSES && index > 0 {
-            device.further_av()?
-        } else {
-            Arc::clone(&device.av)
+        let providers = [Transport::Network, Transport::Local].map(|t| device.provider(t));
+        let own = providers.into_iter().flatten().any(|netmod| netmod.own_addresses());
+        let (av, local_addresses) = match own && index > 0 {
+            true => (device.further_av()?, device.local_address_table()?),
+            false => (Arc::clone(&device.av), Arc::clone(&device.local_addresses)),
         };
         let node_inbox =
             Inbox::open(device.inbox_owner(device.boot.rank(), index)).map_err(|source| {
@@ -113,6 +117,7 @@ impl<N: Netmod> Context<N> {
                 device.provider(Transport::Local),
             )?,
             av,
+            local_addresses,
             node_inbox,
             pace: Pace::default(),
             completions: Completions::new(),
@@ -137,6 +142,17 @@ impl<N: Netmod> Context<N> {
     /// The address vector of this context.
     pub fn av(&self) -> &AddressVector {
         &self.av
+    }
+
+    /// The peer's address in the node's provider, by rank on the node; `None` when
+    /// that provider does not reach it.
+    #[inline]
+    pub fn local_address(&self, node_rank: u32) -> Option<u64> {
+        self.local_addresses.get(node_rank)?.to_bits().checked_sub(1)
+    }
+
+    pub(super) fn set_local_address(&self, node_rank: u32, address: u64) {
+        let _ = self.local_addresses.set(node_rank, Entry::from_bits(address + 1));
     }
 
     /// Which of the process's contexts this is: what it sends arrives on the

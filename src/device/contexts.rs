@@ -42,7 +42,7 @@ impl<N: Netmod> Device<N> {
             nodes,
             node_ranks,
             node_size,
-            local_addresses: Table::new(node_peers, node_peers)?,
+            local_addresses: Arc::new(Table::new(node_peers, node_peers)?),
             members: Mutex::default(),
             further: Mutex::default(),
             keys: keys::Keys::default(),

@@ -64,10 +64,6 @@ impl<N: Netmod> Endpoints<N> {
         self.network.get().is_some()
     }
 
-    pub(super) fn has_local(&self) -> bool {
-        self.local.is_some()
-    }
-
     /// The endpoint in use of a transport, and its provider.
     #[inline]
     pub(super) fn get(&self, transport: Transport) -> Option<(&Arc<N>, &N::Endpoint)> {

@@ -88,10 +88,12 @@ impl<N: Netmod> Context<N> {
         renew
     }
 
+    /// Returns true if a peer is reached through queues that a death may stop.
     pub(crate) fn over_shared_memory(&self, rank: u32) -> bool {
         let device = self.device();
         let node_rank = device.node_rank(rank).filter(|_| device.on_node(rank));
-        self.endpoints.has_local() && node_rank.is_some_and(|n| device.local_address(n).is_some())
+        let queues = device.provider(Transport::Local).is_some_and(|n| n.caps().node_queues);
+        queues && node_rank.is_some_and(|n| self.local_address(n).is_some())
     }
 
     /// Goes on with another shared-memory endpoint. libfabric's shm hands out

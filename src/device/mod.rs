@@ -33,6 +33,7 @@
 //!   context's address, so its owner is the one who must make progress for
 //!   those; it also tells peers where the others are.
 
+mod agreement;
 mod bounce;
 mod business_card;
 #[cfg(target_os = "linux")]
@@ -86,7 +87,7 @@ pub use transfer::{Explanation, Medium, Method, explain};
 pub(crate) use transfer::{FRAGMENT, Shape, fragment_of};
 pub(crate) use wait::Progress;
 
-use crate::av::{AddressVector, Entry, Table, Transport};
+use crate::av::{AddressVector, Table, Transport};
 use crate::boot::{Boot, Control, Liveness};
 use crate::netmod::Netmod;
 use crate::rankmap::compact::Strategy;
@@ -110,9 +111,8 @@ pub struct Device<N: Netmod> {
     node_ranks: RankMap,
     /// Processes on this node.
     node_size: u32,
-    /// By rank on the node: the peer's address in the shared-memory provider,
-    /// plus one; 0 where it was not inserted.
-    local_addresses: Table,
+    /// Of contexts that have none of their own ([`Context::local_address`]).
+    local_addresses: Arc<Table>,
     /// By pgid, from 1: lpid → world rank. Held while groups are added.
     members: Mutex<Vec<Option<RankMap>>>,
     /// Address vectors of contexts that have their own; they get every group.
@@ -202,8 +202,8 @@ impl<N: Netmod> Device<N> {
         }
     }
 
-    /// The address vector of the first context, and of all where the netmod's
-    /// addresses are good for every endpoint ([`Netmod::OWN_ADDRESSES`]).
+    /// The address vector of the first context, and of all where the providers'
+    /// addresses are good for every endpoint ([`Netmod::own_addresses`]).
     pub fn av(&self) -> &Arc<AddressVector> {
         &self.av
     }
@@ -233,15 +233,10 @@ impl<N: Netmod> Device<N> {
         self.node_ranks.get(peer).map(|p| p.lpid)
     }
 
-    /// The peer's address in the shared-memory provider, by rank on the node;
-    /// `None` when that provider does not reach it.
-    #[inline]
-    pub fn local_address(&self, node_rank: u32) -> Option<u64> {
-        self.local_addresses.get(node_rank)?.to_bits().checked_sub(1)
-    }
-
-    fn set_local_address(&self, node_rank: u32, address: u64) {
-        let _ = self.local_addresses.set(node_rank, Entry::from_bits(address + 1));
+    /// Places for the addresses of peers in the node's provider, by rank on the node.
+    fn local_address_table(&self) -> Result<Arc<Table>, DeviceError> {
+        let peers = self.local.as_ref().map_or(0, |_| self.node_size);
+        Ok(Arc::new(Table::new(peers, peers)?))
     }
 
     /// Whose inbox a context of a process on this node has.

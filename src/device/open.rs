@@ -1,6 +1,6 @@
 //! Opening a device over a netmod, which may be named at run time.
 
-use super::{Context, Device, DeviceError};
+use super::{Context, Device, DeviceError, agreement};
 use crate::boot::Boot;
 use crate::netmod::null::Null;
 use crate::netmod::{self, NetError, Netmod, OpenParams};
@@ -19,10 +19,11 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// Providers by name, separated by commas: `shm`, `tcp;ofi_rxm`, or both
-    /// with `shm,tcp`. `None` asks `RANKWAY_PROVIDER`, and without that takes
-    /// shm for peers on the node and the best network for the rest, honouring
-    /// libfabric's own `FI_PROVIDER`. UCX goes by its own `UCX_TLS` and
+    /// Providers by name, separated by commas: `node`, `shm`, `tcp;ofi_rxm`, or two as
+    /// in `shm,tcp`. `None` asks `RANKWAY_PROVIDER`, and without that takes `node`
+    /// ([`netmod::node`]) for peers on the node if all of them may attach to each
+    /// other, else shm, and the best network for the rest. libfabric's own
+    /// `FI_PROVIDER` is honoured; with it `node` is taken only by name. UCX goes by its own `UCX_TLS` and
     /// `UCX_NET_DEVICES`.
     pub provider: Option<String>,
     /// Several threads will open contexts.
@@ -97,7 +98,11 @@ pub fn open_over<N: Netmod>(
     options: &Options,
 ) -> Result<Rc<Context<N>>, DeviceError> {
     let start = Recorder::now();
-    let providers = N::open_providers(&params(&*boot, options)?)?;
+    let mut params = params(&*boot, options)?;
+    if N::WITH_NODE {
+        params.attachable = agreement::reached(&*boot, params.on_node, N::takes_node(&params))?;
+    }
+    let providers = N::open_providers(&params)?;
     let context = Device::open(boot, providers.network, providers.node, options.threads)?;
     context.device().record(options.opened_by, start);
     Ok(context)
@@ -120,7 +125,8 @@ fn params(boot: &dyn Boot, options: &Options) -> Result<OpenParams, DeviceError>
         on_node += u32::from(boot.node_of(rank)? == mine);
     }
     let Options { provider, threads, wakeup, .. } = options.clone();
-    Ok(OpenParams { provider, threads, wakeup, peers: boot.size(), on_node })
+    let (peers, attachable) = (boot.size(), false);
+    Ok(OpenParams { provider, threads, wakeup, peers, on_node, attachable })
 }
 
 /// [`open_over`] libfabric.

@@ -153,7 +153,6 @@ impl<N: Netmod> Context<N> {
         let dest = match transport {
             Transport::Network => value,
             Transport::Local => self
-                .device()
                 .local_address(value as u32)
                 .ok_or_else(|| none("it is not in the shared-memory provider"))?,
         };

@@ -39,8 +39,8 @@ pub struct Caps {
     /// processors that do the same to the memory do not disturb each other, and
     /// those of one endpoint to one peer take effect in the order of the calls.
     pub cpu_atomics: bool,
-    /// A network provider that also reaches peers on the node, through queues
-    /// in shared memory that the death of one of them may stop.
+    /// It reaches peers on the node through queues in shared memory that the
+    /// death of one of them may stop.
     pub node_queues: bool,
     /// What its operations cost.
     pub costs: Costs,

@@ -6,7 +6,7 @@
 //! disturb each other. All others ([`is_atomic`] says no) are changed plainly
 //! under a lock; they never meet the first kind, because every process decides by
 //! the same rule. Where a netmod changes elements under its own lock
-//! ([`Netmod::LOCKS_ELEMENTS`](super::Netmod)), all are.
+//! ([`Netmod::locks_elements`](super::Netmod::locks_elements)), all are.
 //!
 //! Never looks at ranks, windows or bounds.
 //!

@@ -40,6 +40,8 @@ mod error;
 mod limits;
 pub mod null;
 mod operation;
+#[cfg(feature = "ofi")]
+mod with_node;
 
 pub use caps::{Calls, Caps, Costs};
 pub use choice::{NAMES, Visit, by_name, costs, preferred};
@@ -47,6 +49,8 @@ pub(crate) use choice::{check_settings, segment_owner};
 pub use element::{Kind, Op, Type};
 pub use error::NetError;
 pub use operation::{Atomic, Bulk, Completion, Iov, IovTransfer, Transfer};
+#[cfg(feature = "ofi")]
+pub use with_node::{Endpoint as EndpointWithNode, Library, Region as RegionWithNode, WithNode};
 
 use crate::av::{AvError, Entry, Transport};
 use crate::settings::BadSetting;
@@ -77,6 +81,9 @@ pub struct OpenParams {
     pub peers: u32,
     /// Those of them on this node, this one included.
     pub on_node: u32,
+    /// Those on this node may attach to each other's memory, and none of them was told
+    /// of a provider ([`Netmod::takes_node`]).
+    pub attachable: bool,
 }
 
 /// The providers that reach a job's processes, opened.
@@ -117,7 +124,7 @@ pub type Neighbours = Box<dyn Fn() -> Option<Vec<Neighbour>> + Send + Sync>;
 /// - **\[ENDPOINT\]** The endpoint, or that of the handle, is one of this netmod's,
 ///   lives, and is this thread's alone.
 /// - **\[DEST\]** The peer's address came from [`Netmod::insert`], with
-///   [`Netmod::OWN_ADDRESSES`] on this endpoint.
+///   [`Netmod::own_addresses`] on this endpoint.
 /// - **\[KEY\]** With [`Netmod::KEY_HANDLES`] the key came from
 ///   [`Netmod::rkey_unpack`] for this peer and is not destroyed, and what the
 ///   operation names at the target lies in the key's region. Elsewhere any numbers
@@ -142,19 +149,11 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// What errors call its operations.
     const CALLS: Calls = Calls::GENERIC;
 
-    /// The addresses that [`Netmod::insert`] answers are good on one endpoint
-    /// only, so that every context has an address vector of its own.
-    const OWN_ADDRESSES: bool = false;
     /// Remote keys are handles made by [`Netmod::rkey_unpack`], one for each
     /// target and endpoint.
     const KEY_HANDLES: bool = false;
-    /// [`Netmod::flush`] is there; elsewhere a read behind the puts serves.
-    const FLUSHES: bool = false;
-    /// Its atomics are done under a lock of the target's ([`Netmod::element_lock`]), on
-    /// elements of any type at any address. Operands are copied at the call, and an
-    /// update answers 0 when it is on its way, in order with those before and behind it
-    /// and with puts; the flush tells when it is done.
-    const LOCKS_ELEMENTS: bool = false;
+    /// The module for the node may stand beside it ([`OpenParams::attachable`]).
+    const WITH_NODE: bool = false;
 
     /// Returns true if its library is there. One that answers no is taken only
     /// when it is named.
@@ -187,6 +186,13 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         None
     }
 
+    /// Returns true if the processes of a node are reached by the module for the node
+    /// where they agree upon that: not where providers were named. Asked only
+    /// [`WITH_NODE`](Netmod::WITH_NODE).
+    fn takes_node(_params: &OpenParams) -> bool {
+        false
+    }
+
     /// Opens what reaches the processes of a job.
     ///
     /// # Errors
@@ -206,6 +212,25 @@ pub trait Netmod: Send + Sync + Sized + 'static {
 
     /// What the provider can do.
     fn caps(&self) -> &Caps;
+
+    /// The addresses that [`Netmod::insert`] answers are good on one endpoint
+    /// only, so that every context has an address vector of its own.
+    fn own_addresses(&self) -> bool {
+        false
+    }
+
+    /// [`Netmod::flush`] is there; elsewhere a read behind the puts serves.
+    fn flushes(&self) -> bool {
+        false
+    }
+
+    /// Its atomics are done under a lock of the target's ([`Netmod::element_lock`]), on
+    /// elements of any type at any address. Operands are copied at the call, and an
+    /// update answers 0 when it is on its way, in order with those before and behind it
+    /// and with puts; the flush tells when it is done.
+    fn locks_elements(&self) -> bool {
+        false
+    }
 
     /// Opens another endpoint.
     ///
@@ -370,7 +395,7 @@ pub trait Netmod: Send + Sync + Sized + 'static {
 
     /// Puts `len` bytes; [`Netmod::poll`] answers the token when they are in
     /// the target's memory (or on their way there in order, see
-    /// [`Netmod::read`]), with [`Netmod::FLUSHES`] when the buffer is free.
+    /// [`Netmod::read`]), with [`Netmod::flushes`] when the buffer is free.
     ///
     /// # Safety
     /// \[ENDPOINT\], \[DEST\], \[KEY\], \[BUF\] to read from, \[LIMIT\]:
@@ -379,7 +404,7 @@ pub trait Netmod: Send + Sync + Sized + 'static {
 
     /// Gets `len` bytes. A read is answered after all earlier puts of this
     /// endpoint to the same peer are in its memory; a flush is built on that,
-    /// except with [`Netmod::FLUSHES`].
+    /// except with [`Netmod::flushes`].
     ///
     /// # Safety
     /// As [`Netmod::write`], but \[BUF\] to write to.
@@ -412,7 +437,7 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     }
 
     /// The lock under which all who change elements of memory of this process's do so,
-    /// where peers change some by [`Netmod::atomic`]; with [`Netmod::LOCKS_ELEMENTS`].
+    /// where peers change some by [`Netmod::atomic`]; with [`Netmod::locks_elements`].
     #[doc(hidden)]
     fn element_lock(&self) -> Option<ElementLock> {
         None
@@ -435,12 +460,12 @@ pub trait Netmod: Send + Sync + Sized + 'static {
 
     /// An atomic operation; the token comes back when it is done at the target
     /// and its result is here. [`PENDING`], 0 when that is so already (or, with
-    /// [`Netmod::LOCKS_ELEMENTS`], will be at the flush), [`AGAIN`], or an error.
+    /// [`Netmod::locks_elements`], will be at the flush), [`AGAIN`], or an error.
     ///
     /// # Safety
     /// \[ENDPOINT\], \[DEST\], \[KEY\], \[BUF\] for `count` elements of each buffer that
     /// the kind uses, \[LIMIT\]: [`Netmod::atomic_limit`] for the count. `addr` is a
-    /// multiple of the element's size, unless [`Netmod::LOCKS_ELEMENTS`].
+    /// multiple of the element's size, unless [`Netmod::locks_elements`].
     unsafe fn atomic(&self, _endpoint: &Self::Endpoint, _op: &Atomic) -> isize {
         UNSUPPORTED
     }

@@ -18,7 +18,7 @@
 //! waits for what went before, unless [`Hints::ordered`] was given up.
 //!
 //! Where the provider's atomics are under a lock of the target's
-//! ([`Netmod::LOCKS_ELEMENTS`]), the second path takes all elements that are not mapped,
+//! ([`Netmod::locks_elements`]), the second path takes all elements that are not mapped,
 //! whoever changes some of these takes the lock, and so do those who have elements mapped
 //! that no processor changes in one instruction: nothing is left for the third.
 
@@ -525,7 +525,7 @@ impl<N: Netmod> Access<N> {
         );
         // For memory that it did not allocate a library sends messages, and ours
         // are faster on a node.
-        let sends = !N::LOCKS_ELEMENTS && state.created;
+        let sends = state.created && !self.endpoint(&remote)?.0.locks_elements();
         if limit == 0 || (sends && self.context().has_node_queue(remote.peer)) {
             return packets(in_flight);
         }
@@ -561,7 +561,7 @@ impl<N: Netmod> Access<N> {
             None => Ok(()),
             Some(before) if before == path => Ok(()),
             // Updates are told of by the flush alone.
-            Some(AccessPath::Provider) if N::LOCKS_ELEMENTS => self.flush_rank(rank),
+            Some(AccessPath::Provider) if self.locks_elements(rank) => self.flush_rank(rank),
             Some(_) => self.drain(&[peer]),
         }
     }

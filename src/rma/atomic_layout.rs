@@ -202,7 +202,7 @@ impl<N: Netmod> Access<N> {
         };
         let (mapped, remote) = match target {
             Some(Target::Mapped(region)) => (Some(region), None),
-            Some(Target::Provider(remote)) if N::LOCKS_ELEMENTS => (None, Some(remote)),
+            Some(Target::Provider(remote)) if self.locks_elements(rank) => (None, Some(remote)),
             _ => (None, None),
         };
         let lock = mapped.and_then(|_| self.element_lock(rank));

@@ -24,6 +24,7 @@ impl<N: Netmod> Access<N> {
         limit: usize,
         in_flight: &mut Option<&mut Vec<InFlight>>,
     ) -> Result<(), Error> {
+        let locks = self.endpoint(remote)?.0.locks_elements();
         let mut from = 0;
         while from < origin.count {
             let piece = origin.piece(from, limit.min(origin.count - from));
@@ -31,7 +32,7 @@ impl<N: Netmod> Access<N> {
             let in_flight = in_flight.as_deref_mut();
             // SAFETY: [BUF]; [INTO] until the operation's end; no more than the limit.
             unsafe {
-                match N::LOCKS_ELEMENTS {
+                match locks {
                     true => self.atomic_under_lock(&piece, remote, at, in_flight)?,
                     false => self.atomic_by_provider(&piece, remote, at, in_flight)?,
                 }
@@ -44,13 +45,22 @@ impl<N: Netmod> Access<N> {
     /// The lock that elements of a rank's memory are changed under, where its peers take
     /// it, too.
     pub(super) fn element_lock(&self, rank: u32) -> Option<ElementLock> {
-        if !N::LOCKS_ELEMENTS {
-            return None;
-        }
-        let dest = N::network(self.entry(rank))?;
-        let (netmod, endpoint) = self.context().endpoint(Transport::Network)?;
-        // SAFETY: [DEST]: of this context's own address vector.
+        let (value, transport) = N::unpack(self.entry(rank))?;
+        let (netmod, endpoint) = self.context().endpoint(transport)?;
+        let dest = match transport {
+            Transport::Network => value,
+            Transport::Local => self.context().local_address(value as u32)?,
+        };
+        // SAFETY: [DEST]: of this context's own address vector or table.
         unsafe { netmod.element_lock_of(endpoint, dest) }
+    }
+
+    /// Returns true if the provider by which a rank is reached changes elements under a
+    /// lock of the target's ([`Netmod::locks_elements`]).
+    pub(super) fn locks_elements(&self, rank: u32) -> bool {
+        let transport = N::unpack(self.entry(rank)).map(|(_, transport)| transport);
+        let endpoint = transport.and_then(|transport| self.context().endpoint(transport));
+        endpoint.is_some_and(|(netmod, _)| netmod.locks_elements())
     }
 
     /// How many elements one call of the provider takes; 0 where it must not.
@@ -62,7 +72,7 @@ impl<N: Netmod> Access<N> {
     ) -> usize {
         let Ok((netmod, endpoint)) = self.endpoint(remote) else { return 0 };
         let by_processor = || netmod.caps().cpu_atomics && is_atomic(origin.ty, address as usize);
-        if !(N::LOCKS_ELEMENTS || by_processor()) {
+        if !(netmod.locks_elements() || by_processor()) {
             return 0;
         }
         netmod.atomic_limit(endpoint, origin.kind, origin.ty, origin.op)

@@ -34,6 +34,37 @@ impl Direction {
     }
 }
 
+/// A number that processes of a machine share if they may attach to each other, as far
+/// as this one can tell: its user, namespaces and capabilities (ptrace(2), "Ptrace
+/// access mode checking"); `None` where nobody may, or this one may not ask.
+pub(crate) fn domain() -> Option<u64> {
+    const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
+    let scope = std::fs::read_to_string(SCOPE).unwrap_or_default();
+    // SAFETY: it answers a number.
+    let dumpable = unsafe { libc::prctl(libc::PR_GET_DUMPABLE) } == 1;
+    if matches!(scope.trim(), "2" | "3") || !dumpable {
+        return None;
+    }
+    // A filter of system calls may forbid it.
+    let (from, mut to) = (1_u64, 0_u64);
+    let there = (&raw const from).expose_provenance() as u64;
+    let here = (&raw mut to).cast();
+    // SAFETY: two words of this process's own.
+    unsafe { copy(Direction::Out, std::process::id(), there, here, size_of_val(&from)) }.ok()?;
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let mut known = crate::process::machine().to_vec();
+    for kind in ["pid", "user"] {
+        let namespace = crate::process::namespace(kind);
+        known.extend((namespace != 0).then_some(namespace)?.to_le_bytes());
+    }
+    for line in status.lines() {
+        if ["Uid:", "Gid:", "CapPrm:"].iter().any(|key| line.starts_with(key)) {
+            known.extend(line.bytes());
+        }
+    }
+    Some(crate::process::fnv1a(&known).max(1))
+}
+
 /// Copies between `here` and the memory of another process at `there`.
 ///
 /// # Errors

@@ -133,7 +133,9 @@ fn what_is_chosen_can_do_what_is_needed() {
     let providers = info["providers"].as_array().expect("a list");
     for (peers, node_local) in [("node", true), ("network", false)] {
         let choice = &info["choice"][peers];
-        let Some(name) = choice["provider"].as_str() else { continue };
+        let Some(name) = choice["provider"].as_str().filter(|&name| name != "node") else {
+            continue;
+        };
         let chosen = providers.iter().find(|p| p["name"] == name).expect("described");
         assert_eq!(chosen["rma"], true, "{chosen}");
         assert!(node_local || chosen["node_local"] == false, "{chosen}");
@@ -173,6 +175,16 @@ fn settings_that_leave_nothing_are_named() {
     let network = missing(&info, "a network provider").expect("reported");
     assert!(network["why"].as_str().is_some_and(|why| why.contains("carrierpigeon")), "{network}");
     assert!(network["try"].as_str().is_some_and(|advice| advice.contains("unset")), "{network}");
+
+    for (set, taken) in [("", "node"), ("node,tcp", "node")] {
+        let info = json(&[("RANKWAY_PROVIDER", set), ("FI_PROVIDER", "")]);
+        // (A machine may forbid processes to attach to each other.)
+        if set.is_empty() && info["choice"]["node"]["provider"] != taken {
+            continue;
+        }
+        assert_eq!(info["choice"]["node"]["provider"], taken, "{set}");
+    }
+    assert_ne!(json(&[("FI_PROVIDER", "tcp")])["choice"]["node"]["provider"], "node");
 
     let info = json(&[("RANKWAY_PROVIDER", "shm")]);
     if info["choice"]["node"]["provider"] == "shm" {

@@ -53,6 +53,7 @@ pub fn all() -> Vec<Network> {
         network("shm", 1, &[(PROVIDER, "shm"), (QUEUES, "0")], &[&shm[..], &through].concat()),
         network("tcp", 1, &[(PROVIDER, "tcp"), (QUEUES, "0")], &[&tcp[..], &through].concat()),
         network("two nodes", 2, &[(PROVIDER, "shm,tcp")], &[]),
+        network("two beside", 2, &[(PROVIDER, "node,tcp")], &[]),
         network("node", 1, &[], &mca(netmod, "node")),
         // Recorded, which must change no byte.
         network("recorded", 1, &[("RANKWAY_TRACE", TRACES)], &[]),

@@ -100,7 +100,9 @@ fn main() -> ExitCode {
     let tcp = Scenario::new("corrupt queue/tcp", 3, corrupt::queue::<Ofi>);
     all.push(tcp.env("RANKWAY_PROVIDER", "tcp"));
     let provider = ("RANKWAY_NODE_QUEUES", "0");
-    for (name, providers) in [("shm", "shm"), ("tcp", "tcp"), ("both", "shm,tcp")] {
+    for (name, providers) in
+        [("shm", "shm"), ("tcp", "tcp"), ("both", "shm,tcp"), ("node beside", "node,tcp")]
+    {
         scenarios::<Ofi>(&mut all, name, &[("RANKWAY_PROVIDER", providers), provider]);
     }
     scenarios::<Node>(&mut all, "node", &[]);

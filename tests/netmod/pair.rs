@@ -95,7 +95,7 @@ impl<N: Opens> Pair<N> {
     /// Everything written before is in the peer's memory.
     pub fn flush(&self) -> Result {
         const TOKEN: u64 = u64::MAX;
-        if !N::FLUSHES {
+        if !self.net.flushes() {
             return Ok(());
         }
         // SAFETY: `dest` is the peer's.

@@ -21,6 +21,13 @@ fn main() -> ExitCode {
     }
     all.extend(rma::all::<Node>("node", &[]));
     two_nodes::<Ofi>(&mut all, "two nodes");
+    let mut by_itself = |name: &str, body| {
+        let scenario = Scenario::new(format!("serves the node/{name}"), 3, body);
+        all.push(scenario.env("RANKWAY_PROVIDER", ""));
+    };
+    by_itself("by default", rma::providers::node_by_default);
+    by_itself("one is closed", rma::providers::library_where_one_is_closed);
+    by_itself("one was told", rma::providers::library_where_one_was_told);
     all.push(Scenario::new("no messages", 2, rma::no_messages).nodes(2));
     all.push(Scenario::new("views", 4, rma::views::<Ofi>));
     all.push(Scenario::new("one thread", 1, rma::one_thread::<Ofi>));

@@ -6,6 +6,7 @@
 mod bytes;
 pub mod late;
 pub mod maps;
+pub mod providers;
 mod refusals;
 mod threads;
 

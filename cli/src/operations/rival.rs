@@ -51,7 +51,7 @@ pub(super) trait Rival: Netmod {
 
 impl Rival for Ofi {
     unsafe fn ping_pong(
-        endpoint: &ofi::Endpoint,
+        endpoint: &Self::Endpoint,
         dest: u64,
         first: bool,
         count: usize,
@@ -60,11 +60,11 @@ impl Rival for Ofi {
         let partner =
             ofi::baseline::Partner { dest, from: from.as_ptr(), to: to.as_mut_ptr(), len: LEN };
         // SAFETY: [DEST]; the loop ends when all is done, or the error ends the program.
-        unsafe { endpoint.raw_ping_pong(partner, first, count) }
+        unsafe { endpoint.library()?.raw_ping_pong(partner, first, count) }
     }
 
     unsafe fn stream(
-        endpoint: &ofi::Endpoint,
+        endpoint: &Self::Endpoint,
         dest: u64,
         sends: bool,
         count: usize,
@@ -73,6 +73,7 @@ impl Rival for Ofi {
         let (from, mut to) = ([1_u8; LEN], [0_u8; LEN]);
         let partner =
             ofi::baseline::Partner { dest, from: from.as_ptr(), to: to.as_mut_ptr(), len: LEN };
+        let endpoint = endpoint.library()?;
         // SAFETY: [DEST]; the buffers as in `ping_pong`.
         unsafe {
             match sends {
@@ -83,12 +84,13 @@ impl Rival for Ofi {
     }
 
     unsafe fn atomics(
-        endpoint: &ofi::Endpoint,
+        endpoint: &Self::Endpoint,
         target: &RawTarget,
         swap: bool,
         count: usize,
     ) -> Result<(), NetError> {
         let to = ofi::baseline::Target { dest: target.dest, addr: target.addr };
+        let endpoint = endpoint.library()?;
         // SAFETY: [DEST]; the target's word is registered, being a window's, and aligned.
         unsafe {
             match swap {

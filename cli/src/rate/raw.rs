@@ -95,7 +95,7 @@ impl Measured for Ofi {
         count: usize,
     ) -> Result<(), NetError> {
         // SAFETY: [DEST], [LIMIT] for every target, [BUF]: `data` outlives the call.
-        unsafe { endpoint.raw_inject(data.as_ptr(), data.len(), targets, key, count) }
+        unsafe { endpoint.library()?.raw_inject(data.as_ptr(), data.len(), targets, key, count) }
     }
 
     unsafe fn tracked(
@@ -107,7 +107,9 @@ impl Measured for Ofi {
         window: usize,
     ) -> Result<(), NetError> {
         // SAFETY: [DEST], [LIMIT] for every target, [BUF]: `data` stays until all is complete.
-        unsafe { endpoint.raw_write(data.as_ptr(), data.len(), targets, key, count, window) }
+        unsafe {
+            endpoint.library()?.raw_write(data.as_ptr(), data.len(), targets, key, count, window)
+        }
     }
 }
 

@@ -45,7 +45,8 @@ const PATIENCE: Duration = Duration::from_micros(3);
 /// The longest put and get that go by a ring: they are copied twice, where a longer one
 /// costs a call of the system.
 const INJECT: usize = 16 * 1024 - 64;
-const NAME: &str = "node";
+/// What it is called in settings.
+pub const NAME: &str = "node";
 
 /// An error number, positive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +90,7 @@ pub struct Node {
 }
 
 impl Node {
-    fn open(params: &OpenParams) -> Result<Node, NetError> {
+    pub(super) fn open(params: &OpenParams) -> Result<Node, NetError> {
         /// Contexts of a process, and processes of other jobs.
         const FURTHER: u32 = 16;
         let caps = Caps {
@@ -154,6 +155,13 @@ fn refused(call: &'static str, why: &std::io::Error) -> NetError {
     NetError::Call { provider: NAME.into(), call, code: Error::of(why).code() as i64, text }
 }
 
+/// Returns true if processes of this one's kind may attach to each other, as far as one
+/// can tell: not by Yama's `ptrace_scope` of 2 or 3, nor a filter of system calls.
+#[must_use]
+pub fn is_possible() -> bool {
+    crate::shm::attach::domain().is_some()
+}
+
 /// Where Yama lets only those attach that a process names, names all (of its user).
 fn allow_attaching() {
     const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
@@ -190,7 +198,15 @@ pub struct InjectHandle {
     inject: Inject,
 }
 
-type Inject = unsafe extern "C" fn(*const c_void, *const u8, usize, u64, u64, u64) -> isize;
+pub(super) type Inject =
+    unsafe extern "C" fn(*const c_void, *const u8, usize, u64, u64, u64) -> isize;
+
+impl InjectHandle {
+    /// For a handle of the same shape.
+    pub(super) fn parts(self) -> (*const c_void, Inject) {
+        (self.unused, self.inject)
+    }
+}
 
 /// # Safety
 /// That of [`Netmod::inject`].
@@ -220,9 +236,6 @@ impl Netmod for Node {
     type Region = Region;
 
     const NAME: &'static str = NAME;
-    const OWN_ADDRESSES: bool = true;
-    const FLUSHES: bool = true;
-    const LOCKS_ELEMENTS: bool = true;
 
     fn costs(provider: &str) -> Option<Costs> {
         (provider == NAME).then_some(COSTS)
@@ -244,6 +257,18 @@ impl Netmod for Node {
         &self.caps
     }
 
+    fn own_addresses(&self) -> bool {
+        true
+    }
+
+    fn flushes(&self) -> bool {
+        true
+    }
+
+    fn locks_elements(&self) -> bool {
+        true
+    }
+
     fn open_endpoint(self: &Arc<Self>) -> Result<Endpoint, NetError> {
         Endpoint::open(self)
     }
@@ -257,7 +282,7 @@ impl Netmod for Node {
         let address =
             Address::decode(raw).ok_or_else(|| wrong(format!("{} bytes are none", raw.len())))?;
         let peer = Peer::open(&address, self.me).map_err(|why| {
-            let remedy = "RANKWAY_NETMOD=ofi goes by libfabric";
+            let remedy = "libfabric's shm goes without it (RANKWAY_PROVIDER=shm)";
             wrong(crate::ulimit::explained(format!("{why}; {remedy}")))
         })?;
         Ok(endpoint.add(peer))

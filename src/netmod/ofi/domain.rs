@@ -29,7 +29,7 @@ impl Limits {
 }
 
 /// One libfabric provider with its domain and address vector.
-pub struct Ofi {
+pub struct Domain {
     pub(super) lib: &'static Library,
     pub(super) info: Info,
     pub(super) caps: Caps,
@@ -55,24 +55,24 @@ pub struct Ofi {
 // SAFETY: domain and AV are opened FI_THREAD_SAFE when several threads use
 // them; with one endpoint everything runs in the endpoint owner's thread (the
 // rule of `Netmod`'s documentation).
-unsafe impl Send for Ofi {}
+unsafe impl Send for Domain {}
 // SAFETY: as above.
-unsafe impl Sync for Ofi {}
+unsafe impl Sync for Domain {}
 
-impl std::fmt::Debug for Ofi {
+impl std::fmt::Debug for Domain {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ofi").field("caps", &self.caps).finish_non_exhaustive()
+        f.debug_struct("Domain").field("caps", &self.caps).finish_non_exhaustive()
     }
 }
 
-impl Ofi {
+impl Domain {
     /// Opens the provider that fits the request. To be called before threads that
     /// read the environment: libfabric takes from there how it watches memory.
     ///
     /// # Errors
     /// [`NetError::Library`], [`NetError::NoProvider`], [`NetError::NoRma`],
     /// [`NetError::Call`].
-    pub fn open(request: &Request) -> Result<Arc<Ofi>, NetError> {
+    pub fn open(request: &Request) -> Result<Arc<Domain>, NetError> {
         let lib = open_library()?;
         // Without space for one, libfabric would be ended by SIGBUS when it writes
         // there.
@@ -106,6 +106,7 @@ impl Ofi {
             inject_size: if info.ordered { tx.inject_size } else { 0 },
             max_message: ep.max_msg_size,
             max_peers: if provider == "shm" { shm::max_peers() } else { u32::MAX },
+            node_queues: provider == "shm",
             virtual_addresses: mr_mode & sys::FI_MR_VIRT_ADDR != 0,
             provider_keys: mr_mode & sys::FI_MR_PROV_KEY != 0,
             key_size: dom.mr_key_size,
@@ -116,7 +117,7 @@ impl Ofi {
             ..Caps::none(provider)
         };
         let inject = tx.inject_size.min(PACKET);
-        let mut this = Ofi {
+        let mut this = Domain {
             lib,
             inject,
             limits: Limits::new(),
@@ -269,7 +270,7 @@ fn socket_address(raw: &[u8], family: i32, len: usize) -> Result<(), String> {
     Ok(())
 }
 
-impl Drop for Ofi {
+impl Drop for Domain {
     fn drop(&mut self) {
         self.stale_keys.clear();
         // SAFETY: opened by `open`, closed once, in reverse order; endpoints and

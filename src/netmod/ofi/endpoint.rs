@@ -2,14 +2,14 @@
 
 use super::bindings as sys;
 use super::constants::{PROVIDER_ENV, TRACKED};
-use super::domain::Ofi;
+use super::domain::Domain;
 use super::ffi;
 use super::pages::Pages;
 use super::region::Region;
 use super::ring::{Posted, Ring};
 use super::select::is_node_local;
 use super::slots::{Slot, SlotKind, Slots};
-use crate::netmod::{AGAIN, Completion, HEAD, NetError, Transfer, UNSUPPORTED};
+use crate::netmod::{AGAIN, Completion, HEAD, NetError, Transfer, UNSUPPORTED, node};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
@@ -33,6 +33,15 @@ type Inject =
     unsafe extern "C" fn(*mut sys::fid_ep, *const c_void, usize, sys::fi_addr_t, u64, u64) -> isize;
 
 impl InjectHandle {
+    /// One that hands puts to the module for the node.
+    pub(super) fn of_node(node: node::InjectHandle) -> InjectHandle {
+        let (unused, inject) = node.parts();
+        // SAFETY: functions of one signature but for what their first two arguments
+        // point to, which is theirs alone to know.
+        let inject = unsafe { std::mem::transmute::<node::Inject, Inject>(inject) };
+        InjectHandle { ep: unused.cast_mut().cast(), inject }
+    }
+
     /// The provider's own `fi_inject_write`.
     ///
     /// # Safety
@@ -76,7 +85,7 @@ pub struct Endpoint {
     pub(super) ring: Option<Ring>,
     /// Readable when the queue has work, where the provider has such a thing.
     pub(super) fd: Option<RawFd>,
-    owner: Arc<Ofi>,
+    owner: Arc<Domain>,
 }
 
 /// Bounce buffers for tracked operations, one for each slot: for packets that
@@ -115,7 +124,7 @@ impl std::fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    pub(super) fn open(owner: &Arc<Ofi>) -> Result<Endpoint, NetError> {
+    pub(super) fn open(owner: &Arc<Domain>) -> Result<Endpoint, NetError> {
         let mut endpoint = Endpoint {
             ep: null_mut(),
             cq: null_mut(),
@@ -269,7 +278,7 @@ impl Endpoint {
         self.cntr
     }
 
-    pub(super) fn owner(&self) -> &Ofi {
+    pub(super) fn owner(&self) -> &Domain {
         &self.owner
     }
 

@@ -144,7 +144,7 @@ const MONITOR_ENV: [&str; 3] =
 fn choose_monitor() {
     if MONITOR_ENV.iter().all(|name| std::env::var_os(name).is_none()) {
         // SAFETY: a device is opened before the threads that use it are started;
-        // the documentation of `Ofi::open` asks for that.
+        // the documentation of `Domain::open` asks for that.
         unsafe { std::env::set_var(MONITOR_ENV[0], "userfaultfd") };
     }
 }

@@ -1,6 +1,6 @@
 //! The libfabric netmod.
 //!
-//! One [`Ofi`] is one provider: `shm` for peers on this node, or a network
+//! One [`Domain`] is one provider: `shm` for peers on this node, or a network
 //! provider such as `tcp;ofi_rxm` or `verbs;ofi_rxm`. Their differences are
 //! handled here, once, at open:
 //!
@@ -57,7 +57,10 @@ mod threads;
 mod wait;
 
 pub use describe::{Provider, describe, library, would_select};
-pub use domain::Ofi;
+pub use domain::Domain;
 pub use endpoint::{Endpoint, InjectHandle};
 pub use region::Region;
 pub use select::{Request, providers};
+
+/// libfabric, with the module for the node where that is named.
+pub type Ofi = super::WithNode<Domain>;

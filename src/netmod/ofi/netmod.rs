@@ -1,20 +1,20 @@
 //! The netmod's operations: libfabric as [`Netmod`] has it.
 
 use super::bindings as sys;
-use super::constants::{COSTS, REMOTE};
-use super::domain::Ofi;
+use super::constants::{COSTS, PROVIDER_ENV, REMOTE};
+use super::domain::Domain;
 use super::endpoint::{Direction, Endpoint, InjectHandle};
 use super::region::Region;
 use super::{describe, ffi, open, shm};
 use crate::netmod::{
-    Atomic, Bulk, Calls, Caps, Completion, Costs, HEAD, IovTransfer, Kind, Neighbours, NetError,
-    Netmod, Op, OpenParams, Providers, Transfer, Type,
+    Atomic, Bulk, Calls, Caps, Completion, Costs, HEAD, IovTransfer, Kind, Library, Neighbours,
+    NetError, Netmod, Op, OpenParams, Providers, Transfer, Type, node,
 };
 use crate::settings::BadSetting;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-impl Netmod for Ofi {
+impl Netmod for Domain {
     type Endpoint = Endpoint;
     type InjectHandle = InjectHandle;
     type Region = Region;
@@ -51,11 +51,11 @@ impl Netmod for Ofi {
         COSTS.iter().find(|(part, _)| provider.contains(part)).map(|&(_, costs)| costs)
     }
 
-    fn open_providers(params: &OpenParams) -> Result<Providers<Ofi>, NetError> {
+    fn open_providers(params: &OpenParams) -> Result<Providers<Domain>, NetError> {
         open::providers(params)
     }
 
-    fn open_network(params: &OpenParams) -> Result<Arc<Ofi>, NetError> {
+    fn open_network(params: &OpenParams) -> Result<Arc<Domain>, NetError> {
         open::network(params)
     }
 
@@ -237,7 +237,16 @@ impl Netmod for Ofi {
     }
 
     fn explain(&self, call: &'static str, code: isize) -> NetError {
-        Ofi::explain(self, call, code)
+        Domain::explain(self, call, code)
+    }
+}
+
+impl Library for Domain {
+    const PROVIDERS: &'static str = "RANKWAY_PROVIDER";
+    const OWN_SETTING: &'static str = PROVIDER_ENV;
+
+    fn handle_of(node: node::InjectHandle) -> InjectHandle {
+        InjectHandle::of_node(node)
     }
 }
 

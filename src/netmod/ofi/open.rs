@@ -1,12 +1,12 @@
 //! Which providers reach a job: shm on the node, a network beyond.
 
-use super::domain::Ofi;
+use super::domain::Domain;
 use super::select::{self, Request};
 use crate::netmod::{NetError, Netmod, OpenParams, Providers};
 use std::sync::Arc;
 
 /// Those that the parameters or `RANKWAY_PROVIDER` name, else the best there are.
-pub(super) fn providers(params: &OpenParams) -> Result<Providers<Ofi>, NetError> {
+pub(super) fn providers(params: &OpenParams) -> Result<Providers<Domain>, NetError> {
     let from_env = || std::env::var("RANKWAY_PROVIDER").ok().filter(|v| !v.is_empty());
     match params.provider.clone().or_else(from_env) {
         Some(names) => named(&names, params),
@@ -15,8 +15,8 @@ pub(super) fn providers(params: &OpenParams) -> Result<Providers<Ofi>, NetError>
 }
 
 /// The best network that libfabric has, honouring `FI_PROVIDER`.
-pub(super) fn network(params: &OpenParams) -> Result<Arc<Ofi>, NetError> {
-    Ofi::open(&request(params, None))
+pub(super) fn network(params: &OpenParams) -> Result<Arc<Domain>, NetError> {
+    Domain::open(&request(params, None))
 }
 
 fn request(params: &OpenParams, provider: Option<&str>) -> Request {
@@ -28,11 +28,11 @@ fn request(params: &OpenParams, provider: Option<&str>) -> Request {
     }
 }
 
-fn named(names: &str, params: &OpenParams) -> Result<Providers<Ofi>, NetError> {
+fn named(names: &str, params: &OpenParams) -> Result<Providers<Domain>, NetError> {
     let (mut network, mut node) = (None, None);
     for name in names.split(',').map(str::trim).filter(|n| !n.is_empty()) {
         let place = if name == "shm" { &mut node } else { &mut network };
-        *place = Some(Ofi::open(&request(params, Some(name)))?);
+        *place = Some(Domain::open(&request(params, Some(name)))?);
     }
     if network.is_none() && node.is_none() {
         let have = select::providers(true)?;
@@ -42,8 +42,8 @@ fn named(names: &str, params: &OpenParams) -> Result<Providers<Ofi>, NetError> {
 }
 
 /// shm where libfabric has it, and a network when shm does not reach all.
-fn automatic(params: &OpenParams) -> Result<Providers<Ofi>, NetError> {
-    let node = match Ofi::open(&Request { node_local: true, ..request(params, None) }) {
+fn automatic(params: &OpenParams) -> Result<Providers<Domain>, NetError> {
+    let node = match Domain::open(&Request { node_local: true, ..request(params, None) }) {
         Ok(shm) => Some(shm),
         // FI_PROVIDER may exclude shm, some builds lack it, and /dev/shm
         // may be full: the network serves the node then.

@@ -2,7 +2,7 @@
 
 use super::bindings as sys;
 use super::constants::REMOTE;
-use super::domain::Ofi;
+use super::domain::Domain;
 use super::ffi;
 use super::pages::Pages;
 use super::stale_keys::StaleKey;
@@ -19,11 +19,11 @@ pub struct Region {
     /// What was asked for; the provider may have chosen another.
     key: u64,
     len: usize,
-    owner: Arc<Ofi>,
+    owner: Arc<Domain>,
 }
 
 // SAFETY: a registration is only closed and asked for its key; both go to a
-// domain whose threading rules `Ofi` keeps.
+// domain whose threading rules `Domain` keeps.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -58,7 +58,7 @@ impl Drop for Region {
     }
 }
 
-impl Ofi {
+impl Domain {
     /// Registers memory for `access` rights.
     ///
     /// # Safety

@@ -6,7 +6,7 @@
 //!
 //! | pitfall | what is done |
 //! |---|---|
-//! | an endpoint is good on its worker only | every context has an address vector of its own ([`Netmod::OWN_ADDRESSES`](super::Netmod::OWN_ADDRESSES)) |
+//! | an endpoint is good on its worker only | every context has an address vector of its own ([`Netmod::own_addresses`](super::Netmod::own_addresses)) |
 //! | a remote key is a handle, made for one endpoint | [`Netmod::rkey_unpack`](super::Netmod::rkey_unpack) on first use ([`Netmod::KEY_HANDLES`](super::Netmod::KEY_HANDLES)) |
 //! | addresses and keys are unpacked without a bounds check | they travel with a mark and a checksum (`frame`) |
 //! | a put may keep the caller's buffer | an injected one asks for immediate completion or none; if there is none, it goes through a copy |

@@ -30,9 +30,7 @@ impl Netmod for Ucx {
         send_bulk: "ucp_tag_send_nbx",
         recv_bulk: "ucp_tag_recv_nbx",
     };
-    const OWN_ADDRESSES: bool = true;
     const KEY_HANDLES: bool = true;
-    const FLUSHES: bool = true;
 
     fn is_installed() -> bool {
         describe::library().is_ok()
@@ -50,6 +48,14 @@ impl Netmod for Ucx {
 
     fn caps(&self) -> &Caps {
         &self.caps
+    }
+
+    fn own_addresses(&self) -> bool {
+        true
+    }
+
+    fn flushes(&self) -> bool {
+        true
     }
 
     fn open_endpoint(self: &Arc<Self>) -> Result<Worker, NetError> {

@@ -153,7 +153,7 @@ impl<N: Netmod> Access<N> {
         if !only && !seen.insert((remote.transport as u8, remote.dest)) {
             return Ok(None);
         }
-        if N::FLUSHES {
+        if self.endpoint(&remote)?.0.flushes() {
             return self.probe_by_flush(&remote);
         }
         let len = self.state()?.sizes.get(rank).min(PROBE as u64) as usize;
@@ -225,7 +225,6 @@ mod tests {
     use crate::boot::alone::Alone;
     use crate::datatype::{Basic, Layout};
     use crate::device::{Context, Device, FRAGMENT};
-    use crate::netmod::null::Null;
     use crate::netmod::{Caps, Completion, HEAD, NetError, OpenParams, Providers, Transfer};
     use crate::rma::{Communicator, Window};
     use std::rc::Rc;

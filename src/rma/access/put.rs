@@ -393,7 +393,7 @@ impl<N: Netmod> Access<N> {
         if len > *inject_size {
             return None;
         }
-        let dest = self.context.device().local_address(node_rank as u32)?;
+        let dest = self.context.local_address(node_rank as u32)?;
         mark.set(1);
         // SAFETY: `dest` was inserted, the endpoint lives in the context held here;
         // [LIVE], [TARGET], [BUF].

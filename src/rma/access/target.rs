@@ -54,7 +54,6 @@ impl<N: Netmod> Access<N> {
             return self.target_keyed(rank, disp);
         }
         let state = self.state()?;
-        let device = self.context().device();
         let mut entry = self.entry(rank);
         let (process, peer) = self.process(rank)?;
         self.context().check_alive(peer)?;
@@ -79,7 +78,7 @@ impl<N: Netmod> Access<N> {
             Some((node_rank, transport @ Transport::Local)) => state
                 .registered
                 .local(rank)
-                .zip(device.local_address(node_rank as u32))
+                .zip(self.context().local_address(node_rank as u32))
                 .map(|(key, dest)| remote(transport, dest, offset, key)),
             Some((dest, transport @ Transport::Network)) => state
                 .registered

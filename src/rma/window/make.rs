@@ -301,7 +301,9 @@ impl<N: Netmod> Window<N> {
             let cpu_atomics = [Transport::Network, Transport::Local].into_iter().any(|transport| {
                 device.provider(transport).is_some_and(|netmod| netmod.caps().cpu_atomics)
             });
-            let lock = device.provider(Transport::Network).and_then(|netmod| netmod.element_lock());
+            let lock = [Transport::Network, Transport::Local].into_iter().find_map(|transport| {
+                device.provider(transport).and_then(|netmod| netmod.element_lock())
+            });
             let elements = Elements::new(lock, local_memory.mapped.is_some(), cpu_atomics);
             let id = communicator.id();
             let region = ExposedRegion::new(id, memory, dynamic, elements, shared, job_size);

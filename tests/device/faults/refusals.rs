@@ -7,7 +7,7 @@ use crate::harness::{Result, Watched, print_pid, text};
 use crate::rma::{CREATED, Opens, make, open, own, pattern, same, word};
 use rankway::boot::{Boot, BootError};
 use rankway::device::{self, DeviceError, Options};
-use rankway::netmod::ofi::{Ofi, Request};
+use rankway::netmod::ofi::{Domain, Request};
 use rankway::netmod::{NetError, Netmod, null::Null};
 use rankway::rma::{Communicator, ErrorKind, Window};
 use std::sync::Arc;
@@ -192,7 +192,7 @@ pub fn garbage_addresses(_: Arc<dyn Boot>) -> Result {
     }
     for name in ["shm", "tcp;ofi_rxm"] {
         let request = Request { provider: Some(name.into()), peers: 8, ..Request::default() };
-        let ofi = Ofi::open(&request).map_err(text)?;
+        let ofi = Domain::open(&request).map_err(text)?;
         let endpoint = ofi.open_endpoint().map_err(text)?;
         let real = ofi.address(&endpoint).map_err(text)?;
         ofi.insert(&endpoint, &real).map_err(text)?;

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     // Through the node's queues, and through each provider as between nodes.
     let provider = ("RANKWAY_NODE_QUEUES", "0");
     all.extend(ops::all::<Ofi>("auto", 1, &[]));
-    for (name, providers) in [("shm", "shm"), ("tcp", "tcp")] {
+    for (name, providers) in [("shm", "shm"), ("tcp", "tcp"), ("node beside", "node")] {
         all.extend(ops::all::<Ofi>(name, 1, &[("RANKWAY_PROVIDER", providers), provider]));
     }
     all.extend(ops::all::<Node>("node", 1, &[]));
@@ -31,7 +31,9 @@ fn main() -> ExitCode {
     let computes = |what, body| Scenario::new(format!("{what}/computing target/node/3"), 3, body);
     all.push(computes("created", ops::computing::target::<Node, { ops::CREATED }>));
     all.push(computes("allocated", ops::computing::target::<Node, { ops::ALLOCATED }>));
-    all.extend(ops::all::<Ofi>("two nodes", 2, &[("RANKWAY_PROVIDER", "shm,tcp")]));
+    for (name, providers) in [("two nodes", "shm,tcp"), ("two nodes beside", "node,tcp")] {
+        all.extend(ops::all::<Ofi>(name, 2, &[("RANKWAY_PROVIDER", providers)]));
+    }
     match ucx::library() {
         Ok(_) => {
             all.extend(ops::all::<Ucx>("ucx", 1, &[]));
