@@ -16,6 +16,8 @@ pub mod node;
 pub mod ofi;
 #[cfg(feature = "ucx")]
 pub mod ucx;
+#[cfg(feature = "ofi")]
+pub mod with_node;
 
 /// Calls a macro with the list of netmods, the best first: for each its cargo
 /// feature, its module here and its type; what the caller gives besides stands
@@ -40,8 +42,6 @@ mod error;
 mod limits;
 pub mod null;
 mod operation;
-#[cfg(feature = "ofi")]
-mod with_node;
 
 pub use caps::{Calls, Caps, Costs};
 pub use choice::{NAMES, Visit, by_name, costs, preferred};
@@ -49,8 +49,6 @@ pub(crate) use choice::{check_settings, segment_owner};
 pub use element::{Kind, Op, Type};
 pub use error::NetError;
 pub use operation::{Atomic, Bulk, Completion, Iov, IovTransfer, Transfer};
-#[cfg(feature = "ofi")]
-pub use with_node::{Endpoint as EndpointWithNode, Library, Region as RegionWithNode, WithNode};
 
 use crate::av::{AvError, Entry, Transport};
 use crate::settings::BadSetting;

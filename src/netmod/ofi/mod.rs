@@ -63,4 +63,4 @@ pub use region::Region;
 pub use select::{Request, providers};
 
 /// libfabric, with the module for the node where that is named.
-pub type Ofi = super::WithNode<Domain>;
+pub type Ofi = super::with_node::WithNode<Domain>;

@@ -7,8 +7,8 @@ use super::endpoint::{Direction, Endpoint, InjectHandle};
 use super::region::Region;
 use super::{describe, ffi, open, shm};
 use crate::netmod::{
-    Atomic, Bulk, Calls, Caps, Completion, Costs, HEAD, IovTransfer, Kind, Library, Neighbours,
-    NetError, Netmod, Op, OpenParams, Providers, Transfer, Type, node,
+    Atomic, Bulk, Calls, Caps, Completion, Costs, HEAD, IovTransfer, Kind, Neighbours, NetError,
+    Netmod, Op, OpenParams, Providers, Transfer, Type, node, with_node,
 };
 use crate::settings::BadSetting;
 use std::ptr::null_mut;
@@ -241,7 +241,7 @@ impl Netmod for Domain {
     }
 }
 
-impl Library for Domain {
+impl with_node::Library for Domain {
     const PROVIDERS: &'static str = "RANKWAY_PROVIDER";
     const OWN_SETTING: &'static str = PROVIDER_ENV;
 
