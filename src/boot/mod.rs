@@ -56,7 +56,7 @@ pub(crate) use control::fuzz as fuzz_control;
 pub use control::{Control, Group, Idle, World};
 pub use error::BootError;
 pub use liveness::{Liveness, Watch};
-pub(crate) use sweep::made_here;
+pub(crate) use sweep::{AGREEMENT, made_here};
 pub use sweep::{segment_prefix, sweep, sweep_process, sweep_stale};
 
 use crate::settings::BOOT;

@@ -38,6 +38,8 @@ pub fn segment_prefix(job: u64) -> String {
 }
 
 const PREFIX: &str = "rankway-";
+/// Behind the prefix in the name of a file that lives for a moment of a job's start.
+pub(crate) const AGREEMENT: &str = "agreed-";
 
 /// Segments that endpoints of this process made: its pid, their inodes.
 static MADE: Mutex<Vec<(u32, u64)>> = Mutex::new(Vec::new());
@@ -99,13 +101,15 @@ pub fn sweep_process(pid: u32, job: u64) -> usize {
 
 /// Removes what ended processes left that nobody swept after: libraries'
 /// segments of this process's pid, of which the library refuses to open another,
-/// those that bear Rankway's mark, and Rankway's own. Those that somebody has are in use.
+/// those that bear Rankway's mark, and the files by which processes of a node agree at
+/// their start. Those that somebody has are in use.
 pub fn sweep_stale() -> usize {
     let me = std::process::id();
     remove(Path::new(SHM), |name, path, known| {
         let is_marked = known.permissions().mode() & MARK != 0;
         let left = segment_owner(name).is_some_and(|pid| pid == me || is_marked);
-        (left || name.starts_with(PREFIX)) && nobody_has(path)
+        let agreement = name.starts_with(PREFIX) && name.contains(AGREEMENT);
+        (left || agreement) && nobody_has(path)
     })
 }
 
@@ -193,6 +197,14 @@ mod tests {
         // Of an earlier process of this number: nobody has it.
         assert!(sweep_stale() >= 1);
         assert!(!Path::new(&living).exists());
+        // By which a job of which nothing is left was to agree, and one that still is.
+        let agreement = |job| format!("{SHM}/{}{AGREEMENT}0", segment_prefix(job));
+        let (left, going_on) = (agreement(job), File::create(agreement(job ^ 1)).unwrap());
+        std::fs::write(&left, b"x").unwrap();
+        sweep_stale();
+        assert!(!Path::new(&left).exists() && Path::new(&agreement(job ^ 1)).exists());
+        std::fs::remove_file(agreement(job ^ 1)).unwrap();
+        drop(going_on);
         // Of this process, which still has it.
         let own = File::create(&living).unwrap();
         made_here(&format!("{}:0:{job:x}", std::process::id()));

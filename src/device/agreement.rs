@@ -6,7 +6,7 @@
 //! another container, or was told something else keeps all from it.
 
 use super::DeviceError;
-use crate::boot::{Boot, segment_prefix};
+use crate::boot::{AGREEMENT, Boot, segment_prefix};
 use crate::shm::attach;
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, Write as _};
@@ -38,7 +38,7 @@ pub(super) fn reached(boot: &dyn Boot, on_node: u32, wanted: bool) -> Result<boo
 fn path(job: u64) -> PathBuf {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     let call = CALLS.fetch_add(1, Ordering::Relaxed);
-    Path::new("/dev/shm").join(format!("{}agreed-{call}", segment_prefix(job)))
+    Path::new("/dev/shm").join(format!("{}{AGREEMENT}{call}", segment_prefix(job)))
 }
 
 fn note(path: &Path, mine: u64) -> std::io::Result<File> {
