@@ -155,7 +155,8 @@ impl Drop for KillOnDrop {
 fn watched() {
     let place = PathBuf::from(std::env::var_os(PLACE).unwrap());
     all_succeed(2, |boot| {
-        let context = open_ofi(boot.clone(), &device::Options::default()).unwrap();
+        let context =
+            open_ofi(boot.clone(), &device::Options::default().provider("shm".to_owned())).unwrap();
         let world = Communicator::world(&context);
         let mut window = Window::allocate(&world, 64, 1).unwrap();
         window.fence().unwrap();

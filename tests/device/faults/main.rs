@@ -181,7 +181,11 @@ fn main() -> ExitCode {
     add(named.env("RANKWAY_PROVIDER", "udp"));
     let none =
         |boot: Arc<dyn Boot>| refuses(boot, &["/nonexistent", "RANKWAY_LIBFABRIC", "install"]);
-    add(refusing("no libfabric", none).env("RANKWAY_LIBFABRIC", "/nonexistent"));
+    let nowhere = ("RANKWAY_LIBFABRIC", "/nonexistent");
+    add(refusing("no libfabric", none).env(nowhere.0, nowhere.1).env("RANKWAY_PROVIDER", "shm"));
+    // Which is not looked for where nobody needs it.
+    let unneeded = Scenario::new("no libfabric/on a node", 3, rma::words::<CREATED, Ofi>);
+    add(unneeded.env(nowhere.0, nowhere.1));
     add(Scenario::new("refused/one rank", 3, one_without_provider));
 
     match in_small_shm(SMALL_SHM) {
@@ -217,14 +221,18 @@ fn main() -> ExitCode {
             )
         }
     }
-    add(Scenario::new("crowd/5", 5, crowd).env("RANKWAY_SHM_PEERS", "4"));
-    add(Scenario::new("crowd/words", 4, rma::words::<CREATED, Ofi>).env("RANKWAY_SHM_PEERS", "3"));
+    // (With a setting of libfabric's own it chooses for the node too.)
+    let crowded = |name: &str, ranks, body: Body| {
+        Scenario::new(name, ranks, body).env("FI_PROVIDER", "^nosuch")
+    };
+    add(crowded("crowd/5", 5, crowd).env("RANKWAY_SHM_PEERS", "4"));
+    add(crowded("crowd/words", 4, rma::words::<CREATED, Ofi>).env("RANKWAY_SHM_PEERS", "3"));
     let mapped = Scenario::new("crowd/mapped words", 4, rma::words::<ALLOCATED, Ofi>);
     add(mapped.env("RANKWAY_SHM_PEERS", "2").env("RANKWAY_PROVIDER", "shm,tcp"));
     let without = over("crowd/shm alone".into(), "shm", 3, crowd_without_network);
     add(without.env("RANKWAY_SHM_PEERS", "2"));
     // Half a minute of opening libfabric 257 times on two cores.
-    add(Scenario::new("crowd/257", 257, crowd).slow());
+    add(crowded("crowd/257", 257, crowd).slow());
 
     let mut launch = |name: &str, words: &[&str], boot: &str| {
         let words = [&harness::OWN_SESSION, words].concat();
