@@ -35,6 +35,7 @@ pub enum WithNode<N> {
 
 /// An endpoint of either.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a context has one of each provider")]
 pub enum Endpoint<E> {
     /// The library's.
     Library(E),
