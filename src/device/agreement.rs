@@ -25,9 +25,9 @@ pub(super) fn reached(boot: &dyn Boot, on_node: u32, wanted: bool) -> Result<boo
         return Ok(mine.is_some());
     }
     let path = path(boot.job());
-    let noted = note(&path, mine.unwrap_or(0));
+    let added = note(&path, mine.unwrap_or(0));
     let met = boot.fence(&mut || {});
-    let all = noted.and_then(|mut file| read(&mut file));
+    let all = added.and_then(|mut file| read(&mut file));
     // (Who is slower has it open.)
     let _ = std::fs::remove_file(&path);
     met?;

@@ -52,9 +52,10 @@ pub(crate) fn domain() -> Option<u64> {
     // SAFETY: two words of this process's own.
     unsafe { copy(Direction::Out, std::process::id(), there, here, size_of_val(&from)) }.ok()?;
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let mut known = crate::process::machine().to_vec();
-    for kind in ["pid", "user"] {
-        let namespace = crate::process::namespace(kind);
+    let me = crate::process::ProcessId::current();
+    let mut known = me.machine.to_vec();
+    // (Unknown where /proc is another namespace's, and with it peers' memory files.)
+    for namespace in [me.pid_namespace, crate::process::namespace("user")] {
         known.extend((namespace != 0).then_some(namespace)?.to_le_bytes());
     }
     for line in status.lines() {
