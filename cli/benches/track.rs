@@ -18,7 +18,7 @@ use rankway::device::open_null;
 use rankway::rma::Communicator;
 use rankway::track::{
     Constructor, Defined, Definition, DefinitionFlags, Event, Group, Identity, Kind, NO_PARENT,
-    Partial, ProcessTrace, Recorder, Recording,
+    Partial, Recorder, Recording,
 };
 use rankway_cli::observe::maps::clock as chains;
 use rankway_cli::observe::step::Region;
@@ -69,18 +69,17 @@ fn main() {
             std::process::exit(1);
         }
     };
-    let asked = |asked: &str| std::env::args().any(|word| word == asked);
-    if asked(PUTS) || asked(MANY_PUTS) {
+    if std::env::args().any(|word| word == PUTS) {
         drop(recorder);
         let _ = std::fs::remove_dir_all(directory);
-        return println!("{:.2}", if asked(PUTS) { put() } else { many_puts() });
+        return println!("{:.2}", put());
     }
     events(&recorder);
     definitions(&recorder);
     translations();
     drop(recorder);
-    match puts(&directory.join("puts"), PUTS) {
-        Ok((recorded, _)) => {
+    match puts(&directory) {
+        Ok(recorded) => {
             let put = put();
             println!("\n# a put of 8 bytes into a mapped window, ns\n");
             println!("{:<44}{put:>8.2}", "of a program that is not recorded");
@@ -88,59 +87,19 @@ fn main() {
         }
         Err(why) => println!("puts could not be recorded: {why}"),
     }
-    for _ in 0..3 {
-        match puts(&directory.join("many"), MANY_PUTS) {
-            Ok((ns, dropped)) => println!(
-                "{:<44}{ns:>8.2}  ({:.1} % of {BACK_TO_BACK} events dropped)",
-                "back to back",
-                dropped as f64 * 100.0 / f64::from(BACK_TO_BACK)
-            ),
-            Err(why) => println!("puts could not be recorded: {why}"),
-        }
-    }
     let _ = std::fs::remove_dir_all(directory);
 }
 
 /// Has this program measure puts alone.
 const PUTS: &str = "--puts-alone";
 
-/// The same, without a pause.
-const MANY_PUTS: &str = "--many-puts-alone";
-const BACK_TO_BACK: u32 = 8_000_000;
-
-/// Nanoseconds of a put in a process that is recorded, and how many events found no space.
-fn puts(directory: &Path, which: &str) -> Result<(f64, u64), String> {
-    let _ = std::fs::remove_dir_all(directory);
+/// Nanoseconds of a put in a process that is recorded.
+fn puts(directory: &Path) -> Result<f64, String> {
     let me = std::env::current_exe().map_err(|e| e.to_string())?;
-    let output = Command::new(me).arg(which).env("RANKWAY_TRACE", directory).output();
+    let output = Command::new(me).arg(PUTS).env("RANKWAY_TRACE", directory).output();
     let output = output.map_err(|e| e.to_string())?;
     let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    let ns = said.parse().map_err(|_| format!("{said}{}", String::from_utf8_lossy(&output.stderr)));
-    let mut dropped = 0;
-    for file in std::fs::read_dir(directory).map_err(|e| e.to_string())? {
-        let bytes = std::fs::read(file.map_err(|e| e.to_string())?.path());
-        let trace = ProcessTrace::from_bytes(&bytes.map_err(|e| e.to_string())?);
-        dropped += trace.map_err(|e| e.to_string())?.dropped;
-    }
-    let _ = std::fs::remove_dir_all(directory);
-    Ok((ns?, dropped))
-}
-
-/// Nanoseconds of one of many puts without a pause.
-fn many_puts() -> f64 {
-    let puts = || -> Result<f64, Box<dyn std::error::Error>> {
-        let context = open_null(Arc::new(Alone::new()?))?;
-        let window = Communicator::world(&context).window::<u64>().len(64).allocate()?;
-        window.lock_all()?;
-        let start = clock::now();
-        for i in 0..BACK_TO_BACK as usize {
-            window.put_slice(black_box(&[i as u64]), 0, i % 64)?;
-        }
-        let took = clock::now() - start;
-        window.unlock_all()?;
-        Ok(took * 1e9 / f64::from(BACK_TO_BACK))
-    };
-    puts().unwrap_or(f64::NAN)
+    said.parse().map_err(|_| format!("{said}{}", String::from_utf8_lossy(&output.stderr)))
 }
 
 /// Nanoseconds of a put in this process.
@@ -256,18 +215,12 @@ fn translations() {
     let blocks = n / 24 * 12 + (n % 24).min(12);
     // Name, size, and the rank of a process, if it is in.
     type Rank<'a> = &'a dyn Fn(u32) -> Option<u32>;
-    let kinds: [(&str, u32, Rank<'_>); 9] = [
+    let kinds: [(&str, u32, Rank<'_>); 6] = [
         ("MPI_COMM_WORLD", n, &|p| Some(p)),
         ("reversed", n, &|p| Some(n - 1 - p)),
         ("every second", half, &|p| p.is_multiple_of(2).then_some(p / 2)),
         ("12 of every 24", blocks, &|p| (p % 24 < 12).then(|| p / 24 * 12 + p % 24)),
         ("by node, 64 a node", n, &|p| Some(p % 15_625 * 64 + p / 15_625)),
-        ("transposed cube", n, &|p| Some(p / 10_000 + p / 100 % 100 * 100 + p % 100 * 10_000)),
-        ("of four dimensions", n, &|p| {
-            let box_of = [p % 10, p / 10 % 100, p / 1_000 % 10, p / 10_000];
-            Some(box_of[3] + 100 * (box_of[2] + 10 * (box_of[1] + 100 * box_of[0])))
-        }),
-        ("nodes of any order", n, &|p| Some(p / 64 * 64 + p % 64 * (p % 64 + 1) / 2 % 64)),
         ("in random order", n, &|p| Some(shuffled[p as usize])),
     ];
     println!("\n# rank to process, ns, {MEMBERS} processes\n");

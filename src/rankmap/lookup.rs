@@ -148,10 +148,10 @@ impl Lookup {
         let table: *const u8 = slot.load(Ordering::Acquire).cast_const().cast();
         match &map.form {
             Form::Regular(Regular::Affine(affine)) => lookup.set_affine(table, *affine),
-            Form::Regular(Regular::Block(shift, block)) => {
-                lookup.set_mixed(table, &block.widen(*shift), core::ptr::null())
+            Form::Regular(Regular::Block(block)) => {
+                lookup.set_mixed(table, &block.widen(), core::ptr::null())
             }
-            Form::Regular(Regular::Mixed(mixed)) => lookup.set_mixed(table, mixed, &***mixed),
+            Form::Regular(Regular::Mixed(mixed)) => lookup.set_mixed(table, mixed, &**mixed),
             Form::Regular(Regular::Tile(tile)) => {
                 let length = tile.lpids.len();
                 lookup.kind = body::OTHER;

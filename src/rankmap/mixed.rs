@@ -10,15 +10,12 @@
 //! of that many dimensions. `c_k` may make the map non-injective: rank → node
 //! is `⌊rank / ppn⌋`.
 
-use super::divisor::Divisor;
 use super::model::Model;
-use core::ops::Deref;
 
 /// Most digits a map may have: boxes of four dimensions.
 pub(super) const MAX_DIGITS: usize = 4;
 
-/// Two digits, small enough to live inside a `RankMap`, which keeps the shift of `low` beside
-/// its tag.
+/// Two digits, small enough to live inside a `RankMap`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     /// lpid of rank 0.
@@ -27,8 +24,8 @@ pub(super) struct Block {
     pub(super) step: i32,
     /// Growth from the last rank of a block to the first of the next.
     pub(super) jump: i32,
-    /// Of the [`Divisor`] that is the ranks in a block, at least 2.
-    pub(super) low: u32,
+    /// Ranks in a block, at least 2.
+    pub(super) block: u32,
     /// Ranks of the first block that come before rank 0.
     pub(super) phase: u32,
 }
@@ -46,82 +43,37 @@ pub(super) struct Mixed {
     pub(super) radix: [u32; MAX_DIGITS - 1],
 }
 
-/// More digits, with what a lookup needs to multiply where they ask for a division.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Divided {
-    mixed: Mixed,
-    /// What rank 0's lpid is without the turns of the phase.
-    origin: u32,
-    /// Of the [`Divisor`]s that the radices are.
-    low: [u32; MAX_DIGITS - 1],
-}
-
-impl Divided {
-    pub(super) fn new(mixed: Mixed) -> Divided {
-        let phase = u64::from(mixed.phase);
-        let inside = (mixed.step[0] as u32).wrapping_mul(mixed.phase);
-        let origin = mixed.first.wrapping_sub(mixed.growth(phase) as u32).wrapping_add(inside);
-        let low = mixed.radix.map(|radix| if radix == 0 { 0 } else { Divisor::new(radix).low });
-        Divided { mixed, origin, low }
-    }
-
-    #[inline]
-    pub(super) fn get(&self, rank: u32) -> u32 {
-        let Mixed { step, radix, digits, phase, .. } = &self.mixed;
-        // Below 2^32: no map is made of a phase and a size that are more together.
-        let x = rank.wrapping_add(*phase);
-        let lpid = self.origin.wrapping_add((step[0] as u32).wrapping_mul(rank));
-        let turns = |k: usize| {
-            let floor = Divisor { low: self.low[k], shift: Divisor::shift(radix[k]) }.floor(x);
-            (step[k + 1].wrapping_sub(step[k]) as u32).wrapping_mul(floor)
-        };
-        // Modulo 2^32 throughout: the result is an lpid.
-        let lpid = lpid.wrapping_add(turns(0)).wrapping_add(turns(1));
-        if *digits == MAX_DIGITS as u32 { lpid.wrapping_add(turns(2)) } else { lpid }
-    }
-}
-
-impl Deref for Divided {
-    type Target = Mixed;
-
-    fn deref(&self) -> &Mixed {
-        &self.mixed
-    }
-}
-
 impl Block {
-    pub(super) fn divisor(self, shift: u8) -> Divisor {
-        Divisor { low: self.low, shift }
-    }
-
-    pub(super) fn widen(self, shift: u8) -> Mixed {
+    pub(super) fn widen(self) -> Mixed {
         Mixed {
             first: self.first,
             phase: self.phase,
             digits: 2,
             step: [self.step, self.jump, 0, 0],
-            radix: [self.divisor(shift).value(), 0, 0],
+            radix: [self.block, 0, 0],
         }
     }
 
     #[inline]
-    pub(super) fn get(self, shift: u8, rank: u32) -> u32 {
-        // phase < block, so no whole block lies before rank 0, and the sum is below 2^32.
-        let turns = self.divisor(shift).floor(rank.wrapping_add(self.phase));
+    pub(super) fn get(self, rank: u32) -> u32 {
+        // phase < block, so no whole block lies before rank 0.
+        let turns = (u64::from(rank) + u64::from(self.phase)) / u64::from(self.block);
         // Modulo 2^32 throughout: the result is an lpid.
         self.first
             .wrapping_add((self.step as u32).wrapping_mul(rank))
-            .wrapping_add((self.jump.wrapping_sub(self.step) as u32).wrapping_mul(turns))
+            .wrapping_add((self.jump.wrapping_sub(self.step) as u32).wrapping_mul(turns as u32))
     }
 }
 
 impl Mixed {
-    /// The two-digit form and its divisor's shift, if that is what this is.
-    pub(super) fn narrow(&self) -> Option<(u8, Block)> {
-        (self.digits == 2).then(|| {
-            let Divisor { low, shift } = Divisor::new(self.radix[0]);
-            let (first, phase) = (self.first, self.phase);
-            (shift, Block { first, step: self.step[0], jump: self.step[1], low, phase })
+    /// The two-digit form, if that is what this is.
+    pub(super) fn narrow(&self) -> Option<Block> {
+        (self.digits == 2).then_some(Block {
+            first: self.first,
+            step: self.step[0],
+            jump: self.step[1],
+            block: self.radix[0],
+            phase: self.phase,
         })
     }
 
@@ -144,7 +96,7 @@ impl Mixed {
         sum
     }
 
-    #[cfg(test)]
+    #[inline]
     pub(super) fn get(&self, rank: u32) -> u32 {
         let phase = u64::from(self.phase);
         let grown = self.growth(u64::from(rank) + phase).wrapping_sub(self.growth(phase));

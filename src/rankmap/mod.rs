@@ -9,7 +9,7 @@
 //! |---|---|---|---|---|
 //! | direct, offset, stride | `base + stride·rank`, any sign | 0 | 1 multiply | O(1) |
 //! | blockstride | two digits: blocks of ranks, with a phase | 0 | 3 multiplies | O(1) |
-//! | md-blockstride | three or four digits: boxes, planes, transposes | 72 | 2 multiplies a digit | O(1) |
+//! | md-blockstride | three or four digits: boxes, planes, transposes | 56 | 2 multiplies a digit | O(1) |
 //! | md-blockstride | a tile: up to 64 ranks of any order, repeated at a stride | 40 + 4 a rank of the tile | 3 multiplies | O(1) |
 //! | segments | affine runs and a directory, at most one run for 8 ranks | 16–20 a run | a short search | O(log) |
 //! | compact | near the entropy, if a strategy asks for it ([`compact`]) | by form | a few ns to some tens | by form |
@@ -52,7 +52,6 @@ mod affine;
 pub mod compact;
 mod compose;
 mod detect;
-mod divisor;
 mod error;
 pub mod group;
 mod iter;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::affine::{Affine, Piece};
-use super::mixed::{Block, Divided, Mixed};
+use super::mixed::{Block, Mixed};
 use super::model::Model;
 use super::odometer::Odometer;
 use super::process::{Process, SIZE_MAX};
@@ -18,27 +18,17 @@ use super::tile::Tile;
 #[derive(Clone, Debug)]
 pub(super) enum Regular {
     Affine(Affine),
-    /// The shift of the block's divisor lies where the tag leaves bytes.
-    Block(u8, Block),
-    Mixed(Arc<Divided>),
+    Block(Block),
+    Mixed(Arc<Mixed>),
     Tile(Arc<Tile>),
     Segments(Arc<Segments>),
-}
-
-impl From<Mixed> for Regular {
-    fn from(mixed: Mixed) -> Regular {
-        match mixed.narrow() {
-            Some((shift, block)) => Regular::Block(shift, block),
-            None => Regular::Mixed(Arc::new(Divided::new(mixed))),
-        }
-    }
 }
 
 impl Regular {
     pub(super) fn model(&self) -> Model {
         match self {
             Regular::Affine(affine) => affine.model(),
-            Regular::Block(..) => Model::BlockStride,
+            Regular::Block(_) => Model::BlockStride,
             Regular::Mixed(mixed) => mixed.model(),
             Regular::Tile(_) => Model::MdBlockStride,
             Regular::Segments(_) => Model::Segments,
@@ -50,7 +40,7 @@ impl Regular {
     pub(super) fn get(&self, rank: u32) -> u32 {
         match self {
             Regular::Affine(affine) => affine.get(rank),
-            Regular::Block(shift, block) => block.get(*shift, rank),
+            Regular::Block(block) => block.get(rank),
             Regular::Mixed(mixed) => mixed.get(rank),
             Regular::Tile(tile) => tile.get(rank),
             Regular::Segments(segments) => segments.get(rank),
@@ -61,7 +51,7 @@ impl Regular {
     pub(super) fn rank_of(&self, size: u32, lpid: u32) -> Option<u32> {
         match self {
             Regular::Affine(affine) => affine.rank_of(size, lpid),
-            Regular::Block(shift, block) => block.widen(*shift).rank_of(size, lpid),
+            Regular::Block(block) => block.widen().rank_of(size, lpid),
             Regular::Mixed(mixed) => mixed.rank_of(size, lpid),
             Regular::Tile(tile) => tile.rank_of(size, lpid),
             Regular::Segments(segments) => segments.rank_of(lpid),
@@ -72,8 +62,10 @@ impl Regular {
     /// that lpids stay in range.
     pub(super) fn scaled(&self, base: u32, stride: i32) -> Option<Regular> {
         match self {
-            Regular::Block(shift, block) => Some(block.widen(*shift).scaled(base, stride).into()),
-            Regular::Mixed(mixed) => Some(mixed.scaled(base, stride).into()),
+            Regular::Block(block) => {
+                block.widen().scaled(base, stride).narrow().map(Regular::Block)
+            }
+            Regular::Mixed(mixed) => Some(Regular::Mixed(Arc::new(mixed.scaled(base, stride)))),
             Regular::Tile(tile) => Some(Regular::Tile(Arc::new(tile.scaled(base, stride)))),
             Regular::Affine(_) | Regular::Segments(_) => None,
         }
@@ -84,9 +76,7 @@ impl Regular {
     pub(super) fn run_around(&self, rank: u32, size: u32) -> (i32, u32, u32) {
         match self {
             Regular::Affine(affine) => (affine.step, 0, size - 1),
-            Regular::Block(shift, block) => {
-                span(rank, block.step, block.divisor(*shift).value(), block.phase)
-            }
+            Regular::Block(block) => span(rank, block.step, block.block, block.phase),
             Regular::Mixed(mixed) => span(rank, mixed.step[0], mixed.radix[0], mixed.phase),
             Regular::Tile(_) => (1, rank, rank),
             Regular::Segments(segments) => {
@@ -101,7 +91,7 @@ impl Regular {
     pub(super) fn least_runs(&self, ranks: usize) -> usize {
         match self {
             Regular::Affine(_) => 1,
-            Regular::Block(shift, block) => ranks / block.divisor(*shift).value() as usize + 1,
+            Regular::Block(block) => ranks / block.block as usize + 1,
             Regular::Mixed(mixed) => ranks / mixed.radix[0] as usize + 1,
             Regular::Tile(_) => ranks / RANKS_PER_RUN as usize,
             Regular::Segments(segments) => segments.runs.len(),
@@ -111,7 +101,7 @@ impl Regular {
     /// How many maps hold what is on the heap.
     pub(super) fn holders(&self) -> usize {
         match self {
-            Regular::Affine(_) | Regular::Block(..) => 1,
+            Regular::Affine(_) | Regular::Block(_) => 1,
             Regular::Mixed(mixed) => Arc::strong_count(mixed),
             Regular::Tile(tile) => Arc::strong_count(tile),
             Regular::Segments(segments) => Arc::strong_count(segments),
@@ -121,7 +111,7 @@ impl Regular {
     pub(super) fn heap_bytes(&self) -> usize {
         let counts = 2 * size_of::<usize>();
         match self {
-            Regular::Affine(_) | Regular::Block(..) => 0,
+            Regular::Affine(_) | Regular::Block(_) => 0,
             Regular::Mixed(mixed) => counts + size_of_val(&**mixed),
             Regular::Tile(tile) => counts + size_of_val(&**tile) + size_of_val(&*tile.lpids),
             Regular::Segments(segments) => counts + segments.bytes(),
@@ -132,9 +122,7 @@ impl Regular {
     pub(super) fn runs(&self) -> Runs<'_> {
         match self {
             Regular::Affine(affine) => Runs::Affine(*affine),
-            Regular::Block(shift, block) => {
-                Runs::Mixed(Odometer::new(&block.widen(*shift)), block.step)
-            }
+            Regular::Block(block) => Runs::Mixed(Odometer::new(&block.widen()), block.step),
             Regular::Mixed(mixed) => Runs::Mixed(Odometer::new(mixed), mixed.step[0]),
             Regular::Tile(tile) => Runs::Tile(tile, 0, 0),
             Regular::Segments(segments) => Runs::Segments(&segments.runs),
@@ -153,7 +141,7 @@ impl PartialEq for Regular {
     fn eq(&self, other: &Regular) -> bool {
         match (self, other) {
             (Regular::Affine(a), Regular::Affine(b)) => a == b,
-            (Regular::Block(s, a), Regular::Block(t, b)) => (s, a) == (t, b),
+            (Regular::Block(a), Regular::Block(b)) => a == b,
             (Regular::Mixed(a), Regular::Mixed(b)) => a == b,
             (Regular::Tile(a), Regular::Tile(b)) => a == b,
             (Regular::Segments(a), Regular::Segments(b)) => Arc::ptr_eq(a, b) || a.runs == b.runs,

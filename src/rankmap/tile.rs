@@ -4,8 +4,6 @@
 //! blocks whose length it does not divide, and any permutation inside a node
 //! repeated on every node.
 
-use super::divisor::Divisor;
-
 /// Longest pattern. A constant, so tiles are regular maps.
 pub(super) const TILE_MAX: usize = 64;
 /// A pattern counts only if the map holds it at least this often.
@@ -15,23 +13,15 @@ const REPEATS: u32 = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tile {
     pub(super) growth: i32,
-    /// Of the [`Divisor`] that the length is.
-    low: u32,
     pub(super) lpids: Box<[u32]>,
 }
 
 impl Tile {
-    /// At least one lpid.
-    pub(super) fn new(growth: i32, lpids: Box<[u32]>) -> Tile {
-        Tile { growth, low: Divisor::new(lpids.len() as u32).low, lpids }
-    }
-
     #[inline]
     pub(super) fn get(&self, rank: u32) -> u32 {
         let length = self.lpids.len() as u32;
-        let tiles = Divisor { low: self.low, shift: Divisor::shift(length) }.floor(rank);
-        let grown = (self.growth as u32).wrapping_mul(tiles);
-        self.lpids[(rank - tiles * length) as usize].wrapping_add(grown)
+        let grown = (self.growth as u32).wrapping_mul(rank / length);
+        self.lpids[(rank % length) as usize].wrapping_add(grown)
     }
 
     /// The smallest rank below `size` with this lpid: one division for each of
@@ -56,7 +46,7 @@ impl Tile {
     pub(super) fn scaled(&self, base: u32, stride: i32) -> Tile {
         let scale = |&lpid: &u32| base.wrapping_add((stride as u32).wrapping_mul(lpid));
         let lpids = self.lpids.iter().map(scale).collect();
-        Tile::new(self.growth.wrapping_mul(stride), lpids)
+        Tile { growth: self.growth.wrapping_mul(stride), lpids }
     }
 }
 
@@ -129,7 +119,7 @@ impl Periodic {
                 this
             })
             .collect();
-        Tile::new(lpid.wrapping_sub(first) as i32, lpids)
+        Tile { growth: lpid.wrapping_sub(first) as i32, lpids }
     }
 
     /// Returns true if the pattern repeats often enough to be the map's form.

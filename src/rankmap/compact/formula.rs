@@ -40,7 +40,7 @@ pub(super) fn write(map: &Formula, out: &mut Writer) {
             out.u32(a.first);
             out.u32(a.step as u32);
         }
-        Regular::Block(shift, block) => mixed(&block.widen(*shift)),
+        Regular::Block(block) => mixed(&block.widen()),
         Regular::Mixed(m) => mixed(m),
         Regular::Tile(tile) => {
             out.u32(TILE);
@@ -81,7 +81,13 @@ pub(super) fn read(size: u32, from: &mut Reader<'_>) -> Result<Formula, Refused>
             check(affine, size)?;
             Regular::Affine(affine)
         }
-        MIXED => read_mixed(size, from)?.into(),
+        MIXED => {
+            let mixed = read_mixed(size, from)?;
+            match mixed.narrow() {
+                Some(block) => Regular::Block(block),
+                None => Regular::Mixed(Arc::new(mixed)),
+            }
+        }
         TILE => {
             let growth = from.u32()? as i32;
             let lpids = from.numbers()?;
@@ -93,7 +99,7 @@ pub(super) fn read(size: u32, from: &mut Reader<'_>) -> Result<Formula, Refused>
                 let last = i128::from(lpid) + turns * i128::from(growth);
                 inside(last.min(lpid.into()), last.max(lpid.into()))?;
             }
-            Regular::Tile(Arc::new(Tile::new(growth, lpids.into_boxed_slice())))
+            Regular::Tile(Arc::new(Tile { growth, lpids: lpids.into_boxed_slice() }))
         }
         SEGMENTS => {
             let count = from.u32()?;
