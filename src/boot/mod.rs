@@ -104,6 +104,12 @@ pub trait Boot: Send + Sync {
     /// [`BootError::TimedOut`] naming the missing where the launcher tells.
     fn fence(&self, idle: &mut dyn FnMut()) -> Result<(), BootError>;
 
+    /// Returns true if [`fence`](Boot::fence) waits for the others; not so where it only
+    /// commits, and the launcher waits later.
+    fn fence_waits(&self) -> bool {
+        true
+    }
+
     /// Commits what was put, and waits for nobody: peers that ask for it by
     /// other ways than a fence wait for it themselves.
     ///

@@ -217,6 +217,10 @@ impl Boot for Modex {
         self.commit()
     }
 
+    fn fence_waits(&self) -> bool {
+        false
+    }
+
     fn commit(&self) -> Result<(), BootError> {
         // SAFETY: no arguments.
         let code = unsafe { ffi::rw_modex_commit() };
