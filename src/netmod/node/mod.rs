@@ -201,6 +201,7 @@ pub struct InjectHandle {
 pub(super) type Inject =
     unsafe extern "C" fn(*const c_void, *const u8, usize, u64, u64, u64) -> isize;
 
+#[cfg(feature = "ofi")]
 impl InjectHandle {
     /// For a handle of the same shape.
     pub(super) fn parts(self) -> (*const c_void, Inject) {
