@@ -142,7 +142,8 @@ impl<N: Library> Netmod for WithNode<N> {
         let rest: Vec<&str> = names.into_iter().filter(|&name| name != node::NAME).collect();
         let network = if !rest.is_empty() {
             let params = OpenParams { provider: Some(rest.join(",")), ..params.clone() };
-            Some(Self::open_network(&params)?)
+            let named = N::open_providers(&params)?.network;
+            named.map(|netmod| Arc::new(WithNode::Library(netmod)))
         } else if params.on_node < params.peers {
             Some(Self::open_network(params)?)
         } else {

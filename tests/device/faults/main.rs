@@ -172,6 +172,7 @@ fn main() -> ExitCode {
     let nosuch =
         |boot: Arc<dyn Boot>| refuses(boot, &["'nosuch'", "tcp;ofi_rxm", "RANKWAY_PROVIDER"]);
     add(refusing("RANKWAY_PROVIDER", nosuch).env("RANKWAY_PROVIDER", "nosuch"));
+    add(refusing("node and another", nosuch).env("RANKWAY_PROVIDER", "node,nosuch"));
     let filtered = |boot: Arc<dyn Boot>| refuses(boot, &["'nosuch'", "FI_PROVIDER"]);
     add(refusing("FI_PROVIDER", filtered).env("FI_PROVIDER", "nosuch"));
     let no_rma = |boot: Arc<dyn Boot>| refuses(boot, &["udp", "no RMA", "FI_PROVIDER"]);
