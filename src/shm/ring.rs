@@ -287,20 +287,20 @@ impl Writer {
 
     /// Slots that the receiver has given back; wraps. A [`SharedReader`] gives back all
     /// that it has taken when it gives back its role.
-    pub(crate) fn taken(&self) -> u32 {
+    pub(crate) fn returned(&self) -> u32 {
         // SAFETY: mapped as long as this lives.
         unsafe { &(*self.ring.as_ptr()).received.taken }.load(Ordering::Acquire)
     }
 
     /// Returns true if what was sent when `sent` was the count has been taken.
     pub(crate) fn has_taken(&self, sent: u32) -> bool {
-        self.taken().wrapping_sub(sent) as i32 >= 0
+        self.returned().wrapping_sub(sent) as i32 >= 0
     }
 
     /// Returns true if everything that was sent has been taken.
     #[inline]
     pub(crate) fn is_drained(&self) -> bool {
-        self.taken() == self.sent.get()
+        self.returned() == self.sent.get()
     }
 
     /// Asks how much was taken; begins the next lap where the rest of this one is

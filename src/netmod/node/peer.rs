@@ -385,8 +385,8 @@ impl Peer {
             // What was taken is kept for its answers: the next poll looks at those.
             return AGAIN;
         }
-        let taken = self.puts.taken();
-        while self.puts.taken() == taken {
+        let taken = self.puts.returned();
+        while self.puts.returned() == taken {
             if self.carrier.is_shut() {
                 return Error(libc::EPROTO).code();
             }
