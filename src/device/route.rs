@@ -7,7 +7,7 @@ use super::context::Context;
 use super::link::{Link, State};
 use super::node::{self, Outbox};
 use super::packet::Route;
-use crate::av::Transport;
+use crate::av::{Entry, Transport};
 use crate::netmod::{HEAD, Netmod};
 use crate::rankmap::Process;
 use crate::shm::attach::{self, Copies, Direction};
@@ -149,14 +149,21 @@ impl<N: Netmod> Context<N> {
             entry = self.connect(process)?;
         }
         let none = |why| DeviceError::NoTransport { rank: peer, why };
-        let (value, transport) = N::unpack(entry).ok_or_else(|| none("it has no address"))?;
+        N::unpack(entry).ok_or_else(|| none("it has no address"))?;
+        let dest = self.dest_of(entry);
+        let (transport, dest) =
+            dest.ok_or_else(|| none("it is not in the shared-memory provider"))?;
+        Ok(Route { transport, dest })
+    }
+
+    /// The address that operations take by an entry of this context's address vector.
+    pub(crate) fn dest_of(&self, entry: Entry) -> Option<(Transport, u64)> {
+        let (value, transport) = N::unpack(entry)?;
         let dest = match transport {
             Transport::Network => value,
-            Transport::Local => self
-                .local_address(value as u32)
-                .ok_or_else(|| none("it is not in the shared-memory provider"))?,
+            Transport::Local => self.local_address(value as u32)?,
         };
-        Ok(Route { transport, dest })
+        Some((transport, dest))
     }
 
     /// Where bulk messages and packets to a world rank go; `None` before the

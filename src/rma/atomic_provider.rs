@@ -6,7 +6,6 @@ use super::atomic::Origin;
 use super::cold::STAGED;
 use super::request::InFlight;
 use super::types::Remote;
-use crate::av::Transport;
 use crate::device::Token;
 use crate::netmod::compute::is_atomic;
 use crate::netmod::{Atomic, ElementLock, Kind, Netmod, PENDING};
@@ -45,12 +44,8 @@ impl<N: Netmod> Access<N> {
     /// The lock that elements of a rank's memory are changed under, where its peers take
     /// it, too.
     pub(super) fn element_lock(&self, rank: u32) -> Option<ElementLock> {
-        let (value, transport) = N::unpack(self.entry(rank))?;
+        let (transport, dest) = self.context().dest_of(self.entry(rank))?;
         let (netmod, endpoint) = self.context().endpoint(transport)?;
-        let dest = match transport {
-            Transport::Network => value,
-            Transport::Local => self.context().local_address(value as u32)?,
-        };
         // SAFETY: [DEST]: of this context's own address vector or table.
         unsafe { netmod.element_lock_of(endpoint, dest) }
     }
