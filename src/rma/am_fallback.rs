@@ -164,8 +164,8 @@ impl Answer {
 struct Slot {
     peer: u32,
     outstanding: Rc<OutstandingRequests>,
-    /// Where the body of the answer goes, and its length.
-    result: *mut u8,
+    /// Where the body of the answer goes; nowhere any more if it was given up.
+    result: Option<*mut u8>,
     len: usize,
     into: Option<(Layout, u64)>,
     answer: Option<Rc<Answer>>,
@@ -274,7 +274,10 @@ impl<N: Netmod> RmaHandler<N> {
         let (result, len) = request.result;
         let Request { into, answer, .. } = request;
         let outstanding_here = Rc::clone(outstanding);
-        slots.insert(id, Slot { peer, outstanding: outstanding_here, result, len, into, answer });
+        slots.insert(
+            id,
+            Slot { peer, outstanding: outstanding_here, result: Some(result), len, into, answer },
+        );
         drop(slots);
         outstanding.begin(peer);
         let meta = Meta { id, count: request.count as u32, ty: request.ty, op: request.op };
@@ -306,15 +309,22 @@ impl<N: Netmod> RmaHandler<N> {
         Ok(context.forward(peer, head, &[])?)
     }
 
-    /// Gives up an answer: its result's memory is not written any more.
-    pub(super) fn forget(&self, answer: &Rc<Answer>) {
+    /// Gives up an answer: its result's memory is not written any more. Where
+    /// the request itself is not lost, flushes still wait for it: the peer
+    /// carries it out later, and what follows a flush comes behind it.
+    pub(super) fn forget(&self, context: &Context<N>, answer: &Rc<Answer>) {
         let mine = |slot: &Slot| slot.answer.as_ref().is_some_and(|a| Rc::ptr_eq(a, answer));
         self.slots.borrow_mut().retain(|_, slot| {
-            let gone = mine(slot);
-            if gone {
+            if !mine(slot) {
+                return true;
+            }
+            let comes = context.has_node_queue(slot.peer) && context.check_alive(slot.peer).is_ok();
+            if comes {
+                (slot.result, slot.answer) = (None, None);
+            } else {
                 slot.outstanding.end(slot.peer);
             }
-            !gone
+            comes
         });
     }
 
@@ -330,14 +340,12 @@ impl<N: Netmod> RmaHandler<N> {
         let mut status = Status::from_number(words[1]);
         if status == Status::Done && body.len() != slot.len {
             status = Status::Malformed;
-        } else if status == Status::Done && slot.len > 0 {
+        } else if let (Status::Done, 1.., Some(result)) = (status, slot.len, slot.result) {
             // SAFETY: [INTO]: the result holds that much.
             unsafe {
                 match &slot.into {
-                    Some((layout, from)) => drop(layout.unpack_raw(slot.result, *from, body)),
-                    None => {
-                        std::ptr::copy_nonoverlapping(body.as_ptr(), slot.result, slot.len);
-                    }
+                    Some((layout, from)) => drop(layout.unpack_raw(result, *from, body)),
+                    None => std::ptr::copy_nonoverlapping(body.as_ptr(), result, slot.len),
                 }
             }
         }

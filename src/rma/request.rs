@@ -150,7 +150,7 @@ impl<N: Netmod> Access<N> {
                 (waited, None) => {
                     match &operation {
                         InFlight::Token(token, _) => self.context().forget(*token),
-                        InFlight::Answer(answer, _) => self.cold.rma_handler.forget(answer),
+                        InFlight::Answer(answer, _) => self.forget_answer(answer),
                     }
                     waited.map_err(Error::from)
                 }
@@ -174,9 +174,13 @@ impl<N: Netmod> Access<N> {
         if let Some(answer) = answer.get() {
             return Ok(answer);
         }
-        self.cold.rma_handler.forget(answer);
+        self.forget_answer(answer);
         waited?;
         Ok((Status::Dead, 0))
+    }
+
+    fn forget_answer(&self, answer: &Rc<Answer>) {
+        self.cold.rma_handler.forget(self.context(), answer);
     }
 
     /// Sends a request once fewer than [`MAX_OUTSTANDING`] are under way to the

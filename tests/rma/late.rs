@@ -5,7 +5,7 @@ use super::*;
 use rankway::datatype::{Basic, Layout};
 use rankway::msg::Messenger;
 use rankway::netmod::Op;
-use rankway::rma::Error;
+use rankway::rma::{Custom, Error, register_operator};
 use std::time::{Duration, Instant};
 
 pub const GET: u8 = 0;
@@ -165,6 +165,74 @@ fn caller<N: Netmod>(w: &Window<N>, what: u8, reads: bool) -> Result {
     }
     w.put(&word(0, 2, 2), 2, SIGNAL).map_err(text)?;
     w.flush(2).map_err(text)
+}
+
+/// Adds the operand to a word.
+///
+/// # Safety
+/// As an operator.
+unsafe fn add(what: &Custom<'_>, result: &mut Vec<u8>) -> bool {
+    let Ok(one) = what.operand.try_into().map(u64::from_ne_bytes) else { return false };
+    // SAFETY: the span is a word.
+    unsafe {
+        let old = what.at.cast::<u64>().read_unaligned();
+        result.extend(old.to_ne_bytes());
+        what.at.cast::<u64>().write_unaligned(old + one);
+    }
+    true
+}
+
+/// An operator's work that waits for a busy rank while another is killed: once
+/// a flush has ended it is done or never will be, whatever the call said.
+pub fn operator<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const WORD: usize = 8;
+    crate::harness::print_pid();
+    let context = N::open(boot)?;
+    register_operator(&context, add);
+    let world = Communicator::world(&context);
+    let w = make::<ALLOCATED, N>(&world, SIGNAL + 8, 1).map_err(text)?;
+    let pids = world.allgather(&std::process::id().to_le_bytes()).map_err(text)?;
+    w.fence().map_err(text)?;
+    w.lock_all().map_err(text)?;
+    world.barrier().map_err(text)?;
+    match world.rank() {
+        0 => {
+            w.put(&word(0, 2, 1), 2, SIGNAL).map_err(text)?;
+            w.flush(2).map_err(text)?;
+            // Until it does not answer any more.
+            std::thread::sleep(Duration::from_millis(60));
+            let watched = Watched::default();
+            let one = 1_u64.to_ne_bytes();
+            if let Err(e) = watched.filling("custom", 8, |old| w.custom(1, &one, old, 2, WORD, 8)) {
+                println!("the call failed: {e}");
+            }
+            let start = Instant::now();
+            while let Err(e) = w.flush(2) {
+                ensure!(start.elapsed() < Duration::from_secs(10), "flush of the living: {e}");
+            }
+            let mut seen = [0; 8];
+            w.get(&mut seen, 2, WORD).map_err(text)?;
+            w.put(&seen, 2, WORD + 8).map_err(text)?;
+            w.put(&word(0, 2, 2), 2, SIGNAL).map_err(text)?;
+            w.flush(2).map_err(text)?;
+            watched.unwritten(Duration::from_millis(300), &mut || drop(context.progress()))
+        }
+        1 => {
+            std::thread::sleep(Duration::from_secs(60));
+            Ok(())
+        }
+        _ => {
+            await_signal(&w, 1)?;
+            std::thread::sleep(Duration::from_millis(100));
+            let victim = i32::from_le_bytes(pids[1].as_slice().try_into().map_err(text)?);
+            // SAFETY: a process of this job, which nobody has reaped yet.
+            unsafe { libc::kill(victim, libc::SIGKILL) };
+            std::thread::sleep(Duration::from_millis(1500));
+            await_signal(&w, 2)?;
+            let all = own(&w)?;
+            same("the word after the flush", &all[WORD..][..8], &all[WORD + 8..][..8])
+        }
+    }
 }
 
 /// Rank 1 is killed while it sends long messages to rank 0, whose buffer is its

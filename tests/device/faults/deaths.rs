@@ -408,7 +408,7 @@ pub fn deaths<N: Opens>(network: &str, env: &[(&'static str, &str)]) -> Vec<Scen
         let s = Scenario::new(format!("{what}/{network}"), 3, body).verdict(verdict);
         env.iter().fold(s, |s, (key, value)| s.env(key, *value))
     };
-    let killed: [(&str, Body); 18] = [
+    let killed: [(&str, Body); 19] = [
         ("killed in gets/created", killed_in_gets::<CREATED, N>),
         ("killed in gets/mapped", killed_in_gets::<ALLOCATED, N>),
         ("killed in puts, idle/created", killed_in_puts::<CREATED, 8, true, N>),
@@ -427,6 +427,7 @@ pub fn deaths<N: Opens>(network: &str, env: &[(&'static str, &str)]) -> Vec<Scen
         ("killed beside a put", late::writes::<{ late::PUT }, false, N>),
         ("killed beside a put of blocks", late::writes::<{ late::PUT_LAYOUT }, true, N>),
         ("killed beside a fetch", late::writes::<{ late::FETCH }, false, N>),
+        ("killed beside an operator", late::operator::<N>),
     ];
     let stopped: [(&str, Body); 2] = [
         ("stopped in puts/created", stopped_in_puts::<CREATED, N>),
