@@ -104,10 +104,14 @@ pub trait Boot: Send + Sync {
     /// [`BootError::TimedOut`] naming the missing where the launcher tells.
     fn fence(&self, idle: &mut dyn FnMut()) -> Result<(), BootError>;
 
-    /// Returns true if [`fence`](Boot::fence) waits for the others; not so where it only
-    /// commits, and the launcher waits later.
-    fn fence_waits(&self) -> bool {
-        true
+    /// Waits for all ranks of the job, also where [`fence`](Boot::fence) only commits
+    /// and the launcher waits later. Returns false, at once and on all ranks, where
+    /// they are not sure to come.
+    ///
+    /// # Errors
+    /// As [`Boot::fence`].
+    fn meet(&self) -> Result<bool, BootError> {
+        self.fence(&mut || {}).map(|()| true)
     }
 
     /// Commits what was put, and waits for nobody: peers that ask for it by

@@ -2,7 +2,7 @@
 //! processes of a node alike.
 //!
 //! Each appends to a file of the job's what it is to the system ([`attach::domain`]);
-//! behind a fence all of them read the same. So one that may not be attached to, is in
+//! once they met all of them read the same. So one that may not be attached to, is in
 //! another container, or was told something else keeps all from it.
 
 use super::DeviceError;
@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Returns true if this process wants the module, and all `on_node` processes of the
-/// job on this node do and may attach to each other. Collective over the job.
+/// job on this node do, met each other and may attach to each other. Collective over the job.
 ///
 /// # Errors
-/// As [`Boot::fence`].
+/// As [`Boot::meet`].
 pub(super) fn reached(boot: &dyn Boot, on_node: u32, wanted: bool) -> Result<bool, DeviceError> {
     let mine = wanted.then(attach::domain).flatten();
     if boot.size() == 1 {
@@ -26,12 +26,13 @@ pub(super) fn reached(boot: &dyn Boot, on_node: u32, wanted: bool) -> Result<boo
     }
     let path = path(boot.job());
     let added = note(&path, mine.unwrap_or(0));
-    let met = boot.fence(&mut || {});
+    let met = boot.meet();
     let all = added.and_then(|mut file| read(&mut file));
     // (Who is slower has it open.)
     let _ = std::fs::remove_file(&path);
-    met?;
-    Ok(all.is_ok_and(|all| all.len() == on_node as usize && all.iter().all(|&d| Some(d) == mine)))
+    let alike =
+        |all: Vec<u64>| all.len() == on_node as usize && all.iter().all(|&d| Some(d) == mine);
+    Ok(met? && all.is_ok_and(alike))
 }
 
 /// The file of this process's next call, whose number is the same on all.

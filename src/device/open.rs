@@ -99,7 +99,7 @@ pub fn open_over<N: Netmod>(
 ) -> Result<Rc<Context<N>>, DeviceError> {
     let start = Recorder::now();
     let mut params = params(&*boot, options)?;
-    if N::WITH_NODE && boot.fence_waits() {
+    if N::WITH_NODE {
         params.attachable = agreement::reached(&*boot, params.on_node, N::takes_node(&params))?;
     }
     let providers = N::open_providers(&params)?;

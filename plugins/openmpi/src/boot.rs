@@ -2,17 +2,20 @@
 //!
 //! Open MPI connects to the launcher long before components are opened, and
 //! exchanges what all of them published once, after they were opened. So a fence
-//! here commits and does not wait: a process whose component declines must not
-//! leave the others waiting. Values are fetched one peer at a time; the store
+//! here commits and does not wait. Ranks whose messages go this way meet before,
+//! by a fence of their own, which ends the job where one does not take part: its
+//! messages would go another way. Values are fetched one peer at a time; the store
 //! answers once the peer has committed.
 
 use crate::ffi;
 use crate::log::abort_with;
 use rankway::boot::{Boot, BootError, sweep_process, sweep_stale};
 use std::collections::HashMap;
-use std::ffi::{CStr, CString, c_int};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::fmt;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 /// A process's name: its job and its rank there. The upper half of a job's
 /// number is that of its `mpirun`, the lower counts what that started.
@@ -45,6 +48,19 @@ struct OtherJobs {
     numbers: HashMap<Name, u32>,
 }
 
+/// How long a rank waits for the others of its job at their start.
+const MEETING: Duration = Duration::from_secs(120);
+
+/// How a meeting went: a code of Open MPI's, or [`NOT_YET`].
+type Met = AtomicI32;
+const NOT_YET: c_int = c_int::MAX;
+
+/// All ranks came.
+unsafe extern "C" fn came(code: c_int, met: *mut c_void) {
+    // SAFETY: the place that `meet` gave, which stays.
+    unsafe { &*met.cast::<Met>() }.store(code, Ordering::Release);
+}
+
 /// [`Boot`] over Open MPI's modex.
 pub(crate) struct Modex {
     me: Name,
@@ -54,11 +70,14 @@ pub(crate) struct Modex {
     hosts: OnceLock<HashMap<String, u32>>,
     other_jobs: Mutex<OtherJobs>,
     published: Mutex<Vec<String>>,
+    /// The other ranks are sure to meet, too.
+    meets: bool,
 }
 
 impl Modex {
-    /// This process's own view.
-    pub(crate) fn new() -> Modex {
+    /// This process's own view; `meets` if the others open one for their messages,
+    /// too.
+    pub(crate) fn new(meets: bool) -> Modex {
         let (mut jobid, mut vpid, mut size, mut peers) = (0, 0, 0, 0);
         // SAFETY: four live places.
         unsafe { ffi::rw_process(&mut jobid, &mut vpid, &mut size, &mut peers) };
@@ -72,6 +91,7 @@ impl Modex {
             hosts: OnceLock::new(),
             other_jobs: Mutex::default(),
             published: Mutex::default(),
+            meets,
         }
     }
 
@@ -217,8 +237,31 @@ impl Boot for Modex {
         self.commit()
     }
 
-    fn fence_waits(&self) -> bool {
-        false
+    fn meet(&self) -> Result<bool, BootError> {
+        if !self.meets {
+            return Ok(false);
+        }
+        let met: &'static Met = Box::leak(Box::new(Met::new(NOT_YET)));
+        // SAFETY: a function that outlives the call, and a place that stays.
+        let mut code = unsafe { ffi::rw_modex_meet(Some(came), std::ptr::from_ref(met) as *mut _) };
+        let start = Instant::now();
+        while code == ffi::SUCCESS {
+            match met.load(Ordering::Acquire) {
+                NOT_YET if start.elapsed() < MEETING => {
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+                NOT_YET => code = NOT_YET,
+                ffi::SUCCESS => return Ok(true),
+                refused => code = refused,
+            }
+        }
+        // Open MPI's own fences do not fit any more.
+        let how = match code {
+            NOT_YET => format!("waited {MEETING:?} for the other ranks at the start"),
+            code => format!("cannot meet the other ranks at the start: error {code}"),
+        };
+        let remedy = "is the mtl rankway installed, and chosen alike, for all of them?";
+        abort_with(1, &format!("rank {} {how}; {remedy}", self.me.vpid))
     }
 
     fn commit(&self) -> Result<(), BootError> {

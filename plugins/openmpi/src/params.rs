@@ -54,9 +54,10 @@ pub(crate) fn register(mtl: Component) {
     variable(
         mtl,
         c"provider",
-        c"libfabric providers by name, separated by commas, such as shm, tcp;ofi_rxm or \
-          shm,verbs;ofi_rxm (rankway info lists them). Empty: shared memory on the node and the \
-          best network for the rest. UCX goes by UCX_TLS and UCX_NET_DEVICES instead",
+        c"Providers by name, separated by commas: node (Rankway's own), or libfabric's, such as \
+          shm, tcp;ofi_rxm or node,verbs;ofi_rxm (rankway info lists them). Empty: node where the \
+          processes may attach to each other, else shm, and the best network for the rest. UCX \
+          goes by UCX_TLS and UCX_NET_DEVICES instead",
         text,
         usual,
         &PROVIDER,

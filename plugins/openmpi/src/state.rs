@@ -49,37 +49,47 @@ pub(crate) type Chosen = rankway_plugin::Chosen<OpenMpi>;
 struct Shared {
     users: u32,
     chosen: Option<Chosen>,
+    /// Why it could not be opened: nobody tries again.
+    refused: Option<String>,
 }
 
-static SHARED: Mutex<Shared> = Mutex::new(Shared { users: 0, chosen: None });
+static SHARED: Mutex<Shared> = Mutex::new(Shared { users: 0, chosen: None, refused: None });
 /// The same for the progress function, which has no argument.
 static CURRENT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The state, opened by the first component that asks; each gives it back with
-/// [`release`].
+/// [`release`]. `messages` if it is asked for them, as it is on all ranks or none.
 ///
 /// # Errors
 /// Why it cannot be opened, for people.
-pub(crate) fn acquire(threads: bool) -> Result<Chosen, String> {
+pub(crate) fn acquire(threads: bool, messages: bool) -> Result<Chosen, String> {
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(chosen) = shared.chosen {
         shared.users += 1;
         return Ok(chosen);
     }
+    if let Some(why) = &shared.refused {
+        return Err(why.clone());
+    }
+    let chosen = open(threads, messages).inspect_err(|why| shared.refused = Some(why.clone()))?;
+    shared.users = 1;
+    shared.chosen = Some(chosen);
+    Ok(chosen)
+}
+
+fn open(threads: bool, messages: bool) -> Result<Chosen, String> {
     if let Some(why) = version::mismatch() {
         return Err(why);
     }
     params::strategy()?;
     let options = Options::default().provider(params::provider()).threads(threads);
     let name = params::netmod();
-    let opened = rankway_plugin::open(name.as_deref(), Arc::new(Modex::new()), &options);
+    let opened = rankway_plugin::open(name.as_deref(), Arc::new(Modex::new(messages)), &options);
     let chosen = opened.map_err(|why| match name {
         Some(name) => format!("mtl_rankway_netmod is '{name}': {why}"),
         None => why,
     })?;
     match_netmod!(chosen, Chosen(state) => start(state));
-    shared.users = 1;
-    shared.chosen = Some(chosen);
     Ok(chosen)
 }
 

@@ -37,12 +37,15 @@
 #define RW_HOSTNAME PMIX_HOSTNAME
 #define RW_STRING PMIX_STRING
 #define RW_COMMIT() opal_pmix_convert_status(PMIx_Commit())
+#define RW_FENCE(came, place) \
+    opal_pmix_convert_status(PMIx_Fence_nb(NULL, 0, NULL, 0, (pmix_op_cbfunc_t) (came), place))
 #define RW_JOB_SIZE opal_process_info.num_procs
 #else
 #define RW_GLOBAL OPAL_PMIX_GLOBAL
 #define RW_HOSTNAME OPAL_PMIX_HOSTNAME
 #define RW_STRING OPAL_STRING
 #define RW_COMMIT() opal_pmix.commit()
+#define RW_FENCE(came, place) opal_pmix.fence_nb(NULL, 0, came, place)
 #define RW_JOB_SIZE orte_process_info.num_procs
 #endif
 
@@ -107,6 +110,11 @@ int rw_modex_put(const char *key, const void *start, size_t bytes)
 int rw_modex_commit(void)
 {
     return RW_COMMIT();
+}
+
+int rw_modex_meet(void (*came)(int code, void *place), void *place)
+{
+    return RW_FENCE(came, place);
 }
 
 int rw_modex_get(uint32_t jobid, uint32_t vpid, const char *key, void **start, size_t *bytes)

@@ -104,7 +104,7 @@ unsafe extern "C" fn init(
     unsafe {
         *accelerators = false
     };
-    let opened = std::panic::catch_unwind(|| state::acquire(mpi_threads));
+    let opened = std::panic::catch_unwind(|| state::acquire(mpi_threads, true));
     match opened.unwrap_or_else(|_| Err("a bug in rankway".into())) {
         Ok(chosen) => rankway::match_netmod!(chosen, Chosen(state) => table::module(state)),
         Err(why) => {

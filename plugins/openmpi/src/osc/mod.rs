@@ -69,7 +69,7 @@ fn chosen() -> Option<(Chosen, bool)> {
 }
 
 unsafe extern "C" fn init(_progress_threads: bool, threads: bool) -> c_int {
-    guarded(|| match state::acquire(threads) {
+    guarded(|| match state::acquire(threads, false) {
         Ok(state) => {
             *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = Some((state, threads));
             // SAFETY: a function that stays, as the library is never unloaded.
