@@ -429,7 +429,7 @@ fn what_cannot_be_written_harms_nobody(name: &str) -> Result {
 
 /// Rank 1 is killed when all have said much; the others go on without it.
 fn death(boot: Arc<dyn Boot>) -> Result {
-    let context = <Ofi as Opens>::open(boot)?;
+    let context = <Ofi as Opens>::open(boot.clone())?;
     let world = Communicator::world(&context);
     let window = Window::allocate(&world, 64, 8).map_err(text)?;
     window.lock_all().map_err(text)?;
@@ -440,6 +440,7 @@ fn death(boot: Arc<dyn Boot>) -> Result {
     // (What is in the rings is written each tenth of a second.)
     std::thread::sleep(std::time::Duration::from_millis(600));
     world.barrier().map_err(text)?;
+    harness::leave_together(&*boot, &context)?;
     if me == 1 {
         harness::die();
     }

@@ -74,12 +74,13 @@ pub fn holder<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
 /// A target that dies during accumulates: its name comes out, and others are
 /// reached all the same.
 pub fn target<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
-    let context = N::open(boot)?;
+    let context = N::open(boot.clone())?;
     let world = Communicator::world(&context);
     let me = world.rank();
     let w = make::<N, KIND>(&world, 4096, 1)?;
     w.lock_all().map_err(text)?;
     world.barrier().map_err(text)?;
+    leave_together(&*boot, &context)?;
     if me == VICTIM {
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(100) {

@@ -2,7 +2,7 @@
 
 use super::{CREATED, VICTIM, make};
 use crate::ensure;
-use crate::harness::{Opens, Result, die, panic_of, text};
+use crate::harness::{Opens, Result, die, leave_together, panic_of, text};
 use rankway::boot::Boot;
 use rankway::netmod::Op;
 use rankway::rma::{Communicator, TypedWindow};
@@ -140,13 +140,14 @@ pub fn panic<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 /// A peer dies amidst scopes: it is named, the buffers are the caller's again,
 /// and scopes with the living go on.
 pub fn dead<N: Opens>(boot: Arc<dyn Boot>) -> Result {
-    let context = N::open(boot)?;
+    let context = N::open(boot.clone())?;
     let world = Communicator::world(&context);
     let me = world.rank();
     let window = make::<CREATED, N, u64>(&world, 3 * LONG, 0)?;
     window.local().map_err(text)?.copy_from(0, &values(me, LONG)).map_err(text)?;
     world.barrier().map_err(text)?;
     window.lock_all().map_err(text)?;
+    leave_together(&*boot, &context)?;
     let start = Instant::now();
     if me == VICTIM {
         while start.elapsed() < Duration::from_millis(150) {
