@@ -9,6 +9,13 @@ use std::slice;
 /// A block of so many bytes is the packed stream of the other side, where that side's
 /// blocks are a quarter of it or less: kernels pack or unpack it.
 const STREAM: u64 = 1024;
+/// Where both sides' next stretches have fewer bytes than this, going from one to the next
+/// takes longer than kernels that pack and unpack.
+const SCATTERED: u64 = 128;
+/// Bytes that are packed before they are unpacked: they stay in the nearest cache.
+const STAGE: usize = 8192;
+/// Bytes that are staged before the blocks are looked at again.
+const STAGED: u64 = 8 * STAGE as u64;
 
 impl Layout {
     /// Copies bytes `range` of this layout's packed stream, out of memory with its origin
@@ -56,6 +63,14 @@ impl Layout {
             && let (Some(from), Some(to)) = (ours.stretch(), theirs.stretch())
         {
             let left = end - at;
+            if (from.len * from.count).max(to.len * to.count) < SCATTERED && left >= STREAM {
+                let next = at + left.min(STAGED);
+                // SAFETY: [MEM].
+                unsafe { self.stage(memory, into, target, at..next) };
+                at = next;
+                (ours, theirs) = (self.blocks_from(at), into.blocks_from(at));
+                continue;
+            }
             let source = memory.wrapping_offset(from.at as isize);
             let sink = target.wrapping_offset(to.at as isize);
             if from.len == to.len && from.len <= left {
@@ -95,6 +110,23 @@ impl Layout {
             }
         }
         done
+    }
+
+    /// Packs and unpacks these bytes.
+    ///
+    /// # Safety
+    /// As [`Layout::copy_to_raw`].
+    #[inline(never)]
+    unsafe fn stage(&self, memory: *const u8, into: &Layout, target: *mut u8, range: Range<u64>) {
+        let mut stage = [0; STAGE];
+        for at in range.clone().step_by(STAGE) {
+            let stage = &mut stage[..(range.end - at).min(STAGE as u64) as usize];
+            // SAFETY: [MEM].
+            unsafe {
+                self.pack_raw(memory, at, stage);
+                into.unpack_raw(target, at, stage);
+            }
+        }
     }
 }
 

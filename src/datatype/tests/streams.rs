@@ -63,6 +63,27 @@ fn places_are_apart(naive: &Naive) -> bool {
     places.windows(2).all(|two| two[0] != two[1])
 }
 
+/// Structures with gaps, other ones on the other side, longer than what is staged at once.
+#[test]
+fn many_short_blocks_on_both_sides() {
+    let byte = || Recipe::Basic(Basic::U8);
+    let one = |blocks: &[(u64, i64)], extent| {
+        let parts = blocks.iter().map(|&(count, at)| (count, at, byte())).collect();
+        Recipe::Resized(0, extent, Box::new(Recipe::Structure(parts)))
+    };
+    let many = |of: &Recipe| {
+        both(&Recipe::Contiguous(if cfg!(miri) { 100 } else { 6000 }, Box::new(of.clone())))
+    };
+    let gaps = one(&[(12, 0), (4, 16)], 24);
+    for into in [gaps.clone(), one(&[(3, 0), (8, 5), (5, 14)], 21), one(&[(16, 0)], 16)] {
+        let (a, b) = (many(&gaps), many(&into));
+        for cuts in [&[][..], &[1], &[70_001, 9]] {
+            check_between((&a.0, &a.1), (&b.0, &b.1), cuts);
+            check_between((&b.0, &b.1), (&a.0, &a.1), cuts);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: if cfg!(miri) { 4 } else { 400 }, ..ProptestConfig::default()
