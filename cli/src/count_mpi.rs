@@ -57,14 +57,6 @@ pub(crate) struct Args {
     rank: Option<Vec<String>>,
 }
 
-/// Beside those that `rankway mpi` measures.
-const FURTHER: [Stack; 1] = [Stack {
-    name: "osc-pt2pt",
-    flags: "pml ob1, btl self+vader, osc pt2pt",
-    half: "one",
-    ours: false,
-}];
-
 /// What every choice of components has above it; the rest is the components' part,
 /// with the libraries that it calls.
 const FRAME: [&str; 4] = ["libmpi", "libopen-pal", "libevent", "mca_pml_cm"];
@@ -111,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
             return Err(format!("{what} are not at {}; run it as: make count-mpi", path.display()));
         }
     }
-    let stacks = mpirun::chosen(STACKS.iter().chain(&FURTHER), &args.stack)?;
+    let stacks = mpirun::chosen(STACKS.iter(), &args.stack)?;
     let bar = match args.json {
         true => indicatif::ProgressBar::hidden(),
         false => output::progress(stacks.len() as u32, String::new()),

@@ -18,8 +18,8 @@ use std::process::ExitCode;
 #[command(
     allow_negative_numbers = true,
     after_help = "Examples:\n  make bench-mpi\n  make bench-mpi ARGS=\"--rounds 5 --svg mpi.svg\"\n  \
-    make bench-mpi ARGS=\"--stack rankway,osc-sm --json\"\n\
-    JSON keys: figures[].{name,lower_is_better,ours,best,best_stack,ratio,bound,met}, \
+    make bench-mpi ARGS=\"--stack rankway,osc-sm --json\"\n  make bench-mpi ARGS=--created\n\
+    JSON keys: created, figures[].{name,lower_is_better,ours,best,best_stack,ratio,bound,met}, \
     stacks.NAME.{flags,error,crashed[],figures.NAME}"
 )]
 pub(crate) struct Args {
@@ -45,6 +45,10 @@ pub(crate) struct Args {
     /// Seconds after which a run is given up
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     limit: u64,
+    /// Windows over memory of the program's own, in place of allocated ones and
+    /// of messages
+    #[arg(long)]
+    created: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -66,6 +70,7 @@ type Figures = BTreeMap<String, f64>;
 
 #[derive(Serialize)]
 struct Report {
+    created: bool,
     figures: Vec<Figure>,
     stacks: BTreeMap<&'static str, Run>,
 }
@@ -107,7 +112,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
             return Err(format!("{what} is not at {}; run it as: make bench-mpi", path.display()));
         }
     }
-    let stacks = mpirun::chosen(STACKS.iter(), &args.stack)?;
+    let fits = |stack: &&Stack| !args.created || (stack.half != "two" && stack.creates);
+    let stacks = mpirun::chosen(STACKS.iter().filter(fits), &args.stack)?;
     let bar = match args.json {
         true => indicatif::ProgressBar::hidden(),
         false => output::progress(args.rounds * stacks.len() as u32, String::new()),
@@ -136,7 +142,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         }
     }
     bar.finish_and_clear();
-    let report = Report { figures: compare(&stacks, &runs), stacks: runs };
+    let report = Report { created: args.created, figures: compare(&stacks, &runs), stacks: runs };
     let mut out = Vec::new();
     if args.json {
         let text = serde_json::to_string_pretty(&report).map_err(|e| e.to_string())?;
@@ -175,9 +181,10 @@ fn once(
         Err(why) => return failed(why, None),
     };
     let mut command = session.mpirun(stack, &args.components);
+    let half = if args.created { "created" } else { stack.half };
     command
         .arg(&args.program)
-        .args([args.slice.to_string(), args.samples.to_string(), stack.half.to_owned()])
+        .args([args.slice.to_string(), args.samples.to_string(), half.to_owned()])
         .args(omitted);
     let outcome = mpirun::run(command, args.limit);
     let mut at = None;
@@ -197,7 +204,7 @@ fn once(
 }
 
 /// The names of all figures, in the benchmark's order.
-const NAMES: [&str; 26] = [
+const NAMES: [&str; 28] = [
     "send_latency_us",
     "send_rate_M/s",
     "send_bandwidth_MB/s",
@@ -215,6 +222,7 @@ const NAMES: [&str; 26] = [
     "put_transposed_MB/s",
     "put_structures_MB/s",
     "get_latency_us",
+    "get_rate_M/s",
     "accumulate_latency_us",
     "accumulate_rate_M/s",
     "accumulate_1MiB_us",
@@ -224,6 +232,7 @@ const NAMES: [&str; 26] = [
     "compare_and_swap_latency_us",
     "lock_shared_latency_us",
     "lock_exclusive_latency_us",
+    "fence_us",
 ];
 
 fn compare(stacks: &[&Stack], runs: &BTreeMap<&'static str, Run>) -> Vec<Figure> {
@@ -252,7 +261,8 @@ fn compare(stacks: &[&Stack], runs: &BTreeMap<&'static str, Run>) -> Vec<Figure>
             met: ratio.zip(bound).map(meets),
         }
     };
-    NAMES.into_iter().map(figure).collect()
+    let all = NAMES.into_iter().map(figure);
+    all.filter(|figure| stacks.iter().any(|stack| value(stack, &figure.name).is_some())).collect()
 }
 
 impl Report {
@@ -262,6 +272,10 @@ impl Report {
         heads.extend(["ours /\nbest", "should\nbe"]);
         let mut table = Table::new(&heads);
         table.title("MPI programs on Open MPI's own components and on ours, 2 ranks, one node");
+        table.title(match self.created {
+            true => "Windows over memory of the program's own",
+            false => "Allocated windows",
+        });
         table.title("8 bytes, rates with 64 under way, bandwidth of 1 MiB; the best of all runs");
         table.title(
             "Vectors of every second double, a matrix transposed, structures of 16 bytes in 24",

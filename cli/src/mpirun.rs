@@ -13,33 +13,57 @@ pub(crate) struct Stack {
     pub(crate) flags: &'static str,
     /// What it is for: "two"-sided calls, "one"-sided ones, or "both".
     pub(crate) half: &'static str,
+    /// Takes windows over memory of the program's own.
+    pub(crate) creates: bool,
     pub(crate) ours: bool,
 }
 
-pub(crate) const STACKS: [Stack; 8] = [
-    Stack { name: "rankway", flags: "pml cm, mtl rankway, osc rankway", half: "both", ours: true },
+pub(crate) const STACKS: [Stack; 9] = [
+    Stack {
+        name: "rankway",
+        flags: "pml cm, mtl rankway, osc rankway",
+        half: "both",
+        creates: true,
+        ours: true,
+    },
     Stack {
         name: "rankway-ucx",
         flags: "pml cm, mtl rankway, osc rankway, mtl_rankway_netmod ucx",
         half: "both",
+        creates: true,
         ours: true,
     },
-    Stack { name: "ob1+vader", flags: "pml ob1, btl self+vader", half: "two", ours: false },
-    Stack { name: "cm+ofi", flags: "pml cm, mtl ofi", half: "two", ours: false },
-    Stack { name: "ucx", flags: UCX, half: "two", ours: false },
+    Stack {
+        name: "ob1+vader",
+        flags: "pml ob1, btl self+vader",
+        half: "two",
+        creates: false,
+        ours: false,
+    },
+    Stack { name: "cm+ofi", flags: "pml cm, mtl ofi", half: "two", creates: false, ours: false },
+    Stack { name: "ucx", flags: UCX, half: "two", creates: false, ours: false },
     Stack {
         name: "osc-rdma",
         flags: "pml ob1, btl self+vader, osc rdma",
         half: "one",
+        creates: true,
         ours: false,
     },
     Stack {
         name: "osc-sm",
         flags: "pml ob1, btl self+vader, osc sm+pt2pt",
         half: "one",
+        creates: false,
         ours: false,
     },
-    Stack { name: "osc-ucx", flags: UCX, half: "one", ours: false },
+    Stack {
+        name: "osc-pt2pt",
+        flags: "pml ob1, btl self+vader, osc pt2pt",
+        half: "one",
+        creates: true,
+        ours: false,
+    },
+    Stack { name: "osc-ucx", flags: UCX, half: "one", creates: true, ours: false },
 ];
 
 /// Without the last two Open MPI takes UCX with InfiniBand only.

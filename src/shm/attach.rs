@@ -36,7 +36,8 @@ impl Direction {
 
 /// A number that processes of a machine share if they may attach to each other, as far
 /// as this one can tell: its user, namespaces and capabilities (ptrace(2), "Ptrace
-/// access mode checking"); `None` where nobody may, or this one may not ask.
+/// access mode checking"); `None` where nobody may, this one may not ask, or what else
+/// the module for the node needs of the system is not there.
 pub(crate) fn domain() -> Option<u64> {
     const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
     let scope = std::fs::read_to_string(SCOPE).unwrap_or_default();
@@ -51,6 +52,8 @@ pub(crate) fn domain() -> Option<u64> {
     let here = (&raw mut to).cast();
     // SAFETY: two words of this process's own.
     unsafe { copy(Direction::Out, std::process::id(), there, here, size_of_val(&from)) }.ok()?;
+    // Before Linux 5.3, under valgrind and in some containers there is none.
+    crate::process::pidfd_open(std::process::id()).ok()?;
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let me = crate::process::ProcessId::current();
     let mut known = me.machine.to_vec();

@@ -5,8 +5,9 @@
  * before the first of a figure, so that a library that crashes leaves what it got
  * to. A round goes through all figures: a machine that is slow for half a second spoils part of the rounds
  * then, not all rounds of a figure. Arguments: milliseconds of a figure in a
- * round, rounds, "two" or "one" for the two-sided or the one-sided half alone or
- * "both", and names of figures to leave out. */
+ * round, rounds, "two" or "one" for the two-sided or the one-sided half alone,
+ * "both", or "created" for the one-sided half on a window over memory of the
+ * program's own, and names of figures to leave out. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,6 +232,12 @@ static void get_latency(long count)
 	ORIGIN(MPI_Get(in, 8, MPI_CHAR, 1, 0, 8, MPI_CHAR, win); MPI_Win_flush(1, win))
 }
 
+static void get_rate(long count)
+{
+	ORIGIN(MPI_Get(in, 8, MPI_CHAR, 1, 8 * (i % WINDOW), 8, MPI_CHAR, win);
+	       if (i % WINDOW == WINDOW - 1) MPI_Win_flush(1, win))
+}
+
 static void accumulate_latency(long count)
 {
 	ORIGIN(MPI_Accumulate(out, 1, MPI_LONG, 1, 0, 1, MPI_LONG, MPI_SUM, win);
@@ -286,6 +293,12 @@ static void lock_exclusive(long count)
 	ORIGIN(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, win); MPI_Win_unlock(1, win))
 }
 
+static void fence(long count)
+{
+	for (long i = 0; i < count; i++)
+		MPI_Win_fence(0, win);
+}
+
 #define US(name, run) { name, run, 0, 1e6, 0, 0 }
 #define RATE(name, run) { name, run, 1, 1e-6, 0, 0 }
 #define BYTES(name, run) { name, run, 1, LONG * 1e-6, 0, 0 }
@@ -312,6 +325,7 @@ static struct figure puts_and_gets[] = {
 	BYTES("put_transposed_MB/s", put_transposed),
 	BYTES("put_structures_MB/s", put_structures),
 	US("get_latency_us", get_latency),
+	RATE("get_rate_M/s", get_rate),
 	US("accumulate_latency_us", accumulate_latency),
 	RATE("accumulate_rate_M/s", accumulate_rate),
 	US("accumulate_1MiB_us", accumulate_long),
@@ -324,6 +338,10 @@ static struct figure puts_and_gets[] = {
 static struct figure locks[] = {
 	US("lock_shared_latency_us", lock_shared),
 	US("lock_exclusive_latency_us", lock_exclusive),
+};
+
+static struct figure fences[] = {
+	US("fence_us", fence),
 };
 
 int main(int argc, char **argv)
@@ -354,17 +372,27 @@ int main(int argc, char **argv)
 	memset(in, 0, SPREAD);
 	make_types();
 
-	if (strcmp(half, "one"))
+	int created = !strcmp(half, "created");
+	if (strcmp(half, "one") && !created)
 		measure(sends, MANY(sends));
 	if (strcmp(half, "two")) {
 		void *base;
-		MPI_Win_allocate(SPREAD, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+		if (created) {
+			base = malloc(SPREAD);
+			if (!base)
+				MPI_Abort(MPI_COMM_WORLD, 3);
+			MPI_Win_create(base, SPREAD, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+		} else {
+			MPI_Win_allocate(SPREAD, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+		}
 		memset(base, 0, SPREAD);
 		MPI_Barrier(MPI_COMM_WORLD);
 		MPI_Win_lock_all(0, win);
 		measure(puts_and_gets, MANY(puts_and_gets));
 		MPI_Win_unlock_all(win);
 		measure(locks, MANY(locks));
+		MPI_Win_fence(0, win);
+		measure(fences, MANY(fences));
 		MPI_Win_free(&win);
 	}
 	MPI_Finalize();
