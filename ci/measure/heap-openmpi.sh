@@ -9,8 +9,10 @@
 # Of a job the process that has most counts. Heap is what was asked of malloc and
 # not freed; address space may be more than memory, which is given page by page.
 #   OPENMPI_DIR   where our components are installed (make openmpi)
+# Then the private memory of a process that has spoken to nobody, as the system
+# counts it, beside that of one on Open MPI's own components.
 # Status 1 when the heap before any communication grows by more than 64 bytes a
-# rank.
+# rank, or that memory is more than 256 KiB above Open MPI's own.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 components=${OPENMPI_DIR:-$PWD/target/openmpi}
@@ -26,6 +28,18 @@ for n in "${ranks[@]}"; do
     { tail -n 5 "$work/why" >&2; echo "heap-openmpi: $n ranks did not run with the components of $components" >&2; exit 2; }
   sed "s/^\(init\|ring\) /\1 $n /" "$work/said" >>"$work/all"
 done
+mpicc.openmpi -std=gnu11 -O2 -Wall -Wextra -o "$work/private" plugins/openmpi/bench/private.c
+private() { # flags... : the least of three jobs, whose sizes of pages read differ a little
+  for _ in 1 2 3; do
+    TMPDIR=$work timeout --kill-after=5 120 mpirun.openmpi --allow-run-as-root --oversubscribe -n 4 "$@" "$work/private" \
+      2>"$work/why" </dev/null || { tail -n 5 "$work/why" >&2; echo "heap-openmpi: four ranks did not run with: $*" >&2; exit 2; }
+  done | sort -n | head -n 1
+}
+ours=(--mca mca_base_component_path "$components:SYS_DEFAULT" --mca pml cm --mca mtl rankway --mca osc rankway)
+here=$(private "${ours[@]}")
+shm=$(private "${ours[@]}" --mca mtl_rankway_provider shm)
+stock=$(private)
+status=0
 awk '
   # when n rank ours B calls private B P shared B P libfabric B rest B
   function most(key, value) { if (!(key in max) || value > max[key]) max[key] = value }
@@ -58,4 +72,9 @@ awk '
     s = slope("init", 1)
     printf "\nour heap: %.1f bytes a rank, at most 64: %s\n", s, s <= 64 ? "met" : "NOT met"
     exit s > 64
-  }' "$work/all"
+  }' "$work/all" || status=$?
+printf '\nprivate memory of a silent process, KiB: ours %d, over libfabric shm %d, Open MPI alone %d\n' "$here" "$shm" "$stock"
+met=met
+[ $((here - stock)) -le 256 ] || { met="NOT met" && status=1; }
+printf 'ours beyond Open MPI alone: %d KiB, at most 256: %s\n' $((here - stock)) "$met"
+exit $status
