@@ -213,6 +213,9 @@ impl Peer {
         if theirs != [MAGIC, address.rings.nonce] {
             return Err(io::Error::other("another process goes by that number"));
         }
+        // The first touch of its page is a fault, which the first operation is not to wait for.
+        let element_lock = table.element_lock(me);
+        drop(element_lock.lock());
         rings.bell().join();
         let place = rings.claimed().fetch_add(1, Ordering::Relaxed);
         if place >= places {
@@ -220,7 +223,6 @@ impl Peer {
             let text = format!("all {places} places of its rings are taken");
             return Err(io::Error::other(text));
         }
-        let element_lock = table.element_lock(me);
         let me = std::process::id();
         // SAFETY: rings of the map, which lives as long; the place is this endpoint's
         // alone, so nobody else sends there. (A ring's sender is never 0, nor a role.)
