@@ -4,7 +4,8 @@
 //! slow must not keep a core. So the first polls go back to back; then each
 //! round yields; when nothing at all came in for a few milliseconds the thread
 //! sleeps, on the providers' descriptors where all of them have one and what
-//! is waited for comes through them, else for naps that grow to a millisecond.
+//! is waited for comes through them, else for naps that grow with the wait, to a
+//! millisecond.
 
 use super::DeviceError;
 use super::context::Context;
@@ -27,6 +28,9 @@ const SILENCE: Duration = Duration::from_millis(250);
 const AWAKE: Duration = Duration::from_millis(3);
 const FIRST_NAP: Duration = Duration::from_micros(50);
 const LONGEST_NAP: Duration = Duration::from_millis(1);
+/// A nap takes no longer than such a part of the wait before it: what is waited for may
+/// be a word in memory, whose writer wakes nobody.
+const NAP_PART: u32 = 64;
 /// How long a wait for a living peer on the node goes on when another there is
 /// known to be dead, and may have taken a lock with it.
 const HOPELESS: Duration = Duration::from_secs(2);
@@ -99,12 +103,11 @@ impl Sleep {
 pub(super) struct Quiet {
     events: u64,
     since: Instant,
-    nap: Duration,
 }
 
 impl Quiet {
     pub(super) fn new<N: Netmod>(context: &Context<N>) -> Quiet {
-        Quiet { events: context.pace.events(), since: Instant::now(), nap: FIRST_NAP }
+        Quiet { events: context.pace.events(), since: Instant::now() }
     }
 
     /// The sleep to take now, if it is time for one. `wired`: all that is
@@ -113,11 +116,12 @@ impl Quiet {
         if context.pace.events() != self.events {
             *self = Quiet::new(context);
         }
-        if self.since.elapsed() < AWAKE {
+        let quiet = self.since.elapsed();
+        if quiet < AWAKE {
             return None;
         }
-        let nap = Sleep { fds: [-1; 3], count: 0, limit: self.nap };
-        self.nap = (self.nap * 2).min(LONGEST_NAP);
+        let limit = (quiet / NAP_PART).clamp(FIRST_NAP, LONGEST_NAP);
+        let nap = Sleep { fds: [-1; 3], count: 0, limit };
         Some(if wired { context.descriptors().unwrap_or(nap) } else { nap })
     }
 }

@@ -61,6 +61,15 @@ impl ElementLock {
         unsafe { &*self.segment.start().cast::<LockWord>() }
     }
 
+    /// Writes to the page of the lock, if to nothing else there: its first touch is a
+    /// fault.
+    pub(crate) fn touch(&self) {
+        let word = self.word();
+        if word.try_take(self.me.0).is_ok() {
+            word.give_back();
+        }
+    }
+
     /// Waits for the lock.
     #[inline]
     pub(crate) fn lock(&self) -> Held<'_> {

@@ -215,7 +215,7 @@ impl Peer {
         }
         // The first touch of its page is a fault, which the first operation is not to wait for.
         let element_lock = table.element_lock(me);
-        drop(element_lock.lock());
+        element_lock.touch();
         rings.bell().join();
         let place = rings.claimed().fetch_add(1, Ordering::Relaxed);
         if place >= places {
