@@ -244,6 +244,9 @@ impl Boot for Modex {
         let met: &'static Met = Box::leak(Box::new(Met::new(NOT_YET)));
         // SAFETY: a function that outlives the call, and a place that stays.
         let mut code = unsafe { ffi::rw_modex_meet(Some(came), std::ptr::from_ref(met) as *mut _) };
+        if code == ffi::OMPI_ERR_NOT_SUPPORTED {
+            return Ok(false);
+        }
         let start = Instant::now();
         while code == ffi::SUCCESS {
             match met.load(Ordering::Acquire) {

@@ -37,15 +37,12 @@
 #define RW_HOSTNAME PMIX_HOSTNAME
 #define RW_STRING PMIX_STRING
 #define RW_COMMIT() opal_pmix_convert_status(PMIx_Commit())
-#define RW_FENCE(came, place) \
-    opal_pmix_convert_status(PMIx_Fence_nb(NULL, 0, NULL, 0, (pmix_op_cbfunc_t) (came), place))
 #define RW_JOB_SIZE opal_process_info.num_procs
 #else
 #define RW_GLOBAL OPAL_PMIX_GLOBAL
 #define RW_HOSTNAME OPAL_PMIX_HOSTNAME
 #define RW_STRING OPAL_STRING
 #define RW_COMMIT() opal_pmix.commit()
-#define RW_FENCE(came, place) opal_pmix.fence_nb(NULL, 0, came, place)
 #define RW_JOB_SIZE orte_process_info.num_procs
 #endif
 
@@ -114,7 +111,17 @@ int rw_modex_commit(void)
 
 int rw_modex_meet(void (*came)(int code, void *place), void *place)
 {
-    return RW_FENCE(came, place);
+#if OPAL_MAJOR_VERSION >= 5
+    pmix_status_t rc = PMIx_Fence_nb(NULL, 0, NULL, 0, (pmix_op_cbfunc_t) came, place);
+    if (PMIX_OPERATION_SUCCEEDED == rc) {
+        came(OMPI_SUCCESS, place);
+        return OMPI_SUCCESS;
+    }
+    return opal_pmix_convert_status(rc);
+#else
+    return NULL == opal_pmix.fence_nb ? OMPI_ERR_NOT_SUPPORTED
+                                      : opal_pmix.fence_nb(NULL, 0, came, place);
+#endif
 }
 
 int rw_modex_get(uint32_t jobid, uint32_t vpid, const char *key, void **start, size_t *bytes)
