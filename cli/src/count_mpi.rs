@@ -133,7 +133,7 @@ fn once(args: &Args, stack: &Stack) -> Run {
     let mut run = Run { flags: stack.flags, error: None, calls: Vec::new(), listing: None };
     let mut start = || -> Result<(), String> {
         let session = Session::new()?;
-        let mut command = session.mpirun(stack, &args.components);
+        let mut command = session.mpirun(stack, &args.components, 2);
         command.arg(std::env::current_exe().map_err(|e| e.to_string())?).arg("count-mpi");
         command.arg("--program").arg(&args.program).arg("--components").arg(&args.components);
         command.args(["--limit", &args.limit.to_string()]);

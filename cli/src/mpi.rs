@@ -18,8 +18,8 @@ use std::process::ExitCode;
 #[command(
     allow_negative_numbers = true,
     after_help = "Examples:\n  make bench-mpi\n  make bench-mpi ARGS=\"--rounds 5 --svg mpi.svg\"\n  \
-    make bench-mpi ARGS=\"--stack rankway,osc-sm --json\"\n  make bench-mpi ARGS=--created\n\
-    JSON keys: created, figures[].{name,lower_is_better,ours,best,best_stack,ratio,bound,met}, \
+    make bench-mpi ARGS=\"--stack rankway,osc-sm --json\"\n  make bench-mpi ARGS=--created\n  make bench-mpi ARGS=--crowd\n\
+    JSON keys: ranks, windows, figures[].{name,lower_is_better,ours,best,best_stack,ratio,bound,met}, \
     stacks.NAME.{flags,error,crashed[],figures.NAME}"
 )]
 pub(crate) struct Args {
@@ -49,6 +49,10 @@ pub(crate) struct Args {
     /// of messages
     #[arg(long)]
     created: bool,
+    /// Collectives and gets between fences of four ranks, more than this machine may
+    /// have processors
+    #[arg(long, conflicts_with = "created")]
+    crowd: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -66,11 +70,26 @@ const BOUNDS: [(&str, f64); 5] = [
     ("send_bandwidth_MB/s", 0.9),
 ];
 
+impl Args {
+    fn ranks(&self) -> u32 {
+        if self.crowd { 4 } else { 2 }
+    }
+
+    /// What the windows are over.
+    fn windows(&self) -> &'static str {
+        match self.created || self.crowd {
+            true => "memory of the program's own",
+            false => "allocated memory",
+        }
+    }
+}
+
 type Figures = BTreeMap<String, f64>;
 
 #[derive(Serialize)]
 struct Report {
-    created: bool,
+    ranks: u32,
+    windows: &'static str,
     figures: Vec<Figure>,
     stacks: BTreeMap<&'static str, Run>,
 }
@@ -112,7 +131,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
             return Err(format!("{what} is not at {}; run it as: make bench-mpi", path.display()));
         }
     }
-    let fits = |stack: &&Stack| !args.created || (stack.half != "two" && stack.creates);
+    let fits = |stack: &&Stack| !(args.created || args.crowd) || stack.creates;
     let stacks = mpirun::chosen(STACKS.iter().filter(fits), &args.stack)?;
     let bar = match args.json {
         true => indicatif::ProgressBar::hidden(),
@@ -142,7 +161,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         }
     }
     bar.finish_and_clear();
-    let report = Report { created: args.created, figures: compare(&stacks, &runs), stacks: runs };
+    let (ranks, windows) = (args.ranks(), args.windows());
+    let report = Report { ranks, windows, figures: compare(&stacks, &runs), stacks: runs };
     let mut out = Vec::new();
     if args.json {
         let text = serde_json::to_string_pretty(&report).map_err(|e| e.to_string())?;
@@ -180,8 +200,12 @@ fn once(
         Ok(session) => session,
         Err(why) => return failed(why, None),
     };
-    let mut command = session.mpirun(stack, &args.components);
-    let half = if args.created { "created" } else { stack.half };
+    let mut command = session.mpirun(stack, &args.components, args.ranks());
+    let half = match args {
+        Args { created: true, .. } => "created",
+        Args { crowd: true, .. } => "crowd",
+        _ => stack.half,
+    };
     command
         .arg(&args.program)
         .args([args.slice.to_string(), args.samples.to_string(), half.to_owned()])
@@ -204,7 +228,7 @@ fn once(
 }
 
 /// The names of all figures, in the benchmark's order.
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 33] = [
     "send_latency_us",
     "send_rate_M/s",
     "send_bandwidth_MB/s",
@@ -233,6 +257,11 @@ const NAMES: [&str; 28] = [
     "lock_shared_latency_us",
     "lock_exclusive_latency_us",
     "fence_us",
+    "barrier_us",
+    "allreduce_us",
+    "alltoall_us",
+    "allgather_us",
+    "fences_1000_gets_us",
 ];
 
 fn compare(stacks: &[&Stack], runs: &BTreeMap<&'static str, Run>) -> Vec<Figure> {
@@ -271,11 +300,11 @@ impl Report {
         heads.extend(stacks.iter().map(|stack| stack.name));
         heads.extend(["ours /\nbest", "should\nbe"]);
         let mut table = Table::new(&heads);
-        table.title("MPI programs on Open MPI's own components and on ours, 2 ranks, one node");
-        table.title(match self.created {
-            true => "Windows over memory of the program's own",
-            false => "Allocated windows",
-        });
+        table.title(format!(
+            "MPI programs on Open MPI's own components and on ours, {} ranks, one node",
+            self.ranks
+        ));
+        table.title(format!("Windows over {}", self.windows));
         table.title("8 bytes, rates with 64 under way, bandwidth of 1 MiB; the best of all runs");
         table.title(
             "Vectors of every second double, a matrix transposed, structures of 16 bytes in 24",

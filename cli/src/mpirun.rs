@@ -101,11 +101,12 @@ impl Session {
         &self.0
     }
 
-    /// An mpirun of two ranks over a stack, to which the program is to be added;
+    /// An mpirun of so many ranks over a stack, to which the program is to be added;
     /// `components`: where ours are installed.
-    pub(crate) fn mpirun(&self, stack: &Stack, components: &Path) -> Command {
+    pub(crate) fn mpirun(&self, stack: &Stack, components: &Path, ranks: u32) -> Command {
         let mut command = Command::new("mpirun.openmpi");
-        command.env("TMPDIR", &self.0).args(["--allow-run-as-root", "--oversubscribe", "-n", "2"]);
+        command.env("TMPDIR", &self.0).args(["--allow-run-as-root", "--oversubscribe"]);
+        command.args(["-n", &ranks.to_string()]);
         // Ours wins by priority wherever it is found.
         if stack.ours {
             let path = format!("{}:SYS_DEFAULT", components.display());

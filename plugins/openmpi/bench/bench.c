@@ -6,8 +6,9 @@
  * to. A round goes through all figures: a machine that is slow for half a second spoils part of the rounds
  * then, not all rounds of a figure. Arguments: milliseconds of a figure in a
  * round, rounds, "two" or "one" for the two-sided or the one-sided half alone,
- * "both", or "created" for the one-sided half on a window over memory of the
- * program's own, and names of figures to leave out. */
+ * "both", "created" for the one-sided half on a window over memory of the
+ * program's own, or "crowd" for what four ranks do together, and names of figures
+ * to leave out. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ enum { WINDOW = 64, LONG = 1 << 20, SPREAD = 2 * LONG };
 /* Noncontiguous puts under way: there are libraries that take a second for each. */
 enum { FEW = 2 };
 
-static int rank;
+static int rank, ranks;
 static double slice = 0.003;
 static int rounds = 20;
 static char *out, *in;
@@ -348,22 +349,66 @@ static struct figure fences[] = {
 	US("fence_us", fence),
 };
 
+static void barrier(long count)
+{
+	for (long i = 0; i < count; i++)
+		MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void allreduce(long count)
+{
+	for (long i = 0; i < count; i++)
+		MPI_Allreduce(out, in, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void alltoall(long count)
+{
+	for (long i = 0; i < count; i++)
+		MPI_Alltoall(out, 1, MPI_LONG, in, 1, MPI_LONG, MPI_COMM_WORLD);
+}
+
+static void allgather(long count)
+{
+	for (long i = 0; i < count; i++)
+		MPI_Allgather(out, 1, MPI_LONG, in, 1, MPI_LONG, MPI_COMM_WORLD);
+}
+
+/* A thousand gets of each rank from all others, between two fences. */
+static void get_thousand(long count)
+{
+	for (long i = 0; i < count; i++) {
+		MPI_Win_fence(0, win);
+		for (int k = 0; k < 1000; k++)
+			MPI_Get(in + 8 * k, 8, MPI_CHAR, (rank + 1 + k % (ranks - 1)) % ranks,
+				8 * k, 8, MPI_CHAR, win);
+		MPI_Win_fence(0, win);
+	}
+}
+
+static struct figure together[] = {
+	US("barrier_us", barrier),
+	US("allreduce_us", allreduce),
+	US("alltoall_us", alltoall),
+	US("allgather_us", allgather),
+	{ "fences_1000_gets_us", get_thousand, 0, 1e6, 2, 0 },
+};
+
 int main(int argc, char **argv)
 {
 	MPI_Init(&argc, &argv);
-	int size;
+	const char *half = argc > 3 ? argv[3] : "both";
+	int created = !strcmp(half, "created"), crowd = !strcmp(half, "crowd");
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	MPI_Comm_size(MPI_COMM_WORLD, &size);
-	if (size != 2) {
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	if (ranks != (crowd ? 4 : 2)) {
 		if (rank == 0)
-			fprintf(stderr, "bench: two ranks, not %d\n", size);
+			fprintf(stderr, "bench: two ranks, of \"crowd\" four, not %d\n", ranks);
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	}
 	if (argc > 1)
 		slice = atof(argv[1]) / 1e3;
 	if (argc > 2)
 		rounds = atoi(argv[2]);
-	const char *half = argc > 3 ? argv[3] : "both";
 	if (argc > 4) {
 		omitted = argv + 4;
 		omissions = argc - 4;
@@ -376,12 +421,12 @@ int main(int argc, char **argv)
 	memset(in, 0, SPREAD);
 	make_types();
 
-	int created = !strcmp(half, "created");
-	if (strcmp(half, "one") && !created)
+	int one = created || crowd || strcmp(half, "two"), two = !created && !crowd && strcmp(half, "one");
+	if (two)
 		measure(sends, MANY(sends));
-	if (strcmp(half, "two")) {
+	if (one) {
 		void *base;
-		if (created) {
+		if (created || crowd) {
 			base = malloc(SPREAD);
 			if (!base)
 				MPI_Abort(MPI_COMM_WORLD, 3);
@@ -391,12 +436,16 @@ int main(int argc, char **argv)
 		}
 		memset(base, 0, SPREAD);
 		MPI_Barrier(MPI_COMM_WORLD);
-		MPI_Win_lock_all(0, win);
-		measure(puts_and_gets, MANY(puts_and_gets));
-		MPI_Win_unlock_all(win);
-		measure(locks, MANY(locks));
-		MPI_Win_fence(0, win);
-		measure(fences, MANY(fences));
+		if (crowd) {
+			measure(together, MANY(together));
+		} else {
+			MPI_Win_lock_all(0, win);
+			measure(puts_and_gets, MANY(puts_and_gets));
+			MPI_Win_unlock_all(win);
+			measure(locks, MANY(locks));
+			MPI_Win_fence(0, win);
+			measure(fences, MANY(fences));
+		}
 		MPI_Win_free(&win);
 	}
 	MPI_Finalize();
