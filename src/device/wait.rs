@@ -27,9 +27,9 @@ const SILENCE: Duration = Duration::from_millis(250);
 /// Nothing came in for this long before a wait sleeps.
 const AWAKE: Duration = Duration::from_millis(3);
 const LONGEST_NAP: Duration = Duration::from_millis(1);
-/// A nap takes no longer than such a part of the wait before it: what is waited for may
+/// A nap takes at most one in so many parts of the wait before it: what is waited for may
 /// be a word in memory, whose writer wakes nobody.
-const NAP_PART: u32 = 16;
+const NAP_FRACTION: u32 = 16;
 /// How long a wait for a living peer on the node goes on when another there is
 /// known to be dead, and may have taken a lock with it.
 const HOPELESS: Duration = Duration::from_secs(2);
@@ -119,7 +119,7 @@ impl Quiet {
         if quiet < AWAKE {
             return None;
         }
-        let limit = (quiet / NAP_PART).min(LONGEST_NAP);
+        let limit = (quiet / NAP_FRACTION).min(LONGEST_NAP);
         let nap = Sleep { fds: [-1; 3], count: 0, limit };
         Some(if wired { context.descriptors().unwrap_or(nap) } else { nap })
     }
