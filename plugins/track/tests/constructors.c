@@ -91,7 +91,11 @@ int main(int argc, char **argv) {
 
   MPI_Win win[4];
   int *base, here = 0;
-  MPI_Win_create(&here, sizeof here, 1, MPI_INFO_NULL, split, &win[0]);
+  // One half after the other: Open MPI 4.1 names the memory of both by the id that they share.
+  for (int turn = 0; turn < 2; turn++) {
+    if (rank % 2 == turn) MPI_Win_create(&here, sizeof here, 1, MPI_INFO_NULL, split, &win[0]);
+    MPI_Barrier(world);
+  }
   MPI_Win_allocate(sizeof here, 1, MPI_INFO_NULL, dup, &base, &win[1]);
   MPI_Win_allocate_shared(sizeof here, 1, MPI_INFO_NULL, node, &base, &win[2]);
   MPI_Win_create_dynamic(MPI_INFO_NULL, world, &win[3]);
