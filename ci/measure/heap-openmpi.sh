@@ -21,21 +21,19 @@ ranks=("$@")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mpicc.openmpi -std=gnu11 -O2 -Wall -Wextra -rdynamic -o "$work/heap" plugins/openmpi/bench/heap.c -ldl
+ours=(--mca mca_base_component_path "$components:SYS_DEFAULT" --mca pml cm --mca mtl rankway --mca osc rankway)
+launch() { # ranks flags... program
+  TMPDIR=$work timeout --kill-after=5 120 mpirun.openmpi --allow-run-as-root --oversubscribe -n "$@" 2>"$work/why" </dev/null ||
+    { tail -n 5 "$work/why" >&2; echo "heap-openmpi: these ranks did not run: $*" >&2; exit 2; }
+}
 for n in "${ranks[@]}"; do
-  TMPDIR=$work timeout --kill-after=5 120 mpirun.openmpi --allow-run-as-root --oversubscribe -n "$n" \
-    --mca mca_base_component_path "$components:SYS_DEFAULT" --mca pml cm --mca mtl rankway \
-    --mca osc rankway --mca mpi_yield_when_idle 1 "$work/heap" >"$work/said" 2>"$work/why" </dev/null ||
-    { tail -n 5 "$work/why" >&2; echo "heap-openmpi: $n ranks did not run with the components of $components" >&2; exit 2; }
+  launch "$n" "${ours[@]}" --mca mpi_yield_when_idle 1 "$work/heap" >"$work/said"
   sed "s/^\(init\|ring\) /\1 $n /" "$work/said" >>"$work/all"
 done
 mpicc.openmpi -std=gnu11 -O2 -Wall -Wextra -o "$work/private" plugins/openmpi/bench/private.c
 private() { # flags... : the least of three jobs, whose sizes of pages read differ a little
-  for _ in 1 2 3; do
-    TMPDIR=$work timeout --kill-after=5 120 mpirun.openmpi --allow-run-as-root --oversubscribe -n 4 "$@" "$work/private" \
-      2>"$work/why" </dev/null || { tail -n 5 "$work/why" >&2; echo "heap-openmpi: four ranks did not run with: $*" >&2; exit 2; }
-  done | sort -n | head -n 1
+  for _ in 1 2 3; do launch 4 "$@" "$work/private"; done | sort -n | head -n 1
 }
-ours=(--mca mca_base_component_path "$components:SYS_DEFAULT" --mca pml cm --mca mtl rankway --mca osc rankway)
 here=$(private "${ours[@]}")
 shm=$(private "${ours[@]}" --mca mtl_rankway_provider shm)
 stock=$(private)

@@ -104,14 +104,19 @@ pub trait Boot: Send + Sync {
     /// [`BootError::TimedOut`] naming the missing where the launcher tells.
     fn fence(&self, idle: &mut dyn FnMut()) -> Result<(), BootError>;
 
+    /// Returns true if all ranks of the job are sure to come to a [`meet`](Boot::meet),
+    /// the same on all of them.
+    fn meets(&self) -> bool {
+        true
+    }
+
     /// Waits for all ranks of the job, also where [`fence`](Boot::fence) only commits
-    /// and the launcher waits later. Returns false, at once and on all ranks, where
-    /// they are not sure to come.
+    /// and the launcher waits later. For who [`meets`](Boot::meets).
     ///
     /// # Errors
     /// As [`Boot::fence`].
-    fn meet(&self) -> Result<bool, BootError> {
-        self.fence(&mut || {}).map(|()| true)
+    fn meet(&self) -> Result<(), BootError> {
+        self.fence(&mut || {})
     }
 
     /// Commits what was put, and waits for nobody: peers that ask for it by

@@ -24,15 +24,17 @@ pub(super) fn reached(boot: &dyn Boot, on_node: u32, wanted: bool) -> Result<boo
     if boot.size() == 1 {
         return Ok(mine.is_some());
     }
+    if !boot.meets() {
+        return Ok(false);
+    }
     let path = path(boot.job());
     let added = note(&path, mine.unwrap_or(0));
     let met = boot.meet();
     let all = added.and_then(|mut file| read(&mut file));
     // (Who is slower has it open.)
     let _ = std::fs::remove_file(&path);
-    let alike =
-        |all: Vec<u64>| all.len() == on_node as usize && all.iter().all(|&d| Some(d) == mine);
-    Ok(met? && all.is_ok_and(alike))
+    met?;
+    Ok(all.is_ok_and(|all| all.len() == on_node as usize && all.iter().all(|&d| Some(d) == mine)))
 }
 
 /// The file of this process's next call, whose number is the same on all.

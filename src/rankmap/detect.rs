@@ -459,10 +459,7 @@ impl Detector {
                 Shape::Mixed(mixed) if mixed.phase.checked_add(self.count).is_none() => {
                     self.spill_runs().finish()
                 }
-                Shape::Mixed(mixed) => match mixed.narrow() {
-                    Some(block) => Found::Regular(Regular::Block(block)),
-                    None => Found::Regular(Regular::Mixed(Arc::new(mixed))),
-                },
+                Shape::Mixed(mixed) => Found::Regular(mixed.into()),
             },
             Sink::Periodic(periodic) if periodic.pays() => {
                 Found::Regular(Regular::Tile(Arc::new(periodic.tile(self.first))))

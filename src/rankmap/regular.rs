@@ -24,6 +24,15 @@ pub(super) enum Regular {
     Segments(Arc<Segments>),
 }
 
+impl From<Mixed> for Regular {
+    fn from(mixed: Mixed) -> Regular {
+        match mixed.narrow() {
+            Some(block) => Regular::Block(block),
+            None => Regular::Mixed(Arc::new(mixed)),
+        }
+    }
+}
+
 impl Regular {
     pub(super) fn model(&self) -> Model {
         match self {
@@ -62,10 +71,8 @@ impl Regular {
     /// that lpids stay in range.
     pub(super) fn scaled(&self, base: u32, stride: i32) -> Option<Regular> {
         match self {
-            Regular::Block(block) => {
-                block.widen().scaled(base, stride).narrow().map(Regular::Block)
-            }
-            Regular::Mixed(mixed) => Some(Regular::Mixed(Arc::new(mixed.scaled(base, stride)))),
+            Regular::Block(block) => Some(block.widen().scaled(base, stride).into()),
+            Regular::Mixed(mixed) => Some(mixed.scaled(base, stride).into()),
             Regular::Tile(tile) => Some(Regular::Tile(Arc::new(tile.scaled(base, stride)))),
             Regular::Affine(_) | Regular::Segments(_) => None,
         }

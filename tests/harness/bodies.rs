@@ -1,10 +1,11 @@
 //! What the bodies of scenarios share: a netmod to open, bytes to send and to
 //! compare.
 
-use super::{Result, text};
+use super::{Result, print_pid, text};
 use rankway::boot::Boot;
 use rankway::device::{self, Context, Options};
 use rankway::netmod::Netmod;
+use rankway::rma::{Communicator, Custom};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -65,6 +66,31 @@ pub fn panic_of<R>(f: impl FnOnce() -> R) -> Result<String> {
         return Err("no panic".to_owned());
     };
     Ok(panic.downcast_ref::<&str>().map_or_else(String::new, |s| (*s).to_owned()))
+}
+
+/// The process id of every rank, which prints its own for [`clean`](super::clean).
+pub fn pids<N: Netmod>(world: &Communicator<N>) -> Result<Vec<u32>> {
+    print_pid();
+    let all = world.allgather(&std::process::id().to_le_bytes()).map_err(text)?;
+    all.iter().map(|b| Ok(u32::from_le_bytes(b.as_slice().try_into().map_err(text)?))).collect()
+}
+
+/// An operation of the program's own: so many wrapping additions.
+///
+/// # Safety
+/// As an operator.
+pub unsafe fn add(what: &Custom<'_>, result: &mut Vec<u8>) -> bool {
+    for (i, one) in what.operand.chunks_exact(8).take(what.span / 8).enumerate() {
+        let one = u64::from_ne_bytes(one.try_into().unwrap_or_default());
+        // SAFETY: within the span.
+        unsafe {
+            let at = what.at.add(8 * i).cast::<u64>();
+            let old = at.read_unaligned();
+            result.extend(old.to_ne_bytes());
+            at.write_unaligned(old.wrapping_add(one));
+        }
+    }
+    true
 }
 
 /// All ranks are out of what they did before, when any is out of this: who died right

@@ -15,11 +15,11 @@ mod processes;
 mod watched;
 mod windows;
 
-pub use bodies::{Opens, Over, in_threads, leave_together, panic_of, pattern, same};
+pub use bodies::{Opens, Over, add, in_threads, leave_together, panic_of, pattern, pids, same};
 pub use dice::Dice;
 pub use networks::{Far, cannot_join, join, sent};
 pub use processes::{
-    OWN_SESSION, Result, bounded, bounded_for, die, ended, gone, group, leftovers, told,
+    OWN_SESSION, Result, bounded, bounded_for, die, ended, gone, group, leftovers, signal, told,
 };
 pub use watched::{CANARY, Watched};
 pub use windows::{ALLOCATED, CREATED, DIRECT, Held, PROVIDED, make, own};

@@ -68,6 +68,12 @@ fn told_late(started: Instant, output: &Output) -> String {
     told(&format!("still running after {:?}", started.elapsed()), output)
 }
 
+/// Sends a signal to a process of this job, which nobody has reaped yet.
+pub fn signal(pid: u32, number: i32) {
+    // SAFETY: no memory; whose process it is, the caller says.
+    unsafe { libc::kill(pid as i32, number) };
+}
+
 /// Kills this process, so that nothing of it is cleaned up.
 pub fn die() -> ! {
     // SAFETY: ends this process.

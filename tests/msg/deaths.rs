@@ -2,7 +2,7 @@
 
 use super::{Opens, pattern, same};
 use crate::ensure;
-use crate::harness::{Result, clean, print_pid, text};
+use crate::harness::{Result, clean, pids, signal, text};
 use rankway::boot::Boot;
 use rankway::datatype::{Basic, Layout};
 use rankway::msg::{Any, Messenger, MsgError};
@@ -13,11 +13,6 @@ use std::time::{Duration, Instant};
 
 /// How soon a survivor must know.
 const SOON: Duration = Duration::from_secs(5);
-
-pub fn signal(pid: u32, number: i32) {
-    // SAFETY: a process of this job, which nobody has reaped yet.
-    unsafe { libc::kill(pid as i32, number) };
-}
 
 fn about<T>(result: std::result::Result<T, MsgError>, peer: u32) -> Result {
     match result {
@@ -49,14 +44,11 @@ fn layouts() -> Result<[Layout; 2]> {
 /// it by name and goes on with rank 2.
 pub fn killed<N: Opens, const AMIDST: u8>(boot: Arc<dyn Boot>) -> Result {
     const LONG: usize = 32 << 20;
-    print_pid();
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let m = Messenger::open(&world).map_err(text)?;
     let me = world.rank();
-    let pid = std::process::id().to_le_bytes();
-    let all = world.allgather(&pid).map_err(text)?;
-    let victim = u32::from_le_bytes(all[1].as_slice().try_into().map_err(text)?);
+    let victim = pids(&world)?[1];
     let mut buf = vec![0; 64];
     match me {
         0 => {
@@ -192,8 +184,7 @@ pub fn survivors(output: &Output) -> Result {
 pub fn stopped<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     super::world::<N>(boot, |world, m| {
         let me = world.rank();
-        let all = world.allgather(&std::process::id().to_le_bytes()).map_err(text)?;
-        let victim = u32::from_le_bytes(all[1].as_slice().try_into().map_err(text)?);
+        let victim = pids(world)?[1];
         let mut buf = vec![0; 200_000];
         match me {
             0 => {

@@ -2,10 +2,11 @@
 //! answers, its buffer is the caller's afterwards, and the living go on.
 
 use super::*;
+use crate::harness::{add, pids, signal};
 use rankway::datatype::{Basic, Layout};
 use rankway::msg::Messenger;
 use rankway::netmod::Op;
-use rankway::rma::{Custom, Error, register_operator};
+use rankway::rma::{Error, register_operator};
 use std::time::{Duration, Instant};
 
 pub const GET: u8 = 0;
@@ -55,11 +56,10 @@ fn call<N: Netmod>(w: &Window<N>, what: u8, buf: &mut [u8]) -> std::result::Resu
 /// rank 0 goes on with another endpoint at once; else it waits for rank 2 until
 /// that looks hopeless.
 pub fn writes<const WHAT: u8, const STUCK: bool, N: Opens>(boot: Arc<dyn Boot>) -> Result {
-    crate::harness::print_pid();
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let w = make::<CREATED, N>(&world, SIZE + 8 * ROUNDS + 8, 1).map_err(text)?;
-    let pids = world.allgather(&std::process::id().to_le_bytes()).map_err(text)?;
+    let pids = pids(&world)?;
     let reads = !matches!(WHAT, PUT | PUT_LAYOUT);
     w.write_local(0, &if reads { pattern(world.rank(), SIZE) } else { vec![0; SIZE] })
         .map_err(text)?;
@@ -91,14 +91,7 @@ pub fn writes<const WHAT: u8, const STUCK: bool, N: Opens>(boot: Arc<dyn Boot>) 
             Ok(())
         }
         _ => {
-            await_signal(&w, 1)?;
-            std::thread::sleep(Duration::from_millis(100));
-            let victim = i32::from_le_bytes(pids[1].as_slice().try_into().map_err(text)?);
-            // SAFETY: a process of this job, which nobody has reaped yet.
-            unsafe { libc::kill(victim, libc::SIGKILL) };
-            std::thread::sleep(Duration::from_millis(2600));
-            await_signal(&w, 2)?;
-            let all = own(&w)?;
+            let all = elsewhere(&w, pids[1], Duration::from_millis(2600))?;
             if !reads {
                 let late = all[..SIZE].iter().filter(|&&byte| byte == CANARY).count();
                 ensure!(late == 0, "{late} bytes that the caller wrote after its put");
@@ -115,6 +108,17 @@ pub fn writes<const WHAT: u8, const STUCK: bool, N: Opens>(boot: Arc<dyn Boot>) 
             Ok(())
         }
     }
+}
+
+/// What rank 2 does: it is somewhere else for some time after it killed the victim, and
+/// returns its memory as rank 0 says that all is done.
+fn elsewhere<N: Netmod>(w: &Window<N>, victim: u32, time: Duration) -> Result<Vec<u8>> {
+    await_signal(w, 1)?;
+    std::thread::sleep(Duration::from_millis(100));
+    signal(victim, libc::SIGKILL);
+    std::thread::sleep(time);
+    await_signal(w, 2)?;
+    own(w)
 }
 
 fn await_signal<N: Netmod>(w: &Window<N>, number: u32) -> Result {
@@ -167,31 +171,15 @@ fn caller<N: Netmod>(w: &Window<N>, what: u8, reads: bool) -> Result {
     w.flush(2).map_err(text)
 }
 
-/// Adds the operand to a word.
-///
-/// # Safety
-/// As an operator.
-unsafe fn add(what: &Custom<'_>, result: &mut Vec<u8>) -> bool {
-    let Ok(one) = what.operand.try_into().map(u64::from_ne_bytes) else { return false };
-    // SAFETY: the span is a word.
-    unsafe {
-        let old = what.at.cast::<u64>().read_unaligned();
-        result.extend(old.to_ne_bytes());
-        what.at.cast::<u64>().write_unaligned(old + one);
-    }
-    true
-}
-
 /// An operator's work that waits for a busy rank while another is killed: once
 /// a flush has ended it is done or never will be, whatever the call said.
 pub fn operator<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     const WORD: usize = 8;
-    crate::harness::print_pid();
     let context = N::open(boot)?;
     register_operator(&context, add);
     let world = Communicator::world(&context);
     let w = make::<ALLOCATED, N>(&world, SIGNAL + 8, 1).map_err(text)?;
-    let pids = world.allgather(&std::process::id().to_le_bytes()).map_err(text)?;
+    let pids = pids(&world)?;
     w.fence().map_err(text)?;
     w.lock_all().map_err(text)?;
     world.barrier().map_err(text)?;
@@ -222,14 +210,7 @@ pub fn operator<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             Ok(())
         }
         _ => {
-            await_signal(&w, 1)?;
-            std::thread::sleep(Duration::from_millis(100));
-            let victim = i32::from_le_bytes(pids[1].as_slice().try_into().map_err(text)?);
-            // SAFETY: a process of this job, which nobody has reaped yet.
-            unsafe { libc::kill(victim, libc::SIGKILL) };
-            std::thread::sleep(Duration::from_millis(1500));
-            await_signal(&w, 2)?;
-            let all = own(&w)?;
+            let all = elsewhere(&w, pids[1], Duration::from_millis(1500))?;
             same("the word after the flush", &all[WORD..][..8], &all[WORD + 8..][..8])
         }
     }
@@ -239,10 +220,9 @@ pub fn operator<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 /// own when the receive has failed; the same for a send to it.
 pub fn message<const SENDS: bool, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     const LEN: usize = 24 << 20;
-    crate::harness::print_pid();
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
-    let pids = world.allgather(&std::process::id().to_le_bytes()).map_err(text)?;
+    let pids = pids(&world)?;
     let messages = Messenger::open(&world).map_err(text)?;
     let mut buf = pattern(world.rank(), LEN);
     match world.rank() {
@@ -278,9 +258,7 @@ pub fn message<const SENDS: bool, N: Opens>(boot: Arc<dyn Boot>) -> Result {
         },
         _ => {
             std::thread::sleep(Duration::from_millis(250));
-            let victim = i32::from_le_bytes(pids[1].as_slice().try_into().map_err(text)?);
-            // SAFETY: a process of this job, which nobody has reaped yet.
-            unsafe { libc::kill(victim, libc::SIGKILL) };
+            signal(pids[1], libc::SIGKILL);
             // There for as long as rank 0 looks at its buffer.
             std::thread::sleep(Duration::from_secs(3));
             Ok(())

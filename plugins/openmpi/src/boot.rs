@@ -91,7 +91,8 @@ impl Modex {
             hosts: OnceLock::new(),
             other_jobs: Mutex::default(),
             published: Mutex::default(),
-            meets,
+            // SAFETY: no arguments.
+            meets: meets && unsafe { ffi::rw_modex_meets() },
         }
     }
 
@@ -237,16 +238,14 @@ impl Boot for Modex {
         self.commit()
     }
 
-    fn meet(&self) -> Result<bool, BootError> {
-        if !self.meets {
-            return Ok(false);
-        }
+    fn meets(&self) -> bool {
+        self.meets
+    }
+
+    fn meet(&self) -> Result<(), BootError> {
         let met: &'static Met = Box::leak(Box::new(Met::new(NOT_YET)));
         // SAFETY: a function that outlives the call, and a place that stays.
         let mut code = unsafe { ffi::rw_modex_meet(Some(came), std::ptr::from_ref(met) as *mut _) };
-        if code == ffi::OMPI_ERR_NOT_SUPPORTED {
-            return Ok(false);
-        }
         let start = Instant::now();
         while code == ffi::SUCCESS {
             match met.load(Ordering::Acquire) {
@@ -254,7 +253,7 @@ impl Boot for Modex {
                     std::thread::sleep(Duration::from_micros(100));
                 }
                 NOT_YET => code = NOT_YET,
-                ffi::SUCCESS => return Ok(true),
+                ffi::SUCCESS => return Ok(()),
                 refused => code = refused,
             }
         }

@@ -49,7 +49,8 @@ pub(crate) type Chosen = rankway_plugin::Chosen<OpenMpi>;
 struct Shared {
     users: u32,
     chosen: Option<Chosen>,
-    /// Why it could not be opened: nobody tries again.
+    /// Why it could not be opened. Nobody tries again: Open MPI has dropped the MTL's
+    /// parameters by then, and another try would go without them.
     refused: Option<String>,
 }
 

@@ -81,13 +81,7 @@ pub(super) fn read(size: u32, from: &mut Reader<'_>) -> Result<Formula, Refused>
             check(affine, size)?;
             Regular::Affine(affine)
         }
-        MIXED => {
-            let mixed = read_mixed(size, from)?;
-            match mixed.narrow() {
-                Some(block) => Regular::Block(block),
-                None => Regular::Mixed(Arc::new(mixed)),
-            }
-        }
+        MIXED => read_mixed(size, from)?.into(),
         TILE => {
             let growth = from.u32()? as i32;
             let lpids = from.numbers()?;

@@ -5,11 +5,11 @@
 use super::onesided::{every_second, ledger};
 use super::trial::*;
 use crate::ensure;
-use crate::harness::{Opens, Result, pattern, same, text};
+use crate::harness::{Opens, Result, add, pattern, same, text};
 use rankway::datatype::{Basic, Layout};
 use rankway::device::Context;
 use rankway::netmod::{Op, Type};
-use rankway::rma::{Custom, Error, Pending, Window, register_operator};
+use rankway::rma::{Error, Pending, Window, register_operator};
 use std::sync::atomic::Ordering::SeqCst;
 
 /// How many numbers an operation of this trial changes: one, as many as fit into a
@@ -100,24 +100,6 @@ pub fn layouts<N: Opens>(run: &Run<'_, N>, w: &Window<N>, to: u32) -> Result {
         }
         w.flush(to)
     })
-}
-
-/// An operation of the program's own: so many wrapping additions.
-///
-/// # Safety
-/// As an operator.
-unsafe fn add(what: &Custom<'_>, result: &mut Vec<u8>) -> bool {
-    for (i, one) in what.operand.chunks_exact(8).take(what.span / 8).enumerate() {
-        let one = u64::from_ne_bytes(one.try_into().unwrap_or_default());
-        // SAFETY: within the span.
-        unsafe {
-            let at = what.at.add(8 * i).cast::<u64>();
-            let old = at.read_unaligned();
-            result.extend(old.to_ne_bytes());
-            at.write_unaligned(old + one);
-        }
-    }
-    true
 }
 
 pub fn register<N: Opens>(context: &Context<N>) {

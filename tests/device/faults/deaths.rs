@@ -3,7 +3,9 @@
 
 use super::{Body, about, well_and_clean};
 use crate::ensure;
-use crate::harness::{Result, Scenario, Watched, clean, content, leave_together, print_pid, text};
+use crate::harness::{
+    Result, Scenario, Watched, clean, content, leave_together, pids, signal, text,
+};
 use crate::limits::full_queues;
 use crate::rma::{ALLOCATED, CREATED, Opens, late, make, own, pattern, same, word};
 use rankway::boot::Boot;
@@ -18,21 +20,9 @@ use std::time::{Duration, Instant};
 /// How soon a survivor must know.
 const SOON: Duration = Duration::from_secs(5);
 
-fn signal(pid: u32, number: i32) {
-    // SAFETY: a process of this job, which nobody has reaped yet.
-    unsafe { libc::kill(pid as i32, number) };
-}
-
 fn is_there(pid: u32) -> bool {
     // SAFETY: signal 0 only asks.
     unsafe { libc::kill(pid as i32, 0) == 0 }
-}
-
-/// The process id of every rank.
-pub fn pids<N: Netmod>(world: &Communicator<N>) -> Result<Vec<u32>> {
-    print_pid();
-    let all = world.allgather(&std::process::id().to_le_bytes()).map_err(text)?;
-    all.iter().map(|b| Ok(u32::from_le_bytes(b.as_slice().try_into().map_err(text)?))).collect()
 }
 
 /// Kills rank 1 after a while, and makes progress until rank 0 says, at `flag`

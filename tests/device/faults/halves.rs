@@ -2,9 +2,9 @@
 //! memory: exactly when so many entries of an operation's two are there.
 
 use crate::Body;
-use crate::deaths::{pids, survivors};
+use crate::deaths::survivors;
 use crate::ensure;
-use crate::harness::{Opens, Result, Scenario, die, ended, leave_together, leftovers, text};
+use crate::harness::{Opens, Result, Scenario, die, ended, leave_together, leftovers, pids, text};
 use crate::rma::{CREATED, make, pattern, same, word};
 use rankway::boot::Boot;
 use rankway::netmod::ofi::Ofi;

@@ -109,6 +109,15 @@ int rw_modex_commit(void)
     return RW_COMMIT();
 }
 
+bool rw_modex_meets(void)
+{
+#if OPAL_MAJOR_VERSION >= 5
+    return true;
+#else
+    return NULL != opal_pmix.fence_nb;
+#endif
+}
+
 int rw_modex_meet(void (*came)(int code, void *place), void *place)
 {
 #if OPAL_MAJOR_VERSION >= 5
@@ -119,8 +128,7 @@ int rw_modex_meet(void (*came)(int code, void *place), void *place)
     }
     return opal_pmix_convert_status(rc);
 #else
-    return NULL == opal_pmix.fence_nb ? OMPI_ERR_NOT_SUPPORTED
-                                      : opal_pmix.fence_nb(NULL, 0, came, place);
+    return opal_pmix.fence_nb(NULL, 0, came, place);
 #endif
 }
 

@@ -36,8 +36,9 @@ void rw_abort(int code, const char *line);
  * A value that is got is to be freed with rw_free. */
 int rw_modex_put(const char *key, const void *start, size_t bytes);
 int rw_modex_commit(void);
-/* Has `came` called once all ranks of the job have asked for the same;
- * OMPI_ERR_NOT_SUPPORTED where the launcher's interface has no such call. */
+/* Has `came` called once all ranks of the job have asked for the same, where the
+ * launcher's interface has such a call. */
+bool rw_modex_meets(void);
 int rw_modex_meet(void (*came)(int code, void *place), void *place);
 int rw_modex_get(uint32_t jobid, uint32_t vpid, const char *key, void **start, size_t *bytes);
 /* The host a process runs on; to be freed with rw_free. */
