@@ -2,12 +2,13 @@
 //! order of memory that loom knows: `make loom`.
 //!
 //! `wake_flag.rs`, `biased_lock.rs`, `lock_word.rs`, `notifier.rs` and the ring of a recording are the library's own files,
-//! made of loom's atomics, cells and locks. The ring of the node and the lock words lie in
+//! made of loom's atomics, cells and locks. The ring of the node, the lock words and the steps of barriers lie in
 //! raw memory, which loom cannot follow: of them the protocol is modelled, step by step
 //! (their code runs under Miri). Each model also shows that it finds the fault it is there for.
 
 #![cfg(all(loom, test))]
 
+mod barrier;
 #[path = "../../src/shm/biased_lock.rs"]
 mod biased_lock;
 mod carried;

@@ -86,6 +86,7 @@ mod hints;
 mod keys;
 mod layout;
 mod locks;
+mod node_barrier;
 mod node_words;
 mod pieces;
 mod places;

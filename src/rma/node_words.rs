@@ -1,5 +1,5 @@
 //! Words of a window in memory that the processes of a node share: the lock words
-//! of each region, and the signals of epochs of groups.
+//! of each region, the signals of epochs of groups, and the steps of barriers.
 //!
 //! They stand behind the regions of a window whose memory the node shares, else in a
 //! segment of their own. Who locks, posts or completes towards a process of its node
@@ -20,9 +20,13 @@ pub(super) enum Signal {
 /// How often each process of the node sent each signal to one of them.
 type Sent = [AtomicU32; 2];
 
+/// Bytes of a member's steps: a line, so that who waits for one of two does not take the
+/// other's.
+const STEPS: usize = 64;
+
 /// The words of the node's regions, as this process has them mapped: by node rank,
 /// the lock words of each, the signals to each, and a count of each one's exclusive
-/// locks.
+/// locks; by rank of a window that has all its members here, their steps in barriers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeWords {
     start: *mut u8,
@@ -42,8 +46,11 @@ impl NodeWords {
         let nodes = node_size as usize;
         let locks = LockWords::bytes(job_size).checked_mul(nodes)?;
         let signals = NodeWords::signals_of_one(node_size).checked_mul(nodes)?;
-        let exclusive = (nodes * size_of::<AtomicU16>()).next_multiple_of(64);
-        locks.checked_add(signals)?.checked_add(exclusive)
+        let steps = nodes.checked_mul(STEPS)?;
+        locks
+            .checked_add(signals)?
+            .checked_add(NodeWords::exclusive_locks(node_size))?
+            .checked_add(steps)
     }
 
     /// # Safety
@@ -65,8 +72,7 @@ impl NodeWords {
     /// member and of this process.
     pub(super) fn locks(&self, first: u32, me: u32) -> NodeLocks {
         debug_assert!(me < self.node_size, "callers pass ranks of the node");
-        let one = LockWords::bytes(self.job_size) + NodeWords::signals_of_one(self.node_size);
-        let at = self.node_size as usize * one;
+        let at = self.behind_signals();
         // SAFETY: by the contract of `at`, behind the signals there is a count for every
         // node rank.
         unsafe {
@@ -93,6 +99,25 @@ impl NodeWords {
         // SAFETY: by the contract of `at`: behind the locks there are signals of every
         // node rank to every node rank.
         unsafe { &*self.start.add(locks + row).cast::<Sent>().add(from as usize) }
+    }
+
+    /// How many steps a member has taken in barriers, by wrapping: it alone writes that.
+    pub(super) fn steps(&self, rank: u32) -> &AtomicU32 {
+        debug_assert!(rank < self.node_size, "no more members than processes of the node");
+        let at = self.behind_signals() + NodeWords::exclusive_locks(self.node_size);
+        // SAFETY: by the contract of `at`: behind the counts there is a line for every
+        // process of the node.
+        unsafe { &*self.start.add(at + rank as usize * STEPS).cast() }
+    }
+
+    fn behind_signals(&self) -> usize {
+        let one = LockWords::bytes(self.job_size) + NodeWords::signals_of_one(self.node_size);
+        self.node_size as usize * one
+    }
+
+    /// Bytes of the counts of exclusive locks.
+    fn exclusive_locks(node_size: u32) -> usize {
+        (node_size as usize * size_of::<AtomicU16>()).next_multiple_of(64)
     }
 
     /// Bytes of the signals to one process.
@@ -122,11 +147,15 @@ mod tests {
             }
             words.send(from, to, Signal::Completed);
         }
+        (0..NODE).for_each(|rank| words.steps(rank).store(100 + rank, Ordering::Relaxed));
         let holder = Holder { peer: 39, single_writer: false };
         for rank in 0..NODE {
             for mode in [LockMode::Shared, LockMode::GlobalExclusive] {
                 assert_eq!(words.lock(rank).try_acquire(mode, holder, 0), Ok(()));
             }
+        }
+        for rank in 0..NODE {
+            assert_eq!(words.steps(rank).load(Ordering::Relaxed), 100 + rank);
         }
         for (from, to) in pairs() {
             assert_eq!(words.sent(from, to, Signal::Posted), from * NODE + to);

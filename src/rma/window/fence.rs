@@ -28,11 +28,25 @@ impl<N: Netmod> Window<N> {
             self.may_fence(assert)?;
             let flushed = self.fence_flush(assert);
             // The others wait there, whatever became of this one's operations.
-            let barrier = self.communicator.meet();
+            let barrier = self.meet();
             prefer_death(flushed, barrier)?;
             self.fence_open(assert);
             Ok(())
         })
+    }
+
+    /// Waits for all members, making progress meanwhile.
+    fn meet(&self) -> Result<(), Error> {
+        match &self.barrier {
+            Some(barrier) => barrier.meet(self.access.context()),
+            None => self.communicator.meet(),
+        }
+    }
+
+    /// Returns true if members meet in words that they share, and a barrier of the
+    /// caller's own is no faster.
+    pub fn meets_in_words(&self) -> bool {
+        self.barrier.is_some()
     }
 
     /// Refuses a fence that must not be called now.

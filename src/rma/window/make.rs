@@ -2,7 +2,8 @@
 
 use super::exchange::{MemberInfo, MemberKeys, OwnKeys, exchange_infos, exchange_keys};
 use super::memory::{
-    LocalMemory, NodeSegment, OwnWords, first_on_node, node_locks, not_final, provided,
+    LocalMemory, NodeSegment, OwnWords, first_on_node, node_barrier, node_locks, not_final,
+    provided,
 };
 use super::{Backing, Flavor, Window};
 use crate::av::Transport;
@@ -363,6 +364,7 @@ impl<N: Netmod> Window<N> {
             _of: None,
         });
         let access = Access::new(&state, context, communicator.map())?;
-        Ok(Window { access, communicator, flavor, exposed: RefCell::new(None) })
+        let barrier = node_barrier(&communicator, &state)?;
+        Ok(Window { access, communicator, flavor, barrier, exposed: RefCell::new(None) })
     }
 }

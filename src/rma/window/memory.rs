@@ -6,8 +6,9 @@ use crate::av::Transport;
 use crate::netmod::Netmod;
 use crate::rma::element_gate::ElementGate;
 use crate::rma::locks::NodeLocks;
+use crate::rma::node_barrier::NodeBarrier;
 use crate::rma::node_words::NodeWords;
-use crate::rma::state::Mapped;
+use crate::rma::state::{Mapped, WindowState};
 use crate::rma::{Communicator, Error, ErrorKind};
 use crate::shm::segment::{self, PAGE, Place, Segment, Shared};
 use std::fs::File;
@@ -293,6 +294,20 @@ pub(super) fn node_locks<N: Netmod>(
     let first = device.node_rank(communicator.world_rank(0)?);
     let me = device.node_rank(device.boot().rank());
     Ok(first.zip(me).map(|(first, me)| words.locks(first, me)))
+}
+
+/// The barrier of such a window, which is new.
+pub(super) fn node_barrier<N: Netmod>(
+    communicator: &Communicator<N>,
+    state: &WindowState<N>,
+) -> Result<Option<NodeBarrier>, Error> {
+    let Some(words) = state.node_words.filter(|_| state.node_locks.is_some()) else {
+        return Ok(None);
+    };
+    let me = communicator.rank();
+    let others = (me + 1..communicator.size()).chain(0..me);
+    let others = others.map(|rank| communicator.world_rank(rank)).collect::<Result<_, _>>()?;
+    Ok(Some(NodeBarrier::new(words, me, others)))
 }
 
 /// Bytes of the node's words.

@@ -10,6 +10,7 @@ mod make;
 mod memory;
 
 use super::access::Access;
+use super::node_barrier::NodeBarrier;
 use super::{Communicator, Error, ErrorKind, Hints};
 use crate::netmod::Netmod;
 use std::cell::RefCell;
@@ -71,6 +72,8 @@ pub struct Window<N: Netmod> {
     access: Access<N>,
     communicator: Communicator<N>,
     flavor: Flavor,
+    /// Where all members are on this node and share words.
+    barrier: Option<NodeBarrier>,
     /// The world ranks this process's memory was posted to.
     pub(super) exposed: RefCell<Option<Vec<u32>>>,
 }

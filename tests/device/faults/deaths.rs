@@ -4,7 +4,7 @@
 use super::{Body, about, well_and_clean};
 use crate::ensure;
 use crate::harness::{
-    Result, Scenario, Watched, clean, content, leave_together, pids, signal, text,
+    Result, Scenario, Watched, clean, content, die, leave_together, pids, signal, text,
 };
 use crate::limits::full_queues;
 use crate::rma::{ALLOCATED, CREATED, Opens, late, make, own, pattern, same, word};
@@ -348,6 +348,60 @@ pub fn killed_in_collectives<const KIND: u8, const FENCES: bool, N: Opens>(
     about::<()>(Err(error), 1)
 }
 
+/// Rank 1 is killed as it leaves a fence in which the others still are: theirs ends well,
+/// the next one names it.
+pub fn killed_behind_a_fence<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let w = make::<CREATED, N>(&world, 64, 1).map_err(text)?;
+    ensure!(w.meets_in_words(), "members ask each other");
+    let pids = pids(&world)?;
+    w.fence().map_err(text)?;
+    match world.rank() {
+        1 => {
+            w.fence().map_err(text)?;
+            die()
+        }
+        2 => {
+            // Rank 0 has come, and sees only behind rank 1's end that this one has.
+            std::thread::sleep(Duration::from_millis(150));
+            signal(pids[0], libc::SIGSTOP);
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(600));
+                signal(pids[0], libc::SIGCONT);
+            });
+        }
+        _ => {}
+    }
+    w.fence().map_err(text)?;
+    let start = Instant::now();
+    about(w.fence(), 1)?;
+    about(w.fence(), 1)?;
+    ensure!(start.elapsed() < SOON, "known only after {:?}", start.elapsed());
+    Ok(())
+}
+
+/// Where rank 1 is no member, its death ends no fence, however long a member takes.
+pub fn killed_beside_a_fence<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let pids = pids(&world)?;
+    let Some(living) = world.create([2, 0]).map_err(text)? else {
+        std::thread::sleep(Duration::from_secs(30));
+        return Err("nobody killed this rank".into());
+    };
+    let w = make::<CREATED, N>(&living, 64, 1).map_err(text)?;
+    w.fence().map_err(text)?;
+    if world.rank() == 2 {
+        signal(pids[1], libc::SIGKILL);
+        std::thread::sleep(Duration::from_millis(2600));
+        w.put(&[7; 8], 1, 8).map_err(text)?;
+        return w.fence().map_err(text);
+    }
+    w.fence().map_err(text)?;
+    same("a put", &own(&w)?[8..16], &[7; 8])
+}
+
 /// A stopped peer is waited for.
 pub fn stopped_in_puts<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let context = N::open(boot)?;
@@ -398,7 +452,7 @@ pub fn deaths<N: Opens>(network: &str, env: &[(&'static str, &str)]) -> Vec<Scen
         let s = Scenario::new(format!("{what}/{network}"), 3, body).verdict(verdict);
         env.iter().fold(s, |s, (key, value)| s.env(key, *value))
     };
-    let killed: [(&str, Body); 19] = [
+    let killed: [(&str, Body); 21] = [
         ("killed in gets/created", killed_in_gets::<CREATED, N>),
         ("killed in gets/mapped", killed_in_gets::<ALLOCATED, N>),
         ("killed in puts, idle/created", killed_in_puts::<CREATED, 8, true, N>),
@@ -410,6 +464,8 @@ pub fn deaths<N: Opens>(network: &str, env: &[(&'static str, &str)]) -> Vec<Scen
         ("killed in creation", killed_in_collectives::<CREATED, false, N>),
         ("killed in fences/created", killed_in_collectives::<CREATED, true, N>),
         ("killed in fences/mapped", killed_in_collectives::<ALLOCATED, true, N>),
+        ("killed behind a fence", killed_behind_a_fence::<N>),
+        ("killed beside a fence", killed_beside_a_fence::<N>),
         ("killed beside a get, hopeless", late::writes::<{ late::GET }, false, N>),
         ("killed beside a get", late::writes::<{ late::GET }, true, N>),
         ("killed beside a long get", late::writes::<{ late::LONG_GET }, false, N>),

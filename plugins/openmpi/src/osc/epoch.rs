@@ -94,6 +94,14 @@ pub(super) unsafe extern "C" fn fence<N: Netmod>(
     // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
     let promised = asserts(assert);
+    let opened = || {
+        let closed = promised.contains(Assert::NOSUCCEED);
+        module.set_open_ranks(0, if closed { 0 } else { module.ranks() });
+        module.epoch.set(Kind::Active);
+    };
+    if module.window.meets_in_words() {
+        return module.synchronize(|| module.window.fence_with(promised), opened);
+    }
     guarded(|| {
         let entered = module.enter(|_| module.window.fence_enter(promised));
         // The others wait in the barrier, so a failed operation does not skip
@@ -106,9 +114,7 @@ pub(super) unsafe extern "C" fn fence<N: Netmod>(
         let barrier = module.barrier();
         let left = module.enter(|_| {
             let left = module.window.fence_leave(promised);
-            let closed = promised.contains(Assert::NOSUCCEED);
-            module.set_open_ranks(0, if closed { 0 } else { module.ranks() });
-            module.epoch.set(Kind::Active);
+            opened();
             left
         });
         if barrier == ffi::SUCCESS { answer(entered.and(left)) } else { barrier }
