@@ -100,7 +100,9 @@ pub fn open_over<N: Netmod>(
     let start = Recorder::now();
     let mut params = params(&*boot, options)?;
     if N::WITH_NODE {
-        params.attachable = agreement::reached(&*boot, params.on_node, N::takes_node(&params))?;
+        let agreement = agreement::reach(&*boot, params.on_node, N::takes_node(&params))?;
+        params.attachable = agreement.attachable;
+        params.takes_node = agreement.attachable == Some(true) && agreement.wanted;
     }
     let providers = N::open_providers(&params)?;
     let context = Device::open(boot, providers.network, providers.node, options.threads)?;
@@ -125,8 +127,8 @@ fn params(boot: &dyn Boot, options: &Options) -> Result<OpenParams, DeviceError>
         on_node += u32::from(boot.node_of(rank)? == mine);
     }
     let Options { provider, threads, wakeup, .. } = options.clone();
-    let (peers, attachable) = (boot.size(), false);
-    Ok(OpenParams { provider, threads, wakeup, peers, on_node, attachable })
+    let peers = boot.size();
+    Ok(OpenParams { provider, threads, wakeup, peers, on_node, ..OpenParams::default() })
 }
 
 /// [`open_over`] libfabric.

@@ -79,9 +79,11 @@ pub struct OpenParams {
     pub peers: u32,
     /// Those of them on this node, this one included.
     pub on_node: u32,
-    /// Those on this node may attach to each other's memory, and none of them was told
-    /// of a provider ([`Netmod::takes_node`]).
-    pub attachable: bool,
+    /// Whether those on this node may attach to each other's memory, all or not all;
+    /// `None` where that is not known.
+    pub attachable: Option<bool>,
+    /// They may, and none of them was told of a provider ([`Netmod::takes_node`]).
+    pub takes_node: bool,
 }
 
 /// The providers that reach a job's processes, opened.
@@ -150,7 +152,7 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// Remote keys are handles made by [`Netmod::rkey_unpack`], one for each
     /// target and endpoint.
     const KEY_HANDLES: bool = false;
-    /// The module for the node may stand beside it ([`OpenParams::attachable`]).
+    /// The module for the node may stand beside it ([`OpenParams::takes_node`]).
     const WITH_NODE: bool = false;
 
     /// Returns true if its library is there. One that answers no is taken only

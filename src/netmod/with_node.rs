@@ -133,7 +133,7 @@ impl<N: Library> Netmod for WithNode<N> {
     fn open_providers(params: &OpenParams) -> Result<Providers<Self>, NetError> {
         let named = named::<N>(params);
         let names: Vec<&str> = named.split(',').map(str::trim).filter(|n| !n.is_empty()).collect();
-        if !names.contains(&node::NAME) && !params.attachable {
+        if !names.contains(&node::NAME) && !params.takes_node {
             let Providers { network, node } = N::open_providers(params)?;
             let library = |netmod: Option<Arc<N>>| netmod.map(|n| Arc::new(WithNode::Library(n)));
             return Ok(Providers { network: library(network), node: library(node) });

@@ -49,6 +49,19 @@ fn main() -> ExitCode {
             Err(why) => skipped.push(("another namespace's proc", why)),
         }
     }
+    // A process may attach to one in a namespace that it made, and that one not back.
+    let one_below = "[ $OMPI_COMM_WORLD_RANK = 0 ] || set -- unshare -Ur \"$@\"; exec \"$@\"";
+    match mpirun().and_then(|words| permitted(&["unshare", "-Ur"]).map(|()| words)) {
+        Ok(words) => {
+            let words = [&words[..], &["sh", "-c", one_below, "sh"]].concat();
+            for (name, provider) in [("auto", ""), ("shm", "shm")] {
+                let name = format!("a user namespace for one/{name}");
+                let scenario = Scenario::new(name, 2, windows_and_packets).start(&words);
+                all.push(scenario.env("RANKWAY_PROVIDER", provider));
+            }
+        }
+        Err(why) => skipped.push(("a user namespace for one", why)),
+    }
     // As two machines with a link between them.
     match harness::cannot_join().filter(|_| !harness::in_scenario()) {
         None => {

@@ -149,6 +149,20 @@ fn choose_monitor() {
     }
 }
 
+/// Whether libfabric's shm may attach to peers' memory (fi_shm(7)).
+const ATTACHING_ENV: &str = "FI_SHM_DISABLE_CMA";
+
+/// Has libfabric's shm copy without attaching to peers, unless the user has said
+/// something about it: where one peer may attach to another and that one not back, 1.17
+/// tries in both directions, and long messages fail with EIO. Must be called before
+/// anything is asked of the library.
+pub(super) fn keep_from_attaching() {
+    if std::env::var_os(ATTACHING_ENV).is_none() {
+        // SAFETY: as in `choose_monitor`.
+        unsafe { std::env::set_var(ATTACHING_ENV, "1") };
+    }
+}
+
 impl Library {
     /// Opens libfabric on the first call; later calls give the same answer.
     ///

@@ -1,12 +1,16 @@
 //! Which providers reach a job: shm on the node, a network beyond.
 
 use super::domain::Domain;
+use super::ffi;
 use super::select::{self, Request};
 use crate::netmod::{NetError, Netmod, OpenParams, Providers};
 use std::sync::Arc;
 
 /// Those that the parameters or `RANKWAY_PROVIDER` name, else the best there are.
 pub(super) fn providers(params: &OpenParams) -> Result<Providers<Domain>, NetError> {
+    if params.attachable == Some(false) {
+        ffi::keep_from_attaching();
+    }
     let from_env = || std::env::var("RANKWAY_PROVIDER").ok().filter(|v| !v.is_empty());
     match params.provider.clone().or_else(from_env) {
         Some(names) => named(&names, params),
