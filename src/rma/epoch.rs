@@ -166,6 +166,8 @@ impl<N: Netmod> Access<N> {
 
     /// Keeps what the short path needs to lock this target again.
     fn prepare_short(&self, target: &LockTarget) -> Result<(), Error> {
+        // Another thread may have taken that path while this one waited.
+        self.list_only();
         let state = self.state()?;
         let usual = !self.is_recorded() && !state.is_derived();
         let holder = Holder { peer: self.context().device().boot().rank(), single_writer: true };

@@ -3,6 +3,57 @@
 use super::*;
 use crate::{ensure, refused};
 use rankway::rma::{Assert, ErrorKind, Lock};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// While a lock is waited for another thread gives its own back and takes it again, as a
+/// progress hook does here: both are held then.
+pub fn locked_amidst<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let w = Rc::new(make::<N, KIND>(&world, 64, 8)?);
+    let (result, window) = (Rc::new(Cell::new(None)), Rc::downgrade(&w));
+    let lock = |rank| w.lock(Lock::Exclusive, rank, Assert::NONE).map_err(text);
+    match world.rank() {
+        0 => {
+            let told = Rc::clone(&result);
+            let armed = Cell::new(true);
+            context.set_progress_hook(move || {
+                // (In the wait for the lock, and not in a barrier.)
+                if let Some(w) = window.upgrade()
+                    && w.is_open()
+                    && armed.take()
+                {
+                    let again = w.unlock(0).and_then(|()| w.lock(Lock::Exclusive, 0, Assert::NONE));
+                    told.set(Some(again.map_err(text)));
+                }
+            });
+            for _ in 0..3 {
+                lock(0)?;
+                w.unlock(0).map_err(text)?;
+            }
+            world.barrier().map_err(text)?;
+            lock(0)?;
+            lock(1)?;
+            result.take().ok_or("nobody came between")??;
+            for to in [0, 1] {
+                w.put(&[5; 8], to, 1).map_err(text)?;
+                w.unlock(to).map_err(text)?;
+            }
+        }
+        1 => {
+            lock(1)?;
+            world.barrier().map_err(text)?;
+            std::thread::sleep(Duration::from_millis(100));
+            w.unlock(1).map_err(text)?;
+        }
+        _ => world.barrier().map_err(text)?,
+    }
+    world.barrier().map_err(text)?;
+    let there = if world.rank() < 2 { [5; 8] } else { [0; 8] };
+    same("what was put", &own(&w)?[8..16], &there)
+}
 
 /// What is read and written plainly under an exclusive lock loses nothing;
 /// shared locks and lock_all see it whole.

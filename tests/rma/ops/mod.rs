@@ -55,6 +55,8 @@ pub fn all<N: Opens>(name: &str, nodes: u32, env: &[(&'static str, &str)]) -> Ve
     add("created/order", 2, elements::order::<N>);
     add("allocated/locks", 4, epochs::exclusion::<N, ALLOCATED>);
     add("created/locks", 4, epochs::exclusion::<N, CREATED>);
+    add("allocated/locked amidst", 3, epochs::locked_amidst::<N, ALLOCATED>);
+    add("created/locked amidst", 3, epochs::locked_amidst::<N, CREATED>);
     add("allocated/group epochs", 4, epochs::groups::<N, ALLOCATED>);
     add("created/group epochs", 3, epochs::groups::<N, CREATED>);
     add("allocated/misuse", 3, epochs::misuse::<N, ALLOCATED>);

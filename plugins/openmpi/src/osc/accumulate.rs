@@ -7,7 +7,7 @@
 
 use super::access::{Memory, Side, sides};
 use super::custom::CustomOp;
-use super::element::{element, is_no_op, operation, predefined};
+use super::element::{element, is_no_op, is_predefined, operation, predefined};
 use super::fault::{answer, code};
 use super::module::Module;
 use super::stored::{CachedOp, swap};
@@ -99,6 +99,15 @@ pub(super) unsafe fn update<N: Netmod>(
 ) -> c_int {
     // SAFETY: [MPI], [BUF], here and below.
     unsafe {
+        if here == place.side
+            && is_predefined(here.ty)
+            && let (Some(elem), Some(op)) = (element(here.ty), operation(op))
+            && let Some(offset) = module.offset(place.target, place.disp)
+        {
+            let (count, rank) = (here.count.max(0) as usize, place.target as u32);
+            let sent = || module.window.accumulate_raw(buf, count, elem, op, rank, offset);
+            return module.enter(|_| answer(sent()));
+        }
         let buf = buf.cast_mut().cast();
         let (from, to, offset) =
             match sides(module, buf, here, place.target, place.disp, place.side) {

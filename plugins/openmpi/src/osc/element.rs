@@ -12,12 +12,21 @@ pub(super) unsafe fn predefined(
 ) -> Option<*mut ffi::ompi_datatype_t> {
     // SAFETY: [MPI].
     unsafe {
-        if u32::from((*ty).super_.flags) & ffi::OMPI_DATATYPE_FLAG_PREDEFINED != 0 {
+        if is_predefined(ty) {
             return Some(ty);
         }
         let single = ffi::ompi_datatype_get_single_predefined_type_from_args(ty);
         (!single.is_null()).then_some(single)
     }
+}
+
+/// # Safety
+/// `ty` is a datatype.
+#[inline]
+pub(super) unsafe fn is_predefined(ty: *const ffi::ompi_datatype_t) -> bool {
+    // SAFETY: [MPI].
+    let flags = unsafe { (*ty).super_.flags };
+    u32::from(flags) & ffi::OMPI_DATATYPE_FLAG_PREDEFINED != 0
 }
 
 /// The element a predefined type is; `None` for pairs and sizes Rankway has no

@@ -5,7 +5,7 @@
 //! these are.
 //! Never looks at epochs or bounds.
 
-use super::element::{element, operation};
+use super::element::{element, is_predefined, operation};
 use crate::ffi;
 use rankway::netmod::{Op, Type};
 use rankway::rma::Element;
@@ -46,8 +46,9 @@ impl CachedOp {
         op: *const ffi::ompi_op_t,
     ) -> Option<CachedOp> {
         // SAFETY: [MPI].
-        let (flags, elem, code) = unsafe { ((*ty).super_.flags, element(ty)?, operation(op)?) };
-        if u32::from(flags) & ffi::OMPI_DATATYPE_FLAG_PREDEFINED == 0 {
+        let (elem, code) = unsafe { (element(ty)?, operation(op)?) };
+        // SAFETY: [MPI].
+        if !unsafe { is_predefined(ty) } {
             return None;
         }
         Some(CachedOp { ty, op, code, size: elem.size(), step: step(elem)? })
