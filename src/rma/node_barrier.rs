@@ -61,13 +61,13 @@ impl NodeBarrier {
         let (n, distance) = (self.size(), 1 << round);
         let step = begin.wrapping_add(round + 1);
         // The other side: `has_taken`.
-        self.words.steps(self.me).store(step, Ordering::Release);
+        self.words.steps(self.me).taken.store(step, Ordering::Release);
         let from = if self.me >= distance { self.me } else { self.me + n };
         (from - distance, step)
     }
 
     fn has_taken(&self, rank: u32, step: u32) -> bool {
-        step.wrapping_sub(self.words.steps(rank).load(Ordering::Acquire)) as i32 <= 0
+        step.wrapping_sub(self.words.steps(rank).taken.load(Ordering::Acquire)) as i32 <= 0
     }
 
     /// Waits; a member that has taken all of its steps may go, and die.
@@ -86,7 +86,7 @@ impl NodeBarrier {
                     let missing = self.missing(end);
                     if missing.contains(&rank) {
                         context.device().set_diverged();
-                        return Err(DeviceError::PeerDied { rank }.into());
+                        return Err(self.first_lost(rank).into());
                     }
                     watched = Cow::Owned(missing);
                 }
@@ -98,9 +98,36 @@ impl NodeBarrier {
     /// World ranks of those that have not taken all steps to an end.
     #[cold]
     fn missing(&self, end: u32) -> Vec<u32> {
+        let missing = self.ranks().filter(|&(rank, _)| !self.has_taken(rank, end));
+        missing.map(|(_, peer)| peer).collect()
+    }
+
+    /// The other members, with their world ranks.
+    fn ranks(&self) -> impl Iterator<Item = (u32, u32)> {
         let ranks = (self.me + 1..self.size()).chain(0..self.me);
-        let missing = ranks.zip(&self.others).filter(|&(rank, _)| !self.has_taken(rank, end));
-        missing.map(|(_, &peer)| peer).collect()
+        ranks.zip(self.others.iter().copied())
+    }
+
+    /// The death of a world rank or, where another left a barrier for the death of a member
+    /// and may have ended since, of that one. The others are told.
+    fn first_lost(&self, peer: u32) -> DeviceError {
+        let first = self.told().or_else(|| self.ranks().find(|&(_, world)| world == peer));
+        if let Some((rank, _)) = first {
+            self.words.steps(self.me).lost.store(rank + 1, Ordering::Release);
+        }
+        DeviceError::PeerDied { rank: first.map_or(peer, |(_, world)| world) }
+    }
+
+    /// The world rank for whose death another member left a barrier.
+    #[cold]
+    pub(super) fn lost(&self) -> Option<u32> {
+        self.told().map(|(_, world)| world)
+    }
+
+    fn told(&self) -> Option<(u32, u32)> {
+        let lost = |rank| self.words.steps(rank).lost.load(Ordering::Acquire).checked_sub(1);
+        let lost = self.ranks().find_map(|(rank, _)| lost(rank))?;
+        self.ranks().find(|&(rank, _)| rank == lost)
     }
 }
 
@@ -122,7 +149,7 @@ mod tests {
             let words = unsafe { NodeWords::at(start.add(start.align_offset(64)), n, n) };
             // Near the end of the numbers.
             let first = u32::MAX - 10;
-            (0..n).for_each(|rank| words.steps(rank).store(first, Ordering::Relaxed));
+            (0..n).for_each(|rank| words.steps(rank).taken.store(first, Ordering::Relaxed));
             let came: Vec<_> = (0..n).map(|_| AtomicU32::new(0)).collect();
             let member = |me: u32| {
                 let own = NodeBarrier::new(words, me, vec![0; n as usize - 1].into());

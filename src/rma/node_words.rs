@@ -20,9 +20,16 @@ pub(super) enum Signal {
 /// How often each process of the node sent each signal to one of them.
 type Sent = [AtomicU32; 2];
 
-/// Bytes of a member's steps: a line, so that who waits for one of two does not take the
-/// other's.
-const STEPS: usize = 64;
+/// What a member says of its barriers; a line, so that who waits for one of two does not
+/// take the other's.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    /// Steps that it has taken; wraps.
+    pub(super) taken: AtomicU32,
+    /// The rank whose death it left a barrier for, plus 1.
+    pub(super) lost: AtomicU32,
+}
 
 /// The words of the node's regions, as this process has them mapped: by node rank,
 /// the lock words of each, the signals to each, and a count of each one's exclusive
@@ -46,7 +53,7 @@ impl NodeWords {
         let nodes = node_size as usize;
         let locks = LockWords::bytes(job_size).checked_mul(nodes)?;
         let signals = NodeWords::signals_of_one(node_size).checked_mul(nodes)?;
-        let steps = nodes.checked_mul(STEPS)?;
+        let steps = nodes.checked_mul(size_of::<Steps>())?;
         locks
             .checked_add(signals)?
             .checked_add(NodeWords::exclusive_locks(node_size))?
@@ -101,13 +108,13 @@ impl NodeWords {
         unsafe { &*self.start.add(locks + row).cast::<Sent>().add(from as usize) }
     }
 
-    /// How many steps a member has taken in barriers, by wrapping: it alone writes that.
-    pub(super) fn steps(&self, rank: u32) -> &AtomicU32 {
+    /// The steps of a member, which it alone writes.
+    pub(super) fn steps(&self, rank: u32) -> &Steps {
         debug_assert!(rank < self.node_size, "no more members than processes of the node");
         let at = self.behind_signals() + NodeWords::exclusive_locks(self.node_size);
         // SAFETY: by the contract of `at`: behind the counts there is a line for every
         // process of the node.
-        unsafe { &*self.start.add(at + rank as usize * STEPS).cast() }
+        unsafe { &*self.start.add(at).cast::<Steps>().add(rank as usize) }
     }
 
     fn behind_signals(&self) -> usize {
@@ -147,7 +154,7 @@ mod tests {
             }
             words.send(from, to, Signal::Completed);
         }
-        (0..NODE).for_each(|rank| words.steps(rank).store(100 + rank, Ordering::Relaxed));
+        (0..NODE).for_each(|rank| words.steps(rank).taken.store(100 + rank, Ordering::Relaxed));
         let holder = Holder { peer: 39, single_writer: false };
         for rank in 0..NODE {
             for mode in [LockMode::Shared, LockMode::GlobalExclusive] {
@@ -155,7 +162,7 @@ mod tests {
             }
         }
         for rank in 0..NODE {
-            assert_eq!(words.steps(rank).load(Ordering::Relaxed), 100 + rank);
+            assert_eq!(words.steps(rank).taken.load(Ordering::Relaxed), 100 + rank);
         }
         for (from, to) in pairs() {
             assert_eq!(words.sent(from, to, Signal::Posted), from * NODE + to);

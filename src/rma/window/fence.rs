@@ -1,7 +1,9 @@
 //! Epochs of all members, and the end of a window.
 
 use super::Window;
+use crate::device::DeviceError;
 use crate::netmod::Netmod;
+use crate::rma::node_barrier::NodeBarrier;
 use crate::rma::types::{Assert, Epoch};
 use crate::rma::{Error, ErrorKind};
 use crate::track::Kind;
@@ -41,6 +43,18 @@ impl<N: Netmod> Window<N> {
             Some(barrier) => barrier.meet(self.access.context()),
             None => self.communicator.meet(),
         }
+    }
+
+    /// Waits for all members for the last time, not in words that go with the window.
+    fn part(&self) -> Result<(), Error> {
+        self.communicator.meet().map_err(|e| {
+            // Who left a fence for a death may have ended before it came here.
+            let lost = self.barrier.as_ref().and_then(NodeBarrier::lost);
+            match lost.filter(|_| e.peer().is_some()) {
+                Some(rank) => DeviceError::PeerDied { rank }.into(),
+                None => e,
+            }
+        })
     }
 
     /// Returns true if members meet in words that they share, and a barrier of the
@@ -127,7 +141,7 @@ impl<N: Netmod> Window<N> {
         self.access.recorded_all(Kind::WinFree, || {
             self.may_end("free")?;
             let flushed = self.access.flush_dirty();
-            let barrier = self.communicator.meet();
+            let barrier = self.part();
             if barrier.is_ok() {
                 self.free_leave();
             }

@@ -381,6 +381,29 @@ pub fn killed_behind_a_fence<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     Ok(())
 }
 
+/// Rank 1 is killed, and rank 0 leaves a fence for that, and ends: rank 2, which comes
+/// then, hears of the first death and not of the end that it led to.
+pub fn killed_before_a_fence<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let mut w = make::<CREATED, N>(&world, 64, 1).map_err(text)?;
+    let pids = pids(&world)?;
+    w.fence().map_err(text)?;
+    match world.rank() {
+        0 => return about(w.fence(), 1),
+        1 => die(),
+        _ => {
+            let start = Instant::now();
+            while start.elapsed() < SOON && is_there(pids[0]) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+    about(w.fence(), 1)?;
+    about(w.fence(), 1)?;
+    about(w.free(), 1)
+}
+
 /// Where rank 1 is no member, its death ends no fence, however long a member takes.
 pub fn killed_beside_a_fence<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let context = N::open(boot)?;
@@ -452,7 +475,7 @@ pub fn deaths<N: Opens>(network: &str, env: &[(&'static str, &str)]) -> Vec<Scen
         let s = Scenario::new(format!("{what}/{network}"), 3, body).verdict(verdict);
         env.iter().fold(s, |s, (key, value)| s.env(key, *value))
     };
-    let killed: [(&str, Body); 21] = [
+    let killed: [(&str, Body); 22] = [
         ("killed in gets/created", killed_in_gets::<CREATED, N>),
         ("killed in gets/mapped", killed_in_gets::<ALLOCATED, N>),
         ("killed in puts, idle/created", killed_in_puts::<CREATED, 8, true, N>),
@@ -464,6 +487,7 @@ pub fn deaths<N: Opens>(network: &str, env: &[(&'static str, &str)]) -> Vec<Scen
         ("killed in creation", killed_in_collectives::<CREATED, false, N>),
         ("killed in fences/created", killed_in_collectives::<CREATED, true, N>),
         ("killed in fences/mapped", killed_in_collectives::<ALLOCATED, true, N>),
+        ("killed before a fence", killed_before_a_fence::<N>),
         ("killed behind a fence", killed_behind_a_fence::<N>),
         ("killed beside a fence", killed_beside_a_fence::<N>),
         ("killed beside a get, hopeless", late::writes::<{ late::GET }, false, N>),
