@@ -118,12 +118,8 @@ impl NodeBarrier {
         DeviceError::PeerDied { rank: first.map_or(peer, |(_, world)| world) }
     }
 
-    /// The world rank for whose death another member left a barrier.
+    /// The member for whose death another left a barrier.
     #[cold]
-    pub(super) fn lost(&self) -> Option<u32> {
-        self.told().map(|(_, world)| world)
-    }
-
     fn told(&self) -> Option<(u32, u32)> {
         let lost = |rank| self.words.steps(rank).lost.load(Ordering::Acquire).checked_sub(1);
         let lost = self.ranks().find_map(|(rank, _)| lost(rank))?;

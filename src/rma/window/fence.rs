@@ -1,9 +1,7 @@
 //! Epochs of all members, and the end of a window.
 
 use super::Window;
-use crate::device::DeviceError;
 use crate::netmod::Netmod;
-use crate::rma::node_barrier::NodeBarrier;
 use crate::rma::types::{Assert, Epoch};
 use crate::rma::{Error, ErrorKind};
 use crate::track::Kind;
@@ -26,41 +24,34 @@ impl<N: Netmod> Window<N> {
     /// As [`Window::fence`], and [`ErrorKind::Epoch`] for NOPRECEDE after
     /// operations.
     pub fn fence_with(&self, assert: Assert) -> Result<(), Error> {
+        self.fence_by(assert, || self.communicator.meet())
+    }
+
+    fn fence_by(
+        &self,
+        assert: Assert,
+        meet: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
         self.access.recorded_all(Kind::Fence, || {
             self.may_fence(assert)?;
             let flushed = self.fence_flush(assert);
             // The others wait there, whatever became of this one's operations.
-            let barrier = self.meet();
+            let barrier = meet();
             prefer_death(flushed, barrier)?;
             self.fence_open(assert);
             Ok(())
         })
     }
 
-    /// Waits for all members, making progress meanwhile.
-    fn meet(&self) -> Result<(), Error> {
-        match &self.barrier {
-            Some(barrier) => barrier.meet(self.access.context()),
-            None => self.communicator.meet(),
-        }
-    }
-
-    /// Waits for all members for the last time, not in words that go with the window.
-    fn part(&self) -> Result<(), Error> {
-        self.communicator.meet().map_err(|e| {
-            // Who left a fence for a death may have ended before it came here.
-            let lost = self.barrier.as_ref().and_then(NodeBarrier::lost);
-            match lost.filter(|_| e.peer().is_some()) {
-                Some(rank) => DeviceError::PeerDied { rank }.into(),
-                None => e,
-            }
-        })
-    }
-
-    /// Returns true if members meet in words that they share, and a barrier of the
-    /// caller's own is no faster.
-    pub fn meets_in_words(&self) -> bool {
-        self.barrier.is_some()
+    /// [`Window::fence_with`] where all members are on this node and share words, in which
+    /// they meet: no message is sent. `None`, and nothing is done, where they do not, alike
+    /// on all members. All of them fence by the same of the two calls.
+    ///
+    /// For device layers of an MPI, whose jobs end with a member: of the death of a member
+    /// this tells who fences here, where the set-up channel tells whoever waits for anybody.
+    pub fn fence_in_words(&self, assert: Assert) -> Option<Result<(), Error>> {
+        let barrier = self.barrier.as_ref()?;
+        Some(self.fence_by(assert, || barrier.meet(self.access.context())))
     }
 
     /// Refuses a fence that must not be called now.
@@ -141,7 +132,7 @@ impl<N: Netmod> Window<N> {
         self.access.recorded_all(Kind::WinFree, || {
             self.may_end("free")?;
             let flushed = self.access.flush_dirty();
-            let barrier = self.part();
+            let barrier = self.communicator.meet();
             if barrier.is_ok() {
                 self.free_leave();
             }

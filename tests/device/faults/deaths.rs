@@ -12,7 +12,7 @@ use rankway::boot::Boot;
 use rankway::device::Context;
 use rankway::netmod::Netmod;
 use rankway::rankmap::RankMap;
-use rankway::rma::{Access, Communicator, Error, Window};
+use rankway::rma::{Access, Assert, Communicator, Error, Window};
 use std::process::Output;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -348,18 +348,22 @@ pub fn killed_in_collectives<const KIND: u8, const FENCES: bool, N: Opens>(
     about::<()>(Err(error), 1)
 }
 
+/// A fence in words.
+fn meet<N: Netmod>(w: &Window<N>) -> std::result::Result<(), Error> {
+    w.fence_in_words(Assert::NONE).expect("the members share words")
+}
+
 /// Rank 1 is killed as it leaves a fence in which the others still are: theirs ends well,
 /// the next one names it.
 pub fn killed_behind_a_fence<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let w = make::<CREATED, N>(&world, 64, 1).map_err(text)?;
-    ensure!(w.meets_in_words(), "members ask each other");
     let pids = pids(&world)?;
-    w.fence().map_err(text)?;
+    meet(&w).map_err(text)?;
     match world.rank() {
         1 => {
-            w.fence().map_err(text)?;
+            meet(&w).map_err(text)?;
             die()
         }
         2 => {
@@ -373,10 +377,10 @@ pub fn killed_behind_a_fence<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         }
         _ => {}
     }
-    w.fence().map_err(text)?;
+    meet(&w).map_err(text)?;
     let start = Instant::now();
-    about(w.fence(), 1)?;
-    about(w.fence(), 1)?;
+    about(meet(&w), 1)?;
+    about(meet(&w), 1)?;
     ensure!(start.elapsed() < SOON, "known only after {:?}", start.elapsed());
     Ok(())
 }
@@ -386,11 +390,11 @@ pub fn killed_behind_a_fence<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 pub fn killed_before_a_fence<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
-    let mut w = make::<CREATED, N>(&world, 64, 1).map_err(text)?;
+    let w = make::<CREATED, N>(&world, 64, 1).map_err(text)?;
     let pids = pids(&world)?;
-    w.fence().map_err(text)?;
+    meet(&w).map_err(text)?;
     match world.rank() {
-        0 => return about(w.fence(), 1),
+        0 => return about(meet(&w), 1),
         1 => die(),
         _ => {
             let start = Instant::now();
@@ -399,9 +403,8 @@ pub fn killed_before_a_fence<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             }
         }
     }
-    about(w.fence(), 1)?;
-    about(w.fence(), 1)?;
-    about(w.free(), 1)
+    about(meet(&w), 1)?;
+    about(meet(&w), 1)
 }
 
 /// Where rank 1 is no member, its death ends no fence, however long a member takes.
@@ -414,14 +417,14 @@ pub fn killed_beside_a_fence<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         return Err("nobody killed this rank".into());
     };
     let w = make::<CREATED, N>(&living, 64, 1).map_err(text)?;
-    w.fence().map_err(text)?;
+    meet(&w).map_err(text)?;
     if world.rank() == 2 {
         signal(pids[1], libc::SIGKILL);
         std::thread::sleep(Duration::from_millis(2600));
         w.put(&[7; 8], 1, 8).map_err(text)?;
-        return w.fence().map_err(text);
+        return meet(&w).map_err(text);
     }
-    w.fence().map_err(text)?;
+    meet(&w).map_err(text)?;
     same("a put", &own(&w)?[8..16], &[7; 8])
 }
 

@@ -99,10 +99,11 @@ pub(super) unsafe extern "C" fn fence<N: Netmod>(
         module.set_open_ranks(0, if closed { 0 } else { module.ranks() });
         module.epoch.set(Kind::Active);
     };
-    if module.window.meets_in_words() {
-        return module.synchronize(|| module.window.fence_with(promised), opened);
-    }
     guarded(|| {
+        let in_words = || Some(answer(module.window.fence_in_words(promised)?.map(|()| opened())));
+        if let Some(code) = module.enter(|_| in_words()) {
+            return code;
+        }
         let entered = module.enter(|_| module.window.fence_enter(promised));
         // The others wait in the barrier, so a failed operation does not skip
         // it; a refused call does.
