@@ -15,40 +15,49 @@ pub fn locked_amidst<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     let w = Rc::new(make::<N, KIND>(&world, 64, 8)?);
     let (result, window) = (Rc::new(Cell::new(None)), Rc::downgrade(&w));
     let lock = |rank| w.lock(Lock::Exclusive, rank, Assert::NONE).map_err(text);
-    match world.rank() {
-        0 => {
-            let told = Rc::clone(&result);
-            let armed = Cell::new(true);
-            context.set_progress_hook(move || {
-                // (In the wait for the lock, and not in a barrier.)
-                if let Some(w) = window.upgrade()
-                    && w.is_open()
-                    && armed.take()
-                {
-                    let again = w.unlock(0).and_then(|()| w.lock(Lock::Exclusive, 0, Assert::NONE));
-                    told.set(Some(again.map_err(text)));
-                }
-            });
-            for _ in 0..3 {
-                lock(0)?;
-                w.unlock(0).map_err(text)?;
+    if world.rank() == 0 {
+        let (told, armed) = (Rc::clone(&result), Cell::new(true));
+        context.set_progress_hook(move || {
+            // (In the wait for the lock, and not in a barrier.)
+            if let Some(w) = window.upgrade()
+                && w.is_open()
+                && armed.take()
+            {
+                let again = w.unlock(0).and_then(|()| w.lock(Lock::Exclusive, 0, Assert::NONE));
+                told.set(Some(again.map_err(text)));
             }
-            world.barrier().map_err(text)?;
+        });
+        for _ in 0..3 {
             lock(0)?;
+            w.unlock(0).map_err(text)?;
+        }
+    }
+    // Until rank 0 came before the other's lock was free again.
+    loop {
+        if world.rank() == 1 {
             lock(1)?;
-            result.take().ok_or("nobody came between")??;
-            for to in [0, 1] {
-                w.put(&[5; 8], to, 1).map_err(text)?;
-                w.unlock(to).map_err(text)?;
+        }
+        world.barrier().map_err(text)?;
+        let mut came = false;
+        match world.rank() {
+            0 => {
+                lock(0)?;
+                lock(1)?;
+                came = result.take().transpose()?.is_some();
+                for to in [0, 1] {
+                    w.put(&[5; 8], to, 1).map_err(text)?;
+                    w.unlock(to).map_err(text)?;
+                }
             }
+            1 => {
+                std::thread::sleep(Duration::from_millis(100));
+                w.unlock(1).map_err(text)?;
+            }
+            _ => {}
         }
-        1 => {
-            lock(1)?;
-            world.barrier().map_err(text)?;
-            std::thread::sleep(Duration::from_millis(100));
-            w.unlock(1).map_err(text)?;
+        if world.broadcast(0, Some(&[u8::from(came)])).map_err(text)? == [1] {
+            break;
         }
-        _ => world.barrier().map_err(text)?,
     }
     world.barrier().map_err(text)?;
     let there = if world.rank() < 2 { [5; 8] } else { [0; 8] };
