@@ -7,7 +7,7 @@ use super::memory::{
 };
 use super::{Backing, Flavor, Window};
 use crate::av::Transport;
-use crate::device::Key;
+use crate::device::{DeviceError, Key};
 use crate::netmod::Netmod;
 use crate::rma::access::Access;
 use crate::rma::am_fallback::RmaHandler;
@@ -186,6 +186,14 @@ impl<N: Netmod> Window<N> {
         let mapped = communicator.allgather(&[u8::from(node.is_some())])?;
         let unmapped = mapped.iter().position(|m| m.as_slice() != [1]);
         let (Some((node, starts)), None) = (node, unmapped) else {
+            // The memory goes with who made it.
+            let (device, maker) = (communicator.device(), communicator.world_rank(first)?);
+            if first != communicator.rank()
+                && let Err(died) = device.watch(maker)
+            {
+                device.set_diverged();
+                return Err(died.into());
+            }
             let rank = unmapped.unwrap_or(0);
             let why = format!("rank {rank} cannot map the memory of a shared window");
             return Err(ErrorKind::Arguments(why).into());
@@ -272,7 +280,7 @@ impl<N: Netmod> Window<N> {
             // stays by the contract of `create`.
             let region =
                 unsafe { netmod.register(endpoint, local_memory.start, mine.bytes as usize, key) };
-            Ok(Some(region.map_err(crate::device::DeviceError::from)?))
+            Ok(Some(region.map_err(DeviceError::from)?))
         };
         let prepared = local_memory.and_then(|mut local_memory| {
             let network = match local_memory.region.take() {
@@ -285,7 +293,7 @@ impl<N: Netmod> Window<N> {
             };
             let packed_key = match network.as_ref().zip(device.provider(Transport::Network)) {
                 Some((region, netmod)) if N::KEY_HANDLES => {
-                    netmod.rkey_pack(region).map_err(crate::device::DeviceError::from)?
+                    netmod.rkey_pack(region).map_err(DeviceError::from)?
                 }
                 _ => Vec::new(),
             };
