@@ -1,4 +1,5 @@
-//! What is left of `dlopen` once a library is open: errors, paths, strings.
+//! What is left of `dlopen` once a library is open: errors, paths, strings; and what a
+//! library is told through the environment before.
 //!
 //! A leaf for the modules that open a library at run time.
 
@@ -27,6 +28,20 @@ pub(crate) fn path_of(address: *const c_void) -> Option<PathBuf> {
     // SAFETY: dli_fname is the loader's C string and lives as long as the object.
     let name = unsafe { CStr::from_ptr(found.dli_fname) };
     Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
+}
+
+/// Sets the first of these variables of a library's, unless the user has said something by
+/// any of them.
+///
+/// # Safety
+/// No other thread uses the environment: a device is opened before the threads that use it
+/// are started, which the documentation of those that open one asks for.
+#[allow(dead_code, reason = "PMIx alone is told nothing")]
+pub(crate) unsafe fn set_unless_chosen(names: &[&str], value: &str) {
+    if names.iter().all(|name| std::env::var_os(name).is_none()) {
+        // SAFETY: the caller's.
+        unsafe { std::env::set_var(names[0], value) };
+    }
 }
 
 /// Copies a C string; empty for null.

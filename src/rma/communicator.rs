@@ -452,7 +452,10 @@ impl<N: Netmod> Communicator<N> {
     }
 
     /// Records a collective's failure: other members may not have seen it.
-    fn check_collective<T, E: Into<Error>>(&self, result: Result<T, E>) -> Result<T, Error> {
+    pub(super) fn check_collective<T, E: Into<Error>>(
+        &self,
+        result: Result<T, E>,
+    ) -> Result<T, Error> {
         result.map_err(|e| {
             self.device().set_diverged();
             e.into()

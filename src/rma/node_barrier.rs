@@ -98,32 +98,20 @@ impl NodeBarrier {
     /// World ranks of those that have not taken all steps to an end.
     #[cold]
     fn missing(&self, end: u32) -> Vec<u32> {
-        let missing = self.ranks().filter(|&(rank, _)| !self.has_taken(rank, end));
-        missing.map(|(_, peer)| peer).collect()
-    }
-
-    /// The other members, with their world ranks.
-    fn ranks(&self) -> impl Iterator<Item = (u32, u32)> {
         let ranks = (self.me + 1..self.size()).chain(0..self.me);
-        ranks.zip(self.others.iter().copied())
+        let missing = ranks.zip(&self.others).filter(|&(rank, _)| !self.has_taken(rank, end));
+        missing.map(|(_, &peer)| peer).collect()
     }
 
     /// The death of a world rank or, where another left a barrier for the death of a member
     /// and may have ended since, of that one. The others are told.
-    fn first_lost(&self, peer: u32) -> DeviceError {
-        let first = self.told().or_else(|| self.ranks().find(|&(_, world)| world == peer));
-        if let Some((rank, _)) = first {
-            self.words.steps(self.me).lost.store(rank + 1, Ordering::Release);
-        }
-        DeviceError::PeerDied { rank: first.map_or(peer, |(_, world)| world) }
-    }
-
-    /// The member for whose death another left a barrier.
     #[cold]
-    fn told(&self) -> Option<(u32, u32)> {
+    fn first_lost(&self, peer: u32) -> DeviceError {
         let lost = |rank| self.words.steps(rank).lost.load(Ordering::Acquire).checked_sub(1);
-        let lost = self.ranks().find_map(|(rank, _)| lost(rank))?;
-        self.ranks().find(|&(rank, _)| rank == lost)
+        let told = (0..self.size()).filter_map(lost).find(|lost| self.others.contains(lost));
+        let rank = told.unwrap_or(peer);
+        self.words.steps(self.me).lost.store(rank + 1, Ordering::Release);
+        DeviceError::PeerDied { rank }
     }
 }
 

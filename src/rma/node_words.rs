@@ -27,7 +27,7 @@ type Sent = [AtomicU32; 2];
 pub(super) struct Steps {
     /// Steps that it has taken; wraps.
     pub(super) taken: AtomicU32,
-    /// The rank whose death it left a barrier for, plus 1.
+    /// The world rank for whose death it left a barrier, plus 1.
     pub(super) lost: AtomicU32,
 }
 

@@ -142,11 +142,8 @@ const MONITOR_ENV: [&str; 3] =
 /// address is then sent from, and written to, where nobody looks. Must be set
 /// before the library is opened.
 fn choose_monitor() {
-    if MONITOR_ENV.iter().all(|name| std::env::var_os(name).is_none()) {
-        // SAFETY: a device is opened before the threads that use it are started;
-        // the documentation of `Domain::open` asks for that.
-        unsafe { std::env::set_var(MONITOR_ENV[0], "userfaultfd") };
-    }
+    // SAFETY: the documentation of `Domain::open` asks for that.
+    unsafe { dl::set_unless_chosen(&MONITOR_ENV, "userfaultfd") };
 }
 
 /// Whether libfabric's shm may attach to peers' memory (fi_shm(7)).
@@ -157,10 +154,8 @@ const ATTACHING_ENV: &str = "FI_SHM_DISABLE_CMA";
 /// tries in both directions, and long messages fail with EIO. Must be called before
 /// anything is asked of the library.
 pub(super) fn keep_from_attaching() {
-    if std::env::var_os(ATTACHING_ENV).is_none() {
-        // SAFETY: as in `choose_monitor`.
-        unsafe { std::env::set_var(ATTACHING_ENV, "1") };
-    }
+    // SAFETY: as in `choose_monitor`.
+    unsafe { dl::set_unless_chosen(&[ATTACHING_ENV], "1") };
 }
 
 impl Library {

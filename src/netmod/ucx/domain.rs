@@ -4,6 +4,7 @@ use super::bindings as sys;
 use super::constants::{COSTS, INJECT, PACKET, PACKET_INJECT};
 use super::ffi::{Functions, Library};
 use super::transports;
+use crate::dl;
 use crate::netmod::{Caps, NetError, Netmod, limits};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -194,10 +195,9 @@ const TCP_PUTS_ENV: &str = "UCX_TCP_PUT_ENABLE";
 /// `uct_tcp_iface_progress` (seen with 1.13, not with 1.20). 1.13 takes this
 /// from the environment alone.
 fn avoid_tcp_puts(lib: &Library) {
-    if lib.version() < (1, 20, 0) && std::env::var_os(TCP_PUTS_ENV).is_none() {
-        // SAFETY: a device is opened before the threads that use it are
-        // started; the documentation of `Ucx::open` asks for that.
-        unsafe { std::env::set_var(TCP_PUTS_ENV, "n") };
+    if lib.version() < (1, 20, 0) {
+        // SAFETY: the documentation of `Ucx::open` asks for that.
+        unsafe { dl::set_unless_chosen(&[TCP_PUTS_ENV], "n") };
     }
 }
 

@@ -2,8 +2,7 @@
 
 use super::exchange::{MemberInfo, MemberKeys, OwnKeys, exchange_infos, exchange_keys};
 use super::memory::{
-    LocalMemory, NodeSegment, OwnWords, first_on_node, node_barrier, node_locks, not_final,
-    provided,
+    LocalMemory, NodeSegment, OwnWords, first_on_node, not_final, on_one_node, provided,
 };
 use super::{Backing, Flavor, Window};
 use crate::av::Transport;
@@ -187,12 +186,9 @@ impl<N: Netmod> Window<N> {
         let unmapped = mapped.iter().position(|m| m.as_slice() != [1]);
         let (Some((node, starts)), None) = (node, unmapped) else {
             // The memory goes with who made it.
-            let (device, maker) = (communicator.device(), communicator.world_rank(first)?);
-            if first != communicator.rank()
-                && let Err(died) = device.watch(maker)
-            {
-                device.set_diverged();
-                return Err(died.into());
+            if first != communicator.rank() {
+                let maker = communicator.world_rank(first)?;
+                communicator.check_collective(communicator.device().watch(maker))?;
             }
             let rank = unmapped.unwrap_or(0);
             let why = format!("rank {rank} cannot map the memory of a shared window");
@@ -339,7 +335,8 @@ impl<N: Netmod> Window<N> {
         let memory_regions = [network_region, local_region].map(|r| MemoryRegion::new(r, device));
         let MemberKeys { registered, packed_keys } = member_keys?;
         let gone = || ErrorKind::Arguments("the window has no memory of its own".into());
-        let node_locks = node_locks(&communicator, local_memory.node_words)?;
+        let one_node = on_one_node(&communicator, local_memory.node_words)?;
+        let (node_locks, barrier) = one_node.unzip();
         let state = Arc::new(WindowState {
             exposed_region: exposed_region.ok_or_else(gone)?,
             contiguous: local_memory.starts.map(|starts| Column::new(starts.iter().copied())),
@@ -372,7 +369,6 @@ impl<N: Netmod> Window<N> {
             _of: None,
         });
         let access = Access::new(&state, context, communicator.map())?;
-        let barrier = node_barrier(&communicator, &state)?;
         Ok(Window { access, communicator, flavor, barrier, exposed: RefCell::new(None) })
     }
 }

@@ -8,7 +8,7 @@ use crate::rma::element_gate::ElementGate;
 use crate::rma::locks::NodeLocks;
 use crate::rma::node_barrier::NodeBarrier;
 use crate::rma::node_words::NodeWords;
-use crate::rma::state::{Mapped, WindowState};
+use crate::rma::state::Mapped;
 use crate::rma::{Communicator, Error, ErrorKind};
 use crate::shm::segment::{self, PAGE, Place, Segment, Shared};
 use std::fs::File;
@@ -279,35 +279,30 @@ impl OwnWords {
     }
 }
 
-/// The locks of a window whose members are all on this node and share words.
-pub(super) fn node_locks<N: Netmod>(
+/// The locks and the barrier of a new window whose members are all on this node and share
+/// words.
+pub(super) fn on_one_node<N: Netmod>(
     communicator: &Communicator<N>,
     words: Option<NodeWords>,
-) -> Result<Option<NodeLocks>, Error> {
+) -> Result<Option<(NodeLocks, NodeBarrier)>, Error> {
     let device = communicator.device();
     let Some(words) = words else { return Ok(None) };
+    let mut peers = Vec::new();
     for rank in 0..communicator.size() {
-        if !device.on_node(communicator.world_rank(rank)?) {
+        let peer = communicator.world_rank(rank)?;
+        if !device.on_node(peer) {
             return Ok(None);
         }
+        peers.push(peer);
     }
-    let first = device.node_rank(communicator.world_rank(0)?);
-    let me = device.node_rank(device.boot().rank());
-    Ok(first.zip(me).map(|(first, me)| words.locks(first, me)))
-}
-
-/// The barrier of such a window, which is new.
-pub(super) fn node_barrier<N: Netmod>(
-    communicator: &Communicator<N>,
-    state: &WindowState<N>,
-) -> Result<Option<NodeBarrier>, Error> {
-    let Some(words) = state.node_words.filter(|_| state.node_locks.is_some()) else {
-        return Ok(None);
-    };
+    let node_ranks = device.node_rank(peers[0]).zip(device.node_rank(device.boot().rank()));
+    let Some((first, mine)) = node_ranks else { return Ok(None) };
+    // The others, from the next one on.
     let me = communicator.rank();
-    let others = (me + 1..communicator.size()).chain(0..me);
-    let others = others.map(|rank| communicator.world_rank(rank)).collect::<Result<_, _>>()?;
-    Ok(Some(NodeBarrier::new(words, me, others)))
+    peers.rotate_left(me as usize);
+    peers.remove(0);
+    let barrier = NodeBarrier::new(words, me, peers.into());
+    Ok(Some((words.locks(first, mine), barrier)))
 }
 
 /// Bytes of the node's words.

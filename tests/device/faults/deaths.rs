@@ -4,7 +4,7 @@
 use super::{Body, about, well_and_clean};
 use crate::ensure;
 use crate::harness::{
-    Result, Scenario, Watched, clean, content, die, leave_together, pids, signal, text,
+    Held, Result, Scenario, Watched, clean, content, die, leave_together, pids, signal, text,
 };
 use crate::limits::full_queues;
 use crate::rma::{ALLOCATED, CREATED, Opens, late, make, own, pattern, same, word};
@@ -353,14 +353,20 @@ fn meet<N: Netmod>(w: &Window<N>) -> std::result::Result<(), Error> {
     w.fence_in_words(Assert::NONE).expect("the members share words")
 }
 
-/// Rank 1 is killed as it leaves a fence in which the others still are: theirs ends well,
-/// the next one names it.
-pub fn killed_behind_a_fence<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+/// A window of all ranks, who have met in it, and their processes.
+fn all_met<N: Opens>(boot: Arc<dyn Boot>) -> Result<(Communicator<N>, Held<N>, Vec<u32>)> {
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let w = make::<CREATED, N>(&world, 64, 1).map_err(text)?;
     let pids = pids(&world)?;
     meet(&w).map_err(text)?;
+    Ok((world, w, pids))
+}
+
+/// Rank 1 is killed as it leaves a fence in which the others still are: theirs ends well,
+/// the next one names it.
+pub fn killed_behind_a_fence<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let (world, w, pids) = all_met::<N>(boot)?;
     match world.rank() {
         1 => {
             meet(&w).map_err(text)?;
@@ -388,11 +394,7 @@ pub fn killed_behind_a_fence<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 /// Rank 1 is killed, and rank 0 leaves a fence for that, and ends: rank 2, which comes
 /// then, hears of the first death and not of the end that it led to.
 pub fn killed_before_a_fence<N: Opens>(boot: Arc<dyn Boot>) -> Result {
-    let context = N::open(boot)?;
-    let world = Communicator::world(&context);
-    let w = make::<CREATED, N>(&world, 64, 1).map_err(text)?;
-    let pids = pids(&world)?;
-    meet(&w).map_err(text)?;
+    let (world, w, pids) = all_met::<N>(boot)?;
     match world.rank() {
         0 => return about(meet(&w), 1),
         1 => die(),

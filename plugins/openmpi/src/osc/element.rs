@@ -20,6 +20,8 @@ pub(super) unsafe fn predefined(
     }
 }
 
+/// Returns true if a datatype is one of MPI's own.
+///
 /// # Safety
 /// `ty` is a datatype.
 #[inline]

@@ -100,8 +100,11 @@ pub(super) unsafe extern "C" fn fence<N: Netmod>(
         module.epoch.set(Kind::Active);
     };
     guarded(|| {
-        let in_words = || Some(answer(module.window.fence_in_words(promised)?.map(|()| opened())));
-        if let Some(code) = module.enter(|_| in_words()) {
+        let in_words = module.enter(|_| {
+            let fenced = module.window.fence_in_words(promised)?;
+            Some(answer(fenced.map(|()| opened())))
+        });
+        if let Some(code) = in_words {
             return code;
         }
         let entered = module.enter(|_| module.window.fence_enter(promised));

@@ -46,11 +46,12 @@ impl CachedOp {
         op: *const ffi::ompi_op_t,
     ) -> Option<CachedOp> {
         // SAFETY: [MPI].
-        let (elem, code) = unsafe { (element(ty)?, operation(op)?) };
-        // SAFETY: [MPI].
-        if !unsafe { is_predefined(ty) } {
-            return None;
-        }
+        let (elem, code) = unsafe {
+            if !is_predefined(ty) {
+                return None;
+            }
+            (element(ty)?, operation(op)?)
+        };
         Some(CachedOp { ty, op, code, size: elem.size(), step: step(elem)? })
     }
 
