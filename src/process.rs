@@ -1,7 +1,7 @@
 //! Processes of this machine: who they are, and whether they still are.
 
 use std::io::Error;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 /// A process of this machine, named for good: pids are reused, a pid with
@@ -56,6 +56,12 @@ pub(crate) fn pidfd_open(pid: u32) -> std::io::Result<OwnedFd> {
     }
     // SAFETY: the kernel just handed this descriptor to us alone.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Returns true if the process of this descriptor has ended.
+pub(crate) fn has_exited(pidfd: &OwnedFd) -> bool {
+    let mut entry = [libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
+    !matches!(poll(&mut entry, Duration::ZERO), Ok(0))
 }
 
 /// Polls `fds`, repeating when a signal interrupts; `limit` 0 returns at once.

@@ -23,9 +23,22 @@ impl Holder {
         Holder(u64::from(pid) | began << 32)
     }
 
+    /// One that another process has written down ([`Holder::bits`]).
+    pub(crate) fn from_bits(bits: u64) -> Holder {
+        Holder(bits)
+    }
+
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn pid(self) -> u32 {
+        self.0 as u32
+    }
+
     /// Returns true if the process is no more.
-    fn has_ended(self) -> bool {
-        let pid = self.0 as u32;
+    pub(crate) fn has_ended(self) -> bool {
+        let pid = self.pid();
         process::ended(pid) || (self.0 >> 32 != 0 && began(pid) != self.0 >> 32)
     }
 }

@@ -43,9 +43,11 @@ pub(super) unsafe fn run(work: &Work) -> bool {
     true
 }
 
+/// Changes the elements.
+///
 /// # Safety
 /// \[WORK\], \[VALID\], \[CELL\], \[ALONE\].
-unsafe fn update(work: &Work) {
+pub(super) unsafe fn update(work: &Work) {
     if work.op == Op::Replace {
         // SAFETY: [WORK], [ALONE].
         unsafe {

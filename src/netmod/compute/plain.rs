@@ -1,10 +1,12 @@
 //! Operations on elements that nobody else touches meanwhile, at any place.
 
-use super::{Work, complex32, complex64, f80, real};
+use super::{Work, alone, complex32, complex64, f80, is_atomic, real};
 use crate::netmod::{Kind, Op, Type};
 
 /// Elements that are fetched before they are changed.
 const BLOCK: usize = 512;
+/// So many are changed by vector instructions.
+const MANY: usize = 64;
 
 impl Work {
     /// Runs the operation plainly. Results may go where the operands are, or the
@@ -16,11 +18,19 @@ impl Work {
         // SAFETY: [WORK], [VALID], [ALONE], as all three ask for it.
         unsafe {
             match self.kind {
+                // ([CELL] by the second.)
+                Kind::Update if self.is_long() && is_atomic(self.ty, self.at.addr()) => {
+                    alone::update(self);
+                }
                 Kind::Update => self.change(),
                 Kind::Fetch => self.fetch_and_change(),
                 Kind::Swap => self.swap(),
             }
         }
+    }
+
+    fn is_long(&self) -> bool {
+        self.count >= MANY && self.op != Op::NoOp
     }
 
     /// # Safety

@@ -21,14 +21,19 @@ use crate::shm::segment::PAGE;
 /// operands are.
 pub(super) const ELEMENTS: u64 = 4;
 
-/// Elements that one packet of the kind takes; 0 where there is no such operation.
+/// Bytes of the longest update that is offered: others are served behind it.
+pub(super) const OFFERED: usize = 1 << 20;
+
+/// Elements that one operation of the kind takes, in a packet or offered; 0 where there is
+/// no such operation.
 pub(super) fn limit(kind: Kind, ty: Type, op: Op) -> usize {
     match kind {
         Kind::Swap if op == Op::Replace => LONGEST / ty.size() / 2,
         Kind::Swap => 0,
         Kind::Update if op == Op::NoOp => 0,
         _ if refusal(ty, op).is_some() => 0,
-        _ => LONGEST / ty.size(),
+        Kind::Update => OFFERED / ty.size(),
+        Kind::Fetch => LONGEST / ty.size(),
     }
 }
 
@@ -66,12 +71,8 @@ pub(super) unsafe fn fill(op: &Atomic, to: *mut u8) {
     }
 }
 
-/// What a packet of elements says, but for the place, and the bytes that it is about;
-/// `None` where no peer writes that.
-///
-/// # Safety
-/// \[BODY\] of `len` bytes.
-pub(super) unsafe fn decode(first: u64, body: *mut u8, len: usize) -> Option<(Work, usize)> {
+/// What the first word says is to be done; `None` where there is no such operation.
+pub(super) fn operation(first: u64) -> Option<(Kind, Type, Op)> {
     let kind = match first >> 8 & 0xf {
         0 => Kind::Update,
         1 => Kind::Fetch,
@@ -80,10 +81,20 @@ pub(super) unsafe fn decode(first: u64, body: *mut u8, len: usize) -> Option<(Wo
     };
     let ty = Type::from_number((first >> 12) as u8 & 0xf)?;
     let op = Op::from_number((first >> 16) as u8 & 0xf)?;
+    (limit(kind, ty, op) > 0).then_some((kind, ty, op))
+}
+
+/// What a packet of elements says, but for the place, and the bytes that it is about;
+/// `None` where no peer writes that.
+///
+/// # Safety
+/// \[BODY\] of `len` bytes.
+pub(super) unsafe fn decode(first: u64, body: *mut u8, len: usize) -> Option<(Work, usize)> {
+    let (kind, ty, op) = operation(first)?;
     let bytes = if kind == Kind::Swap { len / 2 } else { len };
     let count = bytes / ty.size();
     let whole = count * ty.size() * if kind == Kind::Swap { 2 } else { 1 } == len;
-    if !whole || limit(kind, ty, op) == 0 {
+    if !whole {
         return None;
     }
     let (at, compare) = (std::ptr::null_mut(), body.wrapping_add(bytes));
@@ -153,6 +164,11 @@ impl Carried {
         }
         self.bytes += bytes;
         self.elements.push((work, there));
+    }
+
+    /// Memory for elements, which has nothing between operations.
+    pub(super) fn memory(&mut self) -> &mut Vec<u8> {
+        &mut self.memory
     }
 
     /// Carries out what is left. Part may be done where it fails.

@@ -3,6 +3,7 @@
 use super::Node;
 use super::bulk::Receive;
 use super::elements::{self, ELEMENTS};
+use super::offer::{self, OFFER, Origin};
 use super::peer::{Address, GET, PACKET, PUT, Peer, Rings};
 use super::table::Table;
 use crate::netmod::compute::Work;
@@ -25,6 +26,8 @@ struct Incoming {
     place: u32,
     puts: SharedReader,
     packets: Reader,
+    /// Whose operands are read.
+    origin: Origin,
     /// Something was found that no peer writes: left alone from then on.
     shut: bool,
 }
@@ -43,6 +46,8 @@ pub struct Endpoint {
     done: RefCell<Vec<Completion>>,
     /// Bulk messages that have not come.
     receives: RefCell<Vec<Receive>>,
+    /// Memory for operands that are read.
+    operands: RefCell<Vec<u8>>,
     sleeper: Sleeper,
     file: Shared,
     places: u32,
@@ -85,6 +90,7 @@ impl Endpoint {
             busy: RefCell::default(),
             done: RefCell::default(),
             receives: RefCell::default(),
+            operands: RefCell::default(),
             sleeper: Sleeper::new(rings.bell()),
             rings,
             file,
@@ -165,9 +171,7 @@ impl Endpoint {
         mut done: impl FnMut(Completion),
         arrived: impl FnMut(&[u8; HEAD], &[u8]),
     ) -> Result<(), NetError> {
-        // (Written by this thread alone: no other's instruction comes between.)
-        let polls = self.rings.polls();
-        polls.store(polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.count_poll();
         if self.rings.claimed().load(Ordering::Acquire) != self.seen.get() {
             self.welcome();
         }
@@ -188,6 +192,14 @@ impl Endpoint {
         served.map_err(|Corrupt| NetError::Corrupt)
     }
 
+    /// Origins see that this process comes to what they have sent.
+    #[inline]
+    fn count_poll(&self) {
+        // (Written by this thread alone: no other's instruction comes between.)
+        let polls = self.rings.polls();
+        polls.store(polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
     /// Carries out puts, and hands out packets.
     fn serve(&self, mut arrived: impl FnMut(&[u8; HEAD], &[u8])) -> Result<(), Corrupt> {
         let mut result = Ok(());
@@ -197,6 +209,8 @@ impl Endpoint {
                 && let Ok(mut role) = incoming.puts.take()
             {
                 let (mut refused, mut held) = (false, None);
+                let (origin, operands) = (&mut incoming.origin, &mut *self.operands.borrow_mut());
+                let lock = &self.owner.element_lock;
                 served = self.owner.with_regions(|table| {
                     role.reader.poll_places(BATCH, |first, words, body, len| {
                         let kind = first & 0xff;
@@ -209,9 +223,25 @@ impl Endpoint {
                                 else {
                                     return false;
                                 };
-                                held.get_or_insert_with(|| self.owner.element_lock.lock());
+                                held.get_or_insert_with(|| lock.lock());
                                 // SAFETY: as above; the lock is held.
                                 unsafe { operate(table, words, work) }
+                            }
+                            OFFER => {
+                                held = None;
+                                let find = |len| table.find(words[0], words[1], len);
+                                // SAFETY: as above; regions are held.
+                                let is_offer = unsafe {
+                                    offer::take(
+                                        (first, words[2]),
+                                        (body, len),
+                                        find,
+                                        lock,
+                                        origin,
+                                        operands,
+                                    )
+                                };
+                                return is_offer;
                             }
                             _ => return false,
                         };
@@ -223,6 +253,8 @@ impl Endpoint {
                     })
                 });
                 drop(held);
+                // (That may have taken longer than origins wait: it is not absent.)
+                self.count_poll();
                 if refused {
                     role.refuse();
                 }
@@ -265,7 +297,8 @@ impl Endpoint {
             };
             // Claimed and not signed: the next poll looks again.
             let Some((packets, puts)) = ends else { continue };
-            incoming.push(Incoming { place, puts, packets, shut: false });
+            let origin = Origin::default();
+            incoming.push(Incoming { place, puts, packets, origin, shut: false });
         }
         self.seen.set(incoming.len() as u32);
     }

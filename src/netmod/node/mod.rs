@@ -6,6 +6,7 @@
 //! | short put, short get | a packet in a ring of the target's, which its next poll carries out; what a get brings is written into the packet |
 //! | flush | waits until the ring is empty; a target that does not come to it in a few microseconds is spared it: the origin takes the ring's receiving end and copies what is left into the target's memory itself |
 //! | operation on elements | a packet in the same ring, carried out as a put is, under a lock of the target's elements |
+//! | long update of elements | a packet that says where the operands are, which the target reads from there; an origin whose target does not come to it does it by attaching to the target |
 //! | long put, get, with layouts too | one call of process_vm_writev(2) or process_vm_readv(2), whatever the target does |
 //! | packet | a packet in another ring |
 //! | bulk message | one call of process_vm_writev(2), to where the receiver has said |
@@ -21,6 +22,7 @@
 mod bulk;
 mod elements;
 mod endpoint;
+mod offer;
 mod peer;
 mod table;
 

@@ -2,8 +2,10 @@
 
 use super::bulk::Posted;
 use super::elements::{self, Carried, ELEMENTS};
+use super::offer::{self, OFFER, Offer};
 use super::table::{self, Table};
 use super::{Error, PATIENCE};
+use crate::netmod::compute::Work;
 use crate::netmod::{AGAIN, Atomic, HEAD, Iov, Kind, PENDING};
 use crate::process;
 use crate::shm::attach::{self, Copies, Direction};
@@ -14,7 +16,7 @@ use crate::shm::segment::{self, PAGE, Place, Segment};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -29,7 +31,7 @@ pub(super) struct Head {
     nonce: u64,
     /// Places that somebody sends from, or will at once.
     claimed: AtomicU32,
-    /// Times that the owner has polled; wraps.
+    /// Goes on where the owner polls, and where it has carried out what it found; wraps.
     polls: Line,
     /// Rung behind packets and bulk messages.
     bell: Bell,
@@ -158,6 +160,8 @@ pub(super) struct Awaited {
 
 /// Another process's endpoint, or this one's own.
 pub(super) struct Peer {
+    /// This process, as it takes locks of the peer's.
+    me: Holder,
     pid: u32,
     pidfd: OwnedFd,
     /// When it was last seen alive.
@@ -223,16 +227,17 @@ impl Peer {
             let text = format!("all {places} places of its rings are taken");
             return Err(io::Error::other(text));
         }
-        let me = std::process::id();
+        let sender = std::process::id();
         // SAFETY: rings of the map, which lives as long; the place is this endpoint's
         // alone, so nobody else sends there. (A ring's sender is never 0, nor a role.)
         let ends = unsafe {
-            let packets = Writer::new(rings.packets(place), me);
-            let puts = Writer::new(rings.puts(place), me);
-            puts.zip(packets).zip(SharedReader::new(rings.puts(place), me))
+            let packets = Writer::new(rings.packets(place), sender);
+            let puts = Writer::new(rings.puts(place), sender);
+            puts.zip(packets).zip(SharedReader::new(rings.puts(place), sender))
         };
         let ((puts, packets), carrier) = ends.ok_or_else(|| io::Error::other("no ring"))?;
         Ok(Peer {
+            me,
             pid,
             pidfd,
             seen: Cell::new(Instant::now()),
@@ -283,6 +288,10 @@ impl Peer {
     pub(super) unsafe fn operate(&self, op: &Atomic) -> isize {
         let begin = self.puts.sent();
         let (first, len) = elements::encode(op);
+        if len > ring::LONGEST {
+            // SAFETY: the caller's.
+            return unsafe { self.offer(op) };
+        }
         let mut body = std::ptr::null();
         let fill = |to: *mut u8| {
             body = to;
@@ -298,6 +307,76 @@ impl Peer {
         }
         self.awaits(begin, op.token, Some((body, op.result, op.count * op.ty.size())));
         PENDING
+    }
+
+    /// An update too long for a packet: done on return. 0, [`AGAIN`] or an error.
+    ///
+    /// # Safety
+    /// As [`Peer::operate`].
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn offer(&self, op: &Atomic) -> isize {
+        let bytes = op.count * op.ty.size();
+        let mut done = 0;
+        if !(self.puts.is_drained() && self.is_absent()) {
+            let mut body = std::ptr::null_mut::<Offer>();
+            let fill = |to: *mut u8| {
+                body = to.cast();
+                // SAFETY: a place for it, at a multiple of 8.
+                unsafe { body.write(Offer::new(bytes, self.me)) };
+            };
+            let first = elements::encode(op).0 & !0xff | OFFER;
+            let words = [op.key, op.addr, op.operand.addr() as u64];
+            // SAFETY: [LIMIT]: shorter than a packet.
+            if !unsafe { self.puts.put_with(first, words, size_of::<Offer>(), fill) } {
+                return self.make_space();
+            }
+            if let Err(error) = self.wait_until_taken() {
+                return error.code();
+            }
+            // SAFETY: in the ring, in slots that are not used again before the next packet.
+            done = unsafe { &*body }.done();
+        }
+        // SAFETY: [BUF].
+        let rest = unsafe { self.carry_out_rest(op, done) };
+        rest.map_or_else(Error::code, |()| 0)
+    }
+
+    /// Carries out what a target has not done of an update: the bytes from `done` on.
+    ///
+    /// # Safety
+    /// As [`Peer::offer`].
+    unsafe fn carry_out_rest(&self, op: &Atomic, done: usize) -> Result<(), Error> {
+        let Atomic { kind, ty, op: code, operand, compare, result, count, .. } = *op;
+        let at = std::ptr::null_mut();
+        let work = Work { kind, ty, op: code, at, operand, compare, result, count };
+        let from = done / ty.size();
+        if from == count {
+            return Ok(());
+        }
+        self.check_alive()?;
+        let there = self.table.find(op.key, op.addr, count * ty.size());
+        let there = there.ok_or(Error(libc::ENOKEY))? + done as u64;
+        let mut carried = self.carried.borrow_mut();
+        let rest = work.piece(from, count - from);
+        // SAFETY: [BUF], [LIMIT].
+        unsafe { offer::carry_out(&rest, (self.pid, there), &self.element_lock, carried.memory()) }
+    }
+
+    /// Waits until all that was sent was taken, by the peer or here.
+    fn wait_until_taken(&self) -> Result<(), Error> {
+        while !self.puts.is_drained() {
+            if self.carrier.is_shut() {
+                return Err(Error(libc::EPROTO));
+            }
+            if self.is_absent() && !self.carry_out()? {
+                // It is about to, or was killed amidst it.
+                self.check_alive()?;
+                std::thread::yield_now();
+            }
+            std::hint::spin_loop();
+        }
+        Ok(())
     }
 
     /// Held while elements of the peer's memory are changed.
@@ -456,6 +535,8 @@ impl Peer {
                     }
                     return true;
                 }
+                // Its origin waits for that, and does what is left.
+                OFFER => return true,
                 _ => return false,
             };
             match self.table.find(key, offset, len) {
@@ -522,14 +603,10 @@ impl Peer {
         if self.seen.get().elapsed() < SURE {
             return Ok(());
         }
-        let mut entry =
-            [libc::pollfd { fd: self.pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
-        match process::poll(&mut entry, Duration::ZERO) {
-            Ok(0) => {
-                self.seen.set(Instant::now());
-                Ok(())
-            }
-            _ => Err(Error(libc::ESRCH)),
+        if process::has_exited(&self.pidfd) {
+            return Err(Error(libc::ESRCH));
         }
+        self.seen.set(Instant::now());
+        Ok(())
     }
 }
