@@ -13,7 +13,7 @@ OPENMPI_DIR ?= $(if $(PREFIX),$(PREFIX)/lib/openmpi,$(CURDIR)/target/openmpi)
 # The profile they are built with: release, or checked, which is sooner done.
 OPENMPI_PROFILE ?= release
 
-.PHONY: help deps build rate count count-c count-mpi memory maps pack info openmpi preload bench-preload bench-track test test-c test-matrix test-random test-openmpi test-mpi \
+.PHONY: help deps build rate count profile count-c count-mpi memory maps pack info openmpi preload bench-preload bench-track test test-c test-matrix test-random test-openmpi test-mpi \
 	test-mpi-short test-mpi-preload test-mpi-track test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi heap-mpi \
 	test-kills check fmt clippy doc structure public package bench rivals miri loom sanitize fuzz ci bindings \
 	install uninstall clean
@@ -31,8 +31,12 @@ build: deps ## build the command and the null provider, optimised
 rate: build ## issue rate of put, for every rank map, beside the raw provider
 	@$(CARGO_TARGET_DIR)/release/rankway rate $(ARGS)
 
-count: build ## instructions of a translation and of a put
+count: build ## instructions of a translation and of a put (ARGS: --cache for cache lines and misses, --help)
 	@$(CARGO_TARGET_DIR)/release/rankway count $(ARGS)
+
+profile: build ## where the issue-rate loop spends its time, instruction by instruction, by perf (ARGS: models)
+	@ci/deps --perf || true
+	@ci/measure/profile.sh $(ARGS)
 
 count-c: build ## instructions of what include/rankway.h has inline, as C compiles it
 	@ci/measure/golden.sh c --show $(ARGS)

@@ -38,6 +38,11 @@ fn bytes(text: &str) -> Result<Option<u64>, String> {
     Ok(value.checked_mul(unit))
 }
 
+/// Bytes of a cache.
+pub(crate) fn cache_bytes(text: &str) -> Result<u64, String> {
+    bytes(text)?.ok_or_else(|| format!("'{text}' are more bytes than a number holds"))
+}
+
 /// Bytes of a put.
 pub(crate) fn put_bytes(text: &str) -> Result<u32, String> {
     match bytes(text)? {

@@ -1,6 +1,11 @@
 //! `rankway count`: instructions of a translation and of a put, exactly.
 
+mod cache;
+mod counters;
 mod inline;
+mod misses;
+mod peers;
+mod stream;
 
 use crate::fixture::{self, Fixture, MODELS};
 use crate::output::{self, Table, maybe};
@@ -9,6 +14,7 @@ use rankway::netmod::ofi::Ofi;
 use rankway::rankmap::Lookup;
 use rankway::rma::Access;
 use rankway_cli::observe::figures;
+use rankway_cli::observe::lines::{self, Lines};
 use rankway_cli::observe::step::{self, Limits, Region, Trace};
 use rankway_cli::observe::{disasm, step::Stop};
 use serde::Serialize;
@@ -16,6 +22,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Counts the instructions of rank-to-entry translations and of 8-byte puts
 /// from the call to the provider's function entry, by single-stepping them.
@@ -27,8 +34,9 @@ use std::process::ExitCode;
     allow_negative_numbers = true,
     after_help = "Example: rankway count --listing direct\n\
     JSON keys: translation.MODEL, put_checked.MODEL, put_unchecked.MODEL (instructions), \
-    limits.* (the figures to keep), compiler; with --c: translation.MODEL, put_unchecked.MODEL, \
-    compiler"
+    lines.* (distinct cache lines of the same), limits.* (the figures to keep), compiler; \
+    with --c: translation.MODEL, put_unchecked.MODEL, compiler; with --cache: caches[], lines[], \
+    misses[] (a put), counted[], published[]"
 )]
 pub(crate) struct Args {
     /// Show the instructions of this model's translation and puts
@@ -42,9 +50,18 @@ pub(crate) struct Args {
     check: bool,
     /// Count what include/rankway.h has inline instead, in this shared object
     /// (made of capi/count/count.c by `make count-c`)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "cache")]
     c: Option<PathBuf>,
+    /// Count cache lines instead, and simulate the misses of puts to all ranks in
+    /// turn
+    #[arg(long, conflicts_with_all = ["listing", "check"])]
+    cache: bool,
+    #[command(flatten)]
+    simulated: cache::Args,
 }
+
+/// Ranks of the communicators that instructions are counted in.
+const RANKS: u32 = 64;
 
 /// The most instructions each may take.
 const TRANSLATION_LIMIT: [(&str, u64); 6] =
@@ -93,8 +110,17 @@ struct Report {
     translation: BTreeMap<&'static str, u64>,
     put_checked: BTreeMap<&'static str, u64>,
     put_unchecked: BTreeMap<&'static str, u64>,
+    lines: LinesReport,
     limits: LimitsReport,
     compiler: &'static str,
+}
+
+/// Cache lines of the same calls.
+#[derive(Serialize)]
+struct LinesReport {
+    translation: BTreeMap<&'static str, Lines>,
+    put_checked: BTreeMap<&'static str, Lines>,
+    put_unchecked: BTreeMap<&'static str, Lines>,
 }
 
 #[derive(Serialize)]
@@ -117,14 +143,25 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     if let Some(path) = &args.c {
         return run_c(args, path);
     }
+    if args.cache {
+        return cache::run(&args.simulated, args.json);
+    }
     let counted = count_all()?;
     let by_model = |pick: fn(&Counted) -> &Trace| {
         counted.iter().map(|c| (c.model, pick(c).count as u64)).collect::<BTreeMap<_, _>>()
+    };
+    let lines = |pick: fn(&Counted) -> &Trace| {
+        counted.iter().map(|c| (c.model, lines::of(pick(c)))).collect::<BTreeMap<_, _>>()
     };
     let report = Report {
         translation: by_model(|c| &c.translation),
         put_checked: by_model(|c| &c.checked),
         put_unchecked: by_model(|c| &c.unchecked),
+        lines: LinesReport {
+            translation: lines(|c| &c.translation),
+            put_checked: lines(|c| &c.checked),
+            put_unchecked: lines(|c| &c.unchecked),
+        },
         limits: LimitsReport {
             translation: TRANSLATION_LIMIT.into(),
             put_checked: CHECKED_LIMIT,
@@ -251,39 +288,56 @@ fn table(report: &Report) -> Table {
     table
 }
 
+/// At the beginning of a line, so that lines are the same wherever it stands.
+#[repr(align(64))]
+struct Aligned<T>(T);
+
 pub(crate) fn count_all() -> Result<Vec<Counted>, String> {
-    let traces = step::session(Limits::default(), |marker| {
-        let (fixture, provider) = Fixture::to_count()?;
-        let buf = 7_u64.to_ne_bytes();
-        for model in MODELS {
-            let access = fixture.access(model)?;
-            let map = fixture.map(model)?;
-            // SAFETY: the directory lives as long as the device, the map as
-            // long as this turn.
-            let lookup = unsafe { Lookup::new(&map, fixture.context.av().directory()) };
-            marker.count(Region::function(rankway_translate as *const () as usize));
-            if Entry::from_bits(rankway_translate(&lookup, 17)).is_empty() {
-                return Err(format!("{model}: rank 17 was not inserted"));
-            }
-            let put = rankway_put as *const () as usize;
-            marker.count(Region { start: put, stop: Stop::At(provider), nth: 1 });
-            if !rankway_put(&access, buf.as_ptr(), 8, 17, 3) {
-                return Err(format!("{model}: the checked put failed"));
-            }
-            let put = rankway_put_unchecked as *const () as usize;
-            marker.count(Region { start: put, stop: Stop::At(provider), nth: 1 });
-            if rankway_put_unchecked(&access, buf.as_ptr(), 8, 17, 3) != 0 {
-                return Err(format!("{model}: the unchecked put failed"));
-            }
-            access.flush_all().map_err(|e| e.to_string())?;
-        }
-        Ok(())
-    });
-    let mut traces = traces.map_err(|e| e.to_string())?.into_iter();
+    let mut traces = trace_ranks(RANKS, &[17])?.into_iter();
     let mut all = Vec::new();
     for model in MODELS {
         let mut next = || traces.next().ok_or("a count is missing");
         all.push(Counted { model, translation: next()?, checked: next()?, unchecked: next()? });
     }
     Ok(all)
+}
+
+/// Of each model in turn, and of each of these ranks: the traces of a
+/// translation, of a checked put and of an unchecked one. Communicators have
+/// `size` ranks.
+fn trace_ranks(size: u32, ranks: &[u32]) -> Result<Vec<Trace>, String> {
+    let limits = Limits { timeout: Duration::from_secs(120), ..Limits::default() };
+    let traces = step::session(limits, |marker| {
+        let (fixture, provider) = Fixture::to_count(size)?;
+        let buf = Aligned(7_u64.to_ne_bytes());
+        let buf = buf.0.as_ptr();
+        let put =
+            |call: usize| marker.count(Region { start: call, stop: Stop::At(provider), nth: 1 });
+        for model in MODELS {
+            let access = Aligned(fixture.access(model)?);
+            let access = &access.0;
+            let map = fixture.map(model)?;
+            // SAFETY: the directory lives as long as the device, the map as
+            // long as this turn.
+            let lookup = unsafe { Lookup::new(&map, fixture.context.av().directory()) };
+            let lookup = Aligned(lookup);
+            for &rank in ranks {
+                marker.count(Region::function(rankway_translate as *const () as usize));
+                if Entry::from_bits(rankway_translate(&lookup.0, rank as usize)).is_empty() {
+                    return Err(format!("{model}: rank {rank} was not inserted"));
+                }
+                put(rankway_put as *const () as usize);
+                if !rankway_put(access, buf, 8, rank, 3) {
+                    return Err(format!("{model}: the checked put failed"));
+                }
+                put(rankway_put_unchecked as *const () as usize);
+                if rankway_put_unchecked(access, buf, 8, rank, 3) != 0 {
+                    return Err(format!("{model}: the unchecked put failed"));
+                }
+            }
+            access.flush_all().map_err(|e| e.to_string())?;
+        }
+        Ok(())
+    });
+    traces.map_err(|e| e.to_string())
 }

@@ -83,9 +83,9 @@ pub(crate) struct Fixture<N: Netmod = Ofi> {
 impl Fixture {
     /// One process over the null provider, to count instructions on, and where
     /// the provider's put begins.
-    pub(crate) fn to_count() -> Result<(Fixture, usize), String> {
+    pub(crate) fn to_count(ranks: u32) -> Result<(Fixture, usize), String> {
         let boot = Arc::new(Alone::new().map_err(|e| e.to_string())?);
-        let fixture = Self::new(boot, &Network::Provider(NULL.into()), 64, 4096, &[0])?;
+        let fixture = Self::new(boot, &Network::Provider(NULL.into()), ranks, 4096, &[0])?;
         let endpoint = fixture.context.endpoint(Transport::Network);
         let (_, endpoint) = endpoint.ok_or("the null provider is not open")?;
         let provider = endpoint.library().map_err(|e| e.to_string())?.inject_entry();
@@ -154,19 +154,7 @@ impl<N: Netmod> Fixture<N> {
 
     /// The rank map of a model, over the groups that name the target.
     pub(crate) fn map(&self, model: &str) -> Result<RankMap, String> {
-        let (n, [a, b]) = (self.ranks, self.groups);
-        let map = match model {
-            "direct" => RankMap::affine(a, 0, 1, n),
-            "offset" => RankMap::affine(a, n, 1, n),
-            "stride" => RankMap::affine(a, 0, 2, n),
-            "blockstride" => RankMap::from_lpids(a, (0..n).map(|r| r / 4 * 8 + r % 4)),
-            "lut" => RankMap::from_lpids(a, scattered(n)),
-            "mlut" => RankMap::from_processes(
-                scattered(n).zip(0..).map(|(lpid, r)| Process { pg: [a, b][r % 2], lpid }),
-            ),
-            other => return Err(format!("no model is called {other}")),
-        };
-        map.map_err(|e| e.to_string())
+        map_over(model, self.ranks, self.groups)
     }
 
     /// An access to the window through a model's map, in an open epoch, every
@@ -187,6 +175,22 @@ impl<N: Netmod> Fixture<N> {
         access.flush_all().map_err(|e| e.to_string())?;
         Ok(access)
     }
+}
+
+/// The rank map of a model with `n` ranks, over two process groups of `2 n` each.
+pub(crate) fn map_over(model: &str, n: u32, [a, b]: [u32; 2]) -> Result<RankMap, String> {
+    let map = match model {
+        "direct" => RankMap::affine(a, 0, 1, n),
+        "offset" => RankMap::affine(a, n, 1, n),
+        "stride" => RankMap::affine(a, 0, 2, n),
+        "blockstride" => RankMap::from_lpids(a, (0..n).map(|r| r / 4 * 8 + r % 4)),
+        "lut" => RankMap::from_lpids(a, scattered(n)),
+        "mlut" => RankMap::from_processes(
+            scattered(n).zip(0..).map(|(lpid, r)| Process { pg: [a, b][r % 2], lpid }),
+        ),
+        other => return Err(format!("no model is called {other}")),
+    };
+    map.map_err(|e| e.to_string())
 }
 
 /// A permutation of 0..n without any pattern (multiplicative congruence).

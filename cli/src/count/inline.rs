@@ -1,7 +1,7 @@
 //! The same counts of what `include/rankway.h` has inline, as a C compiler
 //! made it: functions of a shared object (`capi/count/count.c`).
 
-use super::{MODELS, UNCHECKED_LIMIT};
+use super::{MODELS, RANKS, UNCHECKED_LIMIT};
 use crate::fixture::Fixture;
 use crate::output::{Table, maybe};
 use crate::shared_object::SharedObject;
@@ -65,7 +65,7 @@ pub(super) fn count(path: &Path) -> Result<Report, String> {
     let functions = Functions::open(path)?;
     let (translate, put) = (functions.translate, functions.put);
     let traces = step::session(Limits::default(), |marker| {
-        let (fixture, provider) = Fixture::to_count()?;
+        let (fixture, provider) = Fixture::to_count(RANKS)?;
         let buf = 7_u64.to_ne_bytes();
         for model in MODELS {
             let access = fixture.access(model)?;

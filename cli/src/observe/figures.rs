@@ -65,6 +65,11 @@ const fn paper<T: Copy>(label: &'static str, figures: [T; 6]) -> ByModel<T> {
     }
 }
 
+const fn without_mlut<T: Copy>(label: &'static str, figures: [T; 5]) -> ByModel<T> {
+    let [vc_vcrt, direct, offset, stride, lut] = figures;
+    ByModel { mlut: None, ..paper(label, [vc_vcrt, direct, offset, stride, lut, lut]) }
+}
+
 /// Instructions from rank to address, without `ret`: Guo et al. (2017),
 /// Table III.
 pub const TABLE_III: ByModel<u32> = paper("Guo et al. 2017, Table III", [7, 9, 11, 13, 11, 15]);
@@ -79,6 +84,22 @@ pub const TABLE_V_BLUES_8_THEORETICAL: ByModel<f64> =
 /// As [`TABLE_V_BLUES_2_THEORETICAL`] over the real network.
 pub const TABLE_V_BLUES_2_REAL: ByModel<f64> =
     paper("Blues, 2 processes, real", [4.302, 4.311, 4.313, 4.303, 4.304, 4.297]);
+
+/// Cache misses of one process that issues 8 million puts of 8 bytes to each of
+/// the other ranks in turn, caches warm: Guo et al. (2017), Table IV. Blues is
+/// an Intel Xeon E5-2670, Mira a Blue Gene/Q; there is no mlut on Mira.
+pub const TABLE_IV: [ByModel<u32>; 10] = [
+    paper("L1D, 8 processes, Blues", [120_491, 103, 168, 141, 98, 192]),
+    paper("L2, 8 processes, Blues", [237, 47, 43, 69, 53, 60]),
+    paper("L3, 8 processes, Blues", [47, 48, 47, 46, 47, 45]),
+    without_mlut("L1D, 8 processes, Mira", [180_491, 184, 191, 189, 178]),
+    without_mlut("L2, 8 processes, Mira", [422, 57, 53, 61, 68]),
+    paper("L1D, 2 processes, Blues", [4438, 102, 157, 133, 82, 168]),
+    paper("L2, 2 processes, Blues", [107, 47, 45, 64, 56, 58]),
+    paper("L3, 2 processes, Blues", [48, 46, 43, 45, 46, 47]),
+    without_mlut("L1D, 2 processes, Mira", [6540, 186, 189, 190, 180]),
+    without_mlut("L2, 2 processes, Mira", [218, 56, 54, 61, 66]),
+];
 
 /// Translation in MPICH 4.0.2, rank of the own process group: measured.
 pub const MPICH_4_0_TRANSLATION: ByModel<u32> = ByModel {

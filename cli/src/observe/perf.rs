@@ -14,6 +14,8 @@ pub struct Counts {
     pub cycles: Option<u64>,
     /// Loads that missed the first-level data cache.
     pub l1d_misses: Option<u64>,
+    /// Loads that missed the last-level cache.
+    pub last_misses: Option<u64>,
     /// Why a count is `None`; of the first one that is.
     pub missing: Option<String>,
 }
@@ -41,6 +43,8 @@ mod imp {
     const INSTRUCTIONS: u64 = 1;
     /// L1D, read, miss.
     const L1D_READ_MISS: u64 = 1 << 16;
+    /// Last level, read, miss.
+    const LAST_READ_MISS: u64 = 2 | 1 << 16;
     /// Time enabled and time running beside the value.
     const READ_FORMAT: u64 = 1 | 2;
     /// disabled, exclude_kernel, exclude_hv
@@ -97,7 +101,7 @@ mod imp {
         Ok(unsafe { File::from_raw_fd(fd as i32) })
     }
 
-    fn switch(counters: &[io::Result<File>; 3], request: u32) {
+    fn switch(counters: &[io::Result<File>; 4], request: u32) {
         for counter in counters.iter().flatten() {
             // SAFETY: an ioctl without argument on a perf descriptor we own.
             unsafe { libc::ioctl(counter.as_raw_fd(), request as _, 0) };
@@ -134,20 +138,19 @@ mod imp {
     }
 
     pub(super) fn measure<R>(run: impl FnOnce() -> R) -> (R, Counts) {
-        let counters =
-            [open(HARDWARE, INSTRUCTIONS), open(HARDWARE, CYCLES), open(CACHE, L1D_READ_MISS)];
+        let counters = [
+            open(HARDWARE, INSTRUCTIONS),
+            open(HARDWARE, CYCLES),
+            open(CACHE, L1D_READ_MISS),
+            open(CACHE, LAST_READ_MISS),
+        ];
         switch(&counters, ENABLE);
         let result = run();
         switch(&counters, DISABLE);
-        let [instructions, cycles, l1d_misses] = counters.map(read);
-        let missing =
-            [&instructions, &cycles, &l1d_misses].iter().find_map(|r| r.as_ref().err().cloned());
-        let counts = Counts {
-            instructions: instructions.ok(),
-            cycles: cycles.ok(),
-            l1d_misses: l1d_misses.ok(),
-            missing,
-        };
+        let counts = counters.map(read);
+        let missing = counts.iter().find_map(|count| count.as_ref().err().cloned());
+        let [instructions, cycles, l1d_misses, last_misses] = counts.map(Result::ok);
+        let counts = Counts { instructions, cycles, l1d_misses, last_misses, missing };
         (result, counts)
     }
 }
@@ -171,7 +174,7 @@ mod tests {
         let (sum, counts) =
             super::measure(|| (0..10_000u64).map(std::hint::black_box).sum::<u64>());
         assert_eq!(sum, 49_995_000);
-        let all = [counts.instructions, counts.cycles, counts.l1d_misses];
+        let all = [counts.instructions, counts.cycles, counts.l1d_misses, counts.last_misses];
         assert_eq!(all.iter().any(Option::is_none), counts.missing.is_some(), "{counts:?}");
         if let Some(instructions) = counts.instructions {
             assert!(instructions >= 10_000, "{counts:?}");

@@ -10,7 +10,8 @@
 //!   instruction is one, however many iterations it runs;
 //! - with [`Stop::Return`] the final `ret` is not counted, as in the tables of
 //!   Guo et al. (2017);
-//! - a system call is one instruction; the kernel's are not seen;
+//! - a system call is one instruction; the kernel's are not seen, nor what it reads and writes;
+//! - a prefetch and an address that is only computed (`lea`) are no access to memory;
 //! - asynchronous signals that arrive during the count are delivered after it,
 //!   so their handlers are not in it.
 //!
@@ -42,6 +43,8 @@
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod child;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod operands;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod page;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -129,6 +132,21 @@ impl Default for Limits {
     }
 }
 
+/// Bytes that one instruction read or wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Place of the instruction in [`Trace::steps`].
+    pub step: usize,
+    /// The first byte.
+    pub address: usize,
+    /// How many; 1 where the decoder knows no size (`xsave`).
+    pub bytes: usize,
+    /// They were read.
+    pub read: bool,
+    /// They were written.
+    pub write: bool,
+}
+
 /// The instructions one passage through a region ran.
 #[derive(Clone, Debug)]
 pub struct Trace {
@@ -146,6 +164,18 @@ pub struct Trace {
     pub modules: Vec<Module>,
     /// The address that would have run next: the `ret` for [`Stop::Return`].
     pub end: usize,
+    /// What the instructions read and wrote, in order; every iteration of a
+    /// `rep` string instruction is one.
+    pub accesses: Vec<Access>,
+    /// Memory operands whose addresses stand in vector registers, which are not
+    /// read: they are not in `accesses`.
+    pub unresolved: usize,
+    /// The stack pointer at the first instruction: of a function, where its
+    /// return address stands.
+    pub stack: usize,
+    /// The first six integer arguments of a function, by the System V ABI of
+    /// x86-64.
+    pub arguments: [usize; 6],
 }
 
 /// Why there is no count.

@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::operands::Operands;
 use super::page::{Outcome, SharedPage};
 use super::{Limits, Marker, Region, StepError, Stop, Trace, child};
 use crate::observe::symbols::modules_of;
@@ -469,6 +470,8 @@ impl Tracer<'_> {
         let mut code = BTreeMap::new();
         let mut steps = Vec::new();
         let mut held = Vec::new();
+        let mut operands = Operands::new();
+        let mut before = entry;
         let mut at = region.start;
         let mut made = 0;
         loop {
@@ -478,8 +481,10 @@ impl Tracer<'_> {
             made += 1;
             let bytes = code.entry(at).or_insert_with(|| self.code_at(at)).as_slice();
             let repeats = repeats(bytes);
+            operands.record(bytes, steps.len(), &before);
             self.step(region, at, steps.len(), &mut held)?;
             let registers = self.child.registers()?;
+            before = registers;
             let next = registers.rip as usize;
             if !(repeats && next == at) {
                 steps.push(at);
@@ -492,6 +497,7 @@ impl Tracer<'_> {
                         return Err(StepError::Left { start, at, steps: steps.len(), why });
                     }
                     steps.pop();
+                    operands.forget(steps.len());
                     break;
                 }
                 Stop::At(address) if next == address => {
@@ -504,7 +510,19 @@ impl Tracer<'_> {
         self.release(held);
         let modules =
             modules_of(self.child.pid as u32).map_err(system("reading /proc/<pid>/maps"))?;
-        Ok(Trace { region, count: steps.len(), steps, code, modules, end: at })
+        let arguments = [entry.rdi, entry.rsi, entry.rdx, entry.rcx, entry.r8, entry.r9];
+        Ok(Trace {
+            region,
+            count: steps.len(),
+            steps,
+            code,
+            modules,
+            end: at,
+            accesses: operands.accesses,
+            unresolved: operands.unresolved,
+            stack: floor as usize,
+            arguments: arguments.map(|word| word as usize),
+        })
     }
 
     fn code_at(&self, address: usize) -> Vec<u8> {
