@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Instruction counts: never above their limits, and with the compilers that the
+# Instruction and cache-line counts: instructions never above their limits, and with the compilers that the
 # golden file was made with exactly what it says. BLESS=1 writes the file anew.
 #
 #   ci/measure/golden.sh                 of translations and puts in Rust (ci/measure/golden.json)

@@ -27,16 +27,21 @@ if [ -z "$event" ]; then
 fi
 
 for model in "${@:-direct}"; do
-  echo "# $model, by $event"
   # (The first measurement finds out how many puts to issue; 40 rounds are some seconds.)
   perf record -q -F 5000 -o "$work/data" -e "$event" -- \
     "$command" rate --network null --models "$model" --rounds 40 >"$work/rates"
+  # (Where the machine counts no cycles, perf may take the clock without a word.)
+  echo "# $model, sampled by $(perf evlist -i "$work/data" | head -n 1)"
   cat "$work/rates"
   printf '\n# functions, at least 1 %% of the samples: the other loops of the same run among them\n'
   perf report -i "$work/data" --stdio --percent-limit 1 2>"$work/said" | grep -v '^#' | grep .
-  for symbol in rankway::rate::loops::unchecked rankwaynull_fi::data::rma::inject_write; do
-    printf '\n# %s\n' "$symbol"
+  # (What puts through an indexed map call is compiled from a closure, and named so.)
+  for symbol in rankway::rate::loops::unchecked core::ops::function::FnOnce::call_once \
+    rankwaynull_fi::data::rma::inject_write; do
     perf annotate -i "$work/data" --stdio --no-source -s "$symbol" 2>"$work/said" |
-      grep -E '^ +[0-9.]+ +:' || echo "(no samples)"
+      grep -E '^ +[0-9.]+ +:' >"$work/shares" || continue
+    printf '\n# %s: percent of its samples, from the first sampled instruction to the last\n' "$symbol"
+    awk '{ line[NR] = $0; if ($1 > 0) { if (!first) first = NR; last = NR } }
+      END { for (i = first; first && i <= last; i++) print line[i] }' "$work/shares"
   done
 done

@@ -163,7 +163,7 @@ impl Report {
             self.traced
         ));
         table.title(
-            "Others: rank to address alone, the least their puts touch, one line of an element's",
+            "Others: rank to address alone, the least their puts touch, 8 bytes of an element",
         );
         for peer in &PEERS {
             let name = peer.name.strip_prefix('e').unwrap_or("VC");
