@@ -196,6 +196,6 @@ impl LinesRow {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 #[allow(clippy::unwrap_used)]
 mod tests;
