@@ -40,12 +40,12 @@ RANKWAY_ASSERT(sizeof(rankway_lookup_t) == 64);
 RANKWAY_ASSERT(offsetof(rankway_lookup_t, base) == 8);
 RANKWAY_ASSERT(offsetof(rankway_lookup_t, stride) == 16);
 RANKWAY_ASSERT(offsetof(rankway_lookup_t, select) == 24);
-RANKWAY_ASSERT(offsetof(rankway_access_t, path) == 68);
-RANKWAY_ASSERT(offsetof(rankway_access_t, endpoint) == 80);
-RANKWAY_ASSERT(offsetof(rankway_access_t, unit) == 104);
-RANKWAY_ASSERT(offsetof(rankway_access_t, mapped_start) == 152);
-RANKWAY_ASSERT(offsetof(rankway_access_t, longest) == 168);
-RANKWAY_ASSERT(offsetof(rankway_access_t, marks) == 184);
+RANKWAY_ASSERT(offsetof(rankway_access_t, path) == 76);
+RANKWAY_ASSERT(offsetof(rankway_access_t, inject) == 88);
+RANKWAY_ASSERT(offsetof(rankway_access_t, unit) == 112);
+RANKWAY_ASSERT(offsetof(rankway_access_t, mapped_start) == 184);
+RANKWAY_ASSERT(offsetof(rankway_access_t, longest) == 200);
+RANKWAY_ASSERT(offsetof(rankway_access_t, marks) == 216);
 RANKWAY_ASSERT(sizeof(rankway_comm_t) == sizeof(uint64_t));
 #endif
 

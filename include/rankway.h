@@ -471,7 +471,7 @@ typedef struct rankway_access_t {
     /**
      * In the epoch: private to the library.
      */
-    uint32_t gate;
+    uint32_t gate[3];
     /**
      * Which path its puts take.
      */
@@ -480,10 +480,7 @@ typedef struct rankway_access_t {
      * The number of ranks.
      */
     uint32_t ranks;
-    /**
-     * The endpoint of the network provider.
-     */
-    void *endpoint;
+    uint8_t stores;
     /**
      * The provider's own fi_inject_write.
      */
@@ -493,6 +490,10 @@ typedef struct rankway_access_t {
                         uint64_t dest,
                         uint64_t addr,
                         uint64_t key);
+    /**
+     * The endpoint of the network provider.
+     */
+    void *endpoint;
     size_t inject_size;
     /**
      * Bytes of a displacement.
@@ -506,9 +507,12 @@ typedef struct rankway_access_t {
      * Key of the targets' memory.
      */
     uint64_t key;
+    size_t short_len;
+    size_t short_disps;
     const void *remote_keys;
     size_t bytes;
     size_t max_disp;
+    size_t word_disps;
     /**
      * Where the memory of rank 0 is mapped in this process.
      */
@@ -1758,12 +1762,12 @@ RANKWAY_ASSERT(sizeof(rankway_lookup_t) == 64);
 RANKWAY_ASSERT(offsetof(rankway_lookup_t, base) == 8);
 RANKWAY_ASSERT(offsetof(rankway_lookup_t, stride) == 16);
 RANKWAY_ASSERT(offsetof(rankway_lookup_t, select) == 24);
-RANKWAY_ASSERT(offsetof(rankway_access_t, path) == 68);
-RANKWAY_ASSERT(offsetof(rankway_access_t, endpoint) == 80);
-RANKWAY_ASSERT(offsetof(rankway_access_t, unit) == 104);
-RANKWAY_ASSERT(offsetof(rankway_access_t, mapped_start) == 152);
-RANKWAY_ASSERT(offsetof(rankway_access_t, longest) == 168);
-RANKWAY_ASSERT(offsetof(rankway_access_t, marks) == 184);
+RANKWAY_ASSERT(offsetof(rankway_access_t, path) == 76);
+RANKWAY_ASSERT(offsetof(rankway_access_t, inject) == 88);
+RANKWAY_ASSERT(offsetof(rankway_access_t, unit) == 112);
+RANKWAY_ASSERT(offsetof(rankway_access_t, mapped_start) == 184);
+RANKWAY_ASSERT(offsetof(rankway_access_t, longest) == 200);
+RANKWAY_ASSERT(offsetof(rankway_access_t, marks) == 216);
 RANKWAY_ASSERT(sizeof(rankway_comm_t) == sizeof(uint64_t));
 #endif
 

@@ -385,13 +385,12 @@ pub struct rankway_access_t {
     /// Rank -> entry.
     pub lookup: rankway_lookup_t,
     /// In the epoch: private to the library.
-    pub gate: u32,
+    pub gate: [u32; 3],
     /// Which path its puts take.
     pub path: u32,
     /// The number of ranks.
     pub ranks: u32,
-    /// The endpoint of the network provider.
-    pub endpoint: *mut c_void,
+    pub stores: u8,
     /// The provider's own fi_inject_write.
     pub inject: Option<
         unsafe extern "C" fn(
@@ -403,6 +402,8 @@ pub struct rankway_access_t {
             key: u64,
         ) -> isize,
     >,
+    /// The endpoint of the network provider.
+    pub endpoint: *mut c_void,
     pub inject_size: usize,
     /// Bytes of a displacement.
     pub unit: usize,
@@ -410,9 +411,12 @@ pub struct rankway_access_t {
     pub base: u64,
     /// Key of the targets' memory.
     pub key: u64,
+    pub short_len: usize,
+    pub short_disps: usize,
     pub remote_keys: *const c_void,
     pub bytes: usize,
     pub max_disp: usize,
+    pub word_disps: usize,
     /// Where the memory of rank 0 is mapped in this process.
     pub mapped_start: *mut c_char,
     /// Bytes from the memory of one rank to that of the next.

@@ -6,7 +6,7 @@
 //! one indirect tail call away from a body that is as short as its formula.
 //! New forms add a body and nothing else. Counts on x86-64, without `ret`:
 //! affine 5, blockstride 9, from inside a block on 10, two digits of any step 10
-//! and 11, lut 8 (a strided view of one 9), mlut 11 (12).
+//! and 11, lut 8 (a strided view of one 9), mlut 10 (11).
 //!
 //! # Contracts
 //! - **\[RANK\]** The rank is below the map's size.
@@ -33,7 +33,7 @@ pub mod body {
     pub const AFFINE: u32 = 0;
     /// Through the function pointer.
     pub const OTHER: u32 = 1;
-    /// Contiguous blocks at a stride.
+    /// Contiguous blocks at a stride, of sizes for which a product of 64 bits is exact.
     pub const BLOCK: u32 = 2;
     /// A table of lpids.
     pub const LUT: u32 = 3;
@@ -149,9 +149,11 @@ impl Lookup {
         match &map.form {
             Form::Regular(Regular::Affine(affine)) => lookup.set_affine(table, *affine),
             Form::Regular(Regular::Block(block)) => {
-                lookup.set_mixed(table, &block.widen(), core::ptr::null())
+                lookup.set_mixed(map.size, table, &block.widen(), core::ptr::null())
             }
-            Form::Regular(Regular::Mixed(mixed)) => lookup.set_mixed(table, mixed, &**mixed),
+            Form::Regular(Regular::Mixed(mixed)) => {
+                lookup.set_mixed(map.size, table, mixed, &**mixed)
+            }
             Form::Regular(Regular::Tile(tile)) => {
                 let length = tile.lpids.len();
                 lookup.kind = body::OTHER;
@@ -195,15 +197,17 @@ impl Lookup {
 
     /// `base` such that the terms in bytes, of the rank for the first and of
     /// `x` for the floors, add up.
-    fn set_mixed(&mut self, table: *const u8, mixed: &Mixed, heap: *const Mixed) {
+    fn set_mixed(&mut self, size: u32, table: *const u8, mixed: &Mixed, heap: *const Mixed) {
         let phase = u64::from(mixed.phase);
         let floors =
             mixed.growth(phase).wrapping_sub(i64::from(mixed.step[0]).wrapping_mul(phase as i64));
         let origin = i64::from(mixed.first).wrapping_sub(floors);
-        self.kind = match (mixed.digits, mixed.phase, mixed.step[0]) {
-            (2, 0, 1) => body::BLOCK,
-            _ => body::OTHER,
+        // A product of 64 bits leaves all registers but its own as they are.
+        let short = match (mixed.digits, mixed.phase, mixed.step[0]) {
+            (2, 0, 1) => short_reciprocal(mixed.radix[0], size),
+            _ => None,
         };
+        self.kind = if short.is_some() { body::BLOCK } else { body::OTHER };
         self.phase = mixed.phase;
         self.base = table.wrapping_add(origin.wrapping_mul(ENTRY) as usize);
         self.stride = mixed.step[0] as isize * ENTRY as isize;
@@ -221,8 +225,12 @@ impl Lookup {
         if mixed.digits == 2 {
             self.params[2].word = phase;
         }
+        if let Some(short) = short {
+            self.params[0].word = short;
+        }
         self.select = match (mixed.digits, mixed.phase, mixed.step[0]) {
-            (2, 0, 1) => select_block,
+            (2, 0, 1) if short.is_some() => select_block,
+            (2, 0, 1) => select_block_long,
             (2, _, 1) => select_block_phase,
             (2, 0, _) => select_two,
             (2, ..) => select_two_phase,
@@ -304,6 +312,15 @@ fn reciprocal(radix: u32) -> u64 {
     }
 }
 
+/// `⌈2^32 / radix⌉`, if `⌊x / radix⌋` is its product with `x` without the low 32 bits for
+/// all `x` below `size`. The product is above `x * 2^32 / radix` by `x * excess / radix`,
+/// which leaves the floor as it is while `x * excess` is below 2^32.
+fn short_reciprocal(radix: u32, size: u32) -> Option<u64> {
+    let short = (1_u64 << 32).div_ceil(u64::from(radix));
+    let excess = short * u64::from(radix) - (1 << 32);
+    (u64::from(size) * excess <= 1 << 32).then_some(short)
+}
+
 /// `⌊x / radix⌋`, for the `reciprocal` of the radix.
 #[inline(always)]
 fn floor(x: usize, reciprocal: u64) -> usize {
@@ -321,9 +338,20 @@ unsafe extern "C" fn select_none(_: *const Lookup, _: usize) -> u64 {
     0
 }
 
-/// Contiguous blocks at a stride, the paper's blockstride.
+/// Contiguous blocks at a stride, the paper's blockstride, by a short reciprocal.
 #[inline]
 unsafe extern "C" fn select_block(lookup: *const Lookup, rank: usize) -> u64 {
+    // SAFETY: [BODY], [LIVE], [RANK].
+    unsafe {
+        let l = &*lookup;
+        let turns = (rank as u64).wrapping_mul(l.params[0].word) >> 32;
+        let block = l.base.wrapping_add((turns as usize).wrapping_mul(l.params[1].word as usize));
+        load(block.wrapping_add(rank.wrapping_mul(ENTRY as usize)))
+    }
+}
+
+/// The same by a long one.
+unsafe extern "C" fn select_block_long(lookup: *const Lookup, rank: usize) -> u64 {
     // SAFETY: [BODY], [LIVE], [RANK].
     unsafe {
         let l = &*lookup;
@@ -460,12 +488,16 @@ unsafe extern "C" fn select_lut_strided(lookup: *const Lookup, rank: usize) -> u
 }
 
 #[inline(always)]
-unsafe fn mlut_entry(lookup: &Lookup, packed: u64) -> u64 {
-    // SAFETY: [BODY], [LIVE], [RANK]; base is the directory.
+unsafe fn mlut_entry(lookup: &Lookup, packed: *const u64) -> u64 {
+    // SAFETY: [BODY], [LIVE], [RANK]; `packed` is an element of the table, and its halves
+    // are loaded one by one, which takes an instruction less than to part them; base is
+    // the directory.
     unsafe {
-        let slot = &*lookup.base.cast::<AtomicPtr<AtomicU64>>().add((packed >> 32) as usize);
+        let [lpid, pg] = if cfg!(target_endian = "little") { [0, 1] } else { [1, 0] };
+        let half = |k: usize| *packed.cast::<u32>().add(k) as usize;
+        let slot = &*lookup.base.cast::<AtomicPtr<AtomicU64>>().add(half(pg));
         let table = slot.load(Ordering::Acquire).cast_const().cast::<u8>();
-        load(table.add((packed as u32) as usize * ENTRY as usize))
+        load(table.add(half(lpid) * ENTRY as usize))
     }
 }
 
@@ -474,7 +506,7 @@ unsafe extern "C" fn select_mlut(lookup: *const Lookup, rank: usize) -> u64 {
     // SAFETY: [BODY], [LIVE], [RANK]; params[0] is the table from rank 0 on.
     unsafe {
         let l = &*lookup;
-        mlut_entry(l, *l.params[0].table.cast::<u64>().add(rank))
+        mlut_entry(l, l.params[0].table.cast::<u64>().add(rank))
     }
 }
 
@@ -483,6 +515,39 @@ unsafe extern "C" fn select_mlut_strided(lookup: *const Lookup, rank: usize) -> 
     unsafe {
         let l = &*lookup;
         let element = l.params[0].table.wrapping_add(rank.wrapping_mul(l.stride as usize));
-        mlut_entry(l, *element.cast::<u64>())
+        mlut_entry(l, element.cast::<u64>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_short_reciprocal_is_exact_where_there_is_one(
+            radix in 1..=u32::MAX,
+            small in 1..5000_u32,
+            size in 1..=u32::MAX,
+            x: u32,
+        ) {
+            for radix in [radix, small] {
+                let Some(short) = short_reciprocal(radix, size) else { continue };
+                let turn = x % size / radix * radix;
+                for x in [x % size, size - 1, turn, turn.saturating_sub(1)] {
+                    prop_assert_eq!((u64::from(x) * short) >> 32, u64::from(x / radix));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_of_usual_jobs_have_a_short_reciprocal() {
+        for radix in 1..=1024 {
+            assert!(short_reciprocal(radix, 1 << 22).is_some(), "{radix}");
+        }
+        assert!(short_reciprocal(1 << 20, u32::MAX).is_some());
+        assert!(short_reciprocal(3 << 28, u32::MAX).is_none());
     }
 }

@@ -53,6 +53,11 @@ pub(super) struct InjectTarget<N> {
     unit: usize,
     base: u64,
     key: u64,
+    /// The longest *short* put, and how many displacements it may
+    /// have: one test each where range and limit would be four. What does not pass
+    /// is longer, or near the end of the memory, and may be right all the same.
+    short_len: usize,
+    short_disps: usize,
     netmod: PhantomData<fn(&N)>,
 }
 
@@ -65,13 +70,24 @@ impl<N: Netmod> InjectTarget<N> {
     ];
 
     /// Of memory that begins at a base and has a key, where it is registered with
-    /// the network. `longest`: what that copies at the call, bytes. Where keys are
-    /// handles, each rank has its own ([`RemoteKeyEntry`]).
-    pub(super) fn new(unit: u64, registered: Option<(u64, RemoteKey)>, longest: usize) -> Self {
+    /// the network. `bytes`: of each member; `longest`: what the network copies at the
+    /// call, no matter for `stored` puts, which do not go there. Where keys are handles, each rank has its own ([`RemoteKeyEntry`]).
+    pub(super) fn new(
+        unit: u64,
+        bytes: u64,
+        registered: Option<(u64, RemoteKey)>,
+        longest: usize,
+        stored: bool,
+    ) -> Self {
         let known = N::KEY_HANDLES || registered.is_some();
         let (base, key) = registered.map_or((0, 0), |(base, key)| (base, key.0));
         let limit = InjectLimit(if known { longest } else { 0 });
-        InjectTarget { limit, unit: unit as usize, base, key, netmod: PhantomData }
+        // No more than the last 64th of the memory is outside, nor an aligned word.
+        let longest = if stored { bytes } else { limit.0 as u64 };
+        let short_len = (bytes / 64).max(8).min(bytes).min(longest);
+        let short_disps = displacements(bytes, unit, short_len);
+        let (unit, short_len) = (unit as usize, short_len as usize);
+        InjectTarget { limit, unit, base, key, short_len, short_disps, netmod: PhantomData }
     }
 
     /// What C may put inline, which it does only with one key for all ranks.
@@ -97,10 +113,35 @@ impl<N: Netmod> InjectTarget<N> {
         (!N::KEY_HANDLES && self.takes(len)).then_some(RemoteKey(self.key))
     }
 
+    /// Returns true for a short put: at a displacement from which all its bytes are in
+    /// the memory. `false` says nothing of the put.
+    #[inline(always)]
+    pub(super) fn is_short(&self, disp: usize, len: usize) -> bool {
+        disp < self.short_disps && len.wrapping_sub(1) < self.short_len
+    }
+
+    /// The key for a short put, where one serves all ranks.
+    ///
+    /// # Safety
+    /// [`InjectTarget::is_short`], of a target whose short puts the provider takes.
+    #[inline(always)]
+    pub(super) unsafe fn key_of_short(&self) -> RemoteKey {
+        debug_assert!(self.short_len <= self.limit.0, "there is a key for short puts");
+        RemoteKey(self.key)
+    }
+
     /// The address of this offset, where the key is one for all ranks.
     #[inline(always)]
     pub(super) fn address(&self, offset: usize) -> u64 {
         self.base.wrapping_add(offset as u64)
+    }
+}
+
+/// How many displacements leave room for `len` bytes, not 0, in `bytes`.
+pub(super) fn displacements(bytes: u64, unit: u64, len: u64) -> usize {
+    match bytes.checked_sub(len).and_then(|last| last.checked_div(unit)) {
+        Some(last) if len > 0 => (last as usize).saturating_add(1),
+        _ => 0,
     }
 }
 

@@ -71,6 +71,30 @@ pub fn bounds<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
         same("the end", &own(&w)?[52..], &[0, 0, 0, 0, 1, 2, 3, 4])?;
         w.free().map_err(text)?;
 
+        // Lengths about what a put may have to be tested by a comparison for each of
+        // displacement and length, up to the last byte and past it.
+        let (bytes, unit) = (8 * 515 + 5, 8);
+        let mut w = make::<KIND, _>(&comm, bytes, unit).map_err(text)?;
+        refused!(w.put(&long[..8], to, 0), ErrorKind::NoEpoch);
+        refused!(w.put(&long[..8], n, 0), ErrorKind::NoEpoch);
+        w.fence().map_err(text)?;
+        for len in [1, 7, 8, 9, 63, 64, 65, 127, 128] {
+            refused!(w.put(&long[..len], n, 0), Rank { .. });
+            let last = (bytes - len) / unit;
+            refused!(w.put(&long[..len], to, last + 1), OutOfBounds { rank, .. } if *rank == to);
+            refused!(w.put(&long[..len], to, round), OutOfBounds { .. });
+            // SAFETY: null is refused.
+            unsafe { refused!(w.put_nb(null, len, to, last), NullBuffer { .. }) };
+            for disp in [0, last - 1, last] {
+                let buf = pattern((len + disp) as u32, len);
+                w.put(&buf, to, disp).map_err(text)?;
+                w.fence().map_err(text)?;
+                same("at the end", &own(&w)?[disp * unit..][..len], &buf)?;
+                w.fence().map_err(text)?;
+            }
+        }
+        w.free().map_err(text)?;
+
         // Zero bytes may stand at the very end, not behind it.
         let mut w = make::<KIND, _>(&comm, 61, 1).map_err(text)?;
         w.fence().map_err(text)?;

@@ -196,8 +196,8 @@ impl Drop for Region {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct InjectHandle {
-    unused: *const c_void,
     inject: Inject,
+    unused: *const c_void,
 }
 
 pub(super) type Inject =
@@ -312,7 +312,7 @@ impl Netmod for Node {
     }
 
     fn inject_handle(_: &Endpoint) -> InjectHandle {
-        InjectHandle { unused: std::ptr::null(), inject }
+        InjectHandle { inject, unused: std::ptr::null() }
     }
 
     #[inline(always)]

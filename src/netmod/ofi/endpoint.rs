@@ -19,14 +19,15 @@ use std::sync::Arc;
 /// Completions one poll hands out, in batches; what is left waits for the next.
 const BATCHES: usize = 16;
 
-/// The endpoint and the provider's `fi_inject_write`, side by side. Operation
+/// The provider's `fi_inject_write` and the endpoint, side by side. Operation
 /// tables do not change once an endpoint is enabled. Laid out for C, where a
-/// device layer's inline put reads it.
+/// device layer's inline put reads it. The endpoint stands last, for compilers load
+/// words in the order of their addresses: then it replaces the pointer to all this.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct InjectHandle {
-    ep: *mut sys::fid_ep,
     inject: Inject,
+    ep: *mut sys::fid_ep,
 }
 
 type Inject =
@@ -39,7 +40,7 @@ impl InjectHandle {
         // SAFETY: functions of one signature but for what their first two arguments
         // point to, which is theirs alone to know.
         let inject = unsafe { std::mem::transmute::<node::Inject, Inject>(inject) };
-        InjectHandle { ep: unused.cast_mut().cast(), inject }
+        InjectHandle { inject, ep: unused.cast_mut().cast() }
     }
 
     /// The provider's own `fi_inject_write`.
@@ -256,7 +257,7 @@ impl Endpoint {
     pub(super) fn inject_handle(&self) -> InjectHandle {
         // SAFETY: the endpoint is open and has RMA (checked at open).
         let inject = unsafe { (*(*self.ep).rma).inject };
-        InjectHandle { ep: self.ep, inject: inject.unwrap_or(no_inject) }
+        InjectHandle { inject: inject.unwrap_or(no_inject), ep: self.ep }
     }
 
     /// Where the ring's receives go.

@@ -17,14 +17,14 @@ pub(super) use put::copy;
 use super::cold::ColdState;
 use super::element_gate::InlineGate;
 use super::keys::UnpackedKeys;
-use super::registration::{InjectLimit, InjectTarget, RemoteKey, RemoteKeyEntry};
+use super::registration::{InjectLimit, InjectTarget, RemoteKey, RemoteKeyEntry, displacements};
 use super::state::WindowState;
 use super::types::{Epoch, Remote, unreachable_error};
 use super::{Error, ErrorKind};
 use crate::av::{Entry, Transport};
 use crate::device::{Context, DeviceError};
 use crate::netmod::Netmod;
-use crate::rankmap::{Lookup, RankMap};
+use crate::rankmap::{Lookup, RankMap, body};
 use recorded::Recording;
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -44,14 +44,14 @@ mod path {
     pub(super) const MAPPED: u32 = 1;
     /// The provider, any other map, metadata the same for all ranks.
     pub(super) const INDEXED: u32 = 2;
+    /// How many of them have a gate: those above.
+    pub(super) const INLINE: usize = 3;
     /// Metadata that differs between ranks.
     pub(super) const GENERAL: u32 = 3;
-    /// No epoch is open, or one that does not reach all ranks.
-    pub(super) const CLOSED: u32 = 4;
     /// Packets, all of them: memory that comes and goes.
-    pub(super) const DYNAMIC: u32 = 5;
+    pub(super) const DYNAMIC: u32 = 4;
     /// Any of those, and what is done is recorded.
-    pub(super) const RECORDED: u32 = 6;
+    pub(super) const RECORDED: u32 = 5;
 }
 
 /// The caller may use the buffer again when the call returns.
@@ -72,17 +72,24 @@ const MARKS: usize = 256;
 #[repr(C)]
 pub struct Access<N: Netmod> {
     lookup: Lookup,
-    /// The path operations take now: [`path::CLOSED`] outside an epoch.
-    gate: Cell<u32>,
-    /// The same, whether an epoch is open or not; [`path::RECORDED`] where calls are recorded.
+    /// For each of the inline paths the ranks that operations may name by it now: all
+    /// of the map on the path that this access takes while an epoch is open, else none.
+    gate: [Cell<u32>; path::INLINE],
+    /// The path operations take, whether an epoch is open or not; [`path::RECORDED`] where
+    /// calls are recorded.
     path: u32,
     ranks: u32,
+    /// Returns true if `path` is [`path::MAPPED`]: a word of its own, or the compiler
+    /// loads `path` into a register for the first test.
+    stores: bool,
     inject_handle: N::InjectHandle,
     inject_target: InjectTarget<N>,
     /// Unpacked keys and addresses by rank, where keys are handles.
     remote_keys: *const RemoteKeyEntry,
     bytes: usize,
     max_disp: usize,
+    /// Displacements from which eight bytes are within the memory.
+    word_disps: usize,
     mapped_start: *mut u8,
     mapped_stride: isize,
     c_abi: CAbi,
@@ -125,16 +132,19 @@ enum WindowKind {
     Uneven,
     /// One word serves all ranks, whose memory is mapped here at a line.
     Mapped,
+    /// One word serves all ranks, whose memory is mapped here at no line: by the entry.
+    Near,
     /// One word serves all ranks, whose memory a provider has registered.
     Registered,
 }
 
 impl WindowKind {
-    fn of(dynamic: bool, uniform: bool, mapped: bool) -> WindowKind {
-        match (dynamic, uniform, mapped) {
+    fn of(dynamic: bool, uniform: bool, mapped: bool, near: bool) -> WindowKind {
+        match (dynamic, uniform, mapped, near) {
             (true, ..) => WindowKind::Dynamic,
-            (_, false, _) => WindowKind::Uneven,
-            (.., true) => WindowKind::Mapped,
+            (_, false, ..) => WindowKind::Uneven,
+            (_, _, true, _) => WindowKind::Mapped,
+            (.., true) => WindowKind::Near,
             _ => WindowKind::Registered,
         }
     }
@@ -145,6 +155,9 @@ impl WindowKind {
 struct PutVtable<N: Netmod> {
     blocking: Put<N>,
     nonblocking: Put<N>,
+    /// The same of puts that are short as the inject target has it.
+    short_blocking: Put<N>,
+    short_nonblocking: Put<N>,
 }
 
 /// A put of `len` bytes at `buf` to a rank and displacement that were checked:
@@ -227,7 +240,9 @@ impl<N: Netmod> Access<N> {
         // SAFETY: the directory outlives the access, which holds the context
         // and thereby the device; `map` is kept beside the lookup.
         let lookup = unsafe { Lookup::new(map, context.av().directory()) };
-        let window = WindowKind::of(state.dynamic, uniform.is_some(), mapped.is_some());
+        let all_here = state.mapped.is_some_and(|m| m.all) && state.contiguous.is_none();
+        let near = all_here && !N::KEY_HANDLES && lookup.body() != body::AFFINE;
+        let window = WindowKind::of(state.dynamic, uniform.is_some(), mapped.is_some(), near);
         let (path, put_vtable) = PutVtable::choose(window, lookup.body());
         let network = context.endpoint(Transport::Network);
         let (netmod, endpoint) = network.or_else(|| context.endpoint(Transport::Local)).ok_or(
@@ -240,26 +255,29 @@ impl<N: Netmod> Access<N> {
         let (mapped_start, mapped_stride) = mapped.unwrap_or((std::ptr::null_mut(), 0));
         let keys = UnpackedKeys::new(netmod, map.len())?;
         let longest = network.map_or(0, |(netmod, _)| netmod.caps().inject_size);
-        let inject_target = InjectTarget::new(uniform.unit, uniform.registered.network, longest);
+        let (bytes, unit, registered) = (uniform.bytes, uniform.unit, uniform.registered);
+        let inject_target = InjectTarget::new(unit, bytes, registered.network, longest, near);
         let cold = ColdState::new(context, state.element_gate.as_ref());
         let inline_gate = cold.entrance.inline();
         let mut access = Access {
             lookup,
-            gate: Cell::new(path::CLOSED),
+            gate: [const { Cell::new(0) }; path::INLINE],
             path,
             ranks: map.len(),
+            stores: path == path::MAPPED,
             inject_handle: N::inject_handle(endpoint),
             c_abi: CAbi::new(&inject_target),
             inject_target,
             remote_keys: keys.start(),
-            bytes: uniform.bytes as usize,
-            max_disp: uniform.bytes.checked_div(uniform.unit).unwrap_or(0) as usize,
+            bytes: bytes as usize,
+            max_disp: bytes.checked_div(unit).unwrap_or(0) as usize,
+            word_disps: displacements(bytes, unit, 8),
             mapped_start,
             mapped_stride,
             put_vtable,
             own_path: path,
             recording: None,
-            local_path: LocalPath::new(state, context, uniform.registered.local),
+            local_path: LocalPath::new(state, context, registered.local),
             marks: [const { Cell::new(0) }; MARKS],
             viewed: Cell::new(false),
             epoch: Cell::new(Epoch::Closed),
@@ -331,11 +349,18 @@ impl<N: Netmod> Access<N> {
         }
     }
 
-    /// Returns true if the rank or the range is out of bounds; for uniform
-    /// metadata. `disp <= max_disp` keeps `offset` within the bytes.
+    /// Ranks up to this, not itself, may be named by an inline path now: one test says
+    /// that the epoch is open, the path this one, and the rank in range.
     #[inline(always)]
-    fn outside(&self, rank: u32, disp: usize, offset: usize, len: usize) -> bool {
-        rank >= self.ranks || disp > self.max_disp || len > self.bytes - offset
+    fn ranks_open<const PATH: u32>(&self) -> u32 {
+        self.gate[PATH as usize].get()
+    }
+
+    /// Returns true if the range is out of bounds; for uniform metadata.
+    /// `disp <= max_disp` keeps `offset` within the bytes.
+    #[inline(always)]
+    fn outside(&self, disp: usize, offset: usize, len: usize) -> bool {
+        disp > self.max_disp || len > self.bytes - offset
     }
 
     pub(super) fn world_rank(&self, rank: u32) -> Result<u32, Error> {
@@ -390,7 +415,9 @@ impl<N: Netmod> Access<N> {
     pub(super) fn set_epoch(&self, epoch: Epoch) {
         self.epoch.set(epoch);
         let open = matches!(epoch, Epoch::Fence | Epoch::LockAll);
-        self.gate.set(if open { self.path } else { path::CLOSED });
+        for (path, gate) in self.gate.iter().enumerate() {
+            gate.set(if open && path == self.path as usize { self.ranks } else { 0 });
+        }
         if epoch == Epoch::Freed {
             self.keys.destroy();
             *self.cold.short.borrow_mut() = None;
@@ -401,7 +428,7 @@ impl<N: Netmod> Access<N> {
     /// Sets one of the epochs that leave the gate closed, from another of those.
     #[inline(always)]
     pub(super) fn set_closed_epoch(&self, epoch: Epoch) {
-        debug_assert!(self.gate.get() == path::CLOSED, "no epoch of all ranks is open");
+        debug_assert!(self.gate.iter().all(|g| g.get() == 0), "no epoch of all ranks is open");
         self.epoch.set(epoch);
     }
 
@@ -437,7 +464,7 @@ impl<N: Netmod> Access<N> {
     #[inline(always)]
     pub(super) fn mapped_element(&self, size: usize, rank: u32, disp: usize) -> Option<*mut u8> {
         let offset = disp.wrapping_mul(self.inject_target.unit());
-        if self.gate.get() != path::MAPPED || self.outside(rank, disp, offset, size) {
+        if rank >= self.ranks_open::<{ path::MAPPED }>() || self.outside(disp, offset, size) {
             return None;
         }
         let mark = self.mark_of(rank);

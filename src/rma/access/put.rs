@@ -7,6 +7,8 @@
 //!   \[BUF\] and \[APART\].
 //! - **\[PATH\]** A body runs for an access whose table of paths has it: metadata is
 //!   uniform, and `BODY` the lookup's, or [`LINE`] where all memory is mapped at a line.
+//! - **\[SHORT\]** The put is short as the inject target has it ([`InjectTarget::is_short`]),
+//!   and the provider takes short puts.
 //! - **\[SIDES\]** Both sides of a copy hold `len` bytes and do not overlap.
 
 use super::{Access, BLOCKING, CAbi, FAILED, LocalPath, NONBLOCKING, PutVtable, WindowKind, path};
@@ -50,23 +52,48 @@ unsafe extern "C" fn put_c_abi<N: Netmod>(
 /// ranks, and no entry is looked at.
 const LINE: u32 = u32::MAX;
 
+/// A body tests the length.
+const ANY: bool = false;
+/// The caller did.
+const SHORT: bool = true;
+
 impl<N: Netmod> PutVtable<N> {
     /// The table of paths: how puts go through an access, decided when it is
     /// opened. Paths with `general` have their own body inline, or none.
     pub(super) fn choose(window: WindowKind, map: u32) -> (u32, PutVtable<N>) {
-        let general = || PutVtable {
-            blocking: Access::issue_general::<BLOCKING>,
-            nonblocking: Access::issue_general::<NONBLOCKING>,
-        };
         match (window, map) {
-            (WindowKind::Registered, AFFINE) => (path::AFFINE, general()),
-            (WindowKind::Mapped, _) => (path::MAPPED, general()),
+            (WindowKind::Registered | WindowKind::Near, AFFINE) => (path::AFFINE, Self::general()),
+            (WindowKind::Mapped, _) => (path::MAPPED, Self::general()),
             (WindowKind::Registered, BLOCK) => (path::INDEXED, Self::by::<BLOCK>()),
             (WindowKind::Registered, LUT) => (path::INDEXED, Self::by::<LUT>()),
             (WindowKind::Registered, MLUT) => (path::INDEXED, Self::by::<MLUT>()),
             (WindowKind::Registered, _) => (path::INDEXED, Self::by::<OTHER>()),
-            (WindowKind::Uneven, _) => (path::GENERAL, general()),
-            (WindowKind::Dynamic, _) => (path::DYNAMIC, general()),
+            (WindowKind::Near, BLOCK) => (path::INDEXED, Self::near::<BLOCK>()),
+            (WindowKind::Near, LUT) => (path::INDEXED, Self::near::<LUT>()),
+            (WindowKind::Near, MLUT) => (path::INDEXED, Self::near::<MLUT>()),
+            (WindowKind::Near, _) => (path::INDEXED, Self::near::<OTHER>()),
+            (WindowKind::Uneven, _) => (path::GENERAL, Self::general()),
+            (WindowKind::Dynamic, _) => (path::DYNAMIC, Self::general()),
+        }
+    }
+
+    /// Of paths that have their own body inline, or none.
+    fn general() -> PutVtable<N> {
+        PutVtable {
+            blocking: Access::issue_general::<BLOCKING>,
+            nonblocking: Access::issue_general::<NONBLOCKING>,
+            short_blocking: Access::issue_general::<BLOCKING>,
+            short_nonblocking: Access::issue_general::<NONBLOCKING>,
+        }
+    }
+
+    /// Of windows whose every put is a store, found by the rank's entry.
+    fn near<const BODY: u32>() -> PutVtable<N> {
+        PutVtable {
+            blocking: Access::issue_near::<BLOCKING, BODY>,
+            nonblocking: Access::issue_near::<NONBLOCKING, BODY>,
+            short_blocking: Access::issue_near::<BLOCKING, BODY>,
+            short_nonblocking: Access::issue_near::<NONBLOCKING, BODY>,
         }
     }
 
@@ -86,11 +113,19 @@ impl<N: Netmod> PutVtable<N> {
         PutVtable {
             blocking: |access, buf, len, rank, disp| {
                 // SAFETY: [PUT], [PATH].
-                unsafe { access.issue::<BLOCKING, BODY>(buf, len, rank, disp, None) }
+                unsafe { access.issue::<BLOCKING, BODY, ANY>(buf, len, rank, disp, None) }
             },
             nonblocking: |access, buf, len, rank, disp| {
                 // SAFETY: [PUT], [PATH].
-                unsafe { access.issue::<NONBLOCKING, BODY>(buf, len, rank, disp, None) }
+                unsafe { access.issue::<NONBLOCKING, BODY, ANY>(buf, len, rank, disp, None) }
+            },
+            short_blocking: |access, buf, len, rank, disp| {
+                // SAFETY: [PUT], [PATH], [SHORT].
+                unsafe { access.issue::<BLOCKING, BODY, SHORT>(buf, len, rank, disp, None) }
+            },
+            short_nonblocking: |access, buf, len, rank, disp| {
+                // SAFETY: [PUT], [PATH], [SHORT].
+                unsafe { access.issue::<NONBLOCKING, BODY, SHORT>(buf, len, rank, disp, None) }
             },
         }
     }
@@ -177,11 +212,11 @@ impl<N: Netmod> Access<N> {
         // SAFETY: [PUT]; [PATH]: the table chose the path by window and map.
         unsafe {
             if self.path == path::AFFINE {
-                return self.issue::<NONBLOCKING, AFFINE>(buf, len, rank, disp, None);
+                return self.issue::<NONBLOCKING, AFFINE, ANY>(buf, len, rank, disp, None);
             }
             unlikely();
-            if self.path == path::MAPPED {
-                return self.issue::<NONBLOCKING, LINE>(buf, len, rank, disp, None);
+            if self.stores {
+                return self.issue::<NONBLOCKING, LINE, ANY>(buf, len, rank, disp, None);
             }
             (self.put_vtable.nonblocking)(self, buf, len, rank, disp)
         }
@@ -198,37 +233,173 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Result<(), Error> {
-        let (gate, offset) = (self.gate.get(), disp.wrapping_mul(self.inject_target.unit()));
-        // SAFETY: [LIVE], [RANK], [TARGET]: checked at each path, which is open;
-        // [PATH]: the table chose it by window and map; [BUF], [APART].
+        // SAFETY: [LIVE], [RANK], [PATH]: the gate is open, which it is by window and map,
+        // to this rank; [BUF], [APART].
         unsafe {
-            let rc = if gate == path::AFFINE {
-                if self.outside(rank, disp, offset, len) {
-                    unlikely();
-                    return self.put_general::<NB>(buf, len, rank, disp, AGAIN);
-                }
-                self.issue::<NB, AFFINE>(buf, len, rank, disp, Some(offset))
-            } else {
-                unlikely();
-                if gate == path::MAPPED {
-                    if self.outside(rank, disp, offset, len) {
-                        unlikely();
-                        return self.put_general::<NB>(buf, len, rank, disp, AGAIN);
-                    }
-                    let _ = self.issue::<NB, LINE>(buf, len, rank, disp, Some(offset));
+            if rank < self.ranks_open::<{ path::AFFINE }>() {
+                return self.put_short::<NB, AFFINE>(buf, len, rank, disp);
+            }
+            unlikely();
+            if rank < self.ranks_open::<{ path::MAPPED }>() {
+                return self.put_mapped::<NB>(buf, len, rank, disp);
+            }
+            if rank < self.ranks_open::<{ path::INDEXED }>()
+                && self.inject_target.is_short(disp, len)
+            {
+                let vtable = &self.put_vtable;
+                let put = if NB { vtable.short_nonblocking } else { vtable.short_blocking };
+                let issued = Issued { access: self, buf, len, rank, disp };
+                let rc = put(self, buf, len, rank, disp);
+                if rc == 0 {
                     return Ok(());
                 }
-                if gate != path::INDEXED || self.outside(rank, disp, offset, len) {
-                    return self.put_general::<NB>(buf, len, rank, disp, AGAIN);
-                }
-                let put = if NB { self.put_vtable.nonblocking } else { self.put_vtable.blocking };
+                unlikely();
+                return issued.answered::<NB>(rc);
+            }
+            self.put_not_inline::<NB>(buf, len, rank, disp)
+        }
+    }
+
+    /// Puts what no inline path has let through: through a map that is not affine any
+    /// number of bytes, else [`Access::put_general`].
+    ///
+    /// # Safety
+    /// \[BUF\], \[APART\], as `put_checked`.
+    #[inline(never)]
+    unsafe fn put_not_inline<const NB: bool>(
+        &self,
+        buf: *const u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Error> {
+        let offset = disp.wrapping_mul(self.inject_target.unit());
+        let open = rank < self.ranks_open::<{ path::INDEXED }>();
+        // SAFETY: [LIVE], [RANK], [PATH]: the gate is open to this rank; [TARGET]: checked;
+        // [BUF], [APART].
+        unsafe {
+            let rc = if open && !self.outside(disp, offset, len) {
+                let vtable = &self.put_vtable;
+                let put = if NB { vtable.nonblocking } else { vtable.blocking };
                 put(self, buf, len, rank, disp)
+            } else {
+                AGAIN
             };
+            if rc == 0 {
+                return Ok(());
+            }
+            self.put_general::<NB>(buf, len, rank, disp, rc)
+        }
+    }
+
+    /// Checks the range and hands a short put to a network peer to the provider; what is
+    /// not that is [`Access::put_any`]'s.
+    ///
+    /// # Safety
+    /// \[LIVE\], \[RANK\], \[PATH\]; \[BUF\], \[APART\], as `put_checked`.
+    #[inline(always)]
+    unsafe fn put_short<const NB: bool, const BODY: u32>(
+        &self,
+        buf: *const u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Error> {
+        if N::KEY_HANDLES {
+            // SAFETY: the caller's.
+            return unsafe { self.put_any::<NB, BODY>(buf, len, rank, disp) };
+        }
+        if self.inject_target.is_short(disp, len) {
+            // SAFETY: [RANK]; [PATH]: the body is the lookup's.
+            let entry = Entry::from_bits(unsafe { self.lookup.entry_by::<BODY>(rank as usize) });
+            if let Some(dest) = N::network(entry) {
+                let issued = Issued { access: self, buf, len, rank, disp };
+                self.mark_of(rank).set(1);
+                let target = &self.inject_target;
+                // SAFETY: it is; on this path the provider takes short puts.
+                let key = unsafe { target.key_of_short() };
+                let addr = target.address(disp.wrapping_mul(target.unit()));
+                // SAFETY: the endpoint lives in the context held here; `dest` was
+                // inserted; [LIVE]; [TARGET]: a short put, so in range; [BUF].
+                let rc = unsafe { N::inject(self.inject_handle, buf, len, dest, addr, key.bits()) };
+                if rc == 0 {
+                    return Ok(());
+                }
+                unlikely();
+                // SAFETY: [BUF], [APART].
+                return unsafe { issued.answered::<NB>(rc) };
+            }
+        }
+        unlikely();
+        // SAFETY: the caller's.
+        unsafe { self.put_any_called::<NB, BODY>(buf, len, rank, disp) }
+    }
+
+    /// [`Access::put_any`] out of line.
+    ///
+    /// # Safety
+    /// The same.
+    #[inline(never)]
+    unsafe fn put_any_called<const NB: bool, const BODY: u32>(
+        &self,
+        buf: *const u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Error> {
+        // SAFETY: the caller's.
+        unsafe { self.put_any::<NB, BODY>(buf, len, rank, disp) }
+    }
+
+    /// Checks the range and puts any number of bytes to any peer.
+    ///
+    /// # Safety
+    /// \[LIVE\], \[RANK\], \[PATH\]; \[BUF\], \[APART\], as `put_checked`.
+    #[inline(always)]
+    unsafe fn put_any<const NB: bool, const BODY: u32>(
+        &self,
+        buf: *const u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Error> {
+        let offset = disp.wrapping_mul(self.inject_target.unit());
+        // SAFETY: [LIVE], [RANK], [PATH]; [TARGET]: checked; [BUF], [APART].
+        unsafe {
+            if self.outside(disp, offset, len) {
+                unlikely();
+                return self.put_general::<NB>(buf, len, rank, disp, AGAIN);
+            }
+            let rc = self.issue::<NB, BODY, ANY>(buf, len, rank, disp, Some(offset));
             if rc == 0 {
                 return Ok(());
             }
             unlikely();
             self.put_general::<NB>(buf, len, rank, disp, rc)
+        }
+    }
+
+    /// Checks the range and stores into memory that is mapped at a line over the ranks:
+    /// eight bytes, or what [`Access::put_any`] does.
+    ///
+    /// # Safety
+    /// \[LIVE\], \[RANK\], \[PATH\]; \[BUF\], \[APART\], as `put_checked`.
+    #[inline(always)]
+    unsafe fn put_mapped<const NB: bool>(
+        &self,
+        buf: *const u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> Result<(), Error> {
+        // SAFETY: [LIVE], [RANK], [PATH]; [TARGET]: checked; [BUF], [APART].
+        unsafe {
+            if len == size_of::<u64>() && disp < self.word_disps {
+                let _ = self.issue::<NB, LINE, ANY>(buf, size_of::<u64>(), rank, disp, None);
+                return Ok(());
+            }
+            unlikely();
+            self.put_any_called::<NB, LINE>(buf, len, rank, disp)
         }
     }
 
@@ -240,9 +411,9 @@ impl<N: Netmod> Access<N> {
     /// of `disp`, where the caller has it.
     ///
     /// # Safety
-    /// \[PUT\], \[BUF\] until the return unless `NB`; \[PATH\].
+    /// \[PUT\], \[BUF\] until the return unless `NB`; \[PATH\]; \[SHORT\] if `SHORT_ONLY`.
     #[inline(always)]
-    unsafe fn issue<const NB: bool, const BODY: u32>(
+    unsafe fn issue<const NB: bool, const BODY: u32, const SHORT_ONLY: bool>(
         &self,
         buf: *const u8,
         len: usize,
@@ -286,18 +457,48 @@ impl<N: Netmod> Access<N> {
                 }
             }
         } else if let Some(dest) = N::network(entry) {
-            if let Some(key) = self.inject_target.key_for(len) {
+            let key = if SHORT_ONLY {
+                // SAFETY: [SHORT].
+                Some(unsafe { self.inject_target.key_of_short() })
+            } else {
+                self.inject_target.key_for(len)
+            };
+            if let Some(key) = key {
                 self.mark_of(rank).set(1);
                 let addr = self.inject_target.address(offset());
                 // SAFETY: the endpoint lives in the context held here; `dest`
                 // was inserted; [LIVE], [TARGET], [BUF].
                 return unsafe { N::inject(self.inject_handle, buf, len, dest, addr, key.bits()) };
             }
-        } else if BODY != AFFINE
-            && let Some(region) = self.node_region(entry)
-        {
+        } else if BODY != AFFINE {
+            unlikely();
+            // SAFETY: [PUT], [PATH].
+            return unsafe { self.issue_near::<NB, BODY>(buf, len, rank, disp) };
+        }
+        // SAFETY: [PUT].
+        unsafe { self.issue_general::<NB>(buf, len, rank, disp) }
+    }
+
+    /// Puts to a peer whose entry is not the network's: a store where the regions of the
+    /// node are mapped. It looks the entry up again: kept from `issue`, that would be a
+    /// register more there.
+    ///
+    /// # Safety
+    /// \[PUT\], \[BUF\] until the return unless `NB`; \[PATH\].
+    #[inline(never)]
+    unsafe fn issue_near<const NB: bool, const BODY: u32>(
+        &self,
+        buf: *const u8,
+        len: usize,
+        rank: u32,
+        disp: usize,
+    ) -> isize {
+        // SAFETY: [RANK]; [PATH]: the body is the lookup's.
+        let entry = Entry::from_bits(unsafe { self.lookup.entry_by::<BODY>(rank as usize) });
+        if let Some(region) = self.node_region(entry) {
+            let offset = disp * self.inject_target.unit();
             // SAFETY: [LIVE], [TARGET]: the range is in the region; [BUF], [APART].
-            return unsafe { store(self.mark_of(rank), region.add(offset()), buf, len) };
+            return unsafe { store(self.mark_of(rank), region.add(offset), buf, len) };
         }
         // SAFETY: [PUT].
         unsafe { self.issue_general::<NB>(buf, len, rank, disp) }
@@ -332,7 +533,7 @@ impl<N: Netmod> Access<N> {
         }
         if self.own_path == path::MAPPED {
             // SAFETY: [PUT]; [PATH]: all is mapped at a line.
-            return unsafe { self.issue::<NB, LINE>(buf, len, rank, disp, None) };
+            return unsafe { self.issue::<NB, LINE, ANY>(buf, len, rank, disp, None) };
         }
         if self.own_path < path::GENERAL
             // SAFETY: [PUT]; [PATH]: metadata is uniform.
@@ -482,6 +683,30 @@ impl<N: Netmod> Access<N> {
         }
         let lost = || ErrorKind::Arguments("the error of a put was lost".into()).into();
         Err(self.take_error().unwrap_or_else(lost))
+    }
+}
+
+/// What a checked put needs if the provider does not take it. Beside the call it stands
+/// in memory, five stores: kept in registers, the five that a function must save first and
+/// the copies into them are ten instructions and more.
+struct Issued<'a, N: Netmod> {
+    access: &'a Access<N>,
+    buf: *const u8,
+    len: usize,
+    rank: u32,
+    disp: usize,
+}
+
+impl<N: Netmod> Issued<'_, N> {
+    /// Goes on where the provider answered something other than 0.
+    ///
+    /// # Safety
+    /// \[BUF\], \[APART\], as `put_checked`.
+    #[cold]
+    #[inline(never)]
+    unsafe fn answered<const NB: bool>(&self, rc: isize) -> Result<(), Error> {
+        // SAFETY: the caller's.
+        unsafe { self.access.put_general::<NB>(self.buf, self.len, self.rank, self.disp, rc) }
     }
 }
 

@@ -29,6 +29,8 @@ impl<N: Netmod> Access<N> {
         let recorded = PutVtable {
             blocking: Access::issue_recorded::<BLOCKING>,
             nonblocking: Access::issue_recorded::<NONBLOCKING>,
+            short_blocking: Access::issue_recorded::<BLOCKING>,
+            short_nonblocking: Access::issue_recorded::<NONBLOCKING>,
         };
         let own = match self.own_path {
             path::AFFINE => PutVtable::affine(),
@@ -37,6 +39,7 @@ impl<N: Netmod> Access<N> {
         };
         self.put_vtable = recorded;
         self.path = path::RECORDED;
+        self.stores = false;
         self.recording = Some(Box::new(Recording { window: window.clone(), translates, own }));
         self.set_epoch(self.epoch());
     }
