@@ -534,8 +534,8 @@ mod tests {
         ) {
             for radix in [radix, small] {
                 let Some(short) = short_reciprocal(radix, size) else { continue };
-                let turn = x % size / radix * radix;
-                for x in [x % size, size - 1, turn, turn.saturating_sub(1)] {
+                let whole = x % size / radix * radix;
+                for x in [x % size, size - 1, whole, whole.saturating_sub(1)] {
                     prop_assert_eq!((u64::from(x) * short) >> 32, u64::from(x / radix));
                 }
             }

@@ -11,11 +11,13 @@
 //!   and the provider takes short puts.
 //! - **\[SIDES\]** Both sides of a copy hold `len` bytes and do not overlap.
 
-use super::{Access, BLOCKING, CAbi, FAILED, LocalPath, NONBLOCKING, PutVtable, WindowKind, path};
+mod choice;
+
+use super::{Access, BLOCKING, CAbi, FAILED, LocalPath, NONBLOCKING, path};
 use crate::av::{Entry, Transport};
 use crate::device::Context;
 use crate::netmod::{AGAIN, Netmod};
-use crate::rankmap::body::{AFFINE, BLOCK, LUT, MLUT, OTHER};
+use crate::rankmap::body::AFFINE;
 use crate::rma::registration::{InjectTarget, RemoteKey};
 use crate::rma::state::WindowState;
 use crate::rma::types::{Remote, Target, unreachable_error};
@@ -54,82 +56,8 @@ const LINE: u32 = u32::MAX;
 
 /// A body tests the length.
 const ANY: bool = false;
-/// The caller did.
+/// The caller did: \[SHORT\].
 const SHORT: bool = true;
-
-impl<N: Netmod> PutVtable<N> {
-    /// The table of paths: how puts go through an access, decided when it is
-    /// opened. Paths with `general` have their own body inline, or none.
-    pub(super) fn choose(window: WindowKind, map: u32) -> (u32, PutVtable<N>) {
-        match (window, map) {
-            (WindowKind::Registered | WindowKind::Near, AFFINE) => (path::AFFINE, Self::general()),
-            (WindowKind::Mapped, _) => (path::MAPPED, Self::general()),
-            (WindowKind::Registered, BLOCK) => (path::INDEXED, Self::by::<BLOCK>()),
-            (WindowKind::Registered, LUT) => (path::INDEXED, Self::by::<LUT>()),
-            (WindowKind::Registered, MLUT) => (path::INDEXED, Self::by::<MLUT>()),
-            (WindowKind::Registered, _) => (path::INDEXED, Self::by::<OTHER>()),
-            (WindowKind::Near, BLOCK) => (path::INDEXED, Self::near::<BLOCK>()),
-            (WindowKind::Near, LUT) => (path::INDEXED, Self::near::<LUT>()),
-            (WindowKind::Near, MLUT) => (path::INDEXED, Self::near::<MLUT>()),
-            (WindowKind::Near, _) => (path::INDEXED, Self::near::<OTHER>()),
-            (WindowKind::Uneven, _) => (path::GENERAL, Self::general()),
-            (WindowKind::Dynamic, _) => (path::DYNAMIC, Self::general()),
-        }
-    }
-
-    /// Of paths that have their own body inline, or none.
-    fn general() -> PutVtable<N> {
-        PutVtable {
-            blocking: Access::issue_general::<BLOCKING>,
-            nonblocking: Access::issue_general::<NONBLOCKING>,
-            short_blocking: Access::issue_general::<BLOCKING>,
-            short_nonblocking: Access::issue_general::<NONBLOCKING>,
-        }
-    }
-
-    /// Of windows whose every put is a store, found by the rank's entry.
-    fn near<const BODY: u32>() -> PutVtable<N> {
-        PutVtable {
-            blocking: Access::issue_near::<BLOCKING, BODY>,
-            nonblocking: Access::issue_near::<NONBLOCKING, BODY>,
-            short_blocking: Access::issue_near::<BLOCKING, BODY>,
-            short_nonblocking: Access::issue_near::<NONBLOCKING, BODY>,
-        }
-    }
-
-    /// What is inline where calls are not recorded: an affine map.
-    pub(super) fn affine() -> PutVtable<N> {
-        Self::by::<AFFINE>()
-    }
-
-    /// The same: memory mapped at a line.
-    pub(super) fn line() -> PutVtable<N> {
-        Self::by::<LINE>()
-    }
-
-    /// Compiled once for each lookup body, so that no call stands between a
-    /// put and its entry.
-    fn by<const BODY: u32>() -> PutVtable<N> {
-        PutVtable {
-            blocking: |access, buf, len, rank, disp| {
-                // SAFETY: [PUT], [PATH].
-                unsafe { access.issue::<BLOCKING, BODY, ANY>(buf, len, rank, disp, None) }
-            },
-            nonblocking: |access, buf, len, rank, disp| {
-                // SAFETY: [PUT], [PATH].
-                unsafe { access.issue::<NONBLOCKING, BODY, ANY>(buf, len, rank, disp, None) }
-            },
-            short_blocking: |access, buf, len, rank, disp| {
-                // SAFETY: [PUT], [PATH], [SHORT].
-                unsafe { access.issue::<BLOCKING, BODY, SHORT>(buf, len, rank, disp, None) }
-            },
-            short_nonblocking: |access, buf, len, rank, disp| {
-                // SAFETY: [PUT], [PATH], [SHORT].
-                unsafe { access.issue::<NONBLOCKING, BODY, SHORT>(buf, len, rank, disp, None) }
-            },
-        }
-    }
-}
 
 impl<N: Netmod> LocalPath<N> {
     pub(super) fn new(
