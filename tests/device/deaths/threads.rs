@@ -9,8 +9,6 @@ use rankway::netmod::Op;
 use rankway::rma::Access;
 
 const THREADS: u32 = 2;
-/// Where the threads' numbers lie in a source's share.
-const NUMBERS: usize = 0x1_3000;
 const PART: usize = LONG_LEN / THREADS as usize;
 
 /// Puts, gets and sums of two threads, each by a context of its own, while the first

@@ -343,7 +343,6 @@ pub fn make<N: Opens>(
 }
 
 /// Bytes of a source's share in every member's memory, and where what lies.
-pub const SHARE: usize = 0x1_b000;
 pub const SLOTS: u64 = 64;
 pub const SUM: usize = 0x1000;
 pub const LOCKED: usize = 0x1010;
@@ -353,6 +352,8 @@ pub const READ: usize = 0x8000;
 pub const PAIR: usize = 0xd000;
 pub const TALLY: usize = 0x1_0800;
 pub const TALLIES: usize = 5000;
+pub const NUMBERS: usize = TALLY + 8 * TALLIES;
+pub const SHARE: usize = NUMBERS + 0x1000;
 pub const BYTES: usize = SHARE * RANKS;
 
 /// Where a source's share begins.
