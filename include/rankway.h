@@ -477,11 +477,6 @@ typedef struct rankway_access_t {
      */
     uint32_t path;
     /**
-     * The number of ranks.
-     */
-    uint32_t ranks;
-    uint8_t stores;
-    /**
      * The provider's own fi_inject_write.
      */
     ptrdiff_t (*inject)(void *endpoint,
@@ -513,6 +508,11 @@ typedef struct rankway_access_t {
     size_t bytes;
     size_t max_disp;
     size_t word_disps;
+    /**
+     * The number of ranks.
+     */
+    uint32_t ranks;
+    uint8_t stores;
     /**
      * Where the memory of rank 0 is mapped in this process.
      */
@@ -1763,8 +1763,8 @@ RANKWAY_ASSERT(offsetof(rankway_lookup_t, base) == 8);
 RANKWAY_ASSERT(offsetof(rankway_lookup_t, stride) == 16);
 RANKWAY_ASSERT(offsetof(rankway_lookup_t, select) == 24);
 RANKWAY_ASSERT(offsetof(rankway_access_t, path) == 76);
-RANKWAY_ASSERT(offsetof(rankway_access_t, inject) == 88);
-RANKWAY_ASSERT(offsetof(rankway_access_t, unit) == 112);
+RANKWAY_ASSERT(offsetof(rankway_access_t, inject) == 80);
+RANKWAY_ASSERT(offsetof(rankway_access_t, unit) == 104);
 RANKWAY_ASSERT(offsetof(rankway_access_t, mapped_start) == 184);
 RANKWAY_ASSERT(offsetof(rankway_access_t, longest) == 200);
 RANKWAY_ASSERT(offsetof(rankway_access_t, marks) == 216);

@@ -388,9 +388,6 @@ pub struct rankway_access_t {
     pub gate: [u32; 3],
     /// Which path its puts take.
     pub path: u32,
-    /// The number of ranks.
-    pub ranks: u32,
-    pub stores: u8,
     /// The provider's own fi_inject_write.
     pub inject: Option<
         unsafe extern "C" fn(
@@ -417,6 +414,9 @@ pub struct rankway_access_t {
     pub bytes: usize,
     pub max_disp: usize,
     pub word_disps: usize,
+    /// The number of ranks.
+    pub ranks: u32,
+    pub stores: u8,
     /// Where the memory of rank 0 is mapped in this process.
     pub mapped_start: *mut c_char,
     /// Bytes from the memory of one rank to that of the next.

@@ -53,9 +53,9 @@ pub(super) struct InjectTarget<N> {
     unit: usize,
     base: u64,
     key: u64,
-    /// The longest *short* put, and how many displacements it may
-    /// have: one test each where range and limit would be four. What does not pass
-    /// is longer, or near the end of the memory, and may be right all the same.
+    /// The longest *short* put, and how many displacements it may have: one test each
+    /// where range and limit would be four. What does not pass is longer, or near the
+    /// end of the memory, and may be right all the same.
     short_len: usize,
     short_disps: usize,
     netmod: PhantomData<fn(&N)>,
@@ -71,7 +71,8 @@ impl<N: Netmod> InjectTarget<N> {
 
     /// Of memory that begins at a base and has a key, where it is registered with
     /// the network. `bytes`: of each member; `longest`: what the network copies at the
-    /// call, no matter for `stored` puts, which do not go there. Where keys are handles, each rank has its own ([`RemoteKeyEntry`]).
+    /// call, no matter for `stored` puts, which do not go there. Where keys are handles,
+    /// each rank has its own ([`RemoteKeyEntry`]).
     pub(super) fn new(
         unit: u64,
         bytes: u64,

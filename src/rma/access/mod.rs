@@ -78,10 +78,6 @@ pub struct Access<N: Netmod> {
     /// The path operations take, whether an epoch is open or not; [`path::RECORDED`] where
     /// calls are recorded.
     path: u32,
-    ranks: u32,
-    /// Returns true if `path` is [`path::MAPPED`]: a word of its own, or the compiler
-    /// loads `path` into a register for the first test.
-    stores: bool,
     inject_handle: N::InjectHandle,
     inject_target: InjectTarget<N>,
     /// Unpacked keys and addresses by rank, where keys are handles.
@@ -90,6 +86,10 @@ pub struct Access<N: Netmod> {
     max_disp: usize,
     /// Displacements from which eight bytes are within the memory.
     word_disps: usize,
+    ranks: u32,
+    /// Whether `path` is [`path::MAPPED`]: a word of its own, or the compiler loads
+    /// `path` into a register for the first test.
+    stores: bool,
     mapped_start: *mut u8,
     mapped_stride: isize,
     c_abi: CAbi,
@@ -349,8 +349,8 @@ impl<N: Netmod> Access<N> {
         }
     }
 
-    /// Ranks up to this, not itself, may be named by an inline path now: one test says
-    /// that the epoch is open, the path this one, and the rank in range.
+    /// Ranks below this may be named by an inline path now: one test says that the
+    /// epoch is open, the path this one, and the rank in range.
     #[inline(always)]
     fn ranks_open<const PATH: u32>(&self) -> u32 {
         self.gate[PATH as usize].get()
