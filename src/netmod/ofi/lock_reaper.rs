@@ -12,9 +12,9 @@
 //!    holder and waiters, and a large number is taken from it, which changes
 //!    nothing for either, and which whoever lets go overwrites;
 //! 3. no living one is the holder: since the mark each of its threads was seen
-//!    asleep or used more processor time than any holder does
-//!    ([`ThreadObserver`]). One that is stopped proves nothing, so it is waited
-//!    for.
+//!    asleep, yielded its processor again and again, or used more processor time than
+//!    any holder does ([`ThreadObserver`]). One that is stopped proves nothing, so it
+//!    is waited for.
 //!
 //! A lock that was taken over is given back once the queue is whole again
 //! ([`CommandQueue::take_back_half`]); at worst one buffer is lost.

@@ -10,6 +10,12 @@ const LONG: Duration = Duration::from_secs(1);
 /// Times a thread is seen asleep before it counts as asleep outside: holders of
 /// a spin lock do not sleep, but may wait a moment for memory.
 const NAPS: u32 = 3;
+/// Times a thread gave up its processor before it counts as one that yields: beside
+/// threads that spin it uses next to no time, and takes minutes to use [`LONG`].
+const YIELDS: u32 = 200;
+/// Processor time between two yields, at most. A holder is preempted after a slice of
+/// milliseconds.
+const SHORT: Duration = Duration::from_micros(100);
 
 /// The threads of living processes, observed since a critical section was
 /// noticed that has not been left since.
@@ -20,8 +26,8 @@ pub(super) struct ThreadObserver {
 
 #[derive(Default)]
 struct Thread {
-    /// Processor time when it was first seen.
-    first: Option<Duration>,
+    /// When it was first seen.
+    first: Option<State>,
     naps: u32,
     outside: bool,
 }
@@ -45,12 +51,25 @@ impl ThreadObserver {
 
 impl Thread {
     fn observe(&mut self, pid: u32, tid: u32) {
-        let Some((state, used)) = state_of(pid, tid) else { return };
-        let first = *self.first.get_or_insert(used);
+        let Some(now) = State::of(pid, tid) else { return };
+        let first = *self.first.get_or_insert(now);
         // Who is stopped, waits for memory or for a processor may go on inside.
-        self.naps += u32::from(state == 'S');
-        self.outside |= self.naps >= NAPS || used.saturating_sub(first) >= LONG;
+        self.naps += u32::from(now.letter == 'S');
+        let used = now.used.saturating_sub(first.used);
+        let preempted = now.preempted.saturating_sub(first.preempted);
+        let yields = preempted >= YIELDS && used < preempted * SHORT;
+        self.outside |= self.naps >= NAPS || yields || used >= LONG;
     }
+}
+
+/// What the system says of a thread.
+#[derive(Clone, Copy)]
+struct State {
+    letter: char,
+    /// Processor time it has used.
+    used: Duration,
+    /// Times it had to leave its processor, or offered to.
+    preempted: u32,
 }
 
 /// The calling thread takes no locks.
@@ -59,27 +78,76 @@ fn is_caller(tid: u32) -> bool {
     i64::from(tid) == i64::from(unsafe { libc::gettid() })
 }
 
-/// The state of a thread, and the processor time it has used.
-fn state_of(pid: u32, tid: u32) -> Option<(char, Duration)> {
-    let text = |what: &str| std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/{what}")).ok();
-    let stat = text("stat")?;
-    let (_, behind) = stat.rsplit_once(") ")?;
-    let fields: Vec<&str> = behind.split_ascii_whitespace().collect();
-    // SAFETY: asks for a constant of the system.
-    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64;
-    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-    let used = Duration::from_millis((number(11)? + number(12)?) * 1000 / ticks);
-    Some((fields.first()?.chars().next()?, used))
+impl State {
+    fn of(pid: u32, tid: u32) -> Option<State> {
+        let text = |what| std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/{what}")).ok();
+        let (stat, status) = (text("stat")?, text("status")?);
+        let (_, behind) = stat.rsplit_once(") ")?;
+        let fields: Vec<&str> = behind.split_ascii_whitespace().collect();
+        // SAFETY: asks for a constant of the system.
+        let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64;
+        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        let (_, preempted) = status.split_once("nonvoluntary_ctxt_switches:")?;
+        Some(State {
+            letter: fields.first()?.chars().next()?,
+            used: Duration::from_millis((number(11)? + number(12)?) * 1000 / ticks),
+            preempted: preempted.split_ascii_whitespace().next()?.parse().ok()?,
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::process::Command;
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::sync::atomic::{AtomicBool, AtomicU32};
+    use std::time::Instant;
 
     fn signal(pid: u32, signal: i32) {
         // SAFETY: a child of this test's that was not waited for.
         unsafe { libc::kill(pid as i32, signal) };
+    }
+
+    /// Runs on the first processor only from now on.
+    fn share_a_processor() {
+        // SAFETY: a set of processors for the calling thread, initialised here.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::sched_getaffinity(0, size_of_val(&set), &mut set);
+            let first = (0..libc::CPU_SETSIZE as usize).find(|&cpu| libc::CPU_ISSET(cpu, &set));
+            libc::CPU_ZERO(&mut set);
+            libc::CPU_SET(first.unwrap_or(0), &mut set);
+            libc::sched_setaffinity(0, size_of_val(&set), &set);
+        }
+    }
+
+    #[test]
+    fn who_yields_to_the_busy_is_outside() {
+        let (tid, stop) = (AtomicU32::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                share_a_processor();
+                // SAFETY: asks for the thread's own number.
+                tid.store(unsafe { libc::gettid() } as u32, SeqCst);
+                while !stop.load(SeqCst) {
+                    std::thread::yield_now();
+                }
+            });
+            scope.spawn(|| {
+                share_a_processor();
+                while !stop.load(SeqCst) {
+                    std::hint::spin_loop();
+                }
+            });
+            let (start, mut thread) = (Instant::now(), Thread::default());
+            while !thread.outside && start.elapsed() < Duration::from_secs(60) {
+                std::thread::sleep(Duration::from_millis(20));
+                thread.observe(std::process::id(), tid.load(SeqCst));
+            }
+            stop.store(true, SeqCst);
+            assert!(thread.outside, "not cleared");
+        });
     }
 
     #[test]
@@ -95,7 +163,7 @@ mod tests {
         }
         assert!(!observer.all_seen_outside(busy.id()), "it may be inside for a while");
         signal(sleeper.id(), libc::SIGCONT);
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         while !(observer.all_seen_outside(sleeper.id()) & observer.all_seen_outside(busy.id())) {
             assert!(start.elapsed() < Duration::from_secs(60), "not cleared");
             std::thread::sleep(Duration::from_millis(20));
