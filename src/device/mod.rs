@@ -294,16 +294,16 @@ impl<N: Netmod> Device<N> {
     /// [`DeviceError::Av`] for a group or an lpid that does not exist.
     pub fn world_rank(&self, p: Process) -> Result<u32, DeviceError> {
         let size = self.av.size(p.pg)?;
-        let out_of_range = crate::av::AvError::Lpid { pg: p.pg, lpid: p.lpid, size };
+        let out_of_range = || crate::av::AvError::Lpid { pg: p.pg, lpid: p.lpid, size }.into();
         if p.lpid >= size {
-            return Err(out_of_range.into());
+            return Err(out_of_range());
         }
         if p.pg == 0 {
             return Ok(p.lpid);
         }
         let members = self.members();
         let group = members.get(p.pg as usize - 1).and_then(Option::as_ref);
-        group.and_then(|m| m.get(p.lpid)).map(|m| m.lpid).ok_or_else(|| out_of_range.into())
+        group.and_then(|m| m.get(p.lpid)).map(|m| m.lpid).ok_or_else(out_of_range)
     }
 
     /// Lpid → world rank of a process group; `None` for the world itself.

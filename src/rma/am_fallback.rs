@@ -12,6 +12,7 @@
 use super::exposed_region::{ExposedRegion, Registry};
 use super::locks::{Holder, LockMode, NO_RANK};
 use super::node_words::Signal;
+use super::numbered::Numbered;
 use super::places::{self, Stream};
 use super::types::Status;
 use super::{Error, ErrorKind};
@@ -224,8 +225,7 @@ pub(super) struct RmaHandler<N> {
     registry: Arc<Registry>,
     /// In the order in which they came; each window's first gets its lock first.
     waiting: RefCell<VecDeque<Waiter>>,
-    slots: RefCell<BTreeMap<u32, Slot>>,
-    next: Cell<u32>,
+    slots: RefCell<Numbered<Slot>>,
     netmod: PhantomData<N>,
 }
 
@@ -239,7 +239,6 @@ impl<N: Netmod> RmaHandler<N> {
             registry: context.device().extension(),
             waiting: RefCell::default(),
             slots: RefCell::default(),
-            next: Cell::new(0),
             netmod: PhantomData,
         });
         context.register_handler(Class::Rma, Rc::clone(&handler) as Rc<dyn PacketHandler<N>>);
@@ -265,26 +264,18 @@ impl<N: Netmod> RmaHandler<N> {
         outstanding: &Rc<OutstandingRequests>,
         request: Request<'_>,
     ) -> Result<(), Error> {
-        let mut slots = self.slots.borrow_mut();
-        let mut id = self.next.get();
-        while slots.contains_key(&id) {
-            id = id.wrapping_add(1);
-        }
-        self.next.set(id.wrapping_add(1));
         let (result, len) = request.result;
         let Request { into, answer, .. } = request;
         let outstanding_here = Rc::clone(outstanding);
-        slots.insert(
-            id,
-            Slot { peer, outstanding: outstanding_here, result: Some(result), len, into, answer },
-        );
-        drop(slots);
+        let slot =
+            Slot { peer, outstanding: outstanding_here, result: Some(result), len, into, answer };
+        let id = self.slots.borrow_mut().insert(slot);
         outstanding.begin(peer);
         let meta = Meta { id, count: request.count as u32, ty: request.ty, op: request.op };
         let words = [request.window, request.place, meta.encode()];
         let head = Head::new(Class::Rma, request.opcode, words);
         if let Err(e) = context.forward(peer, head, request.body) {
-            if self.slots.borrow_mut().remove(&id).is_some() {
+            if self.slots.borrow_mut().remove_if(id, |_| true).is_some() {
                 outstanding.end(peer);
             }
             return Err(e.into());
@@ -314,7 +305,7 @@ impl<N: Netmod> RmaHandler<N> {
     /// carries it out later, and what follows a flush comes behind it.
     pub(super) fn forget(&self, context: &Context<N>, answer: &Rc<Answer>) {
         let mine = |slot: &Slot| slot.answer.as_ref().is_some_and(|a| Rc::ptr_eq(a, answer));
-        self.slots.borrow_mut().retain(|_, slot| {
+        let gone = self.slots.borrow_mut().remove_all(|slot| {
             if !mine(slot) {
                 return true;
             }
@@ -326,17 +317,14 @@ impl<N: Netmod> RmaHandler<N> {
             }
             comes
         });
+        drop(gone);
     }
 
     /// An answer came.
     fn answered(&self, from: u32, words: [u64; 3], body: &[u8]) {
         let id = words[0] as u32;
-        let mut slots = self.slots.borrow_mut();
-        if slots.get(&id).is_none_or(|slot| slot.peer != from) {
-            return;
-        }
-        let Some(slot) = slots.remove(&id) else { return };
-        drop(slots);
+        let slot = self.slots.borrow_mut().remove_if(id, |slot| slot.peer == from);
+        let Some(slot) = slot else { return };
         let mut status = Status::from_number(words[1]);
         if status == Status::Done && body.len() != slot.len {
             status = Status::Malformed;
@@ -638,11 +626,7 @@ impl<N: Netmod> PacketHandler<N> for RmaHandler<N> {
 
     fn lost(&self, _: &Context<N>, peer: u32) {
         self.waiting.borrow_mut().retain(|w| w.from != peer);
-        let mut slots = self.slots.borrow_mut();
-        let ids: Vec<u32> =
-            slots.iter().filter(|(_, s)| s.peer == peer).map(|(&id, _)| id).collect();
-        let gone: Vec<Slot> = ids.iter().filter_map(|id| slots.remove(id)).collect();
-        drop(slots);
+        let gone = self.slots.borrow_mut().remove_all(|slot| slot.peer != peer);
         gone.into_iter().for_each(|slot| slot.end(Status::Dead, 0));
     }
 }

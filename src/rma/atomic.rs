@@ -32,6 +32,7 @@ use super::{Error, ErrorKind, Hints};
 use crate::netmod::compute::{Work, is_atomic, refusal};
 use crate::netmod::{Kind, Netmod, Op, Type};
 use crate::track;
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
@@ -87,23 +88,19 @@ impl Origin {
         Work { kind, ty, op, at, operand, compare, result, count }
     }
 
-    /// Operands and comparands, copied one behind the other.
+    /// Operands and comparands, one behind the other: copied only where there are both.
     ///
     /// # Safety
-    /// \[BUF\]: the buffers that the operation uses hold its elements.
-    pub(super) unsafe fn copied(&self) -> Vec<u8> {
+    /// \[BUF\]: the buffers that the operation uses hold its elements as long as this lives.
+    pub(super) unsafe fn body(&self) -> Cow<'_, [u8]> {
         let len = self.bytes();
-        let mut out = Vec::new();
         // SAFETY: [BUF].
-        unsafe {
-            if self.op != Op::NoOp || self.kind == Kind::Swap {
-                out.extend_from_slice(std::slice::from_raw_parts(self.operand, len));
-            }
-            if self.kind == Kind::Swap {
-                out.extend_from_slice(std::slice::from_raw_parts(self.compare, len));
-            }
+        let of = |start| unsafe { std::slice::from_raw_parts(start, len) };
+        match self.kind {
+            Kind::Swap => [of(self.operand), of(self.compare)].concat().into(),
+            _ if self.op == Op::NoOp => Cow::default(),
+            _ => of(self.operand).into(),
         }
-        out
     }
 }
 
@@ -472,7 +469,7 @@ impl<N: Netmod> Access<N> {
             return Ok(());
         }
         let state = self.state()?;
-        let peer = self.world_rank(rank)?;
+        let process @ (_, peer) = self.process(rank)?;
         self.mark(rank);
         let offset = if state.dynamic { disp as u64 } else { disp as u64 * state.units.get(rank) };
         let hints = Hints::from_bits(state.hints.load(Ordering::Relaxed));
@@ -498,7 +495,7 @@ impl<N: Netmod> Access<N> {
         if state.dynamic {
             return packets(in_flight);
         }
-        let remote = match self.target(rank, disp)? {
+        let remote = match self.target_at(rank, disp, process)? {
             Target::Mapped(at) if !is_atomic(ty, at.addr()) => {
                 let Some(lock) = self.element_lock(rank) else { return packets(in_flight) };
                 order(AccessPath::Provider)?;
@@ -556,6 +553,10 @@ impl<N: Netmod> Access<N> {
     /// Waits for operations that took another path to the rank, so that they
     /// stay in order.
     pub(super) fn switch_path(&self, rank: u32, peer: u32, path: AccessPath) -> Result<(), Error> {
+        let last = self.cold.last_path.replace(Some((peer, path)));
+        if last == Some((peer, path)) {
+            return Ok(());
+        }
         let before = self.cold.access_paths.borrow_mut().insert(peer, path);
         match before {
             None => Ok(()),
@@ -591,7 +592,7 @@ impl<N: Netmod> Access<N> {
             let piece = origin.piece(from, fits.min(origin.count - from));
             let answer = in_flight.is_some().then(|| Rc::new(Answer::default()));
             // SAFETY: [BUF].
-            let body = unsafe { piece.copied() };
+            let body = unsafe { piece.body() };
             let result = match piece.kind {
                 Kind::Update => (std::ptr::null_mut(), 0),
                 _ => (piece.result, piece.bytes()),

@@ -93,7 +93,7 @@ impl<N: Netmod> Access<N> {
         let context = self.context();
         self.make_space_staged()?;
         // SAFETY: [BUF].
-        let staged = unsafe { origin.copied() }.into_boxed_slice();
+        let staged = unsafe { origin.body() }.into_owned().into_boxed_slice();
         let compare = match origin.kind {
             // SAFETY: comparands stand behind the operands.
             Kind::Swap => unsafe { staged.as_ptr().add(origin.bytes()) },

@@ -71,6 +71,8 @@ pub(super) struct ColdState<N: Netmod> {
     pub(super) bounce_pool: BouncePool,
     /// The path of the last element operation, by world rank.
     pub(super) access_paths: RefCell<BTreeMap<u32, AccessPath>>,
+    /// The latest of them.
+    pub(super) last_path: Cell<Option<(u32, AccessPath)>>,
     /// Operations by the processor's atomics left until the next progress.
     pub(super) atomics_until_progress: Cell<u32>,
     /// By which mapped elements are changed.
@@ -93,6 +95,7 @@ impl<N: Netmod> ColdState<N> {
             fragments: RefCell::default(),
             bounce_pool: BouncePool::default(),
             access_paths: RefCell::default(),
+            last_path: Cell::new(None),
             atomics_until_progress: Cell::new(ATOMICS_PER_PROGRESS),
             entrance: Entrance::new(gate),
         }

@@ -156,7 +156,9 @@ impl<N: Netmod> Communicator<N> {
     /// [`ErrorKind::Rank`].
     pub fn world_rank(&self, rank: u32) -> Result<u32, Error> {
         let size = self.size();
-        let process = self.map().get(rank).ok_or(ErrorKind::Rank { rank, size })?;
+        let Some(process) = self.map().get(rank) else {
+            return Err(ErrorKind::Rank { rank, size }.into());
+        };
         Ok(self.device().world_rank(process)?)
     }
 

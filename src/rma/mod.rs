@@ -88,6 +88,7 @@ mod layout;
 mod locks;
 mod node_barrier;
 mod node_words;
+mod numbered;
 mod pieces;
 mod places;
 mod registration;

@@ -364,8 +364,7 @@ impl<N: Netmod> Access<N> {
     }
 
     pub(super) fn world_rank(&self, rank: u32) -> Result<u32, Error> {
-        let process = self.map.get(rank).ok_or(ErrorKind::Rank { rank, size: self.ranks })?;
-        Ok(self.context.device().world_rank(process)?)
+        Ok(self.process(rank)?.1)
     }
 
     /// The mark of a rank: not 0 if something was issued to it since the last

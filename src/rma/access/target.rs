@@ -50,12 +50,21 @@ impl<N: Netmod> Access<N> {
 
     /// Finds out about a target, inserting it on first use.
     pub(in crate::rma) fn target(&self, rank: u32, disp: usize) -> Result<Target, Error> {
-        if N::KEY_HANDLES {
-            return self.target_keyed(rank, disp);
-        }
+        self.target_at(rank, disp, self.process(rank)?)
+    }
+
+    /// [`Access::target`] of a rank whose [`Access::process`] is known.
+    pub(in crate::rma) fn target_at(
+        &self,
+        rank: u32,
+        disp: usize,
+        (process, peer): (Process, u32),
+    ) -> Result<Target, Error> {
         let state = self.state()?;
+        if N::KEY_HANDLES {
+            return self.target_keyed(&state, rank, disp, (process, peer));
+        }
         let mut entry = self.entry(rank);
-        let (process, peer) = self.process(rank)?;
         self.context().check_alive(peer)?;
         if entry.is_empty() {
             entry = match self.context().connect(process) {
@@ -90,13 +99,17 @@ impl<N: Netmod> Access<N> {
     }
 
     /// [`Access::target`] where keys are handles.
-    fn target_keyed(&self, rank: u32, disp: usize) -> Result<Target, Error> {
-        let state = self.state()?;
-        let (process, peer) = self.process(rank)?;
+    fn target_keyed(
+        &self,
+        state: &WindowState<N>,
+        rank: u32,
+        disp: usize,
+        (process, peer): (Process, u32),
+    ) -> Result<Target, Error> {
         self.context().check_alive(peer)?;
         let remote_key = self.remote_key(rank);
         if !remote_key.is_known() {
-            self.resolve_remote_key(&state, remote_key, peer, process)?;
+            self.resolve_remote_key(state, remote_key, peer, process)?;
         }
         let offset = disp * state.units.get(rank) as usize;
         if let Some(start) = remote_key.mapped() {
@@ -116,9 +129,11 @@ impl<N: Netmod> Access<N> {
     }
 
     /// A rank's process, and its rank in the world.
-    fn process(&self, rank: u32) -> Result<(Process, u32), Error> {
+    pub(in crate::rma) fn process(&self, rank: u32) -> Result<(Process, u32), Error> {
         let size = self.map().len();
-        let process = self.map().get(rank).ok_or(ErrorKind::Rank { rank, size })?;
+        let Some(process) = self.map().get(rank) else {
+            return Err(ErrorKind::Rank { rank, size }.into());
+        };
         Ok((process, self.context().device().world_rank(process)?))
     }
 
