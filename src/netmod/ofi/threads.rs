@@ -54,7 +54,7 @@ impl Thread {
         let Some(now) = State::of(pid, tid) else { return };
         let first = *self.first.get_or_insert(now);
         // Who is stopped, waits for memory or for a processor may go on inside.
-        self.naps += u32::from(now.letter == 'S');
+        self.naps += u32::from(now.state == 'S');
         let used = now.used.saturating_sub(first.used);
         let preempted = now.preempted.saturating_sub(first.preempted);
         let yields = preempted >= YIELDS && used < preempted * SHORT;
@@ -65,7 +65,7 @@ impl Thread {
 /// What the system says of a thread.
 #[derive(Clone, Copy)]
 struct State {
-    letter: char,
+    state: char,
     /// Processor time it has used.
     used: Duration,
     /// Times it had to leave its processor, or offered to.
@@ -89,7 +89,7 @@ impl State {
         let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
         let (_, preempted) = status.split_once("nonvoluntary_ctxt_switches:")?;
         Some(State {
-            letter: fields.first()?.chars().next()?,
+            state: fields.first()?.chars().next()?,
             used: Duration::from_millis((number(11)? + number(12)?) * 1000 / ticks),
             preempted: preempted.split_ascii_whitespace().next()?.parse().ok()?,
         })
