@@ -60,13 +60,16 @@ fn lookups_of_random_ranks_are_as_derived() {
         }
         let entry = derived.last().unwrap();
         assert_eq!((entry.region, entry.bytes), (Region::Entries, 8), "{model}");
-        let tables: Vec<_> = derived.iter().filter(|t| t.region == Region::Table).collect();
-        let pitch = match model {
-            "lut" => 4,
-            "mlut" => 8,
-            _ => 0,
+        let tables = derived.iter().filter(|touch| touch.region == Region::Table);
+        let mut pitches: Vec<_> = tables.map(|touch| touch.pitch).collect();
+        // (An element of two numbers may be read as one or as two.)
+        pitches.dedup();
+        let pitch: &[u64] = match model {
+            "lut" => &[4],
+            "mlut" => &[8],
+            _ => &[],
         };
-        assert_eq!(tables.iter().map(|t| t.pitch).sum::<u64>(), pitch, "{model}: {derived:?}");
+        assert_eq!(pitches, pitch, "{model}: {derived:?}");
     }
 }
 
