@@ -185,11 +185,9 @@ impl<N: Netmod> Window<N> {
         let mapped = communicator.allgather(&[u8::from(node.is_some())])?;
         let unmapped = mapped.iter().position(|m| m.as_slice() != [1]);
         let (Some((node, starts)), None) = (node, unmapped) else {
-            // The memory goes with who made it.
-            if first != communicator.rank() {
-                let maker = communicator.world_rank(first)?;
-                communicator.check_collective(communicator.device().watch(maker))?;
-            }
+            // The memory goes with who made it, who is named then: while it dies,
+            // before its death can be told.
+            communicator.meet()?;
             let rank = unmapped.unwrap_or(0);
             let why = format!("rank {rank} cannot map the memory of a shared window");
             return Err(ErrorKind::Arguments(why).into());
