@@ -468,20 +468,10 @@ impl<N: Netmod> Access<N> {
         if kind == Kind::Update && op == Op::NoOp {
             return Ok(());
         }
-        let state = self.state()?;
+        let state = self.borrowed_state()?;
         let process @ (_, peer) = self.process(rank)?;
         self.mark(rank);
         let offset = if state.dynamic { disp as u64 } else { disp as u64 * state.units.get(rank) };
-        let hints = Hints::from_bits(state.hints.load(Ordering::Relaxed));
-        let order = |path| match hints.ordered {
-            true => self.switch_path(rank, peer, path),
-            false => Ok(()),
-        };
-        let packets = |mut in_flight: Option<&mut Vec<InFlight>>| -> Result<(), Error> {
-            order(AccessPath::Packet)?;
-            // SAFETY: [BUF]; [INTO] until the operation's end; null was refused.
-            unsafe { self.elements_by_packets(origin, peer, offset, &mut in_flight) }
-        };
         if peer == self.context().device().boot().rank() {
             self.count_cpu_atomic();
             // SAFETY: [BUF], [INTO]: [WORK] but for the place; null was refused.
@@ -492,7 +482,20 @@ impl<N: Netmod> Access<N> {
                 status => Err(error_of(peer, status)),
             };
         }
-        if state.dynamic {
+        let hints = Hints::from_bits(state.hints.load(Ordering::Relaxed));
+        let (dynamic, created) = (state.dynamic, state.created);
+        let address = state.misalignments.get(rank).wrapping_add(offset);
+        drop(state);
+        let order = |path| match hints.ordered {
+            true => self.switch_path(rank, peer, path),
+            false => Ok(()),
+        };
+        let packets = |mut in_flight: Option<&mut Vec<InFlight>>| -> Result<(), Error> {
+            order(AccessPath::Packet)?;
+            // SAFETY: [BUF]; [INTO] until the operation's end; null was refused.
+            unsafe { self.elements_by_packets(origin, peer, offset, &mut in_flight) }
+        };
+        if dynamic {
             return packets(in_flight);
         }
         let remote = match self.target_at(rank, disp, process)? {
@@ -515,14 +518,10 @@ impl<N: Netmod> Access<N> {
             Target::Provider(remote) => remote,
             Target::Unreachable(peer) => return Err(unreachable_error(peer)),
         };
-        let limit = self.provider_atomic_limit(
-            &remote,
-            origin,
-            state.misalignments.get(rank).wrapping_add(offset),
-        );
+        let limit = self.provider_atomic_limit(&remote, origin, address);
         // For memory that it did not allocate a library sends messages, and ours
         // are faster on a node.
-        let sends = state.created && !self.endpoint(&remote)?.0.locks_elements();
+        let sends = created && !self.endpoint(&remote)?.0.locks_elements();
         if limit == 0 || (sends && self.context().has_node_queue(remote.peer)) {
             return packets(in_flight);
         }
@@ -599,7 +598,7 @@ impl<N: Netmod> Access<N> {
             };
             let request = Request {
                 opcode,
-                window: self.state()?.exposed_region.id,
+                window: self.borrowed_state()?.exposed_region.id,
                 place: offset + (from * size) as u64,
                 count: piece.count,
                 ty: piece.ty,

@@ -124,7 +124,7 @@ impl<N: Netmod> Access<N> {
     ) -> Result<Request<'b>, Error> {
         Ok(Request {
             opcode,
-            window: self.state()?.exposed_region.id,
+            window: self.borrowed_state()?.exposed_region.id,
             place,
             count,
             ty: Type::U8,

@@ -445,7 +445,7 @@ impl<N: Netmod> Access<N> {
             looks += u32::from(look);
             let look = if look { looks } else { 0 };
             let waits = peer == me.peer
-                && self.cold.rma_handler.has_waiters_for(self.state()?.exposed_region.id);
+                && self.cold.rma_handler.has_waiters_for(self.borrowed_state()?.exposed_region.id);
             let acquired = match &words {
                 // Requests that came by packets are served first.
                 Some(_) if waits && look == 0 => Err(NO_RANK),
@@ -542,7 +542,7 @@ impl<N: Netmod> Access<N> {
         self.request_limit(peer)?;
         let request = Request {
             opcode,
-            window: self.state()?.exposed_region.id,
+            window: self.borrowed_state()?.exposed_region.id,
             place,
             count: 0,
             ty: Type::U8,
@@ -574,7 +574,7 @@ impl<N: Netmod> Access<N> {
             context,
             target.peer,
             opcode::UNLOCK,
-            self.state()?.exposed_region.id,
+            self.borrowed_state()?.exposed_region.id,
             mode as u64,
         )
     }

@@ -241,7 +241,7 @@ impl<N: Netmod> Access<N> {
             let answer = in_flight.is_some().then(|| Rc::new(Answer::default()));
             let request = Request {
                 opcode,
-                window: self.state()?.exposed_region.id,
+                window: self.borrowed_state()?.exposed_region.id,
                 place: start as u64,
                 count: bytes,
                 ty,

@@ -94,7 +94,7 @@ impl<N: Netmod> Access<N> {
         target: &Layout,
     ) -> Result<Explanation, Error> {
         let peer = self.world_rank(rank)?;
-        if self.state()?.dynamic {
+        if self.borrowed_state()?.dynamic {
             let told = explain(origin, target, Medium::Provider(self.costs()));
             return Ok(Explanation { method: Method::Pack, ..told });
         }
@@ -127,7 +127,7 @@ impl<N: Netmod> Access<N> {
         layout: &Layout,
     ) -> Result<i64, Error> {
         self.check(rank, 0, 0)?;
-        let state = self.state()?;
+        let state = self.borrowed_state()?;
         let (bytes, unit) = (state.sizes.get(rank), state.units.get(rank) as usize);
         let (first, end) = layout.true_bounds().unwrap_or((0, 0));
         // (No i128 overflows here: 64 bits times 64 bits, and 62.)
@@ -160,7 +160,7 @@ impl<N: Netmod> Access<N> {
             return Ok(());
         }
         self.mark(rank);
-        if self.state()?.dynamic {
+        if self.borrowed_state()?.dynamic {
             // SAFETY: [BUF], [INTO]: until completion.
             return unsafe { self.by_packets(operation, start, completion) };
         }
@@ -254,7 +254,7 @@ impl<N: Netmod> Access<N> {
             return Ok(Pending::new(self, Vec::new()));
         }
         self.mark(rank);
-        let dynamic = self.state()?.dynamic;
+        let dynamic = self.borrowed_state()?.dynamic;
         // SAFETY: [TARGET]: checked; [BUF], [INTO]: until what is in flight has
         // completed; [APART].
         Pending::start(self, |in_flight| unsafe {

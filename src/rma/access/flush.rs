@@ -156,7 +156,7 @@ impl<N: Netmod> Access<N> {
         if self.endpoint(&remote)?.0.flushes() {
             return self.probe_by_flush(&remote);
         }
-        let len = self.state()?.sizes.get(rank).min(PROBE as u64) as usize;
+        let len = self.borrowed_state()?.sizes.get(rank).min(PROBE as u64) as usize;
         let probe = [Iov { buf: self.context.probe_buffer(), len, addr: remote.addr }];
         // SAFETY: the buffer stays if an answer does not come.
         unsafe { self.transfer(&remote, &probe, false, true) }.map(Some)

@@ -26,7 +26,7 @@ use crate::device::{Context, DeviceError};
 use crate::netmod::Netmod;
 use crate::rankmap::{Lookup, RankMap, body};
 use recorded::Recording;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::ffi::c_void;
 use std::mem::offset_of;
 use std::rc::Rc;
@@ -332,7 +332,7 @@ impl<N: Netmod> Access<N> {
         if matches!(self.epoch.get(), Epoch::Locks | Epoch::Start) {
             self.check_in_epoch(rank)?;
         }
-        let state = self.state()?;
+        let state = self.borrowed_state()?;
         let (bytes, unit) = (state.sizes.get(rank), state.units.get(rank) as usize);
         let end = disp.checked_mul(unit).and_then(|at| at.checked_add(len));
         if end.is_none_or(|end| end as u64 > bytes) {
@@ -437,6 +437,18 @@ impl<N: Netmod> Access<N> {
     /// [`ErrorKind::Freed`].
     pub fn state(&self) -> Result<Arc<WindowState<N>>, Error> {
         self.state.borrow().clone().ok_or_else(|| ErrorKind::Freed.into())
+    }
+
+    /// [`Access::state`] without a count of the processor's atomics, which cost more than
+    /// what is read here: for what does not wait, since only then the window cannot be
+    /// freed meanwhile.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Freed`].
+    #[inline]
+    pub(super) fn borrowed_state(&self) -> Result<Ref<'_, WindowState<N>>, Error> {
+        let state = Ref::filter_map(self.state.borrow(), |state| state.as_deref());
+        state.map_err(|_| ErrorKind::Freed.into())
     }
 
     /// The rank map of this access.

@@ -60,7 +60,7 @@ impl<N: Netmod> Access<N> {
         disp: usize,
         (process, peer): (Process, u32),
     ) -> Result<Target, Error> {
-        let state = self.state()?;
+        let state = self.borrowed_state()?;
         if N::KEY_HANDLES {
             return self.target_keyed(&state, rank, disp, (process, peer));
         }
