@@ -5,6 +5,7 @@ use super::context::Context;
 use super::failures::NOBODY;
 use crate::av::Transport;
 use crate::netmod::{NetError, Netmod};
+use crate::rankmap::Process;
 use std::time::{Duration, Instant};
 
 /// How long the death of a peer may take to show after the network's error: a
@@ -60,8 +61,17 @@ impl<N: Netmod> Context<N> {
         if self.links.drop_peer(rank, None) {
             self.tell_lost(rank);
         }
+        self.tell_netmod(rank);
         let operations = self.completions.give_up(rank) > 0;
         (operations || self.links.has_copies(rank)) && self.renew_for(rank)
+    }
+
+    fn tell_netmod(&self, rank: u32) {
+        let entry = self.av().get(Process { pg: 0, lpid: rank }).ok().filter(|e| !e.is_empty());
+        let Some((transport, dest)) = entry.and_then(|entry| self.dest_of(entry)) else { return };
+        if let Some((netmod, endpoint)) = self.endpoint(transport) {
+            netmod.peer_died(endpoint, dest);
+        }
     }
 
     /// Handlers are told of a loss by the next progress, never at once: it

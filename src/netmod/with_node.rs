@@ -164,6 +164,10 @@ impl<N: Library> Netmod for WithNode<N> {
         either!(self, netmod => netmod.own_addresses())
     }
 
+    fn peer_died(&self, endpoint: &Self::Endpoint, dest: u64) {
+        either!(self, endpoint, netmod => netmod.peer_died(endpoint, dest), else ())
+    }
+
     fn flushes(&self) -> bool {
         either!(self, netmod => netmod.flushes())
     }

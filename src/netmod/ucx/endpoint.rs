@@ -8,7 +8,7 @@ use super::ffi::Functions;
 use super::inject::InjectHandle;
 use super::slots::{self, CallStatus, Inner};
 use crate::netmod::{AGAIN, Completion, HEAD, NetError, Transfer};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -40,6 +40,7 @@ impl Worker {
                 owner: Arc::clone(owner),
                 free: RefCell::default(),
                 slots: RefCell::default(),
+                forsaken: Cell::default(),
                 done: RefCell::default(),
                 failures: RefCell::default(),
                 failed: RefCell::default(),

@@ -54,6 +54,10 @@ impl Netmod for Ucx {
         true
     }
 
+    fn peer_died(&self, worker: &Worker, dest: u64) {
+        worker.inner().forsake(dest);
+    }
+
     fn flushes(&self) -> bool {
         true
     }

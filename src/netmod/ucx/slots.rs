@@ -7,7 +7,7 @@ use super::constants::{FAILURES, SLOTS};
 use super::domain::{Ucx, return_code};
 use super::ffi::Functions;
 use crate::netmod::{HEAD, PENDING};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -153,6 +153,8 @@ pub(super) struct Inner {
     pub(super) free: RefCell<Vec<*mut Slot>>,
     /// All slots there are, free or not.
     pub(super) slots: RefCell<Vec<*mut Slot>>,
+    /// Those that were in use towards peers when they died, and may be for ever.
+    pub(super) forsaken: Cell<usize>,
     /// Tokens to hand out: with the endpoint and the status.
     pub(super) done: RefCell<Vec<(u64, u64, sys::ucs_status_t)>>,
     /// Failures of operations without a token.
@@ -176,7 +178,7 @@ impl Inner {
         let free = self.free.borrow_mut().pop();
         let slot = match free {
             Some(slot) => slot,
-            None if self.slots.borrow().len() >= SLOTS => return None,
+            None if self.slots.borrow().len() >= SLOTS + self.forsaken.get() => return None,
             None => {
                 let slot = Box::into_raw(Box::new(Slot::new(self)));
                 self.slots.borrow_mut().push(slot);
@@ -187,6 +189,17 @@ impl Inner {
         let s = unsafe { &mut *slot };
         (s.token, s.dest) = (token, dest);
         Some(slot)
+    }
+
+    /// Operations towards a peer that died keep no others from being issued.
+    pub(super) fn forsake(&self, dest: u64) {
+        let under_way = |slot: &&*mut Slot| {
+            // SAFETY: slots live as long as this.
+            let slot = unsafe { &***slot };
+            slot.dest == dest && !slot.request.is_null()
+        };
+        let count = self.slots.borrow().iter().filter(under_way).count();
+        self.forsaken.set(self.forsaken.get() + count);
     }
 
     pub(super) fn release(&self, slot: *mut Slot) {
