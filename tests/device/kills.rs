@@ -90,7 +90,7 @@ struct Limit {
     said: &'static str,
 }
 
-const LIMITS: [Limit; 5] = [
+const LIMITS: [Limit; 6] = [
     // UCX answers puts, gets and atomics over tcp by messages of its own, and
     // aborts when the answer's endpoint has just failed; it also asserts, in
     // several places, when a connection fails while it is being made.
@@ -102,6 +102,7 @@ const LIMITS: [Limit; 5] = [
     // Who is killed while it writes into a queue of UCX's shared memory leaves a
     // gap there, behind which nothing is read.
     Limit { networks: &["ucx", "ucx posix"], fault: "pair", said: "put and flush" },
+    Limit { networks: &["ucx", "ucx posix"], fault: "pair", said: "get of a thread" },
     // The same where packets go over it, too: then the living wait for each other.
     Limit { networks: &["ucx posix"], fault: "hang", said: "still running after" },
     Limit { networks: &["ucx posix"], fault: "late", said: "the other's last message" },
