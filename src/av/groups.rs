@@ -19,8 +19,19 @@ pub struct AddressVector {
     /// Slots of `AtomicPtr<AtomicU64>`, stored in a table's 64-bit words.
     directory: Table,
     /// By pgid; `None` where a group was removed.
-    tables: Mutex<Vec<Option<Table>>>,
+    groups: Mutex<Vec<Option<Group>>>,
 }
+
+#[derive(Debug)]
+struct Group {
+    table: Table,
+    /// Who has an entry, in the order of the first ones; `None` once they are more
+    /// than [`LISTED`].
+    listed: Option<Vec<u32>>,
+}
+
+/// So many entries of a group are listed, 16 KiB of lpids.
+const LISTED: usize = 4096;
 
 impl AddressVector {
     /// An address vector without groups.
@@ -30,7 +41,7 @@ impl AddressVector {
     /// space.
     pub fn new() -> Result<AddressVector, AvError> {
         let directory = Table::new(MAX_GROUPS, MAX_GROUPS)?;
-        Ok(AddressVector { directory, tables: Mutex::default() })
+        Ok(AddressVector { directory, groups: Mutex::default() })
     }
 
     /// Adds a process group of `size` processes, able to grow to `capacity`,
@@ -40,16 +51,16 @@ impl AddressVector {
     /// [`AvError::TooManyGroups`], [`AvError::Memory`].
     pub fn add(&self, size: u32, capacity: u32) -> Result<u32, AvError> {
         let table = Table::new(size, capacity)?;
-        let mut tables = self.lock();
-        let pg = tables.iter().position(Option::is_none).unwrap_or(tables.len());
+        let mut groups = self.lock();
+        let pg = groups.iter().position(Option::is_none).unwrap_or(groups.len());
         if pg >= MAX_GROUPS as usize {
             return Err(AvError::TooManyGroups);
         }
         self.slot(pg).store(table.entries().cast_mut(), Ordering::Release);
-        if pg == tables.len() {
-            tables.push(None);
+        if pg == groups.len() {
+            groups.push(None);
         }
-        tables[pg] = Some(table);
+        groups[pg] = Some(Group { table, listed: Some(Vec::new()) });
         Ok(pg as u32)
     }
 
@@ -62,11 +73,11 @@ impl AddressVector {
     /// No rank map or [`Lookup`](crate::rankmap::Lookup) that refers to this
     /// group may be used afterwards, in any thread.
     pub unsafe fn remove(&self, pg: u32) -> Result<(), AvError> {
-        let mut tables = self.lock();
-        let table = tables.get_mut(pg as usize).and_then(Option::take);
-        let table = table.ok_or(AvError::NoGroup(pg))?;
+        let mut groups = self.lock();
+        let group = groups.get_mut(pg as usize).and_then(Option::take);
+        let group = group.ok_or(AvError::NoGroup(pg))?;
         self.slot(pg as usize).store(core::ptr::null_mut(), Ordering::Release);
-        drop(table);
+        drop(group);
         Ok(())
     }
 
@@ -75,7 +86,7 @@ impl AddressVector {
     /// # Errors
     /// [`AvError::NoGroup`], [`AvError::Capacity`], [`AvError::Memory`].
     pub fn grow(&self, pg: u32, size: u32) -> Result<(), AvError> {
-        self.with(pg, |t| t.grow(size))?
+        self.with(pg, |group| group.table.grow(size))?
     }
 
     /// Number of processes of a group.
@@ -83,7 +94,7 @@ impl AddressVector {
     /// # Errors
     /// [`AvError::NoGroup`].
     pub fn size(&self, pg: u32) -> Result<u32, AvError> {
-        self.with(pg, Table::len)
+        self.with(pg, |group| group.table.len())
     }
 
     /// The entry of a process; [`Entry::EMPTY`] when it was not inserted.
@@ -91,7 +102,9 @@ impl AddressVector {
     /// # Errors
     /// [`AvError::NoGroup`], [`AvError::Lpid`].
     pub fn get(&self, p: Process) -> Result<Entry, AvError> {
-        self.with(p.pg, |t| t.get(p.lpid).ok_or_else(|| out_of_range(p, t)))?
+        self.with(p.pg, |Group { table, .. }| {
+            table.get(p.lpid).ok_or_else(|| out_of_range(p, table))
+        })?
     }
 
     /// Stores the entry of a process.
@@ -99,7 +112,23 @@ impl AddressVector {
     /// # Errors
     /// [`AvError::NoGroup`], [`AvError::Lpid`].
     pub fn set(&self, p: Process, entry: Entry) -> Result<(), AvError> {
-        self.with(p.pg, |t| t.set(p.lpid, entry).ok_or_else(|| out_of_range(p, t)))?
+        self.with(p.pg, |Group { table, listed }| {
+            let before = table.get(p.lpid).ok_or_else(|| out_of_range(p, table))?;
+            if before.is_empty() {
+                match listed {
+                    Some(lpids) if lpids.len() < LISTED => lpids.push(p.lpid),
+                    _ => *listed = None,
+                }
+            }
+            table.set(p.lpid, entry).ok_or_else(|| out_of_range(p, table))
+        })?
+    }
+
+    /// The processes of a group that have an entry, by lpid, where they are few: `None`
+    /// where more than 4096 were given one, or there is no such group. Time by their
+    /// number, not by the group's size.
+    pub fn inserted(&self, pg: u32) -> Option<Vec<u32>> {
+        self.with(pg, |group| group.listed.clone()).ok().flatten()
     }
 
     /// The directory as lookups use it: for each pgid the address of its
@@ -112,21 +141,22 @@ impl AddressVector {
     /// The address ranges in use, for accounting: the directory's used part
     /// first, then each group's table.
     pub fn ranges(&self) -> Vec<(*const u8, usize)> {
-        let tables = self.lock();
-        let used = tables.len() * size_of::<AtomicPtr<AtomicU64>>();
+        let groups = self.lock();
+        let used = groups.len() * size_of::<AtomicPtr<AtomicU64>>();
         let directory = (self.directory.range().0, used);
-        std::iter::once(directory).chain(tables.iter().flatten().map(Table::range)).collect()
+        let tables = groups.iter().flatten().map(|group| group.table.range());
+        std::iter::once(directory).chain(tables).collect()
     }
 
-    fn with<R>(&self, pg: u32, f: impl FnOnce(&Table) -> R) -> Result<R, AvError> {
-        let tables = self.lock();
-        tables.get(pg as usize).and_then(Option::as_ref).map(f).ok_or(AvError::NoGroup(pg))
+    fn with<R>(&self, pg: u32, f: impl FnOnce(&mut Group) -> R) -> Result<R, AvError> {
+        let mut groups = self.lock();
+        groups.get_mut(pg as usize).and_then(Option::as_mut).map(f).ok_or(AvError::NoGroup(pg))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Option<Table>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Option<Group>>> {
         // A panic in another thread leaves the list whole: each change is one
         // assignment.
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn slot(&self, pg: usize) -> &AtomicPtr<AtomicU64> {
@@ -168,6 +198,22 @@ mod tests {
         assert_eq!(av.get(Process { pg: 1, lpid: 1 }).unwrap(), Entry::EMPTY);
         let past = AvError::Lpid { pg: 1, lpid: 2, size: 2 };
         assert_eq!(av.get(Process { pg: 1, lpid: 2 }), Err(past));
+    }
+
+    #[test]
+    fn who_has_an_entry_is_listed_while_they_are_few() {
+        let av = AddressVector::new().unwrap();
+        let many = LISTED as u32 + 1;
+        av.add(many, many).unwrap();
+        for lpid in [7, 3, 7] {
+            av.set(Process { pg: 0, lpid }, entry(1)).unwrap();
+        }
+        assert_eq!(av.inserted(0), Some(vec![7, 3]));
+        assert_eq!(av.inserted(1), None);
+        (1..many).for_each(|lpid| av.set(Process { pg: 0, lpid }, entry(1)).unwrap());
+        assert_eq!(av.inserted(0).map(|lpids| lpids.len()), Some(LISTED));
+        av.set(Process { pg: 0, lpid: 0 }, entry(1)).unwrap();
+        assert_eq!(av.inserted(0), None);
     }
 
     #[test]

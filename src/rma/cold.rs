@@ -7,7 +7,7 @@ use super::state::WindowState;
 use super::types::{AccessPath, Lock};
 use crate::device::{BouncePool, Context, FRAGMENT};
 use crate::netmod::Netmod;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -77,6 +77,8 @@ pub(super) struct ColdState<N: Netmod> {
     pub(super) atomics_until_progress: Cell<u32>,
     /// By which mapped elements are changed.
     pub(super) entrance: Entrance,
+    /// All ranks are different processes; found out by the first flush of all that asks.
+    pub(super) distinct: OnceCell<bool>,
 }
 
 impl<N: Netmod> ColdState<N> {
@@ -98,6 +100,7 @@ impl<N: Netmod> ColdState<N> {
             last_path: Cell::new(None),
             atomics_until_progress: Cell::new(ATOMICS_PER_PROGRESS),
             entrance: Entrance::new(gate),
+            distinct: OnceCell::new(),
         }
     }
 

@@ -3,6 +3,7 @@
 use super::{Access, MARKS, path};
 use crate::device::{DeviceError, PROBE, Progress, Token};
 use crate::netmod::{Iov, Netmod, PENDING};
+use crate::rankmap::{Model, Process};
 use crate::rma::Error;
 use crate::rma::types::{Remote, Target};
 use crate::track::Kind;
@@ -38,8 +39,8 @@ impl<N: Netmod> Access<N> {
     ///
     /// # Errors
     /// As [`Access::flush`]. Where the map has more than 256 ranks, the peer
-    /// named may be one that died and was not put to: ranks that are equal
-    /// modulo 256 share a mark.
+    /// named may be one that died and was not put to since the last flush, but was
+    /// spoken to before: ranks that are equal modulo 256 share a mark.
     pub fn flush_all(&self) -> Result<(), Error> {
         self.recorded_all(Kind::FlushAll, || {
             self.check_open()?;
@@ -75,13 +76,36 @@ impl<N: Netmod> Access<N> {
             // Views leave no marks: any rank may have been put to.
             (0..self.ranks.min(MARKS as u32)).for_each(|rank| self.mark(rank));
         }
-        let ranks: Vec<u32> = (0..self.ranks.min(MARKS as u32))
-            .filter(|&mark| self.mark_of(mark).get() != 0)
-            .flat_map(|mark| (mark..self.ranks).step_by(MARKS))
-            .collect();
+        let ranks = self.marked();
         self.unmark();
         self.flush_ranks(&ranks)?;
         self.drain(&[])
+    }
+
+    /// The ranks that may have been issued to since the last flush: those of all marks,
+    /// of which where ranks share one only those that have an entry, if these are sooner
+    /// found.
+    fn marked(&self) -> Vec<u32> {
+        let shared = self.ranks as usize > MARKS;
+        if let Some(inserted) = shared.then(|| self.inserted()).flatten() {
+            return inserted.filter(|&rank| self.mark_of(rank).get() != 0).collect();
+        }
+        let marks = 0..self.ranks.min(MARKS as u32);
+        let marked = marks.filter(|&mark| self.mark_of(mark).get() != 0);
+        marked.flat_map(|mark| (mark..self.ranks).step_by(MARKS)).collect()
+    }
+
+    /// The ranks that have an entry; nothing was issued to the others. `None` where not
+    /// all that is issued needs one, or where to find ranks by process takes an index.
+    fn inserted(&self) -> Option<impl Iterator<Item = u32> + use<'_, N>> {
+        let stored = self.own_path == path::MAPPED
+            || self.borrowed_state().ok()?.mapped.is_some_and(|m| m.all || N::KEY_HANDLES);
+        // (A packet makes an entry of the world's, as `first_route` has it.)
+        let pg = self.map.pg().filter(|&pg| pg == 0 && !stored)?;
+        let formula = self.map.model() < Model::Segments;
+        let distinct = || *self.cold.distinct.get_or_init(|| self.map.duplicate().is_none());
+        let lpids = (formula && distinct()).then(|| self.context.av().inserted(pg))??;
+        Some(lpids.into_iter().filter_map(move |lpid| self.map.rank_of(Process { pg, lpid })))
     }
 
     /// [`Access::flush_dirty`] where only these ranks could be put to.
@@ -223,10 +247,13 @@ impl<N: Netmod> Access<N> {
 mod tests {
     use super::*;
     use crate::boot::alone::Alone;
+    use crate::boot::simulated::Simulated;
     use crate::datatype::{Basic, Layout};
     use crate::device::{Context, Device, FRAGMENT};
+    use crate::netmod::null::Null;
     use crate::netmod::{Caps, Completion, HEAD, NetError, OpenParams, Providers, Transfer};
-    use crate::rma::{Communicator, Window};
+    use crate::rankmap::RankMap;
+    use crate::rma::{Assert, Communicator, Window};
     use std::rc::Rc;
     use std::sync::{Arc, Mutex};
 
@@ -367,6 +394,54 @@ mod tests {
             // would say what the addresses do not.)
             unsafe { std::ptr::with_exposed_provenance_mut::<u8>(at).write_bytes(0xa5, len) };
             drop(others);
+        }
+    }
+
+    /// One process of a job of 100,000 that never speaks to anybody: the window is its
+    /// own, and seen as one of all.
+    fn of_many(map: &RankMap) -> Access<Null> {
+        let boot = Arc::new(Simulated::new(100_000, 9, 16).unwrap());
+        let context = Device::open(boot, Some(Null::open()), None, false).unwrap();
+        let own = RankMap::affine(0, 9, 1, 1).unwrap();
+        let own = Communicator::with_id(&context, own, 0, 5);
+        let memory = Box::leak(Box::new([0_u64; 8]));
+        // SAFETY: the memory stays.
+        let window = unsafe { Window::create(&own, memory.as_mut_ptr().cast(), 64, 8) }.unwrap();
+        Access::open(&window.state().unwrap(), &context, map).unwrap()
+    }
+
+    /// Of the ranks that share a mark with one that was put to, a flush of all asks
+    /// those that this process ever spoke to, whatever the map's formula.
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_flush_of_all_asks_nobody_it_never_spoke_to() {
+        let blocks = (0..50_000_u32).map(|r| r / 8 * 16 + r % 8);
+        for map in [
+            RankMap::direct(100_000),
+            RankMap::affine(0, 99_999, -2, 50_000).unwrap(),
+            RankMap::from_lpids(0, blocks).unwrap(),
+        ] {
+            let access = of_many(&map);
+            access.lock_all_with(Assert::NOCHECK).unwrap();
+            let put =
+                |ranks: &[u32]| ranks.iter().for_each(|&r| access.put(&[1; 8], r, 0).unwrap());
+            put(&[5, 40_000, 261, 1_000]);
+            assert_eq!(access.marked(), [5, 40_000, 261, 1_000]);
+            access.flush_all().unwrap();
+            put(&[261]);
+            assert_eq!(access.marked(), [5, 261], "{:?}", map.model());
+            access.flush_all().unwrap();
+            assert!(access.marked().is_empty());
+        }
+        // Ranks of one process, and maps whose inverse takes an index: all of the mark.
+        for map in [
+            RankMap::affine(0, 7, 0, 600).unwrap(),
+            RankMap::from_lpids(0, (0..600).map(|r| r * r % 601)).unwrap(),
+        ] {
+            let access = of_many(&map);
+            access.lock_all_with(Assert::NOCHECK).unwrap();
+            access.put(&[1; 8], 300, 0).unwrap();
+            assert_eq!(access.marked(), [44, 300, 556], "{:?}", map.model());
         }
     }
 
