@@ -22,6 +22,7 @@ use super::affine::Affine;
 use super::compact::Compact;
 use super::map::{Form, RankMap};
 use super::mixed::Mixed;
+use super::reciprocal::{floor, reciprocal};
 use super::regular::Regular;
 use super::segments::Run;
 use super::table::View;
@@ -302,16 +303,6 @@ fn start_of<T>(view: &View<T>) -> *const u8 {
     view.table.entries.as_ptr().wrapping_add(view.start as usize).cast()
 }
 
-/// `⌈2^64 / radix⌉`: its high product with any 32-bit number is the floor of
-/// the division. Elsewhere than on 64-bit machines the radix itself.
-fn reciprocal(radix: u32) -> u64 {
-    if cfg!(target_pointer_width = "64") {
-        u64::MAX / u64::from(radix) + 1
-    } else {
-        u64::from(radix)
-    }
-}
-
 /// `⌈2^32 / radix⌉`, if `⌊x / radix⌋` is its product with `x` without the low 32 bits for
 /// all `x` below `size`. The product is above `x * 2^32 / radix` by `x * excess / radix`,
 /// which leaves the floor as it is while `x * excess` is below 2^32.
@@ -319,16 +310,6 @@ fn short_reciprocal(radix: u32, size: u32) -> Option<u64> {
     let short = (1_u64 << 32).div_ceil(u64::from(radix));
     let excess = short * u64::from(radix) - (1 << 32);
     (u64::from(size) * excess <= 1 << 32).then_some(short)
-}
-
-/// `⌊x / radix⌋`, for the `reciprocal` of the radix.
-#[inline(always)]
-fn floor(x: usize, reciprocal: u64) -> usize {
-    if cfg!(target_pointer_width = "64") {
-        ((x as u128 * u128::from(reciprocal)) >> 64) as usize
-    } else {
-        x / reciprocal as usize
-    }
 }
 
 // The bodies. Each is called through `Lookup::entry` only. By [BODY], [LIVE] and

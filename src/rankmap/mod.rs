@@ -63,12 +63,14 @@ mod mixed;
 mod model;
 mod odometer;
 mod process;
+mod reciprocal;
 mod regular;
 mod segments;
 mod table;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod translation;
 
 pub use self::detect::Detector;
 pub use self::error::MapError;
@@ -78,3 +80,4 @@ pub use self::lookup::{Lookup, body};
 pub use self::map::RankMap;
 pub use self::model::Model;
 pub use self::process::{LPID_MAX, Process, SIZE_MAX};
+pub(crate) use self::translation::Translation;

@@ -3,7 +3,7 @@
 use super::definition::{Constructor, DefinitionFlags, Identity, ObjectKind};
 use super::partial::{Entry, Partial};
 use super::runs::{Run, Runs};
-use crate::rankmap::{Detector, Process, RankMap};
+use crate::rankmap::{Detector, Process, RankMap, Translation};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -23,12 +23,19 @@ pub struct Job {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     map: RankMap,
+    /// What finds ranks faster than the map, of a map that divides.
+    translation: Option<Box<Translation>>,
     /// Ranks of which the members are known, where that is not all.
     known: Option<RankMap>,
     size: u32,
 }
 
 impl Group {
+    fn new(map: RankMap, known: Option<RankMap>, size: u32) -> Group {
+        let translation = Translation::of(&map).map(Box::new);
+        Group { map, translation, known, size }
+    }
+
     /// Its size, members that are not known included.
     pub fn size(&self) -> u32 {
         self.size
@@ -47,9 +54,15 @@ impl Group {
 
     /// The process that is `rank`; `None` from the size on, or where it is not known.
     pub fn get(&self, rank: u32) -> Option<Process> {
-        match &self.known {
-            None => self.map.get(rank),
-            Some(known) => self.map.get(known.rank_of(Process::new(0, rank))?),
+        let rank = match &self.known {
+            None => rank,
+            Some(known) => known.rank_of(Process::new(0, rank))?,
+        };
+        match (&self.translation, self.map.pg()) {
+            (Some(translation), Some(pg)) if rank < self.map.len() => {
+                Some(Process::new(pg, translation.get(rank)))
+            }
+            _ => self.map.get(rank),
         }
     }
 
@@ -62,7 +75,7 @@ impl Group {
         }
     }
 
-    /// Bytes that it takes.
+    /// Bytes of its maps. Of blocks, boxes and tiles there are some reciprocals beside them.
     pub fn bytes(&self) -> usize {
         self.map.bytes() + self.known.as_ref().map_or(0, RankMap::bytes)
     }
@@ -340,7 +353,7 @@ impl MemberList {
                 map.unwrap_or_else(|_| RankMap::direct(0))
             };
             let known = (!complete).then(|| formula(0, run.local, 1));
-            return Group { map: formula(pg(&run), run.world, run.stride), known, size: self.size };
+            return Group::new(formula(pg(&run), run.world, run.stride), known, self.size);
         }
         let (mut map, mut known) = (Detector::new(), Detector::new());
         for run in &self.runs {
@@ -350,7 +363,7 @@ impl MemberList {
                 known.extend_lpids((0..run.count).map(|i| run.local_at(i)));
             }
         }
-        Group { map: finish(map), known: (!complete).then(|| finish(known)), size: self.size }
+        Group::new(finish(map), (!complete).then(|| finish(known)), self.size)
     }
 }
 
