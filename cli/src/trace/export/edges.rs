@@ -33,7 +33,7 @@ pub(super) fn edges<E>(
     }
     // Calls are recorded as they return: of two that began at once the longer is outside,
     // and of two that are alike the later.
-    calls.sort_by_key(|&(start, end, at)| (start, Reverse(end), Reverse(at)));
+    calls.sort_unstable_by_key(|&(start, end, at)| (start, Reverse(end), Reverse(at)));
     let mut open: Vec<(u64, usize)> = Vec::new();
     for &(start, end, at) in &calls {
         let moment = events[at].kind().is_some_and(Kind::is_end);
