@@ -178,7 +178,18 @@ impl Leaks {
 }
 
 impl Limit {
-    fn of(traces: &Traces) -> Limit {
+    /// What to say where a rank had nine tenths of what the MPI has space for, or more.
+    pub(super) fn warning(&self) -> Option<String> {
+        let limit = self.limit.filter(|&limit| self.most_at_once >= limit / 10 * 9)?;
+        Some(format!(
+            "rank {} had {} communicators, windows and files at once; the MPI's limit: {}",
+            self.on_rank,
+            count(self.most_at_once),
+            count(limit)
+        ))
+    }
+
+    pub(super) fn of(traces: &Traces) -> Limit {
         let all = traces.processes().map(|trace| {
             let (end, most) =
                 alive(trace, |one| one.definition.constructor.object().has_communicator());

@@ -8,6 +8,7 @@ use rankway::track::{Event, FILE_ENDING, Partial, ProcessTrace, Unified};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Where recordings are put, and looked for, if nobody says.
@@ -119,8 +120,11 @@ impl Traces {
     /// All of a directory.
     pub(crate) fn of_directory(directory: &Path) -> Result<Traces, String> {
         let here = directory.display();
-        let entries = fs::read_dir(directory).map_err(|e| {
-            format!("{here}: {e}; traces are made by `rankway trace record -- mpirun …`")
+        let entries = fs::read_dir(directory).map_err(|e| match e.kind() {
+            ErrorKind::NotADirectory => {
+                format!("{here} is a file; name the directory of the traces")
+            }
+            _ => format!("{here}: {e}; traces are made by `rankway trace record -- mpirun …`"),
         })?;
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         paths.retain(|path| path.to_string_lossy().ends_with(FILE_ENDING));

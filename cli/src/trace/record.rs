@@ -1,5 +1,6 @@
 //! `rankway trace record`: runs a program with the library that records preloaded.
 
+use super::leaks::Limit;
 use super::load::{DIRECTORY, Job, Traces};
 use crate::output::{bytes, count};
 use rankway::track::FILE_ENDING;
@@ -229,6 +230,9 @@ fn recorded(directory: &Path, began: u64) -> String {
     );
     for line in traces.title().into_iter().filter(|line| line.starts_with([' ', 'l'])) {
         said += &format!("rankway: {}\n", line.trim_start());
+    }
+    if let Some(warning) = Limit::of(&traces).warning() {
+        said += &format!("rankway: {warning}\n");
     }
     for (what, says) in [
         ("comms", "communicators, who made them, what went through"),

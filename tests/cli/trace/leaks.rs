@@ -6,9 +6,9 @@ use rankway::track::{Chunk, Constructor, Identity};
 
 /// Every rank duplicates the world at one line and frees only every third; rank 1 makes
 /// types of its own; a group is freed.
-fn leaking(directory: &Directory, copies: u32) {
+pub(crate) fn leaking(directory: &Directory, copies: u32, later: u64) {
     for rank in 0..3 {
-        let mut process = Process::new(5, rank, 3);
+        let mut process = Process::with_clock(5, rank, 3, later);
         process.add(Chunk::Fact { key: "limit", text: "2048" });
         process.add(Chunk::Site { site: 1, text: "halo.c:41" });
         process.add(Chunk::Site { site: 2, text: "/nonexistent/halo+0x12" });
@@ -34,7 +34,7 @@ fn leaking(directory: &Directory, copies: u32) {
 #[test]
 fn leaks_are_counted_by_line() {
     let directory = Directory::new();
-    leaking(&directory, 30);
+    leaking(&directory, 30, 0);
     let report = directory.json("leaks", &[]);
     let leaks = array(&report, "leaks");
     assert_eq!(leaks.len(), 2, "{report}");

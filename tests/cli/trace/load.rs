@@ -21,6 +21,8 @@ fn nothing_to_read_is_named() {
     fails(&["leaks", directory.text()], &[directory.text(), "no traces", "record"]);
     fs::write(directory.path().join("a.rwt"), "nonsense").expect("written");
     fails(&["leaks", directory.text()], &["a.rwt", "not a trace of Rankway"]);
+    let file = directory.path().join("a.rwt");
+    fails(&["leaks", file.to_str().expect("text")], &["a.rwt is a file", "directory"]);
     // Without an argument it is where `record` puts them.
     let mut command = command("trace", &["leaks"]);
     let out = command.current_dir(directory.path()).output().expect("runs");

@@ -2,6 +2,7 @@
 
 use crate::command::command;
 use crate::job::Directory;
+use crate::leaks::leaking;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -105,4 +106,21 @@ fn what_cannot_be_is_named() {
     }
     let (code, _, said) = output(&mut record(&harmless(), &[]));
     assert!(code == Some(2) && said.contains("COMMAND"), "{said}");
+}
+
+/// The program leaves what others recorded, after it began by their clock: a third of what they
+/// made is freed at once.
+#[test]
+fn a_limit_that_is_near_is_told() {
+    let century = 100 * 365 * 24 * 3600 * 1_000_000_000;
+    for (copies, is_near) in [(3_000, true), (300, false)] {
+        let (made, directory) = (Directory::new(), Directory::new());
+        leaking(&made, copies, century);
+        let script = format!("cp {}/* $RANKWAY_TRACE", made.text());
+        let args = ["-o", directory.text(), "--", "sh", "-c", &script];
+        let (code, _, said) = output(&mut record(&harmless(), &args));
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("3 processes and"), "{said}");
+        assert_eq!(said.contains("the MPI's limit: 2,048"), is_near, "{said}");
+    }
 }
