@@ -3,8 +3,13 @@
 //! One body for each pattern, generic over the width of an element and over the
 //! instructions there are; [`Level`] chooses at run time.
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod avx2;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod avx512;
 mod line;
 mod nest;
+mod rows;
 mod table;
 mod transpose;
 mod words;

@@ -1,8 +1,9 @@
 //! Runs of one length at the places of nested loops.
 
 use super::line::copy;
+use super::rows::Rows;
 use super::table::{SMALL, few};
-use super::transpose::{Rows, transpose};
+use super::transpose::transpose;
 use super::words::{Rounds, SHORT, Strided, by_width};
 use super::{DEEPEST, Dim, Plan, Set, dispatch};
 

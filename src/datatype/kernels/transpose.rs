@@ -1,54 +1,11 @@
 //! Matrices whose rows become columns.
 
-use super::line::{LINE, Word, apart, load, on, prefetch, prefetch_far, store, write_line};
+use super::line::{LINE, Word, apart, load, store, write_line};
+use super::rows::Rows;
 use super::{Level, Plan, Set};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::{avx2, avx512};
 use std::ops::Range;
-
-/// A matrix in memory: `count` lines, `stride` bytes apart, of contiguous elements.
-#[derive(Clone, Copy)]
-pub(super) struct Rows {
-    pub(super) at: *mut u8,
-    pub(super) stride: isize,
-    pub(super) count: usize,
-}
-
-impl Rows {
-    #[inline(always)]
-    fn element<W: Word>(&self, row: usize, column: usize) -> *mut u8 {
-        self.at.wrapping_offset(row as isize * self.stride).wrapping_add(column * W::SIZE)
-    }
-
-    /// Elements before it of the line that it begins within; 0 where its rows do not
-    /// all begin so.
-    #[inline(always)]
-    fn before<W: Word>(&self) -> usize {
-        let within = self.at.addr() % LINE;
-        let all = self.stride % LINE as isize == 0 && within.is_multiple_of(W::SIZE);
-        if all { within / W::SIZE } else { 0 }
-    }
-
-    /// Asks for as many lines from `at` on as there are elements in one; returns the
-    /// next of this diagonal.
-    #[inline(always)]
-    fn ask<W: Word, const FAR: bool>(&self, mut at: *mut u8) -> *mut u8 {
-        for _ in 0..LINE / W::SIZE {
-            if FAR {
-                prefetch_far(at)
-            } else {
-                prefetch(at)
-            }
-            at = on(at, self.stride);
-        }
-        at.wrapping_add(LINE)
-    }
-
-    /// The same numbered from so many rows and columns before.
-    #[inline(always)]
-    fn back<W: Word>(self, rows: usize, columns: usize) -> Rows {
-        let at = self.at.wrapping_offset(-(rows as isize * self.stride));
-        Rows { at: at.wrapping_sub(columns * W::SIZE), ..self }
-    }
-}
 
 /// Lines of a band of columns: few enough that lines which lie in two squares stay in the
 /// first cache up to the next diagonal, and the other side's pages in the TLB.
@@ -57,6 +14,9 @@ pub(in super::super) const BAND: usize = 16;
 /// The same where each line lies in one square and both sides go through the caches: longer
 /// diagonals are begun more rarely.
 const WIDE: usize = 64;
+
+/// Bytes of a matrix up to which its lines come from the caches before they are waited for.
+const SMALL: usize = 4 << 20;
 
 /// Lines of a row from which on squares lie between lines: what is left at either end
 /// is no whole square.
@@ -258,10 +218,13 @@ unsafe fn walk<S: Set, W: Word, const STREAM: bool>(from: Rows, to: Rows, plan: 
     let mut now = Squares::new(n, down, plan.tile, right, band * n);
     let none = Squares { count: 0, ..now };
     let (mut near, mut far) = (none, none);
-    if plan.prefetch {
+    // (Instructions that ask are a third of those that copy a square by halves of lines.)
+    let small = S::LEVEL < Level::Avx512 && from.count * to.count * W::SIZE <= SMALL;
+    let asks = plan.prefetch && !small;
+    if asks {
         near = now.after(NEAR.div_ceil(n));
     }
-    if plan.prefetch && STREAM {
+    if asks && STREAM {
         far = now.after(FAR.div_ceil(n));
     }
     while now.count > 0 {
@@ -311,7 +274,7 @@ unsafe fn walk<S: Set, W: Word, const STREAM: bool>(from: Rows, to: Rows, plan: 
 /// What is within the matrix of the square at this row and column.
 ///
 /// # Safety
-/// As [`transpose`].
+/// As [`transpose`]; the matrix has as many rows and columns as a square.
 #[inline(always)]
 unsafe fn part<S: Set, W: Word>(
     from: Rows,
@@ -321,15 +284,19 @@ unsafe fn part<S: Set, W: Word>(
     (row, column): (usize, usize),
 ) {
     let n = LINE / W::SIZE;
-    let rows = rows.start.max(row)..rows.end.min(row + n);
-    let columns = columns.start.max(column)..columns.end.min(column + n);
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if S::LEVEL == Level::Avx512 && W::SIZE >= 2 {
+        let rows = rows.start.max(row)..rows.end.min(row + n);
+        let columns = columns.start.max(column)..columns.end.min(column + n);
         // SAFETY: [MEM]; the instructions are there.
         return unsafe { avx512::part::<W>(from, to, rows, columns) };
     }
+    // (The nearest square that is whole has all of it, and what others copy, too.)
+    let row = row.clamp(rows.start, rows.end - n);
+    let column = column.clamp(columns.start, columns.end - n);
+    let (a, b) = (from.element::<W>(row, column), to.element::<W>(column, row));
     // SAFETY: [MEM].
-    unsafe { plain::<W>(from, to, rows, columns) };
+    unsafe { square::<S, W, false>(a, from.stride, b, to.stride) };
 }
 
 /// A matrix of fewer rows or columns than a square's.
@@ -427,9 +394,9 @@ unsafe fn square<S: Set, W: Word, const STREAM: bool>(
         return unsafe { avx512::square::<S, W, STREAM>(from, from_stride, to, to_stride) };
     }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if S::LEVEL == Level::Avx2 && W::SIZE == 8 {
+    if S::LEVEL > Level::Portable {
         // SAFETY: [MEM]; the instructions are there.
-        return unsafe { avx2::square::<STREAM>(from, from_stride, to, to_stride) };
+        return unsafe { avx2::square::<W, STREAM>(from, from_stride, to, to_stride) };
     }
     let _ = Level::Portable;
     for _ in 0..n {
@@ -446,236 +413,4 @@ unsafe fn square<S: Set, W: Word, const STREAM: bool>(
         (from, to) = (from.wrapping_add(W::SIZE), to.wrapping_offset(to_stride));
     }
     (from.wrapping_offset(n as isize * from_stride), to.wrapping_add(LINE))
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-mod avx512 {
-    use super::super::line::{LINE, Word, on, write_line};
-    use super::{Rows, Set};
-    use std::arch::x86_64::{
-        __m512i, _mm512_mask_storeu_epi8, _mm512_maskz_loadu_epi8, _mm512_permutex2var_epi16,
-        _mm512_permutex2var_epi32, _mm512_permutex2var_epi64,
-    };
-    use std::ops::Range;
-
-    /// Which elements of two lines make the lower or the upper of the pair that
-    /// stands in their place after the step that exchanges groups of `group`.
-    macro_rules! index {
-        ($name:ident: $word:ty; $n:literal) => {
-            const fn $name(group: usize, upper: bool) -> __m512i {
-                let mut index: [$word; $n] = [0; $n];
-                let mut i = 0;
-                while i < $n {
-                    let (block, within) = (i / (2 * group), i % (2 * group));
-                    let column = block * 2 * group + within % group + if upper { group } else { 0 };
-                    index[i] = (column + if within >= group { $n } else { 0 }) as $word;
-                    i += 1;
-                }
-                // SAFETY: an array of 64 bytes.
-                unsafe { std::mem::transmute::<[$word; $n], __m512i>(index) }
-            }
-        };
-    }
-    index!(index16: u16; 32);
-    index!(index32: u32; 16);
-    index!(index64: u64; 8);
-
-    /// Both lines of a pair after a step.
-    #[inline(always)]
-    unsafe fn step<W: Word, const GROUP: usize>(a: __m512i, b: __m512i) -> (__m512i, __m512i) {
-        macro_rules! both {
-            ($index:ident, $permute:ident) => {
-                both!($index, $permute, 1)
-            };
-            ($index:ident, $permute:ident, $each:literal) => {
-                (
-                    $permute(a, const { $index(GROUP * $each, false) }, b),
-                    $permute(a, const { $index(GROUP * $each, true) }, b),
-                )
-            };
-        }
-        // SAFETY: the instructions are there.
-        unsafe {
-            match W::SIZE {
-                2 => both!(index16, _mm512_permutex2var_epi16),
-                4 => both!(index32, _mm512_permutex2var_epi32),
-                16 => both!(index64, _mm512_permutex2var_epi64, 2),
-                _ => both!(index64, _mm512_permutex2var_epi64),
-            }
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn exchange<W: Word, const GROUP: usize>(lines: &mut [__m512i; 32], n: usize) {
-        if GROUP >= n {
-            return;
-        }
-        for i in 0..n {
-            if i & GROUP == 0 {
-                // SAFETY: the instructions are there.
-                (lines[i], lines[i + GROUP]) =
-                    unsafe { step::<W, GROUP>(lines[i], lines[i + GROUP]) };
-            }
-        }
-    }
-
-    /// A square in registers: each step exchanges groups between pairs of lines.
-    ///
-    /// # Safety
-    /// As [`super::square`]; the instructions are there.
-    #[inline(always)]
-    pub(super) unsafe fn square<S: Set, W: Word, const STREAM: bool>(
-        mut from: *mut u8,
-        from_stride: isize,
-        mut to: *mut u8,
-        to_stride: isize,
-    ) -> (*mut u8, *mut u8) {
-        let n = LINE / W::SIZE;
-        // SAFETY: the caller's; `n` lines either way.
-        unsafe {
-            let mut lines: [__m512i; 32] = std::mem::zeroed();
-            for line in &mut lines[..n] {
-                *line = from.cast::<__m512i>().read_unaligned();
-                from = on(from, from_stride);
-            }
-            exchange_all::<W>(&mut lines, n);
-            for line in &lines[..n] {
-                let line = std::mem::transmute::<__m512i, [u64; 8]>(*line);
-                write_line::<S, STREAM>(to, line);
-                to = on(to, to_stride);
-            }
-        }
-        (from.wrapping_add(LINE), to.wrapping_add(LINE))
-    }
-
-    /// As [`super::part`], by masks.
-    ///
-    /// # Safety
-    /// As [`super::part`]; the instructions are there.
-    #[inline(never)]
-    #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx2")]
-    pub(super) unsafe fn part<W: Word>(
-        from: Rows,
-        to: Rows,
-        rows: Range<usize>,
-        columns: Range<usize>,
-    ) {
-        let n = LINE / W::SIZE;
-        let (row, column) = (rows.start / n * n, columns.start / n * n);
-        let (mut a, mut b) = (from.element::<W>(row, column), to.element::<W>(column, row));
-        let (rows, columns) =
-            (rows.start - row..rows.end - row, columns.start - column..columns.end - column);
-        let mask =
-            |of: &Range<usize>| u64::MAX >> (LINE - of.len() * W::SIZE) << (of.start * W::SIZE);
-        let (across, down) = (mask(&columns), mask(&rows));
-        // SAFETY: the caller's: what is masked is neither read nor written.
-        unsafe {
-            let mut lines: [__m512i; 32] = std::mem::zeroed();
-            for (i, line) in lines[..n].iter_mut().enumerate() {
-                if rows.contains(&i) {
-                    *line = _mm512_maskz_loadu_epi8(across, a.cast());
-                }
-                a = on(a, from.stride);
-            }
-            exchange_all::<W>(&mut lines, n);
-            for (i, line) in lines[..n].iter().enumerate() {
-                if columns.contains(&i) {
-                    _mm512_mask_storeu_epi8(b.cast(), down, *line);
-                }
-                b = on(b, to.stride);
-            }
-        }
-    }
-
-    /// Rows of a square into its columns.
-    #[inline(always)]
-    unsafe fn exchange_all<W: Word>(lines: &mut [__m512i; 32], n: usize) {
-        // SAFETY: the instructions are there.
-        unsafe {
-            exchange::<W, 1>(lines, n);
-            exchange::<W, 2>(lines, n);
-            exchange::<W, 4>(lines, n);
-            exchange::<W, 8>(lines, n);
-            exchange::<W, 16>(lines, n);
-        }
-    }
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-mod avx2 {
-    use super::super::line::{LINE, on};
-    use std::arch::x86_64::{
-        __m256d, _mm256_permute2f128_pd, _mm256_storeu_pd, _mm256_stream_pd, _mm256_unpackhi_pd,
-        _mm256_unpacklo_pd,
-    };
-
-    /// Four lines of four, and where the fifth is.
-    ///
-    /// # Safety
-    /// Four words can be read from each of four lines; the instructions are there.
-    #[inline(always)]
-    unsafe fn four(mut from: *mut u8, stride: isize) -> ([__m256d; 4], *mut u8) {
-        // SAFETY: the caller's.
-        unsafe {
-            let mut rows: [__m256d; 4] = std::mem::zeroed();
-            for row in &mut rows {
-                *row = from.cast::<__m256d>().read_unaligned();
-                from = on(from, stride);
-            }
-            let [a, b, c, d] = rows;
-            let (low, high) = (_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
-            let (lower, higher) = (_mm256_unpacklo_pd(c, d), _mm256_unpackhi_pd(c, d));
-            let columns = [
-                _mm256_permute2f128_pd::<0x20>(low, lower),
-                _mm256_permute2f128_pd::<0x20>(high, higher),
-                _mm256_permute2f128_pd::<0x31>(low, lower),
-                _mm256_permute2f128_pd::<0x31>(high, higher),
-            ];
-            (columns, from)
-        }
-    }
-
-    /// A square of eight, half of its columns at a time.
-    ///
-    /// # Safety
-    /// As [`super::square`]; the instructions are there.
-    #[inline(always)]
-    pub(super) unsafe fn square<const STREAM: bool>(
-        from: *mut u8,
-        from_stride: isize,
-        mut to: *mut u8,
-        to_stride: isize,
-    ) -> (*mut u8, *mut u8) {
-        let mut end = from;
-        for half in 0..2 {
-            // SAFETY: the caller's.
-            unsafe {
-                let (upper, middle) = four(from.wrapping_add(32 * half), from_stride);
-                let (lower, below) = four(middle, from_stride);
-                for (upper, lower) in upper.into_iter().zip(lower) {
-                    put::<STREAM>(to, upper);
-                    put::<STREAM>(to.wrapping_add(32), lower);
-                    to = on(to, to_stride);
-                }
-                end = below.wrapping_add(32);
-            }
-        }
-        (end, to.wrapping_add(LINE))
-    }
-
-    /// Half a line.
-    ///
-    /// # Safety
-    /// [MEM] `to` has room for it; [ALIGNED] and is a multiple of 32 if `STREAM`.
-    #[inline(always)]
-    unsafe fn put<const STREAM: bool>(to: *mut u8, half: __m256d) {
-        // SAFETY: the caller's.
-        unsafe {
-            if STREAM {
-                _mm256_stream_pd(to.cast(), half);
-            } else {
-                _mm256_storeu_pd(to.cast(), half);
-            }
-        }
-    }
 }
