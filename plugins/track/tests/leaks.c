@@ -25,8 +25,8 @@ int main(int argc, char **argv) {
   MPI_Send_init(&data, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, &request);
   printf("leaked\n");
   fflush(stdout);
-  if (argc > 1 && !strcmp(argv[1], "exhaust")) {
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  if (argc > 1 && (!strcmp(argv[1], "exhaust") || !strcmp(argv[1], "fatal"))) {
+    if (!strcmp(argv[1], "exhaust")) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     int code = MPI_SUCCESS, n = 0;
     for (; code == MPI_SUCCESS && n < 100000; n++) code = MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     printf("failed: %d\n", code != MPI_SUCCESS);

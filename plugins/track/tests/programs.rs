@@ -471,8 +471,20 @@ fn exhaustion_names_who_made_them() {
         let output = mpi.launch(1, &settings(&directory, "on"), &words);
         assert!(text(&output.stdout).contains("failed: 1"), "{}", told(mpi.name, &output));
         let said = text(&output.stderr);
-        assert!(said.contains("MPI_Comm_dup failed with 20"), "{said}");
+        assert_eq!(said.matches("MPI_Comm_dup is called with 20").count(), 1, "{said}");
         assert!(said.contains("exhausts.mpich+0x"), "{said}");
+        // MPI ends the job within the call, where errors do that: who made them is told before,
+        // and in the files.
+        let directory = fresh(mpi, "exhausts-fatally");
+        let words = [program.as_path(), Path::new("fatal")];
+        let output = mpi.launch(2, &settings(&directory, "on"), &words);
+        let said = told(mpi.name, &output);
+        assert!(!output.status.success(), "{said}");
+        for trace in traces(&directory) {
+            let which = format!("rank {}: MPI_Comm_dup is called with 20", trace.header.rank);
+            assert!(said.contains(&which), "{said}");
+            assert!(leaked(&trace).get(&Constructor::Dup) > Some(&2_000), "{said}");
+        }
     });
 }
 
