@@ -11,7 +11,7 @@ use std::ffi::{c_int, c_void};
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The paper's key: who leads, and its counter.
@@ -51,12 +51,15 @@ pub(crate) unsafe fn tell<T: Copy>(packed: usize, what: &mut T, root: c_int, com
     )
 }
 
-/// How long a process that has just begun waits for another that has nobody to wait for.
+/// How long a process waits for another that has nobody to wait for.
 const LIMIT: Duration = Duration::from_secs(5);
+/// Some of a communicator have not this library: nothing is told or waited for any more, but by
+/// those who do not know it yet. What is sent to who never takes it is left in MPI.
+static SOME_ARE_MISSING: AtomicBool = AtomicBool::new(false);
 /// A tag that every MPI has, and few programs.
 const TAG: c_int = 32_766;
 
-/// What goes up and down the tree of a world.
+/// What goes up and down a tree.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Note<T> {
@@ -65,44 +68,103 @@ struct Note<T> {
     what: T,
 }
 
-/// Rank 0 tells all of a world, along a binomial tree and back: `None` where some do not take
-/// part in time. They are sent nothing, but for one message by those below them; collectives
-/// of the world would not be the program's any more.
+/// A process's place in the tree along which all of a communicator tell each other: a binomial
+/// tree. Of an intercommunicator, where messages go to the other group alone, it is two whose
+/// levels take turns between the groups, and whose roots meet.
+#[derive(Clone, Copy, Debug)]
+struct Tree {
+    rank: u32,
+    size: u32,
+    /// Size of the group that messages go to; another than the process's own, or not.
+    there: u32,
+    is_between: bool,
+}
+
+impl Tree {
+    fn levels(self) -> u32 {
+        self.size.max(self.there).next_power_of_two().trailing_zeros() + u32::from(self.is_between)
+    }
+
+    /// The rank above; `None` of a root.
+    fn above(self) -> Option<u32> {
+        let above = |rank: u32| rank & (rank - 1);
+        // (A smaller group has no such rank: its rank 0 stands for it.)
+        (self.rank != 0)
+            .then(|| Some(above(self.rank)).filter(|&rank| rank < self.there).unwrap_or(0))
+    }
+
+    /// The ranks below, with the levels from there down.
+    fn below(self) -> Vec<(u32, u32)> {
+        let height = if self.rank == 0 { self.levels() } else { self.rank.trailing_zeros() };
+        let own = (0..height).map(|level| (self.rank | 1 << level, level + 1));
+        let stands_for =
+            if self.rank == 0 && self.size < self.there { 1..self.there } else { 0..0 };
+        let strays = stands_for.filter(|rank| rank & (rank - 1) >= self.size);
+        let strays = strays.map(|rank| (rank, rank.trailing_zeros() + 1));
+        own.filter(|&(rank, _)| rank < self.there).chain(strays).collect()
+    }
+}
+
+/// All of a communicator are told what `top` makes of what its root says, and each hands on what
+/// `heard` makes of what it hears: `None` where some do not take part in time. They are sent
+/// nothing, but for one message by those below them; collectives of the communicator would not
+/// be the program's any more.
+///
+/// # Safety
+/// \[MPI\]
+unsafe fn tell_along<T: Copy>(
+    packed: usize,
+    what: T,
+    comm: usize,
+    tree: Tree,
+    top: impl FnOnce(&mut Note<T>),
+    heard: impl FnOnce(T) -> T,
+) -> Option<T> {
+    let mut note = Note { is_all: 1, what };
+    let mut below = Vec::new();
+    // SAFETY: [MPI].
+    unsafe {
+        for (child, levels) in tree.below() {
+            let from = receive_in_time::<Note<T>>(packed, child, comm, levels);
+            below.extend(from.map(|_| child));
+            note.is_all &= from.map_or(0, |from| from.is_all);
+        }
+        match tree.above() {
+            Some(above) => {
+                send(packed, &note, above, comm);
+                note = receive_in_time(packed, above, comm, tree.levels() + 1)?;
+                note.what = heard(note.what);
+            }
+            None => top(&mut note),
+        }
+        below.into_iter().for_each(|child| send(packed, &note, child, comm));
+    }
+    (note.is_all == 1).then_some(note.what)
+}
+
+/// Rank 0 tells all of a communicator, as [`tell_along`] does.
 ///
 /// # Safety
 /// \[MPI\]
 pub(crate) unsafe fn tell_all<T: Copy>(
     packed: usize,
     what: T,
-    world: usize,
+    comm: usize,
     (rank, size): (u32, u32),
 ) -> Option<T> {
-    let (bytes, mut note) = (size_of::<Note<T>>() as c_int, Note { is_all: 1, what });
-    let mut below = Vec::new();
-    let levels = size.next_power_of_two().trailing_zeros();
-    let height = if rank == 0 { levels } else { rank.trailing_zeros() };
+    let tree = Tree { rank, size, there: size, is_between: false };
+    // SAFETY: [MPI].
+    unsafe { tell_along(packed, what, comm, tree, |_| (), |what| what) }
+}
+
+/// # Safety
+/// \[MPI\]
+unsafe fn send<T: Copy>(packed: usize, note: &T, to: u32, comm: usize) {
+    let place = std::ptr::from_ref(note).cast::<c_void>();
     // SAFETY: [MPI], [SIG]; as many bytes as there are.
-    unsafe {
-        let send = |to: u32, note: &Note<T>| {
-            let place = std::ptr::from_ref(note).cast::<c_void>();
-            mpi::SEND.get().map(|send| send(place, bytes, packed, to as c_int, TAG, world));
-        };
-        for level in 0..height {
-            let child = rank | 1 << level;
-            if child < size {
-                let from = receive_in_time::<Note<T>>(packed, child, world, level + 1);
-                below.extend(from.map(|_| child));
-                note.is_all &= from.map_or(0, |from| from.is_all);
-            }
-        }
-        if rank != 0 {
-            let parent = rank & (rank - 1);
-            send(parent, &note);
-            note = receive_in_time(packed, parent, world, levels + 1)?;
-        }
-        below.into_iter().for_each(|child| send(child, &note));
-    }
-    (note.is_all == 1).then_some(note.what)
+    mpi::SEND.get().map(|send| unsafe {
+        send(place, size_of::<T>() as c_int, packed, to as c_int, TAG, comm)
+    });
 }
 
 /// A message of the tree, unless it does not come within so many times [`LIMIT`].
@@ -112,7 +174,7 @@ pub(crate) unsafe fn tell_all<T: Copy>(
 unsafe fn receive_in_time<T: Copy>(
     packed: usize,
     from: u32,
-    world: usize,
+    comm: usize,
     limits: u32,
 ) -> Option<T> {
     let (mut note, mut request) = (std::mem::MaybeUninit::<T>::uninit(), 0usize);
@@ -125,7 +187,7 @@ unsafe fn receive_in_time<T: Copy>(
     unsafe {
         let (test, cancel) = (mpi::TEST.get()?, mpi::CANCEL.get()?);
         let (bytes, from) = (size_of::<T>() as c_int, from as c_int);
-        if mpi::IRECV.get()?(at, bytes, packed, from, TAG, world, request) != 0 {
+        if mpi::IRECV.get()?(at, bytes, packed, from, TAG, comm, request) != 0 {
             return None;
         }
         let mut is_late = false;
@@ -164,45 +226,60 @@ pub(crate) unsafe fn by_lead(job: &Job, comm: usize) -> Option<Identity> {
 /// \[MPI\]; all members that have this library call it.
 pub(crate) unsafe fn by_lead_in_time(job: &Job, comm: usize) -> Option<Identity> {
     let own = Lead::own(job);
+    if SOME_ARE_MISSING.load(Ordering::Relaxed) {
+        return Some(own.identity());
+    }
     // SAFETY: [MPI]; all bytes make a lead.
     let told = unsafe {
         let place = crate::job::place_in(comm)?;
         tell_all(job.mpi.packed, own, comm, place)
     };
     if told.is_none() {
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| {
-            say(&format!(
-                "rankway_track: rank {}: not all of a communicator have this library; each has it \
-                 alone: preload it to all, or to none\n",
-                job.rank
-            ));
-        });
+        some_are_missing(job);
     }
     Some(told.unwrap_or(own).identity())
 }
 
-/// The name of an intercommunicator that was made of groups alone, which have no communicators:
-/// all meet in one of both for a moment, whose rank 0 names it. Returns also whether this group
-/// is the one behind there.
+fn some_are_missing(job: &Job) {
+    if !SOME_ARE_MISSING.swap(true, Ordering::Relaxed) {
+        say(&format!(
+            "rankway_track: rank {}: not all of a communicator have this library; each has it \
+             alone: preload it to all, or to none\n",
+            job.rank
+        ));
+    }
+}
+
+/// The name of an intercommunicator as [`between`] makes it, without a collective: where some
+/// have not this library it is each one's own.
 ///
 /// # Safety
-/// \[MPI\]; all members of both groups call it.
-pub(crate) unsafe fn between_groups(job: &Job, inter: usize) -> Option<(Identity, bool)> {
-    let mut both = 0usize;
-    let place = (&raw mut both).cast::<c_void>();
-    // SAFETY: [MPI], [SIG]; a place for a handle of any library, which is given back.
-    unsafe {
-        let (merge, free) = (mpi::INTERCOMM_MERGE.get()?, mpi::COMM_FREE.get()?);
-        if merge(inter, 0, place) != 0 {
-            return None;
-        }
-        let comm = mpi::handle(both);
-        let name = by_lead_in_time(job, comm);
-        let ranks = [inter, comm].map(|comm| mpi::number(&mpi::COMM_RANK, comm));
-        free(place);
-        Some((name?, ranks[0] != ranks[1]))
+/// \[MPI\]; all members of both groups that have this library call it.
+pub(crate) unsafe fn between_in_time(job: &Job, inter: usize) -> Option<(Identity, bool)> {
+    let own = Lead::own(job);
+    if SOME_ARE_MISSING.load(Ordering::Relaxed) {
+        return Some((own.identity(), false));
     }
+    // SAFETY: [MPI]; all bytes make leads.
+    let told = unsafe {
+        let (rank, size) = crate::job::place_in(inter)?;
+        let there = mpi::number(&mpi::COMM_REMOTE_SIZE, inter)?.try_into().ok()?;
+        let tree = Tree { rank, size, there, is_between: true };
+        let meet = |note: &mut Note<[Lead; 2]>| {
+            send(job.mpi.packed, note, 0, inter);
+            let other = receive_in_time::<Note<[Lead; 2]>>(job.mpi.packed, 0, inter, tree.levels());
+            note.is_all &= other.map_or(0, |other| other.is_all);
+            note.what[1] = other.map_or(own, |other| other.what[0]);
+        };
+        // Who is above is of the other group.
+        let turned = |[theirs, mine]: [Lead; 2]| [mine, theirs];
+        tell_along(job.mpi.packed, [own; 2], inter, tree, meet, turned)
+    };
+    let Some([mine, theirs]) = told else {
+        some_are_missing(job);
+        return Some((own.identity(), false));
+    };
+    Some((mine.min(theirs).identity(), mine > theirs))
 }
 
 /// The name of an intercommunicator: that of the lower of its two leads, which exchange
@@ -302,4 +379,31 @@ pub(crate) fn sign() -> bool {
         }
     }
     signed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tree;
+    use std::collections::BTreeSet;
+
+    /// Whoever is above a process knows it as one below, and each is reached from a root once.
+    #[test]
+    fn trees_reach_all() {
+        let trees = |size: u32, there: u32, is_between: bool| {
+            (0..size).map(move |rank| Tree { rank, size, there, is_between })
+        };
+        let sizes =
+            |size: u32| (1..40).map(move |there| (size, there, true)).chain([(size, size, false)]);
+        for (size, there, is_between) in (1..40).flat_map(sizes) {
+            let mut reached = BTreeSet::new();
+            for tree in trees(size, there, is_between) {
+                for (rank, levels) in tree.below() {
+                    let below = Tree { rank, size: there, there: size, is_between };
+                    assert_eq!(below.above(), Some(tree.rank), "{tree:?}, {rank}");
+                    assert!(levels <= tree.levels() && reached.insert(rank), "{tree:?}, {rank}");
+                }
+            }
+            assert_eq!(reached, (1..there).collect(), "{size} {there} {is_between}");
+        }
+    }
 }

@@ -84,7 +84,7 @@ unsafe fn begin(is_awaited: bool, start: u64, end: u64) -> Option<()> {
     }
     let number = told.map_or(own.number, |told| told.number);
     // (One that began by a session has its record.)
-    let job = job::get().unwrap_or_else(|| open(mpi, number, (rank, size), told.is_none()));
+    let job = job::get().unwrap_or_else(|| open(mpi, number, (rank, size), Some(told.is_none())));
     let (world, own) = (Identity::world(number), Identity::of_lead(number, rank, 0));
     // SAFETY: [MPI], as above.
     unsafe {
@@ -96,12 +96,12 @@ unsafe fn begin(is_awaited: bool, start: u64, end: u64) -> Option<()> {
     Some(())
 }
 
-/// Begins the process's record.
+/// Begins the process's record; `is_alone` is not known of sessions.
 fn open(
     mpi: &'static mpi::Mpi,
     number: u64,
     (rank, size): (u32, u32),
-    is_alone: bool,
+    is_alone: Option<bool>,
 ) -> &'static Job {
     let settings = settings::get();
     let recorder = unsignalled(|| {
@@ -114,7 +114,9 @@ fn open(
             opened.map_err(told).ok()
         })
     });
-    let job = Job { mpi, number, rank, is_alone, recorder, counter: AtomicU32::new(0) };
+    let (is_alone, is_of_sessions) = (is_alone == Some(true), is_alone.is_none());
+    let counter = AtomicU32::new(0);
+    let job = Job { mpi, number, rank, is_alone, is_of_sessions, recorder, counter };
     let job = job::begin(job, settings.is_some_and(|settings| settings.events));
     if let Some(recorder) = &job.recorder {
         facts(job, recorder);
@@ -163,7 +165,7 @@ unsafe fn begin_by_session(session: usize, start: u64, end: u64) -> Option<()> {
         mpi::GROUP_FREE.get()?(group_at);
         size
     };
-    let job = open(mpi, number, (rank.try_into().ok()?, size?.try_into().ok()?), false);
+    let job = open(mpi, number, (rank.try_into().ok()?, size?.try_into().ok()?), None);
     job.record(Event::new(Kind::Init, start, end).with(0, NO_PEER, 0));
     Some(())
 }

@@ -17,6 +17,8 @@ pub(crate) struct Job {
     pub(crate) rank: u32,
     /// Others of the world are without the library: none are told anything.
     pub(crate) is_alone: bool,
+    /// Began by a session: others may be without the library, and nobody has asked.
+    pub(crate) is_of_sessions: bool,
     /// `None` where nothing can be written: the process answers its peers all the same.
     pub(crate) recorder: Option<Recorder>,
     /// What this process has named for others.

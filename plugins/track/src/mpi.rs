@@ -25,8 +25,6 @@ rankway_preload::functions! {
         *const c_void, c_int, usize, c_int, c_int, *mut c_void, c_int, usize, c_int, c_int, usize,
         *mut c_void
     );
-    INTERCOMM_MERGE c"PMPI_Intercomm_merge" (usize, c_int, *mut c_void);
-    COMM_FREE c"PMPI_Comm_free" (*mut c_void);
     TYPE_SIZE c"PMPI_Type_size" (usize, *mut c_int);
     GET_COUNT c"PMPI_Get_count" (*const c_void, usize, *mut c_int);
     TEST_CANCELLED c"PMPI_Test_cancelled" (*const c_void, *mut c_int);

@@ -190,8 +190,17 @@ unsafe fn made(
             _ if !is_member || !selector.is_told() => None,
             _ if job.is_alone => Some((Lead::own(job).identity(), false)),
             Selector::ToldInTime => Some((agree::by_lead_in_time(job, handle)?, false)),
+            Selector::BetweenGroups => Some(agree::between_in_time(job, handle)?),
+            // Nobody has asked yet who is without the library.
+            Selector::Told if job.is_of_sessions => {
+                Some((agree::by_lead_in_time(job, handle)?, false))
+            }
+            Selector::Between(_)
+                if job.is_of_sessions && constructor == Constructor::IntercommCreate =>
+            {
+                Some(agree::between_in_time(job, handle)?)
+            }
             Selector::Between(local) => Some(agree::between(job, handle, local)?),
-            Selector::BetweenGroups => Some(agree::between_groups(job, handle)?),
             _ => Some((agree::by_lead(job, handle)?, false)),
         };
         let recorder = job.recorder.as_ref()?;

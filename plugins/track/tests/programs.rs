@@ -8,14 +8,15 @@
 mod support;
 
 use rankway::track::{
-    CallClass, Constructor, DefinitionFlags, Event, EventFlags, Kind, NO_PEER, ProcessTrace,
+    CallClass, Constructor, DefinitionFlags, Event, EventFlags, Kind, NO_PEER, Partial,
+    ProcessTrace,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 use support::mpis::{Mpi, each, scratch};
 use support::processes::told;
-use support::{fresh, leaked, made, members_agree, same, settings, text, traces};
+use support::{fresh, leaked, made, members_agree, same, settings, sorted, text, traces};
 
 /// Every constructor, on different numbers of processes.
 fn constructors(mpi: &Mpi, program: &Path) {
@@ -344,7 +345,10 @@ fn sessions(mpi: &Mpi, ranks: u32, program: &Path, parts: bool) {
         use Constructor::*;
         let (made, times) = (made(trace), if parts { 2 } else { 1 });
         assert_eq!(made[&CreateFromGroup], times + times * usize::from(is_upper));
-        assert_eq!([made[&Split], made[&GroupFromSessionPset], made[&GroupRangeIncl]], [times; 3]);
+        assert_eq!([made[&Split], made[&GroupFromSessionPset]], [times; 2]);
+        assert_eq!([made[&IntercommCreate], made[&GroupRangeIncl]], [times, 2 * times]);
+        let group = made.get(&CreateGroup).copied().unwrap_or(0);
+        assert_eq!(group, times * trace.header.rank.min(1) as usize);
         let between = made.get(&IntercommCreateFromGroups).copied();
         assert_eq!(between, parts.then_some(times), "{}", mpi.name);
         assert_eq!((made.get(&World), leaked(trace).len()), (None, 0));
@@ -352,7 +356,29 @@ fn sessions(mpi: &Mpi, ranks: u32, program: &Path, parts: bool) {
             let is = |event: &&Event| event.kind() == Some(kind);
             trace.events.values().flatten().filter(is).count()
         };
-        assert_eq!([Kind::Init, Kind::Allreduce].map(of), [1, times], "{}", mpi.name);
+        assert_eq!([Kind::Init, Kind::Allreduce].map(of), [1, 2 * times], "{}", mpi.name);
+    }
+}
+
+/// Two of four processes have the library: no constructor waits for the others, who are missing
+/// in what is put together.
+fn sessions_of_some(mpi: &Mpi, program: &Path) {
+    let words = [program, Path::new(":"), Path::new("-n"), Path::new("2"), program];
+    let plain = mpi.launch(2, &[], &words);
+    let directory = fresh(mpi, "sessions-of-some");
+    let with = mpi.launch(2, &settings(&directory, "on"), &words);
+    let both = format!("{}\n{}", told(mpi.name, &plain), told("with the library", &with));
+    assert!(plain.status.success() && with.status.success(), "{both}");
+    assert_eq!(sorted(&plain.stdout), sorted(&with.stdout), "{both}");
+    assert_eq!(text(&with.stderr).matches("not all of a communicator").count(), 2, "{both}");
+    let traces = traces(&directory);
+    let unified = Partial::merge_all(traces.iter().map(Partial::of)).finish();
+    let seen: Vec<_> = unified.jobs.iter().map(|job| (job.size, job.seen)).collect();
+    assert_eq!(seen, [(4, 2)], "{both}");
+    // Nobody has told what the members call it: each has it alone.
+    for object in &unified.objects {
+        let told = object.constructor == Constructor::CreateFromGroup;
+        assert!(!told || (object.size, object.seen) == (4, 1), "{object:?}");
     }
 }
 
@@ -362,7 +388,9 @@ fn programs_of_sessions_alone_are_recorded() {
         if mpi.name == "openmpi" {
             return; // Version 4 has no sessions.
         }
-        sessions(mpi, 4, &mpi.build(compiler, "sessions.c", "sessions", &[]), false);
+        let program = mpi.build(compiler, "sessions.c", "sessions", &[]);
+        sessions(mpi, 4, &program, false);
+        sessions_of_some(mpi, &program);
     });
 }
 
@@ -407,7 +435,9 @@ fn the_standard_abi_is_recorded_too() {
     constructors(&abi, &build("constructors.c", "constructors"));
     calls(&abi, &build("calls.c", "calls"));
     later_calls(&abi, &build("calls4.c", "calls4"), true);
-    sessions(&abi, 4, &build("sessions.c", "sessions"), true);
+    let program = build("sessions.c", "sessions");
+    sessions(&abi, 4, &program, true);
+    sessions_of_some(&abi, &program);
 }
 
 /// With `RANKWAY_TRACE_EVENTS=off` definitions alone.

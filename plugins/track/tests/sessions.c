@@ -26,7 +26,21 @@ static void once(const char *tag) {
   MPI_Comm_create_from_group(all, tag, MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
   MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm);
   MPI_Comm_split(comm, rank % 2, 0, &odd);
-  if (rank == 0) printf("%s: %d of %d\n", tag, sum, size);
+  // All but rank 0, the last one first; and the even against the odd.
+  MPI_Group back;
+  MPI_Comm most, sides;
+  int even = 0;
+  range[0][0] = size - 1, range[0][1] = 1, range[0][2] = -1;
+  MPI_Group_range_incl(all, 1, range, &back);
+  if (rank != 0) {
+    MPI_Comm_create_group(comm, back, 5, &most);
+    MPI_Comm_free(&most);
+  }
+  MPI_Intercomm_create(odd, 0, comm, 1 - rank % 2, 3, &sides);
+  MPI_Allreduce(&rank, &even, 1, MPI_INT, MPI_SUM, odd);
+  MPI_Comm_free(&sides);
+  MPI_Group_free(&back);
+  if (rank == 0) printf("%s: %d of %d, %d\n", tag, sum, size, even);
 #ifdef PARTS
   // The two halves.
   MPI_Group rest;
