@@ -19,7 +19,7 @@ use self::shape::{Shape, Unit, basic};
 use crate::arguments;
 use crate::output;
 use clap::Args as ClapArgs;
-use rankway::datatype::Level;
+use rankway::datatype::{Level, Plan};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -327,6 +327,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
             "error: --svg draws one named pattern\n\nFor more information, try 'rankway pack --help'."
         );
         return Ok(ExitCode::from(2));
+    }
+    // (What every copy would refuse, before MPIs are started.)
+    let plan = std::env::var_os(Plan::VARIABLE).unwrap_or_default();
+    if !plan.is_empty() {
+        Plan::check(&plan.to_string_lossy()).map_err(|e| e.to_string())?;
     }
     let patterns = patterns(args)?;
     let start = |name, key, library: &str| Rival { name, peer: Peer::start(key, library) };

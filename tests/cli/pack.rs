@@ -182,6 +182,19 @@ fn wrong_arguments_are_explained() {
     prints("pack", &["--help"], &["Examples:", "--vector", "to_manual", "--explain"]);
 }
 
+/// Before a pattern is made or an MPI started.
+#[test]
+fn a_plan_that_is_none_is_named() {
+    let out = command::command("pack", &["--size", "1G"])
+        .env("RANKWAY_DATATYPE_PLAN", "tile=fast")
+        .output()
+        .expect("the command starts");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{said}");
+    assert!(said.starts_with("rankway: \"tile=fast\" is no plan"), "{said}");
+    assert!(said.contains("RANKWAY_DATATYPE_PLAN") && out.stdout.is_empty(), "{said}");
+}
+
 #[test]
 fn a_closed_pipe_is_no_error() {
     closed_pipe("pack", &[&["vector-2", "--size", "8k"][..], &ALONE].concat());
