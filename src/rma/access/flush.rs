@@ -415,11 +415,11 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "sockets")]
     fn a_flush_of_all_asks_nobody_it_never_spoke_to() {
-        let blocks = (0..50_000_u32).map(|r| r / 8 * 16 + r % 8);
+        let in_eights = (0..50_000_u32).map(|r| r / 8 * 16 + r % 8);
         for map in [
             RankMap::direct(100_000),
             RankMap::affine(0, 99_999, -2, 50_000).unwrap(),
-            RankMap::from_lpids(0, blocks).unwrap(),
+            RankMap::from_lpids(0, in_eights).unwrap(),
         ] {
             let access = of_many(&map);
             access.lock_all_with(Assert::NOCHECK).unwrap();
