@@ -114,10 +114,22 @@ fn descriptions() {
     let _ = std::fs::remove_file(&path);
 }
 
+/// Folders for temporary files of commands that are no more.
+fn folders_of_the_dead() -> Vec<String> {
+    let all = std::fs::read_dir(std::env::temp_dir()).expect("a folder").flatten();
+    let names = all.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let dead = |name: &String| {
+        let pid = name.strip_prefix("rankway-pack-").and_then(|rest| rest.split('-').next());
+        pid.and_then(|pid| pid.parse().ok()).is_some_and(|pid| !processes::alive(pid))
+    };
+    names.filter(dead).collect()
+}
+
 /// The MPIs of the machine, each in a process of its own; one that is not there
 /// says why and what to install.
 #[test]
 fn mpis_that_are_there_and_that_are_not() {
+    let before = folders_of_the_dead();
     let args = ["vector-2", "structs", "--size", "64k", "--repetitions", "1"];
     let report = json("pack", &args);
     for (name, key) in [("Open MPI", "openmpi"), ("MPICH", "mpich")] {
@@ -137,13 +149,8 @@ fn mpis_that_are_there_and_that_are_not() {
     let args = [&args[..], &["--mpich", "libc.so.6", "--openmpi", "/nonexistent/a"]].concat();
     let text = prints("pack", &args, &["apt install libopenmpi3", "/nonexistent/a"]);
     assert!(text.contains("apt install libmpich12"), "{text}");
-    let left = std::fs::read_dir(std::env::temp_dir()).expect("a folder").flatten();
-    let names = left.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let dead = |name: &String| {
-        let pid = name.strip_prefix("rankway-pack-").and_then(|rest| rest.split('-').next());
-        pid.and_then(|pid| pid.parse().ok()).is_some_and(|pid| !processes::alive(pid))
-    };
-    let left: Vec<_> = names.filter(dead).collect();
+    let left = folders_of_the_dead();
+    let left: Vec<_> = left.iter().filter(|name| !before.contains(name)).collect();
     assert!(left.is_empty(), "{left:?} are left in the folder for temporary files");
 }
 
