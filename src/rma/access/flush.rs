@@ -82,9 +82,8 @@ impl<N: Netmod> Access<N> {
         self.drain(&[])
     }
 
-    /// The ranks that may have been issued to since the last flush: those of all marks,
-    /// of which where ranks share one only those that have an entry, if these are sooner
-    /// found.
+    /// The ranks that may have been issued to since the last flush: those of all marks;
+    /// where ranks share marks, of those the ranks that have an entry, if these can be told.
     fn marked(&self) -> Vec<u32> {
         let shared = self.ranks as usize > MARKS;
         if let Some(inserted) = shared.then(|| self.inserted()).flatten() {
