@@ -12,14 +12,18 @@ use rankway::boot::alone::Alone;
 use rankway::device::{self, Context, Device, DeviceError, Options};
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::{NetError, Netmod};
-use rankway::rankmap::{Process, RankMap};
+use rankway::rankmap::{MapError, Process, RankMap};
 use rankway::rma::{Access, Backing, Communicator, Window};
+use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// The models, by the paper's names, in its order.
 pub(crate) const MODELS: [&str; 6] = ["direct", "offset", "stride", "blockstride", "lut", "mlut"];
+
+/// Communicators that this many odd/even splits of the world make, one of the other.
+pub(crate) const GENERATIONS: [&str; 4] = ["gen1", "gen2", "gen3", "gen4"];
 
 /// What the puts go through.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +78,10 @@ pub(crate) struct Fixture<N: Netmod = Ofi> {
     /// Beside a mapped window: one that the library's own loop puts to.
     pub(crate) beside: Option<Window<N>>,
     groups: [u32; 2],
+    /// The world that generations are split off, once it is asked for.
+    world: OnceCell<u32>,
+    /// World ranks that the models' ranks name, in turn.
+    targets: Vec<u32>,
     /// Size of the models' communicators.
     pub(crate) ranks: u32,
     /// Kept for the window's sake; empty when the window allocates.
@@ -142,19 +150,38 @@ impl<N: Netmod> Fixture<N> {
             }
             _ => None,
         };
-        let group = |device: &Arc<Device<N>>| {
-            let peers = targets.len() as u32;
-            let lpids = (0..ranks * 2).map(|lpid| targets[(lpid % peers) as usize]);
-            let members = RankMap::from_lpids(0, lpids).map_err(|e| text(&e))?;
-            device.add_group(members).map_err(|e| text(&e))
-        };
-        let groups = [group(context.device())?, group(context.device())?];
-        Ok(Fixture { context, window, beside, groups, ranks, _memory: memory })
+        let group = || group(context.device(), targets, ranks * 2);
+        let (groups, world, targets) = ([group()?, group()?], OnceCell::new(), targets.to_vec());
+        Ok(Fixture { context, window, beside, groups, world, targets, ranks, _memory: memory })
     }
 
-    /// The rank map of a model, over the groups that name the target.
+    /// The rank map of a model or of a generation, over the groups that name the target.
     pub(crate) fn map(&self, model: &str) -> Result<RankMap, String> {
-        map_over(model, self.ranks, self.groups)
+        match (1..).zip(GENERATIONS).find(|(_, name)| *name == model) {
+            Some((splits, _)) => self.generation(splits),
+            None => map_over(model, self.ranks, self.groups),
+        }
+    }
+
+    /// The odd ranks of the odd ranks, so many times, of a world; as many as other
+    /// models have, however often it was split.
+    fn generation(&self, splits: usize) -> Result<RankMap, String> {
+        let text = |e: MapError| e.to_string();
+        let mut size = self.ranks << GENERATIONS.len();
+        let world = match self.world.get() {
+            Some(&pg) => pg,
+            None => {
+                let pg = group(self.context.device(), &self.targets, size)?;
+                *self.world.get_or_init(|| pg)
+            }
+        };
+        let mut map = RankMap::affine(world, 0, 1, size).map_err(text)?;
+        for _ in 0..splits {
+            size /= 2;
+            let odd = RankMap::affine(0, 1, 2, size).map_err(text)?;
+            map = map.compose(&odd).map_err(text)?;
+        }
+        map.slice(0..self.ranks).map_err(text)
     }
 
     /// An access to the window through a model's map, in an open epoch, every
@@ -175,6 +202,13 @@ impl<N: Netmod> Fixture<N> {
         access.flush_all().map_err(|e| e.to_string())?;
         Ok(access)
     }
+}
+
+/// Adds a process group of so many lpids, which name these world ranks in turn.
+fn group<N: Netmod>(device: &Device<N>, targets: &[u32], size: u32) -> Result<u32, String> {
+    let lpids = targets.iter().copied().cycle().take(size as usize);
+    let members = RankMap::from_lpids(0, lpids).map_err(|e| e.to_string())?;
+    device.add_group(members).map_err(|e| e.to_string())
 }
 
 /// The rank map of a model with `n` ranks, over two process groups of `2 n` each.

@@ -1,15 +1,17 @@
 //! `rankway rate`: how many puts a second can be issued.
 
 mod loops;
+mod mixed;
 mod network;
 mod raw;
 mod report;
 
 use crate::compared::{self, compared};
-use crate::fixture::{self, Fixture, MODELS, Network};
+use crate::fixture::{self, Fixture, GENERATIONS, MODELS, Network};
 use crate::{arguments, count, output};
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
+use mixed::MIXED;
 use network::NetworkReport;
 use rankway::boot::{self, Boot, local};
 use raw::Measured;
@@ -29,10 +31,11 @@ use std::sync::Arc;
 #[derive(clap::Args)]
 #[command(
     allow_negative_numbers = true,
-    after_help = "Examples:\n  rankway rate\n  rankway rate --network shm,tcp --size 8,1024\n  \
+    after_help = "Examples:\n  rankway rate\n  rankway rate --network shm,tcp --size 8,1024 --window 1,32,1024\n  \
     mpirun -n 2 rankway rate --network shm\n  rankway rate --netmod ucx\n\
-    JSON keys: networks[].{netmod,network,provider,size,raw_inject,raw_write,store,view,view_checked,\
-    vc_vcrt,vc_vcrt_checked,reference}, networks[].rows[].{model,unchecked,unchecked_ratio,checked,\
+    JSON keys: networks[].{netmod,network,provider,size,window,raw_inject,raw_write,store,view,view_checked,\
+    vc_vcrt,vc_vcrt_checked,vc_vcrt_mixed,vc_vcrt_mixed_checked,\
+    reference}, networks[].rows[].{model,unchecked,unchecked_ratio,checked,\
     checked_ratio,map_bytes}, instructions.MODEL.{translation,put_checked,put_unchecked}, \
     figures[].{what,measured,at_least,met}; rates in million puts a second, null where there is no \
     such loop"
@@ -43,8 +46,9 @@ pub(crate) struct Args {
     /// Netmod
     #[arg(long, default_value = compared::NAMES[0], value_parser = PossibleValuesParser::new(compared::NAMES))]
     netmod: String,
-    /// Models to measure
-    #[arg(long, value_delimiter = ',', default_values = MODELS, value_parser = MODELS)]
+    /// Models to measure; gen1 to gen4 are one after the other by odd/even splits,
+    /// mixed is 64 communicators of all models in random order
+    #[arg(long, value_delimiter = ',', default_values = models(), value_parser = PossibleValuesParser::new(models()))]
     models: Vec<String>,
     /// Bytes of a put, at most 4M; several with commas
     #[arg(long, value_delimiter = ',', default_value = "8", value_parser = arguments::put_bytes)]
@@ -55,9 +59,9 @@ pub(crate) struct Args {
     /// Ranks of each model's communicator
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(8..=1 << 20))]
     ranks: u32,
-    /// Puts between two flushes, on providers of a network
-    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
-    window: u32,
+    /// Puts between two flushes, on providers of a network; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "256", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    window: Vec<u32>,
     /// Puts in one measurement; chosen by the clock without it
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     iterations: Option<u32>,
@@ -82,6 +86,11 @@ pub(crate) struct Args {
 const NETWORKS: &str = "Networks to measure. ofi: null (infinitely fast), mapped, or a libfabric \
     provider [default: null,mapped,shm]. ucx, over the transports UCX_TLS allows: mapped, shm (a \
     window in UCX's own memory), created (one in the user's) [default: mapped,shm]";
+
+/// What `--models` may be.
+fn models() -> impl Iterator<Item = &'static str> {
+    MODELS.into_iter().chain(GENERATIONS).chain([MIXED])
+}
 
 /// How far the measuring is.
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -145,19 +154,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
 fn plans(args: &Args) -> Result<Vec<Plan>, String> {
     let networks = compared!(&*args.netmod, N => networks::<N>(&args.network))
         .ok_or_else(|| no_loops(&args.netmod))??;
-    let plan = |(name, network): &(String, Network), size: &u32| Plan {
+    let plan = |(name, network): &(String, Network), size: u32, window: u32| Plan {
         netmod: args.netmod.clone(),
         network: network.clone(),
         name: name.clone(),
         models: args.models.clone(),
-        size: *size as usize,
+        size: size as usize,
         ranks: args.ranks,
-        window: args.window as usize,
+        window: window as usize,
         iterations: args.iterations.map(|n| n as usize),
         rounds: args.rounds,
     };
-    let all = networks.iter().flat_map(|n| args.size.iter().map(move |size| plan(n, size)));
-    Ok(all.collect())
+    let mut plans = Vec::new();
+    for network in &networks {
+        for &size in &args.size {
+            let windows = args.window.iter().map(|&window| plan(network, size, window));
+            // One says all where the loops do not flush.
+            let mut seen = false;
+            plans.extend(
+                windows.filter(|p| loops::is_flushed(p) || !std::mem::replace(&mut seen, true)),
+            );
+        }
+    }
+    Ok(plans)
 }
 
 /// The networks of these names, or the usual ones.

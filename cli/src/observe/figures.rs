@@ -85,6 +85,27 @@ pub const TABLE_V_BLUES_8_THEORETICAL: ByModel<f64> =
 pub const TABLE_V_BLUES_2_REAL: ByModel<f64> =
     paper("Blues, 2 processes, real", [4.302, 4.311, 4.313, 4.303, 4.304, 4.297]);
 
+/// A communicator made by odd/even splits, one of the other: million puts of 8
+/// bytes a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Generation {
+    /// Splits between it and the world.
+    pub splits: u32,
+    /// Open MPI with sparse groups, which asks parent after parent.
+    pub sparse_group: f64,
+    /// MPICH with AV-Rankmap.
+    pub av_rankmap: f64,
+}
+
+/// Guo et al. (2017), Table VI; the world first.
+pub const TABLE_VI: [Generation; 5] = [
+    Generation { splits: 0, sparse_group: 13.0, av_rankmap: 98.78 },
+    Generation { splits: 1, sparse_group: 10.27, av_rankmap: 89.65 },
+    Generation { splits: 2, sparse_group: 9.26, av_rankmap: 89.63 },
+    Generation { splits: 3, sparse_group: 8.41, av_rankmap: 89.65 },
+    Generation { splits: 4, sparse_group: 7.57, av_rankmap: 89.64 },
+];
+
 /// Cache misses of one process that issues 8 million puts of 8 bytes to each of
 /// the other ranks in turn, caches warm: Guo et al. (2017), Table IV. Blues is
 /// an Intel Xeon E5-2670, Mira a Blue Gene/Q; there is no mlut on Mira.

@@ -1,12 +1,15 @@
 //! The measured loops: ours, the provider's own, and the VC-VCRT baseline.
 
+use super::mixed::{self, MIXED, Order};
 use super::network::{NetworkReport, Row};
 use super::raw::Measured;
 use super::{Plan, Step};
-use crate::fixture::{Fixture, NULL, Network};
+use crate::fixture::{Fixture, MODELS, NULL, Network};
 use rankway::av::Transport;
 use rankway::netmod::{AGAIN, Netmod};
+use rankway::rankmap::Process;
 use rankway::rma::{Access, View};
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -33,7 +36,7 @@ fn farewell(plan: &Plan) -> usize {
 /// Returns true if the loops flush after every `window` puts, since the provider
 /// holds a limited number of them. UCX queues by itself, and its own loop
 /// flushes once.
-fn is_flushed(plan: &Plan) -> bool {
+pub(super) fn is_flushed(plan: &Plan) -> bool {
     match &plan.network {
         Network::Provider(name) => name != NULL,
         _ => false,
@@ -66,6 +69,11 @@ enum What {
     /// Puts through the access of a model, by its place in the plan.
     Put(usize),
     PutChecked(usize),
+    /// Puts through many communicators in random order.
+    VcMixed,
+    VcMixedChecked,
+    Mixed,
+    MixedChecked,
 }
 
 struct Cell<'a> {
@@ -114,8 +122,15 @@ pub(super) fn measure<N: Measured>(
     plan: &Plan,
     step: &mut dyn FnMut(Step),
 ) -> Result<NetworkReport, String> {
-    let accesses = plan.models.iter().map(|m| fixture.access(m)).collect::<Result<Vec<_>, _>>()?;
-    let first = &accesses[0];
+    // A flush of each of many communicators is not what one of one costs.
+    let mixes = plan.models.iter().any(|m| m == MIXED) && !is_flushed(plan);
+    let models: Vec<&str> = plan.models.iter().map(|m| &**m).filter(|m| *m != MIXED).collect();
+    let accesses = models.iter().map(|m| fixture.access(m)).collect::<Result<Vec<_>, _>>()?;
+    let many = mixes.then(|| mixed::accesses(fixture)).transpose()?;
+    let first = accesses.first().or(many.as_ref().map(|all| &all[0]));
+    let first = first.ok_or(
+        "mixed: measured where puts need no flush in between: over null or mapped windows",
+    )?;
     let mapped = plan.network == Network::Mapped;
     if mapped && !first.is_mapped() {
         return Err("the window's memory could not be mapped by the peers of this node".into());
@@ -123,12 +138,14 @@ pub(super) fn measure<N: Measured>(
     let data = &vec![0x5a_u8; plan.size][..];
     let window = if is_flushed(plan) { plan.window } else { usize::MAX };
     let shift = (cell_bytes(plan) / 8).trailing_zeros();
-    let beside =
-        fixture.beside.as_ref().map(|w| fixture.access_to(w, &plan.models[0])).transpose()?;
+    let beside = fixture.beside.as_ref().map(|w| fixture.access_to(w, MODELS[0])).transpose()?;
     let (raw_targets_of, cell) = (beside.as_ref().unwrap_or(first), cell_bytes(plan));
     let (targets, _) = &raw_targets(raw_targets_of, cell)?;
     let (_, starts) = &raw_targets(first, cell)?;
-    let vc = &VcWindow::new(fixture, first)?;
+    let connections = &Connections::new([first].into_iter().chain(many.iter().flatten()))?;
+    let vc = &VcWindow::new(fixture, first, connections)?;
+    let vcs = many.as_ref().map(|all| mixed::vc_windows(fixture, all, connections)).transpose()?;
+    let order = &Order::new(fixture.ranks);
     let (netmod, endpoint) = fixture.context.endpoint(vc.transport).ok_or("no provider is open")?;
     // Longer puts are tracked writes; then the loops around inject say nothing.
     let short = mapped || plan.size <= netmod.caps().inject_size;
@@ -162,6 +179,16 @@ pub(super) fn measure<N: Measured>(
         cells
             .push(Cell::new(What::PutChecked(i), move |n| checked(access, data, n, window, shift)));
     }
+    if let (Some(all), Some(vcs)) = (&many, &vcs) {
+        let run = move |n| mixed::vc_unchecked(vcs, order, data, n, shift);
+        let checked = move |n| mixed::vc_checked(vcs, order, data, n, shift);
+        if short {
+            cells.extend([Cell::new(What::VcMixed, run), Cell::new(What::VcMixedChecked, checked)]);
+        }
+        let run = move |n| mixed::unchecked(all, order, data, n, shift);
+        let checked = move |n| mixed::checked(all, order, data, n, shift);
+        cells.extend([Cell::new(What::Mixed, run), Cell::new(What::MixedChecked, checked)]);
+    }
     step(Step::Ahead(cells.len() as u64 * u64::from(plan.rounds)));
     for _ in 0..plan.rounds {
         for cell in &mut cells {
@@ -176,23 +203,31 @@ pub(super) fn measure<N: Measured>(
     let inject = best(What::RawInject).filter(|_| !is_flushed(plan));
     let network = inject.or(best(What::RawWrite));
     let reference = best(What::Store).or(network).unwrap_or(f64::NAN);
-    let rows = plan.models.iter().zip(&accesses).enumerate().map(|(i, (model, access))| {
-        let rate = |what| best(what).unwrap_or(f64::NAN);
-        let (unchecked, checked) = (rate(What::Put(i)), rate(What::PutChecked(i)));
+    let row = |model: &str, [unchecked, checked]: [What; 2], map_bytes| {
+        let [unchecked, checked] = [unchecked, checked].map(|what| best(what).unwrap_or(f64::NAN));
         Row {
-            model: model.clone(),
+            model: model.to_owned(),
             unchecked,
             unchecked_ratio: unchecked / reference,
             checked,
             checked_ratio: checked / reference,
-            map_bytes: access.map().bytes(),
+            map_bytes,
         }
+    };
+    let each = models.iter().zip(&accesses).enumerate().map(|(i, (model, access))| {
+        row(model, [What::Put(i), What::PutChecked(i)], access.map().bytes())
     });
+    let mixed = many.iter().map(|all| {
+        let bytes = all.iter().map(|access| access.map().bytes()).sum();
+        row(MIXED, [What::Mixed, What::MixedChecked], bytes)
+    });
+    let rows = each.chain(mixed);
     Ok(NetworkReport {
         netmod: plan.netmod.clone(),
         network: plan.name.clone(),
         provider: if mapped { "mapped window".into() } else { netmod.caps().provider.clone() },
         size: plan.size,
+        window: is_flushed(plan).then_some(plan.window),
         raw_inject: best(What::RawInject),
         raw_write: best(What::RawWrite),
         store: best(What::Store),
@@ -200,6 +235,8 @@ pub(super) fn measure<N: Measured>(
         view_checked: best(What::ViewChecked),
         vc_vcrt: best(What::Vc),
         vc_vcrt_checked: best(What::VcChecked),
+        vc_vcrt_mixed: best(What::VcMixed),
+        vc_vcrt_mixed_checked: best(What::VcMixedChecked),
         reference,
         rows: rows.collect(),
     })
@@ -256,7 +293,7 @@ fn store_loop(starts: &[*mut u64], shift: u32, count: usize) -> Result<(), Strin
 
 /// The displacement, in words, that puts to a rank go to.
 #[inline(always)]
-fn place(rank: u32, shift: u32) -> usize {
+pub(super) fn place(rank: u32, shift: u32) -> usize {
     ((rank % CELLS) as usize) << shift
 }
 
@@ -282,7 +319,7 @@ fn unchecked<N: Netmod>(
 /// Makes space and puts again until the provider takes it.
 #[cold]
 #[inline(never)]
-fn insist<N: Netmod>(
+pub(super) fn insist<N: Netmod>(
     access: &Access<N>,
     mut rc: isize,
     data: &[u8],
@@ -386,10 +423,45 @@ struct Vc {
     _rest: [u8; 448],
 }
 
+/// The virtual connections of all communicators of a job, by process group and lpid.
+pub(super) struct Connections(BTreeMap<u32, Vec<Vc>>);
+
+impl Connections {
+    pub(super) fn new<'a, N: Netmod>(
+        accesses: impl Iterator<Item = &'a Access<N>>,
+    ) -> Result<Connections, String> {
+        let mut groups: BTreeMap<u32, Vec<Vc>> = BTreeMap::new();
+        for access in accesses {
+            for (rank, process) in (0..).zip(access.map().iter()) {
+                let group = groups.entry(process.pg).or_default();
+                let lpid = process.lpid as usize;
+                group.resize_with(group.len().max(lpid + 1), Vc::default);
+                group[lpid] = Vc::of(access, rank)?;
+            }
+        }
+        Ok(Connections(groups))
+    }
+}
+
+impl Vc {
+    fn of<N: Netmod>(access: &Access<N>, rank: u32) -> Result<Vc, String> {
+        let mapped = access.mapped(rank).map_err(|e| e.to_string())?;
+        let raw = access.raw_target(rank).map_err(|e| e.to_string())?;
+        let (dest, addr, key) = raw.map_or((0, 0, 0), |t| (t.dest, t.addr, t.key));
+        let mapped = mapped.unwrap_or(std::ptr::null_mut());
+        Ok(Vc { dest, mapped, addr, key, _rest: [0; 448] })
+    }
+}
+
+impl Default for Vc {
+    fn default() -> Vc {
+        Vc { dest: 0, mapped: std::ptr::null_mut(), addr: 0, key: 0, _rest: [0; 448] }
+    }
+}
+
 /// The same put over a table of pointers to virtual connections.
-struct VcWindow<'a, N: Netmod> {
-    vcrt: Vec<*const Vc>,
-    _vcs: Vec<Vc>,
+pub(super) struct VcWindow<'a, N: Netmod> {
+    vcrt: Vec<&'a Vc>,
     transport: Transport,
     inject_handle: N::InjectHandle,
     inject_size: usize,
@@ -400,30 +472,24 @@ struct VcWindow<'a, N: Netmod> {
 }
 
 impl<'a, N: Netmod> VcWindow<'a, N> {
-    fn new(fixture: &Fixture<N>, access: &'a Access<N>) -> Result<VcWindow<'a, N>, String> {
-        let mut vcs = Vec::new();
-        let (mut transport, mut addr, mut key) = (None, 0, 0);
-        for rank in 0..access.map().len() {
-            let mapped = access.mapped(rank).map_err(|e| e.to_string())?;
-            let raw = access.raw_target(rank).map_err(|e| e.to_string())?;
-            let dest = raw.map_or(0, |t| t.dest);
-            if let Some(t) = raw {
-                (transport, addr, key) = (Some(t.transport), t.addr, t.key);
-            }
-            let mapped = mapped.unwrap_or(std::ptr::null_mut());
-            let (peer_addr, peer_key) = raw.map_or((0, 0), |t| (t.addr, t.key));
-            vcs.push(Vc { dest, mapped, addr: peer_addr, key: peer_key, _rest: [0; 448] });
-        }
+    /// A communicator with the ranks of an access, among whose processes the
+    /// connections are.
+    pub(super) fn new(
+        fixture: &Fixture<N>,
+        access: &'a Access<N>,
+        connections: &'a Connections,
+    ) -> Result<VcWindow<'a, N>, String> {
+        let raw = access.raw_target(access.map().len() - 1).map_err(|e| e.to_string())?;
+        let (addr, key) = raw.map_or((0, 0), |t| (t.addr, t.key));
         let any = [Transport::Network, Transport::Local];
-        let transport =
-            transport.or_else(|| any.into_iter().find(|&t| fixture.context.endpoint(t).is_some()));
-        let transport = transport.ok_or("no provider is open")?;
+        let open = || any.into_iter().find(|&t| fixture.context.endpoint(t).is_some());
+        let transport = raw.map(|t| t.transport).or_else(open).ok_or("no provider is open")?;
         let (netmod, endpoint) =
             fixture.context.endpoint(transport).ok_or("no provider is open")?;
         let (_, bytes) = fixture.window.local().map_err(|e| e.to_string())?;
+        let of = |process: Process| &connections.0[&process.pg][process.lpid as usize];
         Ok(VcWindow {
-            vcrt: vcs.iter().map(|vc| &raw const *vc).collect(),
-            _vcs: vcs,
+            vcrt: access.map().iter().map(of).collect(),
             transport,
             inject_handle: N::inject_handle(endpoint),
             inject_size: netmod.caps().inject_size,
@@ -439,8 +505,8 @@ impl<'a, N: Netmod> VcWindow<'a, N> {
     /// many from its `disp`th word on.
     #[inline(always)]
     unsafe fn put(&self, buf: *const u8, len: usize, rank: u32, disp: usize) -> isize {
-        // SAFETY: `rank` has a connection, so it is in range; connections live as long as self.
-        let vc = unsafe { &**self.vcrt.get_unchecked(rank as usize) };
+        // SAFETY: `rank` has a connection, so it is in range.
+        let vc = unsafe { *self.vcrt.get_unchecked(rank as usize) };
         if !vc.mapped.is_null() {
             // SAFETY: mapped window memory, and `len` bytes on both sides.
             unsafe { vc.mapped.add(disp * 8).copy_from_nonoverlapping(buf, len) };
@@ -474,10 +540,15 @@ impl<'a, N: Netmod> VcWindow<'a, N> {
                 }
                 issued += (burst - issued).min(self.vcrt.len());
             }
-            self.access.put(&[0; 8], 0, 0).map_err(|e| e.to_string())?;
-            self.access.flush_all().map_err(|e| e.to_string())?;
+            self.flush()?;
         }
         Ok(())
+    }
+
+    /// A last put, through the access, and its flush.
+    pub(super) fn flush(&self) -> Result<(), String> {
+        self.access.put(&[0; 8], 0, 0).map_err(|e| e.to_string())?;
+        self.access.flush_all().map_err(|e| e.to_string())
     }
 
     /// As [`insist`].
@@ -492,6 +563,23 @@ impl<'a, N: Netmod> VcWindow<'a, N> {
         if rc == 0 { Ok(()) } else { Err(format!("the provider answered {rc}")) }
     }
 
+    /// One put.
+    #[inline(always)]
+    pub(super) fn issue(&self, data: &[u8], rank: u32, shift: u32) -> Result<(), String> {
+        let disp = place(rank, shift);
+        // SAFETY: rank is in range and targets hold the data.
+        let rc = unsafe { self.put(data.as_ptr(), data.len(), rank, disp) };
+        if rc == 0 { Ok(()) } else { self.insist(rc, data, rank, disp) }
+    }
+
+    #[inline(always)]
+    pub(super) fn issue_checked(&self, data: &[u8], rank: u32, shift: u32) -> Result<(), String> {
+        if rank >= self.vcrt.len() as u32 || data.len() > black_box(self.bytes) {
+            return Err("out of range".into());
+        }
+        self.issue(data, rank, shift)
+    }
+
     fn unchecked(
         &self,
         data: &[u8],
@@ -499,25 +587,11 @@ impl<'a, N: Netmod> VcWindow<'a, N> {
         window: usize,
         shift: u32,
     ) -> Result<(), String> {
-        self.rounds(count, window, |rank| {
-            let disp = place(rank, shift);
-            // SAFETY: rank is in range and targets hold the data.
-            let rc = unsafe { self.put(data.as_ptr(), data.len(), rank, disp) };
-            if rc == 0 { Ok(()) } else { self.insist(rc, data, rank, disp) }
-        })
+        self.rounds(count, window, |rank| self.issue(data, rank, shift))
     }
 
     fn checked(&self, data: &[u8], count: usize, window: usize, shift: u32) -> Result<(), String> {
-        let ranks = self.vcrt.len() as u32;
-        self.rounds(count, window, |rank| {
-            if rank >= ranks || data.len() > black_box(self.bytes) {
-                return Err("out of range".into());
-            }
-            let disp = place(rank, shift);
-            // SAFETY: checked just now.
-            let rc = unsafe { self.put(data.as_ptr(), data.len(), rank, disp) };
-            if rc == 0 { Ok(()) } else { self.insist(rc, data, rank, disp) }
-        })
+        self.rounds(count, window, |rank| self.issue_checked(data, rank, shift))
     }
 }
 

@@ -1,5 +1,7 @@
 //! What was measured on one network.
 
+use super::mixed::MIXED;
+use crate::fixture::GENERATIONS;
 use serde::{Deserialize, Serialize};
 
 /// One network; rates in million puts a second.
@@ -10,6 +12,8 @@ pub(super) struct NetworkReport {
     pub(super) provider: String,
     /// Bytes of a put.
     pub(super) size: usize,
+    /// Puts between two flushes, where that is limited.
+    pub(super) window: Option<usize>,
     /// The library's puts that are copied at the call, in a loop.
     pub(super) raw_inject: Option<f64>,
     /// The library's tracked puts in a loop, windowed.
@@ -21,6 +25,11 @@ pub(super) struct NetworkReport {
     pub(super) view_checked: Option<f64>,
     pub(super) vc_vcrt: Option<f64>,
     pub(super) vc_vcrt_checked: Option<f64>,
+    /// As [`MIXED`], through virtual connections.
+    ///
+    /// [`MIXED`]: super::mixed::MIXED
+    pub(super) vc_vcrt_mixed: Option<f64>,
+    pub(super) vc_vcrt_mixed_checked: Option<f64>,
     /// What the ratios are to.
     pub(super) reference: f64,
     pub(super) rows: Vec<Row>,
@@ -31,6 +40,23 @@ impl NetworkReport {
     pub(super) fn best_affine(&self, figure: fn(&Row) -> f64) -> f64 {
         let affine = |row: &&Row| ["direct", "offset", "stride"].contains(&&*row.model);
         self.rows.iter().filter(affine).map(figure).fold(f64::NAN, f64::max)
+    }
+
+    /// The slowest of the generations of splits by the fastest.
+    pub(super) fn generations(&self, figure: fn(&Row) -> f64) -> f64 {
+        let rows = self.rows.iter().filter(|row| GENERATIONS.contains(&&*row.model));
+        let (least, most) = rows
+            .map(figure)
+            .fold((f64::NAN, f64::NAN), |(least, most), rate| (rate.min(least), rate.max(most)));
+        least / most
+    }
+
+    /// Puts over mixed communicators in random order, by those through virtual
+    /// connections.
+    pub(super) fn mixed(&self) -> f64 {
+        let ours = self.rows.iter().find(|row| row.model == MIXED);
+        let ours = ours.map_or(f64::NAN, |row| row.unchecked);
+        ours / self.vc_vcrt_mixed.unwrap_or(f64::NAN)
     }
 }
 

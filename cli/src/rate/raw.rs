@@ -69,10 +69,13 @@ impl Measured for Ofi {
     fn figures(report: &NetworkReport) -> Vec<(&'static str, f64, f64)> {
         let unchecked = report.best_affine(|row| row.unchecked_ratio);
         let checked = report.best_affine(|row| row.checked_ratio);
+        let generations = report.generations(|row| row.unchecked);
         match report.network.as_str() {
             "null" => vec![
                 ("null provider, unchecked / fi_inject_write loop", unchecked, 0.75),
                 ("null provider, checked / fi_inject_write loop", checked, 0.55),
+                ("null provider, gen1 to gen4, slowest / fastest", generations, 0.97),
+                ("null provider, 64 mixed / vc-vcrt's 64 mixed", report.mixed(), 1.0),
             ],
             "shm" => vec![("shm, checked / fi_write loop", checked, 0.95)],
             "mapped" => {

@@ -1,9 +1,11 @@
 //! What `rankway rate` found, for people and for machines.
 
+use super::mixed::MIXED;
 use super::network::NetworkReport;
 use super::raw::Measured;
 use crate::compared::compared;
 use crate::count::Counted;
+use crate::fixture::GENERATIONS;
 use crate::output::{NONE, Table, bytes, maybe, number, rate};
 use crate::plot;
 use rankway::netmod::{Calls, Netmod};
@@ -85,6 +87,7 @@ impl Report {
         let mut table = Table::new(&[
             "network",
             "size",
+            "window",
             "model",
             "unchecked",
             "unchecked_ratio",
@@ -97,6 +100,7 @@ impl Report {
                 table.row(&[
                     n.network.clone(),
                     n.size.to_string(),
+                    n.window.map_or(String::new(), |window| window.to_string()),
                     r.model.clone(),
                     number(r.unchecked, 3),
                     number(r.unchecked_ratio, 3),
@@ -114,13 +118,13 @@ impl Report {
             .networks
             .first()
             .map_or(Vec::new(), |n| n.rows.iter().map(|r| &*r.model).collect());
-        let paper = figures::TABLE_V_BLUES_2_THEORETICAL;
         let mut series = Vec::new();
         for n in &self.networks {
-            let rates = n.rows.iter().map(|r| r.unchecked).collect();
+            let rate = |model| n.rows.iter().find(|r| r.model == model).map(|r| r.unchecked);
+            let rates = models.iter().map(|&model| rate(model).unwrap_or(f64::NAN)).collect();
             series.push((format!("{}, unchecked", n.network), rates));
         }
-        let theirs = models.iter().map(|m| paper.get(m).unwrap_or(f64::NAN)).collect();
+        let theirs = models.iter().map(|m| published(m).unwrap_or(f64::NAN)).collect();
         series.push(("paper, theoretical network".to_owned(), theirs));
         let title = "Puts issued per second, by rank-map model";
         plot::bars(path, title, &models, &series, "million puts a second")
@@ -146,8 +150,9 @@ impl Report {
             "instr.\nput",
             "map\nbytes",
         ]);
-        table
-            .title(format!("Put issue rate over {} ({}), {} bytes", n.network, n.provider, n.size));
+        let flush = n.window.map_or(String::new(), |n| format!(", a flush every {n} puts"));
+        let NetworkReport { network, provider, size, .. } = n;
+        table.title(format!("Put issue rate over {network} ({provider}), {size} bytes{flush}"));
         table.title(format!(
             "Best of several rounds; ratios to the {reference} loop of the same run"
         ));
@@ -172,6 +177,11 @@ impl Report {
             cells.extend([rate(checked * 1e6), number(checked / n.reference, 2)]);
             table.row(&cells);
         }
+        if let (Some(vc), Some(checked)) = (n.vc_vcrt_mixed, n.vc_vcrt_mixed_checked) {
+            let mut cells = plain(&format!("vc-vcrt, {MIXED}"), vc).to_vec();
+            cells.extend([rate(checked * 1e6), number(checked / n.reference, 2)]);
+            table.row(&cells);
+        }
         for r in &n.rows {
             let counted = self.instructions.get(r.model.as_str());
             table.row(&[
@@ -180,7 +190,7 @@ impl Report {
                 number(r.unchecked_ratio, 2),
                 rate(r.checked * 1e6),
                 number(r.checked_ratio, 2),
-                maybe(paper.get(&r.model)),
+                maybe(published(&r.model)),
                 maybe(counted.map(|c| c.translation)),
                 maybe(counted.map(|c| format!("{}/{}", c.put_unchecked, c.put_checked))),
                 bytes(r.map_bytes as u64),
@@ -188,7 +198,27 @@ impl Report {
         }
         table
             .note(format!("paper: {} (other machine); instr. put: unchecked/checked", paper.label));
+        if n.rows.iter().any(|r| GENERATIONS.contains(&&*r.model)) {
+            let sparse = figures::TABLE_VI.map(|generation| generation.sparse_group.to_string());
+            table.note(format!(
+                "gen1 to gen4: each by an odd/even split of the one before; paper: Table VI, where Open MPI's \
+                 sparse groups have {} from the world on",
+                sparse.join(", ")
+            ));
+        }
+        if n.rows.iter().any(|r| r.model == MIXED) {
+            table.note(format!("{MIXED}: 64 communicators of all models, in random order"));
+        }
         table
+    }
+}
+
+/// Of the paper, for a model or a generation of splits.
+fn published(model: &str) -> Option<f64> {
+    let generation = (1..).zip(GENERATIONS).find(|(_, name)| *name == model);
+    match generation {
+        Some((splits, _)) => figures::TABLE_VI.get(splits).map(|row| row.av_rankmap),
+        None => figures::TABLE_V_BLUES_2_THEORETICAL.get(model),
     }
 }
 

@@ -1,0 +1,130 @@
+//! Many communicators of all models at once, called in random order: no loop
+//! around one map, and no branch that is always the same.
+
+use super::loops::{Connections, VcWindow, insist, place};
+use crate::fixture::{Fixture, MODELS};
+use rankway::netmod::Netmod;
+use rankway::rma::Access;
+
+/// What it is called where models are.
+pub(super) const MIXED: &str = "mixed";
+/// Communicators, and as many places in an order where each is called.
+const COUNT: usize = 64;
+/// Puts before the order begins again: more than a predictor of branches keeps.
+const PERIOD: usize = 8192;
+
+/// A communicator and a rank for each put, in turn.
+pub(super) struct Order(Vec<(u32, u32)>);
+
+impl Order {
+    pub(super) fn new(ranks: u32) -> Order {
+        // xorshift64 (Marsaglia 2003).
+        let mut state = 7_u64;
+        let mut random = |below: u32| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state % u64::from(below)) as u32
+        };
+        Order((0..PERIOD).map(|_| (random(COUNT as u32), random(ranks))).collect())
+    }
+
+    #[inline(always)]
+    fn follow(
+        &self,
+        count: usize,
+        mut put: impl FnMut(usize, u32) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let mut left = count;
+        while left > 0 {
+            let chunk = &self.0[..self.0.len().min(left)];
+            for &(at, rank) in chunk {
+                put(at as usize % COUNT, rank)?;
+            }
+            left -= chunk.len();
+        }
+        Ok(())
+    }
+}
+
+/// An access of each communicator: the models in turn, each with a map of its own.
+pub(super) fn accesses<N: Netmod>(fixture: &Fixture<N>) -> Result<[Access<N>; COUNT], String> {
+    let models = MODELS.iter().cycle().take(COUNT);
+    let all = models.map(|model| fixture.access(model)).collect::<Result<Vec<_>, _>>()?;
+    all.try_into().map_err(|_| "as many accesses as communicators".into())
+}
+
+/// The same communicators as tables of references to virtual connections.
+pub(super) fn vc_windows<'a, N: Netmod>(
+    fixture: &Fixture<N>,
+    accesses: &'a [Access<N>; COUNT],
+    connections: &'a Connections,
+) -> Result<[VcWindow<'a, N>; COUNT], String> {
+    let all = accesses.iter().map(|access| VcWindow::new(fixture, access, connections));
+    let all = all.collect::<Result<Vec<_>, _>>()?;
+    all.try_into().map_err(|_| "as many tables as communicators".into())
+}
+
+fn flush<N: Netmod>(accesses: &[Access<N>; COUNT]) -> Result<(), String> {
+    accesses.iter().try_for_each(|access| access.flush_all().map_err(|e| e.to_string()))
+}
+
+#[inline(never)]
+pub(super) fn unchecked<N: Netmod>(
+    accesses: &[Access<N>; COUNT],
+    order: &Order,
+    data: &[u8],
+    count: usize,
+    shift: u32,
+) -> Result<(), String> {
+    let (buf, len) = (data.as_ptr(), data.len());
+    order.follow(count, |at, rank| {
+        let (access, disp) = (&accesses[at], place(rank, shift));
+        // SAFETY: the order has ranks of all communicators, every target holds all
+        // places, and `data` outlives the flush.
+        let rc = unsafe { access.put_unchecked(buf, len, rank, disp) };
+        if rc == 0 { Ok(()) } else { insist(access, rc, data, rank, disp) }
+    })?;
+    flush(accesses)
+}
+
+#[inline(never)]
+pub(super) fn checked<N: Netmod>(
+    accesses: &[Access<N>; COUNT],
+    order: &Order,
+    data: &[u8],
+    count: usize,
+    shift: u32,
+) -> Result<(), String> {
+    order.follow(count, |at, rank| {
+        // SAFETY: `data` outlives the flush below.
+        unsafe { accesses[at].put_nb(data.as_ptr(), data.len(), rank, place(rank, shift)) }
+            .map_err(|e| e.to_string())
+    })?;
+    flush(accesses)
+}
+
+/// Unchecked puts through virtual connections.
+#[inline(never)]
+pub(super) fn vc_unchecked<N: Netmod>(
+    windows: &[VcWindow<'_, N>; COUNT],
+    order: &Order,
+    data: &[u8],
+    count: usize,
+    shift: u32,
+) -> Result<(), String> {
+    order.follow(count, |at, rank| windows[at].issue(data, rank, shift))?;
+    windows[0].flush()
+}
+
+#[inline(never)]
+pub(super) fn vc_checked<N: Netmod>(
+    windows: &[VcWindow<'_, N>; COUNT],
+    order: &Order,
+    data: &[u8],
+    count: usize,
+    shift: u32,
+) -> Result<(), String> {
+    order.follow(count, |at, rank| windows[at].issue_checked(data, rank, shift))?;
+    windows[0].flush()
+}
