@@ -25,6 +25,9 @@ pub(crate) const MODELS: [&str; 6] = ["direct", "offset", "stride", "blockstride
 /// Communicators that this many odd/even splits of the world make, one of the other.
 pub(crate) const GENERATIONS: [&str; 4] = ["gen1", "gen2", "gen3", "gen4"];
 
+/// What many communicators of all models at once are called.
+pub(crate) const MIXED: &str = "mixed";
+
 /// What the puts go through.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Network {

@@ -1,17 +1,18 @@
 //! `rankway rate`: how many puts a second can be issued.
 
+mod issue;
 mod loops;
 mod mixed;
 mod network;
 mod raw;
 mod report;
+mod vc;
 
 use crate::compared::{self, compared};
-use crate::fixture::{self, Fixture, GENERATIONS, MODELS, Network};
+use crate::fixture::{self, Fixture, GENERATIONS, MIXED, MODELS, Network};
 use crate::{arguments, count, output};
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
-use mixed::MIXED;
 use network::NetworkReport;
 use rankway::boot::{self, Boot, local};
 use raw::Measured;

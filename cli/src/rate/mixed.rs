@@ -1,13 +1,12 @@
 //! Many communicators of all models at once, called in random order: no loop
 //! around one map, and no branch that is always the same.
 
-use super::loops::{Connections, VcWindow, insist, place};
+use super::issue::{insist, place};
+use super::vc::{Connections, VcWindow};
 use crate::fixture::{Fixture, MODELS};
 use rankway::netmod::Netmod;
 use rankway::rma::Access;
 
-/// What it is called where models are.
-pub(super) const MIXED: &str = "mixed";
 /// Communicators, and as many places in an order where each is called.
 const COUNT: usize = 64;
 /// Puts before the order begins again: more than a predictor of branches keeps.

@@ -1,7 +1,6 @@
 //! What was measured on one network.
 
-use super::mixed::MIXED;
-use crate::fixture::GENERATIONS;
+use crate::fixture::{GENERATIONS, MIXED};
 use serde::{Deserialize, Serialize};
 
 /// One network; rates in million puts a second.
@@ -26,8 +25,6 @@ pub(super) struct NetworkReport {
     pub(super) vc_vcrt: Option<f64>,
     pub(super) vc_vcrt_checked: Option<f64>,
     /// As [`MIXED`], through virtual connections.
-    ///
-    /// [`MIXED`]: super::mixed::MIXED
     pub(super) vc_vcrt_mixed: Option<f64>,
     pub(super) vc_vcrt_mixed_checked: Option<f64>,
     /// What the ratios are to.

@@ -1,11 +1,10 @@
 //! What `rankway rate` found, for people and for machines.
 
-use super::mixed::MIXED;
 use super::network::NetworkReport;
 use super::raw::Measured;
 use crate::compared::compared;
 use crate::count::Counted;
-use crate::fixture::GENERATIONS;
+use crate::fixture::{GENERATIONS, MIXED};
 use crate::output::{NONE, Table, bytes, maybe, number, rate};
 use crate::plot;
 use rankway::netmod::{Calls, Netmod};
