@@ -187,6 +187,19 @@ impl<N: Netmod> Fixture<N> {
         map.slice(0..self.ranks).map_err(text)
     }
 
+    /// Of the ranks of a map from here the first of each process.
+    pub(crate) fn rank_of_each_process(&self, map: &RankMap) -> Vec<u32> {
+        let peers = self.targets.len() as u32;
+        let mut of_peer = vec![None; self.targets.len()];
+        for (rank, process) in (0..map.len()).zip(map.iter()) {
+            of_peer[(process.lpid % peers) as usize].get_or_insert(rank);
+            if of_peer.iter().all(Option::is_some) {
+                break;
+            }
+        }
+        of_peer.into_iter().flatten().collect()
+    }
+
     /// An access to the window through a model's map, in an open epoch, every
     /// entry inserted.
     pub(crate) fn access(&self, model: &str) -> Result<Access<N>, String> {

@@ -1,6 +1,6 @@
 //! The measured loops: ours, the provider's own, and the VC-VCRT baseline.
 
-use super::issue::{CELLS, insist, place};
+use super::issue::{CELLS, Issuer, insist, place};
 use super::mixed::{self, Order};
 use super::network::{NetworkReport, Row};
 use super::raw::Measured;
@@ -121,9 +121,10 @@ pub(super) fn measure<N: Measured>(
     // A flush of each of many communicators is not what one of one costs.
     let mixes = plan.models.iter().any(|m| m == MIXED) && !is_flushed(plan);
     let models: Vec<&str> = plan.models.iter().map(|m| &**m).filter(|m| *m != MIXED).collect();
-    let accesses = models.iter().map(|m| fixture.access(m)).collect::<Result<Vec<_>, _>>()?;
-    let many = mixes.then(|| mixed::accesses(fixture)).transpose()?;
-    let first = accesses.first().or(many.as_ref().map(|all| &all[0]));
+    let issuers: Vec<Issuer<N>> =
+        models.iter().map(|m| Issuer::new(fixture, m)).collect::<Result<_, _>>()?;
+    let many = mixes.then(|| mixed::issuers(fixture)).transpose()?;
+    let first = issuers.first().or(many.as_ref().map(|all| &all[0]));
     let first = first.ok_or(
         "mixed: measured where puts need no flush in between: over null or mapped windows",
     )?;
@@ -138,7 +139,9 @@ pub(super) fn measure<N: Measured>(
     let (raw_targets_of, cell) = (beside.as_ref().unwrap_or(first), cell_bytes(plan));
     let (targets, _) = &raw_targets(raw_targets_of, cell)?;
     let (_, starts) = &raw_targets(first, cell)?;
-    let connections = &Connections::new([first].into_iter().chain(many.iter().flatten()))?;
+    let connections = &Connections::new(
+        [first].into_iter().chain(many.iter().flatten()).map(|issuer| &**issuer),
+    )?;
     let vc = &VcWindow::new(fixture, first, connections)?;
     let vcs = many.as_ref().map(|all| mixed::vc_windows(fixture, all, connections)).transpose()?;
     let order = &Order::new(fixture.ranks);
@@ -170,10 +173,10 @@ pub(super) fn measure<N: Measured>(
         cells
             .push(Cell::new(What::ViewChecked, move |n| view_checked(first, view, data, n, shift)));
     }
-    for (i, access) in accesses.iter().enumerate() {
-        cells.push(Cell::new(What::Put(i), move |n| unchecked(access, data, n, window, shift)));
+    for (i, issuer) in issuers.iter().enumerate() {
+        cells.push(Cell::new(What::Put(i), move |n| unchecked(issuer, data, n, window, shift)));
         cells
-            .push(Cell::new(What::PutChecked(i), move |n| checked(access, data, n, window, shift)));
+            .push(Cell::new(What::PutChecked(i), move |n| checked(issuer, data, n, window, shift)));
     }
     if let (Some(all), Some(vcs)) = (&many, &vcs) {
         let run = move |n| mixed::vc_unchecked(vcs, order, data, n, shift);
@@ -210,11 +213,11 @@ pub(super) fn measure<N: Measured>(
             map_bytes,
         }
     };
-    let each = models.iter().zip(&accesses).enumerate().map(|(i, (model, access))| {
-        row(model, [What::Put(i), What::PutChecked(i)], access.map().bytes())
+    let each = models.iter().zip(&issuers).enumerate().map(|(i, (model, issuer))| {
+        row(model, [What::Put(i), What::PutChecked(i)], issuer.map().bytes())
     });
     let mixed = many.iter().map(|all| {
-        let bytes = all.iter().map(|access| access.map().bytes()).sum();
+        let bytes = all.iter().map(|issuer| issuer.map().bytes()).sum();
         row(MIXED, [What::Mixed, What::MixedChecked], bytes)
     });
     let rows = each.chain(mixed);
@@ -290,34 +293,34 @@ fn store_loop(starts: &[*mut u64], shift: u32, count: usize) -> Result<(), Strin
 /// Issues unchecked puts over all ranks in turn.
 #[inline(never)]
 fn unchecked<N: Netmod>(
-    access: &Access<N>,
+    issuer: &Issuer<N>,
     data: &[u8],
     count: usize,
     window: usize,
     shift: u32,
 ) -> Result<(), String> {
     let (buf, len) = (data.as_ptr(), data.len());
-    rounds(access, count, window, |rank| {
+    rounds(issuer, count, window, |rank| {
         let disp = place(rank, shift);
         // SAFETY: rank is in range, every target holds all places, and `data`
         // outlives the flush.
-        let rc = unsafe { access.put_unchecked(buf, len, rank, disp) };
-        if rc == 0 { Ok(()) } else { insist(access, rc, data, rank, disp) }
+        let rc = unsafe { issuer.put_unchecked(buf, len, rank, disp) };
+        if rc == 0 { Ok(()) } else { insist(issuer, rc, data, rank, disp) }
     })
 }
 
 /// Issues checked puts over all ranks in turn.
 #[inline(never)]
 fn checked<N: Netmod>(
-    access: &Access<N>,
+    issuer: &Issuer<N>,
     data: &[u8],
     count: usize,
     window: usize,
     shift: u32,
 ) -> Result<(), String> {
-    rounds(access, count, window, |rank| {
+    rounds(issuer, count, window, |rank| {
         // SAFETY: `data` outlives the flush below.
-        unsafe { access.put_nb(data.as_ptr(), data.len(), rank, place(rank, shift)) }
+        unsafe { issuer.put_nb(data.as_ptr(), data.len(), rank, place(rank, shift)) }
             .map_err(|e| e.to_string())
     })
 }
@@ -325,13 +328,13 @@ fn checked<N: Netmod>(
 /// Puts through a view, all ranks in turn.
 #[inline(never)]
 fn view_unchecked<N: Netmod>(
-    access: &Access<N>,
+    issuer: &Issuer<N>,
     view: View<'_, N>,
     data: &[u8],
     count: usize,
     shift: u32,
 ) -> Result<(), String> {
-    rounds(access, count, usize::MAX, |rank| {
+    rounds(issuer, count, usize::MAX, |rank| {
         // SAFETY: every rank is in range, targets hold all places.
         unsafe { view.put_unchecked(data.as_ptr(), data.len(), rank, place(rank, shift)) };
         Ok(())
@@ -341,13 +344,13 @@ fn view_unchecked<N: Netmod>(
 /// The same with checks.
 #[inline(never)]
 fn view_checked<N: Netmod>(
-    access: &Access<N>,
+    issuer: &Issuer<N>,
     view: View<'_, N>,
     data: &[u8],
     count: usize,
     shift: u32,
 ) -> Result<(), String> {
-    rounds(access, count, usize::MAX, |rank| {
+    rounds(issuer, count, usize::MAX, |rank| {
         view.put(data, rank, place(rank, shift)).map_err(|e| e.to_string())
     })
 }
@@ -355,12 +358,12 @@ fn view_checked<N: Netmod>(
 /// Goes round the ranks, `count` times one, flushing every `window`.
 #[inline(always)]
 fn rounds<N: Netmod>(
-    access: &Access<N>,
+    issuer: &Issuer<N>,
     count: usize,
     window: usize,
     mut put: impl FnMut(u32) -> Result<(), String>,
 ) -> Result<(), String> {
-    let ranks = access.map().len();
+    let ranks = issuer.map().len();
     let (mut left, mut rank) = (count, 0);
     while left > 0 {
         let mut burst = left.min(window);
@@ -373,7 +376,7 @@ fn rounds<N: Netmod>(
             rank = (rank + chunk as u32) % ranks;
             burst -= chunk;
         }
-        access.flush_all().map_err(|e| e.to_string())?;
+        issuer.flush()?;
     }
     Ok(())
 }

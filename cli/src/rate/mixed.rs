@@ -1,11 +1,10 @@
 //! Many communicators of all models at once, called in random order: no loop
 //! around one map, and no branch that is always the same.
 
-use super::issue::{insist, place};
+use super::issue::{Issuer, insist, place};
 use super::vc::{Connections, VcWindow};
 use crate::fixture::{Fixture, MODELS};
 use rankway::netmod::Netmod;
-use rankway::rma::Access;
 
 /// Communicators, and as many places in an order where each is called.
 const COUNT: usize = 64;
@@ -47,30 +46,30 @@ impl Order {
 }
 
 /// An access of each communicator: the models in turn, each with a map of its own.
-pub(super) fn accesses<N: Netmod>(fixture: &Fixture<N>) -> Result<[Access<N>; COUNT], String> {
+pub(super) fn issuers<N: Netmod>(fixture: &Fixture<N>) -> Result<[Issuer<N>; COUNT], String> {
     let models = MODELS.iter().cycle().take(COUNT);
-    let all = models.map(|model| fixture.access(model)).collect::<Result<Vec<_>, _>>()?;
+    let all = models.map(|model| Issuer::new(fixture, model)).collect::<Result<Vec<_>, _>>()?;
     all.try_into().map_err(|_| "as many accesses as communicators".into())
 }
 
 /// The same communicators as tables of references to virtual connections.
 pub(super) fn vc_windows<'a, N: Netmod>(
     fixture: &Fixture<N>,
-    accesses: &'a [Access<N>; COUNT],
+    issuers: &'a [Issuer<N>; COUNT],
     connections: &'a Connections,
 ) -> Result<[VcWindow<'a, N>; COUNT], String> {
-    let all = accesses.iter().map(|access| VcWindow::new(fixture, access, connections));
+    let all = issuers.iter().map(|issuer| VcWindow::new(fixture, issuer, connections));
     let all = all.collect::<Result<Vec<_>, _>>()?;
     all.try_into().map_err(|_| "as many tables as communicators".into())
 }
 
-fn flush<N: Netmod>(accesses: &[Access<N>; COUNT]) -> Result<(), String> {
-    accesses.iter().try_for_each(|access| access.flush_all().map_err(|e| e.to_string()))
+fn flush<N: Netmod>(issuers: &[Issuer<N>; COUNT]) -> Result<(), String> {
+    issuers.iter().try_for_each(Issuer::flush)
 }
 
 #[inline(never)]
 pub(super) fn unchecked<N: Netmod>(
-    accesses: &[Access<N>; COUNT],
+    issuers: &[Issuer<N>; COUNT],
     order: &Order,
     data: &[u8],
     count: usize,
@@ -78,18 +77,18 @@ pub(super) fn unchecked<N: Netmod>(
 ) -> Result<(), String> {
     let (buf, len) = (data.as_ptr(), data.len());
     order.follow(count, |at, rank| {
-        let (access, disp) = (&accesses[at], place(rank, shift));
+        let (issuer, disp) = (&issuers[at], place(rank, shift));
         // SAFETY: the order has ranks of all communicators, every target holds all
         // places, and `data` outlives the flush.
-        let rc = unsafe { access.put_unchecked(buf, len, rank, disp) };
-        if rc == 0 { Ok(()) } else { insist(access, rc, data, rank, disp) }
+        let rc = unsafe { issuer.put_unchecked(buf, len, rank, disp) };
+        if rc == 0 { Ok(()) } else { insist(issuer, rc, data, rank, disp) }
     })?;
-    flush(accesses)
+    flush(issuers)
 }
 
 #[inline(never)]
 pub(super) fn checked<N: Netmod>(
-    accesses: &[Access<N>; COUNT],
+    issuers: &[Issuer<N>; COUNT],
     order: &Order,
     data: &[u8],
     count: usize,
@@ -97,10 +96,10 @@ pub(super) fn checked<N: Netmod>(
 ) -> Result<(), String> {
     order.follow(count, |at, rank| {
         // SAFETY: `data` outlives the flush below.
-        unsafe { accesses[at].put_nb(data.as_ptr(), data.len(), rank, place(rank, shift)) }
+        unsafe { issuers[at].put_nb(data.as_ptr(), data.len(), rank, place(rank, shift)) }
             .map_err(|e| e.to_string())
     })?;
-    flush(accesses)
+    flush(issuers)
 }
 
 /// Unchecked puts through virtual connections.

@@ -1,6 +1,6 @@
 //! The baseline: puts through virtual connections and tables of references to them.
 
-use super::issue::place;
+use super::issue::{Issuer, place};
 use crate::fixture::Fixture;
 use rankway::av::Transport;
 use rankway::netmod::{AGAIN, Netmod};
@@ -66,7 +66,7 @@ pub(super) struct VcWindow<'a, N: Netmod> {
     addr: u64,
     pub(super) key: u64,
     bytes: usize,
-    access: &'a Access<N>,
+    issuer: &'a Issuer<N>,
 }
 
 impl<'a, N: Netmod> VcWindow<'a, N> {
@@ -74,10 +74,10 @@ impl<'a, N: Netmod> VcWindow<'a, N> {
     /// connections are.
     pub(super) fn new(
         fixture: &Fixture<N>,
-        access: &'a Access<N>,
+        issuer: &'a Issuer<N>,
         connections: &'a Connections,
     ) -> Result<VcWindow<'a, N>, String> {
-        let raw = access.raw_target(access.map().len() - 1).map_err(|e| e.to_string())?;
+        let raw = issuer.raw_target(issuer.map().len() - 1).map_err(|e| e.to_string())?;
         let (addr, key) = raw.map_or((0, 0), |t| (t.addr, t.key));
         let any = [Transport::Network, Transport::Local];
         let open = || any.into_iter().find(|&t| fixture.context.endpoint(t).is_some());
@@ -87,14 +87,14 @@ impl<'a, N: Netmod> VcWindow<'a, N> {
         let (_, bytes) = fixture.window.local().map_err(|e| e.to_string())?;
         let of = |process: Process| &connections.0[&process.pg][process.lpid as usize];
         Ok(VcWindow {
-            vcrt: access.map().iter().map(of).collect(),
+            vcrt: issuer.map().iter().map(of).collect(),
             transport,
             inject_handle: N::inject_handle(endpoint),
             inject_size: netmod.caps().inject_size,
             addr,
             key,
             bytes,
-            access,
+            issuer,
         })
     }
 
@@ -145,8 +145,8 @@ impl<'a, N: Netmod> VcWindow<'a, N> {
 
     /// A last put, through the access, and its flush.
     pub(super) fn flush(&self) -> Result<(), String> {
-        self.access.put(&[0; 8], 0, 0).map_err(|e| e.to_string())?;
-        self.access.flush_all().map_err(|e| e.to_string())
+        self.issuer.put(&[0; 8], 0, 0).map_err(|e| e.to_string())?;
+        self.issuer.flush()
     }
 
     /// Makes space and puts again until the provider takes it.
@@ -154,7 +154,7 @@ impl<'a, N: Netmod> VcWindow<'a, N> {
     #[inline(never)]
     fn insist(&self, mut rc: isize, data: &[u8], rank: u32, disp: usize) -> Result<(), String> {
         while rc == AGAIN {
-            self.access.context().progress().map_err(|e| e.to_string())?;
+            self.issuer.context().progress().map_err(|e| e.to_string())?;
             // SAFETY: as where it was refused.
             rc = unsafe { self.put(data.as_ptr(), data.len(), rank, disp) };
         }
