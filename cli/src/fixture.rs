@@ -25,6 +25,11 @@ pub(crate) const MODELS: [&str; 6] = ["direct", "offset", "stride", "blockstride
 /// Communicators that this many odd/even splits of the world make, one of the other.
 pub(crate) const GENERATIONS: [&str; 4] = ["gen1", "gen2", "gen3", "gen4"];
 
+/// How many splits a generation is from the world, if that is one's name.
+pub(crate) fn splits(name: &str) -> Option<usize> {
+    GENERATIONS.iter().position(|generation| *generation == name).map(|at| at + 1)
+}
+
 /// What many communicators of all models at once are called.
 pub(crate) const MIXED: &str = "mixed";
 
@@ -160,8 +165,8 @@ impl<N: Netmod> Fixture<N> {
 
     /// The rank map of a model or of a generation, over the groups that name the target.
     pub(crate) fn map(&self, model: &str) -> Result<RankMap, String> {
-        match (1..).zip(GENERATIONS).find(|(_, name)| *name == model) {
-            Some((splits, _)) => self.generation(splits),
+        match splits(model) {
+            Some(splits) => self.generation(splits),
             None => map_over(model, self.ranks, self.groups),
         }
     }

@@ -168,13 +168,11 @@ fn plans(args: &Args) -> Result<Vec<Plan>, String> {
     };
     let mut plans = Vec::new();
     for network in &networks {
+        // One says all where the loops do not flush.
+        let flushed = loops::is_flushed(&network.1);
+        let windows = if flushed { &args.window[..] } else { &args.window[..1] };
         for &size in &args.size {
-            let windows = args.window.iter().map(|&window| plan(network, size, window));
-            // One says all where the loops do not flush.
-            let mut seen = false;
-            plans.extend(
-                windows.filter(|p| loops::is_flushed(p) || !std::mem::replace(&mut seen, true)),
-            );
+            plans.extend(windows.iter().map(|&window| plan(network, size, window)));
         }
     }
     Ok(plans)

@@ -32,8 +32,8 @@ fn farewell(plan: &Plan) -> usize {
 /// Returns true if the loops flush after every `window` puts, since the provider
 /// holds a limited number of them. UCX queues by itself, and its own loop
 /// flushes once.
-pub(super) fn is_flushed(plan: &Plan) -> bool {
-    match &plan.network {
+pub(super) fn is_flushed(network: &Network) -> bool {
+    match network {
         Network::Provider(name) => name != NULL,
         _ => false,
     }
@@ -119,7 +119,7 @@ pub(super) fn measure<N: Measured>(
     step: &mut dyn FnMut(Step),
 ) -> Result<NetworkReport, String> {
     // A flush of each of many communicators is not what one of one costs.
-    let mixes = plan.models.iter().any(|m| m == MIXED) && !is_flushed(plan);
+    let mixes = plan.models.iter().any(|m| m == MIXED) && !is_flushed(&plan.network);
     let models: Vec<&str> = plan.models.iter().map(|m| &**m).filter(|m| *m != MIXED).collect();
     let issuers: Vec<Issuer<N>> =
         models.iter().map(|m| Issuer::new(fixture, m)).collect::<Result<_, _>>()?;
@@ -133,15 +133,15 @@ pub(super) fn measure<N: Measured>(
         return Err("the window's memory could not be mapped by the peers of this node".into());
     }
     let data = &vec![0x5a_u8; plan.size][..];
-    let window = if is_flushed(plan) { plan.window } else { usize::MAX };
+    let window = if is_flushed(&plan.network) { plan.window } else { usize::MAX };
     let shift = (cell_bytes(plan) / 8).trailing_zeros();
     let beside = fixture.beside.as_ref().map(|w| fixture.access_to(w, MODELS[0])).transpose()?;
     let (raw_targets_of, cell) = (beside.as_ref().unwrap_or(first), cell_bytes(plan));
     let (targets, _) = &raw_targets(raw_targets_of, cell)?;
     let (_, starts) = &raw_targets(first, cell)?;
-    let connections = &Connections::new(
-        [first].into_iter().chain(many.iter().flatten()).map(|issuer| &**issuer),
-    )?;
+    let distinct = many.iter().flat_map(mixed::distinct);
+    let connections =
+        &Connections::new([first].into_iter().chain(distinct).map(|issuer| &**issuer))?;
     let vc = &VcWindow::new(fixture, first, connections)?;
     let vcs = many.as_ref().map(|all| mixed::vc_windows(fixture, all, connections)).transpose()?;
     let order = &Order::new(fixture.ranks);
@@ -179,8 +179,9 @@ pub(super) fn measure<N: Measured>(
             .push(Cell::new(What::PutChecked(i), move |n| checked(issuer, data, n, window, shift)));
     }
     if let (Some(all), Some(vcs)) = (&many, &vcs) {
-        let run = move |n| mixed::vc_unchecked(vcs, order, data, n, shift);
-        let checked = move |n| mixed::vc_checked(vcs, order, data, n, shift);
+        let run = move |n| mixed::vc(vcs, order, n, |vc, rank| vc.issue(data, rank, shift));
+        let checked =
+            move |n| mixed::vc(vcs, order, n, |vc, rank| vc.issue_checked(data, rank, shift));
         if short {
             cells.extend([Cell::new(What::VcMixed, run), Cell::new(What::VcMixedChecked, checked)]);
         }
@@ -199,7 +200,7 @@ pub(super) fn measure<N: Measured>(
     // The loop that ours is held against: the provider's inject where that is
     // what we call and nothing but the call takes time, its tracked write
     // where a network limits both.
-    let inject = best(What::RawInject).filter(|_| !is_flushed(plan));
+    let inject = best(What::RawInject).filter(|_| !is_flushed(&plan.network));
     let network = inject.or(best(What::RawWrite));
     let reference = best(What::Store).or(network).unwrap_or(f64::NAN);
     let row = |model: &str, [unchecked, checked]: [What; 2], map_bytes| {
@@ -226,7 +227,7 @@ pub(super) fn measure<N: Measured>(
         network: plan.name.clone(),
         provider: if mapped { "mapped window".into() } else { netmod.caps().provider.clone() },
         size: plan.size,
-        window: is_flushed(plan).then_some(plan.window),
+        window: is_flushed(&plan.network).then_some(plan.window),
         raw_inject: best(What::RawInject),
         raw_write: best(What::RawWrite),
         store: best(What::Store),

@@ -52,6 +52,11 @@ pub(super) fn issuers<N: Netmod>(fixture: &Fixture<N>) -> Result<[Issuer<N>; COU
     all.try_into().map_err(|_| "as many accesses as communicators".into())
 }
 
+/// Of these the first of each model: the others have the same processes.
+pub(super) fn distinct<N: Netmod>(issuers: &[Issuer<N>; COUNT]) -> &[Issuer<N>] {
+    &issuers[..MODELS.len()]
+}
+
 /// The same communicators as tables of references to virtual connections.
 pub(super) fn vc_windows<'a, N: Netmod>(
     fixture: &Fixture<N>,
@@ -102,27 +107,14 @@ pub(super) fn checked<N: Netmod>(
     flush(issuers)
 }
 
-/// Unchecked puts through virtual connections.
+/// Puts through virtual connections, each by this call of theirs.
 #[inline(never)]
-pub(super) fn vc_unchecked<N: Netmod>(
-    windows: &[VcWindow<'_, N>; COUNT],
+pub(super) fn vc<'a, N: Netmod>(
+    windows: &[VcWindow<'a, N>; COUNT],
     order: &Order,
-    data: &[u8],
     count: usize,
-    shift: u32,
+    issue: impl Fn(&VcWindow<'a, N>, u32) -> Result<(), String>,
 ) -> Result<(), String> {
-    order.follow(count, |at, rank| windows[at].issue(data, rank, shift))?;
-    windows[0].flush()
-}
-
-#[inline(never)]
-pub(super) fn vc_checked<N: Netmod>(
-    windows: &[VcWindow<'_, N>; COUNT],
-    order: &Order,
-    data: &[u8],
-    count: usize,
-    shift: u32,
-) -> Result<(), String> {
-    order.follow(count, |at, rank| windows[at].issue_checked(data, rank, shift))?;
+    order.follow(count, |at, rank| issue(&windows[at], rank))?;
     windows[0].flush()
 }

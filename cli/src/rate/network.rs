@@ -1,6 +1,6 @@
 //! What was measured on one network.
 
-use crate::fixture::{GENERATIONS, MIXED};
+use crate::fixture::{self, MIXED};
 use serde::{Deserialize, Serialize};
 
 /// One network; rates in million puts a second.
@@ -41,7 +41,7 @@ impl NetworkReport {
 
     /// The slowest of the generations of splits by the fastest.
     pub(super) fn generations(&self, figure: fn(&Row) -> f64) -> f64 {
-        let rows = self.rows.iter().filter(|row| GENERATIONS.contains(&&*row.model));
+        let rows = self.rows.iter().filter(|row| fixture::splits(&row.model).is_some());
         let (least, most) = rows
             .map(figure)
             .fold((f64::NAN, f64::NAN), |(least, most), rate| (rate.min(least), rate.max(most)));

@@ -4,7 +4,7 @@ use super::network::NetworkReport;
 use super::raw::Measured;
 use crate::compared::compared;
 use crate::count::Counted;
-use crate::fixture::{GENERATIONS, MIXED};
+use crate::fixture::{self, MIXED};
 use crate::output::{NONE, Table, bytes, maybe, number, rate};
 use crate::plot;
 use rankway::netmod::{Calls, Netmod};
@@ -197,7 +197,7 @@ impl Report {
         }
         table
             .note(format!("paper: {} (other machine); instr. put: unchecked/checked", paper.label));
-        if n.rows.iter().any(|r| GENERATIONS.contains(&&*r.model)) {
+        if n.rows.iter().any(|r| fixture::splits(&r.model).is_some()) {
             let sparse = figures::TABLE_VI.map(|generation| generation.sparse_group.to_string());
             table.note(format!(
                 "gen1 to gen4: each by an odd/even split of the one before; paper: Table VI, where Open MPI's \
@@ -214,9 +214,8 @@ impl Report {
 
 /// Of the paper, for a model or a generation of splits.
 fn published(model: &str) -> Option<f64> {
-    let generation = (1..).zip(GENERATIONS).find(|(_, name)| *name == model);
-    match generation {
-        Some((splits, _)) => figures::TABLE_VI.get(splits).map(|row| row.av_rankmap),
+    match fixture::splits(model) {
+        Some(splits) => figures::TABLE_VI.get(splits).map(|row| row.av_rankmap),
         None => figures::TABLE_V_BLUES_2_THEORETICAL.get(model),
     }
 }

@@ -47,7 +47,7 @@ impl Vc {
         let raw = access.raw_target(rank).map_err(|e| e.to_string())?;
         let (dest, addr, key) = raw.map_or((0, 0, 0), |t| (t.dest, t.addr, t.key));
         let mapped = mapped.unwrap_or(std::ptr::null_mut());
-        Ok(Vc { dest, mapped, addr, key, _rest: [0; 448] })
+        Ok(Vc { dest, mapped, addr, key, ..Vc::default() })
     }
 }
 
