@@ -15,6 +15,5 @@ export RANKWAY_LIBFABRIC=$newer
 # (The whole workspace, as in `make test`: one package alone has other features.)
 cargo test --profile checked --workspace --lib -- netmod rma
 cargo test --profile checked --workspace --test boot_local --test boot_launchers
-# UCX is the same as before. (And the end of a thread's context ended a peer within
-# 2.5's shm in one of fifty runs: docs/architecture/limits.md.)
-cargo test --profile checked --workspace --test ops -- --skip ucx --skip contexts/auto --skip contexts/shm --skip "contexts/two nodes"
+# UCX is the same as before.
+cargo test --profile checked --workspace --test ops -- --skip ucx

@@ -30,7 +30,8 @@ pub fn bounded(command: Command) -> Result<Output> {
 }
 
 /// The same with a limit of its own, and a look at the process group of a
-/// command that is late before it is killed. The group is led by its [`GUARD`].
+/// command that is late before it is killed: what is told says where its threads
+/// stood. The group is led by its [`GUARD`].
 pub fn bounded_for(
     mut command: Command,
     limit: Duration,
@@ -45,28 +46,48 @@ pub fn bounded_for(
     let command = command.process_group(group).stdin(Stdio::null());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let child = child.map_err(|e| format!("{command:?}: {e}"))?;
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, end) = std::sync::mpsc::channel();
     std::thread::spawn(move || tell.send(child.wait_with_output()));
     let started = Instant::now();
-    let ended = told.recv_timeout(limit);
-    if ended.is_err() {
+    let ended = end.recv_timeout(limit);
+    let late = ended.is_err().then(|| {
         look(group as u32);
-    }
+        (started.elapsed(), stacks(guard.id()))
+    });
     // SAFETY: the group is the guard's, which is our child and not reaped.
     unsafe { libc::kill(-group, libc::SIGKILL) };
     guard.wait().map_err(|e| format!("sh: {e}"))?;
     match ended {
         Ok(output) => output.map_err(|e| e.to_string()),
         Err(_) => {
-            let output = told.recv().map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
-            Err(told_late(started, &output))
+            let output = end.recv().map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
+            let (after, stacks) = late.unwrap_or_default();
+            Err(told(&format!("still running after {after:?}"), &output) + &stacks)
         }
     }
 }
 
-fn told_late(started: Instant, output: &Output) -> String {
-    told(&format!("still running after {:?}", started.elapsed()), output)
+/// Where the threads of the first processes of a group stand, by gdb where it is
+/// installed (`ci/deps --gdb`).
+fn stacks(leader: u32) -> String {
+    const PROCESSES: usize = 8;
+    const WORDS: [&str; 8] =
+        ["-k", "1", "20", "gdb", "-batch", "-nx", "-ex", "thread apply all bt 32"];
+    let mut text = String::new();
+    for pid in group(leader).into_iter().filter(|&pid| pid != leader).take(PROCESSES) {
+        let mut gdb = Command::new("timeout");
+        let gdb = gdb.args(WORDS).args(["-p", &pid.to_string()]).stdin(Stdio::null());
+        let said = match gdb.output() {
+            Ok(output) if output.status.code() != Some(NO_PROGRAM) => output.stdout,
+            _ => return "--- no stacks: gdb is not installed\n".to_owned(),
+        };
+        text += &format!("--- stacks of {pid}\n{}", String::from_utf8_lossy(&said));
+    }
+    text
 }
+
+/// What timeout(1) ends with where there is no such program.
+const NO_PROGRAM: i32 = 127;
 
 /// Sends a signal to a process of this job, which nobody has reaped yet.
 pub fn signal(pid: u32, number: i32) {

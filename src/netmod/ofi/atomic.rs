@@ -157,6 +157,7 @@ impl Endpoint {
             data: 0,
         };
         let (ep, done) = (self.ep(), sys::FI_COMPLETION);
+        let _inside = self.enter();
         // SAFETY: [DEST]; `atomic_limit` found the calls to be there; vectors are copied at
         // the call (fi_atomic(3)); slot and buffers live until the completion: [BUF].
         let rc = unsafe {

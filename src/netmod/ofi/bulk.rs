@@ -37,6 +37,7 @@ impl Endpoint {
             context: slot.as_context(),
             data: 0,
         };
+        let _inside = self.enter();
         // SAFETY: [DEST]; the endpoint is enabled; vectors are copied at the call
         // (fi_tagged(3)); slot and buffer live until the completion: [BUF].
         let rc = unsafe { ffi::fi_tsendmsg(self.ep(), &msg, sys::FI_COMPLETION) };

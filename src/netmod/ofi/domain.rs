@@ -3,6 +3,7 @@
 use super::bindings as sys;
 use super::constants::{COPIED, MAX_IOV, MAX_NAME, PACKET};
 use super::ffi::{self, Library};
+use super::gate::Setup;
 use super::lock_reaper::LockReaper;
 use super::select::{Info, Request, open_library, select};
 use super::shm;
@@ -11,7 +12,7 @@ use crate::netmod::{Caps, Costs, NetError, Netmod, Op, Type, limits};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 const TYPES: usize = Type::ALL.len();
 const OPS: usize = Op::ALL.len();
@@ -42,8 +43,12 @@ pub struct Domain {
     pub(super) fabric: *mut sys::fid_fabric,
     /// Local registrations made.
     registered: AtomicU32,
-    /// Held by what changes the set of endpoints or of addresses.
-    setup: Mutex<()>,
+    /// Endpoints are opened and closed and addresses inserted one at a time:
+    /// shm of 2.5 walks the address vector's endpoints on insertion and crashes
+    /// on one that is bound but not enabled, `FI_THREAD_SAFE` or not.
+    pub(super) setup: Setup,
+    /// Endpoints have gates.
+    pub(super) gated: bool,
     /// An address of this provider, to tell garbage from addresses.
     sample: Vec<u8>,
     /// Frees locks of shm's queues that killed processes hold.
@@ -128,12 +133,15 @@ impl Domain {
             av: null_mut(),
             fabric: null_mut(),
             registered: AtomicU32::new(0),
-            setup: Mutex::new(()),
+            setup: Setup::default(),
+            gated: false,
             sample: Vec::new(),
             lock_reaper: None,
             stale_keys: StaleKeys::default(),
         };
-        this.lock_reaper = (this.caps.provider == "shm").then(LockReaper::new);
+        let shm = this.caps.provider == "shm";
+        this.lock_reaper = shm.then(LockReaper::new);
+        this.gated = shm && request.threads && lib.version() >= (2, 0);
         // SAFETY: `info` is live; each object is opened on the one before and
         // closed in reverse order on drop, whatever was reached.
         unsafe {
@@ -150,13 +158,6 @@ impl Domain {
             this.check("fi_av_open", rc)?;
         }
         Ok(Arc::new(this))
-    }
-
-    /// Endpoints are opened and closed and addresses inserted one at a time:
-    /// shm of 2.5 walks the address vector's endpoints on insertion and crashes
-    /// on one that is bound but not enabled, `FI_THREAD_SAFE` or not.
-    pub(super) fn lock_setup(&self) -> MutexGuard<'_, ()> {
-        self.setup.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An error when a call answered other than zero.

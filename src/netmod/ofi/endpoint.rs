@@ -4,6 +4,7 @@ use super::bindings as sys;
 use super::constants::{PROVIDER_ENV, TRACKED};
 use super::domain::Domain;
 use super::ffi;
+use super::gate::{Gated, lock};
 use super::pages::Pages;
 use super::region::Region;
 use super::ring::{Posted, Ring};
@@ -14,7 +15,7 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::ptr::null_mut;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 /// Completions one poll hands out, in batches; what is left waits for the next.
 const BATCHES: usize = 16;
@@ -26,11 +27,11 @@ const BATCHES: usize = 16;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct InjectHandle {
-    inject: Inject,
-    ep: *mut sys::fid_ep,
+    pub(super) inject: Inject,
+    pub(super) ep: *mut sys::fid_ep,
 }
 
-type Inject =
+pub(super) type Inject =
     unsafe extern "C" fn(*mut sys::fid_ep, *const c_void, usize, sys::fi_addr_t, u64, u64) -> isize;
 
 impl InjectHandle {
@@ -86,6 +87,7 @@ pub struct Endpoint {
     pub(super) ring: Option<Ring>,
     /// Readable when the queue has work, where the provider has such a thing.
     pub(super) fd: Option<RawFd>,
+    gated: Option<Box<Gated>>,
     owner: Arc<Domain>,
 }
 
@@ -134,41 +136,18 @@ impl Endpoint {
             bounce: None,
             ring: None,
             fd: None,
+            gated: None,
             owner: Arc::clone(owner),
         };
-        // After `endpoint`, whose drop takes it too when this fails.
-        let _setup = owner.lock_setup();
-        // SAFETY: the domain and its info are open while `owner` lives; each
-        // object is bound before the endpoint is enabled, as fi_endpoint(3)
-        // asks, and whatever was opened is closed on drop.
-        unsafe {
-            let domain = owner.domain;
-            let rc = ffi::fi_endpoint(domain, owner.info.as_ptr(), &mut endpoint.ep, null_mut());
-            owner.check("fi_endpoint", rc)?;
-            endpoint.open_queue()?;
-            // Receives all complete here; of the rest those that ask for it.
-            for flags in [sys::FI_TRANSMIT | sys::FI_SELECTIVE_COMPLETION, sys::FI_RECV] {
-                let rc = ffi::fi_ep_bind(endpoint.ep, &raw mut (*endpoint.cq).fid, flags);
-                owner.check("fi_ep_bind(cq)", rc)?;
+        owner.setup.alone(|gates| {
+            endpoint.enable()?;
+            if owner.gated {
+                let gated = Gated::new(endpoint.provider_handle());
+                gates.push(Arc::clone(gated.gate()));
+                endpoint.gated = Some(gated);
             }
-            let mut attr: sys::fi_cntr_attr = std::mem::zeroed();
-            attr.events = sys::FI_CNTR_EVENTS_COMP;
-            attr.wait_obj = sys::FI_WAIT_NONE;
-            let rc = ffi::fi_cntr_open(domain, &mut attr, &mut endpoint.cntr, null_mut());
-            owner.check("fi_cntr_open", rc)?;
-            let rc = ffi::fi_ep_bind(endpoint.ep, &raw mut (*endpoint.cntr).fid, sys::FI_WRITE);
-            owner.check("fi_ep_bind(counter)", rc)?;
-            let rc = ffi::fi_ep_bind(endpoint.ep, &raw mut (*owner.av).fid, 0);
-            owner.check("fi_ep_bind(av)", rc)?;
-            owner.check("fi_enable", ffi::fi_enable(endpoint.ep))?;
-            if !ffi::has_rma(endpoint.ep) {
-                let provider = owner.caps.provider.clone();
-                return Err(NetError::NoRma { provider, variable: PROVIDER_ENV });
-            }
-            if owner.caps.packet_size > 0 && !ffi::has_messages(endpoint.ep) {
-                return Err(owner.explain("fi_enable", UNSUPPORTED));
-            }
-        }
+            Ok::<(), NetError>(())
+        })?;
         let each = owner.bounce_size();
         if each > 0 {
             endpoint.bounce = Some(endpoint.open_bounce(each)?);
@@ -183,6 +162,43 @@ impl Endpoint {
             }
         }
         Ok(endpoint)
+    }
+
+    /// Opens the endpoint and what is bound to it.
+    fn enable(&mut self) -> Result<(), NetError> {
+        let owner = Arc::clone(&self.owner);
+        // SAFETY: the domain and its info are open while `owner` lives; each
+        // object is bound before the endpoint is enabled, as fi_endpoint(3)
+        // asks, and whatever was opened is closed on drop.
+        unsafe {
+            let domain = owner.domain;
+            let rc = ffi::fi_endpoint(domain, owner.info.as_ptr(), &mut self.ep, null_mut());
+            owner.check("fi_endpoint", rc)?;
+            self.open_queue()?;
+            // Receives all complete here; of the rest those that ask for it.
+            for flags in [sys::FI_TRANSMIT | sys::FI_SELECTIVE_COMPLETION, sys::FI_RECV] {
+                let rc = ffi::fi_ep_bind(self.ep, &raw mut (*self.cq).fid, flags);
+                owner.check("fi_ep_bind(cq)", rc)?;
+            }
+            let mut attr: sys::fi_cntr_attr = std::mem::zeroed();
+            attr.events = sys::FI_CNTR_EVENTS_COMP;
+            attr.wait_obj = sys::FI_WAIT_NONE;
+            let rc = ffi::fi_cntr_open(domain, &mut attr, &mut self.cntr, null_mut());
+            owner.check("fi_cntr_open", rc)?;
+            let rc = ffi::fi_ep_bind(self.ep, &raw mut (*self.cntr).fid, sys::FI_WRITE);
+            owner.check("fi_ep_bind(counter)", rc)?;
+            let rc = ffi::fi_ep_bind(self.ep, &raw mut (*owner.av).fid, 0);
+            owner.check("fi_ep_bind(av)", rc)?;
+            owner.check("fi_enable", ffi::fi_enable(self.ep))?;
+            if !ffi::has_rma(self.ep) {
+                let provider = owner.caps.provider.clone();
+                return Err(NetError::NoRma { provider, variable: PROVIDER_ENV });
+            }
+            if owner.caps.packet_size > 0 && !ffi::has_messages(self.ep) {
+                return Err(owner.explain("fi_enable", UNSUPPORTED));
+            }
+        }
+        Ok(())
     }
 
     /// Opens the completion queue, with a descriptor where there can be one.
@@ -253,8 +269,20 @@ impl Endpoint {
         unsafe { self.owner.register_for(self.ep, start, len, self.owner.local_access(), key) }
     }
 
+    /// Held while the library is called for this endpoint, where it needs that: by what
+    /// may meet a peer for the first time.
+    #[inline]
+    pub(super) fn enter(&self) -> Option<MutexGuard<'_, ()>> {
+        self.gated.as_ref().map(|gated| lock(gated.gate()))
+    }
+
     #[inline(always)]
     pub(super) fn inject_handle(&self) -> InjectHandle {
+        self.gated.as_ref().map_or_else(|| self.provider_handle(), |gated| gated.handle())
+    }
+
+    #[inline(always)]
+    fn provider_handle(&self) -> InjectHandle {
         // SAFETY: the endpoint is open and has RMA (checked at open).
         let inject = unsafe { (*(*self.ep).rma).inject };
         InjectHandle { inject: inject.unwrap_or(no_inject), ep: self.ep }
@@ -356,6 +384,7 @@ impl Endpoint {
     /// until the completion.
     #[inline]
     pub(super) unsafe fn issue(&self, msg: &sys::fi_msg_rma, direction: Direction) -> isize {
+        let _inside = self.enter();
         // SAFETY: the endpoint is enabled and has RMA; the message is as fi_rma(3) asks,
         // and what it names lives until the completion.
         unsafe {
@@ -440,9 +469,11 @@ impl Endpoint {
             ring.repost(self.posted());
         }
         for _ in 0..BATCHES {
+            let inside = self.enter();
             // SAFETY: the queue is open with FI_CQ_FORMAT_MSG, and `entries`
             // holds BATCH of those.
             let n = unsafe { ffi::fi_cq_read(self.cq, entries.as_mut_ptr().cast(), BATCH) };
+            drop(inside);
             match n {
                 AGAIN => break,
                 n if n >= 0 => {
@@ -580,16 +611,20 @@ impl Drop for Endpoint {
             ring.region = None;
         }
         let owner = Arc::clone(&self.owner);
-        let _setup = owner.lock_setup();
-        // SAFETY: opened by `open`, closed once; the endpoint goes before what
-        // is bound to it.
-        unsafe {
-            for fid in [self.ep.cast(), self.cq.cast(), self.cntr.cast::<sys::fid>()] {
-                if !fid.is_null() {
-                    ffi::fi_close(fid);
+        owner.setup.alone(|gates| {
+            if let Some(gated) = &self.gated {
+                gates.retain(|gate| !Arc::ptr_eq(gate, gated.gate()));
+            }
+            // SAFETY: opened by `open`, closed once; the endpoint goes before what
+            // is bound to it.
+            unsafe {
+                for fid in [self.ep.cast(), self.cq.cast(), self.cntr.cast::<sys::fid>()] {
+                    if !fid.is_null() {
+                        ffi::fi_close(fid);
+                    }
                 }
             }
-        }
+        });
     }
 }
 

@@ -10,7 +10,7 @@
 //! | shm takes its slower CMA path, out of order with queued puts, when `FI_MR_VIRT_ADDR` is offered | it is not offered to shm |
 //! | shm before 1.18 guards its queues with spin locks in shared memory: a peer killed while it holds one hangs those who put to it, inside the library | a thread inspects the locks and frees those of dead processes; windows of [`Window::allocate`](crate::rma::Window::allocate) do not go through them, and newer libraries have no such lock |
 //! | shm hands out completions in order, and one towards a dead peer never comes | the device goes on with another endpoint |
-//! | shm of 2.5 crashes when an address is inserted while another thread opens an endpoint | both are done one at a time |
+//! | shm of 2.5 crashes or waits for ever where a thread inserts an address, opens or closes an endpoint while another is inside it | these are done one at a time, and behind closed gates of all endpoints (`gate.rs`) |
 //! | shm holds 256 peers | [`Caps::max_peers`](super::Caps) says so |
 //! | `net` claims atomics it lacks; hooks and test providers come first in the list | taken only when named |
 //! | rxm over soft-RoCE cannot be enabled with more than 127 expected peers | the AV's size hint follows the job, and `FI_UNIVERSE_SIZE` is left to the user |
@@ -41,6 +41,7 @@ mod describe;
 mod domain;
 mod endpoint;
 pub(crate) mod ffi;
+mod gate;
 mod iov;
 mod lock_reaper;
 mod netmod;

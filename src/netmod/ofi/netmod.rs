@@ -100,11 +100,11 @@ impl Netmod for Domain {
         }
         self.validate(raw).map_err(|reason| NetError::Address { provider: provider(), reason })?;
         let mut addr = sys::fi_addr_t::MAX;
-        let _setup = self.lock_setup();
         // SAFETY: `raw` passed `validate`, so it is as long as one address of
         // this provider's format; the AV is open.
-        let n =
-            unsafe { ffi::fi_av_insert(self.av, raw.as_ptr().cast(), 1, &mut addr, 0, null_mut()) };
+        let n = self.setup.alone(|_| unsafe {
+            ffi::fi_av_insert(self.av, raw.as_ptr().cast(), 1, &mut addr, 0, null_mut())
+        });
         match n {
             1 => {
                 if let Some(lock_reaper) = &self.lock_reaper {

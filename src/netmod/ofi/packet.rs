@@ -34,6 +34,7 @@ impl Endpoint {
             return unsafe { self.send_long(head, body, len, dest, token) };
         }
         let ep = self.ep();
+        let _inside = self.enter();
         if len == 0 {
             // SAFETY: [DEST]; the endpoint is enabled and has messages; a head is no longer
             // than an inject (`total`).
@@ -96,6 +97,7 @@ impl Endpoint {
             context: slot.as_context(),
             data: 0,
         };
+        let _inside = self.enter();
         // SAFETY: [DEST]; the endpoint is enabled and has messages; vectors are copied at
         // the call (fi_msg(3)); slot and body live until the completion: [BUF].
         let rc = unsafe { ffi::fi_sendmsg(self.ep(), &msg, sys::FI_COMPLETION) };

@@ -71,6 +71,7 @@ pub fn all<N: Opens>(name: &str, nodes: u32, env: &[(&'static str, &str)]) -> Ve
     add("contexts", 3, threads::contexts::<N>);
     add("signals of contexts", 3, threads::signals::<N>);
     add("windows of threads", 3, threads::windows_at_once::<N>);
+    add("first contact of threads", 6, threads::first_contact::<N>);
     if nodes == 1 {
         add("allocated/locks and groups of one that computes", 3, absent::epochs::<N, ALLOCATED>);
         add("created/locks and groups of one that computes", 3, absent::epochs::<N, CREATED>);

@@ -149,3 +149,39 @@ pub fn windows_at_once<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     in_threads(&context, 1..=THREADS, work)?;
     world.barrier().map_err(text)
 }
+
+/// Peers that several threads speak to for the first time, while those speak to this
+/// process for the first time: each rank by threads of their own contexts, in another
+/// order, as the first one is polled.
+pub fn first_contact<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const THREADS: u32 = 3;
+    let context = N::open_with(boot, &Options::default().threads(true))?;
+    let world = Communicator::world(&context);
+    let (me, n) = (world.rank(), world.size());
+    let mut w = make::<N, CREATED>(&world, 8 * (n * THREADS) as usize, 8)?;
+    let state = w.state().map_err(text)?;
+    let (device, map) = (context.device(), world.map());
+    let all_open = std::sync::Barrier::new(THREADS as usize);
+    in_threads(&context, 0..THREADS, |number| -> Result {
+        let context = device.context_at(number + 1);
+        all_open.wait();
+        let access = Access::open(&state, &context.map_err(text)?, map).map_err(text)?;
+        access.lock_all().map_err(text)?;
+        for step in 0..n {
+            let to = (me + 1 + step * (number + 1)) % n;
+            // (Where the step divides the ranks, some come twice and others in the end.)
+            for to in [to, (me + 1 + step) % n] {
+                let (value, at) = (u64::from(me) + 1, (me * THREADS + number) as usize);
+                access.put(&value.to_ne_bytes(), to, at).map_err(text)?;
+            }
+        }
+        access.flush_all().map_err(text)?;
+        access.unlock_all().map_err(text)
+    })?;
+    world.barrier().map_err(text)?;
+    let want: Vec<u8> =
+        (0..n * THREADS).flat_map(|at| u64::from(at / THREADS + 1).to_ne_bytes()).collect();
+    same("of all threads of all", &own(&w)?, &want)?;
+    drop(state);
+    w.free().map_err(text)
+}
