@@ -5,6 +5,7 @@ use super::constants::{PROVIDER_ENV, TRACKED};
 use super::domain::Domain;
 use super::ffi;
 use super::gate::{Gated, lock};
+use super::gather::Gather;
 use super::pages::Pages;
 use super::region::Region;
 use super::ring::{Posted, Ring};
@@ -88,6 +89,7 @@ pub struct Endpoint {
     /// Readable when the queue has work, where the provider has such a thing.
     pub(super) fd: Option<RawFd>,
     gated: Option<Box<Gated>>,
+    pub(super) gather: Option<Box<Gather>>,
     owner: Arc<Domain>,
 }
 
@@ -137,6 +139,7 @@ impl Endpoint {
             ring: None,
             fd: None,
             gated: None,
+            gather: None,
             owner: Arc::clone(owner),
         };
         owner.setup.alone(|gates| {
@@ -148,6 +151,11 @@ impl Endpoint {
             }
             Ok::<(), NetError>(())
         })?;
+        let caps = &owner.caps;
+        if caps.provider.contains("tcp") && caps.inject_size > 0 {
+            let provider = endpoint.provider_handle();
+            endpoint.gather = Gather::new(provider, caps.iov_limit, caps.inject_size);
+        }
         let each = owner.bounce_size();
         if each > 0 {
             endpoint.bounce = Some(endpoint.open_bounce(each)?);
@@ -278,7 +286,11 @@ impl Endpoint {
 
     #[inline(always)]
     pub(super) fn inject_handle(&self) -> InjectHandle {
-        self.gated.as_ref().map_or_else(|| self.provider_handle(), |gated| gated.handle())
+        match (&self.gated, &self.gather) {
+            (Some(gated), _) => gated.handle(),
+            (_, Some(gather)) => gather.handle(),
+            _ => self.provider_handle(),
+        }
     }
 
     #[inline(always)]
@@ -384,6 +396,13 @@ impl Endpoint {
     /// until the completion.
     #[inline]
     pub(super) unsafe fn issue(&self, msg: &sys::fi_msg_rma, direction: Direction) -> isize {
+        if let Some(gather) = &self.gather {
+            // What tells that they are done must not overtake them.
+            match gather.send(msg.addr) {
+                0 => {}
+                rc => return rc,
+            }
+        }
         let _inside = self.enter();
         // SAFETY: the endpoint is enabled and has RMA; the message is as fi_rma(3) asks,
         // and what it names lives until the completion.
@@ -468,6 +487,9 @@ impl Endpoint {
         if let Some(ring) = &self.ring {
             ring.repost(self.posted());
         }
+        if let Some(gather) = &self.gather {
+            self.send_gathered(gather)?;
+        }
         for _ in 0..BATCHES {
             let inside = self.enter();
             // SAFETY: the queue is open with FI_CQ_FORMAT_MSG, and `entries`
@@ -491,6 +513,19 @@ impl Endpoint {
             }
         }
         Ok(())
+    }
+
+    #[inline]
+    fn send_gathered(&self, gather: &Gather) -> Result<(), NetError> {
+        gather.send_all();
+        gather.take_refused().map_or(Ok(()), |(peer, code)| {
+            Err(NetError::Operation {
+                provider: self.owner.caps.provider.clone(),
+                peer: Some(peer),
+                code: code as i64,
+                text: self.owner.lib.strerror(code),
+            })
+        })
     }
 
     /// Handles one completion.

@@ -42,6 +42,7 @@ mod domain;
 mod endpoint;
 pub(crate) mod ffi;
 mod gate;
+mod gather;
 mod iov;
 mod lock_reaper;
 mod netmod;

@@ -5,7 +5,7 @@ use super::constants::{COSTS, PROVIDER_ENV, REMOTE};
 use super::domain::Domain;
 use super::endpoint::{Direction, Endpoint, InjectHandle};
 use super::region::Region;
-use super::{describe, ffi, open, shm};
+use super::{describe, ffi, gather, open, shm};
 use crate::netmod::{
     Atomic, Bulk, Calls, Caps, Completion, Costs, HEAD, IovTransfer, Kind, Neighbours, NetError,
     Netmod, Op, OpenParams, Providers, Transfer, Type, node, with_node,
@@ -36,7 +36,8 @@ impl Netmod for Domain {
     }
 
     fn check_settings() -> Result<(), BadSetting> {
-        shm::PEERS.check()
+        shm::PEERS.check()?;
+        gather::PUTS.check()
     }
 
     fn segment_owner(name: &str) -> Option<u32> {

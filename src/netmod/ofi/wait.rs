@@ -12,7 +12,7 @@ impl Endpoint {
 
     /// See [`Netmod::arm`](crate::netmod::Netmod::arm).
     pub(super) fn arm(&self) -> bool {
-        if self.fd.is_none() {
+        if self.fd.is_none() || self.gather.as_ref().is_some_and(|gather| gather.holds_any()) {
             return false;
         }
         // SAFETY: fabric and queue are open.
