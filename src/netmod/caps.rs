@@ -35,6 +35,9 @@ pub struct Caps {
     /// Longer writes and reads are over when the call returns, whose token comes back
     /// all the same.
     pub done_at_call: usize,
+    /// A tracked write or read that completed is over at the target too, wherever it
+    /// has its memory: no flush need ask for it.
+    pub delivers: bool,
     /// The provider's atomics are those of the target's processor: they and
     /// processors that do the same to the memory do not disturb each other, and
     /// those of one endpoint to one peer take effect in the order of the calls.
@@ -85,6 +88,7 @@ impl Caps {
             packet_inject: 0,
             max_bulk: 0,
             done_at_call: usize::MAX,
+            delivers: false,
             cpu_atomics: false,
             node_queues: false,
             costs: Costs::ASSUMED,

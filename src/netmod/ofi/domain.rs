@@ -11,8 +11,8 @@ use super::stale_keys::StaleKeys;
 use crate::netmod::{Caps, Costs, NetError, Netmod, Op, Type, limits};
 use std::ffi::c_void;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const TYPES: usize = Type::ALL.len();
 const OPS: usize = Op::ALL.len();
@@ -112,6 +112,9 @@ impl Domain {
             max_message: ep.max_msg_size,
             max_peers: if provider == "shm" { shm::max_peers() } else { u32::MAX },
             node_queues: provider == "shm",
+            // (The target answers when it has read all from the stream; that of a network
+            // card says that the card has it.)
+            delivers: provider.contains("tcp"),
             virtual_addresses: mr_mode & sys::FI_MR_VIRT_ADDR != 0,
             provider_keys: mr_mode & sys::FI_MR_PROV_KEY != 0,
             key_size: dom.mr_key_size,

@@ -1,6 +1,6 @@
 //! The flush: waiting until what was issued is done.
 
-use super::{Access, MARKS, path};
+use super::{Access, INJECTED, MARKS, TRACKED, path};
 use crate::device::{DeviceError, PROBE, Progress, Token};
 use crate::netmod::{Iov, Netmod, PENDING};
 use crate::rankmap::{Model, Process};
@@ -9,6 +9,9 @@ use crate::rma::types::{Remote, Target};
 use crate::track::Kind;
 use std::collections::HashSet;
 use std::sync::atomic::{Ordering, fence};
+
+/// A rank and its mark.
+type MarkedRank = (u32, u8);
 
 impl<N: Netmod> Access<N> {
     /// Waits until everything put or got on this access with `rank` is done at
@@ -23,7 +26,12 @@ impl<N: Netmod> Access<N> {
     /// [`Access::flush`], of which nothing is recorded.
     pub(in crate::rma) fn flush_rank(&self, rank: u32) -> Result<(), Error> {
         self.check(rank, 0, 0)?;
-        self.flush_ranks(&[rank])
+        self.flush_ranks(&[self.marked_rank(rank)])?;
+        if self.ranks as usize <= MARKS && !self.viewed.get() {
+            // It is this rank's alone.
+            self.unmark_rank(rank);
+        }
+        Ok(())
     }
 
     /// [`Access::flush_rank`] that asks the target only if something was issued to it.
@@ -74,7 +82,7 @@ impl<N: Netmod> Access<N> {
     pub(in crate::rma) fn flush_dirty(&self) -> Result<(), Error> {
         if self.viewed.get() {
             // Views leave no marks: any rank may have been put to.
-            (0..self.ranks.min(MARKS as u32)).for_each(|rank| self.mark(rank));
+            (0..self.ranks.min(MARKS as u32)).for_each(|rank| self.mark_of(rank).set(INJECTED));
         }
         let ranks = self.marked();
         self.unmark();
@@ -84,14 +92,23 @@ impl<N: Netmod> Access<N> {
 
     /// The ranks that may have been issued to since the last flush: those of all marks;
     /// where ranks share marks, of those the ranks that have an entry, if these can be told.
-    fn marked(&self) -> Vec<u32> {
+    fn marked(&self) -> Vec<MarkedRank> {
+        let with_mark = |rank| self.marked_rank(rank);
         let shared = self.ranks as usize > MARKS;
         if let Some(inserted) = shared.then(|| self.inserted()).flatten() {
-            return inserted.filter(|&rank| self.mark_of(rank).get() != 0).collect();
+            return inserted.map(with_mark).filter(|(_, mark)| *mark != 0).collect();
         }
         let marks = 0..self.ranks.min(MARKS as u32);
-        let marked = marks.filter(|&mark| self.mark_of(mark).get() != 0);
-        marked.flat_map(|mark| (mark..self.ranks).step_by(MARKS)).collect()
+        let marked = marks.map(with_mark).filter(|(_, mark)| *mark != 0);
+        marked
+            .flat_map(|(first, mark)| {
+                (first..self.ranks).step_by(MARKS).map(move |rank| (rank, mark))
+            })
+            .collect()
+    }
+
+    fn marked_rank(&self, rank: u32) -> MarkedRank {
+        (rank, if self.viewed.get() { INJECTED } else { self.mark_of(rank).get() })
     }
 
     /// The ranks that have an entry; nothing was issued to the others. `None` where not
@@ -109,8 +126,8 @@ impl<N: Netmod> Access<N> {
 
     /// [`Access::flush_dirty`] where only these ranks could be put to.
     pub(in crate::rma) fn flush_group(&self, group: &[u32]) -> Result<(), Error> {
-        let ranks: Vec<u32> =
-            group.iter().copied().filter(|&rank| self.mark_of(rank).get() != 0).collect();
+        let ranks = group.iter().map(|&rank| self.marked_rank(rank));
+        let ranks: Vec<_> = ranks.filter(|(_, mark)| *mark != 0).collect();
         self.unmark();
         self.flush_ranks(&ranks)?;
         self.drain(&[])
@@ -119,13 +136,13 @@ impl<N: Netmod> Access<N> {
     /// Reads back from every rank that was put to: the answer comes behind the
     /// puts. All reads are in flight together, and after a failure the others
     /// are still waited for.
-    fn flush_ranks(&self, ranks: &[u32]) -> Result<(), Error> {
+    fn flush_ranks(&self, ranks: &[MarkedRank]) -> Result<(), Error> {
         // Stores into mapped regions are visible to every process that learns of
         // this flush.
         fence(Ordering::SeqCst);
         // The only early return: below, all probes are waited for.
         let peers =
-            ranks.iter().map(|&rank| self.world_rank(rank)).collect::<Result<Vec<_>, _>>()?;
+            ranks.iter().map(|&(rank, _)| self.world_rank(rank)).collect::<Result<Vec<_>, _>>()?;
         let mut probes = Vec::new();
         let mut first_error = None;
         // Ranks of one process need one probe; ranks of a window that is not
@@ -134,8 +151,8 @@ impl<N: Netmod> Access<N> {
         // On the other paths there were only stores, or packets.
         let providers = !matches!(self.own_path, path::MAPPED | path::DYNAMIC);
         let probed = ranks.iter().zip(&peers).filter(|_| providers);
-        for (&rank, &peer) in probed {
-            match self.probe_completion(rank, ranks.len() == 1, &mut seen) {
+        for (&marked, &peer) in probed {
+            match self.probe_completion(marked, ranks.len() == 1, &mut seen) {
                 Ok(token) => probes.extend(token.map(|token| (token, peer))),
                 Err(e) => {
                     first_error.get_or_insert(e);
@@ -159,10 +176,13 @@ impl<N: Netmod> Access<N> {
     /// done there; `None` where there is nothing to wait for.
     fn probe_completion(
         &self,
-        rank: u32,
+        (rank, mark): MarkedRank,
         only: bool,
         seen: &mut HashSet<(u8, u64)>,
     ) -> Result<Option<Token>, Error> {
+        if mark == 0 {
+            return Ok(None);
+        }
         // Nothing was issued to a rank nobody has used.
         let used = if N::KEY_HANDLES {
             self.remote_key(rank).key().is_some()
@@ -173,10 +193,14 @@ impl<N: Netmod> Access<N> {
             return Ok(None);
         }
         let Target::Provider(remote) = self.target(rank, 0)? else { return Ok(None) };
+        let netmod = self.endpoint(&remote)?.0;
+        if mark == TRACKED && netmod.caps().delivers {
+            return Ok(None);
+        }
         if !only && !seen.insert((remote.transport as u8, remote.dest)) {
             return Ok(None);
         }
-        if self.endpoint(&remote)?.0.flushes() {
+        if netmod.flushes() {
             return self.probe_by_flush(&remote);
         }
         let len = self.borrowed_state()?.sizes.get(rank).min(PROBE as u64) as usize;
@@ -270,7 +294,7 @@ mod tests {
 
     impl Held {
         fn open(reads: Option<Reads>) -> Rc<Context<Held>> {
-            let caps = Caps { inject_size: 64, ..Caps::none("held") };
+            let caps = Caps { inject_size: 64, delivers: true, ..Caps::none("held") };
             let held = Held { caps, reads, others: Mutex::default() };
             let boot = Arc::new(Alone::new().unwrap());
             Device::open(boot, Some(Arc::new(held)), None, false).unwrap()
@@ -396,6 +420,47 @@ mod tests {
         }
     }
 
+    /// A put that completes is not asked for where the provider delivers; one that gives
+    /// no completion is, also beside it.
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_flush_asks_for_what_does_not_complete() {
+        let reads = Reads::default();
+        let context = Held::open(Some(Arc::clone(&reads)));
+        let world = Communicator::world(&context);
+        let mut memory = [0_u64; 64];
+        // SAFETY: the memory outlives the window.
+        let window = unsafe { Window::create(&world, memory.as_mut_ptr().cast(), 512, 1) }.unwrap();
+        window.lock_all().unwrap();
+        window.put(&[1; 65], 0, 0).unwrap();
+        assert_eq!(window.marked(), [(0, TRACKED)]);
+        window.flush(0).unwrap();
+        assert!(reads.lock().unwrap().is_empty());
+        window.mark(0);
+        window.put(&[1; 8], 0, 0).unwrap();
+        assert_eq!(window.marked(), [(0, INJECTED)]);
+        window.flush(0).unwrap_err();
+        assert_eq!(reads.lock().unwrap().len(), 1);
+        assert_eq!(window.marked(), [(0, INJECTED)], "a flush that failed took it away");
+    }
+
+    /// What one rank's flush has told, the next need not ask; where ranks share a mark it
+    /// may be another's.
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_flush_of_a_rank_takes_its_own_mark_away() {
+        let put_and_flush = |ranks: u32, rank: u32| {
+            let access = of_many(&RankMap::direct(ranks));
+            access.lock_all_with(Assert::NOCHECK).unwrap();
+            access.put(&[1; 8], rank, 0).unwrap();
+            access.put(&[1; 8], 7, 0).unwrap();
+            access.flush(rank).unwrap();
+            access.marked().into_iter().map(|(rank, _)| rank).collect::<HashSet<_>>()
+        };
+        assert_eq!(put_and_flush(256, 255), HashSet::from([7]));
+        assert_eq!(put_and_flush(257, 256), HashSet::from([7, 256]));
+    }
+
     /// One process of a job of 100,000 that never speaks to anybody: the window is its
     /// own, and seen as one of all.
     fn of_many(map: &RankMap) -> Access<Null> {
@@ -424,11 +489,12 @@ mod tests {
             access.lock_all_with(Assert::NOCHECK).unwrap();
             let put =
                 |ranks: &[u32]| ranks.iter().for_each(|&r| access.put(&[1; 8], r, 0).unwrap());
+            let marked = || access.marked().into_iter().map(|(rank, _)| rank).collect::<Vec<_>>();
             put(&[5, 40_000, 261, 1_000]);
-            assert_eq!(access.marked(), [5, 40_000, 261, 1_000]);
+            assert_eq!(marked(), [5, 40_000, 261, 1_000]);
             access.flush_all().unwrap();
             put(&[261]);
-            assert_eq!(access.marked(), [5, 261], "{:?}", map.model());
+            assert_eq!(marked(), [5, 261], "{:?}", map.model());
             access.flush_all().unwrap();
             assert!(access.marked().is_empty());
         }
@@ -440,7 +506,8 @@ mod tests {
             let access = of_many(&map);
             access.lock_all_with(Assert::NOCHECK).unwrap();
             access.put(&[1; 8], 300, 0).unwrap();
-            assert_eq!(access.marked(), [44, 300, 556], "{:?}", map.model());
+            let marked = access.marked();
+            assert_eq!(marked, [44, 300, 556].map(|r| (r, INJECTED)), "{:?}", map.model());
         }
     }
 

@@ -63,6 +63,12 @@ const NONBLOCKING: bool = true;
 /// that are equal modulo this.
 const MARKS: usize = 256;
 
+/// The mark of ranks to which a put was handed that gives no completion.
+const INJECTED: u8 = 1;
+/// That of ranks to which there was only what completes: where the provider
+/// [delivers](crate::netmod::Caps::delivers), a flush has nothing to ask them.
+const TRACKED: u8 = 2;
+
 /// A window seen through a context: everything a put needs, side by side.
 ///
 /// A [`Window`](super::Window) has one of its own; further ones are made for
@@ -368,7 +374,7 @@ impl<N: Netmod> Access<N> {
     }
 
     /// The mark of a rank: not 0 if something was issued to it since the last
-    /// flush.
+    /// flush, [`INJECTED`] if that may need to be asked for.
     #[inline(always)]
     fn mark_of(&self, rank: u32) -> &Cell<u8> {
         &self.marks[rank as usize % MARKS]
@@ -376,7 +382,8 @@ impl<N: Netmod> Access<N> {
 
     #[inline(always)]
     pub(super) fn mark(&self, rank: u32) {
-        self.mark_of(rank).set(1);
+        let mark = self.mark_of(rank);
+        mark.set(mark.get() | TRACKED);
     }
 
     #[inline(always)]

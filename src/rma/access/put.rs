@@ -13,7 +13,7 @@
 
 mod choice;
 
-use super::{Access, BLOCKING, CAbi, FAILED, LocalPath, NONBLOCKING, path};
+use super::{Access, BLOCKING, CAbi, FAILED, INJECTED, LocalPath, NONBLOCKING, TRACKED, path};
 use crate::av::{Entry, Transport};
 use crate::device::Context;
 use crate::netmod::{AGAIN, Netmod};
@@ -242,7 +242,7 @@ impl<N: Netmod> Access<N> {
             let entry = Entry::from_bits(unsafe { self.lookup.entry_by::<BODY>(rank as usize) });
             if let Some(dest) = N::network(entry) {
                 let issued = Issued { access: self, buf, len, rank, disp };
-                self.mark_of(rank).set(1);
+                self.mark_of(rank).set(INJECTED);
                 let target = &self.inject_target;
                 // SAFETY: it is; on this path the provider takes short puts.
                 let key = unsafe { target.key_of_short() };
@@ -371,7 +371,7 @@ impl<N: Netmod> Access<N> {
             if let Some(key) = remote_key.key()
                 && self.inject_target.takes(len)
             {
-                self.mark_of(rank).set(1);
+                self.mark_of(rank).set(INJECTED);
                 let addr = remote_key.address(offset());
                 // SAFETY: the key was made for the endpoint in the entry, which a
                 // netmod with handles has no other kind of; the endpoint lives in
@@ -392,7 +392,7 @@ impl<N: Netmod> Access<N> {
                 self.inject_target.key_for(len)
             };
             if let Some(key) = key {
-                self.mark_of(rank).set(1);
+                self.mark_of(rank).set(INJECTED);
                 let addr = self.inject_target.address(offset());
                 // SAFETY: the endpoint lives in the context held here; `dest`
                 // was inserted; [LIVE], [TARGET], [BUF].
@@ -471,14 +471,13 @@ impl<N: Netmod> Access<N> {
         }
         let mark = self.mark_of(rank);
         let issued = if self.own_path == path::DYNAMIC {
-            mark.set(1);
+            mark.set(INJECTED);
             // SAFETY: [BUF]; the range is checked where the packets arrive.
             unsafe { self.put_by_packets(buf, len, rank, disp) }.map(|()| 0)
         } else {
             self.target(rank, disp).and_then(|target| {
-                mark.set(1);
                 // SAFETY: [TARGET], [BUF], [APART].
-                unsafe { self.issue_to::<NB>(buf, len, target) }
+                unsafe { self.issue_to::<NB>(buf, len, target, mark) }
             })
         };
         issued.unwrap_or_else(|e| {
@@ -523,7 +522,7 @@ impl<N: Netmod> Access<N> {
             return None;
         }
         let dest = self.context.local_address(node_rank as u32)?;
-        mark.set(1);
+        mark.set(INJECTED);
         // SAFETY: `dest` was inserted, the endpoint lives in the context held here;
         // [LIVE], [TARGET], [BUF].
         Some(unsafe { N::inject(inject_handle.get(), buf, len, dest, offset as u64, key.bits()) })
@@ -539,7 +538,9 @@ impl<N: Netmod> Access<N> {
         buf: *const u8,
         len: usize,
         target: Target,
+        mark: &Cell<u8>,
     ) -> Result<isize, Error> {
+        mark.set(mark.get() | TRACKED);
         let remote = match target {
             // SAFETY: mapped; [TARGET], [BUF], [APART].
             Target::Mapped(to) => return Ok(unsafe { copy(to, buf, len) }),
@@ -548,6 +549,7 @@ impl<N: Netmod> Access<N> {
         };
         let (netmod, endpoint) = self.endpoint(&remote)?;
         if len <= netmod.caps().inject_size {
+            mark.set(INJECTED);
             let (Remote { dest, addr, key, .. }, handle) = (remote, N::inject_handle(endpoint));
             // SAFETY: `dest` was inserted; [TARGET], [BUF].
             return Ok(unsafe { N::inject(handle, buf, len, dest, addr, key.bits()) });
@@ -646,7 +648,7 @@ impl<N: Netmod> Issued<'_, N> {
 #[inline(always)]
 unsafe fn store(mark: &Cell<u8>, to: *mut u8, buf: *const u8, len: usize) -> isize {
     if mark.get() == 0 {
-        mark.set(1);
+        mark.set(INJECTED);
     }
     // SAFETY: [SIDES].
     unsafe { copy(to, buf, len) }
