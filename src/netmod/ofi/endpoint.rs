@@ -4,14 +4,15 @@ use super::bindings as sys;
 use super::constants::{PROVIDER_ENV, TRACKED};
 use super::domain::Domain;
 use super::ffi;
-use super::gate::{Gated, lock};
+use super::gate::lock;
 use super::gather::Gather;
+use super::inject::{Gated, InjectHandle, no_inject};
 use super::pages::Pages;
 use super::region::Region;
 use super::ring::{Posted, Ring};
 use super::select::is_node_local;
 use super::slots::{Slot, SlotKind, Slots};
-use crate::netmod::{AGAIN, Completion, HEAD, NetError, Transfer, UNSUPPORTED, node};
+use crate::netmod::{AGAIN, Completion, HEAD, NetError, Transfer, UNSUPPORTED};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
@@ -20,60 +21,6 @@ use std::sync::{Arc, MutexGuard};
 
 /// Completions one poll hands out, in batches; what is left waits for the next.
 const BATCHES: usize = 16;
-
-/// The provider's `fi_inject_write` and the endpoint, side by side. Operation
-/// tables do not change once an endpoint is enabled. Laid out for C, where a
-/// device layer's inline put reads it. The endpoint stands last, for compilers load
-/// words in the order of their addresses: then it replaces the pointer to all this.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct InjectHandle {
-    pub(super) inject: Inject,
-    pub(super) ep: *mut sys::fid_ep,
-}
-
-pub(super) type Inject =
-    unsafe extern "C" fn(*mut sys::fid_ep, *const c_void, usize, sys::fi_addr_t, u64, u64) -> isize;
-
-impl InjectHandle {
-    /// One that hands puts to the module for the node.
-    pub(super) fn of_node(node: node::InjectHandle) -> InjectHandle {
-        let (unused, inject) = node.parts();
-        // SAFETY: functions of one signature but for what their first two arguments
-        // point to, which is theirs alone to know.
-        let inject = unsafe { std::mem::transmute::<node::Inject, Inject>(inject) };
-        InjectHandle { inject, ep: unused.cast_mut().cast() }
-    }
-
-    /// The provider's own `fi_inject_write`.
-    ///
-    /// # Safety
-    /// As [`Netmod::inject`](crate::netmod::Netmod::inject).
-    #[inline(always)]
-    pub(super) unsafe fn inject(
-        self,
-        buf: *const u8,
-        len: usize,
-        dest: u64,
-        addr: u64,
-        key: u64,
-    ) -> isize {
-        // SAFETY: [ENDPOINT]: `ep` is open; [DEST], [BUF], [LIMIT].
-        unsafe { (self.inject)(self.ep, buf.cast(), len, dest, addr, key) }
-    }
-}
-
-/// Stands in until the endpoint is open.
-unsafe extern "C" fn no_inject(
-    _: *mut sys::fid_ep,
-    _: *const c_void,
-    _: usize,
-    _: sys::fi_addr_t,
-    _: u64,
-    _: u64,
-) -> isize {
-    -(libc::EINVAL as isize)
-}
 
 /// An endpoint, its completion queue and its write counter. Belongs to one
 /// thread at a time.

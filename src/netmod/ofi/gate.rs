@@ -8,9 +8,6 @@
 //! has a gate, held by whoever calls the library for it, and what changes the set of
 //! endpoints or of addresses is done while all gates are closed.
 
-use super::bindings as sys;
-use super::endpoint::{Inject, InjectHandle};
-use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An endpoint's gate. Nothing is called under it but the library.
@@ -34,45 +31,4 @@ impl Setup {
         let _closed: Vec<_> = before.iter().map(|gate| lock(gate)).collect();
         work(&mut gates)
     }
-}
-
-/// The provider's `fi_inject_write`, called under the endpoint's gate.
-pub(super) struct Gated {
-    gate: Arc<Gate>,
-    inject: Inject,
-    ep: *mut sys::fid_ep,
-}
-
-impl Gated {
-    pub(super) fn new(provider: InjectHandle) -> Box<Gated> {
-        let InjectHandle { inject, ep } = provider;
-        Box::new(Gated { gate: Arc::default(), inject, ep })
-    }
-
-    pub(super) fn gate(&self) -> &Arc<Gate> {
-        &self.gate
-    }
-
-    /// What puts call in place of the provider's.
-    pub(super) fn handle(&self) -> InjectHandle {
-        InjectHandle { inject: gated_inject, ep: std::ptr::from_ref(self).cast_mut().cast() }
-    }
-}
-
-/// # Safety
-/// `this` is a [`Gated`] of an open endpoint; the rest as fi_rma(3) asks.
-unsafe extern "C" fn gated_inject(
-    this: *mut sys::fid_ep,
-    buf: *const c_void,
-    len: usize,
-    dest: u64,
-    addr: u64,
-    key: u64,
-) -> isize {
-    // SAFETY: `handle` is the only one to give this function, with its own address,
-    // and lives as long as the endpoint.
-    let this = unsafe { &*this.cast::<Gated>() };
-    let _inside = lock(&this.gate);
-    // SAFETY: the caller's.
-    unsafe { (this.inject)(this.ep, buf, len, dest, addr, key) }
 }

@@ -9,8 +9,8 @@
 //! hears of a peer that cannot be.
 
 use super::bindings as sys;
-use super::endpoint::InjectHandle;
 use super::ffi;
+use super::inject::InjectHandle;
 use crate::netmod::AGAIN;
 use crate::settings::Number;
 use std::cell::{Cell, RefCell, UnsafeCell};
@@ -19,8 +19,8 @@ use std::ptr::null_mut;
 
 /// Peers whose puts are gathered at one time.
 const PLACES: usize = 16;
-/// Blocks of one write at most, whatever the provider would take.
-const BLOCKS: usize = 8;
+/// Puts in one write at most, whatever the provider would take.
+const MOST: usize = 8;
 /// Bytes of one write at most; a provider that injects more is told less.
 const BYTES: usize = 256;
 
@@ -29,12 +29,12 @@ const NOBODY: u64 = u64::MAX;
 
 /// How many puts one write carries; 1 gathers none.
 pub(super) const PUTS: Number =
-    Number { name: "RANKWAY_TCP_GATHER", unit: "puts", least: 1, most: BLOCKS as u64 };
+    Number { name: "RANKWAY_TCP_GATHER", unit: "puts", least: 1, most: MOST as u64 };
 
 /// Puts that wait, of one endpoint.
 pub(super) struct Gather {
     provider: InjectHandle,
-    /// Blocks and bytes that the provider takes at a call.
+    /// Iov entries and bytes that the provider takes at a call.
     limit: (usize, usize),
     /// A bit for each place that holds puts.
     held: Cell<u32>,
@@ -49,25 +49,29 @@ struct Gathered {
     dest: u64,
     count: usize,
     len: usize,
-    blocks: [sys::fi_rma_iov; BLOCKS],
+    iov: [sys::fi_rma_iov; MOST],
     bytes: [u8; BYTES],
 }
 
 impl Gather {
-    /// `blocks` and `inject`: what the provider takes at a call. `None` where nothing is
-    /// to be gathered.
-    pub(super) fn new(provider: InjectHandle, blocks: usize, inject: usize) -> Option<Box<Gather>> {
-        let blocks = PUTS.get().map_or(blocks, |puts| blocks.min(puts as usize));
-        if blocks < 2 || inject > BYTES {
+    /// `entries` and `inject`: how many iov entries of the target and bytes the provider
+    /// takes at a call. `None` where nothing is to be gathered.
+    pub(super) fn new(
+        provider: InjectHandle,
+        entries: usize,
+        inject: usize,
+    ) -> Option<Box<Gather>> {
+        let entries = PUTS.get().map_or(entries, |puts| entries.min(puts as usize));
+        if entries < 2 || inject > BYTES {
             return None;
         }
         let place = || {
-            let blocks = [sys::fi_rma_iov { addr: 0, len: 0, key: 0 }; BLOCKS];
-            UnsafeCell::new(Gathered { dest: NOBODY, count: 0, len: 0, blocks, bytes: [0; BYTES] })
+            let iov = [sys::fi_rma_iov { addr: 0, len: 0, key: 0 }; MOST];
+            UnsafeCell::new(Gathered { dest: NOBODY, count: 0, len: 0, iov, bytes: [0; BYTES] })
         };
         Some(Box::new(Gather {
             provider,
-            limit: (blocks.min(BLOCKS), inject),
+            limit: (entries.min(MOST), inject),
             held: Cell::new(0),
             places: std::array::from_fn(|_| place()),
             refused: RefCell::default(),
@@ -99,6 +103,17 @@ impl Gather {
         }
     }
 
+    /// Gives up what is gathered for a peer that died.
+    pub(super) fn forget(&self, dest: u64) {
+        let place = place_of(dest);
+        // SAFETY: as above.
+        let held = unsafe { &mut *self.places[place].get() };
+        if held.dest == dest {
+            self.empty(place, held);
+            held.dest = NOBODY;
+        }
+    }
+
     /// Returns true if puts wait here.
     pub(super) fn holds_any(&self) -> bool {
         self.held.get() != 0
@@ -114,17 +129,17 @@ impl Gather {
     fn write(&self, place: usize, held: &mut Gathered) -> isize {
         let ep = self.provider.ep;
         let rc = if held.count == 1 {
-            let (start, block) = (held.bytes.as_ptr(), held.blocks[0]);
+            let (start, remote) = (held.bytes.as_ptr(), held.iov[0]);
             // SAFETY: [DEST], [LIMIT], as the put had it.
-            unsafe { self.provider.inject(start, held.len, held.dest, block.addr, block.key) }
+            unsafe { self.provider.inject(start, held.len, held.dest, remote.addr, remote.key) }
         } else {
-            let iov = sys::iovec { iov_base: held.bytes.as_mut_ptr().cast(), iov_len: held.len };
+            let bytes = sys::iovec { iov_base: held.bytes.as_mut_ptr().cast(), iov_len: held.len };
             let msg = sys::fi_msg_rma {
-                msg_iov: &iov,
+                msg_iov: &bytes,
                 desc: &mut null_mut(),
                 iov_count: 1,
                 addr: held.dest,
-                rma_iov: held.blocks.as_ptr(),
+                rma_iov: held.iov.as_ptr(),
                 rma_iov_count: held.count,
                 context: null_mut(),
                 data: 0,
@@ -134,11 +149,19 @@ impl Gather {
             unsafe { ffi::fi_writemsg(ep, &msg, sys::FI_INJECT) }
         };
         if rc != AGAIN {
-            held.count = 0;
-            held.len = 0;
-            self.held.set(self.held.get() & !(1 << place));
+            self.empty(place, held);
+        }
+        if rc != 0 && rc != AGAIN {
+            // The next put hears what the provider says.
+            held.dest = NOBODY;
         }
         rc
+    }
+
+    fn empty(&self, place: usize, held: &mut Gathered) {
+        held.count = 0;
+        held.len = 0;
+        self.held.set(self.held.get() & !(1 << place));
     }
 
     /// The same, where nobody waits for the answer. Returns false if they are still here.
@@ -158,7 +181,7 @@ impl Gather {
     /// \[DEST\], \[BUF\], \[LIMIT\].
     unsafe fn put(&self, buf: *const u8, len: usize, dest: u64, addr: u64, key: u64) -> isize {
         let place = place_of(dest);
-        let (blocks, bytes) = self.limit;
+        let (entries, bytes) = self.limit;
         // SAFETY: the endpoint's owner is here, and nobody below comes back.
         let held = unsafe { &mut *self.places[place].get() };
         if held.dest != dest {
@@ -171,20 +194,20 @@ impl Gather {
             }
             return rc;
         }
-        if held.count == blocks || held.len + len > bytes {
+        if held.count == entries || held.len + len > bytes {
             match self.write(place, held) {
                 0 => {}
                 rc => return rc,
             }
         }
-        held.blocks[held.count] = sys::fi_rma_iov { addr, len, key };
+        held.iov[held.count] = sys::fi_rma_iov { addr, len, key };
         // SAFETY: [BUF]; with this one they are no more bytes than an inject, which are
         // no more than the place has.
         unsafe { held.bytes.as_mut_ptr().add(held.len).copy_from_nonoverlapping(buf, len) };
         held.len += len;
         held.count += 1;
         self.held.set(self.held.get() | 1 << place);
-        if held.count < blocks && held.len < bytes {
+        if held.count < entries && held.len < bytes {
             return 0;
         }
         match self.write(place, held) {
@@ -249,19 +272,19 @@ mod tests {
             fake
         }
 
-        fn take(&mut self, dest: u64, blocks: &[sys::fi_rma_iov], mut bytes: &[u8]) -> isize {
+        fn take(&mut self, dest: u64, iov: &[sys::fi_rma_iov], mut bytes: &[u8]) -> isize {
             let answer = self.answers.get(self.asked).copied().unwrap_or(0);
             self.asked += 1;
-            for block in blocks {
-                let (own, rest) = bytes.split_at(block.len);
+            for remote in iov {
+                let (own, rest) = bytes.split_at(remote.len);
                 match answer {
-                    0 => self.taken.push((dest, block.addr, own.to_vec())),
-                    ERROR => self.refused.push((dest, block.addr)),
+                    0 => self.taken.push((dest, remote.addr, own.to_vec())),
+                    ERROR => self.refused.push((dest, remote.addr)),
                     _ => {}
                 }
                 bytes = rest;
             }
-            assert!(bytes.is_empty() && !blocks.is_empty());
+            assert!(bytes.is_empty() && !iov.is_empty());
             answer
         }
     }
@@ -275,10 +298,10 @@ mod tests {
         unsafe {
             let msg = &*msg;
             assert_eq!((flags, msg.iov_count), (sys::FI_INJECT, 1));
-            let iov = &*msg.msg_iov;
-            let blocks = std::slice::from_raw_parts(msg.rma_iov, msg.rma_iov_count);
-            let bytes = std::slice::from_raw_parts(iov.iov_base.cast::<u8>(), iov.iov_len);
-            (*ep.cast::<FakeProvider>()).take(msg.addr, blocks, bytes)
+            let from = &*msg.msg_iov;
+            let iov = std::slice::from_raw_parts(msg.rma_iov, msg.rma_iov_count);
+            let bytes = std::slice::from_raw_parts(from.iov_base.cast::<u8>(), from.iov_len);
+            (*ep.cast::<FakeProvider>()).take(msg.addr, iov, bytes)
         }
     }
 
@@ -293,14 +316,14 @@ mod tests {
         // SAFETY: as above.
         unsafe {
             let bytes = std::slice::from_raw_parts(buf.cast::<u8>(), len);
-            let block = sys::fi_rma_iov { addr, len, key };
-            (*ep.cast::<FakeProvider>()).take(dest, &[block], bytes)
+            let remote = sys::fi_rma_iov { addr, len, key };
+            (*ep.cast::<FakeProvider>()).take(dest, &[remote], bytes)
         }
     }
 
-    fn over(fake: &mut FakeProvider, blocks: usize, inject: usize) -> Box<Gather> {
+    fn over(fake: &mut FakeProvider, entries: usize, inject: usize) -> Box<Gather> {
         let provider = InjectHandle { inject: fake_inject, ep: std::ptr::from_mut(fake).cast() };
-        Gather::new(provider, blocks, inject).unwrap()
+        Gather::new(provider, entries, inject).unwrap()
     }
 
     fn put(gather: &Gather, bytes: &[u8], dest: u64, addr: u64) -> isize {
@@ -358,6 +381,22 @@ mod tests {
         assert!(!gather.holds_any());
     }
 
+    #[test]
+    fn nothing_is_kept_for_the_dead() {
+        let mut fake = FakeProvider::new(vec![0, AGAIN]);
+        let gather = over(&mut fake, 4, 64);
+        for number in 0..2 {
+            assert_eq!(put(&gather, &[1; 8], 7, number), 0);
+        }
+        gather.send_all();
+        gather.forget(8);
+        assert!(gather.holds_any());
+        gather.forget(7);
+        assert!(!gather.holds_any());
+        assert_eq!(put(&gather, &[1; 8], 7, 2), 0);
+        assert_eq!((fake.taken.len(), gather.holds_any()), (2, false), "it is as the first");
+    }
+
     #[derive(Clone, Debug)]
     enum Step {
         Put(u64, usize),
@@ -383,10 +422,10 @@ mod tests {
             steps in prop::collection::vec(step(), 1..200),
             answers in prop::collection::vec(
                 prop_oneof![6 => Just(0), 2 => Just(AGAIN), 1 => Just(ERROR)], 0..60),
-            blocks in 2..=BLOCKS,
+            entries in 2..=MOST,
         ) {
             let mut fake = FakeProvider::new(answers);
-            let gather = over(&mut fake, blocks, 64);
+            let gather = over(&mut fake, entries, 64);
             let mut accepted = BTreeMap::new();
             let mut told = Vec::new();
             let bytes_of = |number: usize, len: usize| vec![number as u8; len];

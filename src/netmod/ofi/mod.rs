@@ -43,6 +43,7 @@ mod endpoint;
 pub(crate) mod ffi;
 mod gate;
 mod gather;
+mod inject;
 mod iov;
 mod lock_reaper;
 mod netmod;
@@ -60,7 +61,8 @@ mod wait;
 
 pub use describe::{Provider, describe, library, would_select};
 pub use domain::Domain;
-pub use endpoint::{Endpoint, InjectHandle};
+pub use endpoint::Endpoint;
+pub use inject::InjectHandle;
 pub use region::Region;
 pub use select::{Request, providers};
 

@@ -3,7 +3,8 @@
 use super::bindings as sys;
 use super::constants::{COSTS, PROVIDER_ENV, REMOTE};
 use super::domain::Domain;
-use super::endpoint::{Direction, Endpoint, InjectHandle};
+use super::endpoint::{Direction, Endpoint};
+use super::inject::InjectHandle;
 use super::region::Region;
 use super::{describe, ffi, gather, open, shm};
 use crate::netmod::{
@@ -69,6 +70,12 @@ impl Netmod for Domain {
             shm::check_space(1)?;
         }
         Endpoint::open(self)
+    }
+
+    fn peer_died(&self, endpoint: &Endpoint, dest: u64) {
+        if let Some(gather) = &endpoint.gather {
+            gather.forget(dest);
+        }
     }
 
     fn set_neighbours(&self, neighbours: Neighbours) {
