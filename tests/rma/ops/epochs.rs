@@ -1,6 +1,7 @@
 //! Locks, groups, and calls that do not fit the epoch.
 
 use super::*;
+use crate::harness::pattern;
 use crate::{ensure, refused};
 use rankway::rma::{Assert, ErrorKind, Lock};
 use std::cell::Cell;
@@ -264,4 +265,43 @@ pub fn misuse<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     refused!(w.test(), Freed);
     refused!(w.sync(), Freed);
     Ok(())
+}
+
+/// What a flush has told is in the target's memory: the target looks at the moment that
+/// it hears of the flush by other ways, and makes no progress in between.
+pub fn flushed<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
+    const LENGTHS: [usize; 6] = [8, 60, 65, 4096, 70_000, 1 << 20];
+    const ROUNDS: usize = 20;
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let mut w = make::<N, KIND>(&world, 1 << 20, 1)?;
+    let pid = world.broadcast(0, Some(&std::process::id().to_ne_bytes())).map_err(text)?;
+    let pid = u32::from_ne_bytes(pid.as_slice().try_into().map_err(text)?);
+    let told = |step: usize| std::env::temp_dir().join(format!("rankway-flushed-{pid}-{step}"));
+    for (step, len) in LENGTHS.into_iter().flat_map(|len| [len; ROUNDS]).enumerate() {
+        let bytes = pattern(step as u32, len);
+        if world.rank() == 0 {
+            w.lock(Lock::Shared, 1, Assert::NONE).map_err(text)?;
+            for _ in 0..2 {
+                w.put(&bytes, 1, 0).map_err(text)?;
+            }
+            // SAFETY: the bytes stay until the flush.
+            unsafe { w.put_nb(bytes.as_ptr(), len, 1, 0).map_err(text)? };
+            w.flush(1).map_err(text)?;
+            std::fs::write(told(step), []).map_err(text)?;
+            w.unlock(1).map_err(text)?;
+        } else {
+            while !told(step).exists() {
+                context.progress().map_err(text)?;
+            }
+            let mut got = vec![0; len];
+            w.read_local(0, &mut got).map_err(text)?;
+            same(&format!("{len} bytes, round {step}"), &got, &bytes)?;
+        }
+        world.barrier().map_err(text)?;
+        if world.rank() == 0 {
+            std::fs::remove_file(told(step)).map_err(text)?;
+        }
+    }
+    w.free().map_err(text)
 }

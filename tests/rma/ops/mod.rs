@@ -59,6 +59,8 @@ pub fn all<N: Opens>(name: &str, nodes: u32, env: &[(&'static str, &str)]) -> Ve
     add("created/locked amidst", 3, epochs::locked_amidst::<N, CREATED>);
     add("allocated/group epochs", 4, epochs::groups::<N, ALLOCATED>);
     add("created/group epochs", 3, epochs::groups::<N, CREATED>);
+    add("allocated/flushed", 2, epochs::flushed::<N, ALLOCATED>);
+    add("created/flushed", 2, epochs::flushed::<N, CREATED>);
     add("allocated/misuse", 3, epochs::misuse::<N, ALLOCATED>);
     add("created/misuse", 3, epochs::misuse::<N, CREATED>);
     add("dynamic", 3, dynamic::attached::<N>);
