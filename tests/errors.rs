@@ -191,8 +191,8 @@ fn every_error_says_what_it_said() {
         ),
         (
             Box::new(DeviceError::Strategy(UnknownStrategy(text("fast")))),
-            "\"fast\" is no strategy for rank maps; set RANKWAY_MAP_STRATEGY to time, space, hybrid or \
-             hybrid:ALPHA, ALPHA from 0 to 1",
+            "\"fast\" is no strategy for rank maps; set RANKWAY_MAP_STRATEGY to auto, table, time, \
+             space, hybrid or hybrid:ALPHA, ALPHA from 0 to 1",
         ),
         (
             Box::new(DeviceError::Boot(BootError::Os { what: text("fork"), source: denied() })),
@@ -472,8 +472,8 @@ fn every_error_says_what_it_said() {
         ),
         (
             Box::new(UnknownStrategy(text("fast"))),
-            "\"fast\" is no strategy for rank maps; set RANKWAY_MAP_STRATEGY to time, space, hybrid or \
-             hybrid:ALPHA, ALPHA from 0 to 1",
+            "\"fast\" is no strategy for rank maps; set RANKWAY_MAP_STRATEGY to auto, table, time, \
+             space, hybrid or hybrid:ALPHA, ALPHA from 0 to 1",
         ),
         (
             Box::new(GroupError::Rank { index: 1, rank: 4, size: 4 }),

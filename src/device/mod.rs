@@ -120,7 +120,7 @@ pub struct Device<N: Netmod> {
     /// Of windows' memory.
     keys: keys::Keys,
     threads: bool,
-    /// How irregular maps are held, if `RANKWAY_MAP_STRATEGY` says.
+    /// How irregular maps are held; `None` for tables.
     map_strategy: Option<Strategy>,
     /// What the layers above keep once for the process, by type.
     extensions: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
@@ -371,8 +371,8 @@ impl<N: Netmod> Device<N> {
     }
 
     /// How irregular rank maps are held where a communicator is told nothing
-    /// else: `RANKWAY_MAP_STRATEGY` when the device was opened; `None` for
-    /// tables.
+    /// else: `RANKWAY_MAP_STRATEGY` when the device was opened, else
+    /// [`Strategy::Auto`]; `None` for tables.
     pub fn map_strategy(&self) -> Option<Strategy> {
         self.map_strategy
     }

@@ -39,6 +39,11 @@ pub(super) enum Form {
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<RankMap>() == 32);
 
+/// Returns true if a table of so many ranks is one that [`Strategy::Auto`] keeps.
+fn fits_table(ranks: usize) -> bool {
+    ranks <= Strategy::TABLE_MAX / size_of::<u32>()
+}
+
 impl RankMap {
     /// lpid = rank in process group 0: `MPI_COMM_WORLD` and its duplicates.
     ///
@@ -115,6 +120,10 @@ impl RankMap {
         I: IntoIterator<Item = u32>,
         I::IntoIter: Clone,
     {
+        let lpids = lpids.into_iter();
+        if strategy == Strategy::Auto && fits_table(lpids.clone().count()) {
+            return Ok(RankMap::from_lpids(pg, lpids)?);
+        }
         Ok(RankMap { pg, ..Compact::new(strategy, lpids)?.into() })
     }
 
@@ -124,7 +133,9 @@ impl RankMap {
     /// # Errors
     /// None are known: whatever was a map can be one.
     pub fn compressed(&self, strategy: Strategy) -> Result<RankMap, CompactError> {
-        if self.model().is_regular() || self.model() == Model::Mlut {
+        let table = matches!(self.form, Form::Lut(_)) && !fits_table(self.size as usize);
+        let stays = strategy == Strategy::Auto && !table;
+        if stays || self.model().is_regular() || self.model() == Model::Mlut {
             return Ok(self.clone());
         }
         RankMap::with_strategy(strategy, self.pg, self.iter().map(|process| process.lpid))

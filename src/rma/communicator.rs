@@ -38,7 +38,7 @@ pub struct Communicator<N: Netmod> {
     cold: Option<Rc<ColdState>>,
 }
 
-/// What few communicators have, out of line.
+/// What few communicators have, out of line. Those without are [`Strategy::Auto`].
 struct ColdState {
     /// How irregular maps made of this one are held; `None` for tables.
     strategy: Option<Strategy>,
@@ -53,7 +53,7 @@ impl ColdState {
         strategy: Option<Strategy>,
         allgather: Option<Rc<dyn Allgather>>,
     ) -> Option<Rc<ColdState>> {
-        let any = strategy.is_some() || allgather.is_some();
+        let any = strategy != Some(Strategy::Auto) || allgather.is_some();
         any.then(|| Rc::new(ColdState { strategy, allgather, record: None }))
     }
 }
@@ -205,7 +205,7 @@ impl<N: Netmod> Communicator<N> {
 
     /// How irregular maps made of this one are held; `None` for tables.
     pub fn map_strategy(&self) -> Option<Strategy> {
-        self.cold.as_ref().and_then(|cold| cold.strategy)
+        self.cold.as_ref().map_or(Some(Strategy::Auto), |cold| cold.strategy)
     }
 
     fn shared_allgather(&self) -> Option<Rc<dyn Allgather>> {

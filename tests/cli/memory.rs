@@ -27,6 +27,7 @@ fn the_job_of_the_paper_reaches_the_figures() {
         "split_100_bytes_all_touched",
         "split_100_bytes_none_touched",
         "regular_communicator_bytes",
+        "random_half_bytes_per_member",
     ];
     assert_eq!(names, expected);
     for figure in figures {
@@ -52,8 +53,17 @@ fn every_kind_is_weighed() {
     assert_eq!((&report["processes"], &report["rank"]), (&4096.into(), &4095.into()));
     let models: Vec<_> =
         report["kinds"].as_array().expect("kinds").iter().map(|k| &k["model"]).collect();
-    let expected =
-        ["direct", "offset", "stride", "blockstride", "md-blockstride", "segments", "lut", "mlut"];
+    let expected = [
+        "direct",
+        "offset",
+        "stride",
+        "blockstride",
+        "md-blockstride",
+        "segments",
+        "lut",
+        "lut",
+        "mlut",
+    ];
     assert_eq!(models, expected);
     let device = &report["device"];
     assert_eq!(number(device, "av_bytes_touched") - number(device, "av_bytes_none"), 4096.0 * 8.0);
@@ -63,13 +73,29 @@ fn every_kind_is_weighed() {
         assert!(touched - none >= 4096.0 * 8.0, "{k}");
         let (each, ranks) = (number(k, "communicator_bytes"), number(k, "ranks"));
         match name {
-            "lut" => assert!((ranks * 4.0..ranks * 4.0 + 512.0).contains(&each), "{k}"),
+            "set" | "lut" => assert!((ranks * 4.0..ranks * 4.0 + 512.0).contains(&each), "{k}"),
             "mlut" => assert!((ranks * 8.0..ranks * 8.0 + 512.0).contains(&each), "{k}"),
             "segments" => assert!(each < 3000.0, "{k}"),
             _ => assert!(each <= 128.0, "{k}"),
         }
         assert_eq!((&k["computed"], &k["vc_vcrt"]["computed"]), (&false.into(), &false.into()));
     }
+}
+
+/// Past 64 KiB a table is compressed, unless it is asked for.
+#[test]
+fn large_irregular_maps_are_compressed() {
+    let words = ["-p", "256k", "-c", "2", "-k", "set,lut", "--touch", "none"];
+    let report = json(&words);
+    let each = |report: &Value, name: &str| {
+        let kind = kind(report, name);
+        number(kind, "communicator_bytes") / number(kind, "ranks")
+    };
+    assert!(each(&report, "set") <= 0.3, "{report}");
+    assert!(each(&report, "lut") <= 2.6, "{report}");
+    let mut tables = command::command("memory", &[&words[..], &["--json"]].concat());
+    let tables = command::json_of(tables.env("RANKWAY_MAP_STRATEGY", "table"));
+    assert!(each(&tables, "set") >= 4.0 && each(&tables, "lut") >= 4.0, "{tables}");
 }
 
 #[test]

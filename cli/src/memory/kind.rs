@@ -67,6 +67,8 @@ pub(super) enum Kind {
     MdBlockStride,
     /// The world without 64 processes here and there
     Segments,
+    /// Half of the processes, chosen at random, in rank order
+    Set,
     /// Half of the processes, in random order
     Lut,
     /// Two process groups one after the other, half the ranks each
@@ -74,13 +76,14 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Kind; 8] = [
+    pub(super) const ALL: [Kind; 9] = [
         Kind::Direct,
         Kind::Offset,
         Kind::Stride,
         Kind::BlockStride,
         Kind::MdBlockStride,
         Kind::Segments,
+        Kind::Set,
         Kind::Lut,
         Kind::Mlut,
     ];
@@ -93,6 +96,7 @@ impl Kind {
             Kind::BlockStride => "blockstride",
             Kind::MdBlockStride => "md-blockstride",
             Kind::Segments => "segments",
+            Kind::Set => "set",
             Kind::Lut => "lut",
             Kind::Mlut => "mlut",
         }
@@ -106,14 +110,15 @@ impl Kind {
             Kind::BlockStride => "every other node",
             Kind::MdBlockStride => "box of a 3-D grid",
             Kind::Segments => "world without 64",
-            Kind::Lut => "random half",
+            Kind::Set => "random half",
+            Kind::Lut => "shuffled half",
             Kind::Mlut => "two process groups",
         }
     }
 
     /// Returns true if a formula holds the map.
     pub(super) fn is_regular(self) -> bool {
-        !matches!(self, Kind::Segments | Kind::Lut | Kind::Mlut)
+        !matches!(self, Kind::Segments | Kind::Set | Kind::Lut | Kind::Mlut)
     }
 
     /// The map of the `nth` communicator of this kind, found by detection, and
@@ -167,6 +172,12 @@ impl Kind {
                 let ends = gone.iter().copied().chain([processes]);
                 let map = RankMap::from_lpids(0, starts.zip(ends).flat_map(|(s, e)| s..e))?;
                 (map, me - gone.partition_point(|&p| p < me) as u32)
+            }
+            Kind::Set => {
+                let shuffle = Shuffle::new(processes, nth);
+                let member = |&p: &u32| p == me || shuffle.at(p) < half;
+                let rank = (0..me).filter(member).count() as u32;
+                (RankMap::from_lpids(0, (0..processes).filter(member))?, rank)
             }
             Kind::Lut => {
                 // `me` takes the first place.
@@ -260,6 +271,7 @@ mod tests {
             Model::BlockStride,
             Model::MdBlockStride,
             Model::Segments,
+            Model::Lut,
             Model::Lut,
             Model::Mlut,
         ];

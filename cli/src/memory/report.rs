@@ -140,6 +140,7 @@ impl Figure {
                 "786,432 processes, 100 odd/even splits, none touched"
             }
             "regular_communicator_bytes" => "a regular communicator, node tables included",
+            "random_half_bytes_per_member" => "a communicator of a random half, each member",
             other => other,
         }
     }
@@ -414,13 +415,12 @@ impl Report {
     fn figures_text(&self, out: &mut impl Write) -> io::Result<()> {
         let mut table = Table::new(&["figure to reach", "bytes", "at most", ""]);
         for figure in &self.figures {
-            let value = number(figure.value, if figure.value.fract() == 0.0 { 0 } else { 2 });
-            let value = match figure.value {
-                v if v.fract() == 0.0 && v >= 0.0 => count(v as u64),
-                _ => value,
+            let bytes = |v: f64| match v.fract() == 0.0 && v >= 0.0 {
+                true => count(v as u64),
+                false => number(v, 2),
             };
             let pass = if figure.pass { "pass" } else { "MISSED" };
-            table.row(&[figure.words(), &value, &count(figure.at_most as u64), pass]);
+            table.row(&[figure.words(), &bytes(figure.value), &bytes(figure.at_most), pass]);
         }
         table.print(out)
     }

@@ -131,6 +131,10 @@ impl World {
                 return Ok(self.communicator.dup());
             }
             let (map, rank) = kind.map(&self.layout, world, nth).map_err(say)?;
+            let map = match self.communicator.map_strategy() {
+                Some(strategy) => map.compressed(strategy).map_err(say)?,
+                None => map,
+            };
             Ok(self.communicator.with_map(map, rank))
         };
 

@@ -125,13 +125,13 @@ pub(crate) unsafe fn group_map<N: Netmod>(
             )
         })
     };
-    let Some(strategy) = params::strategy()? else {
-        let mut map = Detector::new();
-        for rank in 0..size {
-            map.push(peer(rank)?);
-        }
-        return map.finish().map_err(|e| e.to_string());
-    };
-    let members = (0..size).map(peer).collect::<Result<Vec<u32>, String>>()?;
-    RankMap::with_strategy(strategy, 0, members).map_err(|e| e.to_string())
+    let mut map = Detector::new();
+    for rank in 0..size {
+        map.push(peer(rank)?);
+    }
+    let map = map.finish().map_err(|e| e.to_string())?;
+    match params::strategy()? {
+        Some(strategy) => map.compressed(strategy).map_err(|e| e.to_string()),
+        None => Ok(map),
+    }
 }

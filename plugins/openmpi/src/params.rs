@@ -74,8 +74,9 @@ pub(crate) fn register(mtl: Component) {
     variable(
         mtl,
         c"map_strategy",
-        c"How rank maps without a formula are kept: time (shortest lookup), space (fewest \
-          bytes), hybrid or hybrid:W with W the weight of time from 0 to 1. Empty: as tables",
+        c"How rank maps without a formula are kept: table, time (shortest lookup), space (fewest \
+          bytes), hybrid or hybrid:W with W the weight of time from 0 to 1. Empty: as a table, \
+          past 64 KiB as hybrid",
         text,
         detail,
         &STRATEGY,
@@ -171,8 +172,8 @@ pub(crate) fn eager_limit() -> Option<usize> {
 /// # Errors
 /// For a word that is no strategy.
 pub(crate) fn strategy() -> Result<Option<Strategy>, String> {
-    let Some(word) = string(&STRATEGY) else { return Ok(None) };
-    word.parse().map(Some).map_err(|e| format!("mtl_rankway_map_strategy: {e}"))
+    let Some(word) = string(&STRATEGY) else { return Ok(Some(Strategy::Auto)) };
+    Strategy::named(&word).map_err(|e| format!("mtl_rankway_map_strategy: {e}"))
 }
 
 pub(crate) fn priority() -> c_int {

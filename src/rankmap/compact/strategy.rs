@@ -6,6 +6,10 @@ use core::str::FromStr;
 /// What a map is to be good at.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Strategy {
+    /// What communicators take unless told otherwise: rank maps whose tables are no
+    /// more than [`Strategy::TABLE_MAX`] bytes stay tables, larger ones are
+    /// [`Hybrid`](Strategy::Hybrid)'s.
+    Auto,
     /// The shortest lookup, whatever it weighs.
     Time,
     /// The fewest bytes, whatever a lookup takes.
@@ -28,22 +32,35 @@ impl Strategy {
     /// The thesis's weight of time.
     pub const ALPHA: f64 = 0.25;
 
+    /// Bytes of a table that [`Auto`](Strategy::Auto) does not compress: 16,384 ranks. It
+    /// stays in a second-level cache, where a lookup is faster than in any other form.
+    pub const TABLE_MAX: usize = 64 << 10;
+
     /// The environment variable that [`from_env`](Self::from_env) reads.
     pub const VARIABLE: &'static str = "RANKWAY_MAP_STRATEGY";
 
-    /// `RANKWAY_MAP_STRATEGY`: `time`, `space`, `hybrid` or `hybrid:0.5`;
-    /// `None` if it is not set.
+    /// `RANKWAY_MAP_STRATEGY`, as [`named`](Self::named) takes it;
+    /// [`Auto`](Strategy::Auto) if it is not set.
     ///
     /// # Errors
     /// If it says anything else.
     pub fn from_env() -> Result<Option<Strategy>, UnknownStrategy> {
         match std::env::var(Strategy::VARIABLE) {
-            Ok(value) => value.parse().map(Some),
-            Err(std::env::VarError::NotPresent) => Ok(None),
+            Ok(value) => Strategy::named(&value),
+            Err(std::env::VarError::NotPresent) => Ok(Some(Strategy::Auto)),
             Err(std::env::VarError::NotUnicode(value)) => {
                 Err(UnknownStrategy(value.to_string_lossy().into_owned()))
             }
         }
+    }
+
+    /// `auto`, `time`, `space`, `hybrid` or `hybrid:0.5`; `None` for `table`, which is
+    /// tables alone.
+    ///
+    /// # Errors
+    /// If it says anything else.
+    pub fn named(word: &str) -> Result<Option<Strategy>, UnknownStrategy> {
+        if word == "table" { Ok(None) } else { word.parse().map(Some) }
     }
 
     /// The lower, the better.
@@ -53,6 +70,7 @@ impl Strategy {
         match self {
             Strategy::Time => ns.ln() + 1e-6 * space,
             Strategy::Space => space + 1e-6 * ns.ln(),
+            Strategy::Auto => Strategy::default().score(bytes, ns),
             Strategy::Hybrid { alpha } => {
                 let alpha = if alpha.is_nan() { Strategy::ALPHA } else { alpha.clamp(0.0, 1.0) };
                 alpha * ns.ln() + (1.0 - alpha) * space
@@ -69,8 +87,8 @@ impl fmt::Display for UnknownStrategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:?} is no strategy for rank maps; set RANKWAY_MAP_STRATEGY to time, space, hybrid \
-             or hybrid:ALPHA, ALPHA from 0 to 1",
+            "{:?} is no strategy for rank maps; set RANKWAY_MAP_STRATEGY to auto, table, time, \
+             space, hybrid or hybrid:ALPHA, ALPHA from 0 to 1",
             self.0
         )
     }
@@ -83,6 +101,7 @@ impl FromStr for Strategy {
 
     fn from_str(name: &str) -> Result<Strategy, UnknownStrategy> {
         match name {
+            "auto" => Ok(Strategy::Auto),
             "time" => Ok(Strategy::Time),
             "space" => Ok(Strategy::Space),
             "hybrid" => Ok(Strategy::default()),
@@ -99,6 +118,7 @@ impl FromStr for Strategy {
 impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Strategy::Auto => f.write_str("auto"),
             Strategy::Time => f.write_str("time"),
             Strategy::Space => f.write_str("space"),
             Strategy::Hybrid { alpha } => write!(f, "hybrid:{alpha}"),
