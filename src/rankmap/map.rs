@@ -39,10 +39,8 @@ pub(super) enum Form {
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<RankMap>() == 32);
 
-/// Returns true if a table of so many ranks is one that [`Strategy::Auto`] keeps.
-fn fits_table(ranks: usize) -> bool {
-    ranks <= Strategy::TABLE_MAX / size_of::<u32>()
-}
+/// Ranks of the largest table that [`Strategy::Auto`] keeps.
+const TABLE_RANKS: usize = Strategy::TABLE_MAX / size_of::<u32>();
 
 impl RankMap {
     /// lpid = rank in process group 0: `MPI_COMM_WORLD` and its duplicates.
@@ -121,7 +119,7 @@ impl RankMap {
         I::IntoIter: Clone,
     {
         let lpids = lpids.into_iter();
-        if strategy == Strategy::Auto && fits_table(lpids.clone().count()) {
+        if strategy == Strategy::Auto && lpids.clone().nth(TABLE_RANKS).is_none() {
             return Ok(RankMap::from_lpids(pg, lpids)?);
         }
         Ok(RankMap { pg, ..Compact::new(strategy, lpids)?.into() })
@@ -133,8 +131,8 @@ impl RankMap {
     /// # Errors
     /// None are known: whatever was a map can be one.
     pub fn compressed(&self, strategy: Strategy) -> Result<RankMap, CompactError> {
-        let table = matches!(self.form, Form::Lut(_)) && !fits_table(self.size as usize);
-        let stays = strategy == Strategy::Auto && !table;
+        let large = matches!(self.form, Form::Lut(_)) && self.size as usize > TABLE_RANKS;
+        let stays = strategy == Strategy::Auto && !large;
         if stays || self.model().is_regular() || self.model() == Model::Mlut {
             return Ok(self.clone());
         }

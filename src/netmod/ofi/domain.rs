@@ -43,9 +43,7 @@ pub struct Domain {
     pub(super) fabric: *mut sys::fid_fabric,
     /// Local registrations made.
     registered: AtomicU32,
-    /// Endpoints are opened and closed and addresses inserted one at a time:
-    /// shm of 2.5 walks the address vector's endpoints on insertion and crashes
-    /// on one that is bound but not enabled, `FI_THREAD_SAFE` or not.
+    /// By which endpoints are opened and closed and addresses inserted.
     pub(super) setup: Setup,
     /// Endpoints have gates.
     pub(super) gated: bool,

@@ -331,6 +331,13 @@ mod tests {
         unsafe { gather.handle().inject(bytes.as_ptr(), bytes.len(), dest, addr, 0) }
     }
 
+    /// The first is the provider's at once, the second waits.
+    fn put_twice(gather: &Gather, dest: u64) {
+        for number in 0..2 {
+            assert_eq!(put(gather, &[1; 8], dest, number), 0);
+        }
+    }
+
     #[test]
     fn a_full_write_goes_at_once_and_another_waits_until_it_is_sent() {
         let mut fake = FakeProvider::new(Vec::new());
@@ -352,9 +359,7 @@ mod tests {
         let mut fake = FakeProvider::new(vec![0, AGAIN, 0]);
         let gather = over(&mut fake, 4, 64);
         let other = 1 + PLACES as u64;
-        for number in 0..2 {
-            assert_eq!(put(&gather, &[1; 8], 1, number), 0);
-        }
+        put_twice(&gather, 1);
         assert_eq!(put(&gather, &[2; 8], other, 20), 0);
         assert_eq!(fake.taken, [(1, 0, vec![1; 8]), (other, 20, vec![2; 8])]);
         gather.send_all();
@@ -373,9 +378,7 @@ mod tests {
     fn a_write_that_is_refused_later_is_told_with_its_peer() {
         let mut fake = FakeProvider::new(vec![0, ERROR]);
         let gather = over(&mut fake, 4, 64);
-        for number in 0..2 {
-            assert_eq!(put(&gather, &[1; 8], 7, number), 0);
-        }
+        put_twice(&gather, 7);
         gather.send_all();
         assert_eq!((gather.take_refused(), gather.take_refused()), (Some((7, ERROR)), None));
         assert!(!gather.holds_any());
@@ -385,9 +388,7 @@ mod tests {
     fn nothing_is_kept_for_the_dead() {
         let mut fake = FakeProvider::new(vec![0, AGAIN]);
         let gather = over(&mut fake, 4, 64);
-        for number in 0..2 {
-            assert_eq!(put(&gather, &[1; 8], 7, number), 0);
-        }
+        put_twice(&gather, 7);
         gather.send_all();
         gather.forget(8);
         assert!(gather.holds_any());

@@ -36,7 +36,7 @@ impl<N: Netmod> Access<N> {
 
     /// [`Access::flush_rank`] that asks the target only if something was issued to it.
     pub(in crate::rma) fn flush_marked(&self, rank: u32) -> Result<(), Error> {
-        if self.mark_of(rank).get() != 0 || self.viewed.get() {
+        if self.marked_rank(rank).1 != 0 {
             return self.flush_rank(rank);
         }
         fence(Ordering::SeqCst);
@@ -80,10 +80,6 @@ impl<N: Netmod> Access<N> {
     }
 
     pub(in crate::rma) fn flush_dirty(&self) -> Result<(), Error> {
-        if self.viewed.get() {
-            // Views leave no marks: any rank may have been put to.
-            (0..self.ranks.min(MARKS as u32)).for_each(|rank| self.mark_of(rank).set(INJECTED));
-        }
         let ranks = self.marked();
         self.unmark();
         self.flush_ranks(&ranks)?;
@@ -107,6 +103,7 @@ impl<N: Netmod> Access<N> {
             .collect()
     }
 
+    /// A rank with its mark. Views leave none: with them any rank may have been put to.
     fn marked_rank(&self, rank: u32) -> MarkedRank {
         (rank, if self.viewed.get() { INJECTED } else { self.mark_of(rank).get() })
     }
