@@ -67,14 +67,23 @@ pub fn bounded_for(
     }
 }
 
-/// Where the threads of the first processes of a group stand, by gdb where it is
+/// Where the threads of the first processes of a group stand, and of those that
+/// they started in groups of their own (as Hydra does), by gdb where it is
 /// installed (`ci/deps --gdb`).
 fn stacks(leader: u32) -> String {
     const PROCESSES: usize = 8;
     const WORDS: [&str; 8] =
         ["-k", "1", "20", "gdb", "-batch", "-nx", "-ex", "thread apply all bt 32"];
     let mut text = String::new();
-    for pid in group(leader).into_iter().filter(|&pid| pid != leader).take(PROCESSES) {
+    let mut job = group(leader);
+    let mut seen = 0;
+    while let Some(&parent) = job.get(seen) {
+        seen += 1;
+        let children = processes(|of| of.parent == parent);
+        job.extend(children.into_iter().filter(|pid| !job.contains(pid)).collect::<Vec<_>>());
+    }
+    // What the launchers started comes last, and is what there is to see.
+    for &pid in job.iter().rev().filter(|&&pid| pid != leader).take(PROCESSES) {
         let mut gdb = Command::new("timeout");
         let gdb = gdb.args(WORDS).args(["-p", &pid.to_string()]).stdin(Stdio::null());
         let said = match gdb.output() {
@@ -104,17 +113,30 @@ pub fn die() -> ! {
     }
 }
 
-/// Process ids in a process group, its leader included.
-pub fn group(leader: u32) -> Vec<u32> {
+/// What `/proc` says of a process.
+struct Place {
+    parent: u32,
+    group: u32,
+}
+
+/// Process ids of those that are wanted.
+fn processes(wanted: impl Fn(Place) -> bool) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").map(|d| d.flatten().collect::<Vec<_>>());
     let pid = |e: std::fs::DirEntry| e.file_name().to_str()?.parse::<u32>().ok();
-    let member = |pid: &u32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let place = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // pid (name) state parent group
-        let behind = stat.rsplit_once(')').map_or("", |(_, b)| b);
-        behind.split_whitespace().nth(2).and_then(|g| g.parse().ok()) == Some(leader)
+        let (_, behind) = stat.rsplit_once(')')?;
+        let mut words = behind.split_whitespace().skip(1).map(str::parse);
+        Some(Place { parent: words.next()?.ok()?, group: words.next()?.ok()? })
     };
-    entries.unwrap_or_default().into_iter().filter_map(pid).filter(member).collect()
+    let all = entries.unwrap_or_default().into_iter().filter_map(pid);
+    all.filter(|pid| place(pid).is_some_and(&wanted)).collect()
+}
+
+/// Process ids in a process group, its leader included.
+pub fn group(leader: u32) -> Vec<u32> {
+    processes(|of| of.group == leader)
 }
 
 /// What is still in /dev/shm that a job may have left there.
