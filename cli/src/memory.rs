@@ -299,6 +299,7 @@ fn figures() -> Result<Vec<Figure>, String> {
         regular = regular.max(world.measure(kind, 2, BUDGET_MAX, |_| ())?.each());
     }
     let half = world.measure(Kind::Set, 1, BUDGET_MAX, |_| ())?;
+    let merge = world.measure(Kind::Merge, 1, BUDGET_MAX, |_| ())?;
     bar.finish_and_clear();
     let peers = f64::from(PAPER_PROCESSES);
     let inserted = world.touched.map_or(f64::NAN, |t| t.table as f64 / peers);
@@ -310,6 +311,7 @@ fn figures() -> Result<Vec<Figure>, String> {
         Figure::new("split_100_bytes_none_touched", split.total_none as f64, 64_000.0),
         Figure::new("regular_communicator_bytes", regular, 128.0),
         Figure::new("random_half_bytes_per_member", half.each() / f64::from(half.ranks), 0.3),
+        Figure::new("merge_of_two_jobs_bytes", merge.each(), 256.0),
     ])
 }
 

@@ -8,6 +8,7 @@
 //! | affine ∘ segments | segments, or less for stride 0 | O(runs) |
 //! | offset 0 ∘ lut | the child's table, shared | O(1) |
 //! | mixed radix, tile, segments ∘ any | the parent's runs cut at the child's, detected again | O(runs met) |
+//! | mlut of numbers ∘ any | the parent's runs likewise, numbered again | O(runs met) |
 //! | lut, mlut ∘ affine | a view of the parent's table, unless it is regular or under an eighth | O(child) |
 //! | compact ∘ any | detected again, compressed | O(child) |
 //! | lut, mlut ∘ other | detected again | O(child) |
@@ -43,7 +44,7 @@ impl RankMap {
     /// [`MapError::ChildNotRanks`] if the child is not of process group 0,
     /// [`MapError::RankOutOfParent`] at the first rank the parent does not have.
     pub fn compose(&self, child: &RankMap) -> Result<RankMap, MapError> {
-        let strategy = self.as_compact().map(|_| Strategy::default());
+        let strategy = self.is_compact().then(Strategy::default);
         self.compose_with(child, strategy)
     }
 
@@ -93,6 +94,15 @@ impl RankMap {
         detector.finish()
     }
 
+    /// Returns true if a strategy has compressed it.
+    fn is_compact(&self) -> bool {
+        match &self.form {
+            Form::Compact(_) => true,
+            Form::Several(_) => !self.form.is_formula(),
+            Form::Regular(_) | Form::Lut(_) | Form::Mlut(_) => false,
+        }
+    }
+
     /// Whether this map has the ranks; `done` ranks of the child went before.
     fn check(&self, done: u32, ranks: Affine, len: u32) -> Result<(), MapError> {
         if len == 0 {
@@ -112,7 +122,7 @@ impl RankMap {
     /// The ranks `ranks.get(0..len)` of this map, all of which it has.
     pub(super) fn select(&self, ranks: Affine, len: u32) -> RankMap {
         let map = self.selected(ranks, len);
-        if self.as_compact().is_some() {
+        if self.is_compact() {
             let child = RankMap { pg: 0, size: len, form: Form::Regular(Regular::Affine(ranks)) };
             return self.kept(&child, map, Strategy::default());
         }
@@ -164,6 +174,10 @@ impl RankMap {
             // Its table is there already.
             (Form::Lut(parent), Form::Lut(view)) if Arc::ptr_eq(&parent.table, &view.table) => map,
             (Form::Compact(parent), Form::Compact(same)) if Arc::ptr_eq(parent, same) => map,
+            (Form::Mlut(parent), Form::Mlut(view)) if Arc::ptr_eq(&parent.table, &view.table) => {
+                map
+            }
+            (_, Form::Mlut(_)) => map.compressed(strategy).unwrap_or(map),
             (_, Form::Regular(Regular::Segments(_)) | Form::Lut(_) | Form::Compact(_)) => {
                 let map = map.compressed(strategy).unwrap_or(map);
                 self.against(child, &map, strategy).unwrap_or(map)
@@ -250,6 +264,7 @@ impl RankMap {
             // The run of this map around `rank`: step, and the ranks it spans.
             let (step, low, high) = match &self.form {
                 Form::Regular(form) => form.run_around(rank, self.size),
+                Form::Several(several) => several.run_around(rank, self.size),
                 Form::Compact(_) | Form::Lut(_) | Form::Mlut(_) => (1, rank, rank),
             };
             let space = match ranks.step {

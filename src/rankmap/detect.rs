@@ -4,22 +4,22 @@
 //! kilobyte while it may be a tile); when it turns irregular, what was seen so
 //! far is written out from the model and the stream goes on into affine runs,
 //! and from those into a table once the runs stop paying. A map of several
-//! process groups goes into a table of processes.
+//! process groups goes into runs and a table likewise; once all its members are
+//! known they are numbered, and their numbers are detected like lpids.
 
 use std::sync::Arc;
 
 use super::affine::{Affine, Piece};
 use super::error::MapError;
+use super::irregular::{Found, Processes, Runs};
 use super::levels::{self, Level, Shape};
 use super::mixed::MAX_DIGITS;
+use super::numbering::Numbering;
 use super::odometer::Odometer;
 use super::process::{LPID_MAX, Process, SIZE_MAX};
 use super::regular::{Formula, Regular};
-use super::segments::{RANKS_PER_RUN, Run, Segments};
+use super::segments::RANKS_PER_RUN;
 use super::tile::{Periodic, TILE_MAX};
-
-/// Runs kept in any case while the stream is still short.
-const RUNS_MIN: usize = 64;
 
 /// Ranks of a table looked at together.
 const TABLE_CHUNK: usize = 1024;
@@ -50,7 +50,8 @@ enum Sink {
     /// No digits fit, but the differences repeat.
     Periodic(Box<Periodic>),
     Runs(Runs),
-    Processes(Vec<u64>),
+    /// Boxed: as large as all others together.
+    Processes(Box<Processes>),
 }
 
 /// What a detector found; [`finish`](Detector::finish) makes a map of it.
@@ -61,20 +62,12 @@ pub(super) struct Detected {
     pub(super) form: Found,
 }
 
-/// A form, or the entries of a table.
-#[derive(Debug)]
-pub(super) enum Found {
-    Regular(Regular),
-    Lpids(Vec<u32>),
-    Processes(Vec<u64>),
-}
-
 impl Detected {
     /// The formula or segments, if it is no table.
     pub(super) fn formula(self) -> Option<Formula> {
         match self.form {
             Found::Regular(form) => Some(Formula { size: self.size, form }),
-            Found::Lpids(_) | Found::Processes(_) => None,
+            Found::Lpids(_) | Found::Numbers(..) | Found::Processes(_) => None,
         }
     }
 }
@@ -139,12 +132,12 @@ impl Detector {
             if self.count == 0 {
                 self.pg = process.pg;
             } else if !matches!(self.sink, Sink::Processes(_)) {
-                self.sink = Sink::Processes(self.spill_processes());
+                self.sink = Sink::Processes(Box::new(self.spill_processes()));
             }
         }
-        if let Sink::Processes(table) = &mut self.sink {
+        if let Sink::Processes(processes) = &mut self.sink {
             if admit(&mut self.error, self.count, process.lpid) {
-                table.push(process.pack());
+                processes.push(process);
                 self.count += 1;
             }
         } else {
@@ -192,12 +185,12 @@ impl Detector {
                     self.count += 1;
                 }
             }
-            Sink::Processes(table) => {
+            Sink::Processes(processes) => {
                 for lpid in lpids {
                     if !admit(&mut self.error, self.count, lpid) {
                         return;
                     }
-                    table.push(Process { pg: self.pg, lpid }.pack());
+                    processes.push(Process { pg: self.pg, lpid });
                     self.count += 1;
                 }
             }
@@ -296,16 +289,27 @@ impl Detector {
             return;
         }
         let last = i64::from(first.lpid) + i64::from(step) * (i64::from(len) - 1);
-        if let Sink::Runs(runs) = &mut self.sink
-            && first.pg == self.pg
-            && self.error.is_none()
+        if self.error.is_none()
             && first.lpid <= LPID_MAX
             && (0..=i64::from(LPID_MAX)).contains(&last)
             && u64::from(self.count) + u64::from(len) <= u64::from(SIZE_MAX)
         {
-            runs.push_run(first.lpid, step, len);
-            self.count += len;
-            return;
+            if first.pg != self.pg && self.count > 0 && !matches!(self.sink, Sink::Processes(_)) {
+                self.sink = Sink::Processes(Box::new(self.spill_processes()));
+            }
+            match &mut self.sink {
+                Sink::Runs(runs) => {
+                    runs.push_run(first.lpid, step, len);
+                    self.count += len;
+                    return;
+                }
+                Sink::Processes(processes) => {
+                    processes.push_run(piece);
+                    self.count += len;
+                    return;
+                }
+                Sink::Regular | Sink::Periodic(_) => {}
+            }
         }
         self.push_process(first);
         let mut left = len - 1;
@@ -404,21 +408,19 @@ impl Detector {
     }
 
     #[cold]
-    fn spill_processes(&mut self) -> Vec<u64> {
-        let mut table = Vec::with_capacity(self.expected);
+    fn spill_processes(&mut self) -> Processes {
         let pg = self.pg;
+        let mut processes = Processes::new(self.expected);
         let mut push = |first: u32, step: i32, len: u32| {
-            for i in 0..len {
-                let lpid = Affine { first, step }.get(i);
-                table.push(Process { pg, lpid }.pack());
-            }
+            let first = Process { pg, lpid: first };
+            processes.push_run(Piece { first, step, len });
         };
         if let Sink::Runs(runs) = &mut self.sink {
             core::mem::replace(runs, Runs::new(0)).for_each(&mut push);
         } else {
             self.for_each_run(push);
         }
-        table
+        processes
     }
 
     /// Calls `f` with the runs of everything so far, while it is a formula.
@@ -469,9 +471,9 @@ impl Detector {
                 self.spill_runs().finish()
             }
             Sink::Runs(runs) => runs.finish(),
-            Sink::Processes(table) => {
+            Sink::Processes(processes) => {
                 self.pg = 0;
-                Found::Processes(table)
+                numbered(*processes)?
             }
         };
         Ok(Detected { pg: self.pg, size: self.count, form })
@@ -495,6 +497,25 @@ pub(super) fn table(pg: u32, lpids: Vec<u32>) -> Result<Detected, MapError> {
     }
     detector.extend_lpids(lpids[done..].iter().copied());
     detector.detected()
+}
+
+/// The formula or segments of the numbers of these processes, if that is less than a table.
+fn numbered(processes: Processes) -> Result<Found, MapError> {
+    let Some(numbering) = Numbering::new(processes.pieces()) else {
+        return Ok(Found::Processes(processes.into_table()));
+    };
+    let mut numbers = Detector::new();
+    let table = processes.table_bytes();
+    for piece in processes.pieces() {
+        let first = numbering.number(piece.first).unwrap_or_default();
+        numbers.push_piece(Piece { first: Process { pg: 0, lpid: first }, ..piece });
+    }
+    Ok(match numbers.detected()?.form {
+        Found::Regular(form) if numbering.heap_bytes() + form.heap_bytes() < table => {
+            Found::Numbers(numbering, form)
+        }
+        _ => Found::Processes(processes.into_table()),
+    })
 }
 
 /// Returns true if there are surely more runs than segments may have: where a
@@ -530,157 +551,4 @@ fn admit(error: &mut Option<MapError>, index: u32, lpid: u32) -> bool {
         MapError::LpidTooLarge { index, lpid, limit: LPID_MAX }
     });
     false
-}
-
-/// The irregular part: runs, or a table once they do not pay.
-#[derive(Debug)]
-struct Runs {
-    runs: Vec<Run>,
-    /// All runs ever begun, those of the table included.
-    begun: u32,
-    /// The open run: its first lpid, step, length and the lpid that extends it.
-    open: Run,
-    len: u32,
-    next: u32,
-    /// Ranks so far.
-    size: u32,
-    table: Option<Vec<u32>>,
-    capacity: usize,
-}
-
-impl Runs {
-    fn new(capacity: usize) -> Runs {
-        let open = Run { start: 0, first: 0, step: 1 };
-        let runs = Vec::with_capacity(RUNS_MIN / 2);
-        Runs { runs, begun: 0, open, len: 0, next: 0, size: 0, table: None, capacity }
-    }
-
-    #[inline]
-    fn push(&mut self, lpid: u32) {
-        if let Some(table) = &mut self.table {
-            table.push(lpid);
-        }
-        if self.len >= 2 && lpid == self.next {
-            self.len += 1;
-            self.next = lpid.wrapping_add(self.open.step as u32);
-        } else if self.len == 1 {
-            self.open.step = (lpid as i32).wrapping_sub(self.open.first as i32);
-            self.next = lpid.wrapping_add(self.open.step as u32);
-            self.len = 2;
-        } else {
-            self.begin(lpid);
-        }
-        self.size += 1;
-    }
-
-    fn begin(&mut self, lpid: u32) {
-        if self.len > 0 && self.table.is_none() {
-            self.runs.push(self.open);
-            let paying = self.size / RANKS_PER_RUN;
-            if self.runs.len() > RUNS_MIN && self.runs.len() > paying as usize {
-                let mut table = Vec::with_capacity(self.capacity.max(self.size as usize));
-                let runs = core::mem::take(&mut self.runs);
-                fill(&mut table, &runs, self.size);
-                table.push(lpid);
-                self.table = Some(table);
-            }
-        }
-        self.begun += 1;
-        self.open = Run { start: self.size, first: lpid, step: 1 };
-        self.len = 1;
-    }
-
-    /// Lengthens the open run by up to `len` ranks if it goes on with exactly
-    /// these; 0 if it does not.
-    fn extend_run(&mut self, next: u32, step: i32, len: u32) -> u32 {
-        let last = i64::from(next) + i64::from(step) * (i64::from(len) - 1);
-        if self.len < 2
-            || next != self.next
-            || step != self.open.step
-            || self.table.is_some()
-            || !(0..=i64::from(LPID_MAX)).contains(&last)
-            || u64::from(self.size) + u64::from(len) > u64::from(SIZE_MAX)
-        {
-            return 0;
-        }
-        self.len += len;
-        self.size += len;
-        self.next = (last as u32).wrapping_add(step as u32);
-        len
-    }
-
-    fn push_run(&mut self, first: u32, step: i32, len: u32) {
-        let mut i = 0;
-        while i < len {
-            let lpid = Affine { first, step }.get(i);
-            let consumed = self.extend_run(lpid, step, len - i);
-            if consumed == 0 {
-                self.push(lpid);
-            }
-            i += consumed.max(1);
-        }
-    }
-
-    fn for_each(mut self, f: &mut impl FnMut(u32, i32, u32)) {
-        match self.table.take() {
-            Some(table) => table.iter().for_each(|&lpid| f(lpid, 1, 1)),
-            None => {
-                self.runs.push(self.open);
-                for (k, run) in self.runs.iter().enumerate() {
-                    let end = self.runs.get(k + 1).map_or(self.size, |next| next.start);
-                    f(run.first, run.step, end - run.start);
-                }
-            }
-        }
-    }
-
-    fn finish(mut self) -> Found {
-        let size = self.size;
-        let few = self.begun <= size / RANKS_PER_RUN;
-        match self.table.take() {
-            Some(table) if few => {
-                // The irregular part came first; the rest brought it under.
-                let mut again = Runs::new(0);
-                again.runs.reserve(self.begun as usize);
-                for lpid in table {
-                    again.push_unchecked(lpid);
-                }
-                again.runs.push(again.open);
-                Found::Regular(Regular::Segments(Arc::new(Segments::new(again.runs, size))))
-            }
-            Some(table) => Found::Lpids(table),
-            None => {
-                self.runs.push(self.open);
-                if few {
-                    Found::Regular(Regular::Segments(Arc::new(Segments::new(self.runs, size))))
-                } else {
-                    let mut table = Vec::with_capacity(size as usize);
-                    fill(&mut table, &self.runs, size);
-                    Found::Lpids(table)
-                }
-            }
-        }
-    }
-
-    /// `push` that never turns into a table.
-    fn push_unchecked(&mut self, lpid: u32) {
-        if self.len >= 2 && lpid != self.next {
-            self.runs.push(self.open);
-            self.begun += 1;
-            self.open = Run { start: self.size, first: lpid, step: 1 };
-            self.len = 1;
-            self.size += 1;
-        } else {
-            self.push(lpid);
-        }
-    }
-}
-
-/// Appends the lpids of `runs` up to rank `size`.
-fn fill(table: &mut Vec<u32>, runs: &[Run], size: u32) {
-    for (k, run) in runs.iter().enumerate() {
-        let end = runs.get(k + 1).map_or(size, |next| next.start);
-        let affine = Affine { first: run.first, step: run.step };
-        table.extend((0..end - run.start).map(|i| affine.get(i)));
-    }
 }

@@ -8,6 +8,7 @@ use super::compact::runs::Runs as Ranges;
 use super::map::{Form, RankMap};
 use super::process::Process;
 use super::regular::Runs;
+use super::several::SeveralRuns;
 use super::table::View;
 
 impl RankMap {
@@ -48,6 +49,8 @@ enum Source<'a> {
     /// The ranges of a compact set, and which is next.
     Ranges(&'a Ranges, u32),
     Lut(&'a View<u32>, u32),
+    /// Boxed: as large as all others together.
+    Several(Box<SeveralRuns<'a>>),
     Mlut(&'a View<u64>, u32),
 }
 
@@ -60,6 +63,7 @@ impl<'a> Iter<'a> {
                 None => Source::Compact(Box::new(c.iter())),
             },
             Form::Lut(view) => Source::Lut(view, 0),
+            Form::Several(several) => Source::Several(Box::new(several.runs())),
             Form::Mlut(view) => Source::Mlut(view, 0),
         };
         Iter { pg: map.pg, next: 0, step: 1, run: 0, left: map.size, source }
@@ -87,6 +91,11 @@ impl<'a> Iter<'a> {
                 self.next = view.get(*rank);
                 self.run = 1;
                 *rank += 1;
+            }
+            Source::Several(runs) => {
+                let Piece { first, step, len } = runs.next_run();
+                (self.pg, self.next) = (first.pg, first.lpid);
+                (self.step, self.run) = (step, len.min(self.left));
             }
             Source::Mlut(view, rank) => {
                 let process = Process::unpack(view.get(*rank));

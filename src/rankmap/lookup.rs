@@ -6,7 +6,8 @@
 //! one indirect tail call away from a body that is as short as its formula.
 //! New forms add a body and nothing else. Counts on x86-64, without `ret`:
 //! affine 5, blockstride 9, from inside a block on 10, two digits of any step 10
-//! and 11, lut 8 (a strided view of one 9), mlut 10 (11).
+//! and 11, lut 8 (a strided view of one 9), mlut 10 (11); of two runs in two process
+//! groups, as two merged worlds are, 8.
 //!
 //! # Contracts
 //! - **\[RANK\]** The rank is below the map's size.
@@ -18,13 +19,14 @@
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use super::affine::Affine;
+use super::affine::{Affine, Piece};
 use super::compact::Compact;
 use super::map::{Form, RankMap};
 use super::mixed::Mixed;
 use super::reciprocal::{floor, reciprocal};
 use super::regular::Regular;
 use super::segments::Run;
+use super::several::Several;
 use super::table::View;
 
 /// The bodies a caller may want to inline, as a constant parameter of
@@ -54,8 +56,8 @@ const ENTRY: i64 = size_of::<AtomicU64>() as i64;
 pub struct Lookup {
     /// 0 for the affine family; anything else goes through `select`.
     kind: u32,
-    /// Ranks before rank 0 in its box (three digits and more), or the
-    /// directory's shift (segments).
+    /// Ranks before rank 0 in its box (three digits and more), the
+    /// directory's shift (segments), or the ranks of the first of two runs.
     phase: u32,
     /// Entry of rank 0 (affine, lut: of lpid 0; mlut: the directory).
     base: *const u8,
@@ -114,14 +116,14 @@ impl Lookup {
     ///
     /// `directory[pg]` points to the entries of process group `pg`, one 64-bit
     /// atomic for each lpid. For a map of a single group the pointer is read
-    /// here once; an mlut reads it at each lookup. An empty map may have a null
-    /// directory.
+    /// here once, and so are those of two runs; any other mlut reads it at each
+    /// lookup. An empty map may have a null directory.
     ///
     /// # Safety
     /// For as long as [`entry`](Self::entry) is called on the result or a copy:
     /// - `directory` has a slot for every process group of `map`, which points to
     ///   an array with an entry for every lpid of `map` in that group, and does
-    ///   not move (a single group's array included);
+    ///   not move (nor do the arrays);
     /// - `map`, or a clone of it, is alive: its tables are not copied. The owner
     ///   keeps the map next to the lookup.
     pub unsafe fn new(map: &RankMap, directory: *const AtomicPtr<AtomicU64>) -> Lookup {
@@ -142,6 +144,11 @@ impl Lookup {
             lookup.params[0].table = start_of(view);
             lookup.stride = view.step as isize * size_of::<u64>() as isize;
             lookup.select = if view.step == 1 { select_mlut } else { select_mlut_strided };
+            return lookup;
+        }
+        if let Form::Several(several) = &map.form {
+            // SAFETY: the caller's.
+            unsafe { lookup.set_several(map, several, directory) };
             return lookup;
         }
         // SAFETY: [LIVE]: there is a slot for every process group of the map.
@@ -186,9 +193,46 @@ impl Lookup {
                 lookup.stride = view.step as isize * size_of::<u32>() as isize;
                 lookup.select = if view.step == 1 { select_lut } else { select_lut_strided };
             }
-            Form::Mlut(_) => {}
+            Form::Several(_) | Form::Mlut(_) => {}
         }
         lookup
+    }
+
+    /// Two runs of one step, each in a group: the entries of both at rank 0. Of any other
+    /// map of several groups the form is asked.
+    ///
+    /// # Safety
+    /// As [`new`](Self::new).
+    unsafe fn set_several(
+        &mut self,
+        map: &RankMap,
+        several: &Several,
+        directory: *const AtomicPtr<AtomicU64>,
+    ) {
+        self.kind = body::OTHER;
+        let mut pieces = map.iter();
+        let two = [pieces.next_piece(), pieces.next_piece(), pieces.next_piece()];
+        if let [Some(one), Some(other), None] = two
+            && (one.len == 1 || other.len == 1 || one.step == other.step)
+        {
+            let step = if one.len == 1 { other.step } else { one.step };
+            let entry = |piece: Piece| {
+                // SAFETY: [LIVE]: there is a slot for every process group of the map.
+                let slot = unsafe { &*directory.add(piece.first.pg as usize) };
+                let table: *const u8 = slot.load(Ordering::Acquire).cast_const().cast();
+                table.wrapping_add(piece.first.lpid as usize * ENTRY as usize)
+            };
+            self.stride = step as isize * ENTRY as isize;
+            self.phase = one.len;
+            self.base = entry(one);
+            let before = (one.len as usize).wrapping_mul(self.stride as usize);
+            self.params[0].table = entry(other).wrapping_sub(before);
+            self.select = select_halves;
+            return;
+        }
+        self.base = directory.cast();
+        self.params[0].table = core::ptr::from_ref(several).cast();
+        self.select = select_several;
     }
 
     fn set_affine(&mut self, table: *const u8, affine: Affine) {
@@ -465,6 +509,28 @@ unsafe extern "C" fn select_lut_strided(lookup: *const Lookup, rank: usize) -> u
         let element = l.params[0].table.wrapping_add(rank.wrapping_mul(l.stride as usize));
         let lpid = *element.cast::<u32>();
         load(l.base.add(lpid as usize * ENTRY as usize))
+    }
+}
+
+/// Two runs, each in a process group: ranks from `phase` on are in the second.
+unsafe extern "C" fn select_halves(lookup: *const Lookup, rank: usize) -> u64 {
+    // SAFETY: [BODY], [LIVE], [RANK]; params[0] is the second's entry at rank 0.
+    unsafe {
+        let l = &*lookup;
+        let base = if rank < l.phase as usize { l.base } else { l.params[0].table };
+        load(base.wrapping_add(rank.wrapping_mul(l.stride as usize)))
+    }
+}
+
+unsafe extern "C" fn select_several(lookup: *const Lookup, rank: usize) -> u64 {
+    // SAFETY: [BODY], [LIVE], [RANK]; params[0] is the map's form, behind the reference count
+    // that the owner of the map holds; base is the directory.
+    unsafe {
+        let l = &*lookup;
+        let process = (*l.params[0].table.cast::<Several>()).get(rank as u32);
+        let slot = &*l.base.cast::<AtomicPtr<AtomicU64>>().add(process.pg as usize);
+        let table = slot.load(Ordering::Acquire).cast_const().cast::<u8>();
+        load(table.add(process.lpid as usize * ENTRY as usize))
     }
 }
 

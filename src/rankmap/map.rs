@@ -4,13 +4,16 @@ use core::fmt;
 use core::ops::Range;
 use std::sync::Arc;
 
-use super::affine::Affine;
+use super::affine::{Affine, Piece};
 use super::compact::{Compact, CompactError, Simplest, Strategy};
-use super::detect::{self, Detected, Detector, Found};
+use super::detect::{self, Detected, Detector};
 use super::error::MapError;
+use super::irregular::Found;
 use super::model::Model;
+use super::numbering::Numbering;
 use super::process::{LPID_MAX, Process, SIZE_MAX};
 use super::regular::{Formula, Regular};
+use super::several::{Numbers, Several};
 use super::table::View;
 
 /// An immutable map from ranks `0..len` to processes.
@@ -20,7 +23,7 @@ use super::table::View;
 /// maps are equal when every rank is the same process.
 #[derive(Clone)]
 pub struct RankMap {
-    /// Process group of all ranks; 0 in an mlut, whose table has the groups.
+    /// Process group of all ranks; 0 in an mlut, whose form has the groups.
     pub(super) pg: u32,
     pub(super) size: u32,
     pub(super) form: Form,
@@ -33,14 +36,29 @@ pub(super) enum Form {
     Regular(Regular),
     Compact(Arc<Compact>),
     Lut(View<u32>),
+    /// Of several process groups, and no table of them.
+    Several(Arc<Several>),
     Mlut(View<u64>),
+}
+
+impl Form {
+    /// Returns true if no rank is written down, of segments too.
+    pub(super) fn is_formula(&self) -> bool {
+        match self {
+            Form::Regular(_) => true,
+            Form::Several(several) => matches!(several.numbers, Numbers::Regular(_)),
+            Form::Compact(_) | Form::Lut(_) | Form::Mlut(_) => false,
+        }
+    }
 }
 
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<RankMap>() == 32);
 
-/// Ranks of the largest table that [`Strategy::Auto`] keeps.
+/// Ranks of the largest table that [`Strategy::Auto`] keeps, of one process group and of
+/// several.
 const TABLE_RANKS: usize = Strategy::TABLE_MAX / size_of::<u32>();
+const SEVERAL_RANKS: usize = Strategy::TABLE_MAX / size_of::<u64>();
 
 impl RankMap {
     /// lpid = rank in process group 0: `MPI_COMM_WORLD` and its duplicates.
@@ -125,18 +143,45 @@ impl RankMap {
         Ok(RankMap { pg, ..Compact::new(strategy, lpids)?.into() })
     }
 
-    /// This map in the form `strategy` picks. Formulas, and maps of several
-    /// process groups, stay what they are.
+    /// This map in the form `strategy` picks. Formulas stay what they are.
     ///
     /// # Errors
     /// None are known: whatever was a map can be one.
     pub fn compressed(&self, strategy: Strategy) -> Result<RankMap, CompactError> {
-        let large = matches!(self.form, Form::Lut(_)) && self.size as usize > TABLE_RANKS;
-        let stays = strategy == Strategy::Auto && !large;
-        if stays || self.model().is_regular() || self.model() == Model::Mlut {
+        let kept = match &self.form {
+            Form::Lut(_) => TABLE_RANKS,
+            Form::Mlut(_) => SEVERAL_RANKS,
+            _ => usize::MAX,
+        };
+        if strategy == Strategy::Auto && self.size as usize <= kept {
             return Ok(self.clone());
         }
-        RankMap::with_strategy(strategy, self.pg, self.iter().map(|process| process.lpid))
+        match &self.form {
+            Form::Mlut(_) => self.numbered(strategy),
+            Form::Several(_) => Ok(self.clone()),
+            Form::Regular(form) if form.model().is_regular() => Ok(self.clone()),
+            _ => RankMap::with_strategy(strategy, self.pg, self.iter().map(|one| one.lpid)),
+        }
+    }
+
+    /// A table of several process groups as the compact form of their numbers, where there is
+    /// one in less memory.
+    fn numbered(&self, strategy: Strategy) -> Result<RankMap, CompactError> {
+        let one = |process| Piece { first: process, step: 1, len: 1 };
+        let Some(numbering) = Numbering::new(self.iter().map(one)) else {
+            return Ok(self.clone());
+        };
+        let number = |process| numbering.number(process).unwrap_or_default();
+        let numbers = match Compact::new(strategy, self.iter().map(number))?.simplest() {
+            Simplest::Regular(form) => Numbers::Regular(form),
+            Simplest::Compact(compact) => Numbers::Compact(Box::new(compact)),
+            Simplest::Lpids(_) => return Ok(self.clone()),
+        };
+        let several = Several { numbering, numbers };
+        if several.heap_bytes() >= self.size as usize * size_of::<u64>() {
+            return Ok(self.clone());
+        }
+        Ok(RankMap { form: Form::Several(Arc::new(several)), ..*self })
     }
 
     /// The compact form of this map, if it has one.
@@ -162,13 +207,13 @@ impl RankMap {
             Form::Regular(form) => form.model(),
             Form::Compact(_) => Model::Compact,
             Form::Lut(_) => Model::Lut,
-            Form::Mlut(_) => Model::Mlut,
+            Form::Several(_) | Form::Mlut(_) => Model::Mlut,
         }
     }
 
     /// The process group of every rank; `None` for an mlut.
     pub fn pg(&self) -> Option<u32> {
-        if matches!(self.form, Form::Mlut(_)) { None } else { Some(self.pg) }
+        (self.model() != Model::Mlut).then_some(self.pg)
     }
 
     /// The process that is `rank`; `None` from `len()` on.
@@ -185,6 +230,7 @@ impl RankMap {
             Form::Regular(form) => form.get(rank),
             Form::Compact(compact) => compact.select(rank),
             Form::Lut(view) => view.get(rank),
+            Form::Several(several) => return several.get(rank),
             Form::Mlut(view) => return Process::unpack(view.get(rank)),
         };
         Process { pg: self.pg, lpid }
@@ -201,34 +247,40 @@ impl RankMap {
         if self.size == 0 {
             return None;
         }
-        if let Form::Mlut(view) = &self.form {
-            return view.rank_of(self.size, process.pack());
-        }
-        if process.pg != self.pg {
-            return None;
-        }
+        let own = process.pg == self.pg;
         match &self.form {
-            Form::Regular(form) => form.rank_of(self.size, process.lpid),
-            Form::Compact(compact) => compact.position(process.lpid),
-            Form::Lut(view) => view.rank_of(self.size, process.lpid),
-            Form::Mlut(_) => None,
+            Form::Several(several) => several.rank_of(self.size, process),
+            Form::Mlut(view) => view.rank_of(self.size, process.pack()),
+            Form::Regular(form) if own => form.rank_of(self.size, process.lpid),
+            Form::Compact(compact) if own => compact.position(process.lpid),
+            Form::Lut(view) if own => view.rank_of(self.size, process.lpid),
+            _ => None,
         }
+    }
+
+    /// [`rank_of`](Self::rank_of) asked once: one search of a table is not worth an index.
+    #[cfg_attr(not(feature = "device"), allow(dead_code, reason = "communicators' alone"))]
+    pub(crate) fn find(&self, process: Process) -> Option<u32> {
+        if self.form.is_formula() {
+            return self.rank_of(process);
+        }
+        (0..).zip(self).find(|&(_, other)| other == process).map(|(rank, _)| rank)
     }
 
     /// A process that more than one rank names, if there is any; members of a
     /// communicator are all different. Regular maps are checked without
     /// memory, tables through a sorted copy.
     pub fn duplicate(&self) -> Option<Process> {
-        match self.model() {
-            Model::Direct | Model::Offset | Model::Stride => {
+        match &self.form {
+            Form::Regular(Regular::Affine(_)) => {
                 (self.len() > 1 && self.get(0) == self.get(1)).then(|| self.get(0))?
             }
-            Model::BlockStride | Model::MdBlockStride | Model::Segments => {
+            form if form.is_formula() => {
                 let second = |(rank, p): &(u32, Process)| self.rank_of(*p) != Some(*rank);
                 (0..).zip(self.iter()).find(second).map(|(_, p)| p)
             }
-            Model::Compact if self.as_compact().is_some_and(Compact::is_set) => None,
-            Model::Compact | Model::Lut | Model::Mlut => {
+            Form::Compact(compact) if compact.is_set() => None,
+            _ => {
                 let mut all: Vec<Process> = self.iter().collect();
                 all.sort_unstable();
                 all.windows(2).find(|w| w[0] == w[1]).map(|w| w[0])
@@ -268,6 +320,7 @@ impl RankMap {
             Form::Regular(form) => form.holders(),
             Form::Compact(compact) => Arc::strong_count(compact),
             Form::Lut(view) => Arc::strong_count(&view.table),
+            Form::Several(several) => Arc::strong_count(several),
             Form::Mlut(view) => Arc::strong_count(&view.table),
         };
         match &self.form {
@@ -282,6 +335,7 @@ impl RankMap {
             Form::Regular(form) => form.heap_bytes(),
             Form::Compact(compact) => 2 * size_of::<usize>() + compact.bytes(),
             Form::Lut(view) => view.heap_bytes(),
+            Form::Several(several) => several.heap_bytes(),
             Form::Mlut(view) => view.heap_bytes(),
         }
     }
@@ -303,6 +357,10 @@ impl From<Detected> for RankMap {
         let form = match form {
             Found::Regular(form) => Form::Regular(form),
             Found::Lpids(table) => Form::Lut(View::new(table)),
+            Found::Numbers(numbering, form) => {
+                let numbers = Numbers::Regular(form);
+                Form::Several(Arc::new(Several { numbering, numbers }))
+            }
             Found::Processes(table) => Form::Mlut(View::new(table)),
         };
         RankMap { pg, size, form }
@@ -328,7 +386,7 @@ impl TryFrom<RankMap> for Compact {
 
     fn try_from(map: RankMap) -> Result<Compact, RankMap> {
         match map.form {
-            Form::Lut(_) | Form::Mlut(_) => Err(map),
+            Form::Lut(_) | Form::Several(_) | Form::Mlut(_) => Err(map),
             Form::Compact(compact) => Ok(Arc::unwrap_or_clone(compact)),
             Form::Regular(form) => Ok(Compact::regular(Formula { size: map.size, form })),
         }
@@ -345,6 +403,7 @@ impl PartialEq for RankMap {
             (Form::Compact(a), Form::Compact(b)) if Arc::ptr_eq(a, b) => true,
             (Form::Lut(a), Form::Lut(b)) if a.same(b) => true,
             (Form::Mlut(a), Form::Mlut(b)) if a.same(b) => true,
+            (Form::Several(a), Form::Several(b)) if a == b => true,
             (Form::Regular(regular), Form::Lut(_) | Form::Mlut(_))
             | (Form::Lut(_) | Form::Mlut(_), Form::Regular(regular))
                 if !matches!(regular, Regular::Segments(_)) =>
@@ -366,6 +425,7 @@ impl fmt::Debug for RankMap {
         out.field("model", &format_args!("{}", self.model())).field("size", &self.size);
         match &self.form {
             Form::Mlut(view) => out.field("start", &view.start).field("step", &view.step),
+            Form::Several(several) => out.field("several", several),
             _ => out.field("pg", &self.pg),
         };
         match &self.form {
@@ -376,7 +436,7 @@ impl fmt::Debug for RankMap {
             Form::Regular(form) => out.field("form", form),
             Form::Compact(c) => out.field("compact", c),
             Form::Lut(view) => out.field("start", &view.start).field("step", &view.step),
-            Form::Mlut(_) => &mut out,
+            Form::Several(_) | Form::Mlut(_) => &mut out,
         };
         out.finish()
     }

@@ -14,7 +14,8 @@
 //! | segments | affine runs and a directory, at most one run for 8 ranks | 16–20 a run | a short search | O(log) |
 //! | compact | near the entropy, if a strategy asks for it ([`compact`]) | by form | a few ns to some tens | by form |
 //! | lut | u32 table, shared by every selection from it | 4 a rank, or 0 | 1 load | O(1), or O(log) |
-//! | mlut | (process group, lpid) table, shared likewise | 8 a rank, or 0 | 2 loads | O(1), or O(log) |
+//! | mlut | (process group, lpid): any form above over *numbers* of the members, which lie group behind group | the form's, 120, and 16 a group | the form's and a search among the groups | the form's |
+//! | mlut | where that is irregular, a table, shared likewise | 8 a rank, or 0 | 2 loads | O(1), or O(log) |
 //!
 //! The models keep the names of Guo et al. (2017), "Memory Compression
 //! Techniques for Network Address Management in MPI"; their blockstride and
@@ -54,6 +55,7 @@ mod compose;
 mod detect;
 mod error;
 pub mod group;
+mod irregular;
 mod iter;
 mod levels;
 #[cfg(target_has_atomic = "64")]
@@ -61,11 +63,13 @@ mod lookup;
 mod map;
 mod mixed;
 mod model;
+mod numbering;
 mod odometer;
 mod process;
 mod reciprocal;
 mod regular;
 mod segments;
+mod several;
 mod table;
 #[cfg(test)]
 mod tests;

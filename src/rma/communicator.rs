@@ -10,7 +10,7 @@ use crate::device::{Context, Device, DeviceError};
 use crate::netmod::Netmod;
 use crate::rankmap::compact::Strategy;
 use crate::rankmap::group::Group;
-use crate::rankmap::{Detector, Model, Process, RankMap};
+use crate::rankmap::{Detector, Process, RankMap};
 use crate::track::{Constructor, Kind, NO_PEER};
 use recorded::Record;
 use std::cell::Cell;
@@ -333,13 +333,7 @@ impl<N: Netmod> Communicator<N> {
         }
         let Some(me) = self.map().get(self.rank) else { return Ok(None) };
         let map = group.map();
-        let rank = match map.model() {
-            // One search is not worth an inverse.
-            Model::Lut | Model::Mlut | Model::Compact => {
-                (0..).zip(map).find(|&(_, process)| process == me).map(|(rank, _)| rank)
-            }
-            _ => map.rank_of(me),
-        };
+        let rank = map.find(me);
         Ok(rank.map(|rank| self.child(map.clone(), rank, id)))
     }
 

@@ -28,6 +28,7 @@ fn the_job_of_the_paper_reaches_the_figures() {
         "split_100_bytes_none_touched",
         "regular_communicator_bytes",
         "random_half_bytes_per_member",
+        "merge_of_two_jobs_bytes",
     ];
     assert_eq!(names, expected);
     for figure in figures {
@@ -63,6 +64,7 @@ fn every_kind_is_weighed() {
         "lut",
         "lut",
         "mlut",
+        "mlut",
     ];
     assert_eq!(models, expected);
     let device = &report["device"];
@@ -76,6 +78,7 @@ fn every_kind_is_weighed() {
             "set" | "lut" => assert!((ranks * 4.0..ranks * 4.0 + 512.0).contains(&each), "{k}"),
             "mlut" => assert!((ranks * 8.0..ranks * 8.0 + 512.0).contains(&each), "{k}"),
             "segments" => assert!(each < 3000.0, "{k}"),
+            "merge" => assert!(each < 300.0, "{k}"),
             _ => assert!(each <= 128.0, "{k}"),
         }
         assert_eq!((&k["computed"], &k["vc_vcrt"]["computed"]), (&false.into(), &false.into()));
@@ -85,7 +88,7 @@ fn every_kind_is_weighed() {
 /// Past 64 KiB a table is compressed, unless it is asked for.
 #[test]
 fn large_irregular_maps_are_compressed() {
-    let words = ["-p", "256k", "-c", "2", "-k", "set,lut", "--touch", "none"];
+    let words = ["-p", "256k", "-c", "2", "-k", "set,lut,mlut", "--touch", "none"];
     let report = json(&words);
     let each = |report: &Value, name: &str| {
         let kind = kind(report, name);
@@ -93,9 +96,11 @@ fn large_irregular_maps_are_compressed() {
     };
     assert!(each(&report, "set") <= 0.3, "{report}");
     assert!(each(&report, "lut") <= 2.6, "{report}");
+    assert!(each(&report, "mlut") <= 2.6, "{report}");
     let mut tables = command::command("memory", &[&words[..], &["--json"]].concat());
     let tables = command::json_of(tables.env("RANKWAY_MAP_STRATEGY", "table"));
     assert!(each(&tables, "set") >= 4.0 && each(&tables, "lut") >= 4.0, "{tables}");
+    assert!(each(&tables, "mlut") >= 8.0, "{tables}");
 }
 
 #[test]

@@ -97,7 +97,12 @@ fn any_map(rng: &mut Dice, universe: usize) -> RankMap {
             for (at, process) in list.iter_mut().enumerate() {
                 process.pg = [2, 0, 1][at / chunk % (many + 1) % 3];
             }
-            RankMap::from_processes(list).expect("valid")
+            let map = RankMap::from_processes(list).expect("valid");
+            if rng.below(3) == 0 {
+                map.compressed(compact::Strategy::Space).expect("a map")
+            } else {
+                map
+            }
         }
         // A strided view.
         7 if map.len() > 1 => {

@@ -178,6 +178,122 @@ fn irregular_maps_and_several_groups() {
     }
 }
 
+/// Processes of up to three groups that follow a formula: one behind the other, in turns, or
+/// of each a selection.
+fn several_groups(rng: &mut Dice) -> Vec<Process> {
+    let groups = rng.range(2, 4) as u32;
+    let parts: Vec<Vec<Process>> = (0..groups)
+        .map(|at| {
+            let size = rng.below(300) + 2;
+            let (_, ranks) = child_of(rng, size);
+            let low = rng.below(50) as u32;
+            ranks.iter().map(|&rank| Process { pg: (at + 1) % 3, lpid: low + rank }).collect()
+        })
+        .collect();
+    if rng.below(3) > 0 {
+        return parts.concat();
+    }
+    // In turns, some of each.
+    let turn = rng.below(4) + 1;
+    let turns = parts.iter().map(|part| part.len() / turn).min().unwrap_or(0);
+    let of = |at: usize| parts.iter().flat_map(move |part| &part[at * turn..][..turn]);
+    (0..turns).flat_map(of).copied().collect()
+}
+
+#[test]
+fn maps_of_several_groups() {
+    use rankway::rankmap::compact::Strategy;
+    let vectors = FakeVectors::new(3, 4096);
+    let mut rng = Dice(7);
+    let (mut small, mut all) = (0, 0);
+    for _ in 0..rounds(6_000) {
+        let list = several_groups(&mut rng);
+        if list.len() < 2 || list.iter().all(|process| process.pg == list[0].pg) {
+            continue;
+        }
+        let map = RankMap::from_processes(list.iter().copied()).expect("valid");
+        assert_eq!((map.model(), map.pg()), (Model::Mlut, None));
+        check(&map, &list);
+        vectors.check(&map, &list);
+        assert_eq!(map.duplicate(), None, "{map:?}");
+        all += 1;
+        small += u32::from(map.bytes() < 600);
+        let mut back = list.clone();
+        back.reverse();
+        let turned = map.reversed();
+        check(&turned, &back);
+        vectors.check(&turned, &back);
+        assert_eq!(turned, RankMap::from_processes(back).expect("valid"));
+        let (_, ranks) = child_of(&mut rng, list.len());
+        let child = RankMap::from_lpids(0, ranks.iter().copied()).expect("valid");
+        let some: Vec<Process> = ranks.iter().map(|&rank| list[rank as usize]).collect();
+        let strategy = [Strategy::Time, Strategy::Space, Strategy::default()][rng.below(3)];
+        let held = map.compressed(strategy).expect("a map");
+        assert_eq!(held, map);
+        check(&held, &list);
+        vectors.check(&held, &list);
+        for parent in [&map, &held] {
+            let composed = parent.compose(&child).expect("in range");
+            check(&composed, &some);
+            vectors.check(&composed, &some);
+            assert_eq!(composed, RankMap::from_processes(some.iter().copied()).expect("valid"));
+        }
+        let at = rng.below(list.len());
+        let mut other = list.clone();
+        other[at].lpid += 1;
+        let other = RankMap::from_processes(other).expect("valid");
+        assert_ne!(map, other);
+        assert_ne!(held, other);
+        if other.duplicate().is_some() {
+            assert!(list.contains(&other.get(at as u32).expect("in range")), "{other:?}");
+        }
+    }
+    println!("{small} of {all} in less than 600 bytes");
+    assert!(4 * small > all || cfg!(miri), "{small} of {all}");
+}
+
+/// Two jobs of a million are two runs, whoever comes first; a random half of both is near its
+/// entropy.
+#[test]
+#[cfg_attr(miri, ignore = "slow")]
+fn merges_take_no_table() {
+    use rankway::rankmap::compact::Strategy;
+    const N: u32 = 1 << 20;
+    let of = |pg, lpids: std::ops::Range<u32>| lpids.map(move |lpid| Process { pg, lpid });
+    let merge = |first, second| {
+        let all = of(first, 0..N).chain(of(second, 0..N / 2));
+        RankMap::from_processes(all).expect("valid")
+    };
+    for map in [merge(0, 1), merge(1, 0), merge(7, 3)] {
+        assert_eq!(map.model(), Model::Mlut);
+        assert!(map.bytes() < 250, "{} bytes", map.bytes());
+        let odd = RankMap::affine(0, 1, 2, map.len() / 2).expect("in range");
+        let odd = map.compose(&odd).expect("in range");
+        assert!(odd.bytes() < 250, "{} bytes", odd.bytes());
+        let rank = N / 2 + 77;
+        let process = map.get(2 * rank + 1).expect("in range");
+        assert_eq!((odd.get(rank), odd.rank_of(process)), (Some(process), Some(rank)));
+        let inner = map.slice(5..N).expect("in range");
+        assert_eq!((inner.bytes(), inner.pg()), (size_of::<RankMap>(), map.get(0).map(|p| p.pg)));
+    }
+    // In turns, by nodes of 8: a formula too.
+    let turns = (0..2 * N).map(|r| Process { pg: r / 8 % 2, lpid: r / 16 * 8 + r % 8 });
+    let turns = RankMap::from_processes(turns).expect("valid");
+    assert!(turns.bytes() < 300, "{} bytes", turns.bytes());
+    assert_eq!(turns.get(8), Some(Process { pg: 1, lpid: 0 }));
+    let mut rng = Dice(8);
+    let some: Vec<Process> = of(0, 0..N).chain(of(1, 0..N)).filter(|_| rng.below(2) == 0).collect();
+    let table = RankMap::from_processes(some.iter().copied()).expect("valid");
+    assert!(table.bytes() >= 8 * some.len());
+    let held = table.compressed(Strategy::default()).expect("a map");
+    assert!(held.bytes() * 10 <= some.len() * 3, "{} bytes", held.bytes());
+    assert_eq!(table.compressed(Strategy::Auto).expect("a map").bytes(), held.bytes());
+    assert_eq!(held, table);
+    for rank in [0, 1, held.len() / 2, held.len() - 1] {
+        assert_eq!(held.rank_of(some[rank as usize]), Some(rank));
+    }
+}
+
 #[test]
 fn chains_of_compositions() {
     let vectors = FakeVectors::new(2, 4096);

@@ -61,7 +61,7 @@ impl VcVcrt {
             Kind::Direct => 0,
             _ => u64::from(communicators),
         };
-        let second = if kind == Kind::Mlut { u64::from(self.layout.processes / 2) } else { 0 };
+        let second = if kind.is_of_two() { u64::from(self.layout.processes / 2) } else { 0 };
         let bytes = self.base
             + tables * u64::from(ranks) * size_of::<*const Vc>() as u64
             + second * VC_BYTES as u64;

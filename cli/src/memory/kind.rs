@@ -34,6 +34,16 @@ impl Layout {
     fn half(&self) -> u32 {
         self.processes / 2
     }
+
+    /// Rank `r` of the upper half of this job, followed by as many of another.
+    fn of_two(&self, r: u32) -> Process {
+        let half = self.half();
+        if r < half {
+            Process { pg: 0, lpid: self.processes - half + r }
+        } else {
+            Process { pg: 1, lpid: r - half }
+        }
+    }
 }
 
 /// The most cubic grid of three factors; of a few cells less where the factors
@@ -71,12 +81,14 @@ pub(super) enum Kind {
     Set,
     /// Half of the processes, in random order
     Lut,
-    /// Two process groups one after the other, half the ranks each
+    /// Two process groups one after the other, half the ranks each (a merge of two jobs)
+    Merge,
+    /// The same processes, in random order
     Mlut,
 }
 
 impl Kind {
-    pub(super) const ALL: [Kind; 9] = [
+    pub(super) const ALL: [Kind; 10] = [
         Kind::Direct,
         Kind::Offset,
         Kind::Stride,
@@ -85,6 +97,7 @@ impl Kind {
         Kind::Segments,
         Kind::Set,
         Kind::Lut,
+        Kind::Merge,
         Kind::Mlut,
     ];
 
@@ -98,6 +111,7 @@ impl Kind {
             Kind::Segments => "segments",
             Kind::Set => "set",
             Kind::Lut => "lut",
+            Kind::Merge => "merge",
             Kind::Mlut => "mlut",
         }
     }
@@ -112,13 +126,19 @@ impl Kind {
             Kind::Segments => "world without 64",
             Kind::Set => "random half",
             Kind::Lut => "shuffled half",
-            Kind::Mlut => "two process groups",
+            Kind::Merge => "two process groups",
+            Kind::Mlut => "two groups, shuffled",
         }
     }
 
     /// Returns true if a formula holds the map.
     pub(super) fn is_regular(self) -> bool {
-        !matches!(self, Kind::Segments | Kind::Set | Kind::Lut | Kind::Mlut)
+        !matches!(self, Kind::Segments | Kind::Set | Kind::Lut | Kind::Merge | Kind::Mlut)
+    }
+
+    /// Returns true if there are members of a second process group.
+    pub(super) fn is_of_two(self) -> bool {
+        matches!(self, Kind::Merge | Kind::Mlut)
     }
 
     /// The map of the `nth` communicator of this kind, found by detection, and
@@ -180,21 +200,17 @@ impl Kind {
                 (RankMap::from_lpids(0, (0..processes).filter(member))?, rank)
             }
             Kind::Lut => {
-                // `me` takes the first place.
-                let shuffle = Shuffle::new(processes, nth);
-                let first = shuffle.at(0);
-                let swapped = |p: u32| match p {
-                    p if p == first => me,
-                    p if p == me => first,
-                    p => p,
-                };
-                (RankMap::from_lpids(0, (0..half).map(|r| swapped(shuffle.at(r))))?, 0)
+                let shuffled = Shuffle::new(processes, nth).from(me);
+                (RankMap::from_lpids(0, (0..half).map(shuffled))?, 0)
             }
+            Kind::Merge => (
+                RankMap::from_processes((0..2 * half).map(|r| layout.of_two(r)))?,
+                me + half - processes,
+            ),
             Kind::Mlut => {
-                let first = processes - half;
-                let ours = (first..processes).map(|lpid| Process { pg: 0, lpid });
-                let theirs = (0..half).map(|lpid| Process { pg: 1, lpid });
-                (RankMap::from_processes(ours.chain(theirs))?, me - first)
+                let shuffled = Shuffle::new(2 * half, nth).from(me + half - processes);
+                let members = (0..2 * half).map(|r| layout.of_two(shuffled(r)));
+                (RankMap::from_processes(members)?, 0)
             }
         })
     }
@@ -221,6 +237,16 @@ impl Shuffle {
         let bits = size.next_power_of_two().trailing_zeros().max(1);
         let mask = u32::MAX >> (32 - bits);
         Shuffle { size, mask, shift: bits.div_ceil(2), seed: seed.wrapping_mul(0x9e37_79b9) }
+    }
+
+    /// The permutation with `first` in the first place.
+    fn from(self, first: u32) -> impl Fn(u32) -> u32 {
+        let instead = self.at(0);
+        move |index| match self.at(index) {
+            p if p == instead => first,
+            p if p == first => instead,
+            p => p,
+        }
     }
 
     fn at(&self, index: u32) -> u32 {
@@ -273,6 +299,7 @@ mod tests {
             Model::Segments,
             Model::Lut,
             Model::Lut,
+            Model::Mlut,
             Model::Mlut,
         ];
         for processes in [4096, 5000, 65_521] {

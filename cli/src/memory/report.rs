@@ -141,6 +141,7 @@ impl Figure {
             }
             "regular_communicator_bytes" => "a regular communicator, node tables included",
             "random_half_bytes_per_member" => "a communicator of a random half, each member",
+            "merge_of_two_jobs_bytes" => "a communicator of two process groups",
             other => other,
         }
     }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 const STREAM_LIMIT: u64 = 1 << 31;
 /// Peers inserted between two steps of the progress bar.
 const TOUCH_STEP: u32 = 1 << 16;
-/// The process group beside the world that [`Kind::Mlut`] names.
+/// The process group beside the world that [`Kind::Merge`] and [`Kind::Mlut`] name.
 const SECOND: u32 = 1;
 
 /// A process of the job.
@@ -124,7 +124,7 @@ impl World {
         budget: u64,
         mut step: impl FnMut(u32),
     ) -> Result<Measured, String> {
-        let second = if kind == Kind::Mlut { Some(self.second()?) } else { None };
+        let second = if kind.is_of_two() { Some(self.second()?) } else { None };
         let world = self.communicator.map();
         let make = |nth| -> Result<Communicator<Null>, String> {
             if kind == Kind::Direct {

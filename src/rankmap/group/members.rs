@@ -66,6 +66,7 @@ pub(super) fn is_table(map: &RankMap) -> bool {
     match &map.form {
         Form::Compact(compact) => compact.ranges().is_none(),
         Form::Lut(_) | Form::Mlut(_) => true,
+        form @ Form::Several(_) => !form.is_formula(),
         Form::Regular(form) => matches!(form, Regular::Tile(_)),
     }
 }
@@ -77,6 +78,7 @@ pub(super) fn least_segments(map: &RankMap) -> usize {
         Form::Regular(form) => form.least_runs(ranks),
         Form::Compact(compact) => compact.ranges().map_or(1, |ranges| ranges.count() as usize),
         Form::Lut(_) => ranks / RANKS_PER_RUN as usize,
+        Form::Several(several) => several.least_runs(ranks),
         Form::Mlut(_) => 1,
     }
 }

@@ -72,7 +72,7 @@ impl Ranks<'_> {
         }
         let spans = match &map.form {
             _ if !pays(map, asked) => None,
-            Form::Mlut(_) => {
+            Form::Several(_) | Form::Mlut(_) => {
                 let mut spans = Spans::default();
                 let lpids = map.iter().filter(|process| process.pg == pg);
                 let ends = lpids.fold(None, |ends, process| {
@@ -174,11 +174,11 @@ pub(super) fn translate(
             through(ranks, out, |rank| affine.get(rank), &inverse)
         }
         // No process has the last lpid there is.
-        Form::Mlut(view) => through(
+        Form::Several(_) | Form::Mlut(_) => through(
             ranks,
             out,
             |rank| {
-                let process = Process::unpack(view.get(rank));
+                let process = from.at(rank);
                 if process.pg == pg { process.lpid } else { u32::MAX }
             },
             &inverse,
