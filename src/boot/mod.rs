@@ -43,6 +43,7 @@ mod error;
 mod liveness;
 pub mod local;
 mod os;
+mod placement;
 pub mod pmi1;
 #[cfg(feature = "pmix")]
 pub mod pmix;
@@ -56,6 +57,7 @@ pub(crate) use control::fuzz as fuzz_control;
 pub use control::{Control, Group, Idle, World};
 pub use error::BootError;
 pub use liveness::{Liveness, Watch};
+pub use placement::{Dealt, Placement};
 pub(crate) use sweep::{AGREEMENT, made_here};
 pub use sweep::{segment_prefix, sweep, sweep_process, sweep_stale};
 
@@ -136,6 +138,25 @@ pub trait Boot: Send + Sync {
     /// a compressed map.
     fn node_of(&self, rank: u32) -> Result<u32, BootError>;
 
+    /// The nodes of all ranks at once, where that is known without a question for each.
+    /// The same kind of answer on all processes.
+    fn placement(&self) -> Result<Placement, BootError> {
+        Ok(Placement::Listed)
+    }
+
+    /// What was [`Supposed`](Placement::Supposed) is so, as all processes have found.
+    fn confirm_placement(&self) {}
+
+    /// Returns true if `rank` is on this process's node.
+    fn is_local(&self, rank: u32) -> Result<bool, BootError> {
+        Ok(self.node_of(rank)? == self.node_of(self.rank())?)
+    }
+
+    /// Values this process has asked the launcher for so far, where they are counted.
+    fn questions(&self) -> Option<u64> {
+        None
+    }
+
     /// Ends every process of the job, this one with `code`.
     fn abort(&self, code: i32, reason: &str) -> !;
 
@@ -181,17 +202,28 @@ pub trait Boot: Send + Sync {
     }
 
     /// World ranks on this process's node, ascending, this one included.
-    /// Looks at every rank of the job.
+    /// Looks at every rank of the job where there is no [`placement`](Boot::placement).
     fn local_ranks(&self) -> Result<Vec<u32>, BootError> {
-        let home = self.node_of(self.rank())?;
-        let mut ranks = Vec::new();
-        for rank in 0..self.size() {
-            if self.node_of(rank)? == home {
-                ranks.push(rank);
+        match self.placement()? {
+            Placement::Dealt(dealt) => {
+                let home = dealt.node_of(self.rank());
+                Ok(dealt.ranks_of(home, self.size()).collect())
             }
+            _ => listed_neighbours(self),
         }
-        Ok(ranks)
     }
+}
+
+/// [`Boot::local_ranks`], by a question for each rank.
+fn listed_neighbours<B: Boot + ?Sized>(boot: &B) -> Result<Vec<u32>, BootError> {
+    let home = boot.node_of(boot.rank())?;
+    let mut ranks = Vec::new();
+    for rank in 0..boot.size() {
+        if boot.node_of(rank)? == home {
+            ranks.push(rank);
+        }
+    }
+    Ok(ranks)
 }
 
 /// The processes of the job on this node, by rank, and whether each has ended;

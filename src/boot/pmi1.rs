@@ -7,6 +7,7 @@
 //! [`finalize`](crate::boot::Boot::finalize) before it exits, or Hydra takes
 //! its end for a crash and ends the job.
 
+use super::placement::{Mapping, Placement};
 use super::{Boot, BootError, check_rank, os, sweep};
 use std::collections::{HashSet, VecDeque};
 use std::os::fd::RawFd;
@@ -223,8 +224,12 @@ impl Boot for Pmi1 {
         connection.ask("cmd=finalize", "finalize_ack").map(drop)
     }
 
+    fn placement(&self) -> Result<Placement, BootError> {
+        Ok(self.nodes.dealt().map_or(Placement::Listed, Placement::Dealt))
+    }
+
     fn one_machine(&self) -> Result<bool, BootError> {
-        Ok(self.nodes.reached.len() == 1 && self.nodes.reached[0].1 == 1)
+        Ok(self.nodes.is_one_node())
     }
 }
 
@@ -364,72 +369,6 @@ fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
     pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?)).collect()
 }
 
-/// `PMI_process_mapping`: which node each rank is on, in a form whose size
-/// does not depend on the number of ranks.
-///
-/// `(vector,(first,nodes,ppn),…)`: each block deals `ppn` ranks to each of
-/// `nodes` nodes starting at `first`; after the last block it starts over.
-#[derive(Debug, PartialEq, Eq)]
-struct Mapping {
-    blocks: Vec<(u32, u32, u32)>,
-    /// Node ids that hold a rank: disjoint ascending runs (first, count).
-    reached: Vec<(u32, u32)>,
-}
-
-impl Mapping {
-    fn parse(text: &str, size: u32) -> Option<Self> {
-        let inner = text.trim().strip_prefix("(vector")?.strip_suffix(')')?;
-        let mut blocks = Vec::new();
-        for block in inner.split('(').skip(1) {
-            let mut numbers = block.trim_end_matches([',', ')', ' ']).split(',').map(str::trim);
-            let mut number = || numbers.next()?.parse::<u32>().ok();
-            blocks.push((number()?, number()?, number()?));
-        }
-        if blocks.is_empty() || blocks.iter().any(|&(_, nodes, ppn)| nodes == 0 || ppn == 0) {
-            return None;
-        }
-        let mut runs = Vec::new();
-        let mut left = u64::from(size);
-        for &(first, nodes, ppn) in &blocks {
-            let used = left.div_ceil(u64::from(ppn)).min(u64::from(nodes)) as u32;
-            if used > 0 {
-                runs.push((first, first.checked_add(used)?));
-            }
-            left = left.saturating_sub(u64::from(nodes) * u64::from(ppn));
-        }
-        runs.sort_unstable();
-        let mut reached: Vec<(u32, u32)> = Vec::new();
-        for (first, end) in runs {
-            match reached.last_mut() {
-                Some((start, count)) if *start + *count >= first => {
-                    *count = (*count).max(end - *start);
-                }
-                _ => reached.push((first, end - first)),
-            }
-        }
-        Some(Mapping { blocks, reached })
-    }
-
-    /// Dense node number of `rank`.
-    fn node_of(&self, rank: u32) -> u32 {
-        let ranks = |&(_, nodes, ppn): &(u32, u32, u32)| u64::from(nodes) * u64::from(ppn);
-        let cycle = self.blocks.iter().map(ranks).fold(0, u64::saturating_add);
-        let mut place = u64::from(rank) % cycle;
-        for block in &self.blocks {
-            if place < ranks(block) {
-                return self.dense(block.0 + (place / u64::from(block.2)) as u32);
-            }
-            place -= ranks(block);
-        }
-        unreachable!("place is below the sum of all blocks")
-    }
-
-    fn dense(&self, node: u32) -> u32 {
-        let below = |&(first, count): &(u32, u32)| node.saturating_sub(first).min(count);
-        self.reached.iter().map(below).sum()
-    }
-}
-
 /// A process manager that says `lines`, whatever it is asked.
 #[cfg(fuzzing)]
 pub(crate) fn fuzz(lines: &[u8]) {
@@ -455,21 +394,6 @@ pub(crate) fn fuzz(lines: &[u8]) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn mappings_of_mpich() {
-        let nodes = |text: &str, size: u32| -> Vec<u32> {
-            let mapping = Mapping::parse(text, size).unwrap();
-            (0..size).map(|rank| mapping.node_of(rank)).collect()
-        };
-        assert_eq!(nodes("(vector,(0,1,1))", 3), [0, 0, 0]);
-        assert_eq!(nodes("(vector,(0,2,2))", 6), [0, 0, 1, 1, 0, 0]);
-        assert_eq!(nodes("(vector,(0,2,1),(5,1,2))", 4), [0, 1, 2, 2]);
-        assert_eq!(nodes("(vector, (3,2,1))", 2), [0, 1]);
-        for bad in ["", "(vector)", "(vector,(0,0,1))", "(vector,(0,1))", "(matrix,(0,1,1))"] {
-            assert_eq!(Mapping::parse(bad, 2), None, "{bad}");
-        }
-    }
 
     /// What Hydra's place says, and then closes.
     fn greeted(maxes: &str, mapping: &str, value: &str) -> Result<Vec<u8>, BootError> {
@@ -503,29 +427,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn mappings_against_a_naive_oracle(
-            blocks in proptest::collection::vec((0u32..8, 1u32..5, 1u32..4), 1..4), size in 1u32..60
-        ) {
-            let mut text = String::from("(vector");
-            for (first, nodes, ppn) in &blocks {
-                text += &format!(",({first},{nodes},{ppn})");
-            }
-            let mapping = Mapping::parse(&(text + ")"), size).unwrap();
-            let deal = |&(first, nodes, ppn): &(u32, u32, u32)| {
-                (first..first + nodes).flat_map(move |node| vec![node; ppn as usize])
-            };
-            let raw: Vec<u32> =
-                blocks.iter().flat_map(deal).cycle().take(size as usize).collect();
-            let mut distinct = raw.clone();
-            distinct.sort_unstable();
-            distinct.dedup();
-            for (rank, node) in raw.iter().enumerate() {
-                let dense = distinct.binary_search(node).unwrap() as u32;
-                prop_assert_eq!(mapping.node_of(rank as u32), dense);
-            }
-        }
-
         #[test]
         fn hex_survives(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

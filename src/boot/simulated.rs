@@ -5,7 +5,8 @@
 //! values are this process's own, nobody waits at a fence, and nothing can be
 //! sent to anybody: a collective on the set-up channel would wait in vain.
 
-use super::{Boot, BootError, ContactInfo, alone::Alone, check_rank, os};
+use super::{Boot, BootError, ContactInfo, Dealt, Placement, alone::Alone, check_rank, os};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The [`Boot`] of one process of a job whose other processes do not exist.
 ///
@@ -16,6 +17,8 @@ pub struct Simulated {
     rank: u32,
     size: u32,
     per_node: u32,
+    /// Values asked for.
+    gets: AtomicU64,
 }
 
 impl Simulated {
@@ -29,7 +32,7 @@ impl Simulated {
         if per_node == 0 {
             return Err(BootError::Options("a simulated node holds at least one rank".into()));
         }
-        Ok(Simulated { own: Alone::new()?, rank, size, per_node })
+        Ok(Simulated { own: Alone::new()?, rank, size, per_node, gets: AtomicU64::new(0) })
     }
 }
 
@@ -62,6 +65,7 @@ impl Boot for Simulated {
     /// [`ContactInfo`] names no process that could be watched.
     fn get(&self, rank: u32, key: &str) -> Result<Vec<u8>, BootError> {
         check_rank(rank, self.size)?;
+        self.gets.fetch_add(1, Ordering::Relaxed);
         let value = self.own.get(0, key)?;
         match ContactInfo::decode(&value) {
             Some(mut contact_info) if rank != self.rank => {
@@ -75,6 +79,15 @@ impl Boot for Simulated {
     fn node_of(&self, rank: u32) -> Result<u32, BootError> {
         check_rank(rank, self.size)?;
         Ok(rank / self.per_node)
+    }
+
+    fn questions(&self) -> Option<u64> {
+        Some(self.gets.load(Ordering::Relaxed))
+    }
+
+    fn placement(&self) -> Result<Placement, BootError> {
+        let dealt = Dealt::new(self.per_node, self.size.div_ceil(self.per_node));
+        Ok(dealt.map_or(Placement::Listed, Placement::Dealt))
     }
 
     fn abort(&self, code: i32, reason: &str) -> ! {

@@ -2,6 +2,7 @@
 //! further ones.
 
 use super::context::Context;
+use super::node_tables::NodeTables;
 use super::open::OpenedBy;
 use super::trace::Trace;
 use super::{Device, DeviceError, business_card, keys};
@@ -9,7 +10,6 @@ use crate::av::{AddressVector, Table};
 use crate::boot::{Boot, BootError, Control, Liveness, ProcessId};
 use crate::netmod::{Neighbour, Neighbours, Netmod};
 use crate::rankmap::compact::Strategy;
-use crate::rankmap::{Detector, RankMap};
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -28,7 +28,8 @@ impl<N: Netmod> Device<N> {
     ) -> Result<Rc<Context<N>>, DeviceError> {
         crate::netmod::check_settings().map_err(BootError::from)?;
         let map_strategy = Strategy::from_env()?;
-        let (nodes, node_ranks, node_size) = node_tables(&*boot, map_strategy)?;
+        let node_tables = NodeTables::known(&*boot, map_strategy)?;
+        let node_size = boot.local_ranks()?.len() as u32;
         let control = Control::open(Arc::clone(&boot))?;
         let av = Arc::new(AddressVector::new()?);
         av.add(boot.universe(), boot.universe())?;
@@ -39,8 +40,7 @@ impl<N: Netmod> Device<N> {
             net: net.map_or_else(OnceLock::new, OnceLock::from),
             local,
             av,
-            nodes,
-            node_ranks,
+            node_tables: node_tables.map_or_else(OnceLock::new, OnceLock::from),
             node_size,
             local_addresses: Arc::new(Table::new(node_peers, node_peers)?),
             members: Mutex::default(),
@@ -65,7 +65,13 @@ impl<N: Netmod> Device<N> {
                 failed = Some(e);
             }
         })?;
-        failed.map_or(Ok(context), Err)
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if device.node_tables.get().is_none() {
+            let _ = device.node_tables.set(NodeTables::agreed(&device.control, map_strategy)?);
+        }
+        Ok(context)
     }
 
     /// Records from now on what the program does, if it is to be; it began to open this at
@@ -123,30 +129,4 @@ fn neighbours(boot: &Arc<dyn Boot>) -> Neighbours {
         };
         Some(known.into_iter().map(neighbour).collect())
     })
-}
-
-/// Rank → node and rank → rank on the node, compressed while they stream by,
-/// and the number of processes on this node.
-fn node_tables(
-    boot: &dyn Boot,
-    strategy: Option<Strategy>,
-) -> Result<(RankMap, RankMap, u32), DeviceError> {
-    let mut nodes = Detector::new();
-    let mut ranks = Detector::new();
-    let mut sizes: Vec<u32> = Vec::new();
-    for rank in 0..boot.size() {
-        let node = boot.node_of(rank)? as usize;
-        if sizes.len() <= node {
-            sizes.resize(node + 1, 0);
-        }
-        nodes.push(node as u32);
-        ranks.push(sizes[node]);
-        sizes[node] += 1;
-    }
-    let mine = boot.node_of(boot.rank())? as usize;
-    let (mut nodes, mut ranks) = (nodes.finish()?, ranks.finish()?);
-    if let Some(strategy) = strategy {
-        (nodes, ranks) = (nodes.compressed(strategy)?, ranks.compressed(strategy)?);
-    }
-    Ok((nodes, ranks, sizes[mine]))
 }

@@ -51,6 +51,7 @@ mod keys;
 mod link;
 mod liveness;
 mod node;
+mod node_tables;
 mod open;
 mod pace;
 mod packet;
@@ -93,6 +94,7 @@ use crate::netmod::Netmod;
 use crate::rankmap::compact::Strategy;
 use crate::rankmap::{Process, RankMap};
 use business_card::BusinessCard;
+use node_tables::NodeTables;
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -105,10 +107,8 @@ pub struct Device<N: Netmod> {
     net: OnceLock<Arc<N>>,
     local: Option<Arc<N>>,
     av: Arc<AddressVector>,
-    /// World rank → node.
-    nodes: RankMap,
-    /// World rank → rank on its node, in world order.
-    node_ranks: RankMap,
+    /// Set before [`Device::open`] returns.
+    node_tables: OnceLock<NodeTables>,
     /// Processes on this node.
     node_size: u32,
     /// Of contexts that have none of their own ([`Context::local_address`]).
@@ -210,12 +210,17 @@ impl<N: Netmod> Device<N> {
 
     /// World rank → node.
     pub fn nodes(&self) -> &RankMap {
-        &self.nodes
+        &self.node_tables().nodes
     }
 
     /// World rank → rank on its node, in world order.
     pub fn node_ranks(&self) -> &RankMap {
-        &self.node_ranks
+        &self.node_tables().ranks
+    }
+
+    fn node_tables(&self) -> &NodeTables {
+        debug_assert!(self.node_tables.get().is_some(), "asked while the job is opened");
+        self.node_tables.get_or_init(NodeTables::of_nobody)
     }
 
     /// Processes on this node, this one included.
@@ -225,12 +230,12 @@ impl<N: Netmod> Device<N> {
 
     /// Returns true if a world rank runs on this process's node.
     pub fn on_node(&self, peer: u32) -> bool {
-        self.nodes.get(peer) == self.nodes.get(self.boot.rank())
+        self.nodes().get(peer) == self.nodes().get(self.boot.rank())
     }
 
     /// The rank on its node of a world rank on this node.
     pub fn node_rank(&self, peer: u32) -> Option<u32> {
-        self.node_ranks.get(peer).map(|p| p.lpid)
+        self.node_ranks().get(peer).map(|p| p.lpid)
     }
 
     /// Places for the addresses of peers in the node's provider, by rank on the node.

@@ -121,11 +121,7 @@ pub fn open_network<N: Netmod>(boot: &dyn Boot, options: &Options) -> Result<Arc
 }
 
 fn params(boot: &dyn Boot, options: &Options) -> Result<OpenParams, DeviceError> {
-    let mine = boot.node_of(boot.rank())?;
-    let mut on_node = 0;
-    for rank in 0..boot.size() {
-        on_node += u32::from(boot.node_of(rank)? == mine);
-    }
+    let on_node = boot.local_ranks()?.len() as u32;
     let Options { provider, threads, wakeup, .. } = options.clone();
     let peers = boot.size();
     Ok(OpenParams { provider, threads, wakeup, peers, on_node, ..OpenParams::default() })

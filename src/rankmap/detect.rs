@@ -348,6 +348,20 @@ impl Detector {
         }
     }
 
+    /// Pushes `size` ranks in blocks of `block`: lpids of the detector's group from `base` on in
+    /// steps of `step`, each block `pitch` from the one before. Once the blocks are regular
+    /// they cost nothing.
+    pub fn push_blockstride(&mut self, base: u32, step: i32, block: u32, pitch: i32, size: u32) {
+        let first = |block: u32| Process {
+            pg: self.pg,
+            lpid: base.wrapping_add((pitch as u32).wrapping_mul(block)),
+        };
+        let (whole, rest) = (size.checked_div(block).unwrap_or(0), size.checked_rem(block));
+        let (start, end) = (first(0), first(whole));
+        self.push_comb(Piece { first: start, step, len: block }, pitch, whole);
+        self.push_piece(Piece { first: end, step, len: rest.unwrap_or(0) });
+    }
+
     /// Pushes an affine run `count` times, each `pitch` from the one before; all
     /// are of valid lpids. Once the turns are regular they cost nothing.
     pub(super) fn push_comb(&mut self, tooth: Piece, pitch: i32, count: u32) {

@@ -39,6 +39,7 @@ fn part(name: &str) {
         "liveness" => liveness(),
         "death in allgather" => death(8, |boot| boot, Deed::Allgather),
         "death in barrier" => death(5, |boot| boot, Deed::Barrier),
+        "death in a vote" => death(6, |boot| boot, Deed::Vote),
         "death in broadcast" => death(7, |boot| boot, Deed::Broadcast),
         "death far away" => death(6, |boot| Arc::new(Far(boot)), Deed::Allgather),
         "death in the middle" => death_in_the_middle(),
@@ -80,6 +81,11 @@ fn collectives(boot: &Arc<dyn Boot>, rounds: u32) {
                 let given = (root == group.me()).then_some(&value[..]);
                 let got = control.broadcast(&group, tag, root, given, &mut ok).unwrap();
                 assert_eq!(got, value);
+            }
+            // All agree, or one of them does not, each in turn.
+            for no in (0..group.len()).step_by(1 + ranks.len() / 5).map(Some).chain([None]) {
+                let mine = no != Some(group.me());
+                assert_eq!(control.unanimous(&group, tag, mine, &mut ok).unwrap(), no.is_none());
             }
             control.barrier(&group, tag, &mut ok).unwrap();
         }
@@ -271,6 +277,7 @@ enum Deed {
     Allgather,
     Barrier,
     Broadcast,
+    Vote,
 }
 
 /// One rank is killed after it has taken part in a round, while the others
@@ -287,6 +294,7 @@ fn death(ranks: u32, wrap: impl Fn(Arc<dyn Boot>) -> Arc<dyn Boot>, deed: Deed) 
                 control.allgather(&world, 1, &sample(boot.rank(), 1), &mut ok).map(drop)
             }
             Deed::Barrier => control.barrier(&world, 1, &mut ok),
+            Deed::Vote => control.unanimous(&world, 1, true, &mut ok).map(drop),
             Deed::Broadcast => {
                 let value = (boot.rank() == 0).then_some(&b"value"[..]);
                 control.broadcast(&world, 1, 0, value, &mut ok).map(drop)
@@ -453,6 +461,7 @@ parts! {
     death_in_an_allgather "death in allgather"
     death_in_a_barrier "death in barrier"
     death_in_a_broadcast "death in broadcast"
+    death_in_a_vote "death in a vote"
     death_in_the_middle_of_a_stream "death in the middle"
     exit_is_missed "exit without goodbye"
     a_stopped_rank_is_waited_for "stopped"

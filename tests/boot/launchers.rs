@@ -18,6 +18,7 @@ plays!(part);
 fn part(name: &str) {
     match name {
         "meet" => meet(),
+        "placed" => placed(),
         "missing" => missing(),
         "abort" => abort(),
         "connect" => match boot::connect() {
@@ -87,6 +88,39 @@ fn meet() {
     boot.finalize().unwrap();
     boot.finalize().unwrap();
     assert!(matches!(boot.fence(&mut || ()), Err(BootError::Finalized { .. })) || size == 1);
+}
+
+/// The node tables are those of the hosts' names, whoever was asked.
+fn placed() {
+    use rankway::device::open_null;
+    let boot = boot::connect().unwrap();
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    boot.put("host", host.as_bytes()).unwrap();
+    let context = open_null(boot.clone()).unwrap();
+    let questions = boot.questions();
+    let device = context.device();
+    let hosts: Vec<_> = (0..boot.size()).map(|peer| boot.get(peer, "host").unwrap()).collect();
+    let mut names: Vec<&[u8]> = Vec::new();
+    let mut nodes = Vec::new();
+    for (rank, host) in hosts.iter().enumerate() {
+        let node = names.iter().position(|name| name == host).unwrap_or(names.len());
+        if node == names.len() {
+            names.push(host);
+        }
+        let before = hosts[..rank].iter().filter(|other| *other == host).count();
+        let rank = rank as u32;
+        assert_eq!(device.nodes().get(rank).map(|it| it.lpid), Some(node as u32), "{rank}");
+        assert_eq!(device.node_ranks().get(rank).map(|it| it.lpid), Some(before as u32), "{rank}");
+        assert_eq!(boot.node_of(rank).unwrap(), node as u32);
+        assert_eq!(boot.is_local(rank).unwrap(), *host == hosts[boot.rank() as usize]);
+        nodes.push(node.to_string());
+    }
+    let here = |rank: &u32| hosts[*rank as usize] == hosts[boot.rank() as usize];
+    assert!(boot.local_ranks().unwrap().into_iter().eq((0..boot.size()).filter(here)));
+    println!("placed nodes={} questions={questions:?}", nodes.join(","));
+    boot.fence(&mut || ()).unwrap();
+    drop(context);
+    boot.finalize().unwrap();
 }
 
 fn missing() {
@@ -284,20 +318,18 @@ impl PretendedNodes {
     }
 }
 
-#[test]
-fn under_mpirun_on_two_nodes() {
-    let Some(mut launcher) = open_mpi() else { return };
-    let Some(nodes) = PretendedNodes::new() else { return };
+/// The launchers with two nodes; `by` is what ranks are dealt by.
+fn mpirun_on(nodes: &PretendedNodes, by: &str) -> Option<Launcher> {
+    let mut launcher = open_mpi()?;
     let (shell, hosts) = (nodes.path("shell"), nodes.path("hosts"));
     launcher.arguments.extend(owned(&["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", &shell]));
     launcher.arguments.extend(owned(&["--mca", "oob_tcp_if_include", "lo", "--hostfile", &hosts]));
-    assert_eq!(everyone_meets(&launcher, 4), "0,0,1,1");
+    launcher.arguments.extend(owned(&["--map-by", by]));
+    Some(launcher)
 }
 
-#[test]
-fn under_prterun_on_two_nodes() {
-    let Some(mut launcher) = prrte() else { return };
-    let Some(nodes) = PretendedNodes::new() else { return };
+fn prterun_on(nodes: &PretendedNodes, by: &str) -> Option<Launcher> {
+    let mut launcher = prrte()?;
     let (shell, hosts) = (nodes.path("shell"), nodes.path("hosts"));
     // A relocated installation must be told where it is.
     if let Some(prefix) = std::path::Path::new(&launcher.program).ancestors().nth(2)
@@ -308,7 +340,21 @@ fn under_prterun_on_two_nodes() {
     // Oversubscription would put all on the first node.
     launcher.arguments.retain(|word| word != "--map-by" && word != ":OVERSUBSCRIBE");
     launcher.arguments.extend(owned(&["--prtemca", "plm_ssh_agent", &shell]));
-    launcher.arguments.extend(owned(&["--hostfile", &hosts]));
+    launcher.arguments.extend(owned(&["--hostfile", &hosts, "--map-by", by]));
+    Some(launcher)
+}
+
+#[test]
+fn under_mpirun_on_two_nodes() {
+    let Some(nodes) = PretendedNodes::new() else { return };
+    let Some(launcher) = mpirun_on(&nodes, "slot") else { return };
+    assert_eq!(everyone_meets(&launcher, 4), "0,0,1,1");
+}
+
+#[test]
+fn under_prterun_on_two_nodes() {
+    let Some(nodes) = PretendedNodes::new() else { return };
+    let Some(launcher) = prterun_on(&nodes, "slot") else { return };
     assert_eq!(everyone_meets(&launcher, 4), "0,0,1,1");
 }
 
@@ -320,6 +366,60 @@ fn under_mpiexec_on_two_nodes() {
     let words = ["-launcher", "ssh", "-launcher-exec", &shell, "-hosts", "nodea,nodeb"];
     launcher.arguments.extend(owned(&words));
     assert_eq!(everyone_meets(&launcher, 4), "0,1,0,1");
+}
+
+/// Starts a job that fills two nodes of so many slots; returns the nodes of the ranks and how
+/// many values a process asked the launcher for, at most.
+fn placed_on(
+    launcher: fn(&PretendedNodes, &str) -> Option<Launcher>,
+    by: &str,
+    slots: [u32; 2],
+) -> Option<(String, u32)> {
+    let nodes = PretendedNodes::new()?;
+    let hosts = format!("nodea slots={}\nnodeb slots={}\n", slots[0], slots[1]);
+    std::fs::write(nodes.path("hosts"), hosts).unwrap();
+    let ranks = slots[0] + slots[1];
+    let text = must_succeed(launcher(&nodes, by)?.play(ranks, "placed"));
+    let lines = text.lines().filter_map(|line| line.split_once("placed nodes="));
+    let told: Vec<_> = lines.filter_map(|(_, rest)| rest.split_once(" questions=")).collect();
+    assert_eq!(told.len(), ranks as usize, "{text}");
+    let most = told.iter().map(|(_, questions)| {
+        let number = questions.trim_start_matches("Some(").trim_end_matches(')');
+        number.parse().unwrap_or(0)
+    });
+    Some((told[0].0.to_owned(), most.max().unwrap_or(0)))
+}
+
+/// Nodes are told by a rule that all processes confirm: each asks for the card of as many others
+/// as the vote has steps, and not for the node of every rank.
+#[cfg(feature = "pmix")]
+fn nodes_follow_a_rule(launcher: fn(&PretendedNodes, &str) -> Option<Launcher>) {
+    for (by, slots, expected, is_rule) in [
+        ("slot", [2, 2], "0,0,1,1", true),
+        ("slot", [9, 7], "0,0,0,0,0,0,0,0,0,1,1,1,1,1,1,1", true),
+        ("node", [8, 8], "0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,1", true),
+        // What rank 0 sees is no sign of the rest.
+        ("slot", [2, 6], "0,0,1,1,1,1,1,1", false),
+    ] {
+        let Some((nodes, questions)) = placed_on(launcher, by, slots) else { return };
+        println!("{slots:?} by {by}: {nodes}, {questions} questions");
+        assert_eq!(nodes, expected);
+        let ranks = slots[0] + slots[1];
+        let (start, steps) = (5, ranks.next_power_of_two().trailing_zeros());
+        assert_eq!(questions <= start + 2 * steps, is_rule, "{questions} for {slots:?}");
+    }
+}
+
+#[test]
+#[cfg(feature = "pmix")]
+fn nodes_follow_a_rule_under_mpirun() {
+    nodes_follow_a_rule(mpirun_on);
+}
+
+#[test]
+#[cfg(feature = "pmix")]
+fn nodes_follow_a_rule_under_prterun() {
+    nodes_follow_a_rule(prterun_on);
 }
 
 #[test]

@@ -41,7 +41,7 @@ impl FailureDetector {
             // Some return long before others come.
             Operation::Broadcast => 10,
             // When one returns, all have come.
-            Operation::Barrier | Operation::Allgather | Operation::None => 2,
+            Operation::Barrier | Operation::Allgather | Operation::Unanimous | Operation::None => 2,
         };
         FailureDetector {
             grace: Duration::from_secs(seconds),
@@ -75,9 +75,8 @@ impl Membership {
     fn new(mesh: &Mesh, boot: &dyn Boot, members: &Members<'_>) -> Result<Self, BootError> {
         let (mut visible, mut others) = (Vec::new(), Vec::new());
         let me = mesh.process(boot.rank())?;
-        let home = boot.node_of(boot.rank())?;
         for rank in members.around().skip(1) {
-            let process = match boot.node_of(rank)? == home {
+            let process = match boot.is_local(rank)? {
                 true => Some(mesh.process(rank)?).filter(|it| liveness::visible(&me, it)),
                 false => None,
             };

@@ -3,7 +3,7 @@
 //! Launchers synchronise the whole world and know nothing smaller. Creating a
 //! communicator or a window needs a barrier, an allgather or a broadcast over
 //! some ranks only, so every process opens a listening socket and connects, on first use, to the few peers an algorithm pairs it with:
-//! dissemination for the barrier (Hensgen, Finkel, Manber 1988), Bruck's
+//! dissemination for barrier and vote (Hensgen, Finkel, Manber 1988), Bruck's
 //! algorithm for the allgather (Bruck et al. 1997), a binomial tree for the
 //! broadcast; O(log P) connections a process each. It is not built for speed
 //! and is never on the way of an operation.
@@ -167,15 +167,46 @@ impl Control {
     /// under this tag, [`BootError::Idle`], [`BootError::Rank`] for a group
     /// that does not fit the world.
     pub fn barrier(&self, group: &dyn Group, tag: u64, idle: Idle<'_>) -> Result<(), BootError> {
+        self.disseminate(group, (Operation::Barrier, tag), &mut Vec::new(), |_, _| (), idle)
+    }
+
+    /// Returns true if every member says so.
+    ///
+    /// # Errors
+    /// As [`barrier`](Control::barrier).
+    pub fn unanimous(
+        &self,
+        group: &dyn Group,
+        tag: u64,
+        mine: bool,
+        idle: Idle<'_>,
+    ) -> Result<bool, BootError> {
+        let mut all = vec![u8::from(mine)];
+        // (Whoever says anything but yes says no.)
+        let both = |all: &mut Vec<u8>, theirs: Vec<u8>| all[0] &= u8::from(theirs == [1]);
+        self.disseminate(group, (Operation::Unanimous, tag), &mut all, both, idle)?;
+        Ok(all == [1])
+    }
+
+    /// Every member's value reaches every other, joined with whatever it met on the way,
+    /// itself among it.
+    fn disseminate(
+        &self,
+        group: &dyn Group,
+        operation: (Operation, u64),
+        value: &mut Vec<u8>,
+        join: impl Fn(&mut Vec<u8>, Vec<u8>),
+        idle: Idle<'_>,
+    ) -> Result<(), BootError> {
         let members = Members::check(group, &*self.boot)?;
         let (n, me) = (members.count, members.me);
         let steps = doublings(n).map(|distance| members.world_rank((me + distance) % n)).collect();
-        let mut collective =
-            Collective::new(self, &members, (Operation::Barrier, tag), steps, idle);
+        let mut collective = Collective::new(self, &members, operation, steps, idle);
         collective.run(|collective| {
             for distance in doublings(n) {
-                collective.send(Vec::new())?;
-                collective.receive(members.world_rank((me + n - distance) % n))?;
+                collective.send(value.clone())?;
+                let theirs = collective.receive(members.world_rank((me + n - distance) % n))?;
+                join(value, theirs);
             }
             Ok(())
         })

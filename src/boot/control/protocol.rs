@@ -36,6 +36,7 @@ pub(super) enum Operation {
     Barrier,
     Allgather,
     Broadcast,
+    Unanimous,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +88,7 @@ impl Frame {
             1 => Operation::Barrier,
             2 => Operation::Allgather,
             3 => Operation::Broadcast,
+            4 => Operation::Unanimous,
             _ => return Err("a frame of an unknown operation"),
         };
         let length = usize::try_from(u64_at(header, 16)).map_err(|_| "a frame too long")?;

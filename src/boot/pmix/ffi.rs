@@ -17,6 +17,7 @@ pub(super) const OPERATION_SUCCEEDED: Status = -157;
 pub(super) const RANK_WILDCARD: u32 = u32::MAX - 1;
 pub(super) const GLOBAL: u8 = 3;
 
+pub(super) const TYPE_BOOL: u16 = 1;
 pub(super) const TYPE_STRING: u16 = 3;
 pub(super) const TYPE_SIZE: u16 = 4;
 pub(super) const TYPE_INT: u16 = 6;
@@ -49,6 +50,7 @@ pub(super) struct ByteObject {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) union Data {
+    pub(super) flag: bool,
     pub(super) string: *mut c_char,
     pub(super) size: usize,
     pub(super) integer: c_int,

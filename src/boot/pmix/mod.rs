@@ -14,12 +14,13 @@
 mod ffi;
 mod library;
 
+use super::placement::{Dealt, Mapping, Placement};
 use super::{Boot, BootError, check_rank, os, sweep};
 use ffi::{ByteObject, Data, Info, Proc, Status, Value};
 use library::Library;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CString, c_void};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -33,16 +34,57 @@ pub struct Pmix {
     size: u32,
     job: u64,
     one_machine: bool,
+    /// Ranks of this node, rising, where the launcher says.
+    local: Option<Vec<u32>>,
+    placement: Placement,
     nodes: OnceLock<Nodes>,
+    /// Questions asked.
+    gets: AtomicU64,
     published: Mutex<HashSet<String>>,
     finalized: AtomicBool,
+}
+
+/// Where a value is looked for.
+#[derive(Clone, Copy)]
+enum Wanted {
+    /// Among what the launcher has told this process.
+    Known,
+    /// At the process that published it, too.
+    Published,
+}
+
+/// What rank 0 tells all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Job {
+    id: u64,
+    /// What the ranks of its node are a sign of.
+    dealt: Option<Dealt>,
+}
+
+impl Job {
+    fn encode(self) -> Vec<u8> {
+        let dealt = self.dealt.map_or([0; 2], |dealt| [dealt.block(), dealt.nodes()]);
+        let mut bytes = self.id.to_le_bytes().to_vec();
+        dealt.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Job> {
+        let (id, rest) = bytes.split_first_chunk::<8>()?;
+        let (block, rest) = rest.split_first_chunk::<4>()?;
+        let nodes = rest.first_chunk::<4>()?;
+        let dealt = Dealt::new(u32::from_le_bytes(*block), u32::from_le_bytes(*nodes));
+        Some(Job { id: u64::from_le_bytes(*id), dealt })
+    }
 }
 
 /// How the launcher's names of nodes become dense numbers: in the order in
 /// which ranks mention them, which is the same for all processes.
 enum Nodes {
-    /// All on one.
-    One,
+    /// By a rule.
+    Dealt(Dealt),
+    /// As Slurm tells.
+    Mapped(Mapping),
     /// The launcher names hosts.
     Named(HashMap<String, u32>),
     /// The launcher numbers nodes. Second choice, since Open MPI 4.1 tells
@@ -98,7 +140,10 @@ impl Pmix {
             size: 0,
             job: 0,
             one_machine: false,
+            local: None,
+            placement: Placement::Listed,
             nodes: OnceLock::new(),
+            gets: AtomicU64::new(0),
             published: Mutex::default(),
             finalized: AtomicBool::new(false),
         };
@@ -108,14 +153,55 @@ impl Pmix {
         })?;
         let here = boot.number(ffi::RANK_WILDCARD, "pmix.local.size")?;
         boot.one_machine = boot.size == 1 || here == Some(u64::from(boot.size));
+        let whole = Dealt::new(boot.size, 1);
+        let mapping = if boot.one_machine { None } else { boot.mapping()? };
+        if !boot.one_machine && mapping.is_none() {
+            boot.local = boot.local_peers()?;
+        }
+        let guess = boot.local.as_deref().and_then(|mine| Dealt::guess(mine, boot.size));
         if boot.me.rank == 0 {
-            boot.put(JOB_KEY, &os::random_job()?.to_le_bytes())?;
+            let job = Job { id: os::random_job()?, dealt: guess };
+            boot.put(JOB_KEY, &job.encode())?;
         }
         boot.fence(&mut || ())?;
-        let job = boot.get(0, JOB_KEY)?;
-        let job = job.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes));
-        boot.job = job.ok_or_else(|| boot.refusal("PMIx_Get(rankway-job)", "it is not 8 bytes"))?;
+        let job = Job::decode(&boot.get(0, JOB_KEY)?);
+        let job = job.ok_or_else(|| boot.refusal("PMIx_Get(rankway-job)", "it is of no job"))?;
+        boot.job = job.id;
+        boot.placement = match (boot.one_machine, &mapping) {
+            (true, _) => whole.map_or(Placement::Listed, Placement::Dealt),
+            (_, Some(mapping)) => mapping.dealt().map_or(Placement::Listed, Placement::Dealt),
+            _ => job.dealt.map_or(Placement::Listed, |dealt| {
+                let mine = boot.local.as_deref().unwrap_or_default();
+                let same = dealt.ranks_of(dealt.node_of(boot.me.rank), boot.size);
+                Placement::Supposed(dealt, same.eq(mine.iter().copied()))
+            }),
+        };
+        if let Placement::Dealt(dealt) = boot.placement {
+            let _ = boot.nodes.set(Nodes::Dealt(dealt));
+        } else if let Some(mapping) = mapping {
+            let _ = boot.nodes.set(Nodes::Mapped(mapping));
+        }
         Ok(boot)
+    }
+
+    /// Which node each rank is on, where the launcher tells it in one value (Slurm's
+    /// `PMIX_ANL_MAP`).
+    fn mapping(&self) -> Result<Option<Mapping>, BootError> {
+        let text = self.text(ffi::RANK_WILDCARD, "pmix.amap", Wanted::Known)?;
+        Ok(text.and_then(|text| Mapping::parse(&text, self.size)))
+    }
+
+    /// The ranks of this node, rising: `PMIX_LOCAL_PEERS`.
+    fn local_peers(&self) -> Result<Option<Vec<u32>>, BootError> {
+        let text = self.text(ffi::RANK_WILDCARD, "pmix.lpeers", Wanted::Known)?;
+        let ranks = |text: String| {
+            let mut ranks: Vec<u32> =
+                text.split(',').map(|rank| rank.trim().parse().ok()).collect::<Option<_>>()?;
+            ranks.sort_unstable();
+            let is_here = ranks.binary_search(&self.me.rank).is_ok();
+            (is_here && ranks.iter().all(|&rank| rank < self.size)).then_some(ranks)
+        };
+        Ok(text.and_then(ranks))
     }
 
     /// Version line of the libpmix in use, for reports.
@@ -151,16 +237,28 @@ impl Pmix {
         &self,
         rank: u32,
         key: &str,
+        wanted: Wanted,
         read: impl FnOnce(&Value) -> Option<T>,
     ) -> Result<Option<T>, BootError> {
         self.check_open("get")?;
         let Some(name) = c_key(key) else { return Ok(None) };
+        self.gets.fetch_add(1, Ordering::Relaxed);
         let proc = Proc { rank, ..self.me };
-        // PMIx waits for keys that may still come. After a fence none does,
-        // but fetching from another node may take its time.
-        let seconds = os::timeout().as_secs().min(10) as i32;
-        let mut info = empty_info(b"pmix.timeout");
-        info.value = Value { kind: ffi::TYPE_INT, data: Data { integer: seconds } };
+        let info = match wanted {
+            Wanted::Known => {
+                let mut info = empty_info(b"pmix.optional");
+                info.value = Value { kind: ffi::TYPE_BOOL, data: Data { flag: true } };
+                info
+            }
+            // PMIx waits for keys that may still come. After a fence none does,
+            // but fetching from another node may take its time.
+            Wanted::Published => {
+                let seconds = os::timeout().as_secs().min(10) as i32;
+                let mut info = empty_info(b"pmix.timeout");
+                info.value = Value { kind: ffi::TYPE_INT, data: Data { integer: seconds } };
+                info
+            }
+        };
         let mut value: *mut Value = std::ptr::null_mut();
         // SAFETY: all pointers are to live values of the C types; PMIx hands
         // back an allocated value only with SUCCESS.
@@ -181,7 +279,7 @@ impl Pmix {
 
     /// A number the launcher knows about `rank`.
     fn number(&self, rank: u32, key: &str) -> Result<Option<u64>, BootError> {
-        self.fetch(rank, key, |value| {
+        self.fetch(rank, key, Wanted::Published, |value| {
             // SAFETY: PMIx fills the union member that `kind` names.
             unsafe {
                 match value.kind {
@@ -198,13 +296,18 @@ impl Pmix {
         })
     }
 
-    fn host_name(&self, rank: u32) -> Result<Option<String>, BootError> {
-        self.fetch(rank, "pmix.hname", |value| {
+    /// A text the launcher knows about `rank`.
+    fn text(&self, rank: u32, key: &str, wanted: Wanted) -> Result<Option<String>, BootError> {
+        self.fetch(rank, key, wanted, |value| {
             // SAFETY: `kind` says the union holds a C string, owned by value.
             (value.kind == ffi::TYPE_STRING).then(|| unsafe {
                 std::ffi::CStr::from_ptr(value.data.string).to_string_lossy().into_owned()
             })
         })
+    }
+
+    fn host_name(&self, rank: u32) -> Result<Option<String>, BootError> {
+        self.text(rank, "pmix.hname", Wanted::Published)
     }
 
     fn known_host_name(&self, rank: u32) -> Result<String, BootError> {
@@ -231,9 +334,7 @@ impl Pmix {
         if let Some(nodes) = self.nodes.get() {
             return Ok(nodes);
         }
-        let nodes = if self.one_machine {
-            Nodes::One
-        } else if self.host_name(0)?.is_some() {
+        let nodes = if self.host_name(0)?.is_some() {
             Nodes::Named(self.number_nodes(|rank| self.known_host_name(rank))?)
         } else {
             Nodes::Numbered(self.number_nodes(|rank| self.node_id(rank))?)
@@ -340,7 +441,7 @@ impl Boot for Pmix {
 
     fn get(&self, rank: u32, key: &str) -> Result<Vec<u8>, BootError> {
         check_rank(rank, self.size)?;
-        let value = self.fetch(rank, key, |value| {
+        let value = self.fetch(rank, key, Wanted::Published, |value| {
             if value.kind != ffi::TYPE_BYTE_OBJECT {
                 return None;
             }
@@ -359,7 +460,8 @@ impl Boot for Pmix {
     fn node_of(&self, rank: u32) -> Result<u32, BootError> {
         check_rank(rank, self.size)?;
         let number = match self.nodes()? {
-            Nodes::One => Some(0),
+            Nodes::Dealt(dealt) => Some(dealt.node_of(rank)),
+            Nodes::Mapped(mapping) => Some(mapping.node_of(rank)),
             Nodes::Named(numbers) => numbers.get(&self.known_host_name(rank)?).copied(),
             Nodes::Numbered(numbers) => numbers.get(&self.node_id(rank)?).copied(),
         };
@@ -389,6 +491,37 @@ impl Boot for Pmix {
 
     fn one_machine(&self) -> Result<bool, BootError> {
         Ok(self.one_machine)
+    }
+
+    fn questions(&self) -> Option<u64> {
+        Some(self.gets.load(Ordering::Relaxed))
+    }
+
+    fn placement(&self) -> Result<Placement, BootError> {
+        Ok(self.placement)
+    }
+
+    fn confirm_placement(&self) {
+        if let Placement::Supposed(dealt, _) = self.placement {
+            let _ = self.nodes.set(Nodes::Dealt(dealt));
+        }
+    }
+
+    fn is_local(&self, rank: u32) -> Result<bool, BootError> {
+        match &self.local {
+            Some(local) => Ok(local.binary_search(&rank).is_ok()),
+            None => Ok(self.node_of(rank)? == self.node_of(self.me.rank)?),
+        }
+    }
+
+    fn local_ranks(&self) -> Result<Vec<u32>, BootError> {
+        match (&self.local, self.placement) {
+            (Some(local), _) => Ok(local.clone()),
+            (None, Placement::Dealt(dealt)) => {
+                Ok(dealt.ranks_of(dealt.node_of(self.me.rank), self.size).collect())
+            }
+            (None, _) => super::listed_neighbours(self),
+        }
     }
 }
 
