@@ -21,6 +21,7 @@ mod plot;
 mod rate;
 mod scatter;
 mod shared_object;
+mod simulate;
 mod trace;
 
 use clap::{Parser, Subcommand};
@@ -66,6 +67,8 @@ enum Command {
     CountMpi(count_mpi::Args),
     /// How many bytes address vectors and communicators take
     Memory(memory::Args),
+    /// What one process of a large job does from start to end, and how it grows with the job
+    Simulate(simulate::Args),
     /// How small rank maps get and how fast they are, in every representation
     Maps(maps::Args),
     /// How fast noncontiguous data is packed, beside memcpy, loops and MPIs
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         Command::Count(args) => count::run(&args),
         Command::CountMpi(args) => count_mpi::run(&args),
         Command::Memory(args) => memory::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
         Command::Maps(args) => maps::run(&args),
         Command::Pack(args) => pack::run(&args),
         Command::Mpi(args) => mpi::run(&args),

@@ -1,4 +1,4 @@
-//! Bytes → greetings and frames of the set-up channel.
+//! Bytes → greetings and frames of the set-up channel, and what the members of a split say.
 //!
 //! `ci/proof/fuzz.sh frames`
 
@@ -6,4 +6,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| rankway::fuzzing::frames(data));
+fuzz_target!(|data: &[u8]| {
+    rankway::fuzzing::frames(data);
+    rankway::fuzzing::combs(data);
+});

@@ -54,7 +54,7 @@ pub use crate::process::ProcessId;
 pub use contact_info::ContactInfo;
 #[cfg(fuzzing)]
 pub(crate) use control::fuzz as fuzz_control;
-pub use control::{Control, Group, Idle, World};
+pub use control::{Control, Gathered, Group, Idle, World, gather_by};
 pub use error::BootError;
 pub use liveness::{Liveness, Watch};
 pub use placement::{Dealt, Placement};

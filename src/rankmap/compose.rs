@@ -226,18 +226,23 @@ impl RankMap {
 
     /// Affine parents keep the child's form: `base + stride · lpid`.
     fn scale(&self, parent: Affine, child: &RankMap) -> Result<Option<RankMap>, MapError> {
-        let mut pieces = child.iter();
-        let mut done = 0;
-        if !matches!(child.form, Form::Lut(_)) {
-            while let Some(Piece { first, step, len }) = pieces.next_piece() {
-                self.check(done, Affine { first: first.lpid, step }, len)?;
-                done += len;
+        match &child.form {
+            Form::Regular(_) if child.is_below(self.size) => {}
+            Form::Lut(_) => {
+                let mut ranks = (0..).zip(child.iter());
+                if let Some((index, process)) = ranks.find(|(_, it)| it.lpid >= self.size) {
+                    let (rank, size) = (process.lpid, self.size);
+                    return Err(MapError::RankOutOfParent { index, rank, size });
+                }
             }
-        } else if let Some((index, process)) =
-            (0..).zip(child.iter()).find(|(_, process)| process.lpid >= self.size)
-        {
-            let (rank, size) = (process.lpid, self.size);
-            return Err(MapError::RankOutOfParent { index, rank, size });
+            _ => {
+                let mut pieces = child.iter();
+                let mut done = 0;
+                while let Some(Piece { first, step, len }) = pieces.next_piece() {
+                    self.check(done, Affine { first: first.lpid, step }, len)?;
+                    done += len;
+                }
+            }
         }
         if parent.step == 0 {
             let form = Form::Regular(Regular::Affine(Affine { first: parent.first, step: 0 }));
@@ -257,7 +262,12 @@ impl RankMap {
 
     /// Calls `f` with the affine runs of `ranks.get(0..len)` in this map, until
     /// it says `false`; returns whether it never did.
-    fn for_each_piece(&self, ranks: Affine, len: u32, f: &mut impl FnMut(Piece) -> bool) -> bool {
+    pub(super) fn for_each_piece(
+        &self,
+        ranks: Affine,
+        len: u32,
+        f: &mut impl FnMut(Piece) -> bool,
+    ) -> bool {
         let mut done = 0;
         while done < len {
             let rank = ranks.get(done);

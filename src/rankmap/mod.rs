@@ -50,6 +50,8 @@
 //! This module never looks at an address, never blocks, and knows no other module.
 
 mod affine;
+#[cfg_attr(not(feature = "device"), allow(dead_code, reason = "most of it is for splits"))]
+mod combs;
 pub mod compact;
 mod compose;
 mod detect;

@@ -1,17 +1,21 @@
 //! Communicators: a rank map over a device.
 
+mod colors;
 mod recorded;
+mod simulated;
 
 pub(super) use recorded::End;
+pub use simulated::{Says, SimulatedMembers};
 
 use super::{Error, ErrorKind};
-use crate::boot::Group as Peers;
+use crate::boot::{BootError, Gathered, Group as Peers, gather_by};
 use crate::device::{Context, Device, DeviceError};
 use crate::netmod::Netmod;
 use crate::rankmap::compact::Strategy;
 use crate::rankmap::group::Group;
 use crate::rankmap::{Detector, Process, RankMap};
 use crate::track::{Constructor, Kind, NO_PEER};
+use colors::Colors;
 use recorded::Record;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -67,6 +71,20 @@ pub trait Allgather {
     /// # Errors
     /// Why it failed.
     fn allgather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, String>;
+
+    /// Returns true if there is an [`exchange`](Self::exchange), the same in all members: splits
+    /// then take O(log P) messages, short where colors and keys follow a formula.
+    fn exchanges(&self) -> bool {
+        false
+    }
+
+    /// Gives bytes to one member and takes those that another gives to this one.
+    ///
+    /// # Errors
+    /// Why it failed.
+    fn exchange(&self, _to: u32, _from: u32, _mine: &[u8]) -> Result<Vec<u8>, String> {
+        Err("there is none".into())
+    }
 }
 
 impl<N: Netmod> std::fmt::Debug for Communicator<N> {
@@ -266,11 +284,31 @@ impl<N: Netmod> Communicator<N> {
 
     fn split_by(&self, color: Option<u32>, key: i32) -> Result<Option<Communicator<N>>, Error> {
         let call = self.call();
+        let mut colors = Colors::of(color, key)?;
+        let gathered = self.gathers(mix(&[self.id, call, 3]), &mut colors)?;
+        if !gathered || colors.are_refused() {
+            return self.split_listed(color, key, call);
+        }
+        let Some(color) = color else { return Ok(None) };
+        let ranks = colors.ranks_of(color, self.rank)?;
+        let map = self.map().compose_with(&ranks, self.map_strategy())?;
+        let rank = ranks.find(Process { pg: 0, lpid: self.rank });
+        let id = mix(&[self.id, call, 4, u64::from(color)]);
+        Ok(rank.map(|rank| self.child(map, rank, id)))
+    }
+
+    /// [`split`](Self::split) by a list of what all members say.
+    fn split_listed(
+        &self,
+        color: Option<u32>,
+        key: i32,
+        call: u64,
+    ) -> Result<Option<Communicator<N>>, Error> {
         let mut mine = [0; 9];
         mine[0] = u8::from(color.is_some());
         mine[1..5].copy_from_slice(&color.unwrap_or(0).to_le_bytes());
         mine[5..].copy_from_slice(&key.to_le_bytes());
-        let all = self.allgather_tagged(mix(&[self.id, call, 3]), &mine)?;
+        let all = self.allgather_tagged(mix(&[self.id, call, 14]), &mine)?;
         let Some(color) = color else { return Ok(None) };
         let mut members = Vec::new();
         for (rank, bytes) in all.iter().enumerate() {
@@ -437,6 +475,24 @@ impl<N: Netmod> Communicator<N> {
         }
         let control = self.device().control();
         self.check_collective(control.broadcast(&Members(self), tag, root, value, &mut self.idle()))
+    }
+
+    /// Gathers what is joined on the way; false where the caller's collectives cannot.
+    fn gathers(&self, tag: u64, value: &mut dyn Gathered) -> Result<bool, Error> {
+        let Some(own) = self.own_allgather() else {
+            let control = self.device().control();
+            let gathered = control.gather(&Members(self), tag, value, &mut self.idle());
+            return self.check_collective(gathered).map(|()| true);
+        };
+        if !own.exchanges() {
+            return Ok(false);
+        }
+        let exchange = |to, from, values: Vec<u8>| {
+            let theirs = own.exchange(to, from, &values).map_err(BootError::Idle)?;
+            Ok((from, theirs))
+        };
+        let gathered = gather_by((self.size(), self.rank), value, exchange);
+        self.check_collective(gathered).map(|()| true)
     }
 
     fn allgather_tagged(&self, tag: u64, mine: &[u8]) -> Result<Vec<Vec<u8>>, Error> {

@@ -102,7 +102,7 @@ mod view;
 mod window;
 
 pub use access::{Access, FAILED};
-pub use communicator::{Allgather, Communicator};
+pub use communicator::{Allgather, Communicator, Says, SimulatedMembers};
 pub use custom::register_operator;
 pub use element::Element;
 pub use element_gate::InlineGate;

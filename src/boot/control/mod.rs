@@ -223,27 +223,47 @@ impl Control {
         mine: &[u8],
         idle: Idle<'_>,
     ) -> Result<Vec<Vec<u8>>, BootError> {
+        let mut all = Listed(vec![mine.to_vec()]);
+        self.gather_as((Operation::Allgather, tag), group, &mut all, idle)?;
+        all.0.rotate_right(group.me() as usize);
+        Ok(all.0)
+    }
+
+    /// Collects a value of every member, joined: `value` is the caller's own and ends as that of
+    /// all members, the caller first and each of the others behind the one before it. The
+    /// steps are those of [`allgather`](Control::allgather), and what is sent is as long as
+    /// the values joined.
+    ///
+    /// # Errors
+    /// As [`barrier`](Control::barrier); [`BootError::Protocol`] for what cannot be joined.
+    pub fn gather(
+        &self,
+        group: &dyn Group,
+        tag: u64,
+        value: &mut dyn Gathered,
+        idle: Idle<'_>,
+    ) -> Result<(), BootError> {
+        self.gather_as((Operation::Gather, tag), group, value, idle)
+    }
+
+    fn gather_as(
+        &self,
+        operation: (Operation, u64),
+        group: &dyn Group,
+        value: &mut dyn Gathered,
+        idle: Idle<'_>,
+    ) -> Result<(), BootError> {
         let members = Members::check(group, &*self.boot)?;
         let (n, me) = (members.count, members.me);
         let steps =
             doublings(n).map(|distance| members.world_rank((me + n - distance) % n)).collect();
-        let mut collective =
-            Collective::new(self, &members, (Operation::Allgather, tag), steps, idle);
+        let mut collective = Collective::new(self, &members, operation, steps, idle);
         collective.run(|collective| {
-            // blocks[i] belongs to group rank me + i.
-            let mut blocks = vec![mine.to_vec()];
-            for distance in doublings(n) {
-                let count = distance.min(n - distance) as usize;
-                collective.send(pack(&blocks[..count]))?;
-                let from = members.world_rank((me + distance) % n);
-                let bytes = collective.receive(from)?;
-                blocks.extend(unpack(&bytes, count).ok_or_else(|| BootError::Protocol {
-                    rank: from,
-                    what: format!("its allgather message does not hold {count} values"),
-                })?);
-            }
-            blocks.rotate_right(me as usize);
-            Ok(blocks)
+            gather_by((n, me), value, |_, from, head| {
+                collective.send(head)?;
+                let from = members.world_rank(from);
+                Ok((from, collective.receive(from)?))
+            })
         })
     }
 
@@ -346,6 +366,53 @@ impl<'a> Members<'a> {
             let rank = (u64::from(self.me) + u64::from(step)) % u64::from(self.count);
             self.world_rank(rank as u32)
         })
+    }
+}
+
+/// What a gather collects: the values of consecutive members.
+pub trait Gathered {
+    /// The values of the first members alone.
+    fn head(&self, members: u32) -> Vec<u8>;
+
+    /// Appends the values of so many more.
+    ///
+    /// # Errors
+    /// Why the bytes are no such values.
+    fn append(&mut self, members: u32, values: &[u8]) -> Result<(), String>;
+}
+
+/// The steps of [`Control::gather`] of member `me` of `n`, in which `exchange` gives its value to
+/// one member and gets the value of another, with the name that it has in errors.
+///
+/// # Errors
+/// As `exchange`; [`BootError::Protocol`] for what cannot be joined.
+pub fn gather_by(
+    (n, me): (u32, u32),
+    value: &mut dyn Gathered,
+    mut exchange: impl FnMut(u32, u32, Vec<u8>) -> Result<(u32, Vec<u8>), BootError>,
+) -> Result<(), BootError> {
+    for distance in doublings(n) {
+        let count = distance.min(n - distance);
+        let (to, from) = ((me + n - distance) % n, (me + distance) % n);
+        let (rank, values) = exchange(to, from, value.head(count))?;
+        let why = |why| BootError::Protocol { rank, what: format!("it gathers otherwise: {why}") };
+        value.append(count, &values).map_err(why)?;
+    }
+    Ok(())
+}
+
+/// Values as they are.
+struct Listed(Vec<Vec<u8>>);
+
+impl Gathered for Listed {
+    fn head(&self, members: u32) -> Vec<u8> {
+        pack(&self.0[..members as usize])
+    }
+
+    fn append(&mut self, members: u32, values: &[u8]) -> Result<(), String> {
+        let values = unpack(values, members as usize);
+        self.0.extend(values.ok_or_else(|| format!("there are not {members} values"))?);
+        Ok(())
     }
 }
 

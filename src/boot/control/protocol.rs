@@ -37,6 +37,7 @@ pub(super) enum Operation {
     Allgather,
     Broadcast,
     Unanimous,
+    Gather,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +90,7 @@ impl Frame {
             2 => Operation::Allgather,
             3 => Operation::Broadcast,
             4 => Operation::Unanimous,
+            5 => Operation::Gather,
             _ => return Err("a frame of an unknown operation"),
         };
         let length = usize::try_from(u64_at(header, 16)).map_err(|_| "a frame too long")?;
