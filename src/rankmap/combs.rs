@@ -213,13 +213,13 @@ mod tests {
             step in -2i32..3, block in 1u32..9, pitch in -4i32..5, size in 1u32..120,
             odd in prop::collection::vec((0u32..120, 0u32..40), 0..2), cut in (0u32..120, 0u32..120),
         ) {
-            let at = |r: u32| 400 + step * (r % block) as i32 + pitch * (r / block) as i32;
+            let at = |r: u32| 600 + step * (r % block) as i32 + pitch * (r / block) as i32;
             let mut list: Vec<u32> = (0..size).map(|r| at(r) as u32).collect();
             for (place, lpid) in odd {
-                list[(place % size) as usize] = lpid + 380;
+                list[(place % size) as usize] = lpid + 580;
             }
             let map = RankMap::from_lpids(0, list.iter().copied()).expect("lpids");
-            for lpid in 370..450 {
+            for lpid in 570..650 {
                 let expected = (0..size).filter(|&rank| list[rank as usize] == lpid);
                 let found = map.ranks_of(lpid);
                 prop_assert!(found.iter().map(|it| it.lpid).eq(expected.clone()), "{lpid} in {map:?}");
