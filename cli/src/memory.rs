@@ -11,6 +11,8 @@ mod live;
 mod report;
 mod world;
 
+pub(crate) use world::pages;
+
 use self::baseline::VcVcrt;
 use self::kind::{Kind, Layout};
 use self::report::{Figure, KindReport, Report, SweepPoint};

@@ -204,18 +204,15 @@ pub trait Boot: Send + Sync {
     /// World ranks on this process's node, ascending, this one included.
     /// Looks at every rank of the job where there is no [`placement`](Boot::placement).
     fn local_ranks(&self) -> Result<Vec<u32>, BootError> {
-        match self.placement()? {
-            Placement::Dealt(dealt) => {
-                let home = dealt.node_of(self.rank());
-                Ok(dealt.ranks_of(home, self.size()).collect())
-            }
-            _ => listed_neighbours(self),
-        }
+        ranks_here(self)
     }
 }
 
-/// [`Boot::local_ranks`], by a question for each rank.
-fn listed_neighbours<B: Boot + ?Sized>(boot: &B) -> Result<Vec<u32>, BootError> {
+/// [`Boot::local_ranks`], by the rule where there is one, else by a question for each rank.
+fn ranks_here<B: Boot + ?Sized>(boot: &B) -> Result<Vec<u32>, BootError> {
+    if let Placement::Dealt(dealt) = boot.placement()? {
+        return Ok(dealt.ranks_of(dealt.node_of(boot.rank()), boot.size()).collect());
+    }
     let home = boot.node_of(boot.rank())?;
     let mut ranks = Vec::new();
     for rank in 0..boot.size() {

@@ -29,7 +29,10 @@ impl<N: Netmod> Device<N> {
         crate::netmod::check_settings().map_err(BootError::from)?;
         let map_strategy = Strategy::from_env()?;
         let node_tables = NodeTables::known(&*boot, map_strategy)?;
-        let node_size = boot.local_ranks()?.len() as u32;
+        let node_size = match &node_tables {
+            Some(tables) => tables.beside(boot.rank()),
+            None => boot.local_ranks()?.len() as u32,
+        };
         let control = Control::open(Arc::clone(&boot))?;
         let av = Arc::new(AddressVector::new()?);
         av.add(boot.universe(), boot.universe())?;

@@ -54,6 +54,11 @@ impl NodeTables {
         NodeTables::listed(boot, strategy)
     }
 
+    /// How many ranks the node of a rank has, itself included.
+    pub(super) fn beside(&self, rank: u32) -> u32 {
+        self.nodes.get(rank).map_or(0, |node| self.nodes.ranks_of(node.lpid).len())
+    }
+
     /// In as many steps as a node has blocks of ranks.
     fn dealt(dealt: Dealt, size: u32) -> Result<NodeTables, MapError> {
         let (block, nodes) = (dealt.block().min(size.max(1)), dealt.nodes());
@@ -86,11 +91,8 @@ impl NodeTables {
             ranks.push(sizes[node]);
             sizes[node] += 1;
         }
-        let (mut nodes, mut ranks) = (nodes.finish()?, ranks.finish()?);
-        if let Some(strategy) = strategy {
-            (nodes, ranks) = (nodes.compressed(strategy)?, ranks.compressed(strategy)?);
-        }
-        Ok(NodeTables { nodes, ranks })
+        let (nodes, ranks) = (nodes.finish()?, ranks.finish()?);
+        Ok(NodeTables { nodes: nodes.held_as(strategy)?, ranks: ranks.held_as(strategy)? })
     }
 }
 
@@ -113,6 +115,10 @@ mod tests {
                     let own = sizes[node as usize];
                     assert_eq!(found, [Some(node), Some(own)], "{rank} of {size}, {dealt:?}");
                     sizes[node as usize] += 1;
+                }
+                for rank in 0..size {
+                    let node = dealt.node_of(rank) as usize;
+                    assert_eq!(tables.beside(rank), sizes[node], "{rank} of {size}, {dealt:?}");
                 }
                 assert!(tables.nodes.bytes() + tables.ranks.bytes() < 400, "{tables:?}");
             }

@@ -128,13 +128,7 @@ impl Detector {
 
     /// The next rank is this process.
     pub fn push_process(&mut self, process: Process) {
-        if process.pg != self.pg {
-            if self.count == 0 {
-                self.pg = process.pg;
-            } else if !matches!(self.sink, Sink::Processes(_)) {
-                self.sink = Sink::Processes(Box::new(self.spill_processes()));
-            }
-        }
+        self.meet(process.pg);
         if let Sink::Processes(processes) = &mut self.sink {
             if admit(&mut self.error, self.count, process.lpid) {
                 processes.push(process);
@@ -142,6 +136,19 @@ impl Detector {
             }
         } else {
             self.push(process.lpid);
+        }
+    }
+
+    /// The next rank is of this process group.
+    #[inline]
+    fn meet(&mut self, pg: u32) {
+        if pg == self.pg {
+            return;
+        }
+        if self.count == 0 {
+            self.pg = pg;
+        } else if !matches!(self.sink, Sink::Processes(_)) {
+            self.sink = Sink::Processes(Box::new(self.spill_processes()));
         }
     }
 
@@ -294,9 +301,7 @@ impl Detector {
             && (0..=i64::from(LPID_MAX)).contains(&last)
             && u64::from(self.count) + u64::from(len) <= u64::from(SIZE_MAX)
         {
-            if first.pg != self.pg && self.count > 0 && !matches!(self.sink, Sink::Processes(_)) {
-                self.sink = Sink::Processes(Box::new(self.spill_processes()));
-            }
+            self.meet(first.pg);
             match &mut self.sink {
                 Sink::Runs(runs) => {
                     runs.push_run(first.lpid, step, len);

@@ -164,6 +164,17 @@ impl RankMap {
         }
     }
 
+    /// [`compressed`](Self::compressed) where there is a strategy, else as it is.
+    ///
+    /// # Errors
+    /// As [`compressed`](Self::compressed).
+    pub fn held_as(self, strategy: Option<Strategy>) -> Result<RankMap, CompactError> {
+        match strategy {
+            Some(strategy) => self.compressed(strategy),
+            None => Ok(self),
+        }
+    }
+
     /// A table of several process groups as the compact form of their numbers, where there is
     /// one in less memory.
     fn numbered(&self, strategy: Strategy) -> Result<RankMap, CompactError> {

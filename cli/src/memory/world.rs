@@ -131,10 +131,7 @@ impl World {
                 return Ok(self.communicator.dup());
             }
             let (map, rank) = kind.map(&self.layout, world, nth).map_err(say)?;
-            let map = match self.communicator.map_strategy() {
-                Some(strategy) => map.compressed(strategy).map_err(say)?,
-                None => map,
-            };
+            let map = map.held_as(self.communicator.map_strategy()).map_err(say)?;
             Ok(self.communicator.with_map(map, rank))
         };
 
@@ -253,7 +250,7 @@ fn uncounted(error: std::io::Error) -> String {
 }
 
 /// Bytes of the address vector that are really there, directory included.
-fn pages(device: &Device<Null>) -> Result<u64, String> {
+pub(crate) fn pages(device: &Device<Null>) -> Result<u64, String> {
     let mut bytes = 0;
     for (start, len) in device.av().ranges() {
         bytes += resident(start, len).map_err(uncounted)? as u64;

@@ -130,8 +130,5 @@ pub(crate) unsafe fn group_map<N: Netmod>(
         map.push(peer(rank)?);
     }
     let map = map.finish().map_err(|e| e.to_string())?;
-    match params::strategy()? {
-        Some(strategy) => map.compressed(strategy).map_err(|e| e.to_string()),
-        None => Ok(map),
-    }
+    map.held_as(params::strategy()?).map_err(|e| e.to_string())
 }

@@ -515,12 +515,9 @@ impl Boot for Pmix {
     }
 
     fn local_ranks(&self) -> Result<Vec<u32>, BootError> {
-        match (&self.local, self.placement) {
-            (Some(local), _) => Ok(local.clone()),
-            (None, Placement::Dealt(dealt)) => {
-                Ok(dealt.ranks_of(dealt.node_of(self.me.rank), self.size).collect())
-            }
-            (None, _) => super::listed_neighbours(self),
+        match &self.local {
+            Some(local) => Ok(local.clone()),
+            None => super::ranks_here(self),
         }
     }
 }
