@@ -60,6 +60,9 @@ pub(crate) const EAGER_MESSAGES: Number =
 /// The longest piece of a bulk message.
 pub(crate) const BULK_PIECE: Number =
     Number { name: "RANKWAY_BULK_PIECE", unit: "bytes", least: 1, most: 1 << 40 };
+/// Bytes that a window may have of keys that differ between its members.
+pub(crate) const WINDOW_KEYS: Number =
+    Number { name: "RANKWAY_WINDOW_KEYS", unit: "bytes", least: 0, most: 1 << 40 };
 /// Whether packets between processes of a node go through our own queues.
 pub(crate) const NODE_QUEUES: Switch = Switch { name: "RANKWAY_NODE_QUEUES" };
 /// Who starts the job.
@@ -69,7 +72,7 @@ pub(crate) const BOOT: Choice =
 pub(crate) const TRANSFER: Choice =
     Choice { name: "RANKWAY_TRANSFER", names: &["store", "crossmemory", "iov", "blocks", "pack"] };
 
-const NUMBERS: [&Number; 4] = [&TIMEOUT, &EAGER_CREDIT, &EAGER_MESSAGES, &BULK_PIECE];
+const NUMBERS: [&Number; 5] = [&TIMEOUT, &EAGER_CREDIT, &EAGER_MESSAGES, &BULK_PIECE, &WINDOW_KEYS];
 const SWITCHES: [&Switch; 1] = [&NODE_QUEUES];
 const CHOICES: [&Choice; 2] = [&BOOT, &TRANSFER];
 

@@ -63,7 +63,7 @@ fn per_node(text: &str) -> Result<u32, String> {
 #[derive(Serialize)]
 struct Step {
     step: &'static str,
-    counts: Vec<Option<Counts>>,
+    counts: Vec<Counts>,
     growth: Grown,
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     }
     bar.finish_and_clear();
     let steps = STEPS.iter().enumerate().map(|(at, step)| {
-        let counts: Vec<Option<Counts>> = all.iter().map(|steps| steps[at]).collect();
+        let counts: Vec<Counts> = all.iter().map(|steps| steps[at]).collect();
         Step { step, growth: grown(&sizes, &counts), counts }
     });
     let report = Report {
@@ -139,10 +139,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn grown(sizes: &[u32], counts: &[Option<Counts>]) -> Grown {
+fn grown(sizes: &[u32], counts: &[Counts]) -> Grown {
     let of = |count: fn(&Counts) -> f64, resolution: f64| {
-        let there = sizes.iter().zip(counts);
-        let points = there.filter_map(|(&size, counts)| Some((size, count(counts.as_ref()?))));
+        let points = sizes.iter().zip(counts).map(|(&size, counts)| (size, count(counts)));
         Growth::of(&points.collect::<Vec<_>>(), resolution)
     };
     Grown {
@@ -168,11 +167,8 @@ fn table(report: &Report) -> Table {
     for (name, value, growth) in TABLES {
         table.note("").note(name);
         for step in &report.steps {
-            let cell = |counts: &Option<Counts>| {
-                counts.as_ref().map_or(output::NONE.to_owned(), |counts| figure(value(counts)))
-            };
             let mut cells = vec![step.step.to_owned()];
-            cells.extend(step.counts.iter().map(cell));
+            cells.extend(step.counts.iter().map(|counts| figure(value(counts))));
             cells.push(growth(&step.growth).map_or(output::NONE.to_owned(), |it| it.to_string()));
             table.row(&cells);
         }
@@ -203,9 +199,7 @@ fn draw(report: &Report, path: &Path) -> Result<(), String> {
         .iter()
         .map(|step| {
             let points = report.processes.iter().zip(&step.counts);
-            let points = points.filter_map(|(&size, counts)| {
-                Some((f64::from(size), counts.as_ref()?.microseconds))
-            });
+            let points = points.map(|(&size, counts)| (f64::from(size), counts.microseconds));
             (step.step, points.collect())
         })
         .collect();

@@ -178,6 +178,23 @@ impl<N: Netmod> Context<N> {
         peers.iter().try_for_each(|&rank| self.check_alive(rank))
     }
 
+    /// A process among these that has died, looked for now: on this node, and where this
+    /// context has a connection.
+    #[cold]
+    pub(crate) fn find_dead(&self, among: impl Fn(u32) -> bool) -> Option<u32> {
+        let device = self.device();
+        let near = device.node_peers();
+        let near = near.iter().map(|process| process.lpid);
+        let watched = |rank: &u32| matches!(device.watch(*rank), Err(DeviceError::PeerDied { .. }));
+        let left = |rank: &u32| device.has_left(*rank).unwrap_or(false);
+        let dead = near.filter(|&rank| among(rank)).find(watched);
+        let dead = dead.or_else(|| device.dead_peers().into_iter().find(|&rank| among(rank)));
+        let known = || self.links.known().into_iter().filter(|&rank| among(rank)).find(left);
+        let dead = dead.or_else(known)?;
+        self.mark_failed(dead);
+        Some(dead)
+    }
+
     /// What a wait that drags on checks: whether peers on other nodes are still
     /// there, and whether anybody on this node has died. A process that is
     /// killed while it writes into this one's shared-memory queue takes the

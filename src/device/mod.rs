@@ -228,6 +228,12 @@ impl<N: Netmod> Device<N> {
         self.node_size
     }
 
+    /// World ranks on this process's node.
+    pub(crate) fn node_peers(&self) -> RankMap {
+        let node = self.nodes().get(self.boot.rank()).map_or(0, |node| node.lpid);
+        self.nodes().ranks_of(node)
+    }
+
     /// Returns true if a world rank runs on this process's node.
     pub fn on_node(&self, peer: u32) -> bool {
         self.nodes().get(peer) == self.nodes().get(self.boot.rank())

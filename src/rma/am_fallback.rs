@@ -14,6 +14,7 @@ use super::locks::{Holder, LockMode, NO_RANK};
 use super::node_words::Signal;
 use super::numbered::Numbered;
 use super::places::{self, Stream};
+use super::registration::OwnKeys;
 use super::types::Status;
 use super::{Error, ErrorKind};
 use crate::datatype::Layout;
@@ -54,6 +55,9 @@ pub(super) mod opcode {
     pub(crate) const GATHER: u8 = 12;
     pub(crate) const UPDATE_EACH: u8 = 13;
     pub(crate) const FETCH_EACH: u8 = 14;
+    /// Asks for the keys of the memory; the number of the answer is the length of a packed
+    /// key.
+    pub(crate) const KEYS: u8 = 15;
 }
 
 /// Longest body of a request; several go at a time.
@@ -134,11 +138,10 @@ impl OutstandingRequests {
 
     /// Removes and returns a failure at one of `peers`, at any peer when that
     /// is empty.
-    pub(super) fn take_refused(&self, peers: &[u32]) -> Option<Error> {
+    pub(super) fn take_refused(&self, peers: &[u32]) -> Option<(u32, Status)> {
         let mut refused = self.refused.borrow_mut();
         let at = refused.iter().position(|(w, _)| peers.is_empty() || peers.contains(w))?;
-        let (peer, status) = refused.swap_remove(at);
-        Some(error_of(peer, status))
+        Some(refused.swap_remove(at))
     }
 }
 
@@ -423,6 +426,7 @@ impl<N: Netmod> RmaHandler<N> {
             opcode::SCATTER | opcode::GATHER | opcode::UPDATE_EACH | opcode::FETCH_EACH => {
                 Some((scattered(region, head, meta, body, &mut out), 0))
             }
+            opcode::KEYS => Some(keys(region, &mut out)),
             opcode::CUSTOM => {
                 let (operator, span) = (self.registry.operator.get().copied(), meta.count as usize);
                 Some((region.run_operator(operator, place, span, body, &mut out), 0))
@@ -453,6 +457,18 @@ impl<N: Netmod> RmaHandler<N> {
         match served {
             Some(answer) => answer.map(|(status, number)| (status, number, out)),
             None => (!silent).then_some((Status::NoWindow, 0, out)),
+        }
+    }
+}
+
+/// The keys of the memory, and the length of a packed one.
+fn keys(region: &ExposedRegion, out: &mut Vec<u8>) -> (Status, u64) {
+    out.resize(OwnKeys::TOLD, 0);
+    match region.keys().and_then(|own| own.encode(out).map(|()| own.packed.len())) {
+        Some(packed) => (Status::Done, packed as u64),
+        None => {
+            out.clear();
+            (Status::Unsupported, 0)
         }
     }
 }

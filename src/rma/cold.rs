@@ -3,6 +3,7 @@
 use super::am_fallback::{OutstandingRequests, RmaHandler};
 use super::element_gate::{ElementGate, Entrance};
 use super::locks::{Holder, LockHandle, NodeLocks};
+use super::registration::Registration;
 use super::state::WindowState;
 use super::types::{AccessPath, Lock};
 use crate::device::{BouncePool, Context, FRAGMENT};
@@ -71,7 +72,9 @@ pub(super) struct ColdState<N: Netmod> {
     pub(super) bounce_pool: BouncePool,
     /// The path of the last element operation, by world rank.
     pub(super) access_paths: RefCell<BTreeMap<u32, AccessPath>>,
-    /// The latest of them.
+    /// What members told of their memory when they were asked, by world rank.
+    pub(super) asked: RefCell<BTreeMap<u32, Registration>>,
+    /// The latest of [`access_paths`](Self::access_paths).
     pub(super) last_path: Cell<Option<(u32, AccessPath)>>,
     /// Operations by the processor's atomics left until the next progress.
     pub(super) atomics_until_progress: Cell<u32>,
@@ -97,6 +100,7 @@ impl<N: Netmod> ColdState<N> {
             fragments: RefCell::default(),
             bounce_pool: BouncePool::default(),
             access_paths: RefCell::default(),
+            asked: RefCell::default(),
             last_path: Cell::new(None),
             atomics_until_progress: Cell::new(ATOMICS_PER_PROGRESS),
             entrance: Entrance::new(gate),

@@ -1,10 +1,18 @@
 //! A value for each rank, one word where all agree.
 
-/// One value for each rank of a communicator; one word when all are equal.
+use super::Error;
+use super::lanes::Lanes;
+
+/// Values that differ are a table up to so many ranks.
+const TABLE_RANKS: u32 = 8192;
+
+/// One value for each rank of a communicator; one word when all are equal, and where they
+/// differ among many ranks, maps that hold a formula where there is one.
 #[derive(Debug)]
 pub(super) enum Column {
     Uniform(u64),
     Table(Box<[u64]>),
+    Lanes(Box<Lanes>),
 }
 
 impl Column {
@@ -17,17 +25,30 @@ impl Column {
         }
     }
 
+    /// Of what was gathered, by rank.
+    ///
+    /// # Errors
+    /// None in practice: what was a map can be one in another form.
+    pub(super) fn of(lanes: &Lanes) -> Result<Column, Error> {
+        Ok(match lanes.uniform() {
+            Some(value) => Column::Uniform(value),
+            None if lanes.len() <= TABLE_RANKS => Column::Table(lanes.iter().collect()),
+            None => Column::Lanes(Box::new(lanes.compressed()?)),
+        })
+    }
+
     pub(super) fn get(&self, rank: u32) -> u64 {
         match self {
             Column::Uniform(v) => *v,
             Column::Table(t) => t.get(rank as usize).copied().unwrap_or(0),
+            Column::Lanes(lanes) => lanes.get(rank),
         }
     }
 
     pub(super) fn uniform(&self) -> Option<u64> {
         match self {
             Column::Uniform(v) => Some(*v),
-            Column::Table(_) => None,
+            Column::Table(_) | Column::Lanes(_) => None,
         }
     }
 
@@ -35,7 +56,7 @@ impl Column {
     pub(super) fn pick(&self, ranks: &[u32]) -> Column {
         match self {
             Column::Uniform(v) => Column::Uniform(*v),
-            Column::Table(_) => Column::new(ranks.iter().map(|&rank| self.get(rank))),
+            _ => Column::new(ranks.iter().map(|&rank| self.get(rank))),
         }
     }
 
@@ -43,6 +64,7 @@ impl Column {
         match self {
             Column::Uniform(_) => 0,
             Column::Table(t) => size_of_val(&**t),
+            Column::Lanes(lanes) => size_of::<Lanes>() + lanes.heap(),
         }
     }
 }

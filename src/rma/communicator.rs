@@ -1,26 +1,26 @@
 //! Communicators: a rank map over a device.
 
-mod colors;
+mod collectives;
 mod recorded;
 mod simulated;
+mod words;
 
+pub use collectives::Allgather;
 pub(super) use recorded::End;
 pub use simulated::{Says, SimulatedMembers};
 
 use super::{Error, ErrorKind};
-use crate::boot::{BootError, Gathered, Group as Peers, gather_by};
 use crate::device::{Context, Device, DeviceError};
 use crate::netmod::Netmod;
 use crate::rankmap::compact::Strategy;
 use crate::rankmap::group::Group;
 use crate::rankmap::{Detector, Process, RankMap};
 use crate::track::{Constructor, Kind, NO_PEER};
-use colors::Colors;
 use recorded::Record;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use words::Words;
 
 /// An ordered group of processes with a context of its own.
 ///
@@ -59,31 +59,6 @@ impl ColdState {
     ) -> Option<Rc<ColdState>> {
         let any = strategy != Some(Strategy::Auto) || allgather.is_some();
         any.then(|| Rc::new(ColdState { strategy, allgather, record: None }))
-    }
-}
-
-/// A communicator's allgather, of which its other collectives are made: for
-/// device layers above a library that has collectives. The calls come in the
-/// same order in all members.
-pub trait Allgather {
-    /// Collects the bytes of all members, by rank; lengths may differ.
-    ///
-    /// # Errors
-    /// Why it failed.
-    fn allgather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, String>;
-
-    /// Returns true if there is an [`exchange`](Self::exchange), the same in all members: splits
-    /// then take O(log P) messages, short where colors and keys follow a formula.
-    fn exchanges(&self) -> bool {
-        false
-    }
-
-    /// Gives bytes to one member and takes those that another gives to this one.
-    ///
-    /// # Errors
-    /// Why it failed.
-    fn exchange(&self, _to: u32, _from: u32, _mine: &[u8]) -> Result<Vec<u8>, String> {
-        Err("there is none".into())
     }
 }
 
@@ -230,10 +205,6 @@ impl<N: Netmod> Communicator<N> {
         self.cold.as_ref().and_then(|cold| cold.allgather.clone())
     }
 
-    fn own_allgather(&self) -> Option<&dyn Allgather> {
-        self.cold.as_ref().and_then(|cold| cold.allgather.as_deref())
-    }
-
     /// [`dup`](Self::dup) with its map, and those of its children, held as
     /// `strategy` says where they are irregular; `None` for tables. Operations
     /// are as they were, but for one lookup in the map's form each. Collective,
@@ -284,47 +255,14 @@ impl<N: Netmod> Communicator<N> {
 
     fn split_by(&self, color: Option<u32>, key: i32) -> Result<Option<Communicator<N>>, Error> {
         let call = self.call();
-        let mut colors = Colors::of(color, key)?;
-        let gathered = self.gathers(mix(&[self.id, call, 3]), &mut colors)?;
-        if !gathered || colors.are_refused() {
-            return self.split_listed(color, key, call);
-        }
+        let said = Words::of(&Words::said_in_split(color, key), 0);
+        let words = self.gather_words(mix(&[self.id, call, 3]), said)?;
         let Some(color) = color else { return Ok(None) };
-        let ranks = colors.ranks_of(color, self.rank)?;
+        let ranks = words.joined(color)?;
         let map = self.map().compose_with(&ranks, self.map_strategy())?;
         let rank = ranks.find(Process { pg: 0, lpid: self.rank });
         let id = mix(&[self.id, call, 4, u64::from(color)]);
         Ok(rank.map(|rank| self.child(map, rank, id)))
-    }
-
-    /// [`split`](Self::split) by a list of what all members say.
-    fn split_listed(
-        &self,
-        color: Option<u32>,
-        key: i32,
-        call: u64,
-    ) -> Result<Option<Communicator<N>>, Error> {
-        let mut mine = [0; 9];
-        mine[0] = u8::from(color.is_some());
-        mine[1..5].copy_from_slice(&color.unwrap_or(0).to_le_bytes());
-        mine[5..].copy_from_slice(&key.to_le_bytes());
-        let all = self.allgather_tagged(mix(&[self.id, call, 14]), &mine)?;
-        let Some(color) = color else { return Ok(None) };
-        let mut members = Vec::new();
-        for (rank, bytes) in all.iter().enumerate() {
-            let bytes: &[u8; 9] = bytes.as_slice().try_into().map_err(|_| {
-                let why = format!("rank {rank} is not in the same call (split)");
-                ErrorKind::Arguments(why)
-            })?;
-            if bytes[0] == 1 && bytes[1..5] == color.to_le_bytes() {
-                let key = i32::from_le_bytes([bytes[5], bytes[6], bytes[7], bytes[8]]);
-                members.push((key, rank as u32));
-            }
-        }
-        members.sort_unstable();
-        let id = mix(&[self.id, call, 4, u64::from(color)]);
-        let ranks = members.iter().map(|&(_, rank)| rank);
-        self.subset(ranks, id)
     }
 
     /// A communicator of the given ranks, in the given order; `None` for
@@ -431,18 +369,6 @@ impl<N: Netmod> Communicator<N> {
         self.collective(Kind::Barrier, NO_PEER, 0, || self.meet())
     }
 
-    /// [`barrier`](Self::barrier), of which nothing is recorded.
-    pub(super) fn meet(&self) -> Result<(), Error> {
-        if let Some(allgather) = self.own_allgather() {
-            return self.check_collective(
-                allgather.allgather(&[]).map(drop).map_err(ErrorKind::Allgather),
-            );
-        }
-        let tag = mix(&[self.id, self.call(), 7]);
-        let control = self.device().control();
-        self.check_collective(control.barrier(&Members(self), tag, &mut self.idle()))
-    }
-
     /// Collects `mine` from all members, by rank; lengths may differ.
     /// Collective.
     ///
@@ -461,81 +387,6 @@ impl<N: Netmod> Communicator<N> {
     pub fn broadcast(&self, root: u32, value: Option<&[u8]>) -> Result<Vec<u8>, Error> {
         let given = value.filter(|_| root == self.rank).map_or(0, <[u8]>::len);
         self.collective(Kind::Bcast, root, given, || self.send_to_all(root, value))
-    }
-
-    fn send_to_all(&self, root: u32, value: Option<&[u8]>) -> Result<Vec<u8>, Error> {
-        if root >= self.size() {
-            return Err(ErrorKind::Rank { rank: root, size: self.size() }.into());
-        }
-        let tag = mix(&[self.id, self.call(), 9]);
-        if self.own_allgather().is_some() {
-            let mine = value.filter(|_| root == self.rank).unwrap_or(&[]);
-            let mut all = self.allgather_tagged(tag, mine)?;
-            return Ok(all.swap_remove(root as usize));
-        }
-        let control = self.device().control();
-        self.check_collective(control.broadcast(&Members(self), tag, root, value, &mut self.idle()))
-    }
-
-    /// Gathers what is joined on the way; false where the caller's collectives cannot.
-    fn gathers(&self, tag: u64, value: &mut dyn Gathered) -> Result<bool, Error> {
-        let Some(own) = self.own_allgather() else {
-            let control = self.device().control();
-            let gathered = control.gather(&Members(self), tag, value, &mut self.idle());
-            return self.check_collective(gathered).map(|()| true);
-        };
-        if !own.exchanges() {
-            return Ok(false);
-        }
-        let exchange = |to, from, values: Vec<u8>| {
-            let theirs = own.exchange(to, from, &values).map_err(BootError::Idle)?;
-            Ok((from, theirs))
-        };
-        let gathered = gather_by((self.size(), self.rank), value, exchange);
-        self.check_collective(gathered).map(|()| true)
-    }
-
-    fn allgather_tagged(&self, tag: u64, mine: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
-        if let Some(allgather) = self.own_allgather() {
-            return self.check_collective(allgather.allgather(mine).map_err(ErrorKind::Allgather));
-        }
-        let control = self.device().control();
-        self.check_collective(control.allgather(&Members(self), tag, mine, &mut self.idle()))
-    }
-
-    /// Records a collective's failure: other members may not have seen it.
-    pub(super) fn check_collective<T, E: Into<Error>>(
-        &self,
-        result: Result<T, E>,
-    ) -> Result<T, Error> {
-        result.map_err(|e| {
-            self.device().set_diverged();
-            e.into()
-        })
-    }
-
-    /// Progress while the set-up channel waits: the longer it does, the longer at a
-    /// time, since peers may have thousands of operations here that only we can
-    /// carry out, while most answers come at once.
-    fn idle(&self) -> impl FnMut() -> Result<bool, String> {
-        const SLICE: Duration = Duration::from_micros(500);
-        const POLLS: u32 = 64;
-        let begun = Instant::now();
-        move || {
-            let events = self.context.events();
-            let start = Instant::now();
-            let slice = SLICE.min(start.duration_since(begun) / 4);
-            loop {
-                for _ in 0..POLLS {
-                    self.context.progress().map_err(|e| e.to_string())?;
-                }
-                self.context.run_progress_hook();
-                std::thread::yield_now();
-                if start.elapsed() >= slice {
-                    return Ok(self.context.events() != events);
-                }
-            }
-        }
     }
 
     /// The number of this collective call, equal in all members.
@@ -620,29 +471,6 @@ impl<N: Netmod> Communicator<N> {
             same => same.cloned(),
         };
         Communicator { context, map, id, rank, calls: Cell::new(0), cold }
-    }
-}
-
-/// The members of a communicator, as the set-up channel sees them.
-struct Members<'a, N: Netmod>(&'a Communicator<N>);
-
-impl<N: Netmod> Peers for Members<'_, N> {
-    fn len(&self) -> u32 {
-        self.0.size()
-    }
-
-    fn me(&self) -> u32 {
-        self.0.rank
-    }
-
-    fn world_rank(&self, rank: u32) -> u32 {
-        let process = self.0.map().get(rank);
-        let peer = process.and_then(|p| self.0.device().world_rank(p).ok());
-        peer.unwrap_or(u32::MAX)
-    }
-
-    fn name(&self) -> Option<u64> {
-        Some(self.0.id)
     }
 }
 

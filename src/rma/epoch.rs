@@ -1,7 +1,7 @@
 //! Passive epochs: locks of one rank and of all, and what they reach.
 
 use super::access::Access;
-use super::am_fallback::{Answer, Request, error_of, opcode};
+use super::am_fallback::{Answer, Request, opcode};
 use super::cold::{Held, LockTarget, ShortLock};
 use super::locks::{Blocker, Holder, LockHandle, LockMode, NO_RANK};
 use super::state::WindowState;
@@ -526,7 +526,7 @@ impl<N: Netmod> Access<N> {
         match self.await_answer(peer, &answer)? {
             (Status::Done, _) => Ok(Ok(())),
             (Status::Busy, holder) => Ok(Err(holder as u32)),
-            (status, _) => Err(error_of(peer, status)),
+            (status, _) => Err(self.refused(peer, status)),
         }
     }
 

@@ -8,6 +8,7 @@
 use super::element_gate::ElementGate;
 use super::locks::{LockHandle, LockWords};
 use super::node_words::Signal;
+use super::registration::OwnKeys;
 use super::types::{Custom, Operator, Status};
 use super::{Error, ErrorKind};
 use crate::netmod::compute::{Work, is_atomic, refusal};
@@ -179,6 +180,8 @@ pub(super) struct ExposedRegion {
     /// Lock words of a window that nobody else has mapped.
     private_lock: OnceLock<Option<Segment>>,
     job_size: u32,
+    /// What peers are told who ask by what keys the memory is reached.
+    keys: OnceLock<OwnKeys>,
 }
 
 // SAFETY: the memory lives as long as the region is registered; what is done
@@ -210,7 +213,18 @@ impl ExposedRegion {
             shared_lock,
             private_lock: OnceLock::new(),
             job_size,
+            keys: OnceLock::new(),
         }
+    }
+
+    /// Has peers told these keys, the first that are given.
+    pub(super) fn tell_keys(&self, keys: OwnKeys) -> &OwnKeys {
+        self.keys.get_or_init(|| keys)
+    }
+
+    /// The keys of the memory, once it is registered.
+    pub(super) fn keys(&self) -> Option<&OwnKeys> {
+        self.keys.get()
     }
 
     pub(super) fn signals(&self) -> MutexGuard<'_, Signals> {

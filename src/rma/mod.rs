@@ -84,6 +84,7 @@ mod error;
 mod exposed_region;
 mod hints;
 mod keys;
+mod lanes;
 mod layout;
 mod locks;
 mod node_barrier;

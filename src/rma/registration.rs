@@ -212,15 +212,93 @@ impl Providers {
     }
 }
 
-/// The registrations of all members, by rank.
-#[derive(Debug)]
-pub(super) struct Registrations {
-    providers: Column,
+/// What one member tells of its registrations.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Registration {
+    providers: Providers,
     /// Virtual address at the target, or 0 with offset addressing.
-    bases: Column,
-    keys: Column,
-    /// The keys with shared-memory providers, where callers choose them.
-    local_keys: Column,
+    base: u64,
+    key: u64,
+    /// The key with shared-memory providers, where callers choose them.
+    local_key: u64,
+}
+
+impl Registration {
+    /// In words.
+    pub(super) const WORDS: usize = 4;
+
+    /// Of this process's own memory.
+    pub(super) fn own(providers: Providers, base: u64, key: u64, local_key: u64) -> Registration {
+        Registration { providers, base, key, local_key }
+    }
+
+    pub(super) fn words(&self) -> [u64; Registration::WORDS] {
+        [u64::from(self.providers.bits()), self.base, self.key, self.local_key]
+    }
+
+    /// Of the words that the owner sent.
+    pub(super) fn of_words(words: [u64; Registration::WORDS]) -> Registration {
+        let [providers, base, key, local_key] = words;
+        Registration { providers: Providers::of_bits(providers), base, key, local_key }
+    }
+
+    /// Where the memory begins for its network provider, and the key.
+    pub(super) fn network(&self) -> Option<(u64, RemoteKey)> {
+        self.providers.network.then_some((self.base, RemoteKey(self.key)))
+    }
+
+    /// The key of the memory with its shared-memory provider; addresses are
+    /// offsets.
+    pub(super) fn local(&self) -> Option<RemoteKey> {
+        self.providers.local.then_some(RemoteKey(self.local_key))
+    }
+
+    /// Where the memory begins.
+    pub(super) fn base(&self) -> u64 {
+        self.base
+    }
+}
+
+/// What a member tells of its memory: to all while the window is made, or to who asks.
+#[derive(Debug)]
+pub(super) struct OwnKeys {
+    pub(super) registration: Registration,
+    /// Where keys are handles.
+    pub(super) packed: Box<[u8]>,
+}
+
+impl OwnKeys {
+    /// The longest packed key that is told to who asks, bytes.
+    pub(super) const LONGEST: usize = 256;
+    const HEAD: usize = Registration::WORDS * size_of::<u64>();
+    /// Bytes told to who asks, at most.
+    pub(super) const TOLD: usize = OwnKeys::HEAD + OwnKeys::LONGEST;
+
+    /// For who asks, in a buffer of [`TOLD`](Self::TOLD) zeroes; `None` for what is too long.
+    pub(super) fn encode(&self, bytes: &mut [u8]) -> Option<()> {
+        let (head, rest) = bytes.split_at_mut_checked(OwnKeys::HEAD)?;
+        head.copy_from_slice(self.registration.words().map(u64::to_le_bytes).as_flattened());
+        rest.get_mut(..self.packed.len())?.copy_from_slice(&self.packed);
+        Some(())
+    }
+
+    /// What was told, of a packed key of so many bytes.
+    pub(super) fn decode(bytes: &[u8], packed: usize) -> Option<OwnKeys> {
+        let (head, rest) = bytes.split_at_checked(OwnKeys::HEAD)?;
+        let words = head.as_chunks::<8>().0.try_into().ok()?;
+        let words = <[[u8; 8]; Registration::WORDS]>::map(words, u64::from_le_bytes);
+        let packed = rest.get(..packed)?.into();
+        Some(OwnKeys { registration: Registration::of_words(words), packed })
+    }
+}
+
+/// The registrations of all members.
+#[derive(Debug)]
+pub(super) enum Registrations {
+    /// Words of [`Registration`], by rank.
+    Told([Column; Registration::WORDS]),
+    /// Each member is asked at its first use.
+    Asked,
 }
 
 /// The keys of all members, where they are equal.
@@ -231,55 +309,37 @@ pub(super) struct UniformKeys {
 }
 
 impl Registrations {
-    pub(super) fn new(
-        providers: Column,
-        bases: Column,
-        keys: Column,
-        local_keys: Column,
-    ) -> Registrations {
-        Registrations { providers, bases, keys, local_keys }
-    }
-
-    /// Where a member's memory begins for its network provider, and the key.
-    pub(super) fn network(&self, rank: u32) -> Option<(u64, RemoteKey)> {
-        let key = RemoteKey(self.keys.get(rank));
-        Providers::of_bits(self.providers.get(rank)).network.then(|| (self.bases.get(rank), key))
-    }
-
-    /// The key of a member's memory with its shared-memory provider; addresses
-    /// are offsets.
-    pub(super) fn local(&self, rank: u32) -> Option<RemoteKey> {
-        let key = RemoteKey(self.local_keys.get(rank));
-        Providers::of_bits(self.providers.get(rank)).local.then_some(key)
-    }
-
-    /// Where a member's memory begins.
-    pub(super) fn base(&self, rank: u32) -> u64 {
-        self.bases.get(rank)
+    /// A member's; `None` where it is asked.
+    pub(super) fn get(&self, rank: u32) -> Option<Registration> {
+        let Registrations::Told(columns) = self else { return None };
+        Some(Registration::of_words(columns.each_ref().map(|column| column.get(rank))))
     }
 
     /// `None` where members differ.
     pub(super) fn uniform(&self) -> Option<UniformKeys> {
-        let columns = [&self.providers, &self.bases, &self.keys, &self.local_keys];
-        let uniform = columns.into_iter().all(|column| column.uniform().is_some());
-        uniform.then(|| UniformKeys { network: self.network(0), local: self.local(0) })
+        let Registrations::Told(columns) = self else { return None };
+        if columns.iter().any(|column| column.uniform().is_none()) {
+            return None;
+        }
+        let one = self.get(0)?;
+        Some(UniformKeys { network: one.network(), local: one.local() })
     }
 
     /// The registrations of these ranks, in this order.
     pub(super) fn pick(&self, ranks: &[u32]) -> Registrations {
-        Registrations {
-            providers: self.providers.pick(ranks),
-            bases: self.bases.pick(ranks),
-            keys: self.keys.pick(ranks),
-            local_keys: self.local_keys.pick(ranks),
+        match self {
+            Registrations::Told(columns) => {
+                Registrations::Told(columns.each_ref().map(|column| column.pick(ranks)))
+            }
+            Registrations::Asked => Registrations::Asked,
         }
     }
 
     pub(super) fn heap(&self) -> usize {
-        [&self.providers, &self.bases, &self.keys, &self.local_keys]
-            .into_iter()
-            .map(Column::heap)
-            .sum()
+        match self {
+            Registrations::Told(columns) => columns.iter().map(Column::heap).sum(),
+            Registrations::Asked => 0,
+        }
     }
 }
 
@@ -290,13 +350,12 @@ mod tests {
     #[test]
     fn memory_that_was_not_registered_has_no_key() {
         let column = |values: [u64; 4]| Column::new(values.into_iter());
-        let all = Registrations::new(
-            column([0, 1, 2, 3]),
-            column([0; 4]),
-            column([7; 4]),
-            column([7; 4]),
-        );
-        let found = |rank| (all.network(rank).is_some(), all.local(rank).is_some());
+        let all = [column([0, 1, 2, 3]), column([0; 4]), column([7; 4]), column([7; 4])];
+        let all = Registrations::Told(all);
+        let found = |rank| {
+            let one = all.get(rank).unwrap();
+            (one.network().is_some(), one.local().is_some())
+        };
         assert_eq!(
             [0, 1, 2, 3].map(found),
             [(false, false), (true, false), (false, true), (true, true)]

@@ -6,8 +6,9 @@ use super::places::Parts;
 use super::types::Status;
 use super::{Error, ErrorKind};
 use crate::datatype::Layout;
-use crate::device::{Progress, Token};
+use crate::device::{DeviceError, Progress, Token};
 use crate::netmod::{Netmod, Op, Type};
+use crate::rankmap::Process;
 use crate::track::Kind;
 use std::rc::Rc;
 
@@ -129,7 +130,7 @@ impl<N: Netmod> Access<N> {
             }
             InFlight::Answer(answer, peer) => Some(match answer.get()? {
                 (Status::Done, _) => Ok(()),
-                (status, _) => Err(error_of(*peer, status)),
+                (status, _) => Err(self.refused(*peer, status)),
             }),
         }
     }
@@ -177,6 +178,18 @@ impl<N: Netmod> Access<N> {
         self.forget_answer(answer);
         waited?;
         Ok((Status::Dead, 0))
+    }
+
+    /// Why a peer refused a request. One that has no such window did not make it, where
+    /// another member died meanwhile, which is named then.
+    #[cold]
+    pub(super) fn refused(&self, peer: u32, status: Status) -> Error {
+        let member = |peer| self.map().rank_of(Process { pg: 0, lpid: peer }).is_some();
+        let dead = || self.context().find_dead(member);
+        match (status == Status::NoWindow).then(dead).flatten() {
+            Some(rank) => DeviceError::PeerDied { rank }.into(),
+            None => error_of(peer, status),
+        }
     }
 
     fn forget_answer(&self, answer: &Rc<Answer>) {

@@ -467,6 +467,7 @@ fn settings_are_checked() {
         ("RANKWAY_EAGER_CREDIT", "1MiB", "bytes"),
         ("RANKWAY_EAGER_MESSAGES", "1e3", "messages"),
         ("RANKWAY_BULK_PIECE", "0", "from 1"),
+        ("RANKWAY_WINDOW_KEYS", "few", "bytes"),
         ("RANKWAY_NODE_QUEUES", "maybe", "1, on or yes"),
         ("RANKWAY_NETMOD", "verbs", "ofi, ucx or node"),
         ("RANKWAY_DATATYPE_PLAN", "tile", "tile="),

@@ -27,15 +27,20 @@ fn a_process_of_a_million_does_what_one_of_a_thousand_does() {
         assert!(number(put, "kept_bytes") <= 1024.0 && number(put, "questions") <= 2.0, "{put}");
         let split = &counts(&report, "split")[at];
         assert_eq!(number(split, "messages"), log, "{split}");
-        assert!(number(split, "message_bytes") <= 64.0 * log, "{split}");
+        assert!(number(split, "message_bytes") <= 80.0 * log, "{split}");
         assert!(number(split, "kept_bytes") <= 128.0, "{split}");
+        let window = &counts(&report, "window")[at];
+        assert!(number(window, "message_bytes") <= 4096.0 + 160.0 * log, "{window}");
+        assert!(number(window, "peak_bytes") <= 8192.0, "{window}");
     }
-    for step in ["start", "split"] {
+    for step in ["start", "split", "window"] {
         let growth = &named(&report, "steps", "step", step)["growth"];
         assert_eq!(growth["kept_bytes"], "constant", "{step}");
         assert_eq!(growth["peak_bytes"], "constant", "{step}");
     }
-    assert_eq!(named(&report, "steps", "step", "split")["growth"]["messages"], "logarithmic");
+    for step in ["split", "window"] {
+        assert_eq!(named(&report, "steps", "step", step)["growth"]["messages"], "logarithmic");
+    }
 }
 
 #[test]

@@ -36,6 +36,9 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// What the rows may take as tests, all together.
 const BUDGET: Duration = Duration::from_secs(150);
 
+/// Members of a window are asked for their keys, where those differ.
+const ASKED: (&str, &str) = ("RANKWAY_WINDOW_KEYS", "0");
+
 /// A network: its name and what the job's environment says.
 struct Network {
     name: &'static str,
@@ -63,8 +66,8 @@ static NETWORKS: [Network; 14] = [
     network("node", &[], None),
     network("node alone", &[ALONE], None),
     network("ucx", &[], None),
-    network("ucx posix", &[("UCX_TLS", "posix,self"), ALONE], None),
-    network("ucx tcp", &[UCX_TCP], None),
+    network("ucx posix", &[("UCX_TLS", "posix,self"), ALONE, ASKED], None),
+    network("ucx tcp", &[UCX_TCP, ASKED], None),
     network("ucx tcp alone", &[UCX_TCP, ALONE], None),
     // Ranks in namespaces of their own. (In one /dev/shm, libfabric's shm takes
     // processes of the same number for one.)

@@ -26,6 +26,8 @@ pub const TRACES: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/matrix-traces");
 
 const QUEUES: &str = "RANKWAY_NODE_QUEUES";
 const PROVIDER: &str = "RANKWAY_PROVIDER";
+/// Has each member of a window asked for its keys that differ from others'.
+const ASKED: (&str, &str) = ("RANKWAY_WINDOW_KEYS", "0");
 
 /// All that are here: the node's own queues and stores, then each provider as
 /// between nodes.
@@ -52,7 +54,7 @@ pub fn all() -> Vec<Network> {
         network("mapped", 1, &[], &[]),
         network("shm", 1, &[(PROVIDER, "shm"), (QUEUES, "0")], &[&shm[..], &through].concat()),
         network("tcp", 1, &[(PROVIDER, "tcp"), (QUEUES, "0")], &[&tcp[..], &through].concat()),
-        network("two nodes", 2, &[(PROVIDER, "shm,tcp")], &[]),
+        network("two nodes", 2, &[(PROVIDER, "shm,tcp"), ASKED], &[]),
         network("two beside", 2, &[(PROVIDER, "node,tcp")], &[]),
         network("node", 1, &[], &mca(netmod, "node")),
         // Recorded, which must change no byte.
@@ -68,7 +70,7 @@ pub fn all() -> Vec<Network> {
         network("ucx", 1, &[], &over_ucx),
         network("ucx-shm", 1, &[("UCX_TLS", posix), (QUEUES, "0")], &tls("UCX_TLS=posix,self")),
         network("ucx-tcp", 1, &[("UCX_TLS", sockets), (QUEUES, "0")], &tls("UCX_TLS=tcp,self")),
-        network("ucx-nodes", 2, &[("UCX_TLS", "all")], &[]),
+        network("ucx-nodes", 2, &[("UCX_TLS", "all"), ASKED], &[]),
     ]);
     all
 }

@@ -14,6 +14,9 @@ use rankway::rankmap::compact::Strategy;
 use rma::{ALLOCATED, CREATED, Opens};
 use std::process::ExitCode;
 
+/// Has each member asked for its keys that differ from others'.
+const ASKED: (&str, &str) = ("RANKWAY_WINDOW_KEYS", "0");
+
 fn main() -> ExitCode {
     let mut all = Vec::new();
     for (name, providers) in [("auto", ""), ("shm", "shm"), ("tcp", "tcp"), ("both", "shm,tcp")] {
@@ -21,6 +24,8 @@ fn main() -> ExitCode {
     }
     all.extend(rma::all::<Node>("node", &[]));
     two_nodes::<Ofi>(&mut all, "two nodes");
+    let asked = [("RANKWAY_PROVIDER", "tcp"), ASKED];
+    all.extend(rma::all::<Ofi>("asked tcp", &asked));
     let mut by_itself = |name: &str, body| {
         let scenario = Scenario::new(format!("serves the node/{name}"), 3, body);
         all.push(scenario.env("RANKWAY_PROVIDER", ""));
@@ -83,6 +88,11 @@ fn over_ucx() -> Vec<Scenario> {
         all.extend(rma::all::<Ucx>(&name, &env));
         all.extend(rma::provided::<Ucx>(&name, &env));
     }
+    all.extend(rma::all::<Ucx>("ucx asked", &[("UCX_TLS", "all"), ASKED]));
+    all.extend(rma::provided::<Ucx>("ucx asked", &[("UCX_TLS", "all"), ASKED]));
+    all.extend(rma::all::<Ucx>("ucx asked tcp", &[("UCX_TLS", "tcp,self"), ASKED]));
+    let (key, value) = ASKED;
+    all.push(Scenario::new("keys/ucx asked", 4, rma::no_keys).env(key, value));
     two_nodes::<Ucx>(&mut all, "ucx two nodes");
     all.push(Scenario::new("views/ucx", 4, rma::views::<Ucx>));
     all.push(Scenario::new("one thread/ucx", 1, rma::one_thread::<Ucx>));

@@ -20,6 +20,7 @@ use rankway::boot::Boot;
 use rankway::device::{self, Context, Options};
 use rankway::netmod::Netmod;
 use rankway::netmod::ofi::Ofi;
+use rankway::netmod::ucx::Ucx;
 use rankway::rankmap::group::RankRange;
 use rankway::rma::{Assert, Communicator, ErrorKind, Lock, Window};
 use std::rc::Rc;
@@ -100,6 +101,23 @@ pub fn words<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
         window.free().map_err(text)?;
     }
     Ok(())
+}
+
+/// A window whose members are asked for their keys holds none before they are used.
+pub fn no_keys(boot: Arc<dyn Boot>) -> Result {
+    let context = <Ucx as Opens>::open(boot)?;
+    let mut window = Window::allocate(&Communicator::world(&context), 64, 8).map_err(text)?;
+    let state = window.state().map_err(text)?;
+    let held = state.metadata_bytes();
+    ensure!(held == size_of_val(&*state), "{held} bytes of {}", size_of_val(&*state));
+    drop(state);
+    window.lock_all().map_err(text)?;
+    for to in 0..4 {
+        window.put(&word(1, to, 0), to, window.communicator().rank() as usize).map_err(text)?;
+    }
+    window.unlock_all().map_err(text)?;
+    window.communicator().barrier().map_err(text)?;
+    window.free().map_err(text)
 }
 
 /// Everything above over one choice of providers. `mapped` says whether all

@@ -17,13 +17,11 @@ use std::time::{Duration, Instant};
 pub(super) const STEPS: [&str; 6] =
     ["start", "first put to a peer", "split", "window", "put to 26 and flush", "end"];
 
-/// What each took; `None` of one that a job so large has no memory for.
-pub(super) type Steps = [Option<Counts>; STEPS.len()];
+/// What each took.
+pub(super) type Steps = [Counts; STEPS.len()];
 
 /// Peers of a process in a grid of three dimensions.
 const NEIGHBOURS: u32 = 26;
-/// Processes of the largest job whose window is made: all members' answers stand in memory.
-const WINDOW_MAX: u32 = 1 << 20;
 /// So often a step is measured whose time depends on what was in the caches.
 const ROUNDS: u32 = 5;
 const DISPLACEMENT_UNIT: usize = 8;
@@ -163,7 +161,7 @@ impl Process {
                 best = Some(counts);
             }
         }
-        steps[0] = best;
+        steps[0] = best.unwrap_or_default();
 
         let (boot, context) = open()?;
         let device = Arc::clone(context.device());
@@ -180,7 +178,7 @@ impl Process {
                 context.connect(process).map(drop).map_err(say)
             })
         })?;
-        steps[1] = Some(meter.counts(took, heap, pages(&device)?).each(NEIGHBOURS));
+        steps[1] = meter.counts(took, heap, pages(&device)?).each(NEIGHBOURS);
 
         let meter = begin()?;
         let (kept, took, heap) = measured(|| {
@@ -191,36 +189,34 @@ impl Process {
             }
             Ok(kept)
         })?;
-        steps[2] = Some(meter.counts(took, heap, pages(&device)?).each(self.splits));
+        steps[2] = meter.counts(took, heap, pages(&device)?).each(self.splits);
         let half = self.size.div_ceil(2);
         if kept.iter().flatten().any(|one| one.size() != half || one.rank() != rank / 2) {
             return Err("a split is not what it should be".into());
         }
 
-        if self.size <= WINDOW_MAX {
-            let meter = begin()?;
-            let mut memory = vec![0_u64; 1024];
-            let (start, bytes) = (memory.as_mut_ptr().cast(), size_of_val(&memory[..]));
-            let (window, took, heap) = measured(|| {
-                // SAFETY: the memory outlives the window, and nobody else is there.
-                unsafe { Window::create(&world, start, bytes, DISPLACEMENT_UNIT) }.map_err(say)
-            })?;
-            steps[3] = Some(meter.counts(took, heap, pages(&device)?));
-            let puts = || -> Result<(), String> {
-                for &peer in &neighbours {
-                    window.put(&[1; 8], peer, 0).map_err(say)?;
-                }
-                window.flush_all().map_err(say)
-            };
-            window.lock_all_with(Assert::NOCHECK).map_err(say)?;
-            puts()?;
-            let meter = begin()?;
-            let ((), took, heap) = measured(|| (0..ROUNDS).try_for_each(|_| puts()))?;
-            steps[4] = Some(meter.counts(took, heap, pages(&device)?).each(ROUNDS));
-            window.unlock_all().map_err(say)?;
-            drop(window);
-            drop(memory);
-        }
+        let meter = begin()?;
+        let mut memory = vec![0_u64; 1024];
+        let (start, bytes) = (memory.as_mut_ptr().cast(), size_of_val(&memory[..]));
+        let (window, took, heap) = measured(|| {
+            // SAFETY: the memory outlives the window, and nobody else is there.
+            unsafe { Window::create(&world, start, bytes, DISPLACEMENT_UNIT) }.map_err(say)
+        })?;
+        steps[3] = meter.counts(took, heap, pages(&device)?);
+        let puts = || -> Result<(), String> {
+            for &peer in &neighbours {
+                window.put(&[1; 8], peer, 0).map_err(say)?;
+            }
+            window.flush_all().map_err(say)
+        };
+        window.lock_all_with(Assert::NOCHECK).map_err(say)?;
+        puts()?;
+        let meter = begin()?;
+        let ((), took, heap) = measured(|| (0..ROUNDS).try_for_each(|_| puts()))?;
+        steps[4] = meter.counts(took, heap, pages(&device)?).each(ROUNDS);
+        window.unlock_all().map_err(say)?;
+        drop(window);
+        drop(memory);
 
         let meter = begin()?;
         let ((), took, heap) = measured(|| {
@@ -229,7 +225,7 @@ impl Process {
             drop(context);
             boot.finalize().map_err(say)
         })?;
-        steps[5] = Some(meter.counts(took, heap, 0));
+        steps[5] = meter.counts(took, heap, 0);
         Ok(steps)
     }
 }

@@ -257,6 +257,7 @@ impl<N: Netmod> Access<N> {
             peers => peers.iter().find_map(|&w| context.take_failure_of(w)),
         });
         let refused = self.cold.outstanding.take_refused(peers);
+        let refused = refused.map(|(peer, status)| self.refused(peer, status));
         let result = failure.map(Error::from).or(refused).map_or(Ok(()), Err);
         self.cold.unstage(result.is_ok(), |peer| !context.pending(&[peer]).is_empty());
         result

@@ -8,6 +8,7 @@
 mod flush;
 mod get;
 mod put;
+mod query;
 mod recorded;
 mod target;
 mod tracked;

@@ -60,10 +60,10 @@ impl<N: Netmod> Access<N> {
         disp: usize,
         (process, peer): (Process, u32),
     ) -> Result<Target, Error> {
-        let state = self.borrowed_state()?;
         if N::KEY_HANDLES {
-            return self.target_keyed(&state, rank, disp, (process, peer));
+            return self.target_keyed(rank, disp, (process, peer));
         }
+        let state = self.borrowed_state()?;
         let mut entry = self.entry(rank);
         self.context().check_alive(peer)?;
         if entry.is_empty() {
@@ -83,15 +83,19 @@ impl<N: Netmod> Access<N> {
         let remote = |transport, dest, addr, key| {
             Target::Provider(Remote { peer, transport, dest, addr, key })
         };
+        let told = state.registered.get(rank).or_else(|| self.told(peer));
+        let Some(registration) = told else {
+            drop(state);
+            self.query(peer)?;
+            return self.target_at(rank, disp, (process, peer));
+        };
         let found = match N::unpack(entry) {
-            Some((node_rank, transport @ Transport::Local)) => state
-                .registered
-                .local(rank)
+            Some((node_rank, transport @ Transport::Local)) => registration
+                .local()
                 .zip(self.context().local_address(node_rank as u32))
                 .map(|(key, dest)| remote(transport, dest, offset, key)),
-            Some((dest, transport @ Transport::Network)) => state
-                .registered
-                .network(rank)
+            Some((dest, transport @ Transport::Network)) => registration
+                .network()
                 .map(|(base, key)| remote(transport, dest, base + offset, key)),
             None => None,
         };
@@ -101,7 +105,6 @@ impl<N: Netmod> Access<N> {
     /// [`Access::target`] where keys are handles.
     fn target_keyed(
         &self,
-        state: &WindowState<N>,
         rank: u32,
         disp: usize,
         (process, peer): (Process, u32),
@@ -109,9 +112,9 @@ impl<N: Netmod> Access<N> {
         self.context().check_alive(peer)?;
         let remote_key = self.remote_key(rank);
         if !remote_key.is_known() {
-            self.resolve_remote_key(state, remote_key, peer, process)?;
+            self.resolve_remote_key(&*self.state()?, remote_key, peer, process)?;
         }
-        let offset = disp * state.units.get(rank) as usize;
+        let offset = disp * self.borrowed_state()?.units.get(rank) as usize;
         if let Some(start) = remote_key.mapped() {
             // SAFETY: mapped here, and the displacement is within the region.
             return Ok(Target::Mapped(unsafe { start.add(offset) }));
@@ -158,11 +161,14 @@ impl<N: Netmod> Access<N> {
             return Ok(());
         }
         let member = state.member(device, peer);
-        let packed = member.zip(state.packed_keys.as_ref());
-        let Some((member, packed)) = packed.and_then(|(m, p)| Some((m, p.get(m)?))) else {
-            // It has no memory: nothing but empty operations passes the checks.
-            return Ok(());
+        let Some(member) = member else { return Ok(()) };
+        let told = state.packed_keys.as_ref().zip(state.registered.get(member));
+        let (packed, base) = match told {
+            Some((packed, registered)) => (packed.get(member), registered.base()),
+            None => self.asked_packed(peer)?,
         };
+        // Without memory nothing but empty operations passes the checks.
+        let Some(packed) = packed else { return Ok(()) };
         let entry = self.context().connect(process)?;
         let transport = Transport::Network;
         let endpoint = self.context().endpoint(transport).zip(N::network(entry));
@@ -179,7 +185,6 @@ impl<N: Netmod> Access<N> {
             let key = key.map_err(|e| DeviceError::peer(peer, e))?;
             key.ok_or_else(|| unreachable_error(peer))
         })?;
-        let base = state.registered.base(member);
         let by_pointer = state.rkey_ptr && device.on_node(peer);
         // SAFETY: just unpacked; the base is the region's start.
         match unsafe { by_pointer.then(|| netmod.rkey_ptr(key.bits(), base)).flatten() } {

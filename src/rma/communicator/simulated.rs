@@ -1,9 +1,8 @@
 //! Members of a communicator that do not exist, for measuring what one does.
 
 use super::Allgather;
-use super::colors::Colors;
+use super::words::Words;
 use crate::boot::Gathered as _;
-use crate::rankmap::{Detector, MapError};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -58,26 +57,50 @@ impl SimulatedMembers {
         self.bytes.set(self.bytes.get() + bytes as u64);
     }
 
-    /// What `count` members from one on have gathered.
-    fn gathered(&self, first: u32, count: u32) -> Result<Vec<u8>, MapError> {
-        let ranks = || (0..count).map(|at| (first + at) % self.size);
-        let (mut colors, mut keys) = (Detector::new(), Detector::new());
-        for rank in ranks() {
-            let (color, key) = (self.says)(rank);
-            Colors::push(&mut colors, &mut keys, color, key);
-        }
-        Ok(Colors::from_maps(colors.finish()?, keys.finish()?).head(count))
+    /// What `count` members from one on have gathered, where this process has gathered `mine`
+    /// of as many: in a split, what they say, else what it says.
+    fn gathered(&self, first: u32, count: u32, mine: &[u8]) -> Result<Vec<u8>, String> {
+        let said = Words::first_of(count, mine)?;
+        let theirs = if said.len() == Words::OF_SPLIT {
+            let says = |at| (self.says)((first + at) % self.size);
+            Words::of_split((0..count).map(says)).map_err(|e| e.to_string())?
+        } else {
+            Words::repeated(&said, 0, count)
+        };
+        Ok(theirs.head(count))
+    }
+
+    /// Does what the others would do on their processors.
+    fn elsewhere_done<T>(&self, act: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let done = act();
+        self.elsewhere.set(self.elsewhere.get() + start.elapsed());
+        done
+    }
+
+    /// Steps in which what each of so many says has reached all.
+    fn steps(members: u32) -> u32 {
+        members.next_power_of_two().trailing_zeros()
     }
 }
 
 impl Allgather for SimulatedMembers {
     fn allgather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-        let steps = self.size.next_power_of_two().trailing_zeros();
-        self.sent(steps, (mine.len() + size_of::<u64>()) * (self.size as usize - 1));
-        let start = Instant::now();
-        let all = vec![mine.to_vec(); self.size as usize];
-        self.elsewhere.set(self.elsewhere.get() + start.elapsed());
-        Ok(all)
+        let ranks: Vec<u32> = (0..self.size).collect();
+        self.allgather_among(&ranks, mine)
+    }
+
+    fn allgather_among(&self, ranks: &[u32], mine: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        let others = ranks.len().saturating_sub(1);
+        let steps = SimulatedMembers::steps(ranks.len() as u32);
+        self.sent(steps, (mine.len() + size_of::<u64>()) * others);
+        Ok(self.elsewhere_done(|| vec![mine.to_vec(); ranks.len()]))
+    }
+
+    fn unanimous(&self, mine: bool) -> Result<bool, String> {
+        let steps = SimulatedMembers::steps(self.size);
+        self.sent(steps, steps as usize);
+        Ok(mine)
     }
 
     fn exchanges(&self) -> bool {
@@ -86,10 +109,8 @@ impl Allgather for SimulatedMembers {
 
     fn exchange(&self, _to: u32, from: u32, mine: &[u8]) -> Result<Vec<u8>, String> {
         self.sent(1, mine.len());
-        let start = Instant::now();
         let distance = (from + self.size - self.rank) % self.size;
-        let theirs = self.gathered(from, distance.min(self.size - distance));
-        self.elsewhere.set(self.elsewhere.get() + start.elapsed());
-        theirs.map_err(|e| e.to_string())
+        let count = distance.min(self.size - distance);
+        self.elsewhere_done(|| self.gathered(from, count, mine))
     }
 }

@@ -4,137 +4,102 @@ use crate::device::Key;
 use crate::netmod::Netmod;
 use crate::rma::column::Column;
 use crate::rma::keys::PackedKeys;
-use crate::rma::registration::{Providers, Registrations};
+use crate::rma::registration::{OwnKeys, Registration, Registrations};
 use crate::rma::{Communicator, Error, ErrorKind};
-use crate::shm::segment::Place;
+use crate::settings::WINDOW_KEYS;
 
-/// What each member tells the others before a window is made.
+/// What a member says of its memory.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MemberInfo {
-    /// The member's arguments are refused, so that all fail alike.
-    invalid: bool,
-    /// Address of the memory modulo 8, where it is not the window's own.
+pub(super) struct OwnMemory {
+    pub(super) bytes: usize,
+    /// 0 where the member's arguments are refused, so that all fail alike.
+    pub(super) unit: usize,
+    /// Of the address modulo 8, where it is not the window's own.
     pub(super) misalignment: u8,
-    pub(super) bytes: u64,
-    pub(super) unit: u64,
-    pub(super) key: u64,
-    /// The memory file of the node's segment, from the member that made it.
-    pub(super) memory: Option<Place>,
 }
 
-impl MemberInfo {
-    /// Without the place of memory.
-    const LEN: usize = 25;
-
-    fn encode(&self) -> Vec<u8> {
-        let mut out = vec![u8::from(self.invalid) | self.misalignment << 1];
-        for word in [self.bytes, self.unit, self.key] {
-            out.extend_from_slice(&word.to_le_bytes());
-        }
-        out.extend(self.memory.iter().flat_map(Place::encode));
-        out
-    }
-
-    fn decode(bytes: &[u8]) -> Option<MemberInfo> {
-        let (b, behind) = bytes.split_first_chunk::<{ MemberInfo::LEN }>()?;
-        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| b[at + i]));
-        let memory = match behind {
-            [] => None,
-            place => Some(Place::decode(place.try_into().ok()?)),
-        };
-        Some(MemberInfo {
-            invalid: b[0] & 1 != 0,
-            misalignment: b[0] >> 1,
-            bytes: word(1),
-            unit: word(9),
-            key: word(17),
-            memory,
-        })
-    }
+/// The memory of all members, by rank.
+pub(super) struct MemberInfos {
+    pub(super) bytes: Column,
+    pub(super) units: Column,
+    pub(super) misalignments: Column,
+    /// The greatest of their keys, which is free in all of them.
+    pub(super) agreed: u64,
+    /// This process's, until it takes that one.
+    pub(super) key: Key,
 }
 
-/// Exchanges the members' sizes, units, keys and memory files.
+/// Exchanges the members' sizes and units, and agrees on a key.
 pub(super) fn exchange_infos<N: Netmod>(
     communicator: &Communicator<N>,
-    bytes: usize,
-    unit: usize,
-    memory: Option<Place>,
-    misalignment: u8,
-) -> Result<(Vec<MemberInfo>, Key), Error> {
+    OwnMemory { bytes, unit, misalignment }: OwnMemory,
+) -> Result<MemberInfos, Error> {
     let key = communicator.device().reserve_key();
-    let mine = MemberInfo {
-        invalid: unit == 0,
-        misalignment,
-        bytes: bytes as u64,
-        unit: unit as u64,
-        key: key.value(),
-        memory,
-    };
-    let all = communicator.allgather(&mine.encode())?;
-    let decode = |(rank, bytes): (usize, &Vec<u8>)| {
-        let why = || format!("rank {rank} is not making a window in this call");
-        MemberInfo::decode(bytes).ok_or_else(|| Error::from(ErrorKind::Arguments(why())))
-    };
-    let infos = all.iter().enumerate().map(decode).collect::<Result<Vec<_>, _>>()?;
-    if let Some(rank) = infos.iter().position(|o| o.invalid) {
+    let said = [bytes as u64, unit as u64, u64::from(misalignment)];
+    let words = communicator.gather(&said, key.value())?;
+    if let Some(refused) = words.column(1).ranks_of(0)?.get(0) {
+        let rank = refused.lpid;
         let why = format!("rank {rank} gave a displacement unit of 0 or null memory");
         return Err(ErrorKind::Arguments(why).into());
     }
-    Ok((infos, key))
+    Ok(MemberInfos {
+        bytes: Column::of(words.column(0))?,
+        units: Column::of(words.column(1))?,
+        misalignments: Column::of(words.column(2))?,
+        agreed: words.greatest(),
+        key,
+    })
 }
 
-/// The address and the keys of this process's memory.
-pub(super) struct OwnKeys<'a> {
-    pub(super) providers: Providers,
-    pub(super) base: u64,
-    pub(super) key: u64,
-    /// The key towards peers on the node.
-    pub(super) local: u64,
-    /// Where keys are handles.
-    pub(super) packed_key: &'a [u8],
-}
-
-/// The same of all members.
+/// The keys of all members.
 pub(super) struct MemberKeys {
     pub(super) registered: Registrations,
-    pub(super) packed_keys: PackedKeys,
+    /// Where keys are handles, unless they are asked for.
+    pub(super) packed_keys: Option<PackedKeys>,
 }
 
+/// Keys that differ between members take so many bytes at most, unless the variable says
+/// otherwise; else each member is asked for its own at its first use.
+const KEYS: usize = 64 << 10;
+
+/// Of packed keys: they are to be asked for; there is one too long for that. Above both: a
+/// member has no memory, the first of them.
+const ASKS: u64 = 1;
+const LONG: u64 = 2;
+const NO_MEMORY: u64 = 1 << 32;
+
 /// Exchanges the target addresses and keys of all members' memory; `None` where
-/// this one has none. A member with the agreed key and addressing by offset
-/// sends one byte.
+/// this one has none.
 pub(super) fn exchange_keys<N: Netmod>(
     communicator: &Communicator<N>,
-    own_keys: Option<OwnKeys<'_>>,
-    agreed: u64,
+    own: Option<&OwnKeys>,
 ) -> Result<MemberKeys, Error> {
-    let mine = match own_keys {
-        None => vec![],
-        Some(OwnKeys { providers, base: 0, key, local, packed_key: [] })
-            if (key, local) == (agreed, agreed) =>
-        {
-            vec![providers.bits()]
-        }
-        Some(t) => {
-            let words = [t.base, t.key, t.local].map(u64::to_le_bytes);
-            [&[t.providers.bits()], words.as_flattened(), t.packed_key].concat()
-        }
+    let most = WINDOW_KEYS.get().map_or(KEYS, |bytes| bytes as usize);
+    let size = communicator.size() as usize;
+    let says = match own.map(|own| own.packed.len()) {
+        None => NO_MEMORY + u64::from(u32::MAX - communicator.rank()),
+        Some(len) if len > OwnKeys::LONGEST => LONG,
+        Some(len) if len.saturating_mul(size) > most => ASKS,
+        Some(_) => 0,
     };
-    let all = communicator.allgather(&mine)?;
-    if let Some(rank) = all.iter().position(Vec::is_empty) {
+    let said = own.map_or([0; Registration::WORDS], |own| own.registration.words());
+    // (With handles their length decides, not these few words.)
+    let most = if N::KEY_HANDLES { usize::MAX } else { most };
+    let words = communicator.gather_within(most, &said, says)?;
+    let says = words.greatest();
+    if says >= NO_MEMORY {
+        let rank = u64::from(u32::MAX) - (says - NO_MEMORY);
         let why = format!("rank {rank} has no memory for the window");
         return Err(ErrorKind::Arguments(why).into());
     }
-    let word = |at: usize, usual: u64| {
-        all.iter().map(move |b| {
-            let bytes = b.get(at..at + 8).and_then(|s| s.try_into().ok());
-            bytes.map_or(usual, u64::from_le_bytes)
-        })
+    let Some([providers, bases, keys, local]) = words.columns().filter(|_| says != ASKS) else {
+        return Ok(MemberKeys { registered: Registrations::Asked, packed_keys: None });
     };
-    let providers = Column::new(all.iter().map(|b| u64::from(b[0])));
-    let (bases, keys) = (Column::new(word(1, 0)), Column::new(word(9, agreed)));
-    let registered = Registrations::new(providers, bases, keys, Column::new(word(17, agreed)));
-    let packed_keys: Vec<Vec<u8>> =
-        all.into_iter().map(|mut b| b.split_off(b.len().min(25))).collect();
-    Ok(MemberKeys { registered, packed_keys: PackedKeys::new(&packed_keys) })
+    let columns =
+        [Column::of(providers)?, Column::of(bases)?, Column::of(keys)?, Column::of(local)?];
+    let packed_keys = match own {
+        Some(own) if N::KEY_HANDLES => Some(PackedKeys::new(&communicator.allgather(&own.packed)?)),
+        _ => None,
+    };
+    Ok(MemberKeys { registered: Registrations::Told(columns), packed_keys })
 }

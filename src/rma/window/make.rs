@@ -1,19 +1,18 @@
 //! The ways to make a window.
 
-use super::exchange::{MemberInfo, MemberKeys, OwnKeys, exchange_infos, exchange_keys};
-use super::memory::{
-    LocalMemory, NodeSegment, OwnWords, first_on_node, not_final, on_one_node, provided,
-};
+use super::exchange::{MemberInfos, MemberKeys, OwnMemory, exchange_infos, exchange_keys};
+use super::memory::{LocalMemory, NodeSegment, not_final, on_one_node, own_words, provided};
+use super::on_node::OnNode;
 use super::{Backing, Flavor, Window};
 use crate::av::Transport;
-use crate::device::{DeviceError, Key};
+use crate::device::DeviceError;
 use crate::netmod::Netmod;
 use crate::rma::access::Access;
 use crate::rma::am_fallback::RmaHandler;
 use crate::rma::column::Column;
 use crate::rma::communicator::End;
 use crate::rma::exposed_region::{Elements, ExposedRegion, RegistryEntry};
-use crate::rma::registration::Providers;
+use crate::rma::registration::{OwnKeys, Providers, Registration};
 use crate::rma::state::{MemoryRegion, WindowState};
 use crate::rma::{Communicator, Error, ErrorKind, Hints};
 use crate::shm::segment::Shared;
@@ -63,28 +62,28 @@ impl<N: Netmod> Window<N> {
         unit: usize,
         backing: Backing,
     ) -> Result<Window<N>, Error> {
+        let on_node = OnNode::of(&communicator)?;
+        let own = OwnMemory { bytes, unit, misalignment: 0 };
         if backing != Backing::Shared {
-            let words = OwnWords::make(&communicator)?;
-            let (infos, key) = exchange_infos(&communicator, bytes, unit, words.place(), 0)?;
-            let words = words.share(&communicator, &infos)?;
+            let infos = exchange_infos(&communicator, own)?;
+            let words = own_words(&communicator, &on_node);
             let local_memory = provided(&communicator, bytes, backing == Backing::Direct);
-            let local_memory = local_memory.map(|local_memory| local_memory.with(words));
-            return Window::build(communicator, &infos, key, local_memory, Flavor::Allocated);
+            let local_memory = local_memory.and_then(|memory| Ok(memory.with(words?)));
+            return Window::build(communicator, infos, &on_node, local_memory, Flavor::Allocated);
         }
-        let first = first_on_node(&communicator)?;
-        let file =
-            if first == communicator.rank() { Shared::create("rankway-window").ok() } else { None };
-        let place = file.as_ref().map(Shared::place);
-        let (infos, key) = exchange_infos(&communicator, bytes, unit, place, 0)?;
-        let node = NodeSegment::map(&communicator, &infos, first, file)?;
+        let file = on_node.make(&communicator, "rankway-window");
+        let infos = exchange_infos(&communicator, own)?;
+        let node = on_node.tell(&communicator, file.as_ref().map(Shared::place));
+        let node =
+            node.map(|place| NodeSegment::map(&communicator, &infos, &on_node, (place, file)));
         // All members of a node share, or none does. The file stays open until
         // all have opened it, and has its length when all have said so.
-        let shared = communicator.allgather(&[u8::from(node.is_some())])?;
-        let agreed = shared.iter().all(|s| s.as_slice() == [1]);
-        let local_memory = match node.filter(|_| agreed) {
-            Some(node) if !node.is_final() => Err(not_final(bytes)),
-            Some(node) => {
-                let element_gate = node.element_gate(&communicator);
+        let agreed = communicator.unanimous(matches!(node, Ok(Some(_))))?;
+        let local_memory = match node {
+            Err(error) => Err(error),
+            Ok(Some(node)) if agreed && !node.is_final() => Err(not_final(bytes)),
+            Ok(Some(node)) if agreed => {
+                let element_gate = node.element_gate(&communicator, &on_node);
                 let NodeSegment { segment, mapped, node_words, .. } = node;
                 let device = communicator.device();
                 let mine = device.node_rank(device.boot().rank()).unwrap_or(0);
@@ -98,9 +97,9 @@ impl<N: Netmod> Window<N> {
                     ..LocalMemory::of(start)
                 })
             }
-            None => provided(&communicator, bytes, true),
+            Ok(_) => provided(&communicator, bytes, true),
         };
-        Window::build(communicator, &infos, key, local_memory, Flavor::Allocated)
+        Window::build(communicator, infos, &on_node, local_memory, Flavor::Allocated)
     }
 
     /// Makes a window of memory the caller has. Collective.
@@ -139,17 +138,16 @@ impl<N: Netmod> Window<N> {
         unit: usize,
     ) -> Result<Window<N>, Error> {
         let null = start.is_null() && bytes > 0;
-        let misalignment = (start.addr() % 8) as u8;
-        let words = OwnWords::make(&communicator)?;
-        let place = words.place();
-        let infos =
-            exchange_infos(&communicator, bytes, if null { 0 } else { unit }, place, misalignment);
+        let (unit, misalignment) = (if null { 0 } else { unit }, (start.addr() % 8) as u8);
+        let on_node = OnNode::of(&communicator)?;
+        let infos = exchange_infos(&communicator, OwnMemory { bytes, unit, misalignment });
         if null {
             return Err(ErrorKind::NullBuffer { len: bytes }.into());
         }
-        let (infos, key) = infos?;
-        let local_memory = LocalMemory::of(start).with(words.share(&communicator, &infos)?);
-        Window::build(communicator, &infos, key, Ok(local_memory), Flavor::Created)
+        let infos = infos?;
+        let words = own_words(&communicator, &on_node);
+        let local_memory = words.map(|words| LocalMemory::of(start).with(words));
+        Window::build(communicator, infos, &on_node, local_memory, Flavor::Created)
     }
 
     /// Allocates `bytes` of zeroed memory in every member, all on one node,
@@ -176,12 +174,13 @@ impl<N: Netmod> Window<N> {
         bytes: usize,
         unit: usize,
     ) -> Result<Window<N>, Error> {
-        let first = first_on_node(&communicator)?;
-        let file =
-            if first == communicator.rank() { Shared::create("rankway-window").ok() } else { None };
-        let place = file.as_ref().map(Shared::place);
-        let (infos, key) = exchange_infos(&communicator, bytes, unit, place, 0)?;
-        let node = NodeSegment::map_contiguous(&communicator, &infos, first, file)?;
+        let on_node = OnNode::of(&communicator)?;
+        let file = on_node.make(&communicator, "rankway-window");
+        let infos = exchange_infos(&communicator, OwnMemory { bytes, unit, misalignment: 0 })?;
+        let place = on_node.tell(&communicator, file.as_ref().map(Shared::place));
+        let node = place.ok().and_then(|place| {
+            NodeSegment::map_contiguous(&communicator, &infos, &on_node, (place, file))
+        });
         let mapped = communicator.allgather(&[u8::from(node.is_some())])?;
         let unmapped = mapped.iter().position(|m| m.as_slice() != [1]);
         let (Some((node, starts)), None) = (node, unmapped) else {
@@ -193,7 +192,8 @@ impl<N: Netmod> Window<N> {
             return Err(ErrorKind::Arguments(why).into());
         };
         if !node.is_final() {
-            return Window::build(communicator, &infos, key, Err(not_final(bytes)), Flavor::Shared);
+            let refused = Err(not_final(bytes));
+            return Window::build(communicator, infos, &on_node, refused, Flavor::Shared);
         }
         let mine = starts[communicator.rank() as usize] as usize;
         // SAFETY: the segment holds the regions of all ranks.
@@ -202,11 +202,11 @@ impl<N: Netmod> Window<N> {
             mapped: Some(node.mapped),
             starts: Some(starts),
             node_words: Some(node.node_words),
-            element_gate: node.element_gate(&communicator),
+            element_gate: node.element_gate(&communicator, &on_node),
             segment: Some(node.segment),
             ..LocalMemory::of(start)
         };
-        Window::build(communicator, &infos, key, Ok(local_memory), Flavor::Shared)
+        Window::build(communicator, infos, &on_node, Ok(local_memory), Flavor::Shared)
     }
 
     /// Makes a window without memory, to which each member attaches its own
@@ -218,11 +218,12 @@ impl<N: Netmod> Window<N> {
     #[track_caller]
     pub fn dynamic(communicator: &Communicator<N>) -> Result<Window<N>, Error> {
         Window::construct(communicator, Constructor::WinCreateDynamic, |communicator| {
-            let words = OwnWords::make(&communicator)?;
-            let (infos, key) = exchange_infos(&communicator, 0, 1, words.place(), 0)?;
-            let words = words.share(&communicator, &infos)?;
-            let local_memory = LocalMemory::of(std::ptr::null_mut()).with(words);
-            Window::build(communicator, &infos, key, Ok(local_memory), Flavor::Dynamic)
+            let on_node = OnNode::of(&communicator)?;
+            let own = OwnMemory { bytes: 0, unit: 1, misalignment: 0 };
+            let infos = exchange_infos(&communicator, own)?;
+            let words = own_words(&communicator, &on_node);
+            let local_memory = words.map(|words| LocalMemory::of(std::ptr::null_mut()).with(words));
+            Window::build(communicator, infos, &on_node, local_memory, Flavor::Dynamic)
         })
     }
 
@@ -252,28 +253,27 @@ impl<N: Netmod> Window<N> {
     /// so that a window is made in all members or in none.
     fn build(
         communicator: Communicator<N>,
-        infos: &[MemberInfo],
-        mut own_key: Key,
+        infos: MemberInfos,
+        on_node: &OnNode,
         local_memory: Result<LocalMemory<N>, Error>,
         flavor: Flavor,
     ) -> Result<Window<N>, Error> {
         let context = communicator.context();
         let device = communicator.device();
-        let mine = infos[communicator.rank() as usize];
-        let agreed = infos.iter().map(|o| o.key).max().unwrap_or(1);
+        let MemberInfos { bytes, units, misalignments, agreed, key: mut own_key } = infos;
+        let own_bytes = bytes.get(communicator.rank()) as usize;
         own_key.adopt(agreed);
         let key = own_key.value();
         let register = |transport,
                         local_memory: &LocalMemory<N>|
          -> Result<Option<N::Region>, Error> {
             let Some((netmod, endpoint)) = context.endpoint(transport) else { return Ok(None) };
-            if mine.bytes == 0 || local_memory.mapped.is_some_and(|m| m.all) {
+            if own_bytes == 0 || local_memory.mapped.is_some_and(|m| m.all) {
                 return Ok(None);
             }
             // SAFETY: the segment is dropped after the region, and user memory
             // stays by the contract of `create`.
-            let region =
-                unsafe { netmod.register(endpoint, local_memory.start, mine.bytes as usize, key) };
+            let region = unsafe { netmod.register(endpoint, local_memory.start, own_bytes, key) };
             Ok(Some(region.map_err(DeviceError::from)?))
         };
         let prepared = local_memory.and_then(|mut local_memory| {
@@ -299,7 +299,7 @@ impl<N: Netmod> Window<N> {
         let exposed_region = prepared.as_ref().ok().map(|(local_memory, ..)| {
             let node_rank = device.node_rank(device.boot().rank()).unwrap_or(0);
             let shared_lock = local_memory.node_words.map(|words| words.lock(node_rank));
-            let memory = (local_memory.start, mine.bytes as usize);
+            let memory = (local_memory.start, own_bytes);
             let shared = (shared_lock, local_memory.element_gate.clone());
             let cpu_atomics = [Transport::Network, Transport::Local].into_iter().any(|transport| {
                 device.provider(transport).is_some_and(|netmod| netmod.caps().cpu_atomics)
@@ -312,28 +312,26 @@ impl<N: Netmod> Window<N> {
             let region = ExposedRegion::new(id, memory, dynamic, elements, shared, job_size);
             Arc::new(RegistryEntry::new(Arc::clone(RmaHandler::of(context).registry()), region))
         });
-        let own_keys = prepared.as_ref().ok().map(|(local_memory, network, local, _)| {
+        let own_keys = prepared.as_ref().ok().map(|(local_memory, network, local, packed_key)| {
             let providers = Providers { network: network.is_some(), local: local.is_some() };
             let netmod = device.provider(Transport::Network);
             let by_address = netmod.is_some_and(|n| n.caps().virtual_addresses);
             let base =
                 if by_address && network.is_some() { local_memory.start.addr() as u64 } else { 0 };
             let chosen = netmod.filter(|n| n.caps().provider_keys).zip(network.as_ref());
-            (providers, base, chosen.map_or(key, |(n, region)| n.key(region)))
+            let network_key = chosen.map_or(key, |(n, region)| n.key(region));
+            let registration = Registration::own(providers, base, network_key, key);
+            OwnKeys { registration, packed: packed_key.as_slice().into() }
         });
-        let own_keys = own_keys.map(|(providers, base, key)| {
-            let packed_key = prepared.as_ref().map_or(&[][..], |(.., packed_key)| packed_key);
-            let local = own_key.value();
-            OwnKeys { providers, base, key, local, packed_key }
-        });
-        let member_keys = exchange_keys(&communicator, own_keys, agreed);
+        let own_keys = exposed_region.as_ref().zip(own_keys).map(|(r, keys)| r.tell_keys(keys));
+        let member_keys = exchange_keys(&communicator, own_keys);
         let (local_memory, network_region, local_region, _) = prepared?;
         // From here on peers may write to this memory, even if this exchange
         // failed here.
         let memory_regions = [network_region, local_region].map(|r| MemoryRegion::new(r, device));
         let MemberKeys { registered, packed_keys } = member_keys?;
         let gone = || ErrorKind::Arguments("the window has no memory of its own".into());
-        let one_node = on_one_node(&communicator, local_memory.node_words)?;
+        let one_node = on_one_node(&communicator, on_node, local_memory.node_words)?;
         let (node_locks, barrier) = one_node.unzip();
         let state = Arc::new(WindowState {
             exposed_region: exposed_region.ok_or_else(gone)?,
@@ -341,25 +339,22 @@ impl<N: Netmod> Window<N> {
             node_words: local_memory.node_words,
             node_locks,
             element_gate: local_memory.element_gate,
-            misalignments: Column::new(infos.iter().map(|o| u64::from(o.misalignment))),
+            misalignments,
             master: communicator.world_rank(0)?,
             dynamic,
             created: flavor == Flavor::Created,
             hints: AtomicU8::new(Hints::default().bits()),
             memory_regions,
-            sizes: match dynamic {
-                true => Column::Uniform(u64::MAX),
-                false => Column::new(infos.iter().map(|o| o.bytes)),
-            },
-            units: Column::new(infos.iter().map(|o| o.unit)),
+            sizes: if dynamic { Column::Uniform(u64::MAX) } else { bytes },
+            units,
             registered,
-            packed_keys: N::KEY_HANDLES.then(|| Arc::new(packed_keys)),
+            packed_keys: packed_keys.map(Arc::new),
             members: communicator.map().clone(),
             rkey_ptr: local_memory.rkey_ptr,
             _key: Some(own_key),
             mapped: local_memory.mapped,
             start: local_memory.start,
-            bytes: mine.bytes as usize,
+            bytes: own_bytes,
             segment: local_memory.segment,
             _words: local_memory.words,
             map: communicator.map().clone(),

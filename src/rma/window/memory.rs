@@ -1,7 +1,8 @@
 //! The memory a window is made of: the provider's, private, or a segment that
 //! the processes of a node map whole.
 
-use super::exchange::MemberInfo;
+use super::exchange::MemberInfos;
+use super::on_node::OnNode;
 use crate::av::Transport;
 use crate::netmod::Netmod;
 use crate::rma::element_gate::ElementGate;
@@ -114,10 +115,12 @@ impl NodeSegment {
     pub(super) fn element_gate<N: Netmod>(
         &self,
         communicator: &Communicator<N>,
+        on_node: &OnNode,
     ) -> Option<Arc<ElementGate>> {
         let device = communicator.device();
-        let on_node = |rank| device.node_rank(communicator.world_rank(rank).ok()?);
-        let members = (0..communicator.size()).map(on_node).collect::<Option<_>>()?;
+        let members = on_node.peers(communicator).ok()?;
+        let members =
+            members.into_iter().map(|peer| device.node_rank(peer)).collect::<Option<_>>()?;
         let me = device.node_rank(device.boot().rank()).filter(|_| self.mapped.all)?;
         let start = self.segment.start();
         // SAFETY: within the segment, at a multiple of 64 behind the words; node ranks
@@ -127,60 +130,49 @@ impl NodeSegment {
         Some(Arc::new(gate))
     }
 
-    /// Maps the segment the node's first member made; `None` when it cannot
-    /// be had (another pid namespace, no memory files).
+    /// Maps the segment the node's first member made, which has the file of it and the others
+    /// its place; `None` when it cannot be had (another pid namespace, no memory files).
     pub(super) fn map<N: Netmod>(
         communicator: &Communicator<N>,
-        infos: &[MemberInfo],
-        first: u32,
-        file: Option<Shared>,
-    ) -> Result<Option<NodeSegment>, Error> {
-        let device = communicator.device();
-        let mut all = true;
-        let mut largest = 0;
-        for (rank, info) in (0..).zip(infos) {
-            if device.on_node(communicator.world_rank(rank)?) {
-                largest = largest.max(info.bytes as usize);
-            } else {
-                all = false;
-            }
-        }
-        let pitch = largest.checked_next_multiple_of(PAGE);
-        let len = pitch.and_then(|p| p.checked_mul(device.node_size() as usize));
-        let (Some(pitch), Some(len)) = (pitch, len.filter(|&l| l <= isize::MAX as usize)) else {
-            return Ok(None);
-        };
-        let node = NodeSegment::open(communicator, infos[first as usize], file, len);
-        Ok(node.map(|node| NodeSegment { mapped: Mapped { pitch, all, ..node.mapped }, ..node }))
+        infos: &MemberInfos,
+        on_node: &OnNode,
+        made: (Option<Place>, Option<Shared>),
+    ) -> Option<NodeSegment> {
+        let sizes = on_node.ranks.iter().map(|&rank| infos.bytes.get(rank) as usize);
+        let pitch = sizes.max().unwrap_or(0).checked_next_multiple_of(PAGE)?;
+        let len = pitch.checked_mul(communicator.device().node_size() as usize);
+        let len = len.filter(|&len| len <= isize::MAX as usize)?;
+        let node = NodeSegment::open(communicator, made, len)?;
+        Some(NodeSegment { mapped: Mapped { pitch, all: on_node.all, ..node.mapped }, ..node })
     }
 
     /// Maps one segment for all members, the regions contiguous by rank, and
     /// says where each starts; `None` when it cannot be had.
     pub(super) fn map_contiguous<N: Netmod>(
         communicator: &Communicator<N>,
-        infos: &[MemberInfo],
-        first: u32,
-        file: Option<Shared>,
-    ) -> Result<Option<(NodeSegment, Vec<u64>)>, Error> {
-        let device = communicator.device();
-        let mut starts = Vec::with_capacity(infos.len());
-        let mut len = 0_usize;
-        for (rank, info) in (0..).zip(infos) {
-            let peer = communicator.world_rank(rank)?;
-            let end = len.checked_add(info.bytes as usize).filter(|&l| l <= isize::MAX as usize);
-            let (Some(end), true) = (end, device.on_node(peer)) else { return Ok(None) };
-            starts.push(len as u64);
-            len = end;
+        infos: &MemberInfos,
+        on_node: &OnNode,
+        made: (Option<Place>, Option<Shared>),
+    ) -> Option<(NodeSegment, Vec<u64>)> {
+        if !on_node.all {
+            return None;
         }
-        let node = NodeSegment::open(communicator, infos[first as usize], file, len);
-        Ok(node.map(|node| (node, starts)))
+        let mut starts = Vec::with_capacity(on_node.ranks.len());
+        let mut len = 0_usize;
+        for &rank in &on_node.ranks {
+            starts.push(len as u64);
+            len = len.checked_add(infos.bytes.get(rank) as usize)?;
+            if len > isize::MAX as usize {
+                return None;
+            }
+        }
+        Some((NodeSegment::open(communicator, made, len)?, starts))
     }
 
     /// Maps `len` bytes of regions and the node's words and gate behind them.
     fn open<N: Netmod>(
         communicator: &Communicator<N>,
-        info: MemberInfo,
-        file: Option<Shared>,
+        (place, file): (Option<Place>, Option<Shared>),
         len: usize,
     ) -> Option<NodeSegment> {
         let device = communicator.device();
@@ -193,7 +185,7 @@ impl NodeSegment {
         let (segment, file) = match file {
             Some(file) => (file.map(all).ok()?, file.into_file()),
             None => {
-                let file = info.memory?.open().ok()?;
+                let file = place?.open().ok()?;
                 (Segment::map(&file, all).ok()?, file)
             }
         };
@@ -205,96 +197,53 @@ impl NodeSegment {
     }
 }
 
-/// The node's words of a window whose memory the node does not share: in a small
-/// segment of their own, which the first member on the node makes.
-pub(super) struct OwnWords {
-    first: u32,
-    /// Made here, before the others hear of it.
-    made: Option<(File, Segment)>,
-    place: Option<Place>,
-}
-
-impl OwnWords {
-    /// Makes the segment, if that is for this process to do.
-    pub(super) fn make<N: Netmod>(communicator: &Communicator<N>) -> Result<OwnWords, Error> {
-        let first = first_on_node(communicator)?;
-        let none = OwnWords { first, made: None, place: None };
-        let device = communicator.device();
-        if first != communicator.rank() {
-            return Ok(none);
-        }
-        let near = |rank| communicator.world_rank(rank).map(|peer| device.on_node(peer));
-        let mut others = first + 1..communicator.size();
-        if !others.try_fold(false, |found, rank| Ok::<_, Error>(found || near(rank)?))? {
-            return Ok(none);
-        }
-        let make = |len| {
-            let shared = Shared::create("rankway-words").ok()?;
-            let (place, segment) = (shared.place(), shared.map(len).ok()?);
-            Some(OwnWords { first, made: Some((shared.into_file(), segment)), place: Some(place) })
-        };
-        Ok(words_len(communicator).and_then(make).unwrap_or(none))
-    }
-
-    /// What the other members are to be told.
-    pub(super) fn place(&self) -> Option<Place> {
-        self.place
-    }
-
-    /// The words, when all members on the node have them. Collective where any member
-    /// told of a segment.
-    pub(super) fn share<N: Netmod>(
-        self,
-        communicator: &Communicator<N>,
-        infos: &[MemberInfo],
-    ) -> Result<Option<(Segment, NodeWords)>, Error> {
-        if infos.iter().all(|info| info.memory.is_none()) {
-            return Ok(None);
-        }
-        let device = communicator.device();
-        let len = words_len(communicator);
-        let place = infos[self.first as usize].memory;
-        let opened = match self.made {
-            Some((file, segment)) => Some((file, segment)),
-            None => place.zip(len).and_then(|(place, len)| {
-                let file = place.open().ok().filter(|file| segment::is_final(file, len))?;
-                let segment = Segment::map(&file, len).ok()?;
-                Some((file, segment))
-            }),
-        };
-        // The file stays open until all have opened it.
-        let shared = communicator.allgather(&[u8::from(opened.is_some())])?;
-        for (rank, shared) in (0..).zip(&shared) {
-            if device.on_node(communicator.world_rank(rank)?) && shared.as_slice() != [1] {
-                return Ok(None);
-            }
-        }
-        Ok(opened.map(|(_, segment)| {
-            let (job_size, node_size) = (device.boot().size(), device.node_size());
-            // SAFETY: the segment has that length for good, was zeros and is kept with
-            // the window.
-            let words = unsafe { NodeWords::at(segment.start(), job_size, node_size) };
-            (segment, words)
-        }))
-    }
+/// The node's words of a window whose memory the node does not share, in a small segment of
+/// their own, which the first member on the node makes; where all members there have them.
+/// All members of the communicator call it at once.
+pub(super) fn own_words<N: Netmod>(
+    communicator: &Communicator<N>,
+    on_node: &OnNode,
+) -> Result<Option<(Segment, NodeWords)>, Error> {
+    let device = communicator.device();
+    let len = words_len(communicator).filter(|_| on_node.ranks.len() > 1);
+    let make = |len| {
+        let shared = on_node.make(communicator, "rankway-words")?;
+        let (place, segment) = (shared.place(), shared.map(len).ok()?);
+        Some((place, segment, shared.into_file()))
+    };
+    let made = len.and_then(make);
+    let place = on_node.tell(communicator, made.as_ref().map(|(place, ..)| *place));
+    let opened = match made {
+        Some((_, segment, file)) => Some((segment, file)),
+        None => place.as_ref().ok().and_then(|place| {
+            let len = len?;
+            let file = (*place)?.open().ok().filter(|file| segment::is_final(file, len))?;
+            Some((Segment::map(&file, len).ok()?, file))
+        }),
+    };
+    // The file stays open until all have opened it.
+    let shared = on_node.agree(communicator, opened.is_some());
+    let opened = opened.filter(|_| matches!(shared, Ok(true)));
+    place.and(shared)?;
+    Ok(opened.map(|(segment, _)| {
+        let (job_size, node_size) = (device.boot().size(), device.node_size());
+        // SAFETY: the segment has that length for good, was zeros and is kept with
+        // the window.
+        let words = unsafe { NodeWords::at(segment.start(), job_size, node_size) };
+        (segment, words)
+    }))
 }
 
 /// The locks and the barrier of a new window whose members are all on this node and share
 /// words.
 pub(super) fn on_one_node<N: Netmod>(
     communicator: &Communicator<N>,
+    on_node: &OnNode,
     words: Option<NodeWords>,
 ) -> Result<Option<(NodeLocks, NodeBarrier)>, Error> {
     let device = communicator.device();
-    let Some(words) = words else { return Ok(None) };
-    let mut peers = Vec::new();
-    for rank in 0..communicator.size() {
-        let peer = communicator.world_rank(rank)?;
-        if !device.on_node(peer) {
-            return Ok(None);
-        }
-        peers.push(peer);
-    }
+    let Some(words) = words.filter(|_| on_node.all) else { return Ok(None) };
+    let mut peers = on_node.peers(communicator)?;
     let node_ranks = device.node_rank(peers[0]).zip(device.node_rank(device.boot().rank()));
     let Some((first, mine)) = node_ranks else { return Ok(None) };
     // The others, from the next one on.
@@ -310,14 +259,4 @@ fn words_len<N: Netmod>(communicator: &Communicator<N>) -> Option<usize> {
     let device = communicator.device();
     let len = NodeWords::bytes(device.boot().size(), device.node_size())?;
     len.checked_next_multiple_of(PAGE).filter(|&len| len <= isize::MAX as usize)
-}
-
-/// The first member on this process's node; it makes the segment.
-pub(super) fn first_on_node<N: Netmod>(communicator: &Communicator<N>) -> Result<u32, Error> {
-    for rank in 0..communicator.size() {
-        if communicator.device().on_node(communicator.world_rank(rank)?) {
-            return Ok(rank);
-        }
-    }
-    Ok(communicator.rank())
 }

@@ -8,6 +8,7 @@ mod exchange;
 mod fence;
 mod make;
 mod memory;
+mod on_node;
 
 use super::access::Access;
 use super::node_barrier::NodeBarrier;
