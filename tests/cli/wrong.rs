@@ -75,7 +75,7 @@ const WRONG: &[(&[&str], i32, &[&str])] = &[
     (&["memory", "--kind", "nonsense"], 2, &["--kind", "stride"]),
     (&["memory", "--touch", "some"], 2, &["--touch", "none"]),
     (&["memory", "--svg", "/nonexistent/a.svg"], 2, &["--svg", "No such file"]),
-    (&["memory", "--live", "3"], 2, &["--live", "4..=64"]),
+    (&["memory", "--live", "3"], 2, &["--live", "4..=256"]),
     (&["memory", "--live", "4", "--svg", "/tmp/a.svg"], 2, &["--live", "--svg"]),
     (&["memory", "--live", "4", "--network", ""], 2, &["--network"]),
     (&["memory", "--network", "tcp"], 2, &["--live"]),
