@@ -307,7 +307,9 @@ fn a_stopped_rank_is_missing_not_dead() {
 #[test]
 fn nothing_is_left_when_the_caller_is_killed() {
     for signal in [libc::SIGKILL, libc::SIGINT, libc::SIGTERM] {
-        let mut caller = play("sleepers").stdout(Stdio::piped()).spawn().unwrap();
+        let mut caller = play("sleepers");
+        interruptible(&mut caller);
+        let mut caller = caller.stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(caller.stdout.take().unwrap()).lines();
         let words = lines.map_while(Result::ok).filter_map(|line| {
             let words: Vec<String> = line.split(' ').map(str::to_string).collect();

@@ -23,6 +23,7 @@ fn running() -> std::result::Result<(Child, Vec<u32>), libtest_mimic::Failed> {
     command.arg(env!("CARGO_BIN_EXE_rankway"));
     command.args(["rate", "--network", "shm", "--rounds", "100000", "--models", "direct"]);
     command.process_group(0).stdout(std::process::Stdio::null());
+    processes::interruptible(&mut command);
     let child = command.stderr(std::process::Stdio::piped()).spawn()?;
     let start = Instant::now();
     let mine = |members: &[u32]| {

@@ -217,14 +217,7 @@ fn interrupted() {
         let args = ["transpose", "--size", "32M", "--repetitions", "100000"];
         let mut command = command::command("pack", &args);
         command.process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
-        // SAFETY: a call that is safe in a forked process; who started the tests may
-        // have had it ignored.
-        unsafe {
-            command.pre_exec(|| {
-                libc::signal(libc::SIGINT, libc::SIG_DFL);
-                Ok(())
-            })
-        };
+        processes::interruptible(&mut command);
         let mut child = command.spawn().expect("the command starts");
         let start = Instant::now();
         // The command and those MPIs that are there.

@@ -8,7 +8,7 @@ mod networks;
 mod processes;
 
 pub use networks::{Far, cannot_join, cut, join};
-pub use processes::{alive, die};
+pub use processes::{alive, die, interruptible};
 use rankway::boot::local::{self, Options, Outcome};
 use rankway::boot::{Boot, Control, Group};
 use std::process::{Child, Command, Output, Stdio};

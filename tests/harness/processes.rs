@@ -20,6 +20,18 @@ pub fn told(why: &str, output: &Output) -> String {
     format!("{why}\n--- stdout\n{}--- stderr\n{}", text(&output.stdout), text(&output.stderr))
 }
 
+/// Has a command end by SIGINT, though who started the tests may have had it ignored.
+pub fn interruptible(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: a call that is safe in a forked process.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        })
+    };
+}
+
 /// Ends its process group when the test program that holds its standard input is
 /// gone, killed or not: with a second for those who sweep behind their children.
 const GUARD: &str = "trap '' TERM INT HUP; read -r _; kill 0; sleep 2; kill -9 0";
