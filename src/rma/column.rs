@@ -68,3 +68,28 @@ impl Column {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_values_are_maps_and_few_a_table() {
+        const MANY: u64 = 3 * TABLE_RANKS as u64;
+        let all: [(&dyn Fn(u64) -> u64, usize); 4] = [
+            (&|_| u64::MAX, 0),
+            (&|rank| u64::MAX - rank % 2, 300),
+            (&|rank| 4096 + 8 * (rank / 64 % 3), 300),
+            (&|rank| rank * rank * 0x9e37_79b9_7f4a_7c15, 13 * MANY as usize),
+        ];
+        for (of, heap) in all {
+            for size in [1, 2, 1000, MANY] {
+                let column = Column::of(&Lanes::new((0..size).map(of)).unwrap()).unwrap();
+                assert!((0..size).all(|rank| column.get(rank as u32) == of(rank)), "{column:?}");
+                let same = (1..size).all(|rank| of(rank) == of(0));
+                assert_eq!(column.uniform(), same.then_some(of(0)));
+                assert!(size < MANY || column.heap() <= heap, "{} bytes", column.heap());
+            }
+        }
+    }
+}
