@@ -152,13 +152,33 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         return cache::run(&args.simulated, args.json);
     }
     let counted = count_all()?;
+    let report = report(&counted);
+    let mut out = Vec::new();
+    write_out(args, &report, &counted, &mut out).map_err(|e| e.to_string())?;
+    output::emit(&out)?;
+    let above = above(&report);
+    if args.check && !above.is_empty() {
+        return Err(above.join("; "));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What `--json` prints.
+pub(crate) fn value(args: &Args) -> Result<serde_json::Value, String> {
+    match args.cache {
+        true => cache::value(&args.simulated),
+        false => output::value(&report(&count_all()?)),
+    }
+}
+
+fn report(counted: &[Counted]) -> Report {
     let by_model = |pick: fn(&Counted) -> &Trace| {
         counted.iter().map(|c| (c.model, pick(c).count as u64)).collect::<BTreeMap<_, _>>()
     };
     let lines = |pick: fn(&Counted) -> &Trace| {
         counted.iter().map(|c| (c.model, lines::of(pick(c)))).collect::<BTreeMap<_, _>>()
     };
-    let report = Report {
+    Report {
         translation: by_model(|c| &c.translation),
         put_checked: by_model(|c| &c.checked),
         put_unchecked: by_model(|c| &c.unchecked),
@@ -175,15 +195,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
             put_unchecked_indexed: INDEXED_UNCHECKED_LIMIT,
         },
         compiler: env!("RANKWAY_RUSTC"),
-    };
-    let mut out = Vec::new();
-    write_out(args, &report, &counted, &mut out).map_err(|e| e.to_string())?;
-    output::emit(&out)?;
-    let above = above(&report);
-    if args.check && !above.is_empty() {
-        return Err(above.join("; "));
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The counts of what is inline in C.

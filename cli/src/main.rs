@@ -17,6 +17,7 @@ mod node;
 mod operations;
 mod output;
 mod pack;
+mod paper;
 mod plot;
 mod rate;
 mod scatter;
@@ -75,6 +76,8 @@ enum Command {
     Pack(pack::Args),
     /// How fast MPI programs are on our components and on Open MPI's own
     Mpi(mpi::Args),
+    /// Tables and figures of the papers that this is built on, beside ours from this machine
+    Paper(paper::Args),
     /// Who talks in which communicator: records MPI programs and tells what they did
     Trace(trace::Args),
 }
@@ -96,6 +99,7 @@ fn main() -> ExitCode {
         Command::Maps(args) => maps::run(&args),
         Command::Pack(args) => pack::run(&args),
         Command::Mpi(args) => mpi::run(&args),
+        Command::Paper(args) => paper::run(&args),
         Command::Trace(args) => trace::run(&args),
     };
     match result {

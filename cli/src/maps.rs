@@ -125,36 +125,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         crate::output::emit(&out)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let sources = sources(args);
-    let alone = sources.len() == 1;
-    let chart = args.svg.is_some();
-    let depth = Depth {
-        all: args.all || args.times || alone || chart,
-        times: !args.bytes && (args.times || alone || chart),
+    let report = match report(args) {
+        Ok(report) => report,
+        Err(Wrong::Input(why)) => return Err(why),
+        Err(Wrong::Arguments(why)) => {
+            eprintln!("error: {why}\n\nFor more information, try 'rankway maps --help'.");
+            return Ok(ExitCode::from(2));
+        }
     };
-    let each = args.strategy.len() + if depth.all { Representation::ALL.len() } else { 0 };
-    let bar = progress((sources.len() * (each + 1)) as u32, String::new());
-    let mut measured = Vec::with_capacity(sources.len());
-    for source in &sources {
-        bar.set_message(source.name.clone());
-        let sample = match source.sample(args) {
-            Ok(sample) => sample,
-            Err(Wrong::Input(why)) => return Err(why),
-            Err(Wrong::Arguments(why)) => {
-                bar.finish_and_clear();
-                eprintln!("error: {why}\n\nFor more information, try 'rankway maps --help'.");
-                return Ok(ExitCode::from(2));
-            }
-        };
-        bar.inc(1);
-        let step = |what: &str| {
-            bar.set_message(what.to_owned());
-            bar.inc(1);
-        };
-        measured.push(measure(source, &sample, &args.strategy, depth, step)?);
-    }
-    bar.finish_and_clear();
-    let report = Report::new(measured, &args.strategy, args.seed);
     if let Some(path) = &args.svg {
         report.svg(path)?;
     }
@@ -169,4 +147,38 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     }
     crate::output::emit(&out)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What `--json` prints.
+pub(crate) fn value(args: &Args) -> Result<serde_json::Value, String> {
+    let report = report(args).map_err(|wrong| match wrong {
+        Wrong::Input(why) | Wrong::Arguments(why) => why,
+    })?;
+    crate::output::value(&report)
+}
+
+fn report(args: &Args) -> Result<Report, Wrong> {
+    let sources = sources(args);
+    let alone = sources.len() == 1;
+    let chart = args.svg.is_some();
+    let depth = Depth {
+        all: args.all || args.times || alone || chart,
+        times: !args.bytes && (args.times || alone || chart),
+    };
+    let each = args.strategy.len() + if depth.all { Representation::ALL.len() } else { 0 };
+    let bar = progress((sources.len() * (each + 1)) as u32, String::new());
+    let mut measured = Vec::with_capacity(sources.len());
+    for source in &sources {
+        bar.set_message(source.name.clone());
+        let sample = source.sample(args).inspect_err(|_| bar.finish_and_clear())?;
+        bar.inc(1);
+        let step = |what: &str| {
+            bar.set_message(what.to_owned());
+            bar.inc(1);
+        };
+        let of = measure(source, &sample, &args.strategy, depth, step).map_err(Wrong::Input)?;
+        measured.push(of);
+    }
+    bar.finish_and_clear();
+    Ok(Report::new(measured, &args.strategy, args.seed))
 }

@@ -161,29 +161,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     if let Some(ranks) = args.live {
         return live(args, ranks);
     }
-    let sweep = args.sweep || args.svg.is_some();
-    let largest = args.processes.unwrap_or(if sweep { SWEEP[7] } else { PAPER_PROCESSES });
-    if let Err(why) = check(args, largest) {
+    if let Err(why) = check(args) {
         eprintln!("error: {why}\n\nFor more information, try 'rankway memory --help'.");
         return Ok(ExitCode::from(2));
     }
-    let budget = (available() / 4).min(BUDGET_MAX);
-    let mut report = Report::new(args.communicators, args.ppn);
-    if sweep {
-        let kinds = if args.kind.is_empty() { &[Kind::Stride][..] } else { &args.kind };
-        let sizes = SWEEP.into_iter().filter(|&p| p < largest).chain([largest]);
-        for size in sizes {
-            let (of_size, _) = measure(args, size, kinds, budget)?;
-            report.sweep.extend(of_size.iter().map(|kind| SweepPoint::new(size, kind)));
-        }
-        // Kind by kind, sizes ascending within.
-        report.sweep.sort_by_key(|point| kinds.iter().position(|&k| k == point.kind));
-    } else {
-        let kinds = if args.kind.is_empty() { &Kind::ALL[..] } else { &args.kind };
-        let (kinds, world) = measure(args, largest, kinds, budget)?;
-        report.world(&world);
-        report.kinds = kinds;
-    }
+    let mut report = report(args)?;
     report.figures = figures()?;
     if let Some(path) = &args.svg {
         report.svg(path)?;
@@ -203,6 +185,46 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What `--json` prints, without figures to reach.
+pub(crate) fn value(args: &Args) -> Result<serde_json::Value, String> {
+    check(args)?;
+    crate::output::value(&report(args)?)
+}
+
+impl Args {
+    fn is_sweep(&self) -> bool {
+        self.sweep || self.svg.is_some()
+    }
+
+    /// Processes of the largest job.
+    fn largest(&self) -> u32 {
+        self.processes.unwrap_or(if self.is_sweep() { SWEEP[7] } else { PAPER_PROCESSES })
+    }
+}
+
+/// What was asked for, without figures to reach.
+fn report(args: &Args) -> Result<Report, String> {
+    let largest = args.largest();
+    let budget = (available() / 4).min(BUDGET_MAX);
+    let mut report = Report::new(args.communicators, args.ppn);
+    if args.is_sweep() {
+        let kinds = if args.kind.is_empty() { &[Kind::Stride][..] } else { &args.kind };
+        let sizes = SWEEP.into_iter().filter(|&p| p < largest).chain([largest]);
+        for size in sizes {
+            let (of_size, _) = measure(args, size, kinds, budget)?;
+            report.sweep.extend(of_size.iter().map(|kind| SweepPoint::new(size, kind)));
+        }
+        // Kind by kind, sizes ascending within.
+        report.sweep.sort_by_key(|point| kinds.iter().position(|&k| k == point.kind));
+    } else {
+        let kinds = if args.kind.is_empty() { &Kind::ALL[..] } else { &args.kind };
+        let (kinds, world) = measure(args, largest, kinds, budget)?;
+        report.world(&world);
+        report.kinds = kinds;
+    }
+    Ok(report)
+}
+
 /// What a peer costs in a real job.
 fn live(args: &Args, ranks: u32) -> Result<ExitCode, String> {
     let networks = args.network.iter().map(|network| live::measure(network, ranks));
@@ -219,7 +241,8 @@ fn live(args: &Args, ranks: u32) -> Result<ExitCode, String> {
 }
 
 /// What clap cannot see.
-fn check(args: &Args, processes: u32) -> Result<(), String> {
+fn check(args: &Args) -> Result<(), String> {
+    let processes = args.largest();
     if let Touch::Some(peers) = args.touch
         && peers > processes
     {

@@ -80,15 +80,7 @@ struct Row {
 const SLICE: Duration = Duration::from_millis(30);
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
-    let bar = if args.json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
-    let mut networks = Vec::new();
-    for network in &args.network {
-        bar.set_message(format!("measuring over {network}"));
-        bar.tick();
-        networks.push(fork(args, network)?);
-    }
-    bar.finish_and_clear();
-    let report = Report { window: args.window, networks };
+    let report = report(args)?;
     let mut out = Vec::new();
     if args.json {
         let text = serde_json::to_string_pretty(&report).map_err(|e| e.to_string())?;
@@ -98,6 +90,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     }
     output::emit(&out)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What `--json` prints.
+pub(crate) fn value(args: &Args) -> Result<serde_json::Value, String> {
+    output::value(&report(args)?)
+}
+
+fn report(args: &Args) -> Result<Report, String> {
+    let bar = if args.json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+    let mut networks = Vec::new();
+    for network in &args.network {
+        bar.set_message(format!("measuring over {network}"));
+        bar.tick();
+        networks.push(fork(args, network)?);
+    }
+    bar.finish_and_clear();
+    Ok(Report { window: args.window, networks })
 }
 
 impl Report {

@@ -261,6 +261,11 @@ pub(crate) fn emit(text: &[u8]) -> Result<(), String> {
     }
 }
 
+/// A report as `--json` has it.
+pub(crate) fn value(report: &impl serde::Serialize) -> Result<serde_json::Value, String> {
+    serde_json::to_value(report).map_err(|e| e.to_string())
+}
+
 /// A bar on stderr, shown on terminals only.
 pub(crate) fn progress(len: impl Into<u64>, what: String) -> ProgressBar {
     let bar = ProgressBar::new(len.into()).with_message(what);

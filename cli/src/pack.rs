@@ -328,6 +328,26 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         );
         return Ok(ExitCode::from(2));
     }
+    let report = report(args)?;
+    if args.json {
+        let text = serde_json::to_string_pretty(&report).map_err(|e| e.to_string())?;
+        writeln!(out, "{text}").map_err(|e| e.to_string())?;
+    } else {
+        report.print(&mut out).map_err(|e| e.to_string())?;
+    }
+    if let (Some(path), Some(named)) = (&args.svg, args.patterns.first()) {
+        report.draw(named.name, path).map_err(|e| e.to_string())?;
+    }
+    output::emit(&out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What `--json` prints.
+pub(crate) fn value(args: &Args) -> Result<serde_json::Value, String> {
+    output::value(&report(args)?)
+}
+
+fn report(args: &Args) -> Result<Report, String> {
     // (What every copy would refuse, before MPIs are started.)
     let plan = std::env::var_os(Plan::VARIABLE).unwrap_or_default();
     if !plan.is_empty() {
@@ -377,17 +397,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         let names: Vec<&'static str> = patterns.iter().map(|(name, _)| *name).collect();
         report.judge(&names);
     }
-    if args.json {
-        let text = serde_json::to_string_pretty(&report).map_err(|e| e.to_string())?;
-        writeln!(out, "{text}").map_err(|e| e.to_string())?;
-    } else {
-        report.print(&mut out).map_err(|e| e.to_string())?;
-    }
-    if let (Some(path), Some(named)) = (&args.svg, args.patterns.first()) {
-        report.draw(named.name, path).map_err(|e| e.to_string())?;
-    }
-    output::emit(&out)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(report)
 }
 
 fn list(out: &mut impl Write) -> std::io::Result<()> {

@@ -126,6 +126,17 @@ pub(crate) struct Plan {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     fixture::find_null_provider();
+    let Some(report) = report(args)? else { return Ok(ExitCode::SUCCESS) };
+    show(args, &report).map_err(|e| e.to_string())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What `--json` prints; null in all ranks of a launcher's job but the first.
+pub(crate) fn value(args: &Args) -> Result<serde_json::Value, String> {
+    output::value(&report(args)?)
+}
+
+fn report(args: &Args) -> Result<Option<Report>, String> {
     let plans = plans(args)?;
     let launched = boot::launched();
     let mut reports = Vec::new();
@@ -136,7 +147,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         boot.finalize().map_err(|e| e.to_string())?;
         match report {
             Some(report) => reports.push(report),
-            None => return Ok(ExitCode::SUCCESS),
+            None => return Ok(None),
         }
     } else {
         for plan in &plans {
@@ -147,9 +158,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     bar.set_message("counting instructions");
     let counted = count::count_all();
     bar.finish_and_clear();
-    let report = Report::new(reports, counted);
-    show(args, &report).map_err(|e| e.to_string())?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Some(Report::new(reports, counted)))
 }
 
 fn plans(args: &Args) -> Result<Vec<Plan>, String> {

@@ -68,6 +68,15 @@ enum Command {
     Simulate(simulate::Args),
 }
 
+/// What `--json` prints, of commands whose answer other commands ask for.
+pub(crate) fn value(args: &Args) -> Result<serde_json::Value, String> {
+    match &args.command {
+        Command::Comms(args) => comms::value(args),
+        Command::Simulate(args) => simulate::value(args),
+        _ => Err("only comms and simulate are asked for by other commands".to_owned()),
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     match &args.command {
         Command::Record(args) => return record::run(args),

@@ -7,8 +7,7 @@ mod output;
 mod plot;
 
 use rankway_cli::observe::figures::{
-    MPICH_4_0_TRANSLATION, MPICH_5_1_TRANSLATION, TABLE_III, TABLE_V_BLUES_2_THEORETICAL,
-    TABLE_V_BLUES_8_THEORETICAL,
+    MPICH_4_0_TRANSLATION, MPICH_5_1_TRANSLATION, TABLE_III, TABLE_V, TABLE_V_BLUES_2_THEORETICAL,
 };
 
 const MODELS: [&str; 7] = ["vc-vcrt", "direct", "offset", "stride", "blockstride", "lut", "mlut"];
@@ -52,7 +51,7 @@ fn published_rates_as_charts() {
     let linear = file("linear");
     let series = [
         ("Blues, 2 processes", rates(TABLE_V_BLUES_2_THEORETICAL)),
-        ("Blues, 8 processes", rates(TABLE_V_BLUES_8_THEORETICAL)),
+        ("Blues, 8 processes", rates(TABLE_V[3])),
     ];
     let title = "Put issue rate, infinitely fast network";
     plot::bars(&linear, title, &MODELS, &series, "million puts per second").unwrap();

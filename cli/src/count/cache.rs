@@ -17,7 +17,7 @@ use rankway::rma::Access;
 use rankway_cli::observe::cache::Geometry;
 use rankway_cli::observe::lines::{self, Lines};
 use rankway_cli::observe::step::Trace;
-use report::{LinesRow, Published, Report, Row};
+use report::{All, LinesRow, Published, Report, Row};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
@@ -44,6 +44,10 @@ pub(super) struct Args {
     /// Only these rank maps
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = MODELS, requires = "cache")]
     models: Vec<String>,
+    /// All misses of so many puts to each of the other ranks too, from empty caches on,
+    /// through one communicator of up to 1k ranks
+    #[arg(long, value_name = "N", value_parser = arguments::number, requires = "cache")]
+    puts: Option<u32>,
 }
 
 /// The sizes taken where neither the machine nor an option says any: of a
@@ -72,6 +76,26 @@ const TRACED: [u32; 24] = [
 ];
 
 pub(super) fn run(args: &Args, json: bool) -> Result<ExitCode, String> {
+    let report = report(args)?;
+    let mut out = Vec::new();
+    let written = if json {
+        serde_json::to_string_pretty(&report)
+            .map_err(|e| e.to_string())
+            .map(|text| writeln!(out, "{text}"))?
+    } else {
+        report.print(&mut out)
+    };
+    written.map_err(|e| e.to_string())?;
+    output::emit(&out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What `--json` prints.
+pub(super) fn value(args: &Args) -> Result<serde_json::Value, String> {
+    output::value(&report(args)?)
+}
+
+fn report(args: &Args) -> Result<Report, String> {
     let (caches, caches_from) = caches(args);
     let traces = trace_ranks(TRACED_SIZE, &TRACED)?;
     let models =
@@ -85,7 +109,11 @@ pub(super) fn run(args: &Args, json: bool) -> Result<ExitCode, String> {
             let map = fixture::map_over(model, ranks, [0, 1])?;
             let processes: Vec<Process> = (0..map.len()).filter_map(|r| map.get(r)).collect();
             for &communicators in &args.communicators {
-                rows.push(calls.row(model, &processes, communicators, &caches));
+                let mut row = calls.row(model, &processes, communicators, &caches);
+                if let Some(puts) = args.puts.filter(|_| ranks <= TRACED_SIZE) {
+                    row.all = Some(calls.all(model, &processes, puts, &caches));
+                }
+                rows.push(row);
                 bar.inc(1);
             }
         }
@@ -96,7 +124,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<ExitCode, String> {
         Some(_) => Vec::new(),
         None => counters::count(&args.ranks)?,
     };
-    let report = Report {
+    Ok(Report {
         caches,
         caches_from,
         lines: calls.lines,
@@ -106,18 +134,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<ExitCode, String> {
         not_counted,
         published: Published::table_iv(),
         compiler: env!("RANKWAY_RUSTC"),
-    };
-    let mut out = Vec::new();
-    let written = if json {
-        serde_json::to_string_pretty(&report)
-            .map_err(|e| e.to_string())
-            .map(|text| writeln!(out, "{text}"))?
-    } else {
-        report.print(&mut out)
-    };
-    written.map_err(|e| e.to_string())?;
-    output::emit(&out)?;
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
 /// Three levels, and where they are from.
@@ -180,6 +197,20 @@ impl Calls {
         let peers =
             PEERS.iter().map(|peer| (peer.name, simulate(&peer.touches(model), peer.own())));
         Row::new(model, processes.len() as u32, communicators, put, translation, peers.collect())
+    }
+
+    /// All misses of `puts` puts to each rank but the first.
+    fn all(&self, model: &str, processes: &[Process], puts: u32, caches: &[Geometry]) -> All {
+        let all = |touches: &[Touch], own: u64| {
+            misses::all_of(&Stream { touches, own, processes }, puts.into(), caches)
+        };
+        let peers = PEERS.iter().map(|peer| (peer.name, all(&peer.touches(model), peer.own())));
+        All {
+            puts,
+            put: all(&self.put[model], size_of::<Access<Ofi>>() as u64),
+            translation: all(&self.translation[model], size_of::<Lookup>() as u64),
+            peers: peers.collect(),
+        }
     }
 }
 

@@ -56,3 +56,27 @@ pub(super) fn simulate(stream: &Stream<'_>, communicators: u64, caches: &[Geomet
     }
     Misses { levels: sums.iter().map(|&sum| sum as f64 / of as f64).collect(), whole }
 }
+
+/// Misses of each level in so many calls to each rank but the first, round after round through
+/// one communicator, caches empty before.
+///
+/// Rounds are simulated until one leaves the caches as it found them: all that follow are as it
+/// was, which makes the count that of all calls.
+pub(super) fn all_of(stream: &Stream<'_>, rounds: u64, caches: &[Geometry]) -> Vec<u64> {
+    let mut hierarchy = Hierarchy::new(caches);
+    let mut sums = vec![0; caches.len()];
+    for round in 1..=rounds {
+        let before = hierarchy.clone();
+        for rank in 1..stream.processes.len() as u32 {
+            stream.call(0, rank, |address, bytes| hierarchy.access(address, bytes));
+        }
+        let missed = hierarchy.take_misses();
+        let unchanged = hierarchy == before;
+        let alike = if unchanged { rounds - round + 1 } else { 1 };
+        sums.iter_mut().zip(missed).for_each(|(sum, missed)| *sum += missed * alike);
+        if unchanged {
+            break;
+        }
+    }
+    sums
+}

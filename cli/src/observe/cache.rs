@@ -71,7 +71,7 @@ impl Geometry {
 const EMPTY: u64 = u64::MAX;
 
 /// One cache.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
     sets: u64,
     associativity: usize,
@@ -106,7 +106,7 @@ impl Cache {
 }
 
 /// Caches of several levels, the nearest first.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hierarchy {
     levels: Vec<Cache>,
     misses: Vec<u64>,

@@ -1,6 +1,6 @@
 //! Published and measured figures of others, to print beside ours.
 //!
-//! Three sources:
+//! Sources:
 //! - **Guo et al. (2017)**: Guo, Archer, Blocksome, Parker, Bland, Raffenetti,
 //!   Balaji: *Memory Compression Techniques for Network Address Management in
 //!   MPI*, IPDPS 2017. Their baseline VC-VCRT is MPICH 3.2.
@@ -11,7 +11,14 @@
 //!   University of British Columbia: the figures that its text gives. Its plots
 //!   give none that can be read off exactly.
 //!
+//! - **Goodell et al. (2011)**: *Scalable Memory Use in MPI: A Case Study with
+//!   MPICH2*; **Geimer et al. (2011)**: *Scaling Performance Tool MPI Communicator
+//!   Management*; **Byna et al. (2004)**: *Improving the Performance of MPI Derived
+//!   Datatypes by Optimizing Memory-Access Cost*: the figures of their texts.
+//!
 //! `None` means that the source has no such figure.
+
+pub mod thesis;
 
 /// One figure per rank-map model of the paper, and its baseline.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,16 +81,22 @@ const fn without_mlut<T: Copy>(label: &'static str, figures: [T; 5]) -> ByModel<
 /// Table III.
 pub const TABLE_III: ByModel<u32> = paper("Guo et al. 2017, Table III", [7, 9, 11, 13, 11, 15]);
 
-/// Million puts of 8 bytes per second and process, Intel Xeon E5-2670: Guo et
-/// al. (2017), Table V. "Theoretical" is an infinitely fast network.
+/// Million puts of 8 bytes per second and process: Guo et al. (2017), Table V.
+/// "Theoretical" is an infinitely fast network; Blues is an Intel Xeon E5-2670,
+/// Mira a Blue Gene/Q.
+pub const TABLE_V: [ByModel<f64>; 8] = [
+    without_mlut("Mira, 8 processes, real", [0.8999, 0.8989, 0.8994, 0.8963, 0.8969]),
+    paper("Blues, 8 processes, real", [4.325, 4.338, 4.334, 4.322, 4.324, 4.318]),
+    without_mlut("Mira, 8 processes, theoretical", [11.08, 16.63, 15.48, 15.08, 16.00]),
+    paper("Blues, 8 processes, theoretical", [64.76, 98.79, 92.13, 89.64, 96.03, 84.51]),
+    without_mlut("Mira, 2 processes, real", [0.8899, 0.8879, 0.8884, 0.8863, 0.8969]),
+    paper("Blues, 2 processes, real", [4.302, 4.311, 4.313, 4.303, 4.304, 4.297]),
+    without_mlut("Mira, 2 processes, theoretical", [13.08, 16.63, 15.48, 15.08, 16.00]),
+    TABLE_V_BLUES_2_THEORETICAL,
+];
+/// The last line of [`TABLE_V`].
 pub const TABLE_V_BLUES_2_THEORETICAL: ByModel<f64> =
     paper("Blues, 2 processes, theoretical", [78.20, 98.89, 93.43, 89.91, 96.96, 85.27]);
-/// As [`TABLE_V_BLUES_2_THEORETICAL`] with 8 processes a node.
-pub const TABLE_V_BLUES_8_THEORETICAL: ByModel<f64> =
-    paper("Blues, 8 processes, theoretical", [64.76, 98.79, 92.13, 89.64, 96.03, 84.51]);
-/// As [`TABLE_V_BLUES_2_THEORETICAL`] over the real network.
-pub const TABLE_V_BLUES_2_REAL: ByModel<f64> =
-    paper("Blues, 2 processes, real", [4.302, 4.311, 4.313, 4.303, 4.304, 4.297]);
 
 /// A communicator made by odd/even splits, one of the other: million puts of 8
 /// bytes a second.
@@ -121,6 +134,10 @@ pub const TABLE_IV: [ByModel<u32>; 10] = [
     without_mlut("L1D, 2 processes, Mira", [6540, 186, 189, 190, 180]),
     without_mlut("L2, 2 processes, Mira", [218, 56, 54, 61, 66]),
 ];
+
+/// Data caches of the Intel Xeon E5-2670 of Blues, bytes and lines of a set, the third
+/// of all cores: Intel's data sheet.
+pub const XEON_E5_2670: [(u64, u64); 3] = [(32 << 10, 8), (256 << 10, 8), (20 << 20, 20)];
 
 /// Translation in MPICH 4.0.2, rank of the own process group: measured.
 pub const MPICH_4_0_TRANSLATION: ByModel<u32> = ByModel {
@@ -216,6 +233,62 @@ pub const SCALASCA: UnificationFigures = UnificationFigures {
     definitions_mb: 10.4,
     mappings_mb: 242.9,
 };
+
+/// What Table I of Guo et al. (2017) has columns of.
+pub const TABLE_I_COLUMNS: [&str; 6] = ["Dup", "Offset", "Stride", "Irreg.", "Topo", "Intercomm"];
+/// Applications with such communicators, of [`TABLE_I_APPLICATIONS`]: Guo et al.
+/// (2017), Table I, its marks counted.
+pub const TABLE_I: [u32; 6] = [18, 14, 7, 1, 2, 1];
+/// Applications of Table I.
+pub const TABLE_I_APPLICATIONS: u32 = 24;
+/// The line of NWChem in Table I.
+pub const TABLE_I_NWCHEM: [bool; 6] = [true, true, true, false, false, true];
+
+/// Table II of Guo et al. (2017): model of a communicator by its parent's (row) and by
+/// that of its ranks in the parent (column), both in the order of [`TABLE_II_MODELS`].
+/// `(a)`: the parent's table, shared.
+pub const TABLE_II: [[&str; 4]; 5] = [
+    ["direct", "offset", "stride", "lut"],
+    ["offset", "offset", "stride", "lut"],
+    ["stride", "lut", "lut", "lut"],
+    ["lut(a)", "lut(a)", "lut", "lut"],
+    ["mlut(a)", "mlut(a)", "mlut", "mlut"],
+];
+/// Rows of [`TABLE_II`]; its columns are the first four, the last one "irregular" there.
+pub const TABLE_II_MODELS: [&str; 5] = ["direct", "offset", "stride", "lut", "mlut"];
+
+/// Seconds of a time step's benchmark and KiB of a process: Goodell et al. (2011),
+/// Table 1, 512 processes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Npb {
+    /// MPICH2 and how it connects.
+    pub label: &'static str,
+    /// cg.D.512 and mg.D.512.
+    pub seconds: [f64; 2],
+    /// Of the same.
+    pub kib: [f64; 2],
+}
+
+/// [`Npb`] of Goodell et al. (2011), Table 1.
+pub const NPB: [Npb; 3] = [
+    Npb { label: "Trunk", seconds: [536.77, 18.69], kib: [5149.2, 5154.2] },
+    Npb { label: "Eager", seconds: [520.55, 19.19], kib: [5144.7, 5154.3] },
+    Npb { label: "Lazy", seconds: [556.82, 19.49], kib: [4588.2, 4602.3] },
+];
+
+/// Milliseconds of MPI_Group_translate_ranks for the largest of 131,072 ranks, on Blue
+/// Gene/P and on a Cray XT5: Geimer et al. (2011), section 3.
+pub const TRANSLATE_MS: [f64; 2] = [3.0, 1.0];
+/// Gigabytes that communicator records of 49,152 processes exceeded: Geimer et al.
+/// (2011), section 5.
+pub const BITSTRINGS_GB: f64 = 1.4;
+
+/// How many times as fast as MPICH's derived datatypes the packing of a transpose was, at
+/// least and at most over five sizes: Byna et al. (2004), Figure 1 ("380% to 550%").
+pub const TRANSPOSE_SPEEDUP: [f64; 2] = [3.8, 5.5];
+/// Most bandwidth of a transpose sent to that of MPICH's: Byna et al. (2004), Figure 7
+/// ("as much as 85% higher").
+pub const TRANSPOSE_BANDWIDTH: f64 = 1.85;
 
 /// Bytes of an address-vector entry: Guo et al. (2017), section III-B.
 pub const AVE_BYTES: usize = 12;

@@ -1,7 +1,7 @@
 //! `rankway trace comms`: the tree of communicators, and the census of their maps.
 
 use super::calls::{Call, Process, Program, key};
-use super::load::Source;
+use super::load::{Source, Traces};
 use super::replay::{Visitor, replay};
 use super::site::{Sites, told};
 use crate::output::{NONE, Table, bytes, count};
@@ -75,10 +75,7 @@ pub(super) struct Comms {
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
     let traces = args.source.load()?;
-    let program = Program::of(&traces);
-    let mut tree = Tree::new(&program);
-    replay(&program, false, &mut [&mut tree])?;
-    let comms = Comms::new(&program, tree);
+    let comms = Comms::of(&traces)?;
     if args.json {
         return traces.json("comms", comms);
     }
@@ -88,6 +85,12 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     table.print(&mut out).map_err(|e| e.to_string())?;
     comms.census_table().print(&mut out).map_err(|e| e.to_string())?;
     crate::output::emit(&out)
+}
+
+/// What `--json` prints.
+pub(crate) fn value(args: &Args) -> Result<serde_json::Value, String> {
+    let traces = args.source.load()?;
+    crate::output::value(&traces.answer("comms", Comms::of(&traces)?))
 }
 
 /// Communicators, windows and files by number, and what goes through them as calls come by.
@@ -158,6 +161,13 @@ impl Visitor for Tree {
 }
 
 impl Comms {
+    fn of(traces: &Traces) -> Result<Comms, String> {
+        let program = Program::of(traces);
+        let mut tree = Tree::new(&program);
+        replay(&program, false, &mut [&mut tree])?;
+        Ok(Comms::new(&program, tree))
+    }
+
     pub(super) fn new(program: &Program<'_>, tree: Tree) -> Comms {
         let (unified, all) = (&program.unified, tree.0);
         let (census, alive_at_once) = census(program, &all);

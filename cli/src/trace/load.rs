@@ -245,16 +245,21 @@ impl Traces {
     /// # Errors
     /// What JSON cannot say, or standard output.
     pub(crate) fn json(&self, command: &str, body: impl Serialize) -> Result<(), String> {
-        let answer = Answer {
+        let mut out =
+            serde_json::to_vec_pretty(&self.answer(command, body)).map_err(|e| e.to_string())?;
+        out.push(b'\n');
+        crate::output::emit(&out)
+    }
+
+    /// What a command says of them.
+    pub(crate) fn answer<T>(&self, command: &str, body: T) -> Answer<'_, T> {
+        Answer {
             command: format!("trace {command}"),
             version: env!("CARGO_PKG_VERSION"),
             jobs: self.jobs.iter().map(Job::summary).collect(),
             damaged: &self.damaged,
             body,
-        };
-        let mut out = serde_json::to_vec_pretty(&answer).map_err(|e| e.to_string())?;
-        out.push(b'\n');
-        crate::output::emit(&out)
+        }
     }
 }
 

@@ -111,19 +111,7 @@ struct Report {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
-    let mut report = Report {
-        command: "trace simulate",
-        version: env!("CARGO_PKG_VERSION"),
-        worlds: args.worlds,
-        selves: args.selves,
-        rows: Vec::new(),
-        figures: Vec::new(),
-        paper: SCALASCA,
-    };
-    for &processes in &args.processes {
-        report.rows.push(Program { processes, ..Program::of(args) }.row()?);
-    }
-    report.judge();
+    let report = report(args)?;
     if let Some(path) = &args.svg {
         report.draw(path)?;
     }
@@ -140,6 +128,28 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         out.extend_from_slice(format!("# chart: {}\n", path.display()).as_bytes());
     }
     output::emit(&out)
+}
+
+/// What `--json` prints.
+pub(crate) fn value(args: &Args) -> Result<serde_json::Value, String> {
+    output::value(&report(args)?)
+}
+
+fn report(args: &Args) -> Result<Report, String> {
+    let mut report = Report {
+        command: "trace simulate",
+        version: env!("CARGO_PKG_VERSION"),
+        worlds: args.worlds,
+        selves: args.selves,
+        rows: Vec::new(),
+        figures: Vec::new(),
+        paper: SCALASCA,
+    };
+    for &processes in &args.processes {
+        report.rows.push(Program { processes, ..Program::of(args) }.row()?);
+    }
+    report.judge();
+    Ok(report)
 }
 
 /// What every process makes.

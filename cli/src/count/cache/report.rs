@@ -51,6 +51,17 @@ pub(super) struct Row {
     peers: BTreeMap<&'static str, Vec<f64>>,
     /// Of `translation` to each of `peers`; absent where those miss nothing.
     ratios: BTreeMap<&'static str, Vec<Option<f64>>>,
+    /// Where it was asked for.
+    pub(super) all: Option<All>,
+}
+
+/// All misses by level of so many puts to each of the other ranks, from empty caches on.
+#[derive(Serialize)]
+pub(super) struct All {
+    pub(super) puts: u32,
+    pub(super) put: Vec<u64>,
+    pub(super) translation: Vec<u64>,
+    pub(super) peers: BTreeMap<&'static str, Vec<u64>>,
 }
 
 impl Row {
@@ -70,7 +81,7 @@ impl Row {
         let whole = peers.values().chain([&put, &translation]).all(|misses| misses.whole);
         let peers = peers.into_iter().map(|(name, misses)| (name, misses.levels)).collect();
         let (put, translation) = (put.levels, translation.levels);
-        Row { model, ranks, communicators, whole, put, translation, peers, ratios }
+        Row { model, ranks, communicators, whole, put, translation, peers, ratios, all: None }
     }
 }
 
@@ -101,6 +112,10 @@ impl Report {
         writeln!(out)?;
         self.misses_table().print(out)?;
         writeln!(out)?;
+        if self.misses.iter().any(|row| row.all.is_some()) {
+            self.all_table().print(out)?;
+            writeln!(out)?;
+        }
         if self.not_counted.is_none() {
             self.counted_table().print(out)?;
             writeln!(out)?;
@@ -191,6 +206,29 @@ impl Report {
         }
         if let Some(why) = &self.not_counted {
             table.note(format!("not counted by hardware: {why}"));
+        }
+        table
+    }
+
+    fn all_table(&self) -> Table {
+        let mut head = vec!["model".to_owned(), "ranks".to_owned()];
+        for level in LEVELS {
+            head.extend([format!("{level}:\nput"), "ours".to_owned(), "VC".to_owned()]);
+        }
+        let mut table = Table::new(&head);
+        let puts = self.misses.iter().find_map(|row| Some(row.all.as_ref()?.puts)).unwrap_or(0);
+        table.title(format!(
+            "All misses of {} puts to each of the other ranks, caches empty before, simulated",
+            output::count(puts.into())
+        ));
+        for row in &self.misses {
+            let Some(all) = &row.all else { continue };
+            let mut cells = vec![row.model.to_owned(), output::count(row.ranks.into())];
+            for level in 0..LEVELS.len() {
+                let counts = [&all.put, &all.translation, &all.peers["vc_vcrt"]];
+                cells.extend(counts.map(|count| output::count(count[level])));
+            }
+            table.row(&cells);
         }
         table
     }
