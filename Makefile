@@ -13,7 +13,7 @@ OPENMPI_DIR ?= $(if $(PREFIX),$(PREFIX)/lib/openmpi,$(CURDIR)/target/openmpi)
 # The profile they are built with: release, or checked, which is sooner done.
 OPENMPI_PROFILE ?= release
 
-.PHONY: help deps build rate count profile count-c count-mpi memory maps pack info openmpi preload bench-preload bench-track test test-c test-matrix test-random test-openmpi test-mpi \
+.PHONY: help deps build rate count profile count-c count-mpi memory maps pack papers info openmpi preload bench-preload bench-track test test-c test-matrix test-random test-openmpi test-mpi \
 	test-mpi-short test-mpi-preload test-mpi-track test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi heap-mpi \
 	test-kills check fmt clippy doc structure public package bench rivals miri loom sanitize fuzz ci bindings \
 	install uninstall clean
@@ -54,6 +54,10 @@ maps: build ## bytes and times of rank maps, beside what they must take at least
 
 pack: build ## noncontiguous data packed beside memcpy, loops, Open MPI, MPICH (ARGS: names, --applications, --help)
 	@$(CARGO_TARGET_DIR)/release/rankway pack $(ARGS)
+
+papers: build preload ## write docs/papers.md: the papers' tables and figures beside ours, and a census of programs
+	@ci/deps --preload
+	@ci/measure/papers.sh
 
 info: build ## netmods and providers of this machine
 	@$(CARGO_TARGET_DIR)/release/rankway info $(ARGS)

@@ -303,6 +303,15 @@ pub(crate) fn count(value: u64) -> String {
     out
 }
 
+/// `64k`, `16M`.
+pub(crate) fn short(size: u32) -> String {
+    match size {
+        size if size.is_multiple_of(1 << 20) => format!("{}M", size >> 20),
+        size if size.is_multiple_of(1 << 10) => format!("{}k", size >> 10),
+        size => count(u64::from(size)),
+    }
+}
+
 /// Bytes in powers of 1024 with at most two decimals: `12 B`, `6.5 KiB`,
 /// `9 MiB`.
 pub(crate) fn bytes(value: u64) -> String {

@@ -156,7 +156,7 @@ fn grown(sizes: &[u32], counts: &[Counts]) -> Grown {
 }
 
 fn table(report: &Report) -> Table {
-    let sizes = report.processes.iter().map(|&size| short(size));
+    let sizes = report.processes.iter().map(|&size| output::short(size));
     let head: Vec<String> =
         ["".to_owned()].into_iter().chain(sizes).chain(["growth".to_owned()]).collect();
     let mut table = Table::new(&head);
@@ -181,15 +181,6 @@ fn figure(value: f64) -> String {
         count(value.round() as u64)
     } else {
         format!("{value:.1}")
-    }
-}
-
-/// `64k`, `16M`.
-fn short(size: u32) -> String {
-    match size {
-        size if size.is_multiple_of(1 << 20) => format!("{}M", size >> 20),
-        size if size.is_multiple_of(1 << 10) => format!("{}k", size >> 10),
-        size => count(u64::from(size)),
     }
 }
 

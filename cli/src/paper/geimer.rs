@@ -20,7 +20,7 @@ pub(super) const PAPER: Paper = Paper {
         Item {
             key: "sec-3",
             label: "Section 3",
-            title: "a communicator's rank to a rank of the world, the largest of 131,072",
+            title: "the largest of 128k ranks to one of the world",
             measure: sec_3,
         },
         Item {
@@ -32,16 +32,14 @@ pub(super) const PAPER: Paper = Paper {
         Item {
             key: "sec-5",
             label: "Section 5",
-            title: "what definitions of PFLOTRAN take, 24 communicators a process",
+            title: "definitions of PFLOTRAN, 24 communicators a process",
             measure: sec_5,
         },
     ],
 };
 
 fn fig_1(_: &mut Answers, _: &mut Outcome) -> Result<(), String> {
-    Err("PFLOTRAN's data set and a Blue Gene/P are not here; the paper's text has no numbers. What \
-         recording costs a call: `make bench-track`"
-        .to_owned())
+    Err("no PFLOTRAN here. What a recorded call costs: `make bench-track`".to_owned())
 }
 
 fn sec_3(_: &mut Answers, outcome: &mut Outcome) -> Result<(), String> {
@@ -59,8 +57,7 @@ fn sec_3(_: &mut Answers, outcome: &mut Outcome) -> Result<(), String> {
         start.elapsed().as_secs_f64() * 1e3 / f64::from(LOOKUPS)
     });
     let best = milliseconds.fold(f64::INFINITY, f64::min);
-    outcome.numbers("Rankway", How::Measured, 7, [f64::NAN, f64::NAN, best]);
-    outcome.note("Any rank takes as long. Records have local ranks, as the paper's have since.");
+    outcome.numbers("ours", How::Measured, 7, [f64::NAN, f64::NAN, best]);
     Ok(())
 }
 
@@ -70,31 +67,28 @@ fn simulated(answers: &mut Answers, processes: &str) -> Result<serde_json::Value
 
 fn fig_2(answers: &mut Answers, outcome: &mut Outcome) -> Result<(), String> {
     let sizes = [1024_u32, 8192, 65_536, 131_072, 1 << 20];
-    outcome.head("seconds", sizes.map(|size| crate::output::count(size.into())));
+    outcome.head("seconds", sizes.map(crate::output::short));
     outcome.curves("processes", "seconds", sizes.map(f64::from));
     let quoted = sizes.map(|size| match size == SCALASCA.processes {
         true => Cell::Number(SCALASCA.seconds, 1),
         false => Cell::None,
     });
-    let theirs = outcome.line("revised Scalasca", How::Quoted, quoted);
+    outcome.line("revised Scalasca", How::Quoted, quoted);
     let list = sizes.map(|size| size.to_string()).join(",");
     let answer = simulated(answers, &list)?;
     let of = |scheme: &str| {
         let places = (0..sizes.len()).map(|at| format!("/rows/{at}/{scheme}/seconds"));
         places.map(|place| number(&answer, &place)).collect::<Vec<_>>()
     };
-    outcome.numbers("its lists, written again", How::Measured, 4, of("lists"));
-    let ours = outcome.numbers("Rankway", How::Measured, 4, of("ours"));
+    let theirs = outcome.numbers("its lists here", How::Measured, 4, of("lists"));
+    let ours = outcome.numbers("ours", How::Measured, 4, of("ours"));
     outcome.hold(ours, theirs, Better::Less, 0);
-    outcome.note(
-        "Ours: on one processor, without a network, with writing the file; the paper's on as many \
-         processors as processes, all that it defines. Lists here are gathered in memory, unwritten.",
-    );
+    outcome.note("Here: one processor, ours with its file, held against the lists.");
     Ok(())
 }
 
 fn sec_5(answers: &mut Answers, outcome: &mut Outcome) -> Result<(), String> {
-    outcome.head("MB", ["bitstrings, 49,152", "definitions, 131,072", "numbers of processes"]);
+    outcome.head("MB", ["49,152 processes", "131,072", "and mappings"]);
     let more = Cell::Text(format!(">{}", BITSTRINGS_GB * 1e3));
     let original = [more, Cell::None, Cell::None];
     outcome.line("original Scalasca", How::Quoted, original);
@@ -106,12 +100,12 @@ fn sec_5(answers: &mut Answers, outcome: &mut Outcome) -> Result<(), String> {
         row.map_or(f64::NAN, |row| number(row, key) / 1e6)
     };
     let bits = [of(49_152, "/bitstrings/definition_bytes"), f64::NAN, f64::NAN];
-    outcome.numbers("bitstrings here", How::Computed, 1, bits);
+    outcome.numbers("bitstrings", How::Computed, 1, bits);
     let lists = [f64::NAN, of(131_072, "/lists/definition_bytes"), f64::NAN];
-    outcome.numbers("its lists, written again, all", How::Simulated, 6, lists);
+    outcome.numbers("its lists here", How::Simulated, 6, lists);
     let ours = [of(49_152, "/ours/definition_bytes"), of(131_072, "/ours/definition_bytes"), 0.0];
-    let ours = outcome.numbers("Rankway, all", How::Simulated, 6, ours);
+    let ours = outcome.numbers("ours", How::Simulated, 6, ours);
     outcome.hold(ours, theirs, Better::Less, 0);
-    outcome.note("Of the paper's 10.4 MB other definitions are a part, and of its mappings.");
+    outcome.note("10.4 and 242.9: all that is defined.");
     Ok(())
 }

@@ -113,6 +113,9 @@ pub(super) struct Line {
     /// What it takes to have the chart's unit; not a number where it is not drawn.
     #[serde(skip)]
     pub(super) scale: f64,
+    /// Not on the page, which has to be short.
+    #[serde(skip)]
+    pub(super) aside: bool,
 }
 
 /// What is drawn of an item.
@@ -169,7 +172,14 @@ impl Outcome {
         values: impl IntoIterator<Item = Cell>,
     ) -> At {
         let values = values.into_iter().collect();
-        self.lines.push(Line { name: name.into(), how, values, worse: Vec::new(), scale: 1.0 });
+        self.lines.push(Line {
+            name: name.into(),
+            how,
+            values,
+            worse: Vec::new(),
+            scale: 1.0,
+            aside: false,
+        });
         At(self.lines.len() - 1)
     }
 
@@ -184,6 +194,26 @@ impl Outcome {
         let cell = |value: f64| match value.is_nan() {
             true => Cell::None,
             false => Cell::Number(value, digits),
+        };
+        self.line(name, how, values.into_iter().map(cell))
+    }
+
+    /// Adds a line of numbers with three digits that count, at most three behind the point.
+    pub(super) fn rounded(
+        &mut self,
+        name: impl Into<String>,
+        how: How,
+        values: impl IntoIterator<Item = f64>,
+    ) -> At {
+        let digits = |value: f64| match value {
+            value if value >= 99.95 => 0,
+            value if value >= 9.995 => 1,
+            value if value >= 0.9995 => 2,
+            _ => 3,
+        };
+        let cell = |value: f64| match value.is_nan() {
+            true => Cell::None,
+            false => Cell::Number(value, digits(value)),
         };
         self.line(name, how, values.into_iter().map(cell))
     }
@@ -206,7 +236,13 @@ impl Outcome {
     /// Marks those of a line that are worse than the other line's in the same column, from
     /// column `from` on: after rounding to the digits that the other has.
     pub(super) fn hold(&mut self, ours: At, theirs: At, better: Better, from: usize) {
-        let pairs = self.lines[ours.0].values.iter().zip(&self.lines[theirs.0].values);
+        let theirs = self.lines[theirs.0].values.clone();
+        self.hold_to(ours, &theirs, better, from);
+    }
+
+    /// As [`hold`](Outcome::hold) against figures that are no line.
+    pub(super) fn hold_to(&mut self, ours: At, theirs: &[Cell], better: Better, from: usize) {
+        let pairs = self.lines[ours.0].values.iter().zip(theirs);
         let worse = |(column, (ours, theirs)): (usize, (&Cell, &Cell))| match (ours, theirs) {
             _ if column < from => false,
             (Cell::Number(ours, _), Cell::Number(theirs, digits)) => {
@@ -220,6 +256,11 @@ impl Outcome {
         };
         let worse = pairs.enumerate().map(worse).collect();
         self.lines[ours.0].worse = worse;
+    }
+
+    /// Leaves a line out of the page.
+    pub(super) fn aside(&mut self, at: At) {
+        self.lines[at.0].aside = true;
     }
 
     /// Draws a line's figures by so many times what they are, or not at all.

@@ -1,7 +1,7 @@
 //! Mir Taheri (2011), "Scalability of Communicators in MPI", thesis.
 
 use super::answers::{Answers, find, number};
-use super::item::{Better, Cell, Chart, How, Item, Outcome, Paper};
+use super::item::{Better, Chart, How, Item, Outcome, Paper};
 use rankway::rankmap::RankMap;
 use rankway_cli::observe::figures::thesis::{
     EXPERIMENTS, PROCESSES, SAVED_COMMUNICATORS, SAVED_MB, Seconds, TABLE_6_2, TABLE_6_3, TABLE_6_4,
@@ -31,37 +31,25 @@ pub(super) const PAPER: Paper = Paper {
         Item {
             key: "fig-5",
             label: "Fig. 5.1-5.19",
-            title: "classes of communicators of a world of a million",
+            title: "classes of communicators, world of a million",
             measure: fig_5,
         },
         Item {
             key: "table-6.1",
             label: "Table 6.1",
-            title: "the 14 communicators of a world of 200,000, and their bytes",
+            title: "bytes of 14 communicators, world of 200,000",
             measure: table_6_1,
         },
         Item {
             key: "table-6.2",
-            label: "Table 6.2, Fig. 6.1",
-            title: "to create a communicator",
-            measure: |answers, outcome| part(answers, outcome, &TABLE_6_2, &CREATE),
-        },
-        Item {
-            key: "table-6.3",
-            label: "Table 6.3, Fig. 6.2",
-            title: "10,000 messages between random ranks",
-            measure: |answers, outcome| part(answers, outcome, &TABLE_6_3, &SEND),
-        },
-        Item {
-            key: "table-6.4",
-            label: "Table 6.4, Fig. 6.3",
-            title: "ten gathers to rank 0",
-            measure: |answers, outcome| part(answers, outcome, &TABLE_6_4, &GATHER),
+            label: "Tables 6.2-6.4, Figs. 6.1-6.3",
+            title: "to create these, 10,000 messages, ten gathers",
+            measure: tables_6_2,
         },
         Item {
             key: "sec-6.6",
             label: "6.6",
-            title: "MB saved in 40 processes by 8 communicators of each",
+            title: "saved in 40 processes by 8 of each",
             measure: sec_6_6,
         },
     ],
@@ -98,9 +86,9 @@ fn fig_4_4(_: &mut Answers, outcome: &mut Outcome) -> Result<(), String> {
     // Of 64 x 128 x 128, the first one fixed, which is the fastest.
     let plane = (0..128 * 128).map(|point| point * 64 + 17);
     let map = RankMap::from_lpids(0, plane).map_err(|e| e.to_string())?;
-    let ours = outcome.numbers("Rankway, the whole map", How::Counted, 0, [map.bytes() as f64]);
+    let ours = outcome.numbers("ours, the whole map", How::Counted, 0, [map.bytes() as f64]);
     outcome.hold(ours, theirs, Better::Less, 0);
-    outcome.note("The structure that holds its 5 bytes is not counted there.");
+    outcome.note("Theirs without what holds them.");
     Ok(())
 }
 
@@ -119,7 +107,7 @@ fn sec_4(answers: &mut Answers, outcome: &mut Outcome) -> Result<(), String> {
         row.map_or(f64::NAN, |row| number(row, "/random_ns"))
     };
     let values = [ns(a, "gaps"), ns(a, "bitmap"), ns(p, "packed") - ns(p, "plain")];
-    let ours = outcome.numbers("Rankway", How::Measured, 1, values);
+    let ours = outcome.numbers("ours", How::Measured, 1, values);
     outcome.hold(ours, theirs, Better::Less, 0);
     Ok(())
 }
@@ -138,28 +126,21 @@ fn fig_5(answers: &mut Answers, outcome: &mut Outcome) -> Result<(), String> {
     let ranks = all.iter().map(|map| number(map, "/ranks"));
     let ranks = outcome.numbers("ranks", How::Counted, 0, ranks);
     outcome.scale(ranks, f64::NAN);
+    outcome.aside(ranks);
     let theirs = all.iter().map(|map| number(map, "/thesis_best/bytes"));
     let theirs = outcome.numbers("its smallest, bytes", How::Computed, 0, theirs);
     for strategy in ["space", "hybrid"] {
         let bytes = all.iter().map(|map| picked(map, strategy).1);
-        let name = format!("Rankway, {strategy}, bytes");
+        let name = format!("ours, {strategy}, bytes");
         let ours = outcome.numbers(name, How::Counted, 0, bytes);
         outcome.hold(ours, theirs, Better::Less, 0);
     }
     let ns = all
         .iter()
         .map(|map| picked(map, "hybrid").2.map_or(f64::NAN, |row| number(row, "/random_ns")));
-    let ns = outcome.numbers(
-        "Rankway, hybrid, ns a random lookup",
-        How::Measured,
-        1,
-        ns.collect::<Vec<_>>(),
-    );
+    let ns = outcome.numbers("ours, hybrid, ns a lookup", How::Measured, 1, ns.collect::<Vec<_>>());
     outcome.scale(ns, f64::NAN);
-    outcome.note(
-        "The thesis has plots without numbers: its representations are computed by its descriptions \
-         for the same maps.",
-    );
+    outcome.note("Its representations are computed by its descriptions, for the same maps.");
     outcome.chart = Some(Chart::Bars("bytes"));
     Ok(())
 }
@@ -172,71 +153,57 @@ fn table_6_1(answers: &mut Answers, outcome: &mut Outcome) -> Result<(), String>
     experiments(outcome, "");
     let sizes = outcome.numbers("ranks", How::Quoted, 0, MIR_TAHERI_TABLE_6_1.map(f64::from));
     outcome.scale(sizes, f64::NAN);
+    outcome.aside(sizes);
     let answer = answers.ask(TABLE)?;
     let all = maps(&answer);
     let ranks = all.iter().map(|map| number(map, "/ranks"));
     let ranks = outcome.numbers("ranks", How::Counted, 0, ranks);
     outcome.scale(ranks, f64::NAN);
+    outcome.aside(ranks);
     let theirs = all.iter().map(|map| number(map, "/thesis_best/bytes"));
-    let theirs = outcome.numbers("its smallest, bytes", How::Computed, 0, theirs);
+    let theirs = outcome.numbers("its smallest", How::Computed, 0, theirs);
     let ours = all.iter().map(|map| picked(map, "hybrid").1);
-    let ours = outcome.numbers("Rankway, hybrid, bytes", How::Counted, 0, ours);
+    let ours = outcome.numbers("ours, hybrid", How::Counted, 0, ours);
     outcome.hold(ours, theirs, Better::Less, 0);
-    outcome.note("A world of 200,000 has 40,000 multiples of 5, one fewer than the table (6).");
+    outcome.note("It has 40,000 multiples of 5, one fewer than the table (6).");
     outcome.chart = Some(Chart::Bars("bytes"));
     Ok(())
 }
 
-/// The part of a table that a process has by itself.
-struct Part {
-    what: &'static str,
-    /// Of a measured line, by ranks: microseconds.
-    microseconds: fn(&Value, f64) -> f64,
-    note: &'static str,
-}
+/// The part of a table that a process computes by itself, of a measured map by its ranks:
+/// seconds.
+type Part = fn(&Value, f64) -> f64;
 
-const CREATE: Part = Part {
-    what: "Rankway, the map alone, us",
-    microseconds: |row, ranks| number(row, "/build_ns") * ranks / 1e3,
-    note: "Not had: 200,000 ranks on 8 machines, of which the seconds are. Ours is what one process \
-           computes of it, so that they are not compared.",
-};
-const SEND: Part = Part {
-    what: "Rankway, 10,000 lookups, us",
-    microseconds: |row, _| number(row, "/random_ns") * 1e4 / 1e3,
-    note: "As above: the lookups of 10,000 messages, without these.",
-};
-const GATHER: Part = Part {
-    what: "Rankway, ten walks, us",
-    microseconds: |row, ranks| number(row, "/sequential_ns") * ranks * 10.0 / 1e3,
-    note: "As above: the lookups of ten gathers, without these.",
-};
+/// Each table with what it is of, and our part of it.
+const PARTS: [(&Seconds, &str, &str, Part); 3] = [
+    (&TABLE_6_2, "create", "the map alone", |map, ranks| number(map, "/build_ns") * ranks / 1e9),
+    (&TABLE_6_3, "messages", "their lookups alone", |map, _| number(map, "/random_ns") * 1e4 / 1e9),
+    (&TABLE_6_4, "gathers", "their lookups alone", |map, ranks| {
+        number(map, "/sequential_ns") * ranks * 10.0 / 1e9
+    }),
+];
 
-fn part(
-    answers: &mut Answers,
-    outcome: &mut Outcome,
-    table: &Seconds,
-    part: &Part,
-) -> Result<(), String> {
+fn tables_6_2(answers: &mut Answers, outcome: &mut Outcome) -> Result<(), String> {
     experiments(outcome, "seconds");
-    let canonical = table.map(|row| row[0]);
-    outcome.numbers("canonical, s", How::Quoted, 2, canonical);
-    let best = table.map(|row| row[1..].iter().copied().fold(f64::INFINITY, f64::min));
-    outcome.numbers("best of the others, s", How::Quoted, 2, best);
-    if answers.quick {
-        let none = vec![Cell::None; EXPERIMENTS];
-        outcome.line(part.what, How::Measured, none);
-    } else {
-        let answer = timed(answers, TABLE)?;
+    outcome.chart = Some(Chart::Bars("seconds"));
+    for (table, what, ..) in PARTS {
+        let canonical = table.map(|row| row[0]);
+        outcome.numbers(format!("{what}: canonical"), How::Quoted, 6, canonical);
+        let best = table.map(|row| row[1..].iter().copied().fold(f64::INFINITY, f64::min));
+        let best = outcome.numbers(format!("{what}: best other"), How::Quoted, 6, best);
+        outcome.aside(best);
+    }
+    let answer = timed(answers, TABLE)?;
+    for (_, what, part, seconds) in PARTS {
         let ours = maps(&answer).into_iter().map(|map| {
             let (_, _, row) = picked(map, "hybrid");
-            row.map_or(f64::NAN, |row| (part.microseconds)(row, number(map, "/ranks")))
+            row.map_or(f64::NAN, |row| seconds(row, number(map, "/ranks")))
         });
-        let ours = outcome.numbers(part.what, How::Measured, 0, ours);
-        outcome.scale(ours, 1e-6);
+        outcome.numbers(format!("{what}: ours, {part}"), How::Measured, 6, ours);
     }
-    outcome.note(part.note);
-    outcome.chart = Some(Chart::Bars("seconds"));
+    outcome.note(
+        "Not had: 200,000 ranks on 8 machines. Ours: what one process computes of it, not compared.",
+    );
     Ok(())
 }
 
@@ -249,9 +216,21 @@ fn sec_6_6(answers: &mut Answers, outcome: &mut Outcome) -> Result<(), String> {
         let table = 4.0 * number(map, "/ranks") + number(&answer, "/head_bytes");
         super::mib((table - picked(map, "hybrid").1) * copies)
     });
-    let ours = outcome.numbers("Rankway, hybrid", How::Computed, 3, saved);
+    let ours = outcome.numbers("ours, hybrid", How::Computed, 3, saved);
     outcome.hold(ours, theirs, Better::More, 0);
-    outcome.note("MB of 2^20 bytes, beside a table of 4 bytes a rank.");
+    let bounds = maps(&answer).into_iter().map(|map| number(map, "/bound/bytes"));
+    let beyond: Vec<String> = (1..)
+        .zip(bounds.zip(SAVED_MB).zip(MIR_TAHERI_TABLE_6_1))
+        .filter(|(_, ((bound, saved), ranks))| {
+            let each = 4.0 * f64::from(*ranks) - saved * f64::from(1 << 20) / copies;
+            each < *bound
+        })
+        .map(|(experiment, _)| experiment.to_string())
+        .collect();
+    outcome.note(format!(
+        "MB: 2^20 bytes. Of {} theirs leaves fewer bytes than tell such maps apart.",
+        beyond.join(", ")
+    ));
     outcome.chart = Some(Chart::Bars("MB saved"));
     Ok(())
 }

@@ -1,11 +1,14 @@
 //! All of it as text for people, and as the page `docs/papers.md`.
 
-use super::item::{How, Line};
+use super::item::{Cell, How, Line};
 use super::{PAPERS, Report, Shown};
 use crate::output::{NONE, Table, wrap};
 
 /// Columns of notes.
 const WIDTH: usize = 110;
+
+/// Commands that are shown of an item.
+const SHOWN: usize = 2;
 
 /// A figure, marked where it is worse.
 fn cells(line: &Line) -> impl Iterator<Item = String> {
@@ -30,7 +33,11 @@ pub(super) fn plain(report: &Report) -> Result<String, String> {
             table.row(&row);
         }
         let not_had = item.not_had.iter().map(|why| format!("Not had: {why}"));
-        let commands = item.commands.iter().map(|command| format!("rankway {command}"));
+        // Many are alike.
+        let more = item.commands.len().saturating_sub(SHOWN);
+        let commands = item.commands.iter().take(SHOWN).map(|command| format!("rankway {command}"));
+        let more = (more > 0).then(|| format!("and {more} like it (--json has them)"));
+        let commands = commands.chain(more);
         for note in item.notes.iter().cloned().chain(not_had).chain(commands) {
             wrap(&note, WIDTH, WIDTH).into_iter().for_each(|line| {
                 table.note(line);
@@ -59,46 +66,91 @@ pub(super) const fn letter(how: How) -> &'static str {
     }
 }
 
+/// Items of more columns are the least and the most of them on the page.
+const COLUMNS: usize = 10;
+
 pub(super) fn page(report: &Report) -> String {
     let mut out = format!(
         "# The papers' figures beside ours\n\n\
-         `make papers` writes this page. p: the paper's own figure; m: measured here, c: counted (exact, \
-         {}), s: simulated (processes, caches or networks that are not there), f: by formula. **!** is \
-         worse than the paper's. Commands of an item, and each paper's title: `rankway paper --only \
-         guo/table-4`, `rankway paper --help`.\n",
+         By `make papers`. p: the paper's, if it has a number; m: measured here, c: counted ({}), s: \
+         simulated (processes, caches, networks that are not there), f: by formula; **!** worse than \
+         the paper's. Commands, and more lines: `rankway paper`.\n",
         report.compiler
     );
     for paper in &PAPERS {
-        let of_paper: Vec<&Shown> =
-            report.items.iter().filter(|item| item.paper == paper.key).collect();
-        if !of_paper.is_empty() {
-            out.push_str(&format!("\n## {}\n", paper.label));
-        }
-        for item in of_paper {
-            out.push_str(&section(item, paper.label));
-        }
+        let items = report.items.iter().filter(|item| item.paper == paper.key);
+        let items: Vec<&Shown> = items.collect();
+        // A table for each paper: what is beyond its first row would not be shown.
+        let Some(columns) = items.iter().map(|item| columns(item).len()).max() else { continue };
+        out.push_str(&format!(
+            "\n|{}|{}\n{}\n",
+            paper.label,
+            "|".repeat(columns),
+            "|-".repeat(columns + 2)
+        ));
+        items.iter().for_each(|item| out.push_str(&rows(item, paper.label)));
+        out.push('\n');
+        items.iter().for_each(|item| out.push_str(&notes(item, paper.label)));
     }
     out
 }
 
-/// One item: its head, a table, notes.
-fn section(item: &Shown, paper: &str) -> String {
-    let label = item.label.strip_prefix(paper).unwrap_or(&item.label).trim_start_matches(", ");
-    let mut out = format!("\n**{label}**: {}\n", item.title);
-    if !item.lines.is_empty() {
-        let columns = item.columns.join("|");
-        out.push_str(&format!("\n|{}||{columns}|\n", item.unit));
-        out.push_str(&format!("|-|-|{}\n", "-:|".repeat(item.columns.len())));
-        for line in &item.lines {
-            let cells: Vec<String> = cells(line).collect();
-            let row = format!("|{}|{}|{}|\n", line.name, letter(line.how), cells.join("|"));
-            out.push_str(&row);
-        }
+fn is_wide(item: &Shown) -> bool {
+    item.columns.len() > COLUMNS
+}
+
+fn columns(item: &Shown) -> Vec<String> {
+    match is_wide(item) {
+        true => ["least", "most", "worse"].map(str::to_owned).into(),
+        false => item.columns.clone(),
     }
-    let not_had = item.not_had.iter().map(|why| format!("Not had: {why}."));
-    let notes: Vec<String> = item.notes.iter().cloned().chain(not_had).collect();
-    if !notes.is_empty() {
-        out.push_str(&format!("\n{}\n", notes.join(" ")));
+}
+
+fn label<'a>(item: &'a Shown, paper: &str) -> &'a str {
+    item.label.strip_prefix(paper).unwrap_or(&item.label).trim_start_matches(", ")
+}
+
+/// One item: a row that says what it is, and its lines.
+fn rows(item: &Shown, paper: &str) -> String {
+    // (What is empty at the end need not be there.)
+    let row = |cells: String| format!("{}\n", cells.trim_end_matches('|'));
+    let unit = if item.unit.is_empty() { String::new() } else { format!(", {}", item.unit) };
+    let (label, title) = (label(item, paper), item.title);
+    let mut out = row(format!("|**{label}**: {title}{unit}||{}", columns(item).join("|")));
+    let mut lines = item.lines.iter().filter(|line| !line.aside).peekable();
+    while let Some(line) = lines.next() {
+        let mut from = letter(line.how).to_owned();
+        let mut of_line = if is_wide(item) { range(line) } else { cells(line).collect() };
+        // Words of the paper and ours of one name are one row.
+        if let Some(ours) = lines.next_if(|ours| ours.name == line.name) {
+            from.push_str(letter(ours.how));
+            for (cell, ours) in of_line.iter_mut().zip(cells(ours)) {
+                if *cell != ours {
+                    *cell = format!("{cell}→{ours}");
+                }
+            }
+        }
+        out.push_str(&row(format!("|{}|{from}|{}", line.name, of_line.join("|"))));
     }
     out
+}
+
+fn notes(item: &Shown, paper: &str) -> String {
+    let not_had = item.not_had.iter().map(|why| format!("Not had: {why}."));
+    let notes: Vec<String> = item.notes.iter().cloned().chain(not_had).collect();
+    match notes.is_empty() {
+        true => String::new(),
+        false => format!("**{}**: {}\n", label(item, paper), notes.join(" ")),
+    }
+}
+
+/// The least and the most of a line, and how many of it are worse.
+fn range(line: &Line) -> Vec<String> {
+    let finite = line.values.iter().filter(|cell| cell.number().is_finite());
+    let by = |a: &&Cell, b: &&Cell| a.number().total_cmp(&b.number());
+    let ends = [finite.clone().min_by(by), finite.max_by(by)];
+    let worse = line.worse.iter().filter(|worse| **worse).count();
+    let worse = if worse > 0 { format!("{worse} of {}!", line.worse.len()) } else { String::new() };
+    let ends = ends.map(|cell| cell.map(Cell::text).unwrap_or_default());
+    ends.into_iter().chain([worse]).collect()
 }

@@ -2,6 +2,7 @@
 
 use super::super::stream::{Follows, Region};
 use super::*;
+use proptest::prelude::*;
 use rankway_cli::observe::step::{self, Limits, Stop};
 
 #[path = "../../../../benches/shapes/mod.rs"]
@@ -188,5 +189,69 @@ fn the_counted_loop_puts() {
     match counters::count(&[64]) {
         Ok(all) => assert_eq!(all.len(), MODELS.len()),
         Err(why) => assert!(why.contains("provider"), "{why}"),
+    }
+}
+
+/// A level as plain lists: lines of each set, the one used last at the end.
+struct Plain(Vec<Vec<u64>>, usize);
+
+impl Plain {
+    fn hits(&mut self, line: u64) -> bool {
+        let at = (line % self.0.len() as u64) as usize;
+        let set = &mut self.0[at];
+        let there = set.contains(&line);
+        set.retain(|&other| other != line);
+        set.push(line);
+        if set.len() > self.1 {
+            set.remove(0);
+        }
+        there
+    }
+}
+
+fn touch() -> impl Strategy<Value = Touch> {
+    let region = prop::sample::select(vec![Region::Own, Region::Shared, Region::Entries, Region::Table]);
+    let follows = prop::sample::select(vec![Follows::Nothing, Follows::Rank, Follows::Lpid]);
+    (region, follows, 1..300_u64, 0..100_u64, 1..9_u64).prop_map(
+        |(region, follows, pitch, offset, bytes)| Touch { region, follows, pitch, offset, bytes },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    /// Rounds that are counted as others are have the misses of plain lists that see them all.
+    #[test]
+    fn all_misses_are_those_of_every_round(
+        touches in prop::collection::vec(touch(), 1..6),
+        ranks in 2..80_u32,
+        rounds in 1..25_u64,
+        sizes in prop::collection::vec((1..20_u64, 1..6_u64), 1..4),
+    ) {
+        let caches: Vec<Geometry> = sizes
+            .iter()
+            .map(|&(sets, lines)| Geometry::new(sets * lines * 64, lines).unwrap())
+            .collect();
+        let processes: Vec<_> = (0..ranks).map(|rank| Process { pg: 0, lpid: rank * 3 }).collect();
+        let stream = Stream { touches: &touches, own: 128, processes: &processes };
+        let mut plain: Vec<Plain> = sizes
+            .iter()
+            .map(|&(sets, lines)| Plain(vec![Vec::new(); sets as usize], lines as usize))
+            .collect();
+        let mut missed = vec![0; plain.len()];
+        for _ in 0..rounds {
+            for rank in 1..ranks {
+                stream.call(0, rank, |address, bytes| {
+                    for line in address / 64..=(address + bytes - 1) / 64 {
+                        for (level, missed) in plain.iter_mut().zip(&mut missed) {
+                            if level.hits(line) {
+                                break;
+                            }
+                            *missed += 1;
+                        }
+                    }
+                });
+            }
+        }
+        prop_assert_eq!(misses::all_of(&stream, rounds, &caches), missed);
     }
 }

@@ -77,8 +77,7 @@ pub(super) fn table_1(answers: &mut Answers, outcome: &mut Outcome) -> Result<()
         outcome.line(name, How::Counted, cells);
     }
     outcome.note(
-        "Ours: communicators by their maps, made while a program ran; a split into one is an \
-         offset. `tables here`: maps that take a table in Rankway.",
+        "Ours: communicators while it ran, without world and self. A split into one is an offset.",
     );
     Ok(())
 }
