@@ -4,9 +4,9 @@
 #   ci/measure/papers.sh           writes docs/papers.md, in some minutes: `make papers`
 #   ci/measure/papers.sh --check   compares it with what would be written, times aside
 #
-# Programs are run on 4 ranks of the distribution's Open MPI: NWChem, HPCC and LAMMPS, whose packages
-# are unpacked into target/census and not installed, and a halo exchange of ours in Fortran. What
-# cannot be had is said and left out.
+# Programs are run on 4 ranks of the distribution's Open MPI: NWChem (a water molecule), HPCC and LAMMPS
+# (a melting crystal). Their packages are unpacked into target/census, not installed. What cannot be
+# had is said and left out.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . ci/machine/env.sh
@@ -81,11 +81,6 @@ END
   record nwchem "$root/usr/bin/nwchem.openmpi" water.nw
   record hpcc "$root/usr/bin/hpcc"
   record lammps "$root/usr/bin/lmp" -in melt.in
-fi
-if mpifort.openmpi -cpp -o "$run/halo.program" plugins/track/tests/halo.F90 >"$run/log" 2>&1; then
-  record halo "$run/halo.program"
-else
-  echo "papers: mpifort.openmpi compiles no halo; it is left out of the census" >&2
 fi
 options=()
 [ ${#traces[@]} = 0 ] || options=(--traces "$(IFS=,; echo "${traces[*]}")")

@@ -39,7 +39,7 @@ pub(super) const PAPER: Paper = Paper {
 };
 
 fn fig_1(_: &mut Answers, _: &mut Outcome) -> Result<(), String> {
-    Err("no PFLOTRAN here. What a recorded call costs: `make bench-track`".to_owned())
+    Err("no PFLOTRAN here".to_owned())
 }
 
 fn sec_3(_: &mut Answers, outcome: &mut Outcome) -> Result<(), String> {
@@ -82,7 +82,7 @@ fn fig_2(answers: &mut Answers, outcome: &mut Outcome) -> Result<(), String> {
     };
     let theirs = outcome.numbers("its lists here", How::Measured, 4, of("lists"));
     let ours = outcome.numbers("ours", How::Measured, 4, of("ours"));
-    outcome.hold(ours, theirs, Better::Less, 0);
+    outcome.hold(ours, theirs, Better::Lower, 0);
     outcome.note("Here: one processor, ours with its file, held against the lists.");
     Ok(())
 }
@@ -105,7 +105,7 @@ fn sec_5(answers: &mut Answers, outcome: &mut Outcome) -> Result<(), String> {
     outcome.numbers("its lists here", How::Simulated, 6, lists);
     let ours = [of(49_152, "/ours/definition_bytes"), of(131_072, "/ours/definition_bytes"), 0.0];
     let ours = outcome.numbers("ours", How::Simulated, 6, ours);
-    outcome.hold(ours, theirs, Better::Less, 0);
+    outcome.hold(ours, theirs, Better::Lower, 0);
     outcome.note("10.4 and 242.9: all that is defined.");
     Ok(())
 }

@@ -36,6 +36,7 @@ impl std::fmt::Debug for Item {
 #[serde(rename_all = "lowercase")]
 pub(super) enum How {
     /// The paper's own.
+    #[serde(rename = "paper")]
     Quoted,
     /// Timed on this machine: another time they are others.
     Measured,
@@ -132,11 +133,11 @@ pub(super) enum Chart {
     },
 }
 
-/// What fewer or more of is better.
+/// What is better.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Better {
-    Less,
-    More,
+    Lower,
+    Higher,
 }
 
 /// The lines of an item.
@@ -250,7 +251,7 @@ impl Outcome {
                 let ours = (ours / unit).round() * unit;
                 let more = (ours - theirs) / unit > 0.25;
                 let less = (theirs - ours) / unit > 0.25;
-                if better == Better::Less { more } else { less }
+                if better == Better::Lower { more } else { less }
             }
             _ => false,
         };

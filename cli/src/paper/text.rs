@@ -56,7 +56,7 @@ pub(super) fn plain(report: &Report) -> Result<String, String> {
 }
 
 /// How the page says where a line is from.
-pub(super) const fn letter(how: How) -> &'static str {
+pub(super) const fn abbreviation(how: How) -> &'static str {
     match how {
         How::Quoted => "p",
         How::Measured => "m",
@@ -119,18 +119,19 @@ fn rows(item: &Shown, paper: &str) -> String {
     let mut out = row(format!("|**{label}**: {title}{unit}||{}", columns(item).join("|")));
     let mut lines = item.lines.iter().filter(|line| !line.aside).peekable();
     while let Some(line) = lines.next() {
-        let mut from = letter(line.how).to_owned();
+        let mut from = abbreviation(line.how).to_owned();
         let mut of_line = if is_wide(item) { range(line) } else { cells(line).collect() };
         // Words of the paper and ours of one name are one row.
         if let Some(ours) = lines.next_if(|ours| ours.name == line.name) {
-            from.push_str(letter(ours.how));
+            from.push_str(abbreviation(ours.how));
             for (cell, ours) in of_line.iter_mut().zip(cells(ours)) {
                 if *cell != ours {
                     *cell = format!("{cell}→{ours}");
                 }
             }
         }
-        out.push_str(&row(format!("|{}|{from}|{}", line.name, of_line.join("|"))));
+        let name = line.name.replace(" processes", "");
+        out.push_str(&row(format!("|{name}|{from}|{}", of_line.join("|"))));
     }
     out
 }

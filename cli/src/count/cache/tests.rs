@@ -210,7 +210,8 @@ impl Plain {
 }
 
 fn touch() -> impl Strategy<Value = Touch> {
-    let region = prop::sample::select(vec![Region::Own, Region::Shared, Region::Entries, Region::Table]);
+    let region =
+        prop::sample::select(vec![Region::Own, Region::Shared, Region::Entries, Region::Table]);
     let follows = prop::sample::select(vec![Follows::Nothing, Follows::Rank, Follows::Lpid]);
     (region, follows, 1..300_u64, 0..100_u64, 1..9_u64).prop_map(
         |(region, follows, pitch, offset, bytes)| Touch { region, follows, pitch, offset, bytes },

@@ -66,18 +66,17 @@ pub(super) fn table_1(answers: &mut Answers, outcome: &mut Outcome) -> Result<()
         let name = name.rsplit('/').next().unwrap_or(name).to_owned();
         lines.push((format!("{name}, {} ranks", job["size"]), counts));
     }
+    // (What a program makes may be drawn anew in each run: HPCC's rings are.)
     let sums = programs.map(f64::from).into_iter().chain([f64::NAN]);
     let all = format!("programs of {}", censuses.len());
-    outcome.numbers(all, How::Counted, 0, sums);
+    outcome.numbers(all, How::Measured, 0, sums);
     for (name, counts) in lines {
         let cells = counts.map(|count| match count {
             0 => Cell::None,
             count => Cell::Number(count.into(), 0),
         });
-        outcome.line(name, How::Counted, cells);
+        outcome.line(name, How::Measured, cells);
     }
-    outcome.note(
-        "Ours: communicators while it ran, without world and self. A split into one is an offset.",
-    );
+    outcome.note("Communicators made, without world and self; a split into one is an offset.");
     Ok(())
 }

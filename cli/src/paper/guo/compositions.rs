@@ -50,7 +50,7 @@ fn name(map: &RankMap) -> String {
 
 pub(super) fn table_2(_: &mut Answers, outcome: &mut Outcome) -> Result<(), String> {
     let columns = ["direct", "offset", "stride", "irregular"];
-    outcome.head("parent", columns);
+    outcome.head("", columns);
     for (parent, row) in TABLE_II_MODELS.into_iter().zip(TABLE_II) {
         let cells = row.map(|model| Cell::Text(model.to_owned()));
         outcome.line(parent, How::Quoted, cells);
