@@ -106,3 +106,21 @@ fn the_tables_line_up_and_name_their_source() {
     assert!(out.status.success() && out.stderr.is_empty(), "{out:?}");
     has(&text, &["Distinct lines", "ours/VC", "MPICH 5.1 ofi, 32 bytes", "Table IV", "120491"]);
 }
+
+/// What fits is missed once, however many puts there are.
+#[test]
+fn all_misses_of_what_fits_are_first_touches() {
+    let few = json(&["--ranks", "16", "--communicators", "1", "--puts", "1"]);
+    let many = json(&["--ranks", "16", "--communicators", "1", "--puts", "1000000"]);
+    for (few, many) in array(&few, "misses").iter().zip(array(&many, "misses")) {
+        let (few, many) = (&few["all"], &many["all"]);
+        assert_eq!((number(few, "puts"), number(many, "puts")), (1.0, 1e6));
+        for call in ["put", "translation"] {
+            assert_eq!(few[call], many[call], "{call}");
+            assert!(levels(&many[call]).iter().all(|misses| *misses >= 1.0), "{many}");
+        }
+        assert_eq!(few["peers"], many["peers"]);
+    }
+    let without = json(&["--ranks", "2", "--communicators", "1"]);
+    assert!(array(&without, "misses").iter().all(|row| row["all"].is_null()));
+}
