@@ -2,7 +2,7 @@
 # The papers' figures beside ours (docs/papers.md), with the census of programs that were recorded:
 #
 #   ci/measure/papers.sh           writes docs/papers.md, in some minutes: `make papers`
-#   ci/measure/papers.sh --check   compares it with what would be written, times aside
+#   ci/measure/papers.sh --check   compares it with what would be written, without times and the census
 #
 # Programs are run on 4 ranks of the distribution's Open MPI: NWChem (a water molecule), HPCC and LAMMPS
 # (a melting crystal). Their packages are unpacked into target/census, not installed. What cannot be
@@ -12,6 +12,9 @@ cd "$(dirname "$0")/../.."
 . ci/machine/env.sh
 target=$(mkdir -p "${CARGO_TARGET_DIR:-target}" && cd "${CARGO_TARGET_DIR:-target}" && pwd)
 rankway=$target/release/rankway
+if [ "${1:-}" = --check ]; then
+  exec "$rankway" paper --quick --check docs/papers.md
+fi
 place=$PWD/target/census
 root=$place/root
 mkdir -p "$place"
@@ -85,10 +88,6 @@ fi
 options=()
 [ ${#traces[@]} = 0 ] || options=(--traces "$(IFS=,; echo "${traces[*]}")")
 
-if [ "${1:-}" = --check ]; then
-  "$rankway" paper --quick "${options[@]}" --check docs/papers.md
-else
-  "$rankway" paper "${options[@]}" --markdown >"$run/page"
-  mv "$run/page" docs/papers.md
-  echo "docs/papers.md: $(wc -c <docs/papers.md) bytes"
-fi
+"$rankway" paper "${options[@]}" --markdown >"$run/page"
+mv "$run/page" docs/papers.md
+echo "docs/papers.md: $(wc -c <docs/papers.md) bytes"
