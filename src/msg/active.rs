@@ -13,12 +13,16 @@
 //! message now has it held, and all behind it for the same handler; no credit
 //! goes back for what is held, so that its senders come to wait.
 //!
+//! What is [posted](Active::post) needs none and is never waited for; it is consumed
+//! or held like the others (`posted.rs`).
+//!
 //! A reply needs no credit: its requester has at most so many requests under
 //! way as there is space for. So two processes that flood each other with
 //! requests do not wait for each other's replies.
 
 use super::credit::{Credit, Limits};
 use super::error::MsgError;
+use super::posted::{Arriving, Ended, LONG, PIECE, POST, Post, Posts};
 use crate::device::{
     Body, Class, Context, DeviceError, Head, Outcome, PacketHandler, PerPeer, Progress,
 };
@@ -26,6 +30,7 @@ use crate::netmod::Netmod;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
@@ -145,9 +150,7 @@ struct Kept {
     kind: u8,
     handler: u16,
     flags: u64,
-    header: [u8; HEADER],
-    /// Bytes of the header.
-    header_len: usize,
+    header: Vec<u8>,
     payload: Vec<u8>,
 }
 
@@ -177,14 +180,12 @@ impl<'a> Packet<'a> {
 impl Kept {
     fn new(from: u32, packet: Packet<'_>) -> Kept {
         let Packet { kind, handler, flags, header, payload } = packet;
-        let (header_len, header) = (header.len(), packet.padded_header());
-        Kept { from, kind, handler, flags, header, header_len, payload: payload.into() }
+        Kept { from, kind, handler, flags, header: header.into(), payload: payload.into() }
     }
 
     fn packet(&self) -> Packet<'_> {
         let Kept { kind, handler, flags, .. } = *self;
-        let (header, payload) = (&self.header[..self.header_len], &self.payload);
-        Packet { kind, handler, flags, header, payload }
+        Packet { kind, handler, flags, header: &self.header, payload: &self.payload }
     }
 }
 
@@ -196,6 +197,8 @@ struct PeerFlow {
     /// Longest payload; 0 before the first.
     longest: Cell<usize>,
     gone: Cell<bool>,
+    /// A posted message of which pieces come.
+    arriving: RefCell<Option<Arriving>>,
 }
 
 struct ActiveProtocol<N: Netmod> {
@@ -204,6 +207,7 @@ struct ActiveProtocol<N: Netmod> {
     /// order for each handler.
     kept: RefCell<BTreeMap<u16, VecDeque<Kept>>>,
     flows: PerPeer<PeerFlow>,
+    posts: Posts,
     limits: Limits,
     me: u32,
     longest: Cell<usize>,
@@ -241,6 +245,7 @@ impl<N: Netmod> Active<N> {
                     handlers: RefCell::default(),
                     kept: RefCell::default(),
                     flows: PerPeer::new(boot.universe())?,
+                    posts: Posts::default(),
                     limits: Limits::from_env(),
                     me: boot.rank(),
                     longest: Cell::new(0),
@@ -369,6 +374,56 @@ impl<N: Netmod> Active<N> {
         self.send_with(peer, Packet { kind: AM, handler, flags: WANTS_REPLY, header, payload })
     }
 
+    /// Calls a handler of a peer's with a header and a payload of any length, whenever
+    /// the way there has space: never waits, spends no credit, also within a handler.
+    /// `true`: the payload is the caller's again. Else it is when
+    /// [`Active::next_posted`] returns the cookie. Messages posted to a peer arrive in
+    /// their order.
+    ///
+    /// # Errors
+    /// [`MsgError::TooLong`] for a header that no packet takes, [`MsgError::Device`].
+    ///
+    /// # Safety
+    /// \[BUF\]: `payload` is readable for `len` bytes until it is the caller's again.
+    pub unsafe fn post(
+        &self,
+        peer: u32,
+        handler: u16,
+        header: &[u8],
+        payload: *const u8,
+        len: usize,
+        cookie: NonZeroU64,
+    ) -> Result<bool, MsgError> {
+        if peer == self.protocol.me {
+            // SAFETY: [BUF].
+            let payload = unsafe { payload_of(payload, len) };
+            self.protocol.keep(peer, Packet { kind: POST, handler, flags: 0, header, payload });
+            self.context.schedule(Class::Active);
+            return Ok(true);
+        }
+        let limit = self.context.packet_limits(peer)?.1;
+        if limit == 0 || header.len() > limit {
+            let (header, payload, header_limit) = (header.len(), len, limit);
+            let too_long = MsgError::TooLong { rank: peer, header, payload, header_limit, limit };
+            return Err(if limit == 0 { MsgError::NoMessages { rank: peer } } else { too_long });
+        }
+        let post = Post { peer, handler, header, payload, len, cookie };
+        // SAFETY: [BUF].
+        unsafe { self.protocol.posts.send(&self.context, &post, limit) }
+    }
+
+    /// The cookie of the next posted message whose payload is the caller's again, each
+    /// once, with the reason if it did not arrive. Makes no progress.
+    pub fn next_posted(&self) -> Option<Ended> {
+        self.protocol.posts.next_ended()
+    }
+
+    /// Returns true if [`Active::next_posted`] has one.
+    #[inline]
+    pub fn has_posted(&self) -> bool {
+        self.protocol.posts.has_ended()
+    }
+
     /// Requests to a world rank whose reply has not come.
     pub fn owed(&self, peer: u32) -> u32 {
         self.protocol.flows.get(peer).map_or(0, |flow| flow.owed.get())
@@ -446,6 +501,16 @@ fn check_length(rank: u32, packet: &Packet<'_>, limit: usize) -> Result<(), MsgE
     Err(MsgError::TooLong { rank, header, payload, header_limit: HEADER, limit })
 }
 
+/// # Safety
+/// \[BUF\]; of no bytes it may be null.
+unsafe fn payload_of<'a>(start: *const u8, len: usize) -> &'a [u8] {
+    if len == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's.
+    unsafe { std::slice::from_raw_parts(start, len) }
+}
+
 #[inline]
 fn transmit<N: Netmod>(
     context: &Context<N>,
@@ -487,6 +552,28 @@ impl<N: Netmod> ActiveProtocol<N> {
     fn keep(&self, from: u32, packet: Packet<'_>) {
         let mut kept = self.kept.borrow_mut();
         kept.entry(packet.handler).or_default().push_back(Kept::new(from, packet));
+    }
+
+    /// Calls a handler, or keeps the message for it.
+    #[inline]
+    fn take(&self, context: &Context<N>, from: u32, packet: Packet<'_>) {
+        // None overtakes those before it for the same handler.
+        let behind = self.kept.borrow().contains_key(&packet.handler);
+        if behind || !self.call(context, from, packet) {
+            self.keep(from, packet);
+            context.schedule(Class::Active);
+        }
+    }
+
+    fn posted(
+        &self,
+        context: &Context<N>,
+        from: u32,
+        handler: u16,
+        header: &[u8],
+        payload: &[u8],
+    ) {
+        self.take(context, from, Packet { kind: POST, handler, flags: 0, header, payload });
     }
 
     /// Calls a handler. `false`: it has no space, or is not there yet.
@@ -548,24 +635,35 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
             CREDIT => return flow.credit.told(word),
             NO_REPLY => return flow.owed.set(flow.owed.get().saturating_sub(1)),
             REPLY => flow.owed.set(flow.owed.get().saturating_sub(1)),
+            POST => {
+                let (header, payload) = body.split_at((low as usize).min(body.len()));
+                return self.posted(context, head.from, word as u16, header, payload);
+            }
+            LONG => return drop(flow.arriving.replace(Arriving::new(head.words, body))),
+            PIECE => {
+                let last = flow.arriving.borrow_mut().as_mut().is_some_and(|a| a.add(body));
+                if let Some(whole) = last.then(|| flow.arriving.take()).flatten() {
+                    let (handler, header, payload) = whole.parts();
+                    self.posted(context, head.from, handler, header, payload);
+                }
+                return;
+            }
             _ => {}
         }
         let header = (u128::from(high) << 64 | u128::from(low)).to_le_bytes();
         let packet = Packet::decode(head, &header, body);
-        // None overtakes those before it for the same handler.
-        let behind = self.kept.borrow().contains_key(&packet.handler);
-        if behind || !self.call(context, head.from, packet) {
-            self.keep(head.from, packet);
-            context.schedule(Class::Active);
-        }
+        self.take(context, head.from, packet);
     }
 
-    fn finished(&self, _: &Context<N>, _: u64, _: Outcome) {}
+    fn finished(&self, _: &Context<N>, token: u64, result: Outcome) {
+        self.posts.piece_ended(token, result);
+    }
 
     fn lost(&self, _: &Context<N>, peer: u32) {
         if let Some(flow) = self.flows.get_or_new(peer) {
             flow.gone.set(true);
             flow.owed.set(0);
+            self.posts.lost(peer);
         }
     }
 

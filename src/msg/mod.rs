@@ -70,6 +70,7 @@ mod matching;
 mod messenger;
 mod notifier;
 mod pool;
+mod posted;
 mod recent;
 mod scope;
 mod tagged;

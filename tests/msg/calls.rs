@@ -8,6 +8,7 @@ use rankway::device::DeviceError;
 use rankway::msg::{Active, HandlerStatus, Mailbox, Messenger, MsgError};
 use rankway::rma::Communicator;
 use std::cell::{Cell, RefCell};
+use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,6 +74,119 @@ pub fn replies<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     world.barrier().map_err(text)?;
     let wrong = wrong.borrow_mut().take();
     wrong.map_or(Ok(()), Err)
+}
+
+/// Everybody posts to everybody, itself too, headers and payloads of all lengths, before a
+/// handler is there, and on from handlers: all arrive once, in the order of each sender.
+pub fn posts<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const MANY: u32 = 300;
+    const HOPS: u32 = 3;
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let active = Active::open(&context).map_err(text)?;
+    let (me, n) = (world.rank(), world.size());
+    // Header: origin, number, hops left, then a pattern; payload: a pattern.
+    let lengths = |number: u32| match number % 6 {
+        0 => (12, 0),
+        1 => (300, 8),
+        2 => (12 + number as usize, 3000),
+        3 => (40, 8200 - 40),
+        4 => (200, 100_000 + number as usize),
+        _ => (12, 300_003),
+    };
+    let first_hops = |number: u32| if number % 5 == 0 { HOPS } else { 0 };
+    let header = move |origin: u32, number: u32, hops: u32| {
+        let mut header = [origin, number, hops].map(u32::to_le_bytes).concat();
+        header.extend(pattern(number, lengths(number).0 - 12));
+        header
+    };
+    let wrong = Rc::new(RefCell::new(None::<String>));
+    let came = Rc::new(Cell::new(0_u32));
+    // What posts; empty again before the end, as a handler that holds it keeps it open.
+    let poster = Rc::new(RefCell::new(Some(active.clone())));
+    // Payloads stay until all is over.
+    let kept = Rc::new(RefCell::new(Vec::new()));
+    let cookies = Cell::new(NonZeroU64::MIN);
+    let (through, stays) = (Rc::clone(&poster), Rc::clone(&kept));
+    let post = Rc::new(move |to: u32, (origin, number, hops): (u32, u32, u32)| {
+        let payload = pattern(number + 1, lengths(number).1);
+        let cookie = cookies.replace(cookies.get().saturating_add(1));
+        let (start, len) = (payload.as_ptr(), payload.len());
+        let active = through.borrow();
+        let active = active.as_ref().ok_or("over")?;
+        // SAFETY: kept until all payloads are ours again.
+        let done = unsafe { active.post(to, 9, &header(origin, number, hops), start, len, cookie) };
+        if !done.map_err(text)? {
+            stays.borrow_mut().push((cookie, payload));
+        }
+        Ok::<(), String>(())
+    });
+    let last = RefCell::new(vec![None; n as usize]);
+    let (notes, count, next) = (Rc::clone(&wrong), Rc::clone(&came), Rc::clone(&post));
+    let handler = move |call: &mut rankway::msg::Call<'_, N>| {
+        let word = |i: usize| call.header.get(4 * i..4 * i + 4).and_then(|b| b.try_into().ok());
+        let word = |i| word(i).map_or(u32::MAX, u32::from_le_bytes);
+        let (origin, number, hops) = (word(0), word(1), word(2));
+        let payload = pattern(number + 1, lengths(number).1);
+        let checked = same("header", call.header, &header(origin, number, hops))
+            .and_then(|()| same("payload", call.payload, &payload));
+        let mut last = last.borrow_mut();
+        let before: Option<u32> = last.get(call.from as usize).copied().flatten();
+        if let Err(e) = checked {
+            *notes.borrow_mut() = Some(e);
+        } else if hops == first_hops(number) {
+            if before.is_some_and(|before| before >= number) {
+                *notes.borrow_mut() = Some(format!("{number} of {origin} after {before:?}"));
+            }
+            last[call.from as usize] = Some(number);
+        }
+        count.set(count.get() + 1);
+        if hops > 0
+            && let Err(e) = next((me + 1) % n, (origin, number, hops - 1))
+        {
+            *notes.borrow_mut() = Some(e);
+        }
+        HandlerStatus::Consumed
+    };
+    let mut handler = Some(handler);
+    for number in 0..MANY {
+        if number == MANY / 3 {
+            let handler = handler.take().ok_or("once")?;
+            active.register(9, handler).map_err(text)?;
+        }
+        for to in 0..n {
+            post(to, (me, number, first_hops(number)))?;
+        }
+    }
+    let long = [0; 1 << 20];
+    // SAFETY: no payload.
+    let refused = unsafe {
+        active.post((me + 1) % n, 9, &long, std::ptr::null(), 0, NonZeroU64::MIN)
+    };
+    ensure!(matches!(refused, Err(MsgError::TooLong { .. })), "{refused:?}");
+    let wanted = n * (MANY + MANY.div_ceil(5) * HOPS);
+    let start = std::time::Instant::now();
+    while came.get() < wanted || !kept.borrow().is_empty() {
+        context.progress().map_err(text)?;
+        while let Some((cookie, ended)) = active.next_posted() {
+            ended.map_err(text)?;
+            let mut kept = kept.borrow_mut();
+            let at = kept.iter().position(|of: &(NonZeroU64, Vec<u8>)| of.0 == cookie);
+            kept.swap_remove(at.ok_or("a cookie nobody gave")?);
+        }
+        if let Some(e) = wrong.borrow_mut().take() {
+            return Err(e);
+        }
+        let (came, away) = (came.get(), kept.borrow().len());
+        ensure!(
+            start.elapsed() < Duration::from_secs(100),
+            "{came} of {wanted} came, {away} payloads are away"
+        );
+    }
+    world.barrier().map_err(text)?;
+    ensure!(came.get() == wanted, "{} came of {wanted}", came.get());
+    poster.take();
+    Ok(())
 }
 
 /// What waits within a handler is refused.

@@ -40,6 +40,8 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("refused layouts", 2, layouts::refusals::<N>, &[]);
     add("replies", 3, calls::replies::<N>, &[]);
     add("replies on little credit", 2, calls::replies::<N>, &small);
+    add("posts", 3, calls::posts::<N>, &[]);
+    add("posts on little credit", 2, calls::posts::<N>, &small);
     add("nested", 2, calls::nested::<N>, &[]);
     add("mailbox", 3, calls::mailbox::<N>, &small);
     add("long wait", 2, sleeps::long_wait::<N>, &[]);
