@@ -13,7 +13,12 @@ OPENMPI_DIR ?= $(if $(PREFIX),$(PREFIX)/lib/openmpi,$(CURDIR)/target/openmpi)
 # The profile they are built with: release, or checked, which is sooner done.
 OPENMPI_PROFILE ?= release
 
-.PHONY: help deps build rate count profile count-c count-mpi memory maps pack papers info openmpi preload bench-preload bench-track test test-c test-matrix test-random test-openmpi test-mpi \
+# Where `make mpich` installs MPICH with our netmod in it.
+MPICH_DIR ?= $(if $(PREFIX),$(PREFIX),$(CURDIR)/target/mpich)
+# The profile of its Rust half, as above.
+MPICH_PROFILE ?= release
+
+.PHONY: mpich test-mpich count-mpich help deps build rate count profile count-c count-mpi memory maps pack info openmpi preload bench-preload bench-track test test-c test-matrix test-random test-openmpi test-mpi \
 	test-mpi-short test-mpi-preload test-mpi-track test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi heap-mpi \
 	test-kills check fmt clippy doc structure public package bench rivals miri loom sanitize fuzz ci bindings \
 	install uninstall clean
@@ -66,6 +71,11 @@ openmpi: ## build the Open MPI components, install them into OPENMPI_DIR or PREF
 	@ci/deps --openmpi
 	@$(ENV) cargo build --profile $(OPENMPI_PROFILE) --manifest-path plugins/openmpi/Cargo.toml
 	@PROFILE="$(OPENMPI_PROFILE)" ci/install/openmpi.sh "$(OPENMPI_DIR)"
+
+mpich: ## build MPICH 4.0.2 with Rankway as its netmod into MPICH_DIR or PREFIX (MPICH_SRC: its source, a directory or tarball)
+	@ci/deps
+	@$(ENV) cargo build --profile $(MPICH_PROFILE) --manifest-path plugins/mpich/Cargo.toml
+	@PROFILE="$(MPICH_PROFILE)" MPICH_SRC="$(MPICH_SRC)" ci/install/mpich.sh "$(MPICH_DIR)"
 
 preload: ## build librankway_pack.so and librankway_track.so, to be preloaded under any MPI program
 	@ci/deps

@@ -41,6 +41,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 here=$PWD/ci/mpi/suite
+# shellcheck source=ci/mpi/source.sh
+. ci/mpi/source.sh
 # shellcheck source=ci/mpi/suite/build.sh
 . "$here/build.sh"
 # shellcheck source=ci/mpi/suite/run.sh

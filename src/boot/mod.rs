@@ -40,6 +40,7 @@ pub mod alone;
 mod contact_info;
 mod control;
 mod error;
+pub mod kvs;
 mod liveness;
 pub mod local;
 mod os;

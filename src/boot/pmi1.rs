@@ -8,7 +8,7 @@
 //! its end for a crash and ends the job.
 
 use super::placement::{Mapping, Placement};
-use super::{Boot, BootError, check_rank, os, sweep};
+use super::{Boot, BootError, check_rank, kvs, os, sweep};
 use std::collections::{HashSet, VecDeque};
 use std::os::fd::RawFd;
 use std::sync::{Mutex, MutexGuard};
@@ -24,8 +24,7 @@ pub struct Pmi1 {
     rank: u32,
     size: u32,
     space: String,
-    key_limit: usize,
-    piece: usize,
+    limits: kvs::Limits,
     nodes: Mapping,
     connection: Mutex<Connection>,
 }
@@ -77,22 +76,12 @@ impl Pmi1 {
         let nodes = mapping.ok_or_else(|| answer.refused("no usable PMI_process_mapping"))?;
         // Process managers read lines of 1024 bytes.
         let piece = value_limit.min(1000 - space.len().min(600) - 120).saturating_sub(24).max(1);
-        Ok(Pmi1 { rank, size, space, key_limit, piece, nodes, connection: Mutex::new(connection) })
+        let limits = kvs::Limits { key: key_limit, piece };
+        Ok(Pmi1 { rank, size, space, limits, nodes, connection: Mutex::new(connection) })
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {
         self.connection.lock().unwrap_or_else(|poison| poison.into_inner())
-    }
-
-    /// Name of piece `piece` of `rank`'s `key`, such as any key-value space
-    /// takes: plain characters, short.
-    fn piece_key(&self, rank: u32, key: &str, piece: usize) -> String {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        let name = format!("{rank}.{piece}.{key}");
-        if key.chars().all(plain) && !key.starts_with('_') && name.len() < self.key_limit {
-            return name;
-        }
-        format!("{rank}.{piece}._{:016x}{:x}", os::fnv1a(key.as_bytes()), key.len())
     }
 }
 
@@ -112,7 +101,7 @@ impl Boot for Pmi1 {
     /// From the name of the key-value space, which holds mpiexec's pid and a
     /// random number.
     fn job(&self) -> u64 {
-        os::fnv1a(self.space.as_bytes()).max(1)
+        kvs::job_of(&self.space)
     }
 
     fn put(&self, key: &str, value: &[u8]) -> Result<(), BootError> {
@@ -121,16 +110,10 @@ impl Boot for Pmi1 {
         if !connection.published.insert(key.to_string()) {
             return Err(BootError::Twice { key: key.into() });
         }
-        let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
-        // The first piece tells the length of the whole.
-        let text = format!("{}.{hex}", value.len());
-        for (index, piece) in text.as_bytes().chunks(self.piece).enumerate() {
-            let name = self.piece_key(self.rank, key, index);
-            let piece = String::from_utf8_lossy(piece);
+        self.limits.put(self.rank, key, value, |name, piece| {
             let command = format!("cmd=put kvsname={} key={name} value={piece}", self.space);
-            connection.ask(&command, "put_result")?.check()?;
-        }
-        Ok(())
+            connection.ask(&command, "put_result")?.check()
+        })
     }
 
     fn fence(&self, idle: &mut dyn FnMut()) -> Result<(), BootError> {
@@ -177,29 +160,16 @@ impl Boot for Pmi1 {
         check_rank(rank, self.size)?;
         let mut connection = self.connection();
         connection.check_open("get")?;
-        let mut text = String::new();
-        let mut whole: Option<(usize, usize)> = None;
-        for index in 0.. {
-            let name = self.piece_key(rank, key, index);
+        let ask = |name: &str| {
             let command = format!("cmd=get kvsname={} key={name}", self.space);
             let answer = connection.ask(&command, "get_result")?;
             if answer.field("rc") != Some("0") {
                 return Err(BootError::NotPublished { rank, key: key.into() });
             }
-            text.push_str(answer.field("value").unwrap_or_default());
-            if whole.is_none() {
-                let length = text.split_once('.').map(|(n, _)| (n.len(), n));
-                whole = length.and_then(|(at, n)| Some((at + 1, n.parse().ok()?)));
-            }
-            let (at, length) = whole.ok_or_else(|| answer.refused("a value without a length"))?;
-            let end = length.checked_mul(2).and_then(|digits| digits.checked_add(at));
-            let end = end.ok_or_else(|| answer.refused("a value longer than memory"))?;
-            if text.len() >= end {
-                let value = from_hex(&text.as_bytes()[at..]);
-                return value.ok_or_else(|| answer.refused("a value that is not hexadecimal"));
-            }
-        }
-        unreachable!("the loop above only ends by returning")
+            Ok(answer.field("value").unwrap_or_default().to_string())
+        };
+        let wrong = |why: &str| refusal(&format!("getting {key} of rank {rank}"), why.into());
+        self.limits.get(rank, key, ask, wrong)
     }
 
     fn node_of(&self, rank: u32) -> Result<u32, BootError> {
@@ -363,12 +333,6 @@ fn variable(name: &str) -> Result<u32, BootError> {
     text.parse().map_err(|_| refusal(&format!("reading {name}"), format!("it is `{text}`")))
 }
 
-fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
-    let digit = |c: u8| (c as char).to_digit(16).map(|digit| digit as u8);
-    let pairs = text.chunks(2);
-    pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?)).collect()
-}
-
 /// A process manager that says `lines`, whatever it is asked.
 #[cfg(fuzzing)]
 pub(crate) fn fuzz(lines: &[u8]) {
@@ -393,7 +357,6 @@ pub(crate) fn fuzz(lines: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     /// What Hydra's place says, and then closes.
     fn greeted(maxes: &str, mapping: &str, value: &str) -> Result<Vec<u8>, BootError> {
@@ -424,16 +387,5 @@ mod tests {
         let most = u32::MAX;
         let many = format!("(vector,(0,{most},{most}),(0,{most},{most}))");
         assert_eq!(greeted("", &many, "1.ff").unwrap(), [255]);
-    }
-
-    proptest! {
-        #[test]
-        fn hex_survives(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
-            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            prop_assert_eq!(from_hex(hex.as_bytes()), Some(bytes));
-            if !hex.is_empty() {
-                prop_assert_eq!(from_hex(&hex.as_bytes()[1..]), None);
-            }
-        }
     }
 }

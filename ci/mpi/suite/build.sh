@@ -2,39 +2,11 @@
 # Sourced by ci/mpi/suite.sh: where the suite comes from and how it is built.
 # Status 3 of `build` where the source cannot be had.
 
-# Fetches the source package with lists of our own, made of where the system's
-# own packages come from.
-fetch() {
-  command -v apt-get >/dev/null 2>&1 ||
-    { say "no apt-get here: put mpich_*.orig.tar.* into $suite"; return 3; }
-  mkdir -p "$suite/apt/lists/partial" "$suite/apt/cache/archives/partial"
-  # (apt's own placeholders.)
-  # shellcheck disable=SC2016
-  apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT) $(SIGNED_BY)' \
-    'Created-By: Packages' 2>/dev/null | sort -u |
-    while read -r uri release component signed; do
-      case $component in main | universe) ;; *) continue ;; esac
-      # Updates and backports have no other mpich, only more to read.
-      case $release in *-updates | *-security | *-backports) continue ;; esac
-      # Not every apt knows the last of them; the distribution's keys are trusted anyway.
-      case $signed in '$('*) signed= ;; esac
-      echo "deb-src ${signed:+[signed-by=$signed] }$uri $release $component"
-    done >"$suite/apt/sources.list"
-  [ -s "$suite/apt/sources.list" ] || { say "apt-get names no package lists; run apt-get update"; return 3; }
-  local apt=(-qq -o "Dir::Etc::sourcelist=$suite/apt/sources.list" -o Dir::Etc::sourceparts=-
-    -o "Dir::State::lists=$suite/apt/lists" -o "Dir::Cache=$suite/apt/cache"
-    -o APT::Sandbox::User=)
-  say "fetching the source of mpich"
-  (cd "$suite" && timeout 300 apt-get "${apt[@]}" update &&
-    timeout 300 apt-get "${apt[@]}" source --download-only mpich) >"$suite/fetch.log" 2>&1 ||
-    { tail -n 5 "$suite/fetch.log" >&2; say "the source package of mpich cannot be had"; return 3; }
-}
-
 # Unpacks the source now if need be: source, its directory.
 find_source() {
   local tar
   if ! compgen -G "$suite/mpich-*/test/mpi/configure" >/dev/null; then
-    compgen -G "$suite/mpich_*.orig.tar.*" >/dev/null || fetch || return
+    compgen -G "$suite/mpich_*.orig.tar.*" >/dev/null || fetch_mpich "$suite" || return
     tar=$(compgen -G "$suite/mpich_*.orig.tar.*" | head -n 1)
     tar -x -C "$suite" -f "$tar" --wildcards 'mpich-*/test/mpi'
   fi

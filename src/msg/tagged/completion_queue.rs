@@ -25,6 +25,18 @@ impl RequestId {
         RequestId(NonZeroU64::MIN.saturating_add(id))
     }
 
+    /// As a number, for a device layer whose requests are not Rust's.
+    #[inline]
+    pub fn number(self) -> NonZeroU64 {
+        self.0
+    }
+
+    /// Of such a number. One that no request has names nothing.
+    #[inline]
+    pub fn from_number(number: NonZeroU64) -> RequestId {
+        RequestId(number)
+    }
+
     fn id(self) -> u64 {
         self.0.get() - 1
     }

@@ -1,0 +1,52 @@
+/* What CH4 keeps for the netmod in its own structures. */
+#ifndef STUBNM_PRE_H_INCLUDED
+#define STUBNM_PRE_H_INCLUDED
+
+#include "rkw.h"
+
+/* The slot's configure asks for a flag in each entry of CH4's address table, which has
+ * nothing else here and so takes no memory: Rankway knows who is on the node. */
+#undef MPIDI_BUILD_CH4_LOCALITY_INFO
+
+typedef struct {
+    /* Names a message under way; 0 for none. */
+    uint64_t number;
+    /* Of a receive: where it goes, and the memory that is unpacked from, if any. */
+    void *buf, *packed;
+    MPI_Aint count;
+    size_t capacity;
+    MPI_Datatype datatype;
+    /* Of a matched probe. */
+    void *message;
+} MPIDI_STUBNM_request_t;
+
+/* At least as long: what lies behind it is CH4's also in requests of ours. */
+typedef struct {
+    int handler;
+    char *packed;
+    char rest[sizeof(MPIDI_STUBNM_request_t)];
+} MPIDI_STUBNM_am_request_t;
+
+typedef struct {
+    rkw_map_t map;
+} MPIDI_STUBNM_comm_t;
+
+typedef struct {
+    int dummy;
+} MPIDI_STUBNM_dt_t;
+
+typedef struct {
+    int dummy;
+} MPIDI_STUBNM_op_t;
+
+typedef rkw_win_t MPIDI_STUBNM_win_t;
+
+typedef struct {
+    int dummy;
+} MPIDI_STUBNM_part_t;
+
+/* Nothing: Rankway's address vector has what there is to know of a peer. */
+typedef struct {
+} MPIDI_STUBNM_addr_t;
+
+#endif

@@ -1,0 +1,138 @@
+//! What C sees: a table of the chosen netmod's functions, opened and closed here.
+
+use crate::boot::Pmi;
+use crate::host::rkw_status;
+use crate::log::{abort, guarded};
+use crate::message::rkw_match;
+use crate::state::State;
+use crate::window::{rkw_win, rkw_win_arguments};
+use crate::{active, message, window};
+use rankway::device::Options;
+use rankway::match_netmod;
+use rankway::netmod::Netmod;
+use rankway_plugin::Chosen;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::Arc;
+
+/// The netmod's functions, and what they are called with: `struct rkw_netmod`.
+#[repr(C)]
+#[allow(missing_docs)]
+pub(crate) struct rkw_netmod {
+    state: *mut c_void,
+    progress: unsafe extern "C" fn(*mut c_void) -> c_int,
+    send: unsafe extern "C" fn(*mut c_void, *const rkw_match, *const u8, usize) -> c_int,
+    isend: unsafe extern "C" fn(
+        *mut c_void,
+        *const rkw_match,
+        *const u8,
+        usize,
+        c_int,
+        *mut c_void,
+    ) -> u64,
+    irecv: unsafe extern "C" fn(*mut c_void, *const rkw_match, *mut u8, usize, *mut c_void) -> u64,
+    iprobe: unsafe extern "C" fn(*mut c_void, *const rkw_match, *mut rkw_status) -> c_int,
+    improbe: unsafe extern "C" fn(*mut c_void, *const rkw_match, *mut rkw_status) -> *mut c_void,
+    imrecv: unsafe extern "C" fn(*mut c_void, *mut u8, usize, *mut c_void) -> u64,
+    cancel: unsafe extern "C" fn(*mut c_void, u64),
+    post: unsafe extern "C" fn(
+        *mut c_void,
+        u32,
+        c_int,
+        *const u8,
+        usize,
+        *const u8,
+        usize,
+        *mut c_void,
+    ) -> c_int,
+    win_make: unsafe extern "C" fn(*mut c_void, *const rkw_win_arguments, *mut rkw_win),
+    win_put: unsafe extern "C" fn(*mut c_void, *const u8, usize, u32, isize) -> c_int,
+    win_get: unsafe extern "C" fn(*mut c_void, *mut u8, usize, u32, isize) -> c_int,
+    win_flush: unsafe extern "C" fn(*mut c_void, c_int, c_int) -> c_int,
+    win_free: unsafe extern "C" fn(*mut c_void),
+    drain: unsafe extern "C" fn(*mut c_void) -> c_int,
+    close: unsafe extern "C" fn(*mut c_void),
+}
+
+impl std::fmt::Debug for rkw_netmod {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("rkw_netmod").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+/// Opens the process's device over the netmod that `RANKWAY_NETMOD` names, or the best.
+/// Ends the job where that cannot be done.
+///
+/// # Safety
+/// \[MPI\]: `space` is the name of the job's key-value space; MPICH has met the launcher.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rkw_open(
+    rank: c_int,
+    size: c_int,
+    space: *const c_char,
+    to: *mut rkw_netmod,
+) {
+    guarded(|| {
+        // SAFETY: [MPI].
+        let space = unsafe { CStr::from_ptr(space) }.to_string_lossy();
+        let boot = Arc::new(Pmi::new(rank as u32, size as u32, &space));
+        let opened = rankway_plugin::open(None, boot, &Options::default());
+        let opened = opened.unwrap_or_else(|why| abort(1, &format!("rank {rank}: {why}")));
+        let table = match_netmod!(opened, Chosen(state) => table(State::new(state)));
+        // SAFETY: [MPI].
+        unsafe { to.write(table) };
+    });
+}
+
+fn table<N: Netmod>(state: State<N>) -> rkw_netmod {
+    active::register(&state);
+    rkw_netmod {
+        state: Box::into_raw(Box::new(state)).cast(),
+        progress: progress::<N>,
+        send: message::send::<N>,
+        isend: message::isend::<N>,
+        irecv: message::irecv::<N>,
+        iprobe: message::iprobe::<N>,
+        improbe: message::improbe::<N>,
+        imrecv: message::imrecv::<N>,
+        cancel: message::cancel::<N>,
+        post: active::post::<N>,
+        win_make: window::make::<N>,
+        win_put: window::put::<N>,
+        win_get: window::get::<N>,
+        win_flush: window::flush::<N>,
+        win_free: window::free::<N>,
+        drain: drain::<N>,
+        close: close::<N>,
+    }
+}
+
+/// One round of progress: how many requests ended.
+unsafe extern "C" fn progress<N: Netmod>(state: *mut c_void) -> c_int {
+    // SAFETY: [MPI].
+    let state = unsafe { State::<N>::of(state) };
+    guarded(|| {
+        let ended = state.shared.progress();
+        active::tell(state);
+        ended as c_int
+    })
+}
+
+/// Makes progress; 1 when nothing of this process waits to go out.
+unsafe extern "C" fn drain<N: Netmod>(state: *mut c_void) -> c_int {
+    // SAFETY: [MPI].
+    unsafe { progress::<N>(state) };
+    // SAFETY: [MPI].
+    let counts = unsafe { State::<N>::of(state) }.shared.enter(|inner| inner.tagged.counts());
+    c_int::from(counts.queued == 0 && counts.queued_packets == 0)
+}
+
+/// Closes the device.
+unsafe extern "C" fn close<N: Netmod>(state: *mut c_void) {
+    guarded(|| {
+        // SAFETY: [MPI]; made by `Box::into_raw` in `table`, used no more.
+        let State { shared, active } = *unsafe { Box::from_raw(state.cast::<State<N>>()) };
+        drop(active);
+        // SAFETY: [MPI], as above.
+        unsafe { shared.close() };
+    });
+}

@@ -1,0 +1,39 @@
+//! The Rust half of a CH4 netmod of MPICH, linked into `libmpi`.
+//!
+//! The C half (`netmod/`) has the functions that CH4 compiles in; what they do not do
+//! themselves they call here, through a table of functions of the netmod that was
+//! chosen ([`calls`]).
+//!
+//! ```text
+//! host     MPICH's functions that are called from here    decides nothing
+//! log      how the job ends
+//! boot     the launcher, through MPICH's PMI
+//! map      a communicator's ranks as a rank map
+//! state    device and context (rankway_plugin)
+//! message  tagged messages
+//! active   active messages of MPICH's own protocols
+//! window   puts and gets
+//! calls    the table that C sees; opens and closes
+//! ```
+//!
+//! Each imports those above it alone.
+//!
+//! # Contracts
+//! What the C half answers for, named once:
+//!
+//! - **\[MPI\]** The state is the one that `rkw_open` gave, until `rkw_close`; one thread
+//!   at a time calls (MPICH's global lock). Places for answers can be written.
+//! - **\[BUF\]** A buffer holds as many bytes as it is told, and is the operation's until
+//!   its request is completed.
+//! - **\[REQ\]** A cookie is the address of an MPICH request that stays until it is
+//!   completed, which is once.
+
+mod active;
+mod boot;
+mod calls;
+mod host;
+mod log;
+mod map;
+mod message;
+mod state;
+mod window;

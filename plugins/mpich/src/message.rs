@@ -1,0 +1,209 @@
+//! Tagged messages. The channel is the context id, the bits are source and tag.
+
+use crate::host::rkw_status;
+use crate::log::{fatal, guarded};
+use crate::state::{State, of_message};
+use rankway::msg::{Completion, Envelope, MatchSpec, Message, RequestId, Started};
+use rankway::netmod::Netmod;
+use rankway_plugin::Layer;
+use std::ffi::{c_int, c_void};
+use std::num::NonZeroU64;
+
+/// Any sender.
+const ANY: u32 = u32::MAX;
+/// What a call that begins something answers, else the number of the request.
+const DONE: u64 = 0;
+
+/// Which message goes where, as C has it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct rkw_match {
+    channel: u64,
+    bits: u64,
+    /// Bits that need not agree.
+    ignore: u64,
+    /// Lpid of the other side; [`ANY`].
+    peer: u32,
+}
+
+impl rkw_match {
+    #[inline(always)]
+    fn envelope(&self) -> Envelope {
+        Envelope { peer: self.peer, channel: self.channel, bits: self.bits }
+    }
+
+    #[inline(always)]
+    fn spec(&self) -> MatchSpec {
+        let from = (self.peer != ANY).then_some(self.peer);
+        MatchSpec { channel: self.channel, bits: self.bits, ignore: self.ignore, from }
+    }
+}
+
+#[inline(always)]
+fn cookie_of(request: *mut c_void) -> NonZeroU64 {
+    // SAFETY: [REQ]: an address is not 0.
+    unsafe { NonZeroU64::new_unchecked(request as u64) }
+}
+
+/// Sends a short message at once and for good, if that can be done.
+pub(crate) unsafe extern "C" fn send<N: Netmod>(
+    state: *mut c_void,
+    to: *const rkw_match,
+    buf: *const u8,
+    len: usize,
+) -> c_int {
+    // SAFETY: [MPI].
+    let (state, to) = unsafe { (State::<N>::of(state).shared, &*to) };
+    let sent = guarded(|| {
+        state.enter(|inner| {
+            if len == size_of::<u64>() {
+                // SAFETY: [BUF], 8 bytes.
+                let word = unsafe { buf.cast::<u64>().read_unaligned() };
+                if inner.tagged.send_word(to.envelope(), word) {
+                    return true;
+                }
+            }
+            // SAFETY: [BUF].
+            unsafe { inner.tagged.send_now(to.envelope(), buf, len) }
+        })
+    });
+    c_int::from(sent)
+}
+
+/// Begins a send. [`DONE`], or what names it until it has ended.
+pub(crate) unsafe extern "C" fn isend<N: Netmod>(
+    state: *mut c_void,
+    to: *const rkw_match,
+    buf: *const u8,
+    len: usize,
+    synchronous: c_int,
+    request: *mut c_void,
+) -> u64 {
+    // SAFETY: [MPI].
+    let (state, to) = unsafe { (State::<N>::of(state).shared, &*to) };
+    guarded(|| {
+        let (synchronous, cookie) = (synchronous != 0, cookie_of(request));
+        let started = state.enter(|inner| {
+            // SAFETY: [BUF], [REQ].
+            let started = unsafe {
+                inner.tagged.start_send(to.envelope(), buf, len, synchronous, cookie)
+            };
+            match started {
+                Ok(Started::Pending(id)) => id.number().get(),
+                Ok(Started::Done(Ok(status))) if inner.defer_completion(cookie, status) => u64::MAX,
+                Ok(Started::Done(Ok(_))) => DONE,
+                Ok(Started::Done(Err(e))) | Err(e) => fatal(&e),
+            }
+        });
+        state.sent(to.peer);
+        started
+    })
+}
+
+/// Begins a receive. [`DONE`] and its status, or what names it until it has ended.
+pub(crate) unsafe extern "C" fn irecv<N: Netmod>(
+    state: *mut c_void,
+    from: *const rkw_match,
+    buf: *mut u8,
+    capacity: usize,
+    request: *mut c_void,
+) -> u64 {
+    // SAFETY: [MPI].
+    let (state, spec) = unsafe { (State::<N>::of(state).shared, (*from).spec()) };
+    let cookie = cookie_of(request);
+    guarded(|| {
+        if let Some(inner) = state.unlocked()
+            && spec.ignore == 0
+            // SAFETY: [BUF], [REQ].
+            && let Some(id) = unsafe { inner.tagged.post_recv(spec, buf, capacity, cookie) }
+        {
+            return id.number().get();
+        }
+        // SAFETY: [BUF], [REQ].
+        let started =
+            state.enter(|inner| unsafe { inner.tagged.start_recv(&spec, buf, capacity, cookie) });
+        began(started.unwrap_or_else(|e| fatal(&e)), cookie)
+    })
+}
+
+/// Tells of a receive that has ended; [`DONE`] then.
+fn began(started: Started, cookie: NonZeroU64) -> u64 {
+    match started {
+        Started::Pending(id) => id.number().get(),
+        Started::Done(result) => {
+            let ended = Completion { cookie, result: result.map_err(Box::new) };
+            // SAFETY: [REQ], done, and told here only.
+            unsafe { crate::state::Mpich::ended(ended) };
+            DONE
+        }
+    }
+}
+
+/// Returns true if there is a message, and whose.
+pub(crate) unsafe extern "C" fn iprobe<N: Netmod>(
+    state: *mut c_void,
+    from: *const rkw_match,
+    status: *mut rkw_status,
+) -> c_int {
+    // SAFETY: [MPI].
+    let (state, spec) = unsafe { (State::<N>::of(state), (*from).spec()) };
+    guarded(|| {
+        let found = state.shared.enter(|inner| inner.tagged.iprobe(&spec));
+        let found = found.unwrap_or_else(|e| fatal(&e));
+        after(state);
+        if let Some(found) = &found {
+            // SAFETY: [MPI].
+            unsafe { status.write(of_message(found)) };
+        }
+        c_int::from(found.is_some())
+    })
+}
+
+/// What the progress of a probe has ended.
+fn after<N: Netmod>(state: &State<N>) {
+    state.shared.complete_requests();
+    crate::active::tell(state);
+}
+
+/// Takes a message, if there is one: what [`imrecv`] receives, and whose it is.
+pub(crate) unsafe extern "C" fn improbe<N: Netmod>(
+    state: *mut c_void,
+    from: *const rkw_match,
+    status: *mut rkw_status,
+) -> *mut c_void {
+    // SAFETY: [MPI].
+    let (state, spec) = unsafe { (State::<N>::of(state), (*from).spec()) };
+    guarded(|| {
+        let found = state.shared.enter(|inner| inner.tagged.improbe(&spec));
+        let found = found.unwrap_or_else(|e| fatal(&e));
+        after(state);
+        let Some(message) = found else { return std::ptr::null_mut() };
+        // SAFETY: [MPI].
+        unsafe { status.write(of_message(&message.status())) };
+        Box::into_raw(Box::new(message)).cast()
+    })
+}
+
+/// Begins to receive a message of [`improbe`], once.
+pub(crate) unsafe extern "C" fn imrecv<N: Netmod>(
+    message: *mut c_void,
+    buf: *mut u8,
+    capacity: usize,
+    request: *mut c_void,
+) -> u64 {
+    guarded(|| {
+        // SAFETY: [MPI]: a box of `improbe`'s for this netmod, given back once.
+        let message = unsafe { Box::from_raw(message.cast::<Message<N>>()) };
+        // SAFETY: [BUF], [REQ].
+        let started = unsafe { message.start_recv(buf, capacity, cookie_of(request)) };
+        began(started, cookie_of(request))
+    })
+}
+
+/// Takes back a receive that has no message yet; the next progress tells.
+pub(crate) unsafe extern "C" fn cancel<N: Netmod>(state: *mut c_void, number: u64) {
+    // SAFETY: [MPI].
+    let state = unsafe { State::<N>::of(state).shared };
+    let Some(number) = NonZeroU64::new(number) else { return };
+    guarded(|| state.enter(|inner| inner.tagged.cancel(RequestId::from_number(number))));
+}

@@ -1,0 +1,77 @@
+//! The process's one device and context under MPICH.
+
+use crate::boot::Pmi;
+use crate::host::{self, rkw_status};
+use crate::log::{abort, fatal};
+use rankway::msg::{Active, Completion, MsgError, Status};
+use rankway::netmod::Netmod;
+use rankway_plugin::Layer;
+use std::ffi::c_void;
+use std::num::NonZeroU64;
+
+/// MPICH, as what the device calls.
+pub(crate) struct Mpich;
+
+impl Layer for Mpich {
+    type Boot = Pmi;
+
+    unsafe fn ended(ended: Completion) {
+        let mut status = rkw_status::default();
+        match ended.result.map_err(|e| *e) {
+            Ok(of) => status = of_message(&of),
+            Err(MsgError::Truncated { source_rank, tag, length, .. }) => {
+                status.bits = u64::from(source_rank) << 32 | u64::from(tag);
+                status.length = length;
+                status.truncated = 1;
+            }
+            Err(e) => fatal(&e),
+        }
+        // SAFETY: [REQ].
+        unsafe { host::rkw_host_ended(ended.cookie.get() as *mut c_void, &status) };
+    }
+
+    #[inline(always)]
+    unsafe fn succeeded(cookie: NonZeroU64, status: Status) {
+        // SAFETY: [REQ].
+        unsafe { host::rkw_host_ended(cookie.get() as *mut c_void, &of_message(&status)) };
+    }
+
+    fn progress() {
+        // SAFETY: no arguments; within a call of MPICH's.
+        unsafe { host::rkw_host_progress() };
+    }
+
+    fn fatal(error: &MsgError) -> ! {
+        fatal(error)
+    }
+}
+
+/// What C is told of a message.
+#[inline(always)]
+pub(crate) fn of_message(of: &Status) -> rkw_status {
+    let cancelled = i32::from(of.cancelled);
+    rkw_status { bits: of.bits, length: of.length, truncated: 0, cancelled }
+}
+
+/// What C has a pointer to.
+pub(crate) struct State<N: Netmod> {
+    pub(crate) shared: &'static rankway_plugin::State<N, Mpich>,
+    pub(crate) active: Active<N>,
+}
+
+impl<N: Netmod> State<N> {
+    pub(crate) fn new(shared: &'static rankway_plugin::State<N, Mpich>) -> State<N> {
+        let active = shared.enter(|inner| Active::open(&inner.context));
+        State { shared, active: active.unwrap_or_else(|e| abort(1, &e.to_string())) }
+    }
+
+    /// That of a call.
+    ///
+    /// # Safety
+    /// \[MPI\].
+    #[inline(always)]
+    pub(crate) unsafe fn of<'a>(state: *mut c_void) -> &'a State<N> {
+        // SAFETY: [MPI].
+        unsafe { &*state.cast::<State<N>>() }
+    }
+}
