@@ -18,7 +18,7 @@ MPICH_DIR ?= $(if $(PREFIX),$(PREFIX),$(CURDIR)/target/mpich)
 # The profile of its Rust half, as above.
 MPICH_PROFILE ?= release
 
-.PHONY: mpich test-mpich count-mpich help deps build rate count profile count-c count-mpi memory maps pack info openmpi preload bench-preload bench-track test test-c test-matrix test-random test-openmpi test-mpi \
+.PHONY: help deps build mpich test-mpich count-mpich rate count profile count-c count-mpi memory maps pack info openmpi preload bench-preload bench-track test test-c test-matrix test-random test-openmpi test-mpi \
 	test-mpi-short test-mpi-preload test-mpi-track test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi heap-mpi \
 	test-kills check fmt clippy doc structure public package bench rivals miri loom sanitize fuzz ci bindings \
 	install uninstall clean
@@ -76,6 +76,14 @@ mpich: ## build MPICH 4.0.2 with Rankway as its netmod into MPICH_DIR or PREFIX 
 	@ci/deps
 	@$(ENV) cargo build --profile $(MPICH_PROFILE) --manifest-path plugins/mpich/Cargo.toml
 	@PROFILE="$(MPICH_PROFILE)" MPICH_SRC="$(MPICH_SRC)" ci/install/mpich.sh "$(MPICH_DIR)"
+
+test-mpich: mpich ## our MPI programs on it, then some of MPICH's test suite, over the node and tcp (ARGS: names of our programs)
+	@MPICH_DIR="$(MPICH_DIR)" plugins/mpich/tests/run $(ARGS)
+	@$(if $(ARGS),true,MPICH_DIR="$(MPICH_DIR)" ci/mpi/suite.sh --short -s netmod -s netmod-tcp pt2pt coll comm rma)
+
+count-mpich: mpich ## instructions of MPI_Put and MPI_Isend on it, beside the distribution's MPICH
+	@ci/deps --gdb
+	@MPICH_DIR="$(MPICH_DIR)" ci/measure/count-mpich.sh
 
 preload: ## build librankway_pack.so and librankway_track.so, to be preloaded under any MPI program
 	@ci/deps
@@ -170,15 +178,17 @@ check: ## formatting, lints, documentation, structure, bindings, other targets
 # Of the Open MPI components too, where its headers are or can be installed.
 WITH_OPENMPI = ! { ci/deps --openmpi || { echo "openmpi: SKIPPED, its headers cannot be installed" && false; }; } ||
 OPENMPI_CRATE = --manifest-path plugins/openmpi/Cargo.toml
+MPICH_CRATE = --manifest-path plugins/mpich/Cargo.toml
 # (The profile of `make test`: what it has built is not built again.)
 CHECKED = -q --profile checked
 
 fmt: ## the code is formatted as rustfmt.toml says (the bindings are left alone)
-	@$(ENV) cargo fmt --all --check && cargo fmt $(OPENMPI_CRATE) --check
+	@$(ENV) cargo fmt --all --check && cargo fmt $(OPENMPI_CRATE) --check && cargo fmt $(MPICH_CRATE) --check
 
 clippy: ## no lint is let through, with every feature and with none
 	@$(ENV) cargo clippy $(CHECKED) --workspace --all-targets -- -D warnings
 	@$(ENV) cargo clippy $(CHECKED) --no-default-features --lib -- -D warnings
+	@$(ENV) cargo clippy $(CHECKED) $(MPICH_CRATE) --all-targets -- -D warnings
 	@$(ENV) $(WITH_OPENMPI) cargo clippy $(CHECKED) $(OPENMPI_CRATE) --all-targets -- -D warnings
 
 structure: ## names, lengths and imports are those that docs/architecture/structure.md promises
@@ -193,6 +203,8 @@ public: ## list the public items anew (ci/check/public.txt), where they are mean
 doc: ## the documentation builds, and no link in it is broken
 	@$(ENV) RUSTDOCFLAGS=-Dwarnings cargo doc $(CHECKED) --no-deps --workspace
 	@$(ENV) RUSTDOCFLAGS=-Dwarnings cargo doc $(CHECKED) --no-deps --no-default-features --lib
+	@$(ENV) RUSTDOCFLAGS="-Dwarnings -Arustdoc::private_intra_doc_links" \
+		cargo doc $(CHECKED) --no-deps --document-private-items $(MPICH_CRATE)
 	@$(ENV) $(WITH_OPENMPI) RUSTDOCFLAGS="-Dwarnings -Arustdoc::private_intra_doc_links" \
 		cargo doc $(CHECKED) --no-deps --document-private-items $(OPENMPI_CRATE)
 

@@ -19,8 +19,9 @@ version=4.0.2
 say() { echo "mpich: $*" >&2; }
 die() { say "$*"; exit 1; }
 prefix=${1:?where to?}
-mkdir -p "$prefix" 2>/dev/null && [ -w "$prefix" ] ||
+if ! mkdir -p "$prefix" 2>/dev/null || ! [ -w "$prefix" ]; then
   die "cannot install into $prefix; name a directory that you may write to: make mpich PREFIX=..."
+fi
 prefix=$(cd "$prefix" && pwd)
 target=${CARGO_TARGET_DIR:-target}
 library=$(realpath "$target/${PROFILE:-release}/librankway_mpich.a")

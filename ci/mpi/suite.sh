@@ -13,6 +13,7 @@
 #                   preload       stock with librankway_pack.so before it, and stock
 #                       (make preload); what fails fails without it too
 #                   mpich-preload the same with the distribution's MPICH
+#                   netmod, netmod-tcp, netmod-ucx  MPICH with our netmod, as ours above
 #                   track, mpich-track   the same with librankway_track.so
 #                   NAME=FLAGS    flags of mpirun; no failures of it are known
 #     -t SECONDS  limit of a program (30), up to four times where its list says so
@@ -38,6 +39,7 @@
 # verdict, seconds, program, ranks and arguments; results/table has the verdicts
 # of all stacks of the last run side by side; output/ what failed programs said.
 #   OPENMPI_DIR      where our components are installed (make openmpi)
+#   MPICH_DIR        where MPICH with our netmod is (make mpich)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 here=$PWD/ci/mpi/suite
@@ -68,6 +70,9 @@ declare -A flags_of=(
   [stock]="--mca pml ob1 --mca osc sm,pt2pt"
   [stock-rdma]="--mca pml ob1"
   [mpich]=""
+  [netmod]=""
+  [netmod-tcp]="-genv RANKWAY_PROVIDER tcp;ofi_rxm -genv RANKWAY_NODE_QUEUES 0"
+  [netmod-ucx]="-genv RANKWAY_NETMOD ucx"
   [mpich-preload]="-genv LD_PRELOAD $library -genv RANKWAY_PACK all"
   [mpich-track]="-genv LD_PRELOAD $recorder -genv RANKWAY_TRACE $traces"
 )
@@ -116,9 +121,14 @@ if [ ${#stacks[@]} = 0 ]; then
   [ $short = 1 ] || stacks+=(stock)
   known=("${stacks[@]}")
 fi
-command -v mpirun.openmpi >/dev/null 2>&1 || die "there is no mpirun.openmpi; make openmpi"
+netmod=$(realpath -m "${MPICH_DIR:-target/mpich}")
 for stack in "${stacks[@]}"; do
   case $stack in
+    netmod* | mpich*) ;;
+    *) command -v mpirun.openmpi >/dev/null 2>&1 || die "there is no mpirun.openmpi; make openmpi" ;;
+  esac
+  case $stack in
+    netmod*) [ -x "$netmod/bin/mpicc" ] || die "there is no MPICH in $netmod; make mpich" ;;
     ours*) [ -e "$components/mca_mtl_rankway.so" ] || die "no components in $components; make openmpi" ;;
     *preload) [ -e "$library" ] || die "there is no $library; make preload" ;;
     *track) [ -e "$recorder" ] || die "there is no $recorder; make preload" ;;

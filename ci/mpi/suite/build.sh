@@ -15,18 +15,25 @@ find_source() {
 
 # Where the programs for a stack's MPI are.
 tree() { # stack
-  case $1 in mpich*) echo "$suite/build-mpich" ;; *) echo "$suite/build" ;; esac
+  case $1 in
+    mpich*) echo "$suite/build-mpich" ;;
+    netmod*) echo "$suite/build-netmod" ;;
+    *) echo "$suite/build" ;;
+  esac
 }
 
 configure() { # tree
-  local mpi=openmpi
+  local mpi=mpicc.openmpi where=/usr
   mkdir -p "$1"
   [ ! -e "$1/config.status" ] || return 0
-  case $1 in *-mpich) mpi=mpich ;; esac
+  case $1 in
+    *-mpich) mpi=mpicc.mpich ;;
+    *-netmod) mpi=$netmod/bin/mpicc where=$netmod ;;
+  esac
   say "configuring for $mpi"
   # Debian's mpi.h of Open MPI hides what MPI 3 removed and its library still has.
-  (cd "$1" && timeout 540 "$source/configure" --with-mpi=/usr CC=mpicc.$mpi \
-    MPICC=mpicc.$mpi CPPFLAGS=-DOMPI_OMIT_MPI1_COMPAT_DECLS=0 --disable-fortran \
+  (cd "$1" && timeout 540 "$source/configure" --with-mpi="$where" CC="$mpi" \
+    MPICC="$mpi" CPPFLAGS=-DOMPI_OMIT_MPI1_COMPAT_DECLS=0 --disable-fortran \
     --disable-cxx --disable-romio --enable-strictmpi --disable-ft-tests) >"$suite/configure.log" 2>&1 ||
     {
       rm -f "$1/config.status"

@@ -44,14 +44,14 @@ one() { # number
       env=*)
         word=${word#env=}
         case $stack in
-          mpich*) environment+=(-genv "${word%%=*}" "${word#*=}") ;;
+          mpich* | netmod*) environment+=(-genv "${word%%=*}" "${word#*=}") ;;
           *) environment+=(-x "$word") ;;
         esac
         ;;
     esac
   done
   case $stack in
-    mpich*) launcher=(mpiexec.hydra -n "$ranks") ;;
+    mpich* | netmod*) launcher=(mpiexec.hydra -n "$ranks") ;;
     *)
       # Where mpirun keeps its session: one that ends removes what it shares.
       mkdir -p "$work/s$number"

@@ -2,6 +2,7 @@
 #include <mpidimpl.h>
 #include "rkw_impl.h"
 #include <stdio.h>
+#include <unistd.h>
 
 rkw_netmod_t rkw;
 
@@ -37,6 +38,8 @@ void rkw_host_abort(int code, const char *why)
 {
     fprintf(stderr, "%s\n", why);
     fflush(stderr);
+    /* Hydra drops output that it has not forwarded when it ends a job. */
+    usleep(200000);
     MPIR_pmi_abort(code, why);
     _exit(code);
 }
@@ -44,6 +47,8 @@ void rkw_host_abort(int code, const char *why)
 void rkw_host_progress(void)
 {
     MPID_Progress_test(NULL);
+    /* What is waited for may be for another thread of this process to do. */
+    MPIDI_PROGRESS_YIELD();
 }
 
 int rkw_host_allgather(void *comm, const void *mine, size_t bytes, void *all)
@@ -314,18 +319,19 @@ int MPIDI_STUBNM_dynamic_recv(int tag, void *buf, int size, int timeout)
 
 /* ---- windows ---- */
 
-/* Within MPIDI_STUBNM_mpi_win_allocate: the memory is Rankway's. */
-static int allocating;
+/* The base of a window whose memory is to be Rankway's, until it is made. */
+static char to_be_allocated;
 
 int MPIDI_STUBNM_mpi_win_create_hook(MPIR_Win * win)
 {
+    int allocate = win->base == &to_be_allocated;
     rkw_win_arguments_t arguments = {
         .comm = win->comm_ptr,.lpid_of = lpid_of,
         .rank = win->comm_ptr->rank,.size = win->comm_ptr->local_size,
-        .base = win->base,.bytes = win->size,.unit = win->disp_unit,.allocate = allocating
+        .base = win->base,.bytes = win->size,.unit = win->disp_unit,.allocate = allocate
     };
     rkw.win_make(rkw.state, &arguments, &RKW_WIN(win));
-    if (allocating)
+    if (allocate)
         win->base = RKW_WIN(win).base;
     return MPI_SUCCESS;
 }
@@ -334,9 +340,8 @@ int MPIDI_STUBNM_mpi_win_create_hook(MPIR_Win * win)
 int MPIDI_STUBNM_mpi_win_allocate(MPI_Aint size, int disp_unit, MPIR_Info * info, MPIR_Comm * comm,
                                   void *baseptr, MPIR_Win ** win_p)
 {
-    allocating = 1;
-    int mpi_errno = MPIDIG_mpi_win_create(NULL, size, disp_unit, info, comm, win_p);
-    allocating = 0;
+    int mpi_errno =
+        MPIDIG_mpi_win_create(&to_be_allocated, size, disp_unit, info, comm, win_p);
     if (mpi_errno == MPI_SUCCESS) {
         (*win_p)->create_flavor = MPI_WIN_FLAVOR_ALLOCATE;
         *(void **) baseptr = (*win_p)->base;

@@ -111,7 +111,7 @@ unsafe extern "C" fn progress<N: Netmod>(state: *mut c_void) -> c_int {
     // SAFETY: [MPI].
     let state = unsafe { State::<N>::of(state) };
     guarded(|| {
-        let ended = state.shared.progress();
+        let ended = state.progress();
         active::tell(state);
         ended as c_int
     })
@@ -130,7 +130,7 @@ unsafe extern "C" fn drain<N: Netmod>(state: *mut c_void) -> c_int {
 unsafe extern "C" fn close<N: Netmod>(state: *mut c_void) {
     guarded(|| {
         // SAFETY: [MPI]; made by `Box::into_raw` in `table`, used no more.
-        let State { shared, active } = *unsafe { Box::from_raw(state.cast::<State<N>>()) };
+        let State { shared, active, .. } = *unsafe { Box::from_raw(state.cast::<State<N>>()) };
         drop(active);
         // SAFETY: [MPI], as above.
         unsafe { shared.close() };

@@ -6,6 +6,7 @@ use crate::log::{abort, fatal};
 use rankway::msg::{Active, Completion, MsgError, Status};
 use rankway::netmod::Netmod;
 use rankway_plugin::Layer;
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::num::NonZeroU64;
 
@@ -57,12 +58,40 @@ pub(crate) fn of_message(of: &Status) -> rkw_status {
 pub(crate) struct State<N: Netmod> {
     pub(crate) shared: &'static rankway_plugin::State<N, Mpich>,
     pub(crate) active: Active<N>,
+    /// More processes than processors: who waits lets others run.
+    crowded: bool,
+    /// Rounds of progress in which nothing ended.
+    idle: Cell<u32>,
 }
 
 impl<N: Netmod> State<N> {
     pub(crate) fn new(shared: &'static rankway_plugin::State<N, Mpich>) -> State<N> {
-        let active = shared.enter(|inner| Active::open(&inner.context));
-        State { shared, active: active.unwrap_or_else(|e| abort(1, &e.to_string())) }
+        let (active, here) = shared.enter(|inner| {
+            (Active::open(&inner.context), inner.context.device().node_size() as usize)
+        });
+        let processors = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
+        State {
+            shared,
+            active: active.unwrap_or_else(|e| abort(1, &e.to_string())),
+            crowded: here > processors,
+            idle: Cell::new(0),
+        }
+    }
+
+    /// One round of progress: how many requests ended.
+    #[inline]
+    pub(crate) fn progress(&self) -> u32 {
+        /// Rounds without an end before others run.
+        const PATIENCE: u32 = 8;
+        let ended = self.shared.progress();
+        if self.crowded {
+            let idle = if ended > 0 { 0 } else { self.idle.get() + 1 };
+            self.idle.set(idle % PATIENCE);
+            if idle == PATIENCE {
+                std::thread::yield_now();
+            }
+        }
+        ended
     }
 
     /// That of a call.

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Counts the instructions of MPI_Put (lock_all, MPI_Win_allocate) and MPI_Isend of 8
+# bytes between two ranks of one node, from the call to where MPICH's library is left:
+# for the provider's entry, or back to the program. Our netmod on the node's memory and
+# over tcp, and beside it the distribution's MPICH (ch4:ucx). Single-stepped by gdb.
+#   MPICH_DIR  where MPICH with our netmod is (make mpich)
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+dir=${MPICH_DIR:?where is it? make count-mpich says}
+for program in gdb mpiexec.hydra; do
+  command -v $program >/dev/null || { echo "count-mpich: there is no $program (ci/deps --gdb, ci/deps)" >&2; exit 2; }
+done
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cat >"$work/calls.c" <<'C'
+#include <mpi.h>
+int main(int argc, char **argv)
+{
+    int rank;
+    long value = 7, *base;
+    MPI_Win win;
+    MPI_Request request;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Win_allocate(4096, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+    MPI_Win_lock_all(0, win);
+    if (rank == 0)
+        for (int i = 0; i < 64; i++)
+            MPI_Put(&value, 1, MPI_LONG, 1, i % 8, 1, MPI_LONG, win);
+    MPI_Win_unlock_all(win);
+    for (int i = 0; i < 64; i++)
+        if (rank == 0) {
+            MPI_Isend(&value, 1, MPI_LONG, 1, 3, MPI_COMM_WORLD, &request);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+        } else {
+            MPI_Recv(&value, 1, MPI_LONG, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
+    MPI_Win_free(&win);
+    MPI_Finalize();
+    return 0;
+}
+C
+cat >"$work/step.py" <<'P'
+import gdb
+gdb.execute("set pagination off")
+gdb.execute("set breakpoint pending on")
+gdb.execute("set env PMI_NO_FORK 1")
+gdb.execute("break main")
+gdb.execute("run")
+def pc():
+    return int(gdb.parse_and_eval("$pc"))
+def count(call):
+    place = gdb.Breakpoint(call)
+    place.ignore_count = 40  # everything is warm then
+    gdb.execute("continue", to_string=True)
+    library, steps = gdb.solib_name(pc()), 0
+    while gdb.solib_name(pc()) == library:
+        steps += 1
+        gdb.execute("stepi", to_string=True)
+    left = (gdb.solib_name(pc()) or "the program").split("/")[-1]
+    place.delete()
+    print("counted %-10s %5d instructions, then %s" % (call, steps, left))
+count("MPI_Put")
+count("MPI_Isend")
+gdb.execute("kill")
+P
+measure() { # what program environment...
+  local what=$1 program=$2
+  shift 2
+  cat >"$work/rank" <<S
+#!/bin/sh
+if [ "\$PMI_RANK" = 0 ]; then exec gdb -q -batch -x "$work/step.py" "$program" </dev/null; fi
+exec "$program"
+S
+  chmod +x "$work/rank"
+  timeout --kill-after=5 120 env "$@" mpiexec.hydra -n 2 "$work/rank" >"$work/out" 2>&1 || true
+  grep '^counted' "$work/out" | sed "s|^counted|$what|" ||
+    { tail -n 5 "$work/out" >&2; echo "$what could not be counted" >&2; return 1; }
+}
+"$dir/bin/mpicc" -O2 -o "$work/ours" "$work/calls.c"
+measure "rankway, node   " "$work/ours" A=1
+measure "rankway, tcp    " "$work/ours" "RANKWAY_PROVIDER=tcp;ofi_rxm" RANKWAY_NODE_QUEUES=0
+if command -v mpicc.mpich >/dev/null; then
+  mpicc.mpich -O2 -o "$work/theirs" "$work/calls.c"
+  measure "MPICH's ch4:ucx " "$work/theirs" A=1
+else
+  echo "skipped the distribution's MPICH: there is no mpicc.mpich (ci/deps --preload)"
+fi
