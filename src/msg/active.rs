@@ -565,14 +565,7 @@ impl<N: Netmod> ActiveProtocol<N> {
         }
     }
 
-    fn posted(
-        &self,
-        context: &Context<N>,
-        from: u32,
-        handler: u16,
-        header: &[u8],
-        payload: &[u8],
-    ) {
+    fn posted(&self, context: &Context<N>, from: u32, handler: u16, header: &[u8], payload: &[u8]) {
         self.take(context, from, Packet { kind: POST, handler, flags: 0, header, payload });
     }
 

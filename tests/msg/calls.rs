@@ -160,9 +160,8 @@ pub fn posts<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     }
     let long = [0; 1 << 20];
     // SAFETY: no payload.
-    let refused = unsafe {
-        active.post((me + 1) % n, 9, &long, std::ptr::null(), 0, NonZeroU64::MIN)
-    };
+    let refused =
+        unsafe { active.post((me + 1) % n, 9, &long, std::ptr::null(), 0, NonZeroU64::MIN) };
     ensure!(matches!(refused, Err(MsgError::TooLong { .. })), "{refused:?}");
     let wanted = n * (MANY + MANY.div_ceil(5) * HOPS);
     let start = std::time::Instant::now();

@@ -85,9 +85,8 @@ pub(crate) unsafe extern "C" fn isend<N: Netmod>(
         let (synchronous, cookie) = (synchronous != 0, cookie_of(request));
         let started = state.enter(|inner| {
             // SAFETY: [BUF], [REQ].
-            let started = unsafe {
-                inner.tagged.start_send(to.envelope(), buf, len, synchronous, cookie)
-            };
+            let started =
+                unsafe { inner.tagged.start_send(to.envelope(), buf, len, synchronous, cookie) };
             match started {
                 Ok(Started::Pending(id)) => id.number().get(),
                 Ok(Started::Done(Ok(status))) if inner.defer_completion(cookie, status) => u64::MAX,
