@@ -73,7 +73,7 @@ openmpi: ## build the Open MPI components, install them into OPENMPI_DIR or PREF
 	@PROFILE="$(OPENMPI_PROFILE)" ci/install/openmpi.sh "$(OPENMPI_DIR)"
 
 mpich: ## build MPICH 4.0.2 with Rankway as its netmod into MPICH_DIR or PREFIX (MPICH_SRC: its source, a directory or tarball)
-	@ci/deps
+	@ci/deps --mpich
 	@$(ENV) cargo build --profile $(MPICH_PROFILE) --manifest-path plugins/mpich/Cargo.toml
 	@PROFILE="$(MPICH_PROFILE)" MPICH_SRC="$(MPICH_SRC)" ci/install/mpich.sh "$(MPICH_DIR)"
 

@@ -55,7 +55,7 @@ commands=()
 case "${1:-}" in
   "") mapfile -t commands < <(readme); commands+=("make openmpi" "make test-c" "make check") ;;
   --short)
-    for option in "" --ci --verbs --openmpi --valgrind --otf2 --browser --perf --gdb --preload --python --fresh; do commands+=("ci/deps${option:+ $option}"); done
+    for option in "" --ci --verbs --openmpi --mpich --valgrind --otf2 --browser --perf --gdb --preload --python --fresh; do commands+=("ci/deps${option:+ $option}"); done
     commands+=(". ci/machine/env.sh && cargo check -q --manifest-path plugins/openmpi/Cargo.toml")
     ;;
   -*) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0" >&2; exit 2 ;;

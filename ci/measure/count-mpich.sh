@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Counts the instructions of MPI_Put (lock_all, MPI_Win_allocate) and MPI_Isend of 8
-# bytes between two ranks of one node, from the call to where MPICH's library is left:
-# for the provider's entry, or back to the program. Our netmod on the node's memory and
-# over tcp, and beside it the distribution's MPICH (ch4:ucx). Single-stepped by gdb.
+# Counts the instructions of MPI_Put and MPI_Isend of 8 bytes between two ranks of one
+# node, in a lock_all epoch, with MPICH's error checks, from the call on. A put into memory
+# of MPI_Win_allocate and a send by the node's queues: to the return. A put into memory of
+# MPI_Win_create over tcp: to the provider's entry, as of the distribution's MPICH
+# (ch4:ucx) both: to where its library calls UCX. Single-stepped by gdb.
 #   MPICH_DIR  where MPICH with our netmod is (make mpich)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -22,7 +23,12 @@ int main(int argc, char **argv)
     MPI_Request request;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Win_allocate(4096, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+    static long memory[512];
+    base = memory;
+    if (argc > 1)
+        MPI_Win_create(memory, sizeof memory, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    else
+        MPI_Win_allocate(4096, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
     MPI_Win_lock_all(0, win);
     if (rank == 0)
         for (int i = 0; i < 64; i++)
@@ -41,27 +47,36 @@ int main(int argc, char **argv)
 }
 C
 cat >"$work/step.py" <<'P'
+import os
 import gdb
 gdb.execute("set pagination off")
 gdb.execute("set breakpoint pending on")
 gdb.execute("set env PMI_NO_FORK 1")
 gdb.execute("break main")
-gdb.execute("run")
+ARGUMENTS = os.environ.get("ARGUMENTS", "")
+gdb.execute("run " + ARGUMENTS)
 def pc():
     return int(gdb.parse_and_eval("$pc"))
+def name():
+    return gdb.execute("info symbol $pc", to_string=True)
 def count(call):
     place = gdb.Breakpoint(call)
     place.ignore_count = 40  # everything is warm then
     gdb.execute("continue", to_string=True)
-    library, steps = gdb.solib_name(pc()), 0
+    library, steps, rust = gdb.solib_name(pc()), 0, 0
     while gdb.solib_name(pc()) == library:
+        # What a put calls in Rust is the provider's entry, or our own in its place.
+        if call == "MPI_Put" and not name().startswith(("MPI", "PMPI", "rkw_")):
+            rust = 1
+            break
         steps += 1
         gdb.execute("stepi", to_string=True)
-    left = (gdb.solib_name(pc()) or "the program").split("/")[-1]
+    left = "the provider's entry" if rust else (gdb.solib_name(pc()) or "the program").split("/")[-1]
     place.delete()
     print("counted %-10s %5d instructions, then %s" % (call, steps, left))
 count("MPI_Put")
-count("MPI_Isend")
+if not ARGUMENTS:
+    count("MPI_Isend")
 gdb.execute("kill")
 P
 measure() { # what program environment...
@@ -70,7 +85,7 @@ measure() { # what program environment...
   cat >"$work/rank" <<S
 #!/bin/sh
 if [ "\$PMI_RANK" = 0 ]; then exec gdb -q -batch -x "$work/step.py" "$program" </dev/null; fi
-exec "$program"
+exec "$program" \$ARGUMENTS
 S
   chmod +x "$work/rank"
   timeout --kill-after=5 120 env "$@" mpiexec.hydra -n 2 "$work/rank" >"$work/out" 2>&1 || true
@@ -78,11 +93,11 @@ S
     { tail -n 5 "$work/out" >&2; echo "$what could not be counted" >&2; return 1; }
 }
 "$dir/bin/mpicc" -O2 -o "$work/ours" "$work/calls.c"
-measure "rankway, node   " "$work/ours" A=1
-measure "rankway, tcp    " "$work/ours" "RANKWAY_PROVIDER=tcp;ofi_rxm" RANKWAY_NODE_QUEUES=0
+measure "rankway, node   " "$work/ours" ARGUMENTS=
+measure "rankway, tcp    " "$work/ours" ARGUMENTS=create "RANKWAY_PROVIDER=tcp;ofi_rxm" RANKWAY_NODE_QUEUES=0
 if command -v mpicc.mpich >/dev/null; then
   mpicc.mpich -O2 -o "$work/theirs" "$work/calls.c"
-  measure "MPICH's ch4:ucx " "$work/theirs" A=1
+  measure "MPICH's ch4:ucx " "$work/theirs" ARGUMENTS=
 else
   echo "skipped the distribution's MPICH: there is no mpicc.mpich (ci/deps --preload)"
 fi

@@ -43,11 +43,11 @@ typedef struct {
     int allocate;
 } rkw_win_arguments_t;
 
-/* A window: unit and bytes are 0 where ranks differ. */
+/* A window: unit, bytes and their quotient are 0 where ranks differ. */
 typedef struct {
     void *window;
     const void *access;         /* a rankway_access_t */
-    size_t unit, bytes;
+    size_t unit, max_disp, bytes;
     void *base;
 } rkw_win_t;
 
@@ -55,7 +55,8 @@ typedef struct {
 typedef struct {
     void *state;
     int (*progress) (void *state);
-    int (*send) (void *state, const rkw_match_t * to, const void *buf, size_t len);
+    int (*send) (void *state, uint64_t channel, uint64_t bits, uint32_t peer, const void *buf,
+                 size_t len);
     uint64_t(*isend) (void *state, const rkw_match_t * to, const void *buf, size_t len,
                       int synchronous, void *request);
     uint64_t(*irecv) (void *state, const rkw_match_t * from, void *buf, size_t capacity,

@@ -27,15 +27,13 @@ MPL_STATIC_INLINE_PREFIX uint32_t rkw_lpid(MPIR_Comm * comm, int rank)
     return map->map ? rkw_map_lpid(map->map, rank) : (uint32_t) rank;
 }
 
-/* (The bits that tell of an error in a collective are left out: a peer that failed ends
- * the job here.) */
-#define RKW_TAG(tag) ((uint32_t) (tag) & ~(uint32_t) (MPIR_TAG_ERROR_BIT | MPIR_TAG_PROC_FAILURE_BIT))
-
+/* (No tag has the bits that tell of an error in a collective: a peer that failed ends the
+ * job here.) */
 MPL_STATIC_INLINE_PREFIX rkw_match_t rkw_to(MPIR_Comm * comm, int rank, int tag, int offset)
 {
     rkw_match_t to;
     to.channel = (uint64_t) (comm->context_id + offset);
-    to.bits = (uint64_t) (uint32_t) comm->rank << 32 | RKW_TAG(tag);
+    to.bits = (uint64_t) (uint32_t) comm->rank << 32 | (uint32_t) tag;
     to.ignore = 0;
     to.peer = rkw_lpid(comm, rank);
     return to;
@@ -56,7 +54,7 @@ MPL_STATIC_INLINE_PREFIX rkw_match_t rkw_from(MPIR_Comm * comm, int rank, int ta
     if (unlikely(tag == MPI_ANY_TAG))
         from.ignore |= UINT32_MAX;
     else
-        from.bits |= RKW_TAG(tag);
+        from.bits |= (uint32_t) tag;
     return from;
 }
 

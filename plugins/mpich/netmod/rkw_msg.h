@@ -16,7 +16,7 @@ MPL_STATIC_INLINE_PREFIX int rkw_send(const void *buf, MPI_Aint count, MPI_Datat
     MPIR_Datatype *type;
     MPIDI_Datatype_get_info(count, datatype, contig, size, type, lower);
     if (likely(contig && !synchronous) &&
-        rkw.send(rkw.state, &to, MPIR_get_contig_ptr(buf, lower), size)) {
+        rkw.send(rkw.state, to.channel, to.bits, to.peer, MPIR_get_contig_ptr(buf, lower), size)) {
         if (*req_p)
             MPIR_cc_set(&(*req_p)->cc, 0);
         else

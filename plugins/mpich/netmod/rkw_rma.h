@@ -42,10 +42,10 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_put(const void *buf, int count, MPI_Da
 {
     const rkw_win_t *of = &RKW_WIN(win);
     size_t len = rkw_plain(count, datatype, target_count, target_datatype);
-    if (likely(len > 0 && rkw_all_open(win))) {
-        /* (A unit of 0 leaves an offset of 0, and no bytes there.) */
+    if (likely(rkw_all_open(win)) && likely((size_t) disp <= of->max_disp)) {
         size_t offset = (size_t) disp * of->unit;
-        if (likely(offset <= of->bytes && len <= of->bytes - offset && (size_t) disp <= of->bytes) &&
+        /* (No bytes are not less one.) */
+        if (likely(len - 1 < of->bytes - offset) &&
             likely(!rankway_put_unchecked(of->access, buf, len, rank, offset)))
             return MPI_SUCCESS;
     }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub(crate) struct rkw_netmod {
     state: *mut c_void,
     progress: unsafe extern "C" fn(*mut c_void) -> c_int,
-    send: unsafe extern "C" fn(*mut c_void, *const rkw_match, *const u8, usize) -> c_int,
+    send: unsafe extern "C" fn(*mut c_void, u64, u64, u32, *const u8, usize) -> c_int,
     isend: unsafe extern "C" fn(
         *mut c_void,
         *const rkw_match,

@@ -48,23 +48,26 @@ fn cookie_of(request: *mut c_void) -> NonZeroU64 {
 /// Sends a short message at once and for good, if that can be done.
 pub(crate) unsafe extern "C" fn send<N: Netmod>(
     state: *mut c_void,
-    to: *const rkw_match,
+    channel: u64,
+    bits: u64,
+    peer: u32,
     buf: *const u8,
     len: usize,
 ) -> c_int {
     // SAFETY: [MPI].
-    let (state, to) = unsafe { (State::<N>::of(state).shared, &*to) };
+    let state = unsafe { State::<N>::of(state).shared };
+    let to = Envelope { peer, channel, bits };
     let sent = guarded(|| {
         state.enter(|inner| {
             if len == size_of::<u64>() {
                 // SAFETY: [BUF], 8 bytes.
                 let word = unsafe { buf.cast::<u64>().read_unaligned() };
-                if inner.tagged.send_word(to.envelope(), word) {
+                if inner.tagged.send_word(to, word) {
                     return true;
                 }
             }
             // SAFETY: [BUF].
-            unsafe { inner.tagged.send_now(to.envelope(), buf, len) }
+            unsafe { inner.tagged.send_now(to, buf, len) }
         })
     });
     c_int::from(sent)

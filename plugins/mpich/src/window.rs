@@ -39,8 +39,10 @@ pub(crate) struct rkw_win {
     window: *mut c_void,
     /// As `rankway_access_t`.
     access: *const c_void,
-    /// Bytes of a displacement unit and of each rank's memory, where all are alike; else 0.
+    /// Bytes of a displacement unit and of each rank's memory, and their quotient, where all
+    /// are alike; else 0.
     unit: usize,
+    max_disp: usize,
     bytes: usize,
     /// This process's memory.
     base: *mut c_void,
@@ -152,6 +154,7 @@ unsafe fn made<N: Netmod>(
         access: access.cast(),
         window: Box::into_raw(held).cast(),
         unit: if uniform { unit as usize } else { 0 },
+        max_disp: if uniform { bytes / unit.max(1) as usize } else { 0 },
         bytes: if uniform { bytes } else { 0 },
         base: own.cast(),
     })
