@@ -42,29 +42,31 @@ right() { # directory what
   [ "$found" = "$version" ] || die "$2 is MPICH $found; the netmod is for $version: $by_hand"
 }
 
-# ---- the source: unpacked once ----
+# ---- the source: unpacked once; without MPICH_SRC what is there stays ----
 if [ -n "${MPICH_SRC:-}" ]; then
   from=$(realpath -e "$MPICH_SRC" 2>/dev/null) || die "there is no $MPICH_SRC (MPICH_SRC)"
 else
-  from=package
+  from=$(cat "$build/from" 2>/dev/null) || from=package
 fi
 source=$build/source
 if [ "$(cat "$build/from" 2>/dev/null)" != "$from" ] || [ ! -e "$source/configure" ]; then
-  rm -rf "$build/from" "$source" "$build/objects"
+  rm -rf "$build/new"
   if [ -d "$from" ]; then
     right "$from" "$from"
-    cp -a "$from" "$source"
+    cp -a "$from" "$build/new"
   else
     tar=$from
     if [ "$from" = package ]; then
       find_tar() { compgen -G "$build/mpich_*.orig.tar.*" | head -n 1; }
       tar=$(find_tar) || { fetch_mpich "$build" || { say "$by_hand"; exit 3; }; tar=$(find_tar); }
     fi
-    mkdir "$source"
-    tar -x -C "$source" --strip-components=1 -f "$tar" || die "$tar cannot be unpacked"
-    right "$source" "$tar"
+    mkdir "$build/new"
+    tar -x -C "$build/new" --strip-components=1 -f "$tar" || die "$tar cannot be unpacked"
+    right "$build/new" "$tar"
   fi
-  [ -e "$source/configure" ] || die "$from has no configure: take the release's tarball, $by_hand"
+  [ -e "$build/new/configure" ] || die "$from has no configure: take the release's tarball, $by_hand"
+  rm -rf "$build/from" "$source" "$build/objects"
+  mv "$build/new" "$source"
   echo "$from" >"$build/from"
 fi
 

@@ -53,7 +53,7 @@ gdb.execute("set pagination off")
 gdb.execute("set breakpoint pending on")
 gdb.execute("set env PMI_NO_FORK 1")
 gdb.execute("break main")
-ARGUMENTS = os.environ.get("ARGUMENTS", "")
+ARGUMENTS, OURS = os.environ.get("ARGUMENTS", ""), "OURS" in os.environ
 gdb.execute("run " + ARGUMENTS)
 def pc():
     return int(gdb.parse_and_eval("$pc"))
@@ -66,7 +66,7 @@ def count(call):
     library, steps, rust = gdb.solib_name(pc()), 0, 0
     while gdb.solib_name(pc()) == library:
         # What a put calls in Rust is the provider's entry, or our own in its place.
-        if call == "MPI_Put" and not name().startswith(("MPI", "PMPI", "rkw_")):
+        if OURS and call == "MPI_Put" and not name().startswith(("MPI", "PMPI", "rkw_")):
             rust = 1
             break
         steps += 1
@@ -93,8 +93,8 @@ S
     { tail -n 5 "$work/out" >&2; echo "$what could not be counted" >&2; return 1; }
 }
 "$dir/bin/mpicc" -O2 -o "$work/ours" "$work/calls.c"
-measure "rankway, node   " "$work/ours" ARGUMENTS=
-measure "rankway, tcp    " "$work/ours" ARGUMENTS=create "RANKWAY_PROVIDER=tcp;ofi_rxm" RANKWAY_NODE_QUEUES=0
+measure "rankway, node   " "$work/ours" OURS=1 ARGUMENTS=
+measure "rankway, tcp    " "$work/ours" OURS=1 ARGUMENTS=create "RANKWAY_PROVIDER=tcp;ofi_rxm" RANKWAY_NODE_QUEUES=0
 if command -v mpicc.mpich >/dev/null; then
   mpicc.mpich -O2 -o "$work/theirs" "$work/calls.c"
   measure "MPICH's ch4:ucx " "$work/theirs" ARGUMENTS=

@@ -72,7 +72,7 @@ typedef struct {
     int (*win_get) (void *window, void *buf, size_t len, uint32_t rank, ptrdiff_t disp);
     int (*win_flush) (void *window, int rank, int local);
     void (*win_free) (void *window);
-    int (*drain) (void *state);
+    int (*leave) (void *state);
     void (*close) (void *state);
 } rkw_netmod_t;
 

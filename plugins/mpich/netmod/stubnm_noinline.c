@@ -244,7 +244,7 @@ int MPIDI_STUBNM_mpi_finalize_hook(void)
 {
     if (!rkw.state)
         return MPI_SUCCESS;
-    while (!rkw.drain(rkw.state))
+    while (!rkw.leave(rkw.state))
         ;
     int mpi_errno = MPIR_pmi_barrier();
     rkw.close(rkw.state);

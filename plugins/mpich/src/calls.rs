@@ -10,6 +10,7 @@ use crate::{active, message, window};
 use rankway::device::Options;
 use rankway::match_netmod;
 use rankway::netmod::Netmod;
+use rankway::rma::Communicator;
 use rankway_plugin::Chosen;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
@@ -49,7 +50,7 @@ pub(crate) struct rkw_netmod {
     win_get: unsafe extern "C" fn(*mut c_void, *mut u8, usize, u32, isize) -> c_int,
     win_flush: unsafe extern "C" fn(*mut c_void, c_int, c_int) -> c_int,
     win_free: unsafe extern "C" fn(*mut c_void),
-    drain: unsafe extern "C" fn(*mut c_void) -> c_int,
+    leave: unsafe extern "C" fn(*mut c_void) -> c_int,
     close: unsafe extern "C" fn(*mut c_void),
 }
 
@@ -101,7 +102,7 @@ fn table<N: Netmod>(state: State<N>) -> rkw_netmod {
         win_get: window::get::<N>,
         win_flush: window::flush::<N>,
         win_free: window::free::<N>,
-        drain: drain::<N>,
+        leave: leave::<N>,
         close: close::<N>,
     }
 }
@@ -117,13 +118,22 @@ unsafe extern "C" fn progress<N: Netmod>(state: *mut c_void) -> c_int {
     })
 }
 
-/// Makes progress; 1 when nothing of this process waits to go out.
-unsafe extern "C" fn drain<N: Netmod>(state: *mut c_void) -> c_int {
+/// Makes progress; 1 when nothing of this process waits to go out, and all ranks are so
+/// far: who waits for them makes progress for messages of theirs.
+unsafe extern "C" fn leave<N: Netmod>(state: *mut c_void) -> c_int {
     // SAFETY: [MPI].
     unsafe { progress::<N>(state) };
     // SAFETY: [MPI].
-    let counts = unsafe { State::<N>::of(state) }.shared.enter(|inner| inner.tagged.counts());
-    c_int::from(counts.queued == 0 && counts.queued_packets == 0)
+    let state = unsafe { State::<N>::of(state) };
+    guarded(|| {
+        let counts = state.shared.enter(|inner| inner.tagged.counts());
+        if counts.queued > 0 || counts.queued_packets > 0 {
+            return 0;
+        }
+        // (Of one that is gone the launcher tells.)
+        let _ = state.shared.enter_waiting(|inner| Communicator::world(&inner.context).barrier());
+        1
+    })
 }
 
 /// Closes the device.
