@@ -22,7 +22,7 @@
 
 use super::credit::{Credit, Limits};
 use super::error::MsgError;
-use super::posted::{Arriving, Ended, LONG, PIECE, POST, Post, Posts};
+use super::posted::{Arriving, LONG, PIECE, POST, Post, Posts};
 use crate::device::{
     Body, Class, Context, DeviceError, Head, Outcome, PacketHandler, PerPeer, Progress,
 };
@@ -414,7 +414,7 @@ impl<N: Netmod> Active<N> {
 
     /// The cookie of the next posted message whose payload is the caller's again, each
     /// once, with the reason if it did not arrive. Makes no progress.
-    pub fn next_posted(&self) -> Option<Ended> {
+    pub fn next_posted(&self) -> Option<(NonZeroU64, Result<(), Box<MsgError>>)> {
         self.protocol.posts.next_ended()
     }
 

@@ -32,14 +32,14 @@ struct Sending {
 }
 
 /// How a posted message ended: its cookie, and what went wrong.
-pub(super) type Ended = (NonZeroU64, Result<(), Box<MsgError>>);
+type PostCompletion = (NonZeroU64, Result<(), Box<MsgError>>);
 
 /// Posted messages of a context that are under way.
 #[derive(Default)]
 pub(super) struct Posts {
     sending: RefCell<HashMap<u64, Sending>>,
     next: Cell<u64>,
-    ended: RefCell<VecDeque<Ended>>,
+    ended: RefCell<VecDeque<PostCompletion>>,
     /// Where header and payload are put together.
     scratch: RefCell<Vec<u8>>,
 }
@@ -174,9 +174,8 @@ impl Posts {
         self.ended.borrow_mut().push_back((of.cookie, result));
     }
 
-    /// A message of this process to itself, whose payload was copied, or the next that
-    /// ended.
-    pub(super) fn next_ended(&self) -> Option<Ended> {
+    /// The next that ended.
+    pub(super) fn next_ended(&self) -> Option<PostCompletion> {
         self.ended.borrow_mut().pop_front()
     }
 

@@ -201,9 +201,9 @@ int rkw_recv(void *buf, MPI_Aint count, MPI_Datatype datatype, const rkw_match_t
 int rkw_mrecv(void *buf, MPI_Aint count, MPI_Datatype datatype, MPIR_Request * message)
 {
     MPIDI_STUBNM_request_t *of = &RKW_REQUEST(message);
-    void *taken = of->message;
+    void *matched = of->message;
     void *space = space_of(buf, count, datatype, of);
-    rkw.imrecv(taken, space, of->capacity, message);
+    rkw.imrecv(matched, space, of->capacity, message);
     return MPI_SUCCESS;
 }
 
