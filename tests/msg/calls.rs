@@ -94,7 +94,7 @@ pub fn posts<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         4 => (200, 100_000 + number as usize),
         _ => (12, 300_003),
     };
-    let first_hops = |number: u32| if number % 5 == 0 { HOPS } else { 0 };
+    let first_hops = |number: u32| if number.is_multiple_of(5) { HOPS } else { 0 };
     let header = move |origin: u32, number: u32, hops: u32| {
         let mut header = [origin, number, hops].map(u32::to_le_bytes).concat();
         header.extend(pattern(number, lengths(number).0 - 12));
