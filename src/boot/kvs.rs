@@ -62,20 +62,33 @@ impl Limits {
         mut get: impl FnMut(&str) -> Result<String, E>,
         wrong: impl Fn(&str) -> E,
     ) -> Result<Vec<u8>, E> {
+        /// Digits of the longest length there can be.
+        const LENGTH: usize = 20;
         let mut text = String::new();
         let mut whole: Option<(usize, usize)> = None;
         for index in 0.. {
-            text.push_str(&get(&self.name(rank, key, index))?);
+            let piece = get(&self.name(rank, key, index))?;
+            text.push_str(&piece);
             if whole.is_none() {
                 let length = text.split_once('.').map(|(n, _)| (n.len(), n));
                 whole = length.and_then(|(at, n)| Some((at + 1, n.parse().ok()?)));
             }
-            let (at, length) = whole.ok_or_else(|| wrong("a value without a length"))?;
+            let Some((at, length)) = whole else {
+                // Short pieces may hold digits of it alone.
+                let digits = text.bytes().all(|c| c.is_ascii_digit()) && text.len() < LENGTH;
+                if digits && !piece.is_empty() {
+                    continue;
+                }
+                return Err(wrong("a value without a length"));
+            };
             let end = length.checked_mul(2).and_then(|digits| digits.checked_add(at));
             let end = end.ok_or_else(|| wrong("a value longer than memory"))?;
             if text.len() >= end {
                 let value = from_hex(&text.as_bytes()[at..]);
                 return value.ok_or_else(|| wrong("a value that is not hexadecimal"));
+            }
+            if piece.is_empty() {
+                return Err(wrong("a value that ends before its length"));
             }
         }
         unreachable!("the loop above only ends by returning")
