@@ -18,7 +18,7 @@ MPICH_DIR ?= $(if $(PREFIX),$(PREFIX),$(CURDIR)/target/mpich)
 # The profile of its Rust half, as above.
 MPICH_PROFILE ?= release
 
-.PHONY: help deps build mpich test-mpich count-mpich rate count profile count-c count-mpi memory maps pack info openmpi preload bench-preload bench-track test test-c test-matrix test-random test-openmpi test-mpi \
+.PHONY: help deps build mpich test-mpich count-mpich rate count profile count-c count-mpi memory maps pack papers info openmpi preload bench-preload bench-track test test-c test-matrix test-random test-openmpi test-mpi \
 	test-mpi-short test-mpi-preload test-mpi-track test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi heap-mpi \
 	test-kills check fmt clippy doc structure public package bench rivals miri loom sanitize fuzz ci bindings \
 	install uninstall clean
