@@ -13,8 +13,8 @@
 #                   preload       stock with librankway_pack.so before it, and stock
 #                       (make preload); what fails fails without it too
 #                   mpich-preload the same with the distribution's MPICH
-#                   netmod, netmod-tcp, netmod-ucx  MPICH with our netmod, as ours above
 #                   track, mpich-track   the same with librankway_track.so
+#                   netmod, netmod-tcp, netmod-ucx  MPICH with our netmod, as ours above
 #                   NAME=FLAGS    flags of mpirun; no failures of it are known
 #     -t SECONDS  limit of a program (30), up to four times where its list says so
 #     -p PATTERN  only programs whose name matches (a shell pattern)
