@@ -225,8 +225,8 @@ impl<N: Netmod> Context<N> {
             return Err(DeviceError::PeerDied { rank });
         }
         if self.failures.add_node() {
-            for rank in 0..self.device().boot().size() {
-                match self.device().watch(rank) {
+            for process in &self.device().node_peers() {
+                match self.device().watch(process.lpid) {
                     Err(DeviceError::PeerDied { .. }) => {}
                     other => other?,
                 }

@@ -505,12 +505,9 @@ impl<N: Netmod> Access<N> {
     #[cold]
     fn peer_of_node_rank(&self, rank: u32) -> u32 {
         let device = self.context().device();
-        let is = |peer: &u32| {
-            *peer != device.boot().rank()
-                && device.on_node(*peer)
-                && device.node_rank(*peer) == Some(rank)
-        };
-        (0..device.boot().size()).find(is).unwrap_or(NO_RANK)
+        let is =
+            |peer: &u32| *peer != device.boot().rank() && device.node_rank(*peer) == Some(rank);
+        device.node_peers().iter().map(|it| it.lpid).find(is).unwrap_or(NO_RANK)
     }
 
     fn acquire_by_packet(
