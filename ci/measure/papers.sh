@@ -13,6 +13,8 @@ cd "$(dirname "$0")/../.."
 target=$(mkdir -p "${CARGO_TARGET_DIR:-target}" && cd "${CARGO_TARGET_DIR:-target}" && pwd)
 rankway=$target/release/rankway
 if [ "${1:-}" = --check ]; then
+  cargo build -q --release --workspace
+  ci/install/provider.sh
   exec "$rankway" paper --quick --check docs/papers.md
 fi
 place=$PWD/target/census
