@@ -2,6 +2,7 @@
 //! netmod that was chosen, the lock around its context, progress, and completion.
 //!
 //! ```text
+//! gather   an allgather of any lengths by one of equal ones
 //! open     the device by the netmod's name
 //! state    the context behind its lock, progress, what has ended
 //! ```
@@ -16,8 +17,10 @@
 //! - **\[LOCK\]** Whoever reads or writes this holds the lock, or there is one
 //!   thread only.
 
+mod gather;
 mod open;
 mod state;
 
+pub use gather::gather_padded;
 pub use open::{Chosen, open};
 pub use state::{Inner, Layer, State};

@@ -90,13 +90,7 @@ impl Members {
 
 impl Allgather for Members {
     fn allgather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-        let lengths = self.all(&[mine.len() as u64])?;
-        let most = lengths.iter().copied().max().unwrap_or(0) as usize;
-        let mut padded = mine.to_vec();
-        padded.resize(most, 0);
-        let all = self.all(&padded)?;
-        let piece = |(i, &len): (usize, &u64)| all[i * most..i * most + len as usize].to_vec();
-        Ok(lengths.iter().enumerate().map(piece).collect())
+        rankway_plugin::gather_padded(mine, |bytes| self.all(bytes))
     }
 }
 

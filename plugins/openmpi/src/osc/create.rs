@@ -194,17 +194,9 @@ struct Collectives<N: Netmod> {
 
 impl<N: Netmod> Allgather for Collectives<N> {
     fn allgather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-        let gather = || {
-            // SAFETY: the window's communicator, which lives as long as it.
-            let lengths = unsafe { allgather(self.comm, &[mine.len() as u64], self.members)? };
-            let most = lengths.iter().copied().max().unwrap_or(0) as usize;
-            let mut padded = mine.to_vec();
-            padded.resize(most, 0);
-            // SAFETY: as above.
-            let all = unsafe { allgather(self.comm, &padded, self.members)? };
-            let piece = |(i, &len): (usize, &u64)| all[i * most..i * most + len as usize].to_vec();
-            Ok(lengths.iter().enumerate().map(piece).collect())
-        };
+        // SAFETY: the window's communicator, which lives as long as it.
+        let equal = |bytes: &[u8]| unsafe { allgather(self.comm, bytes, self.members) };
+        let gather = || rankway_plugin::gather_padded(mine, equal);
         let gathered = self.state.without_lock(gather).unwrap_or(Err(ffi::OMPI_ERR_NOT_SUPPORTED));
         gathered.map_err(|code| format!("an allgather of Open MPI's answered {code}"))
     }
