@@ -166,6 +166,19 @@ impl<N: Netmod> Held<N> {
         let unit = self.units.get(rank as usize).or(self.units.first())?;
         usize::try_from(disp.checked_mul(*unit as isize)?).ok()
     }
+
+    /// Issues an operation at the offset of a displacement, checked.
+    fn issue(
+        &self,
+        rank: u32,
+        disp: isize,
+        operation: impl FnOnce(&Window<N>, usize) -> Result<(), Error>,
+    ) -> c_int {
+        guarded(|| {
+            let Some(offset) = self.offset(rank, disp) else { return OUT_OF_RANGE };
+            answer(self.state.enter_waiting(|_| operation(&self.window, offset)))
+        })
+    }
 }
 
 /// The answer to C; what cannot be gone on from ends the job.
@@ -187,12 +200,8 @@ pub(crate) unsafe extern "C" fn put<N: Netmod>(
 ) -> c_int {
     // SAFETY: [MPI].
     let held = unsafe { Held::<N>::of(window) };
-    guarded(|| {
-        let Some(offset) = held.offset(rank, disp) else { return OUT_OF_RANGE };
-        // SAFETY: [BUF], until CH4's epoch ends with a flush.
-        let put = || unsafe { held.window.put_nb(buf, len, rank, offset) };
-        answer(held.state.enter_waiting(|_| put()))
-    })
+    // SAFETY: [BUF], until CH4's epoch ends with a flush.
+    held.issue(rank, disp, |window, offset| unsafe { window.put_nb(buf, len, rank, offset) })
 }
 
 /// A get of one block, checked.
@@ -205,12 +214,8 @@ pub(crate) unsafe extern "C" fn get<N: Netmod>(
 ) -> c_int {
     // SAFETY: [MPI].
     let held = unsafe { Held::<N>::of(window) };
-    guarded(|| {
-        let Some(offset) = held.offset(rank, disp) else { return OUT_OF_RANGE };
-        // SAFETY: [BUF], until CH4's epoch ends with a flush.
-        let get = || unsafe { held.window.get_nb(buf, len, rank, offset) };
-        answer(held.state.enter_waiting(|_| get()))
-    })
+    // SAFETY: [BUF], until CH4's epoch ends with a flush.
+    held.issue(rank, disp, |window, offset| unsafe { window.get_nb(buf, len, rank, offset) })
 }
 
 /// Completes what went to a rank, or to all (-1): there, or only here.
