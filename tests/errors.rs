@@ -139,7 +139,7 @@ fn every_error_says_what_it_said() {
         ),
         (
             Box::new(DeviceError::PeerDied { rank: 3 }),
-            "rank 3 died: its process has ended; the job cannot reach it any more",
+            "rank 3 died, or left the job: nothing reaches it any more",
         ),
         (
             Box::new(DeviceError::NoTransport { rank: 3, why: "another node" }),

@@ -79,10 +79,9 @@ impl fmt::Display for DeviceError {
         match self {
             DeviceError::Net(error) => write!(f, "{error}"),
             DeviceError::Peer { rank, error } => write!(f, "rank {rank}: {error}"),
-            DeviceError::PeerDied { rank } => write!(
-                f,
-                "rank {rank} died: its process has ended; the job cannot reach it any more"
-            ),
+            DeviceError::PeerDied { rank } => {
+                write!(f, "rank {rank} died, or left the job: nothing reaches it any more")
+            }
             DeviceError::NoTransport { rank, why } => {
                 write!(f, "no transport reaches rank {rank}: {why}")
             }

@@ -12,6 +12,10 @@ use std::time::{Duration, Instant};
 /// process closes its sockets before it is seen to have ended.
 const DEATH_SHOWS: Duration = Duration::from_millis(200);
 
+/// How long a wait for a living peer goes on before it is asked whether it has left, and
+/// whether another on the node that is known to be dead has taken a lock with it.
+const HOPELESS: Duration = Duration::from_secs(2);
+
 impl<N: Netmod> Context<N> {
     /// A failure of a tracked operation towards `peer` that nobody waited
     /// for, taken out.
@@ -195,21 +199,32 @@ impl<N: Netmod> Context<N> {
         Some(dead)
     }
 
+    /// Returns true if a peer that cannot be watched has ended, or, after a long wait for it,
+    /// any that has closed its side: it may have ended all it had of the library, and live on.
+    ///
+    /// # Errors
+    /// [`DeviceError::Boot`] when the system refuses.
+    pub(crate) fn has_left(&self, peer: u32, waited: Duration) -> Result<bool, DeviceError> {
+        let device = self.device();
+        Ok(device.has_left(peer)? || (waited > HOPELESS && device.has_closed(peer)))
+    }
+
     /// What a wait that drags on checks: whether peers on other nodes are still
     /// there, and whether anybody on this node has died. A process that is
     /// killed while it writes into this one's shared-memory queue takes the
     /// queue's lock with it, and nothing that goes through there ever ends;
-    /// likewise in the queue of a living peer, hence `hopeless`.
+    /// likewise in the queue of a living peer, hence `waited`.
     /// `anybody`: the wait is for whoever is still there.
     pub(super) fn check_liveness_everywhere(
         &self,
         peers: &[u32],
         anybody: bool,
-        hopeless: bool,
+        waited: Duration,
     ) -> Result<(), DeviceError> {
         let far = if anybody { self.links.known() } else { Vec::new() };
-        for &rank in peers.iter().chain(&far) {
-            if self.device().has_left(rank)? {
+        let far = far.iter().map(|&rank| (rank, Duration::ZERO));
+        for (rank, waited) in peers.iter().map(|&rank| (rank, waited)).chain(far) {
+            if self.has_left(rank, waited)? {
                 self.mark_failed(rank);
                 return Err(DeviceError::PeerDied { rank });
             }
@@ -221,7 +236,9 @@ impl<N: Netmod> Context<N> {
         if !anybody && !peers.iter().any(shared) {
             return Ok(());
         }
-        if hopeless && let Some(rank) = self.failures.first_lost() {
+        if waited > HOPELESS
+            && let Some(rank) = self.failures.first_lost()
+        {
             return Err(DeviceError::PeerDied { rank });
         }
         if self.failures.add_node() {

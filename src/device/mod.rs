@@ -365,6 +365,14 @@ impl<N: Netmod> Device<N> {
         Ok(unwatchable && self.control.ended(peer)?)
     }
 
+    /// Returns true if a peer of the job has closed its side of the set-up channel: it left,
+    /// though its process may live. The connection that tells stays open, so this is for waits
+    /// that last; where there is none to be had, nothing is told.
+    pub(crate) fn has_closed(&self, peer: u32) -> bool {
+        let ours = peer < self.boot.size() && peer != self.boot.rank();
+        ours && self.control.ended(peer).unwrap_or(false)
+    }
+
     /// A collective has failed here: others may be further, or not as far.
     pub(crate) fn set_diverged(&self) {
         self.diverged.store(true, Ordering::Relaxed);

@@ -30,9 +30,6 @@ const LONGEST_NAP: Duration = Duration::from_millis(1);
 /// A nap takes at most one in so many parts of the wait before it: what is waited for may
 /// be a word in memory, whose writer wakes nobody.
 const NAP_FRACTION: u32 = 16;
-/// How long a wait for a living peer on the node goes on when another there is
-/// known to be dead, and may have taken a lock with it.
-const HOPELESS: Duration = Duration::from_secs(2);
 /// Nothing came in for this long before a wait asks whether connections are
 /// missing because this process may open no more descriptors.
 const STARVING: Duration = Duration::from_secs(3);
@@ -221,11 +218,7 @@ impl<N: Netmod> Context<N> {
             }
             if asked.elapsed() > SILENCE {
                 asked = Instant::now();
-                match self.check_liveness_everywhere(
-                    peers,
-                    what == For::Anybody,
-                    begun.elapsed() > HOPELESS,
-                ) {
+                match self.check_liveness_everywhere(peers, what == For::Anybody, begun.elapsed()) {
                     Err(DeviceError::PeerDied { .. }) if !what.ends_with_peers() => {}
                     other => other?,
                 }

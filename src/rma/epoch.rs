@@ -437,7 +437,8 @@ impl<N: Netmod> Access<N> {
         let context = self.context();
         let me = self.holder();
         let (mut round, mut looks) = (0_u32, 0);
-        let mut checked = Instant::now();
+        let begun = Instant::now();
+        let mut checked = begun;
         loop {
             context.check_alive(peer)?;
             let due = checked.elapsed() > LIVENESS_INTERVAL;
@@ -458,7 +459,7 @@ impl<N: Netmod> Access<N> {
             if due {
                 checked = Instant::now();
                 for rank in about {
-                    if context.device().has_left(rank)? {
+                    if context.has_left(rank, begun.elapsed())? {
                         return Err(DeviceError::PeerDied { rank }.into());
                     }
                 }

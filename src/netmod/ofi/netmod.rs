@@ -115,6 +115,7 @@ impl Netmod for Domain {
         });
         match n {
             1 => {
+                shm::check_there(raw)?;
                 if let Some(lock_reaper) = &self.lock_reaper {
                     lock_reaper.watch(raw);
                 }

@@ -63,9 +63,30 @@ pub(super) fn check_address_space() -> Result<(), NetError> {
     }
 }
 
+/// Refuses an address, inserted already, behind which there is no segment any more. The
+/// library takes it for good, and gives the slot that it got to the peer that comes next:
+/// what went to this address would change that one's memory.
+pub(super) fn check_there(address: &[u8]) -> Result<(), NetError> {
+    match segment(address) {
+        Some(name) if !std::path::Path::new("/dev/shm").join(name).exists() => {
+            let reason = format!("its segment {name} is not in /dev/shm: it has left the job");
+            Err(NetError::Address { provider: "shm".into(), reason })
+        }
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_has_no_segment_is_refused() {
+        let gone = format!("fi_shm://{}:none:0\0", std::process::id());
+        let refused = check_there(gone.as_bytes()).unwrap_err().to_string();
+        assert!(refused.contains("has left"), "{refused}");
+        check_there(&[2, 0, 0x1f, 0x90, 127, 0, 0, 1]).unwrap();
+    }
 
     #[test]
     fn names_of_segments_are_told_from_others() {

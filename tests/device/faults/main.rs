@@ -42,6 +42,8 @@ fn about<T>(result: std::result::Result<T, Error>, peer: u32) -> Result {
     }
 }
 
+const LEFT: [Body; 2] = [left_alive::<false, Ofi>, left_alive::<true, Ofi>];
+
 fn well_and_clean(output: &Output) -> Result {
     content(output).and_then(|()| clean(output))
 }
@@ -165,6 +167,31 @@ fn main() -> ExitCode {
     let apart = over("killed in puts/two nodes".into(), "", 3, body);
     add(apart.nodes(3).verdict(survivors));
     add(Scenario::new("garbage addresses", 1, garbage_addresses));
+    let left: [(&str, &[_], [Body; 2]); 5] = [
+        ("node", &[], [left_alive::<false, Node>, left_alive::<true, Node>]),
+        ("shm", &[("RANKWAY_PROVIDER", "shm")], LEFT),
+        ("tcp", &[("RANKWAY_PROVIDER", "tcp")], LEFT),
+        ("tcp alone", &[("RANKWAY_PROVIDER", "tcp"), ("RANKWAY_NODE_QUEUES", "0")], LEFT),
+        ("shm alone", &[("RANKWAY_PROVIDER", "shm"), ("RANKWAY_NODE_QUEUES", "0")], LEFT),
+    ];
+    for (network, env, bodies) in left {
+        for (met, body) in ["never met", "met"].into_iter().zip(bodies) {
+            let s = Scenario::new(format!("left alive, {met}/{network}"), 3, body);
+            add(env.iter().fold(s, |s, (key, value)| s.env(key, *value)));
+        }
+    }
+    #[cfg(feature = "ucx")]
+    for (network, tls) in [("ucx", ""), ("ucx posix", "posix,self"), ("ucx tcp", "tcp,self")] {
+        let bodies: [Body; 2] = [left_alive::<false, Ucx>, left_alive::<true, Ucx>];
+        for (met, body) in ["never met", "met"].into_iter().zip(bodies) {
+            let s = Scenario::new(format!("left alive, {met}/{network}"), 3, body);
+            add(if tls.is_empty() {
+                s
+            } else {
+                s.env("UCX_TLS", tls).env("RANKWAY_NODE_QUEUES", "0")
+            });
+        }
+    }
 
     let refusing = |name: &str, body: fn(Arc<dyn Boot>) -> Result| {
         Scenario::new(format!("refused/{name}"), 2, body).verdict(well_and_clean)

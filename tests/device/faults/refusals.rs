@@ -7,9 +7,10 @@ use crate::harness::{Result, Watched, print_pid, text};
 use crate::rma::{CREATED, Opens, make, open, own, pattern, same, word};
 use rankway::boot::{Boot, BootError};
 use rankway::device::{self, DeviceError, Options};
+use rankway::msg::Messenger;
 use rankway::netmod::ofi::{Domain, Request};
-use rankway::netmod::{NetError, Netmod, null::Null};
-use rankway::rma::{Communicator, ErrorKind, Window};
+use rankway::netmod::{NetError, Netmod, Op, null::Null};
+use rankway::rma::{Assert, Communicator, ErrorKind, Lock, Window};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,6 +86,52 @@ pub fn stale_key<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         same("beside wrong keys", &own(w)?[16..9016], &pattern(4, 9000))?;
     }
     Ok(())
+}
+
+/// Rank 1 has ended all that it had of the library, and its process lives on: who puts to
+/// it or asks it is told, by name, whether they `MET` before or not, and the others go on.
+pub fn left_alive<const MET: bool, N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(Arc::clone(&boot))?;
+    let world = Communicator::world(&context);
+    let (me, w) = (world.rank(), make::<CREATED, _>(&world, 16_000, 8).map_err(text)?);
+    let locked = make::<CREATED, _>(&world, 8, 1).map_err(text)?;
+    let messages = Messenger::open(&world).map_err(text)?;
+    w.lock_all().map_err(text)?;
+    if MET && me != 1 {
+        w.put(&[1; 8], 1, me as usize).and_then(|()| w.flush(1)).map_err(text)?;
+    }
+    world.barrier().map_err(text)?;
+    if me == 1 {
+        drop((messages, w, locked));
+        drop((world, context));
+        boot.fence(&mut || ()).map_err(text)?;
+        return boot.fence(&mut || ()).map_err(text);
+    }
+    let everybody = || boot.fence(&mut || drop(context.progress())).map_err(text);
+    everybody()?;
+    let watched = Watched::default();
+    let put = |b: &[u8]| w.put(b, 1, 0).and_then(|()| w.flush(1));
+    let told = |what: &str, result| about(result, 1).map_err(|why| format!("{what}: {why}"));
+    told("put", watched.reading("put", pattern(3, 8), put))?;
+    told("long put", watched.reading("long put", pattern(3, 9000), put))?;
+    told("get", watched.filling("get", 8, |b| w.get(b, 1, 0)).map(drop))?;
+    told("fetch", w.fetch_and_op(1_i64, Op::Sum, 1, 0).map(drop))?;
+    // Where the words of the lock are shared, they say that it is free.
+    let put = |()| locked.put(&[1], 1, 0).and_then(|()| locked.unlock(1));
+    told("lock", locked.lock(Lock::Exclusive, 1, Assert::NONE).and_then(put))?;
+    for (what, told) in [
+        ("receive", messages.recv(&mut [0; 8], 1, 0).map(drop)),
+        ("synchronous send", messages.ssend(&[0; 8], 1, 0)),
+    ] {
+        ensure!(told.as_ref().is_err_and(|e| e.peer() == Some(1)), "{what}: {told:?}");
+    }
+    let other = 2 - me;
+    w.put(&word(me, other, 4), other, 1).and_then(|()| w.flush(other)).map_err(text)?;
+    watched.unwritten(Duration::from_millis(50), &mut || drop(context.progress()))?;
+    everybody()?;
+    let mut wanted = vec![0; 16_000];
+    wanted[8..16].copy_from_slice(&word(other, me, 4));
+    same("beside one that left", &own(&w)?, &wanted)
 }
 
 /// A boot that publishes something else as this rank's addresses.
