@@ -24,7 +24,7 @@ use rankway::netmod::ofi::Ofi;
 use rankway::netmod::ucx::Ucx;
 use std::collections::BTreeMap;
 use std::process::{Command, ExitCode, Output, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -347,6 +347,23 @@ fn fresh_seed() -> u64 {
     since.map_or(1, |t| t.as_millis() as u64 % 100_000_000)
 }
 
+/// Somebody has had enough (Ctrl-C): no trial begins any more.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+/// The first Ctrl-C ends with the table of what was played, the second at once.
+fn end_with_a_table() {
+    extern "C" fn ended(_: libc::c_int) {
+        ENDED.store(true, Ordering::SeqCst);
+    }
+    // SAFETY: zeros are a valid action; the handler stores a flag and no more.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = ended as extern "C" fn(libc::c_int) as usize;
+        action.sa_flags = libc::SA_RESETHAND | libc::SA_RESTART;
+        libc::sigaction(libc::SIGINT, &action, std::ptr::null_mut());
+    }
+}
+
 /// The whole, with progress, and a table at the end.
 fn matrix(words: &[String]) -> ExitCode {
     let asked = match Asked::read(words) {
@@ -363,14 +380,20 @@ fn matrix(words: &[String]) -> ExitCode {
     bar.set_style(ProgressStyle::with_template(style).expect("a template"));
     let (started, next) = (Instant::now(), AtomicUsize::new(0));
     let all = Mutex::new(Vec::new());
+    end_with_a_table();
     std::thread::scope(|scope| {
         for _ in 0..asked.jobs {
             scope.spawn(|| {
-                while started.elapsed() < asked.limit
+                while !ENDED.load(Ordering::SeqCst)
+                    && started.elapsed() < asked.limit
                     && let Some(&(row, network, seed)) =
                         list.get(next.fetch_add(1, Ordering::SeqCst))
                 {
                     let told = run_one(row, network, seed, asked.stacks);
+                    // Its processes may have had the signal, too.
+                    if ENDED.load(Ordering::SeqCst) {
+                        break;
+                    }
                     let mut all = all.lock().expect("no panic within");
                     // Who asks for stacks wants to see the library's, too.
                     let shown = if asked.stacks { told.fault.as_ref() } else { told.ours() };
@@ -381,6 +404,9 @@ fn matrix(words: &[String]) -> ExitCode {
                     let faults = all.iter().filter(|t| t.ours().is_some()).count();
                     bar.set_message(format!("{faults} faults"));
                     bar.inc(1);
+                    if bar.is_hidden() && all.len() % 500 == 0 {
+                        println!("{} of {}, {faults} faults", all.len(), list.len());
+                    }
                 }
             });
         }
