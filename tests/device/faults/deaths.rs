@@ -457,7 +457,9 @@ pub fn stopped_in_puts<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result 
         _ => {
             std::thread::sleep(Duration::from_millis(100));
             signal(pids[1], libc::SIGSTOP);
-            std::thread::sleep(Duration::from_millis(1800));
+            // Longer than a wait takes before it asks whether the peer has left.
+            let while_asked = Duration::from_millis(if KIND == CREATED { 3500 } else { 1800 });
+            std::thread::sleep(while_asked);
             signal(pids[1], libc::SIGCONT);
             w.put(&word(2, 0, 1), 0, 0).map_err(text)?;
         }
