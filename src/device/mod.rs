@@ -366,11 +366,10 @@ impl<N: Netmod> Device<N> {
     }
 
     /// Returns true if a peer of the job has closed its side of the set-up channel: it left,
-    /// though its process may live. The connection that tells stays open, so this is for waits
-    /// that last; where there is none to be had, nothing is told.
+    /// though its process may live. The connection that tells stays open: for waits that last.
     pub(crate) fn has_closed(&self, peer: u32) -> bool {
         let ours = peer < self.boot.size() && peer != self.boot.rank();
-        ours && self.control.ended(peer).unwrap_or(false)
+        ours && self.control.has_closed(peer)
     }
 
     /// A collective has failed here: others may be further, or not as far.

@@ -86,7 +86,7 @@ impl Membership {
             }
         }
         others.reverse();
-        Ok(Membership { visible, others, connections: descriptors() / 4 })
+        Ok(Membership { visible, others, connections: most_connections() })
     }
 
     fn check(&mut self, mesh: &mut Mesh) -> Result<(), BootError> {
@@ -107,10 +107,11 @@ impl Membership {
     }
 }
 
-/// Descriptors this process may have.
-fn descriptors() -> usize {
+/// Connections this process should not exceed for the sake of hearing of deaths: a quarter of
+/// the descriptors it may have.
+pub(super) fn most_connections() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: fills the live local `limit`.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
-    usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
+    usize::try_from(limit.rlim_cur / 4).unwrap_or(usize::MAX)
 }

@@ -154,6 +154,13 @@ impl Control {
         Ok(self.mesh().lost(rank).is_some())
     }
 
+    /// [`ended`](Control::ended) for one that may be on this machine, asked where connections
+    /// take few of the descriptors that this process may have; no where the system refuses.
+    pub(crate) fn has_closed(&self, rank: u32) -> bool {
+        let (most, lost) = (failure_detector::most_connections(), self.mesh().lost(rank).is_some());
+        lost || (self.connections() < most && self.ended(rank).unwrap_or(false))
+    }
+
     /// Connections open or under way.
     pub fn connections(&self) -> usize {
         self.mesh().connections()
