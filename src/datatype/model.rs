@@ -110,8 +110,8 @@ impl Nest {
         outer.iter().position(|round| width && round.memory == self.len && round.count > 1.0)
     }
 
-    /// The same in tiles of so many rows, squares of a line's elements within.
-    fn tiled(&self, rows: f64) -> Option<Nest> {
+    /// The same in the plan's tiles or bands, squares of a line's elements within.
+    fn squares(&self, plan: &Plan) -> Option<Nest> {
         let unit = self.matrix()?;
         let mut rounds = self.rounds.clone();
         let columns = rounds.remove(unit);
@@ -126,11 +126,19 @@ impl Nest {
             };
             (outer, Round { count: by, ..round })
         };
+        let (rows, wide) = match (plan.along, plan.streaming) {
+            (false, _) => (plan.tile as f64, BAND as f64 * n),
+            (true, false) => (f64::INFINITY, kernels::columns(self.len as usize) as f64),
+            (true, true) => {
+                (kernels::TOGETHER as f64 * n, kernels::columns(self.len as usize) as f64)
+            }
+        };
         let (tiles, inner) = split(inner, rows);
-        let (groups, columns) = split(columns, BAND as f64 * n);
+        let (bands, columns) = split(columns, wide);
         let (lines, inner) = split(inner, n);
         let (squares, columns) = split(columns, n);
-        rounds.extend([tiles, groups, lines, squares, columns, inner]);
+        rounds.extend(if plan.along { [bands, tiles] } else { [tiles, bands] });
+        rounds.extend([lines, squares, columns, inner]);
         Some(Nest { len: self.len, rounds })
     }
 
@@ -175,7 +183,7 @@ impl Nest {
 fn cost(form: &Form, plan: &Plan, direction: Direction, machine: &Machine) -> PlanCost {
     let costs = &machine.costs;
     let plain = Nest::of(form).unwrap_or_else(|| Nest::estimate(form));
-    let squares = if plan.tile > 0 { plain.tiled(plan.tile as f64) } else { None };
+    let squares = if plan.tile > 0 { plain.squares(plan) } else { None };
     let in_squares = squares.is_some();
     let nest = squares.unwrap_or(plain);
     let lines = |fit: usize| nest.fetches(LINE, fit as f64 / LINE);
@@ -200,7 +208,8 @@ fn cost(form: &Form, plan: &Plan, direction: Direction, machine: &Machine) -> Pl
         (true, Level::Avx2) => 4.0,
         _ => 1.0,
     };
-    let regular = nest.rounds.last().is_none_or(|round| round.memory.abs() < 1024.0);
+    let followed = in_squares && plan.along;
+    let regular = followed || nest.rounds.last().is_none_or(|round| round.memory.abs() < 1024.0);
     let price = if regular {
         costs.line
     } else if plan.prefetch {

@@ -19,16 +19,19 @@ pub enum Direction {
 /// The plan for a stretch of so many bytes of a form.
 ///
 /// Tiles are Byna et al.'s (2004): rows whose pages take half of the TLB, and only
-/// where those that a sweep touches exceed it.
+/// where those that a sweep touches exceed it. Without AVX-512 whole rows go before tiles
+/// where both sides together exceed it.
 pub(super) fn choose(form: &Form, direction: Direction, left: u64) -> Plan {
     let rule = Rule::get();
     let span = (form.high - form.low) as u64;
     // What is written: this stretch of the stream, or in the end all of the form's bytes.
     let written = if direction == Direction::Pack { left } else { form.size };
-    let tiled = span > rule.tiled && pages(form, rule.machine) > rule.machine.tlb_pages;
+    let along = rule.level < Level::Avx512 && span.saturating_add(left) > rule.reach;
+    let tiled = !along && span > rule.tiled && pages(form, rule.machine) > rule.machine.tlb_pages;
     let plan = Plan {
         level: rule.level,
         tile: if tiled { rule.machine.tile_rows() } else { usize::MAX },
+        along,
         streaming: written > rule.streaming,
         prefetch: span > rule.prefetch,
     };
@@ -40,9 +43,10 @@ struct Rule {
     machine: &'static Machine,
     level: Level,
     hand: Option<ByHand>,
-    /// Bytes of memory beyond which a sweep may touch more pages than the TLB has, of
-    /// written ones beyond which they go past the caches, of memory beyond which it is
+    /// Bytes of all pages that the TLB has; of memory beyond which a sweep may touch more
+    /// than these, of written ones beyond which they go past the caches, of memory beyond which it is
     /// asked for ahead.
+    reach: u64,
     tiled: u64,
     streaming: u64,
     prefetch: u64,
@@ -58,6 +62,7 @@ impl Rule {
                 machine,
                 level: Level::best(),
                 hand: by_hand().as_ref().ok().copied().flatten(),
+                reach: machine.tlb_pages as u64 * machine.page as u64,
                 tiled: pages as u64 * machine.page as u64,
                 streaming: machine.last_cache as u64 / 2,
                 prefetch: 16 * machine.first_cache as u64,
@@ -83,13 +88,17 @@ fn pages(form: &Form, machine: &Machine) -> usize {
 /// `matrix` says that tiles do.
 pub(super) fn candidates(form: &Form, matrix: bool, direction: Direction) -> Vec<Plan> {
     let chosen = choose(form, direction, form.size);
-    let tiles =
-        if matrix { vec![0, Machine::get().tile_rows(), usize::MAX] } else { vec![chosen.tile] };
+    let all = usize::MAX;
+    // In the stream's order, in tiles, in diagonals over all, along rows.
+    let orders = match matrix {
+        true => vec![(0, false), (Machine::get().tile_rows(), false), (all, false), (all, true)],
+        false => vec![(chosen.tile, chosen.along)],
+    };
     let mut plans = vec![chosen];
-    for tile in tiles {
+    for (tile, along) in orders {
         for streaming in [false, true] {
             for prefetch in [false, true] {
-                let plan = Plan { tile, streaming, prefetch, ..chosen };
+                let plan = Plan { tile, along, streaming, prefetch, ..chosen };
                 if !plans.contains(&plan) {
                     plans.push(plan);
                 }
@@ -113,6 +122,7 @@ pub(super) fn by_hand() -> &'static Result<Option<ByHand>, BadPlan> {
 pub(super) struct ByHand {
     level: Option<Level>,
     tile: Option<usize>,
+    along: Option<bool>,
     streaming: Option<bool>,
     prefetch: Option<bool>,
 }
@@ -130,6 +140,8 @@ impl ByHand {
                     let rows = rows.parse().ok().filter(|&rows| rows > 0).ok_or_else(bad)?;
                     hand.tile.replace(rows).is_some()
                 }
+                ("order", "rows") => hand.along.replace(true).is_some(),
+                ("order", "diagonals") => hand.along.replace(false).is_some(),
                 ("stores", "cached") => hand.streaming.replace(false).is_some(),
                 ("stores", "past") => hand.streaming.replace(true).is_some(),
                 ("prefetch", "on") => hand.prefetch.replace(true).is_some(),
@@ -152,6 +164,7 @@ impl ByHand {
         Plan {
             level: self.level.unwrap_or(plan.level),
             tile: self.tile.unwrap_or(plan.tile),
+            along: self.along.unwrap_or(plan.along),
             streaming: self.streaming.unwrap_or(plan.streaming),
             prefetch: self.prefetch.unwrap_or(plan.prefetch),
         }
@@ -163,8 +176,8 @@ impl Plan {
     pub const VARIABLE: &'static str = "RANKWAY_DATATYPE_PLAN";
 
     /// What the variable takes, and [`Plan::with`].
-    pub const TAKES: &'static str = "any of tile=ROWS, tile=none or tile=all, stores=cached or stores=past, \
-         prefetch=on or prefetch=off, and level=portable, level=avx2 or level=avx512 where the \
+    pub const TAKES: &'static str = "any of tile=ROWS, tile=none or tile=all, order=rows or order=diagonals, \
+         stores=cached or stores=past, prefetch=on or prefetch=off, and level=portable, level=avx2 or level=avx512 where the \
          processor has it, with a comma between; what it leaves out is as without it";
 
     /// Returns if the variable takes `text`.
@@ -191,9 +204,10 @@ impl fmt::Display for Plan {
             usize::MAX => f.write_str("tile=all")?,
             rows => write!(f, "tile={rows}")?,
         }
+        let order = if self.along { "rows" } else { "diagonals" };
         let stores = if self.streaming { "past" } else { "cached" };
         let prefetch = if self.prefetch { "on" } else { "off" };
-        write!(f, ",stores={stores},prefetch={prefetch},level={}", self.level.name())
+        write!(f, ",order={order},stores={stores},prefetch={prefetch},level={}", self.level.name())
     }
 }
 
@@ -203,11 +217,13 @@ mod tests {
 
     #[test]
     fn plans_by_hand_are_what_they_print() {
-        let plan = Plan { level: Level::Portable, tile: 64, streaming: false, prefetch: false };
+        let (level, tile) = (Level::Portable, 64);
+        let plan = Plan { level, tile, along: false, streaming: false, prefetch: false };
         for (text, want) in [
             ("tile=none", Plan { tile: 0, ..plan }),
             ("tile=all,stores=past", Plan { tile: usize::MAX, streaming: true, ..plan }),
             ("prefetch=on, tile=7", Plan { tile: 7, prefetch: true, ..plan }),
+            ("order=rows", Plan { along: true, ..plan }),
             ("level=portable", plan),
         ] {
             assert_eq!(plan.with(text), Ok(want), "{text}");

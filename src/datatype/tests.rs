@@ -234,15 +234,19 @@ fn size(recipe: &Recipe) -> Size {
     }
 }
 
-/// Every level that this processor has, plain, asking ahead, and past the caches too.
+/// Every level that this processor has, plain, asking ahead, and past the caches too, along
+/// rows through the caches and past them.
 fn plans() -> Vec<Plan> {
     let levels = [Level::Portable, Level::Avx2, Level::Avx512];
     let there = levels.into_iter().filter(|level| *level <= Level::best());
     there
         .flat_map(|level| {
-            [(false, false), (false, true), (true, true)].map(|(streaming, prefetch)| Plan {
+            let choices =
+                [(false, false), (false, true), (true, true), (false, false), (true, false)];
+            choices.into_iter().enumerate().map(move |(i, (streaming, prefetch))| Plan {
                 level,
                 tile: 16,
+                along: i > 2,
                 streaming,
                 prefetch,
             })

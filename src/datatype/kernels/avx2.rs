@@ -73,7 +73,7 @@ unsafe fn columns<W: Word>(mut from: *mut u8, stride: isize) -> ([__m256i; 16], 
 /// A square, some of its columns at a time.
 ///
 /// # Safety
-/// As `square` in `transpose.rs`; the instructions are there.
+/// As `square` in `square.rs`; the instructions are there.
 #[inline(always)]
 pub(super) unsafe fn square<W: Word, const STREAM: bool>(
     from: *mut u8,

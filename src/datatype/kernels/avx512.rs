@@ -72,7 +72,7 @@ unsafe fn exchange<W: Word, const GROUP: usize>(lines: &mut [__m512i; 32], n: us
 /// A square in registers: each step exchanges groups between pairs of lines.
 ///
 /// # Safety
-/// As `square` in `transpose.rs`; the instructions are there.
+/// As `square` in `square.rs`; the instructions are there.
 #[inline(always)]
 pub(super) unsafe fn square<S: Set, W: Word, const STREAM: bool>(
     mut from: *mut u8,
@@ -98,10 +98,10 @@ pub(super) unsafe fn square<S: Set, W: Word, const STREAM: bool>(
     (from.wrapping_add(LINE), to.wrapping_add(LINE))
 }
 
-/// As `part` in `transpose.rs`, by masks.
+/// As `part` in `square.rs`, by masks.
 ///
 /// # Safety
-/// As `part` in `transpose.rs`; the instructions are there.
+/// As `part` in `square.rs`; the instructions are there.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx2")]
 pub(super) unsafe fn part<W: Word>(

@@ -3,6 +3,7 @@
 //! One body for each pattern, generic over the width of an element and over the
 //! instructions there are; [`Level`] chooses at run time.
 
+mod along;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod avx2;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -10,6 +11,7 @@ mod avx512;
 mod line;
 mod nest;
 mod rows;
+mod square;
 mod table;
 mod transpose;
 mod words;
@@ -72,6 +74,9 @@ pub struct Plan {
     /// Rows that a tile of a matrix to transpose has at most; 0 for no tiles, in the
     /// stream's order.
     pub tile: usize,
+    /// A matrix to transpose is walked along its rows, a page of each at a time and without
+    /// tiles; else in diagonals.
+    pub along: bool,
     /// Whole lines are written past the caches.
     pub streaming: bool,
     /// Memory is asked for ahead of its use.
@@ -146,6 +151,7 @@ macro_rules! dispatch {
 }
 use dispatch;
 
+pub(super) use along::{TOGETHER, columns};
 pub(super) use line::{LINE, fence, prefetch};
 pub(super) use nest::{nest, run};
 pub(super) use table::{equal_runs, runs};

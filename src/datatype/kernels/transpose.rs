@@ -1,10 +1,10 @@
 //! Matrices whose rows become columns.
 
-use super::line::{LINE, Word, apart, load, store, write_line};
+use super::along::along;
+use super::line::{LINE, Word, apart, load, store};
 use super::rows::Rows;
+use super::square::{Span, Within, part, square};
 use super::{Level, Plan, Set};
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use super::{avx2, avx512};
 use std::ops::Range;
 
 /// Lines of a band of columns: few enough that lines which lie in two squares stay in the
@@ -198,19 +198,21 @@ unsafe fn walk<S: Set, W: Word, const STREAM: bool>(from: Rows, to: Rows, plan: 
     // Elements of the first line before the matrix.
     let above = if STREAM || from.count >= MANY * n { to.before::<W>() } else { 0 };
     let beside = if to.count >= MANY * n { from.before::<W>() } else { 0 };
-    let (rows, columns) = (above..above + from.count, beside..beside + to.count);
-    let whole = |row, column| {
-        rows.start <= row
-            && row + n <= rows.end
-            && columns.start <= column
-            && column + n <= columns.end
+    let within = Within {
+        rows: Span { start: above, end: above + from.count },
+        columns: Span { start: beside, end: beside + to.count },
     };
-    if !whole(rows.start.next_multiple_of(n), columns.start.next_multiple_of(n)) {
+    let (rows, columns) = (&within.rows, &within.columns);
+    if !within.has(rows.start.next_multiple_of(n), columns.start.next_multiple_of(n), n) {
         // SAFETY: [MEM].
         return unsafe { thin::<W>(from, to) };
     }
     // Numbered from the beginning of these lines.
     let (from, to) = (from.back::<W>(above, beside), to.back::<W>(beside, above));
+    // SAFETY: [MEM], [ALIGNED].
+    if plan.along && unsafe { along::<S, W, STREAM>(from, to, &within) } {
+        return;
+    }
     let places = |row, column| (from.element::<W>(row, column), to.element::<W>(column, row));
     let lined = (from.stride | to.stride) % LINE as isize == 0;
     let band = if lined && !STREAM { WIDE } else { BAND };
@@ -238,8 +240,8 @@ unsafe fn walk<S: Set, W: Word, const STREAM: bool>(from: Rows, to: Rows, plan: 
         }
         let end = ((count - 1) * n + now.row, (count - 1) * n + now.column);
         // (Only the first and the last of a diagonal may be no whole squares.)
-        let first = !whole(now.row, now.column);
-        let last = count > 1 && !whole(end.0, end.1);
+        let first = !within.has(now.row, now.column, n);
+        let last = count > 1 && !within.has(end.0, end.1, n);
         let begin = usize::from(first) * n;
         let (mut a, mut b) = places(now.row + begin, now.column + begin);
         let (near_a, near_b) = places(near.row, near.column);
@@ -250,7 +252,7 @@ unsafe fn walk<S: Set, W: Word, const STREAM: bool>(from: Rows, to: Rows, plan: 
         unsafe {
             if first {
                 ahead.ask::<W, STREAM>();
-                part::<S, W>(from, to, &rows, &columns, (now.row, now.column));
+                part::<S, W>(from, to, &within, (now.row, now.column));
             }
             for _ in usize::from(first) + usize::from(last)..count {
                 ahead.ask::<W, STREAM>();
@@ -258,7 +260,7 @@ unsafe fn walk<S: Set, W: Word, const STREAM: bool>(from: Rows, to: Rows, plan: 
             }
             if last {
                 ahead.ask::<W, STREAM>();
-                part::<S, W>(from, to, &rows, &columns, end);
+                part::<S, W>(from, to, &within, end);
             }
         }
         now.advance(count);
@@ -269,34 +271,6 @@ unsafe fn walk<S: Set, W: Word, const STREAM: bool>(from: Rows, to: Rows, plan: 
             far.advance(count);
         }
     }
-}
-
-/// What is within the matrix of the square at this row and column.
-///
-/// # Safety
-/// As [`transpose`]; the matrix has as many rows and columns as a square.
-#[inline(always)]
-unsafe fn part<S: Set, W: Word>(
-    from: Rows,
-    to: Rows,
-    rows: &Range<usize>,
-    columns: &Range<usize>,
-    (row, column): (usize, usize),
-) {
-    let n = LINE / W::SIZE;
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if S::LEVEL == Level::Avx512 && W::SIZE >= 2 {
-        let rows = rows.start.max(row)..rows.end.min(row + n);
-        let columns = columns.start.max(column)..columns.end.min(column + n);
-        // SAFETY: [MEM]; the instructions are there.
-        return unsafe { avx512::part::<W>(from, to, rows, columns) };
-    }
-    // (The nearest square that is whole has all of it, and what others copy, too.)
-    let row = row.clamp(rows.start, rows.end - n);
-    let column = column.clamp(columns.start, columns.end - n);
-    let (a, b) = (from.element::<W>(row, column), to.element::<W>(column, row));
-    // SAFETY: [MEM].
-    unsafe { square::<S, W, false>(a, from.stride, b, to.stride) };
 }
 
 /// A matrix of fewer rows or columns than a square's.
@@ -373,44 +347,4 @@ unsafe fn lines<W: Word>(
         from = from.wrapping_offset(from_strides.0);
         to = to.wrapping_offset(to_strides.0);
     }
-}
-
-/// One square: as many rows and columns as a line has elements. Returns where the next of
-/// the diagonal is on both sides.
-///
-/// # Safety
-/// [MEM] as [`transpose`].
-#[inline(always)]
-unsafe fn square<S: Set, W: Word, const STREAM: bool>(
-    mut from: *mut u8,
-    from_stride: isize,
-    mut to: *mut u8,
-    to_stride: isize,
-) -> (*mut u8, *mut u8) {
-    let n = LINE / W::SIZE;
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if S::LEVEL == Level::Avx512 && W::SIZE >= 2 {
-        // SAFETY: [MEM]; the instructions are there.
-        return unsafe { avx512::square::<S, W, STREAM>(from, from_stride, to, to_stride) };
-    }
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if S::LEVEL > Level::Portable {
-        // SAFETY: [MEM]; the instructions are there.
-        return unsafe { avx2::square::<W, STREAM>(from, from_stride, to, to_stride) };
-    }
-    let _ = Level::Portable;
-    for _ in 0..n {
-        let mut line = [0u64; 8];
-        let words = line.as_mut_ptr().cast::<u8>();
-        let mut at = from;
-        for row in 0..n {
-            // SAFETY: [MEM]; a line's words are 64 bytes.
-            unsafe { store::<W>(words.add(row * W::SIZE), load(at)) };
-            at = at.wrapping_offset(from_stride);
-        }
-        // SAFETY: [MEM].
-        unsafe { write_line::<S, STREAM>(to, line) };
-        (from, to) = (from.wrapping_add(W::SIZE), to.wrapping_offset(to_stride));
-    }
-    (from.wrapping_offset(n as isize * from_stride), to.wrapping_add(LINE))
 }

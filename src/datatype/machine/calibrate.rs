@@ -50,7 +50,8 @@ pub(super) fn measure(told: &Machine) -> (usize, Costs) {
         |stride: usize| clock.least(8, 2 * MOST, || visit(&a, stride, MOST, 2 * MOST, false));
     let page = (each(told.page / 8) - each(8)).max(0.1);
     let mut costs = Costs { page, ..Costs::ASSUMED };
-    let plan = Plan { level: Level::best(), tile: 0, streaming: false, prefetch: false };
+    let plan =
+        Plan { level: Level::best(), tile: 0, along: false, streaming: false, prefetch: false };
     let mut copy = |len: usize, plan: &Plan| {
         let (from, to) = (a.as_mut_ptr().cast::<u8>(), b.as_mut_ptr().cast::<u8>());
         // SAFETY: both have `size` bytes, no less than `len`, and are two.
