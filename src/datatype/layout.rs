@@ -303,6 +303,8 @@ impl Layout {
         of: &Layout,
     ) -> Result<Layout> {
         let mut all = Collector::new();
+        // (Of no blocks, too.)
+        all.alignment = of.alignment;
         if !of.is_contiguous() {
             for (count, at) in blocks {
                 all.push(at?, count, of)?;
@@ -321,7 +323,6 @@ impl Layout {
                     total.checked_add(count).ok_or(LayoutError::Overflow { what: "a count" })?;
             }
         }
-        all.alignment = of.alignment;
         if total > 0 {
             all.bounds = Some((lb, ub));
             all.types.push(&of.types, total);

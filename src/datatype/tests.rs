@@ -342,6 +342,18 @@ proptest! {
     }
 }
 
+/// A list of no blocks has its element's alignment, as blocks of none have.
+#[test]
+fn blocks_of_nothing_are_aligned() {
+    let word = Recipe::Hvector(2, 1, 0, Box::new(Recipe::Basic(Basic::I64)));
+    let byte = Recipe::Basic(Basic::I8);
+    for list in [vec![], vec![(0, 0)]] {
+        let nothing = Recipe::Indexed(list, Box::new(word.clone()));
+        let (layout, naive) = both(&Recipe::Structure(vec![(0, 0, nothing), (1, 0, byte.clone())]));
+        assert_eq!((layout.extent(), naive.extent()), (8, 8));
+    }
+}
+
 #[test]
 fn matrices_of_every_width_are_transposed() {
     let sizes: &[(i64, i64)] = match cfg!(miri) {
