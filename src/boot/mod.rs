@@ -58,7 +58,7 @@ pub(crate) use control::fuzz as fuzz_control;
 pub use control::{Control, Gathered, Group, Idle, World, gather_by};
 pub use error::BootError;
 pub use liveness::{Liveness, Watch};
-pub use placement::{Dealt, Placement};
+pub use placement::{Dealt, Placement, parse_local_peers};
 pub(crate) use sweep::{AGREEMENT, made_here};
 pub use sweep::{segment_prefix, sweep, sweep_process, sweep_stale};
 

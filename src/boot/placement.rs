@@ -19,6 +19,9 @@ pub enum Placement {
     /// if those of all nodes do, which all processes find out together and tell
     /// [`Boot::confirm_placement`](super::Boot::confirm_placement).
     Supposed(Dealt, bool),
+    /// Each process knows the ranks of its own node
+    /// ([`Boot::local_ranks`](super::Boot::local_ranks)), and tells the others.
+    OwnNode,
 }
 
 impl Dealt {
@@ -53,8 +56,7 @@ impl Dealt {
 
     /// What the ranks of rank 0's node, rising, are by themselves a sign of, in a job of
     /// `size`.
-    #[cfg(any(test, feature = "pmix"))]
-    pub(super) fn guess(mine: &[u32], size: u32) -> Option<Dealt> {
+    pub(crate) fn guess(mine: &[u32], size: u32) -> Option<Dealt> {
         let run = (0..).zip(mine).take_while(|&(at, &rank)| rank == at).count() as u32;
         match mine.get(run as usize) {
             None => Dealt::new(run, size.div_ceil(run.max(1))),
@@ -62,6 +64,17 @@ impl Dealt {
             Some(_) => None,
         }
     }
+}
+
+/// The ranks on a process's node, rising, of a launcher's list of them (`PMIX_LOCAL_PEERS`):
+/// `None` where the process itself, which is `rank` of `size`, is not on it, or others are on
+/// it than ranks of the job.
+pub fn parse_local_peers(list: &str, rank: u32, size: u32) -> Option<Vec<u32>> {
+    let ranks = list.split(',').map(|rank| rank.trim().parse().ok());
+    let mut ranks: Vec<u32> = ranks.collect::<Option<_>>()?;
+    ranks.sort_unstable();
+    let is_here = ranks.binary_search(&rank).is_ok();
+    (is_here && ranks.iter().all(|&rank| rank < size)).then_some(ranks)
 }
 
 /// `PMI_process_mapping`: which node each rank is on, in a form whose size
@@ -160,6 +173,30 @@ mod tests {
         assert_eq!(nodes("(vector, (3,2,1))", 2), [0, 1]);
         for bad in ["", "(vector)", "(vector,(0,0,1))", "(vector,(0,1))", "(matrix,(0,1,1))"] {
             assert_eq!(Mapping::parse(bad, 2), None, "{bad}");
+        }
+    }
+
+    /// As Slurm writes them (`PMIX_ANL_MAP`): by block, cyclic, uneven, on a part of the nodes.
+    #[test]
+    fn mappings_of_slurm() {
+        let of = |text: &str, size: u32| {
+            let mapping = Mapping::parse(text, size).unwrap();
+            let nodes: Vec<u32> = (0..size).map(|rank| mapping.node_of(rank)).collect();
+            (nodes, mapping.dealt())
+        };
+        assert_eq!(of("(vector,(0,2,3))", 6), (vec![0, 0, 0, 1, 1, 1], Dealt::new(3, 2)));
+        let cyclic = of("(vector,(0,2,1),(0,2,1),(0,2,1))", 6);
+        assert_eq!(cyclic, (vec![0, 1, 0, 1, 0, 1], None));
+        assert_eq!(of("(vector,(0,2,2),(2,1,1))", 5), (vec![0, 0, 1, 1, 2], None));
+        assert_eq!(of("(vector,(1,1,2),(3,1,2))", 4), (vec![0, 0, 1, 1], None));
+    }
+
+    #[test]
+    fn lists_of_local_peers() {
+        assert_eq!(parse_local_peers("4, 0,2", 2, 5), Some(vec![0, 2, 4]));
+        assert_eq!(parse_local_peers("0", 0, 1), Some(vec![0]));
+        for (wrong, rank) in [("", 0), ("0,1", 2), ("0,1,9", 1), ("0,,1", 0), ("0-3", 0)] {
+            assert_eq!(parse_local_peers(wrong, rank, 5), None, "{wrong}");
         }
     }
 

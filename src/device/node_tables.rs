@@ -1,9 +1,10 @@
 //! Rank → node and rank → rank on its node, of the whole job.
 
 use super::DeviceError;
-use crate::boot::{Boot, Control, Dealt, Placement, World};
+use crate::boot::{Boot, BootError, Control, Dealt, Gathered, Placement, World};
 use crate::rankmap::compact::Strategy;
 use crate::rankmap::{Detector, MapError, RankMap};
+use std::collections::HashMap;
 
 /// Of all collectives over the job that communicators have, none has this tag.
 const TAG: u64 = 0x006e_6f64_6573;
@@ -32,26 +33,31 @@ impl NodeTables {
         Ok(match boot.placement()? {
             Placement::Listed => Some(NodeTables::listed(boot, strategy)?),
             Placement::Dealt(dealt) => Some(NodeTables::dealt(dealt, boot.size())?),
-            Placement::Supposed(..) => None,
+            Placement::Supposed(..) | Placement::OwnNode => None,
         })
     }
 
-    /// Asks all processes whether what rank 0 supposes is so. Collective over the job, whose
-    /// processes can call each other.
+    /// Asks all processes whether what rank 0 supposes is so; where it is not, they tell each
+    /// other who their node's first rank is. Collective over the job, whose processes can call
+    /// each other.
     pub(super) fn agreed(
         control: &Control,
         strategy: Option<Strategy>,
     ) -> Result<NodeTables, DeviceError> {
         let boot = &**control.boot();
-        if let Placement::Supposed(dealt, holds) = boot.placement()? {
-            // Nobody's packets are read meanwhile, which would ask for these tables.
-            let mut idle = || Ok(false);
-            if control.unanimous(&World::of(boot), TAG, holds, &mut idle)? {
-                boot.confirm_placement();
-                return Ok(NodeTables::dealt(dealt, boot.size())?);
-            }
+        let world = World::of(boot);
+        // Nobody's packets are read meanwhile, which would ask for these tables.
+        let mut idle = || Ok(false);
+        if let Placement::Supposed(dealt, holds) = boot.placement()?
+            && control.unanimous(&world, TAG, holds, &mut idle)?
+        {
+            boot.confirm_placement();
+            return Ok(NodeTables::dealt(dealt, boot.size())?);
         }
-        NodeTables::listed(boot, strategy)
+        let first = boot.local_ranks()?.first().copied().unwrap_or(boot.rank());
+        let mut firsts = Firsts::of(first);
+        control.gather(&world, TAG, &mut firsts, &mut idle)?;
+        NodeTables::of_firsts(&firsts.by_rank(boot.rank())?, strategy)
     }
 
     /// How many ranks the node of a rank has, itself included.
@@ -79,20 +85,95 @@ impl NodeTables {
 
     /// Compressed while the launcher's answers stream by.
     fn listed(boot: &dyn Boot, strategy: Option<Strategy>) -> Result<NodeTables, DeviceError> {
+        NodeTables::streamed((0..boot.size()).map(|rank| Ok(boot.node_of(rank)?)), strategy)
+    }
+
+    /// Of the map from each rank to the first one on its node: a rule where it is one.
+    fn of_firsts(firsts: &RankMap, strategy: Option<Strategy>) -> Result<NodeTables, DeviceError> {
+        let size = firsts.len();
+        let mine: Vec<u32> = firsts.ranks_of(0).iter().map(|rank| rank.lpid).collect();
+        if let Some(dealt) = Dealt::guess(&mine, size)
+            && firsts_of(dealt, size)? == *firsts
+        {
+            return Ok(NodeTables::dealt(dealt, size)?);
+        }
+        let mut numbers = HashMap::new();
+        let nodes = (0..).zip(firsts.iter()).map(|(rank, first)| {
+            let next = numbers.len() as u32;
+            match numbers.get(&first.lpid) {
+                Some(&node) => Ok(node),
+                None if first.lpid == rank => Ok(*numbers.entry(rank).or_insert(next)),
+                None => Err(DeviceError::Boot(BootError::Protocol {
+                    rank,
+                    what: format!("rank {} is not the first of its node, as it says", first.lpid),
+                })),
+            }
+        });
+        NodeTables::streamed(nodes, strategy)
+    }
+
+    fn streamed(
+        all: impl Iterator<Item = Result<u32, DeviceError>>,
+        strategy: Option<Strategy>,
+    ) -> Result<NodeTables, DeviceError> {
         let mut nodes = Detector::new();
         let mut ranks = Detector::new();
         let mut sizes: Vec<u32> = Vec::new();
-        for rank in 0..boot.size() {
-            let node = boot.node_of(rank)? as usize;
-            if sizes.len() <= node {
-                sizes.resize(node + 1, 0);
+        for node in all {
+            let node = node?;
+            let at = node as usize;
+            if sizes.len() <= at {
+                sizes.resize(at + 1, 0);
             }
-            nodes.push(node as u32);
-            ranks.push(sizes[node]);
-            sizes[node] += 1;
+            nodes.push(node);
+            ranks.push(sizes[at]);
+            sizes[at] += 1;
         }
         let (nodes, ranks) = (nodes.finish()?, ranks.finish()?);
         Ok(NodeTables { nodes: nodes.held_as(strategy)?, ranks: ranks.held_as(strategy)? })
+    }
+}
+
+/// Rank → the first rank on its node, of ranks dealt by a rule.
+fn firsts_of(dealt: Dealt, size: u32) -> Result<RankMap, MapError> {
+    let block = dealt.block().min(size.max(1));
+    let mut firsts = Detector::new();
+    firsts.push_blockstride(0, block as i32, dealt.nodes(), 0, size.div_ceil(block));
+    let mut blocks = Detector::new();
+    blocks.push_blockstride(0, 0, block, 1, size);
+    firsts.finish()?.compose(&blocks.finish()?)
+}
+
+/// The first rank on the node of each of consecutive ranks, the caller first: runs, joined on
+/// their way to all.
+struct Firsts(RankMap);
+
+impl Firsts {
+    fn of(first: u32) -> Firsts {
+        Firsts(RankMap::affine(0, first, 0, 1).unwrap_or_else(|_| RankMap::direct(1)))
+    }
+
+    /// By rank, of what a gather gave rank `me`.
+    fn by_rank(&self, me: u32) -> Result<RankMap, MapError> {
+        let (map, len) = (&self.0, self.0.len());
+        let mut all = Detector::new();
+        map.push_range(len - me..len, &mut all);
+        map.push_range(0..len - me, &mut all);
+        all.finish()
+    }
+}
+
+impl Gathered for Firsts {
+    fn head(&self, members: u32) -> Vec<u8> {
+        self.0.encode_range(0..members)
+    }
+
+    fn append(&mut self, members: u32, values: &[u8]) -> Result<(), String> {
+        let mut all = Detector::new();
+        self.0.push_range(0..self.0.len(), &mut all);
+        all.push_encoded(members, values)?;
+        self.0 = all.finish().map_err(|e| e.to_string())?;
+        Ok(())
     }
 }
 
@@ -127,5 +208,65 @@ mod tests {
         let listed = NodeTables::listed(&boot, None).expect("tables");
         let known = NodeTables::known(&boot, None).expect("tables").expect("a rule");
         assert_eq!((listed.nodes, listed.ranks), (known.nodes, known.ranks));
+    }
+
+    /// What each rank ends with when all tell each other, in this thread.
+    fn told(nodes: &[u32]) -> Vec<RankMap> {
+        let n = nodes.len() as u32;
+        let first = |node| nodes.iter().position(|it| *it == node).unwrap_or(0) as u32;
+        let mut all: Vec<Firsts> = nodes.iter().map(|&node| Firsts::of(first(node))).collect();
+        let mut distance = 1;
+        while distance < n {
+            let count = distance.min(n - distance);
+            let heads: Vec<_> = all.iter().map(|one| one.head(count)).collect();
+            for (me, one) in (0..n).zip(&mut all) {
+                one.append(count, &heads[((me + distance) % n) as usize]).expect("ranks");
+            }
+            distance *= 2;
+        }
+        (0..n).zip(&all).map(|(me, one)| one.by_rank(me).expect("a map")).collect()
+    }
+
+    #[test]
+    fn nodes_that_tell_each_other_find_the_same_as_a_list() {
+        let random = (0u32..97).map(|rank| rank * rank * 31 % 7).collect();
+        let uneven = [2u32, 6, 1, 9].iter().zip(0..).flat_map(|(&n, node)| vec![node; n as usize]);
+        let dealt = |block: u32, nodes: u32| (0u32..60).map(|rank| rank / block % nodes).collect();
+        let lists: [(Vec<u32>, bool); 6] = [
+            (random, false),
+            (uneven.collect(), false),
+            (dealt(8, 60), true),
+            (dealt(1, 7), true),
+            (dealt(4, 3), true),
+            (vec![0], true),
+        ];
+        for (nodes, is_rule) in lists {
+            let mut numbers: Vec<u32> = Vec::new();
+            for node in &nodes {
+                if !numbers.contains(node) {
+                    numbers.push(*node);
+                }
+            }
+            let dense = |node: &u32| numbers.iter().position(|it| it == node).unwrap_or(0) as u32;
+            let listed = NodeTables::streamed(nodes.iter().map(|it| Ok(dense(it))), None);
+            let listed = listed.expect("tables");
+            for firsts in told(&nodes) {
+                let tables = NodeTables::of_firsts(&firsts, None).expect("tables");
+                assert!(tables.nodes.iter().eq(listed.nodes.iter()), "{nodes:?}");
+                assert!(tables.ranks.iter().eq(listed.ranks.iter()), "{nodes:?}");
+                let guess: Vec<u32> = firsts.ranks_of(0).iter().map(|it| it.lpid).collect();
+                let rule = Dealt::guess(&guess, firsts.len());
+                let found = rule.is_some_and(|rule| firsts_of(rule, firsts.len()) == Ok(firsts));
+                assert_eq!(found, is_rule, "{nodes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_rank_that_is_not_first_on_its_node_is_refused() {
+        let wrong = RankMap::from_lpids(0, [1, 1, 0]).expect("a map");
+        let refused = NodeTables::of_firsts(&wrong, None).err();
+        assert!(matches!(refused, Some(DeviceError::Boot(BootError::Protocol { rank: 0, .. }))));
+        assert!(Firsts::of(0).append(2, &[7; 9]).is_err());
     }
 }

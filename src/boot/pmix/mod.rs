@@ -14,7 +14,7 @@
 mod ffi;
 mod library;
 
-use super::placement::{Dealt, Mapping, Placement};
+use super::placement::{Dealt, Mapping, Placement, parse_local_peers};
 use super::{Boot, BootError, check_rank, os, sweep};
 use ffi::{ByteObject, Data, Info, Proc, Status, Value};
 use library::Library;
@@ -170,7 +170,7 @@ impl Pmix {
         boot.placement = match (boot.one_machine, &mapping) {
             (true, _) => whole.map_or(Placement::Listed, Placement::Dealt),
             (_, Some(mapping)) => mapping.dealt().map_or(Placement::Listed, Placement::Dealt),
-            _ => job.dealt.map_or(Placement::Listed, |dealt| {
+            _ => job.dealt.map_or(Placement::OwnNode, |dealt| {
                 let mine = boot.local.as_deref().unwrap_or_default();
                 let same = dealt.ranks_of(dealt.node_of(boot.me.rank), boot.size);
                 Placement::Supposed(dealt, same.eq(mine.iter().copied()))
@@ -194,14 +194,7 @@ impl Pmix {
     /// The ranks of this node, rising: `PMIX_LOCAL_PEERS`.
     fn local_peers(&self) -> Result<Option<Vec<u32>>, BootError> {
         let text = self.text(ffi::RANK_WILDCARD, "pmix.lpeers", Wanted::Known)?;
-        let ranks = |text: String| {
-            let mut ranks: Vec<u32> =
-                text.split(',').map(|rank| rank.trim().parse().ok()).collect::<Option<_>>()?;
-            ranks.sort_unstable();
-            let is_here = ranks.binary_search(&self.me.rank).is_ok();
-            (is_here && ranks.iter().all(|&rank| rank < self.size)).then_some(ranks)
-        };
-        Ok(text.and_then(ranks))
+        Ok(text.and_then(|text| parse_local_peers(&text, self.me.rank, self.size)))
     }
 
     /// Version line of the libpmix in use, for reports.
