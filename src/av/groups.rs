@@ -107,14 +107,16 @@ impl AddressVector {
         })?
     }
 
-    /// Stores the entry of a process.
+    /// Stores the entry of a process, or takes it out: [`Entry::EMPTY`].
     ///
     /// # Errors
     /// [`AvError::NoGroup`], [`AvError::Lpid`].
     pub fn set(&self, p: Process, entry: Entry) -> Result<(), AvError> {
         self.with(p.pg, |Group { table, listed }| {
             let before = table.get(p.lpid).ok_or_else(|| out_of_range(p, table))?;
-            if before.is_empty() {
+            if entry.is_empty() {
+                listed.iter_mut().for_each(|lpids| lpids.retain(|&lpid| lpid != p.lpid));
+            } else if before.is_empty() {
                 match listed {
                     Some(lpids) if lpids.len() < LISTED => lpids.push(p.lpid),
                     _ => *listed = None,
@@ -209,6 +211,8 @@ mod tests {
             av.set(Process { pg: 0, lpid }, entry(1)).unwrap();
         }
         assert_eq!(av.inserted(0), Some(vec![7, 3]));
+        av.set(Process { pg: 0, lpid: 7 }, Entry::EMPTY).unwrap();
+        assert_eq!(av.inserted(0), Some(vec![3]));
         assert_eq!(av.inserted(1), None);
         (1..many).for_each(|lpid| av.set(Process { pg: 0, lpid }, entry(1)).unwrap());
         assert_eq!(av.inserted(0).map(|lpids| lpids.len()), Some(LISTED));

@@ -110,6 +110,9 @@ impl<N: Netmod> Context<N> {
             };
             return Err(DeviceError::NoTransport { rank: peer, why });
         };
+        if peer >= device.boot.size() {
+            self.watch_elsewhere(peer)?;
+        }
         let address =
             net.insert(endpoint, &business_card.network).map_err(|e| DeviceError::peer(peer, e))?;
         Ok(N::pack(address, Transport::Network)?)

@@ -69,6 +69,9 @@ pub(crate) trait PacketHandler<N: Netmod>: Any {
     fn finished(&self, context: &Context<N>, token: u64, result: Outcome);
     /// A peer is dead or its link is broken; said once.
     fn lost(&self, context: &Context<N>, peer: u32);
+    /// A process of another job has ended and its number is given out again: what is kept
+    /// for it is as for one that was never heard of.
+    fn forgotten(&self, _context: &Context<N>, _peer: u32) {}
     /// Does deferred work, at the end of a progress call after
     /// [`Context::schedule`].
     fn poll_deferred(&self, _context: &Context<N>) {}

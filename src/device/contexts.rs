@@ -40,6 +40,7 @@ impl<N: Netmod> Device<N> {
         let device = Arc::new(Device {
             control,
             liveness: Liveness::new(),
+            others: Liveness::new(),
             net: net.map_or_else(OnceLock::new, OnceLock::from),
             local,
             av,

@@ -118,6 +118,16 @@ impl Failures {
         self.watched.borrow_mut().insert(rank)
     }
 
+    /// Forgets a peer whose number another process will have.
+    pub(super) fn forget(&self, rank: u32) {
+        self.untold.borrow_mut().retain(|(about, _)| *about != rank);
+        self.renewed.borrow_mut().retain(|&known| known != rank);
+        self.watched.borrow_mut().remove(&rank);
+        let mut lost = self.lost.borrow_mut();
+        lost.retain(|&known| known != rank);
+        self.has_lost.set(!lost.is_empty());
+    }
+
     /// Returns true once: all peers on the node are to be watched from now on.
     pub(super) fn add_node(&self) -> bool {
         !self.node_watched.replace(true)
@@ -152,5 +162,8 @@ mod tests {
         assert!(failures.take_of(5).is_some());
         assert!(failures.first().is_none());
         assert!(failures.is_lost(3) && failures.first_lost() == Some(3));
+        assert!(failures.add_watched(3) && !failures.add_watched(3));
+        failures.forget(3);
+        assert!(!failures.is_lost(3) && !failures.has_lost() && failures.add_watched(3));
     }
 }

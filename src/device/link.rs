@@ -256,10 +256,31 @@ impl Links {
         if peer < self.size { self.me } else { self.name }
     }
 
-    /// Who a packet's sender is here: members of the job say so themselves.
+    /// Returns true if a packet's sender is a member of the job, who says its rank.
     #[inline]
-    pub(super) fn sender(&self, boot: &dyn Boot, from: u32) -> Option<u32> {
-        if from < self.size { Some(from) } else { boot.resolve_name(from) }
+    pub(super) fn is_member(&self, from: u32) -> bool {
+        from < self.size
+    }
+
+    /// Returns true if anything was sent to a peer or came from it.
+    pub(super) fn is_used(&self, peer: u32) -> bool {
+        let used = |link: &Link| {
+            link.state() != State::New
+                || (link.next.get(), link.due.get()) != (0, 0)
+                || link.rest.borrow().is_some()
+        };
+        self.link(peer).is_some_and(used)
+    }
+
+    /// The link to a peer whose number another process will have is as if never used.
+    pub(super) fn forget(&self, peer: u32) {
+        self.drop_peer(peer, None);
+        if let Some(link) = self.link(peer) {
+            *link.rest.borrow_mut() = None;
+            link.next.set(0);
+            link.due.set(0);
+            link.set_state(State::New);
+        }
     }
 
     #[inline]
@@ -434,6 +455,9 @@ mod tests {
         assert!(links.drop_peer(0, Some(NetError::Corrupt)));
         assert!(!links.drop_peer(0, None), "said once");
         assert!(link.queue_is_empty() && matches!(link.why(), Some(NetError::Corrupt)));
+        assert!(links.is_used(0));
+        links.forget(0);
+        assert!(!links.is_used(0) && link.state() == State::New && link.why().is_none());
         assert_eq!(links.copies.borrow().free.len(), links.copies.borrow().places.len());
     }
 }

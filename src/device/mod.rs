@@ -53,6 +53,7 @@ mod liveness;
 mod node;
 mod node_tables;
 mod open;
+mod other_jobs;
 mod pace;
 mod packet;
 mod peers;
@@ -104,6 +105,8 @@ pub struct Device<N: Netmod> {
     boot: Arc<dyn Boot>,
     control: Control,
     liveness: Liveness,
+    /// Of processes of other jobs that this one spoke to.
+    others: Liveness,
     net: OnceLock<Arc<N>>,
     local: Option<Arc<N>>,
     av: Arc<AddressVector>,

@@ -133,8 +133,10 @@ impl<N: Netmod> Context<N> {
         self.pace.count_event();
         let Some((mut head, number)) = Head::decode(head) else { return };
         // Garbage is nobody's.
-        let Some(from) = self.links.sender(&*self.device().boot, head.from) else { return };
-        head.from = from;
+        if !self.links.is_member(head.from) {
+            let Some(from) = self.sender_elsewhere(head.from, number) else { return };
+            head.from = from;
+        }
         if head.class == Class::Link {
             self.link_packet(&head, body);
             return;

@@ -660,6 +660,16 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
         }
     }
 
+    fn forgotten(&self, context: &Context<N>, peer: u32) {
+        self.lost(context, peer);
+        if let Some(flow) = self.flows.get(peer) {
+            flow.credit.reset();
+            flow.longest.set(0);
+            flow.gone.set(false);
+            *flow.arriving.borrow_mut() = None;
+        }
+    }
+
     /// Offers what is kept again.
     fn poll_deferred(&self, context: &Context<N>) {
         let next = |id| self.kept.borrow_mut().get_mut(&id).and_then(VecDeque::pop_front);

@@ -119,6 +119,15 @@ impl Credit {
         add(&self.sent_bytes, (words * WORD).wrapping_neg());
     }
 
+    /// As towards a peer that was never heard of.
+    pub(super) fn reset(&self) {
+        let Credit { sent_bytes, sent_heads, words, back_bytes, back_heads, .. } = self;
+        let Credit { told_bytes, told_heads, used_bytes, used_heads, .. } = self;
+        let sent = [sent_bytes, sent_heads, words, back_bytes, back_heads];
+        let consumed = [told_bytes, told_heads, used_bytes, used_heads];
+        sent.into_iter().chain(consumed).for_each(|count| count.set(0));
+    }
+
     /// A header and so many bytes from there were consumed here. Returns true if
     /// it is time to tell.
     #[inline(always)]

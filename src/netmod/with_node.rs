@@ -195,6 +195,10 @@ impl<N: Library> Netmod for WithNode<N> {
         either!(self, endpoint, netmod => netmod.insert(endpoint, raw), else Err(not_its_own()))
     }
 
+    fn remove(&self, endpoint: &Self::Endpoint, address: u64) {
+        either!(self, endpoint, netmod => netmod.remove(endpoint, address), else ())
+    }
+
     unsafe fn register(
         self: &Arc<Self>,
         endpoint: &Self::Endpoint,

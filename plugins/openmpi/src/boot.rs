@@ -9,12 +9,15 @@
 
 use crate::ffi;
 use crate::log::abort_with;
-use rankway::boot::{Boot, BootError, sweep_process, sweep_stale};
+use rankway::boot::{
+    Boot, BootError, Dealt, Jobs, Placement, parse_local_peers, sweep_process, sweep_stale,
+};
 use std::collections::HashMap;
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt;
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::ops::Range;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A process's name: its job and its rank there. The upper half of a job's
@@ -40,14 +43,6 @@ const OTHER_JOB: u32 = 1 << 31;
 const JOBS: u32 = 0x7fff;
 const RANKS: u32 = 0xffff;
 
-/// Processes of other jobs, numbered in the order of their first use, from the
-/// job's size on.
-#[derive(Default)]
-struct OtherJobs {
-    names: Vec<Name>,
-    numbers: HashMap<Name, u32>,
-}
-
 /// How long a rank waits for the others of its job at their start.
 const MEETING: Duration = Duration::from_secs(120);
 
@@ -68,7 +63,12 @@ pub(crate) struct Modex {
     one_node: bool,
     /// Hosts in the order of the ranks.
     hosts: OnceLock<HashMap<String, u32>>,
-    other_jobs: Mutex<OtherJobs>,
+    /// Ranks of this node, rising, where they are not all and the launcher says.
+    local: Option<Vec<u32>>,
+    /// Processes of other jobs, numbered from the job's size on.
+    other_jobs: Mutex<Jobs>,
+    /// Values asked for.
+    questions: AtomicU64,
     published: Mutex<Vec<String>>,
     /// The other ranks are sure to meet, too.
     meets: bool,
@@ -84,12 +84,15 @@ impl Modex {
         // A process of this number that was killed may have left segments of
         // libfabric's, which stand in the way of ours.
         sweep_stale();
+        let one_node = peers + 1 >= size;
         Modex {
             me: Name { jobid, vpid },
             size,
-            one_node: peers + 1 >= size,
+            one_node,
             hosts: OnceLock::new(),
-            other_jobs: Mutex::default(),
+            local: if one_node { None } else { local_peers(vpid, size) },
+            other_jobs: Mutex::new(Jobs::new(size..universe(jobid, size))),
+            questions: AtomicU64::new(u64::from(!one_node)),
             published: Mutex::default(),
             // SAFETY: no arguments.
             meets: meets && unsafe { ffi::rw_modex_meets() },
@@ -97,27 +100,52 @@ impl Modex {
     }
 
     /// The number of a process: its rank in this job, or the one it has here as
-    /// a process of another. `None` for those of another `mpirun`, and for too
-    /// large jobs.
+    /// a process of another, which is met now if it was not. `None` for those of another
+    /// `mpirun`, and for too large jobs.
     pub(crate) fn number(&self, name: Name) -> Option<u32> {
         if name.jobid == self.me.jobid {
             return (name.vpid < self.size).then_some(name.vpid);
         }
-        let family = name.jobid >> 16 == self.me.jobid >> 16;
-        if !family || name.jobid & 0xffff > JOBS || name.vpid > RANKS {
-            return None;
+        let mut jobs = self.other_jobs();
+        let id = u64::from(name.jobid);
+        if !jobs.knows(id) {
+            if !self.is_nameable(name) {
+                return None;
+            }
+            jobs.meet(id, job_size(name.jobid).max(name.vpid + 1))?;
         }
-        let mut other_jobs = self.other_jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(&number) = other_jobs.numbers.get(&name) {
-            return Some(number);
+        jobs.number(id, name.vpid)
+    }
+
+    /// Returns true if a process of another job can have a name in packets.
+    fn is_nameable(&self, Name { jobid, vpid }: Name) -> bool {
+        jobid >> 16 == self.me.jobid >> 16 && jobid & 0xffff <= JOBS && vpid <= RANKS
+    }
+
+    /// Returns true if a process is of a job that was not met yet, or was forgotten.
+    pub(crate) fn is_news(&self, name: Name) -> bool {
+        name.jobid != self.me.jobid && !self.other_jobs().knows(name.jobid.into())
+    }
+
+    /// A communicator has members in another job, which was met.
+    pub(crate) fn hold(&self, jobid: u32) {
+        self.other_jobs().hold(jobid.into());
+    }
+
+    /// A communicator that had is gone.
+    pub(crate) fn release(&self, jobid: u32) {
+        self.other_jobs().release(jobid.into());
+    }
+
+    /// Forgets the jobs in which no communicator has members, where `forget` agrees, given
+    /// the numbers of its processes.
+    pub(crate) fn forget_idle(&self, mut forget: impl FnMut(Range<u32>) -> bool) {
+        let idle = self.other_jobs().idle();
+        for (id, numbers) in idle {
+            if forget(numbers) {
+                self.other_jobs().forget(id);
+            }
         }
-        let number = self.size + other_jobs.names.len() as u32;
-        if number >= self.universe() {
-            return None;
-        }
-        other_jobs.names.push(name);
-        other_jobs.numbers.insert(name, number);
-        Some(number)
     }
 
     /// The name of a process by its number.
@@ -125,8 +153,12 @@ impl Modex {
         if number < self.size {
             return Some(Name { vpid: number, ..self.me });
         }
-        let other_jobs = self.other_jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        other_jobs.names.get((number - self.size) as usize).copied()
+        let (jobid, vpid) = self.other_jobs().process(number)?;
+        Some(Name { jobid: jobid as u32, vpid })
+    }
+
+    fn other_jobs(&self) -> MutexGuard<'_, Jobs> {
+        self.other_jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn check(&self, call: &str, code: c_int) -> Result<(), BootError> {
@@ -143,17 +175,13 @@ impl Modex {
 
     fn host(&self, rank: u32) -> Result<String, BootError> {
         let mut name = std::ptr::null_mut();
+        self.questions.fetch_add(1, Ordering::Relaxed);
         // SAFETY: a live place for a C string that is ours then.
         let code = unsafe { ffi::rw_modex_host(self.me.jobid, rank, &mut name) };
         self.check(&format!("the host of rank {rank}"), code)?;
-        if name.is_null() {
-            return Err(refusal(&format!("the host of rank {rank}"), "not known"));
-        }
-        // SAFETY: a C string of malloc's, freed once.
-        let host = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
-        // SAFETY: as above.
-        unsafe { ffi::rw_free(name.cast()) };
-        Ok(host)
+        // SAFETY: null, or a C string of malloc's.
+        let host = unsafe { taken(name) };
+        host.ok_or_else(|| refusal(&format!("the host of rank {rank}"), "not known"))
     }
 
     fn hosts(&self) -> Result<&HashMap<String, u32>, BootError> {
@@ -167,6 +195,48 @@ impl Modex {
         }
         Ok(self.hosts.get_or_init(|| hosts))
     }
+}
+
+/// A text that Open MPI gave, which is freed; `None` for null.
+///
+/// # Safety
+/// Null, or a C string of malloc's that is used no more.
+unsafe fn taken(text: *mut c_char) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: by contract, freed once.
+    unsafe {
+        let owned = CStr::from_ptr(text).to_string_lossy().into_owned();
+        ffi::rw_free(text.cast());
+        Some(owned)
+    }
+}
+
+/// The ranks of this process's node, rising, where the launcher lists them.
+fn local_peers(rank: u32, size: u32) -> Option<Vec<u32>> {
+    let mut list = std::ptr::null_mut();
+    // SAFETY: a live place for a C string that is ours then, or null.
+    let list = unsafe {
+        ffi::rw_modex_local_peers(&mut list);
+        taken(list)
+    };
+    parse_local_peers(&list?, rank, size)
+}
+
+/// How many processes another job has; as many as can have a name where the launcher does not
+/// tell.
+fn job_size(jobid: u32) -> u32 {
+    let mut size = 0;
+    // SAFETY: a live place.
+    let code = unsafe { ffi::rw_modex_job_size(jobid, &mut size) };
+    if code == ffi::SUCCESS && (1..=RANKS + 1).contains(&size) { size } else { RANKS + 1 }
+}
+
+/// One past the last number of any process in a job of `size`.
+fn universe(jobid: u32, size: u32) -> u32 {
+    let nameable = jobid & 0xffff <= JOBS && size <= RANKS + 1;
+    size + if nameable { MAX_OTHER_PROCESSES } else { 0 }
 }
 
 /// Not 0, and unlike the random numbers of other launchers.
@@ -201,8 +271,7 @@ impl Boot for Modex {
     }
 
     fn universe(&self) -> u32 {
-        let nameable = self.me.jobid & 0xffff <= JOBS && self.size <= RANKS + 1;
-        self.size + if nameable { MAX_OTHER_PROCESSES } else { 0 }
+        universe(self.me.jobid, self.size)
     }
 
     fn name(&self) -> u32 {
@@ -276,6 +345,7 @@ impl Boot for Modex {
         let size = self.size;
         let Name { jobid, vpid } = self.name_of(rank).ok_or(BootError::Rank { rank, size })?;
         let (mut start, mut len) = (std::ptr::null_mut(), 0);
+        self.questions.fetch_add(1, Ordering::Relaxed);
         // SAFETY: live places for an allocation that is ours then.
         let code =
             unsafe { ffi::rw_modex_get(jobid, vpid, c_key(key).as_ptr(), &mut start, &mut len) };
@@ -296,6 +366,41 @@ impl Boot for Modex {
         }
         let number = self.hosts()?.get(&self.host(rank)?).copied();
         number.ok_or_else(|| refusal(&format!("the host of rank {rank}"), "it has changed"))
+    }
+
+    fn placement(&self) -> Result<Placement, BootError> {
+        Ok(match Dealt::new(self.size, 1).filter(|_| self.one_node) {
+            Some(whole) => Placement::Dealt(whole),
+            // The others may never come where they do not meet.
+            None if self.meets => Placement::OwnNode,
+            None => Placement::Listed,
+        })
+    }
+
+    fn is_local(&self, rank: u32) -> Result<bool, BootError> {
+        self.check_rank(rank)?;
+        match &self.local {
+            _ if self.one_node => Ok(true),
+            Some(local) => Ok(local.binary_search(&rank).is_ok()),
+            None => Ok(self.host(rank)? == self.host(self.me.vpid)?),
+        }
+    }
+
+    fn local_ranks(&self) -> Result<Vec<u32>, BootError> {
+        match &self.local {
+            Some(local) => Ok(local.clone()),
+            None => (0..self.size)
+                .filter_map(|rank| self.is_local(rank).map(|here| here.then_some(rank)).transpose())
+                .collect(),
+        }
+    }
+
+    fn one_machine(&self) -> Result<bool, BootError> {
+        Ok(self.one_node)
+    }
+
+    fn questions(&self) -> Option<u64> {
+        Some(self.questions.load(Ordering::Relaxed))
     }
 
     fn abort(&self, code: i32, reason: &str) -> ! {

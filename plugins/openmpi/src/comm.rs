@@ -25,6 +25,8 @@ pub(crate) struct Comm {
     pub(crate) channel: u64,
     /// This process's rank, in the upper half of the match bits.
     pub(crate) me: u64,
+    /// Other jobs with members in it, which are held.
+    jobs: Box<[u32]>,
 }
 
 impl Comm {
@@ -50,7 +52,8 @@ impl Comm {
         // SAFETY: [MPI].
         let id = unsafe { (*comm).c_index };
         // SAFETY: the group of a communicator.
-        let map = unsafe { group_map(state, group)? };
+        let GroupMap { map, jobs } = unsafe { group_map(state, group)? };
+        jobs.iter().for_each(|&jobid| state.boot().hold(jobid));
         log(20, || format!("communicator {id}: rank {me} of {:?}", map.model()));
         let number = |rank| map.get(rank).map_or(0, |process| process.lpid);
         let (first, second) = (number(0), number(1));
@@ -65,7 +68,13 @@ impl Comm {
             step: second.wrapping_sub(first),
             channel: u64::from(id),
             me: u64::from(me as u32) << 32,
+            jobs,
         })
+    }
+
+    /// It is deleted, and what came for it was received.
+    pub(crate) fn release<N: Netmod>(self, state: &State<N>) {
+        self.jobs.iter().for_each(|&jobid| state.boot().release(jobid));
     }
 
     /// What was kept of a communicator.
@@ -96,7 +105,13 @@ impl Comm {
 }
 
 /// Rank in a group → number of the process (world rank, or beyond), in the form
-/// that the user's strategy picks.
+/// that the user's strategy picks, and the other jobs that have members in it.
+pub(crate) struct GroupMap {
+    pub(crate) map: RankMap,
+    jobs: Box<[u32]>,
+}
+
+/// The map of a group.
 ///
 /// # Errors
 /// A member that is not reached, by name.
@@ -106,17 +121,23 @@ impl Comm {
 pub(crate) unsafe fn group_map<N: Netmod>(
     state: &State<N>,
     group: *mut ffi::ompi_group_t,
-) -> Result<RankMap, String> {
+) -> Result<GroupMap, String> {
     // SAFETY: [MPI].
     let size = unsafe { (*group).grp_proc_count };
-    let peer = |rank| {
+    let mut jobs = Vec::new();
+    let mut number = |rank| {
         let (mut jobid, mut vpid) = (0, 0);
         // SAFETY: a rank of the group, and live places.
         unsafe { ffi::rw_group_name(group, rank, &mut jobid, &mut vpid) };
         let name = Name { jobid, vpid };
+        // (Those found before are not held yet.)
+        if jobs.is_empty() && state.boot().is_news(name) {
+            forget_ended(state);
+        }
         let number = state.boot().number(name);
-        if number.is_some_and(|number| number >= state.boot().size()) {
+        if number.is_some_and(|number| number >= state.boot().size()) && !jobs.contains(&jobid) {
             state.enable_dynamic_processes()?;
+            jobs.push(jobid);
         }
         number.ok_or_else(|| {
             format!(
@@ -127,8 +148,21 @@ pub(crate) unsafe fn group_map<N: Netmod>(
     };
     let mut map = Detector::new();
     for rank in 0..size {
-        map.push(peer(rank)?);
+        map.push(number(rank)?);
     }
     let map = map.finish().map_err(|e| e.to_string())?;
-    map.held_as(params::strategy()?).map_err(|e| e.to_string())
+    let map = map.held_as(params::strategy()?).map_err(|e| e.to_string())?;
+    Ok(GroupMap { map, jobs: jobs.into() })
+}
+
+/// Forgets other jobs whose processes have ended, and in which no communicator has members.
+#[cold]
+fn forget_ended<N: Netmod>(state: &State<N>) {
+    state.boot().forget_idle(|numbers| {
+        state.enter(|inner| {
+            // What they sent last is not for those that get their numbers.
+            let read = inner.context.progress();
+            read.is_ok() && inner.context.forget_ended(numbers)
+        })
+    });
 }

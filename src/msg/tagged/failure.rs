@@ -6,6 +6,7 @@
 //! have the messages.
 
 use super::eager::one_less;
+use super::flow::PeerFlow;
 use super::packets::{self, QUERY};
 use super::slots::{ANYBODY, Phase};
 use super::state::{GRACE, State, TaggedProtocol, Unexpected, UnexpectedBody};
@@ -70,6 +71,17 @@ impl TaggedProtocol {
             }
             state.slots.end(at, Some(error));
         }
+    }
+
+    /// A peer has ended whose number another process will have.
+    pub(super) fn forget<N: Netmod>(&self, context: &Context<N>, peer: u32) {
+        let mut state = self.state.borrow_mut();
+        state.dying.retain(|(dying, _)| *dying != peer);
+        if self.flows.get(peer).is_none_or(|flow| !flow.gone.get()) {
+            self.fail_all(context, &mut state, peer);
+        }
+        state.gone -= 1;
+        self.flows.get(peer).into_iter().for_each(PeerFlow::reset);
     }
 
     /// Asks the receivers of what went over a shared-memory endpoint that was

@@ -90,6 +90,16 @@ impl PeerFlow {
         self.set_waits(false);
         queued
     }
+
+    /// As towards a peer that was never heard of; one that is closed.
+    pub(super) fn reset(&self) {
+        self.known.set(false);
+        self.gone.set(false);
+        self.set_waits(false);
+        self.inject.set(0);
+        self.eager.set(0);
+        self.credit.reset();
+    }
 }
 
 impl Flows {

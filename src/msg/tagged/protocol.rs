@@ -97,6 +97,10 @@ impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
         self.peer_lost(context, peer);
     }
 
+    fn forgotten(&self, context: &Context<N>, peer: u32) {
+        self.forget(context, peer);
+    }
+
     fn poll_deferred(&self, context: &Context<N>) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;

@@ -130,6 +130,13 @@ impl Netmod for Domain {
         }
     }
 
+    fn remove(&self, _: &Endpoint, address: u64) {
+        let mut address = address;
+        // SAFETY: an address of this address vector, which is open. (One that the provider
+        // refuses to take out stays.)
+        let _ = self.setup.alone(|_| unsafe { ffi::fi_av_remove(self.av, &mut address, 1, 0) });
+    }
+
     unsafe fn register(
         self: &Arc<Self>,
         endpoint: &Endpoint,

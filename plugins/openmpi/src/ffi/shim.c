@@ -37,13 +37,19 @@
 #define RW_HOSTNAME PMIX_HOSTNAME
 #define RW_STRING PMIX_STRING
 #define RW_COMMIT() opal_pmix_convert_status(PMIx_Commit())
-#define RW_JOB_SIZE opal_process_info.num_procs
+#define RW_PROCESSES opal_process_info.num_procs
+#define RW_LOCAL_PEERS PMIX_LOCAL_PEERS
+#define RW_JOB_SIZE PMIX_JOB_SIZE
+#define RW_UINT32 PMIX_UINT32
 #else
 #define RW_GLOBAL OPAL_PMIX_GLOBAL
 #define RW_HOSTNAME OPAL_PMIX_HOSTNAME
 #define RW_STRING OPAL_STRING
 #define RW_COMMIT() opal_pmix.commit()
-#define RW_JOB_SIZE orte_process_info.num_procs
+#define RW_PROCESSES orte_process_info.num_procs
+#define RW_LOCAL_PEERS OPAL_PMIX_LOCAL_PEERS
+#define RW_JOB_SIZE OPAL_PMIX_JOB_SIZE
+#define RW_UINT32 OPAL_UINT32
 #endif
 
 void rw_group_name(struct ompi_group_t *group, int rank, uint32_t *jobid, uint32_t *vpid)
@@ -151,10 +157,27 @@ int rw_modex_host(uint32_t jobid, uint32_t vpid, char **host)
     return rc;
 }
 
+int rw_modex_local_peers(char **list)
+{
+    opal_process_name_t name = {.jobid = OMPI_PROC_MY_NAME->jobid, .vpid = OPAL_VPID_WILDCARD};
+    int rc;
+    *list = NULL;
+    OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, RW_LOCAL_PEERS, &name, list, RW_STRING);
+    return rc;
+}
+
+int rw_modex_job_size(uint32_t jobid, uint32_t *size)
+{
+    opal_process_name_t name = {.jobid = jobid, .vpid = OPAL_VPID_WILDCARD};
+    int rc;
+    OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, RW_JOB_SIZE, &name, &size, RW_UINT32);
+    return rc;
+}
+
 void rw_process(uint32_t *jobid, uint32_t *vpid, uint32_t *size, uint32_t *local_peers)
 {
     *jobid = OMPI_PROC_MY_NAME->jobid;
     *vpid = OMPI_PROC_MY_NAME->vpid;
-    *size = (uint32_t) RW_JOB_SIZE;
+    *size = (uint32_t) RW_PROCESSES;
     *local_peers = opal_process_info.num_local_peers;
 }

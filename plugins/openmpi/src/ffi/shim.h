@@ -44,6 +44,11 @@ int rw_modex_get(uint32_t jobid, uint32_t vpid, const char *key, void **start, s
 /* The host a process runs on; to be freed with rw_free. */
 int rw_modex_host(uint32_t jobid, uint32_t vpid, char **name);
 
+/* The ranks of this process's job on its node, as the launcher lists them, in the
+ * same way; and how many processes another job has. */
+int rw_modex_local_peers(char **list);
+int rw_modex_job_size(uint32_t jobid, uint32_t *size);
+
 /* This process, its job's size, and how many others of it share the node. */
 void rw_process(uint32_t *jobid, uint32_t *vpid, uint32_t *size, uint32_t *local_peers);
 

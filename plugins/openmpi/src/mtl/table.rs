@@ -28,7 +28,7 @@ pub(super) fn module<N: Netmod>(state: &'static State<N>) -> *mut ffi::mca_mtl_b
         mtl_improbe: Some(probe::improbe::<N>),
         mtl_cancel: Some(recv::cancel::<N>),
         mtl_add_comm: Some(add_comm::<N>),
-        mtl_del_comm: Some(del_comm),
+        mtl_del_comm: Some(del_comm::<N>),
     };
     module::fill(base, state)
 }
@@ -78,16 +78,16 @@ unsafe extern "C" fn add_comm<N: Netmod>(
     })
 }
 
-unsafe extern "C" fn del_comm(
-    _mtl: *mut ffi::mca_mtl_base_module_t,
+unsafe extern "C" fn del_comm<N: Netmod>(
+    mtl: *mut ffi::mca_mtl_base_module_t,
     comm: *mut ffi::ompi_communicator_t,
 ) -> c_int {
     guarded(|| {
         // SAFETY: null, or what `add_comm` put there.
         let kept = unsafe { std::mem::replace(&mut (*comm).c_pml_comm, std::ptr::null_mut()) };
         if !kept.is_null() {
-            // SAFETY: made by `add_comm`, taken out once.
-            drop(unsafe { Box::from_raw(kept.cast::<Comm>()) });
+            // SAFETY: made by `add_comm`, taken out once, and Open MPI's module.
+            unsafe { Box::from_raw(kept.cast::<Comm>()).release(state::<N>(mtl)) };
         }
         ffi::SUCCESS
     })

@@ -51,7 +51,7 @@ pub(super) unsafe fn check_supported<N: Netmod>(
     flavor: c_int,
 ) -> Result<(), String> {
     // SAFETY: [MPI].
-    let map = unsafe { group_map(state, (*comm).c_local_group)? };
+    let map = unsafe { group_map(state, (*comm).c_local_group)? }.map;
     let size = state.boot().size();
     if let Some(rank) = map.iter().position(|member| member.lpid >= size) {
         return Err(format!("rank {rank} is of another job, whose memory this one does not reach"));
@@ -123,10 +123,11 @@ unsafe fn make_on<N: Netmod>(
     // SAFETY: a live communicator with its collectives.
     let infos = unsafe { allgather(comm, &[mine], members as usize)? };
     // SAFETY: as above.
-    let map = unsafe { group_map(state, (*comm).c_local_group) }.map_err(|why| {
+    let group = unsafe { group_map(state, (*comm).c_local_group) }.map_err(|why| {
         print(&why);
         ffi::OMPI_ERR_NOT_SUPPORTED
     })?;
+    let map = group.map;
     let first = map.get(0).map_or(0, |process| process.lpid);
     let id = u64::from(first) << 32 | u64::from(infos.first().map_or(0, |t| t.number));
     // SAFETY: Open MPI's info, or null.

@@ -1,0 +1,83 @@
+/* Bytes that a process holds after more and more meetings with other jobs, with a
+ * message both ways in each, by the library that asked for them (a line as heap.c's).
+ *
+ *   spawn children ROUNDS EVERY     spawns a process, and disconnects from it
+ *   spawn connect ROUNDS EVERY      halves of the job connect, accept, disconnect
+ *   spawn jobs ROUNDS EVERY         one child, with which the parent connects,
+ *                                   accepts and disconnects: two jobs, met again */
+#include "held.h"
+
+static int rank;
+
+static void talk(MPI_Comm inter)
+{
+	int n, mine = 4711, theirs = 0;
+	MPI_Comm_remote_size(inter, &n);
+	MPI_Comm_rank(inter, &rank);
+	MPI_Sendrecv(&mine, 1, MPI_INT, rank % n, 0, &theirs, 1, MPI_INT, rank % n, 0, inter, MPI_STATUS_IGNORE);
+	if (theirs != mine) {
+		fprintf(stderr, "spawn: %d instead of %d\n", theirs, mine);
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	}
+}
+
+/* Meets over `port` again and again. */
+static void meet(const char *port, MPI_Comm side, int accepts, int rounds, int every)
+{
+	for (int round = 0; round < rounds; round++) {
+		MPI_Comm inter;
+		if (accepts)
+			MPI_Comm_accept(port, MPI_INFO_NULL, 0, side, &inter);
+		else
+			MPI_Comm_connect(port, MPI_INFO_NULL, 0, side, &inter);
+		talk(inter);
+		MPI_Comm_disconnect(&inter);
+		if (accepts && (round + 1) % every == 0)
+			report("met", round + 1);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	char port[MPI_MAX_PORT_NAME] = "";
+	MPI_Comm parent, children;
+	MPI_Init(&argc, &argv);
+	MPI_Comm_get_parent(&parent);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	const char *how = argc > 1 ? argv[1] : "children";
+	int rounds = argc > 2 ? atoi(argv[2]) : 100, every = argc > 3 ? atoi(argv[3]) : 10;
+	if (parent != MPI_COMM_NULL) {
+		talk(parent);
+		if (!strcmp(how, "jobs")) {
+			MPI_Recv(port, sizeof port, MPI_CHAR, 0, 1, parent, MPI_STATUS_IGNORE);
+			meet(port, MPI_COMM_SELF, 0, rounds, every);
+		}
+		MPI_Comm_disconnect(&parent);
+	} else if (!strcmp(how, "connect")) {
+		MPI_Comm half;
+		MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &half);
+		if (rank == 0)
+			MPI_Open_port(MPI_INFO_NULL, port);
+		MPI_Bcast(port, sizeof port, MPI_CHAR, 0, MPI_COMM_WORLD);
+		meet(port, half, rank % 2 == 0, rounds, every);
+		MPI_Comm_free(&half);
+	} else if (!strcmp(how, "jobs")) {
+		MPI_Comm_spawn(argv[0], argv + 1, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &children, MPI_ERRCODES_IGNORE);
+		talk(children);
+		MPI_Open_port(MPI_INFO_NULL, port);
+		MPI_Send(port, sizeof port, MPI_CHAR, 0, 1, children);
+		meet(port, MPI_COMM_SELF, 1, rounds, every);
+		MPI_Comm_disconnect(&children);
+	} else {
+		for (int round = 0; round < rounds; round++) {
+			MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &children,
+			               MPI_ERRCODES_IGNORE);
+			talk(children);
+			MPI_Comm_disconnect(&children);
+			if ((round + 1) % every == 0)
+				report("spawned", round + 1);
+		}
+	}
+	MPI_Finalize();
+	return 0;
+}
