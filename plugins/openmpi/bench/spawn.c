@@ -21,15 +21,15 @@ static void talk(MPI_Comm inter)
 	}
 }
 
-/* Meets over `port` again and again. */
-static void meet(const char *port, MPI_Comm side, int accepts, int rounds, int every)
+/* Meets over `service` again and again. */
+static void meet(const char *service, MPI_Comm side, int accepts, int rounds, int every)
 {
 	for (int round = 0; round < rounds; round++) {
 		MPI_Comm inter;
 		if (accepts)
-			MPI_Comm_accept(port, MPI_INFO_NULL, 0, side, &inter);
+			MPI_Comm_accept(service, MPI_INFO_NULL, 0, side, &inter);
 		else
-			MPI_Comm_connect(port, MPI_INFO_NULL, 0, side, &inter);
+			MPI_Comm_connect(service, MPI_INFO_NULL, 0, side, &inter);
 		talk(inter);
 		MPI_Comm_disconnect(&inter);
 		if (accepts && (round + 1) % every == 0)
@@ -39,7 +39,7 @@ static void meet(const char *port, MPI_Comm side, int accepts, int rounds, int e
 
 int main(int argc, char **argv)
 {
-	char port[MPI_MAX_PORT_NAME] = "";
+	char service[MPI_MAX_PORT_NAME] = "";
 	MPI_Comm parent, children;
 	MPI_Init(&argc, &argv);
 	MPI_Comm_get_parent(&parent);
@@ -49,24 +49,24 @@ int main(int argc, char **argv)
 	if (parent != MPI_COMM_NULL) {
 		talk(parent);
 		if (!strcmp(how, "jobs")) {
-			MPI_Recv(port, sizeof port, MPI_CHAR, 0, 1, parent, MPI_STATUS_IGNORE);
-			meet(port, MPI_COMM_SELF, 0, rounds, every);
+			MPI_Recv(service, sizeof(service), MPI_CHAR, 0, 1, parent, MPI_STATUS_IGNORE);
+			meet(service, MPI_COMM_SELF, 0, rounds, every);
 		}
 		MPI_Comm_disconnect(&parent);
 	} else if (!strcmp(how, "connect")) {
 		MPI_Comm half;
 		MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &half);
 		if (rank == 0)
-			MPI_Open_port(MPI_INFO_NULL, port);
-		MPI_Bcast(port, sizeof port, MPI_CHAR, 0, MPI_COMM_WORLD);
-		meet(port, half, rank % 2 == 0, rounds, every);
+			MPI_Open_port(MPI_INFO_NULL, service);
+		MPI_Bcast(service, sizeof(service), MPI_CHAR, 0, MPI_COMM_WORLD);
+		meet(service, half, rank % 2 == 0, rounds, every);
 		MPI_Comm_free(&half);
 	} else if (!strcmp(how, "jobs")) {
 		MPI_Comm_spawn(argv[0], argv + 1, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &children, MPI_ERRCODES_IGNORE);
 		talk(children);
-		MPI_Open_port(MPI_INFO_NULL, port);
-		MPI_Send(port, sizeof port, MPI_CHAR, 0, 1, children);
-		meet(port, MPI_COMM_SELF, 1, rounds, every);
+		MPI_Open_port(MPI_INFO_NULL, service);
+		MPI_Send(service, sizeof(service), MPI_CHAR, 0, 1, children);
+		meet(service, MPI_COMM_SELF, 1, rounds, every);
 		MPI_Comm_disconnect(&children);
 	} else {
 		for (int round = 0; round < rounds; round++) {

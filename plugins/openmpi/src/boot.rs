@@ -180,7 +180,7 @@ impl Modex {
         let code = unsafe { ffi::rw_modex_host(self.me.jobid, rank, &mut name) };
         self.check(&format!("the host of rank {rank}"), code)?;
         // SAFETY: null, or a C string of malloc's.
-        let host = unsafe { taken(name) };
+        let host = unsafe { owned_text(name) };
         host.ok_or_else(|| refusal(&format!("the host of rank {rank}"), "not known"))
     }
 
@@ -201,7 +201,7 @@ impl Modex {
 ///
 /// # Safety
 /// Null, or a C string of malloc's that is used no more.
-unsafe fn taken(text: *mut c_char) -> Option<String> {
+unsafe fn owned_text(text: *mut c_char) -> Option<String> {
     if text.is_null() {
         return None;
     }
@@ -219,7 +219,7 @@ fn local_peers(rank: u32, size: u32) -> Option<Vec<u32>> {
     // SAFETY: a live place for a C string that is ours then, or null.
     let list = unsafe {
         ffi::rw_modex_local_peers(&mut list);
-        taken(list)
+        owned_text(list)
     };
     parse_local_peers(&list?, rank, size)
 }
