@@ -81,9 +81,9 @@ test-mpich: mpich ## our MPI programs on it, then some of MPICH's test suite, ov
 	@MPICH_DIR="$(MPICH_DIR)" plugins/mpich/tests/run $(ARGS)
 	@$(if $(ARGS),true,MPICH_DIR="$(MPICH_DIR)" ci/mpi/suite.sh --short -s netmod -s netmod-tcp pt2pt coll comm rma)
 
-count-mpich: mpich ## instructions of MPI_Put and MPI_Isend on it, beside the distribution's MPICH
+count-mpich: mpich ## instructions of MPI_Put and MPI_Isend on it, beside the distribution's MPICH (ARGS: --functions)
 	@ci/deps --gdb
-	@MPICH_DIR="$(MPICH_DIR)" ci/measure/count-mpich.sh
+	@MPICH_DIR="$(MPICH_DIR)" ci/measure/count-mpich.sh $(ARGS)
 
 preload: ## build librankway_pack.so and librankway_track.so, to be preloaded under any MPI program
 	@ci/deps

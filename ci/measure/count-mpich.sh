@@ -5,9 +5,15 @@
 # MPI_Win_create over tcp: to the provider's entry, as of the distribution's MPICH
 # (ch4:ucx) both: to where its library calls UCX. Single-stepped by gdb.
 #   MPICH_DIR  where MPICH with our netmod is (make mpich)
+# Option: --functions  the instructions of each function, in the order of their first.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 dir=${MPICH_DIR:?where is it? make count-mpich says}
+case ${1:-} in
+  '') ;;
+  --functions) export FUNCTIONS=1 ;;
+  *) echo "count-mpich: $1 is no option of it; there is --functions" >&2; exit 2 ;;
+esac
 for program in gdb mpiexec.hydra; do
   command -v $program >/dev/null || { echo "count-mpich: there is no $program (ci/deps --gdb, ci/deps)" >&2; exit 2; }
 done
@@ -54,6 +60,7 @@ gdb.execute("set breakpoint pending on")
 gdb.execute("set env PMI_NO_FORK 1")
 gdb.execute("break main")
 ARGUMENTS, OURS = os.environ.get("ARGUMENTS", ""), "OURS" in os.environ
+FUNCTIONS = "FUNCTIONS" in os.environ
 gdb.execute("run " + ARGUMENTS)
 def pc():
     return int(gdb.parse_and_eval("$pc"))
@@ -63,17 +70,22 @@ def count(call):
     place = gdb.Breakpoint(call)
     place.ignore_count = 40  # everything is warm then
     gdb.execute("continue", to_string=True)
-    library, steps, rust = gdb.solib_name(pc()), 0, 0
+    library, steps, rust, by_function = gdb.solib_name(pc()), 0, 0, {}
     while gdb.solib_name(pc()) == library:
         # What a put calls in Rust is the provider's entry, or our own in its place.
         if OURS and call == "MPI_Put" and not name().startswith(("MPI", "PMPI", "rkw_")):
             rust = 1
             break
         steps += 1
+        if FUNCTIONS:
+            function = name().split(" ")[0]
+            by_function[function] = by_function.get(function, 0) + 1
         gdb.execute("stepi", to_string=True)
     left = "the provider's entry" if rust else (gdb.solib_name(pc()) or "the program").split("/")[-1]
     place.delete()
     print("counted %-10s %5d instructions, then %s" % (call, steps, left))
+    for function, instructions in by_function.items():
+        print("counted   %-60s %5d" % (function, instructions))
 count("MPI_Put")
 if not ARGUMENTS:
     count("MPI_Isend")
