@@ -2,6 +2,8 @@
 //! netmod that was chosen, the lock around its context, progress, and completion.
 //!
 //! ```text
+//! custom   operations on elements that the target's device layer computes
+//! epoch    epochs of windows, and the ranks that operations may go to
 //! gather   an allgather of any lengths by one of equal ones
 //! open     the device by the netmod's name
 //! state    the context behind its lock, progress, what has ended
@@ -17,10 +19,13 @@
 //! - **\[LOCK\]** Whoever reads or writes this holds the lock, or there is one
 //!   thread only.
 
+pub mod custom;
+mod epoch;
 mod gather;
 mod open;
 mod state;
 
+pub use epoch::{OpenRanks, Promises};
 pub use gather::gather_padded;
 pub use open::{Chosen, open};
 pub use state::{Inner, Layer, State};

@@ -32,6 +32,9 @@ typedef struct {
     void *map;
 } rkw_map_t;
 
+/* How a window comes by its memory. */
+enum rkw_flavor { RKW_CREATE, RKW_ALLOCATE, RKW_SHARED, RKW_SHARED_APART, RKW_DYNAMIC };
+
 /* A window that is being made. */
 typedef struct {
     void *comm;
@@ -40,16 +43,60 @@ typedef struct {
     void *base;
     size_t bytes;
     uint32_t unit;
-    int allocate;
+    int flavor;
 } rkw_win_arguments_t;
 
-/* A window: unit, bytes and their quotient are 0 where ranks differ. */
+/* A window. Operations may go to `count` ranks from `first` on without a further look at the
+ * epoch. Unit, bytes and their quotient are 0 where ranks differ. Where every rank's memory
+ * is mapped here, it begins at start + stride * rank. */
 typedef struct {
     void *window;
+    uint32_t first, count, passive;
     const void *access;         /* a rankway_access_t */
     size_t unit, max_disp, bytes;
     void *base;
+    char *start;
+    ptrdiff_t stride;
 } rkw_win_t;
+
+/* So many of a datatype, by MPICH's handle. */
+typedef struct {
+    int count, datatype;
+} rkw_side_t;
+
+/* An operation on a window: the origin's buffer and its side, where a get's bytes or a
+ * fetch's results go, and the target's side. */
+enum rkw_what { RKW_PUT, RKW_GET, RKW_ACCUMULATE, RKW_FETCH, RKW_SWAP };
+typedef struct {
+    int what, op;
+    uint32_t rank;
+    ptrdiff_t disp;
+    const void *origin;
+    void *result;
+    const void *compare;
+    rkw_side_t here, back, there;
+    void **request;             /* where one goes, or null */
+} rkw_rma_t;
+
+/* Calls of epochs. */
+enum rkw_epoch { RKW_LOCK_ALL, RKW_UNLOCK_ALL, RKW_UNLOCK, RKW_FLUSH, RKW_FLUSH_LOCAL,
+    RKW_FLUSH_ALL, RKW_FLUSH_LOCAL_ALL, RKW_COMPLETE, RKW_WAIT, RKW_START, RKW_POST
+};
+
+/* What calls of windows answer; rkw_why says more. */
+enum rkw_answer { RKW_OK, RKW_RANGE, RKW_RANK, RKW_SYNC, RKW_TYPE, RKW_OP, RKW_TRUNCATED,
+    RKW_ARGUMENT, RKW_BUFFER, RKW_WINDOW, RKW_MEMORY, RKW_ATTACH, RKW_NOT_SHARED, RKW_GROUP
+};
+
+/* A datatype: leaf, or made of what its contents say; element is Rankway's, or -1. */
+typedef struct {
+    int64_t size, extent, lb, true_lb, true_ub;
+    int leaf, element, combiner;
+    int64_t ints, aints, counts, kinds;
+    const int32_t *integers;
+    const int64_t *addresses;
+    const int *types;
+} rkw_type_t;
 
 /* The chosen netmod: what each does stands in the Rust file of its name. */
 typedef struct {
@@ -67,11 +114,18 @@ typedef struct {
     void (*cancel) (void *state, uint64_t number);
     int (*post) (void *state, uint32_t peer, int handler, const void *header, size_t header_len,
                  const void *payload, size_t len, void *request);
-    void (*win_make) (void *state, const rkw_win_arguments_t * arguments, rkw_win_t * to);
+    int (*win_make) (void *state, const rkw_win_arguments_t * arguments, rkw_win_t * to);
+    int (*win_free) (void *window);
+    int (*win_attach) (void *window, void *start, ptrdiff_t bytes);
+    int (*win_shared_query) (void *window, int rank, ptrdiff_t * size, int *unit, void **base);
     int (*win_put) (void *window, const void *buf, size_t len, uint32_t rank, ptrdiff_t disp);
     int (*win_get) (void *window, void *buf, size_t len, uint32_t rank, ptrdiff_t disp);
-    int (*win_flush) (void *window, int rank, int local);
-    void (*win_free) (void *window);
+    int (*win_operate) (void *window, const rkw_rma_t * operation);
+    int (*win_lock) (void *window, int kind, int rank, int assert);
+    int (*win_epoch) (void *window, int call, int rank, int assert);
+    int (*win_fence) (void *window, int assert);
+    int (*win_group) (void *window, int call, const uint32_t * lpids, size_t count, int assert);
+    int (*win_test) (void *window, int *flag);
     int (*leave) (void *state);
     void (*close) (void *state);
 } rkw_netmod_t;
@@ -81,6 +135,8 @@ void rkw_map_read(int size, int (*lpid_of) (void *comm, int rank), void *comm,
                   rkw_map_t * to) RKW_HIDDEN;
 uint32_t rkw_map_lpid(const void *map, int rank) RKW_HIDDEN;
 void rkw_map_free(void *map) RKW_HIDDEN;
+const char *rkw_why(void) RKW_HIDDEN;
+void rkw_type_drop(void *translated) RKW_HIDDEN;
 
 /* Of the C half (stubnm_noinline.c). */
 void rkw_host_limits(int *key, int *value) RKW_HIDDEN;
@@ -95,5 +151,11 @@ int rkw_host_comm_barrier(void *comm) RKW_HIDDEN;
 void rkw_host_am(int handler, const void *header, const void *payload, size_t len) RKW_HIDDEN;
 void rkw_host_posted(void *request) RKW_HIDDEN;
 void rkw_host_ended(void *request, const rkw_status_t * status) RKW_HIDDEN;
+int rkw_host_element(int datatype) RKW_HIDDEN;
+void rkw_host_type(int datatype, rkw_type_t * to) RKW_HIDDEN;
+void **rkw_host_type_place(int datatype) RKW_HIDDEN;
+int rkw_host_reduce(int op, int datatype, void *from, void *at, int64_t count) RKW_HIDDEN;
+void *rkw_host_request(int complete) RKW_HIDDEN;
+void rkw_host_finished(void *request, int answer) RKW_HIDDEN;
 
 #endif

@@ -72,6 +72,9 @@ int rkw_send_slowly(const void *buf, MPI_Aint count, MPI_Datatype datatype, cons
 int rkw_recv(void *buf, MPI_Aint count, MPI_Datatype datatype, const rkw_match_t * from,
              MPIR_Request ** req_p) RKW_HIDDEN;
 int rkw_mrecv(void *buf, MPI_Aint count, MPI_Datatype datatype, MPIR_Request * message) RKW_HIDDEN;
+int rkw_error(int answer, const char *call) RKW_HIDDEN;
+int rkw_operate(MPIR_Win * win, rkw_rma_t * operation, MPIR_Request ** req_p) RKW_HIDDEN;
+int rkw_group(int call, MPIR_Group * group, int assert, MPIR_Win * win) RKW_HIDDEN;
 int rkw_put_any(const void *buf, int count, MPI_Datatype datatype, int rank, MPI_Aint disp,
                 int target_count, MPI_Datatype target_datatype, MPIR_Win * win) RKW_HIDDEN;
 int rkw_get_any(void *buf, int count, MPI_Datatype datatype, int rank, MPI_Aint disp,

@@ -1,30 +1,15 @@
-/* Puts and gets of one block go to Rankway's window. Epochs, accumulates and everything
- * else are CH4's, which calls the hooks here where what was put must have arrived. */
+/* Windows: operations and epochs are Rankway's. */
 #ifndef RKW_RMA_H
 #define RKW_RMA_H
 
 #include "rkw_impl.h"
 #include "rankway.h"
 
-#define MPIDI_NM_mpi_put rkw_am_put
-#define MPIDI_NM_mpi_get rkw_am_get
-#define MPIDI_NM_rma_win_cmpl_hook rkw_am_win_cmpl_hook
-#define MPIDI_NM_rma_win_local_cmpl_hook rkw_am_win_local_cmpl_hook
-#define MPIDI_NM_rma_target_cmpl_hook rkw_am_target_cmpl_hook
-#define MPIDI_NM_rma_target_local_cmpl_hook rkw_am_target_local_cmpl_hook
-#include "netmod_am_fallback_rma.h"
-#undef MPIDI_NM_mpi_put
-#undef MPIDI_NM_mpi_get
-#undef MPIDI_NM_rma_win_cmpl_hook
-#undef MPIDI_NM_rma_win_local_cmpl_hook
-#undef MPIDI_NM_rma_target_cmpl_hook
-#undef MPIDI_NM_rma_target_local_cmpl_hook
+/* What CH4 gives an operation beside what the program did. */
+#define RKW_OF_CH4 MPIDI_av_entry_t * addr, MPIDI_winattr_t winattr
 
-/* Whether operations may go to all ranks without a further look at the epoch. */
-MPL_STATIC_INLINE_PREFIX int rkw_all_open(MPIR_Win * win)
-{
-    return MPIDIG_WIN(win, sync).access_epoch_type == MPIDIG_EPOTYPE_LOCK_ALL;
-}
+/* The code of an answer. */
+#define RKW_ANSWER(answer) (likely((answer) == RKW_OK) ? MPI_SUCCESS : rkw_error(answer, __func__))
 
 /* The bytes of an operation whose both sides are the same basic type; 0 of others. */
 MPL_STATIC_INLINE_PREFIX size_t rkw_plain(int count, MPI_Datatype datatype, int target_count,
@@ -35,19 +20,34 @@ MPL_STATIC_INLINE_PREFIX size_t rkw_plain(int count, MPI_Datatype datatype, int 
     return (size_t) count * MPIR_Datatype_get_basic_size(datatype);
 }
 
+/* Whether `len` bytes may go to `disp` of a rank; `*offset` is where. (No bytes are not less
+ * one.) */
+MPL_STATIC_INLINE_PREFIX int rkw_reach(const rkw_win_t * of, int rank, MPI_Aint disp, size_t len,
+                                      size_t * offset)
+{
+    if (unlikely((uint32_t) rank - of->first >= of->count) || unlikely((size_t) disp > of->max_disp))
+        return 0;
+    *offset = (size_t) disp * of->unit;
+    return likely(len - 1 < of->bytes - *offset);
+}
+
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_put(const void *buf, int count, MPI_Datatype datatype,
                                               int rank, MPI_Aint disp, int target_count,
                                               MPI_Datatype target_datatype, MPIR_Win * win,
-                                              MPIDI_av_entry_t * addr, MPIDI_winattr_t winattr)
+                                              RKW_OF_CH4)
 {
     const rkw_win_t *of = &RKW_WIN(win);
-    size_t len = rkw_plain(count, datatype, target_count, target_datatype);
-    if (likely(rkw_all_open(win)) && likely((size_t) disp <= of->max_disp)) {
-        size_t offset = (size_t) disp * of->unit;
-        /* (No bytes are not less one.) */
-        if (likely(len - 1 < of->bytes - offset) &&
-            likely(!rankway_put_unchecked(of->access, buf, len, rank, offset)))
+    size_t len = rkw_plain(count, datatype, target_count, target_datatype), offset;
+    if (rkw_reach(of, rank, disp, len, &offset)) {
+        if (of->start) {
+            /* (A flush orders the stores; they leave no mark that it would look for.) */
+            if (likely(len == 8)) {
+                memcpy(of->start + rank * of->stride + offset, buf, 8);
+                return MPI_SUCCESS;
+            }
+        } else if (likely(!rankway_put_unchecked(of->access, buf, len, rank, offset))) {
             return MPI_SUCCESS;
+        }
     }
     return rkw_put_any(buf, count, datatype, rank, disp, target_count, target_datatype, win);
 }
@@ -55,36 +55,232 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_put(const void *buf, int count, MPI_Da
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_get(void *buf, int count, MPI_Datatype datatype,
                                               int rank, MPI_Aint disp, int target_count,
                                               MPI_Datatype target_datatype, MPIR_Win * win,
-                                              MPIDI_av_entry_t * addr, MPIDI_winattr_t winattr)
+                                              RKW_OF_CH4)
 {
+    const rkw_win_t *of = &RKW_WIN(win);
+    size_t len = rkw_plain(count, datatype, target_count, target_datatype), offset;
+    if (of->start && likely(len == 8) && rkw_reach(of, rank, disp, len, &offset)) {
+        memcpy(buf, of->start + rank * of->stride + offset, 8);
+        return MPI_SUCCESS;
+    }
     return rkw_get_any(buf, count, datatype, rank, disp, target_count, target_datatype, win);
 }
 
-MPL_STATIC_INLINE_PREFIX int rkw_flush(MPIR_Win * win, int rank, int local)
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_rput(const void *buf, int count, MPI_Datatype datatype,
+                                               int rank, MPI_Aint disp, int target_count,
+                                               MPI_Datatype target_datatype, MPIR_Win * win,
+                                               RKW_OF_CH4, MPIR_Request ** req_p)
 {
-    if (RKW_WIN(win).window)
-        rkw.win_flush(RKW_WIN(win).window, rank, local);
+    rkw_rma_t put = {.what = RKW_PUT,.rank = rank,.disp = disp,.origin = buf,
+        .here = {count, datatype},.there = {target_count, target_datatype}
+    };
+    return rkw_operate(win, &put, req_p);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_rget(void *buf, int count, MPI_Datatype datatype,
+                                               int rank, MPI_Aint disp, int target_count,
+                                               MPI_Datatype target_datatype, MPIR_Win * win,
+                                               RKW_OF_CH4, MPIR_Request ** req_p)
+{
+    rkw_rma_t get = {.what = RKW_GET,.rank = rank,.disp = disp,.result = buf,
+        .here = {count, datatype},.there = {target_count, target_datatype}
+    };
+    return rkw_operate(win, &get, req_p);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_raccumulate(const void *buf, int count,
+                                                      MPI_Datatype datatype, int rank,
+                                                      MPI_Aint disp, int target_count,
+                                                      MPI_Datatype target_datatype, MPI_Op op,
+                                                      MPIR_Win * win, RKW_OF_CH4,
+                                                      MPIR_Request ** req_p)
+{
+    rkw_rma_t update = {.what = RKW_ACCUMULATE,.op = op,.rank = rank,.disp = disp,.origin = buf,
+        .here = {count, datatype},.there = {target_count, target_datatype}
+    };
+    return rkw_operate(win, &update, req_p);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_accumulate(const void *buf, int count,
+                                                     MPI_Datatype datatype, int rank,
+                                                     MPI_Aint disp, int target_count,
+                                                     MPI_Datatype target_datatype, MPI_Op op,
+                                                     MPIR_Win * win, RKW_OF_CH4)
+{
+    return MPIDI_NM_mpi_raccumulate(buf, count, datatype, rank, disp, target_count,
+                                    target_datatype, op, win, addr, winattr, NULL);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_rget_accumulate(const void *buf, int count,
+                                                          MPI_Datatype datatype, void *result,
+                                                          int result_count,
+                                                          MPI_Datatype result_datatype, int rank,
+                                                          MPI_Aint disp, int target_count,
+                                                          MPI_Datatype target_datatype, MPI_Op op,
+                                                          MPIR_Win * win, RKW_OF_CH4,
+                                                          MPIR_Request ** req_p)
+{
+    rkw_rma_t fetch = {.what = RKW_FETCH,.op = op,.rank = rank,.disp = disp,.origin = buf,
+        .result = result,.here = {count, datatype},.back = {result_count, result_datatype},
+        .there = {target_count, target_datatype}
+    };
+    return rkw_operate(win, &fetch, req_p);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_get_accumulate(const void *buf, int count,
+                                                         MPI_Datatype datatype, void *result,
+                                                         int result_count,
+                                                         MPI_Datatype result_datatype, int rank,
+                                                         MPI_Aint disp, int target_count,
+                                                         MPI_Datatype target_datatype, MPI_Op op,
+                                                         MPIR_Win * win, RKW_OF_CH4)
+{
+    return MPIDI_NM_mpi_rget_accumulate(buf, count, datatype, result, result_count,
+                                        result_datatype, rank, disp, target_count,
+                                        target_datatype, op, win, addr, winattr, NULL);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_fetch_and_op(const void *buf, void *result,
+                                                       MPI_Datatype datatype, int rank,
+                                                       MPI_Aint disp, MPI_Op op, MPIR_Win * win,
+                                                       RKW_OF_CH4)
+{
+    return MPIDI_NM_mpi_rget_accumulate(buf, 1, datatype, result, 1, datatype, rank, disp, 1,
+                                        datatype, op, win, addr, winattr, NULL);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_compare_and_swap(const void *buf, const void *compare,
+                                                           void *result, MPI_Datatype datatype,
+                                                           int rank, MPI_Aint disp, MPIR_Win * win,
+                                                           RKW_OF_CH4)
+{
+    rkw_rma_t swap = {.what = RKW_SWAP,.rank = rank,.disp = disp,.origin = buf,
+        .result = result,.compare = compare,.there = {1, datatype}
+    };
+    return rkw_operate(win, &swap, NULL);
+}
+
+/* ---- epochs ---- */
+
+MPL_STATIC_INLINE_PREFIX int rkw_epoch(int call, int rank, int assert, MPIR_Win * win)
+{
+    int answer = rkw.win_epoch(RKW_WIN(win).window, call, rank, assert);
+    return RKW_ANSWER(answer);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_win_start(MPIR_Group * group, int assert, MPIR_Win * win)
+{
+    return rkw_group(RKW_START, group, assert, win);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_win_complete(MPIR_Win * win)
+{
+    return rkw_epoch(RKW_COMPLETE, 0, 0, win);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_win_post(MPIR_Group * group, int assert, MPIR_Win * win)
+{
+    return rkw_group(RKW_POST, group, assert, win);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_win_wait(MPIR_Win * win)
+{
+    return rkw_epoch(RKW_WAIT, 0, 0, win);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_win_test(MPIR_Win * win, int *flag)
+{
+    int answer = rkw.win_test(RKW_WIN(win).window, flag);
+    return RKW_ANSWER(answer);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_win_lock(int lock_type, int rank, int assert,
+                                                   MPIR_Win * win, MPIDI_av_entry_t * addr)
+{
+    int answer = rkw.win_lock(RKW_WIN(win).window, lock_type, rank, assert);
+    return RKW_ANSWER(answer);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_win_unlock(int rank, MPIR_Win * win,
+                                                     MPIDI_av_entry_t * addr)
+{
+    return rkw_epoch(RKW_UNLOCK, rank, 0, win);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_win_lock_all(int assert, MPIR_Win * win)
+{
+    return rkw_epoch(RKW_LOCK_ALL, 0, assert, win);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_win_unlock_all(MPIR_Win * win)
+{
+    return rkw_epoch(RKW_UNLOCK_ALL, 0, 0, win);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_win_fence(int assert, MPIR_Win * win)
+{
+    int answer = rkw.win_fence(RKW_WIN(win).window, assert);
+    return RKW_ANSWER(answer);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_win_flush(int rank, MPIR_Win * win,
+                                                    MPIDI_av_entry_t * addr)
+{
+    return rkw_epoch(RKW_FLUSH, rank, 0, win);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_win_flush_local(int rank, MPIR_Win * win,
+                                                          MPIDI_av_entry_t * addr)
+{
+    return rkw_epoch(RKW_FLUSH_LOCAL, rank, 0, win);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_win_flush_all(MPIR_Win * win)
+{
+    return rkw_epoch(RKW_FLUSH_ALL, 0, 0, win);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_win_flush_local_all(MPIR_Win * win)
+{
+    return rkw_epoch(RKW_FLUSH_LOCAL_ALL, 0, 0, win);
+}
+
+/* Programs that spin on memory call this in between. */
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_win_sync(MPIR_Win * win)
+{
+    MPL_atomic_read_write_barrier();
+    rkw.progress(rkw.state);
     return MPI_SUCCESS;
 }
 
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_win_shared_query(MPIR_Win * win, int rank,
+                                                           MPI_Aint * size, int *disp_unit,
+                                                           void *baseptr)
+{
+    int answer = rkw.win_shared_query(RKW_WIN(win).window, rank, size, disp_unit, baseptr);
+    return RKW_ANSWER(answer);
+}
+
+/* ---- what CH4 asks where it has an operation itself ---- */
+
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_rma_win_cmpl_hook(MPIR_Win * win)
 {
-    return rkw_flush(win, -1, 0);
+    return MPI_SUCCESS;
 }
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_rma_win_local_cmpl_hook(MPIR_Win * win)
 {
-    return rkw_flush(win, -1, 1);
+    return MPI_SUCCESS;
 }
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_rma_target_cmpl_hook(int rank, MPIR_Win * win)
 {
-    return rkw_flush(win, rank, 0);
+    return MPI_SUCCESS;
 }
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_rma_target_local_cmpl_hook(int rank, MPIR_Win * win)
 {
-    return rkw_flush(win, rank, 1);
+    return MPI_SUCCESS;
 }
 
 #endif

@@ -80,6 +80,115 @@ void rkw_host_posted(void *request)
     MPIDIG_global.origin_cbs[handler] (req);
 }
 
+/* ---- datatypes ---- */
+
+/* The type of Rankway's operations that a predefined datatype is. */
+static const struct {
+    MPI_Datatype datatype;
+    int element;
+} elements[] = {
+    {MPI_CHAR, RANKWAY_INT8}, {MPI_SIGNED_CHAR, RANKWAY_INT8}, {MPI_INT8_T, RANKWAY_INT8},
+    {MPI_UNSIGNED_CHAR, RANKWAY_UINT8}, {MPI_UINT8_T, RANKWAY_UINT8}, {MPI_BYTE, RANKWAY_UINT8},
+    {MPI_C_BOOL, RANKWAY_UINT8}, {MPI_PACKED, RANKWAY_UINT8},
+    {MPI_SHORT, RANKWAY_INT16}, {MPI_INT16_T, RANKWAY_INT16},
+    {MPI_UNSIGNED_SHORT, RANKWAY_UINT16}, {MPI_UINT16_T, RANKWAY_UINT16},
+    {MPI_INT, RANKWAY_INT32}, {MPI_INT32_T, RANKWAY_INT32}, {MPI_WCHAR, RANKWAY_INT32},
+    {MPI_UNSIGNED, RANKWAY_UINT32}, {MPI_UINT32_T, RANKWAY_UINT32},
+    {MPI_LONG, RANKWAY_INT64}, {MPI_LONG_LONG, RANKWAY_INT64}, {MPI_INT64_T, RANKWAY_INT64},
+    {MPI_AINT, RANKWAY_INT64}, {MPI_OFFSET, RANKWAY_INT64}, {MPI_COUNT, RANKWAY_INT64},
+    {MPI_UNSIGNED_LONG, RANKWAY_UINT64}, {MPI_UNSIGNED_LONG_LONG, RANKWAY_UINT64},
+    {MPI_UINT64_T, RANKWAY_UINT64},
+    {MPI_FLOAT, RANKWAY_FLOAT}, {MPI_DOUBLE, RANKWAY_DOUBLE},
+    {MPI_LONG_DOUBLE, RANKWAY_LONG_DOUBLE},
+    {MPI_C_FLOAT_COMPLEX, RANKWAY_COMPLEX}, {MPI_C_DOUBLE_COMPLEX, RANKWAY_DOUBLE_COMPLEX}
+};
+
+/* By the low byte of a handle, which tells predefined datatypes apart: the element and one,
+ * or 0. */
+static unsigned char element_of[256];
+
+static void list_elements(void)
+{
+    for (size_t i = 0; i < sizeof elements / sizeof *elements; i++)
+        element_of[elements[i].datatype & 0xff] = (unsigned char) (elements[i].element + 1);
+}
+
+int rkw_host_element(int datatype)
+{
+    return HANDLE_IS_BUILTIN(datatype) ? element_of[datatype & 0xff] - 1 : -1;
+}
+
+void rkw_host_type(int datatype, rkw_type_t * to)
+{
+    memset(to, 0, sizeof *to);
+    to->element = rkw_host_element(datatype);
+    if (HANDLE_IS_BUILTIN(datatype)) {
+        to->leaf = 1;
+        to->size = to->extent = to->true_ub = MPIR_Datatype_get_basic_size(datatype);
+        return;
+    }
+    MPIR_Datatype *type;
+    MPIR_Datatype_get_ptr(datatype, type);
+    to->size = type->size;
+    to->extent = type->extent;
+    to->lb = type->lb;
+    to->true_lb = type->true_lb;
+    to->true_ub = type->true_ub;
+    /* (Pairs have no contents.) */
+    to->leaf = type->contents == NULL;
+    if (to->leaf)
+        return;
+    int *ints;
+    MPI_Aint *aints, *counts;
+    MPI_Datatype *types;
+    MPIR_Datatype_access_contents(type->contents, &ints, &aints, &counts, &types);
+    to->combiner = type->contents->combiner;
+    to->ints = type->contents->nr_ints;
+    to->aints = type->contents->nr_aints;
+    to->counts = type->contents->nr_counts;
+    to->kinds = type->contents->nr_types;
+    to->integers = ints;
+    to->addresses = (const int64_t *) aints;
+    to->types = types;
+}
+
+void **rkw_host_type_place(int datatype)
+{
+    MPIR_Datatype *type;
+    if (HANDLE_IS_BUILTIN(datatype))
+        return NULL;
+    MPIR_Datatype_get_ptr(datatype, type);
+    return type->is_committed ? &type->dev.netmod.stubnm.translated : NULL;
+}
+
+int rkw_host_reduce(int op, int datatype, void *from, void *at, int64_t count)
+{
+    MPI_Aint n = count;
+    MPI_Datatype type = datatype;
+    MPIR_op_function *reduce = op > 0 && op < 0xf ? MPIR_OP_HDL_TO_FN(op) : NULL;
+    if (reduce == NULL)
+        return 0;
+    reduce(from, at, &n, &type);
+    return 1;
+}
+
+/* ---- requests ---- */
+
+void *rkw_host_request(int complete)
+{
+    MPIR_Request *req = complete ? MPIR_Request_create_complete(MPIR_REQUEST_KIND__RMA) :
+        MPIR_Request_create_from_pool(MPIR_REQUEST_KIND__RMA, 0, 2);
+    MPIR_Assertp(req);
+    return req;
+}
+
+void rkw_host_finished(void *request, int answer)
+{
+    MPIR_Request *req = request;
+    req->status.MPI_ERROR = RKW_ANSWER(answer);
+    MPIDIU_request_complete(req);
+}
+
 /* A send, or a receive whose status is to be filled. */
 void rkw_host_ended(void *request, const rkw_status_t * status)
 {
@@ -225,6 +334,7 @@ int rkw_am(int rank, MPIR_Comm * comm, int handler, const void *header, MPI_Aint
 int MPIDI_STUBNM_init_local(int *tag_bits)
 {
     *tag_bits = MPIR_TAG_BITS_DEFAULT;
+    list_elements();
     return MPI_SUCCESS;
 }
 
@@ -319,72 +429,123 @@ int MPIDI_STUBNM_dynamic_recv(int tag, void *buf, int size, int timeout)
 
 /* ---- windows ---- */
 
-/* The base of a window whose memory is to be Rankway's, until it is made. */
-static char to_be_allocated;
-
-int MPIDI_STUBNM_mpi_win_create_hook(MPIR_Win * win)
+int rkw_error(int answer, const char *call)
 {
-    int allocate = win->base == &to_be_allocated;
+    static const int classes[] = {
+        MPI_SUCCESS, MPI_ERR_RMA_RANGE, MPI_ERR_RANK, MPI_ERR_RMA_SYNC, MPI_ERR_TYPE, MPI_ERR_OP,
+        MPI_ERR_TRUNCATE, MPI_ERR_ARG, MPI_ERR_BUFFER, MPI_ERR_WIN, MPI_ERR_NO_MEM,
+        MPI_ERR_RMA_ATTACH, MPI_ERR_RMA_SHARED, MPI_ERR_GROUP
+    };
+    return MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, call, __LINE__,
+                                classes[answer], "**other", "%s", rkw_why());
+}
+
+/* The base of a window that is not of the program's memory, until it is made: which says how
+ * it comes by its own. (Several threads may make windows.) */
+static char made_as[RKW_DYNAMIC];
+
+static int make(MPIR_Win * win, int flavor)
+{
     rkw_win_arguments_t arguments = {
         .comm = win->comm_ptr,.lpid_of = lpid_of,
         .rank = win->comm_ptr->rank,.size = win->comm_ptr->local_size,
-        .base = win->base,.bytes = win->size,.unit = win->disp_unit,.allocate = allocate
+        .base = win->base,.bytes = win->size,.unit = win->disp_unit,.flavor = flavor
     };
-    rkw.win_make(rkw.state, &arguments, &RKW_WIN(win));
-    if (allocate)
-        win->base = RKW_WIN(win).base;
-    return MPI_SUCCESS;
-}
-
-/* CH4 takes it for memory of the program's, as it is not CH4's to free. */
-int MPIDI_STUBNM_mpi_win_allocate(MPI_Aint size, int disp_unit, MPIR_Info * info, MPIR_Comm * comm,
-                                  void *baseptr, MPIR_Win ** win_p)
-{
-    int mpi_errno =
-        MPIDIG_mpi_win_create(&to_be_allocated, size, disp_unit, info, comm, win_p);
-    if (mpi_errno == MPI_SUCCESS) {
-        (*win_p)->create_flavor = MPI_WIN_FLAVOR_ALLOCATE;
-        *(void **) baseptr = (*win_p)->base;
-    }
-    return mpi_errno;
-}
-
-int MPIDI_STUBNM_mpi_win_free(MPIR_Win ** win_p)
-{
-    if ((*win_p)->create_flavor == MPI_WIN_FLAVOR_ALLOCATE)
-        (*win_p)->create_flavor = MPI_WIN_FLAVOR_CREATE;
-    return MPIDIG_mpi_win_free(win_p);
-}
-
-/* Behind the barrier of all members. */
-int MPIDI_STUBNM_mpi_win_free_hook(MPIR_Win * win)
-{
-    if (RKW_WIN(win).window)
-        rkw.win_free(RKW_WIN(win).window);
-    RKW_WIN(win).window = NULL;
-    return MPI_SUCCESS;
-}
-
-/* Of these CH4 does everything. */
-static int without(MPIR_Win * win)
-{
+    if (flavor == RKW_SHARED && MPIDIG_WIN(win, info_args).alloc_shared_noncontig)
+        arguments.flavor = RKW_SHARED_APART;
     memset(&RKW_WIN(win), 0, sizeof(rkw_win_t));
-    return MPI_SUCCESS;
+    int answer = rkw.win_make(rkw.state, &arguments, &RKW_WIN(win));
+    return RKW_ANSWER(answer);
 }
 
-int MPIDI_STUBNM_mpi_win_allocate_hook(MPIR_Win * win)
+int MPIDI_STUBNM_mpi_win_create_hook(MPIR_Win * win)
 {
-    return without(win);
-}
-
-int MPIDI_STUBNM_mpi_win_allocate_shared_hook(MPIR_Win * win)
-{
-    return without(win);
+    int flavor = RKW_CREATE;
+    for (int i = 0; i < RKW_DYNAMIC; i++)
+        if (win->base == &made_as[i])
+            flavor = i;
+    int mpi_errno = make(win, flavor);
+    win->base = RKW_WIN(win).base;
+    return mpi_errno;
 }
 
 int MPIDI_STUBNM_mpi_win_create_dynamic_hook(MPIR_Win * win)
 {
-    return without(win);
+    return make(win, RKW_DYNAMIC);
+}
+
+/* CH4 takes the memory for the program's, as it is not CH4's to free. */
+static int allocate(int flavor, int create_flavor, MPI_Aint size, int disp_unit, MPIR_Info * info,
+                    MPIR_Comm * comm, void **baseptr, MPIR_Win ** win_p)
+{
+    int mpi_errno =
+        MPIDIG_mpi_win_create(&made_as[flavor], size, disp_unit, info, comm, win_p);
+    if (mpi_errno == MPI_SUCCESS) {
+        (*win_p)->create_flavor = create_flavor;
+        *baseptr = (*win_p)->base;
+    }
+    return mpi_errno;
+}
+
+int MPIDI_STUBNM_mpi_win_allocate(MPI_Aint size, int disp_unit, MPIR_Info * info, MPIR_Comm * comm,
+                                  void *baseptr, MPIR_Win ** win_p)
+{
+    return allocate(RKW_ALLOCATE, MPI_WIN_FLAVOR_ALLOCATE, size, disp_unit, info, comm, baseptr,
+                    win_p);
+}
+
+int MPIDI_STUBNM_mpi_win_allocate_shared(MPI_Aint size, int disp_unit, MPIR_Info * info,
+                                         MPIR_Comm * comm, void **baseptr, MPIR_Win ** win_p)
+{
+    return allocate(RKW_SHARED, MPI_WIN_FLAVOR_SHARED, size, disp_unit, info, comm, baseptr,
+                    win_p);
+}
+
+int MPIDI_STUBNM_mpi_win_free(MPIR_Win ** win_p)
+{
+    MPIR_Win *win = *win_p;
+    int answer = rkw.win_free(RKW_WIN(win).window);
+    if (answer != RKW_OK)
+        return rkw_error(answer, __func__);
+    if (win->create_flavor != MPI_WIN_FLAVOR_DYNAMIC)
+        win->create_flavor = MPI_WIN_FLAVOR_CREATE;
+    return MPIDIG_mpi_win_free(win_p);
+}
+
+int MPIDI_STUBNM_mpi_win_attach(MPIR_Win * win, void *base, MPI_Aint size)
+{
+    if (win->create_flavor != MPI_WIN_FLAVOR_DYNAMIC)
+        return MPIDIG_mpi_win_attach(win, base, size);
+    /* (No bytes need not be attached.) */
+    int answer = size ? rkw.win_attach(RKW_WIN(win).window, base, size) : RKW_OK;
+    return RKW_ANSWER(answer);
+}
+
+int MPIDI_STUBNM_mpi_win_detach(MPIR_Win * win, const void *base)
+{
+    if (win->create_flavor != MPI_WIN_FLAVOR_DYNAMIC)
+        return MPIDIG_mpi_win_detach(win, base);
+    int answer = rkw.win_attach(RKW_WIN(win).window, (void *) base, -1);
+    return RKW_ANSWER(answer);
+}
+
+int rkw_group(int call, MPIR_Group * group, int assert, MPIR_Win * win)
+{
+    uint32_t *lpids = MPL_malloc((group->size + 1) * sizeof *lpids, MPL_MEM_RMA);
+    MPIR_Assertp(lpids);
+    for (int i = 0; i < group->size; i++)
+        lpids[i] = (uint32_t) group->lrank_to_lpid[i].lpid;
+    int answer = rkw.win_group(RKW_WIN(win).window, call, lpids, group->size, assert);
+    MPL_free(lpids);
+    return RKW_ANSWER(answer);
+}
+
+int rkw_operate(MPIR_Win * win, rkw_rma_t * operation, MPIR_Request ** req_p)
+{
+    operation->op &= 0xff;
+    operation->request = (void **) req_p;
+    int answer = rkw.win_operate(RKW_WIN(win).window, operation);
+    return RKW_ANSWER(answer);
 }
 
 /* One block each way, of the same length; 0 of others. `*shift` is where the block of the
@@ -399,43 +560,48 @@ static size_t one_block(int count, MPI_Datatype datatype, int target_count,
     return here && there && bytes == target_bytes && *shift == 0 ? bytes : 0;
 }
 
-static int out_of_range(void)
-{
-    return MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, __func__, __LINE__,
-                                MPI_ERR_RMA_RANGE, "**rmarange", 0);
-}
-
 int rkw_put_any(const void *buf, int count, MPI_Datatype datatype, int rank, MPI_Aint disp,
                 int target_count, MPI_Datatype target_datatype, MPIR_Win * win)
 {
-    int mpi_errno = MPI_SUCCESS;
     MPI_Aint lower, shift;
     size_t len = one_block(count, datatype, target_count, target_datatype, &lower, &shift);
-    if (len == 0 || !RKW_WIN(win).window)
-        return MPIDIG_mpi_put(buf, count, datatype, rank, disp, target_count, target_datatype, win);
-    MPIDIG_RMA_OP_CHECK_SYNC(rank, win);
-    if (rkw.win_put(RKW_WIN(win).window, MPIR_get_contig_ptr(buf, lower), len, rank, disp))
-        mpi_errno = out_of_range();
-  fn_fail:
-    return mpi_errno;
+    if (len == 0)
+        return MPIDI_NM_mpi_rput(buf, count, datatype, rank, disp, target_count, target_datatype,
+                                 win, NULL, 0, NULL);
+    int answer =
+        rkw.win_put(RKW_WIN(win).window, MPIR_get_contig_ptr(buf, lower), len, rank, disp);
+    return RKW_ANSWER(answer);
 }
 
 int rkw_get_any(void *buf, int count, MPI_Datatype datatype, int rank, MPI_Aint disp,
                 int target_count, MPI_Datatype target_datatype, MPIR_Win * win)
 {
-    int mpi_errno = MPI_SUCCESS;
     MPI_Aint lower, shift;
     size_t len = one_block(count, datatype, target_count, target_datatype, &lower, &shift);
-    if (len == 0 || !RKW_WIN(win).window)
-        return MPIDIG_mpi_get(buf, count, datatype, rank, disp, target_count, target_datatype, win);
-    MPIDIG_RMA_OP_CHECK_SYNC(rank, win);
-    if (rkw.win_get(RKW_WIN(win).window, MPIR_get_contig_ptr(buf, lower), len, rank, disp))
-        mpi_errno = out_of_range();
-  fn_fail:
-    return mpi_errno;
+    if (len == 0)
+        return MPIDI_NM_mpi_rget(buf, count, datatype, rank, disp, target_count, target_datatype,
+                                 win, NULL, 0, NULL);
+    int answer =
+        rkw.win_get(RKW_WIN(win).window, MPIR_get_contig_ptr(buf, lower), len, rank, disp);
+    return RKW_ANSWER(answer);
 }
 
 /* ---- what is CH4's own ---- */
+
+int MPIDI_STUBNM_mpi_win_allocate_hook(MPIR_Win * win)
+{
+    return MPI_SUCCESS;
+}
+
+int MPIDI_STUBNM_mpi_win_allocate_shared_hook(MPIR_Win * win)
+{
+    return MPI_SUCCESS;
+}
+
+int MPIDI_STUBNM_mpi_win_free_hook(MPIR_Win * win)
+{
+    return MPI_SUCCESS;
+}
 
 int MPIDI_STUBNM_mpi_win_attach_hook(MPIR_Win * win, void *base, MPI_Aint size)
 {
@@ -487,22 +653,6 @@ int MPIDI_STUBNM_mpi_win_create(void *base, MPI_Aint length, int disp_unit, MPIR
     return MPIDIG_mpi_win_create(base, length, disp_unit, info, comm_ptr, win_p);
 }
 
-int MPIDI_STUBNM_mpi_win_attach(MPIR_Win * win, void *base, MPI_Aint size)
-{
-    return MPIDIG_mpi_win_attach(win, base, size);
-}
-
-int MPIDI_STUBNM_mpi_win_allocate_shared(MPI_Aint size, int disp_unit, MPIR_Info * info,
-                                         MPIR_Comm * comm_ptr, void **baseptr_p, MPIR_Win ** win_p)
-{
-    return MPIDIG_mpi_win_allocate_shared(size, disp_unit, info, comm_ptr, baseptr_p, win_p);
-}
-
-int MPIDI_STUBNM_mpi_win_detach(MPIR_Win * win, const void *base)
-{
-    return MPIDIG_mpi_win_detach(win, base);
-}
-
 int MPIDI_STUBNM_mpi_win_create_dynamic(MPIR_Info * info, MPIR_Comm * comm, MPIR_Win ** win_p)
 {
     return MPIDIG_mpi_win_create_dynamic(info, comm, win_p);
@@ -510,11 +660,14 @@ int MPIDI_STUBNM_mpi_win_create_dynamic(MPIR_Info * info, MPIR_Comm * comm, MPIR
 
 int MPIDI_STUBNM_mpi_type_commit_hook(MPIR_Datatype * datatype_p)
 {
+    datatype_p->dev.netmod.stubnm.translated = NULL;
     return MPI_SUCCESS;
 }
 
 int MPIDI_STUBNM_mpi_type_free_hook(MPIR_Datatype * datatype_p)
 {
+    if (datatype_p->is_committed)
+        rkw_type_drop(datatype_p->dev.netmod.stubnm.translated);
     return MPI_SUCCESS;
 }
 

@@ -31,8 +31,9 @@ typedef struct {
     rkw_map_t map;
 } MPIDI_STUBNM_comm_t;
 
+/* Its layout, once it was needed. */
 typedef struct {
-    int dummy;
+    void *translated;
 } MPIDI_STUBNM_dt_t;
 
 typedef struct {

@@ -4,9 +4,10 @@ use crate::boot::Pmi;
 use crate::host::rkw_status;
 use crate::log::{abort, guarded};
 use crate::message::rkw_match;
+use crate::rma::rkw_rma;
 use crate::state::State;
 use crate::window::{rkw_win, rkw_win_arguments};
-use crate::{active, message, window};
+use crate::{active, epoch, message, rma, window};
 use rankway::device::Options;
 use rankway::match_netmod;
 use rankway::netmod::Netmod;
@@ -45,11 +46,19 @@ pub(crate) struct rkw_netmod {
         usize,
         *mut c_void,
     ) -> c_int,
-    win_make: unsafe extern "C" fn(*mut c_void, *const rkw_win_arguments, *mut rkw_win),
+    win_make: unsafe extern "C" fn(*mut c_void, *const rkw_win_arguments, *mut rkw_win) -> c_int,
+    win_free: unsafe extern "C" fn(*mut c_void) -> c_int,
+    win_attach: unsafe extern "C" fn(*mut c_void, *mut u8, isize) -> c_int,
+    win_shared_query:
+        unsafe extern "C" fn(*mut c_void, c_int, *mut isize, *mut c_int, *mut *mut u8) -> c_int,
     win_put: unsafe extern "C" fn(*mut c_void, *const u8, usize, u32, isize) -> c_int,
     win_get: unsafe extern "C" fn(*mut c_void, *mut u8, usize, u32, isize) -> c_int,
-    win_flush: unsafe extern "C" fn(*mut c_void, c_int, c_int) -> c_int,
-    win_free: unsafe extern "C" fn(*mut c_void),
+    win_operate: unsafe extern "C" fn(*mut c_void, *const rkw_rma) -> c_int,
+    win_lock: unsafe extern "C" fn(*mut c_void, c_int, c_int, c_int) -> c_int,
+    win_epoch: unsafe extern "C" fn(*mut c_void, c_int, c_int, c_int) -> c_int,
+    win_fence: unsafe extern "C" fn(*mut c_void, c_int) -> c_int,
+    win_group: unsafe extern "C" fn(*mut c_void, c_int, *const u32, usize, c_int) -> c_int,
+    win_test: unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int,
     leave: unsafe extern "C" fn(*mut c_void) -> c_int,
     close: unsafe extern "C" fn(*mut c_void),
 }
@@ -86,6 +95,7 @@ pub(crate) unsafe extern "C" fn rkw_open(
 
 fn table<N: Netmod>(state: State<N>) -> rkw_netmod {
     active::register(&state);
+    rma::register(&state);
     rkw_netmod {
         state: Box::into_raw(Box::new(state)).cast(),
         progress: progress::<N>,
@@ -98,10 +108,17 @@ fn table<N: Netmod>(state: State<N>) -> rkw_netmod {
         cancel: message::cancel::<N>,
         post: active::post::<N>,
         win_make: window::make::<N>,
-        win_put: window::put::<N>,
-        win_get: window::get::<N>,
-        win_flush: window::flush::<N>,
         win_free: window::free::<N>,
+        win_attach: window::attach::<N>,
+        win_shared_query: window::shared_query::<N>,
+        win_put: rma::put::<N>,
+        win_get: rma::get::<N>,
+        win_operate: rma::operate::<N>,
+        win_lock: epoch::lock::<N>,
+        win_epoch: epoch::call::<N>,
+        win_fence: epoch::fence::<N>,
+        win_group: epoch::group::<N>,
+        win_test: epoch::test::<N>,
         leave: leave::<N>,
         close: close::<N>,
     }
@@ -114,6 +131,7 @@ unsafe extern "C" fn progress<N: Netmod>(state: *mut c_void) -> c_int {
     guarded(|| {
         let ended = state.progress();
         active::tell(state);
+        state.end_requests();
         ended as c_int
     })
 }

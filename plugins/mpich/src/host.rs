@@ -15,6 +15,28 @@ pub(crate) struct rkw_status {
     pub(crate) cancelled: c_int,
 }
 
+/// What MPICH says of a datatype; its contents, unless it is a predefined one.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct rkw_type {
+    pub(crate) size: i64,
+    pub(crate) extent: i64,
+    pub(crate) lb: i64,
+    pub(crate) true_lb: i64,
+    pub(crate) true_ub: i64,
+    pub(crate) leaf: c_int,
+    /// The number of Rankway's element; -1 of others.
+    pub(crate) element: c_int,
+    pub(crate) combiner: c_int,
+    pub(crate) ints: i64,
+    pub(crate) aints: i64,
+    pub(crate) counts: i64,
+    pub(crate) kinds: i64,
+    pub(crate) integers: *const i32,
+    pub(crate) addresses: *const i64,
+    pub(crate) types: *const c_int,
+}
+
 unsafe extern "C" {
     /// Bytes of a key and of a value in the launcher's space.
     pub(crate) fn rkw_host_limits(key: *mut c_int, value: *mut c_int);
@@ -47,6 +69,23 @@ unsafe extern "C" {
     );
     /// The payload of an active message is the caller's again.
     pub(crate) fn rkw_host_posted(request: *mut c_void);
+    /// The number of the element that a datatype is, or -1.
+    pub(crate) fn rkw_host_element(ty: c_int) -> c_int;
+    pub(crate) fn rkw_host_type(ty: c_int, to: *mut rkw_type);
+    /// Where what is kept with a datatype stands, null at first; null of predefined ones.
+    pub(crate) fn rkw_host_type_place(ty: c_int) -> *mut *mut c_void;
+    /// MPICH's reduction; 0 where there is none.
+    pub(crate) fn rkw_host_reduce(
+        op: c_int,
+        ty: c_int,
+        from: *mut c_void,
+        at: *mut c_void,
+        count: i64,
+    ) -> c_int;
+    /// A request of an operation on a window, complete or not.
+    pub(crate) fn rkw_host_request(complete: c_int) -> *mut c_void;
+    /// It ended.
+    pub(crate) fn rkw_host_finished(request: *mut c_void, answer: c_int);
     /// A message ended.
     pub(crate) fn rkw_host_ended(request: *mut c_void, status: *const rkw_status);
 }

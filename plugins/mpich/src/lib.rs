@@ -12,7 +12,11 @@
 //! state    device and context (rankway_plugin)
 //! message  tagged messages
 //! active   active messages of MPICH's own protocols
-//! window   puts and gets
+//! fault    errors as answers
+//! datatype datatypes as layouts
+//! window   windows
+//! rma      operations on them
+//! epoch    their epochs
 //! calls    the table that C sees; opens and closes
 //! ```
 //!
@@ -31,9 +35,13 @@
 mod active;
 mod boot;
 mod calls;
+mod datatype;
+mod epoch;
+mod fault;
 mod host;
 mod log;
 mod map;
 mod message;
+mod rma;
 mod state;
 mod window;

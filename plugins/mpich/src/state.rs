@@ -6,8 +6,8 @@ use crate::log::{abort, fatal};
 use rankway::msg::{Active, Completion, MsgError, Status};
 use rankway::netmod::Netmod;
 use rankway_plugin::Layer;
-use std::cell::Cell;
-use std::ffi::c_void;
+use std::cell::{Cell, RefCell};
+use std::ffi::{c_int, c_void};
 use std::num::NonZeroU64;
 
 /// MPICH, as what the device calls.
@@ -54,8 +54,18 @@ pub(crate) fn of_message(of: &Status) -> rkw_status {
     rkw_status { bits: of.bits, length: of.length, truncated: 0, cancelled }
 }
 
+/// An operation on a window that has a request and has not ended.
+pub(crate) struct OpenRequest {
+    pub(crate) request: *mut c_void,
+    /// Of this window, by address.
+    pub(crate) window: *const c_void,
+    /// Makes progress; the answer once it ended.
+    pub(crate) poll: Box<dyn FnMut() -> Option<c_int>>,
+}
+
 /// What C has a pointer to.
 pub(crate) struct State<N: Netmod> {
+    pub(crate) open: RefCell<Vec<OpenRequest>>,
     pub(crate) shared: &'static rankway_plugin::State<N, Mpich>,
     pub(crate) active: Active<N>,
     /// More processes than processors: who waits lets others run.
@@ -71,6 +81,7 @@ impl<N: Netmod> State<N> {
         });
         let processors = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
         State {
+            open: RefCell::default(),
             shared,
             active: active.unwrap_or_else(|e| abort(1, &e.to_string())),
             crowded: here > processors,
@@ -92,6 +103,33 @@ impl<N: Netmod> State<N> {
             }
         }
         ended
+    }
+
+    /// Ends the requests of operations on windows that are over.
+    pub(crate) fn end_requests(&self) {
+        // (Within a poll there is another round only after it.)
+        let Ok(mut open) = self.open.try_borrow_mut() else { return };
+        if open.is_empty() {
+            return;
+        }
+        let mut ended = Vec::new();
+        open.retain_mut(|one| match (one.poll)() {
+            None => true,
+            Some(answer) => {
+                ended.push((one.request, answer));
+                false
+            }
+        });
+        drop(open);
+        for (request, answer) in ended {
+            // SAFETY: [REQ], ended once.
+            unsafe { host::rkw_host_finished(request, answer) };
+        }
+    }
+
+    /// Returns true if operations on this window have requests that have not ended.
+    pub(crate) fn has_open(&self, window: *const c_void) -> bool {
+        self.open.borrow().iter().any(|one| std::ptr::eq(one.window, window))
     }
 
     /// That of a call.

@@ -1,23 +1,34 @@
-//! Windows: puts and gets of one block each way. Epochs are CH4's, over its own messages;
-//! for Rankway one to all ranks is open as long as the window is there, and what CH4
-//! completes at the end of its epochs is flushed here.
+//! Windows: made, freed, attached to, queried.
 //!
 //! The window counts in bytes, so that ranks of different displacement units share one
 //! set of metadata; the units are kept here.
 
+use crate::fault::{Answer, Refusal, answer};
 use crate::host;
 use crate::log::{fatal, guarded};
 use crate::map::{LpidOf, map_of};
-use crate::state::State;
+use crate::state::{OpenRequest, State};
 use rankway::netmod::Netmod;
-use rankway::rma::{Access, Allgather, Assert, Communicator, Error, ErrorKind, Window};
+use rankway::rma::{Access, Allgather, Communicator, Error, Window};
+use rankway_plugin::OpenRanks;
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// What a call answers: it is done, or refused.
-const DONE: c_int = 0;
-const OUT_OF_RANGE: c_int = 1;
+/// How a window comes by its memory: `enum rkw_flavor`.
+const CREATE: c_int = 0;
+const ALLOCATE: c_int = 1;
+const SHARED: c_int = 2;
+const SHARED_APART: c_int = 3;
+const DYNAMIC: c_int = 4;
+
+/// MPICH's, of a query for the first rank with memory.
+const PROC_NULL: c_int = -1;
+
+/// Stores between two rounds of progress: a process that spins on memory must still carry
+/// out its peers' requests.
+const STORES_PER_PROGRESS: u32 = 256;
 
 /// A window that is being made.
 #[repr(C)]
@@ -26,17 +37,18 @@ pub(crate) struct rkw_win_arguments {
     lpid_of: LpidOf,
     rank: c_int,
     size: c_int,
-    /// Memory of the caller's; null where `allocate`.
+    /// Memory of the caller's, of a window that is created.
     base: *mut c_void,
     bytes: usize,
     unit: u32,
-    allocate: c_int,
+    flavor: c_int,
 }
 
 /// What C sees of a window.
 #[repr(C)]
 pub(crate) struct rkw_win {
     window: *mut c_void,
+    open: OpenRanks,
     /// As `rankway_access_t`.
     access: *const c_void,
     /// Bytes of a displacement unit and of each rank's memory, and their quotient, where all
@@ -46,14 +58,24 @@ pub(crate) struct rkw_win {
     bytes: usize,
     /// This process's memory.
     base: *mut c_void,
+    /// Where every rank's memory is mapped, a line over the ranks; else null.
+    start: *mut u8,
+    stride: isize,
 }
 
-struct Held<N: Netmod> {
-    window: Window<N>,
-    state: &'static rankway_plugin::State<N, crate::state::Mpich>,
+/// A window with what the calls on it need.
+pub(crate) struct Held<N: Netmod> {
+    pub(crate) window: Window<N>,
+    pub(crate) state: &'static rankway_plugin::State<N, crate::state::Mpich>,
+    all: *const State<N>,
     comm: *mut c_void,
+    /// What C sees of it, which stays where it is.
+    seen: *const rkw_win,
     /// By rank, or of all.
     units: Vec<u32>,
+    sizes: Vec<u64>,
+    /// Stores since the last progress.
+    stores_until_progress: Cell<u32>,
 }
 
 /// What each member tells the others.
@@ -99,158 +121,239 @@ pub(crate) unsafe extern "C" fn make<N: Netmod>(
     state: *mut c_void,
     arguments: *const rkw_win_arguments,
     to: *mut rkw_win,
-) {
+) -> c_int {
     // SAFETY: [MPI].
     let (state, arguments) = unsafe { (State::<N>::of(state), &*arguments) };
-    guarded(|| {
-        // SAFETY: [MPI], a communicator with its map.
-        let made = unsafe { made(state, arguments) };
-        // SAFETY: [MPI].
-        unsafe { to.write(made.unwrap_or_else(|why| fatal(&why))) };
-    });
+    // SAFETY: [MPI], a communicator with its map; C's place for the window, which stays.
+    guarded(|| answer(unsafe { made(state, arguments, to) }))
 }
 
 /// # Safety
-/// \[MPI\].
+/// \[MPI\]; `to` can be written, and stays as long as the window.
 unsafe fn made<N: Netmod>(
-    state: &State<N>,
+    state: &'static State<N>,
     arguments: &rkw_win_arguments,
-) -> Result<rkw_win, String> {
-    let rkw_win_arguments { comm, lpid_of, rank, size, base, bytes, unit, allocate } = *arguments;
+    to: *mut rkw_win,
+) -> Result<(), Refusal> {
+    let rkw_win_arguments { comm, lpid_of, rank, size, base, bytes, unit, flavor } = *arguments;
     let members = Members { comm, size: size as usize };
     let number = if rank == 0 { WINDOWS_MADE.fetch_add(1, Ordering::Relaxed) } else { 0 };
-    let all = members.all(&[Member { bytes: bytes as u64, unit, number }])?;
+    let mine = Member {
+        bytes: if flavor == DYNAMIC { u64::MAX } else { bytes as u64 },
+        unit: if flavor == DYNAMIC { 1 } else { unit },
+        number,
+    };
+    let all = members.all(&[mine]).unwrap_or_else(|why| fatal(&why));
     // SAFETY: [MPI].
     let map = unsafe { map_of(size, lpid_of, comm) };
+    let shared = state.shared;
+    if [SHARED, SHARED_APART].contains(&flavor) {
+        let away = shared.enter(|inner| {
+            let device = inner.context.device();
+            map.iter().position(|member| !device.on_node(member.lpid))
+        });
+        if let Some(rank) = away {
+            let why = format!("a shared window is of one node; rank {rank} is on another");
+            return Err(Refusal(Answer::Shared, why));
+        }
+    }
     let first = map.get(0).map_or(0, |process| process.lpid);
     let id = u64::from(first) << 32 | u64::from(all.first().map_or(0, |of| of.number));
-    let shared = state.shared;
     let window = shared.enter_waiting(|inner| -> Result<Window<N>, Error> {
         let world = Communicator::world(&inner.context);
         let communicator = world.with_allgather(map, rank as u32, id, Rc::new(members));
-        let window = if allocate != 0 {
-            Window::allocate(&communicator, bytes, 1)?
-        } else {
+        match flavor {
+            ALLOCATE | SHARED_APART => Window::allocate(&communicator, bytes, 1),
+            SHARED => Window::shared(&communicator, bytes, 1),
+            DYNAMIC => Window::dynamic(&communicator),
             // SAFETY: the caller's memory stays until the window is freed, by MPI's rules.
-            unsafe { Window::create(&communicator, base.cast(), bytes, 1)? }
-        };
-        window.lock_all_with(Assert::NOCHECK)?;
-        Ok(window)
-    });
-    let window = window.map_err(|e| e.to_string())?;
-    let (own, _) = window.local().map_err(|e| e.to_string())?;
+            _ => unsafe { Window::create(&communicator, base.cast(), bytes, 1) },
+        }
+    })?;
+    let own = match flavor {
+        DYNAMIC => std::ptr::null_mut(),
+        SHARED | SHARED_APART if bytes == 0 => std::ptr::null_mut(),
+        CREATE => base,
+        _ => shared.enter(|_| window.local())?.0.cast(),
+    };
     let alike = |one: &[Member]| (one[0].bytes, one[0].unit) == (one[1].bytes, one[1].unit);
-    let uniform = all.windows(2).all(alike);
-    let units = if uniform { vec![unit] } else { all.iter().map(|of| of.unit).collect() };
-    let held = Box::new(Held { window, state: shared, comm, units });
+    // (Displacements of a dynamic window are addresses.)
+    let uniform = all.windows(2).all(alike) && flavor != DYNAMIC;
+    let units = all.iter().map(|of| of.unit).collect();
+    let sizes = all.iter().map(|of| of.bytes).collect();
+    let mapped = |rank: u32| window.mapped(rank).ok().flatten();
+    let start = if window.is_mapped() && uniform { mapped(0) } else { None };
+    let next = start.and(if size > 1 { mapped(1) } else { None });
+    let stride = start.zip(next).map_or(0, |(a, b)| b.addr().wrapping_sub(a.addr()) as isize);
+    let held = Box::new(Held {
+        window,
+        state: shared,
+        all: state,
+        comm,
+        seen: to,
+        units,
+        sizes,
+        stores_until_progress: Cell::new(STORES_PER_PROGRESS),
+    });
     let access: *const Access<N> = std::ptr::from_ref(&*held.window);
-    Ok(rkw_win {
-        access: access.cast(),
-        window: Box::into_raw(held).cast(),
-        unit: if uniform { unit as usize } else { 0 },
-        max_disp: if uniform { bytes / unit.max(1) as usize } else { 0 },
-        bytes: if uniform { bytes } else { 0 },
-        base: own.cast(),
-    })
+    // SAFETY: the caller's.
+    unsafe {
+        to.write(rkw_win {
+            window: Box::into_raw(held).cast(),
+            open: OpenRanks::default(),
+            access: access.cast(),
+            unit: if uniform { unit as usize } else { 0 },
+            max_disp: if uniform { bytes / unit.max(1) as usize } else { 0 },
+            bytes: if uniform { bytes } else { 0 },
+            base: own,
+            start: start.unwrap_or(std::ptr::null_mut()),
+            stride,
+        });
+    }
+    Ok(())
 }
 
 impl<N: Netmod> Held<N> {
     /// # Safety
     /// \[MPI\], of a window that [`make`] made for this netmod, not freed.
-    unsafe fn of<'a>(window: *mut c_void) -> &'a Held<N> {
+    #[inline(always)]
+    pub(crate) unsafe fn of<'a>(window: *mut c_void) -> &'a Held<N> {
         // SAFETY: [MPI].
         unsafe { &*window.cast::<Held<N>>() }
     }
 
-    fn offset(&self, rank: u32, disp: isize) -> Option<usize> {
-        let unit = self.units.get(rank as usize).or(self.units.first())?;
-        usize::try_from(disp.checked_mul(*unit as isize)?).ok()
+    /// The ranks that operations may go to without a further look at the epoch.
+    #[inline(always)]
+    pub(crate) fn open(&self) -> &OpenRanks {
+        // SAFETY: [MPI]: MPICH's window, which stays until this one is freed.
+        unsafe { &(*self.seen).open }
     }
 
-    /// Issues an operation at the offset of a displacement, checked.
-    fn issue(
-        &self,
-        rank: u32,
-        disp: isize,
-        operation: impl FnOnce(&Window<N>, usize) -> Result<(), Error>,
-    ) -> c_int {
-        guarded(|| {
-            let Some(offset) = self.offset(rank, disp) else { return OUT_OF_RANGE };
-            answer(self.state.enter_waiting(|_| operation(&self.window, offset)))
-        })
+    /// Byte offset of `disp` units at a target; `None` where that lies in front of its
+    /// memory.
+    pub(crate) fn offset(&self, rank: u32, disp: isize) -> Option<usize> {
+        let unit = *self.units.get(rank as usize)?;
+        usize::try_from(disp.checked_mul(unit as isize)?).ok()
+    }
+
+    /// Runs a call that may wait.
+    #[inline]
+    pub(crate) fn enter<'a, R>(&'a self, call: impl FnOnce(&'a Window<N>) -> R) -> R {
+        self.state.enter_waiting(|_| call(&self.window))
+    }
+
+    /// Waits for all members. Not within [`Held::enter`].
+    pub(crate) fn barrier(&self) {
+        // SAFETY: the window's communicator.
+        let code = unsafe { host::rkw_host_comm_barrier(self.comm) };
+        if code != 0 {
+            fatal(&format!("a barrier of MPICH's answered {code:#x}"));
+        }
+    }
+
+    /// A flush where all was stores: done when they are ordered.
+    #[inline]
+    pub(crate) fn order_stores(&self) -> bool {
+        if !self.window.has_only_stores() {
+            return false;
+        }
+        fence(Ordering::SeqCst);
+        self.count_store();
+        true
+    }
+
+    /// Counts a call that made no progress.
+    #[inline]
+    pub(crate) fn count_store(&self) {
+        let left = self.stores_until_progress.get() - 1;
+        self.stores_until_progress.set(if left == 0 { STORES_PER_PROGRESS } else { left });
+        if left == 0 {
+            // SAFETY: no arguments; within a call of MPICH's.
+            unsafe { host::rkw_host_progress() };
+        }
+    }
+
+    /// Polls an operation in each round of progress, until it has ended.
+    pub(crate) fn keep(
+        &'static self,
+        request: *mut c_void,
+        poll: Box<dyn FnMut() -> Option<c_int>>,
+    ) {
+        let open = OpenRequest { request, window: self.seen.cast(), poll };
+        // SAFETY: [MPI]: the state outlives its windows.
+        unsafe { (*self.all).open.borrow_mut().push(open) };
     }
 }
 
-/// The answer to C; what cannot be gone on from ends the job.
-fn answer(result: Result<(), Error>) -> c_int {
-    match result {
-        Ok(()) => DONE,
-        Err(e) if matches!(e.kind(), ErrorKind::OutOfBounds { .. }) => OUT_OF_RANGE,
-        Err(e) => fatal(&e),
-    }
-}
-
-/// A put of one block, checked.
-pub(crate) unsafe extern "C" fn put<N: Netmod>(
-    window: *mut c_void,
-    buf: *const u8,
-    len: usize,
-    rank: u32,
-    disp: isize,
-) -> c_int {
+/// Frees a window. Collective. Refused while an epoch is open.
+pub(crate) unsafe extern "C" fn free<N: Netmod>(window: *mut c_void) -> c_int {
     // SAFETY: [MPI].
     let held = unsafe { Held::<N>::of(window) };
-    // SAFETY: [BUF], until CH4's epoch ends with a flush.
-    held.issue(rank, disp, |window, offset| unsafe { window.put_nb(buf, len, rank, offset) })
+    guarded(|| {
+        if let Err(e) = held.enter(|window| window.free_enter()) {
+            let refusal = Refusal::from(e);
+            if refusal.0 == Answer::Sync {
+                return refusal.kept();
+            }
+        }
+        // SAFETY: [MPI]: the state outlives its windows.
+        let all = unsafe { &*held.all };
+        while all.has_open(held.seen.cast()) {
+            // SAFETY: no arguments; within a call of MPICH's.
+            unsafe { host::rkw_host_progress() };
+        }
+        held.barrier();
+        held.window.free_leave();
+        let state = held.state;
+        // SAFETY: [MPI]; made by `Box::into_raw` in `made`, used no more.
+        let held = unsafe { Box::from_raw(window.cast::<Held<N>>()) };
+        state.enter_waiting(|_| drop(held));
+        Answer::Done as c_int
+    })
 }
 
-/// A get of one block, checked.
-pub(crate) unsafe extern "C" fn get<N: Netmod>(
-    window: *mut c_void,
-    buf: *mut u8,
-    len: usize,
-    rank: u32,
-    disp: isize,
-) -> c_int {
-    // SAFETY: [MPI].
-    let held = unsafe { Held::<N>::of(window) };
-    // SAFETY: [BUF], until CH4's epoch ends with a flush.
-    held.issue(rank, disp, |window, offset| unsafe { window.get_nb(buf, len, rank, offset) })
-}
-
-/// Completes what went to a rank, or to all (-1): there, or only here.
-pub(crate) unsafe extern "C" fn flush<N: Netmod>(
+/// Where the memory of a rank of a shared window is.
+pub(crate) unsafe extern "C" fn shared_query<N: Netmod>(
     window: *mut c_void,
     rank: c_int,
-    local: c_int,
+    size: *mut isize,
+    unit: *mut c_int,
+    base: *mut *mut u8,
 ) -> c_int {
     // SAFETY: [MPI].
-    let Held { window, state, .. } = unsafe { Held::<N>::of(window) };
+    let held = unsafe { Held::<N>::of(window) };
     guarded(|| {
-        answer(state.enter_waiting(|_| match (u32::try_from(rank), local != 0) {
-            (Ok(rank), false) => window.flush(rank),
-            (Ok(rank), true) => window.flush_local(rank),
-            (Err(_), false) => window.flush_all(),
-            (Err(_), true) => window.flush_local_all(),
+        // MPI_PROC_NULL asks for the first rank that has memory.
+        let rank = match rank {
+            PROC_NULL => held.sizes.iter().position(|&bytes| bytes > 0).unwrap_or(0) as u32,
+            rank => rank as u32,
+        };
+        answer(held.enter(|window| window.shared_query(rank)).map(|(start, bytes, _)| {
+            // SAFETY: [MPI]: the caller's places.
+            unsafe {
+                *size = bytes as isize;
+                *unit = held.units.get(rank as usize).map_or(1, |&unit| unit as c_int);
+                *base = if bytes == 0 { std::ptr::null_mut() } else { start };
+            }
         }))
     })
 }
 
-/// Frees a window. Collective.
-pub(crate) unsafe extern "C" fn free<N: Netmod>(window: *mut c_void) {
+/// Attaches memory to a dynamic window, or detaches it (`bytes` below 0).
+pub(crate) unsafe extern "C" fn attach<N: Netmod>(
+    window: *mut c_void,
+    start: *mut u8,
+    bytes: isize,
+) -> c_int {
+    // SAFETY: [MPI].
+    let held = unsafe { Held::<N>::of(window) };
     guarded(|| {
-        // SAFETY: [MPI]; made by `Box::into_raw` in `made`, used no more.
-        let held = unsafe { Box::from_raw(window.cast::<Held<N>>()) };
-        let Held { window, state, comm, .. } = *held;
-        let entered = state.enter_waiting(|_| {
-            window.unlock_all()?;
-            window.free_enter()
+        let done = held.enter(|window| match usize::try_from(bytes) {
+            // SAFETY: the memory stays until it is detached, by MPI's rules.
+            Ok(bytes) => unsafe { window.attach(start, bytes).map(drop) },
+            Err(_) => window.detach(start),
         });
-        answer(entered);
-        // SAFETY: the window's communicator.
-        if unsafe { host::rkw_host_comm_barrier(comm) } == 0 {
-            window.free_leave();
-        }
-        state.enter_waiting(|_| drop(window));
-    });
+        let refused = |e: Error| Refusal(Answer::Attach, e.to_string());
+        answer(done.map_err(refused))
+    })
 }

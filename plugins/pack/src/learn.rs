@@ -5,68 +5,26 @@
 //! whose size or true bounds come out otherwise than MPI's is refused.
 
 use crate::mpi::{self, Family, Mpi};
-use rankway::datatype::{Basic, Dealt, Distribution, Layout, LayoutError, Order};
+use rankway::datatype::{Basic, Combiner, Contents, Layout, LayoutError, Numbers};
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 
 /// Steps of nested constructors that are followed.
 const DEEPEST: usize = 64;
 
-/// How a type was made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Combiner {
-    Named,
-    Dup,
-    Contiguous,
-    Vector,
-    Hvector,
-    Indexed,
-    Hindexed,
-    IndexedBlock,
-    HindexedBlock,
-    Struct,
-    Subarray,
-    Darray,
-    Resized,
-    /// A basic type of Fortran by its precision.
-    F90,
-}
-
-impl Combiner {
-    /// By the number that the library gives it. (Those that end in `_INTEGER` keep
-    /// addresses as integers; they are refused.)
-    fn from_number(mpi: &Mpi, number: c_int) -> Option<Combiner> {
-        use Combiner::*;
-        Some(match (mpi.family, number) {
-            (Family::OpenMpi, 0) | (Family::Mpich, 1) => Named,
-            (Family::OpenMpi, 1) | (Family::Mpich, 2) => Dup,
-            (Family::OpenMpi, 2) | (Family::Mpich, 3) => Contiguous,
-            (Family::OpenMpi, 3) | (Family::Mpich, 4) => Vector,
-            (Family::OpenMpi, 5) | (Family::Mpich, 6) => Hvector,
-            (Family::OpenMpi, 6) | (Family::Mpich, 7) => Indexed,
-            (Family::OpenMpi, 8) | (Family::Mpich, 9) => Hindexed,
-            (Family::OpenMpi, 9) | (Family::Mpich, 10) => IndexedBlock,
-            (Family::OpenMpi, 11) | (Family::Mpich, 12) => Struct,
-            (Family::OpenMpi, 12) | (Family::Mpich, 13) => Subarray,
-            (Family::OpenMpi, 13) | (Family::Mpich, 14) => Darray,
-            (Family::OpenMpi, 14..=16) | (Family::Mpich, 15..=17) => F90,
-            (Family::OpenMpi, 17) | (Family::Mpich, 18) => Resized,
-            (Family::OpenMpi, 18) | (Family::Mpich, 19) => HindexedBlock,
-            _ => return None,
-        })
-    }
-
-    /// A basic type: nothing is to be freed.
-    fn is_leaf(self) -> bool {
-        matches!(self, Combiner::Named | Combiner::F90)
-    }
-}
-
 /// Why a type is not understood; for the counts that a user may ask for.
 pub(crate) type Refusal = String;
 
 fn refused(error: LayoutError) -> Refusal {
     error.to_string()
+}
+
+fn numbers(mpi: &Mpi) -> Result<Numbers, Refusal> {
+    match mpi.family {
+        Family::OpenMpi => Ok(Numbers::OpenMpi),
+        Family::Mpich => Ok(Numbers::Mpich),
+        Family::Abi => Err("the standard ABI is left alone".into()),
+    }
 }
 
 /// How many of each the contents have.
@@ -133,7 +91,7 @@ unsafe fn envelope(mpi: &Mpi, datatype: usize) -> Result<Envelope, Refusal> {
             return Err("its envelope cannot be had".into());
         }
     }
-    let combiner = Combiner::from_number(mpi, combiner)
+    let combiner = Combiner::from_number(numbers(mpi)?, combiner)
         .ok_or_else(|| format!("combiner {combiner} is not known"))?;
     Ok(Envelope { combiner, integers, addresses, types })
 }
@@ -251,7 +209,10 @@ impl Learner<'_> {
             return Err(why);
         }
         let addresses: Vec<i64> = addresses.iter().map(|&at| at as i64).collect();
-        build(self.mpi, envelope.combiner, &integers, &addresses, &inner)
+        let combiner = envelope.combiner;
+        let contents =
+            Contents { combiner, integers: &integers, addresses: &addresses, types: &inner };
+        contents.layout(numbers(self.mpi)?)
     }
 
     /// Frees a handle of contents, which are the caller's but for basic types.
@@ -268,103 +229,5 @@ impl Learner<'_> {
                 free((&raw mut handle).cast());
             }
         }
-    }
-}
-
-fn count(value: c_int) -> Result<u64, Refusal> {
-    u64::try_from(value).map_err(|_| "a count below 0".into())
-}
-
-fn counts(values: &[c_int]) -> Result<Vec<u64>, Refusal> {
-    values.iter().map(|&value| count(value)).collect()
-}
-
-fn wide(values: &[c_int]) -> Vec<i64> {
-    values.iter().map(|&value| i64::from(value)).collect()
-}
-
-/// The constructor that made a type (MPI-4.1, table 5.1: the order of contents).
-fn build(
-    mpi: &Mpi,
-    combiner: Combiner,
-    integers: &[c_int],
-    addresses: &[i64],
-    types: &[Layout],
-) -> Result<Layout, Refusal> {
-    let short = || "its contents are too short".to_owned();
-    let i = |at: usize| integers.get(at).copied().ok_or_else(short);
-    let some = |at: usize, len: usize| {
-        at.checked_add(len).and_then(|end| integers.get(at..end)).ok_or_else(short)
-    };
-    let a = |at: usize| addresses.get(at).copied().ok_or_else(short);
-    let of = types.first().ok_or_else(short)?;
-    let n = || Ok::<usize, Refusal>(count(i(0)?)? as usize);
-    let at = |len: usize| addresses.get(..len).ok_or_else(short);
-    let made = match combiner {
-        Combiner::Dup => Ok(of.clone()),
-        Combiner::Contiguous => Layout::contiguous(count(i(0)?)?, of),
-        Combiner::Vector => Layout::vector(count(i(0)?)?, count(i(1)?)?, i64::from(i(2)?), of),
-        Combiner::Hvector => Layout::hvector(count(i(0)?)?, count(i(1)?)?, a(0)?, of),
-        Combiner::Indexed => {
-            let n = n()?;
-            Layout::indexed(&counts(some(1, n)?)?, &wide(some(1 + n, n)?), of)
-        }
-        Combiner::Hindexed => Layout::hindexed(&counts(some(1, n()?)?)?, at(n()?)?, of),
-        Combiner::IndexedBlock => Layout::indexed_block(count(i(1)?)?, &wide(some(2, n()?)?), of),
-        Combiner::HindexedBlock => Layout::hindexed_block(count(i(1)?)?, at(n()?)?, of),
-        Combiner::Struct => {
-            let n = n()?;
-            let (lens, at) = (counts(some(1, n)?)?, at(n)?);
-            let members = types.get(..n).ok_or_else(short)?;
-            let blocks: Vec<_> =
-                (0..n).map(|index| (lens[index], at[index], &members[index])).collect();
-            Layout::structure(&blocks)
-        }
-        Combiner::Subarray => {
-            let n = n()?;
-            let (sizes, parts) = (counts(some(1, n)?)?, counts(some(1 + n, n)?)?);
-            let starts = counts(some(1 + 2 * n, n)?)?;
-            let dimensions: Vec<_> =
-                (0..n).map(|index| (sizes[index], parts[index], starts[index])).collect();
-            Layout::subarray(&dimensions, order(mpi, i(1 + 3 * n)?)?, of)
-        }
-        Combiner::Darray => {
-            let n = count(i(2)?)? as usize;
-            let (sizes, dealt) = (counts(some(3, n)?)?, some(3 + n, n)?);
-            let (arguments, grid) = (some(3 + 2 * n, n)?, counts(some(3 + 3 * n, n)?)?);
-            let dimensions: Result<Vec<_>, Refusal> = (0..n)
-                .map(|index| {
-                    let distribution = distribution(mpi, dealt[index], arguments[index])?;
-                    Ok(Dealt { size: sizes[index], distribution, processes: grid[index] })
-                })
-                .collect();
-            Layout::darray(count(i(1)?)?, &dimensions?, order(mpi, i(3 + 4 * n)?)?, of)
-        }
-        Combiner::Resized => of.resized(a(0)?, a(1)?),
-        Combiner::Named | Combiner::F90 => return Err(short()),
-    };
-    made.map_err(refused)
-}
-
-fn order(mpi: &Mpi, number: c_int) -> Result<Order, Refusal> {
-    match (mpi.family, number) {
-        (Family::OpenMpi, 0) | (Family::Mpich, 56) => Ok(Order::C),
-        (Family::OpenMpi, 1) | (Family::Mpich, 57) => Ok(Order::Fortran),
-        _ => Err(format!("order {number} is not known")),
-    }
-}
-
-fn distribution(mpi: &Mpi, number: c_int, argument: c_int) -> Result<Distribution, Refusal> {
-    let default = match mpi.family {
-        Family::OpenMpi => -1,
-        Family::Mpich => -49767,
-        Family::Abi => return Err("the standard ABI is left alone".to_owned()),
-    };
-    let argument = if argument == default { None } else { Some(count(argument)?) };
-    match (mpi.family, number) {
-        (Family::OpenMpi, 0) | (Family::Mpich, 121) => Ok(Distribution::Block(argument)),
-        (Family::OpenMpi, 1) | (Family::Mpich, 122) => Ok(Distribution::Cyclic(argument)),
-        (Family::OpenMpi, 2) | (Family::Mpich, 123) => Ok(Distribution::None),
-        _ => Err(format!("distribution {number} is not known")),
     }
 }

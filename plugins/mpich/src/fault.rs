@@ -1,0 +1,100 @@
+//! Errors as answers, of which the C half makes MPI's codes.
+
+use crate::log::{fatal, text};
+use rankway::rma::{Error, ErrorKind};
+use rankway_plugin::custom::Failed;
+use std::ffi::{CString, c_char, c_int};
+use std::sync::{Mutex, PoisonError};
+
+/// What a call answers; `enum rkw_answer` has the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub(crate) enum Answer {
+    Done = 0,
+    Range,
+    Rank,
+    Sync,
+    Type,
+    Op,
+    Truncated,
+    Argument,
+    Buffer,
+    Window,
+    Memory,
+    Attach,
+    Shared,
+    Group,
+}
+
+/// A call that is refused, and why.
+pub(crate) struct Refusal(pub(crate) Answer, pub(crate) String);
+
+/// Why the last call was refused.
+static WHY: Mutex<Option<CString>> = Mutex::new(None);
+
+/// Why the last call was refused, until the next is.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn rkw_why() -> *const c_char {
+    let why = WHY.lock().unwrap_or_else(PoisonError::into_inner);
+    why.as_ref().map_or(c"".as_ptr(), |why| why.as_ptr())
+}
+
+impl From<Error> for Refusal {
+    /// What cannot be gone on from ends the job.
+    #[cold]
+    fn from(error: Error) -> Refusal {
+        let answer = match error.kind() {
+            ErrorKind::OutOfBounds { .. }
+            | ErrorKind::LayoutOutOfBounds { .. }
+            | ErrorKind::Refused { .. } => Answer::Range,
+            ErrorKind::Rank { .. } => Answer::Rank,
+            ErrorKind::NoEpoch | ErrorKind::Epoch { .. } | ErrorKind::NotInEpoch { .. } => {
+                Answer::Sync
+            }
+            ErrorKind::Operation { .. } => Answer::Op,
+            ErrorKind::NullBuffer { .. } => Answer::Buffer,
+            ErrorKind::Freed => Answer::Window,
+            ErrorKind::Memory { .. } => Answer::Memory,
+            ErrorKind::Arguments(_) | ErrorKind::Layout(_) => Answer::Argument,
+            // Whatever fails below takes the window's consistency with it.
+            _ => fatal(&error),
+        };
+        Refusal(answer, error.to_string())
+    }
+}
+
+impl From<Failed> for Refusal {
+    #[cold]
+    fn from(failed: Failed) -> Refusal {
+        match failed {
+            Failed::Type => Refusal(Answer::Type, "no layout has these elements".into()),
+            Failed::Truncated => Refusal(Answer::Truncated, "fewer operands than elements".into()),
+            Failed::Range => Refusal::range(),
+            Failed::Window(error) => error.into(),
+        }
+    }
+}
+
+impl Refusal {
+    #[cold]
+    pub(crate) fn range() -> Refusal {
+        Refusal(Answer::Range, "in front of the target's memory".into())
+    }
+
+    /// The answer, with why kept.
+    #[cold]
+    pub(crate) fn kept(self) -> c_int {
+        let Refusal(answer, why) = self;
+        *WHY.lock().unwrap_or_else(PoisonError::into_inner) = Some(text(&why));
+        answer as c_int
+    }
+}
+
+/// A result as an answer.
+#[inline]
+pub(crate) fn answer<E: Into<Refusal>>(result: Result<(), E>) -> c_int {
+    match result {
+        Ok(()) => Answer::Done as c_int,
+        Err(why) => why.into().kept(),
+    }
+}
