@@ -6,7 +6,7 @@
 //! with the first kind on one element, since the type decides.
 
 use super::access::{Memory, Side, sides};
-use super::custom::CustomOp;
+use super::custom::{OnPredefined, failed};
 use super::element::{element, is_no_op, is_predefined, operation, predefined};
 use super::fault::{answer, code};
 use super::module::Module;
@@ -121,8 +121,9 @@ pub(super) unsafe fn update<N: Netmod>(
         let (rank, window) = (place.target as u32, &module.window);
         let (Some(_), Some(op)) = (element(basic), operation(op)) else {
             let packed = from.packed();
-            let custom = CustomOp { basic, op };
-            return module.enter(|_| custom.update(module, &packed, rank, offset, &to));
+            let Some(of) = OnPredefined::new(basic, op) else { return ffi::MPI_ERR_TYPE as c_int };
+            let sent = module.enter(|_| of.custom().run(window, &packed, None, rank, offset, &to));
+            return sent.map_or_else(|why| failed(&why), |()| ffi::SUCCESS);
         };
         let sent = || window.accumulate_layout_raw(from.start, &from.layout, op, rank, offset, &to);
         module.enter(|_| answer(sent()))
@@ -222,14 +223,13 @@ pub(super) unsafe fn fetch<'a, N: Netmod>(
         let (Some(_), Some(op)) = (element(basic), operation(op)) else {
             let operands = if from.start.is_null() { Vec::new() } else { from.packed() };
             let mut results = vec![0; to.size() as usize];
-            let custom = CustomOp { basic, op };
-            let done =
-                module.enter(|_| custom.fetch(module, &operands, &mut results, rank, offset, &to));
-            if done == ffi::SUCCESS {
-                into.layout.unpack_raw(into.start, 0, &results);
-                return Ok(None);
-            }
-            return Err(done);
+            let of = OnPredefined::new(basic, op).ok_or(ffi::MPI_ERR_TYPE as c_int)?;
+            let fetched = Some(&mut results[..]);
+            let sent =
+                module.enter(|_| of.custom().run(window, &operands, fetched, rank, offset, &to));
+            sent.map_err(|why| failed(&why))?;
+            into.layout.unpack_raw(into.start, 0, &results);
+            return Ok(None);
         };
         let (operands, from) = (from.start.cast_const(), &from.layout);
         let (results, into) = (into.start, &into.layout);

@@ -1,16 +1,16 @@
 //! Epochs: fence, post-start-complete-wait, locks, flushes.
 //!
-//! Each call is Rankway's; behind it the module records which ranks an operation
-//! may go to without another check. Barriers are Open MPI's, which make progress
+//! Each call is Rankway's, by way of [`OpenRanks`](rankway_plugin::OpenRanks). Barriers are Open MPI's, which make progress
 //! for all components, and are called without the lock.
 
 use super::fault::{answer, code};
-use super::module::{Kind, Module};
+use super::module::Module;
 use crate::boot::Name;
 use crate::ffi;
 use crate::log::guarded;
 use rankway::netmod::Netmod;
-use rankway::rma::{Assert, Error, Lock, Window};
+use rankway::rma::{Error, Lock, Window};
+use rankway_plugin::Promises;
 use std::ffi::c_int;
 
 /// Returns true if a target is MPI_PROC_NULL, towards which operations do
@@ -19,21 +19,14 @@ fn is_proc_null(target: c_int) -> bool {
     target == ffi::MPI_PROC_NULL
 }
 
-/// Open MPI's promises as Rankway's.
-fn asserts(assert: c_int) -> Assert {
-    if assert == 0 {
-        return Assert::NONE;
-    }
-    let pairs = [
-        (ffi::MPI_MODE_NOCHECK, Assert::NOCHECK),
-        (ffi::MPI_MODE_NOSTORE, Assert::NOSTORE),
-        (ffi::MPI_MODE_NOPUT, Assert::NOPUT),
-        (ffi::MPI_MODE_NOPRECEDE, Assert::NOPRECEDE),
-        (ffi::MPI_MODE_NOSUCCEED, Assert::NOSUCCEED),
-    ];
-    let made = pairs.into_iter().filter(|(bit, _)| assert & *bit as c_int != 0);
-    made.fold(Assert::NONE, |all, (_, promise)| all | promise)
-}
+/// Open MPI's.
+const PROMISES: Promises = Promises {
+    nocheck: ffi::MPI_MODE_NOCHECK as i32,
+    nostore: ffi::MPI_MODE_NOSTORE as i32,
+    noput: ffi::MPI_MODE_NOPUT as i32,
+    noprecede: ffi::MPI_MODE_NOPRECEDE as i32,
+    nosucceed: ffi::MPI_MODE_NOSUCCEED as i32,
+};
 
 impl<N: Netmod> Module<N> {
     /// Waits for all members. Not within [`Module::enter`].
@@ -46,10 +39,6 @@ impl<N: Netmod> Module<N> {
                 None => ffi::OMPI_ERR_NOT_SUPPORTED,
             }
         }
-    }
-
-    fn ranks(&self) -> u32 {
-        self.window.communicator().size()
     }
 
     /// The window's ranks of a group's members.
@@ -70,20 +59,14 @@ impl<N: Netmod> Module<N> {
         (0..size).map(rank).collect()
     }
 
-    /// Runs a call that ends or opens an epoch; `after` when that went well.
+    /// Runs a call that ends or opens an epoch.
     #[inline(always)]
-    fn synchronize(&self, call: impl FnOnce() -> Result<(), Error>, after: impl FnOnce()) -> c_int {
+    fn synchronize(&self, call: impl FnOnce() -> Result<(), Error>) -> c_int {
         // Without threads there is no lock.
         guarded(|| match self.threads {
-            false => answer(call().map(|()| after())),
-            true => self.enter(|_| answer(call().map(|()| after()))),
+            false => answer(call()),
+            true => self.enter(|_| answer(call())),
         })
-    }
-
-    /// Refuses what MPI has for passive epochs only.
-    #[inline(always)]
-    pub(super) fn passive(&self) -> bool {
-        self.epoch.get() == Kind::Passive
     }
 }
 
@@ -93,12 +76,8 @@ pub(super) unsafe extern "C" fn fence<N: Netmod>(
 ) -> c_int {
     // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
-    let promised = asserts(assert);
-    let opened = || {
-        let closed = promised.contains(Assert::NOSUCCEED);
-        module.set_open_ranks(0, if closed { 0 } else { module.ranks() });
-        module.epoch.set(Kind::Active);
-    };
+    let promised = PROMISES.read(assert);
+    let opened = || module.open.fenced(&module.window, promised);
     guarded(|| {
         let in_words = module.enter(|_| {
             let fenced = module.window.fence_in_words(promised)?;
@@ -137,25 +116,13 @@ pub(super) unsafe extern "C" fn start<N: Netmod>(
         Ok(ranks) => ranks,
         Err(code) => return code,
     };
-    module.synchronize(
-        || module.window.start(&ranks, asserts(assert)),
-        || match ranks[..] {
-            [one] => module.set_open_ranks(one, 1),
-            _ => module.set_open_ranks(0, 0),
-        },
-    )
+    module.synchronize(|| module.open.start(&module.window, &ranks, PROMISES.read(assert)))
 }
 
 pub(super) unsafe extern "C" fn complete<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
     // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
-    module.synchronize(
-        || {
-            module.set_open_ranks(0, 0);
-            module.window.complete()
-        },
-        || {},
-    )
+    module.synchronize(|| module.open.complete(&module.window))
 }
 
 pub(super) unsafe extern "C" fn post<N: Netmod>(
@@ -167,7 +134,7 @@ pub(super) unsafe extern "C" fn post<N: Netmod>(
     let module = unsafe { Module::<N>::of(win) };
     // SAFETY: [MPI].
     match unsafe { module.members(group) } {
-        Ok(ranks) => module.synchronize(|| module.window.post(&ranks, asserts(assert)), || {}),
+        Ok(ranks) => module.synchronize(|| module.window.post(&ranks, PROMISES.read(assert))),
         Err(code) => code,
     }
 }
@@ -175,7 +142,7 @@ pub(super) unsafe extern "C" fn post<N: Netmod>(
 pub(super) unsafe extern "C" fn wait<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
     // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
-    module.synchronize(|| module.window.wait(), || {})
+    module.synchronize(|| module.window.wait())
 }
 
 pub(super) unsafe extern "C" fn test<N: Netmod>(
@@ -205,9 +172,8 @@ pub(super) unsafe extern "C" fn lock<N: Netmod>(
     // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
     let rank = target as u32;
-    if assert == 0 && !module.threads && module.window.lock_at_once(kind_of(kind), rank) {
-        module.epoch.set(Kind::Passive);
-        module.set_open_ranks(rank, 1);
+    let at_once = assert == 0 && !module.threads;
+    if at_once && module.open.lock_at_once(&module.window, kind_of(kind), rank) {
         return ffi::SUCCESS;
     }
     lock_by_all_means(module, kind_of(kind), target, assert)
@@ -228,23 +194,12 @@ fn lock_by_all_means<N: Netmod>(
     if is_proc_null(target) {
         return ffi::SUCCESS;
     }
-    let first = !module.passive();
     if !module.threads {
         // A process that locks again and again must still make progress.
         module.count_store();
     }
-    module.synchronize(
-        || module.window.lock(kind, target as u32, asserts(assert)),
-        || {
-            module.epoch.set(Kind::Passive);
-            // Of several ranks each is looked up.
-            if first {
-                module.set_open_ranks(target as u32, 1)
-            } else {
-                module.set_open_ranks(0, 0)
-            }
-        },
-    )
+    let promised = PROMISES.read(assert);
+    module.synchronize(|| module.open.lock(&module.window, kind, target as u32, promised))
 }
 
 pub(super) unsafe extern "C" fn unlock<N: Netmod>(
@@ -253,9 +208,7 @@ pub(super) unsafe extern "C" fn unlock<N: Netmod>(
 ) -> c_int {
     // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
-    if !module.threads && module.window.unlock_at_once(target as u32) {
-        module.epoch.set(Kind::Active);
-        module.set_open_ranks(0, 0);
+    if !module.threads && module.open.unlock_at_once(&module.window, target as u32) {
         // A process that locks again and again must still make progress.
         module.count_store();
         return ffi::SUCCESS;
@@ -269,17 +222,7 @@ fn unlock_by_all_means<N: Netmod>(module: &Module<N>, target: c_int) -> c_int {
     if is_proc_null(target) {
         return ffi::SUCCESS;
     }
-    module.synchronize(
-        || {
-            module.set_open_ranks(0, 0);
-            module.window.unlock(target as u32)
-        },
-        || {
-            if !module.window.is_open() {
-                module.epoch.set(Kind::Active);
-            }
-        },
-    )
+    module.synchronize(|| module.open.unlock(&module.window, target as u32))
 }
 
 pub(super) unsafe extern "C" fn lock_all<N: Netmod>(
@@ -288,30 +231,13 @@ pub(super) unsafe extern "C" fn lock_all<N: Netmod>(
 ) -> c_int {
     // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
-    module.synchronize(
-        || module.window.lock_all_with(asserts(assert)),
-        || {
-            module.epoch.set(Kind::Passive);
-            module.set_open_ranks(0, module.ranks());
-        },
-    )
+    module.synchronize(|| module.open.lock_all(&module.window, PROMISES.read(assert)))
 }
 
 pub(super) unsafe extern "C" fn unlock_all<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
     // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
-    module.synchronize(
-        || {
-            if module.passive() && module.open.get() == module.ranks() {
-                module.set_open_ranks(0, 0);
-            }
-            module.window.unlock_all()
-        },
-        || {
-            module.epoch.set(Kind::Active);
-            module.set_open_ranks(0, 0);
-        },
-    )
+    module.synchronize(|| module.open.unlock_all(&module.window))
 }
 
 pub(super) unsafe extern "C" fn sync<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_int {
@@ -347,14 +273,13 @@ unsafe fn flush_one<N: Netmod>(
 ) -> c_int {
     // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
-    if !module.passive() {
+    if !module.open.is_passive() {
         return ffi::OMPI_ERR_RMA_SYNC;
     }
-    let open = (target as u32).wrapping_sub(module.first_open.get()) < module.open.get();
-    if (open && flush_stores(module)) || is_proc_null(target) {
+    if (module.open.has(target as u32) && flush_stores(module)) || is_proc_null(target) {
         return ffi::SUCCESS;
     }
-    module.synchronize(|| rest(&module.window, target as u32), || {})
+    module.synchronize(|| rest(&module.window, target as u32))
 }
 
 /// A flush towards all ranks.
@@ -368,13 +293,13 @@ unsafe fn flush_every<N: Netmod>(
 ) -> c_int {
     // SAFETY: [MPI].
     let module = unsafe { Module::<N>::of(win) };
-    if !module.passive() {
+    if !module.open.is_passive() {
         return ffi::OMPI_ERR_RMA_SYNC;
     }
     if flush_stores(module) {
         return ffi::SUCCESS;
     }
-    module.synchronize(|| rest(&module.window), || {})
+    module.synchronize(|| rest(&module.window))
 }
 
 pub(super) unsafe extern "C" fn flush<N: Netmod>(

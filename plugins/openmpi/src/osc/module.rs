@@ -9,7 +9,7 @@ use crate::ffi;
 use crate::state::State;
 use rankway::netmod::Netmod;
 use rankway::rma::{InlineGate, Window};
-use rankway_plugin::Inner;
+use rankway_plugin::{Inner, OpenRanks};
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::{Ordering, fence};
@@ -21,10 +21,7 @@ pub(super) type Functions = ffi::ompi_osc_base_module_t;
 #[repr(C)]
 pub(super) struct Module<N: Netmod> {
     base: Functions,
-    /// The ranks that operations may go to without a further look at the
-    /// epoch: so many from the first on. None in epochs of several ranks.
-    pub(super) first_open: Cell<u32>,
-    pub(super) open: Cell<u32>,
+    pub(super) open: OpenRanks,
     /// Bytes of a displacement unit, and of each rank's memory, where all ranks
     /// agree; otherwise the unit is 0 and `max_disp` too.
     pub(super) unit: usize,
@@ -49,16 +46,8 @@ pub(super) struct Module<N: Netmod> {
     /// By rank, where they differ.
     pub(super) units: Box<[u32]>,
     pub(super) sizes: Box<[u64]>,
-    pub(super) epoch: Cell<Kind>,
     /// The type and the operation of the last accumulate.
     pub(super) cached: Cell<CachedOp>,
-}
-
-/// Which epoch is open, for what MPI allows in some only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Active,
-    Passive,
 }
 
 /// Not a rank.
@@ -94,8 +83,7 @@ impl<N: Netmod> Module<N> {
         let me = if own.is_null() || len == 0 { NO_RANK } else { window.communicator().rank() };
         Module {
             base,
-            first_open: Cell::new(0),
-            open: Cell::new(0),
+            open: OpenRanks::default(),
             unit,
             bytes,
             max_disp: bytes.checked_div(unit).unwrap_or(0),
@@ -111,7 +99,6 @@ impl<N: Netmod> Module<N> {
             comm,
             units: if uniform { Box::default() } else { units.into() },
             sizes: if uniform { Box::default() } else { sizes.into() },
-            epoch: Cell::new(Kind::Active),
             cached: Cell::new(CachedOp::NONE),
         }
     }
@@ -138,7 +125,7 @@ impl<N: Netmod> Module<N> {
     #[inline(always)]
     pub(super) fn fast_offset(&self, target: c_int, disp: isize, len: usize) -> Option<usize> {
         let (rank, disp) = (target as u32, disp as usize);
-        if rank.wrapping_sub(self.first_open.get()) >= self.open.get() || disp > self.max_disp {
+        if !self.open.has(rank) || disp > self.max_disp {
             return None;
         }
         // No overflow: the displacement is within the window.
@@ -198,12 +185,5 @@ impl<N: Netmod> Module<N> {
     #[inline(always)]
     pub(super) fn full_fence(&self) {
         fence(Ordering::SeqCst);
-    }
-
-    /// Sets the ranks that operations may go to without a further look at the
-    /// epoch.
-    pub(super) fn set_open_ranks(&self, first: u32, count: u32) {
-        self.first_open.set(first);
-        self.open.set(count);
     }
 }

@@ -83,7 +83,7 @@ unsafe fn with_request<'a, N: Netmod>(
     guarded(|| {
         // SAFETY: [MPI], [BUF], here and below.
         let module = unsafe { Module::<N>::of(win) };
-        if !module.passive() {
+        if !module.open.is_passive() {
             return ffi::OMPI_ERR_RMA_SYNC;
         }
         start(module).map_or_else(
