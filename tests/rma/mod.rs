@@ -64,7 +64,8 @@ pub fn all_to_all<N: Netmod>(window: &Window<N>) -> Result {
         window.get(&mut got, from, me as usize).map_err(text)?;
         ensure!(got == word(me, from, 0), "got {got:02x?} from {from}");
     }
-    Ok(())
+    // Nobody leaves whose memory others still get.
+    window.fence().map_err(text)
 }
 
 /// Communicators of every shape, so that puts take every path.
