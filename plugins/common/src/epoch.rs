@@ -119,7 +119,7 @@ impl OpenRanks {
     /// Starts an access epoch to some ranks.
     ///
     /// # Errors
-    /// Those of [`start`](rankway::rma::Window::start).
+    /// Those of [`start`](rankway::rma::Access::start).
     pub fn start<N: Netmod>(
         &self,
         window: &Window<N>,
@@ -137,7 +137,7 @@ impl OpenRanks {
     /// Ends it.
     ///
     /// # Errors
-    /// Those of [`complete`](rankway::rma::Window::complete).
+    /// Those of [`complete`](rankway::rma::Access::complete).
     pub fn complete<N: Netmod>(&self, window: &Window<N>) -> Result<(), Error> {
         self.set(0, 0);
         window.complete()
