@@ -2,6 +2,7 @@
 //! netmod that was chosen, the lock around its context, progress, and completion.
 //!
 //! ```text
+//! class    which errors MPI has a class for
 //! custom   operations on elements that the target's device layer computes
 //! epoch    epochs of windows, and the ranks that operations may go to
 //! gather   an allgather of any lengths by one of equal ones
@@ -19,12 +20,14 @@
 //! - **\[LOCK\]** Whoever reads or writes this holds the lock, or there is one
 //!   thread only.
 
+mod class;
 pub mod custom;
 mod epoch;
 mod gather;
 mod open;
 mod state;
 
+pub use class::Class;
 pub use epoch::{OpenRanks, Promises};
 pub use gather::gather_padded;
 pub use open::{Chosen, open};

@@ -1,7 +1,8 @@
 //! Errors as answers, of which the C half makes MPI's codes.
 
 use crate::log::{fatal, text};
-use rankway::rma::{Error, ErrorKind};
+use rankway::rma::Error;
+use rankway_plugin::Class;
 use rankway_plugin::custom::Failed;
 use std::ffi::{CString, c_char, c_int};
 use std::sync::{Mutex, PoisonError};
@@ -43,21 +44,16 @@ impl From<Error> for Refusal {
     /// What cannot be gone on from ends the job.
     #[cold]
     fn from(error: Error) -> Refusal {
-        let answer = match error.kind() {
-            ErrorKind::OutOfBounds { .. }
-            | ErrorKind::LayoutOutOfBounds { .. }
-            | ErrorKind::Refused { .. } => Answer::Range,
-            ErrorKind::Rank { .. } => Answer::Rank,
-            ErrorKind::NoEpoch | ErrorKind::Epoch { .. } | ErrorKind::NotInEpoch { .. } => {
-                Answer::Sync
-            }
-            ErrorKind::Operation { .. } => Answer::Op,
-            ErrorKind::NullBuffer { .. } => Answer::Buffer,
-            ErrorKind::Freed => Answer::Window,
-            ErrorKind::Memory { .. } => Answer::Memory,
-            ErrorKind::Arguments(_) | ErrorKind::Layout(_) => Answer::Argument,
-            // Whatever fails below takes the window's consistency with it.
-            _ => fatal(&error),
+        let answer = match Class::of(&error) {
+            Some(Class::Rank) => Answer::Rank,
+            Some(Class::Range) => Answer::Range,
+            Some(Class::Buffer) => Answer::Buffer,
+            Some(Class::Sync) => Answer::Sync,
+            Some(Class::Operation) => Answer::Op,
+            Some(Class::Window) => Answer::Window,
+            Some(Class::Memory) => Answer::Memory,
+            Some(Class::Argument) => Answer::Argument,
+            None => fatal(&error),
         };
         Refusal(answer, error.to_string())
     }

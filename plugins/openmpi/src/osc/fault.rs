@@ -2,7 +2,8 @@
 
 use crate::ffi;
 use crate::log::{abort, log};
-use rankway::rma::{Error, ErrorKind};
+use rankway::rma::Error;
+use rankway_plugin::Class;
 use std::ffi::c_int;
 
 /// Open MPI's code for an error; what it says goes to the user's terminal if
@@ -11,21 +12,16 @@ use std::ffi::c_int;
 #[cold]
 pub(super) fn code(error: &Error) -> c_int {
     log(1, || error.to_string());
-    match error.kind() {
-        ErrorKind::Rank { .. } => ffi::MPI_ERR_RANK as c_int,
-        ErrorKind::OutOfBounds { .. }
-        | ErrorKind::LayoutOutOfBounds { .. }
-        | ErrorKind::Refused { .. } => ffi::OMPI_ERR_RMA_RANGE,
-        ErrorKind::NullBuffer { .. } => ffi::MPI_ERR_BUFFER as c_int,
-        ErrorKind::NoEpoch | ErrorKind::Epoch { .. } | ErrorKind::NotInEpoch { .. } => {
-            ffi::OMPI_ERR_RMA_SYNC
-        }
-        ErrorKind::Operation { .. } => ffi::MPI_ERR_OP as c_int,
-        ErrorKind::Freed => ffi::OMPI_ERR_WIN,
-        ErrorKind::Memory { .. } => ffi::OMPI_ERR_OUT_OF_RESOURCE,
-        ErrorKind::Arguments(_) | ErrorKind::Layout(_) => ffi::MPI_ERR_ARG as c_int,
-        // Whatever fails below takes the window's consistency with it.
-        _ => abort(&error.to_string()),
+    match Class::of(error) {
+        Some(Class::Rank) => ffi::MPI_ERR_RANK as c_int,
+        Some(Class::Range) => ffi::OMPI_ERR_RMA_RANGE,
+        Some(Class::Buffer) => ffi::MPI_ERR_BUFFER as c_int,
+        Some(Class::Sync) => ffi::OMPI_ERR_RMA_SYNC,
+        Some(Class::Operation) => ffi::MPI_ERR_OP as c_int,
+        Some(Class::Window) => ffi::OMPI_ERR_WIN,
+        Some(Class::Memory) => ffi::OMPI_ERR_OUT_OF_RESOURCE,
+        Some(Class::Argument) => ffi::MPI_ERR_ARG as c_int,
+        None => abort(&error.to_string()),
     }
 }
 
