@@ -56,6 +56,8 @@ pub use crate::process::ProcessId;
 pub use contact_info::ContactInfo;
 #[cfg(fuzzing)]
 pub(crate) use control::fuzz as fuzz_control;
+#[cfg(test)]
+pub(crate) use control::gathered_by_all;
 pub use control::{Control, Gathered, Group, Idle, World, gather_by};
 pub use error::BootError;
 pub use jobs::Jobs;

@@ -180,6 +180,7 @@ impl Gathered for Firsts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::boot::gathered_by_all;
     use crate::boot::simulated::Simulated;
 
     #[test]
@@ -212,19 +213,9 @@ mod tests {
 
     /// What each rank ends with when all tell each other, in this thread.
     fn told(nodes: &[u32]) -> Vec<RankMap> {
-        let n = nodes.len() as u32;
         let first = |node| nodes.iter().position(|it| *it == node).unwrap_or(0) as u32;
-        let mut all: Vec<Firsts> = nodes.iter().map(|&node| Firsts::of(first(node))).collect();
-        let mut distance = 1;
-        while distance < n {
-            let count = distance.min(n - distance);
-            let heads: Vec<_> = all.iter().map(|one| one.head(count)).collect();
-            for (me, one) in (0..n).zip(&mut all) {
-                one.append(count, &heads[((me + distance) % n) as usize]).expect("ranks");
-            }
-            distance *= 2;
-        }
-        (0..n).zip(&all).map(|(me, one)| one.by_rank(me).expect("a map")).collect()
+        let all = gathered_by_all(nodes.iter().map(|&node| Firsts::of(first(node))).collect());
+        (0..).zip(&all).map(|(me, one)| one.by_rank(me).expect("a map")).collect()
     }
 
     #[test]

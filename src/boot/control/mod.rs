@@ -408,6 +408,21 @@ pub fn gather_by(
     Ok(())
 }
 
+/// What each member has after its steps of [`gather_by`], all of them in this thread.
+#[cfg(test)]
+pub(crate) fn gathered_by_all<G: Gathered>(mut all: Vec<G>) -> Vec<G> {
+    let n = all.len() as u32;
+    for distance in doublings(n) {
+        let count = distance.min(n - distance);
+        let heads: Vec<_> = all.iter().map(|one| one.head(count)).collect();
+        for (me, one) in (0..n).zip(&mut all) {
+            one.append(count, &heads[((me + distance) % n) as usize])
+                .expect("what one of these said");
+        }
+    }
+    all
+}
+
 /// Values as they are.
 struct Listed(Vec<Vec<u8>>);
 

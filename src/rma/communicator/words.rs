@@ -185,7 +185,7 @@ fn of_key(key: i32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::boot::{BootError, gather_by};
+    use crate::boot::{BootError, gather_by, gathered_by_all};
     use crate::rma::{Allgather as _, SimulatedMembers};
     use proptest::prelude::*;
 
@@ -195,19 +195,10 @@ mod tests {
         Words::of(&Words::said_in_split(color, key), 0)
     }
 
-    /// What each member has at the end, all of them in this thread: step by step.
-    fn gathered(mut all: Vec<Words>) -> Vec<Words> {
-        let n = all.len() as u32;
-        let mut distance = 1;
-        while distance < n {
-            let count = distance.min(n - distance);
-            let heads: Vec<_> = all.iter().map(|one| one.head(count)).collect();
-            for (me, one) in (0..n).zip(&mut all) {
-                one.append(count, &heads[((me + distance) % n) as usize]).expect("words");
-            }
-            distance *= 2;
-        }
-        (0..n).zip(&all).map(|(me, one)| one.by_rank(me).expect("maps")).collect()
+    /// What each member has at the end, by rank.
+    fn gathered(all: Vec<Words>) -> Vec<Words> {
+        let all = gathered_by_all(all);
+        (0..).zip(&all).map(|(me, one)| one.by_rank(me).expect("maps")).collect()
     }
 
     fn check(said: &[Said]) {

@@ -42,8 +42,6 @@ fn about<T>(result: std::result::Result<T, Error>, peer: u32) -> Result {
     }
 }
 
-const LEFT: [Body; 2] = [left_alive::<false, Ofi>, left_alive::<true, Ofi>];
-
 fn well_and_clean(output: &Output) -> Result {
     content(output).and_then(|()| clean(output))
 }
@@ -167,29 +165,29 @@ fn main() -> ExitCode {
     let apart = over("killed in puts/two nodes".into(), "", 3, body);
     add(apart.nodes(3).verdict(survivors));
     add(Scenario::new("garbage addresses", 1, garbage_addresses));
-    let left: [(&str, &[_], [Body; 2]); 5] = [
-        ("node", &[], [left_alive::<false, Node>, left_alive::<true, Node>]),
-        ("shm", &[("RANKWAY_PROVIDER", "shm")], LEFT),
-        ("tcp", &[("RANKWAY_PROVIDER", "tcp")], LEFT),
-        ("tcp alone", &[("RANKWAY_PROVIDER", "tcp"), ("RANKWAY_NODE_QUEUES", "0")], LEFT),
-        ("shm alone", &[("RANKWAY_PROVIDER", "shm"), ("RANKWAY_NODE_QUEUES", "0")], LEFT),
+    let alone = ("RANKWAY_NODE_QUEUES", "0");
+    let (shm, tcp) = (("RANKWAY_PROVIDER", "shm"), ("RANKWAY_PROVIDER", "tcp"));
+    let ofi: [Body; 2] = [left_alive::<false, Ofi>, left_alive::<true, Ofi>];
+    let node: [Body; 2] = [left_alive::<false, Node>, left_alive::<true, Node>];
+    let mut left = vec![
+        ("node", vec![], node),
+        ("shm", vec![shm], ofi),
+        ("tcp", vec![tcp], ofi),
+        ("tcp alone", vec![tcp, alone], ofi),
+        ("shm alone", vec![shm, alone], ofi),
     ];
+    #[cfg(feature = "ucx")]
+    let ucx: [Body; 2] = [left_alive::<false, Ucx>, left_alive::<true, Ucx>];
+    #[cfg(feature = "ucx")]
+    left.extend([
+        ("ucx", vec![], ucx),
+        ("ucx posix", vec![("UCX_TLS", "posix,self"), alone], ucx),
+        ("ucx tcp", vec![("UCX_TLS", "tcp,self"), alone], ucx),
+    ]);
     for (network, env, bodies) in left {
         for (met, body) in ["never met", "met"].into_iter().zip(bodies) {
             let s = Scenario::new(format!("left alive, {met}/{network}"), 3, body);
             add(env.iter().fold(s, |s, (key, value)| s.env(key, *value)));
-        }
-    }
-    #[cfg(feature = "ucx")]
-    for (network, tls) in [("ucx", ""), ("ucx posix", "posix,self"), ("ucx tcp", "tcp,self")] {
-        let bodies: [Body; 2] = [left_alive::<false, Ucx>, left_alive::<true, Ucx>];
-        for (met, body) in ["never met", "met"].into_iter().zip(bodies) {
-            let s = Scenario::new(format!("left alive, {met}/{network}"), 3, body);
-            add(if tls.is_empty() {
-                s
-            } else {
-                s.env("UCX_TLS", tls).env("RANKWAY_NODE_QUEUES", "0")
-            });
         }
     }
 
