@@ -4,9 +4,9 @@
 //!
 //! 1. the target's memory is mapped here: the processor's atomics, done on
 //!    return;
-//! 2. the provider has the operation for that type and does it with the
-//!    target's processor ([`Caps::cpu_atomics`](crate::netmod::Caps)): its
-//!    atomics;
+//! 2. the provider has the operation for that type, does it with the target's
+//!    processor ([`Caps::cpu_atomics`](crate::netmod::Caps)) and takes the elements
+//!    in few calls (UCX takes one a call): its atomics;
 //! 3. else a packet, carried out in the target's progress with its processor's
 //!    atomics.
 //!
@@ -24,7 +24,7 @@
 
 use super::access::Access;
 use super::am_fallback::{Answer, Request, error_of, opcode};
-use super::cold::ATOMICS_PER_PROGRESS;
+use super::cold::{ATOMICS_PER_PROGRESS, PROVIDER_CALLS};
 use super::element::{Element, bits};
 use super::request::{InFlight, Pending};
 use super::types::{AccessPath, Status, Target, unreachable_error};
@@ -519,11 +519,13 @@ impl<N: Netmod> Access<N> {
             Target::Unreachable(peer) => return Err(unreachable_error(peer)),
         };
         let limit = self.provider_atomic_limit(&remote, origin, address);
-        // For memory that it did not allocate a library sends messages, and ours
-        // are faster on a node.
-        let sends = created && !self.endpoint(&remote)?.0.locks_elements();
-        if limit == 0 || (sends && self.context().has_node_queue(remote.peer)) {
-            return packets(in_flight);
+        if !self.endpoint(&remote)?.0.locks_elements() {
+            // For memory that it did not allocate a library sends messages, and ours
+            // are faster on a node; everywhere a packet is faster than many calls.
+            let sends = created && self.context().has_node_queue(remote.peer);
+            if sends || count > limit.saturating_mul(PROVIDER_CALLS) {
+                return packets(in_flight);
+            }
         }
         order(AccessPath::Provider)?;
         // SAFETY: [BUF]; [INTO] until the operation's end.

@@ -165,6 +165,9 @@ impl<N: Netmod> Drop for ColdState<N> {
     }
 }
 
+/// Calls of a provider's atomics for one operation; what needs more goes as packets.
+pub(super) const PROVIDER_CALLS: usize = 16;
+
 /// Operations by the processor's atomics between two rounds of progress: a
 /// process that spins on one must still carry out its peers' requests.
 pub(super) const ATOMICS_PER_PROGRESS: u32 = 128;

@@ -137,7 +137,6 @@ const LEVELS: [usize; FACTORS] = [
 pub struct Place {
     /// Under MPI, not on the library itself.
     pub mpi: bool,
-    pub ucx: bool,
     pub one_node: bool,
 }
 
@@ -214,11 +213,8 @@ impl Case {
         let shared = matches!(self.memory, M::Shared | M::Apart);
         let threads = matches!(self.threads, Threads::Own | Threads::Same);
         let group = matches!(self.epoch, E::Start | E::Starts);
-        let elements = matches!(self.operation, O::Accumulate | O::GetAccumulate);
-        let slow = elements && self.length == Length::Longest && place.ucx && !place.one_node;
         let laid = self.layout != Layout::Contiguous;
         let rules = [
-            (slow, "UCX changes one element at a time there, for half a minute"),
             (
                 self.memory == M::Dynamic && self.units == Units::Differ,
                 "displacements are addresses",

@@ -17,7 +17,7 @@ pub struct Network {
 
 impl Network {
     pub fn place(&self, mpi: bool) -> Place {
-        Place { mpi, ucx: self.netmod == "ucx", one_node: self.nodes == 1 }
+        Place { mpi, one_node: self.nodes == 1 }
     }
 }
 
