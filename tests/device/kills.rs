@@ -581,7 +581,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut arguments = Arguments::from_args();
-    arguments.test_threads = arguments.test_threads.or(Some(2));
+    arguments.test_threads = arguments.test_threads.or(Some(harness::JOBS));
     let seed = number("RANKWAY_KILLS_SEED").unwrap_or_else(fresh_seed);
     let trials = number("RANKWAY_KILLS_TRIALS").unwrap_or(10) as usize;
     eprintln!("RANKWAY_KILLS_SEED={seed} RANKWAY_KILLS_TRIALS={trials}");

@@ -177,6 +177,9 @@ pub fn content(output: &Output) -> Result {
     }
 }
 
+/// Jobs at a time, on two processors: of all scenarios some third waits for a clock.
+pub const JOBS: usize = 4;
+
 /// Returns true if this process was started to play a scenario.
 pub fn in_scenario() -> bool {
     std::env::var_os(SCENARIO).is_some()
@@ -194,8 +197,7 @@ pub fn main_with(scenarios: Vec<Scenario>, others: Vec<Trial>) -> ExitCode {
         return mine.expect("a scenario of this binary").play();
     }
     let mut arguments = Arguments::from_args();
-    // Jobs are several processes each; two cores do not get faster by more.
-    arguments.test_threads = arguments.test_threads.or(Some(2));
+    arguments.test_threads = arguments.test_threads.or(Some(JOBS));
     let trials = scenarios.into_iter().map(Scenario::trial).chain(others).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }

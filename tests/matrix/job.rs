@@ -8,7 +8,7 @@ use super::program::{Program, of_case};
 use super::random;
 use super::watch::Watch;
 use super::workers::Workers;
-use crate::harness::{Opens, Result, Scenario, text};
+use crate::harness::{Opens, Result, Scenario, in_scenario, text};
 use rankway::av::Transport;
 use rankway::boot::Boot;
 use rankway::device::{Context, Options};
@@ -17,10 +17,10 @@ use rankway::netmod::node::Node;
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::ucx::Ucx;
 use rankway::rma::Communicator;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Which cases: `pairs`, or numbers with commas.
+/// Which cases: numbers with commas; those of all pairs where nothing is said.
 pub const CASES: &str = "RANKWAY_MATRIX_CASES";
 /// Words that the names of cases contain, with commas.
 pub const FILTER: &str = "RANKWAY_MATRIX_FILTER";
@@ -62,9 +62,16 @@ fn of<N: Opens>(network: &Network, seed: u64) -> Vec<Scenario> {
         network.env.iter().fold(scenario, |s, (key, value)| s.env(key, value.as_str()))
     };
     let random = |name, ranks, body| scenario(name, ranks, body).env(SEED, seed.to_string());
+    let product = |several, body| {
+        let scenario = scenario(name("pairs", network, several), RANKS, body);
+        match in_scenario() || asked(CASES).is_some() {
+            true => scenario,
+            false => scenario.env(CASES, pairs_of(network.place(false))),
+        }
+    };
     let mut all = vec![
-        scenario(name("pairs", network, false), RANKS, cases::<N, false>),
-        scenario(name("pairs", network, true), RANKS, cases::<N, true>),
+        product(false, cases::<N, false>),
+        product(true, cases::<N, true>),
         random(name("random", network, false), RANKS, programs::<N, false>),
         random(name("random", network, true), RANKS, programs::<N, true>),
     ];
@@ -95,9 +102,19 @@ fn number<T: std::str::FromStr>(variable: &str) -> Result<Option<T>> {
     parsed.transpose()
 }
 
+/// The cases of a place in which all pairs occur, for [`CASES`]: to find them takes a
+/// second, which is not spent in each rank.
+fn pairs_of(place: Place) -> &'static str {
+    static TEXTS: [OnceLock<String>; 2] = [const { OnceLock::new() }; 2];
+    TEXTS[usize::from(place.one_node)].get_or_init(|| {
+        let numbers: Vec<String> = pairs(place).iter().map(usize::to_string).collect();
+        numbers.join(",")
+    })
+}
+
 /// The cases that are asked for, of a job with threads or without.
 pub fn chosen(place: Place, several: bool) -> Result<Vec<usize>> {
-    let what = asked(CASES).unwrap_or_else(|| "pairs".into());
+    let what = asked(CASES).ok_or_else(|| format!("{CASES}: which cases?"))?;
     let words: Vec<String> =
         asked(FILTER).map(|f| f.split(',').map(str::to_owned).collect()).unwrap_or_default();
     let wanted = |&number: &usize| {
@@ -105,15 +122,12 @@ pub fn chosen(place: Place, several: bool) -> Result<Vec<usize>> {
         let name = case.name();
         (case.threads != Threads::One) == several && words.iter().all(|word| name.contains(word))
     };
-    if what == "pairs" {
-        return Ok(pairs(place).into_iter().filter(wanted).collect());
-    }
     let number = |n: &str| n.parse().map_err(|_| format!("{CASES}: {n} is no number of a case"));
     let numbers = what.split(',').map(number).collect::<Result<Vec<usize>>>()?;
     let there = |n: &usize| Case::numbered(*n).impossible(place);
     match numbers.iter().find_map(|n| Some((n, there(n)?))) {
         Some((number, why)) => Err(format!("there is no case {number}: {why}")),
-        None => Ok(numbers),
+        None => Ok(numbers.into_iter().filter(wanted).collect()),
     }
 }
 
@@ -159,7 +173,7 @@ fn play<N: Opens>(
     std::thread::scope(|scope| {
         let workers = Workers::new(scope, device, watch);
         let mut player = Player::new(&context, &world, &workers, watch);
-        let place = Place { mpi: false, ucx: N::NAME == "ucx", one_node };
+        let place = Place { mpi: false, one_node };
         let played = body(&mut player, &world, place, inject).and_then(|()| player.close());
         if let Err(why) = played {
             // The others wait for this one, and its own threads too.
