@@ -19,7 +19,7 @@ MPICH_DIR ?= $(if $(PREFIX),$(PREFIX),$(CURDIR)/target/mpich)
 MPICH_PROFILE ?= release
 
 .PHONY: help deps build mpich test-mpich count-mpich rate count profile count-c count-mpi memory maps pack papers info openmpi preload bench-preload bench-track test test-c test-matrix test-random test-openmpi test-mpi \
-	test-mpi-short test-mpi-preload test-mpi-track test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi heap-mpi \
+	test-mpi-short test-mpi-preload test-mpi-track test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi bench-mpich heap-mpi \
 	test-kills check fmt clippy doc structure public package bench rivals miri loom sanitize fuzz ci bindings \
 	install uninstall clean
 
@@ -129,6 +129,13 @@ bench-mpi: openmpi build ## MPI programs on our components beside Open MPI's own
 	@mpicc.openmpi -std=gnu11 -O2 -Wall -Wextra -o "$(OPENMPI_DIR)/rankway-bench" plugins/openmpi/bench/bench.c
 	@$(CARGO_TARGET_DIR)/release/rankway mpi --program "$(OPENMPI_DIR)/rankway-bench" \
 		--components "$(OPENMPI_DIR)" $(ARGS)
+
+bench-mpich: mpich build ## the same programs on MPICH with our netmod beside the distribution's MPICH
+	@ci/deps --preload
+	@"$(MPICH_DIR)/bin/mpicc" -std=gnu11 -O2 -Wall -Wextra -o "$(MPICH_DIR)/rankway-bench" plugins/openmpi/bench/bench.c
+	@mpicc.mpich -std=gnu11 -O2 -Wall -Wextra -o "$(MPICH_DIR)/rankway-bench-beside" plugins/openmpi/bench/bench.c
+	@$(CARGO_TARGET_DIR)/release/rankway mpi --netmod "$(MPICH_DIR)/rankway-bench" \
+		--program "$(MPICH_DIR)/rankway-bench-beside" $(ARGS)
 
 test-mpi: openmpi ## MPICH's test suite over our components and Open MPI's own (ARGS: directories, -s STACK)
 	@OPENMPI_DIR="$(OPENMPI_DIR)" ci/mpi/suite.sh $(ARGS)

@@ -30,8 +30,8 @@ copied, are measured for under a second and kept for this host under XDG_CACHE_H
 
 Keys of --json: command, version, ok; environment {NAME: value}; \
 libfabric, ucx, pmix {found, path, version, error}; ucx_transports[]; \
-providers [{name, version, rma, node_local, only_by_name, inject_size, max_message, mr_mode, \
-key_size, progress, max_peers, domains}]; \
+providers [{name, version, rma, node_local, only_by_name, inject_size, delivers, max_message, \
+mr_mode, key_size, progress, max_peers, domains}]; \
 choice {node, network} {provider, why, error}; \
 launchers [{name, path, product, version, interface}]; \
 machine {processors, kernel, architecture, memory_bytes, locked_memory_bytes, open_files, \
@@ -110,6 +110,7 @@ struct ProviderReport {
     node_local: bool,
     only_by_name: bool,
     inject_size: usize,
+    delivers: bool,
     max_message: usize,
     mr_mode: Vec<&'static str>,
     key_size: usize,
@@ -127,6 +128,7 @@ impl From<Provider> for ProviderReport {
             node_local: p.node_local,
             only_by_name: p.only_by_name,
             inject_size: p.inject_size,
+            delivers: p.delivers,
             max_message: p.max_message,
             mr_mode: p.mr_mode,
             key_size: p.key_size,

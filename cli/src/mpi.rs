@@ -1,7 +1,8 @@
-//! `rankway mpi`: Open MPI's own components and ours, in turn, by one program.
+//! `rankway mpi`: Open MPI's own components and ours, or an MPICH with our netmod and
+//! the distribution's, in turn, by one program.
 
 use crate::arguments;
-use crate::mpirun::{self, STACKS, Session, Stack};
+use crate::mpirun::{self, MPICH, STACKS, Session, Stack};
 use crate::output::{self, Table};
 use crate::plot;
 use clap::Args as ClapArgs;
@@ -13,22 +14,29 @@ use std::process::ExitCode;
 
 /// Runs the benchmark of plugins/openmpi under mpirun with each stack in turn,
 /// round after round, and keeps the best of each: ratios of ours to the best of
-/// Open MPI's own are the claim. `make bench-mpi` builds what it needs.
+/// Open MPI's own are the claim. With `--netmod` the same of MPICH. `make bench-mpi` and
+/// `make bench-mpich` build what it needs.
 #[derive(ClapArgs)]
 #[command(
     allow_negative_numbers = true,
+    group(clap::ArgGroup::new("whose").required(true).args(["components", "netmod"])),
     after_help = "Examples:\n  make bench-mpi\n  make bench-mpi ARGS=\"--rounds 5 --svg mpi.svg\"\n  \
-    make bench-mpi ARGS=\"--stack rankway,osc-sm --json\"\n  make bench-mpi ARGS=--created\n  make bench-mpi ARGS=--crowd\n\
-    JSON keys: ranks, windows, figures[].{name,lower_is_better,ours,best,best_stack,ratio,bound,met}, \
+    make bench-mpi ARGS=\"--stack rankway,osc-sm --json\"\n  make bench-mpi ARGS=--created\n  make bench-mpi ARGS=--crowd\n  \
+    make bench-mpich ARGS=--created\n\
+    JSON keys: mpi, ranks, windows, figures[].{name,lower_is_better,ours,best,best_stack,ratio,bound,met}, \
     stacks.NAME.{flags,error,crashed[],figures.NAME}"
 )]
 pub(crate) struct Args {
     /// The benchmark, built from plugins/openmpi/bench/bench.c
     #[arg(long)]
     program: PathBuf,
-    /// Where our components are installed
+    /// Where our components for Open MPI are installed
     #[arg(long)]
-    components: PathBuf,
+    components: Option<PathBuf>,
+    /// The benchmark, built with an MPICH that has our netmod; --program is then the one
+    /// built with the distribution's MPICH
+    #[arg(long, value_name = "PROGRAM")]
+    netmod: Option<PathBuf>,
     /// Only these stacks
     #[arg(long, value_delimiter = ',')]
     stack: Vec<String>,
@@ -61,7 +69,7 @@ pub(crate) struct Args {
     svg: Option<PathBuf>,
 }
 
-/// What a figure's ratio should reach; the others have no bound.
+/// What a figure's ratio should reach under Open MPI; the others have no bound.
 const BOUNDS: [(&str, f64); 5] = [
     ("put_rate_M/s", 1.2),
     ("put_latency_us", 1.0),
@@ -70,7 +78,15 @@ const BOUNDS: [(&str, f64); 5] = [
     ("send_bandwidth_MB/s", 0.9),
 ];
 
+/// What all should reach under MPICH.
+const BOUND_OF_MPICH: f64 = 1.0;
+
 impl Args {
+    /// What the stacks are of: the first one is compared with all that are not ours.
+    fn family(&self) -> (&'static str, &'static [Stack]) {
+        if self.netmod.is_some() { ("MPICH", &MPICH) } else { ("Open MPI", &STACKS) }
+    }
+
     fn ranks(&self) -> u32 {
         if self.crowd { 4 } else { 2 }
     }
@@ -88,6 +104,7 @@ type Figures = BTreeMap<String, f64>;
 
 #[derive(Serialize)]
 struct Report {
+    mpi: &'static str,
     ranks: u32,
     windows: &'static str,
     figures: Vec<Figure>,
@@ -126,13 +143,20 @@ fn better(name: &str, a: f64, b: f64) -> f64 {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
-    for (what, path) in [("the benchmark", &args.program), ("the components", &args.components)] {
-        if !path.exists() {
-            return Err(format!("{what} is not at {}; run it as: make bench-mpi", path.display()));
+    let (mpi, all) = args.family();
+    let make = if args.netmod.is_some() { "make bench-mpich" } else { "make bench-mpi" };
+    let needed = [
+        ("the benchmark", Some(&args.program)),
+        ("the components", args.components.as_ref()),
+        ("the benchmark of our MPICH", args.netmod.as_ref()),
+    ];
+    for (what, path) in needed {
+        if let Some(path) = path.filter(|path| !path.exists()) {
+            return Err(format!("{what} is not at {}; run it as: {make}", path.display()));
         }
     }
     let fits = |stack: &&Stack| !(args.created || args.crowd) || stack.creates;
-    let stacks = mpirun::chosen(STACKS.iter().filter(fits), &args.stack)?;
+    let stacks = mpirun::chosen(all.iter().filter(fits), &args.stack)?;
     let bar = match args.json {
         true => indicatif::ProgressBar::hidden(),
         false => output::progress(args.rounds * stacks.len() as u32, String::new()),
@@ -162,7 +186,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     }
     bar.finish_and_clear();
     let (ranks, windows) = (args.ranks(), args.windows());
-    let report = Report { ranks, windows, figures: compare(&stacks, &runs), stacks: runs };
+    let figures = compare(args, &stacks, &runs);
+    let report = Report { mpi, ranks, windows, figures, stacks: runs };
     let mut out = Vec::new();
     if args.json {
         let text = serde_json::to_string_pretty(&report).map_err(|e| e.to_string())?;
@@ -200,14 +225,23 @@ fn once(
         Ok(session) => session,
         Err(why) => return failed(why, None),
     };
-    let mut command = session.mpirun(stack, &args.components, args.ranks());
+    let (mut command, program) = match (&args.netmod, &args.components) {
+        (Some(ours), _) => {
+            let program = if stack.ours { ours } else { &args.program };
+            (mpirun::mpiexec(stack, args.ranks()), program)
+        }
+        (None, Some(components)) => {
+            (session.mpirun(stack, components, args.ranks()), &args.program)
+        }
+        (None, None) => return failed("--components or --netmod is missing".into(), None),
+    };
     let half = match args {
         Args { created: true, .. } => "created",
         Args { crowd: true, .. } => "crowd",
         _ => stack.half,
     };
     command
-        .arg(&args.program)
+        .arg(program)
         .args([args.slice.to_string(), args.samples.to_string(), half.to_owned()])
         .args(omitted);
     let outcome = mpirun::run(command, args.limit);
@@ -264,10 +298,11 @@ const NAMES: [&str; 33] = [
     "fences_1000_gets_us",
 ];
 
-fn compare(stacks: &[&Stack], runs: &BTreeMap<&'static str, Run>) -> Vec<Figure> {
+fn compare(args: &Args, stacks: &[&Stack], runs: &BTreeMap<&'static str, Run>) -> Vec<Figure> {
+    let first = &args.family().1[0];
     let value = |stack: &Stack, name: &str| runs.get(stack.name)?.figures.get(name).copied();
     let figure = |name: &str| {
-        let ours = value(&STACKS[0], name);
+        let ours = value(first, name);
         let mut best: Option<(f64, &'static str)> = None;
         for stack in stacks.iter().filter(|stack| !stack.ours) {
             if let Some(v) = value(stack, name)
@@ -277,7 +312,10 @@ fn compare(stacks: &[&Stack], runs: &BTreeMap<&'static str, Run>) -> Vec<Figure>
             }
         }
         let ratio = ours.zip(best).map(|(ours, (best, _))| ours / best);
-        let bound = BOUNDS.iter().find(|(n, _)| *n == name).map(|(_, bound)| *bound);
+        let bound = match args.netmod {
+            Some(_) => Some(BOUND_OF_MPICH),
+            None => BOUNDS.iter().find(|(n, _)| *n == name).map(|(_, bound)| *bound),
+        };
         let meets = |(r, b): (f64, f64)| if lower_is_better(name) { r <= b } else { r >= b };
         Figure {
             name: name.to_owned(),
@@ -295,15 +333,19 @@ fn compare(stacks: &[&Stack], runs: &BTreeMap<&'static str, Run>) -> Vec<Figure>
 }
 
 impl Report {
+    fn title(&self) -> &'static str {
+        match self.mpi {
+            "MPICH" => "MPI programs on the distribution's MPICH and on one with our netmod",
+            _ => "MPI programs on Open MPI's own components and on ours",
+        }
+    }
+
     fn print(&self, stacks: &[&Stack], out: &mut impl Write) -> std::io::Result<()> {
         let mut heads = vec!["figure"];
         heads.extend(stacks.iter().map(|stack| stack.name));
         heads.extend(["ours /\nbest", "should\nbe"]);
         let mut table = Table::new(&heads);
-        table.title(format!(
-            "MPI programs on Open MPI's own components and on ours, {} ranks, one node",
-            self.ranks
-        ));
+        table.title(format!("{}, {} ranks, one node", self.title(), self.ranks));
         table.title(format!("Windows over {}", self.windows));
         table.title("8 bytes, rates with 64 under way, bandwidth of 1 MiB; the best of all runs");
         table.title(
@@ -333,7 +375,7 @@ impl Report {
         table.print(out)
     }
 
-    /// Speed of every stack, the best of Open MPI's own being 1.
+    /// Speed of every stack, the best of those that are not ours being 1.
     fn draw(&self, stacks: &[&Stack], path: &Path) -> Result<(), String> {
         let names: Vec<&str> = self.figures.iter().map(|f| f.name.as_str()).collect();
         let speed = |stack: &Stack, figure: &Figure| {
@@ -348,8 +390,7 @@ impl Report {
             .iter()
             .map(|&stack| (stack.name, self.figures.iter().map(|f| speed(stack, f)).collect()))
             .collect();
-        let title = "MPI on Open MPI's own components and on Rankway";
-        plot::bars(path, title, &names, &series, "speed, the best of Open MPI's own = 1")
-            .map_err(|e| e.to_string())
+        let axis = format!("speed, the best of {}'s own = 1", self.mpi);
+        plot::bars(path, self.title(), &names, &series, &axis).map_err(|e| e.to_string())
     }
 }

@@ -1,4 +1,5 @@
-//! Open MPI's mpirun: two ranks of a program over a choice of its components.
+//! Launchers of MPI programs: some ranks of one over a choice of Open MPI's components
+//! by its mpirun, or over an MPICH by Hydra's mpiexec.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -6,10 +7,10 @@ use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A choice of components.
+/// A choice of Open MPI's components, or an MPICH.
 pub(crate) struct Stack {
     pub(crate) name: &'static str,
-    /// MCA parameters and their values.
+    /// MCA parameters and their values; for MPICH variables of the environment.
     pub(crate) flags: &'static str,
     /// What it is for: "two"-sided calls, "one"-sided ones, or "both".
     pub(crate) half: &'static str,
@@ -66,6 +67,19 @@ pub(crate) const STACKS: [Stack; 9] = [
     Stack { name: "osc-ucx", flags: UCX, half: "one", creates: true, ours: false },
 ];
 
+/// MPICH with our netmod, by itself and over UCX, and the distribution's.
+pub(crate) const MPICH: [Stack; 3] = [
+    Stack { name: "netmod", flags: "", half: "both", creates: true, ours: true },
+    Stack {
+        name: "netmod-ucx",
+        flags: "RANKWAY_NETMOD ucx",
+        half: "both",
+        creates: true,
+        ours: true,
+    },
+    Stack { name: "mpich", flags: "", half: "both", creates: true, ours: false },
+];
+
 /// Without the last two Open MPI takes UCX with InfiniBand only.
 const UCX: &str = "pml ucx, osc ucx, opal_common_ucx_tls any, opal_common_ucx_devices any";
 
@@ -82,6 +96,16 @@ pub(crate) fn chosen<'a>(
         return Err(format!("no stack '{unknown}'; there are {}", there.join(", ")));
     }
     Ok(all.filter(|stack| names.is_empty() || names.iter().any(|n| n == stack.name)).collect())
+}
+
+/// An mpiexec of so many ranks over an MPICH, to which the program is to be added.
+pub(crate) fn mpiexec(stack: &Stack, ranks: u32) -> Command {
+    let mut command = Command::new("mpiexec.hydra");
+    for (name, value) in stack.flags.split(", ").filter_map(|flag| flag.split_once(' ')) {
+        command.args(["-genv", name, value]);
+    }
+    command.args(["-n", &ranks.to_string()]);
+    command
 }
 
 /// Where an mpirun keeps its session: one that ends removes what all of a user
@@ -131,17 +155,18 @@ impl Drop for Session {
 pub(crate) struct Outcome {
     /// What it printed.
     pub(crate) out: String,
-    /// Why it failed, in Open MPI's own words.
+    /// Why it failed, in the MPI's own words.
     pub(crate) result: Result<(), String>,
 }
 
-/// Runs an mpirun to its end, `limit` seconds at most.
+/// Runs a launcher to its end, `limit` seconds at most.
 pub(crate) fn run(mut command: Command, limit: u64) -> Outcome {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(e) => {
-            return Outcome { out: String::new(), result: Err(format!("mpirun.openmpi: {e}")) };
+            let launcher = command.get_program().display();
+            return Outcome { out: String::new(), result: Err(format!("{launcher}: {e}")) };
         }
     };
     let (out, err) = (listen(child.stdout.take()), listen(child.stderr.take()));

@@ -144,6 +144,10 @@ fn what_is_chosen_can_do_what_is_needed() {
     if let Some(shm) = providers.iter().find(|p| p["name"] == "shm") {
         assert_eq!((&shm["max_peers"], &shm["node_local"]), (&256.into(), &true.into()));
     }
+    for provider in providers {
+        let tcp = provider["name"].as_str().is_some_and(|name| name.contains("tcp"));
+        assert_eq!(provider["delivers"], tcp, "{provider}");
+    }
 }
 
 #[test]

@@ -51,7 +51,10 @@ fn whole(info: &Info, width: usize, out: &mut impl Write) -> io::Result<()> {
 
     if !info.ucx_transports.is_empty() {
         let all = info.ucx_transports.join(" ");
-        writeln!(out, "#\n# UCX's transports and devices (UCX_TLS, UCX_NET_DEVICES)\n{all}")?;
+        writeln!(
+            out,
+            "#\n# UCX's transports and devices (UCX_TLS, UCX_NET_DEVICES), with its own flush\n{all}"
+        )?;
     }
 
     writeln!(
@@ -103,6 +106,7 @@ fn providers(info: &Info, width: usize, out: &mut impl Write) -> io::Result<()> 
         "version",
         "RMA",
         "inject",
+        "flush\nasks",
         "longest\nmessage",
         "key\nbytes",
         "progress",
@@ -122,6 +126,7 @@ fn providers(info: &Info, width: usize, out: &mut impl Write) -> io::Result<()> 
             p.version.clone(),
             if p.rma { "yes" } else { "no" }.into(),
             count(p.inject_size as u64),
+            if p.delivers { "copied (2)" } else { "all" }.into(),
             message(p.max_message),
             p.key_size.to_string(),
             p.progress.into(),
@@ -132,6 +137,12 @@ fn providers(info: &Info, width: usize, out: &mut impl Write) -> io::Result<()> 
     }
     if info.providers.iter().any(|p| p.only_by_name) {
         table.note("(1) taken only when named, with RANKWAY_PROVIDER or FI_PROVIDER");
+    }
+    if info.providers.iter().any(|p| p.delivers) {
+        table.note(
+            "(2) a flush reads back from targets of puts up to the inject size; others are over when \
+             they complete",
+        );
     }
     table.print_within(width, out)
 }

@@ -4,7 +4,7 @@
 use super::bindings as sys;
 use super::constants::SHM_PEERS;
 use super::select::{
-    LOCAL_MR, NETWORK_MR, ONLY_BY_NAME, RMA, Request, entries, is_node_local, name_of,
+    LOCAL_MR, NETWORK_MR, ONLY_BY_NAME, RMA, Request, delivers, entries, is_node_local, name_of,
     open_library, query, select,
 };
 use crate::netmod::NetError;
@@ -28,6 +28,9 @@ pub struct Provider {
     pub only_by_name: bool,
     /// Longest put that may be copied at the call, bytes.
     pub inject_size: usize,
+    /// A put that is not copied at the call is over at the target when it completes; a
+    /// flush reads back from the others' targets alone, else from all.
+    pub delivers: bool,
     /// Longest single operation, bytes.
     pub max_message: usize,
     /// Modes of memory registration that it asks for, without the `FI_MR_`
@@ -109,6 +112,7 @@ unsafe fn read(info: NonNull<sys::fi_info>, rma: bool) -> Provider {
         node_local: is_node_local(&name),
         only_by_name: ONLY_BY_NAME.contains(&core),
         inject_size: tx.inject_size,
+        delivers: delivers(&name),
         max_message: ep.max_msg_size,
         mr_mode: mr_mode_names(domain.mr_mode),
         key_size: domain.mr_key_size,

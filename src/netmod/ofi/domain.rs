@@ -5,7 +5,7 @@ use super::constants::{COPIED, MAX_IOV, MAX_NAME, PACKET};
 use super::ffi::{self, Library};
 use super::gate::Setup;
 use super::lock_reaper::LockReaper;
-use super::select::{Info, Request, open_library, select};
+use super::select::{Info, Request, delivers, open_library, select};
 use super::shm;
 use super::stale_keys::StaleKeys;
 use crate::netmod::{Caps, Costs, NetError, Netmod, Op, Type, limits};
@@ -110,9 +110,7 @@ impl Domain {
             max_message: ep.max_msg_size,
             max_peers: if provider == "shm" { shm::max_peers() } else { u32::MAX },
             node_queues: provider == "shm",
-            // (The target answers when it has read all from the stream; that of a network
-            // card says that the card has it.)
-            delivers: provider.contains("tcp"),
+            delivers: delivers(&provider),
             virtual_addresses: mr_mode & sys::FI_MR_VIRT_ADDR != 0,
             provider_keys: mr_mode & sys::FI_MR_PROV_KEY != 0,
             key_size: dom.mr_key_size,

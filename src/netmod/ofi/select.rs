@@ -126,6 +126,12 @@ pub(super) fn is_node_local(name: &str) -> bool {
     matches!(name, "shm" | "sm2")
 }
 
+/// See [`Caps::delivers`](crate::netmod::Caps::delivers): over tcp the target answers when
+/// it has read all from the stream; that of a network card says that the card has it.
+pub(super) fn delivers(name: &str) -> bool {
+    name.contains("tcp")
+}
+
 /// `asked` names `name`, or its core below a utility layer.
 fn matches_name(asked: &str, name: &str) -> bool {
     asked == name || name.split(';').next() == Some(asked)
