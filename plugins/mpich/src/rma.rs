@@ -138,30 +138,26 @@ impl rkw_rma {
         held.open().check_passive()?;
         // SAFETY: [MPI], [BUF].
         let mut pending = unsafe { self.begin(held)? };
-        let mut poll = move || {
+        let mut test = move || {
             held.enter(|_| {
                 let tested = pending.as_mut().map_or(Ok(true), Pending::test);
                 if let Ok(false) = tested {
                     return None;
                 }
                 pending = None;
-                Some(answer(tested.map(drop).map_err(Refusal::from)))
+                Some(tested.map(drop).map_err(Refusal::from))
             })
         };
-        let ended = poll();
+        let ended = test().transpose()?.is_some();
         // SAFETY: [MPI]: the window's, and the caller's place.
-        unsafe { *self.request = host::rkw_host_request(ended.is_some().into()) };
-        match ended {
-            Some(code) if code != Answer::Done as c_int => {
-                Err(Refusal(Answer::Argument, "an operation with a request failed".into()))
-            }
-            Some(_) => Ok(()),
-            None => {
-                // SAFETY: written above.
-                held.keep(unsafe { *self.request }, Box::new(poll));
-                Ok(())
-            }
+        let request = unsafe {
+            *self.request = host::rkw_host_request(ended.into());
+            *self.request
+        };
+        if !ended {
+            held.keep(request, Box::new(move || test().map(answer)));
         }
+        Ok(())
     }
 
     /// Begins it; what is under way, if anything is.
