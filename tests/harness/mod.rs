@@ -178,7 +178,8 @@ pub fn content(output: &Output) -> Result {
 }
 
 /// Jobs at a time, on two processors: of all scenarios some third waits for a clock.
-pub const JOBS: usize = 4;
+/// Those that compute throughout get slower by more than two.
+pub const JOBS: usize = 3;
 
 /// Returns true if this process was started to play a scenario.
 pub fn in_scenario() -> bool {
@@ -192,12 +193,17 @@ pub fn main(scenarios: Vec<Scenario>) -> ExitCode {
 
 /// The same, with tests that are no jobs of this binary.
 pub fn main_with(scenarios: Vec<Scenario>, others: Vec<Trial>) -> ExitCode {
+    main_of(scenarios, others, JOBS)
+}
+
+/// The same, so many at a time.
+pub fn main_of(scenarios: Vec<Scenario>, others: Vec<Trial>, jobs: usize) -> ExitCode {
     if let Ok(name) = std::env::var(SCENARIO) {
         let mine = scenarios.iter().find(|s| s.name == name);
         return mine.expect("a scenario of this binary").play();
     }
     let mut arguments = Arguments::from_args();
-    arguments.test_threads = arguments.test_threads.or(Some(JOBS));
+    arguments.test_threads = arguments.test_threads.or(Some(jobs));
     let trials = scenarios.into_iter().map(Scenario::trial).chain(others).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }

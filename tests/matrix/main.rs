@@ -45,5 +45,6 @@ fn main() -> ExitCode {
         eprintln!("{}={seed}", job::SEED);
         let _ = std::fs::remove_dir_all(networks::TRACES);
     }
-    harness::main(networks::all().iter().flat_map(|n| job::scenarios(n, seed)).collect())
+    let all = networks::all().iter().flat_map(|n| job::scenarios(n, seed)).collect();
+    harness::main_of(all, Vec::new(), 2)
 }
