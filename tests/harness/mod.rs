@@ -19,7 +19,8 @@ pub use bodies::{Opens, Over, add, in_threads, leave_together, panic_of, pattern
 pub use dice::Dice;
 pub use networks::{Far, cannot_join, join, sent};
 pub use processes::{
-    OWN_SESSION, Result, bounded, bounded_for, die, ended, gone, group, leftovers, signal, told,
+    OWN_SESSION, Result, bounded, bounded_for, die, ended, gone, group, leftovers, signal,
+    stacks_of, told,
 };
 pub use watched::{CANARY, Watched};
 pub use windows::{ALLOCATED, CREATED, DIRECT, Held, PROVIDED, make, own};

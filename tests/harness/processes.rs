@@ -84,8 +84,6 @@ pub fn bounded_for(
 /// installed (`ci/deps --gdb`).
 fn stacks(leader: u32) -> String {
     const PROCESSES: usize = 8;
-    const WORDS: [&str; 8] =
-        ["-k", "1", "20", "gdb", "-batch", "-nx", "-ex", "thread apply all bt 32"];
     let mut text = String::new();
     let mut job = group(leader);
     let mut seen = 0;
@@ -96,15 +94,23 @@ fn stacks(leader: u32) -> String {
     }
     // What the launchers started comes last, and is what there is to see.
     for &pid in job.iter().rev().filter(|&&pid| pid != leader).take(PROCESSES) {
-        let mut gdb = Command::new("timeout");
-        let gdb = gdb.args(WORDS).args(["-p", &pid.to_string()]).stdin(Stdio::null());
-        let said = match gdb.output() {
-            Ok(output) if output.status.code() != Some(NO_PROGRAM) => output.stdout,
-            _ => return "--- no stacks: gdb is not installed\n".to_owned(),
-        };
-        text += &format!("--- stacks of {pid}\n{}", String::from_utf8_lossy(&said));
+        text += &stacks_of(pid);
     }
     text
+}
+
+/// Where the threads of a process stand.
+pub fn stacks_of(pid: u32) -> String {
+    const WORDS: [&str; 8] =
+        ["-k", "1", "20", "gdb", "-batch", "-nx", "-ex", "thread apply all bt 32"];
+    let mut gdb = Command::new("timeout");
+    let gdb = gdb.args(WORDS).args(["-p", &pid.to_string()]).stdin(Stdio::null());
+    match gdb.output() {
+        Ok(output) if output.status.code() != Some(NO_PROGRAM) => {
+            format!("--- stacks of {pid}\n{}", String::from_utf8_lossy(&output.stdout))
+        }
+        _ => format!("--- no stacks of {pid}: gdb is not installed\n"),
+    }
 }
 
 /// What timeout(1) ends with where there is no such program.

@@ -2,9 +2,11 @@
 
 use super::factors::Completion;
 use super::program::{Enclosed, Step};
+use crate::harness::stacks_of;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 /// The variable that names the file where the number of the case under way is
@@ -37,8 +39,17 @@ impl std::fmt::Display for Doing {
 struct State {
     number: usize,
     name: String,
-    doing: Doing,
+    /// By thread.
+    doing: Vec<(ThreadId, Doing)>,
     since: Option<Instant>,
+}
+
+impl State {
+    /// What each thread does.
+    fn doing(&self) -> String {
+        let all = self.doing.iter().map(|(_, doing)| doing.to_string());
+        all.collect::<Vec<_>>().join("; beside ")
+    }
 }
 
 pub struct Watch {
@@ -49,7 +60,7 @@ pub struct Watch {
 impl Watch {
     /// Ends the process, and says why, if a case takes too long.
     pub fn new(rank: u32) -> Watch {
-        let state = State { number: 0, name: String::new(), doing: Doing::Word(""), since: None };
+        let state = State { number: 0, name: String::new(), doing: Vec::new(), since: None };
         let state = Arc::new(Mutex::new(state));
         let watched = Arc::clone(&state);
         std::thread::spawn(move || {
@@ -57,8 +68,9 @@ impl Watch {
                 std::thread::sleep(Duration::from_millis(250));
                 let s = watched.lock().unwrap_or_else(PoisonError::into_inner);
                 if s.since.is_some_and(|since| since.elapsed() > LIMIT) {
-                    let State { number, name, doing, .. } = &*s;
-                    eprintln!("HANGS case {number} ({name}): rank {rank}: {doing}");
+                    let State { number, name, .. } = &*s;
+                    eprintln!("HANGS case {number} ({name}): rank {rank}: {}", s.doing());
+                    eprintln!("{}", stacks_of(std::process::id()));
                     // SAFETY: nobody counts on what this process would do yet.
                     unsafe { libc::_exit(3) };
                 }
@@ -75,18 +87,24 @@ impl Watch {
         }
         let mut s = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         (s.number, s.since) = (number, Some(Instant::now()));
+        s.doing.clear();
         s.name.clear();
         s.name.push_str(name);
     }
 
     pub fn now(&self, doing: Doing) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).doing = doing;
+        let me = thread::current().id();
+        let mut s = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match s.doing.iter_mut().find(|(thread, _)| *thread == me) {
+            Some((_, last)) => *last = doing,
+            None => s.doing.push((me, doing)),
+        }
     }
 
     /// What is under way, in a message's words.
     pub fn case(&self) -> String {
         let s = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        format!("{} ({}): {}", s.number, s.name, s.doing)
+        format!("{} ({}): {}", s.number, s.name, s.doing())
     }
 
     pub fn rests(&self) {
