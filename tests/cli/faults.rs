@@ -145,7 +145,6 @@ fn main() -> ExitCode {
         command("FI_PROVIDER", &[("FI_PROVIDER", "nosuch")], &["FI_PROVIDER"]),
     ];
     let mut arguments = Arguments::from_args();
-    // Jobs are several processes each; two cores do not get faster by more.
-    arguments.test_threads = arguments.test_threads.or(Some(2));
+    arguments.test_threads = arguments.test_threads.or(Some(processes::JOBS));
     libtest_mimic::run(&arguments, trials).exit_code()
 }

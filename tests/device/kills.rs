@@ -217,7 +217,7 @@ fn run_one(row: &'static str, network: &'static Network, seed: u64, stacks: bool
     command.envs(network.env.iter().copied());
     let ended = harness::bounded_for(command, LIMIT, |group| {
         if stacks {
-            show_stacks(group)
+            harness::group(group).into_iter().for_each(|pid| eprint!("{}", harness::stacks_of(pid)))
         }
     });
     let fault = match ended {
@@ -254,17 +254,6 @@ fn judge(output: &Output, seed: u64) -> std::result::Result<(), &'static str> {
         return Err("other");
     }
     if said.lines().any(|line| line.starts_with("left: ")) { Err("left") } else { Ok(()) }
-}
-
-/// Where the processes of a job that hangs are.
-fn show_stacks(group: u32) {
-    for pid in harness::group(group) {
-        let mut gdb = Command::new("gdb");
-        gdb.args(["-p", &pid.to_string(), "-batch", "-ex", "thread apply all bt 30"]);
-        if let Ok(output) = gdb.output() {
-            eprintln!("--- process {pid}\n{}", String::from_utf8_lossy(&output.stdout));
-        }
-    }
 }
 
 /// What `make test-kills` was asked for.

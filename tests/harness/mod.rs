@@ -19,7 +19,7 @@ pub use bodies::{Opens, Over, add, in_threads, leave_together, panic_of, pattern
 pub use dice::Dice;
 pub use networks::{Far, cannot_join, join, sent};
 pub use processes::{
-    OWN_SESSION, Result, bounded, bounded_for, die, ended, gone, group, leftovers, signal,
+    JOBS, OWN_SESSION, Result, bounded, bounded_for, die, ended, gone, group, leftovers, signal,
     stacks_of, told,
 };
 pub use watched::{CANARY, Watched};
@@ -177,10 +177,6 @@ pub fn content(output: &Output) -> Result {
         Err(format!("the job ended with {}", output.status))
     }
 }
-
-/// Jobs at a time, on two processors: of all scenarios some third waits for a clock.
-/// Those that compute throughout get slower by more than two.
-pub const JOBS: usize = 3;
 
 /// Returns true if this process was started to play a scenario.
 pub fn in_scenario() -> bool {

@@ -113,6 +113,10 @@ pub fn stacks_of(pid: u32) -> String {
     }
 }
 
+/// Jobs at a time, on two processors: of all scenarios some third waits for a clock.
+/// Those that compute throughout get slower by more than two.
+pub const JOBS: usize = 3;
+
 /// What timeout(1) ends with where there is no such program.
 const NO_PROGRAM: i32 = 127;
 
