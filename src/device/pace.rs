@@ -6,13 +6,17 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+/// Ticks of the processor's clock, about 0.2 us.
+const MOMENT: u64 = 500;
+
 /// What a context knows of its last polls.
 #[derive(Default)]
 pub(super) struct Pace {
     /// Packets and completions so far; wraps.
     events: Cell<u64>,
-    /// Polls of the providers; wraps.
+    /// Polls of the providers, those a moment apart; wraps.
     polls: Cell<u32>,
+    last_counted: Cell<u64>,
     /// Those that found nothing, in a row.
     empty_polls: Cell<u32>,
     /// Polls in a row that left the providers out.
@@ -35,7 +39,8 @@ impl Pace {
         self.events.get()
     }
 
-    /// Polls of the providers so far; wraps.
+    /// Polls of the providers so far, of those in one moment one; wraps. So waits that count
+    /// them go on for the same time whether the providers are quiet or not.
     #[inline]
     pub(super) fn polls(&self) -> u32 {
         self.polls.get()
@@ -50,8 +55,6 @@ impl Pace {
         const QUIET: u32 = 64;
         /// Polls with packets between two of the providers.
         const SKIPS: u32 = 16;
-        /// Ticks of the processor's clock, about 0.2 us.
-        const MOMENT: u64 = 500;
         let skip = if came {
             self.skipped.get() < SKIPS
         } else {
@@ -83,7 +86,12 @@ impl Pace {
     /// A poll of the providers begins.
     #[inline]
     pub(super) fn begin_poll(&self) {
-        self.polls.set(self.polls.get().wrapping_add(1));
+        let now = ticks();
+        let counts = now == 0 || now.wrapping_sub(self.last_counted.get()) >= MOMENT;
+        if counts || self.is_crowded() {
+            self.polls.set(self.polls.get().wrapping_add(1));
+            self.last_counted.set(now);
+        }
     }
 
     /// A poll of the providers ended, before which there were `events`.

@@ -91,8 +91,10 @@ impl<N: Netmod> Context<N> {
         for transport in [Transport::Local, Transport::Network] {
             let Some((netmod, endpoint)) = self.endpoint(transport) else { continue };
             match netmod.poll(endpoint, |c| self.complete(c), arrived) {
+                Ok(true) => self.pace.count_event(),
+                Ok(false) => {}
                 Err(e @ NetError::Operation { .. }) => self.failures.add(NOBODY, e),
-                other => other?,
+                Err(e) => return Err(e.into()),
             }
         }
         if self.endpoints.has_retired() {

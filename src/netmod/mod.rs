@@ -534,7 +534,8 @@ pub trait Netmod: Send + Sync + Sized + 'static {
 
     /// Makes progress and hands out completions and the packets that arrived,
     /// head and body. Errors without a token come back as `Err`. `arrived` may
-    /// send and issue; it must not poll.
+    /// send and issue; it must not poll. Returns true where it is known that operations
+    /// of peers were carried out, of which nothing else tells here.
     ///
     /// # Errors
     /// [`NetError::Operation`] for a failed put that carried no token.
@@ -543,7 +544,7 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         endpoint: &Self::Endpoint,
         done: impl FnMut(Completion),
         arrived: impl FnMut(&[u8; HEAD], &[u8]),
-    ) -> Result<(), NetError>;
+    ) -> Result<bool, NetError>;
 
     /// The library's text for a negative answer of an operation.
     fn explain(&self, call: &'static str, code: isize) -> NetError;

@@ -118,10 +118,10 @@ impl Netmod for Null {
         endpoint: &Endpoint,
         mut done: impl FnMut(Completion),
         _: impl FnMut(&[u8; HEAD], &[u8]),
-    ) -> Result<(), NetError> {
+    ) -> Result<bool, NetError> {
         let tokens = std::mem::take(&mut *endpoint.done.borrow_mut());
         tokens.into_iter().for_each(|token| done(Completion { token, result: Ok(()) }));
-        Ok(())
+        Ok(false)
     }
 
     fn explain(&self, call: &'static str, code: isize) -> NetError {

@@ -360,7 +360,7 @@ impl<N: Library> Netmod for WithNode<N> {
         endpoint: &Self::Endpoint,
         done: impl FnMut(Completion),
         arrived: impl FnMut(&[u8; HEAD], &[u8]),
-    ) -> Result<(), NetError> {
+    ) -> Result<bool, NetError> {
         either!(
             self, endpoint,
             netmod => netmod.poll(endpoint, done, arrived),

@@ -46,6 +46,8 @@ const LAG: u32 = SLOTS / 4;
 const LAP: u64 = 1 << 63;
 /// In the first word: the body is in the place of the third word.
 const SHORT: u64 = 1 << 62;
+/// In the first word, written by the receiver: the body is what was asked for.
+const ANSWERED: u64 = 1 << 61;
 /// The longest body of such a packet.
 const SHORT_BYTES: usize = 8;
 /// How far ahead the sender asks for lines, which the receiver had last: far
@@ -82,6 +84,52 @@ struct Received {
 
 #[repr(C, align(64))]
 struct Count(AtomicU32);
+
+/// A packet whose body the receiver writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked(*mut u8);
+
+impl Asked {
+    /// The packet with this body.
+    pub(crate) fn of(body: *mut u8) -> Asked {
+        Asked(body)
+    }
+
+    pub(crate) fn body(self) -> *mut u8 {
+        self.0
+    }
+
+    /// # Safety
+    /// The packet's slots are this side's, or held ([`Writer::hold`]).
+    #[inline(always)]
+    unsafe fn first<'a>(self) -> &'a AtomicU64 {
+        // A short body is in the slot itself, others begin behind it.
+        let slot = self.0.map_addr(|body| (body - 1) & !(SLOT - 1));
+        // SAFETY: a word of the ring.
+        unsafe { AtomicU64::from_ptr(slot.cast()) }
+    }
+
+    /// The body is there: its sender may read it at once.
+    ///
+    /// # Safety
+    /// To be called by the receiver, before it gives back the slots.
+    #[inline]
+    pub(crate) unsafe fn answer(self) {
+        // SAFETY: the caller's. (Nobody else writes to it now.)
+        let first = unsafe { self.first() };
+        first.store(first.load(Ordering::Relaxed) | ANSWERED, Ordering::Release);
+    }
+
+    /// Returns true if [`Asked::answer`] was called.
+    ///
+    /// # Safety
+    /// To be called by the sender, while the slots are held.
+    #[inline]
+    pub(crate) unsafe fn is_answered(self) -> bool {
+        // SAFETY: the caller's.
+        unsafe { self.first() }.load(Ordering::Acquire) & ANSWERED != 0
+    }
+}
 
 /// What the next slot holds was not written by a [`Writer`]: nothing behind it
 /// can be trusted.
@@ -123,6 +171,8 @@ pub(crate) struct Writer {
     lap: Cell<u64>,
     /// Slots used so far, those left out at the end too; wraps.
     sent: Cell<u32>,
+    /// The same when the lap began, and with what has wrapped.
+    lap_began: Cell<(u32, u64)>,
     /// Slots from `at` on that are known to be free; the one behind them is the
     /// sender's too.
     space: Cell<u32>,
@@ -148,6 +198,7 @@ impl Writer {
             at: Cell::new(0),
             lap: Cell::new(0),
             sent: Cell::new(0),
+            lap_began: Cell::new((0, 0)),
             space: Cell::new(SLOTS - 1),
             held: Cell::new(None),
             soiled: Cell::new(0),
@@ -264,14 +315,26 @@ impl Writer {
         self.space.set(self.space.get() - need);
     }
 
-    /// A packet whose body of `len` bytes the receiver writes, in the ring: where. To be
-    /// read when it was taken, until when [`Writer::hold`] has to keep the slots, from the
-    /// count before.
-    pub(crate) fn ask(&self, first: u64, words: [u64; 3], len: usize) -> Option<*const u8> {
-        let mut body = std::ptr::null();
-        // SAFETY: nothing is written; longer ones are not sent.
-        let sent = len <= LONGEST && unsafe { self.put_with(first, words, len, |to| body = to) };
-        sent.then_some(body)
+    /// A packet whose body of `len` bytes the receiver writes, over what `fill` has written.
+    /// To be read when it is answered, until when [`Writer::hold`] has to keep the slots,
+    /// from the count before.
+    ///
+    /// # Safety
+    /// As [`Writer::put_with`].
+    pub(crate) unsafe fn ask(
+        &self,
+        first: u64,
+        words: [u64; 3],
+        len: usize,
+        fill: impl FnOnce(*mut u8),
+    ) -> Option<Asked> {
+        let mut asked = None;
+        let fill = |to: *mut u8| {
+            asked = Some(Asked(to));
+            fill(to);
+        };
+        // SAFETY: the caller's.
+        unsafe { self.put_with(first, words, len, fill) }.then_some(asked).flatten()
     }
 
     /// Keeps slots from a count of [`Writer::sent`] on as they are when they were taken,
@@ -283,6 +346,12 @@ impl Writer {
     /// Slots used so far; wraps.
     pub(crate) fn sent(&self) -> u32 {
         self.sent.get()
+    }
+
+    /// [`Writer::sent`] that does not wrap.
+    pub(crate) fn sent_ever(&self) -> u64 {
+        let (began, ever) = self.lap_began.get();
+        ever + u64::from(self.sent.get().wrapping_sub(began))
     }
 
     /// Slots that the receiver has given back; wraps. A [`SharedReader`] gives back all
@@ -330,6 +399,7 @@ impl Writer {
             let first = unsafe { &(*slots_in(self.ring).add(at as usize)).first };
             first.store(WRAP | lap, Ordering::Release);
             self.sent.set(self.sent.get().wrapping_add(left_out));
+            self.lap_began.set((self.sent.get(), self.sent_ever()));
             self.at.set(0);
             self.lap.set(lap ^ LAP);
         }

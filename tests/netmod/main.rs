@@ -14,6 +14,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let mut all = Vec::new();
     all.extend(netmod::all::<Node>("node", &[]));
+    let served = netmod::memory::served::<Node>;
+    all.push(harness::Scenario::new("node/a put that is carried out", 2, served));
+    let long = netmod::memory::long::<Node>;
+    all.push(harness::Scenario::new("node/long ones", 2, long));
     let absent = netmod::memory::absent_target::<Node>;
     all.push(harness::Scenario::new("node/a target that never polls", 2, absent));
     let absent = netmod::atomics::absent_target::<Node>;

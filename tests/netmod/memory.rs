@@ -177,6 +177,85 @@ pub fn wrong_key<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     p.boot.fence(&mut || drop(p.poll())).map_err(text)
 }
 
+/// A target's poll tells that it has carried out a put, which nothing else does.
+pub fn served<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let p = Pair::<N>::open(boot)?;
+    let x = Exposed::open(&p, "served", 8)?;
+    let data = bytes(5, 8);
+    if p.rank == 1 {
+        p.until("a put", || (x.read() == data).then_some(()))?;
+    } else {
+        let handle = N::inject_handle(&p.endpoint);
+        // SAFETY: the peer's memory holds them; copied within the call.
+        p.issue("inject", || unsafe {
+            N::inject(handle, data.as_ptr(), data.len(), p.dest, x.addr, x.key)
+        })?;
+    }
+    p.meet()?;
+    ensure!(p.served.get() == p.rank as usize, "{} polls carried out puts", p.served.get());
+    Ok(())
+}
+
+/// Long puts and gets of a target that polls all the time or now and then, with answers in
+/// the ring that nobody has looked at; and one beyond the target's memory.
+pub fn long<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const LEN: usize = 5 << 20;
+    const PUT: u64 = 1 << 40;
+    let p = Pair::<N>::open(boot)?;
+    let x = Exposed::open(&p, "long", LEN)?;
+    let mut token = 0;
+    let mut read = |at: u64, buf: &mut [u8]| -> Result<u64> {
+        token += 1;
+        let (buf, len, addr) = (buf.as_mut_ptr(), buf.len(), x.addr + at);
+        let op = Transfer { buf, len, dest: p.dest, addr, key: x.key, token };
+        // SAFETY: callers keep the buffers until their tokens come back.
+        p.issue("read", || unsafe { p.net.read(&p.endpoint, op) }).map(|_| token)
+    };
+    let pauses = [0, 30, 1000].map(Duration::from_micros);
+    for len in [16 << 10, 65_521, 1 << 20, LEN - 3] {
+        for pause in pauses {
+            if p.rank == 1 {
+                let mut failed = Ok(());
+                let mut poll = || {
+                    failed = std::mem::replace(&mut failed, Ok(())).and_then(|()| p.poll());
+                    let begun = Instant::now();
+                    while begun.elapsed() < pause {
+                        std::hint::spin_loop();
+                    }
+                };
+                p.boot.fence(&mut poll).map_err(text)?;
+                failed?;
+                continue;
+            }
+            let (data, mut back) = (bytes(len as u64, len), vec![0; len]);
+            let (mut before, mut between) = ([0; 8], [0; 8]);
+            let first = read(0, &mut before)?;
+            let (buf, addr) = (data.as_ptr(), x.addr + 3);
+            let op = Transfer { buf, len, dest: p.dest, addr, key: x.key, token: PUT };
+            // SAFETY: the buffer stays until the token comes back.
+            p.issue("write", || unsafe { p.net.write(&p.endpoint, op) })?;
+            p.wait("write", PUT)?;
+            p.flush()?;
+            let second = read(3, &mut between)?;
+            let last = read(3, &mut back)?;
+            for token in [last, second, first] {
+                p.wait("read", token)?;
+            }
+            ensure!(between == data[..8] && back == data, "{len} bytes differ");
+            p.boot.fence(&mut || drop(p.poll())).map_err(text)?;
+        }
+    }
+    if p.rank == 0 {
+        let mut back = vec![0; LEN];
+        let (buf, addr, token) = (back.as_mut_ptr(), x.addr + 1, PUT);
+        let op = Transfer { buf, len: LEN, dest: p.dest, addr, key: x.key, token };
+        // SAFETY: it is refused at once.
+        let rc = unsafe { p.net.read(&p.endpoint, op) };
+        ensure!(rc < 0 && rc != AGAIN, "a byte that is not there: {rc}");
+    }
+    p.meet()
+}
+
 /// A target that never polls: puts, gets and flushes of another do not wait for it, more of
 /// them than a ring holds.
 pub fn absent_target<N: Opens>(boot: Arc<dyn Boot>) -> Result {

@@ -5,7 +5,7 @@ use crate::ensure;
 use crate::harness::{Result, text};
 use rankway::boot::Boot;
 use rankway::netmod::{AGAIN, HEAD, NetError, PENDING};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,6 +23,8 @@ pub struct Pair<N: Opens> {
     pub inbox: RefCell<VecDeque<([u8; HEAD], Vec<u8>)>>,
     /// Tokens that came back.
     pub done: RefCell<BTreeMap<u64, std::result::Result<(), NetError>>>,
+    /// Polls that carried out operations of the peer.
+    pub served: Cell<usize>,
 }
 
 impl<N: Opens> Pair<N> {
@@ -35,7 +37,8 @@ impl<N: Opens> Pair<N> {
         let raw = boot.get(1 - rank, "netmod.addr").map_err(text)?;
         let dest = net.insert(&endpoint, &raw).map_err(text)?;
         let (inbox, done) = (RefCell::default(), RefCell::default());
-        Ok(Pair { boot, rank, net, endpoint, dest, inbox, done })
+        let served = Cell::new(0);
+        Ok(Pair { boot, rank, net, endpoint, dest, inbox, done, served })
     }
 
     /// Another endpoint of this process, that knows the same peer.
@@ -45,7 +48,8 @@ impl<N: Opens> Pair<N> {
         let dest = self.net.insert(&endpoint, &raw).map_err(text)?;
         let (boot, rank, net) = (Arc::clone(&self.boot), self.rank, Arc::clone(&self.net));
         let (inbox, done) = (RefCell::default(), RefCell::default());
-        Ok(Pair { boot, rank, net, endpoint, dest, inbox, done })
+        let served = Cell::new(0);
+        Ok(Pair { boot, rank, net, endpoint, dest, inbox, done, served })
     }
 
     pub fn poll(&self) -> Result {
@@ -56,7 +60,9 @@ impl<N: Opens> Pair<N> {
         let arrived = |head: &[u8; HEAD], body: &[u8]| {
             self.inbox.borrow_mut().push_back((*head, body.to_vec()))
         };
-        self.net.poll(&self.endpoint, done, arrived).map_err(text)
+        let served = self.net.poll(&self.endpoint, done, arrived).map_err(text)?;
+        self.served.set(self.served.get() + usize::from(served));
+        Ok(())
     }
 
     /// Polls until `ready` has something.

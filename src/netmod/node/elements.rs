@@ -71,6 +71,11 @@ pub(super) unsafe fn fill(op: &Atomic, to: *mut u8) {
     }
 }
 
+/// Returns true if something is fetched.
+pub(super) fn fetches(first: u64) -> bool {
+    first >> 8 & 0xf != 0
+}
+
 /// What the first word says is to be done; `None` where there is no such operation.
 pub(super) fn operation(first: u64) -> Option<(Kind, Type, Op)> {
     let kind = match first >> 8 & 0xf {

@@ -4,12 +4,12 @@ use super::Node;
 use super::bulk::Receive;
 use super::elements::{self, ELEMENTS};
 use super::offer::{self, OFFER, Origin};
-use super::peer::{Address, GET, PACKET, PUT, Peer, Rings};
+use super::peer::{self, Address, GET, PACKET, PUT, Peer, Rings};
 use super::table::Table;
 use crate::netmod::compute::Work;
 use crate::netmod::{Completion, HEAD, NetError};
 use crate::shm::bell::Sleeper;
-use crate::shm::ring::{Corrupt, Reader, SharedReader};
+use crate::shm::ring::{Asked, Corrupt, Reader, SharedReader};
 use crate::shm::segment::Shared;
 use std::cell::{Cell, RefCell};
 use std::os::fd::RawFd;
@@ -170,7 +170,7 @@ impl Endpoint {
         &self,
         mut done: impl FnMut(Completion),
         arrived: impl FnMut(&[u8; HEAD], &[u8]),
-    ) -> Result<(), NetError> {
+    ) -> Result<bool, NetError> {
         self.count_poll();
         if self.rings.claimed().load(Ordering::Acquire) != self.seen.get() {
             self.welcome();
@@ -200,9 +200,9 @@ impl Endpoint {
         polls.store(polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Carries out puts, and hands out packets.
-    fn serve(&self, mut arrived: impl FnMut(&[u8; HEAD], &[u8])) -> Result<(), Corrupt> {
-        let mut result = Ok(());
+    /// Carries out puts, and hands out packets. Returns true if there were puts.
+    fn serve(&self, mut arrived: impl FnMut(&[u8; HEAD], &[u8])) -> Result<bool, Corrupt> {
+        let mut result = Ok(false);
         for incoming in self.incoming.borrow_mut().iter_mut().filter(|i| !i.shut) {
             let mut served = Ok(0);
             if incoming.puts.has_some()
@@ -245,7 +245,12 @@ impl Endpoint {
                             }
                             _ => return false,
                         };
-                        refused |= !done;
+                        match peer::asks(first) {
+                            // SAFETY: before the slots are given back.
+                            true if done => unsafe { Asked::of(body).answer() },
+                            true => {}
+                            false => refused |= !done,
+                        }
                         if len > AT_ONCE {
                             held = None;
                         }
@@ -255,6 +260,7 @@ impl Endpoint {
                 drop(held);
                 // (That may have taken longer than origins wait: it is not absent.)
                 self.count_poll();
+                result = result.map(|_| true);
                 if refused {
                     role.refuse();
                 }

@@ -7,7 +7,8 @@
 //! | flush | waits until the ring is empty; a target that does not come to it in a few microseconds is spared it: the origin takes the ring's receiving end and copies what is left into the target's memory itself |
 //! | operation on elements | a packet in the same ring, carried out as a put is, under a lock of the target's elements |
 //! | long update of elements | a packet that says where the operands are, which the target reads from there; an origin whose target does not come to it does it by attaching to the target |
-//! | long put, get, with layouts too | one call of process_vm_writev(2) or process_vm_readv(2), whatever the target does |
+//! | long put, get | pieces in the ring while the target takes them, so that both sides copy; what is left, or all where it does not poll, by one call of process_vm_writev(2) or process_vm_readv(2) |
+//! | put, get with layouts | one call of these |
 //! | packet | a packet in another ring |
 //! | bulk message | one call of process_vm_writev(2), to where the receiver has said |
 //!
@@ -22,6 +23,7 @@
 mod bulk;
 mod elements;
 mod endpoint;
+mod long;
 mod offer;
 mod peer;
 mod table;
@@ -339,7 +341,7 @@ impl Netmod for Node {
         let Transfer { buf, len, dest, addr, key, token } = op;
         // SAFETY: [DEST].
         let peer = unsafe { peer_at(dest) };
-        if len <= INJECT && !peer.is_absent() {
+        if len <= INJECT && !peer.seems_absent() {
             return endpoint.start(peer, || peer.get(key, addr, (buf, len), token));
         }
         let list = [Iov { buf, len, addr }];
@@ -431,7 +433,7 @@ impl Netmod for Node {
         endpoint: &Endpoint,
         done: impl FnMut(Completion),
         arrived: impl FnMut(&[u8; HEAD], &[u8]),
-    ) -> Result<(), NetError> {
+    ) -> Result<bool, NetError> {
         endpoint.poll(done, arrived)
     }
 
@@ -446,8 +448,17 @@ impl Netmod for Node {
 /// # Safety
 /// \[ENDPOINT\], \[DEST\], \[BUF\] of each entry.
 unsafe fn copy(endpoint: &Endpoint, direction: Direction, op: &IovTransfer<'_>) -> isize {
-    // SAFETY: [DEST], [BUF].
-    match unsafe { peer_at(op.dest).copy(direction, op.key, op.list) } {
+    // SAFETY: [DEST].
+    let peer = unsafe { peer_at(op.dest) };
+    let done = match op.list {
+        // SAFETY: [BUF].
+        [iov] if iov.len <= long::LONGEST && !peer.seems_absent() => unsafe {
+            peer.transfer_long(direction, op.key, iov)
+        },
+        // SAFETY: [BUF].
+        list => unsafe { peer.copy(direction, op.key, list) },
+    };
+    match done {
         Ok(()) => {
             endpoint.end(op.token);
             0

@@ -11,7 +11,7 @@ use crate::process;
 use crate::shm::attach::{self, Copies, Direction};
 use crate::shm::bell::Bell;
 use crate::shm::element_lock::{ElementLock, Holder};
-use crate::shm::ring::{self, SharedReader, Writer};
+use crate::shm::ring::{self, Asked, SharedReader, Writer};
 use crate::shm::segment::{self, PAGE, Place, Segment};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -149,13 +149,25 @@ pub(super) const PUT: u64 = 1;
 pub(super) const GET: u64 = 2;
 pub(super) const PACKET: u64 = 3;
 
+/// Returns true if a packet of puts asks for something, which its body will be.
+#[inline]
+pub(super) fn asks(first: u64) -> bool {
+    match first & 0xff {
+        GET => true,
+        ELEMENTS => elements::fetches(first),
+        _ => false,
+    }
+}
+
 /// An operation that is not known to be done: all that was sent before `end`.
 pub(super) struct Awaited {
     begin: u32,
     end: u32,
+    /// `end` that does not wrap.
+    end_ever: u64,
     token: u64,
-    /// Of a get: where its bytes will be in the ring, where they go, how many.
-    result: Option<(*const u8, *mut u8, usize)>,
+    /// Of what asks: where the answer will be in the ring, where it goes, how many bytes.
+    result: Option<(Asked, *mut u8, usize)>,
 }
 
 /// Another process's endpoint, or this one's own.
@@ -163,25 +175,31 @@ pub(super) struct Peer {
     /// This process, as it takes locks of the peer's.
     me: Holder,
     pid: u32,
+    /// It is this process, which does not poll as long as it waits for itself.
+    own: bool,
     pidfd: OwnedFd,
     /// When it was last seen alive.
     seen: Cell<Instant>,
-    table: Table,
+    pub(super) table: Table,
     /// Held while elements of its memory are changed.
     element_lock: ElementLock,
     pub(super) puts: Writer,
     packets: Writer,
     /// The receiving end of `puts`: what the peer has no time for is carried out here.
-    carrier: SharedReader,
+    pub(super) carrier: SharedReader,
     /// What is being carried out, whose lists are kept.
     carried: RefCell<Carried>,
     /// Operations that the peer refused and that were told of.
     refused: Cell<u32>,
     /// In the order of their ends.
     awaited: RefCell<VecDeque<Awaited>>,
-    /// Its count of polls when last looked at, and when that was another.
+    /// Of what was sent before this count all is known to be done, or has a token.
+    pub(super) known: Cell<u64>,
+    /// Its count of polls when last looked at, when that was, and when it was another.
     polls: Cell<u32>,
+    looked: Cell<Instant>,
     polled: Cell<Instant>,
+    absent: Cell<bool>,
     /// Behind what points into it.
     rings: Rings,
 }
@@ -239,6 +257,7 @@ impl Peer {
         Ok(Peer {
             me,
             pid,
+            own: pid == sender,
             pidfd,
             seen: Cell::new(Instant::now()),
             table,
@@ -249,8 +268,11 @@ impl Peer {
             carried: RefCell::new(Carried::new(pid)),
             refused: Cell::new(0),
             awaited: RefCell::default(),
+            known: Cell::new(0),
             polls: Cell::new(0),
+            looked: Cell::new(Instant::now()),
             polled: Cell::new(Instant::now()),
+            absent: Cell::new(pid == sender),
             rings,
         })
     }
@@ -272,11 +294,11 @@ impl Peer {
     /// A get of at most [`ring::LONGEST`] bytes: 0, [`AGAIN`] or an error. The token
     /// comes from [`Peer::advance`].
     pub(super) fn get(&self, key: u64, offset: u64, into: (*mut u8, usize), token: u64) -> isize {
-        let begin = self.puts.sent();
-        let Some(from) = self.puts.ask(GET, [key, offset, 0], into.1) else {
-            return self.make_space();
-        };
-        self.awaits(begin, token, Some((from, into.0, into.1)));
+        let begin = self.begin();
+        // SAFETY: nothing is written; [LIMIT]: no longer than a packet.
+        let asked = unsafe { self.puts.ask(GET, [key, offset, 0], into.1, |_| ()) };
+        let Some(asked) = asked else { return self.make_space() };
+        self.awaits(begin, token, Some((asked, into.0, into.1)));
         0
     }
 
@@ -286,26 +308,21 @@ impl Peer {
     /// # Safety
     /// \[BUF\]; the operation is within [`elements::limit`].
     pub(super) unsafe fn operate(&self, op: &Atomic) -> isize {
-        let begin = self.puts.sent();
+        let begin = self.begin();
         let (first, len) = elements::encode(op);
         if len > ring::LONGEST {
             // SAFETY: the caller's.
             return unsafe { self.offer(op) };
         }
-        let mut body = std::ptr::null();
-        let fill = |to: *mut u8| {
-            body = to;
-            // SAFETY: [BUF]; a place for the body.
-            unsafe { elements::fill(op, to) };
-        };
+        // SAFETY: [BUF]; a place for the body.
+        let fill = |to: *mut u8| unsafe { elements::fill(op, to) };
         // SAFETY: [LIMIT]: no longer than a packet.
-        if !unsafe { self.puts.put_with(first, [op.key, op.addr, 0], len, fill) } {
-            return self.make_space();
-        }
+        let asked = unsafe { self.puts.ask(first, [op.key, op.addr, 0], len, fill) };
+        let Some(asked) = asked else { return self.make_space() };
         if op.kind == Kind::Update {
             return 0;
         }
-        self.awaits(begin, op.token, Some((body, op.result, op.count * op.ty.size())));
+        self.awaits(begin, op.token, Some((asked, op.result, op.count * op.ty.size())));
         PENDING
     }
 
@@ -387,15 +404,30 @@ impl Peer {
     /// The token comes back from [`Peer::advance`] when all that was put is in the peer's
     /// memory.
     pub(super) fn flush(&self, token: u64) {
-        self.awaits(self.puts.sent(), token, None);
+        self.awaits(self.begin(), token, None);
     }
 
-    fn awaits(&self, begin: u32, token: u64, result: Option<(*const u8, *mut u8, usize)>) {
+    /// What was sent before an operation.
+    fn begin(&self) -> (u32, u64) {
+        (self.puts.sent(), self.puts.sent_ever())
+    }
+
+    /// What was sent since has a token.
+    fn awaits(
+        &self,
+        (begin, begin_ever): (u32, u64),
+        token: u64,
+        result: Option<(Asked, *mut u8, usize)>,
+    ) {
+        let (end, end_ever) = self.begin();
+        if self.known.get() == begin_ever {
+            self.known.set(end_ever);
+        }
         let mut awaited = self.awaited.borrow_mut();
         if awaited.is_empty() {
             self.puts.hold(Some(begin));
         }
-        awaited.push_back(Awaited { begin, end: self.puts.sent(), token, result });
+        awaited.push_back(Awaited { begin, end, end_ever, token, result });
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -439,21 +471,38 @@ impl Peer {
         }
     }
 
+    /// How an operation ended, if it has.
+    fn result(&self, of: &Awaited) -> Option<Result<(), Error>> {
+        let refused = match of.result {
+            Some((asked, to, len)) => {
+                // SAFETY: held since it was asked for. (What is taken and not answered then
+                // was refused.)
+                let answered = unsafe {
+                    asked.is_answered()
+                        || self.puts.has_taken(of.end).then(|| asked.is_answered())?
+                };
+                if answered {
+                    // SAFETY: [BUF]; held.
+                    unsafe { to.copy_from_nonoverlapping(asked.body(), len) };
+                }
+                !answered
+            }
+            None if !self.puts.has_taken(of.end) => return None,
+            None => {
+                self.known.set(of.end_ever);
+                let count = self.carrier.refused();
+                self.refused.replace(count) != count
+            }
+        };
+        Some(if refused { Err(Error(libc::ENOKEY)) } else { Ok(()) })
+    }
+
     /// Hands out tokens of what was taken.
     fn take_done(&self, done: &mut impl FnMut(u64, Result<(), Error>)) {
         let mut awaited = self.awaited.borrow_mut();
-        while let Some(first) = awaited.front()
-            && self.puts.has_taken(first.end)
-        {
-            let count = self.carrier.refused();
-            let refused = self.refused.replace(count) != count;
-            if let Some((from, to, len)) = first.result
-                && !refused
-            {
-                // SAFETY: [BUF]; in the ring, where it is held.
-                unsafe { to.copy_from_nonoverlapping(from, len) };
-            }
-            done(first.token, if refused { Err(Error(libc::ENOKEY)) } else { Ok(()) });
+        while let Some(first) = awaited.front() {
+            let Some(result) = self.result(first) else { break };
+            done(first.token, result);
             awaited.pop_front();
         }
         self.puts.hold(awaited.front().map(|first| first.begin));
@@ -518,16 +567,22 @@ impl Peer {
         let Ok(mut role) = self.carrier.take() else { return Ok(false) };
         self.check_alive()?;
         let (mut carried, lock) = (self.carried.borrow_mut(), &self.element_lock);
-        let mut refused = false;
+        let (mut refused, mut answers) = (false, Vec::new());
         let drained = role.reader.poll_places(u32::MAX, |first, [key, offset, _], body, len| {
             let direction = match first & 0xff {
                 PUT => Direction::Into,
-                GET => Direction::Out,
+                GET => {
+                    answers.push(Asked::of(body));
+                    Direction::Out
+                }
                 ELEMENTS => {
                     // SAFETY: [BODY]: in the ring until the role is given back.
                     let Some(work) = (unsafe { elements::decode(first, body, len) }) else {
                         return false;
                     };
+                    if elements::fetches(first) {
+                        answers.push(Asked::of(body));
+                    }
                     match self.table.find(key, offset, work.1) {
                         // SAFETY: [BODY].
                         Some(there) => unsafe { carried.operate(lock, work, there) },
@@ -552,17 +607,35 @@ impl Peer {
             return Err(Error(libc::EPROTO));
         }
         done?;
-        if refused { Err(Error(libc::ENOKEY)) } else { Ok(true) }
+        if refused {
+            return Err(Error(libc::ENOKEY));
+        }
+        // SAFETY: before the role is given back.
+        answers.into_iter().for_each(|asked| unsafe { asked.answer() });
+        Ok(true)
     }
 
     /// Returns true if the peer has not polled for some time: what it is asked for is
     /// done sooner without it.
     pub(super) fn is_absent(&self) -> bool {
-        let polls = self.rings.polls().load(Ordering::Relaxed);
-        if polls != self.polls.replace(polls) {
-            self.polled.set(Instant::now());
+        /// A look takes the line of the count from the peer.
+        const BETWEEN_LOOKS: Duration = Duration::from_nanos(200);
+        let now = Instant::now();
+        if now.saturating_duration_since(self.looked.get()) >= BETWEEN_LOOKS {
+            self.looked.set(now);
+            let polls = self.rings.polls().load(Ordering::Relaxed);
+            if polls != self.polls.replace(polls) {
+                self.polled.set(now);
+            }
+            let silence = now.saturating_duration_since(self.polled.get());
+            self.absent.set(self.own || silence > PATIENCE);
         }
-        self.polled.get().elapsed() > PATIENCE
+        self.absent.get()
+    }
+
+    /// [`Peer::is_absent`], without a look at a peer that was there the last time.
+    pub(super) fn seems_absent(&self) -> bool {
+        self.absent.get() && self.is_absent()
     }
 
     /// Copies between this process and the region of a key; `list` has offsets.
@@ -591,9 +664,16 @@ impl Peer {
         copies.finish().map_err(|why| Error::of(&why))
     }
 
-    /// Returns true if nothing is to be waited for, nor told of.
+    /// Returns true if nothing is to be waited for, nor told of, but what has a token.
     pub(super) fn is_flushed(&self) -> bool {
-        self.puts.is_drained() && self.carrier.refused() == self.refused.get()
+        if self.known.get() != self.puts.sent_ever() {
+            let done = self.puts.is_drained() && self.carrier.refused() == self.refused.get();
+            if !done {
+                return false;
+            }
+            self.known.set(self.puts.sent_ever());
+        }
+        true
     }
 
     /// An error if the process has ended: its number may be another's soon.

@@ -428,7 +428,7 @@ impl Endpoint {
         &self,
         mut done: impl FnMut(Completion),
         mut arrived: impl FnMut(&[u8; HEAD], &[u8]),
-    ) -> Result<(), NetError> {
+    ) -> Result<bool, NetError> {
         const BATCH: usize = 16;
         let mut entries = [MaybeUninit::<sys::fi_cq_msg_entry>::uninit(); BATCH];
         if let Some(ring) = &self.ring {
@@ -459,7 +459,7 @@ impl Endpoint {
                 n => return Err(self.owner.explain("fi_cq_read", n)),
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     #[inline]

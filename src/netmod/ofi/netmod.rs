@@ -248,7 +248,7 @@ impl Netmod for Domain {
         endpoint: &Endpoint,
         done: impl FnMut(Completion),
         arrived: impl FnMut(&[u8; HEAD], &[u8]),
-    ) -> Result<(), NetError> {
+    ) -> Result<bool, NetError> {
         endpoint.poll(done, arrived)
     }
 

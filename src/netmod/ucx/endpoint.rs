@@ -197,10 +197,10 @@ impl Worker {
         &self,
         mut done: impl FnMut(Completion),
         arrived: impl FnMut(&[u8; HEAD], &[u8]),
-    ) -> Result<(), NetError> {
+    ) -> Result<bool, NetError> {
         let inner = &*self.inner;
         // SAFETY: the worker is open and polled by its owner; no callback of ours polls.
-        unsafe { (inner.f.ucp_worker_progress)(inner.worker) };
+        let events = unsafe { (inner.f.ucp_worker_progress)(inner.worker) };
         inner.arrivals.hand_on(arrived);
         if !inner.done.borrow().is_empty() {
             let mut list = inner.done.take();
@@ -221,7 +221,7 @@ impl Worker {
         let failure = inner.failures.borrow_mut().pop();
         match failure {
             Some((dest, status)) => Err(self.owner().operation_error(Some(dest), status)),
-            None => Ok(()),
+            None => Ok(events != 0),
         }
     }
 }

@@ -235,7 +235,7 @@ impl Netmod for Ucx {
         worker: &Worker,
         done: impl FnMut(Completion),
         arrived: impl FnMut(&[u8; HEAD], &[u8]),
-    ) -> Result<(), NetError> {
+    ) -> Result<bool, NetError> {
         worker.poll(done, arrived)
     }
 

@@ -368,7 +368,7 @@ mod tests {
             (): &(),
             mut complete: impl FnMut(Completion),
             _: impl FnMut(&[u8; HEAD], &[u8]),
-        ) -> Result<(), NetError> {
+        ) -> Result<bool, NetError> {
             let (tokens, ended) = &mut *self.others.lock().unwrap();
             for token in tokens.drain(..) {
                 *ended += 1;
@@ -377,7 +377,7 @@ mod tests {
             }
             match &self.reads {
                 Some(reads) if !reads.lock().unwrap().is_empty() => Err(self.explain("poll", -5)),
-                _ => Ok(()),
+                _ => Ok(false),
             }
         }
 

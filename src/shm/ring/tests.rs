@@ -114,8 +114,14 @@ fn receivers_take_turns_and_answers_are_held() {
                     };
                     let taken = role.reader.poll_places(7, |_, [n, ..], body, len| {
                         assert_eq!(n, due.load(Ordering::Relaxed));
-                        // SAFETY: the body's place.
-                        unsafe { body.write_bytes(n as u8, len) };
+                        // SAFETY: the body's place; the slots are given back later.
+                        unsafe {
+                            body.write_bytes(n as u8, len);
+                            // Some are read when they are answered, others when taken.
+                            if n % 3 != 0 {
+                                Asked::of(body).answer();
+                            }
+                        }
                         due.store(n + 1, Ordering::Relaxed);
                         true
                     });
@@ -128,25 +134,31 @@ fn receivers_take_turns_and_answers_are_held() {
         while n < MANY || !asked.is_empty() {
             let len = [8, 0, 100, 3][n as usize % 4];
             let begin = writer.sent();
-            match (n < MANY).then(|| writer.ask(1, [n, 0, 0], len)).flatten() {
-                Some(body) => {
-                    asked.push_back((n, begin, writer.sent(), body, len));
+            // SAFETY: writes nothing.
+            let ask = || unsafe { writer.ask(1, [n, 0, 0], len, |_| ()) };
+            match (n < MANY).then(ask).flatten() {
+                Some(one) => {
+                    asked.push_back((n, begin, writer.sent(), one, len));
                     n += 1;
                 }
                 None => std::thread::yield_now(),
             }
             writer.hold(asked.front().map(|&(_, begin, ..)| begin));
             // Late, so that the ring is full in between.
-            while let Some(&(m, _, end, body, len)) = asked.front()
-                && writer.has_taken(end)
+            while let Some(&(m, _, end, one, len)) = asked.front()
+                // SAFETY: held since.
+                && (unsafe { one.is_answered() } || writer.has_taken(end))
                 && (asked.len() > 50 || n == MANY)
             {
-                // SAFETY: held since.
-                let answer = unsafe { std::slice::from_raw_parts(body, len) };
+                // SAFETY: as above.
+                let (answered, answer) =
+                    unsafe { (one.is_answered(), std::slice::from_raw_parts(one.body(), len)) };
+                assert_eq!(answered, m % 3 != 0, "answer {m}");
                 assert!(answer.iter().all(|&byte| byte == m as u8), "answer {m}");
                 asked.pop_front();
             }
         }
+        assert!(writer.sent_ever() >= MANY && writer.sent_ever() as u32 == writer.sent());
     });
     assert!(writer.is_drained());
 }
@@ -160,7 +172,9 @@ fn a_ring_that_was_shut_stays_shut() {
         let writer = Writer::new(memory.0, 6).unwrap();
         (writer, [1, 2].map(|me| SharedReader::new(memory.0, me).unwrap()))
     };
-    assert!(writer.ask(1, [0; 3], 8).is_some() && ends[0].has_some());
+    // SAFETY: writes nothing.
+    let asked = unsafe { writer.ask(1, [0; 3], 8, |_| ()) };
+    assert!(asked.is_some() && ends[0].has_some());
     assert!(ends.iter().all(|end| !end.is_taken() && !end.is_shut()));
     let mut role = ends[1].take().unwrap();
     assert!(ends[0].is_taken() && !ends[0].is_shut() && ends[0].take().err() == Some(2));
