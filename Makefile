@@ -18,7 +18,7 @@ MPICH_DIR ?= $(if $(PREFIX),$(PREFIX),$(CURDIR)/target/mpich)
 # The profile of its Rust half, as above.
 MPICH_PROFILE ?= release
 
-.PHONY: help deps build mpich test-mpich count-mpich rate count profile count-c count-mpi memory maps pack papers info openmpi preload bench-preload bench-track test test-c test-matrix test-random test-openmpi test-mpi \
+.PHONY: help deps build mpich mpich-peers test-mpich count-mpich rate count profile count-c count-mpi memory maps pack papers info openmpi preload bench-preload bench-track test test-c test-matrix test-random test-openmpi test-mpi \
 	test-mpi-short test-mpi-preload test-mpi-track test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi bench-mpich heap-mpi \
 	test-kills check fmt clippy doc structure public package bench rivals miri loom sanitize fuzz ci bindings \
 	install uninstall clean
@@ -72,10 +72,15 @@ openmpi: ## build the Open MPI components, install them into OPENMPI_DIR or PREF
 	@$(ENV) cargo build --profile $(OPENMPI_PROFILE) --manifest-path plugins/openmpi/Cargo.toml
 	@PROFILE="$(OPENMPI_PROFILE)" ci/install/openmpi.sh "$(OPENMPI_DIR)"
 
-mpich: ## build MPICH 4.0.2 with Rankway as its netmod into MPICH_DIR or PREFIX (MPICH_SRC: its source, a directory or tarball)
+mpich: ## build MPICH 4.0.2 with Rankway as its netmod into MPICH_DIR or PREFIX (MPICH_SRC: its source, a directory or tarball; MPICH_CHECKS=no)
 	@ci/deps --mpich
 	@$(ENV) cargo build --profile $(MPICH_PROFILE) --manifest-path plugins/mpich/Cargo.toml
-	@PROFILE="$(MPICH_PROFILE)" MPICH_SRC="$(MPICH_SRC)" ci/install/mpich.sh "$(MPICH_DIR)"
+	@PROFILE="$(MPICH_PROFILE)" MPICH_SRC="$(MPICH_SRC)" MPICH_CHECKS="$(MPICH_CHECKS)" ci/install/mpich.sh "$(MPICH_DIR)"
+
+mpich-peers: mpich ## the same without checks, and MPICH's own ch4:ofi with and without: what count-mpich has beside it then
+	@$(MAKE) --no-print-directory mpich MPICH_DIR="$(MPICH_DIR)-unchecked" MPICH_CHECKS=no
+	@MPICH_NETMOD=ofi ci/install/mpich.sh "$(MPICH_DIR)-ofi"
+	@MPICH_NETMOD=ofi MPICH_CHECKS=no ci/install/mpich.sh "$(MPICH_DIR)-ofi-unchecked"
 
 test-mpich: mpich ## our MPI programs on it, then some of MPICH's test suite, over the node and tcp (ARGS: names of our programs)
 	@MPICH_DIR="$(MPICH_DIR)" plugins/mpich/tests/run $(ARGS)

@@ -2,9 +2,11 @@
 # Builds MPICH with Rankway as its netmod, and installs it into directory $1. What has
 # not changed since is not done again.
 #
-#   MPICH_SRC  its source, a directory or a tarball; else the distribution's package
-#              is fetched (ci/mpi/source.sh)
-#   PROFILE    which build of the Rust half (release)
+#   MPICH_SRC     its source, a directory or a tarball; else the distribution's package
+#                 is fetched (ci/mpi/source.sh)
+#   MPICH_NETMOD  rankway, or to compare with it one of MPICH's own: ofi
+#   MPICH_CHECKS  whether MPI's calls look at their arguments: yes, or no
+#   PROFILE       which build of the Rust half (release)
 #
 # The source is unpacked, or copied, and built in $CARGO_TARGET_DIR/mpich-build: the
 # files of plugins/mpich/netmod take the place of those of `stubnm`, the netmod without
@@ -24,7 +26,28 @@ if ! mkdir -p "$prefix" 2>/dev/null || ! [ -w "$prefix" ]; then
 fi
 prefix=$(cd "$prefix" && pwd)
 target=${CARGO_TARGET_DIR:-target}
-library=$(realpath "$target/${PROFILE:-release}/librankway_mpich.a")
+netmod=${MPICH_NETMOD:-rankway} checks=${MPICH_CHECKS:-yes}
+# What the build depends on beside MPICH's own sources. (CH4's functions are inlined into
+# MPI's, as they are meant to be: a put is 40 instructions less.)
+options=(--prefix="$prefix" --with-ch4-shmmods=none --with-datatype-engine=dataloop --with-hwloc=no
+  --with-pm=no --disable-fortran --disable-cxx --disable-romio --disable-static --enable-fast=O2,alwaysinline)
+case $netmod in
+  rankway)
+    library=$(realpath "$target/${PROFILE:-release}/librankway_mpich.a")
+    linked=(LIBS="$library -lpthread -lrt -lm -ldl" LDFLAGS=-Wl,--exclude-libs,librankway_mpich.a)
+    options+=(--with-device=ch4:stubnm --with-custom-version-string=rankway)
+    ;;
+  ofi)
+    library='' linked=()
+    options+=(--with-device=ch4:ofi --with-libfabric=/usr)
+    ;;
+  *) die "MPICH_NETMOD=$netmod: rankway, or ofi" ;;
+esac
+case $checks in
+  yes) ;;
+  no) options+=(--enable-error-checking=no) ;;
+  *) die "MPICH_CHECKS=$checks: yes, or no" ;;
+esac
 build=$target/mpich-build
 mkdir -p "$build"
 build=$(cd "$build" && pwd)
@@ -65,7 +88,7 @@ if [ "$(cat "$build/from" 2>/dev/null)" != "$from" ] || [ ! -e "$source/configur
     right "$build/new" "$tar"
   fi
   [ -e "$build/new/configure" ] || die "$from has no configure: take the release's tarball, $by_hand"
-  rm -rf "$build/from" "$source" "$build/objects"
+  rm -rf "$build/from" "$source" "$build"/objects*
   mv "$build/new" "$source"
   echo "$from" >"$build/from"
 fi
@@ -77,15 +100,13 @@ for file in "${laid[@]}"; do
   cmp -s "$file" "$slot/${file##*/}" || cp "$file" "$slot/"
 done
 
-# What the build depends on beside MPICH's own sources.
-options=(--prefix="$prefix" --with-device=ch4:stubnm --with-ch4-shmmods=none
-  --with-datatype-engine=dataloop --with-hwloc=no --with-pm=no --disable-fortran
-  --disable-cxx --disable-romio --disable-static --with-custom-version-string=rankway)
-state=$(cat "${laid[@]}" "$library" | cksum; echo "${options[*]} ${CFLAGS:-}")
+state=$(cat ${library:+"${laid[@]}" "$library"} </dev/null | cksum; echo "${options[*]} ${CFLAGS:-}")
 if [ "$(cat "$prefix/.rankway" 2>/dev/null)" != "$state" ] || [ ! -e "$prefix/bin/mpicc" ]; then
   rm -f "$prefix/.rankway"
-  mkdir -p "$build/objects"
-  cd "$build/objects"
+  objects=$build/objects
+  [ "$netmod$checks" = rankwayyes ] || objects=$objects-$netmod-checks-$checks
+  mkdir -p "$objects"
+  cd "$objects"
   if [ "$(cat .options 2>/dev/null)" != "${options[*]} ${CFLAGS:-}" ]; then
     start=$SECONDS
     say "configuring (a minute or two; $build/configure.log)"
@@ -97,13 +118,11 @@ if [ "$(cat "$prefix/.rankway" 2>/dev/null)" != "$state" ] || [ ! -e "$prefix/bi
   start=$SECONDS
   say "building (some minutes the first time; $build/make.log)"
   # (libtool does not know that it is made of the library, too.)
-  [ ! "$library" -nt lib/libmpi.la ] || rm -f lib/libmpi.la lib/libpmpi.la
+  [ -z "$library" ] || [ ! "$library" -nt lib/libmpi.la ] || rm -f lib/libmpi.la lib/libpmpi.la
   jobs=$(nproc)
-  libraries="$library -lpthread -lrt -lm -ldl"
-  nice make -j$((jobs < 2 ? jobs : 2)) V=0 \
-    LIBS="$libraries" LDFLAGS="-Wl,--exclude-libs,librankway_mpich.a" >"$build/make.log" 2>&1 ||
+  nice make -j$((jobs < 2 ? jobs : 2)) V=0 "${linked[@]}" >"$build/make.log" 2>&1 ||
     { grep -E '(error|undefined|Error)' "$build/make.log" | head -n 20 >&2; die "the build failed ($build/make.log)"; }
-  make install LIBS="$libraries" LDFLAGS="-Wl,--exclude-libs,librankway_mpich.a" >"$build/install.log" 2>&1 ||
+  make install "${linked[@]}" >"$build/install.log" 2>&1 ||
     { tail -n 5 "$build/install.log" >&2; die "the installation failed"; }
   # Hydra of the distribution starts them as its own.
   if launcher=$(command -v mpiexec.hydra); then ln -sf "$launcher" "$prefix/bin/mpiexec"; fi

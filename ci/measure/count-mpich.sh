@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Counts the instructions of MPI_Put and MPI_Isend of 8 bytes between two ranks of one
-# node, in a lock_all epoch, with MPICH's error checks, from the call on. A put into memory
-# of MPI_Win_allocate and a send by the node's queues: to the return. A put into memory of
-# MPI_Win_create over tcp: to the provider's entry, as of the distribution's MPICH
-# (ch4:ucx) both: to where its library calls UCX. Single-stepped by gdb.
-#   MPICH_DIR  where MPICH with our netmod is (make mpich)
+# node, in a lock_all epoch, from the call on. A put into memory of MPI_Win_allocate and a
+# send by the node's queues: to the return. A put into memory of MPI_Win_create and a send
+# over tcp: to the provider's entry, as with MPICH's own ch4:ofi; of the distribution's
+# MPICH (ch4:ucx) both to where its library calls UCX. Single-stepped by gdb. Without MPI's
+# checks of arguments, and ch4:ofi, where they have been built (make mpich-peers).
+#   MPICH_DIR  where MPICH with our netmod is (make mpich), and behind whose name the others'
 # Option: --functions  the instructions of each function, in the order of their first.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -71,7 +72,8 @@ def count(call):
     place.ignore_count = 40  # everything is warm then
     gdb.execute("continue", to_string=True)
     library, steps, rust, by_function = gdb.solib_name(pc()), 0, 0, {}
-    while gdb.solib_name(pc()) == library:
+    # (A copy by the C library is a part of it.)
+    while gdb.solib_name(pc()) == library or "libc.so" in (gdb.solib_name(pc()) or ""):
         # What a put calls in Rust is the provider's entry, or our own in its place.
         if OURS and call == "MPI_Put" and not name().startswith(("MPI", "PMPI", "rkw_")):
             rust = 1
@@ -87,8 +89,7 @@ def count(call):
     for function, instructions in by_function.items():
         print("counted   %-60s %5d" % (function, instructions))
 count("MPI_Put")
-if not ARGUMENTS:
-    count("MPI_Isend")
+count("MPI_Isend")
 gdb.execute("kill")
 P
 measure() { # what program environment...
@@ -101,14 +102,25 @@ exec "$program" \$ARGUMENTS
 S
   chmod +x "$work/rank"
   timeout --kill-after=5 120 env "$@" mpiexec.hydra -n 2 "$work/rank" >"$work/out" 2>&1 || true
-  grep '^counted' "$work/out" | sed "s|^counted|$what|" ||
+  grep '^counted' "$work/out" | while read -r _ line; do printf '%-26s %s\n' "$what" "$line"; done ||
     { tail -n 5 "$work/out" >&2; echo "$what could not be counted" >&2; return 1; }
 }
-"$dir/bin/mpicc" -O2 -o "$work/ours" "$work/calls.c"
-measure "rankway, node   " "$work/ours" OURS=1 ARGUMENTS=
-measure "rankway, tcp    " "$work/ours" OURS=1 ARGUMENTS=create "RANKWAY_PROVIDER=tcp;ofi_rxm" RANKWAY_NODE_QUEUES=0
+over_tcp=("RANKWAY_PROVIDER=tcp;ofi_rxm" RANKWAY_NODE_QUEUES=0)
+for checks in '' -unchecked; do
+  if [ -x "$dir$checks/bin/mpicc" ]; then
+    "$dir$checks/bin/mpicc" -O2 -o "$work/ours$checks" "$work/calls.c"
+    measure "rankway$checks, node" "$work/ours$checks" OURS=1 ARGUMENTS=
+    measure "rankway$checks, tcp" "$work/ours$checks" OURS=1 ARGUMENTS=create "${over_tcp[@]}"
+  fi
+  if [ -x "$dir-ofi$checks/bin/mpicc" ]; then
+    "$dir-ofi$checks/bin/mpicc" -O2 -o "$work/ofi$checks" "$work/calls.c"
+    measure "ch4:ofi$checks, tcp" "$work/ofi$checks" ARGUMENTS=create "FI_PROVIDER=tcp;ofi_rxm"
+  else
+    echo "skipped ch4:ofi$checks: it is not built (make mpich-peers)"
+  fi
+done
 if mpicc.mpich -O2 -o "$work/theirs" "$work/calls.c" 2>/dev/null; then
-  measure "MPICH's ch4:ucx " "$work/theirs" ARGUMENTS=
+  measure "the distribution's ch4:ucx" "$work/theirs" ARGUMENTS=
 else
   echo "skipped the distribution's MPICH: its mpicc.mpich builds no program (ci/deps --preload)"
 fi

@@ -164,9 +164,10 @@ macro_rules! any_context {
             )*
         }
 
-        /// Opens a device over the netmod of this name; without one over the
-        /// best that is installed ([`netmod::preferred`]). Collective over the
-        /// job, all of which must choose alike.
+        /// Opens a device over the netmod of this name; without one over that which
+        /// `RANKWAY_NETMOD` names, or the best that is installed
+        /// ([`netmod::preferred`]). Collective over the job, all of which must choose
+        /// alike.
         ///
         /// # Errors
         /// [`DeviceError::Net`] for a name that no netmod has; as
@@ -176,10 +177,8 @@ macro_rules! any_context {
             name: Option<&str>,
             options: &Options,
         ) -> Result<AnyContext, DeviceError> {
-            let name = match name {
-                Some(name) => name,
-                None => netmod::preferred(),
-            };
+            let set = std::env::var(NETMOD_ENV).ok().filter(|name| !name.is_empty());
+            let name = name.or(set.as_deref()).unwrap_or_else(|| netmod::preferred());
             $(
                 #[cfg(feature = $feature)]
                 if name == <netmod::$module::$netmod as Netmod>::NAME {
@@ -200,6 +199,5 @@ crate::netmods!(any_context);
 /// # Errors
 /// The same.
 pub fn open(boot: Arc<dyn Boot>, options: &Options) -> Result<AnyContext, DeviceError> {
-    let named = std::env::var(NETMOD_ENV).ok().filter(|v| !v.is_empty());
-    open_by_name(boot, named.as_deref(), options)
+    open_by_name(boot, None, options)
 }

@@ -16,8 +16,8 @@ macro_rules! chosen {
             )*
         }
 
-        /// Opens the process's device over the netmod of this name; without one,
-        /// over the best that is installed.
+        /// Opens the process's device over the netmod of this name; without one as
+        /// [`device::open_by_name`] has it.
         ///
         /// # Errors
         /// Why it cannot be opened, for people.

@@ -67,8 +67,9 @@ MPL_STATIC_INLINE_PREFIX void rkw_fill(MPI_Status * status, const rkw_status_t *
 }
 
 /* Out of line, in stubnm_noinline.c. */
-int rkw_send_slowly(const void *buf, MPI_Aint count, MPI_Datatype datatype, const rkw_match_t * to,
-                    int synchronous, MPIR_Request ** req_p) RKW_HIDDEN;
+int rkw_send_slowly(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag,
+                    MPIR_Comm * comm, int offset, int synchronous,
+                    MPIR_Request ** req_p) RKW_HIDDEN;
 int rkw_recv(void *buf, MPI_Aint count, MPI_Datatype datatype, const rkw_match_t * from,
              MPIR_Request ** req_p) RKW_HIDDEN;
 int rkw_mrecv(void *buf, MPI_Aint count, MPI_Datatype datatype, MPIR_Request * message) RKW_HIDDEN;

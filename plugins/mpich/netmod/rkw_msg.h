@@ -10,20 +10,29 @@ MPL_STATIC_INLINE_PREFIX int rkw_send(const void *buf, MPI_Aint count, MPI_Datat
                                       int rank, int tag, MPIR_Comm * comm, int offset,
                                       MPIR_Request ** req_p, int synchronous)
 {
-    rkw_match_t to = rkw_to(comm, rank, tag, offset);
-    int contig;
-    MPI_Aint size, lower;
-    MPIR_Datatype *type;
-    MPIDI_Datatype_get_info(count, datatype, contig, size, type, lower);
-    if (likely(contig && !synchronous) &&
-        rkw.send(rkw.state, to.channel, to.bits, to.peer, MPIR_get_contig_ptr(buf, lower), size)) {
-        if (*req_p)
-            MPIR_cc_set(&(*req_p)->cc, 0);
-        else
-            *req_p = MPIR_Request_create_complete(MPIR_REQUEST_KIND__SEND);
-        return MPI_SUCCESS;
+    MPIR_Request *given = *req_p;
+    const void *at = buf;
+    size_t size;
+    int contig = 1;
+    if (likely(HANDLE_IS_BUILTIN(datatype))) {
+        size = (size_t) count * MPIR_Datatype_get_basic_size(datatype);
+    } else {
+        MPI_Aint lower;
+        MPIR_Datatype *type;
+        MPIDI_Datatype_get_info(count, datatype, contig, size, type, lower);
+        at = MPIR_get_contig_ptr(buf, lower);
     }
-    return rkw_send_slowly(buf, count, datatype, &to, synchronous, req_p);
+    if (likely(contig && !synchronous)) {
+        rkw_match_t to = rkw_to(comm, rank, tag, offset);
+        if (likely(rkw.send(rkw.state, to.channel, to.bits, to.peer, at, size))) {
+            if (given)
+                MPIR_cc_set(&given->cc, 0);
+            else
+                *req_p = MPIR_Request_create_complete(MPIR_REQUEST_KIND__SEND);
+            return MPI_SUCCESS;
+        }
+    }
+    return rkw_send_slowly(buf, count, datatype, rank, tag, comm, offset, synchronous, req_p);
 }
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_isend(const void *buf, MPI_Aint count,

@@ -20,12 +20,26 @@ MPL_STATIC_INLINE_PREFIX size_t rkw_plain(int count, MPI_Datatype datatype, int 
     return (size_t) count * MPIR_Datatype_get_basic_size(datatype);
 }
 
-/* Whether `len` bytes may go to `disp` of a rank; `*offset` is where. (No bytes are not less
- * one.) */
+/* Whether operations may go to a rank without a further look at the epoch. */
+MPL_STATIC_INLINE_PREFIX int rkw_open_to(const rkw_win_t * of, int rank)
+{
+    return likely((uint32_t) rank - of->first < of->count);
+}
+
+/* Where 8 bytes at `disp` of a rank are mapped here; else null. */
+MPL_STATIC_INLINE_PREFIX char *rkw_mapped(const rkw_win_t * of, int rank, MPI_Aint disp)
+{
+    if (!rkw_open_to(of, rank) || (size_t) disp >= of->words)
+        return NULL;
+    return of->start + rank * of->stride + disp * of->unit;
+}
+
+/* Whether `len` bytes may go to `disp` of a rank by the provider; `*offset` is where. (No
+ * bytes are not less one.) */
 MPL_STATIC_INLINE_PREFIX int rkw_reach(const rkw_win_t * of, int rank, MPI_Aint disp, size_t len,
                                       size_t * offset)
 {
-    if (unlikely((uint32_t) rank - of->first >= of->count) || unlikely((size_t) disp > of->max_disp))
+    if (!rkw_open_to(of, rank) || unlikely((size_t) disp > of->max_disp))
         return 0;
     *offset = (size_t) disp * of->unit;
     return likely(len - 1 < of->bytes - *offset);
@@ -38,17 +52,17 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_put(const void *buf, int count, MPI_Da
 {
     const rkw_win_t *of = &RKW_WIN(win);
     size_t len = rkw_plain(count, datatype, target_count, target_datatype), offset;
-    if (rkw_reach(of, rank, disp, len, &offset)) {
-        if (of->start) {
+    if (likely(len == 8)) {
+        char *at = rkw_mapped(of, rank, disp);
+        if (at) {
             /* (A flush orders the stores; they leave no mark that it would look for.) */
-            if (likely(len == 8)) {
-                memcpy(of->start + rank * of->stride + offset, buf, 8);
-                return MPI_SUCCESS;
-            }
-        } else if (likely(!rankway_put_unchecked(of->access, buf, len, rank, offset))) {
+            memcpy(at, buf, 8);
             return MPI_SUCCESS;
         }
     }
+    if (rkw_reach(of, rank, disp, len, &offset) &&
+        likely(!rankway_put_unchecked(of->access, buf, len, rank, offset)))
+        return MPI_SUCCESS;
     return rkw_put_any(buf, count, datatype, rank, disp, target_count, target_datatype, win);
 }
 
@@ -57,11 +71,12 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_get(void *buf, int count, MPI_Datatype
                                               MPI_Datatype target_datatype, MPIR_Win * win,
                                               RKW_OF_CH4)
 {
-    const rkw_win_t *of = &RKW_WIN(win);
-    size_t len = rkw_plain(count, datatype, target_count, target_datatype), offset;
-    if (of->start && likely(len == 8) && rkw_reach(of, rank, disp, len, &offset)) {
-        memcpy(buf, of->start + rank * of->stride + offset, 8);
-        return MPI_SUCCESS;
+    if (likely(rkw_plain(count, datatype, target_count, target_datatype) == 8)) {
+        const char *at = rkw_mapped(&RKW_WIN(win), rank, disp);
+        if (at) {
+            memcpy(buf, at, 8);
+            return MPI_SUCCESS;
+        }
     }
     return rkw_get_any(buf, count, datatype, rank, disp, target_count, target_datatype, win);
 }

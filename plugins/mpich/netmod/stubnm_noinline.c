@@ -245,10 +245,11 @@ static const void *bytes_of(const void *buf, MPI_Aint count, MPI_Datatype dataty
     return *packed;
 }
 
-int rkw_send_slowly(const void *buf, MPI_Aint count, MPI_Datatype datatype, const rkw_match_t * to,
-                    int synchronous, MPIR_Request ** req_p)
+int rkw_send_slowly(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag,
+                    MPIR_Comm * comm, int offset, int synchronous, MPIR_Request ** req_p)
 {
     MPIR_Request *req = *req_p;
+    rkw_match_t to = rkw_to(comm, rank, tag, offset);
     MPI_Aint size;
     void *packed;
     const void *bytes = bytes_of(buf, count, datatype, &size, &packed);
@@ -259,7 +260,7 @@ int rkw_send_slowly(const void *buf, MPI_Aint count, MPI_Datatype datatype, cons
     MPIR_Assertp(req);
     RKW_REQUEST(req).packed = packed;
     *req_p = req;
-    if (rkw.isend(rkw.state, to, bytes, size, synchronous, req) == RKW_DONE) {
+    if (rkw.isend(rkw.state, &to, bytes, size, synchronous, req) == RKW_DONE) {
         MPL_free(packed);
         MPIDIU_request_complete(req);
     }

@@ -45,7 +45,8 @@ fn cookie_of(request: *mut c_void) -> NonZeroU64 {
     unsafe { NonZeroU64::new_unchecked(request as u64) }
 }
 
-/// Sends a short message at once and for good, if that can be done.
+/// Sends a short message at once and for good, if that can be done: 8 bytes of the only
+/// thread without a frame of its own.
 pub(crate) unsafe extern "C" fn send<N: Netmod>(
     state: *mut c_void,
     channel: u64,
@@ -54,23 +55,34 @@ pub(crate) unsafe extern "C" fn send<N: Netmod>(
     buf: *const u8,
     len: usize,
 ) -> c_int {
+    let to = Envelope { peer, channel, bits };
+    if len == size_of::<u64>() {
+        // SAFETY: [MPI]; [BUF], 8 bytes.
+        let (state, word) = unsafe { (State::<N>::of(state), buf.cast::<u64>().read_unaligned()) };
+        let sent = || state.shared.unlocked().is_some_and(|inner| inner.tagged.send_word(to, word));
+        if guarded(sent) {
+            return 1;
+        }
+    }
+    // SAFETY: [MPI], [BUF].
+    unsafe { send_any::<N>(state, to, buf, len) }
+}
+
+/// The same of any length, from any thread.
+///
+/// # Safety
+/// \[MPI\], \[BUF\].
+#[inline(never)]
+unsafe fn send_any<N: Netmod>(
+    state: *mut c_void,
+    to: Envelope,
+    buf: *const u8,
+    len: usize,
+) -> c_int {
     // SAFETY: [MPI].
     let state = unsafe { State::<N>::of(state).shared };
-    let to = Envelope { peer, channel, bits };
-    let sent = guarded(|| {
-        state.enter(|inner| {
-            if len == size_of::<u64>() {
-                // SAFETY: [BUF], 8 bytes.
-                let word = unsafe { buf.cast::<u64>().read_unaligned() };
-                if inner.tagged.send_word(to, word) {
-                    return true;
-                }
-            }
-            // SAFETY: [BUF].
-            unsafe { inner.tagged.send_now(to, buf, len) }
-        })
-    });
-    c_int::from(sent)
+    // SAFETY: [BUF].
+    guarded(|| state.enter(|inner| unsafe { inner.tagged.send_now(to, buf, len) })).into()
 }
 
 /// Begins a send. [`DONE`], or what names it until it has ended.

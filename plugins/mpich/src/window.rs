@@ -51,9 +51,11 @@ pub(crate) struct rkw_win {
     open: OpenRanks,
     /// As `rankway_access_t`.
     access: *const c_void,
-    /// Bytes of a displacement unit and of each rank's memory, and their quotient, where all
-    /// are alike; else 0.
+    /// Bytes of a displacement unit, where all are alike; else 0, as all of these.
     unit: usize,
+    /// Displacements from which 8 bytes fit into a rank's memory, where all of it is mapped.
+    words: usize,
+    /// Where it is not, the last displacement and the bytes of a rank's memory.
     max_disp: usize,
     bytes: usize,
     /// This process's memory.
@@ -185,6 +187,9 @@ unsafe fn made<N: Netmod>(
     let start = if window.is_mapped() && uniform { mapped(0) } else { None };
     let next = start.and(if size > 1 { mapped(1) } else { None });
     let stride = start.zip(next).map_or(0, |(a, b)| b.addr().wrapping_sub(a.addr()) as isize);
+    let each = unit.max(1) as usize;
+    let words = bytes.checked_sub(size_of::<u64>()).map_or(0, |last| last / each + 1);
+    let by_provider = uniform && start.is_none();
     let held = Box::new(Held {
         window,
         state: shared,
@@ -203,8 +208,9 @@ unsafe fn made<N: Netmod>(
             open: OpenRanks::default(),
             access: access.cast(),
             unit: if uniform { unit as usize } else { 0 },
-            max_disp: if uniform { bytes / unit.max(1) as usize } else { 0 },
-            bytes: if uniform { bytes } else { 0 },
+            words: if start.is_some() { words } else { 0 },
+            max_disp: if by_provider { bytes / each } else { 0 },
+            bytes: if by_provider { bytes } else { 0 },
             base: own,
             start: start.unwrap_or(std::ptr::null_mut()),
             stride,
