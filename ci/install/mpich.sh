@@ -30,11 +30,11 @@ netmod=${MPICH_NETMOD:-rankway} checks=${MPICH_CHECKS:-yes}
 # What the build depends on beside MPICH's own sources. (CH4's functions are inlined into
 # MPI's, as they are meant to be: a put is 40 instructions less.)
 options=(--prefix="$prefix" --with-ch4-shmmods=none --with-datatype-engine=dataloop --with-hwloc=no
-  --with-pm=no --disable-fortran --disable-cxx --disable-romio --disable-static --enable-fast=O2,alwaysinline)
+  --with-pm=no --disable-fortran --disable-cxx --disable-romio --disable-static "--enable-fast=O2,alwaysinline")
 case $netmod in
   rankway)
     library=$(realpath "$target/${PROFILE:-release}/librankway_mpich.a")
-    linked=(LIBS="$library -lpthread -lrt -lm -ldl" LDFLAGS=-Wl,--exclude-libs,librankway_mpich.a)
+    linked=(LIBS="$library -lpthread -lrt -lm -ldl" LDFLAGS="-Wl,--exclude-libs,librankway_mpich.a")
     options+=(--with-device=ch4:stubnm --with-custom-version-string=rankway)
     ;;
   ofi)
