@@ -38,7 +38,8 @@ case $netmod in
     options+=(--with-device=ch4:stubnm --with-custom-version-string=rankway)
     ;;
   ofi)
-    library='' linked=()
+    # (Its pkg-config names what a static one would need, too.)
+    library='' linked=(external_libs="-lfabric -lpthread -lrt -lm -ldl")
     options+=(--with-device=ch4:ofi --with-libfabric=/usr)
     ;;
   *) die "MPICH_NETMOD=$netmod: rankway, or ofi" ;;
