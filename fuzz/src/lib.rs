@@ -239,7 +239,7 @@ impl Netmod for ScriptedNetwork {
         endpoint: &Endpoint,
         mut done: impl FnMut(Completion),
         mut arrived: impl FnMut(&[u8; HEAD], &[u8]),
-    ) -> Result<(), NetError> {
+    ) -> Result<bool, NetError> {
         let tokens = std::mem::take(&mut *endpoint.0.borrow_mut());
         tokens.into_iter().for_each(|token| done(Completion { token, result: Ok(()) }));
         loop {
@@ -250,7 +250,7 @@ impl Netmod for ScriptedNetwork {
         }
         loop {
             let next = self.script().arriving.pop_front();
-            let Some((head, body)) = next else { return Ok(()) };
+            let Some((head, body)) = next else { return Ok(false) };
             arrived(&head, &body);
         }
     }
