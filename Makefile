@@ -78,8 +78,9 @@ mpich: ## build MPICH 4.0.2 with Rankway as its netmod into MPICH_DIR or PREFIX 
 	@PROFILE="$(MPICH_PROFILE)" MPICH_SRC="$(MPICH_SRC)" MPICH_CHECKS="$(MPICH_CHECKS)" ci/install/mpich.sh "$(MPICH_DIR)"
 
 mpich-peers: mpich ## the same without checks, and MPICH's own ch4:ofi with and without: what count-mpich has beside it then
+	@ci/deps --ci
 	@$(MAKE) --no-print-directory mpich MPICH_DIR="$(MPICH_DIR)-unchecked" MPICH_CHECKS=no
-	@MPICH_NETMOD=ofi ci/install/mpich.sh "$(MPICH_DIR)-ofi"
+	@MPICH_NETMOD=ofi MPICH_CHECKS=yes ci/install/mpich.sh "$(MPICH_DIR)-ofi"
 	@MPICH_NETMOD=ofi MPICH_CHECKS=no ci/install/mpich.sh "$(MPICH_DIR)-ofi-unchecked"
 
 test-mpich: mpich ## our MPI programs on it, then some of MPICH's test suite, over the node and tcp (ARGS: names of our programs)

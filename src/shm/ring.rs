@@ -24,6 +24,10 @@
 //!   sender, and no other receiver.
 //! - **\[BODY\]** A body is readable for `len` bytes, at most [`LONGEST`].
 
+mod asked;
+
+pub(crate) use asked::Asked;
+
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -84,52 +88,6 @@ struct Received {
 
 #[repr(C, align(64))]
 struct Count(AtomicU32);
-
-/// A packet whose body the receiver writes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked(*mut u8);
-
-impl Asked {
-    /// The packet with this body.
-    pub(crate) fn of(body: *mut u8) -> Asked {
-        Asked(body)
-    }
-
-    pub(crate) fn body(self) -> *mut u8 {
-        self.0
-    }
-
-    /// # Safety
-    /// The packet's slots are this side's, or held ([`Writer::hold`]).
-    #[inline(always)]
-    unsafe fn first<'a>(self) -> &'a AtomicU64 {
-        // A short body is in the slot itself, others begin behind it.
-        let slot = self.0.map_addr(|body| (body - 1) & !(SLOT - 1));
-        // SAFETY: a word of the ring.
-        unsafe { AtomicU64::from_ptr(slot.cast()) }
-    }
-
-    /// The body is there: its sender may read it at once.
-    ///
-    /// # Safety
-    /// To be called by the receiver, before it gives back the slots.
-    #[inline]
-    pub(crate) unsafe fn answer(self) {
-        // SAFETY: the caller's. (Nobody else writes to it now.)
-        let first = unsafe { self.first() };
-        first.store(first.load(Ordering::Relaxed) | ANSWERED, Ordering::Release);
-    }
-
-    /// Returns true if [`Asked::answer`] was called.
-    ///
-    /// # Safety
-    /// To be called by the sender, while the slots are held.
-    #[inline]
-    pub(crate) unsafe fn is_answered(self) -> bool {
-        // SAFETY: the caller's.
-        unsafe { self.first() }.load(Ordering::Acquire) & ANSWERED != 0
-    }
-}
 
 /// What the next slot holds was not written by a [`Writer`]: nothing behind it
 /// can be trusted.
@@ -335,6 +293,21 @@ impl Writer {
         };
         // SAFETY: the caller's.
         unsafe { self.put_with(first, words, len, fill) }.then_some(asked).flatten()
+    }
+
+    /// Whether a packet that was sent before the count `end` is answered; `None` where it may
+    /// yet be. (What is taken and not answered then was refused.)
+    ///
+    /// # Safety
+    /// The packet's slots are held.
+    #[inline]
+    pub(crate) unsafe fn answered(&self, asked: Asked, end: u32) -> Option<bool> {
+        // SAFETY: the caller's.
+        let answered = || unsafe { asked.is_answered() };
+        if answered() {
+            return Some(true);
+        }
+        self.has_taken(end).then(answered)
     }
 
     /// Keeps slots from a count of [`Writer::sent`] on as they are when they were taken,

@@ -2,20 +2,18 @@
 //! is quicker than a copy of the system, that takes page after page. As long as the target
 //! polls; what is left then is attached to.
 
-use super::Error;
 use super::peer::{GET, PUT, Peer};
+use super::{Error, LATE};
 use crate::netmod::Iov;
 use crate::shm::attach::Direction;
 use crate::shm::ring::Asked;
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Bytes of a piece: with its head a fraction of the ring, so that both sides are at work.
 const PIECE: usize = 8 * 1024 - 32;
 /// Longer ones gain nothing.
 pub(super) const LONGEST: usize = 4 << 20;
-/// A target that has found the ring's pieces and takes so long over them is stopped, or dead.
-const LATE: Duration = Duration::from_millis(1);
 
 /// A piece that is asked for: where it is answered, and the counts around it.
 struct Piece {
@@ -116,9 +114,8 @@ impl Peer {
             }
             let Some(first) = pieces.front() else { break Ok(done) };
             // SAFETY: held since it was asked for.
-            let is_answered = || unsafe { first.asked.is_answered() };
-            if is_answered() || self.puts.has_taken(first.end) {
-                if !is_answered() {
+            if let Some(answered) = unsafe { self.puts.answered(first.asked, first.end) } {
+                if !answered {
                     break Err(Error(libc::ENOKEY));
                 }
                 // SAFETY: [BUF]; held.

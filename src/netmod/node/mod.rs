@@ -46,6 +46,8 @@ use table::Table;
 
 /// A target that has not polled for so long is not waited for.
 const PATIENCE: Duration = Duration::from_micros(3);
+/// A target that is amidst a ring for so long is stopped, or was killed and never gives it back.
+const LATE: Duration = Duration::from_millis(1);
 /// The longest put and get that go by a ring: they are copied twice, where a longer one
 /// costs a call of the system.
 const INJECT: usize = 16 * 1024 - 64;

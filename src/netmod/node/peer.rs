@@ -4,7 +4,7 @@ use super::bulk::Posted;
 use super::elements::{self, Carried, ELEMENTS};
 use super::offer::{self, OFFER, Offer};
 use super::table::{self, Table};
-use super::{Error, PATIENCE};
+use super::{Error, LATE, PATIENCE};
 use crate::netmod::compute::Work;
 use crate::netmod::{AGAIN, Atomic, HEAD, Iov, Kind, PENDING};
 use crate::process;
@@ -161,10 +161,9 @@ pub(super) fn asks(first: u64) -> bool {
 
 /// An operation that is not known to be done: all that was sent before `end`.
 pub(super) struct Awaited {
-    begin: u32,
-    end: u32,
-    /// `end` that does not wrap.
-    end_ever: u64,
+    /// Counts that do not wrap; the ring's own are their lower halves.
+    begin: u64,
+    end: u64,
     token: u64,
     /// Of what asks: where the answer will be in the ring, where it goes, how many bytes.
     result: Option<(Asked, *mut u8, usize)>,
@@ -294,7 +293,7 @@ impl Peer {
     /// A get of at most [`ring::LONGEST`] bytes: 0, [`AGAIN`] or an error. The token
     /// comes from [`Peer::advance`].
     pub(super) fn get(&self, key: u64, offset: u64, into: (*mut u8, usize), token: u64) -> isize {
-        let begin = self.begin();
+        let begin = self.puts.sent_ever();
         // SAFETY: nothing is written; [LIMIT]: no longer than a packet.
         let asked = unsafe { self.puts.ask(GET, [key, offset, 0], into.1, |_| ()) };
         let Some(asked) = asked else { return self.make_space() };
@@ -308,7 +307,7 @@ impl Peer {
     /// # Safety
     /// \[BUF\]; the operation is within [`elements::limit`].
     pub(super) unsafe fn operate(&self, op: &Atomic) -> isize {
-        let begin = self.begin();
+        let begin = self.puts.sent_ever();
         let (first, len) = elements::encode(op);
         if len > ring::LONGEST {
             // SAFETY: the caller's.
@@ -404,30 +403,20 @@ impl Peer {
     /// The token comes back from [`Peer::advance`] when all that was put is in the peer's
     /// memory.
     pub(super) fn flush(&self, token: u64) {
-        self.awaits(self.begin(), token, None);
+        self.awaits(self.puts.sent_ever(), token, None);
     }
 
-    /// What was sent before an operation.
-    fn begin(&self) -> (u32, u64) {
-        (self.puts.sent(), self.puts.sent_ever())
-    }
-
-    /// What was sent since has a token.
-    fn awaits(
-        &self,
-        (begin, begin_ever): (u32, u64),
-        token: u64,
-        result: Option<(Asked, *mut u8, usize)>,
-    ) {
-        let (end, end_ever) = self.begin();
-        if self.known.get() == begin_ever {
-            self.known.set(end_ever);
+    /// What was sent after the count `begin` has a token.
+    fn awaits(&self, begin: u64, token: u64, result: Option<(Asked, *mut u8, usize)>) {
+        let end = self.puts.sent_ever();
+        if self.known.get() == begin {
+            self.known.set(end);
         }
         let mut awaited = self.awaited.borrow_mut();
         if awaited.is_empty() {
-            self.puts.hold(Some(begin));
+            self.puts.hold(Some(begin as u32));
         }
-        awaited.push_back(Awaited { begin, end, end_ever, token, result });
+        awaited.push_back(Awaited { begin, end, token, result });
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -437,8 +426,6 @@ impl Peer {
     /// Hands out tokens of operations that are done. What the peer does not come to is
     /// carried out here.
     pub(super) fn advance(&self, done: &mut impl FnMut(u64, Result<(), Error>)) {
-        /// A peer that was killed amidst its work never gives it back.
-        const LATE: Duration = Duration::from_millis(1);
         loop {
             self.take_done(done);
             let is_shut = self.carrier.is_shut();
@@ -475,21 +462,17 @@ impl Peer {
     fn result(&self, of: &Awaited) -> Option<Result<(), Error>> {
         let refused = match of.result {
             Some((asked, to, len)) => {
-                // SAFETY: held since it was asked for. (What is taken and not answered then
-                // was refused.)
-                let answered = unsafe {
-                    asked.is_answered()
-                        || self.puts.has_taken(of.end).then(|| asked.is_answered())?
-                };
+                // SAFETY: held since it was asked for.
+                let answered = unsafe { self.puts.answered(asked, of.end as u32) }?;
                 if answered {
                     // SAFETY: [BUF]; held.
                     unsafe { to.copy_from_nonoverlapping(asked.body(), len) };
                 }
                 !answered
             }
-            None if !self.puts.has_taken(of.end) => return None,
+            None if !self.puts.has_taken(of.end as u32) => return None,
             None => {
-                self.known.set(of.end_ever);
+                self.known.set(of.end);
                 let count = self.carrier.refused();
                 self.refused.replace(count) != count
             }
@@ -505,7 +488,7 @@ impl Peer {
             done(first.token, result);
             awaited.pop_front();
         }
-        self.puts.hold(awaited.front().map(|first| first.begin));
+        self.puts.hold(awaited.front().map(|first| first.begin as u32));
     }
 
     /// The ring is full: waits a moment for the peer to take some, else empties it.
