@@ -20,6 +20,30 @@ pub struct ProcessId {
 }
 
 impl ProcessId {
+    /// Bytes of one that is sent.
+    pub const LEN: usize = 36;
+
+    /// As it is sent.
+    pub fn encode(&self) -> [u8; ProcessId::LEN] {
+        let mut out = [0; ProcessId::LEN];
+        out[..4].copy_from_slice(&self.pid.to_le_bytes());
+        out[4..12].copy_from_slice(&self.start_time.to_le_bytes());
+        out[12..20].copy_from_slice(&self.pid_namespace.to_le_bytes());
+        out[20..].copy_from_slice(&self.machine);
+        out
+    }
+
+    /// Reads what [`encode`](ProcessId::encode) wrote.
+    pub fn decode(bytes: &[u8; ProcessId::LEN]) -> ProcessId {
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        ProcessId {
+            pid: u32::from_le_bytes(std::array::from_fn(|i| bytes[i])),
+            start_time: word(4),
+            pid_namespace: word(12),
+            machine: std::array::from_fn(|i| bytes[20 + i]),
+        }
+    }
+
     /// The calling process.
     pub fn current() -> Self {
         let pid = std::process::id();

@@ -62,6 +62,19 @@ impl ContactInfo {
         })
     }
 
+    /// Of a process that listens nowhere.
+    pub(crate) fn of_silent(process: ProcessId) -> Self {
+        ContactInfo {
+            process,
+            network_namespace: 0,
+            local: [0; 16],
+            port: 0,
+            addresses: Vec::new(),
+            call_secret: [0; 16],
+            answer_secret: [0; 16],
+        }
+    }
+
     /// Returns true if the loopback of `self` is the loopback of `other`.
     pub fn shares_loopback(&self, other: &ContactInfo) -> bool {
         self.process.machine == other.process.machine
@@ -72,10 +85,7 @@ impl ContactInfo {
     /// The bytes that are published.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![VERSION];
-        bytes.extend(self.process.pid.to_le_bytes());
-        bytes.extend(self.process.start_time.to_le_bytes());
-        bytes.extend(self.process.pid_namespace.to_le_bytes());
-        bytes.extend(self.process.machine);
+        bytes.extend(self.process.encode());
         bytes.extend(self.network_namespace.to_le_bytes());
         bytes.extend(self.call_secret);
         bytes.extend(self.answer_secret);
@@ -103,12 +113,7 @@ impl ContactInfo {
         if take::<1>(&mut rest)? != [VERSION] {
             return None;
         }
-        let process = ProcessId {
-            pid: u32::from_le_bytes(take(&mut rest)?),
-            start_time: u64::from_le_bytes(take(&mut rest)?),
-            pid_namespace: u64::from_le_bytes(take(&mut rest)?),
-            machine: take(&mut rest)?,
-        };
+        let process = ProcessId::decode(&take(&mut rest)?);
         let network_namespace = u64::from_le_bytes(take(&mut rest)?);
         let call_secret = take(&mut rest)?;
         let answer_secret = take(&mut rest)?;
@@ -137,7 +142,7 @@ impl ContactInfo {
 }
 
 /// Takes `N` bytes off the front.
-fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+pub(super) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (head, tail) = rest.split_first_chunk::<N>()?;
     *rest = tail;
     Some(*head)

@@ -20,8 +20,8 @@ struct Job {
     id: u64,
     first: u32,
     size: u32,
-    /// Communicators with members in it.
-    users: u32,
+    /// Communicators with members in it; `None` before the first.
+    users: Option<u32>,
 }
 
 impl Job {
@@ -52,7 +52,7 @@ impl Jobs {
         if size == 0 || size > self.numbers.end - first {
             return None;
         }
-        let job = Job { id, first, size, users: 0 };
+        let job = Job { id, first, size, users: None };
         self.met.insert(at.unwrap_or(self.met.len()), job);
         Some(first)
     }
@@ -60,6 +60,11 @@ impl Jobs {
     /// Returns true if a job was met, and is not forgotten.
     pub fn knows(&self, id: u64) -> bool {
         self.find(id).is_some()
+    }
+
+    /// The jobs that were met and not forgotten, with their sizes.
+    pub fn met(&self) -> impl Iterator<Item = (u64, u32)> {
+        self.met.iter().map(|job| (job.id, job.size))
     }
 
     /// The number of a rank of a job that was met.
@@ -78,20 +83,20 @@ impl Jobs {
     /// Another communicator has members in a job that was met.
     pub fn hold(&mut self, id: u64) {
         if let Some(job) = self.met.iter_mut().find(|job| job.id == id) {
-            job.users += 1;
+            job.users = Some(job.users.unwrap_or(0) + 1);
         }
     }
 
     /// A communicator that had is gone.
     pub fn release(&mut self, id: u64) {
         if let Some(job) = self.met.iter_mut().find(|job| job.id == id) {
-            job.users = job.users.saturating_sub(1);
+            job.users = job.users.map(|users| users.saturating_sub(1));
         }
     }
 
-    /// The jobs in which no communicator has members, and their processes' numbers.
+    /// The jobs in which no communicator has members any more, and their processes' numbers.
     pub fn idle(&self) -> Vec<(u64, Range<u32>)> {
-        let idle = self.met.iter().filter(|job| job.users == 0);
+        let idle = self.met.iter().filter(|job| job.users == Some(0));
         idle.map(|job| (job.id, job.numbers())).collect()
     }
 
@@ -146,6 +151,7 @@ mod tests {
         for id in 2..10_002 {
             let first = jobs.meet(id, 5).unwrap();
             assert_eq!(first, 6);
+            assert_eq!(jobs.idle(), [], "it is about to be used");
             jobs.hold(id);
             assert_eq!(jobs.idle(), []);
             jobs.release(id);

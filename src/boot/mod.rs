@@ -40,6 +40,7 @@ pub mod alone;
 mod contact_info;
 mod control;
 mod error;
+mod introduction;
 mod jobs;
 pub mod kvs;
 mod liveness;
@@ -60,6 +61,7 @@ pub(crate) use control::fuzz as fuzz_control;
 pub(crate) use control::gathered_by_all;
 pub use control::{Control, Gathered, Group, Idle, World, gather_by};
 pub use error::BootError;
+pub use introduction::{ADDRESSES_KEY, Introduction, Introductions, Unmet};
 pub use jobs::Jobs;
 pub use liveness::{Liveness, Watch};
 pub use placement::{Dealt, Placement, parse_local_peers};
@@ -191,6 +193,17 @@ pub trait Boot: Send + Sync {
     /// Resolves the name of a process of another job to its number here, given
     /// out now if it was not known.
     fn resolve_name(&self, _name: u32) -> Option<u32> {
+        None
+    }
+
+    /// What processes of other jobs are sent before anything else, where no launcher tells
+    /// them of this one: an [`Introduction`].
+    fn introduction(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// A process of another job has introduced itself: its number here.
+    fn accept_introduction(&self, _introduction: &[u8]) -> Option<u32> {
         None
     }
 

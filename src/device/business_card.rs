@@ -4,8 +4,6 @@ use crate::shm::segment::Place;
 
 /// The key it is published under.
 pub(super) const KEY: &str = "rankway.addresses";
-/// The same for processes of other jobs.
-pub(super) const DYNAMIC_KEY: &str = "rankway.addresses.dynamic";
 const MAGIC: &[u8; 4] = b"RWa3";
 
 /// Raw addresses by transport; empty where a provider is not open.
@@ -18,6 +16,11 @@ pub(super) struct BusinessCard {
 }
 
 impl BusinessCard {
+    /// What of it is of use to processes of other jobs.
+    pub(super) fn for_other_jobs(self) -> BusinessCard {
+        BusinessCard { local: Vec::new(), inbox: None, ..self }
+    }
+
     /// Magic, the inbox behind the length of its place (0 for none), then each
     /// address behind its length in two bytes.
     pub(super) fn encode(&self) -> Vec<u8> {

@@ -6,6 +6,7 @@ use super::business_card::{self, BusinessCard};
 use super::context::Context;
 use super::node::Inbox;
 use crate::av::{Entry, Transport};
+use crate::boot::ADDRESSES_KEY;
 use crate::netmod::Netmod;
 use crate::rankmap::Process;
 use std::sync::Arc;
@@ -52,9 +53,22 @@ impl<N: Netmod> Context<N> {
             let _ = self.device().net.set(net);
         }
         let boot = self.device().boot();
-        boot.put(business_card::DYNAMIC_KEY, &self.business_card()?.encode())?;
+        boot.put(ADDRESSES_KEY, &self.business_card()?.for_other_jobs().encode())?;
         // What others may fetch is committed; there is nobody to wait for.
         Ok(boot.commit()?)
+    }
+
+    /// What [`ADDRESSES_KEY`] has of this context, shorter where the provider has ways that
+    /// only processes of its machine take: for names that people pass on.
+    ///
+    /// # Errors
+    /// What the provider refuses.
+    pub fn network_addresses(&self) -> Result<Vec<u8>, DeviceError> {
+        let network = match self.endpoint(Transport::Network) {
+            Some((netmod, endpoint)) => netmod.network_address(endpoint)?,
+            None => Vec::new(),
+        };
+        Ok(BusinessCard { local: Vec::new(), network, inbox: None }.encode())
     }
 
     /// The address-vector entry of a process, inserted now if it was not. This
@@ -84,7 +98,7 @@ impl<N: Netmod> Context<N> {
     /// What a process has published.
     pub(super) fn published(&self, peer: u32) -> Result<BusinessCard, DeviceError> {
         let boot = self.device().boot();
-        let key = if peer < boot.size() { business_card::KEY } else { business_card::DYNAMIC_KEY };
+        let key = if peer < boot.size() { business_card::KEY } else { ADDRESSES_KEY };
         BusinessCard::decode(&boot.get(peer, key)?)
             .ok_or(DeviceError::BadBusinessCard { rank: peer })
     }

@@ -257,6 +257,7 @@ impl<N: Netmod> Context<N> {
     pub(super) fn hand_out(&self, head: &Head, body: &[u8]) {
         match self.dispatch.handler(head.class) {
             Some(handler) => handler.arrived(self, head, body),
+            None if head.is_introduction() => self.accept_put_aside(head.from),
             None => self.dispatch.keep(head, body),
         }
     }

@@ -29,6 +29,8 @@ pub(super) struct Links {
     busy: RefCell<Vec<u32>>,
     /// Bodies that were copied, by token or place in a queue.
     copies: RefCell<Copies>,
+    /// Packets of senders that are not known yet.
+    aside: RefCell<Vec<Arrived>>,
     /// Other processes' memory may not be read.
     pub(super) no_pull: Cell<bool>,
 }
@@ -71,9 +73,12 @@ pub(super) enum State {
 struct Rest {
     queue: VecDeque<Queued>,
     /// Packets that came before those due.
-    early: Vec<(u16, Head, Box<[u8]>)>,
+    early: Vec<Arrived>,
     why: Option<NetError>,
 }
+
+/// A packet that came: head, number, body.
+type Arrived = (Head, u16, Box<[u8]>);
 
 /// A packet that waits for space.
 pub(super) struct Queued {
@@ -246,6 +251,7 @@ impl Links {
             size: boot.size(),
             busy: RefCell::default(),
             copies: RefCell::default(),
+            aside: RefCell::default(),
             no_pull: Cell::new(false),
         })
     }
@@ -325,7 +331,7 @@ impl Links {
         // Garbage has a sender out of range.
         let Some(link) = self.peers.get_or_new(head.from) else { return };
         if number != link.due.get() {
-            link.with_rest(|rest| rest.early.push((number, *head, body.into())));
+            link.with_rest(|rest| rest.early.push((*head, number, body.into())));
             return;
         }
         link.due.set(number.wrapping_add(1));
@@ -340,13 +346,29 @@ impl Links {
         loop {
             let due = link.due.get();
             let next = link.with_rest(|rest| {
-                let at = rest.early.iter().position(|(n, ..)| *n == due)?;
+                let at = rest.early.iter().position(|(_, n, _)| *n == due)?;
                 Some(rest.early.swap_remove(at))
             });
-            let Some((_, head, body)) = next else { return };
+            let Some((head, _, body)) = next else { return };
             link.due.set(due.wrapping_add(1));
             take(&head, &body);
         }
+    }
+
+    /// Keeps a packet of a sender that is not known yet: not more than some, as it may never be.
+    #[cold]
+    pub(super) fn put_aside(&self, head: &Head, number: u16, body: &[u8]) {
+        const MOST: usize = 256;
+        let mut aside = self.aside.borrow_mut();
+        if aside.len() < MOST {
+            aside.push((*head, number, body.into()));
+        }
+    }
+
+    /// Takes the packets out whose sender calls itself so.
+    pub(super) fn take_aside(&self, is_sender: impl Fn(u32) -> bool) -> Vec<Arrived> {
+        let mut aside = self.aside.borrow_mut();
+        aside.extract_if(.., |(head, ..)| is_sender(head.from)).collect()
     }
 
     /// Notes that packets to a peer wait.
@@ -438,6 +460,22 @@ mod tests {
             links.sort(&head, number, &[], |head, _| came.borrow_mut().push(head.words[0]));
         }
         assert_eq!(came.take(), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn packets_of_the_unknown_are_kept_until_they_are_known() {
+        let links = Links::new(&Alone::new().unwrap()).unwrap();
+        let from = |name| Head { from: name, ..Head::new(Class::Tagged, 0, [0; 3]) };
+        for (name, number) in [(8, 0), (9, 0), (8, 1)] {
+            links.put_aside(&from(name), number, &[number as u8]);
+        }
+        let numbers = |name| {
+            let taken = links.take_aside(|from| from == name);
+            taken.into_iter().map(|(_, number, _)| number).collect::<Vec<_>>()
+        };
+        assert_eq!((numbers(8), numbers(8), numbers(9)), (vec![0, 1], vec![], vec![0]));
+        (0..1000).for_each(|number| links.put_aside(&from(7), number, &[]));
+        assert!(numbers(7).len() < 1000, "not for ever more");
     }
 
     #[test]

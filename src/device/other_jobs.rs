@@ -1,4 +1,4 @@
-//! Processes of other jobs: noticing that they have ended, and forgetting them.
+//! Processes of other jobs: who they are, noticing that they have ended, and forgetting them.
 //!
 //! Their numbers come behind those of the job's members
 //! ([`Boot::universe`](crate::boot::Boot::universe)) and are given out again, so nothing that is
@@ -6,31 +6,70 @@
 
 use super::DeviceError;
 use super::context::Context;
+use super::link::{Link, Queued};
+use super::packet::{Class, Head, INTRODUCTION};
 use crate::av::Entry;
-use crate::boot::Watch;
+use crate::boot::{BootError, Watch};
 use crate::netmod::Netmod;
 use crate::rankmap::Process;
 use std::ops::Range;
 
 impl<N: Netmod> Context<N> {
-    /// Has the end of a process of another job noticed, where it is on this machine.
+    /// Has the end of a process of another job noticed, where it is on this machine and has
+    /// said which it is.
     pub(super) fn watch_elsewhere(&self, peer: u32) -> Result<(), DeviceError> {
         let device = self.device();
-        match device.control.watch(&device.others, peer)? {
-            Watch::Dead => Err(DeviceError::PeerDied { rank: peer }),
-            _ => Ok(()),
+        match device.control.watch(&device.others, peer) {
+            Ok(Watch::Dead) => Err(DeviceError::PeerDied { rank: peer }),
+            Ok(_) | Err(BootError::NotPublished { .. }) => Ok(()),
+            Err(e) => Err(e.into()),
         }
     }
 
-    /// A packet of a process that is no member of the job: its number here.
+    /// The first packet to a process of another job says who this one is, where its launcher
+    /// does not.
+    pub(super) fn send_introduction(&self, peer: u32, link: &Link) {
+        let boot = self.device().boot();
+        let Some(introduction) = boot.introduction().filter(|_| peer >= boot.size()) else {
+            return;
+        };
+        let number = link.number();
+        let head = Head::new(Class::Link, INTRODUCTION, [0; 3]);
+        let head = head.encode(self.links.name_to(peer), number);
+        link.count(number);
+        link.queue(Queued { head, body: self.links.copy(peer, &introduction) });
+        self.links.list(peer, link);
+    }
+
+    /// A packet of a process that is no member of the job: its number here. One of whom
+    /// nothing is known is put aside: its introduction may come behind.
     #[cold]
-    pub(super) fn sender_elsewhere(&self, name: u32, number: u16) -> Option<u32> {
-        let peer = self.device().boot.resolve_name(name)?;
+    pub(super) fn sender_elsewhere(&self, head: &Head, number: u16, body: &[u8]) -> Option<u32> {
+        let boot = self.device().boot();
+        if head.is_introduction() {
+            let _ = boot.accept_introduction(body);
+        }
+        let Some(peer) = boot.resolve_name(head.from) else {
+            self.links.put_aside(head, number, body);
+            return None;
+        };
         // With its first packet: the launcher does not tell for ever who it was.
         if number == 0 {
             let _ = self.watch_elsewhere(peer);
         }
         Some(peer)
+    }
+
+    /// A process of another job has introduced itself: what came before is taken now.
+    #[cold]
+    pub(super) fn accept_put_aside(&self, peer: u32) {
+        let boot = self.device().boot();
+        for (mut head, number, body) in
+            self.links.take_aside(|name| boot.resolve_name(name) == Some(peer))
+        {
+            head.from = peer;
+            self.links.sort(&head, number, &body, |head, body| self.hand_out(head, body));
+        }
     }
 
     /// Forgets the processes of another job, by number, if all that this one spoke to have

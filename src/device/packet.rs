@@ -53,6 +53,10 @@ impl Class {
     }
 }
 
+/// A packet of the link's own, the first in order to a process of another job: who its sender
+/// is, in the body.
+pub(super) const INTRODUCTION: u8 = 5;
+
 /// What a packet is, before its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
@@ -70,6 +74,12 @@ impl Head {
     #[inline]
     pub(crate) fn new(class: Class, kind: u8, words: [u64; 3]) -> Head {
         Head { class, kind, from: 0, words }
+    }
+
+    /// Returns true of an [`INTRODUCTION`].
+    #[inline]
+    pub(super) fn is_introduction(&self) -> bool {
+        self.class == Class::Link && self.kind == INTRODUCTION
     }
 
     /// The first word, without number and sender.

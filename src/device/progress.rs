@@ -136,10 +136,10 @@ impl<N: Netmod> Context<N> {
         let Some((mut head, number)) = Head::decode(head) else { return };
         // Garbage is nobody's.
         if !self.links.is_member(head.from) {
-            let Some(from) = self.sender_elsewhere(head.from, number) else { return };
+            let Some(from) = self.sender_elsewhere(&head, number, body) else { return };
             head.from = from;
         }
-        if head.class == Class::Link {
+        if head.class == Class::Link && !head.is_introduction() {
             self.link_packet(&head, body);
             return;
         }

@@ -23,6 +23,7 @@ impl<N: Netmod> Context<N> {
         }
         let business_card = self.published(peer)?;
         self.open_route(peer, link, route, &business_card);
+        self.send_introduction(peer, link);
         Ok(())
     }
 

@@ -252,6 +252,14 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// [`NetError::Call`].
     fn address(&self, endpoint: &Self::Endpoint) -> Result<Vec<u8>, NetError>;
 
+    /// The same without the ways that only processes of this machine take.
+    ///
+    /// # Errors
+    /// [`NetError::Call`].
+    fn network_address(&self, endpoint: &Self::Endpoint) -> Result<Vec<u8>, NetError> {
+        self.address(endpoint)
+    }
+
     /// Inserts a peer's raw address and returns the address operations take.
     ///
     /// # Errors

@@ -191,6 +191,10 @@ impl<N: Library> Netmod for WithNode<N> {
         either!(self, endpoint, netmod => netmod.address(endpoint), else Err(not_its_own()))
     }
 
+    fn network_address(&self, endpoint: &Self::Endpoint) -> Result<Vec<u8>, NetError> {
+        either!(self, endpoint, netmod => netmod.network_address(endpoint), else Err(not_its_own()))
+    }
+
     fn insert(&self, endpoint: &Self::Endpoint, raw: &[u8]) -> Result<u64, NetError> {
         either!(self, endpoint, netmod => netmod.insert(endpoint, raw), else Err(not_its_own()))
     }

@@ -79,6 +79,7 @@ const TABLE: [Entry; 30] = [
         allowed: &[
             ("src/boot/", "of TCP"),
             ("plugins/openmpi/tests/spawn.c", "of MPI_Open_port"),
+            ("plugins/mpich/", "the same"),
             ("plugins/track/src/", "the same"),
         ],
         ..entry(Words(&["port", "ports"]), "endpoint")

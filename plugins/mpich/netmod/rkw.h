@@ -10,8 +10,9 @@
 
 /* Any sender. */
 #define RKW_ANY UINT32_MAX
-/* What began is over; else the answer names it. */
+/* What began is over, or its end is told otherwise; else the answer names it. */
 #define RKW_DONE 0
+#define RKW_TOLD UINT64_MAX
 
 /* Which message: channel, match bits (source, tag), bits that need not agree, and the
  * lpid of the other side. */
@@ -20,13 +21,15 @@ typedef struct {
     uint32_t peer;
 } rkw_match_t;
 
-/* How a message ended, or what a probe found. */
+/* How a message ended, or what a probe found. An answer, of one that failed: rkw_why says
+ * more, until something else fails. */
 typedef struct {
     uint64_t bits, length;
-    int truncated, cancelled;
+    int truncated, cancelled, failed;
 } rkw_status_t;
 
-/* A communicator's map: ranks below `affine` are first + step * rank, others are asked for. */
+/* A communicator's map: ranks below `affine` are first + step * rank, others are asked for.
+ * Processes of other jobs have lpids from the job's size on. */
 typedef struct {
     uint32_t affine, first, step;
     void *map;
@@ -79,6 +82,9 @@ typedef struct {
     void **request;             /* where one goes, or null */
 } rkw_rma_t;
 
+/* What leave answers: again, done, done though not all are there. */
+enum rkw_left { RKW_NOT_YET, RKW_ALL_LEFT, RKW_SOME_LEFT };
+
 /* Calls of epochs. */
 enum rkw_epoch { RKW_LOCK_ALL, RKW_UNLOCK_ALL, RKW_UNLOCK, RKW_FLUSH, RKW_FLUSH_LOCAL,
     RKW_FLUSH_ALL, RKW_FLUSH_LOCAL_ALL, RKW_COMPLETE, RKW_WAIT, RKW_START, RKW_POST
@@ -86,7 +92,8 @@ enum rkw_epoch { RKW_LOCK_ALL, RKW_UNLOCK_ALL, RKW_UNLOCK, RKW_FLUSH, RKW_FLUSH_
 
 /* What calls of windows answer; rkw_why says more. */
 enum rkw_answer { RKW_OK, RKW_RANGE, RKW_RANK, RKW_SYNC, RKW_TYPE, RKW_OP, RKW_TRUNCATED,
-    RKW_ARGUMENT, RKW_BUFFER, RKW_WINDOW, RKW_MEMORY, RKW_ATTACH, RKW_NOT_SHARED, RKW_GROUP
+    RKW_ARGUMENT, RKW_BUFFER, RKW_WINDOW, RKW_MEMORY, RKW_ATTACH, RKW_NOT_SHARED, RKW_GROUP,
+    RKW_PORT, RKW_DIED, RKW_FAILED
 };
 
 /* A datatype: leaf, or made of what its contents say; element is Rankway's, or -1. */
@@ -127,6 +134,9 @@ typedef struct {
     int (*win_fence) (void *window, int assert);
     int (*win_group) (void *window, int call, const uint32_t * lpids, size_t count, int assert);
     int (*win_test) (void *window, int *flag);
+    int (*gather) (void *state, const uint32_t * peers, size_t count, int *lengths);
+    void (*introductions) (void *state, void *to);
+    int (*meet) (void *state, const void *introduction, size_t len, uint32_t * number);
     int (*leave) (void *state);
     void (*close) (void *state);
 } rkw_netmod_t;

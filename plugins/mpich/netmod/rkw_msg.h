@@ -94,7 +94,10 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_iprobe(int source, int tag, MPIR_Comm 
 {
     rkw_match_t from = rkw_from(comm, source, tag, offset);
     rkw_status_t found;
+    found.failed = 0;
     *flag = rkw.iprobe(rkw.state, &from, &found);
+    if (unlikely(found.failed))
+        return rkw_error(found.failed, __func__);
     /* (The error is not a probe's to touch.) */
     if (*flag && status != MPI_STATUS_IGNORE)
         rkw_fill(status, &found);
@@ -107,11 +110,12 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_improbe(int source, int tag, MPIR_Comm
 {
     rkw_match_t from = rkw_from(comm, source, tag, offset);
     rkw_status_t found;
+    found.failed = 0;
     void *message = rkw.improbe(rkw.state, &from, &found);
     *flag = message != NULL;
     *message_p = NULL;
     if (!message)
-        return MPI_SUCCESS;
+        return unlikely(found.failed) ? rkw_error(found.failed, __func__) : MPI_SUCCESS;
     MPIR_Request *req = MPIR_Request_create_from_pool(MPIR_REQUEST_KIND__MPROBE, 0, 2);
     MPIR_Assertp(req);
     RKW_REQUEST(req).message = message;

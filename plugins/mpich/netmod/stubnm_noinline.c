@@ -189,12 +189,29 @@ void rkw_host_finished(void *request, int answer)
     MPIDIU_request_complete(req);
 }
 
+/* One that failed: the buffer is as it was, or as far as it came. */
+static void failed(MPIR_Request * req, int answer)
+{
+    MPIDI_STUBNM_request_t *of = &RKW_REQUEST(req);
+    if (of->collective)
+        rkw_host_abort(1, rkw_why());
+    req->status.MPI_ERROR = rkw_error(answer, __func__);
+    MPL_free(of->packed);
+    if (of->packed && req->kind != MPIR_REQUEST_KIND__SEND)
+        MPIR_Datatype_release_if_not_builtin(of->datatype);
+    MPIDIU_request_complete(req);
+}
+
 /* A send, or a receive whose status is to be filled. */
 void rkw_host_ended(void *request, const rkw_status_t * status)
 {
     MPIR_Request *req = request;
     MPIDI_STUBNM_request_t *of = &RKW_REQUEST(req);
     MPI_Aint length = status->length, unpacked;
+    if (unlikely(status->failed)) {
+        failed(req, status->failed);
+        return;
+    }
     if (req->kind == MPIR_REQUEST_KIND__SEND) {
         MPL_free(of->packed);
         MPIDIU_request_complete(req);
@@ -259,6 +276,7 @@ int rkw_send_slowly(const void *buf, MPI_Aint count, MPI_Datatype datatype, int 
         MPIR_Request_add_ref(req);
     MPIR_Assertp(req);
     RKW_REQUEST(req).packed = packed;
+    RKW_REQUEST(req).collective = rkw_is_collective(&to);
     *req_p = req;
     if (rkw.isend(rkw.state, &to, bytes, size, synchronous, req) == RKW_DONE) {
         MPL_free(packed);
@@ -300,10 +318,11 @@ int rkw_recv(void *buf, MPI_Aint count, MPI_Datatype datatype, const rkw_match_t
     MPIR_Assertp(req);
     MPIDI_STUBNM_request_t *of = &RKW_REQUEST(req);
     void *space = space_of(buf, count, datatype, of);
+    of->collective = rkw_is_collective(from);
     *req_p = req;
     uint64_t number = rkw.irecv(rkw.state, from, space, of->capacity, req);
     /* (Of one that is over the place may be another's.) */
-    if (number != RKW_DONE)
+    if (number != RKW_DONE && number != RKW_TOLD)
         of->number = number;
     return MPI_SUCCESS;
 }
@@ -313,6 +332,7 @@ int rkw_mrecv(void *buf, MPI_Aint count, MPI_Datatype datatype, MPIR_Request * m
     MPIDI_STUBNM_request_t *of = &RKW_REQUEST(message);
     void *matched = of->message;
     void *space = space_of(buf, count, datatype, of);
+    of->collective = 0;
     rkw.imrecv(matched, space, of->capacity, message);
     return MPI_SUCCESS;
 }
@@ -329,6 +349,16 @@ int rkw_am(int rank, MPIR_Comm * comm, int handler, const void *header, MPI_Aint
         rkw_host_posted(sreq);
     return MPI_SUCCESS;
 }
+
+/* Of the remote group. */
+static int lpid_of(void *comm, int rank)
+{
+    int lpid = 0, group = 0;
+    MPIDIU_comm_rank_to_pid(comm, rank, &lpid, &group);
+    return lpid;
+}
+
+#include "rkw_other_jobs.h"
 
 /* ---- start and end ---- */
 
@@ -350,27 +380,37 @@ int MPIDI_STUBNM_post_init(void)
     return MPI_SUCCESS;
 }
 
+/* Some of this job ended without leaving it. */
+static int some_died;
+
+int __real_MPIDU_Init_shm_finalize(void);
+int __wrap_MPIDU_Init_shm_finalize(void) RKW_HIDDEN;
+
+/* MPICH's last barrier on the node, which waits for those that are dead, too. (The linker
+ * puts it in the place of MPICH's: ci/install/mpich.sh.) */
+int __wrap_MPIDU_Init_shm_finalize(void)
+{
+    return some_died ? MPI_SUCCESS : __real_MPIDU_Init_shm_finalize();
+}
+
 /* Whoever leaves must have been heard. */
 int MPIDI_STUBNM_mpi_finalize_hook(void)
 {
     if (!rkw.state)
         return MPI_SUCCESS;
-    while (!rkw.leave(rkw.state))
+    int left, mpi_errno = MPI_SUCCESS;
+    while ((left = rkw.leave(rkw.state)) == RKW_NOT_YET)
         ;
-    int mpi_errno = MPIR_pmi_barrier();
+    some_died = left == RKW_SOME_LEFT;
+    if (!some_died)
+        mpi_errno = MPIR_pmi_barrier();
     rkw.close(rkw.state);
     rkw.state = NULL;
+    others_avtid = 0;
     return mpi_errno;
 }
 
 /* ---- communicators ---- */
-
-static int lpid_of(void *comm, int rank)
-{
-    int lpid = 0, group = 0;
-    MPIDIU_comm_rank_to_pid(comm, rank, &lpid, &group);
-    return lpid;
-}
 
 /* CH4's map is read once. */
 int MPIDI_STUBNM_mpi_comm_commit_pre_hook(MPIR_Comm * comm)
@@ -399,35 +439,6 @@ int MPIDI_STUBNM_comm_set_hints(MPIR_Comm * comm_ptr, MPIR_Info * info)
     return MPI_SUCCESS;
 }
 
-/* ---- other jobs: not yet ---- */
-
-static int other_jobs(const char *what)
-{
-    return MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, what, __LINE__, MPI_ERR_OTHER,
-                                "**notimpl", 0);
-}
-
-int MPIDI_STUBNM_get_local_upids(MPIR_Comm * comm, int **local_upid_size, char **local_upids)
-{
-    return other_jobs(__func__);
-}
-
-int MPIDI_STUBNM_upids_to_gpids(int size, int *remote_upid_size, char *remote_upids,
-                                uint64_t * remote_gpids)
-{
-    return other_jobs(__func__);
-}
-
-int MPIDI_STUBNM_dynamic_send(uint64_t remote_gpid, int tag, const void *buf, int size, int timeout)
-{
-    return other_jobs(__func__);
-}
-
-int MPIDI_STUBNM_dynamic_recv(int tag, void *buf, int size, int timeout)
-{
-    return other_jobs(__func__);
-}
-
 /* ---- windows ---- */
 
 int rkw_error(int answer, const char *call)
@@ -435,7 +446,8 @@ int rkw_error(int answer, const char *call)
     static const int classes[] = {
         MPI_SUCCESS, MPI_ERR_RMA_RANGE, MPI_ERR_RANK, MPI_ERR_RMA_SYNC, MPI_ERR_TYPE, MPI_ERR_OP,
         MPI_ERR_TRUNCATE, MPI_ERR_ARG, MPI_ERR_BUFFER, MPI_ERR_WIN, MPI_ERR_NO_MEM,
-        MPI_ERR_RMA_ATTACH, MPI_ERR_RMA_SHARED, MPI_ERR_GROUP
+        MPI_ERR_RMA_ATTACH, MPI_ERR_RMA_SHARED, MPI_ERR_GROUP, MPI_ERR_PORT,
+        MPIX_ERR_PROC_FAILED, MPI_ERR_OTHER
     };
     return MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, call, __LINE__,
                                 classes[answer], "**other", "%s", rkw_why());

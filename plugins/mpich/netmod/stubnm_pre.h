@@ -16,6 +16,8 @@ typedef struct {
     MPI_Aint count;
     size_t capacity;
     MPI_Datatype datatype;
+    /* Of a collective, which cannot tell the others where it fails. */
+    int collective;
     /* Of a matched probe. */
     void *message;
 } MPIDI_STUBNM_request_t;

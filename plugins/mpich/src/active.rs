@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 use std::num::NonZeroU64;
 
 /// CH4 has fewer.
-const HANDLERS: u16 = 64;
+pub(crate) const HANDLERS: u16 = 64;
 
 /// Has every number call MPICH's handler of that number.
 pub(crate) fn register<N: Netmod>(state: &State<N>) {

@@ -7,7 +7,7 @@ use crate::message::rkw_match;
 use crate::rma::rkw_rma;
 use crate::state::State;
 use crate::window::{rkw_win, rkw_win_arguments};
-use crate::{active, epoch, message, rma, window};
+use crate::{active, epoch, message, other_jobs, rma, window};
 use rankway::device::Options;
 use rankway::match_netmod;
 use rankway::netmod::Netmod;
@@ -59,6 +59,9 @@ pub(crate) struct rkw_netmod {
     win_fence: unsafe extern "C" fn(*mut c_void, c_int) -> c_int,
     win_group: unsafe extern "C" fn(*mut c_void, c_int, *const u32, usize, c_int) -> c_int,
     win_test: unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int,
+    gather: unsafe extern "C" fn(*mut c_void, *const u32, usize, *mut c_int) -> c_int,
+    introductions: unsafe extern "C" fn(*mut c_void, *mut u8),
+    meet: unsafe extern "C" fn(*mut c_void, *const u8, usize, *mut u32) -> c_int,
     leave: unsafe extern "C" fn(*mut c_void) -> c_int,
     close: unsafe extern "C" fn(*mut c_void),
 }
@@ -85,6 +88,7 @@ pub(crate) unsafe extern "C" fn rkw_open(
         // SAFETY: [MPI].
         let space = unsafe { CStr::from_ptr(space) }.to_string_lossy();
         let boot = Arc::new(Pmi::new(rank as u32, size as u32, &space));
+        Pmi::set_current(Some(Arc::clone(&boot)));
         let opened = rankway_plugin::open(None, boot, &Options::default());
         let opened = opened.unwrap_or_else(|why| abort(1, &format!("rank {rank}: {why}")));
         let table = match_netmod!(opened, Chosen(state) => table(State::new(state)));
@@ -96,6 +100,7 @@ pub(crate) unsafe extern "C" fn rkw_open(
 fn table<N: Netmod>(state: State<N>) -> rkw_netmod {
     active::register(&state);
     rma::register(&state);
+    other_jobs::register(&state);
     rkw_netmod {
         state: Box::into_raw(Box::new(state)).cast(),
         progress: progress::<N>,
@@ -119,10 +124,18 @@ fn table<N: Netmod>(state: State<N>) -> rkw_netmod {
         win_fence: epoch::fence::<N>,
         win_group: epoch::group::<N>,
         win_test: epoch::test::<N>,
+        gather: other_jobs::gather::<N>,
+        introductions: other_jobs::introductions::<N>,
+        meet: other_jobs::meet::<N>,
         leave: leave::<N>,
         close: close::<N>,
     }
 }
+
+// `enum rkw_left`.
+const NOT_YET: c_int = 0;
+const ALL_LEFT: c_int = 1;
+const SOME_LEFT: c_int = 2;
 
 /// One round of progress: how many requests ended.
 unsafe extern "C" fn progress<N: Netmod>(state: *mut c_void) -> c_int {
@@ -131,13 +144,14 @@ unsafe extern "C" fn progress<N: Netmod>(state: *mut c_void) -> c_int {
     guarded(|| {
         let ended = state.progress();
         active::tell(state);
+        other_jobs::answer(state);
         state.end_requests();
         ended as c_int
     })
 }
 
-/// Makes progress; 1 when nothing of this process waits to go out, and all ranks are so
-/// far: who waits for them makes progress for messages of theirs.
+/// Makes progress; [`ALL_LEFT`] when nothing of this process waits to go out, and all ranks
+/// are so far: who waits for them makes progress for messages of theirs.
 unsafe extern "C" fn leave<N: Netmod>(state: *mut c_void) -> c_int {
     // SAFETY: [MPI].
     unsafe { progress::<N>(state) };
@@ -146,11 +160,11 @@ unsafe extern "C" fn leave<N: Netmod>(state: *mut c_void) -> c_int {
     guarded(|| {
         let counts = state.shared.enter(|inner| inner.tagged.counts());
         if counts.queued > 0 || counts.queued_packets > 0 {
-            return 0;
+            return NOT_YET;
         }
-        // (Of one that is gone the launcher tells.)
-        let _ = state.shared.enter_waiting(|inner| Communicator::world(&inner.context).barrier());
-        1
+        // (Who is gone cannot meet the others at the launcher either.)
+        let met = state.shared.enter_waiting(|inner| Communicator::world(&inner.context).barrier());
+        if met.is_ok() { ALL_LEFT } else { SOME_LEFT }
     })
 }
 
@@ -160,6 +174,7 @@ unsafe extern "C" fn close<N: Netmod>(state: *mut c_void) {
         // SAFETY: [MPI]; made by `Box::into_raw` in `table`, used no more.
         let State { shared, active, .. } = *unsafe { Box::from_raw(state.cast::<State<N>>()) };
         drop(active);
+        Pmi::set_current(None);
         // SAFETY: [MPI], as above.
         unsafe { shared.close() };
     });

@@ -1,7 +1,9 @@
 //! Errors as answers, of which the C half makes MPI's codes.
 
-use crate::log::{fatal, text};
-use rankway::rma::Error;
+use crate::log::text;
+use rankway::device::DeviceError;
+use rankway::msg::MsgError;
+use rankway::rma::{Error, ErrorKind};
 use rankway_plugin::Class;
 use rankway_plugin::custom::Failed;
 use std::ffi::{CString, c_char, c_int};
@@ -25,6 +27,11 @@ pub(crate) enum Answer {
     Attach,
     Shared,
     Group,
+    Port,
+    /// A process died.
+    Died,
+    /// Anything else below.
+    Failed,
 }
 
 /// A call that is refused, and why.
@@ -41,7 +48,6 @@ pub(crate) extern "C" fn rkw_why() -> *const c_char {
 }
 
 impl From<Error> for Refusal {
-    /// What cannot be gone on from ends the job.
     #[cold]
     fn from(error: Error) -> Refusal {
         let answer = match Class::of(&error) {
@@ -53,10 +59,28 @@ impl From<Error> for Refusal {
             Some(Class::Window) => Answer::Window,
             Some(Class::Memory) => Answer::Memory,
             Some(Class::Argument) => Answer::Argument,
-            None => fatal(&error),
+            None if matches!(error.kind(), ErrorKind::Device(e) if is_death(e)) => Answer::Died,
+            None => Answer::Failed,
         };
-        Refusal(answer, error.to_string())
+        Refusal(answer, format!("rankway: {error}"))
     }
+}
+
+impl From<MsgError> for Refusal {
+    #[cold]
+    fn from(error: MsgError) -> Refusal {
+        let died = match &error {
+            MsgError::NobodyLeft { .. } => true,
+            MsgError::Device(e) => is_death(e),
+            _ => false,
+        };
+        let answer = if died { Answer::Died } else { Answer::Failed };
+        Refusal(answer, format!("rankway: {error}"))
+    }
+}
+
+fn is_death(error: &DeviceError) -> bool {
+    matches!(error, DeviceError::PeerDied { .. })
 }
 
 impl From<Failed> for Refusal {

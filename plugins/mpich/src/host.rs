@@ -13,6 +13,8 @@ pub(crate) struct rkw_status {
     pub(crate) length: u64,
     pub(crate) truncated: c_int,
     pub(crate) cancelled: c_int,
+    /// An [`Answer`](crate::fault::Answer), of one that failed.
+    pub(crate) failed: c_int,
 }
 
 /// What MPICH says of a datatype; its contents, unless it is a predefined one.

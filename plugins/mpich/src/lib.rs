@@ -13,6 +13,7 @@
 //! message  tagged messages
 //! active   active messages of MPICH's own protocols
 //! fault    errors as answers
+//! other_jobs  processes of other jobs
 //! datatype datatypes as layouts
 //! window   windows
 //! rma      operations on them
@@ -42,6 +43,7 @@ mod host;
 mod log;
 mod map;
 mod message;
+mod other_jobs;
 mod rma;
 mod state;
 mod window;

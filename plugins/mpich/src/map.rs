@@ -1,6 +1,7 @@
 //! A communicator's ranks as a rank map: CH4's, read once when the communicator is
 //! made. Regular maps are a formula, the others are held as `RANKWAY_MAP_STRATEGY` says.
 
+use crate::boot::Pmi;
 use crate::log::{abort, guarded};
 use rankway::rankmap::compact::Strategy;
 use rankway::rankmap::{Detector, Model, RankMap};
@@ -34,6 +35,25 @@ pub(crate) unsafe fn map_of(size: c_int, lpid_of: LpidOf, comm: *mut c_void) -> 
     map.held_as(strategy).unwrap_or_else(|e| abort(1, &e.to_string()))
 }
 
+/// A map that is no formula, or has members in other jobs.
+struct Held {
+    map: RankMap,
+    jobs: Box<[u64]>,
+}
+
+/// The other jobs that have members in a map, which holds them.
+fn held_jobs(map: &RankMap) -> Box<[u64]> {
+    let Some(launcher) = Pmi::current() else { return Box::default() };
+    let mut jobs = Vec::new();
+    for job in map.iter().filter_map(|member| launcher.other_job_of(member.lpid)) {
+        if !jobs.contains(&job) {
+            jobs.push(job);
+        }
+    }
+    launcher.hold(&jobs);
+    jobs.into()
+}
+
 /// Reads the map of `size` ranks, whose lpids `lpid_of` tells.
 ///
 /// # Safety
@@ -51,12 +71,13 @@ pub(crate) unsafe extern "C" fn rkw_map_read(
         let lpid = |rank| map.get(rank).map_or(0, |process| process.lpid);
         let (first, second) = (lpid(0), lpid(1));
         let step = if size > 1 { second.wrapping_sub(first) } else { 0 };
-        let held = if matches!(map.model(), Model::Direct | Model::Offset | Model::Stride) {
-            rkw_map { affine: map.len(), first, step, map: std::ptr::null_mut() }
-        } else {
-            let map = Box::into_raw(Box::new(map)).cast();
-            rkw_map { affine: 0, first: 0, step: 0, map }
+        let formula = matches!(map.model(), Model::Direct | Model::Offset | Model::Stride);
+        let (affine, jobs) = (if formula { map.len() } else { 0 }, held_jobs(&map));
+        let map = match formula && jobs.is_empty() {
+            true => std::ptr::null_mut(),
+            false => Box::into_raw(Box::new(Held { map, jobs })).cast(),
         };
+        let held = rkw_map { affine, first, step, map };
         // SAFETY: [MPI].
         unsafe { to.write(held) };
     });
@@ -69,11 +90,11 @@ pub(crate) unsafe extern "C" fn rkw_map_read(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rkw_map_lpid(map: *const c_void, rank: c_int) -> u32 {
     // SAFETY: the caller's.
-    let map = unsafe { &*map.cast::<RankMap>() };
-    map.get(rank as u32).map_or(u32::MAX, |process| process.lpid)
+    let held = unsafe { &*map.cast::<Held>() };
+    held.map.get(rank as u32).map_or(u32::MAX, |process| process.lpid)
 }
 
-/// Frees a map; of a formula nothing is to be freed.
+/// Frees a map.
 ///
 /// # Safety
 /// As [`rkw_map_lpid`], or null; not used again.
@@ -81,6 +102,9 @@ pub(crate) unsafe extern "C" fn rkw_map_lpid(map: *const c_void, rank: c_int) ->
 pub(crate) unsafe extern "C" fn rkw_map_free(map: *mut c_void) {
     if !map.is_null() {
         // SAFETY: made by `Box::into_raw` in `rkw_map_read`.
-        drop(unsafe { Box::from_raw(map.cast::<RankMap>()) });
+        let held = unsafe { Box::from_raw(map.cast::<Held>()) };
+        if let Some(launcher) = Pmi::current() {
+            launcher.release(&held.jobs);
+        }
     }
 }

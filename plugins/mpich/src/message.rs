@@ -1,9 +1,10 @@
 //! Tagged messages. The channel is the context id, the bits are source and tag.
 
+use crate::fault::Refusal;
 use crate::host::rkw_status;
-use crate::log::{fatal, guarded};
+use crate::log::guarded;
 use crate::state::{State, of_message};
-use rankway::msg::{Completion, Envelope, MatchSpec, Message, RequestId, Started};
+use rankway::msg::{Completion, Envelope, MatchSpec, Message, MsgError, RequestId, Started};
 use rankway::netmod::Netmod;
 use rankway_plugin::Layer;
 use std::ffi::{c_int, c_void};
@@ -13,6 +14,8 @@ use std::num::NonZeroU64;
 const ANY: u32 = u32::MAX;
 /// What a call that begins something answers, else the number of the request.
 const DONE: u64 = 0;
+/// The same of one whose end is told otherwise, now or later.
+const TOLD: u64 = u64::MAX;
 
 /// Which message goes where, as C has it.
 #[repr(C)]
@@ -102,15 +105,15 @@ pub(crate) unsafe extern "C" fn isend<N: Netmod>(
             // SAFETY: [BUF], [REQ].
             let started =
                 unsafe { inner.tagged.start_send(to.envelope(), buf, len, synchronous, cookie) };
-            match started {
+            Ok(match started {
                 Ok(Started::Pending(id)) => id.number().get(),
-                Ok(Started::Done(Ok(status))) if inner.defer_completion(cookie, status) => u64::MAX,
+                Ok(Started::Done(Ok(status))) if inner.defer_completion(cookie, status) => TOLD,
                 Ok(Started::Done(Ok(_))) => DONE,
-                Ok(Started::Done(Err(e))) | Err(e) => fatal(&e),
-            }
+                Ok(Started::Done(Err(e))) | Err(e) => return Err(e),
+            })
         });
         state.sent(to.peer);
-        started
+        started.unwrap_or_else(|e| failed(e, cookie))
     })
 }
 
@@ -136,8 +139,17 @@ pub(crate) unsafe extern "C" fn irecv<N: Netmod>(
         // SAFETY: [BUF], [REQ].
         let started =
             state.enter(|inner| unsafe { inner.tagged.start_recv(&spec, buf, capacity, cookie) });
-        began(started.unwrap_or_else(|e| fatal(&e)), cookie)
+        started.map_or_else(|e| failed(e, cookie), |started| began(started, cookie))
     })
+}
+
+/// Tells of a message that could not begin.
+#[cold]
+fn failed(error: MsgError, cookie: NonZeroU64) -> u64 {
+    let ended = Completion { cookie, result: Err(Box::new(error)) };
+    // SAFETY: [REQ], and told here only.
+    unsafe { crate::state::Mpich::ended(ended) };
+    TOLD
 }
 
 /// Tells of a receive that has ended; [`DONE`] then.
@@ -163,13 +175,28 @@ pub(crate) unsafe extern "C" fn iprobe<N: Netmod>(
     let (state, spec) = unsafe { (State::<N>::of(state), (*from).spec()) };
     guarded(|| {
         let found = state.shared.enter(|inner| inner.tagged.iprobe(&spec));
-        let found = found.unwrap_or_else(|e| fatal(&e));
         after(state);
+        // SAFETY: [MPI].
+        let found = unsafe { or_failed(found, status) };
         if let Some(found) = &found {
             // SAFETY: [MPI].
             unsafe { status.write(of_message(found)) };
         }
         c_int::from(found.is_some())
+    })
+}
+
+/// What a probe found; tells of one that failed.
+///
+/// # Safety
+/// \[MPI\]: `status` can be written.
+#[inline]
+unsafe fn or_failed<T>(found: Result<Option<T>, MsgError>, status: *mut rkw_status) -> Option<T> {
+    found.unwrap_or_else(|e| {
+        let failed = Refusal::from(e).kept();
+        // SAFETY: the caller's.
+        unsafe { status.write(rkw_status { failed, ..rkw_status::default() }) };
+        None
     })
 }
 
@@ -189,8 +216,9 @@ pub(crate) unsafe extern "C" fn improbe<N: Netmod>(
     let (state, spec) = unsafe { (State::<N>::of(state), (*from).spec()) };
     guarded(|| {
         let found = state.shared.enter(|inner| inner.tagged.improbe(&spec));
-        let found = found.unwrap_or_else(|e| fatal(&e));
         after(state);
+        // SAFETY: [MPI].
+        let found = unsafe { or_failed(found, status) };
         let Some(message) = found else { return std::ptr::null_mut() };
         // SAFETY: [MPI].
         unsafe { status.write(of_message(&message.status())) };

@@ -1,14 +1,17 @@
 //! The process's one device and context under MPICH.
 
 use crate::boot::Pmi;
+use crate::fault::Refusal;
 use crate::host::{self, rkw_status};
 use crate::log::{abort, fatal};
 use rankway::msg::{Active, Completion, MsgError, Status};
 use rankway::netmod::Netmod;
 use rankway_plugin::Layer;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::num::NonZeroU64;
+use std::rc::Rc;
 
 /// MPICH, as what the device calls.
 pub(crate) struct Mpich;
@@ -25,7 +28,7 @@ impl Layer for Mpich {
                 status.length = length;
                 status.truncated = 1;
             }
-            Err(e) => fatal(&e),
+            Err(e) => status.failed = Refusal::from(e).kept(),
         }
         // SAFETY: [REQ].
         unsafe { host::rkw_host_ended(ended.cookie.get() as *mut c_void, &status) };
@@ -51,7 +54,7 @@ impl Layer for Mpich {
 #[inline(always)]
 pub(crate) fn of_message(of: &Status) -> rkw_status {
     let cancelled = i32::from(of.cancelled);
-    rkw_status { bits: of.bits, length: of.length, truncated: 0, cancelled }
+    rkw_status { bits: of.bits, length: of.length, truncated: 0, cancelled, failed: 0 }
 }
 
 /// An operation on a window that has a request and has not ended.
@@ -63,11 +66,26 @@ pub(crate) struct OpenRequest {
     pub(crate) poll: Box<dyn FnMut() -> Option<c_int>>,
 }
 
+/// What members of the job ask each other: who they are, for processes of other jobs.
+#[derive(Default)]
+pub(crate) struct Asked {
+    /// Those that asked this process, and wait.
+    pub(crate) ranks: RefCell<Vec<u32>>,
+    pub(crate) is_any: Cell<bool>,
+    /// What others have told this process, by rank.
+    pub(crate) told: RefCell<HashMap<u32, Vec<u8>>>,
+    /// This process's own, once it was needed; stays.
+    pub(crate) own: OnceCell<Vec<u8>>,
+    /// What C is about to fetch.
+    pub(crate) gathered: RefCell<Vec<u8>>,
+}
+
 /// What C has a pointer to.
 pub(crate) struct State<N: Netmod> {
     pub(crate) open: RefCell<Vec<OpenRequest>>,
     pub(crate) shared: &'static rankway_plugin::State<N, Mpich>,
     pub(crate) active: Active<N>,
+    pub(crate) asked: Rc<Asked>,
     /// More processes than processors: who waits lets others run.
     crowded: bool,
     /// Rounds of progress in which nothing ended.
@@ -84,6 +102,7 @@ impl<N: Netmod> State<N> {
             open: RefCell::default(),
             shared,
             active: active.unwrap_or_else(|e| abort(1, &e.to_string())),
+            asked: Rc::default(),
             crowded: here > processors,
             idle: Cell::new(0),
         }

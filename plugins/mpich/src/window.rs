@@ -149,6 +149,11 @@ unsafe fn made<N: Netmod>(
     // SAFETY: [MPI].
     let map = unsafe { map_of(size, lpid_of, comm) };
     let shared = state.shared;
+    let (_, job_size) = shared.boot().place();
+    if let Some(rank) = map.iter().position(|member| member.lpid >= job_size) {
+        let why = format!("rank {rank} is of another job, whose memory this one does not reach");
+        return Err(Refusal(Answer::Window, why));
+    }
     if [SHARED, SHARED_APART].contains(&flavor) {
         let away = shared.enter(|inner| {
             let device = inner.context.device();

@@ -117,6 +117,24 @@ impl Worker {
         }
     }
 
+    /// This worker's address by network devices alone.
+    pub(super) fn network_address(&self) -> Result<Vec<u8>, NetError> {
+        // SAFETY: all-zero attributes name no field.
+        let mut attributes: sys::ucp_worker_attr_t = unsafe { std::mem::zeroed() };
+        let fields = sys::UCP_WORKER_ATTR_FIELD_ADDRESS | sys::UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
+        attributes.field_mask = u64::from(fields);
+        attributes.address_flags = sys::UCP_WORKER_ADDRESS_FLAG_NET_ONLY;
+        // SAFETY: the worker is open; UCX gives an address and its length, released once.
+        unsafe {
+            let status = (self.f().ucp_worker_query)(self.handle(), &mut attributes);
+            self.owner().check("ucp_worker_query", status)?;
+            let (start, len) = (attributes.address, attributes.address_length);
+            let bytes = std::slice::from_raw_parts(start.cast::<u8>(), len).to_vec();
+            (self.f().ucp_worker_release_address)(self.handle(), start);
+            Ok(bytes)
+        }
+    }
+
     /// An endpoint to the worker of this address.
     ///
     /// Without peer failure handling: no shared-memory transport of UCX has it

@@ -112,6 +112,7 @@ functions! {
     ucp_worker_create:
         fn(sys::ucp_context_h, *const sys::ucp_worker_params_t, *mut sys::ucp_worker_h) -> Status;
     ucp_worker_destroy: fn(sys::ucp_worker_h);
+    ucp_worker_query: fn(sys::ucp_worker_h, *mut sys::ucp_worker_attr_t) -> Status;
     ucp_worker_get_address:
         fn(sys::ucp_worker_h, *mut *mut sys::ucp_address_t, *mut usize) -> Status;
     ucp_worker_release_address: fn(sys::ucp_worker_h, *mut sys::ucp_address_t);

@@ -70,6 +70,10 @@ impl Netmod for Ucx {
         Ok(frame::wrap(frame::ADDRESS, &worker.address()?))
     }
 
+    fn network_address(&self, worker: &Worker) -> Result<Vec<u8>, NetError> {
+        Ok(frame::wrap(frame::ADDRESS, &worker.network_address()?))
+    }
+
     fn insert(&self, worker: &Worker, raw: &[u8]) -> Result<u64, NetError> {
         let address = frame::unwrap(frame::ADDRESS, raw).map_err(|why| self.address_error(why))?;
         worker.connect(address)

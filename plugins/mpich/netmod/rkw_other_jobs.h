@@ -1,0 +1,134 @@
+/* Processes of other jobs: functions of stubnm_noinline.c's, which includes this once (the slot
+ * has no place for a file of its own). */
+#ifndef RKW_OTHER_JOBS_H
+#define RKW_OTHER_JOBS_H
+
+#include "rkw_impl.h"
+
+/* CH4's number of its table of their processes, whose entries take no memory: lpids in it are
+ * Rankway's. 0 before the first is met. */
+static int others_avtid;
+
+static uint64_t gpid_of(uint32_t lpid)
+{
+    if (lpid < (uint32_t) MPIR_Process.size)
+        return MPIDIU_GPID_CREATE(0, lpid);
+    if (others_avtid == 0) {
+        MPIDIU_new_avt(1, &others_avtid);
+        MPIDIU_avt_add_ref(others_avtid);
+    }
+    return MPIDIU_GPID_CREATE(others_avtid, lpid);
+}
+
+/* Two that meet at a port: who connects says hello, who accepts answers. Both call the same
+ * functions, each in its own order. */
+static __thread enum { NOBODY, ANSWERS, WAITS } meeting;
+static __thread uint32_t met;
+
+/* Behind CH4's contexts. */
+#define HELLO (UINT64_C(1) << 32)
+#define ANSWER (UINT64_C(2) << 32)
+
+int MPIDI_STUBNM_get_local_upids(MPIR_Comm * comm, int **local_upid_size, char **local_upids)
+{
+    int size = comm->local_size, answer;
+    size_t bytes = 0;
+    uint32_t *lpids = MPL_malloc(size * sizeof *lpids, MPL_MEM_ADDRESS);
+    int *lengths = MPL_malloc(size * sizeof *lengths, MPL_MEM_ADDRESS);
+    MPIR_Assertp(lpids && lengths);
+    for (int rank = 0; rank < size; rank++)
+        lpids[rank] = (uint32_t) lpid_of(comm, rank);
+    answer = rkw.gather(rkw.state, lpids, size, lengths);
+    MPL_free(lpids);
+    if (answer != RKW_OK) {
+        MPL_free(lengths);
+        return rkw_error(answer, __func__);
+    }
+    for (int rank = 0; rank < size; rank++)
+        bytes += lengths[rank];
+    *local_upids = MPL_malloc(bytes, MPL_MEM_ADDRESS);
+    MPIR_Assertp(*local_upids);
+    rkw.introductions(rkw.state, *local_upids);
+    *local_upid_size = lengths;
+    return MPI_SUCCESS;
+}
+
+int MPIDI_STUBNM_upids_to_gpids(int size, int *remote_upid_size, char *remote_upids,
+                                uint64_t * remote_gpids)
+{
+    for (int i = 0; i < size; remote_upids += remote_upid_size[i++]) {
+        uint32_t lpid;
+        int answer = rkw.meet(rkw.state, remote_upids, remote_upid_size[i], &lpid);
+        if (answer != RKW_OK) {
+            meeting = NOBODY;
+            return rkw_error(answer, __func__);
+        }
+        remote_gpids[i] = gpid_of(lpid);
+    }
+    return MPI_SUCCESS;
+}
+
+/* Waits for a request; 0 seconds: as long as it takes. */
+static int done_within(MPIR_Request * req, int seconds)
+{
+    MPL_time_t start, now;
+    double passed = 0;
+    MPL_wtime(&start);
+    while (!MPIR_Request_is_complete(req) && (seconds == 0 || passed < seconds)) {
+        int mpi_errno = MPID_Progress_test(NULL);
+        if (mpi_errno != MPI_SUCCESS)
+            return mpi_errno;
+        MPIDI_PROGRESS_YIELD();
+        MPL_wtime(&now);
+        MPL_wtime_diff(&start, &now, &passed);
+    }
+    if (MPIR_Request_is_complete(req))
+        return req->status.MPI_ERROR;
+    return MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, __func__, __LINE__,
+                                MPI_ERR_PORT, "**other", "%s",
+                                "nobody accepted, or answered, at the port in time");
+}
+
+int MPIDI_STUBNM_dynamic_send(uint64_t remote_gpid, int tag, const void *buf, int size, int timeout)
+{
+    uint64_t what = meeting == ANSWERS ? ANSWER : HELLO;
+    rkw_match_t to = {.channel = what | (uint32_t) tag,.peer = MPIDIU_GPID_GET_LPID(remote_gpid) };
+    meeting = what == HELLO ? WAITS : NOBODY;
+    met = to.peer;
+    MPIR_Request *req = MPIR_Request_create_from_pool(MPIR_REQUEST_KIND__SEND, 0, 2);
+    MPIR_Assertp(req);
+    req->status.MPI_ERROR = MPI_SUCCESS;
+    RKW_REQUEST(req).packed = NULL;
+    RKW_REQUEST(req).collective = 0;
+    if (rkw.isend(rkw.state, &to, buf, size, 0, req) == RKW_DONE)
+        MPIDIU_request_complete(req);
+    int mpi_errno = done_within(req, timeout);
+    if (mpi_errno != MPI_SUCCESS)
+        meeting = NOBODY;
+    /* (What is so short was copied, should it still be under way.) */
+    MPIR_Request_free(req);
+    return mpi_errno;
+}
+
+int MPIDI_STUBNM_dynamic_recv(int tag, void *buf, int size, int timeout)
+{
+    uint64_t what = meeting == WAITS ? ANSWER : HELLO;
+    rkw_match_t from = {.channel = what | (uint32_t) tag };
+    from.peer = what == ANSWER ? met : RKW_ANY;
+    from.ignore = what == ANSWER ? 0 : UINT64_MAX;
+    MPIR_Request *req = NULL;
+    int mpi_errno = rkw_recv(buf, size, MPI_BYTE, &from, &req);
+    if (mpi_errno == MPI_SUCCESS) {
+        mpi_errno = done_within(req, timeout);
+        if (!MPIR_Request_is_complete(req)) {
+            rkw.cancel(rkw.state, RKW_REQUEST(req).number);
+            while (!MPIR_Request_is_complete(req))
+                MPID_Progress_test(NULL);
+        }
+        MPIR_Request_free(req);
+    }
+    meeting = mpi_errno == MPI_SUCCESS && what == HELLO ? ANSWERS : NOBODY;
+    return mpi_errno;
+}
+
+#endif

@@ -1,0 +1,97 @@
+/* Rank 1 of 3 is killed. What the others ask of it fails with a class and its name, whether it
+ * began before or after; they go on with each other, over messages and a window, and end. */
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <stdlib.h>
+
+enum { LONG = 1 << 20, DEAD = 1 };
+static int rank, faults;
+
+static void fault(const char *what, const char *why)
+{
+    printf("rank %d: %s: %s\n", rank, what, why);
+    faults++;
+}
+
+/* It must have failed, and say who died. */
+static void died(const char *what, int code)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int len, class = MPI_SUCCESS;
+    if (code == MPI_SUCCESS) {
+        fault(what, "succeeded");
+        return;
+    }
+    MPI_Error_class(code, &class);
+    MPI_Error_string(code, text, &len);
+    if (class != MPIX_ERR_PROC_FAILED || !strstr(text, "rank 1"))
+        fault(what, text);
+}
+
+static void well(const char *what, int code)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int len;
+    if (code == MPI_SUCCESS)
+        return;
+    MPI_Error_string(code, text, &len);
+    fault(what, text);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Win window;
+    MPI_Request early, late;
+    MPI_Message message;
+    int flag = 0, code;
+    long *base, value = 5, got = 0, before = 0;
+    char *data = calloc(1, LONG), *into = calloc(1, LONG);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Win_allocate(2 * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
+    MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN);
+    int other = 2 - rank;
+    base[0] = base[1] = 0;
+    MPI_Win_lock_all(0, window);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == DEAD) {
+        MPI_Recv(&got, 1, MPI_LONG, 0, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(&got, 1, MPI_LONG, 2, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        raise(SIGKILL);
+    }
+    MPI_Irecv(&before, 1, MPI_LONG, DEAD, 0, MPI_COMM_WORLD, &early);
+    MPI_Send(&value, 1, MPI_LONG, DEAD, 9, MPI_COMM_WORLD);
+
+    died("a receive that was waiting", MPI_Wait(&early, MPI_STATUS_IGNORE));
+    died("a receive", MPI_Recv(&got, 1, MPI_LONG, DEAD, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    died("a long send", MPI_Send(data, LONG, MPI_CHAR, DEAD, 2, MPI_COMM_WORLD));
+    died("a synchronous send", MPI_Ssend(&value, 1, MPI_LONG, DEAD, 2, MPI_COMM_WORLD));
+    code = MPI_Isend(data, LONG, MPI_CHAR, DEAD, 2, MPI_COMM_WORLD, &late);
+    died("a long send's wait", code == MPI_SUCCESS ? MPI_Wait(&late, MPI_STATUS_IGNORE) : code);
+    died("a probe", MPI_Probe(DEAD, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    died("a matched probe", MPI_Mprobe(DEAD, 3, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE));
+    well("a probe of the living",
+         MPI_Iprobe(other, 99, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
+
+    for (int i = 0; i < 3; i++) {
+        well("an exchange",
+             MPI_Sendrecv(data, LONG >> 9 * i, MPI_CHAR, other, 4, into, LONG >> 9 * i, MPI_CHAR,
+                          other, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    }
+    value = 70 + rank;
+    well("a put", MPI_Put(&value, 1, MPI_LONG, other, 1, 1, MPI_LONG, window));
+    well("its flush", MPI_Win_flush(other, window));
+    well("a receive of the living",
+         MPI_Sendrecv(&value, 1, MPI_LONG, other, 5, &got, 1, MPI_LONG, other, 5, MPI_COMM_WORLD,
+                      MPI_STATUS_IGNORE));
+    MPI_Win_sync(window);
+    if (got != 70 + other || base[1] != 70 + other)
+        fault("values", "wrong");
+    MPI_Finalize();
+    if (!faults)
+        puts("survived");
+    return faults != 0;
+}
