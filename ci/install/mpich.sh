@@ -34,8 +34,8 @@ options=(--prefix="$prefix" --with-ch4-shmmods=none --with-datatype-engine=datal
 case $netmod in
   rankway)
     library=$(realpath "$target/${PROFILE:-release}/librankway_mpich.a")
-    linked=(LIBS="$library -lpthread -lrt -lm -ldl" 
-      LDFLAGS="-Wl,--exclude-libs,librankway_mpich.a -Wl,--wrap=MPIDU_Init_shm_finalize")
+    linked=(LIBS="$library -lpthread -lrt -lm -ldl"
+      LDFLAGS="-Wl,--exclude-libs,librankway_mpich.a -Wl,--wrap=MPIDU_Init_shm_finalize,--wrap=MPIR_pmi_abort")
     options+=(--with-device=ch4:stubnm --with-custom-version-string=rankway)
     ;;
   ofi)

@@ -1,6 +1,7 @@
 /* What CH4 calls by function, and what the Rust half calls. */
 #include <mpidimpl.h>
 #include "rkw_impl.h"
+#include "rkw_wrapped.h"
 #include <stdio.h>
 #include <unistd.h>
 
@@ -37,9 +38,6 @@ int rkw_host_node(int rank)
 void rkw_host_abort(int code, const char *why)
 {
     fprintf(stderr, "%s\n", why);
-    fflush(stderr);
-    /* Hydra drops output that it has not forwarded when it ends a job. */
-    usleep(200000);
     MPIR_pmi_abort(code, why);
     _exit(code);
 }
@@ -378,19 +376,6 @@ int MPIDI_STUBNM_init_world(void)
 int MPIDI_STUBNM_post_init(void)
 {
     return MPI_SUCCESS;
-}
-
-/* Some of this job ended without leaving it. */
-static int some_died;
-
-int __real_MPIDU_Init_shm_finalize(void);
-int __wrap_MPIDU_Init_shm_finalize(void) RKW_HIDDEN;
-
-/* MPICH's last barrier on the node, which waits for those that are dead, too. (The linker
- * puts it in the place of MPICH's: ci/install/mpich.sh.) */
-int __wrap_MPIDU_Init_shm_finalize(void)
-{
-    return some_died ? MPI_SUCCESS : __real_MPIDU_Init_shm_finalize();
 }
 
 /* Whoever leaves must have been heard. */
