@@ -218,7 +218,12 @@ known_as() { # stack directory/key: entry, its number, where one says that this 
     # shellcheck disable=SC2053 # it is a pattern
     [[ $2 == $pattern ]] || continue
     matched[i]=1
-    case " $those " in *" $stack "* | *" both "*) ;; *) continue ;; esac
+    case "/$stack $those " in
+      *" $stack "* | *" both "*) ;;
+      /netmod*) continue ;;
+      *" others "*) ;;
+      *) continue ;;
+    esac
     entry=$i
     return 0
   done

@@ -115,6 +115,11 @@ impl Introductions {
         Introductions { job, size, jobs: Jobs::new(numbers), known: BTreeMap::new() }
     }
 
+    /// Returns true if no job was met, or all are forgotten.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.met().next().is_none()
+    }
+
     /// What a rank of this job is called in packets to processes of others.
     pub fn name(&self, rank: u32) -> u32 {
         first_name(self.job, self.size) + rank

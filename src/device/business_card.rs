@@ -16,9 +16,9 @@ pub(super) struct BusinessCard {
 }
 
 impl BusinessCard {
-    /// What of it is of use to processes of other jobs.
-    pub(super) fn for_other_jobs(self) -> BusinessCard {
-        BusinessCard { local: Vec::new(), inbox: None, ..self }
+    /// For processes of other jobs, which the node's ways do not reach.
+    pub(super) fn of_network(network: Vec<u8>) -> BusinessCard {
+        BusinessCard { local: Vec::new(), network, inbox: None }
     }
 
     /// Magic, the inbox behind the length of its place (0 for none), then each

@@ -53,7 +53,8 @@ impl<N: Netmod> Context<N> {
             let _ = self.device().net.set(net);
         }
         let boot = self.device().boot();
-        boot.put(ADDRESSES_KEY, &self.business_card()?.for_other_jobs().encode())?;
+        let network = self.address_of(Transport::Network)?;
+        boot.put(ADDRESSES_KEY, &BusinessCard::of_network(network).encode())?;
         // What others may fetch is committed; there is nobody to wait for.
         Ok(boot.commit()?)
     }
@@ -68,7 +69,7 @@ impl<N: Netmod> Context<N> {
             Some((netmod, endpoint)) => netmod.network_address(endpoint)?,
             None => Vec::new(),
         };
-        Ok(BusinessCard { local: Vec::new(), network, inbox: None }.encode())
+        Ok(BusinessCard::of_network(network).encode())
     }
 
     /// The address-vector entry of a process, inserted now if it was not. This

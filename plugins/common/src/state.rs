@@ -11,6 +11,7 @@ use rankway::msg::{Completion, MsgError, Status, Tagged};
 use rankway::netmod::Netmod;
 use std::cell::{RefCell, UnsafeCell};
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -154,6 +155,13 @@ impl<N: Netmod, L: Layer> State<N, L> {
         };
         let enabled = self.enter(|inner| inner.context.enable_dynamic_processes(network));
         enabled.map_err(|e| format!("processes of other jobs cannot be reached: {e}"))
+    }
+
+    /// Forgets the processes of another job, by number, as
+    /// [`Context::forget_ended`] does, once what they sent last was read: it is not for those
+    /// that get their numbers.
+    pub fn forget_ended(&self, numbers: Range<u32>) -> bool {
+        self.enter(|inner| inner.context.progress().is_ok() && inner.context.forget_ended(numbers))
     }
 
     #[inline]

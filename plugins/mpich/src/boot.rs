@@ -68,9 +68,9 @@ impl Pmi {
         CURRENT.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// This process's rank, and the job's size.
-    pub(crate) fn place(&self) -> (u32, u32) {
-        (self.rank, self.size)
+    /// Returns true if some process has a number that is no rank of this job.
+    pub(crate) fn has_met(&self) -> bool {
+        !self.other_jobs().is_empty()
     }
 
     /// What other jobs are told of this process, once it has addresses for them.

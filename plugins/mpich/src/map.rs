@@ -43,7 +43,9 @@ struct Held {
 
 /// The other jobs that have members in a map, which holds them.
 fn held_jobs(map: &RankMap) -> Box<[u64]> {
-    let Some(launcher) = Pmi::current() else { return Box::default() };
+    let Some(launcher) = Pmi::current().filter(|launcher| launcher.has_met()) else {
+        return Box::default();
+    };
     let mut jobs = Vec::new();
     for job in map.iter().filter_map(|member| launcher.other_job_of(member.lpid)) {
         if !jobs.contains(&job) {

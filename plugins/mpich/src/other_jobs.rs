@@ -7,7 +7,7 @@ use crate::fault::{Answer, Refusal};
 use crate::log::{abort, fatal, guarded};
 use crate::state::State;
 use crate::{active, host};
-use rankway::boot::Introduction;
+use rankway::boot::{Boot, Introduction};
 use rankway::msg::{Call, HandlerStatus};
 use rankway::netmod::Netmod;
 use std::ffi::{c_int, c_void};
@@ -99,7 +99,7 @@ fn gather_all<N: Netmod>(
     let no = |why: String| Refusal(Answer::Argument, why);
     let own = own(state).map_err(no)?;
     let boot = state.shared.boot();
-    let (me, size) = boot.place();
+    let (me, size) = (boot.rank(), boot.size());
     let told = &state.asked.told;
     let is_missing = |peer: &u32| *peer < size && *peer != me && !told.borrow().contains_key(peer);
     let mut missing: Vec<u32> = peers.iter().copied().filter(is_missing).collect();
@@ -171,21 +171,10 @@ pub(crate) unsafe extern "C" fn meet<N: Netmod>(
     };
     guarded(|| {
         let met = own(state).and_then(|_| {
-            forget_ended(state);
             let boot = state.shared.boot();
+            boot.forget_idle(|numbers| state.shared.forget_ended(numbers));
             boot.meet(introduction).map_err(|e| e.to_string())
         });
         crate::fault::answer(met.map(|met| *number = met).map_err(|why| Refusal(Answer::Port, why)))
     })
-}
-
-/// Forgets other jobs whose processes have ended, and in which no communicator has members.
-fn forget_ended<N: Netmod>(state: &State<N>) {
-    state.shared.boot().forget_idle(|numbers| {
-        state.shared.enter(|inner| {
-            // What they sent last is not for those that get their numbers.
-            let read = inner.context.progress();
-            read.is_ok() && inner.context.forget_ended(numbers)
-        })
-    });
 }

@@ -8,6 +8,7 @@ use crate::host;
 use crate::log::{fatal, guarded};
 use crate::map::{LpidOf, map_of};
 use crate::state::{OpenRequest, State};
+use rankway::boot::Boot;
 use rankway::netmod::Netmod;
 use rankway::rma::{Access, Allgather, Communicator, Error, Window};
 use rankway_plugin::OpenRanks;
@@ -149,8 +150,10 @@ unsafe fn made<N: Netmod>(
     // SAFETY: [MPI].
     let map = unsafe { map_of(size, lpid_of, comm) };
     let shared = state.shared;
-    let (_, job_size) = shared.boot().place();
-    if let Some(rank) = map.iter().position(|member| member.lpid >= job_size) {
+    let boot = shared.boot();
+    if boot.has_met()
+        && let Some(rank) = map.iter().position(|member| member.lpid >= boot.size())
+    {
         let why = format!("rank {rank} is of another job, whose memory this one does not reach");
         return Err(Refusal(Answer::Window, why));
     }

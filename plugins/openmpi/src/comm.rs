@@ -132,7 +132,7 @@ pub(crate) unsafe fn group_map<N: Netmod>(
         let name = Name { jobid, vpid };
         // (Those found before are not held yet.)
         if jobs.is_empty() && state.boot().is_news(name) {
-            forget_ended(state);
+            state.boot().forget_idle(|numbers| state.forget_ended(numbers));
         }
         let number = state.boot().number(name);
         if number.is_some_and(|number| number >= state.boot().size()) && !jobs.contains(&jobid) {
@@ -153,16 +153,4 @@ pub(crate) unsafe fn group_map<N: Netmod>(
     let map = map.finish().map_err(|e| e.to_string())?;
     let map = map.held_as(params::strategy()?).map_err(|e| e.to_string())?;
     Ok(GroupMap { map, jobs: jobs.into() })
-}
-
-/// Forgets other jobs whose processes have ended, and in which no communicator has members.
-#[cold]
-fn forget_ended<N: Netmod>(state: &State<N>) {
-    state.boot().forget_idle(|numbers| {
-        state.enter(|inner| {
-            // What they sent last is not for those that get their numbers.
-            let read = inner.context.progress();
-            read.is_ok() && inner.context.forget_ended(numbers)
-        })
-    });
 }
