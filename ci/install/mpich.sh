@@ -31,11 +31,13 @@ netmod=${MPICH_NETMOD:-rankway} checks=${MPICH_CHECKS:-yes}
 # MPI's, as they are meant to be: a put is 40 instructions less.)
 options=(--prefix="$prefix" --with-ch4-shmmods=none --with-datatype-engine=dataloop --with-hwloc=no
   --with-pm=no --disable-fortran --disable-cxx --disable-romio --disable-static "--enable-fast=O2,alwaysinline")
+# The functions that ours are called in the place of.
+wrapped() { grep -o '__wrap_[A-Za-z_]*' plugins/mpich/netmod/rkw_wrapped.h | sort -u | sed 's/^__wrap_//'; }
 case $netmod in
   rankway)
     library=$(realpath "$target/${PROFILE:-release}/librankway_mpich.a")
     linked=(LIBS="$library -lpthread -lrt -lm -ldl"
-      LDFLAGS="-Wl,--exclude-libs,librankway_mpich.a -Wl,--wrap=MPIDU_Init_shm_finalize,--wrap=MPIR_pmi_abort")
+      LDFLAGS="-Wl,--exclude-libs,librankway_mpich.a $(wrapped | sed 's/^/-Wl,--wrap=/' | tr '\n' ' ')")
     options+=(--with-device=ch4:stubnm --with-custom-version-string=rankway)
     ;;
   ofi)

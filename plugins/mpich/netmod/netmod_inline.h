@@ -104,9 +104,7 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_comm_get_gpid(MPIR_Comm * comm_ptr, int id
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_rank_is_local(int rank, MPIR_Comm * comm)
 {
-    uint32_t lpid = rkw_lpid(comm, rank);
-    return lpid < (uint32_t) MPIR_Process.size &&
-        MPIR_Process.node_map[lpid] == MPIR_Process.node_map[MPIR_Process.rank];
+    return rkw_node(rkw_lpid(comm, rank)) == rkw_node((uint32_t) MPIR_Process.rank);
 }
 
 #include "stubnm_noinline.h"

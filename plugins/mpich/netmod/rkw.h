@@ -28,12 +28,18 @@ typedef struct {
     int truncated, cancelled, failed;
 } rkw_status_t;
 
-/* A communicator's map: ranks below `affine` are first + step * rank, others are asked for.
- * Processes of other jobs have lpids from the job's size on. */
+/* A communicator's map: ranks below `affine` are first + step * rank, others stand in CH4's
+ * table, or are asked for. Processes of other jobs have lpids from the job's size on. */
 typedef struct {
     uint32_t affine, first, step;
+    const int *table;
     void *map;
 } rkw_map_t;
+
+/* Ranks of a communicator, in memory of MPICH's, and which of them the caller is, or -1. */
+typedef struct {
+    int *ranks, size, mine;
+} rkw_ranks_t;
 
 /* How a window comes by its memory. */
 enum rkw_flavor { RKW_CREATE, RKW_ALLOCATE, RKW_SHARED, RKW_SHARED_APART, RKW_DYNAMIC };
@@ -146,6 +152,14 @@ void rkw_map_read(int size, int (*lpid_of) (void *comm, int rank), void *comm,
                   rkw_map_t * to) RKW_HIDDEN;
 uint32_t rkw_map_lpid(const void *map, int rank) RKW_HIDDEN;
 void rkw_map_free(void *map) RKW_HIDDEN;
+void rkw_nodes_read(int size, const int *table) RKW_HIDDEN;
+int rkw_node(uint32_t lpid) RKW_HIDDEN;
+void *rkw_nodes_make(const rkw_map_t * map, int size, int rank, rkw_ranks_t * local,
+                     rkw_ranks_t * firsts) RKW_HIDDEN;
+int rkw_nodes_local(const void *nodes, int rank) RKW_HIDDEN;
+int rkw_nodes_first(const void *nodes, uint32_t lpid) RKW_HIDDEN;
+int rkw_nodes_consecutive(const void *nodes) RKW_HIDDEN;
+void rkw_nodes_free(void *nodes) RKW_HIDDEN;
 const char *rkw_why(void) RKW_HIDDEN;
 void rkw_type_drop(void *translated) RKW_HIDDEN;
 
@@ -154,7 +168,7 @@ void rkw_host_limits(int *key, int *value) RKW_HIDDEN;
 int rkw_host_put(const char *key, const char *value) RKW_HIDDEN;
 int rkw_host_get(int rank, const char *key, char *value, int size) RKW_HIDDEN;
 int rkw_host_barrier(void) RKW_HIDDEN;
-int rkw_host_node(int rank) RKW_HIDDEN;
+int *rkw_host_list(size_t count) RKW_HIDDEN;
 void rkw_host_abort(int code, const char *why) RKW_HIDDEN __attribute__((noreturn));
 void rkw_host_progress(void) RKW_HIDDEN;
 int rkw_host_allgather(void *comm, const void *mine, size_t bytes, void *all) RKW_HIDDEN;

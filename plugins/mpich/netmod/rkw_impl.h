@@ -24,6 +24,8 @@ MPL_STATIC_INLINE_PREFIX uint32_t rkw_lpid(MPIR_Comm * comm, int rank)
     const rkw_map_t *map = &RKW_COMM(comm).map;
     if (likely((uint32_t) rank < map->affine))
         return map->first + map->step * (uint32_t) rank;
+    if (map->table)
+        return (uint32_t) map->table[rank];
     return map->map ? rkw_map_lpid(map->map, rank) : (uint32_t) rank;
 }
 

@@ -30,4 +30,71 @@ void __wrap_MPIR_pmi_abort(int code, const char *why)
     __real_MPIR_pmi_abort(code, why);
 }
 
+/* MPICH's two tables of a communicator's ranks by node are ours: rkw.h says which functions. */
+
+int __wrap_MPIDIU_get_node_id(MPIR_Comm * comm, int rank, int *id) RKW_HIDDEN;
+int __wrap_MPIR_Find_local(MPIR_Comm * comm, int *size, int *mine, int **ranks,
+                           int **table) RKW_HIDDEN;
+int __wrap_MPIR_Find_external(MPIR_Comm * comm, int *size, int *mine, int **ranks,
+                              int **table) RKW_HIDDEN;
+int __wrap_MPIR_Get_intranode_rank(MPIR_Comm * comm, int rank) RKW_HIDDEN;
+int __wrap_MPIR_Get_internode_rank(MPIR_Comm * comm, int rank) RKW_HIDDEN;
+int __wrap_MPII_Comm_is_node_consecutive(MPIR_Comm * comm) RKW_HIDDEN;
+
+int __wrap_MPIDIU_get_node_id(MPIR_Comm * comm, int rank, int *id)
+{
+    *id = rkw_node(rkw_lpid(comm, rank));
+    return MPI_SUCCESS;
+}
+
+/* MPICH asks for the ranks of this node, then for the first one of each node. */
+static rkw_ranks_t firsts;
+
+static int *list_of(const rkw_ranks_t * of, int *size, int *mine)
+{
+    *size = of->size;
+    *mine = of->mine;
+    return of->ranks;
+}
+
+int __wrap_MPIR_Find_local(MPIR_Comm * comm, int *size, int *mine, int **ranks, int **table)
+{
+    rkw_ranks_t local;
+    MPIR_Assert(RKW_COMM(comm).nodes == NULL);
+    RKW_COMM(comm).nodes =
+        rkw_nodes_make(&RKW_COMM(comm).map, comm->remote_size, comm->rank, &local, &firsts);
+    /* (MPICH goes on without nodes then.) */
+    if (RKW_COMM(comm).nodes == NULL)
+        return MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, __func__, __LINE__,
+                                    MPI_ERR_OTHER, "**dynamic_node_ids", 0);
+    *ranks = list_of(&local, size, mine);
+    return MPI_SUCCESS;
+}
+
+int __wrap_MPIR_Find_external(MPIR_Comm * comm, int *size, int *mine, int **ranks, int **table)
+{
+    *ranks = list_of(&firsts, size, mine);
+    /* Of a node each MPICH makes nothing, and asks nothing. */
+    if (*size == comm->remote_size) {
+        rkw_nodes_free(RKW_COMM(comm).nodes);
+        RKW_COMM(comm).nodes = NULL;
+    }
+    return MPI_SUCCESS;
+}
+
+int __wrap_MPIR_Get_intranode_rank(MPIR_Comm * comm, int rank)
+{
+    return rkw_nodes_local(RKW_COMM(comm).nodes, rank);
+}
+
+int __wrap_MPIR_Get_internode_rank(MPIR_Comm * comm, int rank)
+{
+    return rkw_nodes_first(RKW_COMM(comm).nodes, rkw_lpid(comm, rank));
+}
+
+int __wrap_MPII_Comm_is_node_consecutive(MPIR_Comm * comm)
+{
+    return MPIR_Comm_is_parent_comm(comm) && rkw_nodes_consecutive(RKW_COMM(comm).nodes);
+}
+
 #endif

@@ -30,9 +30,11 @@ int rkw_host_barrier(void)
     return MPIR_pmi_barrier();
 }
 
-int rkw_host_node(int rank)
+int *rkw_host_list(size_t count)
 {
-    return MPIR_Process.node_map[rank];
+    int *list = MPL_malloc(count * sizeof(int), MPL_MEM_COMM);
+    MPIR_Assertp(list);
+    return list;
 }
 
 void rkw_host_abort(int code, const char *why)
@@ -364,11 +366,16 @@ int MPIDI_STUBNM_init_local(int *tag_bits)
 {
     *tag_bits = MPIR_TAG_BITS_DEFAULT;
     list_elements();
+    rkw_nodes_read(MPIR_Process.size, MPIR_Process.node_map);
     return MPI_SUCCESS;
 }
 
 int MPIDI_STUBNM_init_world(void)
 {
+    /* Whoever asks for them directly has done so. */
+    MPL_free(MPIR_Process.node_map);
+    MPL_free(MPIR_Process.node_root_map);
+    MPIR_Process.node_map = MPIR_Process.node_root_map = NULL;
     rkw_open(MPIR_Process.rank, MPIR_Process.size, MPIR_pmi_job_id(), &rkw);
     return MPI_SUCCESS;
 }
@@ -397,12 +404,16 @@ int MPIDI_STUBNM_mpi_finalize_hook(void)
 
 /* ---- communicators ---- */
 
-/* CH4's map is read once. */
+/* CH4's map is read once; what is a table there, of this job alone, stays one. */
 int MPIDI_STUBNM_mpi_comm_commit_pre_hook(MPIR_Comm * comm)
 {
+    memset(&RKW_COMM(comm), 0, sizeof RKW_COMM(comm));
     rkw_map_t *map = &RKW_COMM(comm).map;
-    memset(map, 0, sizeof *map);
-    if (MPIDI_COMM(comm, map).mode != MPIDI_RANK_MAP_NONE)
+    int mode = MPIDI_COMM(comm, map).mode;
+    if (mode == MPIDI_RANK_MAP_LUT_INTRA ||
+        (mode == MPIDI_RANK_MAP_LUT && MPIDI_COMM(comm, map).avtid == 0))
+        map->table = MPIDI_COMM(comm, map).irreg.lut.lpid;
+    else if (mode != MPIDI_RANK_MAP_NONE)
         rkw_map_read(MPIDI_COMM(comm, map).size, lpid_of, comm, map);
     return MPI_SUCCESS;
 }
@@ -415,7 +426,8 @@ int MPIDI_STUBNM_mpi_comm_commit_post_hook(MPIR_Comm * comm)
 int MPIDI_STUBNM_mpi_comm_free_hook(MPIR_Comm * comm)
 {
     rkw_map_free(RKW_COMM(comm).map.map);
-    RKW_COMM(comm).map.map = NULL;
+    rkw_nodes_free(RKW_COMM(comm).nodes);
+    memset(&RKW_COMM(comm), 0, sizeof RKW_COMM(comm));
     return MPI_SUCCESS;
 }
 

@@ -29,8 +29,10 @@ typedef struct {
     char rest[sizeof(MPIDI_STUBNM_request_t)];
 } MPIDI_STUBNM_am_request_t;
 
+/* Its ranks, and by node, where all are of this job. */
 typedef struct {
     rkw_map_t map;
+    void *nodes;
 } MPIDI_STUBNM_comm_t;
 
 /* Its layout, once it was needed. */

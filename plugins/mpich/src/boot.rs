@@ -5,6 +5,7 @@
 
 use crate::host;
 use crate::log::{abort, text};
+use crate::nodes;
 use rankway::boot::{
     ADDRESSES_KEY, Boot, BootError, Introduction, Introductions, ProcessId, Unmet, kvs,
     sweep_process, sweep_stale,
@@ -226,8 +227,7 @@ impl Boot for Pmi {
     }
 
     fn node_of(&self, rank: u32) -> Result<u32, BootError> {
-        // SAFETY: a rank of the job.
-        Ok(unsafe { host::rkw_host_node(self.check(rank)?) } as u32)
+        nodes::node_of(rank).ok_or(BootError::Rank { rank, size: self.size })
     }
 
     fn abort(&self, code: i32, reason: &str) -> ! {

@@ -50,7 +50,8 @@ unsafe extern "C" {
         size: c_int,
     ) -> c_int;
     pub(crate) fn rkw_host_barrier() -> c_int;
-    pub(crate) fn rkw_host_node(rank: c_int) -> c_int;
+    /// Memory of MPICH's for so many ranks.
+    pub(crate) fn rkw_host_list(count: usize) -> *mut c_int;
     pub(crate) fn rkw_host_abort(code: c_int, why: *const c_char) -> !;
     /// MPICH's own progress, while a call waits.
     pub(crate) fn rkw_host_progress();

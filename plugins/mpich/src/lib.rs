@@ -7,8 +7,10 @@
 //! ```text
 //! host     MPICH's functions that are called from here    decides nothing
 //! log      how the job ends
+//! nodes    which node each process is on
 //! boot     the launcher, through MPICH's PMI
 //! map      a communicator's ranks as a rank map
+//! by_node  its ranks by node
 //! state    device and context (rankway_plugin)
 //! message  tagged messages
 //! active   active messages of MPICH's own protocols
@@ -35,6 +37,7 @@
 
 mod active;
 mod boot;
+mod by_node;
 mod calls;
 mod datatype;
 mod epoch;
@@ -43,6 +46,7 @@ mod host;
 mod log;
 mod map;
 mod message;
+mod nodes;
 mod other_jobs;
 mod rma;
 mod state;

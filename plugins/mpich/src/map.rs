@@ -1,5 +1,6 @@
-//! A communicator's ranks as a rank map: CH4's, read once when the communicator is
-//! made. Regular maps are a formula, the others are held as `RANKWAY_MAP_STRATEGY` says.
+//! A communicator's ranks as a rank map: CH4's, read once when the communicator is made.
+//! Regular maps are a formula; a table of CH4's, which it keeps, is read there. Those of
+//! windows are held as `RANKWAY_MAP_STRATEGY` says.
 
 use crate::boot::Pmi;
 use crate::log::{abort, guarded};
@@ -7,15 +8,35 @@ use rankway::rankmap::compact::Strategy;
 use rankway::rankmap::{Detector, Model, RankMap};
 use std::ffi::{c_int, c_void};
 
-/// What C sees of a map: ranks below `affine` are `first + step · rank`, others are
-/// asked for here.
+/// What C sees of a map: ranks below `affine` are `first + step · rank`, others stand in a
+/// table of CH4's where it has one, or are asked for here.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct rkw_map {
     affine: u32,
     first: u32,
     step: u32,
+    table: *const c_int,
     map: *mut c_void,
+}
+
+impl rkw_map {
+    /// As the C half's `rkw_lpid`.
+    ///
+    /// # Safety
+    /// The map is C's own, and of this rank.
+    pub(crate) unsafe fn lpid(&self, rank: u32) -> u32 {
+        if rank < self.affine {
+            return self.first.wrapping_add(self.step.wrapping_mul(rank));
+        }
+        match (self.table.is_null(), self.map.is_null()) {
+            // SAFETY: the caller's.
+            (false, _) => unsafe { *self.table.add(rank as usize) as u32 },
+            // SAFETY: made by `rkw_map_read`.
+            (_, false) => unsafe { rkw_map_lpid(self.map, rank as c_int) },
+            _ => rank,
+        }
+    }
 }
 
 pub(crate) type LpidOf = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
@@ -79,7 +100,7 @@ pub(crate) unsafe extern "C" fn rkw_map_read(
             true => std::ptr::null_mut(),
             false => Box::into_raw(Box::new(Held { map, jobs })).cast(),
         };
-        let held = rkw_map { affine, first, step, map };
+        let held = rkw_map { affine, first, step, table: std::ptr::null(), map };
         // SAFETY: [MPI].
         unsafe { to.write(held) };
     });
