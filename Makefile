@@ -18,7 +18,7 @@ MPICH_DIR ?= $(if $(PREFIX),$(PREFIX),$(CURDIR)/target/mpich)
 # The profile of its Rust half, as above.
 MPICH_PROFILE ?= release
 
-.PHONY: help deps build mpich mpich-peers test-mpich count-mpich rate count profile count-c count-mpi memory maps pack papers info openmpi preload bench-preload bench-track test test-c test-matrix test-random test-openmpi test-mpi \
+.PHONY: help deps build mpich mpich-peers test-mpich count-mpich memory-mpich rate-mpich rate count profile count-c count-mpi memory maps pack papers info openmpi preload bench-preload bench-track test test-c test-matrix test-random test-openmpi test-mpi \
 	test-mpi-short test-mpi-preload test-mpi-track test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi bench-mpich heap-mpi \
 	test-kills check fmt clippy doc structure public package bench rivals miri loom sanitize fuzz ci bindings \
 	install uninstall clean
@@ -90,6 +90,13 @@ test-mpich: mpich ## our MPI programs on it, then some of MPICH's test suite, ov
 count-mpich: mpich ## instructions of MPI_Put and MPI_Isend on it, beside the distribution's MPICH (ARGS: --functions)
 	@ci/deps --gdb
 	@MPICH_DIR="$(MPICH_DIR)" ci/measure/count-mpich.sh $(ARGS)
+
+rate-mpich: build mpich ## rate of MPI_Put by map over the null provider, beside MPICH's own ch4:ofi (ARGS: rounds)
+	@MPICH_DIR="$(MPICH_DIR)" ci/measure/rate-mpich.sh $(ARGS)
+
+memory-mpich: build mpich ## heap a peer and a rank of a communicator, beside ch4:ofi and the distribution's MPICH (ARGS: ranks)
+	@ci/deps --preload
+	@MPICH_DIR="$(MPICH_DIR)" ci/measure/memory-mpich.sh $(ARGS)
 
 preload: ## build librankway_pack.so and librankway_track.so, to be preloaded under any MPI program
 	@ci/deps

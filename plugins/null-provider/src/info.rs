@@ -34,6 +34,7 @@ const CAPS: u64 = FI_MSG
     | SENDS
     | ACCESSES
     | FI_DIRECTED_RECV
+    | FI_MULTI_RECV
     | FI_FENCE
     | FI_LOCAL_COMM
     | FI_REMOTE_COMM;
@@ -46,7 +47,8 @@ const RX_CAPS: u64 = FI_MSG
     | FI_RECV
     | FI_REMOTE_READ
     | FI_REMOTE_WRITE
-    | FI_DIRECTED_RECV;
+    | FI_DIRECTED_RECV
+    | FI_MULTI_RECV;
 const DOMAIN_CAPS: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
 
 /// Nothing overtakes anything when everything is over at once.
