@@ -85,6 +85,35 @@ impl<N: Netmod> Context<N> {
         }
     }
 
+    /// Returns true if a packet went to the provider at once, which has copied it, behind
+    /// those before it; else nothing has happened. Towards a peer's inbox there is
+    /// [`Context::write`].
+    ///
+    /// # Safety
+    /// \[BODY\], of any length: `start` is readable for `len` bytes.
+    #[inline(always)]
+    pub(crate) unsafe fn inject(
+        &self,
+        peer: u32,
+        head: Head,
+        start: *const u8,
+        len: usize,
+    ) -> bool {
+        let Some(link) = self.links.link(peer) else { return false };
+        if !link.is_direct() || link.outbox().is_some() || len > link.inject() {
+            return false;
+        }
+        let number = link.number();
+        let head = &head.encode(self.links.name_to(peer), number);
+        // SAFETY: [SEND] of a body that fits what the provider copies; the link is this
+        // context's.
+        let rc = unsafe { self.to_provider(link.route(), Outgoing { head, start, len, token: 0 }) };
+        if rc >= 0 {
+            link.count(number);
+        }
+        rc >= 0
+    }
+
     /// [`Context::write`] of a head without a third word and a body of a word; `sent` is
     /// called when it was written.
     #[inline(always)]

@@ -4,7 +4,7 @@ use super::flow::PeerFlow;
 use super::packets::{EAGER, head};
 use super::slots::Phase;
 use super::state::{State, TaggedProtocol, bytes};
-use crate::device::{Body, Context};
+use crate::device::{Body, Context, Head};
 use crate::msg::error::MsgError;
 use crate::msg::types::{Envelope, LaidOut, Outgoing, Sent};
 use crate::netmod::Netmod;
@@ -28,8 +28,8 @@ impl TaggedProtocol {
         unsafe { self.send_later(context, message) }
     }
 
-    /// Returns true if a message could be written to its receiver's queue on
-    /// the node at once; else nothing has happened. Its mode is not looked at.
+    /// Returns true if a message went at once, to its receiver's queue on the node or to the
+    /// provider, which has copied it; else nothing has happened. Its mode is not looked at.
     ///
     /// # Safety
     /// \[BUF\], until the return: the buffer is readable.
@@ -46,12 +46,35 @@ impl TaggedProtocol {
         }
         let head = head(EAGER, [to.channel, to.bits, 0]);
         // SAFETY: [BUF], until the return.
-        let sent = unsafe { context.write(to.peer, head, buf, len) };
-        if sent {
+        if unsafe { context.write(to.peer, head, buf, len) } {
             flow.credit.spend(len);
             if len == size_of::<u64>() {
                 flow.allow_words(&self.flows.limits);
             }
+            return true;
+        }
+        // SAFETY: [BUF], until the return.
+        unsafe { self.send_away(context, flow, to.peer, head, buf, len) }
+    }
+
+    /// [`TaggedProtocol::send_now`] by the provider.
+    ///
+    /// # Safety
+    /// \[BUF\], until the return: the buffer is readable.
+    #[inline(never)]
+    unsafe fn send_away<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        flow: &PeerFlow,
+        peer: u32,
+        head: Head,
+        buf: *const u8,
+        len: usize,
+    ) -> bool {
+        // SAFETY: [BUF], until the return.
+        let sent = unsafe { context.inject(peer, head, buf, len) };
+        if sent {
+            flow.credit.spend(len);
         }
         sent
     }
