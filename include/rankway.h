@@ -595,6 +595,24 @@ typedef int (*rankway_am_handler_t)(void *argument,
                                     size_t bytes);
 
 /**
+ * An operation that has ended, out of a completion queue.
+ */
+typedef struct rankway_completion_t {
+    /**
+     * The operation's.
+     */
+    uint64_t cookie;
+    /**
+     * Of a message; of others nothing.
+     */
+    struct rankway_status_t status;
+    /**
+     * A rankway_code: how it ended.
+     */
+    int code;
+} rankway_completion_t;
+
+/**
  * What a code means, in a few words; never null. For what happened to which
  * object and peer: rankway_error_message.
  */
@@ -678,6 +696,12 @@ int rankway_context_index(struct rankway_context_t context, int *index);
 int rankway_progress(struct rankway_context_t context);
 
 /**
+ * rankway_progress that tells whether it was of use: `made` 1 if a packet came in, or if
+ * rankway_cq_read has something.
+ */
+int rankway_progress_made(struct rankway_context_t context, int *made);
+
+/**
  * Returns 1 if a launcher (mpirun, mpiexec, srun) started this process, else 0.
  */
 int rankway_launched(void);
@@ -714,6 +738,18 @@ int rankway_rankmap_affine(uint32_t pgid,
                            int64_t stride,
                            uint32_t size,
                            struct rankway_rankmap_t *map);
+
+/**
+ * lpid = `base` + `step` * (rank modulo `block`) + `pitch` * (rank divided by `block`): ranks in
+ * blocks, as CH4's MPIDI_RANK_MAP_STRIDE_BLOCK has them.
+ */
+int rankway_rankmap_blockstride(uint32_t pgid,
+                                uint32_t base,
+                                int32_t step,
+                                uint32_t block,
+                                int32_t pitch,
+                                uint32_t size,
+                                struct rankway_rankmap_t *map);
 
 /**
  * The map of a map: rank r of the result is rank `child[r]` of `parent`.
@@ -850,6 +886,15 @@ int rankway_comm_world_rank(struct rankway_comm_t comm, int rank, uint32_t *peer
  * Sets 1 if a rank runs on this process's node, else 0.
  */
 int rankway_rank_is_local(int rank, struct rankway_comm_t comm, int *flag);
+
+/**
+ * The node of a rank, by the order in which nodes have their first ranks in the job, and its
+ * rank among those of the job there.
+ */
+int rankway_comm_node_of(int rank,
+                         struct rankway_comm_t comm,
+                         uint32_t *node,
+                         uint32_t *node_rank);
 
 /**
  * The rank map of a communicator, as a map of its own.
@@ -1719,6 +1764,69 @@ int rankway_am_reply(int handler_id,
  * as a message.
  */
 int rankway_am_limit(int rank, struct rankway_comm_t comm, size_t *bytes);
+
+/**
+ * rankway_tagged_isend without a request: rankway_cq_read hands out `cookie`, which is
+ * not 0, when the send has ended. `id` 0: it is done, and does not come there.
+ */
+int rankway_cq_isend(struct rankway_context_t context,
+                     const void *buf,
+                     size_t bytes,
+                     uint32_t peer,
+                     uint64_t channel,
+                     uint64_t match_bits,
+                     int synchronous,
+                     uint64_t cookie,
+                     uint64_t *id);
+
+/**
+ * rankway_tagged_irecv without a request: rankway_cq_read hands out `cookie`, which is
+ * not 0, when it has ended, also where that is at once. `id` names it for
+ * rankway_cq_cancel; 0: there is nothing to take back.
+ */
+int rankway_cq_irecv(struct rankway_context_t context,
+                     void *buf,
+                     size_t bytes,
+                     int64_t peer,
+                     uint64_t channel,
+                     uint64_t match_bits,
+                     uint64_t ignore,
+                     uint64_t cookie,
+                     uint64_t *id);
+
+/**
+ * Asks that a receive be taken back: `flag` 1 if it had no message yet, and it then
+ * comes out of the queue as cancelled; 0 if it is too late, for sends, and for an `id`
+ * that names nothing any more. `flag` may be null.
+ */
+int rankway_cq_cancel(struct rankway_context_t context, uint64_t id, int *flag);
+
+/**
+ * Calls a handler of a process's, a rank of the job, with header and data of any length,
+ * whenever the way there has space: never waits, also within a handler. The header, of at
+ * most what rankway_am_limit says, is the caller's again on return. `done` 1: the data is,
+ * too, and no completion comes; 0: it is when rankway_cq_read hands out `cookie`. Those
+ * posted to a process arrive in their order.
+ */
+int rankway_am_post(struct rankway_context_t context,
+                    uint32_t peer,
+                    int handler_id,
+                    const void *hdr,
+                    size_t hdr_bytes,
+                    const void *data,
+                    size_t bytes,
+                    uint64_t cookie,
+                    int *done);
+
+/**
+ * Takes up to `most` operations out of the queue that have ended since, each once; makes
+ * no progress. `count` is how many; the code of each is in its completion, and
+ * rankway_error_message has the last one that failed.
+ */
+int rankway_cq_read(struct rankway_context_t context,
+                    struct rankway_completion_t *completions,
+                    int most,
+                    int *count);
 
 /* ---- What costs no call ----
  *

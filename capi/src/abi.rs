@@ -257,6 +257,18 @@ pub struct rankway_status_t {
     pub cancelled: c_int,
 }
 
+/// An operation that has ended, out of a completion queue.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct rankway_completion_t {
+    /// The operation's.
+    pub cookie: u64,
+    /// Of a message; of others nothing.
+    pub status: rankway_status_t,
+    /// A rankway_code: how it ended.
+    pub code: c_int,
+}
+
 /// A device's node, netmod, launcher and providers.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

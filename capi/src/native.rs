@@ -3,12 +3,15 @@
 //! A call through a handle is a look-up and a virtual call; what must cost
 //! neither is inline in C.
 
-use crate::abi::rankway_code;
+use crate::abi::{rankway_code, rankway_status_t};
 use crate::am;
 use crate::error::Fail;
 use crate::objects::*;
-use crate::operation::{Matched, Native, NetmodRequest, Operation, Rma};
+use crate::operation::{Matched, Native, NetmodRequest, Operation, Rma, completed};
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::ffi::c_void;
+use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +20,8 @@ use transport::boot::Boot;
 use transport::datatype::Layout;
 use transport::device;
 use transport::msg::{
-    self, Active, Envelope, MatchSpec, Message, Messenger, Request, Status, Tagged,
+    self, Active, Completion, Envelope, MatchSpec, Message, Messenger, Request, RequestId, Started,
+    Status, Tagged,
 };
 use transport::netmod::{Netmod, Op};
 use transport::rankmap::{Lookup, Process, RankMap};
@@ -88,12 +92,14 @@ impl<N: Native> Device for NetmodDevice<N> {
 struct NetmodContext<N: Native> {
     context: Rc<device::Context<N>>,
     open: Arc<AtomicU32>,
+    /// Operations that had ended when they began, for the completion queue.
+    ended: RefCell<VecDeque<CqEntry>>,
 }
 
 impl<N: Native> NetmodContext<N> {
     fn shared(context: Rc<device::Context<N>>, open: &Arc<AtomicU32>) -> Rc<dyn Context> {
         open.fetch_add(1, Ordering::AcqRel);
-        Rc::new(NetmodContext { context, open: Arc::clone(open) })
+        Rc::new(NetmodContext { context, open: Arc::clone(open), ended: RefCell::default() })
     }
 
     fn tagged(&self) -> Result<Tagged<N>, Fail> {
@@ -127,6 +133,15 @@ impl<N: Native> Context for NetmodContext<N> {
 
     fn progress(&self) -> Result<(), Fail> {
         Ok(self.context.progress()?)
+    }
+
+    fn progress_made(&self) -> Result<bool, Fail> {
+        let before = self.context.events();
+        self.context.progress()?;
+        Ok(self.context.events() != before
+            || !self.ended.borrow().is_empty()
+            || self.tagged()?.has_completion()
+            || Active::open(&self.context)?.has_posted())
     }
 
     fn index(&self) -> u32 {
@@ -231,6 +246,70 @@ impl<N: Native> Context for NetmodContext<N> {
             handler.run(from, header, payload, call)
         })?)
     }
+
+    fn cq_isend(
+        &self,
+        buf: (*const u8, usize),
+        to: Envelope,
+        sync: bool,
+        cookie: NonZeroU64,
+    ) -> Result<u64, Fail> {
+        // SAFETY: [BUF].
+        match unsafe { self.tagged()?.start_send(to, buf.0, buf.1, sync, cookie)? } {
+            Started::Pending(id) => Ok(id.number().get()),
+            Started::Done(result) => Ok(result.map(|_| 0)?),
+        }
+    }
+
+    fn cq_irecv(
+        &self,
+        buf: (*mut u8, usize),
+        spec: &MatchSpec,
+        cookie: NonZeroU64,
+    ) -> Result<u64, Fail> {
+        self.check(spec)?;
+        // SAFETY: [BUF].
+        match unsafe { self.tagged()?.start_recv(spec, buf.0, buf.1, cookie)? } {
+            Started::Pending(id) => Ok(id.number().get()),
+            Started::Done(result) => {
+                let ended = CqEntry { cookie: cookie.get(), result: completed(result) };
+                self.ended.borrow_mut().push_back(ended);
+                Ok(0)
+            }
+        }
+    }
+
+    fn cq_cancel(&self, id: NonZeroU64) -> Result<bool, Fail> {
+        Ok(self.tagged()?.cancel(RequestId::from_number(id)))
+    }
+
+    unsafe fn am_post(
+        &self,
+        to: u32,
+        id: u16,
+        header: &[u8],
+        payload: (*const u8, usize),
+        cookie: NonZeroU64,
+    ) -> Result<bool, Fail> {
+        let active = Active::open(&self.context)?;
+        // SAFETY: [BUF].
+        Ok(unsafe { active.post(to, id, header, payload.0, payload.1, cookie)? })
+    }
+
+    fn cq_next(&self) -> Result<Option<CqEntry>, Fail> {
+        if let Some(ended) = self.ended.borrow_mut().pop_front() {
+            return Ok(Some(ended));
+        }
+        if let Some(Completion { cookie, result }) = self.tagged()?.next_completion() {
+            let result = completed(result.map_err(|e| *e));
+            return Ok(Some(CqEntry { cookie: cookie.get(), result }));
+        }
+        let posted = Active::open(&self.context)?.next_posted();
+        Ok(posted.map(|(cookie, result)| {
+            let result = result.map(|()| rankway_status_t::default());
+            CqEntry { cookie: cookie.get(), result: result.map_err(|e| (None, (*e).into())) }
+        }))
+    }
 }
 
 impl<N: Native> am::Call for msg::Call<'_, N> {
@@ -271,6 +350,12 @@ impl<N: Native> Comm for Communicator<N> {
 
     fn world_rank(&self, rank: u32) -> Result<u32, Fail> {
         Ok(self.world_rank(rank)?)
+    }
+
+    fn node_of(&self, rank: u32) -> Result<(u32, u32), Fail> {
+        let (peer, device) = (self.world_rank(rank)?, self.device());
+        let node = device.nodes().get(peer).map_or(0, |node| node.lpid);
+        Ok((node, device.node_rank(peer).unwrap_or(0)))
     }
 
     fn is_local(&self, rank: u32) -> Result<bool, Fail> {

@@ -5,8 +5,9 @@
 
 use crate::am;
 use crate::error::Fail;
-use crate::operation::{Matched, Operation};
+use crate::operation::{Completed, Matched, Operation};
 use std::ffi::c_void;
+use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::Arc;
 use transport::av::Transport;
@@ -37,6 +38,8 @@ pub(crate) trait Device: Send + Sync {
 pub(crate) trait Context {
     fn context_id(&self) -> usize;
     fn progress(&self) -> Result<(), Fail>;
+    /// The same; true: something came in or has ended.
+    fn progress_made(&self) -> Result<bool, Fail>;
     fn index(&self) -> u32;
     fn world(&self) -> Rc<dyn Comm>;
     fn comm(&self, map: &RankMap, id: u64) -> Result<Rc<dyn Comm>, Fail>;
@@ -54,6 +57,41 @@ pub(crate) trait Context {
     fn probe(&self, spec: &MatchSpec) -> Result<Option<Status>, Fail>;
     fn improbe(&self, spec: &MatchSpec) -> Result<Option<Matched>, Fail>;
     fn am_register(&self, id: u16, handler: am::Handler) -> Result<(), Fail>;
+    /// 0: it is done.
+    fn cq_isend(
+        &self,
+        buf: (*const u8, usize),
+        to: Envelope,
+        sync: bool,
+        cookie: NonZeroU64,
+    ) -> Result<u64, Fail>;
+    /// 0: it has ended.
+    fn cq_irecv(
+        &self,
+        buf: (*mut u8, usize),
+        spec: &MatchSpec,
+        cookie: NonZeroU64,
+    ) -> Result<u64, Fail>;
+    fn cq_cancel(&self, id: NonZeroU64) -> Result<bool, Fail>;
+    /// Returns true if the payload is the caller's again.
+    ///
+    /// # Safety
+    /// \[BUF\], of the payload.
+    unsafe fn am_post(
+        &self,
+        to: u32,
+        id: u16,
+        header: &[u8],
+        payload: (*const u8, usize),
+        cookie: NonZeroU64,
+    ) -> Result<bool, Fail>;
+    fn cq_next(&self) -> Result<Option<CqEntry>, Fail>;
+}
+
+/// What a completion queue has of an operation.
+pub(crate) struct CqEntry {
+    pub(crate) cookie: u64,
+    pub(crate) result: Completed,
 }
 
 pub(crate) trait Comm {
@@ -62,6 +100,9 @@ pub(crate) trait Comm {
     fn map(&self) -> &RankMap;
     fn id(&self) -> u64;
     fn world_rank(&self, rank: u32) -> Result<u32, Fail>;
+    /// The node of a rank, by the order in which nodes have their first ranks, and its rank
+    /// there.
+    fn node_of(&self, rank: u32) -> Result<(u32, u32), Fail>;
     fn is_local(&self, rank: u32) -> Result<bool, Fail>;
     fn dup(&self) -> Rc<dyn Comm>;
     fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Rc<dyn Comm>>, Fail>;

@@ -58,7 +58,7 @@ pub(crate) trait Rma {
 /// How an operation ended: its status, and for a truncated message also why.
 pub(crate) type Completed = Result<rankway_status_t, (Option<rankway_status_t>, Fail)>;
 
-fn completed(result: Result<Status, MsgError>) -> Completed {
+pub(crate) fn completed(result: Result<Status, MsgError>) -> Completed {
     result.map(|s| status(&s)).map_err(|e| {
         let told = match &e {
             MsgError::Truncated { source_rank, tag, length, .. }

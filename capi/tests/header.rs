@@ -79,6 +79,7 @@ fn generate(root: &Path) -> Result<String, Box<dyn Error>> {
         "calls/epoch",
         "calls/message",
         "calls/am",
+        "calls/cq",
     ] {
         builder = builder.with_src(root.join(format!("capi/src/{file}.rs")));
     }

@@ -229,7 +229,7 @@ impl<N: Netmod> Context<N> {
     }
 
     /// Packets and completions so far; wraps.
-    pub(crate) fn events(&self) -> u64 {
+    pub fn events(&self) -> u64 {
         self.pace.events()
     }
 

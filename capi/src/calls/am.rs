@@ -43,6 +43,26 @@ unsafe fn with_message<R>(
     run(OutgoingAm { id, header: &header[..MARK], payload: &payload })
 }
 
+/// The header of a posted message as it travels, which is never too long for one.
+///
+/// # Safety
+/// It is null or readable for as many bytes.
+pub(super) unsafe fn with_posted<R>(
+    id: c_int,
+    hdr: (*const c_void, usize),
+    run: impl FnOnce(u16, &[u8]) -> Result<R, Fail>,
+) -> Result<R, Fail> {
+    let id = number(id)?;
+    // SAFETY: [BUF]; no null pointer comes out of `buffer`.
+    let hdr = unsafe { std::slice::from_raw_parts(buffer(hdr.0.cast(), hdr.1)?, hdr.1) };
+    let mut short = [0; HEADER];
+    if hdr.len() <= SHORT {
+        short[MARK..MARK + hdr.len()].copy_from_slice(hdr);
+        return run(id, &short[..MARK + hdr.len()]);
+    }
+    run(id, &[&[0; MARK], hdr].concat())
+}
+
 fn number(id: c_int) -> Result<u16, Fail> {
     u16::try_from(id).map_err(|_| {
         let why = format!("handler {id}: numbers are 0 to 65535");

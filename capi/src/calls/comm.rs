@@ -180,6 +180,25 @@ pub unsafe extern "C" fn rankway_rank_is_local(
     })
 }
 
+/// The node of a rank, by the order in which nodes have their first ranks in the job, and its
+/// rank among those of the job there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_comm_node_of(
+    rank_: c_int,
+    comm: rankway_comm_t,
+    node: *mut u32,
+    node_rank: *mut u32,
+) -> c_int {
+    call("rankway_comm_node_of", || {
+        // SAFETY: [PTR].
+        let (node, node_rank) = unsafe { (out(node, "node")?, out(node_rank, "node_rank")?) };
+        let found = find::<Rc<dyn Comm>>(comm)?.node_of(rank(rank_)?)?;
+        node.set(found.0);
+        node_rank.set(found.1);
+        Ok(())
+    })
+}
+
 /// The rank map of a communicator, as a map of its own.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_comm_rankmap(

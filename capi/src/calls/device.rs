@@ -266,6 +266,20 @@ pub unsafe extern "C" fn rankway_progress(context: rankway_context_t) -> c_int {
     })
 }
 
+/// rankway_progress that tells whether it was of use: `made` 1 if a packet came in, or if
+/// rankway_cq_read has something.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_progress_made(
+    context: rankway_context_t,
+    made: *mut c_int,
+) -> c_int {
+    // SAFETY: [PTR].
+    let to = unsafe { out(made, "made") };
+    answer("rankway_progress_made", to, || {
+        Ok(c_int::from(find::<Rc<dyn Context>>(context)?.progress_made()?))
+    })
+}
+
 /// Returns 1 if a launcher (mpirun, mpiexec, srun) started this process, else 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn rankway_launched() -> c_int {

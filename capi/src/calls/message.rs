@@ -357,7 +357,12 @@ pub unsafe extern "C" fn rankway_tagged_isend_type(
     })
 }
 
-fn match_spec(channel: u64, bits: u64, ignore: u64, peer: i64) -> Result<MatchSpec, Fail> {
+pub(super) fn match_spec(
+    channel: u64,
+    bits: u64,
+    ignore: u64,
+    peer: i64,
+) -> Result<MatchSpec, Fail> {
     let from = match peer {
         -1 => None,
         peer => Some(u32::try_from(peer).map_err(|_| {

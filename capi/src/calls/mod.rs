@@ -2,6 +2,7 @@
 
 pub mod am;
 pub mod comm;
+pub mod cq;
 pub mod datatype;
 pub mod device;
 pub mod epoch;

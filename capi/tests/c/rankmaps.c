@@ -104,6 +104,43 @@ static void algebra(void)
     OK(rankway_rankmap_free(both));
 }
 
+/* Blocks of ranks, given by their numbers and rank by rank. */
+static void blocks(void)
+{
+    rankway_rankmap_t map, same;
+    rankway_process_t process;
+    size_t bytes, others;
+
+    for (int round = 0; round < 300; round++) {
+        int32_t step = (int32_t)random_below(9) - 4, pitch = (int32_t)random_below(40) - 20;
+        uint32_t block = 1 + random_below(7), n = random_below(60), base = 1300;
+        OK(rankway_rankmap_blockstride(4, base, step, block, pitch, n, &map));
+        for (uint32_t rank = 0; rank < n; rank++) {
+            lpids[rank] = (int)base + (int)(rank % block) * step + (int)(rank / block) * pitch;
+            OK(rankway_rankmap_get(map, (int)rank, &process));
+            ENSURE(process.pgid == 4 && process.lpid == (uint32_t)lpids[rank]);
+        }
+        OK(rankway_rankmap_from_lpids(4, (int)n, lpids, &same));
+        ENSURE(strcmp(model_of(map), model_of(same)) == 0);
+        OK(rankway_rankmap_bytes(map, &bytes));
+        OK(rankway_rankmap_bytes(same, &others));
+        ENSURE(bytes == others);
+        OK(rankway_rankmap_free(map));
+        OK(rankway_rankmap_free(same));
+    }
+    OK(rankway_rankmap_blockstride(0, 0, 1, 16, 64, 1u << 24, &map));
+    ENSURE(strcmp(model_of(map), "blockstride") == 0);
+    OK(rankway_rankmap_bytes(map, &bytes));
+    ENSURE(bytes < 100);
+    OK(rankway_rankmap_free(map));
+    REFUSED(RANKWAY_ERR_ARG, "blocks of 0", rankway_rankmap_blockstride(0, 0, 1, 0, 1, 9, &map));
+    REFUSED(RANKWAY_ERR_ARG, "rank 3 ", rankway_rankmap_blockstride(0, 2, -1, 4, 4, 9, &map));
+    REFUSED(RANKWAY_ERR_ARG, "rank 8 ", rankway_rankmap_blockstride(0, 30, 1, 4, -20, 9, &map));
+    REFUSED(RANKWAY_ERR_ARG, "lpid", rankway_rankmap_blockstride(0, 0, 1, 4, 2000000000, 9, &map));
+    REFUSED(RANKWAY_ERR_ARG, "lpid", rankway_rankmap_blockstride(0, 0, 2000000000, 4, 1, 9, &map));
+    REFUSED(RANKWAY_ERR_NULL, "map", rankway_rankmap_blockstride(0, 0, 1, 4, 4, 9, NULL));
+}
+
 /* Translations inline and through the body's function, of each kind. */
 static int translate(void *unused)
 {
@@ -161,5 +198,6 @@ int main(void)
 {
     shapes();
     algebra();
+    blocks();
     return ranks(2, translate);
 }

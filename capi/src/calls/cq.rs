@@ -1,0 +1,162 @@
+//! A completion queue, for device layers with requests of their own: operations carry a
+//! cookie, and what has ended is taken from a queue, many at a time.
+
+use crate::abi::*;
+use crate::args::{Out, answer, buffer, list, out};
+use crate::calls::am::with_posted;
+use crate::calls::message::match_spec;
+use crate::error::{Fail, call};
+use crate::objects::{Context, CqEntry};
+use crate::table::find;
+use std::ffi::{c_int, c_void};
+use std::num::NonZeroU64;
+use std::rc::Rc;
+use transport::msg::Envelope;
+
+fn cookie_of(cookie: u64) -> Result<NonZeroU64, Fail> {
+    NonZeroU64::new(cookie).ok_or_else(|| {
+        Fail::new(rankway_code::RANKWAY_ERR_ARG, "the cookie is 0; any other number is one")
+    })
+}
+
+/// Begins an operation; what names it is the answer.
+fn begin(
+    name: &str,
+    to: Result<Out<u64>, Fail>,
+    context: rankway_context_t,
+    operation: impl FnOnce(&Rc<dyn Context>) -> Result<u64, Fail>,
+) -> c_int {
+    answer(name, to, || {
+        let found = find::<Rc<dyn Context>>(context)?;
+        operation(&found)
+    })
+}
+
+/// rankway_tagged_isend without a request: rankway_cq_read hands out `cookie`, which is
+/// not 0, when the send has ended. `id` 0: it is done, and does not come there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_cq_isend(
+    context: rankway_context_t,
+    buf: *const c_void,
+    bytes: usize,
+    peer: u32,
+    channel: u64,
+    match_bits: u64,
+    synchronous: c_int,
+    cookie: u64,
+    id: *mut u64,
+) -> c_int {
+    // SAFETY: [PTR].
+    let to = unsafe { out(id, "id") };
+    begin("rankway_cq_isend", to, context, |context| {
+        let buf = (buffer(buf.cast(), bytes)?, bytes);
+        let dest = Envelope { peer, channel, bits: match_bits };
+        context.cq_isend(buf, dest, synchronous != 0, cookie_of(cookie)?)
+    })
+}
+
+/// rankway_tagged_irecv without a request: rankway_cq_read hands out `cookie`, which is
+/// not 0, when it has ended, also where that is at once. `id` names it for
+/// rankway_cq_cancel; 0: there is nothing to take back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_cq_irecv(
+    context: rankway_context_t,
+    buf: *mut c_void,
+    bytes: usize,
+    peer: i64,
+    channel: u64,
+    match_bits: u64,
+    ignore: u64,
+    cookie: u64,
+    id: *mut u64,
+) -> c_int {
+    // SAFETY: [PTR].
+    let to = unsafe { out(id, "id") };
+    begin("rankway_cq_irecv", to, context, |context| {
+        let buf = (buffer(buf.cast(), bytes)?.cast_mut(), bytes);
+        let spec = match_spec(channel, match_bits, ignore, peer)?;
+        context.cq_irecv(buf, &spec, cookie_of(cookie)?)
+    })
+}
+
+/// Asks that a receive be taken back: `flag` 1 if it had no message yet, and it then
+/// comes out of the queue as cancelled; 0 if it is too late, for sends, and for an `id`
+/// that names nothing any more. `flag` may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_cq_cancel(
+    context: rankway_context_t,
+    id: u64,
+    flag: *mut c_int,
+) -> c_int {
+    call("rankway_cq_cancel", || {
+        let found = find::<Rc<dyn Context>>(context)?;
+        let done = NonZeroU64::new(id).map_or(Ok(false), |id| found.cq_cancel(id))?;
+        // SAFETY: [PTR].
+        if let Ok(to) = unsafe { out(flag, "flag") } {
+            to.set(c_int::from(done));
+        }
+        Ok(())
+    })
+}
+
+/// Calls a handler of a process's, a rank of the job, with header and data of any length,
+/// whenever the way there has space: never waits, also within a handler. The header, of at
+/// most what rankway_am_limit says, is the caller's again on return. `done` 1: the data is,
+/// too, and no completion comes; 0: it is when rankway_cq_read hands out `cookie`. Those
+/// posted to a process arrive in their order.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_am_post(
+    context: rankway_context_t,
+    peer: u32,
+    handler_id: c_int,
+    hdr: *const c_void,
+    hdr_bytes: usize,
+    data: *const c_void,
+    bytes: usize,
+    cookie: u64,
+    done: *mut c_int,
+) -> c_int {
+    // SAFETY: [PTR].
+    let to = unsafe { out(done, "done") };
+    answer("rankway_am_post", to, || {
+        let (found, cookie) = (find::<Rc<dyn Context>>(context)?, cookie_of(cookie)?);
+        let data = (buffer(data.cast(), bytes)?, bytes);
+        // SAFETY: [BUF].
+        unsafe {
+            with_posted(handler_id, (hdr, hdr_bytes), |id, header| {
+                Ok(c_int::from(found.am_post(peer, id, header, data, cookie)?))
+            })
+        }
+    })
+}
+
+/// Takes up to `most` operations out of the queue that have ended since, each once; makes
+/// no progress. `count` is how many; the code of each is in its completion, and
+/// rankway_error_message has the last one that failed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_cq_read(
+    context: rankway_context_t,
+    completions: *mut rankway_completion_t,
+    most: c_int,
+    count: *mut c_int,
+) -> c_int {
+    // SAFETY: [PTR].
+    let to = unsafe { out(count, "count") };
+    answer("rankway_cq_read", to, || {
+        let found = find::<Rc<dyn Context>>(context)?;
+        // SAFETY: [PTR].
+        let places = unsafe { list(most, completions.cast_const(), "completions")? }.len();
+        for at in 0..places {
+            let Some(CqEntry { cookie, result }) = found.cq_next()? else { return Ok(at as c_int) };
+            let (status, code) = match result {
+                Ok(status) => (status, rankway_code::RANKWAY_SUCCESS as c_int),
+                Err((status, fail)) => {
+                    (status.unwrap_or_default(), call("rankway_cq_read", || Err(fail)))
+                }
+            };
+            // SAFETY: below the places of the list: [PTR].
+            unsafe { completions.add(at).write(rankway_completion_t { cookie, status, code }) };
+        }
+        Ok(places as c_int)
+    })
+}
