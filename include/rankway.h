@@ -827,6 +827,19 @@ int rankway_comm_from_rankmap(struct rankway_context_t context,
                               struct rankway_comm_t *comm);
 
 /**
+ * A communicator between two groups, of which `map` is the other one and does not hold this
+ * process, which is `rank` of its own: an intercommunicator's messages, probes and active
+ * messages go by the other group's ranks. Both groups name the same `id`; the other group's map
+ * is this one. Sends no message. What all members call together is refused, but for
+ * rankway_comm_dup; rankway_comm_rank is `rank`, rankway_comm_size the size of `map`.
+ */
+int rankway_comm_from_remote(struct rankway_context_t context,
+                             struct rankway_rankmap_t map,
+                             int rank,
+                             uint64_t id,
+                             struct rankway_comm_t *comm);
+
+/**
  * The same processes with a context of their own. Collective, sends no
  * message.
  */
@@ -1155,6 +1168,13 @@ int rankway_win_create(void *base,
                        int disp_unit,
                        struct rankway_comm_t comm,
                        struct rankway_win_t *win);
+
+/**
+ * Promises something of the operations to come, by one of MPI's info keys
+ * (`accumulate_ordering`, `accumulate_ops`) and its value, on all members alike and before any
+ * operation. `known` 1: it is a key that is known here; 0: nothing has happened. May be null.
+ */
+int rankway_win_set_hint(struct rankway_win_t win, const char *key, const char *value, int *known);
 
 /**
  * Makes a window without memory, to which members attach their own while it

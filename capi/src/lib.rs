@@ -33,6 +33,7 @@
 pub mod abi;
 mod am;
 mod args;
+mod between;
 mod boot;
 pub mod calls;
 pub mod error;

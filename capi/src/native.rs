@@ -5,6 +5,7 @@
 
 use crate::abi::{rankway_code, rankway_status_t};
 use crate::am;
+use crate::between::Intercomm;
 use crate::error::Fail;
 use crate::objects::*;
 use crate::operation::{Matched, Native, NetmodRequest, Operation, Rma, completed};
@@ -167,6 +168,18 @@ impl<N: Native> Context for NetmodContext<N> {
             Fail::new(rankway_code::RANKWAY_ERR_RANK, why)
         })?;
         Ok(Rc::new(Communicator::with_id(&self.context, map.clone(), rank, id)))
+    }
+
+    fn intercomm(&self, map: &RankMap, rank: u32, id: u64) -> Result<Rc<dyn Comm>, Fail> {
+        let device = self.context.device();
+        for process in map.iter() {
+            if device.world_rank(process)? == device.boot().rank() {
+                let why = "this process is in the map, which is to be of the other group";
+                return Err(Fail::new(rankway_code::RANKWAY_ERR_RANK, why));
+            }
+        }
+        let over = Communicator::with_id(&self.context, map.clone(), rank, id);
+        Ok(Rc::new(Intercomm(Rc::new(over))))
     }
 
     fn lookup(&self, map: &RankMap) -> Result<Lookup, Fail> {
@@ -660,6 +673,13 @@ impl<N: Native> Win for Window<N> {
             Epoch::Post(group, assert) => self.post(group, assert),
             Epoch::Wait => self.wait(),
         }?)
+    }
+
+    fn set_hint(&self, key: &str, value: &str) -> Result<bool, Fail> {
+        let mut hints = self.hints()?;
+        let known = hints.set(key, value)?;
+        self.set_hints(hints)?;
+        Ok(known)
     }
 
     fn test(&self) -> Result<bool, Fail> {

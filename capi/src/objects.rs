@@ -43,6 +43,8 @@ pub(crate) trait Context {
     fn index(&self) -> u32;
     fn world(&self) -> Rc<dyn Comm>;
     fn comm(&self, map: &RankMap, id: u64) -> Result<Rc<dyn Comm>, Fail>;
+    /// The same over a map in which this process, `rank` of its own group, is not.
+    fn intercomm(&self, map: &RankMap, rank: u32, id: u64) -> Result<Rc<dyn Comm>, Fail>;
     fn lookup(&self, map: &RankMap) -> Result<Lookup, Fail>;
     fn connect(&self, process: Process) -> Result<u64, Fail>;
     fn isend(&self, buf: (*const u8, usize), to: Envelope, sync: bool) -> Result<Operation, Fail>;
@@ -215,6 +217,8 @@ pub(crate) trait Win {
     ) -> Result<Operation, Fail>;
     fn epoch(&self, what: Epoch<'_>) -> Result<(), Fail>;
     fn test(&self) -> Result<bool, Fail>;
+    /// Returns true if the key is one that is known.
+    fn set_hint(&self, key: &str, value: &str) -> Result<bool, Fail>;
     /// The memory that the inline put reads.
     fn access(&self) -> *const c_void;
     fn take_error(&self) -> Option<Fail>;

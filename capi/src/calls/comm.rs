@@ -43,6 +43,28 @@ pub unsafe extern "C" fn rankway_comm_from_rankmap(
     })
 }
 
+/// A communicator between two groups, of which `map` is the other one and does not hold this
+/// process, which is `rank` of its own: an intercommunicator's messages, probes and active
+/// messages go by the other group's ranks. Both groups name the same `id`; the other group's map
+/// is this one. Sends no message. What all members call together is refused, but for
+/// rankway_comm_dup; rankway_comm_rank is `rank`, rankway_comm_size the size of `map`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_comm_from_remote(
+    context: rankway_context_t,
+    map: rankway_rankmap_t,
+    rank_: c_int,
+    id: u64,
+    comm: *mut rankway_comm_t,
+) -> c_int {
+    // SAFETY: [PTR].
+    let to = unsafe { out(comm, "comm") };
+    answer("rankway_comm_from_remote", to, || {
+        let (map, rank) = (table::map(map)?, rank(rank_)?);
+        let found = find::<Rc<dyn Context>>(context)?;
+        found.guard.insert(found.intercomm(&map, rank, id)?)
+    })
+}
+
 /// The same processes with a context of their own. Collective, sends no
 /// message.
 #[unsafe(no_mangle)]

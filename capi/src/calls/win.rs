@@ -1,11 +1,11 @@
 //! Windows: made, asked, given back.
 
 use crate::abi::*;
-use crate::args::{answer, out, rank};
+use crate::args::{answer, out, rank, text};
 use crate::error::{Fail, call};
 use crate::objects::{Comm, Win};
 use crate::table::{TableGuard, find};
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::rc::Rc;
 
 /// Allocates `bytes` of zeroed memory in every member and makes a window of it;
@@ -59,6 +59,30 @@ pub unsafe extern "C" fn rankway_win_create(
                 comm.win_create(base.cast(), bytes, unit(disp_unit))
             })
         }
+    })
+}
+
+/// Promises something of the operations to come, by one of MPI's info keys
+/// (`accumulate_ordering`, `accumulate_ops`) and its value, on all members alike and before any
+/// operation. `known` 1: it is a key that is known here; 0: nothing has happened. May be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_win_set_hint(
+    win: rankway_win_t,
+    key: *const c_char,
+    value: *const c_char,
+    known: *mut c_int,
+) -> c_int {
+    call("rankway_win_set_hint", || {
+        // SAFETY: [PTR].
+        let (key, value) = unsafe { (text(key, "key")?, text(value, "value")?) };
+        let key = key.ok_or_else(|| Fail::null("key"))?;
+        let value = value.ok_or_else(|| Fail::null("value"))?;
+        let is_known = find::<Rc<dyn Win>>(win)?.set_hint(&key, &value)?;
+        // SAFETY: [PTR].
+        if let Ok(to) = unsafe { out(known, "known") } {
+            to.set(c_int::from(is_known));
+        }
+        Ok(())
     })
 }
 

@@ -119,10 +119,18 @@ impl<N: Netmod> Window<N> {
     /// when the window is made, as MPI has it.
     #[must_use]
     pub fn with_hints(self, hints: Hints) -> Window<N> {
-        if let Ok(state) = self.access.state() {
-            state.hints.store(hints.bits(), Ordering::Relaxed);
-        }
+        // (That of a window that was freed says so itself.)
+        let _ = self.set_hints(hints);
         self
+    }
+
+    /// [`Window::with_hints`] of a window that others have, too.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Freed`].
+    pub fn set_hints(&self, hints: Hints) -> Result<(), Error> {
+        self.access.state()?.hints.store(hints.bits(), Ordering::Relaxed);
+        Ok(())
     }
 
     /// The promises given with [`Window::with_hints`].
