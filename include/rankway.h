@@ -1848,6 +1848,37 @@ int rankway_cq_read(struct rankway_context_t context,
                     int most,
                     int *count);
 
+/**
+ * What processes of other jobs meet this one by, for the device layer to hand to them (as in
+ * the name of a port): who it is, and its raw addresses, `bytes` in all, at most `capacity` of
+ * which go to `introduction`. More are refused with RANKWAY_ERR_RANGE, and `bytes` says how many
+ * there are. On the first context of a process. Opens a network where there is none yet.
+ */
+int rankway_introduction(struct rankway_context_t context,
+                         void *introduction,
+                         size_t capacity,
+                         size_t *bytes);
+
+/**
+ * Meets the process that introduces itself so: its number, which is its rank if it is of
+ * this job, else one from the job's size on that it has until it is forgotten. Those of a job
+ * have consecutive numbers, by rank. It is a `peer` of rankway_cq_isend, rankway_tagged_isend,
+ * rankway_am_post and their kin, and an lpid of group 0 for a device layer's own maps. Nothing
+ * is sent before the first message, which introduces this process in turn; one that does not
+ * answer is waited for no longer than the device layer likes.
+ */
+int rankway_meet(struct rankway_context_t context,
+                 const void *introduction,
+                 size_t bytes,
+                 uint32_t *peer);
+
+/**
+ * Forgets the job of a process that was met, once all of its processes that this one spoke to
+ * have ended: `flag` 1, and their numbers are given out again; 0: some are there, or on
+ * another machine, which does not tell, or `peer` is no number of another job's.
+ */
+int rankway_forget(struct rankway_context_t context, uint32_t peer, int *flag);
+
 /* ---- What costs no call ----
  *
  * The structures above are the library's own. Nothing below looks at its

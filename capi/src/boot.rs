@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::ffi::{CString, c_char, c_void};
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
-use transport::boot::{Boot, BootError};
+use transport::boot::{ADDRESSES_KEY, Boot, BootError, OtherJobs};
 
 /// The caller's functions. They may be called by any thread of the caller's
 /// that calls Rankway.
@@ -17,6 +17,7 @@ pub(crate) struct Caller {
     fence: unsafe extern "C" fn(*mut c_void) -> i32,
     node: unsafe extern "C" fn(*mut c_void, u32) -> u32,
     keys: Mutex<HashSet<String>>,
+    other_jobs: OtherJobs,
 }
 
 type Put = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_void, usize) -> i32;
@@ -44,6 +45,7 @@ impl Caller {
             get: table.get.ok_or_else(|| missing("get"))?,
             fence: table.fence.ok_or_else(|| missing("fence"))?,
             node: table.node.ok_or_else(|| missing("node"))?,
+            other_jobs: OtherJobs::new(table.job, table.size, table.rank),
             table,
             keys: Mutex::default(),
         })
@@ -81,7 +83,15 @@ impl Boot for Caller {
         self.table.job
     }
 
+    fn other_jobs(&self) -> Option<&OtherJobs> {
+        Some(&self.other_jobs)
+    }
+
     fn put(&self, key: &str, value: &[u8]) -> Result<(), BootError> {
+        // The caller's store is its job's.
+        if key == ADDRESSES_KEY {
+            return self.other_jobs.publish(value);
+        }
         let name = key_of(key)?;
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         if !keys.insert(key.to_owned()) {
@@ -111,7 +121,7 @@ impl Boot for Caller {
         const MOST: usize = 1 << 26;
         let size = self.table.size;
         if rank >= size {
-            return Err(BootError::Rank { rank, size });
+            return self.other_jobs.get(rank, key).ok_or(BootError::Rank { rank, size });
         }
         let name = key_of(key)?;
         let mut value = vec![0_u8; CAPACITY];

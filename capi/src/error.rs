@@ -122,6 +122,7 @@ fn code_of(e: &DeviceError) -> code {
         DeviceError::OneThread => code::RANKWAY_ERR_THREAD,
         DeviceError::Nested => code::RANKWAY_ERR_NESTED,
         DeviceError::Boot(BootError::Options(_)) => code::RANKWAY_ERR_ARG,
+        DeviceError::Boot(BootError::Rank { .. }) => code::RANKWAY_ERR_RANK,
         DeviceError::Boot(_) => code::RANKWAY_ERR_BOOT,
         DeviceError::Av(_) | DeviceError::Map(_) | DeviceError::ContextTaken { .. } => {
             code::RANKWAY_ERR_ARG

@@ -43,3 +43,4 @@ mod objects;
 mod operation;
 mod slab;
 mod table;
+mod window;

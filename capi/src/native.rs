@@ -8,28 +8,27 @@ use crate::am;
 use crate::between::Intercomm;
 use crate::error::Fail;
 use crate::objects::*;
-use crate::operation::{Matched, Native, NetmodRequest, Operation, Rma, completed};
+use crate::operation::{Matched, Native, Operation, completed};
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::ffi::c_void;
 use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use transport::av::Transport;
-use transport::boot::Boot;
+use transport::boot::{Boot, OtherJobs};
 use transport::datatype::Layout;
 use transport::device;
 use transport::msg::{
     self, Active, Completion, Envelope, MatchSpec, Message, Messenger, Request, RequestId, Started,
     Status, Tagged,
 };
-use transport::netmod::{Netmod, Op};
+use transport::netmod::Netmod;
 use transport::rankmap::{Lookup, Process, RankMap};
-use transport::rma::{Access, Communicator, Pending, Window};
+use transport::rma::{Communicator, Window};
 
 /// Identifies a context, to compare.
-fn context_id<N: Netmod>(context: &Rc<device::Context<N>>) -> usize {
+pub(crate) fn context_id<N: Netmod>(context: &Rc<device::Context<N>>) -> usize {
     Rc::as_ptr(context).addr()
 }
 
@@ -107,10 +106,20 @@ impl<N: Native> NetmodContext<N> {
         Ok(Tagged::open(&self.context)?)
     }
 
-    /// A sender that is not in the job would be waited for for ever.
+    fn others(&self) -> Result<&OtherJobs, Fail> {
+        self.context.device().boot().other_jobs().ok_or_else(|| {
+            let why = "processes of other jobs are met by a device layer that brings its own \
+                       rankway_boot_t";
+            Fail::new(rankway_code::RANKWAY_ERR_BOOT, why)
+        })
+    }
+
+    /// A sender that is not in the job, and was not met, would be waited for for ever.
     fn check(&self, spec: &MatchSpec) -> Result<(), Fail> {
-        let size = self.context.device().boot().size();
-        match spec.from.filter(|&rank| rank >= size) {
+        let boot = self.context.device().boot();
+        let size = boot.size();
+        let is_met = |rank| boot.other_jobs().is_some_and(|others| others.job_of(rank).is_some());
+        match spec.from.filter(|&rank| rank >= size && !is_met(rank)) {
             Some(rank) => Err(device::DeviceError::NoRank { rank, size }.into()),
             None => Ok(()),
         }
@@ -290,6 +299,33 @@ impl<N: Native> Context for NetmodContext<N> {
                 Ok(0)
             }
         }
+    }
+
+    fn introduction(&self) -> Result<Vec<u8>, Fail> {
+        let others = self.others()?;
+        let device = self.context.device();
+        let options = device::Options::default().threads(device.has_threads());
+        self.context
+            .enable_dynamic_processes(|| device::open_network(&**device.boot(), &options))?;
+        let none = || {
+            let why = "this process has no address for other jobs";
+            Fail::new(rankway_code::RANKWAY_ERR_UNREACHABLE, why)
+        };
+        Ok(others.own().ok_or_else(none)?.encode())
+    }
+
+    fn meet(&self, introduction: &[u8]) -> Result<u32, Fail> {
+        // Who meets is spoken to, and says who it is then.
+        self.introduction()?;
+        let met = self.others()?.meet(introduction);
+        met.map_err(|why| Fail::new(rankway_code::RANKWAY_ERR_ARG, why.to_string()))
+    }
+
+    fn forget(&self, peer: u32) -> Result<bool, Fail> {
+        let others = self.others()?;
+        // What they sent last is not for those that get their numbers.
+        self.context.progress()?;
+        Ok(others.forget(peer, |numbers| self.context.forget_ended(numbers)))
     }
 
     fn cq_cancel(&self, id: NonZeroU64) -> Result<bool, Fail> {
@@ -509,207 +545,5 @@ impl<N: Native> Comm for Communicator<N> {
     ) -> Result<Rc<dyn Win>, Fail> {
         // SAFETY: [MEM].
         Ok(Rc::new(unsafe { Window::create(self, start, bytes, unit)? }))
-    }
-}
-
-/// A request that keeps its window.
-fn held<N: Native>(win: Rc<Window<N>>, pending: Pending<'_, N>) -> Operation {
-    let context_id = context_id(win.communicator().context());
-    // SAFETY: the pending operation borrows the access in `win`, which does
-    // not move and is kept beside it, dropped after it (the order of fields),
-    // and not borrowed mutably while it is shared.
-    let pending: Pending<'static, N> = unsafe { std::mem::transmute(pending) };
-    Operation {
-        context_id,
-        what: NetmodRequest::Rma(Box::new(Held { pending: Some(pending), _win: win })),
-    }
-}
-
-impl<N: Native> Win for Window<N> {
-    fn context_id(&self) -> usize {
-        context_id(self.communicator().context())
-    }
-
-    fn free(&mut self) -> Result<(), Fail> {
-        Ok(self.free()?)
-    }
-
-    fn local(&self) -> Result<(*mut u8, usize), Fail> {
-        Ok(self.local()?)
-    }
-
-    fn query(&self, rank: u32) -> Result<(*mut u8, usize, usize), Fail> {
-        Ok(self.shared_query(rank)?)
-    }
-
-    unsafe fn attach(&self, start: *mut u8, bytes: usize) -> Result<(), Fail> {
-        // SAFETY: [MEM].
-        Ok(unsafe { self.attach(start, bytes) }.map(drop)?)
-    }
-
-    fn detach(&self, start: *const u8) -> Result<(), Fail> {
-        Ok(self.detach(start)?)
-    }
-
-    unsafe fn put(&self, buf: *const u8, len: usize, rank: u32, disp: usize) -> Result<(), Fail> {
-        // SAFETY: [BUF].
-        Ok(unsafe { self.put_nb(buf, len, rank, disp) }?)
-    }
-
-    unsafe fn get(&self, buf: *mut u8, len: usize, rank: u32, disp: usize) -> Result<(), Fail> {
-        // SAFETY: [BUF].
-        Ok(unsafe { self.get_nb(buf, len, rank, disp) }?)
-    }
-
-    unsafe fn accumulate(&self, of: &Elements, rank: u32, disp: usize) -> Result<(), Fail> {
-        // SAFETY: [BUF].
-        Ok(unsafe { self.accumulate_raw(of.operands, of.count, of.ty, of.op, rank, disp) }?)
-    }
-
-    unsafe fn get_accumulate(&self, of: &Elements, rank: u32, disp: usize) -> Result<(), Fail> {
-        let Elements { operands, results, count, ty, op } = *of;
-        // SAFETY: [BUF].
-        Ok(unsafe { self.get_accumulate_raw(operands, results, count, ty, op, rank, disp) }?)
-    }
-
-    unsafe fn compare_and_swap(
-        &self,
-        of: &Elements,
-        compare: *const u8,
-        rank: u32,
-        disp: usize,
-    ) -> Result<(), Fail> {
-        // SAFETY: [BUF].
-        Ok(unsafe {
-            self.compare_and_swap_raw(of.operands, compare, of.results, of.ty, rank, disp)
-        }?)
-    }
-
-    unsafe fn rput(
-        self: Rc<Self>,
-        buf: *const u8,
-        len: usize,
-        rank: u32,
-        disp: usize,
-    ) -> Result<Operation, Fail> {
-        // SAFETY: [BUF].
-        let pending = unsafe { Access::rput(&self, buf, len, rank, disp)? };
-        Ok(held(Rc::clone(&self), pending))
-    }
-
-    unsafe fn rget(
-        self: Rc<Self>,
-        buf: *mut u8,
-        len: usize,
-        rank: u32,
-        disp: usize,
-    ) -> Result<Operation, Fail> {
-        // SAFETY: [BUF].
-        let pending = unsafe { Access::rget(&self, buf, len, rank, disp)? };
-        Ok(held(Rc::clone(&self), pending))
-    }
-
-    unsafe fn rget_accumulate(
-        self: Rc<Self>,
-        of: &Elements,
-        rank: u32,
-        disp: usize,
-    ) -> Result<Operation, Fail> {
-        let Elements { operands, results, count, ty, op } = *of;
-        let access: &Access<N> = &self;
-        // SAFETY: [BUF].
-        let pending =
-            unsafe { access.rget_accumulate(operands, results, count, ty, op, rank, disp)? };
-        Ok(held(Rc::clone(&self), pending))
-    }
-
-    unsafe fn put_layout(self: Rc<Self>, of: &Laid<*const u8>) -> Result<Operation, Fail> {
-        let access: &Access<N> = &self;
-        // SAFETY: [BUF].
-        let pending = unsafe { access.rput_layout(of.buf, &of.here, of.rank, of.disp, &of.there)? };
-        Ok(held(Rc::clone(&self), pending))
-    }
-
-    unsafe fn get_layout(self: Rc<Self>, of: &Laid<*mut u8>) -> Result<Operation, Fail> {
-        let access: &Access<N> = &self;
-        // SAFETY: [BUF].
-        let pending = unsafe { access.rget_layout(of.buf, &of.here, of.rank, of.disp, &of.there)? };
-        Ok(held(Rc::clone(&self), pending))
-    }
-
-    unsafe fn accumulate_layout(
-        self: Rc<Self>,
-        of: &Laid<*const u8>,
-        results: Option<(*mut u8, Layout)>,
-        op: Op,
-    ) -> Result<Operation, Fail> {
-        let access: &Access<N> = &self;
-        let Laid { buf, here, rank, disp, there } = of;
-        // SAFETY: [BUF].
-        let pending = unsafe {
-            match &results {
-                None => access.raccumulate_layout(*buf, here, op, *rank, *disp, there)?,
-                Some((results, into)) => access
-                    .rget_accumulate_layout(*buf, here, *results, into, op, *rank, *disp, there)?,
-            }
-        };
-        Ok(held(Rc::clone(&self), pending))
-    }
-
-    fn epoch(&self, what: Epoch<'_>) -> Result<(), Fail> {
-        Ok(match what {
-            Epoch::Fence(assert) => self.fence_with(assert),
-            Epoch::LockAll(assert) => self.lock_all_with(assert),
-            Epoch::UnlockAll => self.unlock_all(),
-            Epoch::Lock(kind, rank, assert) => self.lock(kind, rank, assert),
-            Epoch::Unlock(rank) => self.unlock(rank),
-            Epoch::Flush(rank) => self.flush(rank),
-            Epoch::FlushAll => self.flush_all(),
-            Epoch::FlushLocal(rank) => self.flush_local(rank),
-            Epoch::FlushLocalAll => self.flush_local_all(),
-            Epoch::Sync => self.sync(),
-            Epoch::Start(group, assert) => self.start(group, assert),
-            Epoch::Complete => self.complete(),
-            Epoch::Post(group, assert) => self.post(group, assert),
-            Epoch::Wait => self.wait(),
-        }?)
-    }
-
-    fn set_hint(&self, key: &str, value: &str) -> Result<bool, Fail> {
-        let mut hints = self.hints()?;
-        let known = hints.set(key, value)?;
-        self.set_hints(hints)?;
-        Ok(known)
-    }
-
-    fn test(&self) -> Result<bool, Fail> {
-        Ok(self.test()?)
-    }
-
-    fn access(&self) -> *const c_void {
-        let access: &Access<N> = self;
-        std::ptr::from_ref(access).cast()
-    }
-
-    fn take_error(&self) -> Option<Fail> {
-        Access::take_error(self).map(Fail::from)
-    }
-}
-
-struct Held<N: Native> {
-    pending: Option<Pending<'static, N>>,
-    _win: Rc<Window<N>>,
-}
-
-impl<N: Native> Rma for Held<N> {
-    fn test(&mut self) -> Result<bool, Fail> {
-        Ok(match &mut self.pending {
-            Some(pending) => pending.test()?,
-            None => true,
-        })
-    }
-
-    fn wait(&mut self) -> Result<(), Fail> {
-        Ok(self.pending.take().map_or(Ok(()), Pending::wait)?)
     }
 }

@@ -1,7 +1,7 @@
 //! What handles stand for: the library's objects without their netmod's name,
 //! as traits, and the arguments of their calls.
 //!
-//! [`crate::native`] has them for every netmod.
+//! [`crate::native`] and [`crate::window`] have them for every netmod.
 
 use crate::am;
 use crate::error::Fail;
@@ -88,6 +88,11 @@ pub(crate) trait Context {
         cookie: NonZeroU64,
     ) -> Result<bool, Fail>;
     fn cq_next(&self) -> Result<Option<CqEntry>, Fail>;
+    /// What processes of other jobs meet this one by.
+    fn introduction(&self) -> Result<Vec<u8>, Fail>;
+    fn meet(&self, introduction: &[u8]) -> Result<u32, Fail>;
+    /// Returns true if the job of a process is forgotten.
+    fn forget(&self, peer: u32) -> Result<bool, Fail>;
 }
 
 /// What a completion queue has of an operation.

@@ -80,6 +80,7 @@ fn generate(root: &Path) -> Result<String, Box<dyn Error>> {
         "calls/message",
         "calls/am",
         "calls/cq",
+        "calls/other_jobs",
     ] {
         builder = builder.with_src(root.join(format!("capi/src/{file}.rs")));
     }

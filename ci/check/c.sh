@@ -67,7 +67,7 @@ for words in "halo nonsense" "halo 0" "halo -1" "halo 4294967295" "halo 2 3" "pi
   run "$words is refused" sh -c '"$@" 2>"$0"; test $? = 2 && cat "$0"' "$work/refusal" \
     "$work/${wrong[0]}" "${wrong[@]:1}"
 done
-for name in rma messages am cq groups; do
+for name in rma messages am cq groups jobs; do
   run "$name over tcp" env TEST_PROVIDER=tcp "$work/$name"
   if ldconfig -p 2>/dev/null | grep 'libucp\.so\.0 ' >/dev/null; then
     run "$name over UCX" env TEST_NETMOD=ucx "$work/$name"

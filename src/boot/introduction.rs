@@ -183,6 +183,11 @@ impl Introductions {
         Some(self.jobs.process(number)?.0)
     }
 
+    /// The numbers of a job's processes; none of one that was not met.
+    pub fn numbers(&self, job: u64) -> Range<u32> {
+        self.jobs.numbers(job)
+    }
+
     /// Another communicator has members in a job that was met.
     pub fn hold(&mut self, job: u64) {
         self.jobs.hold(job);

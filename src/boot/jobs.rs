@@ -73,6 +73,11 @@ impl Jobs {
         Some(job.first + rank)
     }
 
+    /// The numbers of a job's processes; none of one that was not met.
+    pub fn numbers(&self, id: u64) -> Range<u32> {
+        self.find(id).map_or(0..0, Job::numbers)
+    }
+
     /// Job and rank of the process with a number.
     pub fn process(&self, number: u32) -> Option<(u64, u32)> {
         let at = self.met.partition_point(|job| job.first <= number).checked_sub(1)?;

@@ -46,6 +46,7 @@ pub mod kvs;
 mod liveness;
 pub mod local;
 mod os;
+mod other_jobs;
 mod placement;
 pub mod pmi1;
 #[cfg(feature = "pmix")]
@@ -64,6 +65,7 @@ pub use error::BootError;
 pub use introduction::{ADDRESSES_KEY, Introduction, Introductions, Unmet};
 pub use jobs::Jobs;
 pub use liveness::{Liveness, Watch};
+pub use other_jobs::OtherJobs;
 pub use placement::{Dealt, Placement, parse_local_peers};
 pub(crate) use sweep::{AGREEMENT, made_here};
 pub use sweep::{segment_prefix, sweep, sweep_process, sweep_stale};
@@ -181,29 +183,24 @@ pub trait Boot: Send + Sync {
     /// from `size` on, each process its own, and are asked for with
     /// [`get`](Boot::get) like members.
     fn universe(&self) -> u32 {
-        self.size()
+        self.other_jobs().map_or_else(|| self.size(), OtherJobs::end)
     }
 
     /// What processes of other jobs are told this one is: a name that is the
     /// same for all of them, from 2³¹ on.
     fn name(&self) -> u32 {
-        self.rank()
+        self.other_jobs().map_or_else(|| self.rank(), OtherJobs::name)
     }
 
     /// Resolves the name of a process of another job to its number here, given
     /// out now if it was not known.
-    fn resolve_name(&self, _name: u32) -> Option<u32> {
-        None
+    fn resolve_name(&self, name: u32) -> Option<u32> {
+        self.other_jobs()?.resolve_name(name)
     }
 
-    /// What processes of other jobs are sent before anything else, where no launcher tells
-    /// them of this one: an [`Introduction`].
-    fn introduction(&self) -> Option<Vec<u8>> {
-        None
-    }
-
-    /// A process of another job has introduced itself: its number here.
-    fn accept_introduction(&self, _introduction: &[u8]) -> Option<u32> {
+    /// What is kept of processes of other jobs, where they can be met and no launcher tells
+    /// of them. The first packet to one of them introduces this process.
+    fn other_jobs(&self) -> Option<&OtherJobs> {
         None
     }
 

@@ -226,6 +226,11 @@ impl<N: Netmod> Device<N> {
         self.node_tables.get_or_init(NodeTables::of_nobody)
     }
 
+    /// Returns true if it was opened for several threads ([`Options::threads`]).
+    pub fn has_threads(&self) -> bool {
+        self.threads
+    }
+
     /// Processes on this node, this one included.
     pub fn node_size(&self) -> u32 {
         self.node_size

@@ -9,7 +9,7 @@ use super::context::Context;
 use super::link::{Link, Queued};
 use super::packet::{Class, Head, INTRODUCTION};
 use crate::av::Entry;
-use crate::boot::{BootError, Watch};
+use crate::boot::{BootError, OtherJobs, Watch};
 use crate::netmod::Netmod;
 use crate::rankmap::Process;
 use std::ops::Range;
@@ -30,14 +30,15 @@ impl<N: Netmod> Context<N> {
     /// does not.
     pub(super) fn send_introduction(&self, peer: u32, link: &Link) {
         let boot = self.device().boot();
-        let Some(introduction) = boot.introduction().filter(|_| peer >= boot.size()) else {
+        let Some(own) = boot.other_jobs().filter(|_| peer >= boot.size()).and_then(OtherJobs::own)
+        else {
             return;
         };
         let number = link.number();
         let head = Head::new(Class::Link, INTRODUCTION, [0; 3]);
         let head = head.encode(self.links.name_to(peer), number);
         link.count(number);
-        link.queue(Queued { head, body: self.links.copy(peer, &introduction) });
+        link.queue(Queued { head, body: self.links.copy(peer, &own.encode()) });
         self.links.list(peer, link);
     }
 
@@ -46,8 +47,11 @@ impl<N: Netmod> Context<N> {
     #[cold]
     pub(super) fn sender_elsewhere(&self, head: &Head, number: u16, body: &[u8]) -> Option<u32> {
         let boot = self.device().boot();
-        if head.is_introduction() {
-            let _ = boot.accept_introduction(body);
+        if head.is_introduction()
+            && let Some(others) = boot.other_jobs()
+        {
+            // (Of one that cannot be met nothing is known.)
+            let _ = others.meet(body);
         }
         let Some(peer) = boot.resolve_name(head.from) else {
             self.links.put_aside(head, number, body);

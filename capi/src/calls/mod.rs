@@ -7,6 +7,7 @@ pub mod datatype;
 pub mod device;
 pub mod epoch;
 pub mod message;
+pub mod other_jobs;
 pub mod rankmap;
 pub mod rma;
 pub mod win;

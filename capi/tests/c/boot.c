@@ -1,75 +1,8 @@
 /* Peers as the caller tells them: a device layer whose MPI has met the
  * launcher already. Here a table in shared memory between forked processes. */
-#include "test.h"
-#include <stdatomic.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
+#include "store.h"
 
-enum { RANKS = 3, KEYS = 64, CAPACITY = 4096 };
-
-struct store {
-    atomic_int keys;
-    atomic_int arrived;
-    struct {
-        atomic_int ready;
-        uint32_t rank;
-        char key[64];
-        size_t bytes;
-        unsigned char value[CAPACITY];
-    } entries[KEYS];
-};
-
-struct view {
-    struct store *store;
-    uint32_t rank;
-    int fences;
-};
-
-static int put(void *self, const char *key, const void *value, size_t bytes)
-{
-    struct view *view = self;
-    int at = atomic_fetch_add(&view->store->keys, 1);
-    if (at >= KEYS || bytes > CAPACITY || strlen(key) >= sizeof view->store->entries[at].key)
-        return 1;
-    strcpy(view->store->entries[at].key, key);
-    memcpy(view->store->entries[at].value, value, bytes);
-    view->store->entries[at].bytes = bytes;
-    view->store->entries[at].rank = view->rank;
-    atomic_store(&view->store->entries[at].ready, 1);
-    return 0;
-}
-
-static int get(void *self, uint32_t rank, const char *key, void *value, size_t capacity, size_t *bytes)
-{
-    struct view *view = self;
-    for (int at = 0; at < KEYS; at++) {
-        if (!atomic_load(&view->store->entries[at].ready)
-            || view->store->entries[at].rank != rank
-            || strcmp(view->store->entries[at].key, key) != 0)
-            continue;
-        *bytes = view->store->entries[at].bytes;
-        memcpy(value, view->store->entries[at].value, *bytes < capacity ? *bytes : capacity);
-        return 0;
-    }
-    return 1;
-}
-
-static int fence(void *self)
-{
-    struct view *view = self;
-    view->fences++;
-    atomic_fetch_add(&view->store->arrived, 1);
-    while (atomic_load(&view->store->arrived) < view->fences * RANKS)
-        usleep(100);
-    return 0;
-}
-
-static uint32_t node(void *self, uint32_t rank)
-{
-    (void)self;
-    (void)rank;
-    return 0;
-}
+enum { RANKS = 3 };
 
 static int refuse(void *self)
 {
@@ -91,7 +24,7 @@ static void clean(struct view *view)
 
 static int run(struct store *store, uint32_t rank)
 {
-    struct view view = {store, rank, 0};
+    struct view view = {store, rank, RANKS, 0};
     rankway_boot_t boot = {&view, rank, RANKS, 0, put, get, fence, node, NULL};
     rankway_options_t options = RANKWAY_OPTIONS_INIT;
     rankway_info_t info;
@@ -133,11 +66,9 @@ static int run(struct store *store, uint32_t rank)
 
 int main(void)
 {
-    struct store *store = mmap(NULL, sizeof *store, PROT_READ | PROT_WRITE,
-                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct store *store = new_store();
     int bad = 0;
 
-    ENSURE(store != MAP_FAILED);
     alarm(100);
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         pid_t pid = fork();

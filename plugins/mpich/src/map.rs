@@ -64,16 +64,16 @@ struct Held {
 
 /// The other jobs that have members in a map, which holds them.
 fn held_jobs(map: &RankMap) -> Box<[u64]> {
-    let Some(launcher) = Pmi::current().filter(|launcher| launcher.has_met()) else {
+    let Some(launcher) = Pmi::current().filter(|launcher| launcher.other_jobs.has_met()) else {
         return Box::default();
     };
     let mut jobs = Vec::new();
-    for job in map.iter().filter_map(|member| launcher.other_job_of(member.lpid)) {
+    for job in map.iter().filter_map(|member| launcher.other_jobs.job_of(member.lpid)) {
         if !jobs.contains(&job) {
             jobs.push(job);
         }
     }
-    launcher.hold(&jobs);
+    launcher.other_jobs.hold(&jobs);
     jobs.into()
 }
 
@@ -127,7 +127,7 @@ pub(crate) unsafe extern "C" fn rkw_map_free(map: *mut c_void) {
         // SAFETY: made by `Box::into_raw` in `rkw_map_read`.
         let held = unsafe { Box::from_raw(map.cast::<Held>()) };
         if let Some(launcher) = Pmi::current() {
-            launcher.release(&held.jobs);
+            launcher.other_jobs.release(&held.jobs);
         }
     }
 }

@@ -70,7 +70,7 @@ fn own<N: Netmod>(state: &State<N>) -> Result<&[u8], String> {
         return Ok(own);
     }
     state.shared.enable_dynamic_processes()?;
-    let own = state.shared.boot().own_introduction().map(|own| own.encode());
+    let own = state.shared.boot().other_jobs.own().map(|own| own.encode());
     let own = own.ok_or("this process has no address for other jobs")?;
     Ok(state.asked.own.get_or_init(|| own))
 }
@@ -120,7 +120,7 @@ fn gather_all<N: Netmod>(
             Some(told) => gathered.extend(told),
             None if peer == me && peers.len() == 1 => gathered.extend(for_port(state, own)?),
             None if peer == me => gathered.extend(own),
-            None => gathered.extend(boot.introduction_of(peer).unwrap_or_default()),
+            None => gathered.extend(boot.other_jobs.of(peer).map_or(Vec::new(), |it| it.encode())),
         }
         *length = (gathered.len() - before) as c_int;
     }
@@ -134,7 +134,7 @@ fn for_port<N: Netmod>(state: &State<N>, own: &[u8]) -> Result<Vec<u8>, Refusal>
     }
     let addresses = state.shared.enter(|inner| inner.context.network_addresses());
     let addresses = addresses.map_err(|e| Refusal(Answer::Port, e.to_string()))?;
-    let own = state.shared.boot().own_introduction();
+    let own = state.shared.boot().other_jobs.own();
     let brief = own.map(|own| Introduction { addresses, process: None, ..own }.encode());
     let brief = brief.unwrap_or_default();
     if brief.len() > PORT {
@@ -171,9 +171,9 @@ pub(crate) unsafe extern "C" fn meet<N: Netmod>(
     };
     guarded(|| {
         let met = own(state).and_then(|_| {
-            let boot = state.shared.boot();
-            boot.forget_idle(|numbers| state.shared.forget_ended(numbers));
-            boot.meet(introduction).map_err(|e| e.to_string())
+            let others = &state.shared.boot().other_jobs;
+            others.forget_idle(|numbers| state.shared.forget_ended(numbers));
+            others.meet(introduction).map_err(|e| e.to_string())
         });
         crate::fault::answer(met.map(|met| *number = met).map_err(|why| Refusal(Answer::Port, why)))
     })

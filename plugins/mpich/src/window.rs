@@ -151,7 +151,7 @@ unsafe fn made<N: Netmod>(
     let map = unsafe { map_of(size, lpid_of, comm) };
     let shared = state.shared;
     let boot = shared.boot();
-    if boot.has_met()
+    if boot.other_jobs.has_met()
         && let Some(rank) = map.iter().position(|member| member.lpid >= boot.size())
     {
         let why = format!("rank {rank} is of another job, whose memory this one does not reach");

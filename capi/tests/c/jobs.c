@@ -1,0 +1,225 @@
+/* Processes of other jobs: met by what they say of themselves, spoken to, forgotten when they
+ * have ended. One job stays, others come and go. */
+#include "store.h"
+#include <dirent.h>
+
+enum { STAYS = 2, COMES = 3, ROUNDS = 6, LONGEST = 1024, LONG = 100000 };
+
+/* What the device layers of two jobs tell each other by their own ways. */
+struct between {
+    atomic_int told[STAYS + COMES];
+    size_t bytes[STAYS + COMES];
+    unsigned char introductions[STAYS + COMES][LONGEST];
+};
+
+struct state {
+    struct job job;
+    /* By the number of the sender. */
+    int came[64];
+};
+
+static int hear(void *argument, uint32_t source, const void *hdr, size_t hdr_bytes,
+                const void *data, size_t bytes)
+{
+    struct state *state = argument;
+    const unsigned char *d = data;
+
+    ENSURE(source >= (uint32_t)state->job.size && source < 64);
+    ENSURE(hdr_bytes == 1 && bytes == LONG);
+    for (size_t i = 0; i < bytes; i += 997)
+        ENSURE(d[i] == (unsigned char)(i + *(const unsigned char *)hdr));
+    state->came[source]++;
+    return 0;
+}
+
+static void tell(struct state *state, struct between *between, int at)
+{
+    rankway_context_t context = state->job.context;
+    size_t bytes;
+
+    REFUSED(RANKWAY_ERR_RANGE, "space for 3", rankway_introduction(context, between->introductions[at], 3, &bytes));
+    ENSURE(bytes > 3 && bytes <= LONGEST);
+    REFUSED(RANKWAY_ERR_NULL, "introduction", rankway_introduction(context, NULL, bytes, &bytes));
+    OK(rankway_introduction(context, between->introductions[at], LONGEST, &between->bytes[at]));
+    ENSURE(between->bytes[at] == bytes);
+    atomic_store(&between->told[at], 1);
+}
+
+/* Meets all of the other job, and exchanges a message and a long active one with each. */
+static void speak(struct state *state, struct between *between, int first, int count)
+{
+    rankway_context_t context = state->job.context;
+    rankway_completion_t done[4];
+    uint32_t peers[8];
+    int in[8], out = 7000 + state->job.rank, open = 0, heard, flag, some;
+    unsigned char header = (unsigned char)state->job.rank, *data = malloc(LONG);
+    uint64_t id;
+
+    for (size_t i = 0; i < LONG; i++)
+        data[i] = (unsigned char)(i + header);
+    for (int i = 0; i < count; i++) {
+        while (!atomic_load(&between->told[first + i]))
+            OK(rankway_progress(context));
+        OK(rankway_meet(context, between->introductions[first + i], between->bytes[first + i], &peers[i]));
+        ENSURE(peers[i] >= (uint32_t)state->job.size && peers[i] == peers[0] + (uint32_t)i);
+    }
+    for (int i = 0; i < count; i++) {
+        OK(rankway_cq_irecv(context, &in[i], sizeof in[i], peers[i], 1, (uint64_t)i, 0, 1 + (uint64_t)i, &id));
+        OK(rankway_cq_isend(context, &out, sizeof out, peers[i], 1,
+                            (uint64_t)state->job.rank, 0, 100, &id));
+        open += 1 + (id != 0);
+        OK(rankway_am_post(context, peers[i], 2, &header, 1, data, LONG, 200, &flag));
+        open += !flag;
+    }
+    do {
+        OK(rankway_progress(context));
+        OK(rankway_cq_read(context, done, 4, &some));
+        for (int i = 0; i < some; i++)
+            if (done[i].code != RANKWAY_SUCCESS)
+                FAIL("cookie %d: %s", (int)done[i].cookie, rankway_error_message());
+        open -= some;
+        heard = 1;
+        for (int i = 0; i < count; i++)
+            heard &= state->came[peers[i]] > 0;
+    } while (open || !heard);
+    for (int i = 0; i < count; i++)
+        if (in[i] != 7000 + i || state->came[peers[i]] != 1)
+            FAIL("%d of %d has %d from %d, %d came", state->job.rank, state->job.size, in[i], i,
+                 state->came[peers[i]]);
+    /* They are there. (Those of one that leaves now may have ended.) */
+    if (state->job.size == COMES) {
+        OK(rankway_forget(context, peers[0], &flag));
+        ENSURE(flag == 0);
+    }
+    OK(rankway_forget(context, 0, &flag));
+    ENSURE(flag == 0);
+    free(data);
+}
+
+/* Waits until a job has ended, and its numbers are free. */
+static void forget(struct state *state)
+{
+    uint32_t first = (uint32_t)state->job.size, peer = first;
+    int flag = 0;
+
+    while (!flag) {
+        OK(rankway_progress(state->job.context));
+        OK(rankway_forget(state->job.context, peer, &flag));
+    }
+    memset(state->came, 0, sizeof state->came);
+    /* Nobody has them now. */
+    int value = 1;
+    uint64_t id;
+    REFUSED(RANKWAY_ERR_RANK, "range",
+            rankway_cq_isend(state->job.context, &value, sizeof value, first, 1, 5, 0, 1, &id));
+    REFUSED(RANKWAY_ERR_RANK, "rank 2",
+            rankway_cq_irecv(state->job.context, &value, sizeof value, first, 1, 5, 0, 1, &id));
+}
+
+static int descriptors(void)
+{
+    DIR *all = opendir("/proc/self/fd");
+    int count = 0;
+    ENSURE(all);
+    while (readdir(all))
+        count++;
+    closedir(all);
+    return count;
+}
+
+static void begin(struct state *state, struct view *view, rankway_boot_t *boot)
+{
+    rankway_options_t options = RANKWAY_OPTIONS_INIT;
+
+    options.boot = boot;
+    options.netmod = getenv("TEST_NETMOD");
+    options.provider = getenv("TEST_PROVIDER");
+    boot->self = view;
+    join(&state->job, &options);
+    OK(rankway_am_register(state->job.context, 2, hear, state));
+}
+
+static int comes(struct store *store, struct between *between, uint32_t rank, uint64_t id)
+{
+    static struct state state;
+    struct view view = {store, rank, COMES, 0};
+    rankway_boot_t boot = {NULL, rank, COMES, id, put, get, fence, node, NULL};
+
+    begin(&state, &view, &boot);
+    tell(&state, between, STAYS + (int)rank);
+    speak(&state, between, 0, STAYS);
+    leave(&state.job);
+    return 0;
+}
+
+static int stays(struct store *store, struct between **between, uint32_t rank, uint64_t id)
+{
+    static struct state state;
+    struct view view = {store, rank, STAYS, 0};
+    rankway_boot_t boot = {NULL, rank, STAYS, id, put, get, fence, node, NULL};
+    unsigned char garbage[40] = {1, 2, 3};
+    uint32_t peer;
+    int before = 0, open;
+
+    begin(&state, &view, &boot);
+    REFUSED(RANKWAY_ERR_ARG, "none", rankway_meet(state.job.context, garbage, sizeof garbage, &peer));
+    REFUSED(RANKWAY_ERR_ARG, "none", rankway_meet(state.job.context, garbage, 0, &peer));
+    REFUSED(RANKWAY_ERR_NULL, "introduction", rankway_meet(state.job.context, NULL, 9, &peer));
+    for (int round = 0; round < ROUNDS; round++) {
+        tell(&state, between[round], (int)rank);
+        OK(rankway_meet(state.job.context, between[round]->introductions[rank], between[round]->bytes[rank], &peer));
+        ENSURE(peer == rank);
+        speak(&state, between[round], STAYS, COMES);
+        forget(&state);
+        open = descriptors();
+        ENSURE(round < 2 || open <= before);
+        before = open;
+    }
+    leave(&state.job);
+    return 0;
+}
+
+int main(void)
+{
+    struct between *between[ROUNDS];
+    struct store *store = new_store();
+    uint64_t id = 0x10b50000 + (uint64_t)getpid() * 100;
+    int status, bad = 0;
+    pid_t pid;
+
+    alarm(100);
+    for (int round = 0; round < ROUNDS; round++) {
+        between[round] = mmap(NULL, sizeof **between, PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        ENSURE(between[round] != MAP_FAILED);
+    }
+    for (uint32_t rank = 0; rank < STAYS; rank++) {
+        pid = fork();
+        ENSURE(pid >= 0);
+        if (pid == 0) {
+            alarm(100);
+            exit(stays(store, between, rank, id));
+        }
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        struct store *other = new_store();
+        pid_t all[COMES];
+        for (uint32_t rank = 0; rank < COMES; rank++) {
+            all[rank] = fork();
+            ENSURE(all[rank] >= 0);
+            if (all[rank] == 0) {
+                alarm(100);
+                exit(comes(other, between[round], rank, id + 1 + (uint64_t)round));
+            }
+        }
+        for (int i = 0; i < COMES; i++) {
+            ENSURE(waitpid(all[i], &status, 0) == all[i]);
+            bad |= status;
+        }
+    }
+    for (int i = 0; i < STAYS; i++) {
+        ENSURE(wait(&status) > 0);
+        bad |= status;
+    }
+    return bad != 0;
+}
