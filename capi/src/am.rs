@@ -7,12 +7,10 @@
 use crate::error::Fail;
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
-use transport::msg::{HEADER, HandlerStatus};
+use transport::msg::HandlerStatus;
 
 /// Bytes before a short header.
 pub(crate) const MARK: usize = 4;
-/// The longest header that needs no copy of the data.
-pub(crate) const SHORT: usize = HEADER - MARK;
 
 /// A message to send.
 #[derive(Clone, Copy)]

@@ -26,6 +26,17 @@ impl<T> Out<T> {
     }
 }
 
+/// Stores an answer, if there is one, where C wants it.
+///
+/// # Safety
+/// `at` is null or can be written to.
+pub(crate) unsafe fn tell<T>(at: *mut T, answer: Option<T>) {
+    // SAFETY: the caller's.
+    if let (Ok(to), Some(answer)) = (unsafe { out(at, "") }, answer) {
+        to.set(answer);
+    }
+}
+
 /// Runs the body of a call that has one answer, once there is a place for it.
 #[inline]
 pub(crate) fn answer<T>(

@@ -153,8 +153,9 @@ pub(crate) fn call(name: &str, body: impl FnOnce() -> Result<(), Fail>) -> c_int
     }
 }
 
+/// Records an error for `rankway_error_message`; its code.
 #[cold]
-fn record(name: &str, fail: &Fail) -> c_int {
+pub(crate) fn record(name: &str, fail: &Fail) -> c_int {
     let mut text = format!("{name}: {}", fail.message).into_bytes();
     text.retain(|&b| b != 0);
     // While a thread ends there is no storage any more.

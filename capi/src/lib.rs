@@ -33,7 +33,6 @@
 pub mod abi;
 mod am;
 mod args;
-mod between;
 mod boot;
 pub mod calls;
 pub mod error;

@@ -5,7 +5,6 @@
 
 use crate::abi::{rankway_code, rankway_status_t};
 use crate::am;
-use crate::between::Intercomm;
 use crate::error::Fail;
 use crate::objects::*;
 use crate::operation::{Matched, Native, Operation, completed};
@@ -106,6 +105,23 @@ impl<N: Native> NetmodContext<N> {
         Ok(Tagged::open(&self.context)?)
     }
 
+    fn active(&self) -> Result<Active<N>, Fail> {
+        Ok(Active::open(&self.context)?)
+    }
+
+    /// The rank of this process in a map, of which all are looked up, so that a wrong one is
+    /// found here.
+    fn rank_in(&self, map: &RankMap) -> Result<Option<u32>, Fail> {
+        let device = self.context.device();
+        let mut rank = None;
+        for (at, process) in map.iter().enumerate() {
+            if device.world_rank(process)? == device.boot().rank() {
+                rank.get_or_insert(at as u32);
+            }
+        }
+        Ok(rank)
+    }
+
     fn others(&self) -> Result<&OtherJobs, Fail> {
         self.context.device().boot().other_jobs().ok_or_else(|| {
             let why = "processes of other jobs are met by a device layer that brings its own \
@@ -151,7 +167,7 @@ impl<N: Native> Context for NetmodContext<N> {
         Ok(self.context.events() != before
             || !self.ended.borrow().is_empty()
             || self.tagged()?.has_completion()
-            || Active::open(&self.context)?.has_posted())
+            || self.active()?.has_posted())
     }
 
     fn index(&self) -> u32 {
@@ -163,16 +179,8 @@ impl<N: Native> Context for NetmodContext<N> {
     }
 
     fn comm(&self, map: &RankMap, id: u64) -> Result<Rc<dyn Comm>, Fail> {
-        let device = self.context.device();
-        let me = device.boot().rank();
-        let mut rank = None;
-        for (at, process) in map.iter().enumerate() {
-            // All are looked up, so that a wrong one is found here.
-            if device.world_rank(process)? == me {
-                rank.get_or_insert(at as u32);
-            }
-        }
-        let rank = rank.ok_or_else(|| {
+        let rank = self.rank_in(map)?.ok_or_else(|| {
+            let me = self.context.device().boot().rank();
             let why = format!("this process, rank {me} of the job, is not in the map");
             Fail::new(rankway_code::RANKWAY_ERR_RANK, why)
         })?;
@@ -180,15 +188,11 @@ impl<N: Native> Context for NetmodContext<N> {
     }
 
     fn intercomm(&self, map: &RankMap, rank: u32, id: u64) -> Result<Rc<dyn Comm>, Fail> {
-        let device = self.context.device();
-        for process in map.iter() {
-            if device.world_rank(process)? == device.boot().rank() {
-                let why = "this process is in the map, which is to be of the other group";
-                return Err(Fail::new(rankway_code::RANKWAY_ERR_RANK, why));
-            }
+        if self.rank_in(map)?.is_some() {
+            let why = "this process is in the map, which is to be of the other group";
+            return Err(Fail::new(rankway_code::RANKWAY_ERR_RANK, why));
         }
-        let over = Communicator::with_id(&self.context, map.clone(), rank, id);
-        Ok(Rc::new(Intercomm(Rc::new(over))))
+        Ok(Rc::new(Communicator::with_id(&self.context, map.clone(), rank, id)))
     }
 
     fn lookup(&self, map: &RankMap) -> Result<Lookup, Fail> {
@@ -262,8 +266,7 @@ impl<N: Native> Context for NetmodContext<N> {
     }
 
     fn am_register(&self, id: u16, handler: am::Handler) -> Result<(), Fail> {
-        let active = Active::open(&self.context)?;
-        Ok(active.register(id, move |call: &mut msg::Call<'_, N>| {
+        Ok(self.active()?.register(id, move |call: &mut msg::Call<'_, N>| {
             let (from, header, payload) = (call.from, call.header, call.payload);
             handler.run(from, header, payload, call)
         })?)
@@ -340,24 +343,25 @@ impl<N: Native> Context for NetmodContext<N> {
         payload: (*const u8, usize),
         cookie: NonZeroU64,
     ) -> Result<bool, Fail> {
-        let active = Active::open(&self.context)?;
         // SAFETY: [BUF].
-        Ok(unsafe { active.post(to, id, header, payload.0, payload.1, cookie)? })
+        Ok(unsafe { self.active()?.post(to, id, header, payload.0, payload.1, cookie)? })
     }
 
-    fn cq_next(&self) -> Result<Option<CqEntry>, Fail> {
-        if let Some(ended) = self.ended.borrow_mut().pop_front() {
-            return Ok(Some(ended));
-        }
-        if let Some(Completion { cookie, result }) = self.tagged()?.next_completion() {
-            let result = completed(result.map_err(|e| *e));
-            return Ok(Some(CqEntry { cookie: cookie.get(), result }));
-        }
-        let posted = Active::open(&self.context)?.next_posted();
-        Ok(posted.map(|(cookie, result)| {
+    fn cq_read(&self, most: usize, take: &mut dyn FnMut(CqEntry)) -> Result<usize, Fail> {
+        let (tagged, active) = (self.tagged()?, self.active()?);
+        let ended = || self.ended.borrow_mut().pop_front();
+        let message = || {
+            let Completion { cookie, result } = tagged.next_completion()?;
+            Some(CqEntry { cookie: cookie.get(), result: completed(result.map_err(|e| *e)) })
+        };
+        let posted = || {
+            let (cookie, result) = active.next_posted()?;
             let result = result.map(|()| rankway_status_t::default());
-            CqEntry { cookie: cookie.get(), result: result.map_err(|e| (None, (*e).into())) }
-        }))
+            let result = result.map_err(|e| (None, Fail::from(*e)));
+            Some(CqEntry { cookie: cookie.get(), result })
+        };
+        let all = std::iter::from_fn(|| ended().or_else(message).or_else(posted));
+        Ok(all.take(most).map(take).count())
     }
 }
 
@@ -378,6 +382,17 @@ fn matched<N: Native>(comm: &Communicator<N>, message: Message<N>) -> Matched {
 
 fn messages<N: Native>(comm: &Communicator<N>) -> Result<Messenger<'_, N>, Fail> {
     Ok(Messenger::open(comm)?)
+}
+
+/// Refuses what all members call together where the communicator is between two groups: its map
+/// is the other one's then, in which this process has no rank.
+fn check_one_group<N: Native>(comm: &Communicator<N>, call: &str) -> Result<(), Fail> {
+    let me = comm.device().boot().rank();
+    if comm.world_rank(comm.rank()).is_ok_and(|peer| peer == me) {
+        return Ok(());
+    }
+    let why = format!("{call} is for communicators of one group, and this one is between two");
+    Err(Fail::new(rankway_code::RANKWAY_ERR_ARG, why))
 }
 
 impl<N: Native> Comm for Communicator<N> {
@@ -416,14 +431,17 @@ impl<N: Native> Comm for Communicator<N> {
     }
 
     fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Rc<dyn Comm>>, Fail> {
+        check_one_group(self, "a split")?;
         Ok(self.split(color, key)?.map(|c| Rc::new(c) as Rc<dyn Comm>))
     }
 
     fn create(&self, ranks: &[u32]) -> Result<Option<Rc<dyn Comm>>, Fail> {
+        check_one_group(self, "a communicator of some ranks")?;
         Ok(self.create(ranks.iter().copied())?.map(|c| Rc::new(c) as Rc<dyn Comm>))
     }
 
     fn barrier(&self) -> Result<(), Fail> {
+        check_one_group(self, "a barrier")?;
         Ok(self.barrier()?)
     }
 
@@ -526,14 +544,17 @@ impl<N: Native> Comm for Communicator<N> {
     }
 
     fn win_allocate(&self, bytes: usize, unit: usize) -> Result<Rc<dyn Win>, Fail> {
+        check_one_group(self, "a window")?;
         Ok(Rc::new(Window::allocate(self, bytes, unit)?))
     }
 
     fn win_shared(&self, bytes: usize, unit: usize) -> Result<Rc<dyn Win>, Fail> {
+        check_one_group(self, "a window")?;
         Ok(Rc::new(Window::shared(self, bytes, unit)?))
     }
 
     fn win_dynamic(&self) -> Result<Rc<dyn Win>, Fail> {
+        check_one_group(self, "a window")?;
         Ok(Rc::new(Window::dynamic(self)?))
     }
 
@@ -543,6 +564,7 @@ impl<N: Native> Comm for Communicator<N> {
         bytes: usize,
         unit: usize,
     ) -> Result<Rc<dyn Win>, Fail> {
+        check_one_group(self, "a window")?;
         // SAFETY: [MEM].
         Ok(Rc::new(unsafe { Window::create(self, start, bytes, unit)? }))
     }

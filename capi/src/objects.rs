@@ -87,7 +87,8 @@ pub(crate) trait Context {
         payload: (*const u8, usize),
         cookie: NonZeroU64,
     ) -> Result<bool, Fail>;
-    fn cq_next(&self) -> Result<Option<CqEntry>, Fail>;
+    /// Hands out up to `most` operations that have ended; how many.
+    fn cq_read(&self, most: usize, take: &mut dyn FnMut(CqEntry)) -> Result<usize, Fail>;
     /// What processes of other jobs meet this one by.
     fn introduction(&self) -> Result<Vec<u8>, Fail>;
     fn meet(&self, introduction: &[u8]) -> Result<u32, Fail>;

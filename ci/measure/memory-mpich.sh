@@ -21,8 +21,7 @@ ranks=("$@")
 command -v mpiexec.hydra >/dev/null || { echo "memory-mpich: there is no mpiexec.hydra (ci/deps)" >&2; exit 2; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-providers=${CARGO_TARGET_DIR:-target}/release/providers
-case $providers in /*) ;; *) providers=$PWD/$providers ;; esac
+providers=$(realpath "${CARGO_TARGET_DIR:-target}/release/providers")
 over_nothing=("FI_PROVIDER_PATH=$providers" RANKWAY_PROVIDER=rankway_null FI_PROVIDER=rankway_null)
 measure() { # who compiler simulated-sizes...
   local who=$1 compiler=$2 n

@@ -11,8 +11,7 @@ cd "$(dirname "$0")/../.."
 dir=${MPICH_DIR:?where is it? make rate-mpich says}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-providers=${CARGO_TARGET_DIR:-target}/release/providers
-case $providers in /*) ;; *) providers=$PWD/$providers ;; esac
+providers=$(realpath "${CARGO_TARGET_DIR:-target}/release/providers")
 export FI_PROVIDER_PATH=$providers FI_PROVIDER=rankway_null RANKWAY_PROVIDER=rankway_null
 builds=()
 for build in "" -ofi -unchecked -ofi-unchecked; do

@@ -107,10 +107,8 @@ impl OtherJobs {
     /// given the numbers of its processes.
     pub fn forget_idle(&self, mut forget: impl FnMut(Range<u32>) -> bool) {
         let idle = self.met().idle();
-        for (job, numbers) in idle {
-            if forget(numbers) {
-                self.met().forget(job);
-            }
+        for (_, numbers) in idle {
+            self.forget(numbers.start, &mut forget);
         }
     }
 

@@ -48,13 +48,10 @@ impl<N: Netmod> Context<N> {
                 Body::Copied(_) => return unsafe { self.transmit_slowly(peer, head, body) },
                 Body::Kept { start, len, token } => (start, len, token),
             };
-            let number = link.number();
-            let head = &head.encode(self.links.name_to(peer), number);
             // SAFETY: [SEND] by [KEPT], and of one that is copied because it fits what
             // the provider copies; the link is this context's.
-            let rc = unsafe { self.hand_over(link, Outgoing { head, start, len, token }) };
+            let rc = unsafe { self.hand_over_next(peer, link, head, (start, len, token)) };
             if rc >= 0 {
-                link.count(number);
                 return Ok(rc == 0);
             }
             if rc != AGAIN {
@@ -103,15 +100,9 @@ impl<N: Netmod> Context<N> {
         if !link.is_direct() || link.outbox().is_some() || len > link.inject() {
             return false;
         }
-        let number = link.number();
-        let head = &head.encode(self.links.name_to(peer), number);
         // SAFETY: [SEND] of a body that fits what the provider copies; the link is this
         // context's.
-        let rc = unsafe { self.to_provider(link.route(), Outgoing { head, start, len, token: 0 }) };
-        if rc >= 0 {
-            link.count(number);
-        }
-        rc >= 0
+        unsafe { self.hand_over_next(peer, link, head, (start, len, 0)) >= 0 }
     }
 
     /// [`Context::write`] of a head without a third word and a body of a word; `sent` is
@@ -254,6 +245,29 @@ impl<N: Netmod> Context<N> {
         let error = self.explain(route, peer, rc);
         self.break_link(peer, error.clone());
         self.attribute_failure(peer, error)
+    }
+
+    /// Hands a packet of a head, and of start, length and token of its body, over as the
+    /// link's next, and counts it if it was taken.
+    ///
+    /// # Safety
+    /// \[SEND\], over `link`, which is direct.
+    #[inline]
+    unsafe fn hand_over_next(
+        &self,
+        peer: u32,
+        link: &Link,
+        head: Head,
+        (start, len, token): (*const u8, usize, u64),
+    ) -> isize {
+        let number = link.number();
+        let head = &head.encode(self.links.name_to(peer), number);
+        // SAFETY: [SEND].
+        let rc = unsafe { self.hand_over(link, Outgoing { head, start, len, token }) };
+        if rc >= 0 {
+            link.count(number);
+        }
+        rc
     }
 
     /// # Safety

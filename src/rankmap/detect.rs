@@ -354,8 +354,8 @@ impl Detector {
     }
 
     /// Pushes `size` ranks in blocks of `block`: lpids of the detector's group from `base` on in
-    /// steps of `step`, each block `pitch` from the one before. Once the blocks are regular
-    /// they cost nothing.
+    /// steps of `step`, each block `pitch` from the one before; of blocks of 0 none. Once the
+    /// blocks are regular they cost nothing.
     pub fn push_blockstride(&mut self, base: u32, step: i32, block: u32, pitch: i32, size: u32) {
         let first = |block: u32| Process {
             pg: self.pg,
@@ -367,8 +367,8 @@ impl Detector {
         self.push_piece(Piece { first: end, step, len: rest.unwrap_or(0) });
     }
 
-    /// Pushes an affine run `count` times, each `pitch` from the one before; all
-    /// are of valid lpids. Once the turns are regular they cost nothing.
+    /// Pushes an affine run `count` times, each `pitch` from the one before. Once the turns are
+    /// regular they cost nothing.
     pub(super) fn push_comb(&mut self, tooth: Piece, pitch: i32, count: u32) {
         let Piece { first, step, len } = tooth;
         let jump = pitch.wrapping_sub(step.wrapping_mul(len as i32 - 1));
@@ -382,7 +382,11 @@ impl Detector {
                 && (tooth.s, tooth.m, tooth.fast, turn.s) == (step, len, 0, jump);
             let space = SIZE_MAX.saturating_sub(self.count) / len.max(1);
             let turns = turn.fast.min(count - at).min(space);
-            if regular && self.error.is_none() && turns > 0 {
+            // As in `push_piece`: single runs find the rank at fault.
+            let start = i64::from(first.lpid) + i64::from(pitch) * i64::from(at + turns - 1);
+            let end = start + i64::from(step) * (i64::from(len) - 1);
+            let valid = [start, end].iter().all(|lpid| (0..=i64::from(LPID_MAX)).contains(lpid));
+            if regular && self.error.is_none() && turns > 0 && valid {
                 turn.fast -= turns;
                 tooth.n += turns * len;
                 self.last = self.last.wrapping_add((pitch as u32).wrapping_mul(turns));

@@ -58,6 +58,36 @@ fn digits() -> impl Strategy<Value = Vec<(u32, i64)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 20 } else { 10_000 }))]
 
+    /// Near both ends of what an lpid may be, too: the first rank at fault is told.
+    #[test]
+    fn blocks_are_their_lpids_or_refused(
+        (low, high) in (any::<bool>(), 0u32..200), step in -5i32..5, block in 1u32..6,
+        pitch in -30i32..30, size in 0u32..80
+    ) {
+        let base = if low { high } else { LPID_MAX - high };
+        let lpid = |rank: u32| {
+            let (turn, within) = (i64::from(rank / block), i64::from(rank % block));
+            i64::from(base) + within * i64::from(step) + turn * i64::from(pitch)
+        };
+        let mut blocks = Detector::with_pg(3);
+        blocks.push_blockstride(base, step, block, pitch, size);
+        let all: Vec<i64> = (0..size).map(lpid).collect();
+        match all.iter().position(|lpid| !(0..=i64::from(LPID_MAX)).contains(lpid)) {
+            None => {
+                let list: Vec<u32> = all.iter().map(|&lpid| lpid as u32).collect();
+                let map = blocks.finish().expect("in range");
+                prop_assert!(map.iter().map(|p| p.lpid).eq(list.iter().copied()), "{map:?}");
+                prop_assert_eq!(map, RankMap::from_lpids(3, list).expect("in range"));
+            }
+            Some(fault) => {
+                let refused = blocks.finish();
+                let is_told = matches!(&refused, Err(MapError::LpidTooLarge { index, .. })
+                    if *index as usize == fault);
+                prop_assert!(is_told, "{fault}: {refused:?}");
+            }
+        }
+    }
+
     #[test]
     fn mixed_radix_is_found(d in digits(), skip in 0usize..300, len in 1usize..300, low in 0u32..9) {
         let list = lifted(mixed_list(0, &d, skip, len), low);

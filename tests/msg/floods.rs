@@ -4,7 +4,7 @@ use super::{Opens, pattern, same, world};
 use crate::ensure;
 use crate::harness::{Result, text};
 use rankway::boot::Boot;
-use rankway::msg::{Any, wait_all};
+use rankway::msg::{Any, Envelope, MatchSpec, wait_all};
 use rankway::rma::Window;
 use std::sync::Arc;
 
@@ -171,4 +171,55 @@ fn aliased(part: usize, times: usize) -> Result<*mut u8> {
         }
         Ok(start)
     }
+}
+
+/// What [`Tagged::send_now`] takes arrives once and in its place among what it refused, which a
+/// request began; of a word by [`Tagged::send_word`], too.
+pub fn at_once<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    world::<N>(boot, |comm, m| {
+        const MANY: u32 = 2000;
+        let (me, n, tagged) = (comm.rank(), comm.size(), m.tagged());
+        let (to, from) = ((me + 1) % n, (me + n - 1) % n);
+        // Now and then more than is copied anywhere.
+        let length = |i: u32| match i % 50 {
+            49 => 40_000,
+            _ if i.is_multiple_of(3) => 8,
+            _ => (i as usize * 7) % 120,
+        };
+        let all: Vec<_> = (0..MANY).map(|i| pattern(me + i, length(i))).collect();
+        let mut begun = Vec::new();
+        let (mut taken, mut refused) = (0, 0);
+        let mut send = |i: u32| -> Result {
+            let (envelope, out) = (Envelope { peer: to, channel: 9, bits: 4 }, &all[i as usize]);
+            let word = <[u8; 8]>::try_from(&out[..]).map(u64::from_ne_bytes);
+            // SAFETY: the buffers outlive the waits below.
+            let sent = word.is_ok_and(|word| tagged.send_word(envelope, word))
+                || unsafe { tagged.send_now(envelope, out.as_ptr(), out.len()) };
+            if sent {
+                taken += 1;
+                return Ok(());
+            }
+            refused += 1;
+            // SAFETY: as above.
+            begun.push(unsafe { tagged.isend(envelope, out.as_ptr(), out.len()).map_err(text)? });
+            Ok(())
+        };
+        let mut got = vec![0; 40_000];
+        // A few ahead at first, more than little credit is for later.
+        let mut sent = 0;
+        for i in 0..MANY {
+            let ahead = if i < MANY / 2 { 20 } else { 300 };
+            while sent < MANY.min(i + ahead) {
+                send(sent)?;
+                sent += 1;
+            }
+            let spec = MatchSpec { channel: 9, bits: 4, ignore: 0, from: Some(from) };
+            let status = tagged.recv(&spec, &mut got).map_err(text)?;
+            ensure!(status.length == length(i) as u64, "{i}: {status:?}");
+            same("at once", &got[..length(i)], &pattern(from + i, length(i)))?;
+        }
+        wait_all(begun).map_err(text)?;
+        ensure!(taken > 0 && refused > 0, "{taken} at once, {refused} not");
+        Ok(())
+    })
 }

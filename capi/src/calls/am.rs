@@ -2,7 +2,7 @@
 //! travel).
 
 use crate::abi::*;
-use crate::am::{Function, Handler, MARK, OutgoingAm, SHORT, SendMode, running};
+use crate::am::{Function, Handler, MARK, OutgoingAm, SendMode, running};
 use crate::args::{answer, buffer, out, rank};
 use crate::error::{Fail, call};
 use crate::objects::{Comm, Context};
@@ -10,6 +10,20 @@ use crate::table::find;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 use transport::msg::HEADER;
+
+/// # Safety
+/// It is null or readable for as many bytes while the answer is used.
+unsafe fn bytes_at<'a>((at, len): (*const c_void, usize)) -> Result<&'a [u8], Fail> {
+    // SAFETY: [BUF]; no null pointer comes out of `buffer`.
+    Ok(unsafe { std::slice::from_raw_parts(buffer(at.cast(), len)?, len) })
+}
+
+/// A short header as it travels, in `space`; `None` of a longer one.
+fn short<'a>(hdr: &[u8], space: &'a mut [u8; HEADER]) -> Option<&'a [u8]> {
+    let header = space.get_mut(..MARK + hdr.len())?;
+    header[MARK..].copy_from_slice(hdr);
+    Some(header)
+}
 
 /// Lays header and data out as they travel.
 ///
@@ -22,25 +36,16 @@ unsafe fn with_message<R>(
     run: impl FnOnce(OutgoingAm<'_>) -> Result<R, Fail>,
 ) -> Result<R, Fail> {
     let id = number(id)?;
-    // SAFETY: [BUF]; no null pointer comes out of `buffer`.
-    let (hdr, data) = unsafe {
-        (
-            std::slice::from_raw_parts(buffer(hdr.0.cast(), hdr.1)?, hdr.1),
-            std::slice::from_raw_parts(buffer(data.0.cast(), data.1)?, data.1),
-        )
-    };
-    let mut header = [0; HEADER];
-    if hdr.len() <= SHORT {
-        header[MARK..MARK + hdr.len()].copy_from_slice(hdr);
-        return run(OutgoingAm { id, header: &header[..MARK + hdr.len()], payload: data });
+    // SAFETY: the caller's.
+    let (hdr, data) = unsafe { (bytes_at(hdr)?, bytes_at(data)?) };
+    if let Some(header) = short(hdr, &mut [0; HEADER]) {
+        return run(OutgoingAm { id, header, payload: data });
     }
     let long = u32::try_from(hdr.len()).map_err(|_| {
         let why = format!("a header of {} bytes", hdr.len());
         Fail::new(rankway_code::RANKWAY_ERR_RANGE, why)
     })?;
-    header[..MARK].copy_from_slice(&long.to_le_bytes());
-    let payload = [hdr, data].concat();
-    run(OutgoingAm { id, header: &header[..MARK], payload: &payload })
+    run(OutgoingAm { id, header: &long.to_le_bytes(), payload: &[hdr, data].concat() })
 }
 
 /// The header of a posted message as it travels, which is never too long for one.
@@ -53,14 +58,12 @@ pub(super) unsafe fn with_posted<R>(
     run: impl FnOnce(u16, &[u8]) -> Result<R, Fail>,
 ) -> Result<R, Fail> {
     let id = number(id)?;
-    // SAFETY: [BUF]; no null pointer comes out of `buffer`.
-    let hdr = unsafe { std::slice::from_raw_parts(buffer(hdr.0.cast(), hdr.1)?, hdr.1) };
-    let mut short = [0; HEADER];
-    if hdr.len() <= SHORT {
-        short[MARK..MARK + hdr.len()].copy_from_slice(hdr);
-        return run(id, &short[..MARK + hdr.len()]);
+    // SAFETY: the caller's.
+    let hdr = unsafe { bytes_at(hdr)? };
+    match short(hdr, &mut [0; HEADER]) {
+        Some(header) => run(id, header),
+        None => run(id, &[&[0; MARK], hdr].concat()),
     }
-    run(id, &[&[0; MARK], hdr].concat())
 }
 
 fn number(id: c_int) -> Result<u16, Fail> {

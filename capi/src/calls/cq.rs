@@ -2,10 +2,10 @@
 //! cookie, and what has ended is taken from a queue, many at a time.
 
 use crate::abi::*;
-use crate::args::{Out, answer, buffer, list, out};
+use crate::args::{answer, buffer, list, out, tell};
 use crate::calls::am::with_posted;
 use crate::calls::message::match_spec;
-use crate::error::{Fail, call};
+use crate::error::{Fail, call, record};
 use crate::objects::{Context, CqEntry};
 use crate::table::find;
 use std::ffi::{c_int, c_void};
@@ -16,19 +16,6 @@ use transport::msg::Envelope;
 fn cookie_of(cookie: u64) -> Result<NonZeroU64, Fail> {
     NonZeroU64::new(cookie).ok_or_else(|| {
         Fail::new(rankway_code::RANKWAY_ERR_ARG, "the cookie is 0; any other number is one")
-    })
-}
-
-/// Begins an operation; what names it is the answer.
-fn begin(
-    name: &str,
-    to: Result<Out<u64>, Fail>,
-    context: rankway_context_t,
-    operation: impl FnOnce(&Rc<dyn Context>) -> Result<u64, Fail>,
-) -> c_int {
-    answer(name, to, || {
-        let found = find::<Rc<dyn Context>>(context)?;
-        operation(&found)
     })
 }
 
@@ -48,10 +35,11 @@ pub unsafe extern "C" fn rankway_cq_isend(
 ) -> c_int {
     // SAFETY: [PTR].
     let to = unsafe { out(id, "id") };
-    begin("rankway_cq_isend", to, context, |context| {
+    answer("rankway_cq_isend", to, || {
+        let found = find::<Rc<dyn Context>>(context)?;
         let buf = (buffer(buf.cast(), bytes)?, bytes);
         let dest = Envelope { peer, channel, bits: match_bits };
-        context.cq_isend(buf, dest, synchronous != 0, cookie_of(cookie)?)
+        found.cq_isend(buf, dest, synchronous != 0, cookie_of(cookie)?)
     })
 }
 
@@ -72,10 +60,11 @@ pub unsafe extern "C" fn rankway_cq_irecv(
 ) -> c_int {
     // SAFETY: [PTR].
     let to = unsafe { out(id, "id") };
-    begin("rankway_cq_irecv", to, context, |context| {
+    answer("rankway_cq_irecv", to, || {
+        let found = find::<Rc<dyn Context>>(context)?;
         let buf = (buffer(buf.cast(), bytes)?.cast_mut(), bytes);
         let spec = match_spec(channel, match_bits, ignore, peer)?;
-        context.cq_irecv(buf, &spec, cookie_of(cookie)?)
+        found.cq_irecv(buf, &spec, cookie_of(cookie)?)
     })
 }
 
@@ -92,9 +81,7 @@ pub unsafe extern "C" fn rankway_cq_cancel(
         let found = find::<Rc<dyn Context>>(context)?;
         let done = NonZeroU64::new(id).map_or(Ok(false), |id| found.cq_cancel(id))?;
         // SAFETY: [PTR].
-        if let Ok(to) = unsafe { out(flag, "flag") } {
-            to.set(c_int::from(done));
-        }
+        unsafe { tell(flag, Some(c_int::from(done))) };
         Ok(())
     })
 }
@@ -146,17 +133,18 @@ pub unsafe extern "C" fn rankway_cq_read(
         let found = find::<Rc<dyn Context>>(context)?;
         // SAFETY: [PTR].
         let places = unsafe { list(most, completions.cast_const(), "completions")? }.len();
-        for at in 0..places {
-            let Some(CqEntry { cookie, result }) = found.cq_next()? else { return Ok(at as c_int) };
+        let mut at = completions;
+        let count = found.cq_read(places, &mut |CqEntry { cookie, result }| {
             let (status, code) = match result {
                 Ok(status) => (status, rankway_code::RANKWAY_SUCCESS as c_int),
                 Err((status, fail)) => {
-                    (status.unwrap_or_default(), call("rankway_cq_read", || Err(fail)))
+                    (status.unwrap_or_default(), record("rankway_cq_read", &fail))
                 }
             };
-            // SAFETY: below the places of the list: [PTR].
-            unsafe { completions.add(at).write(rankway_completion_t { cookie, status, code }) };
-        }
-        Ok(places as c_int)
+            // SAFETY: one of the places of the list, each once: [PTR].
+            unsafe { at.write(rankway_completion_t { cookie, status, code }) };
+            at = at.wrapping_add(1);
+        })?;
+        Ok(count as c_int)
     })
 }

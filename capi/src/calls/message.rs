@@ -1,7 +1,7 @@
 //! Tagged messages: by communicator, rank and tag, and by match bits.
 
 use crate::abi::*;
-use crate::args::{Out, answer, buffer, list, out, rank};
+use crate::args::{Out, answer, buffer, list, out, rank, tell};
 use crate::error::{Fail, call};
 use crate::objects::{Comm, Context, SourceAndTag};
 use crate::operation::{self, Completed, Matched, Operation};
@@ -461,17 +461,6 @@ pub unsafe extern "C" fn rankway_tagged_improbe(
     })
 }
 
-/// Stores a status where C wants one.
-///
-/// # Safety
-/// `to` is null or can be written to.
-unsafe fn tell(to: *mut rankway_status_t, status: Option<rankway_status_t>) {
-    // SAFETY: [PTR].
-    if let (Ok(to), Some(status)) = (unsafe { out(to, "status") }, status) {
-        to.set(status);
-    }
-}
-
 /// # Safety
 /// `to` is null or can be written to.
 unsafe fn set_status(ended: Completed, to: *mut rankway_status_t) -> Result<(), Fail> {
@@ -586,9 +575,7 @@ pub unsafe extern "C" fn rankway_cancel(request: rankway_request_t, flag: *mut c
         let done = operation.cancel();
         guard.restore(request, operation);
         // SAFETY: [PTR].
-        if let Ok(to) = unsafe { out(flag, "flag") } {
-            to.set(c_int::from(done));
-        }
+        unsafe { tell(flag, Some(c_int::from(done))) };
         Ok(())
     })
 }

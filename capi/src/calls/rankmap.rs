@@ -9,7 +9,7 @@ use crate::objects::Context;
 use crate::table::{self, find};
 use std::ffi::{c_char, c_int};
 use std::rc::Rc;
-use transport::rankmap::{Detector, LPID_MAX, Model, Process, RankMap, SIZE_MAX};
+use transport::rankmap::{Detector, Model, Process, RankMap};
 
 /// The smallest map of an indirect mapping array: `lpids[rank]` of process
 /// group `pgid`, as CH4 4.x has it. The array is read once and not kept.
@@ -70,29 +70,6 @@ pub unsafe extern "C" fn rankway_rankmap_affine(
     })
 }
 
-/// Refuses blocks of none, and those of which an lpid is out of range.
-fn check_blocks(base: u32, step: i32, block: u32, pitch: i32, size: u32) -> Result<(), Fail> {
-    let wrong = |why| Err(Fail::new(rankway_code::RANKWAY_ERR_ARG, why));
-    if block == 0 || size > SIZE_MAX {
-        return wrong(format!("{size} ranks in blocks of {block}"));
-    }
-    let lpid = |rank: u32| {
-        let (turn, within) = (i64::from(rank / block), i64::from(rank % block));
-        let away = turn * i64::from(pitch) + within * i64::from(step);
-        i64::from(base) + away
-    };
-    // The first and the last of the first block, of the last whole one, and of the rest.
-    let (last, rest) = (size.saturating_sub(1), size - size % block);
-    let corners = [0, block - 1, rest.saturating_sub(block), rest.saturating_sub(1), rest, last];
-    for rank in corners.into_iter().filter(|&rank| rank < size) {
-        let lpid = lpid(rank);
-        if !(0..=i64::from(LPID_MAX)).contains(&lpid) {
-            return wrong(format!("rank {rank} would have lpid {lpid}, of 0 to {LPID_MAX}"));
-        }
-    }
-    Ok(())
-}
-
 /// lpid = `base` + `step` * (rank modulo `block`) + `pitch` * (rank divided by `block`): ranks in
 /// blocks, as CH4's MPIDI_RANK_MAP_STRIDE_BLOCK has them.
 #[unsafe(no_mangle)]
@@ -108,7 +85,9 @@ pub unsafe extern "C" fn rankway_rankmap_blockstride(
     // SAFETY: [PTR].
     let to = unsafe { out(map, "map") };
     answer("rankway_rankmap_blockstride", to, || {
-        check_blocks(base, step, block, pitch, size)?;
+        if block == 0 {
+            return Err(Fail::new(rankway_code::RANKWAY_ERR_ARG, "blocks of 0 ranks"));
+        }
         let mut detector = Detector::with_pg(pgid);
         detector.push_blockstride(base, step, block, pitch, size);
         table::add_map(detector.finish()?)

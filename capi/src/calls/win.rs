@@ -1,7 +1,7 @@
 //! Windows: made, asked, given back.
 
 use crate::abi::*;
-use crate::args::{answer, out, rank, text};
+use crate::args::{answer, out, rank, tell, text};
 use crate::error::{Fail, call};
 use crate::objects::{Comm, Win};
 use crate::table::{TableGuard, find};
@@ -79,9 +79,7 @@ pub unsafe extern "C" fn rankway_win_set_hint(
         let value = value.ok_or_else(|| Fail::null("value"))?;
         let is_known = find::<Rc<dyn Win>>(win)?.set_hint(&key, &value)?;
         // SAFETY: [PTR].
-        if let Ok(to) = unsafe { out(known, "known") } {
-            to.set(c_int::from(is_known));
-        }
+        unsafe { tell(known, Some(c_int::from(is_known))) };
         Ok(())
     })
 }

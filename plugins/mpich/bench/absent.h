@@ -123,6 +123,24 @@ static int absent_collectives(void)
     return found == sizeof replaced / sizeof *replaced;
 }
 
+/* ---- orders without a rule ---- */
+
+static int scattered(int rank)
+{
+    unsigned hash = (unsigned) rank * 2654435761u;
+    return (int) ((hash ^ hash >> 15) >> 1);
+}
+
+/* All but the first, which is this process. */
+static void scatter(int *ranks, int count)
+{
+    for (int at = 1; at < count; at++) {
+        int other = 1 + scattered(at) % (count - 1), this = ranks[at];
+        ranks[at] = ranks[other];
+        ranks[other] = this;
+    }
+}
+
 /* ---- the process manager ---- */
 
 static struct {

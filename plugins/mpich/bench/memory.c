@@ -30,13 +30,6 @@ static void say(const char *what, double bytes, int ranks)
         printf("%s %.1f %d\n", what, most, ranks);
 }
 
-/* A place in an order without a rule. */
-static int scattered(int rank)
-{
-    unsigned hash = (unsigned) rank * 2654435761u;
-    return (int) ((hash ^ hash >> 15) >> 1);
-}
-
 static void made(const char *what, int color, int key)
 {
     int rank, size = 0;
@@ -124,11 +117,7 @@ static void alone(int size)
     int *ranks = malloc((size_t) size * sizeof *ranks), half = size / 2;
     for (int rank = 0; rank < size; rank++)
         ranks[rank] = rank;
-    for (int rank = 1; rank < size; rank++) {
-        int other = 1 + scattered(rank) % (size - 1), this = ranks[rank];
-        ranks[rank] = ranks[other];
-        ranks[other] = this;
-    }
+    scatter(ranks, size);
     MPI_Group_incl(world, half, ranks, &group);
     free(ranks);
     absent_made("irregular", group);

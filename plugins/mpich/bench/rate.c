@@ -83,11 +83,7 @@ static void maps(int size)
     MPI_Group_incl(world, MINE, ranks, &group);
     measure("blockstride", made(MPI_COMM_WORLD, group));
 
-    for (int i = 1; i < MINE; i++) {
-        int other = 1 + (int) ((unsigned) i * 2654435761u >> 8) % (MINE - 1), this = ranks[i];
-        ranks[i] = ranks[other];
-        ranks[other] = this;
-    }
+    scatter(ranks, MINE);
     MPI_Group_incl(world, MINE, ranks, &group);
     measure("lut", made(MPI_COMM_WORLD, group));
 

@@ -2,9 +2,9 @@
 //! otherwise: with a number for each node and each rank of the caller's node at most.
 
 use crate::host;
-use crate::log::{abort, guarded};
+use crate::log::guarded;
 use crate::map::rkw_map;
-use crate::nodes::{node_of, nodes, on};
+use crate::nodes::{map_of, node_of, nodes, on};
 use rankway::rankmap::{Process, RankMap};
 use std::ffi::{c_int, c_void};
 
@@ -28,18 +28,14 @@ pub(crate) struct rkw_ranks {
     mine: c_int,
 }
 
-fn map_of(numbers: Vec<u32>) -> RankMap {
-    RankMap::from_lpids(0, numbers).unwrap_or_else(|e| abort(1, &e.to_string()))
-}
-
 impl rkw_ranks {
     fn of(ranks: &[u32], rank: u32) -> rkw_ranks {
-        // SAFETY: of no memory but the new list's, which has as many places.
-        let list = unsafe { host::rkw_host_list(ranks.len()) };
-        for (at, &rank) in ranks.iter().enumerate() {
-            // SAFETY: as above.
-            unsafe { list.add(at).write(rank as c_int) };
-        }
+        // SAFETY: the new list has as many places; ranks are below 2³¹.
+        let list = unsafe {
+            let list = host::rkw_host_list(ranks.len());
+            list.copy_from_nonoverlapping(ranks.as_ptr().cast(), ranks.len());
+            list
+        };
         let mine = ranks.iter().position(|&it| it == rank).map_or(-1, |at| at as c_int);
         rkw_ranks { ranks: list, size: ranks.len() as c_int, mine }
     }

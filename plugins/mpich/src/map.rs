@@ -4,8 +4,9 @@
 
 use crate::boot::Pmi;
 use crate::log::{abort, guarded};
+use crate::nodes;
 use rankway::rankmap::compact::Strategy;
-use rankway::rankmap::{Detector, Model, RankMap};
+use rankway::rankmap::{Model, RankMap};
 use std::ffi::{c_int, c_void};
 
 /// What C sees of a map: ranks below `affine` are `first + step · rank`, others stand in a
@@ -46,12 +47,8 @@ pub(crate) type LpidOf = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
 /// # Safety
 /// \[MPI\]: `lpid_of` may be called with `comm` and each rank.
 pub(crate) unsafe fn map_of(size: c_int, lpid_of: LpidOf, comm: *mut c_void) -> RankMap {
-    let mut map = Detector::new();
-    for rank in 0..size {
-        // SAFETY: [MPI].
-        map.push(unsafe { lpid_of(comm, rank) } as u32);
-    }
-    let map = map.finish().unwrap_or_else(|e| abort(1, &e.to_string()));
+    // SAFETY: [MPI].
+    let map = nodes::map_of((0..size).map(|rank| unsafe { lpid_of(comm, rank) } as u32));
     let strategy = Strategy::from_env().unwrap_or_else(|e| abort(1, &e.to_string()));
     map.held_as(strategy).unwrap_or_else(|e| abort(1, &e.to_string()))
 }

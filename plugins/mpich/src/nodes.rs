@@ -1,7 +1,7 @@
 //! Which node each process of the job is on: MPICH's table, read once.
 
 use crate::log::{abort, guarded};
-use rankway::rankmap::{Detector, RankMap};
+use rankway::rankmap::RankMap;
 use std::ffi::c_int;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
@@ -22,6 +22,11 @@ pub(crate) fn on(nodes: &RankMap, lpid: u32) -> Option<u32> {
     nodes.get(lpid).map(|process| process.lpid)
 }
 
+/// The map of these numbers, of which MPICH has no more than a map may.
+pub(crate) fn map_of(numbers: impl IntoIterator<Item = u32>) -> RankMap {
+    RankMap::from_lpids(0, numbers).unwrap_or_else(|e| abort(1, &e.to_string()))
+}
+
 /// Reads MPICH's table, which is not needed any more.
 ///
 /// # Safety
@@ -29,12 +34,8 @@ pub(crate) fn on(nodes: &RankMap, lpid: u32) -> Option<u32> {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rkw_nodes_read(size: c_int, table: *const c_int) {
     guarded(|| {
-        let mut map = Detector::new();
-        for rank in 0..size as usize {
-            // SAFETY: the caller's.
-            map.push(unsafe { *table.add(rank) } as u32);
-        }
-        let map = map.finish().unwrap_or_else(|e| abort(1, &e.to_string()));
+        // SAFETY: the caller's.
+        let map = map_of((0..size as usize).map(|rank| unsafe { *table.add(rank) } as u32));
         *NODES.write().unwrap_or_else(PoisonError::into_inner) = Some(map);
     });
 }
